@@ -1,0 +1,239 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// Errors returned by the decoders. They are wrapped with the place and the
+// reason; test with errors.Is.
+var (
+	// ErrCorrupt is returned when bytes that claim to be a block of ours are
+	// damaged: wrong lengths, wrong checksum, impossible values.
+	ErrCorrupt = errors.New("codec: corrupt block")
+	// ErrNotBlock is returned when the bytes do not begin with the block magic.
+	ErrNotBlock = errors.New("codec: not a block")
+	// ErrNewerFormat is returned when a block was written by a later format
+	// than this package reads.
+	ErrNewerFormat = errors.New("codec: block of a newer format")
+)
+
+// FormatVersion is the version this package writes; it reads all up to it.
+const FormatVersion = 1
+
+// HeaderSize is the length of a block's header in bytes.
+const HeaderSize = 64
+
+// Align is the alignment, in bytes, of every block's start and length.
+const Align = 16
+
+var magic = [4]byte{'A', 'N', 'N', 'B'}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Kind says what a block holds. The numbers are part of the format.
+type Kind uint16
+
+// The kinds of blocks, with the element type and shape of their payload.
+const (
+	KindGeneric    Kind = iota // any bytes
+	KindRows                   // vectors of a chunk of rows, F32 or U8, rows × dim
+	KindKeys                   // string table of the chunk's user keys
+	KindCold                   // labels and payloads of the chunk's rows, compressed
+	KindNorms                  // inverse norms of the chunk's rows, F32
+	KindTail                   // one row not yet sealed into a chunk
+	KindTombstones             // roaring bitmap of deleted rows in a block of 65,536
+	KindLabelRows              // roaring bitmap of the rows that carry a label
+	KindManifest               // description of an index, JSON
+	KindRotation               // mean, bias and matrix of a PCA rotation, F32
+	KindSketch                 // int8 coordinates and squared norm of each row
+	KindNeighbors              // nearest rows of each row, U32
+	KindNodes                  // tree nodes, threshold F32 and dimension U32
+	KindDirections             // sparse split directions
+	KindLeafDir                // place of every leaf's block, U32
+	KindLeaves                 // leaf label-proportion tables
+	KindMembers                // rows of every leaf
+	KindQuantized              // 8-bit copy of the rows
+	KindCatalog                // collections and counters
+	kindEnd
+)
+
+var kindNames = [...]string{
+	"generic", "rows", "keys", "cold", "norms", "tail", "tombstones",
+	"label-rows", "manifest", "rotation", "sketch", "neighbors", "nodes",
+	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
+}
+
+// String is the kind's name as stats and errors print it.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint16(k))
+}
+
+// Elem is the type of a payload's elements. The numbers are part of the format.
+type Elem uint8
+
+// The element types; all are little-endian.
+const (
+	BytesElem Elem = iota // opaque bytes
+	U8
+	I8
+	U16
+	U32
+	U64
+	F32
+	F64
+	elemEnd
+)
+
+// Size is the length of one element in bytes.
+func (e Elem) Size() int {
+	switch e {
+	case U16:
+		return 2
+	case U32, F32:
+		return 4
+	case U64, F64:
+		return 8
+	}
+	return 1
+}
+
+// FlagZstd marks a payload stored as one zstd frame.
+const FlagZstd = 1
+
+// Header describes a block's payload.
+type Header struct {
+	Kind    Kind
+	Version uint16 // FormatVersion when zero on encode
+	Elem    Elem
+	Flags   uint8
+	Rows    uint64 // rows of the payload, or elements where it has no rows
+	Cols    uint32 // elements a row
+	Stored  uint64 // payload bytes as stored, filled in by Encode
+	Raw     uint64 // payload bytes once decompressed, filled in by Encode
+}
+
+// Block is a parsed block. Payload aliases the bytes it was parsed from.
+type Block struct {
+	Header
+	Payload []byte // as stored
+	head    []byte
+}
+
+// Key is the 16-byte key of a block: object, section and chunk number, each
+// big-endian, so that an object's sections and chunks stand in order.
+func Key(object uint64, section Kind, chunk uint32) [16]byte {
+	var k [16]byte
+	binary.BigEndian.PutUint64(k[:8], object)
+	binary.BigEndian.PutUint32(k[8:12], uint32(section))
+	binary.BigEndian.PutUint32(k[12:], chunk)
+	return k
+}
+
+// ParseKey splits a key made by Key. A key of another length gives zeros.
+func ParseKey(key []byte) (object uint64, section Kind, chunk uint32) {
+	if len(key) != 16 {
+		return 0, 0, 0
+	}
+	return binary.BigEndian.Uint64(key), Kind(binary.BigEndian.Uint32(key[8:])), binary.BigEndian.Uint32(key[12:])
+}
+
+// Encode frames a raw payload as a block to be stored under key. The result
+// is freshly allocated and its length is a multiple of Align.
+func Encode(key []byte, h Header, payload []byte) []byte {
+	h.Flags &^= FlagZstd
+	h.Raw = uint64(len(payload))
+	return seal(key, h, payload)
+}
+
+func seal(key []byte, h Header, stored []byte) []byte {
+	h.Stored = uint64(len(stored))
+	if h.Version == 0 {
+		h.Version = FormatVersion
+	}
+	size := (HeaderSize + len(stored) + Align - 1) &^ (Align - 1)
+	out := make([]byte, size)
+	copy(out, magic[:])
+	binary.LittleEndian.PutUint16(out[4:], h.Version)
+	binary.LittleEndian.PutUint16(out[6:], uint16(h.Kind))
+	out[8] = byte(h.Elem)
+	out[9] = h.Flags
+	binary.LittleEndian.PutUint64(out[16:], h.Rows)
+	binary.LittleEndian.PutUint32(out[24:], h.Cols)
+	binary.LittleEndian.PutUint64(out[32:], h.Stored)
+	binary.LittleEndian.PutUint64(out[40:], h.Raw)
+	copy(out[HeaderSize:], stored)
+	binary.LittleEndian.PutUint32(out[48:], checksum(key, out[:48], stored))
+	return out
+}
+
+func checksum(key, head, stored []byte) uint32 {
+	c := crc32.Update(0, castagnoli, key)
+	c = crc32.Update(c, castagnoli, head)
+	return crc32.Update(c, castagnoli, stored)
+}
+
+// Parse reads the frame of a stored block without touching its payload, so
+// that a lazily verified block costs one cache line. The result aliases value.
+//
+// Errors: ErrNotBlock, ErrNewerFormat, ErrCorrupt.
+func Parse(value []byte) (Block, error) {
+	if len(value) < HeaderSize {
+		return Block{}, fmt.Errorf("%w: %d bytes, a header has %d", ErrCorrupt, len(value), HeaderSize)
+	}
+	if [4]byte(value[:4]) != magic {
+		return Block{}, fmt.Errorf("%w: begins with % x", ErrNotBlock, value[:4])
+	}
+	b := Block{head: value[:HeaderSize:HeaderSize]}
+	b.Version = binary.LittleEndian.Uint16(value[4:])
+	b.Kind = Kind(binary.LittleEndian.Uint16(value[6:]))
+	b.Elem = Elem(value[8])
+	b.Flags = value[9]
+	b.Rows = binary.LittleEndian.Uint64(value[16:])
+	b.Cols = binary.LittleEndian.Uint32(value[24:])
+	b.Stored = binary.LittleEndian.Uint64(value[32:])
+	b.Raw = binary.LittleEndian.Uint64(value[40:])
+	switch {
+	case b.Version > FormatVersion:
+		return Block{}, fmt.Errorf("%w: version %d, this program reads up to %d", ErrNewerFormat, b.Version, FormatVersion)
+	case b.Version == 0:
+		return Block{}, fmt.Errorf("%w: version 0", ErrCorrupt)
+	case b.Kind >= kindEnd:
+		return Block{}, fmt.Errorf("%w: unknown kind %d", ErrCorrupt, uint16(b.Kind))
+	case b.Elem >= elemEnd:
+		return Block{}, fmt.Errorf("%w: unknown element type %d", ErrCorrupt, uint8(b.Elem))
+	case b.Flags&^FlagZstd != 0:
+		return Block{}, fmt.Errorf("%w: unknown flags %#x", ErrCorrupt, b.Flags)
+	case b.Stored > uint64(len(value)-HeaderSize):
+		return Block{}, fmt.Errorf("%w: payload of %d bytes in a value of %d", ErrCorrupt, b.Stored, len(value))
+	case (HeaderSize+int(b.Stored)+Align-1)&^(Align-1) != len(value):
+		return Block{}, fmt.Errorf("%w: value of %d bytes for a payload of %d", ErrCorrupt, len(value), b.Stored)
+	case b.Flags&FlagZstd == 0 && b.Raw != b.Stored:
+		return Block{}, fmt.Errorf("%w: raw payload of %d bytes stored as %d", ErrCorrupt, b.Raw, b.Stored)
+	}
+	b.Payload = value[HeaderSize : HeaderSize+int(b.Stored) : HeaderSize+int(b.Stored)]
+	return b, nil
+}
+
+// Verify checks the block's checksum under the key it was read with, and that
+// the reserved header bytes are zero. It reads every byte once.
+func (b Block) Verify(key []byte) error {
+	if len(b.head) < HeaderSize {
+		return fmt.Errorf("%w: block was not parsed", ErrCorrupt)
+	}
+	for _, at := range [...]int{52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63} {
+		if b.head[at] != 0 {
+			return fmt.Errorf("%w: reserved header byte %d is %#x", ErrCorrupt, at, b.head[at])
+		}
+	}
+	want := binary.LittleEndian.Uint32(b.head[48:])
+	if got := checksum(key, b.head[:48], b.Payload); got != want {
+		return fmt.Errorf("%w: %v block: checksum %08x, stored %08x", ErrCorrupt, b.Kind, got, want)
+	}
+	return nil
+}

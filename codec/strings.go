@@ -1,0 +1,68 @@
+package codec
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Strings is a read-only table of byte strings: n+1 offsets (uint32,
+// little-endian, the first 0, never falling), then the bytes. It aliases the
+// payload it was made from.
+type Strings struct {
+	offsets []byte
+	bytes   []byte
+	n       int
+}
+
+// AppendStrings appends the table of the given strings to dst.
+func AppendStrings(dst []byte, items [][]byte) []byte {
+	var at uint32
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(items)))
+	dst = binary.LittleEndian.AppendUint32(dst, 0)
+	for _, s := range items {
+		at += uint32(len(s))
+		dst = binary.LittleEndian.AppendUint32(dst, at)
+	}
+	for _, s := range items {
+		dst = append(dst, s...)
+	}
+	return dst
+}
+
+// NewStrings reads a table written by AppendStrings and checks every offset,
+// so that At needs no checks of its own.
+func NewStrings(payload []byte) (Strings, error) {
+	if len(payload) < 8 {
+		return Strings{}, fmt.Errorf("%w: string table of %d bytes", ErrCorrupt, len(payload))
+	}
+	n := uint64(binary.LittleEndian.Uint32(payload))
+	if 4+4*(n+1) > uint64(len(payload)) {
+		return Strings{}, fmt.Errorf("%w: string table of %d entries in %d bytes", ErrCorrupt, n, len(payload))
+	}
+	t := Strings{n: int(n), offsets: payload[4 : 4+4*(n+1)], bytes: payload[4+4*(n+1):]}
+	var prev uint32
+	for i := 0; i <= t.n; i++ {
+		at := binary.LittleEndian.Uint32(t.offsets[4*i:])
+		if at < prev || uint64(at) > uint64(len(t.bytes)) || i == 0 && at != 0 {
+			return Strings{}, fmt.Errorf("%w: string table: offset %d is %d", ErrCorrupt, i, at)
+		}
+		prev = at
+	}
+	if uint64(prev) != uint64(len(t.bytes)) {
+		return Strings{}, fmt.Errorf("%w: string table: %d bytes behind the last entry", ErrCorrupt, len(t.bytes)-int(prev))
+	}
+	return t, nil
+}
+
+// Len is the number of strings.
+func (t Strings) Len() int { return t.n }
+
+// At is string i, aliasing the payload; nil when i is out of range.
+func (t Strings) At(i int) []byte {
+	if i < 0 || i >= t.n {
+		return nil
+	}
+	lo := binary.LittleEndian.Uint32(t.offsets[4*i:])
+	hi := binary.LittleEndian.Uint32(t.offsets[4*i+4:])
+	return t.bytes[lo:hi:hi]
+}
