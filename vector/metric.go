@@ -1,0 +1,67 @@
+package vector
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrMetric is returned by ParseMetric for a name it does not know.
+var ErrMetric = errors.New("vector: unknown metric")
+
+// Metric is a dissimilarity of vectors. The numbers are part of the file format.
+type Metric uint8
+
+const (
+	// L2 is the Euclidean distance.
+	L2 Metric = 1 + iota
+	// Cosine is one minus the cosine of the angle.
+	Cosine
+	// InnerProduct is the negated dot product: the largest product is nearest.
+	InnerProduct
+)
+
+// String is the metric's name as ParseMetric reads it.
+func (m Metric) String() string {
+	switch m {
+	case L2:
+		return "l2"
+	case Cosine:
+		return "cosine"
+	case InnerProduct:
+		return "ip"
+	}
+	return fmt.Sprintf("metric(%d)", uint8(m))
+}
+
+// ParseMetric reads "l2", "cosine" or "ip". Errors: ErrMetric.
+func ParseMetric(name string) (Metric, error) {
+	for _, m := range []Metric{L2, Cosine, InnerProduct} {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %q, want l2, cosine or ip", ErrMetric, name)
+}
+
+// CosineDistance is 1 - a·b/(|a||b|), and 1 where a vector is zero. The
+// shorter length counts.
+func CosineDistance(a, b []float32) float32 {
+	n := min(len(a), len(b))
+	a, b = a[:n], b[:n]
+	na, nb := float64(Dot(a, a)), float64(Dot(b, b))
+	if na == 0 || nb == 0 {
+		return 1
+	}
+	return float32(1 - float64(Dot(a, b))/math.Sqrt(na*nb))
+}
+
+// IsFinite is the index of the first NaN or infinity in x, or -1.
+func IsFinite(x []float32) int {
+	for i, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return i
+		}
+	}
+	return -1
+}
