@@ -5,23 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 )
 
 // Errors returned by the decoders. They are wrapped with the place and the
 // reason; test with errors.Is.
 var (
-	// ErrCorrupt is returned when bytes that claim to be a block of ours are
-	// damaged: wrong lengths, wrong checksum, impossible values.
+	// ErrCorrupt is returned when bytes that claim to be a block or a table of
+	// ours are damaged: wrong lengths, wrong checksum, impossible values.
 	ErrCorrupt = errors.New("codec: corrupt block")
 	// ErrNotBlock is returned when the bytes do not begin with the block magic.
 	ErrNotBlock = errors.New("codec: not a block")
 	// ErrNewerFormat is returned when a block was written by a later format
 	// than this package reads.
 	ErrNewerFormat = errors.New("codec: block of a newer format")
+	// ErrTooLarge is returned when a payload is longer than MaxRaw and so
+	// cannot be stored compressed.
+	ErrTooLarge = errors.New("codec: payload too large to compress")
 )
 
 // FormatVersion is the version this package writes; it reads all up to it.
 const FormatVersion = 1
+
+// KeySize is the length of a block's key in bytes.
+const KeySize = 16
 
 // HeaderSize is the length of a block's header in bytes.
 const HeaderSize = 64
@@ -103,63 +110,74 @@ func (e Elem) Size() int {
 	return 1
 }
 
-// FlagZstd marks a payload stored as one zstd frame.
+// FlagZstd marks a payload stored as zstd frames.
 const FlagZstd = 1
 
-// Header describes a block's payload.
+// zstdRatio is log2 of the most that zstd can expand: its smallest block, four
+// bytes that repeat one, makes 128 KiB.
+const zstdRatio = 15
+
+// Header describes a block's payload. Encode takes Kind, Elem, Rows and Cols
+// from the caller and fills in the rest. Rows and Cols are the writer's word:
+// a reader takes elements with View, which checks them against the payload.
 type Header struct {
 	Kind    Kind
-	Version uint16 // FormatVersion when zero on encode
+	Version uint16 // format the block was written in
 	Elem    Elem
-	Flags   uint8
+	Flags   uint8  // FlagZstd or 0
 	Rows    uint64 // rows of the payload, or elements where it has no rows
 	Cols    uint32 // elements a row
-	Stored  uint64 // payload bytes as stored, filled in by Encode
-	Raw     uint64 // payload bytes once decompressed, filled in by Encode
+	Stored  uint64 // payload bytes as stored
+	Raw     uint64 // payload bytes once decompressed
 }
 
 // Block is a parsed block. Payload aliases the bytes it was parsed from.
 type Block struct {
 	Header
 	Payload []byte // as stored
-	head    []byte
+	head    []byte // HeaderSize bytes
+	pad     []byte // what follows the payload, fewer than Align bytes
 }
 
 // Key is the 16-byte key of a block: object, section and chunk number, each
 // big-endian, so that an object's sections and chunks stand in order.
-func Key(object uint64, section Kind, chunk uint32) [16]byte {
-	var k [16]byte
+func Key(object uint64, section Kind, chunk uint32) [KeySize]byte {
+	var k [KeySize]byte
 	binary.BigEndian.PutUint64(k[:8], object)
 	binary.BigEndian.PutUint32(k[8:12], uint32(section))
 	binary.BigEndian.PutUint32(k[12:], chunk)
 	return k
 }
 
-// ParseKey splits a key made by Key. A key of another length gives zeros.
+// ParseKey splits a key made by Key. Bytes that Key cannot have made, of
+// another length or with a section above 65,535, give zeros; objects are
+// numbered from 1, so zeros name no block.
 func ParseKey(key []byte) (object uint64, section Kind, chunk uint32) {
-	if len(key) != 16 {
+	if len(key) != KeySize {
 		return 0, 0, 0
 	}
-	return binary.BigEndian.Uint64(key), Kind(binary.BigEndian.Uint32(key[8:])), binary.BigEndian.Uint32(key[12:])
+	s := binary.BigEndian.Uint32(key[8:])
+	if s > math.MaxUint16 {
+		return 0, 0, 0
+	}
+	return binary.BigEndian.Uint64(key), Kind(s), binary.BigEndian.Uint32(key[12:])
 }
 
 // Encode frames a raw payload as a block to be stored under key. The result
-// is freshly allocated and its length is a multiple of Align.
+// is freshly allocated and its length is a multiple of Align. It copies and
+// sums the payload once.
 func Encode(key []byte, h Header, payload []byte) []byte {
-	h.Flags &^= FlagZstd
+	h.Flags = 0
 	h.Raw = uint64(len(payload))
 	return seal(key, h, payload)
 }
 
+// seal writes the frame around a payload in its stored form.
 func seal(key []byte, h Header, stored []byte) []byte {
 	h.Stored = uint64(len(stored))
-	if h.Version == 0 {
-		h.Version = FormatVersion
-	}
-	size := (HeaderSize + len(stored) + Align - 1) &^ (Align - 1)
-	out := make([]byte, size)
+	out := make([]byte, padded(len(stored)))
 	copy(out, magic[:])
-	binary.LittleEndian.PutUint16(out[4:], h.Version)
+	binary.LittleEndian.PutUint16(out[4:], FormatVersion)
 	binary.LittleEndian.PutUint16(out[6:], uint16(h.Kind))
 	out[8] = byte(h.Elem)
 	out[9] = h.Flags
@@ -172,6 +190,11 @@ func seal(key []byte, h Header, stored []byte) []byte {
 	return out
 }
 
+// padded is the length of a block whose stored payload has n bytes.
+func padded(n int) int { return (HeaderSize + n + Align - 1) &^ (Align - 1) }
+
+// checksum covers the key as well, so that a block that bbolt returns for
+// another key is as corrupt as one with a flipped bit.
 func checksum(key, head, stored []byte) uint32 {
 	c := crc32.Update(0, castagnoli, key)
 	c = crc32.Update(c, castagnoli, head)
@@ -179,15 +202,16 @@ func checksum(key, head, stored []byte) uint32 {
 }
 
 // Parse reads the frame of a stored block without touching its payload, so
-// that a lazily verified block costs one cache line. The result aliases value.
+// that a lazily verified block costs one cache line. The result aliases value;
+// its lengths can be trusted, its contents only after Verify.
 //
 // Errors: ErrNotBlock, ErrNewerFormat, ErrCorrupt.
 func Parse(value []byte) (Block, error) {
+	if len(value) < len(magic) || [4]byte(value[:4]) != magic {
+		return Block{}, fmt.Errorf("%w: %d bytes that begin with [% x]", ErrNotBlock, len(value), value[:min(4, len(value))])
+	}
 	if len(value) < HeaderSize {
 		return Block{}, fmt.Errorf("%w: %d bytes, a header has %d", ErrCorrupt, len(value), HeaderSize)
-	}
-	if [4]byte(value[:4]) != magic {
-		return Block{}, fmt.Errorf("%w: begins with % x", ErrNotBlock, value[:4])
 	}
 	b := Block{head: value[:HeaderSize:HeaderSize]}
 	b.Version = binary.LittleEndian.Uint16(value[4:])
@@ -209,31 +233,46 @@ func Parse(value []byte) (Block, error) {
 		return Block{}, fmt.Errorf("%w: unknown element type %d", ErrCorrupt, uint8(b.Elem))
 	case b.Flags&^FlagZstd != 0:
 		return Block{}, fmt.Errorf("%w: unknown flags %#x", ErrCorrupt, b.Flags)
+	case !zero(b.head[10:16]) || !zero(b.head[28:32]) || !zero(b.head[52:64]):
+		return Block{}, fmt.Errorf("%w: reserved header bytes are not zero", ErrCorrupt)
 	case b.Stored > uint64(len(value)-HeaderSize):
 		return Block{}, fmt.Errorf("%w: payload of %d bytes in a value of %d", ErrCorrupt, b.Stored, len(value))
-	case (HeaderSize+int(b.Stored)+Align-1)&^(Align-1) != len(value):
+	case padded(int(b.Stored)) != len(value):
 		return Block{}, fmt.Errorf("%w: value of %d bytes for a payload of %d", ErrCorrupt, len(value), b.Stored)
 	case b.Flags&FlagZstd == 0 && b.Raw != b.Stored:
 		return Block{}, fmt.Errorf("%w: raw payload of %d bytes stored as %d", ErrCorrupt, b.Raw, b.Stored)
+	case b.Raw > b.Stored<<zstdRatio:
+		return Block{}, fmt.Errorf("%w: %d bytes cannot decompress to %d", ErrCorrupt, b.Stored, b.Raw)
 	}
-	b.Payload = value[HeaderSize : HeaderSize+int(b.Stored) : HeaderSize+int(b.Stored)]
+	end := HeaderSize + int(b.Stored)
+	b.Payload, b.pad = value[HeaderSize:end:end], value[end:]
 	return b, nil
 }
 
 // Verify checks the block's checksum under the key it was read with, and that
-// the reserved header bytes are zero. It reads every byte once.
+// the padding is zero: no bit of a value is left unchecked. It reads every
+// byte once.
+//
+// Errors: ErrCorrupt.
 func (b Block) Verify(key []byte) error {
-	if len(b.head) < HeaderSize {
+	if len(b.head) != HeaderSize {
 		return fmt.Errorf("%w: block was not parsed", ErrCorrupt)
-	}
-	for _, at := range [...]int{52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63} {
-		if b.head[at] != 0 {
-			return fmt.Errorf("%w: reserved header byte %d is %#x", ErrCorrupt, at, b.head[at])
-		}
 	}
 	want := binary.LittleEndian.Uint32(b.head[48:])
 	if got := checksum(key, b.head[:48], b.Payload); got != want {
 		return fmt.Errorf("%w: %v block: checksum %08x, stored %08x", ErrCorrupt, b.Kind, got, want)
 	}
+	if !zero(b.pad) {
+		return fmt.Errorf("%w: %v block: padding is not zero", ErrCorrupt, b.Kind)
+	}
 	return nil
+}
+
+func zero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
 }

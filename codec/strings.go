@@ -5,16 +5,19 @@ import (
 	"fmt"
 )
 
-// Strings is a read-only table of byte strings: n+1 offsets (uint32,
-// little-endian, the first 0, never falling), then the bytes. It aliases the
-// payload it was made from.
+// Strings is a read-only table of byte strings: the count n, n+1 offsets (all
+// uint32, little-endian; the first offset 0, none below the one before it),
+// then the bytes. It aliases the payload it was made from. The zero value is
+// the empty table.
 type Strings struct {
 	offsets []byte
 	bytes   []byte
 	n       int
 }
 
-// AppendStrings appends the table of the given strings to dst.
+// AppendStrings appends the table of the given strings to dst. Together they
+// must stay below 4 GiB, the reach of an offset; NewStrings refuses a table
+// that does not.
 func AppendStrings(dst []byte, items [][]byte) []byte {
 	var at uint32
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(items)))
@@ -30,7 +33,10 @@ func AppendStrings(dst []byte, items [][]byte) []byte {
 }
 
 // NewStrings reads a table written by AppendStrings and checks every offset,
-// so that At needs no checks of its own.
+// so that At needs no checks of its own. The payload must be the table and
+// nothing else. O(n).
+//
+// Errors: ErrCorrupt.
 func NewStrings(payload []byte) (Strings, error) {
 	if len(payload) < 8 {
 		return Strings{}, fmt.Errorf("%w: string table of %d bytes", ErrCorrupt, len(payload))
@@ -57,7 +63,7 @@ func NewStrings(payload []byte) (Strings, error) {
 // Len is the number of strings.
 func (t Strings) Len() int { return t.n }
 
-// At is string i, aliasing the payload; nil when i is out of range.
+// At is string i, aliasing the payload; nil when i is out of range. O(1).
 func (t Strings) At(i int) []byte {
 	if i < 0 || i >= t.n {
 		return nil

@@ -15,7 +15,10 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // View reads n little-endian numbers from the front of payload. Where the
 // machine is little-endian and the payload aligned for T the result aliases
-// it, which is the rule for blocks in the map; otherwise it is a copy.
+// it, which is the rule for blocks in the map; otherwise it is a copy. A view
+// of mapped memory must not be written to.
+//
+// Errors: ErrCorrupt when the payload has fewer than n elements.
 func View[T Number](payload []byte, n int) ([]T, error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
