@@ -1,0 +1,185 @@
+package forest
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+)
+
+// Errors of the package; wrapped with what was wrong.
+var (
+	// ErrParams is returned by Learn for parameters or inputs it cannot use.
+	ErrParams = errors.New("forest: bad parameters")
+	// ErrInvalid is returned by Validate for arrays that contradict each other.
+	ErrInvalid = errors.New("forest: invalid structure")
+)
+
+// Kind is a learner: how the nodes of a tree choose their splits.
+type Kind string
+
+// The learners (DESIGN section 6; Hyvönen 2022, section 8).
+const (
+	// RP splits at the median along sparse Gaussian directions, one shared by
+	// a level of a tree (Hyvönen 2016).
+	RP Kind = "rp"
+	// KD splits at the median of a coordinate drawn from those of highest
+	// variance (Silpa-Anan 2008).
+	KD Kind = "kd"
+	// KDChrono splits at the median of coordinate depth mod d (Bentley 1975;
+	// Hyvönen 2022, section 7.2).
+	KDChrono Kind = "kd-chrono"
+	// PCATree splits at the median along an approximate first principal
+	// direction of a random subset of coordinates (Jääsaari 2019).
+	PCATree Kind = "pca"
+	// RF splits where the multinomial log-likelihood of the labels gains most
+	// under the pick-all-labels reduction (Hyvönen 2022, sections 2.2 and 8).
+	RF Kind = "rf"
+)
+
+// Params are the parameters of a forest. Zero means the default named.
+type Params struct {
+	Kind    Kind
+	Trees   int // number of trees, at least 1
+	Depth   int // levels of splits: 2^Depth leaves a tree
+	LabelsK int // labels used of each training point; all when zero
+	Seed    uint64
+	// Density is the share of non-zero coordinates of a split direction (rp,
+	// pca): 1/√d.
+	Density float64
+	// Candidates is how many coordinates compete: 5 for kd, √d for rf.
+	Candidates int
+	// Subsample is how many of a node's points are looked at to choose the
+	// split: 101 for the variances of kd, 100 for rf.
+	Subsample int
+	// Members also stores which corpus rows lie in each leaf, for lookup and
+	// voting (equations 7 and 9).
+	Members bool
+	// Natural stores the leaf label-proportion tables (equation 4); it is the
+	// default when both are false.
+	Natural bool
+	// MinVotes leaves out labels with fewer votes in a leaf; 1 keeps all.
+	MinVotes int
+	// Corpus is the corpus in the trees' coordinates when the training points
+	// are a separate query set; only Members needs it.
+	Corpus labels.Rows `json:"-"`
+}
+
+// Node is an inner node: go left if coordinate Dim is at most Threshold. A
+// node that could not be split has Threshold +Inf and sends all to the left.
+type Node struct {
+	Threshold float32
+	Dim       uint32
+}
+
+// Sparse is a matrix in compressed rows: row i has entries Ptr[i]..Ptr[i+1].
+type Sparse struct {
+	Ptr []uint32
+	Idx []uint32
+	Val []float32
+}
+
+// How nodes read a vector.
+const (
+	// CoordAxis: Node.Dim is an input coordinate.
+	CoordAxis = "axis"
+	// CoordProjected: Node.Dim is a row of Proj (tree·Depth + level).
+	CoordProjected = "projected"
+	// CoordDirections: every node has its own sparse direction.
+	CoordDirections = "directions"
+)
+
+// Forest is an ensemble of complete binary trees in flat arrays, which may be
+// views over mapped memory. Every tree has 2^Depth leaves; nodes stand in heap
+// order, node 1 the root, node i of tree t at Nodes[t<<Depth+i].
+type Forest struct {
+	Params
+	Dim     int // input coordinates
+	CorpusN int // labels are row numbers below this
+	Coord   string
+	Nodes   []Node
+	Proj    Sparse
+
+	DirIdx   []uint32 // node (t<<Depth+i) has entries from (t<<Depth+i)*DirWidth
+	DirVal   []float32
+	DirWidth int
+
+	// LeafDir and MemberDir give the place of every leaf's block: chunk<<16 |
+	// offset/16. Blocks never straddle chunks.
+	LeafDir   []uint32
+	Leaves    [][]byte
+	MemberDir []uint32
+	Members   [][]byte
+
+	// Unit turns votes into proportions: the votes of one tree over Unit are
+	// equation 4's estimate. It is the mean number of training points a leaf
+	// for stored counts, 255 for stored proportions.
+	Unit float32
+}
+
+const (
+	leafAlign   = 16
+	chunkBytes  = 1<<20 - 64
+	flagWeights = 1
+)
+
+// LeafBlock iterates over the labels of a leaf without copying. The layout is
+// in codec/FORMAT.md.
+type LeafBlock struct {
+	rest     []byte
+	segments int
+	weights  bool
+}
+
+// Leaf is the label table of a leaf of tree t. Natural must be set.
+func (f *Forest) Leaf(t, leaf int) LeafBlock {
+	return block(f.Leaves, f.LeafDir[t<<f.Depth+leaf])
+}
+
+// MemberLeaf is the list of corpus rows in a leaf of tree t. Members must be set.
+func (f *Forest) MemberLeaf(t, leaf int) LeafBlock {
+	return block(f.Members, f.MemberDir[t<<f.Depth+leaf])
+}
+
+func block(chunks [][]byte, at uint32) LeafBlock {
+	b := chunks[at>>16][int(at&0xffff)*leafAlign:]
+	return LeafBlock{
+		rest:     b[4:],
+		segments: int(binary.LittleEndian.Uint16(b)),
+		weights:  binary.LittleEndian.Uint16(b[2:])&flagWeights != 0,
+	}
+}
+
+// segmentBytes is the length of a segment of n labels.
+func segmentBytes(n int, weights bool) int {
+	size := 4 + 2*n
+	if weights {
+		size += (n + 1) &^ 1
+	}
+	return size
+}
+
+// Next is the next segment: the labels are hi<<16 + low[i], ascending, with
+// weights[i] votes each (nil for member lists). ok is false at the end.
+func (b *LeafBlock) Next() (hi uint32, low []uint16, weights []uint8, ok bool) {
+	if b.segments == 0 || len(b.rest) < 4 {
+		return 0, nil, nil, false
+	}
+	b.segments--
+	hi = uint32(binary.LittleEndian.Uint16(b.rest))
+	n := int(binary.LittleEndian.Uint16(b.rest[2:]))
+	size := segmentBytes(n, b.weights)
+	if size > len(b.rest) {
+		return 0, nil, nil, false
+	}
+	low, err := codec.View[uint16](b.rest[4:], n)
+	if err != nil {
+		return 0, nil, nil, false
+	}
+	if b.weights {
+		weights = b.rest[4+2*n : 4+3*n : 4+3*n]
+	}
+	b.rest = b.rest[size:]
+	return hi, low, weights, true
+}

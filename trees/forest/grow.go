@@ -1,0 +1,264 @@
+package forest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anndb/anndb/labels"
+)
+
+// maxDepth and maxTrees bound what a forest may claim; the arrays of larger
+// ones could not be addressed.
+const (
+	maxDepth = 24
+	maxTrees = 4096
+)
+
+// resolve fills defaults and checks the parameters.
+func (p Params) resolve(dim int, lab *labels.Neighbors) (Params, error) {
+	switch p.Kind {
+	case RP, KD, KDChrono, PCATree, RF:
+	default:
+		return p, fmt.Errorf("%w: unknown kind %q", ErrParams, p.Kind)
+	}
+	if p.Trees < 1 || p.Trees > maxTrees {
+		return p, fmt.Errorf("%w: %d trees, want 1 to %d", ErrParams, p.Trees, maxTrees)
+	}
+	if p.Depth < 1 || p.Depth > maxDepth {
+		return p, fmt.Errorf("%w: depth %d, want 1 to %d", ErrParams, p.Depth, maxDepth)
+	}
+	if !p.Members {
+		p.Natural = true
+	}
+	if lab != nil && (p.LabelsK <= 0 || p.LabelsK > lab.K) {
+		p.LabelsK = lab.K
+	}
+	root := int(math.Round(math.Sqrt(float64(dim))))
+	if p.Density <= 0 || p.Density > 1 {
+		p.Density = 1 / math.Sqrt(float64(dim))
+	}
+	if p.Candidates <= 0 {
+		p.Candidates = 5
+		if p.Kind == RF {
+			p.Candidates = root
+		}
+	}
+	p.Candidates = min(max(1, p.Candidates), dim)
+	if p.Subsample <= 0 {
+		p.Subsample = 101
+		if p.Kind == RF {
+			p.Subsample = 100
+		}
+	}
+	p.Subsample = max(2, p.Subsample)
+	p.MinVotes = max(1, p.MinVotes)
+	return p, nil
+}
+
+// Learn grows a forest over the training points, whose labels are the rows of
+// lab (row numbers below corpusN). train is in the coordinates the trees split
+// on: raw or rotated. workers < 1 means all processors; the forest depends on
+// the seed only, since every tree draws from its own stream. progress, which
+// may be nil, counts finished trees.
+//
+// Cost: O(trees · n · depth) reads for the unsupervised kinds; rf also counts
+// the labels of Subsample points for every node and candidate coordinate.
+// Errors: ErrParams and the context's error.
+func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neighbors, p Params, workers int, progress func(done, total int)) (*Forest, error) {
+	if train == nil || train.Len() == 0 || train.Dim() < 1 {
+		return nil, fmt.Errorf("%w: no training points", ErrParams)
+	}
+	p, err := p.resolve(train.Dim(), lab)
+	if err != nil {
+		return nil, err
+	}
+	if p.Natural || p.Kind == RF {
+		if lab == nil || lab.N != train.Len() || lab.K < 1 || len(lab.IDs) != lab.N*lab.K {
+			return nil, fmt.Errorf("%w: labels do not belong to the training points", ErrParams)
+		}
+		for i, id := range lab.IDs {
+			if int(id) >= corpusN {
+				return nil, fmt.Errorf("%w: label %d of point %d names row %d of %d", ErrParams, i%lab.K, i/lab.K, id, corpusN)
+			}
+		}
+	}
+	if p.Corpus != nil && (p.Corpus.Dim() != train.Dim() || p.Corpus.Len() > corpusN) {
+		return nil, fmt.Errorf("%w: the corpus has another shape than the training points", ErrParams)
+	}
+	f := &Forest{Params: p, Dim: train.Dim(), CorpusN: corpusN}
+	slots := p.Trees << p.Depth
+	f.Nodes = make([]Node, slots)
+	f.Coord = CoordAxis
+	switch p.Kind {
+	case RP:
+		f.Coord = CoordProjected
+		f.drawProjections()
+	case PCATree:
+		f.Coord = CoordDirections
+		f.DirWidth = max(1, int(math.Round(p.Density*float64(f.Dim))))
+		f.DirIdx = make([]uint32, slots*f.DirWidth)
+		f.DirVal = make([]float32, slots*f.DirWidth)
+	}
+	if err := f.grow(ctx, train, lab, workers, progress); err != nil {
+		return nil, fmt.Errorf("forest: learn: %w", err)
+	}
+	f.Corpus = nil
+	return f, nil
+}
+
+// partition is a grown tree's training points in leaf order: leaf i holds
+// points[ends[i-1]:ends[i]].
+type partition struct {
+	points []uint32
+	ends   []int
+}
+
+func (p *partition) leaf(i int) []uint32 {
+	lo := 0
+	if i > 0 {
+		lo = p.ends[i-1]
+	}
+	return p.points[lo:p.ends[i]]
+}
+
+// grow splits all trees, then fills all leaves. The tables come second
+// because one leaf of more than 255 points anywhere makes all trees store
+// proportions instead of counts, which would not fit a byte.
+func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighbors, workers int, progress func(done, total int)) error {
+	p := f.Params
+	parts := make([]partition, p.Trees)
+	var done atomic.Int64
+	var mu sync.Mutex
+	report := func() {
+		n := int(done.Add(1))
+		if progress != nil {
+			mu.Lock()
+			progress((n+1)/2, p.Trees)
+			mu.Unlock()
+		}
+	}
+	err := eachTree(ctx, p.Trees, workers, func() func(t int) {
+		g := newGrower(f, train, lab)
+		return func(t int) {
+			parts[t] = g.tree(ctx, t)
+			report()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	f.Unit = float32(train.Len()) / float32(int(1)<<p.Depth)
+	if p.Kind == RF || slices.ContainsFunc(parts, func(part partition) bool { return part.largest() > 255 }) {
+		f.Unit = 255
+	}
+	leaves := make([]leafWriter, p.Trees)
+	members := make([]leafWriter, p.Trees)
+	err = eachTree(ctx, p.Trees, workers, func() func(t int) {
+		v := voteCounter{counts: make([]uint32, f.CorpusN)}
+		return func(t int) {
+			if p.Natural {
+				f.labelTables(&v, lab, &parts[t], &leaves[t])
+			}
+			if p.Members {
+				f.memberLists(t, &parts[t], &members[t])
+			}
+			report()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if p.Natural {
+		f.Leaves, f.LeafDir = merge(leaves)
+	}
+	if p.Members {
+		f.Members, f.MemberDir = merge(members)
+	}
+	return nil
+}
+
+// eachTree runs one function a worker over the trees.
+func eachTree(ctx context.Context, trees, workers int, start func() func(t int)) error {
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(workers, trees) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			run := start()
+			for ctx.Err() == nil {
+				t := int(next.Add(1)) - 1
+				if t >= trees {
+					return
+				}
+				run(t)
+			}
+		}()
+	}
+	wg.Wait()
+	return ctx.Err()
+}
+
+func (p *partition) largest() int {
+	prev, most := 0, 0
+	for _, end := range p.ends {
+		most = max(most, end-prev)
+		prev = end
+	}
+	return most
+}
+
+// labelTables counts the labels of every leaf of a tree (equation 4).
+func (f *Forest) labelTables(v *voteCounter, lab *labels.Neighbors, part *partition, w *leafWriter) {
+	var ids, counts []uint32
+	var weights []uint8
+	for leaf := range part.ends {
+		points := part.leaf(leaf)
+		for _, i := range points {
+			v.add(lab.Row(int(i))[:f.LabelsK])
+		}
+		ids, counts = v.drain(f.MinVotes, ids[:0], counts[:0])
+		weights = weights[:0]
+		for _, c := range counts {
+			if f.Unit == 255 {
+				weights = append(weights, proportion(c, uint32(len(points))))
+			} else {
+				weights = append(weights, uint8(c))
+			}
+		}
+		if weights == nil {
+			weights = []uint8{}
+		}
+		w.add(ids, weights)
+	}
+}
+
+// memberLists lists the corpus rows of every leaf: the training points
+// themselves, or the separate corpus routed down the tree.
+func (f *Forest) memberLists(t int, part *partition, w *leafWriter) {
+	if f.Corpus == nil {
+		for leaf := range part.ends {
+			rows := slices.Clone(part.leaf(leaf))
+			slices.Sort(rows)
+			w.add(rows, nil)
+		}
+		return
+	}
+	lists := make([][]uint32, 1<<f.Depth)
+	x := make([]float32, f.Dim)
+	for i := range f.Corpus.Len() {
+		leaf := f.routeOne(t, f.Corpus.Row(i, x))
+		lists[leaf] = append(lists[leaf], uint32(i))
+	}
+	for _, rows := range lists {
+		w.add(rows, nil)
+	}
+}

@@ -1,0 +1,113 @@
+package forest
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// A segment's count is 16 bits, so a leaf that holds all 65,536 labels of a
+// high half needs two segments with the same high half.
+const segmentMax = 1<<16 - 1
+
+// leafWriter packs leaf blocks into chunks.
+type leafWriter struct {
+	chunks [][]byte
+	dir    []uint32
+}
+
+// add appends the block of the next leaf. labels ascend; weights is nil for
+// member lists. A block longer than a chunk gets a chunk of its own.
+func (w *leafWriter) add(labels []uint32, weights []uint8) {
+	type segment struct{ lo, hi int }
+	var segs []segment
+	size := 4
+	for lo := 0; lo < len(labels); {
+		hi := lo + 1
+		for hi < len(labels) && labels[hi]>>16 == labels[lo]>>16 && hi-lo < segmentMax {
+			hi++
+		}
+		segs = append(segs, segment{lo, hi})
+		size += segmentBytes(hi-lo, weights != nil)
+		lo = hi
+	}
+	size = (size + leafAlign - 1) &^ (leafAlign - 1)
+	last := len(w.chunks) - 1
+	if last < 0 || len(w.chunks[last])+size > chunkBytes {
+		w.chunks = append(w.chunks, make([]byte, 0, max(size, min(chunkBytes, 1<<16))))
+		last++
+	}
+	at := len(w.chunks[last])
+	w.dir = append(w.dir, uint32(last)<<16|uint32(at/leafAlign))
+	b := w.chunks[last]
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(segs)))
+	flags := uint16(0)
+	if weights != nil {
+		flags = flagWeights
+	}
+	b = binary.LittleEndian.AppendUint16(b, flags)
+	for _, s := range segs {
+		b = binary.LittleEndian.AppendUint16(b, uint16(labels[s.lo]>>16))
+		b = binary.LittleEndian.AppendUint16(b, uint16(s.hi-s.lo))
+		for _, l := range labels[s.lo:s.hi] {
+			b = binary.LittleEndian.AppendUint16(b, uint16(l))
+		}
+		if weights != nil {
+			b = append(b, weights[s.lo:s.hi]...)
+			if (s.hi-s.lo)%2 == 1 {
+				b = append(b, 0)
+			}
+		}
+	}
+	for len(b) < at+size {
+		b = append(b, 0)
+	}
+	w.chunks[last] = b
+}
+
+// merge joins the leaves of several trees, tree by tree, into one directory.
+func merge(parts []leafWriter) (chunks [][]byte, dir []uint32) {
+	for _, p := range parts {
+		base := uint32(len(chunks)) << 16
+		chunks = append(chunks, p.chunks...)
+		for _, at := range p.dir {
+			dir = append(dir, at+base)
+		}
+	}
+	return chunks, dir
+}
+
+// voteCounter counts the labels of one leaf after the other.
+type voteCounter struct {
+	counts  []uint32
+	touched []uint32
+}
+
+func (v *voteCounter) add(labels []uint32) {
+	for _, l := range labels {
+		if v.counts[l] == 0 {
+			v.touched = append(v.touched, l)
+		}
+		v.counts[l]++
+	}
+}
+
+// drain returns the labels with at least minVotes, ascending, and their
+// counts, and empties the counter.
+func (v *voteCounter) drain(minVotes int, labels, counts []uint32) ([]uint32, []uint32) {
+	slices.Sort(v.touched)
+	for _, l := range v.touched {
+		if c := v.counts[l]; int(c) >= minVotes {
+			labels = append(labels, l)
+			counts = append(counts, c)
+		}
+		v.counts[l] = 0
+	}
+	v.touched = v.touched[:0]
+	return labels, counts
+}
+
+// proportion quantises count over points (equation 4) to 1..255.
+func proportion(count, points uint32) uint8 {
+	return uint8(max(1, math.Round(255*float64(count)/float64(points))))
+}

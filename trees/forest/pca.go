@@ -1,0 +1,254 @@
+package forest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// Rotation maps vectors to their leading principal coordinates:
+// Matrix·(x − Mean), R of them, falling in variance. Axis-aligned splits on
+// these coordinates are oblique in the original space, at one projection a
+// query for all trees (DESIGN section 5).
+type Rotation struct {
+	R, Dim int
+	Mean   []float32 // Dim
+	Matrix []float32 // R × Dim, orthonormal rows
+	Bias   []float32 // R: Matrix·Mean
+}
+
+// Apply writes the R coordinates of x to out. O(R·Dim), no allocation.
+func (r *Rotation) Apply(x, out []float32) {
+	vector.MatVec(r.Matrix, r.R, r.Dim, x, out)
+	for i, b := range r.Bias {
+		out[i] -= b
+	}
+}
+
+// denseLimit is the dimension up to which the covariance is decomposed
+// whole; above it a randomised subspace iteration finds the leading part.
+const denseLimit = 1600
+
+// PCA learns the r leading principal coordinates of at most sample of the
+// rows (all when sample < 1), drawn by seed. r is lowered to the dimension.
+//
+// Cost: O(sample·d²) for the covariance and O(d³) for its eigenvectors up to
+// 1,600 coordinates, O(sample·d·r) above. Errors: ErrParams and the context's.
+func PCA(ctx context.Context, rows labels.Rows, r, sample int, seed uint64, workers int) (*Rotation, error) {
+	if rows == nil || rows.Len() == 0 || rows.Dim() < 1 || r < 1 {
+		return nil, fmt.Errorf("%w: %d principal coordinates of no rows", ErrParams, r)
+	}
+	d := rows.Dim()
+	r = min(r, d)
+	rng := rand.New(rand.NewPCG(seed, 0x706361))
+	var picked []int
+	if sample < 1 || sample >= rows.Len() {
+		for i := range rows.Len() {
+			picked = append(picked, i)
+		}
+	} else {
+		picked = rng.Perm(rows.Len())[:sample]
+		slices.Sort(picked)
+	}
+	mean := make([]float64, d)
+	buf := make([]float32, d)
+	for _, i := range picked {
+		for j, v := range rows.Row(i, buf) {
+			mean[j] += float64(v)
+		}
+	}
+	for j := range mean {
+		mean[j] /= float64(len(picked))
+	}
+	var basis *mat.Dense
+	var err error
+	if d <= denseLimit {
+		basis, err = eigenBasis(ctx, rows, picked, mean, r, workers)
+	} else {
+		basis, err = subspaceBasis(ctx, rows, picked, mean, r, rng)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rot := &Rotation{R: r, Dim: d, Mean: make([]float32, d), Matrix: make([]float32, r*d), Bias: make([]float32, r)}
+	for j, v := range mean {
+		rot.Mean[j] = float32(v)
+	}
+	for i := range r {
+		col := mat.Col(nil, i, basis)
+		orient(col)
+		var bias float64
+		for j, v := range col {
+			rot.Matrix[i*d+j] = float32(v)
+			bias += float64(float32(v)) * float64(rot.Mean[j])
+		}
+		rot.Bias[i] = float32(bias)
+	}
+	return rot, nil
+}
+
+// orient fixes the sign of a direction: its largest entry is positive.
+func orient(col []float64) {
+	at := 0
+	for j, v := range col {
+		if math.Abs(v) > math.Abs(col[at]) {
+			at = j
+		}
+	}
+	if col[at] < 0 {
+		for j := range col {
+			col[j] = -col[j]
+		}
+	}
+}
+
+// eigenBasis is the leading eigenvectors of the covariance, as columns.
+func eigenBasis(ctx context.Context, rows labels.Rows, picked []int, mean []float64, r, workers int) (*mat.Dense, error) {
+	d := rows.Dim()
+	cov, err := covariance(ctx, rows, picked, mean, workers)
+	if err != nil {
+		return nil, err
+	}
+	var eig mat.EigenSym
+	if !eig.Factorize(mat.NewSymDense(d, cov), true) {
+		return nil, fmt.Errorf("%w: the covariance has no eigenvectors", ErrParams)
+	}
+	var all mat.Dense
+	eig.VectorsTo(&all)
+	basis := mat.NewDense(d, r, nil)
+	for i := range r { // gonum sorts the eigenvalues rising
+		basis.SetCol(i, mat.Col(nil, d-1-i, &all))
+	}
+	return basis, nil
+}
+
+// covBlock is how many rows one partial covariance sums; the blocks are fixed
+// by the data, not by the workers, so that the sum is always the same.
+const covBlock = 256
+
+// covariance sums centred outer products by blocks, as products of
+// transposed blocks: the same tile kernel as the labels use.
+func covariance(ctx context.Context, rows labels.Rows, picked []int, mean []float64, workers int) ([]float64, error) {
+	d, n := rows.Dim(), len(picked)
+	// Columns side by side: coordinate j of all picked rows.
+	columns := make([]float32, d*n)
+	buf := make([]float32, d)
+	for i, p := range picked {
+		for j, v := range rows.Row(p, buf) {
+			columns[j*n+i] = float32(float64(v) - mean[j])
+		}
+	}
+	cov := make([]float64, d*d)
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	const tile = 32
+	jobs := make(chan int)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			out := make([]float32, tile*tile)
+			a, b := make([]float32, tile*covBlock), make([]float32, tile*covBlock)
+			for lo := range jobs {
+				na := min(tile, d-lo)
+				for at := 0; at < d; at += tile {
+					if at+tile <= lo {
+						continue // the lower triangle is mirrored
+					}
+					nb := min(tile, d-at)
+					for from := 0; from < n; from += covBlock {
+						m := min(covBlock, n-from)
+						pack(a, columns, lo, na, n, from, m)
+						pack(b, columns, at, nb, n, from, m)
+						vector.DotTile(a, na, b, nb, m, out)
+						for i := range na {
+							for j := range nb {
+								cov[(lo+i)*d+at+j] += float64(out[i*nb+j])
+							}
+						}
+					}
+				}
+			}
+		}()
+	}
+	for lo := 0; lo < d && ctx.Err() == nil; lo += tile {
+		jobs <- lo
+	}
+	close(jobs)
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("forest: pca: %w", err)
+	}
+	for i := range d {
+		for j := i; j < d; j++ {
+			cov[i*d+j] /= float64(n)
+			cov[j*d+i] = cov[i*d+j]
+		}
+	}
+	return cov, nil
+}
+
+// pack copies m values of na columns side by side.
+func pack(dst, columns []float32, lo, na, n, from, m int) {
+	for i := range na {
+		copy(dst[i*m:(i+1)*m], columns[(lo+i)*n+from:])
+	}
+}
+
+// subspaceBasis finds the leading directions of rows of many coordinates by
+// randomised subspace iteration (Halko, Martinsson and Tropp 2011): a random
+// start, four multiplications by the covariance, each made orthonormal.
+func subspaceBasis(ctx context.Context, rows labels.Rows, picked []int, mean []float64, r int, rng *rand.Rand) (*mat.Dense, error) {
+	d := rows.Dim()
+	width := min(d, r+8)
+	q := mat.NewDense(d, width, nil)
+	for i := range d {
+		for j := range width {
+			q.Set(i, j, rng.NormFloat64())
+		}
+	}
+	const rounds, block = 4, 512
+	buf := make([]float32, d)
+	x := mat.NewDense(min(block, len(picked)), d, nil)
+	for range rounds {
+		next := mat.NewDense(d, width, nil)
+		for lo := 0; lo < len(picked); lo += block {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("forest: pca: %w", err)
+			}
+			hi := min(lo+block, len(picked))
+			part := x.Slice(0, hi-lo, 0, d).(*mat.Dense)
+			for i, p := range picked[lo:hi] {
+				row := part.RawRowView(i)
+				for j, v := range rows.Row(p, buf) {
+					row[j] = float64(v) - mean[j]
+				}
+			}
+			var y, z mat.Dense
+			y.Mul(part, q)
+			z.Mul(part.T(), &y)
+			next.Add(next, &z)
+		}
+		var svd mat.SVD
+		if !svd.Factorize(next, mat.SVDThin) {
+			return nil, fmt.Errorf("%w: the covariance has no leading directions", ErrParams)
+		}
+		svd.UTo(q)
+	}
+	basis := mat.NewDense(d, r, nil)
+	for i := range r {
+		basis.SetCol(i, mat.Col(nil, i, q))
+	}
+	return basis, nil
+}

@@ -1,0 +1,292 @@
+package forest
+
+import (
+	"fmt"
+	"math"
+)
+
+// Coordinates is what the nodes compare for the vector x: x itself, or for rp
+// its projections, written to z (grown as needed) and returned. Per-node
+// directions (pca) also read x itself.
+func (f *Forest) Coordinates(x, z []float32) []float32 {
+	if f.Coord != CoordProjected {
+		return x
+	}
+	n := len(f.Proj.Ptr) - 1
+	if cap(z) < n {
+		z = make([]float32, n)
+	}
+	z = z[:n]
+	for i := range z {
+		lo, hi := f.Proj.Ptr[i], f.Proj.Ptr[i+1]
+		z[i] = sparseDot(f.Proj.Idx[lo:hi], f.Proj.Val[lo:hi], x)
+	}
+	return z
+}
+
+// value is the coordinate that the node in a slot compares.
+func (f *Forest) value(slot int, z []float32) float32 {
+	if f.Coord == CoordDirections {
+		w := f.DirWidth
+		return sparseDot(f.DirIdx[slot*w:(slot+1)*w], f.DirVal[slot*w:(slot+1)*w], z)
+	}
+	return z[f.Nodes[slot].Dim]
+}
+
+// Route finds the leaf (0 to 2^Depth-1) of z = Coordinates(x) in each of the
+// first len(leaves) trees: the structure function q of equation 4. Trees are
+// walked level by level together, so that their cache misses overlap.
+func (f *Forest) Route(z []float32, leaves []uint32) {
+	leaves = leaves[:min(len(leaves), f.Trees)]
+	for t := range leaves {
+		leaves[t] = 1
+	}
+	depth := f.Depth
+	if f.Coord == CoordDirections {
+		for level := 0; level < depth; level++ {
+			for t, node := range leaves {
+				slot := t<<depth + int(node)
+				leaves[t] = child(node, f.value(slot, z), f.Nodes[slot].Threshold)
+			}
+		}
+	} else {
+		nodes := f.Nodes
+		for level := 0; level < depth; level++ {
+			for t, node := range leaves {
+				n := nodes[t<<depth+int(node)]
+				leaves[t] = child(node, z[n.Dim], n.Threshold)
+			}
+		}
+	}
+	for t := range leaves {
+		leaves[t] -= 1 << depth
+	}
+}
+
+func child(node uint32, value, threshold float32) uint32 {
+	next := 2 * node
+	if value > threshold {
+		next++
+	}
+	return next
+}
+
+// routeOne is the leaf of x in tree t.
+func (f *Forest) routeOne(t int, x []float32) int {
+	node := uint32(1)
+	for range f.Depth {
+		slot := t<<f.Depth + int(node)
+		n := f.Nodes[slot]
+		var v float32
+		if f.Coord == CoordProjected {
+			lo, hi := f.Proj.Ptr[n.Dim], f.Proj.Ptr[n.Dim+1]
+			v = sparseDot(f.Proj.Idx[lo:hi], f.Proj.Val[lo:hi], x)
+		} else {
+			v = f.value(slot, x)
+		}
+		node = child(node, v, n.Threshold)
+	}
+	return int(node) - 1<<f.Depth
+}
+
+// TreeLeaf is a leaf of a tree.
+type TreeLeaf struct {
+	Tree, Leaf uint32
+}
+
+// MultiScratch is the memory of RouteMulti, reused from call to call.
+type MultiScratch struct {
+	leaves []uint32
+	heap   []branch
+	out    []TreeLeaf
+}
+
+// branch is a subtree not taken: how far the vector is from it.
+type branch struct {
+	margin float32
+	tree   uint32
+	node   uint32
+}
+
+func (a branch) less(b branch) bool {
+	switch {
+	case a.margin != b.margin:
+		return a.margin < b.margin
+	case a.tree != b.tree:
+		return a.tree < b.tree
+	}
+	return a.node < b.node
+}
+
+// RouteMulti is priority search (Arya and Mount 1993; Hyvönen 2022, footnote
+// 3): the leaf of z in each of the first trees trees, then extra more leaves,
+// nearest first over all trees, where a subtree's distance is the largest
+// margin of the splits on which the path to it leaves the vector's own.
+// Cost: O((trees + extra)·depth·log). The result is valid until the next call.
+func (f *Forest) RouteMulti(z []float32, trees, extra int, s *MultiScratch) []TreeLeaf {
+	trees = min(trees, f.Trees)
+	s.heap, s.out = s.heap[:0], s.out[:0]
+	for t := range trees {
+		s.descend(f, z, branch{tree: uint32(t), node: 1})
+	}
+	for ; extra > 0 && len(s.heap) > 0; extra-- {
+		s.descend(f, z, s.pop())
+	}
+	return s.out
+}
+
+// descend walks from a node to its leaf and remembers the subtrees not taken.
+func (s *MultiScratch) descend(f *Forest, z []float32, b branch) {
+	node := b.node
+	for node < 1<<f.Depth {
+		slot := int(b.tree)<<f.Depth + int(node)
+		threshold := f.Nodes[slot].Threshold
+		v := f.value(slot, z)
+		next := child(node, v, threshold)
+		if !math.IsInf(float64(threshold), 1) {
+			margin := max(b.margin, float32(math.Abs(float64(v-threshold))))
+			s.push(branch{margin, b.tree, next ^ 1})
+		}
+		node = next
+	}
+	s.out = append(s.out, TreeLeaf{b.tree, node - 1<<f.Depth})
+}
+
+func (s *MultiScratch) push(b branch) {
+	s.heap = append(s.heap, b)
+	for i := len(s.heap) - 1; i > 0; {
+		p := (i - 1) / 2
+		if !s.heap[i].less(s.heap[p]) {
+			break
+		}
+		s.heap[i], s.heap[p] = s.heap[p], s.heap[i]
+		i = p
+	}
+}
+
+func (s *MultiScratch) pop() branch {
+	h := s.heap
+	top := h[0]
+	last := len(h) - 1
+	h[0] = h[last]
+	h = h[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(h) {
+			break
+		}
+		if c+1 < len(h) && h[c+1].less(h[c]) {
+			c++
+		}
+		if !h[c].less(h[i]) {
+			break
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+	s.heap = h
+	return top
+}
+
+// Validate checks that every array has the length the parameters ask for,
+// every node reads an existing coordinate, every directory entry points to a
+// leaf block inside its chunk, and every label is a row below CorpusN. After
+// it, no method of the forest can read out of bounds. O(size of the forest).
+func (f *Forest) Validate() error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, a...))
+	}
+	if f.Trees < 1 || f.Trees > maxTrees || f.Depth < 1 || f.Depth > maxDepth || f.Dim < 1 || f.CorpusN < 0 {
+		return bad("%d trees of depth %d over %d coordinates", f.Trees, f.Depth, f.Dim)
+	}
+	slots := f.Trees << f.Depth
+	if len(f.Nodes) != slots {
+		return bad("%d nodes, want %d", len(f.Nodes), slots)
+	}
+	coords := f.Dim
+	switch f.Coord {
+	case CoordAxis:
+	case CoordProjected:
+		coords = f.Trees * f.Depth
+		if err := f.Proj.validate(coords, f.Dim); err != nil {
+			return err
+		}
+	case CoordDirections:
+		w := f.DirWidth
+		if w < 1 || w > f.Dim || len(f.DirIdx) != slots*w || len(f.DirVal) != slots*w {
+			return bad("directions of width %d: %d and %d entries for %d nodes", w, len(f.DirIdx), len(f.DirVal), slots)
+		}
+		for i, j := range f.DirIdx {
+			if int(j) >= f.Dim {
+				return bad("direction entry %d reads coordinate %d of %d", i, j, f.Dim)
+			}
+		}
+	default:
+		return bad("unknown coordinates %q", f.Coord)
+	}
+	for i, n := range f.Nodes {
+		if int(n.Dim) >= coords {
+			return bad("node %d reads coordinate %d of %d", i, n.Dim, coords)
+		}
+	}
+	if !(f.Unit > 0) || math.IsInf(float64(f.Unit), 0) {
+		return bad("unit %v", f.Unit)
+	}
+	if f.Natural {
+		if err := validateLeaves(f.Leaves, f.LeafDir, slots, f.CorpusN, true); err != nil {
+			return err
+		}
+	}
+	if f.Params.Members {
+		return validateLeaves(f.Members, f.MemberDir, slots, f.CorpusN, false)
+	}
+	return nil
+}
+
+func (s *Sparse) validate(rows, cols int) error {
+	if len(s.Ptr) != rows+1 || len(s.Idx) != len(s.Val) || s.Ptr[0] != 0 || int(s.Ptr[rows]) != len(s.Idx) {
+		return fmt.Errorf("%w: sparse matrix: %d pointers, %d indices, %d values", ErrInvalid, len(s.Ptr), len(s.Idx), len(s.Val))
+	}
+	for i := range rows {
+		if s.Ptr[i] > s.Ptr[i+1] {
+			return fmt.Errorf("%w: sparse matrix: row %d ends before it begins", ErrInvalid, i)
+		}
+	}
+	for i, j := range s.Idx {
+		if int(j) >= cols {
+			return fmt.Errorf("%w: sparse matrix: entry %d is in column %d of %d", ErrInvalid, i, j, cols)
+		}
+	}
+	return nil
+}
+
+func validateLeaves(chunks [][]byte, dir []uint32, leaves, corpusN int, weights bool) error {
+	if len(dir) != leaves {
+		return fmt.Errorf("%w: %d leaves in the directory, want %d", ErrInvalid, len(dir), leaves)
+	}
+	for i, at := range dir {
+		chunk, off := int(at>>16), int(at&0xffff)*leafAlign
+		if chunk >= len(chunks) || off+4 > len(chunks[chunk]) {
+			return fmt.Errorf("%w: leaf %d lies outside its chunk", ErrInvalid, i)
+		}
+		b := block(chunks, at)
+		if b.weights != weights {
+			return fmt.Errorf("%w: leaf %d: weights %v, want %v", ErrInvalid, i, b.weights, weights)
+		}
+		for left := b.segments; left > 0; left-- {
+			hi, low, w, ok := b.Next()
+			if !ok {
+				return fmt.Errorf("%w: leaf %d runs out of its chunk", ErrInvalid, i)
+			}
+			if weights && len(w) != len(low) {
+				return fmt.Errorf("%w: leaf %d: %d weights for %d labels", ErrInvalid, i, len(w), len(low))
+			}
+			for j, l := range low {
+				if int(hi<<16|uint32(l)) >= corpusN || j > 0 && low[j-1] >= l {
+					return fmt.Errorf("%w: leaf %d: label %d of a corpus of %d", ErrInvalid, i, hi<<16|uint32(l), corpusN)
+				}
+			}
+		}
+	}
+	return nil
+}

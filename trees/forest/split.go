@@ -1,0 +1,336 @@
+package forest
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+)
+
+// grower is one goroutine's scratch for growing trees.
+type grower struct {
+	f     *Forest
+	train labels.Rows
+	lab   *labels.Neighbors
+	rng   *rand.Rand
+	t     int
+
+	points []uint32  // in the order of the partition so far
+	values []float32 // projection of each point of the node
+	tmp    []uint32
+	row    []float32
+
+	levelDims []uint32 // rf: candidates of the level
+	rf        *splitSearch
+}
+
+func newGrower(f *Forest, train labels.Rows, lab *labels.Neighbors) *grower {
+	n := train.Len()
+	g := &grower{
+		f: f, train: train, lab: lab,
+		values: make([]float32, n), tmp: make([]uint32, n), row: make([]float32, f.Dim),
+	}
+	if f.Kind == RF {
+		g.rf = newSplitSearch(f.CorpusN, f.Subsample*f.LabelsK)
+	}
+	return g
+}
+
+// treeRand is tree t's own stream of random numbers.
+func treeRand(seed uint64, t int, purpose uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, purpose<<32|uint64(t)))
+}
+
+const (
+	streamSplits = iota + 1
+	streamProjections
+)
+
+// tree grows tree t level by level and returns its partition.
+func (g *grower) tree(ctx context.Context, t int) partition {
+	f, n := g.f, g.train.Len()
+	g.t = t
+	g.rng = treeRand(f.Seed, t, streamSplits)
+	g.points = make([]uint32, n)
+	for i := range g.points {
+		g.points[i] = uint32(i)
+	}
+	bounds := []int{0, n}
+	for level := range f.Depth {
+		if ctx.Err() != nil {
+			return partition{}
+		}
+		if f.Kind == RF {
+			g.drawLevelDims()
+		}
+		nextBounds := make([]int, 0, 2*len(bounds)-1)
+		nextBounds = append(nextBounds, 0)
+		for i := range len(bounds) - 1 {
+			lo, hi := bounds[i], bounds[i+1]
+			mid := g.split(1<<level+i, level, lo, hi)
+			nextBounds = append(nextBounds, mid, hi)
+		}
+		bounds = nextBounds
+	}
+	return partition{points: g.points, ends: bounds[1:]}
+}
+
+// split chooses the split of a node, reorders its points, and returns where
+// the right child begins.
+func (g *grower) split(node, level, lo, hi int) int {
+	slot := g.t<<g.f.Depth + node
+	points := g.points[lo:hi]
+	values := g.values[:len(points)]
+	leaf := Node{Threshold: float32(math.Inf(1))}
+	g.f.Nodes[slot] = leaf
+	if len(points) < 2 {
+		return hi
+	}
+	var choice Node
+	ok := true
+	switch g.f.Kind {
+	case KD:
+		choice.Dim = g.varianceDim(points)
+		g.coordinate(points, int(choice.Dim), values)
+	case KDChrono:
+		choice.Dim = uint32(level % g.f.Dim)
+		g.coordinate(points, int(choice.Dim), values)
+	case RP:
+		choice.Dim = uint32(g.t*g.f.Depth + level)
+		g.project(points, int(choice.Dim), values)
+	case PCATree:
+		choice.Dim = 0
+		g.principal(points, slot)
+		g.direction(points, slot, values)
+	case RF:
+		choice, ok = g.rf.search(g, points)
+		if ok {
+			g.coordinate(points, int(choice.Dim), values)
+		}
+	}
+	if !ok {
+		return hi
+	}
+	if g.f.Kind != RF {
+		choice.Threshold, ok = median(slices.Clone(values))
+		if !ok {
+			return hi
+		}
+	}
+	g.f.Nodes[slot] = choice
+	return lo + g.divide(points, values, choice.Threshold)
+}
+
+// divide puts the points with value at most threshold first, keeping order.
+func (g *grower) divide(points []uint32, values []float32, threshold float32) int {
+	left, right := 0, 0
+	for i, p := range points {
+		if values[i] <= threshold {
+			points[left] = p
+			left++
+		} else {
+			g.tmp[right] = p
+			right++
+		}
+	}
+	copy(points[left:], g.tmp[:right])
+	return left
+}
+
+// median is the middle value, for even counts the mean of the two middle
+// ones, lowered where ties would send every point to the left. ok is false
+// when all values are equal.
+func median(v []float32) (threshold float32, ok bool) {
+	slices.Sort(v)
+	n := len(v)
+	if v[0] == v[n-1] {
+		return 0, false
+	}
+	if n%2 == 1 {
+		threshold = v[n/2]
+	} else {
+		a, b := v[n/2-1], v[n/2]
+		threshold = a + (b-a)/2
+	}
+	if threshold < v[n-1] {
+		return threshold, true
+	}
+	// The upper half is one value: cut below it.
+	i, _ := slices.BinarySearch(v, v[n-1])
+	return v[i-1], true
+}
+
+func (g *grower) coordinate(points []uint32, dim int, values []float32) {
+	for i, p := range points {
+		values[i] = g.train.Row(int(p), g.row)[dim]
+	}
+}
+
+func (g *grower) project(points []uint32, row int, values []float32) {
+	p := &g.f.Proj
+	lo, hi := p.Ptr[row], p.Ptr[row+1]
+	for i, pt := range points {
+		values[i] = sparseDot(p.Idx[lo:hi], p.Val[lo:hi], g.train.Row(int(pt), g.row))
+	}
+}
+
+func (g *grower) direction(points []uint32, slot int, values []float32) {
+	w := g.f.DirWidth
+	idx, val := g.f.DirIdx[slot*w:(slot+1)*w], g.f.DirVal[slot*w:(slot+1)*w]
+	for i, pt := range points {
+		values[i] = sparseDot(idx, val, g.train.Row(int(pt), g.row))
+	}
+}
+
+func sparseDot(idx []uint32, val, x []float32) float32 {
+	val = val[:len(idx)]
+	var s float32
+	for i, j := range idx {
+		s += val[i] * x[j]
+	}
+	return s
+}
+
+// varianceDim draws one of the Candidates coordinates of highest variance,
+// estimated on the node's first Subsample points.
+func (g *grower) varianceDim(points []uint32) uint32 {
+	d := g.f.Dim
+	sample := points[:min(len(points), g.f.Subsample)]
+	sum, square := make([]float64, d), make([]float64, d)
+	for _, p := range sample {
+		for j, v := range g.train.Row(int(p), g.row) {
+			sum[j] += float64(v)
+			square[j] += float64(v) * float64(v)
+		}
+	}
+	n := float64(len(sample))
+	for j := range square {
+		square[j] -= sum[j] * sum[j] / n
+	}
+	top := make([]uint32, 0, g.f.Candidates+1)
+	for j := range d {
+		at := len(top)
+		for at > 0 && square[j] > square[top[at-1]] {
+			at--
+		}
+		if at < g.f.Candidates {
+			top = slices.Insert(top, at, uint32(j))
+			top = top[:min(len(top), g.f.Candidates)]
+		}
+	}
+	return top[g.rng.IntN(len(top))]
+}
+
+// drawProjections draws one sparse Gaussian direction a tree and level.
+func (f *Forest) drawProjections() {
+	f.Proj.Ptr = append(f.Proj.Ptr, 0)
+	for t := range f.Trees {
+		rng := treeRand(f.Seed, t, streamProjections)
+		for range f.Depth {
+			start := len(f.Proj.Idx)
+			for j := range f.Dim {
+				if rng.Float64() < f.Density {
+					f.Proj.Idx = append(f.Proj.Idx, uint32(j))
+					f.Proj.Val = append(f.Proj.Val, float32(rng.NormFloat64()))
+				}
+			}
+			if len(f.Proj.Idx) == start { // never an empty direction
+				f.Proj.Idx = append(f.Proj.Idx, uint32(rng.IntN(f.Dim)))
+				f.Proj.Val = append(f.Proj.Val, 1)
+			}
+			f.Proj.Ptr = append(f.Proj.Ptr, uint32(len(f.Proj.Idx)))
+		}
+	}
+}
+
+// principal takes a few gradient steps from a Gaussian start towards the
+// first principal direction of DirWidth coordinates, drawn with replacement,
+// over the node's points (Jääsaari 2019). The steps stop early on purpose:
+// what randomness remains keeps the trees apart.
+func (g *grower) principal(points []uint32, slot int) {
+	w := g.f.DirWidth
+	idx, val := g.f.DirIdx[slot*w:(slot+1)*w], g.f.DirVal[slot*w:(slot+1)*w]
+	for i := range idx {
+		idx[i] = uint32(g.rng.IntN(g.f.Dim))
+	}
+	v := make([]float64, w)
+	for i := range v {
+		v[i] = g.rng.NormFloat64()
+	}
+	normalise(v)
+	cov := g.covariance(points, idx)
+	const steps, rate, tolerance = 20, 0.02, 0.01
+	next := make([]float64, w)
+	for range steps {
+		for i := range w {
+			var s float64
+			for j := range w {
+				s += cov[i*w+j] * v[j]
+			}
+			next[i] = v[i] + rate*s
+		}
+		normalise(next)
+		var change float64
+		for i := range w {
+			change += math.Abs(next[i] - v[i])
+		}
+		copy(v, next)
+		if change/float64(w) < tolerance {
+			break
+		}
+	}
+	for i := range v {
+		val[i] = float32(v[i])
+	}
+}
+
+// covariance of the node's points in the given coordinates, w × w.
+func (g *grower) covariance(points []uint32, idx []uint32) []float64 {
+	w := len(idx)
+	mean, x, cov := make([]float64, w), make([]float64, w), make([]float64, w*w)
+	for _, p := range points {
+		row := g.train.Row(int(p), g.row)
+		for i, j := range idx {
+			mean[i] += float64(row[j])
+		}
+	}
+	n := float64(len(points))
+	for i := range mean {
+		mean[i] /= n
+	}
+	for _, p := range points {
+		row := g.train.Row(int(p), g.row)
+		for i, j := range idx {
+			x[i] = float64(row[j]) - mean[i]
+		}
+		for i := range w {
+			for j := i; j < w; j++ {
+				cov[i*w+j] += x[i] * x[j]
+			}
+		}
+	}
+	for i := range w {
+		for j := i; j < w; j++ {
+			cov[i*w+j] /= n
+			cov[j*w+i] = cov[i*w+j]
+		}
+	}
+	return cov
+}
+
+func normalise(v []float64) {
+	var s float64
+	for _, x := range v {
+		s += x * x
+	}
+	if s == 0 {
+		v[0] = 1
+		return
+	}
+	s = 1 / math.Sqrt(s)
+	for i := range v {
+		v[i] *= s
+	}
+}
