@@ -1,0 +1,88 @@
+package table
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sample() *Table {
+	t := New("method", "recall:3", "n", "note")
+	t.Add("natural", 0.95123, 7, "für|alle")
+	t.Add("k-d", float32(0.1), 1200)
+	return t
+}
+
+func write(t *testing.T, tab *Table, f Format) string {
+	t.Helper()
+	var b strings.Builder
+	if err := tab.Write(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestText(t *testing.T) {
+	want := "" +
+		"method   recall     n  note\n" +
+		"natural   0.951     7  für|alle\n" +
+		"k-d       0.100  1200\n"
+	if diff := cmp.Diff(want, write(t, sample(), Text)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	want := "" +
+		"| method  | recall |    n | note      |\n" +
+		"|---------|-------:|-----:|-----------|\n" +
+		"| natural |  0.951 |    7 | für\\|alle |\n" +
+		"| k-d     |  0.100 | 1200 |           |\n"
+	if diff := cmp.Diff(want, write(t, sample(), Markdown)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestCSVKeepsAllDigits(t *testing.T) {
+	got, err := csv.NewReader(strings.NewReader(write(t, sample(), CSV))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{{"method", "recall", "n", "note"}, {"natural", "0.95123", "7", "für|alle"}, {"k-d", "0.1", "1200", ""}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	tab := sample()
+	tab.Add(nil, math.NaN(), 2*time.Second, []byte("key"))
+	var got []map[string]any
+	text := write(t, tab, JSON)
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	want := []map[string]any{
+		{"method": "natural", "recall": 0.95123, "n": 7.0, "note": "für|alle"},
+		{"method": "k-d", "recall": 0.1, "n": 1200.0, "note": nil},
+		{"method": nil, "recall": nil, "n": 2.0, "note": "key"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := write(t, New("a"), JSON); got != "[]\n" {
+		t.Errorf("empty table: %q", got)
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	if err := sample().Write(&strings.Builder{}, "xml"); !errors.Is(err, ErrFormat) {
+		t.Errorf("got %v, want ErrFormat", err)
+	}
+}
