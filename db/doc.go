@@ -1,0 +1,35 @@
+// Package db is the public door of anndb: an embedded database of vector
+// collections in one file, with learned indexes for nearest-neighbour search.
+//
+// # Writing
+//
+// DB.Update applies a Batch: all of it or none, durable when it returns nil.
+// Concurrent updates wait in line and share commits. An update of an existing
+// key appends a new row and buries the old one under a tombstone; a chunk of
+// rows (about 1 MiB) is sealed into immutable, checksummed blocks by the
+// transaction that fills it.
+//
+// # Reading
+//
+// A Snapshot is one committed state for as long as it is held. All readers of
+// a state share one read transaction and one set of pointer tables, built by
+// the first of them, so taking a snapshot costs about as much as a mutex.
+// Readers never wait for writers, nor writers for readers. A held snapshot
+// keeps the pages of its state from being reused: release it soon.
+//
+// Results never alias the file: keys, vectors, labels and payloads are copies.
+//
+// # Damage
+//
+// Every block carries a checksum that covers its key, header and payload, and
+// is verified the first time a process touches it. Damage is ErrCorrupt with a
+// place (CorruptError), never a wrong answer and never a crash: reads turn
+// memory faults, such as those of a file truncated behind our back, into
+// errors. DB.Check verifies everything without trusting anything.
+//
+// # Failure
+//
+// A commit that failed leaves the handle refusing writes (ErrStateUnknown)
+// until the file is opened again: the commit happened whole or not at all, and
+// only the file knows. A full disk is also ErrNoSpace.
+package db

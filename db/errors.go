@@ -1,0 +1,135 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// Errors of this package. Every returned error wraps one of them, a context's
+// error, or an error of the operating system; test with errors.Is.
+var (
+	// ErrClosed is returned when the database is closed or the snapshot released.
+	ErrClosed = errors.New("db: closed")
+	// ErrReadOnly is returned by writes to a database opened read-only.
+	ErrReadOnly = errors.New("db: opened read-only")
+	// ErrOption is returned when an option has a value nothing can honour.
+	ErrOption = errors.New("db: invalid option")
+	// ErrName is returned for a collection name that is empty, longer than
+	// MaxName bytes or not valid UTF-8.
+	ErrName = errors.New("db: invalid name")
+	// ErrDimension is returned when a vector has another length than its
+	// collection's vectors.
+	ErrDimension = errors.New("db: wrong dimension")
+	// ErrNotFinite is returned when a vector holds NaN or an infinity.
+	ErrNotFinite = errors.New("db: vector is not finite")
+	// ErrDuplicateKey is returned when a batch names one key twice.
+	ErrDuplicateKey = errors.New("db: key given twice in one batch")
+	// ErrKey is returned for a key that is empty or longer than MaxKey bytes.
+	ErrKey = errors.New("db: invalid key")
+	// ErrLabel is returned for a label that is empty or longer than MaxKey
+	// bytes, or for more than MaxLabels labels on one row.
+	ErrLabel = errors.New("db: invalid label")
+	// ErrPayload is returned for a payload longer than MaxPayload bytes.
+	ErrPayload = errors.New("db: payload too large")
+	// ErrEmpty is returned when a collection has no live rows to answer from.
+	ErrEmpty = errors.New("db: collection is empty")
+	// ErrFull is returned when a collection has used all its row numbers.
+	ErrFull = errors.New("db: collection is full")
+	// ErrNoCollection is returned when no collection has the name.
+	ErrNoCollection = errors.New("db: no such collection")
+	// ErrNoIndex is returned when the collection has no index of the name.
+	ErrNoIndex = errors.New("db: no such index")
+	// ErrNotFound is returned when no live row has the key or number.
+	ErrNotFound = errors.New("db: no such row")
+	// ErrExists is returned when a collection of the name exists already.
+	ErrExists = errors.New("db: already exists")
+	// ErrCorrupt is returned when stored bytes are damaged. A *CorruptError in
+	// the chain says where.
+	ErrCorrupt = errors.New("db: corrupt data")
+	// ErrNotDatabase is returned when a file is not an anndb database.
+	ErrNotDatabase = errors.New("db: not an anndb database")
+	// ErrNewerFormat is returned when a file was written by a later version.
+	ErrNewerFormat = errors.New("db: written by a newer version")
+	// ErrTruncated is returned when a file is shorter than its own description.
+	ErrTruncated = errors.New("db: file is truncated")
+	// ErrLocked is returned when another process, or another handle of this
+	// one, holds the file.
+	ErrLocked = errors.New("db: file is in use")
+	// ErrStateUnknown is returned by the commit that failed and by every write
+	// after it: the commit happened whole or not at all, and only reopening
+	// the file tells which.
+	ErrStateUnknown = errors.New("db: a commit failed, reopen to learn its outcome")
+	// ErrNoSpace is returned when a commit failed for want of disk space,
+	// quota, or because the file would pass Options.MaxSize.
+	ErrNoSpace = errors.New("db: no space left")
+	// ErrBusy is returned by Close when snapshots were still held at its
+	// deadline. Nothing is unmapped; Close may be called again.
+	ErrBusy = errors.New("db: snapshots still in use")
+)
+
+// CorruptError says where damage was found. errors.Is(err, ErrCorrupt) holds.
+type CorruptError struct {
+	// Collection is the collection's name, empty where none is concerned.
+	Collection string
+	// Object, Section and Chunk are the block's key.
+	Object  uint64
+	Section codec.Kind
+	Chunk   uint32
+	// Offset is the place in the file, -1 when not known.
+	Offset int64
+	// Err is the reason.
+	Err error
+}
+
+// Error names every part of the place that is known.
+func (e *CorruptError) Error() string {
+	s := "db: corrupt data"
+	if e.Collection != "" {
+		s += fmt.Sprintf(" in collection %q", e.Collection)
+	}
+	if e.Object != 0 {
+		s += fmt.Sprintf(", object %d section %v chunk %d", e.Object, e.Section, e.Chunk)
+	}
+	if e.Offset >= 0 {
+		s += fmt.Sprintf(", file offset %d", e.Offset)
+	}
+	return fmt.Sprintf("%s: %v", s, e.Err)
+}
+
+// Is makes every CorruptError an ErrCorrupt.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// Unwrap is the reason.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// corruptf is damage that belongs to no single block.
+func corruptf(coll, format string, a ...any) error {
+	return &CorruptError{Collection: coll, Offset: -1, Err: fmt.Errorf(format, a...)}
+}
+
+// addressed is what the runtime's memory fault panics satisfy.
+type addressed interface {
+	runtime.Error
+	Addr() uintptr
+}
+
+// noSpace says whether err means that the disk, the quota or the size limit
+// is exhausted.
+func noSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) ||
+		errors.Is(err, syscall.EDQUOT) || errors.Is(err, berrors.ErrMaxSizeReached)
+}
+
+// asNoSpace adds ErrNoSpace to errors that mean it.
+func asNoSpace(err error) error {
+	if err != nil && noSpace(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+package db
+
+import (
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"runtime"
+	"time"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
+)
+
+// Limits of what a database holds.
+const (
+	// MaxDim is the largest dimension of a collection.
+	MaxDim = 1 << 16
+	// MaxKey is the longest user key or label in bytes.
+	MaxKey = 512
+	// MaxName is the longest collection or index name in bytes.
+	MaxName = 255
+	// MaxLabels is the most labels one row may carry.
+	MaxLabels = 1024
+	// MaxPayload is the longest payload of a row in bytes.
+	MaxPayload = 1 << 20
+	// maxRows is one less than the row numbers there are, so that a count of
+	// rows is a uint32 as well.
+	maxRows = 1<<32 - 1
+)
+
+// VerifyMode says when block checksums are verified by reads. Check verifies
+// all of them in any mode.
+type VerifyMode uint8
+
+// The verify modes.
+const (
+	// VerifyFirst verifies a block the first time this process touches it.
+	VerifyFirst VerifyMode = iota
+	// VerifyAlways verifies blocks anew for every published generation.
+	VerifyAlways
+	// VerifyNever trusts the file; for files checked by other means.
+	VerifyNever
+)
+
+// Options says how Open opens a database. The zero value is the safe default.
+type Options struct {
+	// ReadOnly opens for reading only. Any number of processes may do so at
+	// the same time, but not beside a writer.
+	ReadOnly bool
+	// MustExist makes Open fail with fs.ErrNotExist instead of creating a file.
+	MustExist bool
+	// NoSync leaves out every fsync: a crash of the machine may then lose or
+	// damage the database. For bulk loads that can be repeated, and tests.
+	NoSync bool
+	// MapReserve is the address space reserved for the map in bytes, 1 TiB
+	// when zero. It costs no memory. Where the system refuses it, Open falls
+	// back to less; a file that outgrows its reservation makes writers wait
+	// for readers once per growth.
+	MapReserve int64
+	// MaxSize bounds the file in bytes (ErrNoSpace); zero means no bound. The
+	// file grows in steps of 16 MiB, and a step is refused whole.
+	MaxSize int64
+	// Timeout is how long Open waits for the file's lock, 1 s when zero.
+	Timeout time.Duration
+	// CloseTimeout is how long Close waits for snapshots, 10 s when zero.
+	CloseTimeout time.Duration
+	// Verify says when reads verify block checksums.
+	Verify VerifyMode
+	// AcceptOlder opens a file with one damaged meta page from the other one,
+	// which may be one transaction older. Without it that is ErrCorrupt.
+	AcceptOlder bool
+	// Logger receives warnings; nil discards them.
+	Logger *slog.Logger
+}
+
+const (
+	defaultReserve = 1 << 40
+	defaultTimeout = time.Second
+	defaultDrain   = 10 * time.Second
+	pageSize       = 16 << 10
+)
+
+// resolve fills in the defaults of a copy of o.
+func (o *Options) resolve() (Options, error) {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	if r.MapReserve == 0 {
+		r.MapReserve = defaultReserve
+		if bits.UintSize < 64 {
+			r.MapReserve = 1 << 29
+		}
+	}
+	if runtime.GOOS == "windows" {
+		// There the file itself would be stretched to the reservation.
+		r.MapReserve = 0
+	}
+	if r.Timeout == 0 {
+		r.Timeout = defaultTimeout
+	}
+	if r.CloseTimeout == 0 {
+		r.CloseTimeout = defaultDrain
+	}
+	if r.Logger == nil {
+		r.Logger = slog.New(slog.DiscardHandler)
+	}
+	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
+		return r, fmt.Errorf("%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", ErrOption)
+	}
+	return r, nil
+}
+
+// Storage says how a collection's vectors are stored.
+type Storage uint8
+
+// The storage modes. The numbers are part of the file format.
+const (
+	// StorageAuto stores a chunk of rows as bytes when every coordinate in it
+	// is a whole number from 0 to 255, which loses nothing, and as float32
+	// otherwise.
+	StorageAuto Storage = iota
+	// StorageFloat32 always stores float32.
+	StorageFloat32
+)
+
+// DenseOptions describes a collection of dense vectors.
+type DenseOptions struct {
+	// Dim is the number of coordinates, 1 to MaxDim.
+	Dim int
+	// Metric is the distance, vector.L2 when zero.
+	Metric vector.Metric
+	// Storage says how vectors are stored.
+	Storage Storage
+}
+
+func (o DenseOptions) resolve() (DenseOptions, error) {
+	if o.Metric == 0 {
+		o.Metric = vector.L2
+	}
+	switch {
+	case o.Dim < 1 || o.Dim > MaxDim:
+		return o, fmt.Errorf("%w: dimension %d, want 1 to %d", ErrOption, o.Dim, MaxDim)
+	case o.Metric > vector.InnerProduct:
+		return o, fmt.Errorf("%w: unknown metric %d", ErrOption, o.Metric)
+	case o.Storage > StorageFloat32:
+		return o, fmt.Errorf("%w: unknown storage %d", ErrOption, o.Storage)
+	}
+	return o, nil
+}
+
+// Row is one row of a dense collection.
+type Row struct {
+	// Key is the user's key, 1 to MaxKey bytes, unique in the collection.
+	Key []byte
+	// Vector has the collection's dimension; all values are finite.
+	Vector []float32
+	// Labels are the row's labels; order and repetitions are not kept.
+	Labels []string
+	// Payload is any bytes, up to MaxPayload; empty and nil are the same.
+	Payload []byte
+	// Row is the row's number. It is filled in by reads and ignored by Put;
+	// an update gives the row a new number.
+	Row uint32
+}
+
+// CollectionInfo describes a collection in one snapshot.
+type CollectionInfo struct {
+	// Name is the collection's name.
+	Name string
+	// Dim, Metric and Storage are what it was created with.
+	Dim     int
+	Metric  vector.Metric
+	Storage Storage
+	// Live is the number of rows that can be found.
+	Live int
+	// Rows is the number of row numbers in use, deleted rows included.
+	Rows int
+	// Sealed is how many of them lie in sealed chunks.
+	Sealed int
+	// ChunkRows is the number of rows in a chunk.
+	ChunkRows int
+	// Indexes are the names of its indexes, sorted.
+	Indexes []string
+}
+
+// LabelCount is a label and the number of live rows that carry it.
+type LabelCount struct {
+	Label string
+	Rows  int
+}
+
+// chunkShift is the log2 of the rows in a chunk: the largest power of two
+// whose float32 vectors fit a block of 1 MiB, at most 16,384.
+func chunkShift(dim int) uint {
+	rows := (1<<20 - codec.HeaderSize) / (4 * max(1, dim))
+	var s uint
+	for 2<<s <= rows && s < 14 {
+		s++
+	}
+	return s
+}
