@@ -1,0 +1,245 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Writer writes the records of one file. A Writer serves one goroutine at a
+// time.
+type Writer interface {
+	// Write appends a record; it keeps nothing of it. Errors that wrap
+	// [ErrRecord] leave the file as it was. After any other error the Writer
+	// writes no more, and Close fails.
+	Write(*Record) error
+	// Close finishes the file, syncs it and puts it at its path, replacing
+	// what was there. On error the path is as it was before Create.
+	Close() error
+	// Abort throws the file away. After Close it does nothing, so it can be
+	// deferred.
+	Abort() error
+}
+
+// encoder is what the formats differ in.
+type encoder interface {
+	// header returns the bytes before the first record. Their number is the
+	// same for every n. It is called with 0 at the start, and, if counted,
+	// again with the number of records at the end.
+	header(n int64) ([]byte, error)
+	counted() bool
+	// encode appends the record. The vector's length and values are checked.
+	encode(dst []byte, rec *Record) ([]byte, error)
+}
+
+type fileWriter struct {
+	path    string // as given
+	target  string // path with links resolved
+	partial string // name of the file being written; target when not regular
+	file    *os.File
+	buffer  *bufio.Writer // over file
+	zip     *gzip.Writer  // over buffer; nil: not compressed
+	enc     encoder
+	dim     int
+	n       int64
+	row     []byte
+	failure error
+	done    bool
+}
+
+// Create makes a file of records with dim dimensions. The format is one of
+// the Format constants, "" goes by the name; a name ending in .gz is
+// compressed. The file is written beside its path, with the ending .partial,
+// and takes its place on Close.
+//
+// What a format cannot hold is dropped (see [VectorsOnly]); values it cannot
+// hold are errors of Write. Errors: fs errors as they come, [ErrOption].
+func Create(path, format string, dim int) (Writer, error) {
+	if format == "" {
+		if format = FormatOf(path); format == "" {
+			return nil, fmt.Errorf("dataset: %w: %s: the name does not say the format", ErrOption, path)
+		}
+	}
+	if dim < 1 || dim > DefaultMaxDim {
+		return nil, fmt.Errorf("dataset: %w: dimension %d, want 1..%d", ErrOption, dim, DefaultMaxDim)
+	}
+	enc := newEncoder(format, dim)
+	if enc == nil {
+		return nil, fmt.Errorf("dataset: %w: unknown format %q", ErrOption, format)
+	}
+	w := &fileWriter{path: path, target: path, enc: enc, dim: dim}
+	if err := w.open(strings.HasSuffix(strings.ToLower(path), ".gz")); err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	return w, nil
+}
+
+func (w *fileWriter) open(compress bool) error {
+	if real, err := filepath.EvalSymlinks(w.path); err == nil {
+		w.target = real
+	}
+	w.partial = w.target + ".partial"
+	// A pipe or a device cannot be replaced, only written to.
+	if info, err := os.Stat(w.target); err == nil && !info.Mode().IsRegular() {
+		w.partial = w.target
+		if w.enc.counted() {
+			return fmt.Errorf("%w: %s is not a regular file, and the format has its length at the start", ErrOption, w.path)
+		}
+	}
+	f, err := os.OpenFile(w.partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	w.file = f
+	w.buffer = bufio.NewWriterSize(f, bufferSize)
+	if err := w.begin(compress); err != nil {
+		_ = w.Abort()
+		return err
+	}
+	return nil
+}
+
+// begin writes the header. Under gzip it is a member of its own, stored and
+// not compressed, so that finish can put another of the same length in its
+// place; readers see the members' contents one after the other.
+func (w *fileWriter) begin(compress bool) error {
+	head, err := w.headerBytes(0, compress)
+	if err != nil {
+		return err
+	}
+	if compress {
+		w.zip = gzip.NewWriter(w.buffer)
+	}
+	_, err = w.buffer.Write(head)
+	return err
+}
+
+func (w *fileWriter) headerBytes(n int64, compress bool) ([]byte, error) {
+	head, err := w.enc.header(n)
+	if err != nil || !compress || len(head) == 0 {
+		return head, err
+	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.NoCompression)
+	if err != nil {
+		return nil, err
+	}
+	_, err = z.Write(head)
+	err = errors.Join(err, z.Close()) // before Bytes: it writes the member's end
+	return b.Bytes(), err
+}
+
+func (w *fileWriter) Write(rec *Record) error {
+	if w.done {
+		return fmt.Errorf("dataset: %s: %w", w.path, os.ErrClosed)
+	}
+	if w.failure != nil {
+		return w.failure
+	}
+	if err := w.encode(rec); err != nil {
+		return fmt.Errorf("dataset: %s: record %d: %w: %w", w.path, w.n, ErrRecord, err)
+	}
+	var to io.Writer = w.buffer
+	if w.zip != nil {
+		to = w.zip
+	}
+	if _, err := to.Write(w.row); err != nil {
+		w.failure = fmt.Errorf("dataset: %s: record %d: %w", w.path, w.n, err)
+		return w.failure
+	}
+	w.n++
+	return nil
+}
+
+// encode fills w.row.
+func (w *fileWriter) encode(rec *Record) error {
+	if len(rec.Vector) != w.dim {
+		return fmt.Errorf("%d values, want %d", len(rec.Vector), w.dim)
+	}
+	for i, v := range rec.Vector {
+		if !finite(v) {
+			return fmt.Errorf("value %d is %v", i, v)
+		}
+	}
+	row, err := w.enc.encode(w.row[:0], rec)
+	w.row = row
+	return err
+}
+
+func (w *fileWriter) Close() error {
+	if w.done {
+		return fmt.Errorf("dataset: %s: %w", w.path, os.ErrClosed)
+	}
+	if err := w.finish(); err != nil {
+		_ = w.Abort()
+		return fmt.Errorf("dataset: %s: %w", w.path, err)
+	}
+	w.done = true
+	if err := w.file.Close(); err != nil {
+		w.remove()
+		return fmt.Errorf("dataset: %w", err)
+	}
+	if w.partial == w.target {
+		return nil
+	}
+	if err := os.Rename(w.partial, w.target); err != nil {
+		w.remove()
+		return fmt.Errorf("dataset: %w", err)
+	}
+	return nil
+}
+
+// finish writes out what is buffered, and the header with its final count.
+func (w *fileWriter) finish() error {
+	if w.failure != nil {
+		return w.failure
+	}
+	if w.zip != nil {
+		if err := w.zip.Close(); err != nil {
+			return err
+		}
+	}
+	if err := w.buffer.Flush(); err != nil {
+		return err
+	}
+	if w.enc.counted() {
+		head, err := w.headerBytes(w.n, w.zip != nil)
+		if err != nil {
+			return err
+		}
+		if _, err := w.file.WriteAt(head, 0); err != nil {
+			return err
+		}
+	}
+	if w.partial == w.target {
+		return nil // pipes and devices do not sync
+	}
+	return w.file.Sync()
+}
+
+func (w *fileWriter) Abort() error {
+	if w.done {
+		return nil
+	}
+	w.done = true
+	err := w.file.Close()
+	w.remove()
+	if err != nil {
+		return fmt.Errorf("dataset: %w", err)
+	}
+	return nil
+}
+
+// remove deletes the unfinished file; failing that there is nothing better to
+// do, and the next Create overwrites it.
+func (w *fileWriter) remove() {
+	if w.partial != w.target {
+		_ = os.Remove(w.partial)
+	}
+}

@@ -1,0 +1,104 @@
+// Package dataset reads and writes files of vectors with their keys, labels
+// and payloads. It knows files, not storage, and depends on nothing else of
+// this module.
+//
+//	r, err := dataset.Open("train-images-idx3-ubyte.gz", dataset.Options{
+//		LabelsPath: "train-labels-idx1-ubyte.gz",
+//	})
+//	if err != nil { ... }
+//	defer r.Close()
+//	var rec dataset.Record
+//	for {
+//		err := r.Read(&rec)
+//		if err == io.EOF { break }
+//		if err != nil { return err } // names the file, the record and the line or offset
+//		use(rec.Key, rec.Vector, rec.Labels)
+//	}
+//
+// # Formats
+//
+//	name   reads                                     writes            keeps
+//	idx    u8 i8 i16 i32 f32 f64, two or more        f32, two          vectors
+//	       dimensions; labels beside (LabelsPath)    dimensions
+//	fvecs  f32                                       f32               vectors
+//	bvecs  u8                                        whole 0..255      vectors
+//	ivecs  i32                                       whole numbers     vectors
+//	npy    f4 f8 i1 u1 i4 i8, either byte order,     f4, version 1     vectors
+//	       C order, versions 1 to 3
+//	csv    header or none, RFC 4180 quotes           key,v0,v1,…,      everything
+//	tsv    the same with tabs                        labels,payload
+//	jsonl  {"key","vector","labels","payload"}       the same          everything
+//
+// Every format may be gzip-compressed: reading looks at the content, writing at
+// the name's ending. Arrays with more than two dimensions, such as images, are
+// read as one vector a record, the last dimension varying fastest.
+//
+// # Detection
+//
+// With no Options.Format the magic numbers of npy and idx decide first, and an
+// opening brace with a quoted name makes text jsonl. Then the name decides:
+// .idx, -ubyte, .fvecs, .bvecs, .ivecs, .npy, .csv, .tsv, .jsonl, .ndjson, each
+// with or without .gz. Text under another name is tsv when its first line has
+// more tabs than commas, and csv otherwise. The vecs formats have no magic
+// number, so they need their name or an explicit format.
+//
+// # Values
+//
+// Vectors come as float32 and are always finite: NaN and infinities, in text
+// or in bits, are errors, and so are numbers beyond float32's range. float64
+// and decimal text are rounded to the nearest float32. Whole numbers of binary
+// formats must fit exactly, so that ids in an ivecs file never change in
+// passing. The text writers use the shortest decimal that reads back as the
+// same float32.
+//
+// # Keys
+//
+// Every record has a key. Files without keys give the record number from 0, in
+// decimal. Keys are not compared with one another: a duplicate is for the
+// storage to find. Empty keys are errors.
+//
+// # csv and tsv
+//
+// A column is named by its header, or else by its position from 1. Without
+// options a column headed key or id has the key, label or labels the labels,
+// payload the payload (upper and lower case alike); all others are the vector,
+// in file order. A label cell is split at Options.LabelSeparator, "|" by
+// default; empty parts are no labels.
+//
+// Under HeaderAuto the first line is a header if one of its cells is one of
+// the names above or a name given in the options, or is no number where the
+// second line has one; a lone line is a header if it has no number. A header
+// made of numbers only, as data frames write, cannot be told from a record:
+// say HeaderPresent.
+//
+// Blank lines are skipped, spaces around numbers do not count, a UTF-8 byte
+// order mark is dropped. A key or payload with a carriage return followed by a
+// line feed is refused on writing, since csv readers turn the two into one.
+//
+// # jsonl
+//
+// One object a line; blank lines are skipped. The key and each label may be a
+// string or a number, "labels" an array or one label. A payload that is a
+// string gives its text; any other value gives its JSON as it stands. Bytes that are not
+// UTF-8 are written in base64 under "key_base64" and "payload_base64", which
+// are read too. Either all records have a key or none. An unknown field is an
+// error unless Options.IgnoreColumns names it. An object that has a field
+// twice counts the last.
+//
+// # Errors
+//
+// Whatever is wrong with a file's content is a *[FormatError], which wraps
+// [ErrFormat] and names the path, the record from 0, and the line from 1 or
+// the offset in the decompressed content. No length found in a file is
+// believed: memory is bounded by Options.MaxDim (DefaultMaxDim) for vectors
+// and by 64 MiB for a line of text, whatever a header says; a count that
+// differs from what follows is an error of Open where the file's size shows
+// it, of Read otherwise. io.EOF comes only after the end of the file, and the
+// gzip checksum, have been checked.
+//
+// # Writing
+//
+// [Create] writes beside the path and renames on Close, so a half-written file
+// never stands under its final name. idx and npy have the count in their
+// header: it is put in place on Close, under gzip too.
+package dataset

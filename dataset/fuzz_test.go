@@ -1,0 +1,86 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// fuzzDecoder feeds bytes to the decoder of one format, or to detection when
+// format is "". Nothing may panic; every error must be a FormatError; what was
+// read must be writable as jsonl and come back the same. readAll checks
+// dimensions, finite values and Len.
+func fuzzDecoder(f *testing.F, format string, seeds ...[]byte) {
+	for _, s := range seeds {
+		f.Add(s)
+		f.Add(s[:len(s)/2])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// A small MaxDim keeps an input of a few bytes from asking for
+		// megabytes over and over.
+		all, err := load(t, "x", data, Options{Format: format, MaxDim: 4096})
+		var fe *FormatError
+		if err != nil && !errors.As(err, &fe) {
+			t.Fatalf("not a FormatError: %v", err)
+		}
+		if len(all) == 0 {
+			return
+		}
+		var text []byte
+		for i := range all {
+			if text, err = (jsonlEncoder{}).encode(text, &all[i]); err != nil {
+				return // a label that is not UTF-8
+			}
+		}
+		again, err := load(t, "x", text, Options{Format: FormatJSONL, MaxDim: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := same(all, again); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+var (
+	seedIDX   = be(uint32(0x0d02), uint32(2), uint32(2), []float32{1, 2, 3, 4})
+	seedNPY   = npyFile(1, "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 2), }\n", le([]int64{1, 2, 3, -4}))
+	seedFvecs = le(uint32(2), []float32{1, 2}, uint32(2), []float32{3, 4})
+	seedBvecs = []byte{2, 0, 0, 0, 7, 8, 2, 0, 0, 0, 9, 10}
+	seedCSV   = []byte("key,v0,v1,labels,payload\nk,1,2.5,a|b,\"p\"\"\n\"\nl,3,-4e2,,\n")
+	seedJSONL = []byte("{\"key\":\"a\",\"vector\":[1,2],\"labels\":[\"x\"],\"payload\":{}}\n\n{\"key_base64\":\"/w==\",\"vector\":[3,4]}\n")
+)
+
+func FuzzIDX(f *testing.F)   { fuzzDecoder(f, FormatIDX, seedIDX) }
+func FuzzNPY(f *testing.F)   { fuzzDecoder(f, FormatNPY, seedNPY) }
+func FuzzFvecs(f *testing.F) { fuzzDecoder(f, FormatFvecs, seedFvecs) }
+func FuzzBvecs(f *testing.F) { fuzzDecoder(f, FormatBvecs, seedBvecs) }
+func FuzzIvecs(f *testing.F) { fuzzDecoder(f, FormatIvecs, seedFvecs) }
+func FuzzCSV(f *testing.F)   { fuzzDecoder(f, FormatCSV, seedCSV) }
+func FuzzTSV(f *testing.F) {
+	fuzzDecoder(f, FormatTSV, bytes.ReplaceAll(seedCSV, []byte(","), []byte("\t")))
+}
+func FuzzJSONL(f *testing.F) { fuzzDecoder(f, FormatJSONL, seedJSONL) }
+
+func FuzzDetect(f *testing.F) {
+	fuzzDecoder(f, "", seedIDX, seedNPY, seedFvecs, seedCSV, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV))
+}
+
+// FuzzLabels feeds bytes to the reader of label files.
+func FuzzLabels(f *testing.F) {
+	f.Add(be(uint32(0x0801), uint32(3), []uint8{1, 2, 3}))
+	f.Add(be(uint32(0x0c01), uint32(2), []int32{1, -2}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := newSource("x", bytes.NewReader(data), -1)
+		if err != nil {
+			return
+		}
+		l, err := openLabelFile(s)
+		for n := 0; err == nil; n++ {
+			if n > len(data)*1032 { // gzip cannot hold more
+				t.Fatal("more labels than bytes")
+			}
+			_, err = l.next()
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package dataset
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// copyOf returns a record that shares nothing with rec.
+func copyOf(rec *Record) Record {
+	return Record{
+		Key: bytes.Clone(rec.Key), Vector: slices.Clone(rec.Vector),
+		Labels: slices.Clone(rec.Labels), Payload: bytes.Clone(rec.Payload),
+	}
+}
+
+// tester is what testing.TB and rapid.T share here.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// readAll reads to the end; it checks what every reader promises on the way.
+func readAll(t tester, r Reader) ([]Record, error) {
+	t.Helper()
+	var all []Record
+	var rec Record
+	for {
+		err := r.Read(&rec)
+		if err != nil {
+			if again := r.Read(&rec); again != err {
+				t.Errorf("the second Read after the end gives %v, the first gave %v", again, err)
+			}
+			if err == io.EOF {
+				if n := r.Len(); n >= 0 && n != int64(len(all)) {
+					t.Errorf("Len says %d, read %d", n, len(all))
+				}
+				return all, nil
+			}
+			return all, err
+		}
+		if r.Dim() < 1 || len(rec.Vector) != r.Dim() {
+			t.Fatalf("%d values, Dim says %d", len(rec.Vector), r.Dim())
+		}
+		for _, v := range rec.Vector {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				t.Fatalf("value %v", v)
+			}
+		}
+		if len(rec.Key) == 0 {
+			t.Fatal("empty key")
+		}
+		all = append(all, copyOf(&rec))
+	}
+}
+
+// load reads data under a name.
+func load(t testing.TB, name string, data []byte, o Options) ([]Record, error) {
+	t.Helper()
+	r, err := NewReader(name, bytes.NewReader(data), o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return readAll(t, r)
+}
+
+// mustLoad is load for data that must be sound.
+func mustLoad(t testing.TB, name string, data []byte, o Options) []Record {
+	t.Helper()
+	all, err := load(t, name, data, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func zipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func tempFile(t testing.TB, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// le and be lay numbers of fixed size out in bytes, an encoder of its own so
+// that reader and writer cannot agree on a mistake.
+func le(values ...any) []byte { return lay(binary.LittleEndian, values) }
+func be(values ...any) []byte { return lay(binary.BigEndian, values) }
+
+func lay(order binary.ByteOrder, values []any) []byte {
+	var b bytes.Buffer
+	for _, v := range values {
+		if err := binary.Write(&b, order, v); err != nil {
+			panic(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// npyFile makes a npy file of the given version.
+func npyFile(version byte, dict string, body []byte) []byte {
+	b := append([]byte("\x93NUMPY"), version, 0)
+	if version == 1 {
+		b = append(b, le(uint16(len(dict)))...)
+	} else {
+		b = append(b, le(uint32(len(dict)))...)
+	}
+	return append(append(b, dict...), body...)
+}
+
+func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
+
+func wantFormatError(t *testing.T, err error) *FormatError {
+	t.Helper()
+	var f *FormatError
+	if !errors.As(err, &f) || !errors.Is(err, ErrFormat) {
+		t.Fatalf("want a FormatError, have %v", err)
+	}
+	return f
+}

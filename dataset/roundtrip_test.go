@@ -1,0 +1,266 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawRecords draws records that the format can hold. Text may have any bytes
+// that the format allows.
+func drawRecords(t *rapid.T, format string, dim int) []Record {
+	value := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
+	switch format {
+	case FormatBvecs:
+		value = rapid.Map(rapid.Byte(), func(b byte) float32 { return float32(b) })
+	case FormatIvecs:
+		value = rapid.Map(rapid.IntRange(-1<<24, 1<<24), func(n int) float32 { return float32(n) })
+	}
+	text := rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 12), func(b []byte) []byte {
+		if format != FormatJSONL {
+			b = bytes.ReplaceAll(b, []byte("\r\n"), nil)
+		}
+		return b
+	})
+	label := rapid.StringMatching(`[a-z ",\t\n<é]{1,5}`)
+	least := 0
+	if format == FormatFvecs || format == FormatBvecs || format == FormatIvecs || format == FormatJSONL {
+		least = 1 // an empty file has no dimension
+	}
+	var all []Record
+	for i := range rapid.IntRange(least, 6).Draw(t, "records") {
+		rec := Record{Key: fmt.Append(nil, i), Vector: rapid.SliceOfN(value, dim, dim).Draw(t, "vector")}
+		if !VectorsOnly(format) {
+			rec.Key = append(text.Draw(t, "key"), rec.Key...)
+			rec.Labels = rapid.SliceOfN(label, 0, 3).Draw(t, "labels")
+			rec.Payload = text.Draw(t, "payload")
+		}
+		all = append(all, rec)
+	}
+	return all
+}
+
+// same compares bit for bit.
+func same(a, b []Record) error {
+	if len(a) != len(b) {
+		return fmt.Errorf("%d records, want %d", len(b), len(a))
+	}
+	for i := range a {
+		for c := range a[i].Vector {
+			if math.Float32bits(a[i].Vector[c]) != math.Float32bits(b[i].Vector[c]) {
+				return fmt.Errorf("record %d, value %d: %v, want %v", i, c, b[i].Vector[c], a[i].Vector[c])
+			}
+		}
+		if len(a[i].Vector) != len(b[i].Vector) || !bytes.Equal(a[i].Key, b[i].Key) || !bytes.Equal(a[i].Payload, b[i].Payload) ||
+			fmt.Sprintf("%q", a[i].Labels) != fmt.Sprintf("%q", b[i].Labels) {
+			return fmt.Errorf("record %d: %+v, want %+v", i, b[i], a[i])
+		}
+	}
+	return nil
+}
+
+// What is written reads back the same, in every format, compressed or not,
+// and is recognised without being told.
+func TestRoundTrip(t *testing.T) {
+	for _, format := range Formats() {
+		t.Run(format, func(t *testing.T) {
+			dir := t.TempDir()
+			rapid.Check(t, func(rt *rapid.T) {
+				path := filepath.Join(dir, "x."+format+rapid.SampledFrom([]string{"", ".gz"}).Draw(rt, "ending"))
+				dim := rapid.IntRange(1, 9).Draw(rt, "dim")
+				want := drawRecords(rt, format, dim)
+				w, err := Create(path, "", dim)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				defer w.Abort()
+				for i := range want {
+					if err := w.Write(&want[i]); err != nil {
+						rt.Fatal(err)
+					}
+				}
+				if err := w.Close(); err != nil {
+					rt.Fatal(err)
+				}
+				r, err := Open(path, Options{})
+				if err != nil {
+					rt.Fatal(err)
+				}
+				defer r.Close()
+				got, err := readAll(rt, r)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if err := same(want, got); err != nil {
+					rt.Fatal(err)
+				}
+				if r.Dim() != dim {
+					rt.Fatalf("dimension %d, want %d", r.Dim(), dim)
+				}
+			})
+		})
+	}
+}
+
+func mustCreate(t *testing.T, path, format string, dim int) Writer {
+	t.Helper()
+	w, err := Create(path, format, dim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// A file written by hand in another program's way must come out byte for byte.
+func TestWrittenBytes(t *testing.T) {
+	rec := Record{Key: []byte("k,1"), Vector: []float32{1, 2.5}, Labels: []string{"a", "b"}, Payload: []byte("say \"x\"")}
+	whole := Record{Key: []byte("k"), Vector: []float32{1, 255}}
+	tests := map[string]struct {
+		rec  *Record
+		want []byte
+	}{
+		FormatIDX:   {&rec, be(uint32(0x0d02), uint32(1), uint32(2), []float32{1, 2.5})},
+		FormatFvecs: {&rec, le(uint32(2), []float32{1, 2.5})},
+		FormatBvecs: {&whole, le(uint32(2), []byte{1, 255})},
+		FormatIvecs: {&whole, le(uint32(2), []int32{1, 255})},
+		FormatNPY: {&rec, npyFile(1, fmt.Sprintf("%-117s\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }"),
+			le([]float32{1, 2.5}))},
+		FormatCSV:   {&rec, []byte("key,v0,v1,labels,payload\n\"k,1\",1,2.5,a|b,\"say \"\"x\"\"\"\n")},
+		FormatTSV:   {&rec, []byte("key\tv0\tv1\tlabels\tpayload\nk,1\t1\t2.5\ta|b\t\"say \"\"x\"\"\"\n")},
+		FormatJSONL: {&rec, []byte(`{"key":"k,1","vector":[1,2.5],"labels":["a","b"],"payload":"say \"x\""}` + "\n")},
+	}
+	for _, format := range Formats() {
+		path := filepath.Join(t.TempDir(), "out")
+		w := mustCreate(t, path, format, 2)
+		if err := w.Write(tests[format].rec); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, tests[format].want) {
+			t.Errorf("%s:\n%q, want\n%q", format, got, tests[format].want)
+		}
+	}
+}
+
+// A record that does not fit is refused, and the file goes on without it.
+func TestRefusedRecords(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	v := []float32{1}
+	tests := []struct {
+		format string
+		rec    Record
+	}{
+		{FormatFvecs, Record{}}, {FormatFvecs, Record{Vector: []float32{1, 2}}},
+		{FormatNPY, Record{Vector: []float32{nan}}}, {FormatCSV, Record{Key: []byte("k"), Vector: []float32{inf}}},
+		{FormatBvecs, Record{Vector: []float32{256}}}, {FormatBvecs, Record{Vector: []float32{-1}}}, {FormatBvecs, Record{Vector: []float32{0.5}}},
+		{FormatIvecs, Record{Vector: []float32{1 << 31}}}, {FormatIvecs, Record{Vector: []float32{-1.5}}},
+		{FormatCSV, Record{Vector: v}}, {FormatJSONL, Record{Vector: v}},
+		{FormatCSV, Record{Key: []byte("k"), Vector: v, Labels: []string{"a|b"}}},
+		{FormatTSV, Record{Key: []byte("k"), Vector: v, Labels: []string{""}}},
+		{FormatCSV, Record{Key: []byte("a\r\nb"), Vector: v}},
+		{FormatCSV, Record{Key: []byte("k"), Vector: v, Payload: []byte("\r\n")}},
+		{FormatCSV, Record{Key: []byte("k"), Vector: v, Labels: []string{"\r\n"}}},
+		{FormatJSONL, Record{Key: []byte("k"), Vector: v, Labels: []string{"\xff"}}},
+	}
+	for _, tt := range tests {
+		path := filepath.Join(t.TempDir(), "x."+tt.format)
+		w := mustCreate(t, path, "", 1)
+		good := Record{Key: []byte("0"), Vector: v}
+		if err := w.Write(&tt.rec); !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), path+": record 0: ") {
+			t.Errorf("%s %+v: %v", tt.format, tt.rec, err)
+		}
+		if err := w.Write(&good); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readAll(t, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := same([]Record{good}, got); err != nil {
+			t.Errorf("%s: %v", tt.format, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The path changes on Close and not before.
+func TestCreateReplacesOnClose(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "x.npy"), filepath.Join(dir, "link.npy")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Skip("SKIPPED: no symbolic links here:", err)
+	}
+	content := func() string {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	rec := Record{Vector: []float32{1}}
+	w := mustCreate(t, link, "", 1)
+	if err := w.Write(&rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Abort(); err != nil || content() != "old" {
+		t.Errorf("after Abort: %v, %q", err, content())
+	}
+	if err := w.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Close after Abort: %v", err)
+	}
+	if err := w.Write(&rec); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Write after Abort: %v", err)
+	}
+	w = mustCreate(t, link, "", 1)
+	if content() != "old" {
+		t.Error("changed before Close")
+	}
+	if err := w.Close(); err != nil || !strings.HasPrefix(content(), npyMagic) {
+		t.Errorf("after Close: %v, %q", err, content())
+	}
+	if err := w.Abort(); err != nil || !strings.HasPrefix(content(), npyMagic) {
+		t.Errorf("Abort after Close: %v", err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+	for _, bad := range []func() (Writer, error){
+		func() (Writer, error) { return Create(filepath.Join(dir, "x"), "", 1) },
+		func() (Writer, error) { return Create(filepath.Join(dir, "x"), "xls", 1) },
+		func() (Writer, error) { return Create(filepath.Join(dir, "x.csv"), "", 0) },
+		func() (Writer, error) { return Create(filepath.Join(dir, "x.csv"), "", DefaultMaxDim+1) },
+		func() (Writer, error) { return Create(os.DevNull, FormatNPY, 1) },
+	} {
+		if _, err := bad(); !errors.Is(err, ErrOption) {
+			t.Errorf("want ErrOption, have %v", err)
+		}
+	}
+	if _, err := Create(filepath.Join(dir, "no", "x.csv"), "", 1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no such folder: %v", err)
+	}
+}

@@ -1,0 +1,154 @@
+package dataset
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+const bufferSize = 64 << 10
+
+// source is the decompressed content of one file, with the place reached.
+type source struct {
+	path   string
+	br     *bufio.Reader
+	offset int64 // bytes taken from br by readFull and skip
+	size   int64 // bytes of content, -1 when unknown
+	close  io.Closer
+}
+
+// openSource opens a file and looks through gzip.
+func openSource(path string) (*source, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
+	size := int64(-1)
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		_ = f.Close()
+		return nil, fmt.Errorf("dataset: %w", err)
+	case info.IsDir():
+		_ = f.Close()
+		return nil, fmt.Errorf("dataset: %s: %w: is a directory", path, ErrOption)
+	case info.Mode().IsRegular():
+		size = info.Size()
+	}
+	s, err := newSource(path, f, size)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	s.close = f
+	return s, nil
+}
+
+// newSource wraps r, whose length is size bytes or -1.
+func newSource(path string, r io.Reader, size int64) (*source, error) {
+	s := &source{path: path, br: bufio.NewReaderSize(r, bufferSize), size: size}
+	head, err := s.br.Peek(2)
+	if err != nil && err != io.EOF {
+		return nil, s.fail(-1, err)
+	}
+	if len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
+		zr, err := gzip.NewReader(s.br)
+		if err != nil {
+			return nil, s.fail(-1, err)
+		}
+		s.br = bufio.NewReaderSize(zr, bufferSize)
+		s.size = -1
+	}
+	return s, nil
+}
+
+// peek returns up to n bytes without taking them; fewer at the end or at a
+// fault, which a later read will report.
+func (s *source) peek(n int) []byte {
+	b, _ := s.br.Peek(n)
+	return b
+}
+
+// skip drops n bytes that peek has shown.
+func (s *source) skip(n int) {
+	k, _ := s.br.Discard(n)
+	s.offset += int64(k)
+}
+
+// readFull fills buf. It returns io.EOF when nothing was left and
+// io.ErrUnexpectedEOF when buf could be filled only in part.
+func (s *source) readFull(buf []byte) error {
+	n, err := io.ReadFull(s.br, buf)
+	s.offset += int64(n)
+	return err
+}
+
+// end returns nil when nothing is left and the gzip checksum, if any, holds.
+func (s *source) end(record int64) error {
+	_, err := s.br.ReadByte()
+	switch err {
+	case io.EOF:
+		return nil
+	case nil:
+		return s.bad(record, s.offset, errors.New("bytes after the last record"))
+	}
+	return s.fail(record, err)
+}
+
+// bad makes the error of a binary file's fault.
+func (s *source) bad(record, offset int64, err error) error {
+	return &FormatError{Path: s.path, Record: record, Offset: offset, Err: err}
+}
+
+// badLine makes the error of a text file's fault.
+func (s *source) badLine(record, line int64, err error) error {
+	return &FormatError{Path: s.path, Record: record, Line: line, Offset: -1, Err: err}
+}
+
+// fail makes the error of a failed read in a binary file: a fault of the
+// system stays one, everything else (early end, damaged gzip) is a fault of
+// the content.
+func (s *source) fail(record int64, err error) error {
+	if isSystem(err) {
+		return fmt.Errorf("dataset: read %s at offset %d: %w", s.path, s.offset, err)
+	}
+	return s.bad(record, s.offset, readCause(err))
+}
+
+// failLine is fail for text files.
+func (s *source) failLine(record, line int64, err error) error {
+	if isSystem(err) {
+		return fmt.Errorf("dataset: read %s at line %d: %w", s.path, line, err)
+	}
+	return s.badLine(record, line, readCause(err))
+}
+
+func isSystem(err error) bool {
+	var p *fs.PathError
+	return errors.As(err, &p)
+}
+
+// readCause puts an early end in words and keeps its identity.
+func readCause(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("truncated: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// Close closes the file underneath, if openSource opened one.
+func (s *source) Close() error {
+	c := s.close
+	s.close = nil
+	if c == nil {
+		return nil
+	}
+	if err := c.Close(); err != nil {
+		return fmt.Errorf("dataset: %w", err)
+	}
+	return nil
+}
