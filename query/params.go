@@ -1,0 +1,152 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// Errors of the package; wrapped with what was wrong.
+var (
+	// ErrParams is returned for parameters that mean nothing, such as k < 1.
+	ErrParams = errors.New("query: bad parameters")
+	// ErrDimension is returned for a query of another dimension than the view.
+	ErrDimension = errors.New("query: wrong dimension")
+	// ErrNotFinite is returned for a query with NaN, infinities, or a length
+	// whose square is not a float32.
+	ErrNotFinite = errors.New("query: vector is not finite")
+	// ErrMethod is returned when the view lacks what a method needs: a forest,
+	// label tables, member lists.
+	ErrMethod = errors.New("query: the view does not support the method")
+	// ErrView is returned by View.Validate for parts that contradict each other.
+	ErrView = errors.New("query: invalid view")
+)
+
+// Method is how candidates are selected.
+type Method uint8
+
+const (
+	// Natural elects rows whose mean label proportion over the query's leaves
+	// exceeds Tau: the natural classifier (equations 4, 5 and 8).
+	Natural Method = iota
+	// NaturalZero is Natural with Tau zero: every label of the leaves.
+	NaturalZero
+	// Voting elects rows that lie in the query's leaf in at least Votes trees:
+	// the naive classifier with free threshold (equation 9).
+	Voting
+	// Lookup is Voting with one vote: the union of the leaves (equation 9 with
+	// threshold zero).
+	Lookup
+	// Flat scans all rows exactly.
+	Flat
+)
+
+// String is the method's name.
+func (m Method) String() string {
+	names := [...]string{"natural", "natural-zero", "voting", "lookup", "flat"}
+	if int(m) < len(names) {
+		return names[m]
+	}
+	return fmt.Sprintf("method(%d)", uint8(m))
+}
+
+// Params says how one search runs. The zero value of every field but K is a
+// sensible one: the natural classifier with all trees and threshold zero,
+// exact distances of all candidates.
+type Params struct {
+	// K is how many neighbours are wanted, at least 1; in a range search the
+	// most that are returned, any number when below 1.
+	K int `json:"-"`
+	// Method selects candidates.
+	Method Method `json:"method"`
+	// Trees uses only the first Trees trees; zero means all.
+	Trees int `json:"trees,omitempty"`
+	// Tau is the threshold of Natural on the estimated proportion, 0 to 1.
+	Tau float64 `json:"tau,omitempty"`
+	// Votes is the threshold of Voting, at least 1 (zero means 1).
+	Votes int `json:"votes,omitempty"`
+	// Extra is how many leaves are visited beside one per tree, those the
+	// query nearly fell into (priority search). A leaf more counts as a
+	// partition more in equation 5.
+	Extra int `json:"extra,omitempty"`
+	// Sketch ranks candidates by sketch and keeps the best R (never fewer
+	// than K). It does nothing where the view has no sketches.
+	Sketch bool `json:"sketch,omitempty"`
+	R      int  `json:"r,omitempty"`
+	// Hops is how many times the label lists of the best exact hits are
+	// followed: in each round the nearest HopFrom hits (zero: 8) that have not
+	// done so contribute the first HopWidth rows of their lists (zero: all).
+	Hops     int `json:"hops,omitempty"`
+	HopFrom  int `json:"hop_from,omitempty"`
+	HopWidth int `json:"hop_width,omitempty"`
+	// Quant ranks what is left by the 8-bit copy and keeps the best Rerank
+	// (zero: the larger of 20 and 2K) for exact distances. It does nothing
+	// where the view has no such copy.
+	Quant  bool `json:"quant,omitempty"`
+	Rerank int  `json:"rerank,omitempty"`
+	// Filter and Accept restrict the answers. Both apply before any distance.
+	Filter *roaring.Bitmap       `json:"-"`
+	Accept func(row uint32) bool `json:"-"`
+	// Range asks for all rows found within Radius (internal distance) instead
+	// of the nearest K.
+	Range  bool    `json:"-"`
+	Radius float32 `json:"-"`
+	// Explain makes Batch explain every answer.
+	Explain bool `json:"-"`
+}
+
+// Stats counts the work of one search.
+type Stats struct {
+	Leaves     int // leaves visited
+	Labels     int // label entries added up
+	Candidates int // rows elected, before filters
+	Sketched   int // sketches scored
+	Filtered   int // 8-bit distances
+	Exact      int // exact distances, fresh rows and hops included
+	Hopped     int // rows that only label lists contributed
+	Fresh      int // rows scanned that the index does not cover
+	Widened    int // times the search was widened to find enough rows
+}
+
+const defaultHopFrom = 8
+
+func (p *Params) check(v *View, q []float32) error {
+	if len(q) != v.Dim {
+		return fmt.Errorf("%w: query has %d coordinates, want %d", ErrDimension, len(q), v.Dim)
+	}
+	if p.K < 1 && !p.Range {
+		return fmt.Errorf("%w: k is %d, want at least 1", ErrParams, p.K)
+	}
+	if p.Range && p.Radius != p.Radius {
+		return fmt.Errorf("%w: radius is not a number", ErrParams)
+	}
+	if p.Trees < 0 || p.Votes < 0 || p.Extra < 0 || p.R < 0 || p.Hops < 0 || p.HopFrom < 0 || p.HopWidth < 0 || p.Rerank < 0 {
+		return fmt.Errorf("%w: negative count", ErrParams)
+	}
+	switch p.Method {
+	case Flat:
+		return nil
+	case Natural:
+		if !(p.Tau >= 0 && p.Tau <= 1) {
+			return fmt.Errorf("%w: tau is %g, want 0 to 1", ErrParams, p.Tau)
+		}
+	case NaturalZero, Voting, Lookup:
+	default:
+		return fmt.Errorf("%w: %v", ErrParams, p.Method)
+	}
+	f := v.Forest
+	if f == nil {
+		return fmt.Errorf("%w: %v needs a forest", ErrMethod, p.Method)
+	}
+	if p.members() && len(f.MemberDir) == 0 {
+		return fmt.Errorf("%w: %v needs member lists", ErrMethod, p.Method)
+	}
+	if !p.members() && len(f.LeafDir) == 0 {
+		return fmt.Errorf("%w: %v needs label tables", ErrMethod, p.Method)
+	}
+	return nil
+}
+
+// members says whether the method reads member lists instead of label tables.
+func (p *Params) members() bool { return p.Method == Voting || p.Method == Lookup }

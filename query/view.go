@@ -1,0 +1,249 @@
+package query
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// RowSet is the exact rows of a collection, sealed chunks first, then single
+// rows. Row i lies in Chunks[i>>Shift] when there is such a chunk, otherwise
+// in Tail[i - len(Chunks)<<Shift]. Numbers are in the machine's byte order and
+// aligned for their type.
+type RowSet struct {
+	N     int // rows, deleted ones included
+	Dim   int
+	Shift uint // a chunk holds 1<<Shift rows
+	// Chunks holds Dim numbers a row, uint8 where Uint8 of the chunk is set,
+	// float32 elsewhere.
+	Chunks [][]byte
+	Uint8  []bool
+	// Tail holds one float32 row an element.
+	Tail [][]byte
+	// InvNorm holds 1/|row| (0 for a zero row) by chunk, and the tail's as one
+	// more chunk behind them. Only Cosine reads it; missing chunks are computed
+	// row by row.
+	InvNorm [][]float32
+}
+
+// SketchView is the sketches of the covered rows: Width bytes a row (64 or
+// 128), Width-4 int8 rotated coordinates times Scale, then the row's squared
+// distance to the rotation's mean, float32 little-endian. See
+// vector.SketchScores.
+type SketchView struct {
+	Chunks []unsafe.Pointer
+	Shift  uint
+	Width  int
+	Scale  float32 // value of one step of a stored coordinate
+	Keep   [][]byte
+}
+
+// NewSketchView views chunks of 1<<shift sketches of width bytes whose
+// coordinates were divided by step.
+func NewSketchView(chunks [][]byte, shift uint, width int, step float32) *SketchView {
+	s := &SketchView{Shift: shift, Width: width, Scale: step, Keep: chunks}
+	for _, c := range chunks {
+		s.Chunks = append(s.Chunks, unsafe.Pointer(unsafe.SliceData(c)))
+	}
+	return s
+}
+
+// NeighborView is the label lists of the covered rows: K nearest rows each,
+// nearest first, 1<<Shift lists a chunk. A list may hold the row itself and
+// may repeat rows.
+type NeighborView struct {
+	Chunks [][]uint32
+	Shift  uint
+	K      int
+}
+
+// QuantView is an 8-bit copy of the covered rows in the space the partitions
+// work in (unit rows for Cosine, lifted rows for InnerProduct): coordinate =
+// Offset + Step·byte. 1<<Shift rows a chunk.
+type QuantView struct {
+	Chunks       [][]byte
+	Shift        uint
+	Offset, Step float32
+	// Lossless says that the copy holds the very values of the rows. With Step
+	// 1 and metric L2 its distances are then final.
+	Lossless bool
+}
+
+// View is everything a query needs: an index over the rows [0, N) and the
+// exact rows, fresh ones [N, Rows.N) included. Nothing in it changes while it
+// is in use; many searchers may share it.
+type View struct {
+	Metric vector.Metric
+	Dim    int // coordinates of a query
+	N      int // rows the index covers
+	Rows   RowSet
+	// Forest selects candidates; nil leaves only Flat.
+	Forest *forest.Forest
+	// Rotation maps the partition space (see Lift) to the coordinates of the
+	// sketch and, unless RawForest, of the forest, which may split on the
+	// first Forest.Dim of them only.
+	Rotation *forest.Rotation
+	// RawForest says that the forest splits on unrotated coordinates although
+	// there is a Rotation. It is implied where Forest.Dim is larger than
+	// Rotation.R.
+	RawForest bool
+	Sketch    *SketchView
+	Neighbors *NeighborView
+	Quant     *QuantView
+	// Lift says that the partition space has one coordinate more than the
+	// rows, sqrt(LiftNorm²-|row|²) for rows and zero for queries: the reduction
+	// of inner product to L2 (DESIGN section 5).
+	Lift bool
+	// LiftNorm, if positive, is the length to which a lifted query is scaled,
+	// so that it lies on the sphere the lifted rows lie on. That changes no
+	// order of dot products. Zero leaves the query as it is.
+	LiftNorm float32
+	// Deleted rows are never answers; nil means none. It must not be changed
+	// once a search has seen it.
+	Deleted *roaring.Bitmap
+	// LiveCount is the number of rows that are not deleted. Searches do not
+	// rely on it.
+	LiveCount int
+}
+
+// Inner is the dimension of the partition space: Dim, or one more with Lift.
+func (v *View) Inner() int {
+	if v.Lift {
+		return v.Dim + 1
+	}
+	return v.Dim
+}
+
+// rotatedForest says whether the forest splits on rotated coordinates.
+func (v *View) rotatedForest() bool {
+	return v.Rotation != nil && !v.RawForest && v.Forest.Dim <= v.Rotation.R
+}
+
+// Validate checks that every part covers the rows it must cover and that the
+// shapes agree, in time proportional to the number of chunks. Call it once
+// when a view is made over memory from outside (and Forest.Validate for the
+// forest): Search relies on it. The row numbers in Neighbors are not checked
+// here; searches ignore those beyond N. Errors wrap ErrView.
+func (v *View) Validate() error {
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrView}, a...)...)
+	}
+	switch v.Metric {
+	case vector.L2, vector.Cosine, vector.InnerProduct:
+	default:
+		return fail("metric %v", v.Metric)
+	}
+	if v.Dim < 1 || v.Dim != v.Rows.Dim {
+		return fail("dimension %d, rows have %d", v.Dim, v.Rows.Dim)
+	}
+	if v.N < 0 || v.N > v.Rows.N {
+		return fail("index covers %d of %d rows", v.N, v.Rows.N)
+	}
+	if err := v.Rows.validate(); err != nil {
+		return err
+	}
+	if f := v.Forest; f != nil {
+		want := v.Inner()
+		if v.rotatedForest() {
+			want = f.Dim
+		}
+		if f.Dim != want || f.CorpusN > v.N {
+			return fail("forest over %d coordinates and %d rows, want %d and at most %d", f.Dim, f.CorpusN, want, v.N)
+		}
+	}
+	if r := v.Rotation; r != nil && (r.Dim != v.Inner() || r.R < 1) {
+		return fail("rotation from %d to %d coordinates, want from %d", r.Dim, r.R, v.Inner())
+	}
+	if s := v.Sketch; s != nil {
+		if v.Rotation == nil || s.Width != 64 && s.Width != 128 {
+			return fail("sketches of %d bytes, rotation %v", s.Width, v.Rotation != nil)
+		}
+		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
+			return fail("sketches do not cover %d rows", v.N)
+		}
+	}
+	if n := v.Neighbors; n != nil && (n.K < 1 || !covers(n.Chunks, n.Shift, v.N, n.K)) {
+		return fail("label lists do not cover %d rows", v.N)
+	}
+	if q := v.Quant; q != nil && (!(q.Step > 0) || !covers(q.Chunks, q.Shift, v.N, v.Inner())) {
+		return fail("8-bit copy does not cover %d rows", v.N)
+	}
+	return nil
+}
+
+func (r *RowSet) validate() error {
+	if r.N < 0 || r.Shift > 31 || len(r.Uint8) != len(r.Chunks) {
+		return fmt.Errorf("%w: %d rows, shift %d, %d chunks with %d types", ErrView, r.N, r.Shift, len(r.Chunks), len(r.Uint8))
+	}
+	left := r.N
+	for c, chunk := range r.Chunks {
+		n := min(left, 1<<r.Shift)
+		left -= n
+		if r.Uint8[c] {
+			if len(chunk) < n*r.Dim {
+				return fmt.Errorf("%w: row chunk %d is short", ErrView, c)
+			}
+		} else if len(chunk) < n*r.Dim*4 || !aligned(chunk) {
+			return fmt.Errorf("%w: row chunk %d is short or not aligned", ErrView, c)
+		}
+		if c < len(r.InvNorm) && r.InvNorm[c] != nil && len(r.InvNorm[c]) < n {
+			return fmt.Errorf("%w: norms of chunk %d are short", ErrView, c)
+		}
+	}
+	if len(r.Tail) < left {
+		return fmt.Errorf("%w: %d rows behind the chunks, want %d", ErrView, len(r.Tail), left)
+	}
+	for i, row := range r.Tail[:left] {
+		if len(row) < r.Dim*4 || !aligned(row) {
+			return fmt.Errorf("%w: tail row %d is short or not aligned", ErrView, i)
+		}
+	}
+	return nil
+}
+
+func aligned(b []byte) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%4 == 0
+}
+
+// covers says whether chunks of 1<<shift rows of width elements hold n rows.
+func covers[T any](chunks [][]T, shift uint, n, width int) bool {
+	for _, c := range chunks {
+		if n <= 0 {
+			break
+		}
+		rows := min(n, 1<<shift)
+		if len(c) < rows*width {
+			return false
+		}
+		n -= rows
+	}
+	return n <= 0
+}
+
+// float32s views the first n numbers of b in place.
+func float32s(b []byte, n int) []float32 {
+	b = b[: 4*n : 4*n]
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// Vector returns row i as float32, in place or in buf, which must hold Dim
+// numbers for rows stored in eight bits. i must be below N.
+func (r *RowSet) Vector(i int, buf []float32) []float32 {
+	c := i >> r.Shift
+	if c >= len(r.Chunks) {
+		return float32s(r.Tail[i-len(r.Chunks)<<r.Shift], r.Dim)
+	}
+	at := (i & (1<<r.Shift - 1)) * r.Dim
+	if !r.Uint8[c] {
+		return float32s(r.Chunks[c][4*at:], r.Dim)
+	}
+	buf = buf[:r.Dim]
+	for j, u := range r.Chunks[c][at : at+r.Dim] {
+		buf[j] = float32(u)
+	}
+	return buf
+}
