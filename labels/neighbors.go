@@ -12,8 +12,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ErrInput is returned for shapes that have no neighbours: no rows, k < 1, or
-// queries of another dimension than the corpus.
+// ErrInput is returned for inputs that have no neighbours: no rows, k < 1,
+// queries of another dimension than the corpus, or a coordinate that is NaN
+// or infinite.
 var ErrInput = errors.New("labels: bad input")
 
 // Rows is a set of vectors of one dimension. Row returns vector i, either an
@@ -41,6 +42,7 @@ const (
 	tileRows    = 96 // corpus rows whose block stays in the second-level cache
 	spare       = 14 // neighbours fetched beyond k, for exact rescoring
 	epsilon     = 0x1p-23
+	tiny        = 0x1p-146 // more than a few sums lose where products underflow
 )
 
 // ExactNeighbors computes the k nearest corpus rows (squared Euclidean, as
@@ -79,10 +81,13 @@ func ExactNeighbors(ctx context.Context, corpus, queries Rows, k, workers int, p
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	var next, done atomic.Int64
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for range workers {
+	var mu sync.Mutex // holds done, so that progress only grows
+	done := 0
+	for range min(workers, (out.N+tileQueries-1)/tileQueries) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
@@ -93,19 +98,22 @@ func ExactNeighbors(ctx context.Context, corpus, queries Rows, k, workers int, p
 					return
 				}
 				hi := min(lo+tileQueries, out.N)
-				w.tile(ctx, queries, lo, hi, out)
-				n := int(done.Add(int64(hi - lo)))
-				if progress != nil {
-					mu.Lock()
-					progress(n, out.N)
-					mu.Unlock()
+				if err := w.tile(ctx, queries, lo, hi, out); err != nil {
+					fail(err)
+					return
 				}
+				mu.Lock()
+				done += hi - lo
+				if progress != nil {
+					progress(done, out.N)
+				}
+				mu.Unlock()
 			}
 		}()
 	}
 	wg.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("labels: exact neighbours: %w", err)
+	if done < out.N {
+		return nil, fmt.Errorf("labels: exact neighbours: %w", context.Cause(ctx))
 	}
 	return out, nil
 }
@@ -137,9 +145,20 @@ func gather(ctx context.Context, rows Rows) (*matrix, error) {
 	}
 	m.norms = make([]float32, m.n)
 	for i := range m.n {
+		if err := finite("row", i, m.row(i)); err != nil {
+			return nil, err
+		}
 		m.norms[i] = vector.Dot(m.row(i), m.row(i))
 	}
 	return m, nil
+}
+
+// finite refuses coordinates that have no distance to anything.
+func finite(what string, i int, x []float32) error {
+	if j := vector.IsFinite(x); j >= 0 {
+		return fmt.Errorf("%w: coordinate %d of %s %d is %v", ErrInput, j, what, i, x[j])
+	}
+	return nil
 }
 
 // worker is one goroutine's scratch.
@@ -171,17 +190,20 @@ func newWorker(c *matrix, k int, self bool) *worker {
 }
 
 // tile answers queries [lo, hi).
-func (w *worker) tile(ctx context.Context, queries Rows, lo, hi int, out *Neighbors) {
+func (w *worker) tile(ctx context.Context, queries Rows, lo, hi int, out *Neighbors) error {
 	c, nq := w.c, hi-lo
 	for i := range nq {
 		q := w.q[i*c.d : (i+1)*c.d]
 		copy(q, queries.Row(lo+i, q))
+		if err := finite("query", lo+i, q); err != nil {
+			return err
+		}
 		w.norms[i] = vector.Dot(q, q)
 		w.best[i].Reset(min(w.k+spare, c.n))
 	}
 	for at := 0; at < c.n; at += tileRows {
 		if at%(64*tileRows) == 0 && ctx.Err() != nil {
-			return
+			return ctx.Err()
 		}
 		nr := min(tileRows, c.n-at)
 		vector.DotTile(w.q, nq, c.data[at*c.d:], nr, c.d, w.dots)
@@ -200,17 +222,19 @@ func (w *worker) tile(ctx context.Context, queries Rows, lo, hi int, out *Neighb
 	for i := range nq {
 		w.settle(w.q[i*c.d:(i+1)*c.d], w.norms[i], w.best[i], lo+i, out)
 	}
+	return nil
 }
 
 // settle rescores the kept rows exactly and checks the proof. The estimate of
-// a distance is off by at most slack, and so is the kernel's own sum; a row
+// a distance is off by at most slack, and so is the kernel's own sum
+// (relative rounding, plus what products lose that underflow); a row
 // that was not kept had an estimate of at least the worst kept one, hence a
 // kernel distance of at least that less 2·slack.
 func (w *worker) settle(q []float32, qn float32, best *vector.TopK, row int, out *Neighbors) {
 	c := w.c
 	limit := best.Threshold()
 	w.list = best.Append(w.list[:0])
-	slack := 4 * float64(c.d+8) * epsilon * float64(qn+w.worst)
+	slack := float64(c.d+8) * (4*epsilon*float64(qn+w.worst) + tiny)
 	w.exact.Reset(w.k)
 	for _, n := range w.list {
 		w.push(q, n.ID, row)
