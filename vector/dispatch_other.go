@@ -4,7 +4,29 @@ package vector
 
 import "unsafe"
 
-func best() kernels { return generic }
+// Without assembly every kernel is its reference.
 
-// Prefetch is a hint to load bytes from p into the cache; nothing here.
-func Prefetch(unsafe.Pointer, int) {}
+// KernelName is the instruction set in use: "avx512", "avx2" or "generic".
+func KernelName() string { return "generic" }
+
+func l2Squared(a, b []float32, n int) float32        { return l2SquaredGo(a[:n], b[:n]) }
+func dot(a, b []float32, n int) float32              { return dotGo(a[:n], b[:n]) }
+func l2SquaredUint8(a, b []uint8, n int) uint32      { return l2SquaredUint8Go(a[:n], b[:n]) }
+func dotUint8(a, b []uint8, n int) uint32            { return dotUint8Go(a[:n], b[:n]) }
+func l2SquaredInt8(a, b []int8, n int) int32         { return l2SquaredInt8Go(a[:n], b[:n]) }
+func dotInt8(a, b []int8, n int) int32               { return dotInt8Go(a[:n], b[:n]) }
+func l2Mixed(q []float32, r []uint8, n int) float32  { return l2MixedGo(q[:n], r[:n]) }
+func dotMixed(q []float32, r []uint8, n int) float32 { return dotMixedGo(q[:n], r[:n]) }
+
+func dotTile(a []float32, na int, b []float32, nb, dim int, out []float32) {
+	dotTileGo(a, na, b, nb, dim, out)
+}
+
+func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
+	sketchScoresGo(q, scale, chunks, shift, width, ids, out)
+}
+
+func allFinite(x []float32) bool { return firstNotFinite(x) < 0 }
+
+// Prefetch hints that bytes from p will be read soon. Here it does nothing.
+func Prefetch(p unsafe.Pointer, bytes int) {}

@@ -5,10 +5,16 @@
 // Every kernel has a pure-Go reference that is always compiled. On amd64 the
 // package picks AVX-512 or AVX2 versions at start; the tag purego, and other
 // architectures, use the reference. Integer kernels agree bit for bit.
-// Floating-point kernels sum in another order and agree within
+// Floating-point kernels sum in their own orders; each is within
 //
-//	|got - want| <= 2·n·ε·Σ|aᵢ·bᵢ|,  ε = 2⁻²⁴
+//	|got - exact| <= 4·n·ε·Σ|aᵢ·bᵢ|,  ε = 2⁻²⁴
 //
-// for vectors of n elements, which the tests check at all lengths and
-// alignments.
+// of the real number for vectors of n elements (Σ(aᵢ-bᵢ)² for distances),
+// while nothing overflows, which the tests check at all lengths and alignments.
+// No kernel reads past its vectors, and none allocates.
+//
+// The processor must have AVX2, FMA and BMI2, or also AVX-512 F, BW, VL and
+// DQ. The assembly is generated: change internal/asm and run go generate.
 package vector
+
+//go:generate go run ./internal/asm -out kernels_amd64.s -stubs kernels_amd64.go -pkg vector

@@ -81,7 +81,7 @@ func dotInt8Go(a, b []int8) int32 {
 	return s
 }
 
-func l2SquaredMixedGo(q []float32, row []uint8) float32 {
+func l2MixedGo(q []float32, row []uint8) float32 {
 	row = row[:len(q)]
 	var s0, s1 float32
 	i := 0
@@ -129,6 +129,25 @@ func sketchScoresGo(q []int16, scale float32, chunks []unsafe.Pointer, shift uin
 		}
 		out[i] = sketchEstimate(row, dot, scale)
 	}
+}
+
+// addVotesGo counts labels that may lie beyond votes.
+func addVotesGo(votes []uint16, labels []uint16, weights []uint8) {
+	for i, l := range labels {
+		if int(l) < len(votes) {
+			votes[l] += uint16(weights[i])
+		}
+	}
+}
+
+// firstNotFinite is the index of the first element whose exponent is all ones.
+func firstNotFinite(x []float32) int {
+	for i, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return i
+		}
+	}
+	return -1
 }
 
 // sketchEstimate is norm - scale·dot, the product rounded before the

@@ -44,8 +44,9 @@ func ParseMetric(name string) (Metric, error) {
 	return 0, fmt.Errorf("%w: %q, want l2, cosine or ip", ErrMetric, name)
 }
 
-// CosineDistance is 1 - a·b/(|a||b|), and 1 where a vector is zero. The
-// shorter length counts.
+// CosineDistance is 1 - a·b/(|a||b|), in [0, 2], and 1 where a vector is zero
+// or so short that its squared norm is. The shorter length counts. It is 0 for
+// equal vectors, and NaN where an element is NaN or a squared norm overflows.
 func CosineDistance(a, b []float32) float32 {
 	n := min(len(a), len(b))
 	a, b = a[:n], b[:n]
@@ -53,15 +54,14 @@ func CosineDistance(a, b []float32) float32 {
 	if na == 0 || nb == 0 {
 		return 1
 	}
-	return float32(1 - float64(Dot(a, b))/math.Sqrt(na*nb))
+	return float32(min(max(1-float64(Dot(a, b))/math.Sqrt(na*nb), 0), 2))
 }
 
-// IsFinite is the index of the first NaN or infinity in x, or -1.
+// IsFinite is the index of the first NaN or infinity in x, or -1. O(n), eight
+// floats at a time where the processor can.
 func IsFinite(x []float32) int {
-	for i, v := range x {
-		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
-			return i
-		}
+	if allFinite(x) {
+		return -1
 	}
-	return -1
+	return firstNotFinite(x)
 }

@@ -124,3 +124,7 @@ func (t *TopK) down() {
 		i = c
 	}
 }
+
+// Peek appends the kept neighbours to dst in no particular order and keeps
+// them.
+func (t *TopK) Peek(dst []Neighbor) []Neighbor { return append(dst, t.heap...) }

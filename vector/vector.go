@@ -3,105 +3,74 @@ package vector
 import "unsafe"
 
 // MaxIntegerLen is the longest uint8 or int8 vector whose kernels cannot
-// overflow: 65,536 · 255² < 2³².
+// overflow: 65,536·255² < 2³² and 65,536·128² < 2³¹.
 const MaxIntegerLen = 1 << 16
 
-// kernels is one set of implementations; active is chosen once at start.
-// Slices handed to a kernel have equal lengths.
-type kernels struct {
-	name         string
-	l2Squared    func(a, b []float32) float32
-	dot          func(a, b []float32) float32
-	l2SquaredU8  func(a, b []uint8) uint32
-	dotU8        func(a, b []uint8) uint32
-	l2SquaredI8  func(a, b []int8) int32
-	dotI8        func(a, b []int8) int32
-	l2Mixed      func(q []float32, row []uint8) float32
-	dotMixed     func(q []float32, row []uint8) float32
-	dotTile      func(a []float32, na int, b []float32, nb, dim int, out []float32)
-	sketchScores func(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32)
-}
-
-var generic = kernels{
-	name: "generic", l2Squared: l2SquaredGo, dot: dotGo,
-	l2SquaredU8: l2SquaredUint8Go, dotU8: dotUint8Go,
-	l2SquaredI8: l2SquaredInt8Go, dotI8: dotInt8Go,
-	l2Mixed: l2SquaredMixedGo, dotMixed: dotMixedGo,
-	dotTile: dotTileGo, sketchScores: sketchScoresGo,
-}
-
-var active = best()
-
-// KernelName is the instruction set in use: "avx512", "avx2" or "generic".
-func KernelName() string { return active.name }
-
-// L2Squared is Σ(aᵢ-bᵢ)², over the shorter length.
+// L2Squared is Σ(aᵢ-bᵢ)², over the shorter length. O(n), no allocation, like
+// every function here.
 func L2Squared(a, b []float32) float32 {
-	n := min(len(a), len(b))
-	return active.l2Squared(a[:n], b[:n])
+	return l2Squared(a, b, min(len(a), len(b)))
 }
 
 // Dot is Σaᵢbᵢ, over the shorter length.
 func Dot(a, b []float32) float32 {
-	n := min(len(a), len(b))
-	return active.dot(a[:n], b[:n])
+	return dot(a, b, min(len(a), len(b)))
 }
 
 // L2SquaredUint8 is Σ(aᵢ-bᵢ)² exactly, over the shorter length, up to
 // MaxIntegerLen elements.
 func L2SquaredUint8(a, b []uint8) uint32 {
-	n := min(len(a), len(b))
-	return active.l2SquaredU8(a[:n], b[:n])
+	return l2SquaredUint8(a, b, min(len(a), len(b)))
 }
 
 // DotUint8 is Σaᵢbᵢ exactly, over the shorter length, up to MaxIntegerLen
 // elements.
 func DotUint8(a, b []uint8) uint32 {
-	n := min(len(a), len(b))
-	return active.dotU8(a[:n], b[:n])
+	return dotUint8(a, b, min(len(a), len(b)))
 }
 
 // L2SquaredInt8 is Σ(aᵢ-bᵢ)² exactly, over the shorter length, up to
-// MaxIntegerLen/2 elements.
+// MaxIntegerLen/2 elements: 32,768·255² < 2³¹. Up to MaxIntegerLen the exact
+// value is uint32 of the result.
 func L2SquaredInt8(a, b []int8) int32 {
-	n := min(len(a), len(b))
-	return active.l2SquaredI8(a[:n], b[:n])
+	return l2SquaredInt8(a, b, min(len(a), len(b)))
 }
 
 // DotInt8 is Σaᵢbᵢ exactly, over the shorter length, up to MaxIntegerLen
 // elements.
 func DotInt8(a, b []int8) int32 {
-	n := min(len(a), len(b))
-	return active.dotI8(a[:n], b[:n])
+	return dotInt8(a, b, min(len(a), len(b)))
 }
 
 // L2SquaredFloat32Uint8 is Σ(qᵢ-rowᵢ)² for a float query and a row stored in
 // eight bits, over the shorter length.
 func L2SquaredFloat32Uint8(q []float32, row []uint8) float32 {
-	n := min(len(q), len(row))
-	return active.l2Mixed(q[:n], row[:n])
+	return l2Mixed(q, row, min(len(q), len(row)))
 }
 
 // DotFloat32Uint8 is Σqᵢ·rowᵢ for a float query and a row stored in eight
 // bits, over the shorter length.
 func DotFloat32Uint8(q []float32, row []uint8) float32 {
-	n := min(len(q), len(row))
-	return active.dotMixed(q[:n], row[:n])
+	return dotMixed(q, row, min(len(q), len(row)))
 }
 
 // DotTile computes all dot products of two blocks of row-major vectors:
 // out[i*nb+j] = aᵢ·bⱼ for na and nb vectors of dim coordinates. It is the
-// kernel of exact k-NN labels: register-blocked, 4 rows by 3. The slices must
-// hold na·dim, nb·dim and na·nb elements.
+// kernel of exact k-NN labels: blocks of 4 by 3 products (6 by 4 with AVX-512)
+// stay in registers. A product has the same bits wherever it stands in a tile
+// and in MatVec, so results do not depend on how work was divided; they may
+// differ from Dot in the last bits. The slices must hold na·dim, nb·dim and
+// na·nb elements. O(na·nb·dim).
 func DotTile(a []float32, na int, b []float32, nb, dim int, out []float32) {
-	a, b, out = a[:na*dim], b[:nb*dim], out[:na*nb]
-	if na > 0 && nb > 0 {
-		active.dotTile(a, na, b, nb, dim, out)
+	if na <= 0 || nb <= 0 {
+		return
 	}
+	dotTile(a[:na*dim], na, b[:nb*dim], nb, dim, out[:na*nb])
 }
 
 // MatVec computes out[i] = mᵢ·x for the rows of a row-major matrix of rows ×
-// dim: the projection of a query.
+// dim: the projection of a query. It is DotTile of one vector, eight rows at a
+// time. The slices must hold rows·dim, dim and rows elements.
 func MatVec(m []float32, rows, dim int, x, out []float32) {
 	DotTile(x, 1, m, rows, dim, out)
 }
@@ -110,24 +79,40 @@ func MatVec(m []float32, rows, dim int, x, out []float32) {
 //
 //	out[i] = norm(idᵢ) - scale·⟨q, sketch(idᵢ)⟩
 //
-// A sketch has width bytes (64 or 128): width-4 int8 coordinates and the
-// row's squared norm, float32 little-endian. Row id lies at
-// chunks[id>>shift] + (id mod 2^shift)·width; the caller guarantees that every
-// id lies in its chunk. q holds width coordinates, the last four zero. All
-// kernels give equal bits. Cost: one or two cache lines an id, prefetched.
+// A sketch has width bytes (64 or 128; others work, slowly): width-4 int8
+// coordinates and the row's squared norm, float32 little-endian. Row id lies
+// at chunks[id>>shift] + (id mod 2^shift)·width. The caller guarantees that
+// every id lies in its chunk: the addresses are not checked. q holds width
+// coordinates, the last four zero, and out len(ids) elements. The integer
+// product is exact and rounded once to float32, then scaled, then subtracted:
+// all kernels give equal bits. Cost: one to three cache lines an id, requested
+// sixteen ids ahead.
 func SketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
 	if len(ids) == 0 {
 		return
 	}
-	active.sketchScores(q[:width], scale, chunks, shift, width, ids, out[:len(ids)])
+	sketchScores(q[:width], scale, chunks, shift, width, ids, out[:len(ids)])
 }
 
 // AddVotes adds each label's weight to its counter: votes[labels[i]] +=
 // weights[i], the numerator of the natural classifier (Hyvönen 2022, equation
-// 4). Labels beyond votes panic like any slice index.
+// 4). The shorter of labels and weights counts; labels beyond votes are
+// ignored. Counters wrap at 65,536: 257 trees of weights up to 255 fit. Votes
+// of at least 65,536 counters need no check of each label and are fastest.
 func AddVotes(votes []uint16, labels []uint16, weights []uint8) {
-	weights = weights[:len(labels)]
-	for i, l := range labels {
-		votes[l] += uint16(weights[i])
+	n := min(len(labels), len(weights))
+	labels, weights = labels[:n], weights[:n]
+	if len(votes) < 1<<16 {
+		addVotesGo(votes, labels, weights)
+		return
 	}
+	all := (*[1 << 16]uint16)(votes)
+	for len(labels) >= 4 && len(weights) >= 4 {
+		all[labels[0]] += uint16(weights[0])
+		all[labels[1]] += uint16(weights[1])
+		all[labels[2]] += uint16(weights[2])
+		all[labels[3]] += uint16(weights[3])
+		labels, weights = labels[4:], weights[4:]
+	}
+	addVotesGo(votes, labels, weights)
 }

@@ -1,0 +1,35 @@
+// Command asm writes the amd64 kernels of package vector. Run it by
+//
+//	go generate ./vector
+//
+// Every kernel is written once, over a type set of 256-bit (AVX2) or 512-bit
+// (AVX-512) registers; only the tails differ, masked loads of two kinds.
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+)
+
+func main() {
+	Package("github.com/anndb/anndb/vector")
+	ConstraintExpr("amd64,!purego")
+	tables()
+	for _, s := range []set{{name: "AVX2", bytes: 32}, {name: "AVX512", bytes: 64, wide: true}} {
+		floatPair(s, "l2Squared", "the squared Euclidean distance of n floats", true)
+		floatPair(s, "dot", "the dot product of n floats", false)
+		mixedPair(s, "l2Mixed", "the squared Euclidean distance of n floats and n bytes", true)
+		mixedPair(s, "dotMixed", "the dot product of n floats and n bytes", false)
+		bytePair(s, "l2SquaredUint8", "uint32", "*uint8", "the squared Euclidean distance of n bytes", distanceU8)
+		bytePair(s, "dotUint8", "uint32", "*uint8", "the dot product of n bytes", dotU8)
+		bytePair(s, "l2SquaredInt8", "int32", "*int8", "the squared Euclidean distance of n signed bytes", distanceI8)
+		bytePair(s, "dotInt8", "int32", "*int8", "the dot product of n signed bytes", dotI8)
+		for _, shape := range s.shapes() {
+			tile(s, shape[0], shape[1])
+		}
+		sketch(s, 64)
+		sketch(s, 128)
+	}
+	allFinite()
+	prefetch()
+	Generate()
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// set is an instruction set: its suffix in names and its register width.
+type set struct {
+	name  string
+	bytes int
+	wide  bool // AVX-512: 512-bit registers and mask registers
+}
+
+// vector is a register of any width: an operand that has views.
+type vector interface {
+	Register
+	AsX() Register
+	AsY() Register
+	AsZ() Register
+}
+
+// lanes is the number of float32 in a register.
+func (s set) lanes() int { return s.bytes / 4 }
+
+// vec is a new full-width register.
+func (s set) vec() VecVirtual {
+	if s.wide {
+		return ZMM()
+	}
+	return YMM()
+}
+
+// phys is full-width register i.
+func (s set) phys(i int) VecPhysical {
+	all := []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7, X8, X9, X10, X11, X12, X13, X14, X15,
+		X16, X17, X18, X19, X20, X21, X22, X23, X24, X25, X26, X27, X28, X29, X30, X31}
+	if s.wide {
+		return all[i].AsZ().(VecPhysical)
+	}
+	return all[i].AsY().(VecPhysical)
+}
+
+// zero clears a register.
+func (s set) zero(v vector) {
+	if s.wide {
+		VPXORD(v, v, v)
+		return
+	}
+	VPXOR(v, v, v)
+}
+
+// load reads a full register of bytes or floats.
+func (s set) load(m Mem, v vector) {
+	if s.wide {
+		VMOVDQU64(m, v)
+		return
+	}
+	VMOVDQU(m, v)
+}
+
+// The mask tables of the AVX2 tails. floatMask is eight zero words, eight of
+// ones, eight of zeros: a load at word 16-r selects the first r lanes, at word
+// r the last r. byteMask is 32 zero bytes, then 32 of ones: a load at byte r
+// selects the last r bytes.
+var floatMask, byteMask, oddMask, exponent Mem
+
+func tables() {
+	floatMask = GLOBL("floatMask", 8|16) // RODATA|NOPTR
+	for i := range 24 {
+		v := U32(0)
+		if i >= 8 && i < 16 {
+			v = 0xffffffff
+		}
+		DATA(4*i, v)
+	}
+	byteMask = GLOBL("byteMask", 8|16)
+	for i := range 8 {
+		v := U64(0)
+		if i >= 4 {
+			v = 0xffffffffffffffff
+		}
+		DATA(8*i, v)
+	}
+	oddMask = GLOBL("lowBytes", 8|16)
+	for i := range 8 {
+		DATA(8*i, U64(0x00ff00ff00ff00ff))
+	}
+	exponent = GLOBL("exponent", 8|16)
+	for i := range 4 {
+		DATA(8*i, U64(0x7f8000007f800000))
+	}
+}
+
+// lead returns the mask of the first r lanes, r in 1..lanes-1: a mask register
+// for AVX-512, the address of a vector mask for AVX2.
+func (s set) lead(r GPVirtual) (Register, Mem) {
+	if s.wide {
+		return ones(r), Mem{}
+	}
+	p := GP64()
+	t := GP64()
+	LEAQ(floatMask.Offset(64), p)
+	MOVQ(r, t)
+	NEGQ(t)
+	return nil, Mem{Base: p, Index: t, Scale: 4}
+}
+
+// ones returns a mask register with the r low bits set.
+func ones(r GPVirtual) Register {
+	k := K1
+	t := GP64()
+	MOVQ(I32(-1), t)
+	BZHIQ(r, t, t)
+	KMOVQ(t, k)
+	return k
+}
+
+// fold adds the upper half of a wide integer or float register to its lower
+// half and returns the 256-bit result; for AVX2 it returns v itself.
+func (s set) fold(v vector, float bool) Register {
+	if !s.wide {
+		return v.AsY()
+	}
+	h := YMM()
+	VEXTRACTI64X4(U8(1), v, h)
+	if float {
+		VADDPS(h, v.AsY(), v.AsY())
+	} else {
+		VPADDD(h, v.AsY(), v.AsY())
+	}
+	return v.AsY()
+}
+
+// sumFloat leaves the sum of v's floats in its low lane. The order, pairs
+// within 128 bits and then the halves, is that of the tile kernels.
+func (s set) sumFloat(v vector) Register {
+	y := s.fold(v, true)
+	VHADDPS(y, y, y)
+	VHADDPS(y, y, y)
+	h := XMM()
+	VEXTRACTF128(U8(1), y, h)
+	VADDSS(h, v.AsX(), v.AsX())
+	return v.AsX()
+}
+
+// sumInt returns the sum of v's 32-bit integers, modulo 2^32.
+func (s set) sumInt(v vector) GPVirtual {
+	y := s.fold(v, false)
+	h := XMM()
+	x := v.AsX()
+	VEXTRACTI128(U8(1), y, h)
+	VPADDD(h, x, x)
+	VPSHUFD(U8(0x4e), x, h)
+	VPADDD(h, x, x)
+	VPSHUFD(U8(0xb1), x, h)
+	VPADDD(h, x, x)
+	r := GP32()
+	VMOVD(x, r)
+	return r
+}
+
+// blocks emits the loops of a kernel over two runs of n elements: big steps of
+// unroll registers while they last, then single registers, leaving n below
+// lanes. step(k, j) handles register j and adds to accumulator k.
+func (s set) blocks(n GPVirtual, lanes, unroll int, step func(acc, j int), advance func(elements int)) {
+	Label("unrolled")
+	CMPQ(n, U32(lanes*unroll))
+	JLT(LabelRef("single"))
+	for j := range unroll {
+		step(j, j)
+	}
+	advance(lanes * unroll)
+	SUBQ(U32(lanes*unroll), n)
+	JMP(LabelRef("unrolled"))
+	Label("single")
+	CMPQ(n, U32(lanes))
+	JLT(LabelRef("tail"))
+	step(0, 0)
+	advance(lanes)
+	SUBQ(U32(lanes), n)
+	JMP(LabelRef("single"))
+	Label("tail")
+}
