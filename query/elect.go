@@ -7,7 +7,8 @@ import (
 )
 
 // maxNaturalLeaves keeps a counter of 16 bits from overflowing: a label's
-// weight in a leaf is at most 255.
+// weight in a leaf is at most 255. Member lists need no such limit: a row lies
+// in one leaf a tree, and a forest has far fewer than 65,536 trees.
 const maxNaturalLeaves = 65535 / 255
 
 // electorate accumulates votes and elects candidates. Between queries all its
@@ -16,6 +17,9 @@ type electorate struct {
 	votes  []uint16
 	blocks []forest.LeafBlock
 	cands  []uint32
+	// threshold and widened are those of the last election.
+	threshold uint32
+	widened   bool
 }
 
 // reset makes room for n row numbers.
@@ -28,16 +32,17 @@ func (e *electorate) reset(n int) {
 	e.blocks, e.cands = e.blocks[:0], e.cands[:0]
 }
 
-// naturalThreshold is the number of votes at which the mean label proportion
-// over the given number of trees reaches tau (equation 8), at least one.
-func naturalThreshold(tau float64, trees int, unit float32) uint32 {
-	return uint32(max(1, math.Ceil(tau*float64(trees)*float64(unit)-1e-6)))
+// naturalThreshold is the least number of votes with which the mean label
+// proportion over the leaves (equation 5) exceeds tau (equation 8).
+func naturalThreshold(tau float64, leaves int, unit float32) uint32 {
+	return uint32(min(math.Floor(tau*float64(leaves)*float64(unit))+1, 1<<17))
 }
 
 // elect adds up the votes of all blocks and collects the labels that reach
-// the threshold, in the order of crossing it. Every label is written behind
-// the list and the list grows by the crossing bit, without a branch.
-func (e *electorate) elect(threshold uint32) {
+// the threshold, in the order of crossing it, and says how many votes there
+// were. Every label is written behind the list and the list grows by the
+// crossing bit, without a branch.
+func (e *electorate) elect(threshold uint32) int {
 	total := 0
 	for i := range e.blocks {
 		b := e.blocks[i]
@@ -83,6 +88,8 @@ func (e *electorate) elect(threshold uint32) {
 		}
 	}
 	e.cands = out[:n]
+	e.threshold = threshold
+	return total
 }
 
 // clear sets every counter that the blocks touched back to zero, which costs

@@ -2,6 +2,7 @@ package query
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/anndb/anndb/vector"
@@ -11,44 +12,53 @@ import (
 // The unit is the metric's internal one: squared for L2, 1 - cosine, negated
 // dot product.
 type scorer struct {
-	v       *View
-	q       []float32
-	q8      []uint8 // q in eight bits where that loses nothing
-	whole   bool
-	qInv    float32 // inverse norm of q (cosine)
-	sealed  int
-	mask    int
-	rowByte int
+	v      *View
+	q      []float32
+	qInv   float32 // inverse norm of q (cosine)
+	q8     []uint8 // q in eight bits, when whole
+	whole  bool    // q has whole coordinates of 0 to 255
+	sealed int     // rows in chunks
+	mask   int
+	// lossless stands for the 8-bit copy when its distances are final; shifted
+	// is the query in its coordinates.
+	lossless *QuantView
+	shifted  []float32
 }
 
 // reset prepares the scorer for a query.
 func (s *scorer) reset(v *View, q []float32) {
-	s.v, s.q, s.sealed, s.mask = v, q, v.Rows.Sealed(), 1<<v.Rows.Shift-1
-	s.rowByte = 4 * v.Dim
-	if v.Rows.AllUint8 {
-		s.rowByte = v.Dim
-	}
-	s.whole = false
+	s.v, s.q = v, q
+	s.sealed, s.mask = len(v.Rows.Chunks)<<v.Rows.Shift, 1<<v.Rows.Shift-1
+	s.whole, s.lossless = false, nil
 	switch v.Metric {
 	case vector.Cosine:
 		s.qInv = inverseNorm(q)
 	case vector.L2:
-		if v.Rows.AllUint8 {
-			s.whole = true
-			if cap(s.q8) < len(q) {
-				s.q8 = make([]uint8, len(q))
-			}
-			s.q8 = s.q8[:len(q)]
+		switch {
+		case v.Quant != nil && v.Quant.Lossless && v.Quant.Step == 1:
+			s.lossless = v.Quant
+			s.shifted = grow(s.shifted, len(q))
 			for i, x := range q {
-				b := uint8(max(0, min(255, x)))
-				if float32(b) != x {
-					s.whole = false
-					break
-				}
-				s.q8[i] = b
+				s.shifted[i] = x - v.Quant.Offset
 			}
+			s.quantise(s.shifted)
+		case slices.Contains(v.Rows.Uint8, true):
+			s.quantise(q)
 		}
 	}
+}
+
+// quantise copies the query to eight bits if that loses nothing.
+func (s *scorer) quantise(q []float32) {
+	s.q8 = grow(s.q8, len(q))
+	for i, x := range q {
+		b := uint8(int32(x))
+		if float32(b) != x {
+			return
+		}
+		s.q8[i] = b
+	}
+	s.whole = true
 }
 
 func inverseNorm(x []float32) float32 {
@@ -60,65 +70,116 @@ func inverseNorm(x []float32) float32 {
 
 // prefetch hints that row will be scored soon.
 func (s *scorer) prefetch(row uint32) {
-	if i := int(row); i < s.sealed {
-		c := s.v.Rows.Chunks[i>>s.v.Rows.Shift]
-		vector.Prefetch(unsafe.Pointer(&c[(i&s.mask)*s.rowByte]), s.rowByte)
+	i := int(row)
+	if s.lossless != nil && i < s.v.N {
+		d := s.v.Dim
+		c := s.lossless.Chunks[i>>s.lossless.Shift]
+		vector.Prefetch(unsafe.Pointer(&c[(i&(1<<s.lossless.Shift-1))*d]), d)
+		return
 	}
+	if i >= s.sealed {
+		return
+	}
+	r := &s.v.Rows
+	bytes := s.v.Dim
+	if !r.Uint8[i>>r.Shift] {
+		bytes *= 4
+	}
+	vector.Prefetch(unsafe.Pointer(&r.Chunks[i>>r.Shift][(i&s.mask)*bytes]), bytes)
 }
 
-// distance is the exact distance of a row.
+// distance is the exact distance of a row below Rows.N.
 func (s *scorer) distance(row uint32) float32 {
-	r, i, d := s.v.Rows, int(row), s.v.Dim
-	if i >= s.sealed {
-		x := asFloats(r.Tail[i-s.sealed], d, nil)
-		if s.v.Metric == vector.Cosine {
-			return 1 - vector.Dot(s.q, x)*s.qInv*inverseNorm(x)
+	r, i, d := &s.v.Rows, int(row), s.v.Dim
+	if s.lossless != nil && i < s.v.N {
+		at := (i & (1<<s.lossless.Shift - 1)) * d
+		x := s.lossless.Chunks[i>>s.lossless.Shift][at : at+d]
+		if s.whole {
+			return float32(vector.L2SquaredUint8(s.q8, x))
 		}
-		return s.plain(x)
+		return vector.L2SquaredFloat32Uint8(s.shifted, x)
+	}
+	if i >= s.sealed {
+		x := float32s(r.Tail[i-s.sealed], d)
+		return s.float(x, len(r.Chunks), i-s.sealed)
 	}
 	c, at := i>>r.Shift, i&s.mask
 	chunk := r.Chunks[c]
-	if r.Uint8[c] {
-		x := chunk[at*d : at*d+d]
-		switch {
-		case s.whole:
+	if !r.Uint8[c] {
+		return s.float(float32s(chunk[4*at*d:], d), c, at)
+	}
+	x := chunk[at*d : at*d+d]
+	switch s.v.Metric {
+	case vector.L2:
+		if s.whole && s.lossless == nil {
 			return float32(vector.L2SquaredUint8(s.q8, x))
-		case s.v.Metric == vector.L2:
-			return vector.L2SquaredFloat32Uint8(s.q, x)
-		case s.v.Metric == vector.Cosine:
-			return 1 - vector.DotFloat32Uint8(s.q, x)*s.qInv*r.InvNorm[c][at]
 		}
-		return -vector.DotFloat32Uint8(s.q, x)
+		return vector.L2SquaredFloat32Uint8(s.q, x)
+	case vector.Cosine:
+		return cosineDistance(vector.DotFloat32Uint8(s.q, x), s.qInv, s.inverseOfBytes(x, c, at))
 	}
-	x := asFloats(chunk[4*at*d:], d, nil)
-	if s.v.Metric == vector.Cosine {
-		return 1 - vector.Dot(s.q, x)*s.qInv*r.InvNorm[c][at]
-	}
-	return s.plain(x)
+	return -vector.DotFloat32Uint8(s.q, x)
 }
 
-func (s *scorer) plain(x []float32) float32 {
-	if s.v.Metric == vector.L2 {
+// float is the distance of a float32 row, number at of chunk c.
+func (s *scorer) float(x []float32, c, at int) float32 {
+	switch s.v.Metric {
+	case vector.L2:
 		return vector.L2Squared(s.q, x)
+	case vector.Cosine:
+		inv, ok := s.v.Rows.invNorm(c, at)
+		if !ok {
+			inv = inverseNorm(x)
+		}
+		return cosineDistance(vector.Dot(s.q, x), s.qInv, inv)
 	}
 	return -vector.Dot(s.q, x)
 }
 
-// quantScorer computes distances in the 8-bit copy of the rows.
+func (s *scorer) inverseOfBytes(x []uint8, c, at int) float32 {
+	if inv, ok := s.v.Rows.invNorm(c, at); ok {
+		return inv
+	}
+	var sum uint64
+	for _, u := range x {
+		sum += uint64(u) * uint64(u)
+	}
+	if sum == 0 {
+		return 0
+	}
+	return float32(1 / math.Sqrt(float64(sum)))
+}
+
+// cosineDistance is 1 - dot/(|q||x|) from inverse norms, kept within 0 and 2
+// against rounding; inverse norms of zero give 1.
+func cosineDistance(dot, qInv, inv float32) float32 {
+	return min(max(1-dot*qInv*inv, 0), 2)
+}
+
+// invNorm is the stored inverse norm of row at of chunk c, if there is one.
+func (r *RowSet) invNorm(c, at int) (float32, bool) {
+	if c < len(r.InvNorm) && at < len(r.InvNorm[c]) {
+		return r.InvNorm[c][at], true
+	}
+	return 0, false
+}
+
+// quantScorer ranks rows by the 8-bit copy: integer distances to the query
+// rounded to the copy's steps.
 type quantScorer struct {
 	v    *QuantView
 	q    []uint8
 	mask int
 }
 
+// reset takes the query in the partition space. Coordinates outside the copy's
+// range are clamped: that moves the query to the nearest point of the box all
+// rows lie in.
 func (s *quantScorer) reset(v *QuantView, q []float32) {
 	s.v, s.mask = v, 1<<v.Shift-1
-	if cap(s.q) < len(q) {
-		s.q = make([]uint8, len(q))
-	}
-	s.q = s.q[:len(q)]
+	s.q = grow(s.q, len(q))
 	for i, x := range q {
-		s.q[i] = uint8(math.RoundToEven(float64(max(0, min(255, (x-v.Offset)/v.Step)))))
+		s.q[i] = uint8(max(0, min(255, (x-v.Offset)/v.Step)) + 0.5)
 	}
 }
 
@@ -126,4 +187,12 @@ func (s *quantScorer) distance(row uint32) float32 {
 	d := len(s.q)
 	at := (int(row) & s.mask) * d
 	return float32(vector.L2SquaredUint8(s.q, s.v.Chunks[row>>s.v.Shift][at:at+d]))
+}
+
+// grow returns a slice of n elements, with x's memory where it suffices.
+func grow[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
 }

@@ -70,28 +70,37 @@ type Params struct {
 	// query nearly fell into (priority search). A leaf more counts as a
 	// partition more in equation 5.
 	Extra int `json:"extra,omitempty"`
-	// Sketch ranks candidates by sketch and keeps the best R (never fewer
-	// than K). It does nothing where the view has no sketches.
+	// Sketch ranks candidates by sketch and keeps the best R (zero: the larger
+	// of 50 and 3K; never fewer than K). It does nothing where the view has no
+	// sketches.
 	Sketch bool `json:"sketch,omitempty"`
 	R      int  `json:"r,omitempty"`
 	// Hops is how many times the label lists of the best exact hits are
 	// followed: in each round the nearest HopFrom hits (zero: 8) that have not
 	// done so contribute the first HopWidth rows of their lists (zero: all).
+	// With Sketch the best HopKeep new rows of a round are kept (zero: all).
+	// Hops do nothing where the view has no label lists.
 	Hops     int `json:"hops,omitempty"`
 	HopFrom  int `json:"hop_from,omitempty"`
 	HopWidth int `json:"hop_width,omitempty"`
+	HopKeep  int `json:"hop_keep,omitempty"`
 	// Quant ranks what is left by the 8-bit copy and keeps the best Rerank
 	// (zero: the larger of 20 and 2K) for exact distances. It does nothing
 	// where the view has no such copy.
 	Quant  bool `json:"quant,omitempty"`
 	Rerank int  `json:"rerank,omitempty"`
-	// Filter and Accept restrict the answers. Both apply before any distance.
+	// Filter and Accept restrict the answers to rows of the bitmap and rows the
+	// function accepts. Both apply before any distance.
 	Filter *roaring.Bitmap       `json:"-"`
 	Accept func(row uint32) bool `json:"-"`
 	// Range asks for all rows found within Radius (internal distance) instead
 	// of the nearest K.
 	Range  bool    `json:"-"`
 	Radius float32 `json:"-"`
+	// NoWiden returns what was found even when that is fewer than K rows.
+	// Otherwise a search widens until it has min(K, live rows that pass the
+	// filters) of them, at last to an exact scan.
+	NoWiden bool `json:"-"`
 	// Explain makes Batch explain every answer.
 	Explain bool `json:"-"`
 }
@@ -111,6 +120,8 @@ type Stats struct {
 
 const defaultHopFrom = 8
 
+// check says whether the parameters mean something for the view. The query's
+// values are not looked at here.
 func (p *Params) check(v *View, q []float32) error {
 	if len(q) != v.Dim {
 		return fmt.Errorf("%w: query has %d coordinates, want %d", ErrDimension, len(q), v.Dim)
@@ -121,7 +132,7 @@ func (p *Params) check(v *View, q []float32) error {
 	if p.Range && p.Radius != p.Radius {
 		return fmt.Errorf("%w: radius is not a number", ErrParams)
 	}
-	if p.Trees < 0 || p.Votes < 0 || p.Extra < 0 || p.R < 0 || p.Hops < 0 || p.HopFrom < 0 || p.HopWidth < 0 || p.Rerank < 0 {
+	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank) < 0 {
 		return fmt.Errorf("%w: negative count", ErrParams)
 	}
 	switch p.Method {
@@ -139,14 +150,51 @@ func (p *Params) check(v *View, q []float32) error {
 	if f == nil {
 		return fmt.Errorf("%w: %v needs a forest", ErrMethod, p.Method)
 	}
-	if p.members() && len(f.MemberDir) == 0 {
-		return fmt.Errorf("%w: %v needs member lists", ErrMethod, p.Method)
+	if p.members() {
+		if len(f.MemberDir) == 0 {
+			return fmt.Errorf("%w: %v needs member lists", ErrMethod, p.Method)
+		}
+		return nil
 	}
-	if !p.members() && len(f.LeafDir) == 0 {
+	if len(f.LeafDir) == 0 {
 		return fmt.Errorf("%w: %v needs label tables", ErrMethod, p.Method)
+	}
+	if t := p.trees(f.Trees); t > maxNaturalLeaves || p.Extra > maxNaturalLeaves-t {
+		return fmt.Errorf("%w: %d trees and %d more leaves, label tables allow %d leaves a query", ErrParams, t, p.Extra, maxNaturalLeaves)
 	}
 	return nil
 }
 
 // members says whether the method reads member lists instead of label tables.
 func (p *Params) members() bool { return p.Method == Voting || p.Method == Lookup }
+
+// trees is how many of all trees are used.
+func (p *Params) trees(all int) int {
+	if p.Trees == 0 {
+		return all
+	}
+	return min(p.Trees, all)
+}
+
+// Counts that are zero in Params stand for these.
+
+func (p *Params) sketchKeep() int {
+	if p.R == 0 {
+		return max(50, 3*p.K)
+	}
+	return max(p.R, p.K)
+}
+
+func (p *Params) rerank() int {
+	if p.Rerank == 0 {
+		return max(20, 2*p.K)
+	}
+	return max(p.Rerank, p.K)
+}
+
+func (p *Params) hopFrom() int {
+	if p.HopFrom == 0 {
+		return defaultHopFrom
+	}
+	return p.HopFrom
+}

@@ -1,0 +1,203 @@
+package query
+
+import (
+	"unsafe"
+
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// gather routes the query and elects the candidates. Widened, it uses all
+// trees, twice as many more leaves, and the lowest threshold.
+func (s *Searcher) gather(widened bool) []uint32 {
+	p, f := s.p, s.v.Forest
+	trees, extra := p.trees(f.Trees), p.Extra
+	natural := !p.members()
+	if widened {
+		trees, extra = f.Trees, max(extra, 2*f.Trees)
+		if natural {
+			trees = min(trees, maxNaturalLeaves)
+			extra = min(extra, maxNaturalLeaves-trees)
+		}
+	}
+	s.find(trees, extra)
+	chunks, dir := f.Leaves, f.LeafDir
+	if !natural {
+		chunks, dir = f.Members, f.MemberDir
+	}
+	for _, l := range s.route {
+		at := dir[int(l.Tree)<<f.Depth+int(l.Leaf)]
+		c := chunks[at>>16]
+		from := int(at&0xffff) * leafAlign
+		vector.Prefetch(unsafe.Pointer(&c[from]), min(leafAhead, len(c)-from))
+	}
+	s.e.reset(s.v.N)
+	for _, l := range s.route {
+		s.e.blocks = append(s.e.blocks, leafOf(f, natural, l))
+	}
+	threshold := uint32(1)
+	if !widened {
+		switch p.Method {
+		case Natural:
+			threshold = naturalThreshold(p.Tau, len(s.route), f.Unit)
+		case Voting:
+			threshold = uint32(min(max(1, p.Votes), 1<<17))
+		}
+	}
+	s.e.widened = widened
+	s.stats.Leaves += len(s.route)
+	s.stats.Labels += s.e.elect(threshold)
+	s.e.clear()
+	s.stats.Candidates = len(s.e.cands)
+	return s.e.cands
+}
+
+const (
+	// leafAlign is the unit of a leaf directory's offsets (codec/FORMAT.md).
+	leafAlign = 16
+	// leafAhead is how many bytes of a leaf are requested before the election
+	// starts to read leaves.
+	leafAhead = 512
+)
+
+// find sets route to the query's leaves: one a tree, then extra more.
+func (s *Searcher) find(trees, extra int) {
+	f := s.v.Forest
+	if extra > 0 {
+		s.route = append(s.route[:0], f.RouteMulti(s.z, trees, extra, &s.multi)...)
+		return
+	}
+	s.leaves = grow(s.leaves, trees)
+	f.Route(s.z, s.leaves)
+	s.route = s.route[:0]
+	for t, leaf := range s.leaves {
+		s.route = append(s.route, forest.TreeLeaf{Tree: uint32(t), Leaf: leaf})
+	}
+}
+
+func leafOf(f *forest.Forest, natural bool, l forest.TreeLeaf) forest.LeafBlock {
+	if natural {
+		return f.Leaf(int(l.Tree), int(l.Leaf))
+	}
+	return f.MemberLeaf(int(l.Tree), int(l.Leaf))
+}
+
+// thin keeps the r rows with the best sketch estimates.
+func (s *Searcher) thin(ids []uint32, r int) []uint32 {
+	if len(ids) <= r {
+		return ids
+	}
+	sk := s.v.Sketch
+	s.scores = grow(s.scores, len(ids))
+	s.stats.Sketched += len(ids)
+	vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, ids, s.scores)
+	return selectBest(ids, s.scores, r)
+}
+
+// ahead is how many rows before its turn a row is requested.
+const ahead = 3
+
+// score gives rows their exact distances, after the 8-bit copy where that is
+// asked for.
+func (s *Searcher) score(ids []uint32, stage origin) {
+	if s.quantised() && len(ids) > s.p.rerank() {
+		s.rerank.Reset(s.p.rerank())
+		for _, id := range ids {
+			s.rerank.Push(id, s.quant.distance(id))
+		}
+		s.stats.Filtered += len(ids)
+		s.hits = s.rerank.Append(s.hits[:0])
+		for i, h := range s.hits {
+			ids[i] = h.ID
+		}
+		ids = ids[:len(s.hits)]
+	}
+	for _, id := range ids[:min(ahead, len(ids))] {
+		s.exact.prefetch(id)
+	}
+	for i, id := range ids {
+		if i+ahead < len(ids) {
+			s.exact.prefetch(ids[i+ahead])
+		}
+		s.keep(id, s.exact.distance(id))
+	}
+	s.stats.Exact += len(ids)
+	if s.watch != nil {
+		s.watch.scored(ids, stage)
+	}
+}
+
+// nextEpoch forgets which rows were seen without touching the array, except
+// once in 32,767 searches.
+func (s *Searcher) nextEpoch() {
+	if len(s.seen) < s.v.N {
+		s.seen = make([]uint16, s.v.N)
+		s.epoch = 0
+	}
+	s.epoch += 2
+	if s.epoch == 0 {
+		clear(s.seen)
+		s.epoch = 2
+	}
+}
+
+// hopOnce lets the best hits that have not done so contribute their own
+// labels, the natural classifier of the one-point leaf around each, and says
+// whether any were new.
+func (s *Searcher) hopOnce() bool {
+	p, nv := s.p, s.v.Neighbors
+	width := nv.K
+	if p.HopWidth > 0 {
+		width = min(width, p.HopWidth)
+	}
+	ids := s.hop[:0]
+	for _, h := range s.starts(p.hopFrom()) {
+		s.seen[h.ID] = s.epoch + 1
+		at := int(h.ID) & (1<<nv.Shift - 1) * nv.K
+		list := nv.Chunks[h.ID>>nv.Shift][at : at+width]
+		if s.watch != nil {
+			s.watch.listed(s, h.ID, list)
+		}
+		for _, id := range list {
+			if int(id) < s.v.N && s.seen[id] < s.epoch {
+				s.seen[id] = s.epoch
+				ids = append(ids, id)
+			}
+		}
+	}
+	s.hop = ids
+	s.stats.Hopped += len(ids)
+	ids = s.passing(ids)
+	if p.Sketch && s.v.Sketch != nil && p.HopKeep > 0 {
+		ids = s.thin(ids, p.HopKeep)
+	}
+	s.score(ids, fromHop)
+	return len(ids) > 0
+}
+
+// starts is the nearest hits, at most from, that have a label list and have
+// not contributed it, nearest first: so a hop's rows do not depend on the
+// order in which a heap lies.
+func (s *Searcher) starts(from int) []vector.Neighbor {
+	all := s.top.Peek(s.hits[:0])
+	s.hits = all
+	n := 0
+	for _, h := range all {
+		if int(h.ID) < s.v.N && s.seen[h.ID] == s.epoch {
+			all[n] = h
+			n++
+		}
+	}
+	all = all[:n]
+	from = min(from, n)
+	for i := range from {
+		best := i
+		for j := i + 1; j < n; j++ {
+			if compare(all[j], all[best]) < 0 {
+				best = j
+			}
+		}
+		all[i], all[best] = all[best], all[i]
+	}
+	return all[:from]
+}

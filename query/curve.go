@@ -1,0 +1,35 @@
+package query
+
+// Point is one setting of the search and what it was measured to do.
+type Point struct {
+	Params Params `json:"params"`
+	// Recall is the share of the true K nearest rows found, mean over queries.
+	Recall float64 `json:"recall"`
+	// Micros is the mean time of a query in microseconds, on one thread.
+	Micros float64 `json:"micros"`
+	// Candidates is the mean number of rows elected.
+	Candidates float64 `json:"candidates"`
+}
+
+// Curve is the settings worth using on one view: each is faster than every
+// one of higher recall. Points rise in recall and in time.
+type Curve struct {
+	K       int     `json:"k"`       // neighbours asked for
+	Queries int     `json:"queries"` // queries measured
+	Points  []Point `json:"points"`
+}
+
+// Resolve returns the cheapest measured setting of at least the recall, with K
+// zero; ok is false when none is that good. O(points).
+func (c *Curve) Resolve(recall float64) (p Params, ok bool) {
+	best := -1
+	for i, x := range c.Points {
+		if x.Recall >= recall && (best < 0 || x.Micros < c.Points[best].Micros) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return Params{}, false
+	}
+	return c.Points[best].Params, true
+}

@@ -1,0 +1,175 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// origin is the stage that gave a row its exact distance.
+type origin uint8
+
+const (
+	fromNowhere origin = iota
+	fromForest
+	fromHop
+	fromFresh
+	fromScan
+)
+
+// String is the origin's name in Explanation.Source.
+func (o origin) String() string {
+	return [...]string{"", "forest", "hop", "fresh", "scan"}[o]
+}
+
+// watch follows one row through a search.
+type watch struct {
+	row    uint32
+	origin origin
+	from   uint32 // the row whose list gave it, for fromHop
+	hop    int    // in which round
+	round  int
+}
+
+func (w *watch) scored(ids []uint32, stage origin) {
+	if stage == fromHop {
+		w.round++
+	}
+	if slices.Contains(ids, w.row) {
+		w.origin = stage
+		w.hop = w.round
+	}
+}
+
+// listed notes the first list that contributes the row.
+func (w *watch) listed(s *Searcher, from uint32, list []uint32) {
+	if int(w.row) < s.v.N && s.seen[w.row] < s.epoch && slices.Contains(list, w.row) {
+		w.from = from
+	}
+}
+
+// TreeVote is what one visited leaf says of a row.
+type TreeVote struct {
+	Tree uint32 `json:"tree"`
+	Leaf uint32 `json:"leaf"`
+	// Votes is the row's stored weight in the leaf: how many of the leaf's
+	// training points have it as a label (equation 4's numerator, or 255 times
+	// the proportion); 1 where the leaf holds the row itself and the method
+	// reads member lists.
+	Votes uint32 `json:"votes"`
+}
+
+// Explanation says why a row is an answer of a query, or why it is not.
+type Explanation struct {
+	Row uint32 `json:"row"`
+	// Method is Params.Method's name.
+	Method string `json:"method"`
+	// Source is the stage that gave the row its exact distance: "forest" (the
+	// row was elected), "hop" (from the list of row From in round Hop),
+	// "fresh" (newer than the index), "scan" (exact scan); empty when the
+	// search never scored it.
+	Source string  `json:"source,omitempty"`
+	From   *uint32 `json:"from,omitempty"`
+	Hop    int     `json:"hop,omitempty"`
+	// Distance is the exact internal distance.
+	Distance float32 `json:"distance"`
+	// Votes lists the visited leaves with votes for the row, Leaves counts all
+	// visited ones.
+	Votes  []TreeVote `json:"votes,omitempty"`
+	Leaves int        `json:"leaves,omitempty"`
+	// Sum is the sum of the votes, Estimate the label probability it stands
+	// for (equation 5; for Voting and Lookup equation 9's share of trees), and
+	// Threshold what Estimate had to exceed (equation 8).
+	Sum       uint32  `json:"sum"`
+	Estimate  float64 `json:"estimate"`
+	Threshold float64 `json:"threshold"`
+	Elected   bool    `json:"elected"`
+	// Sketch is the squared distance in the partition space that the sketches
+	// estimate; nil without sketches.
+	Sketch *float32 `json:"sketch,omitempty"`
+}
+
+// Explain runs the search again and reports how it treated a row, which need
+// not be an answer. Cost: a search, and the votes of its leaves. Errors: those
+// of Search, and ErrParams for a row that does not exist.
+func (s *Searcher) Explain(ctx context.Context, v *View, q []float32, p *Params, row uint32) (*Explanation, error) {
+	if int64(row) >= int64(v.Rows.N) {
+		return nil, fmt.Errorf("%w: row %d of %d", ErrParams, row, v.Rows.N)
+	}
+	w := &watch{row: row}
+	s.watch = w
+	_, stats, err := s.Search(ctx, v, q, p, nil)
+	s.watch = nil
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{
+		Row: row, Method: p.Method.String(), Source: w.origin.String(),
+		Distance: s.exact.distance(row),
+	}
+	if w.origin == fromHop {
+		e.From, e.Hop = &w.from, w.hop
+	}
+	if stats.Leaves == 0 {
+		return e, nil
+	}
+	s.explainVotes(e)
+	if p.Sketch && v.Sketch != nil && int(row) < v.N {
+		var score [1]float32
+		vector.SketchScores(s.q16, s.scale, v.Sketch.Chunks, v.Sketch.Shift, v.Sketch.Width, []uint32{row}, score[:])
+		// The sketch leaves out |q - mean|², which is the same for all rows.
+		e.Sketch = &score[0]
+		score[0] += s.centred()
+	}
+	return e, nil
+}
+
+// explainVotes looks the row up in the leaves of the last election.
+func (s *Searcher) explainVotes(e *Explanation) {
+	f, natural := s.v.Forest, !s.p.members()
+	e.Leaves = len(s.route)
+	for _, l := range s.route {
+		votes := uint32(0)
+		for b := leafOf(f, natural, l); ; {
+			hi, low, weights, ok := b.Next()
+			if !ok {
+				break
+			}
+			if hi != e.Row>>16 {
+				continue
+			}
+			if i, found := slices.BinarySearch(low, uint16(e.Row)); found {
+				votes++
+				if weights != nil {
+					votes += uint32(weights[i]) - 1
+				}
+			}
+		}
+		if votes > 0 {
+			e.Votes = append(e.Votes, TreeVote{Tree: l.Tree, Leaf: l.Leaf, Votes: votes})
+		}
+		e.Sum += votes
+	}
+	unit := float64(len(s.route))
+	if natural {
+		unit *= float64(f.Unit)
+	}
+	e.Estimate = float64(e.Sum) / unit
+	e.Threshold = float64(s.e.threshold-1) / unit
+	if natural && s.p.Method == Natural && !s.e.widened {
+		e.Threshold = s.p.Tau
+	}
+	e.Elected = e.Sum >= s.e.threshold
+}
+
+// centred is the query's squared distance to the rotation's mean in the
+// partition space.
+func (s *Searcher) centred() float32 {
+	x := s.exact.q
+	if s.v.Lift || s.v.Metric == vector.Cosine {
+		x = s.unit
+	}
+	return vector.L2Squared(x, s.v.Rotation.Mean)
+}

@@ -1,0 +1,115 @@
+package query
+
+import (
+	"context"
+)
+
+const (
+	// filterScan is the number of rows up to which a filter is answered by
+	// scanning its rows: cheaper than searching and discarding.
+	filterScan = 2000
+	// scanStep is how many rows are scanned between two looks at the context.
+	scanStep = 4096
+)
+
+// scanFirst says whether an exact scan is asked for or cheapest.
+func (s *Searcher) scanFirst() bool {
+	p := s.p
+	return p.Method == Flat || p.Filter != nil && !p.NoWiden && p.Filter.GetCardinality() <= filterScan
+}
+
+// restricted says whether some rows cannot be answers.
+func (s *Searcher) restricted() bool {
+	return s.v.Deleted != nil || s.p.Filter != nil || s.p.Accept != nil
+}
+
+// allowed says whether a row is live and passes the filters.
+func (s *Searcher) allowed(row uint32) bool {
+	return (s.v.Deleted == nil || !s.v.Deleted.Contains(row)) &&
+		(s.p.Filter == nil || s.p.Filter.Contains(row)) &&
+		(s.p.Accept == nil || s.p.Accept(row))
+}
+
+// passing keeps the rows that are live and pass the filters.
+func (s *Searcher) passing(ids []uint32) []uint32 {
+	if !s.restricted() {
+		return ids
+	}
+	n := 0
+	for _, id := range ids {
+		if s.allowed(id) {
+			ids[n] = id
+			n++
+		}
+	}
+	return ids[:n]
+}
+
+// sparse says whether filters left so few of the elected rows that the best
+// passing ones are hardly among them.
+func (s *Searcher) sparse(passing int) bool {
+	return s.restricted() && !s.p.NoWiden &&
+		passing < s.stats.Candidates/2 && passing < 4*max(s.p.K, 10)
+}
+
+// complete says whether no scan could find more rows than there are.
+func (s *Searcher) complete() bool {
+	p, v := s.p, s.v
+	if p.Range || p.NoWiden || s.top.Len() >= p.K {
+		return true
+	}
+	most := uint64(v.Rows.N)
+	if v.Deleted != nil && v.Rows.N > 0 {
+		most -= v.Deleted.Rank(uint32(v.Rows.N - 1))
+	}
+	if p.Filter != nil {
+		most = min(most, p.Filter.GetCardinality())
+	}
+	return uint64(s.top.Len()) >= most
+}
+
+// scanAll scores every row that passes the filters.
+func (s *Searcher) scanAll(ctx context.Context) error {
+	s.within = s.within[:0]
+	f := s.p.Filter
+	if f == nil {
+		return s.scan(ctx, 0, s.v.Rows.N, fromScan)
+	}
+	n := 0
+	var err error
+	f.Iterate(func(row uint32) bool {
+		if int(row) >= s.v.Rows.N {
+			return false
+		}
+		s.scanRow(row, fromScan)
+		if n++; n%scanStep == 0 {
+			err = stopped(ctx)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// scan scores the rows of [lo, hi) that pass the filters.
+func (s *Searcher) scan(ctx context.Context, lo, hi int, stage origin) error {
+	for i := lo; i < hi; i++ {
+		s.scanRow(uint32(i), stage)
+		if (i-lo)%scanStep == scanStep-1 {
+			if err := stopped(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Searcher) scanRow(row uint32, stage origin) {
+	if s.restricted() && !s.allowed(row) {
+		return
+	}
+	s.stats.Exact++
+	s.keep(row, s.exact.distance(row))
+	if s.watch != nil && s.watch.row == row {
+		s.watch.origin = stage
+	}
+}
