@@ -1,0 +1,152 @@
+package query
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// fashion reads the images of an idx file of Fashion-MNIST, at most n.
+func fashion(b *testing.B, name string, n int) *matrix {
+	b.Helper()
+	dir := os.Getenv("ANNDB_DATA")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "shared", "data")
+	}
+	f, err := os.Open(filepath.Join(dir, "fashion-mnist", name))
+	if err != nil {
+		b.Skipf("SKIPPED: nothing was measured, since %v; ANNDB_DATA names the folder with the data sets", err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	all, err := io.ReadAll(z)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const head, d = 16, 784
+	n = min(n, (len(all)-head)/d)
+	m := &matrix{make([]float32, n*d), n, d}
+	for i := range m.data {
+		m.data[i] = float32(all[head+i])
+	}
+	return m
+}
+
+// nearest computes label lists. ANNDB_LABELS may name a folder where lists are
+// kept from run to run: those of the whole corpus take minutes.
+func nearest(b *testing.B, corpus, queries *matrix, k int) *labels.Neighbors {
+	b.Helper()
+	n := corpus.n
+	var ask labels.Rows
+	if queries != nil {
+		n, ask = queries.n, queries
+	}
+	file := ""
+	if dir := os.Getenv("ANNDB_LABELS"); dir != "" {
+		file = filepath.Join(dir, fmt.Sprintf("fashion-%d-%d-%d.u32", corpus.n, n, k))
+		if data, err := os.ReadFile(file); err == nil && len(data) == 4*n*k {
+			ids := make([]uint32, n*k)
+			for i := range ids {
+				ids[i] = binary.LittleEndian.Uint32(data[4*i:])
+			}
+			return &labels.Neighbors{N: n, K: k, IDs: ids}
+		}
+	}
+	lists, err := labels.ExactNeighbors(context.Background(), corpus, ask, k, 2, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if file != "" {
+		data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(lists.IDs))), 4*len(lists.IDs))
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return lists
+}
+
+// recall is the share of the true neighbours among the answers.
+func recall(found []vector.Neighbor, truth []uint32) int {
+	n := 0
+	for _, f := range found {
+		for _, t := range truth {
+			if f.ID == t {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// BenchmarkFashion searches Fashion-MNIST for the 10 nearest training images
+// of the first 1,000 test images, by the full pipeline and by the paper's own
+// methods, and reports recall beside the time. Without ANNDB_LABELS the corpus
+// is its first 10,000 images, which a minute suffices to label.
+func BenchmarkFashion(b *testing.B) {
+	n := 10_000
+	if os.Getenv("ANNDB_LABELS") != "" {
+		n = 60_000
+	}
+	corpus := fashion(b, "train-images-idx3-ubyte.gz", n)
+	queries := fashion(b, "t10k-images-idx3-ubyte.gz", 1000)
+	const k = 10
+	truth := nearest(b, corpus, queries, 100)
+	s := spec{
+		metric: vector.L2, labelsK: 50, rotate: 64, sketch: 64, hops: 16, bytes: true, shift: 10,
+		forest: forest.Params{Kind: forest.KD, Trees: 16, Depth: 13, Natural: true, Members: true, Seed: 1},
+	}
+	if n < 60_000 {
+		s.forest.Depth = 10
+	}
+	s.lists = nearest(b, corpus, nil, 50)
+	v := build(b, corpus, s)
+	run := func(name string, p Params) {
+		p.K = k
+		b.Run(name, func(b *testing.B) {
+			searcher := NewSearcher()
+			var dst []vector.Neighbor
+			var hits, exact int
+			b.ReportAllocs()
+			for i := range queries.n {
+				found, stats, err := searcher.Search(context.Background(), v, queries.row(i), &p, dst[:0])
+				if err != nil {
+					b.Fatal(err)
+				}
+				hits += recall(found, truth.Row(i)[:k])
+				exact += stats.Exact
+				dst = found
+			}
+			b.ResetTimer()
+			for i := 0; b.Loop(); i++ {
+				dst, _, _ = searcher.Search(context.Background(), v, queries.row(i%queries.n), &p, dst[:0])
+			}
+			b.ReportMetric(float64(hits)/float64(k*queries.n), "recall")
+			b.ReportMetric(float64(exact)/float64(queries.n), "exact/op")
+		})
+	}
+	for _, tau := range []float64{0.02, 0.05, 0.1} {
+		run(fmt.Sprintf("natural/trees=16/tau=%g", tau), Params{Trees: 16, Tau: tau})
+		run(fmt.Sprintf("sketch/trees=8/tau=%g", tau), Params{Trees: 8, Tau: tau, Sketch: true, R: 40})
+	}
+	for _, t := range []int{2, 4, 8} {
+		for _, r := range []int{15, 30, 60} {
+			for _, hops := range []int{0, 1, 2, 3} {
+				run(fmt.Sprintf("full/trees=%d/r=%d/hops=%d", t, r, hops),
+					Params{Trees: t, Tau: 0.02, Sketch: true, R: r, Hops: hops, HopFrom: 8, HopKeep: 12})
+			}
+		}
+	}
+}
