@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
 )
 
 // maxDepth and maxTrees bound what a forest may claim; the arrays of larger
@@ -20,7 +21,7 @@ const (
 )
 
 // resolve fills defaults and checks the parameters.
-func (p Params) resolve(dim int, lab *labels.Neighbors) (Params, error) {
+func (p Params) resolve(n, dim int, lab *labels.Neighbors) (Params, error) {
 	switch p.Kind {
 	case RP, KD, KDChrono, PCATree, RF:
 	default:
@@ -39,7 +40,7 @@ func (p Params) resolve(dim int, lab *labels.Neighbors) (Params, error) {
 		p.LabelsK = lab.K
 	}
 	root := int(math.Round(math.Sqrt(float64(dim))))
-	if p.Density <= 0 || p.Density > 1 {
+	if !(p.Density > 0 && p.Density <= 1) {
 		p.Density = 1 / math.Sqrt(float64(dim))
 	}
 	if p.Candidates <= 0 {
@@ -55,7 +56,7 @@ func (p Params) resolve(dim int, lab *labels.Neighbors) (Params, error) {
 			p.Subsample = 100
 		}
 	}
-	p.Subsample = max(2, p.Subsample)
+	p.Subsample = min(max(2, p.Subsample), n)
 	p.MinVotes = max(1, p.MinVotes)
 	return p, nil
 }
@@ -64,16 +65,17 @@ func (p Params) resolve(dim int, lab *labels.Neighbors) (Params, error) {
 // lab (row numbers below corpusN). train is in the coordinates the trees split
 // on: raw or rotated. workers < 1 means all processors; the forest depends on
 // the seed only, since every tree draws from its own stream. progress, which
-// may be nil, counts finished trees.
+// may be nil, counts finished trees; its calls do not overlap.
 //
 // Cost: O(trees · n · depth) reads for the unsupervised kinds; rf also counts
 // the labels of Subsample points for every node and candidate coordinate.
-// Errors: ErrParams and the context's error.
+// Errors: ErrParams, also for coordinates that are NaN or infinite and for a
+// label given twice to a point, and the context's error.
 func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neighbors, p Params, workers int, progress func(done, total int)) (*Forest, error) {
 	if train == nil || train.Len() == 0 || train.Dim() < 1 {
 		return nil, fmt.Errorf("%w: no training points", ErrParams)
 	}
-	p, err := p.resolve(train.Dim(), lab)
+	p, err := p.resolve(train.Len(), train.Dim(), lab)
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +83,20 @@ func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neig
 		if lab == nil || lab.N != train.Len() || lab.K < 1 || len(lab.IDs) != lab.N*lab.K {
 			return nil, fmt.Errorf("%w: labels do not belong to the training points", ErrParams)
 		}
-		for i, id := range lab.IDs {
-			if int(id) >= corpusN {
-				return nil, fmt.Errorf("%w: label %d of point %d names row %d of %d", ErrParams, i%lab.K, i/lab.K, id, corpusN)
-			}
+		if err := checkLabels(lab, corpusN); err != nil {
+			return nil, err
 		}
+	}
+	if p.Members && p.Corpus == nil && train.Len() > corpusN {
+		return nil, fmt.Errorf("%w: %d training points are not a corpus of %d rows", ErrParams, train.Len(), corpusN)
 	}
 	if p.Corpus != nil && (p.Corpus.Dim() != train.Dim() || p.Corpus.Len() > corpusN) {
 		return nil, fmt.Errorf("%w: the corpus has another shape than the training points", ErrParams)
+	}
+	for _, rows := range []labels.Rows{train, p.Corpus} {
+		if err := checkFinite(ctx, rows); err != nil {
+			return nil, err
+		}
 	}
 	f := &Forest{Params: p, Dim: train.Dim(), CorpusN: corpusN}
 	slots := p.Trees << p.Depth
@@ -109,6 +117,45 @@ func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neig
 	}
 	f.Corpus = nil
 	return f, nil
+}
+
+// checkLabels refuses labels that are no corpus rows, or are given to a point
+// twice: equation 4 counts points, so a label's votes in a leaf must not
+// exceed the leaf's points.
+func checkLabels(lab *labels.Neighbors, corpusN int) error {
+	last := make([]uint32, corpusN) // the point, from 1, that had the label last
+	for i, id := range lab.IDs {
+		point := i / lab.K
+		if int(id) >= corpusN {
+			return fmt.Errorf("%w: label %d of point %d names row %d of %d", ErrParams, i%lab.K, point, id, corpusN)
+		}
+		if last[id] == uint32(point)+1 {
+			return fmt.Errorf("%w: point %d has label %d twice", ErrParams, point, id)
+		}
+		last[id] = uint32(point) + 1
+	}
+	return nil
+}
+
+// checkEvery is how many rows pass between looks at the context.
+const checkEvery = 1024
+
+// checkFinite refuses coordinates that no threshold can order.
+func checkFinite(ctx context.Context, rows labels.Rows) error {
+	if rows == nil {
+		return nil
+	}
+	buf := make([]float32, rows.Dim())
+	for i := range rows.Len() {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return fmt.Errorf("forest: learn: %w", ctx.Err())
+		}
+		x := rows.Row(i, buf)
+		if j := vector.IsFinite(x); j >= 0 {
+			return fmt.Errorf("%w: coordinate %d of row %d is %v", ErrParams, j, i, x[j])
+		}
+	}
+	return nil
 }
 
 // partition is a grown tree's training points in leaf order: leaf i holds
@@ -132,14 +179,14 @@ func (p *partition) leaf(i int) []uint32 {
 func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighbors, workers int, progress func(done, total int)) error {
 	p := f.Params
 	parts := make([]partition, p.Trees)
-	var done atomic.Int64
-	var mu sync.Mutex
+	var mu sync.Mutex // holds done, so that progress only grows
+	done := 0
 	report := func() {
-		n := int(done.Add(1))
-		if progress != nil {
-			mu.Lock()
-			progress((n+1)/2, p.Trees)
-			mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
+		done++ // a tree is half done when it is split
+		if progress != nil && done%2 == 0 {
+			progress(done/2, p.Trees)
 		}
 	}
 	err := eachTree(ctx, p.Trees, workers, func() func(t int) {
@@ -162,10 +209,10 @@ func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighb
 		v := voteCounter{counts: make([]uint32, f.CorpusN)}
 		return func(t int) {
 			if p.Natural {
-				f.labelTables(&v, lab, &parts[t], &leaves[t])
+				f.labelTables(ctx, &v, lab, &parts[t], &leaves[t])
 			}
 			if p.Members {
-				f.memberLists(t, &parts[t], &members[t])
+				f.memberLists(ctx, t, &parts[t], &members[t])
 			}
 			report()
 		}
@@ -174,12 +221,14 @@ func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighb
 		return err
 	}
 	if p.Natural {
-		f.Leaves, f.LeafDir = merge(leaves)
+		if f.Leaves, f.LeafDir, err = merge(leaves); err != nil {
+			return err
+		}
 	}
 	if p.Members {
-		f.Members, f.MemberDir = merge(members)
+		f.Members, f.MemberDir, err = merge(members)
 	}
-	return nil
+	return err
 }
 
 // eachTree runs one function a worker over the trees.
@@ -216,11 +265,15 @@ func (p *partition) largest() int {
 	return most
 }
 
-// labelTables counts the labels of every leaf of a tree (equation 4).
-func (f *Forest) labelTables(v *voteCounter, lab *labels.Neighbors, part *partition, w *leafWriter) {
+// labelTables counts the labels of every leaf of a tree (equation 4). Like
+// memberLists it stops early, with less than all leaves, when ctx ends.
+func (f *Forest) labelTables(ctx context.Context, v *voteCounter, lab *labels.Neighbors, part *partition, w *leafWriter) {
 	var ids, counts []uint32
 	var weights []uint8
 	for leaf := range part.ends {
+		if ctx.Err() != nil {
+			return
+		}
 		points := part.leaf(leaf)
 		for _, i := range points {
 			v.add(lab.Row(int(i))[:f.LabelsK])
@@ -243,7 +296,7 @@ func (f *Forest) labelTables(v *voteCounter, lab *labels.Neighbors, part *partit
 
 // memberLists lists the corpus rows of every leaf: the training points
 // themselves, or the separate corpus routed down the tree.
-func (f *Forest) memberLists(t int, part *partition, w *leafWriter) {
+func (f *Forest) memberLists(ctx context.Context, t int, part *partition, w *leafWriter) {
 	if f.Corpus == nil {
 		for leaf := range part.ends {
 			rows := slices.Clone(part.leaf(leaf))
@@ -255,6 +308,9 @@ func (f *Forest) memberLists(t int, part *partition, w *leafWriter) {
 	lists := make([][]uint32, 1<<f.Depth)
 	x := make([]float32, f.Dim)
 	for i := range f.Corpus.Len() {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return
+		}
 		leaf := f.routeOne(t, f.Corpus.Row(i, x))
 		lists[leaf] = append(lists[leaf], uint32(i))
 	}

@@ -2,6 +2,7 @@ package forest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -65,16 +66,22 @@ func (w *leafWriter) add(labels []uint32, weights []uint8) {
 	w.chunks[last] = b
 }
 
+// maxChunks is how many chunks the upper half of a directory entry can number.
+const maxChunks = 1 << 16
+
 // merge joins the leaves of several trees, tree by tree, into one directory.
-func merge(parts []leafWriter) (chunks [][]byte, dir []uint32) {
+func merge(parts []leafWriter) (chunks [][]byte, dir []uint32, err error) {
 	for _, p := range parts {
+		if len(chunks)+len(p.chunks) > maxChunks {
+			return nil, nil, fmt.Errorf("%w: leaf tables of more than %d blocks", ErrParams, maxChunks)
+		}
 		base := uint32(len(chunks)) << 16
 		chunks = append(chunks, p.chunks...)
 		for _, at := range p.dir {
 			dir = append(dir, at+base)
 		}
 	}
-	return chunks, dir
+	return chunks, dir, nil
 }
 
 // voteCounter counts the labels of one leaf after the other.

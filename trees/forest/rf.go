@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// minGain is by how much a later coordinate must beat the best so far; it
-// keeps rounding from deciding between equal splits.
+// minGain is by how much a later cut must beat the best so far; it keeps
+// rounding from deciding between equal splits.
 const minGain = 0.001
 
 // splitSearch finds the split of highest multinomial log-likelihood under the
@@ -17,7 +17,9 @@ const minGain = 0.001
 //
 //	k·log₂ n − (1/n)·Σ v·log₂ v
 //
-// which is k times the entropy of the label proportions. Labels are numbered
+// which is k times the entropy of the label proportions less the constant
+// k·log₂ k, so that the fall of its mean over the children is the gain of the
+// log-likelihood per point. Labels are numbered
 // densely per node and x·log₂ x comes from a table, so a cut costs k table
 // look-ups instead of an array over all rows.
 type splitSearch struct {
@@ -36,8 +38,10 @@ type pointValue struct {
 	at    int32 // position in the sample
 }
 
-func newSplitSearch(corpusN, labels int) *splitSearch {
-	s := &splitSearch{dense: make([]int32, corpusN), xlogx: make([]float64, labels+2)}
+// newSplitSearch serves samples of at most the given number of points, which
+// is also the largest count of a label.
+func newSplitSearch(corpusN, points int) *splitSearch {
+	s := &splitSearch{dense: make([]int32, corpusN), xlogx: make([]float64, points+1)}
 	for i := 2; i < len(s.xlogx); i++ {
 		s.xlogx[i] = float64(i) * math.Log2(float64(i))
 	}
@@ -101,11 +105,7 @@ func (s *splitSearch) search(g *grower, points []uint32) (Node, bool) {
 			nl, nr := float64(i+1), float64(n-i-1)
 			gain := parent - (nl*s.impurity(i+1, k, leftSum)+nr*s.impurity(n-i-1, k, rightSum))/float64(n)
 			if gain > bestGain+minGain || !found && gain > 0 {
-				mid := a + (b-a)/2
-				if mid >= b { // neighbours in floating point
-					mid = a
-				}
-				best, bestGain, found = Node{Threshold: mid, Dim: dim}, gain, true
+				best, bestGain, found = Node{Threshold: between(a, b), Dim: dim}, gain, true
 			}
 		}
 	}

@@ -96,9 +96,8 @@ type TreeLeaf struct {
 
 // MultiScratch is the memory of RouteMulti, reused from call to call.
 type MultiScratch struct {
-	leaves []uint32
-	heap   []branch
-	out    []TreeLeaf
+	heap []branch
+	out  []TreeLeaf
 }
 
 // branch is a subtree not taken: how far the vector is from it.

@@ -19,6 +19,7 @@ type grower struct {
 
 	points []uint32  // in the order of the partition so far
 	values []float32 // projection of each point of the node
+	sorted []float32
 	tmp    []uint32
 	row    []float32
 
@@ -30,10 +31,10 @@ func newGrower(f *Forest, train labels.Rows, lab *labels.Neighbors) *grower {
 	n := train.Len()
 	g := &grower{
 		f: f, train: train, lab: lab,
-		values: make([]float32, n), tmp: make([]uint32, n), row: make([]float32, f.Dim),
+		values: make([]float32, n), sorted: make([]float32, n), tmp: make([]uint32, n), row: make([]float32, f.Dim),
 	}
 	if f.Kind == RF {
-		g.rf = newSplitSearch(f.CorpusN, f.Subsample*f.LabelsK)
+		g.rf = newSplitSearch(f.CorpusN, f.Subsample)
 	}
 	return g
 }
@@ -59,15 +60,15 @@ func (g *grower) tree(ctx context.Context, t int) partition {
 	}
 	bounds := []int{0, n}
 	for level := range f.Depth {
-		if ctx.Err() != nil {
-			return partition{}
-		}
 		if f.Kind == RF {
 			g.drawLevelDims()
 		}
 		nextBounds := make([]int, 0, 2*len(bounds)-1)
 		nextBounds = append(nextBounds, 0)
 		for i := range len(bounds) - 1 {
+			if ctx.Err() != nil {
+				return partition{}
+			}
 			lo, hi := bounds[i], bounds[i+1]
 			mid := g.split(1<<level+i, level, lo, hi)
 			nextBounds = append(nextBounds, mid, hi)
@@ -92,7 +93,7 @@ func (g *grower) split(node, level, lo, hi int) int {
 	ok := true
 	switch g.f.Kind {
 	case KD:
-		choice.Dim = g.varianceDim(points)
+		choice.Dim, ok = g.varianceDim(points)
 		g.coordinate(points, int(choice.Dim), values)
 	case KDChrono:
 		choice.Dim = uint32(level % g.f.Dim)
@@ -114,7 +115,8 @@ func (g *grower) split(node, level, lo, hi int) int {
 		return hi
 	}
 	if g.f.Kind != RF {
-		choice.Threshold, ok = median(slices.Clone(values))
+		copy(g.sorted, values)
+		choice.Threshold, ok = median(g.sorted[:len(values)])
 		if !ok {
 			return hi
 		}
@@ -123,16 +125,17 @@ func (g *grower) split(node, level, lo, hi int) int {
 	return lo + g.divide(points, values, choice.Threshold)
 }
 
-// divide puts the points with value at most threshold first, keeping order.
+// divide puts the points that do not exceed the threshold first, keeping
+// order. NaN goes left, as in Route.
 func (g *grower) divide(points []uint32, values []float32, threshold float32) int {
 	left, right := 0, 0
 	for i, p := range points {
-		if values[i] <= threshold {
-			points[left] = p
-			left++
-		} else {
+		if values[i] > threshold {
 			g.tmp[right] = p
 			right++
+		} else {
+			points[left] = p
+			left++
 		}
 	}
 	copy(points[left:], g.tmp[:right])
@@ -141,8 +144,14 @@ func (g *grower) divide(points []uint32, values []float32, threshold float32) in
 
 // median is the middle value, for even counts the mean of the two middle
 // ones, lowered where ties would send every point to the left. ok is false
-// when all values are equal.
+// when all values are equal. It reorders v. A projection that overflowed to
+// NaN counts as -Inf, which goes the same way.
 func median(v []float32) (threshold float32, ok bool) {
+	for i, x := range v {
+		if x != x {
+			v[i] = float32(math.Inf(-1))
+		}
+	}
 	slices.Sort(v)
 	n := len(v)
 	if v[0] == v[n-1] {
@@ -151,8 +160,7 @@ func median(v []float32) (threshold float32, ok bool) {
 	if n%2 == 1 {
 		threshold = v[n/2]
 	} else {
-		a, b := v[n/2-1], v[n/2]
-		threshold = a + (b-a)/2
+		threshold = between(v[n/2-1], v[n/2])
 	}
 	if threshold < v[n-1] {
 		return threshold, true
@@ -160,6 +168,15 @@ func median(v []float32) (threshold float32, ok bool) {
 	// The upper half is one value: cut below it.
 	i, _ := slices.BinarySearch(v, v[n-1])
 	return v[i-1], true
+}
+
+// between is the mean of a ≤ b, or a where float32 has no value that is at
+// least a and below b: b must stay on the right.
+func between(a, b float32) float32 {
+	if mid := float32((float64(a) + float64(b)) / 2); mid < b {
+		return mid
+	}
+	return a
 }
 
 func (g *grower) coordinate(points []uint32, dim int, values []float32) {
@@ -194,23 +211,43 @@ func sparseDot(idx []uint32, val, x []float32) float32 {
 }
 
 // varianceDim draws one of the Candidates coordinates of highest variance,
-// estimated on the node's first Subsample points.
-func (g *grower) varianceDim(points []uint32) uint32 {
+// estimated on the node's first Subsample points, or on all of them where
+// those are equal. ok is false when all points are.
+func (g *grower) varianceDim(points []uint32) (dim uint32, ok bool) {
+	top := g.varying(points[:min(len(points), g.f.Subsample)])
+	if len(top) == 0 {
+		top = g.varying(points)
+	}
+	if len(top) == 0 {
+		return 0, false
+	}
+	return top[g.rng.IntN(len(top))], true
+}
+
+// varying is the at most Candidates coordinates of highest variance among the
+// points, highest first, without those that are constant. Sums are taken about
+// the first point: a constant coordinate's are exactly zero, and a large mean
+// costs no precision.
+func (g *grower) varying(points []uint32) []uint32 {
 	d := g.f.Dim
-	sample := points[:min(len(points), g.f.Subsample)]
 	sum, square := make([]float64, d), make([]float64, d)
-	for _, p := range sample {
+	origin := slices.Clone(g.train.Row(int(points[0]), g.row))
+	for _, p := range points {
 		for j, v := range g.train.Row(int(p), g.row) {
-			sum[j] += float64(v)
-			square[j] += float64(v) * float64(v)
+			x := float64(v) - float64(origin[j])
+			sum[j] += x
+			square[j] += x * x
 		}
 	}
-	n := float64(len(sample))
+	n := float64(len(points))
 	for j := range square {
 		square[j] -= sum[j] * sum[j] / n
 	}
 	top := make([]uint32, 0, g.f.Candidates+1)
 	for j := range d {
+		if square[j] <= 0 {
+			continue
+		}
 		at := len(top)
 		for at > 0 && square[j] > square[top[at-1]] {
 			at--
@@ -220,7 +257,7 @@ func (g *grower) varianceDim(points []uint32) uint32 {
 			top = top[:min(len(top), g.f.Candidates)]
 		}
 	}
-	return top[g.rng.IntN(len(top))]
+	return top
 }
 
 // drawProjections draws one sparse Gaussian direction a tree and level.
