@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/labels"
@@ -559,10 +559,6 @@ func TestRoutingAllocatesNothing(t *testing.T) {
 	}
 }
 
-func same(a, b *Forest) string {
-	return gocmp.Diff(a, b)
-}
-
 func TestForestDependsOnTheSeedOnly(t *testing.T) {
 	rows := gaussian(newRand(2), 400, 12)
 	lab := labelled(rows, 6)
@@ -576,8 +572,8 @@ func TestForestDependsOnTheSeedOnly(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := same(f, want); diff != "" {
-					t.Errorf("%s: %d processors, %d workers: %s", kind, procs, workers, diff)
+				if !reflect.DeepEqual(f, want) {
+					t.Errorf("%s: %d processors, %d workers: another forest", kind, procs, workers)
 				}
 			}
 			runtime.GOMAXPROCS(old)

@@ -188,9 +188,11 @@ func (s *MultiScratch) pop() branch {
 }
 
 // Validate checks that every array has the length the parameters ask for,
-// every node reads an existing coordinate, every directory entry points to a
-// leaf block inside its chunk, and every label is a row below CorpusN. After
-// it, no method of the forest can read out of bounds. O(size of the forest).
+// every node reads an existing coordinate and has a threshold, leaf blocks
+// follow each other inside their chunks, and the labels of each ascend and are
+// rows below CorpusN. After it, no method of the forest can read out of
+// bounds, and no segment of a leaf lies beyond the row numbers or is empty.
+// O(size of the forest).
 func (f *Forest) Validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, a...))
@@ -212,7 +214,8 @@ func (f *Forest) Validate() error {
 		}
 	case CoordDirections:
 		w := f.DirWidth
-		if w < 1 || w > f.Dim || len(f.DirIdx) != slots*w || len(f.DirVal) != slots*w {
+		// Divided, since a product of numbers from outside may wrap.
+		if w < 1 || w > f.Dim || len(f.DirIdx)%slots != 0 || len(f.DirIdx)/slots != w || len(f.DirVal) != len(f.DirIdx) {
 			return bad("directions of width %d: %d and %d entries for %d nodes", w, len(f.DirIdx), len(f.DirVal), slots)
 		}
 		for i, j := range f.DirIdx {
@@ -227,9 +230,15 @@ func (f *Forest) Validate() error {
 		if int(n.Dim) >= coords {
 			return bad("node %d reads coordinate %d of %d", i, n.Dim, coords)
 		}
+		if n.Threshold != n.Threshold {
+			return bad("node %d has the threshold NaN", i)
+		}
 	}
 	if !(f.Unit > 0) || math.IsInf(float64(f.Unit), 0) {
 		return bad("unit %v", f.Unit)
+	}
+	if !f.Natural && !f.Params.Members {
+		return bad("no leaf tables")
 	}
 	if f.Natural {
 		if err := validateLeaves(f.Leaves, f.LeafDir, slots, f.CorpusN, true); err != nil {
@@ -263,29 +272,39 @@ func validateLeaves(chunks [][]byte, dir []uint32, leaves, corpusN int, weights 
 	if len(dir) != leaves {
 		return fmt.Errorf("%w: %d leaves in the directory, want %d", ErrInvalid, len(dir), leaves)
 	}
+	prev, end := 0, 0 // where the block before ends
 	for i, at := range dir {
 		chunk, off := int(at>>16), int(at&0xffff)*leafAlign
 		if chunk >= len(chunks) || off+4 > len(chunks[chunk]) {
 			return fmt.Errorf("%w: leaf %d lies outside its chunk", ErrInvalid, i)
 		}
+		// Blocks in order and apart also keep this loop linear: a directory
+		// could name one long block for every leaf.
+		if chunk < prev || chunk == prev && off < end {
+			return fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, i)
+		}
 		b := block(chunks, at)
 		if b.weights != weights {
 			return fmt.Errorf("%w: leaf %d: weights %v, want %v", ErrInvalid, i, b.weights, weights)
 		}
+		last := int64(-1)
 		for left := b.segments; left > 0; left-- {
-			hi, low, w, ok := b.Next()
+			hi, low, _, ok := b.Next()
 			if !ok {
 				return fmt.Errorf("%w: leaf %d runs out of its chunk", ErrInvalid, i)
 			}
-			if weights && len(w) != len(low) {
-				return fmt.Errorf("%w: leaf %d: %d weights for %d labels", ErrInvalid, i, len(w), len(low))
+			if len(low) == 0 {
+				return fmt.Errorf("%w: leaf %d has an empty segment", ErrInvalid, i)
 			}
-			for j, l := range low {
-				if int(hi<<16|uint32(l)) >= corpusN || j > 0 && low[j-1] >= l {
-					return fmt.Errorf("%w: leaf %d: label %d of a corpus of %d", ErrInvalid, i, hi<<16|uint32(l), corpusN)
+			for _, l := range low {
+				label := int64(hi)<<16 | int64(l)
+				if label >= int64(corpusN) || label <= last {
+					return fmt.Errorf("%w: leaf %d: label %d after %d in a corpus of %d", ErrInvalid, i, label, last, corpusN)
 				}
+				last = label
 			}
 		}
+		prev, end = chunk, len(chunks[chunk])-len(b.rest)
 	}
 	return nil
 }

@@ -1,0 +1,377 @@
+package forest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// stored is a forest as it comes from disk: scalars and byte arrays.
+type stored struct {
+	trees, depth, dim, corpusN, width int
+	coord                             uint8 // 0 axis, 1 projected, 2 directions
+	natural, members                  bool
+	unit                              float32
+	nodes, ptr, idx, val              []byte
+	dirIdx, dirVal                    []byte
+	leafDir, leaves0, leaves1         []byte
+	memberDir, members0, members1     []byte
+}
+
+var coords = []string{CoordAxis, CoordProjected, CoordDirections}
+
+func view[T codec.Number](b []byte) []T {
+	var zero T
+	v, err := codec.View[T](b, len(b)/binary.Size(zero))
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (s stored) forest() *Forest {
+	f := &Forest{
+		Params: Params{Trees: s.trees, Depth: s.depth, Natural: s.natural, Members: s.members},
+		Dim:    s.dim, CorpusN: s.corpusN, Coord: "unknown", Unit: s.unit,
+		Proj:   Sparse{Ptr: view[uint32](s.ptr), Idx: view[uint32](s.idx), Val: view[float32](s.val)},
+		DirIdx: view[uint32](s.dirIdx), DirVal: view[float32](s.dirVal), DirWidth: s.width,
+		LeafDir: view[uint32](s.leafDir), Leaves: [][]byte{s.leaves0, s.leaves1},
+		MemberDir: view[uint32](s.memberDir), Members: [][]byte{s.members0, s.members1},
+	}
+	if int(s.coord) < len(coords) {
+		f.Coord = coords[s.coord]
+	}
+	for b := s.nodes; len(b) >= 8; b = b[8:] {
+		f.Nodes = append(f.Nodes, Node{
+			Threshold: math.Float32frombits(binary.LittleEndian.Uint32(b)),
+			Dim:       binary.LittleEndian.Uint32(b[4:]),
+		})
+	}
+	return f
+}
+
+// store is the inverse, for forests of at most two chunks of leaves.
+func store(f *Forest) stored {
+	s := stored{
+		trees: f.Trees, depth: f.Depth, dim: f.Dim, corpusN: f.CorpusN, width: f.DirWidth,
+		coord: uint8(slices.Index(coords, f.Coord)), natural: f.Natural, members: f.Params.Members, unit: f.Unit,
+		ptr: codec.Bytes(f.Proj.Ptr), idx: codec.Bytes(f.Proj.Idx), val: codec.Bytes(f.Proj.Val),
+		dirIdx: codec.Bytes(f.DirIdx), dirVal: codec.Bytes(f.DirVal),
+		leafDir: codec.Bytes(f.LeafDir), memberDir: codec.Bytes(f.MemberDir),
+	}
+	for _, n := range f.Nodes {
+		s.nodes = binary.LittleEndian.AppendUint32(s.nodes, math.Float32bits(n.Threshold))
+		s.nodes = binary.LittleEndian.AppendUint32(s.nodes, n.Dim)
+	}
+	for i, dst := range []*[]byte{&s.leaves0, &s.leaves1} {
+		if i < len(f.Leaves) {
+			*dst = f.Leaves[i]
+		}
+	}
+	for i, dst := range []*[]byte{&s.members0, &s.members1} {
+		if i < len(f.Members) {
+			*dst = f.Members[i]
+		}
+	}
+	return s
+}
+
+// walk uses everything a valid forest offers. It fails, by a panic or by t,
+// when something lies out of bounds.
+func walk(t *testing.T, f *Forest) {
+	leaves := func(weighted bool, leaf func(tree, leaf int) LeafBlock) {
+		for tree := range f.Trees {
+			for l := range 1 << f.Depth {
+				for _, e := range entries(t, leaf(tree, l), weighted) {
+					if int(e.label) >= f.CorpusN {
+						t.Fatalf("label %d of a corpus of %d", e.label, f.CorpusN)
+					}
+				}
+				// Vote counters end at the block of 65,536 rows that holds the
+				// last one; every segment must have its place.
+				b := leaf(tree, l)
+				for hi, low, _, ok := b.Next(); ok; hi, low, _, ok = b.Next() {
+					if len(low) == 0 || int(hi) > (f.CorpusN-1)>>16 {
+						t.Fatalf("segment %d of %d labels in a corpus of %d", hi, len(low), f.CorpusN)
+					}
+				}
+			}
+		}
+	}
+	if f.Natural {
+		leaves(true, f.Leaf)
+	}
+	if f.Params.Members {
+		leaves(false, f.MemberLeaf)
+	}
+	if f.Dim > 1<<16 {
+		return // only the vectors would be large
+	}
+	var s MultiScratch
+	out := make([]uint32, f.Trees)
+	for _, v := range []float32{0, 1, -1e30, float32(math.NaN())} {
+		x := make([]float32, f.Dim)
+		for j := range x {
+			x[j] = v * float32(j%3)
+		}
+		z := f.Coordinates(x, nil)
+		f.Route(z, out)
+		for tree, leaf := range out {
+			if int(leaf) >= 1<<f.Depth || int(leaf) != f.routeOne(tree, x) {
+				t.Fatalf("tree %d: leaf %d, alone %d", tree, leaf, f.routeOne(tree, x))
+			}
+		}
+		for _, l := range f.RouteMulti(z, f.Trees, 50, &s) {
+			if int(l.Tree) >= f.Trees || int(l.Leaf) >= 1<<f.Depth {
+				t.Fatalf("leaf %v", l)
+			}
+		}
+	}
+}
+
+// examples are small forests of every kind.
+func examples(t testing.TB) []*Forest {
+	rows := gaussian(newRand(20), 30, 4)
+	lab := labelled(rows, 3)
+	var all []*Forest
+	for _, kind := range kinds {
+		all = append(all, learn(t, rows, lab, Params{Kind: kind, Trees: 2, Depth: 2, Natural: true, Members: true, Density: 0.5}))
+	}
+	return all
+}
+
+func TestStoredForestsAreValid(t *testing.T) {
+	for _, f := range examples(t) {
+		g := store(f).forest()
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		walk(t, g)
+	}
+}
+
+// leafBlock packs segments of (hi, labels) with weight 1 each.
+func leafBlock(weights uint16, segments ...[]uint16) []byte {
+	b := binary.LittleEndian.AppendUint16(nil, uint16(len(segments)))
+	b = binary.LittleEndian.AppendUint16(b, weights)
+	for _, s := range segments {
+		b = binary.LittleEndian.AppendUint16(b, s[0])
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(s)-1))
+		for _, l := range s[1:] {
+			b = binary.LittleEndian.AppendUint16(b, l)
+		}
+		if weights == flagWeights {
+			b = append(b, bytes.Repeat([]byte{1}, len(s)&^1)...)
+		}
+	}
+	return append(b, make([]byte, -len(b)&15)...)
+}
+
+func TestValidateRefuses(t *testing.T) {
+	all := examples(t)
+	rp, kd, pca := all[0], all[1], all[3]
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	// oneBlock lets the first leaf's table be b and every other one empty.
+	oneBlock := func(f *Forest, b []byte) {
+		f.CorpusN = 3 << 16
+		for i := range f.LeafDir {
+			f.LeafDir[i] = 1<<16 | uint32(i)
+		}
+		f.LeafDir[0] = 0
+		f.Leaves = [][]byte{b, bytes.Repeat(leafBlock(flagWeights), len(f.LeafDir))}
+	}
+	for name, c := range map[string]struct {
+		base   *Forest
+		damage func(*Forest)
+	}{
+		"no trees":              {kd, func(f *Forest) { f.Trees = 0 }},
+		"negative trees":        {kd, func(f *Forest) { f.Trees = -1 }},
+		"more trees":            {kd, func(f *Forest) { f.Trees = 3 }},
+		"too many trees":        {kd, func(f *Forest) { f.Trees = maxTrees + 1 }},
+		"no depth":              {kd, func(f *Forest) { f.Depth = 0 }},
+		"negative depth":        {kd, func(f *Forest) { f.Depth = -1 }},
+		"too deep":              {kd, func(f *Forest) { f.Depth = maxDepth + 1 }},
+		"shape of as many":      {kd, func(f *Forest) { f.Trees, f.Depth = 4, 1; f.Dim = 0 }},
+		"fewer coordinates":     {kd, func(f *Forest) { f.Dim = 1 }},
+		"negative corpus":       {kd, func(f *Forest) { f.CorpusN = -1 }},
+		"smaller corpus":        {kd, func(f *Forest) { f.CorpusN = 29 }},
+		"unknown coordinates":   {kd, func(f *Forest) { f.Coord = "polar" }},
+		"axis as projected":     {kd, func(f *Forest) { f.Coord = CoordProjected }},
+		"axis as directions":    {kd, func(f *Forest) { f.Coord = CoordDirections }},
+		"no tables":             {kd, func(f *Forest) { f.Natural, f.Params.Members = false, false }},
+		"unit 0":                {kd, func(f *Forest) { f.Unit = 0 }},
+		"unit NaN":              {kd, func(f *Forest) { f.Unit = nan }},
+		"unit infinite":         {kd, func(f *Forest) { f.Unit = inf }},
+		"a node less":           {kd, func(f *Forest) { f.Nodes = f.Nodes[1:] }},
+		"node's coordinate":     {kd, func(f *Forest) { f.Nodes[3].Dim = 4 }},
+		"node's threshold":      {kd, func(f *Forest) { f.Nodes[3].Threshold = nan }},
+		"projection missing":    {rp, func(f *Forest) { f.Nodes[3].Dim = 4 }},
+		"no pointers":           {rp, func(f *Forest) { f.Proj.Ptr = nil }},
+		"pointers from 1":       {rp, func(f *Forest) { f.Proj.Ptr[0] = 1 }},
+		"falling pointers":      {rp, func(f *Forest) { f.Proj.Ptr[2] = f.Proj.Ptr[1] - 1 }},
+		"pointers past the end": {rp, func(f *Forest) { f.Proj.Ptr[4]++ }},
+		"pointer out and back":  {rp, func(f *Forest) { f.Proj.Ptr[2] = 1 << 30 }},
+		"projected column":      {rp, func(f *Forest) { f.Proj.Idx[0] = 4 }},
+		"a value less":          {rp, func(f *Forest) { f.Proj.Val = f.Proj.Val[1:] }},
+		"direction's column":    {pca, func(f *Forest) { f.DirIdx[5] = 4 }},
+		"direction cut":         {pca, func(f *Forest) { f.DirVal = f.DirVal[1:] }},
+		"no width":              {pca, func(f *Forest) { f.DirWidth = 0 }},
+		"width wraps":           {pca, func(f *Forest) { f.Dim, f.DirWidth, f.DirIdx, f.DirVal = 1<<62, 1<<61, nil, nil }},
+		"directory cut":         {kd, func(f *Forest) { f.LeafDir = f.LeafDir[1:] }},
+		"members cut":           {kd, func(f *Forest) { f.MemberDir = f.MemberDir[1:] }},
+		"chunk missing":         {kd, func(f *Forest) { f.LeafDir[7] += 1 << 16 }},
+		"offset past the end":   {kd, func(f *Forest) { f.LeafDir[7] |= 0xffff }},
+		"member chunk missing":  {kd, func(f *Forest) { f.Members = nil }},
+		"one leaf for two":      {kd, func(f *Forest) { f.LeafDir[1] = f.LeafDir[0] }},
+		"leaves out of order":   {kd, func(f *Forest) { slices.Reverse(f.LeafDir) }},
+		"chunks out of order": {kd, func(f *Forest) {
+			oneBlock(f, leafBlock(flagWeights))
+			f.LeafDir[1], f.LeafDir[0] = f.LeafDir[0], f.LeafDir[1]
+		}},
+		"leaves overlap":        {kd, func(f *Forest) { f.LeafDir[1]-- }},
+		"members as tables":     {kd, func(f *Forest) { f.Leaves, f.LeafDir = f.Members, f.MemberDir }},
+		"tables as members":     {kd, func(f *Forest) { f.Members, f.MemberDir = f.Leaves, f.LeafDir }},
+		"header cut":            {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights)[:3]) }},
+		"segment cut":           {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0}) }},
+		"labels cut":            {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0, 0, 2, 0, 1, 0, 2}) }},
+		"weights cut":           {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0, 0, 1, 0, 1, 0, 2}) }},
+		"empty segment":         {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{9})) }},
+		"label beyond":          {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{3, 0})) }},
+		"labels fall":           {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{0, 2, 1})) }},
+		"label twice":           {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{0, 2, 2})) }},
+		"segments fall":         {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{1, 2}, []uint16{0, 3})) }},
+		"label in two segments": {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{1, 2}, []uint16{1, 2})) }},
+	} {
+		f := store(c.base).forest()
+		// The views alias the examples: damage a copy.
+		f.Proj.Ptr, f.Proj.Idx, f.DirIdx = slices.Clone(f.Proj.Ptr), slices.Clone(f.Proj.Idx), slices.Clone(f.DirIdx)
+		f.LeafDir, f.MemberDir = slices.Clone(f.LeafDir), slices.Clone(f.MemberDir)
+		c.damage(f)
+		if err := f.Validate(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	// The frame of the damaged blocks is sound.
+	f := store(kd).forest()
+	f.LeafDir = slices.Clone(f.LeafDir)
+	oneBlock(f, leafBlock(flagWeights, []uint16{0, 1, 5}, []uint16{1, 2}, []uint16{1, 3}, []uint16{2, 0}))
+	if err := f.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	walk(t, f)
+}
+
+// FuzzValidate: a forest of any bytes is refused, or safe to use.
+func FuzzValidate(f *testing.F) {
+	for _, e := range examples(f) {
+		s := store(e)
+		f.Add(s.trees, s.depth, s.dim, s.corpusN, s.width, s.coord, s.natural, s.members, s.unit,
+			s.nodes, s.ptr, s.idx, s.val, s.dirIdx, s.dirVal, s.leafDir, s.leaves0, s.leaves1, s.memberDir, s.members0, s.members1)
+	}
+	f.Fuzz(func(t *testing.T, trees, depth, dim, corpusN, width int, coord uint8, natural, members bool, unit float32,
+		nodes, ptr, idx, val, dirIdx, dirVal, leafDir, leaves0, leaves1, memberDir, members0, members1 []byte) {
+		g := stored{trees, depth, dim, corpusN, width, coord, natural, members, unit,
+			nodes, ptr, idx, val, dirIdx, dirVal, leafDir, leaves0, leaves1, memberDir, members0, members1}.forest()
+		err := g.Validate()
+		switch {
+		case err == nil:
+			walk(t, g)
+		case !errors.Is(err, ErrInvalid):
+			t.Fatalf("untyped error %v", err)
+		}
+	})
+}
+
+// Any ascending labels come back as they went in, from blocks that begin at
+// multiples of 16 and stay inside their chunks.
+func TestLeafWriterRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weighted := rapid.Bool().Draw(t, "weighted")
+		var w leafWriter
+		var want [][]entry
+		for range rapid.IntRange(1, 8).Draw(t, "leaves") {
+			rng := newRand(rapid.Uint64().Draw(t, "seed"))
+			// The steps between labels decide how many share a segment.
+			step := rapid.SampledFrom([]uint32{1, 1, 7, 5000, 1 << 20}).Draw(t, "step")
+			n := rapid.SampledFrom([]int{0, 1, 2, 33, 1000, 70_000}).Draw(t, "labels")
+			var ids []uint32
+			list, at := []entry{}, uint64(rng.Uint32()>>rng.IntN(32))
+			weights := []uint8{}
+			for range n {
+				if at >= 1<<32 {
+					break
+				}
+				e := entry{label: uint32(at)}
+				if weighted {
+					e.weight = uint8(rng.Uint32())
+					weights = append(weights, e.weight)
+				}
+				list, ids = append(list, e), append(ids, e.label)
+				at += 1 + uint64(rng.Uint32N(step))
+			}
+			if !weighted {
+				weights = nil
+			}
+			w.add(ids, weights)
+			want = append(want, list)
+		}
+		for i, at := range w.dir {
+			if got := entries(t, block(w.chunks, at), weighted); !slices.Equal(got, want[i]) {
+				t.Fatalf("leaf %d: %d labels, want %d", i, len(got), len(want[i]))
+			}
+		}
+		for i, c := range w.chunks {
+			if len(c)%leafAlign != 0 || len(c) > chunkBytes {
+				t.Fatalf("chunk %d has %d bytes", i, len(c))
+			}
+		}
+		if err := validateLeaves(w.chunks, w.dir, len(want), 1<<32, weighted); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// All 65,536 labels of a high half do not fit the count of one segment, and a
+// leaf of very many labels does not fit a chunk of the usual size.
+func TestLeafWriterLimits(t *testing.T) {
+	const n = 700_000
+	ids, weights := make([]uint32, n), make([]uint8, n)
+	for i := range ids {
+		ids[i] = uint32(i)
+	}
+	var w leafWriter
+	w.add(ids[:10], weights[:10])
+	w.add(ids, weights)
+	w.add(ids[:10], weights[:10])
+	if len(w.chunks) != 3 {
+		t.Fatalf("%d chunks", len(w.chunks))
+	}
+	for i, want := range []int{10, n, 10} {
+		if got := entries(t, block(w.chunks, w.dir[i]), true); len(got) != want {
+			t.Fatalf("leaf %d: %d labels, want %d", i, len(got), want)
+		}
+	}
+	if err := validateLeaves(w.chunks, w.dir, 3, n, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The directory numbers 65,536 chunks; one more is an error, not another leaf.
+func TestMergeLimits(t *testing.T) {
+	full := leafWriter{chunks: make([][]byte, maxChunks-1), dir: []uint32{5}}
+	one := leafWriter{chunks: make([][]byte, 1), dir: []uint32{7}}
+	chunks, dir, err := merge([]leafWriter{full, one})
+	if err != nil || len(chunks) != maxChunks || !slices.Equal(dir, []uint32{5, (maxChunks-1)<<16 | 7}) {
+		t.Fatalf("%d chunks, directory %v, error %v", len(chunks), dir, err)
+	}
+	if _, _, err := merge([]leafWriter{full, one, one}); !errors.Is(err, ErrParams) {
+		t.Fatalf("error %v", err)
+	}
+}
