@@ -91,28 +91,32 @@ func recall(found []vector.Neighbor, truth []uint32) int {
 	return n
 }
 
-// BenchmarkFashion searches Fashion-MNIST for the 10 nearest training images
-// of the first 1,000 test images, by the full pipeline and by the paper's own
-// methods, and reports recall beside the time. Without ANNDB_LABELS the corpus
-// is its first 10,000 images, which a minute suffices to label.
-func BenchmarkFashion(b *testing.B) {
-	n := 10_000
+// fashionView builds the pipeline over the training images. Without
+// ANNDB_LABELS the corpus is its first 10,000 images, which take a few seconds
+// to label.
+func fashionView(b *testing.B) (v *View, queries *matrix, truth *labels.Neighbors) {
+	b.Helper()
+	n, depth := 10_000, 10
 	if os.Getenv("ANNDB_LABELS") != "" {
-		n = 60_000
+		n, depth = 60_000, 13
 	}
 	corpus := fashion(b, "train-images-idx3-ubyte.gz", n)
-	queries := fashion(b, "t10k-images-idx3-ubyte.gz", 1000)
-	const k = 10
-	truth := nearest(b, corpus, queries, 100)
-	s := spec{
+	queries = fashion(b, "t10k-images-idx3-ubyte.gz", 1000)
+	truth = nearest(b, corpus, queries, 100)
+	v = build(b, corpus, spec{
 		metric: vector.L2, labelsK: 50, rotate: 64, sketch: 64, hops: 16, bytes: true, shift: 10,
-		forest: forest.Params{Kind: forest.KD, Trees: 16, Depth: 13, Natural: true, Members: true, Seed: 1},
-	}
-	if n < 60_000 {
-		s.forest.Depth = 10
-	}
-	s.lists = nearest(b, corpus, nil, 50)
-	v := build(b, corpus, s)
+		forest: forest.Params{Kind: forest.KD, Trees: 16, Depth: depth, Natural: true, Members: true, Seed: 1},
+		lists:  nearest(b, corpus, nil, 50),
+	})
+	return v, queries, truth
+}
+
+// BenchmarkFashion searches Fashion-MNIST for the 10 nearest training images
+// of the first 1,000 test images, by the full pipeline and by the paper's own
+// methods, and reports recall beside the time.
+func BenchmarkFashion(b *testing.B) {
+	const k = 10
+	v, queries, truth := fashionView(b)
 	run := func(name string, p Params) {
 		p.K = k
 		b.Run(name, func(b *testing.B) {
@@ -147,6 +151,25 @@ func BenchmarkFashion(b *testing.B) {
 				run(fmt.Sprintf("full/trees=%d/r=%d/hops=%d", t, r, hops),
 					Params{Trees: t, Tau: 0.02, Sketch: true, R: r, Hops: hops, HopFrom: 8, HopKeep: 12})
 			}
+		}
+	}
+}
+
+// BenchmarkTune tunes on Fashion-MNIST and logs the curve.
+func BenchmarkTune(b *testing.B) {
+	v, queries, truth := fashionView(b)
+	var q [][]float32
+	var want [][]uint32
+	for i := range queries.n {
+		q, want = append(q, queries.row(i)), append(want, truth.Row(i))
+	}
+	for b.Loop() {
+		c, err := Tune(context.Background(), v, q, want, 10, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, p := range c.Points {
+			b.Logf("%.4f %6.1f us %6.0f %+v", p.Recall, p.Micros, p.Candidates, p.Params)
 		}
 	}
 }

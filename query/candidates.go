@@ -91,7 +91,7 @@ func (s *Searcher) thin(ids []uint32, r int) []uint32 {
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
 	vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, ids, s.scores)
-	return selectBest(ids, s.scores, r)
+	return s.pick.best(ids, s.scores, r)
 }
 
 // ahead is how many rows before its turn a row is requested.
@@ -150,22 +150,32 @@ func (s *Searcher) hopOnce() bool {
 	if p.HopWidth > 0 {
 		width = min(width, p.HopWidth)
 	}
-	ids := s.hop[:0]
-	for _, h := range s.starts(p.hopFrom()) {
-		s.seen[h.ID] = s.epoch + 1
+	starts := s.starts(p.hopFrom())
+	for _, h := range starts {
+		c := nv.Chunks[h.ID>>nv.Shift]
+		vector.Prefetch(unsafe.Pointer(&c[int(h.ID)&(1<<nv.Shift-1)*nv.K]), 4*width)
+	}
+	s.hop = grow(s.hop, len(starts)*width+1)
+	ids, seen, n := s.hop, s.seen, 0
+	for _, h := range starts {
+		seen[h.ID] = s.epoch + 1
 		at := int(h.ID) & (1<<nv.Shift - 1) * nv.K
 		list := nv.Chunks[h.ID>>nv.Shift][at : at+width]
 		if s.watch != nil {
 			s.watch.listed(s, h.ID, list)
 		}
 		for _, id := range list {
-			if int(id) < s.v.N && s.seen[id] < s.epoch {
-				s.seen[id] = s.epoch
-				ids = append(ids, id)
+			if int(id) >= s.v.N {
+				continue
 			}
+			// Whether a row is new is a coin toss: no branch on it.
+			was := seen[id]
+			seen[id] = max(was, s.epoch)
+			ids[n] = id
+			n += int((uint32(was) - uint32(s.epoch)) >> 31)
 		}
 	}
-	s.hop = ids
+	ids = ids[:n]
 	s.stats.Hopped += len(ids)
 	ids = s.passing(ids)
 	if p.Sketch && s.v.Sketch != nil && p.HopKeep > 0 {
@@ -193,11 +203,15 @@ func (s *Searcher) starts(from int) []vector.Neighbor {
 	for i := range from {
 		best := i
 		for j := i + 1; j < n; j++ {
-			if compare(all[j], all[best]) < 0 {
+			if nearer(all[j], all[best]) {
 				best = j
 			}
 		}
 		all[i], all[best] = all[best], all[i]
 	}
 	return all[:from]
+}
+
+func nearer(a, b vector.Neighbor) bool {
+	return a.Distance < b.Distance || a.Distance == b.Distance && a.ID < b.ID
 }

@@ -1,5 +1,10 @@
 package query
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Point is one setting of the search and what it was measured to do.
 type Point struct {
 	Params Params `json:"params"`
@@ -31,5 +36,24 @@ func (c *Curve) Resolve(recall float64) (p Params, ok bool) {
 	if best < 0 {
 		return Params{}, false
 	}
-	return c.Points[best].Params, true
+	p = c.Points[best].Params
+	p.K = 0
+	return p, true
+}
+
+// pareto keeps the points that no other beats in recall or time without
+// losing in the other, rising in both.
+func pareto(points []Point) []Point {
+	points = slices.Clone(points)
+	slices.SortStableFunc(points, func(a, b Point) int {
+		return cmp.Or(cmp.Compare(a.Micros, b.Micros), cmp.Compare(b.Recall, a.Recall))
+	})
+	n := 0
+	for _, p := range points {
+		if n == 0 || p.Recall > points[n-1].Recall && p.Micros > points[n-1].Micros {
+			points[n] = p
+			n++
+		}
+	}
+	return points[:n]
 }

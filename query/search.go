@@ -32,6 +32,7 @@ type Searcher struct {
 	q16     []int16   // the query as the sketches' kernel reads it
 	scale   float32
 	scores  []float32
+	pick    selector
 
 	top    vector.TopK
 	rerank vector.TopK

@@ -1,8 +1,343 @@
 package query
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
 
-// Tune measures settings on held-out queries and keeps the best.
+// The dimensions of the search space. A setting is an index into the values of
+// each; the first value of an optional stage leaves it out.
+const (
+	dimTrees = iota
+	dimVotes
+	dimExtra
+	dimKeep // R; 0: no sketches
+	dimHops
+	dimHopFrom
+	dimHopWidth
+	dimHopKeep
+	dimRerank // 0: no 8-bit copy
+	dims
+)
+
+type setting [dims]uint8
+
+// Budgets of Tune. They bound time, not quality of a point: all points on the
+// curve are measured on all queries.
+const (
+	tuneSearch  = 2500 * time.Millisecond // for finding settings
+	screenAsked = 240                     // queries that compare settings in the search
+	glanceAsked = 60                      // queries that rule out hopeless ones
+	finalists   = 24                      // settings measured on all queries
+	finalRounds = 3
+)
+
+// tuner searches the settings of one view.
+type tuner struct {
+	m      meter
+	values [dims][]int
+	tried  map[setting]bool
+	points []trial
+	start  time.Time
+	report func(done, total int)
+}
+
+// trial is a setting measured on a part of the queries.
+type trial struct {
+	at       setting
+	p        Point
+	expanded bool
+}
+
+// Tune measures settings of the search for k neighbours and returns the Pareto
+// front of recall and time. queries are held out: the view must not contain
+// them, or truth, the true nearest rows of each query (at least k of them,
+// nearest first, unless fewer exist), must say so.
+//
+// The space is the number of trees, the vote threshold (τ as votes, or Votes
+// where the forest has member lists only), Extra, R, the four numbers of the
+// hops, and Rerank, as far as the view has the parts. A coarse grid comes
+// first; then every point of the front is varied in one number at a time, for
+// as long as the front moves and at most some seconds. What looks good on a
+// sample is measured on all queries: recall is exact and repeatable, time the
+// mean over queries of the least of several rounds on one thread. progress may
+// be nil.
+//
+// Errors: ErrParams without queries, with another number of truths, or k < 1;
+// ErrMethod without a forest; those of Search.
 func Tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int, progress func(done, total int)) (*Curve, error) {
-	return &Curve{K: k, Queries: len(queries)}, stopped(ctx)
+	if k < 1 || len(queries) == 0 || len(truth) != len(queries) {
+		return nil, fmt.Errorf("%w: tuning for k %d with %d queries and %d answers", ErrParams, k, len(queries), len(truth))
+	}
+	if v.Forest == nil {
+		return nil, fmt.Errorf("%w: tuning needs a forest", ErrMethod)
+	}
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	t := &tuner{
+		m:     meter{v: v, k: k, queries: queries, truth: truth, s: NewSearcher()},
+		tried: map[setting]bool{}, start: time.Now(), report: progress,
+	}
+	t.space()
+	for _, at := range t.grid() {
+		if err := t.try(ctx, at); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.climb(ctx); err != nil {
+		return nil, err
+	}
+	return t.finish(ctx)
+}
+
+// space lists the values of every dimension.
+func (t *tuner) space() {
+	v, k := t.m.v, t.m.k
+	of := func(tenths ...int) []int {
+		var out []int
+		for _, x := range tenths {
+			out = append(out, max(1, k*x/10))
+		}
+		return slices.Compact(out)
+	}
+	var trees []int
+	for n := 1; n < v.Forest.Trees; n *= 2 {
+		trees = append(trees, n)
+		if n > 1 && n*3/2 < v.Forest.Trees {
+			trees = append(trees, n*3/2)
+		}
+	}
+	t.values = [dims][]int{
+		dimTrees: append(trees, v.Forest.Trees),
+		dimVotes: {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64},
+		dimExtra: {0, 2, 4, 8, 16, 32, 64},
+		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0}, dimHopKeep: {0}, dimRerank: {0},
+	}
+	if v.Sketch != nil {
+		t.values[dimKeep] = append([]int{0}, of(10, 15, 20, 30, 45, 60, 90, 120, 180, 270, 400, 800)...)
+	}
+	if n := v.Neighbors; n != nil {
+		t.values[dimHops] = []int{0, 1, 2, 3, 4, 6}
+		t.values[dimHopFrom] = []int{2, 4, 8, 12, 20}
+		t.values[dimHopWidth] = slices.Compact([]int{max(1, n.K/4), max(1, n.K/2), n.K})
+		if v.Sketch != nil {
+			t.values[dimHopKeep] = append([]int{0}, of(5, 10, 15, 20, 30, 50)...)
+		}
+	}
+	if v.Quant != nil && !(v.Quant.Lossless && v.Quant.Step == 1) {
+		t.values[dimRerank] = append([]int{0}, of(10, 15, 20, 30, 50)...)
+	}
+}
+
+// nearest is the index of the first value of at least x, or the last.
+func (t *tuner) nearest(dim, x int) uint8 {
+	values := t.values[dim]
+	for i, y := range values {
+		if y >= x {
+			return uint8(i)
+		}
+	}
+	return uint8(len(values) - 1)
+}
+
+// grid is the coarse grid the search starts from, what is usually best first.
+func (t *tuner) grid() []setting {
+	k := t.m.k
+	var out []setting
+	for _, trees := range []int{2, 4, 8, 16, 64} {
+		for _, keep := range []int{6 * k, 3 * k, 3 * k / 2, 12 * k, 0} {
+			for _, hops := range []int{1, 0, 2} {
+				var at setting
+				at[dimTrees] = t.nearest(dimTrees, trees)
+				at[dimKeep] = t.nearest(dimKeep, keep)
+				at[dimHops] = t.nearest(dimHops, hops)
+				at[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
+				at[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
+				at[dimHopKeep] = t.nearest(dimHopKeep, k)
+				at[dimRerank] = t.nearest(dimRerank, 2*k)
+				if keep == 0 {
+					at[dimHopKeep] = 0
+					// Without sketches every elected row costs an exact
+					// distance: a higher threshold with more trees.
+					at[dimVotes] = t.nearest(dimVotes, trees/2)
+				}
+				out = append(out, t.canonical(at))
+			}
+		}
+	}
+	return out
+}
+
+// canonical gives settings that run alike the same numbers.
+func (t *tuner) canonical(at setting) setting {
+	if t.values[dimHops][at[dimHops]] == 0 {
+		at[dimHopFrom], at[dimHopWidth], at[dimHopKeep] = 0, 0, 0
+	}
+	if t.values[dimKeep][at[dimKeep]] == 0 {
+		at[dimHopKeep] = 0
+	}
+	return at
+}
+
+// params spells a setting out; ok is false for one that cannot run.
+func (t *tuner) params(at setting) (p Params, ok bool) {
+	value := func(dim int) int { return t.values[dim][at[dim]] }
+	f := t.m.v.Forest
+	p = Params{
+		Trees: value(dimTrees), Extra: value(dimExtra),
+		Sketch: value(dimKeep) > 0, R: value(dimKeep),
+		Quant: value(dimRerank) > 0, Rerank: value(dimRerank),
+	}
+	if value(dimHops) > 0 {
+		p.Hops, p.HopFrom, p.HopWidth, p.HopKeep = value(dimHops), value(dimHopFrom), value(dimHopWidth), value(dimHopKeep)
+	}
+	votes, leaves := value(dimVotes), p.Trees+p.Extra
+	if len(f.LeafDir) == 0 {
+		p.Method, p.Votes = Voting, votes
+		return p, votes <= p.Trees
+	}
+	if votes > 1 {
+		// Halfway between two counts, out of reach of rounding.
+		p.Tau = (float64(votes) - 0.5) / (float64(leaves) * float64(f.Unit))
+	}
+	return p, leaves <= maxNaturalLeaves && p.Tau <= 1
+}
+
+// try measures a setting that was not tried yet on a sample of the queries. A
+// glance at fewer of them rules out what the points so far clearly beat.
+func (t *tuner) try(ctx context.Context, at setting) error {
+	at = t.canonical(at)
+	p, ok := t.params(at)
+	if !ok || t.tried[at] {
+		return nil
+	}
+	t.tried[at] = true
+	n := len(t.m.queries)
+	var s sample
+	if stride := n / glanceAsked; stride > 1 {
+		if err := t.m.run(ctx, p, stride, &s); err != nil {
+			return err
+		}
+		if t.beaten(s.point(p)) {
+			return nil
+		}
+		s = sample{micros: s.micros[:0]}
+	}
+	if err := t.m.run(ctx, p, max(1, n/screenAsked), &s); err != nil {
+		return err
+	}
+	t.points = append(t.points, trial{at: at, p: s.point(p)})
+	done := min(90, int(90*time.Since(t.start)/tuneSearch))
+	t.report(done, 100)
+	return nil
+}
+
+// beaten says whether a point is worse than one measured by more than the
+// noise of a glance.
+func (t *tuner) beaten(p Point) bool {
+	return slices.ContainsFunc(t.points, func(o trial) bool {
+		return o.p.Recall > p.Recall+0.015 && o.p.Micros < 0.9*p.Micros ||
+			o.p.Recall > p.Recall-0.002 && o.p.Micros < 0.7*p.Micros
+	})
+}
+
+// front marks the trials on the Pareto front of the sample, given some slack
+// in time for its noise.
+func (t *tuner) front(slack float64) []int {
+	var out []int
+	for i, a := range t.points {
+		if !slices.ContainsFunc(t.points, func(b trial) bool {
+			return b.p.Micros*slack < a.p.Micros && b.p.Recall >= a.p.Recall ||
+				b.p.Micros*slack <= a.p.Micros && b.p.Recall > a.p.Recall
+		}) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// climb varies the front in one number at a time until it stands still or the
+// time is over. Points of high recall come first, as those are asked for.
+func (t *tuner) climb(ctx context.Context) error {
+	for time.Since(t.start) < tuneSearch {
+		next := -1
+		for _, i := range t.front(1) {
+			if !t.points[i].expanded && t.points[i].p.Recall > 0.5 && (next < 0 || t.urgency(i) > t.urgency(next)) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return nil
+		}
+		t.points[next].expanded = true
+		at := t.points[next].at
+		for dim := range dims {
+			for _, step := range []int{1, -1} {
+				to := int(at[dim]) + step
+				if to < 0 || to >= len(t.values[dim]) {
+					continue
+				}
+				moved := at
+				moved[dim] = uint8(to)
+				if err := t.try(ctx, moved); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// urgency orders the front for expansion: around the recalls that are usually
+// asked for first.
+func (t *tuner) urgency(i int) float64 {
+	r := t.points[i].p.Recall
+	best := 0.0
+	for _, target := range []float64{0.8, 0.9, 0.95, 0.99} {
+		if r >= target-0.01 {
+			best = max(best, 1-(r-target)*8)
+		}
+	}
+	return best
+}
+
+// finish measures the best settings on all queries.
+func (t *tuner) finish(ctx context.Context) (*Curve, error) {
+	at := t.front(1.06)
+	slices.SortStableFunc(at, func(a, b int) int {
+		switch {
+		case t.points[a].p.Recall < t.points[b].p.Recall:
+			return -1
+		case t.points[a].p.Recall > t.points[b].p.Recall:
+			return 1
+		}
+		return 0
+	})
+	if len(at) > finalists {
+		// Evenly over the front, both ends included.
+		thinned := make([]int, 0, finalists)
+		for i := range finalists {
+			thinned = append(thinned, at[i*(len(at)-1)/(finalists-1)])
+		}
+		at = thinned
+	}
+	samples := make([]sample, len(at))
+	done := 0
+	for range finalRounds {
+		for i, j := range at {
+			if err := t.m.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
+				return nil, err
+			}
+			done++
+			t.report(90+10*done/(finalRounds*len(at)), 100)
+		}
+	}
+	var points []Point
+	for i, j := range at {
+		points = append(points, samples[i].point(t.points[j].p.Params))
+	}
+	return &Curve{K: t.m.k, Queries: len(t.m.queries), Points: pareto(points)}, nil
 }

@@ -1,0 +1,105 @@
+package query
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// meter measures settings on queries whose answers are known.
+type meter struct {
+	v       *View
+	k       int
+	queries [][]float32
+	truth   [][]uint32
+	s       *Searcher
+	dst     []vector.Neighbor
+}
+
+// clockStep is how many queries are timed together: few enough that an
+// interruption spoils only one of many times, enough to hide the clock's cost.
+const clockStep = 20
+
+// sample is the measurements of one setting.
+type sample struct {
+	hits, possible int
+	candidates     int
+	asked          int
+	micros         []float64 // by group of clockStep queries, the least of all rounds
+}
+
+// run asks every stride-th query and adds what it finds to the sample.
+func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
+	p.K = m.k
+	*out = sample{micros: out.micros}
+	group, inGroup := 0, 0
+	start := time.Now()
+	flush := func() {
+		t := float64(time.Since(start)) / 1e3 / float64(inGroup)
+		if group == len(out.micros) {
+			out.micros = append(out.micros, t)
+		}
+		out.micros[group] = min(out.micros[group], t)
+		group, inGroup = group+1, 0
+	}
+	for i := 0; i < len(m.queries); i += stride {
+		if inGroup == 0 {
+			start = time.Now()
+		}
+		found, stats, err := m.s.Search(ctx, m.v, m.queries[i], &p, m.dst[:0])
+		if err != nil {
+			return err
+		}
+		m.dst = found
+		want := m.truth[i][:min(m.k, len(m.truth[i]))]
+		out.hits += common(found, want)
+		out.possible += len(want)
+		out.candidates += stats.Candidates
+		out.asked++
+		if inGroup++; inGroup == clockStep {
+			flush()
+		}
+	}
+	if inGroup > 0 {
+		flush()
+	}
+	return nil
+}
+
+// common is how many of the true rows were found.
+func common(found []vector.Neighbor, want []uint32) int {
+	n := 0
+	for _, id := range want {
+		for _, f := range found {
+			if f.ID == id {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// point summarises a sample. Interrupted groups do not count: times beyond
+// three times the least are taken for the mean of the others.
+func (s *sample) point(p Params) Point {
+	least := math.Inf(1)
+	for _, t := range s.micros {
+		least = min(least, t)
+	}
+	sum, n := 0.0, 0
+	for _, t := range s.micros {
+		if t <= 3*least {
+			sum += t
+			n++
+		}
+	}
+	return Point{
+		Params:     p,
+		Recall:     float64(s.hits) / float64(max(1, s.possible)),
+		Micros:     sum / float64(max(1, n)),
+		Candidates: float64(s.candidates) / float64(max(1, s.asked)),
+	}
+}
