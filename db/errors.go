@@ -39,6 +39,9 @@ var (
 	ErrPayload = errors.New("db: payload too large")
 	// ErrEmpty is returned when a collection has no live rows to answer from.
 	ErrEmpty = errors.New("db: collection is empty")
+	// ErrK is returned when the number of wanted neighbours is below 1 or above
+	// the number of rows.
+	ErrK = errors.New("db: k is out of range")
 	// ErrFull is returned when a collection has used all its row numbers.
 	ErrFull = errors.New("db: collection is full")
 	// ErrNoCollection is returned when no collection has the name.

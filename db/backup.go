@@ -1,0 +1,182 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+)
+
+// Backup writes a copy of the latest state to w and returns its length in
+// bytes. The copy is a complete database. Writers go on meanwhile; the pages of
+// the copied state are not reused before the end.
+//
+// Errors: ErrClosed, ErrCorrupt, the context's, and those of w.
+func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
+	s, err := d.Snapshot()
+	if err != nil {
+		return 0, err
+	}
+	defer s.Release()
+	return backup(ctx, s.gen, w)
+}
+
+func backup(ctx context.Context, g *generation, w io.Writer) (n int64, err error) {
+	defer guard(g.store, setFaults(), &err)
+	n, err = g.tx.WriteTo(&contextWriter{ctx, w})
+	if err != nil {
+		return n, fmt.Errorf("db: backup: %w", asNoSpace(err))
+	}
+	return n, nil
+}
+
+// contextWriter stops when its context is cancelled.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *contextWriter) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
+}
+
+// CompactStats is the length of the file before and after Compact, in bytes.
+type CompactStats struct{ Before, After int64 }
+
+// compactBytes is how much one transaction of a compaction copies.
+const compactBytes = 32 << 20
+
+// Compact rewrites the file without free pages and puts the new file in the
+// place of the old one, atomically: a crash leaves one or the other. Writers
+// wait meanwhile, readers do not; snapshots taken before keep the old file,
+// whose space is given back when the last of them is released.
+//
+// Errors: ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown and
+// the context's. Where the system does not let an open file be replaced, such
+// as Windows, it fails and the old file stays.
+func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
+	if err := d.writable(ctx); err != nil {
+		return st, err
+	}
+	select {
+	case d.write <- struct{}{}:
+		defer func() { <-d.write }()
+	case <-ctx.Done():
+		return st, fmt.Errorf("db: compact: %w", ctx.Err())
+	}
+	s, err := d.Snapshot()
+	if err != nil {
+		return st, err
+	}
+	defer s.Release()
+	tmp, err := os.CreateTemp(filepath.Dir(d.path), "."+filepath.Base(d.path)+".compact-*")
+	if err != nil {
+		return st, fmt.Errorf("db: compact: %w", asNoSpace(err))
+	}
+	name := tmp.Name()
+	defer os.Remove(name) // fails, as it should, once the file has its new name
+	if err := tmp.Close(); err != nil {
+		return st, fmt.Errorf("db: compact: %w", err)
+	}
+	if err := copyState(ctx, s.gen, name, d.opts); err != nil {
+		return st, fmt.Errorf("db: compact: %w", asNoSpace(err))
+	}
+	before, err1 := os.Stat(d.path)
+	after, err2 := os.Stat(name)
+	if err := errors.Join(err1, err2); err != nil {
+		return st, fmt.Errorf("db: compact: %w", err)
+	}
+	if err := os.Chmod(name, before.Mode().Perm()); err != nil {
+		return st, fmt.Errorf("db: compact: %w", err)
+	}
+	if err := d.swap(name); err != nil {
+		return st, fmt.Errorf("db: compact: %w", err)
+	}
+	return CompactStats{before.Size(), after.Size()}, nil
+}
+
+// copyState writes all pairs of a state into the empty file at path, in key
+// order, and syncs it.
+func copyState(ctx context.Context, g *generation, path string, o Options) (err error) {
+	defer guard(g.store, setFaults(), &err)
+	dst, err := newBolt(path, Options{Timeout: o.Timeout, NoSync: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dst.Close()) }()
+	var tx *bbolt.Tx
+	defer func() {
+		if tx != nil {
+			_ = tx.Rollback() // the reason for giving up is worth more
+		}
+	}()
+	size := 0
+	begin := func() (err error) {
+		tx, err = dst.Begin(true)
+		size = 0
+		return err
+	}
+	if err := begin(); err != nil {
+		return err
+	}
+	for _, name := range rootBuckets {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+		c := g.tx.Bucket(name).Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			if size += len(k) + len(v); size > compactBytes {
+				if err := errors.Join(ctx.Err(), tx.Commit()); err != nil {
+					return err
+				}
+				if err := begin(); err != nil {
+					return err
+				}
+				size = len(k) + len(v)
+			}
+			b := tx.Bucket(name)
+			// Pairs come in order, so pages can be filled to the brim.
+			b.FillPercent = 1
+			if err := b.Put(k, v); err != nil {
+				return err
+			}
+		}
+	}
+	err = tx.Commit()
+	tx = nil
+	return errors.Join(err, dst.Sync(), ctx.Err())
+}
+
+// swap opens the compacted file, gives it the database's name, and retires the
+// old one. The caller holds d.write.
+func (d *DB) swap(name string) error {
+	next, err := openStore(name, d.opts)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(name, d.path); err != nil {
+		return errors.Join(err, next.bolt.Close())
+	}
+	if err := syncDir(filepath.Dir(d.path)); err != nil {
+		// The rename may not survive a crash of the machine, but either file is
+		// whole and holds the same rows.
+		d.log.Warn("db: sync directory after compaction", "path", d.path, "err", err)
+	}
+	d.snapMu.Lock()
+	old, cur := d.store, d.cur
+	d.store, d.cur = next, nil
+	d.commits.Add(1)
+	d.snapMu.Unlock()
+	if cur != nil {
+		cur.release()
+	}
+	old.retired()
+	return nil
+}

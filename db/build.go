@@ -1,0 +1,316 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
+)
+
+// stageBytes is about how much a staging transaction of a build writes: large
+// enough for the disk, small enough that writers in line wait little.
+const stageBytes = 32 << 20
+
+// Build learns an index over the rows of the latest state and publishes it
+// under name, in place of an index of that name if there is one. It reads rows
+// into memory, learns without holding a snapshot or a transaction, writes
+// blocks in several transactions, and publishes in one: readers and writers go
+// on all the while. Rows written meanwhile are scanned by queries until the
+// next build. progress, if not nil, is called from several goroutines but
+// never at the same time.
+//
+// The cost is dominated by the exact labels: rows² · dim operations on all
+// cores. Memory: the rows as float32, the labels, the index.
+//
+// Cancelled or failed, it leaves the database as it was; a crash leaves blocks
+// that the next Open removes.
+//
+// Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite,
+// ErrEmpty, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
+// and the context's.
+func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progress func(Progress)) (IndexInfo, error) {
+	if err := checkName(name); err != nil {
+		return IndexInfo{}, err
+	}
+	if name == Flat {
+		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", ErrName, name)
+	}
+	if err := d.writable(ctx); err != nil {
+		return IndexInfo{}, err
+	}
+	timer := &stageTimer{progress: progress, seconds: map[string]float64{}}
+	t, id, o, err := d.trainingSet(ctx, coll, o, timer)
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	if err := t.findLabels(ctx, o, timer); err != nil {
+		return IndexInfo{}, err
+	}
+	l, err := learnRest(ctx, t, o, timer)
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	if !o.NoTune {
+		if o, err = d.tuneOn(ctx, coll, id, l, t, o, timer); err != nil {
+			return IndexInfo{}, err
+		}
+	}
+	l.opts = o
+	if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
+		return IndexInfo{}, err
+	}
+	return d.storeIndex(ctx, coll, id, name, l, t, timer)
+}
+
+// trainingSet reads the live rows of the latest state into memory and resolves
+// the options for them.
+func (d *DB) trainingSet(ctx context.Context, coll string, o BuildOptions, timer *stageTimer) (t *training, id uint64, _ BuildOptions, err error) {
+	err = d.View(func(s *Snapshot) (err error) {
+		defer guard(s.gen.store, setFaults(), &err)
+		st, err := s.collection(coll)
+		if err != nil {
+			return err
+		}
+		c := st.c
+		if c.Live == 0 {
+			return fmt.Errorf("%w: %q", ErrEmpty, coll)
+		}
+		id = c.ID
+		o = o.resolve(int(c.Live), c.Dim)
+		if err := o.validate(); err != nil {
+			return err
+		}
+		for i, q := range o.TrainingQueries {
+			if err := checkQuery(q, c.Dim); err != nil {
+				return fmt.Errorf("training query %d: %w", i, err)
+			}
+		}
+		return timer.run("read", func(report func(int, int)) error {
+			t, err = readTraining(ctx, st, o, report)
+			return err
+		})
+	})
+	return t, id, o, err
+}
+
+// checkQuery checks a vector that somebody asks with.
+func checkQuery(q []float32, dim int) error {
+	if len(q) != dim {
+		return fmt.Errorf("%w: %d coordinates, want %d", ErrDimension, len(q), dim)
+	}
+	if i := vector.IsFinite(q); i >= 0 {
+		return fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
+	}
+	return nil
+}
+
+// readTraining copies all rows out of the map.
+func readTraining(ctx context.Context, st *collState, o BuildOptions, report func(int, int)) (*training, error) {
+	view, err := st.rows()
+	if err != nil {
+		return nil, err
+	}
+	n, dim := view.Rows.N, st.c.Dim
+	data := make([]float32, n*dim)
+	for i := range n {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("db: build: %w", err)
+			}
+			report(i, n)
+		}
+		dst := data[i*dim : (i+1)*dim]
+		if src := view.Rows.Vector(i, dst); &src[0] != &dst[0] {
+			copy(dst, src)
+		}
+	}
+	t := &training{own: true, dim: dim, metric: st.c.Metric}
+	t.corpus.rows, t.lift = prepare(st.c.Metric, data, n, dim)
+	if view.Deleted != nil {
+		t.corpus.ids = make([]uint32, 0, st.c.Live)
+		for row := range uint32(n) {
+			if !view.Deleted.Contains(row) {
+				t.corpus.ids = append(t.corpus.ids, row)
+			}
+		}
+	}
+	t.points = t.corpus
+	if len(o.TrainingQueries) > 0 {
+		t.own = false
+		t.points = subset{rows: prepareQueries(st.c.Metric, o.TrainingQueries, dim, t.lift)}
+	}
+	return t, nil
+}
+
+// errMoved is returned when the collection a build read is gone at its end.
+var errMoved = errors.New("the collection was dropped during the build")
+
+// tuneOn tunes on the rows as they are stored, in a snapshot of its own.
+func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *training, o BuildOptions, timer *stageTimer) (_ BuildOptions, err error) {
+	err = d.View(func(s *Snapshot) (err error) {
+		defer guard(s.gen.store, setFaults(), &err)
+		st, err := s.collection(coll)
+		if err != nil {
+			return err
+		}
+		if st.c.ID != id {
+			return fmt.Errorf("%w: %q: %w", ErrNoCollection, coll, errMoved)
+		}
+		view, err := st.rows()
+		if err != nil {
+			return err
+		}
+		base := *view
+		base.Rows.N = l.n // rows written since the build began are not in the truth
+		base.N = l.n
+		o, err = l.tune(ctx, s.gen.store, t, &base, o, timer)
+		return err
+	})
+	return o, err
+}
+
+// storeIndex writes a learned index and publishes it.
+func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string, l *learned, t *training, timer *stageTimer) (info IndexInfo, err error) {
+	start := time.Now()
+	var object uint64
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		cat.Object++
+		object = cat.Object
+		return putMark(tx, object)
+	})
+	if err != nil {
+		return info, err
+	}
+	published := false
+	defer func() {
+		if !published {
+			// The mark stays if this fails, and the next Open removes the rest.
+			err = errors.Join(err, d.sweep([]uint64{object}))
+		}
+	}()
+	m, err := d.stage(ctx, l, object, timer)
+	if err != nil {
+		return info, err
+	}
+	timer.seconds["write"] += time.Since(start).Seconds()
+	m.Info.Name, m.Info.Options, m.Info.Rows = name, l.opts, l.n
+	m.Info.TrainingPoints = t.points.Len()
+	m.Info.Created, m.Info.BuildSeconds, m.Info.Curve = time.Now().UTC(), timer.seconds, l.curve
+	replaced, err := d.publishIndex(ctx, coll, id, m)
+	if err != nil {
+		return info, err
+	}
+	published = true
+	if replaced > 0 {
+		err = d.sweep([]uint64{replaced})
+	}
+	return m.Info, err
+}
+
+// stage writes the blocks of an index in transactions of about stageBytes.
+func (d *DB) stage(ctx context.Context, l *learned, object uint64, timer *stageTimer) (*manifest, error) {
+	type pair struct {
+		key   [codec.KeySize]byte
+		value []byte
+	}
+	var batch []pair
+	size, written := 0, 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := d.exclusive(ctx, func(tx *bbolt.Tx, _ *catalog) error {
+			b := tx.Bucket(bucketBlocks)
+			for _, p := range batch {
+				if err := b.Put(p.key[:], p.value); err != nil {
+					return fmt.Errorf("db: put block: %w", err)
+				}
+			}
+			return nil
+		})
+		written += size
+		batch, size = batch[:0], 0
+		if timer.progress != nil {
+			timer.progress(Progress{Stage: "write", Done: written})
+		}
+		return err
+	}
+	m, sizes, err := l.emit(object, func(key [codec.KeySize]byte, value []byte) error {
+		batch = append(batch, pair{key, value})
+		if size += len(value); size >= stageBytes {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.Info.Bytes = sizes
+	return m, nil
+}
+
+// publishIndex makes an index visible and returns the object it replaces.
+func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manifest) (replaced uint64, err error) {
+	data, err := encodeManifest(m)
+	if err != nil {
+		return 0, err
+	}
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		c := cat.byID(id)
+		if c == nil {
+			return fmt.Errorf("%w: %q: %w", ErrNoCollection, coll, errMoved)
+		}
+		key := codec.Key(m.Object, codec.KindManifest, 0)
+		if err := tx.Bucket(bucketMeta).Put(key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)); err != nil {
+			return fmt.Errorf("db: put manifest: %w", err)
+		}
+		if r := c.index(m.Info.Name); r != nil {
+			replaced, r.Object = r.Object, m.Object
+			if err := putMark(tx, replaced); err != nil {
+				return err
+			}
+		} else {
+			c.Indexes = append(c.Indexes, indexRef{m.Info.Name, m.Object})
+		}
+		return deleteMark(tx, m.Object)
+	})
+	return replaced, err
+}
+
+// DropIndex removes an index. Snapshots taken before go on using it.
+//
+// Errors: ErrNoCollection, ErrNoIndex, ErrReadOnly, ErrClosed, ErrNoSpace,
+// ErrStateUnknown and the context's.
+func (d *DB) DropIndex(ctx context.Context, coll, name string) error {
+	var object uint64
+	err := d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		c, err := cat.find(coll)
+		if err != nil {
+			return err
+		}
+		r := c.index(name)
+		if r == nil {
+			return noIndex(c, name)
+		}
+		object = r.Object
+		c.Indexes = slices.DeleteFunc(c.Indexes, func(x indexRef) bool { return x.Name == name })
+		return putMark(tx, object)
+	})
+	if err != nil {
+		return err
+	}
+	return d.sweep([]uint64{object})
+}
+
+func noIndex(c *collection, name string) error {
+	return fmt.Errorf("%w: %q in collection %q, which has %q", ErrNoIndex, name, c.Name, c.info().Indexes)
+}

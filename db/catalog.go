@@ -1,0 +1,215 @@
+package db
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
+)
+
+// catalogFormat is the version of the catalog's JSON.
+const catalogFormat = 1
+
+// catalog is the root of everything: it names the collections, their counters
+// and their indexes. It is one small block that every commit rewrites.
+type catalog struct {
+	Format      int
+	Object      uint64 // last object number given out
+	Collections []*collection
+}
+
+// collection is a collection's entry in the catalog. Row numbers below
+// sealed() lie in chunks, the others in the tail bucket.
+type collection struct {
+	ID      uint64
+	Name    string
+	Dim     int
+	Metric  vector.Metric
+	Storage Storage
+	Rows    uint32 // row numbers given out
+	Live    uint32 // rows that are not deleted
+	Indexes []indexRef
+}
+
+// indexRef names an index's current generation.
+type indexRef struct {
+	Name   string
+	Object uint64
+}
+
+func (c *collection) shift() uint    { return chunkShift(c.Dim) }
+func (c *collection) chunks() uint32 { return c.Rows >> c.shift() }
+func (c *collection) sealed() uint32 { return c.chunks() << c.shift() }
+
+// index is the reference of the named index, or nil.
+func (c *collection) index(name string) *indexRef {
+	for i := range c.Indexes {
+		if c.Indexes[i].Name == name {
+			return &c.Indexes[i]
+		}
+	}
+	return nil
+}
+
+func (c *collection) info() CollectionInfo {
+	i := CollectionInfo{
+		Name: c.Name, Dim: c.Dim, Metric: c.Metric, Storage: c.Storage,
+		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
+	}
+	for _, x := range c.Indexes {
+		i.Indexes = append(i.Indexes, x.Name)
+	}
+	slices.Sort(i.Indexes)
+	return i
+}
+
+// find is the named collection.
+func (c *catalog) find(name string) (*collection, error) {
+	for _, x := range c.Collections {
+		if x.Name == name {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %q", ErrNoCollection, name)
+}
+
+// byID is the collection with a number, or nil.
+func (c *catalog) byID(id uint64) *collection {
+	for _, x := range c.Collections {
+		if x.ID == id {
+			return x
+		}
+	}
+	return nil
+}
+
+// validate refuses a catalog no program of ours can have written.
+func (c *catalog) validate() error {
+	if c.Format > catalogFormat {
+		return fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, c.Format, catalogFormat)
+	}
+	objects, names := map[uint64]bool{}, map[string]bool{}
+	claim := func(id uint64) bool {
+		ok := id > 0 && id <= c.Object && !objects[id]
+		objects[id] = true
+		return ok
+	}
+	for _, x := range c.Collections {
+		if x == nil || checkName(x.Name) != nil || names[x.Name] || !claim(x.ID) {
+			return corruptf("", "catalog: bad collection entry")
+		}
+		names[x.Name] = true
+		if x.Dim < 1 || x.Dim > MaxDim || x.Metric < vector.L2 || x.Metric > vector.InnerProduct || x.Storage > StorageFloat32 || x.Live > x.Rows {
+			return corruptf(x.Name, "catalog: impossible values")
+		}
+		for i, r := range x.Indexes {
+			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] || !claim(r.Object) {
+				return corruptf(x.Name, "catalog: bad index entry")
+			}
+		}
+	}
+	return nil
+}
+
+// checkName checks the name of a collection or an index.
+func checkName(name string) error {
+	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
+		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", ErrName, name, MaxName)
+	}
+	return nil
+}
+
+var catalogKey = codec.Key(0, codec.KindCatalog, 0)
+
+// getCatalog reads the catalog of a transaction.
+func getCatalog(tx *bbolt.Tx) (*catalog, error) {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil {
+		return nil, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
+	}
+	value := meta.Get(catalogKey[:])
+	if value == nil {
+		return nil, fmt.Errorf("%w: no catalog", ErrNotDatabase)
+	}
+	payload, err := decodeBlock("", catalogKey[:], value, true)
+	if err != nil {
+		return nil, fmt.Errorf("catalog: %w", err)
+	}
+	var c catalog
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return nil, corruptf("", "catalog: %v", err)
+	}
+	return &c, c.validate()
+}
+
+// putCatalog writes the catalog in a transaction.
+func putCatalog(tx *bbolt.Tx, c *catalog) error {
+	c.Format = catalogFormat
+	b, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("db: encode catalog: %w", err)
+	}
+	return tx.Bucket(bucketMeta).Put(catalogKey[:], codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b))
+}
+
+// decodeBlock parses a stored block, checks that it is of the kind its key
+// says and, if asked, its checksum, and returns the raw payload as stored.
+func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
+	object, kind, chunk := codec.ParseKey(key)
+	b, err := codec.Parse(value)
+	if err == nil && b.Kind != kind {
+		err = fmt.Errorf("block is of kind %v", b.Kind)
+	}
+	if err == nil && verify {
+		err = b.Verify(key)
+	}
+	if err == nil {
+		var data []byte
+		if data, err = b.Data(codec.MaxRaw); err == nil {
+			return data, nil
+		}
+	}
+	return nil, blockError(coll, object, kind, chunk, err)
+}
+
+// blockError gives damage in a block its place.
+func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err error) error {
+	if errors.Is(err, codec.ErrNewerFormat) {
+		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", ErrNewerFormat, coll, object, kind, chunk, err)
+	}
+	return &CorruptError{Collection: coll, Object: object, Section: kind, Chunk: chunk, Offset: -1, Err: err}
+}
+
+// markKey is the key under which an object awaiting removal, or not yet
+// published, is remembered.
+func markKey(object uint64) [codec.KeySize]byte { return codec.Key(object, codec.KindGeneric, 0) }
+
+// putMark notes that an object's blocks are garbage unless the mark is removed
+// by the transaction that publishes it.
+func putMark(tx *bbolt.Tx, object uint64) error {
+	k := markKey(object)
+	return tx.Bucket(bucketMeta).Put(k[:], codec.Encode(k[:], codec.Header{Kind: codec.KindGeneric}, nil))
+}
+
+func deleteMark(tx *bbolt.Tx, object uint64) error {
+	k := markKey(object)
+	return tx.Bucket(bucketMeta).Delete(k[:])
+}
+
+// orphanMarks lists the objects that are marked.
+func orphanMarks(tx *bbolt.Tx) []uint64 {
+	var ids []uint64
+	c := tx.Bucket(bucketMeta).Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		if object, kind, _ := codec.ParseKey(k); object > 0 && kind == codec.KindGeneric {
+			ids = append(ids, object)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,428 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// Problem is one piece of damage that Check found.
+type Problem struct {
+	// Collection is the collection's name, empty where none is concerned.
+	Collection string
+	// Object, Section and Chunk name the block, where one is concerned.
+	Object  uint64
+	Section string
+	Chunk   uint32
+	// Page and Offset are the place in the file; Offset is -1 when not known.
+	Page   uint64
+	Offset int64
+	// Err is what is wrong.
+	Err error
+}
+
+// String is the problem in one line.
+func (p Problem) String() string {
+	var b bytes.Buffer
+	if p.Collection != "" {
+		fmt.Fprintf(&b, "collection %q: ", p.Collection)
+	}
+	if p.Object != 0 {
+		fmt.Fprintf(&b, "object %d section %s chunk %d: ", p.Object, p.Section, p.Chunk)
+	}
+	if p.Offset >= 0 {
+		fmt.Fprintf(&b, "page %d offset %d: ", p.Page, p.Offset)
+	}
+	fmt.Fprint(&b, p.Err)
+	return b.String()
+}
+
+// Check verifies the whole latest state without trusting any of it: every
+// page that is reachable (with reads of its own, not bbolt's), that pages are
+// used once, the checksum of every block, that rows, keys, tombstones, labels
+// and indexes agree. report is called for every problem; the error is
+// ErrCorrupt if there was any. It holds a snapshot meanwhile: writers go on.
+//
+// Cost: it reads the file once and keeps the keys of the largest collection in
+// memory, about 60 bytes each.
+//
+// Errors: ErrCorrupt, ErrClosed, the context's.
+func (d *DB) Check(ctx context.Context, report func(Problem)) error {
+	s, err := d.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Release()
+	return s.check(ctx, report)
+}
+
+// checker collects what a check finds.
+type checker struct {
+	ctx      context.Context
+	s        *Snapshot
+	report   func(Problem)
+	problems int
+	colls    map[uint64]*collection
+	labels   map[uint64]*collection // label objects
+	indexes  map[uint64]*collection // index objects
+	marks    map[uint64]bool        // objects awaiting removal
+	keys     map[uint64]map[uint32]string
+}
+
+func (c *checker) found(p Problem) {
+	c.problems++
+	if c.report != nil {
+		c.report(p)
+	}
+}
+
+func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) {
+	c := &checker{
+		ctx: ctx, s: s, report: report,
+		colls: map[uint64]*collection{}, labels: map[uint64]*collection{}, indexes: map[uint64]*collection{},
+		marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
+	}
+	for _, x := range s.gen.cat.Collections {
+		c.colls[x.ID] = x
+		c.keys[x.ID] = map[uint32]string{}
+		for _, r := range x.Indexes {
+			c.indexes[r.Object] = x
+		}
+	}
+	if err := c.pages(); err != nil {
+		return err
+	}
+	if ctx.Err() == nil && c.problems == 0 {
+		// Only over sound pages may decoded tables be walked.
+		for _, x := range s.gen.cat.Collections {
+			c.collection(x)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("db: check: %w", err)
+	}
+	if c.problems > 0 {
+		return fmt.Errorf("%w: %s: %d problems", ErrCorrupt, s.d.path, c.problems)
+	}
+	return nil
+}
+
+// pages walks the pages of the snapshot's state.
+func (c *checker) pages() error {
+	g := c.s.gen
+	info, err := g.store.file.Stat()
+	if err != nil {
+		return fmt.Errorf("db: check: %w", err)
+	}
+	m, live, err := c.meta(g.store.file)
+	if err != nil {
+		return err
+	}
+	file := info.Size()
+	if int64(m.high)*int64(m.pageSize) > file {
+		c.found(Problem{Offset: -1, Err: fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, file, m.high)})
+		return nil
+	}
+	w := &walker{
+		ctx: c.ctx, r: g.store.file, size: m.pageSize, high: m.high, file: file,
+		owner: make([]uint8, m.high), pair: c.pair,
+		report: func(page uint64, err error) {
+			c.found(Problem{Page: page, Offset: int64(page) * int64(m.pageSize), Err: err})
+		},
+	}
+	seen := map[string]bool{}
+	bucket := func(name []byte, root uint64, inline []byte, at int64) {
+		seen[string(name)] = true
+		if root == 0 {
+			w.inline(bytes.Clone(name), inline, at)
+		} else {
+			w.walk(root, bytes.Clone(name), nil, nil, 0, nil)
+		}
+	}
+	if live {
+		w.walk(m.root, nil, nil, nil, 0, bucket)
+	} else {
+		c.openBuckets(bucket)
+	}
+	for _, name := range rootBuckets {
+		if !seen[string(name)] && c.ctx.Err() == nil {
+			c.found(Problem{Offset: -1, Err: fmt.Errorf("bucket %q is missing", name)})
+		}
+	}
+	// The list of free pages belongs to the latest state; a commit since then
+	// has rewritten it.
+	if live {
+		w.freelist(m.freelist)
+	}
+	return nil
+}
+
+// openBuckets finds the buckets through the transaction, for a state whose
+// meta page has been overwritten. The few that are small enough to be stored
+// in their parent are left to the checks that follow.
+func (c *checker) openBuckets(visit func(name []byte, root uint64, inline []byte, at int64)) {
+	g := c.s.gen
+	for _, name := range rootBuckets {
+		g.txMu.Lock()
+		b := g.tx.Bucket(name)
+		g.txMu.Unlock()
+		if b != nil && b.Root() != 0 {
+			visit(name, uint64(b.Root()), nil, 0)
+		} else if b != nil {
+			page := make([]byte, pageHeader)
+			binary.LittleEndian.PutUint16(page[8:], flagLeaf)
+			visit(name, 0, page, 0)
+		}
+	}
+}
+
+// meta finds the meta page of the snapshot's state. Writers may have moved on
+// and overwritten it; the pages of the state stay, and the newer meta page
+// bounds them.
+func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
+	metas, errs := readMetas(f)
+	id := uint64(c.s.gen.tx.ID())
+	for i, e := range errs {
+		switch {
+		case e != nil:
+			c.found(Problem{Page: uint64(i), Offset: int64(i) * pageSize, Err: e})
+		case metas[i].txid == id:
+			return metas[i], true, nil
+		case metas[i].high >= m.high:
+			m = metas[i]
+		}
+	}
+	if m.pageSize == 0 {
+		return m, false, fmt.Errorf("%w: %s: no meta page is sound", ErrCorrupt, c.s.d.path)
+	}
+	return m, false, nil
+}
+
+// pair checks one key and value of a bucket.
+func (c *checker) pair(bucket, key, value []byte, at int64) {
+	page := uint64(at) / pageSize
+	fail := func(format string, a ...any) {
+		c.found(Problem{Page: page, Offset: at, Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
+	}
+	switch string(bucket) {
+	case string(bucketBlocks), string(bucketTail), string(bucketSets), string(bucketMeta):
+		c.block(string(bucket), key, value, at)
+	case string(bucketKeys):
+		if len(key) < 9 || len(key) > 8+MaxKey || len(value) != 8 {
+			fail("entry of %d and %d bytes", len(key), len(value))
+			return
+		}
+		id := binary.BigEndian.Uint64(key)
+		row := binary.BigEndian.Uint32(value)
+		x := c.colls[id]
+		switch {
+		case x == nil:
+			if !c.marked(id) {
+				fail("key of collection %d, which does not exist", id)
+			}
+		case row >= x.Rows:
+			fail("key %q points to row %d of %d", key[8:], row, x.Rows)
+		case c.keys[id][row] != "":
+			fail("keys %q and %q share row %d", key[8:], c.keys[id][row], row)
+		default:
+			c.keys[id][row] = string(key[8:])
+		}
+	case string(bucketLabels):
+		if len(key) < 9 || len(key) > 8+MaxKey || len(value) != 8 {
+			fail("entry of %d and %d bytes", len(key), len(value))
+			return
+		}
+		id := binary.BigEndian.Uint64(key)
+		if x := c.colls[id]; x != nil {
+			c.labels[binary.BigEndian.Uint64(value)] = x
+		} else if !c.marked(id) {
+			fail("label of collection %d, which does not exist", id)
+		}
+	default:
+		fail("not a bucket of ours")
+	}
+}
+
+// marked says whether an object awaits removal.
+func (c *checker) marked(object uint64) bool {
+	if len(c.marks) == 0 {
+		c.marks[0] = true
+		c.s.gen.txMu.Lock()
+		for _, id := range orphanMarks(c.s.gen.tx) {
+			c.marks[id] = true
+		}
+		c.s.gen.txMu.Unlock()
+	}
+	return object > 0 && c.marks[object]
+}
+
+// block checks one block: frame, checksum, contents where they are self-contained.
+func (c *checker) block(bucket string, key, value []byte, at int64) {
+	object, kind, chunk := codec.ParseKey(key)
+	p := Problem{Object: object, Section: kind.String(), Chunk: chunk, Page: uint64(at) / pageSize, Offset: at}
+	if x := c.colls[object]; x != nil {
+		p.Collection = x.Name
+	} else if x := c.indexes[object]; x != nil {
+		p.Collection = x.Name
+	}
+	if len(key) != codec.KeySize || len(value)%codec.Align != 0 {
+		p.Err = fmt.Errorf("bucket %q: entry of %d and %d bytes", bucket, len(key), len(value))
+		c.found(p)
+		return
+	}
+	b, err := codec.Parse(value)
+	if err == nil && b.Kind != kind {
+		err = fmt.Errorf("block is of kind %v", b.Kind)
+	}
+	if err == nil {
+		err = b.Verify(key)
+	}
+	if err == nil {
+		var data []byte
+		if data, err = b.Data(codec.MaxRaw); err == nil {
+			err = checkContents(kind, data)
+		}
+	}
+	if err == nil && object != 0 && kind != codec.KindLabelRows && c.colls[object] == nil && c.indexes[object] == nil && !c.marked(object) {
+		err = errors.New("block of an object that does not exist")
+	}
+	if err != nil {
+		p.Err = fmt.Errorf("bucket %q: %w", bucket, err)
+		c.found(p)
+	}
+}
+
+// checkContents decodes the payloads that have a structure of their own.
+func checkContents(kind codec.Kind, data []byte) error {
+	switch kind {
+	case codec.KindKeys, codec.KindCold:
+		t, err := codec.NewStrings(data)
+		for i := 0; err == nil && kind == codec.KindCold && i < t.Len(); i++ {
+			_, _, err = decodeCold(t.At(i))
+		}
+		return err
+	case codec.KindTombstones, codec.KindLabelRows:
+		set := roaring.New()
+		if err := set.UnmarshalBinary(data); err != nil {
+			return err
+		}
+		return set.Validate()
+	case codec.KindManifest:
+		_, err := decodeManifest(data)
+		return err
+	}
+	return nil
+}
+
+// collection checks the cross-references of one collection and its indexes.
+func (c *checker) collection(x *collection) {
+	fail := func(err error) {
+		c.found(Problem{Collection: x.Name, Offset: -1, Err: err})
+	}
+	st := c.s.gen.colls[x.Name]
+	err := func() (err error) {
+		defer guard(c.s.gen.store, setFaults(), &err)
+		_, err = st.rows()
+		return err
+	}()
+	if err != nil {
+		fail(err)
+		return
+	}
+	keys := c.keys[x.ID]
+	if len(keys) != int(x.Live) {
+		fail(fmt.Errorf("%d keys for %d live rows", len(keys), x.Live))
+	}
+	var run *coldRows
+	for row := range x.Rows {
+		if c.ctx.Err() != nil {
+			return
+		}
+		r, live, err := c.s.nextRow(st, row, &run)
+		switch {
+		case err != nil:
+			fail(err)
+			return
+		case live && keys[row] != string(r.Key):
+			fail(fmt.Errorf("row %d has key %q, the key table says %q", row, r.Key, keys[row]))
+		case !live && keys[row] != "":
+			fail(fmt.Errorf("key %q points to deleted row %d", keys[row], row))
+		}
+		if !live || err != nil {
+			continue
+		}
+		if err := checkRow(&r, x.Dim); err != nil {
+			fail(fmt.Errorf("row %d: %w", row, err))
+		}
+		c.rowLabels(st, &r, fail)
+	}
+	for i := range x.Indexes {
+		err := func() (err error) {
+			defer guard(c.s.gen.store, setFaults(), &err)
+			s, err := st.index(&x.Indexes[i])
+			if err == nil {
+				err = s.view.Forest.Validate()
+			}
+			if err == nil {
+				err = checkNeighbors(s)
+			}
+			return err
+		}()
+		if err != nil {
+			fail(fmt.Errorf("index %q: %w", x.Indexes[i].Name, err))
+		}
+	}
+}
+
+// rowLabels checks that the label sets know a row.
+func (c *checker) rowLabels(st *collState, r *Row, fail func(error)) {
+	for _, l := range r.Labels {
+		set, err := st.cachedLabel(l)
+		if err != nil {
+			fail(err)
+		} else if set == nil || !set.Contains(r.Row) {
+			fail(fmt.Errorf("row %d has label %q, whose set does not hold it", r.Row, l))
+		}
+	}
+}
+
+// cachedLabel is labelRows, kept for the rows that follow.
+func (st *collState) cachedLabel(label string) (*roaring.Bitmap, error) {
+	st.indexMu.Lock()
+	defer st.indexMu.Unlock()
+	if set, ok := st.labelSets[label]; ok {
+		return set, nil
+	}
+	set, err := st.labelRows(label)
+	if err != nil {
+		return nil, err
+	}
+	if st.labelSets == nil {
+		st.labelSets = map[string]*roaring.Bitmap{}
+	}
+	st.labelSets[label] = set
+	return set, nil
+}
+
+// checkNeighbors checks that label lists name rows of the index.
+func checkNeighbors(x *indexState) error {
+	n := x.view.Neighbors
+	if n == nil {
+		return nil
+	}
+	for c, ids := range n.Chunks {
+		for i, id := range ids {
+			if int(id) >= x.view.N {
+				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// CreateDense makes an empty collection of dense vectors.
+//
+// Errors: ErrExists, ErrName, ErrOption, ErrReadOnly, ErrClosed, ErrNoSpace,
+// ErrStateUnknown and the context's.
+func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	o, err := o.resolve()
+	if err != nil {
+		return err
+	}
+	return d.exclusive(ctx, func(_ *bbolt.Tx, cat *catalog) error {
+		if _, err := cat.find(name); err == nil {
+			return fmt.Errorf("%w: collection %q", ErrExists, name)
+		}
+		cat.Object++
+		cat.Collections = append(cat.Collections, &collection{ID: cat.Object, Name: name, Dim: o.Dim, Metric: o.Metric, Storage: o.Storage})
+		return nil
+	})
+}
+
+// DropCollection removes a collection with its rows and indexes. Snapshots
+// taken before go on seeing it. The removal is one transaction; the space is
+// given back by further ones.
+//
+// Errors: ErrNoCollection, ErrReadOnly, ErrClosed, ErrNoSpace, ErrStateUnknown
+// and the context's.
+func (d *DB) DropCollection(ctx context.Context, name string) error {
+	var gone []uint64
+	err := d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		c, err := cat.find(name)
+		if err != nil {
+			return err
+		}
+		gone = []uint64{c.ID}
+		for _, x := range c.Indexes {
+			gone = append(gone, x.Object)
+		}
+		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *collection) bool { return x == c })
+		for _, id := range gone {
+			if err := putMark(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.sweep(gone)
+}
+
+// sweep removes marked objects. What it cannot remove now, the next Open does.
+func (d *DB) sweep(objects []uint64) error {
+	d.write <- struct{}{}
+	defer func() { <-d.write }()
+	return d.removeObjects(objects)
+}
+
+// sweepKeys is how many entries one sweeping transaction removes: enough to
+// be quick, few enough that writers in line need not wait long.
+const sweepKeys = 4096
+
+// removeObjects deletes everything stored under marked objects, in several
+// transactions, and then their marks. The caller holds d.write, or is Open.
+func (d *DB) removeObjects(objects []uint64) error {
+	for _, id := range objects {
+		for done := false; !done; {
+			err := d.update(func(tx *bbolt.Tx, _ *catalog) (err error) {
+				if done, err = removeSome(tx, id); err == nil && done {
+					err = deleteMark(tx, id)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		d.store.verified.forget(id)
+		d.store.validated.Delete(id)
+	}
+	return nil
+}
+
+// removeSome deletes up to sweepKeys entries of an object from all buckets and
+// says whether none is left.
+func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
+	left := sweepKeys
+	prefix := binary.BigEndian.AppendUint64(nil, object)
+	// The sets of a collection's labels are objects of their own.
+	dict := tx.Bucket(bucketLabels)
+	for left > 0 {
+		k, v := dict.Cursor().Seek(prefix)
+		if k == nil || !bytes.HasPrefix(k, prefix) {
+			break
+		}
+		if len(v) == 8 {
+			n, err := removePrefix(tx.Bucket(bucketSets), slices.Clone(v), left)
+			if err != nil {
+				return false, err
+			}
+			if left -= n; left <= 0 {
+				return false, nil
+			}
+		}
+		if err := dict.Delete(slices.Clone(k)); err != nil {
+			return false, fmt.Errorf("db: remove label: %w", err)
+		}
+		left--
+	}
+	for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets, bucketKeys} {
+		if left <= 0 {
+			return false, nil
+		}
+		n, err := removePrefix(tx.Bucket(name), prefix, left)
+		if err != nil {
+			return false, err
+		}
+		left -= n
+	}
+	if left <= 0 {
+		return false, nil
+	}
+	k := codec.Key(object, codec.KindManifest, 0)
+	return true, tx.Bucket(bucketMeta).Delete(k[:])
+}
+
+// removePrefix deletes up to limit entries whose keys have the prefix.
+func removePrefix(b *bbolt.Bucket, prefix []byte, limit int) (int, error) {
+	// Deleting under a cursor moves it, so the keys are collected first.
+	var keys [][]byte
+	c := b.Cursor()
+	for k, _ := c.Seek(prefix); len(keys) < limit && k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		keys = append(keys, slices.Clone(k))
+	}
+	for _, k := range keys {
+		if err := b.Delete(k); err != nil {
+			return 0, fmt.Errorf("db: remove: %w", err)
+		}
+	}
+	return len(keys), nil
+}
+
+// Collections lists the collections of the latest state.
+//
+// Errors: ErrClosed, ErrCorrupt.
+func (d *DB) Collections() (out []CollectionInfo, err error) {
+	err = d.View(func(s *Snapshot) error {
+		out = s.Collections()
+		return nil
+	})
+	return out, err
+}
+
+// Stats describes the file and this handle.
+type Stats struct {
+	// Path is the file's path.
+	Path string
+	// FileBytes is the length of the file, FreeBytes the part of it in free
+	// pages, LiveBytes the rest.
+	FileBytes, FreeBytes, LiveBytes int64
+	// MapReserve is the address space reserved for the map.
+	MapReserve int64
+	// PageSize is the size of a page in bytes.
+	PageSize int
+	// Generation is the number of the latest committed transaction.
+	Generation uint64
+	// Snapshots counts the snapshots now held, OldestSnapshot is the age of
+	// the oldest state that one of them holds.
+	Snapshots      int
+	OldestSnapshot time.Duration
+	// Commits counts the transactions that this handle has committed.
+	Commits uint64
+	// Collections describes the collections of the latest state.
+	Collections []CollectionInfo
+}
+
+// Stats describes the latest state. O(number of collections).
+//
+// Errors: ErrClosed, ErrCorrupt.
+func (d *DB) Stats() (st Stats, err error) {
+	d.snapMu.Lock()
+	s, idle := d.store, d.cur
+	d.snapMu.Unlock()
+	held, age := s.readers(idle)
+	err = d.View(func(sn *Snapshot) error {
+		info, err := os.Stat(d.path)
+		if err != nil {
+			return fmt.Errorf("db: stats: %w", err)
+		}
+		page := s.bolt.Info().PageSize
+		bs := s.bolt.Stats()
+		st = Stats{
+			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(bs.FreePageN+bs.PendingPageN) * int64(page),
+			MapReserve: s.reserve, PageSize: page, Generation: sn.Generation(),
+			Snapshots: held, OldestSnapshot: age, Commits: d.commits.Load(), Collections: sn.Collections(),
+		}
+		st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
+		return nil
+	})
+	return st, err
+}

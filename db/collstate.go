@@ -1,0 +1,318 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// collState is what a generation has decoded of one collection: pointer tables
+// into the map, made by the first reader that needs them.
+type collState struct {
+	g *generation
+	c *collection
+
+	rowsOnce sync.Once
+	rowsErr  error
+	base     query.View // Metric, Dim, Rows, Deleted, LiveCount
+
+	keysOnce sync.Once
+	keysErr  error
+	keyRaw   [][]byte                        // payloads of the chunks' key tables
+	keyTabs  []atomic.Pointer[codec.Strings] // decoded on first use
+	tailKeys [][]byte
+
+	indexMu   sync.Mutex
+	indexes   map[string]*indexState
+	labelSets map[string]*roaring.Bitmap // filled by labelled searches and Check
+}
+
+func newCollState(g *generation, c *collection) *collState {
+	return &collState{g: g, c: c, indexes: map[string]*indexState{}}
+}
+
+// value is a block as it stands in the map.
+type value struct {
+	key     [codec.KeySize]byte
+	block   codec.Block
+	payload []byte
+}
+
+// section parses all blocks of an object's section, which must be numbered
+// 0..n-1 (any number of them if n is negative), and verifies those that have
+// not been verified yet. The payloads alias the map.
+func (g *generation) section(coll string, object uint64, kind codec.Kind, n int) ([]value, error) {
+	var vals []value
+	g.txMu.Lock()
+	bucket := g.tx.Bucket(bucketBlocks)
+	err := eachBlock(bucket, object, kind, func(k, v []byte) error {
+		_, _, chunk := codec.ParseKey(k)
+		b, err := codec.Parse(v)
+		switch {
+		case err != nil:
+		case b.Kind != kind:
+			err = fmt.Errorf("block is of kind %v", b.Kind)
+		case gaps(kind) && chunk < 8:
+			// These number what a block holds, not its place in a row of blocks.
+			for len(vals) < int(chunk) {
+				vals = append(vals, value{})
+			}
+		case int(chunk) != len(vals):
+			err = fmt.Errorf("block %d is missing", len(vals))
+		}
+		if err == nil && b.Flags != 0 {
+			err = errors.New("block is compressed")
+		}
+		if err != nil {
+			return blockError(coll, object, kind, chunk, err)
+		}
+		vals = append(vals, value{key: [codec.KeySize]byte(k), block: b, payload: b.Payload})
+		return nil
+	})
+	g.txMu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if n >= 0 && len(vals) != n {
+		return nil, blockError(coll, object, kind, uint32(len(vals)), fmt.Errorf("%d blocks, want %d", len(vals), n))
+	}
+	return vals, g.verify(coll, object, kind, vals)
+}
+
+// gaps says whether a section's block numbers may leave some out.
+func gaps(kind codec.Kind) bool {
+	return kind == codec.KindLeafDir || kind == codec.KindDirections
+}
+
+// verify checks the checksums of blocks, on all processors when there are
+// many bytes, and remembers those that hold: blocks are immutable and object
+// numbers are never used twice, so that a bit once set stays true.
+func (g *generation) verify(coll string, object uint64, kind codec.Kind, vals []value) error {
+	if g.store.verify == VerifyNever {
+		return nil
+	}
+	seen := g.store.verified.section(object, kind)
+	var todo []int
+	bytes := 0
+	for i := range vals {
+		if vals[i].payload != nil && (g.store.verify == VerifyAlways || !seen.has(uint32(i))) {
+			todo = append(todo, i)
+			bytes += len(vals[i].payload)
+		}
+	}
+	workers := min(runtime.GOMAXPROCS(0), bytes>>20+1, len(todo))
+	errs := make([]error, workers)
+	var next atomic.Int64
+	run := func(w int) (err error) {
+		defer guard(g.store, setFaults(), &err)
+		for {
+			j := int(next.Add(1)) - 1
+			if j >= len(todo) {
+				return nil
+			}
+			v := &vals[todo[j]]
+			if err := v.block.Verify(v.key[:]); err != nil {
+				_, _, chunk := codec.ParseKey(v.key[:])
+				return blockError(coll, object, kind, chunk, err)
+			}
+			seen.set(uint32(todo[j]))
+		}
+	}
+	var wg sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		wg.Go(func() { errs[w] = run(w) })
+	}
+	if workers > 0 {
+		errs[0] = run(0)
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// payloads is section without the headers.
+func (g *generation) payloads(coll string, object uint64, kind codec.Kind) ([][]byte, error) {
+	vals, err := g.section(coll, object, kind, -1)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(vals))
+	for i := range vals {
+		out[i] = vals[i].payload
+	}
+	return out, nil
+}
+
+// rows makes the pointer tables of the rows and reads the tombstones.
+func (st *collState) rows() (*query.View, error) {
+	st.rowsOnce.Do(func() { st.rowsErr = st.loadRows() })
+	return &st.base, st.rowsErr
+}
+
+func (st *collState) loadRows() (err error) {
+	defer guard(st.g.store, setFaults(), &err)
+	c, g := st.c, st.g
+	n := int(c.chunks())
+	vals, err := g.section(c.Name, c.ID, codec.KindRows, n)
+	if err != nil {
+		return err
+	}
+	rs := query.RowSet{N: int(c.Rows), Dim: c.Dim, Shift: c.shift()}
+	for i, v := range vals {
+		size := 4
+		if v.block.Elem == codec.U8 {
+			size = 1
+		}
+		if len(v.payload) != c.Dim*size<<c.shift() || size == 4 && v.block.Elem != codec.F32 {
+			return blockError(c.Name, c.ID, codec.KindRows, uint32(i), fmt.Errorf("%d bytes of %v", len(v.payload), v.block.Elem))
+		}
+		rs.Chunks = append(rs.Chunks, v.payload)
+		rs.Uint8 = append(rs.Uint8, size == 1)
+	}
+	if c.Metric == vector.Cosine {
+		norms, err := g.section(c.Name, c.ID, codec.KindNorms, n)
+		if err != nil {
+			return err
+		}
+		for i, v := range norms {
+			x, err := codec.View[float32](v.payload, 1<<c.shift())
+			if err != nil {
+				return blockError(c.Name, c.ID, codec.KindNorms, uint32(i), err)
+			}
+			rs.InvNorm = append(rs.InvNorm, x)
+		}
+	}
+	if err := st.loadTail(&rs); err != nil {
+		return err
+	}
+	g.txMu.Lock()
+	dead, err := readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows)
+	g.txMu.Unlock()
+	if err != nil {
+		return err
+	}
+	if live := c.Rows - uint32(dead.GetCardinality()); live != c.Live {
+		return corruptf(c.Name, "%d rows are not deleted, the catalog counts %d", live, c.Live)
+	}
+	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: int(c.Live)}
+	if !dead.IsEmpty() {
+		st.base.Deleted = dead
+	}
+	if err := st.base.Validate(); err != nil {
+		return corruptf(c.Name, "%w", err)
+	}
+	return nil
+}
+
+// loadTail adds the rows behind the last chunk.
+func (st *collState) loadTail(rs *query.RowSet) error {
+	c, g := st.c, st.g
+	want := c.sealed()
+	seen := g.store.verified.section(c.ID, codec.KindTail)
+	var inv []float32
+	g.txMu.Lock()
+	defer g.txMu.Unlock()
+	err := eachBlock(g.tx.Bucket(bucketTail), c.ID, codec.KindTail, func(k, v []byte) error {
+		_, _, row := codec.ParseKey(k)
+		if row != want {
+			return blockError(c.Name, c.ID, codec.KindTail, want, errors.New("row is missing"))
+		}
+		check := g.store.verify == VerifyAlways || g.store.verify == VerifyFirst && !seen.has(row)
+		p, err := decodeBlock(c.Name, k, v, check)
+		if err != nil {
+			return err
+		}
+		seen.set(row)
+		vec, key, _, err := splitTail(p, c.Dim)
+		if err != nil {
+			return blockError(c.Name, c.ID, codec.KindTail, row, err)
+		}
+		x, err := codec.View[float32](vec, c.Dim)
+		if err != nil {
+			return blockError(c.Name, c.ID, codec.KindTail, row, err)
+		}
+		if c.Metric == vector.Cosine {
+			inv = append(inv, inverseNorm(x))
+		}
+		rs.Tail = append(rs.Tail, codec.Bytes(x))
+		st.tailKeys = append(st.tailKeys, key)
+		want++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if want != c.Rows {
+		return blockError(c.Name, c.ID, codec.KindTail, want, errors.New("row is missing"))
+	}
+	if inv != nil {
+		rs.InvNorm = append(rs.InvNorm, inv)
+	}
+	return nil
+}
+
+// deleted says whether a row has a tombstone. rows must have succeeded.
+func (st *collState) deleted(row uint32) bool {
+	return st.base.Deleted != nil && st.base.Deleted.Contains(row)
+}
+
+// key is the user key of a row, aliasing the map. The row must exist.
+func (st *collState) key(row uint32) ([]byte, error) {
+	st.keysOnce.Do(func() { st.keysErr = st.loadKeys() })
+	if st.keysErr != nil {
+		return nil, st.keysErr
+	}
+	shift := st.c.shift()
+	chunk := int(row >> shift)
+	if chunk >= len(st.keyRaw) {
+		return st.tailKeys[row-st.c.sealed()], nil
+	}
+	tab := st.keyTabs[chunk].Load()
+	if tab == nil {
+		t, err := codec.NewStrings(st.keyRaw[chunk])
+		if err == nil && t.Len() != 1<<shift {
+			err = fmt.Errorf("%d keys, want %d", t.Len(), 1<<shift)
+		}
+		if err != nil {
+			return nil, blockError(st.c.Name, st.c.ID, codec.KindKeys, uint32(chunk), err)
+		}
+		tab = &t
+		st.keyTabs[chunk].Store(tab)
+	}
+	return tab.At(int(row & (1<<shift - 1))), nil
+}
+
+func (st *collState) loadKeys() error {
+	vals, err := st.g.section(st.c.Name, st.c.ID, codec.KindKeys, int(st.c.chunks()))
+	if err != nil {
+		return err
+	}
+	for _, v := range vals {
+		st.keyRaw = append(st.keyRaw, v.payload)
+	}
+	st.keyTabs = make([]atomic.Pointer[codec.Strings], len(vals))
+	return nil
+}
+
+// labelRows is the set of rows that carry a label, deleted ones included; nil
+// when no row ever did.
+func (st *collState) labelRows(label string) (*roaring.Bitmap, error) {
+	st.g.txMu.Lock()
+	defer st.g.txMu.Unlock()
+	v := st.g.tx.Bucket(bucketLabels).Get(keyOf(st.c.ID, []byte(label)))
+	if v == nil {
+		return nil, nil
+	}
+	object, err := labelObject(st.c.Name, label, v)
+	if err != nil {
+		return nil, err
+	}
+	return readSet(st.g.tx, st.c.Name, object, codec.KindLabelRows, st.c.Rows)
+}

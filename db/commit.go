@@ -1,0 +1,335 @@
+package db
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// update runs f in the write transaction and commits it. The caller holds
+// d.write. Without an error the new state is published.
+func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
+	if p := d.poison.Load(); p != nil {
+		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, *p)
+	}
+	d.snapMu.Lock()
+	s := d.store
+	d.snapMu.Unlock()
+	tx, err := s.bolt.Begin(true)
+	if err != nil {
+		return fmt.Errorf("db: begin: %w", err)
+	}
+	if err := fill(s, tx, f); err != nil {
+		_ = tx.Rollback() // nothing was written; the reason is what counts
+		return asNoSpace(err)
+	}
+	if err := commit(s, tx); err != nil {
+		err = asNoSpace(err)
+		d.poison.CompareAndSwap(nil, &err)
+		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, err)
+	}
+	d.commits.Add(1)
+	d.publish()
+	s.advise()
+	return nil
+}
+
+// fill runs f on the transaction's catalog, which is written back.
+func fill(s *store, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
+	defer guard(s, setFaults(), &err)
+	cat, err := getCatalog(tx)
+	if err != nil {
+		return err
+	}
+	if err := f(tx, cat); err != nil {
+		return err
+	}
+	return putCatalog(tx, cat)
+}
+
+// commit commits, with bbolt's panics as errors. A transaction that panicked
+// half-way must not keep bbolt's writer lock, or Close would wait for ever.
+func commit(s *store, tx *bbolt.Tx) (err error) {
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // fails, as it should, where Commit has rolled back
+		}
+	}()
+	defer guard(s, setFaults(), &err)
+	return tx.Commit()
+}
+
+// exclusive runs f in a write transaction of its own.
+func (d *DB) exclusive(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) error) error {
+	if err := d.writable(ctx); err != nil {
+		return err
+	}
+	select {
+	case d.write <- struct{}{}:
+		defer func() { <-d.write }()
+	case <-ctx.Done():
+		return fmt.Errorf("db: %w", ctx.Err())
+	}
+	if err := d.writable(ctx); err != nil {
+		return err
+	}
+	return d.update(f)
+}
+
+// commitRequests applies requests in one transaction and answers each.
+// A request that cannot be applied fails alone, before it has changed anything.
+func (d *DB) commitRequests(reqs []*request) {
+	if len(reqs) == 0 {
+		return
+	}
+	var err error
+	if d.closing.Load() {
+		err = fmt.Errorf("%w: %s", ErrClosed, d.path)
+	}
+	failed := make([]error, len(reqs))
+	if err == nil {
+		err = d.update(func(tx *bbolt.Tx, cat *catalog) error {
+			a := newApplier(tx, cat)
+			for i, r := range reqs {
+				if failed[i] = a.check(r.ops); failed[i] != nil {
+					continue
+				}
+				if err := a.apply(r.ops); err != nil {
+					return err
+				}
+			}
+			return a.finish()
+		})
+	}
+	for i, r := range reqs {
+		r.done <- errors.Join(failed[i], err)
+	}
+}
+
+// applier writes batches into a transaction: rows are kept in memory until
+// finish knows which chunks they complete.
+type applier struct {
+	tx    *bbolt.Tx
+	cat   *catalog
+	keys  *bbolt.Bucket
+	colls map[uint64]*collTx
+}
+
+// collTx is what a transaction changes in one collection.
+type collTx struct {
+	c      *collection
+	first  uint32 // number of rows[0]
+	rows   []newRow
+	dead   *roaring.Bitmap            // rows that this transaction buries
+	labels map[string]*roaring.Bitmap // rows that this transaction adds by label
+}
+
+func newApplier(tx *bbolt.Tx, cat *catalog) *applier {
+	return &applier{tx: tx, cat: cat, keys: tx.Bucket(bucketKeys), colls: map[uint64]*collTx{}}
+}
+
+// check says whether the operations can be applied. Their collections may
+// have been dropped, even made anew, since the batch was filled.
+func (a *applier) check(ops []op) error {
+	puts := map[uint64]uint64{}
+	for i := range ops {
+		o := &ops[i]
+		c := a.cat.byID(o.id)
+		if c == nil {
+			return fmt.Errorf("%w: %q", ErrNoCollection, o.coll)
+		}
+		if !o.del {
+			puts[o.id]++
+		}
+		if uint64(c.Rows)+puts[o.id] > maxRows {
+			return fmt.Errorf("%w: %q", ErrFull, o.coll)
+		}
+	}
+	return nil
+}
+
+// keyOf is the key of a user key in the keys bucket.
+func keyOf(coll uint64, key []byte) []byte {
+	b := make([]byte, 8, 8+len(key))
+	binary.BigEndian.PutUint64(b, coll)
+	return append(b, key...)
+}
+
+func (a *applier) apply(ops []op) error {
+	for i := range ops {
+		o := &ops[i]
+		t := a.colls[o.id]
+		if t == nil {
+			c := a.cat.byID(o.id)
+			t = &collTx{c: c, first: c.Rows, dead: roaring.New(), labels: map[string]*roaring.Bitmap{}}
+			a.colls[o.id] = t
+		}
+		k := keyOf(o.id, o.row.key)
+		if old := a.keys.Get(k); old != nil {
+			if len(old) != 8 {
+				return corruptf(o.coll, "key %q has a row number of %d bytes", o.row.key, len(old))
+			}
+			row := binary.BigEndian.Uint32(old)
+			if row >= t.c.Rows || t.c.Live == 0 {
+				return corruptf(o.coll, "key %q points to row %d of %d", o.row.key, row, t.c.Rows)
+			}
+			t.dead.Add(row)
+			t.c.Live--
+			if o.del {
+				if err := a.keys.Delete(k); err != nil {
+					return fmt.Errorf("db: delete key: %w", err)
+				}
+			}
+		}
+		if o.del {
+			continue
+		}
+		var v [8]byte
+		binary.BigEndian.PutUint32(v[:], t.c.Rows)
+		if err := a.keys.Put(k, v[:]); err != nil {
+			return fmt.Errorf("db: put key: %w", err)
+		}
+		for _, l := range o.row.labels {
+			m := t.labels[l]
+			if m == nil {
+				m = roaring.New()
+				t.labels[l] = m
+			}
+			m.Add(t.c.Rows)
+		}
+		t.rows = append(t.rows, o.row)
+		t.c.Rows++
+		t.c.Live++
+	}
+	return nil
+}
+
+// finish seals the chunks that are complete and writes the rest.
+func (a *applier) finish() error {
+	for _, t := range a.colls {
+		if err := a.sealAndTail(t); err != nil {
+			return err
+		}
+		if err := orSets(a.tx, t.c.ID, codec.KindTombstones, t.dead); err != nil {
+			return err
+		}
+		if err := a.addLabels(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sealAndTail writes the new rows: those that complete a chunk as chunks,
+// together with the tail rows that began it, the others as tail rows.
+func (a *applier) sealAndTail(t *collTx) error {
+	blocks, tail := a.tx.Bucket(bucketBlocks), a.tx.Bucket(bucketTail)
+	put := func(key [codec.KeySize]byte, value []byte) error {
+		if err := blocks.Put(key[:], value); err != nil {
+			return fmt.Errorf("db: put block: %w", err)
+		}
+		return nil
+	}
+	per := uint32(1) << t.c.shift()
+	done := uint32(0) // rows of t.rows that are written
+	for lo := t.first &^ (per - 1); lo+per <= t.c.Rows && lo+per > t.first; lo += per {
+		rows := make([]newRow, 0, per)
+		for row := lo; row < t.first; row++ {
+			r, err := a.takeTail(tail, t.c, row)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, r)
+		}
+		n := per - uint32(len(rows))
+		rows = append(rows, t.rows[done:done+n]...)
+		if err := encodeChunk(t.c, lo>>t.c.shift(), rows, put); err != nil {
+			return err
+		}
+		done += n
+	}
+	for i := range t.rows[done:] {
+		row := t.first + done + uint32(i)
+		key := codec.Key(t.c.ID, codec.KindTail, row)
+		if err := tail.Put(key[:], encodeTail(key[:], &t.rows[done+uint32(i)])); err != nil {
+			return fmt.Errorf("db: put row: %w", err)
+		}
+	}
+	return nil
+}
+
+// takeTail reads a tail row for sealing and removes it.
+func (a *applier) takeTail(tail *bbolt.Bucket, c *collection, row uint32) (newRow, error) {
+	key := codec.Key(c.ID, codec.KindTail, row)
+	value := tail.Get(key[:])
+	if value == nil {
+		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, errors.New("row is missing"))
+	}
+	r, err := readTail(c, key[:], value)
+	if err != nil {
+		return newRow{}, err
+	}
+	if err := tail.Delete(key[:]); err != nil {
+		return newRow{}, fmt.Errorf("db: delete row: %w", err)
+	}
+	return r, nil
+}
+
+// readTail decodes and verifies a tail row; nothing in it aliases value.
+func readTail(c *collection, key, value []byte) (newRow, error) {
+	payload, err := decodeBlock(c.Name, key, value, true)
+	if err != nil {
+		return newRow{}, err
+	}
+	_, _, row := codec.ParseKey(key)
+	vec, user, cold, err := splitTail(payload, c.Dim)
+	if err != nil {
+		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
+	}
+	x, err := codec.View[float32](vec, c.Dim)
+	if err != nil {
+		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
+	}
+	labels, data, err := decodeCold(cold)
+	if err != nil {
+		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
+	}
+	return copyRowParts(user, x, labels, data), nil
+}
+
+func copyRowParts(key []byte, x []float32, labels []string, payload []byte) newRow {
+	return newRow{key: append([]byte(nil), key...), vector: append([]float32(nil), x...), labels: labels, payload: append([]byte(nil), payload...)}
+}
+
+// addLabels gives new labels an object and adds their rows.
+func (a *applier) addLabels(t *collTx) error {
+	if len(t.labels) == 0 {
+		return nil
+	}
+	dict := a.tx.Bucket(bucketLabels)
+	for label, rows := range t.labels {
+		k := keyOf(t.c.ID, []byte(label))
+		var object uint64
+		if v := dict.Get(k); len(v) == 8 {
+			object = binary.BigEndian.Uint64(v)
+		} else if v != nil {
+			return corruptf(t.c.Name, "label %q has an object number of %d bytes", label, len(v))
+		} else {
+			a.cat.Object++
+			object = a.cat.Object
+			if err := dict.Put(k, binary.BigEndian.AppendUint64(nil, object)); err != nil {
+				return fmt.Errorf("db: put label: %w", err)
+			}
+		}
+		if err := orSets(a.tx, object, codec.KindLabelRows, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}

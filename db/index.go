@@ -1,0 +1,283 @@
+package db
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// KindAuto as BuildOptions.Kind lets the tuner choose the learner and the
+// depth by what reaches TargetRecall fastest on held-out rows.
+const KindAuto forest.Kind = "auto"
+
+// BuildOptions says how DB.Build learns an index. The zero value is a good
+// general index: k-d trees over PCA-rotated coordinates with sketches and
+// label hops, tuned on held-out rows.
+type BuildOptions struct {
+	// Kind is the forest learner, forest.KD when empty, or KindAuto.
+	Kind forest.Kind
+	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
+	// zero.
+	TargetRecall float64
+	// Trees is the number of trees, 16 when zero.
+	Trees int
+	// Depth is the number of levels of a tree; zero picks the depth at which a
+	// leaf holds about seven rows, where the natural classifier works best.
+	Depth int
+	// LabelsK is how many nearest rows (the row itself first) are a training
+	// point's labels, 50 when zero; fewer rows than that lower it.
+	LabelsK int
+	// Rotate is the number of principal coordinates the axis-aligned learners
+	// (kd, kd-chrono, rf) split on. Zero means the learner's default: 64 for
+	// kd and auto, none otherwise. A negative number means none.
+	Rotate int
+	// SketchBytes is the width of a row's sketch: 64, 128, zero for 64, or
+	// negative for none.
+	SketchBytes int
+	// HopLabels is how many neighbours a row keeps for label hops; zero means
+	// 16, negative means none.
+	HopLabels int
+	// Quantize stores an 8-bit copy of float32 rows as a filter before the
+	// exact distances. Rows stored as whole numbers 0..255 need none.
+	Quantize bool
+	// Members also stores which rows lie in each leaf, for voting and lookup.
+	Members bool
+	// NoNatural leaves the label-proportion tables out (voting and lookup only).
+	NoNatural bool
+	// Density, Candidates, Subsample and MinVotes are passed to the learner;
+	// zero means the learner's default (see forest.Params).
+	Density    float64
+	Candidates int
+	Subsample  int
+	MinVotes   int
+	// Seed makes the build reproducible: equal rows, options and seed give an
+	// equal index at any number of workers.
+	Seed uint64
+	// Workers is the number of goroutines, all processors when zero.
+	Workers int
+	// NoTune skips the tuner: queries must then name their parameters.
+	NoTune bool
+	// TuneK is the k of the tuner's queries, 10 when zero.
+	TuneK int
+	// Holdout is how many rows the tuner holds out as queries, 1000 when zero
+	// and never more than a tenth of the rows.
+	Holdout int
+	// TrainingQueries, when given, are learned from instead of the rows
+	// themselves (the paper's separate training query set, section 3), and a
+	// part of them is held out for the tuner. At least 10.
+	TrainingQueries [][]float32 `json:"-"`
+}
+
+// Progress is what a long call reports: a stage's name and how far it is.
+// Total is 0 where the end is not known.
+type Progress struct {
+	Stage string
+	Done  int
+	Total int
+}
+
+// IndexInfo describes a published index.
+type IndexInfo struct {
+	// Name is the index's name in its collection.
+	Name string
+	// Options are the resolved build options.
+	Options BuildOptions
+	// Rows is the number of row numbers the index covers; later rows are
+	// scanned by every query until the next build.
+	Rows int
+	// Created is when the index was published.
+	Created time.Time
+	// BuildSeconds is the wall time of the build by stage.
+	BuildSeconds map[string]float64
+	// Bytes is the stored size by section.
+	Bytes map[string]int64
+	// Curve is what the tuner measured on held-out rows, cheapest first; nil
+	// without tuning.
+	Curve *query.Curve
+	// TrainingPoints is how many points the forest was learned from.
+	TrainingPoints int
+}
+
+// TotalBytes is the stored size of the index.
+func (i IndexInfo) TotalBytes() int64 {
+	var n int64
+	for _, b := range i.Bytes {
+		n += b
+	}
+	return n
+}
+
+// manifest is the stored description of an index: what the flat arrays in
+// the blocks of object Object mean. It is kept as JSON inside a checksummed
+// block, because it is cold, small and wants to be read by people.
+type manifest struct {
+	Info   IndexInfo
+	Object uint64
+	Metric vector.Metric
+	Dim    int     // dimension of the collection
+	Lift   float64 // inner product: the bound M of the lift sqrt(M²-|x|²)
+
+	Forest   forestManifest
+	Rotation int // rotated coordinates stored, 0 for none
+
+	SketchWidth int
+	SketchShift uint
+	SketchStep  float32
+
+	NeighborK     int
+	NeighborShift uint
+
+	QuantShift  uint
+	QuantOffset float32
+	QuantStep   float32
+	Quantized   bool
+}
+
+// forestManifest holds the scalar fields of a forest.Forest.
+type forestManifest struct {
+	Params  forest.Params
+	Dim     int
+	CorpusN int
+	Coord   string
+	DirW    int
+	Unit    float32
+}
+
+func encodeManifest(m *manifest) ([]byte, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("db: index %q: encode manifest: %w", m.Info.Name, err)
+	}
+	return b, nil
+}
+
+// decodeManifest reads a manifest and refuses shapes no build can have
+// written, so that later arithmetic on them cannot overflow.
+func decodeManifest(b []byte) (*manifest, error) {
+	var m manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, fmt.Errorf("%w: index manifest: %v", ErrCorrupt, err)
+	}
+	bad := func(what string) error {
+		return fmt.Errorf("%w: index manifest of %q: %s", ErrCorrupt, m.Info.Name, what)
+	}
+	p := m.Forest.Params
+	switch {
+	case m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32:
+		return nil, bad("row count")
+	case m.Dim < 1 || m.Dim > MaxDim:
+		return nil, bad("dimension")
+	case p.Trees < 1 || p.Trees > maxTrees || p.Depth < 0 || p.Depth > maxDepth:
+		return nil, bad("forest shape")
+	case m.Forest.Dim < 1 || m.Forest.Dim > MaxDim+1:
+		return nil, bad("forest dimension")
+	case m.Forest.DirW < 0 || m.Forest.DirW > MaxDim+1:
+		return nil, bad("direction width")
+	case m.Rotation < 0 || m.Rotation > MaxDim+1:
+		return nil, bad("rotation")
+	case m.SketchWidth < 0 || m.SketchWidth > 4096 || m.SketchShift > 24:
+		return nil, bad("sketch shape")
+	case m.NeighborK < 0 || m.NeighborK > 1<<16 || m.NeighborShift > 24:
+		return nil, bad("neighbour shape")
+	case m.QuantShift > 24:
+		return nil, bad("8-bit copy")
+	}
+	return &m, nil
+}
+
+const (
+	maxTrees = 4096
+	maxDepth = 24
+)
+
+// resolve fills the defaults for n rows of dim coordinates.
+func (o BuildOptions) resolve(n, dim int) BuildOptions {
+	if o.Kind == "" {
+		o.Kind = forest.KD
+	}
+	if o.TargetRecall == 0 {
+		o.TargetRecall = 0.95
+	}
+	if o.Trees == 0 {
+		o.Trees = 16
+	}
+	if o.Depth == 0 {
+		// About seven rows a leaf; the natural classifier wants deep trees.
+		o.Depth = max(1, bits.Len(uint(n/7)))
+	}
+	if o.LabelsK == 0 {
+		o.LabelsK = 50
+	}
+	o.LabelsK = min(o.LabelsK, n)
+	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == KindAuto) {
+		o.Rotate = 64
+	}
+	if o.Rotate > 0 {
+		o.Rotate = min(o.Rotate, dim)
+	}
+	if o.SketchBytes == 0 {
+		o.SketchBytes = 64
+	}
+	if o.HopLabels == 0 {
+		o.HopLabels = 16
+	}
+	if o.HopLabels > 0 {
+		o.HopLabels = min(o.HopLabels, max(1, n-1))
+	}
+	if o.TuneK == 0 {
+		o.TuneK = 10
+	}
+	if o.Holdout == 0 {
+		o.Holdout = 1000
+	}
+	points := n
+	if len(o.TrainingQueries) > 0 {
+		points = len(o.TrainingQueries)
+	}
+	o.Holdout = min(o.Holdout, points/10)
+	if o.Holdout < 1 {
+		o.NoTune = true // too few points to hold any out
+	}
+	return o
+}
+
+// validate refuses options that no build can honour.
+func (o BuildOptions) validate() error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("%w: %s", ErrOption, fmt.Sprintf(format, a...))
+	}
+	switch o.Kind {
+	case forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, KindAuto:
+	default:
+		return bad("unknown forest kind %q (want rp, kd, kd-chrono, pca, rf or auto)", o.Kind)
+	}
+	switch {
+	case o.Kind == KindAuto && (o.NoTune || o.NoNatural):
+		return bad("kind auto needs the tuner, enough rows for it, and label tables")
+	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
+		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
+	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 || o.MinVotes < 0 || !(o.Density >= 0 && o.Density <= 1):
+		return bad("a negative count, or a density outside 0 to 1")
+	case len(o.TrainingQueries) > 0 && len(o.TrainingQueries) < 10:
+		return bad("%d training queries, want at least 10", len(o.TrainingQueries))
+	case o.Trees < 1 || o.Trees > maxTrees:
+		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
+	case o.Depth < 1 || o.Depth > maxDepth:
+		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
+	case o.LabelsK < 1:
+		return bad("%d labels a row, want at least 1", o.LabelsK)
+	case o.SketchBytes > 0 && o.SketchBytes != 64 && o.SketchBytes != 128:
+		return bad("sketch of %d bytes, want 64 or 128", o.SketchBytes)
+	case o.NoNatural && !o.Members:
+		return bad("neither label tables nor leaf members asked for")
+	case o.Rotate > 0 && (o.Kind == forest.RP || o.Kind == forest.PCATree):
+		return bad("rotation applies to axis-aligned learners, not to %s", o.Kind)
+	}
+	return nil
+}

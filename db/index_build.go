@@ -1,0 +1,219 @@
+package db
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// learned is everything a build makes before it is written: the forest, the
+// rotation, the sketches and the label lists, over the row numbers [0, n).
+type learned struct {
+	n        int
+	opts     BuildOptions
+	metric   vector.Metric
+	dim      int
+	lift     float64
+	forest   *forest.Forest
+	rotation *forest.Rotation
+	rotated  *flatRows // all rows in principal coordinates; not stored
+	sketch   []byte    // n * opts.SketchBytes
+	step     float32
+	hops     []uint32 // n * opts.HopLabels
+	quant    []byte   // n * coordinates
+	quantOff float32
+	quantStp float32
+	curve    *query.Curve
+}
+
+// learnRest makes everything but the forest. It touches no storage, so it can
+// run for minutes beside readers and writers.
+func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTimer) (*learned, error) {
+	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
+	inner := t.corpus.rows.d
+	coords := min(max(o.Rotate, 0), inner)
+	if o.SketchBytes > 0 {
+		coords = max(coords, min(o.SketchBytes-4, inner))
+	}
+	if coords > 0 {
+		err := timer.run("rotate", func(func(int, int)) (err error) {
+			if l.rotation, err = forest.PCA(ctx, t.corpus, coords, 10_000, o.Seed, o.Workers); err != nil {
+				return fmt.Errorf("db: rotate: %w", err)
+			}
+			l.rotated = rotate(ctx, l.rotation, t.corpus.rows, o.Workers)
+			return ctx.Err()
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	err := timer.run("sketch", func(func(int, int)) error {
+		if o.SketchBytes > 0 {
+			l.sketch, l.step = makeSketches(t.corpus.rows, l.rotated, l.rotation, o.SketchBytes)
+		}
+		if o.HopLabels > 0 {
+			l.hops = hopLists(t, o.HopLabels)
+		}
+		if o.Quantize {
+			l.quant, l.quantOff, l.quantStp = quantize(t.corpus.rows)
+		}
+		return ctx.Err()
+	})
+	return l, err
+}
+
+// rotate is all rows in principal coordinates.
+func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows, workers int) *flatRows {
+	out := &flatRows{make([]float32, rows.n*r.R), rows.n, r.R}
+	// Cancellation is looked at by the caller.
+	_ = parallel(ctx, workers, rows.n, 256, func(i int) {
+		r.Apply(rows.Row(i, nil), out.Row(i, nil))
+	})
+	return out
+}
+
+// space brings points into the coordinates the trees of o split on.
+func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o BuildOptions) subset {
+	if o.Rotate <= 0 {
+		return s
+	}
+	rotated := l.rotated
+	if s.rows != rows {
+		rotated = rotate(ctx, l.rotation, s.rows, o.Workers)
+	}
+	return subset{rows: rotated.leading(min(o.Rotate, rotated.d)), ids: s.ids}
+}
+
+// growForest learns the trees of o from the given training points.
+func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, at []int, timer *stageTimer, stage string) (f *forest.Forest, err error) {
+	points, lab := t.points, t.labels
+	if at != nil {
+		points, lab = t.only(at)
+	}
+	params := forest.Params{
+		Kind: o.Kind, Trees: o.Trees, Depth: o.Depth, LabelsK: min(o.LabelsK, lab.K), Seed: o.Seed,
+		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample,
+		Members: o.Members, Natural: !o.NoNatural, MinVotes: o.MinVotes,
+	}
+	err = timer.run(stage, func(report func(int, int)) error {
+		if o.Members {
+			// Leaves list row numbers, deleted ones among them, so all rows are
+			// routed whatever the trees are learned from.
+			params.Corpus = l.space(ctx, subset{rows: t.corpus.rows}, t.corpus.rows, o)
+		}
+		f, err = forest.Learn(ctx, l.space(ctx, points, t.corpus.rows, o), l.n, lab, params, o.Workers, report)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("db: %s: %w", stage, err)
+	}
+	return f, nil
+}
+
+// makeSketches quantises the leading principal coordinates of every row to
+// int8 with one common step and puts the row's squared norm (about the mean)
+// behind them: one or two cache lines a row.
+func makeSketches(rows, rotated *flatRows, rot *forest.Rotation, width int) ([]byte, float32) {
+	coords := min(width-4, rotated.d)
+	var peak float32
+	for i := range rotated.n {
+		for _, v := range rotated.Row(i, nil)[:coords] {
+			peak = max(peak, v, -v)
+		}
+	}
+	step := peak / 127
+	if step == 0 {
+		step = 1
+	}
+	out := make([]byte, rows.n*width)
+	for i := range rotated.n {
+		at := i * width
+		for j, v := range rotated.Row(i, nil)[:coords] {
+			out[at+j] = byte(int8(math.RoundToEven(float64(v / step))))
+		}
+		var norm float64
+		for j, v := range rows.Row(i, nil) {
+			dv := float64(v) - float64(rot.Mean[j])
+			norm += dv * dv
+		}
+		binary.LittleEndian.PutUint32(out[at+width-4:], math.Float32bits(float32(norm)))
+	}
+	return out, step
+}
+
+// hopLists keeps the nearest k rows of every row, itself left out. Rows
+// without enough neighbours repeat their last one, deleted rows name
+// themselves: queries weigh hops by exact distance and leave deleted rows out,
+// so a repeated or needless row costs time, never correctness.
+func hopLists(t *training, k int) []uint32 {
+	out := make([]uint32, t.total()*k)
+	for row := range t.total() {
+		for j := range k {
+			out[row*k+j] = uint32(row)
+		}
+	}
+	for i := range t.corpus.Len() {
+		self := t.corpus.id(i)
+		list := out[int(self)*k : (int(self)+1)*k]
+		filled := 0
+		for _, id := range t.hops.IDs[i*t.hops.K : (i+1)*t.hops.K] {
+			if id != self && filled < k {
+				list[filled] = id
+				filled++
+			}
+		}
+		for ; filled > 0 && filled < k; filled++ {
+			list[filled] = list[filled-1]
+		}
+	}
+	return out
+}
+
+// quantize makes the 8-bit copy: one offset and step for all coordinates, so
+// that distances in the copy are distances in the rows up to rounding.
+func quantize(rows *flatRows) (out []byte, offset, step float32) {
+	lo, hi := float32(math.Inf(1)), float32(math.Inf(-1))
+	for _, v := range rows.data {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	step = (hi - lo) / 255
+	if !(step > 0) {
+		step = 1
+	}
+	out = make([]byte, len(rows.data))
+	for i, v := range rows.data {
+		out[i] = uint8(math.RoundToEven(float64((v - lo) / step)))
+	}
+	return out, lo, step
+}
+
+// shiftFor is the log2 of the rows of width bytes that one block holds.
+func shiftFor(width int) uint {
+	rows := (1<<20 - codec.HeaderSize) / max(1, width)
+	var s uint
+	for 2<<s <= rows && s < 20 {
+		s++
+	}
+	return s
+}
+
+// blocksOf cuts rows of width bytes into block values of 1<<shift rows.
+func blocksOf(object uint64, kind codec.Kind, elem codec.Elem, data []byte, width int, shift uint, yield func(key [codec.KeySize]byte, value []byte) error) error {
+	n := len(data) / width
+	per := 1 << shift
+	for c, lo := 0, 0; lo < n; c, lo = c+1, lo+per {
+		hi := min(lo+per, n)
+		key := codec.Key(object, kind, uint32(c))
+		h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(hi - lo), Cols: uint32(width / elem.Size())}
+		if err := yield(key, codec.Encode(key[:], h, data[lo*width:hi*width])); err != nil {
+			return fmt.Errorf("db: write %v block %d: %w", kind, c, err)
+		}
+	}
+	return nil
+}

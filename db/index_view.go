@@ -1,0 +1,296 @@
+package db
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// Index arrays that queries walk as one slice (nodes, leaf directories,
+// rotation) are each one block, however long; everything else is cut into
+// blocks of about 1 MiB. bbolt keeps a value contiguous in the map, so both
+// are read in place.
+
+// floats encodes float32 arrays one behind the other.
+func floats(parts ...[]float32) []byte {
+	var out []byte
+	for _, p := range parts {
+		out = append(out, codec.Bytes(p)...)
+	}
+	return out
+}
+
+// emit hands every block of a learned index to yield.
+func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	sizes := map[string]int64{}
+	put := func(key [16]byte, value []byte) error {
+		_, kind, _ := codec.ParseKey(key[:])
+		sizes[kind.String()] += int64(len(value))
+		return yield(key, value)
+	}
+	one := func(kind codec.Kind, chunk uint32, elem codec.Elem, data []byte) error {
+		if len(data) == 0 {
+			return nil
+		}
+		key := codec.Key(object, kind, chunk)
+		h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(len(data) / elem.Size()), Cols: 1}
+		return put(key, codec.Encode(key[:], h, data))
+	}
+	f := l.forest
+	m := &manifest{
+		Object: object, Metric: l.metric, Dim: l.dim, Lift: l.lift,
+		Forest: forestManifest{Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Unit: f.Unit},
+	}
+	m.Forest.Params.Corpus = nil
+	write := []func() error{
+		func() error { return one(codec.KindNodes, 0, codec.U8, encodeNodes(f.Nodes)) },
+		func() error { return one(codec.KindLeafDir, 0, codec.U32, codec.Bytes(f.LeafDir)) },
+		func() error { return one(codec.KindLeafDir, 1, codec.U32, codec.Bytes(f.MemberDir)) },
+		func() error { return one(codec.KindDirections, 0, codec.U32, codec.Bytes(f.Proj.Ptr)) },
+		func() error { return one(codec.KindDirections, 1, codec.U32, codec.Bytes(f.Proj.Idx)) },
+		func() error { return one(codec.KindDirections, 2, codec.F32, codec.Bytes(f.Proj.Val)) },
+		func() error { return one(codec.KindDirections, 3, codec.U32, codec.Bytes(f.DirIdx)) },
+		func() error { return one(codec.KindDirections, 4, codec.F32, codec.Bytes(f.DirVal)) },
+		func() error { return chunks(f.Leaves, codec.KindLeaves, one) },
+		func() error { return chunks(f.Members, codec.KindMembers, one) },
+	}
+	if r := l.rotation; r != nil {
+		m.Rotation = r.R
+		write = append(write, func() error {
+			return one(codec.KindRotation, 0, codec.F32, floats(r.Mean, r.Bias, r.Matrix))
+		})
+	}
+	if w := l.opts.SketchBytes; w > 0 {
+		m.SketchWidth, m.SketchShift, m.SketchStep = w, shiftFor(w), l.step
+		write = append(write, func() error {
+			return blocksOf(object, codec.KindSketch, codec.U8, l.sketch, w, m.SketchShift, put)
+		})
+	}
+	if k := l.opts.HopLabels; k > 0 {
+		m.NeighborK, m.NeighborShift = k, shiftFor(4*k)
+		write = append(write, func() error {
+			return blocksOf(object, codec.KindNeighbors, codec.U32, codec.Bytes(l.hops), 4*k, m.NeighborShift, put)
+		})
+	}
+	if l.quant != nil {
+		w := len(l.quant) / max(1, l.n)
+		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep = true, shiftFor(w), l.quantOff, l.quantStp
+		write = append(write, func() error {
+			return blocksOf(object, codec.KindQuantized, codec.U8, l.quant, w, m.QuantShift, put)
+		})
+	}
+	for _, w := range write {
+		if err := w(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return m, sizes, nil
+}
+
+func chunks(parts [][]byte, kind codec.Kind, one func(codec.Kind, uint32, codec.Elem, []byte) error) error {
+	for i, p := range parts {
+		if err := one(kind, uint32(i), codec.U8, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A node is stored as threshold (float32) and dimension (uint32), the layout
+// of forest.Node, so that the stored array is used in place.
+const nodeBytes = 8
+
+var _ = [1]struct{}{}[unsafe.Sizeof(forest.Node{})-nodeBytes]
+
+func encodeNodes(nodes []forest.Node) []byte {
+	vals := make([]uint32, 0, 2*len(nodes))
+	for _, n := range nodes {
+		vals = append(vals, math.Float32bits(n.Threshold), n.Dim)
+	}
+	return codec.Bytes(vals)
+}
+
+// decodeNodes views the stored nodes in place on little-endian machines with
+// aligned blocks, and copies otherwise.
+func decodeNodes(payload []byte, n int) ([]forest.Node, error) {
+	vals, err := codec.View[uint32](payload, 2*n)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return unsafe.Slice((*forest.Node)(unsafe.Pointer(unsafe.SliceData(vals))), n), nil
+}
+
+// sections reads the verified payloads of an index's blocks.
+type sections struct {
+	st     *collState
+	object uint64
+	index  string
+	err    error
+}
+
+// all returns the payloads of every block of kind, in chunk order.
+func (r *sections) all(kind codec.Kind) [][]byte {
+	if r.err != nil {
+		return nil
+	}
+	var out [][]byte
+	out, r.err = r.st.g.payloads(r.st.c.Name, r.object, kind)
+	return out
+}
+
+// array views one block as n numbers; n zero means it must be absent.
+func array[T codec.Number](r *sections, parts [][]byte, chunk, n int) []T {
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	if chunk >= len(parts) {
+		r.fail("block %d is missing", chunk)
+		return nil
+	}
+	v, err := codec.View[T](parts[chunk], n)
+	if err != nil {
+		r.fail("block %d: %v", chunk, err)
+	}
+	return v
+}
+
+// need records damage unless ok holds.
+func (r *sections) need(ok bool, what string) {
+	if r.err == nil && !ok {
+		r.fail("%s", what)
+	}
+}
+
+// fail records damage.
+func (r *sections) fail(format string, a ...any) {
+	r.err = &CorruptError{
+		Collection: r.st.c.Name, Object: r.object, Offset: -1,
+		Err: fmt.Errorf("index %q: %s", r.index, fmt.Sprintf(format, a...)),
+	}
+}
+
+// loadView assembles the query view of a published index over the map. All
+// counts are checked against the manifest and every directory entry against
+// its block, so that queries need no bounds checks of their own.
+func (st *collState) loadView(m *manifest, base query.View) (*query.View, error) {
+	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+	v := base
+	v.N = m.Info.Rows
+	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, float32(m.Lift)
+	v.RawForest = m.Info.Options.Rotate <= 0
+	_, known := st.g.store.validated.Load(m.Object)
+	f, err := loadForest(m, r, !known)
+	if err != nil {
+		return nil, err
+	}
+	v.Forest = f
+	inner := m.Dim
+	if v.Lift {
+		inner++
+	}
+	if m.Rotation > 0 {
+		rot := &forest.Rotation{R: m.Rotation, Dim: inner}
+		parts := r.all(codec.KindRotation)
+		all := array[float32](r, parts, 0, inner+m.Rotation+m.Rotation*inner)
+		if r.err == nil {
+			rot.Mean, rot.Bias, rot.Matrix = all[:inner], all[inner:inner+m.Rotation], all[inner+m.Rotation:]
+		}
+		v.Rotation = rot
+	}
+	if m.SketchWidth > 0 {
+		parts := r.all(codec.KindSketch)
+		r.need(covers(parts, m.Info.Rows, m.SketchWidth, m.SketchShift), "sketches do not cover the rows")
+		v.Sketch = query.NewSketchView(parts, m.SketchShift, m.SketchWidth, m.SketchStep)
+	}
+	if m.NeighborK > 0 {
+		parts := r.all(codec.KindNeighbors)
+		r.need(covers(parts, m.Info.Rows, 4*m.NeighborK, m.NeighborShift), "label lists do not cover the rows")
+		nv := &query.NeighborView{Shift: m.NeighborShift, K: m.NeighborK}
+		for i := range parts {
+			ids := array[uint32](r, parts, i, len(parts[i])/4)
+			nv.Chunks = append(nv.Chunks, ids)
+		}
+		v.Neighbors = nv
+	}
+	if m.Quantized {
+		parts := r.all(codec.KindQuantized)
+		r.need(covers(parts, m.Info.Rows, inner, m.QuantShift), "8-bit copy does not cover the rows")
+		v.Quant = &query.QuantView{Chunks: parts, Shift: m.QuantShift, Offset: m.QuantOffset, Step: m.QuantStep}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := v.Validate(); err != nil {
+		r.fail("%v", err)
+		return nil, r.err
+	}
+	st.g.store.validated.Store(m.Object, struct{}{})
+	return &v, nil
+}
+
+// loadForest views the arrays of a forest. Its blocks never change, so their
+// cross-references are checked only once in the life of the process.
+func loadForest(m *manifest, r *sections, validate bool) (*forest.Forest, error) {
+	p := m.Forest.Params
+	slots := p.Trees << p.Depth
+	f := &forest.Forest{
+		Params: p, Dim: m.Forest.Dim, CorpusN: m.Forest.CorpusN, Coord: m.Forest.Coord,
+		DirWidth: m.Forest.DirW, Unit: m.Forest.Unit,
+	}
+	nodes := r.all(codec.KindNodes)
+	if r.err == nil && len(nodes) == 1 {
+		f.Nodes, r.err = decodeNodes(nodes[0], slots)
+	}
+	r.need(len(f.Nodes) == slots, "node count")
+	dirs := r.all(codec.KindLeafDir)
+	if p.Natural {
+		f.LeafDir = array[uint32](r, dirs, 0, slots)
+		f.Leaves = r.all(codec.KindLeaves)
+	}
+	if p.Members {
+		f.MemberDir = array[uint32](r, dirs, 1, slots)
+		f.Members = r.all(codec.KindMembers)
+	}
+	d := r.all(codec.KindDirections)
+	switch f.Coord {
+	case "projected":
+		f.Proj.Ptr = array[uint32](r, d, 0, p.Trees*p.Depth+1)
+		if r.err == nil {
+			nnz := int(f.Proj.Ptr[len(f.Proj.Ptr)-1])
+			f.Proj.Idx = array[uint32](r, d, 1, nnz)
+			f.Proj.Val = array[float32](r, d, 2, nnz)
+		}
+	case "directions":
+		f.DirIdx = array[uint32](r, d, 3, slots*f.DirWidth)
+		f.DirVal = array[float32](r, d, 4, slots*f.DirWidth)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if validate {
+		if err := f.Validate(); err != nil {
+			r.fail("%v", err)
+			return nil, r.err
+		}
+	}
+	return f, nil
+}
+
+// covers says whether blocks of 1<<shift rows of width bytes hold n rows.
+func covers(parts [][]byte, n, width int, shift uint) bool {
+	per := 1 << shift
+	if len(parts) != (n+per-1)/per {
+		return false
+	}
+	for i, p := range parts {
+		if len(p) < min(per, n-i*per)*width {
+			return false
+		}
+	}
+	return true
+}

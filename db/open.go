@@ -1,0 +1,292 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// DB is an open database. Its methods are safe for concurrent use.
+type DB struct {
+	path string
+	opts Options
+	log  *slog.Logger
+
+	write   chan struct{} // held by the one writer
+	queueMu sync.Mutex
+	queue   []*request // batches waiting for a writer to take them along
+
+	closing  atomic.Bool
+	poison   atomic.Pointer[error] // set by the commit that failed
+	commits  atomic.Uint64         // committed transactions of this handle
+	snapMu   sync.Mutex
+	store    *store      // current file; guarded by snapMu, replaced by Compact
+	cur      *generation // latest generation handed out; guarded by snapMu
+	finished bool        // Close has unmapped everything; guarded by snapMu
+}
+
+// Open opens the database in the file at path, creating it when it does not
+// exist (unless Options say otherwise). nil options mean the defaults.
+//
+// Both meta pages and the file's length are checked before anything is mapped.
+// Blocks that an interrupted build left behind are removed.
+//
+// Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrNewerFormat,
+// ErrTruncated, ErrCorrupt, ErrNoSpace, ErrOption.
+func Open(path string, o *Options) (*DB, error) {
+	opts, err := o.resolve()
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !opts.ReadOnly && !opts.MustExist:
+		if err := create(path, opts); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, fmt.Errorf("db: open: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%w: %s is no regular file", ErrNotDatabase, path)
+	}
+	if err := validate(path, opts); err != nil {
+		return nil, err
+	}
+	s, err := openStore(path, opts)
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{path: path, opts: opts, log: opts.Logger, write: make(chan struct{}, 1), store: s}
+	if err := d.recoverState(); err != nil {
+		_ = s.bolt.Close() // the reason for giving up is worth more
+		return nil, err
+	}
+	return d, nil
+}
+
+// create makes a new, complete database under a temporary name and links it
+// to path, so that a crash leaves either no file or a valid one.
+func create(path string, o Options) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return fmt.Errorf("db: create: %w", asNoSpace(err))
+	}
+	defer os.Remove(tmp.Name())
+	if err := tmp.Close(); err != nil {
+		return fmt.Errorf("db: create: %w", err)
+	}
+	b, err := newBolt(tmp.Name(), o)
+	if err == nil {
+		err = b.Update(func(tx *bbolt.Tx) error {
+			for _, name := range rootBuckets {
+				if _, err := tx.CreateBucket(name); err != nil {
+					return err
+				}
+			}
+			ballast := codec.Encode(ballastKey[:], codec.Header{Kind: codec.KindGeneric}, make([]byte, pageSize/4))
+			for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets} {
+				if err := tx.Bucket(name).Put(ballastKey[:], ballast); err != nil {
+					return err
+				}
+			}
+			return putCatalog(tx, &catalog{})
+		})
+		err = errors.Join(err, b.Close())
+	}
+	if err == nil {
+		// A link, unlike a rename, never replaces what another process has
+		// created in the meantime.
+		if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
+			return nil
+		} else if err != nil {
+			err = os.Rename(tmp.Name(), path)
+		}
+	}
+	if err == nil && !o.NoSync {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("db: create %s: %w", path, asNoSpace(err))
+	}
+	return nil
+}
+
+// newBolt opens path as an empty bbolt file of our page size.
+func newBolt(path string, o Options) (*bbolt.DB, error) {
+	return bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout: o.Timeout, NoSync: o.NoSync, NoGrowSync: o.NoSync,
+		FreelistType: bbolt.FreelistMapType, PageSize: pageSize,
+	})
+}
+
+// syncDir makes a directory's entries durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	return errors.Join(err, f.Close())
+}
+
+// validate checks both meta pages and the length of the file. Another process
+// may be writing a meta page at this moment, so what looks damaged is looked
+// at again; if such a writer exists, taking the lock fails next anyway.
+func validate(path string, o Options) (err error) {
+	for range 3 {
+		if err = validateOnce(path, o); err == nil {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return err
+}
+
+func validateOnce(path string, o Options) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("db: open: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("db: open: %w", err)
+	}
+	metas, errs := readMetas(f)
+	m := metas[0]
+	switch {
+	case errs[0] != nil && errs[1] != nil:
+		if errors.Is(errs[0], io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: %s: %w", ErrNotDatabase, path, errs[0])
+		}
+		return fmt.Errorf("db: open %s: %w", path, errs[0])
+	case errs[0] != nil || errs[1] != nil:
+		err := errs[0]
+		if errs[0] == nil {
+			err = errs[1]
+		} else {
+			m = metas[1]
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: %s: %w", ErrTruncated, path, err)
+		}
+		if !o.AcceptOlder {
+			return corruptf("", "%s: one of two meta pages is damaged (%v); the other may be one transaction older, AcceptOlder opens it", path, err)
+		}
+		o.Logger.Warn("db: a meta page is damaged, opened from the other, which may be one transaction older", "path", path, "err", err)
+	case metas[1].txid > metas[0].txid:
+		m = metas[1]
+	}
+	if want := int64(m.high) * int64(m.pageSize); info.Size() < want {
+		return fmt.Errorf("%w: %s has %d bytes, its pages need %d", ErrTruncated, path, info.Size(), want)
+	}
+	return nil
+}
+
+// recoverState checks that the file is ours, reads the counters, and removes
+// what an interrupted build left.
+func (d *DB) recoverState() (err error) {
+	var orphans []uint64
+	err = d.viewTx(func(tx *bbolt.Tx) error {
+		for _, name := range rootBuckets {
+			if tx.Bucket(name) == nil {
+				return fmt.Errorf("%w: %s has no bucket %q", ErrNotDatabase, d.path, name)
+			}
+		}
+		if _, err := getCatalog(tx); err != nil {
+			return err
+		}
+		orphans = orphanMarks(tx)
+		return nil
+	})
+	if err != nil || len(orphans) == 0 || d.opts.ReadOnly {
+		return err
+	}
+	d.log.Info("db: removing what an interrupted build left", "path", d.path, "objects", len(orphans))
+	return d.removeObjects(orphans)
+}
+
+// viewTx runs f in a short read transaction of its own, guarded.
+func (d *DB) viewTx(f func(tx *bbolt.Tx) error) (err error) {
+	defer guard(d.store, setFaults(), &err)
+	tx, err := d.store.bolt.Begin(false)
+	if err != nil {
+		return fmt.Errorf("db: %w", err)
+	}
+	defer tx.Rollback() // a read transaction has nothing to lose
+	return f(tx)
+}
+
+// Path is the path the database was opened under.
+func (d *DB) Path() string { return d.path }
+
+// Close waits for the writer and for held snapshots, at most
+// Options.CloseTimeout, and closes the file. New calls fail with ErrClosed
+// from its start on. When snapshots are still held at the deadline it returns
+// ErrBusy and unmaps nothing; it may be called again after their release.
+func (d *DB) Close() error {
+	d.closing.Store(true)
+	deadline := time.NewTimer(d.opts.CloseTimeout)
+	defer deadline.Stop()
+	select {
+	case d.write <- struct{}{}:
+		defer func() { <-d.write }()
+	case <-deadline.C:
+		return fmt.Errorf("%w: a writer", ErrBusy)
+	}
+	d.snapMu.Lock()
+	if d.finished {
+		d.snapMu.Unlock()
+		return nil
+	}
+	if d.cur != nil {
+		old := d.cur
+		d.cur = nil
+		d.snapMu.Unlock()
+		old.release()
+		d.snapMu.Lock()
+	}
+	s := d.store
+	d.snapMu.Unlock()
+	for {
+		if n, age := s.readers(nil); n == 0 {
+			break
+		} else if !tick(deadline.C) {
+			return fmt.Errorf("%w: %d held, the oldest for %v", ErrBusy, n, age.Round(time.Millisecond))
+		}
+	}
+	d.snapMu.Lock()
+	defer d.snapMu.Unlock()
+	d.finished = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if err := s.bolt.Close(); err != nil {
+		return fmt.Errorf("db: close: %w", err)
+	}
+	return nil
+}
+
+// tick waits a moment and says whether the deadline is still ahead.
+func tick(deadline <-chan time.Time) bool {
+	select {
+	case <-deadline:
+		return false
+	case <-time.After(time.Millisecond):
+		return true
+	}
+}

@@ -1,0 +1,291 @@
+package db
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// Get returns a copy of the live row with the key.
+//
+// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrCorrupt, ErrClosed.
+func (s *Snapshot) Get(coll string, key []byte) (r Row, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, err := s.collection(coll)
+	if err != nil {
+		return Row{}, err
+	}
+	if len(key) < 1 || len(key) > MaxKey {
+		return Row{}, fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(key), MaxKey)
+	}
+	s.gen.txMu.Lock()
+	v := s.gen.tx.Bucket(bucketKeys).Get(keyOf(st.c.ID, key))
+	s.gen.txMu.Unlock()
+	if v == nil {
+		return Row{}, fmt.Errorf("%w: key %q in collection %q", ErrNotFound, key, coll)
+	}
+	if len(v) != 8 || binary.BigEndian.Uint32(v) >= st.c.Rows {
+		return Row{}, corruptf(coll, "key %q points to no row", key)
+	}
+	r, err = st.row(binary.BigEndian.Uint32(v))
+	if err == nil && !bytes.Equal(r.Key, key) {
+		return Row{}, corruptf(coll, "key %q points to row %d of key %q", key, r.Row, r.Key)
+	}
+	return r, err
+}
+
+// GetRow returns a copy of the live row with the number.
+//
+// Errors: ErrNoCollection, ErrNotFound, ErrCorrupt, ErrClosed.
+func (s *Snapshot) GetRow(coll string, row uint32) (r Row, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, err := s.collection(coll)
+	if err != nil {
+		return Row{}, err
+	}
+	return st.row(row)
+}
+
+// row copies one live row out of the map.
+func (st *collState) row(row uint32) (Row, error) {
+	view, err := st.rows()
+	if err != nil {
+		return Row{}, err
+	}
+	if row >= st.c.Rows || st.deleted(row) {
+		return Row{}, fmt.Errorf("%w: row %d of collection %q", ErrNotFound, row, st.c.Name)
+	}
+	key, err := st.key(row)
+	if err != nil {
+		return Row{}, err
+	}
+	labels, payload, err := st.cold(row)
+	if err != nil {
+		return Row{}, err
+	}
+	return Row{
+		Key: slices.Clone(key), Row: row, Labels: labels, Payload: payload,
+		Vector: slices.Clone(view.Rows.Vector(int(row), make([]float32, st.c.Dim))),
+	}, nil
+}
+
+// cold reads the labels and the payload of one row.
+func (st *collState) cold(row uint32) ([]string, []byte, error) {
+	if row >= st.c.sealed() {
+		key := codec.Key(st.c.ID, codec.KindTail, row)
+		st.g.txMu.Lock()
+		v := st.g.tx.Bucket(bucketTail).Get(key[:])
+		st.g.txMu.Unlock()
+		if v == nil {
+			return nil, nil, blockError(st.c.Name, st.c.ID, codec.KindTail, row, errors.New("row is missing"))
+		}
+		r, err := readTail(st.c, key[:], v)
+		return r.labels, r.payload, err
+	}
+	run, err := st.coldRun(row)
+	if err != nil {
+		return nil, nil, err
+	}
+	return run.at(row)
+}
+
+// coldRows is a decoded run of labels and payloads.
+type coldRows struct {
+	st    *collState
+	first uint32
+	table codec.Strings
+}
+
+func (r *coldRows) holds(row uint32) bool {
+	return r != nil && row >= r.first && row-r.first < uint32(r.table.Len())
+}
+
+// at is one row's part. The payload is a copy.
+func (r *coldRows) at(row uint32) ([]string, []byte, error) {
+	labels, payload, err := decodeCold(r.table.At(int(row - r.first)))
+	if err != nil {
+		return nil, nil, blockError(r.st.c.Name, r.st.c.ID, codec.KindCold, r.first, fmt.Errorf("row %d: %w", row, err))
+	}
+	return labels, append([]byte(nil), payload...), nil
+}
+
+// coldRun finds and decodes the run that holds a sealed row: the last one that
+// begins at or before it.
+func (st *collState) coldRun(row uint32) (*coldRows, error) {
+	key := codec.Key(st.c.ID, codec.KindCold, row)
+	st.g.txMu.Lock()
+	cur := st.g.tx.Bucket(bucketBlocks).Cursor()
+	k, v := cur.Seek(key[:])
+	if k == nil {
+		k, v = cur.Last()
+	} else if !bytes.Equal(k, key[:]) {
+		k, v = cur.Prev()
+	}
+	st.g.txMu.Unlock()
+	if len(k) != codec.KeySize || string(k[:12]) != string(key[:12]) {
+		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, row, errors.New("block is missing"))
+	}
+	return st.decodeRun(row, k, v)
+}
+
+func (st *collState) decodeRun(row uint32, k, v []byte) (*coldRows, error) {
+	data, err := decodeBlock(st.c.Name, k, v, true)
+	if err != nil {
+		return nil, err
+	}
+	_, _, first := codec.ParseKey(k)
+	t, err := codec.NewStrings(data)
+	if err != nil {
+		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, first, err)
+	}
+	run := &coldRows{st, first, t}
+	if !run.holds(row) {
+		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, first, fmt.Errorf("block of %d rows does not hold row %d", t.Len(), row))
+	}
+	return run, nil
+}
+
+// Rows iterates over copies of the live rows in the order of their numbers.
+// After an error the iteration ends.
+func (s *Snapshot) Rows(coll string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		st, err := s.collection(coll)
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		var run *coldRows
+		for row := range st.c.Rows {
+			r, ok, err := s.nextRow(st, row, &run)
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			if ok && !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// nextRow copies a row out unless it is deleted, keeping the decoded run of
+// labels and payloads for the rows that follow.
+func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok bool, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	if s.released.Load() {
+		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
+	}
+	view, err := st.rows()
+	if err != nil || st.deleted(row) {
+		return r, false, err
+	}
+	key, err := st.key(row)
+	if err != nil {
+		return r, false, err
+	}
+	r = Row{Key: slices.Clone(key), Row: row, Vector: slices.Clone(view.Rows.Vector(int(row), make([]float32, st.c.Dim)))}
+	if row >= st.c.sealed() {
+		r.Labels, r.Payload, err = st.cold(row)
+		return r, err == nil, err
+	}
+	if !(*run).holds(row) {
+		if *run, err = st.coldRun(row); err != nil {
+			return r, false, err
+		}
+	}
+	r.Labels, r.Payload, err = (*run).at(row)
+	return r, err == nil, err
+}
+
+// Keys iterates over copies of the keys of the live rows in bytewise order.
+// After an error the iteration ends.
+func (s *Snapshot) Keys(coll string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		st, err := s.collection(coll)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var page [][]byte
+		for from := keyOf(st.c.ID, nil); from != nil; {
+			if page, from, err = s.keyPage(st, from, page[:0]); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, k := range page {
+				if !yield(k, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// keyPage copies the next keys and says where to go on, nil at the end. Keys
+// are copied in pages so that no cursor is held while the caller works.
+func (s *Snapshot) keyPage(st *collState, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	if s.released.Load() {
+		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
+	}
+	s.gen.txMu.Lock()
+	defer s.gen.txMu.Unlock()
+	c := s.gen.tx.Bucket(bucketKeys).Cursor()
+	for k, _ := c.Seek(from); k != nil && bytes.HasPrefix(k, from[:8]); k, _ = c.Next() {
+		if len(page) == 1024 {
+			return page, slices.Clone(k), nil
+		}
+		page = append(page, slices.Clone(k[8:]))
+	}
+	return page, nil, nil
+}
+
+// Labels lists the labels of a collection with the number of live rows that
+// carry each, in bytewise order; labels without a live row are left out.
+//
+// Errors: ErrNoCollection, ErrCorrupt, ErrClosed.
+func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, err := s.collection(coll)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := st.rows(); err != nil {
+		return nil, err
+	}
+	s.gen.txMu.Lock()
+	defer s.gen.txMu.Unlock()
+	prefix := keyOf(st.c.ID, nil)
+	c := s.gen.tx.Bucket(bucketLabels).Cursor()
+	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		label := string(k[8:])
+		object, err := labelObject(coll, label, v)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := readSet(s.gen.tx, coll, object, codec.KindLabelRows, st.c.Rows)
+		if err != nil {
+			return nil, err
+		}
+		if st.base.Deleted != nil {
+			rows.AndNot(st.base.Deleted)
+		}
+		if n := int(rows.GetCardinality()); n > 0 {
+			out = append(out, LabelCount{label, n})
+		}
+	}
+	return out, nil
+}
+
+// labelObject decodes an entry of the label dictionary.
+func labelObject(coll, label string, v []byte) (uint64, error) {
+	if len(v) != 8 {
+		return 0, corruptf(coll, "label %q has an object number of %d bytes", label, len(v))
+	}
+	return binary.BigEndian.Uint64(v), nil
+}

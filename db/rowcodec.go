@@ -1,0 +1,216 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
+)
+
+// newRow is a row on its way to the file.
+type newRow struct {
+	key     []byte
+	vector  []float32
+	labels  []string
+	payload []byte
+}
+
+// appendCold encodes what queries do not read: labels and payload. A count of
+// labels, each label with its length, then the payload to the end; numbers are
+// unsigned varints.
+func appendCold(dst []byte, labels []string, payload []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(labels)))
+	for _, l := range labels {
+		dst = binary.AppendUvarint(dst, uint64(len(l)))
+		dst = append(dst, l...)
+	}
+	return append(dst, payload...)
+}
+
+var errCold = fmt.Errorf("labels and payload do not decode")
+
+// decodeCold is the inverse; labels are copies, the payload aliases b.
+func decodeCold(b []byte) (labels []string, payload []byte, err error) {
+	n, w := binary.Uvarint(b)
+	if w <= 0 || n > MaxLabels {
+		return nil, nil, errCold
+	}
+	b = b[w:]
+	for range n {
+		l, w := binary.Uvarint(b)
+		if w <= 0 || l > MaxKey || l > uint64(len(b)-w) {
+			return nil, nil, errCold
+		}
+		labels = append(labels, string(b[w:w+int(l)]))
+		b = b[w+int(l):]
+	}
+	if len(b) > MaxPayload {
+		return nil, nil, errCold
+	}
+	return labels, b, nil
+}
+
+// encodeTail is the block of a row that no chunk holds yet: the vector first,
+// so that queries read it in place, then the key with its length (uint16,
+// little-endian) and the cold part.
+func encodeTail(key []byte, r *newRow) []byte {
+	p := make([]byte, 0, 4*len(r.vector)+2+len(r.key)+64+len(r.payload))
+	p = append(p, codec.Bytes(r.vector)...)
+	p = binary.LittleEndian.AppendUint16(p, uint16(len(r.key)))
+	p = append(p, r.key...)
+	p = appendCold(p, r.labels, r.payload)
+	return codec.Encode(key, codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(len(r.vector))}, p)
+}
+
+// splitTail cuts a tail row's payload into vector bytes, key and cold part.
+func splitTail(p []byte, dim int) (vec, key, cold []byte, err error) {
+	if len(p) < 4*dim+2 {
+		return nil, nil, nil, fmt.Errorf("tail row of %d bytes is too short for %d coordinates", len(p), dim)
+	}
+	vec, rest := p[:4*dim], p[4*dim:]
+	n := int(binary.LittleEndian.Uint16(rest))
+	if n < 1 || n > MaxKey || n > len(rest)-2 {
+		return nil, nil, nil, fmt.Errorf("tail row has a key of %d bytes", n)
+	}
+	return vec, rest[2 : 2+n], rest[2+n:], nil
+}
+
+// wholeBytes says whether every coordinate is a whole number 0..255, so that
+// bytes store it without loss. Minus zero is not: its sign would be lost.
+func wholeBytes(x []float32) bool {
+	for _, v := range x {
+		if !(v >= 0 && v <= 255) || v != float32(uint8(v)) || math.Signbit(float64(v)) {
+			return false
+		}
+	}
+	return true
+}
+
+// coldRun is the most bytes of labels and payloads that share a compressed
+// block; one row may be longer.
+const coldRun = 256 << 10
+
+// encodeChunk makes the blocks of the sealed chunk c: vectors, keys, cold runs
+// and, for cosine, inverse norms.
+func encodeChunk(c *collection, chunk uint32, rows []newRow, put func(key [codec.KeySize]byte, value []byte) error) error {
+	bytes := c.Storage == StorageAuto
+	for i := range rows {
+		bytes = bytes && wholeBytes(rows[i].vector)
+	}
+	h := codec.Header{Kind: codec.KindRows, Elem: codec.F32, Rows: uint64(len(rows)), Cols: uint32(c.Dim)}
+	var data []byte
+	if bytes {
+		h.Elem = codec.U8
+		data = make([]byte, 0, len(rows)*c.Dim)
+		for i := range rows {
+			for _, v := range rows[i].vector {
+				data = append(data, uint8(v))
+			}
+		}
+	} else {
+		data = make([]byte, 0, 4*len(rows)*c.Dim)
+		for i := range rows {
+			data = append(data, codec.Bytes(rows[i].vector)...)
+		}
+	}
+	key := codec.Key(c.ID, codec.KindRows, chunk)
+	if err := put(key, codec.Encode(key[:], h, data)); err != nil {
+		return err
+	}
+	keys := make([][]byte, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].key
+	}
+	key = codec.Key(c.ID, codec.KindKeys, chunk)
+	h = codec.Header{Kind: codec.KindKeys, Rows: uint64(len(rows)), Cols: 1}
+	if err := put(key, codec.Encode(key[:], h, codec.AppendStrings(nil, keys))); err != nil {
+		return err
+	}
+	if c.Metric == vector.Cosine {
+		inv := make([]float32, len(rows))
+		for i := range rows {
+			inv[i] = inverseNorm(rows[i].vector)
+		}
+		key = codec.Key(c.ID, codec.KindNorms, chunk)
+		h = codec.Header{Kind: codec.KindNorms, Elem: codec.F32, Rows: uint64(len(rows)), Cols: 1}
+		if err := put(key, codec.Encode(key[:], h, codec.Bytes(inv))); err != nil {
+			return err
+		}
+	}
+	return encodeCold(c, chunk<<c.shift(), rows, put)
+}
+
+// inverseNorm is one over the length of x, zero for a zero vector. It must be
+// the very function by which queries treat rows that are not sealed yet.
+func inverseNorm(x []float32) float32 {
+	if n := vector.Dot(x, x); n > 0 {
+		return float32(1 / math.Sqrt(float64(n)))
+	}
+	return 0
+}
+
+// encodeCold writes labels and payloads as runs of rows; a run's block number
+// is its first row.
+func encodeCold(c *collection, first uint32, rows []newRow, put func(key [codec.KeySize]byte, value []byte) error) error {
+	for lo := 0; lo < len(rows); {
+		var blobs [][]byte
+		size := 0
+		for i := lo; i < len(rows) && (size < coldRun || i == lo); i++ {
+			b := appendCold(nil, rows[i].labels, rows[i].payload)
+			if size += len(b); size > coldRun && i > lo {
+				break
+			}
+			blobs = append(blobs, b)
+		}
+		key := codec.Key(c.ID, codec.KindCold, first+uint32(lo))
+		h := codec.Header{Kind: codec.KindCold, Rows: uint64(len(blobs)), Cols: 1}
+		value, err := codec.EncodeCompressed(key[:], h, codec.AppendStrings(nil, blobs))
+		if err != nil {
+			return fmt.Errorf("db: labels and payloads of row %d: %w", first+uint32(lo), err)
+		}
+		if err := put(key, value); err != nil {
+			return err
+		}
+		lo += len(blobs)
+	}
+	return nil
+}
+
+// checkRow checks a row against its collection.
+func checkRow(r *Row, dim int) error {
+	if len(r.Key) < 1 || len(r.Key) > MaxKey {
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(r.Key), MaxKey)
+	}
+	if len(r.Vector) != dim {
+		return fmt.Errorf("%w: key %q has %d coordinates, want %d", ErrDimension, r.Key, len(r.Vector), dim)
+	}
+	if i := vector.IsFinite(r.Vector); i >= 0 {
+		return fmt.Errorf("%w: key %q coordinate %d is %g", ErrNotFinite, r.Key, i, r.Vector[i])
+	}
+	// A norm that overflows would make distances infinite or NaN.
+	if n := vector.Dot(r.Vector, r.Vector); math.IsInf(float64(n), 0) || math.IsNaN(float64(n)) {
+		return fmt.Errorf("%w: key %q is longer than a float32 can square", ErrNotFinite, r.Key)
+	}
+	if len(r.Labels) > MaxLabels {
+		return fmt.Errorf("%w: key %q has %d labels, want at most %d", ErrLabel, r.Key, len(r.Labels), MaxLabels)
+	}
+	for _, l := range r.Labels {
+		if l == "" || len(l) > MaxKey {
+			return fmt.Errorf("%w: key %q has a label of %d bytes, want 1 to %d", ErrLabel, r.Key, len(l), MaxKey)
+		}
+	}
+	if len(r.Payload) > MaxPayload {
+		return fmt.Errorf("%w: key %q has %d bytes, want at most %d", ErrPayload, r.Key, len(r.Payload), MaxPayload)
+	}
+	return nil
+}
+
+// copyRow is the row as it will be stored, sharing nothing with the caller.
+func copyRow(r *Row) newRow {
+	labels := slices.Clone(r.Labels)
+	slices.Sort(labels)
+	return newRow{key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: slices.Compact(labels), payload: slices.Clone(r.Payload)}
+}

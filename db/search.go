@@ -1,0 +1,262 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// SearchOptions says how Snapshot.Search finds neighbours. The zero value
+// asks the collection's only index for recall 0.95, or scans exactly when the
+// collection has no index.
+type SearchOptions struct {
+	// Index is the index to ask. Empty means the collection's only index, or
+	// an exact scan when there is none. Flat names the exact scan.
+	Index string
+	// Recall is the target that the tuner's curve resolves to parameters,
+	// 0.95 when zero. It is ignored when Params is given.
+	Recall float64
+	// Params, when given, are used as they are (K, Filter and Accept are
+	// filled in from the call).
+	Params *query.Params
+	// Filter keeps only the rows of the bitmap (row numbers, see Hit.Row).
+	Filter *roaring.Bitmap
+	// Labels keeps only rows that carry at least one of these labels.
+	Labels []string
+	// KeyPrefix and Key keep only rows whose key has the prefix, or satisfies
+	// the predicate, which is given a copy.
+	KeyPrefix []byte
+	Key       func(key []byte) bool
+	// Radius, when positive, returns all rows found within this distance (in
+	// the unit of Hit.Distance) instead of the nearest k; k then bounds them,
+	// zero for no bound.
+	Radius float64
+	// Explain fills Hit.Explanation.
+	Explain bool
+}
+
+// Flat is the index name that asks for an exact scan of all rows.
+const Flat = "flat"
+
+// Hit is one answer of a search. Its memory belongs to the caller.
+type Hit struct {
+	// Key is the row's user key.
+	Key []byte
+	// Row is the row's number in its collection.
+	Row uint32
+	// Distance is Euclidean for L2, 1 - cosine for Cosine, and the negated dot
+	// product for InnerProduct: smaller is nearer for all three.
+	Distance float32
+	// Explanation says how the row was found; nil unless asked for.
+	Explanation *query.Explanation
+}
+
+// SearchStats counts the work of one search.
+type SearchStats = query.Stats
+
+var searchers = sync.Pool{New: func() any { return &searchScratch{s: query.NewSearcher()} }}
+
+// searchScratch is what one search needs and the next one reuses.
+type searchScratch struct {
+	s      *query.Searcher
+	params query.Params
+	found  []vector.Neighbor
+}
+
+// Search appends the k rows nearest to q to dst, nearest first, and returns
+// it with the counts of the work done. q has the collection's dimension. With
+// a dst of enough capacity, and without filters by label or key, it allocates
+// nothing in steady state. It always returns min(k, live rows that pass the
+// filters) hits unless the parameters forbid widening.
+//
+// Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrK (k < 1
+// or more than the live rows), ErrEmpty, ErrOption (no index named among
+// several, or one that was never tuned and no Params), ErrCorrupt, ErrClosed
+// and the context's error.
+func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	if o == nil {
+		o = &defaultSearch
+	}
+	st, err := s.collection(coll)
+	if err != nil {
+		return dst, stats, err
+	}
+	view, p, err := st.prepareSearch(q, k, o)
+	if err != nil {
+		return dst, stats, err
+	}
+	sc := searchers.Get().(*searchScratch)
+	defer searchers.Put(sc)
+	sc.params = p
+	if err := st.applyFilters(o, &sc.params); err != nil {
+		return dst, stats, err
+	}
+	sc.found, stats, err = sc.s.Search(ctx, view, q, &sc.params, sc.found[:0])
+	if err != nil {
+		return dst, stats, fmt.Errorf("db: search %q: %w", coll, err)
+	}
+	hits, err = st.appendHits(ctx, view, q, o, sc, dst)
+	return hits, stats, err
+}
+
+var defaultSearch SearchOptions
+
+// appendHits turns row numbers and internal distances into hits, reusing the
+// key memory of dst's spare capacity.
+func (st *collState) appendHits(ctx context.Context, view *query.View, q []float32, o *SearchOptions, sc *searchScratch, dst []Hit) ([]Hit, error) {
+	for _, f := range sc.found {
+		n := len(dst)
+		if n < cap(dst) {
+			dst = dst[:n+1]
+		} else {
+			dst = append(dst, Hit{})
+		}
+		h := &dst[n]
+		key, err := st.key(f.ID)
+		if err != nil {
+			return dst[:n], err
+		}
+		*h = Hit{Key: append(h.Key[:0], key...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
+		if o.Explain {
+			e, err := sc.s.Explain(ctx, view, q, &sc.params, f.ID)
+			if err != nil {
+				return dst[:n], fmt.Errorf("db: explain row %d of %q: %w", f.ID, st.c.Name, err)
+			}
+			h.Explanation = e
+		}
+	}
+	return dst, nil
+}
+
+// SearchBatch answers many queries on the given number of goroutines (all
+// processors when zero). Element i of the result answers queries[i].
+//
+// Errors: those of Search, with the number of the first query that failed.
+func (s *Snapshot) SearchBatch(ctx context.Context, coll string, queries [][]float32, k int, o *SearchOptions, workers int) ([][]Hit, error) {
+	out := make([][]Hit, len(queries))
+	errs := make([]error, len(queries))
+	err := parallel(ctx, workers, len(queries), 8, func(i int) {
+		out[i], _, errs[i] = s.Search(ctx, coll, queries[i], k, o, make([]Hit, 0, max(0, min(k, 1024))))
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range errs {
+		if e != nil {
+			return nil, fmt.Errorf("db: query %d: %w", i, e)
+		}
+	}
+	return out, nil
+}
+
+// prepareSearch checks the call and resolves index and parameters.
+func (st *collState) prepareSearch(q []float32, k int, o *SearchOptions) (*query.View, query.Params, error) {
+	var p query.Params
+	if err := checkQuery(q, st.c.Dim); err != nil {
+		return nil, p, fmt.Errorf("query to collection %q: %w", st.c.Name, err)
+	}
+	if st.c.Live == 0 {
+		return nil, p, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
+	}
+	switch ranged := o.Radius > 0; {
+	case math.IsNaN(o.Radius):
+		return nil, p, fmt.Errorf("%w: radius is not a number", ErrOption)
+	case k < 1 && !ranged, k > int(st.c.Live) && !ranged:
+		return nil, p, fmt.Errorf("%w: k is %d, collection %q has %d rows", ErrK, k, st.c.Name, st.c.Live)
+	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
+		return nil, p, fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
+	}
+	view, m, err := st.target(o.Index)
+	if err != nil {
+		return nil, p, err
+	}
+	switch {
+	case o.Params != nil:
+		p = *o.Params
+	case m == nil:
+		p.Method = query.Flat
+	default:
+		recall := o.Recall
+		if recall == 0 {
+			recall = 0.95
+		}
+		if m.Info.Curve == nil {
+			return nil, p, fmt.Errorf("%w: index %q of %q was built without the tuner; give Params", ErrOption, m.Info.Name, st.c.Name)
+		}
+		var ok bool
+		if p, ok = m.Info.Curve.Resolve(recall); !ok {
+			// No measured setting is good enough: the exact scan always is.
+			p.Method = query.Flat
+		}
+	}
+	p.K, p.Explain = k, false
+	if o.Radius > 0 {
+		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(k, 0)
+	}
+	return view, p, nil
+}
+
+// applyFilters joins the bitmap, label and key filters of the call.
+func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
+	if o.Filter != nil {
+		p.Filter = o.Filter
+	}
+	if len(o.Labels) > 0 {
+		rows := roaring.New()
+		for _, l := range o.Labels {
+			r, err := st.labelRows(l)
+			if err != nil {
+				return err
+			}
+			if r != nil {
+				rows.Or(r)
+			}
+		}
+		if p.Filter != nil {
+			rows.And(p.Filter)
+		}
+		p.Filter = rows
+	}
+	if len(o.KeyPrefix) > 0 || o.Key != nil {
+		prev := p.Accept
+		p.Accept = func(row uint32) bool {
+			if prev != nil && !prev(row) {
+				return false
+			}
+			key, err := st.key(row)
+			if err != nil {
+				// Damage must not read as "no row passes".
+				panic(keyFailure{err})
+			}
+			return bytes.HasPrefix(key, o.KeyPrefix) && (o.Key == nil || o.Key(slices.Clone(key)))
+		}
+	}
+	return nil
+}
+
+// keyFailure carries an error out of a filter; guard returns it.
+type keyFailure struct{ error }
+
+// externalDistance converts the pipeline's squared or negated measure.
+func externalDistance(m vector.Metric, d float32) float32 {
+	if m == vector.L2 {
+		return float32(math.Sqrt(float64(max(d, 0))))
+	}
+	return d
+}
+
+func internalRadius(m vector.Metric, r float64) float32 {
+	if m == vector.L2 {
+		return float32(r * r)
+	}
+	return float32(r)
+}

@@ -1,0 +1,108 @@
+package db
+
+import (
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// Sets of row numbers are roaring bitmaps, one block for 65,536 rows, so that
+// a change rewrites a few kilobytes. The bitmap in block n holds row numbers
+// less n·65,536.
+
+// orSets adds rows to the stored set of an object.
+func orSets(tx *bbolt.Tx, object uint64, kind codec.Kind, rows *roaring.Bitmap) error {
+	if rows.IsEmpty() {
+		return nil
+	}
+	b := tx.Bucket(bucketSets)
+	parts := map[uint32]*roaring.Bitmap{}
+	var order []uint32
+	for it := rows.Iterator(); it.HasNext(); {
+		row := it.Next()
+		p := parts[row>>16]
+		if p == nil {
+			p = roaring.New()
+			parts[row>>16] = p
+			order = append(order, row>>16)
+		}
+		p.Add(row & 0xffff)
+	}
+	for _, chunk := range order {
+		key := codec.Key(object, kind, chunk)
+		p := parts[chunk]
+		if old := b.Get(key[:]); old != nil {
+			set, err := decodeSet("", key[:], old)
+			if err != nil {
+				return err
+			}
+			p.Or(set)
+		}
+		p.RunOptimize()
+		data, err := p.ToBytes()
+		if err != nil {
+			return fmt.Errorf("db: encode set: %w", err)
+		}
+		h := codec.Header{Kind: kind, Rows: p.GetCardinality(), Cols: 1}
+		if err := b.Put(key[:], codec.Encode(key[:], h, data)); err != nil {
+			return fmt.Errorf("db: put set: %w", err)
+		}
+	}
+	return nil
+}
+
+// decodeSet reads one block of a set. The bitmap owns its memory.
+func decodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
+	payload, err := decodeBlock(coll, key, value, true)
+	if err != nil {
+		return nil, err
+	}
+	object, kind, chunk := codec.ParseKey(key)
+	set := roaring.New()
+	if err := set.UnmarshalBinary(payload); err != nil {
+		return nil, blockError(coll, object, kind, chunk, err)
+	}
+	if err := set.Validate(); err != nil {
+		return nil, blockError(coll, object, kind, chunk, err)
+	}
+	if !set.IsEmpty() && set.Maximum() > 0xffff {
+		return nil, blockError(coll, object, kind, chunk, fmt.Errorf("set holds %d, want at most 65535", set.Maximum()))
+	}
+	return set, nil
+}
+
+// readSet joins all blocks of an object's set. Rows at or beyond n are damage.
+func readSet(tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32) (*roaring.Bitmap, error) {
+	out := roaring.New()
+	err := eachBlock(tx.Bucket(bucketSets), object, kind, func(key, value []byte) error {
+		_, _, chunk := codec.ParseKey(key)
+		set, err := decodeSet(coll, key, value)
+		if err != nil {
+			return err
+		}
+		if chunk > 0xffff || !set.IsEmpty() && uint64(chunk)<<16+uint64(set.Maximum()) >= uint64(n) {
+			return blockError(coll, object, kind, chunk, fmt.Errorf("set names a row beyond %d", n))
+		}
+		out.Or(roaring.AddOffset(set, chunk<<16))
+		return nil
+	})
+	return out, err
+}
+
+// eachBlock calls f for every block of an object's section, in order.
+func eachBlock(b *bbolt.Bucket, object uint64, kind codec.Kind, f func(key, value []byte) error) error {
+	from := codec.Key(object, kind, 0)
+	c := b.Cursor()
+	for k, v := c.Seek(from[:]); k != nil; k, v = c.Next() {
+		if len(k) != codec.KeySize || string(k[:12]) != string(from[:12]) {
+			return nil
+		}
+		if err := f(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// The root buckets. The root holds nothing else, so no plain value can shift
+// the alignment of another (research rule 4).
+var (
+	bucketMeta   = []byte("meta")   // catalog, orphan marks
+	bucketBlocks = []byte("blocks") // immutable codec blocks
+	bucketTail   = []byte("tail")   // rows not yet sealed, one block each
+	bucketSets   = []byte("sets")   // roaring blocks: tombstones, label rows
+	bucketKeys   = []byte("keys")   // collection ‖ user key → row
+	bucketLabels = []byte("labels") // collection ‖ label → label number
+)
+
+var rootBuckets = [][]byte{bucketBlocks, bucketKeys, bucketLabels, bucketMeta, bucketSets, bucketTail}
+
+// ballast keeps a block bucket from ever being stored inline in its parent,
+// where bbolt gives values no alignment. It is object 0, which nothing uses.
+var ballastKey = codec.Key(0, codec.KindGeneric, 0)
+
+// store is one open bbolt file. Compact replaces a DB's store; the old one
+// closes when its last generation does.
+type store struct {
+	bolt     *bbolt.DB
+	file     *os.File // bbolt's own handle, for bounds-checked reads
+	reserve  int64
+	verify   VerifyMode
+	verified verifiedSet
+	// validated holds the objects whose decoded structure has been checked once.
+	validated sync.Map
+
+	mu     sync.Mutex
+	gens   map[*generation]struct{}
+	retire bool // no longer a DB's current store
+	closed bool
+	base   uintptr // where the map was last advised
+}
+
+// reserves are the map reservations to try, largest first.
+func reserves(want, size int64) []int64 {
+	out := []int64{want}
+	for _, r := range []int64{64 << 30, 4*size + 1<<30, 0} {
+		if r < out[len(out)-1] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// openStore opens an existing, validated file.
+func openStore(path string, o Options) (*store, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("db: open: %w", err)
+	}
+	var last error
+	for _, r := range reserves(o.MapReserve, info.Size()) {
+		if int64(int(r)) != r {
+			continue
+		}
+		s, err := tryOpen(path, o, int(r))
+		if err == nil {
+			s.advise()
+			return s, nil
+		}
+		if last = err; !mapFailed(err) {
+			break
+		}
+		o.Logger.Warn("db: reserving address space failed, trying less", "path", path, "bytes", r, "err", err)
+	}
+	return nil, last
+}
+
+// mapFailed says whether bbolt could not map the file at the asked size.
+func mapFailed(err error) bool {
+	return errors.Is(err, berrors.ErrInvalidMapping) || strings.Contains(err.Error(), "mmap")
+}
+
+// tryOpen opens path with one reservation. bbolt panics, or faults, on a
+// freelist page that is damaged: that becomes ErrCorrupt, and the file handle
+// it leaves behind is closed so that its lock does not outlive the attempt.
+func tryOpen(path string, o Options, reserve int) (s *store, err error) {
+	var file *os.File
+	defer func(old bool) {
+		r := recover()
+		debug.SetPanicOnFault(old)
+		if r != nil {
+			s, err = nil, corruptf("", "open %s: %v", path, r)
+		}
+		if err != nil && file != nil {
+			_ = file.Close() // closed already where bbolt failed in order
+		}
+	}(debug.SetPanicOnFault(true))
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:         o.Timeout,
+		ReadOnly:        o.ReadOnly,
+		NoSync:          o.NoSync,
+		NoGrowSync:      o.NoSync,
+		FreelistType:    bbolt.FreelistMapType,
+		PageSize:        pageSize,
+		InitialMmapSize: reserve,
+		MaxSize:         int(o.MaxSize),
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			f, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
+			file = f
+			return f, err
+		},
+	})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotDatabase, path, err)
+	case errors.Is(err, berrors.ErrChecksum):
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
+	case err != nil:
+		return nil, fmt.Errorf("db: open %s: %w", path, asNoSpace(err))
+	}
+	return &store{bolt: b, file: file, reserve: int64(reserve), verify: o.Verify, gens: map[*generation]struct{}{}}, nil
+}
+
+// advise undoes bbolt's MADV_RANDOM, which makes cold scans ten times slower,
+// whenever the map is new.
+func (s *store) advise() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if base := s.bolt.Info().Data; base != s.base {
+		s.base = base
+		adviseNormal(s.bolt.Info(), s.mapped())
+	}
+}
+
+// mapped is a length that is certainly mapped.
+func (s *store) mapped() int64 {
+	size := s.reserve
+	if info, err := s.file.Stat(); err == nil {
+		size = max(size, info.Size())
+	}
+	return size
+}
+
+// roomy says whether the file can at least double before bbolt must remap,
+// which waits for every reader. Only then may an idle generation be kept.
+func (s *store) roomy() bool {
+	info, err := s.file.Stat()
+	return err == nil && info.Size() < s.reserve/2
+}
+
+// offset is the place in the file of an address in the map, or -1.
+func (s *store) offset(addr uintptr) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || addr < s.base || int64(addr-s.base) >= s.mapped() {
+		return -1
+	}
+	return int64(addr - s.base)
+}
+
+// drop forgets a generation and closes the store after its last one.
+func (s *store) drop(g *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.gens, g)
+	s.closeIdle()
+}
+
+// retired marks the store as no longer current.
+func (s *store) retired() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retire = true
+	s.closeIdle()
+}
+
+func (s *store) closeIdle() {
+	if s.retire && len(s.gens) == 0 && !s.closed {
+		s.closed = true
+		_ = s.bolt.Close() // nothing is left to write; the new file is in place
+	}
+}
+
+// readers counts held generations and the age of the oldest.
+func (s *store) readers(idle *generation) (n int, oldest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for g := range s.gens {
+		held := int(g.refs.Load())
+		if g == idle {
+			held-- // the database's own reference
+		}
+		if held > 0 {
+			n += held
+			oldest = max(oldest, time.Since(g.opened))
+		}
+	}
+	return n, oldest
+}
+
+// verifiedSet remembers which blocks of a store have been verified: a bit per
+// block, by object and section.
+type verifiedSet struct {
+	m sync.Map // sectionKey → *bitSet
+}
+
+type sectionKey struct {
+	object uint64
+	kind   codec.Kind
+}
+
+func (v *verifiedSet) section(object uint64, kind codec.Kind) *bitSet {
+	k := sectionKey{object, kind}
+	if b, ok := v.m.Load(k); ok {
+		return b.(*bitSet)
+	}
+	b, _ := v.m.LoadOrStore(k, &bitSet{})
+	return b.(*bitSet)
+}
+
+// forget drops all bits of an object.
+func (v *verifiedSet) forget(object uint64) {
+	v.m.Range(func(k, _ any) bool {
+		if k.(sectionKey).object == object {
+			v.m.Delete(k)
+		}
+		return true
+	})
+}
+
+// bitSet is a growing set of bits that is safe for concurrent use. Reading is
+// a load or two; bits live in pages so that growing never moves them.
+type bitSet struct {
+	mu    sync.Mutex
+	pages atomic.Pointer[[]*bitPage]
+}
+
+type bitPage [64]atomic.Uint64 // 4,096 bits
+
+func (b *bitSet) has(i uint32) bool {
+	pages := b.pages.Load()
+	if pages == nil || int(i>>12) >= len(*pages) {
+		return false
+	}
+	return (*pages)[i>>12][i>>6&63].Load()&(1<<(i&63)) != 0
+}
+
+func (b *bitSet) set(i uint32) {
+	pages := b.pages.Load()
+	if pages == nil || int(i>>12) >= len(*pages) {
+		b.mu.Lock()
+		var grown []*bitPage
+		if old := b.pages.Load(); old != nil {
+			grown = append(grown, *old...)
+		}
+		for len(grown) <= int(i>>12) {
+			grown = append(grown, new(bitPage))
+		}
+		b.pages.Store(&grown)
+		b.mu.Unlock()
+		pages = &grown
+	}
+	(*pages)[i>>12][i>>6&63].Or(1 << (i & 63))
+}

@@ -1,0 +1,257 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// flatRows are vectors side by side in memory: the form learners read.
+type flatRows struct {
+	data []float32
+	n, d int
+}
+
+func (f *flatRows) Len() int { return f.n }
+func (f *flatRows) Dim() int { return f.d }
+func (f *flatRows) Row(i int, _ []float32) []float32 {
+	return f.data[i*f.d : (i+1)*f.d : (i+1)*f.d]
+}
+
+// leading are the first r coordinates of every row.
+func (f *flatRows) leading(r int) *flatRows {
+	if r == f.d {
+		return f
+	}
+	out := &flatRows{make([]float32, f.n*r), f.n, r}
+	for i := range f.n {
+		copy(out.data[i*r:(i+1)*r], f.data[i*f.d:])
+	}
+	return out
+}
+
+// subset is some of the rows of another set, in the order of ids; nil ids
+// mean all of them.
+type subset struct {
+	rows *flatRows
+	ids  []uint32
+}
+
+func (s subset) Dim() int { return s.rows.d }
+func (s subset) Len() int {
+	if s.ids == nil {
+		return s.rows.n
+	}
+	return len(s.ids)
+}
+func (s subset) Row(i int, _ []float32) []float32 { return s.rows.Row(int(s.id(i)), nil) }
+
+// id is the number of element i in the other set.
+func (s subset) id(i int) uint32 {
+	if s.ids == nil {
+		return uint32(i)
+	}
+	return s.ids[i]
+}
+
+var _, _ labels.Rows = (*flatRows)(nil), subset{}
+
+// training is what a build learns from, in the space where all partitions,
+// labels and sketches are Euclidean (see prepare).
+type training struct {
+	corpus subset // the live rows among all row numbers [0, corpus.rows.n)
+	points subset // the training points: the live rows, or training queries
+	own    bool   // the points are the live rows
+	lift   float64
+	dim    int // dimension of the collection
+	metric vector.Metric
+	labels *labels.Neighbors // of the points; IDs are row numbers
+	hops   *labels.Neighbors // of the live rows; IDs are row numbers
+}
+
+// total is the number of row numbers covered.
+func (t *training) total() int { return t.corpus.rows.n }
+
+// prepare maps vectors into that space, in place where it can: unit length for
+// cosine; one more coordinate sqrt(M²-|x|²) for inner product (DESIGN section
+// 5, Metrics), where M, the lift, is the length of the longest row, so that
+// the nearest lifted row has the largest dot product.
+func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, lift float64) {
+	switch metric {
+	case vector.Cosine:
+		for i := range n {
+			unit(data[i*d : (i+1)*d])
+		}
+	case vector.InnerProduct:
+		norms := make([]float64, n)
+		for i := range n {
+			norms[i] = squaredNorm(data[i*d : (i+1)*d])
+			lift = max(lift, norms[i])
+		}
+		lifted := make([]float32, n*(d+1))
+		for i := range n {
+			copy(lifted[i*(d+1):], data[i*d:(i+1)*d])
+			lifted[i*(d+1)+d] = float32(math.Sqrt(max(0, lift-norms[i])))
+		}
+		return &flatRows{lifted, n, d + 1}, math.Sqrt(lift)
+	}
+	return &flatRows{data, n, d}, 0
+}
+
+// prepareQueries maps queries into the same space, where they lie on the
+// sphere of the rows.
+func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float64) *flatRows {
+	inner := d
+	if metric == vector.InnerProduct {
+		inner++
+	}
+	out := &flatRows{make([]float32, len(queries)*inner), len(queries), inner}
+	for i, q := range queries {
+		x := out.Row(i, nil)
+		copy(x, q)
+		if metric != vector.L2 {
+			unit(x)
+		}
+		if metric == vector.InnerProduct {
+			for j := range x {
+				x[j] *= float32(lift)
+			}
+		}
+	}
+	return out
+}
+
+func squaredNorm(x []float32) float64 {
+	var s float64
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return s
+}
+
+// unit scales x to length one; a zero vector stays zero.
+func unit(x []float32) {
+	if s := squaredNorm(x); s > 0 {
+		inv := float32(1 / math.Sqrt(s))
+		for i := range x {
+			x[i] *= inv
+		}
+	}
+}
+
+// findLabels computes the exact labels of the training points, and of the
+// rows where hop lists need them besides.
+func (t *training) findLabels(ctx context.Context, o BuildOptions, timer *stageTimer) error {
+	find := func(queries labels.Rows, k int) (lab *labels.Neighbors, err error) {
+		err = timer.run("labels", func(report func(int, int)) error {
+			lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, o.Workers, report)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("db: labels: %w", err)
+		}
+		for i, id := range lab.IDs {
+			lab.IDs[i] = t.corpus.id(int(id))
+		}
+		return lab, nil
+	}
+	var err error
+	if t.own {
+		// One more than the hop lists hold, for a row is its own first label.
+		k := min(max(o.LabelsK, o.HopLabels+1), t.corpus.Len())
+		t.labels, err = find(nil, k)
+		t.hops = t.labels
+		return err
+	}
+	if t.labels, err = find(t.points, o.LabelsK); err != nil {
+		return err
+	}
+	if o.HopLabels > 0 {
+		t.hops, err = find(nil, min(o.HopLabels+1, t.corpus.Len()))
+	}
+	return err
+}
+
+// split holds points out for the tuner, by seed: the positions of those to
+// learn from and of those to query with, ascending both.
+func (t *training) split(count int, seed uint64) (learn, hold []int) {
+	rng := rand.New(rand.NewPCG(seed, 0x686f6c646f7574))
+	perm := rng.Perm(t.points.Len())
+	hold, learn = perm[:count], perm[count:]
+	slices.Sort(hold)
+	slices.Sort(learn)
+	return learn, hold
+}
+
+// only is the subset of the training points at the given positions, with
+// their labels.
+func (t *training) only(at []int) (subset, *labels.Neighbors) {
+	k := t.labels.K
+	s := subset{rows: t.points.rows, ids: make([]uint32, len(at))}
+	lab := &labels.Neighbors{N: len(at), K: k, IDs: make([]uint32, 0, len(at)*k), KDist: make([]float32, 0, len(at))}
+	for j, i := range at {
+		s.ids[j] = t.points.id(i)
+		lab.IDs = append(lab.IDs, t.labels.IDs[i*k:(i+1)*k]...)
+		if len(t.labels.KDist) > 0 {
+			lab.KDist = append(lab.KDist, t.labels.KDist[i])
+		}
+	}
+	return s, lab
+}
+
+// stageTimer reports progress and keeps the wall time of every stage.
+type stageTimer struct {
+	progress func(Progress)
+	seconds  map[string]float64
+	mu       sync.Mutex
+}
+
+func (s *stageTimer) run(name string, f func(report func(done, total int)) error) error {
+	start := time.Now()
+	err := f(func(done, total int) {
+		if s.progress != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.progress(Progress{Stage: name, Done: done, Total: total})
+		}
+	})
+	s.seconds[name] += time.Since(start).Seconds()
+	return err
+}
+
+// parallel runs f(i) for i in [0, n) in runs of grain on the given number of
+// goroutines, all processors when zero.
+func parallel(ctx context.Context, workers, n, grain int, f func(i int)) error {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(workers, (n+grain-1)/grain) {
+		wg.Go(func() {
+			for {
+				hi := int(next.Add(int64(grain)))
+				if hi-grain >= n || ctx.Err() != nil {
+					return
+				}
+				for i := hi - grain; i < min(hi, n); i++ {
+					f(i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("db: %w", err)
+	}
+	return nil
+}

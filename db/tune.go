@@ -1,0 +1,196 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// trial is a forest learned without the held-out points, and the questions it
+// is measured with. The held-out rows are not only left out of the training
+// points: they are also hidden from the answers, so that a query is as new to
+// the forest as a user's will be.
+type trial struct {
+	learn   []int
+	queries [][]float32
+	truth   [][]uint32
+	dead    *roaring.Bitmap
+	k       int
+}
+
+// newTrial draws the held-out points and their true neighbours.
+func newTrial(ctx context.Context, st *store, t *training, base *query.View, o BuildOptions) (*trial, error) {
+	learn, hold := t.split(o.Holdout, o.Seed)
+	tr := &trial{learn: learn, dead: roaring.New(), k: o.TuneK}
+	if base.Deleted != nil {
+		tr.dead.Or(base.Deleted)
+	}
+	if t.own {
+		for _, i := range hold {
+			tr.dead.Add(t.points.id(i))
+		}
+	}
+	live := base.Rows.N - int(tr.dead.GetCardinality())
+	tr.k = min(tr.k, live)
+	if tr.k < 1 {
+		return nil, fmt.Errorf("%w: too few rows to tune on", ErrOption)
+	}
+	buf := make([]float32, t.dim)
+	complete := true
+	for _, i := range hold {
+		if t.own {
+			tr.queries = append(tr.queries, slices.Clone(base.Rows.Vector(int(t.points.id(i)), buf)))
+		} else {
+			tr.queries = append(tr.queries, o.TrainingQueries[t.points.id(i)])
+		}
+		var truth []uint32
+		for _, id := range t.labels.IDs[i*t.labels.K : (i+1)*t.labels.K] {
+			if len(truth) < tr.k && !tr.dead.Contains(id) {
+				truth = append(truth, id)
+			}
+		}
+		complete = complete && len(truth) == tr.k
+		tr.truth = append(tr.truth, truth)
+	}
+	if complete {
+		return tr, nil
+	}
+	// The labels do not reach far enough behind the hidden rows.
+	return tr, tr.scan(ctx, st, base, o.Workers)
+}
+
+// scan finds the true neighbours by comparing with every row.
+func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers int) error {
+	flat := tr.mask(base)
+	errs := make([]error, len(tr.queries))
+	one := func(i int) (err error) {
+		// A goroutine of its own needs a guard of its own.
+		defer guard(st, setFaults(), &err)
+		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i], &query.Params{K: tr.k, Method: query.Flat}, nil)
+		tr.truth[i] = tr.truth[i][:0]
+		for _, h := range found {
+			tr.truth[i] = append(tr.truth[i], h.ID)
+		}
+		return err
+	}
+	err := parallel(ctx, workers, len(errs), 1, func(i int) { errs[i] = one(i) })
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("db: tune: %w", err)
+	}
+	return nil
+}
+
+// mask is the view without the held-out rows.
+func (tr *trial) mask(v *query.View) *query.View {
+	m := *v
+	m.Deleted, m.LiveCount = tr.dead, v.Rows.N-int(tr.dead.GetCardinality())
+	return &m
+}
+
+// measure tunes queries on a forest.
+func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base *query.View, timer *stageTimer) (curve *query.Curve, err error) {
+	v := tr.mask(l.view(f, base))
+	if err := v.Validate(); err != nil {
+		return nil, fmt.Errorf("db: tune: %w", err)
+	}
+	err = timer.run("tune", func(report func(int, int)) error {
+		curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("db: tune: %w", err)
+	}
+	return curve, nil
+}
+
+// view is what queries will see of the index, still in memory.
+func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
+	v := *base
+	v.N, v.Forest, v.Rotation = l.n, f, l.rotation
+	v.RawForest = l.opts.Rotate <= 0
+	if l.lift > 0 {
+		v.Lift, v.LiftNorm = true, float32(l.lift)
+	}
+	if w := l.opts.SketchBytes; w > 0 {
+		v.Sketch = query.NewSketchView([][]byte{l.sketch}, 31, w, l.step)
+	}
+	if k := l.opts.HopLabels; k > 0 {
+		v.Neighbors = &query.NeighborView{Chunks: [][]uint32{l.hops}, Shift: 31, K: k}
+	}
+	if l.quant != nil {
+		v.Quant = &query.QuantView{Chunks: [][]byte{l.quant}, Shift: 31, Offset: l.quantOff, Step: l.quantStp}
+	}
+	return &v
+}
+
+// choices are the forests KindAuto compares: the axis-aligned learners over
+// principal coordinates, at the default depth and one level less and more.
+func choices(o BuildOptions) []BuildOptions {
+	var out []BuildOptions
+	for _, c := range []struct {
+		kind forest.Kind
+		deep int
+	}{{forest.KD, 0}, {forest.KD, -1}, {forest.KD, 1}, {forest.RF, 0}} {
+		p := o
+		p.Kind, p.Depth = c.kind, min(max(1, o.Depth+c.deep), maxDepth)
+		out = append(out, p)
+	}
+	return out
+}
+
+// tune measures one forest, or for KindAuto several, and returns the options
+// of the cheapest at the target recall with its curve.
+func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.View, o BuildOptions, timer *stageTimer) (BuildOptions, error) {
+	var tr *trial
+	err := timer.run("tune", func(func(int, int)) (err error) {
+		tr, err = newTrial(ctx, st, t, base, o)
+		return err
+	})
+	if err != nil {
+		return o, err
+	}
+	options := []BuildOptions{o}
+	if o.Kind == KindAuto {
+		options = choices(o)
+	}
+	best := -1
+	var bestMicros, bestRecall float64
+	for i, c := range options {
+		f, err := l.growForest(ctx, t, c, tr.learn, timer, "tuning trees")
+		if err != nil {
+			return o, err
+		}
+		curve, err := tr.measure(ctx, l, f, base, timer)
+		if err != nil {
+			return o, err
+		}
+		micros, recall := costAt(curve, o.TargetRecall)
+		reached, was := recall >= o.TargetRecall, bestRecall >= o.TargetRecall
+		if best < 0 || reached && (!was || micros < bestMicros) || !reached && !was && recall > bestRecall {
+			best, bestMicros, bestRecall = i, micros, recall
+			l.curve = curve
+		}
+	}
+	return options[best], nil
+}
+
+// costAt is the time of the cheapest point of at least the target recall, or
+// of the point of the highest recall where none has it.
+func costAt(c *query.Curve, target float64) (micros, recall float64) {
+	for _, p := range c.Points {
+		switch {
+		case p.Recall >= target && (recall < target || p.Micros < micros):
+		case p.Recall < target && recall < target && p.Recall > recall:
+		default:
+			continue
+		}
+		micros, recall = p.Micros, p.Recall
+	}
+	return micros, recall
+}
