@@ -1,0 +1,497 @@
+package forest
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/labels"
+)
+
+// eachSplit visits the split nodes of all trees with the points that pass
+// them, in the order the learner sees: a split keeps it, so it ascends.
+func eachSplit(f *Forest, rows table, visit func(tree, node, level int, n Node, points []uint32)) {
+	for tree := range f.Trees {
+		at := nodePoints(f, tree, rows)
+		for level := range f.Depth {
+			for node := 1 << level; node < 2<<level; node++ {
+				if n := f.Nodes[tree<<f.Depth+node]; !math.IsInf(float64(n.Threshold), 1) {
+					visit(tree, node, level, n, at[node])
+				}
+			}
+		}
+	}
+}
+
+// nodeValues is what a node compares, of all its points, rising.
+func nodeValues(f *Forest, rows table, tree, node int, points []uint32) []float32 {
+	var v []float32
+	for _, i := range points {
+		x, _ := side(f, tree, node, rows[i])
+		v = append(v, x)
+	}
+	slices.Sort(v)
+	return v
+}
+
+// The threshold of every unsupervised kind is the median of the points of its
+// node: at least the middle value from below, less than the one from above.
+func TestThresholdsAreMedians(t *testing.T) {
+	rows := gaussian(newRand(1), 257, 7)
+	for _, kind := range []Kind{RP, KD, KDChrono, PCATree} {
+		f := learn(t, rows, labelled(rows, 1), Params{Kind: kind, Trees: 3, Depth: 5})
+		splits := 0
+		eachSplit(f, rows, func(tree, node, _ int, n Node, points []uint32) {
+			splits++
+			v := nodeValues(f, rows, tree, node, points)
+			a, b := v[(len(v)-1)/2], v[len(v)/2]
+			if want := (float64(a) + float64(b)) / 2; math.Abs(float64(n.Threshold)-want) > 1e-6 {
+				t.Errorf("%s node %d: threshold %v, median %v", kind, node, n.Threshold, want)
+			}
+		})
+		if splits != f.Trees*31 {
+			t.Errorf("%s: %d nodes split", kind, splits)
+		}
+	}
+}
+
+// Values one step apart in floating point, ties, and the ends of the range:
+// whatever goes left is at most the threshold, and the halves are as equal as
+// the ties let them be.
+func TestMedian(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.SampledFrom([]float32{0, 1, -3, 1e-45, 16777216, math.MaxFloat32, -math.MaxFloat32}).Draw(t, "base")
+		value := rapid.Custom(func(t *rapid.T) float32 {
+			v := base
+			to := rapid.SampledFrom([]float32{float32(math.Inf(1)), float32(math.Inf(-1)), -base}).Draw(t, "to")
+			for range rapid.IntRange(0, 3).Draw(t, "steps") {
+				v = math.Nextafter32(v, to)
+			}
+			if rapid.IntRange(0, 9).Draw(t, "flip") == 0 {
+				v = -v
+			}
+			return v
+		})
+		v := rapid.SliceOfN(value, 1, 12).Draw(t, "values")
+		threshold, ok := median(slices.Clone(v))
+		slices.Sort(v)
+		n := len(v)
+		if !ok {
+			if v[0] != v[n-1] {
+				t.Fatalf("no median of %v", v)
+			}
+			return
+		}
+		left := 0
+		for _, x := range v {
+			if x <= threshold {
+				left++
+			}
+		}
+		// The cut nearest above the middle, or the last one there is.
+		want := (n + 1) / 2
+		for want < n && v[want] == v[want-1] {
+			want++
+		}
+		if want == n {
+			want, _ = slices.BinarySearch(v, v[n-1])
+		}
+		if left != want {
+			t.Fatalf("%v splits %v into %d and %d, want %d", threshold, v, left, n-left, want)
+		}
+	})
+}
+
+// Sums of large coordinates overflow to NaN; such points go left, together
+// with minus infinity, and never hide the rest.
+func TestMedianOfOverflow(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		v         []float32
+		threshold float32
+		ok        bool
+	}{
+		{[]float32{nan, nan, nan}, 0, false},
+		{[]float32{nan, -inf, nan}, 0, false},
+		{[]float32{inf, inf}, 0, false},
+		{[]float32{5, nan, 3, nan}, -inf, true},
+		{[]float32{nan, 1, 2}, 1, true},
+		{[]float32{inf, nan}, -inf, true},
+		{[]float32{inf, 1, inf}, 1, true},
+		{[]float32{inf, 1}, 1, true},
+	} {
+		got, ok := median(slices.Clone(c.v))
+		if ok != c.ok || ok && got != c.threshold {
+			t.Errorf("median of %v is %v, %v, want %v, %v", c.v, got, ok, c.threshold, c.ok)
+		}
+	}
+}
+
+// A direction for every tree and level, shared by the nodes of the level; each
+// entry is standard normal with the given probability, otherwise zero.
+func TestRPDirections(t *testing.T) {
+	const d, trees, depth = 400, 30, 9
+	rows := gaussian(newRand(1), 600, d)
+	for _, density := range []float64{0, 0.2, 1} {
+		f := learn(t, rows, nil, Params{Kind: RP, Trees: trees, Depth: depth, Members: true, Density: density})
+		if density == 0 {
+			density = 1 / math.Sqrt(d)
+		}
+		var entries, sum, square float64
+		columns := make([]float64, d)
+		for row := range trees * depth {
+			lo, hi := f.Proj.Ptr[row], f.Proj.Ptr[row+1]
+			idx := f.Proj.Idx[lo:hi]
+			if len(idx) == 0 || !slices.IsSorted(idx) || len(slices.Compact(slices.Clone(idx))) != len(idx) {
+				t.Fatalf("direction %d has the coordinates %v", row, idx)
+			}
+			for i, v := range f.Proj.Val[lo:hi] {
+				columns[idx[i]]++
+				entries++
+				sum += float64(v)
+				square += float64(v) * float64(v)
+			}
+		}
+		// Five standard deviations about the expectations.
+		const cells = d * trees * depth
+		if sd := math.Sqrt(cells * density * (1 - density)); math.Abs(entries-cells*density) > 5*sd {
+			t.Errorf("density %v: %v entries of %v", density, entries, cells)
+		}
+		if mean := sum / entries; math.Abs(mean) > 5/math.Sqrt(entries) {
+			t.Errorf("density %v: mean %v", density, mean)
+		}
+		if variance := square / entries; math.Abs(variance-1) > 5*math.Sqrt(2/entries) {
+			t.Errorf("density %v: variance %v", density, variance)
+		}
+		for j, c := range columns {
+			const n = trees * depth
+			if sd := math.Sqrt(n * density * (1 - density)); math.Abs(c-n*density) > 5*sd {
+				t.Errorf("density %v: coordinate %d in %v of %d directions", density, j, c, n)
+			}
+		}
+		eachSplit(f, rows, func(tree, node, level int, n Node, _ []uint32) {
+			if int(n.Dim) != tree*depth+level {
+				t.Errorf("tree %d level %d compares direction %d", tree, level, n.Dim)
+			}
+		})
+	}
+}
+
+// However sparse, a direction reads something.
+func TestRPDirectionsAreNeverEmpty(t *testing.T) {
+	rows := gaussian(newRand(1), 50, 5)
+	f := learn(t, rows, nil, Params{Kind: RP, Trees: 10, Depth: 4, Members: true, Density: 1e-9})
+	for i := range f.Proj.Ptr[1:] {
+		if f.Proj.Ptr[i+1] != f.Proj.Ptr[i]+1 {
+			t.Fatalf("direction %d has %d entries", i, f.Proj.Ptr[i+1]-f.Proj.Ptr[i])
+		}
+	}
+}
+
+// kd splits one of the Candidates coordinates of highest variance among the
+// first Subsample points of the node, and draws all of them.
+func TestKDSplitsHighVariance(t *testing.T) {
+	rng := newRand(2)
+	rows := gaussian(rng, 900, 20)
+	for _, x := range rows {
+		for j := range x {
+			// Close variances about large means, in no order.
+			x[j] = x[j]*(1+0.05*float32((j*7)%20)) + 1000*float32(j)
+		}
+	}
+	for _, c := range []struct{ candidates, subsample, wantC, wantS int }{{0, 0, 5, 101}, {2, 30, 2, 30}, {1, 900, 1, 900}} {
+		f := learn(t, rows, nil, Params{
+			Kind: KD, Trees: 8, Depth: 5, Members: true, Candidates: c.candidates, Subsample: c.subsample,
+		})
+		ranks := make([]int, c.wantC)
+		eachSplit(f, rows, func(tree, node, _ int, n Node, points []uint32) {
+			sample := points[:min(len(points), c.wantS)]
+			variance := make([]float64, 20)
+			for j := range variance {
+				var column []float64
+				for _, i := range sample {
+					column = append(column, float64(rows[i][j]))
+				}
+				variance[j] = stat.Variance(column, nil)
+			}
+			rank := 0
+			for _, v := range variance {
+				if v > variance[n.Dim] {
+					rank++
+				}
+			}
+			if rank >= c.wantC {
+				t.Errorf("tree %d node %d splits the coordinate of rank %d", tree, node, rank)
+				return
+			}
+			ranks[rank]++
+		})
+		for rank, n := range ranks {
+			// 248 draws: each rank is due 248/candidates, half of it for sure.
+			if n < 124/c.wantC {
+				t.Errorf("ranks are drawn %v times, rank %d too seldom", ranks, rank)
+			}
+		}
+	}
+}
+
+// Section 7.2: the coordinate is that of the level, round and round.
+func TestChronologicalTreeCyclesCoordinates(t *testing.T) {
+	rows := gaussian(newRand(3), 300, 3)
+	f := learn(t, rows, labelled(rows, 1), Params{Kind: KDChrono, Trees: 2, Depth: 7})
+	splits := 0
+	eachSplit(f, rows, func(_, node, level int, n Node, _ []uint32) {
+		splits++
+		if int(n.Dim) != level%3 {
+			t.Errorf("node %d at level %d splits coordinate %d", node, level, n.Dim)
+		}
+	})
+	if splits != 2*127 {
+		t.Errorf("%d nodes split", splits)
+	}
+}
+
+// restricted is the covariance of the points in a node's coordinates.
+func restricted(rows table, points []uint32, idx []uint32) *mat.SymDense {
+	x := mat.NewDense(len(points), len(idx), nil)
+	for r, i := range points {
+		for c, j := range idx {
+			x.Set(r, c, float64(rows[i][j]))
+		}
+	}
+	cov := mat.NewSymDense(len(idx), nil)
+	stat.CovarianceMatrix(cov, x, nil)
+	return cov
+}
+
+// The directions of pca trees have unit length and Density · d entries. With
+// large steps (rate times the largest eigenvalue far above one) and a gap, the
+// gradient steps are power iteration and end near the first eigenvector; the
+// covariance is about the mean, or the large means below would be found.
+func TestPCADirections(t *testing.T) {
+	const d = 12
+	rng := newRand(4)
+	rows := gaussian(rng, 200, d)
+	axis := gaussian(rng, 1, d)[0]
+	for i, x := range rows {
+		along := 120 * float32(rng.NormFloat64())
+		for j := range x {
+			x[j] = 15*x[j] + along*axis[j] + 2000*float32(j%3)
+		}
+		rows[i] = x
+	}
+	f := learn(t, rows, nil, Params{Kind: PCATree, Trees: 6, Depth: 2, Members: true, Density: 0.5})
+	if f.DirWidth != 6 {
+		t.Fatalf("%d entries a node", f.DirWidth)
+	}
+	nodes, wide, repeats := 0, 0, 0
+	eachSplit(f, rows, func(tree, node, _ int, _ Node, points []uint32) {
+		slot := tree<<f.Depth + node
+		idx, val := f.DirIdx[slot*6:(slot+1)*6], f.DirVal[slot*6:(slot+1)*6]
+		v := mat.NewVecDense(6, nil)
+		for i, x := range val {
+			v.SetVec(i, float64(x))
+		}
+		if math.Abs(mat.Norm(v, 2)-1) > 1e-5 {
+			t.Errorf("direction of length %v", mat.Norm(v, 2))
+		}
+		if sorted := slices.Sorted(slices.Values(idx)); len(slices.Compact(sorted)) < 6 {
+			repeats++
+		}
+		var eig mat.EigenSym
+		cov := restricted(rows, points, idx)
+		eig.Factorize(cov, true)
+		var vectors mat.Dense
+		eig.VectorsTo(&vectors)
+		values := eig.Values(nil)
+		nodes++
+		if values[4] > values[5]/4 {
+			return // no gap to speak of
+		}
+		wide++
+		if along := math.Abs(mat.Dot(v, vectors.ColView(5))); along < 0.95 {
+			t.Errorf("tree %d node %d: %.3f along the first of the eigenvalues %.0f", tree, node, along, values)
+		}
+	})
+	if nodes != 18 || wide < 9 || repeats == 0 {
+		t.Errorf("%d nodes, %d with a gap, %d with a coordinate drawn twice", nodes, wide, repeats)
+	}
+}
+
+// With tiny steps nothing moves: the start is random, which keeps trees apart.
+func TestPCAStaysNearItsStart(t *testing.T) {
+	rows := gaussian(newRand(5), 100, 8)
+	for _, x := range rows {
+		for j := range x {
+			x[j] *= 1e-3
+		}
+		x[0] *= 100
+	}
+	f := learn(t, rows, nil, Params{Kind: PCATree, Trees: 40, Depth: 1, Members: true, Density: 1})
+	aligned := 0.0
+	for tree := range f.Trees {
+		slot := tree<<1 + 1
+		for i, v := range f.DirVal[slot*8 : (slot+1)*8] {
+			if f.DirIdx[slot*8+i] == 0 {
+				aligned = max(aligned, math.Abs(float64(v)))
+			}
+		}
+	}
+	if aligned > 0.95 {
+		t.Errorf("a direction follows its first coordinate by %v", aligned)
+	}
+}
+
+// logLikelihood is that of the multinomial model of section 4 under the
+// pick-all-labels reduction: every label of every point is an observation, its
+// probability the label's share of the observations of the node.
+func logLikelihood(lab *labels.Neighbors, k int, points []uint32) float64 {
+	counts := map[uint32]float64{}
+	total := 0.0
+	for _, i := range points {
+		for _, l := range lab.Row(int(i))[:k] {
+			counts[l]++
+			total++
+		}
+	}
+	sum := 0.0
+	for _, c := range counts {
+		sum += c * math.Log2(c/total)
+	}
+	return sum
+}
+
+// bestSplit is the largest gain in log-likelihood per point over all cuts of
+// all coordinates of the points.
+func bestSplit(rows table, lab *labels.Neighbors, k int, points []uint32) float64 {
+	best := 0.0
+	for dim := range rows.Dim() {
+		order := slices.SortedFunc(slices.Values(points), func(a, b uint32) int {
+			return cmp.Compare(rows[a][dim], rows[b][dim])
+		})
+		for i := 1; i < len(order); i++ {
+			if rows[order[i-1]][dim] < rows[order[i]][dim] {
+				best = max(best, gain(lab, k, order[:i], order[i:]))
+			}
+		}
+	}
+	return best
+}
+
+func gain(lab *labels.Neighbors, k int, left, right []uint32) float64 {
+	all := slices.Concat(left, right)
+	return (logLikelihood(lab, k, left) + logLikelihood(lab, k, right) - logLikelihood(lab, k, all)) / float64(len(all))
+}
+
+// With all coordinates competing and no sampling, rf takes a cut of the
+// highest likelihood, half way between two values.
+func TestRFTakesTheMostLikelySplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 40).Draw(t, "n")
+		d := rapid.IntRange(1, 4).Draw(t, "d")
+		k := rapid.IntRange(1, 5).Draw(t, "k")
+		rng := newRand(rapid.Uint64().Draw(t, "data"))
+		rows := gaussian(rng, n, d)
+		if rapid.Bool().Draw(t, "ties") {
+			rows = levelled(rng, n, d, 4)
+		}
+		lab := labelled(rows, k)
+		used := rapid.IntRange(1, lab.K).Draw(t, "used")
+		p := Params{Kind: RF, Trees: 1, Depth: 4, Candidates: d, LabelsK: used}
+		f, err := Learn(context.Background(), rows, n, lab, p, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := nodePoints(f, 0, rows)
+		for node := 1; node < 1<<f.Depth; node++ {
+			best := bestSplit(rows, lab, used, at[node])
+			threshold := f.Nodes[node].Threshold
+			if math.IsInf(float64(threshold), 1) {
+				if best > 1e-9 {
+					t.Fatalf("node %d is not split, the best cut gains %v", node, best)
+				}
+				continue
+			}
+			left, right := at[2*node], at[2*node+1]
+			if len(left) == 0 || len(right) == 0 {
+				t.Fatalf("node %d splits %d and %d points", node, len(left), len(right))
+			}
+			if got := gain(lab, used, left, right); got < best-minGain-1e-9 {
+				t.Fatalf("node %d gains %v, the best cut %v", node, got, best)
+			}
+			v := nodeValues(f, rows, 0, node, at[node])
+			if a, b := v[len(left)-1], v[len(left)]; math.Abs(float64(threshold)-(float64(a)+float64(b))/2) > 1e-6 {
+				t.Fatalf("node %d: threshold %v between %v and %v", node, threshold, a, b)
+			}
+		}
+	})
+}
+
+// √d coordinates compete, the same in all nodes of a level, others in the next.
+func TestRFDrawsCoordinatesPerLevel(t *testing.T) {
+	const d, trees, depth = 36, 5, 5
+	rows := gaussian(newRand(6), 800, d)
+	f := learn(t, rows, labelled(rows, 5), Params{Kind: RF, Trees: trees, Depth: depth})
+	levels := map[[2]int]map[uint32]bool{}
+	all := map[uint32]bool{}
+	eachSplit(f, rows, func(tree, _, level int, n Node, _ []uint32) {
+		key := [2]int{tree, level}
+		if levels[key] == nil {
+			levels[key] = map[uint32]bool{}
+		}
+		levels[key][n.Dim] = true
+		all[n.Dim] = true
+	})
+	for key, dims := range levels {
+		if len(dims) > 6 {
+			t.Errorf("tree %d level %d splits %d coordinates", key[0], key[1], len(dims))
+		}
+	}
+	if last := len(levels[[2]int{0, depth - 1}]); last < 3 || len(all) < d/2 {
+		t.Errorf("%d coordinates in the last level of a tree, %d in all", last, len(all))
+	}
+}
+
+// A sample is drawn without replacement, evenly, from either side of the size
+// at which the method changes.
+func TestRFSample(t *testing.T) {
+	const subsample, rounds = 20, 3000
+	for _, n := range []int{5, 20, 21, 79, 80, 200} {
+		points := make([]uint32, n)
+		for i := range points {
+			points[i] = uint32(1000 + i)
+		}
+		g := &grower{f: &Forest{Params: Params{Subsample: subsample}}, rng: newRand(uint64(n))}
+		s := newSplitSearch(1, subsample)
+		hits := make([]float64, n)
+		for range rounds {
+			s.draw(g, points)
+			if len(s.sample) != min(n, subsample) {
+				t.Fatalf("%d of %d points drawn", len(s.sample), n)
+			}
+			if sorted := slices.Sorted(slices.Values(s.sample)); len(slices.Compact(sorted)) != len(s.sample) {
+				t.Fatalf("a point is drawn twice of %d", n)
+			}
+			for _, p := range s.sample {
+				hits[p-1000]++
+			}
+		}
+		share := min(1, subsample/float64(n))
+		for i, h := range hits {
+			if sd := math.Sqrt(rounds * share * (1 - share)); math.Abs(h-rounds*share) > 5*sd {
+				t.Errorf("point %d of %d drawn %v times, due %v", i, n, h, rounds*share)
+			}
+		}
+		for i, p := range points {
+			if p != uint32(1000+i) {
+				t.Fatal("drawing reorders the node's points")
+			}
+		}
+	}
+}
