@@ -136,7 +136,7 @@ func allFinite(x []float32) bool {
 }
 
 // Prefetch hints that bytes from p will be read soon: every cache line of them
-// is requested. It never faults.
+// is requested. It never faults, and does nothing unless bytes is positive.
 func Prefetch(p unsafe.Pointer, bytes int) {
 	prefetchLines((*byte)(p), bytes)
 }

@@ -4,13 +4,17 @@
 //
 // Every kernel has a pure-Go reference that is always compiled. On amd64 the
 // package picks AVX-512 or AVX2 versions at start; the tag purego, and other
-// architectures, use the reference. Integer kernels agree bit for bit.
-// Floating-point kernels sum in their own orders; each is within
+// architectures, use the reference. Integer kernels and SketchScores agree bit
+// for bit. Floating-point kernels sum in their own orders; each is within
 //
-//	|got - exact| <= 4·n·ε·Σ|aᵢ·bᵢ|,  ε = 2⁻²⁴
+//	|got - exact| <= 4·n·ε·Σ|aᵢ·bᵢ| + n·2⁻¹⁴⁹,  ε = 2⁻²⁴
 //
 // of the real number for vectors of n elements (Σ(aᵢ-bᵢ)² for distances),
-// while nothing overflows, which the tests check at all lengths and alignments.
+// while no sum overflows; the second term is for products that underflow. A
+// NaN in either vector makes the result NaN; infinities follow IEEE 754. Where
+// finite elements overflow, a distance is +Inf, and a product is ±Inf or, if
+// partial sums overflowed to both sides, NaN: that depends on the order.
+//
 // No kernel reads past its vectors, and none allocates.
 //
 // The processor must have AVX2, FMA and BMI2, or also AVX-512 F, BW, VL and

@@ -1971,7 +1971,7 @@ done:
 	RET
 
 // func l2MixedAVX512(q *float32, row *uint8, n int) float32
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE
 TEXT ·l2MixedAVX512(SB), NOSPLIT, $0-28
 	MOVQ   q+0(FP), AX
 	MOVQ   row+8(FP), CX
@@ -2023,7 +2023,8 @@ tail:
 	MOVQ        $-1, BX
 	BZHIQ       DX, BX, BX
 	KMOVQ       BX, K1
-	VPMOVZXBD.Z (CX), K1, Z4
+	VMOVDQU8.Z  (CX), K1, X4
+	VPMOVZXBD   X4, Z4
 	VMOVUPS.Z   (AX), K1, Z5
 	VCVTDQ2PS   Z4, Z4
 	VSUBPS      Z5, Z4, Z5
@@ -2044,7 +2045,7 @@ done:
 	RET
 
 // func dotMixedAVX512(q *float32, row *uint8, n int) float32
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE
 TEXT ·dotMixedAVX512(SB), NOSPLIT, $0-28
 	MOVQ   q+0(FP), AX
 	MOVQ   row+8(FP), CX
@@ -2091,7 +2092,8 @@ tail:
 	MOVQ        $-1, BX
 	BZHIQ       DX, BX, BX
 	KMOVQ       BX, K1
-	VPMOVZXBD.Z (CX), K1, Z4
+	VMOVDQU8.Z  (CX), K1, X4
+	VPMOVZXBD   X4, Z4
 	VMOVUPS.Z   (AX), K1, Z5
 	VCVTDQ2PS   Z4, Z4
 	VFMADD231PS Z5, Z4, Z1
@@ -3565,10 +3567,12 @@ done:
 // func prefetchLines(p *byte, n int)
 // Requires: MMX+
 TEXT ·prefetchLines(SB), NOSPLIT, $0-16
-	MOVQ p+0(FP), AX
-	MOVQ n+8(FP), CX
-	ADDQ AX, CX
-	ANDQ $-64, AX
+	MOVQ  p+0(FP), AX
+	MOVQ  n+8(FP), CX
+	TESTQ CX, CX
+	JLE   done
+	ADDQ  AX, CX
+	ANDQ  $-64, AX
 
 line:
 	CMPQ       AX, CX

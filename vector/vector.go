@@ -82,11 +82,11 @@ func MatVec(m []float32, rows, dim int, x, out []float32) {
 // A sketch has width bytes (64 or 128; others work, slowly): width-4 int8
 // coordinates and the row's squared norm, float32 little-endian. Row id lies
 // at chunks[id>>shift] + (id mod 2^shift)·width. The caller guarantees that
-// every id lies in its chunk: the addresses are not checked. q holds width
-// coordinates, the last four zero, and out len(ids) elements. The integer
-// product is exact and rounded once to float32, then scaled, then subtracted:
-// all kernels give equal bits. Cost: one to three cache lines an id, requested
-// sixteen ids ahead.
+// every id lies in its chunk and that shift is at most 32: the addresses are
+// not checked. q holds width coordinates, the last four zero, and out len(ids)
+// elements. The integer product is exact and rounded once to float32, then
+// scaled, then subtracted: all kernels give equal bits. Cost: one to three
+// cache lines an id, requested sixteen ids ahead.
 func SketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
 	if len(ids) == 0 {
 		return

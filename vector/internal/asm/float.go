@@ -115,7 +115,10 @@ func mixedPair(s set, name, doc string, distance bool) {
 	x, y := s.vec(), s.vec()
 	if s.wide {
 		k := ones(n)
-		VPMOVZXBD_Z(Mem{Base: row}, k, x)
+		// A masked move does not fault on bytes it leaves out. A masked VPMOVZXBD
+		// should not either, but the emulator the tests ran on lets it.
+		VMOVDQU8_Z(Mem{Base: row}, k, x.AsX())
+		VPMOVZXBD(x.AsX(), x)
 		VMOVUPS_Z(Mem{Base: q}, k, y)
 	} else {
 		// There were at least eight elements: read the last eight again and
@@ -208,6 +211,8 @@ func prefetch() {
 	Doc("prefetchLines hints that the n bytes from p will be read.")
 	p := Load(Param("p"), GP64()).(GPVirtual)
 	n := Load(Param("n"), GP64()).(GPVirtual)
+	TESTQ(n, n)
+	JLE(LabelRef("done"))
 	ADDQ(p, n)
 	ANDQ(I8(-64), p)
 	Label("line")

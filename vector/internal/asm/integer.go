@@ -6,9 +6,12 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// byteStep adds the contribution of the bytes in x and y, clobbering both, to
-// two accumulators of 32-bit sums. c is the constant of the kernel.
+// byteStep is the arithmetic of an integer kernel. add adds the contribution of
+// the bytes in x and y, clobbering both, to two accumulators of 32-bit sums; c
+// is the constant of the kernel.
 type byteStep struct {
+	signed   bool
+	product  bool // a dot product; otherwise a distance
 	constant func(s set) vector
 	add      func(s set, c, x, y, acc0, acc1 vector)
 }
@@ -17,6 +20,7 @@ type byteStep struct {
 // squares are at most 2·255² = 130,050, far from the limits of VPMADDWD.
 func distance(signed bool) byteStep {
 	return byteStep{
+		signed:   signed,
 		constant: func(s set) vector { z := s.vec(); s.zero(z); return z },
 		add: func(s set, zero, x, y, acc0, acc1 vector) {
 			d := s.vec()
@@ -42,7 +46,8 @@ var (
 
 	// dotU8 multiplies the even and the odd bytes as 16-bit words.
 	dotU8 = byteStep{
-		constant: func(s set) vector { c := s.vec(); s.load(oddMask, c); return c },
+		product:  true,
+		constant: func(s set) vector { c := s.vec(); s.load(lowBytes, c); return c },
 		add: func(s set, low, x, y, acc0, acc1 vector) {
 			u, v := s.vec(), s.vec()
 			s.and(low, x, u)
@@ -57,6 +62,8 @@ var (
 	// dotI8 does the same for signed bytes: (-128)² twice is 2^15, so the
 	// pair sum is exact in 32 bits.
 	dotI8 = byteStep{
+		signed:   true,
+		product:  true,
 		constant: func(set) vector { return nil },
 		add: func(s set, _, x, y, acc0, acc1 vector) {
 			u, v := s.vec(), s.vec()
@@ -88,7 +95,11 @@ func (s set) and(x, y Op, dst vector) {
 }
 
 // bytePair is an integer kernel of two byte vectors.
-func bytePair(s set, name, result, pointer, doc string, step byteStep) {
+func bytePair(s set, name, doc string, step byteStep) {
+	pointer, result := "*uint8", "uint32"
+	if step.signed {
+		pointer, result = "*int8", "int32"
+	}
 	begin(s, name, "(a, b "+pointer+", n int) "+result, doc+", modulo 2^32")
 	a := Load(Param("a"), GP64()).(GPVirtual)
 	b := Load(Param("b"), GP64()).(GPVirtual)
@@ -143,14 +154,14 @@ func bytePair(s set, name, result, pointer, doc string, step byteStep) {
 	Label("byte")
 	TESTQ(n, n)
 	JZ(LabelRef("return"))
-	if pointer == "*int8" {
+	if step.signed {
 		MOVBLSX(Mem{Base: a}, u)
 		MOVBLSX(Mem{Base: b}, v)
 	} else {
 		MOVBLZX(Mem{Base: a}, u)
 		MOVBLZX(Mem{Base: b}, v)
 	}
-	if name == "dotUint8" || name == "dotInt8" {
+	if step.product {
 		IMULL(v, u)
 	} else {
 		SUBL(v, u)

@@ -75,7 +75,7 @@ func sketch(s set, width int) {
 		for i := range 4 {
 			if prefetched {
 				p := address(ahead + i)
-				// Sketches are 16-byte aligned: they may straddle lines.
+				// A chunk need not start on a cache line: sketches may straddle lines.
 				for off := 0; off < width; off += 64 {
 					PREFETCHT0(Mem{Base: p, Disp: off})
 				}

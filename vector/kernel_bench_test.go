@@ -1,0 +1,143 @@
+package vector
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+// benchDims are those of SIFT-like descriptors and of MNIST images.
+var benchDims = []int{128, 784}
+
+// benchPairs times kernels on vectors in the first cache.
+func benchPairs[A, B number](b *testing.B, kernels []pairKernel[A, B]) {
+	benchEachLevel(b, func(b *testing.B) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, k := range kernels {
+			for _, n := range benchDims {
+				b.Run(fmt.Sprintf("%s/%d", k.name, n), func(b *testing.B) {
+					x, y := make([]A, n), make([]B, n)
+					styles[0].fill(r, x)
+					styles[0].fill(r, y)
+					b.SetBytes(int64(n) * int64(unsafe.Sizeof(x[0])+unsafe.Sizeof(y[0])))
+					for b.Loop() {
+						k.f(x, y)
+					}
+				})
+			}
+		}
+	})
+}
+
+func BenchmarkKernelFloat32(b *testing.B) { benchPairs(b, floatKernels) }
+func BenchmarkKernelUint8(b *testing.B)   { benchPairs(b, uint8Kernels) }
+func BenchmarkKernelInt8(b *testing.B)    { benchPairs(b, int8Kernels) }
+func BenchmarkKernelMixed(b *testing.B)   { benchPairs(b, mixedKernels) }
+
+func BenchmarkKernelCosineDistance(b *testing.B) {
+	benchPairs(b, []pairKernel[float32, float32]{
+		{"CosineDistance", false, func(x, y []float32) float64 { return float64(CosineDistance(x, y)) }},
+	})
+}
+
+// BenchmarkKernelTile reports multiply-adds: 24 by 24 vectors fill whole blocks
+// at every level.
+func BenchmarkKernelTile(b *testing.B) {
+	benchEachLevel(b, func(b *testing.B) {
+		const n = 24
+		for _, dim := range benchDims {
+			b.Run(fmt.Sprint(dim), func(b *testing.B) {
+				x, y, out := make([]float32, n*dim), make([]float32, n*dim), make([]float32, n*n)
+				for b.Loop() {
+					DotTile(x, n, y, n, dim, out)
+				}
+				b.ReportMetric(float64(n*n*dim)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFMA/s")
+			})
+		}
+	})
+}
+
+func BenchmarkKernelMatVec(b *testing.B) {
+	benchEachLevel(b, func(b *testing.B) {
+		const rows = 60
+		for _, dim := range benchDims {
+			b.Run(fmt.Sprint(dim), func(b *testing.B) {
+				m, x, out := make([]float32, rows*dim), make([]float32, dim), make([]float32, rows)
+				b.SetBytes(int64(4 * len(m)))
+				for b.Loop() {
+					MatVec(m, rows, dim, x, out)
+				}
+			})
+		}
+	})
+}
+
+// BenchmarkKernelSketch scores random rows of a store that exceeds the second
+// cache, as candidates of a search do.
+func BenchmarkKernelSketch(b *testing.B) {
+	benchEachLevel(b, func(b *testing.B) {
+		for _, width := range []int{64, 128} {
+			b.Run(fmt.Sprint(width), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(3, 4))
+				sk := newSketches(r, 1<<16, width, 14, styles[0], func(size int) []byte { return make([]byte, size) })
+				q := query(r, width, queries[3])
+				ids, out := make([]uint32, 1000), make([]float32, 1000)
+				for i := range ids {
+					ids[i] = r.Uint32N(uint32(sk.rows))
+				}
+				for b.Loop() {
+					SketchScores(q, 0.5, sk.chunks, sk.shift, width, ids, out)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/row")
+			})
+		}
+	})
+}
+
+func BenchmarkKernelIsFinite(b *testing.B) {
+	benchEachLevel(b, func(b *testing.B) {
+		for _, n := range benchDims {
+			b.Run(fmt.Sprint(n), func(b *testing.B) {
+				x := make([]float32, n)
+				b.SetBytes(int64(4 * n))
+				for b.Loop() {
+					IsFinite(x)
+				}
+			})
+		}
+	})
+}
+
+// BenchmarkKernelVotes adds one leaf's labels, to all counters and to few.
+func BenchmarkKernelVotes(b *testing.B) {
+	for _, counters := range []int{1 << 16, 50_000} {
+		for _, n := range benchDims {
+			b.Run(fmt.Sprintf("%d/%d", counters, n), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(5, 6))
+				votes, labels, weights := make([]uint16, counters), make([]uint16, n), make([]uint8, n)
+				for i := range labels {
+					labels[i], weights[i] = uint16(r.IntN(50_000)), uint8(r.IntN(256))
+				}
+				for b.Loop() {
+					AddVotes(votes, labels, weights)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkTopKPush(b *testing.B) {
+	r := rand.New(rand.NewPCG(7, 8))
+	d := make([]float32, 1000)
+	for i := range d {
+		d[i] = r.Float32()
+	}
+	top := NewTopK(10)
+	for b.Loop() {
+		top.Reset(10)
+		for i, v := range d {
+			top.Push(uint32(i), v)
+		}
+	}
+}
