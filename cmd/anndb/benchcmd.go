@@ -1,0 +1,272 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/bench"
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+)
+
+// benchCmd compares forests and methods.
+type benchCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+
+	Queries string    `help:"File of queries; the first 1,000 unless --limit says otherwise." placeholder:"FILE" required:""`
+	K       int       `short:"k" help:"Neighbours wanted." default:"10"`
+	Kinds   []string  `help:"Forests; -rot splits on principal coordinates." default:"rp,kd,kd-chrono,pca,rf,kd-rot,rf-rot"`
+	Depths  []int     `help:"Levels of a tree to compare." default:"8,10,12,13"`
+	Trees   int       `help:"Trees a forest; 0 for 40, and 24 for rf." default:"0"`
+	LabelsK int       `help:"Nearest rows that are a training point's labels; 0 for 50." default:"0"`
+	Rotate  int       `help:"Principal coordinates of the -rot kinds; 0 for 64." default:"0"`
+	Recall  []float64 `help:"Recalls of the tables." default:"0.8,0.9,0.95,0.99"`
+	Rounds  int       `help:"Times to ask every query of a setting; the median counts." default:"5"`
+	Floats  bool      `help:"Search float32 rows even where bytes would do."`
+	Seed    uint64    `help:"Seed of forests and of the order of measurements." default:"0"`
+	Out     string    `help:"Folder for bench.csv and the pictures; made if it does not exist." placeholder:"DIR"`
+
+	fileFlags `embed:"" set:"limit=1000"`
+}
+
+// check refuses flags that make no sense.
+func (c *benchCmd) check() error {
+	switch {
+	case c.K < 1:
+		return usagef("-k must be at least 1")
+	case c.Rounds < 1:
+		return usagef("--rounds must be at least 1")
+	case c.Trees < 0:
+		return usagef("--trees must not be negative")
+	case c.LabelsK < 0:
+		return usagef("--labels-k must not be negative")
+	case c.Rotate < 0:
+		return usagef("--rotate must not be negative")
+	}
+	for _, k := range c.Kinds {
+		if !slices.Contains(bench.Kinds(), k) {
+			return usagef("--kinds %q (want some of %v)", k, bench.Kinds())
+		}
+	}
+	for _, r := range c.Recall {
+		if !(r > 0 && r <= 1) {
+			return usagef("--recall %g (want above 0, at most 1)", r)
+		}
+	}
+	return nil
+}
+
+// Run executes the command.
+func (c *benchCmd) Run(a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.Out != "" { // before the work, not after it
+		if err := os.MkdirAll(c.Out, 0o755); err != nil {
+			return err
+		}
+	}
+	return c.snapshot(func(s *db.Snapshot) error {
+		info, err := s.Collection(c.Collection)
+		if err != nil {
+			return err
+		}
+		_, queries, err := readQueries(c.Queries, c.fileFlags, info.Dim)
+		if err != nil {
+			return err
+		}
+		rows, err := loadRows(a, s, info)
+		if err != nil {
+			return err
+		}
+		o := bench.Options{
+			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, LabelsK: c.LabelsK, Rotate: c.Rotate,
+			Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats, Progress: a.progress.update,
+		}
+		a.title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.", c.Collection, rows.N, rows.D, len(queries), c.K)
+		a.title("µs a query of the cheapest measured setting that reaches the recall on these queries, as in the paper's tables.")
+		shown := a.format == table.Text || a.format == table.Markdown
+		res, err := bench.Run(a.ctx, rows, info.Metric, queries, o, func(points []bench.Point) {
+			if shown {
+				a.progress.end()
+				fmt.Fprintf(a.out, "\n%s\n", points[0].Forest)
+				_ = a.table(wideTable(points, points[0].Forest, c.Recall)) // the last table reports a broken output
+			}
+		})
+		if err != nil {
+			return err
+		}
+		a.progress.end()
+		q := &querySet{coll: c.Collection, vectors: queries, k: c.K}
+		tuned, points, err := c.pipeline(a, s, q)
+		if err != nil {
+			return err
+		}
+		points = append(res.Points, points...)
+		sections := []section{
+			{"verdicts", "The paper's findings", verdictTable(res.Points)},
+			{"pipeline", "The whole pipeline: indexes of the file at target recalls, settings chosen on held-out rows", tuned},
+			{"built", "What learning took", builtTable(res)},
+		}
+		if !shown {
+			sections = append([]section{{"best", "", longTable(res.Points, c.Recall)}}, sections...)
+		} else {
+			fmt.Fprintln(a.out)
+		}
+		if err := a.report(sections...); err != nil {
+			return err
+		}
+		a.title("\n%d settings tried, %d timed; labels of all rows took %.1f s; rows kept as %s.", res.Screened, len(res.Points), res.LabelSeconds, rowForm(res.ByteRows))
+		a.title("%s", verdictLine(bench.Verdicts(res.Points, verdictRecalls)))
+		if c.Out == "" {
+			return nil
+		}
+		return c.write(a, points)
+	})
+}
+
+func rowForm(bytes bool) string {
+	if bytes {
+		return "bytes"
+	}
+	return "float32"
+}
+
+// write leaves the points and their pictures in the folder.
+func (c *benchCmd) write(a *app, points []bench.Point) error {
+	path := filepath.Join(c.Out, "bench.csv")
+	err := writeFile(path, 0o644, func(w io.Writer) error { return bench.WriteCSV(w, points) })
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	d := drawing{dir: c.Out, types: []string{"svg", "png"}, minRecall: 0.6}
+	files, err := d.all(points)
+	if err != nil {
+		return err
+	}
+	a.title("Written: %s and %d pictures.", path, len(files))
+	return nil
+}
+
+// pipelineMethod is what the points of tuned indexes are called.
+const pipelineMethod = "full pipeline"
+
+// pipeline measures the file's tuned indexes, at the target recalls and along
+// the whole curve of the tuner.
+func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, []bench.Point, error) {
+	indexes, err := s.Indexes(c.Collection)
+	if err != nil {
+		return nil, nil, err
+	}
+	indexes = slices.DeleteFunc(indexes, func(i db.IndexInfo) bool { return i.Curve == nil })
+	if len(indexes) == 0 {
+		return table.New(), nil, nil
+	}
+	t, err := q.exact(a, s, a.workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	var variants []variant
+	var points []bench.Point
+	for _, i := range indexes {
+		variants = append(variants, byRecall(i, c.Recall)...)
+		for n, p := range i.Curve.Points {
+			a.progress.update("index "+i.Name, n, len(i.Curve.Points))
+			m, err := q.measure(a.ctx, s, t, &db.SearchOptions{Index: i.Name, Params: &p.Params}, c.Rounds, 1)
+			if err != nil {
+				return nil, nil, err
+			}
+			points = append(points, bench.Point{
+				Forest: "index " + i.Name, Method: pipelineMethod, Depth: i.Options.Depth, Trees: p.Params.Trees,
+				Tau: p.Params.Tau, Votes: p.Params.Votes, Recall: m.Recall, Micros: m.Mean, Candidates: m.Candidates,
+			})
+		}
+	}
+	bench.MarkFronts(points)
+	results, err := measureAll(a, s, q, t, variants, c.Rounds, 1)
+	return results, points, err
+}
+
+// wideTable has one row a method and one column a recall, for people.
+func wideTable(points []bench.Point, forest string, recalls []float64) *table.Table {
+	columns := []string{"method"}
+	for _, r := range recalls {
+		columns = append(columns, fmt.Sprintf("%.2f", r)+":1", "setting")
+	}
+	t := table.New(columns...)
+	for _, m := range bench.Methods() {
+		values := []any{m.String()}
+		for _, r := range recalls {
+			p, ok := bench.Best(points, forest, m.String(), r)
+			if !ok {
+				values = append(values, nil, "not reached")
+				continue
+			}
+			setting := fmt.Sprintf("depth %d, %d trees", p.Depth, p.Trees)
+			if th := p.Threshold(); th != "" {
+				setting += ", " + th
+			}
+			values = append(values, p.Micros, setting)
+		}
+		t.Add(values...)
+	}
+	return t
+}
+
+// longTable has one row for every forest, method and recall, for programs.
+func longTable(points []bench.Point, recalls []float64) *table.Table {
+	t := table.New("forest", "method", "target", "micros", "recall", "depth", "trees", "tau", "votes", "candidates")
+	for _, f := range bench.Forests(points) {
+		for _, m := range bench.Methods() {
+			for _, r := range recalls {
+				if p, ok := bench.Best(points, f, m.String(), r); ok {
+					t.Add(f, m.String(), r, p.Micros, p.Recall, p.Depth, p.Trees, p.Tau, p.Votes, p.Candidates)
+				} else {
+					t.Add(f, m.String(), r)
+				}
+			}
+		}
+	}
+	return t
+}
+
+// verdictRecalls are where the paper's table compares methods.
+var verdictRecalls = []float64{0.80, 0.90, 0.95}
+
+func verdictTable(points []bench.Point) *table.Table {
+	t := table.New("forest", "recall:2", "fastest", "slowest", "natural_fastest", "lookup_slowest", "other_over_natural:2")
+	for _, v := range bench.Verdicts(points, verdictRecalls) {
+		var ratio any
+		if v.Ratio > 0 {
+			ratio = v.Ratio
+		}
+		t.Add(v.Forest, v.Recall, v.Fastest, v.Slowest, v.NaturalFastest, v.LookupSlowest, ratio)
+	}
+	return t
+}
+
+// verdictLine sums the verdicts up.
+func verdictLine(verdicts []bench.Verdict) string {
+	fastest, slowest := 0, 0
+	for _, v := range verdicts {
+		if v.NaturalFastest {
+			fastest++
+		}
+		if v.LookupSlowest {
+			slowest++
+		}
+	}
+	return fmt.Sprintf("The natural classifier is fastest in %d of %d cases, lookup slowest in %d.", fastest, len(verdicts), slowest)
+}
+
+func builtTable(res *bench.Result) *table.Table {
+	t := table.New("forest", "depth", "trees", "seconds:1", "size", "bytes")
+	for _, b := range res.Built {
+		t.Add(b.Forest, b.Depth, b.Trees, b.Seconds, size(b.Bytes), b.Bytes)
+	}
+	return t
+}

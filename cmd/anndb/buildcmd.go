@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// buildCmd learns an index.
+type buildCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
+
+	Kind         string  `help:"Learner: ${enum}. auto compares several and keeps the best." enum:"rp,kd,kd-chrono,pca,rf,auto" default:"kd"`
+	TargetRecall float64 `help:"Recall that auto optimises for; 0 for the default." default:"0"`
+	Trees        int     `help:"Trees; 0 for the default." default:"0"`
+	Depth        int     `help:"Levels of splits; 0 for about seven rows a leaf." default:"0"`
+	LabelsK      int     `help:"Nearest rows that are a training point's labels; 0 for 50." default:"0"`
+	Rotate       int     `help:"Principal coordinates to split on (kd, kd-chrono, rf); 0 for the default, -1 for none." default:"0"`
+	Sketch       int     `help:"Bytes of a row's sketch, 64 or 128; 0 for 64, -1 for none." default:"0"`
+	Hops         int     `help:"Neighbours a row keeps for label hops; 0 for 16, -1 for none." default:"0"`
+	Quantize     bool    `help:"Keep an 8-bit copy of float32 rows as a filter."`
+	Members      bool    `help:"Also store which rows lie in each leaf, for voting and lookup."`
+	NoNatural    bool    `help:"Leave the label tables out: voting and lookup only."`
+	Density      float64 `help:"Share of non-zero coordinates of a direction (rp, pca); 0 for the default." default:"0"`
+	Candidates   int     `help:"Coordinates that compete for a split (kd, rf); 0 for the default." default:"0"`
+	Subsample    int     `help:"Points looked at to choose a split; 0 for the default." default:"0"`
+	MinVotes     int     `help:"Leave out labels with fewer votes in a leaf; 0 keeps all." default:"0"`
+	Seed         uint64  `help:"Equal rows, options and seed give an equal index." default:"0"`
+	NoTune       bool    `help:"Do not measure settings: searches must then name theirs."`
+	TuneK        int     `help:"Neighbours the tuner asks for; 0 for 10." default:"0"`
+	Holdout      int     `help:"Rows the tuner holds out as queries; 0 for 1,000." default:"0"`
+	Train        string  `help:"Learn from the vectors of this file instead of the rows." placeholder:"FILE"`
+	fileFlags
+}
+
+// options are the flags as package db takes them, training queries left out.
+func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
+	counts := []struct {
+		flag string
+		n    int
+	}{
+		{"trees", c.Trees}, {"depth", c.Depth}, {"labels-k", c.LabelsK}, {"candidates", c.Candidates},
+		{"subsample", c.Subsample}, {"min-votes", c.MinVotes}, {"tune-k", c.TuneK}, {"holdout", c.Holdout},
+	}
+	for _, n := range counts {
+		if n.n < 0 {
+			return db.BuildOptions{}, usagef("--%s must not be negative", n.flag)
+		}
+	}
+	switch {
+	case !(c.Density >= 0 && c.Density <= 1):
+		return db.BuildOptions{}, usagef("--density %g (want 0 to 1)", c.Density)
+	case !(c.TargetRecall >= 0 && c.TargetRecall <= 1):
+		return db.BuildOptions{}, usagef("--target-recall %g (want 0 to 1)", c.TargetRecall)
+	case c.TargetRecall > 0 && c.Kind != "auto":
+		return db.BuildOptions{}, usagef("--target-recall goes with --kind auto")
+	case c.Train == "" && c.Limit != 0:
+		return db.BuildOptions{}, usagef("--limit goes with --train")
+	}
+	return db.BuildOptions{
+		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK,
+		Rotate: c.Rotate, SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
+		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
+		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed, Workers: workers,
+		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout,
+	}, nil
+}
+
+// Run executes the command.
+func (c *buildCmd) Run(a *app) error {
+	o, err := c.options(a.workers)
+	if err != nil {
+		return err
+	}
+	return c.with(false, func(d *db.DB) error {
+		if c.Train != "" {
+			dim, err := dimOf(d, c.Collection)
+			if err != nil {
+				return err
+			}
+			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, dim); err != nil {
+				return err
+			}
+		}
+		info, err := d.Build(a.ctx, c.Collection, c.Index, o, a.progress.build)
+		a.progress.end()
+		if err != nil {
+			return err
+		}
+		return a.report(buildReport(info)...)
+	})
+}
+
+// dimOf is the dimension of a collection.
+func dimOf(d *db.DB, coll string) (dim int, err error) {
+	err = d.View(func(s *db.Snapshot) error {
+		info, err := s.Collection(coll)
+		dim = info.Dim
+		return err
+	})
+	return dim, err
+}
+
+// buildReport describes a finished build.
+func buildReport(info db.IndexInfo) []section {
+	stages := table.New("stage", "seconds:2")
+	for _, s := range stagesOf(info) {
+		stages.Add(s.name, s.seconds)
+	}
+	return []section{
+		{"index", "", indexTable(info)},
+		{"stages", "Where the time went", stages},
+		{"bytes", "Where the bytes are", bytesTable(info)},
+		{"curve", "Settings by recall", curveTable(info.Curve)},
+	}
+}
+
+// stage is a part of a build and its wall time.
+type stage struct {
+	name    string
+	seconds float64
+}
+
+// stagesOf are the stages of a build, the longest first.
+func stagesOf(info db.IndexInfo) []stage {
+	var out []stage
+	for _, name := range slices.Sorted(maps.Keys(info.BuildSeconds)) {
+		out = append(out, stage{name, info.BuildSeconds[name]})
+	}
+	slices.SortStableFunc(out, func(a, b stage) int { return cmp.Compare(b.seconds, a.seconds) })
+	return out
+}
+
+// indexTable has one row an index.
+func indexTable(infos ...db.IndexInfo) *table.Table {
+	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "bytes", "seconds:1", "trained_on")
+	for _, i := range infos {
+		var seconds float64
+		for _, s := range i.BuildSeconds {
+			seconds += s
+		}
+		o := i.Options
+		t.Add(i.Name, string(o.Kind), o.Trees, o.Depth, max(0, o.Rotate), i.Rows, size(i.TotalBytes()), i.TotalBytes(), seconds, i.TrainingPoints)
+	}
+	return t
+}
+
+func bytesTable(info db.IndexInfo) *table.Table {
+	t := table.New("section", "size", "bytes")
+	for _, name := range slices.Sorted(maps.Keys(info.Bytes)) {
+		t.Add(name, size(info.Bytes[name]), info.Bytes[name])
+	}
+	return t
+}
+
+// curveTable is what the tuner measured.
+func curveTable(c *query.Curve) *table.Table {
+	t := table.New("recall:4", "micros:1", "candidates:0", "setting")
+	if c != nil {
+		for _, p := range c.Points {
+			t.Add(p.Recall, p.Micros, p.Candidates, describe(p.Params))
+		}
+	}
+	return t
+}
+
+// dropCmd removes an index or a collection.
+type dropCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" optional:"" help:"Index to remove; without it the whole collection goes."`
+	Yes        bool   `help:"Really remove a collection and its rows."`
+}
+
+// Run executes the command.
+func (c *dropCmd) Run(a *app) error {
+	if c.Index == "" && !c.Yes {
+		return usagef("this removes collection %q with all its rows: add --yes, or name an index", c.Collection)
+	}
+	return c.with(false, func(d *db.DB) error {
+		what := fmt.Sprintf("index %s", c.Index)
+		var err error
+		if c.Index != "" {
+			err = d.DropIndex(a.ctx, c.Collection, c.Index)
+		} else {
+			what = "collection"
+			err = d.DropCollection(a.ctx, c.Collection)
+		}
+		if err != nil {
+			return err
+		}
+		t := table.New("collection", "dropped")
+		t.Add(c.Collection, what)
+		return a.table(t)
+	})
+}

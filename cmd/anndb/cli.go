@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/plot"
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// errUsage marks errors of the arguments, as opposed to errors of the work.
+var errUsage = errors.New("wrong arguments")
+
+func usagef(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, a...))
+}
+
+// cli is the grammar of the command line.
+type cli struct {
+	JSON    bool   `help:"Write results as JSON." xor:"format"`
+	Format  string `help:"How to write results: ${enum}." enum:"text,markdown,csv,json" default:"text" xor:"format"`
+	Quiet   bool   `short:"q" help:"Show no progress."`
+	Workers int    `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
+
+	Import   importCmd   `cmd:"" help:"Read vectors from a file into a collection."`
+	Export   exportCmd   `cmd:"" help:"Write a collection's rows to a file."`
+	Build    buildCmd    `cmd:"" help:"Learn an index over a collection."`
+	Drop     dropCmd     `cmd:"" help:"Remove an index, or a collection with all its rows."`
+	Search   searchCmd   `cmd:"" help:"Find the nearest rows of queries."`
+	Evaluate evaluateCmd `cmd:"" help:"Measure recall and latency of indexes and methods on a file of queries."`
+	Stats    statsCmd    `cmd:"" help:"Describe the file, its collections and its indexes."`
+	Check    checkCmd    `cmd:"" help:"Verify every checksum and cross-reference of the file."`
+	Bench    benchCmd    `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
+	Plot     plotCmd     `cmd:"" help:"Draw the curves of a bench CSV as SVG or PNG."`
+	Backup   backupCmd   `cmd:"" help:"Copy the database, as of now, to another file."`
+	Compact  compactCmd  `cmd:"" help:"Rewrite the file without its free pages."`
+	Demo     demoCmd     `cmd:"" help:"Index Go's own standard library and search it."`
+}
+
+// defaults are values that several commands share and some set otherwise.
+var defaults = kong.Vars{"limit": "0"}
+
+// app is what commands work with.
+type app struct {
+	ctx      context.Context
+	out      io.Writer
+	progress *progress
+	format   table.Format
+	workers  int
+}
+
+// table writes a result.
+func (a *app) table(t *table.Table) error { return t.Write(a.out, a.format) }
+
+// title writes a heading above a table, where people read.
+func (a *app) title(format string, args ...any) {
+	if a.format == table.Text || a.format == table.Markdown {
+		fmt.Fprintf(a.out, format+"\n", args...)
+	}
+}
+
+// run is the whole program: it parses args, runs one command and returns the
+// exit code. Results go to out, messages and progress to errs.
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	var c cli
+	ended, endCode := false, exitOK
+	parser, err := kong.New(&c,
+		kong.Name("anndb"),
+		kong.Description("One file of vectors, learned indexes over them, nearest neighbours from the memory map."),
+		defaults,
+		kong.Writers(out, errs),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.Exit(func(code int) { ended, endCode = true, code }),
+	)
+	if err != nil {
+		fmt.Fprintf(errs, "anndb: %v\n", err)
+		return exitError
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if ended { // --help has been printed
+		return endCode
+	}
+	if err != nil {
+		return fail(errs, usagef("%v", err), commandOf(args))
+	}
+	if c.Workers < 0 {
+		return fail(errs, usagef("--workers must not be negative"), k.Command())
+	}
+	a := &app{ctx: ctx, out: out, progress: newProgress(errs, c.Quiet), format: table.Format(c.Format), workers: c.Workers}
+	if c.JSON {
+		a.format = table.JSON
+	}
+	err = k.Run(a)
+	a.progress.end()
+	if err != nil {
+		return fail(errs, err, k.Command())
+	}
+	return exitOK
+}
+
+// fail writes the message of an error and chooses the exit code.
+func fail(errs io.Writer, err error, command string) int {
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(errs, "anndb: interrupted")
+		return exitError
+	}
+	if !isUsage(err) {
+		fmt.Fprintf(errs, "anndb: %v\n", err)
+		return exitError
+	}
+	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
+	help := "anndb --help"
+	if word, _, _ := strings.Cut(command, " "); word != "" {
+		help = "anndb " + word + " --help"
+	}
+	fmt.Fprintf(errs, "anndb: %s\nTry: %s\n", text, help)
+	return exitUsage
+}
+
+// isUsage says whether the caller's arguments are to blame.
+func isUsage(err error) bool {
+	for _, target := range []error{errUsage, db.ErrOption, db.ErrName, dataset.ErrOption, query.ErrParams, vector.ErrMetric, table.ErrFormat, plot.ErrFormat} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// commandOf guesses the command of arguments that did not parse: the first
+// one that names a command.
+func commandOf(args []string) string {
+	parser, err := kong.New(&cli{}, defaults)
+	if err != nil {
+		return ""
+	}
+	for _, a := range args {
+		for _, n := range parser.Model.Children {
+			if n.Name == a {
+				return a
+			}
+		}
+	}
+	return ""
+}
+
+// inFile is the database file of a command that needs an existing one.
+type inFile struct {
+	File string `arg:"" help:"Database file."`
+}
+
+// open opens the file; it must exist.
+func (f inFile) open(readOnly bool) (*db.DB, error) {
+	return db.Open(f.File, &db.Options{ReadOnly: readOnly, MustExist: true})
+}
+
+// with opens the file, runs f and closes it; the first error counts.
+func (f inFile) with(readOnly bool, work func(*db.DB) error) (err error) {
+	d, err := f.open(readOnly)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return work(d)
+}
+
+// snapshot opens the file read-only and runs f on its current state.
+func (f inFile) snapshot(work func(*db.Snapshot) error) error {
+	return f.with(true, func(d *db.DB) error { return d.View(work) })
+}

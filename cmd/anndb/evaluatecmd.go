@@ -1,0 +1,211 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/bench"
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+)
+
+// evaluateCmd measures recall and latency.
+type evaluateCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+
+	Queries string `help:"File of queries." placeholder:"FILE" xor:"queries" required:""`
+	Holdout int    `help:"So many random rows as queries, each ignoring itself. Rows that an index learned from flatter it: prefer a file." xor:"queries" required:""`
+	Seed    uint64 `help:"Seed of --holdout." default:"0"`
+
+	K       int       `short:"k" help:"Neighbours wanted." default:"10"`
+	Index   []string  `help:"Indexes to measure; all if not given."`
+	Recall  []float64 `help:"Target recalls that the tuner's curve turns into settings." default:"0.9,0.95,0.99"`
+	Method  []string  `help:"Measure these methods with the settings below instead of target recalls."`
+	Threads int       `help:"Threads that search at the same time." default:"1"`
+	Rounds  int       `help:"Times to ask every query." default:"3"`
+	NoFlat  bool      `help:"Leave the exact scan out of the table."`
+	settingFlags
+	fileFlags
+}
+
+// variant is one way of searching to measure.
+type variant struct {
+	index   string
+	target  any // recall asked for; nil where none
+	setting string
+	options db.SearchOptions
+}
+
+// check refuses flags that make no sense.
+func (c *evaluateCmd) check() error {
+	switch {
+	case c.K < 1:
+		return usagef("-k must be at least 1")
+	case c.Threads < 1:
+		return usagef("--threads must be at least 1")
+	case c.Rounds < 1:
+		return usagef("--rounds must be at least 1")
+	case c.Holdout < 0:
+		return usagef("--holdout must not be negative")
+	case len(c.Method) == 0 && c.settingFlags != defaultSettings:
+		return usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, --hop-width and --rerank go with --method")
+	}
+	for _, r := range c.Recall {
+		if !(r > 0 && r <= 1) {
+			return usagef("--recall %g (want above 0, at most 1)", r)
+		}
+	}
+	for _, m := range c.Method {
+		if _, err := parseMethod("--method", m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run executes the command.
+func (c *evaluateCmd) Run(a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return c.snapshot(func(s *db.Snapshot) error {
+		q, err := c.querySet(s)
+		if err != nil {
+			return err
+		}
+		variants, err := c.variants(s)
+		if err != nil {
+			return err
+		}
+		t, err := q.exact(a, s, a.workers)
+		if err != nil {
+			return err
+		}
+		results, err := measureAll(a, s, q, t, variants, c.Rounds, c.Threads)
+		if err != nil {
+			return err
+		}
+		a.title("%d queries, k = %d, %d threads; times in µs a query, micros is the mean", len(q.vectors), c.K, c.Threads)
+		return a.table(results)
+	})
+}
+
+// querySet reads or draws the queries.
+func (c *evaluateCmd) querySet(s *db.Snapshot) (*querySet, error) {
+	info, err := s.Collection(c.Collection)
+	if err != nil {
+		return nil, err
+	}
+	q := &querySet{coll: c.Collection, k: c.K}
+	if c.Queries != "" {
+		_, q.vectors, err = readQueries(c.Queries, c.fileFlags, info.Dim)
+		return q, err
+	}
+	if info.Live < 2 {
+		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2: %w", c.Collection, info.Live, db.ErrEmpty)
+	}
+	picked := drawRows(info.Rows, c.Seed)
+	for _, row := range picked {
+		r, err := s.GetRow(c.Collection, row)
+		switch {
+		case errors.Is(err, db.ErrNotFound): // deleted
+			continue
+		case err != nil:
+			return nil, err
+		}
+		q.vectors = append(q.vectors, r.Vector)
+		q.self = append(q.self, row)
+		if len(q.vectors) == c.Holdout {
+			break
+		}
+	}
+	return q, nil
+}
+
+// drawRows is all row numbers below n in random order.
+func drawRows(n int, seed uint64) []uint32 {
+	rows := make([]uint32, n)
+	for i := range rows {
+		rows[i] = uint32(i)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6576616c))
+	rng.Shuffle(n, func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	return rows
+}
+
+// variants are all ways of searching to measure.
+func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
+	indexes, err := s.Indexes(c.Collection)
+	if err != nil {
+		return nil, err
+	}
+	var out []variant
+	if !c.NoFlat {
+		out = append(out, variant{index: db.Flat, setting: "flat", options: db.SearchOptions{Index: db.Flat}})
+	}
+	for _, name := range c.Index {
+		if !slices.ContainsFunc(indexes, func(i db.IndexInfo) bool { return i.Name == name }) {
+			return nil, fmt.Errorf("%w: %q of %q", db.ErrNoIndex, name, c.Collection)
+		}
+	}
+	for _, i := range indexes {
+		if len(c.Index) > 0 && !slices.Contains(c.Index, i.Name) {
+			continue
+		}
+		if len(c.Method) == 0 {
+			if i.Curve == nil {
+				return nil, usagef("index %q was built with --no-tune: name methods with --method", i.Name)
+			}
+			out = append(out, byRecall(i, c.Recall)...)
+			continue
+		}
+		for _, name := range c.Method {
+			m, err := parseMethod("--method", name)
+			if err != nil {
+				return nil, err
+			}
+			p, err := c.params(m)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, variant{index: i.Name, setting: describe(p), options: db.SearchOptions{Index: i.Name, Params: &p}})
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: %q has no index", db.ErrNoIndex, c.Collection)
+	}
+	return out, nil
+}
+
+// byRecall asks a tuned index for target recalls.
+func byRecall(i db.IndexInfo, targets []float64) []variant {
+	var out []variant
+	for _, r := range targets {
+		p, ok := i.Curve.Resolve(r)
+		if !ok {
+			p = query.Params{Method: query.Flat}
+		}
+		out = append(out, variant{index: i.Name, target: r, setting: describe(p), options: db.SearchOptions{Index: i.Name, Recall: r}})
+	}
+	return out
+}
+
+// measureAll measures one variant after the other; times are µs a query,
+// micros their mean.
+func measureAll(a *app, s *db.Snapshot, q *querySet, t *bench.Truth, variants []variant, rounds, threads int) (*table.Table, error) {
+	out := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1", "per_second:0", "candidates:0", "exact:0", "setting")
+	for i, v := range variants {
+		a.progress.update("measure", i, len(variants))
+		m, err := q.measure(a.ctx, s, t, &v.options, rounds, threads)
+		if err != nil {
+			return nil, fmt.Errorf("index %s, %s: %w", v.index, v.setting, err)
+		}
+		out.Add(v.index, v.target, m.Recall, m.Mean, m.P50, m.P95, m.P99, m.PerSecond, m.Candidates, m.Exact, v.setting)
+	}
+	a.progress.end()
+	return out, nil
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+)
+
+// exportCmd writes a collection to a file.
+type exportCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+	Output     string `arg:"" help:"File to write; compressed if its name ends in .gz."`
+	As         string `help:"Format of the output (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl); by its name if not given." placeholder:"FORMAT"`
+}
+
+// Run executes the command.
+func (c *exportCmd) Run(a *app) error {
+	return c.snapshot(func(s *db.Snapshot) error {
+		info, err := s.Collection(c.Collection)
+		if err != nil {
+			return err
+		}
+		w, err := dataset.Create(c.Output, c.As, info.Dim)
+		if err != nil {
+			return err
+		}
+		defer w.Abort()
+		n := 0
+		err = scan(a, s, c.Collection, func(r *db.Row) error {
+			n++
+			if n%1024 == 0 {
+				a.progress.update("export", n, info.Live)
+			}
+			return w.Write(&dataset.Record{Key: r.Key, Vector: r.Vector, Labels: r.Labels, Payload: r.Payload})
+		})
+		if err != nil {
+			return fmt.Errorf("export to %s: %w", c.Output, err)
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		a.progress.end()
+		format := c.As
+		if format == "" {
+			format = dataset.FormatOf(c.Output)
+		}
+		written := "keys, vectors, labels, payloads"
+		if dataset.VectorsOnly(format) {
+			written = "vectors only"
+		}
+		t := table.New("collection", "rows", "format", "written", "file")
+		t.Add(c.Collection, n, format, written, c.Output)
+		return a.table(t)
+	})
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+)
+
+// statsCmd describes a file.
+type statsCmd struct {
+	inFile
+	Collection string `arg:"" optional:"" help:"Only this collection, in detail."`
+}
+
+// Run executes the command.
+func (c *statsCmd) Run(a *app) error {
+	return c.with(true, func(d *db.DB) error {
+		if c.Collection != "" {
+			return d.View(func(s *db.Snapshot) error { return c.collection(a, s) })
+		}
+		st, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		file := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation", "map_reserve")
+		file.Add(st.Path, size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize, st.Generation, size(st.MapReserve))
+		colls := collectionsTable(st.Collections...)
+		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "size", "recall:3", "micros:1")
+		err = d.View(func(s *db.Snapshot) error {
+			for _, info := range st.Collections {
+				list, err := s.Indexes(info.Name)
+				if err != nil {
+					return err
+				}
+				for _, i := range list {
+					recall, micros := best(i)
+					indexes.Add(info.Name, i.Name, string(i.Options.Kind), i.Options.Trees, i.Options.Depth, i.Rows, size(i.TotalBytes()), recall, micros)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return a.report(section{"file", "", file}, section{"collections", "Collections", colls}, section{"indexes", "Indexes (recall and µs of the setting that searches use by default)", indexes})
+	})
+}
+
+// collection describes one collection: its indexes with their curves, and its
+// labels.
+func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
+	info, err := s.Collection(c.Collection)
+	if err != nil {
+		return err
+	}
+	list, err := s.Indexes(c.Collection)
+	if err != nil {
+		return err
+	}
+	counts, err := s.Labels(c.Collection)
+	if err != nil {
+		return err
+	}
+	byLabel := table.New("label", "rows")
+	for _, l := range counts {
+		byLabel.Add(l.Label, l.Rows)
+	}
+	sections := []section{
+		{"collection", "", collectionsTable(info)},
+		{"indexes", "Indexes", indexTable(list...)},
+		{"labels", "Labels", byLabel},
+	}
+	for _, i := range list {
+		sections = append(sections, section{"curve " + i.Name, "Settings of " + i.Name + " by recall", curveTable(i.Curve)})
+	}
+	return a.report(sections...)
+}
+
+func collectionsTable(infos ...db.CollectionInfo) *table.Table {
+	t := table.New("collection", "dim", "metric", "rows", "deleted", "unsealed", "indexes")
+	for _, i := range infos {
+		t.Add(i.Name, i.Dim, i.Metric.String(), i.Live, i.Rows-i.Live, i.Rows-i.Sealed, len(i.Indexes))
+	}
+	return t
+}
+
+// defaultRecall is the target of a search that names none.
+const defaultRecall = 0.95
+
+// best is the measured recall and time of the setting that a search uses by
+// default; nothing for an index that was not tuned or does not reach it.
+func best(i db.IndexInfo) (recall, micros any) {
+	if i.Curve == nil {
+		return nil, nil
+	}
+	for _, p := range i.Curve.Points {
+		if p.Recall >= defaultRecall && (micros == nil || p.Micros < micros.(float64)) {
+			recall, micros = p.Recall, p.Micros
+		}
+	}
+	return recall, micros
+}
+
+// checkCmd verifies a file.
+type checkCmd struct {
+	inFile
+}
+
+// errProblems says that a check found damage.
+var errProblems = errors.New("the file is damaged")
+
+// Run executes the command.
+func (c *checkCmd) Run(a *app) error {
+	start := time.Now()
+	t := table.New("problem", "collection", "object", "section", "chunk", "page", "offset")
+	err := c.with(true, func(d *db.DB) error {
+		return d.Check(a.ctx, func(p db.Problem) {
+			t.Add(p.Err.Error(), p.Collection, p.Object, p.Section, p.Chunk, p.Page, p.Offset)
+			a.progress.update("problems", t.Len(), 0)
+		})
+	})
+	a.progress.end()
+	if err != nil && t.Len() == 0 {
+		return err
+	}
+	if t.Len() > 0 {
+		if werr := a.table(t); werr != nil {
+			return werr
+		}
+		return fmt.Errorf("%s: %w: %d problems", c.File, errProblems, t.Len())
+	}
+	clean := table.New("file", "problems", "seconds:2")
+	clean.Add(c.File, 0, time.Since(start).Seconds())
+	return a.table(clean)
+}
+
+// backupCmd copies a database.
+type backupCmd struct {
+	inFile
+	Output string `arg:"" help:"File to write."`
+	Force  bool   `help:"Replace the output if it exists."`
+}
+
+// Run executes the command.
+func (c *backupCmd) Run(a *app) error {
+	if _, err := os.Lstat(c.Output); err == nil && !c.Force {
+		return usagef("%s exists: add --force to replace it", c.Output)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	source, err := os.Stat(c.File)
+	if err != nil {
+		return err
+	}
+	perm := source.Mode().Perm() // a copy is as private as the original
+	start := time.Now()
+	var n int64
+	err = c.with(true, func(d *db.DB) error {
+		st, err := d.Stats()
+		if err != nil {
+			return err
+		}
+		return writeFile(c.Output, perm, func(w io.Writer) (err error) {
+			n, err = d.Backup(a.ctx, &meter{w: w, total: st.FileBytes, progress: a.progress})
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("backup to %s: %w", c.Output, err)
+	}
+	a.progress.end()
+	t := table.New("file", "size", "bytes", "seconds:2")
+	t.Add(c.Output, size(n), n, time.Since(start).Seconds())
+	return a.table(t)
+}
+
+// meter reports how much was written through it.
+type meter struct {
+	w        io.Writer
+	n, total int64
+	progress *progress
+}
+
+// Write passes p on and counts it.
+func (m *meter) Write(p []byte) (int, error) {
+	n, err := m.w.Write(p)
+	m.n += int64(n)
+	// In MiB, so that a terabyte fits an int of 32 bits.
+	m.progress.update("backup", int(m.n>>20), int(m.total>>20))
+	return n, err
+}
+
+// compactCmd shrinks a file.
+type compactCmd struct {
+	inFile
+}
+
+// Run executes the command.
+func (c *compactCmd) Run(a *app) error {
+	start := time.Now()
+	return c.with(false, func(d *db.DB) error {
+		st, err := d.Compact(a.ctx)
+		if err != nil {
+			return err
+		}
+		t := table.New("file", "before", "after", "bytes_before", "bytes_after", "seconds:2")
+		t.Add(c.File, size(st.Before), size(st.After), st.Before, st.After, time.Since(start).Seconds())
+		return a.table(t)
+	})
+}

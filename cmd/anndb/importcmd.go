@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// fileFlags say how to read a file of vectors.
+type fileFlags struct {
+	As        string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl); detected if not given." placeholder:"FORMAT"`
+	Key       string   `name:"key-column" help:"Column or field with the key."`
+	Label     []string `name:"label-column" help:"Columns or fields with labels."`
+	Payload   string   `name:"payload-column" help:"Column or field with the payload."`
+	Separator string   `name:"label-separator" help:"What separates labels in a csv cell." default:"|"`
+	Ignore    []string `name:"ignore-column" help:"Columns or fields to leave out."`
+	Header    string   `help:"Whether a csv file has a line of names: ${enum}." enum:"auto,yes,no" default:"auto"`
+	Limit     int64    `aliases:"limit-queries" help:"Read at most so many records; 0 for all." default:"${limit}"`
+}
+
+// options are the flags as package dataset takes them; labels is the path of
+// a separate file of labels.
+func (f fileFlags) options(labels string) (dataset.Options, error) {
+	o := dataset.Options{
+		Format: f.As, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.Separator,
+		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, LabelsPath: labels, Max: f.Limit,
+		Header: map[string]dataset.Header{"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent}[f.Header],
+	}
+	if f.Limit < 0 {
+		return o, usagef("--limit must not be negative")
+	}
+	return o, nil
+}
+
+// importCmd reads a file into a collection.
+type importCmd struct {
+	File       string `arg:"" help:"Database file; made if it does not exist."`
+	Collection string `arg:"" help:"Collection; made if it does not exist."`
+	Input      string `arg:"" help:"File of vectors, gzip-compressed or not."`
+	Labels     string `help:"An idx file of labels beside the vectors." placeholder:"PATH"`
+	Metric     string `help:"Distance of a new collection: ${enum}." enum:"l2,cosine,ip" default:"l2"`
+	Float32    bool   `help:"Store a new collection's vectors as float32 even where bytes would do."`
+	KeyPrefix  string `help:"Text to put before every key."`
+	Batch      int    `help:"Rows a transaction." default:"4096"`
+	NoSync     bool   `help:"Do not wait for the disk: faster, but a crash of the machine can damage the file."`
+	fileFlags
+}
+
+// Run executes the command.
+func (c *importCmd) Run(a *app) (err error) {
+	if c.Batch < 1 {
+		return usagef("--batch must be at least 1")
+	}
+	o, err := c.options(c.Labels)
+	if err != nil {
+		return err
+	}
+	metric, err := vector.ParseMetric(c.Metric)
+	if err != nil {
+		return err
+	}
+	in, err := dataset.Open(c.Input, o)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	d, err := db.Open(c.File, &db.Options{NoSync: c.NoSync})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	storage := db.StorageAuto
+	if c.Float32 {
+		storage = db.StorageFloat32
+	}
+	err = d.CreateDense(a.ctx, c.Collection, db.DenseOptions{Dim: in.Dim(), Metric: metric, Storage: storage})
+	created := err == nil
+	if err != nil && !errors.Is(err, db.ErrExists) {
+		return err
+	}
+	start := time.Now()
+	n, err := importRows(a, d, c.Collection, in, c.KeyPrefix, c.Batch)
+	if err != nil {
+		return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
+	}
+	took := time.Since(start)
+	t := table.New("collection", "created", "rows", "dim", "seconds:2", "rows/s:0")
+	t.Add(c.Collection, created, n, in.Dim(), took.Seconds(), float64(n)/took.Seconds())
+	a.progress.end()
+	return a.table(t)
+}
+
+// importRows puts every record of in, a batch a transaction, and returns how
+// many rows were acknowledged.
+func importRows(a *app, d *db.DB, coll string, in dataset.Reader, prefix string, size int) (n int, err error) {
+	batch := make([]db.Row, 0, size)
+	var rec dataset.Record
+	for done := false; !done; {
+		batch = batch[:0]
+		for len(batch) < size && !done {
+			switch err := in.Read(&rec); {
+			case err == io.EOF:
+				done = true
+			case err != nil:
+				return n, err
+			default:
+				batch = append(batch, db.Row{
+					Key: append([]byte(prefix), rec.Key...), Vector: slices.Clone(rec.Vector),
+					Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload),
+				})
+			}
+		}
+		if len(batch) == 0 {
+			break
+		}
+		if err := putRows(a, d, coll, batch); err != nil {
+			return n, err
+		}
+		n += len(batch)
+		a.progress.update("import", n, int(max(0, in.Len())))
+	}
+	return n, nil
+}
+
+// putRows writes rows in one transaction.
+func putRows(a *app, d *db.DB, coll string, rows []db.Row) error {
+	return d.Update(a.ctx, func(b *db.Batch) error {
+		for _, r := range rows {
+			if err := b.Put(coll, r); err != nil {
+				return fmt.Errorf("key %q: %w", r.Key, err)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,501 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// ErrOptions says that a run cannot be made as asked.
+var ErrOptions = errors.New("bench: bad options")
+
+// rotatedSuffix marks a learner that splits on principal coordinates.
+const rotatedSuffix = "-rot"
+
+// Kinds lists the forests that Run measures: the learners, and the
+// axis-aligned ones over rotated coordinates.
+func Kinds() []string {
+	return []string{
+		string(forest.RP), string(forest.KD), string(forest.KDChrono), string(forest.PCATree), string(forest.RF),
+		string(forest.KD) + rotatedSuffix, string(forest.KDChrono) + rotatedSuffix, string(forest.RF) + rotatedSuffix,
+	}
+}
+
+// Options of a run. Only K and the lists are required.
+type Options struct {
+	K      int      // neighbours wanted
+	Kinds  []string // of Kinds
+	Depths []int    // levels of a tree; those with more leaves than rows are left out
+	// Trees is how many trees a forest has, at most; every prefix of them is
+	// measured. Zero means 40, and 24 for the supervised learners, which take
+	// longer.
+	Trees int
+	// LabelsK is how many nearest rows are a training point's labels, 50 when
+	// zero.
+	LabelsK int
+	// Rotate is the number of principal coordinates of rotated kinds, 64 when
+	// zero.
+	Rotate int
+	// Rounds is how often every setting that is worth it is timed, 5 when
+	// zero; the median counts.
+	Rounds  int
+	Seed    uint64
+	Workers int // goroutines of everything but the searches that are timed
+	// Floats keeps rows as float32 even where bytes would do.
+	Floats bool
+	// Progress, if not nil, is told how far a stage is.
+	Progress func(stage string, done, total int)
+}
+
+func (o Options) resolve(n int) (Options, error) {
+	bad := func(format string, a ...any) (Options, error) {
+		return o, fmt.Errorf("%w: %s", ErrOptions, fmt.Sprintf(format, a...))
+	}
+	if o.K < 1 || o.K > n {
+		return bad("k is %d, want 1 to the %d rows", o.K, n)
+	}
+	for _, k := range o.Kinds {
+		if !slices.Contains(Kinds(), k) {
+			return bad("unknown forest %q (want some of %s)", k, strings.Join(Kinds(), ", "))
+		}
+	}
+	if o.Trees < 0 || o.Trees > 200 {
+		return bad("%d trees, want 1 to 200", o.Trees)
+	}
+	var depths []int
+	for _, d := range o.Depths {
+		if d < 1 || d > 20 {
+			return bad("depth %d, want 1 to 20", d)
+		}
+		if 1<<d <= n {
+			depths = append(depths, d)
+		}
+	}
+	if len(depths) == 0 || len(o.Kinds) == 0 {
+		return bad("no forest, or no depth at which %d rows fill the leaves", n)
+	}
+	o.Depths = depths
+	for _, d := range []struct {
+		field     *int
+		otherwise int
+	}{{&o.LabelsK, 50}, {&o.Rotate, 64}, {&o.Rounds, 5}} {
+		if *d.field == 0 {
+			*d.field = d.otherwise
+		}
+		if *d.field < 1 {
+			return bad("a count is negative")
+		}
+	}
+	if o.Workers < 1 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, int, int) {}
+	}
+	return o, nil
+}
+
+// Built is what learning one forest took.
+type Built struct {
+	Forest  string
+	Depth   int
+	Trees   int
+	Seconds float64
+	Bytes   int64 // label tables and member lists
+}
+
+// Result is the outcome of a run.
+type Result struct {
+	Points []Point
+	Built  []Built
+	// LabelSeconds and RotateSeconds are what the labels of all rows and the
+	// rotation took.
+	LabelSeconds, RotateSeconds float64
+	// ByteRows says that rows were kept as bytes.
+	ByteRows bool
+	// Screened is how many settings were tried on a sample of the queries;
+	// those not worth timing on all of them are not among the points.
+	Screened int
+}
+
+// run is the state of a run.
+type run struct {
+	Options
+	corpus   *corpus
+	queries  [][]float32
+	truth    *Truth
+	labels   *labels.Neighbors
+	rotation *forest.Rotation
+	rotated  *Matrix
+	searcher *query.Searcher
+	found    []vector.Neighbor
+	rng      *rand.Rand
+	out      Result
+}
+
+// Run measures every forest of o.Kinds with every method on the queries, on
+// one thread. done, if not nil, gets the points of a forest as soon as they
+// are there.
+//
+// For every forest, all depths are learned with label tables and member
+// lists; every number of trees and threshold of a grid is tried on a sample of
+// the queries; the settings near the front of that are then timed on all
+// queries, those of all methods and depths in turn, in an order drawn anew
+// for every round, so that a busy spell of the machine hits all alike.
+//
+// Errors: ErrOptions, the context's, and those of package labels, forest and
+// query.
+func Run(ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]float32, o Options, done func([]Point)) (*Result, error) {
+	o, err := o.resolve(rows.N)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		Options: o, corpus: newCorpus(rows, metric, o.Floats), queries: queries,
+		searcher: query.NewSearcher(), rng: rand.New(rand.NewPCG(o.Seed, 0x62656e6368)),
+	}
+	r.out.ByteRows = r.corpus.bytes
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	for _, kind := range o.Kinds {
+		points, err := r.kind(ctx, kind)
+		if err != nil {
+			return nil, fmt.Errorf("bench: %s: %w", kind, err)
+		}
+		MarkFronts(points)
+		r.out.Points = append(r.out.Points, points...)
+		if done != nil {
+			done(points)
+		}
+	}
+	return &r.out, nil
+}
+
+// prepare computes what all forests share: true answers, labels, rotation.
+func (r *run) prepare(ctx context.Context) (err error) {
+	if r.truth, err = r.exact(ctx); err != nil {
+		return err
+	}
+	start := time.Now()
+	r.labels, err = labels.ExactNeighbors(ctx, r.corpus.space, nil, r.LabelsK, r.Workers, func(done, total int) { r.Progress("labels", done, total) })
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	r.out.LabelSeconds = time.Since(start).Seconds()
+	if slices.ContainsFunc(r.Kinds, func(k string) bool { return strings.HasSuffix(k, rotatedSuffix) }) {
+		start = time.Now()
+		r.Progress("rotation", 0, 0)
+		if r.rotation, r.rotated, err = r.corpus.rotate(ctx, r.Rotate, r.Seed, r.Workers); err != nil {
+			return err
+		}
+		r.out.RotateSeconds = time.Since(start).Seconds()
+	}
+	return nil
+}
+
+// exact answers all queries by scanning all rows.
+func (r *run) exact(ctx context.Context) (*Truth, error) {
+	found := make([][]vector.Neighbor, len(r.queries))
+	errs := make([]error, r.Workers)
+	var next, finished atomic.Int64
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for w := range r.Workers {
+		wg.Go(func() {
+			s := query.NewSearcher()
+			p := query.Params{K: r.K, Method: query.Flat}
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(r.queries) {
+					return
+				}
+				if found[i], _, errs[w] = s.Search(ctx, &r.corpus.base, r.queries[i], &p, nil); errs[w] != nil {
+					return
+				}
+				n := int(finished.Add(1))
+				mu.Lock()
+				r.Progress("true answers", n, len(r.queries))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("bench: true answers: %w", err)
+	}
+	t := new(Truth)
+	for _, hits := range found {
+		rows := make([]uint32, len(hits))
+		for i, h := range hits {
+			rows[i] = h.ID
+		}
+		t.Add(rows, hits[len(hits)-1].Distance)
+	}
+	return t, nil
+}
+
+// setting is one way to search, and what is known of it.
+type setting struct {
+	view   *query.View
+	depth  int
+	params query.Params
+	recall float64
+	micros float64
+	cands  float64
+	times  []float64
+}
+
+// kind measures one forest at all depths.
+func (r *run) kind(ctx context.Context, kind string) ([]Point, error) {
+	var tried []*setting
+	for _, depth := range r.Depths {
+		view, err := r.learn(ctx, kind, depth)
+		if err != nil {
+			return nil, err
+		}
+		s, err := r.screen(ctx, view, kind, depth)
+		if err != nil {
+			return nil, err
+		}
+		tried = append(tried, s...)
+	}
+	r.out.Screened += len(tried)
+	var chosen []*setting
+	for _, m := range Methods() {
+		chosen = append(chosen, worthwhile(tried, m)...)
+	}
+	if err := r.time(ctx, kind, chosen); err != nil {
+		return nil, err
+	}
+	var points []Point
+	for _, s := range chosen {
+		points = append(points, Point{
+			Forest: kind, Method: s.params.Method.String(), Depth: s.depth, Trees: s.params.Trees, Tau: s.params.Tau,
+			Votes: s.params.Votes, Recall: s.recall, Micros: s.micros, Candidates: s.cands,
+		})
+	}
+	return points, nil
+}
+
+// learn grows a forest of a kind and puts the corpus behind it.
+func (r *run) learn(ctx context.Context, kind string, depth int) (*query.View, error) {
+	name, rotated := strings.CutSuffix(kind, rotatedSuffix)
+	p := forest.Params{
+		Kind: forest.Kind(name), Trees: r.Trees, Depth: depth, Seed: r.Seed, Members: true, Natural: true,
+	}
+	if p.Trees == 0 {
+		p.Trees = 40
+		if p.Kind == forest.RF {
+			p.Trees = 24
+		}
+	}
+	rows, rotation := r.corpus.space, (*forest.Rotation)(nil)
+	if rotated {
+		rows, rotation = r.rotated, r.rotation
+	}
+	start := time.Now()
+	stage := fmt.Sprintf("%s, depth %d", kind, depth)
+	f, err := forest.Learn(ctx, rows, r.corpus.space.N, r.labels, p, r.Workers, func(done, total int) { r.Progress(stage, done, total) })
+	if err != nil {
+		return nil, err
+	}
+	b := Built{Forest: kind, Depth: depth, Trees: f.Trees, Seconds: time.Since(start).Seconds()}
+	for _, c := range slices.Concat(f.Leaves, f.Members) {
+		b.Bytes += int64(len(c))
+	}
+	r.out.Built = append(r.out.Built, b)
+	return r.corpus.view(f, rotation)
+}
+
+const (
+	// leastRecall is the recall below which nobody cares about a setting.
+	leastRecall = 0.6
+	// enough is the recall above which more trees can only cost time.
+	enough = 0.9995
+	// screenQueries is how many queries a setting is tried on first.
+	screenQueries = 100
+)
+
+// screen tries the numbers of trees and the thresholds of all methods. A
+// higher threshold finds less, so the thresholds of one number of trees end
+// where the recall falls below leastRecall.
+func (r *run) screen(ctx context.Context, view *query.View, kind string, depth int) ([]*setting, error) {
+	var out []*setting
+	sample := min(screenQueries, len(r.queries))
+	sizes := prefixes(view.Forest.Trees)
+	stage := fmt.Sprintf("%s, depth %d, settings", kind, depth)
+	for _, m := range Methods() {
+		for i, trees := range sizes {
+			r.Progress(stage, i, len(sizes))
+			best := 0.0
+			for _, p := range thresholds(view.Forest, m, trees) {
+				s := &setting{view: view, depth: depth, params: p}
+				s.params.K, s.params.NoWiden = r.K, true
+				var err error
+				if s.micros, s.recall, s.cands, err = r.ask(ctx, s, sample); err != nil {
+					return nil, err
+				}
+				if s.recall < leastRecall {
+					break
+				}
+				best = max(best, s.recall)
+				out = append(out, s)
+			}
+			if best > enough {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// prefixes are the numbers of trees to try: all small ones, then steps of a
+// quarter to a third.
+func prefixes(trees int) []int {
+	var out []int
+	for n := 1; n < trees; n = max(n+1, n*5/4) {
+		out = append(out, n)
+	}
+	return append(out, trees)
+}
+
+// thresholds are the parameters to try for a method and a number of trees, by
+// rising threshold. The lowest thresholds are methods of their own:
+// natural-zero and lookup.
+func thresholds(f *forest.Forest, m query.Method, trees int) []query.Params {
+	p := query.Params{Method: m, Trees: trees}
+	switch m {
+	case query.Natural:
+		var out []query.Params
+		// One training point's vote, in the unit that the weights are in.
+		points := float64(f.CorpusN) / float64(int(1)<<f.Depth)
+		vote := max(1, float64(f.Unit)/points)
+		for v := 2.0; v < 255*float64(trees); v = max(v+1, v*1.4) {
+			// Between two sums of votes, so that rounding decides nothing.
+			p.Tau = (float64(int(v)) - 0.5) * vote / (float64(trees) * float64(f.Unit))
+			if p.Tau >= 1 {
+				break
+			}
+			out = append(out, p)
+		}
+		return out
+	case query.Voting:
+		var out []query.Params
+		for v := 2; v <= trees; v = max(v+1, v*5/4) {
+			p.Votes = v
+			out = append(out, p)
+		}
+		return out
+	}
+	return []query.Params{p}
+}
+
+// worthwhile are the settings of a method that may turn out to be on its
+// front: within narrow bands of recall the cheapest two, unless something
+// with a better recall is clearly cheaper.
+func worthwhile(tried []*setting, m query.Method) []*setting {
+	const slack = 1.3 // what a single pass over few queries may be off by
+	var own []*setting
+	for _, s := range tried {
+		if s.params.Method == m {
+			own = append(own, s)
+		}
+	}
+	slices.SortFunc(own, func(a, b *setting) int {
+		switch {
+		case a.micros < b.micros:
+			return -1
+		case a.micros > b.micros:
+			return 1
+		}
+		return 0
+	})
+	band := func(recall float64) int {
+		if recall < 0.97 {
+			return int(recall * 50)
+		}
+		return 1000 + int(recall*200)
+	}
+	taken := map[int]int{}
+	var out []*setting
+	for _, s := range own {
+		b := band(s.recall)
+		beaten := slices.ContainsFunc(out, func(x *setting) bool { return x.recall >= s.recall && x.micros*slack < s.micros })
+		if taken[b] < 2 && !beaten {
+			taken[b]++
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// time measures settings on all queries, round by round.
+func (r *run) time(ctx context.Context, kind string, settings []*setting) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	runtime.GC()
+	for round := range r.Rounds {
+		for n, i := range r.rng.Perm(len(settings)) {
+			s := settings[i]
+			micros, recall, cands, err := r.ask(ctx, s, len(r.queries))
+			if err != nil {
+				return err
+			}
+			s.recall, s.cands = recall, cands
+			s.times = append(s.times, micros)
+			r.Progress(kind+", timing", round*len(settings)+n, r.Rounds*len(settings))
+		}
+	}
+	for _, s := range settings {
+		slices.Sort(s.times)
+		s.micros = s.times[len(s.times)/2]
+	}
+	return nil
+}
+
+// ask searches for the first n queries and returns the mean time of one, the
+// recall and the mean number of candidates. Judging the answers is not timed.
+func (r *run) ask(ctx context.Context, s *setting, n int) (micros, recall, candidates float64, err error) {
+	// All answers one behind the other, ends[i] where that of query i ends.
+	r.found = r.found[:0]
+	ends := make([]int, n)
+	elected := 0
+	start := time.Now()
+	for i, q := range r.queries[:n] {
+		var stats query.Stats
+		r.found, stats, err = r.searcher.Search(ctx, s.view, q, &s.params, r.found)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		ends[i] = len(r.found)
+		elected += stats.Candidates
+	}
+	took := time.Since(start)
+	right, lo := 0, 0
+	for i, hi := range ends {
+		for _, h := range r.found[lo:hi] {
+			if r.truth.Right(i, h.ID, h.Distance) {
+				right++
+			}
+		}
+		lo = hi
+	}
+	recall = r.truth.Recall(right)
+	if n < len(r.queries) {
+		recall = float64(right) / float64(n*r.K)
+	}
+	return took.Seconds() * 1e6 / float64(n), recall, float64(elected) / float64(n), nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/bench"
+	"github.com/anndb/anndb/db"
+)
+
+// querySet is queries against a collection. Queries that are rows themselves
+// ignore their own row.
+type querySet struct {
+	coll    string
+	vectors [][]float32
+	self    []uint32 // row numbers; nil for queries from elsewhere
+	k       int
+}
+
+// ask is how many hits a search must give for k others to remain.
+func (q *querySet) ask() int {
+	if q.self != nil {
+		return q.k + 1
+	}
+	return q.k
+}
+
+// answer drops the query's own row from hits and keeps k.
+func (q *querySet) answer(i int, hits []db.Hit) []db.Hit {
+	if q.self != nil {
+		own := q.self[i]
+		hits = slices.DeleteFunc(hits, func(h db.Hit) bool { return h.Row == own })
+	}
+	return hits[:min(q.k, len(hits))]
+}
+
+// exact answers all queries by flat search on the given number of goroutines.
+func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*bench.Truth, error) {
+	t := new(bench.Truth)
+	// In slices, so that progress shows and an interrupt is seen.
+	const slice = 64
+	for lo := 0; lo < len(q.vectors); lo += slice {
+		hi := min(lo+slice, len(q.vectors))
+		found, err := s.SearchBatch(a.ctx, q.coll, q.vectors[lo:hi], q.ask(), &db.SearchOptions{Index: db.Flat}, workers)
+		if err != nil {
+			return nil, fmt.Errorf("exact search: %w", err)
+		}
+		for i, hits := range found {
+			hits = q.answer(lo+i, hits)
+			if len(hits) == 0 {
+				return nil, fmt.Errorf("collection %q: %w", q.coll, db.ErrEmpty)
+			}
+			rows := make([]uint32, len(hits))
+			for j, h := range hits {
+				rows[j] = h.Row
+			}
+			t.Add(rows, hits[len(hits)-1].Distance)
+		}
+		a.progress.update("exact search", hi, len(q.vectors))
+	}
+	return t, nil
+}
+
+// measured is what one way of searching costs and finds.
+type measured struct {
+	Recall     float64
+	Mean       float64 // µs a query
+	P50        float64
+	P95        float64
+	P99        float64
+	PerSecond  float64 // queries a second over all threads
+	Candidates float64 // a query
+	Exact      float64 // exact distances a query
+}
+
+// measure asks every query rounds times on the given number of threads, after
+// one round that warms up and counts.
+func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *bench.Truth, o *db.SearchOptions, rounds, threads int) (measured, error) {
+	var m measured
+	var work db.SearchStats
+	right := 0
+	hits := make([]db.Hit, 0, q.ask())
+	for i, v := range q.vectors {
+		found, stats, err := s.Search(ctx, q.coll, v, q.ask(), o, hits[:0])
+		if err != nil {
+			return m, fmt.Errorf("query %d: %w", i, err)
+		}
+		work = addStats(work, stats)
+		for _, h := range q.answer(i, found) {
+			if t.Right(i, h.Row, h.Distance) {
+				right++
+			}
+		}
+	}
+	n := float64(len(q.vectors))
+	m.Recall, m.Candidates, m.Exact = t.Recall(right), float64(work.Candidates)/n, float64(work.Exact)/n
+	micros := make([]float64, rounds*len(q.vectors))
+	start := time.Now()
+	if err := q.race(ctx, s, o, micros, threads); err != nil {
+		return m, err
+	}
+	m.PerSecond = float64(len(micros)) / time.Since(start).Seconds()
+	m.Mean, m.P50, m.P95, m.P99 = latencies(micros)
+	return m, nil
+}
+
+// race asks the queries in turn until every element of micros has the time of
+// one.
+func (q *querySet) race(ctx context.Context, s *db.Snapshot, o *db.SearchOptions, micros []float64, threads int) error {
+	var next atomic.Int64
+	errs := make([]error, threads)
+	var wg sync.WaitGroup
+	for w := range threads {
+		wg.Go(func() {
+			hits := make([]db.Hit, 0, q.ask())
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(micros) {
+					return
+				}
+				start := time.Now()
+				found, _, err := s.Search(ctx, q.coll, q.vectors[i%len(q.vectors)], q.ask(), o, hits[:0])
+				micros[i] = float64(time.Since(start).Nanoseconds()) / 1e3
+				if err != nil {
+					errs[w] = err
+					return
+				}
+				hits = found
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// latencies are the mean and percentiles of times; it sorts them.
+func latencies(micros []float64) (mean, p50, p95, p99 float64) {
+	slices.Sort(micros)
+	for _, t := range micros {
+		mean += t
+	}
+	n := len(micros)
+	at := func(p float64) float64 { return micros[min(n-1, int(p*float64(n)))] }
+	return mean / float64(n), at(0.50), at(0.95), at(0.99)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/bench"
+	"github.com/anndb/anndb/cmd/anndb/internal/plot"
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/query"
+)
+
+// plotCmd draws the CSV of a bench again.
+type plotCmd struct {
+	CSV       string   `arg:"" help:"bench.csv of anndb bench."`
+	Out       string   `help:"Folder for one picture a forest, or a file that ends in .svg or .png for one picture of all curves." default:"."`
+	Forest    []string `help:"Only these forests."`
+	Method    []string `help:"Only these methods."`
+	MinRecall float64  `help:"Where the axis of recall begins." default:"0.6"`
+	Type      []string `help:"Kinds of pictures in a folder: svg, png." default:"svg,png"`
+	Title     string   `help:"Line above the picture."`
+	Width     int      `help:"Pixels." default:"960"`
+	Height    int      `help:"Pixels." default:"600"`
+}
+
+// Run executes the command.
+func (c *plotCmd) Run(a *app) error {
+	switch {
+	case !(c.MinRecall >= 0 && c.MinRecall < 1):
+		return usagef("--min-recall %g (want 0 to below 1)", c.MinRecall)
+	case c.Width < 100 || c.Height < 100 || c.Width > 10_000 || c.Height > 10_000:
+		return usagef("--width and --height: %d x %d (want 100 to 10,000)", c.Width, c.Height)
+	}
+	for _, f := range c.Type {
+		if !slices.Contains(plot.Formats(), f) {
+			return usagef("--type %q (want svg or png)", f)
+		}
+	}
+	f, err := os.Open(c.CSV)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	points, err := bench.ReadCSV(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.CSV, err)
+	}
+	points = slices.DeleteFunc(points, func(p bench.Point) bool {
+		return len(c.Forest) > 0 && !slices.Contains(c.Forest, p.Forest) || len(c.Method) > 0 && !slices.Contains(c.Method, p.Method)
+	})
+	d := drawing{dir: c.Out, types: c.Type, minRecall: c.MinRecall, title: c.Title, width: c.Width, height: c.Height}
+	var files []string
+	if filepath.Ext(c.Out) != "" && !isFolder(c.Out) {
+		d.dir = ""
+		files = []string{c.Out}
+		err = d.file(c.Out, c.Title, curvesOf(points, func(p bench.Point) string { return p.Forest }, func(p bench.Point) string { return p.Method }))
+	} else if err = os.MkdirAll(c.Out, 0o755); err == nil {
+		files, err = d.all(points)
+	}
+	if err != nil {
+		return err
+	}
+	t := table.New("picture")
+	for _, p := range files {
+		t.Add(p)
+	}
+	return a.table(t)
+}
+
+func isFolder(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// drawing is where pictures go and how they look.
+type drawing struct {
+	dir           string
+	types         []string
+	minRecall     float64
+	title         string
+	width, height int
+}
+
+// all draws one picture a forest, with a curve a method, and one picture that
+// compares the natural classifiers of all forests and the tuned indexes.
+func (d drawing) all(points []bench.Point) ([]string, error) {
+	var files []string
+	draw := func(name, title string, curves []plot.Curve) error {
+		if d.title != "" {
+			title = d.title + ": " + title
+		}
+		for _, kind := range d.types {
+			path := filepath.Join(d.dir, name+"."+kind)
+			if err := d.file(path, title, curves); err != nil {
+				return err
+			}
+			files = append(files, path)
+		}
+		return nil
+	}
+	method := func(p bench.Point) string { return p.Method }
+	forest := func(p bench.Point) string { return p.Forest }
+	none := func(bench.Point) string { return "" }
+	drawn := 0
+	for _, f := range bench.Forests(points) {
+		own := slices.DeleteFunc(slices.Clone(points), func(p bench.Point) bool { return p.Forest != f })
+		err := draw(f, f, curvesOf(own, method, none))
+		if errors.Is(err, plot.ErrEmpty) { // nothing above the least recall
+			continue
+		}
+		if err != nil {
+			return files, err
+		}
+		drawn++
+	}
+	best := slices.DeleteFunc(slices.Clone(points), func(p bench.Point) bool {
+		return p.Method != query.Natural.String() && p.Method != pipelineMethod
+	})
+	err := draw("forests", "natural classifier by forest", curvesOf(best, forest, none))
+	if errors.Is(err, plot.ErrEmpty) && drawn > 0 {
+		err = nil
+	}
+	return files, err
+}
+
+// file draws one picture.
+func (d drawing) file(path, title string, curves []plot.Curve) error {
+	format, err := plot.FormatOf(path)
+	if err != nil {
+		return err
+	}
+	o := plot.Options{Title: title, MinRecall: d.minRecall, Width: d.width, Height: d.height}
+	err = writeFile(path, 0o644, func(w io.Writer) error { return plot.Write(w, format, curves, o) })
+	if err != nil {
+		return fmt.Errorf("draw %s: %w", path, err)
+	}
+	return nil
+}
+
+// curvesOf makes a curve of the best points of every group and style.
+func curvesOf(points []bench.Point, group, style func(bench.Point) string) []plot.Curve {
+	var curves []plot.Curve
+	for _, p := range points {
+		g, s := group(p), style(p)
+		i := slices.IndexFunc(curves, func(c plot.Curve) bool { return c.Group == g && c.Style == s })
+		if i < 0 {
+			i = len(curves)
+			curves = append(curves, plot.Curve{Name: strings.TrimSpace(g + " " + s), Group: g, Style: s})
+		}
+		curves[i].Points = append(curves[i].Points, plot.Point{Recall: p.Recall, Micros: p.Micros})
+	}
+	for i := range curves {
+		curves[i].Points = plot.Front(curves[i].Points)
+	}
+	return curves
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anndb/anndb/db"
+)
+
+// progress shows one line about long work, on terminals only. Its methods may
+// be called from several goroutines.
+type progress struct {
+	w       io.Writer // nil: show nothing
+	mu      sync.Mutex
+	stage   string
+	started time.Time
+	shown   time.Time
+	width   int
+}
+
+// newProgress shows progress on w if that is a terminal and quiet is not set.
+func newProgress(w io.Writer, quiet bool) *progress {
+	f, ok := w.(*os.File)
+	if quiet || !ok {
+		return &progress{}
+	}
+	st, err := f.Stat()
+	if err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		return &progress{}
+	}
+	return &progress{w: w}
+}
+
+// update reports that done of total steps of a stage are done; total is 0
+// where the end is not known. The line changes at most ten times a second.
+func (p *progress) update(stage string, done, total int) {
+	if p.w == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if stage != p.stage {
+		p.stage, p.started, p.shown = stage, now, time.Time{}
+	}
+	if now.Sub(p.shown) < 100*time.Millisecond && done != total {
+		return
+	}
+	p.shown = now
+	line := progressLine(stage, done, total, now.Sub(p.started))
+	// Blanks wipe what is left of a longer line before.
+	pad := max(0, p.width-len([]rune(line)))
+	p.width = len([]rune(line))
+	fmt.Fprintf(p.w, "\r%s%s", line, strings.Repeat(" ", pad))
+}
+
+// progressLine is the text of one state.
+func progressLine(stage string, done, total int, took time.Duration) string {
+	if total <= 0 {
+		return fmt.Sprintf("%-12s %d  %s", stage, done, took.Round(time.Second))
+	}
+	const cells = 30
+	full := min(cells, cells*done/total)
+	line := fmt.Sprintf("%-12s [%s%s] %3d %%", stage, strings.Repeat("#", full), strings.Repeat("-", cells-full), min(100, 100*done/total))
+	if left := remaining(done, total, took); left > time.Second {
+		line += fmt.Sprintf("  %s left", left.Round(time.Second))
+	}
+	return line
+}
+
+// remaining extrapolates the time so far.
+func remaining(done, total int, took time.Duration) time.Duration {
+	if done <= 0 || done >= total {
+		return 0
+	}
+	return time.Duration(float64(took) * float64(total-done) / float64(done))
+}
+
+// stage returns a function that reports steps of the named stage.
+func (p *progress) steps(stage string) func(done, total int) {
+	return func(done, total int) { p.update(stage, done, total) }
+}
+
+// build takes the reports of db.Build.
+func (p *progress) build(b db.Progress) { p.update(b.Stage, b.Done, b.Total) }
+
+// end wipes the line.
+func (p *progress) end() {
+	if p.w == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width > 0 {
+		fmt.Fprintf(p.w, "\r%s\r", strings.Repeat(" ", p.width))
+		p.width = 0
+	}
+	p.stage = ""
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/bench"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+)
+
+// scan calls f for every live row of a collection and stops where the caller
+// interrupts.
+func scan(a *app, s *db.Snapshot, coll string, f func(*db.Row) error) error {
+	for row, err := range s.Rows(coll) {
+		if err == nil {
+			err = a.ctx.Err()
+		}
+		if err == nil {
+			err = f(&row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadRows reads all live vectors of a collection into memory.
+func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*bench.Matrix, error) {
+	if info.Live == 0 {
+		return nil, fmt.Errorf("collection %q: %w", info.Name, db.ErrEmpty)
+	}
+	m := &bench.Matrix{Data: make([]float32, 0, info.Live*info.Dim), D: info.Dim}
+	err := scan(a, s, info.Name, func(r *db.Row) error {
+		m.Data = append(m.Data, r.Vector...)
+		m.N++
+		if m.N%1024 == 0 {
+			a.progress.update("read rows", m.N, info.Live)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read collection %q: %w", info.Name, err)
+	}
+	return m, nil
+}
+
+// readQueries reads all vectors of a file, which must have dim dimensions,
+// and their keys.
+func readQueries(path string, f fileFlags, dim int) (keys []string, vectors [][]float32, err error) {
+	o, err := f.options("")
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := dataset.Open(path, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	if in.Dim() != dim {
+		return nil, nil, fmt.Errorf("%s has %d dimensions, the collection %d: %w", path, in.Dim(), dim, db.ErrDimension)
+	}
+	var rec dataset.Record
+	for {
+		err := in.Read(&rec)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		keys = append(keys, string(rec.Key))
+		vectors = append(vectors, slices.Clone(rec.Vector))
+	}
+	if len(vectors) == 0 {
+		return nil, nil, fmt.Errorf("%s holds no vectors", path)
+	}
+	return keys, vectors, nil
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+)
+
+// searchCmd finds neighbours.
+type searchCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+
+	Query  string `help:"File of queries." placeholder:"FILE" xor:"query" required:""`
+	OfKey  string `name:"key" help:"The row of this key is the query." xor:"query" required:""`
+	Vector string `help:"The query itself: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
+
+	K         int      `short:"k" help:"Neighbours wanted." default:"10"`
+	Index     string   `help:"Index to ask; flat for an exact scan; the only one if not given."`
+	Recall    float64  `help:"Target recall that the tuner's curve turns into a setting; 0 for 0.95." default:"0"`
+	Method    string   `help:"Select candidates by natural, natural-zero, voting, lookup or flat, with the settings below, instead of a target recall." placeholder:"METHOD"`
+	HasLabel  []string `name:"label" help:"Only rows with one of these labels."`
+	KeyPrefix string   `help:"Only rows whose key begins so."`
+	Radius    float64  `help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
+	Explain   bool     `help:"Say how each hit was found."`
+	Payload   bool     `help:"Show payloads."`
+	settingFlags
+	fileFlags
+}
+
+// options are the flags as package db takes them.
+func (c *searchCmd) options() (*db.SearchOptions, error) {
+	switch {
+	case c.K < 1:
+		return nil, usagef("-k must be at least 1")
+	case !(c.Recall >= 0 && c.Recall <= 1):
+		return nil, usagef("--recall %g (want 0 to 1)", c.Recall)
+	case c.Recall > 0 && c.Method != "":
+		return nil, usagef("--recall and --method exclude each other")
+	case !(c.Radius >= 0):
+		return nil, usagef("--radius must not be negative")
+	}
+	o := &db.SearchOptions{
+		Index: c.Index, Recall: c.Recall, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix),
+		Radius: c.Radius, Explain: c.Explain,
+	}
+	if c.Method == "" {
+		if c.settingFlags != defaultSettings {
+			return nil, usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, --hop-width and --rerank go with --method")
+		}
+		return o, nil
+	}
+	m, err := parseMethod("--method", c.Method)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.params(m)
+	if err != nil {
+		return nil, err
+	}
+	o.Params = &p
+	return o, nil
+}
+
+// Run executes the command.
+func (c *searchCmd) Run(a *app) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	return c.snapshot(func(s *db.Snapshot) error {
+		info, err := s.Collection(c.Collection)
+		if err != nil {
+			return err
+		}
+		names, queries, err := c.queries(s, info.Dim)
+		if err != nil {
+			return err
+		}
+		return c.search(a, s, o, names, queries)
+	})
+}
+
+// queries are the vectors to search for and what to call them.
+func (c *searchCmd) queries(s *db.Snapshot, dim int) (names []string, vectors [][]float32, err error) {
+	switch {
+	case c.Query != "":
+		return readQueries(c.Query, c.fileFlags, dim)
+	case c.OfKey != "":
+		row, err := s.Get(c.Collection, []byte(c.OfKey))
+		if err != nil {
+			return nil, nil, fmt.Errorf("--key: %w", err)
+		}
+		return []string{c.OfKey}, [][]float32{row.Vector}, nil
+	}
+	v, err := parseVector(c.Vector)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(v) != dim {
+		return nil, nil, usagef("--vector has %d numbers, collection %q has %d", len(v), c.Collection, dim)
+	}
+	return []string{"vector"}, [][]float32{v}, nil
+}
+
+// parseVector reads numbers with commas or blanks between.
+func parseVector(text string) ([]float32, error) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	v := make([]float32, len(words))
+	for i, w := range words {
+		f, err := strconv.ParseFloat(w, 32)
+		if err != nil {
+			return nil, usagef("--vector: %q is no number", w)
+		}
+		v[i] = float32(f)
+	}
+	return v, nil
+}
+
+// search asks one query after the other and writes all hits as one table.
+func (c *searchCmd) search(a *app, s *db.Snapshot, o *db.SearchOptions, names []string, queries [][]float32) error {
+	labelled, err := s.Labels(c.Collection)
+	if err != nil {
+		return err
+	}
+	columns := []string{"query", "rank", "key", "row", "distance:4"}
+	if len(labelled) > 0 {
+		columns = append(columns, "labels")
+	}
+	if c.Payload {
+		columns = append(columns, "payload")
+	}
+	if c.Explain {
+		columns = append(columns, "explanation")
+	}
+	t := table.New(columns...)
+	var hits []db.Hit
+	var work db.SearchStats
+	var took time.Duration
+	for i, q := range queries {
+		start := time.Now()
+		found, stats, err := s.Search(a.ctx, c.Collection, q, c.K, o, hits[:0])
+		took += time.Since(start)
+		if err != nil {
+			return fmt.Errorf("query %s: %w", names[i], err)
+		}
+		hits = found
+		work = addStats(work, stats)
+		for rank, h := range hits {
+			values := []any{names[i], rank + 1, string(h.Key), h.Row, h.Distance}
+			if len(labelled) > 0 || c.Payload {
+				row, err := s.GetRow(c.Collection, h.Row)
+				if err != nil {
+					return err
+				}
+				if len(labelled) > 0 {
+					values = append(values, strings.Join(row.Labels, "|"))
+				}
+				if c.Payload {
+					values = append(values, string(row.Payload))
+				}
+			}
+			if c.Explain {
+				e, err := explanation(h, a.format)
+				if err != nil {
+					return err
+				}
+				values = append(values, e)
+			}
+			t.Add(values...)
+		}
+		a.progress.update("search", i+1, len(queries))
+	}
+	a.progress.end()
+	if err := a.table(t); err != nil {
+		return err
+	}
+	n := float64(len(queries))
+	a.title("\n%d queries, %.1f µs each; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
+		len(queries), took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
+		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
+	return nil
+}
+
+// addStats sums the work of searches.
+func addStats(a, b db.SearchStats) db.SearchStats {
+	a.Leaves += b.Leaves
+	a.Labels += b.Labels
+	a.Candidates += b.Candidates
+	a.Sketched += b.Sketched
+	a.Filtered += b.Filtered
+	a.Exact += b.Exact
+	a.Hopped += b.Hopped
+	a.Fresh += b.Fresh
+	a.Widened += b.Widened
+	return a
+}
+
+// explanation is how a hit was found, as a JSON value.
+func explanation(h db.Hit, f table.Format) (any, error) {
+	b, err := json.Marshal(h.Explanation)
+	if err != nil {
+		return nil, fmt.Errorf("explanation of row %d: %w", h.Row, err)
+	}
+	if f == table.JSON {
+		return json.RawMessage(b), nil
+	}
+	return string(b), nil
+}

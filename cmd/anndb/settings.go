@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/anndb/anndb/query"
+)
+
+// methods are the names of the ways to select candidates.
+var methods = []query.Method{query.Natural, query.NaturalZero, query.Voting, query.Lookup, query.Flat}
+
+// parseMethod reads a method's name.
+func parseMethod(flag, name string) (query.Method, error) {
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		if names[i] = m.String(); names[i] == name {
+			return m, nil
+		}
+	}
+	return 0, usagef("%s %q (want one of %s)", flag, name, strings.Join(names, ", "))
+}
+
+// settingFlags are the parameters of a search beside its method.
+type settingFlags struct {
+	Trees    int     `help:"Use the first so many trees; 0 for all." default:"0"`
+	Tau      float64 `help:"Threshold of natural, 0 to 1." default:"0"`
+	Votes    int     `help:"Threshold of voting." default:"2"`
+	Extra    int     `help:"Leaves to visit beside one a tree." default:"0"`
+	Sketch   int     `aliases:"r" help:"Rank candidates by sketch and keep the best so many; 0 keeps all." default:"0"`
+	Hops     int     `help:"Times to follow the label lists of the best hits." default:"0"`
+	HopFrom  int     `help:"How many hits' lists to follow; 0 for 8." default:"0"`
+	HopWidth int     `help:"Rows of a list to take; 0 for all." default:"0"`
+	Rerank   int     `help:"Rank by the 8-bit copy and keep the best so many; 0 for no such step." default:"0"`
+}
+
+// defaultSettings are the flags as they are when none is given.
+var defaultSettings = settingFlags{Votes: 2}
+
+// params are the flags as package query takes them.
+func (f settingFlags) params(m query.Method) (query.Params, error) {
+	counts := []struct {
+		flag string
+		n    int
+	}{
+		{"trees", f.Trees}, {"votes", f.Votes}, {"extra", f.Extra}, {"sketch", f.Sketch}, {"hops", f.Hops},
+		{"hop-from", f.HopFrom}, {"hop-width", f.HopWidth}, {"rerank", f.Rerank},
+	}
+	for _, c := range counts {
+		if c.n < 0 {
+			return query.Params{}, usagef("--%s must not be negative", c.flag)
+		}
+	}
+	if !(f.Tau >= 0 && f.Tau <= 1) {
+		return query.Params{}, usagef("--tau %g (want 0 to 1)", f.Tau)
+	}
+	return query.Params{
+		Method: m, Trees: f.Trees, Tau: f.Tau, Votes: f.Votes, Extra: f.Extra,
+		Sketch: f.Sketch > 0, R: f.Sketch, Hops: f.Hops, HopFrom: f.HopFrom, HopWidth: f.HopWidth,
+		Quant: f.Rerank > 0, Rerank: f.Rerank,
+	}, nil
+}
+
+// describe is a setting on one line: only what the method uses.
+func describe(p query.Params) string {
+	if p.Method == query.Flat {
+		return "flat"
+	}
+	s := p.Method.String()
+	add := func(name string, used bool, v any) {
+		if used {
+			s += fmt.Sprintf(" %s=%v", name, v)
+		}
+	}
+	add("trees", p.Trees > 0, p.Trees)
+	add("tau", p.Method == query.Natural, fmt.Sprintf("%.3g", p.Tau))
+	add("votes", p.Method == query.Voting, max(1, p.Votes))
+	add("extra", p.Extra > 0, p.Extra)
+	add("sketch", p.Sketch, p.R)
+	add("hops", p.Hops > 0, p.Hops)
+	add("from", p.Hops > 0 && p.HopFrom > 0, p.HopFrom)
+	add("width", p.Hops > 0 && p.HopWidth > 0, p.HopWidth)
+	add("rerank", p.Quant && p.Rerank > 0, p.Rerank)
+	return s
+}
