@@ -21,6 +21,8 @@ func guard(s *store, old bool, err *error) {
 	case nil:
 	case keyFailure:
 		*err = r.error
+	case callbackPanic:
+		panic(r.value)
 	case addressed:
 		*err = &CorruptError{Offset: s.offset(r.Addr()), Err: fmt.Errorf("reading the memory map: %w", r)}
 	case runtime.Error:

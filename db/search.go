@@ -226,6 +226,9 @@ func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
 		}
 		p.Filter = rows
 	}
+	if prev := p.Accept; prev != nil {
+		p.Accept = func(row uint32) bool { return callback(func() bool { return prev(row) }) }
+	}
 	if len(o.KeyPrefix) > 0 || o.Key != nil {
 		prev := p.Accept
 		p.Accept = func(row uint32) bool {
@@ -237,7 +240,7 @@ func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
 				// Damage must not read as "no row passes".
 				panic(keyFailure{err})
 			}
-			return bytes.HasPrefix(key, o.KeyPrefix) && (o.Key == nil || o.Key(slices.Clone(key)))
+			return bytes.HasPrefix(key, o.KeyPrefix) && (o.Key == nil || callback(func() bool { return o.Key(slices.Clone(key)) }))
 		}
 	}
 	return nil
@@ -245,6 +248,20 @@ func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
 
 // keyFailure carries an error out of a filter; guard returns it.
 type keyFailure struct{ error }
+
+// callbackPanic wraps what the caller's own function panicked with, so that
+// guard does not take it for damage and passes it on.
+type callbackPanic struct{ value any }
+
+// callback runs a function of the caller.
+func callback(f func() bool) bool {
+	defer func() {
+		if r := recover(); r != nil {
+			panic(callbackPanic{r})
+		}
+	}()
+	return f()
+}
 
 // externalDistance converts the pipeline's squared or negated measure.
 func externalDistance(m vector.Metric, d float32) float32 {
