@@ -42,7 +42,8 @@ const denseLimit = 1600
 // rows (all when sample < 1), drawn by seed. r is lowered to the dimension.
 //
 // Cost: O(sample·d²) for the covariance and O(d³) for its eigenvectors up to
-// 1,600 coordinates, O(sample·d·r) above. Errors: ErrParams and the context's.
+// 1,600 coordinates, O(sample·d·r) above. Errors: ErrParams, also for rows
+// that are not finite or whose squares overflow, and the context's.
 func PCA(ctx context.Context, rows labels.Rows, r, sample int, seed uint64, workers int) (*Rotation, error) {
 	if rows == nil || rows.Len() == 0 || rows.Dim() < 1 || r < 1 {
 		return nil, fmt.Errorf("%w: %d principal coordinates of no rows", ErrParams, r)
@@ -61,8 +62,15 @@ func PCA(ctx context.Context, rows labels.Rows, r, sample int, seed uint64, work
 	}
 	mean := make([]float64, d)
 	buf := make([]float32, d)
-	for _, i := range picked {
-		for j, v := range rows.Row(i, buf) {
+	for at, i := range picked {
+		if at%checkEvery == 0 && ctx.Err() != nil {
+			return nil, fmt.Errorf("forest: pca: %w", ctx.Err())
+		}
+		x := rows.Row(i, buf)
+		if j := vector.IsFinite(x); j >= 0 {
+			return nil, fmt.Errorf("%w: coordinate %d of row %d is %v", ErrParams, j, i, x[j])
+		}
+		for j, v := range x {
 			mean[j] += float64(v)
 		}
 	}
@@ -118,15 +126,21 @@ func eigenBasis(ctx context.Context, rows labels.Rows, picked []int, mean []floa
 	if err != nil {
 		return nil, err
 	}
+	return eigenvectors(cov, d, r)
+}
+
+// eigenvectors is the r leading eigenvectors of an n × n covariance, as
+// columns.
+func eigenvectors(cov []float64, n, r int) (*mat.Dense, error) {
 	var eig mat.EigenSym
-	if !eig.Factorize(mat.NewSymDense(d, cov), true) {
+	if !eig.Factorize(mat.NewSymDense(n, cov), true) {
 		return nil, fmt.Errorf("%w: the covariance has no eigenvectors", ErrParams)
 	}
 	var all mat.Dense
 	eig.VectorsTo(&all)
-	basis := mat.NewDense(d, r, nil)
+	basis := mat.NewDense(n, r, nil)
 	for i := range r { // gonum sorts the eigenvalues rising
-		basis.SetCol(i, mat.Col(nil, d-1-i, &all))
+		basis.SetCol(i, mat.Col(nil, n-1-i, &all))
 	}
 	return basis, nil
 }
@@ -192,8 +206,11 @@ func covariance(ctx context.Context, rows labels.Rows, picked []int, mean []floa
 	}
 	for i := range d {
 		for j := i; j < d; j++ {
-			cov[i*d+j] /= float64(n)
-			cov[j*d+i] = cov[i*d+j]
+			c := cov[i*d+j] / float64(n)
+			if math.IsInf(c, 0) || math.IsNaN(c) {
+				return nil, fmt.Errorf("%w: the covariance of coordinates %d and %d overflows", ErrParams, i, j)
+			}
+			cov[i*d+j], cov[j*d+i] = c, c
 		}
 	}
 	return cov, nil
@@ -208,7 +225,9 @@ func pack(dst, columns []float32, lo, na, n, from, m int) {
 
 // subspaceBasis finds the leading directions of rows of many coordinates by
 // randomised subspace iteration (Halko, Martinsson and Tropp 2011): a random
-// start, four multiplications by the covariance, each made orthonormal.
+// start, four multiplications by the covariance, each made orthonormal, and
+// the principal directions of the rows within the subspace found, so that the
+// variances fall even where the spectrum is flat and nothing has converged.
 func subspaceBasis(ctx context.Context, rows labels.Rows, picked []int, mean []float64, r int, rng *rand.Rand) (*mat.Dense, error) {
 	d := rows.Dim()
 	width := min(d, r+8)
@@ -221,11 +240,10 @@ func subspaceBasis(ctx context.Context, rows labels.Rows, picked []int, mean []f
 	const rounds, block = 4, 512
 	buf := make([]float32, d)
 	x := mat.NewDense(min(block, len(picked)), d, nil)
-	for range rounds {
-		next := mat.NewDense(d, width, nil)
+	each := func(visit func(part *mat.Dense)) error {
 		for lo := 0; lo < len(picked); lo += block {
 			if err := ctx.Err(); err != nil {
-				return nil, fmt.Errorf("forest: pca: %w", err)
+				return fmt.Errorf("forest: pca: %w", err)
 			}
 			hi := min(lo+block, len(picked))
 			part := x.Slice(0, hi-lo, 0, d).(*mat.Dense)
@@ -235,10 +253,20 @@ func subspaceBasis(ctx context.Context, rows labels.Rows, picked []int, mean []f
 					row[j] = float64(v) - mean[j]
 				}
 			}
+			visit(part)
+		}
+		return nil
+	}
+	for range rounds {
+		next := mat.NewDense(d, width, nil)
+		err := each(func(part *mat.Dense) {
 			var y, z mat.Dense
 			y.Mul(part, q)
 			z.Mul(part.T(), &y)
 			next.Add(next, &z)
+		})
+		if err != nil {
+			return nil, err
 		}
 		var svd mat.SVD
 		if !svd.Factorize(next, mat.SVDThin) {
@@ -246,9 +274,21 @@ func subspaceBasis(ctx context.Context, rows labels.Rows, picked []int, mean []f
 		}
 		svd.UTo(q)
 	}
-	basis := mat.NewDense(d, r, nil)
-	for i := range r {
-		basis.SetCol(i, mat.Col(nil, i, q))
+	cov := mat.NewDense(width, width, nil)
+	err := each(func(part *mat.Dense) {
+		var y, z mat.Dense
+		y.Mul(part, q)
+		z.Mul(y.T(), &y)
+		cov.Add(cov, &z)
+	})
+	if err != nil {
+		return nil, err
 	}
+	within, err := eigenvectors(cov.RawMatrix().Data, width, r)
+	if err != nil {
+		return nil, err
+	}
+	basis := new(mat.Dense)
+	basis.Mul(q, within)
 	return basis, nil
 }
