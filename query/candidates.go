@@ -8,13 +8,14 @@ import (
 )
 
 // gather routes the query and elects the candidates. Widened, it uses all
-// trees, twice as many more leaves, and the lowest threshold.
-func (s *Searcher) gather(widened bool) []uint32 {
+// trees, more leaves (2, 8, 32... a tree) and the lowest threshold.
+func (s *Searcher) gather(widened int) []uint32 {
 	p, f := s.p, s.v.Forest
 	trees, extra := p.trees(f.Trees), p.Extra
 	natural := !p.members()
-	if widened {
-		trees, extra = f.Trees, max(extra, 2*f.Trees)
+	if widened > 0 {
+		trees = f.Trees
+		extra = max(extra, trees<<min(2*widened-1, 20))
 		if natural {
 			trees = min(trees, maxNaturalLeaves)
 			extra = min(extra, maxNaturalLeaves-trees)
@@ -36,7 +37,7 @@ func (s *Searcher) gather(widened bool) []uint32 {
 		s.e.blocks = append(s.e.blocks, leafOf(f, natural, l))
 	}
 	threshold := uint32(1)
-	if !widened {
+	if widened == 0 {
 		switch p.Method {
 		case Natural:
 			threshold = naturalThreshold(p.Tau, len(s.route), f.Unit)
@@ -44,7 +45,7 @@ func (s *Searcher) gather(widened bool) []uint32 {
 			threshold = uint32(min(max(1, p.Votes), 1<<17))
 		}
 	}
-	s.e.widened = widened
+	s.e.widened = widened > 0
 	s.stats.Leaves += len(s.route)
 	s.stats.Labels += s.e.elect(threshold)
 	s.e.clear()

@@ -120,10 +120,11 @@ func (s *Searcher) run(ctx context.Context, q []float32, norm float32) error {
 		return s.scanAll(ctx)
 	}
 	s.project(q, norm)
-	ids := s.passing(s.gather(false))
-	if s.sparse(len(ids)) {
+	ids := s.passing(s.gather(0))
+	for leaves := 0; s.sparse(len(ids)) && len(s.route) > leaves; {
+		leaves = len(s.route)
 		s.stats.Widened++
-		ids = s.passing(s.gather(true))
+		ids = s.passing(s.gather(s.stats.Widened))
 	}
 	if err := stopped(ctx); err != nil {
 		return err

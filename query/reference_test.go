@@ -1,0 +1,172 @@
+package query
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// The references are the paper's equations, read off as they stand.
+
+// structure is the structure function of every tree: the leaf each training
+// point and the query fall into.
+type structure struct {
+	points [][]uint32 // by point, by tree
+	query  []uint32
+}
+
+func structureOf(f *forest.Forest, train *matrix, q []float32) structure {
+	route := func(x []float32) []uint32 {
+		leaves := make([]uint32, f.Trees)
+		f.Route(f.Coordinates(x, nil), leaves)
+		return leaves
+	}
+	var s structure
+	for i := range train.n {
+		s.points = append(s.points, route(train.row(i)))
+	}
+	s.query = route(q)
+	return s
+}
+
+// natural is equations 4, 5 and 8. With unit zero the proportions are over the
+// points of the leaf, N_q(x), otherwise over unit.
+func (s structure) natural(lab *labels.Neighbors, labelsK, trees int, tau, unit float64) map[uint32]float64 {
+	eta := map[uint32]float64{}
+	for t := range trees {
+		var inLeaf []int
+		for i, p := range s.points {
+			if p[t] == s.query[t] {
+				inLeaf = append(inLeaf, i)
+			}
+		}
+		n := float64(len(inLeaf))
+		if unit > 0 {
+			n = unit
+		}
+		for _, i := range inLeaf {
+			for _, j := range lab.Row(i)[:labelsK] {
+				eta[j] += 1 / n / float64(trees)
+			}
+		}
+	}
+	for j, p := range eta {
+		if !(p > tau) {
+			delete(eta, j)
+		}
+	}
+	return eta
+}
+
+// naive is equation 9: the share of trees in which a corpus row lies in the
+// query's element; rows in at least votes of them are elected.
+func (s structure) naive(trees, votes int) map[uint32]float64 {
+	eta := map[uint32]float64{}
+	for j, p := range s.points {
+		n := 0
+		for t := range trees {
+			if p[t] == s.query[t] {
+				n++
+			}
+		}
+		if n >= votes {
+			eta[uint32(j)] = float64(n) / float64(trees)
+		}
+	}
+	return eta
+}
+
+// gaussian draws rows without ties, so that every median split halves a node.
+func gaussian(n, d int, seed uint64) *matrix {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	m := &matrix{make([]float32, n*d), n, d}
+	for i := range m.data {
+		m.data[i] = float32(rng.NormFloat64())
+	}
+	return m
+}
+
+// exactly is brute force: every allowed row by distance, then by number.
+func exactly(m *matrix, metric vector.Metric, q []float32, k int, allowed func(row uint32) bool) []uint32 {
+	type scored struct {
+		id uint32
+		d  float64
+	}
+	var all []scored
+	for i := range m.n {
+		if allowed != nil && !allowed(uint32(i)) {
+			continue
+		}
+		var l2, dot, nx, nq float64
+		for j, x := range m.row(i) {
+			a, b := float64(x), float64(q[j])
+			l2, dot, nx, nq = l2+(a-b)*(a-b), dot+a*b, nx+a*a, nq+b*b
+		}
+		d := l2
+		switch metric {
+		case vector.Cosine:
+			d = 1 - dot/math.Sqrt(nx*nq)
+		case vector.InnerProduct:
+			d = -dot
+		}
+		all = append(all, scored{uint32(i), d})
+	}
+	slices.SortFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(a.d, b.d), cmp.Compare(a.id, b.id)) })
+	var ids []uint32
+	for _, a := range all[:min(k, len(all))] {
+		ids = append(ids, a.id)
+	}
+	return ids
+}
+
+func idsOf(found []vector.Neighbor) []uint32 {
+	var ids []uint32
+	for _, f := range found {
+		ids = append(ids, f.ID)
+	}
+	return ids
+}
+
+// small is one view with every part, shared by the tests that only read it.
+var small = sync.OnceValue(func() *fixture { return newFixture(vector.L2, true) })
+
+type fixture struct {
+	all     *matrix // corpus rows
+	queries *matrix
+	v       *View
+}
+
+// newFixture has 1,900 covered and 100 fresh rows, 8 trees, sketches and label
+// lists, rows in chunks and a tail.
+func newFixture(metric vector.Metric, bytes bool) *fixture {
+	every := clustered(2060, 24, 5)
+	f := &fixture{
+		all:     &matrix{every.data[:2000*24], 2000, 24},
+		queries: &matrix{every.data[2000*24:], 60, 24},
+	}
+	f.v = build(panicking{}, f.all, spec{
+		metric: metric, labelsK: 12, rotate: 12, sketch: 64, hops: 8, quant: true, bytes: bytes, shift: 8, fresh: 100,
+		forest: forest.Params{Kind: forest.KD, Trees: 8, Depth: 6, Natural: true, Members: true, Seed: 3},
+	})
+	return f
+}
+
+// panicking stands in for a test where several share a fixture.
+type panicking struct{ testing.TB }
+
+func (panicking) Helper()          {}
+func (panicking) Fatal(all ...any) { panic(all) }
+
+// with is a copy of the view with something changed.
+func (f *fixture) with(change func(v *View)) *View {
+	v := *f.v
+	change(&v)
+	return &v
+}
