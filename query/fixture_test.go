@@ -211,10 +211,15 @@ func sketches(space, rotated *matrix, rot *forest.Rotation, width int) *SketchVi
 	out := make([]byte, rotated.n*width)
 	for i := range rotated.n {
 		b := out[i*width : (i+1)*width]
+		norm := vector.L2Squared(space.row(i), rot.Mean)
 		for j, x := range rotated.row(i)[:n] {
-			b[j] = byte(int8(math.RoundToEven(float64(x / step))))
+			rounded := math.RoundToEven(float64(x / step))
+			b[j] = byte(int8(rounded))
+			// The rounded coordinates' part of the norm: then rounding shifts
+			// an estimate by twice its product with q-c, not with q.
+			norm += float32(rounded*rounded)*step*step - x*x
 		}
-		binary.LittleEndian.PutUint32(b[width-4:], math.Float32bits(vector.L2Squared(space.row(i), rot.Mean)))
+		binary.LittleEndian.PutUint32(b[width-4:], math.Float32bits(norm))
 	}
 	const shift = 13
 	return NewSketchView(chunked(out, width, shift), shift, width, step)

@@ -1,0 +1,79 @@
+package query
+
+import (
+	"errors"
+	"testing"
+	"unsafe"
+
+	"github.com/anndb/anndb/vector"
+)
+
+func TestViewValidate(t *testing.T) {
+	f := small()
+	if err := f.v.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, breakIt := range map[string]func(v *View){
+		"metric":             func(v *View) { v.Metric = 0 },
+		"dimension zero":     func(v *View) { v.Dim, v.Rows.Dim = 0, 0 },
+		"dimension of rows":  func(v *View) { v.Dim++ },
+		"covers too many":    func(v *View) { v.N = v.Rows.N + 1 },
+		"covers less than 0": func(v *View) { v.N = -1 },
+		"rows":               func(v *View) { v.Rows.N = -1; v.N = -1 },
+		"more rows":          func(v *View) { v.Rows.N += 1000 },
+		"types":              func(v *View) { v.Rows.Uint8 = v.Rows.Uint8[1:] },
+		"type of a chunk":    func(v *View) { v.Rows.Uint8 = make([]bool, len(v.Rows.Uint8)) },
+		"shift":              func(v *View) { v.Rows.Shift = 40 },
+		"short chunk": func(v *View) {
+			v.Rows.Chunks = append([][]byte{v.Rows.Chunks[0][1:]}, v.Rows.Chunks[1:]...)
+		},
+		"short tail": func(v *View) { v.Rows.Tail = v.Rows.Tail[1:] },
+		"short tail row": func(v *View) {
+			v.Rows.Tail = append([][]byte{v.Rows.Tail[0][:8]}, v.Rows.Tail[1:]...)
+		},
+		"unaligned tail row": func(v *View) {
+			b := make([]byte, 4*v.Dim+8)
+			for uintptr(unsafe.Pointer(&b[0]))%4 != 1 {
+				b = b[1:]
+			}
+			v.Rows.Tail = append([][]byte{b}, v.Rows.Tail[1:]...)
+		},
+		"short norms": func(v *View) {
+			v.Rows.InvNorm = append([][]float32{{1}}, v.Rows.InvNorm[1:]...)
+		},
+		"forest of fewer rows":  func(v *View) { v.N = 100 },
+		"forest of other space": func(v *View) { v.RawForest = true },
+		"lift":                  func(v *View) { v.Lift = true },
+		"rotation":              func(v *View) { r := *v.Rotation; r.Dim++; v.Rotation = &r },
+		"rotation without R":    func(v *View) { r := *v.Rotation; r.R = 0; v.Rotation = &r },
+		"sketch unrotated":      func(v *View) { v.Rotation, v.RawForest, v.Forest = nil, true, nil },
+		"sketch width":          func(v *View) { s := *v.Sketch; s.Width = 96; v.Sketch = &s },
+		"sketch chunks":         func(v *View) { s := *v.Sketch; s.Chunks = nil; v.Sketch = &s },
+		"sketch short":          func(v *View) { s := *v.Sketch; s.Chunks, s.Keep = nil, nil; v.Sketch = &s },
+		"lists short":           func(v *View) { n := *v.Neighbors; n.Chunks = n.Chunks[1:]; v.Neighbors = &n },
+		"lists of none":         func(v *View) { n := *v.Neighbors; n.K = 0; v.Neighbors = &n },
+		"quant step":            func(v *View) { q := *v.Quant; q.Step = 0; v.Quant = &q },
+		"quant short":           func(v *View) { q := *v.Quant; q.Chunks = q.Chunks[:2]; v.Quant = &q },
+	} {
+		v := f.with(breakIt)
+		if err := v.Validate(); !errors.Is(err, ErrView) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Vector reads rows of every kind.
+func TestVector(t *testing.T) {
+	m := clustered(70, 6, 1)
+	for _, bytes := range []bool{false, true} {
+		r := rowSet(m, spec{metric: vector.L2, bytes: bytes, shift: 4})
+		buf := make([]float32, 6)
+		for i := range m.n {
+			for j, x := range r.Vector(i, buf) {
+				if x != m.row(i)[j] {
+					t.Fatalf("row %d: %v, want %v", i, r.Vector(i, buf), m.row(i))
+				}
+			}
+		}
+	}
+}
