@@ -21,11 +21,12 @@ type benchCmd struct {
 	K       int       `short:"k" help:"Neighbours wanted." default:"10"`
 	Kinds   []string  `help:"Forests; -rot splits on principal coordinates." default:"rp,kd,kd-chrono,pca,rf,kd-rot,rf-rot"`
 	Depths  []int     `help:"Levels of a tree to compare." default:"8,10,12,13"`
-	Trees   int       `help:"Trees a forest; 0 for 40, and 24 for rf." default:"0"`
+	Trees   int       `help:"Trees a forest, at most; 0 for 40, and 24 for rf." default:"0"`
+	Voters  int       `name:"vote-trees" help:"Trees for voting and lookup; 0 for four times as many, twice for rf." default:"0"`
 	LabelsK int       `help:"Nearest rows that are a training point's labels; 0 for 50." default:"0"`
 	Rotate  int       `help:"Principal coordinates of the -rot kinds; 0 for 64." default:"0"`
 	Recall  []float64 `help:"Recalls of the tables." default:"0.8,0.9,0.95,0.99"`
-	Rounds  int       `help:"Times to ask every query of a setting; the median counts." default:"5"`
+	Rounds  int       `help:"Times to ask every query of a setting, fewer for slow ones; the median counts." default:"3"`
 	Floats  bool      `help:"Search float32 rows even where bytes would do."`
 	Seed    uint64    `help:"Seed of forests and of the order of measurements." default:"0"`
 	Out     string    `help:"Folder for bench.csv and the pictures; made if it does not exist." placeholder:"DIR"`
@@ -40,8 +41,8 @@ func (c *benchCmd) check() error {
 		return usagef("-k must be at least 1")
 	case c.Rounds < 1:
 		return usagef("--rounds must be at least 1")
-	case c.Trees < 0:
-		return usagef("--trees must not be negative")
+	case c.Trees < 0 || c.Voters < 0:
+		return usagef("--trees and --vote-trees must not be negative")
 	case c.LabelsK < 0:
 		return usagef("--labels-k must not be negative")
 	case c.Rotate < 0:
@@ -84,7 +85,7 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 		o := bench.Options{
-			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, LabelsK: c.LabelsK, Rotate: c.Rotate,
+			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK, Rotate: c.Rotate,
 			Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats, Progress: a.progress.update,
 		}
 		a.title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.", c.Collection, rows.N, rows.D, len(queries), c.K)
@@ -264,9 +265,9 @@ func verdictLine(verdicts []bench.Verdict) string {
 }
 
 func builtTable(res *bench.Result) *table.Table {
-	t := table.New("forest", "depth", "trees", "seconds:1", "size", "bytes")
+	t := table.New("forest", "holds", "depth", "trees", "seconds:1", "size", "bytes")
 	for _, b := range res.Built {
-		t.Add(b.Forest, b.Depth, b.Trees, b.Seconds, size(b.Bytes), b.Bytes)
+		t.Add(b.Forest, b.Holds, b.Depth, b.Trees, b.Seconds, size(b.Bytes), b.Bytes)
 	}
 	return t
 }

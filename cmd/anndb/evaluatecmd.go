@@ -18,7 +18,7 @@ type evaluateCmd struct {
 	Collection string `arg:"" help:"Collection."`
 
 	Queries string `help:"File of queries." placeholder:"FILE" xor:"queries" required:""`
-	Holdout int    `help:"So many random rows as queries, each ignoring itself. Rows that an index learned from flatter it: prefer a file." xor:"queries" required:""`
+	Holdout int    `help:"So many random rows as queries, each ignoring itself. An index knows the neighbours of its own rows, so its recall is too good then: prefer a file." xor:"queries" required:""`
 	Seed    uint64 `help:"Seed of --holdout." default:"0"`
 
 	K       int       `short:"k" help:"Neighbours wanted." default:"10"`

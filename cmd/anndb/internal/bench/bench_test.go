@@ -59,11 +59,11 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d points reported, %d returned, %d tried, bytes %v, stages %v", seen, len(res.Points), res.Screened, res.ByteRows, stages)
 	}
 	// A depth of 19 has more leaves than there are rows.
-	if len(res.Built) != 2*len(Kinds()) {
-		t.Errorf("%d forests built, want two depths of %d", len(res.Built), len(Kinds()))
+	if len(res.Built) != 4*len(Kinds()) {
+		t.Errorf("%d forests built, want two depths of %d with labels and with members", len(res.Built), len(Kinds()))
 	}
 	for _, p := range res.Points {
-		if !(p.Recall >= leastRecall-0.2 && p.Recall <= 1) || !(p.Micros > 0) || p.Trees < 1 || p.Trees > 6 || !(p.Candidates > 0) {
+		if !(p.Recall >= leastRecall-0.2 && p.Recall <= 1) || !(p.Micros > 0) || p.Trees < 1 || p.Trees > 24 || !(p.Candidates > 0) {
 			t.Fatalf("impossible point %+v", p)
 		}
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,23 +34,29 @@ func Kinds() []string {
 	}
 }
 
+// maxTrees bounds a forest: the sums of 16 bits hold no more trees' votes.
+const maxTrees = 250
+
 // Options of a run. Only K and the lists are required.
 type Options struct {
 	K      int      // neighbours wanted
 	Kinds  []string // of Kinds
 	Depths []int    // levels of a tree; those with more leaves than rows are left out
-	// Trees is how many trees a forest has, at most; every prefix of them is
-	// measured. Zero means 40, and 24 for the supervised learners, which take
-	// longer.
+	// Trees is how many trees a forest has, at most; smaller numbers are
+	// measured too. Zero means 40, and 24 for the supervised learners, which
+	// take longer.
 	Trees int
+	// VoteTrees is the same for voting and lookup, which need more. Zero means
+	// four times Trees, twice for the supervised learners.
+	VoteTrees int
 	// LabelsK is how many nearest rows are a training point's labels, 50 when
 	// zero.
 	LabelsK int
 	// Rotate is the number of principal coordinates of rotated kinds, 64 when
 	// zero.
 	Rotate int
-	// Rounds is how often every setting that is worth it is timed, 5 when
-	// zero; the median counts.
+	// Rounds is how often every setting that is worth it is timed, 3 when
+	// zero, at most: slow settings get fewer.
 	Rounds  int
 	Seed    uint64
 	Workers int // goroutines of everything but the searches that are timed
@@ -71,8 +78,10 @@ func (o Options) resolve(n int) (Options, error) {
 			return bad("unknown forest %q (want some of %s)", k, strings.Join(Kinds(), ", "))
 		}
 	}
-	if o.Trees < 0 || o.Trees > 200 {
-		return bad("%d trees, want 1 to 200", o.Trees)
+	for _, n := range []int{o.Trees, o.VoteTrees} {
+		if n < 0 || n > maxTrees {
+			return bad("%d trees, want 1 to %d", n, maxTrees)
+		}
 	}
 	var depths []int
 	for _, d := range o.Depths {
@@ -90,7 +99,7 @@ func (o Options) resolve(n int) (Options, error) {
 	for _, d := range []struct {
 		field     *int
 		otherwise int
-	}{{&o.LabelsK, 50}, {&o.Rotate, 64}, {&o.Rounds, 5}} {
+	}{{&o.LabelsK, 50}, {&o.Rotate, 64}, {&o.Rounds, 3}} {
 		if *d.field == 0 {
 			*d.field = d.otherwise
 		}
@@ -110,10 +119,11 @@ func (o Options) resolve(n int) (Options, error) {
 // Built is what learning one forest took.
 type Built struct {
 	Forest  string
+	Holds   string // "labels", or "members" for voting and lookup
 	Depth   int
 	Trees   int
 	Seconds float64
-	Bytes   int64 // label tables and member lists
+	Bytes   int64 // label tables or member lists
 }
 
 // Result is the outcome of a run.
@@ -149,11 +159,13 @@ type run struct {
 // one thread. done, if not nil, gets the points of a forest as soon as they
 // are there.
 //
-// For every forest, all depths are learned with label tables and member
-// lists; every number of trees and threshold of a grid is tried on a sample of
-// the queries; the settings near the front of that are then timed on all
-// queries, those of all methods and depths in turn, in an order drawn anew
-// for every round, so that a busy spell of the machine hits all alike.
+// For every forest, all depths are learned twice, with label tables for the
+// natural classifier and with member lists for voting and lookup; every number
+// of trees and threshold of a grid is tried on a sample of the queries; the
+// settings near the front of that are then timed on all queries, those of all
+// methods and depths in turn, in an order drawn anew for every round, so that
+// a busy spell of the machine hits all alike. A query's time is its median
+// over the rounds, and a setting's time the mean over its queries.
 //
 // Errors: ErrOptions, the context's, and those of package labels, forest and
 // query.
@@ -255,22 +267,24 @@ type setting struct {
 	recall float64
 	micros float64
 	cands  float64
-	times  []float64
+	rounds [][]float64 // µs of every query
 }
 
 // kind measures one forest at all depths.
 func (r *run) kind(ctx context.Context, kind string) ([]Point, error) {
 	var tried []*setting
 	for _, depth := range r.Depths {
-		view, err := r.learn(ctx, kind, depth)
-		if err != nil {
-			return nil, err
+		for _, members := range []bool{false, true} {
+			view, err := r.learn(ctx, kind, depth, members)
+			if err != nil {
+				return nil, err
+			}
+			s, err := r.screen(ctx, view, kind)
+			if err != nil {
+				return nil, err
+			}
+			tried = append(tried, s...)
 		}
-		s, err := r.screen(ctx, view, kind, depth)
-		if err != nil {
-			return nil, err
-		}
-		tried = append(tried, s...)
 	}
 	r.out.Screened += len(tried)
 	var chosen []*setting
@@ -290,29 +304,46 @@ func (r *run) kind(ctx context.Context, kind string) ([]Point, error) {
 	return points, nil
 }
 
+// trees is how many trees a forest gets.
+func (r *run) trees(kind forest.Kind, members bool) int {
+	n, voters := 40, 4
+	if kind == forest.RF {
+		n, voters = 24, 2
+	}
+	if r.Trees > 0 {
+		n = r.Trees
+	}
+	switch {
+	case kind == forest.KDChrono:
+		return 1 // it draws nothing: all its trees are the same
+	case members && r.VoteTrees > 0:
+		return r.VoteTrees
+	case members:
+		return min(voters*n, maxTrees)
+	}
+	return n
+}
+
 // learn grows a forest of a kind and puts the corpus behind it.
-func (r *run) learn(ctx context.Context, kind string, depth int) (*query.View, error) {
+func (r *run) learn(ctx context.Context, kind string, depth int, members bool) (*query.View, error) {
 	name, rotated := strings.CutSuffix(kind, rotatedSuffix)
-	p := forest.Params{
-		Kind: forest.Kind(name), Trees: r.Trees, Depth: depth, Seed: r.Seed, Members: true, Natural: true,
-	}
-	if p.Trees == 0 {
-		p.Trees = 40
-		if p.Kind == forest.RF {
-			p.Trees = 24
-		}
-	}
+	p := forest.Params{Kind: forest.Kind(name), Depth: depth, Seed: r.Seed, Members: members, Natural: !members}
+	p.Trees = r.trees(p.Kind, members)
 	rows, rotation := r.corpus.space, (*forest.Rotation)(nil)
 	if rotated {
 		rows, rotation = r.rotated, r.rotation
 	}
+	b := Built{Forest: kind, Holds: "labels", Depth: depth, Trees: p.Trees}
+	if members {
+		b.Holds = "members"
+	}
 	start := time.Now()
-	stage := fmt.Sprintf("%s, depth %d", kind, depth)
+	stage := fmt.Sprintf("%s, depth %d, %s", kind, depth, b.Holds)
 	f, err := forest.Learn(ctx, rows, r.corpus.space.N, r.labels, p, r.Workers, func(done, total int) { r.Progress(stage, done, total) })
 	if err != nil {
 		return nil, err
 	}
-	b := Built{Forest: kind, Depth: depth, Trees: f.Trees, Seconds: time.Since(start).Seconds()}
+	b.Seconds = time.Since(start).Seconds()
 	for _, c := range slices.Concat(f.Leaves, f.Members) {
 		b.Bytes += int64(len(c))
 	}
@@ -329,28 +360,32 @@ const (
 	screenQueries = 100
 )
 
-// screen tries the numbers of trees and the thresholds of all methods. A
-// higher threshold finds less, so the thresholds of one number of trees end
-// where the recall falls below leastRecall.
-func (r *run) screen(ctx context.Context, view *query.View, kind string, depth int) ([]*setting, error) {
+// screen tries the numbers of trees and the thresholds of the methods that
+// the forest serves. A higher threshold finds less, so the thresholds of one
+// number of trees end where the recall falls below leastRecall.
+func (r *run) screen(ctx context.Context, view *query.View, kind string) ([]*setting, error) {
 	var out []*setting
+	f := view.Forest
 	sample := min(screenQueries, len(r.queries))
-	sizes := prefixes(view.Forest.Trees)
-	stage := fmt.Sprintf("%s, depth %d, settings", kind, depth)
+	sizes := prefixes(f.Trees)
 	for _, m := range Methods() {
+		if f.Params.Members != (m == query.Voting || m == query.Lookup) {
+			continue
+		}
 		for i, trees := range sizes {
-			r.Progress(stage, i, len(sizes))
+			r.Progress(fmt.Sprintf("%s, depth %d, %v", kind, f.Depth, m), i, len(sizes))
 			best := 0.0
-			for _, p := range thresholds(view.Forest, m, trees) {
-				s := &setting{view: view, depth: depth, params: p}
+			for _, p := range thresholds(f, m, trees) {
+				s := &setting{view: view, depth: f.Depth, params: p}
 				s.params.K, s.params.NoWiden = r.K, true
-				var err error
-				if s.micros, s.recall, s.cands, err = r.ask(ctx, s, sample); err != nil {
+				laps, err := r.ask(ctx, s, sample)
+				if err != nil {
 					return nil, err
 				}
 				if s.recall < leastRecall {
 					break
 				}
+				s.micros = trimmedMean(laps)
 				best = max(best, s.recall)
 				out = append(out, s)
 			}
@@ -360,6 +395,22 @@ func (r *run) screen(ctx context.Context, view *query.View, kind string, depth i
 		}
 	}
 	return out, nil
+}
+
+// trimmedMean is the mean of the lower four fifths, which a thread that was
+// made to wait does not spoil.
+func trimmedMean(x []float64) float64 {
+	slices.Sort(x)
+	x = x[:max(1, len(x)*4/5)]
+	return mean(x)
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
 }
 
 // prefixes are the numbers of trees to try: all small ones, then steps of a
@@ -407,22 +458,14 @@ func thresholds(f *forest.Forest, m query.Method, trees int) []query.Params {
 // front: within narrow bands of recall the cheapest two, unless something
 // with a better recall is clearly cheaper.
 func worthwhile(tried []*setting, m query.Method) []*setting {
-	const slack = 1.3 // what a single pass over few queries may be off by
+	const slack = 1.2 // what a single pass over few queries may be off by
 	var own []*setting
 	for _, s := range tried {
 		if s.params.Method == m {
 			own = append(own, s)
 		}
 	}
-	slices.SortFunc(own, func(a, b *setting) int {
-		switch {
-		case a.micros < b.micros:
-			return -1
-		case a.micros > b.micros:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(own, func(a, b *setting) int { return cmp.Compare(a.micros, b.micros) })
 	band := func(recall float64) int {
 		if recall < 0.97 {
 			return int(recall * 50)
@@ -442,60 +485,73 @@ func worthwhile(tried []*setting, m query.Method) []*setting {
 	return out
 }
 
+// settingBudget is the time after which a slow setting gets no more rounds.
+const settingBudget = time.Second
+
 // time measures settings on all queries, round by round.
 func (r *run) time(ctx context.Context, kind string, settings []*setting) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	runtime.GC()
+	spent := make([]time.Duration, len(settings))
 	for round := range r.Rounds {
 		for n, i := range r.rng.Perm(len(settings)) {
-			s := settings[i]
-			micros, recall, cands, err := r.ask(ctx, s, len(r.queries))
+			r.Progress(kind+", timing", round*len(settings)+n, r.Rounds*len(settings))
+			if spent[i] > settingBudget {
+				continue
+			}
+			start := time.Now()
+			laps, err := r.ask(ctx, settings[i], len(r.queries))
 			if err != nil {
 				return err
 			}
-			s.recall, s.cands = recall, cands
-			s.times = append(s.times, micros)
-			r.Progress(kind+", timing", round*len(settings)+n, r.Rounds*len(settings))
+			spent[i] += time.Since(start)
+			settings[i].rounds = append(settings[i].rounds, laps)
 		}
 	}
 	for _, s := range settings {
-		slices.Sort(s.times)
-		s.micros = s.times[len(s.times)/2]
+		s.micros = meanOfMedians(s.rounds)
+		s.rounds = nil
 	}
 	return nil
 }
 
-// ask searches for the first n queries and returns the mean time of one, the
-// recall and the mean number of candidates. Judging the answers is not timed.
-func (r *run) ask(ctx context.Context, s *setting, n int) (micros, recall, candidates float64, err error) {
-	// All answers one behind the other, ends[i] where that of query i ends.
-	r.found = r.found[:0]
-	ends := make([]int, n)
-	elected := 0
-	start := time.Now()
-	for i, q := range r.queries[:n] {
-		var stats query.Stats
-		r.found, stats, err = r.searcher.Search(ctx, s.view, q, &s.params, r.found)
-		if err != nil {
-			return 0, 0, 0, err
+// meanOfMedians is the mean over queries of the median over rounds.
+func meanOfMedians(rounds [][]float64) float64 {
+	medians := make([]float64, len(rounds[0]))
+	times := make([]float64, len(rounds))
+	for i := range medians {
+		for n, laps := range rounds {
+			times[n] = laps[i]
 		}
-		ends[i] = len(r.found)
-		elected += stats.Candidates
+		slices.Sort(times)
+		medians[i] = times[(len(times)-1)/2]
 	}
-	took := time.Since(start)
-	right, lo := 0, 0
-	for i, hi := range ends {
-		for _, h := range r.found[lo:hi] {
+	return mean(medians)
+}
+
+// ask searches for the first n queries, notes the recall and the mean number
+// of candidates, and returns what every query took in µs. Judging the answers
+// is not timed.
+func (r *run) ask(ctx context.Context, s *setting, n int) ([]float64, error) {
+	laps := make([]float64, n)
+	right, elected := 0, 0
+	for i, q := range r.queries[:n] {
+		start := time.Now()
+		found, stats, err := r.searcher.Search(ctx, s.view, q, &s.params, r.found[:0])
+		laps[i] = float64(time.Since(start).Nanoseconds()) / 1e3
+		if err != nil {
+			return nil, err
+		}
+		r.found = found
+		elected += stats.Candidates
+		for _, h := range found {
 			if r.truth.Right(i, h.ID, h.Distance) {
 				right++
 			}
 		}
-		lo = hi
 	}
-	recall = r.truth.Recall(right)
-	if n < len(r.queries) {
-		recall = float64(right) / float64(n*r.K)
-	}
-	return took.Seconds() * 1e6 / float64(n), recall, float64(elected) / float64(n), nil
+	s.recall = float64(right) / float64(n*r.K)
+	s.cands = float64(elected) / float64(n)
+	return laps, nil
 }
