@@ -665,17 +665,32 @@ func TestCancellation(t *testing.T) {
 	}
 }
 
-// Cancelled while the tables are filled, when no more rows are read.
+// Cancelled while the tables are filled: between trees, and within one while
+// the corpus is read for its member lists.
 func TestCancellationInTheSecondHalf(t *testing.T) {
 	rows := gaussian(newRand(4), 100, 3)
+	lab := labelled(rows, 3)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := Learn(ctx, rows, 100, labelled(rows, 3), Params{Kind: KD, Trees: 10, Depth: 3}, 1, func(done, total int) {
+	_, err := Learn(ctx, rows, 100, lab, Params{Kind: KD, Trees: 10, Depth: 3}, 1, func(done, total int) {
 		if done == 8 {
 			cancel()
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v", err)
+		t.Fatalf("between trees: error %v", err)
+	}
+	// The corpus is read once to check it, then again for the first tree.
+	const n = 20 * checkEvery
+	ctx, cancel = context.WithCancel(context.Background())
+	w := &tripwire{table: gaussian(newRand(5), n, 3), cancel: cancel}
+	w.left.Store(n + 10)
+	p := Params{Kind: KD, Trees: 10, Depth: 3, Natural: true, Members: true, Corpus: w}
+	_, err = Learn(ctx, rows, n, lab, p, 2, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("within a tree: error %v", err)
+	}
+	if after := w.after.Load(); after > 2*checkEvery {
+		t.Errorf("%d more rows read", after)
 	}
 }
 

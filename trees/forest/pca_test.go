@@ -148,8 +148,8 @@ func TestPCAEqualsReference(t *testing.T) {
 // what it finds is orthonormal and in the order of its variance.
 func TestPCAOfFlatSpectrum(t *testing.T) {
 	for _, d := range []int{60, denseLimit + 1} {
-		rows := gaussian(newRand(4), 300, d)
-		rot := learnRotation(t, rows, 30, 0)
+		rows := gaussian(newRand(4), 120, d)
+		rot := learnRotation(t, rows, 20, 0)
 		checkOrthonormal(t, rot)
 		v := variances(rot, rows)
 		_, values := reference(rows)
@@ -200,12 +200,12 @@ func TestRotationKeepsDistances(t *testing.T) {
 
 func TestPCADependsOnTheSeedOnly(t *testing.T) {
 	for _, d := range []int{75, denseLimit + 1} {
-		rows := gaussian(newRand(5), 600, d)
-		want := learnRotation(t, rows, 8, 300)
+		rows := gaussian(newRand(5), 150, d)
+		want := learnRotation(t, rows, 8, 80)
 		for _, procs := range []int{1, 2, 7} {
 			old := runtime.GOMAXPROCS(procs)
 			for _, workers := range []int{0, 1, 7} {
-				got, err := PCA(context.Background(), rows, 8, 300, 1, workers)
+				got, err := PCA(context.Background(), rows, 8, 80, 1, workers)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -215,11 +215,11 @@ func TestPCADependsOnTheSeedOnly(t *testing.T) {
 			}
 			runtime.GOMAXPROCS(old)
 		}
-		if got, err := PCA(context.Background(), rows, 8, 300, 2, 1); err != nil || reflect.DeepEqual(got, want) {
+		if got, err := PCA(context.Background(), rows, 8, 80, 2, 1); err != nil || reflect.DeepEqual(got, want) {
 			t.Errorf("%d coordinates: another seed draws the same sample, error %v", d, err)
 		}
 		// As many rows as there are need no draw.
-		all, more := learnRotation(t, rows, 8, 600), learnRotation(t, rows, 8, 0)
+		all, more := learnRotation(t, rows, 8, 150), learnRotation(t, rows, 8, 0)
 		if !reflect.DeepEqual(all, more) {
 			t.Errorf("%d coordinates: the sample of all rows is not all rows", d)
 		}

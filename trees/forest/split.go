@@ -357,14 +357,11 @@ func (g *grower) covariance(points []uint32, idx []uint32) []float64 {
 	return cov
 }
 
+// normalise scales v, which is not zero, to length one.
 func normalise(v []float64) {
 	var s float64
 	for _, x := range v {
 		s += x * x
-	}
-	if s == 0 {
-		v[0] = 1
-		return
 	}
 	s = 1 / math.Sqrt(s)
 	for i := range v {

@@ -137,7 +137,7 @@ func TestMedianOfOverflow(t *testing.T) {
 // entry is standard normal with the given probability, otherwise zero.
 func TestRPDirections(t *testing.T) {
 	const d, trees, depth = 400, 30, 9
-	rows := gaussian(newRand(1), 600, d)
+	rows := gaussian(newRand(1), 64, d)
 	for _, density := range []float64{0, 0.2, 1} {
 		f := learn(t, rows, nil, Params{Kind: RP, Trees: trees, Depth: depth, Members: true, Density: density})
 		if density == 0 {
