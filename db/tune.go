@@ -30,6 +30,8 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 	tr := &trial{learn: learn, dead: roaring.New(), k: o.TuneK}
 	if base.Deleted != nil {
 		tr.dead.Or(base.Deleted)
+		// Rows that came and went since the build began are none of its own.
+		tr.dead.RemoveRange(uint64(base.Rows.N), 1<<32)
 	}
 	if t.own {
 		for _, i := range hold {
