@@ -1,0 +1,884 @@
+package db_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// bed is a database with one collection, "c", and an account of its own of
+// what that must hold, which answers are compared with.
+type bed struct {
+	t      testing.TB
+	path   string
+	d      *db.DB
+	metric vector.Metric
+	dim    int
+	rows   map[string][]float32
+	labels map[string][]string
+}
+
+func newBed(t testing.TB, metric vector.Metric, dim int) *bed {
+	t.Helper()
+	b := &bed{
+		t: t, path: filepath.Join(t.TempDir(), "x.anndb"), metric: metric, dim: dim,
+		rows: map[string][]float32{}, labels: map[string][]string{},
+	}
+	b.open()
+	t.Cleanup(func() { b.d.Close() })
+	b.must(b.d.CreateDense(t.Context(), "c", db.DenseOptions{Dim: dim, Metric: metric}))
+	return b
+}
+
+func (b *bed) open() {
+	b.t.Helper()
+	d, err := db.Open(b.path, &db.Options{NoSync: true})
+	b.must(err)
+	b.d = d
+}
+
+func (b *bed) reopen() {
+	b.t.Helper()
+	b.must(b.d.Close())
+	b.open()
+}
+
+func (b *bed) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// put writes rows under the keys prefix0, prefix1, ... in one batch.
+func (b *bed) put(prefix string, rows [][]float32) {
+	b.t.Helper()
+	b.must(b.d.Update(b.t.Context(), func(w *db.Batch) error {
+		for i, x := range rows {
+			key := fmt.Sprintf("%s%d", prefix, i)
+			labels := []string{fmt.Sprintf("mod%d", i%3)}
+			if i%50 == 0 {
+				labels = append(labels, "rare")
+			}
+			if err := w.Put("c", db.Row{Key: []byte(key), Vector: x, Labels: labels}); err != nil {
+				return err
+			}
+			b.rows[key], b.labels[key] = x, labels
+		}
+		return nil
+	}))
+}
+
+func (b *bed) drop(keys ...string) {
+	b.t.Helper()
+	b.must(b.d.Update(b.t.Context(), func(w *db.Batch) error {
+		for _, k := range keys {
+			if err := w.Delete("c", []byte(k)); err != nil {
+				return err
+			}
+			delete(b.rows, k)
+			delete(b.labels, k)
+		}
+		return nil
+	}))
+}
+
+func (b *bed) build(name string, o db.BuildOptions) db.IndexInfo {
+	b.t.Helper()
+	info, err := b.d.Build(b.t.Context(), "c", name, o, nil)
+	b.must(err)
+	return info
+}
+
+func (b *bed) search(q []float32, k int, o *db.SearchOptions) (hits []db.Hit, stats db.SearchStats) {
+	b.t.Helper()
+	b.must(b.d.View(func(s *db.Snapshot) (err error) {
+		hits, stats, err = s.Search(b.t.Context(), "c", q, k, o, nil)
+		return err
+	}))
+	return hits, stats
+}
+
+// check fails on any damage, and on blocks that belong to nothing.
+func (b *bed) check() {
+	b.t.Helper()
+	b.must(b.d.Check(b.t.Context(), func(p db.Problem) { b.t.Error(p) }))
+}
+
+// distance is the documented external distance, in double precision.
+func (b *bed) distance(q, x []float32) float64 {
+	var dot, qq, xx, dd float64
+	for i := range q {
+		p, y := float64(q[i]), float64(x[i])
+		dot, qq, xx, dd = dot+p*y, qq+p*p, xx+y*y, dd+(p-y)*(p-y)
+	}
+	switch b.metric {
+	case vector.Cosine:
+		if qq == 0 || xx == 0 {
+			return 1
+		}
+		return 1 - dot/math.Sqrt(qq*xx)
+	case vector.InnerProduct:
+		return -dot
+	}
+	return math.Sqrt(dd)
+}
+
+// pair is a row of the expected answer.
+type pair struct {
+	key  string
+	dist float64
+}
+
+// exact is the rows that pass, nearest first.
+func (b *bed) exact(q []float32, pass func(key string) bool) []pair {
+	var out []pair
+	for key, x := range b.rows {
+		if pass == nil || pass(key) {
+			out = append(out, pair{key, b.distance(q, x)})
+		}
+	}
+	slices.SortFunc(out, func(a, b pair) int { return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.key, b.key)) })
+	return out
+}
+
+const slack = 2e-3 // single precision on vectors of these lengths
+
+// honest checks what holds for every answer, however approximate: no row
+// twice, none that is not there or does not pass, true distances in order.
+func (b *bed) honest(q []float32, hits []db.Hit, pass func(key string) bool) {
+	b.t.Helper()
+	seen := map[string]bool{}
+	for i, h := range hits {
+		key := string(h.Key)
+		x, ok := b.rows[key]
+		switch {
+		case !ok:
+			b.t.Fatalf("hit %d is %q, which is not in the collection", i, key)
+		case seen[key]:
+			b.t.Fatalf("hit %d, %q, comes twice", i, key)
+		case pass != nil && !pass(key):
+			b.t.Fatalf("hit %d, %q, does not pass the filter", i, key)
+		case i > 0 && h.Distance < hits[i-1].Distance:
+			b.t.Fatalf("hit %d is nearer than the one before", i)
+		}
+		seen[key] = true
+		if want := b.distance(q, x); math.Abs(float64(h.Distance)-want) > slack*(1+math.Abs(want)) {
+			b.t.Fatalf("hit %d, %q: distance %g, want %g", i, key, h.Distance, want)
+		}
+	}
+}
+
+// same checks an exact answer. Rows at equal distance may change places.
+func (b *bed) same(q []float32, hits []db.Hit, want []pair, pass func(key string) bool) {
+	b.t.Helper()
+	b.honest(q, hits, pass)
+	if len(hits) != len(want) {
+		b.t.Fatalf("%d hits, want %d", len(hits), len(want))
+	}
+	for i := range hits {
+		if d := want[i].dist; math.Abs(float64(hits[i].Distance)-d) > slack*(1+math.Abs(d)) {
+			b.t.Fatalf("hit %d, %q, has distance %g; the true one is %q with %g", i, hits[i].Key, hits[i].Distance, want[i].key, d)
+		}
+	}
+}
+
+// recall is the share of the true k nearest rows among the answers.
+func (b *bed) recall(queries [][]float32, k int, o *db.SearchOptions) float64 {
+	b.t.Helper()
+	found := 0
+	for _, q := range queries {
+		hits, _ := b.search(q, k, o)
+		b.honest(q, hits, nil)
+		if len(hits) != min(k, len(b.rows)) {
+			b.t.Fatalf("%d hits, want %d", len(hits), k)
+		}
+		truth := map[string]bool{}
+		for _, p := range b.exact(q, nil)[:k] {
+			truth[p.key] = true
+		}
+		for _, h := range hits {
+			if truth[string(h.Key)] {
+				found++
+			}
+		}
+	}
+	return float64(found) / float64(k*len(queries))
+}
+
+// mixture draws from a Gaussian mixture whose centres, always the same, lie
+// about eight within-cluster deviations apart.
+func mixture(seed uint64, n, dim int) [][]float32 {
+	const clusters = 12
+	fixed := rand.New(rand.NewPCG(1, 1))
+	centres := make([][]float64, clusters)
+	for i := range centres {
+		centres[i] = make([]float64, dim)
+		for j := range centres[i] {
+			centres[i][j] = 2 * fixed.NormFloat64()
+		}
+	}
+	rng := rand.New(rand.NewPCG(seed, 2))
+	out := make([][]float32, n)
+	for i := range out {
+		c := centres[rng.IntN(clusters)]
+		out[i] = make([]float32, dim)
+		for j := range out[i] {
+			// Coordinates of falling weight, as real data have after rotation.
+			out[i][j] = float32(c[j] + rng.NormFloat64()/(1+0.1*float64(j)))
+		}
+	}
+	return out
+}
+
+var metrics = []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}
+
+// learners are the kinds, over plain and over rotated coordinates.
+var learners = []struct {
+	kind   forest.Kind
+	rotate int
+}{
+	{forest.RP, 0}, {forest.PCATree, 0},
+	{forest.KD, -1}, {forest.KD, 0}, {forest.KD, 10},
+	{forest.KDChrono, 0}, {forest.KDChrono, 10},
+	{forest.RF, 0}, {forest.RF, 10},
+}
+
+// extras are option sets that go round over the learners and metrics, so that
+// each is met by each metric and by several learners.
+var extras = []db.BuildOptions{
+	{},
+	{SketchBytes: -1, HopLabels: -1},
+	{SketchBytes: 128, HopLabels: 5, Members: true},
+	{Quantize: true, SketchBytes: -1},
+	{Members: true, NoNatural: true, SketchBytes: 64},
+	{Quantize: true, HopLabels: 30, Members: true, LabelsK: 20},
+	{MinVotes: 2, Depth: 5, HopLabels: -1},
+}
+
+// uses is parameters that make use of everything an index was built with.
+func uses(o db.BuildOptions) *query.Params {
+	p := &query.Params{Sketch: true, Quant: true, Hops: 1, R: 150, Rerank: 60}
+	if o.NoNatural {
+		p.Method = query.Voting
+	}
+	if o.Kind == forest.KDChrono {
+		p.Extra = 8 // all its trees are equal, so one leaf a tree is one leaf
+	}
+	return p
+}
+
+// TestBuildKinds takes every learner through the life of an index: rows are
+// deleted and replaced before the build and after it, an index is built,
+// asked, and asked again by another handle.
+func TestBuildKinds(t *testing.T) {
+	const n, dim = 1300, 20
+	at := 0
+	for _, metric := range metrics {
+		for _, l := range learners {
+			o := extras[at%len(extras)]
+			o.Kind, o.Rotate, o.Seed, o.NoTune = l.kind, l.rotate, uint64(100+at), true
+			name := fmt.Sprintf("%v/%s_rotate%d_extra%d", metric, l.kind, l.rotate, at%len(extras))
+			at++
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t, metric, dim)
+				b.put("a", mixture(o.Seed, n, dim))
+				for i := range 60 {
+					b.drop(fmt.Sprintf("a%d", i*7))
+				}
+				b.put("a", mixture(99, 20, dim))
+				covered := n + 20
+				info := b.build("x", o)
+				b.checkInfo(info, o, covered)
+
+				queries := mixture(7, 25, dim)
+				search := &db.SearchOptions{Params: uses(o)}
+				if r := b.recall(queries, 10, search); r < 0.85 {
+					t.Errorf("recall %.3f", r)
+				}
+				// Rows that come and go after the build.
+				b.put("b", mixture(8, 40, dim))
+				b.put("a", mixture(9, 15, dim))
+				for i := range 15 {
+					b.drop(fmt.Sprintf("a%d", 500+i), fmt.Sprintf("b%d", 2*i))
+				}
+				if r := b.recall(queries, 10, search); r < 0.85 {
+					t.Errorf("recall %.3f after changes", r)
+				}
+				b.eachFresh(search)
+				all, _ := b.search(queries[0], len(b.rows), search)
+				b.same(queries[0], all, b.exact(queries[0], nil), nil)
+
+				before := b.answers(queries, search)
+				b.check()
+				b.reopen()
+				b.check()
+				if after := b.answers(queries, search); before != after {
+					t.Error("answers changed by reopening")
+				}
+				b.must(b.d.View(func(s *db.Snapshot) error {
+					again, err := s.Index("c", "x")
+					if err == nil && fmt.Sprint(again) != fmt.Sprint(info) {
+						t.Errorf("stored description\n%+v\nis not the one Build returned\n%+v", again, info)
+					}
+					return err
+				}))
+			})
+		}
+	}
+}
+
+// answers is all keys, distances and counts in one string.
+func (b *bed) answers(queries [][]float32, o *db.SearchOptions) string {
+	b.t.Helper()
+	var out strings.Builder
+	for _, q := range queries {
+		hits, stats := b.search(q, 7, o)
+		fmt.Fprintln(&out, stats)
+		for _, h := range hits {
+			fmt.Fprintf(&out, "%s %d %x\n", h.Key, h.Row, math.Float32bits(h.Distance))
+		}
+	}
+	return out.String()
+}
+
+// eachFresh checks that every row put after the build is found, by asking
+// for itself where that is its nearest row, and through a filter always.
+func (b *bed) eachFresh(o *db.SearchOptions) {
+	b.t.Helper()
+	for key, x := range b.rows {
+		if key[0] != 'b' {
+			continue
+		}
+		if b.metric != vector.InnerProduct {
+			hits, _ := b.search(x, 1, o)
+			if string(hits[0].Key) != key {
+				b.t.Errorf("row %q put after the build: nearest to itself is %q at %g", key, hits[0].Key, hits[0].Distance)
+			}
+		}
+		one := *o
+		one.Key = func(k []byte) bool { return string(k) == key }
+		if hits, _ := b.search(x, 1, &one); len(hits) != 1 {
+			b.t.Errorf("row %q put after the build is not found by its key", key)
+		}
+	}
+}
+
+// checkInfo checks the description of an index that was just built.
+func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
+	t := b.t
+	t.Helper()
+	if info.Name != "x" || info.Rows != covered || info.TrainingPoints != len(b.rows) || info.Curve != nil || info.Created.IsZero() {
+		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
+	}
+	got := info.Options
+	if got.Kind != o.Kind || got.Seed != o.Seed || got.Trees != 16 || got.Depth < 1 || got.LabelsK < 1 || !got.NoTune {
+		t.Errorf("resolved options %+v", got)
+	}
+	var want []string
+	for kind, there := range map[codec.Kind]bool{
+		codec.KindNodes: true, codec.KindLeafDir: true,
+		codec.KindLeaves: !o.NoNatural, codec.KindMembers: o.Members,
+		codec.KindDirections: o.Kind == forest.RP || o.Kind == forest.PCATree,
+		codec.KindRotation:   o.SketchBytes >= 0 || got.Rotate > 0,
+		codec.KindSketch:     o.SketchBytes >= 0, codec.KindNeighbors: o.HopLabels >= 0,
+		codec.KindQuantized: o.Quantize,
+	} {
+		if there {
+			want = append(want, kind.String())
+		}
+	}
+	slices.Sort(want)
+	if sections := slices.Sorted(maps.Keys(info.Bytes)); !slices.Equal(sections, want) {
+		t.Errorf("sections %q, want %q", sections, want)
+	}
+	var sum int64
+	for _, n := range info.Bytes {
+		sum += n
+	}
+	if sum != info.TotalBytes() || sum <= 0 {
+		t.Errorf("TotalBytes %d, want %d", info.TotalBytes(), sum)
+	}
+	for _, stage := range []string{"read", "labels", "trees", "write"} {
+		if _, ok := info.BuildSeconds[stage]; !ok {
+			t.Errorf("no time of stage %q in %v", stage, info.BuildSeconds)
+		}
+	}
+	if w := o.SketchBytes; w >= 0 {
+		if n := info.Bytes[codec.KindSketch.String()]; n < int64(covered*max(w, 64)) {
+			t.Errorf("%d bytes of sketches", n)
+		}
+	}
+}
+
+// TestBuildAuto lets the tuner choose, and tunes on training queries.
+func TestBuildAuto(t *testing.T) {
+	const dim = 12
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 2000, dim))
+	info := b.build("auto", db.BuildOptions{Kind: db.KindAuto, TargetRecall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
+	o := info.Options
+	if o.Kind != forest.KD && o.Kind != forest.RF {
+		t.Errorf("auto chose %q", o.Kind)
+	}
+	if c := info.Curve; c == nil || len(c.Points) == 0 || c.K != 5 || c.Queries != 100 {
+		t.Fatalf("curve %+v", c)
+	}
+	if _, ok := info.Curve.Resolve(0.9); !ok {
+		t.Errorf("no setting reaches the target: %+v", info.Curve)
+	}
+	for i, p := range info.Curve.Points[1:] {
+		if q := info.Curve.Points[i]; p.Recall <= q.Recall || p.Micros <= q.Micros {
+			t.Errorf("point %d of the curve is no better than the one before: %+v, %+v", i+1, q, p)
+		}
+	}
+	if r := b.recall(mixture(3, 100, dim), 5, &db.SearchOptions{Recall: 0.9}); r < 0.87 {
+		t.Errorf("recall %.3f at target 0.9", r)
+	}
+
+	// A training set apart from the rows.
+	sep := b.build("apart", db.BuildOptions{TrainingQueries: mixture(4, 600, dim), Holdout: 60, Trees: 8, Members: true})
+	if sep.TrainingPoints != 600 || sep.Curve == nil || sep.Curve.Queries != 60 || sep.Rows != 2000 {
+		t.Errorf("%d training points, %d rows, curve %+v", sep.TrainingPoints, sep.Rows, sep.Curve)
+	}
+	if r := b.recall(mixture(5, 100, dim), 10, &db.SearchOptions{Index: "apart"}); r < 0.92 {
+		t.Errorf("recall %.3f at the default target 0.95 with training queries", r)
+	}
+	b.check()
+}
+
+// TestBuildTrainingQueries learns from a separate set under every metric.
+func TestBuildTrainingQueries(t *testing.T) {
+	const dim = 16
+	for _, metric := range metrics {
+		b := newBed(t, metric, dim)
+		b.put("a", mixture(1, 900, dim))
+		b.drop("a3", "a5", "a8")
+		for _, o := range []db.BuildOptions{
+			{Kind: forest.RP, Members: true}, {Kind: forest.KD, HopLabels: -1}, {Kind: forest.RF, Rotate: 8},
+		} {
+			o.NoTune, o.TrainingQueries = true, mixture(2, 700, dim)
+			info := b.build("x", o)
+			if info.TrainingPoints != 700 || info.Rows != 900 {
+				t.Errorf("%d points, %d rows", info.TrainingPoints, info.Rows)
+			}
+			if r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Params: &query.Params{}}); r < 0.9 {
+				t.Errorf("%v %s: recall %.3f", metric, o.Kind, r)
+			}
+			if o.Members {
+				if r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Params: &query.Params{Method: query.Lookup}}); r < 0.4 {
+					t.Errorf("%v %s: recall %.3f by lookup", metric, o.Kind, r)
+				}
+			}
+		}
+		b.check()
+	}
+}
+
+// TestBuildLifeCycle replaces, lists and drops indexes, beside a snapshot that
+// goes on using what it saw.
+func TestBuildLifeCycle(t *testing.T) {
+	const dim = 8
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 500, dim))
+	old := b.build("x", db.BuildOptions{NoTune: true, Trees: 4})
+	b.build("w", db.BuildOptions{NoTune: true, Trees: 2, Kind: forest.RP})
+
+	held, err := b.d.Snapshot()
+	b.must(err)
+	defer held.Release()
+	q := mixture(2, 1, dim)[0]
+	params := &db.SearchOptions{Index: "x", Params: &query.Params{}}
+	before, _, err := held.Search(t.Context(), "c", q, 5, params, nil)
+	b.must(err)
+
+	fresh := b.build("x", db.BuildOptions{NoTune: true, Trees: 7, Kind: forest.RP})
+	if !fresh.Created.After(old.Created) {
+		t.Error("the new index is not newer")
+	}
+	list := func(s *db.Snapshot) string {
+		infos, err := s.Indexes("c")
+		b.must(err)
+		var out []string
+		for _, i := range infos {
+			out = append(out, fmt.Sprintf("%s:%s:%d", i.Name, i.Options.Kind, i.Options.Trees))
+		}
+		c, err := s.Collection("c")
+		b.must(err)
+		return strings.Join(out, " ") + " " + strings.Join(c.Indexes, ",")
+	}
+	latest := func() (out string) {
+		b.must(b.d.View(func(s *db.Snapshot) error { out = list(s); return nil }))
+		return out
+	}
+	if got, want := latest(), "w:rp:2 x:rp:7 w,x"; got != want {
+		t.Errorf("indexes %q, want %q", got, want)
+	}
+	if got, want := list(held), "w:rp:2 x:kd:4 w,x"; got != want {
+		t.Errorf("indexes of the old snapshot %q, want %q", got, want)
+	}
+	b.must(b.d.DropIndex(t.Context(), "c", "x"))
+	if err := b.d.DropIndex(t.Context(), "c", "x"); !errors.Is(err, db.ErrNoIndex) {
+		t.Errorf("second drop: %v", err)
+	}
+	if got, want := latest(), "w:rp:2 w"; got != want {
+		t.Errorf("indexes %q after the drop, want %q", got, want)
+	}
+	after, _, err := held.Search(t.Context(), "c", q, 5, params, nil)
+	b.must(err)
+	if fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Error("a held snapshot answers differently after its index was dropped")
+	}
+	held.Release()
+	b.check()
+	b.leftovers()
+	b.must(b.d.DropCollection(t.Context(), "c"))
+	b.check()
+	if n := b.leftovers(); n != 0 {
+		t.Errorf("%d blocks in an empty database", n)
+	}
+	b.must(b.d.CreateDense(t.Context(), "c", db.DenseOptions{Dim: dim}))
+}
+
+// stored is every block of the file; the database must be closed.
+func (b *bed) stored() map[string]string {
+	b.t.Helper()
+	out := map[string]string{}
+	f, err := bbolt.Open(b.path, 0o600, &bbolt.Options{ReadOnly: true, PageSize: 16 << 10})
+	b.must(err)
+	defer f.Close()
+	b.must(f.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
+			return bucket.ForEach(func(k, v []byte) error {
+				out[string(name)+"/"+string(k)] = string(v)
+				return nil
+			})
+		})
+	}))
+	return out
+}
+
+// leftovers fails on blocks and marks of objects that nothing names any more,
+// and counts the blocks there are. It reopens the database.
+func (b *bed) leftovers() (blocks int) {
+	b.t.Helper()
+	// The objects that live are those with a catalog entry: every manifest of
+	// the meta bucket is one of an index, and every mark one of garbage.
+	b.must(b.d.Close())
+	all := b.stored()
+	b.open()
+	alive := map[uint64]bool{}
+	for _, c := range b.catalogue(all) {
+		alive[c] = true
+	}
+	for k := range all {
+		name, key, _ := strings.Cut(k, "/")
+		if len(key) != codec.KeySize {
+			continue
+		}
+		object, kind, chunk := codec.ParseKey([]byte(key))
+		if object == 0 {
+			continue
+		}
+		switch name {
+		case "meta", "blocks", "tail":
+			if name == "blocks" {
+				blocks++
+			}
+			if !alive[object] {
+				b.t.Errorf("bucket %s holds object %d %v %d, which nothing names", name, object, kind, chunk)
+			}
+			if name == "meta" && kind != codec.KindManifest {
+				b.t.Errorf("object %d is marked for removal", object)
+			}
+		}
+	}
+	return blocks
+}
+
+// catalogue is the object numbers of the collections and indexes.
+func (b *bed) catalogue(all map[string]string) (out []uint64) {
+	b.t.Helper()
+	key := codec.Key(0, codec.KindCatalog, 0)
+	block, err := codec.Parse([]byte(all["meta/"+string(key[:])]))
+	b.must(err)
+	var c struct {
+		Collections []struct {
+			ID      uint64
+			Indexes []struct{ Object uint64 }
+		}
+	}
+	b.must(json.Unmarshal(block.Payload, &c))
+	for _, x := range c.Collections {
+		out = append(out, x.ID)
+		for _, r := range x.Indexes {
+			out = append(out, r.Object)
+		}
+	}
+	return out
+}
+
+// TestBuildDeterministic builds the same index with one worker and with three,
+// and another seed for contrast: with the tuner's clock out of the way, every
+// stored block is a function of rows, options and seed.
+func TestBuildDeterministic(t *testing.T) {
+	const dim = 20
+	for i, l := range learners {
+		t.Run(fmt.Sprintf("%s_rotate%d", l.kind, l.rotate), func(t *testing.T) {
+			t.Parallel()
+			metric := metrics[i%len(metrics)]
+			build := func(workers int, seed uint64) (blocks map[string]string, answers string) {
+				b := newBed(t, metric, dim)
+				b.put("a", mixture(1, 1500, dim))
+				b.drop("a10", "a20")
+				o := db.BuildOptions{
+					Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: i%2 == 0,
+					Workers: workers, Seed: seed, Trees: 6,
+				}
+				b.build("x", o)
+				answers = b.answers(mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})
+				b.must(b.d.Close())
+				blocks = b.stored()
+				b.open()
+				maps.DeleteFunc(blocks, func(k, _ string) bool { return !strings.HasPrefix(k, "blocks/") })
+				return blocks, answers
+			}
+			one, answers := build(1, 42)
+			three, same := build(3, 42)
+			if len(one) != len(three) || len(one) < 6 {
+				t.Fatalf("%d and %d blocks", len(one), len(three))
+			}
+			for k, v := range one {
+				if three[k] != v {
+					object, kind, chunk := codec.ParseKey([]byte(k[len("blocks/"):]))
+					t.Errorf("block %d %v %d depends on the number of workers", object, kind, chunk)
+				}
+			}
+			if answers != same {
+				t.Error("answers depend on the number of workers")
+			}
+			if l.kind == forest.KDChrono {
+				return // knows no chance
+			}
+			if other, _ := build(1, 43); maps.Equal(one, other) {
+				t.Error("the seed has no effect")
+			}
+		})
+	}
+}
+
+// stages are the names that builds report, in order.
+var stages = []string{"read", "labels", "tuning trees", "tune", "trees", "write"}
+
+// TestBuildProgress checks what a build reports of itself.
+func TestBuildProgress(t *testing.T) {
+	const dim = 16
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 5000, dim))
+	var inside atomic.Int32
+	var seen []string
+	last := db.Progress{}
+	_, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Trees: 4, Holdout: 50}, func(p db.Progress) {
+		if inside.Add(1) != 1 {
+			t.Error("called from two goroutines at once")
+		}
+		defer inside.Add(-1)
+		if p.Stage != last.Stage {
+			seen = append(seen, p.Stage)
+			last = db.Progress{}
+		}
+		if p.Done < last.Done || p.Total > 0 && p.Done > p.Total || p.Total < 0 || p.Done < 0 {
+			t.Errorf("%+v after %+v", p, last)
+		}
+		last = p
+	})
+	b.must(err)
+	if !slices.Equal(seen, stages) {
+		t.Errorf("stages %q, want %q", seen, stages)
+	}
+}
+
+// TestBuildCancel cancels a build at many of the points where it reports
+// progress: nothing of it may stay, and the index it was to replace must
+// answer as before.
+func TestBuildCancel(t *testing.T) {
+	const dim = 16
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 1200, dim))
+	old := b.build("x", db.BuildOptions{NoTune: true, Trees: 3, Kind: forest.RP})
+	queries := mixture(2, 5, dim)
+	search := &db.SearchOptions{Index: "x", Params: &query.Params{}}
+	want := b.answers(queries, search)
+
+	rng := rand.New(rand.NewPCG(3, 3))
+	calls, stop := 0, -1
+	hit := map[string]bool{}
+	run := func(o db.BuildOptions) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		calls = 0
+		_, err := b.d.Build(ctx, "c", "x", o, func(p db.Progress) {
+			if calls == stop {
+				hit[p.Stage] = true
+				cancel()
+			}
+			calls++
+		})
+		return err
+	}
+	runs := 25
+	if testing.Short() {
+		runs = 8
+	}
+	for i := range runs {
+		o := db.BuildOptions{NoTune: i%5 != 0, Members: true, Trees: 8, Quantize: true, Holdout: 30}
+		// How far a build gets before the first report of a stage varies
+		// with the stage, so points near its start are drawn more often.
+		stop = int(math.Exp(rng.Float64()*5)) - 1
+		if i < 5 {
+			stop = i
+		}
+		err := run(o)
+		if err == nil {
+			if stop < calls {
+				t.Fatalf("build cancelled at report %d of %d succeeded", stop, calls)
+			}
+			// It ran to its end: put the old index back.
+			o := old.Options
+			old = b.build("x", o)
+			continue
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("cancelled at report %d: %v", stop, err)
+		}
+		b.must(b.d.View(func(s *db.Snapshot) error {
+			infos, err := s.Indexes("c")
+			if err == nil && (len(infos) != 1 || !infos[0].Created.Equal(old.Created)) {
+				t.Errorf("cancelled at report %d: indexes are now %+v", stop, infos)
+			}
+			return err
+		}))
+	}
+	// The last report comes from writing, just before the index is published.
+	stop = -1
+	b.must(run(db.BuildOptions{NoTune: true}))
+	b.build("x", old.Options)
+	stop = calls - 1
+	if err := run(db.BuildOptions{NoTune: true}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled at the last report: %v", err)
+	}
+	for _, s := range []string{"labels", "trees", "write"} {
+		if !hit[s] {
+			t.Errorf("no build was cancelled in stage %q, only in %v", s, hit)
+		}
+	}
+	if got := b.answers(queries, search); got != want {
+		t.Error("the old index answers differently")
+	}
+	b.check()
+	b.leftovers()
+	if got := b.answers(queries, search); got != want {
+		t.Error("the old index answers differently after reopening")
+	}
+}
+
+// TestBuildBesideWriters changes rows from within a build: every state of
+// before, during and after must be searchable, and the build succeeds even
+// where more rows came and went meanwhile than it learned from.
+func TestBuildBesideWriters(t *testing.T) {
+	const dim = 10
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 600, dim))
+	changed := map[string]bool{}
+	_, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Holdout: 30, Trees: 4}, func(p db.Progress) {
+		if changed[p.Stage] {
+			return
+		}
+		changed[p.Stage] = true
+		if p.Stage == "read" {
+			return // a write here is before or after the rows are read, as luck has it
+		}
+		prefix := fmt.Sprintf("b-%s-", p.Stage)
+		b.put(prefix, mixture(uint64(100+len(changed)), 700, dim))
+		var gone []string
+		for i := range 690 {
+			gone = append(gone, fmt.Sprintf("%s%d", prefix, i))
+		}
+		b.drop(append(gone, fmt.Sprintf("a%d", len(changed)))...)
+	})
+	b.must(err)
+	if r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Recall: 0.9}); r < 0.85 {
+		t.Errorf("recall %.3f", r)
+	}
+	b.eachFresh(&db.SearchOptions{Recall: 0.9})
+	b.check()
+
+	// The collection may also go away, even come back empty.
+	_, err = b.d.Build(t.Context(), "c", "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
+		if p.Stage == "trees" && b.rows != nil {
+			b.rows = nil
+			b.must(b.d.DropCollection(t.Context(), "c"))
+			b.must(b.d.CreateDense(t.Context(), "c", db.DenseOptions{Dim: dim}))
+		}
+	})
+	if !errors.Is(err, db.ErrNoCollection) {
+		t.Errorf("collection dropped during the build: %v", err)
+	}
+	b.check()
+	b.leftovers()
+}
+
+// TestBuildSmall builds over very few rows, equal rows and zero rows.
+func TestBuildSmall(t *testing.T) {
+	const dim = 3
+	same := func(n int, v float32) [][]float32 {
+		out := make([][]float32, n)
+		for i := range out {
+			out[i] = []float32{v, v, v}
+		}
+		return out
+	}
+	for _, metric := range metrics {
+		for name, rows := range map[string][][]float32{
+			"one": same(1, 2), "two": mixture(1, 2, dim), "nine": mixture(1, 9, dim), "eleven": mixture(1, 11, dim),
+			"equal": same(40, 1), "zero": same(40, 0),
+		} {
+			for _, l := range learners {
+				b := newBed(t, metric, dim)
+				b.put("a", rows)
+				o := db.BuildOptions{Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: true, Trees: 3}
+				if _, err := b.d.Build(t.Context(), "c", "x", o, nil); err != nil {
+					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
+					continue
+				}
+				q := []float32{1, -2, 3}
+				for _, m := range []query.Method{query.Natural, query.NaturalZero, query.Voting, query.Lookup} {
+					p := uses(o)
+					p.Method = m
+					hits, _ := b.search(q, len(rows), &db.SearchOptions{Params: p})
+					b.same(q, hits, b.exact(q, nil), nil)
+				}
+				b.must(b.d.Close())
+			}
+		}
+	}
+}
