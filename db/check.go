@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
 )
@@ -84,6 +86,7 @@ func (c *checker) found(p Problem) {
 }
 
 func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) {
+	defer guard(s.gen.store, setFaults(), &err)
 	c := &checker{
 		ctx: ctx, s: s, report: report,
 		colls: map[uint64]*collection{}, labels: map[uint64]*collection{}, indexes: map[uint64]*collection{},
@@ -165,22 +168,41 @@ func (c *checker) pages() error {
 }
 
 // openBuckets finds the buckets through the transaction, for a state whose
-// meta page has been overwritten. The few that are small enough to be stored
-// in their parent are left to the checks that follow.
+// meta page has been overwritten.
 func (c *checker) openBuckets(visit func(name []byte, root uint64, inline []byte, at int64)) {
 	g := c.s.gen
 	for _, name := range rootBuckets {
-		g.txMu.Lock()
-		b := g.tx.Bucket(name)
-		g.txMu.Unlock()
+		var b *bbolt.Bucket
+		g.locked(func() { b = g.tx.Bucket(name) })
 		if b != nil && b.Root() != 0 {
 			visit(name, uint64(b.Root()), nil, 0)
 		} else if b != nil {
 			page := make([]byte, pageHeader)
 			binary.LittleEndian.PutUint16(page[8:], flagLeaf)
 			visit(name, 0, page, 0)
+			if err := c.inlinePairs(name, b); err != nil {
+				c.found(Problem{Offset: -1, Err: fmt.Errorf("bucket %q: %w", name, err)})
+			}
 		}
 	}
+}
+
+// inlinePairs checks the pairs of a bucket that is stored in its parent, in a
+// page that only the transaction knows.
+func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
+	g := c.s.gen
+	defer guard(g.store, setFaults(), &err)
+	var pairs [][2][]byte
+	g.locked(func() {
+		err = b.ForEach(func(k, v []byte) error {
+			pairs = append(pairs, [2][]byte{k, v})
+			return nil
+		})
+	})
+	for _, p := range pairs {
+		c.pair(name, p[0], p[1], g.store.offset(uintptr(unsafe.Pointer(unsafe.SliceData(p[1])))))
+	}
+	return err
 }
 
 // meta finds the meta page of the snapshot's state. Writers may have moved on
@@ -207,7 +229,7 @@ func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
 
 // pair checks one key and value of a bucket.
 func (c *checker) pair(bucket, key, value []byte, at int64) {
-	page := uint64(at) / pageSize
+	page := uint64(max(at, 0)) / pageSize
 	fail := func(format string, a ...any) {
 		c.found(Problem{Page: page, Offset: at, Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
 	}
@@ -254,11 +276,11 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 func (c *checker) marked(object uint64) bool {
 	if len(c.marks) == 0 {
 		c.marks[0] = true
-		c.s.gen.txMu.Lock()
-		for _, id := range orphanMarks(c.s.gen.tx) {
-			c.marks[id] = true
-		}
-		c.s.gen.txMu.Unlock()
+		c.s.gen.locked(func() {
+			for _, id := range orphanMarks(c.s.gen.tx) {
+				c.marks[id] = true
+			}
+		})
 	}
 	return object > 0 && c.marks[object]
 }
@@ -266,7 +288,7 @@ func (c *checker) marked(object uint64) bool {
 // block checks one block: frame, checksum, contents where they are self-contained.
 func (c *checker) block(bucket string, key, value []byte, at int64) {
 	object, kind, chunk := codec.ParseKey(key)
-	p := Problem{Object: object, Section: kind.String(), Chunk: chunk, Page: uint64(at) / pageSize, Offset: at}
+	p := Problem{Object: object, Section: kind.String(), Chunk: chunk, Page: uint64(max(at, 0)) / pageSize, Offset: at}
 	if x := c.colls[object]; x != nil {
 		p.Collection = x.Name
 	} else if x := c.indexes[object]; x != nil {

@@ -51,9 +51,8 @@ type value struct {
 // not been verified yet. The payloads alias the map.
 func (g *generation) section(coll string, object uint64, kind codec.Kind, n int) ([]value, error) {
 	var vals []value
-	g.txMu.Lock()
-	bucket := g.tx.Bucket(bucketBlocks)
-	err := eachBlock(bucket, object, kind, func(k, v []byte) error {
+	var err error
+	add := func(k, v []byte) error {
 		_, _, chunk := codec.ParseKey(k)
 		b, err := codec.Parse(v)
 		switch {
@@ -76,8 +75,8 @@ func (g *generation) section(coll string, object uint64, kind codec.Kind, n int)
 		}
 		vals = append(vals, value{key: [codec.KeySize]byte(k), block: b, payload: b.Payload})
 		return nil
-	})
-	g.txMu.Unlock()
+	}
+	g.locked(func() { err = eachBlock(g.tx.Bucket(bucketBlocks), object, kind, add) })
 	if err != nil {
 		return nil, err
 	}
@@ -192,9 +191,8 @@ func (st *collState) loadRows() (err error) {
 	if err := st.loadTail(&rs); err != nil {
 		return err
 	}
-	g.txMu.Lock()
-	dead, err := readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows)
-	g.txMu.Unlock()
+	var dead *roaring.Bitmap
+	g.locked(func() { dead, err = readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,8 @@ type indexState struct {
 // manifestOf reads an index's manifest.
 func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
-	st.g.txMu.Lock()
-	v := st.g.tx.Bucket(bucketMeta).Get(key[:])
-	st.g.txMu.Unlock()
+	var v []byte
+	st.g.locked(func() { v = st.g.tx.Bucket(bucketMeta).Get(key[:]) })
 	if v == nil {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, errors.New("block is missing"))
 	}

@@ -23,9 +23,8 @@ func (s *Snapshot) Get(coll string, key []byte) (r Row, err error) {
 	if len(key) < 1 || len(key) > MaxKey {
 		return Row{}, fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(key), MaxKey)
 	}
-	s.gen.txMu.Lock()
-	v := s.gen.tx.Bucket(bucketKeys).Get(keyOf(st.c.ID, key))
-	s.gen.txMu.Unlock()
+	var v []byte
+	s.gen.locked(func() { v = s.gen.tx.Bucket(bucketKeys).Get(keyOf(st.c.ID, key)) })
 	if v == nil {
 		return Row{}, fmt.Errorf("%w: key %q in collection %q", ErrNotFound, key, coll)
 	}
@@ -78,9 +77,8 @@ func (st *collState) row(row uint32) (Row, error) {
 func (st *collState) cold(row uint32) ([]string, []byte, error) {
 	if row >= st.c.sealed() {
 		key := codec.Key(st.c.ID, codec.KindTail, row)
-		st.g.txMu.Lock()
-		v := st.g.tx.Bucket(bucketTail).Get(key[:])
-		st.g.txMu.Unlock()
+		var v []byte
+		st.g.locked(func() { v = st.g.tx.Bucket(bucketTail).Get(key[:]) })
 		if v == nil {
 			return nil, nil, blockError(st.c.Name, st.c.ID, codec.KindTail, row, errors.New("row is missing"))
 		}
@@ -118,15 +116,15 @@ func (r *coldRows) at(row uint32) ([]string, []byte, error) {
 // begins at or before it.
 func (st *collState) coldRun(row uint32) (*coldRows, error) {
 	key := codec.Key(st.c.ID, codec.KindCold, row)
-	st.g.txMu.Lock()
-	cur := st.g.tx.Bucket(bucketBlocks).Cursor()
-	k, v := cur.Seek(key[:])
-	if k == nil {
-		k, v = cur.Last()
-	} else if !bytes.Equal(k, key[:]) {
-		k, v = cur.Prev()
-	}
-	st.g.txMu.Unlock()
+	var k, v []byte
+	st.g.locked(func() {
+		cur := st.g.tx.Bucket(bucketBlocks).Cursor()
+		if k, v = cur.Seek(key[:]); k == nil {
+			k, v = cur.Last()
+		} else if !bytes.Equal(k, key[:]) {
+			k, v = cur.Prev()
+		}
+	})
 	if len(k) != codec.KeySize || string(k[:12]) != string(key[:12]) {
 		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, row, errors.New("block is missing"))
 	}

@@ -24,6 +24,14 @@ type generation struct {
 	colls map[string]*collState
 }
 
+// locked runs f under txMu. The lock is given back even when bbolt panics on a
+// damaged page, or the next reader of the state would wait for ever.
+func (g *generation) locked(f func()) {
+	g.txMu.Lock()
+	defer g.txMu.Unlock()
+	f()
+}
+
 // release drops a reference; the last one ends the read transaction.
 func (g *generation) release() {
 	if g.refs.Add(-1) == 0 {

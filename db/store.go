@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -88,7 +89,7 @@ func openStore(path string, o Options) (*store, error) {
 
 // mapFailed says whether bbolt could not map the file at the asked size.
 func mapFailed(err error) bool {
-	return errors.Is(err, berrors.ErrInvalidMapping) || strings.Contains(err.Error(), "mmap")
+	return errors.Is(err, berrors.ErrInvalidMapping) || errors.Is(err, syscall.ENOMEM) || strings.Contains(err.Error(), "mmap")
 }
 
 // tryOpen opens path with one reservation. bbolt panics, or faults, on a
