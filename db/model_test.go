@@ -1,0 +1,623 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// model is what a database ought to hold: plain maps, no cleverness.
+type model map[string]*modelColl
+
+type modelColl struct {
+	opts    DenseOptions
+	rows    map[string]modelRow
+	next    uint32 // next row number
+	indexes map[string]bool
+}
+
+type modelRow struct {
+	num     uint32
+	vec     []float32
+	labels  []string // ascending, none twice
+	payload []byte
+}
+
+// clone is a copy that later changes do not reach. Rows never change.
+func (m model) clone() model {
+	out := model{}
+	for name, c := range m {
+		k := *c
+		k.rows, k.indexes = maps.Clone(c.rows), maps.Clone(c.indexes)
+		out[name] = &k
+	}
+	return out
+}
+
+func (c *modelColl) put(key string, r modelRow) {
+	r.num = c.next
+	c.next++
+	c.rows[key] = r
+}
+
+// byRow lists the keys in the order of their rows.
+func (c *modelColl) byRow() []string {
+	return slices.SortedFunc(maps.Keys(c.rows), func(a, b string) int {
+		return int(c.rows[a].num) - int(c.rows[b].num)
+	})
+}
+
+// modelVector is a vector that its seed determines. Small whole numbers are
+// stored as bytes where a chunk holds nothing else, all others as float32.
+func modelVector(seed uint64, dim int) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	x := make([]float32, dim)
+	whole := seed%4 != 0
+	for i := range x {
+		if whole {
+			x[i] = float32(rng.IntN(256))
+		} else {
+			x[i] = float32(rng.NormFloat64())
+		}
+	}
+	return x
+}
+
+// modelDistance is the public distance in float64, and a bound on how far a
+// float32 computation may be from it.
+func modelDistance(m vector.Metric, q, x []float32) (d, tol float64) {
+	var dot, qq, xx, ll float64
+	for i := range q {
+		a, b := float64(q[i]), float64(x[i])
+		dot += a * b
+		qq += a * a
+		xx += b * b
+		ll += (a - b) * (a - b)
+	}
+	switch m {
+	case vector.Cosine:
+		if qq == 0 || xx == 0 {
+			return 1, 1e-4
+		}
+		return 1 - dot/math.Sqrt(qq*xx), 1e-4
+	case vector.InnerProduct:
+		return -dot, 1e-5 * (1 + math.Sqrt(qq*xx))
+	}
+	return math.Sqrt(ll), 1e-5 * (1 + math.Sqrt(ll))
+}
+
+// mustNeighbors checks an answer against a scan of the model: as many hits as
+// there can be, each a row that may be an answer, no row twice, every distance
+// right, and, where the search was exact, the i-th distance that of the i-th
+// nearest row (rows at equal distance may stand in any order).
+func mustNeighbors(c *modelColl, q []float32, k int, exact bool, passes func(modelRow) bool, hits []Hit) error {
+	type near struct{ d, tol float64 }
+	dist := map[string]near{}
+	var all []near
+	for key, r := range c.rows {
+		if passes == nil || passes(r) {
+			d, tol := modelDistance(c.opts.Metric, q, r.vec)
+			dist[key] = near{d, tol}
+			all = append(all, near{d, tol})
+		}
+	}
+	slices.SortFunc(all, func(a, b near) int {
+		switch {
+		case a.d < b.d:
+			return -1
+		case a.d > b.d:
+			return 1
+		}
+		return 0
+	})
+	if len(hits) != min(k, len(all)) {
+		return fmt.Errorf("%d hits, want %d of %d", len(hits), k, len(all))
+	}
+	last := math.Inf(-1)
+	for i, h := range hits {
+		want, ok := dist[string(h.Key)]
+		if !ok {
+			return fmt.Errorf("hit %d is %q, which is no possible answer or came twice", i, h.Key)
+		}
+		delete(dist, string(h.Key))
+		got := float64(h.Distance)
+		if c.rows[string(h.Key)].num != h.Row {
+			return fmt.Errorf("hit %d: key %q is row %d, want %d", i, h.Key, h.Row, c.rows[string(h.Key)].num)
+		}
+		if !(math.Abs(got-want.d) <= want.tol) {
+			return fmt.Errorf("hit %d: distance %g of %q, want %g", i, got, h.Key, want.d)
+		}
+		if got < last {
+			return fmt.Errorf("hit %d: distance %g after %g", i, got, last)
+		}
+		last = got
+		if exact && !(math.Abs(got-all[i].d) <= want.tol+all[i].tol) {
+			return fmt.Errorf("hit %d: distance %g, the scan has %g", i, got, all[i].d)
+		}
+	}
+	return nil
+}
+
+// mustEqual checks everything a snapshot can be asked against the model.
+func mustEqual(s *Snapshot, m model, seed uint64) error {
+	var names []string
+	for _, c := range s.Collections() {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	if want := slices.Sorted(maps.Keys(m)); !slices.Equal(names, want) {
+		return fmt.Errorf("collections %q, want %q", names, want)
+	}
+	for name, c := range m {
+		if err := collectionEqual(s, name, c, seed); err != nil {
+			return fmt.Errorf("collection %q (dim %d, %v): %w", name, c.opts.Dim, c.opts.Metric, err)
+		}
+	}
+	return nil
+}
+
+func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
+	info, err := s.Collection(name)
+	if err != nil {
+		return err
+	}
+	if info.Live != len(c.rows) || info.Rows != int(c.next) || !slices.Equal(info.Indexes, slices.Sorted(maps.Keys(c.indexes))) {
+		return fmt.Errorf("info %+v, want %d live of %d rows and the indexes %v", info, len(c.rows), c.next, c.indexes)
+	}
+	if n, err := s.Count(name); err != nil || n != len(c.rows) {
+		return fmt.Errorf("count %d, %v, want %d", n, err, len(c.rows))
+	}
+	order, i := c.byRow(), 0
+	for r, err := range s.Rows(name) {
+		if err != nil {
+			return fmt.Errorf("rows: %w", err)
+		}
+		if i >= len(order) {
+			return fmt.Errorf("rows: %q is one too many", r.Key)
+		}
+		if err := rowEqual(r, order[i], c.rows[order[i]]); err != nil {
+			return fmt.Errorf("rows: %w", err)
+		}
+		i++
+	}
+	if i != len(order) {
+		return fmt.Errorf("%d rows, want %d", i, len(order))
+	}
+	var keys []string
+	for k, err := range s.Keys(name) {
+		if err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+		keys = append(keys, string(k))
+	}
+	if want := slices.Sorted(maps.Keys(c.rows)); !slices.Equal(keys, want) {
+		return fmt.Errorf("keys %q, want %q", keys, want)
+	}
+	for key, want := range c.rows {
+		r, err := s.Get(name, []byte(key))
+		if err != nil {
+			return fmt.Errorf("get %q: %w", key, err)
+		}
+		if err := rowEqual(r, key, want); err != nil {
+			return fmt.Errorf("get: %w", err)
+		}
+	}
+	if _, err := s.Get(name, []byte("no such key")); !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("get of a missing key: %w", err)
+	}
+	counts := map[string]int{}
+	for _, r := range c.rows {
+		for _, l := range r.labels {
+			counts[l]++
+		}
+	}
+	labels, err := s.Labels(name)
+	if err != nil {
+		return fmt.Errorf("labels: %w", err)
+	}
+	last := ""
+	for _, l := range labels {
+		if l.Label <= last || counts[l.Label] != l.Rows {
+			return fmt.Errorf("labels %v, want %v", labels, counts)
+		}
+		last = l.Label
+	}
+	if len(labels) != len(counts) {
+		return fmt.Errorf("labels %v, want %v", labels, counts)
+	}
+	return searchesEqual(s, name, c, seed)
+}
+
+func rowEqual(r Row, key string, want modelRow) error {
+	if string(r.Key) != key || r.Row != want.num || !slices.Equal(r.Vector, want.vec) || !slices.Equal(r.Labels, want.labels) || !bytes.Equal(r.Payload, want.payload) {
+		return fmt.Errorf("row %d key %q labels %q payload of %d bytes differs from row %d key %q labels %q payload of %d bytes (or its vector does)",
+			r.Row, r.Key, r.Labels, len(r.Payload), want.num, key, want.labels, len(want.payload))
+	}
+	return nil
+}
+
+// searchesEqual asks the exact scan and every index.
+func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
+	ctx := context.Background()
+	q := modelVector(seed, c.opts.Dim)
+	if len(c.rows) == 0 {
+		if _, _, err := s.Search(ctx, name, q, 1, &SearchOptions{Index: Flat}, nil); !errors.Is(err, ErrEmpty) {
+			return fmt.Errorf("search of an empty collection: %v", err)
+		}
+		return nil
+	}
+	few := 1 + int(seed%uint64(len(c.rows)))
+	for _, k := range []int{few, len(c.rows)} {
+		hits, _, err := s.Search(ctx, name, q, k, &SearchOptions{Index: Flat}, nil)
+		if err == nil {
+			err = mustNeighbors(c, q, k, true, nil, hits)
+		}
+		if err != nil {
+			return fmt.Errorf("flat search, k = %d: %w", k, err)
+		}
+	}
+	red := func(r modelRow) bool { return slices.Contains(r.labels, "red") }
+	hits, _, err := s.Search(ctx, name, q, len(c.rows), &SearchOptions{Index: Flat, Labels: []string{"red"}}, nil)
+	if err == nil {
+		err = mustNeighbors(c, q, len(c.rows), true, red, hits)
+	}
+	if err != nil {
+		return fmt.Errorf("flat search of a label: %w", err)
+	}
+	for index := range c.indexes {
+		for _, p := range []query.Params{
+			{Method: query.Natural, Tau: 0.1, Sketch: true, Hops: 1},
+			{Method: query.NaturalZero, Extra: 1, Quant: true},
+			{Method: query.Voting, Votes: 2},
+			{Method: query.Lookup},
+			{Method: query.Flat},
+		} {
+			for _, k := range []int{few, len(c.rows)} {
+				// All rows can only be found by widening to an exact scan, and
+				// then in the right order.
+				exact := k == len(c.rows) || p.Method == query.Flat
+				hits, _, err := s.Search(ctx, name, q, k, &SearchOptions{Index: index, Params: &p}, nil)
+				if err == nil {
+					err = mustNeighbors(c, q, k, exact, nil, hits)
+				}
+				if err != nil {
+					return fmt.Errorf("search of index %q by %v, k = %d: %w", index, p.Method, k, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mustCheck runs Check and makes what it finds one error.
+func mustCheck(d *DB) error {
+	s, err := d.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Release()
+	return snapshotCheck(s)
+}
+
+func snapshotCheck(s *Snapshot) error {
+	var found []string
+	err := s.check(context.Background(), func(p Problem) { found = append(found, p.String()) })
+	if err != nil {
+		return fmt.Errorf("check: %w: %s", err, strings.Join(found, "; "))
+	}
+	return nil
+}
+
+// machine is the state of one run of the model test.
+type machine struct {
+	path string
+	d    *DB
+	m    model
+	held []heldSnapshot
+	step uint64
+}
+
+type heldSnapshot struct {
+	s *Snapshot
+	m model
+}
+
+// modelOptions leave the fsyncs out: this test never cuts the power.
+// The small reservation is for runs that fail: rapid repeats those hundreds of
+// times, and each may leave a map behind.
+func modelOptions() *Options { return &Options{NoSync: true, MapReserve: 1 << 32} }
+
+func (x *machine) open(t *rapid.T) {
+	d, err := Open(x.path, modelOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.d = d
+}
+
+func (x *machine) release() {
+	for _, h := range x.held {
+		h.s.Release()
+	}
+	x.held = nil
+}
+
+// coll draws one of the collections, or "" when there is none.
+func (x *machine) coll(t *rapid.T) string {
+	if len(x.m) == 0 {
+		return ""
+	}
+	return rapid.SampledFrom(slices.Sorted(maps.Keys(x.m))).Draw(t, "collection")
+}
+
+func (x *machine) create(t *rapid.T) {
+	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+	// The large dimensions have chunks of 16 and 2 rows, so that few rows seal
+	// some; the small ones keep all of theirs in the tail.
+	o := DenseOptions{
+		Dim:     rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 65536}).Draw(t, "dim"),
+		Metric:  rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
+		Storage: rapid.SampledFrom([]Storage{StorageAuto, StorageFloat32}).Draw(t, "storage"),
+	}
+	err := x.d.CreateDense(context.Background(), name, o)
+	if x.m[name] != nil {
+		if !errors.Is(err, ErrExists) {
+			t.Fatalf("create of an existing collection: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.m[name] = &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]bool{}}
+}
+
+func (x *machine) drop(t *rapid.T) {
+	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+	err := x.d.DropCollection(context.Background(), name)
+	if (x.m[name] == nil) != errors.Is(err, ErrNoCollection) || x.m[name] != nil && err != nil {
+		t.Fatalf("drop of %q: %v", name, err)
+	}
+	delete(x.m, name)
+}
+
+// errWanted is what the callback of a failing batch returns.
+var errWanted = errors.New("the batch's own error")
+
+// update applies a batch of changes over all collections; some batches fail
+// at their end and must change nothing.
+func (x *machine) update(t *rapid.T) {
+	if len(x.m) == 0 {
+		return
+	}
+	next := x.m.clone()
+	fail := rapid.SampledFrom([]string{"", "", "", "", "own", "duplicate", "dimension", "nan", "collection"}).Draw(t, "fail")
+	n := rapid.IntRange(1, 12).Draw(t, "changes")
+	used := map[string]bool{}
+	var last, lastKey string
+	err := x.d.Update(context.Background(), func(b *Batch) error {
+		for range n {
+			name := x.coll(t)
+			key := fmt.Sprintf("key-%d", rapid.IntRange(0, 39).Draw(t, "key"))
+			if used[name+"/"+key] {
+				continue
+			}
+			used[name+"/"+key] = true
+			last, lastKey = name, key
+			c := next[name]
+			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
+				if err := b.Delete(name, []byte(key)); err != nil {
+					t.Fatal(err)
+				}
+				delete(c.rows, key)
+				continue
+			}
+			r := modelRow{
+				vec:     modelVector(rapid.Uint64Range(0, 1000).Draw(t, "vector"), c.opts.Dim),
+				labels:  rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"blue", "green", "red"}), 0, 2, rapid.ID).Draw(t, "labels"),
+				payload: bytes.Repeat([]byte{byte(n)}, rapid.SampledFrom([]int{0, 1, 20, 70_000}).Draw(t, "payload")),
+			}
+			row := Row{Key: []byte(key), Vector: r.vec, Labels: r.labels, Payload: r.payload}
+			if err := b.Put(name, row); err != nil {
+				t.Fatal(err)
+			}
+			r.labels = slices.Sorted(slices.Values(r.labels))
+			c.put(key, r)
+		}
+		dim := next[last].opts.Dim
+		switch fail {
+		case "own":
+			return errWanted
+		case "duplicate":
+			// The error must fail the batch even if the callback ignores it.
+			_ = b.Delete(last, []byte(lastKey))
+		case "dimension":
+			_ = b.Put(last, Row{Key: []byte("other"), Vector: make([]float32, dim+1)})
+		case "nan":
+			_ = b.Put(last, Row{Key: []byte("other"), Vector: slices.Repeat([]float32{float32(math.NaN())}, dim)})
+		case "collection":
+			_ = b.Put("no such collection", Row{Key: []byte("other"), Vector: make([]float32, dim)})
+		}
+		return nil
+	})
+	want := map[string]error{"own": errWanted, "duplicate": ErrDuplicateKey, "dimension": ErrDimension, "nan": ErrNotFinite, "collection": ErrNoCollection}[fail]
+	if !errors.Is(err, want) || (want == nil) != (err == nil) {
+		t.Fatalf("update that should fail with %v: %v", want, err)
+	}
+	if want == nil {
+		x.m = next
+	}
+}
+
+func (x *machine) build(t *rapid.T) {
+	name := x.coll(t)
+	if name == "" {
+		return
+	}
+	c := x.m[name]
+	o := BuildOptions{
+		Kind:    rapid.SampledFrom([]forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF}).Draw(t, "kind"),
+		Trees:   3,
+		Depth:   rapid.IntRange(1, 3).Draw(t, "depth"),
+		LabelsK: 4, HopLabels: 3, Members: true, NoTune: true,
+		Quantize: rapid.Bool().Draw(t, "quantize"),
+		Seed:     rapid.Uint64Range(0, 9).Draw(t, "seed"),
+	}
+	if c.opts.Dim > 100 {
+		// Principal coordinates of so many dimensions take too long for a test.
+		o.Kind, o.Rotate, o.SketchBytes = forest.RP, -1, -1
+	}
+	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
+	_, err := x.d.Build(context.Background(), name, index, o, nil)
+	if len(c.rows) == 0 {
+		if !errors.Is(err, ErrEmpty) {
+			t.Fatalf("build over no rows: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("build of %+v over %d rows of dim %d: %v", o, len(c.rows), c.opts.Dim, err)
+	}
+	c.indexes[index] = true
+}
+
+func (x *machine) dropIndex(t *rapid.T) {
+	name := x.coll(t)
+	if name == "" {
+		return
+	}
+	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
+	err := x.d.DropIndex(context.Background(), name, index)
+	if has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, ErrNoIndex) {
+		t.Fatalf("drop of index %q: %v", index, err)
+	}
+	delete(x.m[name].indexes, index)
+}
+
+func (x *machine) hold(t *rapid.T) {
+	if len(x.held) >= 3 {
+		return
+	}
+	s, err := x.d.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.held = append(x.held, heldSnapshot{s, x.m.clone()})
+}
+
+// look compares the oldest held snapshot with what the database was then.
+func (x *machine) look(t *rapid.T) {
+	if len(x.held) == 0 {
+		return
+	}
+	h := x.held[0]
+	if err := mustEqual(h.s, h.m, x.step); err != nil {
+		t.Fatalf("held snapshot: %v", err)
+	}
+	// A held snapshot must be checkable, too, with newer commits in the file.
+	if err := snapshotCheck(h.s); err != nil {
+		t.Fatalf("held snapshot: %v", err)
+	}
+	h.s.Release()
+	x.held = x.held[1:]
+}
+
+func (x *machine) reopen(t *rapid.T) {
+	x.release()
+	if err := x.d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x.open(t)
+}
+
+func (x *machine) compact(t *rapid.T) {
+	if _, err := x.d.Compact(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// backup opens a copy read-only and compares it.
+func (x *machine) backup(t *rapid.T) {
+	name := x.path + ".copy"
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := x.d.Backup(context.Background(), f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Size() != n {
+		t.Fatalf("backup of %d bytes: %v, %v", n, info, err)
+	}
+	d, err := Open(name, &Options{ReadOnly: true, MapReserve: 1 << 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) })
+	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
+		t.Fatalf("backup: %v", err)
+	}
+}
+
+// TestModel runs random histories against the model. A failure prints the
+// shortest history that rapid finds, and the flags that repeat it.
+func TestModel(t *testing.T) {
+	dir := t.TempDir()
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		x := &machine{path: filepath.Join(dir, fmt.Sprintf("model-%d.anndb", run)), m: model{}}
+		x.open(t)
+		defer func() {
+			x.release()
+			if err := x.d.Close(); err != nil {
+				t.Error(err)
+			}
+			for _, name := range []string{x.path, x.path + ".copy"} {
+				_ = os.Remove(name) // the directory goes at the end anyway
+			}
+		}()
+		x.create(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"create": x.create, "drop": x.drop,
+			"update": x.update, "update again": x.update, "update once more": x.update,
+			"build": x.build, "drop index": x.dropIndex,
+			"hold": x.hold, "look": x.look,
+			"reopen": x.reopen, "compact": x.compact, "backup": x.backup,
+			"": func(t *rapid.T) {
+				x.step++
+				if x.step%4 != 0 {
+					return // a whole comparison after every step is too slow
+				}
+				if err := x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+		for len(x.held) > 0 {
+			x.look(t)
+		}
+		if err := x.d.View(func(s *Snapshot) error { return mustEqual(s, x.m, x.step) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := mustCheck(x.d); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
