@@ -53,6 +53,10 @@ type CompactStats struct{ Before, After int64 }
 // compactBytes is how much one transaction of a compaction copies.
 const compactBytes = 32 << 20
 
+// compactPrefix begins the names of the files that compactions of the database
+// at path write; digits follow.
+func compactPrefix(path string) string { return "." + filepath.Base(path) + ".compact-" }
+
 // Compact rewrites the file without free pages and puts the new file in the
 // place of the old one, atomically: a crash leaves one or the other. Writers
 // wait meanwhile, readers do not; snapshots taken before keep the old file,
@@ -76,7 +80,7 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 		return st, err
 	}
 	defer s.Release()
-	tmp, err := os.CreateTemp(filepath.Dir(d.path), "."+filepath.Base(d.path)+".compact-*")
+	tmp, err := os.CreateTemp(filepath.Dir(d.path), compactPrefix(d.path)+"*")
 	if err != nil {
 		return st, fmt.Errorf("db: compact: %w", asNoSpace(err))
 	}

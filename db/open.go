@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +41,7 @@ type DB struct {
 // exist (unless Options say otherwise). nil options mean the defaults.
 //
 // Both meta pages and the file's length are checked before anything is mapped.
-// Blocks that an interrupted build left behind are removed.
+// What an interrupted build or compaction left behind is removed.
 //
 // Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrNewerFormat,
 // ErrTruncated, ErrCorrupt, ErrNoSpace, ErrOption.
@@ -60,10 +61,7 @@ func Open(path string, o *Options) (*DB, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w: %s is no regular file", ErrNotDatabase, path)
 	}
-	if err := validate(path, opts); err != nil {
-		return nil, err
-	}
-	s, err := openStore(path, opts)
+	s, err := openCurrent(path, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +70,57 @@ func Open(path string, o *Options) (*DB, error) {
 		_ = s.bolt.Close() // the reason for giving up is worth more
 		return nil, err
 	}
+	if !opts.ReadOnly {
+		d.removeLeftovers()
+	}
 	return d, nil
+}
+
+// openCurrent validates and opens the file that path names. While it waits for
+// the lock, its holder may put a compacted file in the place of the one that is
+// waited for; what would then be written to the old one were lost, so that path
+// must still name the file once the lock is held.
+func openCurrent(path string, o Options) (*store, error) {
+	for range 10 {
+		if err := validate(path, o); err != nil {
+			return nil, err
+		}
+		s, err := openStore(path, o)
+		if err != nil {
+			return nil, err
+		}
+		have, err1 := s.file.Stat()
+		want, err2 := os.Stat(path)
+		err = errors.Join(err1, err2)
+		if err == nil && os.SameFile(have, want) {
+			return s, nil
+		}
+		if err = errors.Join(err, s.bolt.Close()); err != nil {
+			return nil, fmt.Errorf("db: open: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("%w: %s is being replaced", ErrLocked, path)
+}
+
+// removeLeftovers removes the files of compactions that a crash has cut short.
+// Only who holds the database's lock compacts it, so none of them is in use.
+func (d *DB) removeLeftovers() {
+	dir := filepath.Dir(d.path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		d.log.Warn("db: look for interrupted compactions", "path", d.path, "err", err)
+		return
+	}
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), compactPrefix(d.path))
+		if !ok || strings.Trim(digits, "0123456789") != "" {
+			continue
+		}
+		d.log.Info("db: removing what an interrupted compaction left", "path", d.path, "file", e.Name())
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			d.log.Warn("db: remove an interrupted compaction", "path", d.path, "err", err)
+		}
+	}
 }
 
 // create makes a new, complete database under a temporary name and links it
