@@ -1,0 +1,501 @@
+package db
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// These tests run their own binary as a child that works on a database and
+// says what has been acknowledged, kill it (SIGKILL) at a random moment, and
+// look at what it left. A kill takes the process away, not the page cache:
+// what has been written to the file stays written, synced or not. So this
+// proves that every moment of a commit, a build and a compaction leaves a
+// whole database behind, and nothing about power loss.
+
+const (
+	envChild = "ANNDB_TEST_CHILD" // what a child does; see childMain
+	envPath  = "ANNDB_TEST_PATH"  // the database it does it to
+	envKills = "ANNDB_KILLS"      // how many kills TestKill makes
+)
+
+// childMain is what the test binary does instead of tests when envChild says
+// so. It does not return from the modes that are to be killed.
+func childMain(mode string) int {
+	path := os.Getenv(envPath)
+	var err error
+	switch mode {
+	case "import", "compact":
+		err = childImport(path, mode == "compact")
+	case "build":
+		err = childBuild(path)
+	case "hold":
+		err = childHold(path)
+	case "flips":
+		err = childFlips(path)
+	case "limit":
+		err = childLimit(path)
+	default:
+		err = fmt.Errorf("unknown mode %q", mode)
+	}
+	if err != nil {
+		fmt.Printf("error %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// child is a command that runs this binary in a mode.
+func child(t testing.TB, mode, path string, env ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(exe)
+	c.Env = append(append(os.Environ(), envChild+"="+mode, envPath+"="+path), env...)
+	c.Stderr = os.Stderr
+	return c
+}
+
+const killDim = 2048 // 64 rows a chunk
+
+// killBatch is what batch i puts, besides the row "last" that names it. Every
+// batch deletes one row of the batch before.
+func killBatch(i int) []Row {
+	rows := make([]Row, 1+i*7%40)
+	for j := range rows {
+		rows[j] = Row{
+			Key: fmt.Appendf(nil, "row-%d-%d", i, j), Vector: modelVector(uint64(i*100+j), killDim),
+			Labels: []string{fmt.Sprintf("batch-%d", i)}, Payload: fmt.Appendf(nil, "payload %d %d", i, j),
+		}
+	}
+	return rows
+}
+
+func putKillBatch(d *DB, i int) error {
+	return d.Update(context.Background(), func(b *Batch) error {
+		for _, r := range killBatch(i) {
+			if err := b.Put("c", r); err != nil {
+				return err
+			}
+		}
+		if i > 0 {
+			if err := b.Delete("c", fmt.Appendf(nil, "row-%d-0", i-1)); err != nil {
+				return err
+			}
+		}
+		return b.Put("c", Row{Key: []byte("last"), Vector: make([]float32, killDim), Payload: strconv.AppendInt(nil, int64(i), 10)})
+	})
+}
+
+// lastBatch is the number of the last batch, -1 before the first.
+func lastBatch(s *Snapshot) (int, error) {
+	r, err := s.Get("c", []byte("last"))
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNoCollection) {
+		return -1, nil
+	} else if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(r.Payload))
+}
+
+// childImport goes on with the batches where the file ends, for ever.
+func childImport(path string, compact bool) error {
+	fmt.Println("ready")
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: killDim}); err != nil && !errors.Is(err, ErrExists) {
+		return err
+	}
+	var last int
+	if err := d.View(func(s *Snapshot) (err error) { last, err = lastBatch(s); return err }); err != nil {
+		return err
+	}
+	for i := last + 1; ; i++ {
+		if err := putKillBatch(d, i); err != nil {
+			return err
+		}
+		fmt.Printf("batch %d\n", i)
+		if compact && i%3 == 2 {
+			if _, err := d.Compact(context.Background()); err != nil {
+				return err
+			}
+			fmt.Println("compacted")
+		}
+	}
+}
+
+// childBuild builds and drops an index again and again. Another one is left
+// alone.
+func childBuild(path string) error {
+	fmt.Println("ready")
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	for seed := uint64(1); ; seed++ {
+		// Even rounds replace the index, odd ones drop it first.
+		if _, err := d.Build(ctx, "c", "new", killBuild(seed), nil); err != nil {
+			return err
+		}
+		fmt.Println("built", seed)
+		if seed%2 == 1 {
+			continue
+		}
+		if err := d.DropIndex(ctx, "c", "new"); err != nil {
+			return err
+		}
+		fmt.Println("dropped", seed)
+	}
+}
+
+func killBuild(seed uint64) BuildOptions {
+	return BuildOptions{Kind: forest.RP, Trees: 4, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, SketchBytes: -1, Members: true, NoTune: true, Seed: seed}
+}
+
+// runAndKill starts a child and kills it a random time after it is ready.
+// It returns the lines that the child wrote before it died.
+func runAndKill(t *testing.T, mode, path string, within time.Duration) []string {
+	t.Helper()
+	c := child(t, mode, path)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	var lines []string
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r := bufio.NewReader(out)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				break // a line cut short was not acknowledged
+			}
+			line = strings.TrimSpace(line)
+			if line == "ready" {
+				close(ready)
+				continue
+			}
+			lines = append(lines, line)
+		}
+	})
+	select {
+	case <-ready:
+	case <-time.After(30 * time.Second):
+		t.Error("the child did not start within 30 s")
+	}
+	time.Sleep(rand.N(within))
+	if err := c.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	_ = c.Wait() // it was killed; that is no news
+	for _, l := range lines {
+		if strings.HasPrefix(l, "error") {
+			t.Fatalf("child %s: %s", mode, l)
+		}
+	}
+	return lines
+}
+
+// logged collects log messages.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// mustLeaveNothing checks that only the database is in its directory, that no
+// object is marked, and that every stored object belongs to something.
+func mustLeaveNothing(d *DB) error {
+	entries, err := os.ReadDir(filepath.Dir(d.Path()))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		// A kill during creation may leave its temporary file: nobody can know
+		// that no other process is about to link it.
+		if e.Name() != filepath.Base(d.Path()) && !strings.Contains(e.Name(), ".new-") {
+			return fmt.Errorf("left behind: %s", e.Name())
+		}
+	}
+	return d.viewTx(func(tx *bbolt.Tx) error {
+		if marks := orphanMarks(tx); len(marks) > 0 {
+			return fmt.Errorf("objects %v are still marked", marks)
+		}
+		cat, err := getCatalog(tx)
+		if err != nil {
+			return err
+		}
+		known := map[uint64]bool{0: true}
+		for _, c := range cat.Collections {
+			known[c.ID] = true
+			for _, x := range c.Indexes {
+				known[x.Object] = true
+			}
+		}
+		if err := tx.Bucket(bucketLabels).ForEach(func(k, v []byte) error {
+			object, err := labelObject("", string(k), v)
+			known[object] = true
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, name := range [][]byte{bucketBlocks, bucketSets, bucketTail, bucketMeta} {
+			if err := tx.Bucket(name).ForEach(func(k, _ []byte) error {
+				if object, kind, _ := codec.ParseKey(k); !known[object] {
+					return fmt.Errorf("orphan of object %d, section %v in bucket %q", object, kind, name)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// mustHoldBatches checks that the batches 0..last are there, whole, and
+// nothing else.
+func mustHoldBatches(s *Snapshot, last int) error {
+	want := map[string]Row{}
+	for i := range last + 1 {
+		for _, r := range killBatch(i) {
+			want[string(r.Key)] = r
+		}
+		if i > 0 {
+			delete(want, fmt.Sprintf("row-%d-0", i-1))
+		}
+	}
+	for r, err := range s.Rows("c") {
+		if err != nil {
+			return err
+		}
+		if string(r.Key) == "last" {
+			continue
+		}
+		w, ok := want[string(r.Key)]
+		if !ok || !slices.Equal(r.Vector, w.Vector) || !slices.Equal(r.Labels, w.Labels) || !bytes.Equal(r.Payload, w.Payload) {
+			return fmt.Errorf("row %q is not what was written", r.Key)
+		}
+		delete(want, string(r.Key))
+	}
+	if len(want) > 0 {
+		return fmt.Errorf("%d rows of %d batches are missing", len(want), last+1)
+	}
+	return nil
+}
+
+// kills is how many kills TestKill makes.
+func kills(t *testing.T) int {
+	if s := os.Getenv(envKills); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("%s: %v", envKills, err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 8
+	}
+	return 24
+}
+
+// TestKill kills imports, imports with compactions, and builds, in turn and on
+// files that earlier kills have left. ANNDB_KILLS says how often.
+func TestKill(t *testing.T) {
+	n := kills(t)
+	start := time.Now()
+	t.Run("import", func(t *testing.T) { killImport(t, "import", n-n/4-n/4) })
+	t.Run("compact", func(t *testing.T) { killImport(t, "compact", n/4) })
+	t.Run("build", func(t *testing.T) { killBuilds(t, n/4) })
+	t.Logf("%d kills in %v", n, time.Since(start).Round(time.Millisecond))
+}
+
+func killImport(t *testing.T, mode string, n int) {
+	dir := t.TempDir()
+	var path string
+	acked, half, beyond, fresh := 0, 0, 0, 0
+	known := -1 // last batch of the file before the kill
+	for i := range n {
+		if i%8 == 0 {
+			// A new file, so that creating one is killed as well.
+			known = -1
+			path = filepath.Join(dir, fmt.Sprint(i), "kill.anndb")
+			if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last, compacted := known, false
+		for _, l := range runAndKill(t, mode, path, 120*time.Millisecond) {
+			if l == "compacted" {
+				compacted = true
+			} else if _, err := fmt.Sscanf(l, "batch %d", &last); err != nil {
+				t.Fatalf("line %q: %v", l, err)
+			}
+		}
+		if compacted {
+			half++
+		}
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			fresh++
+		}
+		d, err := Open(path, nil)
+		if err != nil {
+			t.Fatalf("open after kill %d: %v", i, err)
+		}
+		err = d.View(func(s *Snapshot) error {
+			found, err := lastBatch(s)
+			if err != nil {
+				return err
+			}
+			if found < last || found > last+1 {
+				return fmt.Errorf("batch %d was acknowledged, the file ends with batch %d", last, found)
+			}
+			acked += last - known
+			if found > last {
+				beyond++
+			}
+			known = found
+			if found < 0 {
+				return nil
+			}
+			return mustHoldBatches(s, found)
+		})
+		if err := errors.Join(err, mustCheck(d), mustLeaveNothing(d), d.Close()); err != nil {
+			t.Fatalf("after kill %d: %v", i, err)
+		}
+	}
+	t.Logf("%d kills, %d batches acknowledged, none lost; %d commits finished without having been acknowledged; %d kills before there was a file; %d after a compaction",
+		n, acked, beyond, fresh, half)
+}
+
+func killBuilds(t *testing.T, n int) {
+	path := filepath.Join(t.TempDir(), "kill.anndb")
+	ctx := context.Background()
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.CreateDense(ctx, "c", DenseOptions{Dim: killDim})
+	for i := 0; err == nil && i < 8; i++ {
+		err = putKillBatch(d, i)
+	}
+	if err == nil {
+		_, err = d.Build(ctx, "c", "old", killBuild(99), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := modelVector(1234, killDim)
+	p := &query.Params{Method: query.Voting, Votes: 1, NoWiden: true}
+	ask := func(d *DB, index string) (hits []Hit, err error) {
+		err = d.View(func(s *Snapshot) error {
+			hits, _, err = s.Search(ctx, "c", q, 5, &SearchOptions{Index: index, Params: p}, nil)
+			return err
+		})
+		return hits, err
+	}
+	want, err := ask(d, "old")
+	if err := errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	orphaned, steps, grown := 0, 0, int64(0)
+	held := uint64(0) // seed of the index "new" in the file, 0 for none
+	for i := range n {
+		lines := runAndKill(t, "build", path, 150*time.Millisecond)
+		steps += len(lines)
+		// The file holds what the last line says, or the outcome of the step
+		// after it, which the child may have finished but not said.
+		may := []uint64{held, 1}
+		if len(lines) > 0 {
+			var what string
+			var seed uint64
+			if _, err := fmt.Sscan(lines[len(lines)-1], &what, &seed); err != nil {
+				t.Fatalf("line %q: %v", lines[len(lines)-1], err)
+			}
+			switch {
+			case what == "dropped":
+				may = []uint64{0, seed + 1}
+			case seed%2 == 0:
+				may = []uint64{seed, 0}
+			default:
+				may = []uint64{seed, seed + 1}
+			}
+		}
+		log := &logged{}
+		d, err := Open(path, &Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err != nil {
+			t.Fatalf("open after kill %d: %v", i, err)
+		}
+		if strings.Contains(log.text.String(), "interrupted") {
+			orphaned++
+		}
+		err = func() error {
+			got, err := ask(d, "old")
+			if err != nil {
+				return err
+			}
+			if !slices.EqualFunc(got, want, func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }) {
+				return fmt.Errorf("the old index answers %v, want %v", got, want)
+			}
+			st, err := d.Stats()
+			if err != nil {
+				return err
+			}
+			grown = st.FileBytes
+			return d.View(func(s *Snapshot) error {
+				info, err := s.Index("c", "new")
+				if err != nil && !errors.Is(err, ErrNoIndex) {
+					return err
+				}
+				if held = info.Options.Seed; !slices.Contains(may, held) {
+					return fmt.Errorf("the index is of seed %d, want one of %d", held, may)
+				}
+				if held > 0 {
+					if _, err := ask(d, "new"); err != nil {
+						return err
+					}
+				}
+				return mustHoldBatches(s, 7)
+			})
+		}()
+		if err := errors.Join(err, mustCheck(d), mustLeaveNothing(d), d.Close()); err != nil {
+			t.Fatalf("after kill %d: %v", i, err)
+		}
+	}
+	t.Logf("%d kills, %d builds and drops acknowledged, what %d kills left was removed, the file has %d bytes", n, steps, orphaned, grown)
+}
