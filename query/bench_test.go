@@ -145,13 +145,8 @@ func BenchmarkFashion(b *testing.B) {
 		run(fmt.Sprintf("natural/trees=16/tau=%g", tau), Params{Trees: 16, Tau: tau})
 		run(fmt.Sprintf("sketch/trees=8/tau=%g", tau), Params{Trees: 8, Tau: tau, Sketch: true, R: 40})
 	}
-	for _, t := range []int{2, 4, 8} {
-		for _, r := range []int{15, 30, 60} {
-			for _, hops := range []int{0, 1, 2, 3} {
-				run(fmt.Sprintf("full/trees=%d/r=%d/hops=%d", t, r, hops),
-					Params{Trees: t, Tau: 0.02, Sketch: true, R: r, Hops: hops, HopFrom: 8, HopKeep: 12})
-			}
-		}
+	for _, r := range []int{20, 30, 60, 120} {
+		run(fmt.Sprintf("full/r=%d", r), Params{Trees: 4, Sketch: true, R: r, Hops: 1, HopKeep: 12})
 	}
 }
 

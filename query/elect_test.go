@@ -59,7 +59,7 @@ func sameSet(t *testing.T, what string, got map[uint32]bool, want map[uint32]flo
 func TestCandidateSetsFollowTheEquations(t *testing.T) {
 	const n, depth, trees, labelsK = 512, 6, 8, 6
 	m := gaussian(n, 10, 1)
-	queries := gaussian(12, 10, 2)
+	queries := gaussian(4, 10, 2)
 	lab, err := labels.ExactNeighbors(context.Background(), m, nil, labelsK, 1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestCandidateSetsFollowTheEquations(t *testing.T) {
 		for qi := range queries.n {
 			q := queries.row(qi)
 			s := structureOf(v.Forest, m, q)
-			for _, use := range []int{trees, 4, 1} {
+			for _, use := range []int{trees, 2} {
 				for _, tau := range []float64{0, 1.0 / 64, 0.03, 0.125, 0.25, 0.4, 1} {
 					want := s.natural(lab, labelsK, use, tau, 0)
 					got := elected(t, v, q, Params{Trees: use, Tau: tau})

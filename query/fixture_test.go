@@ -33,10 +33,9 @@ type spec struct {
 	sketch  int // bytes
 	hops    int
 	quant   bool
-	bytes   bool // rows stored in eight bits
-	shift   uint // rows a chunk; 0: all rows in the tail
-	fresh   int  // last rows, which the index does not cover
-	seed    uint64
+	bytes   bool              // rows stored in eight bits
+	shift   uint              // rows a chunk; 0: all rows in the tail
+	fresh   int               // last rows, which the index does not cover
 	lists   *labels.Neighbors // precomputed labels
 }
 

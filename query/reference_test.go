@@ -134,8 +134,15 @@ func idsOf(found []vector.Neighbor) []uint32 {
 	return ids
 }
 
-// small is one view with every part, shared by the tests that only read it.
-var small = sync.OnceValue(func() *fixture { return newFixture(vector.L2, true) })
+// Views with every part, built once for the tests that only read them.
+var (
+	small  = sync.OnceValue(func() *fixture { return newFixture(vector.L2, true) })
+	cosine = sync.OnceValue(func() *fixture { return newFixture(vector.Cosine, false) })
+	inner  = sync.OnceValue(func() *fixture { return newFixture(vector.InnerProduct, true) })
+)
+
+// fixtures are one of each metric.
+func fixtures() []*fixture { return []*fixture{small(), cosine(), inner()} }
 
 type fixture struct {
 	all     *matrix // corpus rows

@@ -138,12 +138,13 @@ func TestLosslessCopy(t *testing.T) {
 
 // Every stage finds most true neighbours, and full ones nearly all.
 func TestRecall(t *testing.T) {
-	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
-		f := newFixture(metric, metric != vector.Cosine)
+	for _, f := range fixtures() {
+		metric := f.v.Metric
+		queries, truth := f.heldOut(10)
 		for name, p := range stages() {
 			hits := 0
-			for i := range f.queries.n {
-				hits += common(search(t, f.v, f.queries.row(i), p), exactly(f.all, metric, f.queries.row(i), 10, nil))
+			for i, q := range queries {
+				hits += common(search(t, f.v, q, p), truth[i])
 			}
 			least := 0.6
 			switch {
@@ -354,10 +355,10 @@ func TestRange(t *testing.T) {
 // The same search gives the same answer, whatever the Searcher did before.
 func TestDeterminism(t *testing.T) {
 	f := small()
-	other := newFixture(vector.Cosine, false)
+	other := cosine()
 	used := NewSearcher()
 	for name, p := range stages() {
-		for i := range 20 {
+		for i := range 8 {
 			q := f.queries.row(i)
 			want := search(t, f.v, q, p)
 			if _, _, err := used.Search(context.Background(), other.v, other.queries.row(i), &full, nil); err != nil {
@@ -391,8 +392,7 @@ func TestEpochWraps(t *testing.T) {
 // Steady state allocates nothing.
 func TestZeroAllocations(t *testing.T) {
 	ctx := context.Background()
-	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
-		f := newFixture(metric, true)
+	for _, f := range fixtures() {
 		v := f.with(func(v *View) { v.Deleted = roaring.BitmapOf(1, 2, 3) })
 		p := stages()
 		p["range"] = Params{Range: true, Radius: 2000, K: 5, Hops: 1}
@@ -409,7 +409,7 @@ func TestZeroAllocations(t *testing.T) {
 			}
 			run()
 			if n := testing.AllocsPerRun(5, run); n != 0 {
-				t.Errorf("%v %s: %v allocations", metric, name, n)
+				t.Errorf("%v %s: %v allocations", v.Metric, name, n)
 			}
 		}
 	}

@@ -24,10 +24,11 @@ const (
 
 type setting [dims]uint8
 
-// Budgets of Tune. They bound time, not quality of a point: all points on the
+// Budgets of Tune. They bound time, not the truth of a point: all points on the
 // curve are measured on all queries.
 const (
 	tuneSearch  = 2500 * time.Millisecond // for finding settings
+	gridAlways  = 15                      // settings of the grid that are tried at any rate
 	screenAsked = 240                     // queries that compare settings in the search
 	glanceAsked = 60                      // queries that rule out hopeless ones
 	finalists   = 24                      // settings measured on all queries
@@ -41,6 +42,7 @@ type tuner struct {
 	tried  map[setting]bool
 	points []trial
 	start  time.Time
+	budget time.Duration
 	report func(done, total int)
 }
 
@@ -68,6 +70,11 @@ type trial struct {
 // Errors: ErrParams without queries, with another number of truths, or k < 1;
 // ErrMethod without a forest; those of Search.
 func Tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int, progress func(done, total int)) (*Curve, error) {
+	return tune(ctx, v, queries, truth, k, progress, tuneSearch)
+}
+
+// tune is Tune with a budget for finding settings.
+func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int, progress func(done, total int), budget time.Duration) (*Curve, error) {
 	if k < 1 || len(queries) == 0 || len(truth) != len(queries) {
 		return nil, fmt.Errorf("%w: tuning for k %d with %d queries and %d answers", ErrParams, k, len(queries), len(truth))
 	}
@@ -79,10 +86,13 @@ func Tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 	}
 	t := &tuner{
 		m:     meter{v: v, k: k, queries: queries, truth: truth, s: NewSearcher()},
-		tried: map[setting]bool{}, start: time.Now(), report: progress,
+		tried: map[setting]bool{}, start: time.Now(), report: progress, budget: budget,
 	}
 	t.space()
-	for _, at := range t.grid() {
+	for i, at := range t.grid() {
+		if i >= gridAlways && time.Since(t.start) > budget {
+			break
+		}
 		if err := t.try(ctx, at); err != nil {
 			return nil, err
 		}
@@ -147,8 +157,8 @@ func (t *tuner) nearest(dim, x int) uint8 {
 func (t *tuner) grid() []setting {
 	k := t.m.k
 	var out []setting
-	for _, trees := range []int{2, 4, 8, 16, 64} {
-		for _, keep := range []int{6 * k, 3 * k, 3 * k / 2, 12 * k, 0} {
+	for _, keep := range []int{6 * k, 3 * k, 3 * k / 2, 12 * k, 0} {
+		for _, trees := range []int{4, 8, 2, 16, 64} {
 			for _, hops := range []int{1, 0, 2} {
 				var at setting
 				at[dimTrees] = t.nearest(dimTrees, trees)
@@ -230,7 +240,7 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 		return err
 	}
 	t.points = append(t.points, trial{at: at, p: s.point(p)})
-	done := min(90, int(90*time.Since(t.start)/tuneSearch))
+	done := min(90, int(90*time.Since(t.start)/t.budget))
 	t.report(done, 100)
 	return nil
 }
@@ -262,7 +272,7 @@ func (t *tuner) front(slack float64) []int {
 // climb varies the front in one number at a time until it stands still or the
 // time is over. Points of high recall come first, as those are asked for.
 func (t *tuner) climb(ctx context.Context) error {
-	for time.Since(t.start) < tuneSearch {
+	for time.Since(t.start) < t.budget {
 		next := -1
 		for _, i := range t.front(1) {
 			if !t.points[i].expanded && t.points[i].p.Recall > 0.5 && (next < 0 || t.urgency(i) > t.urgency(next)) {

@@ -7,10 +7,9 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/anndb/anndb/vector"
 )
 
 func (f *fixture) heldOut(k int) (queries [][]float32, truth [][]uint32) {
@@ -32,7 +31,7 @@ func TestTune(t *testing.T) {
 	}
 	for name, v := range views {
 		last := -1
-		c, err := Tune(context.Background(), v, queries, truth, 10, func(done, total int) {
+		c, err := tune(context.Background(), v, queries, truth, 10, func(done, total int) {
 			if done < last || done > total {
 				t.Errorf("%s: progress %d of %d after %d", name, done, total, last)
 			}
@@ -40,7 +39,7 @@ func TestTune(t *testing.T) {
 			if done == total {
 				last = math.MaxInt - 1
 			}
-		})
+		}, 300*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,9 +152,9 @@ func TestSamplePoint(t *testing.T) {
 
 // Tuning for another metric works the same.
 func TestTuneCosine(t *testing.T) {
-	f := newFixture(vector.Cosine, false)
+	f := cosine()
 	queries, truth := f.heldOut(3)
-	c, err := Tune(context.Background(), f.v, queries[:20], truth[:20], 3, nil)
+	c, err := tune(context.Background(), f.v, queries[:20], truth[:20], 3, nil, 100*time.Millisecond)
 	if err != nil || len(c.Points) == 0 {
 		t.Fatal(c, err)
 	}
