@@ -88,15 +88,21 @@ func (c *benchCmd) Run(a *app) error {
 			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK, Rotate: c.Rotate,
 			Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats, Progress: a.progress.update,
 		}
-		a.title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.", c.Collection, rows.N, rows.D, len(queries), c.K)
-		a.title("µs a query of the cheapest measured setting that reaches the recall on these queries, as in the paper's tables.")
+		// People see every forest as soon as it is measured; the whole takes minutes.
 		shown := a.format == table.Text || a.format == table.Markdown
-		res, err := bench.Run(a.ctx, rows, info.Metric, queries, o, func(points []bench.Point) {
-			if shown {
-				a.progress.end()
-				fmt.Fprintf(a.out, "\n%s\n", points[0].Forest)
-				_ = a.table(wideTable(points, points[0].Forest, c.Recall)) // the last table reports a broken output
+		first := true
+		res, err := bench.Run(a.ctx, rows, info.Metric, queries, o, func(forest string, points []bench.Point) {
+			if !shown {
+				return
 			}
+			a.progress.end()
+			if first {
+				a.title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.", c.Collection, rows.N, rows.D, len(queries), c.K)
+				a.title("µs a query of the cheapest measured setting that reaches the recall on these queries, as in the paper's tables.")
+				first = false
+			}
+			a.title("\n%s", forest)
+			_ = a.table(wideTable(points, forest, c.Recall)) // a broken output shows at the last table
 		})
 		if err != nil {
 			return err

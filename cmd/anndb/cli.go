@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/anndb/anndb/cmd/anndb/internal/bench"
 	"github.com/anndb/anndb/cmd/anndb/internal/plot"
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
@@ -33,8 +34,8 @@ func usagef(format string, a ...any) error {
 
 // cli is the grammar of the command line.
 type cli struct {
-	JSON    bool   `help:"Write results as JSON." xor:"format"`
-	Format  string `help:"How to write results: ${enum}." enum:"text,markdown,csv,json" default:"text" xor:"format"`
+	JSON    bool   `help:"Write results as JSON."`
+	Format  string `help:"How to write results: text, markdown, csv or json." enum:",text,markdown,csv,json" default:"" placeholder:"text"`
 	Quiet   bool   `short:"q" help:"Show no progress."`
 	Workers int    `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
 
@@ -102,19 +103,36 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err != nil {
 		return fail(errs, usagef("%v", err), commandOf(args))
 	}
-	if c.Workers < 0 {
-		return fail(errs, usagef("--workers must not be negative"), k.Command())
+	format, err := c.format()
+	if err == nil && c.Workers < 0 {
+		err = usagef("--workers must not be negative")
 	}
-	a := &app{ctx: ctx, out: out, progress: newProgress(errs, c.Quiet), format: table.Format(c.Format), workers: c.Workers}
-	if c.JSON {
-		a.format = table.JSON
-	}
-	err = k.Run(a)
-	a.progress.end()
 	if err != nil {
 		return fail(errs, err, k.Command())
 	}
-	return exitOK
+	a := &app{ctx: ctx, out: out, progress: newProgress(errs, c.Quiet), format: format, workers: c.Workers}
+	err = k.Run(a)
+	a.progress.end()
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil { // whatever an interrupted part made of it
+		err = ctx.Err()
+	}
+	return fail(errs, err, k.Command())
+}
+
+// format is how results are written.
+func (c *cli) format() (table.Format, error) {
+	switch {
+	case c.JSON && c.Format != "" && c.Format != string(table.JSON):
+		return "", usagef("--json and --format %s exclude each other", c.Format)
+	case c.JSON:
+		return table.JSON, nil
+	case c.Format == "":
+		return table.Text, nil
+	}
+	return table.Format(c.Format), nil
 }
 
 // fail writes the message of an error and chooses the exit code.
@@ -138,7 +156,7 @@ func fail(errs io.Writer, err error, command string) int {
 
 // isUsage says whether the caller's arguments are to blame.
 func isUsage(err error) bool {
-	for _, target := range []error{errUsage, db.ErrOption, db.ErrName, dataset.ErrOption, query.ErrParams, vector.ErrMetric, table.ErrFormat, plot.ErrFormat} {
+	for _, target := range []error{errUsage, db.ErrOption, db.ErrName, dataset.ErrOption, query.ErrParams, vector.ErrMetric, table.ErrFormat, plot.ErrFormat, bench.ErrOptions} {
 		if errors.Is(err, target) {
 			return true
 		}

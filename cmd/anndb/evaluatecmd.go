@@ -89,7 +89,7 @@ func (c *evaluateCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		a.title("%d queries, k = %d, %d threads; times in µs a query, micros is the mean", len(q.vectors), c.K, c.Threads)
+		a.title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean", len(q.vectors), c.K, c.Threads)
 		return a.table(results)
 	})
 }

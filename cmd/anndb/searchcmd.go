@@ -181,7 +181,7 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, o *db.SearchOptions, names []
 		return err
 	}
 	n := float64(len(queries))
-	a.title("\n%d queries, %.1f µs each; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
+	a.title("\nqueries: %d, %.1f µs each; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
 		len(queries), took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
 		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
 	return nil
@@ -201,14 +201,30 @@ func addStats(a, b db.SearchStats) db.SearchStats {
 	return a
 }
 
-// explanation is how a hit was found, as a JSON value.
+// explanation is how a hit was found: all that is known as a JSON value, or a
+// sentence for people.
 func explanation(h db.Hit, f table.Format) (any, error) {
-	b, err := json.Marshal(h.Explanation)
-	if err != nil {
-		return nil, fmt.Errorf("explanation of row %d: %w", h.Row, err)
-	}
-	if f == table.JSON {
+	e := h.Explanation
+	switch {
+	case e == nil:
+		return nil, nil
+	case f == table.JSON:
+		b, err := json.Marshal(e)
+		if err != nil {
+			return nil, fmt.Errorf("explanation of row %d: %w", h.Row, err)
+		}
 		return json.RawMessage(b), nil
 	}
-	return string(b), nil
+	s := e.Source
+	if e.From != nil {
+		s += fmt.Sprintf(" %d from row %d", e.Hop, *e.From)
+	}
+	if e.Leaves == 0 {
+		return s, nil
+	}
+	compare := "above"
+	if !e.Elected {
+		compare = "not above"
+	}
+	return s + fmt.Sprintf(": votes %d in %d of %d leaves, estimate %.3g %s %.3g", e.Sum, len(e.Votes), e.Leaves, e.Estimate, compare, e.Threshold), nil
 }

@@ -48,7 +48,7 @@ func TestRun(t *testing.T) {
 	seen := 0
 	stages := map[string]bool{}
 	o := Options{K: 5, Kinds: Kinds(), Depths: []int{3, 5, 19}, Trees: 6, LabelsK: 15, Rounds: 2, Rotate: 8, Progress: func(stage string, done, total int) { stages[stage] = true }}
-	res, err := Run(context.Background(), rows, vector.L2, queries, o, func(p []Point) { seen += len(p) })
+	res, err := Run(context.Background(), rows, vector.L2, queries, o, func(_ string, p []Point) { seen += len(p) })
 	if err != nil {
 		t.Fatal(err)
 	}

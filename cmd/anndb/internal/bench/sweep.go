@@ -169,7 +169,7 @@ type run struct {
 //
 // Errors: ErrOptions, the context's, and those of package labels, forest and
 // query.
-func Run(ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]float32, o Options, done func([]Point)) (*Result, error) {
+func Run(ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]float32, o Options, done func(forest string, points []Point)) (*Result, error) {
 	o, err := o.resolve(rows.N)
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func Run(ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]fl
 		MarkFronts(points)
 		r.out.Points = append(r.out.Points, points...)
 		if done != nil {
-			done(points)
+			done(kind, points)
 		}
 	}
 	return &r.out, nil
@@ -431,12 +431,10 @@ func thresholds(f *forest.Forest, m query.Method, trees int) []query.Params {
 	switch m {
 	case query.Natural:
 		var out []query.Params
-		// One training point's vote, in the unit that the weights are in.
-		points := float64(f.CorpusN) / float64(int(1)<<f.Depth)
-		vote := max(1, float64(f.Unit)/points)
-		for v := 2.0; v < 255*float64(trees); v = max(v+1, v*1.4) {
-			// Between two sums of votes, so that rounding decides nothing.
-			p.Tau = (float64(int(v)) - 0.5) * vote / (float64(trees) * float64(f.Unit))
+		// Sums of stored weights, of which a tree gives at most 255.
+		for sum := 2; sum < 255*trees; sum = max(sum+1, sum*7/5) {
+			// Between two sums, so that rounding decides nothing.
+			p.Tau = (float64(sum) - 0.5) / (float64(trees) * float64(f.Unit))
 			if p.Tau >= 1 {
 				break
 			}
