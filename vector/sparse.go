@@ -1,0 +1,156 @@
+package vector
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrSparse is returned for a sparse vector or matrix whose parts contradict
+// each other.
+var ErrSparse = errors.New("vector: bad sparse vector")
+
+// Sparse is a sparse vector: feature numbers, strictly ascending, and their
+// values. A feature that is not listed has the value zero.
+type Sparse struct {
+	Index []uint32
+	Value []float32
+}
+
+// Len is the number of listed features.
+func (s Sparse) Len() int { return len(s.Index) }
+
+// Validate checks that there are as many values as features, that features
+// ascend strictly, and that values are finite. O(Len). Errors: ErrSparse with
+// the place.
+func (s Sparse) Validate() error {
+	if len(s.Index) != len(s.Value) {
+		return fmt.Errorf("%w: %d features with %d values", ErrSparse, len(s.Index), len(s.Value))
+	}
+	for i, f := range s.Index {
+		if i > 0 && f <= s.Index[i-1] {
+			return fmt.Errorf("%w: feature %d follows %d", ErrSparse, f, s.Index[i-1])
+		}
+		if v := float64(s.Value[i]); math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%w: feature %d has the value %g", ErrSparse, f, v)
+		}
+	}
+	return nil
+}
+
+// Norm is the Euclidean length, summed in float64. O(Len).
+func (s Sparse) Norm() float64 {
+	var sum float64
+	for _, v := range s.Value {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
+}
+
+// DotSparse is the dot product of two sparse vectors, summed in float64 in the
+// order of the features: every caller gets the same bits. O(a.Len + b.Len).
+func DotSparse(a, b Sparse) float64 {
+	var sum float64
+	for i, j := 0, 0; i < len(a.Index) && j < len(b.Index); {
+		switch fa, fb := a.Index[i], b.Index[j]; {
+		case fa < fb:
+			i++
+		case fa > fb:
+			j++
+		default:
+			sum += float64(a.Value[i]) * float64(b.Value[j])
+			i++
+			j++
+		}
+	}
+	return sum
+}
+
+// CSR is a sparse matrix by rows: row i lists the columns Index[Ptr[i]:Ptr[i+1]],
+// strictly ascending, with their values. Value may be nil: then every listed
+// entry is one. The slices may be views over mapped memory.
+type CSR struct {
+	Ptr   []uint64 // rows + 1 offsets, the first zero
+	Index []uint32
+	Value []float32
+	Cols  int
+}
+
+// Rows is the number of rows.
+func (m *CSR) Rows() int { return max(0, len(m.Ptr)-1) }
+
+// Row is row i, aliasing the matrix; its Value is nil where the matrix's is.
+func (m *CSR) Row(i int) Sparse {
+	lo, hi := m.Ptr[i], m.Ptr[i+1]
+	s := Sparse{Index: m.Index[lo:hi:hi]}
+	if m.Value != nil {
+		s.Value = m.Value[lo:hi:hi]
+	}
+	return s
+}
+
+// Append adds a row behind the others and widens Cols where it must.
+func (m *CSR) Append(s Sparse) {
+	if len(m.Ptr) == 0 {
+		m.Ptr = append(m.Ptr, 0)
+	}
+	m.Index = append(m.Index, s.Index...)
+	m.Value = append(m.Value, s.Value...)
+	m.Ptr = append(m.Ptr, uint64(len(m.Index)))
+	if n := len(s.Index); n > 0 {
+		m.Cols = max(m.Cols, int(s.Index[n-1])+1)
+	}
+}
+
+// Validate checks offsets, columns and values. O(entries). Errors: ErrSparse.
+func (m *CSR) Validate() error {
+	if len(m.Ptr) == 0 || m.Ptr[0] != 0 || m.Ptr[len(m.Ptr)-1] != uint64(len(m.Index)) {
+		return fmt.Errorf("%w: offsets do not span the entries", ErrSparse)
+	}
+	if m.Value != nil && len(m.Value) != len(m.Index) {
+		return fmt.Errorf("%w: %d entries with %d values", ErrSparse, len(m.Index), len(m.Value))
+	}
+	for i := range m.Rows() {
+		if m.Ptr[i] > m.Ptr[i+1] || m.Ptr[i+1] > uint64(len(m.Index)) {
+			return fmt.Errorf("%w: row %d has offsets %d to %d", ErrSparse, i, m.Ptr[i], m.Ptr[i+1])
+		}
+		r := m.Row(i)
+		if r.Value == nil {
+			r.Value = make([]float32, len(r.Index))
+		}
+		if err := r.Validate(); err != nil {
+			return fmt.Errorf("row %d: %w", i, err)
+		}
+		if n := len(r.Index); n > 0 && int(r.Index[n-1]) >= m.Cols {
+			return fmt.Errorf("%w: row %d has column %d of %d", ErrSparse, i, r.Index[n-1], m.Cols)
+		}
+	}
+	return nil
+}
+
+// Transpose is the matrix by columns: row j of the result lists the rows of m
+// that have an entry in column j. O(entries + columns).
+func (m *CSR) Transpose() *CSR {
+	t := &CSR{Ptr: make([]uint64, m.Cols+1), Index: make([]uint32, len(m.Index)), Cols: m.Rows()}
+	if m.Value != nil {
+		t.Value = make([]float32, len(m.Index))
+	}
+	for _, c := range m.Index {
+		t.Ptr[c+1]++
+	}
+	for c := range m.Cols {
+		t.Ptr[c+1] += t.Ptr[c]
+	}
+	next := append([]uint64(nil), t.Ptr[:m.Cols]...)
+	for i := range m.Rows() {
+		for e := m.Ptr[i]; e < m.Ptr[i+1]; e++ {
+			at := next[m.Index[e]]
+			next[m.Index[e]]++
+			t.Index[at] = uint32(i)
+			if m.Value != nil {
+				t.Value[at] = m.Value[e]
+			}
+		}
+	}
+	return t
+}

@@ -1,0 +1,122 @@
+package vector
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawSparse draws a vector over cols features.
+func drawSparse(t *rapid.T, cols int) Sparse {
+	var s Sparse
+	for f := range cols {
+		if rapid.IntRange(0, 2).Draw(t, "listed") == 0 {
+			s.Index = append(s.Index, uint32(f))
+			s.Value = append(s.Value, rapid.Float32Range(-4, 4).Draw(t, "value"))
+		}
+	}
+	return s
+}
+
+func dense(s Sparse, cols int) []float64 {
+	x := make([]float64, cols)
+	for i, f := range s.Index {
+		x[f] = float64(s.Value[i])
+	}
+	return x
+}
+
+func TestSparseAgreesWithDense(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const cols = 20
+		a, b := drawSparse(t, cols), drawSparse(t, cols)
+		if err := a.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		var dot, norm float64
+		x, y := dense(a, cols), dense(b, cols)
+		for i := range x {
+			dot += x[i] * y[i]
+			norm += x[i] * x[i]
+		}
+		if got := DotSparse(a, b); got != dot {
+			t.Fatalf("dot %g, want %g", got, dot)
+		}
+		if got := a.Norm(); got != math.Sqrt(norm) {
+			t.Fatalf("norm %g, want %g", got, math.Sqrt(norm))
+		}
+	})
+}
+
+func TestSparseRefusesNonsense(t *testing.T) {
+	for name, s := range map[string]Sparse{
+		"lengths":   {Index: []uint32{1, 2}, Value: []float32{1}},
+		"order":     {Index: []uint32{2, 1}, Value: []float32{1, 1}},
+		"duplicate": {Index: []uint32{2, 2}, Value: []float32{1, 1}},
+		"NaN":       {Index: []uint32{2}, Value: []float32{float32(math.NaN())}},
+		"infinity":  {Index: []uint32{2}, Value: []float32{float32(math.Inf(-1))}},
+	} {
+		if err := s.Validate(); !errors.Is(err, ErrSparse) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCSRTransposeTwiceIsTheMatrix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var m CSR
+		rows := rapid.IntRange(1, 12).Draw(t, "rows")
+		for range rows {
+			m.Append(drawSparse(t, 9))
+		}
+		if m.Value == nil {
+			m.Value = []float32{}
+		}
+		tr := m.Transpose()
+		if err := tr.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range rows {
+			for j := range m.Cols {
+				if a, b := at(m.Row(i), j), at(tr.Row(j), i); a != b {
+					t.Fatalf("entry %d %d is %g, transposed %g", i, j, a, b)
+				}
+			}
+		}
+		back := tr.Transpose()
+		if back.Rows() != m.Rows() || len(back.Index) != len(m.Index) {
+			t.Fatalf("%d rows and %d entries, want %d and %d", back.Rows(), len(back.Index), m.Rows(), len(m.Index))
+		}
+		for i := range m.Index {
+			if back.Index[i] != m.Index[i] || back.Value[i] != m.Value[i] {
+				t.Fatalf("entry %d changed", i)
+			}
+		}
+	})
+}
+
+func at(s Sparse, col int) float32 {
+	for i, f := range s.Index {
+		if int(f) == col {
+			return s.Value[i]
+		}
+	}
+	return 0
+}
+
+func TestCSRRefusesNonsense(t *testing.T) {
+	for name, m := range map[string]*CSR{
+		"empty":   {},
+		"span":    {Ptr: []uint64{0, 1}, Cols: 3},
+		"offsets": {Ptr: []uint64{0, 3, 2}, Index: []uint32{0, 1}, Cols: 3},
+		"column":  {Ptr: []uint64{0, 1}, Index: []uint32{3}, Cols: 3},
+		"values":  {Ptr: []uint64{0, 1}, Index: []uint32{1}, Value: []float32{1, 2}, Cols: 3},
+		"order":   {Ptr: []uint64{0, 2}, Index: []uint32{1, 0}, Cols: 3},
+	} {
+		if err := m.Validate(); !errors.Is(err, ErrSparse) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
