@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -44,7 +45,12 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 	if err := d.writable(ctx); err != nil {
 		return IndexInfo{}, err
 	}
-	timer := &stageTimer{progress: progress, seconds: map[string]float64{}}
+	timer := &stageTimer{seconds: map[string]float64{}}
+	if progress != nil {
+		timer.progress = func(p Progress) {
+			callback(func() bool { progress(p); return true })
+		}
+	}
 	t, id, o, err := d.trainingSet(ctx, coll, o, timer)
 	if err != nil {
 		return IndexInfo{}, err
@@ -106,6 +112,9 @@ func checkQuery(q []float32, dim int) error {
 	}
 	if i := vector.IsFinite(q); i >= 0 {
 		return fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
+	}
+	if n := vector.Dot(q, q); !(n <= math.MaxFloat32) {
+		return fmt.Errorf("%w: longer than a float32 can square", ErrNotFinite)
 	}
 	return nil
 }

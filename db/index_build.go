@@ -44,7 +44,7 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 	if coords > 0 {
 		err := timer.run("rotate", func(func(int, int)) (err error) {
 			if l.rotation, err = forest.PCA(ctx, t.corpus, coords, 10_000, o.Seed, o.Workers); err != nil {
-				return fmt.Errorf("db: rotate: %w", err)
+				return fmt.Errorf("db: rotate: %w", asOption(err))
 			}
 			l.rotated = rotate(ctx, l.rotation, t.corpus.rows, o.Workers)
 			return ctx.Err()
@@ -111,7 +111,7 @@ func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, a
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("db: %s: %w", stage, err)
+		return nil, fmt.Errorf("db: %s: %w", stage, asOption(err))
 	}
 	return f, nil
 }

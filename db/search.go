@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -95,17 +97,31 @@ func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, 
 		return dst, stats, err
 	}
 	sc := searchers.Get().(*searchScratch)
-	defer searchers.Put(sc)
+	hits, stats, err = st.searchWith(ctx, sc, view, q, p, o, dst)
+	// Not after a panic: a fault in the map leaves counters half added up.
+	searchers.Put(sc)
+	return hits, stats, err
+}
+
+func (st *collState) searchWith(ctx context.Context, sc *searchScratch, view *query.View, q []float32, p query.Params, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {
 	sc.params = p
 	if err := st.applyFilters(o, &sc.params); err != nil {
 		return dst, stats, err
 	}
 	sc.found, stats, err = sc.s.Search(ctx, view, q, &sc.params, sc.found[:0])
 	if err != nil {
-		return dst, stats, fmt.Errorf("db: search %q: %w", coll, err)
+		return dst, stats, fmt.Errorf("db: search %q: %w", st.c.Name, asOption(err))
 	}
 	hits, err = st.appendHits(ctx, view, q, o, sc, dst)
 	return hits, stats, err
+}
+
+// asOption adds ErrOption to what packages query and forest say of parameters.
+func asOption(err error) error {
+	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, forest.ErrParams) {
+		return fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	return err
 }
 
 var defaultSearch SearchOptions
@@ -168,8 +184,8 @@ func (st *collState) prepareSearch(q []float32, k int, o *SearchOptions) (*query
 		return nil, p, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
 	}
 	switch ranged := o.Radius > 0; {
-	case math.IsNaN(o.Radius):
-		return nil, p, fmt.Errorf("%w: radius is not a number", ErrOption)
+	case math.IsNaN(o.Radius) || o.Radius < 0:
+		return nil, p, fmt.Errorf("%w: radius %g, want 0 for none or more", ErrOption, o.Radius)
 	case k < 1 && !ranged, k > int(st.c.Live) && !ranged:
 		return nil, p, fmt.Errorf("%w: k is %d, collection %q has %d rows", ErrK, k, st.c.Name, st.c.Live)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
@@ -271,9 +287,22 @@ func externalDistance(m vector.Metric, d float32) float32 {
 	return d
 }
 
+// internalRadius is the largest internal distance whose external one is at
+// most r, so that a hit lies within its own distance.
 func internalRadius(m vector.Metric, r float64) float32 {
-	if m == vector.L2 {
-		return float32(r * r)
+	limit := float32(r)
+	if m != vector.L2 || r*r > math.MaxFloat32 {
+		return limit
 	}
-	return float32(r)
+	d := float32(r * r)
+	for d > 0 && externalDistance(m, d) > limit {
+		d = math.Nextafter32(d, 0)
+	}
+	for {
+		up := math.Nextafter32(d, math.MaxFloat32)
+		if up == d || externalDistance(m, up) > limit {
+			return d
+		}
+		d = up
+	}
 }
