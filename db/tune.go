@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
 )
 
 // trial is a forest learned without the held-out points, and the questions it
@@ -44,7 +45,9 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 		return nil, fmt.Errorf("%w: too few rows to tune on", ErrOption)
 	}
 	buf := make([]float32, t.dim)
-	complete := true
+	// The labels are neighbours of rows. Under inner product those are not the
+	// answers to the same vectors as queries, which have no lift.
+	complete := !t.own || t.metric != vector.InnerProduct
 	for _, i := range hold {
 		if t.own {
 			tr.queries = append(tr.queries, slices.Clone(base.Rows.Vector(int(t.points.id(i)), buf)))
@@ -106,7 +109,7 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("db: tune: %w", err)
+		return nil, fmt.Errorf("db: tune: %w", asOption(err))
 	}
 	return curve, nil
 }
