@@ -1,0 +1,5 @@
+//go:build !race
+
+package db_test
+
+const racing = false

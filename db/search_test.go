@@ -1,0 +1,791 @@
+package db_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// levels are vectors of whole numbers 0 to 255, which are stored as bytes once
+// their chunk is sealed.
+func levels(rows [][]float32) [][]float32 {
+	for _, x := range rows {
+		for j := range x {
+			x[j] = float32(math.Round(float64(min(max(100+12*x[j], 0), 255))))
+		}
+	}
+	return rows
+}
+
+// TestFlatExact compares the exact scan with brute force over all the ways in
+// which rows are stored: in the tail, in sealed chunks of float32 or of bytes.
+func TestFlatExact(t *testing.T) {
+	for _, metric := range metrics {
+		for _, c := range []struct {
+			name   string
+			n, dim int
+			bytes  bool
+		}{{"tail", 700, 9, false}, {"sealed", 700, 300, false}, {"bytes", 700, 300, true}} {
+			t.Run(fmt.Sprintf("%v/%s", metric, c.name), func(t *testing.T) {
+				b := newBed(t, metric, c.dim)
+				rows, queries := mixture(1, c.n, c.dim), mixture(2, 12, c.dim)
+				if c.bytes {
+					rows = levels(rows)
+					queries = append(queries, levels(mixture(3, 4, c.dim))...)
+				}
+				b.put("a", rows)
+				b.drop("a0", "a511", "a512", "a699")
+				b.put("a", mixture(4, 5, c.dim))
+				if info, _ := b.d.Collections(); (info[0].Sealed > 0) != (c.dim == 300) {
+					t.Fatalf("%d rows are sealed", info[0].Sealed)
+				}
+				queries = append(queries, rows[17], make([]float32, c.dim))
+				for _, q := range queries {
+					want := b.exact(q, nil)
+					for _, k := range []int{1, 10, len(b.rows)} {
+						for _, o := range []*db.SearchOptions{nil, {Index: db.Flat}, {Params: &query.Params{Method: query.Flat}}} {
+							hits, stats := b.search(q, k, o)
+							b.same(q, hits, want[:k], nil)
+							if stats.Exact != len(b.rows) {
+								t.Errorf("%d exact distances of %d rows", stats.Exact, len(b.rows))
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestRecallTargets builds tuned indexes and asks them for recalls. Queries
+// are new draws, so what the tuner promises is an estimate: 0.03 for its error
+// and ours.
+func TestRecallTargets(t *testing.T) {
+	const n, dim, k = 3000, 24, 10
+	for _, metric := range metrics {
+		t.Run(metric.String(), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, metric, dim)
+			b.put("a", mixture(1, n, dim))
+			info := b.build("x", db.BuildOptions{Seed: 5})
+			queries := mixture(2, 150, dim)
+			work := math.Inf(1)
+			for _, target := range []float64{0.99, 0.95, 0.9, 0.8} {
+				o := &db.SearchOptions{Recall: target}
+				r := b.recall(queries, k, o)
+				t.Logf("target %.2f: recall %.3f", target, r)
+				if r < target-0.03 {
+					t.Errorf("recall %.3f at target %.2f", r, target)
+				}
+				p, ok := info.Curve.Resolve(target)
+				if !ok {
+					// Then the answer is exact; but that must be the exception.
+					if target < 0.95 || r < 1 {
+						t.Errorf("target %.2f is off the curve", target)
+					}
+					continue
+				}
+				// The target is nothing but the curve's parameters.
+				byTarget, byParams := b.answers(queries[:5], o), b.answers(queries[:5], &db.SearchOptions{Params: &p})
+				if byTarget != byParams {
+					t.Errorf("target %.2f does not run the curve's parameters", target)
+				}
+				for _, x := range info.Curve.Points {
+					if x.Recall >= target {
+						if x.Micros > work {
+							t.Errorf("a lower target costs more")
+						}
+						work = x.Micros
+						break
+					}
+				}
+			}
+			if b.answers(queries[:5], nil) != b.answers(queries[:5], &db.SearchOptions{Recall: 0.95}) {
+				t.Error("the default is not recall 0.95")
+			}
+			// What no setting was measured to reach is scanned exactly.
+			if last := info.Curve.Points[len(info.Curve.Points)-1].Recall; last < 1 {
+				hits, stats := b.search(queries[0], k, &db.SearchOptions{Recall: 1})
+				b.same(queries[0], hits, b.exact(queries[0], nil)[:k], nil)
+				if stats.Exact < n {
+					t.Errorf("recall 1 scanned %d rows", stats.Exact)
+				}
+			}
+		})
+	}
+}
+
+// searchBed is a collection with an index over everything, and fresh rows.
+func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
+	b := newBed(t, metric, dim)
+	b.put("a", mixture(1, n, dim))
+	b.drop("a7", "a150")
+	b.build("x", db.BuildOptions{NoTune: true, Members: true, Trees: 12, Quantize: true})
+	b.put("b", mixture(2, 60, dim))
+	b.drop("a1", "b0", "b50")
+	return b
+}
+
+// TestMethods runs the paper's methods on one index.
+func TestMethods(t *testing.T) {
+	const dim, k = 14, 10
+	for _, metric := range metrics {
+		b := searchBed(t, metric, 2000, dim)
+		queries := mixture(3, 40, dim)
+		var candidates []int
+		for _, c := range []struct {
+			p    query.Params
+			want float64
+		}{
+			{query.Params{Method: query.Natural, Tau: 0.1}, 0.7},
+			{query.Params{Method: query.NaturalZero}, 0.9},
+			{query.Params{Method: query.Voting, Votes: 2}, 0.2},
+			{query.Params{Method: query.Lookup}, 0.5},
+			{query.Params{Method: query.Lookup, Extra: 60}, 0.8},
+			{query.Params{Method: query.Natural, Trees: 2, Sketch: true, R: 40, Hops: 2}, 0.8},
+			{query.Params{Method: query.Natural, Quant: true, Rerank: 30}, 0.9},
+		} {
+			r := b.recall(queries, k, &db.SearchOptions{Params: &c.p})
+			_, stats := b.search(queries[0], k, &db.SearchOptions{Params: &c.p})
+			candidates = append(candidates, stats.Candidates)
+			t.Logf("%v %v %+v: recall %.3f, %+v", metric, c.p.Method, c.p, r, stats)
+			if r < c.want {
+				t.Errorf("%v %v: recall %.3f", metric, c.p.Method, r)
+			}
+			if stats.Fresh == 0 || stats.Leaves == 0 || stats.Candidates == 0 {
+				t.Errorf("%v %v: %+v", metric, c.p.Method, stats)
+			}
+			if c.p.Quant != (stats.Filtered > 0) || c.p.Sketch != (stats.Sketched > 0) || c.p.Hops > 0 != (stats.Hopped > 0) {
+				t.Errorf("%v %v: stages do not follow the parameters: %+v", metric, c.p.Method, stats)
+			}
+		}
+		if candidates[0] >= candidates[1] || candidates[2] >= candidates[3] || candidates[3] >= candidates[4] {
+			t.Errorf("candidates %v: a threshold elects fewer, more leaves elect more", candidates)
+		}
+		// k is everything there is: whatever the method, all of it comes back.
+		for m := query.Natural; m <= query.Flat; m++ {
+			hits, _ := b.search(queries[0], len(b.rows), &db.SearchOptions{Params: &query.Params{Method: m}})
+			b.same(queries[0], hits, b.exact(queries[0], nil), nil)
+		}
+		// Forbidden to widen, a search may come back with less.
+		few, stats := b.search(queries[0], 1900, &db.SearchOptions{Params: &query.Params{NoWiden: true, Trees: 1}})
+		if b.honest(queries[0], few, nil); len(few) >= 1900 || stats.Widened != 0 {
+			t.Errorf("%d hits, widened %d times", len(few), stats.Widened)
+		}
+	}
+}
+
+// TestFilters compares filtered searches with brute force. Filters of few rows
+// must be exact through an index too.
+func TestFilters(t *testing.T) {
+	const n, dim, k = 5000, 12, 10
+	for _, metric := range metrics {
+		t.Run(metric.String(), func(t *testing.T) {
+			t.Parallel()
+			b := searchBed(t, metric, n, dim)
+			number := map[string]uint32{}
+			b.must(b.d.View(func(s *db.Snapshot) error {
+				for r, err := range s.Rows("c") {
+					if err != nil {
+						return err
+					}
+					number[string(r.Key)] = r.Row
+				}
+				return nil
+			}))
+			some := func(keep func(row uint32) bool) *roaring.Bitmap {
+				m := roaring.New()
+				for row := range uint32(n + 100) { // beyond the rows there are, and deleted ones
+					if keep(row) {
+						m.Add(row)
+					}
+				}
+				return m
+			}
+			half := some(func(r uint32) bool { return r%2 == 1 })
+			tenth := some(func(r uint32) bool { return r%10 == 3 })
+			none := roaring.New()
+			hasLabel := func(want ...string) func(string) bool {
+				return func(key string) bool {
+					return slices.ContainsFunc(b.labels[key], func(l string) bool { return slices.Contains(want, l) })
+				}
+			}
+			in := func(m *roaring.Bitmap) func(string) bool {
+				return func(key string) bool { return m.Contains(number[key]) }
+			}
+			and := func(fs ...func(string) bool) func(string) bool {
+				return func(key string) bool {
+					for _, f := range fs {
+						if !f(key) {
+							return false
+						}
+					}
+					return true
+				}
+			}
+			prefix := func(p string) func(string) bool {
+				return func(key string) bool { return strings.HasPrefix(key, p) }
+			}
+			even := func(key []byte) bool { return key[len(key)-1]%2 == 0 }
+			least := 0.9
+			if metric == vector.InnerProduct {
+				least = 0.8
+			}
+			for _, c := range []struct {
+				name  string
+				o     db.SearchOptions
+				pass  func(string) bool
+				exact bool // few rows: scanned
+			}{
+				{"half", db.SearchOptions{Filter: half}, in(half), false},
+				{"tenth", db.SearchOptions{Filter: tenth}, in(tenth), true},
+				{"none", db.SearchOptions{Filter: none}, in(none), true},
+				{"label", db.SearchOptions{Labels: []string{"mod1"}}, hasLabel("mod1"), true},
+				{"labels", db.SearchOptions{Labels: []string{"mod1", "mod2", "mod1"}}, hasLabel("mod1", "mod2"), false},
+				{"rare", db.SearchOptions{Labels: []string{"rare", "no such label"}}, hasLabel("rare"), true},
+				{"no label", db.SearchOptions{Labels: []string{"no such label"}}, in(none), true},
+				{"prefix", db.SearchOptions{KeyPrefix: []byte("a4")}, prefix("a4"), false},
+				{"fresh", db.SearchOptions{KeyPrefix: []byte("b")}, prefix("b"), false},
+				{"one", db.SearchOptions{KeyPrefix: []byte("a4321")}, prefix("a4321"), true},
+				{"no key", db.SearchOptions{KeyPrefix: []byte("zz")}, in(none), true},
+				{"key", db.SearchOptions{Key: even}, func(key string) bool { return even([]byte(key)) }, false},
+				{
+					"all", db.SearchOptions{Filter: half, Labels: []string{"mod0", "mod2"}, KeyPrefix: []byte("a"), Key: even},
+					and(in(half), hasLabel("mod0", "mod2"), prefix("a"), func(key string) bool { return even([]byte(key)) }), true,
+				},
+				{
+					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Filter: half},
+					and(in(half), func(key string) bool { return number[key]%3 == 0 }), false,
+				},
+			} {
+				half0, tenth0 := half.Clone(), tenth.Clone()
+				found, possible := 0, 0
+				for _, q := range mixture(3, 15, dim) {
+					want := b.exact(q, c.pass)
+					want = want[:min(k, len(want))]
+					for _, p := range []*query.Params{
+						{Method: query.Flat}, {Extra: 20}, {Sketch: true, Hops: 1, Quant: true, R: 100, Rerank: 60}, {Method: query.Lookup, Extra: 20},
+					} {
+						o := c.o
+						if o.Params != nil {
+							p.Accept = o.Params.Accept
+						}
+						o.Params = p
+						hits, stats := b.search(q, k, &o)
+						b.honest(q, hits, c.pass)
+						if len(hits) != len(want) {
+							t.Fatalf("%s, %v: %d hits, want %d", c.name, p.Method, len(hits), len(want))
+						}
+						if c.exact || p.Method == query.Flat {
+							b.same(q, hits, want, c.pass)
+						}
+						if stats.Exact > n+100 {
+							t.Errorf("%s, %v: %d exact distances", c.name, p.Method, stats.Exact)
+						}
+						for _, h := range hits {
+							if slices.ContainsFunc(want, func(w pair) bool { return w.key == string(h.Key) }) {
+								found++
+							}
+						}
+						possible += len(want)
+					}
+				}
+				if r := float64(found) / float64(max(1, possible)); possible > 0 && r < least {
+					t.Errorf("%s: recall %.3f", c.name, r)
+				}
+				if !half.Equals(half0) || !tenth.Equals(tenth0) {
+					t.Fatalf("%s: the search changed the caller's bitmap", c.name)
+				}
+			}
+		})
+	}
+}
+
+// TestRange compares range searches with brute force.
+func TestRange(t *testing.T) {
+	const dim = 10
+	for _, metric := range metrics {
+		b := searchBed(t, metric, 1500, dim)
+		found, possible := 0, 0
+		for _, q := range mixture(3, 20, dim) {
+			all := b.exact(q, nil)
+			radius := (all[25].dist + all[26].dist) / 2
+			if metric == vector.InnerProduct {
+				// Only positive radii can be asked for: rows at an obtuse angle
+				// up to some negative product count as near.
+				radius = 5
+			}
+			var want []pair
+			for _, p := range all {
+				if p.dist <= radius {
+					want = append(want, p)
+				}
+			}
+			flat, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Index: db.Flat})
+			b.same(q, flat, want, nil)
+			some, _ := b.search(q, 5, &db.SearchOptions{Radius: radius, Index: db.Flat})
+			b.same(q, some, want[:5], nil)
+			odd := func(key string) bool { return key[len(key)-1]%2 == 1 }
+			filtered, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Index: db.Flat, Key: func(k []byte) bool { return odd(string(k)) }})
+			var wantOdd []pair
+			for _, p := range want {
+				if odd(p.key) {
+					wantOdd = append(wantOdd, p)
+				}
+			}
+			b.same(q, filtered, wantOdd, odd)
+
+			near, _ := b.search(q, 0, &db.SearchOptions{Radius: radius, Params: &query.Params{Hops: 1}})
+			b.honest(q, near, nil)
+			for _, h := range near {
+				if float64(h.Distance) > radius {
+					t.Errorf("%v: hit at %g beyond the radius %g", metric, h.Distance, radius)
+				}
+			}
+			if metric != vector.InnerProduct {
+				found += len(near)
+				possible += len(want)
+			}
+		}
+		if r := float64(found) / float64(max(1, possible)); possible > 0 && r < 0.9 {
+			t.Errorf("%v: %.3f of the rows in range were found", metric, r)
+		}
+	}
+}
+
+// TestRangeBorder asks for the radius of a hit: it must be in its own range,
+// and out of any smaller one, whatever squaring does to the last bit.
+func TestRangeBorder(t *testing.T) {
+	b := newBed(t, vector.L2, 7)
+	b.put("a", mixture(1, 300, 7))
+	for _, q := range mixture(2, 30, 7) {
+		hits, _ := b.search(q, 40, nil)
+		for i, h := range hits {
+			in, _ := b.search(q, 0, &db.SearchOptions{Radius: float64(h.Distance)})
+			if len(in) < i+1 {
+				t.Fatalf("the row at distance %v is not in the range of that radius", h.Distance)
+			}
+			below := float64(math.Nextafter32(h.Distance, 0))
+			out, _ := b.search(q, 0, &db.SearchOptions{Radius: below})
+			for _, x := range out {
+				if x.Distance >= h.Distance {
+					t.Fatalf("a row at distance %v is in the range of radius %v", x.Distance, below)
+				}
+			}
+		}
+	}
+	all, _ := b.search(mixture(2, 1, 7)[0], 0, &db.SearchOptions{Radius: math.Inf(1)})
+	if len(all) != 300 {
+		t.Errorf("%d rows in an infinite range", len(all))
+	}
+}
+
+// TestExplain checks what explanations say against what is known about the rows.
+func TestExplain(t *testing.T) {
+	const dim, k = 12, 12
+	for _, metric := range metrics {
+		b := searchBed(t, metric, 2000, dim)
+		sources := map[string]int{}
+		for _, q := range mixture(3, 20, dim) {
+			for _, p := range []query.Params{
+				{Method: query.Natural, Tau: 0.01, Trees: 3, Sketch: true, R: 30, Hops: 2},
+				{Method: query.Lookup}, {Method: query.Voting, Votes: 2}, {Method: query.Flat},
+			} {
+				o := &db.SearchOptions{Params: &p, Explain: true}
+				hits, stats := b.search(q, k, o)
+				b.honest(q, hits, nil)
+				for _, h := range hits {
+					e := h.Explanation
+					if e == nil || e.Row != h.Row || e.Method != p.Method.String() {
+						t.Fatalf("%v %v: hit %q is explained by %+v", metric, p.Method, h.Key, e)
+					}
+					sources[e.Source]++
+					internal := float64(h.Distance)
+					if metric == vector.L2 {
+						internal *= internal
+					}
+					if math.Abs(float64(e.Distance)-internal) > slack*(1+math.Abs(internal)) {
+						t.Errorf("internal distance %g of a hit at %g", e.Distance, h.Distance)
+					}
+					b.explained(h, &p, stats)
+				}
+				plain, _ := b.search(q, k, &db.SearchOptions{Params: &p})
+				for i := range plain {
+					if plain[i].Explanation != nil || plain[i].Row != hits[i].Row {
+						t.Fatal("explaining changes the answer")
+					}
+				}
+			}
+		}
+		for _, s := range []string{"forest", "hop", "fresh", "scan"} {
+			if sources[s] == 0 {
+				t.Errorf("%v: no hit came from stage %q: %v", metric, s, sources)
+			}
+		}
+		if sources[""] > 0 {
+			t.Errorf("%v: %d hits came from nowhere", metric, sources[""])
+		}
+	}
+}
+
+// explained checks one explanation.
+func (b *bed) explained(h db.Hit, p *query.Params, stats db.SearchStats) {
+	t, e := b.t, h.Explanation
+	t.Helper()
+	sum := uint32(0)
+	for _, v := range e.Votes {
+		sum += v.Votes
+		if v.Votes == 0 || p.Method == query.Lookup && v.Votes != 1 {
+			t.Errorf("%+v in %+v", v, e)
+		}
+	}
+	fresh := h.Key[0] == 'b'
+	switch {
+	case (e.Source == "fresh") != (fresh && p.Method != query.Flat), (e.Source == "scan") != (p.Method == query.Flat) && stats.Widened == 0:
+		t.Errorf("%q has source %q", h.Key, e.Source)
+	case sum != e.Sum:
+		t.Errorf("%d votes, sum %d", sum, e.Sum)
+	case e.Source == "forest" && (!e.Elected || e.Sum == 0 || !(e.Estimate > e.Threshold) || e.Leaves == 0):
+		t.Errorf("elected: %+v", e)
+	case e.Elected != (e.Estimate > e.Threshold) && p.Method != query.Flat:
+		t.Errorf("estimate %g, threshold %g, elected %t", e.Estimate, e.Threshold, e.Elected)
+	case (e.Source == "hop") != (e.From != nil), (e.Source == "hop") != (e.Hop > 0):
+		t.Errorf("hop: %+v", e)
+	case e.From != nil && *e.From == h.Row:
+		t.Errorf("row %d is its own list's", h.Row)
+	case p.Method == query.Flat && (e.Leaves != 0 || e.Votes != nil):
+		t.Errorf("a scan visited leaves: %+v", e)
+	}
+	if p.Sketch && !fresh {
+		if e.Sketch == nil {
+			t.Error("no sketch estimate")
+		} else if b.metric == vector.L2 {
+			// 64 bytes hold all coordinates: only rounding to 8 bits is lost.
+			if d := float64(e.Distance); math.Abs(float64(*e.Sketch)-d) > 0.05*d+1.5 {
+				t.Errorf("sketch estimates %g, squared distance %g", *e.Sketch, d)
+			}
+		}
+	}
+}
+
+// TestSearchBatch equals Search at any number of workers.
+func TestSearchBatch(t *testing.T) {
+	const dim = 12
+	b := searchBed(t, vector.L2, 1500, dim)
+	queries := mixture(3, 50, dim)
+	for _, o := range []*db.SearchOptions{
+		{Index: db.Flat}, {Params: &query.Params{Hops: 1, Sketch: true}, Labels: []string{"mod1"}},
+		{Params: &query.Params{Extra: 4}, Explain: true, Radius: 1.5},
+	} {
+		var want []string
+		for _, q := range queries {
+			hits, _ := b.search(q, 9, o)
+			want = append(want, spell(hits))
+		}
+		for _, workers := range []int{0, 1, 2, 7, 100} {
+			b.must(b.d.View(func(s *db.Snapshot) error {
+				got, err := s.SearchBatch(t.Context(), "c", queries, 9, o, workers)
+				b.must(err)
+				for i := range queries {
+					if spell(got[i]) != want[i] {
+						t.Fatalf("query %d differs at %d workers", i, workers)
+					}
+				}
+				return nil
+			}))
+		}
+	}
+	b.must(b.d.View(func(s *db.Snapshot) error {
+		if got, err := s.SearchBatch(t.Context(), "c", nil, 3, nil, 2); err != nil || len(got) != 0 {
+			t.Errorf("no queries: %v, %v", got, err)
+		}
+		bad := append(slices.Clone(queries), []float32{1})
+		_, err := s.SearchBatch(t.Context(), "c", bad, 3, &db.SearchOptions{Index: db.Flat}, 3)
+		if !errors.Is(err, db.ErrDimension) || !strings.Contains(err.Error(), "query 50") {
+			t.Errorf("bad query: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.SearchBatch(ctx, "c", queries, 3, nil, 2); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		return nil
+	}))
+}
+
+// spell is hits with all that belongs to them.
+func spell(hits []db.Hit) string {
+	var out strings.Builder
+	for _, h := range hits {
+		fmt.Fprintf(&out, "%s %d %x", h.Key, h.Row, math.Float32bits(h.Distance))
+		if e := h.Explanation; e != nil {
+			fmt.Fprintf(&out, " %s %d %g %v", e.Source, e.Sum, e.Distance, e.Votes)
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.String()
+}
+
+// TestChoiceOfIndex: none, one, several.
+func TestChoiceOfIndex(t *testing.T) {
+	const dim = 6
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 400, dim))
+	q := mixture(2, 1, dim)[0]
+	ask := func(o *db.SearchOptions) (stats db.SearchStats, err error) {
+		err = b.d.View(func(s *db.Snapshot) error {
+			_, stats, err = s.Search(t.Context(), "c", q, 3, o, nil)
+			return err
+		})
+		return stats, err
+	}
+	expect := func(what string, o *db.SearchOptions, leaves bool, target error) {
+		t.Helper()
+		stats, err := ask(o)
+		if !errors.Is(err, target) || err == nil && leaves != (stats.Leaves > 0) {
+			t.Errorf("%s: %+v, %v; want %v", what, stats, err, target)
+		}
+	}
+	p := &query.Params{}
+	expect("no index", nil, false, nil)
+	expect("no index, named", &db.SearchOptions{Index: "x"}, false, db.ErrNoIndex)
+	expect("no index, parameters that need one", &db.SearchOptions{Params: p}, false, db.ErrOption)
+	b.build("x", db.BuildOptions{NoTune: true})
+	expect("one untuned", nil, false, db.ErrOption)
+	expect("one untuned, recall", &db.SearchOptions{Recall: 0.5}, false, db.ErrOption)
+	expect("one", &db.SearchOptions{Params: p}, true, nil)
+	expect("one, flat", &db.SearchOptions{Index: "flat"}, false, nil)
+	expect("one, without members", &db.SearchOptions{Params: &query.Params{Method: query.Voting}}, false, db.ErrOption)
+	b.build("y", db.BuildOptions{NoTune: true, Members: true, NoNatural: true})
+	expect("two", &db.SearchOptions{Params: p}, false, db.ErrOption)
+	expect("two, x", &db.SearchOptions{Index: "x", Params: p}, true, nil)
+	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrOption)
+	expect("two, y", &db.SearchOptions{Index: "y", Params: &query.Params{Method: query.Voting}}, true, nil)
+	expect("two, flat", &db.SearchOptions{Index: db.Flat}, false, nil)
+	b.must(b.d.DropIndex(t.Context(), "c", "x"))
+	expect("one again", &db.SearchOptions{Params: &query.Params{Method: query.Lookup}}, true, nil)
+}
+
+// TestZeroVectors: under cosine a zero vector is at distance 1 from all.
+func TestZeroVectors(t *testing.T) {
+	const dim = 8
+	for _, metric := range metrics {
+		b := newBed(t, metric, dim)
+		rows := mixture(1, 300, dim)
+		for i := range 20 {
+			rows[i*3] = make([]float32, dim)
+		}
+		b.put("a", rows)
+		b.build("x", db.BuildOptions{NoTune: true, Members: true, Quantize: true})
+		b.put("b", [][]float32{make([]float32, dim)})
+		for _, q := range [][]float32{make([]float32, dim), rows[1], rows[50]} {
+			for _, p := range []query.Params{{Method: query.Flat}, {}, {Sketch: true, Quant: true, Hops: 2}, {Method: query.Lookup}} {
+				hits, _ := b.search(q, len(b.rows), &db.SearchOptions{Params: &p})
+				b.same(q, hits, b.exact(q, nil), nil)
+				near, _ := b.search(q, 5, &db.SearchOptions{Params: &p})
+				b.honest(q, near, nil)
+			}
+		}
+	}
+}
+
+// TestHitsAreCopies scribbles over answers, of searches and of reads.
+func TestHitsAreCopies(t *testing.T) {
+	const dim = 300 // some rows sealed, some not
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 600, dim))
+	b.build("x", db.BuildOptions{NoTune: true})
+	q := mixture(2, 1, dim)[0]
+	s, err := b.d.Snapshot()
+	b.must(err)
+	o := &db.SearchOptions{Params: &query.Params{}, Explain: true}
+	hits, _, err := s.Search(t.Context(), "c", q, 600, o, nil)
+	b.must(err)
+	first := spell(hits)
+	for i := range hits {
+		row, err := s.Get("c", hits[i].Key)
+		b.must(err)
+		for j := range row.Key {
+			row.Key[j], hits[i].Key[j] = '!', '?'
+		}
+		clear(row.Vector)
+		hits[i].Explanation.Votes = nil
+	}
+	again, _, err := s.Search(t.Context(), "c", q, 600, o, nil)
+	b.must(err)
+	if spell(again) != first {
+		t.Error("writing to hits changed a later answer")
+	}
+	if !bytes.Equal(again[0].Key, []byte(b.exact(q, nil)[0].key)) {
+		t.Error("wrong first hit")
+	}
+	// Hits outlive their snapshot and their database.
+	s.Release()
+	b.must(b.d.Close())
+	if spell(again) != first {
+		t.Error("hits changed when the database was closed")
+	}
+	b.open()
+	b.check()
+}
+
+// TestDst: answers are appended, and memory is only taken from beyond the end.
+func TestDst(t *testing.T) {
+	b := newBed(t, vector.L2, 5)
+	b.put("a", mixture(1, 50, 5))
+	q := mixture(2, 2, 5)
+	b.must(b.d.View(func(s *db.Snapshot) error {
+		one, _, err := s.Search(t.Context(), "c", q[0], 4, nil, nil)
+		b.must(err)
+		want := spell(one)
+		both, _, err := s.Search(t.Context(), "c", q[1], 6, nil, slices.Grow(one, 20))
+		b.must(err)
+		if len(both) != 10 || spell(both[:4]) != want || spell(one) != want {
+			t.Error("hits that were there before have changed")
+		}
+		if _, _, err := s.Search(t.Context(), "c", q[1][:4], 6, nil, both); !errors.Is(err, db.ErrDimension) || spell(both[:4]) != want {
+			t.Errorf("a failed search: %v", err)
+		}
+		return nil
+	}))
+}
+
+// TestPanicInFilter: a panic of the caller's own function is not taken for
+// damage, and leaves nothing behind that a later search would trip over.
+func TestPanicInFilter(t *testing.T) {
+	const dim = 8
+	b := searchBed(t, vector.L2, 1500, dim)
+	q := mixture(4, 1, dim)[0]
+	plain := &db.SearchOptions{Params: &query.Params{Hops: 1}}
+	before, _ := b.search(q, 10, plain)
+	for _, value := range []any{"a string", errors.New("an error"), 7} {
+		for _, o := range []*db.SearchOptions{
+			{Params: plain.Params, Key: func([]byte) bool { panic(value) }},
+			{Params: &query.Params{Accept: func(uint32) bool { panic(value) }}},
+		} {
+			func() {
+				defer func() {
+					if r := recover(); r != value {
+						t.Errorf("recovered %v, want %v", r, value)
+					}
+				}()
+				b.must(b.d.View(func(s *db.Snapshot) error {
+					_, _, err := s.Search(t.Context(), "c", q, 10, o, nil)
+					return fmt.Errorf("returned instead of panicking: %w", err)
+				}))
+			}()
+		}
+	}
+	after, _ := b.search(q, 10, plain)
+	if spell(before) != spell(after) {
+		t.Error("a panic changed later answers")
+	}
+	_, err := b.d.Build(t.Context(), "c", "y", db.BuildOptions{NoTune: true, Workers: 1}, nil)
+	b.must(err)
+	func() {
+		defer func() {
+			if r := recover(); r != "progress" {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		_, err := b.d.Build(t.Context(), "c", "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
+			if p.Stage == "read" {
+				panic("progress")
+			}
+		})
+		t.Errorf("returned instead of panicking: %v", err)
+	}()
+	b.check()
+}
+
+// TestNoAllocations: in steady state a search allocates nothing.
+func TestNoAllocations(t *testing.T) {
+	if racing {
+		t.Skip("sync.Pool forgets on purpose under the race detector")
+	}
+	const dim = 20
+	for _, metric := range metrics {
+		b := searchBed(t, metric, 2000, dim)
+		queries := mixture(3, 16, dim)
+		some := roaring.New()
+		some.AddRange(0, 2050)
+		s, err := b.d.Snapshot()
+		b.must(err)
+		defer s.Release()
+		for name, o := range map[string]*db.SearchOptions{
+			"flat":    {Index: db.Flat},
+			"natural": {Params: &query.Params{}},
+			"stages":  {Params: &query.Params{Sketch: true, Quant: true, Hops: 2, Extra: 5, Tau: 0.01}},
+			"lookup":  {Params: &query.Params{Method: query.Lookup}},
+			"filter":  {Params: &query.Params{Sketch: true}, Filter: some},
+			"range":   {Params: &query.Params{}, Radius: 2},
+		} {
+			var dst []db.Hit
+			i := 0
+			run := func() {
+				var err error
+				dst, _, err = s.Search(t.Context(), "c", queries[i%len(queries)], 10, o, dst[:0])
+				i++
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 * len(queries) {
+				run()
+			}
+			if n := testing.AllocsPerRun(100, run); n != 0 {
+				t.Errorf("%v, %s: %v allocations a search", metric, name, n)
+			}
+		}
+	}
+}
+
+// TestHugeValues: a few rows of lengths that single precision can just square.
+// Builds either work or say what overflows; searches are right all the same.
+func TestHugeValues(t *testing.T) {
+	const dim, n = 4, 200
+	for _, metric := range metrics {
+		for _, huge := range []float32{1e17, 1.8e19} {
+			b := newBed(t, metric, dim)
+			rows := mixture(1, n, dim)
+			rows[3], rows[4] = []float32{huge, 0, 0, 0}, []float32{-huge / 2, huge / 2, huge / 2, 0}
+			rows[5] = []float32{1 / huge, 1 / huge, 0, 0}
+			b.put("a", rows)
+			q := mixture(2, 1, dim)[0]
+			ask := func(p query.Params) {
+				hits, _ := b.search(q, n, &db.SearchOptions{Params: &p})
+				seen := map[string]bool{}
+				for i, h := range hits {
+					seen[string(h.Key)] = true
+					if h.Distance != h.Distance || i > 0 && h.Distance < hits[i-1].Distance {
+						t.Errorf("%v: distance of %q is %g", metric, h.Key, h.Distance)
+					}
+				}
+				if len(seen) != n {
+					t.Errorf("%v: %d rows found", metric, len(seen))
+				}
+			}
+			ask(query.Params{Method: query.Flat})
+			for _, l := range learners {
+				_, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Kind: l.kind, Rotate: l.rotate, NoTune: true, Quantize: true, Trees: 4}, nil)
+				if err == nil {
+					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
+				} else if !errors.Is(err, db.ErrOption) || huge < 1e18 {
+					t.Errorf("%v, %s: build: %v", metric, l.kind, err)
+				}
+			}
+			b.check()
+		}
+	}
+}
