@@ -86,8 +86,8 @@ type Explanation struct {
 	Estimate  float64 `json:"estimate"`
 	Threshold float64 `json:"threshold"`
 	Elected   bool    `json:"elected"`
-	// Sketch is the squared distance in the partition space that the sketches
-	// estimate; nil without sketches.
+	// Sketch is the squared distance in the partition space as the sketches
+	// rank it, corrections of SketchEncoder included; nil without sketches.
 	Sketch *float32 `json:"sketch,omitempty"`
 }
 

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -176,7 +175,7 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 		check(v.Forest.Validate())
 	}
 	if s.sketch > 0 {
-		v.Sketch = sketches(space, rotated, v.Rotation, s.sketch)
+		v.Sketch = sketches(space, rotated, v.Rotation, lists, s.sketch)
 	}
 	if s.hops > 0 {
 		v.Neighbors = &NeighborView{Shift: 7, K: s.hops}
@@ -193,35 +192,15 @@ func build(tb testing.TB, m *matrix, s spec) *View {
 	return v
 }
 
-// sketches quantises the leading rotated coordinates to int8 and puts the
-// squared distance to the mean behind them.
-func sketches(space, rotated *matrix, rot *forest.Rotation, width int) *SketchView {
-	n := min(width-4, rotated.d)
-	var peak float32
-	for i := range rotated.n {
-		for _, x := range rotated.row(i)[:n] {
-			peak = max(peak, x, -x)
-		}
-	}
-	step := peak / 127
-	if step == 0 {
-		step = 1
-	}
-	out := make([]byte, rotated.n*width)
-	for i := range rotated.n {
-		b := out[i*width : (i+1)*width]
-		norm := vector.L2Squared(space.row(i), rot.Mean)
-		for j, x := range rotated.row(i)[:n] {
-			rounded := math.RoundToEven(float64(x / step))
-			b[j] = byte(int8(rounded))
-			// The rounded coordinates' part of the norm: then rounding shifts
-			// an estimate by twice its product with q-c, not with q.
-			norm += float32(rounded*rounded)*step*step - x*x
-		}
-		binary.LittleEndian.PutUint32(b[width-4:], math.Float32bits(norm))
+// sketches encodes the sketches of all rows.
+func sketches(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighbors, width int) *SketchView {
+	e := FitSketches(space, rotated, rot.Mean, lists, width)
+	out := make([]byte, space.n*width)
+	for i := range space.n {
+		e.Encode(out[i*width:], space.row(i), rotated.row(i), rot.Mean)
 	}
 	const shift = 13
-	return NewSketchView(chunked(out, width, shift), shift, width, step)
+	return NewSketchView(chunked(out, width, shift), shift, width, e.Step)
 }
 
 func quantise(space *matrix) *QuantView {

@@ -157,7 +157,7 @@ func (t *tuner) nearest(dim, x int) uint8 {
 func (t *tuner) grid() []setting {
 	k := t.m.k
 	var out []setting
-	for _, keep := range []int{6 * k, 3 * k, 3 * k / 2, 12 * k, 0} {
+	for _, keep := range []int{3 * k, 6 * k, 3 * k / 2, 12 * k, 0} {
 		for _, trees := range []int{4, 8, 2, 16, 64} {
 			for _, hops := range []int{1, 0, 2} {
 				var at setting

@@ -32,8 +32,8 @@ type RowSet struct {
 
 // SketchView is the sketches of the covered rows: Width bytes a row (64 or
 // 128), Width-4 int8 rotated coordinates times Scale, then the row's squared
-// distance to the rotation's mean, float32 little-endian. See
-// vector.SketchScores.
+// distance to the rotation's mean, float32 little-endian, plain or as
+// SketchEncoder corrects it. See vector.SketchScores.
 type SketchView struct {
 	Chunks []unsafe.Pointer
 	Shift  uint
