@@ -235,9 +235,14 @@ func TestValidateRefuses(t *testing.T) {
 			oneBlock(f, leafBlock(flagWeights))
 			f.LeafDir[1], f.LeafDir[0] = f.LeafDir[0], f.LeafDir[1]
 		}},
-		"leaves overlap":        {kd, func(f *Forest) { f.LeafDir[1]-- }},
-		"members as tables":     {kd, func(f *Forest) { f.Leaves, f.LeafDir = f.Members, f.MemberDir }},
-		"tables as members":     {kd, func(f *Forest) { f.Members, f.MemberDir = f.Leaves, f.LeafDir }},
+		"leaves overlap":    {kd, func(f *Forest) { f.LeafDir[1]-- }},
+		"members as tables": {kd, func(f *Forest) { f.Leaves, f.LeafDir = f.Members, f.MemberDir }},
+		"tables as members": {kd, func(f *Forest) { f.Members, f.MemberDir = f.Leaves, f.LeafDir }},
+		// Weights 0 0 1 0 that read as a block of no segments.
+		"leaf within a leaf": {kd, func(f *Forest) {
+			oneBlock(f, []byte{1, 0, 1, 0, 0, 0, 4, 0, 1, 0, 2, 0, 3, 0, 4, 0, 0, 0, 1, 0})
+			f.LeafDir[1] = 1
+		}},
 		"header cut":            {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights)[:3]) }},
 		"segment cut":           {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0}) }},
 		"labels cut":            {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0, 0, 2, 0, 1, 0, 2}) }},
