@@ -4,10 +4,12 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -163,8 +165,12 @@ func BenchmarkTune(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		// One entry: a benchmark's log is cut after ten.
+		var log strings.Builder
 		for _, p := range c.Points {
-			b.Logf("%.4f %6.1f us %6.0f %+v", p.Recall, p.Micros, p.Candidates, p.Params)
+			settings, _ := json.Marshal(p.Params)
+			fmt.Fprintf(&log, "\n%.4f %6.1f us %6.0f candidates %s", p.Recall, p.Micros, p.Candidates, settings)
 		}
+		b.Log(log.String())
 	}
 }

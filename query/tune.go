@@ -50,6 +50,7 @@ type tuner struct {
 type trial struct {
 	at       setting
 	p        Point
+	glance   Point // on the few queries of the first look
 	expanded bool
 }
 
@@ -226,31 +227,30 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 	}
 	t.tried[at] = true
 	n := len(t.m.queries)
-	var s sample
-	if stride := n / glanceAsked; stride > 1 {
-		if err := t.m.run(ctx, p, stride, &s); err != nil {
-			return err
-		}
-		if t.beaten(s.point(p)) {
-			return nil
-		}
-		s = sample{micros: s.micros[:0]}
+	var few, s sample
+	if err := t.m.run(ctx, p, max(1, n/glanceAsked), &few); err != nil {
+		return err
+	}
+	glance := few.point(p)
+	if t.beaten(glance) {
+		return nil
 	}
 	if err := t.m.run(ctx, p, max(1, n/screenAsked), &s); err != nil {
 		return err
 	}
-	t.points = append(t.points, trial{at: at, p: s.point(p)})
+	t.points = append(t.points, trial{at: at, p: s.point(p), glance: glance})
 	done := min(90, int(90*time.Since(t.start)/t.budget))
 	t.report(done, 100)
 	return nil
 }
 
-// beaten says whether a point is worse than one measured by more than the
-// noise of a glance.
+// beaten says whether a point is worse than one measured on the same few
+// queries by more than the noise of such a look.
 func (t *tuner) beaten(p Point) bool {
 	return slices.ContainsFunc(t.points, func(o trial) bool {
-		return o.p.Recall > p.Recall+0.015 && o.p.Micros < 0.9*p.Micros ||
-			o.p.Recall > p.Recall-0.002 && o.p.Micros < 0.7*p.Micros
+		o.p = o.glance
+		return o.p.Recall > p.Recall+0.01 && o.p.Micros < 0.85*p.Micros ||
+			o.p.Recall >= p.Recall && o.p.Micros < 0.75*p.Micros
 	})
 }
 
