@@ -20,9 +20,9 @@ type benchCmd struct {
 	Queries string    `help:"File of queries; the first 1,000 unless --limit says otherwise." placeholder:"FILE" required:""`
 	K       int       `short:"k" help:"Neighbours wanted." default:"10"`
 	Kinds   []string  `help:"Forests; -rot splits on principal coordinates." default:"rp,kd,kd-chrono,pca,rf,kd-rot,rf-rot"`
-	Depths  []int     `help:"Levels of a tree to compare." default:"8,10,12,13"`
-	Trees   int       `help:"Trees a forest, at most; 0 for 40, and 24 for rf." default:"0"`
-	Voters  int       `name:"vote-trees" help:"Trees for voting and lookup; 0 for four times as many, twice for rf." default:"0"`
+	Depths  []int     `help:"Levels of a tree to compare: those with 64 rows a leaf or fewer for natural, with 8 or more for voting and lookup." default:"8,10,12,13"`
+	Trees   int       `help:"Trees for natural, at most; 0 for 24 to 40, by learner." default:"0"`
+	Voters  int       `name:"vote-trees" help:"Trees for voting and lookup, at most; 0 for 48 to 160, by learner." default:"0"`
 	LabelsK int       `help:"Nearest rows that are a training point's labels; 0 for 50." default:"0"`
 	Rotate  int       `help:"Principal coordinates of the -rot kinds; 0 for 64." default:"0"`
 	Recall  []float64 `help:"Recalls of the tables." default:"0.8,0.9,0.95,0.99"`

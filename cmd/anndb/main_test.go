@@ -461,7 +461,7 @@ func TestBenchAndPlot(t *testing.T) {
 	}
 	got := mustJSON[map[string]rows](t, args...)
 	// Two forests, four methods, four targets.
-	if len(got["best"]) != 2*4*4 || len(got["verdicts"]) == 0 || len(got["pipeline"]) != 4 || len(got["built"]) != 8 {
+	if len(got["best"]) != 2*4*4 || len(got["verdicts"]) == 0 || len(got["pipeline"]) != 4 || len(got["built"]) != 6 {
 		t.Errorf("%d best, %d verdicts, %d pipeline, %d built", len(got["best"]), len(got["verdicts"]), len(got["pipeline"]), len(got["built"]))
 	}
 	again := f.path("again")

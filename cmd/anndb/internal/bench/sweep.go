@@ -42,12 +42,11 @@ type Options struct {
 	K      int      // neighbours wanted
 	Kinds  []string // of Kinds
 	Depths []int    // levels of a tree; those with more leaves than rows are left out
-	// Trees is how many trees a forest has, at most; smaller numbers are
-	// measured too. Zero means 40, and 24 for the supervised learners, which
-	// take longer.
-	Trees int
-	// VoteTrees is the same for voting and lookup, which need more. Zero means
-	// four times Trees, twice for the supervised learners.
+	// Trees is how many trees a forest has, at most, for the natural
+	// classifier, and VoteTrees for voting and lookup, which need more; smaller
+	// numbers are measured too. Zero means a number at which the learner
+	// reaches high recall in a reasonable time: 24 to 40, and 48 to 160.
+	Trees     int
 	VoteTrees int
 	// LabelsK is how many nearest rows are a training point's labels, 50 when
 	// zero.
@@ -159,9 +158,9 @@ type run struct {
 // one thread. done, if not nil, gets the points of a forest as soon as they
 // are there.
 //
-// For every forest, all depths are learned twice, with label tables for the
-// natural classifier and with member lists for voting and lookup; every number
-// of trees and threshold of a grid is tried on a sample of the queries; the
+// Every forest is learned at several depths, with label tables for the natural
+// classifier and with member lists for voting and lookup (see servesAt); every
+// number of trees and threshold of a grid is tried on a sample of the queries; the
 // settings near the front of that are then timed on all queries, those of all
 // methods and depths in turn, in an order drawn anew for every round, so that
 // a busy spell of the machine hits all alike. A query's time is its median
@@ -273,8 +272,8 @@ type setting struct {
 // kind measures one forest at all depths.
 func (r *run) kind(ctx context.Context, kind string) ([]Point, error) {
 	var tried []*setting
-	for _, depth := range r.Depths {
-		for _, members := range []bool{false, true} {
+	for _, members := range []bool{false, true} {
+		for _, depth := range servesAt(r.Depths, r.corpus.space.N, members) {
 			view, err := r.learn(ctx, kind, depth, members)
 			if err != nil {
 				return nil, err
@@ -304,24 +303,46 @@ func (r *run) kind(ctx context.Context, kind string) ([]Point, error) {
 	return points, nil
 }
 
-// trees is how many trees a forest gets.
-func (r *run) trees(kind forest.Kind, members bool) int {
-	n, voters := 40, 4
-	if kind == forest.RF {
-		n, voters = 24, 2
-	}
-	if r.Trees > 0 {
-		n = r.Trees
+// servesAt are the depths worth learning: the natural classifier wants leaves
+// of few rows, voting and lookup want larger ones. Depths with more than 64
+// rows a leaf are left out for the one and with fewer than 8 for the others,
+// unless that leaves nothing.
+func servesAt(depths []int, n int, members bool) []int {
+	var out []int
+	for _, d := range depths {
+		if leaf := n >> d; members && leaf >= 8 || !members && leaf <= 64 {
+			out = append(out, d)
+		}
 	}
 	switch {
-	case kind == forest.KDChrono:
-		return 1 // it draws nothing: all its trees are the same
-	case members && r.VoteTrees > 0:
-		return r.VoteTrees
+	case len(out) > 0:
+		return out
 	case members:
-		return min(voters*n, maxTrees)
+		return []int{slices.Min(depths)}
 	}
-	return n
+	return []int{slices.Max(depths)}
+}
+
+// trees is how many trees a forest gets.
+func (r *run) trees(kind forest.Kind, members bool) int {
+	asked, natural, voters := r.Trees, 40, 120
+	switch kind {
+	case forest.KDChrono:
+		return 1 // it draws nothing: all its trees are the same
+	case forest.KD:
+		voters = 160
+	case forest.PCATree:
+		natural, voters = 30, 80
+	case forest.RF:
+		natural, voters = 24, 48
+	}
+	if members {
+		asked, natural = r.VoteTrees, voters
+	}
+	if asked > 0 {
+		return asked
+	}
+	return natural
 }
 
 // learn grows a forest of a kind and puts the corpus behind it.
