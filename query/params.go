@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 )
@@ -42,13 +43,32 @@ const (
 	Flat
 )
 
+var methodNames = [...]string{"natural", "natural-zero", "voting", "lookup", "flat"}
+
 // String is the method's name.
 func (m Method) String() string {
-	names := [...]string{"natural", "natural-zero", "voting", "lookup", "flat"}
-	if int(m) < len(names) {
-		return names[m]
+	if int(m) < len(methodNames) {
+		return methodNames[m]
 	}
 	return fmt.Sprintf("method(%d)", uint8(m))
+}
+
+// MarshalText writes the method's name. Errors: ErrParams.
+func (m Method) MarshalText() ([]byte, error) {
+	if int(m) >= len(methodNames) {
+		return nil, fmt.Errorf("%w: %v", ErrParams, m)
+	}
+	return []byte(methodNames[m]), nil
+}
+
+// UnmarshalText reads a method's name. Errors: ErrParams.
+func (m *Method) UnmarshalText(name []byte) error {
+	i := slices.Index(methodNames[:], string(name))
+	if i < 0 {
+		return fmt.Errorf("%w: unknown method %q", ErrParams, name)
+	}
+	*m = Method(i)
+	return nil
 }
 
 // Params says how one search runs. The zero value of every field but K is a

@@ -85,4 +85,17 @@ func TestMethodNames(t *testing.T) {
 			t.Errorf("%d is %q", m, m.String())
 		}
 	}
+	var m Method
+	for _, want := range []Method{Natural, NaturalZero, Voting, Lookup, Flat} {
+		text, err := want.MarshalText()
+		if err != nil || m.UnmarshalText(text) != nil || m != want {
+			t.Errorf("%v is written %q, read %v (%v)", want, text, m, err)
+		}
+	}
+	if err := m.UnmarshalText([]byte("hnsw")); !errors.Is(err, ErrParams) {
+		t.Errorf("unknown name: %v", err)
+	}
+	if _, err := Method(9).MarshalText(); !errors.Is(err, ErrParams) {
+		t.Errorf("unknown method: %v", err)
+	}
 }

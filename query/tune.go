@@ -157,7 +157,14 @@ func (t *tuner) nearest(dim, x int) uint8 {
 // grid is the coarse grid the search starts from, what is usually best first.
 func (t *tuner) grid() []setting {
 	k := t.m.k
-	var out []setting
+	// The most of everything: however slow the machine, the curve reaches high.
+	var most setting
+	most[dimTrees] = t.nearest(dimTrees, 64)
+	most[dimKeep] = t.nearest(dimKeep, 12*k)
+	most[dimHops] = t.nearest(dimHops, 2)
+	most[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
+	most[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
+	out := []setting{t.canonical(most)}
 	for _, keep := range []int{3 * k, 6 * k, 3 * k / 2, 12 * k, 0} {
 		for _, trees := range []int{4, 8, 2, 16, 64} {
 			for _, hops := range []int{1, 0, 2} {
