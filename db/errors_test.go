@@ -1,0 +1,558 @@
+package db_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// content is everything a snapshot can tell, and the number of its state.
+func content(t testing.TB, s *db.Snapshot) string {
+	t.Helper()
+	var out strings.Builder
+	fmt.Fprintln(&out, s.Generation())
+	for _, c := range s.Collections() {
+		fmt.Fprintf(&out, "%+v\n", c)
+		for r, err := range s.Rows(c.Name) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "%+v\n", r)
+		}
+		labels, err := s.Labels(c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos, err := s.Indexes(c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%v %+v\n", labels, infos)
+	}
+	return out.String()
+}
+
+func (b *bed) content() (out string) {
+	b.t.Helper()
+	b.must(b.d.View(func(s *db.Snapshot) error { out = content(b.t, s); return nil }))
+	return out
+}
+
+// misuse is a call that must fail.
+type misuse struct {
+	name string
+	call func() error
+	want error
+	says []string // what the message must name
+}
+
+// misuses runs calls that must fail in the documented way and leave no trace.
+func (b *bed) misuses(cases []misuse) {
+	b.t.Helper()
+	before := b.content()
+	for _, c := range cases {
+		err := c.call()
+		if !errors.Is(err, c.want) {
+			b.t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			continue
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				b.t.Errorf("%s: the message does not name %s: %v", c.name, s, err)
+			}
+		}
+		if b.content() != before {
+			b.t.Errorf("%s: the database has changed", c.name)
+			before = b.content()
+		}
+	}
+}
+
+// TestMisuseOfWrites covers everything that changes the database.
+func TestMisuseOfWrites(t *testing.T) {
+	const dim = 4
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 30, dim))
+	ctx := t.Context()
+	b.must(b.d.CreateDense(ctx, "empty", db.DenseOptions{Dim: 2}))
+	good := []float32{1, 2, 3, 4}
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	// Every failing batch has good changes around the bad one.
+	batch := func(rows ...db.Row) func() error {
+		return func() error {
+			return b.d.Update(ctx, func(w *db.Batch) error {
+				if err := w.Put("c", db.Row{Key: []byte("before"), Vector: good}); err != nil {
+					return err
+				}
+				if err := w.Delete("c", []byte("a3")); err != nil {
+					return err
+				}
+				for _, r := range rows {
+					if err := w.Put("c", r); err != nil {
+						return err
+					}
+				}
+				return w.Put("c", db.Row{Key: []byte("after"), Vector: good})
+			})
+		}
+	}
+	row := func(key string, x ...float32) db.Row { return db.Row{Key: []byte(key), Vector: x} }
+	long := strings.Repeat("x", db.MaxKey+1)
+	labels := make([]string, db.MaxLabels+1)
+	for i := range labels {
+		labels[i] = fmt.Sprint(i)
+	}
+	labelled := func(l ...string) db.Row { r := row("k", good...); r.Labels = l; return r }
+	paid := row("k", good...)
+	paid.Payload = make([]byte, db.MaxPayload+1)
+	mine := errors.New("mine")
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	late, cancelLate := context.WithDeadline(ctx, time.Now().Add(-time.Second))
+	defer cancelLate()
+	create := func(name string, o db.DenseOptions) func() error {
+		return func() error { return b.d.CreateDense(ctx, name, o) }
+	}
+	update := func(ctx context.Context, f func(w *db.Batch) error) func() error {
+		return func() error { return b.d.Update(ctx, f) }
+	}
+	put := func(w *db.Batch) error { return w.Put("c", row("k", good...)) }
+	b.misuses([]misuse{
+		{"short vector", batch(row("k", 1, 2, 3)), db.ErrDimension, []string{`"c"`, `"k"`, "3", "4"}},
+		{"long vector", batch(row("k", 1, 2, 3, 4, 5)), db.ErrDimension, []string{`"c"`, `"k"`, "5"}},
+		{"no vector", batch(row("k")), db.ErrDimension, []string{`"k"`, "0"}},
+		{"NaN", batch(row("k", 1, 2, nan, 4)), db.ErrNotFinite, []string{`"c"`, `"k"`, "coordinate 2", "NaN"}},
+		{"infinity", batch(row("k", 1, 2, 3, inf)), db.ErrNotFinite, []string{`"k"`, "coordinate 3", "Inf"}},
+		{"minus infinity", batch(row("k", -inf, 2, 3, 4)), db.ErrNotFinite, []string{`"k"`, "coordinate 0"}},
+		{"length beyond float32", batch(row("k", 2e19, 0, 0, 0)), db.ErrNotFinite, []string{`"k"`}},
+		{"key twice", batch(row("k", good...), row("k", good...)), db.ErrDuplicateKey, []string{`"c"`, `"k"`}},
+		{"key put and deleted", batch(row("a3", good...)), db.ErrDuplicateKey, []string{`"c"`, `"a3"`}},
+		{"no key", batch(row("", good...)), db.ErrKey, []string{`"c"`, "0 bytes"}},
+		{"long key", batch(row(long, good...)), db.ErrKey, []string{"513 bytes", "512"}},
+		{"empty label", batch(labelled("good", "")), db.ErrLabel, []string{`"c"`, `"k"`}},
+		{"long label", batch(labelled(long)), db.ErrLabel, []string{`"k"`, "513"}},
+		{"many labels", batch(labelled(labels...)), db.ErrLabel, []string{`"k"`, "1025"}},
+		{"large payload", batch(paid), db.ErrPayload, []string{`"k"`, "1048577"}},
+		{"put into no collection", update(ctx, func(w *db.Batch) error { return w.Put("nowhere", row("k", good...)) }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"delete from no collection", update(ctx, func(w *db.Batch) error { return w.Delete("nowhere", []byte("k")) }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"delete without key", update(ctx, func(w *db.Batch) error { return w.Delete("c", nil) }), db.ErrKey, []string{`"c"`}},
+		{"delete twice", update(ctx, func(w *db.Batch) error {
+			return errors.Join(w.Delete("c", []byte("a1")), w.Delete("c", []byte("a1")))
+		}), db.ErrDuplicateKey, []string{`"a1"`}},
+		{"a failed put that is ignored", update(ctx, func(w *db.Batch) error {
+			_ = w.Put("c", row("bad", nan, 0, 0, 0)) // the batch must not forget it
+			return put(w)
+		}), db.ErrNotFinite, []string{`"bad"`}},
+		{"the caller's own error", update(ctx, func(w *db.Batch) error { return errors.Join(put(w), mine) }), mine, nil},
+		{"cancelled update", update(cancelled, put), context.Canceled, nil},
+		{"update past its deadline", update(late, put), context.DeadlineExceeded, nil},
+		{"batch used afterwards", func() error {
+			var kept *db.Batch
+			b.must(b.d.Update(ctx, func(w *db.Batch) error { kept = w; return nil }))
+			return errors.Join(put(kept), kept.Delete("c", []byte("a1")))
+		}, db.ErrClosed, []string{"batch"}},
+
+		{"collection twice", create("c", db.DenseOptions{Dim: 9}), db.ErrExists, []string{`"c"`}},
+		{"no name", create("", db.DenseOptions{Dim: 2}), db.ErrName, nil},
+		{"long name", create(strings.Repeat("n", db.MaxName+1), db.DenseOptions{Dim: 2}), db.ErrName, []string{"255"}},
+		{"name that is no text", create("a\xff", db.DenseOptions{Dim: 2}), db.ErrName, nil},
+		{"no dimension", create("d", db.DenseOptions{}), db.ErrOption, []string{"dimension 0"}},
+		{"negative dimension", create("d", db.DenseOptions{Dim: -3}), db.ErrOption, []string{"-3"}},
+		{"dimension too large", create("d", db.DenseOptions{Dim: db.MaxDim + 1}), db.ErrOption, []string{"65537"}},
+		{"unknown metric", create("d", db.DenseOptions{Dim: 2, Metric: 99}), db.ErrOption, []string{"99"}},
+		{"unknown storage", create("d", db.DenseOptions{Dim: 2, Storage: 9}), db.ErrOption, []string{"9"}},
+		{"cancelled create", func() error { return b.d.CreateDense(cancelled, "d", db.DenseOptions{Dim: 2}) }, context.Canceled, nil},
+		{"drop of no collection", func() error { return b.d.DropCollection(ctx, "nowhere") }, db.ErrNoCollection, []string{`"nowhere"`}},
+		{"cancelled drop", func() error { return b.d.DropCollection(cancelled, "c") }, context.Canceled, nil},
+		{"drop of no index", func() error { return b.d.DropIndex(ctx, "c", "x") }, db.ErrNoIndex, []string{`"c"`, `"x"`}},
+		{"drop of an index of no collection", func() error { return b.d.DropIndex(ctx, "nowhere", "x") }, db.ErrNoCollection, []string{`"nowhere"`}},
+	})
+	// An error must not stop what comes later.
+	b.put("z", [][]float32{good})
+	b.check()
+}
+
+// TestMisuseOfBuilds covers the options of a build.
+func TestMisuseOfBuilds(t *testing.T) {
+	const dim = 4
+	b := newBed(t, vector.L2, dim)
+	ctx := t.Context()
+	b.put("a", mixture(1, 60, dim))
+	b.must(b.d.CreateDense(ctx, "empty", db.DenseOptions{Dim: 2}))
+	b.build("x", db.BuildOptions{NoTune: true})
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	in := func(coll, name string, o db.BuildOptions) func() error {
+		return func() error { _, err := b.d.Build(ctx, coll, name, o, nil); return err }
+	}
+	with := func(o db.BuildOptions) func() error { return in("c", "x", o) }
+	nan := mixture(2, 12, dim)
+	nan[7][2] = float32(math.NaN())
+	short := mixture(2, 12, dim)
+	short[3] = short[3][:3]
+	long := mixture(2, 12, dim)
+	long[5][0] = 3e38
+	b.misuses([]misuse{
+		{"no collection", in("nowhere", "x", db.BuildOptions{}), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"empty collection", in("empty", "x", db.BuildOptions{}), db.ErrEmpty, []string{`"empty"`}},
+		{"no name", in("c", "", db.BuildOptions{}), db.ErrName, nil},
+		{"the exact scan's name", in("c", db.Flat, db.BuildOptions{}), db.ErrName, []string{"flat"}},
+		{"long name", in("c", strings.Repeat("n", 256), db.BuildOptions{}), db.ErrName, nil},
+		{"kind", with(db.BuildOptions{Kind: "ball"}), db.ErrOption, []string{"ball", "kd-chrono"}},
+		{"trees", with(db.BuildOptions{Trees: -1}), db.ErrOption, []string{"-1"}},
+		{"many trees", with(db.BuildOptions{Trees: 5000}), db.ErrOption, []string{"5000", "4096"}},
+		{"depth", with(db.BuildOptions{Depth: 25}), db.ErrOption, []string{"25", "24"}},
+		{"negative depth", with(db.BuildOptions{Depth: -1}), db.ErrOption, []string{"-1"}},
+		{"labels", with(db.BuildOptions{LabelsK: -4}), db.ErrOption, []string{"-4"}},
+		{"sketch", with(db.BuildOptions{SketchBytes: 65}), db.ErrOption, []string{"65"}},
+		{"recall", with(db.BuildOptions{TargetRecall: 1.5}), db.ErrOption, []string{"1.5"}},
+		{"recall is NaN", with(db.BuildOptions{TargetRecall: math.NaN()}), db.ErrOption, []string{"NaN"}},
+		{"density", with(db.BuildOptions{Density: 2}), db.ErrOption, nil},
+		{"density is NaN", with(db.BuildOptions{Density: math.NaN()}), db.ErrOption, nil},
+		{"candidates", with(db.BuildOptions{Candidates: -1}), db.ErrOption, nil},
+		{"subsample", with(db.BuildOptions{Subsample: -1}), db.ErrOption, nil},
+		{"votes", with(db.BuildOptions{MinVotes: -1}), db.ErrOption, nil},
+		{"workers", with(db.BuildOptions{Workers: -1}), db.ErrOption, nil},
+		{"held out", with(db.BuildOptions{Holdout: -1}), db.ErrOption, nil},
+		{"tuner's k", with(db.BuildOptions{TuneK: -1}), db.ErrOption, nil},
+		{"rotation of rp", with(db.BuildOptions{Kind: forest.RP, Rotate: 2}), db.ErrOption, []string{"rp"}},
+		{"rotation of pca", with(db.BuildOptions{Kind: forest.PCATree, Rotate: 2}), db.ErrOption, []string{"pca"}},
+		{"no tables at all", with(db.BuildOptions{NoNatural: true}), db.ErrOption, []string{"members"}},
+		{"auto untuned", with(db.BuildOptions{Kind: db.KindAuto, NoTune: true}), db.ErrOption, []string{"auto"}},
+		{"auto without tables", with(db.BuildOptions{Kind: db.KindAuto, NoNatural: true, Members: true}), db.ErrOption, []string{"auto"}},
+		{"few training queries", with(db.BuildOptions{TrainingQueries: mixture(2, 9, dim)}), db.ErrOption, []string{"9"}},
+		{"dimension of a training query", with(db.BuildOptions{TrainingQueries: short}), db.ErrDimension, []string{"query 3", "3", "4"}},
+		{"NaN in a training query", with(db.BuildOptions{TrainingQueries: nan}), db.ErrNotFinite, []string{"query 7", "coordinate 2"}},
+		{"length of a training query", with(db.BuildOptions{TrainingQueries: long}), db.ErrNotFinite, []string{"query 5"}},
+		{"cancelled", func() error { _, err := b.d.Build(cancelled, "c", "x", db.BuildOptions{}, nil); return err }, context.Canceled, nil},
+	})
+	// Bad options are refused before any work, and leave no marks.
+	b.check()
+	b.leftovers()
+}
+
+// TestMisuseOfReads covers reads and searches.
+func TestMisuseOfReads(t *testing.T) {
+	const dim = 4
+	b := newBed(t, vector.L2, dim)
+	ctx := t.Context()
+	b.put("a", mixture(1, 60, dim))
+	b.drop("a9")
+	b.must(b.d.CreateDense(ctx, "empty", db.DenseOptions{Dim: 2}))
+	b.build("x", db.BuildOptions{NoTune: true})
+	s, err := b.d.Snapshot()
+	b.must(err)
+	released, err := b.d.Snapshot()
+	b.must(err)
+	released.Release()
+	released.Release() // twice is once
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	q := []float32{1, 2, 3, 4}
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	dst := []db.Hit{{Key: []byte("kept"), Row: 7}}
+	ask := func(coll string, q []float32, k int, o *db.SearchOptions) func() error {
+		return func() error {
+			hits, _, err := s.Search(ctx, coll, q, k, o, dst)
+			if len(hits) != 1 || string(hits[0].Key) != "kept" {
+				t.Errorf("the failed search returned %v", hits)
+			}
+			return err
+		}
+	}
+	flat := &db.SearchOptions{Index: db.Flat}
+	p := func(p query.Params) *db.SearchOptions { return &db.SearchOptions{Params: &p} }
+	on := func(s *db.Snapshot, f func(s *db.Snapshot) error) func() error {
+		return func() error { return f(s) }
+	}
+	cases := []misuse{
+		{"no collection", ask("nowhere", q, 1, nil), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"no index", ask("c", q, 1, &db.SearchOptions{Index: "y"}), db.ErrNoIndex, []string{`"y"`, `"c"`, `"x"`}},
+		{"dimension", ask("c", q[:3], 1, flat), db.ErrDimension, []string{`"c"`, "3", "4"}},
+		{"no query", ask("c", nil, 1, flat), db.ErrDimension, []string{"0", "4"}},
+		{"NaN", ask("c", []float32{1, nan, 3, 4}, 1, flat), db.ErrNotFinite, []string{`"c"`, "coordinate 1"}},
+		{"infinity", ask("c", []float32{1, 2, 3, inf}, 1, flat), db.ErrNotFinite, []string{`"c"`, "coordinate 3"}},
+		{"length", ask("c", []float32{1, 2, 3, 3e38}, 1, flat), db.ErrNotFinite, []string{`"c"`}},
+		{"k is 0", ask("c", q, 0, flat), db.ErrK, []string{`"c"`, "0"}},
+		{"k is negative", ask("c", q, -2, flat), db.ErrK, []string{"-2"}},
+		{"k above the live rows", ask("c", q, 60, flat), db.ErrK, []string{`"c"`, "60", "59"}},
+		{"empty collection", ask("empty", q[:2], 1, nil), db.ErrEmpty, []string{`"empty"`}},
+		{"radius is NaN", ask("c", q, 1, &db.SearchOptions{Index: db.Flat, Radius: math.NaN()}), db.ErrOption, []string{"NaN"}},
+		{"radius is negative", ask("c", q, 1, &db.SearchOptions{Index: db.Flat, Radius: -1}), db.ErrOption, []string{"-1"}},
+		{"recall above 1", ask("c", q, 1, &db.SearchOptions{Recall: 1.1}), db.ErrOption, []string{"1.1"}},
+		{"recall is negative", ask("c", q, 1, &db.SearchOptions{Recall: -0.1}), db.ErrOption, []string{"-0.1"}},
+		{"recall is NaN", ask("c", q, 1, &db.SearchOptions{Recall: math.NaN()}), db.ErrOption, []string{"NaN"}},
+		{"untuned", ask("c", q, 1, nil), db.ErrOption, []string{`"x"`, `"c"`, "Params"}},
+		{"no members", ask("c", q, 1, p(query.Params{Method: query.Lookup})), db.ErrOption, []string{`"c"`, "lookup"}},
+		{"unknown method", ask("c", q, 1, p(query.Params{Method: 77})), db.ErrOption, []string{"77"}},
+		{"tau", ask("c", q, 1, p(query.Params{Tau: 1.2})), db.ErrOption, []string{"1.2"}},
+		{"negative hops", ask("c", q, 1, p(query.Params{Hops: -1})), db.ErrOption, []string{`"c"`}},
+		{"cancelled search", func() error { _, _, err := s.Search(cancelled, "c", q, 1, flat, nil); return err }, context.Canceled, nil},
+		{"batch of no collection", func() error { _, err := s.SearchBatch(ctx, "nowhere", [][]float32{q}, 1, nil, 0); return err }, db.ErrNoCollection, []string{`"nowhere"`}},
+
+		{"get from no collection", on(s, func(s *db.Snapshot) error { _, err := s.Get("nowhere", []byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"get what is not there", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", []byte("zz")); return err }), db.ErrNotFound, []string{`"zz"`, `"c"`}},
+		{"get what was deleted", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", []byte("a9")); return err }), db.ErrNotFound, []string{`"a9"`}},
+		{"get without key", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", nil); return err }), db.ErrKey, nil},
+		{"get a long key", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", make([]byte, 513)); return err }), db.ErrKey, []string{"513"}},
+		{"row beyond the end", on(s, func(s *db.Snapshot) error { _, err := s.GetRow("c", 60); return err }), db.ErrNotFound, []string{"60", `"c"`}},
+		{"deleted row", on(s, func(s *db.Snapshot) error { _, err := s.GetRow("c", 9); return err }), db.ErrNotFound, []string{"9", `"c"`}},
+		{"row of no collection", on(s, func(s *db.Snapshot) error { _, err := s.GetRow("nowhere", 0); return err }), db.ErrNoCollection, nil},
+		{"index of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Index("nowhere", "x"); return err }), db.ErrNoCollection, nil},
+		{"description of no index", on(s, func(s *db.Snapshot) error { _, err := s.Index("c", "y"); return err }), db.ErrNoIndex, []string{`"y"`, `"c"`}},
+		{"cancelled check", func() error { return b.d.Check(cancelled, nil) }, context.Canceled, nil},
+	}
+	for _, c := range readers {
+		cases = append(cases,
+			misuse{"no collection: " + c.name, on(s, func(s *db.Snapshot) error { return c.read(s, "nowhere") }), db.ErrNoCollection, []string{`"nowhere"`}},
+			misuse{"released: " + c.name, on(released, func(s *db.Snapshot) error { return c.read(s, "c") }), db.ErrClosed, []string{"Release"}},
+		)
+	}
+	b.misuses(cases)
+	s.Release()
+}
+
+// readers are the ways to read a collection of a snapshot.
+var readers = []struct {
+	name string
+	read func(s *db.Snapshot, coll string) error
+}{
+	{"Get", func(s *db.Snapshot, coll string) error { _, err := s.Get(coll, []byte("a0")); return err }},
+	{"GetRow", func(s *db.Snapshot, coll string) error { _, err := s.GetRow(coll, 0); return err }},
+	{"Count", func(s *db.Snapshot, coll string) error { _, err := s.Count(coll); return err }},
+	{"Collection", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll); return err }},
+	{"Labels", func(s *db.Snapshot, coll string) error { _, err := s.Labels(coll); return err }},
+	{"Index", func(s *db.Snapshot, coll string) error { _, err := s.Index(coll, "x"); return err }},
+	{"Indexes", func(s *db.Snapshot, coll string) error { _, err := s.Indexes(coll); return err }},
+	{"Search", func(s *db.Snapshot, coll string) error {
+		_, _, err := s.Search(context.Background(), coll, make([]float32, 4), 1, &db.SearchOptions{Index: db.Flat}, nil)
+		return err
+	}},
+	{"SearchBatch", func(s *db.Snapshot, coll string) error {
+		_, err := s.SearchBatch(context.Background(), coll, make([][]float32, 3), 1, nil, 2)
+		return err
+	}},
+	{"Rows", func(s *db.Snapshot, coll string) (err error) {
+		for _, e := range s.Rows(coll) {
+			err = e
+		}
+		return err
+	}},
+	{"Keys", func(s *db.Snapshot, coll string) (err error) {
+		for _, e := range s.Keys(coll) {
+			err = e
+		}
+		return err
+	}},
+}
+
+// TestReleaseWhileIterating ends iterations with an error, not with the end.
+func TestReleaseWhileIterating(t *testing.T) {
+	b := newBed(t, vector.L2, 3)
+	b.put("a", mixture(1, 2000, 3))
+	for name, iterate := range map[string]func(s *db.Snapshot, step func()) (int, error){
+		"Rows": func(s *db.Snapshot, step func()) (n int, err error) {
+			for _, err := range s.Rows("c") {
+				if err != nil {
+					return n, err
+				}
+				n++
+				step()
+			}
+			return n, nil
+		},
+		"Keys": func(s *db.Snapshot, step func()) (n int, err error) {
+			for _, err := range s.Keys("c") {
+				if err != nil {
+					return n, err
+				}
+				n++
+				step()
+			}
+			return n, nil
+		},
+	} {
+		s, err := b.d.Snapshot()
+		b.must(err)
+		n, err := iterate(s, s.Release)
+		if !errors.Is(err, db.ErrClosed) || n >= 2000 {
+			t.Errorf("%s: %v after %d", name, err, n)
+		}
+	}
+}
+
+// TestMisuseOfClosed calls everything on a closed database, and on one that
+// was opened for reading only.
+func TestMisuseOfClosed(t *testing.T) {
+	const dim = 4
+	b := newBed(t, vector.L2, dim)
+	ctx := t.Context()
+	b.put("a", mixture(1, 60, dim))
+	b.build("x", db.BuildOptions{NoTune: true})
+	writes := map[string]func(d *db.DB) error{
+		"Update": func(d *db.DB) error {
+			return d.Update(ctx, func(w *db.Batch) error { return w.Delete("c", []byte("a1")) })
+		},
+		"Update of nothing": func(d *db.DB) error { return d.Update(ctx, func(*db.Batch) error { return nil }) },
+		"CreateDense":       func(d *db.DB) error { return d.CreateDense(ctx, "d", db.DenseOptions{Dim: 1}) },
+		"DropCollection":    func(d *db.DB) error { return d.DropCollection(ctx, "c") },
+		"DropIndex":         func(d *db.DB) error { return d.DropIndex(ctx, "c", "x") },
+		"Build": func(d *db.DB) error {
+			_, err := d.Build(ctx, "c", "y", db.BuildOptions{NoTune: true}, nil)
+			return err
+		},
+	}
+	reads := map[string]func(d *db.DB) error{
+		"Snapshot": func(d *db.DB) error {
+			s, err := d.Snapshot()
+			if err == nil {
+				s.Release()
+			}
+			return err
+		},
+		"View":        func(d *db.DB) error { return d.View(func(*db.Snapshot) error { return nil }) },
+		"Collections": func(d *db.DB) error { _, err := d.Collections(); return err },
+		"Stats":       func(d *db.DB) error { _, err := d.Stats(); return err },
+		"Check":       func(d *db.DB) error { return d.Check(ctx, nil) },
+	}
+	d := b.d
+	want := b.content()
+	b.must(b.d.Close())
+	image := func() [32]byte {
+		data, err := os.ReadFile(b.path)
+		b.must(err)
+		return sha256.Sum256(data)
+	}
+	before := image()
+	for _, calls := range []map[string]func(*db.DB) error{writes, reads} {
+		for _, name := range slices.Sorted(maps.Keys(calls)) {
+			if err := calls[name](d); !errors.Is(err, db.ErrClosed) || !strings.Contains(err.Error(), b.path) {
+				t.Errorf("%s on a closed database: %v", name, err)
+			}
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+
+	ro, err := db.Open(b.path, &db.Options{ReadOnly: true})
+	b.must(err)
+	for _, name := range slices.Sorted(maps.Keys(writes)) {
+		if err := writes[name](ro); !errors.Is(err, db.ErrReadOnly) || !strings.Contains(err.Error(), b.path) {
+			t.Errorf("%s on a read-only database: %v", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(reads)) {
+		if err := reads[name](ro); err != nil {
+			t.Errorf("%s on a read-only database: %v", name, err)
+		}
+	}
+	b.must(ro.View(func(s *db.Snapshot) error {
+		if got := content(t, s); got != want {
+			t.Errorf("read-only content\n%s\nwant\n%s", got, want)
+		}
+		_, _, err := s.Search(ctx, "c", make([]float32, dim), 3, &db.SearchOptions{Params: &query.Params{}}, nil)
+		return err
+	}))
+	// Both ways of opening at once.
+	if _, err := db.Open(b.path, &db.Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, db.ErrLocked) {
+		t.Errorf("writing beside a reader: %v", err)
+	}
+	other, err := db.Open(b.path, &db.Options{ReadOnly: true})
+	b.must(err)
+	b.must(other.Close())
+	b.must(ro.Close())
+	if image() != before {
+		t.Error("reading has changed the file")
+	}
+}
+
+// TestMisuseOfOpen covers the options, and files that are no databases.
+func TestMisuseOfOpen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "new.anndb")
+	text := filepath.Join(dir, "text")
+	empty := filepath.Join(dir, "empty")
+	for name, data := range map[string]string{text: strings.Repeat("not a database\n", 5000), empty: ""} {
+		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		path string
+		o    db.Options
+		want error
+	}{
+		{"negative reservation", path, db.Options{MapReserve: -1}, db.ErrOption},
+		{"huge reservation", path, db.Options{MapReserve: 1 << 50}, db.ErrOption},
+		{"negative size", path, db.Options{MaxSize: -1}, db.ErrOption},
+		{"negative timeout", path, db.Options{Timeout: -1}, db.ErrOption},
+		{"negative close timeout", path, db.Options{CloseTimeout: -1}, db.ErrOption},
+		{"verify mode", path, db.Options{Verify: 9}, db.ErrOption},
+		{"must exist", path, db.Options{MustExist: true}, fs.ErrNotExist},
+		{"read-only must exist", path, db.Options{ReadOnly: true}, fs.ErrNotExist},
+		{"no directory", filepath.Join(dir, "none", "x"), db.Options{}, fs.ErrNotExist},
+		{"a directory", dir, db.Options{}, db.ErrNotDatabase},
+		{"a text", text, db.Options{}, db.ErrNotDatabase},
+		{"a text, read-only", text, db.Options{ReadOnly: true}, db.ErrNotDatabase},
+	} {
+		d, err := db.Open(c.path, &c.o)
+		if !errors.Is(err, c.want) || d != nil {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	if d, err := db.Open(empty, nil); err == nil {
+		d.Close()
+		t.Error("an empty file was opened")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("files left behind: %v, %v", entries, err)
+	}
+	if data, err := os.ReadFile(text); err != nil || !strings.HasPrefix(string(data), "not a database\n") || len(data) != 75000 {
+		t.Error("a file of another program was changed")
+	}
+}
+
+// TestCloseBusy: Close waits for snapshots, gives up in time, and can be
+// called again.
+func TestCloseBusy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.anndb")
+	d, err := db.Open(path, &db.Options{NoSync: true, CloseTimeout: 30 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); !errors.Is(err, db.ErrBusy) {
+		t.Errorf("close beside a snapshot: %v", err)
+	}
+	if _, err := d.Snapshot(); !errors.Is(err, db.ErrClosed) {
+		t.Errorf("snapshot while closing: %v", err)
+	}
+	if n := len(s.Collections()); n != 0 {
+		t.Errorf("%d collections", n)
+	}
+	s.Release()
+	if err := d.Close(); err != nil {
+		t.Errorf("close after the release: %v", err)
+	}
+}
