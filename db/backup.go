@@ -110,6 +110,9 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 // order, and syncs it.
 func copyState(ctx context.Context, g *generation, path string, o Options) (err error) {
 	defer guard(g.store, setFaults(), &err)
+	if err := g.store.sound(soundAll); err != nil {
+		return err
+	}
 	dst, err := newBolt(path, Options{Timeout: o.Timeout, NoSync: true})
 	if err != nil {
 		return err

@@ -206,8 +206,13 @@ func deleteMark(tx *bbolt.Tx, object uint64) error {
 func orphanMarks(tx *bbolt.Tx) []uint64 {
 	var ids []uint64
 	c := tx.Bucket(bucketMeta).Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		if object, kind, _ := codec.ParseKey(k); object > 0 && kind == codec.KindGeneric {
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		object, kind, _ := codec.ParseKey(k)
+		if object == 0 || kind != codec.KindGeneric {
+			continue
+		}
+		// A damaged key must not condemn what is alive.
+		if _, err := decodeBlock("", k, v, true); err == nil {
 			ids = append(ids, object)
 		}
 	}

@@ -237,12 +237,12 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 	case string(bucketBlocks), string(bucketTail), string(bucketSets), string(bucketMeta):
 		c.block(string(bucket), key, value, at)
 	case string(bucketKeys):
-		if len(key) < 9 || len(key) > 8+MaxKey || len(value) != 8 {
-			fail("entry of %d and %d bytes", len(key), len(value))
+		n, ok := entryNumber(string(bucketKeys), key, value)
+		if !ok || n > maxRows {
+			fail("checksum of an entry of %d and %d bytes does not match", len(key), len(value))
 			return
 		}
-		id := binary.BigEndian.Uint64(key)
-		row := binary.BigEndian.Uint32(value)
+		id, row := binary.BigEndian.Uint64(key), uint32(n)
 		x := c.colls[id]
 		switch {
 		case x == nil:
@@ -257,13 +257,14 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 			c.keys[id][row] = string(key[8:])
 		}
 	case string(bucketLabels):
-		if len(key) < 9 || len(key) > 8+MaxKey || len(value) != 8 {
-			fail("entry of %d and %d bytes", len(key), len(value))
+		object, ok := entryNumber(string(bucketLabels), key, value)
+		if !ok {
+			fail("checksum of an entry of %d and %d bytes does not match", len(key), len(value))
 			return
 		}
 		id := binary.BigEndian.Uint64(key)
 		if x := c.colls[id]; x != nil {
-			c.labels[binary.BigEndian.Uint64(value)] = x
+			c.labels[object] = x
 		} else if !c.marked(id) {
 			fail("label of collection %d, which does not exist", id)
 		}

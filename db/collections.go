@@ -111,14 +111,16 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 		if k == nil || !bytes.HasPrefix(k, prefix) {
 			break
 		}
-		if len(v) == 8 {
-			n, err := removePrefix(tx.Bucket(bucketSets), slices.Clone(v), left)
-			if err != nil {
-				return false, err
-			}
-			if left -= n; left <= 0 {
-				return false, nil
-			}
+		label, err := labelObject("", k, v)
+		if err != nil {
+			return false, err
+		}
+		n, err := removePrefix(tx.Bucket(bucketSets), binary.BigEndian.AppendUint64(nil, label), left)
+		if err != nil {
+			return false, err
+		}
+		if left -= n; left <= 0 {
+			return false, nil
 		}
 		if err := dict.Delete(slices.Clone(k)); err != nil {
 			return false, fmt.Errorf("db: remove label: %w", err)

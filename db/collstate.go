@@ -50,6 +50,9 @@ type value struct {
 // 0..n-1 (any number of them if n is negative), and verifies those that have
 // not been verified yet. The payloads alias the map.
 func (g *generation) section(coll string, object uint64, kind codec.Kind, n int) ([]value, error) {
+	if err := g.store.sound(soundBlocks); err != nil {
+		return nil, err
+	}
 	var vals []value
 	var err error
 	add := func(k, v []byte) error {
@@ -191,6 +194,9 @@ func (st *collState) loadRows() (err error) {
 	if err := st.loadTail(&rs); err != nil {
 		return err
 	}
+	if err := g.store.sound(soundSets); err != nil {
+		return err
+	}
 	var dead *roaring.Bitmap
 	g.locked(func() { dead, err = readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
 	if err != nil {
@@ -212,6 +218,9 @@ func (st *collState) loadRows() (err error) {
 // loadTail adds the rows behind the last chunk.
 func (st *collState) loadTail(rs *query.RowSet) error {
 	c, g := st.c, st.g
+	if err := g.store.sound(soundTail); err != nil {
+		return err
+	}
 	want := c.sealed()
 	seen := g.store.verified.section(c.ID, codec.KindTail)
 	var inv []float32
@@ -302,13 +311,17 @@ func (st *collState) loadKeys() error {
 // labelRows is the set of rows that carry a label, deleted ones included; nil
 // when no row ever did.
 func (st *collState) labelRows(label string) (*roaring.Bitmap, error) {
+	if err := st.g.store.sound(soundLabels | soundSets); err != nil {
+		return nil, err
+	}
 	st.g.txMu.Lock()
 	defer st.g.txMu.Unlock()
-	v := st.g.tx.Bucket(bucketLabels).Get(keyOf(st.c.ID, []byte(label)))
+	k := keyOf(st.c.ID, []byte(label))
+	v := st.g.tx.Bucket(bucketLabels).Get(k)
 	if v == nil {
 		return nil, nil
 	}
-	object, err := labelObject(st.c.Name, label, v)
+	object, err := labelObject(st.c.Name, k, v)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,9 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 // fill runs f on the transaction's catalog, which is written back.
 func fill(s *store, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	defer guard(s, setFaults(), &err)
+	if err := s.sound(soundAll); err != nil {
+		return err
+	}
 	cat, err := getCatalog(tx)
 	if err != nil {
 		return err
@@ -172,14 +175,11 @@ func (a *applier) apply(ops []op) error {
 		}
 		k := keyOf(o.id, o.row.key)
 		if old := a.keys.Get(k); old != nil {
-			if len(old) != 8 {
-				return corruptf(o.coll, "key %q has a row number of %d bytes", o.row.key, len(old))
+			row, ok := entryNumber(string(bucketKeys), k, old)
+			if !ok || row >= uint64(t.c.Rows) || t.c.Live == 0 {
+				return corruptf(o.coll, "key %q points to no row", o.row.key)
 			}
-			row := binary.BigEndian.Uint32(old)
-			if row >= t.c.Rows || t.c.Live == 0 {
-				return corruptf(o.coll, "key %q points to row %d of %d", o.row.key, row, t.c.Rows)
-			}
-			t.dead.Add(row)
+			t.dead.Add(uint32(row))
 			t.c.Live--
 			if o.del {
 				if err := a.keys.Delete(k); err != nil {
@@ -190,9 +190,7 @@ func (a *applier) apply(ops []op) error {
 		if o.del {
 			continue
 		}
-		var v [8]byte
-		binary.BigEndian.PutUint32(v[:], t.c.Rows)
-		if err := a.keys.Put(k, v[:]); err != nil {
+		if err := a.keys.Put(k, entryValue(string(bucketKeys), k, uint64(t.c.Rows))); err != nil {
 			return fmt.Errorf("db: put key: %w", err)
 		}
 		for _, l := range o.row.labels {
@@ -316,14 +314,15 @@ func (a *applier) addLabels(t *collTx) error {
 	for label, rows := range t.labels {
 		k := keyOf(t.c.ID, []byte(label))
 		var object uint64
-		if v := dict.Get(k); len(v) == 8 {
-			object = binary.BigEndian.Uint64(v)
-		} else if v != nil {
-			return corruptf(t.c.Name, "label %q has an object number of %d bytes", label, len(v))
+		if v := dict.Get(k); v != nil {
+			var err error
+			if object, err = labelObject(t.c.Name, k, v); err != nil {
+				return err
+			}
 		} else {
 			a.cat.Object++
 			object = a.cat.Object
-			if err := dict.Put(k, binary.BigEndian.AppendUint64(nil, object)); err != nil {
+			if err := dict.Put(k, entryValue(string(bucketLabels), k, object)); err != nil {
 				return fmt.Errorf("db: put label: %w", err)
 			}
 		}

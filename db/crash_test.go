@@ -268,7 +268,7 @@ func mustLeaveNothing(d *DB) error {
 			}
 		}
 		if err := tx.Bucket(bucketLabels).ForEach(func(k, v []byte) error {
-			object, err := labelObject("", string(k), v)
+			object, err := labelObject("", k, v)
 			known[object] = true
 			return err
 		}); err != nil {

@@ -22,7 +22,10 @@
 // # Damage
 //
 // Every block carries a checksum that covers its key, header and payload, and
-// is verified the first time a process touches it. Damage is ErrCorrupt with a
+// is verified the first time a process touches it; so does every entry that
+// maps a key or a label. bbolt's pages have none: the process walks those of a
+// bucket, trusting nothing, before bbolt may, and all of them before the first
+// write, so that no entry can be hidden. Damage is ErrCorrupt with a
 // place (CorruptError), never a wrong answer and never a crash: reads turn
 // memory faults, such as those of a file truncated behind our back, into
 // errors. DB.Check verifies everything without trusting anything.

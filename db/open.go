@@ -245,6 +245,9 @@ func validateOnce(path string, o Options) error {
 // recoverState checks that the file is ours, reads the counters, and removes
 // what an interrupted build left.
 func (d *DB) recoverState() (err error) {
+	if err := d.store.sound(soundMeta); err != nil {
+		return err
+	}
 	var orphans []uint64
 	err = d.viewTx(func(tx *bbolt.Tx) error {
 		for _, name := range rootBuckets {

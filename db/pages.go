@@ -119,6 +119,7 @@ type pageRun struct {
 	flag uint16
 	n    int // elements
 	over uint32
+	len  uint64 // bytes of the run, of which buf may hold only the first
 }
 
 // walker visits every page reachable from a root.
@@ -130,6 +131,8 @@ type walker struct {
 	file   int64 // bytes in the file
 	owner  []uint8
 	report func(page uint64, err error)
+	// keysOnly leaves the values of leaf pages unread; pair gets nil for them.
+	keysOnly bool
 	// pair is called for every plain key and value of a bucket.
 	pair func(bucket, key, value []byte, at int64)
 }
@@ -177,11 +180,28 @@ func (w *walker) load(id uint64, want uint16) (pageRun, bool) {
 		}
 		w.owner[i] = pageUsed
 	}
+	p.len = uint64(length)
+	if w.keysOnly && p.flag == flagLeaf {
+		length = int64(w.size)
+	}
 	p.buf = make([]byte, length)
 	if _, err := w.r.ReadAt(p.buf, at); err != nil {
 		return bad("read: %w", err)
 	}
 	return p, true
+}
+
+// bytes are n bytes of a run, which holds them; nil if they cannot be read.
+func (w *walker) bytes(p *pageRun, from, n uint64) []byte {
+	if from+n <= uint64(len(p.buf)) {
+		return p.buf[from : from+n]
+	}
+	b := make([]byte, n)
+	if _, err := w.r.ReadAt(b, p.at+int64(from)); err != nil {
+		w.report(p.id, fmt.Errorf("read: %w", err))
+		return nil
+	}
+	return b
 }
 
 // walk visits the tree of pages under id. bucket is the name of the bucket it
@@ -209,6 +229,7 @@ func (w *walker) walk(id uint64, bucket []byte, lo, hi []byte, depth int, nested
 	}
 	var kids []child
 	le := binary.LittleEndian
+	next := uint64(pageHeader + p.n*pageElement) // bbolt leaves no gap between keys
 	for i := range p.n {
 		e := pageHeader + i*pageElement
 		if e+pageElement > len(p.buf) {
@@ -216,10 +237,11 @@ func (w *walker) walk(id uint64, bucket []byte, lo, hi []byte, depth int, nested
 			return
 		}
 		pos, klen := uint64(le.Uint32(p.buf[e:])), uint64(le.Uint32(p.buf[e+4:]))
-		if uint64(e)+pos+klen > uint64(len(p.buf)) {
-			w.report(id, fmt.Errorf("branch key %d lies outside its page", i))
+		if uint64(e)+pos != next || next+klen > uint64(len(p.buf)) {
+			w.report(id, fmt.Errorf("branch key %d is not in its place", i))
 			return
 		}
+		next += klen
 		key := p.buf[uint64(e)+pos : uint64(e)+pos+klen]
 		// The first key of a branch may lag behind deletions; the others bound.
 		if i > 0 && bytes.Compare(kids[i-1].key, key) >= 0 || i > 0 && hi != nil && bytes.Compare(key, hi) >= 0 {
@@ -247,20 +269,32 @@ func (w *walker) walk(id uint64, bucket []byte, lo, hi []byte, depth int, nested
 func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name []byte, root uint64, inline []byte, at int64)) {
 	le := binary.LittleEndian
 	var prev []byte
+	next := uint64(pageHeader + p.n*pageElement) // bbolt leaves no gap between pairs
+	if next > p.len {
+		w.report(p.id, fmt.Errorf("%d elements in %d bytes", p.n, p.len))
+		return
+	}
 	for i := range p.n {
-		e := pageHeader + i*pageElement
-		if e+pageElement > len(p.buf) {
-			w.report(p.id, fmt.Errorf("%d elements in %d bytes", p.n, len(p.buf)))
+		e := uint64(pageHeader + i*pageElement)
+		elem := w.bytes(&p, e, pageElement)
+		if elem == nil {
 			return
 		}
-		flags, pos := le.Uint32(p.buf[e:]), uint64(le.Uint32(p.buf[e+4:]))
-		klen, vlen := uint64(le.Uint32(p.buf[e+8:])), uint64(le.Uint32(p.buf[e+12:]))
-		if uint64(e)+pos+klen+vlen > uint64(len(p.buf)) || pos < uint64(p.n-i)*pageElement {
-			w.report(p.id, fmt.Errorf("leaf element %d lies outside its page", i))
+		flags, pos := le.Uint32(elem), uint64(le.Uint32(elem[4:]))
+		klen, vlen := uint64(le.Uint32(elem[8:])), uint64(le.Uint32(elem[12:]))
+		if e+pos != next || next+klen+vlen > p.len {
+			w.report(p.id, fmt.Errorf("leaf element %d is not in its place", i))
 			return
 		}
-		from := uint64(e) + pos
-		key, value := p.buf[from:from+klen], p.buf[from+klen:from+klen+vlen]
+		next += klen + vlen
+		from := e + pos
+		key, value := w.bytes(&p, from, klen), []byte(nil)
+		if !w.keysOnly {
+			value = w.bytes(&p, from+klen, vlen)
+		}
+		if key == nil || value == nil && !w.keysOnly {
+			return
+		}
 		at := p.at + int64(from+klen)
 		switch {
 		case klen == 0:
@@ -291,7 +325,7 @@ func (w *walker) inline(name, page []byte, at int64) {
 		return
 	}
 	n := int(binary.LittleEndian.Uint16(page[10:]))
-	w.leaf(pageRun{id: uint64(at) / uint64(w.size), at: at + 16, buf: page, n: n}, name, nil, nil, nil)
+	w.leaf(pageRun{id: uint64(at) / uint64(w.size), at: at + 16, buf: page, len: uint64(len(page)), n: n}, name, nil, nil, nil)
 }
 
 // freelist marks the free pages and reports ids out of range, out of order or

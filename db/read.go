@@ -2,7 +2,6 @@ package db
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,15 +22,20 @@ func (s *Snapshot) Get(coll string, key []byte) (r Row, err error) {
 	if len(key) < 1 || len(key) > MaxKey {
 		return Row{}, fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(key), MaxKey)
 	}
+	if err := s.gen.store.sound(soundKeys); err != nil {
+		return Row{}, err
+	}
+	k := keyOf(st.c.ID, key)
 	var v []byte
-	s.gen.locked(func() { v = s.gen.tx.Bucket(bucketKeys).Get(keyOf(st.c.ID, key)) })
+	s.gen.locked(func() { v = s.gen.tx.Bucket(bucketKeys).Get(k) })
 	if v == nil {
 		return Row{}, fmt.Errorf("%w: key %q in collection %q", ErrNotFound, key, coll)
 	}
-	if len(v) != 8 || binary.BigEndian.Uint32(v) >= st.c.Rows {
+	row, ok := entryNumber(string(bucketKeys), k, v)
+	if !ok || row >= uint64(st.c.Rows) {
 		return Row{}, corruptf(coll, "key %q points to no row", key)
 	}
-	r, err = st.row(binary.BigEndian.Uint32(v))
+	r, err = st.row(uint32(row))
 	if err == nil && !bytes.Equal(r.Key, key) {
 		return Row{}, corruptf(coll, "key %q points to row %d of key %q", key, r.Row, r.Key)
 	}
@@ -231,6 +235,9 @@ func (s *Snapshot) keyPage(st *collState, from []byte, page [][]byte) (_ [][]byt
 	if s.released.Load() {
 		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
+	if err := s.gen.store.sound(soundKeys); err != nil {
+		return nil, nil, err
+	}
 	s.gen.txMu.Lock()
 	defer s.gen.txMu.Unlock()
 	c := s.gen.tx.Bucket(bucketKeys).Cursor()
@@ -256,13 +263,16 @@ func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
 	if _, err := st.rows(); err != nil {
 		return nil, err
 	}
+	if err := s.gen.store.sound(soundLabels | soundSets); err != nil {
+		return nil, err
+	}
 	s.gen.txMu.Lock()
 	defer s.gen.txMu.Unlock()
 	prefix := keyOf(st.c.ID, nil)
 	c := s.gen.tx.Bucket(bucketLabels).Cursor()
 	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		label := string(k[8:])
-		object, err := labelObject(coll, label, v)
+		object, err := labelObject(coll, k, v)
 		if err != nil {
 			return nil, err
 		}
@@ -281,9 +291,10 @@ func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
 }
 
 // labelObject decodes an entry of the label dictionary.
-func labelObject(coll, label string, v []byte) (uint64, error) {
-	if len(v) != 8 {
-		return 0, corruptf(coll, "label %q has an object number of %d bytes", label, len(v))
+func labelObject(coll string, key, v []byte) (uint64, error) {
+	object, ok := entryNumber(string(bucketLabels), key, v)
+	if !ok {
+		return 0, corruptf(coll, "label %q: checksum of its entry does not match", key[8:])
 	}
-	return binary.BigEndian.Uint64(v), nil
+	return object, nil
 }

@@ -43,6 +43,9 @@ func (g *generation) release() {
 // openGeneration begins a read transaction on the latest state.
 func openGeneration(s *store, commit uint64) (g *generation, err error) {
 	defer guard(s, setFaults(), &err)
+	if err := s.sound(soundMeta); err != nil {
+		return nil, err
+	}
 	tx, err := s.bolt.Begin(false)
 	if err != nil {
 		return nil, fmt.Errorf("db: begin: %w", err)

@@ -24,8 +24,8 @@ var (
 	bucketBlocks = []byte("blocks") // immutable codec blocks
 	bucketTail   = []byte("tail")   // rows not yet sealed, one block each
 	bucketSets   = []byte("sets")   // roaring blocks: tombstones, label rows
-	bucketKeys   = []byte("keys")   // collection ‖ user key → row
-	bucketLabels = []byte("labels") // collection ‖ label → label number
+	bucketKeys   = []byte("keys")   // collection ‖ user key → row, see entryValue
+	bucketLabels = []byte("labels") // collection ‖ label → object of its rows
 )
 
 var rootBuckets = [][]byte{bucketBlocks, bucketKeys, bucketLabels, bucketMeta, bucketSets, bucketTail}
@@ -44,6 +44,10 @@ type store struct {
 	verified verifiedSet
 	// validated holds the objects whose decoded structure has been checked once.
 	validated sync.Map
+
+	walkMu  sync.Mutex
+	walked  atomic.Uint32 // parts of the file found sound, see sound
+	unsound [7]error      // what was found in the others; guarded by walkMu
 
 	mu     sync.Mutex
 	gens   map[*generation]struct{}

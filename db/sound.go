@@ -1,0 +1,148 @@
+package db
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+)
+
+// Blocks carry checksums, bbolt's pages do not: a flipped bit in a page can
+// hide entries, change keys, or send bbolt round in circles until the process
+// dies. So bbolt may walk a bucket only after this process has walked it once
+// itself, with reads that trust nothing (pages.go). What the process commits
+// afterwards it writes itself.
+//
+// The walk reads page headers, element tables and keys. It reads values only
+// where they are small and matter: the entries of keys and labels have their
+// own checksums, and sets are blocks whose absence nothing else would notice.
+
+// What can be walked: the buckets, in the order of rootBuckets, and the list
+// of free pages against all of them, which must be sound before a write.
+const (
+	soundBlocks uint32 = 1 << iota
+	soundKeys
+	soundLabels
+	soundMeta
+	soundSets
+	soundTail
+	soundFree
+	soundAll = 1<<iota - 1
+)
+
+// sound makes sure that the named parts of the file have been walked.
+func (s *store) sound(parts uint32) error {
+	if s.walked.Load()&parts == parts || s.verify == VerifyNever {
+		return nil
+	}
+	// Until all parts have been walked, this process commits nothing, so that
+	// the latest state in the file is the one every transaction sees. A write
+	// waits here for a walk that a reader has begun.
+	s.walkMu.Lock()
+	defer s.walkMu.Unlock()
+	for todo := parts &^ s.walked.Load(); todo != 0; todo &= todo - 1 {
+		part := todo & -todo
+		i := bits.TrailingZeros32(part)
+		if s.unsound[i] == nil {
+			s.unsound[i] = s.walk(part)
+		}
+		if err := s.unsound[i]; err != nil {
+			return err
+		}
+		s.walked.Or(part)
+	}
+	return nil
+}
+
+// walk walks one part of the file's latest state.
+func (s *store) walk(part uint32) error {
+	info, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("db: %w", err)
+	}
+	metas, errs := readMetas(s.file)
+	m := metas[0]
+	switch {
+	case errs[0] != nil && errs[1] != nil:
+		return corruptf("", "no meta page is sound: %w", errs[0])
+	case errs[0] != nil || errs[1] == nil && metas[1].txid > m.txid:
+		m = metas[1]
+	}
+	if int64(m.high)*int64(m.pageSize) > info.Size() {
+		return fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
+	}
+	var first error
+	report := func(at int64, err error) {
+		if first == nil {
+			first = &CorruptError{Offset: at, Err: err}
+		}
+	}
+	w := &walker{
+		ctx: context.Background(), r: s.file, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
+		report: func(page uint64, err error) { report(int64(page)*int64(m.pageSize), err) },
+		pair: func(bucket, key, value []byte, at int64) {
+			if err := checkEntry(string(bucket), key, value); err != nil {
+				report(at, err)
+			}
+		},
+	}
+	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
+		for i, b := range rootBuckets {
+			if string(b) != string(name) || part != soundFree && part != 1<<i {
+				continue
+			}
+			w.keysOnly = 1<<i&(soundKeys|soundLabels|soundSets) == 0
+			if root == 0 {
+				w.inline(b, inline, at)
+			} else {
+				w.walk(root, b, nil, nil, 0, nil)
+			}
+			w.keysOnly = false
+		}
+	})
+	if part == soundFree {
+		w.freelist(m.freelist)
+	}
+	return first
+}
+
+// checkEntry verifies an entry of a bucket whose values the walk reads.
+func checkEntry(bucket string, key, value []byte) error {
+	switch bucket {
+	case string(bucketKeys), string(bucketLabels):
+		if _, ok := entryNumber(bucket, key, value); !ok {
+			return fmt.Errorf("bucket %q: checksum of an entry does not match", bucket)
+		}
+	case string(bucketSets):
+		if _, err := decodeBlock("", key, value, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An entry of the keys and labels buckets maps a name to a number: the number
+// (8 bytes) and the CRC-32C of bucket, key and number (4 bytes), big-endian.
+const entrySize = 12
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// entryValue is the value that maps key to n.
+func entryValue(bucket string, key []byte, n uint64) []byte {
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, entrySize), n)
+	return binary.BigEndian.AppendUint32(v, entrySum(bucket, key, v))
+}
+
+// entryNumber is the number that key maps to, if the value is sound.
+func entryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
+	if len(value) != entrySize || len(key) < 9 || len(key) > 8+MaxKey {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(value), binary.BigEndian.Uint32(value[8:]) == entrySum(bucket, key, value[:8])
+}
+
+func entrySum(bucket string, key, number []byte) uint32 {
+	sum := crc32.Checksum([]byte(bucket), castagnoli)
+	return crc32.Update(crc32.Update(sum, castagnoli, key), castagnoli, number)
+}
