@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -152,7 +152,7 @@ func BenchmarkFashion(b *testing.B) {
 	}
 }
 
-// BenchmarkTune tunes on Fashion-MNIST and logs the curve.
+// BenchmarkTune tunes on Fashion-MNIST and reports the curve at some recalls.
 func BenchmarkTune(b *testing.B) {
 	v, queries, truth := fashionView(b)
 	var q [][]float32
@@ -165,12 +165,14 @@ func BenchmarkTune(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		// One entry: a benchmark's log is cut after ten.
-		var log strings.Builder
-		for _, p := range c.Points {
-			settings, _ := json.Marshal(p.Params)
-			fmt.Fprintf(&log, "\n%.4f %6.1f us %6.0f candidates %s", p.Recall, p.Micros, p.Candidates, settings)
+		for _, target := range []float64{0.8, 0.9, 0.95, 0.99} {
+			i := slices.IndexFunc(c.Points, func(p Point) bool { return p.Recall >= target })
+			if i < 0 {
+				continue
+			}
+			b.ReportMetric(c.Points[i].Micros, fmt.Sprintf("us@%g", target))
+			settings, _ := json.Marshal(c.Points[i].Params)
+			b.Logf("%.4f %.1f us %s", c.Points[i].Recall, c.Points[i].Micros, settings)
 		}
-		b.Log(log.String())
 	}
 }
