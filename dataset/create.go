@@ -27,17 +27,24 @@ type Writer interface {
 	Abort() error
 }
 
-// encoder is what the formats differ in.
-type encoder interface {
+// framing is what stands around the records of a format.
+type framing interface {
 	// header returns the bytes before the first record. Their number is the
 	// same for every n. It is called with 0 at the start, and, if counted,
 	// again with the number of records at the end.
 	header(n int64) ([]byte, error)
 	counted() bool
+}
+
+// encoder is what the formats of dense records differ in.
+type encoder interface {
+	framing
 	// encode appends the record. The vector's length and values are checked.
 	encode(dst []byte, rec *Record) ([]byte, error)
 }
 
+// fileWriter puts rows of bytes into a file that takes its place when it is
+// whole.
 type fileWriter struct {
 	path    string // as given
 	target  string // path with links resolved
@@ -45,8 +52,7 @@ type fileWriter struct {
 	file    *os.File
 	buffer  *bufio.Writer // over file
 	zip     *gzip.Writer  // over buffer; nil: not compressed
-	enc     encoder
-	dim     int
+	frame   framing
 	n       int64
 	row     []byte
 	failure error
@@ -73,14 +79,16 @@ func Create(path, format string, dim int) (Writer, error) {
 	if enc == nil {
 		return nil, fmt.Errorf("dataset: %w: unknown format %q", ErrOption, format)
 	}
-	w := &fileWriter{path: path, target: path, enc: enc, dim: dim}
-	if err := w.open(strings.HasSuffix(strings.ToLower(path), ".gz")); err != nil {
+	w := &vectorWriter{fileWriter: fileWriter{path: path, frame: enc}, enc: enc, dim: dim}
+	if err := w.open(); err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
 	return w, nil
 }
 
-func (w *fileWriter) open(compress bool) error {
+// open makes the file and writes its header.
+func (w *fileWriter) open() error {
+	w.target = w.path
 	if real, err := filepath.EvalSymlinks(w.path); err == nil {
 		w.target = real
 	}
@@ -88,7 +96,7 @@ func (w *fileWriter) open(compress bool) error {
 	// A pipe or a device cannot be replaced, only written to.
 	if info, err := os.Stat(w.target); err == nil && !info.Mode().IsRegular() {
 		w.partial = w.target
-		if w.enc.counted() {
+		if w.frame.counted() {
 			return fmt.Errorf("%w: %s is not a regular file, and the format has its length at the start", ErrOption, w.path)
 		}
 	}
@@ -98,7 +106,7 @@ func (w *fileWriter) open(compress bool) error {
 	}
 	w.file = f
 	w.buffer = bufio.NewWriterSize(f, bufferSize)
-	if err := w.begin(compress); err != nil {
+	if err := w.begin(strings.HasSuffix(strings.ToLower(w.path), ".gz")); err != nil {
 		_ = w.Abort()
 		return err
 	}
@@ -121,7 +129,7 @@ func (w *fileWriter) begin(compress bool) error {
 }
 
 func (w *fileWriter) headerBytes(n int64, compress bool) ([]byte, error) {
-	head, err := w.enc.header(n)
+	head, err := w.frame.header(n)
 	if err != nil || !compress || len(head) == 0 {
 		return head, err
 	}
@@ -135,14 +143,17 @@ func (w *fileWriter) headerBytes(n int64, compress bool) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func (w *fileWriter) Write(rec *Record) error {
+// write adds the row that encode appends to its argument.
+func (w *fileWriter) write(encode func(dst []byte) ([]byte, error)) error {
 	if w.done {
 		return fmt.Errorf("dataset: %s: %w", w.path, os.ErrClosed)
 	}
 	if w.failure != nil {
 		return w.failure
 	}
-	if err := w.encode(rec); err != nil {
+	row, err := encode(w.row[:0])
+	w.row = row
+	if err != nil {
 		return fmt.Errorf("dataset: %s: record %d: %w: %w", w.path, w.n, ErrRecord, err)
 	}
 	var to io.Writer = w.buffer
@@ -157,19 +168,25 @@ func (w *fileWriter) Write(rec *Record) error {
 	return nil
 }
 
-// encode fills w.row.
-func (w *fileWriter) encode(rec *Record) error {
-	if len(rec.Vector) != w.dim {
-		return fmt.Errorf("%d values, want %d", len(rec.Vector), w.dim)
-	}
-	for i, v := range rec.Vector {
-		if !finite(v) {
-			return fmt.Errorf("value %d is %v", i, v)
+// vectorWriter writes dense records.
+type vectorWriter struct {
+	fileWriter
+	enc encoder
+	dim int
+}
+
+func (w *vectorWriter) Write(rec *Record) error {
+	return w.write(func(dst []byte) ([]byte, error) {
+		if len(rec.Vector) != w.dim {
+			return dst, fmt.Errorf("%d values, want %d", len(rec.Vector), w.dim)
 		}
-	}
-	row, err := w.enc.encode(w.row[:0], rec)
-	w.row = row
-	return err
+		for i, v := range rec.Vector {
+			if !finite(v) {
+				return dst, fmt.Errorf("value %d is %v", i, v)
+			}
+		}
+		return w.enc.encode(dst, rec)
+	})
 }
 
 func (w *fileWriter) Close() error {
@@ -208,7 +225,7 @@ func (w *fileWriter) finish() error {
 	if err := w.buffer.Flush(); err != nil {
 		return err
 	}
-	if w.enc.counted() {
+	if w.frame.counted() {
 		head, err := w.headerBytes(w.n, w.zip != nil)
 		if err != nil {
 			return err

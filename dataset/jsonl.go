@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
@@ -20,7 +19,7 @@ const (
 
 // jsonl reads one JSON object a line.
 type jsonl struct {
-	src     *source
+	lines   *lines
 	key     string // field names
 	vector  string
 	labels  []string
@@ -29,22 +28,20 @@ type jsonl struct {
 	keyed   bool // the first record has a key, so all must
 	dim     int  // 0 until the first record is read
 	maxDim  int
-	long    []byte // a line longer than the source's buffer
 	object  map[string]json.RawMessage
-	first   *Record // read by openJSONL, still to be given
-	line, i int64
+	first   *Record                                      // read by openJSONL, still to be given
+	body    func(rec *Record, raw json.RawMessage) error // decodes the vector's field
+	i       int64
 	failure error
 }
 
-// openJSONL reads the first record, which says the dimension.
-func openJSONL(s *source, o Options) (Reader, error) {
-	if string(s.peek(3)) == byteOrderMark {
-		s.skip(3)
-	}
+// newJSONL takes nothing from s but a byte order mark.
+func newJSONL(s *source, o Options) *jsonl {
 	j := &jsonl{
-		src: s, key: o.KeyColumn, vector: o.VectorField, labels: o.LabelColumns, payload: o.PayloadColumn,
+		lines: newLines(s), key: o.KeyColumn, vector: o.VectorField, labels: o.LabelColumns, payload: o.PayloadColumn,
 		ignore: map[string]bool{}, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
 	}
+	j.body = j.decodeVector
 	if j.key == "" {
 		j.key = "key"
 	}
@@ -57,9 +54,15 @@ func openJSONL(s *source, o Options) (Reader, error) {
 	for _, name := range o.IgnoreColumns {
 		j.ignore[name] = true
 	}
+	return j
+}
+
+// openJSONL reads the first record, which says the dimension.
+func openJSONL(s *source, o Options) (Reader, error) {
+	j := newJSONL(s, o)
 	first := new(Record)
 	if err := j.read(first); err == io.EOF {
-		return nil, s.badLine(-1, max(j.line, 1), errors.New("empty file"))
+		return nil, j.lines.bad(-1, errors.New("empty file"))
 	} else if err != nil {
 		return nil, err
 	}
@@ -69,7 +72,7 @@ func openJSONL(s *source, o Options) (Reader, error) {
 
 func (j *jsonl) Dim() int     { return j.dim }
 func (j *jsonl) Len() int64   { return -1 }
-func (j *jsonl) Close() error { return j.src.Close() }
+func (j *jsonl) Close() error { return j.lines.src.Close() }
 
 func (j *jsonl) Read(rec *Record) error {
 	if j.first != nil {
@@ -89,48 +92,23 @@ func (j *jsonl) Read(rec *Record) error {
 // read takes the next line that is not blank.
 func (j *jsonl) read(rec *Record) error {
 	for {
-		line, err := j.readLine()
-		j.line++
-		if err == io.EOF && len(line) == 0 {
-			return io.EOF
-		}
-		if errors.Is(err, errTooLong) {
-			return j.src.badLine(j.i, j.line, err)
-		}
-		if err != nil && err != io.EOF {
-			return j.src.failLine(j.i, j.line, err)
+		line, err := j.lines.next(j.i)
+		if err != nil {
+			return err
 		}
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
 			continue
 		}
 		if err := j.decode(rec, line); err != nil {
-			return j.src.badLine(j.i, j.line, err)
+			return j.lines.bad(j.i, err)
 		}
 		j.i++
 		return nil
 	}
 }
 
-// readLine returns a line with its line feed, without copying it if it fits
-// the source's buffer.
-func (j *jsonl) readLine() ([]byte, error) {
-	line, err := j.src.br.ReadSlice('\n')
-	if err != bufio.ErrBufferFull {
-		return line, err
-	}
-	j.long = append(j.long[:0], line...)
-	for err == bufio.ErrBufferFull {
-		if len(j.long) > maxTextRecord {
-			return nil, errTooLong
-		}
-		line, err = j.src.br.ReadSlice('\n')
-		j.long = append(j.long, line...)
-	}
-	return j.long, err
-}
-
-// decode turns one object into rec.
+// decode turns one object into rec; the caller counts i.
 func (j *jsonl) decode(rec *Record, line []byte) error {
 	// encoding/json would replace bad bytes silently.
 	if !utf8.Valid(line) {
@@ -148,7 +126,7 @@ func (j *jsonl) decode(rec *Record, line []byte) error {
 		j.object = map[string]json.RawMessage{}
 		return errors.New("not a JSON object")
 	}
-	if err := j.decodeVector(rec, j.object[j.vector]); err != nil {
+	if err := j.body(rec, j.object[j.vector]); err != nil {
 		return fmt.Errorf("field %q: %w", j.vector, err)
 	}
 	if err := j.decodeKey(rec); err != nil {

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bufio"
+	"compress/bzip2"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type source struct {
 	close  io.Closer
 }
 
-// openSource opens a file and looks through gzip.
+// openSource opens a file and looks through gzip and bzip2.
 func openSource(path string) (*source, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,6 +62,13 @@ func newSource(path string, r io.Reader, size int64) (*source, error) {
 			return nil, s.fail(-1, err)
 		}
 		s.br = bufio.NewReaderSize(zr, bufferSize)
+		s.size = -1
+		return s, nil
+	}
+	// Only read: a block's magic number follows, so that text beginning with
+	// the same letters is not taken for it.
+	if head, _ := s.br.Peek(10); len(head) == 10 && string(head[:3]) == "BZh" && string(head[4:]) == "1AY&SY" {
+		s.br = bufio.NewReaderSize(bzip2.NewReader(s.br), bufferSize)
 		s.size = -1
 	}
 	return s, nil

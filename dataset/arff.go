@@ -1,0 +1,516 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// arff reads attribute files whose attributes are features and labels. Rows
+// may be dense or sparse, line by line.
+type arff struct {
+	attributes []attribute
+	features   []string
+	labels     []string
+	absent     []int // attributes whose value is not nothing where a sparse row leaves them out
+	seen       []int64
+	row        int64
+	text       []byte // a quoted value without its quotes
+}
+
+// attribute is one column. A nominal attribute whose values are not numbers
+// becomes one feature for each value, as only so they can be compared.
+type attribute struct {
+	label   string // "" for features
+	feature uint32 // number of the first feature
+	values  map[string]float32
+	oneHot  bool    // values holds offsets from feature
+	first   float32 // what a sparse row means by leaving the attribute out
+}
+
+// column is an attribute as declared.
+type column struct {
+	name    string
+	nominal []string // nil: numeric
+}
+
+func openARFF(in *lines, o SparseOptions) (rowDecoder, error) {
+	columns, relation, err := arffHeader(in, o.MaxFeatures)
+	if err != nil {
+		return nil, err
+	}
+	var labels []string
+	if o.LabelsXML != "" {
+		if labels, err = ReadLabelsXML(o.LabelsXML); err != nil {
+			return nil, err
+		}
+	} else {
+		n, ok := mekaLabels(relation)
+		switch {
+		case !ok:
+			return nil, in.src.badLine(-1, 1, errors.New("which attributes are labels? No XML file was given or found, and the relation's name has no -C"))
+		case n > len(columns) || -n > len(columns):
+			return nil, in.src.badLine(-1, 1, fmt.Errorf("the relation's name says -C %d, there are %d attributes", n, len(columns)))
+		}
+		part := columns[:max(n, 0)]
+		if n < 0 {
+			part = columns[len(columns)+n:]
+		}
+		for _, c := range part {
+			labels = append(labels, c.name)
+		}
+	}
+	a := &arff{labels: labels, seen: make([]int64, len(columns))}
+	isLabel := make(map[string]bool, len(labels))
+	for _, l := range labels {
+		isLabel[l] = true
+	}
+	for i, c := range columns {
+		at, err := a.attribute(c, isLabel[c.name])
+		if err != nil {
+			return nil, in.bad(-1, fmt.Errorf("attribute %.40q: %w", c.name, err))
+		}
+		if len(a.features) > o.MaxFeatures {
+			return nil, in.bad(-1, fmt.Errorf("more than %d features", o.MaxFeatures))
+		}
+		if at.first != 0 || at.oneHot {
+			a.absent = append(a.absent, i)
+		}
+		delete(isLabel, c.name)
+		a.attributes = append(a.attributes, at)
+	}
+	for _, l := range labels {
+		if isLabel[l] {
+			return nil, in.bad(-1, fmt.Errorf("no attribute is named like the label %.40q of %s", l, o.LabelsXML))
+		}
+	}
+	return a, nil
+}
+
+// attribute adds a column to the features or labels.
+func (a *arff) attribute(c column, label bool) (attribute, error) {
+	at := attribute{feature: uint32(len(a.features))}
+	if label {
+		at.label = c.name
+	}
+	numeric := true
+	if c.nominal != nil {
+		at.values = make(map[string]float32, len(c.nominal))
+		for i, text := range c.nominal {
+			v, err := parseFinite(text)
+			numeric = numeric && err == nil
+			at.values[text] = v
+			if i == 0 {
+				at.first = v
+			}
+		}
+		if len(at.values) < len(c.nominal) {
+			return at, errors.New("a value stands twice")
+		}
+	}
+	switch {
+	case label && !numeric:
+		return at, errors.New("a label's values must be 0 and 1")
+	case label:
+	case numeric:
+		a.features = append(a.features, c.name)
+	default:
+		at.oneHot, at.first = true, 0
+		for i, text := range c.nominal {
+			at.values[text] = float32(i)
+			a.features = append(a.features, c.name+"="+text)
+		}
+	}
+	return at, nil
+}
+
+func (a *arff) names() sparseNames {
+	return sparseNames{
+		features: len(a.features), labels: len(a.labels),
+		featureNames: a.features, labelNames: a.labels,
+	}
+}
+
+func (a *arff) end() error { return nil }
+
+func (a *arff) decode(rec *SparseRecord, line []byte) (bool, error) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || line[0] == '%' {
+		return false, nil
+	}
+	a.row++
+	var err error
+	if line[0] == '{' {
+		err = a.sparse(rec, line[1:])
+	} else {
+		err = a.dense(rec, line)
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, tidy(&rec.Features, 0)
+}
+
+// sparse reads "i value, i value}".
+func (a *arff) sparse(rec *SparseRecord, text []byte) error {
+	text = trimBlanks(text)
+	for len(text) > 0 && text[0] != '}' {
+		digits := 0
+		for digits < len(text) && text[digits] >= '0' && text[digits] <= '9' {
+			digits++
+		}
+		n, ok := parseNumber(text[:digits])
+		if !ok {
+			return fmt.Errorf("%.40q begins with no attribute number", text)
+		}
+		if n >= uint64(len(a.attributes)) {
+			return fmt.Errorf("attribute %d, there are %d from 0 on", n, len(a.attributes))
+		}
+		value, rest, err := a.value(trimBlanks(text[digits:]), "},")
+		if err != nil {
+			return fmt.Errorf("attribute %d: %w", n, err)
+		}
+		if a.seen[n] == a.row {
+			return fmt.Errorf("attribute %d %w", n, errRepeatedFeature)
+		}
+		a.seen[n] = a.row
+		if err := a.put(rec, int(n), value); err != nil {
+			return err
+		}
+		if len(rest) > 0 && rest[0] == ',' {
+			rest = trimBlanks(rest[1:])
+			if len(rest) > 0 && rest[0] == '}' {
+				return errors.New("a comma before the brace")
+			}
+		}
+		text = rest
+	}
+	if len(text) == 0 {
+		return errors.New("no closing brace")
+	}
+	if text = trimBlanks(text[1:]); len(text) > 0 && text[0] != '%' {
+		return fmt.Errorf("%.40q after the row", text)
+	}
+	for _, i := range a.absent {
+		if a.seen[i] == a.row {
+			continue
+		}
+		at := &a.attributes[i]
+		a.set(rec, at, at.first)
+	}
+	return nil
+}
+
+// dense reads "value, value".
+func (a *arff) dense(rec *SparseRecord, text []byte) error {
+	for i := range a.attributes {
+		value, rest, err := a.value(text, ",")
+		if err != nil {
+			return fmt.Errorf("attribute %d: %w", i, err)
+		}
+		if err := a.put(rec, i, value); err != nil {
+			return err
+		}
+		last := i == len(a.attributes)-1
+		switch more := len(rest) > 0 && rest[0] == ','; {
+		case more && !last:
+			text = trimBlanks(rest[1:])
+		case more:
+			return fmt.Errorf("more than %d values", len(a.attributes))
+		case !last:
+			return fmt.Errorf("%d values, want %d", i+1, len(a.attributes))
+		}
+	}
+	return nil
+}
+
+// value takes a value, quoted or not, up to one of the stops.
+func (a *arff) value(text []byte, stops string) (value, rest []byte, err error) {
+	if len(text) > 0 && (text[0] == '\'' || text[0] == '"') {
+		if a.text, rest, err = unquote(a.text[:0], text); err != nil {
+			return nil, nil, err
+		}
+		value, rest = a.text, trimBlanks(rest)
+		if len(rest) > 0 && strings.IndexByte(stops, rest[0]) < 0 {
+			return nil, nil, fmt.Errorf("%.40q after a quoted value", rest)
+		}
+		return value, rest, nil
+	}
+	end := bytes.IndexAny(text, stops)
+	if end < 0 {
+		end = len(text)
+	}
+	value = bytes.TrimSpace(text[:end])
+	if len(value) == 0 {
+		return nil, nil, errors.New("no value")
+	}
+	if string(value) == "?" {
+		return nil, nil, errors.New("a missing value cannot be read: remove or replace it first")
+	}
+	return value, text[end:], nil
+}
+
+// put adds attribute i's value to the record.
+func (a *arff) put(rec *SparseRecord, i int, value []byte) error {
+	at := &a.attributes[i]
+	var v float32
+	if at.values != nil {
+		var ok bool
+		if v, ok = at.values[string(value)]; !ok {
+			return fmt.Errorf("attribute %d: %.40q is none of its values", i, value)
+		}
+	} else {
+		var err error
+		if v, err = parseValue(value); err != nil {
+			return fmt.Errorf("attribute %d: %w", i, err)
+		}
+	}
+	if at.label != "" && v != 0 && v != 1 {
+		return fmt.Errorf("attribute %d is the label %.40q: %.40q is neither 0 nor 1", i, at.label, value)
+	}
+	a.set(rec, at, v)
+	return nil
+}
+
+func (a *arff) set(rec *SparseRecord, at *attribute, v float32) {
+	switch {
+	case at.label != "":
+		if v == 1 {
+			rec.Labels = append(rec.Labels, at.label)
+		}
+	case at.oneHot:
+		rec.Features.Index = append(rec.Features.Index, at.feature+uint32(v))
+		rec.Features.Value = append(rec.Features.Value, 1)
+	default:
+		rec.Features.Index = append(rec.Features.Index, at.feature)
+		rec.Features.Value = append(rec.Features.Value, v)
+	}
+}
+
+// arffHeader reads up to @data.
+func arffHeader(in *lines, limit int) (columns []column, relation string, err error) {
+	names := map[string]bool{}
+	for {
+		line, err := in.next(-1)
+		if err == io.EOF {
+			return nil, "", in.bad(-1, fmt.Errorf("no @data: truncated: %w", io.ErrUnexpectedEOF))
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '%' {
+			continue
+		}
+		word, rest := cutField(line)
+		switch strings.ToLower(string(word)) {
+		case "@relation":
+			relation = string(rest)
+		case "@data":
+			if len(columns) == 0 {
+				return nil, "", in.bad(-1, errors.New("no attributes"))
+			}
+			return columns, relation, nil
+		case "@attribute":
+			c, err := parseColumn(trimBlanks(rest))
+			if err != nil {
+				return nil, "", in.bad(-1, err)
+			}
+			if names[c.name] {
+				return nil, "", in.bad(-1, fmt.Errorf("attribute %.40q stands twice", c.name))
+			}
+			if names[c.name] = true; len(columns) == limit {
+				return nil, "", in.bad(-1, fmt.Errorf("more than %d attributes", limit))
+			}
+			columns = append(columns, c)
+		default:
+			return nil, "", in.bad(-1, fmt.Errorf("%.40q where @relation, @attribute or @data was due", word))
+		}
+	}
+}
+
+// parseColumn reads an attribute's name and type.
+func parseColumn(text []byte) (column, error) {
+	var c column
+	if len(text) == 0 {
+		return c, errors.New("an attribute without a name")
+	}
+	var kind []byte
+	if text[0] == '\'' || text[0] == '"' {
+		name, rest, err := unquote(nil, text)
+		if err != nil {
+			return c, err
+		}
+		c.name, kind = string(name), trimBlanks(rest)
+	} else {
+		// Without quotes a backslash or a quote inside is an ordinary letter:
+		// Mulan's own files and their XML agree in that.
+		name, rest := cutField(text)
+		if at := bytes.IndexByte(name, '{'); at > 0 {
+			name, rest = text[:at], text[at:]
+		}
+		c.name, kind = string(name), trimBlanks(rest)
+	}
+	if c.name == "" {
+		return c, errors.New("an attribute without a name")
+	}
+	if len(kind) == 0 {
+		return c, fmt.Errorf("attribute %.40q has no type", c.name)
+	}
+	if kind[0] == '{' {
+		var err error
+		if c.nominal, err = parseNominal(kind[1:]); err != nil {
+			return c, fmt.Errorf("attribute %.40q: %w", c.name, err)
+		}
+		return c, nil
+	}
+	word, _ := cutField(kind)
+	switch strings.ToLower(string(word)) {
+	case "numeric", "real", "integer":
+		return c, nil
+	}
+	return c, fmt.Errorf("attribute %.40q has type %.40q: only numbers and lists of values can be read", c.name, word)
+}
+
+// parseNominal reads "value, value}".
+func parseNominal(text []byte) ([]string, error) {
+	var (
+		a    arff // for its buffer
+		list []string
+	)
+	for {
+		value, rest, err := a.value(trimBlanks(text), "},")
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, string(value))
+		if len(rest) == 0 {
+			return nil, errors.New("a list of values without its closing brace")
+		}
+		if text = rest[1:]; rest[0] == '}' {
+			return list, nil
+		}
+	}
+}
+
+// unquote appends what stands between the quotes at the front of text.
+func unquote(dst, text []byte) (value, rest []byte, err error) {
+	quote := text[0]
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == quote:
+			return dst, text[i+1:], nil
+		case c == '\\' && i+1 < len(text):
+			i++
+			switch text[i] {
+			case 'n':
+				dst = append(dst, '\n')
+			case 'r':
+				dst = append(dst, '\r')
+			case 't':
+				dst = append(dst, '\t')
+			default:
+				dst = append(dst, text[i])
+			}
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return nil, nil, fmt.Errorf("%.40q has no closing quote", text)
+}
+
+// mekaLabels finds "-C n" in a relation's name, where Meka keeps the number of
+// labels: the first n attributes, or the last for a negative n.
+func mekaLabels(relation string) (int, bool) {
+	relation = strings.TrimSpace(relation)
+	fields := strings.Fields(strings.Trim(relation, `'"`))
+	for i := 0; i+1 < len(fields); i++ {
+		if fields[i] == "-C" || strings.HasSuffix(fields[i], ":-C") {
+			n, err := strconv.Atoi(fields[i+1])
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// xmlBeside finds the file of label names that belongs to an ARFF file; "" if
+// there is none.
+func xmlBeside(path string) (string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return "", fmt.Errorf("dataset: %w", err)
+	}
+	base, best := filepath.Base(path), ""
+	for _, e := range entries {
+		stem, ok := strings.CutSuffix(e.Name(), ".xml")
+		if ok && !e.IsDir() && strings.HasPrefix(base, stem) && len(stem) >= len(strings.TrimSuffix(best, ".xml")) {
+			best = e.Name()
+		}
+	}
+	if best == "" {
+		return "", nil
+	}
+	return filepath.Join(filepath.Dir(path), best), nil
+}
+
+// ReadLabelsXML reads the label names of a Mulan XML file in its order; labels
+// inside labels, a hierarchy, come behind their parent.
+//
+// Errors: fs errors as they come, *[FormatError].
+func ReadLabelsXML(path string) ([]string, error) {
+	s, err := openSource(path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return parseLabelsXML(s)
+}
+
+func parseLabelsXML(s *source) ([]string, error) {
+	d := xml.NewDecoder(s.br)
+	var names []string
+	seen := map[string]bool{}
+	bad := func(err error) error {
+		line, _ := d.InputPos()
+		return s.badLine(-1, int64(line), err)
+	}
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			if len(names) == 0 {
+				return nil, bad(errors.New("no labels"))
+			}
+			return names, nil
+		}
+		if err != nil {
+			if isSystem(err) {
+				return nil, fmt.Errorf("dataset: read %s: %w", s.path, err)
+			}
+			return nil, bad(err)
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok || start.Name.Local != "label" {
+			continue
+		}
+		name := ""
+		for _, attr := range start.Attr {
+			if attr.Name.Local == "name" {
+				name = attr.Value
+			}
+		}
+		if name == "" {
+			return nil, bad(errors.New("a label without a name"))
+		}
+		if seen[name] {
+			return nil, bad(fmt.Errorf("label %.40q stands twice", name))
+		}
+		seen[name] = true
+		names = append(names, name)
+	}
+}

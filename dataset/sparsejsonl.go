@@ -1,0 +1,236 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// sparseJSONL reads one JSON object a line; everything but the features is
+// the business of jsonl.
+type sparseJSONL struct {
+	*jsonl
+	rec    Record
+	out    *SparseRecord
+	set    labelSet
+	limit  uint64
+	kind   featureKind
+	known  []string
+	number map[string]uint32
+}
+
+// featureKind says how a file identifies features; all records agree.
+type featureKind uint8
+
+const (
+	unknownFeatures featureKind = iota
+	namedFeatures
+	numberedFeatures
+)
+
+func (k featureKind) String() string {
+	if k == namedFeatures {
+		return "names"
+	}
+	return "numbers"
+}
+
+func openSparseJSONL(in *lines, o SparseOptions) rowDecoder {
+	j := newJSONL(in.src, Options{
+		KeyColumn: o.KeyField, VectorField: o.FeaturesField, LabelColumns: o.LabelFields,
+		PayloadColumn: o.PayloadField, IgnoreColumns: o.IgnoreFields,
+	})
+	s := &sparseJSONL{jsonl: j, limit: uint64(o.MaxFeatures), number: map[string]uint32{}}
+	j.body = s.decodeFeatures
+	for _, name := range o.FeatureNames {
+		s.number[name] = uint32(len(s.known))
+		s.known = append(s.known, name)
+	}
+	return s
+}
+
+func (s *sparseJSONL) names() sparseNames {
+	return sparseNames{features: -1, labels: -1, featureNames: s.known}
+}
+
+func (s *sparseJSONL) end() error { return nil }
+
+func (s *sparseJSONL) decode(rec *SparseRecord, line []byte) (bool, error) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return false, nil
+	}
+	s.out = rec
+	s.rec.Key, s.rec.Labels, s.rec.Payload = rec.Key, rec.Labels, rec.Payload
+	if err := s.jsonl.decode(&s.rec, line); err != nil {
+		return false, err
+	}
+	s.i++
+	rec.Key, rec.Labels, rec.Payload = s.rec.Key, s.set.once(s.rec.Labels), s.rec.Payload
+	return true, nil
+}
+
+// decodeFeatures takes {"name": value}, {"indices": [], "values": []} or
+// [[number, value]].
+func (s *sparseJSONL) decodeFeatures(_ *Record, raw json.RawMessage) error {
+	if isNull(raw) {
+		return errors.New("missing")
+	}
+	var err error
+	switch raw[0] {
+	case '{':
+		if parts, ok := asParts(raw); ok {
+			err = s.decodeParts(parts)
+		} else {
+			err = s.decodeNamed(raw)
+		}
+	case '[':
+		err = s.decodePairs(raw)
+	default:
+		err = errors.New("neither an object nor an array")
+	}
+	if err != nil {
+		return err
+	}
+	if err = tidy(&s.out.Features, 0); errors.Is(err, errRepeatedFeature) && s.kind == namedFeatures {
+		err = errors.New("a name stands twice")
+	}
+	return err
+}
+
+// parts is a sparse vector in two arrays.
+type parts struct {
+	Indices []json.Number `json:"indices"`
+	Values  []json.Number `json:"values"`
+}
+
+// asParts reports whether an object is that rather than one of named features,
+// two of which may have the same names as the arrays.
+func asParts(raw json.RawMessage) (parts, bool) {
+	var p parts
+	if !bytes.Contains(raw, []byte(`"indices"`)) {
+		return p, false
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(&p)
+	return p, err == nil && p.Indices != nil && p.Values != nil
+}
+
+// is holds all records to the kind of the first.
+func (s *sparseJSONL) is(kind featureKind) error {
+	if s.kind == unknownFeatures {
+		s.kind = kind
+	}
+	if s.kind != kind {
+		return fmt.Errorf("features have %v here and %v in the records before", kind, s.kind)
+	}
+	return nil
+}
+
+// decodeNamed reads tokens, not a map, so that a name that stands twice is
+// seen and features are numbered in order of appearance.
+func (s *sparseJSONL) decodeNamed(raw json.RawMessage) error {
+	if err := s.is(namedFeatures); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if _, err := d.Token(); err != nil { // the brace
+		return err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		value, err := d.Token()
+		if err != nil {
+			return err
+		}
+		digits, ok := value.(json.Number)
+		if !ok {
+			return fmt.Errorf("feature %.40q: its value is not a number", name)
+		}
+		v, err := parseFinite(digits.String())
+		if err != nil {
+			return fmt.Errorf("feature %.40q: %w", name, err)
+		}
+		f, err := s.feature(name.(string))
+		if err != nil {
+			return err
+		}
+		s.add(f, v)
+	}
+	return nil
+}
+
+// feature is the number of a name.
+func (s *sparseJSONL) feature(name string) (uint32, error) {
+	f, ok := s.number[name]
+	if !ok {
+		if uint64(len(s.known)) >= s.limit {
+			return 0, fmt.Errorf("feature %.40q is one more than %d", name, s.limit)
+		}
+		f = uint32(len(s.known))
+		s.number[name] = f
+		s.known = append(s.known, name)
+	}
+	return f, nil
+}
+
+func (s *sparseJSONL) decodeParts(p parts) error {
+	if err := s.is(numberedFeatures); err != nil {
+		return err
+	}
+	if len(p.Indices) != len(p.Values) {
+		return fmt.Errorf("%d indices with %d values", len(p.Indices), len(p.Values))
+	}
+	for i := range p.Indices {
+		if err := s.addNumbered(p.Indices[i], p.Values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sparseJSONL) decodePairs(raw json.RawMessage) error {
+	if err := s.is(numberedFeatures); err != nil {
+		return err
+	}
+	var list [][]json.Number
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return errors.New("not an array of [number, value]")
+	}
+	for i, pair := range list {
+		if len(pair) != 2 {
+			return fmt.Errorf("entry %d is not [number, value]", i)
+		}
+		if err := s.addNumbered(pair[0], pair[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sparseJSONL) addNumbered(feature, value json.Number) error {
+	f, ok := parseNumber([]byte(feature))
+	if !ok {
+		return fmt.Errorf("feature %.40q is no whole number", feature)
+	}
+	if f >= s.limit {
+		return fmt.Errorf("feature %d, there are at most %d", f, s.limit)
+	}
+	v, err := parseFinite(value.String())
+	if err != nil {
+		return fmt.Errorf("feature %d: %w", f, err)
+	}
+	s.add(uint32(f), v)
+	return nil
+}
+
+func (s *sparseJSONL) add(f uint32, v float32) {
+	s.out.Features.Index = append(s.out.Features.Index, f)
+	s.out.Features.Value = append(s.out.Features.Value, v)
+}
