@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -55,7 +54,9 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 	}
 	err := timer.run("sketch", func(func(int, int)) error {
 		if o.SketchBytes > 0 {
-			l.sketch, l.step = makeSketches(t.corpus.rows, l.rotated, l.rotation, o.SketchBytes)
+			if err := l.makeSketches(ctx, t, o); err != nil {
+				return err
+			}
 		}
 		if o.HopLabels > 0 {
 			l.hops = hopLists(t, o.HopLabels)
@@ -116,35 +117,18 @@ func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, a
 	return f, nil
 }
 
-// makeSketches quantises the leading principal coordinates of every row to
-// int8 with one common step and puts the row's squared norm (about the mean)
-// behind them: one or two cache lines a row.
-func makeSketches(rows, rotated *flatRows, rot *forest.Rotation, width int) ([]byte, float32) {
-	coords := min(width-4, rotated.d)
-	var peak float32
-	for i := range rotated.n {
-		for _, v := range rotated.Row(i, nil)[:coords] {
-			peak = max(peak, v, -v)
-		}
-	}
-	step := peak / 127
-	if step == 0 {
-		step = 1
-	}
-	out := make([]byte, rows.n*width)
-	for i := range rotated.n {
-		at := i * width
-		for j, v := range rotated.Row(i, nil)[:coords] {
-			out[at+j] = byte(int8(math.RoundToEven(float64(v / step))))
-		}
-		var norm float64
-		for j, v := range rows.Row(i, nil) {
-			dv := float64(v) - float64(rot.Mean[j])
-			norm += dv * dv
-		}
-		binary.LittleEndian.PutUint32(out[at+width-4:], math.Float32bits(float32(norm)))
-	}
-	return out, step
+// makeSketches encodes every row: one or two cache lines a row. The labels say
+// how much of the length outside the sketched coordinates separates a row from
+// its neighbours (query.FitSketches).
+func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions) error {
+	rows, width := t.corpus.rows, o.SketchBytes
+	live := subset{rows: l.rotated, ids: t.corpus.ids}
+	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
+	l.step = enc.Step
+	l.sketch = make([]byte, rows.n*width)
+	return parallel(ctx, o.Workers, rows.n, 256, func(i int) {
+		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil), l.rotation.Mean)
+	})
 }
 
 // hopLists keeps the nearest k rows of every row, itself left out. Rows

@@ -181,6 +181,23 @@ func (t *training) findLabels(ctx context.Context, o BuildOptions, timer *stageT
 	return err
 }
 
+// localHops is hops with the positions of live rows in place of row numbers;
+// nil without hops.
+func (t *training) localHops() *labels.Neighbors {
+	if t.hops == nil || t.corpus.ids == nil {
+		return t.hops
+	}
+	at := make([]uint32, t.total())
+	for i, row := range t.corpus.ids {
+		at[row] = uint32(i)
+	}
+	local := &labels.Neighbors{N: t.hops.N, K: t.hops.K, KDist: t.hops.KDist, IDs: make([]uint32, len(t.hops.IDs))}
+	for i, row := range t.hops.IDs {
+		local.IDs[i] = at[row]
+	}
+	return local
+}
+
 // split holds points out for the tuner, by seed: the positions of those to
 // learn from and of those to query with, ascending both.
 func (t *training) split(count int, seed uint64) (learn, hold []int) {
