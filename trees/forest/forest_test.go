@@ -740,24 +740,22 @@ func TestDegenerateInputs(t *testing.T) {
 	}
 }
 
-// A coordinate that does not vary splits nothing; kd looks for one that does
-// even where the first points of a node are all equal.
+// A coordinate that does not vary splits nothing, however large its square;
+// kd looks for one that does even where the first points of a node are equal.
 func TestKDFindsTheOnlyVaryingCoordinate(t *testing.T) {
 	rng := newRand(8)
-	flat := gaussian(rng, 200, 30)
-	late := levelled(rng, 500, 30, 1)
-	for i, x := range flat {
-		for j := range x {
-			if j != 17 {
-				x[j] = 1e7 + 3*float32(j)
-			} else {
-				x[j] *= 1e-3
-			}
+	constant := gaussian(rng, 1, 200)[0]
+	flat, late := make(table, 200), levelled(rng, 500, 200, 1)
+	for i := range flat {
+		flat[i] = slices.Clone(constant)
+		for j := range flat[i] {
+			flat[i][j] *= 1e6
 		}
-		late[300+i][17] = x[17]
+		flat[i][17] = 1e-3 * float32(rng.NormFloat64())
+		late[300+i][17] = flat[i][17]
 	}
 	for name, rows := range map[string]table{"constant columns": flat, "equal rows first": late} {
-		f := learn(t, rows, labelled(rows, 1), Params{Kind: KD, Trees: 5, Depth: 3})
+		f := learn(t, rows, labelled(rows, 1), Params{Kind: KD, Trees: 20, Depth: 3})
 		for tree := range f.Trees {
 			if n := f.Nodes[tree<<3+1]; n.Dim != 17 || math.IsInf(float64(n.Threshold), 1) {
 				t.Errorf("%s: tree %d splits coordinate %d at %v", name, tree, n.Dim, n.Threshold)

@@ -157,6 +157,9 @@ func covariance(ctx context.Context, rows labels.Rows, picked []int, mean []floa
 	columns := make([]float32, d*n)
 	buf := make([]float32, d)
 	for i, p := range picked {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return nil, fmt.Errorf("forest: pca: %w", ctx.Err())
+		}
 		for j, v := range rows.Row(p, buf) {
 			columns[j*n+i] = float32(float64(v) - mean[j])
 		}

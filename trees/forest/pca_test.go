@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -56,7 +57,9 @@ func learnRotation(t testing.TB, rows table, r, sample int) *Rotation {
 	return rot
 }
 
-func checkOrthonormal(t testing.TB, rot *Rotation) {
+// checkDirections: unit length, at right angles, and of the one sign that makes
+// a rotation repeatable, the largest entry positive.
+func checkDirections(t testing.TB, rot *Rotation) {
 	t.Helper()
 	for i := range rot.R {
 		for j := range i + 1 {
@@ -70,6 +73,10 @@ func checkOrthonormal(t testing.TB, rot *Rotation) {
 			if math.Abs(dot-want) > 1e-5 {
 				t.Fatalf("directions %d and %d: product %v", i, j, dot)
 			}
+		}
+		row := rot.Matrix[i*rot.Dim : (i+1)*rot.Dim]
+		if lo, hi := slices.Min(row), slices.Max(row); -lo > hi+1e-6 {
+			t.Fatalf("direction %d has entries from %v to %v", i, lo, hi)
 		}
 	}
 }
@@ -127,7 +134,7 @@ func TestPCAEqualsReference(t *testing.T) {
 		if rot.R != c.r || rot.Dim != c.rows.Dim() {
 			t.Fatalf("%s: %d×%d", name, rot.R, rot.Dim)
 		}
-		checkOrthonormal(t, rot)
+		checkDirections(t, rot)
 		vectors, values := reference(c.rows)
 		for i, v := range variances(rot, c.rows) {
 			if math.Abs(v-values[i]) > 1e-3*values[i]+1e-9*values[0] {
@@ -150,7 +157,7 @@ func TestPCAOfFlatSpectrum(t *testing.T) {
 	for _, d := range []int{60, denseLimit + 1} {
 		rows := gaussian(newRand(4), 120, d)
 		rot := learnRotation(t, rows, 20, 0)
-		checkOrthonormal(t, rot)
+		checkDirections(t, rot)
 		v := variances(rot, rows)
 		_, values := reference(rows)
 		sum, most := v[0], values[0]
@@ -244,7 +251,7 @@ func TestPCADegenerateInputs(t *testing.T) {
 			if rot.R != min(5, rows.Dim()) {
 				t.Fatalf("%d directions", rot.R)
 			}
-			checkOrthonormal(t, rot)
+			checkDirections(t, rot)
 		})
 	}
 }
@@ -276,15 +283,16 @@ func TestPCARefuses(t *testing.T) {
 
 func TestPCACancellation(t *testing.T) {
 	for _, d := range []int{40, denseLimit + 1} {
-		for _, at := range []int64{1, 900, 1500} {
+		rows := gaussian(newRand(8), 3*checkEvery, d)
+		for _, at := range []int64{1, checkEvery + 5, 3*checkEvery + 5, 6*checkEvery - 5} {
 			ctx, cancel := context.WithCancel(context.Background())
-			w := &tripwire{table: gaussian(newRand(8), 1000, d), cancel: cancel}
+			w := &tripwire{table: rows, cancel: cancel}
 			w.left.Store(at)
 			rot, err := PCA(ctx, w, 5, 0, 1, 2)
 			if !errors.Is(err, context.Canceled) || rot != nil {
 				t.Errorf("%d coordinates, cancelled at row %d: error %v", d, at, err)
 			}
-			if after := w.after.Load(); after > 2100 {
+			if after := w.after.Load(); after > checkEvery {
 				t.Errorf("%d coordinates, cancelled at row %d: %d more rows read", d, at, after)
 			}
 			cancel()

@@ -366,6 +366,20 @@ func TestLeafWriterLimits(t *testing.T) {
 	if err := validateLeaves(w.chunks, w.dir, 3, n, true); err != nil {
 		t.Fatal(err)
 	}
+	// Leaves of 608 bytes: the directory has room for the offsets of no more
+	// than a chunk holds.
+	w = leafWriter{}
+	for i := range 4000 {
+		w.add(ids[i:i+200], weights[:200])
+	}
+	for i, at := range w.dir {
+		if got := entries(t, block(w.chunks, at), true); len(got) != 200 || int(got[0].label) != i {
+			t.Fatalf("leaf %d: %d labels from %v", i, len(got), got[0])
+		}
+	}
+	if per := chunkBytes / 608; len(w.chunks) != (4000+per-1)/per {
+		t.Fatalf("%d chunks of %d leaves", len(w.chunks), per)
+	}
 }
 
 // The directory numbers 65,536 chunks; one more is an error, not another leaf.
