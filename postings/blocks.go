@@ -1,0 +1,140 @@
+package postings
+
+import (
+	"math/bits"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// windowBits is the width of a row's number inside a window of rows.
+const (
+	windowBits = 16
+	windowRows = 1 << windowBits
+)
+
+// Blocks are lists with 16-bit row numbers. Up to windowRows rows, list j is
+// entries Ptr[j]:Ptr[j+1] of Low. Beyond, it is containers Ptr[j]:Ptr[j+1],
+// ascending by Key, as in a roaring bitmap: container c holds the rows
+// Key[c]<<16 + Low[e], e from Start[c] to Start[c+1], ascending.
+type Blocks struct {
+	Ptr   []uint32
+	Key   []uint16
+	Start []uint32
+	Low   []uint16
+	// Code[e] is the value of entry e in steps of its feature; nil where lists
+	// have no values.
+	Code []uint8
+}
+
+// span is a run of entries, or of containers.
+type span struct{ lo, hi uint32 }
+
+func (b *Blocks) span(j uint32) span { return span{b.Ptr[j], b.Ptr[j+1]} }
+
+// next takes window w off the front of a list, the windows being asked for in
+// ascending order; wide says that lists have containers.
+func (b *Blocks) next(s *span, w int, wide bool) span {
+	if !wide {
+		all := *s
+		s.lo = s.hi
+		return all
+	}
+	if s.lo == s.hi || int(b.Key[s.lo]) != w {
+		return span{}
+	}
+	c := s.lo
+	s.lo++
+	return span{b.Start[c], b.Start[c+1]}
+}
+
+// begin starts the list of the next feature.
+func (b *Blocks) begin(wide bool) {
+	if wide {
+		b.Ptr = append(b.Ptr, uint32(len(b.Key)))
+	} else {
+		b.Ptr = append(b.Ptr, uint32(len(b.Low)))
+	}
+}
+
+// add appends an entry to the list begun last; rows ascend.
+func (b *Blocks) add(row uint32, wide bool) {
+	if wide {
+		key := uint16(row >> windowBits)
+		if n := len(b.Key); uint32(n) == b.Ptr[len(b.Ptr)-1] || b.Key[n-1] != key {
+			b.Key = append(b.Key, key)
+			b.Start = append(b.Start, uint32(len(b.Low)))
+		}
+	}
+	b.Low = append(b.Low, uint16(row))
+}
+
+// end closes the last list.
+func (b *Blocks) end(wide bool) {
+	b.begin(wide)
+	if wide {
+		b.Start = append(b.Start, uint32(len(b.Low)))
+	}
+}
+
+// rows calls f with the rows of a list.
+func (b *Blocks) rows(j uint32, wide bool, f func(row uint32)) (n int) {
+	s := b.span(j)
+	if !wide {
+		for _, low := range b.Low[s.lo:s.hi] {
+			f(uint32(low))
+		}
+		return int(s.hi - s.lo)
+	}
+	for c := s.lo; c < s.hi; c++ {
+		for _, low := range b.Low[b.Start[c]:b.Start[c+1]] {
+			f(uint32(b.Key[c])<<windowBits | uint32(low))
+		}
+		n += int(b.Start[c+1] - b.Start[c])
+	}
+	return n
+}
+
+// Columns is the set of features that have a cell for every row instead of a
+// list. Column number = Rank of the word + set bits below, in feature order.
+type Columns struct {
+	Has  []uint64 // a bit a feature
+	Rank []uint32 // columns before the word
+}
+
+func (c *Columns) find(j uint32) (column int, ok bool) {
+	word, bit := c.Has[j/64], uint64(1)<<(j%64)
+	return int(c.Rank[j/64]) + bits.OnesCount64(word&(bit-1)), word&bit != 0
+}
+
+// makeColumns is the columns of the features that chosen holds for, and how
+// many they are.
+func makeColumns(features int, chosen func(j int) bool) (Columns, int) {
+	words := (features + 63) / 64
+	c := Columns{make([]uint64, words), make([]uint32, words)}
+	n := 0
+	for j := range features {
+		if j%64 == 0 {
+			c.Rank[j/64] = uint32(n)
+		}
+		if chosen(j) {
+			c.Has[j/64] |= 1 << (j % 64)
+			n++
+		}
+	}
+	return c, n
+}
+
+// lengths counts the entries above zero of every feature.
+func lengths(byFeature *vector.CSR) []uint32 {
+	n := make([]uint32, byFeature.Rows())
+	for j := range n {
+		for e := byFeature.Ptr[j]; e < byFeature.Ptr[j+1]; e++ {
+			if valueAt(byFeature, e) > 0 {
+				n[j]++
+			}
+		}
+	}
+	return n
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }

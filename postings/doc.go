@@ -1,0 +1,24 @@
+// Package postings answers the exact k nearest rows by cosine over sparse
+// matrices with long queries.
+//
+// Rows and queries are sparse vectors without negative values. The score of a
+// row is its dot product with the query as vector.DotSparse computes it, which
+// is the cosine where both are unit-length. A hit is a row with a positive
+// score; hits are ordered by falling score, then by rising row number.
+//
+// An Index holds one or both of
+//
+//   - a Partition: the paper's structure (Feremans 2020, Algorithm 7), with
+//     its searches INSTANCEKNNSEARCH (HashTAAT; DenseTAAT is the same with an
+//     array for the hash map) and INSTANCEKNNFAST (Partitioned);
+//   - a compact structure of our own: Weighted for matrices in general,
+//     Uniform for matrices whose rows each hold one value, such as normalised
+//     binary data.
+//
+// Every strategy estimates scores its own way, keeps all rows that the error
+// of its estimate leaves in question, and scores those again from the rows
+// themselves. So all return the same rows and the same bits.
+//
+// Everything an Index holds is flat arrays, which may be views over mapped
+// memory. Call Validate after loading arrays from outside: searches rely on it.
+package postings

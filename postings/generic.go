@@ -1,0 +1,81 @@
+package postings
+
+// The reference kernels: the loops that the assembly must equal bit for bit.
+
+// scatterFloatGo adds a list, times weight, to the cells of its rows. The
+// product is rounded before the addition, so that no processor fuses them.
+func scatterFloatGo(sums []float32, list []Posting, weight float32) {
+	for _, e := range list {
+		sums[e.Row] += float32(weight * e.Value)
+	}
+}
+
+// atLeastFloatGo writes the places of the cells that are least or more.
+func atLeastFloatGo(cells []float32, least float32, found []uint32) int {
+	n := 0
+	for i, v := range cells {
+		if v >= least {
+			found[n] = uint32(i)
+			n++
+		}
+	}
+	return n
+}
+
+// scatterCodesGo adds code·weight/256, rounded down, to the cells of a list.
+func scatterCodesGo(cells []uint16, low []uint16, code []uint8, weight uint16) {
+	code = code[:len(low)]
+	for i, r := range low {
+		cells[r] += uint16(uint32(code[i]) * uint32(weight) >> 8)
+	}
+}
+
+// addColumnGo adds code·weight/256, rounded down, to every cell.
+func addColumnGo(cells []uint16, column []uint8, weight uint16) {
+	column = column[:len(cells)]
+	for i, c := range column {
+		cells[i] += uint16(uint32(c) * uint32(weight) >> 8)
+	}
+}
+
+// atLeast16Go writes the places of the cells that are least or more.
+func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
+	n := 0
+	for i, v := range cells {
+		if v >= least {
+			found[n] = uint16(i)
+			n++
+		}
+	}
+	return n
+}
+
+// countStripGo counts, for the positions of a strip, the lists that planes
+// have counted and the bitmaps that hold it: bit b of the counts goes to
+// counted[b*stripWords:]. A hit is a position whose count is least or more.
+// The strip is the words from at of bitmap c, which starts at words[c*stride],
+// and of plane p, which starts at planes[p*stride].
+func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, at, least int) {
+	for i := range stripWords {
+		var b [countBits]uint64
+		for p := range filled {
+			b[p] = planes[p*stride+at+i]
+		}
+		for _, c := range bitmaps {
+			carry := words[c*stride+at+i]
+			for p := range depth {
+				b[p], carry = b[p]^carry, b[p]&carry
+			}
+		}
+		hit := ^uint64(0)
+		for p := range depth {
+			counted[p*stripWords+i] = b[p]
+			if least>>p&1 != 0 {
+				hit &= b[p]
+			} else {
+				hit |= b[p]
+			}
+		}
+		hits[i] = hit
+	}
+}

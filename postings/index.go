@@ -1,0 +1,136 @@
+package postings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Errors of the package; wrapped with what was wrong.
+var (
+	// ErrParams is returned for parameters, rows or queries that cannot be used.
+	ErrParams = errors.New("postings: bad parameters")
+	// ErrInvalid is returned by Validate for arrays that contradict each other.
+	ErrInvalid = errors.New("postings: invalid structure")
+)
+
+// Everything is the m of a partition without a DAAT part: plain TAAT.
+const Everything = math.MaxInt
+
+// Params say what Build builds.
+type Params struct {
+	// Partition asks for the paper's structure, with M as its parameter: 0
+	// puts every row in the DAAT part (M-WAND), Everything none.
+	Partition bool
+	M         int
+	// Compact asks for our own structure. It is the default when neither is set.
+	Compact bool
+}
+
+// Index is an inverted index over the rows of a matrix.
+type Index struct {
+	Rows *vector.CSR // the rows themselves, for exact scores
+	// Partition is the paper's structure; nil if not asked for.
+	Partition *Partition
+	// At most one of these is set.
+	Weighted *Weighted
+	Uniform  *Uniform
+}
+
+// Posting is an entry of a list: a row that has the feature, and its value.
+type Posting struct {
+	Row   uint32
+	Value float32
+}
+
+// Lists is an inverted index: list j is Entries[Ptr[j]:Ptr[j+1]].
+type Lists struct {
+	Ptr     []uint64
+	Entries []Posting
+}
+
+func (l *Lists) list(j uint32) []Posting { return l.Entries[l.Ptr[j]:l.Ptr[j+1]] }
+
+// Build indexes rows, which the index keeps and which must not change. The
+// result depends on rows and p only. progress, which may be nil, is called
+// with growing done and a fixed total.
+//
+// O(entries), with a factor log(list) for the parts of a Partition that are
+// sorted by value. Errors: ErrParams for negative values, malformed rows or
+// parameters; the context's.
+func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, total int)) (*Index, error) {
+	if p.M < 0 {
+		return nil, fmt.Errorf("%w: m is %d", ErrParams, p.M)
+	}
+	if err := checkRows(rows); err != nil {
+		return nil, err
+	}
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	const total = 4
+	step := func(done int) error {
+		progress(done, total)
+		return ctx.Err()
+	}
+	if err := step(0); err != nil {
+		return nil, err
+	}
+	ix := &Index{Rows: rows}
+	byFeature := rows.Transpose()
+	if err := step(1); err != nil {
+		return nil, err
+	}
+	if p.Partition {
+		var err error
+		if ix.Partition, err = buildPartition(ctx, rows, byFeature, p.M); err != nil {
+			return nil, err
+		}
+	}
+	if err := step(2); err != nil {
+		return nil, err
+	}
+	if p.Compact || !p.Partition {
+		var err error
+		if isUniform(rows) {
+			ix.Uniform, err = buildUniform(ctx, rows)
+		} else {
+			ix.Weighted, err = buildWeighted(ctx, rows, byFeature)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ix, step(total)
+}
+
+// checkRows says what about a matrix cannot be indexed.
+func checkRows(rows *vector.CSR) error {
+	if rows == nil {
+		return fmt.Errorf("%w: no rows", ErrParams)
+	}
+	if err := rows.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrParams, err)
+	}
+	if uint64(rows.Rows()) > math.MaxUint32 || uint64(rows.Cols) > math.MaxUint32 || uint64(len(rows.Index)) > math.MaxUint32 {
+		return fmt.Errorf("%w: %d rows, %d features and %d entries, of each at most %d", ErrParams,
+			rows.Rows(), rows.Cols, len(rows.Index), uint32(math.MaxUint32))
+	}
+	for i, v := range rows.Value {
+		if v < 0 {
+			return fmt.Errorf("%w: entry %d is %g", ErrParams, i, v)
+		}
+	}
+	return nil
+}
+
+// valueAt is entry e of a matrix.
+func valueAt(m *vector.CSR, e uint64) float32 {
+	if m.Value == nil {
+		return 1
+	}
+	return m.Value[e]
+}

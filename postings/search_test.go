@@ -1,0 +1,181 @@
+package postings
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// tb is what testing.T and rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// bruteForce is the definition: the score of every row, then a sort.
+func bruteForce(rows *vector.CSR, q vector.Sparse, k int, accept func(row uint32) bool) []Hit {
+	var hits []Hit
+	for i := range rows.Rows() {
+		r := rows.Row(i)
+		if r.Value == nil {
+			r.Value = slices.Repeat([]float32{1}, len(r.Index))
+		}
+		if score := vector.DotSparse(q, r); score > 0 && (accept == nil || accept(uint32(i))) {
+			hits = append(hits, Hit{uint32(i), score})
+		}
+	}
+	slices.SortFunc(hits, compareHits)
+	return hits[:min(k, len(hits))]
+}
+
+// build indexes rows in every way, with partitions of several m.
+func build(t tb, rows *vector.CSR, ms ...int) []*Index {
+	t.Helper()
+	var all []*Index
+	for _, m := range ms {
+		ix, err := Build(context.Background(), rows, Params{Partition: true, M: m, Compact: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ix.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, ix)
+	}
+	return all
+}
+
+var strategies = []Strategy{Auto, HashTAAT, DenseTAAT, Partitioned, Compact, Union}
+
+// checkSearch compares every strategy with brute force.
+func checkSearch(t tb, s *Searcher, all []*Index, q vector.Sparse, k int, p SearchParams) {
+	t.Helper()
+	accept := func(row uint32) bool {
+		return (p.Deleted == nil || !p.Deleted.Contains(row)) && (p.Accept == nil || p.Accept.Contains(row))
+	}
+	want := bruteForce(all[0].Rows, q, k, accept)
+	for _, ix := range all {
+		for _, p.Strategy = range strategies {
+			got, stats, err := s.Search(context.Background(), ix, q, k, p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%v, m = %d, k = %d, query %v: %s", p.Strategy, ix.Partition.M, k, q, cmp.Diff(want, got))
+			}
+			if stats.Candidates < 0 || stats.Pruned < 0 || stats.Scored < len(got) {
+				t.Fatalf("%v: %+v for %d hits", p.Strategy, stats, len(got))
+			}
+		}
+	}
+}
+
+// drawRow is a row of some density over cols features.
+func drawRow(r *rand.Rand, cols int, share float64, value func() float32) vector.Sparse {
+	var s vector.Sparse
+	for f := range cols {
+		// Low features are frequent, as in text.
+		if r.Float64() < share*4/(1+8*float64(f)/float64(cols)) {
+			s.Index = append(s.Index, uint32(f))
+			s.Value = append(s.Value, value())
+		}
+	}
+	return s
+}
+
+func unit(s vector.Sparse) vector.Sparse {
+	if n := s.Norm(); n > 0 {
+		for i := range s.Value {
+			s.Value[i] = float32(float64(s.Value[i]) / n)
+		}
+	}
+	return s
+}
+
+func drawRows(r *rand.Rand, n, cols int, share float64, value func() float32) *vector.CSR {
+	m := &vector.CSR{Ptr: []uint64{0}, Cols: cols}
+	for range n {
+		m.Append(unit(drawRow(r, cols, share, value)))
+	}
+	m.Cols = cols
+	return m
+}
+
+func TestStrategiesAgreeOnRandomData(t *testing.T) {
+	s := NewSearcher()
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		cols := rapid.IntRange(1, 60).Draw(t, "cols")
+		n := rapid.IntRange(0, 400).Draw(t, "rows")
+		share := rapid.SampledFrom([]float64{0.005, 0.03, 0.1, 0.4}).Draw(t, "share")
+		value := rapid.SampledFrom([]func() float32{
+			func() float32 { return 1 },
+			func() float32 { return float32(1 + r.IntN(3)) },
+			func() float32 { return float32(r.ExpFloat64()) },
+			func() float32 { return float32(r.IntN(3)) },
+			func() float32 { return float32(r.ExpFloat64() * 1e-22) },
+			func() float32 { return float32(r.ExpFloat64()) * 1e-44 },
+		}).Draw(t, "value")
+		rows := drawRows(r, n, cols, share, value)
+		if rapid.IntRange(0, 3).Draw(t, "raw") == 0 { // not unit-length
+			for i := range rows.Value {
+				rows.Value[i] = value()
+			}
+		}
+		all := build(t, rows, rapid.SampledFrom([]int{0, 1, 3, 20, Everything}).Draw(t, "m"))
+		for range 4 {
+			q := drawRow(r, cols+5, max(share, 0.05), value)
+			k := rapid.SampledFrom([]int{0, 1, 2, 10, 100, 1000}).Draw(t, "k")
+			p := SearchParams{Count: rapid.Bool().Draw(t, "count")}
+			for _, set := range []**roaring.Bitmap{&p.Deleted, &p.Accept} {
+				if rapid.IntRange(0, 3).Draw(t, "filter") == 0 {
+					*set = roaring.New()
+					for range n / 2 {
+						(*set).Add(uint32(r.IntN(n)))
+					}
+				}
+			}
+			checkSearch(t, s, all, q, k, p)
+		}
+	})
+}
+
+func TestStrategiesAgreeOnLargerData(t *testing.T) {
+	s := NewSearcher()
+	r := rand.New(rand.NewPCG(2, 3))
+	for name, value := range map[string]func() float32{
+		"binary": func() float32 { return 1 },
+		"counts": func() float32 { return float32(1 + r.IntN(4)) },
+		"skewed": func() float32 { return float32(r.ExpFloat64() * r.ExpFloat64()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := drawRows(r, 6000, 300, 0.06, value)
+			for i := 0; i < rows.Rows(); i += 7 { // duplicates, so that ranks tie
+				copyRow(rows, i, i/2)
+			}
+			all := build(t, rows, 0, 5, 100, Everything)
+			for range 6 {
+				q := unit(drawRow(r, 300, 0.06, value))
+				for _, k := range []int{1, 100} {
+					checkSearch(t, s, all, q, k, SearchParams{})
+				}
+			}
+			one := vector.Sparse{Index: []uint32{2}, Value: []float32{1}}
+			checkSearch(t, s, all, one, 50, SearchParams{})
+		})
+	}
+}
+
+// copyRow overwrites the values of row to with those of row from as far as
+// they go; the features stay, so that the matrix keeps its shape.
+func copyRow(m *vector.CSR, to, from int) {
+	copy(m.Row(to).Value, m.Row(from).Value)
+}

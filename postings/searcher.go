@@ -1,0 +1,302 @@
+package postings
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Strategy is a way to find the k best rows. All find the same.
+type Strategy uint8
+
+const (
+	// Auto lets the planner choose.
+	Auto Strategy = iota
+	// HashTAAT is INSTANCEKNNSEARCH (Feremans 2020, Algorithm 2): term at a
+	// time into a hash map. Needs a Partition, of any m.
+	HashTAAT
+	// DenseTAAT is term at a time into an array with a cell a row, then a
+	// vectorised scan for cells over the threshold. Needs a Partition.
+	DenseTAAT
+	// Partitioned is INSTANCEKNNFAST (Algorithm 8): DenseTAAT over the TAAT
+	// part, then document at a time with Weak-AND over the DAAT part. Needs a
+	// Partition; with m = 0 it is M-WAND.
+	Partitioned
+	// Compact is the search of Weighted or Uniform.
+	Compact
+	// Union scores every row that shares a feature with the query: best when
+	// those are few.
+	Union
+)
+
+var strategyNames = [...]string{"auto", "hash-taat", "dense-taat", "partitioned", "compact", "union"}
+
+func (s Strategy) String() string {
+	if int(s) < len(strategyNames) {
+		return strategyNames[s]
+	}
+	return fmt.Sprintf("strategy %d", uint8(s))
+}
+
+// SearchParams are the options of a search.
+type SearchParams struct {
+	Strategy Strategy
+	// Deleted rows are no hits. Accept, if set, is all rows that may be.
+	Deleted, Accept *roaring.Bitmap
+	// Count also counts the rows that TAAT accumulates, for Stats.Candidates,
+	// at the cost of another scan.
+	Count bool
+}
+
+// Stats say what a search did.
+type Stats struct {
+	Strategy Strategy
+	// Candidates is how many rows were evaluated in the sense of the paper's
+	// Table 4: rows that TAAT accumulated (under SearchParams.Count, else as
+	// Scored) plus pivots that Weak-AND evaluated; for Compact and Union, rows
+	// scored exactly.
+	Candidates int
+	// Scored is how many rows were scored exactly.
+	Scored int
+	// Pruned is the rows that were not candidates.
+	Pruned int
+	// Postings and Bytes are the entries of lists, cells of columns and bits
+	// of bitmaps that were read, and the memory they took.
+	Postings, Bytes int
+}
+
+// add sums the statistics of segments.
+func (s *Stats) add(t Stats) {
+	s.Strategy = t.Strategy
+	s.Candidates += t.Candidates
+	s.Scored += t.Scored
+	s.Pruned += t.Pruned
+	s.Postings += t.Postings
+	s.Bytes += t.Bytes
+}
+
+// term is a feature of the query that occurs in the index.
+type term struct {
+	feature uint32
+	weight  float32
+}
+
+// Searcher holds the memory of searches, so that after some of them none
+// allocates. It may be used on any index, by one goroutine at a time. The zero
+// value is ready.
+type Searcher struct {
+	top    top
+	terms  []term
+	scorer scorer
+	stats  Stats
+	params *SearchParams
+	base   uint32 // number of the first row of the segment
+
+	hash    map[uint32]float32
+	sums    []float32
+	near    []nearRow
+	block   []uint32
+	cursors []cursor
+	union   []uint64
+	picker  picker
+	weighted
+	uniform
+}
+
+// NewSearcher is a Searcher.
+func NewSearcher() *Searcher { return new(Searcher) }
+
+// Search appends the k best rows for q to dst, best first: fewer where fewer
+// share a feature with it. Features the index does not know are ignored.
+//
+// Errors: ErrParams for a query that is malformed or has negative values, a
+// negative k, or a strategy whose structure the index lacks; the context's, as
+// soon as a list or a window is done.
+func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams, dst []Hit) ([]Hit, Stats, error) {
+	if err := checkQuery(q, k); err != nil {
+		return dst, Stats{}, err
+	}
+	s.top.reset(min(k, ix.Rows.Rows()))
+	s.stats = Stats{}
+	if err := s.segment(ctx, ix, 0, q, &p); err != nil {
+		return dst, Stats{}, err
+	}
+	return s.top.append(dst), s.stats, nil
+}
+
+func checkQuery(q vector.Sparse, k int) error {
+	if k < 0 {
+		return fmt.Errorf("%w: k is %d", ErrParams, k)
+	}
+	if err := q.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrParams, err)
+	}
+	for i, v := range q.Value {
+		if v < 0 {
+			return fmt.Errorf("%w: feature %d of the query is %g", ErrParams, q.Index[i], v)
+		}
+	}
+	return nil
+}
+
+// segment searches one index, whose rows are numbered from base, and offers
+// what it finds to s.top.
+func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector.Sparse, p *SearchParams) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n := ix.Rows.Rows()
+	s.params, s.base = p, base
+	s.terms = s.terms[:0]
+	for i, f := range q.Index {
+		if int(f) >= ix.Rows.Cols {
+			break
+		}
+		if q.Value[i] > 0 {
+			s.terms = append(s.terms, term{f, q.Value[i]})
+		}
+	}
+	if s.top.k == 0 || n == 0 || len(s.terms) == 0 {
+		return nil
+	}
+	strategy, err := ix.choose(s.terms, p.Strategy)
+	if err != nil {
+		return err
+	}
+	before := s.stats
+	s.stats = Stats{Strategy: strategy}
+	s.scorer.load(ix.Rows, s.terms)
+	switch strategy {
+	case HashTAAT:
+		err = s.hashTAAT(ctx, ix.Partition)
+	case DenseTAAT:
+		err = s.denseTAAT(ctx, ix, false)
+	case Partitioned:
+		if err = s.denseTAAT(ctx, ix, true); err == nil {
+			err = s.wand(ctx, ix.Partition)
+		}
+	case Compact:
+		if ix.Uniform != nil {
+			err = s.searchUniform(ctx, ix)
+		} else {
+			err = s.searchWeighted(ctx, ix)
+		}
+	case Union:
+		err = s.searchUnion(ctx, ix, compactLists)
+	}
+	s.scorer.unload(s.terms)
+	s.stats.Pruned = n - s.stats.Candidates
+	before.add(s.stats)
+	s.stats = before
+	return err
+}
+
+// choose resolves a strategy.
+func (ix *Index) choose(q []term, s Strategy) (Strategy, error) {
+	compact := ix.Uniform != nil || ix.Weighted != nil
+	switch s {
+	case Auto:
+		return ix.plan(q), nil
+	case HashTAAT, DenseTAAT, Partitioned:
+		if ix.Partition == nil {
+			return 0, fmt.Errorf("%w: %v on an index without a partition", ErrParams, s)
+		}
+	case Compact:
+		if !compact {
+			return 0, fmt.Errorf("%w: %v on an index without the compact structure", ErrParams, s)
+		}
+	case Union:
+		if !compact && ix.Partition == nil {
+			return 0, fmt.Errorf("%w: %v on an index without lists", ErrParams, s)
+		}
+	default:
+		return 0, fmt.Errorf("%w: %v", ErrParams, s)
+	}
+	return s, nil
+}
+
+// accepted says whether a row of the segment may be a hit.
+func (s *Searcher) accepted(row uint32) bool {
+	p := s.params
+	return (p.Deleted == nil || !p.Deleted.Contains(row)) && (p.Accept == nil || p.Accept.Contains(row))
+}
+
+// offer scores a row exactly.
+func (s *Searcher) offer(row uint32) {
+	s.stats.Scored++
+	s.top.push(Hit{s.base + row, s.scorer.score(row)})
+}
+
+// source is the lists that a union is made of.
+type source int
+
+const (
+	compactLists source = iota
+	partitionLists
+	taatLists
+)
+
+// searchUnion marks the rows of all lists of the query and scores each.
+func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source) error {
+	words := (ix.Rows.Rows() + 63) / 64
+	if cap(s.union) < words {
+		s.union = make([]uint64, words)
+	}
+	s.union = s.union[:words]
+	clear(s.union)
+	for _, t := range s.terms {
+		switch {
+		case from == compactLists && ix.Uniform != nil:
+			s.mark(ix.Uniform.mark(t.feature, s.union))
+		case from == compactLists && ix.Weighted != nil:
+			s.mark(ix.Weighted.mark(t.feature, s.union))
+		default:
+			s.mark(markPostings(ix.Partition.TAAT.list(t.feature), s.union))
+			if from != taatLists {
+				s.mark(markPostings(ix.Partition.DAAT.list(t.feature), s.union))
+			}
+		}
+	}
+	scored := s.stats.Scored
+	for w, word := range s.union {
+		if w%64 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for ; word != 0; word &= word - 1 {
+			if row := uint32(w*64 + bits.TrailingZeros64(word)); s.accepted(row) {
+				s.offer(row)
+			}
+		}
+	}
+	s.stats.Candidates = s.stats.Scored - scored
+	return nil
+}
+
+// markPostings sets the bits of a list's rows, and says how many postings of
+// how many bytes it read.
+func markPostings(list []Posting, union []uint64) (postings, bytes int) {
+	for _, e := range list {
+		union[e.Row/64] |= 1 << (e.Row % 64)
+	}
+	return len(list), 8 * len(list)
+}
+
+// mark counts what was read.
+func (s *Searcher) mark(postings, bytes int) {
+	s.stats.Postings += postings
+	s.stats.Bytes += bytes
+}
+
+// queryNorm is the length of the known part of the query.
+func queryNorm(q []term) float64 {
+	var sum float64
+	for _, t := range q {
+		sum += float64(t.weight) * float64(t.weight)
+	}
+	return math.Sqrt(sum)
+}

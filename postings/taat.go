@@ -1,0 +1,216 @@
+package postings
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// nearRow is a row and its estimated score.
+type nearRow struct {
+	row uint32
+	sum float32
+}
+
+// tinySum is the least estimate that is believed: below it products may have
+// lost digits to underflow, or all of them.
+const tinySum = 1e-30
+
+// slack is the relative error of a sum of n products in float32 (Higham 2002,
+// section 3.1), for non-negative terms, doubled: an estimate below
+// (1-slack)·θ', θ' the k-th best estimate, cannot belong to the k best.
+func slack(n int) float32 { return float32(n+4) * (2.1 / (1 << 24)) }
+
+// hashTAAT is INSTANCEKNNSEARCH (Feremans 2020, Algorithm 2) over both parts.
+func (s *Searcher) hashTAAT(ctx context.Context, p *Partition) error {
+	if s.hash == nil {
+		s.hash = make(map[uint32]float32)
+	}
+	clear(s.hash)
+	for _, t := range s.terms {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, l := range [...]*Lists{&p.TAAT, &p.DAAT} {
+			list := l.list(t.feature)
+			for _, e := range list {
+				s.hash[e.Row] += float32(t.weight * e.Value)
+			}
+			s.mark(len(list), 8*len(list))
+		}
+	}
+	s.stats.Candidates = len(s.hash)
+	s.near = s.near[:0]
+	for row, sum := range s.hash {
+		if s.accepted(row) {
+			s.near = append(s.near, nearRow{row, sum})
+		}
+	}
+	if !s.settle() {
+		for _, r := range s.near {
+			s.offer(r.row)
+		}
+	}
+	return nil
+}
+
+// settle scores those rows of s.near exactly that may be among the k best. It
+// says whether s.near held them all: not so if the threshold lies among
+// estimates that underflow may have spoilt. Then it scores none.
+func (s *Searcher) settle() bool {
+	keep := 1 - slack(len(s.terms))
+	least := float32(min(s.top.theta(), math.MaxFloat32)) * keep
+	if len(s.near) >= s.top.k {
+		least = max(least, s.keepNear())
+	}
+	if least < tinySum {
+		return false
+	}
+	for _, r := range s.near {
+		if r.sum >= least {
+			s.offer(r.row)
+		}
+	}
+	return true
+}
+
+// selectNearest moves the k rows of highest estimate to the front.
+func selectNearest(r []nearRow, k int) {
+	lo, hi := 0, len(r)
+	for hi-lo > 16 {
+		a, b, c := r[lo].sum, r[lo+(hi-lo)/2].sum, r[hi-1].sum
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := lo, hi-1
+		for i <= j {
+			for r[i].sum > pivot {
+				i++
+			}
+			for r[j].sum < pivot {
+				j--
+			}
+			if i <= j {
+				r[i], r[j] = r[j], r[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j + 1
+		case k >= i:
+			lo = i
+		default:
+			return
+		}
+	}
+	slices.SortFunc(r[lo:hi], func(a, b nearRow) int {
+		switch {
+		case a.sum > b.sum:
+			return -1
+		case a.sum < b.sum:
+			return 1
+		}
+		return 0
+	})
+}
+
+// scanRows is how many cells of the accumulator are scanned between updates
+// of the threshold.
+const scanRows = 1024
+
+// denseTAAT accumulates into an array. It reads both parts of the partition,
+// or the TAAT part only.
+func (s *Searcher) denseTAAT(ctx context.Context, ix *Index, taatOnly bool) error {
+	n := ix.Rows.Rows()
+	p := ix.Partition
+	if taatOnly && p.TAATRows == 0 {
+		return nil
+	}
+	if cap(s.sums) < n {
+		s.sums = make([]float32, n)
+	}
+	sums := s.sums[:n]
+	clear(sums)
+	for _, t := range s.terms {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for part, l := range [...]*Lists{&p.TAAT, &p.DAAT} {
+			if part == 1 && taatOnly {
+				break
+			}
+			list := l.list(t.feature)
+			scatterFloat(sums, list, t.weight)
+			s.mark(len(list), 8*len(list))
+		}
+	}
+	if s.params.Count {
+		for _, v := range sums {
+			if v > 0 {
+				s.stats.Candidates++
+			}
+		}
+	}
+	if cap(s.block) < scanRows {
+		s.block = make([]uint32, scanRows)
+	}
+	k := s.top.k
+	slackFactor := 1 - slack(len(s.terms))
+	s.near = s.near[:0]
+	least := max(tinySum, float32(min(s.top.theta(), math.MaxFloat32))*slackFactor)
+	limit := max(4*k, 256)
+	for from := 0; from < n; from += scanRows {
+		block := sums[from:min(from+scanRows, n)]
+		found := s.block[:scanRows]
+		for _, i := range found[:atLeastFloat(block, least, found)] {
+			row := uint32(from) + i
+			if block[i] < least || !s.accepted(row) {
+				continue
+			}
+			s.near = append(s.near, nearRow{row, block[i]})
+			if len(s.near) >= limit {
+				least = max(least, s.keepNear())
+				limit = max(limit, 2*len(s.near))
+			}
+		}
+	}
+	if !s.settle() {
+		counted := s.stats.Candidates
+		from := partitionLists
+		if taatOnly {
+			from = taatLists
+		}
+		err := s.searchUnion(ctx, ix, from)
+		if s.params.Count {
+			s.stats.Candidates = counted
+		}
+		return err
+	}
+	if !s.params.Count {
+		s.stats.Candidates = s.stats.Scored
+	}
+	return nil
+}
+
+// keepNear drops the rows of s.near that cannot be among the k best, of which
+// there must be at least k, and returns the least estimate that can.
+func (s *Searcher) keepNear() float32 {
+	k := s.top.k
+	selectNearest(s.near, k)
+	least := s.near[0].sum
+	for _, r := range s.near[1:k] {
+		least = min(least, r.sum)
+	}
+	least *= 1 - slack(len(s.terms))
+	if least < tinySum {
+		return least // estimates down there say nothing: drop none
+	}
+	kept := s.near[:k]
+	for _, r := range s.near[k:] {
+		if r.sum >= least {
+			kept = append(kept, r)
+		}
+	}
+	s.near = kept
+	return least
+}

@@ -1,0 +1,300 @@
+package postings
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Uniform is the compact structure for matrices whose rows each hold one
+// value, as binary data does after normalisation. Against a query of one value
+// the score of a row is its value times the count of common features, so lists
+// hold no values, frequent features are bitmaps, and counts are added bit by
+// bit, 64 rows a word.
+//
+// Positions in lists and bitmaps are rows by falling value, so that strips of
+// neighbouring positions share one threshold for the count.
+type Uniform struct {
+	Blocks
+	Columns
+	Words  []uint64 // column c is Words[c*Stride:(c+1)*Stride]
+	Stride int      // 64-bit words a column
+	Order  []uint32 // position to row
+	// Most[s] is the highest value in strip s of stripRows positions.
+	Most []float32
+}
+
+const (
+	// stripRows is how many positions the counting kernel handles at once.
+	stripRows  = 256
+	stripWords = stripRows / 64
+	// bitmapShare is the density from which a feature has a bitmap: there it
+	// takes as much memory as a list, four bytes a posting against two.
+	bitmapShare = 1.0 / 32
+	// countBits is the width of counts: longer queries are not counted.
+	countBits = 8
+)
+
+// isUniform says whether every row holds one value only.
+func isUniform(rows *vector.CSR) bool {
+	if rows.Value == nil {
+		return true
+	}
+	for i := range rows.Rows() {
+		v := rows.Row(i).Value
+		for _, x := range v {
+			if x != v[0] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// rowValue is the value of the entries of a row.
+func rowValue(rows *vector.CSR, i uint32) float32 {
+	if rows.Ptr[i] == rows.Ptr[i+1] {
+		return 0
+	}
+	return valueAt(rows, rows.Ptr[i])
+}
+
+func buildUniform(ctx context.Context, rows *vector.CSR) (*Uniform, error) {
+	n := rows.Rows()
+	strips := roundUp(n, stripRows) / stripRows
+	u := &Uniform{Stride: strips * stripWords, Order: make([]uint32, n), Most: make([]float32, strips)}
+	for i := range u.Order {
+		u.Order[i] = uint32(i)
+	}
+	slices.SortFunc(u.Order, func(a, b uint32) int {
+		if c := cmp.Compare(rowValue(rows, b), rowValue(rows, a)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a, b)
+	})
+	length := make([]uint32, rows.Cols)
+	for at, row := range u.Order {
+		v := rowValue(rows, row)
+		if at%stripRows == 0 {
+			u.Most[at/stripRows] = v
+		}
+		if v > 0 {
+			for _, f := range rows.Row(int(row)).Index {
+				length[f]++
+			}
+		}
+	}
+	atLeast := max(uint32(math.Ceil(float64(n)*bitmapShare)), 1)
+	columns := 0
+	u.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
+	u.Words = make([]uint64, columns*u.Stride)
+
+	// Positions by feature, ascending: a counting sort.
+	start := make([]uint64, rows.Cols+1)
+	for j, l := range length {
+		start[j+1] = start[j] + uint64(l)
+	}
+	positions := make([]uint32, start[rows.Cols])
+	next := slices.Clone(start[:rows.Cols])
+	for at, row := range u.Order {
+		if at%cancelEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if rowValue(rows, row) == 0 {
+			continue
+		}
+		for _, f := range rows.Row(int(row)).Index {
+			positions[next[f]] = uint32(at)
+			next[f]++
+		}
+	}
+	wide := n > windowRows
+	for j := range rows.Cols {
+		u.begin(wide)
+		column, dense := u.find(uint32(j))
+		for _, at := range positions[start[j]:start[j+1]] {
+			if dense {
+				u.Words[column*u.Stride+int(at/64)] |= 1 << (at % 64)
+			} else {
+				u.add(at, wide)
+			}
+		}
+	}
+	u.end(wide)
+	return u, nil
+}
+
+func (u *Uniform) wide() bool { return len(u.Order) > windowRows }
+
+// positions calls f with the positions of a feature, ascending.
+func (u *Uniform) positions(j uint32, f func(at uint32)) (postings, bytes int) {
+	if column, ok := u.find(j); ok {
+		for i, word := range u.Words[column*u.Stride : (column+1)*u.Stride] {
+			for ; word != 0; word &= word - 1 {
+				if at := i*64 + bits.TrailingZeros64(word); at < len(u.Order) {
+					f(uint32(at))
+				}
+			}
+		}
+		return 64 * u.Stride, 8 * u.Stride
+	}
+	n := u.rows(j, u.wide(), f)
+	return n, 2 * n
+}
+
+// mark sets the bits of the rows that have a feature.
+func (u *Uniform) mark(j uint32, union []uint64) (postings, bytes int) {
+	return u.positions(j, func(at uint32) {
+		row := u.Order[at]
+		union[row/64] |= 1 << (row % 64)
+	})
+}
+
+// uniform is the scratch of searches in a Uniform.
+type uniform struct {
+	planes  []uint64 // counts from lists: bit b of all positions, then bit b+1
+	bitmaps []int    // columns of the query
+	counted [countBits * stripWords]uint64
+}
+
+// searchUniform counts common features. The estimate of a row is the count
+// times its value, rounded down to a unit, so it is less than two units off,
+// the second for floating point.
+func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
+	u := ix.Uniform
+	weight := s.terms[0].weight
+	for _, t := range s.terms {
+		if t.weight != weight {
+			return s.sumUniform(ctx, ix)
+		}
+	}
+	if len(s.terms) >= 1<<countBits || len(u.Most) == 0 || u.Most[0] == 0 {
+		return s.sumUniform(ctx, ix)
+	}
+	scale := units / (float64(len(s.terms)) * float64(weight) * float64(u.Most[0]))
+	if scale <= 0 || math.IsInf(scale, 0) {
+		return s.searchUnion(ctx, ix, compactLists)
+	}
+	const over, under = 2, 1
+	s.picker.reset(s.top.k, over+under, int(down(s.top.theta()*scale))-over)
+
+	s.bitmaps = s.bitmaps[:0]
+	listed := 0
+	for _, t := range s.terms {
+		if column, ok := u.find(t.feature); ok {
+			s.bitmaps = append(s.bitmaps, column)
+		} else if sp := u.span(t.feature); sp.lo < sp.hi {
+			listed++
+		}
+	}
+	planes := bits.Len(uint(listed))
+	if need := planes * u.Stride; cap(s.planes) < need {
+		s.planes = make([]uint64, need)
+	}
+	s.planes = s.planes[:planes*u.Stride]
+	clear(s.planes)
+	for _, t := range s.terms {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, ok := u.find(t.feature); ok {
+			continue
+		}
+		n := u.rows(t.feature, u.wide(), func(at uint32) { countInto(s.planes, u.Stride, at) })
+		s.mark(n, 2*n)
+	}
+	depth := bits.Len(uint(len(s.terms)))
+	for strip, most := range u.Most {
+		if strip%64 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		unit := float64(weight) * float64(most) * scale // estimate a count
+		if unit == 0 {
+			break // values fall: the rest is rows without entries
+		}
+		least := max(1, int(math.Ceil(float64(s.picker.least)/unit-1e-6)))
+		if least > len(s.terms) {
+			continue
+		}
+		var hits [stripWords]uint64
+		countStrip(&s.counted, &hits, depth, s.planes, planes, u.Words, s.bitmaps, u.Stride, strip*stripWords, least)
+		s.mark(stripRows*len(s.bitmaps), stripRows/8*len(s.bitmaps))
+		for i, word := range hits {
+			for ; word != 0; word &= word - 1 {
+				bit := bits.TrailingZeros64(word)
+				at := strip*stripRows + i*64 + bit
+				if at >= len(u.Order) {
+					break
+				}
+				count := 0
+				for b := range depth {
+					count |= int(s.counted[b*stripWords+i]>>bit&1) << b
+				}
+				row := u.Order[at]
+				estimate := int(float64(count) * float64(weight) * float64(rowValue(ix.Rows, row)) * scale)
+				if estimate >= s.picker.least && s.accepted(row) {
+					s.picker.add(row, estimate, estimate)
+				}
+			}
+		}
+	}
+	if s.picker.least < 1 {
+		return s.searchUnion(ctx, ix, compactLists)
+	}
+	s.finish(scale, over)
+	return nil
+}
+
+// countInto adds one to the count of a position.
+func countInto(planes []uint64, stride int, at uint32) {
+	carry := uint64(1) << (at % 64)
+	for w := int(at / 64); w < len(planes); w += stride {
+		planes[w] ^= carry
+		if carry &^= planes[w]; carry == 0 {
+			return
+		}
+	}
+}
+
+// sumUniform is the search for queries of several values or of very many
+// features: term at a time over lists and bitmaps.
+func (s *Searcher) sumUniform(ctx context.Context, ix *Index) error {
+	u := ix.Uniform
+	n := len(u.Order)
+	if cap(s.sums) < n {
+		s.sums = make([]float32, n)
+	}
+	sums := s.sums[:n]
+	clear(sums)
+	for _, t := range s.terms {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.mark(u.positions(t.feature, func(at uint32) { sums[at] += t.weight }))
+	}
+	s.near = s.near[:0]
+	var least float32
+	limit := max(4*s.top.k, 256)
+	for at, sum := range sums {
+		row := u.Order[at]
+		sum *= rowValue(ix.Rows, row)
+		if sum < tinySum || sum < least || !s.accepted(row) {
+			continue
+		}
+		s.near = append(s.near, nearRow{row, sum})
+		if len(s.near) >= limit {
+			least = max(least, s.keepNear())
+			limit = max(limit, 2*len(s.near))
+		}
+	}
+	scored := s.stats.Scored
+	if !s.settle() {
+		return s.searchUnion(ctx, ix, compactLists)
+	}
+	s.stats.Candidates = s.stats.Scored - scored
+	return nil
+}

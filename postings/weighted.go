@@ -1,0 +1,268 @@
+package postings
+
+import (
+	"context"
+	"math"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Weighted is the compact structure for matrices in general. A value is held
+// as 8 bits: Code·step of its feature, rounded to nearest but never to zero.
+// Rare features have lists, frequent ones a column with a cell for every row,
+// zero where the row lacks the feature.
+type Weighted struct {
+	Blocks
+	Columns
+	Cells  []uint8 // column c is Cells[c*Stride:(c+1)*Stride]
+	Stride int     // rows, rounded up to whole strips of columnRows
+	// Scale gives the step of a feature: Unit·2^(-Scale/8)/255.
+	Scale []uint8
+	Unit  float64
+	// Norm is at least the length of every row, Residual at least the length
+	// of every row's vector of rounding errors.
+	Norm, Residual float64
+}
+
+const (
+	// columnRows is how many rows the column kernel adds at once.
+	columnRows = 64
+	// columnShare is the density from which adding a column is faster than
+	// scattering a list.
+	columnShare = 1.0 / 20
+	// compactBytes is the most bytes a posting may take on average.
+	compactBytes = 4.5
+	// listBytes is what a posting takes in a list.
+	listBytes = 3
+)
+
+func (w *Weighted) step(j uint32) float64 {
+	return w.Unit * math.Exp2(-float64(w.Scale[j])/8) / 255
+}
+
+func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted, error) {
+	n := rows.Rows()
+	w := &Weighted{Stride: roundUp(n, columnRows), Scale: make([]uint8, rows.Cols)}
+	length := lengths(byFeature)
+	atLeast := columnThreshold(length, n, w.Stride)
+	columns := 0
+	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
+	w.Cells = make([]uint8, columns*w.Stride)
+	for _, v := range rows.Value {
+		w.Unit = max(w.Unit, float64(v))
+	}
+	residual := make([]float64, n) // squared
+	wide := n > windowRows
+	var list []Posting
+	for j := range rows.Cols {
+		if j%cancelEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		list = appendColumn(list[:0], byFeature, j)
+		var most float64
+		for _, e := range list {
+			most = max(most, float64(e.Value))
+		}
+		w.Scale[j] = scaleOf(most, w.Unit)
+		step := w.step(uint32(j))
+		w.begin(wide)
+		column, dense := w.find(uint32(j))
+		for _, e := range list {
+			code := min(max(math.Round(float64(e.Value)/step), 1), 255)
+			off := float64(e.Value) - code*step
+			residual[e.Row] += off * off
+			if dense {
+				w.Cells[column*w.Stride+int(e.Row)] = uint8(code)
+				continue
+			}
+			w.add(e.Row, wide)
+			w.Code = append(w.Code, uint8(code))
+		}
+	}
+	w.end(wide)
+	for i, r := range residual {
+		w.Residual = max(w.Residual, up(math.Sqrt(r)))
+		w.Norm = max(w.Norm, up(norm(rows.Row(i).Value)))
+	}
+	return w, nil
+}
+
+// scaleOf is the largest scale whose range, a part of unit, still covers most,
+// the highest value of a feature.
+func scaleOf(most, unit float64) uint8 {
+	if most == 0 {
+		return 0
+	}
+	// The margin keeps rounding in Log2 and Exp2 from putting the value
+	// above the range.
+	return uint8(min(max(math.Floor(-8*math.Log2(most/unit)-1e-9), 0), 255))
+}
+
+// columnThreshold is the least length of a list that becomes a column: that of
+// columnShare, or more if the columns would take more memory than allowed.
+func columnThreshold(length []uint32, rows, stride int) uint32 {
+	atLeast := max(uint32(float64(rows)*columnShare), 1)
+	byLength := make(map[uint32]int)
+	total := 0
+	for _, n := range length {
+		total += int(n)
+		if n >= atLeast {
+			byLength[n]++
+		}
+	}
+	spare := float64(total) * (compactBytes - listBytes)
+	for n := uint32(rows); n > atLeast; n-- {
+		extra := float64(byLength[n]) * (float64(stride) - listBytes*float64(n))
+		if extra > spare {
+			return n + 1
+		}
+		spare -= extra
+	}
+	return atLeast
+}
+
+// mark sets the bits of the rows that have a feature.
+func (w *Weighted) mark(j uint32, union []uint64) (postings, bytes int) {
+	if column, ok := w.find(j); ok {
+		for i, cell := range w.Cells[column*w.Stride : (column+1)*w.Stride] {
+			if cell != 0 && i/64 < len(union) {
+				union[i/64] |= 1 << (i % 64)
+			}
+		}
+		return w.Stride, w.Stride
+	}
+	n := w.rows(j, w.Stride > windowRows, func(row uint32) { union[row/64] |= 1 << (row % 64) })
+	return n, 2 * n
+}
+
+// weighted is the scratch of searches in a Weighted.
+type weighted struct {
+	cells   []uint16 // estimates of a window
+	lists   []listTerm
+	columns []columnTerm
+	hits16  []uint16
+}
+
+// listTerm is a list to scatter; weight is in 1/256 of a unit a step.
+type listTerm struct {
+	span
+	weight uint16
+}
+
+// columnTerm is a column to add.
+type columnTerm struct {
+	column int
+	weight uint16
+}
+
+// units bounds the estimates: what is left of 16 bits covers that a step may
+// reach 2^(1/8)·256/255 beyond the highest value of a feature.
+const units = 59000
+
+// searchWeighted estimates all scores in 16-bit units, window by window, and
+// scores the rows near the top exactly.
+//
+// With S units a point of score, ŝ the product of the query and the rounded
+// row, and the weights rounded down, an estimate A of n terms satisfies
+//
+//	S·ŝ - g < A <= S·ŝ,   g = n + Σ frac(weight)
+//
+// since each product is rounded down too; and |s - ŝ| <= ‖q‖·Residual by
+// Cauchy-Schwarz over the rounding errors of the row. So a row can be among
+// the k best only if A >= A' - g - 2·S·‖q‖·Residual, A' the k-th best estimate.
+func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
+	w := ix.Weighted
+	n := ix.Rows.Rows()
+	length := up(queryNorm(s.terms))
+	scale := (units - 2*float64(len(s.terms)) - 8) / (length * (w.Norm + w.Residual))
+	if scale <= 0 || math.IsInf(scale, 0) {
+		return s.searchUnion(ctx, ix, compactLists)
+	}
+	s.lists, s.columns = s.lists[:0], s.columns[:0]
+	lost := float64(len(s.terms))
+	for _, t := range s.terms {
+		exact := float64(t.weight) * w.step(t.feature) * scale * 256
+		whole := math.Floor(exact)
+		lost += exact - whole
+		if column, ok := w.find(t.feature); ok {
+			s.columns = append(s.columns, columnTerm{column, uint16(whole)})
+		} else if sp := w.span(t.feature); sp.lo < sp.hi {
+			s.lists = append(s.lists, listTerm{sp, uint16(whole)})
+		}
+	}
+	rounding := scale * length * w.Residual
+	over := int(math.Ceil(lost + rounding + 1)) // an exact score is below estimate + over
+	under := int(math.Ceil(rounding + 1))       // and at least estimate - under
+	s.picker.reset(s.top.k, over+under, int(down(s.top.theta()*scale))-over)
+	wide := n > windowRows
+	if cap(s.cells) < min(w.Stride, windowRows) {
+		s.cells = make([]uint16, min(w.Stride, windowRows))
+	}
+	if s.hits16 == nil {
+		s.hits16 = make([]uint16, scanRows)
+	}
+	for win := 0; win*windowRows < n; win++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		first := win * windowRows
+		cells := s.cells[:min(w.Stride-first, windowRows)]
+		clear(cells)
+		for i := range s.lists {
+			t := &s.lists[i]
+			if e := w.next(&t.span, win, wide); e.lo < e.hi {
+				scatterCodes(cells, w.Low[e.lo:e.hi], w.Code[e.lo:e.hi], t.weight)
+				s.mark(int(e.hi-e.lo), listBytes*int(e.hi-e.lo))
+			}
+		}
+		for from := 0; from < len(cells); from += scanRows {
+			block := cells[from:min(from+scanRows, len(cells))]
+			for _, c := range s.columns {
+				at := c.column*w.Stride + first + from
+				addColumn(block, w.Cells[at:at+len(block)], c.weight)
+			}
+			hits := s.hits16[:atLeast16(block, s.picker.threshold(), s.hits16)]
+			for _, i := range hits {
+				estimate := int(block[i])
+				if row := uint32(first+from) + uint32(i); estimate >= s.picker.least && s.accepted(row) {
+					s.picker.add(row, estimate, estimate)
+				}
+			}
+		}
+		s.mark(len(s.columns)*len(cells), len(s.columns)*len(cells))
+	}
+	if s.picker.least < 1 {
+		// Too few rows have an estimate that surely beats one of zero.
+		return s.searchUnion(ctx, ix, compactLists)
+	}
+	s.finish(scale, over)
+	return nil
+}
+
+// finish scores the candidates: first those that made the threshold, then
+// those that can still pass the score it has become.
+func (s *Searcher) finish(scale float64, over int) {
+	p := &s.picker
+	scored := s.stats.Scored
+	edge := p.edge << bucketBits
+	rest := p.found[:0]
+	for i, c := range p.found {
+		if int(c.estimate) < p.least {
+			continue
+		}
+		if int(c.estimate) < edge {
+			rest = append(rest, c)
+			continue
+		}
+		if ahead := i + 4; ahead < len(p.found) && int(p.found[ahead].estimate) >= edge {
+			s.scorer.prefetch(p.found[ahead].at)
+		}
+		s.offer(c.at)
+	}
+	for _, c := range rest {
+		if float64(int(c.estimate)+over) >= down(s.top.theta()*scale) {
+			s.offer(c.at)
+		}
+	}
+	s.stats.Candidates += s.stats.Scored - scored
+}
