@@ -12,9 +12,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ErrInput is returned for inputs that have no neighbours: no rows, k < 1,
-// queries of another dimension than the corpus, or a coordinate that is NaN
-// or infinite.
+// ErrInput is returned for inputs that have no answer. For neighbours: no rows,
+// k < 1, queries of another dimension than the corpus, or a coordinate that is
+// NaN or infinite.
 var ErrInput = errors.New("labels: bad input")
 
 // Rows is a set of vectors of one dimension. Row returns vector i, either an

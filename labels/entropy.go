@@ -1,0 +1,73 @@
+package labels
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Entropy is, for each feature, the entropy in bits of whether a row has it:
+// −p log₂ p − (1−p) log₂ (1−p) with p the share of rows with a value above zero
+// (definition 4). It is 0 for features that no row or every row has, and 1 for
+// those that divide the rows in halves. O(entries + M).
+func Entropy(features *vector.CSR) []float64 {
+	rows := make([]int, features.Cols)
+	for e, f := range features.Index {
+		if features.Value == nil || features.Value[e] != 0 {
+			rows[f]++
+		}
+	}
+	h := make([]float64, features.Cols)
+	for f, n := range rows {
+		if n == 0 || n == features.Rows() {
+			continue
+		}
+		p := float64(n) / float64(features.Rows())
+		h[f] = -p*math.Log2(p) - (1-p)*math.Log2(1-p)
+	}
+	return h
+}
+
+// SelectFeatures is the n features of highest entropy, ascending by number;
+// ties go to the smaller number. All of them if there are fewer. O(entries + M
+// log M).
+func SelectFeatures(features *vector.CSR, n int) []uint32 {
+	h := Entropy(features)
+	order := make([]uint32, len(h))
+	for f := range order {
+		order[f] = uint32(f)
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(h[b], h[a]) })
+	order = order[:max(0, min(n, len(order)))]
+	slices.Sort(order)
+	return order
+}
+
+// KeepFeatures is the matrix with only the given features, ascending; the
+// numbers of the others stay free, so that one selection serves rows, queries
+// and feature-label sums alike. Rows lose length: normalise them again.
+// O(entries + M).
+func KeepFeatures(m *vector.CSR, features []uint32) *vector.CSR {
+	keep := make([]bool, m.Cols)
+	for _, f := range features {
+		if int(f) < m.Cols {
+			keep[f] = true
+		}
+	}
+	out := &vector.CSR{Ptr: make([]uint64, 1, len(m.Ptr)), Cols: m.Cols}
+	for i := range m.Rows() {
+		for e := m.Ptr[i]; e < m.Ptr[i+1]; e++ {
+			if !keep[m.Index[e]] {
+				continue
+			}
+			out.Index = append(out.Index, m.Index[e])
+			if m.Value != nil {
+				out.Value = append(out.Value, m.Value[e])
+			}
+		}
+		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
+	}
+	return out
+}

@@ -1,0 +1,324 @@
+package labels
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Values are summed in whole numbers of 2⁻³⁶: sums of whole numbers do not
+// depend on their order, so building in parallel, adding rows and taking them
+// away again give the same bits as one pass over what is left. A value is off
+// by at most 2⁻³⁷, about 10⁻¹¹, which only values below 10⁻⁴ could tell from
+// float32; 2²⁶ rows fit before a sum could leave 63 bits.
+const (
+	unitBits = 36
+	unit     = 1 << unitBits
+	// MaxValue is the largest feature value that [CountFeatureLabels] takes.
+	// Rows of unit length stay below it even after rounding.
+	MaxValue = 2
+)
+
+// FeatureLabels holds what the matrix S of cosines between feature columns and
+// label columns (definition 7, algorithm 4) is made of, exactly: for each
+// feature and label that share a row the sum of the feature's values over the
+// label's rows, the squared length of each feature column and the number of
+// rows of each label. Adding and taking away rows is exact, so the result is
+// that of counting the remaining rows afresh.
+//
+// It does not change and may be read by any number of goroutines. The slices
+// lie flat, so that they can be stored and viewed as they are.
+type FeatureLabels struct {
+	Ptr    []uint64 // M + 1 offsets into Label and Sum, the first zero
+	Label  []uint32 // of each feature, ascending
+	Sum    []int64  // f·l in units of 2⁻³⁶, above zero
+	Square []Uint128
+	Rows   []uint32 // L: rows of each label
+}
+
+// Uint128 is a sum of squares in units of 2⁻⁷².
+type Uint128 struct{ Hi, Lo uint64 }
+
+func (a Uint128) add(b Uint128) Uint128 {
+	lo, carry := bits.Add64(a.Lo, b.Lo, 0)
+	hi, _ := bits.Add64(a.Hi, b.Hi, carry)
+	return Uint128{hi, lo}
+}
+
+// sub reports whether b was not the larger.
+func (a Uint128) sub(b Uint128) (Uint128, bool) {
+	lo, borrow := bits.Sub64(a.Lo, b.Lo, 0)
+	hi, borrow := bits.Sub64(a.Hi, b.Hi, borrow)
+	return Uint128{hi, lo}, borrow == 0
+}
+
+// root is the square root of the sum, a column's length.
+func (a Uint128) root() float64 {
+	return math.Sqrt(math.Ldexp(float64(a.Hi), 64)+float64(a.Lo)) / unit
+}
+
+// Features is M.
+func (s *FeatureLabels) Features() int { return len(s.Square) }
+
+// Labels is L.
+func (s *FeatureLabels) Labels() int { return len(s.Rows) }
+
+// quantum is a value in whole units.
+func quantum(v float32) int64 { return int64(math.Round(float64(v) * unit)) }
+
+// chunk is the number of features that a worker takes at a time.
+const chunk = 256
+
+// CountFeatureLabels counts the rows of a training part: features is N × M,
+// rows of unit length with values in 0…MaxValue, labels N × L. workers < 1
+// means all processors; the answer does not depend on it. Time O(Σ over rows of
+// features · labels), memory that of the result twice and of the features once.
+//
+// Errors: ErrShape; ErrInput for a value that is negative, above MaxValue or
+// not finite; the context's error.
+func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matrix, workers int) (*FeatureLabels, error) {
+	if features.Rows() != labels.Rows() {
+		return nil, fmt.Errorf("%w: %d rows of features, %d of labels", ErrShape, features.Rows(), labels.Rows())
+	}
+	if features.Value == nil && len(features.Index) > 0 {
+		return nil, fmt.Errorf("%w: features without values", ErrInput)
+	}
+	if err := features.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	for e, v := range features.Value {
+		if v < 0 || v > MaxValue {
+			return nil, fmt.Errorf("%w: feature %d has the value %g, want 0 to %d: rows of unit length", ErrInput, features.Index[e], v, MaxValue)
+		}
+	}
+	columns := features.Transpose()
+	m := columns.Rows()
+	s := &FeatureLabels{Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m), Rows: make([]uint32, labels.Labels())}
+	for j := range s.Rows {
+		s.Rows[j] = uint32(len(labels.Column(j)))
+	}
+	parts := make([]part, (m+chunk-1)/chunk)
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(workers, len(parts)) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			c := &counter{columns: columns, labels: labels, sums: make([]int64, labels.Labels()), square: s.Square}
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(parts) {
+					return
+				}
+				parts[i] = c.count(i*chunk, min((i+1)*chunk, m))
+			}
+		}()
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("labels: count feature-label pairs: %w", err)
+	}
+	n := 0
+	for _, p := range parts {
+		n += len(p.label)
+	}
+	s.Label, s.Sum = make([]uint32, 0, n), make([]int64, 0, n)
+	for i, p := range parts {
+		for _, end := range p.ends {
+			s.Ptr = append(s.Ptr, uint64(len(s.Label)+end))
+		}
+		s.Label, s.Sum = append(s.Label, p.label...), append(s.Sum, p.sum...)
+		parts[i] = part{}
+	}
+	return s, nil
+}
+
+// part is the result for a few features.
+type part struct {
+	label []uint32
+	sum   []int64
+	ends  []int // of each feature's labels
+}
+
+// counter is one worker's scratch.
+type counter struct {
+	columns *vector.CSR
+	labels  *Matrix
+	sums    []int64 // of all labels, zero between features
+	met     []uint32
+	square  []Uint128 // of all features; a worker writes only its own
+}
+
+// count works out features lo to hi: for each row of a feature's column, for
+// each label of the row.
+func (c *counter) count(lo, hi int) part {
+	var p part
+	for f := lo; f < hi; f++ {
+		column := c.columns.Row(f)
+		c.met = c.met[:0]
+		for i, row := range column.Index {
+			q := quantum(column.Value[i])
+			if q == 0 {
+				continue
+			}
+			high, low := bits.Mul64(uint64(q), uint64(q))
+			c.square[f] = c.square[f].add(Uint128{high, low})
+			for _, l := range c.labels.Row(int(row)) {
+				if c.sums[l] == 0 {
+					c.met = append(c.met, l)
+				}
+				c.sums[l] += q
+			}
+		}
+		slices.Sort(c.met)
+		for _, l := range c.met {
+			p.label = append(p.label, l)
+			p.sum = append(p.sum, c.sums[l])
+			c.sums[l] = 0
+		}
+		p.ends = append(p.ends, len(p.label))
+	}
+	return p
+}
+
+// Add is the counts of both together: what counting the rows of both gives.
+// The wider of the two says how many features and labels there are. O(the size
+// of both).
+func (s *FeatureLabels) Add(t *FeatureLabels) *FeatureLabels {
+	sum, err := s.merge(t, 1)
+	if err != nil {
+		panic(err) // only taking away can fail
+	}
+	return sum
+}
+
+// Sub is the counts of s without those of t: what counting the rows of s that
+// are not among t's gives. The numbers of features and labels stay. O(the size
+// of both).
+//
+// Errors: ErrInput if t counts what s has not.
+func (s *FeatureLabels) Sub(t *FeatureLabels) (*FeatureLabels, error) {
+	return s.merge(t, -1)
+}
+
+func (s *FeatureLabels) merge(t *FeatureLabels, sign int64) (*FeatureLabels, error) {
+	m := max(s.Features(), t.Features())
+	out := &FeatureLabels{
+		Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m), Rows: make([]uint32, max(s.Labels(), t.Labels())),
+		Label: make([]uint32, 0, len(s.Label)), Sum: make([]int64, 0, len(s.Label)),
+	}
+	unknown := func(what string, i any) error {
+		return fmt.Errorf("%w: %s %v: more is taken away than there is", ErrInput, what, i)
+	}
+	copy(out.Rows, s.Rows)
+	for j, n := range t.Rows {
+		if sign < 0 && n > out.Rows[j] {
+			return nil, unknown("label", j)
+		}
+		out.Rows[j] += uint32(sign) * n
+	}
+	copy(out.Square, s.Square)
+	for f, q := range t.Square {
+		ok := true
+		if sign > 0 {
+			out.Square[f] = out.Square[f].add(q)
+		} else if out.Square[f], ok = out.Square[f].sub(q); !ok {
+			return nil, unknown("feature", f)
+		}
+	}
+	for f := range m {
+		a, asum := s.row(f)
+		b, bsum := t.row(f)
+		for len(a) > 0 || len(b) > 0 {
+			switch {
+			case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+				out.Label, out.Sum = append(out.Label, a[0]), append(out.Sum, asum[0])
+				a, asum = a[1:], asum[1:]
+			case len(a) == 0 || b[0] < a[0]:
+				if sign < 0 {
+					return nil, unknown("feature", f)
+				}
+				out.Label, out.Sum = append(out.Label, b[0]), append(out.Sum, bsum[0])
+				b, bsum = b[1:], bsum[1:]
+			default:
+				sum := asum[0] + sign*bsum[0]
+				if sum < 0 {
+					return nil, unknown("feature", f)
+				}
+				if sum > 0 {
+					out.Label, out.Sum = append(out.Label, a[0]), append(out.Sum, sum)
+				}
+				a, asum, b, bsum = a[1:], asum[1:], b[1:], bsum[1:]
+			}
+		}
+		out.Ptr = append(out.Ptr, uint64(len(out.Label)))
+	}
+	return out, nil
+}
+
+// row is a feature's labels and sums; none beyond the matrix.
+func (s *FeatureLabels) row(f int) ([]uint32, []int64) {
+	if f >= s.Features() {
+		return nil, nil
+	}
+	lo, hi := s.Ptr[f], s.Ptr[f+1]
+	return s.Label[lo:hi], s.Sum[lo:hi]
+}
+
+// Similarity is the cosine of feature f's column with label l's (definition
+// 7), in 0…1; 0 if they share no row or either is beyond the matrix. O(log L).
+func (s *FeatureLabels) Similarity(f, l int) float64 {
+	labels, sums := s.row(f)
+	i, ok := slices.BinarySearch(labels, uint32(l))
+	if !ok {
+		return 0
+	}
+	return s.cosine(f, l, sums[i])
+}
+
+func (s *FeatureLabels) cosine(f, l int, sum int64) float64 {
+	return math.Min(1, float64(sum)/unit/(s.Square[f].root()*math.Sqrt(float64(s.Rows[l]))))
+}
+
+// Powers is the matrix S with every cosine to the power beta, features by
+// labels: what definition 8 sums over, computed once. The index slices are
+// shared with s. O(entries).
+//
+// Errors: ErrInput unless beta is above 0 and finite.
+func (s *FeatureLabels) Powers(beta float64) (*vector.CSR, error) {
+	if !(beta > 0) || math.IsInf(beta, 1) {
+		return nil, fmt.Errorf("%w: power %v", ErrInput, beta)
+	}
+	m := &vector.CSR{Ptr: s.Ptr, Index: s.Label, Value: make([]float32, len(s.Label)), Cols: s.Labels()}
+	roots := make([]float64, s.Labels())
+	for l, n := range s.Rows {
+		roots[l] = math.Sqrt(float64(n))
+	}
+	for f := range s.Features() {
+		length := s.Square[f].root()
+		for e := s.Ptr[f]; e < s.Ptr[f+1]; e++ {
+			c := math.Min(1, float64(s.Sum[e])/unit/(length*roots[s.Label[e]]))
+			switch beta {
+			case 1:
+			case 2:
+				c *= c
+			case 0.5:
+				c = math.Sqrt(c)
+			default:
+				c = math.Pow(c, beta)
+			}
+			m.Value[e] = float32(c)
+		}
+	}
+	return m, nil
+}

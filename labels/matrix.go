@@ -1,0 +1,204 @@
+package labels
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Errors of label matrices and of what is computed from them.
+var (
+	// ErrMatrix is returned for label lists that are no sets: unsorted, with
+	// repetitions, or with a label beyond the number of labels.
+	ErrMatrix = errors.New("labels: bad label matrix")
+	// ErrShape is returned for matrices that do not fit each other: different
+	// numbers of rows or of labels.
+	ErrShape = errors.New("labels: shapes differ")
+)
+
+// Matrix is the label matrix Y of LCIF, definition 1: N rows, each with a set
+// of the L labels; kept by row and by label. It does not change and may be
+// read by any number of goroutines.
+type Matrix struct {
+	rows vector.CSR  // N × L, without values
+	cols *vector.CSR // L × N
+}
+
+// NewMatrix makes the matrix of the given rows, whose Value must be nil; the
+// slices are kept. Cols is the number of labels L; labels that no row has
+// count too, in Hamming loss and macro averages for instance. O(N + L +
+// entries).
+//
+// Errors: ErrMatrix.
+func NewMatrix(rows vector.CSR) (*Matrix, error) {
+	if rows.Value != nil {
+		return nil, fmt.Errorf("%w: labels with values", ErrMatrix)
+	}
+	if rows.Ptr == nil {
+		rows.Ptr = []uint64{0}
+	}
+	if err := rows.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMatrix, err)
+	}
+	return &Matrix{rows: rows, cols: rows.Transpose()}, nil
+}
+
+// FromSets makes the matrix of lists of label numbers in any order; a
+// repetition counts once. n is the number of labels. O(entries · log).
+//
+// Errors: ErrMatrix.
+func FromSets(sets [][]uint32, n int) (*Matrix, error) {
+	m := vector.CSR{Ptr: make([]uint64, 1, len(sets)+1), Cols: n}
+	for _, set := range sets {
+		m.Index = appendSet(m.Index, set)
+		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
+	}
+	return NewMatrix(m)
+}
+
+// appendSet appends the labels in order, each once.
+func appendSet(dst, labels []uint32) []uint32 {
+	at := len(dst)
+	dst = append(dst, labels...)
+	slices.Sort(dst[at:])
+	return dst[:at+len(slices.Compact(dst[at:]))]
+}
+
+// Rows is N.
+func (m *Matrix) Rows() int { return m.rows.Rows() }
+
+// Labels is L.
+func (m *Matrix) Labels() int { return m.rows.Cols }
+
+// Row is the label set of row i, ascending. It must not be changed.
+func (m *Matrix) Row(i int) []uint32 { return m.rows.Row(i).Index }
+
+// Column is the rows with label j, ascending (definition 3). It must not be
+// changed.
+func (m *Matrix) Column(j int) []uint32 { return m.cols.Row(j).Index }
+
+// Entries is the number of ones.
+func (m *Matrix) Entries() int { return len(m.rows.Index) }
+
+// CSR is the matrix by rows. Its slices must not be changed.
+func (m *Matrix) CSR() vector.CSR { return m.rows }
+
+// Cardinality is the mean number of labels a row, lcard of definition 2; 0
+// without rows.
+func (m *Matrix) Cardinality() float64 {
+	if m.Rows() == 0 {
+		return 0
+	}
+	return float64(m.Entries()) / float64(m.Rows())
+}
+
+// Density is the share of the rows that have label j, ldens of definition 4:
+// the label's prior. 0 without rows.
+func (m *Matrix) Density(j int) float64 {
+	if m.Rows() == 0 {
+		return 0
+	}
+	return float64(len(m.Column(j))) / float64(m.Rows())
+}
+
+// Select is the matrix of the given rows in the given order, with the same L
+// labels. O(their entries + L). A row beyond the matrix panics, as an index
+// does.
+func (m *Matrix) Select(rows []int) *Matrix {
+	s := SelectRows(&m.rows, rows)
+	return &Matrix{rows: *s, cols: s.Transpose()}
+}
+
+// Powersets are the distinct label sets of a matrix: the classes of the label
+// powerset view, which trees over whole sets predict.
+type Powersets struct {
+	Sets  [][]uint32 // the sets, most frequent first; ties in the order of their labels
+	Count []int      // rows with each set
+	Of    []uint32   // the set of each row
+}
+
+// Powersets groups the rows by equal label sets; the empty set is one. O(N
+// log N) comparisons of sets.
+func (m *Matrix) Powersets() *Powersets {
+	order := make([]uint32, m.Rows())
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	byLabels := func(a, b uint32) int { return slices.Compare(m.Row(int(a)), m.Row(int(b))) }
+	slices.SortFunc(order, byLabels)
+	// Runs of equal sets: where they begin in order, by falling length.
+	type run struct{ at, n int }
+	var runs []run
+	for i, row := range order {
+		if i == 0 || byLabels(order[i-1], row) != 0 {
+			runs = append(runs, run{at: i})
+		}
+		runs[len(runs)-1].n++
+	}
+	slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(b.n, a.n) })
+	p := &Powersets{Of: make([]uint32, m.Rows())}
+	for set, r := range runs {
+		for _, row := range order[r.at : r.at+r.n] {
+			p.Of[row] = uint32(set)
+		}
+		p.Sets = append(p.Sets, m.Row(int(order[r.at])))
+		p.Count = append(p.Count, r.n)
+	}
+	return p
+}
+
+// Builder makes a matrix from label names, numbering them in order of
+// appearance.
+type Builder struct {
+	names  []string
+	number map[string]uint32
+	rows   vector.CSR
+	row    []uint32
+}
+
+// NewBuilder begins with the given names, so that a test part gets the numbers
+// of its training part, or labels without rows are counted. Errors: ErrMatrix
+// for a name that stands twice.
+func NewBuilder(names []string) (*Builder, error) {
+	b := &Builder{number: make(map[string]uint32, len(names)), rows: vector.CSR{Ptr: []uint64{0}}}
+	for _, name := range names {
+		if _, ok := b.number[name]; ok {
+			return nil, fmt.Errorf("%w: label %.40q stands twice", ErrMatrix, name)
+		}
+		b.lookup(name)
+	}
+	return b, nil
+}
+
+func (b *Builder) lookup(name string) uint32 {
+	n, ok := b.number[name]
+	if !ok {
+		n = uint32(len(b.names))
+		b.number[name] = n
+		b.names = append(b.names, name)
+	}
+	return n
+}
+
+// Add appends a row. A name that stands twice counts once.
+func (b *Builder) Add(names []string) {
+	b.row = b.row[:0]
+	for _, name := range names {
+		b.row = append(b.row, b.lookup(name))
+	}
+	b.rows.Index = appendSet(b.rows.Index, b.row)
+	b.rows.Ptr = append(b.rows.Ptr, uint64(len(b.rows.Index)))
+}
+
+// Names has the names by label number, as far as they have appeared.
+func (b *Builder) Names() []string { return slices.Clip(b.names) }
+
+// Matrix is the matrix of the rows added so far. The builder may go on: later
+// rows do not change it.
+func (b *Builder) Matrix() *Matrix {
+	rows := vector.CSR{Ptr: slices.Clone(b.rows.Ptr), Index: slices.Clone(b.rows.Index), Cols: len(b.names)}
+	return &Matrix{rows: rows, cols: rows.Transpose()}
+}

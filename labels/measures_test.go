@@ -1,0 +1,310 @@
+package labels
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// has is y or ŷ of the definitions: one bit.
+func has(sets [][]uint32, i, j int) bool { return slices.Contains(sets[i], uint32(j)) }
+
+// ratio is a quotient with 0/0 as given.
+func ratio(a, b int, zero float64) float64 {
+	if b == 0 {
+		return zero
+	}
+	return float64(a) / float64(b)
+}
+
+// referenceSets is definitions 14 to 16, bit by bit; perfect is what a label
+// or row counts of which there is nothing.
+func referenceSets(truth, predicted [][]uint32, l int, perfect float64) (m SetMeasures, hamming float64, absent, empty int) {
+	n := len(truth)
+	prf := func(tp, fp, fn int) PRF {
+		if tp+fp+fn == 0 {
+			return PRF{perfect, perfect, perfect}
+		}
+		p, r := ratio(tp, tp+fp, 0), ratio(tp, tp+fn, 0)
+		f := 0.0
+		if p+r > 0 {
+			f = 2 * p * r / (p + r)
+		}
+		return PRF{p, r, f}
+	}
+	var tps, fps, fns, wrong int
+	for j := range l {
+		var tp, fp, fn int
+		for i := range n {
+			switch y, z := has(truth, i, j), has(predicted, i, j); {
+			case y && z:
+				tp++
+			case z:
+				fp++
+			case y:
+				fn++
+			}
+		}
+		if tp+fp+fn == 0 {
+			absent++
+		}
+		one := prf(tp, fp, fn)
+		m.Macro.Precision += one.Precision / float64(l)
+		m.Macro.Recall += one.Recall / float64(l)
+		m.Macro.F1 += one.F1 / float64(l)
+		tps, fps, fns, wrong = tps+tp, fps+fp, fns+fn, wrong+fp+fn
+	}
+	m.Micro = prf(tps, fps, fns)
+	for i := range n {
+		both, either := 0, 0
+		for j := range l {
+			if has(truth, i, j) && has(predicted, i, j) {
+				both++
+			}
+			if has(truth, i, j) || has(predicted, i, j) {
+				either++
+			}
+		}
+		if either == 0 {
+			empty++
+		}
+		m.Accuracy += ratio(both, either, perfect) / float64(n)
+		m.F1 += ratio(2*both, len(truth[i])+len(predicted[i]), perfect) / float64(n)
+	}
+	return m, ratio(wrong, n*l, 0), absent, empty
+}
+
+func close9(a, b float64) bool { return math.Abs(a-b) <= 1e-9 }
+
+func sameMeasures(a, b SetMeasures) bool {
+	x := []float64{a.Accuracy, a.F1, a.Micro.Precision, a.Micro.Recall, a.Micro.F1, a.Macro.Precision, a.Macro.Recall, a.Macro.F1}
+	y := []float64{b.Accuracy, b.F1, b.Micro.Precision, b.Micro.Recall, b.Micro.F1, b.Macro.Precision, b.Macro.Recall, b.Macro.F1}
+	return slices.EqualFunc(x, y, close9)
+}
+
+func TestEvaluateEqualsDefinitions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, l := rapid.IntRange(0, 8).Draw(t, "n"), rapid.IntRange(0, 6).Draw(t, "l")
+		truth, predicted := drawSets(t, "truth", n, l), drawSets(t, "predicted", n, l)
+		r, err := Evaluate(mustSets(t, truth, l), mustSets(t, predicted, l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mulan, hamming, absent, empty := referenceSets(truth, predicted, l, 1)
+		zero, _, _, _ := referenceSets(truth, predicted, l, 0)
+		if !sameMeasures(r.Mulan, mulan) || !sameMeasures(r.Zero, zero) {
+			t.Fatalf("measures\n%+v\n%+v, want\n%+v\n%+v", r.Mulan, r.Zero, mulan, zero)
+		}
+		if !close9(r.HammingLoss, hamming) || r.AbsentLabels != absent || r.EmptyRows != empty {
+			t.Fatalf("Hamming %v, absent %d, empty %d; want %v, %d, %d", r.HammingLoss, r.AbsentLabels, r.EmptyRows, hamming, absent, empty)
+		}
+	})
+}
+
+// Worked by hand: label 2 is nowhere, row 2 is empty on both sides.
+func TestEvaluateByHand(t *testing.T) {
+	truth := mustSets(t, [][]uint32{{0}, {0, 1}, {}}, 3)
+	predicted := mustSets(t, [][]uint32{{0, 1}, {1}, {}}, 3)
+	r, err := Evaluate(truth, predicted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third := 1.0 / 3
+	want := Report{
+		Rows: 3, Labels: 3, HammingLoss: 2.0 / 9, Cardinality: 1, Predicted: 1, AbsentLabels: 1, EmptyRows: 1,
+		Mulan: SetMeasures{2 * third, (4*third + 1) / 3, PRF{2 * third, 2 * third, 2 * third}, PRF{(1 + .5 + 1) / 3, (.5 + 1 + 1) / 3, (4*third + 1) / 3}},
+		Zero:  SetMeasures{third, 4 * third / 3, PRF{2 * third, 2 * third, 2 * third}, PRF{.5, .5, 4 * third / 3}},
+	}
+	if !sameMeasures(r.Mulan, want.Mulan) || !sameMeasures(r.Zero, want.Zero) {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+	r.Mulan, r.Zero, want.Mulan, want.Zero = SetMeasures{}, SetMeasures{}, SetMeasures{}, SetMeasures{}
+	if *r != want {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+	if _, err := Evaluate(truth, mustSets(t, [][]uint32{{0}}, 3)); !errors.Is(err, ErrShape) {
+		t.Errorf("other rows: %v", err)
+	}
+	if _, err := Evaluate(truth, mustSets(t, [][]uint32{{0}, {}, {}}, 2)); !errors.Is(err, ErrShape) {
+		t.Errorf("other labels: %v", err)
+	}
+}
+
+// drawScores draws scores of few distinct values, so that ties are the rule.
+func drawScores(t *rapid.T, n, l int) *vector.CSR {
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: l}
+	for range n {
+		for j := range l {
+			if v := rapid.IntRange(-2, 5).Draw(t, "score"); v >= 0 {
+				m.Index = append(m.Index, uint32(j))
+				m.Value = append(m.Value, float32(v)/5)
+			}
+		}
+		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
+	}
+	return m
+}
+
+// fullRanking orders all labels of a row, those not listed with the score 0.
+func fullRanking(m *vector.CSR, i int) []Ranked {
+	all := make([]Ranked, m.Cols)
+	for j := range all {
+		all[j].Label = uint32(j)
+	}
+	row := m.Row(i)
+	for e, l := range row.Index {
+		all[l].Score = row.Value[e]
+	}
+	slices.SortStableFunc(all, func(a, b Ranked) int {
+		switch {
+		case a.Score > b.Score:
+			return -1
+		case a.Score < b.Score:
+			return 1
+		}
+		return int(a.Label) - int(b.Label)
+	})
+	return all
+}
+
+func positive(all []Ranked) []Ranked {
+	n := 0
+	for n < len(all) && all[n].Score > 0 {
+		n++
+	}
+	return all[:n]
+}
+
+func TestEvaluateRankingEqualsDefinitions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, l := rapid.IntRange(1, 6).Draw(t, "n"), rapid.IntRange(1, 6).Draw(t, "l")
+		truth := drawSets(t, "truth", n, l)
+		scores := drawScores(t, n, l)
+		m := mustSets(t, truth, l)
+		ks := []int{1, 3, 5, 1000}
+		p, err := Propensities(m, 0.55, 1.5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := EvaluateRanking(m, scores, ks, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a, k := range ks {
+			var precision, ndcg, got, best float64
+			for i := range n {
+				var dcg, ideal float64
+				for place, c := range positive(fullRanking(scores, i)) {
+					if place < k && has(truth, i, int(c.Label)) {
+						precision += 1 / (float64(n) * float64(k))
+						dcg += 1 / math.Log2(2+float64(place))
+						got += 1 / p[c.Label]
+					}
+				}
+				var weights []float64
+				for place, label := range truth[i] {
+					if place < k {
+						ideal += 1 / math.Log2(2+float64(place))
+					}
+					weights = append(weights, 1/p[label])
+				}
+				slices.Sort(weights)
+				slices.Reverse(weights)
+				for _, w := range weights[:min(k, len(weights))] {
+					best += w
+				}
+				if ideal > 0 {
+					ndcg += dcg / ideal / float64(n)
+				}
+			}
+			share := 0.0
+			if best > 0 {
+				share = got / best
+			}
+			if !close9(r.Precision[a], precision) || !close9(r.NDCG[a], ndcg) || !close9(r.PSPrecision[a], share) {
+				t.Fatalf("at %d: %v %v %v, want %v %v %v", k, r.Precision[a], r.NDCG[a], r.PSPrecision[a], precision, ndcg, share)
+			}
+		}
+		coverage := 0.0
+		for i := range n {
+			for place, c := range slices.Backward(fullRanking(scores, i)) {
+				if has(truth, i, int(c.Label)) {
+					coverage += float64(place) / float64(n)
+					break
+				}
+			}
+		}
+		if !close9(r.Coverage, coverage) {
+			t.Fatalf("coverage %v, want %v", r.Coverage, coverage)
+		}
+		for i := range n {
+			for k := range l + 2 {
+				want := positive(fullRanking(scores, i))
+				if got := Rank(nil, scores.Row(i), k); !slices.Equal(got, want[:min(k, len(want))]) {
+					t.Fatalf("first %d of row %d: %v, want %v", k, i, got, want)
+				}
+			}
+		}
+	})
+}
+
+func TestRankingRejects(t *testing.T) {
+	truth := mustSets(t, [][]uint32{{0}}, 2)
+	ok := func() *vector.CSR {
+		return &vector.CSR{Ptr: []uint64{0, 2}, Index: []uint32{0, 1}, Value: []float32{1, 0.5}, Cols: 2}
+	}
+	if _, err := EvaluateRanking(truth, ok(), []int{0}, nil); !errors.Is(err, ErrInput) {
+		t.Errorf("k of 0: %v", err)
+	}
+	if _, err := EvaluateRanking(truth, ok(), []int{1}, []float64{1}); !errors.Is(err, ErrShape) {
+		t.Errorf("one propensity: %v", err)
+	}
+	if _, err := EvaluateRanking(truth, ok(), []int{1}, []float64{1, 0}); !errors.Is(err, ErrInput) {
+		t.Errorf("propensity 0: %v", err)
+	}
+	if _, err := Propensities(truth, 0, 1); !errors.Is(err, ErrInput) {
+		t.Errorf("constant 0: %v", err)
+	}
+	for _, v := range []float32{-1, float32(math.NaN()), float32(math.Inf(1))} {
+		m := ok()
+		m.Value[1] = v
+		if _, err := EvaluateRanking(truth, m, []int{1}, nil); !errors.Is(err, ErrInput) {
+			t.Errorf("score %v: %v", v, err)
+		}
+		if _, err := SingleThreshold(m, 1, true); !errors.Is(err, ErrInput) {
+			t.Errorf("threshold from score %v: %v", v, err)
+		}
+	}
+	wide := ok()
+	wide.Cols = 3
+	if _, err := EvaluateRanking(truth, wide, []int{1}, nil); !errors.Is(err, ErrShape) {
+		t.Errorf("too many labels: %v", err)
+	}
+	empty, err := EvaluateRanking(mustSets(t, nil, 2), &vector.CSR{Ptr: []uint64{0}, Cols: 2}, []int{1, 2}, []float64{1, 1})
+	if err != nil || len(empty.Precision) != 2 || len(empty.PSPrecision) != 2 || empty.Coverage != 0 {
+		t.Errorf("no rows: %+v, %v", empty, err)
+	}
+}
+
+// The propensity formula at a point computed apart.
+func TestPropensity(t *testing.T) {
+	sets := make([][]uint32, 1000)
+	for i := range 10 {
+		sets[i] = []uint32{0}
+	}
+	p, err := Propensities(mustSets(t, sets, 2), 0.55, 1.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := (math.Log(1000) - 1) * math.Pow(2.5, 0.55)
+	for j, n := range []float64{10, 0} {
+		if want := 1 / (1 + c*math.Exp(-0.55*math.Log(n+1.5))); !close9(p[j], want) {
+			t.Errorf("label %d: %v, want %v", j, p[j], want)
+		}
+	}
+}

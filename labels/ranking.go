@@ -1,0 +1,287 @@
+package labels
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Ranked is a label with its confidence score.
+type Ranked struct {
+	Label uint32
+	Score float32
+}
+
+// better orders by falling score, ties by the smaller label.
+func better(a, b Ranked) int {
+	if c := cmp.Compare(b.Score, a.Score); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Label, b.Label)
+}
+
+// Rank appends the k labels of highest score, best first, ties by the smaller
+// label; fewer if fewer have a score above zero, since a label without
+// evidence is no prediction. O(c log k) for c scores.
+func Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
+	at := len(dst)
+	for i, l := range scores.Index {
+		r := Ranked{l, scores.Value[i]}
+		if r.Score <= 0 || k < 1 {
+			continue
+		}
+		// A short sorted list takes what beats its last.
+		if len(dst)-at == k {
+			if better(dst[len(dst)-1], r) < 0 {
+				continue
+			}
+			dst = dst[:len(dst)-1]
+		}
+		if len(dst) == at || better(dst[len(dst)-1], r) < 0 {
+			dst = append(dst, r)
+			continue
+		}
+		place, _ := slices.BinarySearchFunc(dst[at:], r, better)
+		dst = slices.Insert(dst, at+place, r)
+	}
+	return dst
+}
+
+// checkScores holds a score matrix to what thresholds and rankings assume:
+// one row for each row of labels, finite scores, none negative, since a label
+// that is not listed has the score zero.
+func checkScores(scores *vector.CSR, rows, labels int) error {
+	if err := scores.Validate(); err != nil {
+		return fmt.Errorf("%w: scores: %w", ErrInput, err)
+	}
+	if scores.Value == nil && len(scores.Index) > 0 {
+		return fmt.Errorf("%w: scores without values", ErrInput)
+	}
+	if scores.Rows() != rows || scores.Cols > labels {
+		return fmt.Errorf("%w: %d×%d scores for %d×%d labels", ErrShape, scores.Rows(), scores.Cols, rows, labels)
+	}
+	for e, v := range scores.Value {
+		if v < 0 {
+			return fmt.Errorf("%w: the score %g of label %d is negative", ErrInput, v, scores.Index[e])
+		}
+	}
+	return nil
+}
+
+// Propensities are the chances, in 0…1, that a label that applies was also
+// noted, by the model of Jain, Prabhu and Varma (KDD 2016): 1 / (1 + C·(Nₗ +
+// B)^−A) with C = (ln N − 1)·(B + 1)^A, over the N rows of a training part, Nₗ
+// of which have the label. The usual constants are A = 0.55 and B = 1.5. O(L).
+//
+// Errors: ErrInput for constants that are not positive.
+func Propensities(train *Matrix, a, b float64) ([]float64, error) {
+	if !(a > 0 && b > 0) || math.IsInf(a, 0) || math.IsInf(b, 0) {
+		return nil, fmt.Errorf("%w: propensity constants %v and %v", ErrInput, a, b)
+	}
+	// Below three rows the model's C is negative, which would make chances
+	// above 1.
+	c := max(0, math.Log(float64(train.Rows()))-1) * math.Pow(b+1, a)
+	p := make([]float64, train.Labels())
+	for j := range p {
+		p[j] = 1 / (1 + c*math.Pow(float64(len(train.Column(j)))+b, -a))
+	}
+	return p, nil
+}
+
+// RankReport is what [EvaluateRanking] finds; the lists are by the given ks.
+type RankReport struct {
+	Rows, Labels int
+	K            []int
+	// Precision is precision@k (definition 17): the share of the N·k first
+	// places with a true label. A row with fewer than k scores leaves places
+	// empty.
+	Precision []float64
+	// NDCG is the mean over the rows of the discounted gain Σ 1/log₂(1 + rank)
+	// of the true labels among the first k, over its best possible value; a
+	// row without labels counts 0.
+	NDCG []float64
+	// PSPrecision is propensity-scored precision@k: the sum of 1/pₗ over the
+	// true labels among the first k of all rows, over its best possible value.
+	// nil without propensities.
+	PSPrecision []float64
+	// Coverage is the mean number of steps down the ranking of all L labels
+	// until every true label is met, 0 when they are the first, as in Mulan.
+	// Labels that are not listed stand behind, in the order of their numbers.
+	// A row without labels counts 0.
+	Coverage float64
+}
+
+// EvaluateRanking compares the ranking of labels by score (descending, ties by
+// the smaller label) with the true labels. scores has a row for each of truth;
+// a label that is not listed has the score zero. propensities, of all labels,
+// may be nil. O(entries · log max k).
+//
+// Errors: ErrShape; ErrInput for a k below 1, scores that are negative or not
+// finite, propensities that are not in 0…1.
+func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int, propensities []float64) (*RankReport, error) {
+	if err := checkScores(scores, truth.Rows(), truth.Labels()); err != nil {
+		return nil, err
+	}
+	if propensities != nil && len(propensities) != truth.Labels() {
+		return nil, fmt.Errorf("%w: %d propensities for %d labels", ErrShape, len(propensities), truth.Labels())
+	}
+	for j, p := range propensities {
+		if !(p > 0 && p <= 1) {
+			return nil, fmt.Errorf("%w: the propensity of label %d is %v", ErrInput, j, p)
+		}
+	}
+	r := &RankReport{
+		Rows: truth.Rows(), Labels: truth.Labels(), K: slices.Clone(ks),
+		Precision: make([]float64, len(ks)), NDCG: make([]float64, len(ks)),
+	}
+	most := 0
+	for _, k := range ks {
+		if k < 1 {
+			return nil, fmt.Errorf("%w: k is %d", ErrInput, k)
+		}
+		most = max(most, min(k, truth.Labels()))
+	}
+	if r.Rows == 0 {
+		if propensities != nil {
+			r.PSPrecision = make([]float64, len(ks))
+		}
+		return r, nil
+	}
+	e := rankEvaluator{truth: truth, propensities: propensities, most: most}
+	gained, best := make([]float64, len(ks)), make([]float64, len(ks))
+	coverage := 0
+	for i := range r.Rows {
+		e.row(i, scores.Row(i))
+		for a, k := range ks {
+			hits := e.hits[min(k, len(e.hits)-1)]
+			r.Precision[a] += float64(hits.n) / float64(k)
+			if ideal := e.ideal(k); ideal > 0 {
+				r.NDCG[a] += hits.dcg / ideal
+			}
+			gained[a] += hits.weight
+			best[a] += e.bestWeight(k)
+		}
+		coverage += depth(truth.Row(i), scores.Row(i))
+	}
+	for a := range ks {
+		r.Precision[a] /= float64(r.Rows)
+		r.NDCG[a] /= float64(r.Rows)
+		if propensities != nil {
+			share := 0.0
+			if best[a] > 0 {
+				share = gained[a] / best[a]
+			}
+			r.PSPrecision = append(r.PSPrecision, share)
+		}
+	}
+	r.Coverage = float64(coverage) / float64(r.Rows)
+	return r, nil
+}
+
+// rankEvaluator holds what is known of one row.
+type rankEvaluator struct {
+	truth        *Matrix
+	propensities []float64
+	most         int // no k matters beyond
+	ranked       []Ranked
+	hits         []hit     // by number of places, from 0
+	weights      []float64 // sums of the true labels' 1/p, largest first
+	labels       int       // number of true labels
+	gains        []float64 // sums of 1/log₂(1 + rank) by number of places
+}
+
+// hit is what the true labels among the first places are worth.
+type hit struct {
+	n           int
+	dcg, weight float64
+}
+
+func (e *rankEvaluator) row(i int, scores vector.Sparse) {
+	truth := e.truth.Row(i)
+	e.labels = len(truth)
+	e.ranked = Rank(e.ranked[:0], scores, e.most)
+	e.hits = append(e.hits[:0], hit{})
+	for place, r := range e.ranked {
+		h := e.hits[place]
+		if _, ok := slices.BinarySearch(truth, r.Label); ok {
+			h.n++
+			h.dcg += gain(place)
+			if e.propensities != nil {
+				h.weight += 1 / e.propensities[r.Label]
+			}
+		}
+		e.hits = append(e.hits, h)
+	}
+	e.weights = e.weights[:0]
+	if e.propensities == nil {
+		return
+	}
+	for _, l := range truth {
+		e.weights = append(e.weights, 1/e.propensities[l])
+	}
+	slices.Sort(e.weights)
+	slices.Reverse(e.weights)
+	for i := 1; i < len(e.weights); i++ {
+		e.weights[i] += e.weights[i-1]
+	}
+}
+
+// gain is the worth of a true label at a place from 0.
+func gain(place int) float64 { return 1 / math.Log2(float64(place)+2) }
+
+// ideal is the gain of true labels at all of the first k places that they can
+// fill.
+func (e *rankEvaluator) ideal(k int) float64 {
+	if e.gains == nil {
+		e.gains = []float64{0}
+	}
+	n := min(k, e.labels)
+	for len(e.gains) <= n {
+		e.gains = append(e.gains, e.gains[len(e.gains)-1]+gain(len(e.gains)-1))
+	}
+	return e.gains[n]
+}
+
+// bestWeight is the largest weight that k places can hold.
+func (e *rankEvaluator) bestWeight(k int) float64 {
+	if n := min(k, len(e.weights)); n > 0 {
+		return e.weights[n-1]
+	}
+	return 0
+}
+
+// depth is the rank, from 0, of the worst-ranked of the true labels among all
+// labels.
+func depth(truth []uint32, scores vector.Sparse) int {
+	if len(truth) == 0 {
+		return 0
+	}
+	worst := Ranked{truth[0], scoreOf(scores, truth[0])}
+	for _, l := range truth[1:] {
+		if r := (Ranked{l, scoreOf(scores, l)}); better(worst, r) < 0 {
+			worst = r
+		}
+	}
+	before := 0
+	if worst.Score == 0 {
+		// Every label of a smaller number is before it, whatever its score.
+		before = int(worst.Label)
+	}
+	for i, l := range scores.Index {
+		counted := worst.Score == 0 && l < worst.Label
+		if !counted && better(Ranked{l, scores.Value[i]}, worst) < 0 {
+			before++
+		}
+	}
+	return before
+}
+
+func scoreOf(scores vector.Sparse, label uint32) float32 {
+	if i, ok := slices.BinarySearch(scores.Index, label); ok {
+		return scores.Value[i]
+	}
+	return 0
+}

@@ -1,0 +1,93 @@
+package labels
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Fold is one division of rows into a part to learn from and a part to try it
+// on. Both ascend.
+type Fold struct {
+	Train, Test []int
+}
+
+// KFold divides n rows into k parts whose sizes differ by at most one, by a
+// permutation that depends on the seed alone; each part is the test part of
+// one fold. O(n·k).
+//
+// Errors: ErrInput unless 2 ≤ k ≤ n.
+func KFold(n, k int, seed uint64) ([]Fold, error) {
+	if k < 2 || k > n {
+		return nil, fmt.Errorf("%w: %d folds of %d rows", ErrInput, k, n)
+	}
+	order := permutation(n, seed)
+	folds := make([]Fold, k)
+	for i := range folds {
+		folds[i] = divide(order, i*n/k, (i+1)*n/k)
+	}
+	return folds, nil
+}
+
+// RandomSplit divides n rows in two, the given share of them, rounded, to the
+// test part, by a permutation that depends on the seed alone.
+//
+// Errors: ErrInput unless both parts get at least one row.
+func RandomSplit(n int, share float64, seed uint64) (Fold, error) {
+	if !(share > 0 && share < 1) || n < 2 {
+		return Fold{}, fmt.Errorf("%w: %v of %d rows to test", ErrInput, share, n)
+	}
+	m := int(share*float64(n) + 0.5)
+	if m < 1 || m >= n {
+		return Fold{}, fmt.Errorf("%w: %v of %d rows to test leaves one part empty", ErrInput, share, n)
+	}
+	return divide(permutation(n, seed), 0, m), nil
+}
+
+// divide makes order[lo:hi] the test part.
+func divide(order []int, lo, hi int) Fold {
+	f := Fold{Test: slices.Clone(order[lo:hi]), Train: slices.Concat(order[:lo], order[hi:])}
+	slices.Sort(f.Test)
+	slices.Sort(f.Train)
+	return f
+}
+
+// permutation shuffles 0…n−1. It is written out because the standard library
+// does not promise the same permutation in every release, and results cite
+// their seed.
+func permutation(n int, seed uint64) []int {
+	rng := rand.NewPCG(seed, 0)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	for i := n - 1; i > 0; i-- {
+		// The bias of taking the high word is below n/2⁶⁴.
+		j, _ := bits.Mul64(rng.Uint64(), uint64(i)+1)
+		order[i], order[j] = order[j], order[i]
+	}
+	return order
+}
+
+// SelectRows is the matrix of the given rows in the given order, with the same
+// columns. O(their entries). A row beyond the matrix panics, as an index does.
+func SelectRows(m *vector.CSR, rows []int) *vector.CSR {
+	n := 0
+	for _, i := range rows {
+		n += int(m.Ptr[i+1] - m.Ptr[i])
+	}
+	s := &vector.CSR{Ptr: make([]uint64, 1, len(rows)+1), Index: make([]uint32, 0, n), Cols: m.Cols}
+	if m.Value != nil {
+		s.Value = make([]float32, 0, n)
+	}
+	for _, i := range rows {
+		r := m.Row(i)
+		s.Index = append(s.Index, r.Index...)
+		s.Value = append(s.Value, r.Value...)
+		s.Ptr = append(s.Ptr, uint64(len(s.Index)))
+	}
+	return s
+}

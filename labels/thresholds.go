@@ -1,0 +1,191 @@
+package labels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Thresholds turn confidence scores into label sets: a label is predicted if
+// its score is above zero and at least its threshold (definitions 10 and 11),
+// or if it is the row's best and KeepTop is set. All are finite.
+type Thresholds struct {
+	// Single is the threshold of all labels if PerLabel is nil.
+	Single float64
+	// PerLabel is a threshold for each label.
+	PerLabel []float64
+	// KeepTop predicts a row's best label (ties: the smaller) even if its
+	// score is too low, as almost every row of most data sets has a label.
+	KeepTop bool
+}
+
+// Append appends the labels predicted from a row of scores, ascending, to dst.
+// The row's labels must be below len(PerLabel), if that is set. O(scores).
+func (t *Thresholds) Append(dst []uint32, scores vector.Sparse) []uint32 {
+	top := -1
+	if t.KeepTop {
+		top = topOf(scores)
+	}
+	for i, l := range scores.Index {
+		limit := t.Single
+		if t.PerLabel != nil {
+			limit = t.PerLabel[l]
+		}
+		if v := scores.Value[i]; v > 0 && (float64(v) >= limit || i == top) {
+			dst = append(dst, l)
+		}
+	}
+	return dst
+}
+
+// Predict is the matrix of the labels predicted from each row of scores; the
+// number of labels is scores.Cols. O(scores).
+//
+// Errors: ErrInput for negative scores or such as are not finite; ErrShape for
+// fewer thresholds than labels.
+func (t *Thresholds) Predict(scores *vector.CSR) (*Matrix, error) {
+	if err := checkScores(scores, scores.Rows(), scores.Cols); err != nil {
+		return nil, err
+	}
+	if t.PerLabel != nil && len(t.PerLabel) < scores.Cols {
+		return nil, fmt.Errorf("%w: %d thresholds for %d labels", ErrShape, len(t.PerLabel), scores.Cols)
+	}
+	m := vector.CSR{Ptr: make([]uint64, 1, len(scores.Ptr)), Cols: scores.Cols}
+	for i := range scores.Rows() {
+		m.Index = t.Append(m.Index, scores.Row(i))
+		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
+	}
+	return &Matrix{rows: m, cols: m.Transpose()}, nil
+}
+
+// topOf is the place of the best score above zero, ties by the smaller label;
+// -1 if there is none.
+func topOf(scores vector.Sparse) int {
+	top := -1
+	for i, v := range scores.Value {
+		if v > 0 && (top < 0 || v > scores.Value[top]) {
+			top = i
+		}
+	}
+	return top
+}
+
+// SingleThreshold is the threshold at which the mean number of labels
+// predicted from scores, a row of labels' confidence scores for each of N
+// rows, comes nearest to cardinality, the mean number of labels a row in the
+// training part (below definition 10). The scores must be of rows that are not
+// among their own neighbours: held out. Of two numbers equally near the
+// smaller is taken, and of the thresholds that give it the middle one.
+//
+// The paper tries 21 values; sorting the scores finds the exact optimum.
+// O(c log c) for c scores.
+//
+// Errors: ErrInput for a cardinality or scores that are negative or not
+// finite, or if no score is above zero, which leaves nothing to go by.
+func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Thresholds, error) {
+	if err := checkScores(scores, scores.Rows(), scores.Cols); err != nil {
+		return nil, err
+	}
+	if !(cardinality >= 0) || math.IsInf(cardinality, 1) {
+		return nil, fmt.Errorf("%w: label cardinality %v", ErrInput, cardinality)
+	}
+	t := &Thresholds{KeepTop: keepTop}
+	// Only scores that the threshold decides on take part; the top labels,
+	// if kept, are predicted anyway.
+	var open []float32
+	kept := 0
+	least := float32(math.Inf(1))
+	for i := range scores.Rows() {
+		row := scores.Row(i)
+		top := -1
+		if keepTop {
+			if top = topOf(row); top >= 0 {
+				kept++
+				least = min(least, row.Value[top])
+			}
+		}
+		for j, v := range row.Value {
+			if v > 0 && j != top {
+				open = append(open, v)
+			}
+		}
+	}
+	switch {
+	case len(open) > 0:
+		slices.Sort(open)
+		slices.Reverse(open)
+		t.Single = cut(open, cardinality*float64(scores.Rows())-float64(kept))
+	case kept > 0:
+		// Every row has one score, so nothing says how sure a second label
+		// must be: as sure as the least of the first ones.
+		t.Single = float64(least)
+	default:
+		return nil, fmt.Errorf("%w: no score is above zero", ErrInput)
+	}
+	return t, nil
+}
+
+// cut is the threshold that lets in a number of the scores, descending and
+// above zero, as near to want as equal scores allow; ties to the smaller
+// number. It lies in the middle between the last score let in and the first
+// one kept out.
+func cut(scores []float32, want float64) float64 {
+	best, gap := 0, math.Abs(want)
+	for n := 1; n <= len(scores); n++ {
+		if n < len(scores) && scores[n] == scores[n-1] {
+			continue // equal scores go in together
+		}
+		if g := math.Abs(float64(n) - want); g < gap {
+			best, gap = n, g
+		}
+	}
+	switch best {
+	case 0:
+		return math.Nextafter(float64(scores[0]), math.Inf(1))
+	case len(scores):
+		return float64(scores[best-1]) / 2
+	}
+	return (float64(scores[best-1]) + float64(scores[best])) / 2
+}
+
+// LabelThresholds gives each label its own threshold (definition 11): the one
+// at which the share of the N rows that it is predicted for comes nearest to
+// its prior, its share of the rows of the training part (proportional cut).
+// That lowers the threshold of labels whose scores are low as a whole, which
+// the rare ones are. Ties and the place between two scores are settled as in
+// [SingleThreshold], whose threshold a label without scores gets. The rule for
+// top labels comes on top and is not reckoned with. O(c log c).
+//
+// Errors: as SingleThreshold; ErrShape if the training part has fewer labels.
+func LabelThresholds(scores *vector.CSR, train *Matrix, keepTop bool) (*Thresholds, error) {
+	if scores.Cols > train.Labels() {
+		return nil, fmt.Errorf("%w: scores of %d labels, %d in training", ErrShape, scores.Cols, train.Labels())
+	}
+	t, err := SingleThreshold(scores, train.Cardinality(), keepTop)
+	if err != nil {
+		return nil, err
+	}
+	t.PerLabel = make([]float64, train.Labels())
+	columns := scores.Transpose()
+	var list []float32
+	for j := range t.PerLabel {
+		list = list[:0]
+		if j < scores.Cols {
+			for _, v := range columns.Row(j).Value {
+				if v > 0 {
+					list = append(list, v)
+				}
+			}
+		}
+		if len(list) == 0 {
+			t.PerLabel[j] = t.Single
+			continue
+		}
+		slices.Sort(list)
+		slices.Reverse(list)
+		t.PerLabel[j] = cut(list, train.Density(j)*float64(scores.Rows()))
+	}
+	return t, nil
+}
