@@ -181,7 +181,7 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, o *db.SearchOptions, names []
 		return err
 	}
 	n := float64(len(queries))
-	a.title("\nqueries: %d, %.1f µs each; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
+	a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
 		len(queries), took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
 		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
 	return nil

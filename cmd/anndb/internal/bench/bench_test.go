@@ -45,22 +45,26 @@ func split(m *Matrix, queries int) (*Matrix, [][]float32) {
 
 func TestRun(t *testing.T) {
 	rows, queries := split(clusters(900, 12, 1), 60)
+	kinds := Kinds()
+	if testing.Short() {
+		kinds = []string{"kd", "kd-chrono", "rf-rot"}
+	}
 	seen := 0
 	stages := map[string]bool{}
-	o := Options{K: 5, Kinds: Kinds(), Depths: []int{3, 5, 19}, Trees: 6, VoteTrees: 20, LabelsK: 15, Rounds: 2, Rotate: 8, Progress: func(stage string, done, total int) { stages[stage] = true }}
+	o := Options{K: 5, Kinds: kinds, Depths: []int{3, 5, 19}, Trees: 6, VoteTrees: 20, LabelsK: 15, Rounds: 2, Rotate: 8, Progress: func(stage string, done, total int) { stages[stage] = true }}
 	res, err := Run(context.Background(), rows, vector.L2, queries, o, func(_ string, p []Point) { seen += len(p) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Forests(res.Points); !slices.Equal(got, Kinds()) {
-		t.Errorf("forests %v, want %v", got, Kinds())
+	if got := Forests(res.Points); !slices.Equal(got, kinds) {
+		t.Errorf("forests %v, want %v", got, kinds)
 	}
 	if seen != len(res.Points) || res.Screened < seen || res.ByteRows || !stages["labels"] {
 		t.Errorf("%d points reported, %d returned, %d tried, bytes %v, stages %v", seen, len(res.Points), res.Screened, res.ByteRows, stages)
 	}
 	// A depth of 19 has more leaves than there are rows, and leaves of 105 rows
 	// at depth 3 are too large for the natural classifier.
-	if len(res.Built) != 3*len(Kinds()) {
+	if len(res.Built) != 3*len(kinds) {
 		t.Errorf("%d forests built, want three of every kind", len(res.Built))
 	}
 	for _, p := range res.Points {
@@ -68,7 +72,7 @@ func TestRun(t *testing.T) {
 			t.Fatalf("impossible point %+v", p)
 		}
 	}
-	for _, f := range Kinds() {
+	for _, f := range kinds {
 		for _, m := range Methods() {
 			if strings.HasPrefix(f, "kd-chrono") && (m == query.Voting || m == query.Lookup) {
 				continue // its trees are all alike, so votes say nothing
