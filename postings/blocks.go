@@ -138,3 +138,9 @@ func lengths(byFeature *vector.CSR) []uint32 {
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+func (b *Blocks) bytes() int {
+	return 4*len(b.Ptr) + 2*len(b.Key) + 4*len(b.Start) + 2*len(b.Low) + len(b.Code)
+}
+
+func (c *Columns) bytes() int { return 8*len(c.Has) + 4*len(c.Rank) }

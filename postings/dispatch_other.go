@@ -1,16 +1,29 @@
+//go:build !amd64 || purego
+
 package postings
 
-func scatterFloat(sums []float32, list []Posting, weight float32) { scatterFloatGo(sums, list, weight) }
-func atLeastFloat(cells []float32, least float32, found []uint32) int {
-	return atLeastFloatGo(cells, least, found)
+// Without assembly every kernel is its reference.
+
+func scatterFloat(sums []float32, list []Posting, weight float32) {
+	scatterFloatGo(sums, list, weight)
 }
+
 func scatterCodes(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	scatterCodesGo(cells, low, code, weight)
 }
-func addColumn(cells []uint16, column []uint8, weight uint16) { addColumnGo(cells, column, weight) }
+
+func atLeastFloat(cells []float32, least float32, found []uint32) int {
+	return atLeastFloatGo(cells, least, found)
+}
+
 func atLeast16(cells []uint16, least uint16, found []uint16) int {
 	return atLeast16Go(cells, least, found)
 }
-func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, at, least int) {
-	countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, at, least)
+
+func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
+	addColumnsGo(cells, bytes, offsets, weights)
+}
+
+func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
+	return countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, least)
 }

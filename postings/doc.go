@@ -22,3 +22,5 @@
 // Everything an Index holds is flat arrays, which may be views over mapped
 // memory. Call Validate after loading arrays from outside: searches rely on it.
 package postings
+
+//go:generate go run ./internal/asm -out kernels_amd64.s -stubs kernels_amd64.go -pkg postings

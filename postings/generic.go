@@ -30,11 +30,13 @@ func scatterCodesGo(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	}
 }
 
-// addColumnGo adds code·weight/256, rounded down, to every cell.
-func addColumnGo(cells []uint16, column []uint8, weight uint16) {
-	column = column[:len(cells)]
-	for i, c := range column {
-		cells[i] += uint16(uint32(c) * uint32(weight) >> 8)
+// addColumnsGo adds code·weight/256, rounded down, of every column to the cells.
+func addColumnsGo(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
+	for i, at := range offsets {
+		column, weight := bytes[at:at+len(cells)], uint32(weights[i])
+		for row, c := range column {
+			cells[row] += uint16(uint32(c) * weight >> 8)
+		}
 	}
 }
 
@@ -51,18 +53,19 @@ func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
 }
 
 // countStripGo counts, for the positions of a strip, the lists that planes
-// have counted and the bitmaps that hold it: bit b of the counts goes to
-// counted[b*stripWords:]. A hit is a position whose count is least or more.
-// The strip is the words from at of bitmap c, which starts at words[c*stride],
-// and of plane p, which starts at planes[p*stride].
-func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, at, least int) {
+// have counted so far and the bitmaps that hold it: bit b of the counts goes to
+// counted[b*stripWords:]. A hit is a position whose count is least or more; it
+// says whether there are any, and may write nothing if not. Bitmaps are at
+// offsets of bytes from words, plane p is at planes[p*stride:].
+func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
+	var some uint64
 	for i := range stripWords {
 		var b [countBits]uint64
 		for p := range filled {
-			b[p] = planes[p*stride+at+i]
+			b[p] = planes[p*stride+i]
 		}
-		for _, c := range bitmaps {
-			carry := words[c*stride+at+i]
+		for _, at := range bitmaps {
+			carry := words[at/8+i]
 			for p := range depth {
 				b[p], carry = b[p]^carry, b[p]&carry
 			}
@@ -77,5 +80,7 @@ func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uin
 			}
 		}
 		hits[i] = hit
+		some |= hit
 	}
+	return some != 0
 }

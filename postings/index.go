@@ -134,3 +134,20 @@ func valueAt(m *vector.CSR, e uint64) float32 {
 	}
 	return m.Value[e]
 }
+
+// Bytes is the memory of the compact structure, or of the partition if there
+// is none: what an index takes on disk beside its rows.
+func (ix *Index) Bytes() int {
+	switch {
+	case ix.Weighted != nil:
+		w := ix.Weighted
+		return w.Blocks.bytes() + w.Columns.bytes() + len(w.Cells) + len(w.Scale)
+	case ix.Uniform != nil:
+		u := ix.Uniform
+		return u.Blocks.bytes() + u.Columns.bytes() + 8*len(u.Words) + 4*len(u.Order) + 4*len(u.Most)
+	case ix.Partition != nil:
+		p := ix.Partition
+		return 8*(len(p.TAAT.Entries)+len(p.DAAT.Entries)+len(p.TAAT.Ptr)+len(p.DAAT.Ptr)) + 4*len(p.Max)
+	}
+	return 0
+}

@@ -1,9 +1,10 @@
 package postings
 
-// candidate is a row, or position, with its estimate in the units of a search.
+// candidate is a row with its estimates in the units of a search: its score
+// is sure, or more, but less than most + over of the search.
 type candidate struct {
-	at       uint32
-	estimate uint32
+	row        uint32
+	sure, most uint16
 }
 
 const (
@@ -17,9 +18,8 @@ const (
 // needed before they are scored.
 type picker struct {
 	k int
-	// width is the most by which the estimate of a row and that of another
-	// can be off in opposite directions.
-	width int
+	// over is what a score may exceed the upper estimate of its row by.
+	over int
 	// least is the estimate below which no row can be needed. It may be
 	// negative.
 	least int
@@ -30,19 +30,21 @@ type picker struct {
 	found       []candidate
 }
 
-// reset starts a search; floor is a threshold known before.
-func (p *picker) reset(k, width, floor int) {
-	p.k, p.width, p.least = k, width, floor
+// reset starts a search; floor is a score, in units, known to be reached by k
+// rows elsewhere.
+func (p *picker) reset(k, over, floor int) {
+	p.k, p.over = k, over
+	p.least = floor - over
 	p.edge, p.above = 0, 0
 	clear(p.count[:])
 	p.found = p.found[:0]
 }
 
-// add takes a row whose sure estimate is estimate and whose bound is bound, at
-// least p.least.
-func (p *picker) add(at uint32, estimate, bound int) {
-	p.found = append(p.found, candidate{at, uint32(bound)})
-	b := estimate >> bucketBits
+// add takes a row whose upper estimate is at least p.least.
+func (p *picker) add(row uint32, sure, most int) {
+	sure = max(sure, 0)
+	p.found = append(p.found, candidate{row, uint16(sure), uint16(most)})
+	b := sure >> bucketBits
 	if b < p.edge {
 		return
 	}
@@ -55,7 +57,7 @@ func (p *picker) add(at uint32, estimate, bound int) {
 		p.above -= int(p.count[p.edge])
 		p.edge++
 	}
-	p.least = max(p.least, p.edge<<bucketBits-p.width)
+	p.least = max(p.least, p.edge<<bucketBits-p.over)
 }
 
 // threshold is least as a cell of the accumulator, which is never below one:

@@ -262,6 +262,9 @@ func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source) erro
 			}
 		}
 	}
+	if extra := ix.Rows.Rows() % 64; extra != 0 {
+		s.union[words-1] &= 1<<extra - 1
+	}
 	scored := s.stats.Scored
 	for w, word := range s.union {
 		if w%64 == 0 && ctx.Err() != nil {

@@ -157,7 +157,7 @@ func (u *Uniform) mark(j uint32, union []uint64) (postings, bytes int) {
 // uniform is the scratch of searches in a Uniform.
 type uniform struct {
 	planes  []uint64 // counts from lists: bit b of all positions, then bit b+1
-	bitmaps []int    // columns of the query
+	bitmaps []int    // offsets in bytes of the query's bitmaps
 	counted [countBits * stripWords]uint64
 }
 
@@ -180,13 +180,13 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
 	const over, under = 2, 1
-	s.picker.reset(s.top.k, over+under, int(down(s.top.theta()*scale))-over)
+	s.picker.reset(s.top.k, over, int(down(s.top.theta()*scale)))
 
 	s.bitmaps = s.bitmaps[:0]
 	listed := 0
 	for _, t := range s.terms {
 		if column, ok := u.find(t.feature); ok {
-			s.bitmaps = append(s.bitmaps, column)
+			s.bitmaps = append(s.bitmaps, 8*u.Stride*column)
 		} else if sp := u.span(t.feature); sp.lo < sp.hi {
 			listed++
 		}
@@ -207,7 +207,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		n := u.rows(t.feature, u.wide(), func(at uint32) { countInto(s.planes, u.Stride, at) })
 		s.mark(n, 2*n)
 	}
-	depth := bits.Len(uint(len(s.terms)))
+	depth := max(4, bits.Len(uint(len(s.terms)))) // four is the least that has a kernel
 	for strip, most := range u.Most {
 		if strip%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -221,8 +221,12 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 			continue
 		}
 		var hits [stripWords]uint64
-		countStrip(&s.counted, &hits, depth, s.planes, planes, u.Words, s.bitmaps, u.Stride, strip*stripWords, least)
+		some := countStrip(&s.counted, &hits, depth, tail(s.planes, strip*stripWords), planes,
+			tail(u.Words, strip*stripWords), s.bitmaps, u.Stride, least)
 		s.mark(stripRows*len(s.bitmaps), stripRows/8*len(s.bitmaps))
+		if !some {
+			continue
+		}
 		for i, word := range hits {
 			for ; word != 0; word &= word - 1 {
 				bit := bits.TrailingZeros64(word)
@@ -237,7 +241,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 				row := u.Order[at]
 				estimate := int(float64(count) * float64(weight) * float64(rowValue(ix.Rows, row)) * scale)
 				if estimate >= s.picker.least && s.accepted(row) {
-					s.picker.add(row, estimate, estimate)
+					s.picker.add(row, estimate-under, estimate)
 				}
 			}
 		}
@@ -245,9 +249,12 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	if s.picker.least < 1 {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
-	s.finish(scale, over)
+	s.finish(scale)
 	return nil
 }
+
+// tail is s from i, or nothing if it ends before.
+func tail(s []uint64, i int) []uint64 { return s[min(i, len(s)):] }
 
 // countInto adds one to the count of a position.
 func countInto(planes []uint64, stride int, at uint32) {

@@ -147,7 +147,7 @@ func (w *Weighted) validate(rows, features int) error {
 	if err != nil {
 		return err
 	}
-	if err := w.Columns.validate(features, count); err != nil {
+	if err := w.Columns.validate(features, max(0, count-1)); err != nil {
 		return err
 	}
 	if err := w.Blocks.validate(rows, features); err != nil {

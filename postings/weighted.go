@@ -8,9 +8,9 @@ import (
 )
 
 // Weighted is the compact structure for matrices in general. A value is held
-// as 8 bits: Code·step of its feature, rounded to nearest but never to zero.
-// Rare features have lists, frequent ones a column with a cell for every row,
-// zero where the row lacks the feature.
+// as 8 bits: Code·step of its feature, rounded to nearest. Rare features have
+// lists, frequent ones a column with a cell for every row, zero where the row
+// lacks the feature.
 type Weighted struct {
 	Blocks
 	Columns
@@ -19,8 +19,9 @@ type Weighted struct {
 	// Scale gives the step of a feature: Unit·2^(-Scale/8)/255.
 	Scale []uint8
 	Unit  float64
-	// Norm is at least the length of every row, Residual at least the length
-	// of every row's vector of rounding errors.
+	// Norm is at least the length of every row. The length of a row's vector
+	// of rounding errors is at most its byte of the column behind those of the
+	// features, times Residual/255.
 	Norm, Residual float64
 }
 
@@ -47,7 +48,7 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted,
 	atLeast := columnThreshold(length, n, w.Stride)
 	columns := 0
 	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
-	w.Cells = make([]uint8, columns*w.Stride)
+	w.Cells = make([]uint8, (columns+1)*w.Stride)
 	for _, v := range rows.Value {
 		w.Unit = max(w.Unit, float64(v))
 	}
@@ -68,7 +69,7 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted,
 		w.begin(wide)
 		column, dense := w.find(uint32(j))
 		for _, e := range list {
-			code := min(max(math.Round(float64(e.Value)/step), 1), 255)
+			code := min(math.Round(float64(e.Value)/step), 255)
 			off := float64(e.Value) - code*step
 			residual[e.Row] += off * off
 			if dense {
@@ -83,6 +84,11 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted,
 	for i, r := range residual {
 		w.Residual = max(w.Residual, up(math.Sqrt(r)))
 		w.Norm = max(w.Norm, up(norm(rows.Row(i).Value)))
+	}
+	if w.Residual > 0 {
+		for i, r := range residual {
+			w.Cells[columns*w.Stride+i] = uint8(min(255, math.Ceil(up(math.Sqrt(r))*255/w.Residual)))
+		}
 	}
 	return w, nil
 }
@@ -121,15 +127,14 @@ func columnThreshold(length []uint32, rows, stride int) uint32 {
 	return atLeast
 }
 
-// mark sets the bits of the rows that have a feature.
+// mark sets the bits of the rows that have a feature; of all rows if it has a
+// column, where values may have been rounded to zero.
 func (w *Weighted) mark(j uint32, union []uint64) (postings, bytes int) {
-	if column, ok := w.find(j); ok {
-		for i, cell := range w.Cells[column*w.Stride : (column+1)*w.Stride] {
-			if cell != 0 && i/64 < len(union) {
-				union[i/64] |= 1 << (i % 64)
-			}
+	if _, ok := w.find(j); ok {
+		for i := range union {
+			union[i] = ^uint64(0)
 		}
-		return w.Stride, w.Stride
+		return 0, 0
 	}
 	n := w.rows(j, w.Stride > windowRows, func(row uint32) { union[row/64] |= 1 << (row % 64) })
 	return n, 2 * n
@@ -139,19 +144,14 @@ func (w *Weighted) mark(j uint32, union []uint64) (postings, bytes int) {
 type weighted struct {
 	cells   []uint16 // estimates of a window
 	lists   []listTerm
-	columns []columnTerm
+	offsets []int    // of columns to add, in bytes
+	weights []uint16 // of the same
 	hits16  []uint16
 }
 
 // listTerm is a list to scatter; weight is in 1/256 of a unit a step.
 type listTerm struct {
 	span
-	weight uint16
-}
-
-// columnTerm is a column to add.
-type columnTerm struct {
-	column int
 	weight uint16
 }
 
@@ -163,37 +163,40 @@ const units = 59000
 // scores the rows near the top exactly.
 //
 // With S units a point of score, ŝ the product of the query and the rounded
-// row, and the weights rounded down, an estimate A of n terms satisfies
+// row, and the weights rounded down, the sum A of n products satisfies
 //
-//	S·ŝ - g < A <= S·ŝ,   g = n + Σ frac(weight)
+//	A <= S·ŝ < A + g,   g = n + Σ frac(weight)
 //
-// since each product is rounded down too; and |s - ŝ| <= ‖q‖·Residual by
-// Cauchy-Schwarz over the rounding errors of the row. So a row can be among
-// the k best only if A >= A' - g - 2·S·‖q‖·Residual, A' the k-th best estimate.
+// since each product is rounded down too; and |s - ŝ| <= ‖q‖·r with r the
+// length of the row's rounding errors, by Cauchy-Schwarz. The cells hold the
+// upper estimate A + E, E the units of ‖q‖·r, so that the score lies between
+// A - E - 1 and A + E + g + 1.
 func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	w := ix.Weighted
 	n := ix.Rows.Rows()
 	length := up(queryNorm(s.terms))
-	scale := (units - 2*float64(len(s.terms)) - 8) / (length * (w.Norm + w.Residual))
+	scale := (units - 2*float64(len(s.terms)) - 8) / (length * (w.Norm + 2*w.Residual))
 	if scale <= 0 || math.IsInf(scale, 0) {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
-	s.lists, s.columns = s.lists[:0], s.columns[:0]
+	s.lists, s.offsets, s.weights = s.lists[:0], s.offsets[:0], s.weights[:0]
 	lost := float64(len(s.terms))
 	for _, t := range s.terms {
 		exact := float64(t.weight) * w.step(t.feature) * scale * 256
 		whole := math.Floor(exact)
 		lost += exact - whole
 		if column, ok := w.find(t.feature); ok {
-			s.columns = append(s.columns, columnTerm{column, uint16(whole)})
+			s.offsets = append(s.offsets, column*w.Stride)
+			s.weights = append(s.weights, uint16(whole))
 		} else if sp := w.span(t.feature); sp.lo < sp.hi {
 			s.lists = append(s.lists, listTerm{sp, uint16(whole)})
 		}
 	}
-	rounding := scale * length * w.Residual
-	over := int(math.Ceil(lost + rounding + 1)) // an exact score is below estimate + over
-	under := int(math.Ceil(rounding + 1))       // and at least estimate - under
-	s.picker.reset(s.top.k, over+under, int(down(s.top.theta()*scale))-over)
+	errors := w.Cells[len(w.Cells)-w.Stride:]
+	rough := uint32(math.Ceil(up(scale*length*w.Residual*256/255))) + 1
+	s.offsets = append(s.offsets, len(w.Cells)-w.Stride)
+	s.weights = append(s.weights, uint16(rough))
+	s.picker.reset(s.top.k, int(math.Ceil(lost))+2, int(down(s.top.theta()*scale)))
 	wide := n > windowRows
 	if cap(s.cells) < min(w.Stride, windowRows) {
 		s.cells = make([]uint16, min(w.Stride, windowRows))
@@ -217,51 +220,48 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		}
 		for from := 0; from < len(cells); from += scanRows {
 			block := cells[from:min(from+scanRows, len(cells))]
-			for _, c := range s.columns {
-				at := c.column*w.Stride + first + from
-				addColumn(block, w.Cells[at:at+len(block)], c.weight)
-			}
+			addColumns(block, w.Cells[first+from:], s.offsets, s.weights)
 			hits := s.hits16[:atLeast16(block, s.picker.threshold(), s.hits16)]
 			for _, i := range hits {
-				estimate := int(block[i])
-				if row := uint32(first+from) + uint32(i); estimate >= s.picker.least && s.accepted(row) {
-					s.picker.add(row, estimate, estimate)
+				most, row := int(block[i]), first+from+int(i)
+				if row < n && most >= s.picker.least && s.accepted(uint32(row)) {
+					s.picker.add(uint32(row), most-2*int(uint32(errors[row])*rough>>8)-2, most)
 				}
 			}
 		}
-		s.mark(len(s.columns)*len(cells), len(s.columns)*len(cells))
+		s.mark(len(s.offsets)*len(cells), len(s.offsets)*len(cells))
 	}
 	if s.picker.least < 1 {
 		// Too few rows have an estimate that surely beats one of zero.
 		return s.searchUnion(ctx, ix, compactLists)
 	}
-	s.finish(scale, over)
+	s.finish(scale)
 	return nil
 }
 
 // finish scores the candidates: first those that made the threshold, then
 // those that can still pass the score it has become.
-func (s *Searcher) finish(scale float64, over int) {
+func (s *Searcher) finish(scale float64) {
 	p := &s.picker
 	scored := s.stats.Scored
 	edge := p.edge << bucketBits
 	rest := p.found[:0]
 	for i, c := range p.found {
-		if int(c.estimate) < p.least {
+		if int(c.most) < p.least {
 			continue
 		}
-		if int(c.estimate) < edge {
+		if int(c.sure) < edge {
 			rest = append(rest, c)
 			continue
 		}
-		if ahead := i + 4; ahead < len(p.found) && int(p.found[ahead].estimate) >= edge {
-			s.scorer.prefetch(p.found[ahead].at)
+		if ahead := i + 4; ahead < len(p.found) && int(p.found[ahead].sure) >= edge {
+			s.scorer.prefetch(p.found[ahead].row)
 		}
-		s.offer(c.at)
+		s.offer(c.row)
 	}
 	for _, c := range rest {
-		if float64(int(c.estimate)+over) >= down(s.top.theta()*scale) {
-			s.offer(c.at)
+		if float64(int(c.most)+p.over) >= down(s.top.theta()*scale) {
+			s.offer(c.row)
 		}
 	}
 	s.stats.Candidates += s.stats.Scored - scored

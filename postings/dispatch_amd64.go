@@ -1,0 +1,83 @@
+//go:build amd64 && !purego
+
+package postings
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// avx2 says that the assembly runs here. Kernels are called through branches
+// on it, not through function values, so that arguments do not escape.
+var avx2 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1
+
+func scatterFloat(sums []float32, list []Posting, weight float32) {
+	if avx2 {
+		scatterFloatAVX2(unsafe.SliceData(sums), unsafe.SliceData(list), len(list), weight)
+		return
+	}
+	scatterFloatGo(sums, list, weight)
+}
+
+func scatterCodes(cells []uint16, low []uint16, code []uint8, weight uint16) {
+	if avx2 {
+		scatterCodesAVX2(unsafe.SliceData(cells), unsafe.SliceData(low), unsafe.SliceData(code), len(low), uint32(weight))
+		return
+	}
+	scatterCodesGo(cells, low, code, weight)
+}
+
+// atLeastFloat writes the places of the cells that are least or more to found,
+// which has room for all, and returns how many they are.
+func atLeastFloat(cells []float32, least float32, found []uint32) int {
+	if !avx2 {
+		return atLeastFloatGo(cells, least, found)
+	}
+	whole := len(cells) &^ 31
+	n := atLeastFloatAVX2(unsafe.SliceData(cells), whole, least, unsafe.SliceData(found))
+	rest := atLeastFloatGo(cells[whole:], least, found[n:])
+	for i := range found[n : n+rest] {
+		found[n+i] += uint32(whole)
+	}
+	return n + rest
+}
+
+// atLeast16 is atLeastFloat for words; there is a multiple of columnRows cells.
+func atLeast16(cells []uint16, least uint16, found []uint16) int {
+	if avx2 {
+		return atLeast16AVX2(unsafe.SliceData(cells), len(cells), least, unsafe.SliceData(found))
+	}
+	return atLeast16Go(cells, least, found)
+}
+
+// addColumns adds columns at offsets of bytes, times weights/256, to cells,
+// a multiple of columnRows.
+func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
+	if avx2 {
+		addColumnsAVX2(unsafe.SliceData(cells), len(cells), unsafe.SliceData(bytes), unsafe.SliceData(offsets), unsafe.SliceData(weights), len(offsets))
+		return
+	}
+	addColumnsGo(cells, bytes, offsets, weights)
+}
+
+// countStrip counts the strip of positions that planes and words start with;
+// see countStripGo.
+func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
+	if !avx2 {
+		return countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, least)
+	}
+	c, h, p := &counted[0], &hits[0], unsafe.SliceData(planes)
+	w, b := unsafe.SliceData(words), unsafe.SliceData(bitmaps)
+	switch {
+	case depth <= 4:
+		return countStrip4AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+	case depth == 5:
+		return countStrip5AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+	case depth == 6:
+		return countStrip6AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+	case depth == 7:
+		return countStrip7AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+	}
+	return countStrip8AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+}

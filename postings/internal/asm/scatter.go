@@ -1,0 +1,50 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// scatterFloat multiplies and adds separately, as its reference must where
+// fused instructions round otherwise.
+func scatterFloat() {
+	begin("scatterFloat", "(sums *float32, list *Posting, n int, weight float32)",
+		"scatterFloatGo for n postings.")
+	sums, list, n := load("sums"), load("list"), load("n")
+	weight := XMM()
+	Load(Param("weight"), weight)
+	loop("floats", n, 4, func(count int) {
+		for i := range count {
+			row, x := GP64(), XMM()
+			MOVL(Mem{Base: list, Disp: 8 * i}, row.As32())
+			VMULSS(Mem{Base: list, Disp: 8*i + 4}, weight, x)
+			cell := Mem{Base: sums, Index: row, Scale: 4}
+			VADDSS(cell, x, x)
+			VMOVSS(x, cell)
+		}
+		ADDQ(I32(int32(8*count)), list)
+	})
+	RET()
+}
+
+// scatterCodes adds to memory directly: what bounds it is the store, one a
+// posting.
+func scatterCodes() {
+	begin("scatterCodes", "(cells *uint16, low *uint16, code *uint8, n int, weight uint32)",
+		"scatterCodesGo for n postings.")
+	cells, low, code, n := load("cells"), load("low"), load("code"), load("n")
+	weight := Load(Param("weight"), GP32())
+	loop("codes", n, 8, func(count int) {
+		for i := range count {
+			row, c := GP64(), GP32()
+			MOVWLZX(Mem{Base: low, Disp: 2 * i}, row.As32())
+			MOVBLZX(Mem{Base: code, Disp: i}, c)
+			IMULL(weight, c)
+			SHRL(U8(8), c)
+			ADDW(c.As16(), Mem{Base: cells, Index: row, Scale: 2})
+		}
+		ADDQ(I32(int32(2*count)), low)
+		ADDQ(I32(int32(count)), code)
+	})
+	RET()
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bufio"
+	"compress/bzip2"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// set is a data set: indexed rows, and queries apart from them.
+type set struct {
+	name        string
+	rows, tests *vector.CSR
+}
+
+// source is where a set comes from and what is done to its values.
+type source struct {
+	name        string
+	train, test []string // test empty: the last third of the rows
+	labels      int      // attributes of an ARFF file, first or last, that are labels
+	first       bool
+	tfidf       bool
+	share       float64 // of the rows for train where test is empty
+}
+
+var sources = []source{
+	{name: "bibtex", train: []string{"bibtex/bibtex-train.arff.gz"}, test: []string{"bibtex/bibtex-test.arff.gz"}, labels: 159},
+	{name: "delicious", train: []string{"delicious/delicious-train.arff.gz"}, test: []string{"delicious/delicious-test.arff.gz"}, labels: 983},
+	{name: "reutersk500", train: []string{"reutersk500/reutersk500.txt.gz"}},
+	{name: "rcv1sub123", train: []string{"rcv1sub1/rcv1sub1.txt.gz", "rcv1sub2/rcv1sub2.txt.gz", "rcv1sub3/rcv1sub3.txt.gz"}, share: 0.9},
+	{name: "yahoo_education", train: []string{"yahoo_education/yahoo_education.txt.gz"}, share: 0.9},
+	{name: "ng20", train: []string{"ng20/ng20.txt.gz"}, share: 0.9},
+	{name: "ohsumed", train: []string{"ohsumed/ohsumed.txt.gz"}, share: 0.9},
+	{name: "imdb", train: []string{"imdb/Imdb.arff.bz2"}, labels: 28, first: true, share: 0.6},
+	{name: "eurlex57k", train: []string{"eurlex57k/eurlex57k-train.txt.gz"}, test: []string{"eurlex57k/eurlex57k-test.txt.gz"}, tfidf: true},
+	{name: "news20", train: []string{"news20-bydate/news20-bydate-train.txt.gz"}, test: []string{"news20-bydate/news20-bydate-test.txt.gz"}, tfidf: true},
+}
+
+// load reads a set and makes its rows unit-length.
+func (s source) load(dir string) (*set, error) {
+	read := func(names []string) (*vector.CSR, error) {
+		m := &vector.CSR{Ptr: []uint64{0}}
+		for _, name := range names {
+			if err := s.read(m, filepath.Join(dir, name)); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return m, nil
+	}
+	rows, err := read(s.train)
+	if err != nil {
+		return nil, err
+	}
+	out := &set{name: s.name, rows: rows}
+	if s.test != nil {
+		if out.tests, err = read(s.test); err != nil {
+			return nil, err
+		}
+	} else {
+		share := s.share
+		if share == 0 {
+			share = 2.0 / 3
+		}
+		out.rows, out.tests = split(rows, int(share*float64(rows.Rows())))
+	}
+	if s.tfidf {
+		weigh(out.rows, out.tests)
+	}
+	unit(out.rows)
+	unit(out.tests)
+	return out, nil
+}
+
+func split(m *vector.CSR, n int) (a, b *vector.CSR) {
+	a, b = &vector.CSR{Ptr: []uint64{0}, Cols: m.Cols}, &vector.CSR{Ptr: []uint64{0}, Cols: m.Cols}
+	for i := range m.Rows() {
+		if i < n {
+			a.Append(m.Row(i))
+		} else {
+			b.Append(m.Row(i))
+		}
+	}
+	return a, b
+}
+
+func (s source) read(m *vector.CSR, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var r io.Reader
+	if strings.HasSuffix(path, ".bz2") {
+		r = bzip2.NewReader(f)
+	} else if r, err = gzip.NewReader(f); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<26)
+	if strings.Contains(path, ".arff") {
+		return s.readARFF(m, lines)
+	}
+	lines.Scan() // rows, features, labels
+	for lines.Scan() {
+		_, rest, _ := strings.Cut(lines.Text(), " ")
+		var v vector.Sparse
+		for _, pair := range strings.Fields(rest) {
+			if err := add(&v, pair, ":", 0); err != nil {
+				return err
+			}
+		}
+		m.Append(sorted(v))
+	}
+	return lines.Err()
+}
+
+// readARFF reads sparse ARFF, {index value,...}.
+func (s source) readARFF(m *vector.CSR, lines *bufio.Scanner) error {
+	attributes, data := 0, false
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		lower := strings.ToLower(line)
+		switch {
+		case strings.HasPrefix(lower, "@attribute"):
+			attributes++
+		case strings.HasPrefix(lower, "@data"):
+			data = true
+		case data && strings.HasPrefix(line, "{"):
+			var v vector.Sparse
+			for _, pair := range strings.Split(strings.Trim(line, "{}"), ",") {
+				if pair == "" {
+					continue
+				}
+				if err := add(&v, strings.TrimSpace(pair), " ", 0); err != nil {
+					return err
+				}
+			}
+			lo, hi := uint32(0), uint32(attributes-s.labels)
+			if s.first {
+				lo, hi = uint32(s.labels), uint32(attributes)
+			}
+			var kept vector.Sparse
+			for i, f := range v.Index {
+				if f >= lo && f < hi {
+					kept.Index = append(kept.Index, f-lo)
+					kept.Value = append(kept.Value, v.Value[i])
+				}
+			}
+			m.Append(kept)
+		}
+	}
+	return lines.Err()
+}
+
+func add(v *vector.Sparse, pair, between string, base uint64) error {
+	name, number, _ := strings.Cut(pair, between)
+	f, err := strconv.ParseUint(name, 10, 32)
+	if err != nil {
+		return err
+	}
+	x, err := strconv.ParseFloat(number, 32)
+	if err != nil {
+		return err
+	}
+	v.Index = append(v.Index, uint32(f-base))
+	v.Value = append(v.Value, float32(x))
+	return nil
+}
+
+func sorted(v vector.Sparse) vector.Sparse {
+	if slices.IsSorted(v.Index) {
+		return v
+	}
+	order := make([]int, len(v.Index))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(v.Index[a]) - int(v.Index[b]) })
+	var out vector.Sparse
+	for _, i := range order {
+		out.Index = append(out.Index, v.Index[i])
+		out.Value = append(out.Value, v.Value[i])
+	}
+	return out
+}
+
+// weigh turns counts into (1 + ln count)·ln(rows/df); features that no row has
+// weigh nothing and go.
+func weigh(rows, tests *vector.CSR) {
+	df := make([]int, max(rows.Cols, tests.Cols))
+	for _, f := range rows.Index {
+		df[f]++
+	}
+	for _, m := range []*vector.CSR{rows, tests} {
+		for e, f := range m.Index {
+			w := 0.0
+			if df[f] > 0 {
+				w = math.Log(float64(rows.Rows()) / float64(df[f]))
+			}
+			m.Value[e] = float32((1 + math.Log(float64(m.Value[e]))) * w)
+		}
+	}
+}
+
+func unit(m *vector.CSR) {
+	for i := range m.Rows() {
+		r := m.Row(i)
+		if n := r.Norm(); n > 0 {
+			for e := range r.Value {
+				r.Value[e] = float32(float64(r.Value[e]) / n)
+			}
+		}
+	}
+}
+
+// powerLaw is a generated set: topics with power-law features, and Zipf
+// background words, weighted by tf-idf.
+func powerLaw(rows, tests, features, nonZeros int, seed uint64) *set {
+	r := rand.New(rand.NewPCG(seed, 1))
+	background := rand.NewZipf(r, 1.1, 8, uint64(features-1))
+	const topicWords = 400
+	topics := make([][]uint32, 2000)
+	for t := range topics {
+		topics[t] = make([]uint32, topicWords)
+		for i := range topics[t] {
+			topics[t][i] = uint32(background.Uint64()*7919+uint64(r.IntN(features))) % uint32(features)
+		}
+	}
+	topicOf := rand.NewZipf(r, 1.05, 20, uint64(len(topics)-1))
+	wordOf := rand.NewZipf(r, 1.2, 10, topicWords-1)
+	draw := func(n int) *vector.CSR {
+		m := &vector.CSR{Ptr: []uint64{0}, Cols: features}
+		counts := map[uint32]int{}
+		for range n {
+			clear(counts)
+			a, b := topics[topicOf.Uint64()], topics[topicOf.Uint64()]
+			length := int(float64(nonZeros) * (0.4 + r.ExpFloat64()*0.6))
+			for range max(length, 4) {
+				switch x := r.Float64(); {
+				case x < 0.6:
+					counts[uint32(background.Uint64())]++
+				case x < 0.9:
+					counts[a[wordOf.Uint64()]]++
+				default:
+					counts[b[wordOf.Uint64()]]++
+				}
+			}
+			var v vector.Sparse
+			for f := range counts {
+				v.Index = append(v.Index, f)
+			}
+			slices.Sort(v.Index)
+			for _, f := range v.Index {
+				v.Value = append(v.Value, float32(counts[f]))
+			}
+			m.Append(v)
+		}
+		m.Cols = features
+		return m
+	}
+	s := &set{name: fmt.Sprintf("power-law %d", rows), rows: draw(rows), tests: draw(tests)}
+	weigh(s.rows, s.tests)
+	unit(s.rows)
+	unit(s.tests)
+	return s
+}

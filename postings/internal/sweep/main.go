@@ -1,0 +1,160 @@
+// Command sweep times the strategies of package postings on real and
+// generated sets, one thread, and checks that all answers agree:
+//
+//	go run ./postings/internal/sweep -data ../shared/data
+//
+// Times are processor time of the thread, since other work may share the
+// machine; strategies take turns query by query, and a strategy's time is the
+// mean over queries of the least of several rounds.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+func main() {
+	data := flag.String("data", os.Getenv("ANNDB_DATA"), "directory of the data sets")
+	only := flag.String("only", "", "sets whose names match")
+	queries := flag.Int("queries", 100, "queries a set")
+	rounds := flag.Int("rounds", 3, "rounds, of which the fastest counts")
+	k := flag.Int("k", 100, "neighbours")
+	generated := flag.Int("generated", 0, "rows of the generated set, none if zero")
+	paper := flag.Bool("paper", false, "also the hash map and all m of the paper")
+	flag.Parse()
+	match := regexp.MustCompile(*only)
+	runtime.LockOSThread()
+	for _, s := range sources {
+		if *data == "" {
+			fmt.Fprintln(os.Stderr, "SKIPPED real sets: no -data, no ANNDB_DATA")
+			break
+		}
+		if !match.MatchString(s.name) {
+			continue
+		}
+		set, err := s.load(*data)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "SKIPPED %s: %v\n", s.name, err)
+			continue
+		}
+		sweep(set, *queries, *rounds, *k, *paper)
+	}
+	if *generated > 0 {
+		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *paper)
+	}
+}
+
+// arm is a strategy on an index.
+type arm struct {
+	name     string
+	ix       *postings.Index
+	strategy postings.Strategy
+	skip     int // only every skip-th query: for the slow ones
+	best     []time.Duration
+	stats    postings.Stats
+	n        int
+}
+
+func sweep(s *set, queries, rounds, k int, paper bool) {
+	ctx := context.Background()
+	start := time.Now()
+	must := func(ix *postings.Index, err error) *postings.Index {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "sweep:", err)
+			os.Exit(1)
+		}
+		return ix
+	}
+	part := func(m int) *postings.Index {
+		return must(postings.Build(ctx, s.rows, postings.Params{Partition: true, M: m}, nil))
+	}
+	all := part(postings.Everything)
+	ours := must(postings.Build(ctx, s.rows, postings.Params{Compact: true}, nil))
+	arms := []*arm{
+		{name: "taat", ix: all, strategy: postings.DenseTAAT, skip: 1},
+		{name: "compact", ix: ours, strategy: postings.Compact, skip: 1},
+	}
+	if paper {
+		arms = append(arms, &arm{name: "hash", ix: all, strategy: postings.HashTAAT, skip: 4})
+		for _, m := range []int{0, 1, 20, 100, 500, 1000} {
+			skip := 1
+			if m < 100 {
+				skip = 4
+			}
+			arms = append(arms, &arm{name: fmt.Sprintf("m=%d", m), ix: part(m), strategy: postings.Partitioned, skip: skip})
+		}
+	}
+	nq := min(queries, s.tests.Rows())
+	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name, s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
+		nq, float64(s.tests.Ptr[nq])/float64(nq), time.Since(start).Round(time.Millisecond))
+	size := ours.Bytes()
+	fmt.Printf("  compact %.2f bytes an entry\n", float64(size)/float64(len(s.rows.Index)))
+	searcher := postings.NewSearcher()
+	var want, got []postings.Hit
+	for q := range nq {
+		query := s.tests.Row(q)
+		for a, arm := range arms {
+			if q%arm.skip != 0 {
+				continue
+			}
+			least := time.Duration(1 << 62)
+			for range rounds {
+				var err error
+				var stats postings.Stats
+				before := threadTime()
+				got, stats, err = searcher.Search(ctx, arm.ix, query, k, postings.SearchParams{Strategy: arm.strategy}, got[:0])
+				least = min(least, threadTime()-before)
+				if err != nil {
+					fmt.Fprintln(os.Stderr, "sweep:", err)
+					os.Exit(1)
+				}
+				arm.stats.Candidates += stats.Candidates
+				arm.stats.Scored += stats.Scored
+				arm.stats.Postings += stats.Postings
+				arm.stats.Bytes += stats.Bytes
+				arm.n++
+			}
+			arm.best = append(arm.best, least)
+			if a == 0 {
+				want = append(want[:0], got...)
+			} else if !slices.Equal(want, got) {
+				fmt.Printf("  %s DIFFERS on query %d\n", arm.name, q)
+			}
+		}
+	}
+	base := mean(arms[0].best)
+	for _, arm := range arms {
+		m := mean(arm.best)
+		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
+			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
+	}
+	_ = vector.Sparse{}
+}
+
+func mean(d []time.Duration) float64 {
+	var sum time.Duration
+	for _, x := range d {
+		sum += x
+	}
+	return float64(sum.Nanoseconds()) / 1000 / float64(len(d))
+}
+
+// threadTime is the processor time of this thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic(err)
+	}
+	return time.Duration(t.Nano())
+}
