@@ -2,7 +2,14 @@
 
 package db
 
-import "go.etcd.io/bbolt"
+import (
+	"os"
+
+	"go.etcd.io/bbolt"
+)
 
 // adviseNormal does nothing where there is no madvise.
 func adviseNormal(*bbolt.Info, int64) {}
+
+// unlock does nothing where closing a file gives up its lock.
+func unlock(*os.File) {}

@@ -3,6 +3,7 @@
 package db
 
 import (
+	"os"
 	"unsafe"
 
 	"go.etcd.io/bbolt"
@@ -18,4 +19,14 @@ func adviseNormal(info *bbolt.Info, size int64) {
 	// The address is of mapped memory, which no garbage collector moves.
 	p := *(*unsafe.Pointer)(unsafe.Pointer(&info.Data))
 	_ = unix.Madvise(unsafe.Slice((*byte)(p), size), unix.MADV_NORMAL)
+}
+
+// unlock gives up bbolt's lock on a file, if it is still open.
+func unlock(f *os.File) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	// Failing, like advice that fails, changes nothing.
+	_ = raw.Control(func(fd uintptr) { _ = unix.Flock(int(fd), unix.LOCK_UN) })
 }

@@ -274,6 +274,11 @@ func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name 
 		w.report(p.id, fmt.Errorf("%d elements in %d bytes", p.n, p.len))
 		return
 	}
+	// Elsewhere the first element's place gives a wrong count away. bbolt
+	// clears what it does not use of a page.
+	if p.n == 0 && p.len >= pageHeader+pageElement && len(bytes.Trim(p.buf[pageHeader:pageHeader+pageElement], "\x00")) > 0 {
+		w.report(p.id, fmt.Errorf("a page with elements counts none"))
+	}
 	for i := range p.n {
 		e := uint64(pageHeader + i*pageElement)
 		elem := w.bytes(&p, e, pageElement)

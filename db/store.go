@@ -108,7 +108,10 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 			s, err = nil, corruptf("", "open %s: %v", path, r)
 		}
 		if err != nil && file != nil {
-			_ = file.Close() // closed already where bbolt failed in order
+			// Closed already where bbolt failed in order. Where it panicked, its
+			// map lives on, and would keep the lock as well.
+			unlock(file)
+			_ = file.Close()
 		}
 	}(debug.SetPanicOnFault(true))
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{

@@ -1,0 +1,702 @@
+package db
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// The damage tests flip bits of a small database and cut it short, and ask it
+// everything. What follows must be the right answer or a named error; not a
+// wrong answer, not the death of the process, not a hang. Each piece of damage
+// is tried in a child process, which may die or hang without taking the tests
+// along.
+
+const envFlips = "ANNDB_FLIPS" // how many bits TestDamage flips; all candidates when "all"
+
+// damageDB writes the database that is damaged: sealed chunks of bytes and of
+// floats, tails, keys and labels so long that their buckets have branch pages,
+// tombstones, indexes with every section there is, free pages.
+func damageDB(path string) error {
+	ctx := context.Background()
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	put := func(coll string, n, dim int, whole bool) error {
+		return d.Update(ctx, func(b *Batch) error {
+			for i := range n {
+				seed := uint64(4 * i)
+				if whole {
+					seed++
+				}
+				r := Row{
+					Key: damageKey(i), Vector: modelVector(seed, dim), Payload: bytes.Repeat([]byte{byte(i)}, i*3),
+					Labels: []string{damageLabel(i % 40), "all"},
+				}
+				if err := b.Put(coll, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	build := func(coll, index string, o BuildOptions) error {
+		o.Trees, o.Depth, o.LabelsK, o.HopLabels, o.Members, o.NoTune = 3, 2, 4, 3, true, true
+		_, err := d.Build(ctx, coll, index, o, nil)
+		return err
+	}
+	steps := []func() error{
+		func() error { return d.CreateDense(ctx, "bytes", DenseOptions{Dim: 4096}) },
+		func() error {
+			return d.CreateDense(ctx, "floats", DenseOptions{Dim: 8192, Metric: vector.Cosine})
+		},
+		func() error {
+			return d.CreateDense(ctx, "small", DenseOptions{Dim: 8, Metric: vector.InnerProduct})
+		},
+		func() error { return put("bytes", 40, 4096, true) },
+		func() error { return put("floats", 18, 8192, false) },
+		func() error { return put("small", 70, 8, false) },
+		func() error {
+			return d.Update(ctx, func(b *Batch) error {
+				return errors.Join(b.Delete("bytes", damageKey(3)), b.Delete("bytes", damageKey(39)), b.Delete("small", damageKey(7)))
+			})
+		},
+		func() error { return build("small", "kd", BuildOptions{Rotate: 4, Quantize: true}) },
+		func() error {
+			return build("small", "pca", BuildOptions{Kind: forest.PCATree, SketchBytes: -1})
+		},
+		func() error {
+			return build("bytes", "rp", BuildOptions{Kind: forest.RP, Rotate: -1, SketchBytes: -1})
+		},
+		func() error { return put("small", 2, 8, false) }, // rows that the indexes do not cover
+	}
+	for _, s := range steps {
+		if err := s(); err != nil {
+			return errors.Join(err, d.Close())
+		}
+	}
+	return errors.Join(mustCheck(d), d.Close())
+}
+
+func damageKey(i int) []byte     { return fmt.Appendf(nil, "%s-%03d", strings.Repeat("k", 400), i) }
+func damageLabel(i int) string   { return fmt.Sprintf("%s-%02d", strings.Repeat("l", 500), i) }
+func damageRows() map[string]int { return map[string]int{"bytes": 40, "floats": 18, "small": 70} }
+
+// question is something a snapshot can be asked; the answer is text.
+type question struct {
+	name string
+	ask  func(s *Snapshot) (string, error)
+}
+
+// typedDamage says whether err names damage.
+func typedDamage(err error) bool {
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTruncated) || errors.Is(err, ErrNotDatabase) || errors.Is(err, ErrNewerFormat)
+}
+
+func rowText(r Row) string {
+	return fmt.Sprintf("%d %s %v %q %x", r.Row, r.Key, crc32.ChecksumIEEE(codec.Bytes(r.Vector)), r.Labels, r.Payload)
+}
+
+func hitsText(hits []Hit) string {
+	var b strings.Builder
+	for _, h := range hits {
+		fmt.Fprintf(&b, "%s %d %v;", h.Key, h.Row, h.Distance)
+	}
+	return b.String()
+}
+
+// questions is everything there is to ask about the database of damageDB.
+func questions() []question {
+	ctx := context.Background()
+	var out []question
+	add := func(name string, ask func(s *Snapshot) (string, error)) { out = append(out, question{name, ask}) }
+	add("collections", func(s *Snapshot) (string, error) { return fmt.Sprintf("%+v", s.Collections()), nil })
+	for coll, n := range damageRows() {
+		dim := map[string]int{"bytes": 4096, "floats": 8192, "small": 8}[coll]
+		q := modelVector(8001, dim)
+		for i := range n + 1 {
+			key := damageKey(i)
+			add(fmt.Sprintf("get %s %d", coll, i), func(s *Snapshot) (string, error) {
+				r, err := s.Get(coll, key)
+				if errors.Is(err, ErrNotFound) {
+					return "not found", nil
+				}
+				return rowText(r), err
+			})
+		}
+		add("rows "+coll, func(s *Snapshot) (string, error) {
+			var b strings.Builder
+			for r, err := range s.Rows(coll) {
+				if err != nil {
+					return "", err
+				}
+				b.WriteString(rowText(r))
+			}
+			return b.String(), nil
+		})
+		add("keys "+coll, func(s *Snapshot) (string, error) {
+			var b strings.Builder
+			for k, err := range s.Keys(coll) {
+				if err != nil {
+					return "", err
+				}
+				b.Write(k)
+			}
+			return b.String(), nil
+		})
+		add("labels "+coll, func(s *Snapshot) (string, error) {
+			l, err := s.Labels(coll)
+			return fmt.Sprint(l), err
+		})
+		add("indexes "+coll, func(s *Snapshot) (string, error) {
+			l, err := s.Indexes(coll)
+			return fmt.Sprintf("%+v", l), err
+		})
+		search := func(name string, k int, o SearchOptions) {
+			add("search "+coll+" "+name, func(s *Snapshot) (string, error) {
+				hits, _, err := s.Search(ctx, coll, q, k, &o, nil)
+				return hitsText(hits), err
+			})
+		}
+		search("flat", 10, SearchOptions{Index: Flat})
+		for i := range 40 {
+			search(fmt.Sprint("label ", i), 2, SearchOptions{Index: Flat, Labels: []string{damageLabel(i)}})
+		}
+		for _, index := range map[string][]string{"bytes": {"rp"}, "small": {"kd", "pca"}}[coll] {
+			search(index+" natural", 5, SearchOptions{Index: index, Params: &query.Params{Tau: 0.1, Sketch: true, Hops: 2, NoWiden: true}})
+			search(index+" zero", 5, SearchOptions{Index: index, Params: &query.Params{Method: query.NaturalZero, Quant: true, NoWiden: true}})
+			search(index+" voting", 5, SearchOptions{Index: index, Params: &query.Params{Method: query.Voting, Votes: 1, NoWiden: true}})
+		}
+	}
+	return out
+}
+
+// outcome of one piece of damage.
+type outcome string
+
+const (
+	right      outcome = "right answers"
+	openError  outcome = "error at open"
+	opError    outcome = "error at use"
+	wrong      outcome = "WRONG ANSWER"
+	untyped    outcome = "UNTYPED ERROR"
+	died       outcome = "DIED"
+	hung       outcome = "HUNG"
+	checkMiss  outcome = "NOT FOUND BY CHECK"
+	afterWrite         = " after a write"
+)
+
+// childFlips damages copies of the database at path as its input tells and
+// reports what happened, a line before and a line after each.
+func childFlips(path string) error {
+	pristine, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	d, err := Open(path, &Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	qs, want := questions(), map[string]string{}
+	err = d.View(func(s *Snapshot) error {
+		for _, q := range qs {
+			a, err := q.ask(s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", q.name, err)
+			}
+			want[q.name] = a
+		}
+		return nil
+	})
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	work := path + "." + strconv.Itoa(os.Getpid())
+	defer os.Remove(work)
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		f := strings.Fields(in.Text())
+		a, err1 := strconv.ParseInt(f[2], 10, 64)
+		b, err2 := strconv.Atoi(f[3])
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		fmt.Println("start", f[0])
+		damage := func() []byte {
+			if f[1] == "flip" {
+				data := bytes.Clone(pristine)
+				data[a] ^= 1 << b
+				return data
+			}
+			return pristine[:a]
+		}
+		res, detail, checked := tryDamage(work, damage, f[1] == "cut", len(pristine), qs, want)
+		fmt.Printf("done %s\t%s\t%v\t%q\n", f[0], res, checked, detail)
+	}
+	return in.Err()
+}
+
+// tryDamage asks a damaged file everything. checked says whether Check, or
+// Open, found the damage.
+func tryDamage(work string, damage func() []byte, cut bool, size int, qs []question, want map[string]string) (res outcome, detail string, checked bool) {
+	data := damage()
+	whole := data
+	if cut {
+		whole = append(bytes.Clone(data), make([]byte, size-len(data))...)
+		// The file is whole when it is opened and is cut short afterwards.
+		if orig, err := os.ReadFile(strings.TrimSuffix(work, filepath.Ext(work))); err == nil {
+			whole = orig
+		}
+	}
+	if err := os.WriteFile(work, whole, 0o600); err != nil {
+		return untyped, err.Error(), false
+	}
+	d, err := Open(work, &Options{ReadOnly: true, MapReserve: 1 << 30, CloseTimeout: time.Second})
+	if err != nil {
+		if !typedDamage(err) {
+			return untyped, "open: " + err.Error(), false
+		}
+		return openError, err.Error(), true
+	}
+	if cut {
+		if err := os.Truncate(work, int64(len(data))); err != nil {
+			return untyped, err.Error(), false
+		}
+	}
+	res, detail = askAll(d, qs, want, nil)
+	if err := d.Check(context.Background(), nil); err != nil {
+		checked = true
+		if !typedDamage(err) {
+			return untyped, "check: " + err.Error(), true
+		}
+	}
+	if err := d.Close(); err != nil {
+		return untyped, "close: " + err.Error(), checked
+	}
+	if cut || res == wrong || res == untyped {
+		return res, detail, checked
+	}
+	if after, text := writeDamaged(work, data, qs, want); after == wrong || after == untyped {
+		return after + afterWrite, text, checked
+	} else if res == right && after != right {
+		return after, text, checked
+	}
+	return res, detail, checked
+}
+
+// askAll asks all questions but those whose answers have changed.
+func askAll(d *DB, qs []question, want map[string]string, changed func(string) bool) (res outcome, detail string) {
+	res = right
+	err := d.View(func(s *Snapshot) error {
+		for _, q := range qs {
+			if changed != nil && changed(q.name) {
+				continue
+			}
+			got, err := q.ask(s)
+			switch {
+			case err == nil && got == want[q.name]:
+			case err == nil:
+				res, detail = wrong, fmt.Sprintf("%s: %.80q, want %.80q", q.name, got, want[q.name])
+				return nil
+			case typedDamage(err):
+				if res == right {
+					res, detail = opError, q.name+": "+err.Error()
+				}
+			default:
+				res, detail = untyped, q.name+": "+err.Error()
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		if !typedDamage(err) {
+			return untyped, "snapshot: " + err.Error()
+		}
+		return opError, "snapshot: " + err.Error()
+	}
+	return res, detail
+}
+
+// writeDamaged writes to the damaged file and asks again.
+func writeDamaged(work string, data []byte, qs []question, want map[string]string) (res outcome, detail string) {
+	if err := os.WriteFile(work, data, 0o600); err != nil {
+		return untyped, err.Error()
+	}
+	o := &Options{NoSync: true, MapReserve: 1 << 30, CloseTimeout: time.Second}
+	d, err := Open(work, o)
+	if err != nil {
+		if !typedDamage(err) {
+			return untyped, "open: " + err.Error()
+		}
+		return openError, err.Error()
+	}
+	defer func() {
+		if err := d.Close(); err != nil && res != wrong {
+			res, detail = untyped, "close: "+err.Error()
+		}
+	}()
+	// One row more, one changed, one deleted: questions about them, and those
+	// that concern all rows of the collection, have other answers now.
+	one := func(err error) error {
+		if err != nil && !typedDamage(err) {
+			res, detail = untyped, "write: "+err.Error()
+		}
+		return err
+	}
+	x := modelVector(9, 8)
+	write := func(key []byte, del bool) error {
+		return d.Update(context.Background(), func(b *Batch) error {
+			if del {
+				return b.Delete("small", key)
+			}
+			return b.Put("small", Row{Key: key, Vector: x})
+		})
+	}
+	res = right
+	if one(write(damageKey(900), false)) != nil || one(write(damageKey(20), false)) != nil || one(write(damageKey(21), true)) != nil {
+		if res == right {
+			res, detail = opError, "write"
+		}
+		return res, detail
+	}
+	changed := func(name string) bool {
+		return name == "collections" || name == "get small 20" || name == "get small 21" ||
+			strings.Contains(name, " small") && !strings.HasPrefix(name, "get")
+	}
+	qs = slices.Concat(qs, []question{
+		{"new key", func(s *Snapshot) (string, error) {
+			r, err := s.Get("small", damageKey(900))
+			if errors.Is(err, ErrNotFound) {
+				return "not found", nil
+			}
+			return fmt.Sprint(r.Vector), err
+		}},
+		{"changed key", func(s *Snapshot) (string, error) {
+			r, err := s.Get("small", damageKey(20))
+			if errors.Is(err, ErrNotFound) {
+				return "not found", nil
+			}
+			return fmt.Sprint(r.Vector), err
+		}},
+		{"deleted key", func(s *Snapshot) (string, error) {
+			_, err := s.Get("small", damageKey(21))
+			if errors.Is(err, ErrNotFound) {
+				return "not found", nil
+			}
+			return "found", err
+		}},
+	})
+	want = maps.Clone(want)
+	want["new key"], want["changed key"], want["deleted key"] = fmt.Sprint(x), fmt.Sprint(x), "not found"
+	return askAll(d, qs, want, changed)
+}
+
+// flip is one bit of the file and what it belongs to.
+type flip struct {
+	region string
+	at     int64
+	bit    int
+	block  bool // of the value of a block, which Check must find
+}
+
+// flipsOf lists bits of every page of the file: of headers, element tables,
+// keys and values, some more of what is small.
+func flipsOf(t *testing.T, data []byte) []flip {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var out []flip
+	add := func(region string, block bool, lo, hi int64, n int) {
+		for range n {
+			if lo < hi {
+				out = append(out, flip{region, lo + rng.Int64N(hi-lo), rng.IntN(8), block})
+			}
+		}
+	}
+	metas, errs := readMetas(bytes.NewReader(data))
+	if errs[0] != nil || errs[1] != nil {
+		t.Fatal(errs)
+	}
+	m := metas[0]
+	if metas[1].txid > m.txid {
+		m = metas[1]
+	}
+	type place struct {
+		bucket     string
+		at, keyEnd int64
+		end        int64
+	}
+	// The walker tells which pages are in use, and where the pairs of which
+	// bucket lie.
+	where := map[int64]string{}
+	w := &walker{
+		ctx: context.Background(), r: bytes.NewReader(data), size: m.pageSize, high: m.high, file: int64(len(data)),
+		owner: make([]uint8, m.high), report: func(page uint64, err error) { t.Fatalf("page %d: %v", page, err) },
+		pair: func(bucket, _, _ []byte, at int64) { where[at] = string(bucket) },
+	}
+	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
+		where[at] = "root"
+		if root != 0 {
+			w.walk(root, name, nil, nil, 0, nil)
+		} else {
+			w.inline(name, inline, at)
+		}
+	})
+	w.freelist(m.freelist)
+	for i := range int64(2) {
+		add("meta page", false, i*pageSize, i*pageSize+16, 8)
+		add("meta page", false, i*pageSize+16, i*pageSize+80, 40)
+	}
+	le := binary.LittleEndian
+	for p := uint64(2); p < m.high; {
+		at := int64(p) * int64(m.pageSize)
+		if w.owner[p] != pageUsed {
+			add("free page", false, at, at+int64(m.pageSize), 2)
+			p++
+			continue
+		}
+		head := data[at:]
+		flags, n := le.Uint16(head[8:]), int(le.Uint16(head[10:]))
+		kind := map[uint16]string{flagBranch: "branch", flagLeaf: "leaf", flagFreelist: "freelist"}[flags]
+		for i := range int64(16) {
+			out = append(out, flip{kind + " header", at + i, rng.IntN(8), false}, flip{kind + " header", at + i, rng.IntN(8), false})
+		}
+		// Low bits of the number of elements are the ones that mislead most.
+		for bit := range 6 {
+			out = append(out, flip{kind + " header", at + 10, bit, false})
+		}
+		switch flags {
+		case flagFreelist:
+			add("freelist entries", false, at+16, at+16+8*int64(n), 40)
+		case flagBranch, flagLeaf:
+			picks := rng.Perm(n)
+			for _, i := range picks[:min(n, 12)] {
+				e := at + 16 + 16*int64(i)
+				add(kind+" element", false, e, e+16, 8)
+				if flags == flagBranch {
+					from := e + int64(le.Uint32(data[e:]))
+					add("branch key", false, from, from+int64(le.Uint32(data[e+4:])), 6)
+					continue
+				}
+				from := e + int64(le.Uint32(data[e+4:]))
+				v := from + int64(le.Uint32(data[e+8:]))
+				end := v + int64(le.Uint32(data[e+12:]))
+				b := where[v]
+				add("key in "+b, false, from, v, 6)
+				switch b {
+				case "blocks", "tail", "sets", "meta":
+					add("block header in "+b, true, v, v+64, 8)
+					add("block payload in "+b, true, v+64, end, 8)
+					add("block end in "+b, true, end-16, end, 1)
+				default:
+					add("value in "+b, false, v, end, 8)
+				}
+			}
+		}
+		p += 1 + uint64(le.Uint32(head[12:]))
+	}
+	return out
+}
+
+// command is one piece of damage for a child to try.
+type command struct {
+	text   string // "flip offset bit", "trunc length 0" or "cut length 0"
+	region string
+	block  bool
+}
+
+type result struct {
+	outcome outcome
+	detail  string
+	checked bool
+}
+
+// tryAll has children try all commands, and starts another child where one
+// dies or hangs.
+func tryAll(t *testing.T, path string, commands []command) []result {
+	t.Helper()
+	const workers = 2
+	results := make([]result, len(commands))
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for next := w; next < len(commands); {
+				next = tryChild(t, path, commands, results, next, workers)
+			}
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+// tryChild tries the commands next, next+step, ... in one child, and returns
+// the number of the first that was not tried.
+func tryChild(t *testing.T, path string, commands []command, results []result, next, step int) int {
+	c := child(t, "flips", path)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	in, err1 := c.StdinPipe()
+	out, err2 := c.StdoutPipe()
+	if err := errors.Join(err1, err2, c.Start()); err != nil {
+		t.Error(err)
+		return len(commands)
+	}
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	stop := func() {
+		_ = in.Close()
+		_ = c.Process.Kill()
+		for range lines {
+		}
+		_ = c.Wait()
+	}
+	for ; next < len(commands); next += step {
+		if _, err := fmt.Fprintf(in, "%d %s\n", next, commands[next].text); err != nil {
+			t.Errorf("child: %v: %s", err, stderr.String())
+			stop()
+			return len(commands)
+		}
+		timeout := time.After(10 * time.Second)
+		for done := false; !done; {
+			select {
+			case l, ok := <-lines:
+				f := strings.Split(l, "\t")
+				switch {
+				case !ok:
+					stop()
+					first, _, _ := strings.Cut(stderr.String(), "\n\n")
+					results[next] = result{outcome: died, detail: first[:min(len(first), 400)]}
+					return next + step
+				case len(f) == 4:
+					results[next] = result{outcome(f[1]), f[3], f[2] == "true"}
+					done = true
+				case !strings.HasPrefix(l, "start"):
+					t.Errorf("child: %s", l)
+				}
+			case <-timeout:
+				stop()
+				results[next] = result{outcome: hung}
+				return next + step
+			}
+		}
+	}
+	_ = in.Close()
+	for range lines {
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("child: %v: %s", err, stderr.String())
+	}
+	return next
+}
+
+// judge prints how often what happened and fails for what must not happen.
+func judge(t *testing.T, commands []command, results []result) {
+	t.Helper()
+	counts := map[string]map[outcome]int{}
+	total := map[outcome]int{}
+	bad := 0
+	for i, r := range results {
+		if commands[i].block && !r.checked {
+			r.outcome = checkMiss
+		}
+		if counts[commands[i].region] == nil {
+			counts[commands[i].region] = map[outcome]int{}
+		}
+		counts[commands[i].region][r.outcome]++
+		total[r.outcome]++
+		if r.outcome != right && r.outcome != openError && r.outcome != opError {
+			if bad++; bad <= 40 {
+				t.Errorf("%s (%s): %s: %s", commands[i].text, commands[i].region, r.outcome, r.detail)
+			}
+		}
+	}
+	for _, region := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%-28s %v", region, counts[region])
+	}
+	t.Logf("%d tried: %v", len(results), total)
+}
+
+// TestDamage flips bits all over the file.
+func TestDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "damage.anndb")
+	if err := damageDB(path); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flips := flipsOf(t, data)
+	n := 500
+	if testing.Short() {
+		n = 100
+	}
+	if s := os.Getenv(envFlips); s == "all" {
+		n = len(flips)
+	} else if s != "" {
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatalf("%s: %v", envFlips, err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	rng.Shuffle(len(flips), func(i, j int) { flips[i], flips[j] = flips[j], flips[i] })
+	var commands []command
+	for _, f := range flips[:min(n, len(flips))] {
+		commands = append(commands, command{fmt.Sprintf("flip %d %d", f.at, f.bit), f.region, f.block})
+	}
+	start := time.Now()
+	results := tryAll(t, path, commands)
+	judge(t, commands, results)
+	t.Logf("%d bytes, %d of %d candidate bits, %v", len(data), len(commands), len(flips), time.Since(start).Round(time.Millisecond))
+}
+
+// TestTruncated cuts the file short, before it is opened and while it is open.
+func TestTruncated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "damage.anndb")
+	if err := damageDB(path); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := int64(1)
+	if testing.Short() {
+		step = 10
+	}
+	var commands []command
+	for p := int64(0); p < info.Size()/pageSize; p += step {
+		for _, n := range []int64{p * pageSize, p*pageSize + 1, p*pageSize + pageSize/2} {
+			commands = append(commands, command{text: fmt.Sprintf("trunc %d 0", n), region: "before open"})
+			if n%pageSize == 0 {
+				commands = append(commands, command{text: fmt.Sprintf("cut %d 0", n), region: "while open"})
+			}
+		}
+	}
+	judge(t, commands, tryAll(t, path, commands))
+}
