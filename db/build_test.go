@@ -290,10 +290,14 @@ func uses(o db.BuildOptions) *query.Params {
 // deleted and replaced before the build and after it, an index is built,
 // asked, and asked again by another handle.
 func TestBuildKinds(t *testing.T) {
-	const n, dim = 1300, 20
+	const n, dim = 1000, 20
 	at := 0
-	for _, metric := range metrics {
-		for _, l := range learners {
+	for m, metric := range metrics {
+		for i, l := range learners {
+			if testing.Short() && i%len(metrics) != m {
+				at++
+				continue
+			}
 			o := extras[at%len(extras)]
 			o.Kind, o.Rotate, o.Seed, o.NoTune = l.kind, l.rotate, uint64(100+at), true
 			name := fmt.Sprintf("%v/%s_rotate%d_extra%d", metric, l.kind, l.rotate, at%len(extras))
@@ -310,7 +314,7 @@ func TestBuildKinds(t *testing.T) {
 				info := b.build("x", o)
 				b.checkInfo(info, o, covered)
 
-				queries := mixture(7, 25, dim)
+				queries := mixture(7, 15, dim)
 				search := &db.SearchOptions{Params: uses(o)}
 				if r := b.recall(queries, 10, search); r < 0.85 {
 					t.Errorf("recall %.3f", r)
@@ -432,6 +436,9 @@ func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
 
 // TestBuildAuto lets the tuner choose, and tunes on training queries.
 func TestBuildAuto(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tunes five forests")
+	}
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 2000, dim))
@@ -643,12 +650,15 @@ func (b *bed) catalogue(all map[string]string) (out []uint64) {
 func TestBuildDeterministic(t *testing.T) {
 	const dim = 20
 	for i, l := range learners {
+		if testing.Short() && l.rotate > 0 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%s_rotate%d", l.kind, l.rotate), func(t *testing.T) {
 			t.Parallel()
 			metric := metrics[i%len(metrics)]
 			build := func(workers int, seed uint64) (blocks map[string]string, answers string) {
 				b := newBed(t, metric, dim)
-				b.put("a", mixture(1, 1500, dim))
+				b.put("a", mixture(1, 1000, dim))
 				b.drop("a10", "a20")
 				o := db.BuildOptions{
 					Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: i%2 == 0,
@@ -693,7 +703,7 @@ var stages = []string{"read", "labels", "tuning trees", "tune", "trees", "write"
 func TestBuildProgress(t *testing.T) {
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
-	b.put("a", mixture(1, 5000, dim))
+	b.put("a", mixture(1, 3000, dim))
 	var inside atomic.Int32
 	var seen []string
 	last := db.Progress{}
@@ -717,9 +727,9 @@ func TestBuildProgress(t *testing.T) {
 	}
 }
 
-// TestBuildCancel cancels a build at many of the points where it reports
-// progress: nothing of it may stay, and the index it was to replace must
-// answer as before.
+// TestBuildCancel cancels builds at many of the points where they report
+// progress, in every stage: nothing of them may stay, and the index that they
+// were to replace must answer as before.
 func TestBuildCancel(t *testing.T) {
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
@@ -730,69 +740,46 @@ func TestBuildCancel(t *testing.T) {
 	want := b.answers(queries, search)
 
 	rng := rand.New(rand.NewPCG(3, 3))
-	calls, stop := 0, -1
-	hit := map[string]bool{}
-	run := func(o db.BuildOptions) error {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		calls = 0
-		_, err := b.d.Build(ctx, "c", "x", o, func(p db.Progress) {
-			if calls == stop {
-				hit[p.Stage] = true
-				cancel()
-			}
-			calls++
-		})
-		return err
-	}
-	runs := 25
+	runs := 24
 	if testing.Short() {
-		runs = 8
+		runs = len(stages)
 	}
 	for i := range runs {
-		o := db.BuildOptions{NoTune: i%5 != 0, Members: true, Trees: 8, Quantize: true, Holdout: 30}
-		// How far a build gets before the first report of a stage varies
-		// with the stage, so points near its start are drawn more often.
-		stop = int(math.Exp(rng.Float64()*5)) - 1
-		if i < 5 {
-			stop = i
+		stage, at := stages[i%len(stages)], 0
+		if i >= len(stages) {
+			at = int(math.Exp(3 * rng.Float64()))
 		}
-		err := run(o)
-		if err == nil {
-			if stop < calls {
-				t.Fatalf("build cancelled at report %d of %d succeeded", stop, calls)
+		o := db.BuildOptions{Members: true, Trees: 8, Quantize: true, Holdout: 30, NoTune: !strings.HasPrefix(stage, "tun")}
+		ctx, cancel := context.WithCancel(t.Context())
+		reports, stopped := 0, false
+		_, err := b.d.Build(ctx, "c", "x", o, func(p db.Progress) {
+			if p.Stage == stage {
+				if reports == at {
+					stopped = true
+					cancel()
+				}
+				reports++
 			}
-			// It ran to its end: put the old index back.
-			o := old.Options
-			old = b.build("x", o)
+		})
+		cancel()
+		switch {
+		case !stopped && err == nil:
+			// It made fewer reports than that: put the old index back.
+			old = b.build("x", old.Options)
 			continue
-		}
-		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("cancelled at report %d: %v", stop, err)
+		case !errors.Is(err, context.Canceled):
+			t.Fatalf("cancelled at report %d of stage %q: %v", at, stage, err)
 		}
 		b.must(b.d.View(func(s *db.Snapshot) error {
 			infos, err := s.Indexes("c")
 			if err == nil && (len(infos) != 1 || !infos[0].Created.Equal(old.Created)) {
-				t.Errorf("cancelled at report %d: indexes are now %+v", stop, infos)
+				t.Errorf("cancelled at report %d of stage %q: indexes are now %+v", at, stage, infos)
 			}
 			return err
 		}))
-	}
-	// The last report comes from writing, just before the index is published.
-	stop = -1
-	b.must(run(db.BuildOptions{NoTune: true}))
-	b.build("x", old.Options)
-	stop = calls - 1
-	if err := run(db.BuildOptions{NoTune: true}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled at the last report: %v", err)
-	}
-	for _, s := range []string{"labels", "trees", "write"} {
-		if !hit[s] {
-			t.Errorf("no build was cancelled in stage %q, only in %v", s, hit)
+		if got := b.answers(queries, search); got != want {
+			t.Fatalf("cancelled at report %d of stage %q: the old index answers differently", at, stage)
 		}
-	}
-	if got := b.answers(queries, search); got != want {
-		t.Error("the old index answers differently")
 	}
 	b.check()
 	b.leftovers()
@@ -850,6 +837,10 @@ func TestBuildBesideWriters(t *testing.T) {
 // TestBuildSmall builds over very few rows, equal rows and zero rows.
 func TestBuildSmall(t *testing.T) {
 	const dim = 3
+	metrics := metrics
+	if testing.Short() {
+		metrics = metrics[1:2]
+	}
 	same := func(n int, v float32) [][]float32 {
 		out := make([][]float32, n)
 		for i := range out {

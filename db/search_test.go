@@ -73,13 +73,17 @@ func TestFlatExact(t *testing.T) {
 // and ours.
 func TestRecallTargets(t *testing.T) {
 	const n, dim, k = 3000, 24, 10
+	metrics := metrics
+	if testing.Short() {
+		metrics = metrics[2:]
+	}
 	for _, metric := range metrics {
 		t.Run(metric.String(), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, metric, dim)
 			b.put("a", mixture(1, n, dim))
 			info := b.build("x", db.BuildOptions{Seed: 5})
-			queries := mixture(2, 150, dim)
+			queries := mixture(2, 100, dim)
 			work := math.Inf(1)
 			for _, target := range []float64{0.99, 0.95, 0.9, 0.8} {
 				o := &db.SearchOptions{Recall: target}
@@ -189,7 +193,11 @@ func TestMethods(t *testing.T) {
 // TestFilters compares filtered searches with brute force. Filters of few rows
 // must be exact through an index too.
 func TestFilters(t *testing.T) {
-	const n, dim, k = 5000, 12, 10
+	const n, dim, k = 4200, 12, 10
+	asked := 8
+	if testing.Short() {
+		asked = 2
+	}
 	for _, metric := range metrics {
 		t.Run(metric.String(), func(t *testing.T) {
 			t.Parallel()
@@ -255,9 +263,9 @@ func TestFilters(t *testing.T) {
 				{"labels", db.SearchOptions{Labels: []string{"mod1", "mod2", "mod1"}}, hasLabel("mod1", "mod2"), false},
 				{"rare", db.SearchOptions{Labels: []string{"rare", "no such label"}}, hasLabel("rare"), true},
 				{"no label", db.SearchOptions{Labels: []string{"no such label"}}, in(none), true},
-				{"prefix", db.SearchOptions{KeyPrefix: []byte("a4")}, prefix("a4"), false},
+				{"prefix", db.SearchOptions{KeyPrefix: []byte("a3")}, prefix("a3"), false},
 				{"fresh", db.SearchOptions{KeyPrefix: []byte("b")}, prefix("b"), false},
-				{"one", db.SearchOptions{KeyPrefix: []byte("a4321")}, prefix("a4321"), true},
+				{"one", db.SearchOptions{KeyPrefix: []byte("a4121")}, prefix("a4121"), true},
 				{"no key", db.SearchOptions{KeyPrefix: []byte("zz")}, in(none), true},
 				{"key", db.SearchOptions{Key: even}, func(key string) bool { return even([]byte(key)) }, false},
 				{
@@ -271,7 +279,7 @@ func TestFilters(t *testing.T) {
 			} {
 				half0, tenth0 := half.Clone(), tenth.Clone()
 				found, possible := 0, 0
-				for _, q := range mixture(3, 15, dim) {
+				for _, q := range mixture(3, asked, dim) {
 					want := b.exact(q, c.pass)
 					want = want[:min(k, len(want))]
 					for _, p := range []*query.Params{
