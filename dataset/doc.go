@@ -1,6 +1,6 @@
-// Package dataset reads and writes files of vectors with their keys, labels
-// and payloads. It knows files, not storage, and depends on nothing else of
-// this module.
+// Package dataset reads and writes files of vectors, dense and sparse, with
+// their keys, labels and payloads. It knows files, not storage, and depends on
+// nothing else of this module but the sparse types of package vector.
 //
 //	r, err := dataset.Open("train-images-idx3-ubyte.gz", dataset.Options{
 //		LabelsPath: "train-labels-idx1-ubyte.gz",
@@ -29,8 +29,8 @@
 //	tsv    the same with tabs                        labels,payload
 //	jsonl  {"key","vector","labels","payload"}       the same          everything
 //
-// Every format may be gzip-compressed: reading looks at the content, writing at
-// the name's ending. Arrays with more than two dimensions, such as images, are
+// Every format may be compressed: reading looks at the content for gzip and
+// bzip2, writing at the name's ending for gzip. Arrays with more than two dimensions, such as images, are
 // read as one vector a record, the last dimension varying fastest.
 //
 // # Detection
@@ -84,6 +84,39 @@
 // are read too. Either all records have a key or none. An unknown field is an
 // error unless Options.IgnoreColumns names it. An object that has a field
 // twice counts the last.
+//
+// # Sparse records
+//
+// [OpenSparse] and [CreateSparse] do the same for sparse, labelled data:
+//
+//	name    a record                                   names          keys
+//	libsvm  label,label feature:value feature:value    -              -
+//	xmc     the same, after a line "rows features      labels beside  beside
+//	        labels"; everything numbered from 0
+//	arff    a row, dense or {number value, …}; labels  both           beside
+//	        by Mulan's XML file or Meka's "-C n"
+//	jsonl   {"key","features","labels","payload"}      both           in the record
+//
+// Features come by number from 0, ascending, without zeros. A repeated feature
+// is an error, a repeated label counts once. libsvm files number features from
+// 1, or from 0 if a feature 0 stands in the first 64 KiB; a later 0 is an error
+// that asks for SparseOptions.Base. A test part without a 0 cannot be told, so
+// name the base of files that come in parts. A label +1 is the label 1.
+//
+// In ARFF files attributes are numeric or nominal; a nominal attribute with
+// numbers for values counts as numeric, any other becomes one feature for each
+// value, "attribute=value". What a sparse row leaves out is, as in Weka, zero or
+// the first value. Missing values, strings, dates and weights of rows are
+// errors. The XML file decides over Meka's -C, which may be left over from a
+// conversion.
+//
+// In jsonl "features" is {"name": value, …}, {"indices": […], "values": […]} or
+// [[number, value], …], and the same kind, names or numbers, in all records.
+// Names are numbered in order of appearance.
+//
+// Content alone tells these formats apart. Memory does not follow the number of
+// records; it follows the names met, and a limit on feature numbers holds
+// whatever a file says (SparseOptions.MaxFeatures).
 //
 // # Errors
 //

@@ -1,0 +1,172 @@
+package dataset
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// record makes a record with features at their places, as key its number.
+func record(key string, labels string, pairs ...float32) SparseRecord {
+	rec := SparseRecord{Key: []byte(key), Labels: strings.Fields(labels)}
+	for i := 0; i < len(pairs); i += 2 {
+		rec.Features.Index = append(rec.Features.Index, uint32(pairs[i]))
+		rec.Features.Value = append(rec.Features.Value, pairs[i+1])
+	}
+	return rec
+}
+
+// What each format means, detected by content under a name that says nothing.
+func TestSparseFormats(t *testing.T) {
+	xml := tempFile(t, "l.xml", []byte(`<?xml version="1.0"?><labels><label name="b"><label name="it's"/></label></labels>`))
+	keys := tempFile(t, "k.txt", []byte("first\r\nsecond\n\n"))
+	arffRows := []SparseRecord{record("0", "b", 0, 1, 1, 2.5, 3, 1), record("1", "it's", 1, -1, 2, 1), record("2", "b it's", 0, 2, 4, 1)}
+	arffHead := "% a comment\n@RELATION x\n\n@attribute n {0,1,2}\n@attribute b {0, 1}\n@attribute \"v w\" REAL\n" +
+		"@attribute 'it\\'s' numeric\n@attribute colour {red,'dark green',blue}\n@DATA\n"
+	for _, tt := range []struct {
+		test, format, data string
+		o                  SparseOptions
+		want               []SparseRecord
+	}{
+		{"one label", FormatLibsvm, "+1 1:0.5 3:2\n-1 2:1\n", SparseOptions{},
+			[]SparseRecord{record("0", "1", 0, .5, 2, 2), record("1", "-1", 1, 1)}},
+		{"many labels, none, comments", FormatLibsvm, "1,2,1 3:0.5 # note\n\n\t4:1\n7\r\n", SparseOptions{},
+			[]SparseRecord{record("0", "1 2", 2, .5), record("1", "", 3, 1), record("2", "7")}},
+		{"a zero says base zero", FormatLibsvm, "1 1:1\n2 0:3\n", SparseOptions{},
+			[]SparseRecord{record("0", "1", 1, 1), record("1", "2", 0, 3)}},
+		{"10: is no zero", FormatLibsvm, "1 10:1 20:0\n", SparseOptions{}, []SparseRecord{record("0", "1", 9, 1)}},
+		{"said base zero", FormatLibsvm, "1 1:1\n", SparseOptions{Base: BaseZero}, []SparseRecord{record("0", "1", 1, 1)}},
+		{"unsorted, zeros", FormatLibsvm, "a 5:1 2:0 1:-2e1\n", SparseOptions{}, []SparseRecord{record("0", "a", 0, -20, 4, 1)}},
+		{"keys", FormatLibsvm, "1 1:1\n2 2:1\n", SparseOptions{KeysPath: keys}, []SparseRecord{record("first", "1", 0, 1), record("second", "2", 1, 1)}},
+		{"limit", FormatLibsvm, "1 1:1\n2 x\n", SparseOptions{Max: 1}, []SparseRecord{record("0", "1", 0, 1)}},
+
+		{"xmc", FormatXMC, "4 5 3   \n0,2 0:1 4:0.25\n 1:2\n\n1\n\n", SparseOptions{},
+			[]SparseRecord{record("0", "0 2", 0, 1, 4, .25), record("1", "", 1, 2), record("2", ""), record("3", "1")}},
+		{"xmc without rows", FormatXMC, "0 5 3\n", SparseOptions{}, nil},
+		{"xmc without a blank", FormatXMC, "1 5 3\n2:1 3:0\n", SparseOptions{}, []SparseRecord{record("0", "", 2, 1)}},
+		{"xmc names", FormatXMC, "1 5 2\n1,0,1 2:1\n", SparseOptions{LabelNames: []string{"a", "b"}}, []SparseRecord{record("0", "b a", 2, 1)}},
+		{"xmc limit", FormatXMC, "2 5 2\n1 2:1\nx", SparseOptions{Max: 1}, []SparseRecord{record("0", "1", 2, 1)}},
+
+		{"arff dense", FormatARFF, arffHead + "1,1,2.5,0,red\n0, 0 ,-1,1,'red'\n\n% end\n2,1,0,1,\"dark green\"\n", SparseOptions{LabelsXML: xml},
+			[]SparseRecord{record("0", "b", 0, 1, 1, 2.5, 2, 1), record("1", "it's", 1, -1, 2, 1), record("2", "b it's", 0, 2, 3, 1)}},
+		{"arff sparse", FormatARFF, arffHead + "{0 1,1 1,2 2.5,4 'dark green'}\n{ 3 1 , 2 -1 }\n{0 2,1 1,3 1,4 blue} % note\n", SparseOptions{LabelsXML: xml}, arffRows},
+		{"meka, first", FormatARFF, "@relation 'x: -C 2 -I'\n@attribute a {1,0}\n@attribute b {0,1}\n@attribute f {2,0}\n@data\n{}\n{0 0,1 1,2 0}\n",
+			SparseOptions{}, []SparseRecord{record("0", "a", 0, 2), record("1", "b")}},
+		{"meka, last", FormatARFF, "@relation x:-C -1\n@attribute f numeric\n@attribute a{0,1}\n@data\n3,1\n", SparseOptions{}, []SparseRecord{record("0", "a", 0, 3)}},
+		{"arff without rows", FormatARFF, "@relation '-C 0'\n@attribute f integer\n@data\n", SparseOptions{}, nil},
+
+		{"jsonl names", FormatJSONL, `{"key":"k","features":{"x":1,"y":0.5},"labels":["a","b","a"],"payload":{"p":1}}` + "\n\n" + `{"key":2,"features":{"z":3,"indices":4,"x":0}}`,
+			SparseOptions{}, []SparseRecord{{Key: []byte("k"), Labels: []string{"a", "b"}, Payload: []byte(`{"p":1}`),
+				Features: vector.Sparse{Index: []uint32{0, 1}, Value: []float32{1, .5}}}, record("2", "", 2, 3, 3, 4)}},
+		{"jsonl names go on", FormatJSONL, `{"features":{"z":3,"x":1}}`, SparseOptions{FeatureNames: []string{"x", "y"}}, []SparseRecord{record("0", "", 0, 1, 2, 3)}},
+		{"jsonl parts", FormatJSONL, `{"features":{"indices":[7,2],"values":[1,-2]},"labels":"a"}`, SparseOptions{}, []SparseRecord{record("0", "a", 2, -2, 7, 1)}},
+		{"jsonl pairs", FormatJSONL, ` {"id":5,"f":[[2,1],[4,0.5]],"tags":[9],"skip":null}`,
+			SparseOptions{KeyField: "id", FeaturesField: "f", LabelFields: []string{"tags"}, IgnoreFields: []string{"skip"}}, []SparseRecord{record("5", "9", 2, 1, 4, .5)}},
+	} {
+		t.Run(tt.test, func(t *testing.T) {
+			for _, data := range [][]byte{[]byte(tt.data), zipped(t, []byte(tt.data)), []byte(byteOrderMark + tt.data)} {
+				r, err := OpenSparse(tempFile(t, "data", data), tt.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := readAllSparse(t, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Format() != tt.format {
+					t.Errorf("format %s", r.Format())
+				}
+				if err := sameSparse(got, tt.want); err != nil {
+					t.Error(err)
+				}
+				if err := r.Close(); err != nil {
+					t.Error(err)
+				}
+				if err := r.Close(); err != nil {
+					t.Error("second Close:", err)
+				}
+			}
+		})
+	}
+}
+
+// What a file says of its features and labels as a whole.
+func TestSparseNames(t *testing.T) {
+	for _, tt := range []struct {
+		data                 string
+		o                    SparseOptions
+		features, labels     int
+		featureNames, listed []string
+	}{
+		{"1 1:1\n", SparseOptions{}, -1, -1, nil, nil},
+		{"1 1:1\n", SparseOptions{FeatureNames: []string{"x"}}, 1, -1, []string{"x"}, nil},
+		{"0 4 2\n", SparseOptions{}, 4, 2, nil, nil},
+		{"0 1 2\n", SparseOptions{FeatureNames: []string{"x"}, LabelNames: []string{"a", "b"}}, 1, 2, []string{"x"}, []string{"a", "b"}},
+		{"@relation '-C 1'\n@attribute l {0,1}\n@attribute f numeric\n@attribute g {u,v}\n@data\n", SparseOptions{}, 3, 1, []string{"f", "g=u", "g=v"}, []string{"l"}},
+		{`{"features":{"x":1,"y":2}}`, SparseOptions{}, -1, -1, []string{"x", "y"}, nil},
+	} {
+		r, err := NewSparseReader("x", strings.NewReader(tt.data), tt.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Read(new(SparseRecord)); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		if r.NumFeatures() != tt.features || r.NumLabels() != tt.labels || !slices.Equal(r.FeatureNames(), tt.featureNames) || !slices.Equal(r.LabelNames(), tt.listed) {
+			t.Errorf("%q: %d features %v, %d labels %v", tt.data, r.NumFeatures(), r.FeatureNames(), r.NumLabels(), r.LabelNames())
+		}
+	}
+}
+
+// The XML file beside an ARFF file is found by the longest common name.
+func TestXMLBeside(t *testing.T) {
+	dir := t.TempDir()
+	for name, label := range map[string]string{"x.xml": "a", "x-y.xml": "b", "z.xml": "c"} {
+		if err := WriteLabelsXML(filepath.Join(dir, name), []string{label}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := "@relation r\n@attribute a {0,1}\n@attribute b {0,1}\n@data\n1,1\n"
+	for name, want := range map[string]string{"x-train.arff": "a", "x-y-train.arff": "b", "x.arff": "a"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenSparse(path, SparseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.LabelNames(); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: labels %v, want %s", name, got, want)
+		}
+		r.Close()
+	}
+}
+
+func TestNameLists(t *testing.T) {
+	names, err := ReadNames(tempFile(t, "l", zipped(t, []byte("7\tseven\n8\tei ght\r\n\n"))), 2)
+	if err != nil || !slices.Equal(names, []string{"seven", "ei ght"}) {
+		t.Errorf("%q, %v", names, err)
+	}
+	path := filepath.Join(t.TempDir(), "names.gz")
+	want := []string{"a", " b\tc", "é"}
+	if err := WriteNames(path, want); err != nil {
+		t.Fatal(err)
+	}
+	if names, err = ReadNames(path, 0); err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v", names, err)
+	}
+	xml := filepath.Join(t.TempDir(), "l.xml")
+	want = []string{"a<b&\"'", "TAG_m\\'usica", " é\t"}
+	if err := WriteLabelsXML(xml, want); err != nil {
+		t.Fatal(err)
+	}
+	if names, err = ReadLabelsXML(xml); err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v", names, err)
+	}
+}

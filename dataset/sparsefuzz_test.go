@@ -1,0 +1,78 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// fuzzSparse feeds bytes to the reader of one format, or to detection when
+// format is "". Nothing may panic; every error must be a FormatError; what was
+// read must be writable as jsonl and come back the same. readAllSparse checks
+// order, limits and finite values.
+func fuzzSparse(f *testing.F, format string, seeds ...string) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+		f.Add([]byte(s[:len(s)/2]))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := loadSparse(t, "x", data, SparseOptions{Format: format})
+		var fe *FormatError
+		if err != nil && !errors.As(err, &fe) {
+			t.Fatalf("not a FormatError: %v", err)
+		}
+		if len(all) == 0 {
+			return
+		}
+		var text []byte
+		for i := range all {
+			if text, err = (sparseJSONLEncoder{}).encode(text, &all[i]); err != nil {
+				return // a label that is not UTF-8
+			}
+		}
+		again, err := loadSparse(t, "x", text, SparseOptions{Format: FormatJSONL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sameSparse(again, all); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+const (
+	seedLibsvm      = "+1,b 1:0.5 7:-2e3 # note\n\n3:1 2:0\n-1\n"
+	seedXMC         = "3 8 4\n0,3 1:0.5 7:2\n 2:1\n\n"
+	seedARFF        = "% c\n@relation 'x: -C 1'\n@attribute 'it\\'s' {0,1}\n@attribute f real\n@attribute c {r,'g h'}\n@data\n{0 1,2 'g h'}\n1,-2.5,r\n"
+	seedSparseJSONL = "{\"key\":\"a\",\"features\":{\"x\":1,\"y\":0.5},\"labels\":[\"l\"],\"payload\":\"p\"}\n{\"key_base64\":\"/w==\",\"features\":{}}\n"
+	seedNumbered    = "{\"features\":{\"indices\":[3,1],\"values\":[1,2]}}\n{\"features\":[[1,2],[3,4]]}\n"
+)
+
+func FuzzLibsvm(f *testing.F)      { fuzzSparse(f, FormatLibsvm, seedLibsvm, "1 0:1\n") }
+func FuzzXMC(f *testing.F)         { fuzzSparse(f, FormatXMC, seedXMC) }
+func FuzzARFF(f *testing.F)        { fuzzSparse(f, FormatARFF, seedARFF) }
+func FuzzSparseJSONL(f *testing.F) { fuzzSparse(f, FormatJSONL, seedSparseJSONL, seedNumbered) }
+
+func FuzzSparseDetect(f *testing.F) {
+	fuzzSparse(f, "", seedLibsvm, seedXMC, seedARFF, seedSparseJSONL, string(zipped(f, []byte(seedXMC))))
+}
+
+// FuzzLabelsXML feeds bytes to the reader of Mulan's label files; names that it
+// gives must be writable and come back.
+func FuzzLabelsXML(f *testing.F) {
+	f.Add([]byte("<?xml version=\"1.0\"?><labels><label name=\"a&amp;\"><label name=\"b\"/></label></labels>"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := newSource("x", bytes.NewReader(data), -1)
+		if err != nil {
+			return
+		}
+		names, err := parseLabelsXML(s)
+		var fe *FormatError
+		if err != nil && !errors.As(err, &fe) {
+			t.Fatalf("not a FormatError: %v", err)
+		}
+		if _, twice := repeated(names); twice {
+			t.Fatalf("names %q", names)
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package dataset
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Whatever a format can hold comes back the same, compressed or not.
+func TestSparseRoundTrips(t *testing.T) {
+	dir := t.TempDir()
+	var names, labels []string
+	for i := range 12 {
+		names = append(names, []string{"", "it's ", "a\\b%", "\"{é}\"\n"}[i%4]+"f"+strconv.Itoa(i))
+		labels = append(labels, []string{"l", "la bel", "x,\t'y'", "{l}"}[i%4]+strconv.Itoa(i))
+	}
+	value := rapid.Custom(func(t *rapid.T) float32 {
+		v := rapid.Float32().Draw(t, "value")
+		if !finite(v) || v == 0 {
+			return math.SmallestNonzeroFloat32
+		}
+		return v
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		format := rapid.SampledFrom(SparseFormats()).Draw(t, "format")
+		named := rapid.Bool().Draw(t, "named")
+		numbers := format == FormatLibsvm || format == FormatXMC && !named
+		h := SparseHeader{Features: 12, Base: rapid.SampledFrom([]Base{BaseZero, BaseOne}).Draw(t, "base")}
+		o := SparseOptions{Format: format, Base: h.Base}
+		if format == FormatARFF || !numbers {
+			h.LabelNames = labels
+		}
+		if named && format == FormatXMC {
+			o.LabelNames = labels
+		}
+		if named && format != FormatLibsvm {
+			h.FeatureNames = names
+		}
+		if named && format == FormatJSONL {
+			o.FeatureNames = names
+		}
+		path := filepath.Join(dir, "x"+rapid.SampledFrom([]string{"", ".gz"}).Draw(t, "ending"))
+		w, err := CreateSparse(path, format, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Abort()
+		var want []SparseRecord
+		for i := range rapid.IntRange(0, 5).Draw(t, "n") {
+			rec := SparseRecord{Key: []byte(strconv.Itoa(i))}
+			for f := range uint32(12) {
+				if rapid.IntRange(0, 2).Draw(t, "has") == 0 {
+					rec.Features.Index = append(rec.Features.Index, f)
+					rec.Features.Value = append(rec.Features.Value, value.Draw(t, "v"))
+				}
+			}
+			for j, l := range labels {
+				if rapid.IntRange(0, 3).Draw(t, "label") == 0 {
+					if numbers {
+						l = strconv.Itoa(j)
+					}
+					rec.Labels = append(rec.Labels, l)
+				}
+			}
+			if format == FormatJSONL {
+				rec.Key = append(rec.Key, rapid.SliceOf(rapid.Byte()).Draw(t, "key")...)
+				rec.Payload = rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
+			}
+			if format == FormatLibsvm && len(rec.Labels)+rec.Features.Len() == 0 {
+				if err := w.Write(&rec); !errors.Is(err, ErrRecord) {
+					t.Fatal(err)
+				}
+				rec.Labels = []string{"7"}
+			}
+			if err := w.Write(&rec); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, copyOfSparse(&rec))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenSparse(path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		got, err := readAllSparse(t, r)
+		if err != nil && (len(want) > 0 || r.Len() >= 0 || format == FormatARFF) {
+			t.Fatal(err)
+		}
+		if err := sameSparse(got, want); err != nil {
+			t.Fatal(err)
+		}
+		if r.NumFeatures() >= 0 && r.NumFeatures() != 12 {
+			t.Fatalf("%d features", r.NumFeatures())
+		}
+		if format == FormatARFF && (!slices.Equal(r.LabelNames(), labels) || named && !slices.Equal(r.FeatureNames(), names)) {
+			t.Fatalf("names %q, %q", r.LabelNames(), r.FeatureNames())
+		}
+	})
+}
+
+// A refused record leaves the file as it was.
+func TestSparseWriterRefuses(t *testing.T) {
+	dir := t.TempDir()
+	bad := map[string][]SparseRecord{
+		FormatLibsvm: {record("0", "a,b"), record("0", "+1"), {Labels: []string{""}}, {Labels: []string{"a b"}}, {Labels: []string{"a\u00a0b"}}, record("0", "")},
+		FormatXMC:    {record("0", "x"), record("0", "01"), record("0", "-1"), record("0", "99999999999")},
+		FormatARFF:   {record("0", "x")},
+		FormatJSONL:  {record("", "1"), {Key: []byte("0"), Labels: []string{"\xff"}}},
+	}
+	always := []SparseRecord{
+		record("0", "1", 9, 1), record("0", "1", 1, float32(math.NaN())), record("0", "1", 2, 1, 1, 1), record("0", "1", 1, 1, 1, 1),
+		{Key: []byte("0"), Features: vector.Sparse{Index: []uint32{1}}},
+	}
+	for format, records := range bad {
+		path := filepath.Join(dir, format)
+		h := SparseHeader{Features: 3}
+		if format == FormatARFF {
+			h.LabelNames = []string{"1"}
+		}
+		w, err := CreateSparse(path, format, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good := record("0", "1", 0, 1, 2, 0.5)
+		if err := w.Write(&good); err != nil {
+			t.Fatal(err)
+		}
+		for _, rec := range slices.Concat(records, always) {
+			if err := w.Write(&rec); !errors.Is(err, ErrRecord) {
+				t.Errorf("%s: %+v: %v", format, rec, err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(&good); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		r, err := OpenSparse(path, SparseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readAllSparse(t, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sameSparse(got, []SparseRecord{good}); err != nil {
+			t.Errorf("%s: %v", format, err)
+		}
+		r.Close()
+	}
+}
