@@ -28,6 +28,9 @@ func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
 func backup(ctx context.Context, g *generation, w io.Writer) (n int64, err error) {
 	defer guard(g.store, setFaults(), &err)
 	n, err = g.tx.WriteTo(&contextWriter{ctx, w})
+	if stop := ctx.Err(); err != nil && stop != nil {
+		return n, fmt.Errorf("db: backup: %w", stop) // bbolt's error does not wrap it
+	}
 	if err != nil {
 		return n, fmt.Errorf("db: backup: %w", asNoSpace(err))
 	}
