@@ -21,9 +21,9 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	d.snapMu.Lock()
 	s := d.store
 	d.snapMu.Unlock()
-	tx, err := s.bolt.Begin(true)
+	tx, err := s.begin(true)
 	if err != nil {
-		return fmt.Errorf("db: begin: %w", err)
+		return err
 	}
 	if err := fill(s, tx, f); err != nil {
 		_ = tx.Rollback() // nothing was written; the reason is what counts

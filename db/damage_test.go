@@ -589,8 +589,8 @@ func tryChild(t *testing.T, path string, commands []command, results []result, n
 				switch {
 				case !ok:
 					stop()
-					first, _, _ := strings.Cut(stderr.String(), "\n\n")
-					results[next] = result{outcome: died, detail: first[:min(len(first), 400)]}
+					first := stderr.String()
+					results[next] = result{outcome: died, detail: first[:min(len(first), 1500)]}
 					return next + step
 				case len(f) == 4:
 					results[next] = result{outcome(f[1]), f[3], f[2] == "true"}
@@ -685,9 +685,12 @@ func TestTruncated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := int64(1)
-	if testing.Short() {
-		step = 10
+	step := int64(4)
+	switch {
+	case os.Getenv(envFlips) == "all":
+		step = 1
+	case testing.Short():
+		step = 16
 	}
 	var commands []command
 	for p := int64(0); p < info.Size()/pageSize; p += step {

@@ -96,9 +96,9 @@ func modelDistance(m vector.Metric, q, x []float32) (d, tol float64) {
 		}
 		return 1 - dot/math.Sqrt(qq*xx), 1e-4
 	case vector.InnerProduct:
-		return -dot, 1e-5 * (1 + math.Sqrt(qq*xx))
+		return -dot, 1e-4 * (1 + math.Sqrt(qq*xx))
 	}
-	return math.Sqrt(ll), 1e-5 * (1 + math.Sqrt(ll))
+	return math.Sqrt(ll), 1e-4 * (1 + math.Sqrt(ll))
 }
 
 // mustNeighbors checks an answer against a scan of the model: as many hits as

@@ -67,7 +67,7 @@ func Open(path string, o *Options) (*DB, error) {
 	}
 	d := &DB{path: path, opts: opts, log: opts.Logger, write: make(chan struct{}, 1), store: s}
 	if err := d.recoverState(); err != nil {
-		_ = s.bolt.Close() // the reason for giving up is worth more
+		_ = s.close() // the reason for giving up is worth more
 		return nil, err
 	}
 	if !opts.ReadOnly {
@@ -95,7 +95,7 @@ func openCurrent(path string, o Options) (*store, error) {
 		if err == nil && os.SameFile(have, want) {
 			return s, nil
 		}
-		if err = errors.Join(err, s.bolt.Close()); err != nil {
+		if err = errors.Join(err, s.close()); err != nil {
 			return nil, fmt.Errorf("db: open: %w", err)
 		}
 	}
@@ -271,11 +271,11 @@ func (d *DB) recoverState() (err error) {
 // viewTx runs f in a short read transaction of its own, guarded.
 func (d *DB) viewTx(f func(tx *bbolt.Tx) error) (err error) {
 	defer guard(d.store, setFaults(), &err)
-	tx, err := d.store.bolt.Begin(false)
+	tx, err := d.store.begin(false)
 	if err != nil {
-		return fmt.Errorf("db: %w", err)
+		return err
 	}
-	defer tx.Rollback() // a read transaction has nothing to lose
+	defer d.store.end(tx)
 	return f(tx)
 }
 
@@ -326,7 +326,7 @@ func (d *DB) Close() error {
 		return nil
 	}
 	s.closed = true
-	if err := s.bolt.Close(); err != nil {
+	if err := s.close(); err != nil {
 		return fmt.Errorf("db: close: %w", err)
 	}
 	return nil

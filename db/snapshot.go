@@ -35,7 +35,7 @@ func (g *generation) locked(f func()) {
 // release drops a reference; the last one ends the read transaction.
 func (g *generation) release() {
 	if g.refs.Add(-1) == 0 {
-		_ = g.tx.Rollback() // a read transaction has nothing to lose
+		g.store.end(g.tx)
 		g.store.drop(g)
 	}
 }
@@ -46,14 +46,14 @@ func openGeneration(s *store, commit uint64) (g *generation, err error) {
 	if err := s.sound(soundMeta); err != nil {
 		return nil, err
 	}
-	tx, err := s.bolt.Begin(false)
+	tx, err := s.begin(false)
 	if err != nil {
-		return nil, fmt.Errorf("db: begin: %w", err)
+		return nil, err
 	}
 	done := false
 	defer func() {
 		if !done {
-			_ = tx.Rollback() // the reason for giving up is worth more
+			s.end(tx)
 		}
 	}()
 	cat, err := getCatalog(tx)

@@ -45,6 +45,9 @@ type store struct {
 	// validated holds the objects whose decoded structure has been checked once.
 	validated sync.Map
 
+	beginMu sync.Mutex
+	broken  atomic.Pointer[error] // set when bbolt's locks are lost, see begin
+
 	walkMu  sync.Mutex
 	walked  atomic.Uint32 // parts of the file found sound, see sound
 	unsound [7]error      // what was found in the others; guarded by walkMu
@@ -182,6 +185,46 @@ func (s *store) offset(addr uintptr) int64 {
 	return int64(addr - s.base)
 }
 
+// begin begins a transaction. Where the file no longer has its meta pages,
+// bbolt faults in doing so and keeps its locks for ever: the store is then
+// given up, and nothing may wait for those locks again.
+func (s *store) begin(write bool) (tx *bbolt.Tx, err error) {
+	s.beginMu.Lock()
+	defer s.beginMu.Unlock()
+	if p := s.broken.Load(); p != nil {
+		return nil, *p
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			s.broken.Store(&err)
+		}
+	}()
+	defer guard(s, setFaults(), &err)
+	tx, err = s.bolt.Begin(write)
+	returned = true
+	if err != nil {
+		err = fmt.Errorf("db: begin: %w", err)
+	}
+	return tx, err
+}
+
+// end ends a read transaction.
+func (s *store) end(tx *bbolt.Tx) {
+	if s.broken.Load() == nil {
+		_ = tx.Rollback() // a read transaction has nothing to lose
+	}
+}
+
+// close closes the file. A broken store leaves its map behind.
+func (s *store) close() error {
+	if s.broken.Load() == nil {
+		return s.bolt.Close()
+	}
+	unlock(s.file)
+	return s.file.Close()
+}
+
 // drop forgets a generation and closes the store after its last one.
 func (s *store) drop(g *generation) {
 	s.mu.Lock()
@@ -201,7 +244,7 @@ func (s *store) retired() {
 func (s *store) closeIdle() {
 	if s.retire && len(s.gens) == 0 && !s.closed {
 		s.closed = true
-		_ = s.bolt.Close() // nothing is left to write; the new file is in place
+		_ = s.close() // nothing is left to write; the new file is in place
 	}
 }
 
