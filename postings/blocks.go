@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/anndb/anndb/vector"
@@ -135,6 +136,30 @@ func lengths(byFeature *vector.CSR) []uint32 {
 		}
 	}
 	return n
+}
+
+// columnThreshold is the least length of a list that becomes a column: that of
+// share of the rows, or more if columns of size bytes for lists of perEntry
+// bytes an entry would bring the mean over allowed bytes an entry.
+func columnThreshold(length []uint32, rows, size int, share, perEntry, allowed float64) uint32 {
+	atLeast := max(uint32(math.Ceil(float64(rows)*share)), 1)
+	byLength := make(map[uint32]int)
+	total := 0
+	for _, n := range length {
+		total += int(n)
+		if n >= atLeast {
+			byLength[n]++
+		}
+	}
+	spare := float64(total) * (allowed - perEntry)
+	for n := uint32(rows); n > atLeast; n-- {
+		extra := float64(byLength[n]) * (float64(size) - perEntry*float64(n))
+		if extra > spare {
+			return n + 1
+		}
+		spare -= extra
+	}
+	return atLeast
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -10,11 +10,11 @@ import (
 
 // avx2 says that the assembly runs here. Kernels are called through branches
 // on it, not through function values, so that arguments do not escape.
-var avx2 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1
+var avx2 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
 func scatterFloat(sums []float32, list []Posting, weight float32) {
 	if avx2 {
-		scatterFloatAVX2(unsafe.SliceData(sums), unsafe.SliceData(list), len(list), weight)
+		scatterFloatAVX2(unsafe.SliceData(sums), (*uint64)(unsafe.Pointer(unsafe.SliceData(list))), len(list), weight)
 		return
 	}
 	scatterFloatGo(sums, list, weight)
@@ -59,6 +59,15 @@ func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) 
 		return
 	}
 	addColumnsGo(cells, bytes, offsets, weights)
+}
+
+// countList adds one to the counts of a list's positions; see countListGo.
+func countList(planes []uint64, low []uint16, stride int) {
+	if avx2 && len(planes) > 0 {
+		countListAVX2(unsafe.SliceData(planes), len(planes), unsafe.SliceData(low), len(low), stride)
+		return
+	}
+	countListGo(planes, low, stride)
 }
 
 // countStrip counts the strip of positions that planes and words start with;

@@ -24,6 +24,8 @@ func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) 
 	addColumnsGo(cells, bytes, offsets, weights)
 }
 
+func countList(planes []uint64, low []uint16, stride int) { countListGo(planes, low, stride) }
+
 func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
 	return countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, least)
 }

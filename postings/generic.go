@@ -52,6 +52,18 @@ func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
 	return n
 }
 
+// countListGo adds one to the counts of a list's positions. Bit b of the counts
+// is at planes[b*stride:].
+func countListGo(planes []uint64, low []uint16, stride int) {
+	for _, at := range low {
+		carry := uint64(1) << (at % 64)
+		for w := int(at / 64); carry != 0 && w < len(planes); w += stride {
+			planes[w] ^= carry
+			carry &^= planes[w]
+		}
+	}
+}
+
 // countStripGo counts, for the positions of a strip, the lists that planes
 // have counted so far and the bitmaps that hold it: bit b of the counts goes to
 // counted[b*stripWords:]. A hit is a position whose count is least or more; it

@@ -144,7 +144,7 @@ func (ix *Index) Bytes() int {
 		return w.Blocks.bytes() + w.Columns.bytes() + len(w.Cells) + len(w.Scale)
 	case ix.Uniform != nil:
 		u := ix.Uniform
-		return u.Blocks.bytes() + u.Columns.bytes() + 8*len(u.Words) + 4*len(u.Order) + 4*len(u.Most)
+		return u.Blocks.bytes() + u.Columns.bytes() + 8*len(u.Words) + 4*len(u.Order) + 4*len(u.Value)
 	case ix.Partition != nil:
 		p := ix.Partition
 		return 8*(len(p.TAAT.Entries)+len(p.DAAT.Entries)+len(p.TAAT.Ptr)+len(p.DAAT.Ptr)) + 4*len(p.Max)

@@ -7,7 +7,7 @@ package postings
 // scatterFloatAVX2 is scatterFloatGo for n postings.
 //
 //go:noescape
-func scatterFloatAVX2(sums *float32, list *Posting, n int, weight float32)
+func scatterFloatAVX2(sums *float32, list *uint64, n int, weight float32)
 
 // scatterCodesAVX2 is scatterCodesGo for n postings.
 //
@@ -28,6 +28,11 @@ func atLeast16AVX2(cells *uint16, n int, least uint16, found *uint16) int
 //
 //go:noescape
 func addColumnsAVX2(cells *uint16, rows int, columns *uint8, offsets *int, weights *uint16, n int)
+
+// countListAVX2 is countListGo for n positions and size words of planes.
+//
+//go:noescape
+func countListAVX2(planes *uint64, size int, low *uint16, n int, stride int)
 
 // countStrip4AVX2 is countStripGo of depth 4, for n bitmaps at byte
 // offsets; planes and words point at the strip, stride is in bytes. It says

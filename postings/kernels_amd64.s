@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func scatterFloatAVX2(sums *float32, list *Posting, n int, weight float32)
+// func scatterFloatAVX2(sums *float32, list *uint64, n int, weight float32)
 // Requires: AVX, SSE
 TEXT ·scatterFloatAVX2(SB), NOSPLIT, $0-28
 	MOVQ  sums+0(FP), AX
@@ -313,6 +313,46 @@ store:
 
 done:
 	VZEROUPPER
+	RET
+
+// func countListAVX2(planes *uint64, size int, low *uint16, n int, stride int)
+// Requires: BMI2
+TEXT ·countListAVX2(SB), NOSPLIT, $0-40
+	MOVQ planes+0(FP), AX
+	MOVQ size+8(FP), CX
+	MOVQ low+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ stride+32(FP), SI
+	MOVQ $0x0000000000000001, DI
+
+position:
+	TESTQ   BX, BX
+	JZ      done
+	MOVWLZX (DX), R8
+	SHLXQ   R8, DI, R9
+	SHRL    $0x06, R8
+	MOVQ    (AX)(R8*8), R10
+	MOVQ    R10, R11
+	XORQ    R9, R11
+	MOVQ    R11, (AX)(R8*8)
+	ADDQ    $0x02, DX
+	DECQ    BX
+	TESTQ   R9, R10
+	JZ      position
+
+carry:
+	ADDQ  SI, R8
+	CMPQ  R8, CX
+	JGE   position
+	MOVQ  (AX)(R8*8), R10
+	MOVQ  R10, R11
+	XORQ  R9, R11
+	MOVQ  R11, (AX)(R8*8)
+	TESTQ R9, R10
+	JNZ   carry
+	JMP   position
+
+done:
 	RET
 
 // func countStrip4AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool

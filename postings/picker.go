@@ -3,8 +3,9 @@ package postings
 // candidate is a row with its estimates in the units of a search: its score
 // is sure, or more, but less than most + over of the search.
 type candidate struct {
-	row        uint32
+	at         uint32 // its row or position
 	sure, most uint16
+	count      uint16 // common features, if they were counted
 }
 
 const (
@@ -41,9 +42,10 @@ func (p *picker) reset(k, over, floor int) {
 }
 
 // add takes a row whose upper estimate is at least p.least.
-func (p *picker) add(row uint32, sure, most int) {
+func (p *picker) add(c candidate, sure, most int) {
 	sure = max(sure, 0)
-	p.found = append(p.found, candidate{row, uint16(sure), uint16(most)})
+	c.sure, c.most = uint16(sure), uint16(most)
+	p.found = append(p.found, c)
 	b := sure >> bucketBits
 	if b < p.edge {
 		return

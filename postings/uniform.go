@@ -24,17 +24,21 @@ type Uniform struct {
 	Words  []uint64 // column c is Words[c*Stride:(c+1)*Stride]
 	Stride int      // 64-bit words a column
 	Order  []uint32 // position to row
-	// Most[s] is the highest value in strip s of stripRows positions.
-	Most []float32
+	// Value is the value of a position's row, so falling.
+	Value []float32
 }
 
 const (
 	// stripRows is how many positions the counting kernel handles at once.
 	stripRows  = 256
 	stripWords = stripRows / 64
-	// bitmapShare is the density from which a feature has a bitmap: there it
-	// takes as much memory as a list, four bytes a posting against two.
-	bitmapShare = 1.0 / 32
+	// bitmapShare is the density from which adding a bitmap is faster than
+	// counting a list.
+	bitmapShare = 1.0 / 256
+	// uniformBytes is the most bytes a posting may take on average, uniformList
+	// what it takes in a list.
+	uniformBytes = 4
+	uniformList  = 2
 	// countBits is the width of counts: longer queries are not counted.
 	countBits = 8
 )
@@ -66,7 +70,7 @@ func rowValue(rows *vector.CSR, i uint32) float32 {
 func buildUniform(ctx context.Context, rows *vector.CSR) (*Uniform, error) {
 	n := rows.Rows()
 	strips := roundUp(n, stripRows) / stripRows
-	u := &Uniform{Stride: strips * stripWords, Order: make([]uint32, n), Most: make([]float32, strips)}
+	u := &Uniform{Stride: strips * stripWords, Order: make([]uint32, n), Value: make([]float32, n)}
 	for i := range u.Order {
 		u.Order[i] = uint32(i)
 	}
@@ -79,16 +83,14 @@ func buildUniform(ctx context.Context, rows *vector.CSR) (*Uniform, error) {
 	length := make([]uint32, rows.Cols)
 	for at, row := range u.Order {
 		v := rowValue(rows, row)
-		if at%stripRows == 0 {
-			u.Most[at/stripRows] = v
-		}
+		u.Value[at] = v
 		if v > 0 {
 			for _, f := range rows.Row(int(row)).Index {
 				length[f]++
 			}
 		}
 	}
-	atLeast := max(uint32(math.Ceil(float64(n)*bitmapShare)), 1)
+	atLeast := columnThreshold(length, n, 8*u.Stride, bitmapShare, uniformList, uniformBytes)
 	columns := 0
 	u.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	u.Words = make([]uint64, columns*u.Stride)
@@ -162,8 +164,8 @@ type uniform struct {
 }
 
 // searchUniform counts common features. The estimate of a row is the count
-// times its value, rounded down to a unit, so it is less than two units off,
-// the second for floating point.
+// times its value, rounded down to a unit, so its score is less than two units
+// above, the second for floating point.
 func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	u := ix.Uniform
 	weight := s.terms[0].weight
@@ -172,52 +174,35 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 			return s.sumUniform(ctx, ix)
 		}
 	}
-	if len(s.terms) >= 1<<countBits || len(u.Most) == 0 || u.Most[0] == 0 {
+	n := len(s.terms)
+	if n >= 1<<countBits || u.Value[0] == 0 {
 		return s.sumUniform(ctx, ix)
 	}
-	scale := units / (float64(len(s.terms)) * float64(weight) * float64(u.Most[0]))
+	scale := units / (float64(n) * float64(weight) * float64(u.Value[0]))
 	if scale <= 0 || math.IsInf(scale, 0) {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
-	const over, under = 2, 1
-	s.picker.reset(s.top.k, over, int(down(s.top.theta()*scale)))
-
-	s.bitmaps = s.bitmaps[:0]
-	listed := 0
-	for _, t := range s.terms {
-		if column, ok := u.find(t.feature); ok {
-			s.bitmaps = append(s.bitmaps, 8*u.Stride*column)
-		} else if sp := u.span(t.feature); sp.lo < sp.hi {
-			listed++
-		}
+	perCount := float64(weight) * scale // units a common feature, a point of value
+	s.picker.reset(s.top.k, 2, int(down(s.top.theta()*scale)))
+	planes, err := s.countLists(ctx, u)
+	if err != nil {
+		return err
 	}
-	planes := bits.Len(uint(listed))
-	if need := planes * u.Stride; cap(s.planes) < need {
-		s.planes = make([]uint64, need)
-	}
-	s.planes = s.planes[:planes*u.Stride]
-	clear(s.planes)
-	for _, t := range s.terms {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if _, ok := u.find(t.feature); ok {
-			continue
-		}
-		n := u.rows(t.feature, u.wide(), func(at uint32) { countInto(s.planes, u.Stride, at) })
-		s.mark(n, 2*n)
-	}
-	depth := max(4, bits.Len(uint(len(s.terms)))) // four is the least that has a kernel
-	for strip, most := range u.Most {
+	depth := max(4, bits.Len(uint(n))) // four is the least that has a kernel
+	for strip := range u.Stride / stripWords {
 		if strip%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		unit := float64(weight) * float64(most) * scale // estimate a count
+		first := strip * stripRows
+		unit := perCount * float64(u.Value[first])
 		if unit == 0 {
 			break // values fall: the rest is rows without entries
 		}
-		least := max(1, int(math.Ceil(float64(s.picker.least)/unit-1e-6)))
-		if least > len(s.terms) {
+		least := 1
+		if s.picker.least > 0 {
+			least = max(1, int(float64(s.picker.least)/unit+(1-1e-6)))
+		}
+		if least > n {
 			continue
 		}
 		var hits [stripWords]uint64
@@ -230,7 +215,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		for i, word := range hits {
 			for ; word != 0; word &= word - 1 {
 				bit := bits.TrailingZeros64(word)
-				at := strip*stripRows + i*64 + bit
+				at := first + i*64 + bit
 				if at >= len(u.Order) {
 					break
 				}
@@ -238,10 +223,9 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 				for b := range depth {
 					count |= int(s.counted[b*stripWords+i]>>bit&1) << b
 				}
-				row := u.Order[at]
-				estimate := int(float64(count) * float64(weight) * float64(rowValue(ix.Rows, row)) * scale)
-				if estimate >= s.picker.least && s.accepted(row) {
-					s.picker.add(row, estimate-under, estimate)
+				estimate := int(float64(count) * float64(u.Value[at]) * perCount)
+				if estimate >= s.picker.least && s.accepted(u.Order[at]) {
+					s.picker.add(candidate{at: uint32(at), count: uint16(count)}, estimate-1, estimate)
 				}
 			}
 		}
@@ -249,23 +233,70 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	if s.picker.least < 1 {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
-	s.finish(scale)
+	for _, c := range s.picker.found {
+		if int(c.most) >= s.picker.least {
+			s.stats.Scored++
+			s.top.push(Hit{s.base + u.Order[c.at], uniformScore(weight, u.Value[c.at], int(c.count))})
+		}
+	}
+	s.stats.Candidates = s.stats.Scored
 	return nil
+}
+
+// uniformScore is the score of a row with count common features: that many
+// equal products, added as vector.DotSparse adds them.
+func uniformScore(weight, value float32, count int) float64 {
+	product := float64(weight) * float64(value)
+	var sum float64
+	for range count {
+		sum += product
+	}
+	return sum
+}
+
+// countLists counts the lists of the query into s.planes, of which it returns
+// the number in use, and notes the bitmaps.
+func (s *Searcher) countLists(ctx context.Context, u *Uniform) (planes int, err error) {
+	s.bitmaps = s.bitmaps[:0]
+	listed := 0
+	for _, t := range s.terms {
+		if column, ok := u.find(t.feature); ok {
+			s.bitmaps = append(s.bitmaps, 8*u.Stride*column)
+		} else if sp := u.span(t.feature); sp.lo < sp.hi {
+			listed++
+		}
+	}
+	planes = bits.Len(uint(listed))
+	if need := planes * u.Stride; cap(s.planes) < need {
+		s.planes = make([]uint64, need)
+	}
+	s.planes = s.planes[:planes*u.Stride]
+	clear(s.planes)
+	for _, t := range s.terms {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if _, ok := u.find(t.feature); ok {
+			continue
+		}
+		n := 0
+		if sp := u.span(t.feature); !u.wide() {
+			n = int(sp.hi - sp.lo)
+			countList(s.planes, u.Low[sp.lo:sp.hi], u.Stride)
+		} else {
+			for c := sp.lo; c < sp.hi; c++ {
+				low := u.Low[u.Start[c]:u.Start[c+1]]
+				n += len(low)
+				countList(s.planes[int(u.Key[c])*(windowRows/64):], low, u.Stride)
+			}
+		}
+		s.mark(n, 2*n)
+	}
+	return planes, nil
 }
 
 // tail is s from i, or nothing if it ends before.
 func tail(s []uint64, i int) []uint64 { return s[min(i, len(s)):] }
-
-// countInto adds one to the count of a position.
-func countInto(planes []uint64, stride int, at uint32) {
-	carry := uint64(1) << (at % 64)
-	for w := int(at / 64); w < len(planes); w += stride {
-		planes[w] ^= carry
-		if carry &^= planes[w]; carry == 0 {
-			return
-		}
-	}
-}
 
 // sumUniform is the search for queries of several values or of very many
 // features: term at a time over lists and bitmaps.
@@ -288,7 +319,7 @@ func (s *Searcher) sumUniform(ctx context.Context, ix *Index) error {
 	limit := max(4*s.top.k, 256)
 	for at, sum := range sums {
 		row := u.Order[at]
-		sum *= rowValue(ix.Rows, row)
+		sum *= u.Value[at]
 		if sum < tinySum || sum < least || !s.accepted(row) {
 			continue
 		}

@@ -182,18 +182,18 @@ func columnsIn(n, stride int) (int, error) {
 func (u *Uniform) validate(m *vector.CSR) error {
 	rows := m.Rows()
 	strips := roundUp(rows, stripRows) / stripRows
-	if u.Stride != strips*stripWords || len(u.Most) != strips || len(u.Order) != rows {
-		return fmt.Errorf("%w: %d positions in %d strips, bitmaps of %d words for %d rows", ErrInvalid,
-			len(u.Order), len(u.Most), u.Stride, rows)
+	if u.Stride != strips*stripWords || len(u.Value) != rows || len(u.Order) != rows {
+		return fmt.Errorf("%w: %d positions with %d values, bitmaps of %d words for %d rows", ErrInvalid,
+			len(u.Order), len(u.Value), u.Stride, rows)
 	}
 	for at, row := range u.Order {
 		if int(row) >= rows {
 			return fmt.Errorf("%w: position %d is row %d of %d", ErrInvalid, at, row, rows)
 		}
 	}
-	for i, v := range u.Most {
-		if !(v >= 0) || math.IsInf(float64(v), 0) {
-			return fmt.Errorf("%w: the highest value of strip %d is %g", ErrInvalid, i, v)
+	for i, v := range u.Value {
+		if !(v >= 0) || math.IsInf(float64(v), 0) || i > 0 && v > u.Value[i-1] {
+			return fmt.Errorf("%w: the value of position %d is %g", ErrInvalid, i, v)
 		}
 	}
 	count, err := columnsIn(len(u.Words), u.Stride)

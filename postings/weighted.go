@@ -45,7 +45,7 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted,
 	n := rows.Rows()
 	w := &Weighted{Stride: roundUp(n, columnRows), Scale: make([]uint8, rows.Cols)}
 	length := lengths(byFeature)
-	atLeast := columnThreshold(length, n, w.Stride)
+	atLeast := columnThreshold(length, n, w.Stride, columnShare, listBytes, compactBytes)
 	columns := 0
 	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	w.Cells = make([]uint8, (columns+1)*w.Stride)
@@ -102,29 +102,6 @@ func scaleOf(most, unit float64) uint8 {
 	// The margin keeps rounding in Log2 and Exp2 from putting the value
 	// above the range.
 	return uint8(min(max(math.Floor(-8*math.Log2(most/unit)-1e-9), 0), 255))
-}
-
-// columnThreshold is the least length of a list that becomes a column: that of
-// columnShare, or more if the columns would take more memory than allowed.
-func columnThreshold(length []uint32, rows, stride int) uint32 {
-	atLeast := max(uint32(float64(rows)*columnShare), 1)
-	byLength := make(map[uint32]int)
-	total := 0
-	for _, n := range length {
-		total += int(n)
-		if n >= atLeast {
-			byLength[n]++
-		}
-	}
-	spare := float64(total) * (compactBytes - listBytes)
-	for n := uint32(rows); n > atLeast; n-- {
-		extra := float64(byLength[n]) * (float64(stride) - listBytes*float64(n))
-		if extra > spare {
-			return n + 1
-		}
-		spare -= extra
-	}
-	return atLeast
 }
 
 // mark sets the bits of the rows that have a feature; of all rows if it has a
@@ -225,7 +202,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 			for _, i := range hits {
 				most, row := int(block[i]), first+from+int(i)
 				if row < n && most >= s.picker.least && s.accepted(uint32(row)) {
-					s.picker.add(uint32(row), most-2*int(uint32(errors[row])*rough>>8)-2, most)
+					s.picker.add(candidate{at: uint32(row)}, most-2*int(uint32(errors[row])*rough>>8)-2, most)
 				}
 			}
 		}
@@ -255,13 +232,13 @@ func (s *Searcher) finish(scale float64) {
 			continue
 		}
 		if ahead := i + 4; ahead < len(p.found) && int(p.found[ahead].sure) >= edge {
-			s.scorer.prefetch(p.found[ahead].row)
+			s.scorer.prefetch(p.found[ahead].at)
 		}
-		s.offer(c.row)
+		s.offer(c.at)
 	}
 	for _, c := range rest {
 		if float64(int(c.most)+p.over) >= down(s.top.theta()*scale) {
-			s.offer(c.row)
+			s.offer(c.at)
 		}
 	}
 	s.stats.Candidates += s.stats.Scored - scored

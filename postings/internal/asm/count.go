@@ -8,6 +8,44 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// countList adds to the lowest plane by exclusive or; the branch to the carry
+// is rarely taken, since lists are sparse.
+func countList() {
+	begin("countList", "(planes *uint64, size int, low *uint16, n int, stride int)",
+		"countListGo for n positions and size words of planes.")
+	planes, size, low, n, stride := load("planes"), load("size"), load("low"), load("n"), load("stride")
+	one := GP64()
+	MOVQ(U64(1), one)
+	Label("position")
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	at, bit, old, sum := GP64(), GP64(), GP64(), GP64()
+	MOVWLZX(Mem{Base: low}, at.As32())
+	SHLXQ(at, one, bit)
+	SHRL(U8(6), at.As32())
+	MOVQ(Mem{Base: planes, Index: at, Scale: 8}, old)
+	MOVQ(old, sum)
+	XORQ(bit, sum)
+	MOVQ(sum, Mem{Base: planes, Index: at, Scale: 8})
+	ADDQ(U8(2), low)
+	DECQ(n)
+	TESTQ(bit, old)
+	JZ(LabelRef("position"))
+	Label("carry")
+	ADDQ(stride, at)
+	CMPQ(at, size)
+	JGE(LabelRef("position"))
+	MOVQ(Mem{Base: planes, Index: at, Scale: 8}, old)
+	MOVQ(old, sum)
+	XORQ(bit, sum)
+	MOVQ(sum, Mem{Base: planes, Index: at, Scale: 8})
+	TESTQ(bit, old)
+	JNZ(LabelRef("carry"))
+	JMP(LabelRef("position"))
+	Label("done")
+	RET()
+}
+
 // countStrip holds the bits of 256 counts in depth registers. Four bitmaps at
 // a time go through a tree of full adders, so that the carry runs up the
 // higher bits once for four.

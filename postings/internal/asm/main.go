@@ -13,13 +13,13 @@ import (
 )
 
 func main() {
-	Package("github.com/anndb/anndb/postings")
 	ConstraintExpr("amd64,!purego")
 	scatterFloat()
 	scatterCodes()
 	atLeastFloat()
 	atLeast16()
 	addColumns()
+	countList()
 	for depth := 4; depth <= 8; depth++ {
 		countStrip(depth)
 	}

@@ -8,7 +8,7 @@ import (
 // scatterFloat multiplies and adds separately, as its reference must where
 // fused instructions round otherwise.
 func scatterFloat() {
-	begin("scatterFloat", "(sums *float32, list *Posting, n int, weight float32)",
+	begin("scatterFloat", "(sums *float32, list *uint64, n int, weight float32)",
 		"scatterFloatGo for n postings.")
 	sums, list, n := load("sums"), load("list"), load("n")
 	weight := XMM()

@@ -15,13 +15,13 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/vector"
 )
 
 func main() {
@@ -32,7 +32,20 @@ func main() {
 	k := flag.Int("k", 100, "neighbours")
 	generated := flag.Int("generated", 0, "rows of the generated set, none if zero")
 	paper := flag.Bool("paper", false, "also the hash map and all m of the paper")
+	ours := flag.Bool("ours", false, "only our own strategy")
+	profile := flag.String("profile", "", "write a processor profile of the sweep")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "sweep:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	match := regexp.MustCompile(*only)
 	runtime.LockOSThread()
 	for _, s := range sources {
@@ -48,10 +61,10 @@ func main() {
 			fmt.Fprintf(os.Stderr, "SKIPPED %s: %v\n", s.name, err)
 			continue
 		}
-		sweep(set, *queries, *rounds, *k, *paper)
+		sweep(set, *queries, *rounds, *k, *paper, *ours)
 	}
 	if *generated > 0 {
-		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *paper)
+		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *paper, *ours)
 	}
 }
 
@@ -66,7 +79,7 @@ type arm struct {
 	n        int
 }
 
-func sweep(s *set, queries, rounds, k int, paper bool) {
+func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	ctx := context.Background()
 	start := time.Now()
 	must := func(ix *postings.Index, err error) *postings.Index {
@@ -84,6 +97,9 @@ func sweep(s *set, queries, rounds, k int, paper bool) {
 	arms := []*arm{
 		{name: "taat", ix: all, strategy: postings.DenseTAAT, skip: 1},
 		{name: "compact", ix: ours, strategy: postings.Compact, skip: 1},
+	}
+	if justOurs {
+		arms = arms[1:]
 	}
 	if paper {
 		arms = append(arms, &arm{name: "hash", ix: all, strategy: postings.HashTAAT, skip: 4})
@@ -139,7 +155,6 @@ func sweep(s *set, queries, rounds, k int, paper bool) {
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
 			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
 	}
-	_ = vector.Sparse{}
 }
 
 func mean(d []time.Duration) float64 {
