@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -210,13 +211,22 @@ func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
 // bounds them.
 func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
 	metas, errs := readMetas(f)
+	for range 3 {
+		if errors.Join(errs[:]...) == nil {
+			break
+		}
+		// A writer may have been in the middle of one.
+		time.Sleep(time.Millisecond)
+		metas, errs = readMetas(f)
+	}
 	id := uint64(c.s.gen.tx.ID())
 	for i, e := range errs {
 		switch {
 		case e != nil:
 			c.found(Problem{Page: uint64(i), Offset: int64(i) * pageSize, Err: e})
+		case live:
 		case metas[i].txid == id:
-			return metas[i], true, nil
+			m, live = metas[i], true
 		case metas[i].high >= m.high:
 			m = metas[i]
 		}
@@ -224,7 +234,7 @@ func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
 	if m.pageSize == 0 {
 		return m, false, fmt.Errorf("%w: %s: no meta page is sound", ErrCorrupt, c.s.d.path)
 	}
-	return m, false, nil
+	return m, live, nil
 }
 
 // pair checks one key and value of a bucket.
