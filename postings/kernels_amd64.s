@@ -65,45 +65,69 @@ codes:
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
+	JCS     full0of8
+
+next0of8:
 	MOVWLZX 2(CX), DI
 	MOVBLZX 1(DX), R8
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
+	JCS     full1of8
+
+next1of8:
 	MOVWLZX 4(CX), DI
 	MOVBLZX 2(DX), R8
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
+	JCS     full2of8
+
+next2of8:
 	MOVWLZX 6(CX), DI
 	MOVBLZX 3(DX), R8
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
+	JCS     full3of8
+
+next3of8:
 	MOVWLZX 8(CX), DI
 	MOVBLZX 4(DX), R8
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
+	JCS     full4of8
+
+next4of8:
 	MOVWLZX 10(CX), DI
 	MOVBLZX 5(DX), R8
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
+	JCS     full5of8
+
+next5of8:
 	MOVWLZX 12(CX), DI
 	MOVBLZX 6(DX), R8
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
+	JCS     full6of8
+
+next6of8:
 	MOVWLZX 14(CX), DI
 	MOVBLZX 7(DX), R8
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
-	ADDQ    $+16, CX
-	ADDQ    $+8, DX
-	SUBQ    $+8, BX
-	JMP     codes
+	JCS     full7of8
+
+next7of8:
+	ADDQ $+16, CX
+	ADDQ $+8, DX
+	SUBQ $+8, BX
+	JMP  codes
 
 codesOne:
 	TESTQ   BX, BX
@@ -113,13 +137,52 @@ codesOne:
 	IMULL   SI, R8
 	SHRL    $0x08, R8
 	ADDW    R8, (AX)(DI*2)
-	ADDQ    $+2, CX
-	ADDQ    $+1, DX
-	DECQ    BX
-	JMP     codesOne
+	JCS     full0of1
+
+next0of1:
+	ADDQ $+2, CX
+	ADDQ $+1, DX
+	DECQ BX
+	JMP  codesOne
 
 codesDone:
 	RET
+
+full0of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next0of8
+
+full1of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next1of8
+
+full2of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next2of8
+
+full3of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next3of8
+
+full4of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next4of8
+
+full5of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next5of8
+
+full6of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next6of8
+
+full7of8:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next7of8
+
+full0of1:
+	MOVW $0xffff, (AX)(DI*2)
+	JMP  next0of1
 
 // func atLeastFloatAVX2(cells *float32, n int, least float32, found *uint32) int
 // Requires: AVX, AVX2, BMI, SSE
@@ -285,15 +348,15 @@ column:
 	VPUNPCKHBW   Y6, Y0, Y6
 	VPMULHUW     Y4, Y7, Y7
 	VPMULHUW     Y4, Y6, Y6
-	VPADDW       Y7, Y3, Y3
-	VPADDW       Y6, Y1, Y1
+	VPADDUSW     Y7, Y3, Y3
+	VPADDUSW     Y6, Y1, Y1
 	VMOVDQU      32(R9), Y6
 	VPUNPCKLBW   Y6, Y0, Y7
 	VPUNPCKHBW   Y6, Y0, Y6
 	VPMULHUW     Y4, Y7, Y7
 	VPMULHUW     Y4, Y6, Y6
-	VPADDW       Y7, Y5, Y5
-	VPADDW       Y6, Y2, Y2
+	VPADDUSW     Y7, Y5, Y5
+	VPADDUSW     Y6, Y2, Y2
 	INCQ         R8
 	JMP          column
 

@@ -178,7 +178,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	if n >= 1<<countBits || u.Value[0] == 0 {
 		return s.sumUniform(ctx, ix)
 	}
-	scale := units / (float64(n) * float64(weight) * float64(u.Value[0]))
+	scale := (maxEstimate - 8) / (float64(n) * float64(weight) * float64(u.Value[0]))
 	if scale <= 0 || math.IsInf(scale, 0) {
 		return s.searchUnion(ctx, ix, compactLists)
 	}

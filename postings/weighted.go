@@ -124,6 +124,10 @@ type weighted struct {
 	offsets []int    // of columns to add, in bytes
 	weights []uint16 // of the same
 	hits16  []uint16
+	// guess is the score of the k-th best rows of late, over the length of the
+	// query, on the index guessFor. It only chooses units.
+	guess    float64
+	guessFor *Index
 }
 
 // listTerm is a list to scatter; weight is in 1/256 of a unit a step.
@@ -132,9 +136,25 @@ type listTerm struct {
 	weight uint16
 }
 
-// units bounds the estimates: what is left of 16 bits covers that a step may
-// reach 2^(1/8)·256/255 beyond the highest value of a feature.
-const units = 59000
+// aim is the estimate that the k-th best row should get: high enough for the
+// rounding of products not to matter, low enough for few rows to overflow.
+const aim = 12000
+
+// unitsFor is how many units a point of score gets. Without a guess of the
+// score of the k-th best row it is as many as no row can overflow with. Two
+// more limits are the 16 bits of a list's weight and of the errors' weight.
+func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
+	w := ix.Weighted
+	var most float64
+	for _, t := range s.terms {
+		most = max(most, float64(t.weight)*w.step(t.feature))
+	}
+	scale := (maxEstimate - 8) / (length * (w.Norm + 2*w.Residual))
+	if s.guessFor == ix && s.guess > 0 {
+		scale = max(scale, aim/(s.guess*length))
+	}
+	return min(scale, maxEstimate/(256*most), (maxEstimate-1)*255/(256*up(length*w.Residual)))
+}
 
 // searchWeighted estimates all scores in 16-bit units, window by window, and
 // scores the rows near the top exactly.
@@ -147,13 +167,14 @@ const units = 59000
 // since each product is rounded down too; and |s - ŝ| <= ‖q‖·r with r the
 // length of the row's rounding errors, by Cauchy-Schwarz. The cells hold the
 // upper estimate A + E, E the units of ‖q‖·r, so that the score lies between
-// A - E - 1 and A + E + g + 1.
+// A - E - 1 and A + E + g + 1. A cell that overflows stays at the highest
+// value, which then is a lower bound of A + E.
 func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	w := ix.Weighted
 	n := ix.Rows.Rows()
 	length := up(queryNorm(s.terms))
-	scale := (units - 2*float64(len(s.terms)) - 8) / (length * (w.Norm + 2*w.Residual))
-	if scale <= 0 || math.IsInf(scale, 0) {
+	scale := down(s.unitsFor(ix, length))
+	if !(scale > 0) || math.IsInf(scale, 0) {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
 	s.lists, s.offsets, s.weights = s.lists[:0], s.offsets[:0], s.weights[:0]
@@ -173,7 +194,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	rough := uint32(math.Ceil(up(scale*length*w.Residual*256/255))) + 1
 	s.offsets = append(s.offsets, len(w.Cells)-w.Stride)
 	s.weights = append(s.weights, uint16(rough))
-	s.picker.reset(s.top.k, int(math.Ceil(lost))+2, int(down(s.top.theta()*scale)))
+	s.picker.reset(s.top.k, int(math.Ceil(lost))+2, int(min(down(s.top.theta()*scale), maxEstimate)))
 	wide := n > windowRows
 	if cap(s.cells) < min(w.Stride, windowRows) {
 		s.cells = make([]uint16, min(w.Stride, windowRows))
@@ -213,6 +234,13 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
 	s.finish(scale)
+	if s.top.full() {
+		guess := s.top.theta() / length
+		if s.guessFor == ix {
+			guess = (3*s.guess + guess) / 4
+		}
+		s.guess, s.guessFor = guess, ix
+	}
 	return nil
 }
 
@@ -237,7 +265,7 @@ func (s *Searcher) finish(scale float64) {
 		s.offer(c.at)
 	}
 	for _, c := range rest {
-		if float64(int(c.most)+p.over) >= down(s.top.theta()*scale) {
+		if c.most == maxEstimate || float64(int(c.most)+p.over) >= down(s.top.theta()*scale) {
 			s.offer(c.at)
 		}
 	}

@@ -51,8 +51,8 @@ func addColumns() {
 		VPUNPCKHBW(bytes, zero, hi)
 		VPMULHUW(weight, lo, lo)
 		VPMULHUW(weight, hi, hi)
-		VPADDW(lo, sum[i], sum[i])
-		VPADDW(hi, sum[i+1], sum[i+1])
+		VPADDUSW(lo, sum[i], sum[i])
+		VPADDUSW(hi, sum[i+1], sum[i+1])
 	}
 	INCQ(c)
 	JMP(LabelRef("column"))

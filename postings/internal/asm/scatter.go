@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
@@ -28,12 +30,18 @@ func scatterFloat() {
 }
 
 // scatterCodes adds to memory directly: what bounds it is the store, one a
-// posting.
+// posting. Cells that overflow, the rows nearest to the query, are put right
+// on the way; the branch is not taken otherwise.
 func scatterCodes() {
 	begin("scatterCodes", "(cells *uint16, low *uint16, code *uint8, n int, weight uint32)",
 		"scatterCodesGo for n postings.")
 	cells, low, code, n := load("cells"), load("low"), load("code"), load("n")
 	weight := Load(Param("weight"), GP32())
+	type repair struct {
+		cell Mem
+		name string
+	}
+	var repairs []repair
 	loop("codes", n, 8, func(count int) {
 		for i := range count {
 			row, c := GP64(), GP32()
@@ -41,10 +49,19 @@ func scatterCodes() {
 			MOVBLZX(Mem{Base: code, Disp: i}, c)
 			IMULL(weight, c)
 			SHRL(U8(8), c)
-			ADDW(c.As16(), Mem{Base: cells, Index: row, Scale: 2})
+			r := repair{Mem{Base: cells, Index: row, Scale: 2}, fmt.Sprintf("%dof%d", i, count)}
+			ADDW(c.As16(), r.cell)
+			JCS(LabelRef("full" + r.name))
+			Label("next" + r.name)
+			repairs = append(repairs, r)
 		}
 		ADDQ(I32(int32(2*count)), low)
 		ADDQ(I32(int32(count)), code)
 	})
 	RET()
+	for _, r := range repairs {
+		Label("full" + r.name)
+		MOVW(U16(0xffff), r.cell)
+		JMP(LabelRef("next" + r.name))
+	}
 }
