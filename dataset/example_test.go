@@ -83,3 +83,58 @@ func ExampleFormatError() {
 	// table.csv: line 3: record 1: column 2 ("y"): "oops" is not a number
 	// true
 }
+
+// Turn a Mulan file into the format of the extreme classification repository.
+func ExampleOpenSparse() {
+	dir, err := os.MkdirTemp("", "dataset")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	arff := "@relation 'posts: -C 2'\n@attribute cooking {0,1}\n@attribute travel {0,1}\n" +
+		"@attribute salt numeric\n@attribute train numeric\n@data\n{0 1,2 3}\n{0 1,1 1,2 1,3 0.5}\n"
+	in, err := dataset.NewSparseReader("posts.arff", strings.NewReader(arff), dataset.SparseOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer in.Close()
+	fmt.Println(in.Format(), in.LabelNames(), in.FeatureNames())
+
+	path := filepath.Join(dir, "posts.txt")
+	out, err := dataset.CreateSparse(path, dataset.FormatXMC, dataset.SparseHeader{
+		Features: in.NumFeatures(), LabelNames: in.LabelNames(),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer out.Abort()
+	var rec dataset.SparseRecord
+	for {
+		err := in.Read(&rec)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := out.Write(&rec); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		log.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		fmt.Println(strings.TrimSpace(line))
+	}
+	// Output:
+	// arff [cooking travel] [salt train]
+	// 2 2 2
+	// 0 0:3
+	// 0,1 0:1 1:0.5
+}

@@ -146,12 +146,12 @@ func (o SparseOptions) normal() (SparseOptions, error) {
 	if o.FeaturesField == "" {
 		o.FeaturesField = "features"
 	}
-	for what, names := range map[string][]string{"feature": o.FeatureNames, "label": o.LabelNames} {
-		if len(names) > o.MaxFeatures {
-			return o, fmt.Errorf("dataset: %w: %d %s names, more than MaxFeatures", ErrOption, len(names), what)
-		}
+	if len(o.FeatureNames) > o.MaxFeatures {
+		return o, fmt.Errorf("dataset: %w: %d feature names, more than MaxFeatures", ErrOption, len(o.FeatureNames))
+	}
+	for _, names := range [][]string{o.FeatureNames, o.LabelNames} {
 		if name, twice := repeated(names); twice {
-			return o, fmt.Errorf("dataset: %w: the %s name %.40q stands twice", ErrOption, what, name)
+			return o, fmt.Errorf("dataset: %w: the name %.40q stands twice", ErrOption, name)
 		}
 	}
 	return o, nil
