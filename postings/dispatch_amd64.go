@@ -28,6 +28,15 @@ func scatterCodes(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	scatterCodesGo(cells, low, code, weight)
 }
 
+// matchEntries writes the places of features that may be the query's to found,
+// which has room for all; see matchEntriesGo.
+func matchEntries(index []uint32, filter *[filterSize]uint8, found []uint32) int {
+	if avx2 {
+		return matchEntriesAVX2(unsafe.SliceData(index), len(index), &filter[0], unsafe.SliceData(found))
+	}
+	return matchEntriesGo(index, filter, found)
+}
+
 // atLeastFloat writes the places of the cells that are least or more to found,
 // which has room for all, and returns how many they are.
 func atLeastFloat(cells []float32, least float32, found []uint32) int {

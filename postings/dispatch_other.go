@@ -12,6 +12,10 @@ func scatterCodes(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	scatterCodesGo(cells, low, code, weight)
 }
 
+func matchEntries(index []uint32, filter *[filterSize]uint8, found []uint32) int {
+	return matchEntriesGo(index, filter, found)
+}
+
 func atLeastFloat(cells []float32, least float32, found []uint32) int {
 	return atLeastFloatGo(cells, least, found)
 }

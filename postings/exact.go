@@ -8,26 +8,28 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// directCols is the most features for which a row is scored by looking every
-// feature up in the dense query: up to here that array stays in the second
-// cache. Beyond, a small bitmap first drops the features the query lacks, and
-// the others are looked up in a hash table.
-const directCols = 1 << 16
-
-// filterBits is the size of the bitmap: 2 KiB, which stays in the first cache.
-const filterBits = 1 << 14
+// A row is scored in two steps: its features are passed through a filter that
+// the query has marked, then those left are looked up. So the chain of float64
+// additions, each waiting for the one before, has no zeros in it.
+const (
+	// filterSize is a power of two that keeps the filter in the first cache.
+	filterSize = 1 << 14
+	// directCols is the most features that are looked up in an array; it stays
+	// in the second cache. Beyond, a hash table is faster.
+	directCols = 1 << 16
+)
 
 // scorer computes exact scores of rows. It gives the bits of
-// vector.DotSparse: the same products in the same order, with additions of
-// zero between them, which change nothing.
+// vector.DotSparse: the same products in the same order, less additions of
+// zero, which change nothing.
 type scorer struct {
 	rows   *vector.CSR
+	filter [filterSize]uint8
+	found  []uint32 // scratch: entries that pass the filter
+
 	direct bool
 	dense  []float32 // the query by feature, zero elsewhere
-
-	filter [filterBits / 64]uint64
-	found  []uint32 // scratch: entries that pass the filter
-	table  []slot   // open addressing, at most a quarter full
+	table  []slot    // open addressing, at most a quarter full
 	shift  uint
 }
 
@@ -40,6 +42,9 @@ type slot struct {
 // load takes a query, whose features lie below rows.Cols.
 func (c *scorer) load(rows *vector.CSR, q []term) {
 	c.rows, c.direct = rows, rows.Cols <= directCols
+	for _, t := range q {
+		c.filter[t.feature%filterSize] = 1
+	}
 	if c.direct {
 		if len(c.dense) < rows.Cols {
 			c.dense = make([]float32, rows.Cols)
@@ -63,8 +68,6 @@ func (c *scorer) load(rows *vector.CSR, q []term) {
 			i = (i + 1) % uint32(len(c.table))
 		}
 		c.table[i] = slot{t.feature, t.weight}
-		b := t.feature % filterBits
-		c.filter[b/64] |= 1 << (b % 64)
 	}
 }
 
@@ -74,14 +77,15 @@ func (c *scorer) home(feature uint32) uint32 { return feature * 0x9e3779b1 >> c.
 
 // unload takes the query out again.
 func (c *scorer) unload(q []term) {
-	if c.direct {
-		for _, t := range q {
+	for _, t := range q {
+		c.filter[t.feature%filterSize] = 0
+		if c.direct {
 			c.dense[t.feature] = 0
 		}
-		return
 	}
-	clear(c.table)
-	clear(c.filter[:])
+	if !c.direct {
+		clear(c.table)
+	}
 }
 
 // weight is the value of a feature in the query.
@@ -100,36 +104,29 @@ func (c *scorer) weight(feature uint32) float32 {
 func (c *scorer) score(i uint32) float64 {
 	lo, hi := c.rows.Ptr[i], c.rows.Ptr[i+1]
 	index := c.rows.Index[lo:hi]
-	var sum float64
-	if c.rows.Value == nil {
-		for _, f := range index {
-			sum += float64(c.weight(f))
-		}
-		return sum
-	}
-	value := c.rows.Value[lo:hi]
-	value = value[:len(index)]
-	if c.direct {
-		dense := c.dense
-		for e, f := range index {
-			// The product of two float32 is exact in float64, so that fusing it
-			// with the addition, as some processors do, changes no bit.
-			sum += float64(dense[f]) * float64(value[e])
-		}
-		return sum
-	}
 	if cap(c.found) < len(index) {
 		c.found = make([]uint32, len(index)+len(index)/2)
 	}
 	found := c.found[:len(index)]
-	n := 0
-	for e, f := range index {
-		found[n] = uint32(e)
-		b := f % filterBits
-		n += int(c.filter[b/64] >> (b % 64) & 1)
-	}
-	for _, e := range found[:n] {
-		sum += float64(c.weight(index[e])) * float64(value[e])
+	found = found[:matchEntries(index, &c.filter, found)]
+	var sum float64
+	// The product of two float32 is exact in float64, so that fusing it with
+	// the addition, as some processors do, changes no bit.
+	switch {
+	case c.rows.Value == nil:
+		for _, e := range found {
+			sum += float64(c.weight(index[e]))
+		}
+	case c.direct:
+		value := c.rows.Value[lo:hi]
+		for _, e := range found {
+			sum += float64(c.dense[index[e]]) * float64(value[e])
+		}
+	default:
+		value := c.rows.Value[lo:hi]
+		for _, e := range found {
+			sum += float64(c.weight(index[e])) * float64(value[e])
+		}
 	}
 	return sum
 }

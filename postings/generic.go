@@ -10,6 +10,17 @@ func scatterFloatGo(sums []float32, list []Posting, weight float32) {
 	}
 }
 
+// matchEntriesGo writes the places of the features that the filter holds one
+// for, modulo its size, and returns how many they are.
+func matchEntriesGo(index []uint32, filter *[filterSize]uint8, found []uint32) int {
+	n := 0
+	for e, f := range index {
+		found[n] = uint32(e)
+		n += int(filter[f%filterSize])
+	}
+	return n
+}
+
 // atLeastFloatGo writes the places of the cells that are least or more.
 func atLeastFloatGo(cells []float32, least float32, found []uint32) int {
 	n := 0

@@ -14,6 +14,11 @@ func scatterFloatAVX2(sums *float32, list *uint64, n int, weight float32)
 //go:noescape
 func scatterCodesAVX2(cells *uint16, low *uint16, code *uint8, n int, weight uint32)
 
+// matchEntriesAVX2 is matchEntriesGo for n features.
+//
+//go:noescape
+func matchEntriesAVX2(index *uint32, n int, filter *uint8, found *uint32) int
+
 // atLeastFloatAVX2 is atLeastFloatGo for n cells, a multiple of 32.
 //
 //go:noescape

@@ -184,6 +184,63 @@ full0of1:
 	MOVW $0xffff, (AX)(DI*2)
 	JMP  next0of1
 
+// func matchEntriesAVX2(index *uint32, n int, filter *uint8, found *uint32) int
+TEXT ·matchEntriesAVX2(SB), NOSPLIT, $0-40
+	MOVQ index+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ filter+16(FP), DX
+	MOVQ found+24(FP), BX
+	XORQ SI, SI
+	XORQ DI, DI
+
+features:
+	CMPQ    CX, $+4
+	JLT     featuresOne
+	MOVL    (AX), R8
+	MOVL    SI, (BX)(DI*4)
+	ANDL    $+16383, R8
+	MOVBLZX (DX)(R8*1), R8
+	ADDQ    R8, DI
+	LEAL    1(SI), R9
+	MOVL    4(AX), R8
+	MOVL    R9, (BX)(DI*4)
+	ANDL    $+16383, R8
+	MOVBLZX (DX)(R8*1), R8
+	ADDQ    R8, DI
+	LEAL    2(SI), R9
+	MOVL    8(AX), R8
+	MOVL    R9, (BX)(DI*4)
+	ANDL    $+16383, R8
+	MOVBLZX (DX)(R8*1), R8
+	ADDQ    R8, DI
+	LEAL    3(SI), R9
+	MOVL    12(AX), R8
+	MOVL    R9, (BX)(DI*4)
+	ANDL    $+16383, R8
+	MOVBLZX (DX)(R8*1), R8
+	ADDQ    R8, DI
+	ADDQ    $0x10, AX
+	ADDL    $0x04, SI
+	SUBQ    $+4, CX
+	JMP     features
+
+featuresOne:
+	TESTQ   CX, CX
+	JZ      featuresDone
+	MOVL    (AX), R8
+	MOVL    SI, (BX)(DI*4)
+	ANDL    $+16383, R8
+	MOVBLZX (DX)(R8*1), R8
+	ADDQ    R8, DI
+	ADDQ    $0x04, AX
+	ADDL    $0x01, SI
+	DECQ    CX
+	JMP     featuresOne
+
+featuresDone:
+	MOVQ DI, ret+32(FP)
+	RET
+
 // func atLeastFloatAVX2(cells *float32, n int, least float32, found *uint32) int
 // Requires: AVX, AVX2, BMI, SSE
 TEXT ·atLeastFloatAVX2(SB), NOSPLIT, $0-40

@@ -37,9 +37,15 @@ const (
 	listBytes = 3
 )
 
-func (w *Weighted) step(j uint32) float64 {
-	return w.Unit * math.Exp2(-float64(w.Scale[j])/8) / 255
-}
+func (w *Weighted) step(j uint32) float64 { return w.Unit * steps[w.Scale[j]] }
+
+// steps[s] is the step of scale s, for a unit of one.
+var steps = func() (t [256]float64) {
+	for s := range t {
+		t[s] = math.Exp2(-float64(s)/8) / 255
+	}
+	return t
+}()
 
 func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted, error) {
 	n := rows.Rows()

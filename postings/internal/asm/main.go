@@ -16,6 +16,7 @@ func main() {
 	ConstraintExpr("amd64,!purego")
 	scatterFloat()
 	scatterCodes()
+	matchEntries()
 	atLeastFloat()
 	atLeast16()
 	addColumns()

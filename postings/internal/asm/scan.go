@@ -26,6 +26,35 @@ func emit(name string, mask, place, found, count GPVirtual, size uint8, shift ui
 	JNZ(LabelRef(name))
 }
 
+// matchEntries has no branches on data: every place is written, the count moves
+// on where the filter says so.
+func matchEntries() {
+	begin("matchEntries", "(index *uint32, n int, filter *uint8, found *uint32) int",
+		"matchEntriesGo for n features.")
+	index, n, filter, found := load("index"), load("n"), load("filter"), load("found")
+	place, count := GP64(), GP64()
+	XORQ(place, place)
+	XORQ(count, count)
+	loop("features", n, 4, func(unroll int) {
+		for i := range unroll {
+			f, at := GP64(), place
+			if i > 0 {
+				at = GP64()
+				LEAL(Mem{Base: place, Disp: i}, at.As32())
+			}
+			MOVL(Mem{Base: index, Disp: 4 * i}, f.As32())
+			MOVL(at.As32(), Mem{Base: found, Index: count, Scale: 4})
+			ANDL(I32(1<<14-1), f.As32())
+			MOVBLZX(Mem{Base: filter, Index: f, Scale: 1}, f.As32())
+			ADDQ(f, count)
+		}
+		ADDQ(U8(4*unroll), index)
+		ADDL(U8(unroll), place.As32())
+	})
+	Store(count, ReturnIndex(0))
+	RET()
+}
+
 // atLeastFloat looks at 32 cells at once, as mostly none passes.
 func atLeastFloat() {
 	begin("atLeastFloat", "(cells *float32, n int, least float32, found *uint32) int",
