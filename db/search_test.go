@@ -190,6 +190,30 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+// TestHopLists: the list of a row is its neighbours without itself, so that
+// one entry is enough to lead somewhere, and deleted rows are in none.
+func TestHopLists(t *testing.T) {
+	const dim, k = 10, 5
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 800, dim))
+	for i := range 100 {
+		b.drop(fmt.Sprintf("a%d", 3*i))
+	}
+	for hops := 1; hops <= 3; hops++ {
+		b.build("x", db.BuildOptions{NoTune: true, Trees: 1, Depth: 7, LabelsK: 4, HopLabels: hops})
+		var hopped, exact int
+		queries := mixture(2, 50, dim)
+		for _, q := range queries {
+			_, stats := b.search(q, k, &db.SearchOptions{Params: &query.Params{Hops: 1}})
+			hopped, exact = hopped+stats.Hopped, exact+stats.Exact
+		}
+		// Eight rows contribute a list each, many of them rows seen before.
+		if hopped == 0 || hopped > 8*hops*len(queries) || exact < hopped {
+			t.Errorf("lists of %d gave %d rows to %d queries, %d exact distances", hops, hopped, len(queries), exact)
+		}
+	}
+}
+
 // TestFilters compares filtered searches with brute force. Filters of few rows
 // must be exact through an index too.
 func TestFilters(t *testing.T) {
@@ -271,6 +295,10 @@ func TestFilters(t *testing.T) {
 				{
 					"all", db.SearchOptions{Filter: half, Labels: []string{"mod0", "mod2"}, KeyPrefix: []byte("a"), Key: even},
 					and(in(half), hasLabel("mod0", "mod2"), prefix("a"), func(key string) bool { return even([]byte(key)) }), true,
+				},
+				{
+					"params and key", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Key: even},
+					func(key string) bool { return number[key]%3 == 0 && even([]byte(key)) }, false,
 				},
 				{
 					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Filter: half},
@@ -384,11 +412,15 @@ func TestRangeBorder(t *testing.T) {
 			if len(in) < i+1 {
 				t.Fatalf("the row at distance %v is not in the range of that radius", h.Distance)
 			}
-			below := float64(math.Nextafter32(h.Distance, 0))
-			out, _ := b.search(q, 0, &db.SearchOptions{Radius: below})
-			for _, x := range out {
-				if x.Distance >= h.Distance {
-					t.Fatalf("a row at distance %v is in the range of radius %v", x.Distance, below)
+			prev := float64(math.Nextafter32(h.Distance, 0))
+			// Just below the middle of the two, squaring in single precision
+			// would round up.
+			for _, below := range []float64{prev, (prev + float64(h.Distance)) / 2 * (1 - 1e-12)} {
+				out, _ := b.search(q, 0, &db.SearchOptions{Radius: below})
+				for _, x := range out {
+					if x.Distance >= h.Distance {
+						t.Fatalf("a row at distance %v is in the range of radius %v", x.Distance, below)
+					}
 				}
 			}
 		}
