@@ -96,6 +96,10 @@ func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint6
 		return countStrip6AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
 	case depth == 7:
 		return countStrip7AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+	case depth == 8:
+		return countStrip8AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+	case depth == 9:
+		return countStrip9AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
 	}
-	return countStrip8AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
+	return countStrip10AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
 }

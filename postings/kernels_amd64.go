@@ -73,3 +73,17 @@ func countStrip7AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, 
 //
 //go:noescape
 func countStrip8AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
+
+// countStrip9AVX2 is countStripGo of depth 9, for n bitmaps at byte
+// offsets; planes and words point at the strip, stride is in bytes. It says
+// whether there are hits; if not, counted is not written.
+//
+//go:noescape
+func countStrip9AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
+
+// countStrip10AVX2 is countStripGo of depth 10, for n bitmaps at byte
+// offsets; planes and words point at the strip, stride is in bytes. It says
+// whether there are hits; if not, counted is not written.
+//
+//go:noescape
+func countStrip10AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool

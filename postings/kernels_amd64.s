@@ -1339,3 +1339,482 @@ return:
 	MOVB DL, ret+72(FP)
 	VZEROUPPER
 	RET
+
+// func countStrip9AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
+// Requires: AVX, AVX2
+TEXT ·countStrip9AVX2(SB), NOSPLIT, $0-73
+	MOVQ    counted+0(FP), AX
+	MOVQ    hits+8(FP), CX
+	MOVQ    planes+16(FP), DX
+	MOVQ    filled+24(FP), BX
+	MOVQ    words+32(FP), SI
+	MOVQ    bitmaps+40(FP), DI
+	MOVQ    n+48(FP), R8
+	MOVQ    stride+56(FP), R9
+	MOVQ    least+64(FP), R10
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	CMPQ    BX, $0x00
+	JLE     start
+	VMOVDQU (DX), Y0
+	ADDQ    R9, DX
+	CMPQ    BX, $0x01
+	JLE     start
+	VMOVDQU (DX), Y1
+	ADDQ    R9, DX
+	CMPQ    BX, $0x02
+	JLE     start
+	VMOVDQU (DX), Y2
+	ADDQ    R9, DX
+	CMPQ    BX, $0x03
+	JLE     start
+	VMOVDQU (DX), Y3
+	ADDQ    R9, DX
+	CMPQ    BX, $0x04
+	JLE     start
+	VMOVDQU (DX), Y4
+	ADDQ    R9, DX
+	CMPQ    BX, $0x05
+	JLE     start
+	VMOVDQU (DX), Y5
+	ADDQ    R9, DX
+	CMPQ    BX, $0x06
+	JLE     start
+	VMOVDQU (DX), Y6
+	ADDQ    R9, DX
+	CMPQ    BX, $0x07
+	JLE     start
+	VMOVDQU (DX), Y7
+	ADDQ    R9, DX
+	CMPQ    BX, $0x08
+	JLE     start
+	VMOVDQU (DX), Y8
+	ADDQ    R9, DX
+
+start:
+bitmap:
+	CMPQ    R8, $+4
+	JLT     bitmapOne
+	MOVQ    (DI), DX
+	VMOVDQU (SI)(DX*1), Y9
+	MOVQ    8(DI), DX
+	VMOVDQU (SI)(DX*1), Y10
+	VPXOR   Y9, Y10, Y11
+	VPAND   Y9, Y10, Y9
+	VPAND   Y0, Y11, Y10
+	VPOR    Y9, Y10, Y10
+	VPXOR   Y11, Y0, Y0
+	MOVQ    16(DI), DX
+	VMOVDQU (SI)(DX*1), Y9
+	MOVQ    24(DI), DX
+	VMOVDQU (SI)(DX*1), Y11
+	VPXOR   Y9, Y11, Y12
+	VPAND   Y9, Y11, Y9
+	VPAND   Y0, Y12, Y11
+	VPOR    Y9, Y11, Y11
+	VPXOR   Y12, Y0, Y0
+	VPXOR   Y10, Y11, Y9
+	VPAND   Y10, Y11, Y10
+	VPAND   Y1, Y9, Y11
+	VPOR    Y10, Y11, Y11
+	VPXOR   Y9, Y1, Y1
+	VPAND   Y11, Y2, Y9
+	VPXOR   Y11, Y2, Y2
+	VPAND   Y9, Y3, Y10
+	VPXOR   Y9, Y3, Y3
+	VPAND   Y10, Y4, Y9
+	VPXOR   Y10, Y4, Y4
+	VPAND   Y9, Y5, Y10
+	VPXOR   Y9, Y5, Y5
+	VPAND   Y10, Y6, Y9
+	VPXOR   Y10, Y6, Y6
+	VPAND   Y9, Y7, Y10
+	VPXOR   Y9, Y7, Y7
+	VPXOR   Y10, Y8, Y8
+	ADDQ    $+32, DI
+	SUBQ    $+4, R8
+	JMP     bitmap
+
+bitmapOne:
+	TESTQ   R8, R8
+	JZ      bitmapDone
+	MOVQ    (DI), DX
+	VMOVDQU (SI)(DX*1), Y9
+	VPAND   Y9, Y0, Y10
+	VPXOR   Y9, Y0, Y0
+	VPAND   Y10, Y1, Y9
+	VPXOR   Y10, Y1, Y1
+	VPAND   Y9, Y2, Y10
+	VPXOR   Y9, Y2, Y2
+	VPAND   Y10, Y3, Y9
+	VPXOR   Y10, Y3, Y3
+	VPAND   Y9, Y4, Y10
+	VPXOR   Y9, Y4, Y4
+	VPAND   Y10, Y5, Y9
+	VPXOR   Y10, Y5, Y5
+	VPAND   Y9, Y6, Y10
+	VPXOR   Y9, Y6, Y6
+	VPAND   Y10, Y7, Y9
+	VPXOR   Y10, Y7, Y7
+	VPXOR   Y9, Y8, Y8
+	ADDQ    $+8, DI
+	DECQ    R8
+	JMP     bitmapOne
+
+bitmapDone:
+	VPCMPEQB Y9, Y9, Y9
+	BTQ      $0x00, R10
+	JCS      one0
+	VPOR     Y0, Y9, Y9
+	JMP      bit0
+
+one0:
+	VPAND Y0, Y9, Y9
+
+bit0:
+	BTQ  $0x01, R10
+	JCS  one1
+	VPOR Y1, Y9, Y9
+	JMP  bit1
+
+one1:
+	VPAND Y1, Y9, Y9
+
+bit1:
+	BTQ  $0x02, R10
+	JCS  one2
+	VPOR Y2, Y9, Y9
+	JMP  bit2
+
+one2:
+	VPAND Y2, Y9, Y9
+
+bit2:
+	BTQ  $0x03, R10
+	JCS  one3
+	VPOR Y3, Y9, Y9
+	JMP  bit3
+
+one3:
+	VPAND Y3, Y9, Y9
+
+bit3:
+	BTQ  $0x04, R10
+	JCS  one4
+	VPOR Y4, Y9, Y9
+	JMP  bit4
+
+one4:
+	VPAND Y4, Y9, Y9
+
+bit4:
+	BTQ  $0x05, R10
+	JCS  one5
+	VPOR Y5, Y9, Y9
+	JMP  bit5
+
+one5:
+	VPAND Y5, Y9, Y9
+
+bit5:
+	BTQ  $0x06, R10
+	JCS  one6
+	VPOR Y6, Y9, Y9
+	JMP  bit6
+
+one6:
+	VPAND Y6, Y9, Y9
+
+bit6:
+	BTQ  $0x07, R10
+	JCS  one7
+	VPOR Y7, Y9, Y9
+	JMP  bit7
+
+one7:
+	VPAND Y7, Y9, Y9
+
+bit7:
+	BTQ  $0x08, R10
+	JCS  one8
+	VPOR Y8, Y9, Y9
+	JMP  bit8
+
+one8:
+	VPAND Y8, Y9, Y9
+
+bit8:
+	VPTEST  Y9, Y9
+	SETNE   DL
+	JZ      return
+	VMOVDQU Y9, (CX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	VMOVDQU Y8, 256(AX)
+
+return:
+	MOVB DL, ret+72(FP)
+	VZEROUPPER
+	RET
+
+// func countStrip10AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
+// Requires: AVX, AVX2
+TEXT ·countStrip10AVX2(SB), NOSPLIT, $0-73
+	MOVQ    counted+0(FP), AX
+	MOVQ    hits+8(FP), CX
+	MOVQ    planes+16(FP), DX
+	MOVQ    filled+24(FP), BX
+	MOVQ    words+32(FP), SI
+	MOVQ    bitmaps+40(FP), DI
+	MOVQ    n+48(FP), R8
+	MOVQ    stride+56(FP), R9
+	MOVQ    least+64(FP), R10
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y8, Y8, Y8
+	VPXOR   Y9, Y9, Y9
+	CMPQ    BX, $0x00
+	JLE     start
+	VMOVDQU (DX), Y0
+	ADDQ    R9, DX
+	CMPQ    BX, $0x01
+	JLE     start
+	VMOVDQU (DX), Y1
+	ADDQ    R9, DX
+	CMPQ    BX, $0x02
+	JLE     start
+	VMOVDQU (DX), Y2
+	ADDQ    R9, DX
+	CMPQ    BX, $0x03
+	JLE     start
+	VMOVDQU (DX), Y3
+	ADDQ    R9, DX
+	CMPQ    BX, $0x04
+	JLE     start
+	VMOVDQU (DX), Y4
+	ADDQ    R9, DX
+	CMPQ    BX, $0x05
+	JLE     start
+	VMOVDQU (DX), Y5
+	ADDQ    R9, DX
+	CMPQ    BX, $0x06
+	JLE     start
+	VMOVDQU (DX), Y6
+	ADDQ    R9, DX
+	CMPQ    BX, $0x07
+	JLE     start
+	VMOVDQU (DX), Y7
+	ADDQ    R9, DX
+	CMPQ    BX, $0x08
+	JLE     start
+	VMOVDQU (DX), Y8
+	ADDQ    R9, DX
+	CMPQ    BX, $0x09
+	JLE     start
+	VMOVDQU (DX), Y9
+	ADDQ    R9, DX
+
+start:
+bitmap:
+	CMPQ    R8, $+4
+	JLT     bitmapOne
+	MOVQ    (DI), DX
+	VMOVDQU (SI)(DX*1), Y10
+	MOVQ    8(DI), DX
+	VMOVDQU (SI)(DX*1), Y11
+	VPXOR   Y10, Y11, Y12
+	VPAND   Y10, Y11, Y10
+	VPAND   Y0, Y12, Y11
+	VPOR    Y10, Y11, Y11
+	VPXOR   Y12, Y0, Y0
+	MOVQ    16(DI), DX
+	VMOVDQU (SI)(DX*1), Y10
+	MOVQ    24(DI), DX
+	VMOVDQU (SI)(DX*1), Y12
+	VPXOR   Y10, Y12, Y13
+	VPAND   Y10, Y12, Y10
+	VPAND   Y0, Y13, Y12
+	VPOR    Y10, Y12, Y12
+	VPXOR   Y13, Y0, Y0
+	VPXOR   Y11, Y12, Y10
+	VPAND   Y11, Y12, Y11
+	VPAND   Y1, Y10, Y12
+	VPOR    Y11, Y12, Y12
+	VPXOR   Y10, Y1, Y1
+	VPAND   Y12, Y2, Y10
+	VPXOR   Y12, Y2, Y2
+	VPAND   Y10, Y3, Y11
+	VPXOR   Y10, Y3, Y3
+	VPAND   Y11, Y4, Y10
+	VPXOR   Y11, Y4, Y4
+	VPAND   Y10, Y5, Y11
+	VPXOR   Y10, Y5, Y5
+	VPAND   Y11, Y6, Y10
+	VPXOR   Y11, Y6, Y6
+	VPAND   Y10, Y7, Y11
+	VPXOR   Y10, Y7, Y7
+	VPAND   Y11, Y8, Y10
+	VPXOR   Y11, Y8, Y8
+	VPXOR   Y10, Y9, Y9
+	ADDQ    $+32, DI
+	SUBQ    $+4, R8
+	JMP     bitmap
+
+bitmapOne:
+	TESTQ   R8, R8
+	JZ      bitmapDone
+	MOVQ    (DI), DX
+	VMOVDQU (SI)(DX*1), Y10
+	VPAND   Y10, Y0, Y11
+	VPXOR   Y10, Y0, Y0
+	VPAND   Y11, Y1, Y10
+	VPXOR   Y11, Y1, Y1
+	VPAND   Y10, Y2, Y11
+	VPXOR   Y10, Y2, Y2
+	VPAND   Y11, Y3, Y10
+	VPXOR   Y11, Y3, Y3
+	VPAND   Y10, Y4, Y11
+	VPXOR   Y10, Y4, Y4
+	VPAND   Y11, Y5, Y10
+	VPXOR   Y11, Y5, Y5
+	VPAND   Y10, Y6, Y11
+	VPXOR   Y10, Y6, Y6
+	VPAND   Y11, Y7, Y10
+	VPXOR   Y11, Y7, Y7
+	VPAND   Y10, Y8, Y11
+	VPXOR   Y10, Y8, Y8
+	VPXOR   Y11, Y9, Y9
+	ADDQ    $+8, DI
+	DECQ    R8
+	JMP     bitmapOne
+
+bitmapDone:
+	VPCMPEQB Y10, Y10, Y10
+	BTQ      $0x00, R10
+	JCS      one0
+	VPOR     Y0, Y10, Y10
+	JMP      bit0
+
+one0:
+	VPAND Y0, Y10, Y10
+
+bit0:
+	BTQ  $0x01, R10
+	JCS  one1
+	VPOR Y1, Y10, Y10
+	JMP  bit1
+
+one1:
+	VPAND Y1, Y10, Y10
+
+bit1:
+	BTQ  $0x02, R10
+	JCS  one2
+	VPOR Y2, Y10, Y10
+	JMP  bit2
+
+one2:
+	VPAND Y2, Y10, Y10
+
+bit2:
+	BTQ  $0x03, R10
+	JCS  one3
+	VPOR Y3, Y10, Y10
+	JMP  bit3
+
+one3:
+	VPAND Y3, Y10, Y10
+
+bit3:
+	BTQ  $0x04, R10
+	JCS  one4
+	VPOR Y4, Y10, Y10
+	JMP  bit4
+
+one4:
+	VPAND Y4, Y10, Y10
+
+bit4:
+	BTQ  $0x05, R10
+	JCS  one5
+	VPOR Y5, Y10, Y10
+	JMP  bit5
+
+one5:
+	VPAND Y5, Y10, Y10
+
+bit5:
+	BTQ  $0x06, R10
+	JCS  one6
+	VPOR Y6, Y10, Y10
+	JMP  bit6
+
+one6:
+	VPAND Y6, Y10, Y10
+
+bit6:
+	BTQ  $0x07, R10
+	JCS  one7
+	VPOR Y7, Y10, Y10
+	JMP  bit7
+
+one7:
+	VPAND Y7, Y10, Y10
+
+bit7:
+	BTQ  $0x08, R10
+	JCS  one8
+	VPOR Y8, Y10, Y10
+	JMP  bit8
+
+one8:
+	VPAND Y8, Y10, Y10
+
+bit8:
+	BTQ  $0x09, R10
+	JCS  one9
+	VPOR Y9, Y10, Y10
+	JMP  bit9
+
+one9:
+	VPAND Y9, Y10, Y10
+
+bit9:
+	VPTEST  Y10, Y10
+	SETNE   DL
+	JZ      return
+	VMOVDQU Y10, (CX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	VMOVDQU Y8, 256(AX)
+	VMOVDQU Y9, 288(AX)
+
+return:
+	MOVB DL, ret+72(FP)
+	VZEROUPPER
+	RET

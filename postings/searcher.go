@@ -65,8 +65,8 @@ type Stats struct {
 	Scored int
 	// Pruned is the rows that were not candidates.
 	Pruned int
-	// Postings and Bytes are the entries of lists, cells of columns and bits
-	// of bitmaps that were read, and the memory they took.
+	// Postings counts the entries of lists, cells of columns and bits of
+	// bitmaps that were read, Bytes the memory of these and of scored rows.
 	Postings, Bytes int
 }
 
@@ -229,6 +229,7 @@ func (s *Searcher) accepted(row uint32) bool {
 // offer scores a row exactly.
 func (s *Searcher) offer(row uint32) {
 	s.stats.Scored++
+	s.stats.Bytes += 8 * int(s.scorer.rows.Ptr[row+1]-s.scorer.rows.Ptr[row])
 	s.top.push(Hit{s.base + row, s.scorer.score(row)})
 }
 

@@ -40,7 +40,7 @@ const (
 	uniformBytes = 4
 	uniformList  = 2
 	// countBits is the width of counts: longer queries are not counted.
-	countBits = 8
+	countBits = 10
 )
 
 // isUniform says whether every row holds one value only.

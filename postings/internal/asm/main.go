@@ -21,7 +21,7 @@ func main() {
 	atLeast16()
 	addColumns()
 	countList()
-	for depth := 4; depth <= 8; depth++ {
+	for depth := 4; depth <= 10; depth++ {
 		countStrip(depth)
 	}
 	Generate()
