@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"syscall"
 
 	berrors "go.etcd.io/bbolt/errors"
@@ -125,8 +126,13 @@ type addressed interface {
 // noSpace says whether err means that the disk, the quota or the size limit
 // is exhausted.
 func noSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) ||
-		errors.Is(err, syscall.EDQUOT) || errors.Is(err, berrors.ErrMaxSizeReached)
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT} {
+		// bbolt puts the reason of a failed resize into its text only.
+		if errors.Is(err, e) || strings.Contains(err.Error(), "file resize error") && strings.Contains(err.Error(), e.Error()) {
+			return true
+		}
+	}
+	return errors.Is(err, berrors.ErrMaxSizeReached)
 }
 
 // asNoSpace adds ErrNoSpace to errors that mean it.
