@@ -55,6 +55,8 @@ func childMain(mode string) int {
 		err = childFlips(path)
 	case "limit":
 		err = childLimit(path)
+	case "space":
+		err = childSpace(path)
 	default:
 		err = fmt.Errorf("unknown mode %q", mode)
 	}

@@ -1,0 +1,210 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// childLimit fills a database under a limit of the file size that the system
+// enforces.
+func childLimit(path string) error {
+	const limit = 20 << 20
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return err
+	}
+	acked, failure, err := limited(path, Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Println("acked", acked, failure)
+	return nil
+}
+
+// TestFileSizeLimit fills a file up to the process's limit (EFBIG).
+func TestFileSizeLimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "full.anndb")
+	out, err := child(t, "limit", path).Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var acked int
+	if _, err := fmt.Sscanf(string(out), "acked %d", &acked); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	t.Log(strings.TrimSpace(string(out)))
+	if err := survived(path, acked); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDiskFull fills a small file system of its own (ENOSPC), by batches, by
+// a build, by a compaction, and then makes room again.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		t.Skipf("SKIPPED, a full disk is not tested: mounting a tmpfs needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("a map or a file is still open: %v", err)
+		}
+	})
+	path := filepath.Join(dir, "full.anndb")
+	acked, failure, err := limited(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d batches, then: %v", acked, failure)
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The compacted file does not fit beside the old one. It fails without
+	// harm: the handle goes on writing where pages are free.
+	if _, err := d.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrStateUnknown) {
+		t.Errorf("compact: %v, want ErrNoSpace", err)
+	}
+	err = nil
+	for i := 0; err == nil && i < 100; i++ {
+		_, err = d.Build(t.Context(), "c", fmt.Sprint("index-", i), BuildOptions{Kind: "rp", Trees: 8, Depth: 4, Rotate: -1, SketchBytes: -1, Members: true, Quantize: true, NoTune: true}, nil)
+	}
+	if !errors.Is(err, ErrNoSpace) {
+		t.Errorf("build: %v, want ErrNoSpace", err)
+	}
+	if err := errors.Join(mustCheck(d), d.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	if err := survived(path, acked); err != nil {
+		t.Error(err)
+	}
+	if d, err = Open(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(mustLeaveNothing(d), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// descriptors counts the process's open files.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
+// mapsOf counts the process's maps of a file.
+func mapsOf(t *testing.T, path string) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(text), path)
+}
+
+// TestDescriptors opens and closes a database 200 times, in all the ways that
+// succeed and fail, and looks for files and maps left open.
+func TestDescriptors(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.anndb")
+	damaged := filepath.Join(dir, "b.anndb")
+	if err := damageDB(path); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[40] ^= 4
+	if err := os.WriteFile(damaged, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := descriptors(t)
+	for i := range 200 {
+		d, err := Open(path, &Options{ReadOnly: i%3 == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.View(func(s *Snapshot) error { _, err := s.Get("small", damageKey(1)); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 1 && i%3 != 0 {
+			s, err := d.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.Release()
+		}
+		if i%10 == 2 {
+			if _, err := Open(path, &Options{Timeout: 1}); !errors.Is(err, ErrLocked) {
+				t.Fatalf("open twice: %v", err)
+			}
+		}
+		if _, err := Open(damaged, nil); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("open of a damaged file: %v", err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d files are open, %d were before", after, before)
+	}
+	if n := mapsOf(t, dir); n > 0 {
+		t.Errorf("%d maps are left", n)
+	}
+}
+
+// TestReservation opens under limits of the address space, where large
+// reservations fail, and falls back to small ones.
+func TestReservation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "small.anndb")
+	if err := damageDB(path); err != nil {
+		t.Fatal(err)
+	}
+	for _, gib := range []int{200, 20, 4} {
+		out, err := child(t, "space", path, "ANNDB_TEST_GIB="+strconv.Itoa(gib)).Output()
+		if err != nil {
+			t.Errorf("%d GiB: %v: %s", gib, err, out)
+			continue
+		}
+		t.Logf("%d GiB: %s", gib, strings.TrimSpace(string(out)))
+	}
+}
+
+// childSpace opens a database with a limited address space.
+func childSpace(path string) error {
+	gib, err := strconv.Atoi(os.Getenv("ANNDB_TEST_GIB"))
+	if err != nil {
+		return err
+	}
+	limit := uint64(gib) << 30
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return err
+	}
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	st, err := d.Stats()
+	if err == nil && st.MapReserve >= int64(limit) {
+		err = fmt.Errorf("reserved %d bytes of %d", st.MapReserve, limit)
+	}
+	fmt.Println("reserved", st.MapReserve)
+	return errors.Join(err, mustCheck(d), d.Close())
+}

@@ -1,4 +1,0 @@
-package db
-
-func childHold(string) error  { return nil }
-func childLimit(string) error { return nil }
