@@ -1,0 +1,369 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// topics draws n rows of a few topics: a topic has its own words and labels.
+func topics(n, m, l int, seed uint64) (raw [][]float32, sets [][]uint32) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	for range n {
+		topic := rng.IntN(l)
+		x := make([]float32, m)
+		for range 6 {
+			x[(topic*3+rng.IntN(5))%m]++
+			x[rng.IntN(m)]++
+		}
+		set := []uint32{uint32(topic)}
+		if topic%2 == 0 {
+			set = append(set, uint32((topic+1)%l))
+		}
+		if rng.IntN(4) == 0 {
+			set = append(set, uint32(rng.IntN(l)))
+		}
+		raw, sets = append(raw, x), append(sets, set)
+	}
+	return raw, sets
+}
+
+func topicFixture(t testing.TB, n int) (*lcifFixture, *vector.CSR) {
+	t.Helper()
+	const m, l, queries = 40, 9, 60
+	raw, sets := topics(n+queries, m, l, 3)
+	f := newLCIFFixture(t, raw[:n], m, sets[:n], l)
+	q := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m}
+	for _, x := range raw[n:] {
+		q.Append(sparse(x))
+	}
+	return f, q
+}
+
+func TestPredictAllocatesNothing(t *testing.T) {
+	f, q := topicFixture(t, 400)
+	ctx := context.Background()
+	for name, p := range map[string]LCIFParams{
+		"set":          {K: 20, Alpha: 2, Beta: 2, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}},
+		"top":          {K: 20, Alpha: 1.3, Beta: 1.3, Lambda: 0.5, Top: 3},
+		"second order": {K: 20, Lambda: 0.5, SecondOrder: 0.3, Top: 3},
+		"instances":    {K: 20, Lambda: 1},
+		"features":     {Lambda: 0},
+	} {
+		s := NewPredictor()
+		var dst []labels.Ranked
+		run := func() {
+			for i := range q.Rows() {
+				var err error
+				if dst, _, err = s.Predict(ctx, f.view, q.Row(i), &p, dst[:0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run()
+		// What the search for neighbours allocates is its own affair.
+		search := func() {
+			if p.Lambda == 0 {
+				return
+			}
+			for i := range q.Rows() {
+				var err error
+				if s.hits, err = f.view.Neighbors.Neighbors(ctx, &s.scratch, NeighborQuery{q.Row(i), q.Row(i)}, p.K, s.hits[:0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n := testing.AllocsPerRun(3, run) - testing.AllocsPerRun(3, search); n > 0 {
+			t.Errorf("%s: %v allocations in %d predictions", name, n, q.Rows())
+		}
+	}
+}
+
+func TestPredictErrors(t *testing.T) {
+	f, q := topicFixture(t, 50)
+	good := LCIFParams{K: 5, Lambda: 0.5}
+	with := func(change func(*LCIFParams)) LCIFParams { p := good; change(&p); return p }
+	noNeighbors, noPowers, noGraph := *f.view, *f.view, *f.view
+	noNeighbors.Neighbors, noPowers.Powers, noGraph.Graph = nil, nil, nil
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		view *LCIFView
+		p    LCIFParams
+		q    vector.Sparse
+		want error
+	}{
+		"k":                    {f.view, with(func(p *LCIFParams) { p.K = 0 }), q.Row(0), ErrParams},
+		"alpha":                {f.view, with(func(p *LCIFParams) { p.Alpha = -1 }), q.Row(0), ErrParams},
+		"alpha not a number":   {f.view, with(func(p *LCIFParams) { p.Alpha = nan }), q.Row(0), ErrParams},
+		"beta infinite":        {f.view, with(func(p *LCIFParams) { p.Beta = math.Inf(1) }), q.Row(0), ErrParams},
+		"lambda above 1":       {f.view, with(func(p *LCIFParams) { p.Lambda = 1.1 }), q.Row(0), ErrParams},
+		"lambda not a number":  {f.view, with(func(p *LCIFParams) { p.Lambda = nan }), q.Row(0), ErrParams},
+		"second order below 0": {f.view, with(func(p *LCIFParams) { p.SecondOrder = -0.1 }), q.Row(0), ErrParams},
+		"top":                  {f.view, with(func(p *LCIFParams) { p.Top = -1 }), q.Row(0), ErrParams},
+		"few thresholds":       {f.view, with(func(p *LCIFParams) { p.Thresholds = &labels.Thresholds{PerLabel: []float64{1}} }), q.Row(0), ErrParams},
+		"unsorted query":       {f.view, good, vector.Sparse{Index: []uint32{3, 1}, Value: []float32{1, 1}}, ErrParams},
+		"negative query":       {f.view, good, vector.Sparse{Index: []uint32{1, 3}, Value: []float32{1, -1}}, ErrParams},
+		"negative, instances":  {f.view, with(func(p *LCIFParams) { p.Lambda = 1 }), vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}, postings.ErrParams},
+		"no neighbours":        {&noNeighbors, good, q.Row(0), ErrMethod},
+		"no similarities":      {&noPowers, good, q.Row(0), ErrMethod},
+		"no graph":             {&noGraph, with(func(p *LCIFParams) { p.SecondOrder = 0.5 }), q.Row(0), ErrMethod},
+	} {
+		before := []labels.Ranked{{Label: 1}}
+		got, _, err := NewPredictor().Predict(context.Background(), c.view, c.q, &c.p, before)
+		if !errors.Is(err, c.want) || len(got) != 1 {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
+		}
+	}
+	if _, err := NewPredictor().ExplainLabels(context.Background(), f.view, q.Row(0), &good, []uint32{9}); !errors.Is(err, ErrParams) {
+		t.Errorf("explaining a label that does not exist: %v", err)
+	}
+	features := with(func(p *LCIFParams) { p.Lambda = 0; p.K = 0 })
+	if _, _, err := NewPredictor().Predict(context.Background(), &noNeighbors, q.Row(0), &features, nil); err != nil {
+		t.Errorf("features alone: %v", err)
+	}
+	if _, err := NeighborGraph(context.Background(), f.view.Neighbors, f.rows, 0, 1, nil); !errors.Is(err, ErrParams) {
+		t.Errorf("graph without neighbours: %v", err)
+	}
+}
+
+func TestPredictDegenerate(t *testing.T) {
+	ctx := context.Background()
+	p := LCIFParams{K: 3, Lambda: 0.5, SecondOrder: 0.5, Top: 5}
+	one := vector.Sparse{Index: []uint32{0}, Value: []float32{2}}
+	for name, c := range map[string]struct {
+		raw  [][]float32
+		sets [][]uint32
+		q    vector.Sparse
+		want []uint32
+	}{
+		"no rows":              {nil, nil, one, nil},
+		"empty query":          {[][]float32{{1, 1}}, [][]uint32{{0}}, vector.Sparse{}, nil},
+		"zeros":                {[][]float32{{1, 1}}, [][]uint32{{0}}, vector.Sparse{Index: []uint32{0}, Value: []float32{0}}, nil},
+		"unknown features":     {[][]float32{{1, 1}}, [][]uint32{{0}}, vector.Sparse{Index: []uint32{9}, Value: []float32{1}}, nil},
+		"nothing in common":    {[][]float32{{0, 1}}, [][]uint32{{0}}, one, nil},
+		"no labels":            {[][]float32{{1, 0}, {1, 1}}, [][]uint32{nil, nil}, one, nil},
+		"rows without values":  {[][]float32{{0, 0}, {1, 0}}, [][]uint32{{1}, {0}}, one, []uint32{0}},
+		"a single label":       {[][]float32{{1, 0}, {1, 1}}, [][]uint32{{0}, {0}}, one, []uint32{0}},
+		"label without others": {[][]float32{{1, 0}}, [][]uint32{{1}}, one, []uint32{1}},
+	} {
+		f := newLCIFFixture(t, c.raw, 2, c.sets, 2)
+		got, _, err := NewPredictor().Predict(ctx, f.view, c.q, &p, nil)
+		var have []uint32
+		for _, r := range got {
+			have = append(have, r.Label)
+		}
+		if err != nil || !slices.Equal(have, c.want) {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
+		}
+	}
+}
+
+// A selection of features is what the view says: predictions are those of the
+// whole pipeline run on rows and queries with these features only.
+func TestSelectedFeatures(t *testing.T) {
+	f, q := topicFixture(t, 200)
+	chosen := labels.SelectFeatures(f.rows, 12)
+	raw := make([][]float32, f.rows.Rows())
+	kept := labels.KeepFeatures(f.rows, chosen)
+	for i := range raw {
+		raw[i] = make([]float32, f.rows.Cols)
+		for j, x := range dense(kept.Row(i), f.rows.Cols) {
+			raw[i][j] = float32(x)
+		}
+	}
+	sets := make([][]uint32, len(raw))
+	for i := range sets {
+		sets[i] = f.truth.Row(i)
+	}
+	small := newLCIFFixture(t, raw, f.rows.Cols, sets, f.truth.Labels())
+	masked := *small.view
+	masked.SelectFeatures(append(slices.Clone(chosen), 4000))
+	p := LCIFParams{K: 7, Alpha: 2, Lambda: 0.4, Top: 9}
+	want, err := PredictBatch(context.Background(), small.view, labels.KeepFeatures(q, chosen), &p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := PredictBatch(context.Background(), &masked, q, &p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) {
+		t.Error("predictions with selected features differ from those on rows that have no others")
+	}
+}
+
+func TestPredictBatch(t *testing.T) {
+	f, q := topicFixture(t, 300)
+	ctx := context.Background()
+	p := LCIFParams{K: 10, Alpha: 1.5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.15, KeepTop: true}}
+	var reported []int
+	got, err := PredictBatch(ctx, f.view, q, &p, 4, func(done, total int) { reported = append(reported, done) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := ScoreBatch(ctx, f.view, q, &p, 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSorted(reported) || reported[len(reported)-1] != q.Rows() || scores.Cols != 9 {
+		t.Errorf("progress %v, scores of %d labels", reported, scores.Cols)
+	}
+	sets, err := p.Thresholds.Predict(scores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewPredictor()
+	for i := range q.Rows() {
+		one, _, err := s.Predict(ctx, f.view, q.Row(i), &p, nil)
+		if err != nil || !slices.Equal(one, got[i]) {
+			t.Fatalf("query %d: %v in a batch, %v alone, %v", i, got[i], one, err)
+		}
+		var set []uint32
+		for _, r := range got[i] {
+			set = append(set, r.Label)
+		}
+		slices.Sort(set)
+		if !slices.Equal(set, sets.Row(i)) {
+			t.Fatalf("query %d: %v, thresholds make %v of the scores", i, set, sets.Row(i))
+		}
+	}
+	stopped, cancel := context.WithCancel(ctx)
+	cancel()
+	if out, err := PredictBatch(stopped, f.view, q, &p, 2, nil); !errors.Is(err, context.Canceled) || out != nil {
+		t.Errorf("cancelled batch: %v", err)
+	}
+	if _, _, err := s.Predict(stopped, f.view, q.Row(0), &LCIFParams{Lambda: 0}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled prediction: %v", err)
+	}
+	bad := LCIFParams{Lambda: 3}
+	if _, err := ScoreBatch(ctx, f.view, q, &bad, 2, nil); !errors.Is(err, ErrParams) {
+		t.Errorf("batch with bad parameters: %v", err)
+	}
+}
+
+// Without values every feature of a query counts one.
+func TestBinaryQueries(t *testing.T) {
+	f, q := topicFixture(t, 100)
+	ones := vector.CSR{Ptr: q.Ptr, Index: q.Index, Value: slices.Repeat([]float32{1}, len(q.Index)), Cols: q.Cols}
+	bare := ones
+	bare.Value = nil
+	p := LCIFParams{K: 10, Lambda: 0.5, Top: 3}
+	want, err := PredictBatch(context.Background(), f.view, &ones, &p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := PredictBatch(context.Background(), f.view, &bare, &p, 1, nil)
+	if err != nil || !slices.EqualFunc(got, want, slices.Equal[[]labels.Ranked]) {
+		t.Errorf("predictions for binary rows differ, %v", err)
+	}
+}
+
+// Over dense rows the neighbours come from a forest, and similarities are
+// cosines whatever the metric.
+func TestForestNeighbors(t *testing.T) {
+	ctx := context.Background()
+	m := clustered(300, 12, 5)
+	sets := make([][]uint32, m.n)
+	for i := range sets {
+		sets[i] = []uint32{uint32(i % 12)}
+	}
+	truth, err := labels.FromSets(sets, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
+		view := build(t, m, spec{metric: metric, forest: forest.Params{Kind: forest.RP, Trees: 8, Depth: 4, Natural: true, Seed: 1}, labelsK: 20})
+		for _, method := range []Method{Flat, NaturalZero} {
+			out := roaring.BitmapOf(7)
+			source := NewForestNeighbors(view, Params{Method: method}, out)
+			v := &LCIFView{Features: m.d, Labels: truth, Neighbors: source}
+			p := LCIFParams{K: 10, Lambda: 1}
+			s := NewPredictor()
+			hits := 0
+			for i := range 30 {
+				q := sparse(m.row(i))
+				got, stats, err := s.Predict(ctx, v, q, &p, nil)
+				if err != nil || stats.Neighbors != p.K {
+					t.Fatalf("%v %v: %d neighbours, %v", metric, method, stats.Neighbors, err)
+				}
+				if len(got) == 1 && got[0].Label == uint32(i%12) {
+					hits++
+				}
+				want := search(t, view, m.row(i), Params{K: p.K, Method: method, Accept: func(r uint32) bool { return r != 7 }})
+				for j, n := range s.near {
+					cosine := 1 - float64(vector.CosineDistance(m.row(i), m.row(int(n.row))))
+					if n.row == 7 || n.row != want[j].ID || math.Abs(float64(n.sim)-cosine) > 1e-5 {
+						t.Fatalf("%v %v: query %d: neighbour %d is %+v, want row %d, cosine %v", metric, method, i, j, n, want[j].ID, cosine)
+					}
+				}
+			}
+			if metric != vector.InnerProduct && hits < 25 {
+				t.Errorf("%v %v: %d of 30 queries get their own cluster", metric, method, hits)
+			}
+			long := vector.Sparse{Index: []uint32{uint32(m.d)}, Value: []float32{1}}
+			v.Features++
+			if _, _, err := s.Predict(ctx, v, long, &p, nil); !errors.Is(err, ErrDimension) {
+				t.Errorf("%v: coordinate beyond the rows: %v", metric, err)
+			}
+		}
+	}
+}
+
+func TestLCIFViewValidate(t *testing.T) {
+	f, _ := topicFixture(t, 30)
+	rows := f.truth.CSR()
+	f.view.Labels = LabelRows{&rows}
+	if err := f.view.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	wide := vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{70}, Value: []float32{1}, Cols: 71}
+	bad := vector.CSR{Ptr: []uint64{0, 2}, Index: []uint32{1, 0}, Cols: 2}
+	for name, change := range map[string]func(v *LCIFView){
+		"no labels":        func(v *LCIFView) { v.Labels = nil },
+		"features":         func(v *LCIFView) { v.Features = -1 },
+		"mask":             func(v *LCIFView) { v.Keep = []uint64{}; v.Features = 80 },
+		"labels unsorted":  func(v *LCIFView) { v.Labels = LabelRows{&bad} },
+		"labels too large": func(v *LCIFView) { v.Labels = wrongLabels{f.truth} },
+		"graph too wide":   func(v *LCIFView) { v.Graph = &wide },
+		"graph unsorted":   func(v *LCIFView) { v.Graph = &bad },
+		"graph values":     func(v *LCIFView) { v.Graph = &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1} },
+		"S too wide":       func(v *LCIFView) { v.Powers = []FeaturePowers{{1, &wide}} },
+		"S of too many":    func(v *LCIFView) { v.Features = 0 },
+		"S unsorted":       func(v *LCIFView) { v.Powers = []FeaturePowers{{1, &bad}} },
+		"S to no power":    func(v *LCIFView) { v.Powers = []FeaturePowers{{0, &vector.CSR{Ptr: []uint64{0}}}} },
+		"S without values": func(v *LCIFView) {
+			v.Powers = []FeaturePowers{{1, &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1}}}
+		},
+		"S to a NaN power":  func(v *LCIFView) { v.Powers = []FeaturePowers{{math.NaN(), &vector.CSR{Ptr: []uint64{0}}}} },
+		"S and no features": func(v *LCIFView) { v.Features = 1 },
+	} {
+		v := *f.view
+		change(&v)
+		if err := v.Validate(); !errors.Is(err, ErrView) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	v := *f.view
+	if err := v.AddPower(f.counts, 0); !errors.Is(err, labels.ErrInput) {
+		t.Errorf("power zero: %v", err)
+	}
+	n := len(v.Powers)
+	if err := v.AddPower(f.counts, 2); err != nil || len(v.Powers) != n {
+		t.Errorf("a power that is there was added again, %v", err)
+	}
+}
+
+// wrongLabels promises fewer labels than it has.
+type wrongLabels struct{ *labels.Matrix }
+
+func (wrongLabels) Labels() int { return 1 }

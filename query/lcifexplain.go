@@ -1,0 +1,152 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// NeighborShare is what one neighbour gave to a label's score.
+type NeighborShare struct {
+	Row        uint32  `json:"row"`
+	Similarity float64 `json:"similarity"`
+	// Share is the part of the label's score: λ·s^α / Σs^α if the row has the
+	// label and there is no second order (definition 6).
+	Share float64 `json:"share"`
+	// Indirect is the part of Share that comes from the row's own neighbours.
+	Indirect float64 `json:"indirect,omitempty"`
+}
+
+// FeatureShare is what one feature of the query gave to a label's score.
+type FeatureShare struct {
+	Feature uint32 `json:"feature"`
+	// Value is the feature's value in the query made unit-length.
+	Value float64 `json:"value"`
+	// Power is the cosine of the feature's and the label's column to the power
+	// β.
+	Power float64 `json:"power"`
+	// Share is the part of the label's score: (1−λ)·x·Power / Σx (definition 8).
+	Share float64 `json:"share"`
+}
+
+// LabelExplanation says what a label's score is made of. All shares together
+// are the score, but for rounding to float32.
+type LabelExplanation struct {
+	Label uint32  `json:"label"`
+	Score float64 `json:"score"`
+	// Predicted says whether the label is among those that Predict returns.
+	Predicted bool `json:"predicted"`
+	// Instance and Feature are the two terms of definition 9, weights included.
+	Instance float64 `json:"instance"`
+	Feature  float64 `json:"feature"`
+	// Neighbors and Features are those with a share, largest first, ties by
+	// number.
+	Neighbors []NeighborShare `json:"neighbors,omitempty"`
+	Features  []FeatureShare  `json:"features,omitempty"`
+}
+
+// ExplainLabels predicts the labels of q again and explains the given ones,
+// in the given order, whether predicted or not; nil explains those that are
+// predicted. Cost: a prediction, and for each label a pass over the neighbours'
+// label sets and the query's features. Errors: those of Predict; ErrParams for
+// a label that does not exist.
+func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams, which []uint32) ([]LabelExplanation, error) {
+	predicted, _, err := p.Predict(ctx, v, q, params, nil)
+	if err != nil {
+		return nil, err
+	}
+	if which == nil {
+		for _, r := range predicted {
+			which = append(which, r.Label)
+		}
+	}
+	out := make([]LabelExplanation, 0, len(which))
+	for _, l := range which {
+		if int64(l) >= int64(v.Labels.Labels()) {
+			return nil, fmt.Errorf("%w: label %d of %d", ErrParams, l, v.Labels.Labels())
+		}
+		e := LabelExplanation{Label: l}
+		if i, ok := slices.BinarySearch(p.scores.Index, l); ok {
+			e.Score = float64(p.scores.Value[i])
+		}
+		e.Predicted = slices.ContainsFunc(predicted, func(r labels.Ranked) bool { return r.Label == l })
+		p.explainNeighbors(v, &e)
+		p.explainFeatures(v, &e)
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// explainNeighbors takes the instance score apart by neighbour.
+func (p *Predictor) explainNeighbors(v *LCIFView, e *LabelExplanation) {
+	has := func(row uint32) bool {
+		if int(row) >= v.Labels.Rows() {
+			return false
+		}
+		_, ok := slices.BinarySearch(v.Labels.Row(int(row)), e.Label)
+		return ok
+	}
+	alpha, w := p.params.Alpha, p.params.SecondOrder
+	total := 0.0
+	for _, n := range p.near {
+		total += power(float64(n.sim), alpha)
+	}
+	for _, n := range p.near {
+		weight := p.params.Lambda * power(float64(n.sim), alpha) / total
+		s := NeighborShare{Row: n.row, Similarity: float64(n.sim)}
+		if has(n.row) {
+			s.Share = (1 - w) * weight
+		}
+		if w > 0 {
+			second, sum := secondOrder(v.Graph, n.row, alpha)
+			for i, row := range second.Index {
+				if has(row) {
+					s.Indirect += w * weight * power(float64(second.Value[i]), alpha) / sum
+				}
+			}
+			s.Share += s.Indirect
+		}
+		if s.Share > 0 {
+			e.Neighbors = append(e.Neighbors, s)
+			e.Instance += s.Share
+		}
+	}
+	slices.SortFunc(e.Neighbors, func(a, b NeighborShare) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Row, b.Row))
+	})
+}
+
+// explainFeatures takes the feature score apart by feature.
+func (p *Predictor) explainFeatures(v *LCIFView, e *LabelExplanation) {
+	if p.params.Lambda == 1 {
+		return
+	}
+	s, raise := v.power(p.params.Beta)
+	total := 0.0
+	for _, x := range p.unit.Value {
+		total += float64(x)
+	}
+	for i, f := range p.unit.Index {
+		if int(f) >= s.Rows() {
+			continue
+		}
+		row := s.Row(int(f))
+		at, ok := slices.BinarySearch(row.Index, e.Label)
+		if !ok {
+			continue
+		}
+		x := float64(p.unit.Value[i])
+		c := power(float64(row.Value[at]), raise)
+		if share := (1 - p.params.Lambda) * x * c / total; share > 0 {
+			e.Features = append(e.Features, FeatureShare{Feature: f, Value: x, Power: c, Share: share})
+			e.Feature += share
+		}
+	}
+	slices.SortFunc(e.Features, func(a, b FeatureShare) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Feature, b.Feature))
+	})
+}

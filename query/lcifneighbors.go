@@ -1,0 +1,183 @@
+package query
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// PostingsNeighbors finds neighbours among sparse rows, exactly.
+type PostingsNeighbors struct {
+	Index *postings.Index
+	// Params are the options of the searches, rows to leave out among them.
+	Params postings.SearchParams
+}
+
+// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those
+// of postings.Searcher.Search.
+func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+	dst, stats, err := s.Postings.Search(ctx, p.Index, q.Unit, k, p.Params, dst)
+	s.Stats = stats
+	return dst, err
+}
+
+// ForestNeighbors finds neighbours among dense rows by a forest. Features are
+// coordinates then. Neighbours come in the order of the view's metric, nearest
+// first; their similarity is always the cosine.
+type ForestNeighbors struct {
+	View *View
+	// Params say how to search; K is set for each search.
+	Params Params
+}
+
+// NewForestNeighbors searches the view, leaving out the given rows; nil leaves
+// out none.
+func NewForestNeighbors(v *View, p Params, without *roaring.Bitmap) *ForestNeighbors {
+	p.Range, p.Explain = false, false
+	if without != nil {
+		accept := p.Accept
+		p.Accept = func(row uint32) bool {
+			return !without.Contains(row) && (accept == nil || accept(row))
+		}
+	}
+	return &ForestNeighbors{v, p}
+}
+
+// Neighbors implements NeighborSource. Errors: those of Searcher.Search.
+func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+	v := f.View
+	s.Stats = postings.Stats{}
+	s.coords = grow(s.coords, v.Dim)
+	clear(s.coords)
+	for i, j := range q.Raw.Index {
+		if int(j) >= v.Dim {
+			return dst, fmt.Errorf("%w: coordinate %d, rows have %d", ErrDimension, j, v.Dim)
+		}
+		s.coords[j] = q.Raw.Value[i]
+	}
+	s.params = f.Params
+	s.params.K = k
+	found, stats, err := s.Dense.Search(ctx, v, s.coords, &s.params, s.found[:0])
+	s.found = found
+	if err != nil {
+		return dst, err
+	}
+	s.Stats.Candidates, s.Stats.Scored = stats.Candidates, stats.Exact
+	for _, n := range found {
+		dst = append(dst, postings.Hit{Row: n.ID, Score: f.similarity(s, n)})
+	}
+	return dst, nil
+}
+
+// similarity is the cosine of a found row with the query, 0 to 1.
+func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) float64 {
+	d := n.Distance
+	if f.View.Metric != vector.Cosine {
+		s.row = grow(s.row, f.View.Dim)
+		d = vector.CosineDistance(s.coords, f.View.Rows.Vector(int(n.ID), s.row))
+	}
+	return min(1, max(0, 1-float64(d)))
+}
+
+// NeighborGraph lists for each row its k nearest other rows with their
+// similarities: LCIFView.Graph. The source must search exactly these rows.
+// workers < 1 means all processors; the answer does not depend on it. progress
+// may be nil. One search a row.
+//
+// Errors: ErrParams for k < 1; those of the source.
+func NeighborGraph(ctx context.Context, source NeighborSource, rows *vector.CSR, k, workers int, progress func(done, total int)) (*vector.CSR, error) {
+	if k < 1 {
+		return nil, fmt.Errorf("%w: graph of %d neighbours", ErrParams, k)
+	}
+	lists, err := neighborLists(ctx, source, rows, unitRows(rows, rows.Cols, nil), k+1, workers, progress)
+	if err != nil {
+		return nil, err
+	}
+	g := &vector.CSR{Ptr: make([]uint64, 1, rows.Rows()+1), Cols: rows.Rows(), Value: []float32{}}
+	var order []postings.Hit
+	for i := range rows.Rows() {
+		order = order[:0]
+		for _, h := range lists.row(i) {
+			if int(h.row) != i && h.sim > 0 && len(order) < k {
+				order = append(order, postings.Hit{Row: h.row, Score: float64(h.sim)})
+			}
+		}
+		sortByRow(order)
+		for _, h := range order {
+			g.Index = append(g.Index, h.Row)
+			g.Value = append(g.Value, float32(h.Score))
+		}
+		g.Ptr = append(g.Ptr, uint64(len(g.Index)))
+	}
+	return g, nil
+}
+
+// near is a neighbour as caches hold it.
+type near struct {
+	row uint32
+	sim float32
+}
+
+// nearLists are neighbours by query, nearest first.
+type nearLists struct {
+	ptr  []uint64
+	list []near
+}
+
+func (l *nearLists) row(i int) []near { return l.list[l.ptr[i]:l.ptr[i+1]] }
+
+// unitRows is the rows as predictions normalise them.
+func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
+	out := &vector.CSR{Ptr: make([]uint64, 1, len(rows.Ptr)), Value: []float32{}, Cols: features}
+	var unit vector.Sparse
+	for i := range rows.Rows() {
+		normalise(&unit, row(rows, i), features, keep)
+		out.Index = append(out.Index, unit.Index...)
+		out.Value = append(out.Value, unit.Value...)
+		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
+	}
+	return out
+}
+
+// neighborLists searches for every query. units has them as [unitRows] does.
+func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR, k, workers int, progress func(done, total int)) (*nearLists, error) {
+	n := queries.Rows()
+	rows := make([][]near, n)
+	err := eachRow(ctx, n, workers, progress, func() func(i int) error {
+		s := new(NeighborScratch)
+		var hits []postings.Hit
+		return func(i int) (err error) {
+			q := NeighborQuery{row(queries, i), units.Row(i)}
+			if q.Unit.Len() == 0 {
+				return nil
+			}
+			if hits, err = source.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
+				return err
+			}
+			rows[i] = make([]near, len(hits))
+			for j, h := range hits {
+				rows[i][j] = near{h.Row, float32(h.Score)}
+			}
+			return nil
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &nearLists{ptr: make([]uint64, 1, n+1)}
+	total := 0
+	for _, r := range rows {
+		total += len(r)
+	}
+	out.list = make([]near, 0, total)
+	for i, r := range rows {
+		out.list = append(out.list, r...)
+		out.ptr = append(out.ptr, uint64(len(out.list)))
+		rows[i] = nil
+	}
+	return out, nil
+}

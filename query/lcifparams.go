@@ -1,0 +1,85 @@
+package query
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+)
+
+// LCIFParams are the hyperparameters of LCIF (Feremans et al. 2020, Algorithm
+// 6).
+type LCIFParams struct {
+	// K is the number of neighbours, at least 1 unless Lambda is 0.
+	K int `json:"k"`
+	// Alpha is the power of instance similarities (definition 6), Beta that of
+	// feature–label similarities (definition 8); above 0, zero means 1.
+	Alpha float64 `json:"alpha"`
+	Beta  float64 `json:"beta"`
+	// Lambda is the weight of the instance score, 0 to 1; the feature score has
+	// the rest (definition 9). Of a score whose weight is zero nothing is
+	// computed.
+	Lambda float64 `json:"lambda"`
+	// SecondOrder is the weight, 0 to 1, of the second-order score inside the
+	// instance score: labels that a neighbour has not but its own neighbours
+	// have. Above zero it needs LCIFView.Graph.
+	SecondOrder float64 `json:"second_order,omitempty"`
+	// Features is how many features of highest entropy the index was made of;
+	// zero means all. It is for whoever builds the view: LCIFView.Keep decides.
+	Features int `json:"features,omitempty"`
+	// Top asks for the Top best labels instead of a set, if above zero.
+	Top int `json:"top,omitempty"`
+	// Thresholds make sets of scores (definitions 10 and 11). nil means: the
+	// best label only.
+	Thresholds *labels.Thresholds `json:"thresholds,omitempty"`
+}
+
+// LCIFStats counts the work of one prediction.
+type LCIFStats struct {
+	Neighbors  int // neighbours found
+	Features   int // features of the query that are known and kept
+	Instance   int // labels with an instance score
+	Feature    int // labels with a feature score
+	Candidates int // labels with any score (definition 9)
+	// Search is what the search for the neighbours did, where its source says.
+	Search postings.Stats
+}
+
+// filled has the defaults in place of zeros.
+func (p *LCIFParams) filled() LCIFParams {
+	f := *p
+	if f.Alpha == 0 {
+		f.Alpha = 1
+	}
+	if f.Beta == 0 {
+		f.Beta = 1
+	}
+	return f
+}
+
+// check says whether filled parameters mean something for the view.
+func (p *LCIFParams) check(v *LCIFView) error {
+	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
+	share := func(x float64) bool { return x >= 0 && x <= 1 }
+	switch {
+	case !positive(p.Alpha) || !positive(p.Beta):
+		return fmt.Errorf("%w: powers %g and %g, want more than zero", ErrParams, p.Alpha, p.Beta)
+	case !share(p.Lambda) || !share(p.SecondOrder):
+		return fmt.Errorf("%w: lambda %g, second order %g, want 0 to 1", ErrParams, p.Lambda, p.SecondOrder)
+	case p.K < 1 && p.Lambda > 0:
+		return fmt.Errorf("%w: k is %d, want at least 1", ErrParams, p.K)
+	case p.Top < 0 || p.Features < 0:
+		return fmt.Errorf("%w: %d labels, %d features asked for", ErrParams, p.Top, p.Features)
+	case p.Lambda > 0 && v.Neighbors == nil:
+		return fmt.Errorf("%w: lambda %g needs neighbours", ErrMethod, p.Lambda)
+	case p.Lambda < 1 && len(v.Powers) == 0:
+		return fmt.Errorf("%w: lambda %g needs feature–label similarities", ErrMethod, p.Lambda)
+	case p.Lambda > 0 && p.SecondOrder > 0 && v.Graph == nil:
+		return fmt.Errorf("%w: second-order scores need the graph of neighbours", ErrMethod)
+	}
+	if t := p.Thresholds; t != nil && t.PerLabel != nil && len(t.PerLabel) < v.Labels.Labels() {
+		return fmt.Errorf("%w: %d thresholds for %d labels", ErrParams, len(t.PerLabel), v.Labels.Labels())
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// Predictor is the memory of one label prediction at a time. Reused, it
+// allocates nothing in steady state; it is not safe for concurrent use. The
+// zero value is ready.
+type Predictor struct {
+	params   LCIFParams
+	stats    LCIFStats
+	scratch  NeighborScratch
+	tally    tally
+	unit     vector.Sparse
+	hits     []postings.Hit
+	near     []near
+	instance vector.Sparse
+	feature  vector.Sparse
+	scores   vector.Sparse
+	set      []uint32
+}
+
+// NewPredictor is an empty Predictor; it grows to what its queries need.
+func NewPredictor() *Predictor { return new(Predictor) }
+
+// Predict appends the labels predicted for q to dst, highest score first, ties
+// by the smaller label: the Top best ones, or the set that the thresholds make
+// of the scores (Algorithm 6). Scores are those of definition 9, in 0…1; a
+// label without evidence is never predicted, so there may be fewer than Top,
+// or none.
+//
+// q need not be of unit length. Features that the view does not know or keep
+// are left out; of an empty query nothing is predicted. All sums run in a fixed
+// order, so equal inputs give equal bits.
+//
+// Cost: the search for K neighbours, then O(labels of the neighbours + labels
+// of the query's features + L/64). Errors: ErrParams for bad parameters or
+// queries (negative values too, unless Lambda is 1 and the source takes them),
+// ErrMethod for what the view lacks, those of the source, the context's; dst is
+// then returned as it was.
+func (p *Predictor) Predict(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams, dst []labels.Ranked) ([]labels.Ranked, LCIFStats, error) {
+	if err := p.run(ctx, v, q, params); err != nil {
+		return dst, LCIFStats{}, err
+	}
+	return p.choose(dst), p.stats, nil
+}
+
+// Scores is the scores of all candidate labels of q, ascending by label. The
+// slices hold until the predictor is used again. Cost and errors are those of
+// Predict.
+func (p *Predictor) Scores(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) (vector.Sparse, LCIFStats, error) {
+	if err := p.run(ctx, v, q, params); err != nil {
+		return vector.Sparse{}, LCIFStats{}, err
+	}
+	return p.scores, p.stats, nil
+}
+
+// run fills scores.
+func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
+	p.stats = LCIFStats{}
+	p.params = params.filled()
+	if err := p.params.check(v); err != nil {
+		return err
+	}
+	if err := stopped(ctx); err != nil {
+		return err
+	}
+	if err := q.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrParams, err)
+	}
+	if p.params.Lambda < 1 {
+		for i, x := range q.Value {
+			if x < 0 {
+				return fmt.Errorf("%w: feature %d of the query is %g, feature scores want none below zero", ErrParams, q.Index[i], x)
+			}
+		}
+	}
+	p.tally.reset(v.Labels.Labels())
+	clearSparse(&p.instance)
+	clearSparse(&p.feature)
+	clearSparse(&p.scores)
+	p.near = p.near[:0]
+	if !normalise(&p.unit, q, v.Features, v.Keep) {
+		return nil
+	}
+	p.stats.Features = p.unit.Len()
+	if p.params.Lambda > 0 {
+		if err := p.findNeighbors(ctx, v, q); err != nil {
+			return err
+		}
+		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
+	}
+	if p.params.Lambda < 1 {
+		s, raise := v.power(p.params.Beta)
+		featureScores(&p.tally, s, raise, p.unit, &p.feature)
+	}
+	combine(p.params.Lambda, p.instance, p.feature, &p.scores)
+	p.stats.Instance, p.stats.Feature, p.stats.Candidates = p.instance.Len(), p.feature.Len(), p.scores.Len()
+	return nil
+}
+
+func clearSparse(s *vector.Sparse) { s.Index, s.Value = s.Index[:0], s.Value[:0] }
+
+// findNeighbors fills near.
+func (p *Predictor) findNeighbors(ctx context.Context, v *LCIFView, q vector.Sparse) (err error) {
+	if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit}, p.params.K, p.hits[:0]); err != nil {
+		return err
+	}
+	for _, h := range p.hits {
+		p.near = append(p.near, near{h.Row, float32(h.Score)})
+	}
+	p.stats.Neighbors, p.stats.Search = len(p.near), p.scratch.Stats
+	return nil
+}
+
+// choose appends the labels that the parameters ask for.
+func (p *Predictor) choose(dst []labels.Ranked) []labels.Ranked {
+	top, t := p.params.Top, p.params.Thresholds
+	if top == 0 && t == nil {
+		top = 1
+	}
+	if top > 0 {
+		return labels.Rank(dst, p.scores, top)
+	}
+	p.set = t.Append(p.set[:0], p.scores)
+	at, i := len(dst), 0
+	for _, l := range p.set {
+		for p.scores.Index[i] != l {
+			i++
+		}
+		dst = append(dst, labels.Ranked{Label: l, Score: p.scores.Value[i]})
+	}
+	slices.SortFunc(dst[at:], byScore)
+	return dst
+}
+
+// byScore orders by falling score, ties by the smaller label.
+func byScore(a, b labels.Ranked) int {
+	switch {
+	case a.Score > b.Score:
+		return -1
+	case a.Score < b.Score:
+		return 1
+	case a.Label < b.Label:
+		return -1
+	case a.Label > b.Label:
+		return 1
+	}
+	return 0
+}

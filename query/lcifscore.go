@@ -1,0 +1,220 @@
+package query
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// tally adds up scores by label. Between uses it is all zeros, so that a use
+// costs what it touches.
+type tally struct {
+	sum []float64
+	met []uint64 // a bit for each label with a sum
+}
+
+func (t *tally) reset(labels int) {
+	if len(t.sum) < labels {
+		t.sum = make([]float64, labels)
+		t.met = make([]uint64, (labels+63)/64)
+	}
+}
+
+// add adds w, which is above zero, to the scores of the labels.
+func (t *tally) add(set []uint32, w float64) {
+	for _, l := range set {
+		t.one(l, w)
+	}
+}
+
+func (t *tally) one(l uint32, w float64) {
+	if t.sum[l] == 0 {
+		t.met[l/64] |= 1 << (l % 64)
+	}
+	t.sum[l] += w
+}
+
+// drain appends the sums over total to dst, ascending by label, and zeroes
+// them. Scores are float32 from here on, so that the tuner, which caches them,
+// sees the very scores that a prediction combines. Sums too small for a
+// float32 are no scores.
+func (t *tally) drain(dst *vector.Sparse, total float64) {
+	for w, word := range t.met {
+		if word == 0 {
+			continue
+		}
+		t.met[w] = 0
+		for ; word != 0; word &= word - 1 {
+			l := w*64 + bits.TrailingZeros64(word)
+			if score := float32(t.sum[l] / total); score > 0 {
+				dst.Index = append(dst.Index, uint32(l))
+				dst.Value = append(dst.Value, score)
+			}
+			t.sum[l] = 0
+		}
+	}
+}
+
+// power is x^p for x ≥ 0. The powers of the paper's grid need no logarithm.
+func power(x, p float64) float64 {
+	switch p {
+	case 1:
+		return x
+	case 2:
+		return x * x
+	case 0.5:
+		return math.Sqrt(x)
+	case 1.5:
+		return x * math.Sqrt(x)
+	}
+	return math.Pow(x, p)
+}
+
+// instanceScores appends the instance-based confidence scores (definition 6,
+// Algorithm 3) of the given neighbours, similarity sᵢ each, to dst:
+//
+//	INSⱼ = Σᵢ sᵢ^α·((1−w)·yᵢⱼ + w·zᵢⱼ) / Σᵢ sᵢ^α
+//
+// where w is the weight of the second order and zᵢⱼ the score that definition 6
+// gives training row i itself from its own neighbours, i left out: the labels
+// that come along with those of i. With w = 0 it is definition 6. O(Σ labels
+// of the neighbours), times the graph's degree if w > 0.
+func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []near, alpha, w float64, dst *vector.Sparse) {
+	total := 0.0
+	for _, n := range neighbors {
+		total += power(float64(n.sim), alpha)
+	}
+	if !(total > 0) {
+		return
+	}
+	for _, n := range neighbors {
+		weight := power(float64(n.sim), alpha)
+		if !(weight > 0) || int(n.row) >= sets.Rows() {
+			continue
+		}
+		if w < 1 {
+			t.add(sets.Row(int(n.row)), (1-w)*weight)
+		}
+		if w > 0 {
+			second, sum := secondOrder(graph, n.row, alpha)
+			for i, row := range second.Index {
+				if share := w * weight * power(float64(second.Value[i]), alpha) / sum; share > 0 {
+					t.add(sets.Row(int(row)), share)
+				}
+			}
+		}
+	}
+	t.drain(dst, total)
+}
+
+// secondOrder is the neighbours of a training row and the sum of their
+// similarities to the power alpha; none where that is zero.
+func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, float64) {
+	if int(row) >= graph.Rows() {
+		return vector.Sparse{}, 0
+	}
+	second := graph.Row(int(row))
+	sum := 0.0
+	for _, s := range second.Value {
+		sum += power(float64(s), alpha)
+	}
+	if !(sum > 0) {
+		return vector.Sparse{}, 0
+	}
+	return second, sum
+}
+
+// featureScores appends the feature-based confidence scores (definition 8,
+// Algorithm 5) of a query without negative values to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ /
+// Σᵢ xᵢ, with the entries of S to the power raise. O(Σ labels of the features).
+func featureScores(t *tally, s *vector.CSR, raise float64, q vector.Sparse, dst *vector.Sparse) {
+	total := 0.0
+	for i, f := range q.Index {
+		x := float64(q.Value[i])
+		total += x
+		if x == 0 || int(f) >= s.Rows() {
+			continue
+		}
+		lo, hi := s.Ptr[f], s.Ptr[f+1]
+		set, value := s.Index[lo:hi], s.Value[lo:hi]
+		if raise != 1 {
+			for e, l := range set {
+				if w := x * power(float64(value[e]), raise); w > 0 {
+					t.one(l, w)
+				}
+			}
+			continue
+		}
+		for e, l := range set {
+			if w := x * float64(value[e]); w > 0 {
+				t.one(l, w)
+			}
+		}
+	}
+	if total > 0 {
+		t.drain(dst, total)
+	}
+}
+
+// blend is the combined score (definition 9).
+func blend(lambda float64, instance, feature float32) float32 {
+	return float32(lambda*float64(instance) + (1-lambda)*float64(feature))
+}
+
+// combine appends the combined scores of the candidate labels, those with
+// either score, to dst, ascending by label. O(labels of both).
+func combine(lambda float64, instance, feature vector.Sparse, dst *vector.Sparse) {
+	i, j := 0, 0
+	for i < len(instance.Index) || j < len(feature.Index) {
+		var l uint32
+		var a, b float32
+		switch {
+		case j == len(feature.Index) || i < len(instance.Index) && instance.Index[i] < feature.Index[j]:
+			l, a = instance.Index[i], instance.Value[i]
+			i++
+		case i == len(instance.Index) || feature.Index[j] < instance.Index[i]:
+			l, b = feature.Index[j], feature.Value[j]
+			j++
+		default:
+			l, a, b = instance.Index[i], instance.Value[i], feature.Value[j]
+			i++
+			j++
+		}
+		if score := blend(lambda, a, b); score > 0 {
+			dst.Index = append(dst.Index, l)
+			dst.Value = append(dst.Value, score)
+		}
+	}
+}
+
+// normalise makes unit the unit vector of q without zeros, unknown features
+// (from features on) and features that are not kept; false if nothing is left.
+func normalise(unit *vector.Sparse, q vector.Sparse, features int, keep []uint64) bool {
+	unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
+	for i, f := range q.Index {
+		if int(f) >= features {
+			break
+		}
+		if q.Value[i] != 0 && (keep == nil || keep[f/64]>>(f%64)&1 == 1) {
+			unit.Index = append(unit.Index, f)
+			unit.Value = append(unit.Value, q.Value[i])
+		}
+	}
+	norm := unit.Norm()
+	if !(norm > 0) || math.IsInf(norm, 1) {
+		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
+		return false
+	}
+	for i, x := range unit.Value {
+		unit.Value[i] = float32(float64(x) / norm)
+	}
+	return true
+}
+
+func sortByRow(hits []postings.Hit) {
+	slices.SortFunc(hits, func(a, b postings.Hit) int { return cmp.Compare(a.Row, b.Row) })
+}

@@ -1,0 +1,177 @@
+package query
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// LabelSets is the label matrix of the training rows, N × L, as predictions
+// read it: row i's labels, ascending, each below Labels(). A *labels.Matrix is
+// one, and so is a [LabelRows].
+type LabelSets interface {
+	Rows() int
+	Labels() int
+	Row(i int) []uint32
+}
+
+// LabelRows makes a label matrix of a CSR without values, such as a view over
+// mapped memory.
+type LabelRows struct{ CSR *vector.CSR }
+
+// Rows is N.
+func (l LabelRows) Rows() int { return l.CSR.Rows() }
+
+// Labels is L.
+func (l LabelRows) Labels() int { return l.CSR.Cols }
+
+// Row is the labels of row i.
+func (l LabelRows) Row(i int) []uint32 { return l.CSR.Index[l.CSR.Ptr[i]:l.CSR.Ptr[i+1]] }
+
+// NeighborScratch is the memory that neighbour searches work in. A source uses
+// what it needs of it. One goroutine at a time; the zero value is ready.
+type NeighborScratch struct {
+	Postings postings.Searcher
+	Dense    Searcher
+	// Stats is what the last search did, where the source counts that.
+	Stats postings.Stats
+
+	params Params
+	coords []float32
+	found  []vector.Neighbor
+	row    []float32
+}
+
+// NeighborQuery is a query as it came and as instance scores compare it: of
+// unit length, without zeros and features that the view does not know or keep.
+type NeighborQuery struct {
+	Raw, Unit vector.Sparse
+}
+
+// NeighborSource finds the rows that instance scores are made of. Its methods
+// may be called by many goroutines, each with its own scratch.
+type NeighborSource interface {
+	// Neighbors appends the k training rows nearest to q to dst, nearest first,
+	// with cosine similarities in 0…1 (definition 5), clipped at zero; fewer
+	// where there are fewer. Where it is exact, the first j of them are what a
+	// search for j finds. q.Unit is never empty.
+	Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error)
+}
+
+// FeaturePowers is the feature–label matrix S with every cosine to the power
+// Beta (definitions 7 and 8), M features × L labels.
+type FeaturePowers struct {
+	Beta float64
+	S    *vector.CSR
+}
+
+// LCIFView is everything a label prediction needs (Feremans et al. 2020, LCIF).
+// Nothing in it changes while it is in use; many predictors may share it.
+type LCIFView struct {
+	// Features is M. Features of a query from there on are unknown and left
+	// out.
+	Features int
+	// Keep, if set, has a bit for each feature that was selected; others are
+	// left out of queries as they were left out of the training rows.
+	Keep []uint64
+	// Labels has the labels of the training rows.
+	Labels LabelSets
+	// Neighbors finds training rows; nil leaves only feature scores.
+	Neighbors NeighborSource
+	// Graph lists for each training row its nearest other training rows with
+	// their similarities, N × N: what second-order scores need. May be nil.
+	Graph *vector.CSR
+	// Powers holds S for one or more powers; none leaves only instance scores.
+	// For a power that is not among them the first is raised entry by entry,
+	// which is right but slow.
+	Powers []FeaturePowers
+}
+
+// AddPower computes S to the power beta from its counts, unless it is there
+// already. O(entries of S). Errors: labels.ErrInput unless beta is above 0 and
+// finite.
+func (v *LCIFView) AddPower(counts *labels.FeatureLabels, beta float64) error {
+	for _, p := range v.Powers {
+		if p.Beta == beta {
+			return nil
+		}
+	}
+	s, err := counts.Powers(beta)
+	if err != nil {
+		return err
+	}
+	v.Powers = append(v.Powers, FeaturePowers{beta, s})
+	return nil
+}
+
+// power is the matrix for beta, and to what power its entries must still be
+// raised; nil without any.
+func (v *LCIFView) power(beta float64) (*vector.CSR, float64) {
+	for _, p := range v.Powers {
+		if p.Beta == beta {
+			return p.S, 1
+		}
+	}
+	if len(v.Powers) == 0 {
+		return nil, 1
+	}
+	return v.Powers[0].S, beta / v.Powers[0].Beta
+}
+
+// SelectFeatures restricts the view to the given features, as
+// labels.SelectFeatures chooses them. The neighbours and S must be of training
+// rows with these features only. O(features).
+func (v *LCIFView) SelectFeatures(features []uint32) {
+	v.Keep = make([]uint64, (v.Features+63)/64)
+	for _, f := range features {
+		if int(f) < v.Features {
+			v.Keep[f/64] |= 1 << (f % 64)
+		}
+	}
+}
+
+// Validate checks that all parts fit each other and that no label or row number
+// leads out of them: predictions rely on it. Call it once for a view over
+// memory from outside. O(labels and entries of S and Graph). Errors: ErrView.
+func (v *LCIFView) Validate() error {
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrView}, a...)...)
+	}
+	if v.Features < 0 || v.Labels == nil {
+		return fail("%d features, labels %v", v.Features, v.Labels != nil)
+	}
+	if v.Keep != nil && len(v.Keep) < (v.Features+63)/64 {
+		return fail("%d words say which of %d features are kept", len(v.Keep), v.Features)
+	}
+	if l, ok := v.Labels.(LabelRows); ok {
+		if err := l.CSR.Validate(); err != nil {
+			return fail("labels: %w", err)
+		}
+	}
+	for i := range v.Labels.Rows() {
+		// Ascending, so that the last is the largest.
+		if r := v.Labels.Row(i); len(r) > 0 && int(r[len(r)-1]) >= v.Labels.Labels() {
+			return fail("row %d has label %d of %d", i, r[len(r)-1], v.Labels.Labels())
+		}
+	}
+	if g := v.Graph; g != nil {
+		if err := g.Validate(); err != nil {
+			return fail("graph: %w", err)
+		}
+		if g.Rows() > v.Labels.Rows() || g.Cols > v.Labels.Rows() || g.Value == nil && len(g.Index) > 0 {
+			return fail("graph of %d×%d rows, %d have labels", g.Rows(), g.Cols, v.Labels.Rows())
+		}
+	}
+	for _, p := range v.Powers {
+		if err := p.S.Validate(); err != nil {
+			return fail("feature–label similarities: %w", err)
+		}
+		if !(p.Beta > 0) || p.S.Rows() > v.Features || p.S.Cols > v.Labels.Labels() || p.S.Value == nil && len(p.S.Index) > 0 {
+			return fail("similarities to the power %g of %d features and %d labels, want %d and %d", p.Beta, p.S.Rows(), p.S.Cols, v.Features, v.Labels.Labels())
+		}
+	}
+	return nil
+}
