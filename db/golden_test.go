@@ -1,0 +1,259 @@
+package db
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// The golden files are databases as released versions wrote them. They are
+// written once, by
+//
+//	go test ./db -run TestGolden -write-golden
+//
+// and never again: a version that cannot read them has broken the format.
+var writeGolden = flag.Bool("write-golden", false, "write the golden database of the current format, if there is none")
+
+const goldenDim = 8192 // 16 rows a chunk
+
+// goldenVector is row i of a golden collection. It uses whole numbers and
+// halves only, so that its distances are exact on every machine; three
+// coordinates vary, so that distances can be told by hand.
+func goldenVector(i, dim int, half float32) []float32 {
+	x := make([]float32, dim)
+	x[0], x[dim-1] = float32(i%7), float32(i*i%50)+half
+	if dim > 2 {
+		x[1] = float32(i)
+	}
+	return x
+}
+
+// golden makes the database that the golden files hold.
+func golden(path string) (err error) {
+	ctx := context.Background()
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	put := func(coll string, from, to, dim int, half float32) error {
+		return d.Update(ctx, func(b *Batch) error {
+			for i := from; i < to; i++ {
+				r := Row{Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, dim, half), Payload: fmt.Appendf(nil, "payload of %d", i)}
+				if i%3 == 0 {
+					r.Labels = []string{"every third", fmt.Sprint("label-", i)}
+				}
+				if err := b.Put(coll, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	build := BuildOptions{Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Members: true, NoTune: true, Rotate: 2, Quantize: true, Seed: 1}
+	for _, step := range []func() error{
+		func() error { return d.CreateDense(ctx, "bytes", DenseOptions{Dim: goldenDim}) },
+		func() error {
+			return d.CreateDense(ctx, "floats", DenseOptions{Dim: 3, Metric: vector.Cosine})
+		},
+		func() error {
+			return d.CreateDense(ctx, "products", DenseOptions{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32})
+		},
+		func() error { return put("bytes", 0, 17, goldenDim, 0) }, // one chunk and a tail row
+		func() error { return put("floats", 0, 40, 3, 0.5) },      // all in the tail
+		func() error { return put("products", 0, 30, 4, 0) },
+		func() error {
+			return d.CreateDense(ctx, "halves", DenseOptions{Dim: MaxDim, Metric: vector.Cosine})
+		},
+		func() error { return put("halves", 0, 2, MaxDim, 0.5) }, // one chunk of floats, no tail
+		func() error { return put("products", 4, 6, 4, 0.5) },    // replaced, so with tombstones
+		func() error {
+			return d.Update(ctx, func(b *Batch) error {
+				return errors.Join(b.Delete("bytes", []byte("key-3")), b.Delete("floats", []byte("key-9")))
+			})
+		},
+		func() error { _, err := d.Build(ctx, "floats", "kd", build, nil); return err },
+		func() error {
+			o := build
+			o.Kind, o.Rotate = forest.RP, -1
+			_, err := d.Build(ctx, "products", "rp", o, nil)
+			return err
+		},
+		func() error { return put("floats", 40, 42, 3, 0.5) }, // not covered by the index
+		func() error { _, err := d.Compact(ctx); return err },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// zipGolden writes the golden database compressed: most of it is zeros.
+func zipGolden(path, zipped string) error {
+	if err := golden(path); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err = z.Write(data)
+	return errors.Join(err, z.Close(), os.MkdirAll(filepath.Dir(zipped), 0o755), os.WriteFile(zipped, b.Bytes(), 0o644))
+}
+
+func unzip(name string) ([]byte, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(z)
+	return out, errors.Join(err, z.Close())
+}
+
+// goldenModel is what the golden files hold, told without the database.
+func goldenModel() model {
+	fill := func(o DenseOptions, n int, half float32) *modelColl {
+		c := &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]bool{}}
+		for i := range n {
+			goldenPut(c, i, half)
+		}
+		return c
+	}
+	m := model{
+		"bytes":    fill(DenseOptions{Dim: goldenDim, Metric: vector.L2}, 17, 0),
+		"floats":   fill(DenseOptions{Dim: 3, Metric: vector.Cosine}, 42, 0.5),
+		"halves":   fill(DenseOptions{Dim: MaxDim, Metric: vector.Cosine}, 2, 0.5),
+		"products": fill(DenseOptions{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32}, 30, 0),
+	}
+	goldenPut(m["products"], 4, 0.5)
+	goldenPut(m["products"], 5, 0.5)
+	delete(m["bytes"].rows, "key-3")
+	delete(m["floats"].rows, "key-9")
+	m["floats"].indexes["kd"], m["products"].indexes["rp"] = true, true
+	return m
+}
+
+func goldenPut(c *modelColl, i int, half float32) {
+	r := modelRow{vec: goldenVector(i, c.opts.Dim, half), payload: fmt.Appendf(nil, "payload of %d", i)}
+	if i%3 == 0 {
+		r.labels = []string{"every third", fmt.Sprint("label-", i)}
+	}
+	c.put(fmt.Sprintf("key-%d", i), r)
+}
+
+// TestGolden opens every golden file read-only and asks it everything.
+func TestGolden(t *testing.T) {
+	current := filepath.Join("testdata", fmt.Sprintf("v%d.anndb.gz", catalogFormat))
+	if _, err := os.Stat(current); *writeGolden && errors.Is(err, os.ErrNotExist) {
+		if err := zipGolden(filepath.Join(t.TempDir(), "new.anndb"), current); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "v*.anndb.gz"))
+	if err != nil || len(files) < catalogFormat {
+		t.Fatalf("golden files %q, %v: want one for every format up to %d", files, err, catalogFormat)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			data, err := unzip(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "copy.anndb")
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, readOnly := range []bool{true, false} {
+				d, err := Open(path, &Options{ReadOnly: readOnly})
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = d.View(func(s *Snapshot) error { return mustEqual(s, goldenModel(), 12) })
+				if err := errors.Join(err, mustCheck(d)); err != nil {
+					t.Error(err)
+				}
+				if err := d.View(goldenAnswers); err != nil {
+					t.Error(err)
+				}
+				if !readOnly {
+					// And it goes on as a database.
+					if err := putGolden(d); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func putGolden(d *DB) error {
+	err := d.Update(context.Background(), func(b *Batch) error {
+		for i := 17; i < 40; i++ { // seals the chunk that the tail row began
+			if err := b.Put("bytes", Row{Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, goldenDim, 0)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, mustCheck(d))
+}
+
+// goldenAnswers checks answers worked out by hand, with tombstones, labels and
+// the tail taken into account.
+func goldenAnswers(s *Snapshot) error {
+	ctx := context.Background()
+	for _, c := range []struct {
+		coll string
+		q    []float32
+		o    SearchOptions
+		want string
+	}{
+		// Rows differ from row 2 = (2, 2, …, 4) in their first, second and last
+		// coordinates: 1 by (1, 1, 3), 0 by (2, 2, 4), 8 by (1, 6, 10); 3 is gone.
+		{"bytes", goldenVector(2, goldenDim, 0), SearchOptions{}, "key-2 0; key-1 3.3166249; key-0 4.8989797"},
+		{"bytes", goldenVector(2, goldenDim, 0), SearchOptions{Labels: []string{"label-0", "label-3"}}, "key-0 4.8989797"},
+		// The tail row, 16 = (2, 16, …, 6), and what lies about it.
+		{"bytes", goldenVector(16, goldenDim, 0), SearchOptions{KeyPrefix: []byte("key-16")}, "key-16 0"},
+		// Dot products with (0, 1, 0, 0) are row numbers.
+		{"products", []float32{0, 1, 0, 0}, SearchOptions{Index: Flat}, "key-29 -29; key-28 -28; key-27 -27"},
+		{"products", []float32{0, 1, 0, 0}, SearchOptions{Index: "rp", Params: &query.Params{Method: query.Lookup, Extra: 6, NoWiden: true}}, "key-29 -29; key-28 -28; key-27 -27"},
+		// Rows 4 and 5 were replaced by others that end in a half.
+		{"products", []float32{0, 0, 0, 1}, SearchOptions{Index: Flat, KeyPrefix: []byte("key-4")}, "key-4 -16.5"},
+	} {
+		k := strings.Count(c.want, ";") + 1
+		hits, _, err := s.Search(ctx, c.coll, c.q, k, &c.o, nil)
+		if err != nil {
+			return fmt.Errorf("search of %q: %w", c.coll, err)
+		}
+		var got []string
+		for _, h := range hits {
+			got = append(got, fmt.Sprintf("%s %v", h.Key, h.Distance))
+		}
+		if strings.Join(got, "; ") != c.want {
+			return fmt.Errorf("search of %q with %+v: %q, want %q", c.coll, c.o, got, c.want)
+		}
+	}
+	return nil
+}
