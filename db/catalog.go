@@ -91,9 +91,6 @@ func (c *catalog) byID(id uint64) *collection {
 
 // validate refuses a catalog no program of ours can have written.
 func (c *catalog) validate() error {
-	if c.Format > catalogFormat {
-		return fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, c.Format, catalogFormat)
-	}
 	objects, names := map[uint64]bool{}, map[string]bool{}
 	claim := func(id uint64) bool {
 		ok := id > 0 && id <= c.Object && !objects[id]
@@ -140,6 +137,20 @@ func getCatalog(tx *bbolt.Tx) (*catalog, error) {
 	payload, err := decodeBlock("", catalogKey[:], value, true)
 	if err != nil {
 		return nil, fmt.Errorf("catalog: %w", err)
+	}
+	return decodeCatalog(payload)
+}
+
+// decodeCatalog reads a catalog and refuses one that nothing of ours wrote. A
+// later version may have changed anything but the number of the format, so
+// that is looked at first.
+func decodeCatalog(payload []byte) (*catalog, error) {
+	var version struct{ Format int }
+	if err := json.Unmarshal(payload, &version); err != nil {
+		return nil, corruptf("", "catalog: %v", err)
+	}
+	if version.Format > catalogFormat {
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormat)
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {

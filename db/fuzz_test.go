@@ -1,0 +1,432 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// Every decoder of this package, on arbitrary bytes: it must say no by name, or
+// yes to something that it would itself write.
+
+func FuzzCatalog(f *testing.F) {
+	for _, c := range []*catalog{
+		{Format: 1},
+		{Format: 1, Object: 3, Collections: []*collection{
+			{ID: 1, Name: "a", Dim: 3, Metric: vector.L2, Rows: 7, Live: 5, Indexes: []indexRef{{"x", 2}}},
+			{ID: 3, Name: "b", Dim: MaxDim, Metric: vector.Cosine, Storage: StorageFloat32},
+		}},
+	} {
+		data, err := json.Marshal(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"Format":2}`))
+	f.Add([]byte(`{"Format":1,"Object":1,"Collections":[null]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := decodeCatalog(data)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+				t.Fatalf("untyped error %v", err)
+			}
+			return
+		}
+		for _, x := range c.Collections {
+			if i := x.info(); i.Sealed > i.Rows || i.Live > i.Rows || i.ChunkRows < 1 {
+				t.Fatalf("impossible collection %+v", i)
+			}
+			if found, err := c.find(x.Name); found != x || err != nil || c.byID(x.ID) != x {
+				t.Fatalf("collection %q is not found", x.Name)
+			}
+		}
+		again, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := decodeCatalog(again); err != nil || !reflect.DeepEqual(c, d) {
+			t.Fatalf("%s decodes to another catalog: %v", again, err)
+		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(`{"Dim":4,"Forest":{"Params":{"Trees":1,"Depth":1},"Dim":4}}`))
+	f.Add([]byte(`{"Dim":4,"Rotation":-1,"Forest":{"Params":{"Trees":4096,"Depth":24},"Dim":65537,"DirW":65537}}`))
+	path := filepath.Join(f.TempDir(), "seed.anndb")
+	for _, b := range indexBlocks(f, path) {
+		if b.kind == codec.KindManifest {
+			f.Add(b.payload)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := decodeManifest(data)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("untyped error %v", err)
+			}
+			return
+		}
+		// What later arithmetic on the shape needs.
+		p := m.Forest.Params
+		if slots := float64(p.Trees) * math.Exp2(float64(p.Depth)); slots*float64(m.Forest.DirW+1)*4 > math.MaxInt64/2 {
+			t.Fatalf("a forest of %v nodes", slots)
+		}
+		if again, err := encodeManifest(m); err != nil {
+			t.Fatal(err)
+		} else if _, err := decodeManifest(again); err != nil {
+			t.Fatalf("refuses its own encoding: %v", err)
+		}
+	})
+}
+
+// storedBlock is a block and its place in a file.
+type storedBlock struct {
+	key     []byte
+	kind    codec.Kind
+	at      int64 // of the value
+	payload []byte
+}
+
+// indexBlocks makes a small database with indexes of all shapes and lists
+// their blocks.
+func indexBlocks(tb testing.TB, path string) []storedBlock {
+	tb.Helper()
+	ctx := context.Background()
+	d, err := Open(path, &Options{NoSync: true})
+	if err == nil {
+		err = d.CreateDense(ctx, "c", DenseOptions{Dim: 4, Metric: vector.InnerProduct})
+	}
+	if err == nil {
+		err = d.Update(ctx, func(b *Batch) error {
+			for i := range 40 {
+				if err := b.Put("c", Row{Key: []byte{byte(i + 1)}, Vector: modelVector(uint64(4*i), 4)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for _, kind := range []forest.Kind{forest.RP, forest.KD, forest.PCATree, forest.RF} {
+		o := BuildOptions{Kind: kind, Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Members: true, NoTune: true, Quantize: true}
+		if err == nil {
+			_, err = d.Build(ctx, "c", string(kind), o, nil)
+		}
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := d.Compact(ctx); err != nil {
+		tb.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	var out []storedBlock
+	data, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	walkFile(tb, data, func(bucket, key, value []byte, at int64) {
+		_, kind, _ := codec.ParseKey(key)
+		if string(bucket) == "meta" && kind == codec.KindManifest || string(bucket) == "blocks" && kind > codec.KindManifest {
+			b, err := codec.Parse(value)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			out = append(out, storedBlock{bytes.Clone(key), kind, at, bytes.Clone(b.Payload)})
+		}
+	})
+	return out
+}
+
+// walkFile visits every pair of a sound database file.
+func walkFile(tb testing.TB, data []byte, pair func(bucket, key, value []byte, at int64)) {
+	tb.Helper()
+	metas, errs := readMetas(bytes.NewReader(data))
+	if err := errors.Join(errs[:]...); err != nil {
+		tb.Fatal(err)
+	}
+	m := metas[0]
+	if metas[1].txid > m.txid {
+		m = metas[1]
+	}
+	w := &walker{
+		ctx: context.Background(), r: bytes.NewReader(data), size: m.pageSize, high: m.high, file: int64(len(data)),
+		owner: make([]uint8, m.high), report: func(page uint64, err error) { tb.Fatalf("page %d: %v", page, err) }, pair: pair,
+	}
+	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
+		if root != 0 {
+			w.walk(root, name, nil, nil, 0, nil)
+		} else {
+			w.inline(name, inline, at)
+		}
+	})
+}
+
+// FuzzIndex overwrites part of an index's block and gives it the checksum it
+// then should have, which only a fault of ours or malice can do. Searches may
+// find less, but what they find are rows at their true distances; or they say
+// that the index is damaged.
+func FuzzIndex(f *testing.F) {
+	dir := f.TempDir()
+	seed := filepath.Join(dir, "seed.anndb")
+	blocks := indexBlocks(f, seed)
+	pristine, err := os.ReadFile(seed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range blocks {
+		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
+		f.Add(uint16(i), uint32(9), []byte{1})
+		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0xc0, 0x7f})
+	}
+	path := filepath.Join(dir, "fuzz.anndb")
+	ctx := context.Background()
+	q := modelVector(8, 4)
+	params := []query.Params{
+		{Method: query.Natural, Tau: 0.1, Sketch: true, Hops: 2, Extra: 2},
+		{Method: query.NaturalZero, Quant: true, NoWiden: true},
+		{Method: query.Voting, Votes: 1, Sketch: true},
+		{Method: query.Lookup, NoWiden: true},
+	}
+	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
+		b := blocks[int(block)%len(blocks)]
+		data := bytes.Clone(pristine)
+		value := data[b.at : b.at+int64(codec.HeaderSize+len(b.payload))]
+		copy(value[codec.HeaderSize+int(from)%len(b.payload):], patch)
+		sum := crc32.Update(crc32.Checksum(b.key, castagnoli), castagnoli, value[:48])
+		binary.LittleEndian.PutUint32(value[48:], crc32.Update(sum, castagnoli, value[codec.HeaderSize:]))
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 24})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		err = d.View(func(s *Snapshot) error {
+			for _, kind := range []string{"rp", "kd", "pca", "rf"} {
+				for _, p := range params {
+					hits, _, err := s.Search(ctx, "c", q, 5, &SearchOptions{Index: kind, Params: &p}, nil)
+					if err != nil {
+						if !errors.Is(err, ErrCorrupt) {
+							t.Fatalf("%s, %v: untyped error %v", kind, p.Method, err)
+						}
+						continue
+					}
+					for _, h := range hits {
+						r, err := s.GetRow("c", h.Row)
+						if err != nil {
+							t.Fatalf("%s, %v: a hit that is no row: %v", kind, p.Method, err)
+						}
+						if want, tol := modelDistance(vector.InnerProduct, q, r.Vector); math.Abs(float64(h.Distance)-want) > tol {
+							t.Fatalf("%s, %v: distance %g of row %d, want %g", kind, p.Method, h.Distance, h.Row, want)
+						}
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Check(ctx, nil); err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("check: %v", err)
+		}
+	})
+}
+
+func FuzzTail(f *testing.F) {
+	for _, r := range []newRow{
+		{key: []byte("k"), vector: []float32{1, 2, 3}},
+		{key: bytes.Repeat([]byte("k"), MaxKey), vector: []float32{1}, labels: []string{"a", "b"}, payload: []byte("payload")},
+	} {
+		b, err := codec.Parse(encodeTail(nil, &r))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Payload, uint16(len(r.vector)))
+	}
+	f.Add([]byte{0, 0, 0, 0, 1, 0, 'k', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, uint16(1))
+	f.Fuzz(func(t *testing.T, p []byte, dim uint16) {
+		vec, key, cold, err := splitTail(p, int(dim))
+		if err != nil {
+			return
+		}
+		if len(vec) != 4*int(dim) || len(key) < 1 || len(key) > MaxKey || len(vec)+2+len(key)+len(cold) != len(p) {
+			t.Fatalf("%d bytes are cut into %d, %d and %d", len(p), len(vec), len(key), len(cold))
+		}
+		labels, payload, err := decodeCold(cold)
+		if err != nil {
+			return
+		}
+		if len(labels) > MaxLabels || len(payload) > MaxPayload {
+			t.Fatalf("%d labels and %d bytes", len(labels), len(payload))
+		}
+		l, p2, err := decodeCold(appendCold(nil, labels, payload))
+		if err != nil || !slices.Equal(l, labels) || !bytes.Equal(p2, payload) {
+			t.Fatalf("labels %q and payload %x come back as %q and %x: %v", labels, payload, l, p2, err)
+		}
+	})
+}
+
+func FuzzSet(f *testing.F) {
+	for _, rows := range [][]uint32{nil, {0}, {1, 5, 65535}, {65536}} {
+		set := roaring.BitmapOf(rows...)
+		data, err := set.ToBytes()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		set.AddRange(100, 9000)
+		set.RunOptimize()
+		if data, err = set.ToBytes(); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	key := codec.Key(7, codec.KindTombstones, 0)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		value := codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, data)
+		set, err := decodeSet("c", key[:], value)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("untyped error %v", err)
+			}
+			return
+		}
+		n := uint64(0)
+		for it := set.Iterator(); it.HasNext(); n++ {
+			if row := it.Next(); row > 0xffff {
+				t.Fatalf("the set holds %d", row)
+			}
+		}
+		if n != set.GetCardinality() || n > 1<<16 {
+			t.Fatalf("%d rows are counted as %d", n, set.GetCardinality())
+		}
+		again, err := set.ToBytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := decodeSet("c", key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, again)); err != nil || !b.Equals(set) {
+			t.Fatalf("the set does not come back: %v", err)
+		}
+	})
+}
+
+// FuzzPages walks arbitrary bytes as if they were pages of 1 KiB. It must end,
+// read nothing outside, and visit no page twice.
+func FuzzPages(f *testing.F) {
+	page := func(id uint64, flags uint16, elements ...[]byte) []byte {
+		p := make([]byte, 1024)
+		le := binary.LittleEndian
+		le.PutUint64(p, id)
+		le.PutUint16(p[8:], flags)
+		le.PutUint16(p[10:], uint16(len(elements)))
+		next := 16 + 16*len(elements)
+		for i, e := range elements {
+			at := 16 + 16*i
+			switch flags {
+			case flagBranch: // 8 bytes of page number, then the key
+				le.PutUint32(p[at:], uint32(next-at))
+				le.PutUint32(p[at+4:], uint32(len(e)-8))
+				copy(p[at+8:], e[:8])
+				next += copy(p[next:], e[8:])
+			default: // 1 byte of key
+				le.PutUint32(p[at+4:], uint32(next-at))
+				le.PutUint32(p[at+8:], 1)
+				le.PutUint32(p[at+12:], uint32(len(e)-1))
+				next += copy(p[next:], e)
+			}
+		}
+		return p
+	}
+	child := func(id uint64, key string) []byte {
+		return append(binary.LittleEndian.AppendUint64(nil, id), key...)
+	}
+	blank := make([]byte, 2048)
+	f.Add(slices.Concat(blank, page(2, flagLeaf, []byte("a1"), []byte("b22"))), true)
+	f.Add(slices.Concat(blank, page(2, flagBranch, child(3, "a"), child(4, "m")), page(3, flagLeaf, []byte("a1"), []byte("b22")), page(4, flagLeaf, []byte("n"))), false)
+	f.Add(slices.Concat(blank, page(2, flagBranch, child(3, "a"), child(2, "m")), page(3, flagBranch, child(2, "a"))), false)
+	f.Fuzz(func(t *testing.T, data []byte, keysOnly bool) {
+		if len(data) > 1<<20 {
+			return
+		}
+		high := uint64(len(data)/1024 + 2) // two pages more than there are
+		visits := 0
+		w := &walker{
+			ctx: context.Background(), r: bytes.NewReader(data), size: 1024, high: high, file: int64(len(data)),
+			owner: make([]uint8, high), keysOnly: keysOnly, report: func(uint64, error) {},
+			pair: func(_, key, value []byte, _ int64) {
+				if visits++; visits > len(data) || len(key)+len(value) > len(data) {
+					t.Fatalf("%d pairs, the last of %d bytes, in %d bytes", visits, len(key)+len(value), len(data))
+				}
+			},
+		}
+		w.walk(2, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
+			if root != 0 {
+				w.walk(root, name, nil, nil, 0, nil)
+			} else {
+				w.inline(name, inline, at)
+			}
+		})
+		w.freelist(3)
+	})
+}
+
+func FuzzMeta(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "seed.anndb")
+	d, err := Open(path, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data[:80], false)
+	f.Add(data[pageSize:pageSize+80], true)
+	f.Add(data[:pageSize+80], false)
+	f.Add([]byte{}, true)
+	f.Fuzz(func(t *testing.T, data []byte, sum bool) {
+		if sum && len(data) >= 80 {
+			// A checksum of our own lets the fuzzer past it.
+			data = bytes.Clone(data)
+			h := fnv.New64a()
+			_, _ = h.Write(data[16:72])
+			binary.LittleEndian.PutUint64(data[72:], h.Sum64())
+		}
+		check := func(m metaPage, err error) {
+			if err == nil && (m.root < 2 || m.root >= m.high || m.pageSize < 1024 || m.high > math.MaxInt64/uint64(m.pageSize)) {
+				t.Fatalf("accepted %+v", m)
+			}
+		}
+		check(parseMeta(data))
+		metas, errs := readMetas(bytes.NewReader(data))
+		for i := range metas {
+			check(metas[i], errs[i])
+		}
+	})
+}
