@@ -251,6 +251,14 @@ func mixture(seed uint64, n, dim int) [][]float32 {
 
 var metrics = []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}
 
+// fewer is one of the metrics under -short, all otherwise.
+func fewer(one int) []vector.Metric {
+	if testing.Short() {
+		return metrics[one : one+1]
+	}
+	return metrics
+}
+
 // learners are the kinds, over plain and over rotated coordinates.
 var learners = []struct {
 	kind   forest.Kind
@@ -480,7 +488,7 @@ func TestBuildAuto(t *testing.T) {
 // TestBuildTrainingQueries learns from a separate set under every metric.
 func TestBuildTrainingQueries(t *testing.T) {
 	const dim = 16
-	for _, metric := range metrics {
+	for _, metric := range fewer(2) {
 		b := newBed(t, metric, dim)
 		b.put("a", mixture(1, 900, dim))
 		b.drop("a3", "a5", "a8")
@@ -655,6 +663,10 @@ func (b *bed) catalogue(all map[string]string) (out []uint64) {
 // stored block is a function of rows, options and seed.
 func TestBuildDeterministic(t *testing.T) {
 	const dim = 20
+	n := 1000
+	if testing.Short() {
+		n = 400
+	}
 	for i, l := range learners {
 		if testing.Short() && l.rotate > 0 {
 			continue
@@ -664,7 +676,7 @@ func TestBuildDeterministic(t *testing.T) {
 			metric := metrics[i%len(metrics)]
 			build := func(workers int, seed uint64) (blocks map[string]string, answers string) {
 				b := newBed(t, metric, dim)
-				b.put("a", mixture(1, 1000, dim))
+				b.put("a", mixture(1, n, dim))
 				b.drop("a10", "a20")
 				o := db.BuildOptions{
 					Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: i%2 == 0,
@@ -847,10 +859,6 @@ func TestBuildBesideWriters(t *testing.T) {
 // TestBuildSmall builds over very few rows, equal rows and zero rows.
 func TestBuildSmall(t *testing.T) {
 	const dim = 3
-	metrics := metrics
-	if testing.Short() {
-		metrics = metrics[1:2]
-	}
 	same := func(n int, v float32) [][]float32 {
 		out := make([][]float32, n)
 		for i := range out {
@@ -858,7 +866,7 @@ func TestBuildSmall(t *testing.T) {
 		}
 		return out
 	}
-	for _, metric := range metrics {
+	for _, metric := range fewer(1) {
 		for name, rows := range map[string][][]float32{
 			"one": same(1, 2), "two": mixture(1, 2, dim), "nine": mixture(1, 9, dim), "eleven": mixture(1, 11, dim),
 			"equal": same(40, 1), "zero": same(40, 0),
