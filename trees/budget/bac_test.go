@@ -1,0 +1,455 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// dense makes a CSR of rows with zeros left out.
+func dense(rows [][]float32) *vector.CSR {
+	x := &vector.CSR{Ptr: []uint64{0}, Cols: len(rows[0])}
+	for _, row := range rows {
+		for j, v := range row {
+			if v != 0 {
+				x.Index = append(x.Index, uint32(j))
+				x.Value = append(x.Value, v)
+			}
+		}
+		x.Ptr = append(x.Ptr, uint64(len(x.Index)))
+	}
+	return x
+}
+
+// blobs is a noisy linear problem of n rows and m features, of which the first
+// informative ones matter; density of the rest.
+func blobs(n, m, informative int, density float64, seed uint64) (*vector.CSR, []int8) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	rows := make([][]float32, n)
+	y := make([]int8, n)
+	for i := range rows {
+		rows[i] = make([]float32, m)
+		y[i] = int8(1 - 2*(i%2))
+		for j := range rows[i] {
+			if j < informative {
+				rows[i][j] = float32(0.7*float64(y[i]) + rng.NormFloat64() + 0.3)
+			} else if rng.Float64() < density {
+				rows[i][j] = float32(rng.NormFloat64())
+			}
+		}
+	}
+	return dense(rows), y
+}
+
+// descend is an independent reference for the L2-regularised squared-hinge SVM
+// without offset: dual coordinate descent (Hsieh et al. 2008), to a tight
+// tolerance. It returns w and the primal objective.
+func descend(x *vector.CSR, y []int8, cost float64) ([]float64, float64) {
+	n := x.Rows()
+	w := make([]float64, x.Cols)
+	alpha := make([]float64, n)
+	square := make([]float64, n)
+	for i := range n {
+		square[i] = x.Row(i).Norm()
+		square[i] = square[i]*square[i] + 1/cost
+	}
+	dot := func(i int) float64 {
+		r := x.Row(i)
+		sum := 0.0
+		for e, j := range r.Index {
+			sum += w[j] * float64(r.Value[e])
+		}
+		return sum
+	}
+	for range 20000 {
+		most := 0.0
+		for i := range n {
+			g := float64(y[i])*dot(i) - 1 + alpha[i]/cost
+			if alpha[i] == 0 {
+				g = min(g, 0)
+			}
+			most = max(most, math.Abs(g))
+			next := max(0, alpha[i]-g/square[i])
+			d := (next - alpha[i]) * float64(y[i])
+			alpha[i] = next
+			r := x.Row(i)
+			for e, j := range r.Index {
+				w[j] += d * float64(r.Value[e])
+			}
+		}
+		if most < 1e-9 {
+			break
+		}
+	}
+	objective := 0.0
+	for _, v := range w {
+		objective += v * v / 2
+	}
+	for i := range n {
+		h := math.Max(0, 1-float64(y[i])*dot(i))
+		objective += cost / 2 * h * h
+	}
+	return w, objective
+}
+
+func TestFullBudgetIsL2SVM(t *testing.T) {
+	for _, c := range []float64{0.01, 1, 20} {
+		for seed := range uint64(3) {
+			x, y := blobs(60, 12, 4, 0.5, seed)
+			want, objective := descend(x, y, c)
+			got, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{
+				Budget: x.Cols, C: c, NoOffset: true, Tolerance: 1e-9, Iterations: 100000,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := stats.Objective[len(stats.Objective)-1]; math.Abs(o-objective) > 1e-6*objective {
+				t.Errorf("C %v: objective %v, reference %v", c, o, objective)
+			}
+			for i, f := range got.Features {
+				if math.Abs(float64(got.Weights[i])-want[f]) > 1e-3 {
+					t.Errorf("C %v: weight %d is %v, reference %v", c, f, got.Weights[i], want[f])
+				}
+			}
+			if got.Offset != 0 {
+				t.Errorf("offset %v", got.Offset)
+			}
+		}
+	}
+}
+
+// A constant feature of great length is an offset that costs almost nothing:
+// the reference with one must agree with the free offset.
+func TestFreeOffset(t *testing.T) {
+	const big = 30
+	x, y := blobs(50, 6, 3, 1, 7)
+	for i := range y {
+		if i%4 == 0 {
+			y[i] = 1
+		}
+	}
+	rows := make([][]float32, x.Rows())
+	for i := range rows {
+		rows[i] = make([]float32, x.Cols+1)
+		r := x.Row(i)
+		for e, j := range r.Index {
+			rows[i][j] = r.Value[e]
+		}
+		rows[i][x.Cols] = big
+	}
+	want, objective := descend(dense(rows), y, 1)
+	got, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 6, C: 1, Tolerance: 1e-10, Iterations: 100000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := stats.Objective[0]; math.Abs(o-objective) > 1e-3*objective {
+		t.Errorf("objective %v, reference %v", o, objective)
+	}
+	if o := want[x.Cols] * big; math.Abs(float64(got.Offset)-o) > 1e-2 {
+		t.Errorf("offset %v, reference %v", got.Offset, o)
+	}
+}
+
+// objectiveOf computes F from its definition.
+func objectiveOf(p *problem, f *fold, c float64) float64 {
+	norms := make([]float64, len(p.setPtr)-1)
+	sum := setNorms(f.w, p.setPtr, norms)
+	value := sum * sum / 2
+	for i, r := range p.rows {
+		margin := f.b
+		row := p.x.Row(int(r))
+		for e, j := range row.Index {
+			if l := slices.Index(p.features, j); l >= 0 {
+				margin += f.weight[l] * float64(row.Value[e])
+			}
+		}
+		h := math.Max(0, 1-float64(p.y[i])*margin)
+		value += c / 2 * h * h
+	}
+	return value
+}
+
+// The objective falls, is what its definition says, the solution meets the
+// optimality conditions of the master problem, and each choice of features is
+// the brute-force worst case.
+func TestCuttingPlane(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, m := rapid.IntRange(8, 60).Draw(t, "n"), rapid.IntRange(2, 30).Draw(t, "m")
+		density := rapid.Float64Range(0.1, 1).Draw(t, "density")
+		x, y := blobs(n, m, min(2, m), density, rapid.Uint64().Draw(t, "seed"))
+		params, err := BACParams{
+			Budget:    rapid.IntRange(1, m+3).Draw(t, "B"),
+			C:         rapid.SampledFrom([]float64{0.01, 1, 10}).Draw(t, "C"),
+			Overlap:   rapid.Bool().Draw(t, "overlap"),
+			NoOffset:  rapid.Bool().Draw(t, "no offset"),
+			Tolerance: 1e-7, Iterations: 50000, Epsilon: 1e-6,
+		}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := checkBinary(x, y, nil)
+		if err != nil {
+			t.Skip(err)
+		}
+		p := newProblem(x, rows, y, newScratch(m))
+		f := newFold(p, params, nil)
+		last := math.Inf(1)
+		for range 6 {
+			want := bruteWorst(p, f, params)
+			got, _ := p.worst([]*fold{f}, params.Budget, !params.Overlap)
+			if !slices.Equal(got, want) {
+				t.Fatalf("worst case %v, brute force %v", got, want)
+			}
+			if len(got) == 0 {
+				break
+			}
+			p.addSet(got)
+			if err := f.solveMaster(context.Background(), p, params); err != nil {
+				t.Fatal(err)
+			}
+			if f.objective > last*(1+1e-12) {
+				t.Fatalf("objective rose from %v to %v", last, f.objective)
+			}
+			last = f.objective
+			if o := objectiveOf(p, f, params.C); math.Abs(o-f.objective) > 1e-9*(1+o) {
+				t.Fatalf("objective %v, by definition %v", f.objective, o)
+			}
+			if f.gap > 1e-6*f.objective {
+				t.Fatalf("gap %v of %v after %d steps", f.gap, f.objective, f.steps)
+			}
+			for _, v := range p.scratch.local {
+				if v != -1 {
+					t.Fatal("scratch was not cleared")
+				}
+			}
+			for _, v := range append(slices.Clone(p.scratch.sum), p.scratch.total...) {
+				if v != 0 {
+					t.Fatal("scratch was not cleared")
+				}
+			}
+		}
+	})
+}
+
+// bruteWorst sorts all features by |Σ αᵢyᵢxᵢⱼ|, with α computed from the
+// definition.
+func bruteWorst(p *problem, f *fold, params BACParams) []uint32 {
+	c := make([]float64, p.x.Cols)
+	for i, r := range p.rows {
+		row := p.x.Row(int(r))
+		margin := f.b
+		for e, j := range row.Index {
+			if l := slices.Index(p.features, j); l >= 0 {
+				margin += f.weight[l] * float64(row.Value[e])
+			}
+		}
+		a := params.C * math.Max(0, 1-float64(p.y[i])*margin) * float64(p.y[i])
+		for e, j := range row.Index {
+			c[j] += a * float64(row.Value[e])
+		}
+	}
+	var order []uint32
+	for j := range c {
+		if c[j] != 0 && (params.Overlap || !slices.Contains(p.features, uint32(j))) {
+			order = append(order, uint32(j))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int {
+		// Sums in another order differ in their last bits.
+		if d := math.Abs(c[b]) - math.Abs(c[a]); math.Abs(d) > 1e-9 {
+			return int(math.Copysign(1, d))
+		}
+		return int(a) - int(b)
+	})
+	order = order[:min(len(order), params.Budget)]
+	slices.Sort(order)
+	return order
+}
+
+// The prox equals a minimiser found by fixed-point iteration from its
+// optimality condition z = max(a − σ Σz, 0).
+func TestProx(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.SliceOfN(rapid.Float64Range(0, 10), 1, 8).Draw(t, "a")
+		sigma := rapid.Float64Range(1e-3, 10).Draw(t, "sigma")
+		theta := proxNorms(a, sigma, make([]float64, len(a)))
+		sum := 0.0
+		for _, v := range a {
+			sum += max(0, v-theta)
+		}
+		if math.Abs(theta-sigma*sum) > 1e-9*(1+theta) {
+			t.Fatalf("theta %v is not sigma·Σ = %v", theta, sigma*sum)
+		}
+		value := func(z []float64) float64 {
+			v, s := 0.0, 0.0
+			for i := range z {
+				v += (z[i] - a[i]) * (z[i] - a[i]) / 2
+				s += z[i]
+			}
+			return v + sigma/2*s*s
+		}
+		best := make([]float64, len(a))
+		for i := range a {
+			best[i] = max(0, a[i]-theta)
+		}
+		for i := range a {
+			for _, d := range []float64{-1e-3, 1e-3} {
+				z := slices.Clone(best)
+				z[i] = max(0, z[i]+d)
+				if value(z) < value(best)-1e-12 {
+					t.Fatalf("moving norm %d by %v is better", i, d)
+				}
+			}
+		}
+	})
+}
+
+func TestOffsetIsMinimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "n")
+		sign, cost, margin := make([]float64, n), make([]float64, n), make([]float64, n)
+		for i := range n {
+			sign[i] = rapid.SampledFrom([]float64{-1, 1}).Draw(t, "y")
+			cost[i] = rapid.Float64Range(0, 5).Draw(t, "c")
+			margin[i] = rapid.Float64Range(-5, 5).Draw(t, "s")
+		}
+		b := offset(sign, cost, margin, rapid.Float64Range(-10, 10).Draw(t, "start"))
+		r := make([]float64, n)
+		best := hinge(sign, cost, margin, b, r)
+		for _, d := range []float64{-1, -1e-3, 1e-3, 1} {
+			if v := hinge(sign, cost, margin, b+d, r); v < best-1e-9*(1+best) {
+				t.Fatalf("offset %v costs %v, %v costs %v", b, best, b+d, v)
+			}
+		}
+	})
+}
+
+// Informative features come first, and the budget is kept.
+func TestBACSelects(t *testing.T) {
+	x, y := blobs(400, 300, 3, 0.3, 3)
+	for _, overlap := range []bool{false, true} {
+		c, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 1, Overlap: overlap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(c.Features, []uint32{0, 1, 2}) || stats.Rounds != 1 {
+			t.Errorf("features %v after %d rounds", c.Features, stats.Rounds)
+		}
+		c, stats, err = TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 4, Epsilon: 1e-9, Overlap: overlap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Features) > 12 || stats.Rounds != 4 {
+			t.Errorf("%d features after %d rounds", len(c.Features), stats.Rounds)
+		}
+		wrong := 0
+		for i := range y {
+			if (c.Margin(x.Row(i)) > 0) != (y[i] > 0) {
+				wrong++
+			}
+		}
+		if wrong > 80 {
+			t.Errorf("%d of 400 wrong", wrong)
+		}
+	}
+}
+
+// The order of rows changes nothing but rounding; a choice of rows is the same
+// as a matrix of those rows.
+func TestBACRows(t *testing.T) {
+	x, y := blobs(80, 20, 3, 0.5, 5)
+	rows := rand.New(rand.NewPCG(1, 1)).Perm(80)[:50]
+	params := BACParams{Budget: 4, Tolerance: 1e-10, Iterations: 50000}
+	a, _, err := TrainBAC(t.Context(), x, y, rows, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(rows)
+	b, _, err := TrainBAC(t.Context(), x, y, rows, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(a.Features, b.Features) {
+		t.Fatalf("features %v and %v", a.Features, b.Features)
+	}
+	for i := range a.Weights {
+		if math.Abs(float64(a.Weights[i]-b.Weights[i])) > 1e-3 {
+			t.Errorf("weights %v and %v", a.Weights, b.Weights)
+			break
+		}
+	}
+}
+
+// A matrix without values is one of ones.
+func TestBACBinaryFeatures(t *testing.T) {
+	x, y := blobs(60, 10, 2, 0.4, 9)
+	ones := &vector.CSR{Ptr: x.Ptr, Index: x.Index, Value: slices.Repeat([]float32{1}, len(x.Index)), Cols: x.Cols}
+	bare := &vector.CSR{Ptr: x.Ptr, Index: x.Index, Cols: x.Cols}
+	a, _, err := TrainBAC(t.Context(), ones, y, nil, BACParams{Budget: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := TrainBAC(t.Context(), bare, y, nil, BACParams{Budget: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(a.Features, b.Features) || !slices.Equal(a.Weights, b.Weights) {
+		t.Errorf("%v and %v", a, b)
+	}
+	for i := range y {
+		if a.Margin(ones.Row(i)) != b.Margin(bare.Row(i)) {
+			t.Fatal("margins differ")
+		}
+	}
+}
+
+func TestBACBadInput(t *testing.T) {
+	x, y := blobs(10, 4, 2, 1, 1)
+	bad := *x
+	bad.Value = slices.Clone(x.Value)
+	bad.Value[3] = float32(math.NaN())
+	same := dense([][]float32{{1, 2}, {1, 2}})
+	ok := BACParams{Budget: 2}
+	for _, c := range []struct {
+		name   string
+		x      *vector.CSR
+		y      []int8
+		rows   []int
+		params BACParams
+		want   error
+	}{
+		{"no budget", x, y, nil, BACParams{}, ErrParams},
+		{"negative cost", x, y, nil, BACParams{Budget: 1, C: -1}, ErrParams},
+		{"NaN cost", x, y, nil, BACParams{Budget: 1, C: math.NaN()}, ErrParams},
+		{"negative rounds", x, y, nil, BACParams{Budget: 1, Rounds: -1}, ErrParams},
+		{"no matrix", nil, y, nil, ok, ErrInput},
+		{"empty", &vector.CSR{Ptr: []uint64{0}}, nil, nil, ok, ErrInput},
+		{"no rows", x, y, []int{}, ok, ErrInput},
+		{"row beyond", x, y, []int{0, 10}, ok, ErrInput},
+		{"classes missing", x, y[:9], nil, ok, ErrInput},
+		{"class 2", x, []int8{2, 1, 1, 1, 1, 1, 1, 1, 1, 1}, nil, ok, ErrInput},
+		{"one class", x, y, []int{0, 2, 4}, ok, ErrOneClass},
+		{"not finite", &bad, y, nil, ok, vector.ErrSparse},
+		{"constant", same, []int8{1, -1}, nil, ok, ErrConstant},
+	} {
+		_, _, err := TrainBAC(t.Context(), c.x, c.y, c.rows, c.params)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+		if c.want != ErrParams && !errors.Is(err, ErrInput) {
+			t.Errorf("%s: %v is no ErrInput", c.name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := TrainBAC(ctx, x, y, nil, ok); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
