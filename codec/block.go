@@ -64,6 +64,10 @@ const (
 	KindMembers                // rows of every leaf
 	KindQuantized              // 8-bit copy of the rows
 	KindCatalog                // collections and counters
+	KindSparse                 // sparse vectors of a chunk of rows
+	KindPostings               // arrays of an inverted index
+	KindLabelMatrix            // labels of the training rows, and their names
+	KindSimilarity             // feature–label similarities
 	kindEnd
 )
 
@@ -71,6 +75,7 @@ var kindNames = [...]string{
 	"generic", "rows", "keys", "cold", "norms", "tail", "tombstones",
 	"label-rows", "manifest", "rotation", "sketch", "neighbors", "nodes",
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
+	"sparse-rows", "postings", "label-matrix", "feature-labels",
 }
 
 // String is the kind's name as stats and errors print it.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/bbolt"
 )
@@ -136,7 +137,10 @@ func copyState(ctx context.Context, g *generation, path string, o Options) (err 
 	if err := begin(); err != nil {
 		return err
 	}
-	for _, name := range rootBuckets {
+	for _, name := range append(slices.Clone(rootBuckets), bucketFeatures) {
+		if g.tx.Bucket(name) == nil {
+			continue // the dictionary of features, before anything needs it
+		}
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}

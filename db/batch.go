@@ -39,14 +39,15 @@ const commitBytes = 64 << 20
 // Put adds a row, or replaces the row of the same key. Everything is copied.
 // The first error also fails the whole Update.
 //
-// Errors: ErrNoCollection, ErrKey, ErrDimension, ErrNotFinite, ErrLabel,
-// ErrPayload, ErrDuplicateKey, ErrClosed after Update has returned.
+// Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite,
+// ErrFeatures, ErrLabel, ErrPayload, ErrDuplicateKey, ErrClosed after Update has
+// returned.
 func (b *Batch) Put(coll string, r Row) error {
 	return b.add(coll, r.Key, func(c *collection) (op, error) {
-		if err := checkRow(&r, c.Dim); err != nil {
+		if err := checkRow(&r, c); err != nil {
 			return op{}, err
 		}
-		b.bytes += 4*c.Dim + len(r.Key) + len(r.Payload)
+		b.bytes += 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
 		return op{row: copyRow(&r)}, nil
 	})
 }

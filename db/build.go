@@ -84,6 +84,9 @@ func (d *DB) trainingSet(ctx context.Context, coll string, o BuildOptions, timer
 			return err
 		}
 		c := st.c
+		if c.Sparse {
+			return fmt.Errorf("%w: %q is sparse", ErrKind, coll)
+		}
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", ErrEmpty, coll)
 		}

@@ -29,7 +29,9 @@ type catalog struct {
 type collection struct {
 	ID      uint64
 	Name    string
-	Dim     int
+	Sparse  bool `json:",omitempty"`
+	Named   bool `json:",omitempty"` // features have names
+	Dim     int  // coordinates, or feature numbers in use
 	Metric  vector.Metric
 	Storage Storage
 	Rows    uint32 // row numbers given out
@@ -43,7 +45,14 @@ type indexRef struct {
 	Object uint64
 }
 
-func (c *collection) shift() uint    { return chunkShift(c.Dim) }
+// shift is the log2 of the rows of a chunk.
+func (c *collection) shift() uint {
+	if c.Sparse {
+		return sparseShift
+	}
+	return chunkShift(c.Dim)
+}
+
 func (c *collection) chunks() uint32 { return c.Rows >> c.shift() }
 func (c *collection) sealed() uint32 { return c.chunks() << c.shift() }
 
@@ -59,7 +68,7 @@ func (c *collection) index(name string) *indexRef {
 
 func (c *collection) info() CollectionInfo {
 	i := CollectionInfo{
-		Name: c.Name, Dim: c.Dim, Metric: c.Metric, Storage: c.Storage,
+		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Dim: c.Dim, Metric: c.Metric, Storage: c.Storage,
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
 	}
 	for _, x := range c.Indexes {
@@ -102,7 +111,11 @@ func (c *catalog) validate() error {
 			return corruptf("", "catalog: bad collection entry")
 		}
 		names[x.Name] = true
-		if x.Dim < 1 || x.Dim > MaxDim || x.Metric < vector.L2 || x.Metric > vector.InnerProduct || x.Storage > StorageFloat32 || x.Live > x.Rows {
+		dims := x.Dim >= 1 && x.Dim <= MaxDim
+		if x.Sparse {
+			dims = x.Dim >= 0 && x.Dim <= MaxFeature+1 && x.Metric == vector.Cosine
+		}
+		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct || x.Storage > StorageFloat32 || x.Live > x.Rows || x.Named && !x.Sparse {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		for i, r := range x.Indexes {

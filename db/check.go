@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -172,7 +173,7 @@ func (c *checker) pages() error {
 // meta page has been overwritten.
 func (c *checker) openBuckets(visit func(name []byte, root uint64, inline []byte, at int64)) {
 	g := c.s.gen
-	for _, name := range rootBuckets {
+	for _, name := range append(slices.Clone(rootBuckets), bucketFeatures) {
 		var b *bbolt.Bucket
 		g.locked(func() { b = g.tx.Bucket(name) })
 		if b != nil && b.Root() != 0 {
@@ -278,8 +279,47 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 		} else if !c.marked(id) {
 			fail("label of collection %d, which does not exist", id)
 		}
+	case string(bucketFeatures):
+		c.feature(key, value, fail)
 	default:
 		fail("not a bucket of ours")
+	}
+}
+
+// feature checks an entry of the dictionary of features.
+func (c *checker) feature(key, value []byte, fail func(string, ...any)) {
+	if len(key) < 10 {
+		fail("entry of %d and %d bytes", len(key), len(value))
+		return
+	}
+	id := binary.BigEndian.Uint64(key)
+	x := c.colls[id]
+	switch {
+	case x == nil:
+		if !c.marked(id) {
+			fail("feature of collection %d, which does not exist", id)
+		}
+	case key[8] == featureByName:
+		n, ok := entryNumber(string(bucketFeatures), key, value)
+		if !ok || n >= uint64(x.Dim) {
+			fail("feature %q has no sound number", key[9:])
+			return
+		}
+		c.mirror(x, string(key[9:]), uint32(n), fail)
+	case key[8] == featureByID && len(key) == 13:
+		c.mirror(x, string(value), binary.BigEndian.Uint32(key[9:]), fail)
+	default:
+		fail("entry of %d and %d bytes", len(key), len(value))
+	}
+}
+
+// mirror checks that name and number of a feature name each other.
+func (c *checker) mirror(x *collection, name string, id uint32, fail func(string, ...any)) {
+	back, err := c.s.gen.colls[x.Name].featureName(id)
+	if err != nil {
+		fail("%w", err)
+	} else if back != name {
+		fail("feature %d is named %q and %q", id, name, back)
 	}
 }
 
@@ -362,7 +402,7 @@ func (c *checker) collection(x *collection) {
 	st := c.s.gen.colls[x.Name]
 	err := func() (err error) {
 		defer guard(c.s.gen.store, setFaults(), &err)
-		_, err = st.rows()
+		err = st.load()
 		return err
 	}()
 	if err != nil {
@@ -391,7 +431,7 @@ func (c *checker) collection(x *collection) {
 		if !live || err != nil {
 			continue
 		}
-		if err := checkRow(&r, x.Dim); err != nil {
+		if err := checkRow(&r, x); err != nil {
 			fail(fmt.Errorf("row %d: %w", row, err))
 		}
 		c.rowLabels(st, &r, fail)

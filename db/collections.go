@@ -94,6 +94,7 @@ func (d *DB) removeObjects(objects []uint64) error {
 			}
 		}
 		d.store.verified.forget(id)
+		d.store.checked.forget(id)
 		d.store.validated.Delete(id)
 	}
 	return nil
@@ -127,9 +128,12 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 		}
 		left--
 	}
-	for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets, bucketKeys} {
+	for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets, bucketKeys, bucketFeatures} {
 		if left <= 0 {
 			return false, nil
+		}
+		if tx.Bucket(name) == nil {
+			continue // no collection has needed it yet
 		}
 		n, err := removePrefix(tx.Bucket(name), prefix, left)
 		if err != nil {

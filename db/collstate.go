@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,9 +21,10 @@ type collState struct {
 	g *generation
 	c *collection
 
-	rowsOnce sync.Once
-	rowsErr  error
-	base     query.View // Metric, Dim, Rows, Deleted, LiveCount
+	rowsOnce   sync.Once
+	rowsErr    error
+	base       query.View // of dense rows: Metric, Dim, Rows, Deleted, LiveCount
+	sparseRows sparseSet  // of sparse rows
 
 	keysOnce sync.Once
 	keysErr  error
@@ -154,6 +156,9 @@ func (g *generation) payloads(coll string, object uint64, kind codec.Kind) ([][]
 
 // rows makes the pointer tables of the rows and reads the tombstones.
 func (st *collState) rows() (*query.View, error) {
+	if st.c.Sparse {
+		return nil, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
+	}
 	st.rowsOnce.Do(func() { st.rowsErr = st.loadRows() })
 	return &st.base, st.rowsErr
 }
@@ -194,36 +199,75 @@ func (st *collState) loadRows() (err error) {
 	if err := st.loadTail(&rs); err != nil {
 		return err
 	}
-	if err := g.store.sound(soundSets); err != nil {
-		return err
-	}
-	var dead *roaring.Bitmap
-	g.locked(func() { dead, err = readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
+	dead, err := st.tombstones()
 	if err != nil {
 		return err
 	}
-	if live := c.Rows - uint32(dead.GetCardinality()); live != c.Live {
-		return corruptf(c.Name, "%d rows are not deleted, the catalog counts %d", live, c.Live)
-	}
 	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: int(c.Live)}
-	if !dead.IsEmpty() {
-		st.base.Deleted = dead
-	}
+	st.base.Deleted = dead
 	if err := st.base.Validate(); err != nil {
 		return corruptf(c.Name, "%w", err)
 	}
 	return nil
 }
 
+// tombstones reads the set of deleted rows, nil when there are none.
+func (st *collState) tombstones() (dead *roaring.Bitmap, err error) {
+	c, g := st.c, st.g
+	if err := g.store.sound(soundSets); err != nil {
+		return nil, err
+	}
+	g.locked(func() { dead, err = readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
+	if err != nil {
+		return nil, err
+	}
+	if live := c.Rows - uint32(dead.GetCardinality()); live != c.Live {
+		return nil, corruptf(c.Name, "%d rows are not deleted, the catalog counts %d", live, c.Live)
+	}
+	if dead.IsEmpty() {
+		return nil, nil
+	}
+	return dead, nil
+}
+
 // loadTail adds the rows behind the last chunk.
 func (st *collState) loadTail(rs *query.RowSet) error {
+	c := st.c
+	var inv []float32
+	err := st.eachTail(func(row uint32, payload []byte) error {
+		vec, key, _, err := splitTail(payload, c.Dim)
+		if err != nil {
+			return err
+		}
+		x, err := codec.View[float32](vec, c.Dim)
+		if err != nil {
+			return err
+		}
+		if c.Metric == vector.Cosine {
+			inv = append(inv, inverseNorm(x))
+		}
+		rs.Tail = append(rs.Tail, codec.Bytes(x))
+		st.tailKeys = append(st.tailKeys, key)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if inv != nil {
+		rs.InvNorm = append(rs.InvNorm, inv)
+	}
+	return nil
+}
+
+// eachTail calls f for the verified payload of every row behind the last
+// chunk, in order. Errors of f are damage in that row.
+func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 	c, g := st.c, st.g
 	if err := g.store.sound(soundTail); err != nil {
 		return err
 	}
 	want := c.sealed()
 	seen := g.store.verified.section(c.ID, codec.KindTail)
-	var inv []float32
 	g.txMu.Lock()
 	defer g.txMu.Unlock()
 	err := eachBlock(g.tx.Bucket(bucketTail), c.ID, codec.KindTail, func(k, v []byte) error {
@@ -237,19 +281,9 @@ func (st *collState) loadTail(rs *query.RowSet) error {
 			return err
 		}
 		seen.set(row)
-		vec, key, _, err := splitTail(p, c.Dim)
-		if err != nil {
+		if err := f(row, p); err != nil {
 			return blockError(c.Name, c.ID, codec.KindTail, row, err)
 		}
-		x, err := codec.View[float32](vec, c.Dim)
-		if err != nil {
-			return blockError(c.Name, c.ID, codec.KindTail, row, err)
-		}
-		if c.Metric == vector.Cosine {
-			inv = append(inv, inverseNorm(x))
-		}
-		rs.Tail = append(rs.Tail, codec.Bytes(x))
-		st.tailKeys = append(st.tailKeys, key)
 		want++
 		return nil
 	})
@@ -259,15 +293,47 @@ func (st *collState) loadTail(rs *query.RowSet) error {
 	if want != c.Rows {
 		return blockError(c.Name, c.ID, codec.KindTail, want, errors.New("row is missing"))
 	}
-	if inv != nil {
-		rs.InvNorm = append(rs.InvNorm, inv)
-	}
 	return nil
 }
 
-// deleted says whether a row has a tombstone. rows must have succeeded.
+// load loads the rows, whatever their kind.
+func (st *collState) load() error {
+	if st.c.Sparse {
+		_, err := st.sparse()
+		return err
+	}
+	_, err := st.rows()
+	return err
+}
+
+// dead is the set of deleted rows, nil when there are none. load must have
+// succeeded.
+func (st *collState) dead() *roaring.Bitmap {
+	if st.c.Sparse {
+		return st.sparseRows.dead
+	}
+	return st.base.Deleted
+}
+
+// deleted says whether a row has a tombstone. load must have succeeded.
 func (st *collState) deleted(row uint32) bool {
-	return st.base.Deleted != nil && st.base.Deleted.Contains(row)
+	d := st.dead()
+	return d != nil && d.Contains(row)
+}
+
+// copyVector copies the vector of a row out of the map. load must have
+// succeeded.
+func (st *collState) copyVector(r *Row) (err error) {
+	if !st.c.Sparse {
+		r.Vector = slices.Clone(st.base.Rows.Vector(int(r.Row), make([]float32, st.c.Dim)))
+		return nil
+	}
+	r.Sparse = st.sparseRows.scaled(r.Row)
+	if st.c.Named {
+		r.Features, err = st.named(r.Sparse)
+		r.Sparse = vector.Sparse{}
+	}
+	return err
 }
 
 // key is the user key of a row, aliasing the map. The row must exist.

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
 )
 
 // update runs f in the write transaction and commits it. The caller holds
@@ -190,6 +192,9 @@ func (a *applier) apply(ops []op) error {
 		if o.del {
 			continue
 		}
+		if err := a.vectorise(t.c, &o.row); err != nil {
+			return err
+		}
 		if err := a.keys.Put(k, entryValue(string(bucketKeys), k, uint64(t.c.Rows))); err != nil {
 			return fmt.Errorf("db: put key: %w", err)
 		}
@@ -204,6 +209,25 @@ func (a *applier) apply(ops []op) error {
 		t.rows = append(t.rows, o.row)
 		t.c.Rows++
 		t.c.Live++
+	}
+	return nil
+}
+
+// vectorise gives a sparse row its final form and keeps track of the feature
+// numbers in use.
+func (a *applier) vectorise(c *collection, r *newRow) error {
+	if !c.Sparse {
+		return nil
+	}
+	if c.Named {
+		s, err := a.number(c, r.features)
+		if err != nil {
+			return err
+		}
+		r.sparse, r.norm = unitSparse(s)
+	}
+	if n := r.sparse.Len(); n > 0 {
+		c.Dim = max(c.Dim, int(r.sparse.Index[n-1])+1)
 	}
 	return nil
 }
@@ -255,7 +279,7 @@ func (a *applier) sealAndTail(t *collTx) error {
 	for i := range t.rows[done:] {
 		row := t.first + done + uint32(i)
 		key := codec.Key(t.c.ID, codec.KindTail, row)
-		if err := tail.Put(key[:], encodeTail(key[:], &t.rows[done+uint32(i)])); err != nil {
+		if err := tail.Put(key[:], encodeTail(t.c, key[:], &t.rows[done+uint32(i)])); err != nil {
 			return fmt.Errorf("db: put row: %w", err)
 		}
 	}
@@ -286,23 +310,39 @@ func readTail(c *collection, key, value []byte) (newRow, error) {
 		return newRow{}, err
 	}
 	_, _, row := codec.ParseKey(key)
-	vec, user, cold, err := splitTail(payload, c.Dim)
+	out, err := parseTail(c, payload)
 	if err != nil {
 		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
 	}
-	x, err := codec.View[float32](vec, c.Dim)
-	if err != nil {
-		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
-	}
-	labels, data, err := decodeCold(cold)
-	if err != nil {
-		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
-	}
-	return copyRowParts(user, x, labels, data), nil
+	return out, nil
 }
 
-func copyRowParts(key []byte, x []float32, labels []string, payload []byte) newRow {
-	return newRow{key: append([]byte(nil), key...), vector: append([]float32(nil), x...), labels: labels, payload: append([]byte(nil), payload...)}
+// parseTail decodes the payload of a tail row; nothing in the row aliases it.
+func parseTail(c *collection, payload []byte) (r newRow, err error) {
+	var user, cold []byte
+	if c.Sparse {
+		var rest []byte
+		if r.sparse, r.norm, rest, err = splitSparse(payload); err != nil {
+			return r, err
+		}
+		r.sparse = vector.Sparse{Index: slices.Clone(r.sparse.Index), Value: slices.Clone(r.sparse.Value)}
+		user, cold, err = splitKey(rest)
+	} else {
+		var vec []byte
+		if vec, user, cold, err = splitTail(payload, c.Dim); err != nil {
+			return r, err
+		}
+		var x []float32
+		x, err = codec.View[float32](vec, c.Dim)
+		r.vector = slices.Clone(x)
+	}
+	if err != nil {
+		return r, err
+	}
+	r.key = slices.Clone(user)
+	r.labels, r.payload, err = decodeCold(cold)
+	r.payload = slices.Clone(r.payload)
+	return r, err
 }
 
 // addLabels gives new labels an object and adds their rows.

@@ -29,6 +29,12 @@ var (
 	ErrDimension = errors.New("db: wrong dimension")
 	// ErrNotFinite is returned when a vector holds NaN or an infinity.
 	ErrNotFinite = errors.New("db: vector is not finite")
+	// ErrFeatures is returned when a sparse row's features are negative,
+	// repeated, out of order, too large or too many, or have bad names.
+	ErrFeatures = errors.New("db: invalid features")
+	// ErrKind is returned for a dense row or query to a sparse collection, or
+	// the other way round, or for an operation the kind does not have.
+	ErrKind = errors.New("db: wrong kind of collection")
 	// ErrDuplicateKey is returned when a batch names one key twice.
 	ErrDuplicateKey = errors.New("db: key given twice in one batch")
 	// ErrKey is returned for a key that is empty or longer than MaxKey bytes.

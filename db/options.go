@@ -23,6 +23,10 @@ const (
 	MaxLabels = 1024
 	// MaxPayload is the longest payload of a row in bytes.
 	MaxPayload = 1 << 20
+	// MaxFeature is the largest feature number of a sparse collection.
+	MaxFeature = 1<<28 - 1
+	// MaxFeatures is the most features one sparse row may list.
+	MaxFeatures = 1 << 16
 	// maxRows is one less than the row numbers there are, so that a count of
 	// rows is a uint32 as well.
 	maxRows = 1<<32 - 1
@@ -149,12 +153,25 @@ func (o DenseOptions) resolve() (DenseOptions, error) {
 	return o, nil
 }
 
-// Row is one row of a dense collection.
+// Feature is a named feature and its value.
+type Feature struct {
+	Name  string
+	Value float32
+}
+
+// Row is one row of a collection.
 type Row struct {
 	// Key is the user's key, 1 to MaxKey bytes, unique in the collection.
 	Key []byte
-	// Vector has the collection's dimension; all values are finite.
+	// Vector is the row of a dense collection: it has the collection's
+	// dimension; all values are finite.
 	Vector []float32
+	// Sparse is the row of a sparse collection whose features are numbers.
+	// Features ascend, values are finite and not negative; zeros are dropped.
+	Sparse vector.Sparse
+	// Features is the row of a sparse collection whose features have names, in
+	// any order, each at most once.
+	Features []Feature
 	// Labels are the row's labels; order and repetitions are not kept.
 	Labels []string
 	// Payload is any bytes, up to MaxPayload; empty and nil are the same.
@@ -168,7 +185,11 @@ type Row struct {
 type CollectionInfo struct {
 	// Name is the collection's name.
 	Name string
-	// Dim, Metric and Storage are what it was created with.
+	// Sparse says that rows are sparse vectors, Named that their features have
+	// names.
+	Sparse, Named bool
+	// Dim, Metric and Storage are what it was created with; Dim of a sparse
+	// collection is one more than the largest feature number in use.
 	Dim     int
 	Metric  vector.Metric
 	Storage Storage

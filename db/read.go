@@ -56,8 +56,7 @@ func (s *Snapshot) GetRow(coll string, row uint32) (r Row, err error) {
 
 // row copies one live row out of the map.
 func (st *collState) row(row uint32) (Row, error) {
-	view, err := st.rows()
-	if err != nil {
+	if err := st.load(); err != nil {
 		return Row{}, err
 	}
 	if row >= st.c.Rows || st.deleted(row) {
@@ -71,10 +70,8 @@ func (st *collState) row(row uint32) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	return Row{
-		Key: slices.Clone(key), Row: row, Labels: labels, Payload: payload,
-		Vector: slices.Clone(view.Rows.Vector(int(row), make([]float32, st.c.Dim))),
-	}, nil
+	r := Row{Key: slices.Clone(key), Row: row, Labels: labels, Payload: payload}
+	return r, st.copyVector(&r)
 }
 
 // cold reads the labels and the payload of one row.
@@ -182,15 +179,17 @@ func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok
 	if s.released.Load() {
 		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
-	view, err := st.rows()
-	if err != nil || st.deleted(row) {
+	if err := st.load(); err != nil || st.deleted(row) {
 		return r, false, err
 	}
 	key, err := st.key(row)
 	if err != nil {
 		return r, false, err
 	}
-	r = Row{Key: slices.Clone(key), Row: row, Vector: slices.Clone(view.Rows.Vector(int(row), make([]float32, st.c.Dim)))}
+	r = Row{Key: slices.Clone(key), Row: row}
+	if err := st.copyVector(&r); err != nil {
+		return r, false, err
+	}
 	if row >= st.c.sealed() {
 		r.Labels, r.Payload, err = st.cold(row)
 		return r, err == nil, err
@@ -260,7 +259,7 @@ func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := st.rows(); err != nil {
+	if err := st.load(); err != nil {
 		return nil, err
 	}
 	if err := s.gen.store.sound(soundLabels | soundSets); err != nil {
@@ -280,8 +279,8 @@ func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if st.base.Deleted != nil {
-			rows.AndNot(st.base.Deleted)
+		if dead := st.dead(); dead != nil {
+			rows.AndNot(dead)
 		}
 		if n := int(rows.GetCardinality()); n > 0 {
 			out = append(out, LabelCount{label, n})

@@ -2,6 +2,7 @@ package db
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -16,6 +17,11 @@ type newRow struct {
 	vector  []float32
 	labels  []string
 	payload []byte
+	// Of a row of a sparse collection: the unit vector, its length before, and
+	// until the transaction gives them numbers, its named features.
+	sparse   vector.Sparse
+	norm     float32
+	features []Feature
 }
 
 // appendCold encodes what queries do not read: labels and payload. A count of
@@ -56,13 +62,19 @@ func decodeCold(b []byte) (labels []string, payload []byte, err error) {
 // encodeTail is the block of a row that no chunk holds yet: the vector first,
 // so that queries read it in place, then the key with its length (uint16,
 // little-endian) and the cold part.
-func encodeTail(key []byte, r *newRow) []byte {
-	p := make([]byte, 0, 4*len(r.vector)+2+len(r.key)+64+len(r.payload))
-	p = append(p, codec.Bytes(r.vector)...)
+func encodeTail(c *collection, key []byte, r *newRow) []byte {
+	p := make([]byte, 0, 4*len(r.vector)+8*r.sparse.Len()+2+len(r.key)+64+len(r.payload))
+	h := codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(len(r.vector))}
+	if c.Sparse {
+		p = appendSparse(p, r.sparse, r.norm)
+		h.Elem, h.Cols = codec.BytesElem, uint32(r.sparse.Len())
+	} else {
+		p = append(p, codec.Bytes(r.vector)...)
+	}
 	p = binary.LittleEndian.AppendUint16(p, uint16(len(r.key)))
 	p = append(p, r.key...)
 	p = appendCold(p, r.labels, r.payload)
-	return codec.Encode(key, codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(len(r.vector))}, p)
+	return codec.Encode(key, h, p)
 }
 
 // splitTail cuts a tail row's payload into vector bytes, key and cold part.
@@ -70,12 +82,20 @@ func splitTail(p []byte, dim int) (vec, key, cold []byte, err error) {
 	if len(p) < 4*dim+2 {
 		return nil, nil, nil, fmt.Errorf("tail row of %d bytes is too short for %d coordinates", len(p), dim)
 	}
-	vec, rest := p[:4*dim], p[4*dim:]
+	key, cold, err = splitKey(p[4*dim:])
+	return p[:4*dim], key, cold, err
+}
+
+// splitKey cuts what follows the vector of a tail row into key and cold part.
+func splitKey(rest []byte) (key, cold []byte, err error) {
+	if len(rest) < 2 {
+		return nil, nil, errors.New("tail row is too short for a key")
+	}
 	n := int(binary.LittleEndian.Uint16(rest))
 	if n < 1 || n > MaxKey || n > len(rest)-2 {
-		return nil, nil, nil, fmt.Errorf("tail row has a key of %d bytes", n)
+		return nil, nil, fmt.Errorf("tail row has a key of %d bytes", n)
 	}
-	return vec, rest[2 : 2+n], rest[2+n:], nil
+	return rest[2 : 2+n], rest[2+n:], nil
 }
 
 // wholeBytes says whether every coordinate is a whole number 0..255, so that
@@ -96,27 +116,15 @@ const coldRun = 256 << 10
 // encodeChunk makes the blocks of the sealed chunk c: vectors, keys, cold runs
 // and, for cosine, inverse norms.
 func encodeChunk(c *collection, chunk uint32, rows []newRow, put func(key [codec.KeySize]byte, value []byte) error) error {
-	bytes := c.Storage == StorageAuto
-	for i := range rows {
-		bytes = bytes && wholeBytes(rows[i].vector)
-	}
-	h := codec.Header{Kind: codec.KindRows, Elem: codec.F32, Rows: uint64(len(rows)), Cols: uint32(c.Dim)}
-	var data []byte
-	if bytes {
-		h.Elem = codec.U8
-		data = make([]byte, 0, len(rows)*c.Dim)
-		for i := range rows {
-			for _, v := range rows[i].vector {
-				data = append(data, uint8(v))
-			}
-		}
+	kind, elem, data := codec.KindSparse, codec.BytesElem, []byte(nil)
+	if c.Sparse {
+		data = encodeSparseChunk(rows)
 	} else {
-		data = make([]byte, 0, 4*len(rows)*c.Dim)
-		for i := range rows {
-			data = append(data, codec.Bytes(rows[i].vector)...)
-		}
+		kind = codec.KindRows
+		elem, data = encodeVectors(c, rows)
 	}
-	key := codec.Key(c.ID, codec.KindRows, chunk)
+	h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(len(rows)), Cols: uint32(c.Dim)}
+	key := codec.Key(c.ID, kind, chunk)
 	if err := put(key, codec.Encode(key[:], h, data)); err != nil {
 		return err
 	}
@@ -129,7 +137,7 @@ func encodeChunk(c *collection, chunk uint32, rows []newRow, put func(key [codec
 	if err := put(key, codec.Encode(key[:], h, codec.AppendStrings(nil, keys))); err != nil {
 		return err
 	}
-	if c.Metric == vector.Cosine {
+	if c.Metric == vector.Cosine && !c.Sparse {
 		inv := make([]float32, len(rows))
 		for i := range rows {
 			inv[i] = inverseNorm(rows[i].vector)
@@ -141,6 +149,29 @@ func encodeChunk(c *collection, chunk uint32, rows []newRow, put func(key [codec
 		}
 	}
 	return encodeCold(c, chunk<<c.shift(), rows, put)
+}
+
+// encodeVectors is the vectors of dense rows side by side, as bytes where that
+// loses nothing and the collection's storage allows it.
+func encodeVectors(c *collection, rows []newRow) (codec.Elem, []byte) {
+	bytes := c.Storage == StorageAuto
+	for i := range rows {
+		bytes = bytes && wholeBytes(rows[i].vector)
+	}
+	if bytes {
+		data := make([]byte, 0, len(rows)*c.Dim)
+		for i := range rows {
+			for _, v := range rows[i].vector {
+				data = append(data, uint8(v))
+			}
+		}
+		return codec.U8, data
+	}
+	data := make([]byte, 0, 4*len(rows)*c.Dim)
+	for i := range rows {
+		data = append(data, codec.Bytes(rows[i].vector)...)
+	}
+	return codec.F32, data
 }
 
 // inverseNorm is one over the length of x, zero for a zero vector. It must be
@@ -180,19 +211,16 @@ func encodeCold(c *collection, first uint32, rows []newRow, put func(key [codec.
 }
 
 // checkRow checks a row against its collection.
-func checkRow(r *Row, dim int) error {
+func checkRow(r *Row, c *collection) error {
 	if len(r.Key) < 1 || len(r.Key) > MaxKey {
 		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(r.Key), MaxKey)
 	}
-	if len(r.Vector) != dim {
-		return fmt.Errorf("%w: key %q has %d coordinates, want %d", ErrDimension, r.Key, len(r.Vector), dim)
-	}
-	if i := vector.IsFinite(r.Vector); i >= 0 {
-		return fmt.Errorf("%w: key %q coordinate %d is %g", ErrNotFinite, r.Key, i, r.Vector[i])
-	}
-	// A norm that overflows would make distances infinite or NaN.
-	if n := vector.Dot(r.Vector, r.Vector); math.IsInf(float64(n), 0) || math.IsNaN(float64(n)) {
-		return fmt.Errorf("%w: key %q is longer than a float32 can square", ErrNotFinite, r.Key)
+	if c.Sparse {
+		if err := checkSparse(r, c.Named); err != nil {
+			return err
+		}
+	} else if err := checkDense(r, c.Dim); err != nil {
+		return err
 	}
 	if len(r.Labels) > MaxLabels {
 		return fmt.Errorf("%w: key %q has %d labels, want at most %d", ErrLabel, r.Key, len(r.Labels), MaxLabels)
@@ -208,9 +236,30 @@ func checkRow(r *Row, dim int) error {
 	return nil
 }
 
+// checkDense checks the vector of a row for a dense collection.
+func checkDense(r *Row, dim int) error {
+	if r.Sparse.Len() > 0 || len(r.Features) > 0 {
+		return fmt.Errorf("%w: key %q has sparse features, the collection is dense", ErrKind, r.Key)
+	}
+	if len(r.Vector) != dim {
+		return fmt.Errorf("%w: key %q has %d coordinates, want %d", ErrDimension, r.Key, len(r.Vector), dim)
+	}
+	if i := vector.IsFinite(r.Vector); i >= 0 {
+		return fmt.Errorf("%w: key %q coordinate %d is %g", ErrNotFinite, r.Key, i, r.Vector[i])
+	}
+	// A norm that overflows would make distances infinite or NaN.
+	if n := vector.Dot(r.Vector, r.Vector); math.IsInf(float64(n), 0) || math.IsNaN(float64(n)) {
+		return fmt.Errorf("%w: key %q is longer than a float32 can square", ErrNotFinite, r.Key)
+	}
+	return nil
+}
+
 // copyRow is the row as it will be stored, sharing nothing with the caller.
 func copyRow(r *Row) newRow {
 	labels := slices.Clone(r.Labels)
 	slices.Sort(labels)
-	return newRow{key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: slices.Compact(labels), payload: slices.Clone(r.Payload)}
+	out := newRow{key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: slices.Compact(labels), payload: slices.Clone(r.Payload)}
+	out.sparse, out.norm = unitSparse(r.Sparse)
+	out.features = slices.Clone(r.Features)
+	return out
 }

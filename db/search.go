@@ -177,6 +177,9 @@ func (s *Snapshot) SearchBatch(ctx context.Context, coll string, queries [][]flo
 // prepareSearch checks the call and resolves index and parameters.
 func (st *collState) prepareSearch(q []float32, k int, o *SearchOptions) (*query.View, query.Params, error) {
 	var p query.Params
+	if st.c.Sparse {
+		return nil, p, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
+	}
 	if err := checkQuery(q, st.c.Dim); err != nil {
 		return nil, p, fmt.Errorf("query to collection %q: %w", st.c.Name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 )
 
 // Blocks carry checksums, bbolt's pages do not: a flipped bit in a page can
@@ -88,7 +89,11 @@ func (s *store) walk(part uint32) error {
 		},
 	}
 	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
-		for i, b := range rootBuckets {
+		// The dictionary of features counts as part of the keys.
+		for i, b := range append(slices.Clone(rootBuckets), bucketFeatures) {
+			if string(b) == string(bucketFeatures) {
+				i = bits.TrailingZeros32(soundKeys)
+			}
 			if string(b) != string(name) || part != soundFree && part != 1<<i {
 				continue
 			}
@@ -110,7 +115,10 @@ func (s *store) walk(part uint32) error {
 // checkEntry verifies an entry of a bucket whose values the walk reads.
 func checkEntry(bucket string, key, value []byte) error {
 	switch bucket {
-	case string(bucketKeys), string(bucketLabels):
+	case string(bucketKeys), string(bucketLabels), string(bucketFeatures):
+		if len(key) > 8 && bucket == string(bucketFeatures) && key[8] == featureByID {
+			return nil // checked against the entry of the name when it is used
+		}
 		if _, ok := entryNumber(bucket, key, value); !ok {
 			return fmt.Errorf("bucket %q: checksum of an entry does not match", bucket)
 		}
@@ -136,7 +144,7 @@ func entryValue(bucket string, key []byte, n uint64) []byte {
 
 // entryNumber is the number that key maps to, if the value is sound.
 func entryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
-	if len(value) != entrySize || len(key) < 9 || len(key) > 8+MaxKey {
+	if len(value) != entrySize || len(key) < 9 || len(key) > 9+MaxKey {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(value), binary.BigEndian.Uint32(value[8:]) == entrySum(bucket, key, value[:8])

@@ -44,6 +44,8 @@ type store struct {
 	verified verifiedSet
 	// validated holds the objects whose decoded structure has been checked once.
 	validated sync.Map
+	// checked holds the chunks of sparse rows whose structure has been checked.
+	checked verifiedSet
 
 	beginMu sync.Mutex
 	broken  atomic.Pointer[error] // set when bbolt's locks are lost, see begin

@@ -1,0 +1,246 @@
+package db
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// sparseShift is the log2 of the rows in a chunk of a sparse collection.
+const sparseShift = 10
+
+// bucketFeatures is the dictionary of named features. It exists once a
+// collection needs it: collection ‖ 'n' ‖ name → an entry with the number, and
+// collection ‖ 'i' ‖ number → name, all integers big-endian.
+var bucketFeatures = []byte("features")
+
+const (
+	featureByName = 'n'
+	featureByID   = 'i'
+)
+
+// SparseOptions describes a collection of sparse vectors.
+type SparseOptions struct {
+	// Named says that features have names (Row.Features), which a dictionary
+	// in the file maps to numbers; otherwise they are numbers (Row.Sparse).
+	Named bool
+}
+
+// CreateSparse makes an empty collection of sparse non-negative vectors, which
+// are compared by cosine: rows are scaled to unit length when they are written
+// and their length is kept.
+//
+// Errors: ErrExists, ErrName, ErrReadOnly, ErrClosed, ErrNoSpace,
+// ErrStateUnknown and the context's.
+func (d *DB) CreateSparse(ctx context.Context, name string, o SparseOptions) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		if _, err := cat.find(name); err == nil {
+			return fmt.Errorf("%w: collection %q", ErrExists, name)
+		}
+		if o.Named {
+			if _, err := tx.CreateBucketIfNotExists(bucketFeatures); err != nil {
+				return fmt.Errorf("db: create dictionary: %w", err)
+			}
+		}
+		cat.Object++
+		cat.Collections = append(cat.Collections, &collection{
+			ID: cat.Object, Name: name, Sparse: true, Named: o.Named, Metric: vector.Cosine,
+		})
+		return nil
+	})
+}
+
+// checkSparse checks the vector of a row for a sparse collection.
+func checkSparse(r *Row, named bool) error {
+	switch {
+	case r.Vector != nil:
+		return fmt.Errorf("%w: key %q has a dense vector, the collection is sparse", ErrKind, r.Key)
+	case named && r.Sparse.Len() > 0:
+		return fmt.Errorf("%w: key %q has numbered features, the collection's have names", ErrKind, r.Key)
+	case !named && len(r.Features) > 0:
+		return fmt.Errorf("%w: key %q has named features, the collection's are numbers", ErrKind, r.Key)
+	case r.Sparse.Len() > MaxFeatures || len(r.Features) > MaxFeatures:
+		return fmt.Errorf("%w: key %q has more than %d", ErrFeatures, r.Key, MaxFeatures)
+	}
+	if err := checkNumbered(r.Sparse); err != nil {
+		return fmt.Errorf("key %q: %w", r.Key, err)
+	}
+	if err := checkNamed(r.Features); err != nil {
+		return fmt.Errorf("key %q: %w", r.Key, err)
+	}
+	return nil
+}
+
+// checkNumbered checks a sparse vector from outside.
+func checkNumbered(s vector.Sparse) error {
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFeatures, err)
+	}
+	for i, f := range s.Index {
+		if f > MaxFeature {
+			return fmt.Errorf("%w: feature %d, want at most %d", ErrFeatures, f, MaxFeature)
+		}
+		if s.Value[i] < 0 {
+			return fmt.Errorf("%w: feature %d has the negative value %g", ErrFeatures, f, s.Value[i])
+		}
+	}
+	return nil
+}
+
+// checkNamed checks named features from outside.
+func checkNamed(features []Feature) error {
+	seen := make(map[string]bool, len(features))
+	for _, f := range features {
+		v := float64(f.Value)
+		switch {
+		case f.Name == "" || len(f.Name) > MaxKey || !utf8.ValidString(f.Name):
+			return fmt.Errorf("%w: name %q (want 1 to %d bytes of UTF-8)", ErrFeatures, f.Name, MaxKey)
+		case seen[f.Name]:
+			return fmt.Errorf("%w: %q is given twice", ErrFeatures, f.Name)
+		case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
+			return fmt.Errorf("%w: %q has the value %g", ErrFeatures, f.Name, v)
+		}
+		seen[f.Name] = true
+	}
+	return nil
+}
+
+// unitSparse is a copy of s without zeros, scaled to unit length, and its
+// length. A vector without a value above zero stays empty.
+func unitSparse(s vector.Sparse) (vector.Sparse, float32) {
+	norm := s.Norm()
+	var out vector.Sparse
+	if norm == 0 {
+		return out, 0
+	}
+	for i, f := range s.Index {
+		// A value far below the others may vanish beside them.
+		if v := float32(float64(s.Value[i]) / norm); v > 0 {
+			out.Index = append(out.Index, f)
+			out.Value = append(out.Value, v)
+		}
+	}
+	return out, float32(min(norm, math.MaxFloat32))
+}
+
+// featureKey is a key of the dictionary.
+func featureKey(coll uint64, kind byte, rest []byte) []byte {
+	k := make([]byte, 0, 9+len(rest))
+	k = binary.BigEndian.AppendUint64(k, coll)
+	k = append(k, kind)
+	return append(k, rest...)
+}
+
+// number maps named features to numbers, giving new names the next ones.
+func (a *applier) number(c *collection, features []Feature) (vector.Sparse, error) {
+	b := a.tx.Bucket(bucketFeatures)
+	if b == nil {
+		return vector.Sparse{}, corruptf(c.Name, "no dictionary of features")
+	}
+	s := vector.Sparse{Index: make([]uint32, len(features)), Value: make([]float32, len(features))}
+	order := make([]int, len(features))
+	ids := make([]uint32, len(features))
+	for i, f := range features {
+		order[i] = i
+		key := featureKey(c.ID, featureByName, []byte(f.Name))
+		v := b.Get(key)
+		if v != nil {
+			n, ok := entryNumber(string(bucketFeatures), key, v)
+			if !ok || n >= uint64(c.Dim) {
+				return s, corruptf(c.Name, "feature %q has no sound number", f.Name)
+			}
+			ids[i] = uint32(n)
+			continue
+		}
+		if c.Dim > MaxFeature {
+			return s, fmt.Errorf("%w: collection %q has used all feature numbers", ErrFull, c.Name)
+		}
+		ids[i] = uint32(c.Dim)
+		c.Dim++
+		id := binary.BigEndian.AppendUint32(nil, ids[i])
+		if err := b.Put(key, entryValue(string(bucketFeatures), key, uint64(ids[i]))); err != nil {
+			return s, fmt.Errorf("db: put feature: %w", err)
+		}
+		if err := b.Put(featureKey(c.ID, featureByID, id), []byte(f.Name)); err != nil {
+			return s, fmt.Errorf("db: put feature: %w", err)
+		}
+	}
+	slices.SortFunc(order, func(x, y int) int { return int(int64(ids[x]) - int64(ids[y])) })
+	for j, i := range order {
+		s.Index[j], s.Value[j] = ids[i], features[i].Value
+	}
+	return s, nil
+}
+
+// featureNumber looks a name up; ok is false when no row ever had it.
+func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) {
+	if err := st.g.store.sound(soundKeys); err != nil {
+		return 0, false, err
+	}
+	key := featureKey(st.c.ID, featureByName, []byte(name))
+	st.g.locked(func() {
+		b := st.g.tx.Bucket(bucketFeatures)
+		if b == nil {
+			return
+		}
+		v := b.Get(key)
+		if v == nil {
+			return
+		}
+		n, sound := entryNumber(string(bucketFeatures), key, v)
+		if !sound || n >= uint64(st.c.Dim) {
+			err = corruptf(st.c.Name, "feature %q has no sound number", name)
+			return
+		}
+		id, ok = uint32(n), true
+	})
+	return id, ok, err
+}
+
+// featureName is the name of a feature number: the dictionary's for named
+// features, the number itself otherwise. Name and number must name each other,
+// so that a damaged name is found.
+func (st *collState) featureName(id uint32) (name string, err error) {
+	if !st.c.Named {
+		return fmt.Sprint(id), nil
+	}
+	if err := st.g.store.sound(soundKeys); err != nil {
+		return "", err
+	}
+	st.g.locked(func() {
+		if b := st.g.tx.Bucket(bucketFeatures); b != nil {
+			name = string(b.Get(featureKey(st.c.ID, featureByID, binary.BigEndian.AppendUint32(nil, id))))
+		}
+	})
+	back, ok, err := st.featureNumber(name)
+	if err != nil {
+		return "", err
+	}
+	if !ok || back != id {
+		return "", corruptf(st.c.Name, "feature %d has no sound name", id)
+	}
+	return name, nil
+}
+
+// named gives a sparse vector's features their names.
+func (st *collState) named(s vector.Sparse) ([]Feature, error) {
+	out := make([]Feature, s.Len())
+	for i, id := range s.Index {
+		name, err := st.featureName(id)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = Feature{name, s.Value[i]}
+	}
+	return out, nil
+}

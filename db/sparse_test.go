@@ -1,0 +1,227 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// randomSparse draws n features of dim with values in (0, 1].
+func randomSparse(rng *rand.Rand, n, dim int) vector.Sparse {
+	picked := rng.Perm(dim)[:n]
+	slices.Sort(picked)
+	var s vector.Sparse
+	for _, f := range picked {
+		s.Index = append(s.Index, uint32(f))
+		s.Value = append(s.Value, 1-rng.Float32())
+	}
+	return s
+}
+
+func sameSparse(a, b vector.Sparse) error {
+	if !slices.Equal(a.Index, b.Index) {
+		return fmt.Errorf("features %v, want %v", a.Index, b.Index)
+	}
+	for i := range a.Value {
+		// Stored at unit length and scaled back: two roundings.
+		if math.Abs(float64(a.Value[i]-b.Value[i])) > 3e-7*float64(b.Value[i]) {
+			return fmt.Errorf("feature %d is %g, want %g", a.Index[i], a.Value[i], b.Value[i])
+		}
+	}
+	return nil
+}
+
+func TestSparseRowsComeBack(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateSparse(ctx, "s", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const n = 2500 // two chunks and a tail
+	rng := rand.New(rand.NewPCG(1, 2))
+	rows := make([]vector.Sparse, n)
+	for lo := 0; lo < n; lo += 500 {
+		err := d.Update(ctx, func(b *Batch) error {
+			for i := lo; i < lo+500; i++ {
+				rows[i] = randomSparse(rng, rng.IntN(20), 3000)
+				if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: rows[i], Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "p", i)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Update(ctx, func(b *Batch) error { return b.Delete("s", []byte("7")) }); err != nil {
+		t.Fatal(err)
+	}
+	check := func(d *DB) {
+		t.Helper()
+		err := d.View(func(s *Snapshot) error {
+			seen := 0
+			for r, err := range s.Rows("s") {
+				if err != nil {
+					return err
+				}
+				seen++
+				if err := sameSparse(r.Sparse, rows[r.Row]); err != nil {
+					return fmt.Errorf("row %d: %w", r.Row, err)
+				}
+				if string(r.Payload) != fmt.Sprint("p", r.Row) || len(r.Labels) != 1 {
+					return fmt.Errorf("row %d has payload %q and labels %v", r.Row, r.Payload, r.Labels)
+				}
+			}
+			if seen != n-1 {
+				return fmt.Errorf("%d rows, want %d", seen, n-1)
+			}
+			r, err := s.Get("s", []byte("2001"))
+			if err != nil {
+				return err
+			}
+			if _, err := s.Get("s", []byte("7")); !errors.Is(err, ErrNotFound) {
+				return fmt.Errorf("deleted row: %v", err)
+			}
+			return sameSparse(r.Sparse, rows[2001])
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(d)
+	if _, err := d.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	check(d)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Open(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	check(d)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNamedFeaturesComeBack(t *testing.T) {
+	ctx := context.Background()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.CreateSparse(ctx, "s", SparseOptions{Named: true}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(key string, f ...Feature) {
+		t.Helper()
+		if err := d.Update(ctx, func(b *Batch) error { return b.Put("s", Row{Key: []byte(key), Features: f}) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", Feature{"zebra", 3}, Feature{"ant", 4})
+	put("b", Feature{"ant", 1}, Feature{"bee", 0}, Feature{"cat", 1})
+	err = d.View(func(s *Snapshot) error {
+		r, err := s.Get("s", []byte("a"))
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(r.Features, func(x, y Feature) int { return len(x.Name) - len(y.Name) })
+		if want := []Feature{{"ant", 4}, {"zebra", 3}}; !slices.Equal(r.Features, want) {
+			return fmt.Errorf("features %v, want %v", r.Features, want)
+		}
+		info, err := s.Collection("s")
+		if err == nil && (!info.Sparse || !info.Named || info.Dim != 4) {
+			err = fmt.Errorf("collection %+v", info)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.DropCollection(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSparseRefusesBadRows(t *testing.T) {
+	ctx := context.Background()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for name, o := range map[string]SparseOptions{"ids": {}, "names": {Named: true}} {
+		if err := d.CreateSparse(ctx, name, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.CreateDense(ctx, "dense", DenseOptions{Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		coll string
+		row  Row
+		want error
+	}{
+		{"ids", Row{Vector: []float32{1, 2}}, ErrKind},
+		{"ids", Row{Features: []Feature{{"a", 1}}}, ErrKind},
+		{"names", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, ErrKind},
+		{"dense", Row{Vector: []float32{1, 2}, Features: []Feature{{"a", 1}}}, ErrKind},
+		{"dense", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, ErrKind},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{2, 1}, Value: []float32{1, 1}}}, ErrFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1, 1}, Value: []float32{1, 1}}}, ErrFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, ErrFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{nan}}}, ErrFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{MaxFeature + 1}, Value: []float32{1}}}, ErrFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}}}, ErrFeatures},
+		{"names", Row{Features: []Feature{{"a", 1}, {"a", 2}}}, ErrFeatures},
+		{"names", Row{Features: []Feature{{"", 1}}}, ErrFeatures},
+		{"names", Row{Features: []Feature{{"a", -1}}}, ErrFeatures},
+		{"names", Row{Features: []Feature{{"a\xff", 1}}}, ErrFeatures},
+	} {
+		c.row.Key = []byte("k")
+		if err := d.Update(ctx, func(b *Batch) error { return b.Put(c.coll, c.row) }); !errors.Is(err, c.want) {
+			t.Errorf("%s %+v: %v, want %v", c.coll, c.row, err, c.want)
+		}
+	}
+	err = d.View(func(s *Snapshot) error {
+		for _, c := range s.Collections() {
+			if c.Rows != 0 {
+				return fmt.Errorf("%s has %d rows", c.Name, c.Rows)
+			}
+		}
+		_, _, err := s.Search(ctx, "ids", []float32{1}, 1, nil, nil)
+		if !errors.Is(err, ErrKind) {
+			return fmt.Errorf("dense search: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
