@@ -51,6 +51,19 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 			callback(func() bool { progress(p); return true })
 		}
 	}
+	sparse, err := d.isSparse(coll)
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	switch {
+	case sparse && o.Kind == "":
+		o.Kind = KindPostings
+	case sparse != (o.Kind == KindPostings):
+		return IndexInfo{}, fmt.Errorf("%w: kind %q does not suit %q", ErrKind, o.Kind, coll)
+	}
+	if sparse {
+		return d.buildSparse(ctx, coll, name, o, timer)
+	}
 	t, id, o, err := d.trainingSet(ctx, coll, o, timer)
 	if err != nil {
 		return IndexInfo{}, err
@@ -71,7 +84,20 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 	if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
 		return IndexInfo{}, err
 	}
-	return d.storeIndex(ctx, coll, id, name, l, t, timer)
+	l.points = t.points.Len()
+	return d.storeIndex(ctx, coll, id, name, l, timer)
+}
+
+// isSparse says which kind of collection it is.
+func (d *DB) isSparse(coll string) (sparse bool, err error) {
+	err = d.View(func(s *Snapshot) error {
+		st, err := s.collection(coll)
+		if err == nil {
+			sparse = st.c.Sparse
+		}
+		return err
+	})
+	return sparse, err
 }
 
 // trainingSet reads the live rows of the latest state into memory and resolves
@@ -188,7 +214,7 @@ func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *
 }
 
 // storeIndex writes a learned index and publishes it.
-func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string, l *learned, t *training, timer *stageTimer) (info IndexInfo, err error) {
+func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string, l product, timer *stageTimer) (info IndexInfo, err error) {
 	start := time.Now()
 	var object uint64
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
@@ -211,9 +237,8 @@ func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string
 		return info, err
 	}
 	timer.seconds["write"] += time.Since(start).Seconds()
-	m.Info.Name, m.Info.Options, m.Info.Rows = name, l.opts, l.n
-	m.Info.TrainingPoints = t.points.Len()
-	m.Info.Created, m.Info.BuildSeconds, m.Info.Curve = time.Now().UTC(), timer.seconds, l.curve
+	l.describe(&m.Info)
+	m.Info.Name, m.Info.Created, m.Info.BuildSeconds = name, time.Now().UTC(), timer.seconds
 	replaced, err := d.publishIndex(ctx, coll, id, m)
 	if err != nil {
 		return info, err
@@ -226,7 +251,7 @@ func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string
 }
 
 // stage writes the blocks of an index in transactions of about stageBytes.
-func (d *DB) stage(ctx context.Context, l *learned, object uint64, timer *stageTimer) (*manifest, error) {
+func (d *DB) stage(ctx context.Context, l product, object uint64, timer *stageTimer) (*manifest, error) {
 	type pair struct {
 		key   [codec.KeySize]byte
 		value []byte

@@ -64,7 +64,7 @@ func (g *generation) section(coll string, object uint64, kind codec.Kind, n int)
 		case err != nil:
 		case b.Kind != kind:
 			err = fmt.Errorf("block is of kind %v", b.Kind)
-		case gaps(kind) && chunk < 8:
+		case gaps(kind) && chunk < maxNumbered:
 			// These number what a block holds, not its place in a row of blocks.
 			for len(vals) < int(chunk) {
 				vals = append(vals, value{})
@@ -93,8 +93,15 @@ func (g *generation) section(coll string, object uint64, kind codec.Kind, n int)
 
 // gaps says whether a section's block numbers may leave some out.
 func gaps(kind codec.Kind) bool {
-	return kind == codec.KindLeafDir || kind == codec.KindDirections
+	switch kind {
+	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix, codec.KindSimilarity:
+		return true
+	}
+	return false
 }
+
+// maxNumbered bounds the numbers of such blocks.
+const maxNumbered = 64
 
 // verify checks the checksums of blocks, on all processors when there are
 // many bytes, and remembers those that hold: blocks are immutable and object

@@ -20,7 +20,8 @@ const KindAuto forest.Kind = "auto"
 // general index: k-d trees over PCA-rotated coordinates with sketches and
 // label hops, tuned on held-out rows.
 type BuildOptions struct {
-	// Kind is the forest learner, forest.KD when empty, or KindAuto.
+	// Kind is the forest learner, forest.KD when empty, or KindAuto; for a
+	// sparse collection KindPostings, which is then also the default.
 	Kind forest.Kind
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
@@ -72,6 +73,8 @@ type BuildOptions struct {
 	// themselves (the paper's separate training query set, section 3), and a
 	// part of them is held out for the tuner. At least 10.
 	TrainingQueries [][]float32 `json:"-"`
+	// Postings are the options of KindPostings, which uses no other.
+	Postings PostingsOptions `json:",omitzero"`
 }
 
 // Progress is what a long call reports: a stage's name and how far it is.
@@ -123,6 +126,7 @@ type manifest struct {
 	Dim    int     // dimension of the collection
 	Lift   float64 // inner product: the bound M of the lift sqrt(M²-|x|²)
 
+	Sparse   *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests
 	Forest   forestManifest
 	Rotation int // rotated coordinates stored, 0 for none
 
@@ -169,6 +173,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 	}
 	p := m.Forest.Params
 	switch {
+	case m.Sparse != nil:
+		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Sparse.valid() {
+			return nil, bad("inverted index")
+		}
 	case m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32:
 		return nil, bad("row count")
 	case m.Dim < 1 || m.Dim > MaxDim:

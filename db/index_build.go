@@ -29,6 +29,11 @@ type learned struct {
 	quantOff float32
 	quantStp float32
 	curve    *query.Curve
+	points   int // training points
+}
+
+func (l *learned) describe(i *IndexInfo) {
+	i.Options, i.Rows, i.Curve, i.TrainingPoints = l.opts, l.n, l.curve, l.points
 }
 
 // learnRest makes everything but the forest. It touches no storage, so it can

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 )
 
@@ -17,6 +18,8 @@ type indexState struct {
 	err  error
 	m    *manifest
 	view *query.View
+	// postings is the inverted index of a sparse collection.
+	postings *postings.Index
 }
 
 // manifestOf reads an index's manifest.
@@ -35,7 +38,7 @@ func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 	if err != nil {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: %w", r.Name, err))
 	}
-	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || m.Dim != st.c.Dim || m.Metric != st.c.Metric {
+	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || (m.Sparse != nil) != st.c.Sparse || !st.c.Sparse && m.Dim != st.c.Dim || m.Metric != st.c.Metric {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: manifest of another index", r.Name))
 	}
 	return m, nil
@@ -57,6 +60,10 @@ func (st *collState) index(r *indexRef) (*indexState, error) {
 func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
 	if x.m, err = st.manifestOf(r); err != nil {
+		return err
+	}
+	if st.c.Sparse {
+		x.postings, err = st.loadPostings(x.m)
 		return err
 	}
 	base, err := st.rows()

@@ -1,0 +1,220 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// KindPostings as BuildOptions.Kind builds an inverted index over a sparse
+// collection, for exact nearest rows by cosine.
+const KindPostings forest.Kind = "postings"
+
+// PostingsOptions are the options of KindPostings. The zero value builds the
+// compact structure only, which is the fastest.
+type PostingsOptions struct {
+	// Partition also builds the paper's pair of inverted indexes (Feremans
+	// 2020, Algorithm 7) with parameter M, -1 for plain TAAT.
+	Partition bool
+	M         int
+}
+
+// product is what a build makes and storeIndex writes.
+type product interface {
+	// emit hands every block of the object to yield and returns the manifest.
+	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
+	// describe fills in what the product knows about itself.
+	describe(*IndexInfo)
+}
+
+// sparseLearned is an inverted index on its way to the file.
+type sparseLearned struct {
+	n     int
+	opts  BuildOptions
+	index *postings.Index
+}
+
+// sparseManifest holds the scalars of a stored inverted index.
+type sparseManifest struct {
+	Cols      int
+	Partition bool `json:",omitempty"`
+	M         int  `json:",omitempty"`
+	TAATRows  int  `json:",omitempty"`
+	// Compact is "weighted", "uniform" or empty.
+	Compact              string  `json:",omitempty"`
+	Stride               int     `json:",omitempty"`
+	Unit, Norm, Residual float64 `json:",omitempty"`
+}
+
+func (m *sparseManifest) valid() bool {
+	compact := m.Compact == "" || m.Compact == "weighted" || m.Compact == "uniform"
+	return compact && m.Cols >= 0 && m.Cols <= MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
+}
+
+// buildSparse is Build for a sparse collection.
+func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
+	l := &sparseLearned{opts: o}
+	var id uint64
+	var rows *vector.CSR
+	err := d.View(func(s *Snapshot) (err error) {
+		defer guard(s.gen.store, setFaults(), &err)
+		st, err := s.collection(coll)
+		if err != nil {
+			return err
+		}
+		set, err := st.sparse()
+		if err != nil {
+			return err
+		}
+		if set.live == 0 {
+			return fmt.Errorf("%w: %q", ErrEmpty, coll)
+		}
+		id, l.n = st.c.ID, set.n
+		return timer.run("read", func(report func(int, int)) error {
+			rows, err = set.matrix(ctx, st.c.Dim, report)
+			return err
+		})
+	})
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	p := postings.Params{Compact: true, Partition: o.Postings.Partition, M: o.Postings.M}
+	if p.M < 0 {
+		p.M = postings.Everything
+	}
+	err = timer.run("postings", func(report func(int, int)) (err error) {
+		l.index, err = postings.Build(ctx, rows, p, report)
+		return err
+	})
+	if err != nil {
+		return IndexInfo{}, fmt.Errorf("db: postings: %w", err)
+	}
+	return d.storeIndex(ctx, coll, id, name, l, timer)
+}
+
+// matrix copies all rows out of the map. Deleted rows are left empty, so that
+// numbers stay and no query meets them.
+func (s *sparseSet) matrix(ctx context.Context, dim int, report func(done, total int)) (*vector.CSR, error) {
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
+	for i := range uint32(s.n) {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("db: build: %w", err)
+			}
+			report(int(i), s.n)
+		}
+		var x vector.Sparse
+		if s.dead == nil || !s.dead.Contains(i) {
+			x, _ = s.row(i)
+		}
+		m.Append(x)
+	}
+	return m, nil
+}
+
+func (l *sparseLearned) describe(i *IndexInfo) {
+	i.Options, i.Rows, i.TrainingPoints = l.opts, l.n, l.n
+}
+
+// The numbers of an inverted index's arrays (codec/FORMAT.md). They are part
+// of the format.
+const (
+	arrayRowPtr uint32 = iota
+	arrayRowIndex
+	arrayRowValue
+	arrayTAATPtr
+	arrayTAAT
+	arrayDAATPtr
+	arrayDAAT
+	arrayMax
+	arrayListPtr
+	arrayListKey
+	arrayListStart
+	arrayListLow
+	arrayListCode
+	arrayHas
+	arrayRank
+	arrayCells
+	arrayScale
+	arrayWords
+	arrayOrder
+	arrayMost
+)
+
+func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	w := &arrayWriter{object: object, kind: codec.KindPostings, yield: yield, sizes: map[string]int64{}}
+	x := l.index
+	m := &sparseManifest{Cols: x.Rows.Cols}
+	w.put(arrayRowPtr, codec.U64, codec.Bytes(x.Rows.Ptr))
+	w.put(arrayRowIndex, codec.U32, codec.Bytes(x.Rows.Index))
+	w.put(arrayRowValue, codec.F32, codec.Bytes(x.Rows.Value))
+	if p := x.Partition; p != nil {
+		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
+		w.put(arrayTAATPtr, codec.U64, codec.Bytes(p.TAAT.Ptr))
+		w.put(arrayTAAT, codec.U64, encodePostings(p.TAAT.Entries))
+		w.put(arrayDAATPtr, codec.U64, codec.Bytes(p.DAAT.Ptr))
+		w.put(arrayDAAT, codec.U64, encodePostings(p.DAAT.Entries))
+		w.put(arrayMax, codec.F32, codec.Bytes(p.Max))
+	}
+	blocks := func(b *postings.Blocks, c *postings.Columns) {
+		w.put(arrayListPtr, codec.U32, codec.Bytes(b.Ptr))
+		w.put(arrayListKey, codec.U16, codec.Bytes(b.Key))
+		w.put(arrayListStart, codec.U32, codec.Bytes(b.Start))
+		w.put(arrayListLow, codec.U16, codec.Bytes(b.Low))
+		w.put(arrayListCode, codec.U8, b.Code)
+		w.put(arrayHas, codec.U64, codec.Bytes(c.Has))
+		w.put(arrayRank, codec.U32, codec.Bytes(c.Rank))
+	}
+	if c := x.Weighted; c != nil {
+		m.Compact, m.Stride, m.Unit, m.Norm, m.Residual = "weighted", c.Stride, c.Unit, c.Norm, c.Residual
+		blocks(&c.Blocks, &c.Columns)
+		w.put(arrayCells, codec.U8, c.Cells)
+		w.put(arrayScale, codec.U8, c.Scale)
+	}
+	if c := x.Uniform; c != nil {
+		m.Compact, m.Stride = "uniform", c.Stride
+		blocks(&c.Blocks, &c.Columns)
+		w.put(arrayWords, codec.U64, codec.Bytes(c.Words))
+		w.put(arrayOrder, codec.U32, codec.Bytes(c.Order))
+		w.put(arrayMost, codec.F32, codec.Bytes(c.Most))
+	}
+	return &manifest{Object: object, Metric: vector.Cosine, Dim: x.Rows.Cols, Sparse: m}, w.sizes, w.err
+}
+
+// arrayWriter writes numbered arrays, each as one block.
+type arrayWriter struct {
+	object uint64
+	kind   codec.Kind
+	yield  func(key [codec.KeySize]byte, value []byte) error
+	sizes  map[string]int64
+	err    error
+}
+
+func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
+	if w.err != nil || len(data) == 0 {
+		return
+	}
+	key := codec.Key(w.object, w.kind, number)
+	h := codec.Header{Kind: w.kind, Elem: elem, Rows: uint64(len(data) / elem.Size()), Cols: 1}
+	value := codec.Encode(key[:], h, data)
+	w.sizes[w.kind.String()] += int64(len(value))
+	w.err = w.yield(key, value)
+}
+
+// A posting is stored as row (uint32) and value (float32), the layout of
+// postings.Posting, so that the stored array is used in place.
+var _ = [1]struct{}{}[unsafe.Sizeof(postings.Posting{})-8]
+
+func encodePostings(p []postings.Posting) []byte {
+	words := make([]uint32, 0, 2*len(p))
+	for _, e := range p {
+		words = append(words, e.Row, math.Float32bits(e.Value))
+	}
+	return codec.Bytes(words)
+}

@@ -1,0 +1,250 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// SparseQuery is a query to a sparse collection: numbered features, or named
+// ones where the collection's have names. Its length does not matter. Names
+// that no row ever had are ignored.
+type SparseQuery struct {
+	Sparse   vector.Sparse
+	Features []Feature
+}
+
+// SparseSearchOptions says how Snapshot.SearchSparse finds rows. The zero
+// value asks the collection's only index, or compares with every row when
+// there is none.
+type SparseSearchOptions struct {
+	// Index is the index to ask; Flat compares with every row. Empty means the
+	// only one, or Flat when there is none.
+	Index string
+	// Strategy is how an inverted index is searched. All strategies find the
+	// same rows; postings.Auto lets the planner choose.
+	Strategy postings.Strategy
+	// Filter keeps only the rows of the bitmap, Labels only those that carry
+	// one of these labels, KeyPrefix and Key only those whose key has the
+	// prefix or satisfies the predicate, which is given a copy.
+	Filter    *roaring.Bitmap
+	Labels    []string
+	KeyPrefix []byte
+	Key       func(key []byte) bool
+}
+
+// SparseStats counts the work of one sparse search.
+type SparseStats struct {
+	postings.Stats
+	// Fresh is how many rows were compared that the index does not cover.
+	Fresh int
+}
+
+var sparseSearchers = sync.Pool{New: func() any { return &sparseScratch{s: postings.NewSearcher()} }}
+
+type sparseScratch struct {
+	s    *postings.Searcher
+	hits []postings.Hit
+}
+
+// SearchSparse appends the k rows of highest cosine to the query to dst, best
+// first, ties by row number. Only rows that share a feature with the query are
+// hits, so there may be fewer. Hit.Distance is 1 - cosine. The answer is exact
+// whatever the index; rows written after its build are compared one by one.
+//
+// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrK (k < 1),
+// ErrEmpty, ErrOption (no index named among several, a strategy the index
+// lacks), ErrCorrupt, ErrClosed and the context's.
+func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery, k int, o *SparseSearchOptions, dst []Hit) (hits []Hit, stats SparseStats, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	if o == nil {
+		o = &SparseSearchOptions{}
+	}
+	st, err := s.collection(coll)
+	if err != nil {
+		return dst, stats, err
+	}
+	set, x, err := st.sparseQuery(q)
+	if err != nil {
+		return dst, stats, err
+	}
+	if k < 1 {
+		return dst, stats, fmt.Errorf("%w: k is %d, want at least 1", ErrK, k)
+	}
+	accept, err := st.accepted(o)
+	if err != nil {
+		return dst, stats, err
+	}
+	index, covered, err := st.sparseTarget(o.Index)
+	if err != nil {
+		return dst, stats, err
+	}
+	sc := sparseSearchers.Get().(*sparseScratch)
+	sc.hits = sc.hits[:0]
+	if index != nil {
+		p := postings.SearchParams{Strategy: o.Strategy, Deleted: set.dead, Accept: accept}
+		sc.hits, stats.Stats, err = sc.s.Search(ctx, index, x, k, p, sc.hits)
+		if err != nil {
+			if errors.Is(err, postings.ErrParams) {
+				err = fmt.Errorf("%w: %w", ErrOption, err)
+			}
+			return dst, stats, fmt.Errorf("db: search %q: %w", coll, err)
+		}
+	}
+	stats.Fresh = set.n - covered
+	if sc.hits, err = set.scan(ctx, x, covered, accept, sc.hits); err != nil {
+		return dst, stats, err
+	}
+	sortHits(sc.hits)
+	for _, h := range sc.hits[:min(k, len(sc.hits))] {
+		key, err := st.key(h.Row)
+		if err != nil {
+			return dst, stats, err
+		}
+		dst = append(dst, Hit{Key: slices.Clone(key), Row: h.Row, Distance: float32(1 - min(h.Score, 1))})
+	}
+	sparseSearchers.Put(sc)
+	return dst, stats, nil
+}
+
+// sparseQuery checks a query and gives it its final form: numbered, sorted,
+// of unit length.
+func (st *collState) sparseQuery(q SparseQuery) (*sparseSet, vector.Sparse, error) {
+	var x vector.Sparse
+	set, err := st.sparse()
+	if err != nil {
+		return nil, x, err
+	}
+	if err := checkSparse(&Row{Key: []byte("query"), Sparse: q.Sparse, Features: q.Features}, st.c.Named); err != nil {
+		return nil, x, err
+	}
+	if set.live == 0 {
+		return nil, x, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
+	}
+	numbered := q.Sparse
+	if st.c.Named {
+		type pair struct {
+			id    uint32
+			value float32
+		}
+		var pairs []pair
+		for _, f := range q.Features {
+			id, ok, err := st.featureNumber(f.Name)
+			if err != nil {
+				return nil, x, err
+			}
+			if ok {
+				pairs = append(pairs, pair{id, f.Value})
+			}
+		}
+		slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.id, b.id) })
+		for _, p := range pairs {
+			numbered.Index = append(numbered.Index, p.id)
+			numbered.Value = append(numbered.Value, p.value)
+		}
+	}
+	x, _ = unitSparse(numbered)
+	return set, x, nil
+}
+
+// accepted is the set of rows that pass the filters, nil when all do.
+func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
+	out := o.Filter
+	if len(o.Labels) > 0 {
+		rows := roaring.New()
+		for _, l := range o.Labels {
+			r, err := st.labelRows(l)
+			if err != nil {
+				return nil, err
+			}
+			if r != nil {
+				rows.Or(r)
+			}
+		}
+		if out != nil {
+			rows.And(out)
+		}
+		out = rows
+	}
+	if len(o.KeyPrefix) == 0 && o.Key == nil {
+		return out, nil
+	}
+	rows := roaring.New()
+	for row := range st.c.Rows {
+		if out != nil && !out.Contains(row) || st.deleted(row) {
+			continue
+		}
+		key, err := st.key(row)
+		if err != nil {
+			return nil, err
+		}
+		if len(key) >= len(o.KeyPrefix) && string(key[:len(o.KeyPrefix)]) == string(o.KeyPrefix) &&
+			(o.Key == nil || callback(func() bool { return o.Key(slices.Clone(key)) })) {
+			rows.Add(row)
+		}
+	}
+	return rows, nil
+}
+
+// sparseTarget is the index a sparse search asks and the rows it covers.
+func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
+	if name == "" {
+		switch len(st.c.Indexes) {
+		case 0:
+			name = Flat
+		case 1:
+			name = st.c.Indexes[0].Name
+		default:
+			return nil, 0, fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption, st.c.Name, st.c.info().Indexes)
+		}
+	}
+	if name == Flat {
+		return nil, 0, nil
+	}
+	r := st.c.index(name)
+	if r == nil {
+		return nil, 0, noIndex(st.c, name)
+	}
+	x, err := st.index(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	return x.postings, x.m.Info.Rows, nil
+}
+
+// scan scores the rows from the given one on.
+func (s *sparseSet) scan(ctx context.Context, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit) ([]postings.Hit, error) {
+	for i := from; i < s.n; i++ {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return hits, fmt.Errorf("db: %w", err)
+			}
+		}
+		row := uint32(i)
+		if s.dead != nil && s.dead.Contains(row) || accept != nil && !accept.Contains(row) {
+			continue
+		}
+		x, _ := s.row(row)
+		if score := vector.DotSparse(q, x); score > 0 {
+			hits = append(hits, postings.Hit{Row: row, Score: score})
+		}
+	}
+	return hits, nil
+}
+
+func sortHits(hits []postings.Hit) {
+	slices.SortFunc(hits, func(a, b postings.Hit) int {
+		if c := cmp.Compare(b.Score, a.Score); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Row, b.Row)
+	})
+}

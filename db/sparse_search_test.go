@@ -1,0 +1,270 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// sparseBed is a sparse collection beside the rows it should hold.
+type sparseBed struct {
+	t    *testing.T
+	d    *DB
+	rows map[string]vector.Sparse
+	row  map[string]uint32
+	next uint32
+}
+
+func newSparseBed(t *testing.T) *sparseBed {
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &sparseBed{t: t, d: d, rows: map[string]vector.Sparse{}, row: map[string]uint32{}}
+	t.Cleanup(func() {
+		d := b.d // a test may have reopened it
+		if err := d.Check(context.Background(), func(p Problem) { t.Log(p) }); err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := d.CreateSparse(t.Context(), "s", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *sparseBed) put(rng *rand.Rand, keys ...string) {
+	b.t.Helper()
+	err := b.d.Update(b.t.Context(), func(batch *Batch) error {
+		for _, k := range keys {
+			b.rows[k] = randomSparse(rng, rng.IntN(12), 60)
+			b.row[k] = b.next
+			b.next++
+			if err := batch.Put("s", Row{Key: []byte(k), Sparse: b.rows[k], Labels: []string{"l" + k[len(k)-1:]}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *sparseBed) remove(keys ...string) {
+	b.t.Helper()
+	err := b.d.Update(b.t.Context(), func(batch *Batch) error {
+		for _, k := range keys {
+			delete(b.rows, k)
+			if err := batch.Delete("s", []byte(k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// want is the answer by definition: cosine of unit vectors, as the store
+// rounds them, ties by row number.
+func (b *sparseBed) want(q vector.Sparse, k int, pass func(key string) bool) string {
+	type hit struct {
+		key   string
+		score float64
+	}
+	var all []hit
+	unit, _ := unitSparse(q)
+	for key, row := range b.rows {
+		x, _ := unitSparse(row)
+		if s := vector.DotSparse(unit, x); s > 0 && pass(key) {
+			all = append(all, hit{key, s})
+		}
+	}
+	slices.SortFunc(all, func(x, y hit) int {
+		if c := cmp.Compare(y.score, x.score); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.row[x.key], b.row[y.key])
+	})
+	var out strings.Builder
+	for _, h := range all[:min(k, len(all))] {
+		fmt.Fprintf(&out, "%s %d %.6f\n", h.key, b.row[h.key], float32(1-min(h.score, 1)))
+	}
+	return out.String()
+}
+
+func (b *sparseBed) got(q vector.Sparse, k int, o *SparseSearchOptions) string {
+	b.t.Helper()
+	var out strings.Builder
+	err := b.d.View(func(s *Snapshot) error {
+		hits, _, err := s.SearchSparse(b.t.Context(), "s", SparseQuery{Sparse: q}, k, o, nil)
+		for _, h := range hits {
+			fmt.Fprintf(&out, "%s %d %.6f\n", h.Key, h.Row, h.Distance)
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestSearchSparseIsExact(t *testing.T) {
+	b := newSparseBed(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	var keys []string
+	for i := range 2600 {
+		keys = append(keys, fmt.Sprint("k", i))
+	}
+	b.put(rng, keys[:2200]...)
+	b.remove(keys[10:40]...)
+	compare := func(stage string, options ...*SparseSearchOptions) {
+		t.Helper()
+		for i := range 12 {
+			q := randomSparse(rng, 1+rng.IntN(15), 64)
+			k := []int{1, 7, 100, 5000}[i%4]
+			for _, o := range options {
+				pass := func(key string) bool {
+					return (len(o.Labels) == 0 || slices.Contains(o.Labels, "l"+key[len(key)-1:])) &&
+						strings.HasPrefix(key, string(o.KeyPrefix)) &&
+						(o.Filter == nil || o.Filter.Contains(b.row[key])) && (o.Key == nil || o.Key([]byte(key)))
+				}
+				if got, want := b.got(q, k, o), b.want(q, k, pass); got != want {
+					t.Fatalf("%s, k %d, %+v:\n%s\nwant\n%s", stage, k, o, got, want)
+				}
+			}
+		}
+	}
+	odd := roaring.New()
+	for i := uint32(1); i < 2600; i += 2 {
+		odd.Add(i)
+	}
+	filters := []*SparseSearchOptions{
+		{}, {Labels: []string{"l3", "l4", "none"}}, {KeyPrefix: []byte("k1")}, {Filter: odd},
+		{Key: func(k []byte) bool { return k[len(k)-1] == '7' }, Labels: []string{"l7"}, Filter: odd},
+	}
+	compare("without an index", filters...)
+	info, err := b.d.Build(t.Context(), "s", "main", BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Rows != 2200 || info.Options.Kind != KindPostings || info.Bytes["postings"] == 0 {
+		t.Errorf("index %+v", info)
+	}
+	compare("indexed", append(filters, &SparseSearchOptions{Index: Flat},
+		&SparseSearchOptions{Strategy: postings.HashTAAT}, &SparseSearchOptions{Strategy: postings.DenseTAAT},
+		&SparseSearchOptions{Strategy: postings.Partitioned}, &SparseSearchOptions{Strategy: postings.Compact},
+		&SparseSearchOptions{Strategy: postings.Union})...)
+	b.put(rng, keys[2200:]...)
+	b.put(rng, keys[50:80]...)
+	b.remove(keys[2300:2310]...)
+	compare("with fresh rows", filters...)
+	path := b.d.Path()
+	if err := b.d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if b.d, err = Open(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	compare("reopened", filters...)
+	if err := b.d.DropIndex(t.Context(), "s", "main"); err != nil {
+		t.Fatal(err)
+	}
+	compare("dropped", filters[0])
+}
+
+func TestSearchSparseUniform(t *testing.T) {
+	b := newSparseBed(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	err := b.d.Update(t.Context(), func(batch *Batch) error {
+		for i := range 300 {
+			x := randomSparse(rng, 1+rng.IntN(9), 40)
+			for j := range x.Value {
+				x.Value[j] = 1
+			}
+			key := fmt.Sprint(i)
+			b.rows[key], b.row[key] = x, uint32(i)
+			if err := batch.Put("s", Row{Key: []byte(key), Sparse: x}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.d.Build(t.Context(), "s", "main", BuildOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		q := randomSparse(rng, 5, 40)
+		for j := range q.Value {
+			q.Value[j] = 2
+		}
+		if got, want := b.got(q, 9, nil), b.want(q, 9, func(string) bool { return true }); got != want {
+			t.Fatalf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+func TestSearchSparseMisuse(t *testing.T) {
+	b := newSparseBed(t)
+	q := vector.Sparse{Index: []uint32{1}, Value: []float32{1}}
+	search := func(coll string, q SparseQuery, k int, o *SparseSearchOptions) error {
+		return b.d.View(func(s *Snapshot) error {
+			_, _, err := s.SearchSparse(t.Context(), coll, q, k, o, nil)
+			return err
+		})
+	}
+	if err := search("s", SparseQuery{Sparse: q}, 1, nil); !errors.Is(err, ErrEmpty) {
+		t.Errorf("empty collection: %v", err)
+	}
+	if _, err := b.d.Build(t.Context(), "s", "x", BuildOptions{}, nil); !errors.Is(err, ErrEmpty) {
+		t.Errorf("build of an empty collection: %v", err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	b.put(rng, "k1", "k2")
+	if err := b.d.CreateDense(t.Context(), "d", DenseOptions{Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.d.Build(t.Context(), "s", "main", BuildOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		err, want error
+	}{
+		"no such collection": {search("x", SparseQuery{Sparse: q}, 1, nil), ErrNoCollection},
+		"dense collection":   {search("d", SparseQuery{Sparse: q}, 1, nil), ErrKind},
+		"named features":     {search("s", SparseQuery{Features: []Feature{{"a", 1}}}, 1, nil), ErrKind},
+		"negative":           {search("s", SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), ErrFeatures},
+		"k":                  {search("s", SparseQuery{Sparse: q}, 0, nil), ErrK},
+		"index":              {search("s", SparseQuery{Sparse: q}, 1, &SparseSearchOptions{Index: "y"}), ErrNoIndex},
+		"strategy":           {search("s", SparseQuery{Sparse: q}, 1, &SparseSearchOptions{Strategy: postings.Partitioned}), ErrOption},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
+	}
+	if _, err := b.d.Build(t.Context(), "s", "y", BuildOptions{Kind: "kd"}, nil); !errors.Is(err, ErrKind) {
+		t.Errorf("forest over a sparse collection: %v", err)
+	}
+	if _, err := b.d.Build(t.Context(), "d", "y", BuildOptions{Kind: KindPostings}, nil); !errors.Is(err, ErrKind) {
+		t.Errorf("postings over a dense collection: %v", err)
+	}
+}

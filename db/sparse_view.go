@@ -1,0 +1,77 @@
+package db
+
+import (
+	"unsafe"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// numbered views array number i of a section of numbered arrays, all of it.
+func numbered[T codec.Number](r *sections, parts [][]byte, i uint32) []T {
+	if r.err != nil || int(i) >= len(parts) {
+		return nil
+	}
+	var zero T
+	return array[T](r, parts, int(i), len(parts[i])/int(unsafe.Sizeof(zero)))
+}
+
+// loadPostings views a stored inverted index. Its blocks never change, so
+// their cross-references are checked only once in the life of the process.
+func (st *collState) loadPostings(m *manifest) (*postings.Index, error) {
+	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+	parts := r.all(codec.KindPostings)
+	s := m.Sparse
+	x := &postings.Index{Rows: &vector.CSR{
+		Ptr: numbered[uint64](r, parts, arrayRowPtr), Index: numbered[uint32](r, parts, arrayRowIndex),
+		Value: numbered[float32](r, parts, arrayRowValue), Cols: s.Cols,
+	}}
+	if x.Rows.Value == nil {
+		x.Rows.Value = []float32{} // nil would mean that every entry is one
+	}
+	if s.Partition {
+		x.Partition = &postings.Partition{
+			M: s.M, TAATRows: s.TAATRows, Max: numbered[float32](r, parts, arrayMax),
+			TAAT: postings.Lists{Ptr: numbered[uint64](r, parts, arrayTAATPtr), Entries: postingList(r, parts, arrayTAAT)},
+			DAAT: postings.Lists{Ptr: numbered[uint64](r, parts, arrayDAATPtr), Entries: postingList(r, parts, arrayDAAT)},
+		}
+	}
+	blocks := postings.Blocks{
+		Ptr: numbered[uint32](r, parts, arrayListPtr), Key: numbered[uint16](r, parts, arrayListKey),
+		Start: numbered[uint32](r, parts, arrayListStart), Low: numbered[uint16](r, parts, arrayListLow),
+		Code: numbered[uint8](r, parts, arrayListCode),
+	}
+	columns := postings.Columns{Has: numbered[uint64](r, parts, arrayHas), Rank: numbered[uint32](r, parts, arrayRank)}
+	switch s.Compact {
+	case "weighted":
+		x.Weighted = &postings.Weighted{
+			Blocks: blocks, Columns: columns, Cells: numbered[uint8](r, parts, arrayCells), Stride: s.Stride,
+			Scale: numbered[uint8](r, parts, arrayScale), Unit: s.Unit, Norm: s.Norm, Residual: s.Residual,
+		}
+	case "uniform":
+		x.Uniform = &postings.Uniform{
+			Blocks: blocks, Columns: columns, Words: numbered[uint64](r, parts, arrayWords), Stride: s.Stride,
+			Order: numbered[uint32](r, parts, arrayOrder), Most: numbered[float32](r, parts, arrayMost),
+		}
+	}
+	r.need(x.Rows.Rows() == m.Info.Rows, "row count")
+	if r.err != nil {
+		return nil, r.err
+	}
+	if _, known := st.g.store.validated.Load(m.Object); !known {
+		if err := x.Validate(); err != nil {
+			r.fail("%v", err)
+			return nil, r.err
+		}
+		st.g.store.validated.Store(m.Object, struct{}{})
+	}
+	return x, nil
+}
+
+// postingList views an array of postings in place on little-endian machines
+// with aligned blocks, and copies otherwise.
+func postingList(r *sections, parts [][]byte, i uint32) []postings.Posting {
+	words := numbered[uint32](r, parts, i)
+	return unsafe.Slice((*postings.Posting)(unsafe.Pointer(unsafe.SliceData(words))), len(words)/2)
+}
