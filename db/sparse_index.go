@@ -144,7 +144,7 @@ const (
 	arrayScale
 	arrayWords
 	arrayOrder
-	arrayMost
+	arrayValue
 )
 
 func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
@@ -182,7 +182,7 @@ func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 		blocks(&c.Blocks, &c.Columns)
 		w.put(arrayWords, codec.U64, codec.Bytes(c.Words))
 		w.put(arrayOrder, codec.U32, codec.Bytes(c.Order))
-		w.put(arrayMost, codec.F32, codec.Bytes(c.Most))
+		w.put(arrayValue, codec.F32, codec.Bytes(c.Value))
 	}
 	return &manifest{Object: object, Metric: vector.Cosine, Dim: x.Rows.Cols, Sparse: m}, w.sizes, w.err
 }

@@ -52,7 +52,7 @@ func (st *collState) loadPostings(m *manifest) (*postings.Index, error) {
 	case "uniform":
 		x.Uniform = &postings.Uniform{
 			Blocks: blocks, Columns: columns, Words: numbered[uint64](r, parts, arrayWords), Stride: s.Stride,
-			Order: numbered[uint32](r, parts, arrayOrder), Most: numbered[float32](r, parts, arrayMost),
+			Order: numbered[uint32](r, parts, arrayOrder), Value: numbered[float32](r, parts, arrayValue),
 		}
 	}
 	r.need(x.Rows.Rows() == m.Info.Rows, "row count")
