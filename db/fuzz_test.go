@@ -260,7 +260,7 @@ func FuzzTail(f *testing.F) {
 		{key: []byte("k"), vector: []float32{1, 2, 3}},
 		{key: bytes.Repeat([]byte("k"), MaxKey), vector: []float32{1}, labels: []string{"a", "b"}, payload: []byte("payload")},
 	} {
-		b, err := codec.Parse(encodeTail(nil, &r))
+		b, err := codec.Parse(encodeTail(&collection{}, nil, &r))
 		if err != nil {
 			f.Fatal(err)
 		}
