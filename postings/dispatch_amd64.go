@@ -103,3 +103,14 @@ func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint6
 	}
 	return countStrip10AVX2(c, h, p, filled, w, b, len(bitmaps), 8*stride, least)
 }
+
+// scoreRows estimates the scores of rows for batchWidth queries; see
+// scoreRowsGo.
+func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, least *[batchWidth]uint16, estimates []uint16, hits []uint64) {
+	if !avx2 {
+		scoreRowsGo(ptr, rows, index, value, unit, slots, weights, least, estimates, hits)
+		return
+	}
+	scoreRowsAVX2(&ptr[0], rows, unsafe.SliceData(index), unsafe.SliceData(value), unit,
+		unsafe.SliceData(slots), unsafe.SliceData(weights), &least[0], &estimates[0], &hits[0])
+}

@@ -33,3 +33,7 @@ func countList(planes []uint64, low []uint16, stride int) { countListGo(planes, 
 func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
 	return countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, least)
 }
+
+func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, least *[batchWidth]uint16, estimates []uint16, hits []uint64) {
+	scoreRowsGo(ptr, rows, index, value, unit, slots, weights, least, estimates, hits)
+}

@@ -1,7 +1,6 @@
 package postings
 
 import (
-	"math"
 	"math/bits"
 	"unsafe"
 
@@ -148,12 +147,3 @@ func (c *scorer) prefetch(i uint32) {
 // in float64 stay bounds after rounding.
 func up(x float64) float64   { return x * (1 + 1e-12) }
 func down(x float64) float64 { return x * (1 - 1e-12) }
-
-// norm is the length of a row, summed in float64.
-func norm(values []float32) float64 {
-	var sum float64
-	for _, v := range values {
-		sum += float64(v) * float64(v)
-	}
-	return math.Sqrt(sum)
-}

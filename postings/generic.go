@@ -1,5 +1,7 @@
 package postings
 
+import "math"
+
 // The reference kernels: the loops that the assembly must equal bit for bit.
 
 // scatterFloatGo adds a list, times weight, to the cells of its rows. The
@@ -108,4 +110,29 @@ func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uin
 		some |= hit
 	}
 	return some != 0
+}
+
+// scoreRowsGo estimates the scores of consecutive rows for batchWidth queries.
+// Row i has the entries ptr[i]:ptr[i+1]. The weights of a feature are at
+// weights[slots[feature]*batchWidth:]; an entry adds value·unit·weight/2¹⁶,
+// the first product rounded to a whole number, the second down, up to the
+// highest estimate. Bit q of hits[i] says that estimates[i*batchWidth+q] is
+// least[q] or more.
+func scoreRowsGo(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, least *[batchWidth]uint16, estimates []uint16, hits []uint64) {
+	for i := range rows {
+		to := estimates[i*batchWidth : (i+1)*batchWidth]
+		clear(to)
+		for e := ptr[i]; e < ptr[i+1]; e++ {
+			v := uint32(min(math.RoundToEven(float64(float32(value[e]*unit))), maxEstimate))
+			for q, w := range weights[int(slots[index[e]])*batchWidth:][:batchWidth] {
+				to[q] = uint16(min(uint32(to[q])+v*uint32(w)>>16, maxEstimate))
+			}
+		}
+		hits[i] = 0
+		for q, estimate := range to {
+			if estimate >= least[q] {
+				hits[i] |= 1 << q
+			}
+		}
+	}
 }

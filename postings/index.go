@@ -33,6 +33,8 @@ type Params struct {
 // Index is an inverted index over the rows of a matrix.
 type Index struct {
 	Rows *vector.CSR // the rows themselves, for exact scores
+	// Unit is the highest value, Norm at least the length of every row.
+	Unit, Norm float64
 	// Partition is the paper's structure; nil if not asked for.
 	Partition *Partition
 	// At most one of these is set.
@@ -80,6 +82,7 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 		return nil, err
 	}
 	ix := &Index{Rows: rows}
+	ix.bound()
 	byFeature := rows.Transpose()
 	if err := step(1); err != nil {
 		return nil, err
@@ -98,13 +101,26 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 		if isUniform(rows) {
 			ix.Uniform, err = buildUniform(ctx, rows)
 		} else {
-			ix.Weighted, err = buildWeighted(ctx, rows, byFeature)
+			ix.Weighted, err = buildWeighted(ctx, rows, byFeature, ix.Unit)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	return ix, step(total)
+}
+
+// bound sets Unit and Norm.
+func (ix *Index) bound() {
+	for i := range ix.Rows.Rows() {
+		var sum float64
+		for e := ix.Rows.Ptr[i]; e < ix.Rows.Ptr[i+1]; e++ {
+			v := float64(valueAt(ix.Rows, e))
+			ix.Unit = max(ix.Unit, v)
+			sum += v * v
+		}
+		ix.Norm = max(ix.Norm, up(math.Sqrt(sum)))
+	}
 }
 
 // checkRows says what about a matrix cannot be indexed.

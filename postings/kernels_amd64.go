@@ -39,6 +39,11 @@ func addColumnsAVX2(cells *uint16, rows int, columns *uint8, offsets *int, weigh
 //go:noescape
 func countListAVX2(planes *uint64, size int, low *uint16, n int, stride int)
 
+// scoreRowsAVX2 is scoreRowsGo.
+//
+//go:noescape
+func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, least *uint16, estimates *uint16, hits *uint64)
+
 // countStrip4AVX2 is countStripGo of depth 4, for n bitmaps at byte
 // offsets; planes and words point at the strip, stride is in bytes. It says
 // whether there are hits; if not, counted is not written.

@@ -475,6 +475,226 @@ carry:
 done:
 	RET
 
+// func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, least *uint16, estimates *uint16, hits *uint64)
+// Requires: AVX, AVX2, SSE
+TEXT ·scoreRowsAVX2(SB), NOSPLIT, $16-80
+	MOVQ         ptr+0(FP), AX
+	MOVQ         rows+8(FP), CX
+	MOVQ         index+16(FP), DX
+	MOVQ         value+24(FP), BX
+	MOVQ         slots+40(FP), SI
+	MOVQ         weights+48(FP), DI
+	MOVQ         estimates+64(FP), R8
+	MOVQ         hits+72(FP), R9
+	MOVSS        unit+32(FP), X0
+	VBROADCASTSS X0, Y0
+
+row:
+	TESTQ CX, CX
+	JZ    done
+	MOVQ  (AX), R10
+	MOVQ  8(AX), R11
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+
+eight:
+	MOVQ         R11, R12
+	SUBQ         R10, R12
+	CMPQ         R12, $0x08
+	JL           rest
+	VMOVUPS      (BX)(R10*4), Y5
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X6
+	VPACKUSDW    X6, X5, X6
+	VMOVDQU      X6, (SP)
+	MOVL         (DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW (SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         4(DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW 2(SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         8(DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW 4(SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         12(DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW 6(SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         16(DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW 8(SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         20(DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW 10(SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         24(DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW 12(SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         28(DX)(R10*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW 14(SP), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	ADDQ         $0x08, R10
+	JMP          eight
+
+rest:
+	TESTQ        R12, R12
+	JLE          compare
+	LEAQ         tail<>+0(SB), R11
+	ADDQ         $0x20, R11
+	MOVQ         R12, R13
+	SHLQ         $0x02, R13
+	SUBQ         R13, R11
+	VMOVDQU      (R11), Y5
+	VMASKMOVPS   (BX)(R10*4), Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X6
+	VPACKUSDW    X6, X5, X6
+	VMOVDQU      X6, (SP)
+	XORQ         R11, R11
+
+one:
+	MOVL         (DX)(R10*4), R13
+	MOVWLZX      (SI)(R13*2), R13
+	SHLQ         $0x07, R13
+	VPBROADCASTW (SP)(R11*2), Y5
+	VPMULHUW     (DI)(R13*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R13*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R13*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R13*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	INCQ         R10
+	INCQ         R11
+	CMPQ         R11, R12
+	JL           one
+
+compare:
+	MOVQ      least+56(FP), R10
+	VMOVDQU   Y1, (R8)
+	VPMAXUW   (R10), Y1, Y5
+	VPCMPEQW  Y1, Y5, Y5
+	VMOVDQU   Y2, 32(R8)
+	VPMAXUW   32(R10), Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VPACKSSWB Y1, Y5, Y5
+	VPERMQ    $0xd8, Y5, Y5
+	VPMOVMSKB Y5, R11
+	VMOVDQU   Y3, 64(R8)
+	VPMAXUW   64(R10), Y3, Y1
+	VPCMPEQW  Y3, Y1, Y1
+	VMOVDQU   Y4, 96(R8)
+	VPMAXUW   96(R10), Y4, Y2
+	VPCMPEQW  Y4, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, R10
+	SHLQ      $0x20, R10
+	ORQ       R10, R11
+	MOVQ      R11, (R9)
+	ADDQ      $0x08, R9
+	ADDQ      $+128, R8
+	ADDQ      $0x08, AX
+	DECQ      CX
+	JMP       row
+
+done:
+	VZEROUPPER
+	RET
+
+DATA tail<>+0(SB)/4, $0xffffffff
+DATA tail<>+4(SB)/4, $0xffffffff
+DATA tail<>+8(SB)/4, $0xffffffff
+DATA tail<>+12(SB)/4, $0xffffffff
+DATA tail<>+16(SB)/4, $0xffffffff
+DATA tail<>+20(SB)/4, $0xffffffff
+DATA tail<>+24(SB)/4, $0xffffffff
+DATA tail<>+28(SB)/4, $0xffffffff
+DATA tail<>+32(SB)/4, $0x00000000
+DATA tail<>+36(SB)/4, $0x00000000
+DATA tail<>+40(SB)/4, $0x00000000
+DATA tail<>+44(SB)/4, $0x00000000
+DATA tail<>+48(SB)/4, $0x00000000
+DATA tail<>+52(SB)/4, $0x00000000
+DATA tail<>+56(SB)/4, $0x00000000
+DATA tail<>+60(SB)/4, $0x00000000
+GLOBL tail<>(SB), RODATA|NOPTR, $64
+
 // func countStrip4AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
 // Requires: AVX, AVX2
 TEXT ·countStrip4AVX2(SB), NOSPLIT, $0-73

@@ -21,6 +21,8 @@ type picker struct {
 	k int
 	// over is what a score may exceed the upper estimate of its row by.
 	over int
+	// under is what it may lie below the estimate by; only some searches use it.
+	under int
 	// least is the estimate below which no row can be needed. It may be
 	// negative.
 	least int

@@ -32,9 +32,12 @@ const (
 	// Union scores every row that shares a feature with the query: best when
 	// those are few.
 	Union
+	// Rows goes through the rows, not the lists, for many queries at once:
+	// SearchBatch may choose it, Search cannot.
+	Rows
 )
 
-var strategyNames = [...]string{"auto", "hash-taat", "dense-taat", "partitioned", "compact", "union"}
+var strategyNames = [...]string{"auto", "hash-taat", "dense-taat", "partitioned", "compact", "union", "rows"}
 
 func (s Strategy) String() string {
 	if int(s) < len(strategyNames) {
@@ -106,6 +109,9 @@ type Searcher struct {
 	picker  picker
 	weighted
 	uniform
+	batch  batch
+	answer []Hit     // of a query in a batch
+	ones   []float32 // values of queries that have none
 }
 
 // NewSearcher is a Searcher.
@@ -152,15 +158,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	}
 	n := ix.Rows.Rows()
 	s.params, s.base = p, base
-	s.terms = s.terms[:0]
-	for i, f := range q.Index {
-		if int(f) >= ix.Rows.Cols {
-			break
-		}
-		if q.Value[i] > 0 {
-			s.terms = append(s.terms, term{f, q.Value[i]})
-		}
-	}
+	s.terms = appendTerms(s.terms[:0], q, ix.Rows.Cols)
 	if s.top.k == 0 || n == 0 || len(s.terms) == 0 {
 		return nil
 	}
@@ -194,6 +192,19 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	before.add(s.stats)
 	s.stats = before
 	return err
+}
+
+// appendTerms appends the features of a query that an index may have.
+func appendTerms(dst []term, q vector.Sparse, features int) []term {
+	for i, f := range q.Index {
+		if int(f) >= features {
+			break
+		}
+		if q.Value[i] > 0 {
+			dst = append(dst, term{f, q.Value[i]})
+		}
+	}
+	return dst
 }
 
 // choose resolves a strategy.

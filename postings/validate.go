@@ -22,6 +22,11 @@ func (ix *Index) Validate() error {
 	if ix.Weighted != nil && ix.Uniform != nil {
 		return fmt.Errorf("%w: both compact structures", ErrInvalid)
 	}
+	for _, x := range [...]float64{ix.Unit, ix.Norm} {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("%w: a bound is %g", ErrInvalid, x)
+		}
+	}
 	n, features := ix.Rows.Rows(), ix.Rows.Cols
 	if p := ix.Partition; p != nil {
 		if err := p.validate(n, features); err != nil {
@@ -157,7 +162,7 @@ func (w *Weighted) validate(rows, features int) error {
 		return fmt.Errorf("%w: %d codes for %d entries, %d scales for %d features", ErrInvalid,
 			len(w.Code), len(w.Low), len(w.Scale), features)
 	}
-	for _, x := range [...]float64{w.Unit, w.Norm, w.Residual} {
+	for _, x := range [...]float64{w.Unit, w.Residual} {
 		if !(x >= 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("%w: a bound is %g", ErrInvalid, x)
 		}

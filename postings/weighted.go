@@ -19,10 +19,9 @@ type Weighted struct {
 	// Scale gives the step of a feature: Unit·2^(-Scale/8)/255.
 	Scale []uint8
 	Unit  float64
-	// Norm is at least the length of every row. The length of a row's vector
-	// of rounding errors is at most its byte of the column behind those of the
-	// features, times Residual/255.
-	Norm, Residual float64
+	// The length of a row's vector of rounding errors is at most its byte of
+	// the column behind those of the features, times Residual/255.
+	Residual float64
 }
 
 const (
@@ -47,17 +46,14 @@ var steps = func() (t [256]float64) {
 	return t
 }()
 
-func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted, error) {
+func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float64) (*Weighted, error) {
 	n := rows.Rows()
-	w := &Weighted{Stride: roundUp(n, columnRows), Scale: make([]uint8, rows.Cols)}
+	w := &Weighted{Stride: roundUp(n, columnRows), Scale: make([]uint8, rows.Cols), Unit: unit}
 	length := lengths(byFeature)
 	atLeast := columnThreshold(length, n, w.Stride, columnShare, listBytes, compactBytes)
 	columns := 0
 	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	w.Cells = make([]uint8, (columns+1)*w.Stride)
-	for _, v := range rows.Value {
-		w.Unit = max(w.Unit, float64(v))
-	}
 	residual := make([]float64, n) // squared
 	wide := n > windowRows
 	var list []Posting
@@ -87,9 +83,8 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR) (*Weighted,
 		}
 	}
 	w.end(wide)
-	for i, r := range residual {
+	for _, r := range residual {
 		w.Residual = max(w.Residual, up(math.Sqrt(r)))
-		w.Norm = max(w.Norm, up(norm(rows.Row(i).Value)))
 	}
 	if w.Residual > 0 {
 		for i, r := range residual {
@@ -155,7 +150,7 @@ func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
 	for _, t := range s.terms {
 		most = max(most, float64(t.weight)*w.step(t.feature))
 	}
-	scale := (maxEstimate - 8) / (length * (w.Norm + 2*w.Residual))
+	scale := (maxEstimate - 8) / (length * (ix.Norm + 2*w.Residual))
 	if s.guessFor == ix && s.guess > 0 {
 		scale = max(scale, aim/(s.guess*length))
 	}
@@ -239,21 +234,26 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		// Too few rows have an estimate that surely beats one of zero.
 		return s.searchUnion(ctx, ix, compactLists)
 	}
-	s.finish(scale)
-	if s.top.full() {
-		guess := s.top.theta() / length
-		if s.guessFor == ix {
-			guess = (3*s.guess + guess) / 4
-		}
-		s.guess, s.guessFor = guess, ix
-	}
+	s.finish(&s.picker, scale)
+	s.learn(ix, length)
 	return nil
+}
+
+// learn updates the guess after a search.
+func (s *Searcher) learn(ix *Index, length float64) {
+	if !s.top.full() {
+		return
+	}
+	guess := s.top.theta() / length
+	if s.guessFor == ix {
+		guess = (3*s.guess + guess) / 4
+	}
+	s.guess, s.guessFor = guess, ix
 }
 
 // finish scores the candidates: first those that made the threshold, then
 // those that can still pass the score it has become.
-func (s *Searcher) finish(scale float64) {
-	p := &s.picker
+func (s *Searcher) finish(p *picker, scale float64) {
 	scored := s.stats.Scored
 	edge := p.edge << bucketBits
 	rest := p.found[:0]

@@ -21,6 +21,7 @@ func main() {
 	atLeast16()
 	addColumns()
 	countList()
+	scoreRows()
 	for depth := 4; depth <= 10; depth++ {
 		countStrip(depth)
 	}

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
 )
 
 func main() {
@@ -150,11 +151,50 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		}
 	}
 	base := mean(arms[0].best)
+	defer batches(s, ours, k, nq, max(rounds, 2))
 	for _, arm := range arms {
 		m := mean(arm.best)
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
 			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
 	}
+}
+
+// batches times SearchBatch against one by one, and compares the answers.
+func batches(s *set, ix *postings.Index, k, nq, rounds int) {
+	ctx := context.Background()
+	n := min(max(nq, 256), s.tests.Rows())
+	queries := &vector.CSR{Ptr: s.tests.Ptr[:n+1], Index: s.tests.Index[:s.tests.Ptr[n]], Value: s.tests.Value[:s.tests.Ptr[n]], Cols: s.tests.Cols}
+	searcher := postings.NewSearcher()
+	single, batch := time.Duration(1<<62), time.Duration(1<<62)
+	var want [][]postings.Hit
+	differ := 0
+	strategies := map[postings.Strategy]int{}
+	for range rounds {
+		want = want[:0]
+		before := threadTime()
+		for q := range n {
+			got, _, err := searcher.Search(ctx, ix, queries.Row(q), k, postings.SearchParams{}, nil)
+			if err != nil {
+				panic(err)
+			}
+			want = append(want, got)
+		}
+		single = min(single, threadTime()-before)
+		before = threadTime()
+		err := searcher.SearchBatch(ctx, ix, queries, k, postings.SearchParams{}, func(q int, hits []postings.Hit, stats postings.Stats) error {
+			if !slices.Equal(want[q], hits) {
+				differ++
+			}
+			strategies[stats.Strategy]++
+			return nil
+		})
+		if err != nil {
+			panic(err)
+		}
+		batch = min(batch, threadTime()-before)
+	}
+	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
+	fmt.Printf("  batch of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v\n", n, each(batch), each(single), float64(single)/float64(batch), differ, strategies)
 }
 
 func mean(d []time.Duration) float64 {
