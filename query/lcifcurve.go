@@ -1,0 +1,209 @@
+package query
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+)
+
+// LCIFObjective is the measure that settings are chosen by.
+type LCIFObjective uint8
+
+const (
+	// MicroF1 is the F1 of all label decisions together.
+	MicroF1 LCIFObjective = iota
+	// MacroF1 is the mean F1 of the labels, 0/0 counted as 1 as in Mulan.
+	MacroF1
+	// Accuracy is the example-based one.
+	Accuracy
+	// HammingLoss is the share of wrong decisions: the only measure that is
+	// the better the smaller.
+	HammingLoss
+	// PrecisionAt1, PrecisionAt3 and PrecisionAt5 rank labels.
+	PrecisionAt1
+	PrecisionAt3
+	PrecisionAt5
+)
+
+var objectiveNames = [...]string{"micro-f1", "macro-f1", "accuracy", "hamming-loss", "p@1", "p@3", "p@5"}
+
+// String is the objective's name.
+func (o LCIFObjective) String() string {
+	if int(o) < len(objectiveNames) {
+		return objectiveNames[o]
+	}
+	return fmt.Sprintf("objective(%d)", uint8(o))
+}
+
+// MarshalText writes the objective's name. Errors: ErrParams.
+func (o LCIFObjective) MarshalText() ([]byte, error) {
+	if int(o) >= len(objectiveNames) {
+		return nil, fmt.Errorf("%w: %v", ErrParams, o)
+	}
+	return []byte(objectiveNames[o]), nil
+}
+
+// UnmarshalText reads an objective's name. Errors: ErrParams.
+func (o *LCIFObjective) UnmarshalText(name []byte) error {
+	i := slices.Index(objectiveNames[:], string(name))
+	if i < 0 {
+		return fmt.Errorf("%w: unknown objective %q, want one of %v", ErrParams, name, objectiveNames)
+	}
+	*o = LCIFObjective(i)
+	return nil
+}
+
+// LCIFVariant is the part of LCIF that is tuned.
+type LCIFVariant uint8
+
+const (
+	// Combined leaves the weight λ free.
+	Combined LCIFVariant = iota
+	// InstanceOnly is instance-based kNN, λ = 1.
+	InstanceOnly
+	// FeatureOnly is feature-based kNN, λ = 0.
+	FeatureOnly
+)
+
+var variantNames = [...]string{"lcif", "instance", "feature"}
+
+// String is the variant's name.
+func (v LCIFVariant) String() string {
+	if int(v) < len(variantNames) {
+		return variantNames[v]
+	}
+	return fmt.Sprintf("variant(%d)", uint8(v))
+}
+
+// MarshalText writes the variant's name. Errors: ErrParams.
+func (v LCIFVariant) MarshalText() ([]byte, error) {
+	if int(v) >= len(variantNames) {
+		return nil, fmt.Errorf("%w: %v", ErrParams, v)
+	}
+	return []byte(variantNames[v]), nil
+}
+
+// UnmarshalText reads a variant's name. Errors: ErrParams.
+func (v *LCIFVariant) UnmarshalText(name []byte) error {
+	i := slices.Index(variantNames[:], string(name))
+	if i < 0 {
+		return fmt.Errorf("%w: unknown variant %q, want one of %v", ErrParams, name, variantNames)
+	}
+	*v = LCIFVariant(i)
+	return nil
+}
+
+// LCIFMeasures are the measures of one setting on rows held out. Set measures
+// count 0/0 as 1, as Mulan does, except for MacroF1Zero.
+type LCIFMeasures struct {
+	Accuracy    float64 `json:"accuracy"`
+	MicroF1     float64 `json:"micro_f1"`
+	MacroF1     float64 `json:"macro_f1"`
+	MacroF1Zero float64 `json:"macro_f1_zero"` // 0/0 counted as 0
+	HammingLoss float64 `json:"hamming_loss"`
+	// Precision is precision@1, @3 and @5 (definition 17).
+	Precision [3]float64 `json:"precision"`
+}
+
+// Of is the measure of an objective.
+func (m *LCIFMeasures) Of(o LCIFObjective) float64 {
+	switch o {
+	case MicroF1:
+		return m.MicroF1
+	case MacroF1:
+		return m.MacroF1
+	case Accuracy:
+		return m.Accuracy
+	case HammingLoss:
+		return m.HammingLoss
+	}
+	return m.Precision[o-PrecisionAt1]
+}
+
+// better says whether m beats n.
+func (m *LCIFMeasures) better(n *LCIFMeasures, o LCIFObjective) bool {
+	if o == HammingLoss {
+		return m.HammingLoss < n.HammingLoss
+	}
+	return m.Of(o) > n.Of(o)
+}
+
+// setMeasures fills in the measures of predicted sets.
+func (m *LCIFMeasures) setMeasures(r *labels.Report) {
+	m.Accuracy, m.MicroF1, m.MacroF1 = r.Mulan.Accuracy, r.Mulan.Micro.F1, r.Mulan.Macro.F1
+	m.MacroF1Zero, m.HammingLoss = r.Zero.Macro.F1, r.HammingLoss
+}
+
+// LCIFCut says how thresholds are made of scores of rows held out.
+type LCIFCut struct {
+	// PerLabel gives each label its own threshold, by its prior (definition
+	// 11); otherwise there is one (definition 10).
+	PerLabel bool `json:"per_label,omitempty"`
+	// Share is the mean number of labels a row that the single threshold aims
+	// at, over the label cardinality of the training rows: 1 is the paper's.
+	// PerLabel does not read it.
+	Share float64 `json:"share"`
+	// NoTop lets rows have no label at all; otherwise the best is kept.
+	NoTop bool `json:"no_top,omitempty"`
+}
+
+// LCIFSetting is a point of the space that is searched. Numbers that do not
+// matter (K and Alpha at Lambda 0, Beta at Lambda 1) are zero.
+type LCIFSetting struct {
+	Features    int     `json:"features,omitempty"` // 0: all
+	K           int     `json:"k"`
+	Alpha       float64 `json:"alpha"`
+	Beta        float64 `json:"beta"`
+	Lambda      float64 `json:"lambda"`
+	SecondOrder float64 `json:"second_order,omitempty"`
+	Cut         LCIFCut `json:"cut"`
+}
+
+// canonical zeroes what does not matter.
+func (s LCIFSetting) canonical() LCIFSetting {
+	switch s.Lambda {
+	case 0:
+		s.K, s.Alpha, s.SecondOrder = 0, 0, 0
+	case 1:
+		s.Beta = 0
+	}
+	return s
+}
+
+// LCIFPoint is a setting and what it was measured to do.
+type LCIFPoint struct {
+	LCIFSetting
+	LCIFMeasures
+}
+
+// LCIFChoice is the best setting for an objective.
+type LCIFChoice struct {
+	Objective LCIFObjective `json:"objective"`
+	Variant   LCIFVariant   `json:"variant"`
+	Point     LCIFPoint     `json:"point"`
+	// Params predict with the setting, thresholds included.
+	Params LCIFParams `json:"params"`
+}
+
+// LCIFCurve is what a tuner found.
+type LCIFCurve struct {
+	Rows   int  `json:"rows"`   // rows held out
+	Labels int  `json:"labels"` // L
+	Grid   bool `json:"grid"`   // whether all settings were tried
+	// Points are all settings that were measured, in the order in which they
+	// were first tried.
+	Points  []LCIFPoint  `json:"points"`
+	Choices []LCIFChoice `json:"choices"`
+}
+
+// Choice is the choice for an objective and a variant; ok is false if they were
+// not asked for.
+func (c *LCIFCurve) Choice(o LCIFObjective, v LCIFVariant) (choice LCIFChoice, ok bool) {
+	for _, x := range c.Choices {
+		if x.Objective == o && x.Variant == v {
+			return x, true
+		}
+	}
+	return LCIFChoice{}, false
+}
