@@ -39,7 +39,9 @@ type SearchOptions struct {
 	Key       func(key []byte) bool
 	// Radius, when positive, returns all rows found within this distance (in
 	// the unit of Hit.Distance) instead of the nearest k; k then bounds them,
-	// zero for no bound.
+	// zero for no bound. Recall is tuned for nearest rows, not for ranges: one
+	// that holds more rows than the index has labels of a row
+	// (BuildOptions.LabelsK) is better scanned exactly (Index: Flat).
 	Radius float64
 	// Explain fills Hit.Explanation.
 	Explain bool
@@ -219,6 +221,11 @@ func (st *collState) prepareSearch(q []float32, k int, o *SearchOptions) (*query
 	}
 	p.K, p.Explain = k, false
 	if o.Radius > 0 {
+		if o.Params == nil && k < 1 {
+			// Tuned to thin candidates to the nearest few, which would cut off
+			// most of a wide range.
+			p.Sketch, p.Quant, p.Tau = false, false, 0
+		}
 		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(k, 0)
 	}
 	return view, p, nil
