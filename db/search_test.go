@@ -431,6 +431,30 @@ func TestRangeBorder(t *testing.T) {
 	}
 }
 
+// TestRangeTuned: what the tuner found good for ten neighbours must not cut
+// off a range of many more.
+func TestRangeTuned(t *testing.T) {
+	const dim = 12
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 1500, dim))
+	b.build("x", db.BuildOptions{Holdout: 60, Trees: 8})
+	for _, c := range []struct {
+		rows int
+		want float64
+	}{{5, 0.9}, {40, 0.9}, {80, 0.75}} {
+		found, queries := 0, mixture(2, 40, dim)
+		for _, q := range queries {
+			all := b.exact(q, nil)
+			hits, _ := b.search(q, 0, &db.SearchOptions{Radius: (all[c.rows-1].dist + all[c.rows].dist) / 2})
+			b.honest(q, hits, nil)
+			found += len(hits)
+		}
+		if r := float64(found) / float64(len(queries)*c.rows); r < c.want || r > 1 {
+			t.Errorf("%.3f of the %d rows in range were found", r, c.rows)
+		}
+	}
+}
+
 // TestExplain checks what explanations say against what is known about the rows.
 func TestExplain(t *testing.T) {
 	const dim, k = 12, 12
