@@ -47,9 +47,9 @@ type sparseManifest struct {
 	M         int  `json:",omitempty"`
 	TAATRows  int  `json:",omitempty"`
 	// Compact is "weighted", "uniform" or empty.
-	Compact              string  `json:",omitempty"`
-	Stride               int     `json:",omitempty"`
-	Unit, Norm, Residual float64 `json:",omitempty"`
+	Compact        string  `json:",omitempty"`
+	Stride         int     `json:",omitempty"`
+	Unit, Residual float64 `json:",omitempty"`
 }
 
 func (m *sparseManifest) valid() bool {
@@ -172,7 +172,7 @@ func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 		w.put(arrayRank, codec.U32, codec.Bytes(c.Rank))
 	}
 	if c := x.Weighted; c != nil {
-		m.Compact, m.Stride, m.Unit, m.Norm, m.Residual = "weighted", c.Stride, c.Unit, c.Norm, c.Residual
+		m.Compact, m.Stride, m.Unit, m.Residual = "weighted", c.Stride, c.Unit, c.Residual
 		blocks(&c.Blocks, &c.Columns)
 		w.put(arrayCells, codec.U8, c.Cells)
 		w.put(arrayScale, codec.U8, c.Scale)

@@ -47,7 +47,7 @@ func (st *collState) loadPostings(m *manifest) (*postings.Index, error) {
 	case "weighted":
 		x.Weighted = &postings.Weighted{
 			Blocks: blocks, Columns: columns, Cells: numbered[uint8](r, parts, arrayCells), Stride: s.Stride,
-			Scale: numbered[uint8](r, parts, arrayScale), Unit: s.Unit, Norm: s.Norm, Residual: s.Residual,
+			Scale: numbered[uint8](r, parts, arrayScale), Unit: s.Unit, Residual: s.Residual,
 		}
 	case "uniform":
 		x.Uniform = &postings.Uniform{
