@@ -71,6 +71,12 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer in.Close()
+	r := &batchReader{in: in, prefix: c.KeyPrefix, size: c.Batch}
+	// What the first batch shows to be no vectors must leave no file behind.
+	first, err := r.next()
+	if err != nil {
+		return fmt.Errorf("import %s after 0 rows: %w", c.Input, err)
+	}
 	d, err := db.Open(c.File, &db.Options{NoSync: c.NoSync})
 	if err != nil {
 		return err
@@ -86,7 +92,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	start := time.Now()
-	n, err := importRows(a, d, c.Collection, in, c.KeyPrefix, c.Batch)
+	n, err := importRows(a, d, c.Collection, r, first)
 	if err != nil {
 		return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
 	}
@@ -97,34 +103,47 @@ func (c *importCmd) Run(a *app) (err error) {
 	return a.table(t)
 }
 
-// importRows puts every record of in, a batch a transaction, and returns how
-// many rows were acknowledged.
-func importRows(a *app, d *db.DB, coll string, in dataset.Reader, prefix string, size int) (n int, err error) {
-	batch := make([]db.Row, 0, size)
+// batchReader reads rows in batches.
+type batchReader struct {
+	in     dataset.Reader
+	prefix string
+	size   int
+	ended  bool
+}
+
+// next is the next batch, empty at the end. Its rows share no memory with the
+// reader.
+func (r *batchReader) next() ([]db.Row, error) {
+	var batch []db.Row
 	var rec dataset.Record
-	for done := false; !done; {
-		batch = batch[:0]
-		for len(batch) < size && !done {
-			switch err := in.Read(&rec); {
-			case err == io.EOF:
-				done = true
-			case err != nil:
-				return n, err
-			default:
-				batch = append(batch, db.Row{
-					Key: append([]byte(prefix), rec.Key...), Vector: slices.Clone(rec.Vector),
-					Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload),
-				})
-			}
+	for len(batch) < r.size && !r.ended {
+		switch err := r.in.Read(&rec); {
+		case err == io.EOF:
+			r.ended = true
+		case err != nil:
+			return nil, err
+		default:
+			batch = append(batch, db.Row{
+				Key: append([]byte(r.prefix), rec.Key...), Vector: slices.Clone(rec.Vector),
+				Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload),
+			})
 		}
-		if len(batch) == 0 {
-			break
-		}
+	}
+	return batch, nil
+}
+
+// importRows puts every batch in a transaction of its own, beginning with one
+// that has been read already, and returns how many rows were acknowledged.
+func importRows(a *app, d *db.DB, coll string, r *batchReader, batch []db.Row) (n int, err error) {
+	for len(batch) > 0 {
 		if err := putRows(a, d, coll, batch); err != nil {
 			return n, err
 		}
 		n += len(batch)
-		a.progress.update("import", n, int(max(0, in.Len())))
+		a.progress.update("import", n, int(max(0, r.in.Len())))
+		if batch, err = r.next(); err != nil {
+			return n, err
+		}
 	}
 	return n, nil
 }
