@@ -60,8 +60,8 @@ func atLeast16(cells []uint16, least uint16, found []uint16) int {
 	return atLeast16Go(cells, least, found)
 }
 
-// addColumns adds columns at offsets of bytes, times weights/256, to cells,
-// a multiple of columnRows.
+// addColumns adds columns at offsets of bytes to cells, a multiple of
+// columnRows; see addColumnsGo.
 func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
 	if avx2 {
 		addColumnsAVX2(unsafe.SliceData(cells), len(cells), unsafe.SliceData(bytes), unsafe.SliceData(offsets), unsafe.SliceData(weights), len(offsets))

@@ -35,22 +35,22 @@ func atLeastFloatGo(cells []float32, least float32, found []uint32) int {
 	return n
 }
 
-// scatterCodesGo adds code·weight/256, rounded down, to the cells of a list.
+// scatterCodesGo adds code²·weight/2¹⁶, rounded down, to the cells of a list.
 // Cells that would overflow stay at the highest value.
 func scatterCodesGo(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	code = code[:len(low)]
 	for i, r := range low {
-		cells[r] = uint16(min(uint32(cells[r])+uint32(code[i])*uint32(weight)>>8, maxEstimate))
+		cells[r] = uint16(min(uint32(cells[r])+uint32(code[i])*uint32(code[i])*uint32(weight)>>16, maxEstimate))
 	}
 }
 
-// addColumnsGo adds code·weight/256, rounded down, of every column to the
+// addColumnsGo adds code²·weight/2¹⁶, rounded down, of every column to the
 // cells, up to the highest value.
 func addColumnsGo(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
 	for i, at := range offsets {
 		column, weight := bytes[at:at+len(cells)], uint32(weights[i])
 		for row, c := range column {
-			cells[row] = uint16(min(uint32(cells[row])+uint32(c)*weight>>8, maxEstimate))
+			cells[row] = uint16(min(uint32(cells[row])+uint32(c)*uint32(c)*weight>>16, maxEstimate))
 		}
 	}
 }

@@ -56,71 +56,80 @@ TEXT ·scatterCodesAVX2(SB), NOSPLIT, $0-36
 	MOVQ code+16(FP), DX
 	MOVQ n+24(FP), BX
 	MOVL weight+32(FP), SI
+	LEAQ squares<>+0(SB), DI
 
 codes:
 	CMPQ    BX, $+8
 	JLT     codesOne
-	MOVWLZX (CX), DI
-	MOVBLZX (DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX (CX), R8
+	MOVBLZX (DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full0of8
 
 next0of8:
-	MOVWLZX 2(CX), DI
-	MOVBLZX 1(DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX 2(CX), R8
+	MOVBLZX 1(DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full1of8
 
 next1of8:
-	MOVWLZX 4(CX), DI
-	MOVBLZX 2(DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX 4(CX), R8
+	MOVBLZX 2(DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full2of8
 
 next2of8:
-	MOVWLZX 6(CX), DI
-	MOVBLZX 3(DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX 6(CX), R8
+	MOVBLZX 3(DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full3of8
 
 next3of8:
-	MOVWLZX 8(CX), DI
-	MOVBLZX 4(DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX 8(CX), R8
+	MOVBLZX 4(DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full4of8
 
 next4of8:
-	MOVWLZX 10(CX), DI
-	MOVBLZX 5(DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX 10(CX), R8
+	MOVBLZX 5(DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full5of8
 
 next5of8:
-	MOVWLZX 12(CX), DI
-	MOVBLZX 6(DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX 12(CX), R8
+	MOVBLZX 6(DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full6of8
 
 next6of8:
-	MOVWLZX 14(CX), DI
-	MOVBLZX 7(DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX 14(CX), R8
+	MOVBLZX 7(DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full7of8
 
 next7of8:
@@ -132,11 +141,12 @@ next7of8:
 codesOne:
 	TESTQ   BX, BX
 	JZ      codesDone
-	MOVWLZX (CX), DI
-	MOVBLZX (DX), R8
-	IMULL   SI, R8
-	SHRL    $0x08, R8
-	ADDW    R8, (AX)(DI*2)
+	MOVWLZX (CX), R8
+	MOVBLZX (DX), R9
+	MOVWLZX (DI)(R9*2), R9
+	IMULL   SI, R9
+	SHRL    $0x10, R9
+	ADDW    R9, (AX)(R8*2)
 	JCS     full0of1
 
 next0of1:
@@ -149,40 +159,298 @@ codesDone:
 	RET
 
 full0of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next0of8
 
 full1of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next1of8
 
 full2of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next2of8
 
 full3of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next3of8
 
 full4of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next4of8
 
 full5of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next5of8
 
 full6of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next6of8
 
 full7of8:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next7of8
 
 full0of1:
-	MOVW $0xffff, (AX)(DI*2)
+	MOVW $0xffff, (AX)(R8*2)
 	JMP  next0of1
+
+DATA squares<>+0(SB)/2, $0x0000
+DATA squares<>+2(SB)/2, $0x0001
+DATA squares<>+4(SB)/2, $0x0004
+DATA squares<>+6(SB)/2, $0x0009
+DATA squares<>+8(SB)/2, $0x0010
+DATA squares<>+10(SB)/2, $0x0019
+DATA squares<>+12(SB)/2, $0x0024
+DATA squares<>+14(SB)/2, $0x0031
+DATA squares<>+16(SB)/2, $0x0040
+DATA squares<>+18(SB)/2, $0x0051
+DATA squares<>+20(SB)/2, $0x0064
+DATA squares<>+22(SB)/2, $0x0079
+DATA squares<>+24(SB)/2, $0x0090
+DATA squares<>+26(SB)/2, $0x00a9
+DATA squares<>+28(SB)/2, $0x00c4
+DATA squares<>+30(SB)/2, $0x00e1
+DATA squares<>+32(SB)/2, $0x0100
+DATA squares<>+34(SB)/2, $0x0121
+DATA squares<>+36(SB)/2, $0x0144
+DATA squares<>+38(SB)/2, $0x0169
+DATA squares<>+40(SB)/2, $0x0190
+DATA squares<>+42(SB)/2, $0x01b9
+DATA squares<>+44(SB)/2, $0x01e4
+DATA squares<>+46(SB)/2, $0x0211
+DATA squares<>+48(SB)/2, $0x0240
+DATA squares<>+50(SB)/2, $0x0271
+DATA squares<>+52(SB)/2, $0x02a4
+DATA squares<>+54(SB)/2, $0x02d9
+DATA squares<>+56(SB)/2, $0x0310
+DATA squares<>+58(SB)/2, $0x0349
+DATA squares<>+60(SB)/2, $0x0384
+DATA squares<>+62(SB)/2, $0x03c1
+DATA squares<>+64(SB)/2, $0x0400
+DATA squares<>+66(SB)/2, $0x0441
+DATA squares<>+68(SB)/2, $0x0484
+DATA squares<>+70(SB)/2, $0x04c9
+DATA squares<>+72(SB)/2, $0x0510
+DATA squares<>+74(SB)/2, $0x0559
+DATA squares<>+76(SB)/2, $0x05a4
+DATA squares<>+78(SB)/2, $0x05f1
+DATA squares<>+80(SB)/2, $0x0640
+DATA squares<>+82(SB)/2, $0x0691
+DATA squares<>+84(SB)/2, $0x06e4
+DATA squares<>+86(SB)/2, $0x0739
+DATA squares<>+88(SB)/2, $0x0790
+DATA squares<>+90(SB)/2, $0x07e9
+DATA squares<>+92(SB)/2, $0x0844
+DATA squares<>+94(SB)/2, $0x08a1
+DATA squares<>+96(SB)/2, $0x0900
+DATA squares<>+98(SB)/2, $0x0961
+DATA squares<>+100(SB)/2, $0x09c4
+DATA squares<>+102(SB)/2, $0x0a29
+DATA squares<>+104(SB)/2, $0x0a90
+DATA squares<>+106(SB)/2, $0x0af9
+DATA squares<>+108(SB)/2, $0x0b64
+DATA squares<>+110(SB)/2, $0x0bd1
+DATA squares<>+112(SB)/2, $0x0c40
+DATA squares<>+114(SB)/2, $0x0cb1
+DATA squares<>+116(SB)/2, $0x0d24
+DATA squares<>+118(SB)/2, $0x0d99
+DATA squares<>+120(SB)/2, $0x0e10
+DATA squares<>+122(SB)/2, $0x0e89
+DATA squares<>+124(SB)/2, $0x0f04
+DATA squares<>+126(SB)/2, $0x0f81
+DATA squares<>+128(SB)/2, $0x1000
+DATA squares<>+130(SB)/2, $0x1081
+DATA squares<>+132(SB)/2, $0x1104
+DATA squares<>+134(SB)/2, $0x1189
+DATA squares<>+136(SB)/2, $0x1210
+DATA squares<>+138(SB)/2, $0x1299
+DATA squares<>+140(SB)/2, $0x1324
+DATA squares<>+142(SB)/2, $0x13b1
+DATA squares<>+144(SB)/2, $0x1440
+DATA squares<>+146(SB)/2, $0x14d1
+DATA squares<>+148(SB)/2, $0x1564
+DATA squares<>+150(SB)/2, $0x15f9
+DATA squares<>+152(SB)/2, $0x1690
+DATA squares<>+154(SB)/2, $0x1729
+DATA squares<>+156(SB)/2, $0x17c4
+DATA squares<>+158(SB)/2, $0x1861
+DATA squares<>+160(SB)/2, $0x1900
+DATA squares<>+162(SB)/2, $0x19a1
+DATA squares<>+164(SB)/2, $0x1a44
+DATA squares<>+166(SB)/2, $0x1ae9
+DATA squares<>+168(SB)/2, $0x1b90
+DATA squares<>+170(SB)/2, $0x1c39
+DATA squares<>+172(SB)/2, $0x1ce4
+DATA squares<>+174(SB)/2, $0x1d91
+DATA squares<>+176(SB)/2, $0x1e40
+DATA squares<>+178(SB)/2, $0x1ef1
+DATA squares<>+180(SB)/2, $0x1fa4
+DATA squares<>+182(SB)/2, $0x2059
+DATA squares<>+184(SB)/2, $0x2110
+DATA squares<>+186(SB)/2, $0x21c9
+DATA squares<>+188(SB)/2, $0x2284
+DATA squares<>+190(SB)/2, $0x2341
+DATA squares<>+192(SB)/2, $0x2400
+DATA squares<>+194(SB)/2, $0x24c1
+DATA squares<>+196(SB)/2, $0x2584
+DATA squares<>+198(SB)/2, $0x2649
+DATA squares<>+200(SB)/2, $0x2710
+DATA squares<>+202(SB)/2, $0x27d9
+DATA squares<>+204(SB)/2, $0x28a4
+DATA squares<>+206(SB)/2, $0x2971
+DATA squares<>+208(SB)/2, $0x2a40
+DATA squares<>+210(SB)/2, $0x2b11
+DATA squares<>+212(SB)/2, $0x2be4
+DATA squares<>+214(SB)/2, $0x2cb9
+DATA squares<>+216(SB)/2, $0x2d90
+DATA squares<>+218(SB)/2, $0x2e69
+DATA squares<>+220(SB)/2, $0x2f44
+DATA squares<>+222(SB)/2, $0x3021
+DATA squares<>+224(SB)/2, $0x3100
+DATA squares<>+226(SB)/2, $0x31e1
+DATA squares<>+228(SB)/2, $0x32c4
+DATA squares<>+230(SB)/2, $0x33a9
+DATA squares<>+232(SB)/2, $0x3490
+DATA squares<>+234(SB)/2, $0x3579
+DATA squares<>+236(SB)/2, $0x3664
+DATA squares<>+238(SB)/2, $0x3751
+DATA squares<>+240(SB)/2, $0x3840
+DATA squares<>+242(SB)/2, $0x3931
+DATA squares<>+244(SB)/2, $0x3a24
+DATA squares<>+246(SB)/2, $0x3b19
+DATA squares<>+248(SB)/2, $0x3c10
+DATA squares<>+250(SB)/2, $0x3d09
+DATA squares<>+252(SB)/2, $0x3e04
+DATA squares<>+254(SB)/2, $0x3f01
+DATA squares<>+256(SB)/2, $0x4000
+DATA squares<>+258(SB)/2, $0x4101
+DATA squares<>+260(SB)/2, $0x4204
+DATA squares<>+262(SB)/2, $0x4309
+DATA squares<>+264(SB)/2, $0x4410
+DATA squares<>+266(SB)/2, $0x4519
+DATA squares<>+268(SB)/2, $0x4624
+DATA squares<>+270(SB)/2, $0x4731
+DATA squares<>+272(SB)/2, $0x4840
+DATA squares<>+274(SB)/2, $0x4951
+DATA squares<>+276(SB)/2, $0x4a64
+DATA squares<>+278(SB)/2, $0x4b79
+DATA squares<>+280(SB)/2, $0x4c90
+DATA squares<>+282(SB)/2, $0x4da9
+DATA squares<>+284(SB)/2, $0x4ec4
+DATA squares<>+286(SB)/2, $0x4fe1
+DATA squares<>+288(SB)/2, $0x5100
+DATA squares<>+290(SB)/2, $0x5221
+DATA squares<>+292(SB)/2, $0x5344
+DATA squares<>+294(SB)/2, $0x5469
+DATA squares<>+296(SB)/2, $0x5590
+DATA squares<>+298(SB)/2, $0x56b9
+DATA squares<>+300(SB)/2, $0x57e4
+DATA squares<>+302(SB)/2, $0x5911
+DATA squares<>+304(SB)/2, $0x5a40
+DATA squares<>+306(SB)/2, $0x5b71
+DATA squares<>+308(SB)/2, $0x5ca4
+DATA squares<>+310(SB)/2, $0x5dd9
+DATA squares<>+312(SB)/2, $0x5f10
+DATA squares<>+314(SB)/2, $0x6049
+DATA squares<>+316(SB)/2, $0x6184
+DATA squares<>+318(SB)/2, $0x62c1
+DATA squares<>+320(SB)/2, $0x6400
+DATA squares<>+322(SB)/2, $0x6541
+DATA squares<>+324(SB)/2, $0x6684
+DATA squares<>+326(SB)/2, $0x67c9
+DATA squares<>+328(SB)/2, $0x6910
+DATA squares<>+330(SB)/2, $0x6a59
+DATA squares<>+332(SB)/2, $0x6ba4
+DATA squares<>+334(SB)/2, $0x6cf1
+DATA squares<>+336(SB)/2, $0x6e40
+DATA squares<>+338(SB)/2, $0x6f91
+DATA squares<>+340(SB)/2, $0x70e4
+DATA squares<>+342(SB)/2, $0x7239
+DATA squares<>+344(SB)/2, $0x7390
+DATA squares<>+346(SB)/2, $0x74e9
+DATA squares<>+348(SB)/2, $0x7644
+DATA squares<>+350(SB)/2, $0x77a1
+DATA squares<>+352(SB)/2, $0x7900
+DATA squares<>+354(SB)/2, $0x7a61
+DATA squares<>+356(SB)/2, $0x7bc4
+DATA squares<>+358(SB)/2, $0x7d29
+DATA squares<>+360(SB)/2, $0x7e90
+DATA squares<>+362(SB)/2, $0x7ff9
+DATA squares<>+364(SB)/2, $0x8164
+DATA squares<>+366(SB)/2, $0x82d1
+DATA squares<>+368(SB)/2, $0x8440
+DATA squares<>+370(SB)/2, $0x85b1
+DATA squares<>+372(SB)/2, $0x8724
+DATA squares<>+374(SB)/2, $0x8899
+DATA squares<>+376(SB)/2, $0x8a10
+DATA squares<>+378(SB)/2, $0x8b89
+DATA squares<>+380(SB)/2, $0x8d04
+DATA squares<>+382(SB)/2, $0x8e81
+DATA squares<>+384(SB)/2, $0x9000
+DATA squares<>+386(SB)/2, $0x9181
+DATA squares<>+388(SB)/2, $0x9304
+DATA squares<>+390(SB)/2, $0x9489
+DATA squares<>+392(SB)/2, $0x9610
+DATA squares<>+394(SB)/2, $0x9799
+DATA squares<>+396(SB)/2, $0x9924
+DATA squares<>+398(SB)/2, $0x9ab1
+DATA squares<>+400(SB)/2, $0x9c40
+DATA squares<>+402(SB)/2, $0x9dd1
+DATA squares<>+404(SB)/2, $0x9f64
+DATA squares<>+406(SB)/2, $0xa0f9
+DATA squares<>+408(SB)/2, $0xa290
+DATA squares<>+410(SB)/2, $0xa429
+DATA squares<>+412(SB)/2, $0xa5c4
+DATA squares<>+414(SB)/2, $0xa761
+DATA squares<>+416(SB)/2, $0xa900
+DATA squares<>+418(SB)/2, $0xaaa1
+DATA squares<>+420(SB)/2, $0xac44
+DATA squares<>+422(SB)/2, $0xade9
+DATA squares<>+424(SB)/2, $0xaf90
+DATA squares<>+426(SB)/2, $0xb139
+DATA squares<>+428(SB)/2, $0xb2e4
+DATA squares<>+430(SB)/2, $0xb491
+DATA squares<>+432(SB)/2, $0xb640
+DATA squares<>+434(SB)/2, $0xb7f1
+DATA squares<>+436(SB)/2, $0xb9a4
+DATA squares<>+438(SB)/2, $0xbb59
+DATA squares<>+440(SB)/2, $0xbd10
+DATA squares<>+442(SB)/2, $0xbec9
+DATA squares<>+444(SB)/2, $0xc084
+DATA squares<>+446(SB)/2, $0xc241
+DATA squares<>+448(SB)/2, $0xc400
+DATA squares<>+450(SB)/2, $0xc5c1
+DATA squares<>+452(SB)/2, $0xc784
+DATA squares<>+454(SB)/2, $0xc949
+DATA squares<>+456(SB)/2, $0xcb10
+DATA squares<>+458(SB)/2, $0xccd9
+DATA squares<>+460(SB)/2, $0xcea4
+DATA squares<>+462(SB)/2, $0xd071
+DATA squares<>+464(SB)/2, $0xd240
+DATA squares<>+466(SB)/2, $0xd411
+DATA squares<>+468(SB)/2, $0xd5e4
+DATA squares<>+470(SB)/2, $0xd7b9
+DATA squares<>+472(SB)/2, $0xd990
+DATA squares<>+474(SB)/2, $0xdb69
+DATA squares<>+476(SB)/2, $0xdd44
+DATA squares<>+478(SB)/2, $0xdf21
+DATA squares<>+480(SB)/2, $0xe100
+DATA squares<>+482(SB)/2, $0xe2e1
+DATA squares<>+484(SB)/2, $0xe4c4
+DATA squares<>+486(SB)/2, $0xe6a9
+DATA squares<>+488(SB)/2, $0xe890
+DATA squares<>+490(SB)/2, $0xea79
+DATA squares<>+492(SB)/2, $0xec64
+DATA squares<>+494(SB)/2, $0xee51
+DATA squares<>+496(SB)/2, $0xf040
+DATA squares<>+498(SB)/2, $0xf231
+DATA squares<>+500(SB)/2, $0xf424
+DATA squares<>+502(SB)/2, $0xf619
+DATA squares<>+504(SB)/2, $0xf810
+DATA squares<>+506(SB)/2, $0xfa09
+DATA squares<>+508(SB)/2, $0xfc04
+DATA squares<>+510(SB)/2, $0xfe01
+GLOBL squares<>(SB), RODATA|NOPTR, $512
 
 // func matchEntriesAVX2(index *uint32, n int, filter *uint8, found *uint32) int
 TEXT ·matchEntriesAVX2(SB), NOSPLIT, $0-40
@@ -401,15 +669,19 @@ column:
 	VPBROADCASTW (SI)(R8*2), Y4
 	PREFETCHT0   256(R9)
 	VMOVDQU      (R9), Y6
-	VPUNPCKLBW   Y6, Y0, Y7
-	VPUNPCKHBW   Y6, Y0, Y6
+	VPUNPCKLBW   Y0, Y6, Y7
+	VPUNPCKHBW   Y0, Y6, Y6
+	VPMULLW      Y7, Y7, Y7
+	VPMULLW      Y6, Y6, Y6
 	VPMULHUW     Y4, Y7, Y7
 	VPMULHUW     Y4, Y6, Y6
 	VPADDUSW     Y7, Y3, Y3
 	VPADDUSW     Y6, Y1, Y1
 	VMOVDQU      32(R9), Y6
-	VPUNPCKLBW   Y6, Y0, Y7
-	VPUNPCKHBW   Y6, Y0, Y6
+	VPUNPCKLBW   Y0, Y6, Y7
+	VPUNPCKHBW   Y0, Y6, Y6
+	VPMULLW      Y7, Y7, Y7
+	VPMULLW      Y6, Y6, Y6
 	VPMULHUW     Y4, Y7, Y7
 	VPMULHUW     Y4, Y6, Y6
 	VPADDUSW     Y7, Y5, Y5

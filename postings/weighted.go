@@ -8,7 +8,8 @@ import (
 )
 
 // Weighted is the compact structure for matrices in general. A value is held
-// as 8 bits: Code·step of its feature, rounded to nearest. Rare features have
+// as 8 bits: Code²·step of its feature, rounded to nearest. Squares give the
+// many low values of a feature more of the codes than the few high ones. Rare features have
 // lists, frequent ones a column with a cell for every row, zero where the row
 // lacks the feature.
 type Weighted struct {
@@ -16,11 +17,12 @@ type Weighted struct {
 	Columns
 	Cells  []uint8 // column c is Cells[c*Stride:(c+1)*Stride]
 	Stride int     // rows, rounded up to whole strips of columnRows
-	// Scale gives the step of a feature: Unit·2^(-Scale/8)/255.
+	// Scale gives the step of a feature: Unit·2^(-Scale/8)/255².
 	Scale []uint8
 	Unit  float64
-	// The length of a row's vector of rounding errors is at most its byte of
-	// the column behind those of the features, times Residual/255.
+	// The length of a row's vector of rounding errors is at most the
+	// square of its byte in the column behind those of the features, times
+	// Residual/255².
 	Residual float64
 }
 
@@ -41,7 +43,7 @@ func (w *Weighted) step(j uint32) float64 { return w.Unit * steps[w.Scale[j]] }
 // steps[s] is the step of scale s, for a unit of one.
 var steps = func() (t [256]float64) {
 	for s := range t {
-		t[s] = math.Exp2(-float64(s)/8) / 255
+		t[s] = math.Exp2(-float64(s)/8) / (255 * 255)
 	}
 	return t
 }()
@@ -71,8 +73,8 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 		w.begin(wide)
 		column, dense := w.find(uint32(j))
 		for _, e := range list {
-			code := min(math.Round(float64(e.Value)/step), 255)
-			off := float64(e.Value) - code*step
+			code := codeOf(float64(e.Value) / step)
+			off := float64(e.Value) - code*code*step
 			residual[e.Row] += off * off
 			if dense {
 				w.Cells[column*w.Stride+int(e.Row)] = uint8(code)
@@ -88,10 +90,19 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 	}
 	if w.Residual > 0 {
 		for i, r := range residual {
-			w.Cells[columns*w.Stride+i] = uint8(min(255, math.Ceil(up(math.Sqrt(r))*255/w.Residual)))
+			w.Cells[columns*w.Stride+i] = uint8(min(255, math.Ceil(255*math.Sqrt(up(math.Sqrt(r))/w.Residual))))
 		}
 	}
 	return w, nil
+}
+
+// codeOf is the code whose square is nearest to x.
+func codeOf(x float64) float64 {
+	c := min(math.Floor(math.Sqrt(x)), 255)
+	if c < 255 && (c+1)*(c+1)-x < x-c*c {
+		c++
+	}
+	return c
 }
 
 // scaleOf is the largest scale whose range, a part of unit, still covers most,
@@ -131,7 +142,7 @@ type weighted struct {
 	guessFor *Index
 }
 
-// listTerm is a list to scatter; weight is in 1/256 of a unit a step.
+// listTerm is a list to scatter; weight is in 2⁻¹⁶ units a step.
 type listTerm struct {
 	span
 	weight uint16
@@ -154,7 +165,7 @@ func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
 	if s.guessFor == ix && s.guess > 0 {
 		scale = max(scale, aim/(s.guess*length))
 	}
-	return min(scale, maxEstimate/(256*most), (maxEstimate-1)*255/(256*up(length*w.Residual)))
+	return min(scale, maxEstimate/(65536*most), (maxEstimate-1)*(255*255)/(65536*up(length*w.Residual)))
 }
 
 // searchWeighted estimates all scores in 16-bit units, window by window, and
@@ -181,7 +192,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	s.lists, s.offsets, s.weights = s.lists[:0], s.offsets[:0], s.weights[:0]
 	lost := float64(len(s.terms))
 	for _, t := range s.terms {
-		exact := float64(t.weight) * w.step(t.feature) * scale * 256
+		exact := float64(t.weight) * w.step(t.feature) * scale * 65536
 		whole := math.Floor(exact)
 		lost += exact - whole
 		if column, ok := w.find(t.feature); ok {
@@ -192,7 +203,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		}
 	}
 	errors := w.Cells[len(w.Cells)-w.Stride:]
-	rough := uint32(math.Ceil(up(scale*length*w.Residual*256/255))) + 1
+	rough := uint32(math.Ceil(up(scale*length*w.Residual*65536/(255*255)))) + 1
 	s.offsets = append(s.offsets, len(w.Cells)-w.Stride)
 	s.weights = append(s.weights, uint16(rough))
 	s.picker.reset(s.top.k, int(math.Ceil(lost))+2, int(min(down(s.top.theta()*scale), maxEstimate)))
@@ -224,7 +235,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 			for _, i := range hits {
 				most, row := int(block[i]), first+from+int(i)
 				if row < n && most >= s.picker.least && s.accepted(uint32(row)) {
-					s.picker.add(candidate{at: uint32(row)}, most-2*int(uint32(errors[row])*rough>>8)-2, most)
+					s.picker.add(candidate{at: uint32(row)}, most-2*int(uint32(errors[row])*uint32(errors[row])*rough>>16)-2, most)
 				}
 			}
 		}

@@ -11,9 +11,9 @@ import (
 const ahead = 256
 
 // addColumns keeps the cells of 64 rows in registers while it goes through
-// the columns. A byte is put into the upper half of a word, so that the upper
-// half of the product with the weight is byte·weight/256. Unpacking works on
-// 128-bit halves: the cells are brought into that order and back.
+// the columns. A square is a word, and the upper half of its product with the
+// weight is what to add. Unpacking works on 128-bit halves: the cells are
+// brought into that order and back.
 func addColumns() {
 	begin("addColumns", "(cells *uint16, rows int, columns *uint8, offsets *int, weights *uint16, n int)",
 		"addColumnsGo for rows cells, a multiple of 64, and n columns.")
@@ -47,8 +47,10 @@ func addColumns() {
 	for i := 0; i < 4; i += 2 {
 		bytes, lo, hi := YMM(), YMM(), YMM()
 		VMOVDQU(Mem{Base: p, Disp: 16 * i}, bytes)
-		VPUNPCKLBW(bytes, zero, lo)
-		VPUNPCKHBW(bytes, zero, hi)
+		VPUNPCKLBW(zero, bytes, lo)
+		VPUNPCKHBW(zero, bytes, hi)
+		VPMULLW(lo, lo, lo)
+		VPMULLW(hi, hi, hi)
 		VPMULHUW(weight, lo, lo)
 		VPMULHUW(weight, hi, hi)
 		VPADDUSW(lo, sum[i], sum[i])

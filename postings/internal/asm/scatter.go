@@ -29,6 +29,16 @@ func scatterFloat() {
 	RET()
 }
 
+// squareTable is the squares of 0 to 255 as words: a load is cheaper here than
+// a second multiplication.
+func squareTable() Mem {
+	t := GLOBL("squares", RODATA|NOPTR)
+	for i := range 256 {
+		DATA(2*i, U16(i*i))
+	}
+	return t
+}
+
 // scatterCodes adds to memory directly: what bounds it is the store, one a
 // posting. Cells that overflow, the rows nearest to the query, are put right
 // on the way; the branch is not taken otherwise.
@@ -37,6 +47,8 @@ func scatterCodes() {
 		"scatterCodesGo for n postings.")
 	cells, low, code, n := load("cells"), load("low"), load("code"), load("n")
 	weight := Load(Param("weight"), GP32())
+	squares := GP64()
+	LEAQ(squareTable(), squares)
 	type repair struct {
 		cell Mem
 		name string
@@ -44,11 +56,12 @@ func scatterCodes() {
 	var repairs []repair
 	loop("codes", n, 8, func(count int) {
 		for i := range count {
-			row, c := GP64(), GP32()
+			row, c := GP64(), GP64()
 			MOVWLZX(Mem{Base: low, Disp: 2 * i}, row.As32())
-			MOVBLZX(Mem{Base: code, Disp: i}, c)
-			IMULL(weight, c)
-			SHRL(U8(8), c)
+			MOVBLZX(Mem{Base: code, Disp: i}, c.As32())
+			MOVWLZX(Mem{Base: squares, Index: c, Scale: 2}, c.As32())
+			IMULL(weight, c.As32())
+			SHRL(U8(16), c.As32())
 			r := repair{Mem{Base: cells, Index: row, Scale: 2}, fmt.Sprintf("%dof%d", i, count)}
 			ADDW(c.As16(), r.cell)
 			JCS(LabelRef("full" + r.name))

@@ -78,6 +78,7 @@ type arm struct {
 	best     []time.Duration
 	stats    postings.Stats
 	n        int
+	differ   int
 }
 
 func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
@@ -146,7 +147,7 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 			if a == 0 {
 				want = append(want[:0], got...)
 			} else if !slices.Equal(want, got) {
-				fmt.Printf("  %s DIFFERS on query %d\n", arm.name, q)
+				arm.differ++
 			}
 		}
 	}
@@ -154,6 +155,9 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	defer batches(s, ours, k, nq, max(rounds, 2))
 	for _, arm := range arms {
 		m := mean(arm.best)
+		if arm.differ > 0 {
+			fmt.Printf("  %s DIFFERS on %d queries\n", arm.name, arm.differ)
+		}
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
 			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
 	}
