@@ -95,7 +95,9 @@ func (v *LCIFVariant) UnmarshalText(name []byte) error {
 }
 
 // LCIFMeasures are the measures of one setting on rows held out. Set measures
-// count 0/0 as 1, as Mulan does, except for MacroF1Zero.
+// count 0/0 as 1, as Mulan does, except for MacroF1Zero. The macro averages of
+// a cross-validation are the means of those of the folds, all others are over
+// all rows at once.
 type LCIFMeasures struct {
 	Accuracy    float64 `json:"accuracy"`
 	MicroF1     float64 `json:"micro_f1"`

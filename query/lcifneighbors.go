@@ -130,7 +130,14 @@ type nearLists struct {
 
 func (l *nearLists) row(i int) []near { return l.list[l.ptr[i]:l.ptr[i+1]] }
 
-// unitRows is the rows as predictions normalise them.
+// UnitRows is the rows as predictions with the view normalise them: of unit
+// length, with the features only that the view knows and keeps. Rows where
+// nothing is left are empty. O(entries).
+func UnitRows(rows *vector.CSR, v *LCIFView) *vector.CSR {
+	return unitRows(rows, v.Features, v.Keep)
+}
+
+// unitRows is UnitRows by the parts of a view.
 func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 	out := &vector.CSR{Ptr: make([]uint64, 1, len(rows.Ptr)), Value: []float32{}, Cols: features}
 	var unit vector.Sparse

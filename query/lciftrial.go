@@ -207,18 +207,29 @@ func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut, pro
 	}
 	share, all := 0.0, false
 	for _, c := range cuts {
-		share, all = max(share, c.Share), all || c.PerLabel
+		if c.PerLabel {
+			all = true
+		} else {
+			share = max(share, c.Share)
+		}
 	}
-	limit := float32(0)
-	if !all {
-		limit = lowest(histogram, share*t.data.Train.Cardinality()*float64(t.truth.Rows()))
-	}
-	scores, err := b.above(ctx, limit)
+	scores, err := b.above(ctx, lowest(histogram, share*t.data.Train.Cardinality()*float64(t.truth.Rows())))
 	if err != nil {
 		return nil, nil, err
 	}
+	// Thresholds by label may look at any score.
+	every := scores
+	if all {
+		if every, err = b.above(ctx, 0); err != nil {
+			return nil, nil, err
+		}
+	}
 	measures, thresholds := make([]LCIFMeasures, len(cuts)), make([]*labels.Thresholds, len(cuts))
 	for i, c := range cuts {
+		scores := scores
+		if c.PerLabel {
+			scores = every
+		}
 		if thresholds[i], err = t.cut(scores, c); err != nil {
 			return nil, nil, err
 		}
@@ -232,8 +243,40 @@ func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut, pro
 		}
 		measures[i].setMeasures(r)
 		measures[i].Precision = precision
+		if err := t.macro(&measures[i], predicted); err != nil {
+			return nil, nil, err
+		}
 	}
 	return measures, thresholds, nil
+}
+
+// macro replaces the macro averages by the mean of those of the parts, weighted
+// by rows. What a label counts that is absent depends on how many rows are
+// looked at: with few, most labels are absent, and the convention for 0/0
+// decides. Folds are of the size of a test part rather than all of them
+// together.
+func (t *trials) macro(m *LCIFMeasures, predicted *labels.Matrix) error {
+	if len(t.data.Parts) == 1 {
+		return nil
+	}
+	m.MacroF1, m.MacroF1Zero = 0, 0
+	at := 0
+	var rows []int
+	for _, p := range t.data.Parts {
+		rows = rows[:0]
+		for r := range p.Truth.Rows() {
+			rows = append(rows, at+r)
+		}
+		at += len(rows)
+		r, err := labels.Evaluate(p.Truth, predicted.Select(rows))
+		if err != nil {
+			return err
+		}
+		weight := float64(len(rows)) / float64(max(1, t.truth.Rows()))
+		m.MacroF1 += weight * r.Mulan.Macro.F1
+		m.MacroF1Zero += weight * r.Zero.Macro.F1
+	}
+	return nil
 }
 
 // cut makes thresholds of scores.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/anndb/anndb/labels"
 )
 
 // LCIFTuneOptions say what is tuned and over which values. Zero values stand
@@ -151,7 +153,14 @@ type lcifTuner struct {
 	features int
 	curve    *LCIFCurve
 	memo     map[LCIFSetting]int // place in curve.Points
+	final    map[LCIFSetting]cutResults
 	planned  int
+}
+
+// cutResults is what all cuts come to with one setting.
+type cutResults struct {
+	measures   []LCIFMeasures
+	thresholds []*labels.Thresholds
 }
 
 // TuneLCIF chooses the parameters of LCIF on held-out rows (Feremans et al.
@@ -176,7 +185,7 @@ func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	t := &lcifTuner{o: o, memo: map[LCIFSetting]int{}, curve: &LCIFCurve{}}
+	t := &lcifTuner{o: o, memo: map[LCIFSetting]int{}, final: map[LCIFSetting]cutResults{}, curve: &LCIFCurve{}}
 	if err := t.chooseFeatures(ctx, data); err != nil {
 		return nil, err
 	}
@@ -348,19 +357,23 @@ func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObj
 	}
 	var choice *LCIFChoice
 	for _, s := range finalists {
-		m, thresholds, err := t.trials.measure(ctx, s, t.o.Cuts, t.progress)
-		if err != nil {
-			return err
+		r, ok := t.final[s]
+		if !ok {
+			var err error
+			if r.measures, r.thresholds, err = t.trials.measure(ctx, s, t.o.Cuts, t.progress); err != nil {
+				return err
+			}
+			t.final[s] = r
 		}
 		for i, c := range t.o.Cuts {
 			s.Cut = c
-			p := t.note(s, m[i])
+			p := t.note(s, r.measures[i])
 			if choice != nil && !p.better(&choice.Point.LCIFMeasures, objective) {
 				continue
 			}
 			choice = &LCIFChoice{Objective: objective, Variant: v, Point: p, Params: LCIFParams{
 				K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder,
-				Features: s.Features, Thresholds: thresholds[i],
+				Features: s.Features, Thresholds: r.thresholds[i],
 			}}
 		}
 	}

@@ -1,0 +1,271 @@
+package lcifbench
+
+import (
+	"context"
+	"time"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+)
+
+// Objectives are the measures of Table 2, in its order.
+var Objectives = []query.LCIFObjective{query.Accuracy, query.MicroF1, query.MacroF1, query.HammingLoss}
+
+// ExtremeObjectives are the measures of Table 3, in its order.
+var ExtremeObjectives = []query.LCIFObjective{query.MicroF1, query.MacroF1, query.PrecisionAt1, query.PrecisionAt3, query.PrecisionAt5}
+
+// Variants are the columns of Tables 2 and 3, in their order.
+var Variants = []query.LCIFVariant{query.InstanceOnly, query.FeatureOnly, query.Combined}
+
+// Options say how a set is evaluated.
+type Options struct {
+	// Objectives and Variants to tune, each on its own.
+	Objectives []query.LCIFObjective
+	Variants   []query.LCIFVariant
+	// Folds of the cross-validation; zero means 10.
+	Folds int
+	Seed  uint64
+	// TuneRows is how many training rows are tried at most in tuning a large
+	// set without a development part; zero means 10,000, as in the paper for
+	// extreme sets.
+	TuneRows int
+	// Tune has the space of settings; objectives, variants, workers and
+	// progress are set from here.
+	Tune     query.LCIFTuneOptions
+	Workers  int
+	Progress func(stage string, done, total int)
+}
+
+// QualityRow is one cell of Table 2 or 3.
+type QualityRow struct {
+	Set       string
+	Objective query.LCIFObjective
+	Variant   query.LCIFVariant
+	// Tuned is the objective on the rows held out in tuning, Test on the test
+	// rows: set measures with 0/0 counted as 1, as in Mulan.
+	Tuned, Test float64
+	// TestZero is Test with 0/0 counted as 0; it differs for MacroF1 only.
+	TestZero float64
+	// Paper is the paper's figure; HasPaper is false if it has none.
+	Paper    float64
+	HasPaper bool
+	// Params is the chosen setting, Cut how its thresholds were made.
+	Params query.LCIFParams
+	Cut    query.LCIFCut
+	// Measures are all measures on the test rows with this setting.
+	Measures query.LCIFMeasures
+}
+
+// Gap is by how much Test falls short of the paper's figure: below zero where
+// it is better.
+func (r *QualityRow) Gap() float64 {
+	if r.Objective == query.HammingLoss {
+		return r.Test - r.Paper
+	}
+	return r.Paper - r.Test
+}
+
+// Times are the seconds of an evaluation, wall time: Tables 6 and 7.
+type Times struct {
+	Set     string
+	Workers int
+	// Tune is the search for all asked objectives and variants, data prepared
+	// for it included.
+	Tune float64
+	// Train is building the model: features chosen, rows normalised and
+	// indexed, S counted. Similarities is the counting and powers of S alone.
+	Train, Similarities float64
+	// Neighbors is finding the neighbours of all test rows, Predict predicting
+	// them all by the combined variant, neighbours included; K is its k.
+	Neighbors, Predict float64
+	K                  int
+	TrainRows          int
+	TestRows           int
+}
+
+// Result is the evaluation of one set.
+type Result struct {
+	Set   string
+	Note  string
+	Rows  []QualityRow
+	Times Times
+	Curve *query.LCIFCurve
+}
+
+// Evaluate tunes on the set's development part, or by cross-validation on its
+// training part, and measures the chosen settings on its test part. Errors:
+// those of package query, the context's.
+func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
+	if len(o.Objectives) == 0 {
+		o.Objectives = Objectives
+	}
+	if len(o.Variants) == 0 {
+		o.Variants = Variants
+	}
+	if o.TuneRows == 0 {
+		o.TuneRows = 10_000
+	}
+	tune := o.Tune
+	tune.Objectives, tune.Variants, tune.Workers = o.Objectives, o.Variants, o.Workers
+	tune.Progress = o.Progress
+	cv := query.CVOptions{Folds: o.Folds, Seed: o.Seed, Workers: o.Workers}
+	if s, err := find(set.Name); err == nil && s.large {
+		cv.Rows = o.TuneRows
+	}
+	data := query.CrossValidation(set.Train.Rows, set.Train.Labels, cv)
+	if set.Dev.Rows != nil {
+		data = query.HoldOut(set.Train.Rows, set.Train.Labels, set.Dev.Rows, set.Dev.Labels, o.Workers)
+	}
+	res := &Result{Set: set.Name, Note: set.Note}
+	start := time.Now()
+	var err error
+	if res.Curve, err = query.TuneLCIF(ctx, data, tune); err != nil {
+		return nil, err
+	}
+	res.Times = Times{Set: set.Name, Workers: o.Workers, Tune: time.Since(start).Seconds(), TrainRows: set.Train.Rows.Rows(), TestRows: set.Test.Rows.Rows()}
+	t := &tester{set: set, o: o, models: map[int]*model{}, times: &res.Times}
+	for _, objective := range o.Objectives {
+		for _, v := range o.Variants {
+			choice, _ := res.Curve.Choice(objective, v)
+			row, err := t.measure(ctx, choice)
+			if err != nil {
+				return nil, err
+			}
+			res.Rows = append(res.Rows, row)
+		}
+	}
+	choice := res.Curve.Choices[len(res.Curve.Choices)-1]
+	if c, ok := res.Curve.Choice(o.Objectives[0], query.Combined); ok {
+		choice = c
+	}
+	return res, t.clock(ctx, choice)
+}
+
+// model is a trained view.
+type model struct {
+	view   *query.LCIFView
+	counts *labels.FeatureLabels
+}
+
+// tester measures settings on the test part.
+type tester struct {
+	set    *Set
+	o      Options
+	models map[int]*model // by number of features
+	times  *Times
+}
+
+func (t *tester) model(ctx context.Context, features int) (*model, error) {
+	if m := t.models[features]; m != nil {
+		return m, nil
+	}
+	m := new(model)
+	var err error
+	m.view, m.counts, err = query.BuildLCIF(ctx, t.set.Train.Rows, t.set.Train.Labels, features, t.o.Workers)
+	t.models[features] = m
+	return m, err
+}
+
+// measure predicts the test part with a choice.
+func (t *tester) measure(ctx context.Context, c query.LCIFChoice) (QualityRow, error) {
+	r := QualityRow{Set: t.set.Name, Objective: c.Objective, Variant: c.Variant, Tuned: c.Point.Of(c.Objective), Params: c.Params, Cut: c.Point.Cut}
+	r.Paper, r.HasPaper = PaperTable2(t.set.Name, c.Objective, c.Variant)
+	m, err := t.model(ctx, c.Params.Features)
+	if err != nil {
+		return r, err
+	}
+	if c.Params.Lambda < 1 {
+		if err := m.view.AddPower(m.counts, c.Params.Beta); err != nil {
+			return r, err
+		}
+	}
+	scores, err := query.ScoreBatch(ctx, m.view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
+	if err != nil {
+		return r, err
+	}
+	predicted, err := c.Params.Thresholds.Predict(scores)
+	if err != nil {
+		return r, err
+	}
+	report, err := labels.Evaluate(t.set.Test.Labels, predicted)
+	if err != nil {
+		return r, err
+	}
+	ranking, err := labels.EvaluateRanking(t.set.Test.Labels, scores, []int{1, 3, 5}, nil)
+	if err != nil {
+		return r, err
+	}
+	r.Measures = query.LCIFMeasures{
+		Accuracy: report.Mulan.Accuracy, MicroF1: report.Mulan.Micro.F1, MacroF1: report.Mulan.Macro.F1,
+		MacroF1Zero: report.Zero.Macro.F1, HammingLoss: report.HammingLoss, Precision: [3]float64(ranking.Precision),
+	}
+	r.Test = r.Measures.Of(c.Objective)
+	r.TestZero = r.Test
+	if c.Objective == query.MacroF1 {
+		r.TestZero = r.Measures.MacroF1Zero
+	}
+	return r, nil
+}
+
+// clock takes the times of training and predicting with a choice.
+func (t *tester) clock(ctx context.Context, c query.LCIFChoice) error {
+	seconds := func(into *float64, do func() error) error {
+		start := time.Now()
+		err := do()
+		*into = time.Since(start).Seconds()
+		return err
+	}
+	var view *query.LCIFView
+	var counts *labels.FeatureLabels
+	power := func() error {
+		if c.Params.Lambda == 1 {
+			return nil
+		}
+		return view.AddPower(counts, c.Params.Beta)
+	}
+	t.times.K = c.Params.K
+	err := seconds(&t.times.Train, func() (err error) {
+		if view, counts, err = query.BuildLCIF(ctx, t.set.Train.Rows, t.set.Train.Labels, c.Params.Features, t.o.Workers); err != nil {
+			return err
+		}
+		return power()
+	})
+	if err != nil {
+		return err
+	}
+	units := query.UnitRows(t.set.Train.Rows, view)
+	err = seconds(&t.times.Similarities, func() (err error) {
+		if counts, err = labels.CountFeatureLabels(ctx, units, t.set.Train.Labels, t.o.Workers); err != nil {
+			return err
+		}
+		_, err = counts.Powers(max(c.Params.Beta, 1))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Params.K > 0 {
+		// The instance scores of a single label cost next to nothing, so this
+		// is the searches.
+		bare := *view
+		bare.Labels = noLabels{t.set.Train.Labels}
+		p := query.LCIFParams{K: c.Params.K, Lambda: 1}
+		err = seconds(&t.times.Neighbors, func() error {
+			_, err := query.PredictBatch(ctx, &bare, t.set.Test.Rows, &p, t.o.Workers, nil)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return seconds(&t.times.Predict, func() error {
+		_, err := query.PredictBatch(ctx, view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
+		return err
+	})
+}
+
+// noLabels has the rows of a label matrix and none of their labels.
+type noLabels struct{ *labels.Matrix }
+
+// Row is empty.
+func (noLabels) Row(int) []uint32 { return nil }
