@@ -113,7 +113,7 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 	b.features = b.features[:0]
 	b.weights = append(b.weights[:0], zeros[:]...)
 	unit := float64(float32(maxEstimate / ix.Unit * (1 - 1e-6)))
-	s.params, s.base = &p, 0
+	s.params, s.base = p, 0
 	for q := range batchWidth {
 		b.least[q] = maxEstimate
 		b.scale[q] = 0
@@ -182,7 +182,6 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 			if s.answer, stats, err = s.Search(ctx, ix, query, k, p, s.answer[:0]); err != nil {
 				return err
 			}
-			s.params = &p
 			if err := each(from+q, s.answer, stats); err != nil {
 				return err
 			}

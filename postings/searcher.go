@@ -97,7 +97,7 @@ type Searcher struct {
 	terms  []term
 	scorer scorer
 	stats  Stats
-	params *SearchParams
+	params SearchParams
 	base   uint32 // number of the first row of the segment
 
 	hash    map[uint32]float32
@@ -129,7 +129,7 @@ func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int
 	}
 	s.top.reset(min(k, ix.Rows.Rows()))
 	s.stats = Stats{}
-	if err := s.segment(ctx, ix, 0, q, &p); err != nil {
+	if err := s.segment(ctx, ix, 0, q, p); err != nil {
 		return dst, Stats{}, err
 	}
 	return s.top.append(dst), s.stats, nil
@@ -152,7 +152,7 @@ func checkQuery(q vector.Sparse, k int) error {
 
 // segment searches one index, whose rows are numbered from base, and offers
 // what it finds to s.top.
-func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector.Sparse, p *SearchParams) error {
+func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector.Sparse, p SearchParams) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (ix *Index) choose(q []term, s Strategy) (Strategy, error) {
 
 // accepted says whether a row of the segment may be a hit.
 func (s *Searcher) accepted(row uint32) bool {
-	p := s.params
+	p := &s.params
 	return (p.Deleted == nil || !p.Deleted.Contains(row)) && (p.Accept == nil || p.Accept.Contains(row))
 }
 
