@@ -58,8 +58,11 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 	switch {
 	case sparse && o.Kind == "":
 		o.Kind = KindPostings
-	case sparse != (o.Kind == KindPostings):
+	case sparse != (o.Kind == KindPostings || o.Kind == KindLCIF):
 		return IndexInfo{}, fmt.Errorf("%w: kind %q does not suit %q", ErrKind, o.Kind, coll)
+	}
+	if o.Kind == KindLCIF {
+		return d.buildLCIF(ctx, coll, name, o, timer)
 	}
 	if sparse {
 		return d.buildSparse(ctx, coll, name, o, timer)

@@ -96,6 +96,7 @@ func (d *DB) removeObjects(objects []uint64) error {
 		d.store.verified.forget(id)
 		d.store.checked.forget(id)
 		d.store.validated.Delete(id)
+		d.store.validated.Delete(id ^ labelModelMark)
 	}
 	return nil
 }

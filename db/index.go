@@ -21,7 +21,7 @@ const KindAuto forest.Kind = "auto"
 // label hops, tuned on held-out rows.
 type BuildOptions struct {
 	// Kind is the forest learner, forest.KD when empty, or KindAuto; for a
-	// sparse collection KindPostings, which is then also the default.
+	// sparse collection KindPostings, which is then the default, or KindLCIF.
 	Kind forest.Kind
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
@@ -75,6 +75,8 @@ type BuildOptions struct {
 	TrainingQueries [][]float32 `json:"-"`
 	// Postings are the options of KindPostings, which uses no other.
 	Postings PostingsOptions `json:",omitzero"`
+	// LCIF are the options of KindLCIF, which uses Seed and Workers besides.
+	LCIF LCIFOptions `json:",omitzero"`
 }
 
 // Progress is what a long call reports: a stage's name and how far it is.
@@ -103,6 +105,9 @@ type IndexInfo struct {
 	// Curve is what the tuner measured on held-out rows, cheapest first; nil
 	// without tuning.
 	Curve *query.Curve
+	// LabelCurve is what the tuner of a label model measured by
+	// cross-validation; nil for other indexes and without tuning.
+	LabelCurve *query.LCIFCurve `json:",omitempty"`
 	// TrainingPoints is how many points the forest was learned from.
 	TrainingPoints int
 }
@@ -126,6 +131,7 @@ type manifest struct {
 	Dim    int     // dimension of the collection
 	Lift   float64 // inner product: the bound M of the lift sqrt(M²-|x|²)
 
+	LCIF     *lcifManifest   `json:",omitempty"` // a label model beside its inverted index
 	Sparse   *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests
 	Forest   forestManifest
 	Rotation int // rotated coordinates stored, 0 for none
@@ -177,6 +183,11 @@ func decodeManifest(b []byte) (*manifest, error) {
 		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Sparse.valid() {
 			return nil, bad("inverted index")
 		}
+		if l := m.LCIF; l != nil && (l.Features != m.Sparse.Cols || l.Labels < 1 || int64(l.Labels) > math.MaxUint32) {
+			return nil, bad("label model")
+		}
+	case m.LCIF != nil:
+		return nil, bad("label model without an inverted index")
 	case m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32:
 		return nil, bad("row count")
 	case m.Dim < 1 || m.Dim > MaxDim:

@@ -20,6 +20,8 @@ type indexState struct {
 	view *query.View
 	// postings is the inverted index of a sparse collection.
 	postings *postings.Index
+	// model is the label model beside it, if there is one.
+	model *labelModel
 }
 
 // manifestOf reads an index's manifest.
@@ -63,7 +65,9 @@ func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 		return err
 	}
 	if st.c.Sparse {
-		x.postings, err = st.loadPostings(x.m)
+		if x.postings, err = st.loadPostings(x.m); err == nil && x.m.LCIF != nil {
+			x.model, err = st.loadLCIF(x.m, x.postings)
+		}
 		return err
 	}
 	base, err := st.rows()

@@ -197,13 +197,17 @@ func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
 // sparseTarget is the index a sparse search asks and the rows it covers.
 func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
 	if name == "" {
-		switch len(st.c.Indexes) {
-		case 0:
-			name = Flat
-		case 1:
-			name = st.c.Indexes[0].Name
-		default:
-			return nil, 0, fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption, st.c.Name, st.c.info().Indexes)
+		name = Flat
+		for _, r := range st.c.Indexes {
+			switch m, err := st.manifestOf(&r); {
+			case err != nil:
+				return nil, 0, err
+			case m.LCIF != nil: // its rows are not those of the collection
+			case name != Flat:
+				return nil, 0, fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption, st.c.Name, st.c.info().Indexes)
+			default:
+				name = r.Name
+			}
 		}
 	}
 	if name == Flat {
@@ -216,6 +220,9 @@ func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
 	x, err := st.index(r)
 	if err != nil {
 		return nil, 0, err
+	}
+	if x.model != nil {
+		return nil, 0, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
 	}
 	return x.postings, x.m.Info.Rows, nil
 }

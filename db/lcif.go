@@ -1,0 +1,329 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// KindLCIF as BuildOptions.Kind learns to predict the labels of a sparse
+// collection's rows from nearest rows and from features (Feremans et al. 2020,
+// LCIF). Its rows may be weighed and thinned, so it does not answer SearchSparse.
+const KindLCIF forest.Kind = "lcif"
+
+// Weighting says how an LCIF index weighs the values of rows and queries before
+// it makes them unit-length.
+type Weighting string
+
+// The weightings.
+const (
+	// WeightNone takes values as they are.
+	WeightNone Weighting = ""
+	// WeightTFIDF takes values as counts of terms: (1 + ln tf)·ln(N/df) for
+	// counts of at least 1, tf·ln(N/df) below, with N rows of which df have the
+	// feature.
+	WeightTFIDF Weighting = "tfidf"
+)
+
+// LCIFOptions are the options of KindLCIF.
+type LCIFOptions struct {
+	// Weight says how values are weighed.
+	Weight Weighting
+	// Params, when given, are used as they are; otherwise the tuner chooses them
+	// by cross-validation on the rows themselves.
+	Params *query.LCIFParams
+	// Objective is the measure the tuner chooses by, micro F1 when empty.
+	Objective query.LCIFObjective
+	// Folds is the number of folds, 10 when zero. TuneRows is how many rows are
+	// tried at most over all folds, 10,000 when zero, as in the paper.
+	Folds, TuneRows int
+	// FeatureShares are the shares of the features, those of highest entropy,
+	// among which the tuner chooses; all features when empty.
+	FeatureShares []float64
+}
+
+func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
+	if o.Folds == 0 {
+		o.Folds = 10
+	}
+	o.Folds = min(o.Folds, live)
+	if o.TuneRows == 0 {
+		o.TuneRows = 10_000
+	}
+	switch {
+	case o.Weight != WeightNone && o.Weight != WeightTFIDF:
+		return o, fmt.Errorf("%w: weighting %q, want %q or none", ErrOption, o.Weight, WeightTFIDF)
+	case o.Folds < 0 || o.TuneRows < 0:
+		return o, fmt.Errorf("%w: a negative count", ErrOption)
+	case o.Folds < 2 && o.Params == nil:
+		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params", ErrOption, live)
+	}
+	return o, nil
+}
+
+// lcifLearned is a label model on its way to the file.
+type lcifLearned struct {
+	sparseLearned
+	names  []string
+	sets   *labels.Matrix // by row number; deleted rows have no labels
+	counts *labels.FeatureLabels
+	power  *vector.CSR // S to the power of params.Beta
+	keep   []uint64
+	idf    []float32
+	params query.LCIFParams
+	curve  *query.LCIFCurve
+}
+
+// lcifManifest holds the scalars of a stored label model.
+type lcifManifest struct {
+	Features, Labels int
+	Params           query.LCIFParams
+}
+
+// labelled is what a label model learns from: all row numbers, and the live
+// ones among them.
+type labelled struct {
+	rows *vector.CSR
+	sets *labels.Matrix
+	live []int
+}
+
+// buildLCIF is Build for KindLCIF.
+func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
+	var id uint64
+	var data *labelled
+	l := &lcifLearned{}
+	err := d.View(func(s *Snapshot) (err error) {
+		defer guard(s.gen.store, setFaults(), &err)
+		st, err := s.collection(coll)
+		if err != nil {
+			return err
+		}
+		id = st.c.ID
+		if o.LCIF, err = o.LCIF.resolve(int(st.c.Live)); err != nil {
+			return err
+		}
+		return timer.run("read", func(report func(int, int)) error {
+			data, err = l.read(ctx, s, st, report)
+			return err
+		})
+	})
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	l.n, l.opts = data.rows.Rows(), o
+	if o.LCIF.Weight == WeightTFIDF {
+		l.idf = inverseFrequencies(data.rows, len(data.live))
+		for i := range data.rows.Rows() {
+			weigh(data.rows.Row(i), l.idf)
+		}
+	}
+	if err := l.choose(ctx, data, o, timer); err != nil {
+		return IndexInfo{}, err
+	}
+	err = timer.run("model", func(func(int, int)) error { return l.learn(ctx, data, o.Workers) })
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	return d.storeIndex(ctx, coll, id, name, l, timer)
+}
+
+// read copies rows and labels out of the map. Labels are numbered in the order
+// in which live rows bring them.
+func (l *lcifLearned) read(ctx context.Context, s *Snapshot, st *collState, report func(done, total int)) (*labelled, error) {
+	set, err := st.sparse()
+	if err != nil {
+		return nil, err
+	}
+	if set.live == 0 {
+		return nil, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
+	}
+	b, err := labels.NewBuilder(nil)
+	if err != nil {
+		return nil, fmt.Errorf("db: labels: %w", err)
+	}
+	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: st.c.Dim}}
+	var run *coldRows
+	for row := range st.c.Rows {
+		if row%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("db: build: %w", err)
+			}
+			report(int(row), set.n)
+		}
+		if st.deleted(row) {
+			data.rows.Append(vector.Sparse{})
+			b.Add(nil)
+			continue
+		}
+		names, err := st.labelsOf(row, &run)
+		if err != nil {
+			return nil, err
+		}
+		data.rows.Append(set.scaled(row))
+		b.Add(names)
+		data.live = append(data.live, int(row))
+	}
+	data.sets, l.names = b.Matrix(), b.Names()
+	if len(l.names) == 0 {
+		return nil, fmt.Errorf("%w: no row of %q has a label", ErrEmpty, st.c.Name)
+	}
+	return data, nil
+}
+
+// labelsOf reads the labels of a row, keeping the decoded run for the rows that
+// follow.
+func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
+	if row >= st.c.sealed() {
+		names, _, err := st.cold(row)
+		return names, err
+	}
+	if !(*run).holds(row) {
+		var err error
+		if *run, err = st.coldRun(row); err != nil {
+			return nil, err
+		}
+	}
+	names, _, err := (*run).at(row)
+	return names, err
+}
+
+// inverseFrequencies is ln(N/df) of every feature, zero for those no row has.
+func inverseFrequencies(rows *vector.CSR, live int) []float32 {
+	df := make([]int, rows.Cols)
+	for _, f := range rows.Index {
+		df[f]++
+	}
+	idf := make([]float32, rows.Cols)
+	for f, n := range df {
+		if n > 0 {
+			idf[f] = float32(math.Log(float64(live) / float64(n)))
+		}
+	}
+	return idf
+}
+
+// weigh weighs the values of x in place. Features beyond idf get zero.
+func weigh(x vector.Sparse, idf []float32) {
+	for i, f := range x.Index {
+		v := x.Value[i]
+		if v >= 1 {
+			v = 1 + float32(math.Log(float64(v)))
+		}
+		if int(f) < len(idf) {
+			x.Value[i] = v * idf[f]
+		} else {
+			x.Value[i] = 0
+		}
+	}
+}
+
+// choose sets the parameters: the given ones, or the tuner's choice by
+// cross-validation on the live rows.
+func (l *lcifLearned) choose(ctx context.Context, data *labelled, o BuildOptions, timer *stageTimer) error {
+	if p := o.LCIF.Params; p != nil {
+		l.params = *p
+		return nil
+	}
+	cv := query.CVOptions{Folds: o.LCIF.Folds, Seed: o.Seed, Rows: o.LCIF.TuneRows, Workers: o.Workers}
+	return timer.run("tune", func(report func(int, int)) error {
+		tune := query.LCIFTuneOptions{
+			Objectives: []query.LCIFObjective{o.LCIF.Objective}, FeatureShare: o.LCIF.FeatureShares, Workers: o.Workers,
+			Progress: func(_ string, done, total int) { report(done, total) },
+		}
+		rows, sets := labels.SelectRows(data.rows, data.live), data.sets.Select(data.live)
+		curve, err := query.TuneLCIF(ctx, query.CrossValidation(rows, sets, cv), tune)
+		if err != nil {
+			return fmt.Errorf("db: tune: %w", err)
+		}
+		choice, ok := curve.Choice(o.LCIF.Objective, query.Combined)
+		if !ok {
+			return fmt.Errorf("%w: the tuner found no setting for %v", ErrOption, o.LCIF.Objective)
+		}
+		l.curve, l.params = curve, choice.Params
+		return nil
+	})
+}
+
+// learn makes the model of all rows with the chosen parameters.
+func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) error {
+	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workers)
+	if err != nil {
+		return fmt.Errorf("db: label model: %w", err)
+	}
+	beta := l.params.Beta
+	if beta == 0 {
+		beta = 1
+	}
+	if err := view.AddPower(counts, beta); err != nil {
+		return fmt.Errorf("db: label model: %w", err)
+	}
+	source, ok := view.Neighbors.(*query.PostingsNeighbors)
+	if !ok {
+		return fmt.Errorf("db: label model: neighbours by %T", view.Neighbors)
+	}
+	l.index, l.sets, l.counts, l.power, l.keep = source.Index, data.sets, counts, view.Powers[0].S, view.Keep
+	return nil
+}
+
+func (l *lcifLearned) describe(i *IndexInfo) {
+	l.sparseLearned.describe(i)
+	i.LabelCurve = l.curve
+}
+
+// The numbers of a label model's arrays in the sections label-matrix and
+// feature-labels (codec/FORMAT.md). They are part of the format.
+const (
+	arrayLabelPtr uint32 = iota
+	arrayLabelIndex
+	arrayLabelNames
+)
+
+const (
+	arraySumPtr uint32 = iota
+	arraySumLabel
+	arraySum
+	arraySquare
+	arrayLabelRows
+	arrayPower
+	arrayKeep
+	arrayIDF
+)
+
+func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	m, sizes, err := l.sparseLearned.emit(object, yield)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.LCIF = &lcifManifest{Features: l.index.Rows.Cols, Labels: len(l.names), Params: l.params}
+	w := &arrayWriter{object: object, kind: codec.KindLabelMatrix, yield: yield, sizes: sizes}
+	sets := l.sets.CSR()
+	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))
+	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
+	names := make([][]byte, len(l.names))
+	for i, n := range l.names {
+		names[i] = []byte(n)
+	}
+	w.put(arrayLabelNames, codec.BytesElem, codec.AppendStrings(nil, names))
+	w.kind = codec.KindSimilarity
+	squares := make([]uint64, 0, 2*len(l.counts.Square))
+	for _, s := range l.counts.Square {
+		squares = append(squares, s.Hi, s.Lo)
+	}
+	w.put(arraySumPtr, codec.U64, codec.Bytes(l.counts.Ptr))
+	w.put(arraySumLabel, codec.U32, codec.Bytes(l.counts.Label))
+	w.put(arraySum, codec.U64, codec.Bytes(l.counts.Sum))
+	w.put(arraySquare, codec.U64, codec.Bytes(squares))
+	w.put(arrayLabelRows, codec.U32, codec.Bytes(l.counts.Rows))
+	w.put(arrayPower, codec.F32, codec.Bytes(l.power.Value))
+	w.put(arrayKeep, codec.U64, codec.Bytes(l.keep))
+	w.put(arrayIDF, codec.F32, codec.Bytes(l.idf))
+	return m, sizes, w.err
+}

@@ -1,0 +1,305 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// labelModel is a stored label model as one generation sees it.
+type labelModel struct {
+	view   *query.LCIFView
+	names  codec.Strings
+	idf    []float32
+	params query.LCIFParams
+}
+
+// loadLCIF views the arrays of a label model beside its inverted index.
+func (st *collState) loadLCIF(m *manifest, index *postings.Index) (*labelModel, error) {
+	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+	parts := r.all(codec.KindLabelMatrix)
+	sets := &vector.CSR{
+		Ptr: numbered[uint64](r, parts, arrayLabelPtr), Index: numbered[uint32](r, parts, arrayLabelIndex), Cols: m.LCIF.Labels,
+	}
+	out := &labelModel{params: m.LCIF.Params}
+	if r.err == nil && int(arrayLabelNames) < len(parts) {
+		var err error
+		if out.names, err = codec.NewStrings(parts[arrayLabelNames]); err != nil {
+			r.fail("label names: %v", err)
+		}
+	}
+	parts = r.all(codec.KindSimilarity)
+	power := &vector.CSR{
+		Ptr: numbered[uint64](r, parts, arraySumPtr), Index: numbered[uint32](r, parts, arraySumLabel),
+		Value: numbered[float32](r, parts, arrayPower), Cols: m.LCIF.Labels,
+	}
+	if power.Value == nil {
+		power.Value = []float32{}
+	}
+	out.idf = numbered[float32](r, parts, arrayIDF)
+	beta := out.params.Beta
+	if beta == 0 {
+		beta = 1
+	}
+	set, err := st.sparse()
+	if err != nil {
+		return nil, err
+	}
+	out.view = &query.LCIFView{
+		Features: m.LCIF.Features, Keep: numbered[uint64](r, parts, arrayKeep), Labels: query.LabelRows{CSR: sets},
+		Neighbors: &query.PostingsNeighbors{Index: index, Params: postings.SearchParams{Deleted: set.dead}},
+		Powers:    []query.FeaturePowers{{Beta: beta, S: power}},
+	}
+	r.need(out.names.Len() == m.LCIF.Labels, "label names")
+	r.need(sets.Rows() == m.Info.Rows, "labels of rows")
+	if r.err != nil {
+		return nil, r.err
+	}
+	if _, known := st.g.store.validated.Load(m.Object ^ labelModelMark); !known {
+		if err := out.view.Validate(); err != nil {
+			r.fail("%v", err)
+			return nil, r.err
+		}
+		for _, x := range out.idf {
+			r.need(!math.IsNaN(float64(x)) && x >= 0, "weights of features")
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		st.g.store.validated.Store(m.Object^labelModelMark, struct{}{})
+	}
+	return out, nil
+}
+
+// labelModelMark tells the label model of an object from its inverted index in
+// the set of what has been validated.
+const labelModelMark = 1 << 63
+
+// PredictOptions says how Snapshot.Predict predicts labels.
+type PredictOptions struct {
+	// Index is the label model to ask; the collection's only one if empty.
+	Index string
+	// Top asks for the Top best labels instead of the set that the thresholds
+	// make of the scores.
+	Top int
+	// Params, when given, are used in place of those the model was built with.
+	// A Beta other than the model's is right but slow.
+	Params *query.LCIFParams
+	// Explain fills Prediction.Explanation.
+	Explain bool
+}
+
+// Prediction is a label with its confidence score, 0 to 1.
+type Prediction struct {
+	Label string
+	Score float32
+	// Explanation says which rows and features carried the label; nil unless
+	// asked for.
+	Explanation *PredictionExplanation
+}
+
+// PredictionExplanation says what a label's score is made of (Feremans 2020,
+// definition 9). All shares together are the score, but for rounding.
+type PredictionExplanation struct {
+	// Instance and Feature are the parts of the score from nearest rows and
+	// from features.
+	Instance, Feature float64
+	// Neighbors and Features are those with a share, largest first.
+	Neighbors []NeighborEvidence
+	Features  []FeatureEvidence
+}
+
+// NeighborEvidence is the part of a label's score that a row carries.
+type NeighborEvidence struct {
+	Key               []byte
+	Row               uint32
+	Similarity, Share float64
+}
+
+// FeatureEvidence is the part of a label's score that a feature carries.
+type FeatureEvidence struct {
+	Feature string
+	Share   float64
+}
+
+// PredictStats counts the work of one prediction.
+type PredictStats = query.LCIFStats
+
+var predictors = sync.Pool{New: func() any { return &predictScratch{p: query.NewPredictor()} }}
+
+type predictScratch struct {
+	p     *query.Predictor
+	found []labels.Ranked
+}
+
+// Predict predicts the labels of a query from the rows a label model was built
+// over, highest score first. Rows deleted since are no neighbours any more;
+// rows written since count from the next build on.
+//
+// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption, ErrEmpty,
+// ErrCorrupt, ErrClosed and the context's.
+func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *PredictOptions) (out []Prediction, stats PredictStats, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	if o == nil {
+		o = &PredictOptions{}
+	}
+	st, err := s.collection(coll)
+	if err != nil {
+		return nil, stats, err
+	}
+	_, x, err := st.sparseQuery(q)
+	if err != nil {
+		return nil, stats, err
+	}
+	m, err := st.labelModel(o.Index)
+	if err != nil {
+		return nil, stats, err
+	}
+	p := m.params
+	if o.Params != nil {
+		p = *o.Params
+	}
+	if o.Top > 0 {
+		p.Top = o.Top
+	}
+	if m.idf != nil {
+		// The length of a query of counts says how far apart its terms are, so
+		// weights apply to the counts themselves.
+		x = vector.Sparse{Index: slices.Clone(x.Index), Value: st.counts(q, x)}
+		weigh(x, m.idf)
+	}
+	sc := predictors.Get().(*predictScratch)
+	sc.found, stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	if err != nil {
+		return nil, stats, predictError(coll, err)
+	}
+	for _, f := range sc.found {
+		out = append(out, Prediction{Label: string(m.names.At(int(f.Label))), Score: f.Score})
+	}
+	if o.Explain {
+		if err := st.explain(ctx, sc.p, m, x, &p, out); err != nil {
+			return nil, stats, err
+		}
+	}
+	predictors.Put(sc)
+	return out, stats, nil
+}
+
+func predictError(coll string, err error) error {
+	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) {
+		return fmt.Errorf("%w: predict in %q: %w", ErrOption, coll, err)
+	}
+	return fmt.Errorf("db: predict in %q: %w", coll, err)
+}
+
+// counts is the values of a query as they came, for the features of its
+// numbered form x.
+func (st *collState) counts(q SparseQuery, x vector.Sparse) []float32 {
+	norm := q.Sparse.Norm()
+	if st.c.Named {
+		// All features count, unknown ones too: x was scaled without them.
+		var known vector.Sparse
+		for _, f := range q.Features {
+			if _, ok, err := st.featureNumber(f.Name); err == nil && ok {
+				known.Value = append(known.Value, f.Value)
+			}
+		}
+		norm = known.Norm()
+	}
+	out := make([]float32, x.Len())
+	for i, v := range x.Value {
+		out[i] = float32(float64(v) * norm)
+	}
+	return out
+}
+
+// labelModel finds and loads a label model.
+func (st *collState) labelModel(name string) (*labelModel, error) {
+	if name == "" {
+		for _, r := range st.c.Indexes {
+			m, err := st.manifestOf(&r)
+			if err != nil {
+				return nil, err
+			}
+			if m.LCIF == nil {
+				continue
+			}
+			if name != "" {
+				return nil, fmt.Errorf("%w: collection %q has several label models, name one of %q", ErrOption, st.c.Name, st.c.info().Indexes)
+			}
+			name = r.Name
+		}
+	}
+	r := st.c.index(name)
+	if r == nil {
+		return nil, fmt.Errorf("label model: %w", noIndex(st.c, name))
+	}
+	x, err := st.index(r)
+	if err != nil {
+		return nil, err
+	}
+	if x.model == nil {
+		return nil, fmt.Errorf("%w: index %q of %q is no label model", ErrKind, name, st.c.Name)
+	}
+	return x.model, nil
+}
+
+// explain fills in the explanations of predictions.
+func (st *collState) explain(ctx context.Context, p *query.Predictor, m *labelModel, x vector.Sparse, params *query.LCIFParams, out []Prediction) error {
+	found, err := p.ExplainLabels(ctx, m.view, x, params, nil)
+	if err != nil {
+		return predictError(st.c.Name, err)
+	}
+	if len(found) != len(out) {
+		return fmt.Errorf("db: %d explanations for %d labels", len(found), len(out))
+	}
+	for i, f := range found {
+		e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature}
+		for _, n := range f.Neighbors {
+			key, err := st.key(n.Row)
+			if err != nil {
+				return err
+			}
+			e.Neighbors = append(e.Neighbors, NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share})
+		}
+		for _, n := range f.Features {
+			name, err := st.featureName(n.Feature)
+			if err != nil {
+				return err
+			}
+			e.Features = append(e.Features, FeatureEvidence{name, n.Share})
+		}
+		out[i].Explanation = e
+	}
+	return nil
+}
+
+// PredictBatch predicts the labels of many queries on the given number of
+// goroutines (all processors when zero). Element i belongs to queries[i].
+//
+// Errors: those of Predict, with the number of the first query that failed.
+func (s *Snapshot) PredictBatch(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, workers int) ([][]Prediction, error) {
+	out := make([][]Prediction, len(queries))
+	errs := make([]error, len(queries))
+	err := parallel(ctx, workers, len(queries), 8, func(i int) {
+		out[i], _, errs[i] = s.Predict(ctx, coll, queries[i], o)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range errs {
+		if e != nil {
+			return nil, fmt.Errorf("db: query %d: %w", i, e)
+		}
+	}
+	return out, nil
+}
