@@ -335,7 +335,8 @@ func (st *collState) copyVector(r *Row) (err error) {
 		r.Vector = slices.Clone(st.base.Rows.Vector(int(r.Row), make([]float32, st.c.Dim)))
 		return nil
 	}
-	r.Sparse = st.sparseRows.scaled(r.Row)
+	x := st.sparseRows.row(r.Row)
+	r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 	if st.c.Named {
 		r.Features, err = st.named(r.Sparse)
 		r.Sparse = vector.Sparse{}

@@ -224,7 +224,7 @@ func (a *applier) vectorise(c *collection, r *newRow) error {
 		if err != nil {
 			return err
 		}
-		r.sparse, r.norm = unitSparse(s)
+		r.sparse = nonZero(s)
 	}
 	if n := r.sparse.Len(); n > 0 {
 		c.Dim = max(c.Dim, int(r.sparse.Index[n-1])+1)
@@ -322,7 +322,7 @@ func parseTail(c *collection, payload []byte) (r newRow, err error) {
 	var user, cold []byte
 	if c.Sparse {
 		var rest []byte
-		if r.sparse, r.norm, rest, err = splitSparse(payload); err != nil {
+		if r.sparse, rest, err = splitSparse(payload); err != nil {
 			return r, err
 		}
 		r.sparse = vector.Sparse{Index: slices.Clone(r.sparse.Index), Value: slices.Clone(r.sparse.Value)}

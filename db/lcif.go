@@ -7,7 +7,6 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -167,7 +166,7 @@ func (l *lcifLearned) read(ctx context.Context, s *Snapshot, st *collState, repo
 		if err != nil {
 			return nil, err
 		}
-		data.rows.Append(set.scaled(row))
+		data.rows.Append(set.row(row))
 		b.Add(names)
 		data.live = append(data.live, int(row))
 	}

@@ -172,9 +172,7 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 		p.Top = o.Top
 	}
 	if m.idf != nil {
-		// The length of a query of counts says how far apart its terms are, so
-		// weights apply to the counts themselves.
-		x = vector.Sparse{Index: slices.Clone(x.Index), Value: st.counts(q, x)}
+		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		weigh(x, m.idf)
 	}
 	sc := predictors.Get().(*predictScratch)
@@ -199,27 +197,6 @@ func predictError(coll string, err error) error {
 		return fmt.Errorf("%w: predict in %q: %w", ErrOption, coll, err)
 	}
 	return fmt.Errorf("db: predict in %q: %w", coll, err)
-}
-
-// counts is the values of a query as they came, for the features of its
-// numbered form x.
-func (st *collState) counts(q SparseQuery, x vector.Sparse) []float32 {
-	norm := q.Sparse.Norm()
-	if st.c.Named {
-		// All features count, unknown ones too: x was scaled without them.
-		var known vector.Sparse
-		for _, f := range q.Features {
-			if _, ok, err := st.featureNumber(f.Name); err == nil && ok {
-				known.Value = append(known.Value, f.Value)
-			}
-		}
-		norm = known.Norm()
-	}
-	out := make([]float32, x.Len())
-	for i, v := range x.Value {
-		out[i] = float32(float64(v) * norm)
-	}
-	return out
 }
 
 // labelModel finds and loads a label model.

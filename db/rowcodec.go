@@ -17,10 +17,9 @@ type newRow struct {
 	vector  []float32
 	labels  []string
 	payload []byte
-	// Of a row of a sparse collection: the unit vector, its length before, and
-	// until the transaction gives them numbers, its named features.
+	// Of a row of a sparse collection: the vector without zeros and, until the
+	// transaction gives them numbers, its named features.
 	sparse   vector.Sparse
-	norm     float32
 	features []Feature
 }
 
@@ -66,7 +65,7 @@ func encodeTail(c *collection, key []byte, r *newRow) []byte {
 	p := make([]byte, 0, 4*len(r.vector)+8*r.sparse.Len()+2+len(r.key)+64+len(r.payload))
 	h := codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(len(r.vector))}
 	if c.Sparse {
-		p = appendSparse(p, r.sparse, r.norm)
+		p = appendSparse(p, r.sparse)
 		h.Elem, h.Cols = codec.BytesElem, uint32(r.sparse.Len())
 	} else {
 		p = append(p, codec.Bytes(r.vector)...)
@@ -259,7 +258,7 @@ func copyRow(r *Row) newRow {
 	labels := slices.Clone(r.Labels)
 	slices.Sort(labels)
 	out := newRow{key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: slices.Compact(labels), payload: slices.Clone(r.Payload)}
-	out.sparse, out.norm = unitSparse(r.Sparse)
+	out.sparse = nonZero(r.Sparse)
 	out.features = slices.Clone(r.Features)
 	return out
 }

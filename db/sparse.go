@@ -34,8 +34,8 @@ type SparseOptions struct {
 }
 
 // CreateSparse makes an empty collection of sparse non-negative vectors, which
-// are compared by cosine: rows are scaled to unit length when they are written
-// and their length is kept.
+// are compared by cosine. Rows are kept as they are written; searches and
+// indexes scale them to unit length.
 //
 // Errors: ErrExists, ErrName, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
@@ -115,22 +115,32 @@ func checkNamed(features []Feature) error {
 	return nil
 }
 
-// unitSparse is a copy of s without zeros, scaled to unit length, and its
-// length. A vector without a value above zero stays empty.
-func unitSparse(s vector.Sparse) (vector.Sparse, float32) {
-	norm := s.Norm()
-	var out vector.Sparse
-	if norm == 0 {
-		return out, 0
-	}
+// nonZero is a copy of s without zeros.
+func nonZero(s vector.Sparse) (out vector.Sparse) {
 	for i, f := range s.Index {
-		// A value far below the others may vanish beside them.
-		if v := float32(float64(s.Value[i]) / norm); v > 0 {
+		if s.Value[i] > 0 {
 			out.Index = append(out.Index, f)
-			out.Value = append(out.Value, v)
+			out.Value = append(out.Value, s.Value[i])
 		}
 	}
-	return out, float32(min(norm, math.MaxFloat32))
+	return out
+}
+
+// unitSparse sets dst to s scaled to unit length, reusing its memory. Values
+// that vanish beside the others are left out; a vector without a value above
+// zero becomes empty. Searches with and without an index see these very bits.
+func unitSparse(dst *vector.Sparse, s vector.Sparse) {
+	dst.Index, dst.Value = dst.Index[:0], dst.Value[:0]
+	norm := s.Norm()
+	if norm == 0 {
+		return
+	}
+	for i, f := range s.Index {
+		if v := float32(float64(s.Value[i]) / norm); v > 0 {
+			dst.Index = append(dst.Index, f)
+			dst.Value = append(dst.Value, v)
+		}
+	}
 }
 
 // featureKey is a key of the dictionary.

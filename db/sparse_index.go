@@ -98,10 +98,11 @@ func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions,
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }
 
-// matrix copies all rows out of the map. Deleted rows are left empty, so that
+// matrix copies all rows out of the map, at unit length. Deleted rows are left empty, so that
 // numbers stay and no query meets them.
 func (s *sparseSet) matrix(ctx context.Context, dim int, report func(done, total int)) (*vector.CSR, error) {
 	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
+	var unit vector.Sparse
 	for i := range uint32(s.n) {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -109,11 +110,11 @@ func (s *sparseSet) matrix(ctx context.Context, dim int, report func(done, total
 			}
 			report(int(i), s.n)
 		}
-		var x vector.Sparse
+		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
 		if s.dead == nil || !s.dead.Contains(i) {
-			x, _ = s.row(i)
+			unitSparse(&unit, s.row(i))
 		}
-		m.Append(x)
+		m.Append(unit)
 	}
 	return m, nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -14,85 +13,70 @@ import (
 )
 
 // appendSparse encodes the vector of a sparse tail row: the number of
-// features, the length of the row before it was scaled, features, values.
-func appendSparse(dst []byte, s vector.Sparse, norm float32) []byte {
+// features, features, values.
+func appendSparse(dst []byte, s vector.Sparse) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(s.Len()))
-	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(norm))
 	dst = append(dst, codec.Bytes(s.Index)...)
 	return append(dst, codec.Bytes(s.Value)...)
 }
 
 // splitSparse views the vector in front of a sparse tail row's payload.
-func splitSparse(p []byte) (s vector.Sparse, norm float32, rest []byte, err error) {
-	if len(p) < 8 {
-		return s, 0, nil, errors.New("sparse row is too short")
+func splitSparse(p []byte) (s vector.Sparse, rest []byte, err error) {
+	if len(p) < 4 {
+		return s, nil, errors.New("sparse row is too short")
 	}
 	n := int(binary.LittleEndian.Uint32(p))
-	norm = math.Float32frombits(binary.LittleEndian.Uint32(p[4:]))
-	if n > MaxFeatures || len(p)-8 < 8*n {
-		return s, 0, nil, fmt.Errorf("sparse row claims %d features in %d bytes", n, len(p))
+	if n > MaxFeatures || len(p)-4 < 8*n {
+		return s, nil, fmt.Errorf("sparse row claims %d features in %d bytes", n, len(p))
 	}
-	if s.Index, err = codec.View[uint32](p[8:], n); err != nil {
-		return s, 0, nil, err
+	if s.Index, err = codec.View[uint32](p[4:], n); err != nil {
+		return s, nil, err
 	}
-	if s.Value, err = codec.View[float32](p[8+4*n:], n); err != nil {
-		return s, 0, nil, err
+	if s.Value, err = codec.View[float32](p[4+4*n:], n); err != nil {
+		return s, nil, err
 	}
-	return s, norm, p[8+8*n:], nil
+	return s, p[4+8*n:], nil
 }
 
 // encodeSparseChunk is the payload of a chunk of sparse rows: row offsets
-// (uint64, one more than rows), lengths, features, values.
+// (uint64, one more than rows), features, values.
 func encodeSparseChunk(rows []newRow) []byte {
 	ptr := make([]uint64, 1, len(rows)+1)
-	norms := make([]float32, 0, len(rows))
 	var idx []uint32
 	var val []float32
 	for i := range rows {
 		idx = append(idx, rows[i].sparse.Index...)
 		val = append(val, rows[i].sparse.Value...)
 		ptr = append(ptr, uint64(len(idx)))
-		norms = append(norms, rows[i].norm)
 	}
 	out := slices.Clone(codec.Bytes(ptr))
-	out = append(out, codec.Bytes(norms)...)
 	out = append(out, codec.Bytes(idx)...)
 	return append(out, codec.Bytes(val)...)
 }
 
-// sparseChunk is a run of sparse rows in the map.
-type sparseChunk struct {
-	m     vector.CSR
-	norms []float32
-}
-
 // viewSparseChunk views a stored chunk of n rows. Unless that was done before,
 // it checks every offset, feature and value, so that no reader needs to.
-func viewSparseChunk(p []byte, n, dim int, check bool) (c sparseChunk, err error) {
-	if c.m.Ptr, err = codec.View[uint64](p, n+1); err != nil {
+func viewSparseChunk(p []byte, n, dim int, check bool) (c vector.CSR, err error) {
+	if c.Ptr, err = codec.View[uint64](p, n+1); err != nil {
 		return c, err
 	}
 	p = p[8*(n+1):]
-	if c.norms, err = codec.View[float32](p, n); err != nil {
-		return c, err
-	}
-	p = p[4*n:]
-	total := c.m.Ptr[n]
+	total := c.Ptr[n]
 	if total > uint64(len(p))/8 {
 		return c, fmt.Errorf("%d features in %d bytes", total, len(p))
 	}
-	if c.m.Index, err = codec.View[uint32](p, int(total)); err != nil {
+	if c.Index, err = codec.View[uint32](p, int(total)); err != nil {
 		return c, err
 	}
-	if c.m.Value, err = codec.View[float32](p[4*total:], int(total)); err != nil {
+	if c.Value, err = codec.View[float32](p[4*total:], int(total)); err != nil {
 		return c, err
 	}
-	if c.m.Value == nil {
-		c.m.Value = []float32{}
+	if c.Value == nil {
+		c.Value = []float32{}
 	}
-	c.m.Cols = dim
+	c.Cols = dim
 	if check {
-		err = c.m.Validate()
+		err = c.Validate()
 	}
 	return c, err
 }
@@ -100,29 +84,19 @@ func viewSparseChunk(p []byte, n, dim int, check bool) (c sparseChunk, err error
 // sparseSet is the sparse rows of a collection: sealed chunks, then the tail.
 type sparseSet struct {
 	n      int
-	chunks []sparseChunk
-	tail   sparseChunk
+	chunks []vector.CSR
+	tail   vector.CSR
 	dead   *roaring.Bitmap // nil: none
 	live   int
 }
 
-// row is the unit vector of a row and its length before scaling.
-func (s *sparseSet) row(i uint32) (vector.Sparse, float32) {
+// row is a row as it was written, in the map.
+func (s *sparseSet) row(i uint32) vector.Sparse {
 	c, at := &s.tail, int(i)-len(s.chunks)<<sparseShift
 	if at < 0 {
 		c, at = &s.chunks[i>>sparseShift], int(i&(1<<sparseShift-1))
 	}
-	return c.m.Row(at), c.norms[at]
-}
-
-// scaled is a copy of a row at its own length.
-func (s *sparseSet) scaled(i uint32) vector.Sparse {
-	x, norm := s.row(i)
-	out := vector.Sparse{Index: slices.Clone(x.Index), Value: make([]float32, len(x.Value))}
-	for j, v := range x.Value {
-		out.Value[j] = v * norm
-	}
-	return out
+	return c.Row(at)
 }
 
 // sparse loads the rows of a sparse collection.
@@ -152,9 +126,9 @@ func (st *collState) loadSparse() (err error) {
 		checked.set(uint32(i))
 		set.chunks = append(set.chunks, chunk)
 	}
-	set.tail.m = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
+	set.tail = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
 	err = st.eachTail(func(row uint32, payload []byte) error {
-		x, norm, rest, err := splitSparse(payload)
+		x, rest, err := splitSparse(payload)
 		if err != nil {
 			return err
 		}
@@ -162,19 +136,18 @@ func (st *collState) loadSparse() (err error) {
 		if err != nil {
 			return err
 		}
-		set.tail.m.Append(x)
-		set.tail.norms = append(set.tail.norms, norm)
+		set.tail.Append(x)
 		st.tailKeys = append(st.tailKeys, key)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := set.tail.m.Validate(); err != nil {
+	if err := set.tail.Validate(); err != nil {
 		return corruptf(c.Name, "rows not sealed yet: %w", err)
 	}
-	if set.tail.m.Cols > c.Dim {
-		return corruptf(c.Name, "feature %d of %d", set.tail.m.Cols-1, c.Dim)
+	if set.tail.Cols > c.Dim {
+		return corruptf(c.Name, "feature %d of %d", set.tail.Cols-1, c.Dim)
 	}
 	dead, err := st.tombstones()
 	if err != nil {

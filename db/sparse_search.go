@@ -72,10 +72,12 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if err != nil {
 		return dst, stats, err
 	}
-	set, x, err := st.sparseQuery(q)
+	set, numbered, err := st.sparseQuery(q)
 	if err != nil {
 		return dst, stats, err
 	}
+	var x vector.Sparse
+	unitSparse(&x, numbered)
 	if k < 1 {
 		return dst, stats, fmt.Errorf("%w: k is %d, want at least 1", ErrK, k)
 	}
@@ -115,8 +117,7 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	return dst, stats, nil
 }
 
-// sparseQuery checks a query and gives it its final form: numbered, sorted,
-// of unit length.
+// sparseQuery checks a query and numbers its features.
 func (st *collState) sparseQuery(q SparseQuery) (*sparseSet, vector.Sparse, error) {
 	var x vector.Sparse
 	set, err := st.sparse()
@@ -151,8 +152,7 @@ func (st *collState) sparseQuery(q SparseQuery) (*sparseSet, vector.Sparse, erro
 			numbered.Value = append(numbered.Value, p.value)
 		}
 	}
-	x, _ = unitSparse(numbered)
-	return set, x, nil
+	return set, numbered, nil
 }
 
 // accepted is the set of rows that pass the filters, nil when all do.
@@ -229,6 +229,7 @@ func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
 
 // scan scores the rows from the given one on.
 func (s *sparseSet) scan(ctx context.Context, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit) ([]postings.Hit, error) {
+	var unit vector.Sparse
 	for i := from; i < s.n; i++ {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -239,8 +240,8 @@ func (s *sparseSet) scan(ctx context.Context, q vector.Sparse, from int, accept 
 		if s.dead != nil && s.dead.Contains(row) || accept != nil && !accept.Contains(row) {
 			continue
 		}
-		x, _ := s.row(row)
-		if score := vector.DotSparse(q, x); score > 0 {
+		unitSparse(&unit, s.row(row))
+		if score := vector.DotSparse(q, unit); score > 0 {
 			hits = append(hits, postings.Hit{Row: row, Score: score})
 		}
 	}

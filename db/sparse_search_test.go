@@ -89,9 +89,10 @@ func (b *sparseBed) want(q vector.Sparse, k int, pass func(key string) bool) str
 		score float64
 	}
 	var all []hit
-	unit, _ := unitSparse(q)
+	var unit, x vector.Sparse
+	unitSparse(&unit, q)
 	for key, row := range b.rows {
-		x, _ := unitSparse(row)
+		unitSparse(&x, row)
 		if s := vector.DotSparse(unit, x); s > 0 && pass(key) {
 			all = append(all, hit{key, s})
 		}

@@ -30,8 +30,7 @@ func sameSparse(a, b vector.Sparse) error {
 		return fmt.Errorf("features %v, want %v", a.Index, b.Index)
 	}
 	for i := range a.Value {
-		// Stored at unit length and scaled back: two roundings.
-		if math.Abs(float64(a.Value[i]-b.Value[i])) > 3e-7*float64(b.Value[i]) {
+		if a.Value[i] != b.Value[i] {
 			return fmt.Errorf("feature %d is %g, want %g", a.Index[i], a.Value[i], b.Value[i])
 		}
 	}

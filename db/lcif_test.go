@@ -1,0 +1,329 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// topicRow is a document of one or two topics, which are its labels: words of
+// a topic are ten numbers of their own, and there is noise.
+func topicRow(rng *rand.Rand, topics int) (vector.Sparse, []string) {
+	counts := map[uint32]float32{}
+	var names []string
+	for range 1 + rng.IntN(2) {
+		t := rng.IntN(topics)
+		if n := fmt.Sprint("topic ", t); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+		for range 6 {
+			counts[uint32(t*10+rng.IntN(10))]++
+		}
+	}
+	for range 4 {
+		counts[uint32(topics*10+rng.IntN(50))]++
+	}
+	var s vector.Sparse
+	for f := range uint32(topics*10 + 50) {
+		if v, ok := counts[f]; ok {
+			s.Index = append(s.Index, f)
+			s.Value = append(s.Value, v)
+		}
+	}
+	return s, names
+}
+
+// topicDB is a database of documents, numbered or named, and queries with
+// their labels.
+func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []SparseQuery, truth [][]string) {
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateSparse(t.Context(), "docs", SparseOptions{Named: named}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(11, 12))
+	name := func(s vector.Sparse) (out []Feature) {
+		for i, f := range s.Index {
+			out = append(out, Feature{fmt.Sprint("w", f), s.Value[i]})
+		}
+		return out
+	}
+	for i := range 1400 {
+		x, l := topicRow(rng, 8)
+		r := Row{Key: fmt.Append(nil, "d", i), Sparse: x, Labels: l}
+		if named {
+			r.Sparse, r.Features = vector.Sparse{}, name(x)
+		}
+		rows = append(rows, r)
+	}
+	err = d.Update(t.Context(), func(b *Batch) error {
+		for _, r := range rows {
+			if err := b.Put("docs", r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		x, l := topicRow(rng, 8)
+		q := SparseQuery{Sparse: x}
+		if named {
+			q = SparseQuery{Features: append(name(x), Feature{"never seen", 3})}
+		}
+		queries, truth = append(queries, q), append(truth, l)
+	}
+	return d, rows, queries, truth
+}
+
+// first is the share of queries whose best label is one of theirs.
+func first(out [][]Prediction, truth [][]string) float64 {
+	n := 0
+	for i, p := range out {
+		if len(p) > 0 && slices.Contains(truth[i], p[0].Label) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(out))
+}
+
+func predictAll(t *testing.T, d *DB, queries []SparseQuery, o *PredictOptions, workers int) [][]Prediction {
+	t.Helper()
+	var out [][]Prediction
+	err := d.View(func(s *Snapshot) (err error) {
+		out, err = s.PredictBatch(t.Context(), "docs", queries, o, workers)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestLCIFPredicts(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
+			d, _, queries, truth := topicDB(t, named)
+			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
+			info, err := d.Build(t.Context(), "docs", "labels", o, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.LabelCurve == nil || info.Bytes["label-matrix"] == 0 || info.Bytes["feature-labels"] == 0 {
+				t.Errorf("index %+v", info)
+			}
+			out := predictAll(t, d, queries, nil, 1)
+			if p := first(out, truth); p < 0.9 {
+				t.Errorf("precision of the best label is %g", p)
+			}
+			path := d.Path()
+			if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+				t.Error(err)
+			}
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if d, err = Open(path, nil); err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			again := predictAll(t, d, queries, nil, 3)
+			for i := range out {
+				if !slices.Equal(again[i], out[i]) {
+					t.Fatalf("query %d: %v after reopening, %v before", i, again[i], out[i])
+				}
+			}
+			if top := predictAll(t, d, queries[:1], &PredictOptions{Top: 3}, 1)[0]; len(top) != 3 || top[0].Score < top[1].Score {
+				t.Errorf("top 3: %v", top)
+			}
+			explained := predictAll(t, d, queries[:5], &PredictOptions{Explain: true, Top: 2}, 1)
+			for i, p := range explained[0] {
+				e := p.Explanation
+				var sum float64
+				for _, n := range e.Neighbors {
+					sum += n.Share
+				}
+				for _, f := range e.Features {
+					sum += f.Share
+					if named != (f.Feature[0] == 'w') {
+						t.Errorf("feature %q", f.Feature)
+					}
+				}
+				if math.Abs(sum-float64(p.Score)) > 1e-5 || len(e.Neighbors)+len(e.Features) == 0 {
+					t.Errorf("label %d: shares sum to %g, score %g", i, sum, p.Score)
+				}
+			}
+		})
+	}
+}
+
+// TestLCIFIsThatOfMemory compares stored models with models of the query
+// package over the same rows.
+func TestLCIFIsThatOfMemory(t *testing.T) {
+	d, rows, queries, _ := topicDB(t, false)
+	defer d.Close()
+	gone := []int{3, 500, 1200}
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for _, i := range gone {
+			if err := b.Delete("docs", rows[i].Key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := &query.LCIFParams{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
+	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
+		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params, Weight: weight}}
+		if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+			t.Fatal(err)
+		}
+		got := predictAll(t, d, queries, nil, 2)
+		b, err := labels.NewBuilder(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 130}
+		df := make([]float64, 130)
+		for i, r := range rows {
+			if slices.Contains(gone, i) {
+				m.Append(vector.Sparse{})
+				b.Add(nil)
+				continue
+			}
+			m.Append(vector.Sparse{Index: r.Sparse.Index, Value: slices.Clone(r.Sparse.Value)})
+			b.Add(r.Labels)
+			for _, f := range r.Sparse.Index {
+				df[f]++
+			}
+		}
+		tfidf := func(s vector.Sparse) vector.Sparse {
+			if weight == WeightNone {
+				return s
+			}
+			out := vector.Sparse{Index: s.Index}
+			for i, f := range s.Index {
+				out.Value = append(out.Value, float32((1+math.Log(float64(s.Value[i])))*math.Log(float64(len(rows)-len(gone))/df[f])))
+			}
+			return out
+		}
+		for i := range m.Rows() {
+			copy(m.Row(i).Value, tfidf(m.Row(i)).Value)
+		}
+		view, counts, err := query.BuildLCIF(t.Context(), m, b.Matrix(), 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := view.AddPower(counts, params.Beta); err != nil {
+			t.Fatal(err)
+		}
+		names := b.Names()
+		for i, q := range queries {
+			want, _, err := query.NewPredictor().Predict(t.Context(), view, tfidf(q.Sparse), params, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(want) != len(got[i]) {
+				t.Fatalf("%q query %d: %v, want %v", weight, i, got[i], want)
+			}
+			for j, w := range want {
+				// Weights are rounded in another order here.
+				if math.Abs(float64(w.Score-got[i][j].Score)) > 1e-5 {
+					t.Fatalf("%q query %d: %v, want %v of %v", weight, i, got[i], want, names)
+				}
+			}
+		}
+	}
+}
+
+func TestLCIFMisuse(t *testing.T) {
+	d, rows, queries, _ := topicDB(t, false)
+	defer d.Close()
+	params := &query.LCIFParams{K: 5, Lambda: 0.5}
+	build := func(coll string, o LCIFOptions) error {
+		_, err := d.Build(t.Context(), coll, "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+		return err
+	}
+	predict := func(coll string, q SparseQuery, o *PredictOptions) error {
+		return d.View(func(s *Snapshot) error {
+			_, _, err := s.Predict(t.Context(), coll, q, o)
+			return err
+		})
+	}
+	if err := d.CreateSparse(t.Context(), "bare", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateDense(t.Context(), "dense", DenseOptions{Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := build("bare", LCIFOptions{Params: params}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("no rows: %v", err)
+	}
+	err := d.Update(t.Context(), func(b *Batch) error {
+		return b.Put("bare", Row{Key: []byte("k"), Sparse: rows[0].Sparse})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Build(ctx, "docs", "labels", BuildOptions{Kind: KindLCIF}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := predict("docs", queries[0], nil); !errors.Is(err, ErrNoIndex) {
+		t.Errorf("no model: %v", err)
+	}
+	if err := build("docs", LCIFOptions{Params: params}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Build(t.Context(), "docs", "rows", BuildOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ err, want error }{
+		"no labels":     {build("bare", LCIFOptions{Params: params}), ErrEmpty},
+		"too few rows":  {build("bare", LCIFOptions{}), ErrOption},
+		"dense":         {build("dense", LCIFOptions{Params: params}), ErrKind},
+		"weighting":     {build("docs", LCIFOptions{Params: params, Weight: "x"}), ErrOption},
+		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &query.LCIFParams{Lambda: 2}}), ErrOption},
+		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), ErrKind},
+		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), ErrNoIndex},
+		"collection":    {predict("x", queries[0], nil), ErrNoCollection},
+		"dense query":   {predict("dense", queries[0], nil), ErrKind},
+		"negative": {predict("docs", SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil),
+			ErrFeatures},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
+	}
+	// A search must not take the label model for an index of the rows.
+	err = d.View(func(s *Snapshot) error {
+		_, _, err := s.SearchSparse(t.Context(), "docs", queries[0], 3, nil, nil)
+		if err != nil {
+			return err
+		}
+		_, _, err = s.SearchSparse(t.Context(), "docs", queries[0], 3, &SparseSearchOptions{Index: "labels"}, nil)
+		if !errors.Is(err, ErrKind) {
+			t.Errorf("search by the label model: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
