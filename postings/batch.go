@@ -11,7 +11,7 @@ import (
 
 const (
 	// batchWidth is how many queries the batch kernel estimates at once.
-	batchWidth = 64
+	batchWidth = 32
 	// batchRows is how many rows it handles between updates of thresholds.
 	batchRows = 64
 	half      = 1.0 / 128000

@@ -66,7 +66,7 @@ func (c *scorer) load(rows *vector.CSR, q []term) {
 		for c.table[i].weight != 0 {
 			i = (i + 1) % uint32(len(c.table))
 		}
-		c.table[i] = slot{t.feature, t.weight}
+		c.table[i] = slot(t)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// scoreRows goes row by row, the estimates of 64 queries in four registers.
+// scoreRows goes row by row, the estimates of 32 queries in two registers.
 // Values are brought to 16 bits eight at a time, through a buffer on the stack
 // that each is broadcast from.
 func scoreRows() {
@@ -38,7 +38,7 @@ func scoreRows() {
 	e, end := GP64(), GP64()
 	MOVQ(Mem{Base: ptr}, e)
 	MOVQ(Mem{Base: ptr, Disp: 8}, end)
-	sum := [4]VecVirtual{YMM(), YMM(), YMM(), YMM()}
+	sum := [2]VecVirtual{YMM(), YMM()}
 	for _, s := range sum {
 		VPXOR(s, s, s)
 	}
@@ -56,7 +56,7 @@ func scoreRows() {
 		slot, v := GP64(), YMM()
 		MOVL(entry, slot.As32())
 		MOVWLZX(Mem{Base: slots, Index: slot, Scale: 2}, slot.As32())
-		SHLQ(U8(7), slot)
+		SHLQ(U8(6), slot)
 		VPBROADCASTW(word, v)
 		for i, s := range sum {
 			t := YMM()
@@ -103,26 +103,20 @@ func scoreRows() {
 
 	Label("compare")
 	least := load("least")
-	bits, high := GP64(), GP64()
-	for half := range 2 {
-		var over [2]VecVirtual
-		for i := range over {
-			s := sum[2*half+i]
-			over[i] = YMM()
-			VMOVDQU(s, Mem{Base: estimates, Disp: 32 * (2*half + i)})
-			VPMAXUW(Mem{Base: least, Disp: 32 * (2*half + i)}, s, over[i])
-			VPCMPEQW(s, over[i], over[i])
-		}
-		VPACKSSWB(over[1], over[0], over[0])
-		VPERMQ(U8(0b11011000), over[0], over[0])
-		to := []GPVirtual{bits, high}[half]
-		VPMOVMSKB(over[0], to.As32())
+	var over [2]VecVirtual
+	for i, s := range sum {
+		over[i] = YMM()
+		VMOVDQU(s, Mem{Base: estimates, Disp: 32 * i})
+		VPMAXUW(Mem{Base: least, Disp: 32 * i}, s, over[i])
+		VPCMPEQW(s, over[i], over[i])
 	}
-	SHLQ(U8(32), high)
-	ORQ(high, bits)
+	bits := GP64()
+	VPACKSSWB(over[1], over[0], over[0])
+	VPERMQ(U8(0b11011000), over[0], over[0])
+	VPMOVMSKB(over[0], bits.As32())
 	MOVQ(bits, Mem{Base: hits})
 	ADDQ(U8(8), hits)
-	ADDQ(I32(128), estimates)
+	ADDQ(I32(64), estimates)
 	ADDQ(U8(8), ptr)
 	DECQ(rows)
 	JMP(LabelRef("row"))

@@ -4,8 +4,8 @@
 //	go run ./postings/internal/sweep -data ../shared/data
 //
 // Times are processor time of the thread, since other work may share the
-// machine; strategies take turns query by query, and a strategy's time is the
-// mean over queries of the least of several rounds.
+// machine. Strategies take turns, each with all queries in a row, and the
+// fastest of its rounds counts.
 package main
 
 import (
@@ -75,7 +75,8 @@ type arm struct {
 	ix       *postings.Index
 	strategy postings.Strategy
 	skip     int // only every skip-th query: for the slow ones
-	best     []time.Duration
+	searcher *postings.Searcher
+	best     time.Duration
 	stats    postings.Stats
 	n        int
 	differ   int
@@ -113,48 +114,51 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 			arms = append(arms, &arm{name: fmt.Sprintf("m=%d", m), ix: part(m), strategy: postings.Partitioned, skip: skip})
 		}
 	}
+	for _, arm := range arms {
+		arm.searcher = postings.NewSearcher()
+	}
 	nq := min(queries, s.tests.Rows())
 	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name, s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
 		nq, float64(s.tests.Ptr[nq])/float64(nq), time.Since(start).Round(time.Millisecond))
 	size := ours.Bytes()
 	fmt.Printf("  compact %.2f bytes an entry\n", float64(size)/float64(len(s.rows.Index)))
-	searcher := postings.NewSearcher()
-	var want, got []postings.Hit
-	for q := range nq {
-		query := s.tests.Row(q)
+	want := make([][]postings.Hit, nq)
+	var got []postings.Hit
+	for range rounds {
 		for a, arm := range arms {
-			if q%arm.skip != 0 {
-				continue
-			}
-			least := time.Duration(1 << 62)
-			for range rounds {
+			searcher := arm.searcher
+			before := threadTime()
+			var aside time.Duration // comparing answers
+			for q := 0; q < nq; q += arm.skip {
 				var err error
 				var stats postings.Stats
-				before := threadTime()
-				got, stats, err = searcher.Search(ctx, arm.ix, query, k, postings.SearchParams{Strategy: arm.strategy}, got[:0])
-				least = min(least, threadTime()-before)
+				got, stats, err = searcher.Search(ctx, arm.ix, s.tests.Row(q), k, postings.SearchParams{Strategy: arm.strategy}, got[:0])
 				if err != nil {
 					fmt.Fprintln(os.Stderr, "sweep:", err)
 					os.Exit(1)
 				}
+				from := threadTime()
 				arm.stats.Candidates += stats.Candidates
 				arm.stats.Scored += stats.Scored
 				arm.stats.Postings += stats.Postings
 				arm.stats.Bytes += stats.Bytes
 				arm.n++
+				if a == 0 {
+					want[q] = append(want[q][:0], got...)
+				} else if !slices.Equal(want[q], got) {
+					arm.differ++
+				}
+				aside += threadTime() - from
 			}
-			arm.best = append(arm.best, least)
-			if a == 0 {
-				want = append(want[:0], got...)
-			} else if !slices.Equal(want, got) {
-				arm.differ++
+			if t := (threadTime() - before - aside) / time.Duration((nq+arm.skip-1)/arm.skip); arm.best == 0 || t < arm.best {
+				arm.best = t
 			}
 		}
 	}
-	base := mean(arms[0].best)
+	base := micro(arms[0].best)
 	defer batches(s, ours, k, nq, max(rounds, 2))
 	for _, arm := range arms {
-		m := mean(arm.best)
+		m := micro(arm.best)
 		if arm.differ > 0 {
 			fmt.Printf("  %s DIFFERS on %d queries\n", arm.name, arm.differ)
 		}
@@ -201,13 +205,7 @@ func batches(s *set, ix *postings.Index, k, nq, rounds int) {
 	fmt.Printf("  batch of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v\n", n, each(batch), each(single), float64(single)/float64(batch), differ, strategies)
 }
 
-func mean(d []time.Duration) float64 {
-	var sum time.Duration
-	for _, x := range d {
-		sum += x
-	}
-	return float64(sum.Nanoseconds()) / 1000 / float64(len(d))
-}
+func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
 // threadTime is the processor time of this thread.
 func threadTime() time.Duration {
