@@ -29,7 +29,9 @@ type BuildOptions struct {
 	// Trees is the number of trees, 16 when zero.
 	Trees int
 	// Depth is the number of levels of a tree; zero picks the depth at which a
-	// leaf holds about seven rows, where the natural classifier works best.
+	// leaf holds three and a half to seven rows, where the natural classifier
+	// works best. A depth that would make more than two leaves a row is
+	// lowered.
 	Depth int
 	// LabelsK is how many nearest rows (the row itself first) are a training
 	// point's labels, 50 when zero; fewer rows than that lower it.
@@ -227,8 +229,11 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 		o.Trees = 16
 	}
 	if o.Depth == 0 {
-		// About seven rows a leaf; the natural classifier wants deep trees.
+		// Seven rows a leaf at most; the natural classifier wants deep trees.
 		o.Depth = max(1, bits.Len(uint(n/7)))
+	}
+	if o.Depth <= maxDepth { // others are refused
+		o.Depth = min(o.Depth, bits.Len(uint(n))) // 2^Depth <= 2n
 	}
 	if o.LabelsK == 0 {
 		o.LabelsK = 50

@@ -76,7 +76,8 @@ type searchScratch struct {
 }
 
 // Search appends the k rows nearest to q to dst, nearest first, and returns
-// it with the counts of the work done. q has the collection's dimension. With
+// it with the counts of the work done. It may reuse the memory of keys in the
+// spare capacity of dst. q has the collection's dimension. With
 // a dst of enough capacity, and without filters by label or key, it allocates
 // nothing in steady state. It always returns min(k, live rows that pass the
 // filters) hits unless the parameters forbid widening.
