@@ -96,8 +96,8 @@ func (v *LCIFVariant) UnmarshalText(name []byte) error {
 
 // LCIFMeasures are the measures of one setting on rows held out. Set measures
 // count 0/0 as 1, as Mulan does, except for MacroF1Zero. The macro averages of
-// a cross-validation are the means of those of the folds, all others are over
-// all rows at once.
+// a cross-validation are means over its folds, or groups of them where they are
+// small; all other measures are over all rows at once.
 type LCIFMeasures struct {
 	Accuracy    float64 `json:"accuracy"`
 	MicroF1     float64 `json:"micro_f1"`

@@ -250,31 +250,39 @@ func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut, pro
 	return measures, thresholds, nil
 }
 
+// macroRows is how many rows macro averages are over at the least, if there are
+// as many.
+const macroRows = 256
+
 // macro replaces the macro averages by the mean of those of the parts, weighted
 // by rows. What a label counts that is absent depends on how many rows are
-// looked at: with few, most labels are absent, and the convention for 0/0
+// looked at: the fewer, the more labels are absent, and the convention for 0/0
 // decides. Folds are of the size of a test part rather than all of them
-// together.
+// together, unless they are so small that they go together.
 func (t *trials) macro(m *LCIFMeasures, predicted *labels.Matrix) error {
-	if len(t.data.Parts) == 1 {
+	n := t.truth.Rows()
+	if len(t.data.Parts) == 1 || n < 2*macroRows {
 		return nil
 	}
 	m.MacroF1, m.MacroF1Zero = 0, 0
-	at := 0
 	var rows []int
+	at := 0
 	for _, p := range t.data.Parts {
-		rows = rows[:0]
-		for r := range p.Truth.Rows() {
-			rows = append(rows, at+r)
+		for range p.Truth.Rows() {
+			rows = append(rows, at)
+			at++
 		}
-		at += len(rows)
-		r, err := labels.Evaluate(p.Truth, predicted.Select(rows))
+		if len(rows) < macroRows || n-at < macroRows && at < n {
+			continue
+		}
+		r, err := labels.Evaluate(t.truth.Select(rows), predicted.Select(rows))
 		if err != nil {
 			return err
 		}
-		weight := float64(len(rows)) / float64(max(1, t.truth.Rows()))
+		weight := float64(len(rows)) / float64(n)
 		m.MacroF1 += weight * r.Mulan.Macro.F1
 		m.MacroF1Zero += weight * r.Zero.Macro.F1
+		rows = rows[:0]
 	}
 	return nil
 }

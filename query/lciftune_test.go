@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -147,25 +148,6 @@ func plain(t testing.TB, held *LCIFHeldOut, s LCIFSetting) (LCIFMeasures, *label
 		Accuracy: r.Mulan.Accuracy, MicroF1: r.Mulan.Micro.F1, MacroF1: r.Mulan.Macro.F1,
 		MacroF1Zero: r.Zero.Macro.F1, HammingLoss: r.HammingLoss, Precision: [3]float64(ranking.Precision),
 	}
-	if len(held.Parts) == 1 {
-		return m, th
-	}
-	// Macro averages are those of the parts.
-	m.MacroF1, m.MacroF1Zero = 0, 0
-	all := sets[:0:0]
-	for i := range predicted.Rows() {
-		all = append(all, predicted.Row(i))
-	}
-	for _, part := range held.Parts {
-		n := part.Truth.Rows()
-		own, err := labels.FromSets(all[:n], scores.Cols)
-		check(err)
-		all = all[n:]
-		r, err := labels.Evaluate(part.Truth, own)
-		check(err)
-		m.MacroF1 += r.Mulan.Macro.F1 * float64(n) / float64(truth.Rows())
-		m.MacroF1Zero += r.Zero.Macro.F1 * float64(n) / float64(truth.Rows())
-	}
 	return m, th
 }
 
@@ -221,6 +203,71 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Macro averages of a cross-validation are means over folds, or over as many of
+// them together as have enough rows.
+func TestMacroAveragesByFold(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		rows, folds int
+		groups      []int // folds that go together
+	}{{300, 5, []int{5}}, {900, 3, []int{1, 1, 1}}, {900, 9, []int{3, 3, 3}}, {800, 8, []int{3, 5}}} {
+		x, y := topicSet(t, c.rows, 4)
+		held, err := CrossValidation(x, y, CVOptions{Folds: c.folds})(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := newTrials(held, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := LCIFSetting{Beta: 1, Cut: LCIFCut{Share: 1}}
+		got, thresholds, err := tr.measure(ctx, s, []LCIFCut{s.Cut}, func(int, int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want LCIFMeasures
+		parts := held.Parts
+		for _, n := range c.groups {
+			var sets, predicted [][]uint32
+			for _, part := range parts[:n] {
+				v := *part.View
+				if err := v.AddPower(part.Counts, 1); err != nil {
+					t.Fatal(err)
+				}
+				found, err := PredictBatch(ctx, &v, part.Queries, &LCIFParams{Thresholds: thresholds[0]}, 1, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, ranked := range found {
+					var set []uint32
+					for _, r := range ranked {
+						set = append(set, r.Label)
+					}
+					predicted, sets = append(predicted, set), append(sets, part.Truth.Row(i))
+				}
+			}
+			parts = parts[n:]
+			a, err := labels.FromSets(sets, 9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := labels.FromSets(predicted, 9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := labels.Evaluate(a, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.MacroF1 += r.Mulan.Macro.F1 * float64(len(sets)) / float64(c.rows)
+			want.MacroF1Zero += r.Zero.Macro.F1 * float64(len(sets)) / float64(c.rows)
+		}
+		if math.Abs(got[0].MacroF1-want.MacroF1)+math.Abs(got[0].MacroF1Zero-want.MacroF1Zero) > 1e-12 {
+			t.Errorf("%d folds of %d rows: macro F1 %v and %v, want %v and %v", c.folds, c.rows, got[0].MacroF1, got[0].MacroF1Zero, want.MacroF1, want.MacroF1Zero)
+		}
+	}
 }
 
 func TestTuneLCIF(t *testing.T) {
