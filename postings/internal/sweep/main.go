@@ -19,8 +19,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -206,12 +204,3 @@ func batches(s *set, ix *postings.Index, k, nq, rounds int) {
 }
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
-
-// threadTime is the processor time of this thread.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic(err)
-	}
-	return time.Duration(t.Nano())
-}
