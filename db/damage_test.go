@@ -255,7 +255,7 @@ func childFlips(path string) error {
 			}
 			return pristine[:a]
 		}
-		res, detail, checked := tryDamage(work, damage, f[1] == "cut", len(pristine), qs, want)
+		res, detail, checked := tryDamage(work, damage, f[1] == "cut", b == 1, pristine, qs, want)
 		fmt.Printf("done %s\t%s\t%v\t%q\n", f[0], res, checked, detail)
 	}
 	return in.Err()
@@ -263,15 +263,14 @@ func childFlips(path string) error {
 
 // tryDamage asks a damaged file everything. checked says whether Check, or
 // Open, found the damage.
-func tryDamage(work string, damage func() []byte, cut bool, size int, qs []question, want map[string]string) (res outcome, detail string, checked bool) {
+//
+// With cut the file is whole when it is opened, and with warm also when it is
+// asked everything once, and is cut short afterwards.
+func tryDamage(work string, damage func() []byte, cut, warm bool, pristine []byte, qs []question, want map[string]string) (res outcome, detail string, checked bool) {
 	data := damage()
 	whole := data
 	if cut {
-		whole = append(bytes.Clone(data), make([]byte, size-len(data))...)
-		// The file is whole when it is opened and is cut short afterwards.
-		if orig, err := os.ReadFile(strings.TrimSuffix(work, filepath.Ext(work))); err == nil {
-			whole = orig
-		}
+		whole = pristine
 	}
 	if err := os.WriteFile(work, whole, 0o600); err != nil {
 		return untyped, err.Error(), false
@@ -284,6 +283,11 @@ func tryDamage(work string, damage func() []byte, cut bool, size int, qs []quest
 		return openError, err.Error(), true
 	}
 	if cut {
+		if warm {
+			if res, detail := askAll(d, qs, want, nil); res != right {
+				return res, "before the cut: " + detail, false
+			}
+		}
 		if err := os.Truncate(work, int64(len(data))); err != nil {
 			return untyped, err.Error(), false
 		}
@@ -525,7 +529,7 @@ func flipsOf(t *testing.T, data []byte) []flip {
 
 // command is one piece of damage for a child to try.
 type command struct {
-	text   string // "flip offset bit", "trunc length 0" or "cut length 0"
+	text   string // "flip offset bit", "trunc length 0" or "cut length warm"
 	region string
 	block  bool
 }
@@ -702,11 +706,39 @@ func TestTruncated(t *testing.T) {
 		for _, n := range []int64{p * pageSize, p*pageSize + 1, p*pageSize + pageSize/2} {
 			commands = append(commands, command{text: fmt.Sprintf("trunc %d 0", n), region: "before open"})
 			if n%pageSize == 0 {
-				commands = append(commands, command{text: fmt.Sprintf("cut %d 0", n), region: "while open"})
+				commands = append(commands, command{text: fmt.Sprintf("cut %d 0", n), region: "while open"}, command{text: fmt.Sprintf("cut %d 1", n), region: "while in use"})
 			}
 		}
 	}
 	judge(t, commands, tryAll(t, path, commands))
+
+	// The last byte that is needed is needed.
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metas, _ := readMetas(bytes.NewReader(data))
+	latest := metas[0]
+	if metas[1].txid > latest.txid {
+		latest = metas[1]
+	}
+	need := int64(latest.high) * pageSize
+	for _, n := range []int64{need, need - 1} {
+		if err := os.WriteFile(path, data[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(path, &Options{ReadOnly: true})
+		if n == need {
+			if err == nil {
+				err = errors.Join(mustCheck(d), d.Close())
+			}
+			if err != nil {
+				t.Errorf("%d bytes are all that is needed: %v", n, err)
+			}
+		} else if !errors.Is(err, ErrTruncated) {
+			t.Errorf("%d bytes of %d: %v, %v, want ErrTruncated", n, need, d, err)
+		}
+	}
 }
 
 // TestForeignFiles opens what is no database.
@@ -966,7 +998,9 @@ func limited(path string, o Options) (acked int, failure error, err error) {
 		if !errors.Is(failure, ErrNoSpace) {
 			return fmt.Errorf("batch %d: %w, want ErrNoSpace", acked, failure)
 		}
-		again := putKillBatch(d, acked)
+		// There are free pages enough for a small write, which is refused all
+		// the same when nobody knows what the file holds.
+		again := d.Update(ctx, func(b *Batch) error { return b.Delete("c", []byte("row-0-0")) })
 		if errors.Is(failure, ErrStateUnknown) && !errors.Is(again, ErrStateUnknown) {
 			return fmt.Errorf("a write after %w: %w", failure, again)
 		}
