@@ -34,6 +34,7 @@ type problem struct {
 	colVal   []float32
 	slot     []int32 // the active features of all sets, one after the other
 	setPtr   []int
+	order    []int // the active features by number, once they are final
 
 	scratch *scratch
 }

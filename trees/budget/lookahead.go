@@ -1,0 +1,273 @@
+package budget
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Sizes of the look-ahead: features kept by the screening, features tried as
+// splits, iterations of the screening.
+const (
+	screened   = 32
+	candidates = 6
+	iterations = 12
+)
+
+// enough is how few cross-validation errors the classifiers behind a split
+// must have for it to be preferred to the node's own classifier. Where that has
+// learned nothing beyond the majority's class, by two standard deviations of
+// the count, two standard deviations fewer do; where it has learned something,
+// but has more than half of the majority's errors, half of its own. A better
+// classifier is not called in question: no count satisfies it.
+func enough(errors, minority int) float64 {
+	e, m := float64(errors), float64(minority)
+	switch {
+	case e > m-2*math.Sqrt(m):
+		least := min(e, m)
+		return least - 2*math.Sqrt(least)
+	case 2*e > m:
+		return e / 2
+	}
+	return 0
+}
+
+// axis is a split on one feature: values above the threshold go left.
+type axis struct {
+	feature   uint32
+	threshold float32
+}
+
+// apply makes the split the decision of a node, the same for every voter.
+func (a *axis) apply(g *grown, voters int) {
+	g.split = true
+	g.features = []uint32{a.feature}
+	g.weights = slices.Repeat([]float32{1}, voters)
+	g.offsets = slices.Repeat([]float32{-a.threshold}, voters)
+}
+
+// left says whether row r goes left, as a node of the model decides.
+func (a *axis) left(x *vector.CSR, r int32) bool {
+	return valueOf(x, r, a.feature) > a.threshold
+}
+
+// valueOf is x[r][f].
+func valueOf(x *vector.CSR, r int32, f uint32) float32 {
+	lo, hi := x.Ptr[r], x.Ptr[r+1]
+	i, ok := slices.BinarySearch(x.Index[lo:hi], f)
+	if !ok {
+		return 0
+	}
+	return entry(x, lo+uint64(i))
+}
+
+// lookAhead looks for a split after which linear classifiers can tell the
+// classes apart where none can before, as with exclusive or: every single
+// feature has the same distribution in both classes then, but products of
+// features do not. Features are screened by the difference of the two classes'
+// covariance matrices, in whose leading eigenvectors features with such
+// products stand out; the matrix is never formed, a product with it costs a
+// pass over the rows. Then each of the best few is tried as a split at its
+// median, and the classifiers of both sides, over the screened features, are
+// cross-validated. The best split is returned if it has few enough errors; nil
+// if none has. O(entries of the rows), some 30 passes.
+func (s *sbt) lookAhead(ctx context.Context, p *problem, errors, minority int, seed uint64) (*axis, error) {
+	features := p.screen(seed)
+	if len(features) < 2 {
+		return nil, nil
+	}
+	small := p.restrict(features)
+	rows := positions(len(p.rows))
+	scratch := newScratch(small.Cols)
+	params := s.params
+	params.BAC.Rounds = min(params.BAC.Rounds, 3)
+	best, least := -1, enough(errors, minority)
+	var found axis
+	for k := range features[:min(candidates, len(features))] {
+		a, ok := median(small, rows, uint32(k))
+		if !ok {
+			continue
+		}
+		var divided sides
+		for _, r := range rows {
+			divided.add(&divided.train, r, a.left(small, r))
+		}
+		behind := 0
+		for _, side := range divided.train {
+			n, err := sideErrors(ctx, small, side, p.y, params, seed, scratch)
+			if err != nil {
+				return nil, err
+			}
+			behind += n
+		}
+		if float64(behind) < least {
+			best, least = k, float64(behind)
+			found = axis{features[k], a.threshold}
+		}
+	}
+	if best < 0 {
+		return nil, nil
+	}
+	return &found, nil
+}
+
+// sideErrors is the least of the cross-validation errors and the minority of
+// one side of a split.
+func sideErrors(ctx context.Context, x *vector.CSR, side []int32, y []int8, params Params, seed uint64, s *scratch) (int, error) {
+	own := make([]int8, len(side))
+	positive := 0
+	for i, r := range side {
+		own[i] = y[r]
+		if y[r] > 0 {
+			positive++
+		}
+	}
+	minority := min(positive, len(side)-positive)
+	if minority == 0 || len(side) < params.MinRows {
+		return minority, nil
+	}
+	p, folds, err := embedded(ctx, x, side, own, params, seed, s)
+	if err != nil {
+		return 0, err
+	}
+	return min(minority, heldErrors(p, folds)), nil
+}
+
+// screen is the features that stand out in the leading eigenvectors of
+// Σᵢ aᵢ(xᵢ − x̄)(xᵢ − x̄)ᵀ, aᵢ = ±1/n_class, best first. Eigenvalues may come
+// in pairs ±λ, between whose vectors the power iteration wavers; so the last
+// two iterates count together.
+func (p *problem) screen(seed uint64) []uint32 {
+	n := len(p.rows)
+	var count [restRows]float64
+	for _, y := range p.y {
+		count[classOf(y)]++
+	}
+	mean, v := p.scratch.sum, p.scratch.total
+	next := make([]float64, p.x.Cols)
+	rng := rand.New(rand.NewPCG(seed, 3))
+	var present []uint32
+	for _, r := range p.rows {
+		lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
+		for e, j := range p.x.Index[lo:hi] {
+			if p.scratch.local[j] < 0 {
+				p.scratch.local[j] = 0
+				present = append(present, j)
+			}
+			mean[j] += float64(entry(p.x, lo+uint64(e))) / float64(n)
+		}
+	}
+	slices.Sort(present)
+	for _, j := range present {
+		v[j] = rng.NormFloat64()
+	}
+	score := make(map[uint32]float64, len(present))
+	for it := range iterations {
+		p.multiply(mean, v, next, present, count)
+		norm := 0.0
+		for _, j := range present {
+			norm += next[j] * next[j]
+		}
+		if norm == 0 {
+			break
+		}
+		norm = math.Sqrt(norm)
+		for _, j := range present {
+			v[j], next[j] = next[j]/norm, 0
+			if it >= iterations-2 {
+				score[j] += v[j] * v[j]
+			}
+		}
+	}
+	var top topFeatures
+	top.limit = screened
+	for _, j := range present {
+		if score[j] > 0 {
+			top.push(scored{j, score[j]})
+		}
+		mean[j], v[j], p.scratch.local[j] = 0, 0, -1
+	}
+	slices.SortFunc(top.heap, scored.before)
+	features := make([]uint32, len(top.heap))
+	for i, f := range top.heap {
+		features[i] = f.feature
+	}
+	return features
+}
+
+// multiply adds the product of the matrix of screen with v to out.
+func (p *problem) multiply(mean, v, out []float64, present []uint32, count [restRows]float64) {
+	middle := 0.0
+	for _, j := range present {
+		middle += mean[j] * v[j]
+	}
+	shift := 0.0
+	for i, r := range p.rows {
+		lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
+		t := -middle
+		for e, j := range p.x.Index[lo:hi] {
+			t += v[j] * float64(entry(p.x, lo+uint64(e)))
+		}
+		t *= float64(p.y[i]) / count[classOf(p.y[i])]
+		shift += t
+		for e, j := range p.x.Index[lo:hi] {
+			out[j] += t * float64(entry(p.x, lo+uint64(e)))
+		}
+	}
+	for _, j := range present {
+		out[j] -= shift * mean[j]
+	}
+}
+
+// restrict is the problem's rows over the given features only, which are
+// renumbered by their places in the list.
+func (p *problem) restrict(features []uint32) *vector.CSR {
+	local := p.scratch.local
+	for k, f := range features {
+		local[f] = int32(k)
+	}
+	small := &vector.CSR{Ptr: make([]uint64, 1, len(p.rows)+1), Cols: len(features)}
+	var row []scored
+	for _, r := range p.rows {
+		lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
+		row = row[:0]
+		for e, j := range p.x.Index[lo:hi] {
+			if k := local[j]; k >= 0 {
+				row = append(row, scored{uint32(k), float64(entry(p.x, lo+uint64(e)))})
+			}
+		}
+		slices.SortFunc(row, func(a, b scored) int { return int(a.feature) - int(b.feature) })
+		for _, e := range row {
+			small.Index = append(small.Index, e.feature)
+			small.Value = append(small.Value, float32(e.value))
+		}
+		small.Ptr = append(small.Ptr, uint64(len(small.Index)))
+	}
+	for _, f := range features {
+		local[f] = -1
+	}
+	return small
+}
+
+// median is the split on a feature that parts the rows most evenly: at the
+// median, or below it where nothing lies above. Not ok when the feature is
+// constant.
+func median(x *vector.CSR, rows []int32, f uint32) (axis, bool) {
+	values := make([]float32, len(rows))
+	for i, r := range rows {
+		values[i] = valueOf(x, r, f)
+	}
+	slices.Sort(values)
+	at := values[(len(values)-1)/2]
+	if at == values[len(values)-1] {
+		i, _ := slices.BinarySearch(values, at)
+		if i == 0 {
+			return axis{}, false
+		}
+		at = values[i-1]
+	}
+	return axis{f, at}, true
+}

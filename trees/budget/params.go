@@ -1,0 +1,58 @@
+package budget
+
+import "fmt"
+
+// Params are the parameters of trees. Zero means the default named.
+type Params struct {
+	BAC BACParams
+	// Seed draws the folds of embedded cross-validation.
+	Seed uint64
+
+	// Folds is, for SBT, the number of folds of embedded cross-validation
+	// (equation 11), whose classifiers vote: 5, at most MaxVoters. With 1
+	// there is one classifier a node, trained on all its rows; nothing is
+	// pruned then, and there is no look-ahead.
+	Folds int
+	// MaxDepth is, for SBT, the most decisions on a path: 32.
+	MaxDepth int
+	// MinRows is, for SBT, how many rows a node needs to be parted: twice the
+	// folds, and no fewer than the folds.
+	MinRows int
+	// NoPrune keeps an SBT as it grew.
+	NoPrune bool
+	// NoLookAhead keeps to the paper's algorithm 2: a node is parted by its
+	// classifier even if that has learned nothing. See lookAhead.
+	NoLookAhead bool
+
+	// MinPositive is, for AT, how many rows of a node must have a label for it
+	// to be asked there: 1. Labels below are taken to be absent.
+	MinPositive int
+}
+
+// withDefaults checks p and fills in what is zero.
+func (p Params) withDefaults() (Params, error) {
+	var err error
+	if p.BAC, err = p.BAC.withDefaults(); err != nil {
+		return p, err
+	}
+	if p.Folds == 0 {
+		p.Folds = 5
+	}
+	if p.Folds < 1 || p.Folds > MaxVoters {
+		return p, fmt.Errorf("%w: %d folds, 1 to %d can vote", ErrParams, p.Folds, MaxVoters)
+	}
+	if p.MaxDepth == 0 {
+		p.MaxDepth = 32
+	}
+	if p.MinRows == 0 {
+		p.MinRows = 2 * p.Folds
+	}
+	if p.MinPositive == 0 {
+		p.MinPositive = 1
+	}
+	if p.MaxDepth < 0 || p.MinRows < 0 || p.MinPositive < 0 {
+		return p, fmt.Errorf("%w: depth %d, %d rows, %d positive rows", ErrParams, p.MaxDepth, p.MinRows, p.MinPositive)
+	}
+	p.MinRows = max(p.MinRows, p.Folds, 2)
+	return p, nil
+}

@@ -1,0 +1,205 @@
+package budget
+
+import (
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// directLimit is the size of the feature space up to which an Index is a
+// table with an entry for every feature, 16 MiB at most. Beyond it, the
+// ascending list of selected features is searched.
+const directLimit = 1 << 22
+
+// Index finds the place of a feature among the selected ones (section 7). It
+// is made once for a model and shared by its predictors.
+type Index struct {
+	model  *Model
+	direct []int32 // of each feature its place, or -1; nil for very many features
+}
+
+// NewIndex prepares the model for prediction. O(m) up to 4 million features,
+// O(1) beyond. The model must be valid.
+func NewIndex(m *Model) *Index {
+	x := &Index{model: m}
+	if m.Cols <= directLimit {
+		x.direct = make([]int32, m.Cols)
+		for f := range x.direct {
+			x.direct[f] = -1
+		}
+		for i, f := range m.Features {
+			x.direct[f] = int32(i)
+		}
+	}
+	return x
+}
+
+// place is the place of a feature, or -1.
+func (x *Index) place(f uint32) int {
+	if x.direct != nil {
+		if int(f) >= len(x.direct) {
+			return -1
+		}
+		return int(x.direct[f])
+	}
+	i, ok := slices.BinarySearch(x.model.Features, f)
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// Predictor evaluates rows. It serves one goroutine at a time and allocates
+// nothing once it is made, except where a result says so.
+type Predictor struct {
+	index  *Index
+	m      *Model
+	values []float32 // of each selected feature, in the row at hand
+	set    []uint32  // places that are not zero
+	queue  []reach
+	mass   []float64 // of each label, for scores
+	labels []uint32  // those whose mass is not zero
+	scores vector.Sparse
+}
+
+// NewPredictor makes a predictor: memory of the selected features.
+func NewPredictor(x *Index) *Predictor {
+	return &Predictor{
+		index: x, m: x.model,
+		values: make([]float32, len(x.model.Features)),
+		set:    make([]uint32, 0, len(x.model.Features)),
+	}
+}
+
+// load lays the row out over the selected features. O(entries of the row).
+func (p *Predictor) load(x vector.Sparse) {
+	for _, i := range p.set {
+		p.values[i] = 0
+	}
+	p.set = p.set[:0]
+	for e, f := range x.Index {
+		if i := p.index.place(f); i >= 0 {
+			v := float32(1)
+			if x.Value != nil {
+				v = x.Value[e]
+			}
+			p.values[i] = v
+			p.set = append(p.set, uint32(i))
+		}
+	}
+}
+
+// decide is the decision of a node on the loaded row, and the mean margin of
+// its classifiers above the threshold.
+func (p *Predictor) decide(node int) (left bool, margin float64) {
+	m := p.m
+	lo, hi := m.NodePtr[node], m.NodePtr[node+1]
+	if m.Voters == 1 {
+		sum := float64(m.Offset[node])
+		weight := m.Weight[lo:hi]
+		for e, f := range m.NodeFeature[lo:hi] {
+			sum += float64(weight[e]) * float64(p.values[f])
+		}
+		sum -= float64(m.Threshold)
+		return sum > 0, sum
+	}
+	var sums [MaxVoters]float64
+	n := m.Voters
+	for v, b := range m.Offset[node*n : (node+1)*n] {
+		sums[v] = float64(b)
+	}
+	for e := lo; e < hi; e++ {
+		x := float64(p.values[m.NodeFeature[e]])
+		if x == 0 {
+			continue
+		}
+		for v, w := range m.Weight[int(e)*n : (int(e)+1)*n] {
+			sums[v] += float64(w) * x
+		}
+	}
+	votes := 0
+	for _, s := range sums[:n] {
+		s -= float64(m.Threshold)
+		margin += s
+		if s > 0 {
+			votes++
+		}
+	}
+	return voteLeft(votes, n, margin), margin / float64(n)
+}
+
+// voteLeft is the vote of n classifiers, of which votes say yes; in a tie the
+// sum of their margins decides.
+func voteLeft(votes, n int, margins float64) bool {
+	return 2*votes > n || 2*votes == n && margins > 0
+}
+
+// walk is the leaf of the loaded row in a tree, the number of decisions on the
+// way and the margin of the last of them.
+func (p *Predictor) walk(tree int) (leaf, decisions int, margin float64) {
+	ref := p.m.Roots[tree]
+	for ref >= 0 {
+		var left bool
+		left, margin = p.decide(int(ref))
+		if left {
+			ref = p.m.Left[ref]
+		} else {
+			ref = p.m.Right[ref]
+		}
+		decisions++
+	}
+	return int(^ref), decisions, margin
+}
+
+// Leaf is the leaf that a row comes to in a tree, and how many decisions
+// (annotations, as the paper calls them) that took. O(entries of the row +
+// features of the nodes on the path).
+func (p *Predictor) Leaf(x vector.Sparse, tree int) (leaf, decisions int) {
+	p.load(x)
+	leaf, decisions, _ = p.walk(tree)
+	return leaf, decisions
+}
+
+// Set is the label set that a PT or AT answers for a row, ascending: a view
+// into the model, which must not be changed.
+func (p *Predictor) Set(x vector.Sparse) []uint32 {
+	leaf, _ := p.Leaf(x, 0)
+	return p.m.Set(leaf)
+}
+
+// Class is the class that an SBT answers for a row: 0 or 1 for two classes (1
+// where training said +1), else the class whose tree has the largest score,
+// ties to the smaller number. score is that of the answer's tree.
+//
+// The score of a tree is the mean margin of the last decision on the row's
+// path, with the sign of the leaf's answer: the distance to the hyperplane that
+// made the answer what it is. A tree without decisions scores ±1.
+func (p *Predictor) Class(x vector.Sparse) (class int, score float64) {
+	p.load(x)
+	if len(p.m.Roots) == 1 {
+		score = p.score(0)
+		if score > 0 {
+			class = 1
+		}
+		return class, score
+	}
+	score = math.Inf(-1)
+	for t := range p.m.Roots {
+		if s := p.score(t); s > score {
+			class, score = t, s
+		}
+	}
+	return class, score
+}
+
+// score is the score of the loaded row in a tree of an SBT. It is never zero,
+// so that its sign is the answer.
+func (p *Predictor) score(tree int) float64 {
+	leaf, decisions, margin := p.walk(tree)
+	s := 1.0
+	if decisions > 0 {
+		s = max(math.Abs(margin), math.SmallestNonzeroFloat32)
+	}
+	return s * float64(p.m.LeafClass[leaf])
+}

@@ -1,0 +1,69 @@
+package budget
+
+import (
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// ScoreSlope turns a margin into the chance that a decision is positive:
+// 1/(1 + e^(−slope·margin)). A margin of 1, which training asks for, makes
+// 0.88. The chances rank labels; they are not calibrated.
+const ScoreSlope = 2
+
+// reach is a part of a tree and the chance of coming there.
+type reach struct {
+	ref    int32
+	chance float64
+}
+
+// Scores is the ranking of labels by a PT or AT: the score of a label is the
+// chance, in 0…1, of coming to a leaf that has it, where each decision goes
+// left with the chance that ScoreSlope defines. The leaf that Set answers
+// from is where every decision takes its likelier side.
+//
+// Parts of the tree that are reached with a chance below cut are not followed;
+// 0 visits all of it. What they would add is less than cut for each of them;
+// 0.001 is a good choice, which visits some tens of nodes. Labels with a score
+// of 0 are not listed. The result is valid until the next call.
+func (p *Predictor) Scores(x vector.Sparse, cut float64) vector.Sparse {
+	p.load(x)
+	if p.mass == nil {
+		p.mass = make([]float64, p.m.Labels)
+	}
+	p.queue = append(p.queue[:0], reach{p.m.Roots[0], 1})
+	for len(p.queue) > 0 {
+		last := len(p.queue) - 1
+		at := p.queue[last]
+		p.queue = p.queue[:last]
+		if at.ref < 0 {
+			for _, l := range p.m.Set(int(^at.ref)) {
+				if p.mass[l] == 0 {
+					p.labels = append(p.labels, l)
+				}
+				p.mass[l] += at.chance
+			}
+			continue
+		}
+		_, margin := p.decide(int(at.ref))
+		yes := 1 / (1 + math.Exp(-ScoreSlope*margin))
+		if c := at.chance * (1 - yes); c > 0 && c >= cut {
+			p.queue = append(p.queue, reach{p.m.Right[at.ref], c})
+		}
+		if c := at.chance * yes; c > 0 && c >= cut {
+			p.queue = append(p.queue, reach{p.m.Left[at.ref], c})
+		}
+	}
+	slices.Sort(p.labels)
+	p.scores.Index, p.scores.Value = p.scores.Index[:0], p.scores.Value[:0]
+	for _, l := range p.labels {
+		if v := float32(min(p.mass[l], 1)); v > 0 {
+			p.scores.Index = append(p.scores.Index, l)
+			p.scores.Value = append(p.scores.Value, v)
+		}
+		p.mass[l] = 0
+	}
+	p.labels = p.labels[:0]
+	return p.scores
+}
