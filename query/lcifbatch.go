@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,14 +19,14 @@ import (
 // number; then there are no predictions.
 func PredictBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params *LCIFParams, workers int, progress func(done, total int)) ([][]labels.Ranked, error) {
 	out := make([][]labels.Ranked, queries.Rows())
-	err := eachRow(ctx, len(out), workers, progress, func() func(i int) error {
+	err := eachBlock(ctx, len(out), workers, progress, func() func(lo, hi int) (int, error) {
 		p := NewPredictor()
 		var found []labels.Ranked
-		return func(i int) (err error) {
-			if found, _, err = p.Predict(ctx, v, row(queries, i), params, found[:0]); err == nil {
-				out[i] = append([]labels.Ranked(nil), found...)
-			}
-			return err
+		return func(lo, hi int) (int, error) {
+			return p.block(ctx, v, queries, lo, hi, params, func(i int) {
+				found = p.choose(found[:0])
+				out[i] = slices.Clone(found)
+			})
 		}
 	})
 	if err != nil {
@@ -38,12 +39,12 @@ func PredictBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params 
 // thresholds and rankings are evaluated on. The rest is as for PredictBatch.
 func ScoreBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params *LCIFParams, workers int, progress func(done, total int)) (*vector.CSR, error) {
 	rows := make([]vector.Sparse, queries.Rows())
-	err := eachRow(ctx, len(rows), workers, progress, func() func(i int) error {
+	err := eachBlock(ctx, len(rows), workers, progress, func() func(lo, hi int) (int, error) {
 		p := NewPredictor()
-		return func(i int) error {
-			s, _, err := p.Scores(ctx, v, row(queries, i), params)
-			rows[i] = vector.Sparse{Index: append([]uint32(nil), s.Index...), Value: append([]float32(nil), s.Value...)}
-			return err
+		return func(lo, hi int) (int, error) {
+			return p.block(ctx, v, queries, lo, hi, params, func(i int) {
+				rows[i] = vector.Sparse{Index: slices.Clone(p.scores.Index), Value: slices.Clone(p.scores.Value)}
+			})
 		}
 	})
 	if err != nil {
@@ -79,55 +80,65 @@ func stack(rows []vector.Sparse, cols int) *vector.CSR {
 	return m
 }
 
-// eachRow calls a worker's function for every row on some goroutines (fewer
-// than 1: all processors). make prepares a worker. progress, which may be nil,
-// is called by one goroutine at a time with growing done. Errors: that of the
-// first row that fails, with its number.
-func eachRow(ctx context.Context, n, workers int, progress func(done, total int), prepare func() func(i int) error) error {
+// eachRow is eachBlock for work that looks at rows one by one.
+func eachRow(ctx context.Context, n, workers int, prepare func() func(i int)) error {
+	return eachBlock(ctx, n, workers, nil, func() func(lo, hi int) (int, error) {
+		work := prepare()
+		return func(lo, hi int) (int, error) {
+			for i := lo; i < hi; i++ {
+				work(i)
+			}
+			return hi, nil
+		}
+	})
+}
+
+// batchRows is how many rows a worker takes at a time: enough for searches of
+// many queries at once.
+const batchRows = 128
+
+// eachBlock calls a worker's function for blocks of rows lo to hi on some
+// goroutines (fewer than 1: all processors). prepare makes a worker. progress,
+// which may be nil, is called by one goroutine at a time with growing done.
+// Errors: that of the first block that fails, with the number that work
+// returns, or the context's.
+func eachBlock(ctx context.Context, n, workers int, progress func(done, total int), prepare func() func(lo, hi int) (int, error)) error {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
+	// Few rows are shared evenly.
+	size := max(1, min(batchRows, (n+workers-1)/workers))
 	var (
 		next   atomic.Int64
+		stop   atomic.Bool
 		mu     sync.Mutex
 		failed = n // the first row that failed
 		cause  error
 		done   int
 		wg     sync.WaitGroup
 	)
-	stop := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return cause != nil
-	}
-	const block = 16
-	for range min(workers, (n+block-1)/block) {
+	for range min(workers, (n+size-1)/size) {
 		wg.Go(func() {
 			work := prepare()
-			for !stop() {
-				lo := int(next.Add(block)) - block
+			for !stop.Load() {
+				lo := int(next.Add(int64(size))) - size
 				if lo >= n {
 					return
 				}
-				hi := min(lo+block, n)
-				for i := lo; i < hi; i++ {
-					err := ctx.Err()
-					if err == nil {
-						err = work(i)
-					}
-					if err != nil {
-						mu.Lock()
-						if i < failed {
-							failed, cause = i, err
-						}
-						mu.Unlock()
-						return
-					}
+				hi := min(lo+size, n)
+				at, err := lo, ctx.Err()
+				if err == nil {
+					at, err = work(lo, hi)
 				}
 				mu.Lock()
-				done += hi - lo
-				if progress != nil {
-					progress(done, n)
+				switch {
+				case err == nil:
+					if done += hi - lo; progress != nil {
+						progress(done, n)
+					}
+				case at < failed:
+					failed, cause = at, err
+					stop.Store(true)
 				}
 				mu.Unlock()
 			}

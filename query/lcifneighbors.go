@@ -25,6 +25,15 @@ func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q
 	return dst, err
 }
 
+// NeighborsBatch implements BatchNeighborSource. Errors: those of
+// postings.Searcher.SearchBatch.
+func (p *PostingsNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
+	return s.Postings.SearchBatch(ctx, p.Index, units, k, p.Params, func(i int, hits []postings.Hit, stats postings.Stats) error {
+		s.Stats = stats
+		return each(i, hits)
+	})
+}
+
 // ForestNeighbors finds neighbours among dense rows by a forest. Features are
 // coordinates then. Neighbours come in the order of the view's metric, nearest
 // first; their similarity is always the cosine.
@@ -154,22 +163,36 @@ func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR, k, workers int, progress func(done, total int)) (*nearLists, error) {
 	n := queries.Rows()
 	rows := make([][]near, n)
-	err := eachRow(ctx, n, workers, progress, func() func(i int) error {
+	keep := func(i int, hits []postings.Hit) error {
+		rows[i] = make([]near, len(hits))
+		for j, h := range hits {
+			rows[i][j] = near{h.Row, float32(h.Score)}
+		}
+		return nil
+	}
+	err := eachBlock(ctx, n, workers, progress, func() func(lo, hi int) (int, error) {
 		s := new(NeighborScratch)
 		var hits []postings.Hit
-		return func(i int) (err error) {
-			q := NeighborQuery{row(queries, i), units.Row(i)}
-			if q.Unit.Len() == 0 {
-				return nil
+		return func(lo, hi int) (int, error) {
+			if many, ok := source.(BatchNeighborSource); ok {
+				return lo, many.NeighborsBatch(ctx, s, span(units, lo, hi), k, func(i int, hits []postings.Hit) error {
+					return keep(lo+i, hits)
+				})
 			}
-			if hits, err = source.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
-				return err
+			for i := lo; i < hi; i++ {
+				q := NeighborQuery{row(queries, i), units.Row(i)}
+				if q.Unit.Len() == 0 {
+					continue
+				}
+				var err error
+				if hits, err = source.Neighbors(ctx, s, q, k, hits[:0]); err != nil {
+					return i, err
+				}
+				if err = keep(i, hits); err != nil {
+					return i, err
+				}
 			}
-			rows[i] = make([]near, len(hits))
-			for j, h := range hits {
-				rows[i][j] = near{h.Row, float32(h.Score)}
-			}
-			return nil
+			return hi, nil
 		}
 	})
 	if err != nil {
@@ -187,4 +210,15 @@ func neighborLists(ctx context.Context, source NeighborSource, queries, units *v
 		rows[i] = nil
 	}
 	return out, nil
+}
+
+// span is rows lo to hi of a matrix.
+func span(m *vector.CSR, lo, hi int) *vector.CSR {
+	out := &vector.CSR{Ptr: make([]uint64, 1, hi-lo+1), Cols: m.Cols}
+	from, to := m.Ptr[lo], m.Ptr[hi]
+	out.Index, out.Value = m.Index[from:to], m.Value[from:to]
+	for _, end := range m.Ptr[lo+1 : hi+1] {
+		out.Ptr = append(out.Ptr, end-from)
+	}
+	return out
 }

@@ -64,6 +64,22 @@ func (p *Predictor) Scores(ctx context.Context, v *LCIFView, q vector.Sparse, pa
 
 // run fills scores.
 func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
+	if err := p.prepare(ctx, v, q, params); err != nil || p.unit.Len() == 0 {
+		return err
+	}
+	if p.params.Lambda > 0 {
+		var err error
+		if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit}, p.params.K, p.hits[:0]); err != nil {
+			return err
+		}
+		p.take(p.hits)
+	}
+	p.score(v)
+	return nil
+}
+
+// prepare checks everything and makes the query unit-length.
+func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
 	p.stats = LCIFStats{}
 	p.params = params.filled()
 	if err := p.params.check(v); err != nil {
@@ -83,18 +99,28 @@ func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, param
 		}
 	}
 	p.tally.reset(v.Labels.Labels())
+	p.near = p.near[:0]
+	clearSparse(&p.scores)
+	normalise(&p.unit, q, v.Features, v.Keep)
+	p.stats.Features = p.unit.Len()
+	return nil
+}
+
+// take takes over the neighbours that were found.
+func (p *Predictor) take(hits []postings.Hit) {
+	p.near = p.near[:0]
+	for _, h := range hits {
+		p.near = append(p.near, near{h.Row, float32(h.Score)})
+	}
+	p.stats.Neighbors, p.stats.Search = len(p.near), p.scratch.Stats
+}
+
+// score fills scores from the neighbours and the unit query.
+func (p *Predictor) score(v *LCIFView) {
 	clearSparse(&p.instance)
 	clearSparse(&p.feature)
 	clearSparse(&p.scores)
-	p.near = p.near[:0]
-	if !normalise(&p.unit, q, v.Features, v.Keep) {
-		return nil
-	}
-	p.stats.Features = p.unit.Len()
 	if p.params.Lambda > 0 {
-		if err := p.findNeighbors(ctx, v, q); err != nil {
-			return err
-		}
 		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
 	if p.params.Lambda < 1 {
@@ -103,22 +129,43 @@ func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, param
 	}
 	combine(p.params.Lambda, p.instance, p.feature, &p.scores)
 	p.stats.Instance, p.stats.Feature, p.stats.Candidates = p.instance.Len(), p.feature.Len(), p.scores.Len()
-	return nil
+}
+
+// block fills scores for rows lo to hi of queries, one after the other, and
+// calls each when it has. The number is that of the row an error is about.
+func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int, params *LCIFParams, each func(i int)) (int, error) {
+	many, ok := v.Neighbors.(BatchNeighborSource)
+	if !ok || params.Lambda == 0 {
+		for i := lo; i < hi; i++ {
+			if err := p.run(ctx, v, row(queries, i), params); err != nil {
+				return i, err
+			}
+			each(i)
+		}
+		return hi, nil
+	}
+	units := &vector.CSR{Ptr: make([]uint64, 1, hi-lo+1), Value: []float32{}, Cols: v.Features}
+	for i := lo; i < hi; i++ {
+		if err := p.prepare(ctx, v, row(queries, i), params); err != nil {
+			return i, err
+		}
+		units.Index = append(units.Index, p.unit.Index...)
+		units.Value = append(units.Value, p.unit.Value...)
+		units.Ptr = append(units.Ptr, uint64(len(units.Index)))
+	}
+	own := p.unit
+	err := many.NeighborsBatch(ctx, &p.scratch, units, p.params.K, func(i int, hits []postings.Hit) error {
+		p.unit = units.Row(i)
+		p.take(hits)
+		p.score(v)
+		each(lo + i)
+		return nil
+	})
+	p.unit = own
+	return lo, err
 }
 
 func clearSparse(s *vector.Sparse) { s.Index, s.Value = s.Index[:0], s.Value[:0] }
-
-// findNeighbors fills near.
-func (p *Predictor) findNeighbors(ctx context.Context, v *LCIFView, q vector.Sparse) (err error) {
-	if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit}, p.params.K, p.hits[:0]); err != nil {
-		return err
-	}
-	for _, h := range p.hits {
-		p.near = append(p.near, near{h.Row, float32(h.Score)})
-	}
-	p.stats.Neighbors, p.stats.Search = len(p.near), p.scratch.Stats
-	return nil
-}
 
 // choose appends the labels that the parameters ask for.
 func (p *Predictor) choose(dst []labels.Ranked) []labels.Ranked {

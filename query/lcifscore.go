@@ -15,6 +15,7 @@ import (
 type tally struct {
 	sum []float64
 	met []uint64 // a bit for each label with a sum
+	all bool     // whether any label may have one
 }
 
 func (t *tally) reset(labels int) {
@@ -43,6 +44,21 @@ func (t *tally) one(l uint32, w float64) {
 // sees the very scores that a prediction combines. Sums too small for a
 // float32 are no scores.
 func (t *tally) drain(dst *vector.Sparse, total float64) {
+	if t.all {
+		t.all = false
+		for l, sum := range t.sum {
+			if sum == 0 {
+				continue
+			}
+			if score := float32(sum / total); score > 0 {
+				dst.Index = append(dst.Index, uint32(l))
+				dst.Value = append(dst.Value, score)
+			}
+		}
+		clear(t.sum)
+		clear(t.met)
+		return
+	}
 	for w, word := range t.met {
 		if word == 0 {
 			continue
@@ -56,6 +72,16 @@ func (t *tally) drain(dst *vector.Sparse, total float64) {
 			}
 			t.sum[l] = 0
 		}
+	}
+}
+
+// weighted adds x times the values to the scores of the labels, all of which
+// are looked through afterwards.
+func (t *tally) weighted(set []uint32, value []float32, x float64) {
+	t.all = true
+	value = value[:len(set)]
+	for e, l := range set {
+		t.sum[l] += x * float64(value[e])
 	}
 }
 
@@ -132,7 +158,15 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 // Algorithm 5) of a query without negative values to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ /
 // Σᵢ xᵢ, with the entries of S to the power raise. O(Σ labels of the features).
 func featureScores(t *tally, s *vector.CSR, raise float64, q vector.Sparse, dst *vector.Sparse) {
-	total := 0.0
+	total, entries := 0.0, 0
+	for _, f := range q.Index {
+		if int(f) < s.Rows() {
+			entries += int(s.Ptr[f+1] - s.Ptr[f])
+		}
+	}
+	// Where most labels are met anyway, noting each costs more than looking
+	// through all.
+	dense := raise == 1 && entries > len(t.sum)/4
 	for i, f := range q.Index {
 		x := float64(q.Value[i])
 		total += x
@@ -141,6 +175,10 @@ func featureScores(t *tally, s *vector.CSR, raise float64, q vector.Sparse, dst 
 		}
 		lo, hi := s.Ptr[f], s.Ptr[f+1]
 		set, value := s.Index[lo:hi], s.Value[lo:hi]
+		if dense {
+			t.weighted(set, value, x)
+			continue
+		}
 		if raise != 1 {
 			for e, l := range set {
 				if w := x * power(float64(value[e]), raise); w > 0 {

@@ -91,14 +91,13 @@ func (t *trials) eachPart(ctx context.Context, work func(part int) func(tally *t
 	at := 0
 	for i, p := range t.data.Parts {
 		do := work(i)
-		err := eachRow(ctx, p.Queries.Rows(), t.workers, nil, func() func(int) error {
+		err := eachRow(ctx, p.Queries.Rows(), t.workers, func() func(int) {
 			tally, dst := new(tally), new(vector.Sparse)
 			tally.reset(t.truth.Labels())
-			return func(r int) error {
+			return func(r int) {
 				clearSparse(dst)
 				do(tally, r, dst)
 				rows[at+r] = vector.Sparse{Index: slices.Clone(dst.Index), Value: slices.Clone(dst.Value)}
-				return nil
 			}
 		})
 		if err != nil {
@@ -316,14 +315,14 @@ func (b *blender) survey(ctx context.Context) (precision [3]float64, histogram [
 	}
 	var mu sync.Mutex
 	var partials []*partial
-	err = eachRow(ctx, b.t.truth.Rows(), b.t.workers, nil, func() func(int) error {
+	err = eachRow(ctx, b.t.truth.Rows(), b.t.workers, func() func(int) {
 		p := new(partial)
 		mu.Lock()
 		partials = append(partials, p)
 		mu.Unlock()
 		var row vector.Sparse
 		var ranked []labels.Ranked
-		return func(i int) error {
+		return func(i int) {
 			clearSparse(&row)
 			combine(b.lambda, b.instance.Row(i), b.feature.Row(i), &row)
 			ranked = labels.Rank(ranked[:0], row, 5)
@@ -343,7 +342,6 @@ func (b *blender) survey(ctx context.Context) (precision [3]float64, histogram [
 			if len(ranked) > 0 {
 				p.count[math.Float32bits(ranked[0].Score)>>(31-scoreBits)]--
 			}
-			return nil
 		}
 	})
 	if err != nil {
@@ -389,9 +387,9 @@ func lowest(histogram []int, want float64) float32 {
 // threshold above the limit can tell apart.
 func (b *blender) above(ctx context.Context, limit float32) (*vector.CSR, error) {
 	rows := make([]vector.Sparse, b.t.truth.Rows())
-	err := eachRow(ctx, len(rows), b.t.workers, nil, func() func(int) error {
+	err := eachRow(ctx, len(rows), b.t.workers, func() func(int) {
 		var row vector.Sparse
-		return func(i int) error {
+		return func(i int) {
 			clearSparse(&row)
 			combine(b.lambda, b.instance.Row(i), b.feature.Row(i), &row)
 			top := float32(0)
@@ -407,7 +405,6 @@ func (b *blender) above(ctx context.Context, limit float32) (*vector.CSR, error)
 				}
 			}
 			rows[i] = vector.Sparse{Index: slices.Clone(row.Index[:n]), Value: slices.Clone(row.Value[:n])}
-			return nil
 		}
 	})
 	if err != nil {

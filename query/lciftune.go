@@ -28,7 +28,7 @@ type LCIFTuneOptions struct {
 	// threshold that meets the label cardinality, then others that aim at more
 	// or fewer labels, thresholds by label, and such without the rule for the
 	// best label. The first is the one that all other parameters are tuned
-	// with.
+	// with, and the only one for precision@k.
 	Cuts []LCIFCut
 	// Search says whether the whole grid is tried.
 	Search LCIFSearch
@@ -172,7 +172,8 @@ type cutResults struct {
 // grid, or k, α, β, λ and the weight of the second order, one after the other,
 // and round again while that improves; each with the first of the cuts. Last
 // the thresholds. k costs no search of its own: neighbours are found once, for
-// the largest k. Of equally good settings the first one tried is chosen. The
+// the largest k. The combination is searched twice, from the middle and from
+// the better of its two parts. Of equally good settings the first one tried is chosen. The
 // result depends on the data and the options alone, not on Workers.
 //
 // Memory: the neighbours of all held-out rows, and two matrices of scores, rows
@@ -349,23 +350,27 @@ func (t *lcifTuner) note(s LCIFSetting, m LCIFMeasures) LCIFPoint {
 func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObjective) error {
 	finalists := t.best(v, objective)
 	if !t.curve.Grid {
-		at, err := t.climb(ctx, v, objective)
+		at, err := t.climbs(ctx, v, objective)
 		if err != nil {
 			return err
 		}
-		finalists = []LCIFSetting{at}
+		finalists = []LCIFSetting{at.canonical()}
 	}
 	var choice *LCIFChoice
 	for _, s := range finalists {
-		r, ok := t.final[s]
-		if !ok {
+		cuts := t.o.Cuts
+		if objective >= PrecisionAt1 {
+			cuts = cuts[:1] // a ranking knows no thresholds
+		}
+		r := t.final[s]
+		if len(r.measures) < len(cuts) {
 			var err error
-			if r.measures, r.thresholds, err = t.trials.measure(ctx, s, t.o.Cuts, t.progress); err != nil {
+			if r.measures, r.thresholds, err = t.trials.measure(ctx, s, cuts, t.progress); err != nil {
 				return err
 			}
 			t.final[s] = r
 		}
-		for i, c := range t.o.Cuts {
+		for i, c := range cuts {
 			s.Cut = c
 			p := t.note(s, r.measures[i])
 			if choice != nil && !p.better(&choice.Point.LCIFMeasures, objective) {
@@ -405,14 +410,41 @@ func (t *lcifTuner) best(v LCIFVariant, objective LCIFObjective) []LCIFSetting {
 	return out
 }
 
-// climb is the coordinate search.
-func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObjective) (LCIFSetting, error) {
+// climbs is the coordinate search for a variant. The combination is searched
+// from the middle and from the better of its two parts, so that it is never
+// worse than either.
+func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant, objective LCIFObjective) (LCIFSetting, error) {
+	at, best, err := t.climb(ctx, v, objective, t.start(v))
+	if err != nil || v != Combined {
+		return at, err
+	}
+	from, found := at, best
+	for _, part := range []LCIFVariant{InstanceOnly, FeatureOnly} {
+		if !slices.Contains(t.o.Lambdas, t.lambdas(part)[0]) {
+			continue
+		}
+		s, p, err := t.climb(ctx, part, objective, t.start(part))
+		if err != nil {
+			return at, err
+		}
+		if p.better(&found.LCIFMeasures, objective) {
+			from, found = s, p
+		}
+	}
+	if from == at {
+		return at, nil
+	}
+	at, _, err = t.climb(ctx, v, objective, from)
+	return at, err
+}
+
+// climb is the coordinate search from a setting.
+func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObjective, at LCIFSetting) (LCIFSetting, LCIFPoint, error) {
 	// at keeps numbers that do not matter where it is, since they do where λ
 	// may lead next.
-	at := t.start(v)
 	best, err := t.try(ctx, at)
 	if err != nil {
-		return at, err
+		return at, best, err
 	}
 	var values []LCIFSetting
 	for range t.o.Passes {
@@ -423,7 +455,7 @@ func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObje
 			for _, s := range values {
 				p, err := t.try(ctx, s)
 				if err != nil {
-					return at, err
+					return at, best, err
 				}
 				if p.better(&best.LCIFMeasures, objective) {
 					at, best = s, p
@@ -434,7 +466,7 @@ func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObje
 			break
 		}
 	}
-	return at.canonical(), nil
+	return at, best, nil
 }
 
 // coordinates vary a setting in one parameter each.

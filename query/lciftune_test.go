@@ -344,6 +344,13 @@ func TestTuneLCIF(t *testing.T) {
 		}
 	}
 	for _, objective := range all {
+		both, _ := curves[Coordinates].Choice(objective, Combined)
+		for _, v := range variants[1:] {
+			one, _ := curves[Coordinates].Choice(objective, v)
+			if p := one.Point; p.Cut == both.Point.Cut && p.better(&both.Point.LCIFMeasures, objective) {
+				t.Errorf("%v: %v alone is better than the combination", objective, v)
+			}
+		}
 		a, _ := curves[FullGrid].Choice(objective, Combined)
 		b, _ := curves[Coordinates].Choice(objective, Combined)
 		if objective != HammingLoss && b.Point.Of(objective) < a.Point.Of(objective)-0.05 {

@@ -61,6 +61,17 @@ type NeighborSource interface {
 	Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error)
 }
 
+// BatchNeighborSource is a source that finds the neighbours of many queries
+// faster than one by one. Batches of predictions use it where a source is one.
+type BatchNeighborSource interface {
+	NeighborSource
+	// NeighborsBatch calls each with what Neighbors finds for every query, in
+	// their order; the hits hold until each returns, whose error ends the
+	// batch. Row i of units is NeighborQuery.Unit of query i, which may be empty
+	// here: such a query has no neighbours.
+	NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error
+}
+
 // FeaturePowers is the feature–label matrix S with every cosine to the power
 // Beta (definitions 7 and 8), M features × L labels.
 type FeaturePowers struct {
