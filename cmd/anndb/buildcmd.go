@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
@@ -18,7 +19,19 @@ type buildCmd struct {
 	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
 
-	Kind         string  `help:"Learner: ${enum}. auto compares several and keeps the best." enum:"rp,kd,kd-chrono,pca,rf,auto" default:"kd"`
+	Kind   string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index, or lcif, a label model. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif" default:"" placeholder:"KIND"`
+	Seed   uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
+	NoTune bool   `help:"Do not measure settings: searches must then name theirs."`
+	Train  string `help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
+	forestFlags
+	PartitionM *int `help:"Postings: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
+	tuneFlags
+	modelFlags
+	fileFlags
+}
+
+// forestFlags are the parameters of forests.
+type forestFlags struct {
 	TargetRecall float64 `help:"Recall that auto optimises for; 0 for the default." default:"0"`
 	Trees        int     `help:"Trees; 0 for the default." default:"0"`
 	Depth        int     `help:"Levels of splits; 0 for about seven rows a leaf." default:"0"`
@@ -33,12 +46,8 @@ type buildCmd struct {
 	Candidates   int     `help:"Coordinates that compete for a split (kd, rf); 0 for the default." default:"0"`
 	Subsample    int     `help:"Points looked at to choose a split; 0 for the default." default:"0"`
 	MinVotes     int     `help:"Leave out labels with fewer votes in a leaf; 0 keeps all." default:"0"`
-	Seed         uint64  `help:"Equal rows, options and seed give an equal index." default:"0"`
-	NoTune       bool    `help:"Do not measure settings: searches must then name theirs."`
 	TuneK        int     `help:"Neighbours the tuner asks for; 0 for 10." default:"0"`
 	Holdout      int     `help:"Rows the tuner holds out as queries; 0 for 1,000." default:"0"`
-	Train        string  `help:"Learn from the vectors of this file instead of the rows." placeholder:"FILE"`
-	fileFlags
 }
 
 // options are the flags as package db takes them, training queries left out.
@@ -62,16 +71,33 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		return db.BuildOptions{}, usagef("--target-recall %g (want 0 to 1)", c.TargetRecall)
 	case c.TargetRecall > 0 && c.Kind != "auto":
 		return db.BuildOptions{}, usagef("--target-recall goes with --kind auto")
+	case c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
+		return db.BuildOptions{}, usagef("--weight, --objective, --folds, --tune-rows, --feature-share, --k, --alpha, --beta, --lambda, --threshold and --keep-features go with --kind lcif")
+	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.PartitionM != nil:
+		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings")
+	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
+		return db.BuildOptions{}, usagef("--kind %s takes none of the flags of forests", c.Kind)
 	case c.Train == "" && c.Limit != 0:
 		return db.BuildOptions{}, usagef("--limit goes with --train")
 	}
-	return db.BuildOptions{
-		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK,
+	lcif, err := c.lcif(c.tuneFlags)
+	if err != nil {
+		return db.BuildOptions{}, err
+	}
+	o := db.BuildOptions{
+		LCIF: lcif, Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK,
 		Rotate: c.Rotate, SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
 		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
 		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed, Workers: workers,
 		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout,
-	}, nil
+	}
+	if c.PartitionM != nil {
+		if *c.PartitionM < -1 {
+			return o, usagef("--partition-m %d (want -1 or more)", *c.PartitionM)
+		}
+		o.Postings = db.PostingsOptions{Partition: true, M: *c.PartitionM}
+	}
+	return o, nil
 }
 
 // Run executes the command.
@@ -81,36 +107,44 @@ func (c *buildCmd) Run(a *app) error {
 		return err
 	}
 	return c.with(false, func(d *db.DB) error {
-		if c.Train != "" {
-			dim, err := dimOf(d, c.Collection)
-			if err != nil {
-				return err
-			}
-			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, dim); err != nil {
-				return err
-			}
-		}
-		info, err := d.Build(a.ctx, c.Collection, c.Index, o, a.progress.build)
-		a.progress.end()
+		info, err := infoOf(d, c.Collection)
 		if err != nil {
 			return err
 		}
-		return a.report(buildReport(info)...)
+		if c.Train != "" {
+			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, info.Dim); err != nil {
+				return err
+			}
+		}
+		return build(a, d, c.Collection, c.Index, o, shownSettings)
 	})
 }
 
-// dimOf is the dimension of a collection.
-func dimOf(d *db.DB, coll string) (dim int, err error) {
-	err = d.View(func(s *db.Snapshot) error {
-		info, err := s.Collection(coll)
-		dim = info.Dim
+// build learns an index and describes it, with so many of the settings that
+// the tuner of a label model measured.
+func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int) error {
+	info, err := d.Build(a.ctx, coll, index, o, a.progress.build)
+	a.progress.end()
+	if err != nil {
+		return err
+	}
+	if a.format != table.Text && a.format != table.Markdown {
+		settings = math.MaxInt
+	}
+	return a.report(buildReport(info, settings)...)
+}
+
+// infoOf describes a collection as it is now.
+func infoOf(d *db.DB, coll string) (info db.CollectionInfo, err error) {
+	err = d.View(func(s *db.Snapshot) (err error) {
+		info, err = s.Collection(coll)
 		return err
 	})
-	return dim, err
+	return info, err
 }
 
 // buildReport describes a finished build.
-func buildReport(info db.IndexInfo) []section {
+func buildReport(info db.IndexInfo, settings int) []section {
 	stages := table.New("stage", "seconds:2")
 	for _, s := range stagesOf(info) {
 		stages.Add(s.name, s.seconds)
@@ -120,6 +154,7 @@ func buildReport(info db.IndexInfo) []section {
 		{"stages", "Where the time went", stages},
 		{"bytes", "Where the bytes are", bytesTable(info)},
 		{"curve", "Settings by recall", curveTable(info.Curve)},
+		{"settings", settingsTitle(info), settingsTable(info, settings)},
 	}
 }
 
@@ -141,14 +176,18 @@ func stagesOf(info db.IndexInfo) []stage {
 
 // indexTable has one row an index.
 func indexTable(infos ...db.IndexInfo) *table.Table {
-	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "bytes", "seconds:1", "trained_on")
+	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "bytes", "seconds:1", "trained_on", "setting")
 	for _, i := range infos {
 		var seconds float64
 		for _, s := range i.BuildSeconds {
 			seconds += s
 		}
 		o := i.Options
-		t.Add(i.Name, string(o.Kind), o.Trees, o.Depth, max(0, o.Rotate), i.Rows, size(i.TotalBytes()), i.TotalBytes(), seconds, i.TrainingPoints)
+		var trees, depth, rotate, points any
+		if !isSparseKind(i) {
+			trees, depth, rotate, points = o.Trees, o.Depth, max(0, o.Rotate), i.TrainingPoints
+		}
+		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, size(i.TotalBytes()), i.TotalBytes(), seconds, points, sparseSetting(i))
 	}
 	return t
 }

@@ -42,9 +42,12 @@ type cli struct {
 	Import   importCmd   `cmd:"" help:"Read vectors from a file into a collection."`
 	Export   exportCmd   `cmd:"" help:"Write a collection's rows to a file."`
 	Build    buildCmd    `cmd:"" help:"Learn an index over a collection."`
+	Tune     tuneCmd     `cmd:"" help:"Tune and learn a label model over a sparse collection, and show all settings that were measured."`
 	Drop     dropCmd     `cmd:"" help:"Remove an index, or a collection with all its rows."`
 	Search   searchCmd   `cmd:"" help:"Find the nearest rows of queries."`
-	Evaluate evaluateCmd `cmd:"" help:"Measure recall and latency of indexes and methods on a file of queries."`
+	Predict  predictCmd  `cmd:"" help:"Predict the labels of queries with a label model."`
+	Explain  explainCmd  `cmd:"" help:"Predict labels and show the rows and features that carried them."`
+	Evaluate evaluateCmd `cmd:"" help:"Measure recall and latency of indexes, or the quality of label models, on a file of queries."`
 	Stats    statsCmd    `cmd:"" help:"Describe the file, its collections and its indexes."`
 	Check    checkCmd    `cmd:"" help:"Verify every checksum and cross-reference of the file."`
 	Bench    benchCmd    `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
@@ -83,7 +86,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	ended, endCode := false, exitOK
 	parser, err := kong.New(&c,
 		kong.Name("anndb"),
-		kong.Description("One file of vectors, learned indexes over them, nearest neighbours from the memory map."),
+		kong.Description("One file of vectors, dense and sparse, learned indexes over them, nearest neighbours and labels from the memory map."),
 		defaults,
 		kong.Writers(out, errs),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),

@@ -17,12 +17,12 @@ type evaluateCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 
-	Queries string `help:"File of queries." placeholder:"FILE" xor:"queries" required:""`
+	Queries string `help:"File of queries; for label models, of rows with their labels." placeholder:"FILE" xor:"queries" required:""`
 	Holdout int    `help:"So many random rows as queries, each ignoring itself. An index knows the neighbours of its own rows, so its recall is too good then: prefer a file." xor:"queries" required:""`
 	Seed    uint64 `help:"Seed of --holdout." default:"0"`
 
 	K       int       `short:"k" help:"Neighbours wanted." default:"10"`
-	Index   []string  `help:"Indexes to measure; all if not given."`
+	Index   []string  `help:"Indexes or label models to measure; all if not given."`
 	Recall  []float64 `help:"Target recalls that the tuner's curve turns into settings." default:"0.9,0.95,0.99"`
 	Method  []string  `help:"Measure these methods with the settings below instead of target recalls."`
 	Threads int       `help:"Threads that search at the same time." default:"1"`
@@ -30,6 +30,7 @@ type evaluateCmd struct {
 	NoFlat  bool      `help:"Leave the exact scan out of the table."`
 	settingFlags
 	fileFlags
+	sparseFlags
 }
 
 // variant is one way of searching to measure.
@@ -73,7 +74,14 @@ func (c *evaluateCmd) Run(a *app) error {
 		return err
 	}
 	return c.snapshot(func(s *db.Snapshot) error {
-		q, err := c.querySet(s)
+		info, err := s.Collection(c.Collection)
+		if err != nil {
+			return err
+		}
+		if info.Sparse {
+			return c.sparse(a, s, info)
+		}
+		q, err := c.querySet(s, info)
 		if err != nil {
 			return err
 		}
@@ -95,12 +103,8 @@ func (c *evaluateCmd) Run(a *app) error {
 }
 
 // querySet reads or draws the queries.
-func (c *evaluateCmd) querySet(s *db.Snapshot) (*querySet, error) {
-	info, err := s.Collection(c.Collection)
-	if err != nil {
-		return nil, err
-	}
-	q := &querySet{coll: c.Collection, k: c.K}
+func (c *evaluateCmd) querySet(s *db.Snapshot, info db.CollectionInfo) (q *querySet, err error) {
+	q = &querySet{coll: c.Collection, k: c.K}
 	if c.Queries != "" {
 		_, q.vectors, err = readQueries(c.Queries, c.fileFlags, info.Dim)
 		return q, err

@@ -13,7 +13,10 @@ type exportCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 	Output     string `arg:"" help:"File to write; compressed if its name ends in .gz."`
-	As         string `help:"Format of the output (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl); by its name if not given." placeholder:"FORMAT"`
+	As         string `help:"Format of the output (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; of sparse rows libsvm, xmc, arff, jsonl); by its name if not given." placeholder:"FORMAT"`
+
+	LabelNames   string `help:"Also write the names of the labels of sparse rows, by number, to this file." placeholder:"PATH"`
+	FeatureNames string `help:"Also write the names of the features of sparse rows, by number, to this file." placeholder:"PATH"`
 }
 
 // Run executes the command.
@@ -22,6 +25,12 @@ func (c *exportCmd) Run(a *app) error {
 		info, err := s.Collection(c.Collection)
 		if err != nil {
 			return err
+		}
+		if info.Sparse {
+			return c.sparse(a, s, info)
+		}
+		if c.LabelNames != "" || c.FeatureNames != "" {
+			return usagef("--label-names and --feature-names go with sparse collections")
 		}
 		w, err := dataset.Create(c.Output, c.As, info.Dim)
 		if err != nil {

@@ -31,7 +31,7 @@ func (c *statsCmd) Run(a *app) error {
 		file := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation", "map_reserve")
 		file.Add(st.Path, size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize, st.Generation, size(st.MapReserve))
 		colls := collectionsTable(st.Collections...)
-		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "size", "recall:3", "micros:1")
+		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "size", "recall:3", "micros:1", "setting")
 		err = d.View(func(s *db.Snapshot) error {
 			for _, info := range st.Collections {
 				list, err := s.Indexes(info.Name)
@@ -40,7 +40,11 @@ func (c *statsCmd) Run(a *app) error {
 				}
 				for _, i := range list {
 					recall, micros := best(i)
-					indexes.Add(info.Name, i.Name, string(i.Options.Kind), i.Options.Trees, i.Options.Depth, i.Rows, size(i.TotalBytes()), recall, micros)
+					var trees, depth any
+					if !isSparseKind(i) {
+						trees, depth = i.Options.Trees, i.Options.Depth
+					}
+					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, size(i.TotalBytes()), recall, micros, sparseSetting(i))
 				}
 			}
 			return nil
@@ -77,15 +81,23 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 		{"labels", "Labels", byLabel},
 	}
 	for _, i := range list {
-		sections = append(sections, section{"curve " + i.Name, "Settings of " + i.Name + " by recall", curveTable(i.Curve)})
+		sections = append(sections, section{"curve " + i.Name, "Settings of " + i.Name + " by recall", curveTable(i.Curve)},
+			section{"settings " + i.Name, i.Name + ": " + settingsTitle(i), settingsTable(i, shownSettings)})
 	}
 	return a.report(sections...)
 }
 
 func collectionsTable(infos ...db.CollectionInfo) *table.Table {
-	t := table.New("collection", "dim", "metric", "rows", "deleted", "unsealed", "indexes")
+	t := table.New("collection", "kind", "dim", "metric", "rows", "deleted", "unsealed", "indexes")
 	for _, i := range infos {
-		t.Add(i.Name, i.Dim, i.Metric.String(), i.Live, i.Rows-i.Live, i.Rows-i.Sealed, len(i.Indexes))
+		kind := "dense"
+		switch {
+		case i.Named:
+			kind = "sparse, named"
+		case i.Sparse:
+			kind = "sparse"
+		}
+		t.Add(i.Name, kind, i.Dim, i.Metric.String(), i.Live, i.Rows-i.Live, i.Rows-i.Sealed, len(i.Indexes))
 	}
 	return t
 }

@@ -15,7 +15,7 @@ import (
 
 // fileFlags say how to read a file of vectors.
 type fileFlags struct {
-	As        string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl); detected if not given." placeholder:"FORMAT"`
+	As        string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
 	Key       string   `name:"key-column" help:"Column or field with the key."`
 	Label     []string `name:"label-column" help:"Columns or fields with labels."`
 	Payload   string   `name:"payload-column" help:"Column or field with the payload."`
@@ -44,6 +44,8 @@ type importCmd struct {
 	File       string `arg:"" help:"Database file; made if it does not exist."`
 	Collection string `arg:"" help:"Collection; made if it does not exist."`
 	Input      string `arg:"" help:"File of vectors, gzip-compressed or not."`
+	Sparse     bool   `help:"The file holds sparse records; said by its content if not given."`
+	Named      bool   `help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
 	Labels     string `help:"An idx file of labels beside the vectors." placeholder:"PATH"`
 	Metric     string `help:"Distance of a new collection: ${enum}." enum:"l2,cosine,ip" default:"l2"`
 	Float32    bool   `help:"Store a new collection's vectors as float32 even where bytes would do."`
@@ -51,12 +53,16 @@ type importCmd struct {
 	Batch      int    `help:"Rows a transaction." default:"4096"`
 	NoSync     bool   `help:"Do not wait for the disk: faster, but a crash of the machine can damage the file."`
 	fileFlags
+	sparseFlags
 }
 
 // Run executes the command.
 func (c *importCmd) Run(a *app) (err error) {
 	if c.Batch < 1 {
 		return usagef("--batch must be at least 1")
+	}
+	if c.Sparse || c.Named || holdsSparse(c.Input, c.fileFlags, c.sparseFlags) {
+		return c.sparse(a)
 	}
 	o, err := c.options(c.Labels)
 	if err != nil {
@@ -92,7 +98,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	start := time.Now()
-	n, err := importRows(a, d, c.Collection, r, first)
+	n, err := importRows(a, d, c.Collection, first, r.next, r.in.Len())
 	if err != nil {
 		return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
 	}
@@ -134,14 +140,14 @@ func (r *batchReader) next() ([]db.Row, error) {
 
 // importRows puts every batch in a transaction of its own, beginning with one
 // that has been read already, and returns how many rows were acknowledged.
-func importRows(a *app, d *db.DB, coll string, r *batchReader, batch []db.Row) (n int, err error) {
+func importRows(a *app, d *db.DB, coll string, batch []db.Row, next func() ([]db.Row, error), total int64) (n int, err error) {
 	for len(batch) > 0 {
 		if err := putRows(a, d, coll, batch); err != nil {
 			return n, err
 		}
 		n += len(batch)
-		a.progress.update("import", n, int(max(0, r.in.Len())))
-		if batch, err = r.next(); err != nil {
+		a.progress.update("import", n, int(max(0, total)))
+		if batch, err = next(); err != nil {
 			return n, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/postings"
 )
 
 // searchCmd finds neighbours.
@@ -16,9 +17,8 @@ type searchCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 
-	Query  string `help:"File of queries." placeholder:"FILE" xor:"query" required:""`
-	OfKey  string `name:"key" help:"The row of this key is the query." xor:"query" required:""`
-	Vector string `help:"The query itself: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
+	askFlags
+	Vector string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
 
 	K         int      `short:"k" help:"Neighbours wanted." default:"10"`
 	Index     string   `help:"Index to ask; flat for an exact scan; the only one if not given."`
@@ -29,8 +29,10 @@ type searchCmd struct {
 	Radius    float64  `help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
 	Explain   bool     `help:"Say how each hit was found."`
 	Payload   bool     `help:"Show payloads."`
+	Strategy  string   `help:"How to search the inverted index of a sparse collection: auto, hash-taat, dense-taat, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	settingFlags
 	fileFlags
+	sparseFlags
 }
 
 // options are the flags as package db takes them.
@@ -78,12 +80,36 @@ func (c *searchCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		names, queries, err := c.queries(s, info.Dim)
-		if err != nil {
-			return err
+		if info.Sparse {
+			return c.sparse(a, s, info)
 		}
-		return c.search(a, s, o, names, queries)
+		return c.dense(a, s, info, o)
 	})
+}
+
+// dense searches a dense collection.
+func (c *searchCmd) dense(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.SearchOptions) error {
+	if c.askFlags.Features != "" || c.Strategy != postings.Auto.String() || c.sparseFlags.given() {
+		return usagef("--features, --strategy and flags of sparse files are for sparse collections; %q is dense", info.Name)
+	}
+	names, queries, err := c.queries(s, info.Dim)
+	if err != nil {
+		return err
+	}
+	var work db.SearchStats
+	took, err := c.search(a, s, names, func(i int, hits []db.Hit) ([]db.Hit, error) {
+		hits, stats, err := s.Search(a.ctx, c.Collection, queries[i], c.K, o, hits)
+		work = addStats(work, stats)
+		return hits, err
+	})
+	if err != nil {
+		return err
+	}
+	n := float64(len(queries))
+	a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
+		len(queries), took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
+		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
+	return nil
 }
 
 // queries are the vectors to search for and what to call them.
@@ -122,11 +148,12 @@ func parseVector(text string) ([]float32, error) {
 	return v, nil
 }
 
-// search asks one query after the other and writes all hits as one table.
-func (c *searchCmd) search(a *app, s *db.Snapshot, o *db.SearchOptions, names []string, queries [][]float32) error {
+// search asks one query after the other, writes all hits as one table and says
+// how long the searches took.
+func (c *searchCmd) search(a *app, s *db.Snapshot, names []string, ask func(i int, hits []db.Hit) ([]db.Hit, error)) (took time.Duration, err error) {
 	labelled, err := s.Labels(c.Collection)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	columns := []string{"query", "rank", "key", "row", "distance:4"}
 	if len(labelled) > 0 {
@@ -140,23 +167,19 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, o *db.SearchOptions, names []
 	}
 	t := table.New(columns...)
 	var hits []db.Hit
-	var work db.SearchStats
-	var took time.Duration
-	for i, q := range queries {
+	for i, name := range names {
 		start := time.Now()
-		found, stats, err := s.Search(a.ctx, c.Collection, q, c.K, o, hits[:0])
+		hits, err = ask(i, hits[:0])
 		took += time.Since(start)
 		if err != nil {
-			return fmt.Errorf("query %s: %w", names[i], err)
+			return took, fmt.Errorf("query %s: %w", name, err)
 		}
-		hits = found
-		work = addStats(work, stats)
 		for rank, h := range hits {
-			values := []any{names[i], rank + 1, string(h.Key), h.Row, h.Distance}
+			values := []any{name, rank + 1, string(h.Key), h.Row, h.Distance}
 			if len(labelled) > 0 || c.Payload {
 				row, err := s.GetRow(c.Collection, h.Row)
 				if err != nil {
-					return err
+					return took, err
 				}
 				if len(labelled) > 0 {
 					values = append(values, strings.Join(row.Labels, "|"))
@@ -168,23 +191,16 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, o *db.SearchOptions, names []
 			if c.Explain {
 				e, err := explanation(h, a.format)
 				if err != nil {
-					return err
+					return took, err
 				}
 				values = append(values, e)
 			}
 			t.Add(values...)
 		}
-		a.progress.update("search", i+1, len(queries))
+		a.progress.update("search", i+1, len(names))
 	}
 	a.progress.end()
-	if err := a.table(t); err != nil {
-		return err
-	}
-	n := float64(len(queries))
-	a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
-		len(queries), took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
-		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
-	return nil
+	return took, a.table(t)
 }
 
 // addStats sums the work of searches.

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// rankedAt are the k of precision@k and nDCG@k.
+var rankedAt = []int{1, 3, 5}
+
+// sparse measures the label models of a sparse collection.
+func (c *evaluateCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error {
+	switch {
+	case c.Queries == "":
+		return usagef("--holdout is for dense collections: a label model knows the labels of its rows, so %q needs --queries", info.Name)
+	case len(c.Method) > 0:
+		return usagef("--method is for dense collections; %q is sparse", info.Name)
+	}
+	models, err := labelModels(s, c.Collection, c.Index)
+	if err != nil {
+		return err
+	}
+	q, err := readSparseQueries(c.Queries, c.fileFlags, c.sparseFlags, info.Named)
+	if err != nil {
+		return err
+	}
+	t, err := newLabelTest(s, c.Collection, q)
+	if err != nil {
+		return err
+	}
+	out := table.New("index", "measure", "value:4", "zero:4")
+	for _, m := range models {
+		if err := t.evaluate(a, s, m, c.Threads, out); err != nil {
+			return fmt.Errorf("index %s: %w", m, err)
+		}
+	}
+	a.title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed; threads: %d", len(q.keys), len(t.names), t.unknown, c.Threads)
+	a.title("zero: the same with 0/0 counted as 0; value counts it as 1, as Mulan does and the paper of LCIF.")
+	return a.table(out)
+}
+
+// labelModels are the label models of a collection, or those asked for.
+func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) {
+	list, err := s.Indexes(coll)
+	if err != nil {
+		return nil, err
+	}
+	var models []string
+	for _, i := range list {
+		if i.Options.Kind == db.KindLCIF {
+			models = append(models, i.Name)
+		}
+	}
+	for _, name := range asked {
+		if !slices.Contains(models, name) {
+			return nil, fmt.Errorf("%w: %q has no label model %q", db.ErrNoIndex, coll, name)
+		}
+	}
+	if len(asked) > 0 {
+		return asked, nil
+	}
+	if len(models) == 0 {
+		return nil, fmt.Errorf("%w: %q has no label model", db.ErrNoIndex, coll)
+	}
+	return models, nil
+}
+
+// labelTest is test rows with their labels, numbered together with those of
+// the collection.
+type labelTest struct {
+	coll    string
+	q       *sparseQueries
+	names   []string
+	unknown int // labels of test rows that no row of the collection has
+	truth   *labels.Matrix
+}
+
+func newLabelTest(s *db.Snapshot, coll string, q *sparseQueries) (*labelTest, error) {
+	counts, err := s.Labels(coll)
+	if err != nil {
+		return nil, err
+	}
+	// The file's own list comes first: labels that no row has count too, in
+	// Hamming loss and macro averages.
+	b, err := labels.NewBuilder(q.names)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, l := range counts {
+		known[l.Label] = true
+		b.Add([]string{l.Label})
+	}
+	t := &labelTest{coll: coll, q: q}
+	missing := map[string]bool{}
+	for _, row := range q.labels {
+		b.Add(row)
+		for _, l := range row {
+			if !known[l] {
+				missing[l] = true
+			}
+		}
+	}
+	t.names, t.unknown = b.Names(), len(missing)
+	t.truth, err = t.matrix(q.labels)
+	return t, err
+}
+
+// matrix numbers sets of labels, none of which is new.
+func (t *labelTest) matrix(sets [][]string) (*labels.Matrix, error) {
+	b, err := labels.NewBuilder(t.names)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		b.Add(s)
+	}
+	if n := len(b.Names()); n != len(t.names) {
+		return nil, fmt.Errorf("%d labels predicted that no row has", n-len(t.names))
+	}
+	return b.Matrix(), nil
+}
+
+// scores numbers predictions.
+func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
+	number := make(map[string]uint32, len(t.names))
+	for i, n := range t.names {
+		number[n] = uint32(i)
+	}
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: len(t.names)}
+	for _, predictions := range found {
+		var row vector.Sparse
+		score := map[uint32]float32{}
+		for _, p := range predictions {
+			score[number[p.Label]] = p.Score
+			row.Index = append(row.Index, number[p.Label])
+		}
+		slices.Sort(row.Index)
+		for _, l := range row.Index {
+			row.Value = append(row.Value, score[l])
+		}
+		m.Append(row)
+	}
+	m.Cols = len(t.names)
+	return m
+}
+
+// rank predicts the best labels and measures their order.
+func (t *labelTest) rank(a *app, s *db.Snapshot, model string, threads int) (*labels.RankReport, error) {
+	best, err := predictAll(a, s, t.coll, t.q.queries, &db.PredictOptions{Index: model, Top: slices.Max(rankedAt)}, threads)
+	if err != nil {
+		return nil, err
+	}
+	return labels.EvaluateRanking(t.truth, t.scores(best), rankedAt, nil)
+}
+
+// evaluate adds the measures of one model.
+func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, out *table.Table) error {
+	start := time.Now()
+	found, err := predictAll(a, s, t.coll, t.q.queries, &db.PredictOptions{Index: model}, threads)
+	if err != nil {
+		return err
+	}
+	took := time.Since(start)
+	sets := make([][]string, len(found))
+	for i, predictions := range found {
+		for _, p := range predictions {
+			sets[i] = append(sets[i], p.Label)
+		}
+	}
+	predicted, err := t.matrix(sets)
+	if err != nil {
+		return err
+	}
+	r, err := labels.Evaluate(t.truth, predicted)
+	if err != nil {
+		return err
+	}
+	ranking, err := t.rank(a, s, model, threads)
+	if err != nil {
+		return err
+	}
+	add := func(measure string, value float64, zero any) { out.Add(model, measure, value, zero) }
+	add("accuracy", r.Mulan.Accuracy, r.Zero.Accuracy)
+	add("example-f1", r.Mulan.F1, r.Zero.F1)
+	add("micro-precision", r.Mulan.Micro.Precision, r.Zero.Micro.Precision)
+	add("micro-recall", r.Mulan.Micro.Recall, r.Zero.Micro.Recall)
+	add("micro-f1", r.Mulan.Micro.F1, r.Zero.Micro.F1)
+	add("macro-precision", r.Mulan.Macro.Precision, r.Zero.Macro.Precision)
+	add("macro-recall", r.Mulan.Macro.Recall, r.Zero.Macro.Recall)
+	add("macro-f1", r.Mulan.Macro.F1, r.Zero.Macro.F1)
+	add("hamming-loss", r.HammingLoss, nil)
+	for i, k := range ranking.K {
+		add(fmt.Sprintf("p@%d", k), ranking.Precision[i], nil)
+	}
+	for i, k := range ranking.K {
+		add(fmt.Sprintf("ndcg@%d", k), ranking.NDCG[i], nil)
+	}
+	add("labels a row", r.Cardinality, nil)
+	add("predicted a row", r.Predicted, nil)
+	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)
+	return nil
+}

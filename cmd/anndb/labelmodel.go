@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+)
+
+// shownSettings is how many of the settings that a tuner measured people see.
+const shownSettings = 5
+
+// tuneFlags say how a label model is tuned.
+type tuneFlags struct {
+	Weight       string    `help:"Label models: weigh values as they are (none) or as counts of terms (tfidf)." enum:",none,tfidf" default:"" placeholder:"none"`
+	Objective    string    `help:"Label models: choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:",micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" default:"" placeholder:"MEASURE"`
+	Folds        int       `help:"Label models: folds of the cross-validation; 0 for 10." default:"0"`
+	TuneRows     int       `help:"Label models: rows tried at most in tuning; 0 for 10,000." default:"0"`
+	FeatureShare []float64 `help:"Label models: shares of the features, those of highest entropy, to choose among; all features if not given."`
+}
+
+func (f tuneFlags) given() bool {
+	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0
+}
+
+// modelFlags are the parameters of a label model that is not tuned.
+type modelFlags struct {
+	K            *int     `name:"k" help:"Label models: neighbours, instead of tuning."`
+	Lambda       *float64 `help:"Label models: weight of the neighbours, 0 to 1, instead of tuning; the features have the rest."`
+	Alpha        float64  `help:"Label models: power of neighbours' similarities; 0 for 1." default:"0"`
+	Beta         float64  `help:"Label models: power of features' similarities; 0 for 1." default:"0"`
+	Threshold    *float64 `help:"Label models: score that makes a label predicted beside the best; only the best if not given."`
+	KeepFeatures int      `help:"Label models: features of highest entropy to keep; 0 for all." default:"0"`
+}
+
+// lcif are the flags as package db takes them.
+func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
+	o := db.LCIFOptions{Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare}
+	if t.Weight != "none" {
+		o.Weight = db.Weighting(t.Weight)
+	}
+	if t.Objective != "" {
+		if err := o.Objective.UnmarshalText([]byte(t.Objective)); err != nil {
+			return o, err
+		}
+	}
+	if t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0 {
+		return o, usagef("--folds must be 0 or at least 2, --tune-rows not negative")
+	}
+	for _, s := range t.FeatureShare {
+		if !(s > 0 && s <= 1) {
+			return o, usagef("--feature-share %g (want above 0, at most 1)", s)
+		}
+	}
+	if m == (modelFlags{}) {
+		return o, nil
+	}
+	t.Weight = ""
+	switch {
+	case t.given():
+		return o, usagef("--objective, --folds, --tune-rows and --feature-share are for tuning, which --k, --lambda, --alpha, --beta, --threshold and --keep-features replace")
+	case m.Lambda == nil:
+		return o, usagef("--lambda is missing: without tuning it must be given, and --k unless it is 0")
+	case !(*m.Lambda >= 0 && *m.Lambda <= 1):
+		return o, usagef("--lambda %g (want 0 to 1)", *m.Lambda)
+	case m.K == nil && *m.Lambda > 0, m.K != nil && *m.K < 1:
+		return o, usagef("--k must be at least 1")
+	case !(m.Alpha >= 0 && m.Beta >= 0) || math.IsInf(m.Alpha, 0) || math.IsInf(m.Beta, 0):
+		return o, usagef("--alpha and --beta must not be negative")
+	case m.KeepFeatures < 0:
+		return o, usagef("--keep-features must not be negative")
+	}
+	o.Params = &query.LCIFParams{Lambda: *m.Lambda, Alpha: m.Alpha, Beta: m.Beta, Features: m.KeepFeatures}
+	if m.K != nil {
+		o.Params.K = *m.K
+	}
+	if m.Threshold != nil {
+		if !(*m.Threshold >= 0 && *m.Threshold <= 1) {
+			return o, usagef("--threshold %g (want 0 to 1)", *m.Threshold)
+		}
+		o.Params.Thresholds = &labels.Thresholds{Single: *m.Threshold, KeepTop: true}
+	}
+	return o, nil
+}
+
+// isSparseKind says whether an index is one of sparse rows.
+func isSparseKind(i db.IndexInfo) bool {
+	return i.Options.Kind == db.KindPostings || i.Options.Kind == db.KindLCIF
+}
+
+// chosen is what the tuner of a label model chose; ok is false without tuning.
+func chosen(i db.IndexInfo) (c query.LCIFChoice, ok bool) {
+	if i.LabelCurve == nil {
+		return c, false
+	}
+	return i.LabelCurve.Choice(i.Options.LCIF.Objective, query.Combined)
+}
+
+// sparseSetting is what an index of sparse rows was built with; nil for
+// forests, which say it in columns of their own.
+func sparseSetting(i db.IndexInfo) any {
+	o := i.Options
+	switch {
+	case o.Kind == db.KindPostings && o.Postings.Partition:
+		return fmt.Sprintf("partition m=%d", o.Postings.M)
+	case o.Kind != db.KindLCIF:
+		return nil
+	}
+	s := ""
+	if o.LCIF.Weight != db.WeightNone {
+		s = string(o.LCIF.Weight) + ", "
+	}
+	if p := o.LCIF.Params; p != nil {
+		s += describeLCIF(query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda})
+		switch t := p.Thresholds; {
+		case t == nil:
+			s += ", the best label"
+		default:
+			s += fmt.Sprintf(", threshold %g", t.Single)
+		}
+	} else if c, ok := chosen(i); ok {
+		s += describeLCIF(c.Point.LCIFSetting) + ", " + describeCut(c.Point.Cut)
+	}
+	return s
+}
+
+// describeLCIF is a setting on one line: only what matters, thresholds left
+// out.
+func describeLCIF(p query.LCIFSetting) string {
+	s := fmt.Sprintf("λ=%.3g", p.Lambda)
+	if p.Lambda > 0 {
+		s += fmt.Sprintf(" k=%d α=%.3g", p.K, cmp.Or(p.Alpha, 1))
+	}
+	if p.Lambda < 1 {
+		s += fmt.Sprintf(" β=%.3g", cmp.Or(p.Beta, 1))
+	}
+	if p.SecondOrder > 0 {
+		s += fmt.Sprintf(" second-order=%.3g", p.SecondOrder)
+	}
+	if p.Features > 0 {
+		s += fmt.Sprintf(" features=%d", p.Features)
+	}
+	return s
+}
+
+// describeCut says how thresholds were made.
+func describeCut(c query.LCIFCut) string {
+	s := fmt.Sprintf("threshold for %.3g × the mean number of labels", c.Share)
+	if c.PerLabel {
+		s = "a threshold for each label"
+	}
+	if !c.NoTop {
+		s += ", always the best"
+	}
+	return s
+}
+
+func settingsTitle(i db.IndexInfo) string {
+	if i.LabelCurve == nil {
+		return ""
+	}
+	how := "going from parameter to parameter"
+	if i.LabelCurve.Grid {
+		how = "the whole grid"
+	}
+	return fmt.Sprintf("What the tuner measured on %d rows held out, best %v first: %d settings, %s", i.LabelCurve.Rows, i.Options.LCIF.Objective, len(i.LabelCurve.Points), how)
+}
+
+// settingsTable is what the tuner of a label model measured, at most n of its
+// points, the chosen one first.
+func settingsTable(i db.IndexInfo, n int) *table.Table {
+	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4", "p@1:4", "p@3:4", "p@5:4",
+		"k", "alpha", "beta", "lambda", "features", "threshold")
+	choice, ok := chosen(i)
+	if !ok {
+		return t
+	}
+	points := slices.Clone(i.LabelCurve.Points)
+	objective := i.Options.LCIF.Objective
+	slices.SortStableFunc(points, func(a, b query.LCIFPoint) int {
+		if objective == query.HammingLoss {
+			return cmp.Compare(a.HammingLoss, b.HammingLoss)
+		}
+		return cmp.Compare(b.Of(objective), a.Of(objective))
+	})
+	add := func(p query.LCIFPoint, chosen bool) {
+		var k, alpha, beta, features any
+		if p.Lambda > 0 {
+			k, alpha = p.K, p.Alpha
+		}
+		if p.Lambda < 1 {
+			beta = p.Beta
+		}
+		if p.Features > 0 {
+			features = p.Features
+		}
+		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, features, describeCut(p.Cut))
+	}
+	add(choice.Point, true)
+	for _, p := range points {
+		if t.Len() >= n {
+			break
+		}
+		if p.LCIFSetting != choice.Point.LCIFSetting {
+			add(p, false)
+		}
+	}
+	return t
+}
+
+// tuneCmd tunes a label model and shows all that was measured.
+type tuneCmd struct {
+	inFile
+	Collection string `arg:"" help:"Sparse collection."`
+	Index      string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
+	Seed       uint64 `help:"Seed of the folds." default:"0"`
+	Settings   int    `help:"How many settings to show; 0 for all." default:"0"`
+	tuneFlags
+}
+
+// Run executes the command.
+func (c *tuneCmd) Run(a *app) error {
+	o, err := modelFlags{}.lcif(c.tuneFlags)
+	if err != nil {
+		return err
+	}
+	n := c.Settings
+	switch {
+	case n < 0:
+		return usagef("--settings must not be negative")
+	case n == 0:
+		n = math.MaxInt
+	}
+	return c.with(false, func(d *db.DB) error {
+		return build(a, d, c.Collection, c.Index, db.BuildOptions{Kind: db.KindLCIF, LCIF: o, Seed: c.Seed, Workers: a.workers}, n)
+	})
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+)
+
+// predictCmd predicts labels.
+type predictCmd struct {
+	inFile
+	Collection string `arg:"" help:"Sparse collection."`
+	askFlags
+
+	Index    string `help:"Label model to ask; the only one if not given."`
+	Top      int    `help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
+	Explain  bool   `help:"Say which rows and features carried each label."`
+	Evidence int    `help:"Rows and features to show of an explanation, of each the largest so many; 0 for all." default:"5"`
+	fileFlags
+	sparseFlags
+}
+
+// explainCmd is predictCmd with explanations.
+type explainCmd struct {
+	predictCmd
+}
+
+// Run executes the command.
+func (c *explainCmd) Run(a *app) error {
+	c.Explain = true
+	return c.predictCmd.Run(a)
+}
+
+// Run executes the command.
+func (c *predictCmd) Run(a *app) error {
+	if c.Top < 0 || c.Evidence < 0 {
+		return usagef("--top and --evidence must not be negative")
+	}
+	return c.snapshot(func(s *db.Snapshot) error {
+		info, err := s.Collection(c.Collection)
+		if err != nil {
+			return err
+		}
+		if err := sparseOnly(info); err != nil {
+			return err
+		}
+		q, err := c.read(s, info, c.fileFlags, c.sparseFlags)
+		if err != nil {
+			return err
+		}
+		start := time.Now()
+		found, err := predictAll(a, s, c.Collection, q.queries, &db.PredictOptions{Index: c.Index, Top: c.Top, Explain: c.Explain}, a.workers)
+		if err != nil {
+			return err
+		}
+		took := time.Since(start)
+		t, bare := c.plain(q.keys, found), 0
+		if c.Explain && a.format != table.JSON {
+			t = c.evidence(q.keys, found, a.format != table.CSV)
+		}
+		for _, p := range found {
+			if len(p) == 0 {
+				bare++
+			}
+		}
+		if err := a.table(t); err != nil {
+			return err
+		}
+		a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; %d without a label", len(found), took.Seconds()*1e6/float64(len(found)), bare)
+		return nil
+	})
+}
+
+// predictAll predicts many queries in slices, so that progress shows and an
+// interrupt is seen.
+func predictAll(a *app, s *db.Snapshot, coll string, queries []db.SparseQuery, o *db.PredictOptions, workers int) ([][]db.Prediction, error) {
+	const slice = 256
+	out := make([][]db.Prediction, 0, len(queries))
+	for lo := 0; lo < len(queries); lo += slice {
+		hi := min(lo+slice, len(queries))
+		found, err := s.PredictBatch(a.ctx, coll, queries[lo:hi], o, workers)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+		a.progress.update("predict", hi, len(queries))
+	}
+	a.progress.end()
+	return out, nil
+}
+
+// plain has one row a label, with all that is known of it as one JSON value.
+func (c *predictCmd) plain(keys []string, found [][]db.Prediction) *table.Table {
+	columns := []string{"query", "rank", "label", "score:4"}
+	if c.Explain {
+		columns = append(columns, "explanation")
+	}
+	t := table.New(columns...)
+	for i, predictions := range found {
+		for rank, p := range predictions {
+			values := []any{keys[i], rank + 1, p.Label, p.Score}
+			if c.Explain {
+				values = append(values, c.value(p.Explanation))
+			}
+			t.Add(values...)
+		}
+	}
+	return t
+}
+
+// explained is an explanation as JSON has it.
+type explained struct {
+	FromNeighbors float64             `json:"from_neighbors"`
+	FromFeatures  float64             `json:"from_features"`
+	Neighbors     []explainedNeighbor `json:"neighbors"`
+	Features      []explainedFeature  `json:"features"`
+}
+
+type explainedNeighbor struct {
+	Key        string  `json:"key"`
+	Row        uint32  `json:"row"`
+	Similarity float64 `json:"similarity"`
+	Share      float64 `json:"share"`
+}
+
+type explainedFeature struct {
+	Feature string  `json:"feature"`
+	Share   float64 `json:"share"`
+}
+
+func (c *predictCmd) value(e *db.PredictionExplanation) explained {
+	out := explained{e.Instance, e.Feature, []explainedNeighbor{}, []explainedFeature{}}
+	for _, n := range e.Neighbors[:c.shown(len(e.Neighbors))] {
+		out.Neighbors = append(out.Neighbors, explainedNeighbor{string(n.Key), n.Row, n.Similarity, n.Share})
+	}
+	for _, f := range e.Features[:c.shown(len(e.Features))] {
+		out.Features = append(out.Features, explainedFeature{f.Feature, f.Share})
+	}
+	return out
+}
+
+// shown is how many of n pieces of evidence are shown.
+func (c *predictCmd) shown(n int) int {
+	if c.Evidence == 0 {
+		return n
+	}
+	return min(n, c.Evidence)
+}
+
+// evidence has one row for each label and one for each row or feature that
+// carried it. For people query and label stand there once.
+func (c *predictCmd) evidence(keys []string, found [][]db.Prediction, people bool) *table.Table {
+	t := table.New("query", "label", "score:4", "carried by", "what", "similarity:3", "share:4")
+	for i, predictions := range found {
+		for j, p := range predictions {
+			e := p.Explanation
+			query, label := any(keys[i]), any(p.Label)
+			if people && j > 0 {
+				query = nil
+			}
+			t.Add(query, label, p.Score)
+			if people {
+				query, label = nil, nil
+			}
+			part := func(kind string, total float64, n int, what func(i int) (name string, similarity any, share float64)) {
+				if n == 0 {
+					return
+				}
+				t.Add(query, label, nil, kind+"s", fmt.Sprintf("%d in all", n), nil, total)
+				for k := range c.shown(n) {
+					name, similarity, share := what(k)
+					t.Add(query, label, nil, kind, name, similarity, share)
+				}
+			}
+			part("row", e.Instance, len(e.Neighbors), func(k int) (string, any, float64) {
+				n := e.Neighbors[k]
+				return string(n.Key), n.Similarity, n.Share
+			})
+			part("feature", e.Feature, len(e.Features), func(k int) (string, any, float64) {
+				f := e.Features[k]
+				return f.Feature, nil, f.Share
+			})
+		}
+	}
+	return t
+}
