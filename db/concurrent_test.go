@@ -53,7 +53,7 @@ func openTemp(t *testing.T, o *Options) *DB {
 // or a state that changes under a held snapshot, has found a fault.
 func TestConcurrent(t *testing.T) {
 	const writers, dim = 16, 1024 // 128 rows a chunk
-	batches := 30
+	batches := 20
 	if testing.Short() {
 		batches = 8
 	}

@@ -450,11 +450,6 @@ func flipsOf(t *testing.T, data []byte) []flip {
 	if metas[1].txid > m.txid {
 		m = metas[1]
 	}
-	type place struct {
-		bucket     string
-		at, keyEnd int64
-		end        int64
-	}
 	// The walker tells which pages are in use, and where the pairs of which
 	// bucket lie.
 	where := map[int64]string{}
@@ -661,7 +656,7 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	flips := flipsOf(t, data)
-	n := 500
+	n := 400
 	if testing.Short() {
 		n = 100
 	}

@@ -367,10 +367,10 @@ func (x *machine) coll(t *rapid.T) string {
 
 func (x *machine) create(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
-	// The large dimensions have chunks of 16 and 2 rows, so that few rows seal
+	// The large dimensions have chunks of 16 and 8 rows, so that few rows seal
 	// some; the small ones keep all of theirs in the tail.
 	o := DenseOptions{
-		Dim:     rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 65536}).Draw(t, "dim"),
+		Dim:     rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 20000}).Draw(t, "dim"),
 		Metric:  rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
 		Storage: rapid.SampledFrom([]Storage{StorageAuto, StorageFloat32}).Draw(t, "storage"),
 	}
