@@ -68,6 +68,7 @@ const (
 	KindPostings               // arrays of an inverted index
 	KindLabelMatrix            // labels of the training rows, and their names
 	KindSimilarity             // feature–label similarities
+	KindBudget                 // arrays of budgeted trees
 	kindEnd
 )
 
@@ -75,7 +76,7 @@ var kindNames = [...]string{
 	"generic", "rows", "keys", "cold", "norms", "tail", "tombstones",
 	"label-rows", "manifest", "rotation", "sketch", "neighbors", "nodes",
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
-	"sparse-rows", "postings", "label-matrix", "feature-labels",
+	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 }
 
 // String is the kind's name as stats and errors print it.

@@ -56,6 +56,8 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 		return IndexInfo{}, err
 	}
 	switch {
+	case isBudget(o.Kind):
+		return d.buildBudget(ctx, coll, name, o, timer)
 	case sparse && o.Kind == "":
 		o.Kind = KindPostings
 	case sparse != (o.Kind == KindPostings || o.Kind == KindLCIF):

@@ -440,6 +440,9 @@ func (c *checker) collection(x *collection) {
 		err := func() (err error) {
 			defer guard(c.s.gen.store, setFaults(), &err)
 			s, err := st.index(&x.Indexes[i])
+			if err == nil && s.tree != nil {
+				return s.tree.model.Validate()
+			}
 			if err == nil && x.Sparse {
 				return s.postings.Validate()
 			}

@@ -94,7 +94,7 @@ func (g *generation) section(coll string, object uint64, kind codec.Kind, n int)
 // gaps says whether a section's block numbers may leave some out.
 func gaps(kind codec.Kind) bool {
 	switch kind {
-	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix, codec.KindSimilarity:
+	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix, codec.KindSimilarity, codec.KindBudget:
 		return true
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -21,7 +22,7 @@ const KindAuto forest.Kind = "auto"
 // label hops, tuned on held-out rows.
 type BuildOptions struct {
 	// Kind is the forest learner, forest.KD when empty, or KindAuto; for a
-	// sparse collection KindPostings, which is then the default, or KindLCIF.
+	// sparse collection KindPostings, which is then the default, or KindLCIF. KindSBT, KindPT and KindAT take both.
 	Kind forest.Kind
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
@@ -79,6 +80,9 @@ type BuildOptions struct {
 	Postings PostingsOptions `json:",omitzero"`
 	// LCIF are the options of KindLCIF, which uses Seed and Workers besides.
 	LCIF LCIFOptions `json:",omitzero"`
+	// Budget are the options of KindSBT, KindPT and KindAT, which use Seed and
+	// Workers besides.
+	Budget BudgetOptions `json:",omitzero"`
 }
 
 // Progress is what a long call reports: a stage's name and how far it is.
@@ -110,6 +114,8 @@ type IndexInfo struct {
 	// LabelCurve is what the tuner of a label model measured by
 	// cross-validation; nil for other indexes and without tuning.
 	LabelCurve *query.LCIFCurve `json:",omitempty"`
+	// Tree describes budgeted trees; nil for other indexes.
+	Tree *budget.Stats `json:",omitempty"`
 	// TrainingPoints is how many points the forest was learned from.
 	TrainingPoints int
 }
@@ -135,6 +141,7 @@ type manifest struct {
 
 	LCIF     *lcifManifest   `json:",omitempty"` // a label model beside its inverted index
 	Sparse   *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests
+	Budget   *budgetManifest `json:",omitempty"` // budgeted trees
 	Forest   forestManifest
 	Rotation int // rotated coordinates stored, 0 for none
 
@@ -190,6 +197,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 		}
 	case m.LCIF != nil:
 		return nil, bad("label model without an inverted index")
+	case m.Budget != nil:
+		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() {
+			return nil, bad("budgeted trees")
+		}
 	case m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32:
 		return nil, bad("row count")
 	case m.Dim < 1 || m.Dim > MaxDim:

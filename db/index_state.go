@@ -22,6 +22,8 @@ type indexState struct {
 	postings *postings.Index
 	// model is the label model beside it, if there is one.
 	model *labelModel
+	// tree is a budgeted tree.
+	tree *treeModel
 }
 
 // manifestOf reads an index's manifest.
@@ -40,7 +42,7 @@ func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 	if err != nil {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: %w", r.Name, err))
 	}
-	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || (m.Sparse != nil) != st.c.Sparse || !st.c.Sparse && m.Dim != st.c.Dim || m.Metric != st.c.Metric {
+	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || m.Budget == nil && (m.Sparse != nil) != st.c.Sparse || !st.c.Sparse && m.Dim != st.c.Dim || m.Metric != st.c.Metric {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: manifest of another index", r.Name))
 	}
 	return m, nil
@@ -64,6 +66,10 @@ func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 	if x.m, err = st.manifestOf(r); err != nil {
 		return err
 	}
+	if x.m.Budget != nil {
+		x.tree, err = st.loadBudget(x.m)
+		return err
+	}
 	if st.c.Sparse {
 		if x.postings, err = st.loadPostings(x.m); err == nil && x.m.LCIF != nil {
 			x.model, err = st.loadLCIF(x.m, x.postings)
@@ -80,15 +86,9 @@ func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 
 // target is what a search asks: an index, or the rows themselves.
 func (st *collState) target(name string) (*query.View, *manifest, error) {
-	if name == "" {
-		switch len(st.c.Indexes) {
-		case 0:
-			name = Flat
-		case 1:
-			name = st.c.Indexes[0].Name
-		default:
-			return nil, nil, fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption, st.c.Name, st.c.info().Indexes)
-		}
+	name, err := st.only(name, Flat, (*manifest).searchable)
+	if err != nil {
+		return nil, nil, err
 	}
 	if name == Flat {
 		v, err := st.rows()
@@ -102,7 +102,40 @@ func (st *collState) target(name string) (*query.View, *manifest, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if !x.m.searchable() {
+		return nil, nil, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
+	}
 	return x.view, x.m, nil
+}
+
+// searchable says whether an index finds rows, rather than labels.
+func (m *manifest) searchable() bool { return m.LCIF == nil && m.Budget == nil }
+
+// predicts says whether an index is a label model.
+func (m *manifest) predicts() bool { return !m.searchable() }
+
+// only is the name given, or that of the only index that suits; none without
+// one.
+func (st *collState) only(name, none string, suits func(*manifest) bool) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	name = none
+	found := 0
+	for _, r := range st.c.Indexes {
+		m, err := st.manifestOf(&r)
+		if err != nil {
+			return "", err
+		}
+		if suits(m) {
+			name = r.Name
+			found++
+		}
+	}
+	if found > 1 {
+		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption, st.c.Name, st.c.info().Indexes)
+	}
+	return name, nil
 }
 
 // Index describes an index.

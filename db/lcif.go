@@ -110,7 +110,7 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 			return err
 		}
 		return timer.run("read", func(report func(int, int)) error {
-			data, err = l.read(ctx, s, st, report)
+			data, l.names, err = st.readLabelled(ctx, report)
 			return err
 		})
 	})
@@ -134,28 +134,28 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }
 
-// read copies rows and labels out of the map. Labels are numbered in the order
-// in which live rows bring them.
-func (l *lcifLearned) read(ctx context.Context, s *Snapshot, st *collState, report func(done, total int)) (*labelled, error) {
-	set, err := st.sparse()
-	if err != nil {
-		return nil, err
+// readLabelled copies rows and labels out of the map; of dense rows, the values
+// that are not zero. Labels are numbered in the order in which live rows bring
+// them.
+func (st *collState) readLabelled(ctx context.Context, report func(done, total int)) (*labelled, []string, error) {
+	if err := st.load(); err != nil {
+		return nil, nil, err
 	}
-	if set.live == 0 {
-		return nil, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
+	if st.c.Live == 0 {
+		return nil, nil, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
 	}
 	b, err := labels.NewBuilder(nil)
 	if err != nil {
-		return nil, fmt.Errorf("db: labels: %w", err)
+		return nil, nil, fmt.Errorf("db: labels: %w", err)
 	}
 	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: st.c.Dim}}
 	var run *coldRows
 	for row := range st.c.Rows {
 		if row%1024 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, fmt.Errorf("db: build: %w", err)
+				return nil, nil, fmt.Errorf("db: build: %w", err)
 			}
-			report(int(row), set.n)
+			report(int(row), int(st.c.Rows))
 		}
 		if st.deleted(row) {
 			data.rows.Append(vector.Sparse{})
@@ -164,17 +164,33 @@ func (l *lcifLearned) read(ctx context.Context, s *Snapshot, st *collState, repo
 		}
 		names, err := st.labelsOf(row, &run)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		data.rows.Append(set.row(row))
+		if st.c.Sparse {
+			data.rows.Append(st.sparseRows.row(row))
+		} else {
+			data.rows.Append(listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim))))
+		}
 		b.Add(names)
 		data.live = append(data.live, int(row))
 	}
-	data.sets, l.names = b.Matrix(), b.Names()
-	if len(l.names) == 0 {
-		return nil, fmt.Errorf("%w: no row of %q has a label", ErrEmpty, st.c.Name)
+	data.rows.Cols = st.c.Dim
+	data.sets = b.Matrix()
+	if data.sets.Labels() == 0 {
+		return nil, nil, fmt.Errorf("%w: no row of %q has a label", ErrEmpty, st.c.Name)
 	}
-	return data, nil
+	return data, b.Names(), nil
+}
+
+// listed is a dense vector as a sparse one.
+func listed(x []float32) (s vector.Sparse) {
+	for i, v := range x {
+		if v != 0 {
+			s.Index = append(s.Index, uint32(i))
+			s.Value = append(s.Value, v)
+		}
+	}
+	return s
 }
 
 // labelsOf reads the labels of a row, keeping the decoded run for the rows that

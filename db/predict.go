@@ -141,9 +141,11 @@ type predictScratch struct {
 	found []labels.Ranked
 }
 
-// Predict predicts the labels of a query from the rows a label model was built
-// over, highest score first. Rows deleted since are no neighbours any more;
-// rows written since count from the next build on.
+// Predict predicts the labels of a query by a label model, highest score first.
+// Rows deleted since its build are no neighbours any more; rows written since
+// count from the next build on. The score of an annotation or powerset tree is
+// the chance of coming to a leaf that has the label, that of a tree of kind sbt
+// the margin of its last decision.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption, ErrEmpty,
 // ErrCorrupt, ErrClosed and the context's.
@@ -156,14 +158,21 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	if err != nil {
 		return nil, stats, err
 	}
-	_, x, err := st.sparseQuery(q)
+	x, err := st.labelQuery(q)
 	if err != nil {
 		return nil, stats, err
 	}
-	m, err := st.labelModel(o.Index)
+	state, err := st.labelModel(o.Index)
 	if err != nil {
 		return nil, stats, err
 	}
+	if state.tree != nil {
+		if o.Params != nil || o.Explain {
+			return nil, stats, fmt.Errorf("%w: trees take no parameters and explain nothing by row", ErrOption)
+		}
+		return state.tree.predict(x, o.Top), stats, nil
+	}
+	m := state.model
 	p := m.params
 	if o.Params != nil {
 		p = *o.Params
@@ -199,22 +208,26 @@ func predictError(coll string, err error) error {
 	return fmt.Errorf("db: predict in %q: %w", coll, err)
 }
 
+// labelQuery checks a query and lists its features by number.
+func (st *collState) labelQuery(q SparseQuery) (vector.Sparse, error) {
+	if st.c.Sparse {
+		_, x, err := st.sparseQuery(q)
+		return x, err
+	}
+	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
+		return vector.Sparse{}, fmt.Errorf("%w: %q is dense", ErrKind, st.c.Name)
+	}
+	if err := checkQuery(q.Vector, st.c.Dim); err != nil {
+		return vector.Sparse{}, err
+	}
+	return listed(q.Vector), nil
+}
+
 // labelModel finds and loads a label model.
-func (st *collState) labelModel(name string) (*labelModel, error) {
-	if name == "" {
-		for _, r := range st.c.Indexes {
-			m, err := st.manifestOf(&r)
-			if err != nil {
-				return nil, err
-			}
-			if m.LCIF == nil {
-				continue
-			}
-			if name != "" {
-				return nil, fmt.Errorf("%w: collection %q has several label models, name one of %q", ErrOption, st.c.Name, st.c.info().Indexes)
-			}
-			name = r.Name
-		}
+func (st *collState) labelModel(name string) (*indexState, error) {
+	name, err := st.only(name, "", (*manifest).predicts)
+	if err != nil {
+		return nil, err
 	}
 	r := st.c.index(name)
 	if r == nil {
@@ -224,10 +237,10 @@ func (st *collState) labelModel(name string) (*labelModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.model == nil {
+	if !x.m.predicts() {
 		return nil, fmt.Errorf("%w: index %q of %q is no label model", ErrKind, name, st.c.Name)
 	}
-	return x.model, nil
+	return x, nil
 }
 
 // explain fills in the explanations of predictions.

@@ -12,6 +12,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -119,9 +120,9 @@ func (st *collState) searchWith(ctx context.Context, sc *searchScratch, view *qu
 	return hits, stats, err
 }
 
-// asOption adds ErrOption to what packages query and forest say of parameters.
+// asOption adds ErrOption to what other packages say of parameters.
 func asOption(err error) error {
-	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, forest.ErrParams) {
+	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
 		return fmt.Errorf("%w: %w", ErrOption, err)
 	}
 	return err

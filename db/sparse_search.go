@@ -16,10 +16,12 @@ import (
 
 // SparseQuery is a query to a sparse collection: numbered features, or named
 // ones where the collection's have names. Its length does not matter. Names
-// that no row ever had are ignored.
+// that no row ever had are ignored. For label models over a dense collection it
+// is a Vector.
 type SparseQuery struct {
 	Sparse   vector.Sparse
 	Features []Feature
+	Vector   []float32
 }
 
 // SparseSearchOptions says how Snapshot.SearchSparse finds rows. The zero
@@ -124,7 +126,7 @@ func (st *collState) sparseQuery(q SparseQuery) (*sparseSet, vector.Sparse, erro
 	if err != nil {
 		return nil, x, err
 	}
-	if err := checkSparse(&Row{Key: []byte("query"), Sparse: q.Sparse, Features: q.Features}, st.c.Named); err != nil {
+	if err := checkSparse(&Row{Key: []byte("query"), Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}, st.c.Named); err != nil {
 		return nil, x, err
 	}
 	if set.live == 0 {
@@ -196,19 +198,9 @@ func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
 
 // sparseTarget is the index a sparse search asks and the rows it covers.
 func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
-	if name == "" {
-		name = Flat
-		for _, r := range st.c.Indexes {
-			switch m, err := st.manifestOf(&r); {
-			case err != nil:
-				return nil, 0, err
-			case m.LCIF != nil: // its rows are not those of the collection
-			case name != Flat:
-				return nil, 0, fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption, st.c.Name, st.c.info().Indexes)
-			default:
-				name = r.Name
-			}
-		}
+	name, err := st.only(name, Flat, (*manifest).searchable)
+	if err != nil {
+		return nil, 0, err
 	}
 	if name == Flat {
 		return nil, 0, nil
@@ -221,7 +213,7 @@ func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if x.model != nil {
+	if !x.m.searchable() {
 		return nil, 0, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
 	}
 	return x.postings, x.m.Info.Rows, nil

@@ -1,0 +1,319 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// The budgeted trees of Liu and Tsang 2017 as BuildOptions.Kind: a supervised
+// budgeted tree, one a label against the rest where there are more than two,
+// for rows that carry one label each; a powerset tree; an annotation tree.
+// They take sparse and dense collections.
+const (
+	KindSBT forest.Kind = forest.Kind(budget.SBT)
+	KindPT  forest.Kind = forest.Kind(budget.PT)
+	KindAT  forest.Kind = forest.Kind(budget.AT)
+)
+
+// isBudget says whether a kind is one of them.
+func isBudget(k forest.Kind) bool { return k == KindSBT || k == KindPT || k == KindAT }
+
+// BudgetOptions are the options of KindSBT, KindPT and KindAT.
+type BudgetOptions struct {
+	// Params are those of the trees; a Budget of zero means 100.
+	Params budget.Params
+	// Weight says how values are weighed.
+	Weight Weighting
+	// Raw takes the rows of a sparse collection at their own length instead of
+	// unit length. Dense rows are always taken as they are.
+	Raw bool
+}
+
+// budgetLearned is a budgeted tree on its way to the file.
+type budgetLearned struct {
+	n, points int
+	dim       int
+	metric    vector.Metric
+	opts      BuildOptions
+	model     *budget.Model
+	names     []string
+	idf       []float32
+	unit      bool
+}
+
+// budgetManifest holds the scalars of a stored tree.
+type budgetManifest struct {
+	Kind                 budget.Kind
+	Cols, Labels, Voters int
+	Threshold            float32 `json:",omitempty"`
+	// Names is the number of label names: 1 more than Labels of an SBT of two
+	// classes has trees.
+	Names int
+	// Unit says that rows were scaled to unit length.
+	Unit bool `json:",omitempty"`
+}
+
+// buildBudget is Build for budgeted trees.
+func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
+	if o.Budget.Params.BAC.Budget == 0 {
+		o.Budget.Params.BAC.Budget = 100
+	}
+	if o.Budget.Params.Seed == 0 {
+		o.Budget.Params.Seed = o.Seed
+	}
+	if w := o.Budget.Weight; w != WeightNone && w != WeightTFIDF {
+		return IndexInfo{}, fmt.Errorf("%w: weighting %q, want %q or none", ErrOption, w, WeightTFIDF)
+	}
+	l := &budgetLearned{opts: o}
+	var id uint64
+	var data *labelled
+	err := d.View(func(s *Snapshot) (err error) {
+		defer guard(s.gen.store, setFaults(), &err)
+		st, err := s.collection(coll)
+		if err != nil {
+			return err
+		}
+		id, l.dim, l.metric = st.c.ID, st.c.Dim, st.c.Metric
+		l.unit = st.c.Sparse && !o.Budget.Raw
+		return timer.run("read", func(report func(int, int)) error {
+			data, l.names, err = st.readLabelled(ctx, report)
+			return err
+		})
+	})
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	l.n, l.points = data.rows.Rows(), len(data.live)
+	if o.Budget.Weight == WeightTFIDF {
+		l.idf = inverseFrequencies(data.rows, len(data.live))
+		for i := range data.rows.Rows() {
+			weigh(data.rows.Row(i), l.idf)
+		}
+	}
+	rows := data.rows
+	if l.unit {
+		rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: data.rows.Cols}
+		var unit vector.Sparse
+		for i := range data.rows.Rows() {
+			unitSparse(&unit, data.rows.Row(i))
+			rows.Append(unit)
+		}
+		rows.Cols = data.rows.Cols
+	}
+	err = timer.run("trees", func(report func(int, int)) (err error) {
+		l.model, err = trainBudget(ctx, o, rows, data, report)
+		return err
+	})
+	if err != nil {
+		return IndexInfo{}, fmt.Errorf("db: %s: %w", o.Kind, asOption(err))
+	}
+	return d.storeIndex(ctx, coll, id, name, l, timer)
+}
+
+// trainBudget learns the tree of the asked kind.
+func trainBudget(ctx context.Context, o BuildOptions, rows *vector.CSR, data *labelled, report func(int, int)) (*budget.Model, error) {
+	p := o.Budget.Params
+	switch o.Kind {
+	case KindPT:
+		return budget.TrainPT(ctx, rows, data.sets, data.live, p, o.Workers, report)
+	case KindAT:
+		return budget.TrainAT(ctx, rows, data.sets, data.live, p, o.Workers, report)
+	}
+	class := make([]uint32, rows.Rows())
+	y := make([]int8, rows.Rows())
+	for _, i := range data.live {
+		set := data.sets.Row(i)
+		if len(set) != 1 {
+			return nil, fmt.Errorf("%w: row %d has %d labels, a tree of kind sbt wants one", ErrOption, i, len(set))
+		}
+		class[i], y[i] = set[0], int8(2*int(set[0])-1)
+	}
+	if n := data.sets.Labels(); n > 2 {
+		return budget.TrainMulticlass(ctx, rows, class, n, data.live, p, o.Workers, report)
+	}
+	return budget.TrainSBT(ctx, rows, y, data.live, p, o.Workers, report)
+}
+
+func (l *budgetLearned) describe(i *IndexInfo) {
+	s := l.model.Stats()
+	i.Options, i.Rows, i.TrainingPoints, i.Tree = l.opts, l.n, l.points, &s
+}
+
+// The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They
+// are part of the format.
+const (
+	arrayRoots uint32 = iota
+	arrayFeatures
+	arrayLeft
+	arrayRight
+	arrayNodePtr
+	arrayNodeFeature
+	arrayWeight
+	arrayOffset
+	arrayNodeRows
+	arrayNodeErrors
+	arrayNodeLabel
+	arrayOnePtr
+	arrayOneLabel
+	arrayNodeWorking
+	arrayLeafRows
+	arrayLeafPositive
+	arrayLeafClass
+	arraySetPtr
+	arraySetLabel
+	arrayTreeNames
+	arrayTreeIDF
+)
+
+func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	w := &arrayWriter{object: object, kind: codec.KindBudget, yield: yield, sizes: map[string]int64{}}
+	m := l.model
+	u32 := func(number uint32, x []uint32) { w.put(number, codec.U32, codec.Bytes(x)) }
+	i32 := func(number uint32, x []int32) { w.put(number, codec.U32, codec.Bytes(x)) }
+	f32 := func(number uint32, x []float32) { w.put(number, codec.F32, codec.Bytes(x)) }
+	i32(arrayRoots, m.Roots)
+	u32(arrayFeatures, m.Features)
+	i32(arrayLeft, m.Left)
+	i32(arrayRight, m.Right)
+	u32(arrayNodePtr, m.NodePtr)
+	u32(arrayNodeFeature, m.NodeFeature)
+	f32(arrayWeight, m.Weight)
+	f32(arrayOffset, m.Offset)
+	u32(arrayNodeRows, m.NodeRows)
+	u32(arrayNodeErrors, m.NodeErrors)
+	u32(arrayNodeLabel, m.NodeLabel)
+	u32(arrayOnePtr, m.OnePtr)
+	u32(arrayOneLabel, m.OneLabel)
+	u32(arrayNodeWorking, m.NodeWorking)
+	u32(arrayLeafRows, m.LeafRows)
+	u32(arrayLeafPositive, m.LeafPositive)
+	w.put(arrayLeafClass, codec.I8, codec.Bytes(m.LeafClass))
+	u32(arraySetPtr, m.SetPtr)
+	u32(arraySetLabel, m.SetLabel)
+	names := make([][]byte, len(l.names))
+	for i, n := range l.names {
+		names[i] = []byte(n)
+	}
+	w.put(arrayTreeNames, codec.BytesElem, codec.AppendStrings(nil, names))
+	f32(arrayTreeIDF, l.idf)
+	return &manifest{
+		Object: object, Metric: l.metric, Dim: l.dim,
+		Budget: &budgetManifest{
+			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
+			Names: len(l.names), Unit: l.unit,
+		},
+	}, w.sizes, w.err
+}
+
+func (m *budgetManifest) valid() bool {
+	return m.Cols >= 0 && m.Cols <= MaxFeature+1 && m.Labels >= 0 && m.Voters >= 0 && m.Voters <= budget.MaxVoters && m.Names >= 1
+}
+
+// treeModel is a stored tree as one generation sees it.
+type treeModel struct {
+	index *budget.Index
+	model *budget.Model
+	names codec.Strings
+	idf   []float32
+	unit  bool
+	pool  sync.Pool // of *budget.Predictor, which belong to this tree
+}
+
+// loadBudget views the arrays of a tree.
+func (st *collState) loadBudget(m *manifest) (*treeModel, error) {
+	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+	p := r.all(codec.KindBudget)
+	b := m.Budget
+	x := &budget.Model{
+		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
+		Roots: numbered[int32](r, p, arrayRoots), Features: numbered[uint32](r, p, arrayFeatures),
+		Left: numbered[int32](r, p, arrayLeft), Right: numbered[int32](r, p, arrayRight),
+		NodePtr: numbered[uint32](r, p, arrayNodePtr), NodeFeature: numbered[uint32](r, p, arrayNodeFeature),
+		Weight: numbered[float32](r, p, arrayWeight), Offset: numbered[float32](r, p, arrayOffset),
+		NodeRows: numbered[uint32](r, p, arrayNodeRows), NodeErrors: numbered[uint32](r, p, arrayNodeErrors),
+		NodeLabel: numbered[uint32](r, p, arrayNodeLabel), OnePtr: numbered[uint32](r, p, arrayOnePtr),
+		OneLabel: numbered[uint32](r, p, arrayOneLabel), NodeWorking: numbered[uint32](r, p, arrayNodeWorking),
+		LeafRows: numbered[uint32](r, p, arrayLeafRows), LeafPositive: numbered[uint32](r, p, arrayLeafPositive),
+		LeafClass: numbered[int8](r, p, arrayLeafClass),
+		SetPtr:    numbered[uint32](r, p, arraySetPtr), SetLabel: numbered[uint32](r, p, arraySetLabel),
+	}
+	t := &treeModel{model: x, idf: numbered[float32](r, p, arrayTreeIDF), unit: b.Unit}
+	if r.err == nil && int(arrayTreeNames) < len(p) {
+		var err error
+		if t.names, err = codec.NewStrings(p[arrayTreeNames]); err != nil {
+			r.fail("label names: %v", err)
+		}
+	}
+	r.need(t.names.Len() == b.Names && b.Labels <= b.Names, "label names")
+	if r.err != nil {
+		return nil, r.err
+	}
+	if _, known := st.g.store.validated.Load(m.Object); !known {
+		if err := x.Validate(); err != nil {
+			r.fail("%v", err)
+			return nil, r.err
+		}
+		st.g.store.validated.Store(m.Object, struct{}{})
+	}
+	t.index = budget.NewIndex(x)
+	t.pool.New = func() any { return budget.NewPredictor(t.index) }
+	return t, nil
+}
+
+// treeCut is the least chance of a path that ranking follows.
+const treeCut = 0.001
+
+// predict answers a query: the label set of the leaf it comes to, or the top
+// labels by the chance of coming to a leaf that has them.
+func (t *treeModel) predict(x vector.Sparse, top int) []Prediction {
+	if t.idf != nil {
+		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
+		weigh(x, t.idf)
+	}
+	if t.unit {
+		var unit vector.Sparse
+		unitSparse(&unit, x)
+		x = unit
+	}
+	p := t.pool.Get().(*budget.Predictor)
+	defer t.pool.Put(p)
+	name := func(l uint32) string { return string(t.names.At(int(l))) }
+	if t.model.Kind == budget.SBT {
+		class, score := p.Class(x)
+		return []Prediction{{Label: name(uint32(class)), Score: float32(score)}}
+	}
+	scores := p.Scores(x, treeCut)
+	if top > 0 {
+		var out []Prediction
+		for _, r := range labels.Rank(nil, scores, top) {
+			out = append(out, Prediction{Label: name(r.Label), Score: r.Score})
+		}
+		return out
+	}
+	chance := map[uint32]float32{}
+	for i, l := range scores.Index {
+		chance[l] = scores.Value[i]
+	}
+	var out []Prediction
+	for _, l := range p.Set(x) {
+		out = append(out, Prediction{Label: name(l), Score: chance[l]})
+	}
+	slices.SortStableFunc(out, func(a, b Prediction) int {
+		switch {
+		case a.Score > b.Score:
+			return -1
+		case a.Score < b.Score:
+			return 1
+		}
+		return 0
+	})
+	return out
+}

@@ -1,0 +1,198 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+func TestBudgetedTreesPredict(t *testing.T) {
+	d, _, queries, truth := topicDB(t, true)
+	for _, kind := range []forest.Kind{KindAT, KindPT} {
+		for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
+			o := BuildOptions{Kind: kind, Budget: BudgetOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 10}}}}
+			info, err := d.Build(t.Context(), "docs", "tree", o, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Tree == nil || info.Tree.Nodes == 0 || info.Bytes["budget"] == 0 || info.TrainingPoints != 1400 {
+				t.Errorf("%s: index %+v", kind, info)
+			}
+			right, sets := 0, predictAll(t, d, queries, nil, 2)
+			for i, p := range sets {
+				var got []string
+				for _, l := range p {
+					got = append(got, l.Label)
+				}
+				slices.Sort(got)
+				want := slices.Sorted(slices.Values(truth[i]))
+				if slices.Equal(got, want) {
+					right++
+				}
+			}
+			if right < map[forest.Kind]int{KindAT: 80, KindPT: 60}[kind] {
+				t.Errorf("%s %q: %d of 100 label sets are right", kind, weight, right)
+			}
+			top := predictAll(t, d, queries, &PredictOptions{Top: 1}, 1)
+			if p := first(top, truth); p < 0.9 {
+				t.Errorf("%s %q: precision of the best label is %g", kind, weight, p)
+			}
+		}
+	}
+	before := predictAll(t, d, queries, nil, 1)
+	path := d.Path()
+	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for i, p := range predictAll(t, d, queries, nil, 1) {
+		if !slices.Equal(p, before[i]) {
+			t.Fatalf("query %d: %v after reopening, %v before", i, p, before[i])
+		}
+	}
+	if err := d.DropIndex(t.Context(), "docs", "tree"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSupervisedTreeOverDenseRows learns classes of points in the plane.
+func TestSupervisedTreeOverDenseRows(t *testing.T) {
+	for classes := 2; classes <= 3; classes++ {
+		d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.CreateDense(t.Context(), "docs", DenseOptions{Dim: 4}); err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(7, 8))
+		point := func(class int) []float32 {
+			x := make([]float32, 4)
+			for i := range x {
+				x[i] = rng.Float32() - 0.5
+			}
+			x[class] += 2
+			return x
+		}
+		err = d.Update(t.Context(), func(b *Batch) error {
+			for i := range 600 {
+				c := i % classes
+				if err := b.Put("docs", Row{Key: fmt.Append(nil, i), Vector: point(c), Labels: []string{fmt.Sprint("class ", c)}}); err != nil {
+					return err
+				}
+			}
+			return b.Delete("docs", []byte("none"))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := BuildOptions{Kind: KindSBT, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}}
+		if _, err := d.Build(t.Context(), "docs", "tree", o, nil); err != nil {
+			t.Fatal(err)
+		}
+		var queries []SparseQuery
+		for i := range 90 {
+			queries = append(queries, SparseQuery{Vector: point(i % classes)})
+		}
+		wrong := 0
+		for i, p := range predictAll(t, d, queries, nil, 2) {
+			if len(p) != 1 || p[0].Label != fmt.Sprint("class ", i%classes) {
+				wrong++
+			}
+		}
+		if wrong > 3 {
+			t.Errorf("%d classes: %d of 90 are wrong", classes, wrong)
+		}
+		// The tree is no index of rows.
+		err = d.View(func(s *Snapshot) error {
+			hits, _, err := s.Search(t.Context(), "docs", point(0), 3, nil, nil)
+			if err == nil && len(hits) != 3 {
+				err = fmt.Errorf("%d hits", len(hits))
+			}
+			if err != nil {
+				return err
+			}
+			if _, _, err = s.Search(t.Context(), "docs", point(0), 3, &SearchOptions{Index: "tree"}, nil); !errors.Is(err, ErrKind) {
+				t.Errorf("search by the tree: %v", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestBudgetedTreesMisuse(t *testing.T) {
+	d, rows, queries, _ := topicDB(t, false)
+	defer d.Close()
+	build := func(coll string, kind forest.Kind, o BudgetOptions) error {
+		_, err := d.Build(t.Context(), coll, "tree", BuildOptions{Kind: kind, Budget: o}, nil)
+		return err
+	}
+	if err := d.CreateSparse(t.Context(), "one", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for _, r := range rows[:20] {
+			r.Labels = []string{"same"}
+			if err := b.Put("one", r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3}, MinPositive: 100}}
+	if err := build("docs", KindAT, few); err != nil {
+		t.Fatal(err)
+	}
+	predict := func(q SparseQuery, o *PredictOptions) error {
+		return d.View(func(s *Snapshot) error {
+			_, _, err := s.Predict(t.Context(), "docs", q, o)
+			return err
+		})
+	}
+	for name, c := range map[string]struct{ err, want error }{
+		"negative budget":    {build("docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), ErrOption},
+		"weighting":          {build("docs", KindPT, BudgetOptions{Weight: "x"}), ErrOption},
+		"several labels":     {build("docs", KindSBT, BudgetOptions{}), ErrOption},
+		"one class":          {build("one", KindSBT, BudgetOptions{}), budget.ErrOneClass},
+		"one label set":      {build("one", KindAT, BudgetOptions{}), budget.ErrOneClass},
+		"no such collection": {build("x", KindAT, BudgetOptions{}), ErrNoCollection},
+		"parameters":         {predict(queries[0], &PredictOptions{Params: &query.LCIFParams{K: 1}}), ErrOption},
+		"explanation":        {predict(queries[0], &PredictOptions{Explain: true}), ErrOption},
+		"dense query":        {predict(SparseQuery{Vector: []float32{1}}, nil), ErrKind},
+		"negative value":     {predict(SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), ErrFeatures},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
+	}
+}
