@@ -24,6 +24,11 @@ type Params struct {
 	// classifier even if that has learned nothing. See lookAhead.
 	NoLookAhead bool
 
+	// Threshold is, for AT, what a margin must exceed for a label to be taken
+	// as present: 0. Lower values find more labels of what there are, higher
+	// ones fewer wrong ones; ChooseSets finds the best. It plays no part in
+	// training.
+	Threshold float32
 	// MinPositive is, for AT, how many rows of a node must have a label for it
 	// to be asked there: 1. Labels below are taken to be absent.
 	MinPositive int
@@ -52,6 +57,9 @@ func (p Params) withDefaults() (Params, error) {
 	}
 	if p.MaxDepth < 0 || p.MinRows < 0 || p.MinPositive < 0 {
 		return p, fmt.Errorf("%w: depth %d, %d rows, %d positive rows", ErrParams, p.MaxDepth, p.MinRows, p.MinPositive)
+	}
+	if !finite(p.Threshold) {
+		return p, fmt.Errorf("%w: threshold %v", ErrParams, p.Threshold)
 	}
 	p.MinRows = max(p.MinRows, p.Folds, 2)
 	return p, nil

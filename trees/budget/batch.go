@@ -1,0 +1,89 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// batchRows is how many rows a worker takes at a time.
+const batchRows = 256
+
+// PredictSets is the label sets that a PT or AT answers for all rows of x, in
+// their order, with workers goroutines; less than 1 means all processors.
+//
+// Errors: ErrParams for an SBT, and the context's.
+func PredictSets(ctx context.Context, m *Model, x *vector.CSR, workers int) (*labels.Matrix, error) {
+	if m.Kind == SBT {
+		return nil, fmt.Errorf("%w: an SBT has no label sets", ErrParams)
+	}
+	index := NewIndex(m)
+	sets := make([][]uint32, x.Rows())
+	err := forRows(ctx, x.Rows(), workers, func() func(int) {
+		p := NewPredictor(index)
+		return func(i int) { sets[i] = p.Set(x.Row(i)) }
+	})
+	if err != nil {
+		return nil, fmt.Errorf("budget: predict: %w", err)
+	}
+	rows := vector.CSR{Ptr: make([]uint64, 1, len(sets)+1), Cols: m.Labels}
+	for _, s := range sets {
+		rows.Append(vector.Sparse{Index: s})
+	}
+	return labels.NewMatrix(rows)
+}
+
+// PredictScores is the scores that a PT or AT gives to the labels of all rows
+// of x: rows × labels. See Predictor.Scores and PredictSets.
+func PredictScores(ctx context.Context, m *Model, x *vector.CSR, cut float64, workers int) (*vector.CSR, error) {
+	if m.Kind == SBT {
+		return nil, fmt.Errorf("%w: an SBT has no label sets", ErrParams)
+	}
+	index := NewIndex(m)
+	rows := make([]vector.Sparse, x.Rows())
+	err := forRows(ctx, x.Rows(), workers, func() func(int) {
+		p := NewPredictor(index)
+		return func(i int) {
+			s := p.Scores(x.Row(i), cut)
+			rows[i] = vector.Sparse{Index: append([]uint32(nil), s.Index...), Value: append([]float32(nil), s.Value...)}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("budget: predict: %w", err)
+	}
+	scores := &vector.CSR{Ptr: make([]uint64, 1, len(rows)+1), Value: []float32{}, Cols: m.Labels}
+	for _, r := range rows {
+		scores.Append(r)
+	}
+	return scores, nil
+}
+
+// forRows calls a worker's function for every row number below n.
+func forRows(ctx context.Context, n, workers int, start func() func(int)) error {
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(workers, (n+batchRows-1)/batchRows) {
+		all.Go(func() {
+			f := start()
+			for ctx.Err() == nil {
+				lo := int(next.Add(batchRows)) - batchRows
+				if lo >= n {
+					return
+				}
+				for i := lo; i < min(lo+batchRows, n); i++ {
+					f(i)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return ctx.Err()
+}

@@ -1,0 +1,192 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// Grid is what a cross-validation tries: every budget B with every cost C and,
+// for AT, every threshold.
+type Grid struct {
+	Budgets    []int
+	Costs      []float64
+	Thresholds []float32 // AT only; none means that of the parameters
+	// Folds is how many parts the rows are divided into, each of which is the
+	// test part once: 5.
+	Folds int
+}
+
+// PaperGrid is the grid of section 8.1 for m features: B over 2…400 for the
+// very wide sets, else over 1 % to 9 % of m; C over 0.001…10.
+func PaperGrid(m int) Grid {
+	g := Grid{Costs: []float64{0.001, 0.01, 0.1, 5, 10}, Folds: 5}
+	if m > 10000 {
+		g.Budgets = []int{2, 5, 10, 20, 50, 100, 150, 200, 250, 400}
+		return g
+	}
+	for share := 1; share <= 9; share++ {
+		g.Budgets = append(g.Budgets, max(1, share*m/100))
+	}
+	g.Budgets = slices.Compact(g.Budgets)
+	return g
+}
+
+// Trial is what one choice of a Grid came to.
+type Trial struct {
+	Budget    int
+	C         float64
+	Threshold float32
+	// Score is the mean over the folds: the share of rows with the right class
+	// for SBT, the example-based F1 (0 where a row and its answer are both
+	// empty) for PT and AT. The larger the better. Spread is the standard
+	// deviation over the folds.
+	Score, Spread float64
+}
+
+// ChooseSBT finds the budget and the cost with which an SBT has the fewest
+// errors in cross-validation over the chosen rows, all when rows is nil; ties
+// go to the smaller budget, then to the smaller cost. It returns the parameters
+// with them, and all trials in the order of the grid. progress is told trained
+// trees. It costs as many TrainSBT as the grid has points, times the folds.
+//
+// Errors: those of TrainSBT; ErrParams for an empty grid; ErrInput for more
+// folds than rows of a class can serve.
+func ChooseSBT(ctx context.Context, x *vector.CSR, y []int8, rows []int, params Params, grid Grid, workers int, progress func(done, total int)) (Params, []Trial, error) {
+	fit := func(p Params, fold labels.Fold, _ []float32) ([]float64, error) {
+		m, err := TrainSBT(ctx, x, y, fold.Train, p, workers, nil)
+		if err != nil {
+			return nil, err
+		}
+		pred := NewPredictor(NewIndex(m))
+		right := 0
+		for _, r := range fold.Test {
+			if c, _ := pred.Class(x.Row(r)); (c == 1) == (y[r] > 0) {
+				right++
+			}
+		}
+		return []float64{float64(right) / float64(len(fold.Test))}, nil
+	}
+	chosen, err := checkBinary(x, y, rows)
+	if err != nil {
+		return params, nil, err
+	}
+	grid.Thresholds = nil
+	return grid.run(ctx, chosen, params, progress, fit)
+}
+
+// ChooseSets finds the budget, the cost and, for AT, the threshold with which
+// a PT or AT has the best example-based F1 in cross-validation. Every tree is
+// judged at all thresholds, so that these cost little. See ChooseSBT.
+func ChooseSets(ctx context.Context, kind Kind, x *vector.CSR, y *labels.Matrix, rows []int, params Params, grid Grid, workers int, progress func(done, total int)) (Params, []Trial, error) {
+	train := TrainPT
+	switch kind {
+	case AT:
+		train = TrainAT
+	case PT:
+		grid.Thresholds = nil
+	default:
+		return params, nil, fmt.Errorf("%w: kind %q has no label sets", ErrParams, kind)
+	}
+	fit := func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error) {
+		m, err := train(ctx, x, y, fold.Train, p, workers, nil)
+		if err != nil {
+			return nil, err
+		}
+		test := labels.SelectRows(x, fold.Test)
+		truth := y.Select(fold.Test)
+		scores := make([]float64, len(thresholds))
+		for i, t := range thresholds {
+			m.Threshold = t
+			got, err := PredictSets(ctx, m, test, workers)
+			if err != nil {
+				return nil, err
+			}
+			report, err := labels.Evaluate(truth, got)
+			if err != nil {
+				return nil, fmt.Errorf("budget: choose: %w", err)
+			}
+			scores[i] = report.Zero.F1
+		}
+		return scores, nil
+	}
+	chosen, err := checkLabelled(x, y, rows)
+	if err != nil {
+		return params, nil, err
+	}
+	return grid.run(ctx, chosen, params, progress, fit)
+}
+
+// run tries the grid. fit trains on one fold and judges at each threshold.
+func (g Grid) run(ctx context.Context, chosen []int32, params Params, progress func(done, total int), fit func(Params, labels.Fold, []float32) ([]float64, error)) (Params, []Trial, error) {
+	if len(g.Budgets) == 0 || len(g.Costs) == 0 {
+		return params, nil, fmt.Errorf("%w: an empty grid", ErrParams)
+	}
+	if g.Folds == 0 {
+		g.Folds = 5
+	}
+	if len(g.Thresholds) == 0 {
+		g.Thresholds = []float32{params.Threshold}
+	}
+	folds, err := labels.KFold(len(chosen), g.Folds, params.Seed)
+	if err != nil {
+		return params, nil, fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	for _, f := range folds {
+		for _, part := range [][]int{f.Train, f.Test} {
+			for i, at := range part {
+				part[i] = int(chosen[at])
+			}
+		}
+	}
+	var trials []Trial
+	done, total := 0, len(g.Budgets)*len(g.Costs)*len(folds)
+	for _, budget := range g.Budgets {
+		for _, c := range g.Costs {
+			scores := make([][]float64, len(g.Thresholds))
+			for _, f := range folds {
+				p := params
+				p.BAC.Budget, p.BAC.C = budget, c
+				got, err := fit(p, f, g.Thresholds)
+				if err != nil {
+					return params, nil, err
+				}
+				for i, s := range got {
+					scores[i] = append(scores[i], s)
+				}
+				done++
+				if progress != nil {
+					progress(done, total)
+				}
+			}
+			for i, t := range g.Thresholds {
+				mean, spread := meanSpread(scores[i])
+				trials = append(trials, Trial{budget, c, t, mean, spread})
+			}
+		}
+	}
+	best := slices.MaxFunc(trials, func(a, b Trial) int {
+		return cmp.Or(
+			cmp.Compare(a.Score, b.Score), cmp.Compare(b.Budget, a.Budget), cmp.Compare(b.C, a.C),
+			cmp.Compare(math.Abs(float64(b.Threshold)), math.Abs(float64(a.Threshold))), cmp.Compare(b.Threshold, a.Threshold),
+		)
+	})
+	params.BAC.Budget, params.BAC.C, params.Threshold = best.Budget, best.C, best.Threshold
+	return params, trials, nil
+}
+
+// meanSpread is the mean and the standard deviation.
+func meanSpread(values []float64) (mean, spread float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	for _, v := range values {
+		spread += (v - mean) * (v - mean) / float64(len(values))
+	}
+	return mean, math.Sqrt(spread)
+}

@@ -1,0 +1,457 @@
+package budget
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// trained is one model of each kind over the same space of 8 features.
+func trained(t testing.TB) (*vector.CSR, *labels.Matrix, []*Model) {
+	t.Helper()
+	x, y := drawLabels(120, 8, 6, 1)
+	params := Params{BAC: BACParams{Budget: 2, Rounds: 3}}
+	pt, err := TrainPT(t.Context(), x, y, nil, params, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params.Threshold = -0.2
+	at, err := TrainAT(t.Context(), x, y, nil, params, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params.Threshold = 0
+	class := make([]int8, x.Rows())
+	three := make([]uint32, x.Rows())
+	for i := range class {
+		class[i] = -1
+		if slices.Contains(y.Row(i), 0) != slices.Contains(y.Row(i), 1) {
+			class[i] = 1
+			three[i] = 1
+		}
+		if slices.Contains(y.Row(i), 2) {
+			three[i] = 2
+		}
+	}
+	params.NoPrune = true
+	sbt, err := TrainSBT(t.Context(), x, class, nil, params, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	multi, err := TrainMulticlass(t.Context(), x, three, 3, nil, params, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, y, []*Model{pt, at, sbt, multi}
+}
+
+// slowMargins evaluates a node's classifiers from the definition.
+func slowMargins(m *Model, node int, x vector.Sparse) []float64 {
+	sums := make([]float64, m.Voters)
+	for v := range sums {
+		sums[v] = float64(m.Offset[node*m.Voters+v]) - float64(m.Threshold)
+		for e := m.NodePtr[node]; e < m.NodePtr[node+1]; e++ {
+			if i := slices.Index(x.Index, m.Features[m.NodeFeature[e]]); i >= 0 {
+				value := float32(1)
+				if x.Value != nil {
+					value = x.Value[i]
+				}
+				sums[v] += float64(m.Weight[int(e)*m.Voters+v]) * float64(value)
+			}
+		}
+	}
+	return sums
+}
+
+// Predictions follow the definition of the model, by the direct table and by
+// the search of large feature spaces alike, for rows with unknown features and
+// without values too.
+func TestPredictorFollowsDefinition(t *testing.T) {
+	_, _, models := trained(t)
+	for _, m := range models {
+		searched := &Index{model: m}
+		for _, index := range []*Index{NewIndex(m), searched} {
+			p := NewPredictor(index)
+			rapid.Check(t, func(t *rapid.T) {
+				var x vector.Sparse
+				for f := range uint32(12) {
+					if rapid.Bool().Draw(t, "has") {
+						x.Index = append(x.Index, f)
+						x.Value = append(x.Value, rapid.Float32Range(-3, 3).Draw(t, "value"))
+					}
+				}
+				if rapid.Bool().Draw(t, "binary") {
+					x.Value = nil
+				}
+				tree := rapid.IntRange(0, len(m.Roots)-1).Draw(t, "tree")
+				ref, steps, close := m.Roots[tree], 0, false
+				for ; ref >= 0; steps++ {
+					votes, sum := 0, 0.0
+					for _, s := range slowMargins(m, int(ref), x) {
+						close = close || math.Abs(s) < 1e-9
+						sum += s
+						if s > 0 {
+							votes++
+						}
+					}
+					if voteLeft(votes, m.Voters, sum) {
+						ref = m.Left[ref]
+					} else {
+						ref = m.Right[ref]
+					}
+				}
+				if close {
+					t.Skip("a margin too small to compare sums of another order")
+				}
+				leaf, n := p.Leaf(x, tree)
+				if leaf != int(^ref) || n != steps {
+					t.Fatalf("leaf %d after %d, want %d after %d", leaf, n, ^ref, steps)
+				}
+				e := p.Explain(x, tree)
+				if e.Leaf != leaf || len(e.Path) != n || e.Rows != int(m.LeafRows[leaf]) {
+					t.Fatalf("%+v", e)
+				}
+				for _, d := range e.Path {
+					sum := d.Offset
+					for _, c := range d.Contributions {
+						sum += c.Margin
+					}
+					if math.Abs(sum-d.Margin) > 1e-5*(1+math.Abs(sum)) {
+						t.Fatalf("contributions add up to %v, margin %v", sum, d.Margin)
+					}
+				}
+				if m.Kind != SBT && !slices.Equal(e.Set, p.Set(x)) {
+					t.Fatalf("explained %v, predicted %v", e.Set, p.Set(x))
+				}
+			})
+		}
+	}
+}
+
+// Without a cut the chances of all leaves add up to one: a label that all
+// leaves have scores 1, and scores follow from the definition.
+func TestScores(t *testing.T) {
+	x, y, models := trained(t)
+	for _, m := range models[:2] {
+		p := NewPredictor(NewIndex(m))
+		for i := range 20 {
+			row := x.Row(i)
+			want := make([]float64, m.Labels)
+			var walk func(ref int32, chance float64)
+			walk = func(ref int32, chance float64) {
+				if ref < 0 {
+					for _, l := range m.Set(int(^ref)) {
+						want[l] += chance
+					}
+					return
+				}
+				yes := 1 / (1 + math.Exp(-ScoreSlope*slowMargins(m, int(ref), row)[0]))
+				walk(m.Left[ref], chance*yes)
+				walk(m.Right[ref], chance*(1-yes))
+			}
+			walk(m.Roots[0], 1)
+			got := p.Scores(row, 0)
+			if err := got.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			for e, l := range got.Index {
+				if math.Abs(float64(got.Value[e])-want[l]) > 1e-5 {
+					t.Fatalf("label %d scores %v, want %v", l, got.Value[e], want[l])
+				}
+				want[l] = 0
+			}
+			for l, v := range want {
+				if v > 1e-9 {
+					t.Fatalf("label %d is missing with %v", l, v)
+				}
+			}
+			full := slices.Clone(got.Value)
+			index := slices.Clone(got.Index)
+			for e, l := range p.Scores(row, 0.01).Index {
+				if at := slices.Index(index, l); at < 0 || p.scores.Value[e] > full[at]+1e-6 {
+					t.Fatalf("cutting raises label %d", l)
+				}
+			}
+		}
+		scores, err := PredictScores(t.Context(), m, x, 0.001, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := labels.EvaluateRanking(y, scores, []int{1}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Precision[0] < 0.3 {
+			t.Errorf("%s: precision@1 %v on its training rows", m.Kind, report.Precision[0])
+		}
+	}
+}
+
+func TestPredictAllocatesNothing(t *testing.T) {
+	x, _, models := trained(t)
+	for _, m := range models {
+		p := NewPredictor(NewIndex(m))
+		i := 0
+		predict := func() {
+			row := x.Row(i % x.Rows())
+			i++
+			if m.Kind == SBT {
+				p.Class(row)
+			} else {
+				p.Set(row)
+				p.Scores(row, 0)
+			}
+		}
+		for range x.Rows() {
+			predict()
+		}
+		if n := testing.AllocsPerRun(200, predict); n != 0 {
+			t.Errorf("%s: %v allocations a prediction", m.Kind, n)
+		}
+	}
+}
+
+func TestPredictSets(t *testing.T) {
+	x, _, models := trained(t)
+	for _, m := range models[:2] {
+		all, err := PredictSets(t.Context(), m, x, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := NewPredictor(NewIndex(m))
+		for i := range x.Rows() {
+			if !slices.Equal(all.Row(i), p.Set(x.Row(i))) {
+				t.Fatalf("row %d differs", i)
+			}
+		}
+		if got, want := p.MeanDecisions(x), m.Stats(); got < 1 || got > float64(want.Depth) {
+			t.Errorf("%v decisions a row, depth %d", got, want.Depth)
+		}
+	}
+	if _, err := PredictSets(t.Context(), models[2], x, 1); !errors.Is(err, ErrParams) {
+		t.Errorf("SBT: %v", err)
+	}
+	if _, err := PredictScores(t.Context(), models[2], x, 0, 1); !errors.Is(err, ErrParams) {
+		t.Errorf("SBT: %v", err)
+	}
+}
+
+// clone copies a model deeply.
+func clone(t testing.TB, m *Model) *Model {
+	t.Helper()
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Model{}
+	if err := json.Unmarshal(b, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestValidate(t *testing.T) {
+	_, _, models := trained(t)
+	pt, at, sbt, multi := models[0], models[1], models[2], models[3]
+	for _, m := range models {
+		if err := m.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if err := clone(t, m).Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nan := float32(math.NaN())
+	for name, c := range map[string]struct {
+		m      *Model
+		damage func(*Model)
+	}{
+		"kind":             {pt, func(m *Model) { m.Kind = "x" }},
+		"no voters":        {sbt, func(m *Model) { m.Voters = 0 }},
+		"many voters":      {sbt, func(m *Model) { m.Voters = MaxVoters + 1 }},
+		"voters of PT":     {pt, func(m *Model) { m.Voters = 2 }},
+		"threshold":        {pt, func(m *Model) { m.Threshold = nan }},
+		"no labels":        {pt, func(m *Model) { m.Labels = 0 }},
+		"too few features": {pt, func(m *Model) { m.Cols = 1 }},
+		"no root":          {pt, func(m *Model) { m.Roots = nil }},
+		"a root too few":   {multi, func(m *Model) { m.Roots = m.Roots[1:] }},
+		"loop":             {pt, func(m *Model) { m.Left[1] = 0 }},
+		"self":             {pt, func(m *Model) { m.Left[0] = 0 }},
+		"twice":            {pt, func(m *Model) { m.Left[0] = m.Right[0] }},
+		"node beyond":      {pt, func(m *Model) { m.Right[0] = int32(m.Nodes()) }},
+		"leaf beyond":      {pt, func(m *Model) { m.Right[0] = math.MinInt32 }},
+		"right missing":    {pt, func(m *Model) { m.Right = m.Right[1:] }},
+		"feature order":    {at, func(m *Model) { m.Features[1] = m.Features[0] }},
+		"node feature":     {at, func(m *Model) { m.NodeFeature[0] = uint32(len(m.Features)) }},
+		"node offsets":     {at, func(m *Model) { m.NodePtr[1] = math.MaxUint32 }},
+		"weights missing":  {sbt, func(m *Model) { m.Weight = m.Weight[1:] }},
+		"weight":           {sbt, func(m *Model) { m.Weight[0] = nan }},
+		"offset":           {sbt, func(m *Model) { m.Offset[0] = float32(math.Inf(1)) }},
+		"label":            {at, func(m *Model) { m.NodeLabel[0] = uint32(m.Labels) }},
+		"label missing":    {at, func(m *Model) { m.NodeLabel = m.NodeLabel[1:] }},
+		"ones":             {at, func(m *Model) { m.OnePtr = m.OnePtr[1:] }},
+		"ones of PT":       {pt, func(m *Model) { m.OnePtr = []uint32{0} }},
+		"sets":             {pt, func(m *Model) { m.SetLabel = m.SetLabel[1:] }},
+		"set label":        {pt, func(m *Model) { m.SetLabel[0] = uint32(m.Labels) }},
+		"sets of SBT":      {sbt, func(m *Model) { m.SetPtr = []uint32{0} }},
+		"class":            {sbt, func(m *Model) { m.LeafClass[0] = 0 }},
+		"positive rows":    {sbt, func(m *Model) { m.LeafPositive[0] = m.LeafRows[0] + 1 }},
+		"leaf without tree": {sbt, func(m *Model) {
+			m.LeafRows, m.LeafPositive, m.LeafClass = append(m.LeafRows, 1), append(m.LeafPositive, 1), append(m.LeafClass, 1)
+		}},
+	} {
+		m := clone(t, c.m)
+		c.damage(m)
+		if err := m.Validate(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A model that Validate accepts can be evaluated, explained and drawn, whatever
+// is in its arrays.
+func FuzzModel(f *testing.F) {
+	_, _, models := trained(f)
+	for _, m := range models {
+		b, err := json.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, uint16(0), uint32(0))
+		f.Add(b, uint16(7), uint32(1<<31))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, place uint16, value uint32) {
+		m := &Model{}
+		if json.Unmarshal(data, m) != nil {
+			t.Skip()
+		}
+		arrays := []*[]uint32{&m.NodePtr, &m.NodeFeature, &m.Features, &m.SetPtr, &m.SetLabel, &m.OnePtr, &m.NodeLabel}
+		if a := *arrays[int(place)%len(arrays)]; len(a) > 0 {
+			a[int(place)/len(arrays)%len(a)] = value
+		}
+		if len(m.Left) > 0 {
+			m.Left[int(place)%len(m.Left)] ^= int32(value >> 24)
+		}
+		if m.Cols > 1<<20 || m.Labels > 1<<20 || m.Validate() != nil {
+			t.Skip()
+		}
+		p := NewPredictor(NewIndex(m))
+		x := vector.Sparse{Index: []uint32{0, 3, 5, 1 << 30}, Value: []float32{1, -2, 3, 4}}
+		for tree := range m.Roots {
+			p.Leaf(x, tree)
+			p.Explain(x, tree)
+		}
+		if m.Kind == SBT {
+			p.Class(x)
+		} else {
+			p.Set(x)
+			p.Scores(x, 0.01)
+		}
+		m.Stats()
+		var b bytes.Buffer
+		if m.WriteText(&b, PictureOptions{}) != nil || m.WriteDOT(&b, PictureOptions{}) != nil {
+			t.Fatal("a buffer cannot fail")
+		}
+	})
+}
+
+func TestPictures(t *testing.T) {
+	x, y := figure2(t)
+	m, err := TrainAT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 4, C: 10}}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := PictureOptions{Names: Names{Features: []string{"fa", `f"b"`, "fc", "fe"}, Labels: []string{"a", "b", "c", "e"}}, Features: 2}
+	var text, dot bytes.Buffer
+	if err := m.WriteText(&text, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WriteDOT(&dot, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a?: +", "·fa", "8 rows, 4 labels open", "  yes: b?", "  no:  e?", "{a, b} (3 rows)", "+ 1 more"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("text lacks %q:\n%s", want, text.String())
+		}
+	}
+	for _, want := range []string{"digraph tree {", `n0 -> n1 [style=solid]`, `n0 -> n2 [style=dashed]`, `f\"b\"`, `label="{c} (1 rows)"`} {
+		if !strings.Contains(dot.String(), want) {
+			t.Errorf("DOT lacks %q:\n%s", want, dot.String())
+		}
+	}
+	text.Reset()
+	o.Depth = 1
+	if err := m.WriteText(&text, o); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(text.String(), "\n"); got != 3 {
+		t.Errorf("%d lines to depth 1:\n%s", got, text.String())
+	}
+	_, _, models := trained(t)
+	text.Reset()
+	if err := models[3].WriteText(&text, PictureOptions{}); err != nil || !strings.Contains(text.String(), "class 2 against the rest") {
+		t.Errorf("%v:\n%s", err, text.String())
+	}
+}
+
+func TestChoose(t *testing.T) {
+	x, y := blobs(120, 30, 3, 0.5, 1)
+	grid := Grid{Budgets: []int{1, 3}, Costs: []float64{0.1, 1}, Folds: 3}
+	last := 0
+	params, trials, err := ChooseSBT(t.Context(), x, y, nil, Params{Seed: 1}, grid, 0, func(done, total int) {
+		if done != last+1 || total != 12 {
+			t.Errorf("progress %d of %d", done, total)
+		}
+		last = done
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(trials) != 4 || params.BAC.Budget != 3 {
+		t.Errorf("chose %+v of %+v", params.BAC, trials)
+	}
+	for _, tr := range trials {
+		if tr.Score <= 0.5 || tr.Score > 1 {
+			t.Errorf("score %v", tr.Score)
+		}
+	}
+	lx, ly := drawLabels(150, 8, 6, 1)
+	grid.Thresholds = []float32{-0.5, 0, 5}
+	for kind, want := range map[Kind]int{AT: 12, PT: 4} {
+		params, trials, err := ChooseSets(t.Context(), kind, lx, ly, nil, Params{}, grid, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(trials) != want || params.Threshold == 5 {
+			t.Errorf("%s chose %+v of %+v", kind, params, trials)
+		}
+	}
+	if _, _, err := ChooseSets(t.Context(), SBT, lx, ly, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrParams) {
+		t.Errorf("SBT: %v", err)
+	}
+	if _, _, err := ChooseSBT(t.Context(), x, y, nil, Params{}, Grid{}, 0, nil); !errors.Is(err, ErrParams) {
+		t.Errorf("empty grid: %v", err)
+	}
+	grid.Folds = 200
+	if _, _, err := ChooseSBT(t.Context(), x, y, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrInput) {
+		t.Errorf("too many folds: %v", err)
+	}
+	if g := PaperGrid(2000); !slices.Equal(g.Budgets, []int{20, 40, 60, 80, 100, 120, 140, 160, 180}) {
+		t.Errorf("grid %v", g.Budgets)
+	}
+	if g := PaperGrid(50); !slices.Equal(g.Budgets, []int{1, 2, 3, 4}) {
+		t.Errorf("grid %v", g.Budgets)
+	}
+	if g := PaperGrid(50000); g.Budgets[9] != 400 {
+		t.Errorf("grid %v", g.Budgets)
+	}
+}
