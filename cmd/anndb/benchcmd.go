@@ -76,6 +76,9 @@ func (c *benchCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		if info.Sparse {
+			return fmt.Errorf("bench compares forests, which %q has none of: %w", c.Collection, db.ErrKind)
+		}
 		_, queries, err := readQueries(c.Queries, c.fileFlags, info.Dim)
 		if err != nil {
 			return err

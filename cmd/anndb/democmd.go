@@ -89,6 +89,10 @@ func (c *demoCmd) Run(a *app) (err error) {
 		steps.Add("build: "+stage.name, "", stage.seconds)
 	}
 	a.progress.end()
+	imports, err := c.imports(a, d, corpus.root, steps)
+	if err != nil {
+		return err
+	}
 	err = d.View(func(s *db.Snapshot) error {
 		near, err := c.neighbours(a, s)
 		if err != nil {
@@ -98,11 +102,12 @@ func (c *demoCmd) Run(a *app) (err error) {
 		if err != nil {
 			return err
 		}
-		return a.report(
-			section{"steps", "What was done", steps},
-			section{"neighbours", "What is near", near},
-			section{"measured", fmt.Sprintf("Recall and time a query in µs, k = 10, one thread, %d declarations that are not in the collection", len(corpus.queries)), results},
-		)
+		sections := []section{
+			{"steps", "What was done", steps},
+			{"neighbours", "What is near", near},
+			{"measured", fmt.Sprintf("Recall and time a query in µs, k = 10, one thread, %d declarations that are not in the collection", len(corpus.queries)), results},
+		}
+		return a.report(append(sections, imports...)...)
 	})
 	if err != nil {
 		return err
@@ -110,6 +115,7 @@ func (c *demoCmd) Run(a *app) (err error) {
 	a.title("\n%.0f s in all.", time.Since(start).Seconds())
 	if c.File != "" {
 		a.title("Kept in %s; try: anndb search %s %s --key net/http.Get --payload", c.File, c.File, demoCollection)
+		a.title("or: anndb explain %s %s --features listener=3,accept=2,conn=5", c.File, demoFiles)
 	}
 	return nil
 }

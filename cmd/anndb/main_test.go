@@ -476,7 +476,8 @@ func TestBenchAndPlot(t *testing.T) {
 	}
 }
 
-// A small library is a Go tree like the real one.
+// A small library is a Go tree like the real one: packages of exported
+// functions, and files that use what they import.
 func writeGoroot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -498,6 +499,13 @@ func writeGoroot(t *testing.T) string {
 		if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		for i := range 2 * len(nouns) {
+			other, third := nouns[i%len(nouns)], nouns[(i*i+1)%len(nouns)]
+			text := fmt.Sprintf("package %s\n\nimport (\n\t%q\n\t%q\n)\n\nfunc use%d() { %s.Read%d(%s.Sort%d()) }\n", noun, other, third, i, other, i, third, i)
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("y%d.go", i)), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	return root
 }
@@ -507,15 +515,19 @@ func TestDemo(t *testing.T) {
 	root := writeGoroot(t)
 	file := filepath.Join(t.TempDir(), "demo.anndb")
 	text := must(t, "demo", "--goroot", root, "--near", "file.Read1", "--file", file)
-	for _, want := range []string{"tf-idf", "build: labels", "file.Read1", "flat", "0.95", "Kept in " + file} {
+	for _, want := range []string{"tf-idf", "build: labels", "file.Read1", "flat", "0.95", "Kept in " + file, "label model: tune", "majority", "because of"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	must(t, "check", file)
 	got := mustJSON[map[string]rows](t, "demo", "--goroot", root, "--near", "file.Read1")
-	if len(got["neighbours"]) != 5 || len(got["measured"]) != 4 || len(got["steps"]) < 5 {
+	if len(got["neighbours"]) != 5 || len(got["measured"]) != 4 || len(got["steps"]) < 5 || len(got["imports"]) != 4 {
 		t.Errorf("%v", got)
+	}
+	by := got["imports measured"]
+	if len(by) != 3 || by[1]["p@1"].(float64) <= by[0]["p@1"].(float64) || by[2]["p@1"] != 1.0 {
+		t.Errorf("%v", by)
 	}
 }
 
@@ -700,7 +712,7 @@ func TestInterrupted(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	out := must(t)
-	commands := []string{"import", "export", "build", "drop", "search", "evaluate", "stats", "check", "bench", "plot", "backup", "compact", "demo"}
+	commands := []string{"import", "export", "build", "tune", "drop", "search", "predict", "explain", "evaluate", "stats", "check", "bench", "bench-lcif", "plot", "backup", "compact", "demo"}
 	for _, c := range commands {
 		if !strings.Contains(out, "  "+c+" ") {
 			t.Errorf("no %s in\n%s", c, out)

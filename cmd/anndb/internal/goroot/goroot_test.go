@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -290,5 +292,41 @@ func TestStandardLibrary(t *testing.T) {
 	far := cosine(vec("strings/strings.Split"), vec("net/http.Get"))
 	if near < far+0.3 {
 		t.Errorf("Split~SplitN %.3f, Split~http.Get %.3f: no structure", near, far)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"a/a.go":            "// Package a greets.\npackage a\n\nimport (\n\t\"strings\"\n\tgreeting \"fmt\"\n)\n\nimport \"fmt\"\n\nvar x = strings.ToUpper(\"hello hello\")\n",
+		"a/none.go":         "package a\n\nvar y = 1\n",
+		"a/bad.go":          "package a\n\nimport \"fmt\n",
+		"a/a_test.go":       "package a\n\nimport \"testing\"\n",
+		"b/testdata/x/x.go": "package x\n\nimport \"os\"\n",
+		"b/b.go":            "package b\nimport \"os\"\nvar " + strings.Repeat("q", 50) + " = os.Args\n",
+	} {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, workers := range []int{1, 3} {
+		files, err := Files(t.Context(), root, workers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []File{
+			{"a/a.go", []string{"fmt", "strings"}, map[string]int{"package": 2, "greets": 1, "var": 1, "strings": 1, "to": 1, "upper": 1, "hello": 2}},
+			{"b/b.go", []string{"os"}, map[string]int{"package": 1, "var": 1, "os": 1, "args": 1}},
+		}
+		if !reflect.DeepEqual(files, want) {
+			t.Errorf("%d workers: %v, want %v", workers, files, want)
+		}
+	}
+	if _, err := Files(t.Context(), filepath.Join(root, "missing"), 1, nil); !errors.Is(err, ErrNoSource) {
+		t.Errorf("no folder: %v", err)
 	}
 }

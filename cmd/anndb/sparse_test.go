@@ -1,0 +1,555 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/vector"
+)
+
+const (
+	topics     = 6
+	topicWords = 8 // of each topic
+	otherWords = 20
+	topicRows  = 240
+	topicTests = 60
+)
+
+// topicHeader names features and labels.
+func topicHeader() dataset.SparseHeader {
+	h := dataset.SparseHeader{Features: topics*topicWords + otherWords}
+	for f := range h.Features {
+		h.FeatureNames = append(h.FeatureNames, fmt.Sprint("word", f))
+	}
+	for l := range topics {
+		h.LabelNames = append(h.LabelNames, fmt.Sprint("topic", l))
+	}
+	return h
+}
+
+// writeTopics writes documents of one or two topics each, whose labels follow
+// from their words.
+func writeTopics(t *testing.T, path, format string, n int, seed uint64, more ...dataset.SparseRecord) string {
+	t.Helper()
+	h := topicHeader()
+	w, err := dataset.CreateSparse(path, format, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(seed, 3))
+	for i := range n {
+		counts := make([]float32, h.Features)
+		var names []string
+		for range 1 + rng.IntN(2) {
+			topic := rng.IntN(topics)
+			if name := h.LabelNames[topic]; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			for range 5 {
+				counts[topic*topicWords+rng.IntN(topicWords)]++
+			}
+		}
+		for range 3 {
+			counts[topics*topicWords+rng.IntN(otherWords)]++
+		}
+		rec := dataset.SparseRecord{Key: fmt.Appendf(nil, "doc-%03d", i), Labels: names, Payload: fmt.Appendf(nil, "payload of %d", i)}
+		for f, v := range counts {
+			if v > 0 {
+				rec.Features.Index = append(rec.Features.Index, uint32(f))
+				rec.Features.Value = append(rec.Features.Value, v)
+			}
+		}
+		more = append(more, rec)
+	}
+	for i := range more {
+		if err := w.Write(&more[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newDocs is a folder with documents, test documents and a database that
+// holds the documents by the names of their words.
+func newDocs(t *testing.T) fixture {
+	t.Helper()
+	dir := t.TempDir()
+	f := fixture{dir: dir, rows: filepath.Join(dir, "docs.jsonl"), queries: filepath.Join(dir, "tests.jsonl"), file: filepath.Join(dir, "test.anndb")}
+	writeTopics(t, f.rows, "", topicRows, 10)
+	writeTopics(t, f.queries, "", topicTests, 20)
+	must(t, "import", f.file, "docs", f.rows, "--no-sync")
+	return f
+}
+
+// withModel adds a label model that is not tuned.
+func withModel(t *testing.T, f fixture) fixture {
+	t.Helper()
+	must(t, "build", f.file, "docs", "labels", "--kind", "lcif", "--k", "10", "--lambda", "0.5", "--alpha", "1.5", "--beta", "2", "--threshold", "0.3", "--weight", "tfidf")
+	return f
+}
+
+func TestSparseImport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	file := path("x.anndb")
+	h := topicHeader()
+	for name, list := range map[string][]string{"labels.txt": h.LabelNames, "words.txt": h.FeatureNames} {
+		if err := dataset.WriteNames(path(name), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, file, format string
+		flags              []string
+		named              bool
+	}{
+		{"libsvm", "a.libsvm", "", nil, false},
+		{"unnamed", "a.data.gz", "libsvm", nil, false},
+		{"based", "b.data", "libsvm", []string{"--as", "libsvm", "--base", "1", "--sparse"}, false},
+		{"xmc", "a.txt", "", []string{"--label-names", path("labels.txt")}, false},
+		{"xmc named", "b.txt.gz", "", []string{"--label-names", path("labels.txt"), "--feature-names", path("words.txt"), "--named"}, true},
+		{"arff", "a.arff", "", nil, false},
+		{"arff named", "b.arff", "", []string{"--named"}, true},
+		{"jsonl", "a.jsonl", "", nil, true},
+	} {
+		writeTopics(t, path(c.file), c.format, 50, 7)
+		got := mustJSON[rows](t, append([]string{"import", file, c.name, path(c.file), "--batch", "20", "--no-sync"}, c.flags...)...)[0]
+		if got["rows"] != 50.0 || got["created"] != true || got["named"] != c.named || got["labels"] != float64(topics) {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		key := "7"
+		if strings.HasPrefix(c.name, "jsonl") {
+			key = "doc-007"
+		}
+		near := mustJSON[rows](t, "search", file, c.name, "--key", key, "-k", "3", "--payload")
+		if len(near) != 3 || near[0]["key"] != key || near[0]["distance"].(float64) > 1e-6 || !strings.HasPrefix(near[0]["labels"].(string), "topic") {
+			t.Errorf("%s: %v", c.name, near)
+		}
+		ask := "word0=2, word1"
+		if !c.named {
+			ask = "1,0=2"
+		}
+		for i, hit := range mustJSON[rows](t, "search", file, c.name, "--features", ask, "-k", "2") {
+			want := near0(t, file, ask, i)
+			if fmt.Sprintf("%.5f", hit["distance"]) != want {
+				t.Errorf("%s: hit %d of %s at %v, want %s", c.name, i, ask, hit["distance"], want)
+			}
+		}
+	}
+	again := mustJSON[rows](t, "import", file, "xmc", path("a.txt"), "--key-prefix", "more-", "--limit", "5", "--label-names", path("labels.txt"))[0]
+	if again["rows"] != 5.0 || again["created"] != false {
+		t.Errorf("%v", again)
+	}
+	text := must(t, "stats", file)
+	for _, want := range []string{"sparse, named", "sparse ", "cosine"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	must(t, "check", file)
+}
+
+// near0 is the distance that the first collection, numbered libsvm, gives: all
+// collections hold the same rows.
+func near0(t *testing.T, file, ask string, i int) string {
+	t.Helper()
+	ask = strings.ReplaceAll(ask, "word", "")
+	return fmt.Sprintf("%.5f", mustJSON[rows](t, "search", file, "libsvm", "--features", ask, "-k", "2")[i]["distance"])
+}
+
+// What cannot be imported leaves no database behind.
+func TestSparseImportLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.anndb")
+	for name, c := range map[string]struct {
+		text, want string
+		flags      []string
+		code       int
+	}{
+		"minus.libsvm": {"a 1:1 2:2\nb 1:-1\n", "negative", nil, exitError},
+		"line.libsvm":  {"a 1:1 2:2\nb 1:x\n", "line.libsvm", nil, exitError},
+		"twice.xmc":    {"2 5 2\n0 1:1\n1 2:1 2:3\n", "twice.xmc", nil, exitError},
+		"short.txt":    {"3 5 2\n0 1:1\n", "short.txt", []string{"--sparse"}, exitError},
+		"empty.arff":   {"", "empty.arff", nil, exitError},
+		"dense.csv":    {"1,2,3\n4,5,6\n", "dense.csv", []string{"--sparse", "--as", "arff"}, exitError},
+		"few.xmc":      {"1 5 2\n1 1:1\n", "names.txt", []string{"--label-names", "names.txt"}, exitError},
+		"plain.libsvm": {"a 1:1\n", "--named", []string{"--named"}, exitUsage},
+		"limit.libsvm": {"a 1:1\n", "--limit", []string{"--limit=-1"}, exitUsage},
+		"wide.libsvm":  {"a 1:1 9:1\n", "wide.libsvm", []string{"--max-features", "4"}, exitError},
+		"neg.libsvm":   {"a 1:1 9:1\n", "--max-features", []string{"--max-features=-4"}, exitUsage},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, errs, code := anndb(t, append([]string{"import", file, "docs", path}, c.flags...)...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s%s", name, code, c.code, c.want, out, errs)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Fatalf("%s left a database behind", name)
+		}
+	}
+}
+
+func TestSparseExport(t *testing.T) {
+	t.Parallel()
+	f := newDocs(t)
+	back := f.path("back.jsonl.gz")
+	if got := mustJSON[rows](t, "export", f.file, "docs", back)[0]; got["rows"] != float64(topicRows) || got["format"] != "jsonl" {
+		t.Errorf("%v", got)
+	}
+	words, names := f.path("words.txt"), f.path("labels.txt")
+	must(t, "export", f.file, "docs", f.path("back.xmc"), "--feature-names", words, "--label-names", names)
+	must(t, "export", f.file, "docs", f.path("back.svm"))
+	must(t, "export", f.file, "docs", f.path("back.arff"))
+	search := func(coll string) string {
+		t.Helper()
+		return must(t, "search", f.path("again.anndb"), coll, "--query", f.queries, "-k", "3", "--format", "csv")
+	}
+	must(t, "import", f.path("again.anndb"), "jsonl", back, "--no-sync")
+	must(t, "import", f.path("again.anndb"), "xmc", f.path("back.xmc"), "--named", "--feature-names", words, "--label-names", names, "--no-sync")
+	must(t, "import", f.path("again.anndb"), "svm", f.path("back.svm"), "--named", "--feature-names", words, "--base", "1", "--no-sync")
+	must(t, "import", f.path("again.anndb"), "arff", f.path("back.arff"), "--named", "--no-sync")
+	want := must(t, "search", f.file, "docs", "--query", f.queries, "-k", "3", "--format", "csv")
+	if got := search("jsonl"); got != want {
+		t.Errorf("jsonl:\n%s\nwant\n%s", got, want)
+	}
+	for _, coll := range []string{"xmc", "svm", "arff"} {
+		// Only jsonl keeps keys; the others number the rows in their order.
+		got := strings.Split(search(coll), "\n")
+		for i, line := range strings.Split(want, "\n") {
+			a, b := strings.Split(line, ","), strings.Split(got[i], ",")
+			if i > 0 && line != "" {
+				a[2], b[2] = "", ""
+			}
+			if !slices.Equal(a, b) {
+				t.Fatalf("%s: line %d is %v, want %v", coll, i, b, a)
+			}
+		}
+	}
+	// Labels that are numbers stay as they are.
+	one := f.path("one.xmc")
+	if err := os.WriteFile(one, []byte("2 5 3\n0,2 1:1\n2 2:1 4:3.5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "import", f.file, "one", one)
+	must(t, "export", f.file, "one", f.path("two.xmc"))
+	a, err := os.ReadFile(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The header was filled in last, into a line of blanks.
+	b, err := os.ReadFile(f.path("two.xmc"))
+	if head, rest, _ := strings.Cut(string(b), "\n"); err != nil || strings.TrimRight(head, " ")+"\n"+rest != string(a) {
+		t.Errorf("%v: %s, want %s", err, b, a)
+	}
+}
+
+func TestSparseBuildAndSearch(t *testing.T) {
+	t.Parallel()
+	f := newDocs(t)
+	args := []string{"search", f.file, "docs", "--query", f.queries, "-k", "4"}
+	want := must(t, append(args, "--format", "csv")...)
+	built := mustJSON[map[string]rows](t, "build", f.file, "docs")
+	if i := built["index"][0]; i["kind"] != "postings" || i["rows"] != float64(topicRows) || i["trees"] != nil || len(built["stages"]) == 0 || len(built["bytes"]) == 0 {
+		t.Errorf("%v", built)
+	}
+	must(t, "build", f.file, "docs", "--kind", "postings", "--partition-m", "5")
+	for _, s := range []string{"auto", "hash-taat", "dense-taat", "partitioned", "union"} {
+		if got := must(t, append(args, "--strategy", s, "--format", "csv")...); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", s, got, want)
+		}
+	}
+	text := must(t, append(args, "--strategy", "partitioned")...)
+	if !strings.Contains(text, "partitioned 60") || !strings.Contains(text, "candidates") {
+		t.Error(text)
+	}
+	flat := must(t, append(args, "--index", "flat")...)
+	if !strings.Contains(flat, "row by row") || !strings.Contains(flat, "240 fresh rows") {
+		t.Error(flat)
+	}
+	for _, h := range mustJSON[rows](t, append(args, "--label", "topic1", "--key-prefix", "doc-0")...) {
+		if !strings.Contains(h["labels"].(string), "topic1") || !strings.HasPrefix(h["key"].(string), "doc-0") {
+			t.Errorf("%v", h)
+		}
+	}
+	if text := must(t, "stats", f.file, "docs"); !strings.Contains(text, "partition m=5") {
+		t.Error(text)
+	}
+}
+
+func TestTune(t *testing.T) {
+	t.Parallel()
+	f := newDocs(t)
+	got := mustJSON[map[string]rows](t, "tune", f.file, "docs", "--folds", "3", "--tune-rows", "60", "--weight", "tfidf", "--objective", "p@1", "--settings", "7")
+	if i := got["index"][0]; i["index"] != "labels" || i["kind"] != "lcif" || !strings.HasPrefix(i["setting"].(string), "tfidf, λ=") {
+		t.Errorf("%v", got["index"])
+	}
+	if s := got["settings"]; len(s) < 50 || s[0]["chosen"] != true || s[1]["chosen"] != false || s[0]["p@1"].(float64) < 0.8 {
+		t.Errorf("%d settings, first %v", len(s), s[:2])
+	}
+	if m := mustJSON[rows](t, "evaluate", f.file, "docs", "--queries", f.queries); m[4]["measure"] != "micro-f1" || m[4]["value"].(float64) < 0.8 {
+		t.Errorf("%v", m[4])
+	}
+	text := must(t, "stats", f.file, "docs")
+	for _, want := range []string{"labels: What the tuner measured on 60 rows held out, best p@1 first", "topic3", "λ="} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	must(t, "drop", f.file, "docs", "labels")
+	must(t, "check", f.file)
+}
+
+func TestPredict(t *testing.T) {
+	t.Parallel()
+	f := withModel(t, newDocs(t))
+	got := mustJSON[rows](t, "predict", f.file, "docs", "--query", f.queries, "--top", "3")
+	if len(got) < 2*topicTests || got[0]["query"] != "doc-000" || got[0]["rank"] != 1.0 || got[1]["score"].(float64) > got[0]["score"].(float64) {
+		t.Errorf("%d predictions, first %v", len(got), got[0])
+	}
+	// Words of topic 2 with a word that no row has.
+	words := "word16=3,word17=2,word18=2,never=4"
+	one := mustJSON[rows](t, "predict", f.file, "docs", "--features", words, "--explain", "--evidence", "2", "--index", "labels")
+	if len(one) == 0 || one[0]["label"] != "topic2" {
+		t.Fatalf("%v", one)
+	}
+	e := one[0]["explanation"].(map[string]any)
+	neighbors, features := e["neighbors"].([]any), e["features"].([]any)
+	if len(neighbors) != 2 || len(features) != 2 {
+		t.Fatalf("%v", e)
+	}
+	sum := e["from_neighbors"].(float64) + e["from_features"].(float64)
+	if d := sum - one[0]["score"].(float64); d > 1e-5 || d < -1e-5 {
+		t.Errorf("parts sum to %g, score %v", sum, one[0]["score"])
+	}
+	if w := features[0].(map[string]any)["feature"]; w != "word16" && w != "word17" && w != "word18" {
+		t.Errorf("most important feature %v", w)
+	}
+	key := neighbors[0].(map[string]any)["key"].(string)
+	text := must(t, "explain", f.file, "docs", "--features", words)
+	for _, want := range []string{"carried by", "topic2", "rows", "in all", key, "word16", "queries: 1"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if csv := must(t, "predict", f.file, "docs", "--key", "doc-003", "--explain", "--format", "csv", "--evidence", "0"); strings.Count(csv, "doc-003,topic") < 5 {
+		t.Errorf("csv leaves out what people need not read twice:\n%s", csv)
+	}
+	// A query of unknown words has no label.
+	if got := must(t, "predict", f.file, "docs", "--features", "never"); !strings.Contains(got, "1 without a label") {
+		t.Error(got)
+	}
+}
+
+func TestEvaluateLabels(t *testing.T) {
+	t.Parallel()
+	f := withModel(t, newDocs(t))
+	must(t, "build", f.file, "docs", "near", "--kind", "lcif", "--k", "3", "--lambda", "1")
+	must(t, "build", f.file, "docs", "rows", "--kind", "postings")
+	all := mustJSON[rows](t, "evaluate", f.file, "docs", "--queries", f.queries, "--threads", "2")
+	measures := func(list rows, index string) map[string]map[string]any {
+		out := map[string]map[string]any{}
+		for _, r := range list {
+			if r["index"] == index {
+				out[r["measure"].(string)] = r
+			}
+		}
+		return out
+	}
+	both := measures(all, "labels")
+	if len(all) != 2*len(both) || len(measures(all, "near")) != len(both) {
+		t.Fatalf("%v", all)
+	}
+	for _, name := range []string{"accuracy", "micro-f1", "macro-f1", "p@1", "ndcg@5"} {
+		if v := both[name]["value"].(float64); v < 0.8 || v > 1 {
+			t.Errorf("%s is %g", name, v)
+		}
+	}
+	if h := both["hamming-loss"]["value"].(float64); h <= 0 || h > 0.1 {
+		t.Errorf("Hamming loss %g", h)
+	}
+	if both["p@3"]["value"].(float64) > both["p@1"]["value"].(float64) || both["µs a row"]["value"].(float64) <= 0 {
+		t.Errorf("%v", both)
+	}
+	// A label that the collection does not know is missed: it costs recall,
+	// not precision.
+	var more []dataset.SparseRecord
+	for i := range 10 {
+		more = append(more, dataset.SparseRecord{
+			Key: fmt.Appendf(nil, "new-%d", i), Labels: []string{"topic2", "unheard of"},
+			Features: vector.Sparse{Index: []uint32{16, 17, 18}, Value: []float32{3, 2, 2}},
+		})
+	}
+	path := writeTopics(t, f.path("more.jsonl"), "", 0, 1, more...)
+	text := must(t, "evaluate", f.file, "docs", "--queries", path, "--index", "labels")
+	if !strings.Contains(text, "rows: 10, labels: 7, 1 of them unknown to the collection") {
+		t.Error(text)
+	}
+	missed := measures(mustJSON[rows](t, "evaluate", f.file, "docs", "--queries", path, "--index", "labels"), "labels")
+	if missed["p@1"]["value"] != 1.0 || missed["micro-recall"]["value"] != 0.5 {
+		t.Errorf("%v", missed)
+	}
+	// Five labels neither occur nor are predicted: 0/0.
+	mulan, zero := missed["macro-f1"]["value"].(float64), missed["macro-f1"]["zero"].(float64)
+	if mulan-zero < 0.5 {
+		t.Errorf("macro F1 %g and %g", mulan, zero)
+	}
+	// Files with lists of labels count those that no row has: topics 1 to 5.
+	arff := writeTopics(t, f.path("few.arff"), "", 3, 5)
+	if text := must(t, "evaluate", f.file, "docs", "--queries", arff, "--index", "labels"); !strings.Contains(text, "rows: 3, labels: 6, 0") {
+		t.Error(text)
+	}
+}
+
+func TestBenchLCIF(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "medical"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeTopics(t, filepath.Join(dir, "medical", "medical-train.arff.gz"), "", 60, 10)
+	writeTopics(t, filepath.Join(dir, "medical", "medical-test.arff.gz"), "", 30, 20)
+	args := []string{"bench-lcif", dir, "--sets", "medical", "--folds", "2", "--objectives", "micro-f1,p@1"}
+	text := must(t, args...)
+	for _, want := range []string{"60 rows to train, 30 to test", "0.690", "lcif", "Seconds:"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	got := mustJSON[map[string]rows](t, args...)
+	if len(got["quality"]) != 2*3 || len(got["times"]) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestSparseUsageErrors(t *testing.T) {
+	t.Parallel()
+	f := withModel(t, newDocs(t))
+	writeRows(t, f.path("dense.jsonl"), 30, 1)
+	must(t, "import", f.file, "dense", f.path("dense.jsonl"), "--no-sync")
+	must(t, "build", f.file, "dense", "--trees", "3", "--no-tune")
+	numbers := f.path("numbers.libsvm")
+	writeTopics(t, numbers, "", 5, 1)
+	must(t, "import", f.file, "numbers", numbers)
+	must(t, "build", f.file, "docs", "rows")
+	search := []string{"search", f.file, "docs", "--key", "doc-001"}
+	build := []string{"build", f.file, "docs", "x"}
+	lcif := slices.Clip(append(build, "--kind", "lcif"))
+	for _, c := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{[]string{"predict", f.file, "docs"}, "--query", exitUsage},
+		{[]string{"predict", f.file, "docs", "--key", "doc-001", "--top=-1"}, "--top", exitUsage},
+		{[]string{"predict", f.file, "docs", "--key", "doc-001", "--evidence=-1"}, "--evidence", exitUsage},
+		{[]string{"predict", f.file, "docs", "--features", "word1=x"}, "--features", exitUsage},
+		{[]string{"predict", f.file, "docs", "--features", ","}, "--features", exitUsage},
+		{[]string{"predict", f.file, "numbers", "--features", "word1=2"}, "word1", exitUsage},
+		{[]string{"search", f.file, "numbers", "--features", "1=2,1=3"}, "twice", exitUsage},
+		{append(search, "--strategy", "magic"), "magic", exitUsage},
+		{append(search, "--strategy", "partitioned", "--index", "rows"), "artition", exitUsage},
+		{append(search, "--recall", "0.9"), "exact", exitUsage},
+		{append(search, "--method", "natural"), "exact", exitUsage},
+		{append(search, "--radius", "1"), "exact", exitUsage},
+		{append(search, "--explain"), "exact", exitUsage},
+		{[]string{"search", f.file, "docs", "--vector", "1,2"}, "--features", exitUsage},
+		{[]string{"search", f.file, "dense", "--features", "1,2"}, "dense", exitUsage},
+		{[]string{"search", f.file, "dense", "--key", "row-001", "--strategy", "union"}, "dense", exitUsage},
+		{append(build, "--kind", "postings", "--trees", "3"), "forests", exitUsage},
+		{append(build, "--kind", "postings", "--k", "3"), "--kind lcif", exitUsage},
+		{append(build, "--kind", "postings", "--partition-m=-2"), "--partition-m", exitUsage},
+		{append(lcif, "--partition-m", "2"), "--partition-m", exitUsage},
+		{append(lcif, "--no-tune"), "forests", exitUsage},
+		{append(lcif, "--k", "3"), "--lambda", exitUsage},
+		{append(lcif, "--k", "0", "--lambda", "1"), "--k", exitUsage},
+		{append(lcif, "--lambda", "1"), "--k", exitUsage},
+		{append(lcif, "--k", "3", "--lambda", "2"), "--lambda", exitUsage},
+		{append(lcif, "--k", "3", "--lambda", "1", "--alpha=-1"), "--alpha", exitUsage},
+		{append(lcif, "--k", "3", "--lambda", "1", "--threshold", "3"), "--threshold", exitUsage},
+		{append(lcif, "--k", "3", "--lambda", "1", "--keep-features=-3"), "--keep-features", exitUsage},
+		{append(lcif, "--k", "3", "--lambda", "1", "--objective", "p@1"), "tuning", exitUsage},
+		{append(lcif, "--folds", "1"), "--folds", exitUsage},
+		{append(lcif, "--feature-share", "0"), "--feature-share", exitUsage},
+		{append(lcif, "--objective", "fame"), "--objective", exitUsage},
+		{append(lcif, "--weight", "heavy"), "--weight", exitUsage},
+		{[]string{"tune", f.file, "docs", "--settings=-1"}, "--settings", exitUsage},
+		{[]string{"tune", f.file, "docs", "--tune-rows=-1"}, "--tune-rows", exitUsage},
+		{[]string{"evaluate", f.file, "docs", "--holdout", "5"}, "--queries", exitUsage},
+		{[]string{"evaluate", f.file, "docs", "--queries", f.queries, "--method", "natural"}, "dense", exitUsage},
+		{[]string{"bench-lcif", f.dir, "--sets", "nothing"}, "nothing", exitUsage},
+		{[]string{"bench-lcif", f.dir, "--folds", "1"}, "--folds", exitUsage},
+		{[]string{"bench-lcif", f.dir, "--objectives", "fame"}, "fame", exitUsage},
+		{[]string{"export", f.file, "docs", f.path("x.csv")}, "x.csv", exitUsage},
+		{[]string{"export", f.file, "dense", f.path("x.csv"), "--label-names", "y"}, "--label-names", exitUsage},
+
+		{[]string{"bench-lcif", f.dir, "--sets", "medical"}, "medical", exitError},
+		{[]string{"bench", f.file, "docs", "--queries", f.queries}, "forests", exitError},
+		{[]string{"predict", f.file, "dense", "--features", "1"}, "dense", exitError},
+		{[]string{"predict", f.file, "numbers", "--features", "1"}, "index", exitError},
+		{[]string{"predict", f.file, "docs", "--key", "nobody"}, "nobody", exitError},
+		{[]string{"predict", f.file, "docs", "--query", numbers}, "names", exitError},
+		{[]string{"search", f.file, "numbers", "--query", f.queries}, "numbers", exitError},
+		{[]string{"search", f.file, "docs", "--features", "word1=-2"}, "value -2", exitError},
+		{append(search, "--index", "labels"), "label model", exitError},
+		{[]string{"evaluate", f.file, "numbers", "--queries", numbers}, "label model", exitError},
+		{[]string{"evaluate", f.file, "docs", "--queries", f.queries, "--index", "none"}, "none", exitError},
+		{append(build, "--kind", "kd"), "kind", exitError},
+		{[]string{"build", f.file, "dense", "x", "--kind", "postings"}, "kind", exitError},
+		{[]string{"tune", f.file, "dense"}, "kind", exitError},
+		{[]string{"import", f.file, "dense", numbers}, "dense", exitError},
+		{[]string{"import", f.file, "docs", numbers}, "names", exitError},
+		{[]string{"import", f.file, "docs", f.path("dense.jsonl")}, "sparse", exitError},
+	} {
+		name := strings.ReplaceAll(strings.Join(c.args, " "), f.dir, "")
+		out, errs, code := anndb(t, c.args...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s%s", name, code, c.code, c.want, out, errs)
+		}
+	}
+	must(t, "check", f.file)
+	if got := mustJSON[map[string]rows](t, "stats", f.file, "docs")["collection"][0]; got["rows"] != float64(topicRows) || got["kind"] != "sparse, named" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestSparseInterrupted(t *testing.T) {
+	t.Parallel()
+	f := withModel(t, newDocs(t))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, args := range [][]string{
+		{"import", f.file, "docs", f.rows, "--key-prefix", "again-"},
+		{"export", f.file, "docs", f.path("x.xmc")},
+		{"build", f.file, "docs"},
+		{"tune", f.file, "docs"},
+		{"search", f.file, "docs", "--query", f.queries},
+		{"predict", f.file, "docs", "--query", f.queries},
+		{"evaluate", f.file, "docs", "--queries", f.queries},
+	} {
+		var out, errs bytes.Buffer
+		code := run(ctx, args, &out, &errs)
+		if code != exitError || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
+			t.Errorf("%s: exit code %d\n%s%s", args[0], code, out.String(), errs.String())
+		}
+	}
+	if _, err := os.Stat(f.path("x.xmc")); err == nil {
+		t.Error("an export was left behind")
+	}
+	must(t, "check", f.file)
+}
