@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,29 +10,41 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
+// extremeSet is the set that the paper's tables of extreme sets are compared
+// with.
+const extremeSet = "eurlex57k"
+
+// Whole passes over the queries, one after the other and all at once.
+const (
+	onePass   = "ours, pass"
+	batchPass = "ours, batch"
+)
+
 // benchLCIFCmd repeats the paper's experiments with label models.
 type benchLCIFCmd struct {
 	Data string `arg:"" help:"Folder of the data sets, one folder each."`
 
-	Sets       []string `help:"Data sets; those of the paper's Table 2 if not given."`
-	Objectives []string `help:"Measures to tune for, each on its own: micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3, p@5; those of Table 2 if not given, of Table 3 with --extreme."`
-	Extreme    bool     `help:"The measures of Table 3 instead of Table 2."`
+	Sets       []string `help:"Data sets. If not given: for quality those of the paper's Table 2 and eurlex57k, for searches all there are."`
+	Only       string   `help:"Measure only quality (Tables 2, 3, 6 and 7) or only search (Tables 4 and 5)." enum:",quality,search" default:"" placeholder:"PART"`
+	Objectives []string `help:"Measures to tune for, each on its own: micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3, p@5. If not given, those of Table 2, and for eurlex57k of Table 3."`
 	Folds      int      `help:"Folds of the cross-validation; 0 for 10." default:"0"`
 	TuneRows   int      `help:"Rows tried at most in tuning a large set; 0 for 10,000." default:"0"`
 	Seed       uint64   `help:"Seed of the folds." default:"0"`
+	K          int      `short:"k" help:"Neighbours that searches ask for." default:"100"`
+	Queries    int      `help:"Test rows that searches ask for; 0 for 1,000." default:"0"`
+	Rounds     int      `help:"Times to ask every query; 0 for 3." default:"0"`
 }
 
 // options are the flags as package lcifbench takes them.
 func (c *benchLCIFCmd) options(a *app) (lcifbench.Options, error) {
 	o := lcifbench.Options{Folds: c.Folds, TuneRows: c.TuneRows, Seed: c.Seed, Workers: a.workers, Progress: a.progress.update}
-	if c.Folds < 0 || c.Folds == 1 || c.TuneRows < 0 {
+	switch {
+	case c.Folds < 0 || c.Folds == 1 || c.TuneRows < 0:
 		return o, usagef("--folds must be 0 or at least 2, --tune-rows not negative")
-	}
-	if c.Extreme {
-		o.Objectives = lcifbench.ExtremeObjectives
-	}
-	if len(c.Objectives) > 0 {
-		o.Objectives = nil
+	case c.K < 1:
+		return o, usagef("-k must be at least 1")
+	case c.Queries < 0 || c.Rounds < 0:
+		return o, usagef("--queries and --rounds must not be negative")
 	}
 	for _, name := range c.Objectives {
 		var objective query.LCIFObjective
@@ -40,7 +53,20 @@ func (c *benchLCIFCmd) options(a *app) (lcifbench.Options, error) {
 		}
 		o.Objectives = append(o.Objectives, objective)
 	}
+	for _, n := range c.Sets {
+		if !slices.Contains(lcifbench.Names(false), n) {
+			return o, usagef("--sets %q (want some of %s)", n, strings.Join(lcifbench.Names(false), ", "))
+		}
+	}
 	return o, nil
+}
+
+// quality says whether the quality on a set is measured.
+func (c *benchLCIFCmd) quality(set string) bool {
+	if c.Only == "search" {
+		return false
+	}
+	return len(c.Sets) > 0 || set == extremeSet || slices.Contains(lcifbench.Names(true), set)
 }
 
 // Run executes the command.
@@ -51,77 +77,173 @@ func (c *benchLCIFCmd) Run(a *app) error {
 	}
 	names := c.Sets
 	if len(names) == 0 {
-		names = lcifbench.Names(true)
+		names = lcifbench.Names(false)
 	}
-	for _, n := range names {
-		if !slices.Contains(lcifbench.Names(false), n) {
-			return usagef("--sets %q (want some of %s)", n, strings.Join(lcifbench.Names(false), ", "))
-		}
-	}
-	people := a.format == table.Text || a.format == table.Markdown
-	quality, times := qualityTable(), timesTable()
-	var notes []string
+	r := &lcifReport{app: a, quality: qualityTable(), times: timesTable(), searches: searchTable(), notes: table.New("set", "note")}
+	r.people = a.format == table.Text || a.format == table.Markdown
 	for _, name := range names {
+		if c.Only == "quality" && !c.quality(name) {
+			continue
+		}
+		a.progress.update("read "+name, 0, 0)
 		set, err := lcifbench.Load(a.ctx, c.Data, name)
 		if err != nil {
 			return err
 		}
-		res, err := lcifbench.Evaluate(a.ctx, set, o)
-		if err != nil {
-			return err
-		}
 		a.progress.end()
-		if people { // as soon as there is something to see: the whole takes minutes
-			one := qualityTable()
-			addQuality(one, res.Rows)
-			a.title("%s: %d rows to train, %d to test. %s", name, res.Times.TrainRows, res.Times.TestRows, res.Note)
-			if err := a.table(one); err != nil {
+		a.title("%s: %d rows to train, %d to test. %s", name, set.Train.Rows.Rows(), set.Test.Rows.Rows(), set.Note)
+		if set.Note != "" {
+			r.notes.Add(name, set.Note)
+		}
+		if c.quality(name) {
+			if err := r.measureQuality(set, o); err != nil {
 				return err
 			}
-			a.title("")
 		}
-		addQuality(quality, res.Rows)
-		addTimes(times, res.Times)
-		if res.Note != "" {
-			notes = append(notes, name+": "+res.Note)
+		if c.Only != "quality" {
+			so := lcifbench.SearchOptions{K: c.K, Queries: c.Queries, Rounds: c.Rounds, Progress: a.progress.update}
+			if err := r.measureSearches(set, so); err != nil {
+				return err
+			}
 		}
 	}
-	sections := []section{{"times", "Seconds: tuning for all measures together, training, and predicting all test rows; paper: train and test with lcif", times}}
-	if !people {
-		remarks := table.New("note")
-		for _, n := range notes {
-			remarks.Add(n)
-		}
-		sections = append([]section{{"quality", "", quality}}, append(sections, section{"notes", "", remarks})...)
+	times := section{"times", "Seconds: tuning for all measures together, training, the feature–label similarities among it, neighbours of all test rows, and predicting them all; paper: what it says of train and test (Table 6), for eurlex57k of neighbours, similarities and predictions (Table 7)", r.times}
+	if r.people {
+		return a.report(times)
 	}
-	return a.report(sections...)
+	return a.report(section{"quality", "", r.quality}, times, section{"searches", "", r.searches}, section{"notes", "", r.notes})
+}
+
+// lcifReport gathers the tables. People see those of a set as soon as they are
+// there, since the whole takes minutes.
+type lcifReport struct {
+	*app
+	people                          bool
+	quality, times, searches, notes *table.Table
+}
+
+func (r *lcifReport) show(t *table.Table) error {
+	r.progress.end()
+	if !r.people {
+		return nil
+	}
+	if err := r.table(t); err != nil {
+		return err
+	}
+	r.title("")
+	return nil
+}
+
+func (r *lcifReport) measureQuality(set *lcifbench.Set, o lcifbench.Options) error {
+	if set.Name == extremeSet && len(o.Objectives) == 0 {
+		o.Objectives = lcifbench.ExtremeObjectives
+	}
+	res, err := lcifbench.Evaluate(r.ctx, set, o)
+	if err != nil {
+		return err
+	}
+	addTimes(r.times, res.Times)
+	addQuality(r.quality, res.Rows)
+	one := qualityTable()
+	addQuality(one, res.Rows)
+	return r.show(one)
+}
+
+func (r *lcifReport) measureSearches(set *lcifbench.Set, o lcifbench.SearchOptions) error {
+	rows, err := lcifbench.Search(r.ctx, set, o)
+	if err != nil {
+		return err
+	}
+	addSearches(r.searches, rows)
+	one := searchTable()
+	addSearches(one, rows)
+	r.progress.end()
+	r.title("Searches, one thread; faster: than dense TAAT, for a batch than one by one; wrong: answers that differ from brute force.")
+	return r.show(one)
 }
 
 // qualityTable has a row for each measure and variant. gap is by how much the
-// test figure falls short of the paper's, below zero where it is better.
+// test figure falls short of the paper's, below zero where it is better; bar is
+// what must be reached.
 func qualityTable() *table.Table {
-	return table.New("set", "measure", "variant", "tuned:3", "test:3", "test_zero:3", "paper:3", "gap:3", "setting")
+	return table.New("set", "measure", "variant", "tuned:3", "test:3", "test_zero:3", "paper:3", "gap:3", "bar:3", "setting")
 }
 
 func addQuality(t *table.Table, rows []lcifbench.QualityRow) {
 	for _, r := range rows {
-		var paper, gap any
+		var paper, gap, bar any
 		if r.HasPaper {
 			paper, gap = r.Paper, r.Gap()
 		}
+		if least, ok := lcifbench.EurlexTarget(r.Objective); ok && r.Set == extremeSet && r.Variant == query.Combined {
+			bar = least
+		}
 		setting := query.LCIFSetting{Features: r.Params.Features, K: r.Params.K, Alpha: r.Params.Alpha, Beta: r.Params.Beta, Lambda: r.Params.Lambda}
-		t.Add(r.Set, r.Objective.String(), r.Variant.String(), r.Tuned, r.Test, r.TestZero, paper, gap, describeLCIF(setting)+", "+describeCut(r.Cut))
+		t.Add(r.Set, r.Objective.String(), r.Variant.String(), r.Tuned, r.Test, r.TestZero, paper, gap, bar, describeLCIF(setting)+", "+describeCut(r.Cut))
 	}
 }
 
 func timesTable() *table.Table {
-	return table.New("set", "workers", "train_rows", "test_rows", "tune:2", "train:3", "similarities:3", "k", "neighbours:3", "predict:3", "paper:1")
+	return table.New("set", "train_rows", "test_rows", "tune:2", "train:3", "similarities:3", "k", "neighbours:3", "predict:3", "paper")
 }
 
 func addTimes(t *table.Table, x lcifbench.Times) {
 	var paper any
 	if _, _, combined, ok := lcifbench.PaperTable6(x.Set); ok {
-		paper = combined
+		paper = fmt.Sprintf("train and test %.1f", combined)
+	} else if p := lcifbench.PaperTable7; x.Set == extremeSet {
+		paper = fmt.Sprintf("grid %.1f, neighbours %.1f, similarities %.1f, predictions by features %.1f", p[0], p[1], p[2], p[3])
 	}
-	t.Add(x.Set, x.Workers, x.TrainRows, x.TestRows, x.Tune, x.Train, x.Similarities, x.K, x.Neighbors, x.Predict, paper)
+	t.Add(x.Set, x.TrainRows, x.TestRows, x.Tune, x.Train, x.Similarities, x.K, x.Neighbors, x.Predict, paper)
+}
+
+// searchTable has a row for each strategy. faster is how many times as long
+// plain TAAT with a dense accumulator takes, for whole passes how many times as
+// long one query after the other takes; wrong counts queries whose answers
+// differ from brute force.
+func searchTable() *table.Table {
+	return table.New("set", "strategy", "rows", "queries", "length:1", "candidates:0", "share:3", "paper_candidates", "micros:1", "faster:2", "paper_micros", "taat_share:3", "size", "bytes", "wrong")
+}
+
+func addSearches(t *table.Table, rows []lcifbench.SearchRow) {
+	// The paper gives the candidates of its best m only: it stands where ours
+	// is best.
+	best := ""
+	var least, pass float64
+	for _, r := range rows {
+		if r.Strategy == onePass {
+			pass = r.Micros
+		}
+		if strings.HasPrefix(r.Strategy, "m = ") && r.Strategy != "m = 0" && (best == "" || r.Candidates < least) {
+			best, least = r.Strategy, r.Candidates
+		}
+	}
+	for _, r := range rows {
+		var candidates, share, taat, paper, paperMicros any
+		if r.Candidates > 0 {
+			candidates, share = r.Candidates, r.Share
+		}
+		if strings.HasPrefix(r.Strategy, "m = ") {
+			taat = r.TAATShare
+		}
+		faster := r.Ratio
+		if r.Strategy == onePass || r.Strategy == batchPass {
+			faster = pass / r.Micros
+		}
+		if mwand, fast, plain, ok := lcifbench.PaperTable4(r.Set); ok {
+			switch r.Strategy {
+			case "m = 0":
+				paper = mwand
+			case best:
+				paper = fast
+			case "hash TAAT":
+				paper = plain
+			}
+		}
+		columns := []string{"m = 0", "m = 1", "m = 20", "m = 100", "m = 500", "m = 1000", "hash TAAT"}
+		if i := slices.Index(columns, r.Strategy); i >= 0 && r.Set == extremeSet {
+			paperMicros = 1000 * lcifbench.PaperTable5[i]
+		}
+		t.Add(r.Set, r.Strategy, r.Rows, r.Queries, r.Length, candidates, share, paper, r.Micros, faster, paperMicros, taat, size(int64(r.Bytes)), r.Bytes, r.Wrong)
+	}
 }

@@ -424,16 +424,25 @@ func TestBenchLCIF(t *testing.T) {
 	}
 	writeTopics(t, filepath.Join(dir, "medical", "medical-train.arff.gz"), "", 60, 10)
 	writeTopics(t, filepath.Join(dir, "medical", "medical-test.arff.gz"), "", 30, 20)
-	args := []string{"bench-lcif", dir, "--sets", "medical", "--folds", "2", "--objectives", "micro-f1,p@1"}
+	args := []string{"bench-lcif", dir, "--sets", "medical", "--folds", "2", "--objectives", "micro-f1,p@1", "-k", "5", "--queries", "20", "--rounds", "1"}
 	text := must(t, args...)
-	for _, want := range []string{"60 rows to train, 30 to test", "0.690", "lcif", "Seconds:"} {
+	for _, want := range []string{"60 rows to train, 30 to test", "0.690", "lcif", "Seconds:", "dense TAAT", "ours, batch"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	got := mustJSON[map[string]rows](t, args...)
-	if len(got["quality"]) != 2*3 || len(got["times"]) != 1 {
+	if len(got["quality"]) != 2*3 || len(got["times"]) != 1 || len(got["searches"]) < 8 {
 		t.Errorf("%v", got)
+	}
+	for _, s := range got["searches"] {
+		if s["wrong"] != 0.0 || s["micros"].(float64) <= 0 {
+			t.Errorf("%v", s)
+		}
+	}
+	part := mustJSON[map[string]rows](t, append(args, "--only", "search")...)
+	if len(part["quality"]) != 0 || len(part["searches"]) != len(got["searches"]) {
+		t.Errorf("%v", part)
 	}
 }
 
@@ -493,6 +502,8 @@ func TestSparseUsageErrors(t *testing.T) {
 		{[]string{"evaluate", f.file, "docs", "--holdout", "5"}, "--queries", exitUsage},
 		{[]string{"evaluate", f.file, "docs", "--queries", f.queries, "--method", "natural"}, "dense", exitUsage},
 		{[]string{"bench-lcif", f.dir, "--sets", "nothing"}, "nothing", exitUsage},
+		{[]string{"bench-lcif", f.dir, "-k", "0"}, "-k", exitUsage},
+		{[]string{"bench-lcif", f.dir, "--rounds=-1"}, "--rounds", exitUsage},
 		{[]string{"bench-lcif", f.dir, "--folds", "1"}, "--folds", exitUsage},
 		{[]string{"bench-lcif", f.dir, "--objectives", "fame"}, "fame", exitUsage},
 		{[]string{"export", f.file, "docs", f.path("x.csv")}, "x.csv", exitUsage},
