@@ -130,13 +130,17 @@ func (c *scorer) score(i uint32) float64 {
 	return sum
 }
 
+// prefetchBytes is how much of a row's start is prefetched; the processor finds
+// the rest by itself, as it is read in order.
+const prefetchBytes = 512
+
 // prefetch asks for row i, to be scored soon.
 func (c *scorer) prefetch(i uint32) {
 	lo, hi := c.rows.Ptr[i], c.rows.Ptr[i+1]
 	if lo == hi {
 		return
 	}
-	n := 4 * int(hi-lo)
+	n := min(4*int(hi-lo), prefetchBytes)
 	vector.Prefetch(unsafe.Pointer(&c.rows.Index[lo]), n)
 	if c.rows.Value != nil {
 		vector.Prefetch(unsafe.Pointer(&c.rows.Value[lo]), n)

@@ -157,7 +157,7 @@ func (ix *Index) Bytes() int {
 	switch {
 	case ix.Weighted != nil:
 		w := ix.Weighted
-		return w.Blocks.bytes() + w.Columns.bytes() + len(w.Cells) + len(w.Scale)
+		return w.Blocks.bytes() + w.Columns.bytes() + len(w.Cells) + len(w.Scale) + len(w.BandOf)
 	case ix.Uniform != nil:
 		u := ix.Uniform
 		return u.Blocks.bytes() + u.Columns.bytes() + 8*len(u.Words) + 4*len(u.Order) + 4*len(u.Value)

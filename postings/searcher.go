@@ -253,8 +253,9 @@ const (
 	taatLists
 )
 
-// searchUnion marks the rows of all lists of the query and scores each.
-func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source) error {
+// searchUnion marks the rows of all lists of the query and scores each, less
+// those whose bits are set in done.
+func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done ...uint64) error {
 	words := (ix.Rows.Rows() + 63) / 64
 	if cap(s.union) < words {
 		s.union = make([]uint64, words)
@@ -277,10 +278,12 @@ func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source) erro
 	if extra := ix.Rows.Rows() % 64; extra != 0 {
 		s.union[words-1] &= 1<<extra - 1
 	}
-	scored := s.stats.Scored
 	for w, word := range s.union {
 		if w%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if done != nil {
+			word &^= done[w]
 		}
 		for ; word != 0; word &= word - 1 {
 			if row := uint32(w*64 + bits.TrailingZeros64(word)); s.accepted(row) {
@@ -288,7 +291,7 @@ func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source) erro
 			}
 		}
 	}
-	s.stats.Candidates = s.stats.Scored - scored
+	s.stats.Candidates = s.stats.Scored
 	return nil
 }
 

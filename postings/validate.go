@@ -152,7 +152,15 @@ func (w *Weighted) validate(rows, features int) error {
 	if err != nil {
 		return err
 	}
-	if err := w.Columns.validate(features, max(0, count-1)); err != nil {
+	if count -= 1 + bandCount; rows > 0 && count != len(w.BandOf) {
+		return fmt.Errorf("%w: %d columns for features with %d bands", ErrInvalid, count, len(w.BandOf))
+	}
+	for c, b := range w.BandOf {
+		if b >= bandCount {
+			return fmt.Errorf("%w: column %d is of band %d", ErrInvalid, c, b)
+		}
+	}
+	if err := w.Columns.validate(features, len(w.BandOf)); err != nil {
 		return err
 	}
 	if err := w.Blocks.validate(rows, features); err != nil {
@@ -162,7 +170,7 @@ func (w *Weighted) validate(rows, features int) error {
 		return fmt.Errorf("%w: %d codes for %d entries, %d scales for %d features", ErrInvalid,
 			len(w.Code), len(w.Low), len(w.Scale), features)
 	}
-	for _, x := range [...]float64{w.Unit, w.Residual} {
+	for _, x := range append(w.Bands[:], w.Unit, w.Residual) {
 		if !(x >= 0) || math.IsInf(x, 0) {
 			return fmt.Errorf("%w: a bound is %g", ErrInvalid, x)
 		}

@@ -42,7 +42,7 @@ func TrainAT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, p
 	if err != nil {
 		return nil, err
 	}
-	t := &at{x: x, y: y, params: params, pool: newPool(len(chosen), progress)}
+	t := &at{x: x, columns: columnsOf(x, chosen), y: y, params: params, pool: newPool(len(chosen), progress)}
 	root := &grown{}
 	if err := t.pool.run(ctx, x, y.Labels(), workers, []task{t.task(root, chosen, nil, nil)}); err != nil {
 		return nil, fmt.Errorf("budget: train AT: %w", err)
@@ -57,10 +57,10 @@ func TrainAT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, p
 
 // at grows an annotation tree.
 type at struct {
-	x      *vector.CSR
-	y      *labels.Matrix
-	params Params
-	pool   *pool
+	x, columns *vector.CSR
+	y          *labels.Matrix
+	params     Params
+	pool       *pool
 }
 
 // task grows the node g over the rows. set has the labels decided or recorded
@@ -87,7 +87,7 @@ func (t *at) task(g *grown, rows []int32, set, dropped []uint32) task {
 				right = append(right, r)
 			}
 		}
-		if err := g.train(ctx, t.x, rows, own, t.params.BAC, w.scratch); err != nil {
+		if err := g.train(ctx, t.x, t.columns, rows, own, t.params.BAC, w.scratch); err != nil {
 			return nil, err
 		}
 		g.left, g.right = &grown{}, &grown{}

@@ -199,6 +199,9 @@ func TestCuttingPlane(t *testing.T) {
 			t.Skip(err)
 		}
 		p := newProblem(x, rows, y, newScratch(m))
+		if rapid.Bool().Draw(t, "columns") {
+			p.columns = x.Transpose()
+		}
 		f := newFold(p, params, nil)
 		last := math.Inf(1)
 		for range 6 {

@@ -36,7 +36,19 @@ type problem struct {
 	setPtr   []int
 	order    []int // the active features by number, once they are final
 
+	// What makes nodes with many rows but short columns cheap: the matrix by
+	// columns, and the sums of all columns over each class. Both may be
+	// missing.
+	columns *vector.CSR
+	sums    *classSums
+
 	scratch *scratch
+}
+
+// classSums are the sums of the columns over the rows of each class.
+type classSums struct {
+	features []uint32
+	sum      [restRows][]float64 // of each of the features
 }
 
 // scratch is memory of the size of the feature space, which a worker keeps
@@ -46,6 +58,7 @@ type scratch struct {
 	sum     []float64
 	total   []float64
 	touched []uint32
+	place   []int32 // matrix row to row of the problem at hand, -1; made when needed
 }
 
 func newScratch(cols int) *scratch {
@@ -94,8 +107,22 @@ func (p *problem) addSet(features []uint32) {
 	}
 }
 
-// gather appends the columns of the active features from first on.
+// gather appends the columns of the active features from first on: by a pass
+// over the rows, or column by column where that reads fewer entries.
 func (p *problem) gather(first int) {
+	if p.columns != nil {
+		short, long := 0, 0
+		for _, f := range p.features[first:] {
+			short += int(p.columns.Ptr[f+1] - p.columns.Ptr[f])
+		}
+		for _, r := range p.rows {
+			long += int(p.x.Ptr[r+1] - p.x.Ptr[r])
+		}
+		if short+len(p.rows) < long {
+			p.gatherColumns(first)
+			return
+		}
+	}
 	local := p.scratch.local
 	count := make([]int, len(p.features)-first+1)
 	for i, r := range p.rows {
@@ -107,10 +134,8 @@ func (p *problem) gather(first int) {
 				hit = true
 			}
 		}
-		if hit && p.compact[i] < 0 {
-			p.compact[i] = int32(len(p.sign))
-			p.sign = append(p.sign, float64(p.y[i]))
-			p.origin = append(p.origin, int32(i))
+		if hit {
+			p.activate(i)
 		}
 	}
 	base := len(p.colRow)
@@ -132,6 +157,40 @@ func (p *problem) gather(first int) {
 				p.colRow[at], p.colVal[at] = p.compact[i], entry(p.x, lo+uint64(e))
 			}
 		}
+	}
+}
+
+// gatherColumns is gather by columns of the matrix. The rows of the problem
+// must differ.
+func (p *problem) gatherColumns(first int) {
+	s := p.scratch
+	for len(s.place) < p.x.Rows() {
+		s.place = append(s.place, -1)
+	}
+	for i, r := range p.rows {
+		s.place[r] = int32(i)
+	}
+	for _, f := range p.features[first:] {
+		for e := p.columns.Ptr[f]; e < p.columns.Ptr[f+1]; e++ {
+			if i := s.place[p.columns.Index[e]]; i >= 0 {
+				p.activate(int(i))
+				p.colRow = append(p.colRow, p.compact[i])
+				p.colVal = append(p.colVal, entry(p.columns, e))
+			}
+		}
+		p.colPtr = append(p.colPtr, len(p.colRow))
+	}
+	for _, r := range p.rows {
+		s.place[r] = -1
+	}
+}
+
+// activate gives row i a compact number of its own.
+func (p *problem) activate(i int) {
+	if p.compact[i] < 0 {
+		p.compact[i] = int32(len(p.sign))
+		p.sign = append(p.sign, float64(p.y[i]))
+		p.origin = append(p.origin, int32(i))
 	}
 }
 

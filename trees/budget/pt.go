@@ -58,7 +58,7 @@ func TrainPT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, p
 		sorted[place[s]] = r
 		place[s]++
 	}
-	t := &pt{x: x, params: params, rows: sorted, pool: newPool(len(order)-1, progress)}
+	t := &pt{x: x, columns: columnsOf(x, chosen), params: params, rows: sorted, pool: newPool(len(order)-1, progress)}
 	if err := t.pool.run(ctx, x, 0, workers, t.tasks(root)); err != nil {
 		return nil, fmt.Errorf("budget: train PT: %w", err)
 	}
@@ -148,10 +148,23 @@ func huffman(sets *labels.Powersets) (*grown, []int) {
 
 // pt trains the nodes of a powerset tree.
 type pt struct {
-	x      *vector.CSR
-	params Params
-	rows   []int32 // in the order of the leaves
-	pool   *pool
+	x, columns *vector.CSR
+	params     Params
+	rows       []int32 // in the order of the leaves
+	pool       *pool
+}
+
+// columnsOf is the matrix by columns, for problems over the chosen rows; nil
+// where a row was chosen twice, which columns cannot tell.
+func columnsOf(x *vector.CSR, chosen []int32) *vector.CSR {
+	seen := make([]bool, x.Rows())
+	for _, r := range chosen {
+		if seen[r] {
+			return nil
+		}
+		seen[r] = true
+	}
+	return x.Transpose()
 }
 
 // tasks has one task for each node below g, the largest on top of the stack.
@@ -188,15 +201,16 @@ func (t *pt) task(g *grown, rows []int32) task {
 				y[i] = 1
 			}
 		}
-		err := g.train(ctx, t.x, rows, y, t.params.BAC, w.scratch)
+		err := g.train(ctx, t.x, t.columns, rows, y, t.params.BAC, w.scratch)
 		t.pool.advance(1)
 		return nil, err
 	}
 }
 
 // train gives a node its one classifier.
-func (g *grown) train(ctx context.Context, x *vector.CSR, rows []int32, y []int8, params BACParams, s *scratch) error {
+func (g *grown) train(ctx context.Context, x, columns *vector.CSR, rows []int32, y []int8, params BACParams, s *scratch) error {
 	p := newProblem(x, rows, y, s)
+	p.columns = columns
 	folds := []*fold{newFold(p, params, nil)}
 	if _, err := p.cut(ctx, folds, params); err != nil {
 		return err

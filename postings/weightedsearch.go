@@ -1,0 +1,368 @@
+package postings
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// weighted is the scratch of searches in a Weighted.
+type weighted struct {
+	cells   []uint16 // estimates of all rows
+	bounded []uint16 // those of a block, with bounds
+	lists   []listTerm
+	columns []columnTerm // by falling weight in the query
+	offsets []int        // of the columns, in bytes
+	weights []uint16
+	levels  [levelCount + 1]level
+	hits16  []uint16
+	done    []uint64 // rows that were scored, a bit each
+	// guess is the score of the k-th best rows of late, over the length of the
+	// query, on the index guessFor. It only chooses units.
+	guess    float64
+	guessFor *Index
+}
+
+// listTerm is a list to scatter; weight is in 2⁻¹⁶ units a step.
+type listTerm struct {
+	span
+	weight uint16
+}
+
+// columnTerm is a column to add, or to leave out.
+type columnTerm struct {
+	column int
+	value  float32 // in the query
+	weight uint16
+}
+
+// levelCount is how many parts the columns of a query are divided into. The
+// first pass adds those of firstLevel.
+const (
+	levelCount = 4
+	firstLevel = 1
+)
+
+// level is a choice of the columns to add: the first of them. The others are
+// bounded, band by band, by the length of their part of the query times the
+// length of the row's part. So with the errors it has up to 1 + bandCount
+// columns of bounds.
+type level struct {
+	kept    int
+	fits    bool // the bounds are not too high for a weight
+	offsets []int
+	weights []uint16
+	room    [1 + bandCount]int
+	room16  [1 + bandCount]uint16
+}
+
+// aim is the estimate that the k-th best row should get: high enough for the
+// rounding of products not to matter, low enough for few rows to overflow.
+const aim = 12000
+
+// unitsFor is how many units a point of score gets. Without a guess of the
+// score of the k-th best row it is as many as no row can overflow with. Two
+// more limits are the 16 bits of a list's weight and of the errors' weight.
+func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
+	w := ix.Weighted
+	var most float64
+	for _, t := range s.terms {
+		most = max(most, float64(t.weight)*w.step(t.feature))
+	}
+	scale := (maxEstimate - 8) / (length * (ix.Norm + 2*w.Residual))
+	if s.guessFor == ix && s.guess > 0 {
+		scale = max(scale, aim/(s.guess*length))
+	}
+	return min(scale, maxEstimate/(65536*most), (maxEstimate-1)*(255*255)/(65536*up(length*w.Residual)))
+}
+
+// searchWeighted estimates scores in 16-bit units and scores the rows near the
+// top exactly, in two passes. The first adds lists and the columns of highest
+// weight, and scores the k rows that look best: now θ is known, if not final.
+// The second goes through the rows in blocks, adding columns until few enough
+// rows of the block can still reach θ, and scores these.
+//
+// With S units a point of score, ŝ the product of the query and the rounded
+// row, and the weights rounded down, the sum A of n products satisfies
+//
+//	A <= S·ŝ < A + g,   g = n + Σ frac(weight)
+//
+// since each product is rounded down too; and |s - ŝ| <= ‖q‖·r with r the
+// length of the row's rounding errors, by Cauchy-Schwarz. Columns left out add
+// at most the product of the lengths of their parts of query and row, band by
+// band, for the same reason. All these bounds are columns themselves, rounded
+// down, so each may lose one more unit. A cell that overflows stays at the
+// highest value, so such a row passes every threshold.
+func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
+	w := ix.Weighted
+	n := ix.Rows.Rows()
+	length := up(queryNorm(s.terms))
+	scale := down(s.unitsFor(ix, length))
+	if !(scale > 0) || math.IsInf(scale, 0) {
+		return s.searchUnion(ctx, ix, compactLists)
+	}
+	over := int(math.Ceil(s.weigh(w, scale))) + 3 + bandCount
+	s.setLevels(w, scale, length)
+	if cap(s.cells) < w.Stride {
+		s.cells = make([]uint16, w.Stride)
+	}
+	if s.hits16 == nil {
+		s.hits16, s.bounded = make([]uint16, scanRows), make([]uint16, scanRows)
+	}
+	cells := s.cells[:w.Stride]
+	clear(cells)
+	s.picker.reset(s.top.k, 0, 0)
+	for first := 0; first < n; first += windowRows {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.scatterLists(w, cells[first:min(first+windowRows, len(cells))], first/windowRows, n > windowRows)
+		for from := first; from < min(first+windowRows, len(cells)); from += scanRows {
+			block := cells[from:min(from+scanRows, len(cells))]
+			s.addColumns(w, block, from, 0, s.levels[firstLevel].kept)
+			s.pick(block, from, n)
+		}
+	}
+	words := (n + 63) / 64
+	if cap(s.done) < words {
+		s.done = make([]uint64, words)
+	}
+	s.done = s.done[:words]
+	clear(s.done)
+	s.scorePicked()
+	if s.threshold(scale, over) < 1 {
+		return s.searchUnion(ctx, ix, compactLists, s.done...)
+	}
+	if err := s.refine(ctx, ix, cells, scale, over); err != nil {
+		return err
+	}
+	s.stats.Candidates = s.stats.Scored
+	s.learn(ix, length)
+	return nil
+}
+
+// threshold is the bounded estimate below which no row can be among the k best
+// any more.
+func (s *Searcher) threshold(scale float64, over int) int {
+	return int(min(down(s.top.theta()*scale), 2*maxEstimate)) - over
+}
+
+// pick offers the rows of a block to the picker by their bare estimates.
+func (s *Searcher) pick(block []uint16, first, rows int) {
+	for _, i := range s.hits16[:atLeast16(block, s.picker.threshold(), s.hits16)] {
+		estimate, row := int(block[i]), first+int(i)
+		if row < rows && estimate >= s.picker.least && s.accepted(uint32(row)) {
+			s.picker.add(candidate{at: uint32(row)}, estimate, estimate)
+		}
+	}
+}
+
+// ahead is how many rows before its turn a row is prefetched.
+const ahead = 6
+
+// scorePicked scores the rows that the picker has left.
+func (s *Searcher) scorePicked() {
+	p := &s.picker
+	kept := p.found[:0]
+	for _, c := range p.found {
+		if int(c.sure) >= p.least {
+			kept = append(kept, c)
+		}
+	}
+	for i, c := range kept {
+		if i+ahead < len(kept) {
+			s.scorer.prefetch(kept[i+ahead].at)
+		}
+		s.done[c.at/64] |= 1 << (c.at % 64)
+		s.offer(c.at)
+	}
+}
+
+// The costs, in nanoseconds, that decide between adding columns and scoring
+// rows; measured.
+const (
+	cellCost  = 0.05 // to add a cell of a column
+	scoreCost = 300  // to score a row, and
+	entryCost = 1    // for each of its entries
+)
+
+// refine is the second pass.
+func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale float64, over int) error {
+	w, n := ix.Weighted, ix.Rows.Rows()
+	perRow := scoreCost + entryCost*float64(len(ix.Rows.Index))/float64(n)
+	number := firstLevel
+	for from := 0; from < len(cells); from += scanRows {
+		if from%windowRows == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		block := cells[from:min(from+scanRows, len(cells))]
+		bounded := s.bounded[:len(block)]
+		// What the last block needed, less one, is where this one starts.
+		number = max(number-1, firstLevel)
+		done := s.levels[firstLevel].kept
+		var hits []uint16
+		for ; ; number++ {
+			l := &s.levels[number]
+			if !l.fits {
+				continue
+			}
+			s.addColumns(w, block, from, done, l.kept)
+			done = l.kept
+			copy(bounded, block)
+			addColumns(bounded, w.Cells[from:], l.offsets, l.weights)
+			s.mark(len(l.offsets)*len(block), len(l.offsets)*len(block))
+			least := min(max(s.threshold(scale, over), 1), maxEstimate)
+			hits = s.hits16[:atLeast16(bounded, uint16(least), s.hits16)]
+			if number == levelCount ||
+				float64(len(hits))*perRow <= float64((s.levels[number+1].kept-l.kept)*len(block))*cellCost {
+				break
+			}
+		}
+		for i, hit := range hits {
+			if i+ahead < len(hits) {
+				if next := from + int(hits[i+ahead]); next < n {
+					s.scorer.prefetch(uint32(next))
+				}
+			}
+			row := from + int(hit)
+			if row >= n || s.done[row/64]>>(row%64)&1 != 0 || !s.accepted(uint32(row)) {
+				continue
+			}
+			if most := bounded[hit]; most == maxEstimate || int(most) >= s.threshold(scale, over) {
+				s.offer(uint32(row))
+			}
+		}
+	}
+	return nil
+}
+
+// weigh sorts the terms of the query into lists and columns, and returns how
+// many units rounding down may lose.
+func (s *Searcher) weigh(w *Weighted, scale float64) (lost float64) {
+	s.lists, s.columns = s.lists[:0], s.columns[:0]
+	lost = float64(len(s.terms))
+	for _, t := range s.terms {
+		exact := float64(t.weight) * w.step(t.feature) * scale * (1 << 16)
+		whole := math.Floor(exact)
+		lost += exact - whole
+		if column, ok := w.find(t.feature); ok {
+			s.columns = append(s.columns, columnTerm{column, t.weight, uint16(whole)})
+		} else if sp := w.span(t.feature); sp.lo < sp.hi {
+			s.lists = append(s.lists, listTerm{sp, uint16(whole)})
+		}
+	}
+	slices.SortFunc(s.columns, func(a, b columnTerm) int {
+		switch {
+		case a.value > b.value:
+			return -1
+		case a.value < b.value:
+			return 1
+		}
+		return a.column - b.column
+	})
+	s.offsets, s.weights = s.offsets[:0], s.weights[:0]
+	for _, c := range s.columns {
+		s.offsets = append(s.offsets, c.column*w.Stride)
+		s.weights = append(s.weights, c.weight)
+	}
+	return lost
+}
+
+// setLevels works out the bounds of every level.
+func (s *Searcher) setLevels(w *Weighted, scale, length float64) {
+	bounds := len(w.Cells) - (1+bandCount)*w.Stride
+	var rest [bandCount]float64 // squared lengths of the columns left out
+	fits := true                // what is left out grows: so does its bound
+	for i := levelCount; i >= firstLevel; i-- {
+		l := &s.levels[i]
+		l.offsets, l.weights = l.room[:0], l.room16[:0]
+		add := func(column int, length float64) bool {
+			weight := math.Ceil(up(scale*length*(1<<16)/(255*255))) + 1
+			if weight > maxEstimate {
+				return false
+			}
+			l.offsets = append(l.offsets, bounds+column*w.Stride)
+			l.weights = append(l.weights, uint16(weight))
+			return true
+		}
+		l.kept = (len(s.columns)*i + levelCount - 1) / levelCount
+		add(0, length*w.Residual) // unitsFor has seen to it that this fits
+		if i < levelCount {
+			for _, c := range s.columns[l.kept:s.levels[i+1].kept] {
+				rest[w.BandOf[c.column]] += float64(c.value) * float64(c.value)
+			}
+		}
+		for b, sum := range rest {
+			if sum > 0 {
+				fits = fits && add(1+b, up(math.Sqrt(sum))*w.Bands[b])
+			}
+		}
+		l.fits = fits
+	}
+}
+
+// scatterLists starts the cells of a window with the lists.
+func (s *Searcher) scatterLists(w *Weighted, cells []uint16, win int, wide bool) {
+	clear(cells)
+	for i := range s.lists {
+		t := &s.lists[i]
+		if e := w.next(&t.span, win, wide); e.lo < e.hi {
+			scatterCodes(cells, w.Low[e.lo:e.hi], w.Code[e.lo:e.hi], t.weight)
+			s.mark(int(e.hi-e.lo), listBytes*int(e.hi-e.lo))
+		}
+	}
+}
+
+// addColumns adds columns from one to another to the cells of rows from first.
+func (s *Searcher) addColumns(w *Weighted, cells []uint16, first, from, to int) {
+	if from < to {
+		addColumns(cells, w.Cells[first:], s.offsets[from:to], s.weights[from:to])
+		s.mark((to-from)*len(cells), (to-from)*len(cells))
+	}
+}
+
+// learn updates the guess after a search.
+func (s *Searcher) learn(ix *Index, length float64) {
+	if !s.top.full() {
+		return
+	}
+	guess := s.top.theta() / length
+	if s.guessFor == ix {
+		guess = (3*s.guess + guess) / 4
+	}
+	s.guess, s.guessFor = guess, ix
+}
+
+// finish scores the candidates: first those that made the threshold, then
+// those that can still pass the score it has become.
+func (s *Searcher) finish(p *picker, scale float64) {
+	scored := s.stats.Scored
+	edge := p.edge << bucketBits
+	// Both kinds are brought together, so that rows are prefetched in order.
+	kept, sure := p.found[:0], 0
+	for _, c := range p.found {
+		if int(c.most) < p.least {
+			continue
+		}
+		kept = append(kept, c)
+		if int(c.sure) >= edge {
+			last := len(kept) - 1
+			kept[sure], kept[last] = kept[last], kept[sure]
+			sure++
+		}
+	}
+	for i, c := range kept {
+		if i+ahead < len(kept) && (i+ahead < sure || s.passes(kept[i+ahead], p, scale)) {
+			s.scorer.prefetch(kept[i+ahead].at)
+		}
+		if i < sure || s.passes(c, p, scale) {
+			s.offer(c.at)
+		}
+	}
+	s.stats.Candidates += s.stats.Scored - scored
+}
+
+// passes says whether a candidate may still be among the k best.
+func (s *Searcher) passes(c candidate, p *picker, scale float64) bool {
+	return c.most == maxEstimate || float64(int(c.most)+p.over) >= down(s.top.theta()*scale)
+}
