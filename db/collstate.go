@@ -34,6 +34,7 @@ type collState struct {
 
 	indexMu   sync.Mutex
 	indexes   map[string]*indexState
+	manifests map[string]*manifest
 	labelSets map[string]*roaring.Bitmap // filled by labelled searches and Check
 }
 

@@ -26,8 +26,28 @@ type indexState struct {
 	tree *treeModel
 }
 
-// manifestOf reads an index's manifest.
+// manifestOf is an index's manifest, read once.
 func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
+	st.indexMu.Lock()
+	m := st.manifests[r.Name]
+	st.indexMu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	m, err := st.readManifest(r)
+	if err != nil {
+		return nil, err
+	}
+	st.indexMu.Lock()
+	defer st.indexMu.Unlock()
+	if st.manifests == nil {
+		st.manifests = map[string]*manifest{}
+	}
+	st.manifests[r.Name] = m
+	return m, nil
+}
+
+func (st *collState) readManifest(r *indexRef) (*manifest, error) {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
 	var v []byte
 	st.g.locked(func() { v = st.g.tx.Bucket(bucketMeta).Get(key[:]) })
@@ -122,13 +142,13 @@ func (st *collState) only(name, none string, suits func(*manifest) bool) (string
 	}
 	name = none
 	found := 0
-	for _, r := range st.c.Indexes {
-		m, err := st.manifestOf(&r)
+	for i := range st.c.Indexes {
+		m, err := st.manifestOf(&st.c.Indexes[i])
 		if err != nil {
 			return "", err
 		}
 		if suits(m) {
-			name = r.Name
+			name = st.c.Indexes[i].Name
 			found++
 		}
 	}
