@@ -46,10 +46,13 @@ type sparseManifest struct {
 	Partition bool `json:",omitempty"`
 	M         int  `json:",omitempty"`
 	TAATRows  int  `json:",omitempty"`
-	// Compact is "weighted", "uniform" or empty.
-	Compact        string  `json:",omitempty"`
-	Stride         int     `json:",omitempty"`
-	Unit, Residual float64 `json:",omitempty"`
+	// Highest is the highest value of all rows, Norm the length of the longest.
+	Highest, Norm float64
+	// Compact is "weighted", "uniform" or empty; the rest belongs to it.
+	Compact        string    `json:",omitempty"`
+	Stride         int       `json:",omitempty"`
+	Unit, Residual float64   `json:",omitempty"`
+	Bands          []float64 `json:",omitempty"`
 }
 
 func (m *sparseManifest) valid() bool {
@@ -146,12 +149,13 @@ const (
 	arrayWords
 	arrayOrder
 	arrayValue
+	arrayBand
 )
 
 func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
 	w := &arrayWriter{object: object, kind: codec.KindPostings, yield: yield, sizes: map[string]int64{}}
 	x := l.index
-	m := &sparseManifest{Cols: x.Rows.Cols}
+	m := &sparseManifest{Cols: x.Rows.Cols, Highest: x.Unit, Norm: x.Norm}
 	w.put(arrayRowPtr, codec.U64, codec.Bytes(x.Rows.Ptr))
 	w.put(arrayRowIndex, codec.U32, codec.Bytes(x.Rows.Index))
 	w.put(arrayRowValue, codec.F32, codec.Bytes(x.Rows.Value))
@@ -173,10 +177,11 @@ func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 		w.put(arrayRank, codec.U32, codec.Bytes(c.Rank))
 	}
 	if c := x.Weighted; c != nil {
-		m.Compact, m.Stride, m.Unit, m.Residual = "weighted", c.Stride, c.Unit, c.Residual
+		m.Compact, m.Stride, m.Unit, m.Residual, m.Bands = "weighted", c.Stride, c.Unit, c.Residual, c.Bands[:]
 		blocks(&c.Blocks, &c.Columns)
 		w.put(arrayCells, codec.U8, c.Cells)
 		w.put(arrayScale, codec.U8, c.Scale)
+		w.put(arrayBand, codec.U8, c.BandOf)
 	}
 	if c := x.Uniform; c != nil {
 		m.Compact, m.Stride = "uniform", c.Stride

@@ -23,7 +23,7 @@ func (st *collState) loadPostings(m *manifest) (*postings.Index, error) {
 	r := &sections{st: st, object: m.Object, index: m.Info.Name}
 	parts := r.all(codec.KindPostings)
 	s := m.Sparse
-	x := &postings.Index{Rows: &vector.CSR{
+	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Rows: &vector.CSR{
 		Ptr: numbered[uint64](r, parts, arrayRowPtr), Index: numbered[uint32](r, parts, arrayRowIndex),
 		Value: numbered[float32](r, parts, arrayRowValue), Cols: s.Cols,
 	}}
@@ -48,7 +48,10 @@ func (st *collState) loadPostings(m *manifest) (*postings.Index, error) {
 		x.Weighted = &postings.Weighted{
 			Blocks: blocks, Columns: columns, Cells: numbered[uint8](r, parts, arrayCells), Stride: s.Stride,
 			Scale: numbered[uint8](r, parts, arrayScale), Unit: s.Unit, Residual: s.Residual,
+			BandOf: numbered[uint8](r, parts, arrayBand),
 		}
+		r.need(len(s.Bands) == len(x.Weighted.Bands), "bands")
+		copy(x.Weighted.Bands[:], s.Bands)
 	case "uniform":
 		x.Uniform = &postings.Uniform{
 			Blocks: blocks, Columns: columns, Words: numbered[uint64](r, parts, arrayWords), Stride: s.Stride,
