@@ -184,7 +184,7 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 		}
 		o := i.Options
 		var trees, depth, rotate, points any
-		if !isSparseKind(i) {
+		if isForest(i) {
 			trees, depth, rotate, points = o.Trees, o.Depth, max(0, o.Rotate), i.TrainingPoints
 		}
 		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, size(i.TotalBytes()), i.TotalBytes(), seconds, points, sparseSetting(i))

@@ -168,12 +168,12 @@ func (c *fileCorpus) measure(a *app, s *db.Snapshot) (*table.Table, error) {
 	slices.SortStableFunc(counts, func(a, b db.LabelCount) int { return cmp.Compare(b.Rows, a.Rows) })
 	var majority []db.Prediction
 	for _, l := range counts[:min(slices.Max(rankedAt), len(counts))] {
-		majority = append(majority, db.Prediction{Label: l.Label, Score: float32(l.Rows)})
+		majority = append(majority, db.Prediction{Label: l.Label})
 	}
 	perfect := make([][]db.Prediction, len(q.labels))
 	for i, imports := range q.labels {
 		for _, l := range imports {
-			perfect[i] = append(perfect[i], db.Prediction{Label: l, Score: 1})
+			perfect[i] = append(perfect[i], db.Prediction{Label: l})
 		}
 	}
 	out := table.New("by", "p@1:3", "p@3:3", "p@5:3", "ndcg@5:3", "µs a file:0")

@@ -53,7 +53,7 @@ func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) 
 	}
 	var models []string
 	for _, i := range list {
-		if i.Options.Kind == db.KindLCIF {
+		if predicts(i) {
 			models = append(models, i.Name)
 		}
 	}
@@ -127,19 +127,21 @@ func (t *labelTest) matrix(sets [][]string) (*labels.Matrix, error) {
 	return b.Matrix(), nil
 }
 
-// scores numbers predictions.
+// scores numbers predictions, the best of a row first. Only their order counts,
+// so a label's score is its place from the end, whatever the model's is made of.
 func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 	number := make(map[string]uint32, len(t.names))
 	for i, n := range t.names {
 		number[n] = uint32(i)
 	}
-	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: len(t.names)}
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for _, predictions := range found {
 		var row vector.Sparse
 		score := map[uint32]float32{}
-		for _, p := range predictions {
-			score[number[p.Label]] = p.Score
-			row.Index = append(row.Index, number[p.Label])
+		for i, p := range predictions {
+			l := number[p.Label]
+			score[l] = float32(len(predictions) - i)
+			row.Index = append(row.Index, l)
 		}
 		slices.Sort(row.Index)
 		for _, l := range row.Index {

@@ -41,7 +41,7 @@ func (c *statsCmd) Run(a *app) error {
 				for _, i := range list {
 					recall, micros := best(i)
 					var trees, depth any
-					if !isSparseKind(i) {
+					if isForest(i) {
 						trees, depth = i.Options.Trees, i.Options.Depth
 					}
 					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, size(i.TotalBytes()), recall, micros, sparseSetting(i))

@@ -10,6 +10,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
 )
 
 // shownSettings is how many of the settings that a tuner measured people see.
@@ -88,9 +89,14 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	return o, nil
 }
 
-// isSparseKind says whether an index is one of sparse rows.
-func isSparseKind(i db.IndexInfo) bool {
-	return i.Options.Kind == db.KindPostings || i.Options.Kind == db.KindLCIF
+// predicts says whether an index predicts labels.
+func predicts(i db.IndexInfo) bool {
+	return slices.Contains([]forest.Kind{db.KindLCIF, db.KindSBT, db.KindPT, db.KindAT}, i.Options.Kind)
+}
+
+// isForest says whether an index is a forest that finds nearest rows.
+func isForest(i db.IndexInfo) bool {
+	return i.Options.Kind != db.KindPostings && !predicts(i)
 }
 
 // chosen is what the tuner of a label model chose; ok is false without tuning.

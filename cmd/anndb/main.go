@@ -1,5 +1,6 @@
-// Command anndb works with anndb files: import vectors, learn indexes,
-// search, measure recall and latency, check and copy files.
+// Command anndb works with anndb files: import vectors, dense and sparse, learn
+// indexes and label models, search, predict, measure recall, quality and
+// latency, check and copy files.
 //
 //	anndb COMMAND FILE [COLLECTION ...] [flags]
 //

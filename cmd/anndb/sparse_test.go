@@ -169,6 +169,31 @@ func near0(t *testing.T, file, ask string, i int) string {
 	return fmt.Sprintf("%.5f", mustJSON[rows](t, "search", file, "libsvm", "--features", ask, "-k", "2")[i]["distance"])
 }
 
+// Text that could be either kind is what its first record looks like.
+func TestImportTellsKinds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.anndb")
+	for name, c := range map[string]struct{ text, kind string }{
+		"csv.txt":     {"1,2,3\n4,5,6\n", "dense"},
+		"tsv.txt":     {"key\ta\tb\nx\t5\t6\n", "dense"},
+		"dense.jsonl": {`{"vector":[1,2]}` + "\n", "dense"},
+		"xmc.txt":     {"1 5 2\n1 1:1\n", "sparse"},
+		"svm.data":    {"yes,no 1:1 7:2\n", "sparse"},
+		"names.jsonl": {`{"key":"k","features":{"a":1},"labels":["x"]}` + "\n", "sparse, named"},
+		"nums.jsonl":  {`{"features":[[3,1.5]]}` + "\n", "sparse"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "import", file, name, path, "--no-sync")
+		if got := mustJSON[map[string]rows](t, "stats", file, name)["collection"][0]["kind"]; got != c.kind {
+			t.Errorf("%s became %v, want %s", name, got, c.kind)
+		}
+	}
+}
+
 // What cannot be imported leaves no database behind.
 func TestSparseImportLeavesNothing(t *testing.T) {
 	t.Parallel()
