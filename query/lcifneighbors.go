@@ -28,7 +28,14 @@ func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q
 // NeighborsBatch implements BatchNeighborSource. Errors: those of
 // postings.Searcher.SearchBatch.
 func (p *PostingsNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
-	return s.Postings.SearchBatch(ctx, p.Index, units, k, p.Params, func(i int, hits []postings.Hit, stats postings.Stats) error {
+	params := p.Params
+	if params.Strategy == postings.Auto && p.Index.Uniform != nil {
+		// A pass shared by many queries reads every row. Measured on rows of
+		// one value each it takes 1.2 to 4 times as long as bitmaps do query by
+		// query.
+		params.Strategy = postings.Compact
+	}
+	return s.Postings.SearchBatch(ctx, p.Index, units, k, params, func(i int, hits []postings.Hit, stats postings.Stats) error {
 		s.Stats = stats
 		return each(i, hits)
 	})
