@@ -50,7 +50,7 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 	}
 	for from := 0; from < queries.Rows(); from += batchWidth {
 		n := min(batchWidth, queries.Rows()-from)
-		if p.Strategy == Auto && s.share(ix, queries, from, n) {
+		if p.Strategy == Auto && ix.share(queries, from, from+n) {
 			if err := s.scoreBlock(ctx, ix, queries, from, n, k, p, each); err != nil {
 				return err
 			}
@@ -80,15 +80,6 @@ func (s *Searcher) query(queries *vector.CSR, q int) vector.Sparse {
 		r.Value = s.ones[:len(r.Index)]
 	}
 	return r
-}
-
-// share says whether n queries should be estimated together: whether a pass
-// over all entries costs less than the lists of the queries.
-func (s *Searcher) share(ix *Index, queries *vector.CSR, from, n int) bool {
-	if ix.Rows.Value == nil || !(ix.Unit > 0) {
-		return false
-	}
-	return len(ix.Rows.Index) > 0 && queries.Ptr[from+n]-queries.Ptr[from] < batchSlots-1
 }
 
 // scoreBlock estimates the scores of all rows for n queries in one pass over

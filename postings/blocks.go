@@ -140,8 +140,9 @@ func lengths(byFeature *vector.CSR) []uint32 {
 
 // columnThreshold is the least length of a list that becomes a column: that of
 // share of the rows, or more if columns of size bytes for lists of perEntry
-// bytes an entry would bring the mean over allowed bytes an entry.
-func columnThreshold(length []uint32, rows, size int, share, perEntry, allowed float64) uint32 {
+// bytes an entry would, with fixed bytes besides, bring the mean over allowed bytes an
+// entry.
+func columnThreshold(length []uint32, rows, size, fixed int, share, perEntry, allowed float64) uint32 {
 	atLeast := max(uint32(math.Ceil(float64(rows)*share)), 1)
 	byLength := make(map[uint32]int)
 	total := 0
@@ -151,10 +152,10 @@ func columnThreshold(length []uint32, rows, size int, share, perEntry, allowed f
 			byLength[n]++
 		}
 	}
-	spare := float64(total) * (allowed - perEntry)
+	spare := float64(total)*(allowed-perEntry) - float64(fixed)
 	for n := uint32(rows); n > atLeast; n-- {
 		extra := float64(byLength[n]) * (float64(size) - perEntry*float64(n))
-		if extra > spare {
+		if extra > 0 && extra > spare {
 			return n + 1
 		}
 		spare -= extra

@@ -1,14 +1,87 @@
 package postings
 
-// plan chooses a strategy by the query and the lengths of its lists.
+import "github.com/anndb/anndb/vector"
+
+// What strategies cost, in nanoseconds, as far as the planner needs it;
+// measured on text collections that did not fit the caches.
+const (
+	unionRow    = 400 // a row of Union, scored from memory not in cache
+	searchStart = 6000
+	searchRow   = 0.15 // a row of the other strategies, without its postings
+	listEntry   = 0.7
+	rowsEntry   = 1.4 // an entry in a pass over the rows, for batchWidth queries
+	rowsRow     = 20  // a row of such a pass
+)
+
+// plan chooses a strategy by the query and the lengths of its lists: Union if
+// they hold so few rows that scoring all is cheaper than setting up a search,
+// else the compact structure. Without one it is DenseTAAT: Weak-AND evaluates
+// so many rows for long queries that Partitioned is no faster on any
+// collection measured.
 func (ix *Index) plan(q []term) Strategy {
-	switch {
-	case ix.Uniform != nil || ix.Weighted != nil:
-		return Compact
-	case ix.Partition != nil && ix.Partition.TAATRows == 0:
-		return DenseTAAT
-	case ix.Partition != nil:
-		return Partitioned
+	affordable := (searchStart + searchRow*float64(ix.Rows.Rows())) / unionRow
+	listed := 0
+	for _, t := range q {
+		if listed += ix.listLength(t.feature); float64(listed) > affordable {
+			break
+		}
 	}
-	return Compact
+	switch {
+	case float64(listed) <= affordable:
+		return Union
+	case ix.Weighted != nil || ix.Uniform != nil:
+		return Compact
+	}
+	return DenseTAAT
+}
+
+// listLength is the number of rows that Union would mark for a feature.
+func (ix *Index) listLength(f uint32) int {
+	n := ix.Rows.Rows()
+	var b *Blocks
+	switch {
+	case ix.Weighted != nil:
+		if _, ok := ix.Weighted.find(f); ok {
+			return n
+		}
+		b = &ix.Weighted.Blocks
+	case ix.Uniform != nil:
+		if _, ok := ix.Uniform.find(f); ok {
+			return n
+		}
+		b = &ix.Uniform.Blocks
+	case ix.Partition != nil:
+		return len(ix.Partition.TAAT.list(f)) + len(ix.Partition.DAAT.list(f))
+	default:
+		return n
+	}
+	s := b.span(f)
+	if n > windowRows {
+		return int(b.Start[s.hi] - b.Start[s.lo])
+	}
+	return int(s.hi - s.lo)
+}
+
+// share says whether the queries from one to another should be estimated
+// together, in a pass over the rows: whether that costs less than their lists
+// and columns. Counting bit by bit is cheaper than either.
+func (ix *Index) share(queries *vector.CSR, from, to int) bool {
+	rows := ix.Rows
+	if ix.Weighted == nil || rows.Value == nil || !(ix.Unit > 0) || queries.Ptr[to]-queries.Ptr[from] >= batchSlots-1 {
+		return false
+	}
+	pass := rowsEntry*float64(len(rows.Index)) + rowsRow*float64(rows.Rows())
+	var apart float64
+	for _, f := range queries.Index[queries.Ptr[from]:queries.Ptr[to]] {
+		if int(f) >= rows.Cols {
+			continue
+		}
+		if _, ok := ix.Weighted.find(f); ok {
+			apart += cellCost * float64(rows.Rows())
+		} else {
+			apart += listEntry * float64(ix.listLength(f))
+		}
+	}
+	apart += float64(to-from) * (searchStart + searchRow*float64(rows.Rows()))
+	return pass < apart
 }

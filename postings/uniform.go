@@ -37,7 +37,7 @@ const (
 	bitmapShare = 1.0 / 256
 	// uniformBytes is the most bytes a posting may take on average, uniformList
 	// what it takes in a list.
-	uniformBytes = 4
+	uniformBytes = 4.7
 	uniformList  = 2
 	// countBits is the width of counts: longer queries are not counted.
 	countBits = 10
@@ -90,7 +90,7 @@ func buildUniform(ctx context.Context, rows *vector.CSR) (*Uniform, error) {
 			}
 		}
 	}
-	atLeast := columnThreshold(length, n, 8*u.Stride, bitmapShare, uniformList, uniformBytes)
+	atLeast := columnThreshold(length, n, 8*u.Stride, 4*rows.Cols+8*n, bitmapShare, uniformList, uniformBytes)
 	columns := 0
 	u.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	u.Words = make([]uint64, columns*u.Stride)

@@ -43,7 +43,7 @@ const (
 	// scattering a list.
 	columnShare = 1.0 / 20
 	// compactBytes is the most bytes a posting may take on average.
-	compactBytes = 4.5
+	compactBytes = 4.7
 	// listBytes is what a posting takes in a list.
 	listBytes = 3
 )
@@ -62,7 +62,7 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 	n := rows.Rows()
 	w := &Weighted{Stride: roundUp(n, columnRows), Scale: make([]uint8, rows.Cols), Unit: unit}
 	length := lengths(byFeature)
-	atLeast := columnThreshold(length, n, w.Stride, columnShare, listBytes, compactBytes)
+	atLeast := columnThreshold(length, n, w.Stride, 5*rows.Cols+(1+bandCount)*w.Stride, columnShare, listBytes, compactBytes)
 	columns := 0
 	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	w.Cells = make([]uint8, (columns+1+bandCount)*w.Stride)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"math"
 	"slices"
+	"unsafe"
+
+	"github.com/anndb/anndb/vector"
 )
 
 // weighted is the scratch of searches in a Weighted.
@@ -36,12 +39,17 @@ type columnTerm struct {
 	weight uint16
 }
 
-// levelCount is how many parts the columns of a query are divided into. The
-// first pass adds those of firstLevel.
-const (
-	levelCount = 4
-	firstLevel = 1
-)
+// levelCount is how many parts the columns of a query are divided into.
+const levelCount = 4
+
+// startLevel is the level of the first pass: from some number of rows on,
+// columns cost more than a guess of the best rows that is less good.
+func startLevel(rows int) int {
+	if rows < 24*scanRows {
+		return levelCount
+	}
+	return 1
+}
 
 // level is a choice of the columns to add: the first of them. The others are
 // bounded, band by band, by the length of their part of the query times the
@@ -111,6 +119,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	}
 	cells := s.cells[:w.Stride]
 	clear(cells)
+	firstLevel := startLevel(n)
 	s.picker.reset(s.top.k, 0, 0)
 	for first := 0; first < n; first += windowRows {
 		if err := ctx.Err(); err != nil {
@@ -190,6 +199,7 @@ const (
 func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale float64, over int) error {
 	w, n := ix.Weighted, ix.Rows.Rows()
 	perRow := scoreCost + entryCost*float64(len(ix.Rows.Index))/float64(n)
+	firstLevel := startLevel(n)
 	number := firstLevel
 	for from := 0; from < len(cells); from += scanRows {
 		if from%windowRows == 0 && ctx.Err() != nil {
@@ -197,8 +207,11 @@ func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale 
 		}
 		block := cells[from:min(from+scanRows, len(cells))]
 		bounded := s.bounded[:len(block)]
-		// What the last block needed, less one, is where this one starts.
-		number = max(number-1, firstLevel)
+		// What the last block needed is where this one starts; now and then
+		// less is tried.
+		if from/scanRows%4 == 3 {
+			number = max(number-1, firstLevel)
+		}
 		done := s.levels[firstLevel].kept
 		var hits []uint16
 		for ; ; number++ {
@@ -273,7 +286,7 @@ func (s *Searcher) setLevels(w *Weighted, scale, length float64) {
 	bounds := len(w.Cells) - (1+bandCount)*w.Stride
 	var rest [bandCount]float64 // squared lengths of the columns left out
 	fits := true                // what is left out grows: so does its bound
-	for i := levelCount; i >= firstLevel; i-- {
+	for i := levelCount; i >= 1; i-- {
 		l := &s.levels[i]
 		l.offsets, l.weights = l.room[:0], l.room16[:0]
 		add := func(column int, length float64) bool {
@@ -305,6 +318,11 @@ func (s *Searcher) setLevels(w *Weighted, scale, length float64) {
 func (s *Searcher) scatterLists(w *Weighted, cells []uint16, win int, wide bool) {
 	clear(cells)
 	for i := range s.lists {
+		if !wide && i+ahead < len(s.lists) {
+			at := s.lists[i+ahead].lo
+			vector.Prefetch(unsafe.Pointer(&w.Low[at]), 64)
+			vector.Prefetch(unsafe.Pointer(&w.Code[at]), 64)
+		}
 		t := &s.lists[i]
 		if e := w.next(&t.span, win, wide); e.lo < e.hi {
 			scatterCodes(cells, w.Low[e.lo:e.hi], w.Code[e.lo:e.hi], t.weight)
