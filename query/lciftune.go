@@ -20,7 +20,7 @@ type LCIFTuneOptions struct {
 	Variants []LCIFVariant
 	// The values of the space, ascending. Defaults: k 1, 3, 5, 10, 20, 30, 50,
 	// 100, 150, …, 350; α and β 0.5, 1, 1.5, 2; λ 0, 0.1, …, 1; no second
-	// order.
+	// order; all features (FeatureShare has the shares s that are kept).
 	Ks                         []int
 	Alphas, Betas, Lambdas     []float64
 	SecondOrders, FeatureShare []float64
