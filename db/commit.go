@@ -124,6 +124,7 @@ type applier struct {
 	cat   *catalog
 	keys  *bbolt.Bucket
 	colls map[uint64]*collTx
+	names map[uint64]*names // by collection
 }
 
 // collTx is what a transaction changes in one collection.
@@ -136,7 +137,7 @@ type collTx struct {
 }
 
 func newApplier(tx *bbolt.Tx, cat *catalog) *applier {
-	return &applier{tx: tx, cat: cat, keys: tx.Bucket(bucketKeys), colls: map[uint64]*collTx{}}
+	return &applier{tx: tx, cat: cat, keys: tx.Bucket(bucketKeys), colls: map[uint64]*collTx{}, names: map[uint64]*names{}}
 }
 
 // check says whether the operations can be applied. Their collections may
@@ -234,6 +235,11 @@ func (a *applier) vectorise(c *collection, r *newRow) error {
 
 // finish seals the chunks that are complete and writes the rest.
 func (a *applier) finish() error {
+	for id, dict := range a.names {
+		if err := a.writeNames(id, dict); err != nil {
+			return err
+		}
+	}
 	for _, t := range a.colls {
 		if err := a.sealAndTail(t); err != nil {
 			return err

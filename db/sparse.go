@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -151,45 +152,85 @@ func featureKey(coll uint64, kind byte, rest []byte) []byte {
 	return append(k, rest...)
 }
 
+// names is what a transaction knows of a collection's dictionary.
+type names struct {
+	number map[string]uint32 // of the names it has met
+	fresh  []string          // new ones, in the order of their numbers
+	first  uint32            // number of fresh[0]
+}
+
 // number maps named features to numbers, giving new names the next ones.
 func (a *applier) number(c *collection, features []Feature) (vector.Sparse, error) {
-	b := a.tx.Bucket(bucketFeatures)
-	if b == nil {
-		return vector.Sparse{}, corruptf(c.Name, "no dictionary of features")
+	dict := a.names[c.ID]
+	if dict == nil {
+		dict = &names{number: map[string]uint32{}, first: uint32(c.Dim)}
+		a.names[c.ID] = dict
 	}
 	s := vector.Sparse{Index: make([]uint32, len(features)), Value: make([]float32, len(features))}
 	order := make([]int, len(features))
 	ids := make([]uint32, len(features))
 	for i, f := range features {
 		order[i] = i
-		key := featureKey(c.ID, featureByName, []byte(f.Name))
-		v := b.Get(key)
-		if v != nil {
-			n, ok := entryNumber(string(bucketFeatures), key, v)
-			if !ok || n >= uint64(c.Dim) {
-				return s, corruptf(c.Name, "feature %q has no sound number", f.Name)
+		id, ok := dict.number[f.Name]
+		if !ok {
+			var err error
+			if id, err = a.lookUp(c, dict, f.Name); err != nil {
+				return s, err
 			}
-			ids[i] = uint32(n)
-			continue
+			dict.number[f.Name] = id
 		}
-		if c.Dim > MaxFeature {
-			return s, fmt.Errorf("%w: collection %q has used all feature numbers", ErrFull, c.Name)
-		}
-		ids[i] = uint32(c.Dim)
-		c.Dim++
-		id := binary.BigEndian.AppendUint32(nil, ids[i])
-		if err := b.Put(key, entryValue(string(bucketFeatures), key, uint64(ids[i]))); err != nil {
-			return s, fmt.Errorf("db: put feature: %w", err)
-		}
-		if err := b.Put(featureKey(c.ID, featureByID, id), []byte(f.Name)); err != nil {
-			return s, fmt.Errorf("db: put feature: %w", err)
-		}
+		ids[i] = id
 	}
-	slices.SortFunc(order, func(x, y int) int { return int(int64(ids[x]) - int64(ids[y])) })
+	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(ids[x], ids[y]) })
 	for j, i := range order {
 		s.Index[j], s.Value[j] = ids[i], features[i].Value
 	}
 	return s, nil
+}
+
+// lookUp finds a name in the file's dictionary or makes it a new one.
+func (a *applier) lookUp(c *collection, dict *names, name string) (uint32, error) {
+	b := a.tx.Bucket(bucketFeatures)
+	if b == nil {
+		return 0, corruptf(c.Name, "no dictionary of features")
+	}
+	key := featureKey(c.ID, featureByName, []byte(name))
+	if v := b.Get(key); v != nil {
+		n, ok := entryNumber(string(bucketFeatures), key, v)
+		if !ok || n >= uint64(dict.first) {
+			return 0, corruptf(c.Name, "feature %q has no sound number", name)
+		}
+		return uint32(n), nil
+	}
+	if c.Dim > MaxFeature {
+		return 0, fmt.Errorf("%w: collection %q has used all feature numbers", ErrFull, c.Name)
+	}
+	dict.fresh = append(dict.fresh, name)
+	c.Dim++
+	return uint32(c.Dim - 1), nil
+}
+
+// writeNames writes the new names in the order of their keys: a page of bbolt
+// is one slice until the transaction commits, and inserting many keys into it
+// out of order would move most of it for each.
+func (a *applier) writeNames(id uint64, dict *names) error {
+	if len(dict.fresh) == 0 {
+		return nil
+	}
+	b := a.tx.Bucket(bucketFeatures)
+	for i, name := range dict.fresh {
+		number := binary.BigEndian.AppendUint32(nil, dict.first+uint32(i))
+		if err := b.Put(featureKey(id, featureByID, number), []byte(name)); err != nil {
+			return fmt.Errorf("db: put feature: %w", err)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(dict.fresh)) {
+		key := featureKey(id, featureByName, []byte(name))
+		if err := b.Put(key, entryValue(string(bucketFeatures), key, uint64(dict.number[name]))); err != nil {
+			return fmt.Errorf("db: put feature: %w", err)
+		}
+	}
+	return nil
 }
 
 // featureNumber looks a name up; ok is false when no row ever had it.
