@@ -19,7 +19,7 @@ type buildCmd struct {
 	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
 
-	Kind   string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index, or lcif, a label model. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif" default:"" placeholder:"KIND"`
+	Kind   string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index, or lcif, a label model; for both sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
 	Seed   uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
 	NoTune bool   `help:"Do not measure settings: searches must then name theirs."`
 	Train  string `help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
@@ -27,6 +27,7 @@ type buildCmd struct {
 	PartitionM *int `help:"Postings: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
 	tuneFlags
 	modelFlags
+	treeFlags
 	fileFlags
 }
 
@@ -71,11 +72,15 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		return db.BuildOptions{}, usagef("--target-recall %g (want 0 to 1)", c.TargetRecall)
 	case c.TargetRecall > 0 && c.Kind != "auto":
 		return db.BuildOptions{}, usagef("--target-recall goes with --kind auto")
-	case c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
+	case isTree(c.Kind) && (c.tuneFlags.withoutWeight().given() || c.modelFlags != modelFlags{}):
+		return db.BuildOptions{}, usagef("--kind %s takes --weight and the flags of budgeted trees only", c.Kind)
+	case !isTree(c.Kind) && c.treeFlags != treeFlags{}:
+		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive and --raw go with --kind sbt, pt and at")
+	case !isTree(c.Kind) && c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
 		return db.BuildOptions{}, usagef("--weight, --objective, --folds, --tune-rows, --feature-share, --k, --alpha, --beta, --lambda, --threshold and --keep-features go with --kind lcif")
 	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.PartitionM != nil:
 		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings")
-	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
+	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
 		return db.BuildOptions{}, usagef("--kind %s takes none of the flags of forests", c.Kind)
 	case c.Train == "" && c.Limit != 0:
 		return db.BuildOptions{}, usagef("--limit goes with --train")
@@ -90,6 +95,12 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
 		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed, Workers: workers,
 		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout,
+	}
+	if isTree(c.Kind) {
+		if o.Budget, err = c.treeFlags.options(c.Weight); err != nil {
+			return o, err
+		}
+		o.LCIF = db.LCIFOptions{}
 	}
 	if c.PartitionM != nil {
 		if *c.PartitionM < -1 {
@@ -152,6 +163,7 @@ func buildReport(info db.IndexInfo, settings int) []section {
 	return []section{
 		{"index", "", indexTable(info)},
 		{"stages", "Where the time went", stages},
+		{"tree", "What was grown", treeTable(info)},
 		{"bytes", "Where the bytes are", bytesTable(info)},
 		{"curve", "Settings by recall", curveTable(info.Curve)},
 		{"settings", settingsTitle(info), settingsTable(info, settings)},

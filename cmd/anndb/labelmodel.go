@@ -10,7 +10,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // shownSettings is how many of the settings that a tuner measured people see.
@@ -27,6 +26,12 @@ type tuneFlags struct {
 
 func (f tuneFlags) given() bool {
 	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0
+}
+
+// withoutWeight are the flags that only LCIF has.
+func (f tuneFlags) withoutWeight() tuneFlags {
+	f.Weight = ""
+	return f
 }
 
 // modelFlags are the parameters of a label model that is not tuned.
@@ -91,7 +96,7 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 
 // predicts says whether an index predicts labels.
 func predicts(i db.IndexInfo) bool {
-	return slices.Contains([]forest.Kind{db.KindLCIF, db.KindSBT, db.KindPT, db.KindAT}, i.Options.Kind)
+	return i.Options.Kind == db.KindLCIF || isTree(string(i.Options.Kind))
 }
 
 // isForest says whether an index is a forest that finds nearest rows.
@@ -114,6 +119,8 @@ func sparseSetting(i db.IndexInfo) any {
 	switch {
 	case o.Kind == db.KindPostings && o.Postings.Partition:
 		return fmt.Sprintf("partition m=%d", o.Postings.M)
+	case isTree(string(o.Kind)):
+		return treeSetting(o)
 	case o.Kind != db.KindLCIF:
 		return nil
 	}
