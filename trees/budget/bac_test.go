@@ -129,7 +129,7 @@ func TestFullBudgetIsL2SVM(t *testing.T) {
 // the reference with one must agree with the free offset.
 func TestFreeOffset(t *testing.T) {
 	const big = 30
-	x, y := blobs(50, 6, 3, 1, 7)
+	x, y := blobs(30, 6, 3, 1, 7)
 	for i := range y {
 		if i%4 == 0 {
 			y[i] = 1
@@ -189,7 +189,7 @@ func TestCuttingPlane(t *testing.T) {
 			C:         rapid.SampledFrom([]float64{0.01, 1, 10}).Draw(t, "C"),
 			Overlap:   rapid.Bool().Draw(t, "overlap"),
 			NoOffset:  rapid.Bool().Draw(t, "no offset"),
-			Tolerance: 1e-6, Iterations: 50000, Epsilon: 1e-6,
+			Tolerance: 1e-9, Iterations: 50000, Epsilon: 1e-6,
 		}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,11 @@ func TestCuttingPlane(t *testing.T) {
 			if o := objectiveOf(p, f, params.C); math.Abs(o-f.objective) > 1e-9*(1+o) {
 				t.Fatalf("objective %v, by definition %v", f.objective, o)
 			}
-			if f.gap > 1e-5*f.objective {
+			limit := 1e-5
+			if params.C > 1 {
+				limit = 1e-3 // see solveMaster on hard margins
+			}
+			if f.gap > limit*f.objective {
 				t.Fatalf("gap %v of %v after %d steps", f.gap, f.objective, f.steps)
 			}
 			for _, v := range p.scratch.local {

@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// progressEvery is how many steps must bring more than the tolerance.
+const progressEvery = 40
+
 // How the step size adapts: shrinks of its inverse τ between steps, growth
 // when a step is refused.
 const (
@@ -19,17 +22,19 @@ const (
 //	F(ω, b) = ½(Σₕ‖ωₕ‖)² + ½ Σᵢ Cᵢ max(0, 1 − yᵢ(Σₕ ωₕ·xᵢₕ + b))²
 //
 // by accelerated proximal gradient steps from the fold's last solution, until
-// the relative duality gap is at most tolerance. The offset is not stepped but
-// minimised exactly at every point, so that its scale does not matter. The
-// objective never ends above where it began. A step is O(entries of the active
-// columns + active rows).
+// the relative duality gap is at most the tolerance. Close to a hard margin (few
+// rows, many features, a high cost) the dual bound, and with it the gap, lags
+// far behind the objective; so steps also end when a good number of them bring
+// less than the tolerance. The offset is not stepped but minimised exactly at
+// every point, so that its scale does not matter. The objective never ends above
+// where it began. A step is O(entries of the active columns + active rows).
 //
 // Errors: the context's.
 func (f *fold) solveMaster(ctx context.Context, p *problem, params BACParams) error {
 	f.extend(p)
 	m := newMaster(f, p, params)
 	best := m.evaluate(f.w, f.margin, &f.b)
-	dual := 0.0
+	dual, last := 0.0, math.Inf(1)
 	momentum, fresh := 1.0, true
 	copy(m.v, f.w)
 	copy(m.vMargin, f.margin)
@@ -42,6 +47,12 @@ func (f *fold) solveMaster(ctx context.Context, p *problem, params BACParams) er
 		f.gap = max(0, best-dual)
 		if f.gap <= params.Tolerance*best || steps == params.Iterations {
 			break
+		}
+		if steps%progressEvery == progressEvery-1 {
+			if last-best <= params.Tolerance*best {
+				break
+			}
+			last = best
 		}
 		next, ok := m.step(f, loss)
 		if !ok {

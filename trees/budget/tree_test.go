@@ -85,7 +85,7 @@ func TestSBTLearnsXOR(t *testing.T) {
 
 // A linear problem gives one node: its children are pruned or never grown.
 func TestSBTLinearIsSmall(t *testing.T) {
-	x, y := blobs(600, 50, 5, 0.5, 1)
+	x, y := blobs(300, 50, 5, 0.5, 1)
 	test, ty := blobs(600, 50, 5, 0.5, 2)
 	for i := 0; i < len(y); i += 7 {
 		y[i] = -y[i] // noise that only overfitting follows

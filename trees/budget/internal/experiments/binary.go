@@ -192,7 +192,7 @@ func divide(ctx context.Context, s settings, x *vector.CSR, y []int8, seed uint6
 	if s.wide {
 		grid.Budgets = append(grid.Budgets, 3*x.Cols/10, x.Cols)
 	}
-	params, _, err := budget.ChooseSBT(ctx, x, y, fold.Train, budget.Params{Seed: seed}, grid, s.workers, nil)
+	params, _, err := budget.ChooseSBT(ctx, x, y, fold.Train, budget.Params{Seed: seed, BAC: budget.BACParams{Iterations: 200}}, grid, s.workers, nil)
 	if err != nil {
 		return nil, err
 	}

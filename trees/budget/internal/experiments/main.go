@@ -3,7 +3,8 @@
 //
 //	go run ./trees/budget/internal/experiments -data ../shared/data xor binary sets
 //
-// xor is section 8.1.1, binary tables 4 and 5, curve figure 5, sets table 8.
+// xor is section 8.1.1, binary tables 4 and 5, curve figure 5, sets table 8, large the
+// widest sets there are.
 // Figures are percentages of wrong test rows, or example-based F1.
 package main
 
@@ -26,6 +27,10 @@ type settings struct {
 	folds   int
 	quick   bool
 	wide    bool
+
+	budget   int
+	cost     float64
+	balanced bool
 }
 
 // errSkipped says that data is missing.
@@ -40,12 +45,15 @@ func main() {
 	flag.IntVar(&s.folds, "folds", 10, "divisions of the label sets")
 	flag.BoolVar(&s.quick, "quick", false, "a coarse grid of budgets and costs")
 	flag.BoolVar(&s.wide, "wide", false, "also budgets of 30 and 100 % of the features")
+	flag.IntVar(&s.budget, "budget", 50, "B of large")
+	flag.Float64Var(&s.cost, "cost", 10, "C of large")
+	flag.BoolVar(&s.balanced, "balanced", false, "balanced costs in large")
 	flag.Parse()
 	s.only = regexp.MustCompile(*only)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	run := map[string]func(context.Context, settings) error{
-		"xor": runXOR, "binary": runBinary, "curve": runCurve, "sets": runSets,
+		"xor": runXOR, "binary": runBinary, "curve": runCurve, "sets": runSets, "large": runLarge,
 	}
 	for _, name := range flag.Args() {
 		f := run[name]
