@@ -14,21 +14,30 @@ const (
 	batchWidth = 32
 	// batchRows is how many rows it handles between updates of thresholds.
 	batchRows = 64
-	half      = 1.0 / 128000
-	// batchSlots is the most features that a block of queries may have.
+	// batchSlots is the most entries that a group of queries may have.
 	batchSlots = 1 << 16
+	// half is the error of rounding one factor of a product to nearest, in
+	// units of 2⁻¹⁶, with a little for float32.
+	half = 1.0 / 128000
 )
 
 // batch is the scratch of SearchBatch.
 type batch struct {
-	slots     []uint16 // feature to slot of weights, zero for features of no query
-	weights   []uint16 // slot times batchWidth; slot 0 is all zero
-	features  []uint32 // of the slots from 1
-	least     [batchWidth]uint16
+	group     group
 	estimates [batchRows * batchWidth]uint16
 	hits      [batchRows]uint64
-	pickers   []picker
-	scale     [batchWidth]float64
+}
+
+// group is batchWidth queries. Their features have slots in a table of weights,
+// from 1; slot 0 is all zero, for features of no query.
+type group struct {
+	size     int      // queries in use
+	slots    []uint16 // by feature
+	features []uint32 // by slot, less one
+	weights  []uint16 // batchWidth a slot
+	least    [batchWidth]uint16
+	scale    [batchWidth]float64 // units a point of score; zero: not estimated
+	pickers  [batchWidth]picker
 }
 
 // SearchBatch answers many queries, the rows of a matrix, and calls each with
@@ -90,136 +99,143 @@ func (s *Searcher) query(queries *vector.CSR, q int) vector.Sparse {
 //	S·s - m - Δ <= A <= S·s + Δ,   Δ = Σ w/2¹⁷ + √m·‖row‖·V/2¹⁷
 //
 // V the units of a value: m for rounding products down, Δ for rounding either
-// factor to nearest. half stands for the 1/2¹⁷, with a little for float32.
+// factor to nearest.
 func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CSR, from, n, k int, p SearchParams, each func(int, []Hit, Stats) error) error {
-	b := &s.batch
-	rows := ix.Rows
-	if len(b.slots) < rows.Cols {
-		b.slots = make([]uint16, rows.Cols)
-	}
-	if b.pickers == nil {
-		b.pickers = make([]picker, batchWidth)
-	}
-	k = min(k, rows.Rows())
-	b.features = b.features[:0]
-	b.weights = append(b.weights[:0], zeros[:]...)
+	k = min(k, ix.Rows.Rows())
 	unit := float64(float32(maxEstimate / ix.Unit * (1 - 1e-6)))
 	s.params, s.base = p, 0
-	for q := range batchWidth {
-		b.least[q] = maxEstimate
-		b.scale[q] = 0
-		if q >= n || k == 0 {
-			continue
-		}
-		query := s.query(queries, from+q)
-		var sum float64
-		var most float32
-		known := 0
-		for i, f := range query.Index {
-			if int(f) >= rows.Cols {
-				break
-			}
-			w := query.Value[i]
-			sum += float64(w) * float64(w)
-			most = max(most, w)
-			known++
-		}
-		length := up(math.Sqrt(sum))
-		scale := (maxEstimate - 8) / (length * ix.Norm)
-		if s.guessFor == ix && s.guess > 0 {
-			scale = max(scale, aim/(s.guess*length))
-		}
-		// scale/unit·2¹⁶ is the units of a weight.
-		scale = down(min(scale, maxEstimate/float64(most)*unit/(1<<16)))
-		if !(scale > 0) || math.IsInf(scale, 0) {
-			continue
-		}
-		b.scale[q] = scale
-		lost := float64(known) + math.Sqrt(float64(known))*ix.Norm*unit*half
-		for i, f := range query.Index[:known] {
-			w := uint16(math.Round(float64(query.Value[i]) * scale / unit * (1 << 16)))
-			lost += float64(w) * half
-			if w == 0 {
-				continue
-			}
-			slot := b.slots[f]
-			if slot == 0 {
-				b.features = append(b.features, f)
-				slot = uint16(len(b.features))
-				b.slots[f] = slot
-				b.weights = append(b.weights, zeros[:]...)
-			}
-			b.weights[int(slot)*batchWidth+q] = w
-		}
-		b.pickers[q].reset(k, int(math.Ceil(lost))+2, 0)
-		b.pickers[q].under = int(math.Ceil(lost-float64(known))) + 1
-		b.least[q] = b.pickers[q].threshold()
-	}
+	g := &s.batch.group
+	g.size = n
+	s.loadGroup(ix, g, queries, from, k, unit)
 	err := s.passRows(ctx, ix, float32(unit))
-	for _, f := range b.features {
-		b.slots[f] = 0
+	for _, f := range g.features {
+		g.slots[f] = 0
 	}
 	if err != nil {
 		return err
 	}
 	for q := range n {
-		s.top.reset(k)
-		s.stats = Stats{Strategy: Rows}
-		query := s.query(queries, from+q)
-		if pk := &b.pickers[q]; b.scale[q] == 0 || pk.least < 1 {
-			// Few rows have an estimate that beats zero for sure, or none.
-			p.Strategy = Auto
-			var stats Stats
-			if s.answer, stats, err = s.Search(ctx, ix, query, k, p, s.answer[:0]); err != nil {
-				return err
-			}
-			if err := each(from+q, s.answer, stats); err != nil {
-				return err
-			}
-			continue
+		stats, err := s.finishQuery(ctx, ix, s.query(queries, from+q), &g.pickers[q], g.scale[q], k, p)
+		if err != nil {
+			return err
 		}
-		s.terms = appendTerms(s.terms[:0], query, rows.Cols)
-		s.scorer.load(rows, s.terms)
-		s.finish(&b.pickers[q], b.scale[q])
-		s.scorer.unload(s.terms)
-		s.learn(ix, queryNorm(s.terms))
-		s.stats.Pruned = rows.Rows() - s.stats.Candidates
-		s.stats.Postings = len(rows.Index) / n
-		s.stats.Bytes += 8 * len(rows.Index) / n
-		s.answer = s.top.append(s.answer[:0])
-		if err := each(from+q, s.answer, s.stats); err != nil {
+		if stats.Strategy == Rows {
+			stats.Postings += len(ix.Rows.Index) / n
+			stats.Bytes += 8 * len(ix.Rows.Index) / n
+		}
+		if err := each(from+q, s.answer, stats); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// loadGroup makes the table of the queries from a number on.
+func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k int, unit float64) {
+	if len(g.slots) < ix.Rows.Cols {
+		g.slots = make([]uint16, ix.Rows.Cols)
+	}
+	g.features = g.features[:0]
+	g.weights = append(g.weights[:0], zeros[:]...)
+	for q := range batchWidth {
+		g.least[q] = maxEstimate
+		g.scale[q] = 0
+		if q >= g.size || k == 0 {
+			continue
+		}
+		s.terms = appendTerms(s.terms[:0], s.query(queries, from+q), ix.Rows.Cols)
+		length := up(queryNorm(s.terms))
+		scale := (maxEstimate - 8) / (length * ix.Norm)
+		if s.guessFor == ix && s.guess > 0 {
+			scale = max(scale, aim/(s.guess*length))
+		}
+		var most float32
+		for _, t := range s.terms {
+			most = max(most, t.weight)
+		}
+		// scale/unit·2¹⁶ is the units of a weight.
+		scale = down(min(scale, maxEstimate/float64(most)*unit/(1<<16)))
+		if !(scale > 0) || math.IsInf(scale, 0) {
+			continue
+		}
+		g.scale[q] = scale
+		m := float64(len(s.terms))
+		lost := math.Sqrt(m) * ix.Norm * unit * half
+		for _, t := range s.terms {
+			w := uint16(math.Round(float64(t.weight) * scale / unit * (1 << 16)))
+			lost += float64(w) * half
+			if w == 0 {
+				continue
+			}
+			slot := g.slots[t.feature]
+			if slot == 0 {
+				g.features = append(g.features, t.feature)
+				slot = uint16(len(g.features))
+				g.slots[t.feature] = slot
+				g.weights = append(g.weights, zeros[:]...)
+			}
+			g.weights[int(slot)*batchWidth+q] = w
+		}
+		p := &g.pickers[q]
+		p.reset(k, int(math.Ceil(m+lost))+2, 0)
+		p.under = int(math.Ceil(lost)) + 1
+		g.least[q] = p.threshold()
+	}
+}
+
+// finishQuery puts the answer of a query whose rows have been picked into
+// s.answer.
+func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Sparse, p *picker, scale float64, k int, params SearchParams) (Stats, error) {
+	if scale == 0 || p.least < 1 {
+		// Few rows have an estimate that beats zero for sure, or none.
+		var stats Stats
+		var err error
+		s.answer, stats, err = s.Search(ctx, ix, query, k, params, s.answer[:0])
+		return stats, err
+	}
+	s.top.reset(k)
+	s.stats = Stats{Strategy: Rows}
+	s.terms = appendTerms(s.terms[:0], query, ix.Rows.Cols)
+	s.scorer.load(ix.Rows, s.terms)
+	s.finish(p, scale)
+	s.scorer.unload(s.terms)
+	s.learn(ix, queryNorm(s.terms))
+	s.stats.Pruned = ix.Rows.Rows() - s.stats.Candidates
+	s.answer = s.top.append(s.answer[:0])
+	return s.stats, nil
+}
+
 var zeros [batchWidth]uint16
 
 // passRows runs the kernel over all rows and offers the hits to the pickers.
 func (s *Searcher) passRows(ctx context.Context, ix *Index, unit float32) error {
-	b := &s.batch
-	rows := ix.Rows
+	b, g, rows := &s.batch, &s.batch.group, ix.Rows
 	for first := 0; first < rows.Rows(); first += batchRows {
 		if first%(16*batchRows) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		n := min(batchRows, rows.Rows()-first)
-		scoreRows(rows.Ptr[first:first+n+1], n, rows.Index, rows.Value, unit, b.slots, b.weights, &b.least, b.estimates[:], b.hits[:])
-		for i, hits := range b.hits[:n] {
-			row := uint32(first + i)
-			if hits == 0 || !s.accepted(row) {
-				continue
-			}
-			for ; hits != 0; hits &= hits - 1 {
-				q := bits.TrailingZeros64(hits)
-				p := &b.pickers[q]
-				if most := int(b.estimates[i*batchWidth+q]); most >= p.least && b.scale[q] > 0 {
-					p.add(candidate{at: row}, most-p.under, most)
-					b.least[q] = p.threshold()
-				}
+		scoreRows(rows.Ptr[first:first+n+1], n, rows.Index, rows.Value, unit, g.slots, g.weights, &g.least, b.estimates[:], b.hits[:])
+		s.pickGroup(g, first, n)
+	}
+	return nil
+}
+
+// pickGroup offers the hits of n rows.
+func (s *Searcher) pickGroup(g *group, first, n int) {
+	b := &s.batch
+	for i, hits := range b.hits[:n] {
+		row := uint32(first + i)
+		if hits == 0 || !s.accepted(row) {
+			continue
+		}
+		for ; hits != 0; hits &= hits - 1 {
+			q := bits.TrailingZeros64(hits)
+			p := &g.pickers[q]
+			if most := int(b.estimates[i*batchWidth+q]); most >= p.least && g.scale[q] > 0 {
+				p.add(candidate{at: row}, most-p.under, most)
+				g.least[q] = p.threshold()
 			}
 		}
 	}
-	return nil
 }

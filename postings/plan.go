@@ -8,9 +8,12 @@ const (
 	unionRow    = 400 // a row of Union, scored from memory not in cache
 	searchStart = 6000
 	searchRow   = 0.15 // a row of the other strategies, without its postings
-	listEntry   = 0.7
-	rowsEntry   = 1.4 // an entry in a pass over the rows, for batchWidth queries
-	rowsRow     = 20  // a row of such a pass
+	listEntry   = 0.5
+	columnCell  = 0.06
+	farAway     = 1.5 // times that, if the structure does not fit the cache
+	cacheBytes  = 16 << 20
+	rowsEntry   = 1.6 // an entry in a pass over the rows, for batchWidth queries
+	rowsRow     = 10  // a row of such a pass
 )
 
 // plan chooses a strategy by the query and the lengths of its lists: Union if
@@ -77,10 +80,13 @@ func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 			continue
 		}
 		if _, ok := ix.Weighted.find(f); ok {
-			apart += cellCost * float64(rows.Rows())
+			apart += columnCell * float64(rows.Rows())
 		} else {
 			apart += listEntry * float64(ix.listLength(f))
 		}
+	}
+	if ix.Bytes() > cacheBytes {
+		apart *= farAway
 	}
 	apart += float64(to-from) * (searchStart + searchRow*float64(rows.Rows()))
 	return pass < apart
