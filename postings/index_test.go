@@ -159,7 +159,7 @@ func TestTextLike(t *testing.T) {
 			indexes := build(t, rows, 0, 10, Everything)
 			s := NewSearcher()
 			scored := 0
-			for q := range 15 {
+			for q := range 8 {
 				checkSearch(t, s, indexes, queries.Row(q), 10, SearchParams{})
 			}
 			for q := range queries.Rows() {
@@ -181,13 +181,13 @@ func TestTextLike(t *testing.T) {
 // TestWindows has more rows than a window, so that lists have containers.
 func TestWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
-	all := powerLawRows(r, 70040, 3000, 4)
+	all := powerLawRows(r, 66040, 3000, 4)
 	for name, m := range map[string]*vector.CSR{"weighted": all, "binary": binary(all)} {
 		t.Run(name, func(t *testing.T) {
-			rows, queries := slice(m, 0, 70000), slice(m, 70000, 70040)
+			rows, queries := slice(m, 0, 66000), slice(m, 66000, 66040)
 			ix := build(t, rows, Everything)
 			s := NewSearcher()
-			for q := range 6 {
+			for q := range 3 {
 				checkSearch(t, s, ix, queries.Row(q), 20, SearchParams{})
 			}
 			checkBatch(t, s, ix[0], queries, 20)

@@ -157,12 +157,12 @@ func TestStrategiesAgreeOnLargerData(t *testing.T) {
 		"skewed": func() float32 { return float32(r.ExpFloat64() * r.ExpFloat64()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows := drawRows(r, 6000, 300, 0.06, value)
+			rows := drawRows(r, 4000, 300, 0.06, value)
 			for i := 0; i < rows.Rows(); i += 7 { // duplicates, so that ranks tie
 				copyRow(rows, i, i/2)
 			}
 			all := build(t, rows, 0, 5, 100, Everything)
-			for range 6 {
+			for range 4 {
 				q := unit(drawRow(r, 300, 0.06, value))
 				for _, k := range []int{1, 100} {
 					checkSearch(t, s, all, q, k, SearchParams{})

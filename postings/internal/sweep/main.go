@@ -19,6 +19,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -103,6 +105,7 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		arms = arms[1:]
 	}
 	if paper {
+		rowSets(s.rows)
 		arms = append(arms, &arm{name: "hash", ix: all, strategy: postings.HashTAAT, skip: 4})
 		for _, m := range []int{0, 1, 20, 100, 500, 1000} {
 			skip := 1
@@ -163,6 +166,41 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
 			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
 	}
+}
+
+// rowSets compares the row numbers of all lists as 32-bit numbers with roaring
+// bitmaps, in size and in the time to go through them.
+func rowSets(rows *vector.CSR) {
+	byFeature := rows.Transpose()
+	var sets []*roaring.Bitmap
+	size := 0
+	for j := range byFeature.Rows() {
+		if list := byFeature.Row(j).Index; len(list) > 0 {
+			b := roaring.BitmapOf(list...)
+			b.RunOptimize()
+			size += int(b.GetSerializedSizeInBytes())
+			sets = append(sets, b)
+		}
+	}
+	sum := uint32(0)
+	before := threadTime()
+	for _, r := range byFeature.Index {
+		sum += r
+	}
+	plain := threadTime() - before
+	before = threadTime()
+	buffer := make([]uint32, 256)
+	for _, b := range sets {
+		it := b.ManyIterator()
+		for n := it.NextMany(buffer); n > 0; n = it.NextMany(buffer) {
+			for _, r := range buffer[:n] {
+				sum -= r
+			}
+		}
+	}
+	n := float64(len(byFeature.Index))
+	fmt.Printf("  row sets: 4 bytes and %.2f ns a posting plain, %.2f bytes and %.2f ns in roaring bitmaps (check %d)\n",
+		float64(plain.Nanoseconds())/n, float64(size)/n, float64((threadTime()-before).Nanoseconds())/n, sum)
 }
 
 // batches times SearchBatch against one by one, and compares the answers.
