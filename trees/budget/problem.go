@@ -69,6 +69,13 @@ func newScratch(cols int) *scratch {
 	return s
 }
 
+// widen makes room for n sums a feature.
+func (s *scratch) widen(n int) {
+	if need := n * len(s.local); len(s.sum) < need {
+		s.sum = make([]float64, need)
+	}
+}
+
 func newProblem(x *vector.CSR, rows []int32, y []int8, s *scratch) *problem {
 	p := &problem{
 		x: x, rows: rows, y: y, scratch: s,

@@ -26,11 +26,16 @@ func (a scored) before(b scored) int {
 // log budget).
 func (p *problem) worst(folds []*fold, budget int, skip bool) ([]uint32, float64) {
 	s := p.scratch
-	for _, f := range folds {
-		p.correlate(f)
-		for _, j := range s.touched {
-			s.total[j] += s.sum[j] * s.sum[j]
-			s.sum[j] = 0
+	if p.columns != nil && len(folds) == 1 && folds[0].held == nil {
+		p.correlateRest(folds[0])
+	} else {
+		p.correlate(folds)
+	}
+	n := len(folds)
+	for _, j := range s.touched {
+		for v, c := range s.sum[int(j)*n : (int(j)+1)*n] {
+			s.total[j] += c * c
+			s.sum[int(j)*n+v] = 0
 		}
 	}
 	if skip {
@@ -59,22 +64,46 @@ func (p *problem) worst(folds []*fold, budget int, skip bool) ([]uint32, float64
 	return chosen, sum
 }
 
-// correlate adds Σᵢ αᵢyᵢxᵢⱼ over the rows of the problem to scratch.sum and
-// enters every feature met in scratch.touched. local marks those entered.
-func (p *problem) correlate(f *fold) {
-	if p.columns != nil && f.held == nil {
-		p.correlateRest(f)
-		return
-	}
+// correlate adds Σᵢ αᵢyᵢxᵢⱼ over the rows of the problem, of fold v to
+// scratch.sum[j·folds + v], and enters every feature met in scratch.touched;
+// local marks those entered. All folds share one pass and, of a feature, one
+// cache line: in a wide space the pass waits for memory.
+func (p *problem) correlate(folds []*fold) {
+	s, n := p.scratch, len(folds)
+	s.widen(n)
+	var a [MaxVoters]float64
 	for i, r := range p.rows {
-		c := p.compact[i]
-		if c < 0 {
-			if f.held != nil && f.held[i] {
-				continue
+		any := false
+		for v, f := range folds {
+			c := p.compact[i]
+			if c < 0 {
+				c = int32(classOf(p.y[i]))
 			}
-			c = int32(classOf(p.y[i]))
+			a[v] = f.alpha[c]
+			if f.held != nil && f.held[i] {
+				a[v] = 0
+			}
+			any = any || a[v] != 0
 		}
-		p.addRow(r, f.alpha[c], p.scratch.sum)
+		if !any {
+			continue
+		}
+		if n == 1 {
+			p.addRow(r, a[0], s.sum)
+			continue
+		}
+		lo, hi := p.x.Ptr[r], p.x.Ptr[r+1]
+		for e, j := range p.x.Index[lo:hi] {
+			if s.local[j] < 0 {
+				s.local[j] = 0
+				s.touched = append(s.touched, j)
+			}
+			value := float64(entry(p.x, lo+uint64(e)))
+			sum := s.sum[int(j)*n : (int(j)+1)*n]
+			for v := range sum {
+				sum[v] += a[v] * value
+			}
+		}
 	}
 }
 
