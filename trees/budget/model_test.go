@@ -3,7 +3,9 @@ package budget
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -358,7 +360,7 @@ func FuzzModel(f *testing.F) {
 		}
 		m.Stats()
 		var b bytes.Buffer
-		if m.WriteText(&b, PictureOptions{}) != nil || m.WriteDOT(&b, PictureOptions{}) != nil {
+		if m.WriteText(&b, PictureOptions{}) != nil || m.WriteDOT(&b, PictureOptions{}) != nil || m.WriteSVG(&b, PictureOptions{}) != nil {
 			t.Fatal("a buffer cannot fail")
 		}
 	})
@@ -387,6 +389,26 @@ func TestPictures(t *testing.T) {
 		if !strings.Contains(dot.String(), want) {
 			t.Errorf("DOT lacks %q:\n%s", want, dot.String())
 		}
+	}
+	var picture bytes.Buffer
+	if err := m.WriteSVG(&picture, o); err != nil {
+		t.Fatal(err)
+	}
+	elements := map[string]int{}
+	for d := xml.NewDecoder(bytes.NewReader(picture.Bytes())); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			elements[e.Name.Local]++
+		}
+	}
+	if elements["rect"] != 1+7 || elements["line"] != 6 || !bytes.Contains(picture.Bytes(), []byte("stroke-dasharray")) {
+		t.Errorf("%v in\n%s", elements, picture.String())
 	}
 	text.Reset()
 	o.Depth = 1

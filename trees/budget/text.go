@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// PictureOptions say how much of a model WriteText and WriteDOT show.
+// PictureOptions say how much of a model WriteText, WriteDOT and
+// WriteSVG show.
 type PictureOptions struct {
 	Names Names
 	// Features is how many features of a node are named, those of largest
