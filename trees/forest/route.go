@@ -3,6 +3,9 @@ package forest
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"runtime/debug"
+	"sync"
 )
 
 // Coordinates is what the nodes compare for the vector x: x itself, or for rp
@@ -272,39 +275,90 @@ func validateLeaves(chunks [][]byte, dir []uint32, leaves, corpusN int, weights 
 	if len(dir) != leaves {
 		return fmt.Errorf("%w: %d leaves in the directory, want %d", ErrInvalid, len(dir), leaves)
 	}
-	prev, end := 0, 0 // where the block before ends
-	for i, at := range dir {
-		chunk, off := int(at>>16), int(at&0xffff)*leafAlign
-		if chunk >= len(chunks) || off+4 > len(chunks[chunk]) {
-			return fmt.Errorf("%w: leaf %d lies outside its chunk", ErrInvalid, i)
+	// Opening a database waits for this, so all processors share the work.
+	parts := min(runtime.GOMAXPROCS(0), 1+leaves/4096)
+	from := make([]place, parts)
+	end := make([]place, parts)
+	errs := make([]error, parts)
+	faults := make([]any, parts)
+	var wg sync.WaitGroup
+	for p := range parts {
+		wg.Go(func() {
+			// Mapped memory may fault. The caller is to see that as it would
+			// see it without goroutines.
+			debug.SetPanicOnFault(true)
+			defer func() { faults[p] = recover() }()
+			lo, hi := p*leaves/parts, (p+1)*leaves/parts
+			from[p], end[p], errs[p] = validateRun(chunks, dir, lo, hi, corpusN, weights)
+		})
+	}
+	wg.Wait()
+	for _, r := range faults {
+		if r != nil {
+			panic(r)
+		}
+	}
+	for p, err := range errs {
+		if err != nil {
+			return err
+		}
+		if p > 0 && from[p].before(end[p-1]) {
+			return fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, p*leaves/parts)
+		}
+	}
+	return nil
+}
+
+// place is a byte of the leaf chunks.
+type place struct{ chunk, off int }
+
+func (p place) before(q place) bool { return p.chunk < q.chunk || p.chunk == q.chunk && p.off < q.off }
+
+// validateRun validates the leaves [lo, hi) of a directory and says where
+// their blocks begin and end.
+func validateRun(chunks [][]byte, dir []uint32, lo, hi, corpusN int, weights bool) (from, end place, err error) {
+	for i := lo; i < hi; i++ {
+		at := place{int(dir[i] >> 16), int(dir[i]&0xffff) * leafAlign}
+		if at.chunk >= len(chunks) || at.off+4 > len(chunks[at.chunk]) {
+			return from, end, fmt.Errorf("%w: leaf %d lies outside its chunk", ErrInvalid, i)
 		}
 		// Blocks in order and apart also keep this loop linear: a directory
 		// could name one long block for every leaf.
-		if chunk < prev || chunk == prev && off < end {
-			return fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, i)
+		if at.before(end) {
+			return from, end, fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, i)
 		}
-		b := block(chunks, at)
+		if i == lo {
+			from = at
+		}
+		b := block(chunks, dir[i])
 		if b.weights != weights {
-			return fmt.Errorf("%w: leaf %d: weights %v, want %v", ErrInvalid, i, b.weights, weights)
+			return from, end, fmt.Errorf("%w: leaf %d: weights %v, want %v", ErrInvalid, i, b.weights, weights)
 		}
 		last := int64(-1)
 		for left := b.segments; left > 0; left-- {
 			hi, low, _, ok := b.Next()
 			if !ok {
-				return fmt.Errorf("%w: leaf %d runs out of its chunk", ErrInvalid, i)
+				return from, end, fmt.Errorf("%w: leaf %d runs out of its chunk", ErrInvalid, i)
 			}
 			if len(low) == 0 {
-				return fmt.Errorf("%w: leaf %d has an empty segment", ErrInvalid, i)
+				return from, end, fmt.Errorf("%w: leaf %d has an empty segment", ErrInvalid, i)
 			}
-			for _, l := range low {
-				label := int64(hi)<<16 | int64(l)
-				if label >= int64(corpusN) || label <= last {
-					return fmt.Errorf("%w: leaf %d: label %d after %d in a corpus of %d", ErrInvalid, i, label, last, corpusN)
+			first := int64(hi)<<16 | int64(low[0])
+			if first <= last {
+				return from, end, fmt.Errorf("%w: leaf %d: label %d after %d", ErrInvalid, i, first, last)
+			}
+			for j, l := range low[1:] {
+				if l <= low[j] {
+					return from, end, fmt.Errorf("%w: leaf %d: label %d after %d", ErrInvalid, i, int64(hi)<<16|int64(l), int64(hi)<<16|int64(low[j]))
 				}
-				last = label
 			}
+			last = int64(hi)<<16 | int64(low[len(low)-1])
 		}
-		prev, end = chunk, len(chunks[chunk])-len(b.rest)
+		// Labels ascend, so the last is the largest.
+		if last >= int64(corpusN) {
+			return from, end, fmt.Errorf("%w: leaf %d: label %d in a corpus of %d", ErrInvalid, i, last, corpusN)
+		}
+		end = place{at.chunk, len(chunks[at.chunk]) - len(b.rest)}
 	}
-	return nil
+	return from, end, nil
 }
