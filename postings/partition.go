@@ -12,6 +12,12 @@ import (
 // rows (Feremans 2020, definition 12 and Algorithm 7). A row is in the TAAT
 // part if one of its values ranks among the M highest of its feature, the
 // smaller row number first among equals.
+//
+// Rows stand beside their values, not in roaring bitmaps: those would take 2.0
+// to 2.3 bytes for the 4 (delicious, rcv1), but six to nine times as long to go
+// through. Blocks, the lists of the compact structures, have the containers of
+// a roaring bitmap where they do pay: 16-bit row numbers, and columns for what
+// is dense.
 type Partition struct {
 	M int
 	// TAAT lists descend by value, then ascend by row.
