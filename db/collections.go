@@ -208,6 +208,7 @@ func (d *DB) Stats() (st Stats, err error) {
 	d.snapMu.Unlock()
 	held, age := s.readers(idle)
 	err = d.View(func(sn *Snapshot) error {
+		s := sn.gen.store // which the snapshot keeps open, whatever Compact does
 		info, err := os.Stat(d.path)
 		if err != nil {
 			return fmt.Errorf("db: stats: %w", err)
