@@ -67,10 +67,14 @@ func (d *DB) DropCollection(ctx context.Context, name string) error {
 	return d.sweep(gone)
 }
 
-// sweep removes marked objects. What it cannot remove now, the next Open does.
+// sweep removes marked objects. What it cannot remove now, the next Open does;
+// so nothing is wrong when the database is closing.
 func (d *DB) sweep(objects []uint64) error {
 	d.write <- struct{}{}
 	defer func() { <-d.write }()
+	if d.closing.Load() {
+		return nil
+	}
 	return d.removeObjects(objects)
 }
 
