@@ -1,6 +1,13 @@
 // Package db is the public door of anndb: an embedded database of vector
 // collections in one file, with learned indexes for nearest-neighbour search.
 //
+// Dense collections hold float32 vectors of one dimension; forests find their
+// nearest rows (DB.Build, Snapshot.Search). Sparse collections hold features by
+// number or by name; inverted indexes find the exact nearest rows by cosine
+// (KindPostings, Snapshot.SearchSparse). Rows of both may carry labels, which
+// label models learn to predict (KindLCIF, KindSBT, KindPT, KindAT,
+// Snapshot.Predict).
+//
 // # Writing
 //
 // DB.Update applies a Batch: all of it or none, durable when it returns nil.

@@ -4,6 +4,10 @@
 // label lists, and finishes with exact distances. It also tunes the parameters
 // of that pipeline on held-out rows and explains single answers.
 //
+// It predicts labels of labelled rows, too: LCIF (Feremans et al. 2020) combines
+// the labels of the nearest rows with those of the features (LCIFView,
+// Predictor), and TuneLCIF chooses its parameters on rows held out.
+//
 // The package knows views, not storage: a View is slices and pointers that
 // somebody else keeps alive, typically a memory map. A Searcher holds all
 // scratch memory, so that a search allocates nothing in steady state; use one
