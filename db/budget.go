@@ -54,8 +54,7 @@ type budgetManifest struct {
 	Kind                 budget.Kind
 	Cols, Labels, Voters int
 	Threshold            float32 `json:",omitempty"`
-	// Names is the number of label names: 1 more than Labels of an SBT of two
-	// classes has trees.
+	// Names is the number of label names.
 	Names int
 	// Unit says that rows were scaled to unit length.
 	Unit bool `json:",omitempty"`
@@ -69,8 +68,8 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 	if o.Budget.Params.Seed == 0 {
 		o.Budget.Params.Seed = o.Seed
 	}
-	if w := o.Budget.Weight; w != WeightNone && w != WeightTFIDF {
-		return IndexInfo{}, fmt.Errorf("%w: weighting %q, want %q or none", ErrOption, w, WeightTFIDF)
+	if err := o.Budget.Weight.check(); err != nil {
+		return IndexInfo{}, err
 	}
 	l := &budgetLearned{opts: o}
 	var id uint64
@@ -92,12 +91,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		return IndexInfo{}, err
 	}
 	l.n, l.points = data.rows.Rows(), len(data.live)
-	if o.Budget.Weight == WeightTFIDF {
-		l.idf = inverseFrequencies(data.rows, len(data.live))
-		for i := range data.rows.Rows() {
-			weigh(data.rows.Row(i), l.idf)
-		}
-	}
+	l.idf = data.weigh(o.Budget.Weight)
 	rows := data.rows
 	if l.unit {
 		rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: data.rows.Cols}
@@ -198,11 +192,7 @@ func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 	w.put(arrayLeafClass, codec.I8, codec.Bytes(m.LeafClass))
 	u32(arraySetPtr, m.SetPtr)
 	u32(arraySetLabel, m.SetLabel)
-	names := make([][]byte, len(l.names))
-	for i, n := range l.names {
-		names[i] = []byte(n)
-	}
-	w.put(arrayTreeNames, codec.BytesElem, codec.AppendStrings(nil, names))
+	w.names(arrayTreeNames, l.names)
 	f32(arrayTreeIDF, l.idf)
 	return &manifest{
 		Object: object, Metric: l.metric, Dim: l.dim,

@@ -106,26 +106,36 @@ func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 
 // target is what a search asks: an index, or the rows themselves.
 func (st *collState) target(name string) (*query.View, *manifest, error) {
-	name, err := st.only(name, Flat, (*manifest).searchable)
+	x, err := st.asked(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if name == Flat {
+	if x == nil {
 		v, err := st.rows()
 		return v, nil, err
 	}
+	return x.view, x.m, nil
+}
+
+// asked is the index that a search for rows asks, the only one if no name is
+// given; nil means the rows themselves.
+func (st *collState) asked(name string) (*indexState, error) {
+	name, err := st.only(name, Flat, (*manifest).searchable)
+	if err != nil || name == Flat {
+		return nil, err
+	}
 	r := st.c.index(name)
 	if r == nil {
-		return nil, nil, noIndex(st.c, name)
+		return nil, noIndex(st.c, name)
 	}
 	x, err := st.index(r)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !x.m.searchable() {
-		return nil, nil, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
 	}
-	return x.view, x.m, nil
+	return x, nil
 }
 
 // searchable says whether an index finds rows, rather than labels.

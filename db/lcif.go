@@ -31,6 +31,13 @@ const (
 	WeightTFIDF Weighting = "tfidf"
 )
 
+func (w Weighting) check() error {
+	if w != WeightNone && w != WeightTFIDF {
+		return fmt.Errorf("%w: weighting %q, want %q or none", ErrOption, w, WeightTFIDF)
+	}
+	return nil
+}
+
 // LCIFOptions are the options of KindLCIF.
 type LCIFOptions struct {
 	// Weight says how values are weighed.
@@ -57,8 +64,8 @@ func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
 		o.TuneRows = 10_000
 	}
 	switch {
-	case o.Weight != WeightNone && o.Weight != WeightTFIDF:
-		return o, fmt.Errorf("%w: weighting %q, want %q or none", ErrOption, o.Weight, WeightTFIDF)
+	case o.Weight.check() != nil:
+		return o, o.Weight.check()
 	case o.Folds < 0 || o.TuneRows < 0:
 		return o, fmt.Errorf("%w: a negative count", ErrOption)
 	case o.Folds < 2 && o.Params == nil:
@@ -118,12 +125,7 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 		return IndexInfo{}, err
 	}
 	l.n, l.opts = data.rows.Rows(), o
-	if o.LCIF.Weight == WeightTFIDF {
-		l.idf = inverseFrequencies(data.rows, len(data.live))
-		for i := range data.rows.Rows() {
-			weigh(data.rows.Row(i), l.idf)
-		}
-	}
+	l.idf = data.weigh(o.LCIF.Weight)
 	if err := l.choose(ctx, data, o, timer); err != nil {
 		return IndexInfo{}, err
 	}
@@ -208,6 +210,19 @@ func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
 	}
 	names, _, err := (*run).at(row)
 	return names, err
+}
+
+// weigh weighs the rows in place and returns the weights of the features, nil
+// where values stay as they are.
+func (d *labelled) weigh(w Weighting) []float32 {
+	if w == WeightNone {
+		return nil
+	}
+	idf := inverseFrequencies(d.rows, len(d.live))
+	for i := range d.rows.Rows() {
+		weigh(d.rows.Row(i), idf)
+	}
+	return idf
 }
 
 // inverseFrequencies is ln(N/df) of every feature, zero for those no row has.
@@ -322,11 +337,7 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 	sets := l.sets.CSR()
 	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))
 	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
-	names := make([][]byte, len(l.names))
-	for i, n := range l.names {
-		names[i] = []byte(n)
-	}
-	w.put(arrayLabelNames, codec.BytesElem, codec.AppendStrings(nil, names))
+	w.names(arrayLabelNames, l.names)
 	w.kind = codec.KindSimilarity
 	squares := make([]uint64, 0, 2*len(l.counts.Square))
 	for _, s := range l.counts.Square {

@@ -238,21 +238,9 @@ func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
 	if o.Filter != nil {
 		p.Filter = o.Filter
 	}
-	if len(o.Labels) > 0 {
-		rows := roaring.New()
-		for _, l := range o.Labels {
-			r, err := st.labelRows(l)
-			if err != nil {
-				return err
-			}
-			if r != nil {
-				rows.Or(r)
-			}
-		}
-		if p.Filter != nil {
-			rows.And(p.Filter)
-		}
-		p.Filter = rows
+	var err error
+	if p.Filter, err = st.carrying(o.Labels, p.Filter); err != nil {
+		return err
 	}
 	if prev := p.Accept; prev != nil {
 		p.Accept = func(row uint32) bool { return callback(func() bool { return prev(row) }) }
@@ -263,15 +251,47 @@ func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
 			if prev != nil && !prev(row) {
 				return false
 			}
-			key, err := st.key(row)
+			ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
 			if err != nil {
 				// Damage must not read as "no row passes".
 				panic(keyFailure{err})
 			}
-			return bytes.HasPrefix(key, o.KeyPrefix) && (o.Key == nil || callback(func() bool { return o.Key(slices.Clone(key)) }))
+			return ok
 		}
 	}
 	return nil
+}
+
+// carrying is the rows of a filter, nil meaning all, that carry at least one of
+// the labels; the filter itself without labels.
+func (st *collState) carrying(labels []string, filter *roaring.Bitmap) (*roaring.Bitmap, error) {
+	if len(labels) == 0 {
+		return filter, nil
+	}
+	rows := roaring.New()
+	for _, l := range labels {
+		r, err := st.labelRows(l)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			rows.Or(r)
+		}
+	}
+	if filter != nil {
+		rows.And(filter)
+	}
+	return rows, nil
+}
+
+// keyPasses says whether a row's key has the prefix and satisfies the caller's
+// predicate, which may be nil.
+func (st *collState) keyPasses(row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
+	key, err := st.key(row)
+	if err != nil {
+		return false, err
+	}
+	return bytes.HasPrefix(key, prefix) && (pred == nil || callback(func() bool { return pred(slices.Clone(key)) })), nil
 }
 
 // keyFailure carries an error out of a filter; guard returns it.

@@ -213,6 +213,15 @@ func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
 	w.err = w.yield(key, value)
 }
 
+// names writes a string table.
+func (w *arrayWriter) names(number uint32, names []string) {
+	table := make([][]byte, len(names))
+	for i, n := range names {
+		table[i] = []byte(n)
+	}
+	w.put(number, codec.BytesElem, codec.AppendStrings(nil, table))
+}
+
 // A posting is stored as row (uint32) and value (float32), the layout of
 // postings.Posting, so that the stored array is used in place.
 var _ = [1]struct{}{}[unsafe.Sizeof(postings.Posting{})-8]

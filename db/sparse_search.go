@@ -159,22 +159,9 @@ func (st *collState) sparseQuery(q SparseQuery) (*sparseSet, vector.Sparse, erro
 
 // accepted is the set of rows that pass the filters, nil when all do.
 func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
-	out := o.Filter
-	if len(o.Labels) > 0 {
-		rows := roaring.New()
-		for _, l := range o.Labels {
-			r, err := st.labelRows(l)
-			if err != nil {
-				return nil, err
-			}
-			if r != nil {
-				rows.Or(r)
-			}
-		}
-		if out != nil {
-			rows.And(out)
-		}
-		out = rows
+	out, err := st.carrying(o.Labels, o.Filter)
+	if err != nil {
+		return nil, err
 	}
 	if len(o.KeyPrefix) == 0 && o.Key == nil {
 		return out, nil
@@ -184,12 +171,11 @@ func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
 		if out != nil && !out.Contains(row) || st.deleted(row) {
 			continue
 		}
-		key, err := st.key(row)
+		ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
 		if err != nil {
 			return nil, err
 		}
-		if len(key) >= len(o.KeyPrefix) && string(key[:len(o.KeyPrefix)]) == string(o.KeyPrefix) &&
-			(o.Key == nil || callback(func() bool { return o.Key(slices.Clone(key)) })) {
+		if ok {
 			rows.Add(row)
 		}
 	}
@@ -198,23 +184,9 @@ func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
 
 // sparseTarget is the index a sparse search asks and the rows it covers.
 func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
-	name, err := st.only(name, Flat, (*manifest).searchable)
-	if err != nil {
+	x, err := st.asked(name)
+	if err != nil || x == nil {
 		return nil, 0, err
-	}
-	if name == Flat {
-		return nil, 0, nil
-	}
-	r := st.c.index(name)
-	if r == nil {
-		return nil, 0, noIndex(st.c, name)
-	}
-	x, err := st.index(r)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !x.m.searchable() {
-		return nil, 0, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
 	}
 	return x.postings, x.m.Info.Rows, nil
 }
