@@ -252,7 +252,7 @@ func (st *collState) loadTail(rs *query.RowSet) error {
 			return err
 		}
 		if c.Metric == vector.Cosine {
-			inv = append(inv, inverseNorm(x))
+			inv = append(inv, vector.InverseNorm(x))
 		}
 		rs.Tail = append(rs.Tail, codec.Bytes(x))
 		st.tailKeys = append(st.tailKeys, key)

@@ -139,7 +139,7 @@ func encodeChunk(c *collection, chunk uint32, rows []newRow, put func(key [codec
 	if c.Metric == vector.Cosine && !c.Sparse {
 		inv := make([]float32, len(rows))
 		for i := range rows {
-			inv[i] = inverseNorm(rows[i].vector)
+			inv[i] = vector.InverseNorm(rows[i].vector)
 		}
 		key = codec.Key(c.ID, codec.KindNorms, chunk)
 		h = codec.Header{Kind: codec.KindNorms, Elem: codec.F32, Rows: uint64(len(rows)), Cols: 1}
@@ -171,15 +171,6 @@ func encodeVectors(c *collection, rows []newRow) (codec.Elem, []byte) {
 		data = append(data, codec.Bytes(rows[i].vector)...)
 	}
 	return codec.F32, data
-}
-
-// inverseNorm is one over the length of x, zero for a zero vector. It must be
-// the very function by which queries treat rows that are not sealed yet.
-func inverseNorm(x []float32) float32 {
-	if n := vector.Dot(x, x); n > 0 {
-		return float32(1 / math.Sqrt(float64(n)))
-	}
-	return 0
 }
 
 // encodeCold writes labels and payloads as runs of rows; a run's block number

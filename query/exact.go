@@ -32,7 +32,7 @@ func (s *scorer) reset(v *View, q []float32) {
 	s.whole, s.lossless = false, nil
 	switch v.Metric {
 	case vector.Cosine:
-		s.qInv = inverseNorm(q)
+		s.qInv = vector.InverseNorm(q)
 	case vector.L2:
 		switch {
 		case v.Quant != nil && v.Quant.Lossless && v.Quant.Step == 1:
@@ -59,13 +59,6 @@ func (s *scorer) quantise(q []float32) {
 		s.q8[i] = b
 	}
 	s.whole = true
-}
-
-func inverseNorm(x []float32) float32 {
-	if n := vector.Dot(x, x); n > 0 {
-		return float32(1 / math.Sqrt(float64(n)))
-	}
-	return 0
 }
 
 // prefetch hints that row will be scored soon.
@@ -129,7 +122,7 @@ func (s *scorer) float(x []float32, c, at int) float32 {
 	case vector.Cosine:
 		inv, ok := s.v.Rows.invNorm(c, at)
 		if !ok {
-			inv = inverseNorm(x)
+			inv = vector.InverseNorm(x)
 		}
 		return cosineDistance(vector.Dot(s.q, x), s.qInv, inv)
 	}

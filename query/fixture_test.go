@@ -63,7 +63,7 @@ func partitionSpace(m *matrix, metric vector.Metric) (*matrix, float32) {
 	case vector.Cosine:
 		out := &matrix{make([]float32, len(m.data)), m.n, m.d}
 		for i := range m.n {
-			inv := inverseNorm(m.row(i))
+			inv := vector.InverseNorm(m.row(i))
 			for j, x := range m.row(i) {
 				out.row(i)[j] = x * inv
 			}
@@ -119,7 +119,7 @@ func rowSet(m *matrix, s spec) RowSet {
 		r.Uint8 = append(r.Uint8, s.bytes)
 		norms := make([]float32, 1<<s.shift)
 		for i := range norms {
-			norms[i] = inverseNorm(m.row(lo + i))
+			norms[i] = vector.InverseNorm(m.row(lo + i))
 		}
 		r.InvNorm = append(r.InvNorm, norms)
 	}

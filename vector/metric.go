@@ -57,6 +57,16 @@ func CosineDistance(a, b []float32) float32 {
 	return float32(min(max(1-float64(Dot(a, b))/math.Sqrt(na*nb), 0), 2))
 }
 
+// InverseNorm is one over the length of x as Dot finds it, and zero for a vector
+// that is zero or so short that its squared norm is. Stored rows and rows that
+// are not stored yet must get the same bits, so all callers use this function.
+func InverseNorm(x []float32) float32 {
+	if n := Dot(x, x); n > 0 {
+		return float32(1 / math.Sqrt(float64(n)))
+	}
+	return 0
+}
+
 // IsFinite is the index of the first NaN or infinity in x, or -1. O(n), eight
 // floats at a time where the processor can.
 func IsFinite(x []float32) int {
