@@ -1,0 +1,255 @@
+package db
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/fnv"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// TestForeignFiles opens what is no database.
+func TestForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other.bolt")
+	b, err := bbolt.Open(other, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("somebody else's"))
+		return err
+	})
+	if err := errors.Join(err, b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := os.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, err = z.Write(make([]byte, 100_000))
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{
+		"empty":     nil,
+		"one byte":  {7},
+		"text":      []byte(strings.Repeat("the quick brown fox\n", 5000)),
+		"gzip":      zipped.Bytes(),
+		"zeros":     make([]byte, 1<<20),
+		"ones":      bytes.Repeat([]byte{0xff}, 1<<20),
+		"one block": codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, []byte("{}")),
+		"bbolt":     foreign,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
+				if d, err := Open(path, o); !errors.Is(err, ErrNotDatabase) {
+					t.Errorf("open with %+v: %v, %v, want ErrNotDatabase", o, d, err)
+				}
+			}
+			after, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(after, data) {
+				t.Errorf("the file has changed, or %v", err)
+			}
+		})
+	}
+	if d, err := Open(dir, nil); !errors.Is(err, ErrNotDatabase) {
+		t.Errorf("open of a directory: %v, %v, want ErrNotDatabase", d, err)
+	}
+}
+
+// rewrite changes stored pairs behind the database's back, by bbolt itself.
+func rewrite(t *testing.T, path string, f func(tx *bbolt.Tx) error) {
+	t.Helper()
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: pageSize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Update(f), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newerBlock is a sound block, as a later version might write it.
+func newerBlock(key, value []byte) []byte {
+	v := bytes.Clone(value)
+	binary.LittleEndian.PutUint16(v[4:], codec.FormatVersion+1)
+	stored := binary.LittleEndian.Uint64(v[32:])
+	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, v[:48])
+	binary.LittleEndian.PutUint32(v[48:], crc32.Update(sum, castagnoli, v[64:64+stored]))
+	return v
+}
+
+// setMeta changes a meta page and gives it the checksum it then should have.
+func setMeta(t *testing.T, path string, page int64, change func(meta []byte)) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	meta := make([]byte, 64)
+	if _, err := f.ReadAt(meta, page*pageSize+16); err != nil {
+		t.Fatal(err)
+	}
+	change(meta)
+	h := fnv.New64a()
+	_, _ = h.Write(meta[:56])
+	binary.LittleEndian.PutUint64(meta[56:], h.Sum64())
+	if _, err := f.WriteAt(meta, page*pageSize+16); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNewerFormat: what a later version has written is refused by that name,
+// never taken for damage and never read.
+func TestNewerFormat(t *testing.T) {
+	fresh := func(t *testing.T) string {
+		path := filepath.Join(t.TempDir(), "newer.anndb")
+		if err := damageDB(path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Run("catalog block", func(t *testing.T) {
+		path := fresh(t)
+		rewrite(t, path, func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucketMeta)
+			return b.Put(catalogKey[:], newerBlock(catalogKey[:], b.Get(catalogKey[:])))
+		})
+		if d, err := Open(path, nil); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("open: %v, %v, want ErrNewerFormat", d, err)
+		}
+	})
+	t.Run("catalog number", func(t *testing.T) {
+		path := fresh(t)
+		rewrite(t, path, func(tx *bbolt.Tx) error {
+			data := []byte(fmt.Sprintf(`{"Format":%d,"Collections":{"no":"list"}}`, catalogFormat+1))
+			return tx.Bucket(bucketMeta).Put(catalogKey[:], codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, data))
+		})
+		if d, err := Open(path, nil); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("open: %v, %v, want ErrNewerFormat", d, err)
+		}
+	})
+	t.Run("rows block", func(t *testing.T) {
+		path := fresh(t)
+		rewrite(t, path, func(tx *bbolt.Tx) error {
+			cat, err := getCatalog(tx)
+			if err != nil {
+				return err
+			}
+			c, err := cat.find("floats")
+			if err != nil {
+				return err
+			}
+			key := codec.Key(c.ID, codec.KindRows, 0)
+			b := tx.Bucket(bucketBlocks)
+			return b.Put(key[:], newerBlock(key[:], b.Get(key[:])))
+		})
+		d, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		err = d.View(func(s *Snapshot) error {
+			if _, err := s.Get("bytes", damageKey(1)); err != nil {
+				t.Errorf("another collection: %v", err)
+			}
+			_, _, err := s.Search(context.Background(), "floats", make([]float32, 8192), 1, nil, nil)
+			return err
+		})
+		if !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("search: %v, want ErrNewerFormat", err)
+		}
+	})
+	t.Run("pages", func(t *testing.T) {
+		path := fresh(t)
+		for page := range int64(2) {
+			setMeta(t, path, page, func(meta []byte) { meta[4] = boltVersion + 1 })
+		}
+		for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
+			if d, err := Open(path, o); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+				t.Errorf("open with %+v: %v, %v, want ErrNewerFormat", o, d, err)
+			}
+		}
+	})
+}
+
+// TestMetaPages damages one of the two meta pages, and both.
+func TestMetaPages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "meta.anndb")
+	if err := damageDB(path); err != nil {
+		t.Fatal(err)
+	}
+	pristine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metas, errs := readMetas(bytes.NewReader(pristine))
+	if errs[0] != nil || errs[1] != nil {
+		t.Fatal(errs)
+	}
+	for page := range 2 {
+		data := bytes.Clone(pristine)
+		data[page*pageSize+40] ^= 4
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Open(path, nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "AcceptOlder") {
+			t.Errorf("meta page %d is damaged: %v, %v, want ErrCorrupt that names AcceptOlder", page, d, err)
+		}
+		log := &logged{}
+		d, err := Open(path, &Options{ReadOnly: true, AcceptOlder: true, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err != nil {
+			t.Errorf("meta page %d is damaged: AcceptOlder: %v", page, err)
+			continue
+		}
+		if !strings.Contains(log.text.String(), "meta page is damaged") {
+			t.Errorf("meta page %d: no warning in %q", page, log.text.String())
+		}
+		s, err := d.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.Generation(), metas[1-page].txid; got != want {
+			t.Errorf("meta page %d is damaged: generation %d, want %d", page, got, want)
+		}
+		s.Release()
+		// Check must not call the file sound.
+		if err := d.Check(context.Background(), nil); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("meta page %d is damaged: check: %v", page, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	data := bytes.Clone(pristine)
+	data[40] ^= 4
+	data[pageSize+40] ^= 4
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []*Options{nil, {AcceptOlder: true}} {
+		if d, err := Open(path, o); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("both meta pages are damaged: %v, %v", d, err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// limited writes batches until one fails, and checks what must then hold: the
+// error is ErrNoSpace, the handle refuses writes if a commit was under way and
+// goes on reading, and the reopened file holds what was acknowledged.
+func limited(path string, o Options) (acked int, failure error, err error) {
+	ctx := context.Background()
+	d, err := Open(path, &o)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: killDim}); err != nil && !errors.Is(err, ErrExists) {
+		return 0, nil, errors.Join(err, d.Close())
+	}
+	for acked = 0; failure == nil; acked++ {
+		if acked > 5000 {
+			return 0, nil, errors.Join(errors.New("nothing ever failed"), d.Close())
+		}
+		failure = putKillBatch(d, acked)
+	}
+	acked--
+	err = func() error {
+		if !errors.Is(failure, ErrNoSpace) {
+			return fmt.Errorf("batch %d: %w, want ErrNoSpace", acked, failure)
+		}
+		// There are free pages enough for a small write, which is refused all
+		// the same when nobody knows what the file holds.
+		again := d.Update(ctx, func(b *Batch) error { return b.Delete("c", []byte("row-0-0")) })
+		if errors.Is(failure, ErrStateUnknown) && !errors.Is(again, ErrStateUnknown) {
+			return fmt.Errorf("a write after %w: %w", failure, again)
+		}
+		return d.View(func(s *Snapshot) error {
+			last, err := lastBatch(s)
+			if err != nil || last < acked-1 {
+				return fmt.Errorf("read after the failure: batch %d of %d, %v", last, acked, err)
+			}
+			return mustHoldBatches(s, last)
+		})
+	}()
+	return acked, failure, errors.Join(err, d.Close())
+}
+
+// survived checks the file after limited, with room again.
+func survived(path string, acked int) error {
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	err = d.View(func(s *Snapshot) error {
+		last, err := lastBatch(s)
+		if err != nil || last < acked-1 || last > acked {
+			return fmt.Errorf("reopened: batch %d, %d were acknowledged, %v", last, acked, err)
+		}
+		if err := mustHoldBatches(s, last); err != nil {
+			return err
+		}
+		acked = last + 1
+		return nil
+	})
+	if err == nil {
+		err = putKillBatch(d, acked)
+	}
+	return errors.Join(err, mustCheck(d), d.Close())
+}
+
+// TestMaxSize fills a file up to Options.MaxSize.
+func TestMaxSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "full.anndb")
+	acked, failure, err := limited(path, Options{NoSync: true, MaxSize: 20 << 20, MapReserve: 1 << 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d batches, then: %v", acked, failure)
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > 20<<20 {
+		t.Errorf("the file has %d bytes: %v", info.Size(), err)
+	}
+	if err := survived(path, acked); err != nil {
+		t.Error(err)
+	}
+}
