@@ -35,12 +35,12 @@ func atLeastFloatGo(cells []float32, least float32, found []uint32) int {
 	return n
 }
 
-// scatterCodesGo adds code²·weight/2¹⁶, rounded down, to the cells of a list.
+// scatterCodesGo adds code²·weight/2¹⁶, rounded up, to the cells of a list.
 // Cells that would overflow stay at the highest value.
 func scatterCodesGo(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	code = code[:len(low)]
 	for i, r := range low {
-		cells[r] = uint16(min(uint32(cells[r])+uint32(code[i])*uint32(code[i])*uint32(weight)>>16, maxEstimate))
+		cells[r] = uint16(min(uint32(cells[r])+(uint32(code[i])*uint32(code[i])*uint32(weight)+maxEstimate)>>16, maxEstimate))
 	}
 }
 

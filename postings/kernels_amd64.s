@@ -65,6 +65,7 @@ codes:
 	MOVBLZX (DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full0of8
@@ -74,6 +75,7 @@ next0of8:
 	MOVBLZX 1(DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full1of8
@@ -83,6 +85,7 @@ next1of8:
 	MOVBLZX 2(DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full2of8
@@ -92,6 +95,7 @@ next2of8:
 	MOVBLZX 3(DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full3of8
@@ -101,6 +105,7 @@ next3of8:
 	MOVBLZX 4(DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full4of8
@@ -110,6 +115,7 @@ next4of8:
 	MOVBLZX 5(DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full5of8
@@ -119,6 +125,7 @@ next5of8:
 	MOVBLZX 6(DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full6of8
@@ -128,6 +135,7 @@ next6of8:
 	MOVBLZX 7(DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full7of8
@@ -145,6 +153,7 @@ codesOne:
 	MOVBLZX (DX), R9
 	MOVWLZX (DI)(R9*2), R9
 	IMULL   SI, R9
+	ADDL    $0x0000ffff, R9
 	SHRL    $0x10, R9
 	ADDW    R9, (AX)(R8*2)
 	JCS     full0of1

@@ -8,10 +8,10 @@ import (
 )
 
 // Weighted is the compact structure for matrices in general. A value is held
-// as 8 bits: Code²·step of its feature, rounded to nearest. Squares give the
-// many low values of a feature more of the codes than the few high ones. Rare features have
-// lists, frequent ones a column with a cell for every row, zero where the row
-// lacks the feature.
+// as 8 bits: Code²·step of its feature, rounded up, so that estimates are upper
+// bounds. Squares give the many low values of a feature more of the codes than
+// the few high ones. Rare features have lists, frequent ones a column with a
+// cell for every row, zero where the row lacks the feature.
 type Weighted struct {
 	Blocks
 	Columns
@@ -22,8 +22,9 @@ type Weighted struct {
 	// Scale gives the step of a feature: Unit·2^(-Scale/8)/255².
 	Scale []uint8
 	Unit  float64
-	// The length of a row's vector of rounding errors is at most the square of
-	// its byte in the column of errors, times Residual/255².
+	// The length of the vector of what a row's codes fall short of its values
+	// is at most the square of its byte in the column of errors, times
+	// Residual/255². Build leaves none; files of old have codes rounded to nearest.
 	Residual float64
 	// Bands tell the features that have columns apart by frequency. The length
 	// of a row's part in band b is at most the square of its byte in the
@@ -46,6 +47,9 @@ const (
 	compactBytes = 4.7
 	// listBytes is what a posting takes in a list.
 	listBytes = 3
+	// fuzz is what a code may fall short of its value by, relatively, without
+	// counting as an error: floating point. Searches allow a unit for it.
+	fuzz = 1e-9
 )
 
 func (w *Weighted) step(j uint32) float64 { return w.Unit * steps[w.Scale[j]] }
@@ -67,7 +71,7 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	w.Cells = make([]uint8, (columns+1+bandCount)*w.Stride)
 	w.BandOf = make([]uint8, columns)
-	residual := make([]float64, n) // squared
+	residual := make([]float64, n) // squared: what codes fall short by
 	var parts [bandCount][]float64 // of rows in bands, squared
 	for b := range parts {
 		parts[b] = make([]float64, n)
@@ -94,8 +98,9 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 		part := parts[band]
 		for _, e := range list {
 			code := codeOf(float64(e.Value) / step)
-			off := float64(e.Value) - code*code*step
-			residual[e.Row] += off * off
+			if short := float64(e.Value) - code*code*step; short > fuzz*float64(e.Value) {
+				residual[e.Row] += short * short
+			}
 			if dense {
 				part[e.Row] += float64(e.Value) * float64(e.Value)
 				w.Cells[column*w.Stride+int(e.Row)] = uint8(code)
@@ -138,14 +143,8 @@ func bandOf(n uint32, rows int) int {
 	return b
 }
 
-// codeOf is the code whose square is nearest to x.
-func codeOf(x float64) float64 {
-	c := min(math.Floor(math.Sqrt(x)), 255)
-	if c < 255 && (c+1)*(c+1)-x < x-c*c {
-		c++
-	}
-	return c
-}
+// codeOf is the least code whose square is x or more, but for rounding.
+func codeOf(x float64) float64 { return min(math.Ceil(math.Sqrt(x)*(1-1e-12)), 255) }
 
 // scaleOf is the largest scale whose range, a part of unit, still covers most,
 // the highest value of a feature.

@@ -66,7 +66,7 @@ type level struct {
 
 // aim is the estimate that the k-th best row should get: high enough for the
 // rounding of products not to matter, low enough for few rows to overflow.
-const aim = 12000
+const aim = 20000
 
 // unitsFor is how many units a point of score gets. Without a guess of the
 // score of the k-th best row it is as many as no row can overflow with. Two
@@ -90,17 +90,18 @@ func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
 // The second goes through the rows in blocks, adding columns until few enough
 // rows of the block can still reach θ, and scores these.
 //
-// With S units a point of score, ŝ the product of the query and the rounded
-// row, and the weights rounded down, the sum A of n products satisfies
+// With S units a point of score and the weights rounded up, the sum A of the
+// products of a row, those of its lists rounded up, those of n columns down,
+// satisfies
 //
-//	A <= S·ŝ < A + g,   g = n + Σ frac(weight)
+//	S·ŝ < A + n,   s <= ŝ + ‖q‖·r
 //
-// since each product is rounded down too; and |s - ŝ| <= ‖q‖·r with r the
-// length of the row's rounding errors, by Cauchy-Schwarz. Columns left out add
-// at most the product of the lengths of their parts of query and row, band by
-// band, for the same reason. All these bounds are columns themselves, rounded
-// down, so each may lose one more unit. A cell that overflows stays at the
-// highest value, so such a row passes every threshold.
+// ŝ the product of the query and the coded row, r the length of what its codes
+// fall short by: Cauchy-Schwarz. Columns left out add at most the product of
+// the lengths of their parts of query and row, band by band, for the same
+// reason. All these bounds are columns themselves, rounded down, so each may
+// lose one more unit. A cell that overflows stays at the highest value, so
+// such a row passes every threshold.
 func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	w := ix.Weighted
 	n := ix.Rows.Rows()
@@ -109,7 +110,8 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	if !(scale > 0) || math.IsInf(scale, 0) {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
-	over := int(math.Ceil(s.weigh(w, scale))) + 3 + bandCount
+	s.weigh(w, scale)
+	over := len(s.columns) + 4 + bandCount
 	s.setLevels(w, scale, length)
 	if cap(s.cells) < w.Stride {
 		s.cells = make([]uint16, w.Stride)
@@ -206,7 +208,7 @@ func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale 
 			return ctx.Err()
 		}
 		block := cells[from:min(from+scanRows, len(cells))]
-		bounded := s.bounded[:len(block)]
+		bounded := block
 		// What the last block needed is where this one starts; now and then
 		// less is tried.
 		if from/scanRows%4 == 3 {
@@ -221,9 +223,7 @@ func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale 
 			}
 			s.addColumns(w, block, from, done, l.kept)
 			done = l.kept
-			copy(bounded, block)
-			addColumns(bounded, w.Cells[from:], l.offsets, l.weights)
-			s.mark(len(l.offsets)*len(block), len(l.offsets)*len(block))
+			bounded = s.bound(w, block, from, l)
 			least := min(max(s.threshold(scale, over), 1), maxEstimate)
 			hits = s.hits16[:atLeast16(bounded, uint16(least), s.hits16)]
 			if number == levelCount ||
@@ -249,15 +249,23 @@ func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale 
 	return nil
 }
 
-// weigh sorts the terms of the query into lists and columns, and returns how
-// many units rounding down may lose.
-func (s *Searcher) weigh(w *Weighted, scale float64) (lost float64) {
+// bound is a block of estimates with the bounds of a level added.
+func (s *Searcher) bound(w *Weighted, block []uint16, from int, l *level) []uint16 {
+	if len(l.offsets) == 0 {
+		return block
+	}
+	bounded := s.bounded[:len(block)]
+	copy(bounded, block)
+	addColumns(bounded, w.Cells[from:], l.offsets, l.weights)
+	s.mark(len(l.offsets)*len(block), len(l.offsets)*len(block))
+	return bounded
+}
+
+// weigh sorts the terms of the query into lists and columns.
+func (s *Searcher) weigh(w *Weighted, scale float64) {
 	s.lists, s.columns = s.lists[:0], s.columns[:0]
-	lost = float64(len(s.terms))
 	for _, t := range s.terms {
-		exact := float64(t.weight) * w.step(t.feature) * scale * (1 << 16)
-		whole := math.Floor(exact)
-		lost += exact - whole
+		whole := math.Ceil(float64(t.weight) * w.step(t.feature) * scale * (1 << 16))
 		if column, ok := w.find(t.feature); ok {
 			s.columns = append(s.columns, columnTerm{column, t.weight, uint16(whole)})
 		} else if sp := w.span(t.feature); sp.lo < sp.hi {
@@ -278,7 +286,6 @@ func (s *Searcher) weigh(w *Weighted, scale float64) (lost float64) {
 		s.offsets = append(s.offsets, c.column*w.Stride)
 		s.weights = append(s.weights, c.weight)
 	}
-	return lost
 }
 
 // setLevels works out the bounds of every level.
@@ -299,7 +306,9 @@ func (s *Searcher) setLevels(w *Weighted, scale, length float64) {
 			return true
 		}
 		l.kept = (len(s.columns)*i + levelCount - 1) / levelCount
-		add(0, length*w.Residual) // unitsFor has seen to it that this fits
+		if w.Residual > 0 {
+			add(0, length*w.Residual) // unitsFor has seen to it that this fits
+		}
 		if i < levelCount {
 			for _, c := range s.columns[l.kept:s.levels[i+1].kept] {
 				rest[w.BandOf[c.column]] += float64(c.value) * float64(c.value)

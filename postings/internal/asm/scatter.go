@@ -61,6 +61,7 @@ func scatterCodes() {
 			MOVBLZX(Mem{Base: code, Disp: i}, c.As32())
 			MOVWLZX(Mem{Base: squares, Index: c, Scale: 2}, c.As32())
 			IMULL(weight, c.As32())
+			ADDL(U32(0xffff), c.As32())
 			SHRL(U8(16), c.As32())
 			r := repair{Mem{Base: cells, Index: row, Scale: 2}, fmt.Sprintf("%dof%d", i, count)}
 			ADDW(c.As16(), r.cell)
