@@ -19,7 +19,7 @@ import (
 //
 // Errors: those of postings.Build and labels.CountFeatureLabels.
 func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features, workers int) (*LCIFView, *labels.FeatureLabels, error) {
-	m, err := buildLCIF(ctx, rows, sets, features, workers)
+	m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -29,25 +29,36 @@ func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 // lcifModel is what training makes.
 type lcifModel struct {
 	view   *LCIFView
-	index  *postings.Index
 	units  *vector.CSR
-	counts *labels.FeatureLabels
+	counts *labels.FeatureLabels // nil with instance scores only
+	// without is the source of neighbours that leaves out some rows.
+	without func(*roaring.Bitmap) NeighborSource
 }
 
-func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features, workers int) (*lcifModel, error) {
-	m := &lcifModel{view: &LCIFView{Features: rows.Cols, Labels: sets}}
+// buildLCIF trains on the rows; of the options only Neighbors, InstanceOnly and
+// Workers are read.
+func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int, o CVOptions) (*lcifModel, error) {
+	m := &lcifModel{view: &LCIFView{Features: rows.Cols, Labels: sets}, without: o.Neighbors}
 	if features > 0 && features < rows.Cols {
 		m.view.SelectFeatures(labels.SelectFeatures(rows, features))
 	}
 	m.units = unitRows(rows, rows.Cols, m.view.Keep)
-	var err error
-	if m.counts, err = labels.CountFeatureLabels(ctx, m.units, sets, workers); err != nil {
-		return nil, err
+	if !o.InstanceOnly {
+		var err error
+		if m.counts, err = labels.CountFeatureLabels(ctx, m.units, sets, o.Workers); err != nil {
+			return nil, err
+		}
 	}
-	if m.index, err = postings.Build(ctx, m.units, postings.Params{}, nil); err != nil {
-		return nil, err
+	if m.without == nil {
+		index, err := postings.Build(ctx, m.units, postings.Params{}, nil)
+		if err != nil {
+			return nil, err
+		}
+		m.without = func(rows *roaring.Bitmap) NeighborSource {
+			return &PostingsNeighbors{Index: index, Params: postings.SearchParams{Deleted: rows}}
+		}
 	}
-	m.view.Neighbors = &PostingsNeighbors{Index: m.index}
+	m.view.Neighbors = m.without(nil)
 	return m, nil
 }
 
@@ -83,7 +94,7 @@ func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *
 		if queries.Rows() != truth.Rows() || truth.Labels() != sets.Labels() {
 			return nil, fmt.Errorf("%w: %d queries, %d with labels; %d labels held out, %d in training", ErrParams, queries.Rows(), truth.Rows(), truth.Labels(), sets.Labels())
 		}
-		m, err := buildLCIF(ctx, rows, sets, features, workers)
+		m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
 		if err != nil {
 			return nil, err
 		}
@@ -100,8 +111,16 @@ type CVOptions struct {
 	Rows int
 	// Graph, if above zero, is how many neighbours of each training row second-
 	// order scores may use. It costs a search a row and fold.
-	Graph   int
-	Workers int // fewer than 1: all processors
+	Graph int
+	// Neighbors, if set, makes the source that finds neighbours among the rows,
+	// by their numbers, without some of them; nil leaves out none. Otherwise it
+	// is an inverted index of the rows. A source of its own takes raw queries,
+	// so selected features count for feature scores alone.
+	Neighbors func(without *roaring.Bitmap) NeighborSource
+	// InstanceOnly counts no feature–label pairs, so that rows may have
+	// negative values; only variant InstanceOnly can be tuned then.
+	InstanceOnly bool
+	Workers      int // fewer than 1: all processors
 }
 
 // CrossValidation tunes on the training rows themselves, each predicted from
@@ -118,7 +137,7 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) LCIFDat
 		if err != nil {
 			return nil, err
 		}
-		m, err := buildLCIF(ctx, rows, sets, features, o.Workers)
+		m, err := buildLCIF(ctx, rows, sets, features, o)
 		if err != nil {
 			return nil, err
 		}
@@ -141,24 +160,27 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) LCIFDat
 
 // leaveOut is the model without some of its rows, whose numbers stay.
 func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matrix, o CVOptions) (LCIFPart, error) {
-	own, err := labels.CountFeatureLabels(ctx, labels.SelectRows(m.units, rows), sets.Select(rows), o.Workers)
-	if err != nil {
-		return LCIFPart{}, err
-	}
-	counts, err := m.counts.Sub(own)
-	if err != nil {
-		return LCIFPart{}, err
+	view := *m.view
+	part := LCIFPart{View: &view}
+	if m.counts != nil {
+		own, err := labels.CountFeatureLabels(ctx, labels.SelectRows(m.units, rows), sets.Select(rows), o.Workers)
+		if err != nil {
+			return part, err
+		}
+		if part.Counts, err = m.counts.Sub(own); err != nil {
+			return part, err
+		}
 	}
 	out := roaring.New()
 	for _, r := range rows {
 		out.Add(uint32(r))
 	}
-	view := *m.view
-	view.Neighbors = &PostingsNeighbors{Index: m.index, Params: postings.SearchParams{Deleted: out}}
+	view.Neighbors = m.without(out)
 	if o.Graph > 0 {
+		var err error
 		if view.Graph, err = NeighborGraph(ctx, view.Neighbors, m.units, o.Graph, o.Workers, nil); err != nil {
-			return LCIFPart{}, err
+			return part, err
 		}
 	}
-	return LCIFPart{View: &view, Counts: counts}, nil
+	return part, nil
 }

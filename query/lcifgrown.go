@@ -1,0 +1,103 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// GrownNeighbors finds neighbours among the rows of another source and rows that
+// came later, which it compares one by one: the answer is that of a source of
+// all these rows. It costs O(entries of Rows) more a query.
+type GrownNeighbors struct {
+	Base NeighborSource
+	// First is the number of row 0 of Rows; Base knows only rows below it.
+	First uint32
+	// Rows are of unit length, as UnitRows makes them; empty ones are no
+	// neighbours.
+	Rows *vector.CSR
+	// Deleted are rows that are no neighbours any more, nil meaning none. Base
+	// must leave out its own.
+	Deleted *roaring.Bitmap
+}
+
+// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those of
+// Base, the context's.
+func (g *GrownNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+	from := len(dst)
+	dst, err := g.Base.Neighbors(ctx, s, q, k, dst)
+	if err != nil {
+		return dst, err
+	}
+	return g.add(ctx, q.Unit, k, dst, from)
+}
+
+// NeighborsBatch implements BatchNeighborSource. Errors: those of Base and of
+// each, the context's.
+func (g *GrownNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
+	var merged []postings.Hit
+	add := func(i int, hits []postings.Hit) (err error) {
+		if merged, err = g.add(ctx, units.Row(i), k, append(merged[:0], hits...), 0); err != nil {
+			return err
+		}
+		return each(i, merged)
+	}
+	if many, ok := g.Base.(BatchNeighborSource); ok {
+		return many.NeighborsBatch(ctx, s, units, k, add)
+	}
+	var hits []postings.Hit
+	for i := range units.Rows() {
+		q := NeighborQuery{units.Row(i), units.Row(i)}
+		hits = hits[:0]
+		if q.Unit.Len() > 0 {
+			var err error
+			if hits, err = g.Base.Neighbors(ctx, s, q, k, hits); err != nil {
+				return err
+			}
+		}
+		if err := add(i, hits); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add merges the later rows into the hits from the given place on.
+func (g *GrownNeighbors) add(ctx context.Context, q vector.Sparse, k int, hits []postings.Hit, from int) ([]postings.Hit, error) {
+	// Later rows lose ties, so what is no better than the last of k is out.
+	least := 0.0
+	if len(hits) == from+k {
+		least = hits[len(hits)-1].Score
+	}
+	found := len(hits)
+	for i := range g.Rows.Rows() {
+		if i%scanStep == scanStep-1 {
+			if err := stopped(ctx); err != nil {
+				return hits[:found], err
+			}
+		}
+		row := g.First + uint32(i)
+		if g.Deleted != nil && g.Deleted.Contains(row) {
+			continue
+		}
+		if score := vector.DotSparse(q, g.Rows.Row(i)); score > least {
+			hits = append(hits, postings.Hit{Row: row, Score: score})
+		}
+	}
+	if len(hits) > found {
+		sortByScore(hits[from:])
+	}
+	return hits[:min(len(hits), from+k)], nil
+}
+
+// sortByScore orders hits, best first, ties by row.
+func sortByScore(hits []postings.Hit) {
+	slices.SortFunc(hits, func(a, b postings.Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Row, b.Row))
+	})
+}
