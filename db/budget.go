@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -262,8 +263,8 @@ func (st *collState) loadBudget(m *manifest) (*treeModel, error) {
 const treeCut = 0.001
 
 // predict answers a query: the label set of the leaf it comes to, or the top
-// labels by the chance of coming to a leaf that has them.
-func (t *treeModel) predict(x vector.Sparse, top int) []Prediction {
+// labels by the chance of coming to a leaf that has them, or both.
+func (t *treeModel) predict(x vector.Sparse, o *PredictOptions) []Prediction {
 	if t.idf != nil {
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		weigh(x, t.idf)
@@ -278,32 +279,30 @@ func (t *treeModel) predict(x vector.Sparse, top int) []Prediction {
 	name := func(l uint32) string { return string(t.names.At(int(l))) }
 	if t.model.Kind == budget.SBT {
 		class, score := p.Class(x)
-		return []Prediction{{Label: name(uint32(class)), Score: float32(score)}}
+		return []Prediction{{Label: name(uint32(class)), Score: float32(score), Predicted: true}}
 	}
 	scores := p.Scores(x, treeCut)
-	if top > 0 {
-		var out []Prediction
-		for _, r := range labels.Rank(nil, scores, top) {
-			out = append(out, Prediction{Label: name(r.Label), Score: r.Score})
-		}
+	ranked := labels.Rank(nil, scores, o.Top)
+	scores = vector.Sparse{Index: slices.Clone(scores.Index), Value: slices.Clone(scores.Value)}
+	set := p.Set(x)
+	var out []Prediction
+	for _, r := range ranked {
+		_, predicted := slices.BinarySearch(set, r.Label)
+		out = append(out, Prediction{Label: name(r.Label), Score: r.Score, Predicted: predicted})
+	}
+	if o.Top > 0 && !o.Set {
 		return out
 	}
-	chance := map[uint32]float32{}
-	for i, l := range scores.Index {
-		chance[l] = scores.Value[i]
-	}
-	var out []Prediction
-	for _, l := range p.Set(x) {
-		out = append(out, Prediction{Label: name(l), Score: chance[l]})
-	}
-	slices.SortStableFunc(out, func(a, b Prediction) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
+	for _, l := range set {
+		if slices.ContainsFunc(ranked, func(r labels.Ranked) bool { return r.Label == l }) {
+			continue
 		}
-		return 0
-	})
+		var chance float32
+		if i, ok := slices.BinarySearch(scores.Index, l); ok {
+			chance = scores.Value[i]
+		}
+		out = append(out, Prediction{Label: name(l), Score: chance, Predicted: true})
+	}
+	slices.SortStableFunc(out, func(a, b Prediction) int { return cmp.Compare(b.Score, a.Score) })
 	return out
 }

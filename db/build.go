@@ -58,13 +58,12 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 	switch {
 	case isBudget(o.Kind):
 		return d.buildBudget(ctx, coll, name, o, timer)
+	case o.Kind == KindLCIF:
+		return d.buildLCIF(ctx, coll, name, o, timer)
 	case sparse && o.Kind == "":
 		o.Kind = KindPostings
-	case sparse != (o.Kind == KindPostings || o.Kind == KindLCIF):
+	case sparse != (o.Kind == KindPostings):
 		return IndexInfo{}, fmt.Errorf("%w: kind %q does not suit %q", ErrKind, o.Kind, coll)
-	}
-	if o.Kind == KindLCIF {
-		return d.buildLCIF(ctx, coll, name, o, timer)
 	}
 	if sparse {
 		return d.buildSparse(ctx, coll, name, o, timer)

@@ -443,8 +443,14 @@ func (c *checker) collection(x *collection) {
 			if err == nil && s.tree != nil {
 				return s.tree.model.Validate()
 			}
+			if err == nil && s.model != nil {
+				err = s.model.view.Validate()
+			}
 			if err == nil && x.Sparse {
 				return s.postings.Validate()
+			}
+			if err == nil && s.model != nil {
+				return nil
 			}
 			if err == nil {
 				err = s.view.Forest.Validate()

@@ -22,7 +22,8 @@ const KindAuto forest.Kind = "auto"
 // label hops, tuned on held-out rows.
 type BuildOptions struct {
 	// Kind is the forest learner, forest.KD when empty, or KindAuto; for a
-	// sparse collection KindPostings, which is then the default, or KindLCIF. KindSBT, KindPT and KindAT take both.
+	// sparse collection KindPostings, which is then the default. KindLCIF,
+	// KindSBT, KindPT and KindAT take both.
 	Kind forest.Kind
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
@@ -139,7 +140,7 @@ type manifest struct {
 	Dim    int     // dimension of the collection
 	Lift   float64 // inner product: the bound M of the lift sqrt(M²-|x|²)
 
-	LCIF     *lcifManifest   `json:",omitempty"` // a label model beside its inverted index
+	LCIF     *lcifManifest   `json:",omitempty"` // a label model, with its inverted index if the rows are sparse
 	Sparse   *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests
 	Budget   *budgetManifest `json:",omitempty"` // budgeted trees
 	Forest   forestManifest
@@ -196,7 +197,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 			return nil, bad("label model")
 		}
 	case m.LCIF != nil:
-		return nil, bad("label model without an inverted index")
+		l := m.LCIF
+		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || m.Dim < 1 || m.Dim > MaxDim || l.Features != m.Dim || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 {
+			return nil, bad("label model")
+		}
 	case m.Budget != nil:
 		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() {
 			return nil, bad("budgeted trees")

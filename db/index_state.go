@@ -20,7 +20,8 @@ type indexState struct {
 	view *query.View
 	// postings is the inverted index of a sparse collection.
 	postings *postings.Index
-	// model is the label model beside it, if there is one.
+	// model is the label model, beside an inverted index or in a dense
+	// collection.
 	model *labelModel
 	// tree is a budgeted tree.
 	tree *treeModel
@@ -98,6 +99,10 @@ func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 	}
 	base, err := st.rows()
 	if err != nil {
+		return err
+	}
+	if x.m.LCIF != nil {
+		x.model, err = st.loadLCIF(x.m, nil)
 		return err
 	}
 	x.view, err = st.loadView(x.m, *base)

@@ -12,9 +12,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// KindLCIF as BuildOptions.Kind learns to predict the labels of a sparse
-// collection's rows from nearest rows and from features (Feremans et al. 2020,
-// LCIF). Its rows may be weighed and thinned, so it does not answer SearchSparse.
+// KindLCIF as BuildOptions.Kind learns to predict the labels of a collection's
+// rows from nearest rows and from features (Feremans et al. 2020, LCIF). Of a
+// sparse collection it keeps an inverted index of its own, whose rows may be
+// weighed and thinned, so it does not answer SearchSparse. In a dense one it
+// finds neighbours by a forest of the collection, or by scanning; their
+// similarity is the cosine, and features are the coordinates, where none of the
+// rows' is negative. Otherwise there are instance scores only, Lambda 1.
 const KindLCIF forest.Kind = "lcif"
 
 // Weighting says how an LCIF index weighs the values of rows and queries before
@@ -51,8 +55,14 @@ type LCIFOptions struct {
 	// tried at most over all folds, 10,000 when zero, as in the paper.
 	Folds, TuneRows int
 	// FeatureShares are the shares of the features, those of highest entropy,
-	// among which the tuner chooses; all features when empty.
+	// among which the tuner chooses; all features when empty. Sparse collections
+	// only.
 	FeatureShares []float64
+	// Neighbors names what finds neighbours in a dense collection: a tuned
+	// forest, asked for recall 0.95, or Flat. Empty means the first tuned forest
+	// by name, or Flat when there is none; a build puts in what it found. Should
+	// the forest be gone when labels are predicted, rows are scanned.
+	Neighbors string `json:",omitempty"`
 }
 
 func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
@@ -76,21 +86,27 @@ func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
 
 // lcifLearned is a label model on its way to the file.
 type lcifLearned struct {
-	sparseLearned
-	names  []string
-	sets   *labels.Matrix // by row number; deleted rows have no labels
-	counts *labels.FeatureLabels
-	power  *vector.CSR // S to the power of params.Beta
-	keep   []uint64
-	idf    []float32
-	params query.LCIFParams
-	curve  *query.LCIFCurve
+	sparseLearned // without an index in a dense collection
+	dim           int
+	metric        vector.Metric
+	names         []string
+	sets          *labels.Matrix        // by row number; deleted rows have no labels
+	counts        *labels.FeatureLabels // nil with instance scores only
+	power         *vector.CSR           // S to the power of params.Beta
+	keep          []uint64
+	idf           []float32
+	params        query.LCIFParams
+	curve         *query.LCIFCurve
 }
 
 // lcifManifest holds the scalars of a stored label model.
 type lcifManifest struct {
 	Features, Labels int
 	Params           query.LCIFParams
+	// Neighbors is the index of a dense collection that finds neighbours.
+	Neighbors string `json:",omitempty"`
+	// InstanceOnly says that there are no feature–label similarities.
+	InstanceOnly bool `json:",omitempty"`
 }
 
 // labelled is what a label model learns from: all row numbers, and the live
@@ -112,28 +128,42 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 		if err != nil {
 			return err
 		}
-		id = st.c.ID
+		id, l.dim, l.metric = st.c.ID, st.c.Dim, st.c.Metric
 		if o.LCIF, err = o.LCIF.resolve(int(st.c.Live)); err != nil {
 			return err
 		}
-		return timer.run("read", func(report func(int, int)) error {
+		if err := st.resolveNeighbors(&o.LCIF); err != nil {
+			return err
+		}
+		err = timer.run("read", func(report func(int, int)) error {
 			data, l.names, err = st.readLabelled(ctx, report)
 			return err
 		})
+		if err != nil || st.c.Sparse {
+			return err
+		}
+		// Neighbours are searched for in the map, so the snapshot must last.
+		return l.learnDense(ctx, st, data, o, timer)
 	})
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	l.n, l.opts = data.rows.Rows(), o
-	l.idf = data.weigh(o.LCIF.Weight)
-	if err := l.choose(ctx, data, o, timer); err != nil {
-		return IndexInfo{}, err
-	}
-	err = timer.run("model", func(func(int, int)) error { return l.learn(ctx, data, o.Workers) })
-	if err != nil {
-		return IndexInfo{}, err
+	if l.sets == nil {
+		if err := l.learnSparse(ctx, data, o, timer); err != nil {
+			return IndexInfo{}, err
+		}
 	}
 	return d.storeIndex(ctx, coll, id, name, l, timer)
+}
+
+// learnSparse learns the model of a sparse collection.
+func (l *lcifLearned) learnSparse(ctx context.Context, data *labelled, o BuildOptions, timer *stageTimer) error {
+	l.n, l.opts = data.rows.Rows(), o
+	l.idf = data.weigh(o.LCIF.Weight)
+	if err := l.choose(ctx, data, o, query.CVOptions{}, timer); err != nil {
+		return err
+	}
+	return timer.run("model", func(func(int, int)) error { return l.learn(ctx, data, o.Workers) })
 }
 
 // readLabelled copies rows and labels out of the map; of dense rows, the values
@@ -257,23 +287,31 @@ func weigh(x vector.Sparse, idf []float32) {
 
 // choose sets the parameters: the given ones, or the tuner's choice by
 // cross-validation on the live rows.
-func (l *lcifLearned) choose(ctx context.Context, data *labelled, o BuildOptions, timer *stageTimer) error {
+func (l *lcifLearned) choose(ctx context.Context, data *labelled, o BuildOptions, cv query.CVOptions, timer *stageTimer) error {
 	if p := o.LCIF.Params; p != nil {
 		l.params = *p
 		return nil
 	}
-	cv := query.CVOptions{Folds: o.LCIF.Folds, Seed: o.Seed, Rows: o.LCIF.TuneRows, Workers: o.Workers}
+	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, o.Workers
+	variant := query.Combined
+	if cv.InstanceOnly {
+		variant = query.InstanceOnly
+	}
 	return timer.run("tune", func(report func(int, int)) error {
 		tune := query.LCIFTuneOptions{
 			Objectives: []query.LCIFObjective{o.LCIF.Objective}, FeatureShare: o.LCIF.FeatureShares, Workers: o.Workers,
+			Variants: []query.LCIFVariant{variant},
 			Progress: func(_ string, done, total int) { report(done, total) },
+		}
+		if cv.Neighbors != nil {
+			tune.Ks = forestKs
 		}
 		rows, sets := labels.SelectRows(data.rows, data.live), data.sets.Select(data.live)
 		curve, err := query.TuneLCIF(ctx, query.CrossValidation(rows, sets, cv), tune)
 		if err != nil {
 			return fmt.Errorf("db: tune: %w", err)
 		}
-		choice, ok := curve.Choice(o.LCIF.Objective, query.Combined)
+		choice, ok := curve.Choice(o.LCIF.Objective, variant)
 		if !ok {
 			return fmt.Errorf("%w: the tuner found no setting for %v", ErrOption, o.LCIF.Objective)
 		}
@@ -328,16 +366,24 @@ const (
 )
 
 func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	m, sizes, err := l.sparseLearned.emit(object, yield)
-	if err != nil {
-		return nil, nil, err
+	m, sizes := &manifest{Object: object, Metric: l.metric, Dim: l.dim}, map[string]int64{}
+	features := l.dim
+	if l.index != nil {
+		var err error
+		if m, sizes, err = l.sparseLearned.emit(object, yield); err != nil {
+			return nil, nil, err
+		}
+		features = l.index.Rows.Cols
 	}
-	m.LCIF = &lcifManifest{Features: l.index.Rows.Cols, Labels: len(l.names), Params: l.params}
+	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil}
 	w := &arrayWriter{object: object, kind: codec.KindLabelMatrix, yield: yield, sizes: sizes}
 	sets := l.sets.CSR()
 	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))
 	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
 	w.names(arrayLabelNames, l.names)
+	if l.counts == nil {
+		return m, sizes, w.err
+	}
 	w.kind = codec.KindSimilarity
 	squares := make([]uint64, 0, 2*len(l.counts.Square))
 	for _, s := range l.counts.Square {

@@ -297,7 +297,7 @@ func TestLCIFMisuse(t *testing.T) {
 	for name, c := range map[string]struct{ err, want error }{
 		"no labels":     {build("bare", LCIFOptions{Params: params}), ErrEmpty},
 		"too few rows":  {build("bare", LCIFOptions{}), ErrOption},
-		"dense":         {build("dense", LCIFOptions{Params: params}), ErrKind},
+		"dense":         {build("dense", LCIFOptions{Params: params}), ErrEmpty},
 		"weighting":     {build("docs", LCIFOptions{Params: params, Weight: "x"}), ErrOption},
 		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &query.LCIFParams{Lambda: 2}}), ErrOption},
 		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), ErrKind},

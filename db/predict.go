@@ -19,8 +19,9 @@ import (
 type labelModel struct {
 	view   *query.LCIFView
 	names  codec.Strings
+	fresh  []string // of labels that came since the build
 	idf    []float32
-	params query.LCIFParams
+	params query.LCIFParams // with thresholds for fresh labels, too
 }
 
 // loadLCIF views the arrays of a label model beside its inverted index.
@@ -37,6 +38,13 @@ func (st *collState) loadLCIF(m *manifest, index *postings.Index) (*labelModel, 
 			r.fail("label names: %v", err)
 		}
 	}
+	out.view = &query.LCIFView{Features: m.LCIF.Features, Labels: query.LabelRows{CSR: sets}}
+	if err := st.lcifNeighbors(m, index, out.view); err != nil {
+		return nil, err
+	}
+	if m.LCIF.InstanceOnly {
+		return out, st.finishLCIF(r, m, out, sets)
+	}
 	parts = r.all(codec.KindSimilarity)
 	power := &vector.CSR{
 		Ptr: numbered[uint64](r, parts, arraySumPtr), Index: numbered[uint32](r, parts, arraySumLabel),
@@ -50,34 +58,54 @@ func (st *collState) loadLCIF(m *manifest, index *postings.Index) (*labelModel, 
 	if beta == 0 {
 		beta = 1
 	}
+	out.view.Keep = numbered[uint64](r, parts, arrayKeep)
+	out.view.Powers = []query.FeaturePowers{{Beta: beta, S: power}}
+	return out, st.finishLCIF(r, m, out, sets)
+}
+
+// finishLCIF checks a label model and adds the rows written since its build.
+func (st *collState) finishLCIF(r *sections, m *manifest, model *labelModel, sets *vector.CSR) error {
+	if err := st.checkLCIF(r, m, model, sets); err != nil {
+		return err
+	}
+	return st.grow(m, model)
+}
+
+// lcifNeighbors sets what finds a label model's neighbours.
+func (st *collState) lcifNeighbors(m *manifest, index *postings.Index, v *query.LCIFView) (err error) {
+	if !st.c.Sparse {
+		v.Neighbors, err = st.denseNeighbors(m.LCIF.Neighbors)
+		return err
+	}
 	set, err := st.sparse()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		v.Neighbors = &query.PostingsNeighbors{Index: index, Params: postings.SearchParams{Deleted: set.dead}}
 	}
-	out.view = &query.LCIFView{
-		Features: m.LCIF.Features, Keep: numbered[uint64](r, parts, arrayKeep), Labels: query.LabelRows{CSR: sets},
-		Neighbors: &query.PostingsNeighbors{Index: index, Params: postings.SearchParams{Deleted: set.dead}},
-		Powers:    []query.FeaturePowers{{Beta: beta, S: power}},
-	}
-	r.need(out.names.Len() == m.LCIF.Labels, "label names")
+	return err
+}
+
+// checkLCIF checks the arrays of a label model, their cross-references only
+// once in the life of the process: its blocks never change.
+func (st *collState) checkLCIF(r *sections, m *manifest, model *labelModel, sets *vector.CSR) error {
+	r.need(model.names.Len() == m.LCIF.Labels, "label names")
 	r.need(sets.Rows() == m.Info.Rows, "labels of rows")
 	if r.err != nil {
-		return nil, r.err
+		return r.err
 	}
-	if _, known := st.g.store.validated.Load(m.Object ^ labelModelMark); !known {
-		if err := out.view.Validate(); err != nil {
-			r.fail("%v", err)
-			return nil, r.err
-		}
-		for _, x := range out.idf {
-			r.need(!math.IsNaN(float64(x)) && x >= 0, "weights of features")
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
+	if _, known := st.g.store.validated.Load(m.Object ^ labelModelMark); known {
+		return nil
+	}
+	if err := model.view.Validate(); err != nil {
+		r.fail("%v", err)
+		return r.err
+	}
+	for _, x := range model.idf {
+		r.need(!math.IsNaN(float64(x)) && x >= 0, "weights of features")
+	}
+	if r.err == nil {
 		st.g.store.validated.Store(m.Object^labelModelMark, struct{}{})
 	}
-	return out, nil
+	return r.err
 }
 
 // labelModelMark tells the label model of an object from its inverted index in
@@ -91,6 +119,9 @@ type PredictOptions struct {
 	// Top asks for the Top best labels instead of the set that the thresholds
 	// make of the scores.
 	Top int
+	// Set, beside Top, adds the labels of that set that are not among the Top
+	// best: one call for both.
+	Set bool
 	// Params, when given, are used in place of those the model was built with.
 	// A Beta other than the model's is right but slow.
 	Params *query.LCIFParams
@@ -102,6 +133,9 @@ type PredictOptions struct {
 type Prediction struct {
 	Label string
 	Score float32
+	// Predicted says whether the label is in the set that the model predicts,
+	// as it is for all labels unless the Top best were asked for.
+	Predicted bool
 	// Explanation says which rows and features carried the label; nil unless
 	// asked for.
 	Explanation *PredictionExplanation
@@ -142,10 +176,16 @@ type predictScratch struct {
 }
 
 // Predict predicts the labels of a query by a label model, highest score first.
-// Rows deleted since its build are no neighbours any more; rows written since
-// count from the next build on. The score of an annotation or powerset tree is
-// the chance of coming to a leaf that has the label, that of a tree of kind sbt
-// the margin of its last decision.
+//
+// A model of kind lcif sees what was written and deleted since its build as
+// neighbours: new rows are compared one by one, with their labels, which may be
+// new, too; deleted ones are gone. Feature–label similarities, weights of
+// features and thresholds are those of the build until the next one: a new
+// label has no similarity to any feature, and the threshold of all labels; new
+// features are left out. Trees see only the rows of their build.
+//
+// The score of an annotation or powerset tree is the chance of coming to a leaf
+// that has the label, that of a tree of kind sbt the margin of its last decision.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption, ErrEmpty,
 // ErrCorrupt, ErrClosed and the context's.
@@ -170,12 +210,12 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 		if o.Params != nil || o.Explain {
 			return nil, stats, fmt.Errorf("%w: trees take no parameters and explain nothing by row", ErrOption)
 		}
-		return state.tree.predict(x, o.Top), stats, nil
+		return state.tree.predict(x, o), stats, nil
 	}
 	m := state.model
 	p := m.params
 	if o.Params != nil {
-		p = *o.Params
+		p = m.grown(*o.Params)
 	}
 	if o.Top > 0 {
 		p.Top = o.Top
@@ -189,11 +229,16 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	if err != nil {
 		return nil, stats, predictError(coll, err)
 	}
+	if p.Top > 0 && o.Set {
+		sc.found = sc.p.AppendSet(sc.found)
+	}
+	set := sc.p.Set()
 	for _, f := range sc.found {
-		out = append(out, Prediction{Label: string(m.names.At(int(f.Label))), Score: f.Score})
+		_, predicted := slices.BinarySearch(set, f.Label)
+		out = append(out, Prediction{Label: m.name(f.Label), Score: f.Score, Predicted: predicted})
 	}
 	if o.Explain {
-		if err := st.explain(ctx, sc.p, m, x, &p, out); err != nil {
+		if err := st.explain(ctx, sc, m, x, &p, out); err != nil {
 			return nil, stats, err
 		}
 	}
@@ -244,8 +289,12 @@ func (st *collState) labelModel(name string) (*indexState, error) {
 }
 
 // explain fills in the explanations of predictions.
-func (st *collState) explain(ctx context.Context, p *query.Predictor, m *labelModel, x vector.Sparse, params *query.LCIFParams, out []Prediction) error {
-	found, err := p.ExplainLabels(ctx, m.view, x, params, nil)
+func (st *collState) explain(ctx context.Context, sc *predictScratch, m *labelModel, x vector.Sparse, params *query.LCIFParams, out []Prediction) error {
+	which := make([]uint32, len(sc.found))
+	for i, r := range sc.found {
+		which[i] = r.Label
+	}
+	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
 	if err != nil {
 		return predictError(st.c.Name, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.etcd.io/bbolt"
@@ -235,6 +237,11 @@ func (a *applier) writeNames(id uint64, dict *names) error {
 
 // featureNumber looks a name up; ok is false when no row ever had it.
 func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) {
+	known := st.g.store.knownFeatures(st.c.ID)
+	if id, ok := known.get(name); ok {
+		// A later generation may have brought the name.
+		return id, int(id) < st.c.Dim, nil
+	}
 	if err := st.g.store.sound(soundKeys); err != nil {
 		return 0, false, err
 	}
@@ -255,7 +262,44 @@ func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) 
 		}
 		id, ok = uint32(n), true
 	})
+	if ok {
+		known.put(name, id)
+	}
 	return id, ok, err
+}
+
+// featureNumbers are the numbers of names that queries asked for: a name keeps
+// its number as long as there is the collection.
+type featureNumbers struct {
+	mu     sync.RWMutex
+	number map[string]uint32
+}
+
+// maxKnownFeatures bounds them. When there are more, they are forgotten.
+const maxKnownFeatures = 1 << 17
+
+func (s *store) knownFeatures(coll uint64) *featureNumbers {
+	if known, ok := s.features.Load(coll); ok {
+		return known.(*featureNumbers)
+	}
+	known, _ := s.features.LoadOrStore(coll, &featureNumbers{})
+	return known.(*featureNumbers)
+}
+
+func (f *featureNumbers) get(name string) (uint32, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	id, ok := f.number[name]
+	return id, ok
+}
+
+func (f *featureNumbers) put(name string, id uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.number == nil || len(f.number) >= maxKnownFeatures {
+		f.number = map[string]uint32{}
+	}
+	f.number[strings.Clone(name)] = id
 }
 
 // featureName is the name of a feature number: the dictionary's for named

@@ -44,6 +44,9 @@ type store struct {
 	verified verifiedSet
 	// validated holds the objects whose decoded structure has been checked once.
 	validated sync.Map
+	// fresh holds *freshRows by the object of a label model, features
+	// *featureNumbers by the number of a collection.
+	fresh, features sync.Map
 	// checked holds the chunks of sparse rows whose structure has been checked.
 	checked verifiedSet
 

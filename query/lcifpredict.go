@@ -62,6 +62,39 @@ func (p *Predictor) Scores(ctx context.Context, v *LCIFView, q vector.Sparse, pa
 	return p.scores, p.stats, nil
 }
 
+// Set is the labels, ascending, that the thresholds make of the scores of the
+// last prediction, whether or not the Top best were asked for. It holds until
+// the predictor is used again.
+func (p *Predictor) Set() []uint32 {
+	p.set = p.set[:0]
+	if t := p.params.Thresholds; t != nil {
+		p.set = t.Append(p.set, p.scores)
+		return p.set
+	}
+	var best [1]labels.Ranked
+	for _, r := range labels.Rank(best[:0], p.scores, 1) {
+		p.set = append(p.set, r.Label)
+	}
+	return p.set
+}
+
+// AppendSet appends those labels of Set that dst, a ranking of the same
+// prediction, does not have, best first.
+func (p *Predictor) AppendSet(dst []labels.Ranked) []labels.Ranked {
+	at, i := len(dst), 0
+	for _, l := range p.Set() {
+		for p.scores.Index[i] != l {
+			i++
+		}
+		r := labels.Ranked{Label: l, Score: p.scores.Value[i]}
+		if !slices.Contains(dst[:at], r) {
+			dst = append(dst, r)
+		}
+	}
+	slices.SortFunc(dst[at:], byScore)
+	return dst
+}
+
 // run fills scores.
 func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
 	if err := p.prepare(ctx, v, q, params); err != nil || p.unit.Len() == 0 {
@@ -176,16 +209,7 @@ func (p *Predictor) choose(dst []labels.Ranked) []labels.Ranked {
 	if top > 0 {
 		return labels.Rank(dst, p.scores, top)
 	}
-	p.set = t.Append(p.set[:0], p.scores)
-	at, i := len(dst), 0
-	for _, l := range p.set {
-		for p.scores.Index[i] != l {
-			i++
-		}
-		dst = append(dst, labels.Ranked{Label: l, Score: p.scores.Value[i]})
-	}
-	slices.SortFunc(dst[at:], byScore)
-	return dst
+	return p.AppendSet(dst)
 }
 
 // byScore orders by falling score, ties by the smaller label.

@@ -19,7 +19,7 @@ type buildCmd struct {
 	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Name of the index; one of that name is replaced." default:"main"`
 
-	Kind   string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index, or lcif, a label model; for both sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
+	Kind   string `help:"Learner: rp, kd, kd-chrono, pca, rf, or auto, which compares several and keeps the best; for sparse collections postings, an inverted index; for both lcif, a label model, and sbt, pt or at, trees that predict labels. kd and postings if not given." enum:",rp,kd,kd-chrono,pca,rf,auto,postings,lcif,sbt,pt,at" default:"" placeholder:"KIND"`
 	Seed   uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
 	NoTune bool   `help:"Do not measure settings: searches must then name theirs."`
 	Train  string `help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
@@ -77,7 +77,7 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 	case !isTree(c.Kind) && c.treeFlags != treeFlags{}:
 		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive and --raw go with --kind sbt, pt and at")
 	case !isTree(c.Kind) && c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
-		return db.BuildOptions{}, usagef("--weight, --objective, --folds, --tune-rows, --feature-share, --k, --alpha, --beta, --lambda, --threshold and --keep-features go with --kind lcif")
+		return db.BuildOptions{}, usagef("--weight, --objective, --folds, --tune-rows, --feature-share, --neighbors, --k, --alpha, --beta, --lambda, --threshold and --keep-features go with --kind lcif")
 	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.PartitionM != nil:
 		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings")
 	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):

@@ -143,8 +143,8 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 }
 
 // queries are the files that are tested on.
-func (c *fileCorpus) queries() *sparseQueries {
-	q := &sparseQueries{}
+func (c *fileCorpus) queries() *labelQueries {
+	q := &labelQueries{}
 	for _, f := range c.test {
 		q.keys = append(q.keys, f.Path)
 		q.queries = append(q.queries, db.SparseQuery{Features: features(f, func(string) bool { return true })})

@@ -18,6 +18,7 @@ type evaluateCmd struct {
 	Collection string `arg:"" help:"Collection."`
 
 	Queries string `help:"File of queries; for label models, of rows with their labels." placeholder:"FILE" xor:"queries" required:""`
+	Labels  string `help:"For label models: an idx file of labels beside the queries." placeholder:"PATH"`
 	Holdout int    `help:"So many random rows as queries, each ignoring itself. An index knows the neighbours of its own rows, so its recall is too good then: prefer a file." xor:"queries" required:""`
 	Seed    uint64 `help:"Seed of --holdout." default:"0"`
 
@@ -80,6 +81,13 @@ func (c *evaluateCmd) Run(a *app) error {
 		}
 		if info.Sparse {
 			return c.sparse(a, s, info)
+		}
+		models, err := c.asked(s)
+		if err != nil {
+			return err
+		}
+		if len(models) > 0 {
+			return c.labels(a, s, info, models)
 		}
 		q, err := c.querySet(s, info)
 		if err != nil {
@@ -157,7 +165,7 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 		}
 	}
 	for _, i := range indexes {
-		if len(c.Index) > 0 && !slices.Contains(c.Index, i.Name) {
+		if predicts(i) || len(c.Index) > 0 && !slices.Contains(c.Index, i.Name) {
 			continue
 		}
 		if len(c.Method) == 0 {

@@ -16,19 +16,62 @@ var rankedAt = []int{1, 3, 5}
 
 // sparse measures the label models of a sparse collection.
 func (c *evaluateCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error {
-	switch {
-	case c.Queries == "":
-		return usagef("--holdout is for dense collections: a label model knows the labels of its rows, so %q needs --queries", info.Name)
-	case len(c.Method) > 0:
-		return usagef("--method is for dense collections; %q is sparse", info.Name)
-	}
 	models, err := labelModels(s, c.Collection, c.Index)
 	if err != nil {
 		return err
 	}
-	q, err := readSparseQueries(c.Queries, c.fileFlags, c.sparseFlags, info.Named)
+	return c.labels(a, s, info, models)
+}
+
+// asked are the label models to measure in a dense collection: those that
+// --index names, or all where there is nothing but label models. Where it is
+// none, nearest rows are measured.
+func (c *evaluateCmd) asked(s *db.Snapshot) ([]string, error) {
+	list, err := s.Indexes(c.Collection)
+	if err != nil {
+		return nil, err
+	}
+	var models []string
+	for _, i := range list {
+		if predicts(i) {
+			models = append(models, i.Name)
+		}
+	}
+	if len(c.Index) == 0 {
+		if len(models) == len(list) {
+			return models, nil
+		}
+		return nil, nil
+	}
+	found := 0
+	for _, name := range c.Index {
+		if slices.Contains(models, name) {
+			found++
+		}
+	}
+	switch found {
+	case 0:
+		return nil, nil
+	case len(c.Index):
+		return c.Index, nil
+	}
+	return nil, usagef("--index names label models and forests, which are measured by other things")
+}
+
+// labels measures label models.
+func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, models []string) error {
+	switch {
+	case c.Queries == "":
+		return usagef("--holdout is for nearest rows: a label model knows the labels of its rows, so %q needs --queries", info.Name)
+	case len(c.Method) > 0:
+		return usagef("--method is for forests of dense collections, not for label models")
+	}
+	q, err := readLabelQueries(c.Queries, c.Labels, c.fileFlags, c.sparseFlags, info)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(q.labels, func(l []string) bool { return len(l) > 0 }) {
+		return usagef("no record of %s has a label to compare predictions with; labels of idx files are in a file of their own: --labels", c.Queries)
 	}
 	t, err := newLabelTest(s, c.Collection, q)
 	if err != nil {
@@ -75,13 +118,13 @@ func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) 
 // the collection.
 type labelTest struct {
 	coll    string
-	q       *sparseQueries
+	q       *labelQueries
 	names   []string
 	unknown int // labels of test rows that no row of the collection has
 	truth   *labels.Matrix
 }
 
-func newLabelTest(s *db.Snapshot, coll string, q *sparseQueries) (*labelTest, error) {
+func newLabelTest(s *db.Snapshot, coll string, q *labelQueries) (*labelTest, error) {
 	counts, err := s.Labels(coll)
 	if err != nil {
 		return nil, err
@@ -153,19 +196,11 @@ func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 	return m
 }
 
-// rank predicts the best labels and measures their order.
-func (t *labelTest) rank(a *app, s *db.Snapshot, model string, threads int) (*labels.RankReport, error) {
-	best, err := predictAll(a, s, t.coll, t.q.queries, &db.PredictOptions{Index: model, Top: slices.Max(rankedAt)}, threads)
-	if err != nil {
-		return nil, err
-	}
-	return labels.EvaluateRanking(t.truth, t.scores(best), rankedAt, nil)
-}
-
 // evaluate adds the measures of one model.
 func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, out *table.Table) error {
 	start := time.Now()
-	found, err := predictAll(a, s, t.coll, t.q.queries, &db.PredictOptions{Index: model}, threads)
+	// The best labels and the predicted set at once.
+	found, err := predictAll(a, s, t.coll, t.q.queries, &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}, threads)
 	if err != nil {
 		return err
 	}
@@ -173,7 +208,9 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 	sets := make([][]string, len(found))
 	for i, predictions := range found {
 		for _, p := range predictions {
-			sets[i] = append(sets[i], p.Label)
+			if p.Predicted {
+				sets[i] = append(sets[i], p.Label)
+			}
 		}
 	}
 	predicted, err := t.matrix(sets)
@@ -184,7 +221,7 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 	if err != nil {
 		return err
 	}
-	ranking, err := t.rank(a, s, model, threads)
+	ranking, err := labels.EvaluateRanking(t.truth, t.scores(found), rankedAt, nil)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ type importCmd struct {
 	Collection string `arg:"" help:"Collection; made if it does not exist."`
 	Input      string `arg:"" help:"File of vectors, gzip-compressed or not."`
 	Sparse     bool   `help:"The file holds sparse records; said by its content if not given."`
+	Dense      bool   `help:"Take the records of a libsvm, xmc or arff file as vectors; what they leave out is zero."`
 	Named      bool   `help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
 	Labels     string `help:"An idx file of labels beside the vectors." placeholder:"PATH"`
 	Metric     string `help:"Distance of a new collection: ${enum}." enum:"l2,cosine,ip" default:"l2"`
@@ -61,18 +62,18 @@ func (c *importCmd) Run(a *app) (err error) {
 	if c.Batch < 1 {
 		return usagef("--batch must be at least 1")
 	}
-	if c.Sparse || c.Named || holdsSparse(c.Input, c.fileFlags, c.sparseFlags) {
+	switch {
+	case c.Dense && (c.Sparse || c.Named):
+		return usagef("--dense and --sparse or --named exclude each other")
+	case c.Dense:
+	case c.Sparse || c.Named || holdsSparse(c.Input, c.fileFlags, c.sparseFlags):
 		return c.sparse(a)
-	}
-	o, err := c.options(c.Labels)
-	if err != nil {
-		return err
 	}
 	metric, err := vector.ParseMetric(c.Metric)
 	if err != nil {
 		return err
 	}
-	in, err := dataset.Open(c.Input, o)
+	in, err := openDense(c.Input, c.Labels, c.fileFlags, c.sparseFlags)
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,11 @@ type tuneFlags struct {
 	Folds        int       `help:"Label models: folds of the cross-validation; 0 for 10." default:"0"`
 	TuneRows     int       `help:"Label models: rows tried at most in tuning; 0 for 10,000." default:"0"`
 	FeatureShare []float64 `help:"Label models: shares of the features, those of highest entropy, to choose among; all features if not given."`
+	Neighbors    string    `help:"Label models of dense collections: forest that finds neighbours, or flat to scan the rows; the first forest by name if not given." placeholder:"INDEX"`
 }
 
 func (f tuneFlags) given() bool {
-	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0
+	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 || f.Neighbors != ""
 }
 
 // withoutWeight are the flags that only LCIF has.
@@ -46,7 +47,7 @@ type modelFlags struct {
 
 // lcif are the flags as package db takes them.
 func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
-	o := db.LCIFOptions{Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare}
+	o := db.LCIFOptions{Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors}
 	if t.Weight != "none" {
 		o.Weight = db.Weighting(t.Weight)
 	}
@@ -66,7 +67,7 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	if m == (modelFlags{}) {
 		return o, nil
 	}
-	t.Weight = ""
+	t.Weight, t.Neighbors = "", ""
 	switch {
 	case t.given():
 		return o, usagef("--objective, --folds, --tune-rows and --feature-share are for tuning, which --k, --lambda, --alpha, --beta, --threshold and --keep-features replace")
@@ -109,10 +110,15 @@ func chosen(i db.IndexInfo) (c query.LCIFChoice, ok bool) {
 	if i.LabelCurve == nil {
 		return c, false
 	}
-	return i.LabelCurve.Choice(i.Options.LCIF.Objective, query.Combined)
+	for _, c := range i.LabelCurve.Choices {
+		if c.Objective == i.Options.LCIF.Objective {
+			return c, true
+		}
+	}
+	return c, false
 }
 
-// sparseSetting is what an index of sparse rows was built with; nil for
+// sparseSetting is what an index other than a forest was built with; nil for
 // forests, which say it in columns of their own.
 func sparseSetting(i db.IndexInfo) any {
 	o := i.Options
@@ -127,6 +133,9 @@ func sparseSetting(i db.IndexInfo) any {
 	s := ""
 	if o.LCIF.Weight != db.WeightNone {
 		s = string(o.LCIF.Weight) + ", "
+	}
+	if o.LCIF.Neighbors != "" {
+		s = "neighbours by " + o.LCIF.Neighbors + ", "
 	}
 	if p := o.LCIF.Params; p != nil {
 		s += describeLCIF(query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda})
@@ -229,7 +238,7 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 // tuneCmd tunes a label model and shows all that was measured.
 type tuneCmd struct {
 	inFile
-	Collection string `arg:"" help:"Sparse collection."`
+	Collection string `arg:"" help:"Collection."`
 	Index      string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
 	Seed       uint64 `help:"Seed of the folds." default:"0"`
 	Settings   int    `help:"How many settings to show; 0 for all." default:"0"`

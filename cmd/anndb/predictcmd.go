@@ -11,8 +11,9 @@ import (
 // predictCmd predicts labels.
 type predictCmd struct {
 	inFile
-	Collection string `arg:"" help:"Sparse collection."`
+	Collection string `arg:"" help:"Collection."`
 	askFlags
+	Vector string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
 
 	Index    string `help:"Label model to ask; the only one if not given."`
 	Top      int    `help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
@@ -43,10 +44,7 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := sparseOnly(info); err != nil {
-			return err
-		}
-		q, err := c.read(s, info, c.fileFlags, c.sparseFlags)
+		q, err := c.queries(s, info)
 		if err != nil {
 			return err
 		}
@@ -71,6 +69,21 @@ func (c *predictCmd) Run(a *app) error {
 		a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; %d without a label", len(found), took.Seconds()*1e6/float64(len(found)), bare)
 		return nil
 	})
+}
+
+// queries are what to predict labels for.
+func (c *predictCmd) queries(s *db.Snapshot, info db.CollectionInfo) (*labelQueries, error) {
+	if c.Vector == "" {
+		return c.read(s, info, c.fileFlags, c.sparseFlags)
+	}
+	if info.Sparse {
+		return nil, usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
+	}
+	v, err := parseVector(c.Vector)
+	if err != nil {
+		return nil, err
+	}
+	return &labelQueries{keys: []string{"vector"}, queries: []db.SparseQuery{{Vector: v}}, labels: [][]string{nil}}, nil
 }
 
 // predictAll predicts many queries in slices, so that progress shows and an

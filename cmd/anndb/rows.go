@@ -50,11 +50,7 @@ func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*bench.Matrix, er
 // readQueries reads all vectors of a file, which must have dim dimensions,
 // and their keys.
 func readQueries(path string, f fileFlags, dim int) (keys []string, vectors [][]float32, err error) {
-	o, err := f.options("")
-	if err != nil {
-		return nil, nil, err
-	}
-	in, err := dataset.Open(path, o)
+	in, err := openDense(path, "", f, noSparseFlags)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -52,10 +52,11 @@ func (s sparseFlags) sparseOptions(f fileFlags) (dataset.SparseOptions, error) {
 	return o, nil
 }
 
+// noSparseFlags is what the grammar fills in.
+var noSparseFlags = sparseFlags{Base: "auto"}
+
 // given says whether any of the flags says that the file is sparse.
-func (s sparseFlags) given() bool {
-	return s != sparseFlags{Base: "auto"} // which the grammar fills in
-}
+func (s sparseFlags) given() bool { return s != noSparseFlags }
 
 // holdsSparse says whether a file holds sparse records, going by the flags, the
 // name, and then the first record: jsonl and plain text may hold either kind.
@@ -158,8 +159,9 @@ func (in *sparseInput) row(rec *dataset.SparseRecord, prefix string, named bool)
 	}, err
 }
 
-// sparseQueries are queries from anywhere, with what is known of them.
-type sparseQueries struct {
+// labelQueries are queries from anywhere, sparse or dense, with what is known of
+// them.
+type labelQueries struct {
 	keys    []string
 	queries []db.SparseQuery
 	labels  [][]string
@@ -168,13 +170,13 @@ type sparseQueries struct {
 }
 
 // readSparseQueries reads all records of a file as queries to a collection.
-func readSparseQueries(path string, f fileFlags, s sparseFlags, named bool) (*sparseQueries, error) {
+func readSparseQueries(path string, f fileFlags, s sparseFlags, named bool) (*labelQueries, error) {
 	in, err := openSparse(path, f, s)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	out := &sparseQueries{}
+	out := &labelQueries{}
 	for {
 		rec, err := in.next()
 		if err == io.EOF {
@@ -194,17 +196,23 @@ func readSparseQueries(path string, f fileFlags, s sparseFlags, named bool) (*sp
 	if len(out.keys) == 0 {
 		return nil, fmt.Errorf("%s holds no records", path)
 	}
-	out.names = in.LabelNames()
-	if out.names == nil && in.Format() == dataset.FormatXMC {
-		// The header counts the labels, which are called by their numbers.
-		for i := range in.NumLabels() {
-			out.names = append(out.names, strconv.Itoa(i))
-		}
-	}
+	out.names = in.allLabels()
 	return out, nil
 }
 
-// askFlags are the queries to a sparse collection.
+// allLabels are all labels that the file lists; nil where it does not.
+func (in *sparseInput) allLabels() []string {
+	names := in.LabelNames()
+	if names == nil && in.Format() == dataset.FormatXMC {
+		// The header counts the labels, which are called by their numbers.
+		for i := range in.NumLabels() {
+			names = append(names, strconv.Itoa(i))
+		}
+	}
+	return names
+}
+
+// askFlags are the queries to a collection.
 type askFlags struct {
 	Query    string `help:"File of queries." placeholder:"FILE" xor:"query" required:""`
 	OfKey    string `name:"key" help:"The row of this key is the query." xor:"query" required:""`
@@ -212,22 +220,24 @@ type askFlags struct {
 }
 
 // read gets the queries.
-func (q askFlags) read(s *db.Snapshot, info db.CollectionInfo, f fileFlags, sf sparseFlags) (*sparseQueries, error) {
+func (q askFlags) read(s *db.Snapshot, info db.CollectionInfo, f fileFlags, sf sparseFlags) (*labelQueries, error) {
 	switch {
 	case q.Query != "":
-		return readSparseQueries(q.Query, f, sf, info.Named)
+		return readLabelQueries(q.Query, "", f, sf, info)
 	case q.OfKey != "":
 		row, err := s.Get(info.Name, []byte(q.OfKey))
 		if err != nil {
 			return nil, fmt.Errorf("--key: %w", err)
 		}
-		return &sparseQueries{keys: []string{q.OfKey}, queries: []db.SparseQuery{{Sparse: row.Sparse, Features: row.Features}}, labels: [][]string{row.Labels}}, nil
+		return &labelQueries{keys: []string{q.OfKey}, queries: []db.SparseQuery{{Sparse: row.Sparse, Features: row.Features, Vector: row.Vector}}, labels: [][]string{row.Labels}}, nil
+	case !info.Sparse:
+		return nil, usagef("--features is for sparse collections; %q is dense: give --vector", info.Name)
 	}
 	one, err := parseFeatures(q.Features, info.Named)
 	if err != nil {
 		return nil, err
 	}
-	return &sparseQueries{keys: []string{"features"}, queries: []db.SparseQuery{one}, labels: [][]string{nil}}, nil
+	return &labelQueries{keys: []string{"features"}, queries: []db.SparseQuery{one}, labels: [][]string{nil}}, nil
 }
 
 // parseFeatures reads features with their values, commas between. A feature

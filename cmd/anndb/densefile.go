@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+)
+
+// openDense opens a file of vectors. A file of sparse records gives vectors,
+// too: what a record leaves out is zero. labels is the path of an idx file of
+// labels beside the vectors, or empty.
+func openDense(path, labels string, f fileFlags, s sparseFlags) (dataset.Reader, error) {
+	if holdsSparse(path, f, s) {
+		if labels != "" {
+			return nil, usagef("--labels goes with idx files; the records of %s have their own", path)
+		}
+		return openFilled(path, f, s)
+	}
+	o, err := f.options(labels)
+	if err != nil {
+		return nil, err
+	}
+	return dataset.Open(path, o)
+}
+
+// filled reads sparse records as vectors.
+type filled struct {
+	in  *sparseInput
+	dim int
+	rec dataset.SparseRecord
+}
+
+func openFilled(path string, f fileFlags, s sparseFlags) (*filled, error) {
+	in, err := openSparse(path, f, s)
+	if err != nil {
+		return nil, err
+	}
+	dim := in.NumFeatures()
+	if dim < 1 || in.namesItself() {
+		_ = in.Close()
+		return nil, usagef("%s does not say how many features there are, which vectors need", path)
+	}
+	return &filled{in: in, dim: dim}, nil
+}
+
+// Dim implements dataset.Reader.
+func (r *filled) Dim() int { return r.dim }
+
+// Len implements dataset.Reader.
+func (r *filled) Len() int64 { return r.in.Len() }
+
+// Close implements dataset.Reader.
+func (r *filled) Close() error { return r.in.Close() }
+
+// Read implements dataset.Reader.
+func (r *filled) Read(rec *dataset.Record) error {
+	if err := r.in.Read(&r.rec); err != nil {
+		return err
+	}
+	rec.Key, rec.Labels, rec.Payload = r.rec.Key, r.rec.Labels, r.rec.Payload
+	rec.Vector = append(rec.Vector[:0], make([]float32, r.dim)...)
+	for i, f := range r.rec.Features.Index {
+		rec.Vector[f] = r.rec.Features.Value[i]
+	}
+	return nil
+}
+
+// readDenseQueries reads all vectors of a file, which must have dim dimensions,
+// with their labels, as queries to a label model.
+func readDenseQueries(path, labels string, f fileFlags, s sparseFlags, dim int) (*labelQueries, error) {
+	in, err := openDense(path, labels, f, s)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if in.Dim() != dim {
+		return nil, fmt.Errorf("%s has %d dimensions, the collection %d: %w", path, in.Dim(), dim, db.ErrDimension)
+	}
+	out := &labelQueries{}
+	if x, ok := in.(*filled); ok {
+		out.names = x.in.allLabels()
+	}
+	var rec dataset.Record
+	for {
+		err := in.Read(&rec)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.keys = append(out.keys, string(rec.Key))
+		out.queries = append(out.queries, db.SparseQuery{Vector: slices.Clone(rec.Vector)})
+		out.labels = append(out.labels, slices.Clone(rec.Labels))
+	}
+	if len(out.keys) == 0 {
+		return nil, fmt.Errorf("%s holds no vectors", path)
+	}
+	return out, nil
+}
+
+// readLabelQueries reads all records of a file as queries to label models of a
+// collection.
+func readLabelQueries(path, labels string, f fileFlags, s sparseFlags, info db.CollectionInfo) (*labelQueries, error) {
+	switch {
+	case !info.Sparse:
+		return readDenseQueries(path, labels, f, s, info.Dim)
+	case labels != "":
+		return nil, usagef("--labels goes with idx files, and %q is sparse", info.Name)
+	}
+	return readSparseQueries(path, f, s, info.Named)
+}

@@ -1,0 +1,351 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// spotRow is a point near one of some centres, whose number is its label; shift
+// moves all coordinates.
+func spotRow(rng *rand.Rand, shift float32) ([]float32, []string) {
+	const dim, centres = 12, 6
+	c := rng.IntN(centres)
+	v := make([]float32, dim)
+	for i := range v {
+		v[i] = rng.Float32() + shift
+	}
+	v[2*c] += 2
+	v[2*c+1] += 3
+	return v, []string{fmt.Sprint("spot ", c)}
+}
+
+// spotDB is a dense collection of such points, and queries with their labels.
+func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*DB, []SparseQuery, [][]string) {
+	t.Helper()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	if err := d.CreateDense(t.Context(), "docs", DenseOptions{Dim: 12, Metric: metric}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	put(t, d, n, func(i int) Row {
+		v, l := spotRow(rng, shift)
+		return Row{Key: fmt.Append(nil, "p", i), Vector: v, Labels: l}
+	})
+	var queries []SparseQuery
+	var truth [][]string
+	for range 100 {
+		v, l := spotRow(rng, shift)
+		queries, truth = append(queries, SparseQuery{Vector: v}), append(truth, l)
+	}
+	return d, queries, truth
+}
+
+// put writes n rows in one batch.
+func put(t *testing.T, d *DB, n int, row func(i int) Row) {
+	t.Helper()
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for i := range n {
+			if err := b.Put("docs", row(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDenseLCIFPredicts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		forest bool
+		shift  float32
+	}{{"by scanning", false, 0}, {"by a forest", true, 0}, {"negative", true, -1}} {
+		t.Run(c.name, func(t *testing.T) {
+			d, queries, truth := spotDB(t, 1500, c.shift, vector.L2)
+			neighbors := Flat
+			if c.forest {
+				neighbors = "trees"
+				if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 6, LabelsK: 20}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
+			info, err := d.Build(t.Context(), "docs", "labels", o, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Options.LCIF.Neighbors != neighbors || info.LabelCurve == nil {
+				t.Errorf("index %+v", info.Options)
+			}
+			if similar := info.Bytes["feature-labels"] > 0; similar != (c.shift >= 0) {
+				t.Errorf("%d bytes of similarities of values from %g", info.Bytes["feature-labels"], c.shift)
+			}
+			check := func() [][]Prediction {
+				t.Helper()
+				out := predictAll(t, d, queries, nil, 1)
+				if p := first(out, truth); p < 0.95 {
+					t.Errorf("precision of the best label is %g", p)
+				}
+				if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+					t.Error(err)
+				}
+				return out
+			}
+			out := check()
+			if again := predictAll(t, d, queries, nil, 3); !equalPredictions(out, again) {
+				t.Error("predictions depend on the number of goroutines")
+			}
+			path := d.Path()
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if d, err = Open(path, nil); err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if again := check(); !equalPredictions(out, again) {
+				t.Error("predictions differ after reopening")
+			}
+			for i, p := range predictAll(t, d, queries[:5], &PredictOptions{Explain: true, Params: &query.LCIFParams{K: 9, Lambda: 1}}, 1) {
+				e := p[0].Explanation
+				if len(e.Neighbors) == 0 || e.Neighbors[0].Key[0] != 'p' || math.Abs(e.Instance+e.Feature-float64(p[0].Score)) > 1e-5 {
+					t.Errorf("query %d: %+v of %+v", i, e, p[0])
+				}
+			}
+			if c.forest {
+				// Without its forest the model scans.
+				if err := d.DropIndex(t.Context(), "docs", "trees"); err != nil {
+					t.Fatal(err)
+				}
+				check()
+			}
+		})
+	}
+}
+
+func equalPredictions(a, b [][]Prediction) bool {
+	return slices.EqualFunc(a, b, slices.Equal[[]Prediction])
+}
+
+// By cosine, dense rows without negative values are sparse rows with all
+// features: the same labels with the same scores.
+func TestDenseLCIFIsSparse(t *testing.T) {
+	d, queries, _ := spotDB(t, 400, 0, vector.Cosine)
+	params := &query.LCIFParams{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
+	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
+	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateSparse(t.Context(), "sparse", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.View(func(s *Snapshot) error {
+		return d.Update(t.Context(), func(b *Batch) error {
+			for r, err := range s.Rows("docs") {
+				if err != nil {
+					return err
+				}
+				if err := b.Put("sparse", Row{Key: r.Key, Sparse: listed(r.Vector), Labels: r.Labels}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Build(t.Context(), "sparse", "labels", o, nil); err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		for _, q := range queries {
+			got, _, err := s.Predict(t.Context(), "docs", q, nil)
+			if err != nil {
+				return err
+			}
+			want, _, err := s.Predict(t.Context(), "sparse", SparseQuery{Sparse: listed(q.Vector)}, nil)
+			if err != nil {
+				return err
+			}
+			same := slices.EqualFunc(got, want, func(a, b Prediction) bool {
+				return a.Label == b.Label && math.Abs(float64(a.Score-b.Score)) < 1e-6
+			})
+			if !same || len(got) == 0 {
+				t.Errorf("dense %v, sparse %v", got, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDenseLCIFOptions(t *testing.T) {
+	d, queries, _ := spotDB(t, 300, -1, vector.L2)
+	if _, err := d.Build(t.Context(), "docs", "untuned", BuildOptions{Trees: 2, LabelsK: 5, NoTune: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]LCIFOptions{
+		"feature scores":   {Params: &query.LCIFParams{K: 3, Lambda: 0.5}},
+		"second order":     {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}},
+		"weights":          {Weight: WeightTFIDF},
+		"selected":         {FeatureShares: []float64{0.5}},
+		"features":         {Params: &query.LCIFParams{K: 3, Lambda: 1, Features: 4}},
+		"untuned forest":   {Neighbors: "untuned"},
+		"no such forest":   {Neighbors: "nonsense"},
+		"neighbours of it": {Neighbors: "labels"},
+	} {
+		_, err := d.Build(t.Context(), "docs", "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+		if !errors.Is(err, ErrOption) && !errors.Is(err, ErrNoIndex) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	info, err := d.Build(t.Context(), "docs", "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}, nil)
+	if err != nil || info.Options.LCIF.Neighbors != Flat {
+		t.Fatalf("%+v, %v", info.Options.LCIF, err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		_, _, err := s.Predict(t.Context(), "docs", queries[0], &PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}})
+		if !errors.Is(err, ErrOption) {
+			t.Errorf("feature scores of negative values: %v", err)
+		}
+		if _, _, err := s.Search(t.Context(), "docs", queries[0].Vector, 3, &SearchOptions{Index: "labels"}, nil); !errors.Is(err, ErrKind) {
+			t.Errorf("rows from a label model: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rows written since the build are neighbours as if the model had been built
+// with them, deleted ones are gone, and old snapshots see what they saw.
+func TestFreshRowsAreNeighbors(t *testing.T) {
+	for _, kind := range []string{"sparse", "dense", "forest"} {
+		t.Run(kind, func(t *testing.T) {
+			var d *DB
+			var queries []SparseQuery
+			rng := rand.New(rand.NewPCG(8, 9))
+			next := func() Row {
+				v, l := spotRow(rng, 0)
+				return Row{Vector: v, Labels: l}
+			}
+			if kind == "sparse" {
+				d, _, queries, _ = topicDB(t, false)
+				defer d.Close()
+				next = func() Row {
+					x, l := topicRow(rng, 8)
+					return Row{Sparse: x, Labels: l}
+				}
+			} else {
+				d, queries, _ = spotDB(t, 1400, 0, vector.Cosine)
+			}
+			if kind == "forest" {
+				if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 8, LabelsK: 20}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			params := &query.LCIFParams{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
+			build := func(name string) {
+				t.Helper()
+				if _, err := d.Build(t.Context(), "docs", name, BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			build("old")
+			old, err := d.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer old.Release()
+			before, err := old.PredictBatch(t.Context(), "docs", queries, &PredictOptions{Index: "old"}, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// More than a chunk of sparse rows, so that some are sealed; some in
+			// place of old ones; and labels that the model does not know.
+			for round := range 3 {
+				put(t, d, 700, func(i int) Row {
+					r := next()
+					r.Key = fmt.Append(nil, "d", 100*round+i)
+					if i%3 == 0 {
+						r.Labels = append(r.Labels, fmt.Sprint("new ", round))
+					}
+					return r
+				})
+				err := d.Update(t.Context(), func(b *Batch) error {
+					for i := range 100 {
+						if err := b.Delete("docs", fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, ErrNotFound) {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := predictAll(t, d, queries, &PredictOptions{Index: "old"}, 2)
+				build("rebuilt")
+				want := predictAll(t, d, queries, &PredictOptions{Index: "rebuilt"}, 1)
+				fresh := 0
+				for i := range want {
+					byName := func(a, b Prediction) int {
+						if a.Score != b.Score {
+							return int(math.Copysign(1, float64(b.Score-a.Score)))
+						}
+						return slices.Compare([]byte(a.Label), []byte(b.Label))
+					}
+					slices.SortFunc(got[i], byName)
+					slices.SortFunc(want[i], byName)
+					if !slices.Equal(got[i], want[i]) {
+						t.Fatalf("round %d, query %d: %v, a new model says %v", round, i, got[i], want[i])
+					}
+					if slices.ContainsFunc(got[i], func(p Prediction) bool { return p.Label == fmt.Sprint("new ", round) }) {
+						fresh++
+					}
+				}
+				if fresh == 0 {
+					t.Error("no fresh label is predicted")
+				}
+			}
+			again, err := old.PredictBatch(t.Context(), "docs", queries, &PredictOptions{Index: "old"}, 2)
+			if err != nil || !equalPredictions(before, again) {
+				t.Errorf("the old snapshot answers otherwise now, %v", err)
+			}
+			if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+				t.Error(err)
+			}
+			path := d.Path()
+			now := predictAll(t, d, queries, &PredictOptions{Index: "old"}, 2)
+			old.Release()
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if d, err = Open(path, nil); err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			if again := predictAll(t, d, queries, &PredictOptions{Index: "old"}, 2); !equalPredictions(now, again) {
+				t.Error("predictions differ after reopening")
+			}
+		})
+	}
+}

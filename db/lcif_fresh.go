@@ -1,0 +1,173 @@
+package db
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// freshRows are the rows that came after a label model, as it needs them. Rows
+// never change, and later generations only have more of them, so all share one:
+// each takes as many as it knows. Deleted rows stay in; what is deleted, a
+// generation knows itself.
+type freshRows struct {
+	mu     sync.Mutex
+	number map[string]uint32 // of all labels, those of the model among them
+	names  []string          // of labels that the model has not, in the order in which rows brought them
+	known  []int             // how many of these there are after each row
+	sets   [][]uint32
+	units  vector.CSR // of sparse rows, weighed as the model weighs
+}
+
+// freshPart is what one generation sees of them.
+type freshPart struct {
+	names []string
+	sets  [][]uint32
+	units *vector.CSR
+}
+
+// freshOf is the part of a model's fresh rows that this generation knows.
+func (st *collState) freshOf(m *manifest, model *labelModel) (*freshPart, error) {
+	have, _ := st.g.store.fresh.LoadOrStore(m.Object, &freshRows{})
+	f := have.(*freshRows)
+	n := int(st.c.Rows) - m.Info.Rows
+	if err := f.read(st, m, model, n); err != nil {
+		return nil, err
+	}
+	return f.part(n), nil
+}
+
+// part is the first n rows.
+func (f *freshRows) part(n int) *freshPart {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := &freshPart{sets: slices.Clip(f.sets[:n])}
+	if n > 0 {
+		p.names = slices.Clip(f.names[:f.known[n-1]])
+	}
+	if f.units.Ptr != nil {
+		end := f.units.Ptr[n]
+		p.units = &vector.CSR{Ptr: f.units.Ptr[:n+1], Index: f.units.Index[:end], Value: f.units.Value[:end], Cols: f.units.Cols}
+	}
+	return p
+}
+
+// read reads rows until there are n.
+func (f *freshRows) read(st *collState, m *manifest, model *labelModel, n int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.number == nil && n > 0 {
+		f.number = make(map[string]uint32, model.names.Len())
+		for i := range model.names.Len() {
+			f.number[string(model.names.At(i))] = uint32(i)
+		}
+	}
+	if st.c.Sparse && f.units.Ptr == nil {
+		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.LCIF.Features}
+	}
+	// What has been decoded belongs to the snapshot that read it.
+	var run *coldRows
+	for len(f.sets) < n {
+		row := uint32(m.Info.Rows + len(f.sets))
+		names, err := st.labelsOf(row, &run)
+		if err != nil {
+			return err
+		}
+		set := make([]uint32, 0, len(names))
+		for _, name := range names {
+			id, ok := f.number[name]
+			if !ok {
+				id = uint32(model.names.Len() + len(f.names))
+				f.number[name] = id
+				f.names = append(f.names, name)
+			}
+			set = append(set, id)
+		}
+		slices.Sort(set)
+		if st.c.Sparse {
+			f.units.Append(model.unit(st.sparseRows.row(row)))
+			f.units.Cols = m.LCIF.Features
+		}
+		f.known = append(f.known, len(f.names))
+		f.sets = append(f.sets, set)
+	}
+	return nil
+}
+
+// unit is a row as the model's own rows are.
+func (m *labelModel) unit(x vector.Sparse) vector.Sparse {
+	if m.idf != nil {
+		x = vector.Sparse{Index: x.Index, Value: slices.Clone(x.Value)}
+		weigh(x, m.idf)
+	}
+	one := &vector.CSR{Ptr: []uint64{0, uint64(x.Len())}, Index: x.Index, Value: x.Value, Cols: m.view.Features}
+	return query.UnitRows(one, m.view).Row(0)
+}
+
+// grownSets are the label sets of a model's rows and of fresh ones.
+type grownSets struct {
+	query.LabelRows
+	fresh  [][]uint32
+	labels int
+}
+
+// Rows implements query.LabelSets.
+func (g *grownSets) Rows() int { return g.LabelRows.Rows() + len(g.fresh) }
+
+// Labels implements query.LabelSets.
+func (g *grownSets) Labels() int { return g.labels }
+
+// Row implements query.LabelSets.
+func (g *grownSets) Row(i int) []uint32 {
+	if n := g.LabelRows.Rows(); i >= n {
+		return g.fresh[i-n]
+	}
+	return g.LabelRows.Row(i)
+}
+
+// grow makes the rows written since a model's build neighbours, with their
+// labels. Feature–label similarities and thresholds stay those of the build;
+// labels that came since have no similarity and the threshold of all labels.
+func (st *collState) grow(m *manifest, model *labelModel) error {
+	if int(st.c.Rows) <= m.Info.Rows {
+		return nil
+	}
+	f, err := st.freshOf(m, model)
+	if err != nil {
+		return err
+	}
+	model.fresh = f.names
+	model.view.Labels = &grownSets{model.view.Labels.(query.LabelRows), f.sets, model.names.Len() + len(f.names)}
+	model.params = model.grown(model.params)
+	if st.c.Sparse {
+		model.view.Neighbors = &query.GrownNeighbors{
+			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: st.dead(),
+		}
+	}
+	return nil
+}
+
+// grown gives labels that came since the build a threshold, where each has one.
+func (m *labelModel) grown(p query.LCIFParams) query.LCIFParams {
+	t := p.Thresholds
+	if len(m.fresh) == 0 || t == nil || len(t.PerLabel) != m.names.Len() {
+		return p
+	}
+	more := labels.Thresholds{Single: t.Single, KeepTop: t.KeepTop, PerLabel: slices.Clone(t.PerLabel)}
+	for range m.fresh {
+		more.PerLabel = append(more.PerLabel, t.Single)
+	}
+	p.Thresholds = &more
+	return p
+}
+
+// name is the name of a label's number.
+func (m *labelModel) name(label uint32) string {
+	if n := m.names.Len(); int(label) >= n {
+		return m.fresh[int(label)-n]
+	}
+	return string(m.names.At(int(label)))
+}
