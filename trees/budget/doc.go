@@ -13,7 +13,7 @@
 // nodes ask for one label after the other, the most frequent first.
 //
 // A Model holds any of them in flat arrays, which may be views over mapped
-// memory. Predictor evaluates it without allocating. WriteText, WriteDOT,
-// WriteSVG and Explain make it readable: every decision is a short weighted sum of named
-// features.
+// memory. Predictor evaluates it without allocating. Explain and Picture, which
+// WriteText, WriteDOT and WriteSVG write, make it readable: every decision is a
+// short weighted sum of named features.
 package budget

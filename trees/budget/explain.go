@@ -8,11 +8,6 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Names gives features and labels names; a missing name is the number.
-type Names struct {
-	Features, Labels []string
-}
-
 // Contribution is what a feature adds to a decision's margin: the mean of its
 // classifiers' weights, times the row's value.
 type Contribution struct {
@@ -23,17 +18,18 @@ type Contribution struct {
 
 // Decision is a node on a row's path.
 type Decision struct {
-	Node    int
-	Label   uint32  // AT: the label in question
-	Left    bool    // the decision is positive
-	Margin  float64 // mean over the classifiers, above the threshold
-	Offset  float64 // what of it is there for every row: mean offset − threshold
-	Votes   int     // classifiers with a positive margin
-	Voters  int
-	Rows    int // training rows that reached the node
-	Errors  int // SBT: cross-validation errors there
-	Present int // features of the node with a value other than zero in the row
-	// Contributions lists those, by falling magnitude, ties by feature. With
+	Node     int
+	Label    uint32  // AT: the label in question
+	Left     bool    // the decision is positive
+	Margin   float64 // mean over the classifiers, above the threshold
+	Offset   float64 // what of it is there for every row: mean offset − threshold
+	Votes    int     // classifiers with a positive margin
+	Voters   int
+	Rows     int // training rows that reached the node
+	Errors   int // SBT: cross-validation errors there
+	Selected int // features of the node
+	Present  int // those with a value other than zero in the row
+	// Contributions lists the latter, by falling magnitude, ties by feature. With
 	// Offset they add up to Margin, but for rounding.
 	Contributions []Contribution
 	Ones          []uint32 // AT: labels recorded at the node as always present
@@ -84,7 +80,8 @@ func (p *Predictor) explainNode(node int) Decision {
 	left, margin := p.decide(node)
 	d := Decision{
 		Node: node, Left: left, Margin: margin, Offset: m.meanOffset(node) - float64(m.Threshold),
-		Voters: m.Voters, Rows: int(m.NodeRows[node]), Errors: int(m.NodeErrors[node]), Ones: slices.Clone(m.Ones(node)),
+		Voters: m.Voters, Rows: int(m.NodeRows[node]), Errors: int(m.NodeErrors[node]),
+		Selected: int(m.NodePtr[node+1] - m.NodePtr[node]), Ones: slices.Clone(m.Ones(node)),
 	}
 	if m.Kind == AT {
 		d.Label = m.NodeLabel[node]

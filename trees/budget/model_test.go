@@ -3,12 +3,9 @@ package budget
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"io"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -360,69 +357,11 @@ func FuzzModel(f *testing.F) {
 		}
 		m.Stats()
 		var b bytes.Buffer
-		if m.WriteText(&b, PictureOptions{}) != nil || m.WriteDOT(&b, PictureOptions{}) != nil || m.WriteSVG(&b, PictureOptions{}) != nil {
+		picture := m.Picture(PictureOptions{Nodes: int(place)})
+		if picture.WriteText(&b) != nil || picture.WriteDOT(&b) != nil || picture.WriteSVG(&b) != nil {
 			t.Fatal("a buffer cannot fail")
 		}
 	})
-}
-
-func TestPictures(t *testing.T) {
-	x, y := figure2(t)
-	m, err := TrainAT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 4, C: 10}}, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := PictureOptions{Names: Names{Features: []string{"fa", `f"b"`, "fc", "fe"}, Labels: []string{"a", "b", "c", "e"}}, Features: 2}
-	var text, dot bytes.Buffer
-	if err := m.WriteText(&text, o); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.WriteDOT(&dot, o); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"a?: +", "·fa", "8 rows, 4 labels open", "  yes: b?", "  no:  e?", "{a, b} (3 rows)", "+ 1 more"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("text lacks %q:\n%s", want, text.String())
-		}
-	}
-	for _, want := range []string{"digraph tree {", `n0 -> n1 [style=solid]`, `n0 -> n2 [style=dashed]`, `f\"b\"`, `label="{c} (1 rows)"`} {
-		if !strings.Contains(dot.String(), want) {
-			t.Errorf("DOT lacks %q:\n%s", want, dot.String())
-		}
-	}
-	var picture bytes.Buffer
-	if err := m.WriteSVG(&picture, o); err != nil {
-		t.Fatal(err)
-	}
-	elements := map[string]int{}
-	for d := xml.NewDecoder(bytes.NewReader(picture.Bytes())); ; {
-		token, err := d.Token()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e, ok := token.(xml.StartElement); ok {
-			elements[e.Name.Local]++
-		}
-	}
-	if elements["rect"] != 1+7 || elements["line"] != 6 || !bytes.Contains(picture.Bytes(), []byte("stroke-dasharray")) {
-		t.Errorf("%v in\n%s", elements, picture.String())
-	}
-	text.Reset()
-	o.Depth = 1
-	if err := m.WriteText(&text, o); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Count(text.String(), "\n"); got != 3 {
-		t.Errorf("%d lines to depth 1:\n%s", got, text.String())
-	}
-	_, _, models := trained(t)
-	text.Reset()
-	if err := models[3].WriteText(&text, PictureOptions{}); err != nil || !strings.Contains(text.String(), "class 2 against the rest") {
-		t.Errorf("%v:\n%s", err, text.String())
-	}
 }
 
 func TestChoose(t *testing.T) {

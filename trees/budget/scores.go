@@ -67,3 +67,19 @@ func (p *Predictor) Scores(x vector.Sparse, cut float64) vector.Sparse {
 	p.labels = p.labels[:0]
 	return p.scores
 }
+
+// ClassScores is the score of every class of an SBT for a row, appended to to:
+// that of the class's tree against the rest (see Class); with two classes, of
+// the one tree for class 1 and its negative for class 0. Class answers the
+// class of the largest score. O(as Class).
+func (p *Predictor) ClassScores(to []float64, x vector.Sparse) []float64 {
+	p.load(x)
+	if len(p.m.Roots) == 1 {
+		score := p.score(0)
+		return append(to, -score, score)
+	}
+	for t := range p.m.Roots {
+		to = append(to, p.score(t))
+	}
+	return to
+}

@@ -8,134 +8,50 @@ import (
 	"strings"
 )
 
-// Measures of a picture, in pixels.
-const (
-	svgSlot   = 190 // width of a leaf's place
-	svgBox    = 176
-	svgLine   = 14
-	svgGap    = 46 // between a level's boxes and the next level's
-	svgMargin = 10
-)
-
-// svgNode is a box of the picture.
-type svgNode struct {
-	visited
-	lines  []string
-	above  int // place of its parent in the list of boxes, -1 for roots
-	x      float64
-	placed int // children whose x has been added up
-}
-
 // WriteSVG draws the trees side by side as an SVG picture, like the paper's
 // figure 7: of each node the question, the heaviest weighted features and its
 // numbers; solid lines lead where a decision is positive, dashed ones where it
-// is not. The picture is as wide as there are leaves: bound it by Depth. O(size
-// of what is drawn). Errors: those of w.
-func (m *Model) WriteSVG(w io.Writer, o PictureOptions) error {
-	var boxes []svgNode
-	for t := range m.Roots {
-		at := map[int]int{} // of each node its box
-		m.visit(t, o.Depth, func(v visited) {
-			b := svgNode{visited: v, above: -1}
-			if v.depth > 0 {
-				b.above = at[v.parent]
-			}
-			switch {
-			case v.ref < 0:
-				b.lines = []string{m.leafText(int(^v.ref), o)}
-			case v.cut:
-				b.lines = []string{fmt.Sprintf("… %d rows", m.NodeRows[v.ref])}
-			default:
-				b.lines = append(append([]string{m.question(int(v.ref), o)}, m.terms(int(v.ref), o)...), m.nodeNote(int(v.ref)))
-			}
-			if v.depth == 0 && len(m.Roots) > 1 {
-				b.lines = append([]string{"class " + name(o.Names.Labels, uint32(t))}, b.lines...)
-			}
-			if v.ref >= 0 {
-				at[int(v.ref)] = len(boxes)
-			}
-			boxes = append(boxes, b)
-		})
-	}
-	leaves, levels := placeBoxes(boxes)
-	return drawBoxes(w, boxes, leaves, levels)
-}
-
-// placeBoxes gives ends of paths places from left to right and other boxes the
-// middle of their children's. It returns the number of ends and, of each level,
-// the height of its tallest box in lines.
-func placeBoxes(boxes []svgNode) (ends int, levels []int) {
-	for i := range boxes {
-		b := &boxes[i]
-		for len(levels) <= b.depth {
-			levels = append(levels, 0)
-		}
-		levels[b.depth] = max(levels[b.depth], len(b.lines))
-		if b.ref < 0 || b.cut {
-			b.x = (float64(ends)+0.5)*svgSlot + svgMargin
-			ends++
-		}
-	}
-	// Children stand behind their parents.
-	for i := len(boxes) - 1; i >= 0; i-- {
-		b := &boxes[i]
-		if b.placed > 0 {
-			b.x /= float64(b.placed)
-		}
-		if b.above >= 0 {
-			boxes[b.above].x += b.x
-			boxes[b.above].placed++
-		}
-	}
-	return ends, levels
-}
-
-func drawBoxes(w io.Writer, boxes []svgNode, ends int, levels []int) error {
+// is not. O(as Layout). Errors: those of w.
+func (p *Picture) WriteSVG(w io.Writer) error {
+	d := p.Layout()
 	out := bufio.NewWriter(w)
-	top := make([]int, len(levels)+1)
-	top[0] = svgMargin
-	for l, lines := range levels {
-		top[l+1] = top[l] + boxHeight(lines) + svgGap
+	fmt.Fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"%.0f\" text-anchor=\"middle\">\n",
+		d.Width, d.Height, d.Width, d.Height, d.TextSize)
+	fmt.Fprintf(out, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"white\"/>\n", d.Width, d.Height)
+	for _, e := range d.Edges {
+		dash, answer, anchor, beside := "", "yes", "end", -4.0
+		if !e.Yes {
+			dash, answer, anchor, beside = " stroke-dasharray=\"5 3\"", "no", "start", 4
+		}
+		fmt.Fprintf(out, "<path d=\"M%.1f %.1fV%.1fL%.1f %.1f\" fill=\"none\" stroke=\"#555\"%s/>\n", e.X, e.Y, e.Bend, e.ToX, e.ToY, dash)
+		fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"9\" fill=\"#555\">%s</text>\n", e.ToX+beside, e.ToY-5, anchor, answer)
 	}
-	width, height := ends*svgSlot+2*svgMargin, top[len(levels)]-svgGap+svgMargin
-	fmt.Fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"11\">\n", width, height, width, height)
-	fmt.Fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", width, height)
-	for _, b := range boxes {
-		if b.above < 0 {
-			continue
-		}
-		up := boxes[b.above]
-		dash := ""
-		if !b.left {
-			dash = " stroke-dasharray=\"5 3\""
-		}
-		fmt.Fprintf(out, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#555\"%s/>\n",
-			up.x, top[up.depth]+boxHeight(len(up.lines)), b.x, top[b.depth], dash)
-	}
-	for _, b := range boxes {
-		radius, fill := 0, "#eef3fa"
-		if b.ref < 0 {
-			radius, fill = 8, "#f3faee"
-		}
-		fmt.Fprintf(out, "<rect x=\"%.1f\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\" stroke=\"#555\"/>\n",
-			b.x-svgBox/2, top[b.depth], svgBox, boxHeight(len(b.lines)), radius, fill)
-		for i, line := range b.lines {
-			fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", b.x, top[b.depth]+(i+1)*svgLine, escapeXML(shorten(line)))
-		}
+	for i := range d.Boxes {
+		d.Boxes[i].writeSVG(out, d.LineHeight)
 	}
 	fmt.Fprintln(out, "</svg>")
 	return out.Flush()
 }
 
-func boxHeight(lines int) int { return lines*svgLine + svgLine/2 }
-
-// shorten cuts a line that would not fit its box.
-func shorten(s string) string {
-	const most = 30
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
+// writeSVG draws a box; what was cut from its text shows when it is pointed at.
+func (b *Box) writeSVG(out io.Writer, line float64) {
+	radius, look := 2, "fill=\"#eef3fa\" stroke=\"#555\""
+	switch {
+	case b.Leaf:
+		radius, look = 8, "fill=\"#f0f8ea\" stroke=\"#555\""
+	case b.Hidden:
+		look = "fill=\"white\" stroke=\"#999\" stroke-dasharray=\"2 3\""
 	}
-	return s
+	fmt.Fprintf(out, "<g><title>%s</title>\n<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" %s/>\n",
+		escapeXML(b.Full), b.X-b.Width/2, b.Y, b.Width, b.Height, radius, look)
+	for i, s := range b.Lines {
+		weight := ""
+		if i < b.Bold {
+			weight = " font-weight=\"bold\""
+		}
+		fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n", b.X, b.Y+line*float64(i+1), weight, escapeXML(s))
+	}
+	fmt.Fprintln(out, "</g>")
 }
 
 // escapeXML writes text as XML reads it.

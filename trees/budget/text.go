@@ -2,204 +2,108 @@ package budget
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-// PictureOptions say how much of a model WriteText, WriteDOT and
-// WriteSVG show.
-type PictureOptions struct {
-	Names Names
-	// Features is how many features of a node are named, those of largest
-	// weight; 0 means 5.
-	Features int
-	// Depth is how many decisions deep the trees are shown; 0 means all.
-	Depth int
-}
-
 // WriteText writes the trees as indented text: of each node its question, its
-// heaviest weighted features and how many training rows reached it. O(size of
-// the model). Errors: those of w.
-func (m *Model) WriteText(w io.Writer, o PictureOptions) error {
+// sum and its numbers. O(size of the picture). Errors: those of w.
+func (p *Picture) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	for t := range m.Roots {
-		if len(m.Roots) > 1 {
-			fmt.Fprintf(out, "class %s against the rest\n", name(o.Names.Labels, uint32(t)))
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if n.Heading != "" {
+			fmt.Fprintln(out, n.Heading)
 		}
-		m.visit(t, o.Depth, func(v visited) {
-			fmt.Fprintf(out, "%s%s", strings.Repeat("  ", v.depth), v.side())
-			switch {
-			case v.ref < 0:
-				fmt.Fprintln(out, m.leafText(int(^v.ref), o))
-			case v.cut:
-				fmt.Fprintf(out, "… %d rows\n", m.NodeRows[v.ref])
-			default:
-				fmt.Fprintf(out, "%s: %s (%s)\n", m.question(int(v.ref), o), strings.Join(m.terms(int(v.ref), o), " "), m.nodeNote(int(v.ref)))
-				if ones := m.Ones(int(v.ref)); len(ones) > 0 {
-					fmt.Fprintf(out, "%s  always %s\n", strings.Repeat("  ", v.depth), nameAll(o.Names.Labels, ones))
-				}
+		indent := strings.Repeat("  ", n.Depth)
+		fmt.Fprint(out, indent)
+		switch {
+		case n.Above < 0:
+		case n.Yes:
+			fmt.Fprint(out, "yes: ")
+		default:
+			fmt.Fprint(out, "no:  ")
+		}
+		switch {
+		case n.Leaf():
+			fmt.Fprintf(out, "%s (%s)\n", p.answer(n), n.Note)
+		case n.Hidden > 0:
+			fmt.Fprintf(out, "%s (%s)\n", n.hidden(), n.Note)
+		default:
+			fmt.Fprintf(out, "%s %s (%s)\n", n.Asks, strings.Join(n.Terms, " "), n.Note)
+			if len(n.Always) > 0 {
+				fmt.Fprintf(out, "%s  always: %s\n", indent, strings.Join(n.Always, ", "))
 			}
-		})
+		}
 	}
 	return out.Flush()
 }
 
+// answer is a leaf's answer: sets are in braces, so that the empty one is seen.
+func (p *Picture) answer(n *PictureNode) string {
+	if p.Kind == SBT {
+		return n.Answer[0]
+	}
+	return "{" + strings.Join(n.Answer, ", ") + "}"
+}
+
+// hidden says what is not shown.
+func (n *PictureNode) hidden() string {
+	if n.Hidden == 1 {
+		return "… 1 more decision"
+	}
+	return fmt.Sprintf("… %d more decisions", n.Hidden)
+}
+
 // WriteDOT writes the trees as a graph for Graphviz, like the paper's figure 7:
 // solid edges lead where a decision is positive, dashed ones where it is not.
-// O(size of the model). Errors: those of w.
-func (m *Model) WriteDOT(w io.Writer, o PictureOptions) error {
+// O(size of the picture). Errors: those of w.
+func (p *Picture) WriteDOT(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "digraph tree {")
 	fmt.Fprintln(out, "  node [fontname=\"sans-serif\", fontsize=10, shape=box];")
-	for t := range m.Roots {
-		if len(m.Roots) > 1 {
-			fmt.Fprintf(out, "  t%d [shape=plaintext, label=%s];\n", t, quoteDOT("class "+name(o.Names.Labels, uint32(t))))
+	fmt.Fprintln(out, "  edge [fontname=\"sans-serif\", fontsize=9];")
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if n.Heading != "" {
+			fmt.Fprintf(out, "  t%d [shape=plaintext, label=%s];\n", i, quoteDOT(n.Heading))
+			fmt.Fprintf(out, "  t%d -> %s;\n", i, dotID(n.Ref))
 		}
-		m.visit(t, o.Depth, func(v visited) {
-			switch {
-			case v.ref < 0:
-				fmt.Fprintf(out, "  %s [style=rounded, label=%s];\n", dotID(v.ref), quoteDOT(m.leafText(int(^v.ref), o)))
-			case v.cut:
-				fmt.Fprintf(out, "  %s [shape=plaintext, label=\"… %d rows\"];\n", dotID(v.ref), m.NodeRows[v.ref])
-			default:
-				lines := append([]string{m.question(int(v.ref), o)}, m.terms(int(v.ref), o)...)
-				fmt.Fprintf(out, "  %s [label=%s];\n", dotID(v.ref), quoteDOT(strings.Join(append(lines, m.nodeNote(int(v.ref))), "\n")))
+		style := ""
+		switch {
+		case n.Leaf():
+			style = "style=rounded, "
+		case n.Hidden > 0:
+			style = "shape=plaintext, "
+		}
+		fmt.Fprintf(out, "  %s [%slabel=%s];\n", dotID(n.Ref), style, quoteDOT(strings.Join(p.lines(n), "\n")))
+		if n.Above >= 0 {
+			style, answer := "solid", "yes"
+			if !n.Yes {
+				style, answer = "dashed", "no"
 			}
-			switch {
-			case v.depth > 0:
-				style := "solid"
-				if !v.left {
-					style = "dashed"
-				}
-				fmt.Fprintf(out, "  n%d -> %s [style=%s];\n", v.parent, dotID(v.ref), style)
-			case len(m.Roots) > 1:
-				fmt.Fprintf(out, "  t%d -> %s;\n", t, dotID(v.ref))
-			}
-		})
+			fmt.Fprintf(out, "  %s -> %s [style=%s, label=%s];\n", dotID(p.Nodes[n.Above].Ref), dotID(n.Ref), style, answer)
+		}
 	}
 	fmt.Fprintln(out, "}")
 	return out.Flush()
 }
 
-// visited is a node or leaf met on a walk over a tree.
-type visited struct {
-	ref    int32
-	parent int
-	depth  int
-	left   bool
-	cut    bool // a node at the depth where the picture ends
-}
-
-// side says which answer leads here.
-func (v visited) side() string {
+// lines is what a box says, its heading left out.
+func (p *Picture) lines(n *PictureNode) []string {
 	switch {
-	case v.depth == 0:
-		return ""
-	case v.left:
-		return "yes: "
+	case n.Leaf():
+		return []string{p.answer(n), n.Note}
+	case n.Hidden > 0:
+		return []string{n.hidden(), n.Note}
 	}
-	return "no:  "
-}
-
-// visit calls f for the nodes and leaves of a tree, a node before its left and
-// then its right part, down to the given depth.
-func (m *Model) visit(tree, depth int, f func(visited)) {
-	stack := []visited{{ref: m.Roots[tree]}}
-	for len(stack) > 0 {
-		v := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		v.cut = v.ref >= 0 && depth > 0 && v.depth >= depth
-		f(v)
-		if v.ref >= 0 && !v.cut {
-			at := int(v.ref)
-			stack = append(stack, visited{m.Right[at], at, v.depth + 1, false, false}, visited{m.Left[at], at, v.depth + 1, true, false})
-		}
+	lines := append([]string{n.Asks}, n.Terms...)
+	if len(n.Always) > 0 {
+		lines = append(lines, "always: "+strings.Join(n.Always, ", "))
 	}
-}
-
-// question is what a node asks.
-func (m *Model) question(node int, o PictureOptions) string {
-	if m.Kind == AT {
-		return name(o.Names.Labels, m.NodeLabel[node]) + "?"
-	}
-	return "node " + strconv.Itoa(node)
-}
-
-// nodeNote is the numbers of a node.
-func (m *Model) nodeNote(node int) string {
-	note := fmt.Sprintf("%d rows", m.NodeRows[node])
-	switch m.Kind {
-	case SBT:
-		note += fmt.Sprintf(", %d errors", m.NodeErrors[node])
-	case AT:
-		note += fmt.Sprintf(", %d labels open", m.NodeWorking[node])
-	}
-	return note
-}
-
-// terms is a decision as a sum: its heaviest features, how many more there
-// are, and the offset against the threshold.
-func (m *Model) terms(node int, o PictureOptions) []string {
-	limit := o.Features
-	if limit == 0 {
-		limit = 5
-	}
-	var all []scored
-	for e := m.NodePtr[node]; e < m.NodePtr[node+1]; e++ {
-		all = append(all, scored{m.Features[m.NodeFeature[e]], m.meanWeight(int(e))})
-	}
-	slices.SortFunc(all, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.value), math.Abs(a.value)), cmp.Compare(a.feature, b.feature))
-	})
-	var lines []string
-	for _, t := range all[:min(limit, len(all))] {
-		lines = append(lines, fmt.Sprintf("%+.3g·%s", t.value, name(o.Names.Features, t.feature)))
-	}
-	if more := len(all) - limit; more > 0 {
-		lines = append(lines, fmt.Sprintf("+ %d more", more))
-	}
-	return append(lines, fmt.Sprintf("%+.3g > 0", m.meanOffset(node)-float64(m.Threshold)))
-}
-
-// leafText is the answer of a leaf.
-func (m *Model) leafText(leaf int, o PictureOptions) string {
-	if m.Kind != SBT {
-		return fmt.Sprintf("{%s} (%d rows)", nameAll(o.Names.Labels, m.Set(leaf)), m.LeafRows[leaf])
-	}
-	answer := "negative"
-	if m.LeafClass[leaf] > 0 {
-		answer = "positive"
-	}
-	if len(m.Roots) == 1 {
-		class := uint32(0)
-		if m.LeafClass[leaf] > 0 {
-			class = 1
-		}
-		if int(class) < len(o.Names.Labels) {
-			answer = o.Names.Labels[class]
-		}
-	}
-	return fmt.Sprintf("%s (%d of %d rows positive)", answer, m.LeafPositive[leaf], m.LeafRows[leaf])
-}
-
-func name(names []string, i uint32) string {
-	if int(i) < len(names) {
-		return names[i]
-	}
-	return strconv.Itoa(int(i))
-}
-
-func nameAll(names []string, list []uint32) string {
-	all := make([]string, len(list))
-	for i, l := range list {
-		all[i] = name(names, l)
-	}
-	return strings.Join(all, ", ")
+	return append(lines, n.Note)
 }
 
 // dotID is the graph's name of a node or leaf.
@@ -212,5 +116,5 @@ func dotID(ref int32) string {
 
 // quoteDOT writes a string as Graphviz reads it; line ends stay centred lines.
 func quoteDOT(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", " ").Replace(s) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
