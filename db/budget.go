@@ -262,9 +262,20 @@ func (st *collState) loadBudget(m *manifest) (*treeModel, error) {
 // treeCut is the least chance of a path that ranking follows.
 const treeCut = 0.001
 
-// predict answers a query: the label set of the leaf it comes to, or the top
-// labels by the chance of coming to a leaf that has them, or both.
-func (t *treeModel) predict(x vector.Sparse, o *PredictOptions) []Prediction {
+// label is the name of a label.
+func (t *treeModel) label(l uint32) string { return string(t.names.At(int(l))) }
+
+// labels are the names of a list of labels.
+func (t *treeModel) labels(list []uint32) []string {
+	var out []string
+	for _, l := range list {
+		out = append(out, t.label(l))
+	}
+	return out
+}
+
+// prepare weighs and scales a query as the training rows were.
+func (t *treeModel) prepare(x vector.Sparse) vector.Sparse {
 	if t.idf != nil {
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		weigh(x, t.idf)
@@ -274,35 +285,58 @@ func (t *treeModel) predict(x vector.Sparse, o *PredictOptions) []Prediction {
 		unitSparse(&unit, x)
 		x = unit
 	}
-	p := t.pool.Get().(*budget.Predictor)
-	defer t.pool.Put(p)
-	name := func(l uint32) string { return string(t.names.At(int(l))) }
+	return x
+}
+
+// treeAnswer is a label with its score, and whether the tree predicts it.
+type treeAnswer struct {
+	labels.Ranked
+	predicted bool
+}
+
+// answers are the labels of a prepared query, best first: the label set of the
+// leaf it comes to, or the top labels by the chance of coming to a leaf that has
+// them, or both; for SBT, where the set is one class, by the classes' scores.
+func (t *treeModel) answers(p *budget.Predictor, x vector.Sparse, o *PredictOptions) (out []treeAnswer) {
 	if t.model.Kind == budget.SBT {
-		class, score := p.Class(x)
-		return []Prediction{{Label: name(uint32(class)), Score: float32(score), Predicted: true}}
+		class, _ := p.Class(x)
+		for c, score := range p.ClassScores(nil, x) {
+			out = append(out, treeAnswer{labels.Ranked{Label: uint32(c), Score: float32(score)}, c == class})
+		}
+		slices.SortStableFunc(out, byScore)
+		// The best is the predicted one, so that it is all of the set.
+		return out[:min(max(o.Top, 1), len(out))]
 	}
-	scores := p.Scores(x, treeCut)
-	ranked := labels.Rank(nil, scores, o.Top)
-	scores = vector.Sparse{Index: slices.Clone(scores.Index), Value: slices.Clone(scores.Value)}
 	set := p.Set(x)
-	var out []Prediction
-	for _, r := range ranked {
+	scores := p.Scores(x, treeCut)
+	for _, r := range labels.Rank(nil, scores, o.Top) {
 		_, predicted := slices.BinarySearch(set, r.Label)
-		out = append(out, Prediction{Label: name(r.Label), Score: r.Score, Predicted: predicted})
+		out = append(out, treeAnswer{r, predicted})
 	}
 	if o.Top > 0 && !o.Set {
 		return out
 	}
 	for _, l := range set {
-		if slices.ContainsFunc(ranked, func(r labels.Ranked) bool { return r.Label == l }) {
+		if slices.ContainsFunc(out, func(a treeAnswer) bool { return a.Label == l }) {
 			continue
 		}
-		var chance float32
+		score := float32(0) // where treeCut has cut the path off
 		if i, ok := slices.BinarySearch(scores.Index, l); ok {
-			chance = scores.Value[i]
+			score = scores.Value[i]
 		}
-		out = append(out, Prediction{Label: name(l), Score: chance, Predicted: true})
+		out = append(out, treeAnswer{labels.Ranked{Label: l, Score: score}, true})
 	}
-	slices.SortStableFunc(out, func(a, b Prediction) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(out, byScore)
 	return out
+}
+
+// byScore puts the larger score first, and of equal ones what is predicted.
+func byScore(a, b treeAnswer) int {
+	if c := cmp.Compare(b.Score, a.Score); c != 0 || a.predicted == b.predicted {
+		return c
+	}
+	if a.predicted {
+		return -1
+	}
+	return 1
 }

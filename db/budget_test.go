@@ -187,7 +187,6 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		"one label set":      {build("one", KindAT, BudgetOptions{}), budget.ErrOneClass},
 		"no such collection": {build("x", KindAT, BudgetOptions{}), ErrNoCollection},
 		"parameters":         {predict(queries[0], &PredictOptions{Params: &query.LCIFParams{K: 1}}), ErrOption},
-		"explanation":        {predict(queries[0], &PredictOptions{Explain: true}), ErrOption},
 		"dense query":        {predict(SparseQuery{Vector: []float32{1}}, nil), ErrKind},
 		"negative value":     {predict(SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), ErrFeatures},
 	} {

@@ -129,21 +129,29 @@ type PredictOptions struct {
 	Explain bool
 }
 
-// Prediction is a label with its confidence score, 0 to 1.
+// Prediction is a label with its confidence score: 0 to 1, or for KindSBT the
+// margin of the last decision, which is negative where the tree says no.
 type Prediction struct {
 	Label string
 	Score float32
 	// Predicted says whether the label is in the set that the model predicts,
 	// as it is for all labels unless the Top best were asked for.
 	Predicted bool
-	// Explanation says which rows and features carried the label; nil unless
-	// asked for.
+	// Explanation says what carried the label; nil unless asked for.
 	Explanation *PredictionExplanation
 }
 
-// PredictionExplanation says what a label's score is made of (Feremans 2020,
-// definition 9). All shares together are the score, but for rounding.
+// PredictionExplanation says what a label's score is made of: for KindLCIF the
+// rows and features with a share in it (Feremans 2020, definition 9), which
+// together are the score, but for rounding; for trees the decisions.
 type PredictionExplanation struct {
+	// Tree is the row's path through the tree, which all labels of one tree
+	// share; nil for KindLCIF, and all that follows is empty for trees. Decision
+	// is the place in Tree.Path of the decision that found the label present; -1
+	// where it was none, because the label is not in the leaf's answer or the
+	// leaf alone has it.
+	Tree     *TreePath
+	Decision int
 	// Instance and Feature are the parts of the score from nearest rows and
 	// from features.
 	Instance, Feature float64
@@ -185,7 +193,8 @@ type predictScratch struct {
 // features are left out. Trees see only the rows of their build.
 //
 // The score of an annotation or powerset tree is the chance of coming to a leaf
-// that has the label, that of a tree of kind sbt the margin of its last decision.
+// that has the label, that of a tree of kind sbt the margin of its last
+// decision; without Top such trees answer one class.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption, ErrEmpty,
 // ErrCorrupt, ErrClosed and the context's.
@@ -194,23 +203,16 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, stats, err
-	}
-	x, err := st.labelQuery(q)
-	if err != nil {
-		return nil, stats, err
-	}
-	state, err := st.labelModel(o.Index)
+	st, x, state, err := s.asked(ctx, coll, q, o.Index)
 	if err != nil {
 		return nil, stats, err
 	}
 	if state.tree != nil {
-		if o.Params != nil || o.Explain {
-			return nil, stats, fmt.Errorf("%w: trees take no parameters and explain nothing by row", ErrOption)
+		if o.Params != nil {
+			return nil, stats, fmt.Errorf("%w: Params are for label models of kind %s", ErrOption, KindLCIF)
 		}
-		return state.tree.predict(x, o), stats, nil
+		out, err = st.predictTree(state.tree, x, o)
+		return out, stats, err
 	}
 	m := state.model
 	p := m.params

@@ -1,0 +1,222 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// TreePath is how a budgeted tree came to its answer on a row (Liu 2017,
+// section 6): the decisions from the root to a leaf, with what each is made of.
+type TreePath struct {
+	// Class is the class that the tree tells from the rest; empty where one tree
+	// serves for all labels.
+	Class string
+	// Path lists the decisions in order; empty for a tree that is a leaf.
+	Path []TreeDecision
+	// Labels is the answer of the leaf: a label set, which may be empty, or for
+	// KindSBT the class, and none where it is the rest.
+	Labels []string
+	// Rows is the number of training rows in the leaf, Agree how many of these
+	// have the leaf's answer.
+	Rows, Agree int
+}
+
+// TreeDecision is a decision on the path of a row.
+type TreeDecision struct {
+	// Node is the decision's number in the index.
+	Node int
+	// Label is the label in question for KindAT, else empty.
+	Label string
+	// Yes says whether the decision is positive. It is where most of the Voters
+	// classifiers have a margin above zero, Votes of them; the mean of their
+	// margins decides ties.
+	Yes           bool
+	Votes, Voters int
+	// Margin is the mean margin: Offset and all Contributions added up, but for
+	// rounding.
+	Margin, Offset float64
+	// Features is the number of features that the decision looks at.
+	// Contributions lists those that the row has, by falling magnitude.
+	Features      int
+	Contributions []TreeContribution
+	// Always lists labels that all training rows of the node have (KindAT).
+	Always []string
+	// Rows is the number of training rows that reached the node, Errors how
+	// many of them cross-validation got wrong there (KindSBT).
+	Rows, Errors int
+}
+
+// TreeContribution is what a feature of a row adds to a decision: its weight,
+// the mean over the classifiers, times its value. The value is the one that the
+// tree sees, weighed and scaled as BudgetOptions say.
+type TreeContribution struct {
+	Feature       string
+	Weight, Value float32
+	Margin        float64
+}
+
+// ExplainTree tells the path of a row through a budgeted tree, the
+// collection's only label model if index is empty. It also explains answers
+// without a label, which Predict lists no prediction for. Of trees one against
+// the rest it explains that of the answer.
+//
+// Errors: those of Predict; ErrKind for a label model of another kind.
+func (s *Snapshot) ExplainTree(ctx context.Context, coll string, q SparseQuery, index string) (path *TreePath, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, x, state, err := s.asked(ctx, coll, q, index)
+	if err != nil {
+		return nil, err
+	}
+	if state.tree == nil {
+		return nil, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
+	}
+	t := state.tree
+	x = t.prepare(x)
+	p := t.pool.Get().(*budget.Predictor)
+	defer t.pool.Put(p)
+	tree := 0
+	if len(t.model.Roots) > 1 {
+		tree, _ = p.Class(x)
+	}
+	return st.treePath(t, p, x, tree)
+}
+
+// asked finds what a prediction asks and the label model it asks.
+func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (*collState, vector.Sparse, *indexState, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, vector.Sparse{}, nil, fmt.Errorf("db: predict: %w", err)
+	}
+	st, err := s.collection(coll)
+	if err != nil {
+		return nil, vector.Sparse{}, nil, err
+	}
+	x, err := st.labelQuery(q)
+	if err != nil {
+		return nil, x, nil, err
+	}
+	state, err := st.labelModel(index)
+	return st, x, state, err
+}
+
+// treePath is the path of a prepared row through a tree.
+func (st *collState) treePath(t *treeModel, p *budget.Predictor, x vector.Sparse, tree int) (*TreePath, error) {
+	e := p.Explain(x, tree)
+	out := &TreePath{Rows: e.Rows, Agree: e.Rows}
+	several := len(t.model.Roots) > 1
+	switch {
+	case t.model.Kind != budget.SBT:
+		out.Labels = t.labels(e.Set)
+	case e.Class > 0:
+		out.Agree = e.Positive
+		if out.Labels = []string{t.label(1)}; several {
+			out.Labels = []string{t.label(uint32(tree))}
+		}
+	default:
+		out.Agree = e.Rows - e.Positive
+		if !several {
+			out.Labels = []string{t.label(0)}
+		}
+	}
+	if several {
+		out.Class = t.label(uint32(tree))
+	}
+	for _, d := range e.Path {
+		to := TreeDecision{
+			Node: d.Node, Yes: d.Left, Votes: d.Votes, Voters: d.Voters, Margin: d.Margin, Offset: d.Offset,
+			Features: d.Selected, Always: t.labels(d.Ones), Rows: d.Rows, Errors: d.Errors,
+		}
+		if t.model.Kind == budget.AT {
+			to.Label = t.label(d.Label)
+		}
+		for _, c := range d.Contributions {
+			name, err := st.featureName(c.Feature)
+			if err != nil {
+				return nil, err
+			}
+			to.Contributions = append(to.Contributions, TreeContribution{name, c.Weight, c.Value, c.Margin})
+		}
+		out.Path = append(out.Path, to)
+	}
+	return out, nil
+}
+
+// predictTree is Predict by a tree.
+func (st *collState) predictTree(t *treeModel, x vector.Sparse, o *PredictOptions) ([]Prediction, error) {
+	x = t.prepare(x)
+	p := t.pool.Get().(*budget.Predictor)
+	defer t.pool.Put(p)
+	var out []Prediction
+	paths := map[int]*TreePath{}
+	for _, a := range t.answers(p, x, o) {
+		to := Prediction{Label: t.label(a.Label), Score: a.Score, Predicted: a.predicted}
+		if o.Explain {
+			tree := 0
+			if len(t.model.Roots) > 1 {
+				tree = int(a.Label)
+			}
+			if paths[tree] == nil {
+				path, err := st.treePath(t, p, x, tree)
+				if err != nil {
+					return nil, err
+				}
+				paths[tree] = path
+			}
+			to.Explanation = &PredictionExplanation{Tree: paths[tree], Decision: paths[tree].decides(to.Label)}
+		}
+		out = append(out, to)
+	}
+	return out, nil
+}
+
+// decides is the decision that found a label present, -1 if none did.
+func (p *TreePath) decides(label string) int {
+	return slices.IndexFunc(p.Path, func(d TreeDecision) bool {
+		return d.Yes && d.Label == label || slices.Contains(d.Always, label)
+	})
+}
+
+// TreePicture is a stored tree as people see it: the decisions with the names
+// of their features and labels. o's own names are not looked at.
+//
+// Errors: ErrNoCollection, ErrNoIndex, ErrKind, ErrOption for a name that no
+// class has, ErrCorrupt, ErrClosed.
+func (s *Snapshot) TreePicture(coll, index string, o budget.PictureOptions, classes ...string) (picture *budget.Picture, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, err := s.collection(coll)
+	if err != nil {
+		return nil, err
+	}
+	state, err := st.labelModel(index)
+	if err != nil {
+		return nil, err
+	}
+	t := state.tree
+	if t == nil {
+		return nil, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
+	}
+	for _, c := range classes {
+		at := -1
+		for i := range t.model.Roots {
+			if len(t.model.Roots) > 1 && t.label(uint32(i)) == c {
+				at = i
+			}
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("%w: index %q of %q has no tree for class %q", ErrOption, state.m.Info.Name, coll, c)
+		}
+		o.Trees = append(o.Trees, at)
+	}
+	o.Names = budget.Names{Label: t.label, Feature: func(f uint32) string {
+		name, e := st.featureName(f)
+		if err == nil {
+			err = e
+		}
+		return name
+	}}
+	picture = t.model.Picture(o)
+	return picture, err
+}

@@ -1,0 +1,254 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+func treeOptions(kind forest.Kind) BuildOptions {
+	return BuildOptions{Kind: kind, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 10}}}}
+}
+
+// checkPath checks that a path's decisions are made of what it says.
+func checkPath(t *testing.T, p *TreePath, has func(feature string) bool) {
+	t.Helper()
+	for i, d := range p.Path {
+		sum := d.Offset
+		for _, c := range d.Contributions {
+			sum += c.Margin
+			if !has(c.Feature) || c.Value == 0 || math.Abs(c.Margin-float64(c.Weight)*float64(c.Value)) > 1e-6 {
+				t.Errorf("decision %d: %+v", i, c)
+			}
+		}
+		if math.Abs(sum-d.Margin) > 1e-4 || d.Yes != (2*d.Votes > d.Voters || 2*d.Votes == d.Voters && d.Margin > 0) {
+			t.Errorf("decision %d: %+v adds up to %g", i, d, sum)
+		}
+		if len(d.Contributions) > d.Features {
+			t.Errorf("decision %d looks at %d features: %+v", i, d.Features, d.Contributions)
+		}
+	}
+}
+
+func TestTreesExplain(t *testing.T) {
+	d, _, queries, _ := topicDB(t, true)
+	defer d.Close()
+	for _, kind := range []forest.Kind{KindAT, KindPT} {
+		if _, err := d.Build(t.Context(), "docs", "tree", treeOptions(kind), nil); err != nil {
+			t.Fatal(err)
+		}
+		plain := predictAll(t, d, queries, nil, 1)
+		contributions, leaves, labels := 0, 0, 0
+		err := d.View(func(s *Snapshot) error {
+			for i, q := range queries {
+				path, err := s.ExplainTree(t.Context(), "docs", q, "tree")
+				if err != nil {
+					return err
+				}
+				checkPath(t, path, func(f string) bool {
+					return slices.ContainsFunc(q.Features, func(x Feature) bool { return x.Name == f })
+				})
+				out, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Explain: true})
+				if err != nil {
+					return err
+				}
+				var found []string
+				for j, p := range out {
+					found = append(found, p.Label)
+					labels++
+					if p.Score != plain[i][j].Score || p.Label != plain[i][j].Label {
+						t.Errorf("%+v explained, %+v without", p, plain[i][j])
+					}
+					e := p.Explanation
+					if e.Tree != out[0].Explanation.Tree || fmt.Sprint(*e.Tree) != fmt.Sprint(*path) || e.Neighbors != nil || e.Features != nil {
+						t.Fatalf("query %d: %+v, another path than %+v", i, e, path)
+					}
+					switch {
+					case kind == KindPT && e.Decision != -1:
+						t.Errorf("decision %d of a powerset tree", e.Decision)
+					case kind == KindAT && e.Decision < 0: // all rows of the leaf have it
+						for _, d := range e.Tree.Path {
+							if d.Label == p.Label || slices.Contains(d.Always, p.Label) {
+								t.Errorf("no decision found label %q: %+v", p.Label, e.Tree)
+							}
+						}
+						leaves++
+					case kind == KindAT:
+						if by := e.Tree.Path[e.Decision]; by.Label != p.Label && !slices.Contains(by.Always, p.Label) {
+							t.Errorf("%q by %+v", p.Label, by)
+						}
+					}
+				}
+				if !slices.Equal(slices.Sorted(slices.Values(found)), slices.Sorted(slices.Values(path.Labels))) {
+					t.Errorf("query %d: predicted %q, explained %q", i, found, path.Labels)
+				}
+				for _, d := range path.Path {
+					contributions += len(d.Contributions)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if contributions < len(queries) || 4*leaves > labels {
+			t.Errorf("%s: %d contributions; %d of %d labels by leaves", kind, contributions, leaves, labels)
+		}
+	}
+}
+
+// Of trees one against the rest the path is that of each class, of one tree for
+// two classes it is shared.
+func TestClassTreesExplain(t *testing.T) {
+	for classes := 2; classes <= 3; classes++ {
+		d := classDB(t, classes)
+		if _, err := d.Build(t.Context(), "points", "tree", treeOptions(KindSBT), nil); err != nil {
+			t.Fatal(err)
+		}
+		q := SparseQuery{Vector: []float32{0, 2, 0, 0}}
+		err := d.View(func(s *Snapshot) error {
+			path, err := s.ExplainTree(t.Context(), "points", q, "")
+			if err != nil {
+				return err
+			}
+			checkPath(t, path, func(f string) bool { return f == "1" })
+			if !slices.Equal(path.Labels, []string{"class 1"}) || path.Agree > path.Rows || path.Agree == 0 {
+				t.Errorf("%d classes: %+v", classes, path)
+			}
+			out, _, err := s.Predict(t.Context(), "points", q, &PredictOptions{Top: 9, Explain: true})
+			if err != nil {
+				return err
+			}
+			if len(out) != classes || out[0].Label != "class 1" || !slices.IsSortedFunc(out, func(a, b Prediction) int { return int(math.Copysign(1, float64(b.Score-a.Score))) }) {
+				t.Errorf("%d classes: %+v", classes, out)
+			}
+			for _, p := range out {
+				tree := p.Explanation.Tree
+				if classes > 2 && (tree.Class != p.Label || (len(tree.Labels) == 1) != (p.Score > 0)) {
+					t.Errorf("%+v by %+v", p, tree)
+				}
+				if classes == 2 && (tree != out[0].Explanation.Tree || tree.Class != "") {
+					t.Errorf("%+v by %+v", p, tree)
+				}
+			}
+			best, _, err := s.Predict(t.Context(), "points", q, nil)
+			if err == nil && (len(best) != 1 || best[0] != (Prediction{Label: out[0].Label, Score: out[0].Score, Predicted: true})) {
+				t.Errorf("best %+v, first of all %+v", best, out[0])
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// classDB has points of several classes in four dimensions.
+func classDB(t *testing.T, classes int) *DB {
+	t.Helper()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateDense(t.Context(), "points", DenseOptions{Dim: 4}); err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(t.Context(), func(b *Batch) error {
+		for i := range 40 * classes {
+			x := modelVector(uint64(i), 4)
+			for j := range x {
+				x[j] = x[j]/100 + 0.1
+			}
+			x[i%classes] += 2
+			if err := b.Put("points", Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("class ", i%classes)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTreePicture(t *testing.T) {
+	d, _, queries, _ := topicDB(t, true)
+	defer d.Close()
+	if _, err := d.Build(t.Context(), "docs", "tree", treeOptions(KindAT), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Build(t.Context(), "docs", "index", BuildOptions{Kind: KindPostings}, nil); err != nil {
+		t.Fatal(err)
+	}
+	points := classDB(t, 3)
+	defer points.Close()
+	if _, err := points.Build(t.Context(), "points", "tree", treeOptions(KindSBT), nil); err != nil {
+		t.Fatal(err)
+	}
+	err := d.View(func(s *Snapshot) error {
+		p, err := s.TreePicture("docs", "", budget.PictureOptions{Nodes: 3})
+		if err != nil {
+			return err
+		}
+		var b strings.Builder
+		if err := p.WriteText(&b); err != nil {
+			return err
+		}
+		if !strings.Contains(b.String(), "·w") || !strings.Contains(b.String(), "topic") || p.Hidden == 0 {
+			t.Errorf("%d hidden in\n%s", p.Hidden, b.String())
+		}
+		for _, n := range p.Nodes {
+			for _, term := range n.Terms {
+				if _, name, ok := strings.Cut(term, "·"); ok && !strings.HasPrefix(name, "w") {
+					t.Errorf("feature %q", name)
+				}
+			}
+		}
+		_, kind := s.ExplainTree(t.Context(), "docs", queries[0], "index")
+		_, index := s.TreePicture("docs", "x", budget.PictureOptions{})
+		_, class := s.TreePicture("docs", "tree", budget.PictureOptions{}, "topic 1")
+		_, dense := s.ExplainTree(t.Context(), "docs", SparseQuery{Vector: []float32{1}}, "")
+		_, value := s.ExplainTree(t.Context(), "docs", SparseQuery{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
+		_, _, params := s.Predict(t.Context(), "docs", queries[0], &PredictOptions{Explain: true, Index: "index"})
+		for name, c := range map[string]struct{ err, want error }{
+			"explain by postings": {kind, ErrKind}, "no index": {index, ErrNoIndex}, "class": {class, ErrOption},
+			"dense": {dense, ErrKind}, "not finite": {value, ErrFeatures}, "predict by postings": {params, ErrKind},
+		} {
+			if !errors.Is(c.err, c.want) {
+				t.Errorf("%s: %v, want %v", name, c.err, c.want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	err = points.View(func(s *Snapshot) error {
+		p, err := s.TreePicture("points", "tree", budget.PictureOptions{}, "class 2")
+		if err != nil {
+			return err
+		}
+		if p.Nodes[0].Heading != "class 2 against the rest" || slices.ContainsFunc(p.Nodes[1:], func(n budget.PictureNode) bool { return n.Heading != "" }) {
+			t.Errorf("%+v", p.Nodes)
+		}
+		_, err = s.TreePicture("points", "tree", budget.PictureOptions{}, "class 7")
+		if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `"class 7"`) {
+			t.Errorf("class 7: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
