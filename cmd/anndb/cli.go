@@ -46,13 +46,13 @@ type cli struct {
 	Drop      dropCmd      `cmd:"" help:"Remove an index, or a collection with all its rows."`
 	Search    searchCmd    `cmd:"" help:"Find the nearest rows of queries."`
 	Predict   predictCmd   `cmd:"" help:"Predict the labels of queries with a label model."`
-	Explain   explainCmd   `cmd:"" help:"Predict labels and show the rows and features that carried them."`
+	Explain   explainCmd   `cmd:"" help:"Predict labels and show the rows and features that carried them, or the decisions of a tree."`
 	Evaluate  evaluateCmd  `cmd:"" help:"Measure recall and latency of indexes, or the quality of label models, on a file of queries."`
 	Stats     statsCmd     `cmd:"" help:"Describe the file, its collections and its indexes."`
 	Check     checkCmd     `cmd:"" help:"Verify every checksum and cross-reference of the file."`
 	Bench     benchCmd     `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
 	BenchLCIF benchLCIFCmd `cmd:"" name:"bench-lcif" help:"Quality and times of label models on public data sets, beside the paper's."`
-	Plot      plotCmd      `cmd:"" help:"Draw the curves of a bench CSV as SVG or PNG."`
+	Plot      plotCmd      `cmd:"" help:"Draw the curves of a bench CSV, or a stored tree."`
 	Backup    backupCmd    `cmd:"" help:"Copy the database, as of now, to another file."`
 	Compact   compactCmd   `cmd:"" help:"Rewrite the file without its free pages."`
 	Demo      demoCmd      `cmd:"" help:"Index Go's own standard library, search it, and predict what its files import."`

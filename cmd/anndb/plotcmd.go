@@ -15,8 +15,14 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
-// plotCmd draws the CSV of a bench again.
+// plotCmd draws curves or a tree.
 type plotCmd struct {
+	Curves plotCurvesCmd `cmd:"" default:"withargs" help:"Draw the curves of a bench CSV as SVG or PNG; so does plot CSV."`
+	Tree   plotTreeCmd   `cmd:"" help:"Show a stored tree of kind sbt, pt or at: text, DOT, SVG or PNG with the features and their weights."`
+}
+
+// plotCurvesCmd draws the CSV of a bench again.
+type plotCurvesCmd struct {
 	CSV       string   `arg:"" help:"bench.csv of anndb bench."`
 	Out       string   `help:"Folder for one picture a forest, or a file that ends in .svg or .png for one picture of all curves." default:"."`
 	Forest    []string `help:"Only these forests."`
@@ -29,7 +35,7 @@ type plotCmd struct {
 }
 
 // Run executes the command.
-func (c *plotCmd) Run(a *app) error {
+func (c *plotCurvesCmd) Run(a *app) error {
 	switch {
 	case !(c.MinRecall >= 0 && c.MinRecall < 1):
 		return usagef("--min-recall %g (want 0 to below 1)", c.MinRecall)

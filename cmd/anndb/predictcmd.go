@@ -16,9 +16,9 @@ type predictCmd struct {
 	Vector string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
 
 	Index    string `help:"Label model to ask; the only one if not given."`
-	Top      int    `help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
-	Explain  bool   `help:"Say which rows and features carried each label."`
-	Evidence int    `help:"Rows and features to show of an explanation, of each the largest so many; 0 for all." default:"5"`
+	Top      int    `short:"k" help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
+	Explain  bool   `help:"Say which rows and features carried each label, or by which decisions a tree came to its answer."`
+	Evidence int    `help:"Rows and features to show of an explanation, or of each decision, the largest so many; 0 for all." default:"5"`
 	fileFlags
 	sparseFlags
 }
@@ -48,16 +48,29 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		tree, err := c.byTree(s)
+		if err != nil {
+			return err
+		}
 		start := time.Now()
-		found, err := predictAll(a, s, c.Collection, q.queries, &db.PredictOptions{Index: c.Index, Top: c.Top, Explain: c.Explain}, a.workers)
+		found, err := predictAll(a, s, c.Collection, q.queries, &db.PredictOptions{Index: c.Index, Top: c.Top, Explain: c.Explain && !tree}, a.workers)
 		if err != nil {
 			return err
 		}
 		took := time.Since(start)
-		t, bare := c.plain(q.keys, found), 0
-		if c.Explain && a.format != table.JSON {
+		var t *table.Table
+		switch {
+		case c.Explain && tree:
+			t, err = c.explainTrees(a, s, q, found)
+		case c.Explain && a.format != table.JSON:
 			t = c.evidence(q.keys, found, a.format != table.CSV)
+		default:
+			t = c.plain(q.keys, found)
 		}
+		if err != nil {
+			return err
+		}
+		bare := 0
 		for _, p := range found {
 			if len(p) == 0 {
 				bare++
@@ -84,6 +97,20 @@ func (c *predictCmd) queries(s *db.Snapshot, info db.CollectionInfo) (*labelQuer
 		return nil, err
 	}
 	return &labelQueries{keys: []string{"vector"}, queries: []db.SparseQuery{{Vector: v}}, labels: [][]string{nil}}, nil
+}
+
+// byTree says whether a tree is asked.
+func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
+	list, err := s.Indexes(c.Collection)
+	if err != nil {
+		return false, err
+	}
+	for _, i := range list {
+		if predicts(i) && (c.Index == "" || c.Index == i.Name) { // several are refused by Predict
+			return isTree(string(i.Options.Kind)), nil
+		}
+	}
+	return false, nil
 }
 
 // predictAll predicts many queries in slices, so that progress shows and an

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+)
+
+// treeAnswer is a row's prediction by a tree and the path that led to it.
+type treeAnswer struct {
+	query  string
+	labels []db.Prediction
+	path   *db.TreePath
+}
+
+// explainTrees predicts queries by a tree and shows the paths: of each the
+// decisions, and of a decision the features that the row has.
+func (c *predictCmd) explainTrees(a *app, s *db.Snapshot, q *labelQueries, found [][]db.Prediction) (*table.Table, error) {
+	answers := make([]treeAnswer, len(found))
+	for i := range found {
+		// An answer may have no label that could carry the path.
+		path, err := s.ExplainTree(a.ctx, c.Collection, q.queries[i], c.Index)
+		if err != nil {
+			return nil, fmt.Errorf("query %s: %w", q.keys[i], err)
+		}
+		answers[i] = treeAnswer{q.keys[i], found[i], path}
+	}
+	if a.format == table.JSON {
+		return c.treesJSON(answers), nil
+	}
+	return c.treesTable(answers, a.format != table.CSV), nil
+}
+
+// scoredLabel is a predicted label as JSON has it.
+type scoredLabel struct {
+	Label string  `json:"label"`
+	Score float32 `json:"score"`
+}
+
+// pathJSON is a db.TreePath as JSON has it.
+type pathJSON struct {
+	Class     string         `json:"class,omitempty"`
+	Decisions []decisionJSON `json:"decisions"`
+	Answer    []string       `json:"answer"`
+	Rows      int            `json:"rows"`
+	Agree     int            `json:"agree"`
+}
+
+type decisionJSON struct {
+	Node     int        `json:"node"`
+	Label    string     `json:"label,omitempty"`
+	Yes      bool       `json:"yes"`
+	Margin   float64    `json:"margin"`
+	Offset   float64    `json:"offset"`
+	Votes    int        `json:"votes"`
+	Voters   int        `json:"voters"`
+	Rows     int        `json:"rows"`
+	Errors   int        `json:"errors"`
+	Always   []string   `json:"always,omitempty"`
+	Looks    int        `json:"looks_at"`
+	Present  int        `json:"present"`
+	Features []termJSON `json:"features"`
+}
+
+type termJSON struct {
+	Feature string  `json:"feature"`
+	Weight  float32 `json:"weight"`
+	Value   float32 `json:"value"`
+	Adds    float64 `json:"adds"`
+}
+
+// treesJSON has one object a query.
+func (c *predictCmd) treesJSON(answers []treeAnswer) *table.Table {
+	t := table.New("query", "labels", "path")
+	for _, a := range answers {
+		labels := []scoredLabel{}
+		for _, p := range a.labels {
+			labels = append(labels, scoredLabel{p.Label, p.Score})
+		}
+		t.Add(a.query, labels, c.pathJSON(a.path))
+	}
+	return t
+}
+
+func (c *predictCmd) pathJSON(p *db.TreePath) pathJSON {
+	out := pathJSON{Class: p.Class, Decisions: []decisionJSON{}, Answer: append([]string{}, p.Labels...), Rows: p.Rows, Agree: p.Agree}
+	for _, d := range p.Path {
+		to := decisionJSON{
+			Node: d.Node, Label: d.Label, Yes: d.Yes, Margin: d.Margin, Offset: d.Offset, Votes: d.Votes, Voters: d.Voters,
+			Rows: d.Rows, Errors: d.Errors, Always: d.Always, Looks: d.Features, Present: len(d.Contributions), Features: []termJSON{},
+		}
+		for _, f := range d.Contributions[:c.shown(len(d.Contributions))] {
+			to.Features = append(to.Features, termJSON{f.Feature, f.Weight, f.Value, f.Margin})
+		}
+		out.Decisions = append(out.Decisions, to)
+	}
+	return out
+}
+
+// treesTable has one row for each decision and one for each part of its
+// margin. For people query and decision stand there once.
+func (c *predictCmd) treesTable(answers []treeAnswer, people bool) *table.Table {
+	t := table.New("query", "step", "decision", "what", "weight:3", "value:3", "adds:3")
+	for _, a := range answers {
+		query := any(a.query)
+		add := func(step, decision, what any, numbers ...any) {
+			t.Add(append([]any{query, step, decision, what}, numbers...)...)
+			if people {
+				query = nil
+			}
+		}
+		for i, d := range a.path.Path {
+			step, decision := any(i+1), any(askedOf(d, a.path))
+			add(step, decision, "margin", nil, nil, d.Margin)
+			if people {
+				step, decision = nil, nil
+			}
+			for _, f := range d.Contributions[:c.shown(len(d.Contributions))] {
+				add(step, decision, f.Feature, f.Weight, f.Value, f.Margin)
+			}
+			if rest := d.Contributions[c.shown(len(d.Contributions)):]; len(rest) > 0 {
+				sum := 0.0
+				for _, f := range rest {
+					sum += f.Margin
+				}
+				add(step, decision, fmt.Sprintf("%d more", len(rest)), nil, nil, sum)
+			}
+			add(step, decision, "offset", nil, nil, d.Offset)
+		}
+		add("leaf", leafOf(a), nil)
+	}
+	return t
+}
+
+// askedOf is a decision on one line.
+func askedOf(d db.TreeDecision, p *db.TreePath) string {
+	what := d.Label
+	switch {
+	case what == "" && p.Class != "":
+		what = fmt.Sprintf("%s, node %d", p.Class, d.Node)
+	case what == "":
+		what = fmt.Sprintf("node %d", d.Node)
+	}
+	answer := "no"
+	if d.Yes {
+		answer = "yes"
+	}
+	s := what + "? " + answer
+	if d.Voters > 1 {
+		s += fmt.Sprintf(" (%d of %d votes)", max(d.Votes, d.Voters-d.Votes), d.Voters)
+	}
+	if len(d.Always) > 0 {
+		s += ", always " + strings.Join(d.Always, ", ")
+	}
+	return s
+}
+
+// leafOf is what a path came to: the answer, with the scores of its labels.
+func leafOf(a treeAnswer) string {
+	var parts []string
+	for _, p := range a.labels {
+		parts = append(parts, fmt.Sprintf("%s (%.3g)", p.Label, math.Round(1e4*float64(p.Score))/1e4))
+	}
+	answer := strings.Join(parts, ", ")
+	if answer == "" {
+		answer = "no label"
+	}
+	return fmt.Sprintf("%s; %d training rows, %d of them so", answer, a.path.Rows, a.path.Agree)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/plot"
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/trees/budget"
+)
+
+// plotTreeCmd draws a stored tree.
+type plotTreeCmd struct {
+	inFile
+	Collection string   `arg:"" help:"Collection."`
+	Index      string   `arg:"" optional:"" help:"Tree to draw, of kind sbt, pt or at; the collection's only label model if not given."`
+	Out        string   `help:"File that ends in .svg, .png, .dot or .txt, or one of these words for the standard output." default:"txt" placeholder:"FILE"`
+	Nodes      int      `help:"Decisions to show, those that most rows reach; 0 for all." default:"15"`
+	Depth      int      `help:"Decisions to show from a root down; 0 for all." default:"6"`
+	Features   int      `help:"Features to name of a decision, those of largest weight." default:"5"`
+	Class      []string `help:"Only the trees that tell these classes from the rest." placeholder:"LABEL" sep:"none"`
+}
+
+// treeFormats are the ways to write a picture of a tree.
+var treeFormats = map[string]func(*budget.Picture, io.Writer) error{
+	"txt": (*budget.Picture).WriteText,
+	"dot": (*budget.Picture).WriteDOT,
+	"svg": (*budget.Picture).WriteSVG,
+	"png": func(p *budget.Picture, w io.Writer) error { return plot.Tree(w, p.Layout()) },
+}
+
+// Run executes the command.
+func (c *plotTreeCmd) Run(a *app) error {
+	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(c.Out), "."))
+	standard := format == ""
+	if standard {
+		format = c.Out
+	}
+	write := treeFormats[format]
+	switch {
+	case write == nil:
+		return usagef("--out %q (want a name that ends in .svg, .png, .dot or .txt, or one of these words)", c.Out)
+	case c.Nodes < 0 || c.Depth < 0:
+		return usagef("--nodes and --depth must not be negative")
+	case c.Features < 1:
+		return usagef("--features must be at least 1")
+	}
+	var p *budget.Picture
+	err := c.snapshot(func(s *db.Snapshot) (err error) {
+		p, err = s.TreePicture(c.Collection, c.Index, budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}, c.Class...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if standard {
+		return write(p, a.out)
+	}
+	if err := writeFile(c.Out, 0o644, func(w io.Writer) error { return write(p, w) }); err != nil {
+		return fmt.Errorf("draw %s: %w", c.Out, err)
+	}
+	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }))
+	t := table.New("picture", "decisions", "hidden")
+	t.Add(c.Out, shown, p.Hidden)
+	return a.table(t)
+}
