@@ -9,6 +9,7 @@ import (
 // Batch collects the changes of one Update.
 type Batch struct {
 	d     *DB
+	ctx   context.Context
 	cat   *catalog
 	ops   []op
 	bytes int
@@ -81,9 +82,14 @@ func (b *Batch) add(coll string, key []byte, make func(*collection) (op, error))
 	if err != nil {
 		return err
 	}
+	before := b.bytes
 	o, err := make(c)
 	if err != nil {
 		return fmt.Errorf("collection %q: %w", coll, err)
+	}
+	if err := b.d.backlog.grow(b.ctx, b.bytes-before); err != nil {
+		b.bytes = before
+		return err
 	}
 	keys := b.seen[coll]
 	if keys == nil {
@@ -102,7 +108,8 @@ func (b *Batch) add(coll string, key []byte, make func(*collection) (op, error))
 // Update applies a batch: fn fills it, and then all of it is written or none.
 // When Update returns nil the batch is durable and visible to every snapshot
 // taken from then on. Concurrent updates share transactions and their fsync.
-// If fn, or any Put or Delete in it, fails, nothing is written.
+// If fn, or any Put or Delete in it, fails, nothing is written. While batches
+// of Options.BacklogBytes wait for the disk, Update and Put wait for room.
 //
 // A context cancelled before the batch's transaction has begun leaves the
 // database as it was; later it has no effect.
@@ -110,25 +117,47 @@ func (b *Batch) add(coll string, key []byte, make func(*collection) (op, error))
 // Errors: those of Put, Delete and fn, ErrReadOnly, ErrClosed, ErrFull,
 // ErrNoSpace, ErrStateUnknown, ErrCorrupt and the context's.
 func (d *DB) Update(ctx context.Context, fn func(*Batch) error) error {
-	if err := d.writable(ctx); err != nil {
+	b, err := d.fillBatch(ctx, fn)
+	if err != nil {
 		return err
+	}
+	return d.applyBatch(ctx, b)
+}
+
+// fillBatch lets fn fill a batch, once there is room for one. Without an error
+// applyBatch must follow.
+func (d *DB) fillBatch(ctx context.Context, fn func(*Batch) error) (_ *Batch, err error) {
+	if err := d.writable(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.backlog.grow(ctx, 0); err != nil {
+		return nil, err
 	}
 	s, err := d.Snapshot()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b := &Batch{d: d, cat: s.gen.cat, seen: map[string]map[string]struct{}{}}
+	b := &Batch{d: d, ctx: ctx, cat: s.gen.cat, seen: map[string]map[string]struct{}{}}
 	// The catalog is a copy in memory; holding the snapshot any longer would
 	// only pin pages.
 	s.Release()
-	err = fn(b)
-	b.done = true
-	if err == nil {
+	filled := false
+	defer func() {
+		b.done = true
+		if !filled {
+			d.backlog.shrink(b.bytes)
+		}
+	}()
+	if err = fn(b); err == nil {
 		err = b.err
 	}
-	if err != nil {
-		return err
-	}
+	filled = err == nil
+	return b, err
+}
+
+// applyBatch writes a filled batch.
+func (d *DB) applyBatch(ctx context.Context, b *Batch) error {
+	defer d.backlog.shrink(b.bytes)
 	if len(b.ops) == 0 {
 		return nil
 	}
@@ -150,57 +179,4 @@ func (d *DB) writable(ctx context.Context) error {
 		return fmt.Errorf("db: %w", err)
 	}
 	return nil
-}
-
-// submit queues a request and waits for its outcome. Whoever gets hold of the
-// write lock first commits everybody's.
-func (d *DB) submit(ctx context.Context, r *request) error {
-	d.queueMu.Lock()
-	d.queue = append(d.queue, r)
-	d.queueMu.Unlock()
-	select {
-	case err := <-r.done:
-		return err
-	case d.write <- struct{}{}:
-		defer func() { <-d.write }()
-		for {
-			select {
-			case err := <-r.done:
-				return err
-			default:
-				d.commitRequests(d.takeRequests())
-			}
-		}
-	case <-ctx.Done():
-		if d.withdraw(r) {
-			return fmt.Errorf("db: %w", ctx.Err())
-		}
-		return <-r.done
-	}
-}
-
-// takeRequests takes waiting requests, oldest first, up to commitBytes.
-func (d *DB) takeRequests() []*request {
-	d.queueMu.Lock()
-	defer d.queueMu.Unlock()
-	n, size := 0, 0
-	for n < len(d.queue) && (n == 0 || size+d.queue[n].bytes <= commitBytes) {
-		size += d.queue[n].bytes
-		n++
-	}
-	taken := slices.Clone(d.queue[:n])
-	d.queue = slices.Delete(d.queue, 0, n)
-	return taken
-}
-
-// withdraw takes back a request that no writer has taken yet.
-func (d *DB) withdraw(r *request) bool {
-	d.queueMu.Lock()
-	defer d.queueMu.Unlock()
-	i := slices.Index(d.queue, r)
-	if i < 0 {
-		return false
-	}
-	d.queue = slices.Delete(d.queue, i, i+1)
-	return true
 }

@@ -27,6 +27,7 @@ type DB struct {
 	write   chan struct{} // held by the one writer
 	queueMu sync.Mutex
 	queue   []*request // batches waiting for a writer to take them along
+	backlog backlog
 
 	closing  atomic.Bool
 	poison   atomic.Pointer[error] // set by the commit that failed
@@ -66,6 +67,7 @@ func Open(path string, o *Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{path: path, opts: opts, log: opts.Logger, write: make(chan struct{}, 1), store: s}
+	d.backlog.limit = opts.BacklogBytes
 	if err := d.recoverState(); err != nil {
 		_ = s.close() // the reason for giving up is worth more
 		return nil, err

@@ -73,6 +73,14 @@ type Options struct {
 	// AcceptOlder opens a file with one damaged meta page from the other one,
 	// which may be one transaction older. Without it that is ErrCorrupt.
 	AcceptOlder bool
+	// BacklogBytes is how much data the batches of concurrent updates may hold
+	// before further ones wait for the disk, 256 MiB when zero. A single batch
+	// may be larger.
+	BacklogBytes int64
+	// SingleCommits gives every batch a transaction of its own instead of
+	// sharing transactions among batches that wait. It is slower and no safer;
+	// it is there to measure what sharing gains.
+	SingleCommits bool
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
 }
@@ -81,6 +89,7 @@ const (
 	defaultReserve = 1 << 40
 	defaultTimeout = time.Second
 	defaultDrain   = 10 * time.Second
+	defaultBacklog = 256 << 20
 	pageSize       = 16 << 10
 )
 
@@ -106,10 +115,13 @@ func (o *Options) resolve() (Options, error) {
 	if r.CloseTimeout == 0 {
 		r.CloseTimeout = defaultDrain
 	}
+	if r.BacklogBytes == 0 {
+		r.BacklogBytes = defaultBacklog
+	}
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
-	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
+	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 || r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
 		return r, fmt.Errorf("%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", ErrOption)
 	}
 	return r, nil

@@ -51,7 +51,7 @@ type importCmd struct {
 	Metric     string `help:"Distance of a new collection: ${enum}." enum:"l2,cosine,ip" default:"l2"`
 	Float32    bool   `help:"Store a new collection's vectors as float32 even where bytes would do."`
 	KeyPrefix  string `help:"Text to put before every key."`
-	Batch      int    `help:"Rows a transaction." default:"4096"`
+	Batch      int    `help:"Rows a transaction; 0 for as many as make 32 MiB." default:"0"`
 	NoSync     bool   `help:"Do not wait for the disk: faster, but a crash of the machine can damage the file."`
 	fileFlags
 	sparseFlags
@@ -59,8 +59,8 @@ type importCmd struct {
 
 // Run executes the command.
 func (c *importCmd) Run(a *app) (err error) {
-	if c.Batch < 1 {
-		return usagef("--batch must be at least 1")
+	if c.Batch < 0 {
+		return usagef("--batch must not be negative")
 	}
 	switch {
 	case c.Dense && (c.Sparse || c.Named):
@@ -78,7 +78,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	defer in.Close()
-	r := &batchReader{in: in, prefix: c.KeyPrefix, size: c.Batch}
+	r := &batchReader{in: in, prefix: c.KeyPrefix, size: c.rowsAtATime()}
 	// What the first batch shows to be no vectors must leave no file behind.
 	first, err := r.next()
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	start := time.Now()
-	n, err := importRows(a, d, c.Collection, first, r.next, r.in.Len())
+	n, err := importRows(a, d, c.Collection, c.Batch == 0, first, r.next, r.in.Len())
 	if err != nil {
 		return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
 	}
@@ -108,6 +108,14 @@ func (c *importCmd) Run(a *app) (err error) {
 	t.Add(c.Collection, created, n, in.Dim(), took.Seconds(), float64(n)/took.Seconds())
 	a.progress.end()
 	return a.table(t)
+}
+
+// rowsAtATime is how many rows are read at a time.
+func (c *importCmd) rowsAtATime() int {
+	if c.Batch == 0 {
+		return readRows
+	}
+	return c.Batch
 }
 
 // batchReader reads rows in batches.
@@ -139,9 +147,30 @@ func (r *batchReader) next() ([]db.Row, error) {
 	return batch, nil
 }
 
-// importRows puts every batch in a transaction of its own, beginning with one
-// that has been read already, and returns how many rows were acknowledged.
-func importRows(a *app, d *db.DB, coll string, batch []db.Row, next func() ([]db.Row, error), total int64) (n int, err error) {
+// readRows is how many rows are read at a time where transactions go by size.
+const readRows = 1024
+
+// importRows puts batches of rows, beginning with one that has been read
+// already, and returns how many rows were acknowledged. Every batch is a
+// transaction of its own unless they go by size.
+func importRows(a *app, d *db.DB, coll string, bySize bool, batch []db.Row, next func() ([]db.Row, error), total int64) (n int, err error) {
+	if bySize {
+		rows := func(yield func(db.Row, error) bool) {
+			for len(batch) > 0 {
+				for _, r := range batch {
+					if !yield(r, nil) {
+						return
+					}
+				}
+				var err error
+				if batch, err = next(); err != nil {
+					yield(db.Row{}, err)
+					return
+				}
+			}
+		}
+		return d.Load(a.ctx, coll, rows, func(p db.Progress) { a.progress.update("import", p.Done, int(max(0, total))) })
+	}
 	for len(batch) > 0 {
 		if err := putRows(a, d, coll, batch); err != nil {
 			return n, err

@@ -18,7 +18,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 		return err
 	}
 	defer in.Close()
-	r := &sparseBatches{in: in, size: c.Batch}
+	r := &sparseBatches{in: in, size: c.rowsAtATime()}
 	// What the first batch shows to be wrong must leave no file behind.
 	first, err := r.next()
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 	batch, err := rows(first)
 	n := 0
 	if err == nil {
-		n, err = importRows(a, d, c.Collection, batch, func() ([]db.Row, error) {
+		n, err = importRows(a, d, c.Collection, c.Batch == 0, batch, func() ([]db.Row, error) {
 			records, err := r.next()
 			if err != nil {
 				return nil, err

@@ -594,7 +594,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"plot", csv, "--type", "gif"}, "gif"},
 		{[]string{"plot", csv, "--out", f.path("x.gif")}, "x.gif"},
 		{[]string{"import", f.file, "", f.rows}, "name"},
-		{[]string{"import", f.file, "things", f.rows, "--batch", "0"}, "--batch"},
+		{[]string{"import", f.file, "things", f.rows, "--batch=-1"}, "--batch"},
 		{[]string{"import", f.file, "things", f.rows, "--metric", "taxi"}, "--metric"},
 		{[]string{"backup", f.file, f.rows}, "--force"},
 		{[]string{"export", f.file, "things", f.path("what.ever")}, "what.ever"},

@@ -1,0 +1,230 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// groupRows writes one row a batch from many goroutines.
+func groupRows(d *DB, batches, goroutines int) error {
+	var next atomic.Int64
+	errs := make([]error, goroutines)
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= batches {
+					return
+				}
+				errs[g] = d.Update(context.Background(), func(b *Batch) error {
+					return b.Put("c", Row{Key: fmt.Appendf(nil, "row-%d", i), Vector: []float32{float32(i), 1, 2, 3}})
+				})
+				if errs[g] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// present reopens a database and counts the rows of groupRows that are missing.
+func present(path string, batches int) (missing int, err error) {
+	d, err := Open(path, &Options{ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	err = d.View(func(s *Snapshot) error {
+		for i := range batches {
+			r, err := s.Get("c", fmt.Appendf(nil, "row-%d", i))
+			if errors.Is(err, ErrNotFound) || err == nil && r.Vector[0] != float32(i) {
+				missing++
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return missing, errors.Join(err, d.Close())
+}
+
+// BenchmarkUpdate is a durable batch of one row from 16 goroutines, with shared
+// transactions and without; all are looked for after reopening. For the
+// figures of the project it is run with -benchtime 100000x.
+func BenchmarkUpdate(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		single bool
+	}{{"shared", false}, {"single", true}} {
+		b.Run(c.name, func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "db")
+			d, err := Open(path, &Options{SingleCommits: c.single})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
+				b.Fatal(err)
+			}
+			b.ResetTimer()
+			err = groupRows(d, b.N, 16)
+			b.StopTimer()
+			commits := d.commits.Load()
+			if err = errors.Join(err, d.Close()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)/float64(commits), "batches/commit")
+			if missing, err := present(path, b.N); err != nil || missing > 0 {
+				b.Fatalf("%d of %d batches are missing, %v", missing, b.N, err)
+			}
+		})
+	}
+}
+
+// TestGroupCommit writes batches from many goroutines: every one is there after
+// reopening, whether transactions are shared or not, and shared they are fewer.
+func TestGroupCommit(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "db")
+		d, err := Open(path, &Options{SingleCommits: single, NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
+			t.Fatal(err)
+		}
+		// All wait for the first one's transaction.
+		d.write <- struct{}{}
+		before := d.commits.Load()
+		done := make(chan error)
+		go func() { done <- groupRows(d, 64, 64) }()
+		waitFor(t, "64 batches in line", func() bool {
+			d.queueMu.Lock()
+			defer d.queueMu.Unlock()
+			return len(d.queue) == 64
+		})
+		<-d.write
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if n := d.commits.Load() - before; single && n != 64 || !single && n != 1 {
+			t.Errorf("single %v: 64 waiting batches took %d transactions", single, n)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if missing, err := present(path, 64); err != nil || missing > 0 {
+			t.Errorf("single %v: %d batches are missing, %v", single, missing, err)
+		}
+	}
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// TestBackPressure stops the writer and lets many batches come: those in memory
+// stay within the bound plus what was being put when it was reached; a waiting
+// Update can be cancelled; all others are written once the writer goes on.
+func TestBackPressure(t *testing.T) {
+	const payload, limit, writers = 64 << 10, 1 << 20, 100
+	path := filepath.Join(t.TempDir(), "db")
+	d, err := Open(path, &Options{NoSync: true, BacklogBytes: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx := context.Background()
+	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(ctx context.Context, w int) error {
+		return d.Update(ctx, func(b *Batch) error {
+			for i := range 8 {
+				r := Row{Key: fmt.Appendf(nil, "%d-%d", w, i), Vector: []float32{1}, Payload: make([]byte, payload)}
+				if err := b.Put("c", r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	held := func() (bytes int64, moves int) {
+		d.backlog.mu.Lock()
+		defer d.backlog.mu.Unlock()
+		return d.backlog.bytes, d.backlog.moves
+	}
+	d.write <- struct{}{}
+	errs := make(chan error, writers)
+	for w := range writers {
+		// The first ones fill the backlog before any other comes.
+		go func() { errs <- put(ctx, w) }()
+		if w < 2 {
+			waitFor(t, "a batch in line", func() bool { _, n := held(); return n == w+1 })
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+	if bytes, _ := held(); bytes < limit || bytes > limit+writers*(payload+100) {
+		t.Errorf("%d bytes wait, want about %d", bytes, limit)
+	}
+	short, stop := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer stop()
+	if err := put(short, writers); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting update after its deadline: %v", err)
+	}
+	<-d.write
+	for range writers {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if bytes, moves := held(); bytes != 0 || moves != 0 {
+		t.Errorf("%d bytes of %d batches are left", bytes, moves)
+	}
+	err = d.View(func(s *Snapshot) error {
+		if n, err := s.Count("c"); err != nil || n != 8*writers {
+			t.Errorf("%d rows, %v", n, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBackPressureNested fills a batch inside another one that is larger than
+// the bound: waiting for room would be waiting for itself.
+func TestBackPressureNested(t *testing.T) {
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, BacklogBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx := context.Background()
+	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(ctx, func(b *Batch) error {
+		if err := b.Put("c", Row{Key: []byte("outer"), Vector: []float32{1}}); err != nil {
+			return err
+		}
+		return d.Update(ctx, func(b *Batch) error {
+			return b.Put("c", Row{Key: []byte("inner"), Vector: []float32{1}})
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,139 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// backlog bounds the memory of batches that are being filled or wait to be
+// written. Whoever wants to add to it waits while it is full, but only as long
+// as a batch is on its way to the disk: a batch that is filled inside another
+// one would otherwise wait for itself.
+type backlog struct {
+	limit int64
+
+	mu    sync.Mutex
+	bytes int64         // of all batches that Update has not answered yet
+	moves int           // batches submitted and not answered
+	freed chan struct{} // closed when waiters should look again; nil without any
+}
+
+// full says whether to wait.
+func (b *backlog) full() bool { return b.bytes >= b.limit && b.moves > 0 }
+
+// grow adds bytes once there is room for any.
+func (b *backlog) grow(ctx context.Context, bytes int) error {
+	b.mu.Lock()
+	for b.full() {
+		if b.freed == nil {
+			b.freed = make(chan struct{})
+		}
+		freed := b.freed
+		b.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return fmt.Errorf("db: %w", ctx.Err())
+		}
+		b.mu.Lock()
+	}
+	b.bytes += int64(bytes)
+	b.mu.Unlock()
+	return nil
+}
+
+// shrink takes bytes away.
+func (b *backlog) shrink(bytes int) { b.change(-int64(bytes), 0) }
+
+// moving counts batches on their way to the disk.
+func (b *backlog) moving(n int) { b.change(0, n) }
+
+func (b *backlog) change(bytes int64, moves int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bytes += bytes
+	b.moves += moves
+	if b.freed != nil && !b.full() {
+		close(b.freed)
+		b.freed = nil
+	}
+}
+
+// submit queues a request and waits for its outcome. Whoever gets hold of the
+// write lock first commits everybody's.
+func (d *DB) submit(ctx context.Context, r *request) error {
+	d.backlog.moving(1)
+	defer d.backlog.moving(-1)
+	d.queueMu.Lock()
+	d.queue = append(d.queue, r)
+	d.queueMu.Unlock()
+	select {
+	case err := <-r.done:
+		return err
+	case d.write <- struct{}{}:
+		defer func() { <-d.write }()
+		for {
+			select {
+			case err := <-r.done:
+				return err
+			default:
+				d.awaitCompany()
+				d.commitRequests(d.takeRequests())
+			}
+		}
+	case <-ctx.Done():
+		if d.withdraw(r) {
+			return fmt.Errorf("db: %w", ctx.Err())
+		}
+		return <-r.done
+	}
+}
+
+// awaitCompany lets goroutines that are ready to run submit their batches, such
+// as those that the last transaction has just answered. Without it the batches
+// of a steady load split into two groups that take turns.
+func (d *DB) awaitCompany() {
+	if d.opts.SingleCommits {
+		return
+	}
+	for last := -1; ; {
+		d.queueMu.Lock()
+		n := len(d.queue)
+		d.queueMu.Unlock()
+		if n <= last {
+			return
+		}
+		last = n
+		runtime.Gosched()
+	}
+}
+
+// takeRequests takes waiting requests, oldest first, up to commitBytes; one
+// alone where commits are not shared.
+func (d *DB) takeRequests() []*request {
+	d.queueMu.Lock()
+	defer d.queueMu.Unlock()
+	n, size := 0, 0
+	for n < len(d.queue) && (n == 0 || !d.opts.SingleCommits && size+d.queue[n].bytes <= commitBytes) {
+		size += d.queue[n].bytes
+		n++
+	}
+	taken := slices.Clone(d.queue[:n])
+	d.queue = slices.Delete(d.queue, 0, n)
+	return taken
+}
+
+// withdraw takes back a request that no writer has taken yet.
+func (d *DB) withdraw(r *request) bool {
+	d.queueMu.Lock()
+	defer d.queueMu.Unlock()
+	i := slices.Index(d.queue, r)
+	if i < 0 {
+		return false
+	}
+	d.queue = slices.Delete(d.queue, i, i+1)
+	return true
+}
