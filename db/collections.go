@@ -100,6 +100,7 @@ func (d *DB) removeObjects(objects []uint64) error {
 		d.store.verified.forget(id)
 		d.store.checked.forget(id)
 		d.store.validated.Delete(id)
+		d.store.fresh.Delete(id)
 		d.store.validated.Delete(id ^ labelModelMark)
 		d.store.fresh.Delete(id)
 		d.store.features.Delete(id)

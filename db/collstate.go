@@ -212,11 +212,24 @@ func (st *collState) loadRows() (err error) {
 		return err
 	}
 	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: int(c.Live)}
-	st.base.Deleted = dead
+	st.base.Deleted, st.base.DeletedBits = dead, bitsOf(dead, int(c.Rows))
 	if err := st.base.Validate(); err != nil {
 		return corruptf(c.Name, "%w", err)
 	}
 	return nil
+}
+
+// bitsOf is a set of rows below n as one bit a row, nil for no set.
+func bitsOf(set *roaring.Bitmap, n int) []uint64 {
+	if set == nil {
+		return nil
+	}
+	bits := make([]uint64, (n+63)/64)
+	for it := set.Iterator(); it.HasNext(); {
+		row := it.Next()
+		bits[row>>6] |= 1 << (row & 63)
+	}
+	return bits
 }
 
 // tombstones reads the set of deleted rows, nil when there are none.

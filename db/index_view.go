@@ -225,6 +225,7 @@ func (st *collState) loadView(m *manifest, base query.View) (*query.View, error)
 	if r.err != nil {
 		return nil, r.err
 	}
+	st.freshSketches(m, &v)
 	if err := v.Validate(); err != nil {
 		r.fail("%v", err)
 		return nil, r.err

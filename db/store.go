@@ -49,6 +49,8 @@ type store struct {
 	fresh, features sync.Map
 	// checked holds the chunks of sparse rows whose structure has been checked.
 	checked verifiedSet
+	// fresh holds the sketches of rows that came after an index, by its object.
+	fresh sync.Map // uint64 → *freshSketches
 
 	beginMu sync.Mutex
 	broken  atomic.Pointer[error] // set when bbolt's locks are lost, see begin

@@ -94,7 +94,8 @@ func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers 
 // mask is the view without the held-out rows.
 func (tr *trial) mask(v *query.View) *query.View {
 	m := *v
-	m.Deleted, m.LiveCount = tr.dead, v.Rows.N-int(tr.dead.GetCardinality())
+	m.Deleted, m.DeletedBits = tr.dead, bitsOf(tr.dead, v.Rows.N)
+	m.LiveCount = v.Rows.N - int(tr.dead.GetCardinality())
 	return &m
 }
 

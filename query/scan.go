@@ -25,9 +25,17 @@ func (s *Searcher) restricted() bool {
 
 // allowed says whether a row is live and passes the filters.
 func (s *Searcher) allowed(row uint32) bool {
-	return (s.v.Deleted == nil || !s.v.Deleted.Contains(row)) &&
+	return !s.deleted(row) &&
 		(s.p.Filter == nil || s.p.Filter.Contains(row)) &&
 		(s.p.Accept == nil || s.p.Accept(row))
+}
+
+// deleted says whether a row has been deleted.
+func (s *Searcher) deleted(row uint32) bool {
+	if bits := s.v.DeletedBits; bits != nil {
+		return bits[row>>6]>>(row&63)&1 != 0
+	}
+	return s.v.Deleted != nil && s.v.Deleted.Contains(row)
 }
 
 // passing keeps the rows that are live and pass the filters.

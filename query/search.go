@@ -39,6 +39,8 @@ type Searcher struct {
 	within []vector.Neighbor // range search
 	hits   []vector.Neighbor
 	hop    []uint32
+	fresh  []uint32 // rows newer than the index that are to be scored
+	merged []uint32
 	// seen[row] is epoch for a row that was scored and epoch+1 for one whose
 	// list was followed; smaller numbers are of older searches.
 	seen  []uint16
@@ -129,7 +131,12 @@ func (s *Searcher) run(ctx context.Context, q []float32, norm float32) error {
 	if err := stopped(ctx); err != nil {
 		return err
 	}
-	if s.p.Sketch && s.v.Sketch != nil {
+	sketched := s.freshSketched()
+	s.fresh = s.fresh[:0]
+	switch {
+	case sketched > 0:
+		ids = s.thinFresh(ids, s.p.sketchKeep())
+	case s.p.Sketch && s.v.Sketch != nil:
 		ids = s.thin(ids, s.p.sketchKeep())
 	}
 	if s.hops() > 0 {
@@ -148,7 +155,8 @@ func (s *Searcher) run(ctx context.Context, q []float32, norm float32) error {
 		}
 	}
 	s.stats.Fresh = s.v.Rows.N - s.v.N
-	if err := s.scan(ctx, s.v.N, s.v.Rows.N, fromFresh); err != nil {
+	s.scoreFresh()
+	if err := s.scan(ctx, s.v.N+sketched, s.v.Rows.N, fromFresh); err != nil {
 		return err
 	}
 	if s.complete() {

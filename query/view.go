@@ -92,6 +92,11 @@ type View struct {
 	// Rotation.R.
 	RawForest bool
 	Sketch    *SketchView
+	// Fresh is sketches of the first FreshN rows behind N, of Sketch's width and
+	// scale: sketch i is that of row N+i. Nil means that all rows behind N are
+	// scored exactly.
+	Fresh     *SketchView
+	FreshN    int
 	Neighbors *NeighborView
 	Quant     *QuantView
 	// Lift says that the partition space has one coordinate more than the
@@ -105,6 +110,9 @@ type View struct {
 	// Deleted rows are never answers; nil means none. It must not be changed
 	// once a search has seen it.
 	Deleted *roaring.Bitmap
+	// DeletedBits, if not nil, is Deleted as one bit a row, which is quicker to
+	// look at.
+	DeletedBits []uint64
 	// LiveCount is the number of rows that are not deleted. Searches do not
 	// rely on it.
 	LiveCount int
@@ -165,6 +173,17 @@ func (v *View) Validate() error {
 		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
 			return fail("sketches do not cover %d rows", v.N)
 		}
+	}
+	if f := v.Fresh; f != nil {
+		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Scale != v.Sketch.Scale || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
+			return fail("sketches of %d fresh rows do not suit the others", v.FreshN)
+		}
+		if len(f.Chunks) != len(f.Keep) || !covers(f.Keep, f.Shift, v.FreshN, f.Width) {
+			return fail("sketches do not cover %d fresh rows", v.FreshN)
+		}
+	}
+	if v.DeletedBits != nil && len(v.DeletedBits) < (v.Rows.N+63)/64 {
+		return fail("%d words of deleted rows for %d rows", len(v.DeletedBits), v.Rows.N)
 	}
 	if n := v.Neighbors; n != nil && (n.K < 1 || !covers(n.Chunks, n.Shift, v.N, n.K)) {
 		return fail("label lists do not cover %d rows", v.N)

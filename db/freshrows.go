@@ -1,0 +1,99 @@
+package db
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// freshSketches are the sketches of rows that came after an index, made by the
+// first search that meets them. Rows never change, so all generations share
+// them; those that a generation does not know lie behind the ones it does.
+type freshSketches struct {
+	mu     sync.Mutex
+	chunks [][]byte // 1<<freshShift sketches each
+	n      int
+	enc    *query.SketchEncoder
+}
+
+const (
+	// freshShift is the log2 of the sketches in a chunk.
+	freshShift = 10
+	// freshStep is how many sketches a search makes at most before it goes on:
+	// a few tenths of a second. The next generation makes the following ones.
+	freshStep = 1 << 14
+	// fitRows is how many rows the encoder is worked out from.
+	fitRows = 32
+)
+
+// freshSketches adds the sketches of rows behind the index to its view.
+func (st *collState) freshSketches(m *manifest, v *query.View) {
+	if v.Sketch == nil || v.Rows.N == v.N {
+		return
+	}
+	x, _ := st.g.store.fresh.LoadOrStore(m.Object, &freshSketches{})
+	f := x.(*freshSketches)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.enc == nil {
+		enc := encoderOf(v)
+		f.enc = &enc
+	}
+	width := v.Sketch.Width
+	if want := min(v.Rows.N-v.N, f.n+freshStep); want > f.n {
+		for len(f.chunks)<<freshShift < want {
+			f.chunks = append(f.chunks, make([]byte, width<<freshShift))
+		}
+		space := partitionSpace(v, v.N+f.n, v.N+want)
+		lo := f.n
+		// Without a context to end it there is no error.
+		_ = parallel(context.Background(), 0, want-lo, 64, func(i int) {
+			rotated := make([]float32, v.Rotation.R)
+			v.Rotation.Apply(space.Row(i, nil), rotated)
+			at := lo + i
+			dst := f.chunks[at>>freshShift][at&(1<<freshShift-1)*width:]
+			f.enc.Encode(dst[:width], space.Row(i, nil), rotated, v.Rotation.Mean)
+		})
+		f.n = want
+	}
+	v.FreshN = min(f.n, v.Rows.N-v.N)
+	v.Fresh = query.NewSketchView(f.chunks[:(v.FreshN+1<<freshShift-1)>>freshShift:len(f.chunks)], freshShift, width, v.Sketch.Scale)
+}
+
+// encoderOf is the encoder of an index's sketches.
+func encoderOf(v *query.View) query.SketchEncoder {
+	step := max(1, v.N/fitRows)
+	var rows []uint32
+	sample := &flatRows{d: v.Inner()}
+	for row := 0; row < v.N; row += step {
+		sample.data = append(sample.data, partitionSpace(v, row, row+1).data...)
+		sample.n++
+		rows = append(rows, uint32(row))
+	}
+	return query.FitEncoder(v, sample, rows)
+}
+
+// partitionSpace copies rows [lo, hi) of a view into the space in which its
+// index partitions, as prepare does for those it is built from.
+func partitionSpace(v *query.View, lo, hi int) *flatRows {
+	d, inner := v.Dim, v.Inner()
+	out := &flatRows{data: make([]float32, (hi-lo)*inner), n: hi - lo, d: inner}
+	for i := range out.n {
+		x := out.Row(i, nil)
+		if src := v.Rows.Vector(lo+i, x[:d]); &src[0] != &x[0] {
+			copy(x, src)
+		}
+		switch {
+		case v.Metric == vector.Cosine:
+			unit(x)
+		case v.Lift:
+			// A row longer than all that the index was built from has no lift.
+			lift := float64(v.LiftNorm)
+			x[d] = float32(math.Sqrt(max(0, lift*lift-squaredNorm(x[:d]))))
+		}
+	}
+	return out
+}

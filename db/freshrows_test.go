@@ -1,0 +1,87 @@
+package db_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestFreshSketches writes rows after a build and asks for them: ranked by
+// sketch among the forest's candidates they are found as often as if all of
+// them got an exact distance, and few of them do.
+func TestFreshSketches(t *testing.T) {
+	const n, fresh, dim, k, keep = 1500, 600, 72, 10, 60
+	for _, metric := range metrics {
+		t.Run(metric.String(), func(t *testing.T) {
+			b := newBed(t, metric, dim)
+			b.put("old", mixture(1, n, dim))
+			b.build("x", db.BuildOptions{NoTune: true, Trees: 8, LabelsK: 20})
+			queries := mixture(3, 60, dim)
+			ask := func(p query.Params) (recall float64, exact int) {
+				b.must(b.d.View(func(s *db.Snapshot) error {
+					for _, q := range queries {
+						hits, stats, err := s.Search(context.Background(), "c", q, k, &db.SearchOptions{Params: &p}, nil)
+						if err != nil {
+							return err
+						}
+						if stats.Fresh != len(b.rows)-n && len(b.rows) > n {
+							t.Errorf("%d fresh rows, want %d", stats.Fresh, len(b.rows)-n)
+						}
+						exact = max(exact, stats.Exact)
+						want := b.exact(q, nil)[:k]
+						for _, h := range hits {
+							for _, w := range want {
+								if string(h.Key) == w.key {
+									recall++
+								}
+							}
+						}
+					}
+					return nil
+				}))
+				return recall / float64(k*len(queries)), exact
+			}
+			// In three parts, so that sketches are added to those of the
+			// generation before.
+			rows := mixture(2, fresh, dim)
+			for i := range 3 {
+				b.put(fmt.Sprint("new", i, "-"), rows[i*fresh/3:(i+1)*fresh/3])
+				ask(query.Params{Sketch: true, R: keep})
+			}
+			sketched, exact := ask(query.Params{Sketch: true, R: keep})
+			if exact > keep {
+				t.Errorf("%d exact distances, want at most %d", exact, keep)
+			}
+			scanned, all := ask(query.Params{})
+			if all < fresh {
+				t.Errorf("%d exact distances without sketches, want at least %d", all, fresh)
+			}
+			if sketched < scanned-0.03 || sketched < 0.85 {
+				t.Errorf("recall %.3f by sketch, %.3f by scan", sketched, scanned)
+			}
+			// Deleted fresh rows are no answers, and an explanation names the
+			// stage.
+			b.must(b.d.View(func(s *db.Snapshot) error {
+				hits, _, err := s.Search(context.Background(), "c", rows[7], 1, &db.SearchOptions{Params: &query.Params{Sketch: true}, Explain: true}, nil)
+				if err == nil && metric != vector.InnerProduct && (string(hits[0].Key) != "new0-7" || hits[0].Explanation.Source != "fresh") {
+					t.Errorf("hit %s from %q", hits[0].Key, hits[0].Explanation.Source)
+				}
+				return err
+			}))
+			b.drop("new0-7")
+			b.must(b.d.View(func(s *db.Snapshot) error {
+				hits, _, err := s.Search(context.Background(), "c", rows[7], k, &db.SearchOptions{Params: &query.Params{Sketch: true}}, nil)
+				for _, h := range hits {
+					if string(h.Key) == "new0-7" {
+						t.Error("deleted row was found")
+					}
+				}
+				return err
+			}))
+		})
+	}
+}

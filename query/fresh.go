@@ -1,0 +1,104 @@
+package query
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// Rows newer than the index have no leaf and no label list. Where they have
+// sketches (View.Fresh), all of them compete with the forest's candidates for
+// the R places that get an exact distance, so that a fresh row costs a few
+// nanoseconds; where they have none, each gets its exact distance.
+
+// FitEncoder is the encoder that wrote the sketches of a view, for rows that
+// came later. space is rows of the view in the partition space, at the numbers
+// in rows; Rest is worked out from the one that shows it best. O(rows · R · Dim).
+func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
+	s := v.Sketch
+	e := SketchEncoder{Width: s.Width, Step: s.Scale, Rest: 1}
+	rotated, buf := make([]float32, v.Rotation.R), make([]float32, space.Dim())
+	n := min(s.Width-4, len(rotated))
+	var most float32
+	for i, row := range rows {
+		x := space.Row(i, buf)
+		v.Rotation.Apply(x, rotated)
+		rest := restNorm(x, rotated[:n], v.Rotation.Mean)
+		if rest <= most {
+			continue
+		}
+		at := int(row) & (1<<s.Shift - 1) * s.Width
+		sketch := s.Keep[row>>s.Shift][at : at+s.Width]
+		var seen float64
+		for _, b := range sketch[:n] {
+			y := float64(int8(b)) * float64(s.Scale)
+			seen += y * y
+		}
+		norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(sketch[s.Width-4:])))
+		most, e.Rest = rest, float32(min(1, max(0, (norm-seen)/float64(rest))))
+	}
+	return e
+}
+
+// freshSketched is the number of fresh rows that are ranked by sketch.
+func (s *Searcher) freshSketched() int {
+	if s.v.Fresh == nil || !s.p.Sketch || s.p.Range {
+		return 0
+	}
+	return s.v.FreshN
+}
+
+// thinFresh is thin over ids and the fresh rows that have sketches. It returns
+// those of ids that are kept; s.fresh holds the fresh ones.
+func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
+	sk, fresh := s.v.Sketch, s.v.Fresh
+	s.fresh = grow(s.fresh, s.v.FreshN)
+	local := s.fresh[:0]
+	for i := range uint32(s.v.FreshN) {
+		if !s.restricted() || s.allowed(uint32(s.v.N)+i) {
+			local = append(local, i)
+		}
+	}
+	n := len(ids)
+	s.merged = append(append(s.merged[:0], ids...), local...)
+	all := s.merged
+	if len(all) > r {
+		s.scores = grow(s.scores, len(all))
+		s.stats.Sketched += len(all)
+		vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, all[:n], s.scores[:n])
+		vector.SketchScores(s.q16, s.scale, fresh.Chunks, fresh.Shift, fresh.Width, local, s.scores[n:len(all)])
+	}
+	for i := n; i < len(all); i++ {
+		all[i] += uint32(s.v.N)
+	}
+	if len(all) > r {
+		all = s.pick.best(all, s.scores, r)
+	}
+	s.fresh, n = s.fresh[:0], 0
+	for _, id := range all {
+		if int(id) >= s.v.N {
+			s.fresh = append(s.fresh, id)
+			continue
+		}
+		all[n] = id
+		n++
+	}
+	return all[:n]
+}
+
+// scoreFresh gives the fresh rows that are left their exact distances: those
+// that thinFresh kept, and all without sketches.
+func (s *Searcher) scoreFresh() {
+	for _, id := range s.fresh {
+		s.exact.prefetch(id)
+	}
+	for _, id := range s.fresh {
+		s.keep(id, s.exact.distance(id))
+	}
+	s.stats.Exact += len(s.fresh)
+	if s.watch != nil {
+		s.watch.scored(s.fresh, fromFresh)
+	}
+}
