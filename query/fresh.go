@@ -51,41 +51,48 @@ func (s *Searcher) freshSketched() int {
 }
 
 // thinFresh is thin over ids and the fresh rows that have sketches. It returns
-// those of ids that are kept; s.fresh holds the fresh ones.
+// those of ids that are kept; s.fresh holds the fresh ones. Few fresh rows look
+// nearer than the worst of the best r of ids, so only those are selected from.
 func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
-	sk, fresh := s.v.Sketch, s.v.Fresh
-	s.fresh = grow(s.fresh, s.v.FreshN)
-	local := s.fresh[:0]
-	for i := range uint32(s.v.FreshN) {
-		if !s.restricted() || s.allowed(uint32(s.v.N)+i) {
-			local = append(local, i)
+	sk, fresh, n := s.v.Sketch, s.v.Fresh, s.v.FreshN
+	ids = s.thin(ids, r)
+	s.scores = grow(s.scores, len(ids)+n)
+	vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, ids, s.scores)
+	bound := float32(math.Inf(1))
+	if len(ids) == r {
+		bound = s.scores[0]
+		for _, x := range s.scores[1:r] {
+			bound = max(bound, x)
 		}
 	}
-	n := len(ids)
-	s.merged = append(append(s.merged[:0], ids...), local...)
-	all := s.merged
-	if len(all) > r {
-		s.scores = grow(s.scores, len(all))
-		s.stats.Sketched += len(all)
-		vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, all[:n], s.scores[:n])
-		vector.SketchScores(s.q16, s.scale, fresh.Chunks, fresh.Shift, fresh.Width, local, s.scores[n:len(all)])
+	for len(s.counting) < n {
+		s.counting = append(s.counting, uint32(len(s.counting)))
 	}
-	for i := n; i < len(all); i++ {
-		all[i] += uint32(s.v.N)
+	s.stats.Sketched += n
+	all, scores := append(s.merged[:0], ids...), s.scores[len(ids):]
+	vector.SketchScores(s.q16, s.scale, fresh.Chunks, fresh.Shift, fresh.Width, s.counting[:n], scores)
+	kept := len(ids)
+	for i, x := range scores[:n] {
+		if x < bound {
+			if row := uint32(s.v.N + i); !s.restricted() || s.allowed(row) {
+				all = append(all, row)
+				s.scores[kept] = x // not behind i: the scores move to the front
+				kept++
+			}
+		}
 	}
-	if len(all) > r {
-		all = s.pick.best(all, s.scores, r)
-	}
-	s.fresh, n = s.fresh[:0], 0
+	s.merged = all
+	all = s.pick.best(all, s.scores, r)
+	s.fresh = s.fresh[:0]
+	ids = ids[:0]
 	for _, id := range all {
-		if int(id) >= s.v.N {
+		if int(id) < s.v.N {
+			ids = append(ids, id)
+		} else {
 			s.fresh = append(s.fresh, id)
-			continue
 		}
-		all[n] = id
-		n++
 	}
-	return all[:n]
+	return ids
 }
 
 // scoreFresh gives the fresh rows that are left their exact distances: those

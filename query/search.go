@@ -41,6 +41,8 @@ type Searcher struct {
 	hop    []uint32
 	fresh  []uint32 // rows newer than the index that are to be scored
 	merged []uint32
+	// counting is 0, 1, 2...
+	counting []uint32
 	// seen[row] is epoch for a row that was scored and epoch+1 for one whose
 	// list was followed; smaller numbers are of older searches.
 	seen  []uint16
