@@ -44,13 +44,12 @@ type store struct {
 	verified verifiedSet
 	// validated holds the objects whose decoded structure has been checked once.
 	validated sync.Map
-	// fresh holds *freshRows by the object of a label model, features
+	// fresh holds *freshRows by the object of a label model and *freshSketches
+	// by that of an index with sketches, features
 	// *featureNumbers by the number of a collection.
 	fresh, features sync.Map
 	// checked holds the chunks of sparse rows whose structure has been checked.
 	checked verifiedSet
-	// fresh holds the sketches of rows that came after an index, by its object.
-	fresh sync.Map // uint64 → *freshSketches
 
 	beginMu sync.Mutex
 	broken  atomic.Pointer[error] // set when bbolt's locks are lost, see begin
