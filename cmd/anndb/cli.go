@@ -10,10 +10,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/bench"
-	"github.com/anndb/anndb/cmd/anndb/internal/plot"
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )

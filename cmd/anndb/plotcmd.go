@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/bench"
-	"github.com/anndb/anndb/cmd/anndb/internal/plot"
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/query"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/plot"
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/plot"
 	"github.com/anndb/anndb/trees/budget"
 )
 

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// k is how many neighbours every query asks for.
+const k = 10
+
+// truth is, for every query, the distance of its k-th nearest row; rows no
+// farther count as found, so ties are fair to all.
+type truth struct {
+	Kth []float64
+}
+
+// distance is exact but for rounding in float64: squared L2, which orders unit
+// rows as cosine does.
+func distance(a, b []float32) float64 {
+	sum := 0.0
+	for i, x := range a {
+		d := float64(x) - float64(b[i])
+		sum += d * d
+	}
+	return sum
+}
+
+// exact finds the truth of the queries by comparing with every row, in float32
+// for the choice of the nearest 4k and in float64 for their order. It is kept
+// in a file.
+func (s *set) exact(dir, slot string, queries []float32) (*truth, error) {
+	path := filepath.Join(dir, "truth-"+slot+".json")
+	t := &truth{}
+	if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, t) == nil && len(t.Kth)*s.dim == len(queries) {
+		return t, nil
+	}
+	n := len(queries) / s.dim
+	t.Kth = make([]float64, n)
+	var wg sync.WaitGroup
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n; i += workers {
+				t.Kth[i] = s.kth(queries[i*s.dim : (i+1)*s.dim])
+			}
+		})
+	}
+	wg.Wait()
+	text, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	return t, os.WriteFile(path, text, 0o644)
+}
+
+func (s *set) kth(q []float32) float64 {
+	near := vector.NewTopK(4 * k)
+	for r := range s.rows() {
+		near.Push(uint32(r), vector.L2Squared(q, s.base[r*s.dim:(r+1)*s.dim]))
+	}
+	best := make([]float64, 0, 4*k)
+	for _, c := range near.Append(nil) {
+		best = append(best, distance(q, s.base[int(c.ID)*s.dim:(int(c.ID)+1)*s.dim]))
+	}
+	slices.Sort(best)
+	return best[min(k, len(best))-1]
+}
+
+// recall is the mean share of the k nearest rows among ids, k of each query.
+// Rows count once and their distances are computed here, whatever the system
+// said.
+func (s *set) recall(t *truth, queries []float32, ids []uint32) float64 {
+	found := 0
+	n := len(ids) / k
+	for i := range n {
+		q := queries[i*s.dim : (i+1)*s.dim]
+		answer := ids[i*k : (i+1)*k]
+		for j, id := range answer {
+			if int64(id) >= int64(s.rows()) || slices.Contains(answer[:j], id) {
+				continue
+			}
+			if distance(q, s.base[int(id)*s.dim:(int(id)+1)*s.dim]) <= t.Kth[i]*(1+1e-9) {
+				found++
+			}
+		}
+	}
+	return float64(found) / float64(n*k)
+}
