@@ -3,7 +3,6 @@ package labels
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -79,8 +78,8 @@ func topOf(scores vector.Sparse) int {
 // among their own neighbours: held out. Of two numbers equally near the
 // smaller is taken, and of the thresholds that give it the middle one.
 //
-// The paper tries 21 values; sorting the scores finds the exact optimum.
-// O(c log c) for c scores.
+// The paper tries 21 values; the scores themselves give the exact optimum. O(c)
+// for c scores.
 //
 // Errors: ErrInput for a cardinality or scores that are negative or not
 // finite, or if no score is above zero, which leaves nothing to go by.
@@ -114,8 +113,6 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 	}
 	switch {
 	case len(open) > 0:
-		slices.Sort(open)
-		slices.Reverse(open)
 		t.Single = cut(open, cardinality*float64(scores.Rows())-float64(kept))
 	case kept > 0:
 		// Every row has one score, so nothing says how sure a second label
@@ -127,36 +124,13 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 	return t, nil
 }
 
-// cut is the threshold that lets in a number of the scores, descending and
-// above zero, as near to want as equal scores allow; ties to the smaller
-// number. It lies in the middle between the last score let in and the first
-// one kept out.
-func cut(scores []float32, want float64) float64 {
-	best, gap := 0, math.Abs(want)
-	for n := 1; n <= len(scores); n++ {
-		if n < len(scores) && scores[n] == scores[n-1] {
-			continue // equal scores go in together
-		}
-		if g := math.Abs(float64(n) - want); g < gap {
-			best, gap = n, g
-		}
-	}
-	switch best {
-	case 0:
-		return math.Nextafter(float64(scores[0]), math.Inf(1))
-	case len(scores):
-		return float64(scores[best-1]) / 2
-	}
-	return (float64(scores[best-1]) + float64(scores[best])) / 2
-}
-
 // LabelThresholds gives each label its own threshold (definition 11): the one
 // at which the share of the N rows that it is predicted for comes nearest to
 // its prior, its share of the rows of the training part (proportional cut).
 // That lowers the threshold of labels whose scores are low as a whole, which
 // the rare ones are. Ties and the place between two scores are settled as in
 // [SingleThreshold], whose threshold a label without scores gets. The rule for
-// top labels comes on top and is not reckoned with. O(c log c).
+// top labels comes on top and is not reckoned with. O(c).
 //
 // Errors: as SingleThreshold; ErrShape if the training part has fewer labels.
 func LabelThresholds(scores *vector.CSR, train *Matrix, keepTop bool) (*Thresholds, error) {
@@ -183,8 +157,6 @@ func LabelThresholds(scores *vector.CSR, train *Matrix, keepTop bool) (*Threshol
 			t.PerLabel[j] = t.Single
 			continue
 		}
-		slices.Sort(list)
-		slices.Reverse(list)
 		t.PerLabel[j] = cut(list, train.Density(j)*float64(scores.Rows()))
 	}
 	return t, nil

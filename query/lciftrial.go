@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,26 +23,20 @@ type trials struct {
 	units   []*vector.CSR  // by part
 	lists   []*nearLists   // by part, for deep neighbours
 	deep    int
-	// Scores by their parameters. Few are kept if they are large.
-	instance map[instanceKey]*vector.CSR
-	feature  map[float64]*vector.CSR
-	none     *vector.CSR
+	// feature has the feature scores by β. Few are kept if they are large.
+	feature map[float64]*scoreRows
+	mu      sync.Mutex
 }
 
-type instanceKey struct {
-	k             int
-	alpha, second float64
-}
-
-// keepScores is how many scores of one kind may be kept, of several settings
-// together: 128 MiB. Those of the last setting are kept whatever their number.
-const keepScores = 16 << 20
+// keepScores is how many bytes of feature scores may be kept, of several β
+// together. Those asked for last are kept whatever their number.
+const keepScores = 256 << 20
 
 func newTrials(data *LCIFHeldOut, workers int) (*trials, error) {
 	if len(data.Parts) == 0 || data.Train == nil {
 		return nil, fmt.Errorf("%w: nothing held out", ErrParams)
 	}
-	t := &trials{data: data, workers: workers, instance: map[instanceKey]*vector.CSR{}, feature: map[float64]*vector.CSR{}}
+	t := &trials{data: data, workers: workers, feature: map[float64]*scoreRows{}}
 	all := vector.CSR{Ptr: []uint64{0}, Cols: data.Train.Labels()}
 	for i, p := range data.Parts {
 		if p.View == nil || p.Queries == nil || p.Truth == nil || p.Queries.Rows() != p.Truth.Rows() ||
@@ -54,7 +49,6 @@ func newTrials(data *LCIFHeldOut, workers int) (*trials, error) {
 		}
 		t.units = append(t.units, unitRows(p.Queries, p.View.Features, p.View.Keep))
 	}
-	t.none = &vector.CSR{Ptr: make([]uint64, len(all.Ptr)), Cols: all.Cols}
 	var err error
 	t.truth, err = labels.NewMatrix(all)
 	return t, err
@@ -80,7 +74,6 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 		done += p.Queries.Rows()
 	}
 	t.lists, t.deep = lists, k
-	clear(t.instance)
 	return nil
 }
 
@@ -108,40 +101,11 @@ func (t *trials) eachPart(ctx context.Context, work func(part int) func(tally *t
 	return stack(rows, t.truth.Labels()), nil
 }
 
-// instances is the instance scores of all rows for k, alpha and the weight of
-// the second order.
-func (t *trials) instances(ctx context.Context, key instanceKey, progress func(done, total int)) (*vector.CSR, error) {
-	if m := t.instance[key]; m != nil {
-		return m, nil
-	}
-	if err := t.neighbors(ctx, key.k, progress); err != nil {
-		return nil, err
-	}
-	for i, p := range t.data.Parts {
-		if key.second > 0 && p.View.Graph == nil {
-			return nil, fmt.Errorf("%w: part %d has no graph for second-order scores", ErrMethod, i)
-		}
-	}
-	m, err := t.eachPart(ctx, func(part int) func(*tally, int, *vector.Sparse) {
-		v, lists := t.data.Parts[part].View, t.lists[part]
-		return func(tally *tally, row int, dst *vector.Sparse) {
-			list := lists.row(row)
-			instanceScores(tally, v.Labels, v.Graph, list[:min(key.k, len(list))], key.alpha, key.second, dst)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	keep(t.instance, key, m)
-	return m, nil
-}
-
 // features is the feature scores of all rows for beta.
-func (t *trials) features(ctx context.Context, beta float64) (*vector.CSR, error) {
+func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error) {
 	if m := t.feature[beta]; m != nil {
 		return m, nil
 	}
-	powers := make([]*vector.CSR, len(t.data.Parts))
 	for i, p := range t.data.Parts {
 		if p.Counts == nil {
 			return nil, fmt.Errorf("%w: part %d has no feature–label counts", ErrMethod, i)
@@ -151,10 +115,13 @@ func (t *trials) features(ctx context.Context, beta float64) (*vector.CSR, error
 				return nil, fmt.Errorf("%w: part %d has negative features, feature scores want none", ErrParams, i)
 			}
 		}
-		var err error
-		if powers[i], err = p.Counts.Powers(beta); err != nil {
-			return nil, err
-		}
+	}
+	powers, errs := make([]*vector.CSR, len(t.data.Parts)), make([]error, len(t.data.Parts))
+	err := eachRow(ctx, len(powers), t.workers, func() func(int) {
+		return func(i int) { powers[i], errs[i] = t.data.Parts[i].Counts.Powers(beta) }
+	})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
 	}
 	m, err := t.eachPart(ctx, func(part int) func(*tally, int, *vector.Sparse) {
 		return func(tally *tally, row int, dst *vector.Sparse) {
@@ -164,89 +131,188 @@ func (t *trials) features(ctx context.Context, beta float64) (*vector.CSR, error
 	if err != nil {
 		return nil, err
 	}
-	keep(t.feature, beta, m)
-	return m, nil
-}
-
-// keep puts scores into a cache, which is emptied first if they do not fit.
-func keep[K comparable](cache map[K]*vector.CSR, key K, m *vector.CSR) {
-	total := len(m.Index)
-	for _, c := range cache {
-		total += len(c.Index)
+	scores := newScoreRows(m)
+	total := scores.bytes()
+	for _, c := range t.feature {
+		total += c.bytes()
 	}
 	if total > keepScores {
-		clear(cache)
+		clear(t.feature)
 	}
-	cache[key] = m
+	t.feature[beta] = scores
+	return scores, nil
 }
 
-// scoreBits is the resolution of the histogram of scores: the upper half of a
-// float32, which orders those that are not negative.
-const scoreBits = 15
+// scoreRows are the scores of rows: all labels side by side where most have
+// one, a list otherwise.
+type scoreRows struct {
+	labels int
+	dense  []float32
+	list   *vector.CSR
+}
+
+// newScoreRows takes over a matrix of scores.
+func newScoreRows(m *vector.CSR) *scoreRows {
+	if cells := m.Rows() * m.Cols; 2*len(m.Index) < cells {
+		return &scoreRows{labels: m.Cols, list: m}
+	}
+	s := &scoreRows{labels: m.Cols, dense: make([]float32, m.Rows()*m.Cols)}
+	for i := range m.Rows() {
+		row := m.Row(i)
+		for e, l := range row.Index {
+			s.dense[i*m.Cols+int(l)] = row.Value[e]
+		}
+	}
+	return s
+}
+
+func (s *scoreRows) bytes() int {
+	if s.list == nil {
+		return 4 * len(s.dense)
+	}
+	return 8 * len(s.list.Index)
+}
+
+// entries is how many labels of a row may have a score.
+func (s *scoreRows) entries(row int) int {
+	if s.list == nil {
+		return s.labels
+	}
+	return int(s.list.Ptr[row+1] - s.list.Ptr[row])
+}
 
 // measure measures a setting with several cuts at once. thresholds[i] is what
 // cuts[i] comes to.
 func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut, progress func(done, total int)) ([]LCIFMeasures, []*labels.Thresholds, error) {
-	instance, feature := t.none, t.none
-	var err error
-	if s.Lambda > 0 {
-		if instance, err = t.instances(ctx, instanceKey{s.K, s.Alpha, s.SecondOrder}, progress); err != nil {
-			return nil, nil, err
-		}
-	}
-	if s.Lambda < 1 {
-		if feature, err = t.features(ctx, s.Beta); err != nil {
-			return nil, nil, err
-		}
-	}
-	b := &blender{t, s.Lambda, instance, feature}
-	precision, histogram, err := b.survey(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	share, all := 0.0, false
-	for _, c := range cuts {
-		if c.PerLabel {
-			all = true
-		} else {
-			share = max(share, c.Share)
-		}
-	}
-	scores, err := b.above(ctx, lowest(histogram, share*t.data.Train.Cardinality()*float64(t.truth.Rows())))
+	scores, precision, err := t.scores(ctx, s, t.wanted(cuts), progress)
 	if err != nil {
 		return nil, nil, err
 	}
 	// Thresholds by label may look at any score.
 	every := scores
-	if all {
-		if every, err = b.above(ctx, 0); err != nil {
+	if slices.ContainsFunc(cuts, func(c LCIFCut) bool { return c.PerLabel }) {
+		if every, _, err = t.scores(ctx, s, math.Inf(1), progress); err != nil {
 			return nil, nil, err
 		}
 	}
 	measures, thresholds := make([]LCIFMeasures, len(cuts)), make([]*labels.Thresholds, len(cuts))
-	for i, c := range cuts {
-		scores := scores
-		if c.PerLabel {
-			scores = every
+	errs := make([]error, len(cuts))
+	err = eachRow(ctx, len(cuts), t.workers, func() func(int) {
+		return func(i int) {
+			scores := scores
+			if cuts[i].PerLabel {
+				scores = every
+			}
+			measures[i], thresholds[i], errs[i] = t.apply(scores, cuts[i])
+			measures[i].Precision = precision
 		}
-		if thresholds[i], err = t.cut(scores, c); err != nil {
-			return nil, nil, err
-		}
-		predicted, err := thresholds[i].Predict(scores)
-		if err != nil {
-			return nil, nil, err
-		}
-		r, err := labels.Evaluate(t.truth, predicted)
-		if err != nil {
-			return nil, nil, err
-		}
-		measures[i].setMeasures(r)
-		measures[i].Precision = precision
-		if err := t.macro(&measures[i], predicted); err != nil {
-			return nil, nil, err
-		}
+	})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, nil, err
 	}
 	return measures, thresholds, nil
+}
+
+// scores is the scores by one setting that thresholds for want labels look at.
+func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64, progress func(done, total int)) (*vector.CSR, [3]float64, error) {
+	w, err := t.newSweep(ctx, []LCIFSetting{s}, progress)
+	if err != nil {
+		return nil, [3]float64{}, err
+	}
+	if !math.IsInf(want, 1) {
+		if err := w.limits(ctx, want); err != nil {
+			return nil, [3]float64{}, err
+		}
+	}
+	if err := w.run(ctx, want); err != nil {
+		return nil, [3]float64{}, err
+	}
+	return w.jobs[0].scores(t.truth.Labels()), w.jobs[0].precision, nil
+}
+
+// wanted is how many labels the cuts with a single threshold predict at most,
+// about.
+func (t *trials) wanted(cuts []LCIFCut) float64 {
+	share := 0.0
+	for _, c := range cuts {
+		if !c.PerLabel {
+			share = max(share, c.Share)
+		}
+	}
+	return share * t.data.Train.Cardinality() * float64(t.truth.Rows())
+}
+
+// measureAll measures many settings, all with the same cut, which their own say.
+func (t *trials) measureAll(ctx context.Context, settings []LCIFSetting, progress func(done, total int)) ([]LCIFMeasures, error) {
+	out := make([]LCIFMeasures, 0, len(settings))
+	for len(settings) > 0 {
+		cut := settings[0].Cut
+		want := t.wanted([]LCIFCut{cut})
+		size := min(sweepJobs, len(settings), max(1, int(sweepKept/(want+float64(t.truth.Rows())+1))))
+		if cut.PerLabel {
+			size = 1
+		}
+		for i, s := range settings[:size] {
+			if s.Cut != cut {
+				size = i
+				break
+			}
+		}
+		if cut.PerLabel {
+			m, _, err := t.measure(ctx, settings[0], []LCIFCut{cut}, progress)
+			if err != nil {
+				return nil, err
+			}
+			out, settings = append(out, m...), settings[1:]
+			continue
+		}
+		m, err := t.measureBatch(ctx, settings[:size], cut, want, progress)
+		if err != nil {
+			return nil, err
+		}
+		out, settings = append(out, m...), settings[size:]
+	}
+	return out, nil
+}
+
+// measureBatch is measureAll for settings that go together.
+func (t *trials) measureBatch(ctx context.Context, settings []LCIFSetting, cut LCIFCut, want float64, progress func(done, total int)) ([]LCIFMeasures, error) {
+	w, err := t.newSweep(ctx, settings, progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.limits(ctx, want); err != nil {
+		return nil, err
+	}
+	if err := w.run(ctx, want); err != nil {
+		return nil, err
+	}
+	out, errs := make([]LCIFMeasures, len(settings)), make([]error, len(settings))
+	err = eachRow(ctx, len(settings), t.workers, func() func(int) {
+		return func(i int) {
+			out[i], _, errs[i] = t.apply(w.jobs[i].scores(t.truth.Labels()), cut)
+			out[i].Precision = w.jobs[i].precision
+		}
+	})
+	return out, errors.Join(append(errs, err)...)
+}
+
+// apply makes thresholds of scores and measures what they predict; precision is
+// left out.
+func (t *trials) apply(scores *vector.CSR, c LCIFCut) (m LCIFMeasures, thresholds *labels.Thresholds, err error) {
+	if thresholds, err = t.cut(scores, c); err != nil {
+		return m, nil, err
+	}
+	predicted, err := thresholds.Predict(scores)
+	if err != nil {
+		return m, nil, err
+	}
+	r, err := labels.Evaluate(t.truth, predicted)
+	if err != nil {
+		return m, nil, err
+	}
+	m.setMeasures(r)
+	return m, thresholds, t.macro(&m, predicted)
 }
 
 // macroRows is how many rows macro averages are over at the least, if there are
@@ -296,119 +362,4 @@ func (t *trials) cut(scores *vector.CSR, c LCIFCut) (*labels.Thresholds, error) 
 		return labels.LabelThresholds(scores, t.data.Train, !c.NoTop)
 	}
 	return labels.SingleThreshold(scores, c.Share*t.data.Train.Cardinality(), !c.NoTop)
-}
-
-// blender goes over the combined scores of all rows, which are never stored:
-// merging two sorted lists again is cheaper.
-type blender struct {
-	t                 *trials
-	lambda            float64
-	instance, feature *vector.CSR
-}
-
-// survey is precision@1, @3 and @5, and how many scores there are by their
-// upper bits, without the best of each row.
-func (b *blender) survey(ctx context.Context) (precision [3]float64, histogram []int, err error) {
-	type partial struct {
-		hits  [3]int
-		count [1 << scoreBits]int
-	}
-	var mu sync.Mutex
-	var partials []*partial
-	err = eachRow(ctx, b.t.truth.Rows(), b.t.workers, func() func(int) {
-		p := new(partial)
-		mu.Lock()
-		partials = append(partials, p)
-		mu.Unlock()
-		var row vector.Sparse
-		var ranked []labels.Ranked
-		return func(i int) {
-			clearSparse(&row)
-			combine(b.lambda, b.instance.Row(i), b.feature.Row(i), &row)
-			ranked = labels.Rank(ranked[:0], row, 5)
-			for place, r := range ranked {
-				if _, ok := slices.BinarySearch(b.t.truth.Row(i), r.Label); !ok {
-					continue
-				}
-				for j, k := range [...]int{1, 3, 5} {
-					if place < k {
-						p.hits[j]++
-					}
-				}
-			}
-			for _, x := range row.Value {
-				p.count[math.Float32bits(x)>>(31-scoreBits)]++
-			}
-			if len(ranked) > 0 {
-				p.count[math.Float32bits(ranked[0].Score)>>(31-scoreBits)]--
-			}
-		}
-	})
-	if err != nil {
-		return precision, nil, err
-	}
-	histogram = make([]int, 1<<scoreBits)
-	var hits [3]int
-	for _, p := range partials {
-		for i, n := range p.count {
-			histogram[i] += n
-		}
-		for j, n := range p.hits {
-			hits[j] += n
-		}
-	}
-	for j, k := range [...]int{1, 3, 5} {
-		if n := b.t.truth.Rows() * k; n > 0 {
-			precision[j] = float64(hits[j]) / float64(n)
-		}
-	}
-	return precision, histogram, nil
-}
-
-// lowest is a score that a threshold can depend on at the lowest if about want
-// scores shall pass it: those equal in their upper bits to the last one to
-// pass, and to the one below, which the threshold keeps a distance from.
-func lowest(histogram []int, want float64) float32 {
-	n, reached := 0, false
-	for i := len(histogram) - 1; i >= 0; i-- {
-		if histogram[i] == 0 {
-			continue
-		}
-		if reached {
-			return math.Float32frombits(uint32(i) << (31 - scoreBits))
-		}
-		n += histogram[i]
-		reached = float64(n) >= want+1
-	}
-	return 0
-}
-
-// above is the scores of at least limit, and the best of each row: all that a
-// threshold above the limit can tell apart.
-func (b *blender) above(ctx context.Context, limit float32) (*vector.CSR, error) {
-	rows := make([]vector.Sparse, b.t.truth.Rows())
-	err := eachRow(ctx, len(rows), b.t.workers, func() func(int) {
-		var row vector.Sparse
-		return func(i int) {
-			clearSparse(&row)
-			combine(b.lambda, b.instance.Row(i), b.feature.Row(i), &row)
-			top := float32(0)
-			for _, x := range row.Value {
-				top = max(top, x)
-			}
-			n := 0
-			for j, x := range row.Value {
-				// Labels that tie with the best stay: the smallest is the best.
-				if x >= limit || x == top {
-					row.Index[n], row.Value[n] = row.Index[j], x
-					n++
-				}
-			}
-			rows[i] = vector.Sparse{Index: slices.Clone(row.Index[:n]), Value: slices.Clone(row.Value[:n])}
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return stack(rows, b.t.truth.Labels()), nil
 }

@@ -152,7 +152,8 @@ type lcifTuner struct {
 	trials   *trials
 	features int
 	curve    *LCIFCurve
-	memo     map[LCIFSetting]int // place in curve.Points
+	memo     map[LCIFSetting]int          // place in curve.Points
+	measured map[LCIFSetting]LCIFMeasures // ahead of being tried
 	final    map[LCIFSetting]cutResults
 	planned  int
 }
@@ -186,7 +187,7 @@ func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	t := &lcifTuner{o: o, memo: map[LCIFSetting]int{}, final: map[LCIFSetting]cutResults{}, curve: &LCIFCurve{}}
+	t := &lcifTuner{o: o, memo: map[LCIFSetting]int{}, measured: map[LCIFSetting]LCIFMeasures{}, final: map[LCIFSetting]cutResults{}, curve: &LCIFCurve{}}
 	if err := t.chooseFeatures(ctx, data); err != nil {
 		return nil, err
 	}
@@ -196,8 +197,8 @@ func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve
 	t.curve.Grid = o.Search == FullGrid || o.Search == AutoSearch && float64(n)*float64(l)*float64(len(grid)) <= gridScores
 	if t.curve.Grid {
 		t.planned = len(t.curve.Points) + len(grid)
-		for _, s := range grid {
-			if _, err := t.try(ctx, s); err != nil {
+		for some := range slices.Chunk(grid, sweepJobs) {
+			if err := t.tryAll(ctx, some); err != nil {
 				return nil, err
 			}
 		}
@@ -322,16 +323,49 @@ func (t *lcifTuner) try(ctx context.Context, s LCIFSetting) (LCIFPoint, error) {
 	if i, ok := t.memo[s]; ok {
 		return t.curve.Points[i], nil
 	}
-	if s.Lambda > 0 {
-		if err := t.trials.neighbors(ctx, slices.Max(t.o.Ks), t.progress); err != nil {
-			return LCIFPoint{}, err
-		}
-	}
-	m, _, err := t.trials.measure(ctx, s, []LCIFCut{s.Cut}, t.progress)
-	if err != nil {
+	if err := t.ahead(ctx, []LCIFSetting{s}); err != nil {
 		return LCIFPoint{}, err
 	}
-	return t.note(s, m[0]), nil
+	return t.note(s, t.measured[s]), nil
+}
+
+// tryAll is try for each of the settings.
+func (t *lcifTuner) tryAll(ctx context.Context, settings []LCIFSetting) error {
+	if err := t.ahead(ctx, settings); err != nil {
+		return err
+	}
+	for _, s := range settings {
+		if _, err := t.try(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ahead measures settings that will be tried, as many together as share work.
+func (t *lcifTuner) ahead(ctx context.Context, settings []LCIFSetting) error {
+	var fresh []LCIFSetting
+	deep := 0
+	for _, s := range settings {
+		s = s.canonical()
+		_, tried := t.memo[s]
+		_, measured := t.measured[s]
+		if !tried && !measured && !slices.Contains(fresh, s) {
+			fresh = append(fresh, s)
+			deep = max(deep, s.K)
+		}
+	}
+	if deep > 0 {
+		// Neighbours are searched for the largest k at once.
+		if err := t.trials.neighbors(ctx, slices.Max(t.o.Ks), t.progress); err != nil {
+			return err
+		}
+	}
+	found, err := t.trials.measureAll(ctx, fresh, t.progress)
+	for i, m := range found {
+		t.measured[fresh[i]] = m
+	}
+	return err
 }
 
 // note puts a measured setting on the curve.
@@ -341,6 +375,7 @@ func (t *lcifTuner) note(s LCIFSetting, m LCIFMeasures) LCIFPoint {
 		t.memo[s] = len(t.curve.Points)
 		t.curve.Points = append(t.curve.Points, p)
 	}
+	delete(t.measured, s)
 	t.o.Progress("settings", len(t.curve.Points), max(t.planned, len(t.curve.Points)))
 	return p
 }
@@ -452,6 +487,9 @@ func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObje
 		for _, coordinate := range t.coordinates(v) {
 			values = coordinate(at, values[:0])
 			t.planned = len(t.curve.Points) + len(values)
+			if err := t.ahead(ctx, values); err != nil {
+				return at, best, err
+			}
 			for _, s := range values {
 				p, err := t.try(ctx, s)
 				if err != nil {

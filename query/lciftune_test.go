@@ -474,7 +474,8 @@ func TestTuneLCIFErrors(t *testing.T) {
 			}
 		}
 	}})
-	if !errors.Is(err, context.Canceled) || settings != 3 {
+	// Settings that go together are measured before any is told of.
+	if !errors.Is(err, context.Canceled) || settings > sweepJobs {
 		t.Errorf("cancelled after %d settings: %v", settings, err)
 	}
 	var o LCIFObjective

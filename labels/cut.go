@@ -1,0 +1,87 @@
+package labels
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// cut is the threshold that lets in a number of the scores, which are above
+// zero and in any order, as near to want as equal scores allow; ties to the
+// smaller number. It lies in the middle between the last score let in and the
+// first one kept out. The scores are put into another order. O(len(scores)).
+func cut(scores []float32, want float64) float64 {
+	n := len(scores)
+	if want >= float64(n) {
+		return float64(slices.Min(scores)) / 2
+	}
+	// Equal scores go in together: either those above the score at this place,
+	// or those equal to it, too.
+	lo, hi := selectFalling(scores, max(0, int(math.Floor(want))))
+	v := scores[lo]
+	gap := math.Abs(float64(lo) - want)
+	switch {
+	case math.Abs(float64(hi)-want) < gap && hi == n:
+		return float64(v) / 2
+	case math.Abs(float64(hi)-want) < gap:
+		return (float64(v) + float64(slices.Max(scores[hi:]))) / 2
+	case lo == 0:
+		return math.Nextafter(float64(v), math.Inf(1))
+	}
+	return (float64(slices.Min(scores[:lo])) + float64(v)) / 2
+}
+
+// selectFalling reorders a so that, of falling order, place i is right: a[lo:hi]
+// are equal to it, i among them, those before are larger, those behind smaller.
+// O(len(a)).
+func selectFalling(a []float32, i int) (lo, hi int) {
+	from, to := 0, len(a)
+	for rounds := 2 * bits.Len(uint(len(a))); to-from > 24; rounds-- {
+		if rounds == 0 { // bad luck with pivots
+			break
+		}
+		p := a[from+(to-from)/2]
+		if x, y := a[from], a[to-1]; x > p != (x > y) {
+			p = x
+		} else if y > p != (y > x) {
+			p = y
+		}
+		// Larger than p before lo, equal from lo to at, smaller from hi on.
+		lo, hi = from, to
+		for at := from; at < hi; {
+			switch x := a[at]; {
+			case x > p:
+				a[at], a[lo] = a[lo], x
+				lo++
+				at++
+			case x < p:
+				hi--
+				a[at], a[hi] = a[hi], x
+			default:
+				at++
+			}
+		}
+		switch {
+		case i < lo:
+			to = lo
+		case i >= hi:
+			from = hi
+		default:
+			return lo, hi
+		}
+	}
+	slices.SortFunc(a[from:to], func(x, y float32) int {
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	for lo = i; lo > from && a[lo-1] == a[i]; lo-- {
+	}
+	for hi = i + 1; hi < to && a[hi] == a[i]; hi++ {
+	}
+	return lo, hi
+}

@@ -1,0 +1,530 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// A sweep scores the rows held out by many settings in one pass. What settings
+// share is computed once a row: the labels that may have a score, the feature
+// scores by β, and the sums over the neighbours, which grow with k. Of all
+// scores only those are kept that a threshold can tell apart, few of many.
+type sweep struct {
+	t      *trials
+	jobs   []*sweepJob
+	groups []sweepGroup
+	betas  []*scoreRows // feature scores of all rows, for each β asked for
+	bare   []*sweepJob  // without instance scores
+	deep   int          // the largest k
+}
+
+// sweepJob is one setting of a sweep and what becomes of it.
+type sweepJob struct {
+	setting LCIFSetting
+	beta    int // its place in sweep.betas; -1: no feature scores
+	at      int // its place in sweep.jobs
+	// Scores below least are left out, but for the best of a row. Those from
+	// sure on are as many as the thresholds want, those between show where the
+	// next ones are.
+	least, sure float32
+
+	rows      []keptRow
+	parts     []*keptScores // by worker
+	precision [3]float64
+	above     int // kept scores from sure on, the best of rows left out
+}
+
+// keptRow says where the scores of a row are.
+type keptRow struct {
+	worker int32
+	from   uint32
+	n      uint32
+}
+
+// keptScores are the scores that one worker kept for one job.
+type keptScores struct {
+	label []uint32
+	value []float32
+	hits  [3]int
+	above int
+	count []uint32 // sampling: scores by their upper bits, without the best of rows
+}
+
+// sweepGroup is the settings whose sums over neighbours are weighed alike.
+type sweepGroup struct {
+	alpha, second float64
+	steps         []sweepStep // ascending by k
+}
+
+type sweepStep struct {
+	k    int
+	jobs []*sweepJob
+}
+
+const (
+	// countShift cuts a positive float32 to its exponent and five bits more,
+	// which order scores well enough for a sample.
+	countShift = 18
+	counts     = 1 << (31 - countShift)
+	// sampleRows is about how many rows tell what scores there are.
+	sampleRows = 1024
+	// sweepJobs is how many settings go together at most, sweepKept about how
+	// many scores they may keep.
+	sweepJobs = 64
+	sweepKept = 16 << 20
+)
+
+// newSweep prepares the settings, whose λ says which scores they need.
+func (t *trials) newSweep(ctx context.Context, settings []LCIFSetting, progress func(done, total int)) (*sweep, error) {
+	s := &sweep{t: t}
+	var betas []float64
+	for i, x := range settings {
+		j := &sweepJob{setting: x, beta: -1, at: i}
+		s.jobs = append(s.jobs, j)
+		if x.Lambda < 1 {
+			if j.beta = slices.Index(betas, x.Beta); j.beta < 0 {
+				j.beta = len(betas)
+				betas = append(betas, x.Beta)
+			}
+		}
+		if x.Lambda == 0 {
+			s.bare = append(s.bare, j)
+			continue
+		}
+		s.deep = max(s.deep, x.K)
+		s.group(j)
+	}
+	for i := range s.groups {
+		slices.SortFunc(s.groups[i].steps, func(a, b sweepStep) int { return cmp.Compare(a.k, b.k) })
+		for p := range t.data.Parts {
+			if s.groups[i].second > 0 && t.data.Parts[p].View.Graph == nil {
+				return nil, fmt.Errorf("%w: part %d has no graph for second-order scores", ErrMethod, p)
+			}
+		}
+	}
+	if s.deep > 0 {
+		if err := t.neighbors(ctx, s.deep, progress); err != nil {
+			return nil, err
+		}
+	}
+	for _, beta := range betas {
+		m, err := t.features(ctx, beta)
+		if err != nil {
+			return nil, err
+		}
+		s.betas = append(s.betas, m)
+	}
+	return s, nil
+}
+
+// group puts a job with those that share its sums.
+func (s *sweep) group(j *sweepJob) {
+	x := &j.setting
+	g := slices.IndexFunc(s.groups, func(g sweepGroup) bool { return g.alpha == x.Alpha && g.second == x.SecondOrder })
+	if g < 0 {
+		g = len(s.groups)
+		s.groups = append(s.groups, sweepGroup{alpha: x.Alpha, second: x.SecondOrder})
+	}
+	steps := &s.groups[g].steps
+	i := slices.IndexFunc(*steps, func(st sweepStep) bool { return st.k == x.K })
+	if i < 0 {
+		i = len(*steps)
+		*steps = append(*steps, sweepStep{k: x.K})
+	}
+	(*steps)[i].jobs = append((*steps)[i].jobs, j)
+}
+
+// limits chooses for every job what to keep, if about want scores shall pass a
+// threshold: of rows in between, as many as are sure to tell.
+func (s *sweep) limits(ctx context.Context, want float64) error {
+	n := s.t.truth.Rows()
+	stride := max(1, n/sampleRows)
+	sampled := (n + stride - 1) / stride
+	workers, err := s.pass(ctx, sampled, func(i int) int { return i * stride }, true)
+	if err != nil {
+		return err
+	}
+	want *= float64(sampled) / float64(max(1, n))
+	if stride > 1 {
+		want += 0.1*want + 4*math.Sqrt(want)
+	}
+	want += 2
+	for i, j := range s.jobs {
+		total := make([]int, counts)
+		for _, w := range workers {
+			for b, c := range w.kept[i].count {
+				total[b] += int(c)
+			}
+		}
+		j.least, j.sure = cutoff(total, want)
+	}
+	return nil
+}
+
+// cutoff is the least score of the buckets that want scores, counted from the
+// top, reach down to, and the least score of the next bucket below with any: 0
+// where there is none.
+func cutoff(count []int, want float64) (least, sure float32) {
+	n, reached := 0, false
+	for i := len(count) - 1; i >= 0; i-- {
+		if count[i] == 0 {
+			continue
+		}
+		edge := math.Float32frombits(uint32(i) << countShift)
+		if reached {
+			return edge, sure
+		}
+		n += count[i]
+		sure, reached = edge, float64(n) >= want
+	}
+	return 0, 0
+}
+
+// run keeps the scores of all rows. Where a sample promised too much, all
+// scores are kept.
+func (s *sweep) run(ctx context.Context, want float64) error {
+	if err := s.keep(ctx); err != nil {
+		return err
+	}
+	var again []*sweepJob
+	for _, j := range s.jobs {
+		if j.least > 0 && float64(j.above) < want+1 {
+			j.least, j.sure = 0, 0
+			again = append(again, j)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	settings := make([]LCIFSetting, len(again))
+	for i, j := range again {
+		settings[i] = j.setting
+	}
+	rest, err := s.t.newSweep(ctx, settings, func(int, int) {})
+	if err != nil {
+		return err
+	}
+	if err := rest.keep(ctx); err != nil {
+		return err
+	}
+	for i, j := range again {
+		at := j.at
+		*j = *rest.jobs[i]
+		j.at = at
+	}
+	return nil
+}
+
+// keep keeps the scores of all rows that the jobs' limits let pass.
+func (s *sweep) keep(ctx context.Context) error {
+	n := s.t.truth.Rows()
+	for _, j := range s.jobs {
+		j.rows = make([]keptRow, n)
+	}
+	workers, err := s.pass(ctx, n, func(i int) int { return i }, false)
+	if err != nil {
+		return err
+	}
+	for i, j := range s.jobs {
+		var hits [3]int
+		for _, w := range workers {
+			kept := &w.kept[i]
+			j.parts = append(j.parts, kept)
+			j.above += kept.above
+			for p, h := range kept.hits {
+				hits[p] += h
+			}
+		}
+		for p, k := range [...]int{1, 3, 5} {
+			if n > 0 {
+				j.precision[p] = float64(hits[p]) / float64(n*k)
+			}
+		}
+	}
+	return nil
+}
+
+// scores is what a job kept, by row.
+func (j *sweepJob) scores(labels int) *vector.CSR {
+	total := 0
+	for _, r := range j.rows {
+		total += int(r.n)
+	}
+	m := &vector.CSR{Ptr: make([]uint64, 1, len(j.rows)+1), Index: make([]uint32, 0, total), Value: make([]float32, 0, total), Cols: labels}
+	for _, r := range j.rows {
+		if r.n > 0 {
+			p := j.parts[r.worker]
+			m.Index = append(m.Index, p.label[r.from:r.from+r.n]...)
+			m.Value = append(m.Value, p.value[r.from:r.from+r.n]...)
+		}
+		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
+	}
+	return m
+}
+
+// pass scores n rows, those that row numbers, on all workers.
+func (s *sweep) pass(ctx context.Context, n int, row func(i int) int, sample bool) ([]*sweeper, error) {
+	starts := make([]int, len(s.t.data.Parts)+1)
+	for p := range s.t.data.Parts {
+		starts[p+1] = starts[p] + s.t.data.Parts[p].Queries.Rows()
+	}
+	var workers []*sweeper
+	err := eachRow(ctx, n, s.t.workers, func() func(int) {
+		w := newSweeper(s, sample)
+		s.t.mu.Lock()
+		w.number = int32(len(workers))
+		workers = append(workers, w)
+		s.t.mu.Unlock()
+		return func(i int) {
+			at := row(i)
+			part, exact := slices.BinarySearch(starts, at)
+			if !exact {
+				part--
+			}
+			for starts[part+1] == at { // empty parts
+				part++
+			}
+			w.row(part, at-starts[part], at)
+		}
+	})
+	return workers, err
+}
+
+// sweeper is one worker of a pass.
+type sweeper struct {
+	s      *sweep
+	number int32
+	kept   []keptScores // by job
+
+	all     []uint32 // every label, and so the place of each among all
+	met     []uint64
+	place   []uint32 // of the row's labels among them
+	label   []uint32 // labels of the row that may have a score, ascending
+	sum     []float64
+	inst    []float32
+	feature [][]float32 // of the row, by β
+	spread  [][]float32 // memory for those that come as a list
+	blended []float32
+	tally   tally
+	second  vector.Sparse
+	ranked  []labels.Ranked
+}
+
+func newSweeper(s *sweep, sample bool) *sweeper {
+	l := s.t.truth.Labels()
+	w := &sweeper{
+		s: s, kept: make([]keptScores, len(s.jobs)), all: make([]uint32, l), met: make([]uint64, (l+63)/64), place: make([]uint32, l),
+		sum: make([]float64, l), inst: make([]float32, l), feature: make([][]float32, len(s.betas)), spread: make([][]float32, len(s.betas)), blended: make([]float32, l),
+	}
+	for i := range w.all {
+		w.all[i] = uint32(i)
+	}
+	for i, m := range s.betas {
+		if m.list != nil {
+			w.spread[i] = make([]float32, l)
+		}
+	}
+	for i := range w.kept {
+		if sample {
+			w.kept[i].count = make([]uint32, counts)
+		}
+	}
+	w.tally.reset(l)
+	return w
+}
+
+// row scores row r of a part, which is row at of all.
+func (w *sweeper) row(part, r, at int) {
+	view := w.s.t.data.Parts[part].View
+	var list []near
+	if w.s.deep > 0 {
+		list = w.s.t.lists[part].row(r)
+		list = list[:min(w.s.deep, len(list))]
+	}
+	place := w.candidates(view, list, at)
+	n := len(w.label)
+	for b, m := range w.s.betas {
+		if m.list == nil {
+			w.feature[b] = m.dense[at*m.labels:][:n]
+			continue
+		}
+		w.feature[b] = w.spread[b][:n]
+		clear(w.feature[b])
+		row := m.list.Row(at)
+		for e, l := range row.Index {
+			w.feature[b][place[l]] = row.Value[e]
+		}
+	}
+	for _, j := range w.s.bare {
+		w.take(j, at, w.feature[j.beta])
+	}
+	for g := range w.s.groups {
+		group := &w.s.groups[g]
+		sum, inst := w.sum[:n], w.inst[:n]
+		clear(sum)
+		total, done := 0.0, 0
+		for _, step := range group.steps {
+			if group.second > 0 {
+				w.indirect(view, list[:min(step.k, len(list))], group, place, inst)
+			} else {
+				// The order of all sums is that of a single prediction.
+				for ; done < min(step.k, len(list)); done++ {
+					weight := power(float64(list[done].sim), group.alpha)
+					total += weight
+					if !(weight > 0) || int(list[done].row) >= view.Labels.Rows() {
+						continue
+					}
+					for _, l := range view.Labels.Row(int(list[done].row)) {
+						sum[place[l]] += weight
+					}
+				}
+				if total > 0 {
+					for i, x := range sum {
+						inst[i] = float32(x / total)
+					}
+				} else {
+					clear(inst)
+				}
+			}
+			for _, j := range step.jobs {
+				w.take(j, at, w.blend(j, inst))
+			}
+		}
+	}
+}
+
+// candidates lists the labels that may have a score, and returns the place of
+// each. Where most have one, all are listed.
+func (w *sweeper) candidates(view *LCIFView, list []near, at int) []uint32 {
+	entries := 0
+	for _, m := range w.s.betas {
+		entries = max(entries, m.entries(at))
+	}
+	indirect := slices.ContainsFunc(w.s.groups, func(g sweepGroup) bool { return g.second > 0 })
+	if 2*entries >= len(w.all) || indirect {
+		w.label = w.all
+		return w.all
+	}
+	mark := func(set []uint32) {
+		for _, l := range set {
+			w.met[l/64] |= 1 << (l % 64)
+		}
+	}
+	for _, m := range w.s.betas {
+		mark(m.list.Row(at).Index)
+	}
+	for _, n := range list {
+		if int(n.row) < view.Labels.Rows() {
+			mark(view.Labels.Row(int(n.row)))
+		}
+	}
+	if cap(w.label) == 0 || &w.label[:1][0] == &w.all[0] {
+		w.label = make([]uint32, 0, len(w.all))
+	}
+	w.label = w.label[:0]
+	for i, word := range w.met {
+		w.met[i] = 0
+		for ; word != 0; word &= word - 1 {
+			l := uint32(i*64 + bits.TrailingZeros64(word))
+			w.place[l] = uint32(len(w.label))
+			w.label = append(w.label, l)
+		}
+	}
+	return w.place
+}
+
+// indirect is the instance scores of second order.
+func (w *sweeper) indirect(view *LCIFView, list []near, group *sweepGroup, place []uint32, inst []float32) {
+	clearSparse(&w.second)
+	instanceScores(&w.tally, view.Labels, view.Graph, list, group.alpha, group.second, &w.second)
+	clear(inst)
+	for e, l := range w.second.Index {
+		inst[place[l]] = w.second.Value[e]
+	}
+}
+
+// blend is the combined scores of a job (definition 9).
+func (w *sweeper) blend(j *sweepJob, inst []float32) []float32 {
+	if j.beta < 0 {
+		return inst
+	}
+	feature, out := w.feature[j.beta], w.blended[:len(inst)]
+	feature = feature[:len(inst)]
+	lambda := j.setting.Lambda
+	rest := 1 - lambda
+	for i, x := range inst {
+		out[i] = float32(lambda*float64(x) + rest*float64(feature[i]))
+	}
+	return out
+}
+
+// take counts or keeps the scores of a row.
+func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
+	kept := &w.kept[j.at]
+	if kept.count != nil {
+		var top float32
+		for _, x := range scores {
+			if x > 0 {
+				kept.count[math.Float32bits(x)>>countShift]++
+				top = max(top, x)
+			}
+		}
+		if top > 0 {
+			kept.count[math.Float32bits(top)>>countShift]--
+		}
+		return
+	}
+	least := max(j.least, math.SmallestNonzeroFloat32)
+	from := len(kept.label)
+	for i, x := range scores {
+		if x >= least {
+			kept.label = append(kept.label, w.label[i])
+			kept.value = append(kept.value, x)
+		}
+	}
+	found := vector.Sparse{Index: kept.label[from:], Value: kept.value[from:]}
+	if found.Len() < 5 && j.least > 0 {
+		found = vector.Sparse{Index: w.label, Value: scores}
+	}
+	w.ranked = labels.Rank(w.ranked[:0], found, 5)
+	if len(w.ranked) == 0 {
+		return
+	}
+	best := w.ranked[0].Score
+	if best < least {
+		// Labels that tie with the best stay: the smallest is the best.
+		for i, x := range scores {
+			if x == best {
+				kept.label = append(kept.label, w.label[i])
+				kept.value = append(kept.value, x)
+			}
+		}
+	}
+	for _, x := range kept.value[from:] {
+		if x >= j.sure {
+			kept.above++
+		}
+	}
+	if best >= j.sure {
+		kept.above--
+	}
+	j.rows[at] = keptRow{w.number, uint32(from), uint32(len(kept.label) - from)}
+	truth := w.s.t.truth.Row(at)
+	for place, r := range w.ranked {
+		if _, ok := slices.BinarySearch(truth, r.Label); !ok {
+			continue
+		}
+		for p, k := range [...]int{1, 3, 5} {
+			if place < k {
+				kept.hits[p]++
+			}
+		}
+	}
+}
