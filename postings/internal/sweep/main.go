@@ -32,7 +32,7 @@ func main() {
 	rounds := flag.Int("rounds", 3, "rounds, of which the fastest counts")
 	k := flag.Int("k", 100, "neighbours")
 	generated := flag.Int("generated", 0, "rows of the generated set, none if zero")
-	paper := flag.Bool("paper", false, "also the hash map and all m of the paper")
+	paper := flag.Bool("paper", false, "also the hash map and all other m of the paper")
 	ours := flag.Bool("ours", false, "only our own strategy")
 	profile := flag.String("profile", "", "write a processor profile of the sweep")
 	flag.Parse()
@@ -67,7 +67,13 @@ func main() {
 	if *generated > 0 {
 		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *paper, *ours)
 	}
+	for _, line := range summary {
+		fmt.Println(line)
+	}
 }
+
+// summary is a line a set: times a query, and what our own strategy gains.
+var summary = []string{"| set | rows | dense TAAT, µs | ours, µs | gain | M-WAND, µs | gain | batch, µs | gain |", "|---|---|---|---|---|---|---|---|---|"}
 
 // arm is a strategy on an index.
 type arm struct {
@@ -99,15 +105,16 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	ours := must(postings.Build(ctx, s.rows, postings.Params{Compact: true}, nil))
 	arms := []*arm{
 		{name: "taat", ix: all, strategy: postings.DenseTAAT, skip: 1},
-		{name: "compact", ix: ours, strategy: postings.Compact, skip: 1},
+		{name: "ours", ix: ours, strategy: postings.Auto, skip: 1},
+		{name: "m=0", ix: part(0), strategy: postings.Partitioned, skip: 4},
 	}
 	if justOurs {
-		arms = arms[1:]
+		arms = arms[1:2]
 	}
 	if paper {
 		rowSets(s.rows)
 		arms = append(arms, &arm{name: "hash", ix: all, strategy: postings.HashTAAT, skip: 4})
-		for _, m := range []int{0, 1, 20, 100, 500, 1000} {
+		for _, m := range []int{1, 20, 100, 500, 1000} {
 			skip := 1
 			if m < 100 {
 				skip = 4
@@ -157,7 +164,6 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		}
 	}
 	base := micro(arms[0].best)
-	defer batches(s, ours, k, nq, max(rounds, 2))
 	for _, arm := range arms {
 		m := micro(arm.best)
 		if arm.differ > 0 {
@@ -166,6 +172,13 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
 			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
 	}
+	single, batch := batches(s, ours, k, nq, max(rounds, 2))
+	if justOurs {
+		return
+	}
+	taat, own, wand := micro(arms[0].best), micro(arms[1].best), micro(arms[2].best)
+	summary = append(summary, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.1f | %.1f | %.1f | %.2f |", s.name, s.rows.Rows(),
+		taat, own, taat/own, wand, wand/own, batch, single/batch))
 }
 
 // rowSets compares the row numbers of all lists as 32-bit numbers with roaring
@@ -203,8 +216,9 @@ func rowSets(rows *vector.CSR) {
 		float64(plain.Nanoseconds())/n, float64(size)/n, float64((threadTime()-before).Nanoseconds())/n, sum)
 }
 
-// batches times SearchBatch against one by one, and compares the answers.
-func batches(s *set, ix *postings.Index, k, nq, rounds int) {
+// batches times SearchBatch against one by one, and compares the answers. It
+// returns the times of a query in microseconds.
+func batches(s *set, ix *postings.Index, k, nq, rounds int) (one, together float64) {
 	ctx := context.Background()
 	n := min(max(nq, 256), s.tests.Rows())
 	queries := &vector.CSR{Ptr: s.tests.Ptr[:n+1], Index: s.tests.Index[:s.tests.Ptr[n]], Value: s.tests.Value[:s.tests.Ptr[n]], Cols: s.tests.Cols}
@@ -239,6 +253,7 @@ func batches(s *set, ix *postings.Index, k, nq, rounds int) {
 	}
 	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
 	fmt.Printf("  batch of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v\n", n, each(batch), each(single), float64(single)/float64(batch), differ, strategies)
+	return each(single), each(batch)
 }
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
