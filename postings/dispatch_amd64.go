@@ -60,6 +60,15 @@ func atLeast16(cells []uint16, least uint16, found []uint16) int {
 	return atLeast16Go(cells, least, found)
 }
 
+// countAtLeast16 counts the cells, a multiple of columnRows and at most
+// sampleRows, that are least or more.
+func countAtLeast16(cells []uint16, least uint16) int {
+	if avx2 {
+		return countAtLeast16AVX2(unsafe.SliceData(cells), len(cells), least)
+	}
+	return countAtLeast16Go(cells, least)
+}
+
 // addColumns adds columns at offsets of bytes to cells, a multiple of
 // columnRows; see addColumnsGo.
 func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {

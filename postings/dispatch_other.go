@@ -24,6 +24,8 @@ func atLeast16(cells []uint16, least uint16, found []uint16) int {
 	return atLeast16Go(cells, least, found)
 }
 
+func countAtLeast16(cells []uint16, least uint16) int { return countAtLeast16Go(cells, least) }
+
 func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
 	addColumnsGo(cells, bytes, offsets, weights)
 }

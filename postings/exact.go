@@ -13,6 +13,8 @@ import (
 const (
 	// filterSize is a power of two that keeps the filter in the first cache.
 	filterSize = 1 << 14
+	// shortRow is the most features of a row that are not worth the filter.
+	shortRow = 24
 	// directCols is the most features that are looked up in an array; it stays
 	// in the second cache. Beyond, a hash table is faster.
 	directCols = 1 << 16
@@ -103,6 +105,9 @@ func (c *scorer) weight(feature uint32) float32 {
 func (c *scorer) score(i uint32) float64 {
 	lo, hi := c.rows.Ptr[i], c.rows.Ptr[i+1]
 	index := c.rows.Index[lo:hi]
+	if c.direct && len(index) <= shortRow && c.rows.Value != nil {
+		return c.scoreShort(index, c.rows.Value[lo:hi])
+	}
 	if cap(c.found) < len(index) {
 		c.found = make([]uint32, len(index)+len(index)/2)
 	}
@@ -130,12 +135,29 @@ func (c *scorer) score(i uint32) float64 {
 	return sum
 }
 
+// scoreShort adds up all products of a row; the zeros among them change nothing.
+func (c *scorer) scoreShort(index []uint32, value []float32) float64 {
+	var sum float64
+	value = value[:len(index)]
+	for e, f := range index {
+		sum += float64(c.dense[f]) * float64(value[e])
+	}
+	return sum
+}
+
 // prefetchBytes is how much of a row's start is prefetched; the processor finds
 // the rest by itself, as it is read in order.
 const prefetchBytes = 512
 
+// nearEntries is from how many entries on, rows are not taken to be in the
+// second cache.
+const nearEntries = 1 << 15
+
 // prefetch asks for row i, to be scored soon.
 func (c *scorer) prefetch(i uint32) {
+	if len(c.rows.Index) < nearEntries {
+		return
+	}
 	lo, hi := c.rows.Ptr[i], c.rows.Ptr[i+1]
 	if lo == hi {
 		return

@@ -67,6 +67,17 @@ func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
 	return n
 }
 
+// countAtLeast16Go counts the cells that are least or more.
+func countAtLeast16Go(cells []uint16, least uint16) int {
+	n := 0
+	for _, v := range cells {
+		if v >= least {
+			n++
+		}
+	}
+	return n
+}
+
 // countListGo adds one to the counts of a list's positions. Bit b of the counts
 // is at planes[b*stride:].
 func countListGo(planes []uint64, low []uint16, stride int) {

@@ -29,6 +29,11 @@ func atLeastFloatAVX2(cells *float32, n int, least float32, found *uint32) int
 //go:noescape
 func atLeast16AVX2(cells *uint16, n int, least uint16, found *uint16) int
 
+// countAtLeast16AVX2 is countAtLeast16Go for n cells, a multiple of 64 and at most 1<<18.
+//
+//go:noescape
+func countAtLeast16AVX2(cells *uint16, n int, least uint16) int
+
 // addColumnsAVX2 is addColumnsGo for rows cells, a multiple of 64, and n columns.
 //
 //go:noescape

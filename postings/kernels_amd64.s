@@ -646,6 +646,56 @@ done:
 	VZEROUPPER
 	RET
 
+// func countAtLeast16AVX2(cells *uint16, n int, least uint16) int
+// Requires: AVX, AVX2
+TEXT ·countAtLeast16AVX2(SB), NOSPLIT, $0-32
+	MOVQ         cells+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVWLZX      least+16(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTW X0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+
+strip:
+	TESTQ    CX, CX
+	JLE      done
+	VMOVDQU  (AX), Y3
+	VPMAXUW  Y0, Y3, Y4
+	VPCMPEQW Y3, Y4, Y3
+	VPSUBW   Y3, Y1, Y1
+	VMOVDQU  32(AX), Y3
+	VPMAXUW  Y0, Y3, Y4
+	VPCMPEQW Y3, Y4, Y3
+	VPSUBW   Y3, Y2, Y2
+	VMOVDQU  64(AX), Y3
+	VPMAXUW  Y0, Y3, Y4
+	VPCMPEQW Y3, Y4, Y3
+	VPSUBW   Y3, Y1, Y1
+	VMOVDQU  96(AX), Y3
+	VPMAXUW  Y0, Y3, Y4
+	VPCMPEQW Y3, Y4, Y3
+	VPSUBW   Y3, Y2, Y2
+	ADDQ     $+128, AX
+	SUBQ     $+64, CX
+	JMP      strip
+
+done:
+	VPADDW       Y1, Y2, Y1
+	VPCMPEQW     Y0, Y0, Y0
+	VPSRLW       $0x0f, Y0, Y0
+	VPMADDWD     Y0, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPADDD       X0, X1, X1
+	VMOVD        X1, AX
+	MOVQ         AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func addColumnsAVX2(cells *uint16, rows int, columns *uint8, offsets *int, weights *uint16, n int)
 // Requires: AVX, AVX2, MMX+
 TEXT ·addColumnsAVX2(SB), NOSPLIT, $0-48

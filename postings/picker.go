@@ -64,6 +64,42 @@ func (p *picker) add(c candidate, sure, most int) {
 	p.least = max(p.least, p.edge<<bucketBits-p.over)
 }
 
+// sampleRows is the most cells that lowest looks at.
+const sampleRows = 8 * scanRows
+
+// lowest is an estimate that k or more of some cells reach, and not many more:
+// a start for a picker. The cells are a multiple of columnRows; of more than
+// sampleRows it sees a sample, spread evenly, and the estimate is the lower.
+func lowest(cells []uint16, k int) int {
+	blocks := 1
+	if len(cells) > sampleRows {
+		blocks = sampleRows / scanRows
+	}
+	block := min(len(cells), sampleRows) / blocks
+	apart := len(cells) / blocks / columnRows * columnRows
+	reach := func(least int) (n int) {
+		for b := range blocks {
+			n += countAtLeast16(cells[b*apart:b*apart+block], uint16(least))
+		}
+		return n
+	}
+	// k cells reach least, and fewer than k reach more.
+	least, more := 0, maxEstimate+1
+	for more-least > 1 {
+		mid := (least + more) / 2
+		n := reach(mid)
+		if n < k {
+			more = mid
+			continue
+		}
+		least = mid
+		if n <= k+k/16 {
+			break
+		}
+	}
+	return least
+}
+
 // threshold is least as a cell of the accumulator, which is never below one:
 // rows without a common feature are no candidates.
 func (p *picker) threshold() uint16 { return uint16(min(max(p.least, 1), maxEstimate)) }

@@ -160,7 +160,39 @@ func (u *Uniform) mark(j uint32, union []uint64) (postings, bytes int) {
 type uniform struct {
 	planes  []uint64 // counts from lists: bit b of all positions, then bit b+1
 	bitmaps []int    // offsets in bytes of the query's bitmaps
-	counted [countBits * stripWords]uint64
+	counted stripCounts
+	sample  [sampleStrips]stripCounts
+	deepest int // bits that the counts of the query have
+}
+
+// stripCounts is the counts of the positions of a strip: word i of bit b at
+// b*stripWords+i.
+type stripCounts [countBits * stripWords]uint64
+
+// sampleStrips is the most strips that are counted before the threshold of a
+// search is first set.
+const sampleStrips = 32
+
+// reach says which positions have a count of least or more.
+func (c *stripCounts) reach(depth, least int) (hits [stripWords]uint64) {
+	w0, w1, w2, w3 := ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)
+	for p := range depth {
+		b := c[p*stripWords : p*stripWords+stripWords : p*stripWords+stripWords]
+		if least>>p&1 != 0 {
+			w0, w1, w2, w3 = w0&b[0], w1&b[1], w2&b[2], w3&b[3]
+		} else {
+			w0, w1, w2, w3 = w0|b[0], w1|b[1], w2|b[2], w3|b[3]
+		}
+	}
+	return [stripWords]uint64{w0, w1, w2, w3}
+}
+
+// at is the count of position bit of word i.
+func (c *stripCounts) at(depth, i, bit int) (count int) {
+	for p := range depth {
+		count |= int(c[p*stripWords+i]>>(bit&63)&1) << p
+	}
+	return count
 }
 
 // searchUniform counts common features. The estimate of a row is the count
@@ -183,13 +215,24 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
 	perCount := float64(weight) * scale // units a common feature, a point of value
-	s.picker.reset(s.top.k, 2, int(down(s.top.theta()*scale)))
 	planes, err := s.countLists(ctx, u)
 	if err != nil {
 		return err
 	}
-	depth := max(4, bits.Len(uint(n))) // four is the least that has a kernel
-	for strip := range u.Stride / stripWords {
+	s.deepest = max(4, bits.Len(uint(n))) // four is the least that has a kernel
+	strips := u.Stride / stripWords
+	apart := max(1, (strips+sampleStrips-1)/sampleStrips)
+	for strip := 0; strip < strips; strip += apart {
+		if hits := (&[stripWords]uint64{}); !s.countStrip(u, strip, planes, 1, &s.sample[strip/apart], hits) {
+			s.sample[strip/apart] = stripCounts{}
+		}
+	}
+	floor := int(down(s.top.theta() * scale))
+	if s.params.Deleted == nil && s.params.Accept == nil {
+		floor = max(floor, s.lowestCounts(u, apart, perCount))
+	}
+	s.picker.reset(s.top.k, 2, floor)
+	for strip := range strips {
 		if strip%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -205,30 +248,15 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		if least > n {
 			continue
 		}
+		counted := &s.counted
 		var hits [stripWords]uint64
-		some := countStrip(&s.counted, &hits, depth, tail(s.planes, strip*stripWords), planes,
-			tail(u.Words, strip*stripWords), s.bitmaps, u.Stride, least)
-		s.mark(stripRows*len(s.bitmaps), stripRows/8*len(s.bitmaps))
-		if !some {
+		if strip%apart == 0 {
+			counted = &s.sample[strip/apart]
+			hits = counted.reach(s.deepest, least)
+		} else if !s.countStrip(u, strip, planes, least, counted, &hits) {
 			continue
 		}
-		for i, word := range hits {
-			for ; word != 0; word &= word - 1 {
-				bit := bits.TrailingZeros64(word)
-				at := first + i*64 + bit
-				if at >= len(u.Order) {
-					break
-				}
-				count := 0
-				for b := range depth {
-					count |= int(s.counted[b*stripWords+i]>>bit&1) << b
-				}
-				estimate := int(float64(count) * float64(u.Value[at]) * perCount)
-				if estimate >= s.picker.least && s.accepted(u.Order[at]) {
-					s.picker.add(candidate{at: uint32(at), count: uint16(count)}, estimate-1, estimate)
-				}
-			}
-		}
+		s.pickCounts(u, counted, first, perCount, &hits)
 	}
 	if s.picker.least < 1 {
 		return s.searchUnion(ctx, ix, compactLists)
@@ -243,10 +271,73 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	return nil
 }
 
+// countStrip counts a strip.
+func (s *Searcher) countStrip(u *Uniform, strip, planes, least int, counted *stripCounts, hits *[stripWords]uint64) bool {
+	s.mark(stripRows*len(s.bitmaps), stripRows/8*len(s.bitmaps))
+	return countStrip((*[countBits * stripWords]uint64)(counted), hits, s.deepest, tail(s.planes, strip*stripWords), planes,
+		tail(u.Words, strip*stripWords), s.bitmaps, u.Stride, least)
+}
+
+// lowestCounts is an estimate that k rows of the sample reach, and not many
+// more; zero if there are fewer.
+func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount float64) int {
+	k := s.top.k
+	// k rows reach least, and fewer than k reach more.
+	least, more := 0, maxEstimate+1
+	for more-least > 1 {
+		mid, n := (least+more)/2, 0
+		for first := 0; first < len(u.Order); first += apart * stripRows {
+			// The lowest value of the strip: the positions counted are sure.
+			unit := perCount * float64(u.Value[min(first+stripRows, len(u.Order))-1])
+			count := math.Ceil(float64(mid) / unit * (1 + 1e-9))
+			if !(count < float64(int(1)<<s.deepest)) {
+				continue
+			}
+			for _, word := range s.sample[first/(apart*stripRows)].reach(s.deepest, int(count)) {
+				n += bits.OnesCount64(word)
+			}
+		}
+		if n < k {
+			more = mid
+			continue
+		}
+		least = mid
+		if n <= k+k/8 {
+			break
+		}
+	}
+	return least
+}
+
+// pickCounts offers the hits of a strip to the picker.
+func (s *Searcher) pickCounts(u *Uniform, counted *stripCounts, first int, perCount float64, hits *[stripWords]uint64) {
+	for i, word := range hits {
+		for ; word != 0; word &= word - 1 {
+			bit := bits.TrailingZeros64(word)
+			at := first + i*64 + bit
+			if at >= len(u.Order) {
+				break
+			}
+			count := counted.at(s.deepest, i, bit)
+			estimate := int(float64(count) * float64(u.Value[at]) * perCount)
+			if estimate >= s.picker.least && s.accepted(u.Order[at]) {
+				s.picker.add(candidate{at: uint32(at), count: uint16(count)}, estimate-1, estimate)
+			}
+		}
+	}
+}
+
+// exactCount is how many equal products of float32 surely add up without
+// rounding: each has 48 bits of the 53.
+const exactCount = 32
+
 // uniformScore is the score of a row with count common features: that many
 // equal products, added as vector.DotSparse adds them.
 func uniformScore(weight, value float32, count int) float64 {
 	product := float64(weight) * float64(value)
+	if count <= exactCount {
+		return float64(count) * product
+	}
 	var sum float64
 	for range count {
 		sum += product

@@ -122,16 +122,24 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	cells := s.cells[:w.Stride]
 	clear(cells)
 	firstLevel := startLevel(n)
-	s.picker.reset(s.top.k, 0, 0)
 	for first := 0; first < n; first += windowRows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.scatterLists(w, cells[first:min(first+windowRows, len(cells))], first/windowRows, n > windowRows)
-		for from := first; from < min(first+windowRows, len(cells)); from += scanRows {
-			block := cells[from:min(from+scanRows, len(cells))]
-			s.addColumns(w, block, from, 0, s.levels[firstLevel].kept)
-			s.pick(block, from, n)
+		window := cells[first:min(first+windowRows, len(cells))]
+		s.scatterLists(w, window, first/windowRows, n > windowRows)
+		for from := 0; from < len(window); from += scanRows {
+			s.addColumns(w, window[from:min(from+scanRows, len(window))], first+from, 0, s.levels[firstLevel].kept)
+		}
+		if first == 0 {
+			floor := 0
+			if s.params.Deleted == nil && s.params.Accept == nil {
+				floor = lowest(window, s.top.k)
+			}
+			s.picker.reset(s.top.k, 0, floor)
+		}
+		for from := 0; from < len(window); from += scanRows {
+			s.pick(window[from:min(from+scanRows, len(window))], first+from, n)
 		}
 	}
 	words := (n + 63) / 64

@@ -19,6 +19,7 @@ func main() {
 	matchEntries()
 	atLeastFloat()
 	atLeast16()
+	countAtLeast16()
 	addColumns()
 	countList()
 	scoreRows()

@@ -153,3 +153,49 @@ func atLeast16() {
 	VZEROUPPER()
 	RET()
 }
+
+// countAtLeast16 counts in words, of which each sees a sixteenth of the cells.
+func countAtLeast16() {
+	begin("countAtLeast16", "(cells *uint16, n int, least uint16) int",
+		"countAtLeast16Go for n cells, a multiple of 64 and at most 1<<18.")
+	cells, n := load("cells"), load("n")
+	l := Load(Param("least"), GP32())
+	least, x := YMM(), XMM()
+	VMOVD(l, x)
+	VPBROADCASTW(x, least)
+	var count [2]VecVirtual
+	for i := range count {
+		count[i] = YMM()
+		VPXOR(count[i], count[i], count[i])
+	}
+	Label("strip")
+	TESTQ(n, n)
+	JLE(LabelRef("done"))
+	for i := range 4 {
+		v, most := YMM(), YMM()
+		VMOVDQU(Mem{Base: cells, Disp: 32 * i}, v)
+		VPMAXUW(least, v, most)
+		VPCMPEQW(v, most, v) // -1 where unsigned v >= least
+		VPSUBW(v, count[i%2], count[i%2])
+	}
+	ADDQ(I32(128), cells)
+	SUBQ(I32(64), n)
+	JMP(LabelRef("strip"))
+	Label("done")
+	VPADDW(count[0], count[1], count[0])
+	one, sum, hi := YMM(), count[0], XMM()
+	VPCMPEQW(one, one, one)
+	VPSRLW(U8(15), one, one)
+	VPMADDWD(one, sum, sum)
+	VEXTRACTI128(U8(1), sum, hi)
+	VPADDD(hi, sum.AsX(), sum.AsX())
+	VPSHUFD(U8(0b01001110), sum.AsX(), hi)
+	VPADDD(hi, sum.AsX(), sum.AsX())
+	VPSHUFD(U8(0b10110001), sum.AsX(), hi)
+	VPADDD(hi, sum.AsX(), sum.AsX())
+	total := GP64()
+	VMOVD(sum.AsX(), total.As32())
+	Store(total, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
