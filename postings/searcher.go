@@ -239,9 +239,14 @@ func (s *Searcher) accepted(row uint32) bool {
 
 // offer scores a row exactly.
 func (s *Searcher) offer(row uint32) {
+	s.top.push(s.hit(row))
+}
+
+// hit is a row with its exact score.
+func (s *Searcher) hit(row uint32) Hit {
 	s.stats.Scored++
 	s.stats.Bytes += 8 * int(s.scorer.rows.Ptr[row+1]-s.scorer.rows.Ptr[row])
-	s.top.push(Hit{s.base + row, s.scorer.score(row)})
+	return Hit{s.base + row, s.scorer.score(row)}
 }
 
 // source is the lists that a union is made of.

@@ -30,54 +30,82 @@ func compareHits(a, b Hit) int {
 	return 0
 }
 
-// top keeps the k best hits pushed into it: once there are k, in a heap with
-// the worst at the root.
+// top keeps the k best hits pushed into it. It gathers up to 2k of them before
+// it drops the worse half, so that most pushes only append; Weak-AND, which
+// lives on the very last threshold, has it keep a heap instead.
 type top struct {
-	heap  []Hit
+	hits  []Hit // in heap mode, once there are k: the worst at the root
 	k     int
-	count []uint32 // scratch of append
+	floor float64  // k hits have this score or a higher one; zero before
+	count []uint32 // scratch of sort
+	spare []Hit
 }
 
 func (t *top) reset(k int) {
-	t.k = k
-	t.heap = t.heap[:0]
+	t.k, t.floor = k, 0
+	t.hits = t.hits[:0]
 }
 
-func (t *top) full() bool { return len(t.heap) == t.k }
+// full says whether there are k hits.
+func (t *top) full() bool { return len(t.hits) >= t.k }
 
-// theta is the score below which no row enters: zero while there are fewer
-// than k hits.
-func (t *top) theta() float64 {
-	if !t.full() {
-		return 0
-	}
-	return t.heap[0].Score
-}
+// theta is a score below which no row enters: zero while there are fewer than
+// k hits.
+func (t *top) theta() float64 { return t.floor }
 
-// push offers a row. Scores that are not positive are no hits. O(log k).
+// push offers a row, not in heap mode. Scores that are not positive are no
+// hits. O(1), amortised.
 func (t *top) push(h Hit) {
-	if h.Score <= 0 {
+	if h.Score <= 0 || h.Score < t.floor {
 		return
 	}
-	if len(t.heap) < t.k {
-		t.heap = append(t.heap, h)
-		if len(t.heap) == t.k {
-			// Floyd 1964: O(k), where k insertions would have been O(k log k).
-			for i := t.k/2 - 1; i >= 0; i-- {
-				t.sift(i, t.heap[i])
-			}
+	t.hits = append(t.hits, h)
+	switch len(t.hits) {
+	case t.k:
+		t.floor = h.Score
+		for _, g := range t.hits {
+			t.floor = min(t.floor, g.Score)
 		}
+	case 2 * t.k:
+		t.cut()
+	}
+}
+
+// cut drops all but the k best.
+func (t *top) cut() {
+	t.spare = t.sort(t.spare[:0])
+	t.hits, t.spare = t.spare, t.hits
+	t.floor = t.hits[t.k-1].Score
+}
+
+// heap begins heap mode.
+func (t *top) heap() {
+	if len(t.hits) < t.k {
 		return
 	}
-	if t.heap[0].worse(h) {
+	t.cut()
+	slices.Reverse(t.hits) // the worst first: a heap
+}
+
+// pushHeap offers a row in heap mode. O(log k).
+func (t *top) pushHeap(h Hit) {
+	switch {
+	case h.Score <= 0:
+	case len(t.hits) < t.k:
+		if t.hits = append(t.hits, h); len(t.hits) == t.k {
+			t.floor = h.Score
+			t.heap()
+		}
+	case t.hits[0].worse(h):
 		t.sift(0, h)
+		t.floor = t.hits[0].Score
 	}
 }
 
 // sift puts h at place i or below it, where the children of a place are worse
 // than none of its descendants.
 func (t *top) sift(i int, h Hit) {
-	heap := t.heap
+	heap := t.hits
 	for {
 		c := 2*i + 1
 		if c >= len(heap) {
@@ -98,19 +126,25 @@ func (t *top) sift(i int, h Hit) {
 // crowded is from how many hits on a bucket is sorted by comparison as a whole.
 const crowded = 24
 
-// append appends the hits to dst, best first, and empties t. Hits go to
-// buckets of equal ranges of score, one or two a hit, so that the sorting left is
-// between neighbours: O(k) but where scores crowd.
+// append appends the k best hits to dst, best first, and empties t.
 func (t *top) append(dst []Hit) []Hit {
-	from := t.heap
-	t.heap = t.heap[:0]
-	n := len(from)
-	start := len(dst)
+	dst = t.sort(dst)
+	t.hits = t.hits[:0]
+	return dst
+}
+
+// sort appends the k best hits to dst, best first. Hits go to buckets of equal
+// ranges of score, one or two a hit, so that the sorting left is between
+// neighbours: O(hits) but where scores crowd.
+func (t *top) sort(dst []Hit) []Hit {
+	from := t.hits
+	n, start := len(from), len(dst)
+	keep := start + min(n, t.k)
 	dst = slices.Grow(dst, n)[:start+n]
 	out := dst[start:]
 	if n < 2 {
 		copy(out, from)
-		return dst
+		return dst[:keep]
 	}
 	low, high := from[0].Score, from[0].Score
 	for _, h := range from[1:] {
@@ -118,11 +152,11 @@ func (t *top) append(dst []Hit) []Hit {
 	}
 	buckets := 1 << bits.Len(uint(n))
 	perScore := float64(buckets-1) / (high - low)
-	bucket := func(h Hit) int { return int((high - h.Score) * perScore) & (buckets - 1) }
+	bucket := func(h Hit) int { return int((high-h.Score)*perScore) & (buckets - 1) }
 	if !(perScore <= math.MaxFloat64) { // scores are equal, or nearly so
 		copy(out, from)
 		slices.SortFunc(out, compareHits)
-		return dst
+		return dst[:keep]
 	}
 	if cap(t.count) < buckets+1 {
 		t.count = make([]uint32, buckets+1)
@@ -159,5 +193,5 @@ func (t *top) append(dst []Hit) []Hit {
 		}
 		out[j] = h
 	}
-	return dst
+	return dst[:keep]
 }

@@ -227,11 +227,10 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 			s.sample[strip/apart] = stripCounts{}
 		}
 	}
-	floor := int(down(s.top.theta() * scale))
+	floor := down(s.top.theta()*scale) - 2 // below it no row can be needed
 	if s.params.Deleted == nil && s.params.Accept == nil {
-		floor = max(floor, s.lowestCounts(u, apart, perCount))
+		floor = max(floor, s.lowestCounts(u, apart, perCount)-2)
 	}
-	s.picker.reset(s.top.k, 2, floor)
 	for strip := range strips {
 		if strip%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -241,10 +240,8 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		if unit == 0 {
 			break // values fall: the rest is rows without entries
 		}
-		least := 1
-		if s.picker.least > 0 {
-			least = max(1, int(float64(s.picker.least)/unit+(1-1e-6)))
-		}
+		floor = max(floor, down(s.top.theta()*scale)-2)
+		least := max(1, int(floor/unit+(1-1e-6)))
 		if least > n {
 			continue
 		}
@@ -256,16 +253,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		} else if !s.countStrip(u, strip, planes, least, counted, &hits) {
 			continue
 		}
-		s.pickCounts(u, counted, first, perCount, &hits)
-	}
-	if s.picker.least < 1 {
-		return s.searchUnion(ctx, ix, compactLists)
-	}
-	for _, c := range s.picker.found {
-		if int(c.most) >= s.picker.least {
-			s.stats.Scored++
-			s.top.push(Hit{s.base + u.Order[c.at], uniformScore(weight, u.Value[c.at], int(c.count))})
-		}
+		s.offerCounts(u, counted, first, floor/scale, weight, &hits)
 	}
 	s.stats.Candidates = s.stats.Scored
 	return nil
@@ -280,17 +268,17 @@ func (s *Searcher) countStrip(u *Uniform, strip, planes, least int, counted *str
 
 // lowestCounts is an estimate that k rows of the sample reach, and not many
 // more; zero if there are fewer.
-func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount float64) int {
-	k := s.top.k
+func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount float64) float64 {
+	k, limit := s.top.k, float64(int(1)<<s.deepest)
 	// k rows reach least, and fewer than k reach more.
-	least, more := 0, maxEstimate+1
-	for more-least > 1 {
+	least, more := 0.0, float64(maxEstimate+1)
+	for more-least > 1+least/64 {
 		mid, n := (least+more)/2, 0
 		for first := 0; first < len(u.Order); first += apart * stripRows {
-			// The lowest value of the strip: the positions counted are sure.
+			// By the lowest value of the strip: the positions counted are sure.
 			unit := perCount * float64(u.Value[min(first+stripRows, len(u.Order))-1])
-			count := math.Ceil(float64(mid) / unit * (1 + 1e-9))
-			if !(count < float64(int(1)<<s.deepest)) {
+			count := mid/unit*(1+1e-9) + 1
+			if !(count < limit) {
 				continue
 			}
 			for _, word := range s.sample[first/(apart*stripRows)].reach(s.deepest, int(count)) {
@@ -309,8 +297,9 @@ func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount float64) int {
 	return least
 }
 
-// pickCounts offers the hits of a strip to the picker.
-func (s *Searcher) pickCounts(u *Uniform, counted *stripCounts, first int, perCount float64, hits *[stripWords]uint64) {
+// offerCounts offers the hits of a strip whose scores may be least or more.
+func (s *Searcher) offerCounts(u *Uniform, counted *stripCounts, first int, least float64, weight float32, hits *[stripWords]uint64) {
+	free := s.params.Deleted == nil && s.params.Accept == nil
 	for i, word := range hits {
 		for ; word != 0; word &= word - 1 {
 			bit := bits.TrailingZeros64(word)
@@ -318,10 +307,10 @@ func (s *Searcher) pickCounts(u *Uniform, counted *stripCounts, first int, perCo
 			if at >= len(u.Order) {
 				break
 			}
-			count := counted.at(s.deepest, i, bit)
-			estimate := int(float64(count) * float64(u.Value[at]) * perCount)
-			if estimate >= s.picker.least && s.accepted(u.Order[at]) {
-				s.picker.add(candidate{at: uint32(at), count: uint16(count)}, estimate-1, estimate)
+			score := uniformScore(weight, u.Value[at], counted.at(s.deepest, i, bit))
+			if score >= least && (free || s.accepted(u.Order[at])) {
+				s.stats.Scored++
+				s.top.push(Hit{s.base + u.Order[at], score})
 			}
 		}
 	}

@@ -18,6 +18,7 @@ type cursor struct {
 // departs from the paper in one thing: a row whose bound equals θ is
 // evaluated, since it may win a tie by its row number.
 func (s *Searcher) wand(ctx context.Context, p *Partition) error {
+	s.top.heap()
 	s.cursors = s.cursors[:0]
 	for _, t := range s.terms {
 		list := p.DAAT.list(t.feature)
@@ -61,7 +62,7 @@ func (s *Searcher) wand(ctx context.Context, p *Partition) error {
 			s.stats.Candidates++
 			s.mark(pivot+1, 8*(pivot+1))
 			if sum >= theta && s.accepted(row) {
-				s.offer(row)
+				s.top.pushHeap(s.hit(row))
 			}
 			row++
 		}

@@ -224,18 +224,16 @@ func batches(s *set, ix *postings.Index, k, nq, rounds int) (one, together float
 	queries := &vector.CSR{Ptr: s.tests.Ptr[:n+1], Index: s.tests.Index[:s.tests.Ptr[n]], Value: s.tests.Value[:s.tests.Ptr[n]], Cols: s.tests.Cols}
 	searcher := postings.NewSearcher()
 	single, batch := time.Duration(1<<62), time.Duration(1<<62)
-	var want [][]postings.Hit
+	want := make([][]postings.Hit, n)
 	differ := 0
 	strategies := map[postings.Strategy]int{}
 	for range rounds {
-		want = want[:0]
 		before := threadTime()
 		for q := range n {
-			got, _, err := searcher.Search(ctx, ix, queries.Row(q), k, postings.SearchParams{}, nil)
-			if err != nil {
+			var err error
+			if want[q], _, err = searcher.Search(ctx, ix, queries.Row(q), k, postings.SearchParams{}, want[q][:0]); err != nil {
 				panic(err)
 			}
-			want = append(want, got)
 		}
 		single = min(single, threadTime()-before)
 		before = threadTime()
