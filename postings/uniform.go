@@ -297,7 +297,8 @@ func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount float64) float64
 	return least
 }
 
-// offerCounts offers the hits of a strip whose scores may be least or more.
+// offerCounts offers the hits of a strip whose scores may be above least, which
+// leaves room for rounding.
 func (s *Searcher) offerCounts(u *Uniform, counted *stripCounts, first int, least float64, weight float32, hits *[stripWords]uint64) {
 	free := s.params.Deleted == nil && s.params.Accept == nil
 	for i, word := range hits {
@@ -307,10 +308,10 @@ func (s *Searcher) offerCounts(u *Uniform, counted *stripCounts, first int, leas
 			if at >= len(u.Order) {
 				break
 			}
-			score := uniformScore(weight, u.Value[at], counted.at(s.deepest, i, bit))
-			if score >= least && (free || s.accepted(u.Order[at])) {
+			count := counted.at(s.deepest, i, bit)
+			if float64(weight)*float64(u.Value[at])*float64(count) >= least && (free || s.accepted(u.Order[at])) {
 				s.stats.Scored++
-				s.top.push(Hit{s.base + u.Order[at], score})
+				s.top.push(Hit{s.base + u.Order[at], uniformScore(weight, u.Value[at], count)})
 			}
 		}
 	}
