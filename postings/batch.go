@@ -11,9 +11,12 @@ import (
 
 const (
 	// batchWidth is how many queries the batch kernel estimates at once.
-	batchWidth = 32
+	batchWidth = 64
 	// batchRows is how many rows it handles between updates of thresholds.
 	batchRows = 64
+	// sampleBlocks is how many times as many rows are estimated before the
+	// thresholds of a group are first set.
+	sampleBlocks = 32
 	// batchSlots is the most entries that a group of queries may have.
 	batchSlots = 1 << 16
 	// half is the error of rounding one factor of a product to nearest, in
@@ -25,6 +28,7 @@ const (
 type batch struct {
 	group     group
 	estimates [batchRows * batchWidth]uint16
+	sample    [sampleBlocks * batchRows * batchWidth]uint16
 	hits      [batchRows]uint64
 }
 
@@ -208,31 +212,88 @@ func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Spar
 var zeros [batchWidth]uint16
 
 // passRows runs the kernel over all rows and offers the hits to the pickers.
+// It begins with a sample of blocks, apart from each other, which gives the
+// pickers thresholds to start from.
 func (s *Searcher) passRows(ctx context.Context, ix *Index, unit float32) error {
-	b, g, rows := &s.batch, &s.batch.group, ix.Rows
-	for first := 0; first < rows.Rows(); first += batchRows {
-		if first%(16*batchRows) == 0 && ctx.Err() != nil {
+	b, g := &s.batch, &s.batch.group
+	n := ix.Rows.Rows()
+	blocks := (n + batchRows - 1) / batchRows
+	apart := (blocks + sampleBlocks - 1) / sampleBlocks
+	sampled := 0 // rows
+	for block := 0; block < blocks; block += apart {
+		sampled += s.estimateBlock(ix, block, unit, b.sample[sampled*batchWidth:])
+	}
+	if s.params.Deleted == nil && s.params.Accept == nil {
+		s.raiseThresholds(sampled)
+	}
+	for block := range blocks {
+		if block%16 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n := min(batchRows, rows.Rows()-first)
-		scoreRows(rows.Ptr[first:first+n+1], n, rows.Index, rows.Value, unit, g.slots, g.weights, &g.least, b.estimates[:], b.hits[:])
-		s.pickGroup(g, first, n)
+		estimates := b.estimates[:]
+		if block%apart == 0 {
+			estimates = b.sample[block/apart*batchRows*batchWidth:]
+		} else {
+			s.estimateBlock(ix, block, unit, estimates)
+		}
+		count := min(batchRows, n-block*batchRows)
+		rowsAtLeast(estimates, count, &g.least, b.hits[:])
+		s.pickGroup(g, estimates, block*batchRows, count)
 	}
 	return nil
 }
 
+// estimateBlock estimates the scores of a block of rows, and returns how many
+// they are.
+func (s *Searcher) estimateBlock(ix *Index, block int, unit float32, estimates []uint16) int {
+	rows, g := ix.Rows, &s.batch.group
+	first := block * batchRows
+	n := min(batchRows, rows.Rows()-first)
+	scoreRows(rows.Ptr[first:first+n+1], n, rows.Index, rows.Value, unit, g.slots, g.weights, estimates)
+	return n
+}
+
+// thresholdBits is how many bits of a threshold are worth finding out.
+const thresholdBits = 11
+
+// raiseThresholds sets the threshold of every query to an estimate that k rows
+// of the sample reach, by bisection for all queries at once.
+func (s *Searcher) raiseThresholds(sampled int) {
+	b, g := &s.batch, &s.batch.group
+	var reached [batchWidth]uint16 // by k rows of the sample
+	for bit := 15; bit >= 16-thresholdBits; bit-- {
+		mid := reached
+		for q := range mid {
+			mid[q] |= 1 << bit
+		}
+		var counts [batchWidth]uint16
+		countRows(b.sample[:], sampled, &mid, &counts)
+		for q := range reached {
+			if int(counts[q]) >= g.pickers[q].k {
+				reached[q] = mid[q]
+			}
+		}
+	}
+	for q := range g.size {
+		if p := &g.pickers[q]; g.scale[q] > 0 {
+			p.reset(p.k, p.over, int(reached[q])-p.under)
+			g.least[q] = p.threshold()
+		}
+	}
+}
+
 // pickGroup offers the hits of n rows.
-func (s *Searcher) pickGroup(g *group, first, n int) {
-	b := &s.batch
-	for i, hits := range b.hits[:n] {
+func (s *Searcher) pickGroup(g *group, estimates []uint16, first, n int) {
+	free := s.params.Deleted == nil && s.params.Accept == nil
+	for i, hits := range s.batch.hits[:n] {
 		row := uint32(first + i)
-		if hits == 0 || !s.accepted(row) {
+		if hits == 0 || !free && !s.accepted(row) {
 			continue
 		}
 		for ; hits != 0; hits &= hits - 1 {
 			q := bits.TrailingZeros64(hits)
 			p := &g.pickers[q]
-			if most := int(b.estimates[i*batchWidth+q]); most >= p.least && g.scale[q] > 0 {
+			if most := int(estimates[i*batchWidth+q]); most >= p.least && g.scale[q] > 0 {
 				p.add(candidate{at: row}, most-p.under, most)
 				g.least[q] = p.threshold()
 			}

@@ -115,11 +115,29 @@ func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint6
 
 // scoreRows estimates the scores of rows for batchWidth queries; see
 // scoreRowsGo.
-func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, least *[batchWidth]uint16, estimates []uint16, hits []uint64) {
+func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, estimates []uint16) {
 	if !avx2 {
-		scoreRowsGo(ptr, rows, index, value, unit, slots, weights, least, estimates, hits)
+		scoreRowsGo(ptr, rows, index, value, unit, slots, weights, estimates)
 		return
 	}
 	scoreRowsAVX2(&ptr[0], rows, unsafe.SliceData(index), unsafe.SliceData(value), unit,
-		unsafe.SliceData(slots), unsafe.SliceData(weights), &least[0], &estimates[0], &hits[0])
+		unsafe.SliceData(slots), unsafe.SliceData(weights), &estimates[0])
+}
+
+// rowsAtLeast says which estimates are least or more; see rowsAtLeastGo.
+func rowsAtLeast(estimates []uint16, rows int, least *[batchWidth]uint16, hits []uint64) {
+	if !avx2 {
+		rowsAtLeastGo(estimates, rows, least, hits)
+		return
+	}
+	rowsAtLeastAVX2(&estimates[0], rows, &least[0], &hits[0])
+}
+
+// countRows counts the estimates that are least or more; see countRowsGo.
+func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) {
+	if !avx2 {
+		countRowsGo(estimates, rows, least, counts)
+		return
+	}
+	countRowsAVX2(&estimates[0], rows, &least[0], &counts[0])
 }

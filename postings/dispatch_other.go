@@ -36,6 +36,14 @@ func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint6
 	return countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, least)
 }
 
-func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, least *[batchWidth]uint16, estimates []uint16, hits []uint64) {
-	scoreRowsGo(ptr, rows, index, value, unit, slots, weights, least, estimates, hits)
+func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, estimates []uint16) {
+	scoreRowsGo(ptr, rows, index, value, unit, slots, weights, estimates)
+}
+
+func rowsAtLeast(estimates []uint16, rows int, least *[batchWidth]uint16, hits []uint64) {
+	rowsAtLeastGo(estimates, rows, least, hits)
+}
+
+func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) {
+	countRowsGo(estimates, rows, least, counts)
 }

@@ -127,9 +127,8 @@ func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uin
 // Row i has the entries ptr[i]:ptr[i+1]. The weights of a feature are at
 // weights[slots[feature]*batchWidth:]; an entry adds value·unit·weight/2¹⁶,
 // the first product rounded to a whole number, the second down, up to the
-// highest estimate. Bit q of hits[i] says that estimates[i*batchWidth+q] is
-// least[q] or more.
-func scoreRowsGo(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, least *[batchWidth]uint16, estimates []uint16, hits []uint64) {
+// highest estimate. The estimate for query q is estimates[i*batchWidth+q].
+func scoreRowsGo(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, estimates []uint16) {
 	for i := range rows {
 		to := estimates[i*batchWidth : (i+1)*batchWidth]
 		clear(to)
@@ -139,10 +138,30 @@ func scoreRowsGo(ptr []uint64, rows int, index []uint32, value []float32, unit f
 				to[q] = uint16(min(uint32(to[q])+v*uint32(w)>>16, maxEstimate))
 			}
 		}
+	}
+}
+
+// rowsAtLeastGo says for every row which of its estimates are least or more:
+// bit q of hits[i] that estimates[i*batchWidth+q] is least[q] or more.
+func rowsAtLeastGo(estimates []uint16, rows int, least *[batchWidth]uint16, hits []uint64) {
+	for i := range rows {
 		hits[i] = 0
-		for q, estimate := range to {
+		for q, estimate := range estimates[i*batchWidth : (i+1)*batchWidth] {
 			if estimate >= least[q] {
 				hits[i] |= 1 << q
+			}
+		}
+	}
+}
+
+// countRowsGo counts for every query the rows whose estimates are least or
+// more; fewer than 1<<16 rows.
+func countRowsGo(estimates []uint16, rows int, least, counts *[batchWidth]uint16) {
+	*counts = [batchWidth]uint16{}
+	for i := range rows {
+		for q, estimate := range estimates[i*batchWidth : (i+1)*batchWidth] {
+			if estimate >= least[q] {
+				counts[q]++
 			}
 		}
 	}

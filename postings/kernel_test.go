@@ -193,9 +193,14 @@ func TestScoreRowsEqualsReference(t *testing.T) {
 	for rows := range batchRows + 1 {
 		a, b := make([]uint16, batchRows*batchWidth), make([]uint16, batchRows*batchWidth)
 		ha, hb := make([]uint64, batchRows), make([]uint64, batchRows)
-		scoreRows(ptr, rows, index, value, 65000, slots, weights, &least, a, ha)
-		scoreRowsGo(ptr, rows, index, value, 65000, slots, weights, &least, b, hb)
-		if !slices.Equal(a, b) || !slices.Equal(ha, hb) {
+		var ca, cb [batchWidth]uint16
+		scoreRows(ptr, rows, index, value, 65000, slots, weights, a)
+		scoreRowsGo(ptr, rows, index, value, 65000, slots, weights, b)
+		rowsAtLeast(b, rows, &least, ha)
+		rowsAtLeastGo(b, rows, &least, hb)
+		countRows(b, rows, &least, &ca)
+		countRowsGo(b, rows, &least, &cb)
+		if !slices.Equal(a, b) || !slices.Equal(ha, hb) || ca != cb {
 			t.Fatalf("%d rows differ", rows)
 		}
 	}

@@ -47,7 +47,17 @@ func countListAVX2(planes *uint64, size int, low *uint16, n int, stride int)
 // scoreRowsAVX2 is scoreRowsGo.
 //
 //go:noescape
-func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, least *uint16, estimates *uint16, hits *uint64)
+func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, estimates *uint16)
+
+// rowsAtLeastAVX2 is rowsAtLeastGo.
+//
+//go:noescape
+func rowsAtLeastAVX2(estimates *uint16, rows int, least *uint16, hits *uint64)
+
+// countRowsAVX2 is countRowsGo.
+//
+//go:noescape
+func countRowsAVX2(estimates *uint16, rows int, least *uint16, counts *uint16)
 
 // countStrip4AVX2 is countStripGo of depth 4, for n bitmaps at byte
 // offsets; planes and words point at the strip, stride is in bytes. It says

@@ -806,154 +806,183 @@ carry:
 done:
 	RET
 
-// func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, least *uint16, estimates *uint16, hits *uint64)
+// func scoreRowsAVX2(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, estimates *uint16)
 // Requires: AVX, AVX2, SSE
-TEXT ·scoreRowsAVX2(SB), NOSPLIT, $16-80
+TEXT ·scoreRowsAVX2(SB), NOSPLIT, $16-64
 	MOVQ         ptr+0(FP), AX
 	MOVQ         rows+8(FP), CX
 	MOVQ         index+16(FP), DX
 	MOVQ         value+24(FP), BX
 	MOVQ         slots+40(FP), SI
 	MOVQ         weights+48(FP), DI
-	MOVQ         estimates+64(FP), R8
-	MOVQ         hits+72(FP), R9
+	MOVQ         estimates+56(FP), R8
 	MOVSS        unit+32(FP), X0
 	VBROADCASTSS X0, Y0
 
 row:
 	TESTQ CX, CX
 	JZ    done
-	MOVQ  (AX), R10
-	MOVQ  8(AX), R11
+	MOVQ  (AX), R9
+	MOVQ  8(AX), R10
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
 
 eight:
-	MOVQ         R11, R12
-	SUBQ         R10, R12
-	CMPQ         R12, $0x08
+	MOVQ         R10, R11
+	SUBQ         R9, R11
+	CMPQ         R11, $0x08
 	JL           rest
-	VMOVUPS      (BX)(R10*4), Y3
-	VMULPS       Y0, Y3, Y3
-	VCVTPS2DQ    Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X4
-	VPACKUSDW    X4, X3, X4
-	VMOVDQU      X4, (SP)
-	MOVL         (DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW (SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	MOVL         4(DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW 2(SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	MOVL         8(DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW 4(SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	MOVL         12(DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW 6(SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	MOVL         16(DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW 8(SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	MOVL         20(DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW 10(SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	MOVL         24(DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW 12(SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	MOVL         28(DX)(R10*4), R12
-	MOVWLZX      (SI)(R12*2), R12
-	SHLQ         $0x06, R12
-	VPBROADCASTW 14(SP), Y3
-	VPMULHUW     (DI)(R12*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R12*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
-	ADDQ         $0x08, R10
+	VMOVUPS      (BX)(R9*4), Y5
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X6
+	VPACKUSDW    X6, X5, X6
+	VMOVDQU      X6, (SP)
+	MOVL         (DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW (SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         4(DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW 2(SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         8(DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW 4(SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         12(DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW 6(SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         16(DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW 8(SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         20(DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW 10(SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         24(DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW 12(SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	MOVL         28(DX)(R9*4), R11
+	MOVWLZX      (SI)(R11*2), R11
+	SHLQ         $0x07, R11
+	VPBROADCASTW 14(SP), Y5
+	VPMULHUW     (DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R11*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R11*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	ADDQ         $0x08, R9
 	JMP          eight
 
 rest:
-	TESTQ        R12, R12
+	TESTQ        R11, R11
 	JLE          compare
-	LEAQ         tail<>+0(SB), R11
-	ADDQ         $0x20, R11
-	MOVQ         R12, R13
-	SHLQ         $0x02, R13
-	SUBQ         R13, R11
-	VMOVDQU      (R11), Y3
-	VMASKMOVPS   (BX)(R10*4), Y3, Y3
-	VMULPS       Y0, Y3, Y3
-	VCVTPS2DQ    Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X4
-	VPACKUSDW    X4, X3, X4
-	VMOVDQU      X4, (SP)
-	XORQ         R11, R11
+	LEAQ         tail<>+0(SB), R10
+	ADDQ         $0x20, R10
+	MOVQ         R11, R12
+	SHLQ         $0x02, R12
+	SUBQ         R12, R10
+	VMOVDQU      (R10), Y5
+	VMASKMOVPS   (BX)(R9*4), Y5, Y5
+	VMULPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X6
+	VPACKUSDW    X6, X5, X6
+	VMOVDQU      X6, (SP)
+	XORQ         R10, R10
 
 one:
-	MOVL         (DX)(R10*4), R13
-	MOVWLZX      (SI)(R13*2), R13
-	SHLQ         $0x06, R13
-	VPBROADCASTW (SP)(R11*2), Y3
-	VPMULHUW     (DI)(R13*1), Y3, Y4
-	VPADDUSW     Y4, Y1, Y1
-	VPMULHUW     32(DI)(R13*1), Y3, Y3
-	VPADDUSW     Y3, Y2, Y2
+	MOVL         (DX)(R9*4), R12
+	MOVWLZX      (SI)(R12*2), R12
+	SHLQ         $0x07, R12
+	VPBROADCASTW (SP)(R10*2), Y5
+	VPMULHUW     (DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y1, Y1
+	VPMULHUW     32(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y2, Y2
+	VPMULHUW     64(DI)(R12*1), Y5, Y6
+	VPADDUSW     Y6, Y3, Y3
+	VPMULHUW     96(DI)(R12*1), Y5, Y5
+	VPADDUSW     Y5, Y4, Y4
+	INCQ         R9
 	INCQ         R10
-	INCQ         R11
-	CMPQ         R11, R12
+	CMPQ         R10, R11
 	JL           one
 
 compare:
-	MOVQ      least+56(FP), R10
-	VMOVDQU   Y1, (R8)
-	VPMAXUW   (R10), Y1, Y3
-	VPCMPEQW  Y1, Y3, Y3
-	VMOVDQU   Y2, 32(R8)
-	VPMAXUW   32(R10), Y2, Y1
-	VPCMPEQW  Y2, Y1, Y1
-	VPACKSSWB Y1, Y3, Y3
-	VPERMQ    $0xd8, Y3, Y3
-	VPMOVMSKB Y3, R10
-	MOVQ      R10, (R9)
-	ADDQ      $0x08, R9
-	ADDQ      $+64, R8
-	ADDQ      $0x08, AX
-	DECQ      CX
-	JMP       row
+	VMOVDQU Y1, (R8)
+	VMOVDQU Y2, 32(R8)
+	VMOVDQU Y3, 64(R8)
+	VMOVDQU Y4, 96(R8)
+	ADDQ    $+128, R8
+	ADDQ    $0x08, AX
+	DECQ    CX
+	JMP     row
 
 done:
 	VZEROUPPER
@@ -976,6 +1005,98 @@ DATA tail<>+52(SB)/4, $0x00000000
 DATA tail<>+56(SB)/4, $0x00000000
 DATA tail<>+60(SB)/4, $0x00000000
 GLOBL tail<>(SB), RODATA|NOPTR, $64
+
+// func rowsAtLeastAVX2(estimates *uint16, rows int, least *uint16, hits *uint64)
+// Requires: AVX, AVX2
+TEXT ·rowsAtLeastAVX2(SB), NOSPLIT, $0-32
+	MOVQ    estimates+0(FP), AX
+	MOVQ    rows+8(FP), CX
+	MOVQ    hits+24(FP), DX
+	MOVQ    least+16(FP), BX
+	VMOVDQU (BX), Y0
+	VMOVDQU 32(BX), Y1
+	VMOVDQU 64(BX), Y2
+	VMOVDQU 96(BX), Y3
+
+row:
+	TESTQ     CX, CX
+	JZ        done
+	VMOVDQU   (AX), Y5
+	VPMAXUW   Y0, Y5, Y4
+	VPCMPEQW  Y5, Y4, Y4
+	VMOVDQU   32(AX), Y6
+	VPMAXUW   Y1, Y6, Y5
+	VPCMPEQW  Y6, Y5, Y5
+	VMOVDQU   64(AX), Y7
+	VPMAXUW   Y2, Y7, Y6
+	VPCMPEQW  Y7, Y6, Y6
+	VMOVDQU   96(AX), Y8
+	VPMAXUW   Y3, Y8, Y7
+	VPCMPEQW  Y8, Y7, Y7
+	VPACKSSWB Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VPMOVMSKB Y4, BX
+	VPACKSSWB Y7, Y6, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VPMOVMSKB Y4, SI
+	SHLQ      $0x20, SI
+	ORQ       SI, BX
+	MOVQ      BX, (DX)
+	ADDQ      $0x08, DX
+	ADDQ      $+128, AX
+	DECQ      CX
+	JMP       row
+
+done:
+	VZEROUPPER
+	RET
+
+// func countRowsAVX2(estimates *uint16, rows int, least *uint16, counts *uint16)
+// Requires: AVX, AVX2
+TEXT ·countRowsAVX2(SB), NOSPLIT, $0-32
+	MOVQ    estimates+0(FP), AX
+	MOVQ    rows+8(FP), CX
+	MOVQ    least+16(FP), DX
+	VMOVDQU (DX), Y0
+	VMOVDQU 32(DX), Y1
+	VMOVDQU 64(DX), Y2
+	VMOVDQU 96(DX), Y3
+	MOVQ    counts+24(FP), DX
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+
+row:
+	TESTQ    CX, CX
+	JZ       done
+	VMOVDQU  (AX), Y9
+	VPMAXUW  Y0, Y9, Y8
+	VPCMPEQW Y9, Y8, Y8
+	VMOVDQU  32(AX), Y10
+	VPMAXUW  Y1, Y10, Y9
+	VPCMPEQW Y10, Y9, Y9
+	VMOVDQU  64(AX), Y11
+	VPMAXUW  Y2, Y11, Y10
+	VPCMPEQW Y11, Y10, Y10
+	VMOVDQU  96(AX), Y12
+	VPMAXUW  Y3, Y12, Y11
+	VPCMPEQW Y12, Y11, Y11
+	VPSUBW   Y8, Y4, Y4
+	VPSUBW   Y9, Y5, Y5
+	VPSUBW   Y10, Y6, Y6
+	VPSUBW   Y11, Y7, Y7
+	ADDQ     $+128, AX
+	DECQ     CX
+	JMP      row
+
+done:
+	VMOVDQU Y4, (DX)
+	VMOVDQU Y5, 32(DX)
+	VMOVDQU Y6, 64(DX)
+	VMOVDQU Y7, 96(DX)
+	VZEROUPPER
+	RET
 
 // func countStrip4AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
 // Requires: AVX, AVX2

@@ -215,6 +215,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		return s.searchUnion(ctx, ix, compactLists)
 	}
 	perCount := float64(weight) * scale // units a common feature, a point of value
+	length := queryNorm(s.terms)
 	planes, err := s.countLists(ctx, u)
 	if err != nil {
 		return err
@@ -229,7 +230,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	}
 	floor := down(s.top.theta()*scale) - 2 // below it no row can be needed
 	if s.params.Deleted == nil && s.params.Accept == nil {
-		floor = max(floor, s.lowestCounts(u, apart, perCount)-2)
+		floor = max(floor, s.lowestCounts(u, apart, perCount, s.expected(ix, length)*scale)-2)
 	}
 	for strip := range strips {
 		if strip%64 == 0 && ctx.Err() != nil {
@@ -256,6 +257,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		s.offerCounts(u, counted, first, floor/scale, weight, &hits)
 	}
 	s.stats.Candidates = s.stats.Scored
+	s.learn(ix, length)
 	return nil
 }
 
@@ -268,16 +270,13 @@ func (s *Searcher) countStrip(u *Uniform, strip, planes, least int, counted *str
 
 // lowestCounts is an estimate that k rows of the sample reach, and not many
 // more; zero if there are fewer.
-func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount float64) float64 {
-	k, limit := s.top.k, float64(int(1)<<s.deepest)
-	// k rows reach least, and fewer than k reach more.
-	least, more := 0.0, float64(maxEstimate+1)
-	for more-least > 1+least/64 {
-		mid, n := (least+more)/2, 0
+func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount, guess float64) float64 {
+	limit := float64(int(1) << s.deepest)
+	return near(s.top.k, guess, func(estimate float64) (n int) {
 		for first := 0; first < len(u.Order); first += apart * stripRows {
 			// By the lowest value of the strip: the positions counted are sure.
 			unit := perCount * float64(u.Value[min(first+stripRows, len(u.Order))-1])
-			count := mid/unit*(1+1e-9) + 1
+			count := estimate/unit*(1+1e-9) + 1
 			if !(count < limit) {
 				continue
 			}
@@ -285,16 +284,8 @@ func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount float64) float64
 				n += bits.OnesCount64(word)
 			}
 		}
-		if n < k {
-			more = mid
-			continue
-		}
-		least = mid
-		if n <= k+k/8 {
-			break
-		}
-	}
-	return least
+		return n
+	})
 }
 
 // offerCounts offers the hits of a strip whose scores may be above least, which

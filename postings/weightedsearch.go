@@ -134,7 +134,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		if first == 0 {
 			floor := 0
 			if s.params.Deleted == nil && s.params.Accept == nil {
-				floor = lowest(window, s.top.k)
+				floor = lowest(window, s.top.k, s.expected(ix, length)*scale)
 			}
 			s.picker.reset(s.top.k, 0, floor)
 		}
@@ -356,6 +356,15 @@ func (s *Searcher) addColumns(w *Weighted, cells []uint16, first, from, to int) 
 	}
 }
 
+// expected is a guess of the score of the k-th best row for a query of some
+// length; zero, if there is none.
+func (s *Searcher) expected(ix *Index, length float64) float64 {
+	if s.guessFor != ix {
+		return 0
+	}
+	return s.guess * length
+}
+
 // learn updates the guess after a search.
 func (s *Searcher) learn(ix *Index, length float64) {
 	if !s.top.full() {
@@ -372,7 +381,7 @@ func (s *Searcher) learn(ix *Index, length float64) {
 // those that can still pass the score it has become.
 func (s *Searcher) finish(p *picker, scale float64) {
 	scored := s.stats.Scored
-	edge := p.edge << bucketBits
+	edge := p.reached()
 	// Both kinds are brought together, so that rows are prefetched in order.
 	kept, sure := p.found[:0], 0
 	for _, c := range p.found {

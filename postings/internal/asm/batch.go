@@ -6,17 +6,21 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// scoreRows goes row by row, the estimates of 32 queries in two registers.
+// batchRegisters is how many registers the estimates of a row for a group of
+// queries take, 16 a register.
+const batchRegisters = 4
+
+// scoreRows goes row by row, the estimates of 64 queries in four registers.
 // Values are brought to 16 bits eight at a time, through a buffer on the stack
 // that each is broadcast from.
 func scoreRows() {
-	begin("scoreRows", "(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, least *uint16, estimates *uint16, hits *uint64)",
+	begin("scoreRows", "(ptr *uint64, rows int, index *uint32, value *float32, unit float32, slots *uint16, weights *uint16, estimates *uint16)",
 		"scoreRowsGo.")
 	AllocLocal(16)
 	ptr, rows := load("ptr"), load("rows")
 	index, value := load("index"), load("value")
 	slots, weights := load("slots"), load("weights")
-	estimates, hits := load("estimates"), load("hits")
+	estimates := load("estimates")
 	unit, x := YMM(), XMM()
 	Load(Param("unit"), x)
 	VBROADCASTSS(x, unit)
@@ -38,9 +42,10 @@ func scoreRows() {
 	e, end := GP64(), GP64()
 	MOVQ(Mem{Base: ptr}, e)
 	MOVQ(Mem{Base: ptr, Disp: 8}, end)
-	sum := [2]VecVirtual{YMM(), YMM()}
-	for _, s := range sum {
-		VPXOR(s, s, s)
+	var sum [batchRegisters]VecVirtual
+	for i := range sum {
+		sum[i] = YMM()
+		VPXOR(sum[i], sum[i], sum[i])
 	}
 	// convert brings eight values to words in the buffer.
 	convert := func(v VecVirtual) {
@@ -56,7 +61,7 @@ func scoreRows() {
 		slot, v := GP64(), YMM()
 		MOVL(entry, slot.As32())
 		MOVWLZX(Mem{Base: slots, Index: slot, Scale: 2}, slot.As32())
-		SHLQ(U8(6), slot)
+		SHLQ(U8(7), slot)
 		VPBROADCASTW(word, v)
 		for i, s := range sum {
 			t := YMM()
@@ -102,25 +107,93 @@ func scoreRows() {
 	JL(LabelRef("one"))
 
 	Label("compare")
-	least := load("least")
-	var over [2]VecVirtual
 	for i, s := range sum {
-		over[i] = YMM()
 		VMOVDQU(s, Mem{Base: estimates, Disp: 32 * i})
-		VPMAXUW(Mem{Base: least, Disp: 32 * i}, s, over[i])
-		VPCMPEQW(s, over[i], over[i])
 	}
-	bits := GP64()
-	VPACKSSWB(over[1], over[0], over[0])
-	VPERMQ(U8(0b11011000), over[0], over[0])
-	VPMOVMSKB(over[0], bits.As32())
-	MOVQ(bits, Mem{Base: hits})
-	ADDQ(U8(8), hits)
-	ADDQ(I32(64), estimates)
+	ADDQ(I32(32*batchRegisters), estimates)
 	ADDQ(U8(8), ptr)
 	DECQ(rows)
 	JMP(LabelRef("row"))
 	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// loadLeast loads the thresholds of a group of queries.
+func loadLeast() (least [batchRegisters]VecVirtual) {
+	from := load("least")
+	for i := range least {
+		least[i] = YMM()
+		VMOVDQU(Mem{Base: from, Disp: 32 * i}, least[i])
+	}
+	return least
+}
+
+// reach is all ones where an estimate of the row is least or more.
+func reach(estimates GPVirtual, least [batchRegisters]VecVirtual) (over [batchRegisters]VecVirtual) {
+	for i := range over {
+		over[i] = YMM()
+		v := YMM()
+		VMOVDQU(Mem{Base: estimates, Disp: 32 * i}, v)
+		VPMAXUW(least[i], v, over[i])
+		VPCMPEQW(v, over[i], over[i])
+	}
+	return over
+}
+
+// rowsAtLeast packs the masks of 64 words into a bit each.
+func rowsAtLeast() {
+	begin("rowsAtLeast", "(estimates *uint16, rows int, least *uint16, hits *uint64)", "rowsAtLeastGo.")
+	estimates, rows, hits := load("estimates"), load("rows"), load("hits")
+	least := loadLeast()
+	Label("row")
+	TESTQ(rows, rows)
+	JZ(LabelRef("done"))
+	over := reach(estimates, least)
+	var bits [2]GPVirtual
+	for i := range bits {
+		bits[i] = GP64()
+		packed := YMM()
+		VPACKSSWB(over[2*i+1], over[2*i], packed)
+		VPERMQ(U8(0b11011000), packed, packed)
+		VPMOVMSKB(packed, bits[i].As32())
+	}
+	SHLQ(U8(32), bits[1])
+	ORQ(bits[1], bits[0])
+	MOVQ(bits[0], Mem{Base: hits})
+	ADDQ(U8(8), hits)
+	ADDQ(I32(32*batchRegisters), estimates)
+	DECQ(rows)
+	JMP(LabelRef("row"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// countRows counts in words.
+func countRows() {
+	begin("countRows", "(estimates *uint16, rows int, least *uint16, counts *uint16)", "countRowsGo.")
+	estimates, rows := load("estimates"), load("rows")
+	least := loadLeast()
+	counts := load("counts")
+	var count [batchRegisters]VecVirtual
+	for i := range count {
+		count[i] = YMM()
+		VPXOR(count[i], count[i], count[i])
+	}
+	Label("row")
+	TESTQ(rows, rows)
+	JZ(LabelRef("done"))
+	for i, over := range reach(estimates, least) {
+		VPSUBW(over, count[i], count[i])
+	}
+	ADDQ(I32(32*batchRegisters), estimates)
+	DECQ(rows)
+	JMP(LabelRef("row"))
+	Label("done")
+	for i, c := range count {
+		VMOVDQU(c, Mem{Base: counts, Disp: 32 * i})
+	}
 	VZEROUPPER()
 	RET()
 }

@@ -23,6 +23,8 @@ func main() {
 	addColumns()
 	countList()
 	scoreRows()
+	rowsAtLeast()
+	countRows()
 	for depth := 4; depth <= 10; depth++ {
 		countStrip(depth)
 	}
