@@ -48,7 +48,8 @@ type group struct {
 // every answer in order of the queries. The answers are those of Search; hits
 // are valid until each returns, an error of each ends the batch. With p's
 // strategy Auto, blocks of queries share one pass over the rows where that is
-// cheaper than their lists. Errors: as Search.
+// cheaper than their lists; with Rows, wherever it is possible. Errors: as
+// Search.
 func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.CSR, k int, p SearchParams, each func(query int, hits []Hit, stats Stats) error) error {
 	if err := queries.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrParams, err)
@@ -63,8 +64,12 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 	}
 	for from := 0; from < queries.Rows(); from += batchWidth {
 		n := min(batchWidth, queries.Rows()-from)
-		if p.Strategy == Auto && ix.share(queries, from, from+n) {
-			if err := s.scoreBlock(ctx, ix, queries, from, n, k, p, each); err != nil {
+		alone := p
+		if p.Strategy == Rows {
+			alone.Strategy = Auto
+		}
+		if ix.canShare(queries, from, from+n) && (p.Strategy == Rows || p.Strategy == Auto && ix.share(queries, from, from+n)) {
+			if err := s.scoreBlock(ctx, ix, queries, from, n, k, alone, each); err != nil {
 				return err
 			}
 			continue
@@ -72,7 +77,7 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 		for q := from; q < from+n; q++ {
 			var stats Stats
 			var err error
-			if s.answer, stats, err = s.Search(ctx, ix, s.query(queries, q), k, p, s.answer[:0]); err != nil {
+			if s.answer, stats, err = s.Search(ctx, ix, s.query(queries, q), k, alone, s.answer[:0]); err != nil {
 				return err
 			}
 			if err := each(q, s.answer, stats); err != nil {

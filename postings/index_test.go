@@ -206,19 +206,21 @@ func checkBatch(t tb, s *Searcher, ix *Index, queries *vector.CSR, k int) {
 		}
 		want = append(want, hits)
 	}
-	next := 0
-	err := s.SearchBatch(context.Background(), ix, queries, k, SearchParams{}, func(q int, hits []Hit, stats Stats) error {
-		if q != next {
-			t.Fatalf("answer %d after %d", q, next)
+	for _, strategy := range []Strategy{Auto, Rows} {
+		next := 0
+		err := s.SearchBatch(context.Background(), ix, queries, k, SearchParams{Strategy: strategy}, func(q int, hits []Hit, stats Stats) error {
+			if q != next {
+				t.Fatalf("answer %d after %d", q, next)
+			}
+			next++
+			if !slices.Equal(hits, want[q]) {
+				t.Fatalf("%v, query %d: %s", stats.Strategy, q, cmp.Diff(want[q], hits))
+			}
+			return nil
+		})
+		if err != nil || next != queries.Rows() {
+			t.Fatalf("%d answers of %d: %v", next, queries.Rows(), err)
 		}
-		next++
-		if !slices.Equal(hits, want[q]) {
-			t.Fatalf("%v, query %d: %s", stats.Strategy, q, cmp.Diff(want[q], hits))
-		}
-		return nil
-	})
-	if err != nil || next != queries.Rows() {
-		t.Fatalf("%d answers of %d: %v", next, queries.Rows(), err)
 	}
 }
 

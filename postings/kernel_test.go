@@ -96,6 +96,9 @@ func TestScansEqualReferences(t *testing.T) {
 				if !slices.Equal(a, b) {
 					t.Fatalf("%d words, least %d: %v, want %v", n, least, a, b)
 				}
+				if got := countAtLeast16(words, least); got != len(b) {
+					t.Fatalf("%d words, least %d: counted %d, want %d", n, least, got, len(b))
+				}
 			}
 			for _, least := range []float32{-1, 0, 3, 9, 1000} {
 				a, b := make([]uint32, n), make([]uint32, n)

@@ -12,8 +12,11 @@ const (
 	columnCell  = 0.06
 	farAway     = 1.5 // times that, if the structure does not fit the cache
 	cacheBytes  = 16 << 20
-	rowsEntry   = 1.6 // an entry in a pass over the rows, for batchWidth queries
-	rowsRow     = 10  // a row of such a pass
+	rowsEntry   = 3.2 // an entry in a pass over the rows, for batchWidth queries
+	rowsRow     = 20  // a row of such a pass
+	// sharePays is the part of what searches one by one cost that a pass may
+	// cost to be worth it: it also makes more candidates.
+	sharePays = 0.6
 )
 
 // plan chooses a strategy by the query and the lengths of its lists: Union if
@@ -65,12 +68,17 @@ func (ix *Index) listLength(f uint32) int {
 	return int(s.hi - s.lo)
 }
 
-// share says whether the queries from one to another should be estimated
-// together, in a pass over the rows: whether that costs less than their lists
+// canShare says whether the queries from one to another can be estimated
+// together, in a pass over the rows.
+func (ix *Index) canShare(queries *vector.CSR, from, to int) bool {
+	return ix.Rows.Value != nil && ix.Unit > 0 && queries.Ptr[to]-queries.Ptr[from] < batchSlots-1
+}
+
+// share says whether they should be: whether that costs less than their lists
 // and columns. Counting bit by bit is cheaper than either.
 func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 	rows := ix.Rows
-	if ix.Weighted == nil || rows.Value == nil || !(ix.Unit > 0) || queries.Ptr[to]-queries.Ptr[from] >= batchSlots-1 {
+	if ix.Weighted == nil {
 		return false
 	}
 	pass := rowsEntry*float64(len(rows.Index)) + rowsRow*float64(rows.Rows())
@@ -88,6 +96,6 @@ func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 	if ix.Bytes() > cacheBytes {
 		apart *= farAway
 	}
-	apart += float64(to-from) * (searchStart + searchRow*float64(rows.Rows()))
-	return pass < apart
+	apart += float64(to-from) * searchRow * float64(rows.Rows())
+	return pass < sharePays*apart
 }

@@ -32,8 +32,8 @@ const (
 	// Union scores every row that shares a feature with the query: best when
 	// those are few.
 	Union
-	// Rows goes through the rows, not the lists, for many queries at once:
-	// SearchBatch may choose it, Search cannot.
+	// Rows goes through the rows, not the lists, for many queries at once: for
+	// SearchBatch only.
 	Rows
 )
 
