@@ -37,6 +37,22 @@ func PaperGrid(m int) Grid {
 	return g
 }
 
+// DefaultGrid is a smaller one for m features: up to four budgets, from 10 to
+// 300 but no more than m, three costs from 0.1 to 10, and for AT five
+// thresholds from -0.75 to 0.25.
+func DefaultGrid(kind Kind, m int) Grid {
+	g := Grid{Costs: []float64{0.1, 1, 10}, Folds: 5}
+	for _, b := range []int{10, 30, 100, 300} {
+		if b = min(b, max(1, m)); !slices.Contains(g.Budgets, b) {
+			g.Budgets = append(g.Budgets, b)
+		}
+	}
+	if kind == AT {
+		g.Thresholds = []float32{-0.75, -0.5, -0.25, 0, 0.25}
+	}
+	return g
+}
+
 // Trial is what one choice of a Grid came to.
 type Trial struct {
 	Budget    int

@@ -18,7 +18,9 @@ type Stats struct {
 	// Decisions is the mean number of decisions (annotations) on the paths of
 	// the training rows to their leaves, and Entropy that of the leaves' shares
 	// of these rows, in bits: H ≤ mean for every tree, mean < H + 1 for PT
-	// (theorem 12). Both are means over the trees.
+	// (theorem 12). Theorem 13 claims the latter for AT, too; that does not hold:
+	// q labels of one row each make a chain of (q+1)/2 − 1/q decisions in the
+	// mean, while H = log₂ q. Both are means over the trees.
 	Decisions, Entropy float64
 }
 
