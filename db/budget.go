@@ -3,6 +3,7 @@ package db
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,6 +32,14 @@ func isBudget(k forest.Kind) bool { return k == KindSBT || k == KindPT || k == K
 type BudgetOptions struct {
 	// Params are those of the trees; a Budget of zero means 100.
 	Params budget.Params
+	// Grid, when given, is tried by cross-validation on the rows themselves:
+	// its best budget, cost and, for KindAT, threshold take the place of those of
+	// Params. An empty list stands for what Params have. IndexInfo.TreeTrials
+	// has what was measured.
+	Grid *budget.Grid `json:",omitempty"`
+	// TuneRows is how many rows the cross-validation uses at most, a random
+	// choice by Params.Seed; 10,000 when zero.
+	TuneRows int `json:",omitempty"`
 	// Weight says how values are weighed.
 	Weight Weighting
 	// Raw takes the rows of a sparse collection at their own length instead of
@@ -45,6 +54,7 @@ type budgetLearned struct {
 	metric    vector.Metric
 	opts      BuildOptions
 	model     *budget.Model
+	trials    []budget.Trial
 	names     []string
 	idf       []float32
 	unit      bool
@@ -69,7 +79,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 	if o.Budget.Params.Seed == 0 {
 		o.Budget.Params.Seed = o.Seed
 	}
-	if err := o.Budget.Weight.check(); err != nil {
+	if err := o.Budget.check(o.Kind); err != nil {
 		return IndexInfo{}, err
 	}
 	l := &budgetLearned{opts: o}
@@ -83,10 +93,14 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		id, l.dim, l.metric = st.c.ID, st.c.Dim, st.c.Metric
 		l.unit = st.c.Sparse && !o.Budget.Raw
-		return timer.run("read", func(report func(int, int)) error {
+		err = timer.run("read", func(report func(int, int)) error {
 			data, l.names, err = st.readLabelled(ctx, report)
 			return err
 		})
+		if err == nil && o.Kind == KindSBT {
+			err = st.oneLabelEach(data)
+		}
+		return err
 	})
 	if err != nil {
 		return IndexInfo{}, err
@@ -103,43 +117,18 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		rows.Cols = data.rows.Cols
 	}
-	err = timer.run("trees", func(report func(int, int)) (err error) {
-		l.model, err = trainBudget(ctx, o, rows, data, report)
-		return err
-	})
-	if err != nil {
-		return IndexInfo{}, fmt.Errorf("db: %s: %w", o.Kind, asOption(err))
+	if err := l.learn(ctx, newTreeProblem(o.Kind, rows, data), timer); err != nil {
+		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
+			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
+		}
+		return IndexInfo{}, fmt.Errorf("db: %s over %q: %w", o.Kind, coll, asOption(err))
 	}
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }
 
-// trainBudget learns the tree of the asked kind.
-func trainBudget(ctx context.Context, o BuildOptions, rows *vector.CSR, data *labelled, report func(int, int)) (*budget.Model, error) {
-	p := o.Budget.Params
-	switch o.Kind {
-	case KindPT:
-		return budget.TrainPT(ctx, rows, data.sets, data.live, p, o.Workers, report)
-	case KindAT:
-		return budget.TrainAT(ctx, rows, data.sets, data.live, p, o.Workers, report)
-	}
-	class := make([]uint32, rows.Rows())
-	y := make([]int8, rows.Rows())
-	for _, i := range data.live {
-		set := data.sets.Row(i)
-		if len(set) != 1 {
-			return nil, fmt.Errorf("%w: row %d has %d labels, a tree of kind sbt wants one", ErrOption, i, len(set))
-		}
-		class[i], y[i] = set[0], int8(2*int(set[0])-1)
-	}
-	if n := data.sets.Labels(); n > 2 {
-		return budget.TrainMulticlass(ctx, rows, class, n, data.live, p, o.Workers, report)
-	}
-	return budget.TrainSBT(ctx, rows, y, data.live, p, o.Workers, report)
-}
-
 func (l *budgetLearned) describe(i *IndexInfo) {
 	s := l.model.Stats()
-	i.Options, i.Rows, i.TrainingPoints, i.Tree = l.opts, l.n, l.points, &s
+	i.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = l.opts, l.n, l.points, &s, l.trials
 }
 
 // The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They

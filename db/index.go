@@ -117,6 +117,9 @@ type IndexInfo struct {
 	LabelCurve *query.LCIFCurve `json:",omitempty"`
 	// Tree describes budgeted trees; nil for other indexes.
 	Tree *budget.Stats `json:",omitempty"`
+	// TreeTrials is what the cross-validation of budgeted trees measured, in the
+	// order of the grid; nil for other indexes and without one.
+	TreeTrials []budget.Trial `json:",omitempty"`
 	// TrainingPoints is how many points the forest was learned from.
 	TrainingPoints int
 }

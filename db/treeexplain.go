@@ -67,22 +67,33 @@ type TreeContribution struct {
 // Errors: those of Predict; ErrKind for a label model of another kind.
 func (s *Snapshot) ExplainTree(ctx context.Context, coll string, q SparseQuery, index string) (path *TreePath, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
-	st, x, state, err := s.asked(ctx, coll, q, index)
+	t, x, err := s.askedTree(ctx, coll, q, index)
 	if err != nil {
 		return nil, err
 	}
-	if state.tree == nil {
-		return nil, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
-	}
-	t := state.tree
-	x = t.prepare(x)
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	tree := 0
 	if len(t.model.Roots) > 1 {
 		tree, _ = p.Class(x)
 	}
+	st, err := s.collection(coll)
+	if err != nil {
+		return nil, err
+	}
 	return st.treePath(t, p, x, tree)
+}
+
+// askedTree finds the tree that is asked, and the row as it sees it.
+func (s *Snapshot) askedTree(ctx context.Context, coll string, q SparseQuery, index string) (*treeModel, vector.Sparse, error) {
+	_, x, state, err := s.asked(ctx, coll, q, index)
+	if err != nil {
+		return nil, x, err
+	}
+	if state.tree == nil {
+		return nil, x, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
+	}
+	return state.tree, state.tree.prepare(x), nil
 }
 
 // asked finds what a prediction asks and the label model it asks.

@@ -252,3 +252,52 @@ func TestTreePicture(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The training rows take as many decisions as the description of the tree says.
+func TestTreeDecisions(t *testing.T) {
+	d, rows, _, _ := topicDB(t, true)
+	defer d.Close()
+	points := classDB(t, 3)
+	defer points.Close()
+	if _, err := points.Build(t.Context(), "points", "tree", treeOptions(KindSBT), nil); err != nil {
+		t.Fatal(err)
+	}
+	var queries []SparseQuery
+	for _, r := range rows {
+		queries = append(queries, SparseQuery{Features: r.Features})
+	}
+	for _, kind := range []forest.Kind{KindPT, KindAT} {
+		info, err := d.Build(t.Context(), "docs", "tree", treeOptions(kind), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.View(func(s *Snapshot) error {
+			got, err := s.TreeDecisions(t.Context(), "docs", queries, "", 2)
+			// Rows may leave the path of training, which goes by their labels.
+			if want := info.Tree.Decisions; math.Abs(got-want) > 0.05*want || want < info.Tree.Entropy {
+				t.Errorf("%s: %g decisions, %g in training, entropy %g", kind, got, want, info.Tree.Entropy)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	err := points.View(func(s *Snapshot) error {
+		got, err := s.TreeDecisions(t.Context(), "points", []SparseQuery{{Vector: []float32{1, 0, 0, 0}}}, "tree", 0)
+		if got < 3 {
+			t.Errorf("%g decisions in three trees", got)
+		}
+		if _, err := s.TreeDecisions(t.Context(), "points", nil, "tree", 0); !errors.Is(err, ErrEmpty) {
+			t.Errorf("no queries: %v", err)
+		}
+		_, dim := s.TreeDecisions(t.Context(), "points", []SparseQuery{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree", 0)
+		if !errors.Is(dim, ErrDimension) || !strings.Contains(dim.Error(), "query 1") {
+			t.Errorf("dimension: %v", dim)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

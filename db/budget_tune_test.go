@@ -1,0 +1,173 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// A grid is tried, the best of it is used, and what was measured is stored.
+func TestTreesChooseParameters(t *testing.T) {
+	d, _, _, _ := topicDB(t, false)
+	defer d.Close()
+	points := map[int]*DB{2: classDB(t, 2), 3: classDB(t, 3)}
+	for _, p := range points {
+		defer p.Close()
+	}
+	for _, c := range []struct {
+		name   string
+		d      *DB
+		coll   string
+		kind   forest.Kind
+		grid   budget.Grid
+		trials int
+	}{
+		{"annotation", d, "docs", KindAT, budget.Grid{Budgets: []int{1, 20}, Costs: []float64{1}, Thresholds: []float32{-0.5, 0, 50}, Folds: 3}, 6},
+		{"powerset", d, "docs", KindPT, budget.Grid{Budgets: []int{1, 20}, Folds: 2}, 2},
+		{"two classes", points[2], "points", KindSBT, budget.Grid{Costs: []float64{0.1, 1}}, 2},
+		{"three classes", points[3], "points", KindSBT, budget.Grid{Budgets: []int{1, 2}, Costs: []float64{1}, Folds: 3}, 2},
+	} {
+		o := BuildOptions{Kind: c.kind, Budget: BudgetOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}}}
+		var stages []string
+		info, err := c.d.Build(t.Context(), c.coll, "tuned", o, func(p Progress) {
+			if !slices.Contains(stages, p.Stage) {
+				stages = append(stages, p.Stage)
+			}
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if len(info.TreeTrials) != c.trials || !slices.Contains(stages, "tune") || info.BuildSeconds["tune"] <= 0 {
+			t.Errorf("%s: %+v in stages %q", c.name, info.TreeTrials, stages)
+		}
+		best := slices.MaxFunc(info.TreeTrials, func(a, b budget.Trial) int { return int(math.Copysign(1, a.Score-b.Score)) })
+		p := info.Options.Budget.Params
+		chosen := slices.IndexFunc(info.TreeTrials, func(tr budget.Trial) bool {
+			return tr.Budget == p.BAC.Budget && tr.C == p.BAC.C && tr.Threshold == p.Threshold
+		})
+		if chosen < 0 || info.TreeTrials[chosen].Score != best.Score || best.Score < 0.5 {
+			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
+		}
+		if c.kind == KindAT && (p.Threshold == 50 || p.BAC.Budget != 20) {
+			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
+		}
+		again, err := c.d.Build(t.Context(), c.coll, "again", o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.d.View(func(s *Snapshot) error {
+			stored, err := s.Index(c.coll, "tuned")
+			if err == nil && (!slices.Equal(stored.TreeTrials, info.TreeTrials) || !slices.Equal(again.TreeTrials, info.TreeTrials)) {
+				t.Errorf("%s: stored %+v, built again %+v", c.name, stored.TreeTrials, again.TreeTrials)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Errors of training name the collection, and the row or the label that is to
+// blame.
+func TestTreesNameWhatIsWrong(t *testing.T) {
+	d, _, _, _ := topicDB(t, false)
+	defer d.Close()
+	fill := func(coll string, n int, row func(i int) Row) {
+		t.Helper()
+		if err := d.CreateSparse(t.Context(), coll, SparseOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		err := d.Update(t.Context(), func(b *Batch) error {
+			for i := range n {
+				r := row(i)
+				r.Key = fmt.Append(nil, "row-", i)
+				if err := b.Put(coll, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := func(i int) vector.Sparse {
+		return vector.Sparse{Index: []uint32{uint32(i % 5), 7}, Value: []float32{1, float32(1 + i%3)}}
+	}
+	same := vector.Sparse{Index: []uint32{3, 4}, Value: []float32{1, 2}}
+	fill("single", 20, func(i int) Row { return Row{Sparse: x(i), Labels: []string{"only"}} })
+	fill("pair", 20, func(i int) Row { return Row{Sparse: x(i), Labels: []string{"one", "two"}} })
+	fill("bare", 20, func(i int) Row { return Row{Sparse: x(i)} })
+	fill("void", 0, nil)
+	fill("constant", 20, func(i int) Row { return Row{Sparse: same, Labels: []string{fmt.Sprint(i % 2)}} })
+	fill("gap", 20, func(i int) Row {
+		r := Row{Sparse: x(i), Labels: []string{fmt.Sprint(i % 2)}}
+		if i == 13 {
+			r.Labels = nil
+		}
+		return r
+	})
+	fill("rare", 20, func(i int) Row { // the second class may be missing from a fold's training part
+		return Row{Sparse: x(i), Labels: []string{fmt.Sprint(i / 19)}}
+	})
+	grid := func(g budget.Grid) BudgetOptions { return BudgetOptions{Grid: &g} }
+	inf, nan := math.Inf(1), math.NaN()
+	for _, c := range []struct {
+		coll  string
+		kind  forest.Kind
+		o     BudgetOptions
+		want  error
+		names string
+	}{
+		{"single", KindSBT, BudgetOptions{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
+		{"single", KindAT, BudgetOptions{}, budget.ErrOneClass, `over "single"`},
+		{"pair", KindPT, BudgetOptions{}, budget.ErrOneClass, `the labels "one", "two"`},
+		{"pair", KindSBT, BudgetOptions{}, ErrOption, `row "row-0" of "pair" has 2 labels`},
+		{"bare", KindAT, BudgetOptions{}, ErrEmpty, `no row of "bare" has a label`},
+		{"bare", KindSBT, BudgetOptions{}, ErrEmpty, `"bare"`},
+		{"void", KindPT, BudgetOptions{}, ErrEmpty, `"void"`},
+		{"constant", KindSBT, BudgetOptions{}, budget.ErrConstant, `over "constant"`},
+		{"constant", KindPT, BudgetOptions{}, budget.ErrConstant, `over "constant"`},
+		{"gap", KindSBT, BudgetOptions{}, ErrOption, `row "row-13" of "gap" has 0 labels`},
+		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, ErrOption, "budget of -3"},
+		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, ErrOption, "cost +Inf"},
+		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, ErrOption, "cost NaN"},
+		{"docs", KindAT, BudgetOptions{Params: budget.Params{Threshold: float32(nan)}}, ErrOption, "threshold NaN"},
+		{"single", KindSBT, BudgetOptions{Params: budget.Params{Folds: 99}}, ErrOption, "99 folds"},
+		{"docs", KindAT, grid(budget.Grid{Budgets: []int{5, 0}}), ErrOption, "budget of 0"},
+		{"docs", KindAT, grid(budget.Grid{Costs: []float64{1, 0}}), ErrOption, "cost of 0"},
+		{"docs", KindAT, grid(budget.Grid{Costs: []float64{nan}}), ErrOption, "cost of NaN"},
+		{"docs", KindAT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), ErrOption, "threshold of +Inf"},
+		{"docs", KindPT, grid(budget.Grid{Thresholds: []float32{0}}), ErrOption, "not pt"},
+		{"docs", KindPT, grid(budget.Grid{Folds: 1}), ErrOption, "1 folds"},
+		{"docs", KindPT, BudgetOptions{TuneRows: -1}, ErrOption, "-1 rows"},
+		{"rare", KindSBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
+		{"rare", KindSBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
+	} {
+		_, err := d.Build(t.Context(), c.coll, "tree", BuildOptions{Kind: c.kind, Budget: c.o}, nil)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
+			t.Errorf("%s over %q: %v, want %v with %q", c.kind, c.coll, err, c.want, c.names)
+		}
+	}
+	err := d.View(func(s *Snapshot) error {
+		list, err := s.Indexes("single")
+		if len(list) > 0 {
+			t.Errorf("an index was left: %+v", list)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := d.Check(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,54 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/anndb/anndb/trees/budget"
+)
+
+// TreeDecisions is the mean number of decisions (annotations) that rows take in
+// a budgeted tree, the collection's only label model if index is empty; of trees
+// one against the rest, in all of them together. IndexInfo.Tree has that of the
+// training rows, and the entropy that bounds it. workers is the number of
+// goroutines, all processors when zero.
+//
+// Errors: those of Predict, with the number of the query; ErrKind for a label
+// model of another kind; ErrEmpty without queries.
+func (s *Snapshot) TreeDecisions(ctx context.Context, coll string, queries []SparseQuery, index string, workers int) (float64, error) {
+	if len(queries) == 0 {
+		return 0, fmt.Errorf("%w: no queries", ErrEmpty)
+	}
+	counts := make([]int, len(queries))
+	errs := make([]error, len(queries))
+	err := parallel(ctx, workers, len(queries), 8, func(i int) {
+		counts[i], errs[i] = s.decisions(ctx, coll, queries[i], index)
+	})
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for i, e := range errs {
+		if e != nil {
+			return 0, fmt.Errorf("db: query %d: %w", i, e)
+		}
+		sum += counts[i]
+	}
+	return float64(sum) / float64(len(queries)), nil
+}
+
+// decisions counts those of one row.
+func (s *Snapshot) decisions(ctx context.Context, coll string, q SparseQuery, index string) (n int, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	t, x, err := s.askedTree(ctx, coll, q, index)
+	if err != nil {
+		return 0, err
+	}
+	p := t.pool.Get().(*budget.Predictor)
+	defer t.pool.Put(p)
+	for tree := range t.model.Roots {
+		_, steps := p.Leaf(x, tree)
+		n += steps
+	}
+	return n, nil
+}
