@@ -28,6 +28,7 @@ type buildCmd struct {
 	tuneFlags
 	modelFlags
 	treeFlags
+	gridFlags
 	fileFlags
 }
 
@@ -72,10 +73,10 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		return db.BuildOptions{}, usagef("--target-recall %g (want 0 to 1)", c.TargetRecall)
 	case c.TargetRecall > 0 && c.Kind != "auto":
 		return db.BuildOptions{}, usagef("--target-recall goes with --kind auto")
-	case isTree(c.Kind) && (c.tuneFlags.withoutWeight().given() || c.modelFlags != modelFlags{}):
-		return db.BuildOptions{}, usagef("--kind %s takes --weight and the flags of budgeted trees only", c.Kind)
-	case !isTree(c.Kind) && c.treeFlags != treeFlags{}:
-		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive and --raw go with --kind sbt, pt and at")
+	case isTree(c.Kind) && (c.tuneFlags.lcifOnly() || c.modelFlags.withoutThreshold() != modelFlags{}):
+		return db.BuildOptions{}, usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold and the flags of budgeted trees only", c.Kind)
+	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given()):
+		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs and --thresholds go with --kind sbt, pt and at")
 	case !isTree(c.Kind) && c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
 		return db.BuildOptions{}, usagef("--weight, --objective, --folds, --tune-rows, --feature-share, --neighbors, --k, --alpha, --beta, --lambda, --threshold and --keep-features go with --kind lcif")
 	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.PartitionM != nil:
@@ -85,22 +86,21 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 	case c.Train == "" && c.Limit != 0:
 		return db.BuildOptions{}, usagef("--limit goes with --train")
 	}
-	lcif, err := c.lcif(c.tuneFlags)
-	if err != nil {
-		return db.BuildOptions{}, err
-	}
 	o := db.BuildOptions{
-		LCIF: lcif, Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK,
+		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK,
 		Rotate: c.Rotate, SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
 		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
 		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed, Workers: workers,
 		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout,
 	}
+	var err error
 	if isTree(c.Kind) {
-		if o.Budget, err = c.treeFlags.options(c.Weight); err != nil {
-			return o, err
-		}
-		o.LCIF = db.LCIFOptions{}
+		o.Budget, err = treeOptions(c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, 0)
+	} else {
+		o.LCIF, err = c.lcif(c.tuneFlags)
+	}
+	if err != nil {
+		return o, err
 	}
 	if c.PartitionM != nil {
 		if *c.PartitionM < -1 {
@@ -163,10 +163,11 @@ func buildReport(info db.IndexInfo, settings int) []section {
 	return []section{
 		{"index", "", indexTable(info)},
 		{"stages", "Where the time went", stages},
-		{"tree", "What was grown", treeTable(info)},
+		{"tree", treeTitle, treeTable(info)},
 		{"bytes", "Where the bytes are", bytesTable(info)},
 		{"curve", "Settings by recall", curveTable(info.Curve)},
 		{"settings", settingsTitle(info), settingsTable(info, settings)},
+		{"trials", trialsTitle(info), trialsTable(info, settings)},
 	}
 }
 

@@ -42,7 +42,7 @@ type cli struct {
 	Import    importCmd    `cmd:"" help:"Read vectors from a file into a collection."`
 	Export    exportCmd    `cmd:"" help:"Write a collection's rows to a file."`
 	Build     buildCmd     `cmd:"" help:"Learn an index over a collection."`
-	Tune      tuneCmd      `cmd:"" help:"Tune and learn a label model over a sparse collection, and show all settings that were measured."`
+	Tune      tuneCmd      `cmd:"" help:"Tune and learn a label model, and show all settings that were measured."`
 	Drop      dropCmd      `cmd:"" help:"Remove an index, or a collection with all its rows."`
 	Search    searchCmd    `cmd:"" help:"Find the nearest rows of queries."`
 	Predict   predictCmd   `cmd:"" help:"Predict the labels of queries with a label model."`

@@ -243,6 +243,21 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 	}
 	add("labels a row", r.Cardinality, nil)
 	add("predicted a row", r.Predicted, nil)
+	info, err := s.Index(t.coll, model)
+	if err != nil {
+		return err
+	}
+	if info.Tree != nil {
+		decisions, err := s.TreeDecisions(a.ctx, t.coll, t.q.queries, model, a.workers)
+		if err != nil {
+			return err
+		}
+		add("decisions a row", decisions, nil)
+		add("decisions a training row", info.Tree.Decisions*float64(info.Tree.Trees), nil)
+		if info.Tree.Trees == 1 {
+			add("entropy of the leaves", info.Tree.Entropy, nil)
+		}
+	}
 	add("µs a row", took.Seconds()*1e6/float64(r.Rows), nil)
 	return nil
 }

@@ -113,7 +113,7 @@ func (c *predictCmd) treesTable(answers []treeAnswer, people bool) *table.Table 
 			}
 		}
 		for i, d := range a.path.Path {
-			step, decision := any(i+1), any(askedOf(d, a.path))
+			step, decision := any(i+1), any(c.askedOf(d, a.path))
 			add(step, decision, "margin", nil, nil, d.Margin)
 			if people {
 				step, decision = nil, nil
@@ -130,13 +130,13 @@ func (c *predictCmd) treesTable(answers []treeAnswer, people bool) *table.Table 
 			}
 			add(step, decision, "offset", nil, nil, d.Offset)
 		}
-		add("leaf", leafOf(a), nil)
+		add("leaf", c.leafOf(a), nil)
 	}
 	return t
 }
 
 // askedOf is a decision on one line.
-func askedOf(d db.TreeDecision, p *db.TreePath) string {
+func (c *predictCmd) askedOf(d db.TreeDecision, p *db.TreePath) string {
 	what := d.Label
 	switch {
 	case what == "" && p.Class != "":
@@ -153,18 +153,28 @@ func askedOf(d db.TreeDecision, p *db.TreePath) string {
 		s += fmt.Sprintf(" (%d of %d votes)", max(d.Votes, d.Voters-d.Votes), d.Voters)
 	}
 	if len(d.Always) > 0 {
-		s += ", always " + strings.Join(d.Always, ", ")
+		s += ", always " + c.list(d.Always)
+	}
+	return s
+}
+
+// list is names on one line, as many as evidence is shown.
+func (c *predictCmd) list(names []string) string {
+	n := c.shown(len(names))
+	s := strings.Join(names[:n], ", ")
+	if n < len(names) {
+		s += fmt.Sprintf(" and %d more", len(names)-n)
 	}
 	return s
 }
 
 // leafOf is what a path came to: the answer, with the scores of its labels.
-func leafOf(a treeAnswer) string {
+func (c *predictCmd) leafOf(a treeAnswer) string {
 	var parts []string
 	for _, p := range a.labels {
 		parts = append(parts, fmt.Sprintf("%s (%.3g)", p.Label, math.Round(1e4*float64(p.Score))/1e4))
 	}
-	answer := strings.Join(parts, ", ")
+	answer := c.list(parts)
 	if answer == "" {
 		answer = "no label"
 	}

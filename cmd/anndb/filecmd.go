@@ -31,6 +31,7 @@ func (c *statsCmd) Run(a *app) error {
 		file := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation", "map_reserve")
 		file.Add(st.Path, size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize, st.Generation, size(st.MapReserve))
 		colls := collectionsTable(st.Collections...)
+		var every []db.IndexInfo
 		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "size", "recall:3", "micros:1", "setting")
 		err = d.View(func(s *db.Snapshot) error {
 			for _, info := range st.Collections {
@@ -41,10 +42,15 @@ func (c *statsCmd) Run(a *app) error {
 				for _, i := range list {
 					recall, micros := best(i)
 					var trees, depth any
-					if isForest(i) {
+					switch {
+					case isForest(i):
 						trees, depth = i.Options.Trees, i.Options.Depth
+					case i.Tree != nil:
+						trees, depth = i.Tree.Trees, i.Tree.Depth
 					}
 					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, size(i.TotalBytes()), recall, micros, sparseSetting(i))
+					i.Name = info.Name + "/" + i.Name
+					every = append(every, i)
 				}
 			}
 			return nil
@@ -52,7 +58,7 @@ func (c *statsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		return a.report(section{"file", "", file}, section{"collections", "Collections", colls}, section{"indexes", "Indexes (recall and µs of the setting that searches use by default)", indexes})
+		return a.report(section{"file", "", file}, section{"collections", "Collections", colls}, section{"indexes", "Indexes (recall and µs of the setting that searches use by default)", indexes}, section{"trees", treeTitle, treeTable(every...)})
 	})
 }
 
@@ -78,11 +84,13 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 	sections := []section{
 		{"collection", "", collectionsTable(info)},
 		{"indexes", "Indexes", indexTable(list...)},
+		{"trees", treeTitle, treeTable(list...)},
 		{"labels", "Labels", byLabel},
 	}
 	for _, i := range list {
 		sections = append(sections, section{"curve " + i.Name, "Settings of " + i.Name + " by recall", curveTable(i.Curve)},
-			section{"settings " + i.Name, i.Name + ": " + settingsTitle(i), settingsTable(i, shownSettings)})
+			section{"settings " + i.Name, i.Name + ": " + settingsTitle(i), settingsTable(i, shownSettings)},
+			section{"trials " + i.Name, i.Name + ": " + trialsTitle(i), trialsTable(i, shownSettings)})
 	}
 	return a.report(sections...)
 }

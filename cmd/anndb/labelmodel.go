@@ -29,10 +29,16 @@ func (f tuneFlags) given() bool {
 	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 || f.Neighbors != ""
 }
 
-// withoutWeight are the flags that only LCIF has.
-func (f tuneFlags) withoutWeight() tuneFlags {
-	f.Weight = ""
-	return f
+// lcifOnly says whether flags are given that trees do not have.
+func (f tuneFlags) lcifOnly() bool {
+	f.Weight, f.Folds, f.TuneRows = "", 0, 0
+	return f.given()
+}
+
+// withoutThreshold are the flags that only LCIF has.
+func (m modelFlags) withoutThreshold() modelFlags {
+	m.Threshold = nil
+	return m
 }
 
 // modelFlags are the parameters of a label model that is not tuned.
@@ -233,32 +239,4 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		}
 	}
 	return t
-}
-
-// tuneCmd tunes a label model and shows all that was measured.
-type tuneCmd struct {
-	inFile
-	Collection string `arg:"" help:"Collection."`
-	Index      string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
-	Seed       uint64 `help:"Seed of the folds." default:"0"`
-	Settings   int    `help:"How many settings to show; 0 for all." default:"0"`
-	tuneFlags
-}
-
-// Run executes the command.
-func (c *tuneCmd) Run(a *app) error {
-	o, err := modelFlags{}.lcif(c.tuneFlags)
-	if err != nil {
-		return err
-	}
-	n := c.Settings
-	switch {
-	case n < 0:
-		return usagef("--settings must not be negative")
-	case n == 0:
-		n = math.MaxInt
-	}
-	return c.with(false, func(d *db.DB) error {
-		return build(a, d, c.Collection, c.Index, db.BuildOptions{Kind: db.KindLCIF, LCIF: o, Seed: c.Seed, Workers: a.workers}, n)
-	})
 }

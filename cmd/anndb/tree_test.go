@@ -185,3 +185,107 @@ func TestTreeMisuse(t *testing.T) {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
+
+// TestTuneTrees chooses by cross-validation and shows what was measured; the
+// measures of a test file have the decisions beside those of training.
+func TestTuneTrees(t *testing.T) {
+	t.Parallel()
+	f := newTrees(t)
+	report := mustJSON[map[string]rows](t, "tune", f.file, "docs", "tuned", "--kind", "at", "--budgets", "1,8", "--cost", "2", "--thresholds=-0.5,0,40", "--folds", "3")
+	trials := report["trials"]
+	if len(trials) != 6 || trials[0]["chosen"] != true || trials[1]["chosen"] != false || trials[0]["score"].(float64) < trials[1]["score"].(float64) ||
+		trials[0]["budget"] != 8.0 || trials[0]["cost"] != 2.0 || trials[0]["threshold"] == 40.0 {
+		t.Errorf("%v", trials)
+	}
+	if s, _ := report["index"][0]["setting"].(string); !strings.Contains(s, "budget=8 cost=2") {
+		t.Errorf("setting %q", s)
+	}
+	text := must(t, "build", f.file, "classes", "cv", "--kind", "sbt", "--costs", "0.1,1", "--budget", "2")
+	for _, want := range []string{"share of rows with the right class", "2 settings", "true"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	text = must(t, "tune", f.file, "classes", "--kind", "sbt", "--settings", "2", "--folds", "2")
+	if !strings.Contains(text, "6 settings") || strings.Count(text, "\nfalse") != 1 { // budgets 10 and 22, three costs
+		t.Errorf("tuned by the usual grid:\n%s", text)
+	}
+	stats := mustJSON[map[string]rows](t, "stats", f.file)
+	entries := map[string]map[string]any{}
+	for _, r := range stats["trees"] {
+		entries[r["index"].(string)] = r
+	}
+	for _, name := range []string{"docs/at", "docs/pt", "docs/tuned", "classes/sbt"} {
+		e := entries[name]
+		if e == nil || e["decisions"].(float64) < e["entropy"].(float64)-1e-9 || e["bytes"].(float64) < 100 || e["depth"].(float64) < 1 {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+	if entries["docs/pt"]["below"] != true || entries["classes/sbt"]["below"] != nil {
+		t.Errorf("%v", entries)
+	}
+	detail := must(t, "stats", f.file, "docs")
+	for _, want := range []string{"theorem 12", "tuned: What cross-validation measured: example-based F1", "entropy_plus_1"} {
+		if !strings.Contains(detail, want) {
+			t.Errorf("%q is not in\n%s", want, detail)
+		}
+	}
+	measures := map[string]float64{}
+	for _, r := range mustJSON[rows](t, "evaluate", f.file, "docs", "--queries", f.queries, "--index", "tuned") {
+		measures[r["measure"].(string)] = r["value"].(float64)
+	}
+	if measures["decisions a row"] < 1 || measures["example-f1"] < 0.5 || measures["p@1"] < measures["p@3"] || measures["entropy of the leaves"] <= 0 {
+		t.Errorf("%v", measures)
+	}
+	for _, wrong := range [][]string{
+		{"--kind", "at", "--objective", "p@1"},
+		{"--budgets", "3"},
+		{"--kind", "pt", "--threshold", "0.1"},
+		{"--kind", "at", "--budgets", "0"},
+		{"--kind", "at", "--folds", "1"},
+		{"--kind", "at", "--settings", "-1"},
+		{"--kind", "kd"},
+	} {
+		if out, errs, code := anndb(t, append([]string{"tune", f.file, "docs"}, wrong...)...); code != exitUsage || out != "" {
+			t.Errorf("%q: exit code %d\n%s%s", wrong, code, out, errs)
+		}
+	}
+}
+
+// TestBadTrees builds what cannot be: the message names what is wrong.
+func TestBadTrees(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bad.anndb")
+	line := func(text string, n int) string { return strings.Repeat(text+"\n", n) }
+	for name, c := range map[string]struct{ rows, kind, want string }{
+		"single":   {line("a 1:1 2:3", 9) + line("a 1:2", 9), "sbt", `single class: all 18 rows have the label "a"`},
+		"oneset":   {line("a,b 1:1 2:3", 9) + line("a,b 1:2", 9), "at", `the labels "a", "b"`},
+		"several":  {line("a,b 1:1 2:3", 9) + line("c 1:2", 9), "sbt", `row "0" of "several" has 2 labels`},
+		"none":     {line(" 1:1 2:3", 9), "pt", `no row of "none" has a label`},
+		"constant": {line("a 1:1 2:3", 9) + line("b 1:1 2:3", 9), "sbt", `over "constant": budget: bad input: constant features`},
+	} {
+		input := filepath.Join(dir, name+".libsvm")
+		if err := os.WriteFile(input, []byte(c.rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "import", file, name, input, "--no-sync")
+		out, errs, code := anndb(t, "build", file, name, "tree", "--kind", c.kind)
+		if code == exitOK || !strings.Contains(errs, c.want) || out != "" {
+			t.Errorf("%s: exit code %d, want %q in\n%s%s", name, code, c.want, out, errs)
+		}
+		if info := mustJSON[map[string]rows](t, "stats", file, name); len(info["indexes"]) != 0 {
+			t.Errorf("%s: an index was left: %v", name, info["indexes"])
+		}
+	}
+	for name, value := range map[string]string{"nan": "nan", "infinite": "inf"} {
+		input := filepath.Join(dir, name+".libsvm")
+		if err := os.WriteFile(input, []byte(line("a 1:1 2:3", 2)+"b 1:"+value+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, errs, code := anndb(t, "import", file, name, input); code != exitError || !strings.Contains(errs, input) || out != "" {
+			t.Errorf("%s: exit code %d\n%s%s", name, code, out, errs)
+		}
+	}
+	must(t, "check", file)
+}

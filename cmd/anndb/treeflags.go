@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,54 +13,186 @@ import (
 
 // treeFlags are the parameters of budgeted trees.
 type treeFlags struct {
-	Budget      int     `help:"Budgeted trees: features that a round adds to a decision; 0 for 100." default:"0"`
-	Cost        float64 `help:"Budgeted trees: cost of a row on the wrong side; 0 for 5." default:"0"`
-	Rounds      int     `help:"Budgeted trees: rounds a decision; 0 for 10." default:"0"`
-	MinPositive int     `help:"Annotation trees: rows of a node that must have a label for it to be asked; 0 for 1." default:"0"`
-	Raw         bool    `help:"Budgeted trees: take sparse rows at their own length instead of unit length."`
+	Budget      *int     `help:"Budgeted trees: features that a round adds to a decision; 100 if not given." placeholder:"N"`
+	Cost        *float64 `help:"Budgeted trees: cost of a row on the wrong side; 5 if not given." placeholder:"C"`
+	Rounds      int      `help:"Budgeted trees: rounds a decision; 0 for 10." default:"0"`
+	MinPositive int      `help:"Annotation trees: rows of a node that must have a label for it to be asked; 0 for 1." default:"0"`
+	Raw         bool     `help:"Budgeted trees: take sparse rows at their own length instead of unit length."`
 }
+
+// gridFlags are what cross-validation of budgeted trees tries.
+type gridFlags struct {
+	Budgets    []int     `help:"Budgeted trees: budgets to choose from by cross-validation." placeholder:"N,…"`
+	Costs      []float64 `help:"Budgeted trees: costs to choose from by cross-validation." placeholder:"C,…"`
+	Thresholds []float32 `help:"Annotation trees: margins above which a label counts as present, to choose from by cross-validation; lower ones find more labels." placeholder:"M,…"`
+}
+
+func (g gridFlags) given() bool { return len(g.Budgets)+len(g.Costs)+len(g.Thresholds) > 0 }
 
 var treeKinds = []forest.Kind{db.KindSBT, db.KindPT, db.KindAT}
 
 // isTree says whether a kind is a budgeted tree.
 func isTree(kind string) bool { return slices.Contains(treeKinds, forest.Kind(kind)) }
 
-// options are the flags as package db takes them.
-func (f treeFlags) options(weight string) (db.BudgetOptions, error) {
-	switch {
-	case f.Budget < 0 || f.Rounds < 0 || f.MinPositive < 0:
-		return db.BudgetOptions{}, usagef("--budget, --rounds and --min-positive must not be negative")
-	case !(f.Cost >= 0):
-		return db.BudgetOptions{}, usagef("--cost must not be negative")
+// treeOptions are the flags as package db takes them. features is the number of
+// features from which a grid starts that is asked for without lists; 0 where
+// none is.
+func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *float64, features int) (db.BudgetOptions, error) {
+	o := db.BudgetOptions{Raw: f.Raw, TuneRows: t.TuneRows}
+	if t.Weight != "none" {
+		o.Weight = db.Weighting(t.Weight)
 	}
-	o := db.BudgetOptions{Raw: f.Raw, Params: budget.Params{
-		BAC: budget.BACParams{Budget: f.Budget, C: f.Cost, Rounds: f.Rounds}, MinPositive: f.MinPositive,
-	}}
-	if weight != "none" {
-		o.Weight = db.Weighting(weight)
+	p := &o.Params
+	p.BAC.Rounds, p.MinPositive = f.Rounds, f.MinPositive
+	switch {
+	case f.Rounds < 0 || f.MinPositive < 0:
+		return o, usagef("--rounds and --min-positive must not be negative")
+	case f.MinPositive > 0 && kind != string(db.KindAT), threshold != nil && kind != string(db.KindAT):
+		return o, usagef("--min-positive, --threshold and --thresholds go with --kind at")
+	case t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0:
+		return o, usagef("--folds must be 0 or at least 2, --tune-rows not negative")
+	case f.Budget != nil && len(g.Budgets) > 0, f.Cost != nil && len(g.Costs) > 0, threshold != nil && len(g.Thresholds) > 0:
+		return o, usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds exclude each other")
+	case len(g.Thresholds) > 0 && kind != string(db.KindAT):
+		return o, usagef("--thresholds goes with --kind at")
+	case !g.given() && features == 0 && (t.Folds != 0 || t.TuneRows != 0):
+		return o, usagef("--folds and --tune-rows go with --budgets, --costs or --thresholds")
+	}
+	for _, b := range append(slices.Clone(g.Budgets), given(f.Budget)...) {
+		if b < 1 {
+			return o, usagef("a budget of %d features (want at least 1)", b)
+		}
+	}
+	for _, c := range append(slices.Clone(g.Costs), given(f.Cost)...) {
+		if !(c > 0 && c-c == 0) {
+			return o, usagef("a cost of %g (want above 0, and finite)", c)
+		}
+	}
+	for _, m := range g.Thresholds {
+		if m-m != 0 {
+			return o, usagef("--thresholds %g is not finite", m)
+		}
+	}
+	if f.Budget != nil {
+		p.BAC.Budget = *f.Budget
+	}
+	if f.Cost != nil {
+		p.BAC.C = *f.Cost
+	}
+	if threshold != nil {
+		p.Threshold = float32(*threshold)
+		if p.Threshold-p.Threshold != 0 {
+			return o, usagef("--threshold %g is not finite", *threshold)
+		}
+	}
+	if g.given() || features > 0 {
+		o.Grid = &budget.Grid{Budgets: g.Budgets, Costs: g.Costs, Thresholds: g.Thresholds, Folds: t.Folds}
+	}
+	if features > 0 {
+		usual := budget.DefaultGrid(budget.Kind(kind), features)
+		if len(g.Budgets) == 0 && f.Budget == nil {
+			o.Grid.Budgets = usual.Budgets
+		}
+		if len(g.Costs) == 0 && f.Cost == nil {
+			o.Grid.Costs = usual.Costs
+		}
+		if len(g.Thresholds) == 0 && threshold == nil {
+			o.Grid.Thresholds = usual.Thresholds
+		}
 	}
 	return o, nil
 }
 
-// treeTable describes budgeted trees; it is empty for other indexes.
-func treeTable(info db.IndexInfo) *table.Table {
-	t := table.New("trees", "depth", "nodes", "leaves", "features", "weights", "decisions:2", "entropy:2")
-	s := info.Tree
-	if s == nil {
-		return t
+// given is a flag's value, if it has one.
+func given[T any](flag *T) []T {
+	if flag == nil {
+		return nil
 	}
-	t.Add(s.Trees, s.Depth, s.Nodes, s.Leaves, s.Features, s.Weights, s.Decisions, s.Entropy)
+	return []T{*flag}
+}
+
+// treeTable describes the budgeted trees among indexes. decisions is the mean
+// number that a training row takes, and entropy that of the leaves.
+func treeTable(infos ...db.IndexInfo) *table.Table {
+	t := table.New("index", "kind", "trees", "depth", "nodes", "leaves", "features", "weights", "bytes", "decisions:2", "entropy:2", "entropy_plus_1:2", "below")
+	for _, i := range infos {
+		s := i.Tree
+		if s == nil {
+			continue
+		}
+		// Theorems 12 and 13 speak of trees whose leaves are label sets.
+		var bound, below any
+		if s.Kind != budget.SBT {
+			bound, below = s.Entropy+1, s.Decisions < s.Entropy+1
+		}
+		t.Add(i.Name, string(s.Kind), s.Trees, s.Depth, s.Nodes, s.Leaves, s.Features, s.Weights, i.TotalBytes(), s.Decisions, s.Entropy, bound, below)
+	}
 	return t
 }
 
+// treeTitle says what treeTable shows.
+const treeTitle = `Trees: decisions (annotations) of a training row, mean: never below the entropy of the leaves; below entropy + 1
+in every powerset tree (theorem 12), and in some annotation trees only, although theorem 13 claims it of all`
+
 // treeSetting is what budgeted trees were built with.
 func treeSetting(o db.BuildOptions) string {
-	s := fmt.Sprintf("budget=%d", o.Budget.Params.BAC.Budget)
-	if c := o.Budget.Params.BAC.C; c > 0 {
-		s += fmt.Sprintf(" cost=%g", c)
+	p := o.Budget.Params
+	s := fmt.Sprintf("budget=%d", p.BAC.Budget)
+	if p.BAC.C > 0 {
+		s += fmt.Sprintf(" cost=%g", p.BAC.C)
+	}
+	if p.Threshold != 0 {
+		s += fmt.Sprintf(" threshold=%.3g", p.Threshold)
+	}
+	if p.MinPositive > 0 {
+		s += fmt.Sprintf(" min-positive=%d", p.MinPositive)
 	}
 	if o.Budget.Weight != db.WeightNone {
 		s = string(o.Budget.Weight) + ", " + s
 	}
 	return s
+}
+
+// trialsTitle says what trialsTable shows.
+func trialsTitle(i db.IndexInfo) string {
+	if len(i.TreeTrials) == 0 {
+		return ""
+	}
+	what := "example-based F1"
+	if i.Options.Kind == db.KindSBT {
+		what = "share of rows with the right class"
+	}
+	folds := 5
+	if g := i.Options.Budget.Grid; g != nil {
+		folds = cmp.Or(g.Folds, folds)
+	}
+	return fmt.Sprintf("What cross-validation measured: %s, mean and standard deviation of %d folds, %d settings", what, folds, len(i.TreeTrials))
+}
+
+// trialsTable is what the cross-validation of trees measured, the best n of it,
+// the chosen one first.
+func trialsTable(i db.IndexInfo, n int) *table.Table {
+	t := table.New("chosen", "score:4", "spread:4", "budget", "cost", "threshold:3")
+	p := i.Options.Budget.Params
+	chosen := func(x budget.Trial) bool {
+		return x.Budget == p.BAC.Budget && x.C == p.BAC.C && x.Threshold == p.Threshold
+	}
+	trials := slices.Clone(i.TreeTrials)
+	slices.SortStableFunc(trials, func(a, b budget.Trial) int {
+		switch {
+		case chosen(a):
+			return -1
+		case chosen(b):
+			return 1
+		}
+		return cmp.Compare(b.Score, a.Score)
+	})
+	for _, x := range trials[:min(n, len(trials))] {
+		var threshold any
+		if i.Options.Kind == db.KindAT {
+			threshold = float64(x.Threshold)
+		}
+		t.Add(chosen(x), x.Score, x.Spread, x.Budget, x.C, threshold)
+	}
+	return t
 }

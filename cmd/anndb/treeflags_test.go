@@ -32,7 +32,7 @@ func TestTrees(t *testing.T) {
 	do(0, "import", file, "rows", input)
 	for _, kind := range []string{"sbt", "pt", "at"} {
 		text := do(0, "build", file, "rows", kind, "--kind", kind, "--budget", "2", "--weight", "tfidf")
-		for _, want := range []string{"What was grown", "decisions", "tfidf, budget=2"} {
+		for _, want := range []string{"theorem 12", "decisions", "tfidf, budget=2"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %q is not in\n%s", kind, want, text)
 			}
@@ -46,6 +46,24 @@ func TestTrees(t *testing.T) {
 		{"--kind", "at", "--budget", "-1"},
 		{"--kind", "at", "--trees", "3"},
 		{"--kind", "at", "--folds", "3"},
+		{"--kind", "at", "--budget", "0"},
+		{"--kind", "at", "--budgets", "5,0"},
+		{"--kind", "at", "--budget", "5", "--budgets", "5,6"},
+		{"--kind", "at", "--cost", "0"},
+		{"--kind", "at", "--cost", "nan"},
+		{"--kind", "at", "--cost", "inf"},
+		{"--kind", "at", "--costs", "1,inf"},
+		{"--kind", "at", "--thresholds", "nan"},
+		{"--kind", "at", "--threshold", "inf"},
+		{"--kind", "at", "--thresholds", "0", "--folds", "1"},
+		{"--kind", "at", "--tune-rows", "10"},
+		{"--kind", "at", "--objective", "micro-f1"},
+		{"--kind", "at", "--k", "3"},
+		{"--kind", "pt", "--thresholds", "0"},
+		{"--kind", "sbt", "--threshold", "0"},
+		{"--kind", "pt", "--min-positive", "2"},
+		{"--kind", "tree"},
+		{"--budgets", "5"},
 		{"--kind", "lcif", "--budget", "3"},
 		{"--kind", "pt", "--cost", "-2"},
 	} {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"math"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// tuneCmd tunes a label model and shows all that was measured.
+type tuneCmd struct {
+	inFile
+	Collection string `arg:"" help:"Collection."`
+	Index      string `arg:"" optional:"" help:"Name of the label model; an index of that name is replaced." default:"labels"`
+	Kind       string `help:"Label model: lcif, sbt, pt or at; lcif if not given." enum:"lcif,sbt,pt,at" default:"lcif" placeholder:"KIND"`
+	Seed       uint64 `help:"Seed of the folds." default:"0"`
+	Settings   int    `help:"How many settings to show; 0 for all." default:"0"`
+	tuneFlags
+	treeFlags
+	gridFlags
+	Threshold *float64 `help:"Annotation trees: margin above which a label counts as present, instead of choosing one." placeholder:"M"`
+}
+
+// Run executes the command.
+func (c *tuneCmd) Run(a *app) error {
+	switch {
+	case c.Settings < 0:
+		return usagef("--settings must not be negative")
+	case isTree(c.Kind) && c.tuneFlags.lcifOnly():
+		return usagef("--objective, --feature-share and --neighbors go with --kind lcif")
+	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given() || c.Threshold != nil):
+		return usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and --thresholds go with --kind sbt, pt and at")
+	}
+	o := db.BuildOptions{Kind: forest.Kind(c.Kind), Seed: c.Seed, Workers: a.workers}
+	var err error
+	if isTree(c.Kind) {
+		// Wrong flags are found before the file is opened.
+		_, err = treeOptions(c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, 1)
+	} else {
+		o.LCIF, err = modelFlags{}.lcif(c.tuneFlags)
+	}
+	if err != nil {
+		return err
+	}
+	n := c.Settings
+	if n == 0 {
+		n = math.MaxInt
+	}
+	return c.with(false, func(d *db.DB) error {
+		if isTree(c.Kind) {
+			info, err := infoOf(d, c.Collection)
+			if err != nil {
+				return err
+			}
+			if o.Budget, err = treeOptions(c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, max(1, info.Dim)); err != nil {
+				return err
+			}
+		}
+		return build(a, d, c.Collection, c.Index, o, n)
+	})
+}
