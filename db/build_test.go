@@ -680,7 +680,7 @@ func TestBuildDeterministic(t *testing.T) {
 				b.drop("a10", "a20")
 				o := db.BuildOptions{
 					Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: i%2 == 0,
-					Workers: workers, Seed: seed, Trees: 6,
+					Workers: workers, Seed: seed, Trees: 6, Labels: []db.LabelSource{db.LabelsExact, db.LabelsApproximate}[i%2],
 				}
 				b.build("x", o)
 				answers = b.answers(mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})

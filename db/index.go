@@ -38,6 +38,11 @@ type BuildOptions struct {
 	// LabelsK is how many nearest rows (the row itself first) are a training
 	// point's labels, 50 when zero; fewer rows than that lower it.
 	LabelsK int
+	// Labels says how the nearest rows are found: LabelsExact,
+	// LabelsApproximate, or empty for exact ones where that is a matter of
+	// seconds and approximate ones elsewhere. The labels of TrainingQueries
+	// are always exact.
+	Labels LabelSource `json:",omitempty"`
 	// Rotate is the number of principal coordinates the axis-aligned learners
 	// (kd, kd-chrono, rf) split on. Zero means the learner's default: 64 for
 	// kd and auto, none otherwise. A negative number means none.
@@ -86,6 +91,35 @@ type BuildOptions struct {
 	Budget BudgetOptions `json:",omitzero"`
 }
 
+// LabelSource says how a build finds the nearest rows of every row.
+type LabelSource string
+
+// The label sources.
+const (
+	// LabelsExact compares every row with every other one.
+	LabelsExact LabelSource = "exact"
+	// LabelsApproximate refines lists of neighbours and measures their recall
+	// (labels.ApproximateNeighbors).
+	LabelsApproximate LabelSource = "approximate"
+)
+
+// exactWork is the rows² · dim up to which labels are exact by default: some
+// seconds on two cores.
+const exactWork = 1e11
+
+// LabelReport is what was measured of approximate labels.
+type LabelReport struct {
+	// K is how many rows a list holds, the row itself among them.
+	K int
+	// Sample is on how many rows the recall was measured.
+	Sample int
+	// Recall is the mean share of the K-1 nearest rows that a list holds,
+	// HeadRecall that of the nearest 10.
+	Recall, HeadRecall float64
+	// Rounds is the number of rounds of refinement on exact distances.
+	Rounds int
+}
+
 // Progress is what a long call reports: a stage's name and how far it is.
 // Total is 0 where the end is not known.
 type Progress struct {
@@ -122,6 +156,8 @@ type IndexInfo struct {
 	TreeTrials []budget.Trial `json:",omitempty"`
 	// TrainingPoints is how many points the forest was learned from.
 	TrainingPoints int
+	// Labels is how good approximate labels are; nil where all are exact.
+	Labels *LabelReport `json:",omitempty"`
 }
 
 // TotalBytes is the stored size of the index.
@@ -257,6 +293,12 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 		o.LabelsK = 50
 	}
 	o.LabelsK = min(o.LabelsK, n)
+	if o.Labels == "" {
+		o.Labels = LabelsExact
+		if float64(n)*float64(n)*float64(dim) > exactWork {
+			o.Labels = LabelsApproximate
+		}
+	}
 	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == KindAuto) {
 		o.Rotate = 64
 	}
@@ -312,6 +354,8 @@ func (o BuildOptions) validate() error {
 		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
 	case o.Depth < 1 || o.Depth > maxDepth:
 		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
+	case o.Labels != LabelsExact && o.Labels != LabelsApproximate:
+		return bad("unknown labels %q (want exact or approximate)", o.Labels)
 	case o.LabelsK < 1:
 		return bad("%d labels a row, want at least 1", o.LabelsK)
 	case o.SketchBytes > 0 && o.SketchBytes != 64 && o.SketchBytes != 128:

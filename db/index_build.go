@@ -22,6 +22,8 @@ type learned struct {
 	forest   *forest.Forest
 	rotation *forest.Rotation
 	rotated  *flatRows // all rows in principal coordinates; not stored
+	reduced  *flatRows // what approximate labels work on, until they are found
+	outside  []float32 // of the live rows: the squared length outside it
 	sketch   []byte    // n * opts.SketchBytes
 	step     float32
 	hops     []uint32 // n * opts.HopLabels
@@ -30,33 +32,24 @@ type learned struct {
 	quantStp float32
 	curve    *query.Curve
 	points   int // training points
+	labels   *LabelReport
 }
 
 func (l *learned) describe(i *IndexInfo) {
-	i.Options, i.Rows, i.Curve, i.TrainingPoints = l.opts, l.n, l.curve, l.points
+	i.Options, i.Rows, i.Curve, i.TrainingPoints, i.Labels = l.opts, l.n, l.curve, l.points, l.labels
 }
 
 // learnRest makes everything but the forest. It touches no storage, so it can
 // run for minutes beside readers and writers.
 func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTimer) (*learned, error) {
 	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
-	inner := t.corpus.rows.d
-	coords := min(max(o.Rotate, 0), inner)
-	if o.SketchBytes > 0 {
-		coords = max(coords, min(o.SketchBytes-4, inner))
+	if err := l.project(ctx, t, o, timer); err != nil {
+		return nil, err
 	}
-	if coords > 0 {
-		err := timer.run("rotate", func(func(int, int)) (err error) {
-			if l.rotation, err = forest.PCA(ctx, t.corpus, coords, 10_000, o.Seed, o.Workers); err != nil {
-				return fmt.Errorf("db: rotate: %w", asOption(err))
-			}
-			l.rotated = rotate(ctx, l.rotation, t.corpus.rows, o.Workers)
-			return ctx.Err()
-		})
-		if err != nil {
-			return nil, err
-		}
+	if err := t.findLabels(ctx, l, o, timer); err != nil {
+		return nil, err
 	}
+	l.labels = t.report
 	err := timer.run("sketch", func(func(int, int)) error {
 		if o.SketchBytes > 0 {
 			if err := l.makeSketches(ctx, t, o); err != nil {

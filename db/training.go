@@ -23,6 +23,9 @@ type flatRows struct {
 
 func (f *flatRows) Len() int { return f.n }
 func (f *flatRows) Dim() int { return f.d }
+
+// Flat is all rows one behind the other, as package labels likes them.
+func (f *flatRows) Flat() []float32 { return f.data }
 func (f *flatRows) Row(i int, _ []float32) []float32 {
 	return f.data[i*f.d : (i+1)*f.d : (i+1)*f.d]
 }
@@ -55,6 +58,14 @@ func (s subset) Len() int {
 }
 func (s subset) Row(i int, _ []float32) []float32 { return s.rows.Row(int(s.id(i)), nil) }
 
+// Flat is the rows one behind the other where they lie so.
+func (s subset) Flat() []float32 {
+	if s.ids == nil {
+		return s.rows.data
+	}
+	return nil
+}
+
 // id is the number of element i in the other set.
 func (s subset) id(i int) uint32 {
 	if s.ids == nil {
@@ -76,6 +87,8 @@ type training struct {
 	metric vector.Metric
 	labels *labels.Neighbors // of the points; IDs are row numbers
 	hops   *labels.Neighbors // of the live rows; IDs are row numbers
+	truth  *labels.Neighbors // exact labels of the points held out, where labels are approximate
+	report *LabelReport      // of approximate labels
 }
 
 // total is the number of row numbers covered.
@@ -146,39 +159,6 @@ func unit(x []float32) {
 			x[i] *= inv
 		}
 	}
-}
-
-// findLabels computes the exact labels of the training points, and of the
-// rows where hop lists need them besides.
-func (t *training) findLabels(ctx context.Context, o BuildOptions, timer *stageTimer) error {
-	find := func(queries labels.Rows, k int) (lab *labels.Neighbors, err error) {
-		err = timer.run("labels", func(report func(int, int)) error {
-			lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, o.Workers, report)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("db: labels: %w", err)
-		}
-		for i, id := range lab.IDs {
-			lab.IDs[i] = t.corpus.id(int(id))
-		}
-		return lab, nil
-	}
-	var err error
-	if t.own {
-		// One more than the hop lists hold, for a row is its own first label.
-		k := min(max(o.LabelsK, o.HopLabels+1), t.corpus.Len())
-		t.labels, err = find(nil, k)
-		t.hops = t.labels
-		return err
-	}
-	if t.labels, err = find(t.points, o.LabelsK); err != nil {
-		return err
-	}
-	if o.HopLabels > 0 {
-		t.hops, err = find(nil, min(o.HopLabels+1, t.corpus.Len()))
-	}
-	return err
 }
 
 // localHops is hops with the positions of live rows in place of row numbers;

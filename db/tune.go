@@ -48,14 +48,18 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 	// The labels are neighbours of rows. Under inner product those are not the
 	// answers to the same vectors as queries, which have no lift.
 	complete := !t.own || t.metric != vector.InnerProduct
-	for _, i := range hold {
+	for j, i := range hold {
 		if t.own {
 			tr.queries = append(tr.queries, slices.Clone(base.Rows.Vector(int(t.points.id(i)), buf)))
 		} else {
 			tr.queries = append(tr.queries, o.TrainingQueries[t.points.id(i)])
 		}
 		var truth []uint32
-		for _, id := range t.labels.IDs[i*t.labels.K : (i+1)*t.labels.K] {
+		exact := t.labels.Row(i)
+		if t.truth != nil {
+			exact = t.truth.Row(j)
+		}
+		for _, id := range exact {
 			if len(truth) < tr.k && !tr.dead.Contains(id) {
 				truth = append(truth, id)
 			}

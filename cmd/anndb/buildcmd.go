@@ -38,6 +38,7 @@ type forestFlags struct {
 	Trees        int     `help:"Trees; 0 for the default." default:"0"`
 	Depth        int     `help:"Levels of splits; 0 for about seven rows a leaf." default:"0"`
 	LabelsK      int     `help:"Nearest rows that are a training point's labels; 0 for 50." default:"0"`
+	Labels       string  `help:"How nearest rows are found: exact, approximate (their recall is measured), or by the size if not given." enum:",exact,approximate" default:"" placeholder:"SOURCE"`
 	Rotate       int     `help:"Principal coordinates to split on (kd, kd-chrono, rf); 0 for the default, -1 for none." default:"0"`
 	Sketch       int     `help:"Bytes of a row's sketch, 64 or 128; 0 for 64, -1 for none." default:"0"`
 	Hops         int     `help:"Neighbours a row keeps for label hops; 0 for 16, -1 for none." default:"0"`
@@ -87,7 +88,7 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		return db.BuildOptions{}, usagef("--limit goes with --train")
 	}
 	o := db.BuildOptions{
-		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK,
+		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK, Labels: db.LabelSource(c.Labels),
 		Rotate: c.Rotate, SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
 		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
 		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed, Workers: workers,
@@ -163,6 +164,7 @@ func buildReport(info db.IndexInfo, settings int) []section {
 	return []section{
 		{"index", "", indexTable(info)},
 		{"stages", "Where the time went", stages},
+		{"approximate", "Approximate labels", labelsTable(info)},
 		{"tree", treeTitle, treeTable(info)},
 		{"bytes", "Where the bytes are", bytesTable(info)},
 		{"curve", "Settings by recall", curveTable(info.Curve)},
@@ -201,6 +203,18 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 			trees, depth, rotate, points = o.Trees, o.Depth, max(0, o.Rotate), i.TrainingPoints
 		}
 		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, size(i.TotalBytes()), i.TotalBytes(), seconds, points, sparseSetting(i))
+	}
+	return t
+}
+
+// labelsTable says how good approximate labels are; it is empty where all are
+// exact.
+func labelsTable(infos ...db.IndexInfo) *table.Table {
+	t := table.New("index", "labels", "recall:4", "recall_10:4", "sample", "rounds")
+	for _, i := range infos {
+		if r := i.Labels; r != nil {
+			t.Add(i.Name, r.K, r.Recall, r.HeadRecall, r.Sample, r.Rounds)
+		}
 	}
 	return t
 }

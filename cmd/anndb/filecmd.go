@@ -84,6 +84,7 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 	sections := []section{
 		{"collection", "", collectionsTable(info)},
 		{"indexes", "Indexes", indexTable(list...)},
+		{"approximate", "Approximate labels of training points", labelsTable(list...)},
 		{"trees", treeTitle, treeTable(list...)},
 		{"labels", "Labels", byLabel},
 	}

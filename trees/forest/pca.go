@@ -34,6 +34,13 @@ func (r *Rotation) Apply(x, out []float32) {
 	}
 }
 
+// Leading is the rotation to the n leading coordinates alone, or to all
+// where there are fewer. The arrays are shared.
+func (r *Rotation) Leading(n int) *Rotation {
+	n = min(n, r.R)
+	return &Rotation{R: n, Dim: r.Dim, Mean: r.Mean, Matrix: r.Matrix[:n*r.Dim], Bias: r.Bias[:n]}
+}
+
 // denseLimit is the dimension up to which the covariance is decomposed
 // whole; above it a randomised subspace iteration finds the leading part.
 const denseLimit = 1600

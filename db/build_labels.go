@@ -1,0 +1,155 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// findLabels computes the labels of the training points, and of the rows where
+// hop lists need them besides.
+func (t *training) findLabels(ctx context.Context, l *learned, o BuildOptions, timer *stageTimer) error {
+	var err error
+	if t.own {
+		// One more than the hop lists hold, for a row is its own first label.
+		k := min(max(o.LabelsK, o.HopLabels+1), t.corpus.Len())
+		t.labels, err = t.ofRows(ctx, l, k, o, timer)
+		t.hops = t.labels
+		return err
+	}
+	if t.labels, err = t.exact(ctx, t.points, o.LabelsK, o, timer); err != nil {
+		return err
+	}
+	if o.HopLabels > 0 {
+		t.hops, err = t.ofRows(ctx, l, min(o.HopLabels+1, t.corpus.Len()), o, timer)
+	}
+	return err
+}
+
+// exact computes exact labels, of the rows themselves without queries.
+func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o BuildOptions, timer *stageTimer) (lab *labels.Neighbors, err error) {
+	err = timer.run("labels", func(report func(int, int)) error {
+		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, o.Workers, report)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("db: labels: %w", err)
+	}
+	t.toRows(lab)
+	return lab, nil
+}
+
+// ofRows computes the labels of the live rows, exact or approximate. The
+// sample of the latter is what the tuner will hold out, which needs exact
+// lists anyway.
+func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions, timer *stageTimer) (*labels.Neighbors, error) {
+	if o.Labels != LabelsApproximate {
+		return t.exact(ctx, nil, k, o, timer)
+	}
+	p := labels.ApproximateOptions{Seed: o.Seed, Workers: o.Workers, Outside: l.outside}
+	if t.own && !o.NoTune {
+		_, p.Sample = t.split(o.Holdout, o.Seed)
+	}
+	var a *labels.Approximation
+	err := timer.run("labels", func(report func(int, int)) (err error) {
+		a, err = labels.ApproximateNeighbors(ctx, t.corpus, subset{rows: l.reduced, ids: t.corpus.ids}, k, p, report)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("db: labels: %w", err)
+	}
+	t.toRows(a.Neighbors)
+	if p.Sample != nil {
+		t.toRows(a.Exact)
+		t.truth = a.Exact
+	}
+	t.report = &LabelReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall, HeadRecall: a.HeadRecall, Rounds: a.Rounds}
+	l.reduced, l.outside = nil, nil
+	return a.Neighbors, nil
+}
+
+// toRows turns positions of live rows into row numbers.
+func (t *training) toRows(lab *labels.Neighbors) {
+	if t.corpus.ids == nil {
+		return
+	}
+	for i, id := range lab.IDs {
+		lab.IDs[i] = t.corpus.ids[id]
+	}
+}
+
+// Approximate labels are found over codes of so many principal coordinates:
+// the narrow ones fill a cache line, the wide ones two.
+const (
+	narrowCodes = 60
+	wideCodes   = 124
+	// kept is the share of the squared lengths that narrow codes must keep.
+	kept = 0.8
+	// keptRows is on how many rows that is measured.
+	keptRows = 1000
+)
+
+// project learns the rotation and rotates all rows: for the trees and the
+// sketches of the index, and for approximate labels, which may need more
+// coordinates.
+func (l *learned) project(ctx context.Context, t *training, o BuildOptions, timer *stageTimer) error {
+	inner := t.corpus.rows.d
+	coords := min(max(o.Rotate, 0), inner)
+	if o.SketchBytes > 0 {
+		coords = max(coords, min(o.SketchBytes-4, inner))
+	}
+	wanted := coords
+	approximate := o.Labels == LabelsApproximate && (t.own || o.HopLabels > 0)
+	if approximate {
+		wanted = max(wanted, min(wideCodes, inner))
+	}
+	if wanted == 0 {
+		return nil
+	}
+	return timer.run("rotate", func(func(int, int)) error {
+		whole, err := forest.PCA(ctx, t.corpus, wanted, 10_000, o.Seed, o.Workers)
+		if err != nil {
+			return fmt.Errorf("db: rotate: %w", asOption(err))
+		}
+		if coords > 0 {
+			l.rotation = whole.Leading(coords)
+			l.rotated = rotate(ctx, l.rotation, t.corpus.rows, o.Workers)
+		}
+		if approximate {
+			l.reduce(ctx, whole, t, o)
+		}
+		return ctx.Err()
+	})
+}
+
+// reduce makes the coordinates that approximate labels work on.
+func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training, o BuildOptions) {
+	rows := t.corpus
+	r := whole.Leading(narrowCodes)
+	var all, inside float64
+	x := make([]float32, r.R)
+	for i := 0; i < rows.Len(); i += max(1, rows.Len()/keptRows) {
+		row := rows.Row(i, nil)
+		r.Apply(row, x)
+		all += float64(vector.L2Squared(row, r.Mean))
+		inside += float64(vector.Dot(x, x))
+	}
+	switch {
+	case inside < kept*all && whole.R > r.R:
+		r = whole
+		l.reduced = rotate(ctx, r, rows.rows, o.Workers)
+	case l.rotated != nil && l.rotated.d >= r.R && l.rotated.d <= narrowCodes+4:
+		l.reduced = l.rotated
+	default:
+		l.reduced = rotate(ctx, r, rows.rows, o.Workers)
+	}
+	l.outside = make([]float32, rows.Len())
+	// Cancellation is looked at by the caller.
+	_ = parallel(ctx, o.Workers, rows.Len(), 256, func(i int) {
+		x := l.reduced.Row(int(rows.id(i)), nil)
+		l.outside[i] = max(0, vector.L2Squared(rows.Row(i, nil), r.Mean)-vector.Dot(x, x))
+	})
+}

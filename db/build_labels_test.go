@@ -1,0 +1,109 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// clustered is a database with a collection of clustered rows of d coordinates,
+// the first and some others deleted.
+func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
+	t.Helper()
+	store, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := store.CreateDense(t.Context(), "c", DenseOptions{Dim: d, Metric: metric}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	err = store.Update(t.Context(), func(b *Batch) error {
+		for i := range n {
+			x := make([]float32, d)
+			for j := range x {
+				x[j] = float32((i*j)%9) + float32(rng.NormFloat64())*2/(1+0.1*float32(j))
+			}
+			if err := b.Put("c", Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = store.Update(t.Context(), func(b *Batch) error {
+		for i := 0; i < n; i += 37 {
+			if err := b.Delete("c", fmt.Append(nil, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestApproximateLabels(t *testing.T) {
+	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
+		t.Run(metric.String(), func(t *testing.T) {
+			store := clustered(t, 1500, 70, metric)
+			found := map[LabelSource]float64{}
+			for _, source := range []LabelSource{LabelsExact, LabelsApproximate} {
+				info, err := store.Build(t.Context(), "c", "x", BuildOptions{Labels: source, LabelsK: 20, Holdout: 100, Seed: 1, Trees: 4}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range info.Curve.Points {
+					found[source] = max(found[source], p.Recall)
+				}
+				if source == LabelsExact {
+					if info.Labels != nil {
+						t.Errorf("a report of exact labels: %+v", info.Labels)
+					}
+					continue
+				}
+				r := info.Labels
+				if r == nil || r.K != 20 || r.Sample != 100 || r.Recall < 0.95 || r.HeadRecall < 0.95 || r.Rounds < 1 {
+					t.Fatalf("report %+v", r)
+				}
+				var stored IndexInfo
+				err = store.View(func(s *Snapshot) error {
+					list, err := s.Indexes("c")
+					stored = list[0]
+					return err
+				})
+				if err != nil || stored.Labels == nil || *stored.Labels != *r {
+					t.Errorf("stored report %+v, %v", stored.Labels, err)
+				}
+			}
+			if found[LabelsApproximate] < found[LabelsExact]-0.02 {
+				t.Errorf("best recall %.3f with approximate labels, %.3f with exact ones", found[LabelsApproximate], found[LabelsExact])
+			}
+		})
+	}
+}
+
+func TestLabelSources(t *testing.T) {
+	if o := (BuildOptions{}).resolve(1000, 100); o.Labels != LabelsExact {
+		t.Errorf("1,000 rows: %s", o.Labels)
+	}
+	if o := (BuildOptions{}).resolve(60_000, 784); o.Labels != LabelsApproximate {
+		t.Errorf("60,000 rows: %s", o.Labels)
+	}
+	if o := (BuildOptions{Labels: LabelsExact}).resolve(60_000, 784); o.Labels != LabelsExact {
+		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
+	}
+	o := (BuildOptions{Labels: "guessed"}).resolve(1000, 100)
+	if err := o.validate(); !errors.Is(err, ErrOption) {
+		t.Errorf("unknown source: %v", err)
+	}
+}

@@ -1,0 +1,329 @@
+package labels
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// ApproximateOptions are the parameters of ApproximateNeighbors. The zero
+// value is what it was tuned to.
+type ApproximateOptions struct {
+	// Seed is the seed of the trees and of the sample.
+	Seed uint64
+	// Workers is the number of goroutines, all processors when less than 1.
+	// The answer does not depend on it.
+	Workers int
+	// Target is the recall of whole lists on the sample that ends the
+	// refinement, 0.97 when zero. It may not be reached.
+	Target float64
+	// Sample are the corpus rows whose exact lists are computed to measure the
+	// recall; nil draws 500.
+	Sample []int
+	// Outside is the squared length of every row outside the reduced
+	// coordinates, or nil for none.
+	Outside []float32
+}
+
+// Approximation is the answer of ApproximateNeighbors.
+type Approximation struct {
+	Neighbors *Neighbors
+	// Sample are corpus rows and Exact their exact lists, one a row.
+	Sample []int
+	Exact  *Neighbors
+	// Recall is the share of the sample's exact lists, the row itself left
+	// out, that the lists hold or replace by rows no further away; HeadRecall
+	// that of the 10 nearest.
+	Recall, HeadRecall float64
+	// Rounds is how many rounds of exact distances were made.
+	Rounds int
+}
+
+// Constants of the refinement, chosen on Fashion-MNIST, GloVe and generated
+// clusters.
+const (
+	graphTrees  = 4   // trees the lists start from
+	graphLeaf   = 160 // rows a leaf holds at most, unless lists are longer
+	graphPool   = 24  // rows a list holds at least while it is refined
+	graphHead   = 20  // neighbours of a row that others look at
+	headGrowth  = 12  // more of them in each exact round after the first
+	graphRounds = 2   // rounds on estimates
+	exactRounds = 4   // rounds on exact distances, at most
+	exactKeep   = 64  // rows of best estimate a round compares exactly
+	outsidePart = 0.5 // weight of the squared length outside the reduced coordinates
+	sampleRows  = 500
+	headRecall  = 10
+	// A round that moves fewer rows into an average list than this is the last.
+	standstill = 0.2
+	defaultAim = 0.97
+)
+
+// ApproximateNeighbors computes nearly the k nearest corpus rows (squared
+// Euclidean) of every corpus row, itself first, then nearest first, ties by
+// row, and measures how nearly on a sample of rows that it also answers
+// exactly. reduced are the rows in few coordinates that keep most of their
+// distances: an orthogonal projection, whose distances exceed no distance of
+// the corpus; about 60 coordinates are best, 124 where those keep too little.
+// k larger than the corpus is lowered to it. A corpus of few rows is answered
+// exactly. progress may be nil.
+//
+// Lists start from the leaves of a few k-d trees over the reduced coordinates,
+// all pairs of a leaf compared. Then rounds of local joins move neighbours of
+// neighbours in, as in NN-descent (Dong, Moses and Li 2011): two by estimates
+// from one-byte codes of the reduced coordinates, the rest by exact distances
+// of the rows of best estimate, until the sample's recall reaches the target.
+// A round reads what the round before left, so that the answer depends on the
+// seed only.
+//
+// Cost: about n·(200 estimates + 60 exact distances) a round; the sample
+// len(Sample)·n reduced distances. Memory: 12 bytes for each of n·k entries,
+// 300 to 450 bytes a row, and the rows once more as bytes where they are whole
+// numbers from 0 to 255.
+//
+// Errors: ErrInput, also for reduced rows of another number, a sample of rows
+// that do not exist, or 2³¹ rows and more; and the context's error.
+func ApproximateNeighbors(ctx context.Context, corpus, reduced Rows, k int, o ApproximateOptions, progress func(done, total int)) (*Approximation, error) {
+	if corpus == nil || reduced == nil || corpus.Len() == 0 || corpus.Dim() < 1 || reduced.Dim() < 1 {
+		return nil, fmt.Errorf("%w: empty corpus", ErrInput)
+	}
+	n := corpus.Len()
+	switch {
+	case k < 1:
+		return nil, fmt.Errorf("%w: k is %d", ErrInput, k)
+	case reduced.Len() != n:
+		return nil, fmt.Errorf("%w: %d reduced rows of %d", ErrInput, reduced.Len(), n)
+	case o.Outside != nil && len(o.Outside) != n:
+		return nil, fmt.Errorf("%w: %d lengths outside the reduced coordinates of %d rows", ErrInput, len(o.Outside), n)
+	case int64(n) >= fresh:
+		return nil, fmt.Errorf("%w: %d rows", ErrInput, n)
+	}
+	for _, i := range o.Sample {
+		if i < 0 || i >= n {
+			return nil, fmt.Errorf("%w: sample row %d of %d", ErrInput, i, n)
+		}
+	}
+	if o.Workers < 1 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Target == 0 {
+		o.Target = defaultAim
+	}
+	if o.Sample == nil {
+		rng := rand.New(rand.NewPCG(o.Seed, 0x73616d706c65))
+		o.Sample = rng.Perm(n)[:min(n, sampleRows)]
+		slices.Sort(o.Sample)
+	}
+	k = min(k, n)
+	g := &graph{n: n, k: k, o: o, progress: progress, pooled: max(graphPool, k+k/2)}
+	g.leaf = max(graphLeaf, 2*(g.pooled+1))
+	if n < 2*g.leaf {
+		return exactly(ctx, corpus, k, o, progress)
+	}
+	var err error
+	if g.rows, err = gather(ctx, corpus); err != nil {
+		return nil, err
+	}
+	if g.reduced, err = gather(ctx, reduced); err != nil {
+		return nil, err
+	}
+	out, err := g.run(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("labels: approximate neighbours: %w", err)
+	}
+	return out, nil
+}
+
+// exactly answers for few rows.
+func exactly(ctx context.Context, corpus Rows, k int, o ApproximateOptions, progress func(done, total int)) (*Approximation, error) {
+	all, err := ExactNeighbors(ctx, corpus, nil, k, o.Workers, progress)
+	if err != nil {
+		return nil, err
+	}
+	exact := &Neighbors{N: len(o.Sample), K: all.K}
+	for _, i := range o.Sample {
+		exact.IDs = append(exact.IDs, all.Row(i)...)
+		exact.KDist = append(exact.KDist, all.KDist[i])
+	}
+	return &Approximation{Neighbors: all, Sample: o.Sample, Exact: exact, Recall: 1, HeadRecall: 1}, nil
+}
+
+// run makes the lists.
+func (g *graph) run(ctx context.Context) (*Approximation, error) {
+	g.steps = graphTrees + graphRounds + 2*exactRounds
+	trees := g.grow(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	g.order = trees[0].order
+	g.place = make([]uint32, g.n)
+	for p, row := range g.order {
+		g.place[row] = uint32(p)
+	}
+	g.encode(ctx)
+	g.pool = make([]uint64, g.n*g.pooled)
+	for i := range trees {
+		g.joinLeaves(ctx, &trees[i], i == 0)
+		trees[i] = partition{}
+		g.step(1)
+	}
+	for range graphRounds {
+		g.heads(ctx, graphHead)
+		g.joinEstimates(ctx)
+		g.step(1)
+	}
+	g.packBytes(ctx)
+	g.rescore(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	out := &Approximation{Sample: g.o.Sample}
+	for out.Rounds < exactRounds {
+		g.heads(ctx, graphHead+headGrowth*out.Rounds)
+		moved := g.joinExact(ctx)
+		out.Rounds++
+		g.step(2)
+		if out.Exact == nil {
+			// After the first round the bounds are tight.
+			out.Exact = g.exactSample(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		out.Recall, out.HeadRecall = g.recall(out.Exact, g.k-1), g.recall(out.Exact, headRecall)
+		if out.Recall >= g.o.Target || float64(moved) < standstill*float64(g.n) {
+			break
+		}
+	}
+	out.Neighbors = g.lists(ctx)
+	g.step(2 * exactRounds)
+	return out, ctx.Err()
+}
+
+// step reports that some of the steps are done; the last ones may fall away.
+func (g *graph) step(by int) {
+	g.done = min(g.done+by, g.steps)
+	if g.progress != nil {
+		g.progress(int(int64(g.n)*int64(g.done)/int64(g.steps)), g.n)
+	}
+}
+
+// each runs f over [0, n) in runs of grain, with one scratch a worker.
+func (g *graph) each(ctx context.Context, n, grain int, f func(s *scratch, lo, hi int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(g.o.Workers, (n+grain-1)/grain) {
+		wg.Go(func() {
+			s := new(scratch)
+			for ctx.Err() == nil {
+				hi := int(next.Add(int64(grain)))
+				if hi-grain >= n {
+					return
+				}
+				f(s, hi-grain, min(hi, n))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// exactSample is the exact lists of the sample. The distance to the last row of a
+// list so far bounds the last distance of the exact list, and a reduced
+// distance bounds the distance of a row from below, so only rows whose reduced
+// distance does not exceed that bound are compared. The slack is far more than
+// projections in float32 lose.
+func (g *graph) exactSample(ctx context.Context) *Neighbors {
+	const slack = 1e-4
+	out := &Neighbors{N: len(g.o.Sample), K: g.k}
+	out.IDs, out.KDist = make([]uint32, out.N*out.K), make([]float32, out.N)
+	m := g.reduced
+	g.each(ctx, out.N, 16, func(s *scratch, lo, hi int) {
+		nq := hi - lo
+		s.rows = resize(s.rows, nq*m.d)
+		s.dots = resize(s.dots, nq*tileRows)
+		bounds := make([]float32, nq)
+		best := make([]*vector.TopK, nq)
+		for i := range nq {
+			row := g.o.Sample[lo+i]
+			copy(s.rows[i*m.d:], m.row(row))
+			best[i] = vector.NewTopK(g.k - 1)
+			bounds[i] = distanceOf(g.poolOf(int(g.place[row]))[max(0, g.k-2)])
+		}
+		for at := 0; at < g.n && ctx.Err() == nil; at += tileRows {
+			nr := min(tileRows, g.n-at)
+			vector.DotTile(s.rows, nq, m.data[at*m.d:], nr, m.d, s.dots)
+			for i := range nq {
+				row := g.o.Sample[lo+i]
+				own, norms := m.norms[row], m.norms[at:at+nr]
+				for j, dot := range s.dots[i*nr : (i+1)*nr] {
+					length := own + norms[j]
+					if length-2*dot-slack*length > bounds[i] || at+j == row {
+						continue
+					}
+					if best[i].Push(uint32(at+j), g.distance(g.place[row], g.place[at+j])) {
+						bounds[i] = min(bounds[i], best[i].Threshold())
+					}
+				}
+			}
+		}
+		for i := range nq {
+			list := out.IDs[(lo+i)*g.k : (lo+i+1)*g.k]
+			list[0] = uint32(g.o.Sample[lo+i])
+			for j, x := range best[i].Append(nil) {
+				list[1+j] = x.ID
+				out.KDist[lo+i] = x.Distance
+			}
+		}
+	})
+	return out
+}
+
+// recall compares the nearest h rows of the lists so far with the exact ones.
+func (g *graph) recall(exact *Neighbors, h int) float64 {
+	h = min(h, g.k-1)
+	if h < 1 {
+		return 1
+	}
+	hits := 0
+	for i, row := range g.o.Sample {
+		p := g.place[row]
+		last := g.distance(p, g.place[exact.Row(i)[h]])
+		for _, x := range g.poolOf(int(p))[:h] {
+			if distanceOf(x) <= last {
+				hits++
+			}
+		}
+	}
+	return float64(hits) / float64(h*max(1, len(g.o.Sample)))
+}
+
+// lists spells the lists out in row numbers.
+func (g *graph) lists(ctx context.Context) *Neighbors {
+	out := &Neighbors{N: g.n, K: g.k, IDs: make([]uint32, g.n*g.k), KDist: make([]float32, g.n)}
+	g.each(ctx, g.n, 256, func(s *scratch, lo, hi int) {
+		for p := lo; p < hi; p++ {
+			row := g.order[p]
+			s.keys = s.keys[:0]
+			for _, x := range g.poolOf(p) {
+				s.keys = append(s.keys, key(distanceOf(x), g.order[placeOf(x)]))
+			}
+			slices.SortFunc(s.keys, cmp.Compare[uint64])
+			list := out.IDs[int(row)*g.k : (int(row)+1)*g.k]
+			list[0] = row
+			for j := range list[1:] {
+				list[1+j] = uint32(s.keys[j])
+				out.KDist[row] = distanceOf(s.keys[j])
+			}
+		}
+	})
+	return out
+}

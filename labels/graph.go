@@ -1,0 +1,435 @@
+package labels
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// graph is the state of ApproximateNeighbors. Rows are numbered by their
+// places in the leaves of the first tree, so that a row's candidates share
+// cache lines and pages; order and place translate.
+//
+// The pool of a row is its list so far: keys, ascending, of a distance and a
+// place. Only the goroutine that works on a row writes its pool; what others
+// read of it is the head, a copy made between rounds.
+type graph struct {
+	rows, reduced *matrix
+	n, k          int
+	leaf, pooled  int
+	o             ApproximateOptions
+	order, place  []uint32
+	bytes         []uint8 // rows by place, where all coordinates are bytes
+	norms         []float32
+	code          []byte // width bytes a row, by place, as vector.SketchScores reads them
+	width         int
+	unit          float32 // of the codes
+	pool          []uint64
+	head          []uint32 // 2·depth a row: its nearest, then rows that have it among theirs
+	listed        []uint8  // how many of the latter
+	depth         int
+	progress      func(done, total int)
+	done, steps   int
+}
+
+// fresh marks a place in a pool or head that no round has looked at through
+// this row yet (the new flag of NN-descent).
+const fresh = 1 << 31
+
+// key orders by distance, then place. Distances are not negative, so their
+// bits are ordered as they are.
+func key(d float32, place uint32) uint64 {
+	return uint64(math.Float32bits(max(0, d)))<<32 | uint64(place)
+}
+
+func distanceOf(key uint64) float32 { return math.Float32frombits(uint32(key >> 32)) }
+func placeOf(key uint64) uint32     { return uint32(key) &^ fresh }
+
+func (g *graph) poolOf(p int) []uint64 { return g.pool[p*g.pooled : (p+1)*g.pooled] }
+
+// scratch is one goroutine's memory.
+type scratch struct {
+	seen   []uint64 // a bit a row; all zero between rows
+	keys   []uint64
+	merged []uint64
+	places []uint32
+	scores []float32
+	query  []int16
+	rows   []float32
+	norms  []float32
+	dots   []float32
+	table  []unsafe.Pointer
+	best   *vector.TopK
+	list   []vector.Neighbor
+	moved  int
+}
+
+func resize(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}
+
+// mark says whether it is the first to mark a place.
+func (s *scratch) mark(p uint32) bool {
+	w, b := &s.seen[p/64], uint64(1)<<(p%64)
+	first := *w&b == 0
+	*w |= b
+	return first
+}
+
+// forget clears the word of a marked place.
+func (s *scratch) forget(p uint32) { s.seen[p/64] = 0 }
+
+// insert merges s.keys, none of which is in the pool, into a pool of worse
+// keys or none.
+func (s *scratch) insert(pool []uint64) {
+	slices.Sort(s.keys)
+	if cap(s.merged) < len(pool) {
+		s.merged = make([]uint64, len(pool))
+	}
+	merged := s.merged[:len(pool)]
+	i, j := 0, 0
+	for at := range merged {
+		if j < len(s.keys) && s.keys[j] < pool[i] {
+			merged[at] = s.keys[j]
+			j++
+		} else {
+			merged[at] = pool[i]
+			i++
+		}
+	}
+	copy(pool, merged)
+	s.moved += j
+}
+
+// encode rounds the leading reduced coordinates to bytes. As in the sketches
+// of queries the norm in a code is that of the rounded coordinates, and what
+// lies outside counts by half only: neighbours resemble each other there too.
+func (g *graph) encode(ctx context.Context) {
+	g.width = 64
+	if g.reduced.d > g.width {
+		g.width = 128
+	}
+	coords := min(g.reduced.d, g.width-4)
+	var peak float32
+	for i := range g.n {
+		for _, v := range g.reduced.row(i)[:coords] {
+			peak = max(peak, v, -v)
+		}
+	}
+	if g.unit = peak / 127; !(g.unit > 0) {
+		g.unit = 1
+	}
+	g.code = make([]byte, g.n*g.width)
+	g.norms = make([]float32, g.n)
+	g.each(ctx, g.n, 256, func(_ *scratch, lo, hi int) {
+		for p := lo; p < hi; p++ {
+			row := int(g.order[p])
+			dst := g.code[p*g.width : (p+1)*g.width]
+			var sum, outside float32
+			for j, v := range g.reduced.row(row)[:coords] {
+				y := float32(math.RoundToEven(float64(v / g.unit)))
+				dst[j] = byte(int8(y))
+				y *= g.unit
+				sum += y * y
+			}
+			if g.o.Outside != nil {
+				outside = outsidePart * g.o.Outside[row]
+			}
+			g.norms[p] = g.reduced.norms[row] + outside
+			binary.LittleEndian.PutUint32(dst[g.width-4:], math.Float32bits(sum+outside))
+		}
+	})
+}
+
+// joinLeaves compares all pairs of every leaf.
+func (g *graph) joinLeaves(ctx context.Context, t *partition, first bool) {
+	d := g.reduced.d
+	g.each(ctx, len(t.ends), 1, func(s *scratch, leaf, _ int) {
+		rows := t.leaf(leaf)
+		m := len(rows)
+		s.rows, s.dots, s.norms = resize(s.rows, m*d), resize(s.dots, m*m), resize(s.norms, m)
+		s.places = s.places[:0]
+		for i, row := range rows {
+			copy(s.rows[i*d:], g.reduced.row(int(row)))
+			p := g.place[row]
+			s.places = append(s.places, p)
+			s.norms[i] = g.norms[p]
+		}
+		vector.DotTile(s.rows, m, s.rows, m, d, s.dots)
+		for i, p := range s.places {
+			pool := g.poolOf(int(p))
+			own, norms := s.dots[i*m+i], s.norms[:m]
+			s.keys = s.keys[:0]
+			if first {
+				for j, dot := range s.dots[i*m : (i+1)*m] {
+					if j != i {
+						s.keys = append(s.keys, key(norms[j]+own-2*dot, s.places[j]|fresh))
+					}
+				}
+				slices.Sort(s.keys)
+				copy(pool, s.keys) // a leaf holds more rows than a pool
+				continue
+			}
+			worst := distanceOf(pool[len(pool)-1])
+			for j, dot := range s.dots[i*m : (i+1)*m] {
+				if d := norms[j] + own - 2*dot; d < worst && j != i {
+					s.keys = append(s.keys, key(d, s.places[j]|fresh))
+				}
+			}
+			s.withoutKnown(g.n, pool)
+			s.insert(pool)
+		}
+	})
+}
+
+// withoutKnown drops the keys of places that the pool has.
+func (s *scratch) withoutKnown(n int, pool []uint64) {
+	if len(s.keys) == 0 {
+		return
+	}
+	s.prepare(n)
+	for _, x := range pool {
+		s.mark(placeOf(x))
+	}
+	s.keys = slices.DeleteFunc(s.keys, func(x uint64) bool { return s.seen[placeOf(x)/64]>>(placeOf(x)%64)&1 != 0 })
+	for _, x := range pool {
+		s.forget(placeOf(x))
+	}
+}
+
+func (s *scratch) prepare(n int) {
+	if s.seen == nil {
+		s.seen = make([]uint64, (n+63)/64)
+	}
+}
+
+// heads copies the nearest depth places of every pool, and lists every row
+// with up to depth of those that have it there, those that have it nearest
+// first.
+func (g *graph) heads(ctx context.Context, depth int) {
+	depth = min(depth, g.pooled)
+	if depth != g.depth {
+		g.depth = depth
+		g.head = make([]uint32, g.n*2*depth)
+		g.listed = make([]uint8, g.n)
+	}
+	clear(g.listed)
+	g.each(ctx, g.n, 256, func(_ *scratch, lo, hi int) {
+		for p := lo; p < hi; p++ {
+			head := g.head[p*2*depth:][:depth]
+			for j, x := range g.poolOf(p)[:depth] {
+				head[j] = uint32(x)
+				g.pool[p*g.pooled+j] = x &^ fresh
+			}
+		}
+	})
+	for j := range depth {
+		if ctx.Err() != nil {
+			return
+		}
+		for p := range g.n {
+			x := g.head[p*2*depth+j]
+			to := int(x &^ fresh)
+			if c := int(g.listed[to]); c < depth {
+				g.head[to*2*depth+depth+c] = uint32(p) | x&fresh
+				g.listed[to]++
+			}
+		}
+	}
+}
+
+// near is the head of a row.
+func (g *graph) near(p uint32) []uint32 {
+	at := int(p) * 2 * g.depth
+	return g.head[at : at+g.depth+int(g.listed[p])]
+}
+
+// collect puts the neighbours of p's neighbours that are not in its pool, and
+// rows that list p, into s.places. Pairs that a round has seen before are left
+// out.
+func (g *graph) collect(s *scratch, p uint32) {
+	s.prepare(g.n)
+	s.mark(p)
+	pool := g.poolOf(int(p))
+	for _, x := range pool {
+		s.mark(placeOf(x))
+	}
+	s.places = s.places[:0]
+	for _, a := range g.near(p) {
+		if a&fresh != 0 {
+			if id := a &^ fresh; s.mark(id) {
+				s.places = append(s.places, id)
+			}
+		}
+		for _, b := range g.near(a &^ fresh) {
+			if (a|b)&fresh != 0 {
+				if id := b &^ fresh; s.mark(id) {
+					s.places = append(s.places, id)
+				}
+			}
+		}
+	}
+	s.forget(p)
+	for _, x := range pool {
+		s.forget(placeOf(x))
+	}
+	for _, id := range s.places {
+		s.forget(id)
+	}
+}
+
+// estimate scores s.places from p. The row's own coordinates keep three more
+// bits than the codes.
+func (g *graph) estimate(s *scratch, p uint32) {
+	const finer = 8
+	if s.query == nil {
+		s.query = make([]int16, g.width)
+		s.table = []unsafe.Pointer{unsafe.Pointer(unsafe.SliceData(g.code))}
+	}
+	x := g.reduced.row(int(g.order[p]))
+	x = x[:min(len(x), g.width-4)]
+	for j, v := range x {
+		s.query[j] = int16(math.RoundToEven(float64(v * finer / g.unit)))
+	}
+	s.scores = resize(s.scores, len(s.places))
+	vector.SketchScores(s.query, 2*g.unit*g.unit/finer, s.table, 31, g.width, s.places, s.scores)
+}
+
+// joinEstimates is a round on estimated distances.
+func (g *graph) joinEstimates(ctx context.Context) {
+	g.each(ctx, g.n, 64, func(s *scratch, lo, hi int) {
+		for p := lo; p < hi; p++ {
+			pool := g.poolOf(p)
+			g.collect(s, uint32(p))
+			g.estimate(s, uint32(p))
+			own := g.reduced.norms[g.order[p]]
+			worst := distanceOf(pool[len(pool)-1])
+			s.keys = s.keys[:0]
+			for j, e := range s.scores {
+				if e += own; e < worst {
+					s.keys = append(s.keys, key(e, s.places[j]|fresh))
+				}
+			}
+			s.insert(pool)
+		}
+	})
+}
+
+// packBytes copies the rows as bytes by place, if they are bytes.
+func (g *graph) packBytes(ctx context.Context) {
+	d := g.rows.d
+	if d > vector.MaxIntegerLen {
+		return
+	}
+	packed := make([]uint8, g.n*d)
+	var lossy atomic.Bool
+	g.each(ctx, g.n, 256, func(_ *scratch, lo, hi int) {
+		for p := lo; p < hi && !lossy.Load(); p++ {
+			dst := packed[p*d : (p+1)*d]
+			for j, v := range g.rows.row(int(g.order[p])) {
+				if !(v >= 0 && v <= 255) || float32(uint8(v)) != v {
+					lossy.Store(true)
+					return
+				}
+				dst[j] = uint8(v)
+			}
+		}
+	})
+	if !lossy.Load() {
+		g.bytes = packed
+	}
+}
+
+// distance is the squared distance of the rows at two places.
+func (g *graph) distance(a, b uint32) float32 {
+	if d := g.rows.d; g.bytes != nil {
+		return float32(vector.L2SquaredUint8(g.bytes[int(a)*d:int(a+1)*d], g.bytes[int(b)*d:int(b+1)*d]))
+	}
+	return vector.L2Squared(g.rows.row(int(g.order[a])), g.rows.row(int(g.order[b])))
+}
+
+// request prefetches the row at a place.
+func (g *graph) request(p uint32) {
+	d := g.rows.d
+	if g.bytes != nil {
+		vector.Prefetch(unsafe.Pointer(&g.bytes[int(p)*d]), d)
+		return
+	}
+	vector.Prefetch(unsafe.Pointer(&g.rows.data[int(g.order[p])*d]), 4*d)
+}
+
+// requested is how many rows ahead of their use are prefetched.
+const requested = 3
+
+// measure puts the keys of s.places at exact distances from p into s.keys.
+func (g *graph) measure(s *scratch, p uint32) {
+	s.keys = s.keys[:0]
+	for _, b := range s.places[:min(requested, len(s.places))] {
+		g.request(b)
+	}
+	for j, b := range s.places {
+		if j+requested < len(s.places) {
+			g.request(s.places[j+requested])
+		}
+		s.keys = append(s.keys, key(g.distance(p, b), b|fresh))
+	}
+}
+
+// rescore brings the pools from estimates to exact distances.
+func (g *graph) rescore(ctx context.Context) {
+	g.each(ctx, g.n, 64, func(s *scratch, lo, hi int) {
+		for p := lo; p < hi; p++ {
+			pool := g.poolOf(p)
+			s.places = s.places[:0]
+			for _, x := range pool {
+				s.places = append(s.places, placeOf(x))
+			}
+			g.measure(s, uint32(p))
+			slices.Sort(s.keys)
+			copy(pool, s.keys)
+		}
+	})
+}
+
+// joinExact is a round on exact distances. It returns how many rows moved into
+// pools.
+func (g *graph) joinExact(ctx context.Context) int {
+	var moved atomic.Int64
+	g.each(ctx, g.n, 64, func(s *scratch, lo, hi int) {
+		if s.best == nil {
+			s.best = vector.NewTopK(exactKeep)
+		}
+		s.moved = 0
+		for p := lo; p < hi; p++ {
+			pool := g.poolOf(p)
+			g.collect(s, uint32(p))
+			g.estimate(s, uint32(p))
+			s.best.Reset(exactKeep)
+			limit := s.best.Threshold()
+			for j, e := range s.scores {
+				if e <= limit {
+					s.best.Push(s.places[j], e)
+					limit = s.best.Threshold()
+				}
+			}
+			s.list = s.best.Append(s.list[:0])
+			s.places = s.places[:0]
+			for _, x := range s.list {
+				s.places = append(s.places, x.ID)
+			}
+			slices.Sort(s.places) // in the order of memory
+			g.measure(s, uint32(p))
+			s.insert(pool)
+		}
+		moved.Add(int64(s.moved))
+	})
+	return int(moved.Load())
+}

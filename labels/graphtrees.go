@@ -1,0 +1,147 @@
+package labels
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+)
+
+// partition is rows in the order of a tree's leaves; leaf i ends at ends[i].
+type partition struct {
+	order []uint32
+	ends  []int
+}
+
+func (t *partition) leaf(i int) []uint32 {
+	lo := 0
+	if i > 0 {
+		lo = t.ends[i-1]
+	}
+	return t.order[lo:t.ends[i]]
+}
+
+// Splits draw one of the coordinates of highest variance in a sample of the
+// node, as the kd trees of package forest do.
+const (
+	splitSample  = 64
+	splitChoices = 5
+)
+
+// grow makes k-d trees over the reduced coordinates. Medians are by value,
+// then row, so that equal rows are parted too and all leaves hold more than
+// half of what they may.
+func (g *graph) grow(ctx context.Context) []partition {
+	trees := make([]partition, graphTrees)
+	g.each(ctx, len(trees), 1, func(_ *scratch, t, _ int) {
+		b := &splitter{
+			m: g.reduced, leaf: g.leaf, rng: rand.New(rand.NewPCG(g.o.Seed, uint64(t))),
+			order: make([]uint32, g.n), keys: make([]uint64, g.n),
+			sum: make([]float64, g.reduced.d), square: make([]float64, g.reduced.d),
+		}
+		for i := range b.order {
+			b.order[i] = uint32(i)
+		}
+		b.split(ctx, 0, g.n)
+		trees[t] = partition{b.order, b.ends}
+	})
+	return trees
+}
+
+// splitter grows one tree.
+type splitter struct {
+	m           *matrix
+	leaf        int
+	rng         *rand.Rand
+	order       []uint32
+	keys        []uint64
+	ends        []int
+	sum, square []float64
+}
+
+func (b *splitter) split(ctx context.Context, lo, hi int) {
+	if hi-lo <= b.leaf || ctx.Err() != nil {
+		b.ends = append(b.ends, hi)
+		return
+	}
+	coordinate := b.choose(lo, hi)
+	keys := b.keys[lo:hi]
+	for i, row := range b.order[lo:hi] {
+		keys[i] = uint64(sortable(b.m.row(int(row))[coordinate]))<<32 | uint64(row)
+	}
+	mid := (hi - lo) / 2
+	selectNth(keys, mid)
+	for i, k := range keys {
+		b.order[lo+i] = uint32(k)
+	}
+	b.split(ctx, lo, lo+mid)
+	b.split(ctx, lo+mid, hi)
+}
+
+// sortable maps finite floats to integers of the same order.
+func sortable(v float32) uint32 {
+	u := math.Float32bits(v)
+	if u>>31 != 0 {
+		return ^u
+	}
+	return u | 1<<31
+}
+
+// choose draws a coordinate.
+func (b *splitter) choose(lo, hi int) int {
+	clear(b.sum)
+	clear(b.square)
+	m := min(splitSample, hi-lo)
+	for s := range m {
+		for j, v := range b.m.row(int(b.order[lo+s*(hi-lo)/m])) {
+			b.sum[j] += float64(v)
+			b.square[j] += float64(v) * float64(v)
+		}
+	}
+	var top [splitChoices]int
+	n := 0
+	for j, square := range b.square {
+		b.square[j] = square - b.sum[j]*b.sum[j]/float64(m)
+		at := n
+		for at > 0 && b.square[j] > b.square[top[at-1]] {
+			at--
+		}
+		if at < splitChoices {
+			n = min(n+1, splitChoices)
+			copy(top[at+1:n], top[at:n-1])
+			top[at] = j
+		}
+	}
+	return top[b.rng.IntN(n)]
+}
+
+// selectNth puts the n-th smallest of distinct keys in place n and smaller
+// ones before it (Hoare's selection). O(len) on average.
+func selectNth(keys []uint64, n int) {
+	lo, hi := 0, len(keys)-1
+	for lo < hi {
+		a, b, c := keys[lo], keys[lo+(hi-lo)/2], keys[hi]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := lo, hi
+		for i <= j {
+			for keys[i] < pivot {
+				i++
+			}
+			for keys[j] > pivot {
+				j--
+			}
+			if i <= j {
+				keys[i], keys[j] = keys[j], keys[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j:
+			hi = j
+		case n >= i:
+			lo = i
+		default:
+			return
+		}
+	}
+}
