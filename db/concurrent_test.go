@@ -202,8 +202,7 @@ func TestConcurrent(t *testing.T) {
 // says so in time; then it can be called again.
 func TestHeldSnapshots(t *testing.T) {
 	d := openTemp(t, &Options{NoSync: true, CloseTimeout: 50 * time.Millisecond})
-	ctx := context.Background()
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: killDim}); err != nil {
+	if err := createKilled(d); err != nil {
 		t.Fatal(err)
 	}
 	var held []*Snapshot
@@ -343,7 +342,7 @@ func TestCancel(t *testing.T) {
 	if err := d.CreateDense(bg, "c", DenseOptions{Dim: 64}); err != nil {
 		t.Fatal(err)
 	}
-	m := model{"c": {opts: DenseOptions{Dim: 64, Metric: 1}, rows: map[string]modelRow{}, indexes: map[string]bool{}}}
+	m := model{"c": {opts: DenseOptions{Dim: 64, Metric: 1}, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}}
 	c := m["c"]
 	for i := range 200 {
 		c.put(fmt.Sprint(i), modelRow{vec: modelVector(uint64(i), 64)})
@@ -366,7 +365,7 @@ func TestCancel(t *testing.T) {
 		switch i % 6 {
 		case 0:
 			_, err = d.Build(ctx, "c", "x", BuildOptions{Trees: 8, Depth: 4, LabelsK: 20, NoTune: true, Members: true}, nil)
-			done = func() { c.indexes["x"] = true }
+			done = func() { c.indexes["x"] = forest.KD }
 		case 1:
 			err = d.Update(ctx, func(b *Batch) error {
 				time.Sleep(rand.N(2 * time.Millisecond))
@@ -384,7 +383,7 @@ func TestCancel(t *testing.T) {
 				err = errors.Join(err, f.Close())
 			}
 		case 5:
-			if c.indexes["x"] {
+			if c.indexes["x"] != "" {
 				err = d.DropIndex(ctx, "c", "x")
 				done = func() { delete(c.indexes, "x") }
 			}
@@ -521,7 +520,7 @@ func TestLock(t *testing.T) {
 func TestOpenDuringCompact(t *testing.T) {
 	ctx := context.Background()
 	a := openTemp(t, &Options{NoSync: true})
-	if err := a.CreateDense(ctx, "c", DenseOptions{Dim: killDim}); err != nil {
+	if err := createKilled(a); err != nil {
 		t.Fatal(err)
 	}
 	if err := putKillBatch(a, 0); err != nil {

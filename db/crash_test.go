@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )
 
@@ -47,8 +50,8 @@ func childMain(mode string) int {
 	switch mode {
 	case "import", "compact":
 		err = childImport(path, mode == "compact")
-	case "build":
-		err = childBuild(path)
+	case "build", "build sparse":
+		err = childBuild(path, killed[mode])
 	case "hold":
 		err = childHold(path)
 	case "flips":
@@ -82,7 +85,18 @@ func child(t testing.TB, mode, path string, env ...string) *exec.Cmd {
 
 const killDim = 2048 // 64 rows a chunk
 
-// killBatch is what batch i puts, besides the row "last" that names it. Every
+// killed is the collections whose indexes are built and killed.
+var killed = map[string]string{"build": "c", "build sparse": "s"}
+
+// killSparse is the row of the sparse collection "s" that goes with a row of the
+// dense one.
+func killSparse(r Row) Row {
+	r.Vector, r.Features = nil, modelNames(modelSparse(uint64(crc32.ChecksumIEEE(r.Key))))
+	return r
+}
+
+// killBatch is what batch i puts into the dense collection "c" and, in the form
+// of killSparse, into "s", besides the row "last" of c that names it. Every
 // batch deletes one row of the batch before.
 func killBatch(i int) []Row {
 	rows := make([]Row, 1+i*7%40)
@@ -98,12 +112,13 @@ func killBatch(i int) []Row {
 func putKillBatch(d *DB, i int) error {
 	return d.Update(context.Background(), func(b *Batch) error {
 		for _, r := range killBatch(i) {
-			if err := b.Put("c", r); err != nil {
+			if err := errors.Join(b.Put("c", r), b.Put("s", killSparse(r))); err != nil {
 				return err
 			}
 		}
 		if i > 0 {
-			if err := b.Delete("c", fmt.Appendf(nil, "row-%d-0", i-1)); err != nil {
+			key := fmt.Appendf(nil, "row-%d-0", i-1)
+			if err := errors.Join(b.Delete("c", key), b.Delete("s", key)); err != nil {
 				return err
 			}
 		}
@@ -122,6 +137,19 @@ func lastBatch(s *Snapshot) (int, error) {
 	return strconv.Atoi(string(r.Payload))
 }
 
+// createKilled makes the collections, as far as they are missing.
+func createKilled(d *DB) error {
+	ctx := context.Background()
+	for _, err := range []error{
+		d.CreateDense(ctx, "c", DenseOptions{Dim: killDim}), d.CreateSparse(ctx, "s", SparseOptions{Named: true}),
+	} {
+		if err != nil && !errors.Is(err, ErrExists) {
+			return err
+		}
+	}
+	return nil
+}
+
 // childImport goes on with the batches where the file ends, for ever.
 func childImport(path string, compact bool) error {
 	fmt.Println("ready")
@@ -129,7 +157,7 @@ func childImport(path string, compact bool) error {
 	if err != nil {
 		return err
 	}
-	if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: killDim}); err != nil && !errors.Is(err, ErrExists) {
+	if err := createKilled(d); err != nil {
 		return err
 	}
 	var last int
@@ -150,9 +178,9 @@ func childImport(path string, compact bool) error {
 	}
 }
 
-// childBuild builds and drops an index again and again. Another one is left
-// alone.
-func childBuild(path string) error {
+// childBuild builds and drops an index of a collection again and again. Another
+// one is left alone.
+func childBuild(path, coll string) error {
 	fmt.Println("ready")
 	d, err := Open(path, nil)
 	if err != nil {
@@ -161,21 +189,31 @@ func childBuild(path string) error {
 	ctx := context.Background()
 	for seed := uint64(1); ; seed++ {
 		// Even rounds replace the index, odd ones drop it first.
-		if _, err := d.Build(ctx, "c", "new", killBuild(seed), nil); err != nil {
+		if _, err := d.Build(ctx, coll, "new", killBuild(coll, seed), nil); err != nil {
 			return err
 		}
 		fmt.Println("built", seed)
 		if seed%2 == 1 {
 			continue
 		}
-		if err := d.DropIndex(ctx, "c", "new"); err != nil {
+		if err := d.DropIndex(ctx, coll, "new"); err != nil {
 			return err
 		}
 		fmt.Println("dropped", seed)
 	}
 }
 
-func killBuild(seed uint64) BuildOptions {
+// killBuild is the options of a seed. Of a sparse collection, all kinds of
+// indexes come in turn.
+func killBuild(coll string, seed uint64) BuildOptions {
+	if coll == "s" {
+		return BuildOptions{
+			Kind: []forest.Kind{KindLCIF, KindPostings, KindAT, KindPT}[seed%4], Seed: seed,
+			Postings: PostingsOptions{Partition: true, M: 2},
+			LCIF:     LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+			Budget:   BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}},
+		}
+	}
 	return BuildOptions{Kind: forest.RP, Trees: 4, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, SketchBytes: -1, Members: true, NoTune: true, Seed: seed}
 }
 
@@ -302,6 +340,20 @@ func mustHoldBatches(s *Snapshot, last int) error {
 			delete(want, fmt.Sprintf("row-%d-0", i-1))
 		}
 	}
+	sparse := maps.Clone(want)
+	for r, err := range s.Rows("s") {
+		if err != nil {
+			return err
+		}
+		w, ok := sparse[string(r.Key)]
+		if w = killSparse(w); !ok || !slices.Equal(sortedFeatures(r.Features), sortedFeatures(w.Features)) || !slices.Equal(r.Labels, w.Labels) || !bytes.Equal(r.Payload, w.Payload) {
+			return fmt.Errorf("sparse row %q is not what was written", r.Key)
+		}
+		delete(sparse, string(r.Key))
+	}
+	if len(sparse) > 0 {
+		return fmt.Errorf("%d sparse rows of %d batches are missing", len(sparse), last+1)
+	}
 	for r, err := range s.Rows("c") {
 		if err != nil {
 			return err
@@ -319,6 +371,11 @@ func mustHoldBatches(s *Snapshot, last int) error {
 		return fmt.Errorf("%d rows of %d batches are missing", len(want), last+1)
 	}
 	return nil
+}
+
+// sortedFeatures is a row's features in the order of their names.
+func sortedFeatures(f []Feature) []Feature {
+	return slices.SortedFunc(slices.Values(f), func(a, b Feature) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // kills is how many kills TestKill makes.
@@ -341,9 +398,10 @@ func kills(t *testing.T) int {
 func TestKill(t *testing.T) {
 	n := kills(t)
 	start := time.Now()
-	t.Run("import", func(t *testing.T) { killImport(t, "import", n-n/4-n/4) })
+	t.Run("import", func(t *testing.T) { killImport(t, "import", n-3*(n/4)) })
 	t.Run("compact", func(t *testing.T) { killImport(t, "compact", n/4) })
-	t.Run("build", func(t *testing.T) { killBuilds(t, n/4) })
+	t.Run("build", func(t *testing.T) { killBuilds(t, "build", n/4) })
+	t.Run("build sparse", func(t *testing.T) { killBuilds(t, "build sparse", n/4) })
 	t.Logf("%d kills in %v", n, time.Since(start).Round(time.Millisecond))
 }
 
@@ -405,19 +463,21 @@ func killImport(t *testing.T, mode string, n int) {
 		n, acked, beyond, fresh, half)
 }
 
-func killBuilds(t *testing.T, n int) {
+func killBuilds(t *testing.T, mode string, n int) {
+	coll := killed[mode]
 	path := filepath.Join(t.TempDir(), "kill.anndb")
 	ctx := context.Background()
 	d, err := Open(path, &Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.CreateDense(ctx, "c", DenseOptions{Dim: killDim})
+	err = createKilled(d)
 	for i := 0; err == nil && i < 8; i++ {
 		err = putKillBatch(d, i)
 	}
 	if err == nil {
-		_, err = d.Build(ctx, "c", "old", killBuild(99), nil)
+		// 100 is an index that predicts and finds neighbours, too.
+		_, err = d.Build(ctx, coll, "old", killBuild(coll, 100), nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -426,6 +486,10 @@ func killBuilds(t *testing.T, n int) {
 	p := &query.Params{Method: query.Voting, Votes: 1, NoWiden: true}
 	ask := func(d *DB, index string) (hits []Hit, err error) {
 		err = d.View(func(s *Snapshot) error {
+			if coll == "s" {
+				hits, err = askSparse(s, index)
+				return err
+			}
 			hits, _, err = s.Search(ctx, "c", q, 5, &SearchOptions{Index: index, Params: p}, nil)
 			return err
 		})
@@ -438,7 +502,7 @@ func killBuilds(t *testing.T, n int) {
 	orphaned, steps, grown := 0, 0, int64(0)
 	held := uint64(0) // seed of the index "new" in the file, 0 for none
 	for i := range n {
-		lines := runAndKill(t, "build", path, 150*time.Millisecond)
+		lines := runAndKill(t, mode, path, 150*time.Millisecond)
 		steps += len(lines)
 		// The file holds what the last line says, or the outcome of the step
 		// after it, which the child may have finished but not said.
@@ -471,7 +535,7 @@ func killBuilds(t *testing.T, n int) {
 			if err != nil {
 				return err
 			}
-			if !slices.EqualFunc(got, want, func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }) {
+			if !slices.EqualFunc(got, want, func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance && bytes.Equal(a.Key, b.Key) }) {
 				return fmt.Errorf("the old index answers %v, want %v", got, want)
 			}
 			st, err := d.Stats()
@@ -480,7 +544,7 @@ func killBuilds(t *testing.T, n int) {
 			}
 			grown = st.FileBytes
 			return d.View(func(s *Snapshot) error {
-				info, err := s.Index("c", "new")
+				info, err := s.Index(coll, "new")
 				if err != nil && !errors.Is(err, ErrNoIndex) {
 					return err
 				}
@@ -500,4 +564,24 @@ func killBuilds(t *testing.T, n int) {
 		}
 	}
 	t.Logf("%d kills, %d builds and drops acknowledged, what %d kills left was removed, the file has %d bytes", n, steps, orphaned, grown)
+}
+
+// askSparse asks an index of the sparse collection, whatever its kind. Labels
+// that it predicts are the keys of the hits.
+func askSparse(s *Snapshot, index string) (hits []Hit, err error) {
+	ctx := context.Background()
+	info, err := s.Index("s", index)
+	if err != nil {
+		return nil, err
+	}
+	q := SparseQuery{Features: modelNames(modelSparse(1234))}
+	if info.Options.Kind == KindPostings {
+		hits, _, err = s.SearchSparse(ctx, "s", q, 5, &SparseSearchOptions{Index: index}, nil)
+		return hits, err
+	}
+	found, _, err := s.Predict(ctx, "s", q, &PredictOptions{Index: index, Top: 5})
+	for _, p := range found {
+		hits = append(hits, Hit{Key: []byte(p.Label), Distance: p.Score})
+	}
+	return hits, err
 }

@@ -33,7 +33,37 @@ import (
 
 const envFlips = "ANNDB_FLIPS" // how many bits TestDamage flips; all candidates when "all"
 
-// damageDB writes the database that is damaged: sealed chunks of bytes and of
+// damaged is a database that is damaged.
+type damaged struct {
+	write     func(path string) error
+	questions func() []question
+	// row is put into a collection after the damage.
+	coll string
+	row  Row
+	flips,
+	short int // how many bits are flipped, and with -short
+}
+
+// damages are the databases by a collection that each alone has.
+var damages = map[string]damaged{
+	"small": {damageDB, questions, "small", Row{Vector: modelVector(9, 8)}, 400, 100},
+	"terms": {sparseDamageDB, sparseQuestions, "terms", Row{Sparse: modelSparse(9)}, 240, 60},
+}
+
+// damagedOf tells which one a file is.
+func damagedOf(d *DB) (out damaged, err error) {
+	err = d.View(func(s *Snapshot) error {
+		for _, c := range s.Collections() {
+			if x, ok := damages[c.Name]; ok {
+				out = x
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// damageDB writes the dense database that is damaged: sealed chunks of bytes and of
 // floats, tails, keys and labels so long that their buckets have branch pages,
 // tombstones, indexes with every section there is, free pages.
 func damageDB(path string) error {
@@ -114,7 +144,7 @@ func typedDamage(err error) bool {
 }
 
 func rowText(r Row) string {
-	return fmt.Sprintf("%d %s %v %q %x", r.Row, r.Key, crc32.ChecksumIEEE(codec.Bytes(r.Vector)), r.Labels, r.Payload)
+	return fmt.Sprintf("%d %s %v %v %v %q %x", r.Row, r.Key, crc32.ChecksumIEEE(codec.Bytes(r.Vector)), r.Sparse, r.Features, r.Labels, r.Payload)
 }
 
 func hitsText(hits []Hit) string {
@@ -217,7 +247,11 @@ func childFlips(path string) error {
 	if err != nil {
 		return err
 	}
-	qs, want := questions(), map[string]string{}
+	kind, err := damagedOf(d)
+	if err != nil {
+		return err
+	}
+	qs, want := kind.questions(), map[string]string{}
 	err = d.View(func(s *Snapshot) error {
 		for _, q := range qs {
 			a, err := q.ask(s)
@@ -250,7 +284,7 @@ func childFlips(path string) error {
 			}
 			return pristine[:a]
 		}
-		res, detail, checked := tryDamage(work, damage, f[1] == "cut", b == 1, pristine, qs, want)
+		res, detail, checked := tryDamage(kind, work, damage, f[1] == "cut", b == 1, pristine, qs, want)
 		fmt.Printf("done %s\t%s\t%v\t%q\n", f[0], res, checked, detail)
 	}
 	return in.Err()
@@ -261,7 +295,7 @@ func childFlips(path string) error {
 //
 // With cut the file is whole when it is opened, and with warm also when it is
 // asked everything once, and is cut short afterwards.
-func tryDamage(work string, damage func() []byte, cut, warm bool, pristine []byte, qs []question, want map[string]string) (res outcome, detail string, checked bool) {
+func tryDamage(kind damaged, work string, damage func() []byte, cut, warm bool, pristine []byte, qs []question, want map[string]string) (res outcome, detail string, checked bool) {
 	data := damage()
 	whole := data
 	if cut {
@@ -300,7 +334,7 @@ func tryDamage(work string, damage func() []byte, cut, warm bool, pristine []byt
 	if cut || res == wrong || res == untyped {
 		return res, detail, checked
 	}
-	if after, text := writeDamaged(work, data, qs, want); after == wrong || after == untyped {
+	if after, text := writeDamaged(kind, work, data, qs, want); after == wrong || after == untyped {
 		return after + afterWrite, text, checked
 	} else if res == right && after != right {
 		return after, text, checked
@@ -343,7 +377,7 @@ func askAll(d *DB, qs []question, want map[string]string, changed func(string) b
 }
 
 // writeDamaged writes to the damaged file and asks again.
-func writeDamaged(work string, data []byte, qs []question, want map[string]string) (res outcome, detail string) {
+func writeDamaged(kind damaged, work string, data []byte, qs []question, want map[string]string) (res outcome, detail string) {
 	if err := os.WriteFile(work, data, 0o600); err != nil {
 		return untyped, err.Error()
 	}
@@ -368,13 +402,14 @@ func writeDamaged(work string, data []byte, qs []question, want map[string]strin
 		}
 		return err
 	}
-	x := modelVector(9, 8)
+	coll, row := kind.coll, kind.row
 	write := func(key []byte, del bool) error {
 		return d.Update(context.Background(), func(b *Batch) error {
 			if del {
-				return b.Delete("small", key)
+				return b.Delete(coll, key)
 			}
-			return b.Put("small", Row{Key: key, Vector: x})
+			row.Key = key
+			return b.Put(coll, row)
 		})
 	}
 	res = right
@@ -385,26 +420,27 @@ func writeDamaged(work string, data []byte, qs []question, want map[string]strin
 		return res, detail
 	}
 	changed := func(name string) bool {
-		return name == "collections" || name == "get small 20" || name == "get small 21" ||
-			strings.Contains(name, " small") && !strings.HasPrefix(name, "get")
+		return name == "collections" || name == "get "+coll+" 20" || name == "get "+coll+" 21" ||
+			strings.Contains(name, " "+coll) && !strings.HasPrefix(name, "get")
 	}
+	value := func(r Row) string { return fmt.Sprint(r.Vector, r.Sparse) }
 	qs = slices.Concat(qs, []question{
 		{"new key", func(s *Snapshot) (string, error) {
-			r, err := s.Get("small", damageKey(900))
+			r, err := s.Get(coll, damageKey(900))
 			if errors.Is(err, ErrNotFound) {
 				return "not found", nil
 			}
-			return fmt.Sprint(r.Vector), err
+			return value(r), err
 		}},
 		{"changed key", func(s *Snapshot) (string, error) {
-			r, err := s.Get("small", damageKey(20))
+			r, err := s.Get(coll, damageKey(20))
 			if errors.Is(err, ErrNotFound) {
 				return "not found", nil
 			}
-			return fmt.Sprint(r.Vector), err
+			return value(r), err
 		}},
 		{"deleted key", func(s *Snapshot) (string, error) {
-			_, err := s.Get("small", damageKey(21))
+			_, err := s.Get(coll, damageKey(21))
 			if errors.Is(err, ErrNotFound) {
 				return "not found", nil
 			}
@@ -412,7 +448,7 @@ func writeDamaged(work string, data []byte, qs []question, want map[string]strin
 		}},
 	})
 	want = maps.Clone(want)
-	want["new key"], want["changed key"], want["deleted key"] = fmt.Sprint(x), fmt.Sprint(x), "not found"
+	want["new key"], want["changed key"], want["deleted key"] = value(row), value(row), "not found"
 	return askAll(d, qs, want, changed)
 }
 
@@ -640,10 +676,16 @@ func judge(t *testing.T, commands []command, results []result) {
 	t.Logf("%d tried: %v", len(results), total)
 }
 
-// TestDamage flips bits all over the file.
+// TestDamage flips bits all over the files.
 func TestDamage(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(damages)) {
+		t.Run(name, func(t *testing.T) { flipBits(t, damages[name]) })
+	}
+}
+
+func flipBits(t *testing.T, kind damaged) {
 	path := filepath.Join(t.TempDir(), "damage.anndb")
-	if err := damageDB(path); err != nil {
+	if err := kind.write(path); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -651,9 +693,9 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	flips := flipsOf(t, data)
-	n := 400
+	n := kind.flips
 	if testing.Short() {
-		n = 100
+		n = kind.short
 	}
 	if s := os.Getenv(envFlips); s == "all" {
 		n = len(flips)
@@ -676,15 +718,21 @@ func TestDamage(t *testing.T) {
 
 // TestTruncated cuts the file short, before it is opened and while it is open.
 func TestTruncated(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(damages)) {
+		t.Run(name, func(t *testing.T) { cutShort(t, damages[name]) })
+	}
+}
+
+func cutShort(t *testing.T, kind damaged) {
 	path := filepath.Join(t.TempDir(), "damage.anndb")
-	if err := damageDB(path); err != nil {
+	if err := kind.write(path); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := int64(4)
+	step := int64(4 * 400 / kind.flips)
 	switch {
 	case os.Getenv(envFlips) == "all":
 		step = 1

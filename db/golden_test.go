@@ -132,7 +132,7 @@ func unzip(name string) ([]byte, error) {
 // goldenModel is what the golden files hold, told without the database.
 func goldenModel() model {
 	fill := func(o DenseOptions, n int, half float32) *modelColl {
-		c := &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]bool{}}
+		c := &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
 		for i := range n {
 			goldenPut(c, i, half)
 		}
@@ -148,7 +148,7 @@ func goldenModel() model {
 	goldenPut(m["products"], 5, 0.5)
 	delete(m["bytes"].rows, "key-3")
 	delete(m["floats"].rows, "key-9")
-	m["floats"].indexes["kd"], m["products"].indexes["rp"] = true, true
+	m["floats"].indexes["kd"], m["products"].indexes["rp"] = forest.KD, forest.RP
 	return m
 }
 

@@ -18,7 +18,7 @@ func limited(path string, o Options) (acked int, failure error, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: killDim}); err != nil && !errors.Is(err, ErrExists) {
+	if err := createKilled(d); err != nil {
 		return 0, nil, errors.Join(err, d.Close())
 	}
 	for acked = 0; failure == nil; acked++ {

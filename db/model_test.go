@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -25,15 +26,17 @@ import (
 type model map[string]*modelColl
 
 type modelColl struct {
-	opts    DenseOptions
-	rows    map[string]modelRow
-	next    uint32 // next row number
-	indexes map[string]bool
+	opts          DenseOptions
+	sparse, named bool // a sparse collection, opts is empty then
+	rows          map[string]modelRow
+	next          uint32 // next row number
+	indexes       map[string]forest.Kind
 }
 
 type modelRow struct {
 	num     uint32
 	vec     []float32
+	sparse  vector.Sparse
 	labels  []string // ascending, none twice
 	payload []byte
 }
@@ -190,7 +193,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 		if i >= len(order) {
 			return fmt.Errorf("rows: %q is one too many", r.Key)
 		}
-		if err := rowEqual(r, order[i], c.rows[order[i]]); err != nil {
+		if err := c.rowEqual(r, order[i], c.rows[order[i]]); err != nil {
 			return fmt.Errorf("rows: %w", err)
 		}
 		i++
@@ -213,7 +216,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 		if err != nil {
 			return fmt.Errorf("get %q: %w", key, err)
 		}
-		if err := rowEqual(r, key, want); err != nil {
+		if err := c.rowEqual(r, key, want); err != nil {
 			return fmt.Errorf("get: %w", err)
 		}
 	}
@@ -240,11 +243,14 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 	if len(labels) != len(counts) {
 		return fmt.Errorf("labels %v, want %v", labels, counts)
 	}
+	if c.sparse {
+		return sparseSearches(s, name, c, seed)
+	}
 	return searchesEqual(s, name, c, seed)
 }
 
-func rowEqual(r Row, key string, want modelRow) error {
-	if string(r.Key) != key || r.Row != want.num || !slices.Equal(r.Vector, want.vec) || !slices.Equal(r.Labels, want.labels) || !bytes.Equal(r.Payload, want.payload) {
+func (c *modelColl) rowEqual(r Row, key string, want modelRow) error {
+	if !c.sparseEqual(r, want) || string(r.Key) != key || r.Row != want.num || !slices.Equal(r.Vector, want.vec) || !slices.Equal(r.Labels, want.labels) || !bytes.Equal(r.Payload, want.payload) {
 		return fmt.Errorf("row %d key %q labels %q payload of %d bytes differs from row %d key %q labels %q payload of %d bytes (or its vector does)",
 			r.Row, r.Key, r.Labels, len(r.Payload), want.num, key, want.labels, len(want.payload))
 	}
@@ -279,7 +285,13 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	if err != nil {
 		return fmt.Errorf("flat search of a label: %w", err)
 	}
-	for index := range c.indexes {
+	if err := predictionsEqual(s, name, c, modelRow{vec: q}, SparseQuery{Vector: q}); err != nil {
+		return err
+	}
+	for index, kind := range c.indexes {
+		if kind == KindLCIF || isBudget(kind) {
+			continue
+		}
 		for _, p := range []query.Params{
 			{Method: query.Natural, Tau: 0.1, Sketch: true, Hops: 1},
 			{Method: query.NaturalZero, Extra: 1, Quant: true},
@@ -384,7 +396,7 @@ func (x *machine) create(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.m[name] = &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]bool{}}
+	x.m[name] = &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
 }
 
 func (x *machine) drop(t *rapid.T) {
@@ -427,13 +439,17 @@ func (x *machine) update(t *rapid.T) {
 				delete(c.rows, key)
 				continue
 			}
+			seed := rapid.Uint64Range(0, 1000).Draw(t, "vector")
 			r := modelRow{
-				vec:     modelVector(rapid.Uint64Range(0, 1000).Draw(t, "vector"), c.opts.Dim),
 				labels:  rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"blue", "green", "red"}), 0, 2, rapid.ID).Draw(t, "labels"),
 				payload: bytes.Repeat([]byte{byte(n)}, rapid.SampledFrom([]int{0, 1, 20, 70_000}).Draw(t, "payload")),
 			}
-			row := Row{Key: []byte(key), Vector: r.vec, Labels: r.labels, Payload: r.payload}
-			if err := b.Put(name, row); err != nil {
+			if c.sparse {
+				r.sparse = modelSparse(seed)
+			} else {
+				r.vec = modelVector(seed, c.opts.Dim)
+			}
+			if err := b.Put(name, c.row(key, r)); err != nil {
 				t.Fatal(err)
 			}
 			r.labels = slices.Sorted(slices.Values(r.labels))
@@ -455,6 +471,12 @@ func (x *machine) update(t *rapid.T) {
 		}
 		return nil
 	})
+	if next[last].sparse && fail == "dimension" || next[last].sparse && fail == "nan" {
+		if !errors.Is(err, ErrKind) {
+			t.Fatalf("dense rows for a sparse collection: %v", err)
+		}
+		return
+	}
 	want := map[string]error{"own": errWanted, "duplicate": ErrDuplicateKey, "dimension": ErrDimension, "nan": ErrNotFinite, "collection": ErrNoCollection}[fail]
 	if !errors.Is(err, want) || (want == nil) != (err == nil) {
 		t.Fatalf("update that should fail with %v: %v", want, err)
@@ -470,6 +492,11 @@ func (x *machine) build(t *rapid.T) {
 		return
 	}
 	c := x.m[name]
+	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
+	if c.sparse || rapid.IntRange(0, 2).Draw(t, "label model") == 0 {
+		x.buildOther(t, name, index)
+		return
+	}
 	o := BuildOptions{
 		Kind:    rapid.SampledFrom([]forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF}).Draw(t, "kind"),
 		Trees:   3,
@@ -482,7 +509,6 @@ func (x *machine) build(t *rapid.T) {
 		// Principal coordinates of so many dimensions take too long for a test.
 		o.Kind, o.Rotate, o.SketchBytes = forest.RP, -1, -1
 	}
-	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
 	_, err := x.d.Build(context.Background(), name, index, o, nil)
 	if len(c.rows) == 0 {
 		if !errors.Is(err, ErrEmpty) {
@@ -493,7 +519,27 @@ func (x *machine) build(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("build of %+v over %d rows of dim %d: %v", o, len(c.rows), c.opts.Dim, err)
 	}
-	c.indexes[index] = true
+	c.indexes[index] = o.Kind
+}
+
+// buildOther builds anything but a forest.
+func (x *machine) buildOther(t *rapid.T, name, index string) {
+	c := x.m[name]
+	o := c.sparseBuild(t)
+	_, err := x.d.Build(context.Background(), name, index, o, nil)
+	if len(c.rows) == 0 || o.Kind != KindPostings && !c.labelled() {
+		if !errors.Is(err, ErrEmpty) {
+			t.Fatalf("build of %s over nothing: %v", o.Kind, err)
+		}
+		return
+	}
+	if isBudget(o.Kind) && errors.Is(err, budget.ErrInput) {
+		return // all rows have the same labels
+	}
+	if err != nil {
+		t.Fatalf("build of %+v over %d rows: %v", o, len(c.rows), err)
+	}
+	c.indexes[index] = o.Kind
 }
 
 func (x *machine) dropIndex(t *rapid.T) {
@@ -503,7 +549,7 @@ func (x *machine) dropIndex(t *rapid.T) {
 	}
 	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
 	err := x.d.DropIndex(context.Background(), name, index)
-	if has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, ErrNoIndex) {
+	if _, has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, ErrNoIndex) {
 		t.Fatalf("drop of index %q: %v", index, err)
 	}
 	delete(x.m[name].indexes, index)
@@ -594,8 +640,9 @@ func TestModel(t *testing.T) {
 			}
 		}()
 		x.create(t)
+		x.createSparse(t)
 		t.Repeat(map[string]func(*rapid.T){
-			"create": x.create, "drop": x.drop,
+			"create": x.create, "create sparse": x.createSparse, "drop": x.drop,
 			"update": x.update, "update again": x.update, "update once more": x.update,
 			"build": x.build, "drop index": x.dropIndex,
 			"hold": x.hold, "look": x.look,

@@ -1,0 +1,249 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// modelFeatures is how many features sparse rows of the model test draw from.
+const modelFeatures = 30
+
+// modelSparse is a sparse vector that its seed determines; some have one value
+// only, some nothing.
+func modelSparse(seed uint64) (x vector.Sparse) {
+	rng := rand.New(rand.NewPCG(seed, 8))
+	share := rng.Float64() * 0.5
+	for f := range uint32(modelFeatures) {
+		if rng.Float64() < share {
+			x.Index = append(x.Index, f)
+			x.Value = append(x.Value, float32(1+rng.IntN(4))*0.25)
+		}
+	}
+	return x
+}
+
+// modelNames gives features names, whose order is not that of the numbers.
+func modelNames(x vector.Sparse) []Feature {
+	out := make([]Feature, x.Len())
+	for i, f := range x.Index {
+		out[x.Len()-1-i] = Feature{fmt.Sprintf("f%d", f*7%modelFeatures), x.Value[i]}
+	}
+	return out
+}
+
+// createSparse makes a sparse collection, in which a row was once that had all
+// features, so that label models know all.
+func (x *machine) createSparse(t *rapid.T) {
+	ctx := context.Background()
+	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+	named := rapid.Bool().Draw(t, "named")
+	err := x.d.CreateSparse(ctx, name, SparseOptions{Named: named})
+	if x.m[name] != nil {
+		if !errors.Is(err, ErrExists) {
+			t.Fatalf("create of an existing collection: %v", err)
+		}
+		return
+	}
+	all := vector.Sparse{}
+	for f := range uint32(modelFeatures) {
+		all.Index, all.Value = append(all.Index, f), append(all.Value, 1)
+	}
+	c := &modelColl{sparse: true, named: named, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
+	put := func(b *Batch) error { return b.Put(name, c.row("all", modelRow{sparse: all})) }
+	del := func(b *Batch) error { return b.Delete(name, []byte("all")) }
+	if err := errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)); err != nil {
+		t.Fatal(err)
+	}
+	c.next = 1
+	x.m[name] = c
+}
+
+// row is a model's row as the database takes it.
+func (c *modelColl) row(key string, r modelRow) Row {
+	out := Row{Key: []byte(key), Vector: r.vec, Labels: r.labels, Payload: r.payload}
+	switch {
+	case c.named:
+		out.Features = modelNames(r.sparse)
+	case c.sparse:
+		out.Sparse = r.sparse
+	}
+	return out
+}
+
+// sparseEqual says whether the features of a row are the model's.
+func (c *modelColl) sparseEqual(r Row, want modelRow) bool {
+	if !c.named {
+		return slices.Equal(r.Sparse.Index, want.sparse.Index) && slices.Equal(r.Sparse.Value, want.sparse.Value) && len(r.Features) == 0
+	}
+	got, expect := map[string]float32{}, map[string]float32{}
+	for _, f := range r.Features {
+		got[f.Name] = f.Value
+	}
+	for _, f := range modelNames(want.sparse) {
+		expect[f.Name] = f.Value
+	}
+	return len(r.Features) == len(expect) && maps.Equal(got, expect) && r.Sparse.Len() == 0
+}
+
+// cosine is that of two rows, in float64.
+func (c *modelColl) cosine(a, b modelRow) float64 {
+	if !c.sparse {
+		d, _ := modelDistance(vector.Cosine, a.vec, b.vec)
+		return 1 - d
+	}
+	dot, aa, bb := vector.DotSparse(a.sparse, b.sparse), a.sparse.Norm(), b.sparse.Norm()
+	if dot == 0 {
+		return 0
+	}
+	return dot / aa / bb
+}
+
+// sparseSearches asks the exact scan and all indexes of a sparse collection.
+func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
+	ctx := context.Background()
+	x := modelRow{sparse: modelSparse(seed)}
+	q := SparseQuery{Sparse: x.sparse}
+	if c.named {
+		q = SparseQuery{Features: modelNames(x.sparse)}
+	}
+	if len(c.rows) == 0 {
+		if _, _, err := s.SearchSparse(ctx, name, q, 1, &SparseSearchOptions{Index: Flat}, nil); !errors.Is(err, ErrEmpty) {
+			return fmt.Errorf("search of an empty collection: %v", err)
+		}
+		return nil
+	}
+	options := []SparseSearchOptions{{Index: Flat}, {Index: Flat, Labels: []string{"red"}}}
+	for index, kind := range c.indexes {
+		if kind == KindPostings {
+			for _, strategy := range []postings.Strategy{postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact} {
+				options = append(options, SparseSearchOptions{Index: index, Strategy: strategy})
+			}
+			options = append(options, SparseSearchOptions{Index: index, Labels: []string{"red"}})
+		}
+	}
+	for _, o := range options {
+		for _, k := range []int{1 + int(seed%5), len(c.rows)} {
+			hits, _, err := s.SearchSparse(ctx, name, q, k, &o, nil)
+			if err == nil {
+				err = mustBeNearest(c, x, k, func(r modelRow) bool { return len(o.Labels) == 0 || slices.Contains(r.labels, "red") }, hits)
+			}
+			if err != nil {
+				return fmt.Errorf("search %+v, k = %d: %w", o, k, err)
+			}
+		}
+	}
+	return predictionsEqual(s, name, c, x, q)
+}
+
+// mustBeNearest checks an exact answer of a sparse search.
+func mustBeNearest(c *modelColl, q modelRow, k int, passes func(modelRow) bool, hits []Hit) error {
+	var all []float64
+	for _, r := range c.rows {
+		if x := c.cosine(q, r); x > 0 && passes(r) {
+			all = append(all, 1-x)
+		}
+	}
+	slices.Sort(all)
+	if len(hits) != min(k, len(all)) {
+		return fmt.Errorf("%d hits, want %d of %d", len(hits), k, len(all))
+	}
+	seen := map[string]bool{}
+	for i, h := range hits {
+		r, ok := c.rows[string(h.Key)]
+		switch {
+		case !ok || !passes(r) || seen[string(h.Key)] || r.num != h.Row:
+			return fmt.Errorf("hit %d is %q, row %d, which is no possible answer or came twice", i, h.Key, h.Row)
+		case math.Abs(float64(h.Distance)-(1-c.cosine(q, r))) > 1e-5 || math.Abs(float64(h.Distance)-all[i]) > 1e-5:
+			return fmt.Errorf("hit %d: distance %g of %q, want %g, the scan has %g", i, h.Distance, h.Key, 1-c.cosine(q, r), all[i])
+		case i > 0 && h.Distance < hits[i-1].Distance:
+			return fmt.Errorf("hit %d: distance %g after %g", i, h.Distance, hits[i-1].Distance)
+		}
+		seen[string(h.Key)] = true
+	}
+	return nil
+}
+
+// predictionsEqual asks the label models. With all rows as neighbours, those of
+// kind lcif must say what the model says of the rows there are now.
+func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q SparseQuery) error {
+	ctx := context.Background()
+	for index, kind := range c.indexes {
+		if kind != KindLCIF && !isBudget(kind) {
+			continue
+		}
+		o := &PredictOptions{Index: index}
+		if kind == KindLCIF {
+			o.Params = &query.LCIFParams{K: 1000, Lambda: 1, Top: 100}
+		}
+		got, _, err := s.Predict(ctx, name, q, o)
+		if err != nil {
+			return fmt.Errorf("predict by %q: %w", index, err)
+		}
+		if kind != KindLCIF {
+			continue
+		}
+		want, total := map[string]float64{}, 0.0
+		for _, r := range c.rows {
+			if sim := c.cosine(x, r); sim > 0 {
+				total += sim
+				for _, l := range r.labels {
+					want[l] += sim
+				}
+			}
+		}
+		for _, p := range got {
+			if math.Abs(float64(p.Score)-want[p.Label]/total) > 1e-4 {
+				return fmt.Errorf("predict by %q: %q has the score %g, want %g", index, p.Label, p.Score, want[p.Label]/total)
+			}
+			delete(want, p.Label)
+		}
+		for l, score := range want {
+			if score/total > 1e-6 {
+				return fmt.Errorf("predict by %q: label %q of score %g is missing", index, l, score/total)
+			}
+		}
+	}
+	return nil
+}
+
+// sparseBuild is options for an index of a sparse collection, or for a label
+// model of any.
+func (c *modelColl) sparseBuild(t *rapid.T) BuildOptions {
+	kinds := []forest.Kind{KindLCIF, KindPT, KindAT}
+	if c.sparse {
+		kinds = append(kinds, KindPostings, KindPostings, KindPostings)
+	}
+	o := BuildOptions{Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
+	switch o.Kind {
+	case KindPostings:
+		o.Postings = PostingsOptions{Partition: true, M: rapid.SampledFrom([]int{-1, 0, 2}).Draw(t, "m")}
+	case KindLCIF:
+		o.LCIF.Params = &query.LCIFParams{K: 3, Lambda: 1}
+	default:
+		o.Budget.Params = budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}
+	}
+	return o
+}
+
+// labelled says whether a row has a label.
+func (c *modelColl) labelled() bool {
+	for _, r := range c.rows {
+		if len(r.labels) > 0 {
+			return true
+		}
+	}
+	return false
+}
