@@ -48,12 +48,11 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 	if err := d.writable(ctx); err != nil {
 		return IndexInfo{}, err
 	}
-	timer := &stageTimer{seconds: map[string]float64{}}
-	if progress != nil {
-		timer.progress = func(p Progress) {
-			callback(func() bool { progress(p); return true })
-		}
-	}
+	return d.build(ctx, coll, name, o, newTimer(progress))
+}
+
+// build is Build with a name that is sound.
+func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
 	sparse, err := d.isSparse(coll)
 	if err != nil {
 		return IndexInfo{}, err
@@ -243,19 +242,20 @@ func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string
 	timer.seconds["write"] += time.Since(start).Seconds()
 	l.describe(&m.Info)
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds = name, time.Now().UTC(), timer.seconds
+	timer.keep(&m.Info)
 	replaced, err := d.publishIndex(ctx, coll, id, m)
 	if err != nil {
 		return info, err
 	}
 	published = true
-	if replaced > 0 {
-		err = d.sweep([]uint64{replaced})
+	if len(replaced) > 0 {
+		err = d.sweep(replaced)
 	}
 	return m.Info, err
 }
 
 // stage writes the blocks of an index in transactions of about stageBytes.
-func (d *DB) stage(ctx context.Context, l product, object uint64, timer *stageTimer) (*manifest, error) {
+func (d *DB) stage(ctx context.Context, l emitter, object uint64, timer *stageTimer) (*manifest, error) {
 	type pair struct {
 		key   [codec.KeySize]byte
 		value []byte
@@ -299,11 +299,11 @@ func (d *DB) stage(ctx context.Context, l product, object uint64, timer *stageTi
 	return m, nil
 }
 
-// publishIndex makes an index visible and returns the object it replaces.
-func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manifest) (replaced uint64, err error) {
+// publishIndex makes an index visible and returns the objects it replaces.
+func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manifest) (replaced []uint64, err error) {
 	data, err := encodeManifest(m)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		c := cat.byID(id)
@@ -315,12 +315,15 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 			return fmt.Errorf("db: put manifest: %w", err)
 		}
 		if r := c.index(m.Info.Name); r != nil {
-			replaced, r.Object = r.Object, m.Object
-			if err := putMark(tx, replaced); err != nil {
-				return err
+			replaced = r.objects()
+			for _, object := range replaced {
+				if err := putMark(tx, object); err != nil {
+					return err
+				}
 			}
+			r.Object, r.Parts = m.Object, nil
 		} else {
-			c.Indexes = append(c.Indexes, indexRef{m.Info.Name, m.Object})
+			c.Indexes = append(c.Indexes, indexRef{Name: m.Info.Name, Object: m.Object})
 		}
 		return deleteMark(tx, m.Object)
 	})
@@ -332,7 +335,7 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 // Errors: ErrNoCollection, ErrNoIndex, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
 func (d *DB) DropIndex(ctx context.Context, coll, name string) error {
-	var object uint64
+	var objects []uint64
 	err := d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		c, err := cat.find(coll)
 		if err != nil {
@@ -342,14 +345,19 @@ func (d *DB) DropIndex(ctx context.Context, coll, name string) error {
 		if r == nil {
 			return noIndex(c, name)
 		}
-		object = r.Object
+		objects = r.objects()
 		c.Indexes = slices.DeleteFunc(c.Indexes, func(x indexRef) bool { return x.Name == name })
-		return putMark(tx, object)
+		for _, object := range objects {
+			if err := putMark(tx, object); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return d.sweep([]uint64{object})
+	return d.sweep(objects)
 }
 
 func noIndex(c *collection, name string) error {

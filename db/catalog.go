@@ -13,8 +13,12 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// catalogFormat is the version of the catalog's JSON.
-const catalogFormat = 1
+// The versions of the catalog's JSON. A catalog is written in the oldest one
+// that says all of it: the second has indexes in several objects.
+const (
+	catalogFormat      = 1
+	catalogFormatParts = 2
+)
 
 // catalog is the root of everything: it names the collections, their counters
 // and their indexes. It is one small block that every commit rewrites.
@@ -39,11 +43,17 @@ type collection struct {
 	Indexes []indexRef
 }
 
-// indexRef names an index's current generation.
+// indexRef names an index's current generation: the object that has its
+// manifest, and other objects that hold blocks of it, which maintenance took
+// over from earlier generations.
 type indexRef struct {
 	Name   string
 	Object uint64
+	Parts  []uint64 `json:",omitempty"`
 }
+
+// objects are all objects that hold blocks of the index.
+func (r *indexRef) objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
 
 // shift is the log2 of the rows of a chunk.
 func (c *collection) shift() uint {
@@ -119,8 +129,13 @@ func (c *catalog) validate() error {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		for i, r := range x.Indexes {
-			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] || !claim(r.Object) {
+			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] || len(r.Parts) > 0 && c.Format < catalogFormatParts {
 				return corruptf(x.Name, "catalog: bad index entry")
+			}
+			for _, object := range r.objects() {
+				if !claim(object) {
+					return corruptf(x.Name, "catalog: bad index entry")
+				}
 			}
 		}
 	}
@@ -162,8 +177,8 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
 	}
-	if version.Format > catalogFormat {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormat)
+	if version.Format > catalogFormatParts {
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatParts)
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {
@@ -175,6 +190,11 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 // putCatalog writes the catalog in a transaction.
 func putCatalog(tx *bbolt.Tx, c *catalog) error {
 	c.Format = catalogFormat
+	for _, x := range c.Collections {
+		if slices.ContainsFunc(x.Indexes, func(r indexRef) bool { return len(r.Parts) > 0 }) {
+			c.Format = catalogFormatParts
+		}
+	}
 	b, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("db: encode catalog: %w", err)

@@ -98,7 +98,9 @@ func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) 
 		c.colls[x.ID] = x
 		c.keys[x.ID] = map[uint32]string{}
 		for _, r := range x.Indexes {
-			c.indexes[r.Object] = x
+			for _, object := range r.objects() {
+				c.indexes[object] = x
+			}
 		}
 	}
 	if err := c.pages(); err != nil {
@@ -447,7 +449,12 @@ func (c *checker) collection(x *collection) {
 				err = s.model.view.Validate()
 			}
 			if err == nil && x.Sparse {
-				return s.postings.Validate()
+				for i := range s.postings {
+					if err := s.postings[i].Validate(); err != nil {
+						return err
+					}
+				}
+				return nil
 			}
 			if err == nil && s.model != nil {
 				return nil

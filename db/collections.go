@@ -51,7 +51,7 @@ func (d *DB) DropCollection(ctx context.Context, name string) error {
 		}
 		gone = []uint64{c.ID}
 		for _, x := range c.Indexes {
-			gone = append(gone, x.Object)
+			gone = append(gone, x.objects()...)
 		}
 		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *collection) bool { return x == c })
 		for _, id := range gone {
@@ -204,6 +204,42 @@ type Stats struct {
 	Commits uint64
 	// Collections describes the collections of the latest state.
 	Collections []CollectionInfo
+	// Indexes tells by index how far it is behind.
+	Indexes []IndexStatus
+	// Maintenance tells what maintenance does.
+	Maintenance MaintenanceStats
+}
+
+// IndexStatus tells how far an index is behind its collection.
+type IndexStatus struct {
+	Collection, Index string
+	// Rows is the number of row numbers that the index covers, Fresh that of
+	// later ones.
+	Rows, Fresh int
+	// Segments is how many parts an inverted index has, 1 for others.
+	Segments int
+	// Bytes is the stored size.
+	Bytes int64
+	// Error is why the index cannot be described, if so.
+	Error string
+}
+
+// statuses describes the indexes.
+func (s *Snapshot) statuses() (out []IndexStatus) {
+	for _, c := range s.gen.cat.Collections {
+		for i := range c.Indexes {
+			st := IndexStatus{Collection: c.Name, Index: c.Indexes[i].Name, Segments: 1}
+			m, err := s.gen.colls[c.Name].manifestOf(&c.Indexes[i])
+			if err != nil {
+				st.Error = err.Error()
+			} else {
+				st.Rows, st.Fresh = m.Info.Rows, int(c.Rows)-m.Info.Rows
+				st.Segments, st.Bytes = max(1, len(m.Segments)), m.Info.TotalBytes()
+			}
+			out = append(out, st)
+		}
+	}
+	return out
 }
 
 // Stats describes the latest state. O(number of collections).
@@ -214,7 +250,8 @@ func (d *DB) Stats() (st Stats, err error) {
 	s, idle := d.store, d.cur
 	d.snapMu.Unlock()
 	held, age := s.readers(idle)
-	err = d.View(func(sn *Snapshot) error {
+	err = d.View(func(sn *Snapshot) (err error) {
+		defer guard(sn.gen.store, setFaults(), &err)
 		s := sn.gen.store // which the snapshot keeps open, whatever Compact does
 		info, err := os.Stat(d.path)
 		if err != nil {
@@ -226,6 +263,7 @@ func (d *DB) Stats() (st Stats, err error) {
 			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(bs.FreePageN+bs.PendingPageN) * int64(page),
 			MapReserve: s.reserve, PageSize: page, Generation: sn.Generation(),
 			Snapshots: held, OldestSnapshot: age, Commits: d.commits.Load(), Collections: sn.Collections(),
+			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),
 		}
 		st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 		return nil

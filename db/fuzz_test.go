@@ -30,7 +30,7 @@ func FuzzCatalog(f *testing.F) {
 	for _, c := range []*catalog{
 		{Format: 1},
 		{Format: 1, Object: 3, Collections: []*collection{
-			{ID: 1, Name: "a", Dim: 3, Metric: vector.L2, Rows: 7, Live: 5, Indexes: []indexRef{{"x", 2}}},
+			{ID: 1, Name: "a", Dim: 3, Metric: vector.L2, Rows: 7, Live: 5, Indexes: []indexRef{{Name: "x", Object: 2}}},
 			{ID: 3, Name: "b", Dim: MaxDim, Metric: vector.Cosine, Storage: StorageFloat32},
 		}},
 	} {

@@ -137,8 +137,10 @@ type IndexInfo struct {
 	// Rows is the number of row numbers the index covers; later rows are
 	// scanned by every query until the next build.
 	Rows int
-	// Created is when the index was published.
-	Created time.Time
+	// Created is when the index was built, Maintained when maintenance last
+	// changed it, zero if it never did.
+	Created    time.Time
+	Maintained time.Time `json:",omitzero"`
 	// BuildSeconds is the wall time of the build by stage.
 	BuildSeconds map[string]float64
 	// Bytes is the stored size by section.
@@ -179,9 +181,12 @@ type manifest struct {
 	Dim    int     // dimension of the collection
 	Lift   float64 // inner product: the bound M of the lift sqrt(M²-|x|²)
 
-	LCIF     *lcifManifest   `json:",omitempty"` // a label model, with its inverted index if the rows are sparse
-	Sparse   *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests
-	Budget   *budgetManifest `json:",omitempty"` // budgeted trees
+	LCIF   *lcifManifest   `json:",omitempty"` // a label model, with its inverted index if the rows are sparse
+	Sparse *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests
+	// Segments are the inverted index in several parts, by rows; nil for one
+	// part, of all rows, in this object.
+	Segments []segmentManifest `json:",omitempty"`
+	Budget   *budgetManifest   `json:",omitempty"` // budgeted trees
 	Forest   forestManifest
 	Rotation int // rotated coordinates stored, 0 for none
 
@@ -231,6 +236,9 @@ func decodeManifest(b []byte) (*manifest, error) {
 	case m.Sparse != nil:
 		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Sparse.valid() {
 			return nil, bad("inverted index")
+		}
+		if m.Segments != nil && (m.LCIF != nil || !validSegments(m.Segments, m.Info.Rows)) {
+			return nil, bad("segments")
 		}
 		if l := m.LCIF; l != nil && (l.Features != m.Sparse.Cols || l.Labels < 1 || int64(l.Labels) > math.MaxUint32) {
 			return nil, bad("label model")

@@ -18,8 +18,9 @@ type indexState struct {
 	err  error
 	m    *manifest
 	view *query.View
-	// postings is the inverted index of a sparse collection.
-	postings *postings.Index
+	// postings is the inverted index of a sparse collection, by segment. The
+	// rows deleted are those of this generation.
+	postings []postings.Segment
 	// model is the label model, beside an inverted index or in a dense
 	// collection.
 	model *labelModel
@@ -92,8 +93,8 @@ func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 		return err
 	}
 	if st.c.Sparse {
-		if x.postings, err = st.loadPostings(x.m); err == nil && x.m.LCIF != nil {
-			x.model, err = st.loadLCIF(x.m, x.postings)
+		if x.postings, err = st.loadSegments(x.m); err == nil && x.m.LCIF != nil {
+			x.model, err = st.loadLCIF(x.m, x.postings[0].Index)
 		}
 		return err
 	}

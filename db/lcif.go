@@ -158,7 +158,7 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 
 // learnSparse learns the model of a sparse collection.
 func (l *lcifLearned) learnSparse(ctx context.Context, data *labelled, o BuildOptions, timer *stageTimer) error {
-	l.n, l.opts = data.rows.Rows(), o
+	l.n, l.live, l.opts = data.rows.Rows(), len(data.live), o
 	l.idf = data.weigh(o.LCIF.Weight)
 	if err := l.choose(ctx, data, o, query.CVOptions{}, timer); err != nil {
 		return err

@@ -29,6 +29,10 @@ type DB struct {
 	queue   []*request // batches waiting for a writer to take them along
 	backlog backlog
 
+	maintaining chan struct{} // held by the one maintainer
+	steps       atomic.Uint64 // steps of maintenance done by this handle
+	background  *maintainer   // nil without Options.Maintenance
+
 	closing  atomic.Bool
 	poison   atomic.Pointer[error] // set by the commit that failed
 	commits  atomic.Uint64         // committed transactions of this handle
@@ -66,7 +70,7 @@ func Open(path string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{path: path, opts: opts, log: opts.Logger, write: make(chan struct{}, 1), store: s}
+	d := &DB{path: path, opts: opts, log: opts.Logger, write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s}
 	d.backlog.limit = opts.BacklogBytes
 	if err := d.recoverState(); err != nil {
 		_ = s.close() // the reason for giving up is worth more
@@ -74,6 +78,9 @@ func Open(path string, o *Options) (*DB, error) {
 	}
 	if !opts.ReadOnly {
 		d.removeLeftovers()
+		if opts.Maintenance != nil {
+			d.startMaintenance(*opts.Maintenance)
+		}
 	}
 	return d, nil
 }
@@ -292,6 +299,9 @@ func (d *DB) Close() error {
 	d.closing.Store(true)
 	deadline := time.NewTimer(d.opts.CloseTimeout)
 	defer deadline.Stop()
+	if err := d.stopMaintenance(deadline.C); err != nil {
+		return err
+	}
 	select {
 	case d.write <- struct{}{}:
 		defer func() { <-d.write }()

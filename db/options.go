@@ -81,6 +81,9 @@ type Options struct {
 	// sharing transactions among batches that wait. It is slower and no safer;
 	// it is there to measure what sharing gains.
 	SingleCommits bool
+	// Maintenance, if not nil, maintains the indexes in the background. It does
+	// nothing with ReadOnly.
+	Maintenance *Maintenance
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
 }
@@ -117,6 +120,13 @@ func (o *Options) resolve() (Options, error) {
 	}
 	if r.BacklogBytes == 0 {
 		r.BacklogBytes = defaultBacklog
+	}
+	if r.Maintenance != nil {
+		m, err := r.Maintenance.resolve()
+		if err != nil {
+			return r, err
+		}
+		r.Maintenance = &m
 	}
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)

@@ -25,6 +25,15 @@ type PostingsOptions struct {
 	M         int
 }
 
+// params are the options as package postings takes them.
+func (o PostingsOptions) params() postings.Params {
+	p := postings.Params{Compact: true, Partition: o.Partition, M: o.M}
+	if p.M < 0 {
+		p.M = postings.Everything
+	}
+	return p
+}
+
 // product is what a build makes and storeIndex writes.
 type product interface {
 	// emit hands every block of the object to yield and returns the manifest.
@@ -33,9 +42,15 @@ type product interface {
 	describe(*IndexInfo)
 }
 
+// emitter is a product, or a step of maintenance.
+type emitter interface {
+	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
+}
+
 // sparseLearned is an inverted index on its way to the file.
 type sparseLearned struct {
 	n     int
+	live  int // rows that were not deleted
 	opts  BuildOptions
 	index *postings.Index
 }
@@ -78,21 +93,17 @@ func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions,
 		if set.live == 0 {
 			return fmt.Errorf("%w: %q", ErrEmpty, coll)
 		}
-		id, l.n = st.c.ID, set.n
+		id, l.n, l.live = st.c.ID, set.n, set.live
 		return timer.run("read", func(report func(int, int)) error {
-			rows, err = set.matrix(ctx, st.c.Dim, report)
+			rows, err = set.matrix(ctx, 0, set.n, st.c.Dim, report)
 			return err
 		})
 	})
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	p := postings.Params{Compact: true, Partition: o.Postings.Partition, M: o.Postings.M}
-	if p.M < 0 {
-		p.M = postings.Everything
-	}
 	err = timer.run("postings", func(report func(int, int)) (err error) {
-		l.index, err = postings.Build(ctx, rows, p, report)
+		l.index, err = postings.Build(ctx, rows, o.Postings.params(), report)
 		return err
 	})
 	if err != nil {
@@ -101,21 +112,21 @@ func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions,
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }
 
-// matrix copies all rows out of the map, at unit length. Deleted rows are left empty, so that
-// numbers stay and no query meets them.
-func (s *sparseSet) matrix(ctx context.Context, dim int, report func(done, total int)) (*vector.CSR, error) {
+// matrix copies rows [lo, hi) out of the map, at unit length. Deleted rows are
+// left empty, so that numbers stay and no query meets them.
+func (s *sparseSet) matrix(ctx context.Context, lo, hi, dim int, report func(done, total int)) (*vector.CSR, error) {
 	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
 	var unit vector.Sparse
-	for i := range uint32(s.n) {
-		if i%4096 == 0 {
+	for i := lo; i < hi; i++ {
+		if (i-lo)%4096 == 0 {
 			if err := ctx.Err(); err != nil {
 				return nil, fmt.Errorf("db: build: %w", err)
 			}
-			report(int(i), s.n)
+			report(i-lo, hi-lo)
 		}
 		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
-		if s.dead == nil || !s.dead.Contains(i) {
-			unitSparse(&unit, s.row(i))
+		if row := uint32(i); s.dead == nil || !s.dead.Contains(row) {
+			unitSparse(&unit, s.row(row))
 		}
 		m.Append(unit)
 	}
@@ -123,7 +134,7 @@ func (s *sparseSet) matrix(ctx context.Context, dim int, report func(done, total
 }
 
 func (l *sparseLearned) describe(i *IndexInfo) {
-	i.Options, i.Rows, i.TrainingPoints = l.opts, l.n, l.n
+	i.Options, i.Rows, i.TrainingPoints = l.opts, l.n, l.live
 }
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part

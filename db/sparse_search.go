@@ -87,15 +87,18 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if err != nil {
 		return dst, stats, err
 	}
-	index, covered, err := st.sparseTarget(o.Index)
+	segments, covered, err := st.sparseTarget(o.Index)
 	if err != nil {
 		return dst, stats, err
 	}
 	sc := sparseSearchers.Get().(*sparseScratch)
 	sc.hits = sc.hits[:0]
-	if index != nil {
-		p := postings.SearchParams{Strategy: o.Strategy, Deleted: set.dead, Accept: accept}
-		sc.hits, stats.Stats, err = sc.s.Search(ctx, index, x, k, p, sc.hits)
+	if segments != nil {
+		if accept != nil {
+			segments = accepting(segments, accept)
+		}
+		p := postings.SearchParams{Strategy: o.Strategy}
+		sc.hits, stats.Stats, err = sc.s.SearchSegments(ctx, segments, x, k, p, sc.hits)
 		if err != nil {
 			if errors.Is(err, postings.ErrParams) {
 				err = fmt.Errorf("%w: %w", ErrOption, err)
@@ -183,12 +186,24 @@ func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
 }
 
 // sparseTarget is the index a sparse search asks and the rows it covers.
-func (st *collState) sparseTarget(name string) (*postings.Index, int, error) {
+func (st *collState) sparseTarget(name string) ([]postings.Segment, int, error) {
 	x, err := st.asked(name)
 	if err != nil || x == nil {
 		return nil, 0, err
 	}
 	return x.postings, x.m.Info.Rows, nil
+}
+
+// accepting is segments that answer with rows of a set only.
+func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.Segment {
+	out := slices.Clone(segments)
+	for i := range out {
+		g := &out[i]
+		if g.Accept = within(accept, int(g.First), g.Rows.Rows()); g.Accept == nil {
+			g.Accept = roaring.New() // nil would accept all
+		}
+	}
+	return out
 }
 
 // scan scores the rows from the given one on.

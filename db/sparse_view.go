@@ -3,6 +3,8 @@ package db
 import (
 	"unsafe"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
@@ -17,12 +19,49 @@ func numbered[T codec.Number](r *sections, parts [][]byte, i uint32) []T {
 	return array[T](r, parts, int(i), len(parts[i])/int(unsafe.Sizeof(zero)))
 }
 
-// loadPostings views a stored inverted index. Its blocks never change, so
-// their cross-references are checked only once in the life of the process.
-func (st *collState) loadPostings(m *manifest) (*postings.Index, error) {
-	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+// loadSegments views all segments of an inverted index.
+func (st *collState) loadSegments(m *manifest) ([]postings.Segment, error) {
+	set, err := st.sparse()
+	if err != nil {
+		return nil, err
+	}
+	var out []postings.Segment
+	for _, g := range m.segments() {
+		index, err := st.loadPostings(m, &g)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, postings.Segment{Index: index, First: uint32(g.First), Deleted: within(set.dead, g.First, g.Rows)})
+	}
+	return out, nil
+}
+
+// within is the part of a set that lies in n rows from first on, counted from
+// there; nil if there is none.
+func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
+	if set == nil {
+		return nil
+	}
+	out := set
+	if first > 0 || !set.IsEmpty() && int(set.Maximum()) >= n {
+		out = roaring.New()
+		out.AddRange(uint64(first), uint64(first)+uint64(n))
+		out.And(set)
+		out = roaring.AddOffset64(out, -int64(first))
+	}
+	if out.IsEmpty() {
+		return nil
+	}
+	return out
+}
+
+// loadPostings views a segment of a stored inverted index. Its blocks never
+// change, so their cross-references are checked only once in the life of the
+// process.
+func (st *collState) loadPostings(m *manifest, g *segmentManifest) (*postings.Index, error) {
+	r := &sections{st: st, object: g.Object, index: m.Info.Name}
 	parts := r.all(codec.KindPostings)
-	s := m.Sparse
+	s := &g.Sparse
 	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Rows: &vector.CSR{
 		Ptr: numbered[uint64](r, parts, arrayRowPtr), Index: numbered[uint32](r, parts, arrayRowIndex),
 		Value: numbered[float32](r, parts, arrayRowValue), Cols: s.Cols,
@@ -58,16 +97,16 @@ func (st *collState) loadPostings(m *manifest) (*postings.Index, error) {
 			Order: numbered[uint32](r, parts, arrayOrder), Value: numbered[float32](r, parts, arrayValue),
 		}
 	}
-	r.need(x.Rows.Rows() == m.Info.Rows, "row count")
+	r.need(x.Rows.Rows() == g.Rows, "row count")
 	if r.err != nil {
 		return nil, r.err
 	}
-	if _, known := st.g.store.validated.Load(m.Object); !known {
+	if _, known := st.g.store.validated.Load(g.Object); !known {
 		if err := x.Validate(); err != nil {
 			r.fail("%v", err)
 			return nil, r.err
 		}
-		st.g.store.validated.Store(m.Object, struct{}{})
+		st.g.store.validated.Store(g.Object, struct{}{})
 	}
 	return x, nil
 }

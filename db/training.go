@@ -210,6 +210,28 @@ type stageTimer struct {
 	progress func(Progress)
 	seconds  map[string]float64
 	mu       sync.Mutex
+	// before describes the index that maintenance learns anew, nil for a build.
+	before *IndexInfo
+}
+
+// newTimer reports to a function of the caller, which may be nil.
+func newTimer(progress func(Progress)) *stageTimer {
+	t := &stageTimer{seconds: map[string]float64{}}
+	if progress != nil {
+		t.progress = func(p Progress) {
+			callback(func() bool { progress(p); return true })
+		}
+	}
+	return t
+}
+
+// keep carries over what maintenance does not do again: the options as they
+// were asked for, what the tuner measured, and when the index was built.
+func (s *stageTimer) keep(i *IndexInfo) {
+	if b := s.before; b != nil {
+		i.Options, i.Curve, i.LabelCurve, i.Created = b.Options, b.Curve, b.LabelCurve, b.Created
+		i.Maintained = time.Now().UTC()
+	}
 }
 
 func (s *stageTimer) run(name string, f func(report func(done, total int)) error) error {

@@ -1,0 +1,100 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestBackground lets a database maintain itself: fresh rows become part of the
+// index while it is open, not while it is paused, and Close ends the work.
+func TestBackground(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateSparse(ctx, "s", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	at := 0
+	put := func(n int) {
+		err := d.Update(ctx, func(b *Batch) error {
+			for range n {
+				at++
+				if err := b.Put("s", Row{Key: fmt.Append(nil, at), Sparse: randomSparse(rng, 8, 50)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := func() (IndexStatus, MaintenanceStats) {
+		st, err := d.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Indexes[0], st.Maintenance
+	}
+	put(1000)
+	if _, err := d.Build(ctx, "s", "x", BuildOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	put(100)
+	waitFor(t, "fresh rows to become a segment", func() bool { x, _ := status(); return x.Fresh == 0 })
+	x, m := status()
+	if x.Rows != 1100 || x.Segments != 2 || !m.Background || m.Paused || m.Steps != 1 || m.Last.Action != "segment" || m.Last.Rows != 100 || m.Error != "" {
+		t.Errorf("%+v, %+v", x, m)
+	}
+	put(20) // below the share
+	d.PauseMaintenance()
+	put(200)
+	time.Sleep(20 * time.Millisecond)
+	if x, m := status(); x.Fresh != 220 || !m.Paused {
+		t.Errorf("while paused: %+v, %+v", x, m)
+	}
+	d.ResumeMaintenance()
+	waitFor(t, "maintenance to go on", func() bool { x, _ := status(); return x.Fresh == 0 })
+	put(500)
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []Maintenance{{Every: -1}, {Share: -1}, {CPU: 2}} {
+		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, ErrOption) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// TestMaintainCancelled cancels maintenance: the database is as it was, and the
+// next call does the work.
+func TestMaintainCancelled(t *testing.T) {
+	b := newSparseBed(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i := range 50 {
+		b.put(rng, fmt.Sprint("a", i))
+	}
+	if _, err := b.d.Build(t.Context(), "s", "x", BuildOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.put(rng, "more")
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := MaintainOptions{Progress: func(Progress) { cancel() }}
+	if steps, err := b.d.Maintain(ctx, stop); !errors.Is(err, context.Canceled) || len(steps) != 0 {
+		t.Errorf("cancelled: %v, %v", steps, err)
+	}
+	if steps, err := b.d.Maintain(t.Context(), MaintainOptions{}); err != nil || len(steps) != 1 {
+		t.Errorf("after it: %v, %v", steps, err)
+	}
+	if _, err := b.d.Maintain(t.Context(), MaintainOptions{Share: -1}); !errors.Is(err, ErrOption) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,292 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// MaintainOptions say how DB.Maintain works. The zero value folds everything in.
+type MaintainOptions struct {
+	// Share leaves an index alone until its rows written or deleted since are
+	// this share of those it covers. Zero means that any change counts.
+	Share float64
+	// Workers is the number of goroutines, all processors when zero.
+	Workers int
+	// Progress, if not nil, is called from several goroutines but never at the
+	// same time.
+	Progress func(Progress)
+}
+
+// MaintainStep is a step of maintenance: one transaction that made an index
+// newer.
+type MaintainStep struct {
+	Collection, Index string
+	// Action is what was done: "segment" (fresh rows became a segment of an
+	// inverted index), "merge" (together with other segments), "rewrite" (a
+	// segment lost its deleted rows), "relearn" (the index was learned anew).
+	Action string
+	// Rows is how many rows were read for it.
+	Rows int
+	// Seconds is the wall time.
+	Seconds float64
+}
+
+// step is what maintenance makes of an index, before it is written.
+type step interface {
+	// emit hands every new block to yield and returns the manifest of the index
+	// with them, under the new object, and its size by section.
+	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
+	// parts are the objects that the index keeps besides the new one.
+	parts() []uint64
+	action() string
+	rows() int
+}
+
+// errOvertaken is returned by a step whose index has been built anew, or
+// dropped, meanwhile.
+var errOvertaken = errors.New("db: the index was replaced during maintenance")
+
+// Maintain makes all indexes cover the rows written since, and forget those
+// deleted, in steps of one transaction each, until nothing is left to do. Reads
+// and writes go on all the while; cancelled or crashed, all steps done before
+// stay done. Their list is returned. Only one call works at a time; others wait.
+//
+// Inverted indexes (KindPostings) take fresh rows in as segments, so that the
+// cost follows the change, and answer as if built anew. Label models (KindLCIF,
+// KindSBT, KindPT, KindAT) are learned anew with the parameters that they were
+// built with, without tuning. Forests stay as they are.
+//
+// Errors: ErrOption, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace,
+// ErrStateUnknown and the context's.
+func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainStep, err error) {
+	if !(o.Share >= 0) || o.Workers < 0 {
+		return nil, fmt.Errorf("%w: a negative share or count", ErrOption)
+	}
+	if err := d.writable(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case d.maintaining <- struct{}{}:
+		defer func() { <-d.maintaining }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("db: maintain: %w", ctx.Err())
+	}
+	var failed []error // one index that cannot be maintained is no reason to leave the others
+	for name, err := range d.indexNames() {
+		for err == nil {
+			var s *MaintainStep
+			if s, err = d.maintainIndex(ctx, name[0], name[1], o); s == nil {
+				break
+			}
+			steps = append(steps, *s)
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+		if err := d.writable(ctx); err != nil {
+			failed = append(failed, err)
+			break
+		}
+	}
+	return steps, errors.Join(failed...)
+}
+
+// maintainOnce makes one step, if there is one to make.
+func (d *DB) maintainOnce(ctx context.Context, o MaintainOptions) (*MaintainStep, error) {
+	select {
+	case d.maintaining <- struct{}{}:
+		defer func() { <-d.maintaining }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("db: maintain: %w", ctx.Err())
+	}
+	var failed []error
+	for name, err := range d.indexNames() {
+		var s *MaintainStep
+		if err == nil {
+			s, err = d.maintainIndex(ctx, name[0], name[1], o)
+		}
+		if s != nil {
+			return s, err
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return nil, errors.Join(failed...)
+}
+
+// indexNames yields collection and name of every index.
+func (d *DB) indexNames() iter.Seq2[[2]string, error] {
+	return func(yield func([2]string, error) bool) {
+		infos, err := d.Collections()
+		if err != nil {
+			yield([2]string{}, err)
+			return
+		}
+		for _, c := range infos {
+			for _, name := range c.Indexes {
+				if !yield([2]string{c.Name, name}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// maintainIndex makes the next step of one index; nil means that there is
+// nothing to do.
+func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOptions) (*MaintainStep, error) {
+	start := time.Now()
+	timer := newTimer(o.Progress)
+	var s step
+	var ref indexRef
+	var id uint64
+	var again *manifest // to be learned anew
+	err := d.View(func(snap *Snapshot) (err error) {
+		defer guard(snap.gen.store, setFaults(), &err)
+		st := snap.gen.colls[coll]
+		if st == nil || st.c.index(name) == nil {
+			return nil // dropped meanwhile
+		}
+		id, ref = st.c.ID, *st.c.index(name)
+		m, err := st.manifestOf(&ref)
+		if err != nil {
+			return err
+		}
+		changed, err := st.changedRows(m)
+		if err != nil || changed == 0 || float64(changed) < o.Share*float64(m.Info.Rows) || st.c.Live == 0 {
+			return err
+		}
+		switch {
+		case m.Sparse != nil && m.LCIF == nil:
+			s, err = st.maintainPostings(ctx, m, timer)
+		case m.LCIF != nil || m.Budget != nil:
+			again = m
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("db: maintain index %q of %q: %w", name, coll, err)
+	case s != nil:
+		err := d.storeStep(ctx, id, &ref, s, timer)
+		if errors.Is(err, errOvertaken) {
+			return d.maintainIndex(ctx, coll, name, o) // there is another one now, or none
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &MaintainStep{coll, name, s.action(), s.rows(), time.Since(start).Seconds()}, nil
+	case again != nil:
+		info, err := d.relearn(ctx, coll, again, o)
+		if err != nil {
+			return nil, err
+		}
+		d.steps.Add(1)
+		return &MaintainStep{coll, name, "relearn", info.Rows, time.Since(start).Seconds()}, nil
+	}
+	return nil, nil
+}
+
+// changedRows is how many rows were written or deleted since an index was made.
+// What it left out as deleted already counts, unless it says how many it did.
+func (st *collState) changedRows(m *manifest) (int, error) {
+	if err := st.load(); err != nil {
+		return 0, err
+	}
+	dead := 0
+	if b := within(st.dead(), 0, m.Info.Rows); b != nil {
+		dead = int(b.GetCardinality())
+	}
+	return int(st.c.Rows) - m.Info.Rows + dead - (m.Info.Rows - m.Info.TrainingPoints), nil
+}
+
+// relearn builds an index anew as it was built, without tuning.
+func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOptions) (IndexInfo, error) {
+	again := m.Info.Options
+	again.NoTune = true
+	if m.LCIF != nil {
+		again.LCIF.Params = &m.LCIF.Params
+	}
+	if o.Workers > 0 {
+		again.Workers = o.Workers
+	}
+	timer := newTimer(o.Progress)
+	timer.before = &m.Info
+	return d.build(ctx, coll, m.Info.Name, again, timer)
+}
+
+// storeStep writes a step of maintenance and publishes it in the place of the
+// index's generation that it was made from.
+func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) (err error) {
+	var object uint64
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		cat.Object++
+		object = cat.Object
+		return putMark(tx, object)
+	})
+	if err != nil {
+		return err
+	}
+	published := false
+	defer func() {
+		if !published {
+			// The mark stays if this fails, and the next Open removes the rest.
+			err = errors.Join(err, d.sweep([]uint64{object}))
+		}
+	}()
+	m, err := d.stage(ctx, s, object, timer)
+	if err != nil {
+		return err
+	}
+	m.Info.Maintained = time.Now().UTC()
+	parts := s.parts()
+	gone := slices.DeleteFunc(from.objects(), func(x uint64) bool { return slices.Contains(parts, x) })
+	data, err := encodeManifest(m)
+	if err != nil {
+		return err
+	}
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		c := cat.byID(id)
+		if c == nil {
+			return errOvertaken
+		}
+		r := c.index(from.Name)
+		if r == nil || r.Object != from.Object {
+			return errOvertaken
+		}
+		meta := tx.Bucket(bucketMeta)
+		old := codec.Key(from.Object, codec.KindManifest, 0)
+		if err := meta.Delete(old[:]); err != nil {
+			return fmt.Errorf("db: delete manifest: %w", err)
+		}
+		key := codec.Key(object, codec.KindManifest, 0)
+		if err := meta.Put(key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)); err != nil {
+			return fmt.Errorf("db: put manifest: %w", err)
+		}
+		for _, x := range gone {
+			if err := putMark(tx, x); err != nil {
+				return err
+			}
+		}
+		r.Object, r.Parts = object, parts
+		return deleteMark(tx, object)
+	})
+	if err != nil {
+		return err
+	}
+	published = true
+	d.steps.Add(1)
+	if len(gone) == 0 {
+		return nil
+	}
+	return d.sweep(gone)
+}

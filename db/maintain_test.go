@@ -1,0 +1,287 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+)
+
+// TestMaintainPostings mixes puts, updates, deletes, maintenance and reopening
+// at random. After every maintenance the index covers all rows, and its answers
+// are those of one built anew, bit for bit, by every strategy, filtered or not.
+func TestMaintainPostings(t *testing.T) {
+	dir := t.TempDir()
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		ctx := context.Background()
+		runs++
+		path := filepath.Join(dir, fmt.Sprint(runs))
+		open := func() *DB {
+			d, err := Open(path, &Options{NoSync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		d := open()
+		defer func() { _ = d.Close(); _ = os.Remove(path) }()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(d.CreateSparse(ctx, "s", SparseOptions{}))
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		width := rapid.SampledFrom([]int{40, 400}).Draw(t, "width")
+		put := func(n, keys int) {
+			must(d.Update(ctx, func(b *Batch) error {
+				for _, k := range rng.Perm(keys)[:min(n, keys)] {
+					x := randomSparse(rng, rng.IntN(12), width)
+					if err := b.Put("s", Row{Key: fmt.Append(nil, k), Sparse: x}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		o := BuildOptions{Postings: PostingsOptions{Partition: true, M: rng.IntN(3)}}
+		put(rng.IntN(150)+1, 150)
+		_, err := d.Build(ctx, "s", "kept", o, nil)
+		must(err)
+		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			width += rng.IntN(20) // features that the index does not know
+			switch rng.IntN(3) {
+			case 0:
+				put(rng.IntN(80)+1, 250)
+			case 1:
+				put(rng.IntN(10)+1, 5000)
+			}
+			must(d.Update(ctx, func(b *Batch) error {
+				for _, k := range rng.Perm(250)[:rng.IntN(80)] {
+					if err := b.Delete("s", fmt.Append(nil, k)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			if rng.IntN(4) == 0 {
+				must(d.Close())
+				d = open()
+			}
+			put(1, 2) // so that rows are left
+			_, err := d.Maintain(ctx, MaintainOptions{})
+			must(err)
+			_, err = d.Build(ctx, "s", "fresh", o, nil)
+			must(err)
+			must(d.View(func(s *Snapshot) error {
+				sameAnswers(ctx, t, s, rng, width)
+				info, err := s.Index("s", "kept")
+				if c, _ := s.Collection("s"); info.Rows != c.Rows {
+					t.Fatalf("index covers %d of %d rows", info.Rows, c.Rows)
+				}
+				return err
+			}))
+			if again, err := d.Maintain(ctx, MaintainOptions{}); err != nil || len(again) > 0 {
+				t.Fatalf("maintenance at once again: %v, %v", again, err)
+			}
+		}
+		must(d.Check(ctx, func(p Problem) { t.Log(p) }))
+		// What is no longer part of an index is gone.
+		must(d.View(func(s *Snapshot) error {
+			held := map[uint64]bool{0: true, s.gen.cat.Collections[0].ID: true}
+			for _, r := range s.gen.cat.Collections[0].Indexes {
+				for _, object := range r.objects() {
+					held[object] = true
+				}
+			}
+			for _, bucket := range [][]byte{bucketBlocks, bucketMeta} {
+				c := s.gen.tx.Bucket(bucket).Cursor()
+				for k, _ := c.First(); k != nil; k, _ = c.Next() {
+					if object, kind, chunk := codec.ParseKey(k); !held[object] {
+						t.Fatalf("%s holds %v %d of object %d, which nothing uses", bucket, kind, chunk, object)
+					}
+				}
+			}
+			return nil
+		}))
+	})
+}
+
+// sameAnswers compares the answers of the indexes "kept" and "fresh".
+func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, width int) {
+	c, err := s.Collection("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := roaring.New()
+	for row := range uint32(c.Rows) {
+		if rng.IntN(3) > 0 {
+			filter.Add(row)
+		}
+	}
+	for range 3 {
+		q := SparseQuery{Sparse: randomSparse(rng, 1+rng.IntN(12), width)}
+		k := 1 + rng.IntN(30)
+		for strategy := postings.Auto; strategy <= postings.Union; strategy++ {
+			for _, f := range []*roaring.Bitmap{nil, filter} {
+				var hits [2][]Hit
+				for i, name := range []string{"kept", "fresh"} {
+					o := &SparseSearchOptions{Index: name, Strategy: strategy, Filter: f}
+					if hits[i], _, err = s.SearchSparse(ctx, "s", q, k, o, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				same := slices.EqualFunc(hits[0], hits[1], func(a, b Hit) bool {
+					return a.Row == b.Row && bytes.Equal(a.Key, b.Key) && math.Float32bits(a.Distance) == math.Float32bits(b.Distance)
+				})
+				if !same {
+					t.Fatalf("%v: %d hits of the maintained index differ from %d of a fresh one:\n%v\n%v", strategy, len(hits[0]), len(hits[1]), hits[0], hits[1])
+				}
+			}
+		}
+	}
+}
+
+// TestPlanSegments writes rows in portions of many sizes: segments stay few,
+// and a row is written a number of times that grows like a logarithm.
+func TestPlanSegments(t *testing.T) {
+	for _, portion := range []int{1, 7, 100} {
+		var segments []segmentManifest
+		written, rows := 0, 0
+		for range 3000 {
+			rows += portion
+			for {
+				from, to, end, ok := planSegments(segments, rows, func(*segmentManifest) int { return 0 })
+				if !ok {
+					break
+				}
+				first := 0
+				if from > 0 {
+					first = segments[from-1].First + segments[from-1].Rows
+				}
+				written += end - first
+				segments = slices.Replace(segments, from, to, segmentManifest{First: first, Rows: end - first})
+			}
+			if len(segments) > 12 {
+				t.Fatalf("%d segments of %d rows", len(segments), rows)
+			}
+		}
+		if times := float64(written) / float64(rows); times > 24 {
+			t.Errorf("in portions of %d a row is written %.1f times", portion, times)
+		}
+	}
+	// A segment that lost many rows is written anew, others are not.
+	segments := []segmentManifest{{Rows: 1000}, {First: 1000, Rows: 100}, {First: 1100, Rows: 10}}
+	from, to, end, ok := planSegments(segments, 1110, func(g *segmentManifest) int {
+		return map[int]int{1000: 30, 1100: 2}[g.First]
+	})
+	if !ok || from != 1 || to != 2 || end != 1100 {
+		t.Errorf("segments %d to %d up to row %d, %v", from, to, end, ok)
+	}
+}
+
+// TestMaintainLabels changes the rows under label models and maintains them:
+// what is stored of an LCIF model, and what all of them predict, is that of
+// models built anew with the same parameters, bit for bit.
+func TestMaintainLabels(t *testing.T) {
+	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
+		ctx := t.Context()
+		d, rows, queries, _ := topicDB(t, false)
+		o := map[string]BuildOptions{
+			"lcif": {Kind: KindLCIF, LCIF: LCIFOptions{Weight: weight, Params: &query.LCIFParams{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}}},
+			"at":   {Kind: KindAT},
+			"pt":   {Kind: KindPT},
+		}
+		for name, o := range o {
+			if _, err := d.Build(ctx, "docs", name, o, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rng := rand.New(rand.NewPCG(5, 6))
+		err := d.Update(ctx, func(b *Batch) error {
+			for i := range 40 {
+				x, names := topicRow(rng, 9)
+				if err := b.Put("docs", Row{Key: fmt.Append(nil, "more", i), Sparse: x, Labels: append(names, fmt.Sprint("new ", i%3))}); err != nil {
+					return err
+				}
+			}
+			for i := range 30 {
+				if err := b.Delete("docs", rows[i].Key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A change below the share is left alone.
+		if steps, err := d.Maintain(ctx, MaintainOptions{Share: 0.9}); err != nil || len(steps) != 0 {
+			t.Errorf("steps %v, %v", steps, err)
+		}
+		steps, err := d.Maintain(ctx, MaintainOptions{})
+		if err != nil || len(steps) != len(o) {
+			t.Fatalf("steps %v, %v", steps, err)
+		}
+		for name, o := range o {
+			if _, err := d.Build(ctx, "docs", name+" anew", o, nil); err != nil {
+				t.Fatal(err)
+			}
+			err := d.View(func(s *Snapshot) error {
+				for i, q := range queries {
+					got, _, err1 := s.Predict(ctx, "docs", q, &PredictOptions{Index: name, Top: 5})
+					want, _, err2 := s.Predict(ctx, "docs", q, &PredictOptions{Index: name + " anew", Top: 5})
+					if err := errors.Join(err1, err2); err != nil {
+						return err
+					}
+					if !slices.EqualFunc(got, want, func(a, b Prediction) bool { return a.Label == b.Label && a.Score == b.Score }) {
+						t.Errorf("%s, query %d: %v, anew %v", name, i, got, want)
+					}
+				}
+				return sameStored(s, name)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// sameStored compares the arrays of a label model with those of the one built
+// anew.
+func sameStored(s *Snapshot, name string) error {
+	st := s.gen.colls["docs"]
+	a, b := st.c.index(name), st.c.index(name+" anew")
+	for _, kind := range []codec.Kind{codec.KindPostings, codec.KindLabelMatrix, codec.KindSimilarity, codec.KindBudget} {
+		x, err1 := s.gen.payloads("docs", a.Object, kind)
+		y, err2 := s.gen.payloads("docs", b.Object, kind)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if !slices.EqualFunc(x, y, bytes.Equal) {
+			return fmt.Errorf("%s: section %v differs from one built anew", name, kind)
+		}
+	}
+	return nil
+}
