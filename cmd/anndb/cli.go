@@ -49,6 +49,7 @@ type cli struct {
 	Explain   explainCmd   `cmd:"" help:"Predict labels and show the rows and features that carried them, or the decisions of a tree."`
 	Evaluate  evaluateCmd  `cmd:"" help:"Measure recall and latency of indexes, or the quality of label models, on a file of queries."`
 	Stats     statsCmd     `cmd:"" help:"Describe the file, its collections and its indexes."`
+	Maintain  maintainCmd  `cmd:"" help:"Make all indexes cover the rows written since and forget those deleted."`
 	Check     checkCmd     `cmd:"" help:"Verify every checksum and cross-reference of the file."`
 	Bench     benchCmd     `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
 	BenchLCIF benchLCIFCmd `cmd:"" name:"bench-lcif" help:"Quality and times of label models on public data sets, beside the paper's."`

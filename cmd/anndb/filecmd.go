@@ -15,11 +15,20 @@ import (
 // statsCmd describes a file.
 type statsCmd struct {
 	inFile
-	Collection string `arg:"" optional:"" help:"Only this collection, in detail."`
+	Collection string        `arg:"" optional:"" help:"Only this collection, in detail."`
+	Watch      bool          `help:"Write a line of figures again and again, until interrupted."`
+	Every      time.Duration `help:"Time between two lines of --watch." default:"2s"`
+	Times      int           `help:"Lines of --watch; 0 for no end." default:"0"`
 }
 
 // Run executes the command.
 func (c *statsCmd) Run(a *app) error {
+	if c.Watch {
+		if c.Collection != "" || c.Every <= 0 || c.Times < 0 {
+			return usagef("--watch wants no collection, a time above zero and a number of lines that is not negative")
+		}
+		return c.watch(a)
+	}
 	return c.with(true, func(d *db.DB) error {
 		if c.Collection != "" {
 			return d.View(func(s *db.Snapshot) error { return c.collection(a, s) })
@@ -32,7 +41,7 @@ func (c *statsCmd) Run(a *app) error {
 		file.Add(st.Path, size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize, st.Generation, size(st.MapReserve))
 		colls := collectionsTable(st.Collections...)
 		var every []db.IndexInfo
-		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "size", "recall:3", "micros:1", "setting")
+		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "fresh", "size", "recall:3", "micros:1", "setting")
 		err = d.View(func(s *db.Snapshot) error {
 			for _, info := range st.Collections {
 				list, err := s.Indexes(info.Name)
@@ -48,7 +57,7 @@ func (c *statsCmd) Run(a *app) error {
 					case i.Tree != nil:
 						trees, depth = i.Tree.Trees, i.Tree.Depth
 					}
-					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, size(i.TotalBytes()), recall, micros, sparseSetting(i))
+					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, info.Rows-i.Rows, size(i.TotalBytes()), recall, micros, sparseSetting(i))
 					i.Name = info.Name + "/" + i.Name
 					every = append(every, i)
 				}

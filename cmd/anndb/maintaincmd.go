@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+)
+
+// maintainCmd brings indexes up to date.
+type maintainCmd struct {
+	inFile
+	Share float64 `help:"Leave an index alone until this share of its rows has changed." default:"0"`
+}
+
+// Run executes the command.
+func (c *maintainCmd) Run(a *app) error {
+	if !(c.Share >= 0) {
+		return usagef("--share must not be negative")
+	}
+	return c.with(false, func(d *db.DB) error {
+		steps, err := d.Maintain(a.ctx, db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.progress.build})
+		a.progress.end()
+		t := table.New("collection", "index", "action", "rows", "seconds:2")
+		for _, s := range steps {
+			t.Add(s.Collection, s.Index, s.Action, s.Rows, s.Seconds)
+		}
+		// The steps done stay done, whatever became of the next one.
+		return errors.Join(a.table(t), err)
+	})
+}
+
+// watch writes a line of figures about the file at every interval, until the
+// caller interrupts. The file is opened for a moment only, so that writers get
+// at it; while one has it open, the line says so.
+func (c *statsCmd) watch(a *app) error {
+	for i := 1; ; i++ {
+		t := table.New("time", "size", "free", "generation", "rows", "indexes", "fresh", "segments", "note")
+		st, err := c.now()
+		switch {
+		case errors.Is(err, db.ErrLocked):
+			t.Add(time.Now().Format(time.TimeOnly), nil, nil, nil, nil, nil, nil, nil, "in use by a writer")
+		case err != nil:
+			return err
+		default:
+			rows, fresh, segments := 0, 0, 0
+			for _, x := range st.Collections {
+				rows += x.Live
+			}
+			for _, x := range st.Indexes {
+				fresh += x.Fresh
+				segments += x.Segments
+			}
+			t.Add(time.Now().Format(time.TimeOnly), size(st.FileBytes), size(st.FreeBytes), st.Generation, rows, len(st.Indexes), fresh, segments, "")
+		}
+		if err := a.table(t); err != nil {
+			return fmt.Errorf("stats: %w", err)
+		}
+		if i == c.Times {
+			return nil
+		}
+		select {
+		case <-a.ctx.Done():
+			return nil // which is how a watch ends
+		case <-time.After(c.Every):
+		}
+	}
+}
+
+// now is the state of the file.
+func (c *statsCmd) now() (st db.Stats, err error) {
+	err = c.with(true, func(d *db.DB) (err error) {
+		st, err = d.Stats()
+		return err
+	})
+	return st, err
+}

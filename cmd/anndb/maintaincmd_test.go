@@ -1,0 +1,45 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+)
+
+// TestMaintain imports more documents after a build and maintains the file.
+func TestMaintain(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "docs.anndb")
+	must(t, "import", file, "docs", writeTopics(t, filepath.Join(dir, "a.jsonl"), "jsonl", 120, 1))
+	must(t, "build", file, "docs", "x")
+	must(t, "import", file, "docs", writeTopics(t, filepath.Join(dir, "b.jsonl"), "jsonl", 30, 2), "--key-prefix", "more-")
+	fresh := func() any { return mustJSON[map[string]rows](t, "stats", file)["indexes"][0]["fresh"] }
+	if n := fresh(); n != float64(30) {
+		t.Errorf("%v fresh rows", n)
+	}
+	if got := mustJSON[rows](t, "maintain", file, "--share", "0.9"); len(got) != 0 {
+		t.Errorf("steps for a change below the share: %v", got)
+	}
+	got := mustJSON[rows](t, "maintain", file)
+	if len(got) != 1 || got[0]["action"] != "segment" || got[0]["rows"] != float64(30) || got[0]["index"] != "x" {
+		t.Errorf("steps %v", got)
+	}
+	if n := fresh(); n != float64(0) {
+		t.Errorf("%v fresh rows after maintenance", n)
+	}
+	must(t, "check", file)
+	lines := must(t, "stats", file, "--watch", "--every", "1ms", "--times", "3")
+	if n := strings.Count(lines, "segments"); n != 3 {
+		t.Errorf("%d lines of 3:\n%s", n, lines)
+	}
+	d, err := db.Open(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if lines := must(t, "stats", file, "--watch", "--times", "1"); !strings.Contains(lines, "in use by a writer") {
+		t.Errorf("watch beside a writer:\n%s", lines)
+	}
+}
