@@ -13,7 +13,7 @@ type candidate struct {
 const (
 	maxEstimate = 1<<16 - 1
 	// bucketCount keeps the histograms of a batch in the second cache.
-	bucketCount = 512
+	bucketCount = 1024
 )
 
 // picker collects the rows that may be among the k best by 16-bit estimates,
@@ -28,9 +28,9 @@ type picker struct {
 	// least is the estimate below which no row can be needed. It may be
 	// negative.
 	least int
-	// The histogram starts at base, its buckets are 1<<shift wide and the last
-	// has all above. edge is the lowest bucket that counts for the threshold,
-	// above how many candidates lie in it or higher.
+	// The histogram goes from base to maxEstimate in buckets 1<<shift wide. edge
+	// is the lowest bucket that counts for the threshold, above how many
+	// candidates lie in it or higher.
 	base, edge, above int
 	shift             uint
 	count             [bucketCount]uint32
@@ -38,16 +38,12 @@ type picker struct {
 }
 
 // reset starts a search; floor is a score, in units, known to be reached by k
-// rows, be they candidates or not. The histogram spans as much again.
+// rows, be they candidates or not.
 func (p *picker) reset(k, over, floor int) {
 	p.k, p.over = k, over
 	p.least = floor - over
 	p.base, p.edge, p.above = max(floor, 0), 0, 0
-	span := p.base
-	if span == 0 {
-		span = maxEstimate
-	}
-	p.shift = uint(bits.Len(uint(span / bucketCount)))
+	p.shift = uint(bits.Len(uint(max(maxEstimate-p.base, 0) / bucketCount)))
 	clear(p.count[:])
 	p.found = p.found[:0]
 }

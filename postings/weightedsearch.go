@@ -120,7 +120,6 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		s.hits16, s.bounded = make([]uint16, scanRows), make([]uint16, scanRows)
 	}
 	cells := s.cells[:w.Stride]
-	clear(cells)
 	firstLevel := startLevel(n)
 	for first := 0; first < n; first += windowRows {
 		if err := ctx.Err(); err != nil {
