@@ -7,7 +7,6 @@ import "math/bits"
 type candidate struct {
 	at         uint32 // its row or position
 	sure, most uint16
-	count      uint16 // common features, if they were counted
 }
 
 const (

@@ -12,11 +12,12 @@ const (
 	columnCell  = 0.06
 	farAway     = 1.5 // times that, if the structure does not fit the cache
 	cacheBytes  = 16 << 20
-	rowsEntry   = 3.2 // an entry in a pass over the rows, for batchWidth queries
-	rowsRow     = 20  // a row of such a pass
-	// sharePays is the part of what searches one by one cost that a pass may
-	// cost to be worth it: it also makes more candidates.
-	sharePays = 0.6
+	rowsEntry   = 2.2  // an entry in a pass over the rows, for batchWidth queries
+	rowsRow     = 20   // a row of such a pass
+	rowsQuery   = 3000 // what picking takes longer for a query of such a pass
+	// sharePays is the part of the cost of searches one by one that a pass may
+	// have to be chosen: both are estimates.
+	sharePays = 0.8
 )
 
 // plan chooses a strategy by the query and the lengths of its lists: Union if
@@ -81,7 +82,7 @@ func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 	if ix.Weighted == nil {
 		return false
 	}
-	pass := rowsEntry*float64(len(rows.Index)) + rowsRow*float64(rows.Rows())
+	pass := rowsEntry*float64(len(rows.Index)) + rowsRow*float64(rows.Rows()) + rowsQuery*float64(to-from)
 	var apart float64
 	for _, f := range queries.Index[queries.Ptr[from]:queries.Ptr[to]] {
 		if int(f) >= rows.Cols {

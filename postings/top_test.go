@@ -72,7 +72,8 @@ func TestPickersStartAtWhatRowsReach(t *testing.T) {
 		if n := countAtLeast16Go(cells, uint16(least)); least > 0 && n < k {
 			t.Fatalf("%d cells of %d reach %d, want %d", n, len(cells), least, k)
 		}
-		if n := countAtLeast16Go(cells, uint16(least)); span == 1<<16 && len(cells) <= sampleRows && len(cells) > k && n > 2*k+16 {
+		// The last steps of bisection are a 128th of the estimate.
+		if n := countAtLeast16Go(cells, uint16(least)); span == 1<<16 && len(cells) <= sampleRows && len(cells) > k && n > k+k/8+len(cells)/40+16 {
 			t.Fatalf("%d cells of %d reach %d, want about %d", n, len(cells), least, k)
 		}
 	})
