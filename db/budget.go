@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -120,6 +121,9 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 	if err := l.learn(ctx, newTreeProblem(o.Kind, rows, data), timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
+		}
+		if errors.Is(err, budget.ErrConstant) && o.Budget.Weight != WeightNone {
+			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have", err, o.Budget.Weight)
 		}
 		return IndexInfo{}, fmt.Errorf("db: %s over %q: %w", o.Kind, coll, asOption(err))
 	}
@@ -290,6 +294,8 @@ func (t *treeModel) answers(p *budget.Predictor, x vector.Sparse, o *PredictOpti
 	if t.model.Kind == budget.SBT {
 		class, _ := p.Class(x)
 		for c, score := range p.ClassScores(nil, x) {
+			// Weights and values may be as large as float32 can tell.
+			score = min(max(score, -math.MaxFloat32), math.MaxFloat32)
 			out = append(out, treeAnswer{labels.Ranked{Label: uint32(c), Score: float32(score)}, c == class})
 		}
 		slices.SortStableFunc(out, byScore)

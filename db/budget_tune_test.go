@@ -108,6 +108,9 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	fill("bare", 20, func(i int) Row { return Row{Sparse: x(i)} })
 	fill("void", 0, nil)
 	fill("constant", 20, func(i int) Row { return Row{Sparse: same, Labels: []string{fmt.Sprint(i % 2)}} })
+	fill("everywhere", 20, func(i int) Row {
+		return Row{Sparse: vector.Sparse{Index: []uint32{3, 4}, Value: []float32{1, float32(1 + i%2)}}, Labels: []string{fmt.Sprint(i % 2)}}
+	})
 	fill("gap", 20, func(i int) Row {
 		r := Row{Sparse: x(i), Labels: []string{fmt.Sprint(i % 2)}}
 		if i == 13 {
@@ -136,6 +139,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"void", KindPT, BudgetOptions{}, ErrEmpty, `"void"`},
 		{"constant", KindSBT, BudgetOptions{}, budget.ErrConstant, `over "constant"`},
 		{"constant", KindPT, BudgetOptions{}, budget.ErrConstant, `over "constant"`},
+		{"everywhere", KindSBT, BudgetOptions{Weight: WeightTFIDF}, budget.ErrConstant, "after weighing by tfidf"},
 		{"gap", KindSBT, BudgetOptions{}, ErrOption, `row "row-13" of "gap" has 0 labels`},
 		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, ErrOption, "budget of -3"},
 		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, ErrOption, "cost +Inf"},

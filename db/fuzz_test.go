@@ -140,7 +140,12 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 	if err := d.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	var out []storedBlock
+	return storedBlocks(tb, path)
+}
+
+// storedBlocks lists the blocks of the indexes in a file.
+func storedBlocks(tb testing.TB, path string) (out []storedBlock) {
+	tb.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		tb.Fatal(err)
@@ -182,6 +187,17 @@ func walkFile(tb testing.TB, data []byte, pair func(bucket, key, value []byte, a
 	})
 }
 
+// patched is a file with a part of a block overwritten, under the checksum that
+// it then should have.
+func patched(pristine []byte, b storedBlock, from uint32, patch []byte) []byte {
+	data := bytes.Clone(pristine)
+	value := data[b.at : b.at+int64(codec.HeaderSize+len(b.payload))]
+	copy(value[codec.HeaderSize+int(from)%len(b.payload):], patch)
+	sum := crc32.Update(crc32.Checksum(b.key, castagnoli), castagnoli, value[:48])
+	binary.LittleEndian.PutUint32(value[48:], crc32.Update(sum, castagnoli, value[codec.HeaderSize:]))
+	return data
+}
+
 // FuzzIndex overwrites part of an index's block and gives it the checksum it
 // then should have, which only a fault of ours or malice can do. Searches may
 // find less, but what they find are rows at their true distances; or they say
@@ -209,13 +225,7 @@ func FuzzIndex(f *testing.F) {
 		{Method: query.Lookup, NoWiden: true},
 	}
 	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
-		b := blocks[int(block)%len(blocks)]
-		data := bytes.Clone(pristine)
-		value := data[b.at : b.at+int64(codec.HeaderSize+len(b.payload))]
-		copy(value[codec.HeaderSize+int(from)%len(b.payload):], patch)
-		sum := crc32.Update(crc32.Checksum(b.key, castagnoli), castagnoli, value[:48])
-		binary.LittleEndian.PutUint32(value[48:], crc32.Update(sum, castagnoli, value[codec.HeaderSize:]))
-		if err := os.WriteFile(path, data, 0o600); err != nil {
+		if err := os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 24})

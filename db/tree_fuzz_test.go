@@ -1,0 +1,143 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// treeBlocks makes a small database with trees of all kinds and lists their
+// blocks.
+func treeBlocks(tb testing.TB, path string) []storedBlock {
+	tb.Helper()
+	ctx := context.Background()
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	err = errors.Join(
+		d.CreateSparse(ctx, "named", SparseOptions{Named: true}),
+		d.CreateDense(ctx, "classes", DenseOptions{Dim: 4}),
+		d.Update(ctx, func(b *Batch) error {
+			for i := range 40 {
+				r := Row{Key: []byte{byte(i + 1)}, Features: []Feature{{fmt.Sprint("f", i%5), float32(1 + i%3)}, {fmt.Sprint("g", i%4), 1}}}
+				for l := range 3 {
+					if i%5 == l || i%4 == l+1 {
+						r.Labels = append(r.Labels, fmt.Sprint("label ", l))
+					}
+				}
+				x := modelVector(uint64(4*i), 4)
+				x[i%3] += 4
+				if err := errors.Join(b.Put("named", r), b.Put("classes", Row{Key: r.Key, Vector: x, Labels: []string{fmt.Sprint("class ", i%3)}})); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := BuildOptions{Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}}
+	for coll, kinds := range map[string][]forest.Kind{"named": {KindAT, KindPT}, "classes": {KindSBT}} {
+		for _, o.Kind = range kinds {
+			if o.Budget.Weight = WeightTFIDF; o.Kind == KindSBT {
+				o.Budget.Weight = WeightNone
+			}
+			if _, err := d.Build(ctx, coll, string(o.Kind), o, nil); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	if _, err := d.Compact(ctx); err != nil {
+		tb.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return storedBlocks(tb, path)
+}
+
+// FuzzTree overwrites part of a stored tree and gives it the checksum it then
+// should have. Whatever can be asked of a tree is answered, with finite scores
+// and paths that add up, or refused as damage.
+func FuzzTree(f *testing.F) {
+	dir := f.TempDir()
+	seed := filepath.Join(dir, "seed.anndb")
+	blocks := treeBlocks(f, seed)
+	pristine, err := os.ReadFile(seed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := range blocks {
+		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
+		f.Add(uint16(i), uint32(0), []byte{1, 0, 0, 0})
+		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0xc0, 0x7f})
+		f.Add(uint16(i), uint32(len(blocks[i].payload)-4), []byte{0xff, 0xff, 0x7f, 0x7f})
+	}
+	path := filepath.Join(dir, "fuzz.anndb")
+	ctx := context.Background()
+	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
+		if err := os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 24})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		err = d.View(func(s *Snapshot) error {
+			ask := func(coll, index string, q SparseQuery) error {
+				for _, top := range []int{0, 2} {
+					out, _, err := s.Predict(ctx, coll, q, &PredictOptions{Index: index, Top: top, Set: true, Explain: true})
+					if err != nil {
+						return err
+					}
+					for _, p := range out {
+						if math.IsNaN(float64(p.Score)) || math.IsInf(float64(p.Score), 0) {
+							t.Fatalf("%s: %+v", index, p)
+						}
+					}
+				}
+				path, err := s.ExplainTree(ctx, coll, q, index)
+				if err != nil {
+					return err
+				}
+				if n, err := s.TreeDecisions(ctx, coll, []SparseQuery{q}, index, 1); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
+					t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
+				}
+				p, err := s.TreePicture(coll, index, budget.PictureOptions{Nodes: 5})
+				if err != nil {
+					return err
+				}
+				if p.WriteText(io.Discard) != nil || p.WriteDOT(io.Discard) != nil || p.WriteSVG(io.Discard) != nil {
+					t.Fatal("nothing can go wrong here")
+				}
+				return nil
+			}
+			for _, err := range []error{
+				ask("named", "at", SparseQuery{Features: []Feature{{"f1", 2}, {"g1", 1}}}),
+				ask("named", "pt", SparseQuery{Features: []Feature{{"f2", math.MaxFloat32 / 4}, {"unknown", 1}}}),
+				ask("classes", "sbt", SparseQuery{Vector: []float32{1, 0, 5, -1}}),
+			} {
+				if err != nil && !errors.Is(err, ErrCorrupt) {
+					t.Fatalf("untyped error %v", err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Check(ctx, nil); err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("check: %v", err)
+		}
+	})
+}
