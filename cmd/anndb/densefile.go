@@ -10,14 +10,16 @@ import (
 )
 
 // openDense opens a file of vectors. A file of sparse records gives vectors,
-// too: what a record leaves out is zero. labels is the path of an idx file of
-// labels beside the vectors, or empty.
-func openDense(path, labels string, f fileFlags, s sparseFlags) (dataset.Reader, error) {
+// too: what a record leaves out is zero, and where the file does not say how
+// many features there are it is taken to have dim, or as many as its records
+// name if dim is 0. labels is the path of an idx file of labels beside the
+// vectors, or empty.
+func openDense(path, labels string, f fileFlags, s sparseFlags, dim int) (dataset.Reader, error) {
 	if holdsSparse(path, f, s) {
 		if labels != "" {
 			return nil, usagef("--labels goes with idx files; the records of %s have their own", path)
 		}
-		return openFilled(path, f, s)
+		return openFilled(path, f, s, dim)
 	}
 	o, err := f.options(labels)
 	if err != nil {
@@ -33,17 +35,48 @@ type filled struct {
 	rec dataset.SparseRecord
 }
 
-func openFilled(path string, f fileFlags, s sparseFlags) (*filled, error) {
+func openFilled(path string, f fileFlags, s sparseFlags, dim int) (*filled, error) {
 	in, err := openSparse(path, f, s)
 	if err != nil {
 		return nil, err
 	}
-	dim := in.NumFeatures()
-	if dim < 1 || in.namesItself() {
+	if in.namesItself() {
 		_ = in.Close()
-		return nil, usagef("%s does not say how many features there are, which vectors need", path)
+		return nil, usagef("the features of %s have names, and those of vectors have numbers", path)
+	}
+	if n := in.NumFeatures(); n >= 1 {
+		dim = n
+	}
+	if dim < 1 {
+		if dim, err = countFeatures(path, f, s); err != nil {
+			_ = in.Close()
+			return nil, err
+		}
 	}
 	return &filled{in: in, dim: dim}, nil
+}
+
+// countFeatures reads a file for the largest number of a feature.
+func countFeatures(path string, f fileFlags, s sparseFlags) (n int, err error) {
+	in, err := openSparse(path, f, s)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	var rec dataset.SparseRecord
+	for {
+		switch err := in.Read(&rec); {
+		case err == io.EOF && n == 0:
+			return 0, fmt.Errorf("no record of %s has a feature, so there is no dimension: %w", path, db.ErrDimension)
+		case err == io.EOF:
+			return n, nil
+		case err != nil:
+			return 0, err
+		}
+		for _, f := range rec.Features.Index {
+			n = max(n, int(f)+1)
+		}
+	}
 }
 
 // Dim implements dataset.Reader.
@@ -63,6 +96,9 @@ func (r *filled) Read(rec *dataset.Record) error {
 	rec.Key, rec.Labels, rec.Payload = r.rec.Key, r.rec.Labels, r.rec.Payload
 	rec.Vector = append(rec.Vector[:0], make([]float32, r.dim)...)
 	for i, f := range r.rec.Features.Index {
+		if int(f) >= r.dim {
+			return fmt.Errorf("%s: record %q has a feature %d, the collection %d dimensions: %w", r.in.path, rec.Key, f, r.dim, db.ErrDimension)
+		}
 		rec.Vector[f] = r.rec.Features.Value[i]
 	}
 	return nil
@@ -71,7 +107,7 @@ func (r *filled) Read(rec *dataset.Record) error {
 // readDenseQueries reads all vectors of a file, which must have dim dimensions,
 // with their labels, as queries to a label model.
 func readDenseQueries(path, labels string, f fileFlags, s sparseFlags, dim int) (*labelQueries, error) {
-	in, err := openDense(path, labels, f, s)
+	in, err := openDense(path, labels, f, s, dim)
 	if err != nil {
 		return nil, err
 	}

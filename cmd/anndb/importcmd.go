@@ -73,7 +73,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	in, err := openDense(c.Input, c.Labels, c.fileFlags, c.sparseFlags)
+	in, err := openDense(c.Input, c.Labels, c.fileFlags, c.sparseFlags, 0)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*bench.Matrix, er
 // readQueries reads all vectors of a file, which must have dim dimensions,
 // and their keys.
 func readQueries(path string, f fileFlags, dim int) (keys []string, vectors [][]float32, err error) {
-	in, err := openDense(path, "", f, noSparseFlags)
+	in, err := openDense(path, "", f, noSparseFlags, dim)
 	if err != nil {
 		return nil, nil, err
 	}

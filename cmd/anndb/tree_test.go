@@ -289,3 +289,42 @@ func TestBadTrees(t *testing.T) {
 	}
 	must(t, "check", file)
 }
+
+// TestDenseTree learns classes of a libsvm file with negative values, which
+// only a dense collection takes, and which does not say how wide it is.
+func TestDenseTree(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, input, other := filepath.Join(dir, "a.anndb"), filepath.Join(dir, "rows.libsvm"), filepath.Join(dir, "tests.libsvm")
+	var b strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&b, "%+d 1:%d 2:%d 5:%g\n", 2*(i%2)-1, 2*(i%2)-1, i%3-1, float64(i%7)/7)
+	}
+	narrow := "1 1:1\n-1 1:-1 2:1\n"
+	for path, text := range map[string]string{input: b.String(), other: narrow, filepath.Join(dir, "wide.libsvm"): "1 1:1 6:1\n", filepath.Join(dir, "empty.libsvm"): "1\n-1\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errs, code := anndb(t, "import", file, "rows", input); code != exitError || !strings.Contains(errs, "negative value -1") {
+		t.Errorf("sparse: exit code %d, %s", code, errs)
+	}
+	if r := mustJSON[rows](t, "import", file, "rows", input, "--dense", "--no-sync"); r[0]["dim"] != 5.0 {
+		t.Errorf("%v", r)
+	}
+	must(t, "build", file, "rows", "tree", "--kind", "sbt", "--budget", "2")
+	for _, r := range mustJSON[rows](t, "evaluate", file, "rows", "--queries", other) {
+		if r["measure"] == "accuracy" && r["value"] != 1.0 {
+			t.Errorf("%v", r)
+		}
+	}
+	if text := must(t, "explain", file, "rows", "--vector", "1,0,0,0,0"); !strings.Contains(text, "leaf  1 (") {
+		t.Errorf("explain:\n%s", text)
+	}
+	if _, errs, code := anndb(t, "evaluate", file, "rows", "--queries", filepath.Join(dir, "wide.libsvm")); code != exitError || !strings.Contains(errs, "feature 5, the collection 5 dimensions") {
+		t.Errorf("a wide file: exit code %d, %s", code, errs)
+	}
+	if _, errs, code := anndb(t, "import", file, "void", filepath.Join(dir, "empty.libsvm"), "--dense"); code != exitError || !strings.Contains(errs, "has a feature") {
+		t.Errorf("no feature: exit code %d, %s", code, errs)
+	}
+}
