@@ -221,21 +221,24 @@ func (m *Model) question(node int, names Names) string {
 	return "node " + strconv.Itoa(node)
 }
 
-func rowsNote(n uint32) string {
+// counted is a number of things in words.
+func counted(n uint32, thing string) string {
 	if n == 1 {
-		return "1 row"
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d rows", n)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
+
+func rowsNote(n uint32) string { return counted(n, "row") }
 
 // nodeNote is the numbers of a node.
 func (m *Model) nodeNote(node int) string {
 	note := rowsNote(m.NodeRows[node])
 	switch m.Kind {
 	case SBT:
-		note += fmt.Sprintf(", %d errors", m.NodeErrors[node])
+		note += ", " + counted(m.NodeErrors[node], "error")
 	case AT:
-		note += fmt.Sprintf(", %d labels open", m.NodeWorking[node])
+		note += ", " + counted(m.NodeWorking[node], "label") + " open"
 	}
 	return note
 }

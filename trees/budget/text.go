@@ -51,10 +51,7 @@ func (p *Picture) answer(n *PictureNode) string {
 
 // hidden says what is not shown.
 func (n *PictureNode) hidden() string {
-	if n.Hidden == 1 {
-		return "… 1 more decision"
-	}
-	return fmt.Sprintf("… %d more decisions", n.Hidden)
+	return "… " + counted(uint32(n.Hidden), "more decision")
 }
 
 // WriteDOT writes the trees as a graph for Graphviz, like the paper's figure 7:
