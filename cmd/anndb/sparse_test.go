@@ -457,7 +457,7 @@ func TestBenchLCIF(t *testing.T) {
 		}
 	}
 	got := mustJSON[map[string]rows](t, args...)
-	if len(got["quality"]) != 2*3 || len(got["times"]) != 1 || len(got["searches"]) < 8 {
+	if len(got["quality"]) != 2*3 || len(got["times"]) != 1 || len(got["stored"]) != 1 || got["stored"][0]["differ"] != 0.0 || len(got["searches"]) < 8 {
 		t.Errorf("%v", got)
 	}
 	for _, s := range got["searches"] {

@@ -45,6 +45,9 @@ type source struct {
 	large bool
 	// table2 has the paper's figures.
 	table2 bool
+	// more are files whose rows follow those of train. Each numbers labels in
+	// its own way, so that the set is for searches only.
+	more []string
 }
 
 var sources = []source{
@@ -64,6 +67,10 @@ var sources = []source{
 	{name: "ng20", train: "ng20/ng20.txt.gz", names: "ng20/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
 	{name: "ohsumed", train: "ohsumed/ohsumed.txt.gz", names: "ohsumed/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
 	{name: "corel16k001", train: "corel16k001/corel16k001.txt.gz", names: "corel16k001/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
+	{name: "reutersk500", train: "reutersk500/reutersk500.txt.gz", names: "reutersk500/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
+	{name: "stackex_cs", train: "stackex_cs/stackex_cs.txt.gz", names: "stackex_cs/labels.txt.gz", share: 2. / 3, large: true, note: "first 2/3 to train"},
+	{name: "rcv1", train: "rcv1sub1/rcv1sub1.txt.gz", more: []string{"rcv1sub2/rcv1sub2.txt.gz", "rcv1sub3/rcv1sub3.txt.gz"}, names: "rcv1sub1/labels.txt.gz", share: 0.9, large: true,
+		note: "subsets 1 to 3 together, for searches only: each numbers its labels in its own way; first 90 % indexed"},
 	{name: "tmc2007-500", train: "tmc2007-500/tmc2007-500-train.arff.gz", test: "tmc2007-500/tmc2007-500-test.arff.gz", large: true},
 	{name: "enron", train: "enron/enron-train.arff.gz", test: "enron/enron-test.arff.gz"},
 }
@@ -77,6 +84,12 @@ func Names(paper bool) []string {
 		}
 	}
 	return out
+}
+
+// Labelled says whether labels of a set can be predicted.
+func Labelled(name string) bool {
+	s, err := find(name)
+	return err == nil && len(s.more) == 0
 }
 
 func find(name string) (source, error) {
@@ -117,6 +130,11 @@ func Load(ctx context.Context, dir, name string) (*Set, error) {
 		return r.read(filepath.Join(dir, filepath.FromSlash(file)))
 	}
 	set.Train, set.Dev, set.Test = read(s.train), read(s.dev), read(s.test)
+	for _, file := range s.more {
+		if err := set.Train.follow(read(file)); err != nil && r.err == nil {
+			r.err = err
+		}
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -132,6 +150,24 @@ func Load(ctx context.Context, dir, name string) (*Set, error) {
 		TFIDF(set.Train.Rows, set.Train.Rows, set.Dev.Rows, set.Test.Rows)
 	}
 	return set, nil
+}
+
+// follow appends the rows of another part.
+func (p *Part) follow(q Part) (err error) {
+	if q.Rows == nil {
+		return nil // it could not be read
+	}
+	var sets [][]uint32
+	for _, m := range []*labels.Matrix{p.Labels, q.Labels} {
+		for i := range m.Rows() {
+			sets = append(sets, m.Row(i))
+		}
+	}
+	for i := range q.Rows.Rows() {
+		p.Rows.Append(q.Rows.Row(i))
+	}
+	p.Labels, err = labels.FromSets(sets, p.Labels.Labels())
+	return err
 }
 
 // cut divides rows: the first share of them, rounded down, and the rest.

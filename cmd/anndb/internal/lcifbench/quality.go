@@ -1,6 +1,7 @@
 package lcifbench
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -94,6 +95,8 @@ type Result struct {
 	Rows  []QualityRow
 	Times Times
 	Curve *query.LCIFCurve
+	// Choice is what Times are of.
+	Choice query.LCIFChoice
 }
 
 // Evaluate tunes on the set's development part, or by cross-validation on its
@@ -142,6 +145,7 @@ func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
 	if c, ok := res.Curve.Choice(o.Objectives[0], query.Combined); ok {
 		choice = c
 	}
+	res.Choice = choice
 	return res, t.clock(ctx, choice)
 }
 
@@ -244,7 +248,7 @@ func (t *tester) clock(ctx context.Context, c query.LCIFChoice) error {
 		if counts, err = labels.CountFeatureLabels(ctx, units, t.set.Train.Labels, t.o.Workers); err != nil {
 			return err
 		}
-		_, err = counts.Powers(max(c.Params.Beta, 1))
+		_, err = counts.Powers(cmp.Or(c.Params.Beta, 1))
 		return err
 	})
 	if err != nil {

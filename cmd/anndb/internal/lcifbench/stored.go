@@ -1,0 +1,170 @@
+package lcifbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+)
+
+// StoredRow is what becomes of a label model in a file that is closed and
+// opened again.
+type StoredRow struct {
+	Set string
+	// Pairs is the bytes of the training rows as (int32, float32) pairs; Index,
+	// Similarities and Labels are those of the model's parts in the file.
+	Pairs, Index, Similarities, Labels int64
+	// First is the milliseconds from opening the file to the first prediction,
+	// the file in the page cache; Predict the seconds for all test rows.
+	First, Predict float64
+	TestRows       int
+	// Differ is how many test rows have other scores than in memory.
+	Differ int
+}
+
+// storedCollection is the collection and the model of stored rows.
+const storedCollection = "rows"
+
+// Store writes the training rows into a database in the folder, learns the model
+// of a choice, and predicts the test rows from the file opened anew. Errors:
+// those of package db, the context's.
+func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, o Options) (row StoredRow, err error) {
+	if o.Progress == nil {
+		o.Progress = func(string, int, int) {}
+	}
+	row = StoredRow{Set: set.Name, Pairs: 8 * int64(len(set.Train.Rows.Index)), TestRows: set.Test.Rows.Rows()}
+	path := filepath.Join(dir, set.Name+".anndb")
+	defer func() { err = errors.Join(err, os.Remove(path)) }()
+	info, err := storeModel(ctx, path, set, params, o)
+	if err != nil {
+		return row, err
+	}
+	row.Index, row.Similarities, row.Labels = info.Bytes["postings"], info.Bytes["feature-labels"], info.Bytes["label-matrix"]
+	queries := make([]db.SparseQuery, row.TestRows)
+	for i := range queries {
+		queries[i].Sparse = set.Test.Rows.Row(i)
+	}
+	start := time.Now()
+	d, err := db.Open(path, &db.Options{ReadOnly: true})
+	if err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	var found [][]db.Prediction
+	err = d.View(func(s *db.Snapshot) error {
+		if _, _, err := s.Predict(ctx, storedCollection, queries[0], nil); err != nil {
+			return err
+		}
+		row.First = 1000 * time.Since(start).Seconds()
+		start = time.Now()
+		for lo := 0; lo < len(queries); lo += 512 {
+			some, err := s.PredictBatch(ctx, storedCollection, queries[lo:min(lo+512, len(queries))], nil, o.Workers)
+			if err != nil {
+				return err
+			}
+			found = append(found, some...)
+			o.Progress("predict from the file", len(found), len(queries))
+		}
+		row.Predict = time.Since(start).Seconds()
+		return nil
+	})
+	if err != nil {
+		return row, err
+	}
+	row.Differ, err = differing(ctx, set, params, found, o)
+	return row, err
+}
+
+// storeModel writes rows and model.
+func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFParams, o Options) (info db.IndexInfo, err error) {
+	d, err := db.Open(path, &db.Options{NoSync: true})
+	if err != nil {
+		return info, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := d.CreateSparse(ctx, storedCollection, db.SparseOptions{}); err != nil {
+		return info, err
+	}
+	n := set.Train.Rows.Rows()
+	for lo := 0; lo < n; lo += 4096 {
+		o.Progress("write rows", lo, n)
+		err := d.Update(ctx, func(b *db.Batch) error {
+			for i := lo; i < min(lo+4096, n); i++ {
+				r := db.Row{Key: fmt.Append(nil, i), Sparse: set.Train.Rows.Row(i)}
+				for _, l := range set.Train.Labels.Row(i) {
+					r.Labels = append(r.Labels, fmt.Sprint(l))
+				}
+				if err := b.Put(storedCollection, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return info, err
+		}
+	}
+	// In the file labels have numbers of their own.
+	own := *params
+	if own.Thresholds != nil && own.Thresholds.PerLabel != nil {
+		t := *own.Thresholds
+		t.PerLabel = make([]float64, set.Train.Labels.Labels())
+		place := map[uint32]int{}
+		for i := range n {
+			for _, l := range set.Train.Labels.Row(i) {
+				if _, ok := place[l]; !ok {
+					place[l] = len(place)
+				}
+			}
+		}
+		for l, p := range place {
+			t.PerLabel[p] = own.Thresholds.PerLabel[l]
+		}
+		own.Thresholds = &t
+	}
+	return d.Build(ctx, storedCollection, "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &own}, Workers: o.Workers}, nil)
+}
+
+// differing compares predictions with those in memory: by their scores, since
+// labels are numbered otherwise, which decides ties.
+func differing(ctx context.Context, set *Set, params *query.LCIFParams, found [][]db.Prediction, o Options) (int, error) {
+	view, counts, err := query.BuildLCIF(ctx, set.Train.Rows, set.Train.Labels, params.Features, o.Workers)
+	if err != nil {
+		return 0, err
+	}
+	if params.Lambda < 1 {
+		if err := view.AddPower(counts, params.Beta); err != nil {
+			return 0, err
+		}
+	}
+	want, err := query.PredictBatch(ctx, view, set.Test.Rows, params, o.Workers, nil)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for i, w := range want {
+		if !sameScores(found[i], w) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func sameScores(a []db.Prediction, b []labels.Ranked) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if math.Abs(float64(a[i].Score-b[i].Score)) > 1e-6 {
+			return false
+		}
+	}
+	return true
+}
