@@ -46,8 +46,9 @@ func (w Weighting) check() error {
 type LCIFOptions struct {
 	// Weight says how values are weighed.
 	Weight Weighting
-	// Params, when given, are used as they are; otherwise the tuner chooses them
-	// by cross-validation on the rows themselves.
+	// Params, when given, are used as they are, so that without Thresholds each
+	// row gets its best label only; otherwise the tuner chooses them by
+	// cross-validation on the rows themselves.
 	Params *query.LCIFParams
 	// Objective is the measure the tuner chooses by, micro F1 when empty.
 	Objective query.LCIFObjective
