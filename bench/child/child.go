@@ -10,7 +10,7 @@
 //	save PATH                                ok
 //	open PATH DIM name=value…                ok
 //	first PATH SLOT K name=value… -- name=value…   ok seconds=…
-//	run SLOT K PASSES WARM LIMIT name=value…       ok N K PASSES allocs=…
+//	run SLOT K PASSES WARM LIMIT name=value…       ok N K PASSES [allocs=…] [work=…]
 //	batch SLOT K THREADS name=value…         ok seconds=…
 //	rss                                      ok rss=…
 //	quit                                     ok
@@ -99,6 +99,10 @@ type Engine interface {
 
 // A Detailer also says where the time of a build went, in one word.
 type Detailer interface{ Detail() string }
+
+// A Worker counts what searches do: Work is the mean over those whose answers
+// were taken since it was called last, in one word.
+type Worker interface{ Work() string }
 
 // A Tuned engine knows settings that are worth trying once an index is open.
 // Each is one word name=value.
@@ -303,7 +307,11 @@ func (s *server) run(args []string) error {
 	}
 	runtime.ReadMemStats(&after)
 	allocs := float64(after.Mallocs-before.Mallocs) / float64(max(1, passes*asked))
-	fmt.Fprintf(s.out, "ok %d %d %d allocs=%.4f\n", asked, k, passes, allocs)
+	answer := fmt.Sprintf("ok %d %d %d allocs=%.4f", asked, k, passes, allocs)
+	if w, ok := s.engine.(Worker); ok {
+		answer += " work=" + w.Work()
+	}
+	fmt.Fprintln(s.out, answer)
 	return errors.Join(binary.Write(s.out, binary.NativeEndian, ids), binary.Write(s.out, binary.NativeEndian, ns))
 }
 

@@ -4,6 +4,7 @@
 //
 //	go run ./bench/dense -data ../shared/data
 //	go run ./bench/dense -data ../shared/data -sets fashion-mnist -systems 'anndb*,hnswlib*'
+//	go run ./bench/dense -sets generated-10k,generated-100k,generated-1m -scale
 package main
 
 import (
@@ -31,7 +32,7 @@ type config struct {
 	threads                   []int
 	targets                   []float64
 	rounds, core              int
-	batch, first              bool
+	batch, first, scaling     bool
 	begin                     time.Time
 }
 
@@ -64,6 +65,7 @@ func command() error {
 	flag.IntVar(&c.core, "core", 1, "core that queries run on")
 	flag.BoolVar(&c.batch, "batch", true, "measure batches on one and two threads")
 	flag.BoolVar(&c.first, "first", true, "measure the time from open to the first answer")
+	flag.BoolVar(&c.scaling, "scale", false, "after all, draw time against rows from the reports of "+strings.Join(scaleSets, ", "))
 	flag.BoolVar(&serve, "serve", false, "serve anndb to a measuring process (internal)")
 	flag.Parse()
 	if serve {
@@ -96,6 +98,9 @@ func command() error {
 		if err := c.run(ctx, name); err != nil {
 			return err
 		}
+	}
+	if c.scaling {
+		return c.scale(0.95)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 // made is what is kept of a build, beside the index's file.
 type made struct {
 	Words string
-	About string
 	// Seconds is the time of the build by number of threads, Detail where it
 	// went.
 	Seconds map[int]float64
@@ -140,11 +139,6 @@ func (l *lab) builds(ctx context.Context, s *system, threads []int) error {
 }
 
 func (l *lab) build(p *process, s *system, threads int, m *made) error {
-	about, err := p.ask("info")
-	if err != nil {
-		return err
-	}
-	m.About = about
 	path, n, err := l.files.path("base", s.rows)
 	if err != nil {
 		return err
@@ -176,8 +170,7 @@ func (l *lab) open(ctx context.Context, s *system) (*process, error) {
 	return p, nil
 }
 
-// try measures all settings of a system on a slot of queries. Ladders stop
-// where recall is full, others try all.
+// try measures the settings of a system on a slot of queries.
 func (l *lab) try(p *process, s *system, slot string) ([]trial, error) {
 	settings := s.settings
 	if settings == nil {
@@ -202,13 +195,10 @@ func (l *lab) try(p *process, s *system, slot string) ([]trial, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := trial{Setting: w, Recall: l.set.recall(l.truths[slot], queries, r.ids), Micros: median(r.means())}
+		t := trial{Setting: w, Recall: l.set.recall(l.truths[slot], queries, r.ids), Micros: slices.Min(r.means())}
 		out = append(out, t)
-		if s.ladder && t.Recall >= 0.9995 {
-			break
-		}
-		// Ladders of a graph that never gets there end where they are hopeless.
-		if s.ladder && t.Micros > 20_000 {
+		// Settings go from fast to exact: those beyond full recall are of no use.
+		if s.settings != nil && t.Recall >= 0.9995 {
 			break
 		}
 	}

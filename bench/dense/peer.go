@@ -79,10 +79,13 @@ func (p *process) value(name string, words ...string) (float64, string, error) {
 
 // run is what a child measured: ids of the last pass, and times by pass.
 type run struct {
-	k      int
-	ids    []uint32
-	ns     [][]uint32
+	k   int
+	ids []uint32
+	ns  [][]uint32
+	// allocs are allocations a query, negative where nobody counts; work is what
+	// the system says of its work.
 	allocs float64
+	work   string
 }
 
 // run asks all queries of a slot.
@@ -100,9 +103,14 @@ func (p *process) run(slot string, k, passes, warm, limit int, setting string) (
 		return nil, fmt.Errorf("%w: %s: answer %q", errChild, p.name, answer)
 	}
 	r := &run{k: k, ids: make([]uint32, asked*k), ns: make([][]uint32, passes), allocs: -1}
-	if len(f) > 3 {
-		if _, err := fmt.Sscanf(f[3], "allocs=%g", &r.allocs); err != nil {
-			return nil, fmt.Errorf("%w: %s: answer %q", errChild, p.name, answer)
+	for _, w := range f[3:] {
+		if text, ok := strings.CutPrefix(w, "allocs="); ok {
+			if r.allocs, err = strconv.ParseFloat(text, 64); err != nil {
+				return nil, fmt.Errorf("%w: %s: answer %q", errChild, p.name, answer)
+			}
+		}
+		if text, ok := strings.CutPrefix(w, "work="); ok {
+			r.work = text
 		}
 	}
 	if err := binary.Read(p.out, binary.NativeEndian, r.ids); err != nil {

@@ -76,13 +76,17 @@ func (r *report) table(w io.Writer, targets []float64) {
 	}
 	fmt.Fprintf(w, "\nSettings\n\n")
 	for _, l := range r.Lines {
-		fmt.Fprintf(w, "- %s: `%s`, %s.", l.System, l.Build.Words, l.Build.About)
+		fmt.Fprintf(w, "- %s: `%s`, %s.", l.System, l.Build.Words, l.About)
 		if l.Note != "" {
 			fmt.Fprintf(w, " %s.", l.Note)
 		}
 		for _, t := range targets {
 			if x, ok := l.Cells[at(t)]; ok {
-				fmt.Fprintf(w, " %g: `%s`;", t, x.Setting)
+				fmt.Fprintf(w, " %g: `%s`", t, x.Setting)
+				if x.Work != "" {
+					fmt.Fprintf(w, " (%s)", x.Work)
+				}
+				fmt.Fprint(w, ";")
 			}
 		}
 		for _, t := range sorted(l.Build.Detail) {
@@ -126,10 +130,11 @@ func (r *report) plot(path string) error {
 		if len(points) == 0 {
 			continue
 		}
-		group, _, _ := strings.Cut(l.System, "-")
-		style := fmt.Sprint(seen[group])
-		seen[group]++
-		curves = append(curves, plot.Curve{Name: l.System, Group: group, Style: style, Points: plot.Front(points)})
+		// A library has a colour, its indexes differ by dashes.
+		library, _, _ := strings.Cut(l.System, "-")
+		style := fmt.Sprint(seen[library])
+		seen[library]++
+		curves = append(curves, plot.Curve{Name: l.System, Group: library, Style: style, Points: plot.Front(points)})
 	}
 	if len(curves) == 0 {
 		return nil

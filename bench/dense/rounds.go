@@ -17,13 +17,17 @@ type cell struct {
 	Micros, P50, P99 float64
 	// Allocs are allocations a query, negative where nobody counts.
 	Allocs float64
+	// Work is what the system says it did for a query.
+	Work string
 }
 
 // line is what a table says of one system.
 type line struct {
 	System string
 	Note   string
-	Build  made
+	// About is the library's version and compile-time facts.
+	About string
+	Build made
 	// Disk is the index's file, Resident the memory of the process that serves
 	// from it, both in bytes; First the seconds from open to the first answer in
 	// a new process, the file in the page cache.
@@ -55,6 +59,7 @@ type runner struct {
 type samples struct {
 	micros, p50, p99 []float64
 	allocs           float64
+	work             string
 	ids              []uint32
 }
 
@@ -96,6 +101,9 @@ func (l *lab) measure(ctx context.Context, list []system, o *config) (rep *repor
 			return nil, e
 		}
 		running = append(running, r)
+		if r.line.About, e = r.p.ask("info"); e != nil {
+			return nil, e
+		}
 		for _, t := range o.targets {
 			if setting, ok := s.choose(r.trials, t); ok {
 				r.chosen[at(t)] = setting
@@ -137,7 +145,7 @@ func (l *lab) rounds(running []*runner, o *config) error {
 				x.micros = append(x.micros, got.means()...)
 				x.p50 = append(x.p50, quantile(got.ns[0], 0.50))
 				x.p99 = append(x.p99, quantile(got.ns[0], 0.99))
-				x.allocs, x.ids = got.allocs, got.ids
+				x.allocs, x.work, x.ids = got.allocs, got.work, got.ids
 			}
 		}
 		l.say("%s: round %d of %d", l.set.name, round+1, o.rounds)
@@ -154,7 +162,7 @@ func (l *lab) fill(ctx context.Context, r *runner, o *config) error {
 		}
 		r.line.Cells[at(t)] = cell{
 			Setting: r.chosen[at(t)], Recall: l.set.recall(l.truths["test"], l.set.test, x.ids),
-			Micros: median(x.micros), P50: median(x.p50), P99: median(x.p99), Allocs: x.allocs,
+			Micros: median(x.micros), P50: median(x.p50), P99: median(x.p99), Allocs: x.allocs, Work: x.work,
 		}
 	}
 	var err error

@@ -32,6 +32,9 @@ type engine struct {
 	detail []string
 	opts   db.SearchOptions
 	hits   []db.Hit
+	// last is the work of the latest search, total that of the taken searches.
+	last, total db.SearchStats
+	taken       int
 }
 
 // About is anndb's version, as far as the binary knows it, and its kernels.
@@ -184,18 +187,33 @@ func (e *engine) Set(o child.Words) error {
 
 // Search asks for the k nearest rows.
 func (e *engine) Search(q *child.Rows, i, k int) (err error) {
-	e.hits, _, err = e.snap.Search(context.Background(), e.coll, q.Float32(i), k, &e.opts, e.hits[:0])
+	e.hits, e.last, err = e.snap.Search(context.Background(), e.coll, q.Float32(i), k, &e.opts, e.hits[:0])
 	return err
 }
 
-// Take reads the row numbers from the keys.
+// Take reads the row numbers from the keys, and counts the work.
 func (e *engine) Take(ids []uint32) {
+	e.taken++
+	e.total.Leaves += e.last.Leaves
+	e.total.Labels += e.last.Labels
+	e.total.Sketched += e.last.Sketched
+	e.total.Filtered += e.last.Filtered
+	e.total.Exact += e.last.Exact
 	for i := range ids {
 		ids[i] = child.Missing
 		if i < len(e.hits) {
 			ids[i] = decimal(e.hits[i].Key)
 		}
 	}
+}
+
+// Work is what a search read: leaves with their label entries, sketches, 8-bit
+// copies of rows, rows.
+func (e *engine) Work() string {
+	t, n := e.total, float64(max(1, e.taken))
+	e.total, e.taken = db.SearchStats{}, 0
+	return fmt.Sprintf("leaves:%.1f,labels:%.0f,sketches:%.0f,copies:%.0f,rows:%.1f",
+		float64(t.Leaves)/n, float64(t.Labels)/n, float64(t.Sketched)/n, float64(t.Filtered)/n, float64(t.Exact)/n)
 }
 
 // decimal is strconv.Atoi for keys, without the string.

@@ -42,11 +42,10 @@ var errSet = errors.New("unknown data set")
 
 // setNames are the names that loadSet takes.
 func setNames() []string {
-	return []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "generated-1m", "cifar10-luma"}
+	return []string{"fashion-mnist", "mnist", "glove-100d", "glove-100d-cosine", "generated-10k", "generated-100k", "generated-1m", "cifar10-luma"}
 }
 
-// loadSet reads a data set from the data folder, or makes it. generated-N
-// with N of 10k, 100k or 1m has that many rows.
+// loadSet reads a data set from the data folder, or makes it.
 func loadSet(data, name string) (*set, error) {
 	s := &set{name: name, metric: vector.L2}
 	var err error

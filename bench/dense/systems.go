@@ -19,9 +19,9 @@ type system struct {
 	rows string
 	// build are the words of its index.
 	build string
-	// settings are tried in turn. A ladder goes from fast to exact: its first
-	// step that reaches a recall is the one to take, and steps beyond full
-	// recall need not be tried.
+	// settings are tried in turn, from fast to exact; nil stands for those that
+	// the driver knows. The first step of a ladder that reaches a recall is the
+	// one to take; otherwise the fastest that reaches it is.
 	settings []string
 	ladder   bool
 	// limit is how many queries are asked, 0 for all, for systems that take
@@ -101,17 +101,22 @@ func systems(s *set) []system {
 	if s.whole {
 		sq = "kind=sq8direct"
 	}
-	faissNote := "Debian's build has no AVX and is not a fair peer"
 	all = append(all,
 		system{name: "hnswlib", driver: "hnswlib", rows: "f32", build: "metric=" + ip + " M=16 efc=200", settings: ef, ladder: true},
 		system{name: "hnswlib-m32", driver: "hnswlib", rows: "f32", build: "metric=" + ip + " M=32 efc=200", settings: ef, ladder: true},
 		system{name: "usearch", driver: "usearch", rows: "f32", build: "metric=" + ip + " M=16 efc=200", settings: ef, ladder: true},
-		system{name: "faiss-hnsw", driver: "faiss", rows: "f32", build: "index=hnsw kind=flat metric=" + ip + " M=16 efc=200", settings: ef, ladder: true, note: faissNote},
-		system{name: "faiss-hnsw-sq8", driver: "faiss", rows: "f32", build: "index=hnsw " + sq + " metric=" + ip + " M=16 efc=200", settings: ef, ladder: true, note: faissNote},
-		system{name: "faiss-ivf", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf kind=flat metric=%s nlist=%d", ip, lists), settings: ladder("nprobe", 1, lists), ladder: true, note: faissNote},
-		system{name: "faiss-ivf-sq8", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf %s metric=%s nlist=%d", sq, ip, lists), settings: ladder("nprobe", 1, lists), ladder: true, note: faissNote},
-		system{name: "faiss-ivf-pqfs", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf kind=pqfs pq=%d metric=%s nlist=%d", pq, ip, lists), settings: nprobe, note: faissNote},
+		system{name: "faiss-hnsw", driver: "faiss", rows: "f32", build: "index=hnsw kind=flat metric=" + ip + " M=16 efc=200", settings: ef, ladder: true},
+		system{name: "faiss-hnsw-sq8", driver: "faiss", rows: "f32", build: "index=hnsw " + sq + " metric=" + ip + " M=16 efc=200", settings: ef, ladder: true},
+		system{name: "faiss-ivf", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf kind=flat metric=%s nlist=%d", ip, lists), settings: ladder("nprobe", 1, lists), ladder: true},
+		system{name: "faiss-ivf-sq8", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf %s metric=%s nlist=%d", sq, ip, lists), settings: ladder("nprobe", 1, lists), ladder: true},
+		system{name: "faiss-ivf-pqfs", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf kind=pqfs pq=%d metric=%s nlist=%d", pq, ip, lists), settings: nprobe},
 	)
+	if s.whole {
+		all = append(all,
+			system{name: "faiss-debian-hnsw-sq8", driver: "faiss-debian", rows: "f32", build: "index=hnsw " + sq + " metric=" + ip + " M=16 efc=200", settings: ef, ladder: true,
+				note: "as Debian builds it, without AVX; not a fair peer"},
+		)
+	}
 	if s.rows() <= 60_000 {
 		all = append(all,
 			system{name: "coder-hnsw", driver: "gopeers", rows: "f32", build: "library=coder metric=" + metric + " M=16", settings: ladder("ef", 20, 640), ladder: true, limit: 200},

@@ -107,7 +107,8 @@ struct Engine {
     virtual std::string about() = 0;
     virtual void build(const Rows& base, const Options& o, int threads) = 0;
     virtual void save(const std::string& path) = 0;
-    // Opens a saved index; o are the words it was built with.
+    // Opens a saved index; o are the words it was built with, and first=1 where
+    // the time to the first answer is what counts.
     virtual void open(const std::string& path, const Options& o, size_t dim) = 0;
     // Takes a setting of the search, such as ef=40.
     virtual void set(const Options& o) = 0;
@@ -198,6 +199,7 @@ inline void serve(Engine& e, int core) {
                 size_t k;
                 in >> path >> slot >> k;
                 Options build, setting;
+                build.words["first"] = "1";
                 Options* o = &build;
                 while (in >> w) {
                     if (w == "--") {

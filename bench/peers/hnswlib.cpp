@@ -38,7 +38,7 @@ struct Hnswlib : driver::Engine {
     bool u8 = false;
 
     std::string about() override {
-        std::string s = "hnswlib";
+        std::string s = std::string("hnswlib ") + PEER_VERSION;
 #if defined(USE_AVX512)
         return s + " float=AVX-512"
 #elif defined(USE_AVX)

@@ -42,8 +42,8 @@ struct Usearch : driver::Engine {
         if (auto result = index.save(path.c_str()); !result) throw std::runtime_error(result.error.release());
     }
     void open(const std::string& path, const Options& o, size_t) override {
-        // The file is mapped, which is usearch's fastest way to open it.
-        auto made = index_dense_t::make(path.c_str(), o.text("open", "load") == "view");
+        // Mapped, usearch opens a file fastest; loaded, it searches as it was built.
+        auto made = index_dense_t::make(path.c_str(), o.number("first", 0) != 0);
         if (!made) throw std::runtime_error(made.error.release());
         index = std::move(made.index);
         bytes = index.scalar_kind() == scalar_kind_t::u8_k;

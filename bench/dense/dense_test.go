@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/bench/child"
+	"github.com/anndb/anndb/vector"
+)
+
+func TestGenerator(t *testing.T) {
+	g := newGenerator(1)
+	all := g.rows(1, 300)
+	if !slices.Equal(g.rows(1, 100), all[:100*genDim]) {
+		t.Error("a smaller set is not the beginning of a larger one")
+	}
+	if slices.Equal(g.rows(2, 100), all[:100*genDim]) || slices.Equal(newGenerator(2).rows(1, 100), all[:100*genDim]) {
+		t.Error("streams or seeds give equal rows")
+	}
+	// Low intrinsic dimension: the noise is a small part of the distance to a
+	// cluster's centre, and rows of a cluster are nearer than rows of others.
+	for c, centre := range g.centres {
+		sum := 0.0
+		for _, x := range centre {
+			sum += x * x
+		}
+		if noise := genNoise * math.Sqrt(genDim); math.Sqrt(sum) < 5*noise {
+			t.Errorf("centre %d has length %.2f against noise of %.2f", c, math.Sqrt(sum), noise)
+		}
+	}
+}
+
+// random is a set of n rows whose coordinates are whole or not.
+func random(n, dim int, whole bool) *set {
+	r := rand.New(rand.NewPCG(1, 2))
+	s := &set{name: "random", metric: vector.L2, dim: dim, whole: whole}
+	rows := func(n int) []float32 {
+		out := make([]float32, n*dim)
+		for i := range out {
+			out[i] = float32(r.NormFloat64())
+			if whole {
+				out[i] = float32(r.IntN(256))
+			}
+		}
+		return out
+	}
+	s.base, s.test, s.valid = rows(n), rows(20), rows(20)
+	return s
+}
+
+// naive is the rows by distance to a query.
+func naive(s *set, q []float32) []uint32 {
+	ids := make([]uint32, s.rows())
+	for i := range ids {
+		ids[i] = uint32(i)
+	}
+	d := func(i uint32) float64 {
+		sum := 0.0
+		for j, x := range q {
+			sum += math.Pow(float64(x)-float64(s.base[int(i)*s.dim+j]), 2)
+		}
+		return sum
+	}
+	slices.SortStableFunc(ids, func(a, b uint32) int {
+		switch x, y := d(a), d(b); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	return ids
+}
+
+func TestRecall(t *testing.T) {
+	s := random(500, 7, false)
+	// A copy of the nearest row of query 0 ties with it.
+	copied := naive(s, s.test[:s.dim])[k-1]
+	s.base = append(s.base, s.base[int(copied)*s.dim:(int(copied)+1)*s.dim]...)
+	dir := t.TempDir()
+	tr, err := s.exact(dir, "test", s.test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []uint32
+	for i := range len(s.test) / s.dim {
+		ids = append(ids, naive(s, s.test[i*s.dim:(i+1)*s.dim])[:k]...)
+	}
+	if r := s.recall(tr, s.test, ids); r != 1 {
+		t.Errorf("the true rows have recall %v", r)
+	}
+	ids[slices.Index(ids[:k], copied)] = uint32(s.rows() - 1)
+	if r := s.recall(tr, s.test, ids); r != 1 {
+		t.Errorf("a tie is not counted: recall %v", r)
+	}
+	one := 1.0 / float64(len(ids))
+	for name, wrong := range map[string]uint32{"missing": child.Missing, "twice": ids[1], "far": naive(s, s.test[:s.dim])[100]} {
+		bad := slices.Clone(ids)
+		bad[0] = wrong
+		if r := s.recall(tr, s.test, bad); math.Abs(1-one-r) > 1e-12 {
+			t.Errorf("%s: recall %v, want %v", name, r, 1-one)
+		}
+	}
+	again, err := s.exact(dir, "test", nil)
+	if err == nil && len(again.Kth) == len(tr.Kth) {
+		t.Error("the truth of other queries was taken from the file")
+	}
+}
+
+func TestQuantised(t *testing.T) {
+	s := random(300, 9, true)
+	for i, b := range s.quantised(s.base) {
+		if float32(b) != s.base[i] {
+			t.Fatalf("value %d: %v became %d", i, s.base[i], b)
+		}
+	}
+	s = random(3000, 9, false)
+	lo, hi := bulk(s.base)
+	out := 0
+	for i, b := range s.quantised(s.base) {
+		if x := s.base[i]; x < lo || x > hi {
+			out++
+		} else if back := lo + float32(b)*(hi-lo)/255; math.Abs(float64(back-x)) > float64(hi-lo)/255*0.51 {
+			t.Fatalf("%v became %d, which is %v", x, b, back)
+		}
+	}
+	if out > len(s.base)/5_000 {
+		t.Errorf("%d of %d values lie outside the scale", out, len(s.base))
+	}
+}
+
+func TestChoose(t *testing.T) {
+	trials := []trial{{"a", 0.7, 9}, {"b", 0.91, 30}, {"c", 0.93, 20}, {"d", 0.99, 50}}
+	steps := &system{ladder: true, settings: []string{"a", "b", "c", "d"}}
+	free := &system{settings: steps.settings}
+	for _, c := range []struct {
+		s      *system
+		target float64
+		want   string
+	}{{steps, 0.9, "b"}, {free, 0.9, "c"}, {free, 0.95, "d"}, {steps, 0.999, ""}, {free, 0.999, ""}} {
+		if got, ok := c.s.choose(trials, c.target); got != c.want || ok != (c.want != "") {
+			t.Errorf("ladder %v at %v: %q, want %q", c.s.ladder, c.target, got, c.want)
+		}
+	}
+	asks := &system{settings: []string{"recall=0.8"}}
+	if got, ok := asks.choose(nil, 0.95); got != "recall=0.95" || !ok {
+		t.Errorf("a system that is asked for a recall got %q", got)
+	}
+}
+
+func TestSystems(t *testing.T) {
+	for _, s := range []*set{random(300, 16, true), random(300, 16, false)} {
+		seen := map[string]bool{}
+		for _, x := range systems(s) {
+			if seen[x.name] {
+				t.Errorf("two systems are called %s", x.name)
+			}
+			seen[x.name] = true
+			if strings.HasSuffix(x.name, "u8") && !s.whole {
+				t.Errorf("%s would lose something", x.name)
+			}
+		}
+		if !seen["anndb"] || !seen["hnswlib"] {
+			t.Errorf("systems %v", seen)
+		}
+		if got := pick(systems(s), []string{"hnsw*", "anndb"}); got[0].name != "anndb" || len(got) < 3 {
+			t.Errorf("picked %v", got)
+		}
+	}
+}
+
+// TestEngine drives anndb through the protocol: build, save, open in a second
+// child, search at a target recall and with the tuner's settings.
+func TestEngine(t *testing.T) {
+	dir := t.TempDir()
+	s := &set{name: "small", metric: vector.L2, dim: genDim}
+	g := newGenerator(1)
+	s.base, s.test = g.rows(1, 3000), g.rows(2, 100)
+	f := files{dir: dir, set: s}
+	say := func(e child.Engine, commands ...string) *bytes.Buffer {
+		t.Helper()
+		var out bytes.Buffer
+		if err := child.Serve(e, 0, strings.NewReader(strings.Join(commands, "\n")), &out); err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.Index(out.String(), "error "); i == 0 || i > 0 && out.String()[i-1] == '\n' {
+			t.Fatalf("answers %.300q", out.String())
+		}
+		return &out
+	}
+	base, n, err := f.path("base", "f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := filepath.Join(dir, "index")
+	say(&engine{}, fmt.Sprintf("base %s %d %d f32", base, n, s.dim),
+		fmt.Sprintf("build 2 scratch=%s.new metric=l2 labels=12 trees=4", index), "save "+index)
+	queries, n, err := f.path("test", "f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := say(&engine{}, fmt.Sprintf("queries q %s %d %d f32", queries, n, s.dim), fmt.Sprintf("open %s %d", index, s.dim), "run q 10 1 0 0 recall=0.95")
+	for range 3 {
+		if _, err := out.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := make([]uint32, n*k)
+	if err := binary.Read(out, binary.NativeEndian, ids); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := s.exact(dir, "test", s.test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := s.recall(tr, s.test, ids); r < 0.85 {
+		t.Errorf("recall %.3f where 0.95 was asked for", r)
+	}
+	e := &engine{}
+	if err := e.Open(index, s.dim, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	list, err := e.Settings()
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d settings, %v", len(list), err)
+	}
+	for _, w := range list {
+		if strings.ContainsAny(w, " \n") {
+			t.Errorf("setting %q is not one word", w)
+		}
+	}
+	if err := e.Build(context.Background(), &child.Rows{N: 1, Dim: 1, F32: []float32{1}}, child.Words{}, 1); err == nil {
+		t.Error("a build without a file succeeded")
+	}
+}
+
+func TestTable(t *testing.T) {
+	r := &report{Set: "x", Rows: 10, Dim: 2, Lines: []*line{{System: "anndb", Cells: map[string]cell{"0.95": {Setting: "s", Recall: 0.951, Micros: 12.34, P50: 11, P99: 30}}}}}
+	var out strings.Builder
+	r.table(&out, []float64{0.9, 0.95})
+	if !strings.Contains(out.String(), "| anndb | – | 12.3 (0.951) |") {
+		t.Errorf("table:\n%s", out.String())
+	}
+	c := &config{out: t.TempDir(), targets: []float64{0.95}}
+	if err := c.scale(0.95); err == nil {
+		t.Error("a scale plot without reports")
+	}
+	for i, name := range scaleSets {
+		r.Set, r.Rows = name, 1000*(i+1)
+		if err := save(filepath.Join(c.out, name+".json"), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.scale(0.95); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(c.out, "scale.md")); err != nil || !strings.Contains(string(text), "| anndb | 12.3 | 12.3 | 12.3 |") {
+		t.Errorf("%s %v", text, err)
+	}
+}
