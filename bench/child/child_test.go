@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +25,7 @@ func (e *echo) Build(_ context.Context, base *Rows, o Words, threads int) error 
 	}
 	return nil
 }
-func (e *echo) Detail() string                { return fmt.Sprint("all:1") }
+func (e *echo) Detail() string                { return "all:1" }
 func (e *echo) Save(string) error             { return nil }
 func (e *echo) Open(string, int, Words) error { return nil }
 func (e *echo) Set(o Words) error             { e.set = o; return nil }
