@@ -113,6 +113,9 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 	k = min(k, ix.Rows.Rows())
 	unit := float64(float32(maxEstimate / ix.Unit * (1 - 1e-6)))
 	s.params, s.base = p, 0
+	if s.batch == nil {
+		s.batch = new(batch)
+	}
 	g := &s.batch.group
 	g.size = n
 	s.loadGroup(ix, g, queries, from, k, unit)
@@ -220,7 +223,7 @@ var zeros [batchWidth]uint16
 // It begins with a sample of blocks, apart from each other, which gives the
 // pickers thresholds to start from.
 func (s *Searcher) passRows(ctx context.Context, ix *Index, unit float32) error {
-	b, g := &s.batch, &s.batch.group
+	b, g := s.batch, &s.batch.group
 	n := ix.Rows.Rows()
 	blocks := (n + batchRows - 1) / batchRows
 	apart := (blocks + sampleBlocks - 1) / sampleBlocks
@@ -264,7 +267,7 @@ const thresholdBits = 11
 // raiseThresholds sets the threshold of every query to an estimate that k rows
 // of the sample reach, by bisection for all queries at once.
 func (s *Searcher) raiseThresholds(sampled int) {
-	b, g := &s.batch, &s.batch.group
+	b, g := s.batch, &s.batch.group
 	var reached [batchWidth]uint16 // by k rows of the sample
 	for bit := 15; bit >= 16-thresholdBits; bit-- {
 		mid := reached

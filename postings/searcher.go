@@ -109,7 +109,7 @@ type Searcher struct {
 	picker  picker
 	weighted
 	uniform
-	batch  batch
+	batch  *batch    // half a megabyte, made when first needed
 	answer []Hit     // of a query in a batch
 	ones   []float32 // values of queries that have none
 }
