@@ -330,11 +330,13 @@ func TestOffsetIsMinimal(t *testing.T) {
 			cost[i] = rapid.Float64Range(0, 5).Draw(t, "c")
 			margin[i] = rapid.Float64Range(-5, 5).Draw(t, "s")
 		}
-		b := offset(sign, cost, margin, rapid.Float64Range(-10, 10).Draw(t, "start"))
 		r := make([]float64, n)
-		best := hinge(sign, cost, margin, b, r)
+		b, best := offset(sign, cost, margin, rapid.Float64Range(-10, 10).Draw(t, "start"), r)
+		if _, _, v := hinge(sign, cost, margin, b, r); v != best {
+			t.Fatalf("loss %v at %v, said to be %v", v, b, best)
+		}
 		for _, d := range []float64{-1, -1e-3, 1e-3, 1} {
-			if v := hinge(sign, cost, margin, b+d, r); v < best-1e-9*(1+best) {
+			if _, _, v := hinge(sign, cost, margin, b+d, r); v < best-1e-9*(1+best) {
 				t.Fatalf("offset %v costs %v, %v costs %v", b, best, b+d, v)
 			}
 		}

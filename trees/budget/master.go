@@ -16,13 +16,23 @@ const (
 	tauGrow  = 1.5
 )
 
+// settle is the gradient steps before Newton's, which are given up when one
+// brings less than the tolerance divided by newtonGain.
+const (
+	settle     = 6
+	newtonGain = 10
+)
+
 // solveMaster solves the master problem over the sets chosen so far (problem
 // 8, in its primal form with squared hinge loss)
 //
 //	F(ω, b) = ½(Σₕ‖ωₕ‖)² + ½ Σᵢ Cᵢ max(0, 1 − yᵢ(Σₕ ωₕ·xᵢₕ + b))²
 //
-// by accelerated proximal gradient steps from the fold's last solution, until
-// the relative duality gap is at most the tolerance. Close to a hard margin (few
+// from the fold's last solution, until the relative duality gap is at most the
+// tolerance. It begins with accelerated proximal gradient steps, which find out
+// which sets matter; once these have settled, Newton steps over the sets that
+// are not zero come far faster to the end (see newton), and where they stall,
+// gradient steps go on. Close to a hard margin (few
 // rows, many features, a high cost) the dual bound, and with it the gap, lags
 // far behind the objective; so steps also end when a good number of them bring
 // less than the tolerance. The offset is not stepped but minimised exactly at
@@ -36,6 +46,7 @@ func (f *fold) solveMaster(ctx context.Context, p *problem, params BACParams) er
 	best := m.evaluate(f.w, f.margin, &f.b)
 	dual, last := 0.0, math.Inf(1)
 	momentum, fresh := 1.0, true
+	second := true
 	copy(m.v, f.w)
 	copy(m.vMargin, f.margin)
 	for steps := 0; ; steps++ {
@@ -53,6 +64,28 @@ func (f *fold) solveMaster(ctx context.Context, p *problem, params BACParams) er
 				break
 			}
 			last = best
+		}
+		if second && steps >= settle {
+			if !fresh {
+				// Newton steps start from the solution, not ahead of it.
+				momentum, fresh = 1, true
+				copy(m.v, f.w)
+				copy(m.vMargin, f.margin)
+				m.vOffset = f.b
+				continue
+			}
+			next, ok := m.newton(f, best)
+			second = ok && best-next > params.Tolerance*best/newtonGain
+			if ok {
+				f.steps++
+				best = next
+				for _, c := range [][2][]float64{{f.w, m.w}, {m.v, m.w}, {f.margin, m.margin}, {m.vMargin, m.margin}} {
+					copy(c[0], c[1])
+				}
+				f.b, m.vOffset = m.b, m.b
+				continue
+			}
+			loss, _ = m.gradientAt()
 		}
 		next, ok := m.step(f, loss)
 		if !ok {
@@ -105,6 +138,8 @@ type master struct {
 
 	residual, gradient, weight []float64
 	norms, order               []float64
+
+	second *newtonState
 }
 
 func newMaster(f *fold, p *problem, params BACParams) *master {
@@ -128,11 +163,14 @@ func (m *master) gather(w, weight []float64) {
 
 // evaluate is F at w, whose margins are known; b is moved to its minimiser.
 func (m *master) evaluate(w, margin []float64, b *float64) float64 {
-	if !m.params.NoOffset {
-		*b = offset(m.p.sign, m.cost, margin, *b)
-	}
 	sum := setNorms(w, m.p.setPtr, m.norms)
-	return sum*sum/2 + hinge(m.p.sign, m.cost, margin, *b, m.residual)
+	loss := 0.0
+	if m.params.NoOffset {
+		_, _, loss = hinge(m.p.sign, m.cost, margin, *b, m.residual)
+	} else {
+		*b, loss = offset(m.p.sign, m.cost, margin, *b, m.residual)
+	}
+	return sum*sum/2 + loss
 }
 
 // gradientAt is the loss at the extrapolated point and the dual objective

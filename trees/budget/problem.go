@@ -275,7 +275,7 @@ func newFold(p *problem, params BACParams, held []bool) *fold {
 	}
 	f.extend(p)
 	if !params.NoOffset {
-		f.b = offset(p.sign, f.cost, f.margin, 0)
+		f.b, _ = offset(p.sign, f.cost, f.margin, 0, make([]float64, len(p.sign)))
 	}
 	f.residuals(p)
 	return f
@@ -324,37 +324,40 @@ func (f *fold) residuals(p *problem) {
 	}
 }
 
-// hinge is half the summed squared hinge loss at margins plus b; r gets
-// yᵢαᵢ of every compact row, of all rows together for the pseudo-rows.
-func hinge(sign, cost, margin []float64, b float64, r []float64) float64 {
-	loss := 0.0
+// hinge is half the summed squared hinge loss at margins plus b, its derivative
+// by b and the second derivative; r gets yᵢαᵢ of every compact row, of all rows
+// together for the pseudo-rows.
+func hinge(sign, cost, margin []float64, b float64, r []float64) (value, slope, loss float64) {
+	cost, margin, r = cost[:len(sign)], margin[:len(sign)], r[:len(sign)]
 	for i, y := range sign {
-		h := math.Max(0, 1-y*(margin[i]+b))
-		a := cost[i] * h
+		h := 1 - y*(margin[i]+b)
+		if h <= 0 {
+			r[i] = 0
+			continue
+		}
+		c := cost[i]
+		a := c * h
 		r[i] = y * a
+		value -= y * a
+		slope += c
 		loss += a * h
 	}
-	return loss / 2
+	return value, slope, loss / 2
 }
 
 // offset is the b that minimises the loss at the given margins: the zero of a
-// rising piecewise linear function, by Newton's method inside a bracket.
-func offset(sign, cost, margin []float64, b float64) float64 {
+// rising piecewise linear function, by Newton's method inside a bracket. The
+// loss there is returned too, and r filled in; see hinge.
+func offset(sign, cost, margin []float64, b float64, r []float64) (at, loss float64) {
 	lo, hi := math.Inf(-1), math.Inf(1)
 	total := 0.0
 	for _, c := range cost {
 		total += c
 	}
 	for range 100 {
-		slope, value := 0.0, 0.0
-		for i, y := range sign {
-			if h := 1 - y*(margin[i]+b); h > 0 {
-				value -= cost[i] * y * h
-				slope += cost[i]
-			}
-		}
+		value, slope, loss := hinge(sign, cost, margin, b, r)
 		if math.Abs(value) <= 1e-13*total || slope == 0 {
-			return b
+			return b, loss
 		}
 		if value > 0 {
 			hi = b
@@ -364,14 +367,15 @@ func offset(sign, cost, margin []float64, b float64) float64 {
 		next := b - value/slope
 		if !(next > lo && next < hi) {
 			if math.IsInf(lo, 0) || math.IsInf(hi, 0) || math.Nextafter(lo, hi) >= hi {
-				return b
+				return b, loss
 			}
 			next = lo + (hi-lo)/2
 		}
 		if next == b {
-			return b
+			return b, loss
 		}
 		b = next
 	}
-	return b
+	_, _, loss = hinge(sign, cost, margin, b, r)
+	return b, loss
 }
