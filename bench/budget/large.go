@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// textSet is a text collection with its public division. dev is what
+// thresholds and the parameters of LCIF are chosen on: the public part, or the
+// last tenth of the training rows where there is none (they train all the same).
+type textSet struct {
+	name             string
+	x                *vector.CSR
+	y                *labels.Matrix
+	train, dev, test []int
+}
+
+// loadText reads a collection and weights it by the training rows.
+func loadText(s *settings, name string) (*textSet, error) {
+	dir := filepath.Join(s.data, name)
+	names, err := dataset.ReadNames(filepath.Join(dir, "labels.txt.gz"), 1)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errSkipped, err)
+	}
+	b, err := labels.NewBuilder(names)
+	if err != nil {
+		return nil, err
+	}
+	set := &textSet{name: name, x: &vector.CSR{Ptr: []uint64{0}}}
+	for _, part := range []struct {
+		name string
+		rows *[]int
+	}{{"train", &set.train}, {"dev", &set.dev}, {"test", &set.test}} {
+		file := filepath.Join(dir, name+"-"+part.name+".txt.gz")
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) && part.name == "dev" {
+			continue
+		}
+		first := set.x.Rows()
+		if err := readXMC(file, names, set.x, b); err != nil {
+			return nil, err
+		}
+		for i := first; i < set.x.Rows(); i++ {
+			*part.rows = append(*part.rows, i)
+		}
+	}
+	tfidf(set.x, len(set.train))
+	set.y = b.Matrix()
+	return set, nil
+}
+
+// entrant is what a method showed.
+type entrant struct {
+	name          string
+	sets          *labels.Matrix
+	scores        *vector.CSR
+	train         float64 // seconds
+	answer, score float64 // microseconds a row, one thread; 0: not apart
+	bytes         int
+	features      int
+	note          string
+}
+
+// runLarge trains on EURLEX57K and on the newsgroups, with their public
+// divisions, and prints F1, precision, times and sizes of all methods.
+func runLarge(ctx context.Context, s *settings) error {
+	if s.data == "" {
+		return fmt.Errorf("%w: no -data, no ANNDB_DATA", errSkipped)
+	}
+	for _, name := range []string{"eurlex57k", "news20-bydate"} {
+		if !s.only.MatchString(name) {
+			continue
+		}
+		set, err := loadText(s, name)
+		if errors.Is(err, errSkipped) {
+			fmt.Println(err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s: %d + %d rows, %d features, %d labels; one thread a method to answer, %d to train\n", name, len(set.train), len(set.test), set.x.Cols, set.y.Labels(), s.workers)
+		fmt.Println("method          |    F1   p@1   p@3   p@5 labels |  train s  answer µs  scores µs |      KiB features | note")
+		for _, method := range []struct {
+			name string
+			run  func(context.Context, *settings, *textSet) (*entrant, error)
+		}{
+			{"at", func(ctx context.Context, s *settings, t *textSet) (*entrant, error) {
+				return annotate(ctx, s, t, budget.AT)
+			}},
+			{"pt", func(ctx context.Context, s *settings, t *textSet) (*entrant, error) {
+				return annotate(ctx, s, t, budget.PT)
+			}},
+			{"sbt", rest}, {"lcif", neighbours}, {"liblinear", oneAgainstRest},
+		} {
+			if s.without.MatchString(method.name) {
+				continue
+			}
+			e, err := method.run(ctx, s, set)
+			if errors.Is(err, errSkipped) {
+				fmt.Println(err)
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", method.name, err)
+			}
+			if err := e.print(set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *entrant) print(set *textSet) error {
+	truth := set.y.Select(set.test)
+	report, err := labels.Evaluate(truth, e.sets)
+	if err != nil {
+		return err
+	}
+	rank, err := labels.EvaluateRanking(truth, e.scores, []int{1, 3, 5}, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-15s | %.3f %.3f %.3f %.3f %6.2f | %8.1f %10.1f %10.1f | %8d %8d | %s\n", e.name, report.Zero.F1, rank.Precision[0], rank.Precision[1], rank.Precision[2],
+		report.Predicted, e.train, e.answer, e.score, e.bytes>>10, e.features, e.note)
+	return nil
+}
+
+// micros is the time of a call, in microseconds a row.
+func micros(rows int, call func() error) (float64, error) {
+	start := time.Now()
+	err := call()
+	return float64(time.Since(start).Nanoseconds()) / 1e3 / float64(rows), err
+}
+
+// annotate is AT or PT. The threshold of AT is that of the best F1 on dev.
+func annotate(ctx context.Context, s *settings, set *textSet, kind budget.Kind) (*entrant, error) {
+	params := budget.Params{BAC: budget.BACParams{Budget: s.budget, C: s.cost, Rounds: s.rounds}}
+	train := budget.TrainPT
+	if kind == budget.AT {
+		train = budget.TrainAT
+	}
+	start := time.Now()
+	m, err := train(ctx, set.x, set.y, set.train, params, s.workers, nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &entrant{name: string(kind), train: time.Since(start).Seconds()}
+	if kind == budget.AT && len(set.dev) > 0 {
+		if m.Threshold, err = bestThreshold(ctx, m, labels.SelectRows(set.x, set.dev), set.y.Select(set.dev)); err != nil {
+			return nil, err
+		}
+	}
+	test := labels.SelectRows(set.x, set.test)
+	p := budget.NewPredictor(budget.NewIndex(m))
+	e.answer, err = micros(test.Rows(), func() error {
+		for i := range test.Rows() {
+			p.Set(test.Row(i))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.score, err = micros(test.Rows(), func() (err error) {
+		e.scores, err = budget.PredictScores(ctx, m, test, 1e-3, 1)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if e.sets, err = budget.PredictSets(ctx, m, test, 1); err != nil {
+		return nil, err
+	}
+	st := m.Stats()
+	e.bytes, e.features = st.Bytes, st.Features
+	e.note = fmt.Sprintf("B=%d rounds=%d C=%g threshold=%g; %d nodes, depth %d; decisions %.1f (entropy %.1f), test %.1f", s.budget, s.rounds, s.cost, m.Threshold,
+		st.Nodes, st.Depth, st.Decisions, st.Entropy, p.MeanDecisions(test))
+	return e, nil
+}
+
+// bestThreshold is that of the best F1.
+func bestThreshold(ctx context.Context, m *budget.Model, x *vector.CSR, truth *labels.Matrix) (float32, error) {
+	best, most := float32(0), -1.0
+	for _, t := range []float32{-0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0, 0.1, 0.2, 0.3} {
+		m.Threshold = t
+		got, err := budget.PredictSets(ctx, m, x, 1)
+		if err != nil {
+			return 0, err
+		}
+		report, err := labels.Evaluate(truth, got)
+		if err != nil {
+			return 0, err
+		}
+		if report.Zero.F1 > most {
+			best, most = t, report.Zero.F1
+		}
+	}
+	return best, nil
+}
+
+// rest is one SBT a class against the rest, for sets with one label a row.
+func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
+	class := make([]uint32, set.x.Rows())
+	for i := range class {
+		row := set.y.Row(i)
+		if len(row) != 1 {
+			return nil, fmt.Errorf("%w sbt: rows of %s have several labels", errSkipped, set.name)
+		}
+		class[i] = row[0]
+	}
+	params := budget.Params{BAC: budget.BACParams{Budget: s.budget, C: s.cost, Rounds: s.rounds}}
+	start := time.Now()
+	m, err := budget.TrainMulticlass(ctx, set.x, class, set.y.Labels(), set.train, params, s.workers, nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &entrant{name: "sbt", train: time.Since(start).Seconds()}
+	p := budget.NewPredictor(budget.NewIndex(m))
+	sets := make([][]uint32, len(set.test))
+	e.scores = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: set.y.Labels()}
+	test := labels.SelectRows(set.x, set.test)
+	e.answer, err = micros(len(sets), func() error {
+		for i := range sets {
+			c, _ := p.Class(test.Row(i))
+			sets[i] = []uint32{uint32(c)}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range sets {
+		e.scores.Append(ranking(c))
+	}
+	st := m.Stats()
+	e.bytes, e.features = st.Bytes, st.Features
+	e.note = fmt.Sprintf("B=%d rounds=%d C=%g; %d nodes, depth %d; only the best class is ranked", s.budget, s.rounds, s.cost, st.Nodes, st.Depth)
+	e.sets, err = labels.FromSets(sets, set.y.Labels())
+	return e, err
+}
+
+// neighbours is LCIF, tuned on up to 1,000 rows of dev, or of training rows
+// held out where there is no dev part.
+func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
+	learn, dev := set.train, set.dev
+	if len(dev) == 0 {
+		cut := len(learn) - len(learn)/10
+		learn, dev = learn[:cut], learn[cut:]
+	}
+	dev = dev[:min(len(dev), 1000)]
+	rows, sets := labels.SelectRows(set.x, learn), set.y.Select(learn)
+	start := time.Now()
+	curve, err := query.TuneLCIF(ctx, query.HoldOut(rows, sets, labels.SelectRows(set.x, dev), set.y.Select(dev), s.workers), query.LCIFTuneOptions{
+		Ks: []int{5, 10, 20, 30}, Alphas: []float64{1, 2}, Betas: []float64{1}, Lambdas: []float64{0.7, 0.9, 1},
+		Cuts: query.DefaultLCIFCuts(), Passes: 1, Workers: s.workers,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tuned := time.Since(start).Seconds()
+	choice, ok := curve.Choice(query.MicroF1, query.Combined)
+	if !ok {
+		return nil, errors.New("LCIF: nothing was chosen")
+	}
+	params := choice.Params
+	start = time.Now()
+	view, counts, err := query.BuildLCIF(ctx, labels.SelectRows(set.x, set.train), set.y.Select(set.train), 0, s.workers)
+	if err != nil {
+		return nil, err
+	}
+	if err := view.AddPower(counts, params.Beta); err != nil {
+		return nil, err
+	}
+	e := &entrant{name: "lcif", train: time.Since(start).Seconds(), features: set.x.Cols}
+	test := query.UnitRows(labels.SelectRows(set.x, set.test), view)
+	answers := make([][]uint32, test.Rows())
+	e.answer, err = micros(test.Rows(), func() error {
+		got, err := query.PredictBatch(ctx, view, test, &params, 1, nil)
+		for i, row := range got {
+			for _, r := range row {
+				answers[i] = append(answers[i], r.Label)
+			}
+			slices.Sort(answers[i])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.score, err = micros(test.Rows(), func() (err error) {
+		e.scores, err = query.ScoreBatch(ctx, view, test, &params, 1, nil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.sets, err = labels.FromSets(answers, set.y.Labels())
+	e.note = fmt.Sprintf("k=%d α=%g λ=%g, tuned in %.0f s", params.K, params.Alpha, params.Lambda, tuned)
+	return e, err
+}
+
+// oneAgainstRest is liblinear's L2-SVM, one a label.
+func oneAgainstRest(_ context.Context, s *settings, set *textSet) (*entrant, error) {
+	if s.linear == nil {
+		return nil, fmt.Errorf("%w liblinear: no peer", errSkipped)
+	}
+	if err := s.linear.load(set.x); err != nil {
+		return nil, err
+	}
+	got, err := s.linear.relevance(linearParams{solver: dualL2, c: 1, bias: 1}, set.y, set.train, set.test, 5, s.limit)
+	if err != nil {
+		return nil, err
+	}
+	e := &entrant{name: "liblinear", sets: got.sets, scores: got.scores, train: got.train, answer: 1e6 * got.test / float64(len(set.test)), features: set.x.Cols}
+	e.bytes = 8 * int(got.weights)
+	e.note = "-s 1 -c 1 -B 1, one thread; KiB: its weights that are not zero, 8 bytes each"
+	if s.limit > 0 {
+		e.note += fmt.Sprintf("; trained for %d labels of %d", s.limit, set.y.Labels())
+	}
+	return e, nil
+}

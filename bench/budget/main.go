@@ -1,0 +1,102 @@
+// Command budget repeats the experiments of Liu and Tsang 2017 with budgeted
+// trees on generated and real data, beside peers in the same run: liblinear
+// (bench/peers/liblinear), a CART tree of its own and, for label sets, LCIF.
+//
+//	bench/peers/liblinear/build
+//	go run ./bench/budget -data ../shared/data xor binary curve sets large bac
+//
+// xor is section 8.1.1, binary tables 4 and 5, curve figure 5, sets table 8,
+// large the widest sets there are, bac the training time of one classifier.
+// Figures are percentages of wrong test rows, or example-based F1. README.md
+// has what was measured.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+)
+
+// settings are the command's flags.
+type settings struct {
+	data    string
+	peers   string
+	out     string
+	only    *regexp.Regexp
+	seeds   int
+	first   int
+	workers int
+	folds   int
+	inner   int
+	noise   int
+	quick   bool
+
+	budget  int
+	rounds  int
+	cost    float64
+	limit   int
+	without *regexp.Regexp
+	linear  *linear // nil without the peer
+}
+
+// errSkipped says that data or a peer is missing.
+var errSkipped = errors.New("SKIPPED")
+
+func main() {
+	var s settings
+	flag.StringVar(&s.data, "data", os.Getenv("ANNDB_DATA"), "directory of the data sets")
+	flag.StringVar(&s.peers, "peers", "bench/peers/bin", "directory of the built peers")
+	flag.StringVar(&s.out, "out", "bench/out", "directory of the pictures")
+	only := flag.String("only", "", "sets whose names match")
+	without := flag.String("without", "^$", "systems of large to leave out")
+	flag.IntVar(&s.seeds, "seeds", 10, "random divisions or generated sets")
+	flag.IntVar(&s.first, "first", 0, "number of the first of them")
+	flag.IntVar(&s.workers, "workers", 1, "threads of training")
+	flag.IntVar(&s.folds, "folds", 10, "divisions of the label sets")
+	flag.IntVar(&s.inner, "inner", 5, "divisions of the training rows that parameters are chosen by")
+	flag.IntVar(&s.noise, "noise", 0, "noise features of xor; 0: 200, 500, 1,000 and 2,000")
+	flag.BoolVar(&s.quick, "quick", false, "coarse grids")
+	flag.IntVar(&s.budget, "budget", 30, "B of large")
+	flag.IntVar(&s.rounds, "rounds", 5, "worst-case analyses of large")
+	flag.Float64Var(&s.cost, "cost", 10, "C of large")
+	flag.IntVar(&s.limit, "limit", 0, "labels that liblinear is trained for in large; 0: all")
+	flag.Parse()
+	s.only, s.without = regexp.MustCompile(*only), regexp.MustCompile(*without)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, &s, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "budget:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s *settings, names []string) (err error) {
+	s.linear, err = startLinear(ctx, s.peers)
+	if errors.Is(err, errSkipped) {
+		fmt.Fprintf(os.Stderr, "\n*** %v\n\n", err)
+	} else if err != nil {
+		return err
+	} else {
+		fmt.Println("peer:", s.linear.version)
+		defer func() { err = errors.Join(err, s.linear.Close()) }()
+	}
+	experiments := map[string]func(context.Context, *settings) error{
+		"xor": runXOR, "binary": runBinary, "curve": runCurve, "sets": runSets, "large": runLarge, "bac": runBAC,
+	}
+	for _, name := range names {
+		f := experiments[name]
+		if f == nil {
+			return fmt.Errorf("no experiment is called %q", name)
+		}
+		if err := f(ctx, s); errors.Is(err, errSkipped) {
+			fmt.Fprintf(os.Stderr, "\n*** %v\n\n", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}

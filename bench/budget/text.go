@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// readXMC appends a file's rows to x and the label builder.
+func readXMC(path string, names []string, x *vector.CSR, b *labels.Builder) error {
+	r, err := dataset.OpenSparse(path, dataset.SparseOptions{Format: dataset.FormatXMC, LabelNames: names})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSkipped, err)
+	}
+	defer r.Close()
+	var rec dataset.SparseRecord
+	for {
+		err := r.Read(&rec)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		x.Append(rec.Features)
+		b.Add(rec.Labels)
+	}
+}
+
+// tfidf weights counts by 1 + log count and by log n/df over the first n rows,
+// and makes the rows of unit length. Features that these rows lack get zero.
+func tfidf(x *vector.CSR, n int) {
+	df := make([]float64, x.Cols)
+	for _, j := range x.Index[:x.Ptr[n]] {
+		df[j]++
+	}
+	for e, j := range x.Index {
+		if df[j] == 0 {
+			x.Value[e] = 0
+			continue
+		}
+		x.Value[e] = float32((1 + math.Log(float64(x.Value[e]))) * math.Log(float64(n)/df[j]))
+	}
+	for i := range x.Rows() {
+		row := x.Row(i)
+		if norm := row.Norm(); norm > 0 {
+			for e := range row.Value {
+				row.Value[e] = float32(float64(row.Value[e]) / norm)
+			}
+		}
+	}
+}
+
+// ranking makes scores of labels in order: k for the first, then k − 1.
+func ranking(best []uint32) vector.Sparse {
+	var s vector.Sparse
+	s.Index = slices.Clone(best)
+	slices.Sort(s.Index)
+	s.Value = make([]float32, len(best))
+	for i, l := range best {
+		at, _ := slices.BinarySearch(s.Index, l)
+		s.Value[at] = float32(len(best) - i)
+	}
+	return s
+}
