@@ -53,7 +53,7 @@ func main() {
 	flag.StringVar(&s.out, "out", "bench/out", "directory of the pictures")
 	only := flag.String("only", "", "sets whose names match")
 	without := flag.String("without", "^$", "systems of large to leave out")
-	flag.IntVar(&s.seeds, "seeds", 10, "random divisions or generated sets")
+	flag.IntVar(&s.seeds, "seeds", 10, "random divisions, folds or generated sets to take")
 	flag.IntVar(&s.first, "first", 0, "number of the first of them")
 	flag.IntVar(&s.workers, "workers", 1, "threads of training")
 	flag.IntVar(&s.folds, "folds", 10, "divisions of the label sets")

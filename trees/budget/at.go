@@ -91,9 +91,11 @@ func (t *at) task(g *grown, rows []int32, set, dropped []uint32) task {
 			return nil, err
 		}
 		g.left, g.right = &grown{}, &grown{}
+		// The rows with the label come first: progress then grows all the time,
+		// and not only at the end of the long right spine.
 		return []task{
-			t.task(g.left, left, union(set, []uint32{label}), rare),
 			t.task(g.right, right, set, rare),
+			t.task(g.left, left, union(set, []uint32{label}), rare),
 		}, nil
 	}
 }

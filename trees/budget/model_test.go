@@ -137,10 +137,15 @@ func TestPredictorFollowsDefinition(t *testing.T) {
 }
 
 // Without a cut the chances of all leaves add up to one: a label that all
-// leaves have scores 1, and scores follow from the definition.
+// leaves have scores 1, and scores follow from the definition, whatever the
+// threshold.
 func TestScores(t *testing.T) {
 	x, y, models := trained(t)
 	for _, m := range models[:2] {
+		slope := 2.0
+		if m.Kind == AT {
+			slope, m.Threshold = 4, -0.3
+		}
 		p := NewPredictor(NewIndex(m))
 		for i := range 20 {
 			row := x.Row(i)
@@ -153,7 +158,8 @@ func TestScores(t *testing.T) {
 					}
 					return
 				}
-				yes := 1 / (1 + math.Exp(-ScoreSlope*slowMargins(m, int(ref), row)[0]))
+				margin := slowMargins(m, int(ref), row)[0] + float64(m.Threshold)
+				yes := 1 / (1 + math.Exp(-slope*margin))
 				walk(m.Left[ref], chance*yes)
 				walk(m.Right[ref], chance*(1-yes))
 			}

@@ -7,10 +7,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ScoreSlope turns a margin into the chance that a decision is positive:
-// 1/(1 + e^(−slope·margin)). A margin of 1, which training asks for, makes
-// 0.88. The chances rank labels; they are not calibrated.
-const ScoreSlope = 2
+// slopes turn a margin into the chance that a decision is positive,
+// 1/(1 + e^(−slope·margin)). With 2, a margin of 1, which training asks for,
+// makes 0.88. Paths of AT are long, up to the number of labels, and each wrong
+// chance on them takes from all labels behind: 4, and 0.98, ranks far better
+// there (precision at 1 on EURLEX57K's dev part: 0.82, where 2 has 0.58; PT: 0.70
+// and 0.73). The chances rank labels; they are not calibrated.
+var slopes = map[Kind]float64{PT: 2, AT: 4}
 
 // reach is a part of a tree and the chance of coming there.
 type reach struct {
@@ -20,7 +23,9 @@ type reach struct {
 
 // Scores is the ranking of labels by a PT or AT: the score of a label is the
 // chance, in 0…1, of coming to a leaf that has it, where each decision goes
-// left with the chance that ScoreSlope defines. The leaf that Set answers
+// left with the chance 1/(1 + e^(−slope·margin)); slope is 2 for PT and 4 for
+// AT. The threshold plays no part: it says how likely a label must be to be
+// listed, not how likely it is. With a threshold of 0 the leaf that Set answers
 // from is where every decision takes its likelier side.
 //
 // Parts of the tree that are reached with a chance below cut are not followed;
@@ -32,6 +37,7 @@ func (p *Predictor) Scores(x vector.Sparse, cut float64) vector.Sparse {
 	if p.mass == nil {
 		p.mass = make([]float64, p.m.Labels)
 	}
+	slope, threshold := slopes[p.m.Kind], float64(p.m.Threshold)
 	p.queue = append(p.queue[:0], reach{p.m.Roots[0], 1})
 	for len(p.queue) > 0 {
 		last := len(p.queue) - 1
@@ -47,7 +53,7 @@ func (p *Predictor) Scores(x vector.Sparse, cut float64) vector.Sparse {
 			continue
 		}
 		_, margin := p.decide(int(at.ref))
-		yes := 1 / (1 + math.Exp(-ScoreSlope*margin))
+		yes := 1 / (1 + math.Exp(-slope*(margin+threshold)))
 		if c := at.chance * (1 - yes); c > 0 && c >= cut {
 			p.queue = append(p.queue, reach{p.m.Right[at.ref], c})
 		}
