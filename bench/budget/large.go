@@ -283,7 +283,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	if err := view.AddPower(counts, params.Beta); err != nil {
 		return nil, err
 	}
-	e := &entrant{name: "lcif", train: time.Since(start).Seconds(), features: set.x.Cols}
+	e := &entrant{name: "lcif", train: time.Since(start).Seconds(), features: set.x.Cols, bytes: 8 * int(set.x.Ptr[len(set.train)])}
 	test := query.UnitRows(labels.SelectRows(set.x, set.test), view)
 	answers := make([][]uint32, test.Rows())
 	e.answer, err = micros(test.Rows(), func() error {
@@ -307,7 +307,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 		return nil, err
 	}
 	e.sets, err = labels.FromSets(answers, set.y.Labels())
-	e.note = fmt.Sprintf("k=%d α=%g λ=%g, tuned in %.0f s", params.K, params.Alpha, params.Lambda, tuned)
+	e.note = fmt.Sprintf("k=%d α=%g λ=%g, tuned in %.0f s; KiB: the training rows, 8 bytes an entry", params.K, params.Alpha, params.Lambda, tuned)
 	return e, err
 }
 
