@@ -84,8 +84,10 @@ func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions, timer
 		}
 	}
 	l.opts = o
-	if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
-		return IndexInfo{}, err
+	if l.forest == nil {
+		if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
+			return IndexInfo{}, err
+		}
 	}
 	l.points = t.points.Len()
 	return d.storeIndex(ctx, coll, id, name, l, timer)

@@ -715,7 +715,7 @@ func TestBuildDeterministic(t *testing.T) {
 }
 
 // stages are the names that builds report, in order.
-var stages = []string{"read", "labels", "tuning trees", "tune", "trees", "write"}
+var stages = []string{"read", "labels", "trees", "tune", "write"}
 
 // TestBuildProgress checks what a build reports of itself.
 func TestBuildProgress(t *testing.T) {

@@ -13,12 +13,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// trial is a forest learned without the held-out points, and the questions it
-// is measured with. The held-out rows are not only left out of the training
+// trial is the questions a forest without the held-out points is measured
+// with. The held-out rows are not only left out of the training
 // points: they are also hidden from the answers, so that a query is as new to
 // the forest as a user's will be.
 type trial struct {
-	learn   []int
+	learn   []int // positions of the points to learn from
+	hold    []int // and of those held out
 	queries [][]float32
 	truth   [][]uint32
 	dead    *roaring.Bitmap
@@ -28,7 +29,7 @@ type trial struct {
 // newTrial draws the held-out points and their true neighbours.
 func newTrial(ctx context.Context, st *store, t *training, base *query.View, o BuildOptions) (*trial, error) {
 	learn, hold := t.split(o.Holdout, o.Seed)
-	tr := &trial{learn: learn, dead: roaring.New(), k: o.TuneK}
+	tr := &trial{learn: learn, hold: hold, dead: roaring.New(), k: o.TuneK}
 	if base.Deleted != nil {
 		tr.dead.Or(base.Deleted)
 		// Rows that came and went since the build began are none of its own.
@@ -139,6 +140,31 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	return &v
 }
 
+// growTrial learns a forest without the held-out points. Where the splits look
+// at no labels it is the forest of all points with the votes of those taken
+// out, and the whole forest is returned as well.
+func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr *trial, timer *stageTimer) (whole, f *forest.Forest, err error) {
+	if o.Kind != forest.RF {
+		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
+			return nil, nil, err
+		}
+		points, lab := t.only(tr.hold)
+		var ok bool
+		err = timer.run("tuning trees", func(func(int, int)) error {
+			f, ok, err = whole.Without(l.space(ctx, points, t.corpus.rows, o), lab)
+			return err
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("db: tuning trees: %w", err)
+		}
+		if ok {
+			return whole, f, nil
+		}
+	}
+	f, err = l.growForest(ctx, t, o, tr.learn, timer, "tuning trees")
+	return whole, f, err
+}
+
 // choices are the forests KindAuto compares: the axis-aligned learners over
 // principal coordinates, at the default depth and one level less and more.
 func choices(o BuildOptions) []BuildOptions {
@@ -172,7 +198,7 @@ func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.
 	best := -1
 	var bestMicros, bestRecall float64
 	for i, c := range options {
-		f, err := l.growForest(ctx, t, c, tr.learn, timer, "tuning trees")
+		whole, f, err := l.growTrial(ctx, t, c, tr, timer)
 		if err != nil {
 			return o, err
 		}
@@ -184,7 +210,7 @@ func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.
 		reached, was := recall >= o.TargetRecall, bestRecall >= o.TargetRecall
 		if best < 0 || reached && (!was || micros < bestMicros) || !reached && !was && recall > bestRecall {
 			best, bestMicros, bestRecall = i, micros, recall
-			l.curve = curve
+			l.curve, l.forest = curve, whole
 		}
 	}
 	return options[best], nil

@@ -206,10 +206,10 @@ func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighb
 	leaves := make([]leafWriter, p.Trees)
 	members := make([]leafWriter, p.Trees)
 	err = eachTree(ctx, p.Trees, workers, func() func(t int) {
-		v := voteCounter{counts: make([]uint32, f.CorpusN)}
+		v := newVoteCounter(f.CorpusN)
 		return func(t int) {
 			if p.Natural {
-				f.labelTables(ctx, &v, lab, &parts[t], &leaves[t])
+				f.labelTables(ctx, v, lab, &parts[t], &leaves[t])
 			}
 			if p.Members {
 				f.memberLists(ctx, t, &parts[t], &members[t])

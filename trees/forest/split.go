@@ -152,22 +152,59 @@ func median(v []float32) (threshold float32, ok bool) {
 			v[i] = float32(math.Inf(-1))
 		}
 	}
-	slices.Sort(v)
 	n := len(v)
-	if v[0] == v[n-1] {
+	least, most := slices.Min(v), slices.Max(v)
+	if least == most {
 		return 0, false
 	}
-	if n%2 == 1 {
-		threshold = v[n/2]
-	} else {
-		threshold = between(v[n/2-1], v[n/2])
+	selectNth(v, n/2)
+	threshold = v[n/2]
+	if n%2 == 0 {
+		threshold = between(slices.Max(v[:n/2]), threshold)
 	}
-	if threshold < v[n-1] {
+	if threshold < most {
 		return threshold, true
 	}
 	// The upper half is one value: cut below it.
-	i, _ := slices.BinarySearch(v, v[n-1])
-	return v[i-1], true
+	threshold = least
+	for _, x := range v {
+		if x < most {
+			threshold = max(threshold, x)
+		}
+	}
+	return threshold, true
+}
+
+// selectNth puts the n-th smallest value in place n and none larger before it
+// (Hoare's selection). No value may be NaN. O(len) on average.
+func selectNth(v []float32, n int) {
+	lo, hi := 0, len(v)-1
+	for lo < hi {
+		a, b, c := v[lo], v[lo+(hi-lo)/2], v[hi]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := lo, hi
+		for i <= j {
+			for v[i] < pivot {
+				i++
+			}
+			for v[j] > pivot {
+				j--
+			}
+			if i <= j {
+				v[i], v[j] = v[j], v[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j:
+			hi = j
+		case n >= i:
+			lo = i
+		default:
+			return
+		}
+	}
 }
 
 // between is the mean of a ≤ b, or a where float32 has no value that is at

@@ -1,0 +1,94 @@
+package forest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+)
+
+// Without is the forest with the votes of some of its training points taken
+// out of the leaves: what Learn would have made without them but for the
+// splits, which keep what they learned of the points. Where splits look at no
+// labels and the points are few that is next to nothing, so it serves to try a
+// forest on points held out without learning a second one. points are in the
+// trees' coordinates and lab holds their labels as given to Learn. Member
+// lists stay as they are. The leaves are copied, all else is shared.
+//
+// It needs stored votes: ok is false for a forest whose splits or leaves hold
+// more, that is rf, forests with a leaf of more than 255 points or with
+// MinVotes above 1, and those without label tables. O(trees · points · leaf), and a
+// copy of the leaves.
+//
+// Errors: ErrParams for points of another dimension or other labels than
+// those learned from.
+func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, ok bool, err error) {
+	if !f.Natural || f.Kind == RF || f.Unit == 255 || f.MinVotes > 1 {
+		return nil, false, nil
+	}
+	if points.Dim() != f.Dim || lab.N != points.Len() || lab.K < f.LabelsK {
+		return nil, false, fmt.Errorf("%w: labels or dimension do not belong to the points", ErrParams)
+	}
+	at := make([]uint32, points.Len()*f.Trees) // point by tree
+	var z []float32
+	x := make([]float32, f.Dim)
+	for i := range points.Len() {
+		z = f.Coordinates(points.Row(i, x), z)
+		f.Route(z, at[i*f.Trees:(i+1)*f.Trees])
+		if f.Coord != CoordProjected {
+			z = nil // it is the row itself
+		}
+	}
+	c := *f
+	c.Leaves = make([][]byte, len(f.Leaves))
+	for i, chunk := range f.Leaves {
+		c.Leaves[i] = slices.Clone(chunk)
+	}
+	all := float64(f.Unit) * float64(int(1)<<f.Depth) // training points
+	c.Unit = float32((all - float64(points.Len())) / float64(int(1)<<f.Depth))
+	order := make([]int, points.Len())
+	var w leafWriter
+	var kept []uint32
+	var weights []uint8
+	votes := map[uint32]uint8{}
+	for t := range f.Trees {
+		leafOf := func(i int) uint32 { return at[i*f.Trees+t] }
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return int(leafOf(a)) - int(leafOf(b)) })
+		for lo := 0; lo < len(order); {
+			leaf := leafOf(order[lo])
+			clear(votes)
+			for ; lo < len(order) && leafOf(order[lo]) == leaf; lo++ {
+				for _, l := range lab.Row(order[lo])[:f.LabelsK] {
+					votes[l]++
+				}
+			}
+			kept, weights = kept[:0], weights[:0]
+			b := f.Leaf(t, int(leaf))
+			for hi, low, had, more := b.Next(); more; hi, low, had, more = b.Next() {
+				for i, l := range low {
+					id := hi<<16 + uint32(l)
+					gone := votes[id]
+					if gone > had[i] {
+						return nil, false, fmt.Errorf("%w: tree %d, leaf %d: label %d has fewer votes than are taken away", ErrParams, t, leaf, id)
+					}
+					delete(votes, id)
+					if had[i] > gone {
+						kept, weights = append(kept, id), append(weights, had[i]-gone)
+					}
+				}
+			}
+			if len(votes) > 0 {
+				return nil, false, fmt.Errorf("%w: tree %d, leaf %d lacks labels that are taken away", ErrParams, t, leaf)
+			}
+			// What is left is no longer than what was there.
+			w.add(kept, weights)
+			to := f.LeafDir[t<<f.Depth+int(leaf)]
+			copy(c.Leaves[to>>16][int(to&0xffff)*leafAlign:], w.chunks[len(w.chunks)-1])
+			w.chunks, w.dir = append(w.chunks[:0], w.chunks[0][:0]), w.dir[:0]
+		}
+	}
+	return &c, true, nil
+}
