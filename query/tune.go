@@ -27,11 +27,11 @@ type setting [dims]uint8
 // Budgets of Tune. They bound time, not the truth of a point: all points on the
 // curve are measured on all queries.
 const (
-	tuneSearch  = 2500 * time.Millisecond // for finding settings
-	gridAlways  = 15                      // settings of the grid that are tried at any rate
-	screenAsked = 240                     // queries that compare settings in the search
-	glanceAsked = 60                      // queries that rule out hopeless ones
-	finalists   = 24                      // settings measured on all queries
+	tuneSearch  = 2 * time.Second // for finding settings
+	gridAlways  = 15              // settings of the grid that are tried at any rate
+	screenAsked = 240             // queries that compare settings in the search
+	glanceAsked = 60              // queries that rule out hopeless ones
+	finalists   = 24              // settings measured on all queries
 	finalRounds = 3
 )
 
@@ -342,19 +342,30 @@ func (t *tuner) finish(ctx context.Context) (*Curve, error) {
 		at = thinned
 	}
 	samples := make([]sample, len(at))
+	points := make([]Point, len(at))
 	done := 0
-	for range finalRounds {
+	for round := range finalRounds {
 		for i, j := range at {
+			done++
+			if round > 0 && outdone(points, i) {
+				continue // recall is known by now, and no round makes up for such a time
+			}
 			if err := t.m.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
 				return nil, err
 			}
-			done++
 			t.report(90+10*done/(finalRounds*len(at)), 100)
 		}
-	}
-	var points []Point
-	for i, j := range at {
-		points = append(points, samples[i].point(t.points[j].p.Params))
+		for i, j := range at {
+			points[i] = samples[i].point(t.points[j].p.Params)
+		}
 	}
 	return &Curve{K: t.m.k, Queries: len(t.m.queries), Points: pareto(points)}, nil
+}
+
+// outdone says whether another point has at least the recall in clearly less
+// time.
+func outdone(points []Point, i int) bool {
+	return slices.ContainsFunc(points, func(o Point) bool {
+		return o.Recall >= points[i].Recall && 1.06*o.Micros < points[i].Micros
+	})
 }

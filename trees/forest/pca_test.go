@@ -128,6 +128,8 @@ func TestPCAEqualsReference(t *testing.T) {
 	}{
 		"all coordinates":  {stretched(1, 300, 20, 20, func(j int) float64 { return 10 * math.Pow(0.7, float64(j)) }), 20},
 		"leading":          {stretched(2, 700, 70, 70, func(j int) float64 { return 5 / float64(j+1) }), 9},
+		"leading of some":  {stretched(4, 500, 300, 300, func(j int) float64 { return 10 * math.Pow(0.8, float64(j)) }), 12},
+		"of low rank":      {stretched(5, 400, 280, 20, func(j int) float64 { return 10 * math.Pow(0.8, float64(j)) }), 15},
 		"many coordinates": {stretched(3, 90, denseLimit+50, 12, func(j int) float64 { return 10 * math.Pow(0.7, float64(j)) }), 6},
 	} {
 		rot := learnRotation(t, c.rows, c.r, 0)
@@ -154,7 +156,7 @@ func TestPCAEqualsReference(t *testing.T) {
 // Where the spectrum is flat subspace iteration finds no exact directions, but
 // what it finds is orthonormal and in the order of its variance.
 func TestPCAOfFlatSpectrum(t *testing.T) {
-	for _, d := range []int{60, denseLimit + 1} {
+	for _, d := range []int{60, 300, denseLimit + 1} {
 		rows := gaussian(newRand(4), 120, d)
 		rot := learnRotation(t, rows, 20, 0)
 		checkDirections(t, rot)
@@ -208,7 +210,7 @@ func TestRotationKeepsDistances(t *testing.T) {
 }
 
 func TestPCADependsOnTheSeedOnly(t *testing.T) {
-	for _, d := range []int{75, denseLimit + 1} {
+	for _, d := range []int{75, 280, denseLimit + 1} {
 		rows := gaussian(newRand(5), 150, d)
 		want := learnRotation(t, rows, 8, 80)
 		for _, procs := range []int{1, 2, 7} {
@@ -242,6 +244,8 @@ func TestPCADegenerateInputs(t *testing.T) {
 		"one coordinate":             gaussian(rng, 30, 1),
 		"equal rows":                 levelled(rng, 40, 5, 1),
 		"fewer rows than directions": gaussian(rng, 3, 9),
+		"equal rows of some length":  levelled(rng, 20, 300, 1),
+		"few rows of some length":    gaussian(rng, 4, 300),
 		"one long row":               gaussian(rng, 1, denseLimit+1),
 		"equal long rows":            levelled(rng, 20, denseLimit+1, 1),
 		"few long rows":              gaussian(rng, 3, denseLimit+1),
