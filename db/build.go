@@ -144,13 +144,14 @@ func checkQuery(q []float32, dim int) error {
 	if len(q) != dim {
 		return fmt.Errorf("%w: %d coordinates, want %d", ErrDimension, len(q), dim)
 	}
+	// A finite sum of squares has finite terms: one pass usually is enough.
+	if n := vector.Dot(q, q); n <= math.MaxFloat32 {
+		return nil
+	}
 	if i := vector.IsFinite(q); i >= 0 {
 		return fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
 	}
-	if n := vector.Dot(q, q); !(n <= math.MaxFloat32) {
-		return fmt.Errorf("%w: longer than a float32 can square", ErrNotFinite)
-	}
-	return nil
+	return fmt.Errorf("%w: longer than a float32 can square", ErrNotFinite)
 }
 
 // readTraining copies all rows out of the map.

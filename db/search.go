@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -74,6 +75,7 @@ type searchScratch struct {
 	s      *query.Searcher
 	params query.Params
 	found  []vector.Neighbor
+	keys   [][]byte // of found, in the map
 }
 
 // Search appends the k rows nearest to q to dst, nearest first, and returns
@@ -133,7 +135,18 @@ var defaultSearch SearchOptions
 // appendHits turns row numbers and internal distances into hits, reusing the
 // key memory of dst's spare capacity.
 func (st *collState) appendHits(ctx context.Context, view *query.View, q []float32, o *SearchOptions, sc *searchScratch, dst []Hit) ([]Hit, error) {
+	// All keys are looked up before the first is copied: each is two misses of
+	// the cache, and so those of different keys overlap.
+	sc.keys = sc.keys[:0]
 	for _, f := range sc.found {
+		key, err := st.key(f.ID)
+		if err != nil {
+			return dst, err
+		}
+		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
+		sc.keys = append(sc.keys, key)
+	}
+	for i, f := range sc.found {
 		n := len(dst)
 		if n < cap(dst) {
 			dst = dst[:n+1]
@@ -141,11 +154,7 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, q []float
 			dst = append(dst, Hit{})
 		}
 		h := &dst[n]
-		key, err := st.key(f.ID)
-		if err != nil {
-			return dst[:n], err
-		}
-		*h = Hit{Key: append(h.Key[:0], key...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
+		*h = Hit{Key: append(h.Key[:0], sc.keys[i]...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
 		if o.Explain {
 			e, err := sc.s.Explain(ctx, view, q, &sc.params, f.ID)
 			if err != nil {
