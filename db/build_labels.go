@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -99,7 +100,7 @@ func (l *learned) project(ctx context.Context, t *training, o BuildOptions, time
 	inner := t.corpus.rows.d
 	coords := min(max(o.Rotate, 0), inner)
 	if o.SketchBytes > 0 {
-		coords = max(coords, min(o.SketchBytes-4, inner))
+		coords = max(coords, min(query.SketchCoordinates(o.SketchBytes), inner))
 	}
 	wanted := coords
 	approximate := o.Labels == LabelsApproximate && (t.own || o.HopLabels > 0)

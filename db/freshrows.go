@@ -60,7 +60,7 @@ func (st *collState) freshSketches(m *manifest, v *query.View) {
 		f.n = want
 	}
 	v.FreshN = min(f.n, v.Rows.N-v.N)
-	v.Fresh = query.NewSketchView(f.chunks[:(v.FreshN+1<<freshShift-1)>>freshShift:len(f.chunks)], freshShift, width, v.Sketch.Scale)
+	v.Fresh = f.enc.View(f.chunks[:(v.FreshN+1<<freshShift-1)>>freshShift:len(f.chunks)], freshShift)
 }
 
 // encoderOf is the encoder of an index's sketches.

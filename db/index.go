@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/anndb/anndb/query"
@@ -193,6 +194,7 @@ type manifest struct {
 	SketchWidth int
 	SketchShift uint
 	SketchStep  float32
+	SketchSteps []float32 `json:",omitempty"` // packed sketches
 
 	NeighborK     int
 	NeighborShift uint
@@ -266,6 +268,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, bad("rotation")
 	case m.SketchWidth < 0 || m.SketchWidth > 4096 || m.SketchShift > 24:
 		return nil, bad("sketch shape")
+	case slices.ContainsFunc(m.SketchSteps, func(x float32) bool { return !(x > 0) || math.IsInf(float64(x), 1) }):
+		return nil, bad("sketch steps")
 	case m.NeighborK < 0 || m.NeighborK > 1<<16 || m.NeighborShift > 24:
 		return nil, bad("neighbour shape")
 	case m.QuantShift > 24:

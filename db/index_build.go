@@ -25,9 +25,10 @@ type learned struct {
 	reduced  *flatRows // what approximate labels work on, until they are found
 	outside  []float32 // of the live rows: the squared length outside it
 	sketch   []byte    // n * opts.SketchBytes
-	step     float32
-	hops     []uint32 // n * opts.HopLabels
-	quant    []byte   // n * coordinates
+	step     float32   // of a sketch's coordinate, or
+	steps    []float32 // of each, where sketches are packed
+	hops     []uint32  // n * opts.HopLabels
+	quant    []byte    // n * coordinates
 	quantOff float32
 	quantStp float32
 	curve    *query.Curve
@@ -122,7 +123,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions)
 	rows, width := t.corpus.rows, o.SketchBytes
 	live := subset{rows: l.rotated, ids: t.corpus.ids}
 	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
-	l.step = enc.Step
+	l.step, l.steps = enc.Step, enc.Steps
 	l.sketch = make([]byte, rows.n*width)
 	return parallel(ctx, o.Workers, rows.n, 256, func(i int) {
 		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil), l.rotation.Mean)

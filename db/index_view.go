@@ -67,6 +67,7 @@ func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) err
 	}
 	if w := l.opts.SketchBytes; w > 0 {
 		m.SketchWidth, m.SketchShift, m.SketchStep = w, shiftFor(w), l.step
+		m.SketchSteps = l.steps
 		write = append(write, func() error {
 			return blocksOf(object, codec.KindSketch, codec.U8, l.sketch, w, m.SketchShift, put)
 		})
@@ -201,11 +202,14 @@ func (st *collState) loadView(m *manifest, base query.View) (*query.View, error)
 			rot.Mean, rot.Bias, rot.Matrix = all[:inner], all[inner:inner+m.Rotation], all[inner+m.Rotation:]
 		}
 		v.Rotation = rot
+		if r.err == nil && m.Metric == vector.L2 {
+			v.ByteRotation = rot.Bytes()
+		}
 	}
 	if m.SketchWidth > 0 {
 		parts := r.all(codec.KindSketch)
 		r.need(covers(parts, m.Info.Rows, m.SketchWidth, m.SketchShift), "sketches do not cover the rows")
-		v.Sketch = query.NewSketchView(parts, m.SketchShift, m.SketchWidth, m.SketchStep)
+		v.Sketch = query.SketchEncoder{Width: m.SketchWidth, Step: m.SketchStep, Steps: m.SketchSteps}.View(parts, m.SketchShift)
 	}
 	if m.NeighborK > 0 {
 		parts := r.all(codec.KindNeighbors)

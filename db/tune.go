@@ -125,11 +125,14 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	v := *base
 	v.N, v.Forest, v.Rotation = l.n, f, l.rotation
 	v.RawForest = l.opts.Rotate <= 0
+	if l.rotation != nil && l.metric == vector.L2 {
+		v.ByteRotation = l.rotation.Bytes()
+	}
 	if l.lift > 0 {
 		v.Lift, v.LiftNorm = true, float32(l.lift)
 	}
 	if w := l.opts.SketchBytes; w > 0 {
-		v.Sketch = query.NewSketchView([][]byte{l.sketch}, 31, w, l.step)
+		v.Sketch = query.SketchEncoder{Width: w, Step: l.step, Steps: l.steps}.View([][]byte{l.sketch}, 31)
 	}
 	if k := l.opts.HopLabels; k > 0 {
 		v.Neighbors = &query.NeighborView{Chunks: [][]uint32{l.hops}, Shift: 31, K: k}

@@ -88,10 +88,9 @@ func (s *Searcher) thin(ids []uint32, r int) []uint32 {
 	if len(ids) <= r {
 		return ids
 	}
-	sk := s.v.Sketch
 	s.scores = grow(s.scores, len(ids))
 	s.stats.Sketched += len(ids)
-	vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, ids, s.scores)
+	s.estimate(s.v.Sketch, ids, s.scores)
 	return s.pick.best(ids, s.scores, r)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -16,6 +17,7 @@ type scorer struct {
 	q      []float32
 	qInv   float32 // inverse norm of q (cosine)
 	q8     []uint8 // q in eight bits, when whole
+	padded []uint8 // q8 and zeros
 	whole  bool    // q has whole coordinates of 0 to 255
 	sealed int     // rows in chunks
 	mask   int
@@ -42,23 +44,25 @@ func (s *scorer) reset(v *View, q []float32) {
 				s.shifted[i] = x - v.Quant.Offset
 			}
 			s.quantise(s.shifted)
-		case slices.Contains(v.Rows.Uint8, true):
+		case v.ByteRotation != nil || slices.Contains(v.Rows.Uint8, true):
 			s.quantise(q)
 		}
 	}
 }
 
-// quantise copies the query to eight bits if that loses nothing.
+// quantise copies the query to eight bits if that loses nothing. Behind it
+// stand zeros up to a multiple of the stride of rotations of bytes.
 func (s *scorer) quantise(q []float32) {
-	s.q8 = grow(s.q8, len(q))
-	for i, x := range q {
-		b := uint8(int32(x))
-		if float32(b) != x {
-			return
-		}
-		s.q8[i] = b
-	}
-	s.whole = true
+	n := len(q)
+	s.padded = grow(s.padded, (n+forest.ByteStride-1)&^(forest.ByteStride-1))
+	clear(s.padded[n:])
+	s.q8 = s.padded[:n]
+	s.whole = vector.WholeBytes(q, s.q8)
+}
+
+// wholeQuery says whether padded is the query itself.
+func (s *scorer) wholeQuery() bool {
+	return s.whole && (s.lossless == nil || s.lossless.Offset == 0)
 }
 
 // prefetch hints that row will be scored soon.

@@ -118,7 +118,7 @@ func (s *Searcher) Explain(ctx context.Context, v *View, q []float32, p *Params,
 	s.explainVotes(e)
 	if p.Sketch && v.Sketch != nil && int(row) < v.N {
 		var score [1]float32
-		vector.SketchScores(s.q16, s.scale, v.Sketch.Chunks, v.Sketch.Shift, v.Sketch.Width, []uint32{row}, score[:])
+		s.estimate(v.Sketch, []uint32{row}, score[:])
 		// The sketch leaves out |q - mean|², which is the same for all rows.
 		e.Sketch = &score[0]
 		score[0] += s.centred()

@@ -200,7 +200,7 @@ func sketches(space, rotated *matrix, rot *forest.Rotation, lists *labels.Neighb
 		e.Encode(out[i*width:], space.row(i), rotated.row(i), rot.Mean)
 	}
 	const shift = 13
-	return NewSketchView(chunked(out, width, shift), shift, width, e.Step)
+	return e.View(chunked(out, width, shift), shift)
 }
 
 func quantise(space *matrix) *QuantView {

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/vector"
 )
 
 // Rows newer than the index have no leaf and no label list. Where they have
@@ -18,10 +17,11 @@ import (
 // in rows; Rest is worked out from the one that shows it best. O(rows · R · Dim).
 func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 	s := v.Sketch
-	e := SketchEncoder{Width: s.Width, Step: s.Scale, Rest: 1}
+	e := SketchEncoder{Width: s.Width, Step: s.Scale, Steps: s.Steps}
 	rotated, buf := make([]float32, v.Rotation.R), make([]float32, space.Dim())
-	n := min(s.Width-4, len(rotated))
-	var most float32
+	n := min(e.coordinates(), len(rotated))
+	bare := make([]byte, s.Width)
+	share, most := float32(1), float32(0)
 	for i, row := range rows {
 		x := space.Row(i, buf)
 		v.Rotation.Apply(x, rotated)
@@ -30,16 +30,17 @@ func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 			continue
 		}
 		at := int(row) & (1<<s.Shift - 1) * s.Width
-		sketch := s.Keep[row>>s.Shift][at : at+s.Width]
-		var seen float64
-		for _, b := range sketch[:n] {
-			y := float64(int8(b)) * float64(s.Scale)
-			seen += y * y
-		}
-		norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(sketch[s.Width-4:])))
-		most, e.Rest = rest, float32(min(1, max(0, (norm-seen)/float64(rest))))
+		e.Encode(bare, x, rotated, v.Rotation.Mean)
+		norm := sketchNorm(s.Keep[row>>s.Shift][at : at+s.Width])
+		most, share = rest, min(1, max(0, (norm-sketchNorm(bare))/rest))
 	}
+	e.Rest = share
 	return e
+}
+
+// sketchNorm is what a sketch has in place of its norm.
+func sketchNorm(sketch []byte) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(sketch[len(sketch)-4:]))
 }
 
 // freshSketched is the number of fresh rows that are ranked by sketch.
@@ -57,7 +58,7 @@ func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
 	sk, fresh, n := s.v.Sketch, s.v.Fresh, s.v.FreshN
 	ids = s.thin(ids, r)
 	s.scores = grow(s.scores, len(ids)+n)
-	vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, ids, s.scores)
+	s.estimate(sk, ids, s.scores)
 	bound := float32(math.Inf(1))
 	if len(ids) == r {
 		bound = s.scores[0]
@@ -70,7 +71,7 @@ func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
 	}
 	s.stats.Sketched += n
 	all, scores := append(s.merged[:0], ids...), s.scores[len(ids):]
-	vector.SketchScores(s.q16, s.scale, fresh.Chunks, fresh.Shift, fresh.Width, s.counting[:n], scores)
+	s.estimate(fresh, s.counting[:n], scores)
 	kept := len(ids)
 	for i, x := range scores[:n] {
 		if x < bound {

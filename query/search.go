@@ -29,10 +29,14 @@ type Searcher struct {
 	rotated []float32
 	coords  []float32 // memory of the forest's projections
 	z       []float32 // what the forest compares
-	q16     []int16   // the query as the sketches' kernel reads it
-	scale   float32
-	scores  []float32
-	pick    selector
+	sums    []int32   // memory of the rotation of bytes
+	// The query as the sketches' kernels read it: q16 and scale, or packed.
+	q16      []int16
+	scale    float32
+	weighted []float32
+	packed   vector.PackedQuery
+	scores   []float32
+	pick     selector
 
 	top    vector.TopK
 	rerank vector.TopK
@@ -229,7 +233,12 @@ func (s *Searcher) project(q []float32, norm float32) {
 	rotated := v.rotatedForest()
 	if rotated || sketch {
 		s.rotated = grow(s.rotated, v.Rotation.R)
-		v.Rotation.Apply(x, s.rotated)
+		if b := v.ByteRotation; b != nil && s.exact.wholeQuery() {
+			s.sums = grow(s.sums, b.Sums())
+			b.Apply(s.exact.padded, s.sums, s.rotated)
+		} else {
+			v.Rotation.Apply(x, s.rotated)
+		}
 	}
 	if sketch {
 		s.quantiseQuery()
@@ -253,11 +262,19 @@ func (s *Searcher) quantised() bool {
 	return s.p.Quant && s.v.Quant != nil && s.exact.lossless == nil
 }
 
-// quantiseQuery turns the principal coordinates into 16-bit integers, as fine
-// as the kernel's 32-bit sums allow, and sets the scale of the estimate
+// quantiseQuery turns the principal coordinates into the integers that the
+// kernels of sketches multiply, and sets the scale of the estimate
 // ‖c‖² − 2⟨q, c⟩.
 func (s *Searcher) quantiseQuery() {
 	sk := s.v.Sketch
+	if sk.Steps != nil {
+		s.weighted = grow(s.weighted, len(sk.Steps))
+		for i, step := range sk.Steps {
+			s.weighted[i] = s.rotated[i] * step
+		}
+		s.packed.SetPacked(s.weighted)
+		return
+	}
 	s.q16 = grow(s.q16, sk.Width)
 	x := s.rotated[:min(sk.Width-4, len(s.rotated))]
 	var peak float32
@@ -277,4 +294,13 @@ func (s *Searcher) quantiseQuery() {
 		s.q16[i] = int16(y*inv + float32(math.Copysign(0.5, float64(y))))
 	}
 	s.scale = 2 * step * sk.Scale
+}
+
+// estimate writes the sketches' estimates of rows to out.
+func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
+	if sk.Steps != nil {
+		vector.PackedScores(&s.packed, sk.Chunks, sk.Shift, ids, out)
+		return
+	}
+	vector.SketchScores(s.q16, s.scale, sk.Chunks, sk.Shift, sk.Width, ids, out)
 }

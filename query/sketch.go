@@ -3,14 +3,19 @@ package query
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
 
-// SketchEncoder writes the sketches of a SketchView: Width-4 rotated
-// coordinates divided by Step in int8, then one float32 that stands for the
-// rest of the row's squared distance to the rotation's mean.
+// SketchEncoder writes the sketches of a SketchView: rotated coordinates in
+// few bits, then one float32 that stands for the rest of the row's squared
+// distance to the rotation's mean. Sketches of 64 bytes are packed: their
+// coordinates beyond the first twelve have four bits, in which a coordinate of
+// small variance loses little, so that 108 of them fit where int8 has room for
+// 60. On images the nearest 20 rows by such a sketch hold as many of the true
+// 10 as the nearest 30 by the other, on word vectors as many as its nearest 120.
 //
 // Two corrections make the estimate ‖c‖² − 2⟨q, c⟩ rank better than with the
 // plain squared norm in that place. The norm is that of the rounded
@@ -21,33 +26,51 @@ import (
 // those coordinates is nearer than its norm says.
 type SketchEncoder struct {
 	Width int
-	Step  float32
+	Step  float32   // of sketches that are not packed
+	Steps []float32 // of packed sketches, by coordinate
 	// Rest is the weight of the squared norm outside the sketched coordinates.
 	Rest float32
 }
 
-// restPairs bounds the rows whose labels FitSketches looks at.
-const restPairs = 2000
+const (
+	// restPairs bounds the rows whose labels FitSketches looks at.
+	restPairs = 2000
+	// stepRows bounds the rows on which it chooses the steps of half bytes.
+	stepRows = 4000
+)
 
-// FitSketches chooses Step, so that the largest coordinate just fits, and
-// Rest. space is the rows in the partition space, rotated their coordinates,
-// mean the rotation's, lists the labels of the rows; without lists Rest is 1.
+// SketchCoordinates is how many rotated coordinates a sketch of width bytes
+// holds.
+func SketchCoordinates(width int) int {
+	if width == vector.PackedWidth {
+		return vector.PackedHead + vector.PackedTail
+	}
+	return width - 4
+}
+
+// FitSketches chooses the steps and Rest. A step of int8 coordinates is such
+// that the largest just fits; one of half bytes, where that would be too
+// coarse, is the one of the least squared error, clamping included. space is
+// the rows in the partition space, rotated their coordinates, mean the
+// rotation's, lists the labels of the rows; without lists Rest is 1.
 //
 // Rest is the slope with which the squared distance of a row to its labels, in
 // the coordinates that are not sketched, grows with the label's squared norm
 // there, least squares within each row. O(n·width + 2,000·K·Dim).
 func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neighbors, width int) SketchEncoder {
 	e := SketchEncoder{Width: width, Rest: 1}
-	n := min(width-4, rotated.Dim())
+	n := min(SketchCoordinates(width), rotated.Dim())
 	bufA, bufB := make([]float32, max(space.Dim(), rotated.Dim())), make([]float32, max(space.Dim(), rotated.Dim()))
-	var peak float32
+	peaks := make([]float32, n)
 	for i := range rotated.Len() {
-		for _, x := range rotated.Row(i, bufA)[:n] {
-			peak = max(peak, x, -x)
+		for j, x := range rotated.Row(i, bufA)[:n] {
+			peaks[j] = max(peaks[j], x, -x)
 		}
 	}
-	if e.Step = peak / 127; !(e.Step > 0) || math.IsInf(float64(e.Step), 1) {
-		e.Step = 1
+	if width == vector.PackedWidth {
+		e.Steps = packedSteps(rotated, peaks)
+	} else {
+		e.Step = byteStep(slices.Max(peaks))
 	}
 	if lists == nil || lists.N != space.Len() || lists.K < 3 {
 		return e
@@ -91,18 +114,113 @@ func restNorm(x, sketched, mean []float32) float32 {
 	return max(0, vector.L2Squared(x, mean)-vector.Dot(sketched, sketched))
 }
 
+// byteStep is the step with which int8 reaches a peak.
+func byteStep(peak float32) float32 {
+	if step := peak / 127; step > 0 && !math.IsInf(float64(step), 1) {
+		return step
+	}
+	return 1
+}
+
+// packedSteps is the step of every coordinate of packed sketches.
+func packedSteps(rotated labels.Rows, peaks []float32) []float32 {
+	n := len(peaks)
+	steps := make([]float32, n)
+	for j, p := range peaks[:min(n, vector.PackedHead)] {
+		steps[j] = byteStep(p)
+	}
+	if n <= vector.PackedHead {
+		return steps
+	}
+	stride := max(1, rotated.Len()/stepRows)
+	buf := make([]float32, rotated.Dim())
+	// Steps to try, as what the largest number stands for in deviations: 2.5
+	// suits a normal distribution, more one with long tails.
+	reach := [...]float64{1.5, 2, 2.5, 3, 4, 6, 10}
+	power, rows := make([]float64, n), 0
+	for i := 0; i < rotated.Len(); i += stride {
+		for j, x := range rotated.Row(i, buf)[:n] {
+			power[j] += float64(x) * float64(x)
+		}
+		rows++
+	}
+	errs := make([][len(reach)]float64, n)
+	for i := 0; i < rotated.Len(); i += stride {
+		for j, x := range rotated.Row(i, buf)[vector.PackedHead:n] {
+			deviation := math.Sqrt(power[vector.PackedHead+j] / float64(rows))
+			for k, r := range reach {
+				step := float32(r * deviation / 7)
+				d := float64(x - float32(halfByte(x, step))*step)
+				errs[vector.PackedHead+j][k] += d * d
+			}
+		}
+	}
+	for j := vector.PackedHead; j < n; j++ {
+		best := 0
+		for k := range reach {
+			if errs[j][k] < errs[j][best] {
+				best = k
+			}
+		}
+		steps[j] = float32(reach[best] * math.Sqrt(power[j]/float64(rows)) / 7)
+		if !(steps[j] > 0) || math.IsInf(float64(steps[j]), 1) {
+			steps[j] = 1
+		}
+	}
+	return steps
+}
+
+// halfByte is the whole number of -8 to 7 nearest to x/step.
+func halfByte(x, step float32) int {
+	if !(step > 0) {
+		return 0
+	}
+	return int(max(-8, min(7, math.RoundToEven(float64(x/step)))))
+}
+
+// coordinates is how many coordinates the encoder's sketches have room for.
+func (e SketchEncoder) coordinates() int {
+	if e.Steps == nil {
+		return e.Width - 4
+	}
+	return len(e.Steps)
+}
+
+// View views chunks of 1<<shift sketches that the encoder wrote.
+func (e SketchEncoder) View(chunks [][]byte, shift uint) *SketchView {
+	s := NewSketchView(chunks, shift, e.Width, e.Step)
+	s.Steps = e.Steps
+	return s
+}
+
 // Encode writes the Width bytes of a row's sketch to dst. x is the row in the
 // partition space, rotated its coordinates. O(Dim), no allocation.
 func (e SketchEncoder) Encode(dst []byte, x, rotated, mean []float32) {
-	n := min(e.Width-4, len(rotated))
+	n := min(e.coordinates(), len(rotated))
 	dst = dst[:e.Width]
 	clear(dst)
 	var norm float64
-	for j, y := range rotated[:n] {
-		rounded := max(-127, min(127, math.RoundToEven(float64(y/e.Step))))
-		dst[j] = byte(int8(rounded))
-		rounded *= float64(e.Step)
-		norm += rounded * rounded
+	bytes := n
+	step := func(int) float32 { return e.Step }
+	if e.Steps != nil {
+		bytes = min(n, vector.PackedHead)
+		step = func(j int) float32 { return e.Steps[j] }
+	}
+	for j, y := range rotated[:bytes] {
+		c := max(-127, min(127, math.RoundToEven(float64(y/step(j)))))
+		dst[j] = byte(int8(c))
+		c *= float64(step(j))
+		norm += c * c
+	}
+	for j := bytes; j < n; j++ {
+		c := halfByte(rotated[j], e.Steps[j])
+		if at := j; at < vector.PackedHead+vector.PackedTail/2 {
+			dst[at] |= byte(c + 8)
+		} else {
+			dst[at-vector.PackedTail/2] |= byte(c+8) << 4
+		}
+		d := float64(c) * float64(e.Steps[j])
+		norm += d * d
 	}
 	norm += float64(e.Rest) * float64(restNorm(x, rotated[:n], mean))
 	binary.LittleEndian.PutUint32(dst[e.Width-4:], math.Float32bits(float32(norm)))

@@ -3,10 +3,12 @@ package query
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
 )
 
 // A sketch is the rounded coordinates and a norm that makes the estimate the
@@ -21,39 +23,119 @@ func TestSketchEncoding(t *testing.T) {
 	for i := range m.n {
 		rot.Apply(m.row(i), rotated.row(i))
 	}
-	e := FitSketches(m, rotated, rot.Mean, nil, 64)
-	if e.Rest != 1 || e.Width != 64 {
-		t.Fatalf("%+v", e)
+	for _, width := range []int{64, 128} {
+		e := FitSketches(m, rotated, rot.Mean, nil, width)
+		if e.Rest != 1 || e.Width != width || (e.Steps != nil) != (width == 64) {
+			t.Fatalf("%+v", e)
+		}
+		b := make([]byte, width)
+		clamped, wrong := 0, 0.0
+		for i := range m.n {
+			for j := range b {
+				b[j] = 0xff
+			}
+			e.Encode(b, m.row(i), rotated.row(i), rot.Mean)
+			var norm float64
+			for j := range SketchCoordinates(width) {
+				want := 0.0
+				if j < m.d {
+					want = float64(rotated.row(i)[j])
+				}
+				x, step, lowest, highest := decoded(e, b, j)
+				norm += x * x
+				if off := math.Abs(x - want); off > 0.501*step {
+					if want > lowest && want < highest {
+						t.Fatalf("width %d, row %d: coordinate %d is %v, want %v, step %v", width, i, j, x, want, step)
+					}
+					clamped++
+					wrong = max(wrong, off/step)
+				}
+			}
+			got := float64(math.Float32frombits(binary.LittleEndian.Uint32(b[width-4:])))
+			if math.Abs(got-norm) > 1e-4*norm+1 {
+				t.Fatalf("row %d: norm %v, of the rounded coordinates %v", i, got, norm)
+			}
+		}
+		// Half bytes leave a few numbers out, those far from the others.
+		if width == 64 && clamped > m.n*m.d/20 || width != 64 && clamped > 0 {
+			t.Errorf("width %d: %d coordinates clamped, by up to %v steps", width, clamped, wrong)
+		}
 	}
-	b := make([]byte, 64)
-	for i := range m.n {
-		for j := range b {
-			b[j] = 0xff
+}
+
+// decoded is coordinate j of a sketch, its step, and the numbers in reach.
+func decoded(e SketchEncoder, b []byte, j int) (x, step, lowest, highest float64) {
+	c, lo, hi := int(int8(b[min(j, len(b)-5)])), -127, 127
+	step = float64(e.Step)
+	if e.Steps != nil {
+		step = 1
+		if j < len(e.Steps) {
+			step = float64(e.Steps[j])
 		}
-		e.Encode(b, m.row(i), rotated.row(i), rot.Mean)
-		var norm float64
-		for j, c := range b[:60] {
-			x := float64(int8(c)) * float64(e.Step)
-			norm += x * x
-			want := 0.0
-			if j < m.d {
-				want = float64(rotated.row(i)[j])
+		if j >= vector.PackedHead {
+			lo, hi = -8, 7
+			switch half := vector.PackedHead + vector.PackedTail/2; {
+			case j >= len(e.Steps):
+				c = 0
+			case j < half:
+				c = int(b[j]&15) - 8
+			default:
+				c = int(b[j-vector.PackedTail/2]>>4) - 8
 			}
-			if math.Abs(x-want) > 0.501*float64(e.Step) {
-				t.Fatalf("row %d, coordinate %d is %v, want %v", i, j, x, want)
-			}
 		}
-		got := float64(math.Float32frombits(binary.LittleEndian.Uint32(b[60:])))
-		if math.Abs(got-norm) > 1e-4*norm+1 {
-			t.Fatalf("row %d: norm %v, of the rounded coordinates %v", i, got, norm)
+	}
+	return float64(c) * step, step, float64(lo) * step, float64(hi) * step
+}
+
+// On rows whose coordinates beyond the twelfth vary little, packed sketches
+// find nearly as many of the nearest rows as exact distances do.
+func TestPackedSketchRanks(t *testing.T) {
+	const n, d = 1200, 100
+	m := gaussian(n, d, 9)
+	for i := range n {
+		for j := range m.row(i) {
+			m.row(i)[j] *= 1 / float32(1+j/4)
 		}
+	}
+	mean := make([]float32, d)
+	e := FitSketches(m, m, mean, nil, 64)
+	b := make([]byte, 64*n)
+	for i := range n {
+		e.Encode(b[64*i:], m.row(i), m.row(i), mean)
+	}
+	s := NewSearcher()
+	s.v = &View{Sketch: e.View(chunked(b, 64, 5), 5)}
+	ids, scores := make([]uint32, n), make([]float32, n)
+	found := 0
+	for q := range 20 {
+		s.rotated = m.row(q)
+		s.quantiseQuery()
+		var exact, estimated vector.TopK
+		exact.Reset(10)
+		estimated.Reset(15)
+		for i := range ids {
+			ids[i] = uint32(i)
+			exact.Push(uint32(i), vector.L2Squared(m.row(q), m.row(i)))
+		}
+		s.estimate(s.v.Sketch, ids, scores)
+		for i, x := range scores {
+			estimated.Push(uint32(i), x)
+		}
+		var truth []uint32
+		for _, h := range exact.Append(nil) {
+			truth = append(truth, h.ID)
+		}
+		found += common(estimated.Append(nil), truth)
+	}
+	if found < 196 {
+		t.Errorf("the best 15 estimates hold %d of 200 nearest rows", found)
 	}
 }
 
 // Where rows resemble their labels outside the sketched coordinates, the norm
 // there counts little; where they do not, it counts in full.
 func TestSketchRest(t *testing.T) {
-	const n, d, width = 1500, 70, 64
+	const n, d, width = 1500, 118, 64
 	for name, c := range map[string]struct {
 		shared bool
 		lo, hi float32
@@ -62,7 +144,7 @@ func TestSketchRest(t *testing.T) {
 		for i := range n {
 			for j := range m.row(i) {
 				switch {
-				case j < width-4:
+				case j < SketchCoordinates(width):
 					m.row(i)[j] *= 0.1
 				case c.shared:
 					// The same in a group of rows, up to a factor.
@@ -83,10 +165,10 @@ func TestSketchRest(t *testing.T) {
 	}
 	constant := &matrix{make([]float32, 90), 30, 3}
 	lists := &labels.Neighbors{N: 30, K: 3, IDs: make([]uint32, 90)}
-	if e := FitSketches(constant, constant, make([]float32, 3), lists, 64); e.Step != 1 || e.Rest != 1 {
+	if e := FitSketches(constant, constant, make([]float32, 3), lists, 64); !slices.Equal(e.Steps, []float32{1, 1, 1}) || e.Rest != 1 {
 		t.Errorf("constant rows: %+v", e)
 	}
-	if e := FitSketches(constant, constant, make([]float32, 3), lists, 128); e.Width != 128 {
+	if e := FitSketches(constant, constant, make([]float32, 3), lists, 128); e.Width != 128 || e.Step != 1 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -31,19 +32,22 @@ type RowSet struct {
 }
 
 // SketchView is the sketches of the covered rows: Width bytes a row (64 or
-// 128), Width-4 int8 rotated coordinates times Scale, then the row's squared
-// distance to the rotation's mean, float32 little-endian, plain or as
-// SketchEncoder corrects it. See vector.SketchScores.
+// 128), rotated coordinates, then the row's squared distance to the rotation's
+// mean, float32 little-endian, plain or as SketchEncoder corrects it. There are
+// Width-4 coordinates in int8, a step being Scale (vector.SketchScores), or
+// where Steps is set the coordinates of vector.PackedWidth, each with its own
+// step (vector.PackedScores).
 type SketchView struct {
 	Chunks []unsafe.Pointer
 	Shift  uint
 	Width  int
-	Scale  float32 // value of one step of a stored coordinate
+	Scale  float32   // value of one step of a stored coordinate
+	Steps  []float32 // of packed sketches: value of a step by coordinate
 	Keep   [][]byte
 }
 
 // NewSketchView views chunks of 1<<shift sketches of width bytes whose
-// coordinates were divided by step.
+// coordinates were divided by step; SketchEncoder.View views packed ones.
 func NewSketchView(chunks [][]byte, shift uint, width int, step float32) *SketchView {
 	s := &SketchView{Shift: shift, Width: width, Scale: step, Keep: chunks}
 	for _, c := range chunks {
@@ -91,9 +95,12 @@ type View struct {
 	// there is a Rotation. It is implied where Forest.Dim is larger than
 	// Rotation.R.
 	RawForest bool
-	Sketch    *SketchView
+	// ByteRotation, if there is one, is Rotation in small integers. It serves
+	// queries of whole numbers of 0 to 255 under L2.
+	ByteRotation *forest.ByteRotation
+	Sketch       *SketchView
 	// Fresh is sketches of the first FreshN rows behind N, of Sketch's width and
-	// scale: sketch i is that of row N+i. Nil means that all rows behind N are
+	// steps: sketch i is that of row N+i. Nil means that all rows behind N are
 	// scored exactly.
 	Fresh     *SketchView
 	FreshN    int
@@ -166,16 +173,22 @@ func (v *View) Validate() error {
 	if r := v.Rotation; r != nil && (r.Dim != v.Inner() || r.R < 1) {
 		return fail("rotation from %d to %d coordinates, want from %d", r.Dim, r.R, v.Inner())
 	}
+	if b := v.ByteRotation; b != nil && (v.Rotation == nil || b.R != v.Rotation.R || b.Dim != v.Rotation.Dim) {
+		return fail("rotation of bytes of another shape")
+	}
 	if s := v.Sketch; s != nil {
 		if v.Rotation == nil || s.Width != 64 && s.Width != 128 {
 			return fail("sketches of %d bytes, rotation %v", s.Width, v.Rotation != nil)
+		}
+		if s.Steps != nil && (s.Width != vector.PackedWidth || len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail)) {
+			return fail("%d steps of packed sketches, %d rotated coordinates", len(s.Steps), v.Rotation.R)
 		}
 		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
 			return fail("sketches do not cover %d rows", v.N)
 		}
 	}
 	if f := v.Fresh; f != nil {
-		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Scale != v.Sketch.Scale || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
+		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Scale != v.Sketch.Scale || !slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
 			return fail("sketches of %d fresh rows do not suit the others", v.FreshN)
 		}
 		if len(f.Chunks) != len(f.Keep) || !covers(f.Keep, f.Shift, v.FreshN, f.Width) {

@@ -128,6 +128,40 @@ func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint,
 	active.sketchScores(q, scale, chunks, shift, width, ids, out)
 }
 
+func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
+	table := (**byte)(unsafe.Pointer(unsafe.SliceData(chunks)))
+	switch active {
+	case avx512Set:
+		packedScoresAVX512((*byte)(unsafe.Pointer(q)), table, uint64(shift), unsafe.SliceData(ids), len(ids), unsafe.SliceData(out))
+	case avx2Set:
+		packedScoresAVX2((*byte)(unsafe.Pointer(q)), table, uint64(shift), unsafe.SliceData(ids), len(ids), unsafe.SliceData(out))
+	default:
+		packedScoresGo(q, chunks, shift, ids, out)
+	}
+}
+
+func matVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {
+	switch active {
+	case avx512Set:
+		matVecBytesAVX512(unsafe.SliceData(m), rows, stride, unsafe.SliceData(x), unsafe.SliceData(out))
+	case avx2Set:
+		matVecBytesAVX2(unsafe.SliceData(m), rows, stride, unsafe.SliceData(x), unsafe.SliceData(out))
+	default:
+		matVecBytesGo(m, rows, stride, x, out)
+	}
+}
+
+func wholeBytes(x []float32, out []uint8) bool {
+	n := 0
+	if active != genericSet {
+		n = len(x) &^ 7
+		if !wholeBytesAVX2(unsafe.SliceData(x), n, unsafe.SliceData(out)) {
+			return false
+		}
+	}
+	return wholeBytesGo(x[n:], out[n:])
+}
+
 func allFinite(x []float32) bool {
 	if active == genericSet {
 		return firstNotFinite(x) < 0

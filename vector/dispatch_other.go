@@ -26,6 +26,16 @@ func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint,
 	sketchScoresGo(q, scale, chunks, shift, width, ids, out)
 }
 
+func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
+	packedScoresGo(q, chunks, shift, ids, out)
+}
+
+func matVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {
+	matVecBytesGo(m, rows, stride, x, out)
+}
+
+func wholeBytes(x []float32, out []uint8) bool { return wholeBytesGo(x, out) }
+
 func allFinite(x []float32) bool { return firstNotFinite(x) < 0 }
 
 // Prefetch hints that bytes from p will be read soon. Here it does nothing.

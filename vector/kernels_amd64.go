@@ -78,6 +78,16 @@ func sketchScores64AVX2(q *int16, scale float32, chunks **byte, shift uint64, id
 //go:noescape
 func sketchScores128AVX2(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
+// packedScoresAVX2 is PackedScores.
+//
+//go:noescape
+func packedScoresAVX2(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
+// matVecBytesAVX2 is MatVecBytes.
+//
+//go:noescape
+func matVecBytesAVX2(m *int8, rows int, stride int, x *uint8, out *int32)
+
 // l2SquaredAVX512 is the squared Euclidean distance of n floats.
 //
 //go:noescape
@@ -152,10 +162,25 @@ func sketchScores64AVX512(q *int16, scale float32, chunks **byte, shift uint64, 
 //go:noescape
 func sketchScores128AVX512(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
 
+// packedScoresAVX512 is PackedScores.
+//
+//go:noescape
+func packedScoresAVX512(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+
+// matVecBytesAVX512 is MatVecBytes.
+//
+//go:noescape
+func matVecBytesAVX512(m *int8, rows int, stride int, x *uint8, out *int32)
+
 // allFiniteAVX2 is whether none of n floats is a NaN or an infinity.
 //
 //go:noescape
 func allFiniteAVX2(x *float32, n int) bool
+
+// wholeBytesAVX2 is WholeBytes for a multiple of eight numbers.
+//
+//go:noescape
+func wholeBytesAVX2(x *float32, n int, out *uint8) bool
 
 // prefetchLines hints that the n bytes from p will be read.
 //

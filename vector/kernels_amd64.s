@@ -50,6 +50,26 @@ DATA lowBytes<>+48(SB)/8, $0x00ff00ff00ff00ff
 DATA lowBytes<>+56(SB)/8, $0x00ff00ff00ff00ff
 GLOBL lowBytes<>(SB), RODATA|NOPTR, $64
 
+DATA wordOnes<>+0(SB)/8, $0x0001000100010001
+DATA wordOnes<>+8(SB)/8, $0x0001000100010001
+DATA wordOnes<>+16(SB)/8, $0x0001000100010001
+DATA wordOnes<>+24(SB)/8, $0x0001000100010001
+DATA wordOnes<>+32(SB)/8, $0x0001000100010001
+DATA wordOnes<>+40(SB)/8, $0x0001000100010001
+DATA wordOnes<>+48(SB)/8, $0x0001000100010001
+DATA wordOnes<>+56(SB)/8, $0x0001000100010001
+GLOBL wordOnes<>(SB), RODATA|NOPTR, $64
+
+DATA lowNibbles<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+32(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+40(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+48(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA lowNibbles<>+56(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL lowNibbles<>(SB), RODATA|NOPTR, $64
+
 DATA exponent<>+0(SB)/8, $0x7f8000007f800000
 DATA exponent<>+8(SB)/8, $0x7f8000007f800000
 DATA exponent<>+16(SB)/8, $0x7f8000007f800000
@@ -1842,6 +1862,432 @@ return:
 	VZEROUPPER
 	RET
 
+// func packedScoresAVX2(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, BMI2, MMX+
+TEXT ·packedScoresAVX2(SB), NOSPLIT, $0-48
+	MOVQ    q+0(FP), AX
+	MOVQ    chunks+8(FP), CX
+	MOVQ    shift+16(FP), DX
+	MOVQ    ids+24(FP), BX
+	MOVQ    n+32(FP), SI
+	MOVQ    out+40(FP), DI
+	MOVQ    $-1, R8
+	SHLXQ   DX, R8, R8
+	NOTQ    R8
+	VMOVDQU (AX), Y0
+	VMOVDQU 32(AX), Y1
+	VMOVDQU 96(AX), Y2
+	VMOVDQU 64(AX), Y3
+	VMOVDQU 128(AX), Y4
+	VMOVDQU lowNibbles<>+0(SB), Y5
+	VMOVDQU wordOnes<>+0(SB), Y6
+	VMOVQ   160(AX), X7
+
+far:
+	CMPQ         SI, $0x14
+	JLT          near
+	MOVL         64(BX), R9
+	SHRXQ        DX, R9, R10
+	MOVQ         (CX)(R10*8), R10
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R10
+	PREFETCHT0   (R10)
+	PREFETCHT0   60(R10)
+	MOVL         (BX), R9
+	SHRXQ        DX, R9, R10
+	MOVQ         (CX)(R10*8), R10
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R10
+	VMOVDQU      (R10), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        Y5, Y8, Y8
+	VPAND        Y5, Y9, Y9
+	VPMADDUBSW   Y1, Y8, Y8
+	VPMADDUBSW   Y2, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VMOVDQU      32(R10), Y9
+	VPSRLW       $0x04, Y9, Y10
+	VPAND        Y5, Y9, Y9
+	VPAND        Y5, Y10, Y10
+	VPMADDUBSW   Y3, Y9, Y9
+	VPMADDUBSW   Y4, Y10, Y10
+	VPADDW       Y9, Y8, Y8
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPSLLD       X7, Y8, Y8
+	VPMOVSXBW    (R10), Y9
+	VPMADDWD     Y0, Y9, Y9
+	VPADDD       Y9, Y8, Y8
+	MOVL         68(BX), R9
+	SHRXQ        DX, R9, R11
+	MOVQ         (CX)(R11*8), R11
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R11
+	PREFETCHT0   (R11)
+	PREFETCHT0   60(R11)
+	MOVL         4(BX), R9
+	SHRXQ        DX, R9, R11
+	MOVQ         (CX)(R11*8), R11
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R11
+	VMOVDQU      (R11), Y9
+	VPSRLW       $0x04, Y9, Y10
+	VPAND        Y5, Y9, Y9
+	VPAND        Y5, Y10, Y10
+	VPMADDUBSW   Y1, Y9, Y9
+	VPMADDUBSW   Y2, Y10, Y10
+	VPADDW       Y10, Y9, Y9
+	VMOVDQU      32(R11), Y10
+	VPSRLW       $0x04, Y10, Y11
+	VPAND        Y5, Y10, Y10
+	VPAND        Y5, Y11, Y11
+	VPMADDUBSW   Y3, Y10, Y10
+	VPMADDUBSW   Y4, Y11, Y11
+	VPADDW       Y10, Y9, Y9
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y6, Y9, Y9
+	VPSLLD       X7, Y9, Y9
+	VPMOVSXBW    (R11), Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	MOVL         72(BX), R9
+	SHRXQ        DX, R9, R12
+	MOVQ         (CX)(R12*8), R12
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R12
+	PREFETCHT0   (R12)
+	PREFETCHT0   60(R12)
+	MOVL         8(BX), R9
+	SHRXQ        DX, R9, R12
+	MOVQ         (CX)(R12*8), R12
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R12
+	VMOVDQU      (R12), Y10
+	VPSRLW       $0x04, Y10, Y11
+	VPAND        Y5, Y10, Y10
+	VPAND        Y5, Y11, Y11
+	VPMADDUBSW   Y1, Y10, Y10
+	VPMADDUBSW   Y2, Y11, Y11
+	VPADDW       Y11, Y10, Y10
+	VMOVDQU      32(R12), Y11
+	VPSRLW       $0x04, Y11, Y12
+	VPAND        Y5, Y11, Y11
+	VPAND        Y5, Y12, Y12
+	VPMADDUBSW   Y3, Y11, Y11
+	VPMADDUBSW   Y4, Y12, Y12
+	VPADDW       Y11, Y10, Y10
+	VPADDW       Y12, Y10, Y10
+	VPMADDWD     Y6, Y10, Y10
+	VPSLLD       X7, Y10, Y10
+	VPMOVSXBW    (R12), Y11
+	VPMADDWD     Y0, Y11, Y11
+	VPADDD       Y11, Y10, Y10
+	MOVL         76(BX), R9
+	SHRXQ        DX, R9, R13
+	MOVQ         (CX)(R13*8), R13
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R13
+	PREFETCHT0   (R13)
+	PREFETCHT0   60(R13)
+	MOVL         12(BX), R9
+	SHRXQ        DX, R9, R13
+	MOVQ         (CX)(R13*8), R13
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y11
+	VPSRLW       $0x04, Y11, Y12
+	VPAND        Y5, Y11, Y11
+	VPAND        Y5, Y12, Y12
+	VPMADDUBSW   Y1, Y11, Y11
+	VPMADDUBSW   Y2, Y12, Y12
+	VPADDW       Y12, Y11, Y11
+	VMOVDQU      32(R13), Y12
+	VPSRLW       $0x04, Y12, Y13
+	VPAND        Y5, Y12, Y12
+	VPAND        Y5, Y13, Y13
+	VPMADDUBSW   Y3, Y12, Y12
+	VPMADDUBSW   Y4, Y13, Y13
+	VPADDW       Y12, Y11, Y11
+	VPADDW       Y13, Y11, Y11
+	VPMADDWD     Y6, Y11, Y11
+	VPSLLD       X7, Y11, Y11
+	VPMOVSXBW    (R13), Y12
+	VPMADDWD     Y0, Y12, Y12
+	VPADDD       Y12, Y11, Y11
+	VPHADDD      Y9, Y8, Y8
+	VPHADDD      Y11, Y10, Y10
+	VPHADDD      Y10, Y8, Y8
+	VEXTRACTI128 $0x01, Y8, X9
+	VPADDD       X9, X8, X8
+	VMOVSS       60(R10), X9
+	VINSERTPS    $0x10, 60(R11), X9, X9
+	VINSERTPS    $0x20, 60(R12), X9, X9
+	VINSERTPS    $0x30, 60(R13), X9, X9
+	VPBROADCASTD 168(AX), X10
+	VPADDD       X10, X8, X8
+	VCVTDQ2PS    X8, X8
+	VBROADCASTSS 172(AX), X10
+	VMULPS       X10, X8, X8
+	VSUBPS       X8, X9, X8
+	VMOVUPS      X8, (DI)
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, SI
+	JMP          far
+
+near:
+	CMPQ         SI, $0x04
+	JLT          one
+	MOVL         (BX), R9
+	SHRXQ        DX, R9, R10
+	MOVQ         (CX)(R10*8), R10
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R10
+	VMOVDQU      (R10), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        Y5, Y8, Y8
+	VPAND        Y5, Y9, Y9
+	VPMADDUBSW   Y1, Y8, Y8
+	VPMADDUBSW   Y2, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VMOVDQU      32(R10), Y9
+	VPSRLW       $0x04, Y9, Y10
+	VPAND        Y5, Y9, Y9
+	VPAND        Y5, Y10, Y10
+	VPMADDUBSW   Y3, Y9, Y9
+	VPMADDUBSW   Y4, Y10, Y10
+	VPADDW       Y9, Y8, Y8
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPSLLD       X7, Y8, Y8
+	VPMOVSXBW    (R10), Y9
+	VPMADDWD     Y0, Y9, Y9
+	VPADDD       Y9, Y8, Y8
+	MOVL         4(BX), R9
+	SHRXQ        DX, R9, R11
+	MOVQ         (CX)(R11*8), R11
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R11
+	VMOVDQU      (R11), Y9
+	VPSRLW       $0x04, Y9, Y10
+	VPAND        Y5, Y9, Y9
+	VPAND        Y5, Y10, Y10
+	VPMADDUBSW   Y1, Y9, Y9
+	VPMADDUBSW   Y2, Y10, Y10
+	VPADDW       Y10, Y9, Y9
+	VMOVDQU      32(R11), Y10
+	VPSRLW       $0x04, Y10, Y11
+	VPAND        Y5, Y10, Y10
+	VPAND        Y5, Y11, Y11
+	VPMADDUBSW   Y3, Y10, Y10
+	VPMADDUBSW   Y4, Y11, Y11
+	VPADDW       Y10, Y9, Y9
+	VPADDW       Y11, Y9, Y9
+	VPMADDWD     Y6, Y9, Y9
+	VPSLLD       X7, Y9, Y9
+	VPMOVSXBW    (R11), Y10
+	VPMADDWD     Y0, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	MOVL         8(BX), R9
+	SHRXQ        DX, R9, R12
+	MOVQ         (CX)(R12*8), R12
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R12
+	VMOVDQU      (R12), Y10
+	VPSRLW       $0x04, Y10, Y11
+	VPAND        Y5, Y10, Y10
+	VPAND        Y5, Y11, Y11
+	VPMADDUBSW   Y1, Y10, Y10
+	VPMADDUBSW   Y2, Y11, Y11
+	VPADDW       Y11, Y10, Y10
+	VMOVDQU      32(R12), Y11
+	VPSRLW       $0x04, Y11, Y12
+	VPAND        Y5, Y11, Y11
+	VPAND        Y5, Y12, Y12
+	VPMADDUBSW   Y3, Y11, Y11
+	VPMADDUBSW   Y4, Y12, Y12
+	VPADDW       Y11, Y10, Y10
+	VPADDW       Y12, Y10, Y10
+	VPMADDWD     Y6, Y10, Y10
+	VPSLLD       X7, Y10, Y10
+	VPMOVSXBW    (R12), Y11
+	VPMADDWD     Y0, Y11, Y11
+	VPADDD       Y11, Y10, Y10
+	MOVL         12(BX), R9
+	SHRXQ        DX, R9, R13
+	MOVQ         (CX)(R13*8), R13
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R13
+	VMOVDQU      (R13), Y11
+	VPSRLW       $0x04, Y11, Y12
+	VPAND        Y5, Y11, Y11
+	VPAND        Y5, Y12, Y12
+	VPMADDUBSW   Y1, Y11, Y11
+	VPMADDUBSW   Y2, Y12, Y12
+	VPADDW       Y12, Y11, Y11
+	VMOVDQU      32(R13), Y12
+	VPSRLW       $0x04, Y12, Y13
+	VPAND        Y5, Y12, Y12
+	VPAND        Y5, Y13, Y13
+	VPMADDUBSW   Y3, Y12, Y12
+	VPMADDUBSW   Y4, Y13, Y13
+	VPADDW       Y12, Y11, Y11
+	VPADDW       Y13, Y11, Y11
+	VPMADDWD     Y6, Y11, Y11
+	VPSLLD       X7, Y11, Y11
+	VPMOVSXBW    (R13), Y12
+	VPMADDWD     Y0, Y12, Y12
+	VPADDD       Y12, Y11, Y11
+	VPHADDD      Y9, Y8, Y8
+	VPHADDD      Y11, Y10, Y10
+	VPHADDD      Y10, Y8, Y8
+	VEXTRACTI128 $0x01, Y8, X9
+	VPADDD       X9, X8, X8
+	VMOVSS       60(R10), X9
+	VINSERTPS    $0x10, 60(R11), X9, X9
+	VINSERTPS    $0x20, 60(R12), X9, X9
+	VINSERTPS    $0x30, 60(R13), X9, X9
+	VPBROADCASTD 168(AX), X10
+	VPADDD       X10, X8, X8
+	VCVTDQ2PS    X8, X8
+	VBROADCASTSS 172(AX), X10
+	VMULPS       X10, X8, X8
+	VSUBPS       X8, X9, X8
+	VMOVUPS      X8, (DI)
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, SI
+	JMP          near
+
+one:
+	TESTQ        SI, SI
+	JZ           return
+	MOVL         (BX), R9
+	SHRXQ        DX, R9, R10
+	MOVQ         (CX)(R10*8), R10
+	ANDQ         R8, R9
+	SHLQ         $0x06, R9
+	ADDQ         R9, R10
+	VMOVDQU      (R10), Y8
+	VPSRLW       $0x04, Y8, Y9
+	VPAND        Y5, Y8, Y8
+	VPAND        Y5, Y9, Y9
+	VPMADDUBSW   Y1, Y8, Y8
+	VPMADDUBSW   Y2, Y9, Y9
+	VPADDW       Y9, Y8, Y8
+	VMOVDQU      32(R10), Y9
+	VPSRLW       $0x04, Y9, Y10
+	VPAND        Y5, Y9, Y9
+	VPAND        Y5, Y10, Y10
+	VPMADDUBSW   Y3, Y9, Y9
+	VPMADDUBSW   Y4, Y10, Y10
+	VPADDW       Y9, Y8, Y8
+	VPADDW       Y10, Y8, Y8
+	VPMADDWD     Y6, Y8, Y8
+	VPSLLD       X7, Y8, Y8
+	VPMOVSXBW    (R10), Y9
+	VPMADDWD     Y0, Y9, Y9
+	VPADDD       Y9, Y8, Y8
+	VEXTRACTI128 $0x01, Y8, X9
+	VPADDD       X9, X8, X8
+	VPHADDD      X8, X8, X8
+	VPHADDD      X8, X8, X8
+	VMOVSS       60(R10), X9
+	VPBROADCASTD 168(AX), X10
+	VPADDD       X10, X8, X8
+	VCVTDQ2PS    X8, X8
+	VBROADCASTSS 172(AX), X10
+	VMULPS       X10, X8, X8
+	VSUBPS       X8, X9, X8
+	VMOVSS       X8, (DI)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DI
+	DECQ         SI
+	JMP          one
+
+return:
+	VZEROUPPER
+	RET
+
+// func matVecBytesAVX2(m *int8, rows int, stride int, x *uint8, out *int32)
+// Requires: AVX, AVX2
+TEXT ·matVecBytesAVX2(SB), NOSPLIT, $0-40
+	MOVQ    m+0(FP), AX
+	MOVQ    rows+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    out+32(FP), SI
+	VMOVDQU wordOnes<>+0(SB), Y0
+	LEAQ    (DX)(DX*2), DI
+
+rows:
+	TESTQ CX, CX
+	JZ    return
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	XORQ  R8, R8
+	MOVQ  AX, R9
+
+columns:
+	VMOVDQU      (BX)(R8*1), Y5
+	VPMADDUBSW   (R9), Y5, Y6
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VPMADDUBSW   (R9)(DX*1), Y5, Y6
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y2, Y2
+	VPMADDUBSW   (R9)(DX*2), Y5, Y6
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y3, Y3
+	VPMADDUBSW   (R9)(DI*1), Y5, Y5
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	VMOVDQU      32(BX)(R8*1), Y5
+	VPMADDUBSW   32(R9), Y5, Y6
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y1, Y1
+	VPMADDUBSW   32(R9)(DX*1), Y5, Y6
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y2, Y2
+	VPMADDUBSW   32(R9)(DX*2), Y5, Y6
+	VPMADDWD     Y0, Y6, Y6
+	VPADDD       Y6, Y3, Y3
+	VPMADDUBSW   32(R9)(DI*1), Y5, Y5
+	VPMADDWD     Y0, Y5, Y5
+	VPADDD       Y5, Y4, Y4
+	ADDQ         $0x40, R9
+	ADDQ         $0x40, R8
+	CMPQ         R8, DX
+	JLT          columns
+	VPHADDD      Y2, Y1, Y1
+	VPHADDD      Y4, Y3, Y3
+	VPHADDD      Y3, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPADDD       X2, X1, X2
+	VMOVDQU      X2, (SI)
+	ADDQ         $0x10, SI
+	LEAQ         (AX)(DX*4), AX
+	SUBQ         $0x04, CX
+	JMP          rows
+
+return:
+	VZEROUPPER
+	RET
+
 // func l2SquaredAVX512(a *float32, b *float32, n int) float32
 // Requires: AVX, AVX512BW, AVX512F, BMI2, SSE
 TEXT ·l2SquaredAVX512(SB), NOSPLIT, $0-28
@@ -3510,6 +3956,371 @@ return:
 	VZEROUPPER
 	RET
 
+// func packedScoresAVX512(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, MMX+
+TEXT ·packedScoresAVX512(SB), NOSPLIT, $0-48
+	MOVQ      q+0(FP), AX
+	MOVQ      chunks+8(FP), CX
+	MOVQ      shift+16(FP), DX
+	MOVQ      ids+24(FP), BX
+	MOVQ      n+32(FP), SI
+	MOVQ      out+40(FP), DI
+	MOVQ      $-1, R8
+	SHLXQ     DX, R8, R8
+	NOTQ      R8
+	VMOVDQU   (AX), Y0
+	VMOVDQU64 32(AX), Z1
+	VMOVDQU64 96(AX), Z2
+	VMOVDQU64 lowNibbles<>+0(SB), Z3
+	VMOVDQU64 wordOnes<>+0(SB), Z4
+	VMOVQ     160(AX), X5
+
+far:
+	CMPQ          SI, $0x14
+	JLT           near
+	MOVL          64(BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	PREFETCHT0    (R10)
+	PREFETCHT0    60(R10)
+	MOVL          (BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	VMOVDQU64     (R10), Z6
+	VPSRLW        $0x04, Z6, Z7
+	VPANDD        Z3, Z6, Z6
+	VPANDD        Z3, Z7, Z7
+	VPMADDUBSW    Z1, Z6, Z6
+	VPMADDUBSW    Z2, Z7, Z7
+	VPADDW        Z7, Z6, Z6
+	VPMADDWD      Z4, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y7
+	VPADDD        Y7, Y6, Y6
+	VPSLLD        X5, Y6, Y6
+	VPMOVSXBW     (R10), Y7
+	VPMADDWD      Y0, Y7, Y7
+	VPADDD        Y7, Y6, Y6
+	MOVL          68(BX), R9
+	SHRXQ         DX, R9, R11
+	MOVQ          (CX)(R11*8), R11
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R11
+	PREFETCHT0    (R11)
+	PREFETCHT0    60(R11)
+	MOVL          4(BX), R9
+	SHRXQ         DX, R9, R11
+	MOVQ          (CX)(R11*8), R11
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R11
+	VMOVDQU64     (R11), Z7
+	VPSRLW        $0x04, Z7, Z8
+	VPANDD        Z3, Z7, Z7
+	VPANDD        Z3, Z8, Z8
+	VPMADDUBSW    Z1, Z7, Z7
+	VPMADDUBSW    Z2, Z8, Z8
+	VPADDW        Z8, Z7, Z7
+	VPMADDWD      Z4, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y8
+	VPADDD        Y8, Y7, Y7
+	VPSLLD        X5, Y7, Y7
+	VPMOVSXBW     (R11), Y8
+	VPMADDWD      Y0, Y8, Y8
+	VPADDD        Y8, Y7, Y7
+	MOVL          72(BX), R9
+	SHRXQ         DX, R9, R12
+	MOVQ          (CX)(R12*8), R12
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R12
+	PREFETCHT0    (R12)
+	PREFETCHT0    60(R12)
+	MOVL          8(BX), R9
+	SHRXQ         DX, R9, R12
+	MOVQ          (CX)(R12*8), R12
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R12
+	VMOVDQU64     (R12), Z8
+	VPSRLW        $0x04, Z8, Z9
+	VPANDD        Z3, Z8, Z8
+	VPANDD        Z3, Z9, Z9
+	VPMADDUBSW    Z1, Z8, Z8
+	VPMADDUBSW    Z2, Z9, Z9
+	VPADDW        Z9, Z8, Z8
+	VPMADDWD      Z4, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y9
+	VPADDD        Y9, Y8, Y8
+	VPSLLD        X5, Y8, Y8
+	VPMOVSXBW     (R12), Y9
+	VPMADDWD      Y0, Y9, Y9
+	VPADDD        Y9, Y8, Y8
+	MOVL          76(BX), R9
+	SHRXQ         DX, R9, R13
+	MOVQ          (CX)(R13*8), R13
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R13
+	PREFETCHT0    (R13)
+	PREFETCHT0    60(R13)
+	MOVL          12(BX), R9
+	SHRXQ         DX, R9, R13
+	MOVQ          (CX)(R13*8), R13
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R13
+	VMOVDQU64     (R13), Z9
+	VPSRLW        $0x04, Z9, Z10
+	VPANDD        Z3, Z9, Z9
+	VPANDD        Z3, Z10, Z10
+	VPMADDUBSW    Z1, Z9, Z9
+	VPMADDUBSW    Z2, Z10, Z10
+	VPADDW        Z10, Z9, Z9
+	VPMADDWD      Z4, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y10
+	VPADDD        Y10, Y9, Y9
+	VPSLLD        X5, Y9, Y9
+	VPMOVSXBW     (R13), Y10
+	VPMADDWD      Y0, Y10, Y10
+	VPADDD        Y10, Y9, Y9
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y9, Y8, Y8
+	VPHADDD       Y8, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VMOVSS        60(R10), X7
+	VINSERTPS     $0x10, 60(R11), X7, X7
+	VINSERTPS     $0x20, 60(R12), X7, X7
+	VINSERTPS     $0x30, 60(R13), X7, X7
+	VPBROADCASTD  168(AX), X8
+	VPADDD        X8, X6, X6
+	VCVTDQ2PS     X6, X6
+	VBROADCASTSS  172(AX), X8
+	VMULPS        X8, X6, X6
+	VSUBPS        X6, X7, X6
+	VMOVUPS       X6, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           far
+
+near:
+	CMPQ          SI, $0x04
+	JLT           one
+	MOVL          (BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	VMOVDQU64     (R10), Z6
+	VPSRLW        $0x04, Z6, Z7
+	VPANDD        Z3, Z6, Z6
+	VPANDD        Z3, Z7, Z7
+	VPMADDUBSW    Z1, Z6, Z6
+	VPMADDUBSW    Z2, Z7, Z7
+	VPADDW        Z7, Z6, Z6
+	VPMADDWD      Z4, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y7
+	VPADDD        Y7, Y6, Y6
+	VPSLLD        X5, Y6, Y6
+	VPMOVSXBW     (R10), Y7
+	VPMADDWD      Y0, Y7, Y7
+	VPADDD        Y7, Y6, Y6
+	MOVL          4(BX), R9
+	SHRXQ         DX, R9, R11
+	MOVQ          (CX)(R11*8), R11
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R11
+	VMOVDQU64     (R11), Z7
+	VPSRLW        $0x04, Z7, Z8
+	VPANDD        Z3, Z7, Z7
+	VPANDD        Z3, Z8, Z8
+	VPMADDUBSW    Z1, Z7, Z7
+	VPMADDUBSW    Z2, Z8, Z8
+	VPADDW        Z8, Z7, Z7
+	VPMADDWD      Z4, Z7, Z7
+	VEXTRACTI64X4 $0x01, Z7, Y8
+	VPADDD        Y8, Y7, Y7
+	VPSLLD        X5, Y7, Y7
+	VPMOVSXBW     (R11), Y8
+	VPMADDWD      Y0, Y8, Y8
+	VPADDD        Y8, Y7, Y7
+	MOVL          8(BX), R9
+	SHRXQ         DX, R9, R12
+	MOVQ          (CX)(R12*8), R12
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R12
+	VMOVDQU64     (R12), Z8
+	VPSRLW        $0x04, Z8, Z9
+	VPANDD        Z3, Z8, Z8
+	VPANDD        Z3, Z9, Z9
+	VPMADDUBSW    Z1, Z8, Z8
+	VPMADDUBSW    Z2, Z9, Z9
+	VPADDW        Z9, Z8, Z8
+	VPMADDWD      Z4, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y9
+	VPADDD        Y9, Y8, Y8
+	VPSLLD        X5, Y8, Y8
+	VPMOVSXBW     (R12), Y9
+	VPMADDWD      Y0, Y9, Y9
+	VPADDD        Y9, Y8, Y8
+	MOVL          12(BX), R9
+	SHRXQ         DX, R9, R13
+	MOVQ          (CX)(R13*8), R13
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R13
+	VMOVDQU64     (R13), Z9
+	VPSRLW        $0x04, Z9, Z10
+	VPANDD        Z3, Z9, Z9
+	VPANDD        Z3, Z10, Z10
+	VPMADDUBSW    Z1, Z9, Z9
+	VPMADDUBSW    Z2, Z10, Z10
+	VPADDW        Z10, Z9, Z9
+	VPMADDWD      Z4, Z9, Z9
+	VEXTRACTI64X4 $0x01, Z9, Y10
+	VPADDD        Y10, Y9, Y9
+	VPSLLD        X5, Y9, Y9
+	VPMOVSXBW     (R13), Y10
+	VPMADDWD      Y0, Y10, Y10
+	VPADDD        Y10, Y9, Y9
+	VPHADDD       Y7, Y6, Y6
+	VPHADDD       Y9, Y8, Y8
+	VPHADDD       Y8, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VMOVSS        60(R10), X7
+	VINSERTPS     $0x10, 60(R11), X7, X7
+	VINSERTPS     $0x20, 60(R12), X7, X7
+	VINSERTPS     $0x30, 60(R13), X7, X7
+	VPBROADCASTD  168(AX), X8
+	VPADDD        X8, X6, X6
+	VCVTDQ2PS     X6, X6
+	VBROADCASTSS  172(AX), X8
+	VMULPS        X8, X6, X6
+	VSUBPS        X6, X7, X6
+	VMOVUPS       X6, (DI)
+	ADDQ          $0x10, BX
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, SI
+	JMP           near
+
+one:
+	TESTQ         SI, SI
+	JZ            return
+	MOVL          (BX), R9
+	SHRXQ         DX, R9, R10
+	MOVQ          (CX)(R10*8), R10
+	ANDQ          R8, R9
+	SHLQ          $0x06, R9
+	ADDQ          R9, R10
+	VMOVDQU64     (R10), Z6
+	VPSRLW        $0x04, Z6, Z7
+	VPANDD        Z3, Z6, Z6
+	VPANDD        Z3, Z7, Z7
+	VPMADDUBSW    Z1, Z6, Z6
+	VPMADDUBSW    Z2, Z7, Z7
+	VPADDW        Z7, Z6, Z6
+	VPMADDWD      Z4, Z6, Z6
+	VEXTRACTI64X4 $0x01, Z6, Y7
+	VPADDD        Y7, Y6, Y6
+	VPSLLD        X5, Y6, Y6
+	VPMOVSXBW     (R10), Y7
+	VPMADDWD      Y0, Y7, Y7
+	VPADDD        Y7, Y6, Y6
+	VEXTRACTI128  $0x01, Y6, X7
+	VPADDD        X7, X6, X6
+	VPHADDD       X6, X6, X6
+	VPHADDD       X6, X6, X6
+	VMOVSS        60(R10), X7
+	VPBROADCASTD  168(AX), X8
+	VPADDD        X8, X6, X6
+	VCVTDQ2PS     X6, X6
+	VBROADCASTSS  172(AX), X8
+	VMULPS        X8, X6, X6
+	VSUBPS        X6, X7, X6
+	VMOVSS        X6, (DI)
+	ADDQ          $0x04, BX
+	ADDQ          $0x04, DI
+	DECQ          SI
+	JMP           one
+
+return:
+	VZEROUPPER
+	RET
+
+// func matVecBytesAVX512(m *int8, rows int, stride int, x *uint8, out *int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F
+TEXT ·matVecBytesAVX512(SB), NOSPLIT, $0-40
+	MOVQ      m+0(FP), AX
+	MOVQ      rows+8(FP), CX
+	MOVQ      stride+16(FP), DX
+	MOVQ      x+24(FP), BX
+	MOVQ      out+32(FP), SI
+	VMOVDQU64 wordOnes<>+0(SB), Z0
+	LEAQ      (DX)(DX*2), DI
+
+rows:
+	TESTQ  CX, CX
+	JZ     return
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	XORQ   R8, R8
+	MOVQ   AX, R9
+
+columns:
+	VMOVDQU64     (BX)(R8*1), Z5
+	VPMADDUBSW    (R9), Z5, Z6
+	VPMADDWD      Z0, Z6, Z6
+	VPADDD        Z6, Z1, Z1
+	VPMADDUBSW    (R9)(DX*1), Z5, Z6
+	VPMADDWD      Z0, Z6, Z6
+	VPADDD        Z6, Z2, Z2
+	VPMADDUBSW    (R9)(DX*2), Z5, Z6
+	VPMADDWD      Z0, Z6, Z6
+	VPADDD        Z6, Z3, Z3
+	VPMADDUBSW    (R9)(DI*1), Z5, Z5
+	VPMADDWD      Z0, Z5, Z5
+	VPADDD        Z5, Z4, Z4
+	ADDQ          $0x40, R9
+	ADDQ          $0x40, R8
+	CMPQ          R8, DX
+	JLT           columns
+	VEXTRACTI64X4 $0x01, Z1, Y5
+	VPADDD        Y5, Y1, Y1
+	VEXTRACTI64X4 $0x01, Z2, Y5
+	VPADDD        Y5, Y2, Y2
+	VEXTRACTI64X4 $0x01, Z3, Y5
+	VPADDD        Y5, Y3, Y3
+	VEXTRACTI64X4 $0x01, Z4, Y5
+	VPADDD        Y5, Y4, Y4
+	VPHADDD       Y2, Y1, Y1
+	VPHADDD       Y4, Y3, Y3
+	VPHADDD       Y3, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X5
+	VPADDD        X5, X1, X5
+	VMOVDQU       X5, (SI)
+	ADDQ          $0x10, SI
+	LEAQ          (AX)(DX*4), AX
+	SUBQ          $0x04, CX
+	JMP           rows
+
+return:
+	VZEROUPPER
+	RET
+
 // func allFiniteAVX2(x *float32, n int) bool
 // Requires: AVX, AVX2
 TEXT ·allFiniteAVX2(SB), NOSPLIT, $0-17
@@ -3561,6 +4372,42 @@ done:
 	VPTEST Y1, Y1
 	SETEQ  AL
 	MOVB   AL, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func wholeBytesAVX2(x *float32, n int, out *uint8) bool
+// Requires: AVX, AVX2
+TEXT ·wholeBytesAVX2(SB), NOSPLIT, $0-25
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	MOVQ     out+16(FP), DX
+	VPXOR    Y0, Y0, Y0
+	VPCMPEQD Y1, Y1, Y1
+	VPSLLD   $0x08, Y1, Y1
+
+eight:
+	TESTQ        CX, CX
+	JZ           done
+	VMOVUPS      (AX), Y2
+	VCVTTPS2DQ   Y2, Y3
+	VCVTDQ2PS    Y3, Y4
+	VCMPPS       $0x04, Y2, Y4, Y4
+	VORPS        Y4, Y0, Y0
+	VPAND        Y1, Y3, Y4
+	VPOR         Y4, Y0, Y0
+	VEXTRACTI128 $0x01, Y3, X2
+	VPACKUSDW    X2, X3, X2
+	VPACKUSWB    X2, X2, X2
+	VMOVQ        X2, (DX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x08, DX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+done:
+	VPTEST Y0, Y0
+	SETEQ  AL
+	MOVB   AL, ret+24(FP)
 	VZEROUPPER
 	RET
 

@@ -28,8 +28,11 @@ func main() {
 		}
 		sketch(s, 64)
 		sketch(s, 128)
+		packed(s)
+		projection(s)
 	}
 	allFinite()
+	wholeBytes()
 	prefetch()
 	Generate()
 }

@@ -39,21 +39,11 @@ func sketch(s set, width int) {
 		s.load(Mem{Base: qp, Disp: s.bytes * i}, q[i])
 	}
 
-	// address returns a register that points at the sketch of ids[i].
-	address := func(i int) GPVirtual {
-		id, p := GP64(), GP64()
-		MOVL(Mem{Base: ids, Disp: 4 * i}, id.As32())
-		SHRXQ(shift, id, p)
-		MOVQ(Mem{Base: chunks, Index: p, Scale: 8}, p)
-		ANDQ(mask, id)
-		log := 6
-		if width == 128 {
-			log = 7
-		}
-		SHLQ(U8(log), id)
-		ADDQ(id, p)
-		return p
+	log := 6
+	if width == 128 {
+		log = 7
 	}
+	address := func(i int) GPVirtual { return sketchAddress(ids, chunks, shift, mask, i, log) }
 	// dot returns the product of the query and a sketch, eight partial sums.
 	dot := func(p GPVirtual) VecVirtual {
 		var sum VecVirtual
@@ -139,4 +129,17 @@ func sketch(s set, width int) {
 	Label("return")
 	VZEROUPPER()
 	RET()
+}
+
+// sketchAddress returns a register that points at the sketch of ids[i], 1<<log
+// bytes wide.
+func sketchAddress(ids, chunks, shift, mask GPVirtual, i, log int) GPVirtual {
+	id, p := GP64(), GP64()
+	MOVL(Mem{Base: ids, Disp: 4 * i}, id.As32())
+	SHRXQ(shift, id, p)
+	MOVQ(Mem{Base: chunks, Index: p, Scale: 8}, p)
+	ANDQ(mask, id)
+	SHLQ(U8(log), id)
+	ADDQ(id, p)
+	return p
 }

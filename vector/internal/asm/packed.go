@@ -1,0 +1,150 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Where the parts of a PackedQuery lie.
+const (
+	packedHead  = 0   // 16 words
+	packedLow   = 32  // 64 bytes
+	packedHigh  = 96  // 64 bytes
+	packedShift = 160 // uint64
+	packedBias  = 168 // int32
+	packedScale = 172 // float32
+)
+
+// packed scores packed sketches of 64 bytes, four at a time like sketch. The
+// products of the half-byte coordinates are at most 15·127, so that four of
+// their pairwise sums fit 16 bits.
+func packed(s set) {
+	begin(s, "packedScores",
+		"(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
+		"PackedScores")
+	qp := Load(Param("q"), GP64()).(GPVirtual)
+	chunks := Load(Param("chunks"), GP64()).(GPVirtual)
+	shift := Load(Param("shift"), GP64()).(GPVirtual)
+	ids := Load(Param("ids"), GP64()).(GPVirtual)
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	out := Load(Param("out"), GP64()).(GPVirtual)
+	mask := GP64()
+	MOVQ(I32(-1), mask)
+	SHLXQ(shift, mask, mask)
+	NOTQ(mask)
+
+	head := YMM()
+	VMOVDQU(Mem{Base: qp, Disp: packedHead}, head)
+	parts := 64 / s.bytes
+	low, high := make([]VecVirtual, parts), make([]VecVirtual, parts)
+	for i := range parts {
+		low[i], high[i] = s.vec(), s.vec()
+		s.load(Mem{Base: qp, Disp: packedLow + s.bytes*i}, low[i])
+		s.load(Mem{Base: qp, Disp: packedHigh + s.bytes*i}, high[i])
+	}
+	nibble, ones := s.vec(), s.vec()
+	s.load(lowNibbles, nibble)
+	s.load(wordOnes, ones)
+	count := XMM()
+	VMOVQ(Mem{Base: qp, Disp: packedShift}, count)
+
+	dot := func(p GPVirtual) Register {
+		sum := s.vec()
+		for i := range parts {
+			x, y := s.vec(), s.vec()
+			if i == 0 {
+				x = sum
+			}
+			s.load(Mem{Base: p, Disp: s.bytes * i}, x)
+			VPSRLW(U8(4), x, y)
+			s.and(nibble, x, x)
+			s.and(nibble, y, y)
+			VPMADDUBSW(low[i], x, x)
+			VPMADDUBSW(high[i], y, y)
+			if i > 0 {
+				VPADDW(x, sum, sum)
+			}
+			VPADDW(y, sum, sum)
+		}
+		VPMADDWD(ones, sum, sum)
+		total := s.fold(sum, false)
+		VPSLLD(count, total, total)
+		h := YMM()
+		VPMOVSXBW(Mem{Base: p}, h)
+		VPMADDWD(head, h, h)
+		VPADDD(h, total, total)
+		return total
+	}
+	estimate := func(x, norms VecVirtual) {
+		bias := XMM()
+		VPBROADCASTD(Mem{Base: qp, Disp: packedBias}, bias)
+		VPADDD(bias, x, x)
+		VCVTDQ2PS(x, x)
+		VBROADCASTSS(Mem{Base: qp, Disp: packedScale}, bias)
+		VMULPS(bias, x, x)
+		VSUBPS(x, norms, x)
+	}
+	four := func(prefetched bool) {
+		var y [4]Register
+		var at [4]GPVirtual
+		for i := range 4 {
+			if prefetched {
+				p := sketchAddress(ids, chunks, shift, mask, ahead+i, 6)
+				// A chunk need not start on a cache line.
+				PREFETCHT0(Mem{Base: p})
+				PREFETCHT0(Mem{Base: p, Disp: 60})
+			}
+			at[i] = sketchAddress(ids, chunks, shift, mask, i, 6)
+			y[i] = dot(at[i])
+		}
+		VPHADDD(y[1], y[0], y[0])
+		VPHADDD(y[3], y[2], y[2])
+		VPHADDD(y[2], y[0], y[0])
+		x, h := XMM(), XMM()
+		VEXTRACTI128(U8(1), y[0], h)
+		VPADDD(h, y[0].(vector).AsX(), x)
+		norms := XMM()
+		VMOVSS(Mem{Base: at[0], Disp: 60}, norms)
+		for i := 1; i < 4; i++ {
+			VINSERTPS(U8(i<<4), Mem{Base: at[i], Disp: 60}, norms, norms)
+		}
+		estimate(x, norms)
+		VMOVUPS(x, Mem{Base: out})
+		ADDQ(U8(16), ids)
+		ADDQ(U8(16), out)
+		SUBQ(U8(4), n)
+	}
+
+	Label("far")
+	CMPQ(n, U8(ahead+4))
+	JLT(LabelRef("near"))
+	four(true)
+	JMP(LabelRef("far"))
+	Label("near")
+	CMPQ(n, U8(4))
+	JLT(LabelRef("one"))
+	four(false)
+	JMP(LabelRef("near"))
+	Label("one")
+	TESTQ(n, n)
+	JZ(LabelRef("return"))
+	p := sketchAddress(ids, chunks, shift, mask, 0, 6)
+	y := dot(p)
+	x, h := XMM(), XMM()
+	VEXTRACTI128(U8(1), y, h)
+	VPADDD(h, y.(vector).AsX(), x)
+	VPHADDD(x, x, x)
+	VPHADDD(x, x, x)
+	norm := XMM()
+	VMOVSS(Mem{Base: p, Disp: 60}, norm)
+	estimate(x, norm)
+	VMOVSS(x, Mem{Base: out})
+	ADDQ(U8(4), ids)
+	ADDQ(U8(4), out)
+	DECQ(n)
+	JMP(LabelRef("one"))
+	Label("return")
+	VZEROUPPER()
+	RET()
+}
