@@ -117,33 +117,13 @@ func sparseQuestions() []question {
 	add := func(name string, ask func(s *Snapshot) (string, error)) { out = append(out, question{name, ask}) }
 	add("collections", func(s *Snapshot) (string, error) { return fmt.Sprintf("%+v", s.Collections()), nil })
 	for coll, n := range damageTerms() {
-		for i := 0; i < n; i++ {
-			if i >= 30 && i < n-8 {
-				continue
+		var numbers []int
+		for i := range n {
+			if i < 30 || i >= n-8 {
+				numbers = append(numbers, i)
 			}
-			key := damageKey(i)
-			add(fmt.Sprintf("get %s %d", coll, i), func(s *Snapshot) (string, error) {
-				r, err := s.Get(coll, key)
-				if errors.Is(err, ErrNotFound) {
-					return "not found", nil
-				}
-				return rowText(r), err
-			})
 		}
-		add("rows "+coll, func(s *Snapshot) (string, error) {
-			var b strings.Builder
-			for r, err := range s.Rows(coll) {
-				if err != nil {
-					return "", err
-				}
-				b.WriteString(rowText(r))
-			}
-			return b.String(), nil
-		})
-		add("labels "+coll, func(s *Snapshot) (string, error) {
-			l, err := s.Labels(coll)
-			return fmt.Sprint(l), err
-		})
+		out = append(out, rowQuestions(coll, numbers)...)
 		add("indexes "+coll, func(s *Snapshot) (string, error) {
 			l, err := s.Indexes(coll)
 			var b strings.Builder

@@ -164,40 +164,11 @@ func questions() []question {
 	for coll, n := range damageRows() {
 		dim := map[string]int{"bytes": 4096, "floats": 8192, "small": 8}[coll]
 		q := modelVector(8001, dim)
-		for i := range n + 1 {
-			key := damageKey(i)
-			add(fmt.Sprintf("get %s %d", coll, i), func(s *Snapshot) (string, error) {
-				r, err := s.Get(coll, key)
-				if errors.Is(err, ErrNotFound) {
-					return "not found", nil
-				}
-				return rowText(r), err
-			})
+		numbers := make([]int, n+1)
+		for i := range numbers {
+			numbers[i] = i
 		}
-		add("rows "+coll, func(s *Snapshot) (string, error) {
-			var b strings.Builder
-			for r, err := range s.Rows(coll) {
-				if err != nil {
-					return "", err
-				}
-				b.WriteString(rowText(r))
-			}
-			return b.String(), nil
-		})
-		add("keys "+coll, func(s *Snapshot) (string, error) {
-			var b strings.Builder
-			for k, err := range s.Keys(coll) {
-				if err != nil {
-					return "", err
-				}
-				b.Write(k)
-			}
-			return b.String(), nil
-		})
-		add("labels "+coll, func(s *Snapshot) (string, error) {
-			l, err := s.Labels(coll)
-			return fmt.Sprint(l), err
-		})
+		out = append(out, rowQuestions(coll, numbers)...)
 		add("indexes "+coll, func(s *Snapshot) (string, error) {
 			l, err := s.Indexes(coll)
 			return fmt.Sprintf("%+v", l), err
@@ -218,6 +189,48 @@ func questions() []question {
 			search(index+" voting", 5, SearchOptions{Index: index, Params: &query.Params{Method: query.Voting, Votes: 1, NoWiden: true}})
 		}
 	}
+	return out
+}
+
+// rowQuestions is what there is to ask about the rows of a collection, those of
+// the given numbers one by one.
+func rowQuestions(coll string, numbers []int) []question {
+	var out []question
+	add := func(name string, ask func(s *Snapshot) (string, error)) { out = append(out, question{name, ask}) }
+	for _, i := range numbers {
+		key := damageKey(i)
+		add(fmt.Sprintf("get %s %d", coll, i), func(s *Snapshot) (string, error) {
+			r, err := s.Get(coll, key)
+			if errors.Is(err, ErrNotFound) {
+				return "not found", nil
+			}
+			return rowText(r), err
+		})
+	}
+	add("rows "+coll, func(s *Snapshot) (string, error) {
+		var b strings.Builder
+		for r, err := range s.Rows(coll) {
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(rowText(r))
+		}
+		return b.String(), nil
+	})
+	add("keys "+coll, func(s *Snapshot) (string, error) {
+		var b strings.Builder
+		for k, err := range s.Keys(coll) {
+			if err != nil {
+				return "", err
+			}
+			b.Write(k)
+		}
+		return b.String(), nil
+	})
+	add("labels "+coll, func(s *Snapshot) (string, error) {
+		l, err := s.Labels(coll)
+		return fmt.Sprint(l), err
+	})
 	return out
 }
 

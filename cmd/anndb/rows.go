@@ -2,11 +2,8 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"slices"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/bench"
-	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 )
 
@@ -50,28 +47,12 @@ func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*bench.Matrix, er
 // readQueries reads all vectors of a file, which must have dim dimensions,
 // and their keys.
 func readQueries(path string, f fileFlags, dim int) (keys []string, vectors [][]float32, err error) {
-	in, err := openDense(path, "", f, noSparseFlags, dim)
+	q, err := readDenseQueries(path, "", f, noSparseFlags, dim)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer in.Close()
-	if in.Dim() != dim {
-		return nil, nil, fmt.Errorf("%s has %d dimensions, the collection %d: %w", path, in.Dim(), dim, db.ErrDimension)
+	for _, x := range q.queries {
+		vectors = append(vectors, x.Vector)
 	}
-	var rec dataset.Record
-	for {
-		err := in.Read(&rec)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		keys = append(keys, string(rec.Key))
-		vectors = append(vectors, slices.Clone(rec.Vector))
-	}
-	if len(vectors) == 0 {
-		return nil, nil, fmt.Errorf("%s holds no vectors", path)
-	}
-	return keys, vectors, nil
+	return q.keys, vectors, nil
 }
