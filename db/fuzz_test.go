@@ -203,8 +203,7 @@ func patched(pristine []byte, b storedBlock, from uint32, patch []byte) []byte {
 // find less, but what they find are rows at their true distances; or they say
 // that the index is damaged.
 func FuzzIndex(f *testing.F) {
-	dir := f.TempDir()
-	seed := filepath.Join(dir, "seed.anndb")
+	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := indexBlocks(f, seed)
 	pristine, err := os.ReadFile(seed)
 	if err != nil {
@@ -215,7 +214,6 @@ func FuzzIndex(f *testing.F) {
 		f.Add(uint16(i), uint32(9), []byte{1})
 		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0xc0, 0x7f})
 	}
-	path := filepath.Join(dir, "fuzz.anndb")
 	ctx := context.Background()
 	q := modelVector(8, 4)
 	params := []query.Params{
@@ -224,6 +222,34 @@ func FuzzIndex(f *testing.F) {
 		{Method: query.Voting, Votes: 1, Sketch: true},
 		{Method: query.Lookup, NoWiden: true},
 	}
+	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
+		for _, kind := range []string{"rp", "kd", "pca", "rf"} {
+			for _, p := range params {
+				hits, _, err := s.Search(ctx, "c", q, 5, &SearchOptions{Index: kind, Params: &p}, nil)
+				if err != nil {
+					if !errors.Is(err, ErrCorrupt) {
+						t.Fatalf("%s, %v: untyped error %v", kind, p.Method, err)
+					}
+					continue
+				}
+				for _, h := range hits {
+					r, err := s.GetRow("c", h.Row)
+					if err != nil {
+						t.Fatalf("%s, %v: a hit that is no row: %v", kind, p.Method, err)
+					}
+					if want, tol := modelDistance(vector.InnerProduct, q, r.Vector); math.Abs(float64(h.Distance)-want) > tol {
+						t.Fatalf("%s, %v: distance %g of row %d, want %g", kind, p.Method, h.Distance, h.Row, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// fuzzBlocks opens the file with one of its blocks patched, asks it, and checks
+// it.
+func fuzzBlocks(f *testing.F, pristine []byte, blocks []storedBlock, ask func(*testing.T, *Snapshot)) {
+	path := filepath.Join(f.TempDir(), "fuzz.anndb")
 	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
 		if err := os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600); err != nil {
 			t.Fatal(err)
@@ -234,32 +260,13 @@ func FuzzIndex(f *testing.F) {
 		}
 		defer d.Close()
 		err = d.View(func(s *Snapshot) error {
-			for _, kind := range []string{"rp", "kd", "pca", "rf"} {
-				for _, p := range params {
-					hits, _, err := s.Search(ctx, "c", q, 5, &SearchOptions{Index: kind, Params: &p}, nil)
-					if err != nil {
-						if !errors.Is(err, ErrCorrupt) {
-							t.Fatalf("%s, %v: untyped error %v", kind, p.Method, err)
-						}
-						continue
-					}
-					for _, h := range hits {
-						r, err := s.GetRow("c", h.Row)
-						if err != nil {
-							t.Fatalf("%s, %v: a hit that is no row: %v", kind, p.Method, err)
-						}
-						if want, tol := modelDistance(vector.InnerProduct, q, r.Vector); math.Abs(float64(h.Distance)-want) > tol {
-							t.Fatalf("%s, %v: distance %g of row %d, want %g", kind, p.Method, h.Distance, h.Row, want)
-						}
-					}
-				}
-			}
+			ask(t, s)
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Check(ctx, nil); err != nil && !errors.Is(err, ErrCorrupt) {
+		if err := d.Check(context.Background(), nil); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("check: %v", err)
 		}
 	})

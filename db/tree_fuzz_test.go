@@ -69,8 +69,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 // should have. Whatever can be asked of a tree is answered, with finite scores
 // and paths that add up, or refused as damage.
 func FuzzTree(f *testing.F) {
-	dir := f.TempDir()
-	seed := filepath.Join(dir, "seed.anndb")
+	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := treeBlocks(f, seed)
 	pristine, err := os.ReadFile(seed)
 	if err != nil {
@@ -82,62 +81,44 @@ func FuzzTree(f *testing.F) {
 		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0xc0, 0x7f})
 		f.Add(uint16(i), uint32(len(blocks[i].payload)-4), []byte{0xff, 0xff, 0x7f, 0x7f})
 	}
-	path := filepath.Join(dir, "fuzz.anndb")
 	ctx := context.Background()
-	f.Fuzz(func(t *testing.T, block uint16, from uint32, patch []byte) {
-		if err := os.WriteFile(path, patched(pristine, blocks[int(block)%len(blocks)], from, patch), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 24})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		err = d.View(func(s *Snapshot) error {
-			ask := func(coll, index string, q SparseQuery) error {
-				for _, top := range []int{0, 2} {
-					out, _, err := s.Predict(ctx, coll, q, &PredictOptions{Index: index, Top: top, Set: true, Explain: true})
-					if err != nil {
-						return err
-					}
-					for _, p := range out {
-						if math.IsNaN(float64(p.Score)) || math.IsInf(float64(p.Score), 0) {
-							t.Fatalf("%s: %+v", index, p)
-						}
-					}
-				}
-				path, err := s.ExplainTree(ctx, coll, q, index)
+	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
+		ask := func(coll, index string, q SparseQuery) error {
+			for _, top := range []int{0, 2} {
+				out, _, err := s.Predict(ctx, coll, q, &PredictOptions{Index: index, Top: top, Set: true, Explain: true})
 				if err != nil {
 					return err
 				}
-				if n, err := s.TreeDecisions(ctx, coll, []SparseQuery{q}, index, 1); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
-					t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
+				for _, p := range out {
+					if math.IsNaN(float64(p.Score)) || math.IsInf(float64(p.Score), 0) {
+						t.Fatalf("%s: %+v", index, p)
+					}
 				}
-				p, err := s.TreePicture(coll, index, budget.PictureOptions{Nodes: 5})
-				if err != nil {
-					return err
-				}
-				if p.WriteText(io.Discard) != nil || p.WriteDOT(io.Discard) != nil || p.WriteSVG(io.Discard) != nil {
-					t.Fatal("nothing can go wrong here")
-				}
-				return nil
 			}
-			for _, err := range []error{
-				ask("named", "at", SparseQuery{Features: []Feature{{"f1", 2}, {"g1", 1}}}),
-				ask("named", "pt", SparseQuery{Features: []Feature{{"f2", math.MaxFloat32 / 4}, {"unknown", 1}}}),
-				ask("classes", "sbt", SparseQuery{Vector: []float32{1, 0, 5, -1}}),
-			} {
-				if err != nil && !errors.Is(err, ErrCorrupt) {
-					t.Fatalf("untyped error %v", err)
-				}
+			path, err := s.ExplainTree(ctx, coll, q, index)
+			if err != nil {
+				return err
+			}
+			if n, err := s.TreeDecisions(ctx, coll, []SparseQuery{q}, index, 1); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
+				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
+			}
+			p, err := s.TreePicture(coll, index, budget.PictureOptions{Nodes: 5})
+			if err != nil {
+				return err
+			}
+			if p.WriteText(io.Discard) != nil || p.WriteDOT(io.Discard) != nil || p.WriteSVG(io.Discard) != nil {
+				t.Fatal("nothing can go wrong here")
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
-		if err := d.Check(ctx, nil); err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("check: %v", err)
+		for _, err := range []error{
+			ask("named", "at", SparseQuery{Features: []Feature{{"f1", 2}, {"g1", 1}}}),
+			ask("named", "pt", SparseQuery{Features: []Feature{{"f2", math.MaxFloat32 / 4}, {"unknown", 1}}}),
+			ask("classes", "sbt", SparseQuery{Vector: []float32{1, 0, 5, -1}}),
+		} {
+			if err != nil && !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("untyped error %v", err)
+			}
 		}
 	})
 }
