@@ -221,13 +221,16 @@ func (s *Snapshot) TreePicture(coll, index string, o budget.PictureOptions, clas
 		}
 		o.Trees = append(o.Trees, at)
 	}
-	o.Names = budget.Names{Label: t.label, Feature: func(f uint32) string {
-		name, e := st.featureName(f)
-		if err == nil {
-			err = e
+	o.Names = budget.Names{Label: t.label}
+	if st.c.Named {
+		o.Names.Feature = func(f uint32) string {
+			name, e := st.featureName(f)
+			if err == nil {
+				err = e
+			}
+			return name
 		}
-		return name
-	}}
+	}
 	picture = t.model.Picture(o)
 	return picture, err
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // Names gives features and labels names. Where a function is nil, or says
-// nothing, the number stands.
+// nothing, the number stands, of features behind an x.
 type Names struct {
 	Feature, Label func(uint32) string
 }
 
-func (n Names) feature(i uint32) string { return nameOf(n.Feature, i) }
-func (n Names) label(i uint32) string   { return nameOf(n.Label, i) }
+func (n Names) feature(i uint32) string { return nameOf(n.Feature, "x", i) }
+func (n Names) label(i uint32) string   { return nameOf(n.Label, "", i) }
 
-// nameOf is a name on one line.
-func nameOf(name func(uint32) string, i uint32) string {
+// nameOf is a name on one line, or else the number behind a letter.
+func nameOf(name func(uint32) string, letter string, i uint32) string {
 	if name != nil {
 		s := strings.Map(func(r rune) rune {
 			if unicode.IsControl(r) {
@@ -33,7 +33,7 @@ func nameOf(name func(uint32) string, i uint32) string {
 			return s
 		}
 	}
-	return strconv.Itoa(int(i))
+	return letter + strconv.Itoa(int(i))
 }
 
 // labels are the names of several labels.

@@ -103,7 +103,7 @@ func TestPictureEnds(t *testing.T) {
 func TestPictureOfClasses(t *testing.T) {
 	_, _, models := trained(t)
 	m := models[3]
-	wants(t, written(t, m.Picture(PictureOptions{}).WriteText), "0 against the rest", "2 against the rest", "not 1 (")
+	wants(t, written(t, m.Picture(PictureOptions{}).WriteText), "0 against the rest", "2 against the rest", "not 1 (", "·x")
 	one := m.Picture(PictureOptions{Trees: []int{1, 7, -1}, Names: Names{Label: namedBy("", "one")}})
 	text := written(t, one.WriteText)
 	wants(t, text, "one against the rest\n", "no:  not one (")
