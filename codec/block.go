@@ -45,30 +45,34 @@ type Kind uint16
 
 // The kinds of blocks, with the element type and shape of their payload.
 const (
-	KindGeneric     Kind = iota // any bytes
-	KindRows                    // vectors of a chunk of rows, F32 or U8, rows × dim
-	KindKeys                    // string table of the chunk's user keys
-	KindCold                    // labels and payloads of the chunk's rows, compressed
-	KindNorms                   // inverse norms of the chunk's rows, F32
-	KindTail                    // one row not yet sealed into a chunk
-	KindTombstones              // roaring bitmap of deleted rows in a block of 65,536
-	KindLabelRows               // roaring bitmap of the rows that carry a label
-	KindManifest                // description of an index, JSON
-	KindRotation                // mean, bias and matrix of a PCA rotation, F32
-	KindSketch                  // int8 coordinates and squared norm of each row
-	KindNeighbors               // nearest rows of each row, U32
-	KindNodes                   // tree nodes, threshold F32 and dimension U32
-	KindDirections              // sparse split directions
-	KindLeafDir                 // place of every leaf's block, U32
-	KindLeaves                  // leaf label-proportion tables
-	KindMembers                 // rows of every leaf
-	KindQuantized               // 8-bit copy of the rows
-	KindCatalog                 // collections and counters
-	KindSparse                  // sparse vectors of a chunk of rows
-	KindPostings                // arrays of an inverted index
-	KindLabelMatrix             // labels of the training rows, and their names
-	KindSimilarity              // feature–label similarities
-	KindBudget                  // arrays of budgeted trees
+	KindGeneric        Kind = iota // any bytes
+	KindRows                       // vectors of a chunk of rows, F32 or U8, rows × dim
+	KindKeys                       // string table of the chunk's user keys
+	KindCold                       // labels and payloads of the chunk's rows, compressed
+	KindNorms                      // inverse norms of the chunk's rows, F32
+	KindTail                       // one row not yet sealed into a chunk
+	KindTombstones                 // roaring bitmap of deleted rows in a block of 65,536
+	KindLabelRows                  // roaring bitmap of the rows that carry a label
+	KindManifest                   // description of an index, JSON
+	KindRotation                   // mean, bias and matrix of a PCA rotation, F32
+	KindSketch                     // int8 coordinates and squared norm of each row
+	KindNeighbors                  // nearest rows of each row, U32
+	KindNodes                      // tree nodes, threshold F32 and dimension U32
+	KindDirections                 // sparse split directions
+	KindLeafDir                    // place of every leaf's block, U32
+	KindLeaves                     // leaf label-proportion tables
+	KindMembers                    // rows of every leaf
+	KindQuantized                  // 8-bit copy of the rows
+	KindCatalog                    // collections and counters
+	KindSparse                     // sparse vectors of a chunk of rows
+	KindPostings                   // arrays of an inverted index
+	KindLabelMatrix                // labels of the training rows, and their names
+	KindSimilarity                 // feature–label similarities
+	KindBudget                     // arrays of budgeted trees
+	KindLists                      // labels of the training rows of a forest, and their reach
+	KindOverlayDir                 // places of the blocks that leaves have gained
+	KindOverlay                    // label tables that leaves have gained
+	KindOverlayMembers             // members that leaves have gained
 	kindEnd
 )
 
@@ -77,6 +81,7 @@ var kindNames = [...]string{
 	"label-rows", "manifest", "rotation", "sketch", "neighbors", "nodes",
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
+	"label-lists", "overlay-directory", "overlay", "overlay-members",
 }
 
 // String is the kind's name as stats and errors print it.

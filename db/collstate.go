@@ -95,7 +95,8 @@ func (g *generation) section(coll string, object uint64, kind codec.Kind, n int)
 // gaps says whether a section's block numbers may leave some out.
 func gaps(kind codec.Kind) bool {
 	switch kind {
-	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix, codec.KindSimilarity, codec.KindBudget:
+	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix, codec.KindSimilarity, codec.KindBudget,
+		codec.KindOverlayDir:
 		return true
 	}
 	return false

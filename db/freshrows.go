@@ -79,21 +79,22 @@ func encoderOf(v *query.View) query.SketchEncoder {
 // partitionSpace copies rows [lo, hi) of a view into the space in which its
 // index partitions, as prepare does for those it is built from.
 func partitionSpace(v *query.View, lo, hi int) *flatRows {
-	d, inner := v.Dim, v.Inner()
+	inner := v.Inner()
 	out := &flatRows{data: make([]float32, (hi-lo)*inner), n: hi - lo, d: inner}
 	for i := range out.n {
-		x := out.Row(i, nil)
-		if src := v.Rows.Vector(lo+i, x[:d]); &src[0] != &x[0] {
-			copy(x, src)
-		}
-		switch {
-		case v.Metric == vector.Cosine:
-			unit(x)
-		case v.Lift:
-			// A row longer than all that the index was built from has no lift.
-			lift := float64(v.LiftNorm)
-			x[d] = float32(math.Sqrt(max(0, lift*lift-squaredNorm(x[:d]))))
-		}
+		rowInSpace(v, lo+i, out.Row(i, nil))
 	}
 	return out
+}
+
+// spaced brings a row's coordinates, with room for a lift, into that space.
+func spaced(v *query.View, x []float32) {
+	switch d := v.Dim; {
+	case v.Metric == vector.Cosine:
+		unit(x)
+	case v.Lift:
+		// A row longer than all that the index was built from has no lift.
+		lift := float64(v.LiftNorm)
+		x[d] = float32(math.Sqrt(max(0, lift*lift-squaredNorm(x[:d]))))
+	}
 }

@@ -102,8 +102,11 @@ func golden(path string) (err error) {
 }
 
 // zipGolden writes the golden database compressed: most of it is zeros.
-func zipGolden(path, zipped string) error {
-	if err := golden(path); err != nil {
+func zipGolden(path, zipped string) error { return zipDatabase(path, zipped, golden) }
+
+// zipDatabase makes a database at path and compresses it.
+func zipDatabase(path, zipped string, make func(path string) error) error {
+	if err := make(path); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(path)

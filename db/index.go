@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
@@ -188,8 +189,16 @@ type manifest struct {
 	// part, of all rows, in this object.
 	Segments []segmentManifest `json:",omitempty"`
 	Budget   *budgetManifest   `json:",omitempty"` // budgeted trees
-	Forest   forestManifest
-	Rotation int // rotated coordinates stored, 0 for none
+	// Runs says which blocks make up the sections of a forest that maintenance
+	// has changed; a kind that is missing stands in this object.
+	Runs map[codec.Kind][]blockRun `json:",omitempty"`
+	// Grown is how many rows the forest covered when its trees were grown, 0 for
+	// as many as it does now.
+	Grown int `json:",omitempty"`
+	// GrownDead is how many of these had been deleted.
+	GrownDead int `json:",omitempty"`
+	Forest    forestManifest
+	Rotation  int // rotated coordinates stored, 0 for none
 
 	SketchWidth int
 	SketchShift uint
@@ -198,6 +207,9 @@ type manifest struct {
 
 	NeighborK     int
 	NeighborShift uint
+
+	ListK     int  `json:",omitempty"` // row numbers in a label list, 0 for no lists
+	ListShift uint `json:",omitempty"`
 
 	QuantShift  uint
 	QuantOffset float32
@@ -274,6 +286,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, bad("neighbour shape")
 	case m.QuantShift > 24:
 		return nil, bad("8-bit copy")
+	case m.ListK < 0 || m.ListK > 1<<16 || m.ListShift > 24:
+		return nil, bad("label lists")
+	case m.Grown < 0 || m.Grown > m.Info.Rows || m.GrownDead < 0 || m.GrownDead > m.Info.Rows:
+		return nil, bad("rows grown from")
 	}
 	return &m, nil
 }

@@ -34,6 +34,8 @@ type learned struct {
 	curve    *query.Curve
 	points   int // training points
 	labels   *LabelReport
+	lists    []uint32 // of label lists, n * (listK + 1); nil with training queries
+	listK    int
 }
 
 func (l *learned) describe(i *IndexInfo) {
@@ -59,6 +61,9 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 		}
 		if o.HopLabels > 0 {
 			l.hops = hopLists(t, o.HopLabels)
+		}
+		if t.own {
+			l.lists, l.listK = listsOf(t)
 		}
 		if o.Quantize {
 			l.quant, l.quantOff, l.quantStp = quantize(t.corpus.rows)

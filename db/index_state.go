@@ -67,6 +67,9 @@ func (st *collState) readManifest(r *indexRef) (*manifest, error) {
 	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || m.Budget == nil && (m.Sparse != nil) != st.c.Sparse || !st.c.Sparse && m.Dim != st.c.Dim || m.Metric != st.c.Metric {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: manifest of another index", r.Name))
 	}
+	if !m.holdsOnly(r.objects()) {
+		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: blocks of an object that is no part of it", r.Name))
+	}
 	return m, nil
 }
 

@@ -78,6 +78,13 @@ func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) err
 			return blocksOf(object, codec.KindNeighbors, codec.U32, codec.Bytes(l.hops), 4*k, m.NeighborShift, put)
 		})
 	}
+	if l.lists != nil {
+		w := 4 * (l.listK + 1)
+		m.ListK, m.ListShift = l.listK, shiftFor(w)
+		write = append(write, func() error {
+			return blocksOf(object, codec.KindLists, codec.U32, codec.Bytes(l.lists), w, m.ListShift, put)
+		})
+	}
 	if l.quant != nil {
 		w := len(l.quant) / max(1, l.n)
 		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep = true, shiftFor(w), l.quantOff, l.quantStp
@@ -131,6 +138,7 @@ type sections struct {
 	st     *collState
 	object uint64
 	index  string
+	runs   map[codec.Kind][]blockRun // of kinds that other objects share in
 	err    error
 }
 
@@ -139,8 +147,23 @@ func (r *sections) all(kind codec.Kind) [][]byte {
 	if r.err != nil {
 		return nil
 	}
+	runs, ok := r.runs[kind]
+	if !ok {
+		runs = []blockRun{{Object: r.object}}
+	}
 	var out [][]byte
-	out, r.err = r.st.g.payloads(r.st.c.Name, r.object, kind)
+	for _, run := range runs {
+		var part [][]byte
+		if run.whole() {
+			part, r.err = r.st.g.payloads(r.st.c.Name, run.Object, kind)
+		} else {
+			part, r.err = r.st.g.run(r.st.c.Name, run, kind)
+		}
+		if r.err != nil {
+			return nil
+		}
+		out = append(out, part...)
+	}
 	return out
 }
 
@@ -179,12 +202,14 @@ func (r *sections) fail(format string, a ...any) {
 // counts are checked against the manifest and every directory entry against
 // its block, so that queries need no bounds checks of their own.
 func (st *collState) loadView(m *manifest, base query.View) (*query.View, error) {
-	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+	r := &sections{st: st, object: m.Object, index: m.Info.Name, runs: m.Runs}
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, float32(m.Lift)
 	v.RawForest = m.Info.Options.Rotate <= 0
-	_, known := st.g.store.validated.Load(m.Object)
+	// Maintenance leaves the trees as they are for a while.
+	trees := m.home(codec.KindNodes)
+	_, known := st.g.store.validated.Load(trees)
 	f, err := loadForest(m, r, !known)
 	if err != nil {
 		return nil, err
@@ -234,7 +259,16 @@ func (st *collState) loadView(m *manifest, base query.View) (*query.View, error)
 		r.fail("%v", err)
 		return nil, r.err
 	}
-	st.g.store.validated.Store(m.Object, struct{}{})
+	st.g.store.validated.Store(trees, struct{}{})
+	if trees != m.Object {
+		if _, known := st.g.store.validated.Load(m.Object); !known {
+			if err := f.ValidateOverlay(); err != nil {
+				r.fail("%v", err)
+				return nil, r.err
+			}
+			st.g.store.validated.Store(m.Object, struct{}{})
+		}
+	}
 	return &v, nil
 }
 
@@ -260,6 +294,15 @@ func loadForest(m *manifest, r *sections, validate bool) (*forest.Forest, error)
 	if p.Members {
 		f.MemberDir = array[uint32](r, dirs, 1, slots)
 		f.Members = r.all(codec.KindMembers)
+	}
+	if o := r.all(codec.KindOverlayDir); len(o) > 0 {
+		f.Overlay = &forest.Overlay{}
+		if p.Natural && len(o[0]) > 0 {
+			f.Overlay.Dir, f.Overlay.Blocks = array[uint32](r, o, 0, slots), r.all(codec.KindOverlay)
+		}
+		if p.Members && len(o) > 1 {
+			f.Overlay.MemberDir, f.Overlay.MemberBlocks = array[uint32](r, o, 1, slots), r.all(codec.KindOverlayMembers)
+		}
 	}
 	d := r.all(codec.KindDirections)
 	switch f.Coord {

@@ -31,7 +31,7 @@ type MaintainStep struct {
 	Collection, Index string
 	// Action is what was done: "segment" (fresh rows became a segment of an
 	// inverted index), "merge" (together with other segments), "rewrite" (a
-	// segment lost its deleted rows), "relearn" (the index was learned anew).
+	// segment lost its deleted rows), "fold" (into a forest), "relearn" (the index was learned anew).
 	Action string
 	// Rows is how many rows were read for it.
 	Rows int
@@ -46,6 +46,8 @@ type step interface {
 	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
 	// parts are the objects that the index keeps besides the new one.
 	parts() []uint64
+	// garbage are blocks of these objects that it no longer needs.
+	garbage() []blockRef
 	action() string
 	rows() int
 }
@@ -62,7 +64,12 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // Inverted indexes (KindPostings) take fresh rows in as segments, so that the
 // cost follows the change, and answer as if built anew. Label models (KindLCIF,
 // KindSBT, KindPT, KindAT) are learned anew with the parameters that they were
-// built with, without tuning. Forests stay as they are.
+// built with, without tuning. Fresh rows are folded into forests, as training
+// points and as labels, at a cost that follows their number; a forest of which
+// a fifth has changed is learned anew, with the settings that the tuner found.
+// Forests of proportions (kind rf, or very large leaves) are only learned anew;
+// such as were learned from training queries, or by versions that kept no label
+// lists, stay as they are until the next Build.
 //
 // Errors: ErrOption, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace,
 // ErrStateUnknown and the context's.
@@ -170,6 +177,11 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 			s, err = st.maintainPostings(ctx, m, timer)
 		case m.LCIF != nil || m.Budget != nil:
 			again = m
+		default:
+			var anew bool
+			if s, anew, err = st.maintainForest(ctx, &ref, m, o.Workers, timer); anew {
+				again = m
+			}
 		}
 		return err
 	})
@@ -277,6 +289,12 @@ func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, t
 				return err
 			}
 		}
+		for _, b := range s.garbage() {
+			k := codec.Key(b.object, b.kind, b.number)
+			if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
+				return fmt.Errorf("db: delete block: %w", err)
+			}
+		}
 		r.Object, r.Parts = object, parts
 		return deleteMark(tx, object)
 	})
@@ -285,6 +303,7 @@ func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, t
 	}
 	published = true
 	d.steps.Add(1)
+	d.store.fresh.Delete(from.Object)
 	if len(gone) == 0 {
 		return nil
 	}

@@ -135,6 +135,9 @@ func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *s
 // rows is how many rows the step writes.
 func (s *segmentStep) rows() int { return s.n }
 
+// garbage is nothing: segments are objects of their own.
+func (s *segmentStep) garbage() []blockRef { return nil }
+
 // action names the step.
 func (s *segmentStep) action() string {
 	switch {

@@ -229,7 +229,9 @@ func newTimer(progress func(Progress)) *stageTimer {
 // were asked for, what the tuner measured, and when the index was built.
 func (s *stageTimer) keep(i *IndexInfo) {
 	if b := s.before; b != nil {
+		depth := i.Options.Depth
 		i.Options, i.Curve, i.LabelCurve, i.Created = b.Options, b.Curve, b.LabelCurve, b.Created
+		i.Options.Depth = depth
 		i.Maintained = time.Now().UTC()
 	}
 }

@@ -36,6 +36,13 @@ func (s *Searcher) gather(widened int) []uint32 {
 	for _, l := range s.route {
 		s.e.blocks = append(s.e.blocks, leafOf(f, natural, l))
 	}
+	if f.Overlay != nil {
+		for _, l := range s.route {
+			if b, ok := f.OverlayLeaf(natural, int(l.Tree), int(l.Leaf)); ok {
+				s.e.blocks = append(s.e.blocks, b)
+			}
+		}
+	}
 	threshold := uint32(1)
 	if widened == 0 {
 		switch p.Method {

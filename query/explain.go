@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -131,21 +132,9 @@ func (s *Searcher) explainVotes(e *Explanation) {
 	f, natural := s.v.Forest, !s.p.members()
 	e.Leaves = len(s.route)
 	for _, l := range s.route {
-		votes := uint32(0)
-		for b := leafOf(f, natural, l); ; {
-			hi, low, weights, ok := b.Next()
-			if !ok {
-				break
-			}
-			if hi != e.Row>>16 {
-				continue
-			}
-			if i, found := slices.BinarySearch(low, uint16(e.Row)); found {
-				votes++
-				if weights != nil {
-					votes += uint32(weights[i]) - 1
-				}
-			}
+		votes := votesIn(leafOf(f, natural, l), e.Row)
+		if b, ok := f.OverlayLeaf(natural, int(l.Tree), int(l.Leaf)); ok {
+			votes += votesIn(b, e.Row)
 		}
 		if votes > 0 {
 			e.Votes = append(e.Votes, TreeVote{Tree: l.Tree, Leaf: l.Leaf, Votes: votes})
@@ -162,6 +151,25 @@ func (s *Searcher) explainVotes(e *Explanation) {
 		e.Threshold = s.p.Tau
 	}
 	e.Elected = e.Sum >= s.e.threshold
+}
+
+// votesIn is the votes of a block for a row.
+func votesIn(b forest.LeafBlock, row uint32) (votes uint32) {
+	for {
+		hi, low, weights, ok := b.Next()
+		if !ok {
+			return votes
+		}
+		if hi != row>>16 {
+			continue
+		}
+		if i, found := slices.BinarySearch(low, uint16(row)); found {
+			votes++
+			if weights != nil {
+				votes += uint32(weights[i]) - 1
+			}
+		}
+	}
 }
 
 // centred is the query's squared distance to the rotation's mean in the

@@ -230,7 +230,7 @@ func (s *Searcher) project(q []float32, norm float32) {
 		x = s.unit
 	}
 	sketch := s.p.Sketch && v.Sketch != nil
-	rotated := v.rotatedForest()
+	rotated := v.RotatedForest()
 	if rotated || sketch {
 		s.rotated = grow(s.rotated, v.Rotation.R)
 		if b := v.ByteRotation; b != nil && s.exact.wholeQuery() {

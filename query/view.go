@@ -133,8 +133,8 @@ func (v *View) Inner() int {
 	return v.Dim
 }
 
-// rotatedForest says whether the forest splits on rotated coordinates.
-func (v *View) rotatedForest() bool {
+// RotatedForest says whether the forest splits on rotated coordinates.
+func (v *View) RotatedForest() bool {
 	return v.Rotation != nil && !v.RawForest && v.Forest.Dim <= v.Rotation.R
 }
 
@@ -163,7 +163,7 @@ func (v *View) Validate() error {
 	}
 	if f := v.Forest; f != nil {
 		want := v.Inner()
-		if v.rotatedForest() {
+		if v.RotatedForest() {
 			want = f.Dim
 		}
 		if f.Dim != want || f.CorpusN > v.N {

@@ -112,6 +112,9 @@ type Forest struct {
 	MemberDir []uint32
 	Members   [][]byte
 
+	// Overlay is what leaves have gained since; nil for nothing.
+	Overlay *Overlay
+
 	// Unit turns votes into proportions: the votes of one tree over Unit are
 	// equation 4's estimate. It is the mean number of training points a leaf
 	// for stored counts, 255 for stored proportions.

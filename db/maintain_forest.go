@@ -1,0 +1,677 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// Fresh rows are folded into a forest without growing its trees anew (DESIGN
+// section 10). A row becomes a training point: it is routed down every tree,
+// and the leaves it comes to gain its own nearest rows as labels. And it
+// becomes a label: the rows whose list of nearest rows it enters are found
+// among its own neighbours, for the distance within which each list is complete
+// is kept, and the leaves that they lie in gain the row. A label that is pushed
+// out of a list stays in the leaves, and so do deleted rows; the drift that
+// this is ends when enough rows have changed for the forest to be learned anew.
+
+const (
+	// foldRows is how many rows a step folds in at most.
+	foldRows = 2048
+	// drift is the share of its rows by which a forest may change before it is
+	// learned anew.
+	drift = 0.2
+)
+
+// candidate is a row at a squared distance in the partition space.
+type candidate struct {
+	row  uint32
+	dist float32
+}
+
+func byDistance(a, b candidate) int {
+	return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.row, b.row))
+}
+
+// forestStep is a step that folds rows into a forest.
+type forestStep struct {
+	m       *manifest // of the index before
+	v       *query.View
+	lo, hi  int // the rows folded in
+	live    int // of them not deleted
+	overlay *forest.Overlay
+	lists   *patch[uint32]
+	hops    *patch[uint32]
+	sketch  *patch[byte]
+	quant   *patch[byte]
+	kept    map[codec.Kind][]blockRun // runs of the index after the step; set by emit
+	removed []blockRef
+}
+
+// blockRef names a block.
+type blockRef struct {
+	object uint64
+	kind   codec.Kind
+	number uint32
+}
+
+// maintainForest says how a forest goes on: by a step, or learned anew. Neither
+// means that there is nothing to do.
+func (st *collState) maintainForest(ctx context.Context, r *indexRef, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
+	if m.ListK == 0 {
+		return nil, false, nil // learned from queries, or by a version that kept no lists
+	}
+	grown := m.Grown
+	if grown == 0 {
+		grown = m.Info.Rows
+	}
+	dead := 0
+	if b := within(st.dead(), 0, int(st.c.Rows)); b != nil {
+		dead = int(b.GetCardinality())
+	}
+	changed := int(st.c.Rows) - grown + dead - m.GrownDead
+	if float64(changed) > drift*float64(grown-m.GrownDead) {
+		return nil, true, nil
+	}
+	if int(st.c.Rows) == m.Info.Rows || m.Forest.Unit == 255 {
+		return nil, false, nil
+	}
+	x, err := st.index(r)
+	if err != nil {
+		return nil, false, err
+	}
+	lists, err := st.loadLists(m)
+	if err != nil {
+		return nil, false, err
+	}
+	f := &folding{
+		ctx: ctx, workers: workers, m: m, lists: lists, dead: st.deleted, store: st.g.store,
+		forestStep: forestStep{m: m, v: x.view, lo: m.Info.Rows, hi: min(int(st.c.Rows), m.Info.Rows+foldRows)},
+	}
+	if err := f.fold(timer); err != nil {
+		return nil, false, err
+	}
+	return &f.forestStep, false, nil
+}
+
+// folding is the work of one step.
+type folding struct {
+	forestStep
+	ctx     context.Context
+	workers int
+	m       *manifest
+	lists   *labelLists
+	dead    func(row uint32) bool
+	store   *store
+	rows    []uint32  // the rows folded in that are not deleted
+	space   *flatRows // all rows folded in, in the partition space
+	near    [][]candidate
+	gains   []forest.Gain
+	members []forest.Gain
+}
+
+func (f *folding) fold(timer *stageTimer) error {
+	for row := f.lo; row < f.hi; row++ {
+		if !f.dead(uint32(row)) {
+			f.rows = append(f.rows, uint32(row))
+		}
+	}
+	f.live = len(f.rows)
+	f.space = partitionSpace(f.v, f.lo, f.hi)
+	err := timer.run("neighbours", func(report func(int, int)) error { return f.findNear(report) })
+	if err != nil {
+		return err
+	}
+	return timer.run("fold", func(func(int, int)) error {
+		f.start()
+		entered := f.own()
+		if err := f.enter(entered); err != nil {
+			return err
+		}
+		if err := f.ctx.Err(); err != nil {
+			return fmt.Errorf("db: %w", err)
+		}
+		old := *f.v.Forest
+		old.CorpusN = f.hi
+		var err error
+		f.overlay, err = old.AddGains(f.gains, f.members)
+		return err
+	})
+}
+
+// each runs fn(i, worker) for i in [0, n) on the step's goroutines.
+func (f *folding) each(n int, start func() func(i int) error) error {
+	workers := f.workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	errs := make([]error, min(workers, n))
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			run := start()
+			for errs[w] == nil && f.ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				errs[w] = run(i)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if err := f.ctx.Err(); err != nil {
+		return fmt.Errorf("db: %w", err)
+	}
+	return nil
+}
+
+// row is the vector, in the partition space, of a row folded in.
+func (f *folding) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, nil) }
+
+// findNear finds the nearest rows of every row folded in, covered ones and
+// others of the step: twice as many as a list has, since a row may enter lists
+// of rows that do not enter its own.
+func (f *folding) findNear(report func(done, total int)) error {
+	f.near = make([][]candidate, len(f.rows))
+	k := 2 * f.lists.k
+	find, err := f.finder(k)
+	if err != nil {
+		return err
+	}
+	var done atomic.Int64
+	return f.each(len(f.rows), func() func(i int) error {
+		one := find()
+		return func(i int) (err error) {
+			defer guard(f.store, setFaults(), &err)
+			near, err := one(f.rows[i], nil)
+			if err != nil {
+				return err
+			}
+			x := f.row(f.rows[i])
+			bound := float32(math.Inf(1))
+			if len(near) == k {
+				bound = near[k-1].dist
+			}
+			for _, other := range f.rows {
+				if d := vector.L2Squared(x, f.row(other)); other != f.rows[i] && d <= bound {
+					near = append(near, candidate{other, d})
+				}
+			}
+			slices.SortFunc(near, byDistance)
+			f.near[i] = near[:min(k, len(near))]
+			report(int(done.Add(1)), len(f.rows))
+			return nil
+		}
+	})
+}
+
+// finder makes functions, one a goroutine, that find the k nearest covered rows
+// of a fresh one, nearest first, with squared distances in the partition space:
+// by the index itself, asked generously; exactly under inner product, where the
+// answers to a query are not the nearest rows of a row.
+func (f *folding) finder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+	live := f.v.N
+	if f.v.Deleted != nil {
+		live -= int(f.v.Deleted.Rank(uint32(f.v.N - 1)))
+	}
+	if k = min(k, live); k == 0 {
+		return func() func(uint32, []candidate) ([]candidate, error) {
+			return func(_ uint32, dst []candidate) ([]candidate, error) { return dst, nil }
+		}, nil
+	}
+	if f.v.Metric == vector.InnerProduct {
+		return f.exactFinder(k)
+	}
+	old := *f.v
+	old.Rows.N, old.Fresh, old.FreshN = old.N, nil, 0
+	p := query.Params{K: k, Sketch: true, R: 4 * k, Hops: 2, HopFrom: 24, HopKeep: k}
+	if !f.v.Forest.Natural {
+		p.Method = query.Lookup
+	}
+	scale := float32(1)
+	if f.v.Metric == vector.Cosine {
+		scale = 2 // |a-b|² = 2 - 2cos for unit vectors
+	}
+	return func() func(uint32, []candidate) ([]candidate, error) {
+		s := query.NewSearcher()
+		buf := make([]float32, old.Dim)
+		var found []vector.Neighbor
+		return func(row uint32, dst []candidate) ([]candidate, error) {
+			var err error
+			found, _, err = s.Search(f.ctx, &old, f.v.Rows.Vector(int(row), buf), &p, found[:0])
+			for _, n := range found {
+				dst = append(dst, candidate{n.ID, scale * n.Distance})
+			}
+			return dst, err
+		}
+	}, nil
+}
+
+// exactFinder compares with all covered rows.
+func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
+	corpus := subset{rows: partitionSpace(f.v, 0, f.v.N), ids: []uint32{}}
+	for row := range uint32(f.v.N) {
+		if !f.dead(row) {
+			corpus.ids = append(corpus.ids, row)
+		}
+	}
+	lab, err := labels.ExactNeighbors(f.ctx, corpus, f.space, k, f.workers, nil)
+	if err != nil {
+		return nil, fmt.Errorf("db: labels: %w", err)
+	}
+	return func() func(uint32, []candidate) ([]candidate, error) {
+		return func(row uint32, dst []candidate) ([]candidate, error) {
+			x := f.row(row)
+			for _, i := range lab.Row(int(row) - f.lo) {
+				dst = append(dst, candidate{corpus.ids[i], vector.L2Squared(x, corpus.Row(int(i), nil))})
+			}
+			return dst, nil
+		}
+	}, nil
+}
+
+// start prepares the sections that the step changes, and writes the sketches
+// and the 8-bit copy of the rows folded in, which need nothing else. Rows that
+// are deleted have them too, and lists of themselves.
+func (f *folding) start() {
+	m, v := f.m, f.v
+	f.forestStep.lists = newPatch(f.lists.chunks, f.lists.k+1, f.lists.shift, f.hi)
+	if n := v.Neighbors; n != nil {
+		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
+	}
+	var enc query.SketchEncoder
+	var rotated []float32
+	if s := v.Sketch; s != nil {
+		f.sketch = newPatch(s.Keep, s.Width, s.Shift, f.hi)
+		enc = encoderOf(v)
+		rotated = make([]float32, v.Rotation.R)
+	}
+	if m.Quantized {
+		f.quant = newPatch(v.Quant.Chunks, v.Inner(), v.Quant.Shift, f.hi)
+	}
+	for row := f.lo; row < f.hi; row++ {
+		x := f.row(uint32(row))
+		putList(f.forestStep.lists.row(row), []uint32{uint32(row)}, 0)
+		if f.hops != nil {
+			for i := range f.hops.row(row) {
+				f.hops.row(row)[i] = uint32(row)
+			}
+		}
+		if f.sketch != nil {
+			v.Rotation.Apply(x, rotated)
+			enc.Encode(f.sketch.row(row), x, rotated, v.Rotation.Mean)
+		}
+		if f.quant != nil {
+			dst := f.quant.row(row)
+			for i, y := range x {
+				dst[i] = uint8(math.RoundToEven(float64(max(0, min(255, (y-m.QuantOffset)/m.QuantStep)))))
+			}
+		}
+	}
+}
+
+// entry is a row folded in that may enter the list of a covered one.
+type entry struct {
+	into uint32
+	candidate
+}
+
+// own makes the lists of the rows folded in, lets their leaves gain them, and
+// returns the entries into lists of covered rows.
+func (f *folding) own() (entered []entry) {
+	route := f.router()
+	k := f.lists.k
+	for i, row := range f.rows {
+		near := f.near[i]
+		ids := []uint32{row}
+		reach := float32(math.Inf(1))
+		for _, c := range near {
+			if len(ids) < k {
+				ids = append(ids, c.row)
+				reach = c.dist
+			}
+			if int(c.row) < f.lo {
+				if _, r := f.lists.of(c.row); c.dist < r {
+					entered = append(entered, entry{c.row, candidate{row, c.dist}})
+				}
+			}
+		}
+		if len(ids) < k {
+			reach = float32(math.Inf(1)) // there are no more rows
+		}
+		f.put(row, ids, reach)
+		for t, leaf := range route(f.row(row)) {
+			slot := uint32(t)<<f.v.Forest.Depth + leaf
+			f.members = append(f.members, forest.Gain{Slot: slot, Label: row})
+			for _, id := range ids[:min(len(ids), f.v.Forest.LabelsK)] {
+				f.gains = append(f.gains, forest.Gain{Slot: slot, Label: id})
+			}
+		}
+	}
+	if !f.v.Forest.Natural {
+		f.gains = nil
+	}
+	if !f.v.Forest.Params.Members {
+		f.members = nil
+	}
+	return entered
+}
+
+// put writes a row's list, and its hop list.
+func (f *folding) put(row uint32, ids []uint32, reach float32) {
+	putList(f.forestStep.lists.row(int(row)), ids, reach)
+	if f.hops == nil {
+		return
+	}
+	dst := f.hops.row(int(row))
+	for i := range dst {
+		switch {
+		case i+1 < len(ids):
+			dst[i] = ids[i+1]
+		case i > 0:
+			dst[i] = dst[i-1]
+		default:
+			dst[i] = row
+		}
+	}
+}
+
+// router makes a function that finds the leaf of a vector in every tree; its
+// result is valid until the next call.
+func (f *folding) router() func(x []float32) []uint32 {
+	v := f.v
+	leaves := make([]uint32, v.Forest.Trees)
+	var z, rotated []float32
+	if v.RotatedForest() {
+		rotated = make([]float32, v.Rotation.R)
+	}
+	return func(x []float32) []uint32 {
+		if rotated != nil {
+			v.Rotation.Apply(x, rotated)
+			x = rotated[:v.Forest.Dim]
+		}
+		y := v.Forest.Coordinates(x, z)
+		if v.Forest.Coord == forest.CoordProjected {
+			z = y
+		}
+		v.Forest.Route(y, leaves)
+		return leaves
+	}
+}
+
+// enter puts rows folded in into the lists of covered rows, and lets the leaves
+// of these gain them.
+func (f *folding) enter(entered []entry) error {
+	slices.SortFunc(entered, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.into, b.into), byDistance(a.candidate, b.candidate))
+	})
+	var groups [][]entry
+	for len(entered) > 0 {
+		n := 1
+		for n < len(entered) && entered[n].into == entered[0].into {
+			n++
+		}
+		groups = append(groups, entered[:n])
+		entered = entered[n:]
+	}
+	type result struct {
+		ids    []uint32
+		reach  float32
+		leaves []uint32
+	}
+	results := make([]result, len(groups))
+	err := f.each(len(groups), func() func(i int) error {
+		route := f.router()
+		x, y := make([]float32, f.v.Inner()), make([]float32, f.v.Inner())
+		return func(i int) (err error) {
+			defer guard(f.store, setFaults(), &err)
+			row := groups[i][0].into
+			rowInSpace(f.v, int(row), x)
+			ids, reach := f.merged(row, groups[i], func(other uint32) float32 {
+				if int(other) >= f.lo {
+					return vector.L2Squared(x, f.row(other))
+				}
+				rowInSpace(f.v, int(other), y)
+				return vector.L2Squared(x, y)
+			})
+			results[i] = result{ids, reach, slices.Clone(route(x))}
+			return nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		f.put(groups[i][0].into, r.ids, r.reach)
+		if !f.v.Forest.Natural {
+			continue
+		}
+		for _, id := range r.ids[:min(len(r.ids), f.v.Forest.LabelsK)] {
+			if int(id) < f.lo {
+				continue
+			}
+			for t, leaf := range r.leaves {
+				f.gains = append(f.gains, forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: id})
+			}
+		}
+	}
+	return nil
+}
+
+// merged is the list of a row with entries taken in, and its reach. Deleted
+// rows leave it; while it is not full, its reach stays, since beyond it rows
+// may be missing.
+func (f *folding) merged(row uint32, entries []entry, dist func(uint32) float32) ([]uint32, float32) {
+	list, reach := f.lists.of(row)
+	ids := []uint32{row}
+	for _, id := range list[1:] {
+		if id != row && !f.dead(id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, e := range entries {
+		// Lists are sorted, so a few distances find the place.
+		at, _ := slices.BinarySearchFunc(ids[1:], e.candidate, func(id uint32, c candidate) int {
+			return byDistance(candidate{id, dist(id)}, c)
+		})
+		ids = slices.Insert(ids, at+1, e.row)
+	}
+	if len(ids) > f.lists.k {
+		ids = ids[:f.lists.k]
+		reach = dist(ids[f.lists.k-1])
+	}
+	return ids, reach
+}
+
+func (s *forestStep) rows() int      { return s.hi - s.lo }
+func (s *forestStep) action() string { return "fold" }
+
+// emit writes the blocks that the step changes.
+func (s *forestStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	m := *s.m
+	m.Object = object
+	sizes := map[string]int64{}
+	for k, n := range s.m.Info.Bytes {
+		sizes[k] = n
+	}
+	put := func(kind codec.Kind, number uint32, elem codec.Elem, data []byte) error {
+		if len(data) == 0 {
+			return nil
+		}
+		key := codec.Key(object, kind, number)
+		h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(len(data) / elem.Size()), Cols: 1}
+		return yield(key, codec.Encode(key[:], h, data))
+	}
+	m.Runs = map[codec.Kind][]blockRun{}
+	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
+		if m.Runs[kind] = s.m.Runs[kind]; m.Runs[kind] == nil {
+			m.Runs[kind] = []blockRun{{Object: s.m.Object}}
+		}
+	}
+	write := func(kind codec.Kind, elem codec.Elem, chunks, had int, fresh map[int][]byte) error {
+		blocks := s.m.blocks(kind, had)
+		for len(blocks) < chunks {
+			blocks = append(blocks, blockRun{})
+		}
+		for c := range chunks {
+			data, ok := fresh[c]
+			if !ok {
+				continue
+			}
+			if old := blocks[c]; old.Object != 0 {
+				s.removed = append(s.removed, blockRef{old.Object, kind, old.From})
+			}
+			blocks[c] = blockRun{object, uint32(c), uint32(c) + 1}
+			if err := put(kind, uint32(c), elem, data); err != nil {
+				return err
+			}
+		}
+		m.Runs[kind] = joined(blocks)
+		return nil
+	}
+	if err := errorsOf(
+		func() error {
+			return write(codec.KindLists, codec.U32, s.lists.chunks(), len(s.lists.old), bytesOf(s.lists))
+		},
+		func() error {
+			if s.hops == nil {
+				return nil
+			}
+			return write(codec.KindNeighbors, codec.U32, s.hops.chunks(), len(s.hops.old), bytesOf(s.hops))
+		},
+		func() error {
+			if s.sketch == nil {
+				return nil
+			}
+			return write(codec.KindSketch, codec.U8, s.sketch.chunks(), len(s.sketch.old), bytesOf(s.sketch))
+		},
+		func() error {
+			if s.quant == nil {
+				return nil
+			}
+			return write(codec.KindQuantized, codec.U8, s.quant.chunks(), len(s.quant.old), bytesOf(s.quant))
+		},
+		func() error { return s.emitOverlay(put) },
+	); err != nil {
+		return nil, nil, err
+	}
+	for kind, n := range map[codec.Kind]int64{
+		codec.KindLists: int64(4 * s.hi * (m.ListK + 1)), codec.KindNeighbors: int64(4 * s.hi * m.NeighborK),
+		codec.KindSketch: int64(s.hi * m.SketchWidth), codec.KindOverlayDir: int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
+		codec.KindOverlay: length(s.overlay.Blocks), codec.KindOverlayMembers: length(s.overlay.MemberBlocks),
+	} {
+		if n > 0 {
+			sizes[kind.String()] = n
+		}
+	}
+	if m.Grown == 0 {
+		m.Grown, m.GrownDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
+	}
+	m.Info.Rows = s.hi
+	m.Info.TrainingPoints += s.live
+	m.Forest.CorpusN = s.hi
+	// Votes count points, of which there are more now.
+	m.Forest.Unit = float32(m.Info.TrainingPoints) / float32(int(1)<<m.Forest.Params.Depth)
+	s.kept = m.Runs
+	return &m, sizes, nil
+}
+
+// emitOverlay writes the overlay, whole, and notes that the one before is gone.
+func (s *forestStep) emitOverlay(put func(kind codec.Kind, number uint32, elem codec.Elem, data []byte) error) error {
+	if old := s.v.Forest.Overlay; old != nil {
+		for kind, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks), codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
+			for i := range n {
+				s.removed = append(s.removed, blockRef{s.m.Object, kind, uint32(i)})
+			}
+		}
+	}
+	o := s.overlay
+	if err := put(codec.KindOverlayDir, 0, codec.U32, codec.Bytes(o.Dir)); err != nil {
+		return err
+	}
+	if err := put(codec.KindOverlayDir, 1, codec.U32, codec.Bytes(o.MemberDir)); err != nil {
+		return err
+	}
+	for i, b := range o.Blocks {
+		if err := put(codec.KindOverlay, uint32(i), codec.U8, b); err != nil {
+			return err
+		}
+	}
+	for i, b := range o.MemberBlocks {
+		if err := put(codec.KindOverlayMembers, uint32(i), codec.U8, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parts are the objects that the index holds besides the new one.
+func (s *forestStep) parts() []uint64 {
+	var out []uint64
+	for _, runs := range s.kept {
+		for _, r := range runs {
+			if slices.Contains(append([]uint64{s.m.Object}, s.before()...), r.Object) && !slices.Contains(out, r.Object) {
+				out = append(out, r.Object)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// before are the objects of the runs that the index had.
+func (s *forestStep) before() []uint64 {
+	var out []uint64
+	for _, runs := range s.m.Runs {
+		for _, r := range runs {
+			out = append(out, r.Object)
+		}
+	}
+	return out
+}
+
+// garbage are the blocks of kept objects that the index no longer needs.
+func (s *forestStep) garbage() []blockRef { return s.removed }
+
+func errorsOf(steps ...func() error) error {
+	for _, f := range steps {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bytesOf is the chunks of a patch that are to be written.
+func bytesOf[T codec.Number](p *patch[T]) map[int][]byte {
+	out := map[int][]byte{}
+	for c, x := range p.fresh {
+		out[c] = codec.Bytes(x)
+	}
+	return out
+}
+
+func length(blocks [][]byte) (n int64) {
+	for _, b := range blocks {
+		n += int64(len(b))
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package db_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// recallOf is the mean share of the nearest k rows that an index finds, and of
+// candidates per query.
+func recallOf(b *bed, index string, p query.Params, queries [][]float32, k int) (recall, candidates float64) {
+	b.must(b.d.View(func(s *db.Snapshot) error {
+		for _, q := range queries {
+			want := map[string]bool{}
+			for _, w := range b.exact(q, nil)[:k] {
+				want[w.key] = true
+			}
+			hits, stats, err := s.Search(context.Background(), "c", q, k, &db.SearchOptions{Index: index, Params: &p}, nil)
+			if err != nil {
+				return err
+			}
+			for _, h := range hits {
+				if want[string(h.Key)] {
+					recall++
+				}
+			}
+			candidates += float64(stats.Candidates)
+		}
+		return nil
+	}))
+	n := float64(len(queries))
+	return recall / n / float64(k), candidates / n
+}
+
+// TestMaintainForest mixes puts, updates, deletes and maintenance, and compares
+// the maintained forest with one built anew, by the natural classifier alone,
+// with label hops, and by lookup where leaves have members.
+func TestMaintainForest(t *testing.T) {
+	n, dim, k := 3000, 32, 10
+	if testing.Short() {
+		n = 1500
+	}
+	for i, c := range []struct {
+		metric vector.Metric
+		o      db.BuildOptions
+	}{
+		{vector.L2, db.BuildOptions{Members: true, Quantize: true}},
+		{vector.Cosine, db.BuildOptions{Kind: forest.PCATree}},
+		{vector.InnerProduct, db.BuildOptions{Kind: forest.RP}},
+	} {
+		t.Run(c.metric.String(), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(i), 7))
+			b := newBed(t, c.metric, dim)
+			pool := mixture(uint64(20+i), 2*n, dim)
+			b.put("a", pool[:n])
+			c.o.NoTune, c.o.Trees, c.o.LabelsK = true, 10, 30
+			built := b.build("kept", c.o)
+			folds := 0
+			next := n
+			maintain := func() {
+				steps, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
+				b.must(err)
+				for _, s := range steps {
+					if s.Action != "fold" {
+						t.Errorf("step %+v, want a fold", s)
+					}
+					folds++
+				}
+			}
+			for round := range 5 {
+				more := rng.IntN(n/100) + n/100
+				b.put(fmt.Sprint("b", round, "-"), pool[next:next+more])
+				next += more
+				for range n / 200 {
+					b.drop(fmt.Sprint("a", rng.IntN(n)))
+				}
+				// Updates: new vectors under old keys.
+				b.put("a", pool[next:next+n/200])
+				next += n / 200
+				maintain()
+				if round == 2 {
+					b.reopen()
+				}
+			}
+			b.check()
+			if folds < 5 {
+				t.Errorf("%d folds", folds)
+			}
+			b.build("fresh", c.o)
+			queries := mixture(uint64(40+i), 150, dim)
+			gap, cases := 0.0, 0.0
+			for _, p := range []query.Params{
+				{Tau: 0.005}, {Tau: 0.02, Trees: 6},
+				{Tau: 0.02, Trees: 4, Sketch: true, R: 60, Hops: 2, HopKeep: 20},
+				{Method: query.Lookup},
+			} {
+				if p.Method == query.Lookup && !c.o.Members {
+					continue
+				}
+				p.NoWiden = true
+				kept, used := recallOf(b, "kept", p, queries, k)
+				fresh, of := recallOf(b, "fresh", p, queries, k)
+				t.Logf("tau %g, %v, hops %d: recall %.4f with %.0f candidates, built anew %.4f with %.0f", p.Tau, p.Method, p.Hops, kept, used, fresh, of)
+				gap += fresh - kept
+				cases++
+				// Labels that were pushed out of lists still count.
+				if used > 1.1*of {
+					t.Errorf("%.0f candidates, built anew %.0f", used, of)
+				}
+			}
+			if gap /= cases; gap > 0.005 {
+				t.Errorf("recall is %.4f below that of a forest built anew", gap)
+			}
+			b.must(b.d.DropIndex(context.Background(), "c", "fresh"))
+			// Much more of it: the forest is learned anew.
+			b.put("much", mixture(uint64(60+i), n/4, dim))
+			steps, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
+			b.must(err)
+			if len(steps) != 1 || steps[0].Action != "relearn" {
+				t.Errorf("steps %+v, want one that learns the forest anew", steps)
+			}
+			b.must(b.d.View(func(s *db.Snapshot) error {
+				info, err := s.Index("c", "kept")
+				if info.TrainingPoints != len(b.rows) || !info.Created.Equal(built.Created) || info.Maintained.IsZero() {
+					t.Errorf("after all: %d points of %d rows, built %v", info.TrainingPoints, len(b.rows), info.Created)
+				}
+				return err
+			}))
+		})
+	}
+}
+
+// TestMaintainFound folds rows in and asks for each of them: all are found by
+// the index itself, as are their neighbours in the lists of others.
+func TestMaintainFound(t *testing.T) {
+	const n, fresh, dim = 2000, 100, 32
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, n, dim))
+	b.build("x", db.BuildOptions{NoTune: true, LabelsK: 30})
+	rows := mixture(2, fresh, dim)
+	b.put("new", rows)
+	_, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
+	b.must(err)
+	found := 0
+	for i, x := range rows {
+		hits, stats := b.search(x, 1, &db.SearchOptions{Params: &query.Params{Explain: false, NoWiden: true}})
+		if stats.Fresh != 0 {
+			t.Fatalf("%d rows are still fresh", stats.Fresh)
+		}
+		if string(hits[0].Key) == fmt.Sprint("new", i) {
+			found++
+		}
+	}
+	if found != fresh {
+		t.Errorf("%d of %d rows folded in are found by themselves", found, fresh)
+	}
+	b.must(b.d.View(func(s *db.Snapshot) error {
+		hits, _, err := s.Search(context.Background(), "c", rows[0], 1, &db.SearchOptions{Params: &query.Params{}, Explain: true}, nil)
+		if err == nil && (hits[0].Explanation.Source != "forest" || hits[0].Explanation.Sum < 16) {
+			t.Errorf("%+v", hits[0].Explanation)
+		}
+		return err
+	}))
+}

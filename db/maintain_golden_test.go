@@ -1,0 +1,141 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// maintainedGolden makes a database whose indexes have been maintained: an
+// inverted index of several segments, a forest with rows folded in.
+func maintainedGolden(path string) (err error) {
+	ctx := context.Background()
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	sparse := func(i int) vector.Sparse {
+		return vector.Sparse{Index: []uint32{uint32(i % 5), uint32(5 + i%7)}, Value: []float32{1, float32(1 + i%3)}}
+	}
+	put := func(from, to int) error {
+		return d.Update(ctx, func(b *Batch) error {
+			for i := from; i < to; i++ {
+				key := fmt.Appendf(nil, "key-%d", i)
+				err1 := b.Put("dense", Row{Key: key, Vector: goldenVector(i, 6, 0)})
+				err2 := b.Put("sparse", Row{Key: key, Sparse: sparse(i)})
+				if err := errors.Join(err1, err2); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	build := func(coll string, o BuildOptions) error {
+		_, err := d.Build(ctx, coll, "x", o, nil)
+		return err
+	}
+	maintain := func() error {
+		_, err := d.Maintain(ctx, MaintainOptions{})
+		return err
+	}
+	return errorsOf(
+		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 6}) },
+		func() error { return d.CreateSparse(ctx, "sparse", SparseOptions{}) },
+		func() error { return put(0, 100) },
+		func() error {
+			return build("dense", BuildOptions{NoTune: true, Trees: 4, Depth: 3, LabelsK: 8, HopLabels: 4, Members: true, Quantize: true})
+		},
+		func() error { return build("sparse", BuildOptions{Postings: PostingsOptions{Partition: true, M: 1}}) },
+		func() error { return put(100, 108) },
+		maintain,
+		func() error {
+			return d.Update(ctx, func(b *Batch) error {
+				return errors.Join(b.Delete("dense", []byte("key-7")), b.Delete("sparse", []byte("key-7")))
+			})
+		},
+		func() error { return put(108, 110) },
+		maintain,
+	)
+}
+
+// TestGoldenMaintained opens the golden file of maintained indexes, which is
+// written as the other one is, and asks the indexes what exact scans answer.
+func TestGoldenMaintained(t *testing.T) {
+	name := filepath.Join("testdata", "maintained-v2.anndb.gz")
+	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
+		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, maintainedGolden); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := unzip(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.anndb")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+	ctx := t.Context()
+	err = d.View(func(s *Snapshot) error {
+		refs := []*indexRef{s.gen.colls["dense"].c.index("x"), s.gen.colls["sparse"].c.index("x")}
+		for _, r := range refs {
+			if len(r.Parts) == 0 {
+				return fmt.Errorf("index has no parts: %+v", r)
+			}
+		}
+		for i := range 110 {
+			q := goldenVector(i, 6, 0.5)
+			var hits [2][]Hit
+			for j, o := range []*SearchOptions{{Index: Flat}, {Params: &query.Params{Method: query.Lookup, Extra: 28, NoWiden: true}}} {
+				var err error
+				if hits[j], _, err = s.Search(ctx, "dense", q, 9, o, nil); err != nil {
+					return err
+				}
+			}
+			if !slices.EqualFunc(hits[0], hits[1], func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }) {
+				t.Fatalf("row %d: %v by scan, %v by the forest", i, hits[0], hits[1])
+			}
+			for j, o := range []*SparseSearchOptions{{Index: Flat}, {}} {
+				var err error
+				q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(i % 5), 5 + uint32(i%7)}, Value: []float32{1, 2}}}
+				if hits[j], _, err = s.SearchSparse(ctx, "sparse", q, 9, o, nil); err != nil {
+					return err
+				}
+			}
+			if !slices.EqualFunc(hits[0], hits[1], func(a, b Hit) bool {
+				return a.Row == b.Row && math.Abs(float64(a.Distance-b.Distance)) < 1e-6
+			}) {
+				t.Fatalf("row %d: %v by scan, %v by the inverted index", i, hits[0], hits[1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	// And it goes on: what is fresh can be folded in.
+	err = d.Update(ctx, func(b *Batch) error {
+		return b.Put("dense", Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
+	})
+	steps, err2 := d.Maintain(ctx, MaintainOptions{})
+	if err := errors.Join(err, err2, mustCheck(d)); err != nil || len(steps) != 1 || steps[0].Action != "fold" {
+		t.Errorf("steps %v, %v", steps, err)
+	}
+}

@@ -1,0 +1,127 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// blockRun is the blocks [From, To) of a section of an object; two zeros mean
+// all of them.
+type blockRun struct {
+	Object   uint64
+	From, To uint32
+}
+
+func (r blockRun) whole() bool { return r.From == 0 && r.To == 0 }
+
+// maxRuns bounds the blocks that a run may claim before any is looked for.
+const maxRuns = 1 << 24
+
+// holdsOnly says whether all blocks of an index are in the given objects.
+func (m *manifest) holdsOnly(objects []uint64) bool {
+	for _, g := range m.Segments {
+		if !slices.Contains(objects, g.Object) {
+			return false
+		}
+	}
+	for _, runs := range m.Runs {
+		for _, r := range runs {
+			if !slices.Contains(objects, r.Object) || !r.whole() && r.From >= r.To || r.To > maxRuns {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// home is the object that has the first block of a section.
+func (m *manifest) home(kind codec.Kind) uint64 {
+	if runs := m.Runs[kind]; len(runs) > 0 {
+		return runs[0].Object
+	}
+	return m.Object
+}
+
+// run reads the payloads of a run of blocks.
+func (g *generation) run(coll string, r blockRun, kind codec.Kind) ([][]byte, error) {
+	if err := g.store.sound(soundBlocks); err != nil {
+		return nil, err
+	}
+	vals := make([]value, 0, 16)
+	var err error
+	read := func() {
+		from := codec.Key(r.Object, kind, r.From)
+		c := g.tx.Bucket(bucketBlocks).Cursor()
+		k, v := c.Seek(from[:])
+		for at := r.From; at < r.To; at++ {
+			want := codec.Key(r.Object, kind, at)
+			if string(k) != string(want[:]) {
+				err = blockError(coll, r.Object, kind, at, errors.New("block is missing"))
+				return
+			}
+			b, e := codec.Parse(v)
+			if e == nil && b.Kind != kind {
+				e = fmt.Errorf("block is of kind %v", b.Kind)
+			}
+			if e == nil && b.Flags != 0 {
+				e = errors.New("block is compressed")
+			}
+			if e != nil {
+				err = blockError(coll, r.Object, kind, at, e)
+				return
+			}
+			// Blocks are verified by their number in the section.
+			for len(vals) < int(at) {
+				vals = append(vals, value{})
+			}
+			vals = append(vals, value{key: want, block: b, payload: b.Payload})
+			k, v = c.Next()
+		}
+	}
+	g.locked(read)
+	if err == nil {
+		err = g.verify(coll, r.Object, kind, vals)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for _, v := range vals[r.From:] {
+		out = append(out, v.payload)
+	}
+	return out, nil
+}
+
+// blocks lists where the n blocks of a section are, one a block.
+func (m *manifest) blocks(kind codec.Kind, n int) []blockRun {
+	runs, ok := m.Runs[kind]
+	if !ok {
+		runs = []blockRun{{Object: m.Object}}
+	}
+	var out []blockRun
+	for _, r := range runs {
+		if r.whole() {
+			r.To = uint32(n - len(out))
+		}
+		for at := r.From; at < r.To; at++ {
+			out = append(out, blockRun{r.Object, at, at + 1})
+		}
+	}
+	return out
+}
+
+// joined makes runs of blocks that follow each other.
+func joined(blocks []blockRun) []blockRun {
+	var out []blockRun
+	for _, b := range blocks {
+		if last := len(out) - 1; last >= 0 && out[last].Object == b.Object && out[last].To == b.From {
+			out[last].To = b.To
+			continue
+		}
+		out = append(out, b)
+	}
+	return out
+}
