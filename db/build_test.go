@@ -412,7 +412,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
 	}
 	var want []string
 	for kind, there := range map[codec.Kind]bool{
-		codec.KindNodes: true, codec.KindLeafDir: true,
+		codec.KindNodes: true, codec.KindLeafDir: true, codec.KindLists: len(o.TrainingQueries) == 0,
 		codec.KindLeaves: !o.NoNatural, codec.KindMembers: o.Members,
 		codec.KindDirections: o.Kind == forest.RP || o.Kind == forest.PCATree,
 		codec.KindRotation:   o.SketchBytes >= 0 || got.Rotate > 0,
