@@ -439,38 +439,43 @@ func (c *checker) collection(x *collection) {
 		c.rowLabels(st, &r, fail)
 	}
 	for i := range x.Indexes {
-		err := func() (err error) {
-			defer guard(c.s.gen.store, setFaults(), &err)
-			s, err := st.index(&x.Indexes[i])
-			if err == nil && s.tree != nil {
-				return s.tree.model.Validate()
-			}
-			if err == nil && s.model != nil {
-				err = s.model.view.Validate()
-			}
-			if err == nil && x.Sparse {
-				for i := range s.postings {
-					if err := s.postings[i].Validate(); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			if err == nil && s.model != nil {
-				return nil
-			}
-			if err == nil {
-				err = s.view.Forest.Validate()
-			}
-			if err == nil {
-				err = checkNeighbors(s)
-			}
-			return err
-		}()
+		err := st.checkIndex(&x.Indexes[i])
 		if err != nil {
 			fail(fmt.Errorf("index %q: %w", x.Indexes[i].Name, err))
 		}
 	}
+}
+
+// checkIndex checks what the arrays of an index say of each other.
+func (st *collState) checkIndex(r *indexRef) (err error) {
+	defer guard(st.g.store, setFaults(), &err)
+	s, err := st.index(r)
+	switch {
+	case err != nil:
+		return err
+	case s.tree != nil:
+		return s.tree.model.Validate()
+	case s.model != nil:
+		if err := s.model.view.Validate(); err != nil || !st.c.Sparse {
+			return err
+		}
+	}
+	if st.c.Sparse {
+		for i := range s.postings {
+			if err := s.postings[i].Validate(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	f := s.view.Forest
+	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
+		return err
+	}
+	if _, err := st.loadLists(s.m); err != nil {
+		return err
+	}
+	return checkNeighbors(s)
 }
 
 // rowLabels checks that the label sets know a row.

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/db"
+)
+
+// repairCmd builds damaged indexes anew, or saves the rows of a damaged file.
+type repairCmd struct {
+	inFile
+	To        string `help:"Write every row that can be read to this new database, and leave the file as it is." placeholder:"NEW"`
+	NoIndexes bool   `help:"With --to: build no indexes."`
+}
+
+// Run executes the command.
+func (c *repairCmd) Run(a *app) error {
+	if c.To != "" {
+		return c.salvage(a)
+	}
+	if c.NoIndexes {
+		return usagef("--no-indexes goes with --to")
+	}
+	return c.with(false, func(d *db.DB) error {
+		found, err := d.Repair(a.ctx, a.progress.build)
+		a.progress.end()
+		t := table.New("collection", "index", "damage", "built anew")
+		for _, x := range found {
+			t.Add(x.Collection, x.Index, x.Damage.Error(), x.Err == nil)
+		}
+		if err = errors.Join(a.table(t), err); err == nil {
+			err = d.Check(a.ctx, nil) // rows are another matter
+		}
+		if errors.Is(err, db.ErrCorrupt) {
+			err = fmt.Errorf("%w; save the rows with --to", err)
+		}
+		return err
+	})
+}
+
+// salvage writes what can be read to another file.
+func (c *repairCmd) salvage(a *app) error {
+	lost := table.New("collection", "row", "key", "error")
+	r, err := db.Salvage(a.ctx, c.File, c.To, db.SalvageOptions{
+		NoIndexes: c.NoIndexes, Progress: a.progress.build,
+		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, string(l.Key), l.Err.Error()) },
+	})
+	a.progress.end()
+	if err != nil {
+		return err
+	}
+	sum := table.New("file", "rows", "lost", "indexes")
+	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
+	notes := table.New("note")
+	for _, name := range r.Revived {
+		notes.Add(fmt.Sprintf("collection %q: deleted rows may have come back", name))
+	}
+	for name, err := range r.NotBuilt {
+		notes.Add(fmt.Sprintf("index %s was not built: %v", name, err))
+	}
+	return a.report(section{"saved", "", sum}, section{"lost", "Lost rows", lost}, section{"notes", "Notes", notes})
+}
+
+// restoreCmd puts a backup in the place of a database.
+type restoreCmd struct {
+	Backup string `arg:"" help:"A backup."`
+	File   string `arg:"" help:"Database file to make."`
+	Force  bool   `help:"Replace the file if it exists."`
+}
+
+// Run executes the command.
+func (c *restoreCmd) Run(a *app) error {
+	start := time.Now()
+	if err := db.Restore(a.ctx, c.Backup, c.File, c.Force); err != nil {
+		if errors.Is(err, db.ErrExists) {
+			return usagef("%s exists: add --force to replace it", c.File)
+		}
+		return err
+	}
+	t := table.New("file", "seconds:2")
+	t.Add(c.File, time.Since(start).Seconds())
+	return a.table(t)
+}

@@ -1,0 +1,184 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// RepairedIndex is a damaged index that Repair has met.
+type RepairedIndex struct {
+	Collection, Index string
+	// Damage is what was wrong.
+	Damage error
+	// Err is why it could not be built anew; nil if it was.
+	Err error
+}
+
+// Repair verifies every block and cross-reference of the indexes and builds the
+// damaged ones anew from their rows, as they were built and without tuning. An
+// index of which not even the options can be read stays as it is: drop it, or
+// build it. Rows are not repaired: Salvage saves what is left of them.
+//
+// Errors: ErrCorrupt if an index could not be built anew, or if pages are so
+// damaged that the file must not be written to; ErrReadOnly, ErrClosed,
+// ErrNoSpace, ErrStateUnknown and the context's.
+func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []RepairedIndex, err error) {
+	if err := d.writable(ctx); err != nil {
+		return nil, err
+	}
+	type damagedIndex struct {
+		RepairedIndex
+		m   *manifest
+		why error // there is no manifest
+	}
+	var damaged []damagedIndex
+	err = d.View(func(s *Snapshot) (err error) {
+		defer guard(s.gen.store, setFaults(), &err)
+		if err := s.gen.store.sound(soundAll); err != nil {
+			return err
+		}
+		for _, c := range s.gen.cat.Collections {
+			st := s.gen.colls[c.Name]
+			for i := range c.Indexes {
+				if err := ctx.Err(); err != nil {
+					return fmt.Errorf("db: repair: %w", err)
+				}
+				r := &c.Indexes[i]
+				if wrong := st.verifyIndex(r); wrong != nil {
+					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
+					x.m, x.why = st.manifestOf(r)
+					damaged = append(damaged, x)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for _, x := range damaged {
+		if x.Err = x.why; x.Err == nil {
+			_, x.Err = d.relearn(ctx, x.Collection, x.m, MaintainOptions{Progress: progress})
+		}
+		found = append(found, x.RepairedIndex)
+		if x.Err != nil {
+			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, x.Err))
+		}
+		if err := d.writable(ctx); err != nil {
+			return found, errors.Join(append(failed, err)...)
+		}
+	}
+	if len(failed) > 0 {
+		return found, fmt.Errorf("%w: not repaired: %w", ErrCorrupt, errors.Join(failed...))
+	}
+	return found, nil
+}
+
+// verifyIndex checks the checksum of every block of an index, and what its
+// arrays say of each other.
+func (st *collState) verifyIndex(r *indexRef) (err error) {
+	g := st.g
+	for _, object := range r.objects() {
+		g.locked(func() {
+			from := codec.Key(object, 0, 0)
+			c := g.tx.Bucket(bucketBlocks).Cursor()
+			for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize && string(k[:8]) == string(from[:8]); k, v = c.Next() {
+				_, kind, chunk := codec.ParseKey(k)
+				b, e := codec.Parse(v)
+				if e == nil {
+					e = b.Verify(k)
+				}
+				if e != nil {
+					err = blockError(st.c.Name, object, kind, chunk, e)
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if st.load() != nil {
+		return nil // the rows are damaged, which tells nothing about the index
+	}
+	return st.checkIndex(r)
+}
+
+// Restore puts a copy of a backup in the place of the database at path, or
+// makes it there. The backup is checked whole first, and its copy again; only
+// then does it get the name, by one rename: a crash leaves what was there
+// before, or the backup. A file at path is replaced only if asked for, and never
+// while another process has it open.
+//
+// Errors: ErrCorrupt for a damaged backup, ErrExists, ErrLocked, those of Open,
+// the context's.
+func Restore(ctx context.Context, backup, path string, replace bool) (err error) {
+	if err := checkFile(ctx, backup); err != nil {
+		return fmt.Errorf("db: restore: backup: %w", err)
+	}
+	perm := fs.FileMode(0o600)
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("db: restore: %w", err)
+	case !replace:
+		return fmt.Errorf("%w: %s", ErrExists, path)
+	default:
+		perm = info.Mode().Perm()
+		// Whoever holds the lock goes on with the old file, and would lose what
+		// it writes. A damaged file may be impossible to open; it is replaced.
+		old, opened := Open(path, &Options{MustExist: true, AcceptOlder: true})
+		if errors.Is(opened, ErrLocked) {
+			return opened
+		}
+		if opened == nil {
+			defer func() { err = errors.Join(err, old.Close()) }()
+		}
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restore-*")
+	if err != nil {
+		return fmt.Errorf("db: restore: %w", asNoSpace(err))
+	}
+	defer os.Remove(tmp.Name()) // fails, as it should, once the file has its new name
+	from, err := os.Open(backup)
+	if err != nil {
+		return errors.Join(fmt.Errorf("db: restore: %w", err), tmp.Close())
+	}
+	_, err = io.Copy(&contextWriter{ctx, tmp}, from)
+	err = errors.Join(err, from.Close(), tmp.Chmod(perm), tmp.Sync(), tmp.Close())
+	if err != nil {
+		return fmt.Errorf("db: restore: %w", asNoSpace(err))
+	}
+	if err := checkFile(ctx, tmp.Name()); err != nil {
+		return fmt.Errorf("db: restore: copy: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return fmt.Errorf("db: restore: %w", err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// checkFile checks a database that is opened for it.
+func checkFile(ctx context.Context, path string) error {
+	d, err := Open(path, &Options{ReadOnly: true, MustExist: true})
+	if err != nil {
+		return err
+	}
+	var first error
+	err = d.Check(ctx, func(p Problem) {
+		if first == nil {
+			first = errors.New(p.String())
+		}
+	})
+	if err != nil && first != nil {
+		err = fmt.Errorf("%w, the first: %w", err, first)
+	}
+	return errors.Join(err, d.Close())
+}

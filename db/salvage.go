@@ -1,0 +1,507 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
+)
+
+// LostRow is a row that Salvage could not read.
+type LostRow struct {
+	Collection string
+	Row        uint32
+	// Key is the row's key, nil where that is lost as well.
+	Key []byte
+	Err error
+}
+
+// String is one line about the row.
+func (l LostRow) String() string {
+	return fmt.Sprintf("collection %q row %d key %q: %v", l.Collection, l.Row, l.Key, l.Err)
+}
+
+// SalvageReport tells what Salvage found.
+type SalvageReport struct {
+	// Rows counts the rows written to the new database, Lost those that could
+	// not be read.
+	Rows, Lost int
+	// Indexes names those built anew, as collection/index; NotBuilt the others,
+	// with the reason.
+	Indexes  []string
+	NotBuilt map[string]error
+	// Revived says of which collections deleted rows may have come back, since
+	// nothing is left to tell them.
+	Revived []string
+}
+
+// SalvageOptions say how Salvage works.
+type SalvageOptions struct {
+	// Lost is called for every row that could not be read; nil for no calls.
+	Lost func(LostRow)
+	// NoIndexes leaves the indexes unbuilt.
+	NoIndexes bool
+	// Progress, if not nil, is told about rows and indexes.
+	Progress func(Progress)
+}
+
+// Salvage writes every row of the damaged database at from that can be read
+// into a new database at to, and builds its indexes anew as they were built,
+// without tuning. It reads the file page by page, trusting none of it: a
+// damaged page or block costs the rows in it, no more. The file at from, which
+// must not be open for writing, is not changed.
+//
+// Cost: two passes over the file; in memory the place of every block and the
+// key of every row.
+//
+// Errors: ErrExists for a file at to; ErrCorrupt if the catalog, or both meta
+// pages, cannot be read; ErrLocked; those of Load; the context's.
+func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageReport, err error) {
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return r, fmt.Errorf("%w: %s", ErrExists, to)
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return r, fmt.Errorf("db: salvage: %w", err)
+	}
+	defer f.Close()
+	w := &wreck{ctx: ctx, f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{}, broken: map[string]bool{}}
+	if err := w.survey(from); err != nil {
+		return r, err
+	}
+	d, err := Open(to, nil)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	report := func(stage string) func(Progress) {
+		return func(p Progress) {
+			if o.Progress != nil {
+				p.Stage = stage
+				o.Progress(p)
+			}
+		}
+	}
+	for _, c := range w.cat.Collections {
+		if c.Sparse {
+			err = d.CreateSparse(ctx, c.Name, SparseOptions{Named: c.Named})
+		} else {
+			err = d.CreateDense(ctx, c.Name, DenseOptions{Dim: c.Dim, Metric: c.Metric, Storage: c.Storage})
+		}
+		if err != nil {
+			return r, err
+		}
+		x := w.collection(c)
+		if x.unsure {
+			r.Revived = append(r.Revived, c.Name)
+		}
+		x.lost = func(l LostRow) {
+			r.Lost++
+			if o.Lost != nil {
+				o.Lost(l)
+			}
+		}
+		n, err := d.Load(ctx, c.Name, x.rows(), report(c.Name))
+		r.Rows += n
+		if err != nil {
+			return r, err
+		}
+		if o.NoIndexes {
+			continue
+		}
+		for i := range c.Indexes {
+			name := c.Name + "/" + c.Indexes[i].Name
+			if err := w.rebuild(ctx, d, c, &c.Indexes[i], report(name)); err != nil {
+				if ctx.Err() != nil {
+					return r, err
+				}
+				if r.NotBuilt == nil {
+					r.NotBuilt = map[string]error{}
+				}
+				r.NotBuilt[name] = err
+				continue
+			}
+			r.Indexes = append(r.Indexes, name)
+		}
+	}
+	return r, nil
+}
+
+// place is where a block stands in the file.
+type place struct {
+	at int64
+	n  int
+}
+
+// wreck is what can be found in a damaged file.
+type wreck struct {
+	ctx    context.Context
+	f      *os.File
+	cat    *catalog
+	blocks map[string]place // of sound blocks, by bucket and key
+	// pairs are the sound entries of the other buckets, by bucket and key.
+	pairs  map[string]map[string][]byte
+	broken map[string]bool // buckets of which something may be missing
+}
+
+// survey walks all pages that can be reached. The newer state comes first; the
+// other one gets a turn if that has no catalog.
+func (w *wreck) survey(path string) error {
+	info, err := w.f.Stat()
+	if err != nil {
+		return fmt.Errorf("db: salvage: %w", err)
+	}
+	metas, errs := readMetas(w.f)
+	order := []int{0, 1}
+	if errs[1] == nil && (errs[0] != nil || metas[1].txid > metas[0].txid) {
+		order = []int{1, 0}
+	}
+	reason := errors.Join(errs[:]...)
+	for _, i := range order {
+		if errs[i] != nil {
+			continue
+		}
+		if reason = w.walk(metas[i], info.Size()); reason == nil {
+			return nil
+		}
+		if err := w.ctx.Err(); err != nil {
+			return fmt.Errorf("db: salvage: %w", err)
+		}
+	}
+	return fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, reason)
+}
+
+func (w *wreck) walk(m metaPage, size int64) error {
+	clear(w.blocks)
+	clear(w.pairs)
+	clear(w.broken)
+	w.cat = nil
+	high := min(m.high, uint64(size)/uint64(m.pageSize)) // the file may have been cut short
+	now := ""
+	walk := &walker{
+		ctx: w.ctx, r: w.f, size: m.pageSize, high: high, file: size,
+		owner: make([]uint8, high), pair: w.pair,
+		report: func(uint64, error) { w.broken[now] = true },
+	}
+	type root struct {
+		name   string
+		page   uint64
+		inline []byte
+		at     int64
+	}
+	var roots []root
+	walk.walk(m.root, nil, nil, nil, 0, func(name []byte, page uint64, inline []byte, at int64) {
+		roots = append(roots, root{string(name), page, bytes.Clone(inline), at})
+	})
+	for _, r := range roots {
+		now = r.name
+		if r.page == 0 {
+			walk.inline([]byte(r.name), r.inline, r.at)
+		} else {
+			walk.walk(r.page, []byte(r.name), nil, nil, 0, nil)
+		}
+	}
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	data, err := w.block(string(bucketMeta), catalogKey)
+	if err != nil {
+		return err
+	}
+	w.cat, err = decodeCatalog(data)
+	return err
+}
+
+// pair notes a key and value.
+func (w *wreck) pair(bucket, key, value []byte, at int64) {
+	name := string(bucket)
+	switch name {
+	case string(bucketBlocks), string(bucketTail), string(bucketSets), string(bucketMeta):
+		if len(key) != codec.KeySize {
+			w.broken[name] = true
+			return
+		}
+		if b, err := codec.Parse(value); err != nil || b.Verify(key) != nil {
+			w.broken[name] = true
+			return
+		}
+		w.blocks[name+string(key)] = place{at, len(value)}
+	case string(bucketKeys), string(bucketFeatures):
+		if w.pairs[name] == nil {
+			w.pairs[name] = map[string][]byte{}
+		}
+		w.pairs[name][string(key)] = bytes.Clone(value)
+	}
+}
+
+var errGone = errors.New("block is missing or damaged")
+
+// block reads and decodes a sound block.
+func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
+	p, ok := w.blocks[bucket+string(key[:])]
+	if !ok {
+		object, kind, chunk := codec.ParseKey(key[:])
+		return nil, blockError("", object, kind, chunk, errGone)
+	}
+	value := make([]byte, p.n)
+	if _, err := w.f.ReadAt(value, p.at); err != nil {
+		return nil, fmt.Errorf("db: salvage: %w", err)
+	}
+	return decodeBlock("", key[:], value, true)
+}
+
+// rebuild builds an index anew as its manifest says.
+func (w *wreck) rebuild(ctx context.Context, d *DB, c *collection, r *indexRef, report func(Progress)) error {
+	data, err := w.block(string(bucketMeta), codec.Key(r.Object, codec.KindManifest, 0))
+	if err != nil {
+		return err
+	}
+	m, err := decodeManifest(data)
+	if err != nil {
+		return err
+	}
+	_, err = d.relearn(ctx, c.Name, m, MaintainOptions{Progress: report})
+	return err
+}
+
+// wreckedRows are the rows of one collection.
+type wreckedRows struct {
+	w      *wreck
+	c      *collection
+	keys   map[uint32][]byte // keys of rows that the key table knows
+	dead   *roaring.Bitmap   // nil where the tombstones cannot be trusted
+	whole  bool              // the key table misses nothing
+	unsure bool
+	lost   func(LostRow)
+	// What belongs to the chunk of the row read last.
+	chunk     int64
+	vectors   []byte
+	elem      codec.Elem
+	sparse    vector.CSR
+	keyTable  codec.Strings
+	coldTable codec.Strings
+	coldFirst uint32
+	chunkErr  error
+}
+
+// collection gathers what says which rows of a collection are live.
+func (w *wreck) collection(c *collection) *wreckedRows {
+	x := &wreckedRows{w: w, c: c, keys: map[uint32][]byte{}, whole: !w.broken[string(bucketKeys)] && w.pairs[string(bucketKeys)] != nil, chunk: -1}
+	prefix := string(keyOf(c.ID, nil))
+	for k, v := range w.pairs[string(bucketKeys)] {
+		if len(k) <= 8 || k[:8] != prefix {
+			continue
+		}
+		if row, ok := entryNumber(string(bucketKeys), []byte(k), v); ok && row < uint64(c.Rows) {
+			x.keys[uint32(row)] = []byte(k[8:])
+		} else {
+			x.whole = false
+		}
+	}
+	if c.Rows == 0 {
+		x.whole = true
+	}
+	dead := roaring.New()
+	for chunk := range c.Rows>>16 + 1 {
+		key := codec.Key(c.ID, codec.KindTombstones, chunk)
+		p, ok := w.blocks[string(bucketSets)+string(key[:])]
+		if !ok {
+			continue // none, or lost: the count tells
+		}
+		value := make([]byte, p.n)
+		if _, err := w.f.ReadAt(value, p.at); err != nil {
+			continue
+		}
+		if set, err := decodeSet(c.Name, key[:], value); err == nil {
+			dead.Or(roaring.AddOffset(set, chunk<<16))
+		}
+	}
+	if uint64(c.Rows)-dead.GetCardinality() == uint64(c.Live) {
+		x.dead = dead
+	}
+	x.unsure = !x.whole && x.dead == nil
+	return x
+}
+
+// live says whether a row was not deleted, as far as anything tells.
+func (x *wreckedRows) live(row uint32) bool {
+	switch {
+	case x.keys[row] != nil:
+		return true
+	case x.dead != nil:
+		return !x.dead.Contains(row)
+	}
+	return !x.whole
+}
+
+// rows reads the live rows in the order of their numbers, so that of two rows
+// of a key, where both seem alive, the later one stays.
+func (x *wreckedRows) rows() iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for row := range x.c.Rows {
+			if err := x.w.ctx.Err(); err != nil {
+				yield(Row{}, fmt.Errorf("db: salvage: %w", err))
+				return
+			}
+			if !x.live(row) {
+				continue
+			}
+			r, err := x.row(row)
+			if err == nil {
+				err = checkRow(&r, x.c)
+			}
+			if err != nil {
+				key := x.keys[row]
+				if key == nil {
+					key = r.Key
+				}
+				x.lost(LostRow{x.c.Name, row, key, err})
+				continue
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (x *wreckedRows) row(row uint32) (r Row, err error) {
+	if row >= x.c.sealed() {
+		data, err := x.w.block(string(bucketTail), codec.Key(x.c.ID, codec.KindTail, row))
+		if err != nil {
+			return r, err
+		}
+		t, err := parseTail(x.c, data)
+		if err != nil {
+			return r, err
+		}
+		r = Row{Key: t.key, Vector: t.vector, Sparse: t.sparse, Labels: t.labels, Payload: t.payload}
+		return r, x.named(&r)
+	}
+	shift := x.c.shift()
+	if chunk := int64(row >> shift); chunk != x.chunk {
+		x.chunk = chunk
+		x.chunkErr = x.open(uint32(chunk))
+	}
+	at := int(row & (1<<shift - 1))
+	if x.keyTable.Len() > at {
+		r.Key = bytes.Clone(x.keyTable.At(at))
+	}
+	if r.Key == nil {
+		r.Key = x.keys[row] // the key table of the whole knows it as well
+	}
+	if x.chunkErr != nil {
+		return r, x.chunkErr
+	}
+	if r.Key == nil {
+		return r, blockError(x.c.Name, x.c.ID, codec.KindKeys, uint32(x.chunk), errGone)
+	}
+	if err := x.cold(row); err != nil {
+		return r, err
+	}
+	if r.Labels, r.Payload, err = decodeCold(x.coldTable.At(int(row - x.coldFirst))); err != nil {
+		return r, err
+	}
+	if x.c.Sparse {
+		r.Sparse = x.sparse.Row(at)
+		return r, x.named(&r)
+	}
+	r.Vector = make([]float32, x.c.Dim)
+	if x.elem == codec.U8 {
+		for j, u := range x.vectors[at*x.c.Dim : (at+1)*x.c.Dim] {
+			r.Vector[j] = float32(u)
+		}
+		return r, nil
+	}
+	v, err := codec.View[float32](x.vectors[4*at*x.c.Dim:], x.c.Dim)
+	copy(r.Vector, v)
+	return r, err
+}
+
+// open reads the vectors and keys of a chunk.
+func (x *wreckedRows) open(chunk uint32) error {
+	c, n := x.c, 1<<x.c.shift()
+	x.keyTable, x.coldTable = codec.Strings{}, codec.Strings{}
+	if data, err := x.w.block(string(bucketBlocks), codec.Key(c.ID, codec.KindKeys, chunk)); err == nil {
+		if t, err := codec.NewStrings(data); err == nil && t.Len() == n {
+			x.keyTable = t
+		}
+	}
+	kind := codec.KindRows
+	if c.Sparse {
+		kind = codec.KindSparse
+	}
+	data, err := x.w.block(string(bucketBlocks), codec.Key(c.ID, kind, chunk))
+	if err != nil {
+		return err
+	}
+	if c.Sparse {
+		x.sparse, err = viewSparseChunk(data, n, c.Dim, true)
+		return err
+	}
+	switch len(data) {
+	case n * c.Dim:
+		x.elem = codec.U8
+	case 4 * n * c.Dim:
+		x.elem = codec.F32
+	default:
+		return blockError(c.Name, c.ID, kind, chunk, fmt.Errorf("%d bytes", len(data)))
+	}
+	x.vectors = data
+	return nil
+}
+
+// cold makes sure that the run of labels and payloads that holds a row is
+// decoded. It begins at the row or at an earlier one of the chunk.
+func (x *wreckedRows) cold(row uint32) error {
+	if n := x.coldTable.Len(); n > 0 && row >= x.coldFirst && row-x.coldFirst < uint32(n) {
+		return nil
+	}
+	err := blockError(x.c.Name, x.c.ID, codec.KindCold, row, errGone)
+	for first := row; ; first-- {
+		data, e := x.w.block(string(bucketBlocks), codec.Key(x.c.ID, codec.KindCold, first))
+		if e == nil {
+			t, e := codec.NewStrings(data)
+			if e != nil || row-first >= uint32(t.Len()) {
+				return err
+			}
+			x.coldTable, x.coldFirst = t, first
+			return nil
+		}
+		if first&(1<<x.c.shift()-1) == 0 {
+			return err
+		}
+	}
+}
+
+// named puts names in the place of the numbers of a row's features.
+func (x *wreckedRows) named(r *Row) error {
+	if !x.c.Named {
+		return nil
+	}
+	dict := x.w.pairs[string(bucketFeatures)]
+	for i, id := range r.Sparse.Index {
+		name, ok := dict[string(featureKey(x.c.ID, featureByID, binary.BigEndian.AppendUint32(nil, id)))]
+		if !ok {
+			return corruptf(x.c.Name, "feature %d has lost its name", id)
+		}
+		// The name must name the number, or it is damaged.
+		back := featureKey(x.c.ID, featureByName, name)
+		n, ok := entryNumber(string(bucketFeatures), back, dict[string(back)])
+		if !ok || n != uint64(id) {
+			return corruptf(x.c.Name, "feature %d has a damaged name", id)
+		}
+		r.Features = append(r.Features, Feature{string(name), r.Sparse.Value[i]})
+	}
+	r.Sparse = vector.Sparse{}
+	return nil
+}
