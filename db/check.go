@@ -124,13 +124,15 @@ func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) 
 // pages walks the pages of the snapshot's state.
 func (c *checker) pages() error {
 	g := c.s.gen
-	info, err := g.store.file.Stat()
-	if err != nil {
-		return fmt.Errorf("db: check: %w", err)
-	}
 	m, live, err := c.meta(g.store.file)
 	if err != nil {
 		return err
+	}
+	// The size comes after the meta page: a writer that grows the file does so
+	// before it writes the meta page that needs the room.
+	info, err := g.store.file.Stat()
+	if err != nil {
+		return fmt.Errorf("db: check: %w", err)
 	}
 	file := info.Size()
 	if int64(m.high)*int64(m.pageSize) > file {

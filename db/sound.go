@@ -58,10 +58,6 @@ func (s *store) sound(parts uint32) error {
 
 // walk walks one part of the file's latest state.
 func (s *store) walk(part uint32) error {
-	info, err := s.file.Stat()
-	if err != nil {
-		return fmt.Errorf("db: %w", err)
-	}
 	metas, errs := readMetas(s.file)
 	m := metas[0]
 	switch {
@@ -69,6 +65,10 @@ func (s *store) walk(part uint32) error {
 		return corruptf("", "no meta page is sound: %w", errs[0])
 	case errs[0] != nil || errs[1] == nil && metas[1].txid > m.txid:
 		m = metas[1]
+	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("db: %w", err)
 	}
 	if int64(m.high)*int64(m.pageSize) > info.Size() {
 		return fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
