@@ -50,9 +50,11 @@ type Approximation struct {
 // clusters.
 const (
 	graphTrees  = 4   // trees the lists start from
+	wideTrees   = 8   // trees where codes are wide, that is where rows are hard to tell apart
 	graphLeaf   = 160 // rows a leaf holds at most, unless lists are longer
 	graphPool   = 24  // rows a list holds at least while it is refined
 	graphHead   = 20  // neighbours of a row that others look at
+	wideHead    = 32  // the same where codes are wide
 	headGrowth  = 12  // more of them in each exact round after the first
 	graphRounds = 2   // rounds on estimates
 	exactRounds = 4   // rounds on exact distances, at most
@@ -60,6 +62,8 @@ const (
 	outsidePart = 0.5 // weight of the squared length outside the reduced coordinates
 	sampleRows  = 500
 	headRecall  = 10
+	// The bytes of a code; the last four are a norm.
+	narrowCode, wideCode = 64, 128
 	// A round that moves fewer rows into an average list than this is the last.
 	standstill = 0.2
 	defaultAim = 0.97
@@ -159,25 +163,30 @@ func exactly(ctx context.Context, corpus Rows, k int, o ApproximateOptions, prog
 
 // run makes the lists.
 func (g *graph) run(ctx context.Context) (*Approximation, error) {
-	g.steps = graphTrees + graphRounds + 2*exactRounds
-	trees := g.grow(ctx)
+	trees, head := graphTrees, graphHead
+	g.width = narrowCode
+	if g.reduced.d > narrowCode {
+		g.width, trees, head = wideCode, wideTrees, wideHead
+	}
+	g.steps = trees + graphRounds + 2*exactRounds
+	grown := g.grow(ctx, trees)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	g.order = trees[0].order
+	g.order = grown[0].order
 	g.place = make([]uint32, g.n)
 	for p, row := range g.order {
 		g.place[row] = uint32(p)
 	}
 	g.encode(ctx)
 	g.pool = make([]uint64, g.n*g.pooled)
-	for i := range trees {
-		g.joinLeaves(ctx, &trees[i], i == 0)
-		trees[i] = partition{}
+	for i := range grown {
+		g.joinLeaves(ctx, &grown[i], i == 0)
+		grown[i] = partition{}
 		g.step(1)
 	}
 	for range graphRounds {
-		g.heads(ctx, graphHead)
+		g.heads(ctx, head)
 		g.joinEstimates(ctx)
 		g.step(1)
 	}
@@ -188,7 +197,7 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 	}
 	out := &Approximation{Sample: g.o.Sample}
 	for out.Rounds < exactRounds {
-		g.heads(ctx, graphHead+headGrowth*out.Rounds)
+		g.heads(ctx, head+headGrowth*out.Rounds)
 		moved := g.joinExact(ctx)
 		out.Rounds++
 		g.step(2)

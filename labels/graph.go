@@ -113,10 +113,6 @@ func (s *scratch) insert(pool []uint64) {
 // of queries the norm in a code is that of the rounded coordinates, and what
 // lies outside counts by half only: neighbours resemble each other there too.
 func (g *graph) encode(ctx context.Context) {
-	g.width = 64
-	if g.reduced.d > g.width {
-		g.width = 128
-	}
 	coords := min(g.reduced.d, g.width-4)
 	var peak float32
 	for i := range g.n {

@@ -30,8 +30,8 @@ const (
 // grow makes k-d trees over the reduced coordinates. Medians are by value,
 // then row, so that equal rows are parted too and all leaves hold more than
 // half of what they may.
-func (g *graph) grow(ctx context.Context) []partition {
-	trees := make([]partition, graphTrees)
+func (g *graph) grow(ctx context.Context, count int) []partition {
+	trees := make([]partition, count)
 	g.each(ctx, len(trees), 1, func(_ *scratch, t, _ int) {
 		b := &splitter{
 			m: g.reduced, leaf: g.leaf, rng: rand.New(rand.NewPCG(g.o.Seed, uint64(t))),

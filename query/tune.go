@@ -239,7 +239,9 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 		return err
 	}
 	glance := few.point(p)
-	if t.beaten(glance) {
+	// Where few rows are elected most queries scan all rows, which needs no index.
+	scans := len(t.points) > 0 && glance.Candidates < float64(t.m.k)
+	if scans || t.beaten(glance) {
 		return nil
 	}
 	if err := t.m.run(ctx, p, max(1, n/screenAsked), &s); err != nil {
@@ -347,11 +349,11 @@ func (t *tuner) finish(ctx context.Context) (*Curve, error) {
 	for round := range finalRounds {
 		for i, j := range at {
 			done++
-			if round > 0 && outdone(points, i) {
-				continue // recall is known by now, and no round makes up for such a time
-			}
-			if err := t.m.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
-				return nil, err
+			// Recall is known after a round, and no other makes up for such a time.
+			if round == 0 || !outdone(points, i) {
+				if err := t.m.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
+					return nil, err
+				}
 			}
 			t.report(90+10*done/(finalRounds*len(at)), 100)
 		}
