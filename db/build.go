@@ -22,8 +22,8 @@ const stageBytes = 32 << 20
 // under name, in place of an index of that name if there is one. It reads rows
 // into memory, learns without holding a snapshot or a transaction, writes
 // blocks in several transactions, and publishes in one: readers and writers go
-// on all the while. Rows written meanwhile are scanned by queries until the
-// next build. progress, if not nil, is called from several goroutines but
+// on all the while. Rows written meanwhile are scanned by queries until
+// maintenance or the next build. progress, if not nil, is called from several goroutines but
 // never at the same time.
 //
 // The cost is dominated by the labels: rows² · dim operations on all cores

@@ -52,6 +52,8 @@ func childMain(mode string) int {
 		err = childImport(path, mode == "compact")
 	case "build", "build sparse":
 		err = childBuild(path, killed[mode])
+	case "maintain":
+		err = childMaintain(path)
 	case "hold":
 		err = childHold(path)
 	case "flips":
@@ -304,7 +306,9 @@ func mustLeaveNothing(d *DB) error {
 		for _, c := range cat.Collections {
 			known[c.ID] = true
 			for _, x := range c.Indexes {
-				known[x.Object] = true
+				for _, object := range x.objects() {
+					known[object] = true
+				}
 			}
 		}
 		if err := tx.Bucket(bucketLabels).ForEach(func(k, v []byte) error {

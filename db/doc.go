@@ -26,6 +26,15 @@
 //
 // Results never alias the file: keys, vectors, labels and payloads are copies.
 //
+// # Maintenance
+//
+// Indexes cover the rows there were when they were built. Later rows are seen
+// by every query all the same, ranked by sketch or compared one by one, and
+// deleted ones by none. DB.Maintain makes the indexes cover them, by call or in
+// the background (Options.Maintenance): in steps of one transaction, at a cost
+// that follows the change where the kind of index allows it. Objects that
+// several generations of an index share are named by the catalog.
+//
 // # Damage
 //
 // Every block carries a checksum that covers its key, header and payload, and
@@ -35,7 +44,8 @@
 // write, so that no entry can be hidden. Damage is ErrCorrupt with a
 // place (CorruptError), never a wrong answer and never a crash: reads turn
 // memory faults, such as those of a file truncated behind our back, into
-// errors. DB.Check verifies everything without trusting anything.
+// errors. DB.Check verifies everything without trusting anything, DB.Repair
+// builds damaged indexes anew, Salvage saves the rows of a damaged file.
 //
 // # Failure
 //

@@ -137,7 +137,7 @@ type IndexInfo struct {
 	// Options are the resolved build options.
 	Options BuildOptions
 	// Rows is the number of row numbers the index covers; later rows are
-	// scanned by every query until the next build.
+	// scanned by every query until maintenance or the next build.
 	Rows int
 	// Created is when the index was built, Maintained when maintenance last
 	// changed it, zero if it never did.
