@@ -52,8 +52,8 @@ type BuildOptions struct {
 	// SketchBytes is the width of a row's sketch: 64, 128, zero for 64, or
 	// negative for none.
 	SketchBytes int
-	// HopLabels is how many neighbours a row keeps for label hops; zero means
-	// 16, negative means none.
+	// HopLabels is how many neighbours a row keeps for beams and hops along
+	// label lists; zero means 32, negative means none.
 	HopLabels int
 	// Quantize stores an 8-bit copy of float32 rows as a filter before the
 	// exact distances. Rows stored as whole numbers 0..255 need none.
@@ -337,7 +337,7 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 		o.SketchBytes = 64
 	}
 	if o.HopLabels == 0 {
-		o.HopLabels = 16
+		o.HopLabels = 32
 	}
 	if o.HopLabels > 0 {
 		o.HopLabels = min(o.HopLabels, max(1, n-1))

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -60,7 +61,11 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 			}
 		}
 		if o.HopLabels > 0 {
-			l.hops = hopLists(t, o.HopLabels)
+			nearest := hopLists(t, o.HopLabels)
+			var err error
+			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels, o.HopLabels, o.Workers); err != nil {
+				return fmt.Errorf("db: label lists: %w", err)
+			}
 		}
 		if t.own {
 			l.lists, l.listK = listsOf(t)

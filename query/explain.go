@@ -32,6 +32,7 @@ type watch struct {
 	from   uint32 // the row whose list gave it, for fromHop
 	hop    int    // in which round
 	round  int
+	beamed bool // came from a list followed by a beam search
 }
 
 func (w *watch) scored(ids []uint32, stage origin) {
@@ -39,7 +40,9 @@ func (w *watch) scored(ids []uint32, stage origin) {
 		w.round++
 	}
 	if slices.Contains(ids, w.row) {
-		w.origin = stage
+		if w.origin = stage; w.beamed {
+			w.origin = fromHop
+		}
 		w.hop = w.round
 	}
 }
@@ -48,6 +51,14 @@ func (w *watch) scored(ids []uint32, stage origin) {
 func (w *watch) listed(s *Searcher, from uint32, list []uint32) {
 	if int(w.row) < s.v.N && s.seen[w.row] < s.epoch && slices.Contains(list, w.row) {
 		w.from = from
+	}
+}
+
+// followed notes that a beam search follows a list, before its rows are seen.
+func (w *watch) followed(s *Searcher, from uint32, list []uint32) {
+	w.round++
+	if int(w.row) < s.v.N && s.seen[w.row] != s.epoch && slices.Contains(list, w.row) {
+		w.from, w.beamed = from, true
 	}
 }
 

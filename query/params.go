@@ -104,6 +104,12 @@ type Params struct {
 	HopFrom  int `json:"hop_from,omitempty"`
 	HopWidth int `json:"hop_width,omitempty"`
 	HopKeep  int `json:"hop_keep,omitempty"`
+	// Beam, if positive, follows label lists as a graph in place of Hops: the
+	// best Beam rows by sketch (never fewer than R) contribute the first
+	// HopWidth rows of their lists until none among them has not, and the best
+	// R of them get exact distances. It needs Sketch, and does nothing where the
+	// view has no sketches or no label lists.
+	Beam int `json:"beam,omitempty"`
 	// Quant ranks what is left by the 8-bit copy and keeps the best Rerank
 	// (zero: the larger of 20 and 2K) for exact distances. It does nothing
 	// where the view has no such copy.
@@ -152,7 +158,7 @@ func (p *Params) check(v *View, q []float32) error {
 	if p.Range && p.Radius != p.Radius {
 		return fmt.Errorf("%w: radius is not a number", ErrParams)
 	}
-	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank) < 0 {
+	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank, p.Beam) < 0 {
 		return fmt.Errorf("%w: negative count", ErrParams)
 	}
 	switch p.Method {

@@ -43,6 +43,7 @@ type Searcher struct {
 	within []vector.Neighbor // range search
 	hits   []vector.Neighbor
 	hop    []uint32
+	beam   []spot
 	fresh  []uint32 // rows newer than the index that are to be scored
 	merged []uint32
 	// counting is 0, 1, 2...
@@ -113,10 +114,18 @@ func (s *Searcher) depth() int {
 }
 
 func (s *Searcher) hops() int {
-	if s.v.Neighbors == nil {
+	if s.v.Neighbors == nil || s.beamWidth() > 0 {
 		return 0
 	}
 	return s.p.Hops
+}
+
+// beamWidth is how many rows a beam search keeps, zero without one.
+func (s *Searcher) beamWidth() int {
+	if s.p.Beam == 0 || !s.p.Sketch || s.v.Sketch == nil || s.v.Neighbors == nil {
+		return 0
+	}
+	return max(s.p.Beam, s.p.sketchKeep())
 }
 
 // run fills top or within.
@@ -137,11 +146,16 @@ func (s *Searcher) run(ctx context.Context, q []float32, norm float32) error {
 	if err := stopped(ctx); err != nil {
 		return err
 	}
-	sketched := s.freshSketched()
+	sketched, beam := s.freshSketched(), s.beamWidth()
 	s.fresh = s.fresh[:0]
+	if beam > 0 {
+		ids = s.follow(ids, beam)
+	}
 	switch {
 	case sketched > 0:
 		ids = s.thinFresh(ids, s.p.sketchKeep())
+	case beam > 0:
+		ids = ids[:min(len(ids), s.p.sketchKeep())]
 	case s.p.Sketch && s.v.Sketch != nil:
 		ids = s.thin(ids, s.p.sketchKeep())
 	}

@@ -34,6 +34,7 @@ func stages() map[string]Params {
 		"voting": {K: 10, Method: Voting, Votes: 2}, "lookup": {K: 10, Method: Lookup, Trees: 3},
 		"extra": {K: 10, Trees: 2, Extra: 9}, "sketch": {K: 10, Sketch: true}, "hops": {K: 10, Trees: 1, Hops: 3},
 		"quant": {K: 10, Quant: true}, "full": full,
+		"beam": {K: 10, Trees: 1, Sketch: true, R: 15, Beam: 25},
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	dimHopFrom
 	dimHopWidth
 	dimHopKeep
+	dimBeam   // 0: hops
 	dimRerank // 0: no 8-bit copy
 	dims
 )
@@ -28,7 +29,7 @@ type setting [dims]uint8
 // curve are measured on all queries.
 const (
 	tuneSearch  = 2 * time.Second // for finding settings
-	gridAlways  = 15              // settings of the grid that are tried at any rate
+	gridAlways  = 25              // settings of the grid that are tried at any rate
 	screenAsked = 240             // queries that compare settings in the search
 	glanceAsked = 60              // queries that rule out hopeless ones
 	finalists   = 24              // settings measured on all queries
@@ -61,7 +62,7 @@ type trial struct {
 //
 // The space is the number of trees, the vote threshold (τ as votes, or Votes
 // where the forest has member lists only), Extra, R, the four numbers of the
-// hops, and Rerank, as far as the view has the parts. A coarse grid comes
+// hops, Beam, and Rerank, as far as the view has the parts. A coarse grid comes
 // first; then every point of the front is varied in one number at a time, for
 // as long as the front moves and at most some seconds. What looks good on a
 // sample is measured on all queries: recall is exact and repeatable, time the
@@ -125,7 +126,7 @@ func (t *tuner) space() {
 		dimTrees: append(trees, v.Forest.Trees),
 		dimVotes: {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64},
 		dimExtra: {0, 2, 4, 8, 16, 32, 64},
-		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0}, dimHopKeep: {0}, dimRerank: {0},
+		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0}, dimHopKeep: {0}, dimBeam: {0}, dimRerank: {0},
 	}
 	if v.Sketch != nil {
 		t.values[dimKeep] = append([]int{0}, of(10, 15, 20, 30, 45, 60, 90, 120, 180, 270, 400, 800)...)
@@ -135,6 +136,7 @@ func (t *tuner) space() {
 		t.values[dimHopFrom] = []int{2, 4, 8, 12, 20}
 		t.values[dimHopWidth] = slices.Compact([]int{max(1, n.K/4), max(1, n.K/2), n.K})
 		if v.Sketch != nil {
+			t.values[dimBeam] = append([]int{0}, of(10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)...)
 			t.values[dimHopKeep] = append([]int{0}, of(5, 10, 15, 20, 30, 50)...)
 		}
 	}
@@ -165,6 +167,19 @@ func (t *tuner) grid() []setting {
 	most[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
 	most[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
 	out := []setting{t.canonical(most)}
+	// Where there are lists to follow, beams usually win, from few trees.
+	if len(t.values[dimBeam]) > 1 {
+		for _, beam := range []int{2 * k, 4 * k, 16 * k, 8 * k, k, 32 * k, 48 * k} {
+			for _, trees := range []int{2, 4} {
+				var at setting
+				at[dimTrees] = t.nearest(dimTrees, trees)
+				at[dimKeep] = t.nearest(dimKeep, min(beam, 3*k))
+				at[dimBeam] = t.nearest(dimBeam, beam)
+				at[dimRerank] = t.nearest(dimRerank, 2*k)
+				out = append(out, t.canonical(at))
+			}
+		}
+	}
 	for _, keep := range []int{3 * k, 6 * k, 3 * k / 2, 12 * k, 0} {
 		for _, trees := range []int{4, 8, 2, 16, 64} {
 			for _, hops := range []int{1, 0, 2} {
@@ -191,11 +206,18 @@ func (t *tuner) grid() []setting {
 
 // canonical gives settings that run alike the same numbers.
 func (t *tuner) canonical(at setting) setting {
+	if t.values[dimKeep][at[dimKeep]] == 0 {
+		at[dimHopKeep], at[dimBeam] = 0, 0
+	}
+	if beam := t.values[dimBeam][at[dimBeam]]; beam > 0 {
+		at[dimHops] = 0
+		// A beam is never narrower than R.
+		for t.values[dimBeam][at[dimBeam]] < t.values[dimKeep][at[dimKeep]] && int(at[dimBeam])+1 < len(t.values[dimBeam]) {
+			at[dimBeam]++
+		}
+	}
 	if t.values[dimHops][at[dimHops]] == 0 {
 		at[dimHopFrom], at[dimHopWidth], at[dimHopKeep] = 0, 0, 0
-	}
-	if t.values[dimKeep][at[dimKeep]] == 0 {
-		at[dimHopKeep] = 0
 	}
 	return at
 }
@@ -208,6 +230,7 @@ func (t *tuner) params(at setting) (p Params, ok bool) {
 		Trees: value(dimTrees), Extra: value(dimExtra),
 		Sketch: value(dimKeep) > 0, R: value(dimKeep),
 		Quant: value(dimRerank) > 0, Rerank: value(dimRerank),
+		Beam: value(dimBeam),
 	}
 	if value(dimHops) > 0 {
 		p.Hops, p.HopFrom, p.HopWidth, p.HopKeep = value(dimHops), value(dimHopFrom), value(dimHopWidth), value(dimHopKeep)

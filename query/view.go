@@ -56,9 +56,10 @@ func NewSketchView(chunks [][]byte, shift uint, width int, step float32) *Sketch
 	return s
 }
 
-// NeighborView is the label lists of the covered rows: K nearest rows each,
-// nearest first, 1<<Shift lists a chunk. A list may hold the row itself and
-// may repeat rows.
+// NeighborView is the label lists of the covered rows: K near rows each,
+// nearest first, 1<<Shift lists a chunk, as labels.Diversify or nearest
+// neighbours give them. A list may repeat rows and may hold the row itself,
+// behind which a beam search does not read.
 type NeighborView struct {
 	Chunks [][]uint32
 	Shift  uint

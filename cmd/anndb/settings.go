@@ -31,6 +31,7 @@ type settingFlags struct {
 	Hops     int     `help:"Times to follow the label lists of the best hits." default:"0"`
 	HopFrom  int     `help:"How many hits' lists to follow; 0 for 8." default:"0"`
 	HopWidth int     `help:"Rows of a list to take; 0 for all." default:"0"`
+	Beam     int     `help:"Follow label lists by sketch, keeping the best so many rows; 0 for hops only." default:"0"`
 	Rerank   int     `help:"Rank by the 8-bit copy and keep the best so many; 0 for no such step." default:"0"`
 }
 
@@ -44,7 +45,7 @@ func (f settingFlags) params(m query.Method) (query.Params, error) {
 		n    int
 	}{
 		{"trees", f.Trees}, {"votes", f.Votes}, {"extra", f.Extra}, {"sketch", f.Sketch}, {"hops", f.Hops},
-		{"hop-from", f.HopFrom}, {"hop-width", f.HopWidth}, {"rerank", f.Rerank},
+		{"hop-from", f.HopFrom}, {"hop-width", f.HopWidth}, {"beam", f.Beam}, {"rerank", f.Rerank},
 	}
 	for _, c := range counts {
 		if c.n < 0 {
@@ -56,7 +57,7 @@ func (f settingFlags) params(m query.Method) (query.Params, error) {
 	}
 	return query.Params{
 		Method: m, Trees: f.Trees, Tau: f.Tau, Votes: f.Votes, Extra: f.Extra,
-		Sketch: f.Sketch > 0, R: f.Sketch, Hops: f.Hops, HopFrom: f.HopFrom, HopWidth: f.HopWidth,
+		Sketch: f.Sketch > 0, R: f.Sketch, Hops: f.Hops, HopFrom: f.HopFrom, HopWidth: f.HopWidth, Beam: f.Beam,
 		Quant: f.Rerank > 0, Rerank: f.Rerank,
 	}, nil
 }
@@ -80,6 +81,7 @@ func describe(p query.Params) string {
 	add("hops", p.Hops > 0, p.Hops)
 	add("from", p.Hops > 0 && p.HopFrom > 0, p.HopFrom)
 	add("width", p.Hops > 0 && p.HopWidth > 0, p.HopWidth)
+	add("beam", p.Beam > 0, p.Beam)
 	add("rerank", p.Quant && p.Rerank > 0, p.Rerank)
 	return s
 }

@@ -1,0 +1,144 @@
+package query
+
+import (
+	"unsafe"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// A beam search follows the label lists as a graph, best estimate first, by
+// sketches alone: the rows elected by the forest are where it starts, and the
+// rows it ends with get exact distances. Where rows have no clusters that trees
+// could split by, as in word vectors, trees find a few of the nearest rows and
+// the lists lead from them to the others, at one cache line a row.
+
+// beamStep is how many rows are expanded together: the misses of their lists
+// and of the sketches of all rows named there overlap.
+const beamStep = 4
+
+// spot is a row on the beam.
+type spot struct {
+	estimate float32
+	row      uint32
+	followed bool
+}
+
+// follow lets the best width rows by estimate contribute their lists until none
+// among them has not. ids are where it starts; it returns the best rows.
+func (s *Searcher) follow(ids []uint32, width int) []uint32 {
+	width = max(1, width)
+	s.nextEpoch()
+	for _, id := range ids {
+		s.seen[id] = s.epoch
+	}
+	s.scores = grow(s.scores, len(ids))
+	s.stats.Sketched += len(ids)
+	s.estimate(s.v.Sketch, ids, s.scores)
+	if len(ids) > width {
+		ids = s.pick.best(ids, s.scores, width)
+		// The selection moves ids only.
+		s.scores = grow(s.scores, len(ids))
+		s.estimate(s.v.Sketch, ids, s.scores)
+	}
+	s.beam = grow(s.beam, width)[:0]
+	for i, id := range ids {
+		s.insert(spot{estimate: s.scores[i], row: id}, width)
+	}
+	for first := 0; ; {
+		if first = s.expand(first); first < 0 {
+			break
+		}
+		s.hop = s.passing(s.hop)
+		s.stats.Hopped += len(s.hop)
+		s.stats.Sketched += len(s.hop)
+		s.scores = grow(s.scores, len(s.hop))
+		s.estimate(s.v.Sketch, s.hop, s.scores)
+		for i, id := range s.hop {
+			first = min(first, s.insert(spot{estimate: s.scores[i], row: id}, width))
+		}
+	}
+	s.hop = grow(s.hop, len(s.beam))
+	for i, b := range s.beam {
+		s.hop[i] = b.row
+	}
+	return s.hop
+}
+
+// expand sets hop to the unseen rows on the lists of the best spots that were
+// not expanded, the first of them at or behind from, and returns the place of
+// the first one behind, or -1 without any.
+func (s *Searcher) expand(from int) int {
+	nv := s.v.Neighbors
+	width := nv.K
+	if s.p.HopWidth > 0 {
+		width = min(width, s.p.HopWidth)
+	}
+	var lists [beamStep][]uint32
+	var rows [beamStep]uint32
+	n, i := 0, from
+	for ; i < len(s.beam) && n < beamStep; i++ {
+		if s.beam[i].followed {
+			continue
+		}
+		s.beam[i].followed = true
+		row := s.beam[i].row
+		at := int(row) & (1<<nv.Shift - 1) * nv.K
+		rows[n] = row
+		lists[n] = nv.Chunks[row>>nv.Shift][at : at+width]
+		if s.watch != nil {
+			s.watch.followed(s, row, lists[n])
+		}
+		vector.Prefetch(unsafe.Pointer(&lists[n][0]), 4*width)
+		n++
+	}
+	if n == 0 {
+		return -1
+	}
+	s.hop = grow(s.hop, n*width+1)
+	ids, seen, m := s.hop, s.seen, 0
+	for l, list := range lists[:n] {
+		for _, id := range list {
+			if id == rows[l] {
+				break // places left over name the row itself
+			}
+			if int(id) >= s.v.N {
+				continue
+			}
+			was := seen[id]
+			seen[id] = s.epoch
+			ids[m] = id
+			if was != s.epoch {
+				m++
+			}
+		}
+	}
+	s.hop = ids[:m]
+	return i
+}
+
+// insert puts a spot at its place on the beam, which keeps the best width, and
+// returns the place, or width when there is none.
+func (s *Searcher) insert(x spot, width int) int {
+	n := len(s.beam)
+	if n == width {
+		if !(x.estimate < s.beam[n-1].estimate) {
+			return width
+		}
+		n--
+	} else {
+		s.beam = s.beam[:n+1]
+	}
+	b := s.beam
+	lo, hi := 0, n
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if b[mid].estimate <= x.estimate {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	copy(b[lo+1:n+1], b[lo:n])
+	b[lo] = x
+	return lo
+}

@@ -1,0 +1,184 @@
+package query
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// beamByHand is the rows a beam search keeps, from a set of rows by estimate:
+// the best rows of which none has an unseen row on its list that would be
+// among them. With lists that lead everywhere and a wide beam it is exact.
+func beamByHand(s *Searcher, start []uint32, width int) []uint32 {
+	type row struct {
+		id  uint32
+		est float32
+	}
+	estimate := func(id uint32) float32 {
+		var out [1]float32
+		s.estimate(s.v.Sketch, []uint32{id}, out[:])
+		return out[0]
+	}
+	seen, done := map[uint32]bool{}, map[uint32]bool{}
+	var beam []row
+	add := func(id uint32) {
+		if !seen[id] {
+			seen[id] = true
+			beam = append(beam, row{id, estimate(id)})
+		}
+	}
+	trim := func() {
+		slices.SortStableFunc(beam, func(a, b row) int {
+			switch {
+			case a.est < b.est:
+				return -1
+			case a.est > b.est:
+				return 1
+			}
+			return 0
+		})
+		beam = beam[:min(len(beam), width)]
+	}
+	for _, id := range start {
+		add(id)
+	}
+	trim()
+	nv := s.v.Neighbors
+	for {
+		var lists [][]uint32
+		for _, r := range beam {
+			if !done[r.id] && len(lists) < beamStep {
+				done[r.id] = true
+				at := int(r.id) & (1<<nv.Shift - 1) * nv.K
+				list := nv.Chunks[r.id>>nv.Shift][at : at+nv.K]
+				if self := slices.Index(list, r.id); self >= 0 {
+					list = list[:self]
+				}
+				lists = append(lists, list)
+			}
+		}
+		if len(lists) == 0 {
+			break
+		}
+		for _, list := range lists {
+			for _, id := range list {
+				add(id)
+			}
+		}
+		trim()
+	}
+	var out []uint32
+	for _, r := range beam {
+		out = append(out, r.id)
+	}
+	return out
+}
+
+// A beam search keeps what the search by hand keeps, whatever the width and
+// the rows it starts from.
+func TestBeamFollowsLists(t *testing.T) {
+	f := small()
+	s := NewSearcher()
+	for i := range 12 {
+		p := Params{K: 10, Trees: 1, Sketch: true, R: 10, Beam: 10}
+		if _, _, err := s.Search(t.Context(), f.v, f.queries.row(i), &p, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, width := range []int{1, 5, 30, 200} {
+			for _, start := range [][]uint32{{uint32(i)}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, nil} {
+				want := beamByHand(s, start, width)
+				got := slices.Clone(s.follow(slices.Clone(start), width))
+				// Equal estimates may stand in any order.
+				slices.Sort(want)
+				slices.Sort(got)
+				if !slices.Equal(got, want) {
+					t.Fatalf("query %d, width %d from %v: %v, want %v", i, width, start, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Wider beams find more, and rows that a filter leaves out are no answers.
+func TestBeamRecall(t *testing.T) {
+	f := small()
+	s := NewSearcher()
+	before := 0.0
+	for _, beam := range []int{10, 40, 160} {
+		hits := 0
+		for i := range f.queries.n {
+			q := f.queries.row(i)
+			truth := search(t, f.v, q, Params{K: 10, Method: Flat})
+			found, _, err := s.Search(t.Context(), f.v, q, &Params{K: 10, Trees: 1, Sketch: true, R: 10, Beam: beam}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range found {
+				if slices.Contains(truth, h) {
+					hits++
+				}
+			}
+		}
+		recall := float64(hits) / float64(10*f.queries.n)
+		if recall < before-0.01 {
+			t.Errorf("beam %d: recall %.3f after %.3f", beam, recall, before)
+		}
+		before = recall
+	}
+	if before < 0.9 {
+		t.Errorf("widest beam: recall %.3f", before)
+	}
+	odd := roaring.New()
+	for row := uint32(1); int(row) < f.v.N; row += 2 {
+		odd.Add(row)
+	}
+	for _, h := range search(t, f.v, f.queries.row(0), Params{K: 10, Trees: 1, Sketch: true, R: 10, Beam: 40, Filter: odd}) {
+		if h.ID%2 == 0 {
+			t.Errorf("row %d is no answer", h.ID)
+		}
+	}
+}
+
+// Rows that only lists led to are explained by the list.
+func TestExplainBeam(t *testing.T) {
+	f := small()
+	s := NewSearcher()
+	p := Params{K: 10, Trees: 1, Sketch: true, R: 20, Beam: 60}
+	seen := map[string]int{}
+	for i := range 10 {
+		q := f.queries.row(i)
+		var hits []vector.Neighbor
+		for _, h := range search(t, f.v, q, p) {
+			if int(h.ID) < f.v.N {
+				hits = append(hits, h)
+			}
+		}
+		for _, h := range hits {
+			e, err := s.Explain(t.Context(), f.v, q, &p, h.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[e.Source]++
+			switch e.Source {
+			case "forest":
+				if !e.Elected || e.From != nil {
+					t.Fatalf("%+v", e)
+				}
+			case "hop":
+				nv := f.v.Neighbors
+				at := int(*e.From) & (1<<nv.Shift - 1) * nv.K
+				if e.Elected || !slices.Contains(nv.Chunks[*e.From>>nv.Shift][at:at+nv.K], h.ID) || e.Hop < 1 {
+					t.Fatalf("%+v", e)
+				}
+			default:
+				t.Fatalf("%+v", e)
+			}
+		}
+	}
+	if seen["hop"] == 0 || seen["forest"] == 0 {
+		t.Errorf("sources %v", seen)
+	}
+}
