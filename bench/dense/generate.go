@@ -10,7 +10,7 @@ import (
 // generator makes rows of 128 coordinates that are clustered and of low
 // intrinsic dimension, as embeddings are: a row is a cluster's centre, which
 // lies in a subspace of 24 directions common to all, plus a point of the
-// cluster's own subspace of 12 directions whose scales fall, plus a little
+// cluster's own subspace of 24 directions whose scales fall, plus a little
 // noise in all coordinates. Sizes of clusters follow a power law. Row i depends
 // on the seed and on i only, so a smaller set is the beginning of a larger one
 // and rows can be made in any order.
@@ -24,9 +24,9 @@ type generator struct {
 
 const (
 	genDim      = 128
-	genClusters = 1000
+	genClusters = 256
 	genCommon   = 24
-	genOwn      = 12
+	genOwn      = 24
 	genNoise    = 0.05
 )
 
@@ -99,7 +99,7 @@ func (g *generator) row(stream, i uint64, out []float32) {
 	v := make([]float64, genDim)
 	copy(v, g.centres[c])
 	for j, d := range g.bases[c] {
-		add(v, d, r.NormFloat64()*g.spread[c]/math.Sqrt(1+float64(j)/3))
+		add(v, d, r.NormFloat64()*g.spread[c]/math.Sqrt(1+float64(j)/6))
 	}
 	for j := range v {
 		out[j] = float32(v[j] + float64(genNoise*r.NormFloat64()))

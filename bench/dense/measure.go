@@ -197,8 +197,12 @@ func (l *lab) try(p *process, s *system, slot string) ([]trial, error) {
 		}
 		t := trial{Setting: w, Recall: l.set.recall(l.truths[slot], queries, r.ids), Micros: slices.Min(r.means())}
 		out = append(out, t)
-		// Settings go from fast to exact: those beyond full recall are of no use.
+		// Settings go from fast to exact: those beyond full recall are of no use,
+		// nor is there hope where twice the work brought nothing.
 		if s.settings != nil && t.Recall >= 0.9995 {
+			break
+		}
+		if n := len(out); s.ladder && n > 8 && t.Recall-out[n-9].Recall < 0.001 {
 			break
 		}
 	}
