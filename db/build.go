@@ -244,7 +244,7 @@ func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string
 	}
 	timer.seconds["write"] += time.Since(start).Seconds()
 	l.describe(&m.Info)
-	m.Info.Name, m.Info.Created, m.Info.BuildSeconds = name, time.Now().UTC(), timer.seconds
+	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory = name, time.Now().UTC(), timer.seconds, timer.memory
 	timer.keep(&m.Info)
 	replaced, err := d.publishIndex(ctx, coll, id, m)
 	if err != nil {

@@ -145,6 +145,9 @@ type IndexInfo struct {
 	Maintained time.Time `json:",omitzero"`
 	// BuildSeconds is the wall time of the build by stage.
 	BuildSeconds map[string]float64
+	// BuildMemory is the most memory in bytes that the process held at the end
+	// of a stage, whatever else it did included; maps of files are not.
+	BuildMemory int64 `json:",omitempty"`
 	// Bytes is the stored size by section.
 	Bytes map[string]int64
 	// Curve is what the tuner measured on held-out rows, cheapest first; nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -205,10 +206,12 @@ func (t *training) only(at []int) (subset, *labels.Neighbors) {
 	return s, lab
 }
 
-// stageTimer reports progress and keeps the wall time of every stage.
+// stageTimer reports progress and keeps the wall time of every stage and the
+// most memory that the process held at the end of one.
 type stageTimer struct {
 	progress func(Progress)
 	seconds  map[string]float64
+	memory   int64
 	mu       sync.Mutex
 	// before describes the index that maintenance learns anew, nil for a build.
 	before *IndexInfo
@@ -246,7 +249,17 @@ func (s *stageTimer) run(name string, f func(report func(done, total int)) error
 		}
 	})
 	s.seconds[name] += time.Since(start).Seconds()
+	s.memory = max(s.memory, memoryHeld())
 	return err
+}
+
+// memoryHeld is what the process has from the system, maps of files left out.
+// The runtime gives freed memory back slowly, so little of a peak within a
+// stage is gone at its end.
+func memoryHeld() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }
 
 // parallel runs f(i) for i in [0, n) in runs of grain on the given number of

@@ -3,7 +3,8 @@
 // [Neighbors] is the label matrix of the multilabel view of search (Hyvönen
 // 2022, section 3): for every training point the corpus rows that are its
 // nearest neighbours, nearest first, which is what partitions learn to predict
-// and what a query's label hops walk.
+// and what a query's label hops walk. [ExactNeighbors] computes it,
+// [ApproximateNeighbors] nearly, in a small part of the time.
 //
 // [Matrix] is the label matrix of labelled data (Feremans et al. 2020, LCIF):
 // rows with sets of labels, kept both ways. Around it stand the measures of

@@ -164,6 +164,7 @@ func buildReport(info db.IndexInfo, settings int) []section {
 	return []section{
 		{"index", "", indexTable(info)},
 		{"stages", "Where the time went", stages},
+		{"memory", "", memoryTable(info)},
 		{"approximate", "Approximate labels", labelsTable(info)},
 		{"tree", treeTitle, treeTable(info)},
 		{"bytes", "Where the bytes are", bytesTable(info)},
@@ -203,6 +204,15 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 			trees, depth, rotate, points = o.Trees, o.Depth, max(0, o.Rotate), i.TrainingPoints
 		}
 		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, size(i.TotalBytes()), i.TotalBytes(), seconds, points, sparseSetting(i))
+	}
+	return t
+}
+
+// memoryTable is the most memory that a build held.
+func memoryTable(info db.IndexInfo) *table.Table {
+	t := table.New("memory", "bytes")
+	if n := info.BuildMemory; n > 0 {
+		t.Add(size(n), n)
 	}
 	return t
 }
