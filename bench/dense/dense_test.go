@@ -26,16 +26,17 @@ func TestGenerator(t *testing.T) {
 	if slices.Equal(g.rows(2, 100), all[:100*genDim]) || slices.Equal(newGenerator(2).rows(1, 100), all[:100*genDim]) {
 		t.Error("streams or seeds give equal rows")
 	}
-	// Low intrinsic dimension: the noise is a small part of the distance to a
-	// cluster's centre, and rows of a cluster are nearer than rows of others.
-	for c, centre := range g.centres {
-		sum := 0.0
-		for _, x := range centre {
-			sum += x * x
-		}
-		if noise := genNoise * math.Sqrt(genDim); math.Sqrt(sum) < 5*noise {
-			t.Errorf("centre %d has length %.2f against noise of %.2f", c, math.Sqrt(sum), noise)
-		}
+	// Low intrinsic dimension: rows are much longer than the noise in them, and
+	// what is not noise lies in the directions of centres and cluster.
+	length, noise := 0.0, genNoise*math.Sqrt(genDim)
+	for _, x := range all {
+		length += float64(x) * float64(x)
+	}
+	if length = math.Sqrt(length / 300); length < 5*noise {
+		t.Errorf("rows have length %.2f against noise of %.2f", length, noise)
+	}
+	if len(g.bases[0]) != genOwn || genCommon+genOwn > genDim/2 {
+		t.Errorf("%d common and %d own directions of %d", genCommon, len(g.bases[0]), genDim)
 	}
 }
 
