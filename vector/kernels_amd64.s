@@ -1863,7 +1863,7 @@ return:
 	RET
 
 // func packedScoresAVX2(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
-// Requires: AVX, AVX2, BMI2, MMX+
+// Requires: AVX, AVX2, BMI2, CMOV, MMX+
 TEXT ·packedScoresAVX2(SB), NOSPLIT, $0-48
 	MOVQ    q+0(FP), AX
 	MOVQ    chunks+8(FP), CX
@@ -1882,6 +1882,21 @@ TEXT ·packedScoresAVX2(SB), NOSPLIT, $0-48
 	VMOVDQU lowNibbles<>+0(SB), Y5
 	VMOVDQU wordOnes<>+0(SB), Y6
 	VMOVQ   160(AX), X7
+	MOVQ    $0x00000010, R9
+	CMPQ    SI, R9
+	CMOVQLT SI, R9
+
+first:
+	SUBQ       $0x01, R9
+	JLT        far
+	MOVL       (BX)(R9*4), R10
+	SHRXQ      DX, R10, R11
+	MOVQ       (CX)(R11*8), R11
+	ANDQ       R8, R10
+	SHLQ       $0x06, R10
+	PREFETCHT0 (R11)(R10*1)
+	PREFETCHT0 60(R11)(R10*1)
+	JMP        first
 
 far:
 	CMPQ         SI, $0x14
@@ -3957,7 +3972,7 @@ return:
 	RET
 
 // func packedScoresAVX512(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·packedScoresAVX512(SB), NOSPLIT, $0-48
 	MOVQ      q+0(FP), AX
 	MOVQ      chunks+8(FP), CX
@@ -3974,6 +3989,21 @@ TEXT ·packedScoresAVX512(SB), NOSPLIT, $0-48
 	VMOVDQU64 lowNibbles<>+0(SB), Z3
 	VMOVDQU64 wordOnes<>+0(SB), Z4
 	VMOVQ     160(AX), X5
+	MOVQ      $0x00000010, R9
+	CMPQ      SI, R9
+	CMOVQLT   SI, R9
+
+first:
+	SUBQ       $0x01, R9
+	JLT        far
+	MOVL       (BX)(R9*4), R10
+	SHRXQ      DX, R10, R11
+	MOVQ       (CX)(R11*8), R11
+	ANDQ       R8, R10
+	SHLQ       $0x06, R10
+	PREFETCHT0 (R11)(R10*1)
+	PREFETCHT0 60(R11)(R10*1)
+	JMP        first
 
 far:
 	CMPQ          SI, $0x14

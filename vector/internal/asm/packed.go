@@ -116,6 +116,25 @@ func packed(s set) {
 		SUBQ(U8(4), n)
 	}
 
+	// The first sketches have nobody ahead of them to request them.
+	left := GP64()
+	MOVQ(U32(ahead), left)
+	CMPQ(n, left)
+	CMOVQLT(n, left)
+	Label("first")
+	SUBQ(U8(1), left)
+	JLT(LabelRef("far"))
+	{
+		id, p := GP64(), GP64()
+		MOVL(Mem{Base: ids, Index: left, Scale: 4}, id.As32())
+		SHRXQ(shift, id, p)
+		MOVQ(Mem{Base: chunks, Index: p, Scale: 8}, p)
+		ANDQ(mask, id)
+		SHLQ(U8(6), id)
+		PREFETCHT0(Mem{Base: p, Index: id, Scale: 1})
+		PREFETCHT0(Mem{Base: p, Index: id, Scale: 1, Disp: 60})
+	}
+	JMP(LabelRef("first"))
 	Label("far")
 	CMPQ(n, U8(ahead+4))
 	JLT(LabelRef("near"))
