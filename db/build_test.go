@@ -407,7 +407,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
 	got := info.Options
-	if got.Kind != o.Kind || got.Seed != o.Seed || got.Trees != 16 || got.Depth < 1 || got.LabelsK < 1 || !got.NoTune {
+	if got.Kind != o.Kind || got.Seed != o.Seed || got.Trees != 8 || got.Depth < 1 || got.LabelsK < 1 || !got.NoTune {
 		t.Errorf("resolved options %+v", got)
 	}
 	var want []string

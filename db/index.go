@@ -30,7 +30,7 @@ type BuildOptions struct {
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
 	TargetRecall float64
-	// Trees is the number of trees, 16 when zero.
+	// Trees is the number of trees, 8 when zero.
 	Trees int
 	// Depth is the number of levels of a tree; zero picks the depth at which a
 	// leaf holds three and a half to seven rows, where the natural classifier
@@ -311,7 +311,7 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 		o.TargetRecall = 0.95
 	}
 	if o.Trees == 0 {
-		o.Trees = 16
+		o.Trees = 8
 	}
 	if o.Depth == 0 {
 		// Seven rows a leaf at most; the natural classifier wants deep trees.

@@ -129,14 +129,14 @@ func (t *tuner) space() {
 		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0}, dimHopKeep: {0}, dimBeam: {0}, dimRerank: {0},
 	}
 	if v.Sketch != nil {
-		t.values[dimKeep] = append([]int{0}, of(10, 15, 20, 30, 45, 60, 90, 120, 180, 270, 400, 800)...)
+		t.values[dimKeep] = append([]int{0}, of(10, 15, 20, 25, 30, 40, 60, 90, 120, 180, 270, 400, 800)...)
 	}
 	if n := v.Neighbors; n != nil {
 		t.values[dimHops] = []int{0, 1, 2, 3, 4, 6}
 		t.values[dimHopFrom] = []int{2, 4, 8, 12, 20}
 		t.values[dimHopWidth] = slices.Compact([]int{max(1, n.K/4), max(1, n.K/2), n.K})
 		if v.Sketch != nil {
-			t.values[dimBeam] = append([]int{0}, of(10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)...)
+			t.values[dimBeam] = append([]int{0}, of(10, 15, 20, 25, 30, 40, 60, 80, 120, 160, 240, 320, 480)...)
 			t.values[dimHopKeep] = append([]int{0}, of(5, 10, 15, 20, 30, 50)...)
 		}
 	}
@@ -167,14 +167,15 @@ func (t *tuner) grid() []setting {
 	most[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
 	most[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
 	out := []setting{t.canonical(most)}
-	// Where there are lists to follow, beams usually win, from few trees.
+	// Where there are lists to follow, beams usually win, from few trees: a
+	// little wider than k where estimates lead straight to the nearest rows,
+	// much wider where they do not.
 	if len(t.values[dimBeam]) > 1 {
-		for _, beam := range []int{2 * k, 4 * k, 16 * k, 8 * k, k, 32 * k, 48 * k} {
+		for _, beam := range [][2]int{{2 * k, 2 * k}, {4 * k, 4 * k}, {16 * k, 3 * k}, {3 * k / 2, 3 * k / 2}, {3 * k, 3 * k}, {8 * k, 3 * k}, {32 * k, 3 * k}, {6 * k, 6 * k}, {48 * k, 3 * k}} {
 			for _, trees := range []int{2, 4} {
 				var at setting
 				at[dimTrees] = t.nearest(dimTrees, trees)
-				at[dimKeep] = t.nearest(dimKeep, min(beam, 3*k))
-				at[dimBeam] = t.nearest(dimBeam, beam)
+				at[dimBeam], at[dimKeep] = t.nearest(dimBeam, beam[0]), t.nearest(dimKeep, beam[1])
 				at[dimRerank] = t.nearest(dimRerank, 2*k)
 				out = append(out, t.canonical(at))
 			}
