@@ -145,7 +145,8 @@ func gini(yes, n int) float64 {
 }
 
 // prices finds the weakest links again and again (cost-complexity pruning):
-// every inner node gets the price of a leaf from which on it is one.
+// every inner node gets the price of a leaf from which on it is one. The prices
+// are returned, ascending.
 func (n *cartNode) prices() []float64 {
 	all := []float64{0}
 	last := 0.0
@@ -158,7 +159,7 @@ func (n *cartNode) prices() []float64 {
 		weakest.price = math.Nextafter(last, math.Inf(1))
 		all = append(all, weakest.price)
 	}
-	return all
+	return slices.Compact(all)
 }
 
 // weakest is the node below whose subtree saves the least errors a leaf, among

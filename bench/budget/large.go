@@ -210,6 +210,10 @@ func bestThreshold(ctx context.Context, m *budget.Model, x *vector.CSR, truth *l
 	return best, nil
 }
 
+// restDepth bounds the trees of one against the rest: few rows are of the class,
+// and every level costs a pass over nearly all rows, which pruning undoes.
+const restDepth = 2
+
 // rest is one SBT a class against the rest, for sets with one label a row.
 func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 	class := make([]uint32, set.x.Rows())
@@ -220,7 +224,7 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 		}
 		class[i] = row[0]
 	}
-	params := budget.Params{BAC: budget.BACParams{Budget: s.budget, C: s.cost, Rounds: s.rounds}}
+	params := budget.Params{BAC: budget.BACParams{Budget: s.budget, C: s.cost, Rounds: s.rounds}, MaxDepth: restDepth}
 	start := time.Now()
 	m, err := budget.TrainMulticlass(ctx, set.x, class, set.y.Labels(), set.train, params, s.workers, nil)
 	if err != nil {

@@ -120,7 +120,7 @@ type answers func(f labels.Fold) (*labels.Matrix, string, error)
 
 func table8(ctx context.Context, s *settings, x *vector.CSR, y *labels.Matrix, folds []labels.Fold) error {
 	if s.linear != nil {
-		if err := show("liblinear", folds, y, s.chosenRelevance(y)); err != nil {
+		if err := show("liblinear", folds, y, s.chosenRelevance(x, y)); err != nil {
 			return err
 		}
 	}
@@ -140,14 +140,19 @@ func heldOut(rows []int) (labels.Fold, error) {
 }
 
 // chosenRelevance is binary relevance by L2-SVMs, C chosen by F1; the paper
-// takes C = 1.
-func (s *settings) chosenRelevance(y *labels.Matrix) answers {
+// takes C = 1. Dual coordinate descent is the faster solver, save for dense
+// rows.
+func (s *settings) chosenRelevance(x *vector.CSR, y *labels.Matrix) answers {
+	solver := dualL2
+	if len(x.Index) == x.Rows()*x.Cols {
+		solver = primalL2
+	}
 	return func(f labels.Fold) (*labels.Matrix, string, error) {
 		inner, err := heldOut(f.Train)
 		if err != nil {
 			return nil, "", err
 		}
-		best, least := linearParams{solver: primalL2, c: 1, bias: 1}, -1.0
+		best, least := linearParams{solver: solver, c: 1, bias: 1}, -1.0
 		for _, c := range []float64{0.1, 1, 10} {
 			p := best
 			p.c = c
