@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/anndb/anndb/labels"
@@ -14,22 +15,22 @@ import (
 // costs are what C is chosen among, for both sides.
 var costs = []float64{0.001, 0.01, 0.1, 1, 10}
 
-// grid is what B and C of trees are chosen among: the paper's shares of the
-// features, more for the narrow sets, for which these are a handful.
+// grid is what B and C of trees are chosen among: from the paper's shares of the
+// features up to all of them.
 func (s *settings) grid(m int) budget.Grid {
 	g := budget.Grid{Costs: costs, Folds: s.inner}
 	for _, share := range []int{1, 3, 9, 30, 100} {
 		g.Budgets = append(g.Budgets, max(1, share*m/100))
 	}
 	if m > 10000 {
-		g.Budgets = []int{50, 200, 1000, 4000}
+		g.Budgets = []int{50, 200, 1000, 10000, m}
 	}
 	if s.quick {
 		g.Costs = []float64{0.01, 0.1, 1}
 		g.Budgets = []int{max(1, 3*m/100), max(1, 30*m/100), m}
 		if m > 10000 {
 			g.Costs = []float64{0.1, 1, 10}
-			g.Budgets = []int{200, 2000, 10000}
+			g.Budgets = []int{1000, 10000, m}
 		}
 	}
 	return g
@@ -86,7 +87,7 @@ func divide(ctx context.Context, s *settings, x *vector.CSR, y []int8, seed uint
 		return nil, err
 	}
 	percent := 100 / float64(len(fold.Test))
-	figures := []float64{0, 0}
+	figures := []float64{math.NaN(), math.NaN()}
 	if s.linear != nil {
 		p, err := s.linear.choose(linearParams{solver: dualL2, bias: 1}, y, fold.Train, costs, s.inner)
 		if err != nil {

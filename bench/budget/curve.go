@@ -19,12 +19,12 @@ import (
 )
 
 // curveNames are the methods of figure 5 here.
-var curveNames = []string{"SBT", "BAC", "L1-SVM"}
+var curveNames = []string{"SBT", "SBT unpruned", "BAC", "L1-SVM"}
 
 // runCurve prints and draws figure 5: test errors against the number of
-// selected features, of the tree, of one BAC and of liblinear's L1-SVM, means
-// of the random divisions. B makes the curve of ours at C = 1, C that of the
-// L1-SVM.
+// selected features, of the tree with and without pruning (table 4), of one BAC
+// and of liblinear's L1-SVM, means of the random divisions. B makes the curve of
+// ours at C = 1, C that of the L1-SVM.
 func runCurve(ctx context.Context, s *settings) error {
 	for _, set := range binarySets {
 		if !s.only.MatchString(set.name) {
@@ -41,9 +41,9 @@ func runCurve(ctx context.Context, s *settings) error {
 		if set.normalize != nil {
 			set.normalize(x)
 		}
-		var curves [3]plotter.XYs
+		var curves [4]plotter.XYs
 		for _, b := range []int{1, 2, 5, 10, 20, 50, 100, 200} {
-			for i, train := range []trainer{treeOf, classifierOf} {
+			for i, train := range []trainer{treeOf(false), treeOf(true), classifierOf} {
 				at, err := s.curvePoint(ctx, x, y, float64(b), train)
 				if err != nil {
 					return err
@@ -60,12 +60,12 @@ func runCurve(ctx context.Context, s *settings) error {
 				if err != nil {
 					return err
 				}
-				curves[2] = append(curves[2], at)
+				curves[3] = append(curves[3], at)
 			}
 		}
 		fmt.Printf("%s: features and test error in %%, means of %d divisions\n", set.name, s.seeds)
 		for i, curve := range curves {
-			fmt.Printf("  %-7s", curveNames[i])
+			fmt.Printf("  %-12s", curveNames[i])
 			for _, p := range curve {
 				fmt.Printf("  %.0f: %.2f", p.X, p.Y)
 			}
@@ -100,12 +100,15 @@ func (s *settings) curvePoint(ctx context.Context, x *vector.CSR, y []int8, at f
 	return p, nil
 }
 
-func treeOf(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b float64, seed uint64) (int, float64, error) {
-	m, err := budget.TrainSBT(ctx, x, y, f.Train, budget.Params{BAC: budget.BACParams{Budget: int(b), C: 1}, Seed: seed}, 1, nil)
-	if err != nil {
-		return 0, 0, err
+func treeOf(grown bool) trainer {
+	return func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b float64, seed uint64) (int, float64, error) {
+		params := budget.Params{BAC: budget.BACParams{Budget: int(b), C: 1}, Seed: seed, NoPrune: grown}
+		m, err := budget.TrainSBT(ctx, x, y, f.Train, params, 1, nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		return m.Stats().Features, sbtError(m, x, y, f.Test), nil
 	}
-	return m.Stats().Features, sbtError(m, x, y, f.Test), nil
 }
 
 func classifierOf(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b float64, _ uint64) (int, float64, error) {
@@ -128,7 +131,7 @@ func (s *settings) sparseOf(_ context.Context, _ *vector.CSR, y []int8, f labels
 }
 
 // drawCurves writes a picture with a logarithmic axis of features.
-func drawCurves(path, title string, curves [3]plotter.XYs) error {
+func drawCurves(path, title string, curves [4]plotter.XYs) error {
 	p := plot.New()
 	p.Title.Text = title
 	p.X.Label.Text, p.Y.Label.Text = "selected features", "test error, %"

@@ -51,7 +51,7 @@ type BACStats struct {
 	// Epsilon when the algorithm ended by convergence, and 0 when every
 	// feature that matters is active.
 	Violation float64
-	// Steps counts the gradient steps.
+	// Steps counts the gradient and Newton steps.
 	Steps int
 }
 
