@@ -22,22 +22,9 @@ const (
 // m.gradient and m.norms must be those of the fold's solution.
 func (m *master) newton(f *fold, best float64) (objective float64, ok bool) {
 	n := m.newtonMemory()
-	total := 0.0
-	for _, a := range m.norms {
-		total += a
-	}
-	if total == 0 {
+	n.stand(m)
+	if n.total == 0 {
 		return 0, false
-	}
-	copy(n.norms, m.norms)
-	n.total = total
-	n.inside = 0
-	for i, r := range m.residual {
-		n.cost[i] = 0
-		if r != 0 {
-			n.cost[i] = m.cost[i]
-		}
-		n.inside += n.cost[i]
 	}
 	slope := n.solve(m, f)
 	if !(slope < 0) {
@@ -87,6 +74,23 @@ func (m *master) newtonMemory() *newtonState {
 		}
 	}
 	return m.second
+}
+
+// stand takes the point of the master's norms and residuals as the one whose
+// Hessian is meant.
+func (n *newtonState) stand(m *master) {
+	copy(n.norms, m.norms)
+	n.total, n.inside = 0, 0
+	for _, a := range n.norms {
+		n.total += a
+	}
+	for i, r := range m.residual {
+		n.cost[i] = 0
+		if r != 0 {
+			n.cost[i] = m.cost[i]
+		}
+		n.inside += n.cost[i]
+	}
 }
 
 // solve fills in the step and returns the slope of F along it.
