@@ -140,6 +140,29 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
+// TestFresh: a cache of other rows is emptied, one of these rows kept.
+func TestFresh(t *testing.T) {
+	s := random(300, 9, false)
+	l := &lab{set: s, dir: t.TempDir()}
+	index := filepath.Join(l.dir, "hnswlib.index")
+	for _, c := range []struct {
+		change, kept bool
+	}{{false, false}, {false, true}, {true, false}} {
+		if err := os.WriteFile(index, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if c.change {
+			s.valid[0]++
+		}
+		if err := l.fresh(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(index); (err == nil) != c.kept {
+			t.Errorf("rows changed: %v; index: %v", c.change, err)
+		}
+	}
+}
+
 func TestChoose(t *testing.T) {
 	trials := []trial{{"a", 0.7, 9}, {"b", 0.91, 30}, {"c", 0.93, 20}, {"d", 0.99, 50}}
 	steps := &system{ladder: true, settings: []string{"a", "b", "c", "d"}}

@@ -50,6 +50,9 @@ func newLab(c *config, name string) (*lab, error) {
 	if l.set, err = loadSet(c.data, name); err != nil {
 		return nil, err
 	}
+	if err := l.fresh(); err != nil {
+		return nil, err
+	}
 	l.files = files{dir: l.dir, set: l.set}
 	for slot, rows := range map[string][]float32{"test": l.set.test, "valid": l.set.valid} {
 		if l.truths[slot], err = l.set.exact(l.dir, slot, rows); err != nil {
@@ -58,6 +61,24 @@ func newLab(c *config, name string) (*lab, error) {
 	}
 	l.say("%s: %d rows of %d, %s, whole bytes: %v", name, l.set.rows(), l.set.dim, l.set.metric, l.set.whole)
 	return l, nil
+}
+
+// fresh empties the set's folder where it is of other rows.
+func (l *lab) fresh() error {
+	path, sum := filepath.Join(l.dir, "checksum"), l.set.checksum()
+	if text, err := os.ReadFile(path); err == nil && string(text) == sum {
+		return nil
+	}
+	old, err := filepath.Glob(filepath.Join(l.dir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, f := range old {
+		if err := os.Remove(f); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(path, []byte(sum), 0o644)
 }
 
 // argv is the command line of a driver.

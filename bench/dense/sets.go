@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"hash/crc64"
 	"image"
 	"image/jpeg"
 	"io"
@@ -90,17 +91,31 @@ func (s *set) idx(dir string) (err error) {
 	return nil
 }
 
-// glove reads the word vectors. There are 1,000 queries only, so the last 1,000
-// rows leave the corpus and are the validation queries.
-func (s *set) glove(dir string) (err error) {
-	if s.base, s.dim, err = read(filepath.Join(dir, "base.npy.gz"), 0); err != nil {
+// glove reads the word vectors. There are 1,000 queries only, so 1,000 rows
+// leave the corpus and are the validation queries; the file goes from frequent
+// words to rare ones, so they are taken at equal steps, for the queries are a
+// random part of all words.
+func (s *set) glove(dir string) error {
+	all, dim, err := read(filepath.Join(dir, "base.npy.gz"), 0)
+	if err != nil {
 		return err
 	}
 	if s.test, _, err = read(filepath.Join(dir, "queries.npy.gz"), queryRows); err != nil {
 		return err
 	}
-	cut := len(s.base) - queryRows*s.dim
-	s.base, s.valid = s.base[:cut], s.base[cut:]
+	s.dim = dim
+	step := len(all) / dim / queryRows
+	if step < 2 {
+		return fmt.Errorf("too few rows: %d", len(all)/dim)
+	}
+	for i := 0; i < len(all)/dim; i++ {
+		row := all[i*dim : (i+1)*dim]
+		if i%step == step/2 && len(s.valid) < queryRows*dim {
+			s.valid = append(s.valid, row...)
+		} else {
+			s.base = append(s.base, row...)
+		}
+	}
 	return nil
 }
 
@@ -264,6 +279,20 @@ func bulk(x []float32) (lo, hi float32) {
 	return lo + float32(a)*step, lo + float32(b+1)*step
 }
 
+// checksum tells whether files of a cache are of these rows.
+func (s *set) checksum() string {
+	h := crc64.New(crc64.MakeTable(crc64.ECMA))
+	for _, rows := range [][]float32{s.base, s.test, s.valid} {
+		h.Write(raw(rows)) // a hash never fails
+	}
+	return fmt.Sprintf("%d %016x", s.dim, h.Sum64())
+}
+
+// raw is the memory of rows.
+func raw(rows []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), len(rows)*4)
+}
+
 // files are the raw files that children read, by slot and type.
 type files struct {
 	dir string
@@ -280,11 +309,11 @@ func (f *files) path(slot, kind string) (string, int, error) {
 	if st, err := os.Stat(path); err == nil && st.Size() == int64(len(rows)*width) {
 		return path, n, nil
 	}
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&rows[0])), len(rows)*4)
+	data := raw(rows)
 	if kind == "u8" {
-		raw = f.set.quantised(rows)
+		data = f.set.quantised(rows)
 	}
-	if err := os.WriteFile(path+".new", raw, 0o644); err != nil {
+	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
 		return "", 0, err
 	}
 	return path, n, os.Rename(path+".new", path)
