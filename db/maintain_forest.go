@@ -375,21 +375,34 @@ func (f *folding) own() (entered []entry) {
 	return entered
 }
 
-// put writes a row's list, and its hop list.
+// put writes a row's list, and its hop list: that of a row folded in is its
+// nearest rows; that of a covered one, which the build diversified, gains the
+// rows folded in that are among its nearest, in places left over or else in
+// place of its farthest.
 func (f *folding) put(row uint32, ids []uint32, reach float32) {
 	putList(f.forestStep.lists.row(int(row)), ids, reach)
 	if f.hops == nil {
 		return
 	}
 	dst := f.hops.row(int(row))
-	for i := range dst {
-		switch {
-		case i+1 < len(ids):
-			dst[i] = ids[i+1]
-		case i > 0:
-			dst[i] = dst[i-1]
-		default:
+	if int(row) >= f.lo {
+		for i := range dst {
 			dst[i] = row
+			if i+1 < len(ids) {
+				dst[i] = ids[i+1]
+			}
+		}
+		return
+	}
+	last := len(dst)
+	for _, id := range ids[min(1, len(ids)):] {
+		if int(id) < f.lo || slices.Contains(dst, id) {
+			continue
+		}
+		if free := slices.Index(dst, row); free >= 0 {
+			dst[free] = id
+		} else if last--; last > 0 {
+			dst[last] = id
 		}
 	}
 }
