@@ -259,20 +259,3 @@ func TestApproximateNeighborsCancels(t *testing.T) {
 		}
 	}
 }
-
-func TestSelectNth(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	for range 300 {
-		keys := make([]uint64, 1+rng.IntN(40))
-		for i, v := range rng.Perm(len(keys)) {
-			keys[i] = uint64(v)
-		}
-		n := rng.IntN(len(keys))
-		selectNth(keys, n)
-		for i, k := range keys {
-			if (i < n) != (k < uint64(n)) {
-				t.Fatalf("place %d of %v around %d", i, keys, n)
-			}
-		}
-	}
-}

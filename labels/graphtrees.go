@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+
+	"github.com/anndb/anndb/vector"
 )
 
 // partition is rows in the order of a tree's leaves; leaf i ends at ends[i].
@@ -69,7 +71,7 @@ func (b *splitter) split(ctx context.Context, lo, hi int) {
 		keys[i] = uint64(sortable(b.m.row(int(row))[coordinate]))<<32 | uint64(row)
 	}
 	mid := (hi - lo) / 2
-	selectNth(keys, mid)
+	vector.SelectNth(keys, mid)
 	for i, k := range keys {
 		b.order[lo+i] = uint32(k)
 	}
@@ -112,36 +114,4 @@ func (b *splitter) choose(lo, hi int) int {
 		}
 	}
 	return top[b.rng.IntN(n)]
-}
-
-// selectNth puts the n-th smallest of distinct keys in place n and smaller
-// ones before it (Hoare's selection). O(len) on average.
-func selectNth(keys []uint64, n int) {
-	lo, hi := 0, len(keys)-1
-	for lo < hi {
-		a, b, c := keys[lo], keys[lo+(hi-lo)/2], keys[hi]
-		pivot := max(min(a, b), min(max(a, b), c))
-		i, j := lo, hi
-		for i <= j {
-			for keys[i] < pivot {
-				i++
-			}
-			for keys[j] > pivot {
-				j--
-			}
-			if i <= j {
-				keys[i], keys[j] = keys[j], keys[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case n <= j:
-			hi = j
-		case n >= i:
-			lo = i
-		default:
-			return
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
 )
 
 // grower is one goroutine's scratch for growing trees.
@@ -157,7 +158,7 @@ func median(v []float32) (threshold float32, ok bool) {
 	if least == most {
 		return 0, false
 	}
-	selectNth(v, n/2)
+	vector.SelectNth(v, n/2)
 	threshold = v[n/2]
 	if n%2 == 0 {
 		threshold = between(slices.Max(v[:n/2]), threshold)
@@ -173,38 +174,6 @@ func median(v []float32) (threshold float32, ok bool) {
 		}
 	}
 	return threshold, true
-}
-
-// selectNth puts the n-th smallest value in place n and none larger before it
-// (Hoare's selection). No value may be NaN. O(len) on average.
-func selectNth(v []float32, n int) {
-	lo, hi := 0, len(v)-1
-	for lo < hi {
-		a, b, c := v[lo], v[lo+(hi-lo)/2], v[hi]
-		pivot := max(min(a, b), min(max(a, b), c))
-		i, j := lo, hi
-		for i <= j {
-			for v[i] < pivot {
-				i++
-			}
-			for v[j] > pivot {
-				j--
-			}
-			if i <= j {
-				v[i], v[j] = v[j], v[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case n <= j:
-			hi = j
-		case n >= i:
-			lo = i
-		default:
-			return
-		}
-	}
 }
 
 // between is the mean of a ≤ b, or a where float32 has no value that is at
