@@ -138,13 +138,12 @@ func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *trainin
 		all += float64(vector.L2Squared(row, r.Mean))
 		inside += float64(vector.Dot(x, x))
 	}
-	switch {
-	case inside < kept*all && whole.R > r.R:
-		r = whole
-		l.reduced = rotate(ctx, r, rows.rows, o.Workers)
-	case l.rotated != nil && l.rotated.d >= r.R && l.rotated.d <= narrowCodes+4:
-		l.reduced = l.rotated
-	default:
+	if inside < kept*all {
+		r = whole.Leading(wideCodes)
+	}
+	if l.rotated != nil && l.rotated.d >= r.R {
+		l.reduced = l.rotated.leading(r.R)
+	} else {
 		l.reduced = rotate(ctx, r, rows.rows, o.Workers)
 	}
 	l.outside = make([]float32, rows.Len())

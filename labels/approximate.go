@@ -190,7 +190,7 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 		g.joinEstimates(ctx)
 		g.step(1)
 	}
-	g.packBytes(ctx)
+	g.bytes = packBytes(ctx, g.n, g.rows.d, g.o.Workers, func(p int, _ []float32) []float32 { return g.rows.row(int(g.order[p])) })
 	g.rescore(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

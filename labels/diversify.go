@@ -47,6 +47,7 @@ func Diversify(ctx context.Context, rows Rows, lists []uint32, k, m, workers int
 		}
 	}
 	g := &thinning{rows: rows, n: n, m: m, workers: workers}
+	g.bytes = packBytes(ctx, n, rows.Dim(), workers, rows.Row)
 	first, err := g.pass(ctx, lists, k)
 	if err != nil {
 		return nil, err
@@ -57,6 +58,7 @@ func Diversify(ctx context.Context, rows Rows, lists []uint32, k, m, workers int
 // thinning is one call of Diversify.
 type thinning struct {
 	rows    Rows
+	bytes   []uint8 // all rows, where all coordinates are bytes
 	n, m    int
 	workers int
 }
@@ -86,7 +88,8 @@ func (g *thinning) pass(ctx context.Context, lists []uint32, k int) ([]uint32, e
 	}
 	for range workers {
 		wg.Go(func() {
-			p := pruner{rows: g.rows, buf: make([]float32, g.rows.Dim()), own: make([]float32, g.rows.Dim())}
+			p := pruner{rows: g.rows, bytes: g.bytes, dim: g.rows.Dim()}
+			p.a, p.b = make([]float32, p.dim), make([]float32, p.dim)
 			for ctx.Err() == nil {
 				lo := int(at.Add(block)) - block
 				if lo >= g.n {
@@ -107,16 +110,24 @@ func (g *thinning) pass(ctx context.Context, lists []uint32, k int) ([]uint32, e
 
 // pruner is the memory of one goroutine.
 type pruner struct {
-	rows     Rows
-	buf, own []float32
-	edges    []edge
-	kept     []edge
-	vectors  []float32 // of the kept rows
+	rows  Rows
+	bytes []uint8
+	dim   int
+	a, b  []float32
+	edges []edge
+	kept  []edge
+}
+
+// distance is the squared distance of two rows.
+func (p *pruner) distance(i, j uint32) float32 {
+	if p.bytes != nil {
+		return float32(vector.L2SquaredUint8(p.bytes[int(i)*p.dim:(int(i)+1)*p.dim], p.bytes[int(j)*p.dim:(int(j)+1)*p.dim]))
+	}
+	return vector.L2Squared(p.rows.Row(int(i), p.a), p.rows.Row(int(j), p.b))
 }
 
 // prune fills out with the rows of both lists that the rule keeps.
 func (p *pruner) prune(i uint32, lists, by, out []uint32) {
-	copy(p.own, p.rows.Row(int(i), p.buf))
 	p.edges = p.edges[:0]
 	for _, list := range [][]uint32{lists, by} {
 		for _, id := range list {
@@ -129,23 +140,20 @@ func (p *pruner) prune(i uint32, lists, by, out []uint32) {
 	p.edges = slices.Compact(p.edges)
 	for j := range p.edges {
 		e := &p.edges[j]
-		e.d = vector.L2Squared(p.own, p.rows.Row(int(e.id), p.buf))
+		e.d = p.distance(i, e.id)
 	}
 	slices.SortFunc(p.edges, nearestFirst)
-	p.kept, p.vectors = p.kept[:0], p.vectors[:0]
-	dim := len(p.own)
+	p.kept = p.kept[:0]
 	for _, e := range p.edges {
 		if len(p.kept) == len(out) {
 			break
 		}
-		x := p.rows.Row(int(e.id), p.buf)
 		covered := false
 		for j := 0; j < len(p.kept) && !covered; j++ {
-			covered = vector.L2Squared(x, p.vectors[j*dim:(j+1)*dim]) < e.d
+			covered = p.distance(e.id, p.kept[j].id) < e.d
 		}
 		if !covered {
 			p.kept = append(p.kept, e)
-			p.vectors = append(p.vectors, x...)
 		}
 	}
 	for j := range out {

@@ -319,31 +319,6 @@ func (g *graph) joinEstimates(ctx context.Context) {
 	})
 }
 
-// packBytes copies the rows as bytes by place, if they are bytes.
-func (g *graph) packBytes(ctx context.Context) {
-	d := g.rows.d
-	if d > vector.MaxIntegerLen {
-		return
-	}
-	packed := make([]uint8, g.n*d)
-	var lossy atomic.Bool
-	g.each(ctx, g.n, 256, func(_ *scratch, lo, hi int) {
-		for p := lo; p < hi && !lossy.Load(); p++ {
-			dst := packed[p*d : (p+1)*d]
-			for j, v := range g.rows.row(int(g.order[p])) {
-				if !(v >= 0 && v <= 255) || float32(uint8(v)) != v {
-					lossy.Store(true)
-					return
-				}
-				dst[j] = uint8(v)
-			}
-		}
-	})
-	if !lossy.Load() {
-		g.bytes = packed
-	}
-}
-
 // distance is the squared distance of the rows at two places.
 func (g *graph) distance(a, b uint32) float32 {
 	if d := g.rows.d; g.bytes != nil {
