@@ -324,9 +324,9 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 					return err
 				}
 			}
-			r.Object, r.Parts = m.Object, nil
+			r.Object, r.Parts, r.Format = m.Object, nil, m.format()
 		} else {
-			c.Indexes = append(c.Indexes, indexRef{Name: m.Info.Name, Object: m.Object})
+			c.Indexes = append(c.Indexes, indexRef{Name: m.Info.Name, Object: m.Object, Format: m.format()})
 		}
 		return deleteMark(tx, m.Object)
 	})

@@ -14,10 +14,12 @@ import (
 )
 
 // The versions of the catalog's JSON. A catalog is written in the oldest one
-// that says all of it: the second has indexes in several objects.
+// that says all of it: the second has indexes in several objects, the third
+// inverted indexes without rows.
 const (
-	catalogFormat      = 1
-	catalogFormatParts = 2
+	catalogFormat        = 1
+	catalogFormatParts   = 2
+	catalogFormatRowless = 3
 )
 
 // catalog is the root of everything: it names the collections, their counters
@@ -45,11 +47,13 @@ type collection struct {
 
 // indexRef names an index's current generation: the object that has its
 // manifest, and other objects that hold blocks of it, which maintenance took
-// over from earlier generations.
+// over from earlier generations. Format is the version of the catalog that the
+// manifest asks for, where that is later than Parts tells.
 type indexRef struct {
 	Name   string
 	Object uint64
 	Parts  []uint64 `json:",omitempty"`
+	Format int      `json:",omitempty"`
 }
 
 // objects are all objects that hold blocks of the index.
@@ -129,7 +133,8 @@ func (c *catalog) validate() error {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		for i, r := range x.Indexes {
-			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] || len(r.Parts) > 0 && c.Format < catalogFormatParts {
+			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] || len(r.Parts) > 0 && c.Format < catalogFormatParts ||
+				r.Format < 0 || r.Format > c.Format {
 				return corruptf(x.Name, "catalog: bad index entry")
 			}
 			for _, object := range r.objects() {
@@ -177,8 +182,8 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
 	}
-	if version.Format > catalogFormatParts {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatParts)
+	if version.Format > catalogFormatRowless {
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatRowless)
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {
@@ -191,8 +196,11 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 func putCatalog(tx *bbolt.Tx, c *catalog) error {
 	c.Format = catalogFormat
 	for _, x := range c.Collections {
-		if slices.ContainsFunc(x.Indexes, func(r indexRef) bool { return len(r.Parts) > 0 }) {
-			c.Format = catalogFormatParts
+		for _, r := range x.Indexes {
+			if len(r.Parts) > 0 {
+				c.Format = max(c.Format, catalogFormatParts)
+			}
+			c.Format = max(c.Format, r.Format)
 		}
 	}
 	b, err := json.Marshal(c)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -274,12 +275,8 @@ func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 // weigh weighs the values of x in place. Features beyond idf get zero.
 func weigh(x vector.Sparse, idf []float32) {
 	for i, f := range x.Index {
-		v := x.Value[i]
-		if v >= 1 {
-			v = 1 + float32(math.Log(float64(v)))
-		}
 		if int(f) < len(idf) {
-			x.Value[i] = v * idf[f]
+			x.Value[i] = postings.TermWeight(x.Value[i]) * idf[f]
 		} else {
 			x.Value[i] = 0
 		}
@@ -338,6 +335,7 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) er
 	if !ok {
 		return fmt.Errorf("db: label model: neighbours by %T", view.Neighbors)
 	}
+	l.lengths = postings.Lengths(data.rows, view.Keep)
 	l.index, l.sets, l.counts, l.power, l.keep = source.Index, data.sets, counts, view.Powers[0].S, view.Keep
 	return nil
 }
@@ -374,7 +372,7 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 		if m, sizes, err = l.sparseLearned.emit(object, yield); err != nil {
 			return nil, nil, err
 		}
-		features = l.index.Rows.Cols
+		features = l.index.Features()
 	}
 	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil}
 	w := &arrayWriter{object: object, kind: codec.KindLabelMatrix, yield: yield, sizes: sizes}

@@ -295,7 +295,7 @@ func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, t
 				return fmt.Errorf("db: delete block: %w", err)
 			}
 		}
-		r.Object, r.Parts = object, parts
+		r.Object, r.Parts, r.Format = object, parts, m.format()
 		return deleteMark(tx, object)
 	})
 	if err != nil {

@@ -85,6 +85,7 @@ type segmentStep struct {
 	first, n int
 	dead     int
 	index    *postings.Index
+	lengths  []float64
 }
 
 // maintainPostings makes the next step of an inverted index: fresh rows become
@@ -116,7 +117,7 @@ func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *s
 	s.dead = dead(s.first, s.n)
 	var rows *vector.CSR
 	err = timer.run("read", func(report func(int, int)) (err error) {
-		rows, err = set.matrix(ctx, s.first, end, st.c.Dim, report)
+		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.c.Dim, report)
 		return err
 	})
 	if err != nil {
@@ -151,14 +152,14 @@ func (s *segmentStep) action() string {
 
 // emit writes the segment's blocks and describes the index with it.
 func (s *segmentStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	one := &sparseLearned{n: s.n, index: s.index}
+	one := &sparseLearned{n: s.n, index: s.index, lengths: s.lengths}
 	written, sizes, err := one.emit(object, yield)
 	if err != nil {
 		return nil, nil, err
 	}
 	old := s.m.segments()
 	m := *s.m
-	m.Object, m.Dim = object, max(m.Dim, s.index.Rows.Cols)
+	m.Object, m.Dim = object, max(m.Dim, s.index.Features())
 	m.Segments = append([]segmentManifest(nil), old[:s.from]...)
 	m.Segments = append(m.Segments, segmentManifest{
 		Object: object, First: s.first, Rows: s.n, Dead: s.dead, Sparse: *written.Sparse, Bytes: sizes,

@@ -53,11 +53,17 @@ type sparseLearned struct {
 	live  int // rows that were not deleted
 	opts  BuildOptions
 	index *postings.Index
+	// lengths is the length of each row before it was made unit-length, with
+	// the features that the index keeps.
+	lengths []float64
 }
 
 // sparseManifest holds the scalars of a stored inverted index.
 type sparseManifest struct {
-	Cols      int
+	Cols int
+	// Rowless says that the index has no rows of its own, only their lengths:
+	// they are the collection's.
+	Rowless   bool `json:",omitempty"`
 	Partition bool `json:",omitempty"`
 	M         int  `json:",omitempty"`
 	TAATRows  int  `json:",omitempty"`
@@ -68,6 +74,20 @@ type sparseManifest struct {
 	Stride         int       `json:",omitempty"`
 	Unit, Residual float64   `json:",omitempty"`
 	Bands          []float64 `json:",omitempty"`
+}
+
+// format is the version of the catalog that the index asks for, zero for the
+// first ones.
+func (m *manifest) format() int {
+	if m.Sparse == nil {
+		return 0
+	}
+	for _, g := range m.segments() {
+		if g.Sparse.Rowless {
+			return catalogFormatRowless
+		}
+	}
+	return 0
 }
 
 func (m *sparseManifest) valid() bool {
@@ -95,7 +115,7 @@ func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		id, l.n, l.live = st.c.ID, set.n, set.live
 		return timer.run("read", func(report func(int, int)) error {
-			rows, err = set.matrix(ctx, 0, set.n, st.c.Dim, report)
+			rows, l.lengths, err = set.matrix(ctx, 0, set.n, st.c.Dim, report)
 			return err
 		})
 	})
@@ -112,25 +132,29 @@ func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions,
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }
 
-// matrix copies rows [lo, hi) out of the map, at unit length. Deleted rows are
-// left empty, so that numbers stay and no query meets them.
-func (s *sparseSet) matrix(ctx context.Context, lo, hi, dim int, report func(done, total int)) (*vector.CSR, error) {
+// matrix copies rows [lo, hi) out of the map, at unit length, and tells their
+// lengths. Deleted rows are left empty, so that numbers stay and no query meets
+// them.
+func (s *sparseSet) matrix(ctx context.Context, lo, hi, dim int, report func(done, total int)) (*vector.CSR, []float64, error) {
 	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
+	lengths := make([]float64, hi-lo)
 	var unit vector.Sparse
 	for i := lo; i < hi; i++ {
 		if (i-lo)%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, fmt.Errorf("db: build: %w", err)
+				return nil, nil, fmt.Errorf("db: build: %w", err)
 			}
 			report(i-lo, hi-lo)
 		}
 		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
 		if row := uint32(i); s.dead == nil || !s.dead.Contains(row) {
-			unitSparse(&unit, s.row(row))
+			x := s.row(row)
+			lengths[i-lo] = x.Norm()
+			unitSparse(&unit, x)
 		}
 		m.Append(unit)
 	}
-	return m, nil
+	return m, lengths, nil
 }
 
 func (l *sparseLearned) describe(i *IndexInfo) {
@@ -161,15 +185,14 @@ const (
 	arrayOrder
 	arrayValue
 	arrayBand
+	arrayNorm
 )
 
 func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
 	w := &arrayWriter{object: object, kind: codec.KindPostings, yield: yield, sizes: map[string]int64{}}
 	x := l.index
-	m := &sparseManifest{Cols: x.Rows.Cols, Highest: x.Unit, Norm: x.Norm}
-	w.put(arrayRowPtr, codec.U64, codec.Bytes(x.Rows.Ptr))
-	w.put(arrayRowIndex, codec.U32, codec.Bytes(x.Rows.Index))
-	w.put(arrayRowValue, codec.F32, codec.Bytes(x.Rows.Value))
+	m := &sparseManifest{Cols: x.Features(), Rowless: true, Highest: x.Unit, Norm: x.Norm}
+	w.put(arrayNorm, codec.F64, codec.Bytes(l.lengths))
 	if p := x.Partition; p != nil {
 		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
 		w.put(arrayTAATPtr, codec.U64, codec.Bytes(p.TAAT.Ptr))
@@ -201,7 +224,7 @@ func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 		w.put(arrayOrder, codec.U32, codec.Bytes(c.Order))
 		w.put(arrayValue, codec.F32, codec.Bytes(c.Value))
 	}
-	return &manifest{Object: object, Metric: vector.Cosine, Dim: x.Rows.Cols, Sparse: m}, w.sizes, w.err
+	return &manifest{Object: object, Metric: vector.Cosine, Dim: x.Features(), Sparse: m}, w.sizes, w.err
 }
 
 // arrayWriter writes numbered arrays, each as one block.

@@ -99,6 +99,9 @@ func (s *sparseSet) row(i uint32) vector.Sparse {
 	return c.Row(at)
 }
 
+// runs is all rows in chunks, the last one the tail.
+func (s *sparseSet) runs() []vector.CSR { return append(slices.Clip(s.chunks), s.tail) }
+
 // sparse loads the rows of a sparse collection.
 func (st *collState) sparse() (*sparseSet, error) {
 	if !st.c.Sparse {

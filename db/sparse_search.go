@@ -199,7 +199,7 @@ func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.S
 	out := slices.Clone(segments)
 	for i := range out {
 		g := &out[i]
-		if g.Accept = within(accept, int(g.First), g.Rows.Rows()); g.Accept == nil {
+		if g.Accept = within(accept, int(g.First), g.Len()); g.Accept == nil {
 			g.Accept = roaring.New() // nil would accept all
 		}
 	}

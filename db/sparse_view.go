@@ -62,12 +62,18 @@ func (st *collState) loadPostings(m *manifest, g *segmentManifest) (*postings.In
 	r := &sections{st: st, object: g.Object, index: m.Info.Name}
 	parts := r.all(codec.KindPostings)
 	s := &g.Sparse
-	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Rows: &vector.CSR{
-		Ptr: numbered[uint64](r, parts, arrayRowPtr), Index: numbered[uint32](r, parts, arrayRowIndex),
-		Value: numbered[float32](r, parts, arrayRowValue), Cols: s.Cols,
-	}}
-	if x.Rows.Value == nil {
-		x.Rows.Value = []float32{} // nil would mean that every entry is one
+	x := &postings.Index{Unit: s.Highest, Norm: s.Norm}
+	if s.Rowless {
+		x.Source = st.rowSource(r, parts, m, g)
+	} else {
+		x.Rows = &vector.CSR{
+			Ptr: numbered[uint64](r, parts, arrayRowPtr), Index: numbered[uint32](r, parts, arrayRowIndex),
+			Value: numbered[float32](r, parts, arrayRowValue), Cols: s.Cols,
+		}
+		if x.Rows.Value == nil {
+			x.Rows.Value = []float32{} // nil would mean that every entry is one
+		}
+		r.need(x.Rows.Rows() == g.Rows, "row count")
 	}
 	if s.Partition {
 		x.Partition = &postings.Partition{
@@ -97,7 +103,6 @@ func (st *collState) loadPostings(m *manifest, g *segmentManifest) (*postings.In
 			Order: numbered[uint32](r, parts, arrayOrder), Value: numbered[float32](r, parts, arrayValue),
 		}
 	}
-	r.need(x.Rows.Rows() == g.Rows, "row count")
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -109,6 +114,29 @@ func (st *collState) loadPostings(m *manifest, g *segmentManifest) (*postings.In
 		st.g.store.validated.Store(g.Object, struct{}{})
 	}
 	return x, nil
+}
+
+// rowSource is the collection's rows as those of a segment without rows of its
+// own; a label model weighs and thins them.
+func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segmentManifest) *postings.Source {
+	if r.err != nil {
+		return nil
+	}
+	var set *sparseSet
+	if set, r.err = st.sparse(); r.err != nil {
+		return nil
+	}
+	s, err := postings.NewSource(set.runs(), sparseShift, g.First, g.Rows, g.Sparse.Cols)
+	if err != nil {
+		r.fail("%v", err)
+		return nil
+	}
+	s.Norm = numbered[float64](r, parts, arrayNorm)
+	if m.LCIF != nil {
+		model := r.all(codec.KindSimilarity)
+		s.IDF, s.Keep = numbered[float32](r, model, arrayIDF), numbered[uint64](r, model, arrayKeep)
+	}
+	return s
 }
 
 // postingList views an array of postings in place on little-endian machines

@@ -30,6 +30,7 @@ type batch struct {
 	estimates [batchRows * batchWidth]uint16
 	sample    [sampleBlocks * batchRows * batchWidth]uint16
 	hits      [batchRows]uint64
+	decoded   vector.CSR // a block of rows of a Source
 }
 
 // group is batchWidth queries. Their features have slots in a table of weights,
@@ -110,7 +111,7 @@ func (s *Searcher) query(queries *vector.CSR, q int) vector.Sparse {
 // V the units of a value: m for rounding products down, Δ for rounding either
 // factor to nearest.
 func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CSR, from, n, k int, p SearchParams, each func(int, []Hit, Stats) error) error {
-	k = min(k, ix.Rows.Rows())
+	k = min(k, ix.Len())
 	unit := float64(float32(maxEstimate / ix.Unit * (1 - 1e-6)))
 	s.params, s.base = p, 0
 	if s.batch == nil {
@@ -132,8 +133,8 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 			return err
 		}
 		if stats.Strategy == Rows {
-			stats.Postings += len(ix.Rows.Index) / n
-			stats.Bytes += 8 * len(ix.Rows.Index) / n
+			stats.Postings += ix.entries() / n
+			stats.Bytes += 8 * ix.entries() / n
 		}
 		if err := each(from+q, s.answer, stats); err != nil {
 			return err
@@ -144,8 +145,8 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 
 // loadGroup makes the table of the queries from a number on.
 func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k int, unit float64) {
-	if len(g.slots) < ix.Rows.Cols {
-		g.slots = make([]uint16, ix.Rows.Cols)
+	if len(g.slots) < ix.Features() {
+		g.slots = make([]uint16, ix.Features())
 	}
 	g.features = g.features[:0]
 	g.weights = append(g.weights[:0], zeros[:]...)
@@ -155,7 +156,7 @@ func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k i
 		if q >= g.size || k == 0 {
 			continue
 		}
-		s.terms = appendTerms(s.terms[:0], s.query(queries, from+q), ix.Rows.Cols)
+		s.terms = ix.appendTerms(s.terms[:0], s.query(queries, from+q))
 		length := up(queryNorm(s.terms))
 		scale := (maxEstimate - 8) / (length * ix.Norm)
 		if s.guessFor == ix && s.guess > 0 {
@@ -207,12 +208,12 @@ func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Spar
 	}
 	s.top.reset(k)
 	s.stats = Stats{Strategy: Rows}
-	s.terms = appendTerms(s.terms[:0], query, ix.Rows.Cols)
-	s.scorer.load(ix.Rows, s.terms)
+	s.terms = ix.appendTerms(s.terms[:0], query)
+	s.scorer.load(ix, s.terms)
 	s.finish(p, scale)
 	s.scorer.unload(s.terms)
 	s.learn(ix, queryNorm(s.terms))
-	s.stats.Pruned = ix.Rows.Rows() - s.stats.Candidates
+	s.stats.Pruned = ix.Len() - s.stats.Candidates
 	s.answer = s.top.append(s.answer[:0])
 	return s.stats, nil
 }
@@ -224,7 +225,7 @@ var zeros [batchWidth]uint16
 // pickers thresholds to start from.
 func (s *Searcher) passRows(ctx context.Context, ix *Index, unit float32) error {
 	b, g := s.batch, &s.batch.group
-	n := ix.Rows.Rows()
+	n := ix.Len()
 	blocks := (n + batchRows - 1) / batchRows
 	apart := (blocks + sampleBlocks - 1) / sampleBlocks
 	sampled := 0 // rows
@@ -256,7 +257,12 @@ func (s *Searcher) passRows(ctx context.Context, ix *Index, unit float32) error 
 func (s *Searcher) estimateBlock(ix *Index, block int, unit float32, estimates []uint16) int {
 	rows, g := ix.Rows, &s.batch.group
 	first := block * batchRows
-	n := min(batchRows, rows.Rows()-first)
+	n := min(batchRows, ix.Len()-first)
+	if ix.Source != nil {
+		rows = &s.batch.decoded
+		ix.Source.decode(rows, first, first+n)
+		first = 0
+	}
 	scoreRows(rows.Ptr[first:first+n+1], n, rows.Index, rows.Value, unit, g.slots, g.weights, estimates)
 	return n
 }

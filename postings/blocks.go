@@ -163,6 +163,10 @@ func columnThreshold(length []uint32, rows, size, fixed int, share, perEntry, al
 	return atLeast
 }
 
+// storedBytes is about what a stored index takes besides what its structure
+// is made of: the lengths of the rows, the set of columns, the heads of arrays.
+func storedBytes(rows *vector.CSR) int { return 8*rows.Rows() + rows.Cols/5 + 1024 }
+
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 func (b *Blocks) bytes() int {

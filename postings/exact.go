@@ -24,7 +24,8 @@ const (
 // vector.DotSparse: the same products in the same order, less additions of
 // zero, which change nothing.
 type scorer struct {
-	rows   *vector.CSR
+	rows   *vector.CSR // or source, the other is nil
+	source *Source
 	filter [filterSize]uint8
 	found  []uint32 // scratch: entries that pass the filter
 
@@ -38,17 +39,23 @@ type scorer struct {
 type slot struct {
 	feature uint32
 	weight  float32
+	idf     float32 // of the feature in a Source that has it
 }
 
-// load takes a query, whose features lie below rows.Cols.
-func (c *scorer) load(rows *vector.CSR, q []term) {
-	c.rows, c.direct = rows, rows.Cols <= directCols
+// load takes a query, whose features the index may have.
+func (c *scorer) load(ix *Index, q []term) {
+	c.rows, c.source = ix.Rows, ix.Source
+	width := ix.Features() // more than any row has
+	if c.source != nil {
+		width = c.source.width
+	}
+	c.direct = width <= directCols
 	for _, t := range q {
 		c.filter[t.feature%filterSize] = 1
 	}
 	if c.direct {
-		if len(c.dense) < rows.Cols {
-			c.dense = make([]float32, rows.Cols)
+		if len(c.dense) < width {
+			c.dense = make([]float32, width)
 		}
 		for _, t := range q {
 			c.dense[t.feature] = t.weight
@@ -68,7 +75,10 @@ func (c *scorer) load(rows *vector.CSR, q []term) {
 		for c.table[i].weight != 0 {
 			i = (i + 1) % uint32(len(c.table))
 		}
-		c.table[i] = slot(t)
+		c.table[i] = slot{feature: t.feature, weight: t.weight}
+		if c.source != nil && c.source.IDF != nil {
+			c.table[i].idf = c.source.IDF[t.feature]
+		}
 	}
 }
 
@@ -94,15 +104,23 @@ func (c *scorer) weight(feature uint32) float32 {
 	if c.direct {
 		return c.dense[feature]
 	}
+	return c.find(feature).weight
+}
+
+// find is the place of a feature in the table, or a free one.
+func (c *scorer) find(feature uint32) *slot {
 	for i := c.home(feature); ; i = (i + 1) & uint32(len(c.table)-1) {
-		if e := c.table[i]; e.feature == feature || e.weight == 0 {
-			return e.weight
+		if e := &c.table[i]; e.feature == feature || e.weight == 0 {
+			return e
 		}
 	}
 }
 
 // score is the exact score of row i.
 func (c *scorer) score(i uint32) float64 {
+	if c.source != nil {
+		return c.scoreSource(i)
+	}
 	lo, hi := c.rows.Ptr[i], c.rows.Ptr[i+1]
 	index := c.rows.Index[lo:hi]
 	if c.direct && len(index) <= shortRow && c.rows.Value != nil {
@@ -145,6 +163,50 @@ func (c *scorer) scoreShort(index []uint32, value []float32) float64 {
 	return sum
 }
 
+// scoreSource is score for a row of a Source: values are made as they are
+// needed.
+func (c *scorer) scoreSource(i uint32) float64 {
+	s := c.source
+	r, norm := s.row(i), s.Norm[i]
+	if norm == 0 {
+		return 0
+	}
+	if cap(c.found) < len(r.Index) {
+		c.found = make([]uint32, len(r.Index)+len(r.Index)/2)
+	}
+	found := c.found[:len(r.Index)]
+	found = found[:matchEntries(r.Index, &c.filter, found)]
+	var sum float64
+	switch {
+	case s.IDF == nil:
+		for _, e := range found {
+			sum += float64(c.weight(r.Index[e])) * float64(float32(float64(r.Value[e])/norm))
+		}
+	case c.direct:
+		for _, e := range found {
+			f := r.Index[e]
+			if w := c.dense[f]; w != 0 { // so f is below cols
+				sum += float64(w) * float64(float32(float64(TermWeight(r.Value[e])*s.IDF[f])/norm))
+			}
+		}
+	default:
+		for _, e := range found {
+			if t := c.find(r.Index[e]); t.weight != 0 {
+				sum += float64(t.weight) * float64(float32(float64(TermWeight(r.Value[e])*t.idf)/norm))
+			}
+		}
+	}
+	return sum
+}
+
+// row is a row without regard to its length.
+func (c *scorer) row(i uint32) vector.Sparse {
+	if c.source != nil {
+		return c.source.row(i)
+	}
+	return c.rows.Row(int(i))
+}
+
 // prefetchBytes is how much of a row's start is prefetched; the processor finds
 // the rest by itself, as it is read in order.
 const prefetchBytes = 512
@@ -155,17 +217,17 @@ const nearEntries = 1 << 15
 
 // prefetch asks for row i, to be scored soon.
 func (c *scorer) prefetch(i uint32) {
-	if len(c.rows.Index) < nearEntries {
+	if c.source != nil && c.source.entries < nearEntries || c.source == nil && len(c.rows.Index) < nearEntries {
 		return
 	}
-	lo, hi := c.rows.Ptr[i], c.rows.Ptr[i+1]
-	if lo == hi {
+	r := c.row(i)
+	if len(r.Index) == 0 {
 		return
 	}
-	n := min(4*int(hi-lo), prefetchBytes)
-	vector.Prefetch(unsafe.Pointer(&c.rows.Index[lo]), n)
-	if c.rows.Value != nil {
-		vector.Prefetch(unsafe.Pointer(&c.rows.Value[lo]), n)
+	n := min(4*len(r.Index), prefetchBytes)
+	vector.Prefetch(unsafe.Pointer(&r.Index[0]), n)
+	if r.Value != nil {
+		vector.Prefetch(unsafe.Pointer(&r.Value[0]), n)
 	}
 }
 

@@ -32,7 +32,9 @@ type Params struct {
 
 // Index is an inverted index over the rows of a matrix.
 type Index struct {
-	Rows *vector.CSR // the rows themselves, for exact scores
+	// Rows is the rows themselves, for exact scores; nil where Source has them.
+	Rows   *vector.CSR
+	Source *Source
 	// Unit is the highest value, Norm at least the length of every row.
 	Unit, Norm float64
 	// Partition is the paper's structure; nil if not asked for.
@@ -123,6 +125,30 @@ func (ix *Index) bound() {
 	}
 }
 
+// Len is how many rows the index has.
+func (ix *Index) Len() int {
+	if ix.Source != nil {
+		return ix.Source.rows
+	}
+	return ix.Rows.Rows()
+}
+
+// Features is one more than the largest feature the index may know.
+func (ix *Index) Features() int {
+	if ix.Source != nil {
+		return ix.Source.cols
+	}
+	return ix.Rows.Cols
+}
+
+// entries is how many entries the rows have.
+func (ix *Index) entries() int {
+	if ix.Source != nil {
+		return ix.Source.entries
+	}
+	return len(ix.Rows.Index)
+}
+
 // checkRows says what about a matrix cannot be indexed.
 func checkRows(rows *vector.CSR) error {
 	if rows == nil {
@@ -131,14 +157,22 @@ func checkRows(rows *vector.CSR) error {
 	if err := rows.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrParams, err)
 	}
-	if uint64(rows.Rows()) > math.MaxUint32 || uint64(rows.Cols) > math.MaxUint32 || uint64(len(rows.Index)) > math.MaxUint32 {
-		return fmt.Errorf("%w: %d rows, %d features and %d entries, of each at most %d", ErrParams,
-			rows.Rows(), rows.Cols, len(rows.Index), uint32(math.MaxUint32))
+	if err := checkSizes(rows.Rows(), rows.Cols, len(rows.Index)); err != nil {
+		return err
 	}
 	for i, v := range rows.Value {
 		if v < 0 {
 			return fmt.Errorf("%w: entry %d is %g", ErrParams, i, v)
 		}
+	}
+	return nil
+}
+
+// checkSizes says what there is too much of.
+func checkSizes(rows, features, entries int) error {
+	if uint64(rows) > math.MaxUint32 || uint64(features) > math.MaxUint32 || uint64(entries) > math.MaxUint32 {
+		return fmt.Errorf("%w: %d rows, %d features and %d entries, of each at most %d", ErrParams,
+			rows, features, entries, uint32(math.MaxUint32))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ const (
 	farAway     = 1.5 // times that, if the structure does not fit the cache
 	cacheBytes  = 16 << 20
 	rowsEntry   = 2.2  // an entry in a pass over the rows, for batchWidth queries
+	rowsDecode  = 3    // what decoding an entry of a Source adds
 	rowsRow     = 20   // a row of such a pass
 	rowsQuery   = 3000 // what picking takes longer for a query of such a pass
 	// sharePays is the part of the cost of searches one by one that a pass may
@@ -26,7 +27,7 @@ const (
 // so many rows for long queries that Partitioned is no faster on any
 // collection measured.
 func (ix *Index) plan(q []term) Strategy {
-	affordable := (searchStart + searchRow*float64(ix.Rows.Rows())) / unionRow
+	affordable := (searchStart + searchRow*float64(ix.Len())) / unionRow
 	listed := 0
 	for _, t := range q {
 		if listed += ix.listLength(t.feature); float64(listed) > affordable {
@@ -44,7 +45,7 @@ func (ix *Index) plan(q []term) Strategy {
 
 // listLength is the number of rows that Union would mark for a feature.
 func (ix *Index) listLength(f uint32) int {
-	n := ix.Rows.Rows()
+	n := ix.Len()
 	var b *Blocks
 	switch {
 	case ix.Weighted != nil:
@@ -72,24 +73,27 @@ func (ix *Index) listLength(f uint32) int {
 // canShare says whether the queries from one to another can be estimated
 // together, in a pass over the rows.
 func (ix *Index) canShare(queries *vector.CSR, from, to int) bool {
-	return ix.Rows.Value != nil && ix.Unit > 0 && queries.Ptr[to]-queries.Ptr[from] < batchSlots-1
+	return (ix.Source != nil || ix.Rows.Value != nil) && ix.Unit > 0 && queries.Ptr[to]-queries.Ptr[from] < batchSlots-1
 }
 
 // share says whether they should be: whether that costs less than their lists
 // and columns. Counting bit by bit is cheaper than either.
 func (ix *Index) share(queries *vector.CSR, from, to int) bool {
-	rows := ix.Rows
 	if ix.Weighted == nil {
 		return false
 	}
-	pass := rowsEntry*float64(len(rows.Index)) + rowsRow*float64(rows.Rows()) + rowsQuery*float64(to-from)
+	perEntry := rowsEntry
+	if ix.Source != nil {
+		perEntry += rowsDecode
+	}
+	pass := perEntry*float64(ix.entries()) + rowsRow*float64(ix.Len()) + rowsQuery*float64(to-from)
 	var apart float64
 	for _, f := range queries.Index[queries.Ptr[from]:queries.Ptr[to]] {
-		if int(f) >= rows.Cols {
+		if int(f) >= ix.Features() {
 			continue
 		}
 		if _, ok := ix.Weighted.find(f); ok {
-			apart += columnCell * float64(rows.Rows())
+			apart += columnCell * float64(ix.Len())
 		} else {
 			apart += listEntry * float64(ix.listLength(f))
 		}
@@ -97,6 +101,6 @@ func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 	if ix.Bytes() > cacheBytes {
 		apart *= farAway
 	}
-	apart += float64(to-from) * searchRow * float64(rows.Rows())
+	apart += float64(to-from) * searchRow * float64(ix.Len())
 	return pass < sharePays*apart
 }

@@ -127,7 +127,7 @@ func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int
 	if err := checkQuery(q, k); err != nil {
 		return dst, Stats{}, err
 	}
-	s.top.reset(min(k, ix.Rows.Rows()))
+	s.top.reset(min(k, ix.Len()))
 	s.stats = Stats{}
 	if err := s.segment(ctx, ix, 0, q, p); err != nil {
 		return dst, Stats{}, err
@@ -156,9 +156,9 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n := ix.Rows.Rows()
+	n := ix.Len()
 	s.params, s.base = p, base
-	s.terms = appendTerms(s.terms[:0], q, ix.Rows.Cols)
+	s.terms = ix.appendTerms(s.terms[:0], q)
 	if s.top.k == 0 || n == 0 || len(s.terms) == 0 {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	}
 	before := s.stats
 	s.stats = Stats{Strategy: strategy}
-	s.scorer.load(ix.Rows, s.terms)
+	s.scorer.load(ix, s.terms)
 	switch strategy {
 	case HashTAAT:
 		err = s.hashTAAT(ctx, ix.Partition)
@@ -194,13 +194,14 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	return err
 }
 
-// appendTerms appends the features of a query that an index may have.
-func appendTerms(dst []term, q vector.Sparse, features int) []term {
+// appendTerms appends the features of a query that the index may have.
+func (ix *Index) appendTerms(dst []term, q vector.Sparse) []term {
+	features := ix.Features()
 	for i, f := range q.Index {
 		if int(f) >= features {
 			break
 		}
-		if q.Value[i] > 0 {
+		if q.Value[i] > 0 && (ix.Source == nil || ix.Source.keeps(f)) {
 			dst = append(dst, term{f, q.Value[i]})
 		}
 	}
@@ -245,7 +246,7 @@ func (s *Searcher) offer(row uint32) {
 // hit is a row with its exact score.
 func (s *Searcher) hit(row uint32) Hit {
 	s.stats.Scored++
-	s.stats.Bytes += 8 * int(s.scorer.rows.Ptr[row+1]-s.scorer.rows.Ptr[row])
+	s.stats.Bytes += 8 * s.scorer.row(row).Len()
 	return Hit{s.base + row, s.scorer.score(row)}
 }
 
@@ -261,7 +262,7 @@ const (
 // searchUnion marks the rows of all lists of the query and scores each, less
 // those whose bits are set in done.
 func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done ...uint64) error {
-	words := (ix.Rows.Rows() + 63) / 64
+	words := (ix.Len() + 63) / 64
 	if cap(s.union) < words {
 		s.union = make([]uint64, words)
 	}
@@ -280,7 +281,7 @@ func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done
 			}
 		}
 	}
-	if extra := ix.Rows.Rows() % 64; extra != 0 {
+	if extra := ix.Len() % 64; extra != 0 {
 		s.union[words-1] &= 1<<extra - 1
 	}
 	for w, word := range s.union {

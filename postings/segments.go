@@ -31,7 +31,7 @@ func (s *Searcher) SearchSegments(ctx context.Context, segments []Segment, q vec
 	}
 	rows := 0
 	for i := range segments {
-		rows += segments[i].Rows.Rows()
+		rows += segments[i].Len()
 	}
 	s.top.reset(min(k, rows))
 	s.stats = Stats{}

@@ -121,7 +121,7 @@ const scanRows = 1024
 // denseTAAT accumulates into an array. It reads both parts of the partition,
 // or the TAAT part only.
 func (s *Searcher) denseTAAT(ctx context.Context, ix *Index, taatOnly bool) error {
-	n := ix.Rows.Rows()
+	n := ix.Len()
 	p := ix.Partition
 	if taatOnly && p.TAATRows == 0 {
 		return nil

@@ -4,20 +4,25 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-
-	"github.com/anndb/anndb/vector"
 )
 
 // Validate checks everything that a search relies on to stay inside the
 // arrays: an index that passes never makes a search panic or read elsewhere,
 // whatever its contents. It does not check that the structures agree with the
-// rows: that is what checksums are for. O(entries). Errors: ErrInvalid.
+// rows, that is what checksums are for, nor the runs of a Source, which are
+// taken to be sound. O(entries). Errors: ErrInvalid.
 func (ix *Index) Validate() error {
-	if ix.Rows == nil {
-		return fmt.Errorf("%w: no rows", ErrInvalid)
-	}
-	if err := checkRows(ix.Rows); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	switch {
+	case (ix.Rows == nil) == (ix.Source == nil):
+		return fmt.Errorf("%w: no rows, or two sources of them", ErrInvalid)
+	case ix.Source != nil:
+		if err := ix.Source.validate(); err != nil {
+			return err
+		}
+	default:
+		if err := checkRows(ix.Rows); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
 	}
 	if ix.Weighted != nil && ix.Uniform != nil {
 		return fmt.Errorf("%w: both compact structures", ErrInvalid)
@@ -27,7 +32,7 @@ func (ix *Index) Validate() error {
 			return fmt.Errorf("%w: a bound is %g", ErrInvalid, x)
 		}
 	}
-	n, features := ix.Rows.Rows(), ix.Rows.Cols
+	n, features := ix.Len(), ix.Features()
 	if p := ix.Partition; p != nil {
 		if err := p.validate(n, features); err != nil {
 			return err
@@ -39,7 +44,7 @@ func (ix *Index) Validate() error {
 		}
 	}
 	if u := ix.Uniform; u != nil {
-		return u.validate(ix.Rows)
+		return u.validate(n, features)
 	}
 	return nil
 }
@@ -192,8 +197,7 @@ func columnsIn(n, stride int) (int, error) {
 	return n / stride, nil
 }
 
-func (u *Uniform) validate(m *vector.CSR) error {
-	rows := m.Rows()
+func (u *Uniform) validate(rows, features int) error {
 	strips := roundUp(rows, stripRows) / stripRows
 	if u.Stride != strips*stripWords || len(u.Value) != rows || len(u.Order) != rows {
 		return fmt.Errorf("%w: %d positions with %d values, bitmaps of %d words for %d rows", ErrInvalid,
@@ -213,8 +217,8 @@ func (u *Uniform) validate(m *vector.CSR) error {
 	if err != nil {
 		return err
 	}
-	if err := u.Columns.validate(m.Cols, count); err != nil {
+	if err := u.Columns.validate(features, count); err != nil {
 		return err
 	}
-	return u.Blocks.validate(rows, m.Cols)
+	return u.Blocks.validate(rows, features)
 }

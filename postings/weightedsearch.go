@@ -104,7 +104,7 @@ func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
 // such a row passes every threshold.
 func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	w := ix.Weighted
-	n := ix.Rows.Rows()
+	n := ix.Len()
 	length := up(queryNorm(s.terms))
 	scale := down(s.unitsFor(ix, length))
 	if !(scale > 0) || math.IsInf(scale, 0) {
@@ -206,8 +206,8 @@ const (
 
 // refine is the second pass.
 func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale float64, over int) error {
-	w, n := ix.Weighted, ix.Rows.Rows()
-	perRow := scoreCost + entryCost*float64(len(ix.Rows.Index))/float64(n)
+	w, n := ix.Weighted, ix.Len()
+	perRow := scoreCost + entryCost*float64(ix.entries())/float64(n)
 	firstLevel := startLevel(n)
 	number := firstLevel
 	for from := 0; from < len(cells); from += scanRows {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -21,6 +22,11 @@ import (
 type set struct {
 	name        string
 	rows, tests *vector.CSR
+	// raw is the values of the rows before they were weighed, idf the weights of
+	// the features, norm the length of each row before it was one.
+	raw  []float32
+	idf  []float32
+	norm []float64
 }
 
 // source is where a set comes from and what is done to its values.
@@ -78,11 +84,7 @@ func (s source) load(dir string) (*set, error) {
 		}
 		out.rows, out.tests = split(rows, int(share*float64(rows.Rows())))
 	}
-	if s.tfidf {
-		weigh(out.rows, out.tests)
-	}
-	unit(out.rows)
-	unit(out.tests)
+	out.normalise(s.tfidf)
 	return out, nil
 }
 
@@ -199,22 +201,36 @@ func sorted(v vector.Sparse) vector.Sparse {
 	return out
 }
 
+// normalise weighs values if asked to, and makes rows unit-length.
+func (s *set) normalise(tfidf bool) {
+	s.raw = slices.Clone(s.rows.Value)
+	if tfidf {
+		s.idf = weigh(s.rows, s.tests)
+	}
+	s.norm = postings.Lengths(s.rows, nil)
+	unit(s.rows)
+	unit(s.tests)
+}
+
 // weigh turns counts into (1 + ln count)·ln(rows/df); features that no row has
-// weigh nothing and go.
-func weigh(rows, tests *vector.CSR) {
+// weigh nothing and go. It returns the logarithms of the rows' features.
+func weigh(rows, tests *vector.CSR) []float32 {
 	df := make([]int, max(rows.Cols, tests.Cols))
 	for _, f := range rows.Index {
 		df[f]++
 	}
-	for _, m := range []*vector.CSR{rows, tests} {
-		for e, f := range m.Index {
-			w := 0.0
-			if df[f] > 0 {
-				w = math.Log(float64(rows.Rows()) / float64(df[f]))
-			}
-			m.Value[e] = float32((1 + math.Log(float64(m.Value[e]))) * w)
+	idf := make([]float32, len(df))
+	for f, n := range df {
+		if n > 0 {
+			idf[f] = float32(math.Log(float64(rows.Rows()) / float64(n)))
 		}
 	}
+	for _, m := range []*vector.CSR{rows, tests} {
+		for e, f := range m.Index {
+			m.Value[e] = postings.TermWeight(m.Value[e]) * idf[f]
+		}
+	}
+	return idf[:rows.Cols]
 }
 
 func unit(m *vector.CSR) {
@@ -274,8 +290,6 @@ func powerLaw(rows, tests, features, nonZeros int, seed uint64) *set {
 		return m
 	}
 	s := &set{name: fmt.Sprintf("power-law %d", rows), rows: draw(rows), tests: draw(tests)}
-	weigh(s.rows, s.tests)
-	unit(s.rows)
-	unit(s.tests)
+	s.normalise(true)
 	return s
 }

@@ -3,6 +3,10 @@
 //
 //	go run ./postings/internal/sweep -data ../shared/data
 //
+// The arm stored is our own strategy on an index that takes its rows from a
+// collection, unweighed, as in a database. With -check it times nothing but
+// compares the answers to random queries with brute force.
+//
 // Times are processor time of the thread, since other work may share the
 // machine. Strategies take turns, each with all queries in a row, and the
 // fastest of its rounds counts.
@@ -34,6 +38,7 @@ func main() {
 	generated := flag.Int("generated", 0, "rows of the generated set, none if zero")
 	paper := flag.Bool("paper", false, "also the hash map and all other m of the paper")
 	ours := flag.Bool("ours", false, "only our own strategy")
+	checked := flag.Int("check", 0, "compare the answers to so many random queries with brute force, and time nothing")
 	profile := flag.String("profile", "", "write a processor profile of the sweep")
 	flag.Parse()
 	if *profile != "" {
@@ -62,10 +67,20 @@ func main() {
 			fmt.Fprintf(os.Stderr, "SKIPPED %s: %v\n", s.name, err)
 			continue
 		}
+		if *checked > 0 {
+			if err := check(set, *checked, *k); err != nil {
+				fmt.Fprintln(os.Stderr, "sweep:", err)
+				os.Exit(1)
+			}
+			continue
+		}
 		sweep(set, *queries, *rounds, *k, *paper, *ours)
 	}
 	if *generated > 0 {
 		sweep(powerLaw(*generated, *queries, 300_000, 60, 1), *queries, *rounds, *k, *paper, *ours)
+	}
+	if *checked > 0 {
+		return
 	}
 	for _, line := range summary {
 		fmt.Println(line)
@@ -107,6 +122,7 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		{name: "taat", ix: all, strategy: postings.DenseTAAT, skip: 1},
 		{name: "ours", ix: ours, strategy: postings.Auto, skip: 1},
 		{name: "m=0", ix: part(0), strategy: postings.Partitioned, skip: 4},
+		{name: "stored", ix: must(s.stored(ours)), strategy: postings.Auto, skip: 1},
 	}
 	if justOurs {
 		arms = arms[1:2]
@@ -128,8 +144,8 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	nq := min(queries, s.tests.Rows())
 	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name, s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
 		nq, float64(s.tests.Ptr[nq])/float64(nq), time.Since(start).Round(time.Millisecond))
-	size := ours.Bytes()
-	fmt.Printf("  compact %.2f bytes an entry\n", float64(size)/float64(len(s.rows.Index)))
+	size := ours.Bytes() + 8*s.rows.Rows() // with the lengths of rows
+	fmt.Printf("  compact %.2f bytes an entry, as stored\n", float64(size)/float64(len(s.rows.Index)))
 	want := make([][]postings.Hit, nq)
 	var got []postings.Hit
 	for range rounds {
@@ -172,10 +188,11 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
 			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
 	}
-	single, batch := batches(s, ours, k, nq, max(rounds, 2))
+	single, batch := batches(s, "a batch", ours, k, nq, max(rounds, 2))
 	if justOurs {
 		return
 	}
+	batches(s, "stored, a batch", arms[3].ix, k, nq, max(rounds, 2))
 	taat, own, wand := micro(arms[0].best), micro(arms[1].best), micro(arms[2].best)
 	summary = append(summary, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.1f | %.1f | %.1f | %.2f |", s.name, s.rows.Rows(),
 		taat, own, taat/own, wand, wand/own, batch, single/batch))
@@ -216,9 +233,9 @@ func rowSets(rows *vector.CSR) {
 		float64(plain.Nanoseconds())/n, float64(size)/n, float64((threadTime()-before).Nanoseconds())/n, sum)
 }
 
-// batches times SearchBatch against one by one, and compares the answers. It
+// batches times SearchBatch on an index against one by one, and compares the answers. It
 // returns the times of a query in microseconds.
-func batches(s *set, ix *postings.Index, k, nq, rounds int) (one, together float64) {
+func batches(s *set, name string, ix *postings.Index, k, nq, rounds int) (one, together float64) {
 	ctx := context.Background()
 	n := min(max(nq, 256), s.tests.Rows())
 	queries := &vector.CSR{Ptr: s.tests.Ptr[:n+1], Index: s.tests.Index[:s.tests.Ptr[n]], Value: s.tests.Value[:s.tests.Ptr[n]], Cols: s.tests.Cols}
@@ -254,7 +271,7 @@ func batches(s *set, ix *postings.Index, k, nq, rounds int) (one, together float
 		}
 	}
 	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
-	fmt.Printf("  batch of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v; by rows %.1f\n", n, each(batch), each(single),
+	fmt.Printf("  %s of %d: %.1f µs a query, one by one %.1f: %.2f x, %d differ, %v; by rows %.1f\n", name, n, each(batch), each(single),
 		float64(single)/float64(batch), differ, strategies, each(byRows))
 	return each(single), each(batch)
 }

@@ -1,0 +1,188 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// rowlessRow is row i of the collections of that golden file: of one value
+// each, or of counts.
+func rowlessRow(coll string, i int) Row {
+	r := Row{Key: fmt.Appendf(nil, "key-%d", i), Labels: []string{fmt.Sprint("l", i%3)}}
+	for f := range uint32(40) {
+		if (int(f)*int(f)+i*7+i*i)%5 == 0 {
+			v := float32(2)
+			if coll == "counts" {
+				v = float32(1 + (i+int(f))%4)
+			}
+			r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, f), append(r.Sparse.Value, v)
+		}
+	}
+	return r
+}
+
+func putRowless(d *DB, coll string, from, to int) error {
+	return d.Update(context.Background(), func(b *Batch) error {
+		for i := from; i < to; i++ {
+			if err := b.Put(coll, rowlessRow(coll, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// learnRowless learns the label model of the counts, which weighs and thins rows.
+func learnRowless(d *DB) error {
+	model := LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{
+		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
+	}}
+	_, err := d.Build(context.Background(), "counts", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}, nil)
+	return err
+}
+
+// deleteRowless deletes a row of the counts.
+func deleteRowless(d *DB) error {
+	return d.Update(context.Background(), func(b *Batch) error { return b.Delete("counts", []byte("key-3")) })
+}
+
+// rowlessSealed is how many rows of the counts the first segment has, rowlessRows
+// how many there are.
+const (
+	rowlessSealed = 1<<sparseShift + 20
+	rowlessRows   = rowlessSealed + 10
+)
+
+// rowlessGolden makes a database whose inverted indexes have no rows of their
+// own: of rows of one value and of several, one in segments, one weighed and
+// thinned, with sealed rows and others.
+func rowlessGolden(path string) (err error) {
+	ctx := context.Background()
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	build := func(coll string, o BuildOptions) error {
+		_, err := d.Build(ctx, coll, "rows", o, nil)
+		return err
+	}
+	return errorsOf(
+		func() error { return d.CreateSparse(ctx, "binary", SparseOptions{}) },
+		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return putRowless(d, "binary", 0, 50) },
+		func() error { return putRowless(d, "counts", 0, rowlessSealed) },
+		func() error { return deleteRowless(d) },
+		func() error { return build("binary", BuildOptions{}) },
+		func() error { return build("counts", BuildOptions{Postings: PostingsOptions{Partition: true, M: 2}}) },
+		func() error { return putRowless(d, "counts", rowlessSealed, rowlessRows) },
+		func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err },
+		func() error { return learnRowless(d) },
+		func() error { _, err := d.Compact(ctx); return err },
+	)
+}
+
+// TestGoldenRowless opens the golden file of inverted indexes without rows,
+// which is written as the other ones are: every strategy answers as a scan
+// does, bit for bit, and the label model as one learned anew.
+func TestGoldenRowless(t *testing.T) {
+	name := filepath.Join("testdata", "rowless-v3.anndb.gz")
+	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
+		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, rowlessGolden); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := unzip(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.anndb")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+	ctx := t.Context()
+	ask := func(s *Snapshot, coll string, i int, o SparseSearchOptions) []Hit {
+		t.Helper()
+		hits, _, err := s.SearchSparse(ctx, coll, SparseQuery{Sparse: rowlessRow("counts", i).Sparse}, 9, &o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hits
+	}
+	same := func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }
+	err = d.View(func(s *Snapshot) error {
+		if f := s.gen.cat.Format; f != catalogFormatRowless {
+			t.Errorf("catalog of format %d", f)
+		}
+		if parts := s.gen.colls["counts"].c.index("rows").Parts; len(parts) == 0 {
+			t.Error("index of one segment")
+		}
+		for _, coll := range []string{"binary", "counts"} {
+			strategies := []postings.Strategy{postings.Auto, postings.Compact, postings.Union}
+			if coll == "counts" {
+				strategies = append(strategies, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned)
+			}
+			for i := range 25 {
+				want := ask(s, coll, i, SparseSearchOptions{Index: Flat})
+				for _, strategy := range strategies {
+					if got := ask(s, coll, i, SparseSearchOptions{Index: "rows", Strategy: strategy}); !slices.EqualFunc(want, got, same) {
+						t.Fatalf("%s, query %d, %v: %v, want %v", coll, i, strategy, got, want)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	anew, err := Open(filepath.Join(t.TempDir(), "new.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer anew.Close()
+	err = errorsOf(
+		func() error { return anew.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return putRowless(anew, "counts", 0, rowlessRows) },
+		func() error { return deleteRowless(anew) },
+		func() error { return learnRowless(anew) },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	predict := func(d *DB, q vector.Sparse) (text string) {
+		err := d.View(func(s *Snapshot) error {
+			p, _, err := s.Predict(ctx, "counts", SparseQuery{Sparse: q}, &PredictOptions{Top: 3, Explain: true})
+			text = predictionsText(p)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for i := range 20 {
+		q := vector.Sparse{Index: []uint32{uint32(i), 25, 39}, Value: []float32{3, 1, 2}}
+		if got, want := predict(d, q), predict(anew, q); got != want {
+			t.Errorf("query %d: %s, by a new model %s", i, got, want)
+		}
+	}
+}

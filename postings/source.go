@@ -1,0 +1,164 @@
+package postings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Source is the rows of an index that does not keep them itself: those of a
+// collection as they were written, in runs, and what makes the index's rows of
+// them. A value v of feature f in row i stands for
+//
+//	float32(float64(w) / Norm[i]),   w = v, or TermWeight(v)·IDF[f] with IDF,
+//
+// so exact scores need no second copy of the rows.
+type Source struct {
+	// Norm is the length of each row before it was made unit-length, as Lengths
+	// has it; of a row that is empty in the index, zero.
+	Norm []float64
+	// IDF is the weights of the features; nil where values are as written.
+	IDF []float32
+	// Keep has a bit for each feature that the index keeps; nil means all.
+	Keep []uint64
+
+	runs    []vector.CSR
+	shift   uint
+	first   int
+	rows    int
+	entries int
+	cols    int // features of the index
+	width   int // features that the runs may have
+}
+
+// NewSource takes rows [first, first+rows) of runs that have 1<<shift rows each
+// and the last any number. The runs must be sound, by vector.CSR.Validate, have
+// values, and not change. Features from cols on, and later rows', are not the
+// index's. O(runs). Errors: ErrInvalid for more rows than there are.
+func NewSource(runs []vector.CSR, shift uint, first, rows, cols int) (*Source, error) {
+	s := &Source{runs: runs, shift: shift, first: first, rows: rows, cols: cols, width: cols}
+	have := 0
+	for r := range runs {
+		run := &runs[r]
+		if n := run.Rows(); r < len(runs)-1 && n != 1<<shift || run.Value == nil {
+			return nil, fmt.Errorf("%w: run %d has %d rows", ErrInvalid, r, n)
+		}
+		lo, hi := min(max(first-have, 0), run.Rows()), min(max(first+rows-have, 0), run.Rows())
+		if lo < hi {
+			s.entries += int(run.Ptr[hi] - run.Ptr[lo])
+		}
+		have += run.Rows()
+		s.width = max(s.width, run.Cols)
+	}
+	if first < 0 || rows < 0 || rows > have-first {
+		return nil, fmt.Errorf("%w: rows %d to %d of %d", ErrInvalid, first, first+rows, have)
+	}
+	return s, nil
+}
+
+// row is a row as it was written.
+func (s *Source) row(i uint32) vector.Sparse {
+	at := s.first + int(i)
+	r := min(at>>s.shift, len(s.runs)-1)
+	return s.runs[r].Row(at - r<<s.shift)
+}
+
+// keeps says whether the index keeps a feature below cols.
+func (s *Source) keeps(f uint32) bool { return s.Keep == nil || s.Keep[f/64]>>(f%64)&1 != 0 }
+
+// decode fills a matrix with rows [from, to) as the index has them; features
+// that it does not keep may be among them.
+func (s *Source) decode(m *vector.CSR, from, to int) {
+	m.Ptr, m.Index, m.Value = append(m.Ptr[:0], 0), m.Index[:0], m.Value[:0]
+	for i := from; i < to; i++ {
+		if norm := s.Norm[i]; norm > 0 {
+			r := s.row(uint32(i))
+			n := len(r.Index)
+			for n > 0 && int(r.Index[n-1]) >= s.cols {
+				n--
+			}
+			at := len(m.Index)
+			m.Index = append(m.Index, r.Index[:n]...)
+			m.Value = slices.Grow(m.Value, n)[:at+n]
+			value, written := m.Value[at:], r.Value[:n]
+			if s.IDF != nil {
+				for e, f := range r.Index[:n] {
+					value[e] = float32(float64(TermWeight(written[e])*s.IDF[f]) / norm)
+				}
+			} else {
+				for e, v := range written {
+					value[e] = float32(float64(v) / norm)
+				}
+			}
+		}
+		m.Ptr = append(m.Ptr, uint64(len(m.Index)))
+	}
+}
+
+func (s *Source) validate() error {
+	if len(s.Norm) != s.rows || s.IDF != nil && len(s.IDF) != s.cols || s.Keep != nil && len(s.Keep) != (s.cols+63)/64 {
+		return fmt.Errorf("%w: %d lengths of %d rows, %d weights and %d words for %d features", ErrInvalid,
+			len(s.Norm), s.rows, len(s.IDF), len(s.Keep), s.cols)
+	}
+	if err := checkSizes(s.rows, s.cols, s.entries); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	for i, x := range s.Norm {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("%w: row %d has the length %g", ErrInvalid, i, x)
+		}
+	}
+	for f, x := range s.IDF {
+		if !(x >= 0) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("%w: feature %d has the weight %g", ErrInvalid, f, x)
+		}
+	}
+	return nil
+}
+
+// Lengths is the length of every row by those of its features that keep has,
+// all if it is nil: Source.Norm for rows already weighed. The sums are those of
+// vector.Sparse.Norm over what is kept, bit for bit. O(entries).
+func Lengths(rows *vector.CSR, keep []uint64) []float64 {
+	out := make([]float64, rows.Rows())
+	for i := range out {
+		var sum float64
+		for e := rows.Ptr[i]; e < rows.Ptr[i+1]; e++ {
+			if f := rows.Index[e]; keep == nil || keep[f/64]>>(f%64)&1 != 0 {
+				v := float64(valueAt(rows, e))
+				sum += v * v
+			}
+		}
+		out[i] = math.Sqrt(sum)
+	}
+	return out
+}
+
+// TermWeight is the weight of a term's count in a row: 1 + ln count from 1 on,
+// the count itself below.
+func TermWeight(count float32) float32 {
+	if n := uint8(int32(count)); float32(n) == count {
+		return termWeights[n]
+	}
+	return termWeight(count)
+}
+
+// termWeight is apart from TermWeight so that the compiler inlines that one.
+//
+//go:noinline
+func termWeight(count float32) float32 {
+	if count < 1 {
+		return count
+	}
+	return 1 + float32(math.Log(float64(count)))
+}
+
+// termWeights has the weights of low whole counts.
+var termWeights = func() (t [256]float32) {
+	for n := range t {
+		t[n] = termWeight(float32(n))
+	}
+	return t
+}()
