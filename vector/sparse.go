@@ -27,6 +27,9 @@ func (s Sparse) Validate() error {
 	if len(s.Index) != len(s.Value) {
 		return fmt.Errorf("%w: %d features with %d values", ErrSparse, len(s.Index), len(s.Value))
 	}
+	if ascend(s.Index) && allFinite(s.Value) {
+		return nil
+	}
 	for i, f := range s.Index {
 		if i > 0 && f <= s.Index[i-1] {
 			return fmt.Errorf("%w: feature %d follows %d", ErrSparse, f, s.Index[i-1])
@@ -36,6 +39,21 @@ func (s Sparse) Validate() error {
 		}
 	}
 	return nil
+}
+
+// ascend says whether features ascend strictly. It does not stop at the first
+// that does not: that would be a branch for each.
+func ascend(index []uint32) bool {
+	if len(index) < 2 {
+		return true
+	}
+	var bad int64
+	rest := index[1:]
+	before := index[:len(rest)]
+	for i, f := range rest {
+		bad |= int64(f) - int64(before[i]) - 1 // negative if not
+	}
+	return bad >= 0
 }
 
 // Norm is the Euclidean length, summed in float64. O(Len).
