@@ -17,7 +17,8 @@
 //
 // Every strategy estimates scores its own way, keeps all rows that the error
 // of its estimate leaves in question, and scores those again from the rows
-// themselves. So all return the same rows and the same bits.
+// themselves. So all return the same rows and the same bits. An Index has the
+// rows, or makes them of a collection's as it needs them, with a Source.
 //
 // Everything an Index holds is flat arrays, which may be views over mapped
 // memory. Call Validate after loading arrays from outside: searches rely on it.
