@@ -161,7 +161,7 @@ func TestRepair(t *testing.T) {
 		{"dense", "trees", bucketBlocks, codec.KindLeaves, 0, false},
 		{"dense", "trees", bucketBlocks, codec.KindOverlay, 0, false},
 		{"dense", "trees", bucketBlocks, codec.KindLists, 0, false},
-		{"words", "lists", bucketBlocks, codec.KindPostings, arrayRowIndex, false},
+		{"words", "lists", bucketBlocks, codec.KindPostings, arrayNorm, false},
 		{"words", "labels", bucketBlocks, codec.KindSimilarity, arraySum, false},
 		{"words", "lists", bucketMeta, codec.KindManifest, 0, true},
 	} {
