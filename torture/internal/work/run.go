@@ -1,0 +1,160 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// The steps that a run may take between batches.
+const (
+	Build    = "build"    // all indexes of both collections anew, see Indexes
+	Maintain = "maintain" // DB.Maintain
+	Compact  = "compact"  // DB.Compact
+	Backup   = "backup"   // a copy beside the file, see BackupPath
+	Drop     = "drop"     // the indexes are dropped
+)
+
+// Create makes the collections, as far as they are missing.
+func (s Script) Create(ctx context.Context, d *db.DB) error {
+	for _, err := range []error{
+		d.CreateDense(ctx, Dense, db.DenseOptions{Dim: s.Dim}), d.CreateSparse(ctx, Sparse, db.SparseOptions{Named: true}),
+	} {
+		if err != nil && !errors.Is(err, db.ErrExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Apply writes batch i in one Update.
+func (s Script) Apply(ctx context.Context, d *db.DB, i int) error {
+	return d.Update(ctx, func(b *db.Batch) error {
+		for _, c := range s.batch(i) {
+			var err error
+			if c.delete {
+				err = errors.Join(b.Delete(Dense, []byte(c.key)), b.Delete(Sparse, []byte(c.key)))
+			} else {
+				err = errors.Join(b.Put(Dense, c.dense), b.Put(Sparse, c.sparse))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return b.Put(Dense, s.last(i+1))
+	})
+}
+
+// Step takes one of the steps.
+func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
+	switch step {
+	case Build:
+		for _, x := range s.Indexes() {
+			_, err := d.Build(ctx, x.Collection, x.Name, x.Options, nil)
+			if err != nil {
+				return fmt.Errorf("build of %q: %w", x.Name, err)
+			}
+		}
+	case Maintain:
+		_, err = d.Maintain(ctx, db.MaintainOptions{Workers: 1})
+	case Compact:
+		_, err = d.Compact(ctx)
+	case Backup:
+		err = backup(ctx, d)
+	case Drop:
+		for _, x := range s.Indexes() {
+			if err := d.DropIndex(ctx, x.Collection, x.Name); err != nil && !errors.Is(err, db.ErrNoIndex) {
+				return err
+			}
+		}
+	default:
+		err = fmt.Errorf("unknown step %q", step)
+	}
+	return err
+}
+
+// Index is an index that a script builds.
+type Index struct {
+	Collection, Name string
+	Options          db.BuildOptions
+}
+
+// Indexes are the indexes that Build builds: a forest with label lists and
+// sketches, an inverted index with a partition, and two label models.
+func (s Script) Indexes() []Index {
+	return []Index{
+		{Dense, "forest", db.BuildOptions{
+			Kind: forest.RP, Trees: 3, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, Members: true, NoTune: true, Seed: s.Seed, Workers: 1,
+		}},
+		{Sparse, "postings", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 2}, Workers: 1}},
+		{Sparse, "lcif", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 1}}, Workers: 1}},
+		{Sparse, "tree", db.BuildOptions{
+			Kind: db.KindAT, Budget: db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}, Seed: s.Seed, Workers: 1,
+		}},
+	}
+}
+
+// BackupPath is where the step Backup puts the copy of the database at path.
+func BackupPath(path string) string { return path + ".backup" }
+
+// backup writes a copy, syncs it and gives it its name.
+func backup(ctx context.Context, d *db.DB) error {
+	tmp := BackupPath(d.Path()) + ".tmp"
+	f, err := os.Create(tmp)
+	if err != nil {
+		return err
+	}
+	if _, err = d.Backup(ctx, f); err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, BackupPath(d.Path()))
+}
+
+// Plan says how Run goes about.
+type Plan struct {
+	// Every is after how many batches a step is taken; zero means none.
+	Every int
+	// Steps are taken in turn.
+	Steps []string
+	// Until is the number of batches at which to stop; zero means never.
+	Until int
+}
+
+// Run makes the collections and goes on with the batches where the file ends,
+// until the plan, the context or an error ends it. acked is called when a batch
+// is durable, with the number of batches there are now, and with the name of
+// every step that ended well.
+func (s Script) Run(ctx context.Context, d *db.DB, p Plan, acked func(batches int, step string)) error {
+	if err := s.Create(ctx, d); err != nil {
+		return err
+	}
+	n, err := Batches(d)
+	if err != nil {
+		return err
+	}
+	for taken := 0; p.Until == 0 || n < p.Until; {
+		if err := s.Apply(ctx, d, n); err != nil {
+			return err
+		}
+		n++
+		acked(n, "")
+		if p.Every > 0 && n%p.Every == 0 {
+			step := p.Steps[taken%len(p.Steps)]
+			taken++
+			if err := s.Step(ctx, d, step); err != nil {
+				return fmt.Errorf("%s: %w", step, err)
+			}
+			acked(n, step)
+		}
+	}
+	return nil
+}

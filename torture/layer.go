@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// layers are all layers, in the order in which they run. A layer lives in the
+// file of its name.
+var layers = []layer{}
+
+// children are what a process of this program may do instead of running layers,
+// by name: parts of layers that are to be killed, limited or leaked.
+var children = map[string]child{}
+
+// layer is one way of torturing the database.
+type layer struct {
+	// name is what -layers calls it, doc one line about what it proves.
+	name, doc string
+	// run does it. What it counted is printed whatever the error.
+	run func(ctx context.Context, e *env) (totals, error)
+}
+
+// child is the work of a child process: it gets the arguments after its name,
+// writes to standard output what its parent is to know, and returns an error
+// for exit code 1, which is printed as a line "error …".
+type child func(args []string) error
+
+// env is what a layer works with. Nothing in it is shared with other layers.
+type env struct {
+	layer string
+	seed  uint64
+	full  bool   // -scale full
+	dir   string // an empty directory of the layer's own, removed afterwards
+	self  string // this executable
+	log   *log.Logger
+}
+
+// rng is the layer's source of random numbers. Every call with the same names
+// gives the same one, so that parts of a layer can be run alone.
+func (e *env) rng(names ...any) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, e.layer)
+	for _, n := range names {
+		fmt.Fprintf(h, "/%v", n)
+	}
+	return rand.New(rand.NewPCG(e.seed, h.Sum64()))
+}
+
+// pick is sample or full, as the scale says.
+func (e *env) pick(sample, full int) int {
+	if e.full {
+		return full
+	}
+	return sample
+}
+
+// sub makes an empty directory under the layer's.
+func (e *env) sub(name string) (string, error) {
+	dir := filepath.Join(e.dir, name)
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// child is a command that runs a child of this program, with its standard error
+// in the log. The caller must wait for it.
+func (e *env) child(ctx context.Context, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, e.self, append([]string{"child", name}, args...)...)
+	c.Stderr = e.log.Writer()
+	return c
+}
+
+// lines starts a command and passes every whole line of its standard output to
+// f, until the command ends or f returns an error, which kills it. A line cut
+// short by the command's death is dropped. An error line of a child is an
+// error; that the command was killed is none.
+func lines(c *exec.Cmd, f func(line string) error) error {
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	var failed error
+	var text []byte
+	buf := make([]byte, 4096)
+	for {
+		n, err := out.Read(buf)
+		text = append(text, buf[:n]...)
+		for failed == nil {
+			line, rest, ok := bytes.Cut(text, []byte("\n"))
+			if !ok {
+				break
+			}
+			text = rest
+			if s, ok := strings.CutPrefix(string(line), "error "); ok {
+				failed = fmt.Errorf("child %s: %s", strings.Join(c.Args[1:], " "), s)
+			} else {
+				failed = f(string(line))
+			}
+		}
+		if failed != nil {
+			_ = c.Process.Kill() // it may be gone already
+		}
+		if err != nil {
+			break
+		}
+	}
+	err = c.Wait()
+	var exit *exec.ExitError
+	if failed == nil && err != nil && (!errors.As(err, &exit) || exit.Exited()) {
+		failed = fmt.Errorf("child %s: %w", strings.Join(c.Args[1:], " "), err)
+	}
+	return failed
+}
+
+// totals are the counts of a layer, in the order of their first mention, and
+// the parts of it that were left out.
+type totals struct {
+	names   []string
+	counts  map[string]int
+	skipped []string
+}
+
+// add adds to a count; adding nothing makes it appear.
+func (t *totals) add(name string, n int) {
+	if t.counts == nil {
+		t.counts = map[string]int{}
+	}
+	if _, ok := t.counts[name]; !ok {
+		t.names = append(t.names, name)
+	}
+	t.counts[name] += n
+}
+
+// skip says that a part of the layer was left out, and why.
+func (t *totals) skip(format string, args ...any) {
+	t.skipped = append(t.skipped, fmt.Sprintf(format, args...))
+}
+
+func (t totals) String() string {
+	var b strings.Builder
+	for _, n := range t.names {
+		fmt.Fprintf(&b, "%s=%d ", n, t.counts[n])
+	}
+	return b.String()
+}
+
+// skipError is why a layer did not run.
+type skipError string
+
+func (s skipError) Error() string { return string(s) }
+
+// skipped is the error of a layer that cannot run here.
+func skipped(format string, args ...any) error { return skipError(fmt.Sprintf(format, args...)) }
+
+// tail keeps the last lines written to it, for the report of a failure, and
+// passes all of them on when the run is verbose.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+	to   io.Writer
+}
+
+const tailBytes = 16 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if drop := len(t.text) - tailBytes; drop > 0 {
+		t.text = append(t.text[:0], t.text[drop:]...)
+	}
+	if t.to != nil {
+		return t.to.Write(p)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
