@@ -2,14 +2,16 @@ module github.com/anndb/anndb/torture
 
 go 1.26.0
 
-require github.com/anndb/anndb v0.0.0
+require (
+	github.com/anndb/anndb v0.0.0
+	go.etcd.io/bbolt v1.5.0
+)
 
 require (
 	github.com/RoaringBitmap/roaring/v2 v2.30.0 // indirect
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/mschoch/smat v0.2.0 // indirect
-	go.etcd.io/bbolt v1.5.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	gonum.org/v1/gonum v0.17.0 // indirect
 )

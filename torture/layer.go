@@ -14,15 +14,21 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/anndb/anndb/torture/internal/damage"
 )
 
 // layers are all layers, in the order in which they run. A layer lives in the
 // file of its name.
-var layers = []layer{}
+var layers = []layer{
+	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
+}
 
 // children are what a process of this program may do instead of running layers,
 // by name: parts of layers that are to be killed, limited or leaked.
-var children = map[string]child{}
+var children = map[string]child{
+	"damage": damage.Child,
+}
 
 // layer is one way of torturing the database.
 type layer struct {

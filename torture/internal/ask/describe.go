@@ -1,0 +1,83 @@
+// Package ask asks a database everything: every row in several ways, every
+// index by every method, every label model and tree. Two databases that hold
+// the same give the same answers, to the bit.
+//
+// What there is to ask is listed while the database is sound (Describe), so
+// that a question does not vanish together with what it asks for.
+package ask
+
+import (
+	"math/rand/v2"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// Collection is what there is to ask about a collection. It can be stored as
+// JSON.
+type Collection struct {
+	Name          string
+	Sparse, Named bool
+	Live          int
+	Keys          [][]byte
+	Labels        []string
+	Queries       []db.SparseQuery
+	Indexes       []Index
+}
+
+// Index is what there is to ask about an index.
+type Index struct {
+	Name               string
+	Kind               forest.Kind
+	Members, Partition bool
+}
+
+// Describe lists what there is to ask: up to keys rows of every collection one
+// by one, up to labels labels, and the given number of queries, which are rows
+// with small changes. Which ones depends on the seed and the rows.
+func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collection, error) {
+	var out []Collection
+	for i, info := range s.Collections() {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Live: info.Live}
+		all, err := s.Labels(info.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range rng.Perm(len(all))[:min(labels, len(all))] {
+			c.Labels = append(c.Labels, all[j].Label)
+		}
+		var rows []db.Row
+		for r, err := range s.Rows(info.Name) {
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, r)
+		}
+		for _, j := range rng.Perm(len(rows))[:min(keys, len(rows))] {
+			c.Keys = append(c.Keys, rows[j].Key)
+		}
+		for range min(queries, len(rows)) {
+			r := rows[rng.IntN(len(rows))]
+			for d := range r.Vector {
+				r.Vector[d] += 0.25 * float32(rng.NormFloat64())
+			}
+			for f := range r.Sparse.Value {
+				r.Sparse.Value[f] += rng.Float32()
+			}
+			for f := range r.Features {
+				r.Features[f].Value += rng.Float32()
+			}
+			c.Queries = append(c.Queries, db.SparseQuery{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features})
+		}
+		indexes, err := s.Indexes(info.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range indexes {
+			c.Indexes = append(c.Indexes, Index{x.Name, x.Options.Kind, x.Options.Members, x.Options.Postings.Partition})
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

@@ -1,0 +1,302 @@
+package ask
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"strings"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// Question is something a snapshot can be asked.
+type Question struct {
+	// Name tells what is asked, Group is the collection and, for indexes, its
+	// index, as "collection" or "collection/index".
+	Name, Group string
+	// Exact says that the answer follows from the rows alone, whatever the
+	// parameters of an index are.
+	Exact bool
+	ask   func(s *db.Snapshot, w *answer) error
+}
+
+// Ask asks and returns a digest of the answer, and its beginning as text.
+func (q *Question) Ask(s *db.Snapshot) (digest uint64, text string, err error) {
+	w := &answer{}
+	if err := q.ask(s, w); err != nil {
+		return 0, "", err
+	}
+	return uint64(w.a)<<32 | uint64(w.b), w.head.String(), nil
+}
+
+// answer takes an answer down.
+type answer struct {
+	a, b uint32 // checksums by two polynomials: one of them guards the file
+	head strings.Builder
+	buf  []byte
+}
+
+const headBytes = 200
+
+func (w *answer) printf(format string, a ...any) {
+	w.buf = fmt.Appendf(w.buf[:0], format, a...)
+	w.flush()
+	if w.head.Len() < headBytes {
+		w.head.Write(w.buf[:min(len(w.buf), headBytes)])
+	}
+}
+
+func (w *answer) flush() {
+	w.a = crc32.Update(w.a, crc32.IEEETable, w.buf)
+	w.b = crc32.Update(w.b, castagnoli, w.buf)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// floats takes coordinates down by their bits, which is many times as fast as
+// by their decimals.
+func (w *answer) floats(x []float32) {
+	w.buf = w.buf[:0]
+	for _, v := range x {
+		w.buf = binary.LittleEndian.AppendUint32(w.buf, math.Float32bits(v))
+	}
+	w.flush()
+}
+
+func (w *answer) row(r db.Row) {
+	w.printf("%d %s", r.Row, r.Key)
+	for _, l := range r.Labels {
+		w.buf = append(append(w.buf[:0], ' '), l...)
+		w.flush()
+	}
+	w.buf = append(w.buf[:0], r.Payload...)
+	w.flush()
+	w.floats(r.Vector)
+	w.floats(r.Sparse.Value)
+	for _, f := range r.Sparse.Index {
+		w.buf = binary.LittleEndian.AppendUint32(w.buf[:0], f)
+		w.flush()
+	}
+	for _, f := range r.Features {
+		w.buf = append(w.buf[:0], f.Name...)
+		w.buf = binary.LittleEndian.AppendUint32(w.buf, math.Float32bits(f.Value))
+		w.flush()
+	}
+}
+
+func (w *answer) hits(hits []db.Hit) {
+	for _, h := range hits {
+		w.printf("%s %d %x;", h.Key, h.Row, math.Float32bits(h.Distance))
+	}
+}
+
+func (w *answer) predictions(out []db.Prediction) {
+	for _, p := range out {
+		w.printf("%s %x %v;", p.Label, math.Float32bits(p.Score), p.Predicted)
+		if e := p.Explanation; e != nil {
+			tree := e.Tree
+			e.Tree = nil // a pointer would be printed as an address
+			w.printf("%+v;", *e)
+			if tree != nil {
+				w.printf("%+v;", *tree)
+			}
+		}
+	}
+}
+
+// Questions are all questions about the collections, in a fixed order.
+func Questions(colls []Collection) []Question {
+	out := []Question{{Name: "collections", ask: func(s *db.Snapshot, w *answer) error {
+		w.printf("%+v", s.Collections())
+		return nil
+	}}}
+	for i := range colls {
+		c := &colls[i]
+		out = append(out, c.rows()...)
+		out = append(out, c.scans()...)
+		for _, x := range c.Indexes {
+			out = append(out, c.index(x)...)
+		}
+	}
+	return out
+}
+
+// rows asks for the rows, their keys and labels.
+func (c *Collection) rows() []Question {
+	var out []Question
+	add := func(name string, ask func(s *db.Snapshot, w *answer) error) {
+		out = append(out, Question{name + " of " + c.Name, c.Name, true, ask})
+	}
+	for i, key := range c.Keys {
+		add(fmt.Sprint("row ", i), func(s *db.Snapshot, w *answer) error {
+			r, err := s.Get(c.Name, key)
+			if errors.Is(err, db.ErrNotFound) {
+				w.printf("not found")
+				return nil
+			}
+			w.row(r)
+			return err
+		})
+	}
+	add("rows", func(s *db.Snapshot, w *answer) error {
+		for r, err := range s.Rows(c.Name) {
+			if err != nil {
+				return err
+			}
+			w.row(r)
+		}
+		return nil
+	})
+	add("keys", func(s *db.Snapshot, w *answer) error {
+		for k, err := range s.Keys(c.Name) {
+			if err != nil {
+				return err
+			}
+			w.printf("%s;", k)
+		}
+		return nil
+	})
+	add("labels", func(s *db.Snapshot, w *answer) error {
+		l, err := s.Labels(c.Name)
+		w.printf("%v", l)
+		return err
+	})
+	return out
+}
+
+// neighbours is how many rows the questions ask for.
+const neighbours = 10
+
+// search asks for nearest rows by an index, or by comparing with all.
+func (c *Collection) search(name, index string, q db.SparseQuery, o db.SearchOptions, so db.SparseSearchOptions) Question {
+	exact := c.Sparse || index == db.Flat
+	group := c.Name
+	if index != db.Flat {
+		group += "/" + index
+	}
+	return Question{"search " + c.Name + " " + name, group, exact, func(s *db.Snapshot, w *answer) error {
+		ctx := context.Background()
+		var hits []db.Hit
+		var err error
+		if c.Sparse {
+			so.Index = index
+			hits, _, err = s.SearchSparse(ctx, c.Name, q, neighbours, &so, nil)
+		} else {
+			o.Index = index
+			hits, _, err = s.Search(ctx, c.Name, q.Vector, neighbours, &o, nil)
+		}
+		w.hits(hits)
+		return err
+	}}
+}
+
+// scans compares with all rows, and with those of labels.
+func (c *Collection) scans() []Question {
+	var out []Question
+	for i, q := range c.Queries {
+		out = append(out, c.search(fmt.Sprint("flat ", i), db.Flat, q, db.SearchOptions{}, db.SparseSearchOptions{}))
+	}
+	if len(c.Queries) == 0 {
+		return out
+	}
+	for _, l := range c.Labels {
+		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Labels: []string{l}}, db.SparseSearchOptions{Labels: []string{l}}))
+	}
+	return out
+}
+
+// index asks an index by every method it has.
+func (c *Collection) index(x Index) []Question {
+	group := c.Name + "/" + x.Name
+	out := []Question{{"description of " + group, group, false, func(s *db.Snapshot, w *answer) error {
+		info, err := s.Index(c.Name, x.Name)
+		w.printf("%s %s %d %d", info.Name, info.Options.Kind, info.Rows, info.TrainingPoints)
+		return err
+	}}}
+	for i, q := range c.Queries {
+		at := fmt.Sprintf(" %s %d", x.Name, i)
+		switch x.Kind {
+		case db.KindLCIF, db.KindAT, db.KindPT, db.KindSBT:
+			out = append(out, c.predict("set"+at, x, q, db.PredictOptions{Explain: true}), c.predict("top"+at, x, q, db.PredictOptions{Top: 3}))
+			if x.Kind != db.KindLCIF {
+				out = append(out, c.path(x, q, i))
+			}
+		case db.KindPostings:
+			strategies := []postings.Strategy{postings.Auto, postings.Compact, postings.Union}
+			if x.Partition {
+				strategies = append(strategies, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned)
+			}
+			for _, s := range strategies {
+				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{}, db.SparseSearchOptions{Strategy: s}))
+			}
+		default:
+			params := map[string]query.Params{
+				"natural": {Tau: 0.02, NoWiden: true},
+				"hops":    {Tau: 0.05, Sketch: true, Hops: 2, NoWiden: true},
+				"beam":    {Tau: 0.05, Sketch: true, Beam: 30, NoWiden: true},
+				"8-bit":   {Method: query.NaturalZero, Quant: true, Extra: 2, NoWiden: true},
+			}
+			names := []string{"natural", "hops", "beam", "8-bit"}
+			if x.Members {
+				params["voting"] = query.Params{Method: query.Voting, Votes: 2}
+				params["lookup"] = query.Params{Method: query.Lookup, NoWiden: true}
+				names = append(names, "voting", "lookup")
+			}
+			for _, n := range names {
+				p := params[n]
+				out = append(out, c.search(n+at, x.Name, q, db.SearchOptions{Params: &p}, db.SparseSearchOptions{}))
+			}
+		}
+	}
+	if x.Kind == db.KindAT || x.Kind == db.KindPT || x.Kind == db.KindSBT {
+		out = append(out, Question{"picture of " + group, group, false, func(s *db.Snapshot, w *answer) error {
+			p, err := s.TreePicture(c.Name, x.Name, budget.PictureOptions{})
+			if err != nil {
+				return err
+			}
+			var b bytes.Buffer
+			err = p.WriteText(&b)
+			w.printf("%s", b.Bytes())
+			return err
+		}})
+	}
+	return out
+}
+
+func (c *Collection) predict(name string, x Index, q db.SparseQuery, o db.PredictOptions) Question {
+	o.Index = x.Name
+	return Question{"predict " + c.Name + " " + name, c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
+		p, _, err := s.Predict(context.Background(), c.Name, c.asked(q), &o)
+		w.predictions(p)
+		return err
+	}}
+}
+
+func (c *Collection) path(x Index, q db.SparseQuery, i int) Question {
+	return Question{fmt.Sprintf("path %s %s %d", c.Name, x.Name, i), c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
+		p, err := s.ExplainTree(context.Background(), c.Name, c.asked(q), x.Name)
+		if err == nil {
+			w.printf("%+v", *p)
+		}
+		return err
+	}}
+}
+
+// asked is the part of a query that suits the collection.
+func (c *Collection) asked(q db.SparseQuery) db.SparseQuery {
+	switch {
+	case !c.Sparse:
+		return db.SparseQuery{Vector: q.Vector}
+	case c.Named:
+		return db.SparseQuery{Features: q.Features}
+	}
+	return db.SparseQuery{Sparse: vector.Sparse{Index: q.Sparse.Index, Value: q.Sparse.Value}}
+}

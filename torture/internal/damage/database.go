@@ -1,0 +1,184 @@
+package damage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// Build writes a database of about 20 MB with every kind of collection and
+// index: sealed chunks of bytes and of floats, rows not sealed yet, tombstones,
+// forests with label lists, sketches and 8-bit copies, one of them maintained,
+// inverted indexes in segments, label models, trees of all kinds, and pages that
+// were freed.
+func Build(path string, seed uint64) error {
+	d, err := db.Open(path, &db.Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	b := &builder{d: d, rng: rand.New(rand.NewPCG(seed, 99))}
+	err = b.build()
+	if err == nil {
+		err = d.Check(context.Background(), nil)
+	}
+	return errors.Join(err, d.Close())
+}
+
+type builder struct {
+	d       *db.DB
+	rng     *rand.Rand
+	centres map[string][][]float32
+}
+
+func (b *builder) build() error {
+	ctx := context.Background()
+	forests := func(o db.BuildOptions) db.BuildOptions {
+		o.Trees, o.LabelsK, o.HopLabels, o.NoTune, o.Seed = 4, 10, 12, true, 7
+		return o
+	}
+	thresholds := &labels.Thresholds{Single: 0.2, KeepTop: true}
+	model := db.LCIFOptions{Params: &query.LCIFParams{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
+	weighed := model
+	weighed.Weight = db.WeightTFIDF
+	trees := db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
+	var err error
+	do := func(step error) { err = errors.Join(err, step) }
+	index := func(coll, name string, o db.BuildOptions) {
+		if err == nil {
+			_, e := b.d.Build(ctx, coll, name, o, nil)
+			do(e)
+		}
+	}
+	do(b.d.CreateDense(ctx, "images", db.DenseOptions{Dim: 784}))
+	do(b.d.CreateDense(ctx, "vectors", db.DenseOptions{Dim: 300, Metric: vector.Cosine}))
+	do(b.d.CreateDense(ctx, "points", db.DenseOptions{Dim: 16, Metric: vector.InnerProduct}))
+	do(b.d.CreateSparse(ctx, "terms", db.SparseOptions{}))
+	do(b.d.CreateSparse(ctx, "words", db.SparseOptions{Named: true}))
+	do(b.d.CreateDense(ctx, "gone", db.DenseOptions{Dim: 784}))
+	do(b.put("images", 0, 1500))
+	do(b.put("vectors", 0, 1500))
+	do(b.put("points", 0, 400))
+	do(b.put("terms", 0, 1200))
+	do(b.put("words", 0, 200))
+	do(b.put("gone", 0, 400))
+	index("images", "kd", forests(db.BuildOptions{Rotate: 16, Members: true}))
+	index("images", "rp", forests(db.BuildOptions{Kind: forest.RP, SketchBytes: -1, Members: true}))
+	index("vectors", "pca", forests(db.BuildOptions{Kind: forest.PCATree, Quantize: true}))
+	index("vectors", "gone", forests(db.BuildOptions{Kind: forest.RP, Members: true}))
+	index("points", "rf", forests(db.BuildOptions{Kind: forest.RF, Members: true}))
+	index("points", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: model})
+	index("points", "pt", db.BuildOptions{Kind: db.KindPT, Budget: trees})
+	index("terms", "rows", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 3}})
+	index("terms", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: weighed})
+	index("terms", "at", db.BuildOptions{Kind: db.KindAT, Budget: trees})
+	index("words", "rows", db.BuildOptions{Kind: db.KindPostings})
+	index("words", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: model})
+	index("words", "sbt", db.BuildOptions{Kind: db.KindSBT, Budget: trees})
+	// Rows that came after the indexes, and deleted ones: covered where
+	// maintenance follows, fresh where it does not.
+	for _, coll := range []string{"images", "terms"} {
+		do(b.put(coll, 1100, 1220))
+		do(b.remove(coll, 20))
+	}
+	if err == nil {
+		_, e := b.d.Maintain(ctx, db.MaintainOptions{Share: 0.01})
+		do(e)
+	}
+	for _, coll := range []string{"images", "vectors", "points", "terms", "words"} {
+		do(b.put(coll, 100, 110))
+		do(b.remove(coll, 5))
+	}
+	do(b.d.DropIndex(ctx, "vectors", "gone"))
+	do(b.d.DropCollection(ctx, "gone"))
+	return err
+}
+
+func (b *builder) put(coll string, from, to int) error {
+	return b.d.Update(context.Background(), func(batch *db.Batch) error {
+		for i := from; i < to; i++ {
+			if err := batch.Put(coll, b.row(coll, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (b *builder) remove(coll string, n int) error {
+	return b.d.Update(context.Background(), func(batch *db.Batch) error {
+		for i := range n {
+			if err := batch.Delete(coll, key(coll, 31*i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func key(coll string, i int) []byte { return fmt.Appendf(nil, "%s-%06d", coll, i) }
+
+// row makes a row near one of forty centres; its labels follow the centre, so
+// that there is something to learn.
+func (b *builder) row(coll string, i int) db.Row {
+	const centres = 40
+	c := b.rng.IntN(centres)
+	r := db.Row{Key: key(coll, i), Labels: []string{fmt.Sprint("topic-", c%7)}}
+	if c%3 == 0 && coll != "words" { // one label a row there, for trees of kind sbt
+		r.Labels = append(r.Labels, fmt.Sprint("kind-", c%4))
+	}
+	if coll == "images" {
+		r.Payload = make([]byte, b.rng.IntN(4000))
+		for j := range r.Payload {
+			r.Payload[j] = byte(b.rng.Uint32())
+		}
+	}
+	dims := map[string]int{"images": 784, "vectors": 300, "points": 16, "gone": 784}
+	if dim := dims[coll]; dim > 0 {
+		if b.centres == nil {
+			b.centres = map[string][][]float32{}
+		}
+		for len(b.centres[coll]) < centres {
+			x := make([]float32, dim)
+			for j := range x {
+				x[j] = 128 + 40*float32(b.rng.NormFloat64())
+			}
+			b.centres[coll] = append(b.centres[coll], x)
+		}
+		r.Vector = make([]float32, dim)
+		for j, y := range b.centres[coll][c] {
+			r.Vector[j] = max(0, y+12*float32(b.rng.NormFloat64()))
+			if coll == "images" || coll == "gone" { // stored as bytes
+				r.Vector[j] = float32(int(max(0, min(255, r.Vector[j]))))
+			}
+		}
+		return r
+	}
+	seen := map[uint32]float32{}
+	for range 40 + b.rng.IntN(60) {
+		f := uint32(b.rng.IntN(1500))
+		if b.rng.IntN(2) == 0 {
+			f = uint32(c*37 + b.rng.IntN(40)) // words of the topic
+		}
+		seen[f] = float32(1 + b.rng.IntN(4))
+	}
+	for f := range uint32(centres*37 + 40) {
+		v, ok := seen[f]
+		switch {
+		case !ok:
+		case coll == "words":
+			r.Features = append(r.Features, db.Feature{Name: fmt.Sprintf("word-%04d", f), Value: v})
+		default:
+			r.Sparse.Index = append(r.Sparse.Index, f)
+			r.Sparse.Value = append(r.Sparse.Value, v)
+		}
+	}
+	return r
+}
