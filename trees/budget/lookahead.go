@@ -9,9 +9,10 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Sizes of the look-ahead: features kept by the screening, features tried as
-// splits, iterations of the screening.
+// Sizes of the look-ahead: rows looked at, features kept by the screening,
+// features tried as splits, iterations of the screening.
 const (
+	lookRows   = 1 << 14
 	screened   = 32
 	candidates = 6
 	iterations = 12
@@ -35,23 +36,41 @@ func enough(errors, minority int) float64 {
 	return 0
 }
 
-// axis is a split on one feature: values above the threshold go left.
-type axis struct {
-	feature   uint32
-	threshold float32
+// enoughForTree is the same for a greedy tree, whose depth is chosen by its
+// errors: four standard deviations fewer than the node's own classifier or the
+// majority's class.
+func enoughForTree(errors, minority int) float64 {
+	least := float64(min(errors, minority))
+	return least - 4*math.Sqrt(least)
+}
+
+// split parts rows by one feature: values above the threshold go left. Behind
+// it come further splits, or none.
+type split struct {
+	feature     uint32
+	threshold   float32
+	left, right *split
 }
 
 // apply makes the split the decision of a node, the same for every voter.
-func (a *axis) apply(g *grown, voters int) {
+func (a *split) apply(g *grown, voters int) {
 	g.split = true
 	g.features = []uint32{a.feature}
 	g.weights = slices.Repeat([]float32{1}, voters)
 	g.offsets = slices.Repeat([]float32{-a.threshold}, voters)
 }
 
-// left says whether row r goes left, as a node of the model decides.
-func (a *axis) left(x *vector.CSR, r int32) bool {
+// goesLeft says whether row r goes left, as a node of the model decides.
+func (a *split) goesLeft(x *vector.CSR, r int32) bool {
 	return valueOf(x, r, a.feature) > a.threshold
+}
+
+// named replaces features that are places in a list by those of the list.
+func (a *split) named(features []uint32) *split {
+	if a == nil {
+		return nil
+	}
+	return &split{features[a.feature], a.threshold, a.left.named(features), a.right.named(features)}
 }
 
 // valueOf is x[r][f].
@@ -64,28 +83,47 @@ func valueOf(x *vector.CSR, r int32, f uint32) float32 {
 	return entry(x, lo+uint64(i))
 }
 
-// lookAhead looks for a split after which linear classifiers can tell the
-// classes apart where none can before, as with exclusive or: every single
-// feature has the same distribution in both classes then, but products of
-// features do not. Features are screened by the difference of the two classes'
-// covariance matrices, in whose leading eigenvectors features with such
-// products stand out; the matrix is never formed, a product with it costs a
-// pass over the rows. Then each of the best few is tried as a split at its
-// median, and the classifiers of both sides, over the screened features, are
-// cross-validated. The best split is returned if it has few enough errors; nil
-// if none has. O(entries of the rows), some 30 passes.
-func (s *sbt) lookAhead(ctx context.Context, p *problem, errors, minority int, seed uint64) (*axis, error) {
-	features := p.screen(seed)
+// lookAhead looks for a split after which classifiers can tell the classes
+// apart where none can before, as with exclusive or: every single feature has
+// the same distribution in both classes then, but products of features do not.
+// Features are screened by the difference of the two classes' covariance
+// matrices, in whose leading eigenvectors features with such products stand out;
+// the matrix is never formed, a product with it costs a pass over the rows. Two
+// kinds of split are then judged by the cross-validation errors of what comes
+// behind them, over the screened features: each of the best few features at its
+// median, with linear classifiers on both sides; and a greedy tree, for classes
+// that lie in more pieces than two levels part, which is taken with all of its
+// splits. What has the fewest errors is returned if they are few enough beside
+// those of the node's own classifiers, folds; else nil. At most lookRows rows are
+// looked at, O(their entries), some 30 passes.
+func (s *sbt) lookAhead(ctx context.Context, p *problem, folds []*fold, seed uint64) (*split, error) {
+	rows := lookAt(len(p.rows), seed)
+	q := &problem{x: p.x, scratch: p.scratch}
+	own, positive := 0, 0
+	for _, i := range rows {
+		q.rows, q.y = append(q.rows, p.rows[i]), append(q.y, p.y[i])
+		if p.y[i] > 0 {
+			positive++
+		}
+		if heldVote(p, folds, int(i)) != (p.y[i] > 0) {
+			own++
+		}
+	}
+	minority := min(positive, len(rows)-positive)
+	features := q.screen(seed)
 	if len(features) < 2 {
 		return nil, nil
 	}
-	small := p.restrict(features)
-	rows := positions(len(p.rows))
+	small := q.restrict(features)
+	var found *split
+	halves, least := false, enough(own, minority)
+	if a, n := greedy(small, q.y, s.params.Folds, seed); float64(n) < enoughForTree(own, minority) {
+		found, least = a, min(least, float64(n))
+	}
+	rows = positions(len(q.rows))
 	scratch := newScratch(small.Cols)
 	params := s.params
 	params.BAC.Rounds = min(params.BAC.Rounds, 3)
-	best, least := -1, enough(errors, minority)
-	var found axis
 	for k := range features[:min(candidates, len(features))] {
 		a, ok := median(small, rows, uint32(k))
 		if !ok {
@@ -93,25 +131,40 @@ func (s *sbt) lookAhead(ctx context.Context, p *problem, errors, minority int, s
 		}
 		var divided sides
 		for _, r := range rows {
-			divided.add(&divided.train, r, a.left(small, r))
+			divided.add(&divided.train, r, a.goesLeft(small, r))
 		}
 		behind := 0
 		for _, side := range divided.train {
-			n, err := sideErrors(ctx, small, side, p.y, params, seed, scratch)
+			n, err := sideErrors(ctx, small, side, q.y, params, seed, scratch)
 			if err != nil {
 				return nil, err
 			}
 			behind += n
 		}
 		if float64(behind) < least {
-			best, least = k, float64(behind)
-			found = axis{features[k], a.threshold}
+			found, least, halves = a, float64(behind), true
 		}
 	}
-	if best < 0 {
-		return nil, nil
+	if found = found.named(features); halves {
+		// The median of all rows is nearer to the middle than that of a sample.
+		if a, ok := median(p.x, p.rows, found.feature); ok {
+			found = a
+		}
 	}
-	return &found, nil
+	return found, nil
+}
+
+// lookAt draws at most lookRows of n rows, ascending.
+func lookAt(n int, seed uint64) []int32 {
+	if n <= lookRows {
+		return positions(n)
+	}
+	chosen := make([]int32, lookRows)
+	for i, r := range rand.New(rand.NewPCG(seed, 4)).Perm(n)[:lookRows] {
+		chosen[i] = int32(r)
+	}
+	slices.Sort(chosen)
+	return chosen
 }
 
 // sideErrors is the least of the cross-validation errors and the minority of
@@ -255,7 +308,7 @@ func (p *problem) restrict(features []uint32) *vector.CSR {
 // median is the split on a feature that parts the rows most evenly: at the
 // median, or below it where nothing lies above. Not ok when the feature is
 // constant.
-func median(x *vector.CSR, rows []int32, f uint32) (axis, bool) {
+func median(x *vector.CSR, rows []int32, f uint32) (*split, bool) {
 	values := make([]float32, len(rows))
 	for i, r := range rows {
 		values[i] = valueOf(x, r, f)
@@ -265,9 +318,9 @@ func median(x *vector.CSR, rows []int32, f uint32) (axis, bool) {
 	if at == values[len(values)-1] {
 		i, _ := slices.BinarySearch(values, at)
 		if i == 0 {
-			return axis{}, false
+			return nil, false
 		}
 		at = values[i-1]
 	}
-	return axis{f, at}, true
+	return &split{feature: f, threshold: at}, true
 }

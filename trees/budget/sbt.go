@@ -148,42 +148,27 @@ func mix(seed, child uint64) uint64 {
 // the matrix.
 func (s *sbt) task(g *grown, train, test []int32, y []int8, depth int, seed uint64) task {
 	return func(ctx context.Context, w *worker) ([]task, error) {
-		own := make([]int8, len(train))
-		g.rows = len(train)
-		for i, at := range train {
-			own[i] = y[s.rows[at]]
-			if own[i] > 0 {
-				g.positive++
-			}
+		s.count(g, train, test, y)
+		if depth == s.params.MaxDepth || g.rows < s.params.MinRows || g.minority() == 0 {
+			s.pool.advance(len(train))
+			return nil, nil
 		}
-		g.class = -1
-		if 2*g.positive > g.rows {
-			g.class = 1
+		parted, found, err := s.part(ctx, w, g, train, test, y, seed)
+		if err != nil {
+			return nil, err
 		}
-		for _, at := range test {
-			if y[s.rows[at]] != g.class {
-				g.wrong++
-			}
-		}
-		g.errors = g.wrong
-		var parted sides
-		if depth < s.params.MaxDepth && g.rows >= s.params.MinRows && g.minority() > 0 {
-			var err error
-			if parted, err = s.part(ctx, w, g, train, test, own, seed); err != nil {
-				return nil, err
-			}
+		if found != nil {
+			return s.expand(nil, g, found, train, test, y, depth, seed), nil
 		}
 		if len(parted.train[0]) == 0 || len(parted.train[1]) == 0 {
 			s.pool.advance(len(train))
 			return nil, nil
 		}
-		if !g.split {
-			g.errors = 0
-			for i, side := range parted.test {
-				for _, at := range side {
-					if (y[s.rows[at]] > 0) != (i == 0) {
-						g.errors++
-					}
+		g.errors = 0
+		for i, side := range parted.test {
+			for _, at := range side {
+				if (y[s.rows[at]] > 0) != (i == 0) {
+					g.errors++
 				}
 			}
 		}
@@ -193,6 +178,54 @@ func (s *sbt) task(g *grown, train, test []int32, y []int8, depth int, seed uint
 			s.task(g.left, parted.train[0], parted.test[0], y, depth+1, mix(seed, 2)),
 		}, nil
 	}
+}
+
+// count fills in what the rows of a node are.
+func (s *sbt) count(g *grown, train, test []int32, y []int8) {
+	g.rows = len(train)
+	for _, at := range train {
+		if y[s.rows[at]] > 0 {
+			g.positive++
+		}
+	}
+	g.class = -1
+	if 2*g.positive > g.rows {
+		g.class = 1
+	}
+	for _, at := range test {
+		if y[s.rows[at]] != g.class {
+			g.wrong++
+		}
+	}
+	g.errors = g.wrong
+}
+
+// expand grows the node g, whose rows are counted, as the splits say, and
+// appends the tasks of the nodes behind them.
+func (s *sbt) expand(tasks []task, g *grown, by *split, train, test []int32, y []int8, depth int, seed uint64) []task {
+	by.apply(g, s.params.Folds)
+	var parted sides
+	for _, at := range train {
+		parted.add(&parted.train, at, by.goesLeft(s.x, s.rows[at]))
+	}
+	for _, at := range test {
+		parted.add(&parted.test, at, by.goesLeft(s.x, s.rows[at]))
+	}
+	g.left, g.right = &grown{}, &grown{}
+	for i, child := range []*grown{g.right, g.left} {
+		learn, judge := parted.train[1-i], parted.test[1-i]
+		further := by.right
+		if i == 1 {
+			further = by.left
+		}
+		if further == nil || depth+1 == s.params.MaxDepth {
+			tasks = append(tasks, s.task(child, learn, judge, y, depth+1, mix(seed, uint64(i+1))))
+			continue
+		}
+		s.count(child, learn, judge, y)
+		tasks = s.expand(tasks, child, further, learn, judge, y, depth+1, mix(seed, uint64(i+1)))
+	}
+	return tasks
 }
 
 // minority is how many rows the majority's class has wrong.
@@ -211,41 +244,30 @@ func (s *sides) add(list *[2][]int32, at int32, left bool) {
 	}
 }
 
-// part trains the node's classifiers and divides its rows, or finds a split by
+// part trains the node's classifiers and divides its rows, or finds splits by
 // looking ahead. No training rows on one side mean that the node must be a
 // leaf.
-func (s *sbt) part(ctx context.Context, w *worker, g *grown, train, test []int32, y []int8, seed uint64) (sides, error) {
+func (s *sbt) part(ctx context.Context, w *worker, g *grown, train, test []int32, y []int8, seed uint64) (sides, *split, error) {
 	var parted sides
-	rows := make([]int32, len(train))
+	rows, own := make([]int32, len(train)), make([]int8, len(train))
 	for i, at := range train {
 		rows[i] = s.rows[at]
+		own[i] = y[rows[i]]
 	}
-	p, folds, err := embedded(ctx, s.x, rows, y, s.params, seed, w.scratch)
+	p, folds, err := embedded(ctx, s.x, rows, own, s.params, seed, w.scratch)
 	if err != nil {
-		return parted, err
+		return parted, nil, err
 	}
-	errors := heldErrors(p, folds)
-	if !s.params.NoLookAhead && s.params.Folds > 1 && enough(errors, g.minority()) > 0 {
-		found, err := s.lookAhead(ctx, p, errors, g.minority(), seed)
-		if err != nil {
-			return parted, err
-		}
-		if found != nil {
-			found.apply(g, len(folds))
-			for _, at := range train {
-				parted.add(&parted.train, at, found.left(s.x, s.rows[at]))
-			}
-			for _, at := range test {
-				parted.add(&parted.test, at, found.left(s.x, s.rows[at]))
-			}
-			return parted, nil
+	if !s.params.NoLookAhead && s.params.Folds > 1 && enough(heldErrors(p, folds), g.minority()) > 0 {
+		if found, err := s.lookAhead(ctx, p, folds, seed); err != nil || found != nil {
+			return parted, found, err
 		}
 	}
 	for i, at := range train {
 		parted.add(&parted.train, at, p.vote(folds, func(f *fold) float64 { return f.marginOf(p, i) }))
 	}
 	if len(parted.train[0]) == 0 || len(parted.train[1]) == 0 {
-		return parted, nil
+		return parted, nil, nil
 	}
 	g.take(p, folds)
 	i := 0
@@ -260,7 +282,7 @@ func (s *sbt) part(ctx context.Context, w *worker, g *grown, train, test []int32
 		row := s.x.Row(int(s.rows[at]))
 		parted.add(&parted.test, at, p.vote(folds, func(f *fold) float64 { return p.strangerMargin(f, row) }))
 	}
-	return parted, nil
+	return parted, nil, nil
 }
 
 // embedded trains the classifiers of embedded cross-validation on the rows: V
