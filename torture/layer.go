@@ -22,12 +22,14 @@ import (
 // file of its name.
 var layers = []layer{
 	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
+	{"kill", "processes killed at any moment: no acknowledged batch lost, no half batch seen", kill},
 }
 
 // children are what a process of this program may do instead of running layers,
 // by name: parts of layers that are to be killed, limited or leaked.
 var children = map[string]child{
 	"damage": damage.Child,
+	"kill":   killChild,
 }
 
 // layer is one way of torturing the database.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/anndb/anndb/db"
@@ -84,6 +85,9 @@ type Verdict struct {
 // sheet, the file and, where it is to be cut short while it is open, the length
 // to cut it to. It prints a Verdict.
 func Child(args []string) error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: ownLimit, Max: ownLimit + 2}); err != nil {
+		return err
+	}
 	var sheet Sheet
 	data, err := os.ReadFile(args[0])
 	if err != nil {

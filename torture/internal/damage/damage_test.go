@@ -60,6 +60,7 @@ func TestOutcomes(t *testing.T) {
 	for script, want := range map[string]string{
 		"kill -9 $$":                            Died,
 		"echo nonsense":                         Died,
+		"echo SIGXCPU >&2; exit 2":              Hung,
 		`echo '{"Outcome":"right answers"}'`:    Missed,
 		`echo '{"Outcome":"error at opening"}'`: OpenError,
 	} {
