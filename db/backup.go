@@ -66,6 +66,13 @@ func compactPrefix(path string) string { return "." + filepath.Base(path) + ".co
 // wait meanwhile, readers do not; snapshots taken before keep the old file,
 // whose space is given back when the last of them is released.
 //
+// Deleted rows, and the former versions of updated ones, are left out as well
+// where they are a third of a collection's rows or more. The live rows get new
+// numbers then (Row.Row), and its indexes are learned anew, without tuning, which
+// takes as long as their builds; but not in a collection with a forest learned
+// from training queries, or by a version that kept no label lists, or with an
+// index that the rows left do not suffice for.
+//
 // Errors: ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown and
 // the context's. Where the system does not let an open file be replaced, such
 // as Windows, it fails and the old file stays.
@@ -93,7 +100,8 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	if err := tmp.Close(); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
-	if err := copyState(ctx, s.gen, name, d.opts); err != nil {
+	moved, err := s.compacted(ctx, name, d.opts)
+	if err != nil {
 		return st, fmt.Errorf("db: compact: %w", asNoSpace(err))
 	}
 	before, err1 := os.Stat(d.path)
@@ -104,18 +112,31 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	if err := os.Chmod(name, before.Mode().Perm()); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
-	if err := d.swap(name); err != nil {
+	if err := d.swap(name, moved); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
 	return CompactStats{before.Size(), after.Size()}, nil
 }
 
 // copyState writes all pairs of a state into the empty file at path, in key
-// order, and syncs it.
-func copyState(ctx context.Context, g *generation, path string, o Options) (err error) {
+// order, and syncs it. The moving collections have no rows in it, and new
+// numbers.
+func copyState(ctx context.Context, g *generation, path string, o Options, moved []moving) (err error) {
 	defer guard(g.store, setFaults(), &err)
 	if err := g.store.sound(soundAll); err != nil {
 		return err
+	}
+	var cat []byte
+	skip := map[uint64]bool{}
+	if len(moved) > 0 {
+		if cat, err = encodeCatalog(g.cat.without(moved)); err != nil {
+			return err
+		}
+		for _, m := range moved {
+			for _, object := range m.objects {
+				skip[object] = true
+			}
+		}
 	}
 	dst, err := newBolt(path, Options{Timeout: o.Timeout, NoSync: true})
 	if err != nil {
@@ -144,8 +165,7 @@ func copyState(ctx context.Context, g *generation, path string, o Options) (err 
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
-		c := g.tx.Bucket(name).Cursor()
-		for k, v := c.First(); k != nil; k, v = c.Next() {
+		err := copyable(g.tx.Bucket(name), skip, cat, func(k, v []byte) error {
 			if size += len(k) + len(v); size > compactBytes {
 				if err := errors.Join(ctx.Err(), tx.Commit()); err != nil {
 					return err
@@ -158,9 +178,10 @@ func copyState(ctx context.Context, g *generation, path string, o Options) (err 
 			b := tx.Bucket(name)
 			// Pairs come in order, so pages can be filled to the brim.
 			b.FillPercent = 1
-			if err := b.Put(k, v); err != nil {
-				return err
-			}
+			return b.Put(k, v)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	err = tx.Commit()
@@ -168,9 +189,9 @@ func copyState(ctx context.Context, g *generation, path string, o Options) (err 
 	return errors.Join(err, dst.Sync(), ctx.Err())
 }
 
-// swap opens the compacted file, gives it the database's name, and retires the
-// old one. The caller holds d.write.
-func (d *DB) swap(name string) error {
+// swap opens the compacted file, in which collections may have moved, gives it
+// the database's name, and retires the old one. The caller holds d.write.
+func (d *DB) swap(name string, moved []moving) error {
 	next, err := openStore(name, d.opts)
 	if err != nil {
 		return err
@@ -186,6 +207,9 @@ func (d *DB) swap(name string) error {
 	d.snapMu.Lock()
 	old, cur := d.store, d.cur
 	d.store, d.cur = next, nil
+	for _, m := range moved {
+		d.renumbered.Store(m.from, m.to)
+	}
 	d.commits.Add(1)
 	d.snapMu.Unlock()
 	if cur != nil {

@@ -53,6 +53,17 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 
 // build is Build with a name that is sound.
 func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
+	for {
+		info, err := d.buildOnce(ctx, coll, name, o, timer)
+		if !errors.Is(err, errRenumbered) {
+			return info, err
+		}
+	}
+}
+
+// buildOnce builds over the row numbers of now, which a compaction may change
+// before the end.
+func (d *DB) buildOnce(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
 	sparse, err := d.isSparse(coll)
 	if err != nil {
 		return IndexInfo{}, err
@@ -204,7 +215,7 @@ func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *
 			return err
 		}
 		if st.c.ID != id {
-			return fmt.Errorf("%w: %q: %w", ErrNoCollection, coll, errMoved)
+			return d.gone(s.gen.cat, coll, id)
 		}
 		view, err := st.rows()
 		if err != nil {
@@ -311,7 +322,7 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		c := cat.byID(id)
 		if c == nil {
-			return fmt.Errorf("%w: %q: %w", ErrNoCollection, coll, errMoved)
+			return d.gone(cat, coll, id)
 		}
 		key := codec.Key(m.Object, codec.KindManifest, 0)
 		if err := tx.Bucket(bucketMeta).Put(key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)); err != nil {

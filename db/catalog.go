@@ -194,6 +194,15 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 
 // putCatalog writes the catalog in a transaction.
 func putCatalog(tx *bbolt.Tx, c *catalog) error {
+	value, err := encodeCatalog(c)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketMeta).Put(catalogKey[:], value)
+}
+
+// encodeCatalog is the catalog as it is stored.
+func encodeCatalog(c *catalog) ([]byte, error) {
 	c.Format = catalogFormat
 	for _, x := range c.Collections {
 		for _, r := range x.Indexes {
@@ -205,9 +214,9 @@ func putCatalog(tx *bbolt.Tx, c *catalog) error {
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
-		return fmt.Errorf("db: encode catalog: %w", err)
+		return nil, fmt.Errorf("db: encode catalog: %w", err)
 	}
-	return tx.Bucket(bucketMeta).Put(catalogKey[:], codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b))
+	return codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
 }
 
 // decodeBlock parses a stored block, checks that it is of the kind its key

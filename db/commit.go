@@ -102,6 +102,9 @@ func (d *DB) commitRequests(reqs []*request) {
 		err = d.update(func(tx *bbolt.Tx, cat *catalog) error {
 			a := newApplier(tx, cat)
 			for i, r := range reqs {
+				for j := range r.ops {
+					r.ops[j].id = d.led(r.ops[j].id)
+				}
 				if failed[i] = a.check(r.ops); failed[i] != nil {
 					continue
 				}

@@ -58,6 +58,16 @@ func (c *modelColl) put(key string, r modelRow) {
 	c.rows[key] = r
 }
 
+// renumber gives the rows numbers without gaps.
+func (c *modelColl) renumber() {
+	for i, key := range c.byRow() {
+		r := c.rows[key]
+		r.num = uint32(i)
+		c.rows[key] = r
+	}
+	c.next = uint32(len(c.rows))
+}
+
 // byRow lists the keys in the order of their rows.
 func (c *modelColl) byRow() []string {
 	return slices.SortedFunc(maps.Keys(c.rows), func(a, b string) int {
@@ -594,6 +604,21 @@ func (x *machine) reopen(t *rapid.T) {
 func (x *machine) compact(t *rapid.T) {
 	if _, err := x.d.Compact(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+	infos, err := x.d.Collections()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range infos {
+		c := x.m[info.Name]
+		dead := int(c.next) - len(c.rows)
+		worth := dead > 0 && 3*dead >= int(c.next)
+		// An index that cannot be learned anew keeps the rows where they are.
+		if moved := info.Rows != int(c.next); moved && !worth || !moved && worth && len(c.indexes) == 0 {
+			t.Fatalf("%q has %d row numbers after a compaction, %d before, %d rows", info.Name, info.Rows, c.next, len(c.rows))
+		} else if moved {
+			c.renumber()
+		}
 	}
 }
 

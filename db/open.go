@@ -33,13 +33,16 @@ type DB struct {
 	steps       atomic.Uint64 // steps of maintenance done by this handle
 	background  *maintainer   // nil without Options.Maintenance
 
-	closing  atomic.Bool
-	poison   atomic.Pointer[error] // set by the commit that failed
-	commits  atomic.Uint64         // committed transactions of this handle
-	snapMu   sync.Mutex
-	store    *store      // current file; guarded by snapMu, replaced by Compact
-	cur      *generation // latest generation handed out; guarded by snapMu
-	finished bool        // Close has unmapped everything; guarded by snapMu
+	closing atomic.Bool
+	poison  atomic.Pointer[error] // set by the commit that failed
+	// renumbered holds the new number of a collection by its old one, as long
+	// as this handle is open.
+	renumbered sync.Map
+	commits    atomic.Uint64 // committed transactions of this handle
+	snapMu     sync.Mutex
+	store      *store      // current file; guarded by snapMu, replaced by Compact
+	cur        *generation // latest generation handed out; guarded by snapMu
+	finished   bool        // Close has unmapped everything; guarded by snapMu
 }
 
 // Open opens the database in the file at path, creating it when it does not
@@ -70,8 +73,7 @@ func Open(path string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{path: path, opts: opts, log: opts.Logger, write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s}
-	d.backlog.limit = opts.BacklogBytes
+	d := newDB(path, opts, s)
 	if err := d.recoverState(); err != nil {
 		_ = s.close() // the reason for giving up is worth more
 		return nil, err
@@ -83,6 +85,13 @@ func Open(path string, o *Options) (*DB, error) {
 		}
 	}
 	return d, nil
+}
+
+// newDB is a handle on an open file.
+func newDB(path string, o Options, s *store) *DB {
+	d := &DB{path: path, opts: o, log: o.Logger, write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s}
+	d.backlog.limit = o.BacklogBytes
+	return d
 }
 
 // openCurrent validates and opens the file that path names. While it waits for

@@ -199,7 +199,7 @@ type Row struct {
 	// Payload is any bytes, up to MaxPayload; empty and nil are the same.
 	Payload []byte
 	// Row is the row's number. It is filled in by reads and ignored by Put;
-	// an update gives the row a new number.
+	// an update gives the row a new number, and a compaction may.
 	Row uint32
 }
 

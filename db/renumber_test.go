@@ -1,0 +1,336 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+)
+
+// churn updates every row of the collections that fillChurned makes.
+func churn(d *DB, seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	return d.Update(context.Background(), func(b *Batch) error {
+		for i := range 200 {
+			key := fmt.Appendf(nil, "key-%03d", i)
+			label := []string{fmt.Sprint("label-", rng.IntN(4))}
+			x := randomSparse(rng, 6, 40)
+			f := make([]Feature, x.Len())
+			for j := range f {
+				f[j] = Feature{fmt.Sprint("word-", x.Index[j]), x.Value[j]}
+			}
+			v := make([]float32, 16)
+			for j := range v {
+				v[j] = float32(rng.IntN(100))
+			}
+			err := errors.Join(
+				b.Put("dense", Row{Key: key, Vector: v, Labels: label, Payload: key}),
+				b.Put("sparse", Row{Key: key, Sparse: x, Labels: label}),
+				b.Put("named", Row{Key: key, Features: f, Labels: label}),
+			)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// churned makes a database with all kinds of indexes over rows whose first
+// versions are no more.
+func churned(t *testing.T, d *DB) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(d.CreateDense(ctx, "dense", DenseOptions{Dim: 16}))
+	must(d.CreateSparse(ctx, "sparse", SparseOptions{}))
+	must(d.CreateSparse(ctx, "named", SparseOptions{Named: true}))
+	must(d.CreateDense(ctx, "still", DenseOptions{Dim: 4}))
+	must(d.Update(ctx, func(b *Batch) error {
+		return errors.Join(b.Put("still", Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Put("still", Row{Key: []byte("b"), Vector: make([]float32, 4)}))
+	}))
+	must(churn(d, 1))
+	model := LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	tree := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
+	for _, x := range []struct {
+		coll, name string
+		o          BuildOptions
+	}{
+		{"dense", "z", BuildOptions{Trees: 4, Members: true, Seed: 3, Holdout: 20}}, // tuned
+		{"dense", "a", BuildOptions{Kind: KindLCIF, LCIF: model}},                   // finds neighbours by z
+		{"sparse", "rows", BuildOptions{Postings: PostingsOptions{Partition: true, M: 2}}},
+		{"sparse", "tree", BuildOptions{Kind: KindPT, Budget: tree}},
+		{"named", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
+		{"named", "tree", BuildOptions{Kind: KindAT, Budget: tree}},
+	} {
+		_, err := d.Build(ctx, x.coll, x.name, x.o, nil)
+		must(err)
+	}
+	must(churn(d, 2))
+	must(churn(d, 3))
+	must(d.Update(ctx, func(b *Batch) error { return b.Delete("sparse", []byte("key-007")) }))
+}
+
+// rowTexts are the rows of a collection without their numbers.
+func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
+	t.Helper()
+	for r, err := range s.Rows(coll) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Row = 0
+		r.Features = sortedFeatures(r.Features)
+		out = append(out, rowText(r))
+	}
+	return out
+}
+
+// TestCompactRenumbers: a compaction leaves deleted rows out, keeps the others
+// with their order, learns every index anew, and leaves collections alone of
+// which little is dead. Held snapshots see what they saw.
+func TestCompactRenumbers(t *testing.T) {
+	d := openTemp(t, &Options{NoSync: true})
+	churned(t, d)
+	held, err := d.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	colls := []string{"dense", "sparse", "named", "still"}
+	before := map[string][]string{}
+	for _, c := range colls {
+		before[c] = rowTexts(t, held, c)
+	}
+	x := make([]float32, 16)
+	want, _, err := held.Search(t.Context(), "dense", x, 10, &SearchOptions{Index: Flat}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := d.Compact(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		for _, c := range colls {
+			info, err := s.Collection(c)
+			if err != nil {
+				return err
+			}
+			old, err := held.Collection(c)
+			if err != nil {
+				return err
+			}
+			if info.Rows != info.Live || info.Live != old.Live || !slices.Equal(info.Indexes, old.Indexes) {
+				t.Errorf("%+v, before %+v", info, old)
+			}
+			for _, s := range []*Snapshot{s, held} {
+				if got := rowTexts(t, s, c); !slices.Equal(got, before[c]) {
+					t.Errorf("%q: other rows than before: %d, %d", c, len(got), len(before[c]))
+				}
+			}
+			all, err := s.Indexes(c)
+			if err != nil {
+				return err
+			}
+			for _, x := range all {
+				if x.Rows != info.Rows {
+					t.Errorf("%q of %q covers %d of %d rows", x.Name, c, x.Rows, info.Rows)
+				}
+			}
+		}
+		for _, o := range []*SearchOptions{{Index: "z", Recall: 0.99}, {Index: Flat}} {
+			hits, _, err := s.Search(t.Context(), "dense", x, 10, o, nil)
+			if err != nil {
+				return err
+			}
+			found := 0
+			for _, h := range hits {
+				if slices.ContainsFunc(want, func(w Hit) bool { return string(w.Key) == string(h.Key) && w.Distance == h.Distance }) {
+					found++
+				}
+			}
+			if found < 9 {
+				t.Errorf("%q finds %d of 10 rows", o.Index, found)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	held.Release()
+	t.Logf("%d bytes before, %d after", st.Before, st.After)
+	// Writing, maintaining and compacting go on.
+	if err := churn(d, 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCompactLevels updates the same rows again and again: with compactions the
+// file does not grow.
+func TestCompactLevels(t *testing.T) {
+	d := openTemp(t, &Options{NoSync: true})
+	churned(t, d)
+	var sizes []int64
+	for i := range 8 {
+		for j := range 3 {
+			if err := churn(d, uint64(10*i+j)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		st, err := d.Compact(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, st.After)
+	}
+	if slices.Max(sizes) > sizes[0]*11/10 {
+		t.Errorf("sizes after compactions %d", sizes)
+	}
+}
+
+// TestRenumberedMeanwhile has batches, builds and maintenance under way while
+// compactions renumber rows: all come to the right end.
+func TestRenumberedMeanwhile(t *testing.T) {
+	d := openTemp(t, &Options{NoSync: true})
+	churned(t, d)
+	ctx := t.Context()
+	// A batch that was filled before, and applied after.
+	filled, compacted := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- d.Update(ctx, func(b *Batch) error {
+			close(filled)
+			defer func() { <-compacted }()
+			return errors.Join(
+				b.Put("dense", Row{Key: []byte("new"), Vector: make([]float32, 16)}),
+				b.Put("named", Row{Key: []byte("new"), Features: []Feature{{"fresh", 1}}}),
+				b.Delete("sparse", []byte("key-001")))
+		})
+	}()
+	<-filled
+	if _, err := d.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	close(compacted)
+	if err := <-done; err != nil {
+		t.Fatalf("a batch filled before the compaction: %v", err)
+	}
+	err := d.View(func(s *Snapshot) error {
+		_, err1 := s.Get("dense", []byte("new"))
+		_, err2 := s.Get("named", []byte("new"))
+		if _, err := s.Get("sparse", []byte("key-001")); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a row deleted meanwhile: %v", err)
+		}
+		return errors.Join(err1, err2)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	// A build whose rows are renumbered before it can publish.
+	if err := churn(d, 5); err != nil {
+		t.Fatal(err)
+	}
+	once := false
+	_, err = d.Build(ctx, "dense", "late", BuildOptions{Trees: 2, NoTune: true}, func(p Progress) {
+		if p.Stage == "trees" && !once {
+			once = true
+			if _, err := d.Compact(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		c, err := s.Collection("dense")
+		if err != nil {
+			return err
+		}
+		x, err := s.Index("dense", "late")
+		if c.Rows != c.Live || x.Rows != c.Rows {
+			t.Errorf("%d rows, %d live, %d covered", c.Rows, c.Live, x.Rows)
+		}
+		return err
+	})
+	if err := errors.Join(err, mustCheck(d), mustLeaveNothing(d)); err != nil {
+		t.Error(err)
+	}
+	// Everything at once.
+	until := time.Now().Add(time.Second)
+	errs := make(chan error, 4)
+	run := func(f func(i int) error) {
+		go func() {
+			var err error
+			for i := 0; err == nil && time.Now().Before(until); i++ {
+				err = f(i)
+			}
+			errs <- err
+		}()
+	}
+	run(func(i int) error { return churn(d, uint64(i)) })
+	run(func(int) error { _, err := d.Compact(ctx); return err })
+	run(func(int) error { _, err := d.Maintain(ctx, MaintainOptions{}); return err })
+	run(func(i int) error {
+		_, err := d.Build(ctx, "sparse", "rows", BuildOptions{Postings: PostingsOptions{Partition: i%2 == 0}}, nil)
+		return err
+	})
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRenumberCancelled cancels a compaction that renumbers: nothing is left,
+// and nothing has changed.
+func TestRenumberCancelled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	churned(t, d)
+	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
+		ctx, stop := context.WithTimeout(t.Context(), after)
+		if _, err := d.Compact(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after %v: %v", after, err)
+		}
+		stop()
+		if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+			t.Errorf("after %v: %v, %v", after, entries, err)
+		}
+	}
+	if err := errors.Join(mustCheck(d), mustLeaveNothing(d), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
