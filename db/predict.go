@@ -215,13 +215,7 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 		return out, stats, err
 	}
 	m := state.model
-	p := m.params
-	if o.Params != nil {
-		p = m.grown(*o.Params)
-	}
-	if o.Top > 0 {
-		p.Top = o.Top
-	}
+	p := m.asked(o)
 	if m.idf != nil {
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		weigh(x, m.idf)
@@ -231,6 +225,30 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	if err != nil {
 		return nil, stats, predictError(coll, err)
 	}
+	out = sc.predictions(m, &p, o)
+	if o.Explain {
+		if err := st.explain(ctx, sc, m, x, &p, out); err != nil {
+			return nil, stats, err
+		}
+	}
+	predictors.Put(sc)
+	return out, stats, nil
+}
+
+// asked is the parameters that options ask for.
+func (m *labelModel) asked(o *PredictOptions) query.LCIFParams {
+	p := m.params
+	if o.Params != nil {
+		p = m.grown(*o.Params)
+	}
+	if o.Top > 0 {
+		p.Top = o.Top
+	}
+	return p
+}
+
+// predictions names what was found for the last query.
+func (sc *predictScratch) predictions(m *labelModel, p *query.LCIFParams, o *PredictOptions) (out []Prediction) {
 	if p.Top > 0 && o.Set {
 		sc.found = sc.p.AppendSet(sc.found)
 	}
@@ -239,13 +257,7 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 		_, predicted := slices.BinarySearch(set, f.Label)
 		out = append(out, Prediction{Label: m.name(f.Label), Score: f.Score, Predicted: predicted})
 	}
-	if o.Explain {
-		if err := st.explain(ctx, sc, m, x, &p, out); err != nil {
-			return nil, stats, err
-		}
-	}
-	predictors.Put(sc)
-	return out, stats, nil
+	return out
 }
 
 func predictError(coll string, err error) error {
@@ -322,25 +334,4 @@ func (st *collState) explain(ctx context.Context, sc *predictScratch, m *labelMo
 		out[i].Explanation = e
 	}
 	return nil
-}
-
-// PredictBatch predicts the labels of many queries on the given number of
-// goroutines (all processors when zero). Element i belongs to queries[i].
-//
-// Errors: those of Predict, with the number of the first query that failed.
-func (s *Snapshot) PredictBatch(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, workers int) ([][]Prediction, error) {
-	out := make([][]Prediction, len(queries))
-	errs := make([]error, len(queries))
-	err := parallel(ctx, workers, len(queries), 8, func(i int) {
-		out[i], _, errs[i] = s.Predict(ctx, coll, queries[i], o)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, e := range errs {
-		if e != nil {
-			return nil, fmt.Errorf("db: query %d: %w", i, e)
-		}
-	}
-	return out, nil
 }

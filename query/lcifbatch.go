@@ -23,7 +23,7 @@ func PredictBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params 
 		p := NewPredictor()
 		var found []labels.Ranked
 		return func(lo, hi int) (int, error) {
-			return p.block(ctx, v, queries, lo, hi, params, func(i int) {
+			return p.block(ctx, v, queries, lo, hi, params, wantedFor(params), func(i int) {
 				found = p.choose(found[:0])
 				out[i] = slices.Clone(found)
 			})
@@ -35,6 +35,27 @@ func PredictBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params 
 	return out, nil
 }
 
+// PredictRows predicts labels for every row of queries, one goroutine, and calls
+// each with what Predict finds for them, in their order; it holds until each
+// returns, and Set and AppendSet are about that row then. Much faster than
+// Predict row by row, since the rows share reading the index and the
+// feature–label matrix. Errors: those of Predict, with the row or, if it is not
+// known, one before it; each was called for some of the rows before.
+func (p *Predictor) PredictRows(ctx context.Context, v *LCIFView, queries *vector.CSR, params *LCIFParams, each func(i int, found []labels.Ranked)) (int, error) {
+	var found []labels.Ranked
+	for lo := 0; lo < queries.Rows(); lo += batchRows {
+		hi := min(lo+batchRows, queries.Rows())
+		at, err := p.block(ctx, v, queries, lo, hi, params, wantedFor(params), func(i int) {
+			found = p.choose(found[:0])
+			each(i, found)
+		})
+		if err != nil {
+			return at, err
+		}
+	}
+	return queries.Rows(), nil
+}
+
 // ScoreBatch is the scores of all candidate labels of every query, N × L: what
 // thresholds and rankings are evaluated on. The rest is as for PredictBatch.
 func ScoreBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params *LCIFParams, workers int, progress func(done, total int)) (*vector.CSR, error) {
@@ -42,7 +63,7 @@ func ScoreBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params *L
 	err := eachBlock(ctx, len(rows), workers, progress, func() func(lo, hi int) (int, error) {
 		p := NewPredictor()
 		return func(lo, hi int) (int, error) {
-			return p.block(ctx, v, queries, lo, hi, params, func(i int) {
+			return p.block(ctx, v, queries, lo, hi, params, everything, func(i int) {
 				rows[i] = vector.Sparse{Index: slices.Clone(p.scores.Index), Value: slices.Clone(p.scores.Value)}
 			})
 		}
@@ -94,9 +115,9 @@ func eachRow(ctx context.Context, n, workers int, prepare func() func(i int)) er
 	})
 }
 
-// batchRows is how many rows a worker takes at a time: enough for searches of
-// many queries at once.
-const batchRows = 128
+// batchRows is how many rows a worker takes at a time: enough for searches and
+// feature scores of many queries at once.
+const batchRows = 2 * groupQueries
 
 // eachBlock calls a worker's function for blocks of rows lo to hi on some
 // goroutines (fewer than 1: all processors). prepare makes a worker. progress,
@@ -107,8 +128,9 @@ func eachBlock(ctx context.Context, n, workers int, progress func(done, total in
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	// Few rows are shared evenly.
-	size := max(1, min(batchRows, (n+workers-1)/workers))
+	// Blocks are shared evenly.
+	rounds := (n + workers*batchRows - 1) / (workers * batchRows)
+	size := max(1, (n+workers*rounds-1)/max(1, workers*rounds))
 	var (
 		next   atomic.Int64
 		stop   atomic.Bool

@@ -25,6 +25,9 @@ type Predictor struct {
 	feature  vector.Sparse
 	scores   vector.Sparse
 	set      []uint32
+
+	lists nearLists // of a block of queries
+	group featureGroup
 }
 
 // NewPredictor is an empty Predictor; it grows to what its queries need.
@@ -165,18 +168,9 @@ func (p *Predictor) score(v *LCIFView) {
 }
 
 // block fills scores for rows lo to hi of queries, one after the other, and
-// calls each when it has. The number is that of the row an error is about.
-func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int, params *LCIFParams, each func(i int)) (int, error) {
-	many, ok := v.Neighbors.(BatchNeighborSource)
-	if !ok || params.Lambda == 0 {
-		for i := lo; i < hi; i++ {
-			if err := p.run(ctx, v, row(queries, i), params); err != nil {
-				return i, err
-			}
-			each(i)
-		}
-		return hi, nil
-	}
+// calls each when it has; scores that are not wanted may be missing. The number
+// is that of the row an error is about.
+func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int, params *LCIFParams, want wanted, each func(i int)) (int, error) {
 	units := &vector.CSR{Ptr: make([]uint64, 1, hi-lo+1), Value: []float32{}, Cols: v.Features}
 	for i := lo; i < hi; i++ {
 		if err := p.prepare(ctx, v, row(queries, i), params); err != nil {
@@ -186,16 +180,71 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 		units.Value = append(units.Value, p.unit.Value...)
 		units.Ptr = append(units.Ptr, uint64(len(units.Index)))
 	}
+	if at, err := p.neighborsOf(ctx, v, queries, units, lo, hi); err != nil {
+		return at, err
+	}
+	s, raise := v.power(p.params.Beta)
+	shared := p.params.Lambda < 1 && raise == 1
 	own := p.unit
-	err := many.NeighborsBatch(ctx, &p.scratch, units, p.params.K, func(i int, hits []postings.Hit) error {
-		p.unit = units.Row(i)
-		p.take(hits)
-		p.score(v)
-		each(lo + i)
+	defer func() { p.unit = own }()
+	for from := 0; from < hi-lo; from += groupQueries {
+		to := min(from+groupQueries, hi-lo)
+		if shared {
+			if err := stopped(ctx); err != nil {
+				return lo + from, err
+			}
+			p.group.load(s, units, from, to)
+		}
+		for i := from; i < to; i++ {
+			p.unit, p.near = units.Row(i), p.lists.row(i)
+			if shared {
+				p.scoreShared(v, s, i-from, &want)
+			} else {
+				p.score(v)
+			}
+			each(lo + i)
+		}
+	}
+	return hi, nil
+}
+
+// neighborsOf finds the neighbours of rows lo to hi of queries, whose unit
+// vectors are given, if they count.
+func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units *vector.CSR, lo, hi int) (int, error) {
+	p.lists.ptr, p.lists.list = append(p.lists.ptr[:0], 0), p.lists.list[:0]
+	keep := func(_ int, hits []postings.Hit) error {
+		for _, h := range hits {
+			p.lists.list = append(p.lists.list, near{h.Row, float32(h.Score)})
+		}
+		p.lists.ptr = append(p.lists.ptr, uint64(len(p.lists.list)))
 		return nil
-	})
-	p.unit = own
-	return lo, err
+	}
+	if many, ok := v.Neighbors.(BatchNeighborSource); ok && p.params.Lambda > 0 {
+		return lo, many.NeighborsBatch(ctx, &p.scratch, units, p.params.K, keep)
+	}
+	for i := range hi - lo {
+		p.hits = p.hits[:0]
+		if unit := units.Row(i); p.params.Lambda > 0 && unit.Len() > 0 {
+			var err error
+			if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{row(queries, lo+i), unit}, p.params.K, p.hits); err != nil {
+				return lo + i, err
+			}
+		}
+		_ = keep(i, p.hits)
+	}
+	return hi, nil
+}
+
+// scoreShared fills scores from the neighbours and the sums of query i of the
+// group.
+func (p *Predictor) scoreShared(v *LCIFView, s *vector.CSR, i int, want *wanted) {
+	clearSparse(&p.instance)
+	clearSparse(&p.scores)
+	if p.params.Lambda > 0 {
+		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
+	}
+	sum, total := p.group.of(s, i)
+	combineSums(p.params.Lambda, p.instance, sum, total, want, &p.scores)
 }
 
 func clearSparse(s *vector.Sparse) { s.Index, s.Value = s.Index[:0], s.Value[:0] }

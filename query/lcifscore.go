@@ -156,45 +156,58 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 
 // featureScores appends the feature-based confidence scores (definition 8,
 // Algorithm 5) of a query without negative values to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ /
-// Σᵢ xᵢ, with the entries of S to the power raise. O(Σ labels of the features).
+// Σᵢ xᵢ, with the entries of S to the power raise. Frequent features are added
+// first. O(Σ labels of the features).
 func featureScores(t *tally, s *vector.CSR, raise float64, q vector.Sparse, dst *vector.Sparse) {
-	total, entries := 0.0, 0
-	for _, f := range q.Index {
+	total, entries, rare := 0.0, 0, 0
+	for i, f := range q.Index {
+		total += float64(q.Value[i])
 		if int(f) < s.Rows() {
 			entries += int(s.Ptr[f+1] - s.Ptr[f])
+			if !frequent(s, f) {
+				rare++
+			}
 		}
+	}
+	if !(total > 0) {
+		return
 	}
 	// Where most labels are met anyway, noting each costs more than looking
 	// through all.
 	dense := raise == 1 && entries > len(t.sum)/4
-	for i, f := range q.Index {
-		x := float64(q.Value[i])
-		total += x
-		if x == 0 || int(f) >= s.Rows() {
-			continue
+	for _, first := range [...]bool{true, false} {
+		if !first && rare == 0 {
+			break
 		}
-		lo, hi := s.Ptr[f], s.Ptr[f+1]
-		set, value := s.Index[lo:hi], s.Value[lo:hi]
-		if dense {
-			t.weighted(set, value, x)
-			continue
-		}
-		if raise != 1 {
-			for e, l := range set {
-				if w := x * power(float64(value[e]), raise); w > 0 {
-					t.one(l, w)
-				}
-			}
-			continue
-		}
-		for e, l := range set {
-			if w := x * float64(value[e]); w > 0 {
-				t.one(l, w)
+		for i, f := range q.Index {
+			if x := float64(q.Value[i]); x != 0 && int(f) < s.Rows() && frequent(s, f) == first {
+				featureScore(t, s, raise, f, x, dense)
 			}
 		}
 	}
-	if total > 0 {
-		t.drain(dst, total)
+	t.drain(dst, total)
+}
+
+// featureScore adds feature f, which has the value x, to the scores of its labels.
+func featureScore(t *tally, s *vector.CSR, raise float64, f uint32, x float64, dense bool) {
+	lo, hi := s.Ptr[f], s.Ptr[f+1]
+	set, value := s.Index[lo:hi], s.Value[lo:hi]
+	if dense {
+		t.weighted(set, value, x)
+		return
+	}
+	if raise != 1 {
+		for e, l := range set {
+			if w := x * power(float64(value[e]), raise); w > 0 {
+				t.one(l, w)
+			}
+		}
+		return
+	}
+	for e, l := range set {
+		if w := x * float64(value[e]); w > 0 {
+			t.one(l, w)
+		}
 	}
 }
 

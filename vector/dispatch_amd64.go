@@ -162,6 +162,14 @@ func wholeBytes(x []float32, out []uint8) bool {
 	return wholeBytesGo(x[n:], out[n:])
 }
 
+func addRows(sum []float64, cells []float32, at []int, x []float64) {
+	if active == genericSet {
+		addRowsGo(sum, cells, at, x)
+		return
+	}
+	addRowsAVX2(unsafe.SliceData(sum), len(sum), unsafe.SliceData(cells), unsafe.SliceData(at), unsafe.SliceData(x), len(at))
+}
+
 func allFinite(x []float32) bool {
 	if active == genericSet {
 		return firstNotFinite(x) < 0

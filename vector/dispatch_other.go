@@ -40,3 +40,5 @@ func allFinite(x []float32) bool { return firstNotFinite(x) < 0 }
 
 // Prefetch hints that bytes from p will be read soon. Here it does nothing.
 func Prefetch(p unsafe.Pointer, bytes int) {}
+
+func addRows(sum []float64, cells []float32, at []int, x []float64) { addRowsGo(sum, cells, at, x) }

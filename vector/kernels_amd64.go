@@ -182,6 +182,11 @@ func allFiniteAVX2(x *float32, n int) bool
 //go:noescape
 func wholeBytesAVX2(x *float32, n int, out *uint8) bool
 
+// addRowsAVX2 is AddRows for n sums, a multiple of 32, and a number of rows.
+//
+//go:noescape
+func addRowsAVX2(sum *float64, n int, cells *float32, at *int, x *float64, rows int)
+
 // prefetchLines hints that the n bytes from p will be read.
 //
 //go:noescape

@@ -4441,6 +4441,72 @@ done:
 	VZEROUPPER
 	RET
 
+// func addRowsAVX2(sum *float64, n int, cells *float32, at *int, x *float64, rows int)
+// Requires: AVX, FMA3
+TEXT ·addRowsAVX2(SB), NOSPLIT, $0-48
+	MOVQ sum+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ cells+16(FP), DX
+	MOVQ at+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ rows+40(FP), DI
+
+strip:
+	TESTQ   CX, CX
+	JZ      done
+	VMOVUPD (AX), Y0
+	VMOVUPD 32(AX), Y1
+	VMOVUPD 64(AX), Y2
+	VMOVUPD 96(AX), Y3
+	VMOVUPD 128(AX), Y4
+	VMOVUPD 160(AX), Y5
+	VMOVUPD 192(AX), Y6
+	VMOVUPD 224(AX), Y7
+	XORQ    R8, R8
+
+row:
+	CMPQ         R8, DI
+	JGE          store
+	MOVQ         (BX)(R8*8), R9
+	LEAQ         (DX)(R9*4), R9
+	VBROADCASTSD (SI)(R8*8), Y8
+	VCVTPS2PD    (R9), Y9
+	VFMADD231PD  Y8, Y9, Y0
+	VCVTPS2PD    16(R9), Y9
+	VFMADD231PD  Y8, Y9, Y1
+	VCVTPS2PD    32(R9), Y9
+	VFMADD231PD  Y8, Y9, Y2
+	VCVTPS2PD    48(R9), Y9
+	VFMADD231PD  Y8, Y9, Y3
+	VCVTPS2PD    64(R9), Y9
+	VFMADD231PD  Y8, Y9, Y4
+	VCVTPS2PD    80(R9), Y9
+	VFMADD231PD  Y8, Y9, Y5
+	VCVTPS2PD    96(R9), Y9
+	VFMADD231PD  Y8, Y9, Y6
+	VCVTPS2PD    112(R9), Y9
+	VFMADD231PD  Y8, Y9, Y7
+	INCQ         R8
+	JMP          row
+
+store:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD Y3, 96(AX)
+	VMOVUPD Y4, 128(AX)
+	VMOVUPD Y5, 160(AX)
+	VMOVUPD Y6, 192(AX)
+	VMOVUPD Y7, 224(AX)
+	ADDQ    $+256, AX
+	ADDQ    $+128, DX
+	SUBQ    $0x20, CX
+	JMP     strip
+
+done:
+	VZEROUPPER
+	RET
+
 // func prefetchLines(p *byte, n int)
 // Requires: MMX+
 TEXT ·prefetchLines(SB), NOSPLIT, $0-16

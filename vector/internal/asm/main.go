@@ -33,6 +33,7 @@ func main() {
 	}
 	allFinite()
 	wholeBytes()
+	addRows()
 	prefetch()
 	Generate()
 }

@@ -1,0 +1,97 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// batchQueries is the most queries that are predicted together.
+const batchQueries = 512
+
+// PredictBatch predicts the labels of many queries on the given number of
+// goroutines (all processors when zero). Element i is what Predict finds for
+// queries[i]. Label models of kind lcif read their index and their feature–label
+// similarities once for many queries, so one call with many is much faster than
+// many calls; explained predictions are made one by one.
+//
+// Errors: those of Predict, with the number of the first query that failed.
+func (s *Snapshot) PredictBatch(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, workers int) ([][]Prediction, error) {
+	if o == nil {
+		o = &PredictOptions{}
+	}
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	out := make([][]Prediction, len(queries))
+	errs := make([]error, len(queries))
+	rounds := max(1, (len(queries)+workers*batchQueries-1)/(workers*batchQueries))
+	size := max(1, (len(queries)+workers*rounds-1)/(workers*rounds))
+	err := parallel(ctx, workers, (len(queries)+size-1)/size, 1, func(b int) {
+		lo, hi := b*size, min((b+1)*size, len(queries))
+		s.predictBlock(ctx, coll, queries[lo:hi], o, out[lo:hi], errs[lo:hi])
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range errs {
+		if e != nil {
+			return nil, fmt.Errorf("db: query %d: %w", i, e)
+		}
+	}
+	return out, nil
+}
+
+// predictBlock predicts the labels of queries on this goroutine: together if
+// that is possible and all are well, else one by one, which tells the error of
+// each.
+func (s *Snapshot) predictBlock(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction, errs []error) {
+	if len(queries) > 1 && !o.Explain {
+		if done, err := s.predictShared(ctx, coll, queries, o, out); done && err == nil {
+			return
+		}
+	}
+	for i, q := range queries {
+		if out[i], _, errs[i] = s.Predict(ctx, coll, q, o); errs[i] != nil {
+			return
+		}
+	}
+}
+
+// predictShared predicts the labels of queries together; false if the model is
+// of no such kind.
+func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction) (done bool, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, _, state, err := s.asked(ctx, coll, queries[0], o.Index)
+	if err != nil || state.tree != nil {
+		return false, err
+	}
+	m := state.model
+	rows := &vector.CSR{Ptr: make([]uint64, 1, len(queries)+1), Value: []float32{}}
+	for _, q := range queries {
+		x, err := st.labelQuery(q)
+		if err != nil {
+			return true, err
+		}
+		at := len(rows.Index)
+		rows.Append(x)
+		if m.idf != nil {
+			weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)
+		}
+	}
+	p := m.asked(o)
+	sc := predictors.Get().(*predictScratch)
+	_, err = sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, found []labels.Ranked) {
+		sc.found = append(sc.found[:0], found...)
+		out[i] = slices.Clip(sc.predictions(m, &p, o))
+	})
+	if err != nil {
+		return true, err
+	}
+	predictors.Put(sc)
+	return true, nil
+}

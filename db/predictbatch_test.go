@@ -1,0 +1,81 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// A batch predicts what Predict does query by query, to the bit, also where rows
+// and labels came and went since the build.
+func TestPredictBatchIsPredict(t *testing.T) {
+	d, _, queries, _ := topicDB(t, true)
+	defer d.Close()
+	params := &query.LCIFParams{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
+	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params, Weight: WeightTFIDF}}
+	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+		t.Fatal(err)
+	}
+	compare := func() {
+		t.Helper()
+		for _, o := range []PredictOptions{{}, {Top: 3}, {Top: 1, Set: true}, {Top: 2, Explain: true}} {
+			for _, workers := range []int{1, 3} {
+				got := predictAll(t, d, queries, &o, workers)
+				err := d.View(func(s *Snapshot) error {
+					for i, q := range queries {
+						want, _, err := s.Predict(t.Context(), "docs", q, &o)
+						if err != nil {
+							return err
+						}
+						if !reflect.DeepEqual(got[i], want) {
+							t.Fatalf("%+v, query %d: %v in a batch, %v alone", o, i, got[i], want)
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	compare()
+	rng := rand.New(rand.NewPCG(3, 3))
+	put(t, d, 200, func(i int) Row {
+		x, names := topicRow(rng, 8)
+		r := Row{Key: fmt.Append(nil, "d", 3*i), Labels: append(names, "fresh")}
+		for j, f := range x.Index {
+			r.Features = append(r.Features, Feature{fmt.Sprint("w", f), x.Value[j]})
+		}
+		return r
+	})
+	compare()
+}
+
+// An error is that of the first query which has one, with its number.
+func TestPredictBatchErrors(t *testing.T) {
+	d, _, queries, _ := topicDB(t, false)
+	defer d.Close()
+	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}
+	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+		t.Fatal(err)
+	}
+	queries[17].Sparse = vector.Sparse{Index: []uint32{4, 4}, Value: []float32{1, 1}}
+	queries[40].Sparse = queries[17].Sparse
+	err := d.View(func(s *Snapshot) error {
+		_, err := s.PredictBatch(t.Context(), "docs", queries, nil, 1)
+		return err
+	})
+	if !errors.Is(err, ErrFeatures) || err == nil || err.Error()[:13] != "db: query 17:" {
+		t.Errorf("error %v", err)
+	}
+	if out := predictAll(t, d, nil, nil, 2); len(out) != 0 {
+		t.Errorf("%d predictions for no queries", len(out))
+	}
+}

@@ -1,0 +1,177 @@
+package query
+
+import (
+	"unsafe"
+
+	"github.com/anndb/anndb/vector"
+)
+
+const (
+	// groupQueries is how many queries share one pass over the feature–label
+	// matrix. More share more of it, fewer keep their sums in the cache.
+	groupQueries = 256
+	// groupCells is how many cells of frequent features are filled at a time, a
+	// strip of labels at least: they stay in the third cache, those of a strip
+	// in the second.
+	groupCells = 1 << 19
+	// frequentShare is which part of the labels has a frequent feature: from
+	// there on adding a cell for every label is faster than adding entries.
+	frequentShare = 12
+)
+
+// frequent says whether feature f has entries for so many labels that it is added
+// before the others, in the order of sums: batches add cells of such features
+// for all labels.
+func frequent(s *vector.CSR, f uint32) bool {
+	return int(s.Ptr[f+1]-s.Ptr[f])*frequentShare >= s.Cols
+}
+
+// featureGroup computes the feature scores of a group of queries (definition 8,
+// Algorithm 5). Frequent features are spread into rows of cells, a block of
+// labels after the other; all queries that have one add its row by vector
+// instructions. Every sum runs in the order of featureScores, so the scores have
+// the same bits.
+type featureGroup struct {
+	place    []uint32 // of a feature in features, plus one; zero for others
+	features []groupFeature
+	queries  []groupQuery
+	row      []int     // frequent features, query by query: where their cells begin
+	rowX     []float64 // their values
+	rare     []groupRare
+	cells    []float32 // of one block of labels: a row for each frequent feature
+	labels   int       // rounded up to whole strips
+	sums     []float64 // of query i, by label: those at i·labels
+}
+
+// groupFeature is a feature that some query of a group has. Its entries in S
+// from next to end are of labels still to come.
+type groupFeature struct {
+	feature   uint32
+	next, end uint64
+}
+
+// groupRare is a rare feature of a query and its value.
+type groupRare struct {
+	feature uint32
+	x       float64
+}
+
+// groupQuery is where the features of a query end, and the sum of its values.
+type groupQuery struct {
+	rows, rare int
+	total      float64
+}
+
+// load takes over queries lo to hi and adds up their frequent features, for S
+// to the power one.
+func (g *featureGroup) load(s, queries *vector.CSR, lo, hi int) {
+	g.take(s, queries, lo, hi)
+	g.sums = grow(g.sums, (hi-lo)*g.labels)
+	clear(g.sums)
+	strips := 0
+	if n := len(g.features) * vector.RowCells; n > 0 {
+		strips = min(max(groupCells/n, 1), g.labels/vector.RowCells)
+		g.cells = grow(g.cells, strips*n)
+	}
+	for first := 0; first < g.labels && strips > 0; first += strips * vector.RowCells {
+		n := min(strips, (g.labels-first)/vector.RowCells)
+		g.spread(s, first, n)
+		for strip := range n {
+			g.addStrip(strip, first+strip*vector.RowCells)
+		}
+	}
+	for _, f := range g.features {
+		g.place[f.feature] = 0
+	}
+}
+
+// of is the sums of query i, by label, and what they are divided by. It may be
+// called once.
+func (g *featureGroup) of(s *vector.CSR, i int) (sum []float64, total float64) {
+	sum = g.sums[i*g.labels : i*g.labels+s.Cols]
+	q, rare := g.queries[i], 0
+	if i > 0 {
+		rare = g.queries[i-1].rare
+	}
+	for _, r := range g.rare[rare:q.rare] {
+		lo, hi := s.Ptr[r.feature], s.Ptr[r.feature+1]
+		value := s.Value[lo:hi]
+		for e, l := range s.Index[lo:hi] {
+			sum[l] += r.x * float64(value[e])
+		}
+	}
+	return sum, q.total
+}
+
+// take takes over the queries.
+func (g *featureGroup) take(s, queries *vector.CSR, lo, hi int) {
+	if len(g.place) < s.Rows() {
+		g.place = make([]uint32, s.Rows())
+	}
+	g.labels = (s.Cols + vector.RowCells - 1) / vector.RowCells * vector.RowCells
+	g.features, g.queries = g.features[:0], g.queries[:0]
+	g.row, g.rowX, g.rare = g.row[:0], g.rowX[:0], g.rare[:0]
+	for i := lo; i < hi; i++ {
+		q, total := queries.Row(i), 0.0
+		for e, f := range q.Index {
+			x := float64(q.Value[e])
+			total += x
+			switch {
+			case x == 0 || int(f) >= s.Rows() || s.Ptr[f] == s.Ptr[f+1]:
+			case !frequent(s, f):
+				g.rare = append(g.rare, groupRare{f, x})
+			default:
+				if g.place[f] == 0 {
+					g.features = append(g.features, groupFeature{f, s.Ptr[f], s.Ptr[f+1]})
+					g.place[f] = uint32(len(g.features))
+				}
+				g.row, g.rowX = append(g.row, int(g.place[f]-1)*vector.RowCells), append(g.rowX, x)
+			}
+		}
+		g.queries = append(g.queries, groupQuery{len(g.row), len(g.rare), total})
+	}
+}
+
+// Entries are prefetched before the turn of their feature, the first bytes of
+// them: there are too many features for the processor to notice.
+const (
+	spreadAhead = 4
+	spreadBytes = 256
+)
+
+// spread fills the rows of cells for strips of labels from first: those of a
+// strip lie together.
+func (g *featureGroup) spread(s *vector.CSR, first, strips int) {
+	rows := len(g.features) * vector.RowCells // cells of a strip
+	clear(g.cells[:strips*rows])
+	limit := uint32(first + strips*vector.RowCells)
+	for i := range g.features {
+		if next := i + spreadAhead; next < len(g.features) {
+			if f := &g.features[next]; f.next < f.end {
+				vector.Prefetch(unsafe.Pointer(&s.Index[f.next]), spreadBytes)
+				vector.Prefetch(unsafe.Pointer(&s.Value[f.next]), spreadBytes)
+			}
+		}
+		f := &g.features[i]
+		cells := g.cells[i*vector.RowCells:]
+		set, value := s.Index[f.next:f.end], s.Value[f.next:f.end]
+		n := 0
+		for n < len(set) && set[n] < limit {
+			at := int(set[n]) - first
+			cells[at/vector.RowCells*rows+at%vector.RowCells] = value[n]
+			n++
+		}
+		f.next += uint64(n)
+	}
+}
+
+// addStrip adds the strip's cells, of labels from first, for all queries.
+func (g *featureGroup) addStrip(strip, first int) {
+	cells := g.cells[strip*len(g.features)*vector.RowCells:]
+	from := 0
+	for i, q := range g.queries {
+		sum := g.sums[i*g.labels+first:]
+		vector.AddRows(sum[:vector.RowCells], cells, g.row[from:q.rows], g.rowX[from:q.rows])
+		from = q.rows
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// addRows keeps the sums of 32 cells in registers while it goes through the
+// rows. A product of two floats is exact in double precision, so fusing it with
+// the addition changes no bit.
+func addRows() {
+	s := set{name: "AVX2", bytes: 32}
+	begin(s, "addRows", "(sum *float64, n int, cells *float32, at *int, x *float64, rows int)",
+		"AddRows for n sums, a multiple of 32, and a number of rows")
+	sum := Load(Param("sum"), GP64()).(GPVirtual)
+	n := Load(Param("n"), GP64()).(GPVirtual)
+	cells := Load(Param("cells"), GP64()).(GPVirtual)
+	at := Load(Param("at"), GP64()).(GPVirtual)
+	x := Load(Param("x"), GP64()).(GPVirtual)
+	rows := Load(Param("rows"), GP64()).(GPVirtual)
+	Label("strip")
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	var acc [8]VecVirtual
+	for i := range acc {
+		acc[i] = YMM()
+		VMOVUPD(Mem{Base: sum, Disp: 32 * i}, acc[i])
+	}
+	r := GP64()
+	XORQ(r, r)
+	Label("row")
+	CMPQ(r, rows)
+	JGE(LabelRef("store"))
+	p := GP64()
+	MOVQ(Mem{Base: at, Index: r, Scale: 8}, p)
+	LEAQ(Mem{Base: cells, Index: p, Scale: 4}, p)
+	factor := YMM()
+	VBROADCASTSD(Mem{Base: x, Index: r, Scale: 8}, factor)
+	for i, a := range acc {
+		v := YMM()
+		VCVTPS2PD(Mem{Base: p, Disp: 16 * i}, v)
+		VFMADD231PD(factor, v, a)
+	}
+	INCQ(r)
+	JMP(LabelRef("row"))
+	Label("store")
+	for i, a := range acc {
+		VMOVUPD(a, Mem{Base: sum, Disp: 32 * i})
+	}
+	ADDQ(I32(256), sum)
+	ADDQ(I32(128), cells)
+	SUBQ(U8(32), n)
+	JMP(LabelRef("strip"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
