@@ -23,6 +23,7 @@ import (
 var layers = []layer{
 	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
 	{"kill", "processes killed at any moment: no acknowledged batch lost, no half batch seen", kill},
+	{"soak", "a day's operations in half an hour: memory, descriptors and file size level off", soakOneDay},
 }
 
 // children are what a process of this program may do instead of running layers,
@@ -30,6 +31,7 @@ var layers = []layer{
 var children = map[string]child{
 	"damage": damage.Child,
 	"kill":   killChild,
+	"soak":   soakChild,
 }
 
 // layer is one way of torturing the database.
