@@ -14,7 +14,7 @@ import (
 )
 
 // images reads the first n images of an idx file.
-func images(t *testing.T, path string, n int64) [][]float32 {
+func images(t testing.TB, path string, n int64) [][]float32 {
 	t.Helper()
 	r, err := dataset.Open(path, dataset.Options{Max: n})
 	if err != nil {

@@ -3,6 +3,7 @@ module github.com/anndb/anndb/torture
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/anndb/anndb v0.0.0
 	go.etcd.io/bbolt v1.5.0
 )

@@ -23,6 +23,7 @@ import (
 var layers = []layer{
 	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
 	{"kill", "processes killed at any moment: no acknowledged batch lost, no half batch seen", kill},
+	{"history", "everything at once: snapshots equal the model, registers are linearizable, nothing leaks", histories},
 	{"soak", "a day's operations in half an hour: memory, descriptors and file size level off", soakOneDay},
 }
 

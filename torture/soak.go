@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -75,6 +76,12 @@ func soakOneDay(ctx context.Context, e *env) (t totals, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil && len(counts) == 0 {
+		err = errors.New("the child did not come to the day's end")
+	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		t.add(name, counts[name])
 	}

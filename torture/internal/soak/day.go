@@ -3,12 +3,12 @@
 // compactions, checks and reopenings, and what it takes of the machine
 // meanwhile.
 //
-// A day is counted in operations, not in time: that of a service with ten
-// queries and one batch of changes a second. Each of its 1,440 minutes has 600
-// queries, 60 batches of 8 changes, and a snapshot that is held for half of it;
-// every hour a backup that is checked and compared, every second hour a
+// A day is counted in operations, not in time: that of a service with two
+// queries a second and a batch of eight changes every five. Each of its 1,440
+// minutes has 120 queries, 12 batches, and a snapshot that is held for half of
+// it; every hour a backup that is checked and compared, every second hour a
 // compaction, every sixth a check of the whole file, and the database is closed
-// and opened again.
+// and opened again. In the course of the day a row is changed 20 times.
 package soak
 
 import (
@@ -30,7 +30,7 @@ import (
 
 // The operations of a minute, and after how many minutes the rare ones come.
 const (
-	queries, batches, changes               = 600, 60, 8
+	queries, batches, changes               = 120, 12, 8
 	backupEvery, compactEvery, reopenEvery  = 60, 120, 360
 	denseKeys, denseDim                     = 4000, 64
 	termKeys, termsOfRow, termsOfCollection = 2500, 20, 2000
