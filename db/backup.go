@@ -112,7 +112,7 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	if err := os.Chmod(name, before.Mode().Perm()); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
-	if err := d.swap(name, moved); err != nil {
+	if err := d.swap(name, moved, s.Generation()); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
 	return CompactStats{before.Size(), after.Size()}, nil
@@ -190,12 +190,19 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 }
 
 // swap opens the compacted file, in which collections may have moved, gives it
-// the database's name, and retires the old one. The caller holds d.write.
-func (d *DB) swap(name string, moved []moving) error {
+// the database's name, and retires the old one, whose latest generation is the
+// last. The caller holds d.write.
+func (d *DB) swap(name string, moved []moving, last uint64) error {
 	next, err := openStore(name, d.opts)
 	if err != nil {
 		return err
 	}
+	tx, err := next.begin(false)
+	if err != nil {
+		return errors.Join(err, next.close())
+	}
+	next.before = last + 1 - uint64(tx.ID()) // which wraps where it must
+	next.end(tx)
 	if err := os.Rename(name, d.path); err != nil {
 		return errors.Join(err, next.bolt.Close())
 	}

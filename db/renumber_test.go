@@ -191,6 +191,31 @@ func TestCompactRenumbers(t *testing.T) {
 	}
 }
 
+// TestGenerations: they grow with every commit and compaction, whatever the
+// numbers of transactions in a compacted file are.
+func TestGenerations(t *testing.T) {
+	d := openTemp(t, &Options{NoSync: true})
+	churned(t, d)
+	last := uint64(0)
+	for i := range 8 {
+		if i%2 == 1 {
+			if _, err := d.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := churn(d, uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+		st, err := d.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Generation <= last {
+			t.Errorf("step %d: generation %d after %d", i, st.Generation, last)
+		}
+		last = st.Generation
+	}
+}
+
 // TestCompactLevels updates the same rows again and again: with compactions the
 // file does not grow.
 func TestCompactLevels(t *testing.T) {

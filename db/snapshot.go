@@ -24,6 +24,10 @@ type generation struct {
 	colls map[string]*collState
 }
 
+// number is that of the transaction in the file, and of those in the files that
+// were compacted away before.
+func (g *generation) number() uint64 { return uint64(g.tx.ID()) + g.store.before }
+
 // locked runs f under txMu. The lock is given back even when bbolt panics on a
 // damaged page, or the next reader of the state would wait for ever.
 func (g *generation) locked(f func()) {
@@ -148,7 +152,7 @@ func (d *DB) View(fn func(*Snapshot) error) error {
 }
 
 // Generation grows with every commit that this handle has seen.
-func (s *Snapshot) Generation() uint64 { return uint64(s.gen.tx.ID()) }
+func (s *Snapshot) Generation() uint64 { return s.gen.number() }
 
 // Collections lists the collections by creation.
 func (s *Snapshot) Collections() []CollectionInfo {

@@ -41,6 +41,7 @@ type store struct {
 	file     *os.File // bbolt's own handle, for bounds-checked reads
 	reserve  int64
 	verify   VerifyMode
+	before   uint64 // generations before the file's first, where it was compacted
 	verified verifiedSet
 	// validated holds the objects whose decoded structure has been checked once.
 	validated sync.Map

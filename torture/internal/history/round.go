@@ -330,13 +330,7 @@ func (r *Round) remember(generation uint64, after [writers]int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old, ok := r.states[generation]; ok && old != after {
-		// A compacted file begins to count anew, so a generation may come twice,
-		// but not with fewer batches than it had.
-		for w := range after {
-			if after[w] < old[w] {
-				return fmt.Errorf("generation %d had batches %v and has %v", generation, old, after)
-			}
-		}
+		return fmt.Errorf("generation %d had batches %v and has %v", generation, old, after)
 	}
 	r.states[generation] = after
 	return nil
