@@ -141,3 +141,13 @@ func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) 
 	}
 	countRowsAVX2(&estimates[0], rows, &least[0], &counts[0])
 }
+
+// estimateCounts makes bytes and estimates of the counts of a strip; see
+// estimateCountsGo.
+func estimateCounts(counted *stripCounts, depth int, factor uint16, ratios *[stripRows]uint16, counts *[stripRows]uint8, estimates *[stripRows]uint16) {
+	if !avx2 {
+		estimateCountsGo(counted, depth, factor, ratios, counts, estimates)
+		return
+	}
+	estimateCountsAVX2(&counted[0], depth, factor, &ratios[0], &counts[0], &estimates[0])
+}

@@ -47,3 +47,7 @@ func rowsAtLeast(estimates []uint16, rows int, least *[batchWidth]uint16, hits [
 func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) {
 	countRowsGo(estimates, rows, least, counts)
 }
+
+func estimateCounts(counted *stripCounts, depth int, factor uint16, ratios *[stripRows]uint16, counts *[stripRows]uint8, estimates *[stripRows]uint16) {
+	estimateCountsGo(counted, depth, factor, ratios, counts, estimates)
+}

@@ -123,6 +123,17 @@ func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uin
 	return some != 0
 }
 
+// estimateCountsGo brings counts of up to 255, bit b of which is at
+// counted[b*stripWords:], to bytes, and makes estimates of them:
+// count·factor·ratio/2¹⁶, rounded down, the first product in 16 bits.
+func estimateCountsGo(counted *stripCounts, depth int, factor uint16, ratios *[stripRows]uint16, counts *[stripRows]uint8, estimates *[stripRows]uint16) {
+	for i := range counts {
+		count := counted.at(depth, i/64, i%64)
+		counts[i] = uint8(count)
+		estimates[i] = uint16(uint32(uint16(count)*factor) * uint32(ratios[i]) >> 16)
+	}
+}
+
 // scoreRowsGo estimates the scores of consecutive rows for batchWidth queries.
 // Row i has the entries ptr[i]:ptr[i+1]. The weights of a feature are at
 // weights[slots[feature]*batchWidth:]; an entry adds value·unit·weight/2¹⁶,

@@ -169,6 +169,30 @@ func TestCountsEqualReferences(t *testing.T) {
 	}
 }
 
+func TestEstimatesEqualReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 8))
+	for depth := 4; depth <= smallBits; depth++ {
+		for range 30 {
+			var counted stripCounts
+			var ratios [stripRows]uint16
+			for i := range counted {
+				counted[i] = r.Uint64() & r.Uint64()
+			}
+			for i := range ratios {
+				ratios[i] = uint16(r.IntN(1 << 16))
+			}
+			factor := uint16(maxEstimate / (1 + r.IntN(1<<depth-1)))
+			var counts, wantCounts [stripRows]uint8
+			var estimates, want [stripRows]uint16
+			estimateCounts(&counted, depth, factor, &ratios, &counts, &estimates)
+			estimateCountsGo(&counted, depth, factor, &ratios, &wantCounts, &want)
+			if counts != wantCounts || estimates != want {
+				t.Fatalf("depth %d: counts %v, want %v; estimates %v, want %v", depth, counts, wantCounts, estimates, want)
+			}
+		}
+	}
+}
+
 func TestScoreRowsEqualsReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 6))
 	const features = 50

@@ -59,6 +59,11 @@ func rowsAtLeastAVX2(estimates *uint16, rows int, least *uint16, hits *uint64)
 //go:noescape
 func countRowsAVX2(estimates *uint16, rows int, least *uint16, counts *uint16)
 
+// estimateCountsAVX2 is estimateCountsGo for a depth of at most eight.
+//
+//go:noescape
+func estimateCountsAVX2(counted *uint64, depth int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+
 // countStrip4AVX2 is countStripGo of depth 4, for n bitmaps at byte
 // offsets; planes and words point at the strip, stride is in bytes. It says
 // whether there are hits; if not, counted is not written.

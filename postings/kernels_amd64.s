@@ -1098,6 +1098,68 @@ done:
 	VZEROUPPER
 	RET
 
+// func estimateCountsAVX2(counted *uint64, depth int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+// Requires: AVX, AVX2
+TEXT ·estimateCountsAVX2(SB), NOSPLIT, $0-48
+	MOVQ         counted+0(FP), AX
+	MOVQ         depth+8(FP), CX
+	MOVWLZX      factor+16(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTW X0, Y1
+	MOVQ         ratios+24(FP), DX
+	MOVQ         counts+32(FP), BX
+	MOVQ         estimates+40(FP), SI
+	VMOVDQU      spread<>+0(SB), Y2
+	MOVQ         $0x8040201008040201, DI
+	VMOVQ        DI, X0
+	VPBROADCASTQ X0, Y3
+	MOVQ         $0x0101010101010101, DI
+	VMOVQ        DI, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         $0x00000008, DI
+
+group:
+	VPXOR   Y4, Y4, Y4
+	VMOVDQA Y0, Y5
+	MOVQ    AX, R8
+	MOVQ    CX, R9
+
+plane:
+	VPBROADCASTD (R8), Y6
+	VPSHUFB      Y2, Y6, Y6
+	VPAND        Y3, Y6, Y6
+	VPCMPEQB     Y3, Y6, Y6
+	VPAND        Y5, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPADDB       Y5, Y5, Y5
+	ADDQ         $0x20, R8
+	DECQ         R9
+	JNZ          plane
+	VMOVDQU      Y4, (BX)
+	VEXTRACTI128 $0x01, Y4, X5
+	VPMOVZXBW    X4, Y4
+	VPMOVZXBW    X5, Y5
+	VPMULLW      Y1, Y4, Y4
+	VPMULHUW     (DX), Y4, Y4
+	VMOVDQU      Y4, (SI)
+	VPMULLW      Y1, Y5, Y5
+	VPMULHUW     32(DX), Y5, Y5
+	VMOVDQU      Y5, 32(SI)
+	ADDQ         $0x04, AX
+	ADDQ         $0x20, BX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, SI
+	DECQ         DI
+	JNZ          group
+	VZEROUPPER
+	RET
+
+DATA spread<>+0(SB)/8, $0x0000000000000000
+DATA spread<>+8(SB)/8, $0x0101010101010101
+DATA spread<>+16(SB)/8, $0x0202020202020202
+DATA spread<>+24(SB)/8, $0x0303030303030303
+GLOBL spread<>(SB), RODATA|NOPTR, $32
+
 // func countStrip4AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
 // Requires: AVX, AVX2
 TEXT ·countStrip4AVX2(SB), NOSPLIT, $0-73

@@ -39,10 +39,12 @@ type top struct {
 	floor float64  // k hits have this score or a higher one; zero before
 	count []uint32 // scratch of sort
 	spare []Hit
+	// sorted is how many hits are in order, if there are no others.
+	sorted int
 }
 
 func (t *top) reset(k int) {
-	t.k, t.floor = k, 0
+	t.k, t.floor, t.sorted = k, 0, 0
 	t.hits = t.hits[:0]
 }
 
@@ -76,6 +78,30 @@ func (t *top) cut() {
 	t.spare = t.sort(t.spare[:0])
 	t.hits, t.spare = t.spare, t.hits
 	t.floor = t.hits[t.k-1].Score
+	t.sorted = t.k
+}
+
+// take takes over hits that are nearly in order, the first ones offered.
+// O(hits) but for hits out of order.
+func (t *top) take(hits []Hit) {
+	arrange(hits)
+	t.hits = hits[:min(len(hits), t.k)]
+	t.sorted = len(t.hits)
+	if len(t.hits) == t.k && t.k > 0 {
+		t.floor = t.hits[t.k-1].Score
+	}
+}
+
+// arrange brings hits in order that nearly are, by insertion.
+func arrange(hits []Hit) {
+	for i := 1; i < len(hits); i++ {
+		h := hits[i]
+		j := i
+		for ; j > 0 && hits[j-1].worse(h); j-- {
+			hits[j] = hits[j-1]
+		}
+		hits[j] = h
+	}
 }
 
 // heap begins heap mode.
@@ -85,6 +111,7 @@ func (t *top) heap() {
 	}
 	t.cut()
 	slices.Reverse(t.hits) // the worst first: a heap
+	t.sorted = 0
 }
 
 // pushHeap offers a row in heap mode. O(log k).
@@ -123,13 +150,14 @@ func (t *top) sift(i int, h Hit) {
 	heap[i] = h
 }
 
-// crowded is from how many hits on a bucket is sorted by comparison as a whole.
+// crowded is from how many hits on a bucket is sorted by comparison as a whole,
+// unless it is in order, as equal scores of neighbouring rows are.
 const crowded = 24
 
 // append appends the k best hits to dst, best first, and empties t.
 func (t *top) append(dst []Hit) []Hit {
 	dst = t.sort(dst)
-	t.hits = t.hits[:0]
+	t.hits, t.sorted = t.hits[:0], 0
 	return dst
 }
 
@@ -142,13 +170,19 @@ func (t *top) sort(dst []Hit) []Hit {
 	keep := start + min(n, t.k)
 	dst = slices.Grow(dst, n)[:start+n]
 	out := dst[start:]
-	if n < 2 {
+	if n < 2 || n == t.sorted {
 		copy(out, from)
 		return dst[:keep]
 	}
 	low, high := from[0].Score, from[0].Score
 	for _, h := range from[1:] {
-		low, high = min(low, h.Score), max(high, h.Score)
+		// Scores are no NaN, which min and max would look for.
+		if h.Score < low {
+			low = h.Score
+		}
+		if h.Score > high {
+			high = h.Score
+		}
 	}
 	buckets := 1 << bits.Len(uint(n))
 	perScore := float64(buckets-1) / (high - low)
@@ -179,19 +213,12 @@ func (t *top) sort(dst []Hit) []Hit {
 	if most >= crowded {
 		lo := uint32(0)
 		for _, hi := range end[:buckets] {
-			if hi-lo >= crowded {
+			if hi-lo >= crowded && !slices.IsSortedFunc(out[lo:hi], compareHits) {
 				slices.SortFunc(out[lo:hi], compareHits)
 			}
 			lo = hi
 		}
 	}
-	for i := 1; i < n; i++ {
-		h := out[i]
-		j := i
-		for ; j > 0 && out[j-1].worse(h); j-- {
-			out[j] = out[j-1]
-		}
-		out[j] = h
-	}
+	arrange(out)
 	return dst[:keep]
 }

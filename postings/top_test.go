@@ -78,3 +78,36 @@ func TestPickersStartAtWhatRowsReach(t *testing.T) {
 		}
 	})
 }
+
+// Hits taken over in nearly their order are those pushed one by one, and later
+// ones join them.
+func TestTopTakesOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+		k := rapid.IntRange(1, 50).Draw(t, "k")
+		hits := make([]Hit, rapid.IntRange(0, 120).Draw(t, "hits"))
+		for i := range hits {
+			hits[i] = Hit{uint32(i), float64(120-i) + 3*r.Float64()}
+		}
+		later := rapid.IntRange(0, 80).Draw(t, "later")
+		var a, b top
+		a.reset(k)
+		b.reset(k)
+		for _, h := range hits {
+			b.push(h)
+		}
+		a.take(slices.Clone(hits))
+		for i := range later {
+			h := Hit{uint32(200 + i), 150 * r.Float64()}
+			a.push(h)
+			b.push(h)
+		}
+		if a.full() != b.full() {
+			t.Fatalf("full is %v, want %v", a.full(), b.full())
+		}
+		got, want := a.append(nil), b.append(nil)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+}

@@ -163,6 +163,7 @@ type uniform struct {
 	counted stripCounts
 	sample  [sampleStrips]stripCounts
 	deepest int // bits that the counts of the query have
+	uniformSmall
 }
 
 // stripCounts is the counts of the positions of a strip: word i of bit b at
@@ -222,6 +223,11 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	}
 	s.deepest = max(4, bits.Len(uint(n))) // four is the least that has a kernel
 	strips := u.Stride / stripWords
+	if strips <= smallStrips && s.deepest <= smallBits && s.params.Deleted == nil && s.params.Accept == nil {
+		if done, err := s.searchSmall(ctx, ix, planes, weight); done || err != nil {
+			return err
+		}
+	}
 	apart := max(1, (strips+sampleStrips-1)/sampleStrips)
 	for strip := 0; strip < strips; strip += apart {
 		if hits := (&[stripWords]uint64{}); !s.countStrip(u, strip, planes, 1, &s.sample[strip/apart], hits) {

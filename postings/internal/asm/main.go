@@ -25,6 +25,7 @@ func main() {
 	scoreRows()
 	rowsAtLeast()
 	countRows()
+	estimateCounts()
 	for depth := 4; depth <= 10; depth++ {
 		countStrip(depth)
 	}

@@ -1,0 +1,146 @@
+package postings
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+const (
+	// smallStrips is up to how many strips the scores of all positions are
+	// estimated, at once, instead of strip by strip against a threshold.
+	smallStrips = 64
+	// smallBits is the width of counts there: a byte.
+	smallBits = 8
+)
+
+// uniformSmall is the scratch of searches in a small Uniform.
+type uniformSmall struct {
+	ratios   [][stripRows]uint16 // of the index ratiosOf: see setRatios
+	ratiosOf *Uniform
+	// lowestRatio is that of a position with entries.
+	lowestRatio uint16
+	counts      [][stripRows]uint8
+	estimates   []uint16
+	found       []uint16 // positions
+}
+
+// setRatios makes the ratio of each position's value to the highest one,
+// rounded up to 16 bits; the index is kept, so that no other has its address.
+func (s *Searcher) setRatios(u *Uniform) {
+	if s.ratiosOf == u {
+		return
+	}
+	strips := u.Stride / stripWords
+	if cap(s.ratios) < strips {
+		s.ratios, s.counts = make([][stripRows]uint16, strips), make([][stripRows]uint8, strips)
+		s.estimates = make([]uint16, strips*stripRows)
+	}
+	s.ratios, s.counts, s.estimates = s.ratios[:strips], s.counts[:strips], s.estimates[:strips*stripRows]
+	for at := range strips * stripRows {
+		ratio := 0.0
+		if at < len(u.Value) {
+			ratio = min(math.Ceil(float64(u.Value[at])/float64(u.Value[0])*maxEstimate), maxEstimate)
+		}
+		s.ratios[at/stripRows][at%stripRows] = uint16(ratio)
+		if ratio > 0 {
+			s.lowestRatio = uint16(ratio) // values fall
+		}
+	}
+	s.ratiosOf = u
+}
+
+// searchSmall is searchUniform for few rows. With K = ⌊(2¹⁶-1)/n⌋ for n terms, a
+// row with count common features and the ratio ρ of its value to the highest one
+// has the estimate A = ⌊count·K·⌈ρ·(2¹⁶-1)⌉/2¹⁶⌋, and
+//
+//	A - 1 < count·ρ·K·(2¹⁶-1)/2¹⁶ < A + 1
+//
+// the middle being the score in units. Some k rows have estimates of E or more,
+// so a row with one below E - 1 is none of the k best; another unit is for
+// floating point. It says whether it could tell the rows that are needed from
+// those without common features; if not it did nothing.
+func (s *Searcher) searchSmall(ctx context.Context, ix *Index, planes int, weight float32) (bool, error) {
+	u := ix.Uniform
+	s.setRatios(u)
+	factor := maxEstimate / len(s.terms)
+	for strip := range s.ratios {
+		var hits [stripWords]uint64
+		if !s.countStrip(u, strip, planes, 1, &s.counted, &hits) {
+			s.counts[strip] = [stripRows]uint8{}
+			clear(s.estimates[strip*stripRows : (strip+1)*stripRows])
+			continue
+		}
+		estimateCounts(&s.counted, s.deepest, uint16(factor), &s.ratios[strip], &s.counts[strip],
+			(*[stripRows]uint16)(s.estimates[strip*stripRows:]))
+	}
+	if err := ctx.Err(); err != nil {
+		return true, err
+	}
+	perScore := down(float64(factor) * (float64(maxEstimate) / (1 << 16)) / (float64(weight) * float64(u.Value[0])))
+	length := queryNorm(s.terms)
+	least := lowest(s.estimates, s.top.k, s.expected(ix, length)*perScore)
+	least = max(least, int(min(s.top.theta()*perScore, maxEstimate))) - 2
+	if least < 1 {
+		if factor*int(s.lowestRatio) < 1<<16 {
+			return false, nil // rows with common features may have estimates of zero
+		}
+		least = 1
+	}
+	s.offerSmall(u, weight, least)
+	s.stats.Candidates = s.stats.Scored
+	s.learn(ix, length)
+	return true, nil
+}
+
+// offerSmall offers the positions whose estimates are least or more: in order,
+// as far as they are few and the first.
+func (s *Searcher) offerSmall(u *Uniform, weight float32, least int) {
+	if s.hits16 == nil {
+		s.hits16, s.bounded = make([]uint16, scanRows), make([]uint16, scanRows)
+	}
+	found, most := s.found[:0], uint16(0)
+	for from := 0; from < len(s.estimates); from += scanRows {
+		block := s.estimates[from:min(from+scanRows, len(s.estimates))]
+		for _, i := range s.hits16[:atLeast16(block, uint16(least), s.hits16)] {
+			most = max(most, block[i])
+			found = append(found, uint16(from+int(i)))
+		}
+	}
+	s.found = found
+	s.stats.Scored += len(found)
+	t := &s.top
+	if len(t.hits) > 0 || len(found) > 2*t.k+scanRows {
+		for _, at := range found {
+			t.push(s.smallHit(u, weight, at))
+		}
+		return
+	}
+	// By estimate, then what is out of order in a bucket: little, since the
+	// positions of one value are ordered by row.
+	var end [smallBuckets + 1]uint32
+	shift := bits.Len(uint(int(most)-least) / smallBuckets)
+	for _, at := range found {
+		end[(most-s.estimates[at])>>shift+1]++
+	}
+	for b := range smallBuckets {
+		end[b+1] += end[b]
+	}
+	out := slices.Grow(t.hits, len(found))[:len(found)]
+	for _, at := range found {
+		b := (most - s.estimates[at]) >> shift
+		out[end[b]] = s.smallHit(u, weight, at)
+		end[b]++
+	}
+	t.take(out)
+}
+
+// smallBuckets is how many ranges of estimates hits are sorted by.
+const smallBuckets = 256
+
+// smallHit is the hit at a position.
+func (s *Searcher) smallHit(u *Uniform, weight float32, at uint16) Hit {
+	count := int(s.counts[at/stripRows][at%stripRows])
+	return Hit{s.base + u.Order[at], uniformScore(weight, u.Value[at], count)}
+}
