@@ -33,7 +33,7 @@ func backup(ctx context.Context, g *generation, w io.Writer) (n int64, err error
 		return n, fmt.Errorf("db: backup: %w", stop) // bbolt's error does not wrap it
 	}
 	if err != nil {
-		return n, fmt.Errorf("db: backup: %w", asNoSpace(err))
+		return n, fmt.Errorf("db: backup: %w", asSystem(err))
 	}
 	return n, nil
 }
@@ -93,7 +93,7 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	defer s.Release()
 	tmp, err := os.CreateTemp(filepath.Dir(d.path), compactPrefix(d.path)+"*")
 	if err != nil {
-		return st, fmt.Errorf("db: compact: %w", asNoSpace(err))
+		return st, fmt.Errorf("db: compact: %w", asSystem(err))
 	}
 	name := tmp.Name()
 	defer os.Remove(name) // fails, as it should, once the file has its new name
@@ -102,7 +102,7 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	}
 	moved, err := s.compacted(ctx, name, d.opts)
 	if err != nil {
-		return st, fmt.Errorf("db: compact: %w", asNoSpace(err))
+		return st, fmt.Errorf("db: compact: %w", asSystem(err))
 	}
 	before, err1 := os.Stat(d.path)
 	after, err2 := os.Stat(name)
@@ -190,8 +190,10 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 }
 
 // swap opens the compacted file, in which collections may have moved, gives it
+// swap opens the compacted file, in which collections may have moved, gives it
 // the database's name, and retires the old one, whose latest generation is the
-// last. The caller holds d.write.
+// last. Where that name cannot be made durable nothing more may be written. The
+// caller holds d.write.
 func (d *DB) swap(name string, moved []moving, last uint64) error {
 	next, err := openStore(name, d.opts)
 	if err != nil {
@@ -206,10 +208,12 @@ func (d *DB) swap(name string, moved []moving, last uint64) error {
 	if err := os.Rename(name, d.path); err != nil {
 		return errors.Join(err, next.bolt.Close())
 	}
-	if err := syncDir(filepath.Dir(d.path)); err != nil {
-		// The rename may not survive a crash of the machine, but either file is
-		// whole and holds the same rows.
-		d.log.Warn("db: sync directory after compaction", "path", d.path, "err", err)
+	unsettled := syncDir(filepath.Dir(d.path))
+	if unsettled != nil {
+		// A crash of the machine may bring the old file back. It is whole and
+		// holds the same rows, but none that would be committed from here on.
+		unsettled = fmt.Errorf("sync directory: %w", unsettled)
+		d.poison.CompareAndSwap(nil, &unsettled)
 	}
 	d.snapMu.Lock()
 	old, cur := d.store, d.cur
@@ -223,5 +227,8 @@ func (d *DB) swap(name string, moved []moving, last uint64) error {
 		cur.release()
 	}
 	old.retired()
+	if unsettled != nil {
+		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, unsettled)
+	}
 	return nil
 }

@@ -29,10 +29,10 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	}
 	if err := fill(s, tx, f); err != nil {
 		_ = tx.Rollback() // nothing was written; the reason is what counts
-		return asNoSpace(err)
+		return asSystem(err)
 	}
 	if err := commit(s, tx); err != nil {
-		err = asNoSpace(err)
+		err = asSystem(err)
 		d.poison.CompareAndSwap(nil, &err)
 		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, err)
 	}

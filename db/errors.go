@@ -129,22 +129,39 @@ type addressed interface {
 	Addr() uintptr
 }
 
-// noSpace says whether err means that the disk, the quota or the size limit
-// is exhausted.
-func noSpace(err error) bool {
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT} {
-		// bbolt puts the reason of a failed resize into its text only.
-		if errors.Is(err, e) || strings.Contains(err.Error(), "file resize error") && strings.Contains(err.Error(), e.Error()) {
-			return true
-		}
-	}
-	return errors.Is(err, berrors.ErrMaxSizeReached)
+// flattened is an error whose text alone told the reason.
+type flattened struct {
+	error
+	reason syscall.Errno
 }
 
-// asNoSpace adds ErrNoSpace to errors that mean it.
-func asNoSpace(err error) error {
-	if err != nil && noSpace(err) {
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+// Unwrap is what the text told of.
+func (f *flattened) Unwrap() []error { return []error{f.error, f.reason} }
+
+// lostReasons are what file systems answer to a write, a change of size or an
+// fsync that fails.
+var lostReasons = []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT, syscall.EROFS, syscall.EPERM}
+
+// asSystem brings back the reason of an error of bbolt's, which puts those of a
+// failed resize, of the sync after it and of the first pages of a copy into its
+// text only, and adds ErrNoSpace to errors that mean it.
+func asSystem(err error) error {
+	if err == nil {
+		return nil
+	}
+	var known syscall.Errno
+	if text := err.Error(); !errors.As(err, &known) {
+		for _, e := range lostReasons {
+			if strings.HasSuffix(text, ": "+e.Error()) {
+				err = &flattened{err, e}
+				break
+			}
+		}
+	}
+	for _, e := range []error{syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT, berrors.ErrMaxSizeReached} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w: %w", ErrNoSpace, err)
+		}
 	}
 	return err
 }

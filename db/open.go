@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,8 @@ type DB struct {
 // exist (unless Options say otherwise). nil options mean the defaults.
 //
 // Both meta pages and the file's length are checked before anything is mapped.
-// What an interrupted build or compaction left behind is removed.
+// What an interrupted build or compaction left behind is removed, and the
+// file's name is made durable.
 //
 // Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrNewerFormat,
 // ErrTruncated, ErrCorrupt, ErrNoSpace, ErrOption.
@@ -74,7 +76,11 @@ func Open(path string, o *Options) (*DB, error) {
 		return nil, err
 	}
 	d := newDB(path, opts, s)
-	if err := d.recoverState(); err != nil {
+	err = d.settleName()
+	if err == nil {
+		err = d.recoverState()
+	}
+	if err != nil {
 		_ = s.close() // the reason for giving up is worth more
 		return nil, err
 	}
@@ -146,7 +152,7 @@ func (d *DB) removeLeftovers() {
 func create(path string, o Options) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err != nil {
-		return fmt.Errorf("db: create: %w", asNoSpace(err))
+		return fmt.Errorf("db: create: %w", asSystem(err))
 	}
 	defer os.Remove(tmp.Name())
 	if err := tmp.Close(); err != nil {
@@ -183,7 +189,7 @@ func create(path string, o Options) (err error) {
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		return fmt.Errorf("db: create %s: %w", path, asNoSpace(err))
+		return fmt.Errorf("db: create %s: %w", path, asSystem(err))
 	}
 	return nil
 }
@@ -196,8 +202,31 @@ func newBolt(path string, o Options) (*bbolt.DB, error) {
 	})
 }
 
-// syncDir makes a directory's entries durable.
-func syncDir(dir string) error {
+// settleName makes the name of the file durable, which it may not be where the
+// process that created or compacted it died before it had synced the directory.
+// A power cut would then bring another file back, and take along whatever had
+// been committed to this one meanwhile.
+func (d *DB) settleName() error {
+	if d.opts.ReadOnly || d.opts.NoSync {
+		return nil
+	}
+	err := syncDir(filepath.Dir(d.path))
+	if errors.Is(err, fs.ErrPermission) {
+		d.log.Warn("db: the directory cannot be synced", "path", d.path, "err", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("db: open %s: sync directory: %w", d.path, err)
+	}
+	return nil
+}
+
+// syncDir makes a directory's entries durable. Windows has no such call, and
+// needs none. It is a variable so that tests can make it fail.
+var syncDir = func(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (s *Snapshot) compacted(ctx context.Context, path string, o Options) ([]mov
 	for err == nil && len(moved) > 0 {
 		err = s.renumbered(ctx, path, o, moved)
 		var not *notLearned
-		if !errors.As(err, &not) || ctx.Err() != nil || noSpace(err) {
+		if !errors.As(err, &not) || ctx.Err() != nil || errors.Is(asSystem(err), ErrNoSpace) {
 			return moved, err
 		}
 		s.d.log.Warn("db: compact: rows keep their numbers", "path", s.d.path, "collection", not.coll, "err", not.error)

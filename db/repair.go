@@ -144,7 +144,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restore-*")
 	if err != nil {
-		return fmt.Errorf("db: restore: %w", asNoSpace(err))
+		return fmt.Errorf("db: restore: %w", asSystem(err))
 	}
 	defer os.Remove(tmp.Name()) // fails, as it should, once the file has its new name
 	from, err := os.Open(backup)
@@ -154,7 +154,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	_, err = io.Copy(&contextWriter{ctx, tmp}, from)
 	err = errors.Join(err, from.Close(), tmp.Chmod(perm), tmp.Sync(), tmp.Close())
 	if err != nil {
-		return fmt.Errorf("db: restore: %w", asNoSpace(err))
+		return fmt.Errorf("db: restore: %w", asSystem(err))
 	}
 	if err := checkFile(ctx, tmp.Name()); err != nil {
 		return fmt.Errorf("db: restore: copy: %w", err)

@@ -147,7 +147,7 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 	case errors.Is(err, berrors.ErrChecksum):
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
 	case err != nil:
-		return nil, fmt.Errorf("db: open %s: %w", path, asNoSpace(err))
+		return nil, fmt.Errorf("db: open %s: %w", path, asSystem(err))
 	}
 	return &store{bolt: b, file: file, reserve: int64(reserve), verify: o.Verify, gens: map[*generation]struct{}{}}, nil
 }

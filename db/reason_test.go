@@ -1,0 +1,69 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// failing is a writer whose nth call fails as a disk does.
+type failing struct {
+	n      int
+	reason syscall.Errno
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.n--; f.n == 0 {
+		return 0, fmt.Errorf("write copy: %w", f.reason)
+	}
+	return len(p), nil
+}
+
+// TestBackupReason fails every write of a backup in turn. bbolt keeps the
+// reason of the first ones in its text only; it must be in the chain all the
+// same, as ErrNoSpace where it is one.
+func TestBackupReason(t *testing.T) {
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true, MapReserve: 1 << 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, reason := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {
+		for n := 1; ; n++ {
+			w := &failing{n, reason}
+			_, err := d.Backup(context.Background(), w)
+			if err == nil && w.n > 0 {
+				if n < 4 {
+					t.Errorf("a backup of %d writes shows nothing", n-1)
+				}
+				break
+			}
+			if !errors.Is(err, reason) || errors.Is(err, ErrNoSpace) != (reason == syscall.ENOSPC) {
+				t.Errorf("write %d failed with %v: %v", n, reason, err)
+			}
+		}
+	}
+}
+
+// TestReasonInText checks what is found in texts of bbolt's, and what is not.
+func TestReasonInText(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		want  error
+		space bool
+	}{
+		{fmt.Errorf("file sync error: sync a: %s", syscall.EIO), syscall.EIO, false},
+		{fmt.Errorf("file resize error: truncate a: %s", syscall.ENOSPC), syscall.ENOSPC, true},
+		{fmt.Errorf("write a: %w", syscall.EFBIG), syscall.EFBIG, true},
+		{errors.New("some other reason"), nil, false},
+	} {
+		got := asSystem(c.err)
+		var no syscall.Errno
+		if found := errors.As(got, &no); found != (c.want != nil) || c.want != nil && !errors.Is(got, c.want) || errors.Is(got, ErrNoSpace) != c.space {
+			t.Errorf("%q became %v (%v), want %v", c.err, got, no, c.want)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestNameNotDurable lets the fsync of the directory fail after a compaction and
+// after a creation. Until the name is durable nothing may be committed: a power
+// cut could bring the old file back, or none, without what was acknowledged.
+func TestNameNotDurable(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	synced, fails := 0, true
+	defer func(old func(string) error) { syncDir = old }(syncDir)
+	syncDir = func(string) error {
+		if synced++; fails {
+			return syscall.EIO
+		}
+		return nil
+	}
+	small := &Options{MapReserve: 1 << 32}
+	if _, err := Open(path, small); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("created without a durable name: %v", err)
+	}
+	if _, err := Open(path, small); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("opened without a durable name: %v", err)
+	}
+	fails = false
+	d, err := Open(path, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key string) error {
+		return d.Update(ctx, func(b *Batch) error { return b.Put("c", Row{Key: []byte(key), Vector: []float32{1}}) })
+	}
+	if err := errors.Join(d.CreateDense(ctx, "c", DenseOptions{Dim: 1}), put("before")); err != nil {
+		t.Fatal(err)
+	}
+	fails = true
+	if _, err := d.Compact(ctx); !errors.Is(err, ErrStateUnknown) || !errors.Is(err, syscall.EIO) {
+		t.Fatalf("compacted without a durable name: %v", err)
+	}
+	fails = false
+	if err := put("after"); !errors.Is(err, ErrStateUnknown) {
+		t.Fatalf("committed to a file without a durable name: %v", err)
+	}
+	if err := errors.Join(d.View(func(s *Snapshot) error { _, err := s.Get("c", []byte("before")); return err }), d.Close()); err != nil {
+		t.Fatalf("reading goes on: %v", err)
+	}
+	before := synced
+	if d, err = Open(path, small); err != nil || synced == before {
+		t.Fatalf("reopened with %d fsyncs of the directory: %v", synced-before, err)
+	}
+	if err := errors.Join(put("after"), mustCheck(d), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before = synced
+	d, err = Open(path, &Options{ReadOnly: true})
+	if err != nil || synced != before {
+		t.Fatalf("reading only, with %d fsyncs of the directory: %v", synced-before, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
