@@ -26,6 +26,9 @@ var layers = []layer{
 	{"history", "everything at once: snapshots equal the model, registers are linearizable, nothing leaks", histories},
 	{"resources", "no disk space, file size, descriptors, right to write, address space: errors of their kind, nothing lost", resources},
 	{"soak", "a day's operations in half an hour: memory, descriptors and file size level off", soakOneDay},
+	{"powercut", "power cuts of ext4 and xfs: no acknowledged batch lost, no half batch seen", powerCuts},
+	{"crashstates", "every disk state that a crash in a small workload may leave is whole", crashStates},
+	{"faults", "calls of the file system that fail: an error with a name, and nothing lost", failingCalls},
 }
 
 // children are what a process of this program may do instead of running layers,
@@ -35,6 +38,8 @@ var children = map[string]child{
 	"kill":      killChild,
 	"soak":      soakChild,
 	"resources": scarceChild,
+	"write":     writer,
+	"session":   runSession,
 }
 
 // layer is one way of torturing the database.

@@ -45,13 +45,18 @@ func Options() *db.Options { return &db.Options{MapReserve: 1 << 32} }
 // give the right answers by every index, and that recovery left no scratch
 // files. It returns how many batches there are. Without a file there are none.
 func (s Script) Verify(ctx context.Context, path string, acked, inFlight int) (n int, err error) {
+	return s.VerifyWith(ctx, path, Options(), acked, inFlight)
+}
+
+// VerifyWith is Verify with options to open the file with.
+func (s Script) VerifyWith(ctx context.Context, path string, o *db.Options, acked, inFlight int) (n int, err error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		if acked > 0 {
 			return 0, fmt.Errorf("%d batches were acknowledged and there is no file", acked)
 		}
 		return 0, nil
 	}
-	d, err := db.Open(path, Options())
+	d, err := db.Open(path, o)
 	if err != nil {
 		return 0, err
 	}
@@ -84,6 +89,18 @@ func Check(ctx context.Context, d *db.DB) error {
 		return fmt.Errorf("check: %w: %s", err, strings.Join(found, "; "))
 	}
 	return nil
+}
+
+// HasIndexes checks that all Indexes exist.
+func (s Script) HasIndexes(d *db.DB) error {
+	return d.View(func(v *db.Snapshot) error {
+		for _, x := range s.Indexes() {
+			if _, err := v.Index(x.Collection, x.Name); err != nil {
+				return fmt.Errorf("a build was acknowledged: %w", err)
+			}
+		}
+		return nil
+	})
 }
 
 // leftovers looks for files of interrupted compactions beside the database.

@@ -64,6 +64,30 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyEarly verifies after every batch, the first ones included, when
+// queries have features that the database has never seen.
+func TestVerifyEarly(t *testing.T) {
+	ctx := context.Background()
+	for seed := range uint64(4) {
+		s := Small(seed)
+		d, err := db.Open(filepath.Join(t.TempDir(), "a.anndb"), &db.Options{NoSync: true, MapReserve: 1 << 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Run(ctx, d, Plan{Until: 6}, func(n int, _ string) {
+			if got, err := s.VerifyDB(ctx, d); err != nil || got != n {
+				t.Fatalf("seed %d, %d batches, %d found: %v", seed, n, got, err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func liveKey(s Script, n int) string {
 	for k := range s.model(n).sparse {
 		return k
