@@ -15,11 +15,12 @@ import (
 
 // The versions of the catalog's JSON. A catalog is written in the oldest one
 // that says all of it: the second has indexes in several objects, the third
-// inverted indexes without rows.
+// inverted indexes without rows, the fourth label models that follow changes.
 const (
 	catalogFormat        = 1
 	catalogFormatParts   = 2
 	catalogFormatRowless = 3
+	catalogFormatSummed  = 4
 )
 
 // catalog is the root of everything: it names the collections, their counters
@@ -182,8 +183,8 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
 	}
-	if version.Format > catalogFormatRowless {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatRowless)
+	if version.Format > catalogFormatSummed {
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatSummed)
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {

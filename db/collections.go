@@ -101,8 +101,9 @@ func (d *DB) removeObjects(objects []uint64) error {
 		d.store.checked.forget(id)
 		d.store.validated.Delete(id)
 		d.store.fresh.Delete(id)
-		d.store.validated.Delete(id ^ labelModelMark)
-		d.store.fresh.Delete(id)
+		for _, mark := range []uint64{labelModelMark, labelSetsMark, labelHeadMark} {
+			d.store.validated.Delete(id ^ mark)
+		}
 		d.store.features.Delete(id)
 	}
 	return nil

@@ -93,7 +93,12 @@ func sparseDamageDB(path string) error {
 		steps = append(steps, err)
 	}
 	for coll, n := range damageTerms() {
-		steps = append(steps, put(coll, n-5, n))
+		steps = append(steps, put(coll, n-5, n-3))
+	}
+	_, err = d.Maintain(ctx, MaintainOptions{})
+	steps = append(steps, err)
+	for coll, n := range damageTerms() {
+		steps = append(steps, put(coll, n-3, n))
 	}
 	return errors.Join(append(steps, mustCheck(d), d.Close())...)
 }

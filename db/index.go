@@ -254,16 +254,26 @@ func decodeManifest(b []byte) (*manifest, error) {
 		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Sparse.valid() {
 			return nil, bad("inverted index")
 		}
-		if m.Segments != nil && (m.LCIF != nil || !validSegments(m.Segments, m.Info.Rows)) {
+		if m.Segments != nil && (m.LCIF != nil && !m.LCIF.Summed || !validSegments(m.Segments, m.Info.Rows)) {
 			return nil, bad("segments")
 		}
-		if l := m.LCIF; l != nil && (l.Features != m.Sparse.Cols || l.Labels < 1 || int64(l.Labels) > math.MaxUint32) {
-			return nil, bad("label model")
+		if l := m.LCIF; l != nil {
+			// The segments of a model have the features that there were then.
+			wide := m.Segments == nil && l.Features != m.Sparse.Cols
+			for _, g := range m.segments() {
+				wide = wide || g.Sparse.Cols > l.Features || l.Summed && !g.Sparse.Rowless
+			}
+			if wide || !l.valid() || l.Features > MaxFeature+1 {
+				return nil, bad("label model")
+			}
 		}
 	case m.LCIF != nil:
 		l := m.LCIF
-		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || m.Dim < 1 || m.Dim > MaxDim || l.Features != m.Dim || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 {
+		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || m.Dim < 1 || m.Dim > MaxDim || l.Features != m.Dim || !l.valid() {
 			return nil, bad("label model")
+		}
+		if m.Segments != nil && (!l.Summed || !validSegments(m.Segments, m.Info.Rows)) {
+			return nil, bad("segments")
 		}
 	case m.Budget != nil:
 		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() {

@@ -97,7 +97,7 @@ func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
 	}
 	if st.c.Sparse {
 		if x.postings, err = st.loadSegments(x.m); err == nil && x.m.LCIF != nil {
-			x.model, err = st.loadLCIF(x.m, x.postings[0].Index)
+			x.model, err = st.loadLCIF(x.m, x.postings)
 		}
 		return err
 	}

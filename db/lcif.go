@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
@@ -65,6 +67,8 @@ type LCIFOptions struct {
 	// by name, or Flat when there is none; a build puts in what it found. Should
 	// the forest be gone when labels are predicted, rows are scanned.
 	Neighbors string `json:",omitempty"`
+
+	labels []string // those that Params.Thresholds.PerLabel are of, if the model is learned anew
 }
 
 func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
@@ -94,7 +98,8 @@ type lcifLearned struct {
 	names         []string
 	sets          *labels.Matrix        // by row number; deleted rows have no labels
 	counts        *labels.FeatureLabels // nil with instance scores only
-	power         *vector.CSR           // S to the power of params.Beta
+	power         *labels.Powers        // S to the power of params.Beta
+	dead          *roaring.Bitmap       // rows that were deleted
 	keep          []uint64
 	idf           []float32
 	params        query.LCIFParams
@@ -109,6 +114,20 @@ type lcifManifest struct {
 	Neighbors string `json:",omitempty"`
 	// InstanceOnly says that there are no feature–label similarities.
 	InstanceOnly bool `json:",omitempty"`
+	// Summed says that powers are those of the pairs' sums, with the lengths of
+	// features and labels beside them, and that the deleted rows are known, so
+	// that maintenance can follow changes.
+	Summed bool `json:",omitempty"`
+	// Base is the object that has the pairs, where that is another one.
+	Base uint64 `json:",omitempty"`
+	// Learned is how many rows the model was learned from when maintenance began,
+	// zero for as many as it covers; LearnedDead of them were deleted.
+	Learned     int `json:",omitempty"`
+	LearnedDead int `json:",omitempty"`
+}
+
+func (m *lcifManifest) valid() bool {
+	return m.Labels >= 1 && int64(m.Labels) <= math.MaxUint32 && m.Learned >= 0 && m.LearnedDead >= 0 && (m.Summed || m.Base == 0 && m.Learned == 0)
 }
 
 // labelled is what a label model learns from: all row numbers, and the live
@@ -117,6 +136,16 @@ type labelled struct {
 	rows *vector.CSR
 	sets *labels.Matrix
 	live []int
+}
+
+// dead are the row numbers that are not live.
+func (d *labelled) dead() *roaring.Bitmap {
+	out := roaring.New()
+	out.AddRange(0, uint64(d.rows.Rows()))
+	for _, row := range d.live {
+		out.Remove(uint32(row))
+	}
+	return out
 }
 
 // buildLCIF is Build for KindLCIF.
@@ -160,7 +189,7 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 
 // learnSparse learns the model of a sparse collection.
 func (l *lcifLearned) learnSparse(ctx context.Context, data *labelled, o BuildOptions, timer *stageTimer) error {
-	l.n, l.live, l.opts = data.rows.Rows(), len(data.live), o
+	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
 	l.idf = data.weigh(o.LCIF.Weight)
 	if err := l.choose(ctx, data, o, query.CVOptions{}, timer); err != nil {
 		return err
@@ -288,6 +317,7 @@ func weigh(x vector.Sparse, idf []float32) {
 func (l *lcifLearned) choose(ctx context.Context, data *labelled, o BuildOptions, cv query.CVOptions, timer *stageTimer) error {
 	if p := o.LCIF.Params; p != nil {
 		l.params = *p
+		l.params.Thresholds = namedThresholds(p.Thresholds, o.LCIF.labels, l.names)
 		return nil
 	}
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, o.Workers
@@ -336,7 +366,7 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) er
 		return fmt.Errorf("db: label model: neighbours by %T", view.Neighbors)
 	}
 	l.lengths = postings.Lengths(data.rows, view.Keep)
-	l.index, l.sets, l.counts, l.power, l.keep = source.Index, data.sets, counts, view.Powers[0].S, view.Keep
+	l.index, l.sets, l.counts, l.power, l.keep = source.Index, data.sets, counts, &view.Powers[0], view.Keep
 	return nil
 }
 
@@ -351,6 +381,7 @@ const (
 	arrayLabelPtr uint32 = iota
 	arrayLabelIndex
 	arrayLabelNames
+	arrayLabelDead
 )
 
 const (
@@ -362,6 +393,12 @@ const (
 	arrayPower
 	arrayKeep
 	arrayIDF
+	arrayPatchPtr
+	arrayPatchLabel
+	arrayPatchSum
+	arrayPatchPower
+	arrayFeatureFactor
+	arrayLabelFactor
 )
 
 func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
@@ -374,27 +411,67 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 		}
 		features = l.index.Features()
 	}
-	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil}
+	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil, Summed: true}
 	w := &arrayWriter{object: object, kind: codec.KindLabelMatrix, yield: yield, sizes: sizes}
 	sets := l.sets.CSR()
 	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))
 	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
-	w.names(arrayLabelNames, l.names)
-	if l.counts == nil {
-		return m, sizes, w.err
+	h := &lcifHead{names: l.names, dead: l.dead, keep: l.keep, idf: l.idf}
+	if l.counts != nil {
+		h.square, h.rows, h.powers = l.counts.Square, l.counts.Rows, l.power
+	}
+	h.put(w)
+	if l.counts != nil {
+		putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, l.counts, l.power.S.Value)
+	}
+	return m, sizes, w.err
+}
+
+// lcifHead is what a label model has once, however many its segments are and
+// wherever its pairs.
+type lcifHead struct {
+	names  []string
+	dead   *roaring.Bitmap
+	square []labels.Uint128 // and what follows is none with instance scores only
+	rows   []uint32
+	powers *labels.Powers
+	keep   []uint64
+	idf    []float32
+}
+
+// put writes it.
+func (h *lcifHead) put(w *arrayWriter) {
+	w.kind = codec.KindLabelMatrix
+	w.names(arrayLabelNames, h.names)
+	if !h.dead.IsEmpty() {
+		h.dead.RunOptimize()
+		data, err := h.dead.ToBytes()
+		if err != nil && w.err == nil {
+			w.err = fmt.Errorf("db: encode set: %w", err)
+		}
+		w.put(arrayLabelDead, codec.U8, data)
 	}
 	w.kind = codec.KindSimilarity
-	squares := make([]uint64, 0, 2*len(l.counts.Square))
-	for _, s := range l.counts.Square {
+	if h.powers == nil {
+		return
+	}
+	squares := make([]uint64, 0, 2*len(h.square))
+	for _, s := range h.square {
 		squares = append(squares, s.Hi, s.Lo)
 	}
-	w.put(arraySumPtr, codec.U64, codec.Bytes(l.counts.Ptr))
-	w.put(arraySumLabel, codec.U32, codec.Bytes(l.counts.Label))
-	w.put(arraySum, codec.U64, codec.Bytes(l.counts.Sum))
 	w.put(arraySquare, codec.U64, codec.Bytes(squares))
-	w.put(arrayLabelRows, codec.U32, codec.Bytes(l.counts.Rows))
-	w.put(arrayPower, codec.F32, codec.Bytes(l.power.Value))
-	w.put(arrayKeep, codec.U64, codec.Bytes(l.keep))
-	w.put(arrayIDF, codec.F32, codec.Bytes(l.idf))
-	return m, sizes, w.err
+	w.put(arrayLabelRows, codec.U32, codec.Bytes(h.rows))
+	w.put(arrayKeep, codec.U64, codec.Bytes(h.keep))
+	w.put(arrayIDF, codec.F32, codec.Bytes(h.idf))
+	w.put(arrayFeatureFactor, codec.F64, codec.Bytes(h.powers.Feature))
+	w.put(arrayLabelFactor, codec.F64, codec.Bytes(h.powers.Label))
+}
+
+// putPairs writes pairs of features and labels with their sums and powers.
+func putPairs(w *arrayWriter, ptr, label, sum, power uint32, counts *labels.FeatureLabels, powers []float32) {
+	w.kind = codec.KindSimilarity
+	w.put(ptr, codec.U64, codec.Bytes(counts.Ptr))
+	w.put(label, codec.U32, codec.Bytes(counts.Label))
+	w.put(sum, codec.U64, codec.Bytes(counts.Sum))
+	w.put(power, codec.F32, codec.Bytes(powers))
 }

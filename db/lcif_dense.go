@@ -104,7 +104,7 @@ func (st *collState) denseNeighbors(name string) (*query.ForestNeighbors, error)
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
 func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *labelled, o BuildOptions, timer *stageTimer) error {
-	l.n, l.live, l.opts = data.rows.Rows(), len(data.live), o
+	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
 	negative := slices.IndexFunc(data.rows.Value, func(x float32) bool { return x < 0 })
 	if p := o.LCIF.Params; p != nil && p.Lambda < 1 && negative >= 0 {
 		row := slices.IndexFunc(data.rows.Ptr, func(end uint64) bool { return end > uint64(negative) }) - 1

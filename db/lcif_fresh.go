@@ -15,6 +15,10 @@ import (
 // generation knows itself.
 type freshRows struct {
 	mu     sync.Mutex
+	once   sync.Once // for what follows of the model
+	sorted bool      // its labels stand in the order of their names
+	count  []uint32  // pairs of its features, and labels with rows, as labels.Powers has them
+	with   int
 	number map[string]uint32 // of all labels, those of the model among them
 	names  []string          // of labels that the model has not, in the order in which rows brought them
 	known  []int             // how many of these there are after each row
@@ -24,15 +28,25 @@ type freshRows struct {
 
 // freshPart is what one generation sees of them.
 type freshPart struct {
-	names []string
-	sets  [][]uint32
-	units *vector.CSR
+	sorted bool
+	count  []uint32
+	with   int
+	names  []string
+	sets   [][]uint32
+	units  *vector.CSR
 }
 
 // freshOf is the part of a model's fresh rows that this generation knows.
 func (st *collState) freshOf(m *manifest, model *labelModel) (*freshPart, error) {
 	have, _ := st.g.store.fresh.LoadOrStore(m.Object, &freshRows{})
 	f := have.(*freshRows)
+	f.once.Do(func() {
+		f.sorted = inOrder(model.names)
+		for _, p := range model.view.Powers { // there is one at most
+			p.Tally()
+			f.count, f.with = p.Count, p.With
+		}
+	})
 	n := int(st.c.Rows) - m.Info.Rows
 	if err := f.read(st, m, model, n); err != nil {
 		return nil, err
@@ -44,7 +58,7 @@ func (st *collState) freshOf(m *manifest, model *labelModel) (*freshPart, error)
 func (f *freshRows) part(n int) *freshPart {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := &freshPart{sets: slices.Clip(f.sets[:n])}
+	p := &freshPart{sorted: f.sorted, count: f.count, with: f.with, sets: slices.Clip(f.sets[:n])}
 	if n > 0 {
 		p.names = slices.Clip(f.names[:f.known[n-1]])
 	}
@@ -109,38 +123,42 @@ func (m *labelModel) unit(x vector.Sparse) vector.Sparse {
 
 // grownSets are the label sets of a model's rows and of fresh ones.
 type grownSets struct {
-	query.LabelRows
+	query.LabelSets
 	fresh  [][]uint32
 	labels int
 }
 
 // Rows implements query.LabelSets.
-func (g *grownSets) Rows() int { return g.LabelRows.Rows() + len(g.fresh) }
+func (g *grownSets) Rows() int { return g.LabelSets.Rows() + len(g.fresh) }
 
 // Labels implements query.LabelSets.
 func (g *grownSets) Labels() int { return g.labels }
 
 // Row implements query.LabelSets.
 func (g *grownSets) Row(i int) []uint32 {
-	if n := g.LabelRows.Rows(); i >= n {
+	if n := g.LabelSets.Rows(); i >= n {
 		return g.fresh[i-n]
 	}
-	return g.LabelRows.Row(i)
+	return g.LabelSets.Row(i)
 }
 
 // grow makes the rows written since a model's build neighbours, with their
 // labels. Feature–label similarities and thresholds stay those of the build;
 // labels that came since have no similarity and the threshold of all labels.
 func (st *collState) grow(m *manifest, model *labelModel) error {
-	if int(st.c.Rows) <= m.Info.Rows {
-		return nil
-	}
 	f, err := st.freshOf(m, model)
 	if err != nil {
 		return err
 	}
-	model.fresh = f.names
-	model.view.Labels = &grownSets{model.view.Labels.(query.LabelRows), f.sets, model.names.Len() + len(f.names)}
+	model.fresh, model.sorted = f.names, f.sorted
+	model.view.Before = model.before()
+	for i := range model.view.Powers {
+		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
+	}
+	if int(st.c.Rows) <= m.Info.Rows {
+		return nil
+	}
+	model.view.Labels = &grownSets{model.view.Labels, f.sets, model.names.Len() + len(f.names)}
 	model.params = model.grown(model.params)
 	if st.c.Sparse {
 		model.view.Neighbors = &query.GrownNeighbors{

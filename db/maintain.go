@@ -30,8 +30,10 @@ type MaintainOptions struct {
 type MaintainStep struct {
 	Collection, Index string
 	// Action is what was done: "segment" (fresh rows became a segment of an
-	// inverted index), "merge" (together with other segments), "rewrite" (a
-	// segment lost its deleted rows), "fold" (into a forest), "relearn" (the index was learned anew).
+	// inverted index or label model), "merge" (together with other segments),
+	// "rewrite" (a segment lost its deleted rows), "forget" (deleted rows no
+	// longer count in a label model), "fold" (into a forest), "relearn" (the
+	// index was learned anew).
 	Action string
 	// Rows is how many rows were read for it.
 	Rows int
@@ -61,10 +63,14 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // and writes go on all the while; cancelled or crashed, all steps done before
 // stay done. Their list is returned. Only one call works at a time; others wait.
 //
-// Inverted indexes (KindPostings) take fresh rows in as segments, so that the
-// cost follows the change, and answer as if built anew. Label models (KindLCIF,
-// KindSBT, KindPT, KindAT) are learned anew with the parameters that they were
-// built with, without tuning. Fresh rows are folded into forests, as training
+// Inverted indexes (KindPostings) and label models of KindLCIF take fresh rows in
+// as segments, so that the cost follows the change, and answer as if built anew:
+// a model's feature–label similarities and priors are those of the rows that
+// there are, bit for bit. Its parameters stay, thresholds among them, and so do
+// weights and selection of features, if it has any; of such models those are
+// learned anew of which a fifth has changed. Trees (KindSBT, KindPT, KindAT) are
+// learned anew with the parameters that they were built with, without tuning.
+// Fresh rows are folded into forests, as training
 // points and as labels, at a cost that follows their number; a forest of which
 // a fifth has changed is learned anew, with the settings that the tuner found.
 // Forests of proportions (kind rf, or very large leaves) are only learned anew;
@@ -175,7 +181,12 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 		switch {
 		case m.Sparse != nil && m.LCIF == nil:
 			s, err = st.maintainPostings(ctx, m, timer)
-		case m.LCIF != nil || m.Budget != nil:
+		case m.LCIF != nil:
+			var anew bool
+			if s, anew, err = st.maintainLCIF(ctx, m, timer); anew {
+				again = m
+			}
+		case m.Budget != nil:
 			again = m
 		default:
 			var anew bool
@@ -227,6 +238,18 @@ func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOp
 	again.NoTune = true
 	if m.LCIF != nil {
 		again.LCIF.Params = &m.LCIF.Params
+		err := d.View(func(s *Snapshot) error {
+			if st := s.gen.colls[coll]; st != nil && st.c.index(m.Info.Name) != nil {
+				// Without names thresholds stay with the numbers.
+				if names, err := st.labelNames(st.c.index(m.Info.Name)); err == nil {
+					again.LCIF.labels = names
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return IndexInfo{}, err
+		}
 	}
 	if o.Workers > 0 {
 		again.Workers = o.Workers

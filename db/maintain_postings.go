@@ -20,14 +20,16 @@ type segmentManifest struct {
 	Bytes  map[string]int64
 }
 
-// segments are the segments of an inverted index.
+// segments are the segments of an inverted index, or of a label model.
 func (m *manifest) segments() []segmentManifest {
 	if m.Segments != nil {
 		return m.Segments
 	}
-	return []segmentManifest{{
-		Object: m.Object, Rows: m.Info.Rows, Dead: m.Info.Rows - m.Info.TrainingPoints, Sparse: *m.Sparse, Bytes: m.Info.Bytes,
-	}}
+	one := segmentManifest{Object: m.Object, Rows: m.Info.Rows, Dead: m.Info.Rows - m.Info.TrainingPoints, Bytes: m.Info.Bytes}
+	if m.Sparse != nil {
+		one.Sparse = *m.Sparse
+	}
+	return []segmentManifest{one}
 }
 
 // validSegments says whether segments are sound and cover n rows one behind

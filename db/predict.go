@@ -4,113 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
-
-// labelModel is a stored label model as one generation sees it.
-type labelModel struct {
-	view   *query.LCIFView
-	names  codec.Strings
-	fresh  []string // of labels that came since the build
-	idf    []float32
-	params query.LCIFParams // with thresholds for fresh labels, too
-}
-
-// loadLCIF views the arrays of a label model beside its inverted index.
-func (st *collState) loadLCIF(m *manifest, index *postings.Index) (*labelModel, error) {
-	r := &sections{st: st, object: m.Object, index: m.Info.Name}
-	parts := r.all(codec.KindLabelMatrix)
-	sets := &vector.CSR{
-		Ptr: numbered[uint64](r, parts, arrayLabelPtr), Index: numbered[uint32](r, parts, arrayLabelIndex), Cols: m.LCIF.Labels,
-	}
-	out := &labelModel{params: m.LCIF.Params}
-	if r.err == nil && int(arrayLabelNames) < len(parts) {
-		var err error
-		if out.names, err = codec.NewStrings(parts[arrayLabelNames]); err != nil {
-			r.fail("label names: %v", err)
-		}
-	}
-	out.view = &query.LCIFView{Features: m.LCIF.Features, Labels: query.LabelRows{CSR: sets}}
-	if err := st.lcifNeighbors(m, index, out.view); err != nil {
-		return nil, err
-	}
-	if m.LCIF.InstanceOnly {
-		return out, st.finishLCIF(r, m, out, sets)
-	}
-	parts = r.all(codec.KindSimilarity)
-	power := &vector.CSR{
-		Ptr: numbered[uint64](r, parts, arraySumPtr), Index: numbered[uint32](r, parts, arraySumLabel),
-		Value: numbered[float32](r, parts, arrayPower), Cols: m.LCIF.Labels,
-	}
-	if power.Value == nil {
-		power.Value = []float32{}
-	}
-	out.idf = numbered[float32](r, parts, arrayIDF)
-	beta := out.params.Beta
-	if beta == 0 {
-		beta = 1
-	}
-	out.view.Keep = numbered[uint64](r, parts, arrayKeep)
-	out.view.Powers = []query.FeaturePowers{{Beta: beta, S: power}}
-	return out, st.finishLCIF(r, m, out, sets)
-}
-
-// finishLCIF checks a label model and adds the rows written since its build.
-func (st *collState) finishLCIF(r *sections, m *manifest, model *labelModel, sets *vector.CSR) error {
-	if err := st.checkLCIF(r, m, model, sets); err != nil {
-		return err
-	}
-	return st.grow(m, model)
-}
-
-// lcifNeighbors sets what finds a label model's neighbours.
-func (st *collState) lcifNeighbors(m *manifest, index *postings.Index, v *query.LCIFView) (err error) {
-	if !st.c.Sparse {
-		v.Neighbors, err = st.denseNeighbors(m.LCIF.Neighbors)
-		return err
-	}
-	set, err := st.sparse()
-	if err == nil {
-		v.Neighbors = &query.PostingsNeighbors{Index: index, Params: postings.SearchParams{Deleted: set.dead}}
-	}
-	return err
-}
-
-// checkLCIF checks the arrays of a label model, their cross-references only
-// once in the life of the process: its blocks never change.
-func (st *collState) checkLCIF(r *sections, m *manifest, model *labelModel, sets *vector.CSR) error {
-	r.need(model.names.Len() == m.LCIF.Labels, "label names")
-	r.need(sets.Rows() == m.Info.Rows, "labels of rows")
-	if r.err != nil {
-		return r.err
-	}
-	if _, known := st.g.store.validated.Load(m.Object ^ labelModelMark); known {
-		return nil
-	}
-	if err := model.view.Validate(); err != nil {
-		r.fail("%v", err)
-		return r.err
-	}
-	for _, x := range model.idf {
-		r.need(!math.IsNaN(float64(x)) && x >= 0, "weights of features")
-	}
-	if r.err == nil {
-		st.g.store.validated.Store(m.Object^labelModelMark, struct{}{})
-	}
-	return r.err
-}
-
-// labelModelMark tells the label model of an object from its inverted index in
-// the set of what has been validated.
-const labelModelMark = 1 << 63
 
 // PredictOptions says how Snapshot.Predict predicts labels.
 type PredictOptions struct {
@@ -187,10 +87,12 @@ type predictScratch struct {
 //
 // A model of kind lcif sees what was written and deleted since its build as
 // neighbours: new rows are compared one by one, with their labels, which may be
-// new, too; deleted ones are gone. Feature–label similarities, weights of
-// features and thresholds are those of the build until the next one: a new
-// label has no similarity to any feature, and the threshold of all labels; new
-// features are left out. Trees see only the rows of their build.
+// new, too; deleted ones are gone. Feature–label similarities are those of the
+// build or the last maintenance: until then a new label has no similarity to any
+// feature, and new features are left out. Thresholds, and weights and selection
+// of features, are those of the build; a new label has the threshold of all. Of
+// labels with equal scores the one whose name is less, byte by byte, comes first.
+// Trees see only the rows that they were learned from.
 //
 // The score of an annotation or powerset tree is the chance of coming to a leaf
 // that has the label, that of a tree of kind sbt the margin of its last

@@ -65,6 +65,16 @@ func (s *Snapshot) toRenumber() (out []moving, err error) {
 			}
 			whole = whole && (x.Sparse != nil || x.LCIF != nil || x.Budget != nil || x.ListK > 0)
 			m.objects = append(m.objects, c.Indexes[i].objects()...)
+			if x.LCIF != nil {
+				// Thresholds are of labels by number, which may change.
+				names, err := st.labelNames(&c.Indexes[i])
+				if err != nil {
+					return nil, err
+				}
+				copied := *x
+				copied.Info.Options.LCIF.labels = names
+				x = &copied
+			}
 			m.indexes = append(m.indexes, x)
 		}
 		if !whole {

@@ -27,6 +27,9 @@ func (m *manifest) holdsOnly(objects []uint64) bool {
 			return false
 		}
 	}
+	if m.LCIF != nil && !slices.Contains(objects, m.LCIF.home(m.Object)) {
+		return false
+	}
 	for _, runs := range m.Runs {
 		for _, r := range runs {
 			if !slices.Contains(objects, r.Object) || !r.whole() && r.From >= r.To || r.To > maxRuns {

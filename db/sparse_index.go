@@ -79,6 +79,9 @@ type sparseManifest struct {
 // format is the version of the catalog that the index asks for, zero for the
 // first ones.
 func (m *manifest) format() int {
+	if m.LCIF != nil && m.LCIF.Summed {
+		return catalogFormatSummed
+	}
 	if m.Sparse == nil {
 		return 0
 	}

@@ -133,8 +133,17 @@ func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segm
 	}
 	s.Norm = numbered[float64](r, parts, arrayNorm)
 	if m.LCIF != nil {
-		model := r.all(codec.KindSimilarity)
-		s.IDF, s.Keep = numbered[float32](r, model, arrayIDF), numbered[uint64](r, model, arrayKeep)
+		// Of features that came later than the segment it has none.
+		head := &sections{st: st, object: m.Object, index: r.index}
+		model := head.all(codec.KindSimilarity)
+		s.IDF, s.Keep = numbered[float32](head, model, arrayIDF), numbered[uint64](head, model, arrayKeep)
+		if s.IDF != nil {
+			s.IDF = s.IDF[:min(len(s.IDF), g.Sparse.Cols)]
+		}
+		if s.Keep != nil {
+			s.Keep = s.Keep[:min(len(s.Keep), (g.Sparse.Cols+63)/64)]
+		}
+		r.err = head.err
 	}
 	return s
 }

@@ -217,13 +217,10 @@ func (s *FeatureLabels) merge(t *FeatureLabels, sign int64) (*FeatureLabels, err
 		Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m), Rows: make([]uint32, max(s.Labels(), t.Labels())),
 		Label: make([]uint32, 0, len(s.Label)), Sum: make([]int64, 0, len(s.Label)),
 	}
-	unknown := func(what string, i any) error {
-		return fmt.Errorf("%w: %s %v: more is taken away than there is", ErrInput, what, i)
-	}
 	copy(out.Rows, s.Rows)
 	for j, n := range t.Rows {
 		if sign < 0 && n > out.Rows[j] {
-			return nil, unknown("label", j)
+			return nil, tooMuch("label", j)
 		}
 		out.Rows[j] += uint32(sign) * n
 	}
@@ -233,7 +230,7 @@ func (s *FeatureLabels) merge(t *FeatureLabels, sign int64) (*FeatureLabels, err
 		if sign > 0 {
 			out.Square[f] = out.Square[f].add(q)
 		} else if out.Square[f], ok = out.Square[f].sub(q); !ok {
-			return nil, unknown("feature", f)
+			return nil, tooMuch("feature", f)
 		}
 	}
 	for f := range m {
@@ -246,14 +243,14 @@ func (s *FeatureLabels) merge(t *FeatureLabels, sign int64) (*FeatureLabels, err
 				a, asum = a[1:], asum[1:]
 			case len(a) == 0 || b[0] < a[0]:
 				if sign < 0 {
-					return nil, unknown("feature", f)
+					return nil, tooMuch("feature", f)
 				}
 				out.Label, out.Sum = append(out.Label, b[0]), append(out.Sum, bsum[0])
 				b, bsum = b[1:], bsum[1:]
 			default:
 				sum := asum[0] + sign*bsum[0]
 				if sum < 0 {
-					return nil, unknown("feature", f)
+					return nil, tooMuch("feature", f)
 				}
 				if sum > 0 {
 					out.Label, out.Sum = append(out.Label, a[0]), append(out.Sum, sum)
@@ -268,7 +265,7 @@ func (s *FeatureLabels) merge(t *FeatureLabels, sign int64) (*FeatureLabels, err
 
 // row is a feature's labels and sums; none beyond the matrix.
 func (s *FeatureLabels) row(f int) ([]uint32, []int64) {
-	if f >= s.Features() {
+	if f >= len(s.Ptr)-1 {
 		return nil, nil
 	}
 	lo, hi := s.Ptr[f], s.Ptr[f+1]
@@ -288,37 +285,4 @@ func (s *FeatureLabels) Similarity(f, l int) float64 {
 
 func (s *FeatureLabels) cosine(f, l int, sum int64) float64 {
 	return math.Min(1, float64(sum)/unit/(s.Square[f].root()*math.Sqrt(float64(s.Rows[l]))))
-}
-
-// Powers is the matrix S with every cosine to the power beta, features by
-// labels: what definition 8 sums over, computed once. The index slices are
-// shared with s. O(entries).
-//
-// Errors: ErrInput unless beta is above 0 and finite.
-func (s *FeatureLabels) Powers(beta float64) (*vector.CSR, error) {
-	if !(beta > 0) || math.IsInf(beta, 1) {
-		return nil, fmt.Errorf("%w: power %v", ErrInput, beta)
-	}
-	m := &vector.CSR{Ptr: s.Ptr, Index: s.Label, Value: make([]float32, len(s.Label)), Cols: s.Labels()}
-	roots := make([]float64, s.Labels())
-	for l, n := range s.Rows {
-		roots[l] = math.Sqrt(float64(n))
-	}
-	for f := range s.Features() {
-		length := s.Square[f].root()
-		for e := s.Ptr[f]; e < s.Ptr[f+1]; e++ {
-			c := math.Min(1, float64(s.Sum[e])/unit/(length*roots[s.Label[e]]))
-			switch beta {
-			case 1:
-			case 2:
-				c *= c
-			case 0.5:
-				c = math.Sqrt(c)
-			default:
-				c = math.Pow(c, beta)
-			}
-			m.Value[e] = float32(c)
-		}
-	}
-	return m, nil
 }

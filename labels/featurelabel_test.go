@@ -67,7 +67,7 @@ func TestFeatureLabelsEqualDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := powers.Validate(); err != nil {
+		if err := powers.S.Validate(); err != nil {
 			t.Fatal(err)
 		}
 		for f := range m {
@@ -88,7 +88,7 @@ func TestFeatureLabelsEqualDefinition(t *testing.T) {
 				if got := s.Similarity(f, j); math.Abs(got-want) > 1e-7 {
 					t.Fatalf("feature %d, label %d: %v, want %v", f, j, got, want)
 				}
-				if got := float64(scoreOf(powers.Row(f), uint32(j))); math.Abs(got-math.Pow(want, beta)) > 1e-6 {
+				if got := powers.At(f, j); math.Abs(got-math.Pow(want, beta)) > 1e-6 {
 					t.Fatalf("feature %d, label %d to the %v: %v, want %v", f, j, beta, got, math.Pow(want, beta))
 				}
 			}

@@ -15,18 +15,36 @@ type Ranked struct {
 	Score float32
 }
 
-// better orders by falling score, ties by the smaller label.
-func better(a, b Ranked) int {
-	if c := cmp.Compare(b.Score, a.Score); c != 0 {
+// Before settles ties of scores: it says whether label a comes before label b,
+// which is another one. nil is the order of their numbers.
+type Before func(a, b uint32) bool
+
+// Compare orders by falling score, ties as Before has it.
+func (before Before) Compare(a, b Ranked) int {
+	c := cmp.Compare(b.Score, a.Score)
+	switch {
+	case c != 0:
 		return c
+	case before == nil || a.Label == b.Label:
+		return cmp.Compare(a.Label, b.Label)
+	case before(a.Label, b.Label):
+		return -1
 	}
-	return cmp.Compare(a.Label, b.Label)
+	return 1
 }
+
+// better orders by falling score, ties by the smaller label.
+func better(a, b Ranked) int { return Before(nil).Compare(a, b) }
 
 // Rank appends the k labels of highest score, best first, ties by the smaller
 // label; fewer if fewer have a score above zero, since a label without
 // evidence is no prediction. O(c log k) for c scores.
 func Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
+	return Before(nil).Rank(dst, scores, k)
+}
+
+// Rank is the function Rank with ties as Before has it.
+func (before Before) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 	at := len(dst)
 	for i, l := range scores.Index {
 		r := Ranked{l, scores.Value[i]}
@@ -35,16 +53,16 @@ func Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 		}
 		// A short sorted list takes what beats its last.
 		if len(dst)-at == k {
-			if better(dst[len(dst)-1], r) < 0 {
+			if before.Compare(dst[len(dst)-1], r) < 0 {
 				continue
 			}
 			dst = dst[:len(dst)-1]
 		}
-		if len(dst) == at || better(dst[len(dst)-1], r) < 0 {
+		if len(dst) == at || before.Compare(dst[len(dst)-1], r) < 0 {
 			dst = append(dst, r)
 			continue
 		}
-		place, _ := slices.BinarySearchFunc(dst[at:], r, better)
+		place, _ := slices.BinarySearchFunc(dst[at:], r, func(a, b Ranked) int { return before.Compare(a, b) })
 		dst = slices.Insert(dst, at+place, r)
 	}
 	return dst

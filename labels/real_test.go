@@ -63,17 +63,17 @@ func readReal(t *testing.T, file string, names []string) (*vector.CSR, *Matrix, 
 }
 
 // featureScores is definition 8, algorithm 5, without care for speed.
-func featureScores(x, s *vector.CSR) *vector.CSR {
-	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: s.Cols}
+func featureScores(x *vector.CSR, s *Powers) *vector.CSR {
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: s.S.Cols}
 	for i := range x.Rows() {
-		sums := make([]float64, s.Cols)
+		sums := make([]float64, s.S.Cols)
 		var weight float64
 		row := x.Row(i)
 		for e, f := range row.Index {
 			weight += float64(row.Value[e])
-			of := s.Row(int(f))
-			for c, l := range of.Index {
-				sums[l] += float64(row.Value[e]) * float64(of.Value[c])
+			of, _ := s.Row(int(f))
+			for _, l := range of.Index {
+				sums[l] += float64(row.Value[e]) * s.At(int(f), int(l))
 			}
 		}
 		for l, v := range sums {

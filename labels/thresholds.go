@@ -23,9 +23,14 @@ type Thresholds struct {
 // Append appends the labels predicted from a row of scores, ascending, to dst.
 // The row's labels must be below len(PerLabel), if that is set. O(scores).
 func (t *Thresholds) Append(dst []uint32, scores vector.Sparse) []uint32 {
+	return t.AppendBy(dst, scores, nil)
+}
+
+// AppendBy is Append with ties of the best label as before has it.
+func (t *Thresholds) AppendBy(dst []uint32, scores vector.Sparse, before Before) []uint32 {
 	top := -1
 	if t.KeepTop {
-		top = topOf(scores)
+		top = topOf(scores, before)
 	}
 	for i, l := range scores.Index {
 		limit := t.Single
@@ -59,12 +64,16 @@ func (t *Thresholds) Predict(scores *vector.CSR) (*Matrix, error) {
 	return &Matrix{rows: m, cols: m.Transpose()}, nil
 }
 
-// topOf is the place of the best score above zero, ties by the smaller label;
-// -1 if there is none.
-func topOf(scores vector.Sparse) int {
+// topOf is the place of the best score above zero, ties as before has it; -1 if
+// there is none.
+func topOf(scores vector.Sparse, before Before) int {
 	top := -1
 	for i, v := range scores.Value {
-		if v > 0 && (top < 0 || v > scores.Value[top]) {
+		switch {
+		case !(v > 0):
+		case top < 0 || v > scores.Value[top]:
+			top = i
+		case v == scores.Value[top] && before != nil && before(scores.Index[i], scores.Index[top]):
 			top = i
 		}
 	}
@@ -100,7 +109,7 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 		row := scores.Row(i)
 		top := -1
 		if keepTop {
-			if top = topOf(row); top >= 0 {
+			if top = topOf(row, nil); top >= 0 {
 				kept++
 				least = min(least, row.Value[top])
 			}

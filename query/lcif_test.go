@@ -337,14 +337,14 @@ func TestLCIFViewValidate(t *testing.T) {
 		"graph too wide":   func(v *LCIFView) { v.Graph = &wide },
 		"graph unsorted":   func(v *LCIFView) { v.Graph = &bad },
 		"graph values":     func(v *LCIFView) { v.Graph = &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1} },
-		"S too wide":       func(v *LCIFView) { v.Powers = []FeaturePowers{{1, &wide}} },
+		"S too wide":       func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: 1, S: &wide}} },
 		"S of too many":    func(v *LCIFView) { v.Features = 0 },
-		"S unsorted":       func(v *LCIFView) { v.Powers = []FeaturePowers{{1, &bad}} },
-		"S to no power":    func(v *LCIFView) { v.Powers = []FeaturePowers{{0, &vector.CSR{Ptr: []uint64{0}}}} },
+		"S unsorted":       func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: 1, S: &bad}} },
+		"S to no power":    func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: 0, S: &vector.CSR{Ptr: []uint64{0}}}} },
 		"S without values": func(v *LCIFView) {
-			v.Powers = []FeaturePowers{{1, &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1}}}
+			v.Powers = []labels.Powers{{Beta: 1, S: &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1}}}
 		},
-		"S to a NaN power":  func(v *LCIFView) { v.Powers = []FeaturePowers{{math.NaN(), &vector.CSR{Ptr: []uint64{0}}}} },
+		"S to a NaN power":  func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: math.NaN(), S: &vector.CSR{Ptr: []uint64{0}}}} },
 		"S and no features": func(v *LCIFView) { v.Features = 1 },
 	} {
 		v := *f.view

@@ -125,22 +125,14 @@ func (p *Predictor) explainFeatures(v *LCIFView, e *LabelExplanation) {
 	if p.params.Lambda == 1 {
 		return
 	}
-	s, raise := v.power(p.params.Beta)
+	m := v.power(p.params.Beta)
 	total := 0.0
 	for _, x := range p.unit.Value {
 		total += float64(x)
 	}
 	for i, f := range p.unit.Index {
-		if int(f) >= s.Rows() {
-			continue
-		}
-		row := s.Row(int(f))
-		at, ok := slices.BinarySearch(row.Index, e.Label)
-		if !ok {
-			continue
-		}
 		x := float64(p.unit.Value[i])
-		c := power(float64(row.Value[at]), raise)
+		c := power(m.At(int(f), int(e.Label)), p.params.Beta/m.Beta)
 		if share := (1 - p.params.Lambda) * x * c / total; share > 0 {
 			e.Features = append(e.Features, FeatureShare{Feature: f, Value: x, Power: c, Share: share})
 			e.Feature += share

@@ -3,6 +3,7 @@ package query
 import (
 	"unsafe"
 
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -19,11 +20,15 @@ const (
 	frequentShare = 12
 )
 
-// frequent says whether feature f has entries for so many labels that it is added
-// before the others, in the order of sums: batches add cells of such features
-// for all labels.
-func frequent(s *vector.CSR, f uint32) bool {
-	return int(s.Ptr[f+1]-s.Ptr[f])*frequentShare >= s.Cols
+// frequent says whether feature f has entries for so many of the labels with any
+// row that it is added before the others, in the order of sums: batches add cells
+// of such features for all labels.
+func frequent(m *labels.Powers, f uint32) bool {
+	labels := m.With
+	if labels == 0 {
+		labels = m.Labels()
+	}
+	return m.Pairs(int(f))*frequentShare >= labels
 }
 
 // featureGroup computes the feature scores of a group of queries (definition 8,
@@ -32,6 +37,8 @@ func frequent(s *vector.CSR, f uint32) bool {
 // instructions. Every sum runs in the order of featureScores, so the scores have
 // the same bits.
 type featureGroup struct {
+	powers   *labels.Powers
+	tally    tally    // over the sums of one query
 	place    []uint32 // of a feature in features, plus one; zero for others
 	features []groupFeature
 	queries  []groupQuery
@@ -43,14 +50,14 @@ type featureGroup struct {
 	sums     []float64 // of query i, by label: those at i·labels
 }
 
-// groupFeature is a feature that some query of a group has. Its entries in S
-// from next to end are of labels still to come.
+// groupFeature is a feature that some query of a group has, and its entries of
+// labels still to come.
 type groupFeature struct {
-	feature   uint32
-	next, end uint64
+	feature    uint32
+	row, patch vector.Sparse
 }
 
-// groupRare is a rare feature of a query and its value.
+// groupRare is a rare feature of a query and its weight.
 type groupRare struct {
 	feature uint32
 	x       float64
@@ -62,10 +69,10 @@ type groupQuery struct {
 	total      float64
 }
 
-// load takes over queries lo to hi and adds up their frequent features, for S
-// to the power one.
-func (g *featureGroup) load(s, queries *vector.CSR, lo, hi int) {
-	g.take(s, queries, lo, hi)
+// load takes over queries lo to hi and adds up their frequent features.
+func (g *featureGroup) load(m *labels.Powers, queries *vector.CSR, lo, hi int) {
+	g.powers = m
+	g.take(queries, lo, hi)
 	g.sums = grow(g.sums, (hi-lo)*g.labels)
 	clear(g.sums)
 	strips := 0
@@ -75,7 +82,7 @@ func (g *featureGroup) load(s, queries *vector.CSR, lo, hi int) {
 	}
 	for first := 0; first < g.labels && strips > 0; first += strips * vector.RowCells {
 		n := min(strips, (g.labels-first)/vector.RowCells)
-		g.spread(s, first, n)
+		g.spread(first, n)
 		for strip := range n {
 			g.addStrip(strip, first+strip*vector.RowCells)
 		}
@@ -87,28 +94,30 @@ func (g *featureGroup) load(s, queries *vector.CSR, lo, hi int) {
 
 // of is the sums of query i, by label, and what they are divided by. It may be
 // called once.
-func (g *featureGroup) of(s *vector.CSR, i int) (sum []float64, total float64) {
-	sum = g.sums[i*g.labels : i*g.labels+s.Cols]
+func (g *featureGroup) of(i int) (sum []float64, total float64) {
+	sum = g.sums[i*g.labels : i*g.labels+g.powers.Labels()]
 	q, rare := g.queries[i], 0
 	if i > 0 {
 		rare = g.queries[i-1].rare
 	}
+	g.tally.sum = sum
+	a := adder{tally: &g.tally, raise: 1, dense: true}
 	for _, r := range g.rare[rare:q.rare] {
-		lo, hi := s.Ptr[r.feature], s.Ptr[r.feature+1]
-		value := s.Value[lo:hi]
-		for e, l := range s.Index[lo:hi] {
-			sum[l] += r.x * float64(value[e])
-		}
+		a.feature(g.powers, r.feature, r.x)
+	}
+	for l, x := range g.powers.Label {
+		sum[l] *= x
 	}
 	return sum, q.total
 }
 
 // take takes over the queries.
-func (g *featureGroup) take(s, queries *vector.CSR, lo, hi int) {
-	if len(g.place) < s.Rows() {
-		g.place = make([]uint32, s.Rows())
+func (g *featureGroup) take(queries *vector.CSR, lo, hi int) {
+	m := g.powers
+	if len(g.place) < m.Features() {
+		g.place = make([]uint32, m.Features())
 	}
-	g.labels = (s.Cols + vector.RowCells - 1) / vector.RowCells * vector.RowCells
+	g.labels = (m.Labels() + vector.RowCells - 1) / vector.RowCells * vector.RowCells
 	g.features, g.queries = g.features[:0], g.queries[:0]
 	g.row, g.rowX, g.rare = g.row[:0], g.rowX[:0], g.rare[:0]
 	for i := lo; i < hi; i++ {
@@ -117,15 +126,16 @@ func (g *featureGroup) take(s, queries *vector.CSR, lo, hi int) {
 			x := float64(q.Value[e])
 			total += x
 			switch {
-			case x == 0 || int(f) >= s.Rows() || s.Ptr[f] == s.Ptr[f+1]:
-			case !frequent(s, f):
-				g.rare = append(g.rare, groupRare{f, x})
+			case x == 0 || m.Pairs(int(f)) == 0:
+			case !frequent(m, f):
+				g.rare = append(g.rare, groupRare{f, weightOf(m, f, x, 1)})
 			default:
 				if g.place[f] == 0 {
-					g.features = append(g.features, groupFeature{f, s.Ptr[f], s.Ptr[f+1]})
+					row, patch := m.Row(int(f))
+					g.features = append(g.features, groupFeature{f, row, patch})
 					g.place[f] = uint32(len(g.features))
 				}
-				g.row, g.rowX = append(g.row, int(g.place[f]-1)*vector.RowCells), append(g.rowX, x)
+				g.row, g.rowX = append(g.row, int(g.place[f]-1)*vector.RowCells), append(g.rowX, weightOf(m, f, x, 1))
 			}
 		}
 		g.queries = append(g.queries, groupQuery{len(g.row), len(g.rare), total})
@@ -141,27 +151,30 @@ const (
 
 // spread fills the rows of cells for strips of labels from first: those of a
 // strip lie together.
-func (g *featureGroup) spread(s *vector.CSR, first, strips int) {
+func (g *featureGroup) spread(first, strips int) {
 	rows := len(g.features) * vector.RowCells // cells of a strip
 	clear(g.cells[:strips*rows])
 	limit := uint32(first + strips*vector.RowCells)
 	for i := range g.features {
 		if next := i + spreadAhead; next < len(g.features) {
-			if f := &g.features[next]; f.next < f.end {
-				vector.Prefetch(unsafe.Pointer(&s.Index[f.next]), spreadBytes)
-				vector.Prefetch(unsafe.Pointer(&s.Value[f.next]), spreadBytes)
+			if f := &g.features[next]; f.row.Len() > 0 {
+				vector.Prefetch(unsafe.Pointer(&f.row.Index[0]), spreadBytes)
+				vector.Prefetch(unsafe.Pointer(&f.row.Value[0]), spreadBytes)
 			}
 		}
 		f := &g.features[i]
 		cells := g.cells[i*vector.RowCells:]
-		set, value := s.Index[f.next:f.end], s.Value[f.next:f.end]
-		n := 0
-		for n < len(set) && set[n] < limit {
-			at := int(set[n]) - first
-			cells[at/vector.RowCells*rows+at%vector.RowCells] = value[n]
-			n++
+		// What has changed goes in place of what was.
+		for _, entries := range []*vector.Sparse{&f.row, &f.patch} {
+			set, value := entries.Index, entries.Value
+			n := 0
+			for n < len(set) && set[n] < limit {
+				at := int(set[n]) - first
+				cells[at/vector.RowCells*rows+at%vector.RowCells] = value[n]
+				n++
+			}
+			entries.Index, entries.Value = set[n:], value[n:]
 		}
-		f.next += uint64(n)
 	}
 }
 

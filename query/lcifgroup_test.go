@@ -50,7 +50,7 @@ func TestPredictRows(t *testing.T) {
 	}
 	rare, common := 0, 0
 	for i := range f.view.Powers[0].S.Rows() {
-		if frequent(f.view.Powers[0].S, uint32(i)) {
+		if frequent(&f.view.Powers[0], uint32(i)) {
 			common++
 		} else {
 			rare++

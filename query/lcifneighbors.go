@@ -41,6 +41,20 @@ func (p *PostingsNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScrat
 	})
 }
 
+// SegmentNeighbors finds neighbours among sparse rows, exactly, in an index of
+// several segments.
+type SegmentNeighbors struct {
+	Segments []postings.Segment
+}
+
+// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those
+// of postings.Searcher.SearchSegments.
+func (p *SegmentNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+	dst, stats, err := s.Postings.SearchSegments(ctx, p.Segments, q.Unit, k, postings.SearchParams{}, dst)
+	s.Stats = stats
+	return dst, err
+}
+
 // ForestNeighbors finds neighbours among dense rows by a forest. Features are
 // coordinates then. Neighbours come in the order of the view's metric, nearest
 // first; their similarity is always the cosine.

@@ -25,6 +25,7 @@ type Predictor struct {
 	feature  vector.Sparse
 	scores   vector.Sparse
 	set      []uint32
+	before   labels.Before
 
 	lists nearLists // of a block of queries
 	group featureGroup
@@ -34,7 +35,7 @@ type Predictor struct {
 func NewPredictor() *Predictor { return new(Predictor) }
 
 // Predict appends the labels predicted for q to dst, highest score first, ties
-// by the smaller label: the Top best ones, or the set that the thresholds make
+// by the smaller label or as the view's Before has it: the Top best ones, or the set that the thresholds make
 // of the scores (Algorithm 6). Scores are those of definition 9, in 0…1; a
 // label without evidence is never predicted, so there may be fewer than Top,
 // or none.
@@ -71,11 +72,11 @@ func (p *Predictor) Scores(ctx context.Context, v *LCIFView, q vector.Sparse, pa
 func (p *Predictor) Set() []uint32 {
 	p.set = p.set[:0]
 	if t := p.params.Thresholds; t != nil {
-		p.set = t.Append(p.set, p.scores)
+		p.set = t.AppendBy(p.set, p.scores, p.before)
 		return p.set
 	}
 	var best [1]labels.Ranked
-	for _, r := range labels.Rank(best[:0], p.scores, 1) {
+	for _, r := range p.before.Rank(best[:0], p.scores, 1) {
 		p.set = append(p.set, r.Label)
 	}
 	return p.set
@@ -94,7 +95,7 @@ func (p *Predictor) AppendSet(dst []labels.Ranked) []labels.Ranked {
 			dst = append(dst, r)
 		}
 	}
-	slices.SortFunc(dst[at:], byScore)
+	slices.SortFunc(dst[at:], p.before.Compare)
 	return dst
 }
 
@@ -134,6 +135,7 @@ func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse, p
 			}
 		}
 	}
+	p.before = v.Before
 	p.tally.reset(v.Labels.Labels())
 	p.near = p.near[:0]
 	clearSparse(&p.scores)
@@ -160,8 +162,7 @@ func (p *Predictor) score(v *LCIFView) {
 		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
 	if p.params.Lambda < 1 {
-		s, raise := v.power(p.params.Beta)
-		featureScores(&p.tally, s, raise, p.unit, &p.feature)
+		featureScores(&p.tally, v.power(p.params.Beta), p.params.Beta, p.unit, &p.feature)
 	}
 	combine(p.params.Lambda, p.instance, p.feature, &p.scores)
 	p.stats.Instance, p.stats.Feature, p.stats.Candidates = p.instance.Len(), p.feature.Len(), p.scores.Len()
@@ -183,8 +184,11 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 	if at, err := p.neighborsOf(ctx, v, queries, units, lo, hi); err != nil {
 		return at, err
 	}
-	s, raise := v.power(p.params.Beta)
-	shared := p.params.Lambda < 1 && raise == 1
+	var m *labels.Powers
+	if p.params.Lambda < 1 {
+		m = v.power(p.params.Beta)
+	}
+	shared := m != nil && m.Beta == p.params.Beta
 	own := p.unit
 	defer func() { p.unit = own }()
 	for from := 0; from < hi-lo; from += groupQueries {
@@ -193,12 +197,12 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 			if err := stopped(ctx); err != nil {
 				return lo + from, err
 			}
-			p.group.load(s, units, from, to)
+			p.group.load(m, units, from, to)
 		}
 		for i := from; i < to; i++ {
 			p.unit, p.near = units.Row(i), p.lists.row(i)
 			if shared {
-				p.scoreShared(v, s, i-from, &want)
+				p.scoreShared(v, i-from, &want)
 			} else {
 				p.score(v)
 			}
@@ -237,13 +241,13 @@ func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units
 
 // scoreShared fills scores from the neighbours and the sums of query i of the
 // group.
-func (p *Predictor) scoreShared(v *LCIFView, s *vector.CSR, i int, want *wanted) {
+func (p *Predictor) scoreShared(v *LCIFView, i int, want *wanted) {
 	clearSparse(&p.instance)
 	clearSparse(&p.scores)
 	if p.params.Lambda > 0 {
 		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
-	sum, total := p.group.of(s, i)
+	sum, total := p.group.of(i)
 	combineSums(p.params.Lambda, p.instance, sum, total, want, &p.scores)
 }
 
@@ -256,22 +260,7 @@ func (p *Predictor) choose(dst []labels.Ranked) []labels.Ranked {
 		top = 1
 	}
 	if top > 0 {
-		return labels.Rank(dst, p.scores, top)
+		return p.before.Rank(dst, p.scores, top)
 	}
 	return p.AppendSet(dst)
-}
-
-// byScore orders by falling score, ties by the smaller label.
-func byScore(a, b labels.Ranked) int {
-	switch {
-	case a.Score > b.Score:
-		return -1
-	case a.Score < b.Score:
-		return 1
-	case a.Label < b.Label:
-		return -1
-	case a.Label > b.Label:
-		return 1
-	}
-	return 0
 }

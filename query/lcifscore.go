@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -39,18 +40,25 @@ func (t *tally) one(l uint32, w float64) {
 	t.sum[l] += w
 }
 
-// drain appends the sums over total to dst, ascending by label, and zeroes
-// them. Scores are float32 from here on, so that the tuner, which caches them,
+// drain appends the sums over total, at most 1, to dst, ascending by label, and
+// zeroes them. scale, if not nil, has a factor for each label, to be raised to a
+// power. Scores are float32 from here on, so that the tuner, which caches them,
 // sees the very scores that a prediction combines. Sums too small for a
 // float32 are no scores.
-func (t *tally) drain(dst *vector.Sparse, total float64) {
+func (t *tally) drain(dst *vector.Sparse, total float64, scale []float64, raise float64) {
+	score := func(l int, sum float64) float32 {
+		if scale != nil {
+			sum *= power(scale[l], raise)
+		}
+		return min(1, float32(sum/total))
+	}
 	if t.all {
 		t.all = false
 		for l, sum := range t.sum {
 			if sum == 0 {
 				continue
 			}
-			if score := float32(sum / total); score > 0 {
+			if score := score(l, sum); score > 0 {
 				dst.Index = append(dst.Index, uint32(l))
 				dst.Value = append(dst.Value, score)
 			}
@@ -66,7 +74,7 @@ func (t *tally) drain(dst *vector.Sparse, total float64) {
 		t.met[w] = 0
 		for ; word != 0; word &= word - 1 {
 			l := w*64 + bits.TrailingZeros64(word)
-			if score := float32(t.sum[l] / total); score > 0 {
+			if score := score(l, t.sum[l]); score > 0 {
 				dst.Index = append(dst.Index, uint32(l))
 				dst.Value = append(dst.Value, score)
 			}
@@ -134,7 +142,7 @@ func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []nea
 			}
 		}
 	}
-	t.drain(dst, total)
+	t.drain(dst, total, nil, 1)
 }
 
 // secondOrder is the neighbours of a training row and the sum of their
@@ -155,18 +163,18 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 }
 
 // featureScores appends the feature-based confidence scores (definition 8,
-// Algorithm 5) of a query without negative values to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ /
-// Σᵢ xᵢ, with the entries of S to the power raise. Frequent features are added
-// first. O(Σ labels of the features).
-func featureScores(t *tally, s *vector.CSR, raise float64, q vector.Sparse, dst *vector.Sparse) {
+// Algorithm 5) of a query without negative values to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β /
+// Σᵢ xᵢ. The length of a feature's column goes into its weight, that of a
+// label's into the sum. Frequent features are added first. O(Σ labels of the
+// features).
+func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, dst *vector.Sparse) {
+	raise := beta / m.Beta
 	total, entries, rare := 0.0, 0, 0
 	for i, f := range q.Index {
 		total += float64(q.Value[i])
-		if int(f) < s.Rows() {
-			entries += int(s.Ptr[f+1] - s.Ptr[f])
-			if !frequent(s, f) {
-				rare++
-			}
+		entries += m.Pairs(int(f))
+		if !frequent(m, f) {
+			rare++
 		}
 	}
 	if !(total > 0) {
@@ -174,39 +182,69 @@ func featureScores(t *tally, s *vector.CSR, raise float64, q vector.Sparse, dst 
 	}
 	// Where most labels are met anyway, noting each costs more than looking
 	// through all.
-	dense := raise == 1 && entries > len(t.sum)/4
+	a := adder{tally: t, raise: raise, dense: raise == 1 && entries > len(t.sum)/4}
 	for _, first := range [...]bool{true, false} {
 		if !first && rare == 0 {
 			break
 		}
 		for i, f := range q.Index {
-			if x := float64(q.Value[i]); x != 0 && int(f) < s.Rows() && frequent(s, f) == first {
-				featureScore(t, s, raise, f, x, dense)
+			if x := float64(q.Value[i]); x != 0 && frequent(m, f) == first {
+				a.feature(m, f, weightOf(m, f, x, raise))
 			}
 		}
 	}
-	t.drain(dst, total)
+	t.drain(dst, total, m.Label, raise)
 }
 
-// featureScore adds feature f, which has the value x, to the scores of its labels.
-func featureScore(t *tally, s *vector.CSR, raise float64, f uint32, x float64, dense bool) {
-	lo, hi := s.Ptr[f], s.Ptr[f+1]
-	set, value := s.Index[lo:hi], s.Value[lo:hi]
-	if dense {
-		t.weighted(set, value, x)
-		return
+// weightOf is the weight of a query's value x of feature f, whose column's length
+// goes into it.
+func weightOf(m *labels.Powers, f uint32, x, raise float64) float64 {
+	if m.Feature == nil || int(f) >= len(m.Feature) {
+		return x
 	}
-	if raise != 1 {
+	return x * power(m.Feature[f], raise)
+}
+
+// adder adds features' shares to the scores of labels.
+type adder struct {
+	*tally
+	raise float64
+	dense bool
+}
+
+// feature adds x times the entries of a feature. What has changed goes in place
+// of what was.
+func (a *adder) feature(m *labels.Powers, f uint32, x float64) {
+	row, patch := m.Row(int(f))
+	for e, l := range patch.Index {
+		at, stood := slices.BinarySearch(row.Index, l)
+		a.add(row.Index[:at], row.Value[:at], x)
+		if stood {
+			at++
+		}
+		row.Index, row.Value = row.Index[at:], row.Value[at:]
+		a.add(patch.Index[e:e+1], patch.Value[e:e+1], x)
+	}
+	a.add(row.Index, row.Value, x)
+}
+
+// add adds x times the values, raised, to the scores of the labels.
+func (a *adder) add(set []uint32, value []float32, x float64) {
+	switch {
+	case len(set) == 0:
+	case a.dense:
+		a.weighted(set, value, x)
+	case a.raise != 1:
 		for e, l := range set {
-			if w := x * power(float64(value[e]), raise); w > 0 {
-				t.one(l, w)
+			if w := x * power(float64(value[e]), a.raise); w > 0 {
+				a.one(l, w)
 			}
 		}
-		return
-	}
-	for e, l := range set {
-		if w := x * float64(value[e]); w > 0 {
-			t.one(l, w)
+	default:
+		for e, l := range set {
+			if w := x * float64(value[e]); w > 0 {
+				a.one(l, w)
+			}
 		}
 	}
 }

@@ -116,7 +116,7 @@ func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error)
 			}
 		}
 	}
-	powers, errs := make([]*vector.CSR, len(t.data.Parts)), make([]error, len(t.data.Parts))
+	powers, errs := make([]*labels.Powers, len(t.data.Parts)), make([]error, len(t.data.Parts))
 	err := eachRow(ctx, len(powers), t.workers, func() func(int) {
 		return func(i int) { powers[i], errs[i] = t.data.Parts[i].Counts.Powers(beta) }
 	})
@@ -125,7 +125,7 @@ func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error)
 	}
 	m, err := t.eachPart(ctx, func(part int) func(*tally, int, *vector.Sparse) {
 		return func(tally *tally, row int, dst *vector.Sparse) {
-			featureScores(tally, powers[part], 1, t.units[part].Row(row), dst)
+			featureScores(tally, powers[part], beta, t.units[part].Row(row), dst)
 		}
 	})
 	if err != nil {

@@ -3,6 +3,8 @@ package query
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
@@ -72,13 +74,6 @@ type BatchNeighborSource interface {
 	NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error
 }
 
-// FeaturePowers is the feature–label matrix S with every cosine to the power
-// Beta (definitions 7 and 8), M features × L labels.
-type FeaturePowers struct {
-	Beta float64
-	S    *vector.CSR
-}
-
 // LCIFView is everything a label prediction needs (Feremans et al. 2020, LCIF).
 // Nothing in it changes while it is in use; many predictors may share it.
 type LCIFView struct {
@@ -98,7 +93,10 @@ type LCIFView struct {
 	// Powers holds S for one or more powers; none leaves only instance scores.
 	// For a power that is not among them the first is raised entry by entry,
 	// which is right but slow.
-	Powers []FeaturePowers
+	Powers []labels.Powers
+	// Before settles ties of scores: whether label a comes before label b. nil
+	// means by number.
+	Before labels.Before
 }
 
 // AddPower computes S to the power beta from its counts, unless it is there
@@ -106,30 +104,27 @@ type LCIFView struct {
 // finite.
 func (v *LCIFView) AddPower(counts *labels.FeatureLabels, beta float64) error {
 	for _, p := range v.Powers {
-		if p.Beta == beta {
+		if p.Beta == labels.StoredPower(beta) {
 			return nil
 		}
 	}
-	s, err := counts.Powers(beta)
+	p, err := counts.Powers(beta)
 	if err != nil {
 		return err
 	}
-	v.Powers = append(v.Powers, FeaturePowers{beta, s})
+	v.Powers = append(v.Powers, *p)
 	return nil
 }
 
-// power is the matrix for beta, and to what power its entries must still be
-// raised; nil without any.
-func (v *LCIFView) power(beta float64) (*vector.CSR, float64) {
-	for _, p := range v.Powers {
-		if p.Beta == beta {
-			return p.S, 1
+// power is the matrix for beta: one to that power, or the first, whose entries
+// must still be raised. There must be one.
+func (v *LCIFView) power(beta float64) *labels.Powers {
+	for i := range v.Powers {
+		if v.Powers[i].Beta == beta {
+			return &v.Powers[i]
 		}
 	}
-	if len(v.Powers) == 0 {
-		return nil, 1
-	}
-	return v.Powers[0].S, beta / v.Powers[0].Beta
+	return &v.Powers[0]
 }
 
 // SelectFeatures restricts the view to the given features, as
@@ -176,12 +171,37 @@ func (v *LCIFView) Validate() error {
 			return fail("graph of %d×%d rows, %d have labels", g.Rows(), g.Cols, v.Labels.Rows())
 		}
 	}
-	for _, p := range v.Powers {
-		if err := p.S.Validate(); err != nil {
+	for i := range v.Powers {
+		if err := v.checkPowers(&v.Powers[i]); err != nil {
 			return fail("feature–label similarities: %w", err)
 		}
-		if !(p.Beta > 0) || p.S.Rows() > v.Features || p.S.Cols > v.Labels.Labels() || p.S.Value == nil && len(p.S.Index) > 0 {
-			return fail("similarities to the power %g of %d features and %d labels, want %d and %d", p.Beta, p.S.Rows(), p.S.Cols, v.Features, v.Labels.Labels())
+	}
+	return nil
+}
+
+// checkPowers is Validate for one matrix.
+func (v *LCIFView) checkPowers(p *labels.Powers) error {
+	matrices := []*vector.CSR{p.S}
+	if p.Patch != nil {
+		matrices = append(matrices, p.Patch)
+	}
+	for _, m := range matrices {
+		if err := m.Validate(); err != nil {
+			return err
+		}
+		if m.Rows() > v.Features || m.Cols > v.Labels.Labels() || m.Value == nil && len(m.Index) > 0 {
+			return fmt.Errorf("%d features and %d labels, want %d and %d", m.Rows(), m.Cols, v.Features, v.Labels.Labels())
+		}
+		if p.Feature != nil && len(p.Feature) < m.Rows() || p.Label != nil && len(p.Label) < m.Cols {
+			return fmt.Errorf("lengths of %d features and %d labels, want %d and %d", len(p.Feature), len(p.Label), m.Rows(), m.Cols)
+		}
+	}
+	if !(p.Beta > 0) {
+		return fmt.Errorf("to the power %g", p.Beta)
+	}
+	for _, x := range slices.Concat(p.Feature, p.Label) {
+		if !(x >= 0) || math.IsInf(x, 1) {
+			return fmt.Errorf("a column of the length %g", x)
 		}
 	}
 	return nil

@@ -90,19 +90,19 @@ func combineSums(lambda float64, instance vector.Sparse, sum []float64, total fl
 	for i, l := range instance.Index {
 		for end := min(int(l), len(sum)); done < end; done++ {
 			if x := sum[done]; x >= cut {
-				add(done, 0, float32(x/total))
+				add(done, 0, min(1, float32(x/total)))
 			}
 		}
 		var b float32
 		if int(l) < len(sum) {
-			b = float32(sum[done] / total)
+			b = min(1, float32(sum[done]/total))
 			done++
 		}
 		add(int(l), instance.Value[i], b)
 	}
 	for ; done < len(sum); done++ {
 		if x := sum[done]; x >= cut {
-			add(done, 0, float32(x/total))
+			add(done, 0, min(1, float32(x/total)))
 		}
 	}
 }

@@ -1,0 +1,60 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
+)
+
+// FuzzLabelModel overwrites part of a block of a label model that has followed
+// changes and gives it the checksum it then should have: predictions are scores
+// from 0 to 1, best first, or they say that the model is damaged.
+func FuzzLabelModel(f *testing.F) {
+	seed := filepath.Join(f.TempDir(), "seed.anndb")
+	if err := labelsGolden(seed); err != nil {
+		f.Fatal(err)
+	}
+	pristine, err := os.ReadFile(seed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var blocks []storedBlock
+	for _, b := range storedBlocks(f, seed) {
+		if b.kind == codec.KindLabelMatrix || b.kind == codec.KindSimilarity {
+			blocks = append(blocks, b)
+		}
+	}
+	for i := range blocks {
+		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
+		f.Add(uint16(i), uint32(9), []byte{1})
+		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0, 0, 0, 0, 0xf8, 0xff})
+	}
+	ctx := context.Background()
+	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
+		for coll, names := range map[string][]string{"counts": {"plain", "weighed"}, "dense": {"plain"}} {
+			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{1, 2, 7}, Value: []float32{1, 2, 1}}}
+			if coll == "dense" {
+				q = SparseQuery{Vector: []float32{0, 1, 2, 0, 0, 0, 0, 1, 0}}
+			}
+			for _, name := range names {
+				out, _, err := s.Predict(ctx, coll, q, &PredictOptions{Index: name, Top: 9, Set: true, Explain: true})
+				if err != nil {
+					if !errors.Is(err, ErrCorrupt) {
+						t.Fatalf("%s, %s: untyped error %v", coll, name, err)
+					}
+					continue
+				}
+				for i, p := range out {
+					if !(p.Score > 0 && p.Score <= 1) || i > 0 && i < 9 && p.Score > out[i-1].Score {
+						t.Fatalf("%s, %s: label %d has the score %g", coll, name, i, p.Score)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// putLabelled writes rows of the collections of that golden file, one of counts
+// and one dense; later rows bring features and labels.
+func putLabelled(d *DB, from, to int) error {
+	return d.Update(context.Background(), func(b *Batch) error {
+		for i := from; i < to; i++ {
+			r := Row{Key: fmt.Appendf(nil, "key-%d", i), Labels: []string{fmt.Sprint("l", 9-i%3), fmt.Sprint("m", i/40)}}
+			dense := r
+			dense.Vector = make([]float32, 9)
+			for f := range 9 {
+				if (i*i+f*i+f*f)%4 != 0 {
+					dense.Vector[f] = float32(1 + (i+f)%3)
+					r.Sparse.Index = append(r.Sparse.Index, uint32(f+i/40))
+					r.Sparse.Value = append(r.Sparse.Value, dense.Vector[f])
+				}
+			}
+			if err := errors.Join(b.Put("counts", r), b.Put("dense", dense)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// labelsGolden makes a database of label models that have followed changes: in
+// segments, with changed pairs beside the others, with rows and labels that came
+// and went, weighed and plain, sparse and dense.
+func labelsGolden(path string) (err error) {
+	ctx := context.Background()
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	build := func(coll, name string, o LCIFOptions) func() error {
+		o.Params = &query.LCIFParams{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
+		return func() error {
+			_, err := d.Build(ctx, coll, name, BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+			return err
+		}
+	}
+	maintain := func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err }
+	return errorsOf(
+		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 9}) },
+		func() error { return putLabelled(d, 0, 120) },
+		build("counts", "plain", LCIFOptions{}),
+		build("counts", "weighed", LCIFOptions{Weight: WeightTFIDF}),
+		build("dense", "plain", LCIFOptions{Neighbors: Flat}),
+		func() error { return putLabelled(d, 117, 124) },
+		maintain,
+		func() error { return putLabelled(d, 2, 3) },
+		maintain,
+		func() error { _, err := d.Compact(ctx); return err },
+	)
+}
+
+// TestGoldenLabels opens the golden file of label models that have followed
+// changes, which is written as the other ones are: their sums are those of the
+// rows, the plain ones predict what models learned anew do, and all follow on.
+func TestGoldenLabels(t *testing.T) {
+	name := filepath.Join("testdata", "labels-v4.anndb.gz")
+	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
+		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, labelsGolden); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := unzip(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.anndb")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx := t.Context()
+	compare := func(coll string) error {
+		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Neighbors: Flat, Params: &query.LCIFParams{
+			K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
+		}}}
+		if coll == "counts" {
+			o.LCIF.Neighbors = ""
+		}
+		if _, err := d.Build(ctx, coll, "fresh", o, nil); err != nil {
+			return err
+		}
+		err := d.View(func(s *Snapshot) error {
+			for i := range 20 {
+				q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(i % 7), 7, 8}, Value: []float32{3, 1, 2}}}
+				if coll == "dense" {
+					q = SparseQuery{Vector: []float32{1, 0, 2, 0, float32(i), 1, 0, 0, 1}}
+				}
+				got, _, err1 := s.Predict(ctx, coll, q, &PredictOptions{Index: "plain"})
+				want, _, err2 := s.Predict(ctx, coll, q, &PredictOptions{Index: "fresh"})
+				if err := errors.Join(err1, err2); err != nil {
+					return err
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s, query %d: %v, by a new model %v", coll, i, got, want)
+				}
+			}
+			st := s.gen.colls[coll]
+			for _, r := range st.c.Indexes {
+				m, err := st.manifestOf(&r)
+				if err != nil {
+					return err
+				}
+				a, err := st.readLCIF(m)
+				if err != nil {
+					return err
+				}
+				if len(r.Parts) == 0 && r.Name != "fresh" {
+					t.Errorf("%s, %s: index of one part", coll, r.Name)
+				}
+				_, counts, names, err := inMemory(ctx, st, a, m)
+				if err := errors.Join(err, samePairs(a, m, counts, names)); err != nil {
+					return fmt.Errorf("%s: %w", r.Name, err)
+				}
+			}
+			return nil
+		})
+		return errors.Join(err, d.DropIndex(ctx, coll, "fresh"))
+	}
+	if err := errors.Join(mustCheck(d), compare("counts"), compare("dense")); err != nil {
+		t.Error(err)
+	}
+	if err := putLabelled(d, 123, 126); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := d.Maintain(ctx, MaintainOptions{})
+	if err != nil || len(steps) != 3 || slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Action == "relearn" }) {
+		t.Fatalf("steps %v, %v", steps, err)
+	}
+	if err := errors.Join(mustCheck(d), compare("counts"), compare("dense")); err != nil {
+		t.Error(err)
+	}
+}

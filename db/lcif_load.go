@@ -1,0 +1,313 @@
+package db
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// labelModel is a stored label model as one generation sees it.
+type labelModel struct {
+	view   *query.LCIFView
+	names  codec.Strings
+	sorted bool     // names stand in the order of their bytes
+	fresh  []string // of labels that came since the build
+	idf    []float32
+	params query.LCIFParams // with thresholds for fresh labels, too
+}
+
+// lcifArrays are the arrays of a label model, in the map. Pairs are those of
+// the base and those in their place.
+type lcifArrays struct {
+	names          codec.Strings
+	sets           *segmentSets
+	base, patch    *vector.CSR // of powers; patch is nil in models that are not Summed
+	baseSum        []int64
+	patchSum       []int64
+	square         []uint64
+	rows           []uint32
+	feature, label []float64
+	keep           []uint64
+	idf            []float32
+	dead           *roaring.Bitmap // rows that were deleted already; nil in models that are not Summed
+}
+
+// segmentSets are the label sets of a model's rows, by segment.
+type segmentSets struct {
+	first  []int
+	sets   []*vector.CSR
+	labels int
+}
+
+// Rows implements query.LabelSets.
+func (s *segmentSets) Rows() int {
+	last := len(s.sets) - 1
+	return s.first[last] + s.sets[last].Rows()
+}
+
+// Labels implements query.LabelSets.
+func (s *segmentSets) Labels() int { return s.labels }
+
+// Row implements query.LabelSets.
+func (s *segmentSets) Row(i int) []uint32 {
+	g := 0
+	if len(s.first) > 1 {
+		g = sort.SearchInts(s.first, i+1) - 1
+	}
+	return query.LabelRows{CSR: s.sets[g]}.Row(i - s.first[g])
+}
+
+// home is the object that has the pairs of a label model.
+func (m *lcifManifest) home(own uint64) uint64 {
+	if m.Base != 0 {
+		return m.Base
+	}
+	return own
+}
+
+// beta is the power that a label model is stored to.
+func (m *lcifManifest) beta() float64 {
+	if m.Params.Beta == 0 {
+		return 1
+	}
+	if !m.Summed {
+		return m.Params.Beta
+	}
+	return labels.StoredPower(m.Params.Beta)
+}
+
+// readLCIF views the arrays of a label model and checks what they say of each
+// other: blocks never change, so those of each object once in the life of the
+// process.
+func (st *collState) readLCIF(m *manifest) (*lcifArrays, error) {
+	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+	a := &lcifArrays{sets: &segmentSets{labels: m.LCIF.Labels}}
+	head := r.all(codec.KindLabelMatrix)
+	if r.err == nil && int(arrayLabelNames) < len(head) {
+		var err error
+		if a.names, err = codec.NewStrings(head[arrayLabelNames]); err != nil {
+			r.fail("label names: %v", err)
+		}
+	}
+	r.need(a.names.Len() == m.LCIF.Labels, "label names")
+	if m.LCIF.Summed && r.err == nil {
+		a.dead = roaring.New()
+		if int(arrayLabelDead) < len(head) && head[arrayLabelDead] != nil {
+			err := a.dead.UnmarshalBinary(head[arrayLabelDead])
+			if err == nil {
+				err = a.dead.Validate()
+			}
+			if err != nil {
+				r.fail("deleted rows: %v", err)
+			}
+		}
+		r.need(a.dead.IsEmpty() || int(a.dead.Maximum()) < m.Info.Rows, "deleted rows")
+	}
+	for _, g := range m.segments() {
+		in := &sections{st: st, object: g.Object, index: m.Info.Name, err: r.err}
+		parts := in.all(codec.KindLabelMatrix)
+		sets := &vector.CSR{
+			Ptr: numbered[uint64](in, parts, arrayLabelPtr), Index: numbered[uint32](in, parts, arrayLabelIndex), Cols: m.LCIF.Labels,
+		}
+		in.need(len(sets.Ptr) == g.Rows+1, "labels of rows")
+		in.once(labelSetsMark, func() { in.check("labels of rows", sets) })
+		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
+		r.err = in.err
+	}
+	if !m.LCIF.InstanceOnly {
+		a.readPairs(r, m)
+	}
+	return a, r.err
+}
+
+// readPairs views the arrays of feature–label similarities.
+func (a *lcifArrays) readPairs(r *sections, m *manifest) {
+	l := m.LCIF
+	in := &sections{st: r.st, object: l.home(m.Object), index: r.index, err: r.err}
+	parts := in.all(codec.KindSimilarity)
+	pairs := func(ptr, label, power, sum uint32) (*vector.CSR, []int64) {
+		m := &vector.CSR{
+			Ptr: numbered[uint64](in, parts, ptr), Index: numbered[uint32](in, parts, label),
+			Value: numbered[float32](in, parts, power), Cols: l.Labels,
+		}
+		if m.Value == nil {
+			m.Value = []float32{}
+		}
+		sums := numbered[int64](in, parts, sum)
+		in.need(len(sums) == len(m.Index), "sums of pairs")
+		return m, sums
+	}
+	a.base, a.baseSum = pairs(arraySumPtr, arraySumLabel, arrayPower, arraySum)
+	in.once(labelModelMark, func() { in.check("pairs", a.base) })
+	if in.object != m.Object {
+		in = &sections{st: r.st, object: m.Object, index: r.index, err: in.err}
+		parts = in.all(codec.KindSimilarity)
+	}
+	a.keep, a.idf = numbered[uint64](in, parts, arrayKeep), numbered[float32](in, parts, arrayIDF)
+	a.square, a.rows = numbered[uint64](in, parts, arraySquare), numbered[uint32](in, parts, arrayLabelRows)
+	in.need(a.keep == nil || len(a.keep) == (l.Features+63)/64, "features kept")
+	in.need(a.base.Rows() <= l.Features, "features")
+	if l.Summed {
+		a.patch, a.patchSum = pairs(arrayPatchPtr, arrayPatchLabel, arrayPatchPower, arrayPatchSum)
+		if a.patch.Ptr == nil {
+			a.patch.Ptr = make([]uint64, 1)
+		}
+		a.feature, a.label = numbered[float64](in, parts, arrayFeatureFactor), numbered[float64](in, parts, arrayLabelFactor)
+		in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features, "lengths of features")
+		in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
+	}
+	in.once(labelHeadMark, func() {
+		if a.patch != nil {
+			in.check("pairs changed", a.patch)
+		}
+		for _, x := range a.idf {
+			in.need(!math.IsNaN(float64(x)) && x >= 0, "weights of features")
+		}
+		for _, x := range slices.Concat(a.feature, a.label) {
+			in.need(x >= 0 && !math.IsInf(x, 1), "lengths of features and labels")
+		}
+	})
+	r.err = in.err
+}
+
+// The parts of a label model that are checked once each, told apart by a bit of
+// the object's number.
+const (
+	labelModelMark = 1 << (63 - iota)
+	labelSetsMark
+	labelHeadMark
+)
+
+// once runs a check of blocks of the object unless it has been found sound
+// before.
+func (r *sections) once(mark uint64, check func()) {
+	if r.err != nil {
+		return
+	}
+	known := &r.st.g.store.validated
+	if _, ok := known.Load(r.object ^ mark); ok {
+		return
+	}
+	if check(); r.err == nil {
+		known.Store(r.object^mark, struct{}{})
+	}
+}
+
+// check records damage in a matrix.
+func (r *sections) check(what string, m *vector.CSR) {
+	if err := m.Validate(); r.err == nil && err != nil {
+		r.fail("%s: %v", what, err)
+	}
+}
+
+// loadLCIF makes a label model of its arrays, beside its inverted index if it
+// has one, and adds the rows written since.
+func (st *collState) loadLCIF(m *manifest, index []postings.Segment) (*labelModel, error) {
+	a, err := st.readLCIF(m)
+	if err != nil {
+		return nil, err
+	}
+	out := &labelModel{names: a.names, idf: a.idf, params: m.LCIF.Params}
+	out.view = &query.LCIFView{Features: m.LCIF.Features, Labels: a.sets}
+	if len(a.sets.sets) == 1 {
+		out.view.Labels = query.LabelRows{CSR: a.sets.sets[0]}
+	}
+	if out.view.Neighbors, err = st.lcifNeighbors(m, index); err != nil {
+		return nil, err
+	}
+	if !m.LCIF.InstanceOnly {
+		out.view.Keep = a.keep
+		out.view.Powers = []labels.Powers{{Beta: m.LCIF.beta(), S: a.base, Feature: a.feature, Label: a.label}}
+		if a.patch != nil && len(a.patch.Index) > 0 {
+			out.view.Powers[0].Patch = a.patch
+		}
+	}
+	return out, st.grow(m, out)
+}
+
+// lcifNeighbors is what finds a label model's neighbours.
+func (st *collState) lcifNeighbors(m *manifest, index []postings.Segment) (query.NeighborSource, error) {
+	if !st.c.Sparse {
+		return st.denseNeighbors(m.LCIF.Neighbors)
+	}
+	set, err := st.sparse()
+	if err != nil {
+		return nil, err
+	}
+	if len(index) == 1 {
+		return &query.PostingsNeighbors{Index: index[0].Index, Params: postings.SearchParams{Deleted: set.dead}}, nil
+	}
+	return &query.SegmentNeighbors{Segments: index}, nil
+}
+
+// before settles ties between labels by their names, which is the same whatever
+// has happened to the model; nil where numbers are in that order.
+func (m *labelModel) before() labels.Before {
+	if m.sorted && len(m.fresh) == 0 {
+		return nil
+	}
+	name := func(l uint32) []byte {
+		if n := m.names.Len(); int(l) >= n {
+			return []byte(m.fresh[int(l)-n])
+		}
+		return m.names.At(int(l))
+	}
+	return func(a, b uint32) bool { return bytes.Compare(name(a), name(b)) < 0 }
+}
+
+// inOrder says whether names stand in the order of their bytes.
+func inOrder(names codec.Strings) bool {
+	for i := 1; i < names.Len(); i++ {
+		if bytes.Compare(names.At(i-1), names.At(i)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// namedThresholds gives the thresholds of a model's labels to labels in another
+// order; those that the model did not have get the threshold of all.
+func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Thresholds {
+	if t == nil || t.PerLabel == nil || had == nil {
+		return t
+	}
+	limit := make(map[string]float64, len(had))
+	for i, name := range had[:min(len(had), len(t.PerLabel))] {
+		limit[name] = t.PerLabel[i]
+	}
+	out := &labels.Thresholds{Single: t.Single, KeepTop: t.KeepTop}
+	for _, name := range names {
+		x, ok := limit[name]
+		if !ok {
+			x = t.Single
+		}
+		out.PerLabel = append(out.PerLabel, x)
+	}
+	return out
+}
+
+// labelNames are the names of a stored label model's labels, by number.
+func (st *collState) labelNames(r *indexRef) (names []string, err error) {
+	defer guard(st.g.store, setFaults(), &err)
+	x, err := st.index(r)
+	if err != nil {
+		return nil, err
+	}
+	if x.model == nil {
+		return nil, errors.New("db: no label model")
+	}
+	for i := range x.model.names.Len() {
+		names = append(names, string(x.model.names.At(i)))
+	}
+	return names, nil
+}

@@ -1,0 +1,414 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// A label model follows changes exactly. Its inverted index and the label sets
+// of its rows grow by segments, as inverted indexes do. The sums behind the
+// feature–label similarities are whole numbers: what fresh rows add to them and
+// what deleted rows took part in is worked out from these rows alone, and pairs
+// of features and labels whose sum has changed are kept beside the others until
+// they are so many that the pairs are written anew. What is stored and predicted
+// is then that of a model built anew with the same parameters. Weights and
+// selection of features are part of these: where there are any, a model of which
+// a fifth has changed is learned anew.
+
+// patchShare is the share of the pairs, one in so many, that may have changed
+// before all are written anew; patchPairs may at any rate.
+const (
+	patchShare = 8
+	patchPairs = 4096
+)
+
+// lcifStep is a step that makes a label model cover fresh rows and forget
+// deleted ones.
+type lcifStep struct {
+	m *manifest // of the index before
+	// Segments [from, to) are replaced by one of n rows from first on, of which
+	// dead are deleted; n zero means that none is written.
+	from, to       int
+	first, n, dead int
+	index          *postings.Index // nil over dense rows
+	lengths        []float64
+	sets           vector.CSR
+	features       int
+	covered        int // rows that the model covers after the step
+	read           int // rows read
+	head           lcifHead
+	counts         *labels.FeatureLabels // the new patch, or all pairs if whole; nil with instance scores only
+	whole          bool
+	baseBytes      int64 // of the pairs that stay
+	params         query.LCIFParams
+}
+
+// maintainLCIF says how a label model goes on: by a step, or learned anew.
+func (st *collState) maintainLCIF(ctx context.Context, m *manifest, timer *stageTimer) (s step, again bool, err error) {
+	l := m.LCIF
+	if !l.Summed {
+		return nil, true, nil
+	}
+	a, err := st.readLCIF(m)
+	if err != nil {
+		return nil, false, err
+	}
+	dead := roaring.New()
+	if d := st.dead(); d != nil {
+		dead = d
+	}
+	if a.idf != nil || a.keep != nil {
+		learned, gone := l.Learned, l.LearnedDead
+		if learned == 0 {
+			learned, gone = m.Info.Rows, int(a.dead.GetCardinality())
+		}
+		if changed := int(st.c.Rows) - learned + int(dead.GetCardinality()) - gone; float64(changed) > drift*float64(learned-gone) {
+			return nil, true, nil
+		}
+	}
+	f := &lcifFollowing{
+		st: st, a: a, gone: dead,
+		lcifStep: lcifStep{m: m, covered: int(st.c.Rows), features: l.Features, head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)}},
+	}
+	if st.c.Sparse {
+		f.features = st.c.Dim
+	}
+	err = timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
+	if err != nil {
+		return nil, false, err
+	}
+	if !l.InstanceOnly && slices.ContainsFunc(f.added.Value, func(x float32) bool { return x < 0 }) {
+		return nil, true, nil // no similarities any more, or an error
+	}
+	err = timer.run("count", func(func(int, int)) error { return f.count(ctx) })
+	if err == nil {
+		err = f.segment(ctx, timer)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return &f.lcifStep, false, nil
+}
+
+// lcifFollowing is the work of one step.
+type lcifFollowing struct {
+	lcifStep
+	st      *collState
+	a       *lcifArrays
+	gone    *roaring.Bitmap // rows that are deleted now
+	fresh   [][]uint32      // label sets of the rows behind those covered; deleted rows have none
+	added   *vector.CSR     // units of the live ones
+	addSets [][]uint32
+	removed *vector.CSR // units of covered rows deleted since
+	subSets [][]uint32
+}
+
+// row is a row's features as the model weighs them, in memory of its own.
+func (f *lcifFollowing) row(row uint32) vector.Sparse {
+	if !f.st.c.Sparse {
+		return listed(f.st.base.Rows.Vector(int(row), make([]float32, f.st.c.Dim)))
+	}
+	x := f.st.sparseRows.row(row)
+	x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
+	if f.head.idf != nil {
+		weigh(x, f.head.idf)
+	}
+	return x
+}
+
+// units makes rows unit-length as the model does.
+func (f *lcifFollowing) units(rows *vector.CSR) *vector.CSR {
+	rows.Cols = f.features
+	return query.UnitRows(rows, &query.LCIFView{Features: f.features, Keep: f.head.keep})
+}
+
+// readChange reads the rows that came and went.
+func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total int)) error {
+	// Features that came since have no weight, and are not kept if any was left out.
+	if f.head.idf != nil {
+		f.head.idf = append(f.head.idf, make([]float32, f.features-len(f.head.idf))...)
+	}
+	if f.head.keep != nil {
+		f.head.keep = append(f.head.keep, make([]uint64, (f.features+63)/64-len(f.head.keep))...)
+	}
+	number := make(map[string]uint32, f.a.names.Len())
+	for i := range f.a.names.Len() {
+		name := string(f.a.names.At(i))
+		number[name] = uint32(i)
+		f.head.names = append(f.head.names, name)
+	}
+	covered := f.m.Info.Rows
+	gone := roaring.AndNot(f.gone, f.a.dead)
+	gone.RemoveRange(uint64(covered), 1<<32)
+	total := f.covered - covered + int(gone.GetCardinality())
+	tick := func() error {
+		if f.read++; f.read%1024 == 0 {
+			report(f.read, total)
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("db: maintain: %w", err)
+			}
+		}
+		return nil
+	}
+	added, removed := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	for it := gone.Iterator(); it.HasNext(); {
+		row := it.Next()
+		removed.Append(f.row(row))
+		f.subSets = append(f.subSets, slices.Clone(f.a.sets.Row(int(row))))
+		if err := tick(); err != nil {
+			return err
+		}
+	}
+	var run *coldRows
+	for row := uint32(covered); row < uint32(f.covered); row++ {
+		if err := tick(); err != nil {
+			return err
+		}
+		if f.gone.Contains(row) {
+			f.fresh = append(f.fresh, nil)
+			continue
+		}
+		names, err := f.st.labelsOf(row, &run)
+		if err != nil {
+			return err
+		}
+		var set []uint32
+		for _, name := range names {
+			id, ok := number[name]
+			if !ok {
+				id = uint32(len(f.head.names))
+				number[name] = id
+				f.head.names = append(f.head.names, name)
+			}
+			set = append(set, id)
+		}
+		slices.Sort(set)
+		set = slices.Compact(set)
+		added.Append(f.row(row))
+		f.fresh, f.addSets = append(f.fresh, set), append(f.addSets, set)
+	}
+	f.added, f.removed = f.units(added), f.units(removed)
+	f.head.dead = f.gone.Clone()
+	f.params = f.m.LCIF.Params
+	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.names.Len()], f.head.names)
+	return nil
+}
+
+// count works out the sums after the change.
+func (f *lcifFollowing) count(ctx context.Context) error {
+	if f.m.LCIF.InstanceOnly {
+		return nil
+	}
+	failed := func(err error) error { return fmt.Errorf("db: label model: %w", err) }
+	counted := func(units *vector.CSR, sets [][]uint32, names int) (*labels.FeatureLabels, error) {
+		matrix, err := labels.FromSets(sets, names)
+		if err != nil {
+			return nil, err
+		}
+		return labels.CountFeatureLabels(ctx, units, matrix, 1)
+	}
+	add, err := counted(f.added, f.addSets, len(f.head.names))
+	if err != nil {
+		return failed(err)
+	}
+	// What went was of features and labels that the model knows.
+	f.removed.Cols = f.m.LCIF.Features
+	sub, err := counted(f.removed, f.subSets, f.m.LCIF.Labels)
+	if err != nil {
+		return failed(err)
+	}
+	a := f.a
+	old := &labels.FeatureLabels{Ptr: a.patch.Ptr, Label: a.patch.Index, Sum: a.patchSum, Rows: a.rows}
+	for i := 0; i < len(a.square); i += 2 {
+		old.Square = append(old.Square, labels.Uint128{Hi: a.square[i], Lo: a.square[i+1]})
+	}
+	p := &labels.Patched{Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old}
+	if f.counts, err = p.Change(add, sub); err != nil {
+		return corruptf(f.st.c.Name, "index %q: %w", f.m.Info.Name, err)
+	}
+	f.baseBytes = int64(8*len(a.base.Ptr) + 16*len(a.base.Index))
+	if n := len(f.counts.Label); n > patchPairs && n > len(a.base.Index)/patchShare {
+		f.whole, f.baseBytes = true, 0
+		f.counts = (&labels.Patched{Base: p.Base, Patch: f.counts}).Whole()
+	}
+	f.head.square, f.head.rows = f.counts.Square, f.counts.Rows
+	if f.head.powers, err = f.counts.Powers(f.m.LCIF.beta()); err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// segment makes the segment of the step, if there is one to make.
+func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
+	segments := f.m.segments()
+	gone := func(first, n int) int {
+		if b := within(f.gone, first, n); b != nil {
+			return int(b.GetCardinality())
+		}
+		return 0
+	}
+	from, to, end, ok := planSegments(segments, f.covered, func(g *segmentManifest) int { return gone(g.First, g.Rows) - g.Dead })
+	if !ok {
+		return nil
+	}
+	f.from, f.to, f.first = from, to, f.m.Info.Rows
+	if from < len(segments) {
+		f.first = segments[from].First
+	}
+	f.n, f.dead = end-f.first, gone(f.first, end-f.first)
+	f.read += max(0, f.m.Info.Rows-f.first)
+	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	f.sets = vector.CSR{Ptr: []uint64{0}, Cols: len(f.head.names)}
+	for i := f.first; i < end; i++ {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("db: maintain: %w", err)
+			}
+		}
+		var x vector.Sparse
+		var set []uint32
+		if !f.gone.Contains(uint32(i)) {
+			if set = f.a.sets.rowOr(i, f.fresh); f.st.c.Sparse {
+				x = f.row(uint32(i))
+			}
+		}
+		rows.Append(x)
+		f.sets.Index = append(f.sets.Index, set...)
+		f.sets.Ptr = append(f.sets.Ptr, uint64(len(f.sets.Index)))
+	}
+	if !f.st.c.Sparse {
+		return nil
+	}
+	units := f.units(rows)
+	f.lengths = postings.Lengths(rows, f.head.keep)
+	err := timer.run("postings", func(report func(int, int)) (err error) {
+		f.index, err = postings.Build(ctx, units, postings.Params{}, report)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("db: postings: %w", err)
+	}
+	return nil
+}
+
+// rowOr is the labels of a row, which may be one of those behind the segments.
+func (s *segmentSets) rowOr(i int, fresh [][]uint32) []uint32 {
+	if n := s.Rows(); i >= n {
+		return fresh[i-n]
+	}
+	return s.Row(i)
+}
+
+// rows is how many rows the step read.
+func (s *lcifStep) rows() int { return s.read }
+
+// action names the step.
+func (s *lcifStep) action() string {
+	if s.n == 0 {
+		return "forget"
+	}
+	return (&segmentStep{m: s.m, from: s.from, to: s.to, first: s.first, n: s.n}).action()
+}
+
+// emit writes the segment, the pairs that changed and what there is once, and
+// describes the model with them.
+func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	m, model := *s.m, *s.m.LCIF
+	m.Object, m.LCIF = object, &model
+	m.Segments = slices.Clone(s.m.segments())
+	if s.n > 0 {
+		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: map[string]int64{}}
+		if s.index != nil {
+			written, sizes, err := (&sparseLearned{n: s.n, index: s.index, lengths: s.lengths}).emit(object, yield)
+			if err != nil {
+				return nil, nil, err
+			}
+			one.Sparse, one.Bytes = *written.Sparse, sizes
+		}
+		w := &arrayWriter{object: object, kind: codec.KindLabelMatrix, yield: yield, sizes: one.Bytes}
+		w.put(arrayLabelPtr, codec.U64, codec.Bytes(s.sets.Ptr))
+		w.put(arrayLabelIndex, codec.U32, codec.Bytes(s.sets.Index))
+		if w.err != nil {
+			return nil, nil, w.err
+		}
+		m.Segments = slices.Replace(m.Segments, s.from, s.to, one)
+	}
+	if m.Sparse != nil {
+		m.Sparse, m.Dim = &m.Segments[0].Sparse, s.features
+	}
+	sizes := map[string]int64{}
+	for _, g := range m.Segments {
+		for _, kind := range []codec.Kind{codec.KindPostings, codec.KindLabelMatrix} {
+			if n := g.Bytes[kind.String()]; n > 0 {
+				sizes[kind.String()] += n
+			}
+		}
+	}
+	if s.baseBytes > 0 {
+		sizes[codec.KindSimilarity.String()] += s.baseBytes
+	}
+	w := &arrayWriter{object: object, yield: yield, sizes: sizes}
+	s.head.put(w)
+	model.Base = 0
+	switch {
+	case s.counts == nil:
+	case s.whole:
+		putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, s.counts, s.head.powers.S.Value)
+	default:
+		model.Base = s.m.LCIF.home(s.m.Object)
+		putPairs(w, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, s.counts, s.head.powers.S.Value)
+	}
+	if model.Learned == 0 {
+		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
+	}
+	model.Features, model.Labels, model.Params = s.features, len(s.head.names), s.params
+	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.dead.GetCardinality())
+	return &m, sizes, w.err
+}
+
+// parts are the objects that the model holds besides the new one.
+func (s *lcifStep) parts() []uint64 {
+	var out []uint64
+	for i, g := range s.m.segments() {
+		if s.n == 0 || i < s.from || i >= s.to {
+			out = append(out, g.Object)
+		}
+	}
+	if base := s.m.LCIF.home(s.m.Object); s.counts != nil && !s.whole && !slices.Contains(out, base) {
+		out = append(out, base)
+	}
+	return out
+}
+
+// garbage are the blocks of kept objects that the model no longer needs: what
+// there was once, pairs written anew, and segments replaced.
+func (s *lcifStep) garbage() []blockRef {
+	var out []blockRef
+	drop := func(object uint64, kind codec.Kind, numbers ...uint32) {
+		for _, n := range numbers {
+			out = append(out, blockRef{object, kind, n})
+		}
+	}
+	drop(s.m.Object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
+	drop(s.m.Object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
+	if s.whole {
+		drop(s.m.LCIF.home(s.m.Object), codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
+	}
+	for _, g := range s.m.segments()[s.from:s.to] {
+		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
+		for n := range arrayNorm + 1 {
+			drop(g.Object, codec.KindPostings, n)
+		}
+	}
+	kept := s.parts()
+	return slices.DeleteFunc(out, func(b blockRef) bool { return !slices.Contains(kept, b.object) })
+}

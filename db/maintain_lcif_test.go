@@ -1,0 +1,501 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestMaintainLCIF mixes puts, updates, deletes, maintenance and reopening at
+// random. After every maintenance a label model's sums, lengths, priors and
+// predictions, ties included, are those of a model in memory of the rows that
+// there are, with the same weights and features, bit for bit; where it neither
+// weighs nor selects, those of one built anew, too.
+func TestMaintainLCIF(t *testing.T) {
+	dir := t.TempDir()
+	runs := 0
+	actions := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		ctx := context.Background()
+		runs++
+		path := filepath.Join(dir, fmt.Sprint(runs))
+		open := func() *DB {
+			d, err := Open(path, &Options{NoSync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		d := open()
+		defer func() { _ = d.Close(); _ = os.Remove(path) }()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		dense := rapid.IntRange(0, 3).Draw(t, "dense") == 0
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		width, names := rapid.SampledFrom([]int{12, 60}).Draw(t, "width"), 4
+		if dense {
+			must(d.CreateDense(ctx, "s", DenseOptions{Dim: width}))
+		} else {
+			must(d.CreateSparse(ctx, "s", SparseOptions{}))
+		}
+		put := func(n, keys int) {
+			must(d.Update(ctx, func(b *Batch) error {
+				for _, k := range rng.Perm(keys)[:min(n, keys)] {
+					r := Row{Key: fmt.Append(nil, k), Sparse: randomSparse(rng, rng.IntN(8), width)}
+					for i := range r.Sparse.Value {
+						r.Sparse.Value[i] = float32(1 + rng.IntN(3))
+					}
+					if dense {
+						r.Vector = make([]float32, width)
+						for i, f := range r.Sparse.Index {
+							r.Vector[f] = r.Sparse.Value[i]
+						}
+						r.Sparse = vector.Sparse{}
+					}
+					for range rng.IntN(4) {
+						// Later names come first in the alphabet.
+						if name := fmt.Sprint("l", 90-rng.IntN(names)); !slices.Contains(r.Labels, name) {
+							r.Labels = append(r.Labels, name)
+						}
+					}
+					if err := b.Put("s", r); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		p := &query.LCIFParams{
+			K: 1 + rng.IntN(12), Alpha: []float64{0.5, 1, 1.5}[rng.IntN(3)], Beta: []float64{0.5, 1, 1.5, 2, 0.8, 5}[rng.IntN(6)],
+			Lambda: []float64{0, 0.4, 1}[rng.IntN(3)],
+		}
+		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: p, Neighbors: Flat}}
+		plain := true
+		if !dense {
+			o.LCIF.Neighbors = ""
+			switch rng.IntN(3) {
+			case 0:
+				o.LCIF.Weight, plain = WeightTFIDF, false
+			case 1:
+				p.Features, plain = width/2, false
+			}
+		}
+		if rng.IntN(2) == 0 {
+			p.Thresholds = &labels.Thresholds{Single: 0.2, KeepTop: true}
+		}
+		put(rng.IntN(120)+20, 150)
+		_, err := d.Build(ctx, "s", "kept", o, nil)
+		must(err)
+		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			if names += rng.IntN(3); !dense {
+				width += rng.IntN(5) // features that the model does not know
+			}
+			switch rng.IntN(4) {
+			case 0:
+				put(rng.IntN(60)+1, 250)
+			case 1, 2:
+				put(rng.IntN(10)+1, 5000)
+			}
+			must(d.Update(ctx, func(b *Batch) error {
+				for _, k := range rng.Perm(250)[:rng.IntN(2)*rng.IntN(60)] {
+					if err := b.Delete("s", fmt.Append(nil, k)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			if rng.IntN(4) == 0 {
+				must(d.Close())
+				d = open()
+			}
+			steps, err := d.Maintain(ctx, MaintainOptions{})
+			must(err)
+			for _, s := range steps {
+				actions[s.Action]++
+				if plain && s.Action == "relearn" {
+					t.Fatal("learned anew without need")
+				}
+			}
+			fresh := plain
+			if fresh {
+				if _, err = d.Build(ctx, "s", "fresh", o, nil); errors.Is(err, ErrEmpty) {
+					fresh = false // no labels are left
+				} else {
+					must(err)
+				}
+			}
+			must(d.View(func(s *Snapshot) error { return sameModel(ctx, t, s, rng, width, fresh) }))
+			if fresh {
+				must(d.DropIndex(ctx, "s", "fresh"))
+			}
+			if again, err := d.Maintain(ctx, MaintainOptions{}); err != nil || len(again) > 0 {
+				t.Fatalf("maintenance at once again: %v, %v", again, err)
+			}
+		}
+		must(d.Check(ctx, func(p Problem) { t.Log(p) }))
+		must(mustLeaveNothing(d))
+		must(d.View(mustUseAll))
+	})
+	for _, a := range []string{"segment", "merge", "rewrite", "forget", "relearn"} {
+		if actions[a] == 0 && runs >= 50 {
+			t.Errorf("no step of kind %q: %v", a, actions)
+		}
+	}
+}
+
+// mustUseAll says whether every array of a label model's objects is one that the
+// model uses.
+func mustUseAll(s *Snapshot) error {
+	st := s.gen.colls["s"]
+	r := st.c.index("kept")
+	m, err := st.manifestOf(r)
+	if err != nil {
+		return err
+	}
+	c := s.gen.tx.Bucket(bucketBlocks).Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		object, kind, n := codec.ParseKey(k)
+		if !slices.Contains(r.objects(), object) {
+			continue
+		}
+		segment := slices.ContainsFunc(m.segments(), func(g segmentManifest) bool { return g.Object == object })
+		used := object == m.Object
+		switch kind {
+		case codec.KindPostings:
+			used = segment
+		case codec.KindLabelMatrix:
+			used = used && n > arrayLabelIndex || segment && n <= arrayLabelIndex
+		case codec.KindSimilarity:
+			pair := n <= arraySum || n == arrayPower
+			used = used && !pair || pair && object == m.LCIF.home(m.Object)
+		}
+		if !used {
+			return fmt.Errorf("%v %d of object %d is of no use", kind, n, object)
+		}
+	}
+	return nil
+}
+
+// sameModel compares the model "kept" with one in memory and, if asked, with
+// "fresh".
+func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, width int, fresh bool) error {
+	st := s.gen.colls["s"]
+	m, err := st.manifestOf(st.c.index("kept"))
+	if err != nil {
+		return err
+	}
+	kept, err := st.index(st.c.index("kept"))
+	if err != nil {
+		return err
+	}
+	a, err := st.readLCIF(m)
+	if err != nil {
+		return err
+	}
+	if m.Info.Rows != int(st.c.Rows) {
+		t.Fatalf("model covers %d of %d rows", m.Info.Rows, st.c.Rows)
+	}
+	view, counts, names, err := inMemory(ctx, st, a, m)
+	if err != nil {
+		return err
+	}
+	if err := samePairs(a, m, counts, names); err != nil {
+		return err
+	}
+	params := m.LCIF.Params
+	if params.Thresholds != nil && rng.IntN(2) == 0 {
+		params.Thresholds = &labels.Thresholds{Single: params.Thresholds.Single}
+	}
+	for range 6 {
+		q := randomSparse(rng, 1+rng.IntN(8), width)
+		for _, top := range []int{0, 1 + rng.IntN(5)} {
+			params.Top = top
+			x := vector.Sparse{Index: q.Index, Value: slices.Clone(q.Value)}
+			if a.idf != nil {
+				weigh(x, a.idf)
+			}
+			want, _, err := query.NewPredictor().Predict(ctx, view, x, &params, nil)
+			if err != nil {
+				return err
+			}
+			asked := SparseQuery{Sparse: q}
+			if !st.c.Sparse {
+				asked = SparseQuery{Vector: make([]float32, st.c.Dim)}
+				for i, f := range q.Index {
+					asked.Vector[f] = q.Value[i]
+				}
+			}
+			compare := []string{"kept"}
+			if fresh {
+				compare = append(compare, "fresh")
+			}
+			for _, index := range compare {
+				got, _, err := s.Predict(ctx, "s", asked, &PredictOptions{Index: index, Params: &params})
+				if err != nil {
+					return err
+				}
+				same := slices.EqualFunc(got, want, func(a Prediction, b labels.Ranked) bool {
+					return a.Label == names[b.Label] && math.Float32bits(a.Score) == math.Float32bits(b.Score)
+				})
+				if !same {
+					t.Fatalf("%s, top %d, query %v: %v, want %v of %q", index, top, q, got, want, names)
+				}
+				// Two together share reading the pairs.
+				both, err := s.PredictBatch(ctx, "s", []SparseQuery{asked, asked}, &PredictOptions{Index: index, Params: &params}, 1)
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(both[0], got) || !slices.Equal(both[1], got) {
+					t.Fatalf("%s, top %d, query %v: %v together, %v alone", index, top, q, both, got)
+				}
+			}
+		}
+	}
+	return kept.model.view.Validate()
+}
+
+// inMemory is a model of the live rows with the weights and features of a stored
+// one.
+func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*query.LCIFView, *labels.FeatureLabels, []string, error) {
+	b, err := labels.NewBuilder(nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var run *coldRows
+	for row := range st.c.Rows {
+		if st.deleted(row) {
+			rows.Append(vector.Sparse{})
+			b.Add(nil)
+			continue
+		}
+		var x vector.Sparse
+		if st.c.Sparse {
+			x = st.sparseRows.row(row)
+			x = vector.Sparse{Index: x.Index, Value: slices.Clone(x.Value)}
+			if a.idf != nil {
+				weigh(x, a.idf)
+			}
+		} else {
+			x = listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim)))
+		}
+		rows.Append(x)
+		own, err := st.labelsOf(row, &run)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		b.Add(own)
+	}
+	rows.Cols = m.LCIF.Features
+	names := b.Names()
+	view := &query.LCIFView{
+		Features: m.LCIF.Features, Keep: a.keep, Labels: b.Matrix(),
+		Before: func(a, b uint32) bool { return names[a] < names[b] },
+	}
+	units := query.UnitRows(rows, view)
+	counts, err := labels.CountFeatureLabels(ctx, units, b.Matrix(), 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if st.c.Sparse {
+		index, err := postings.Build(ctx, units, postings.Params{}, nil)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		view.Neighbors = &query.PostingsNeighbors{Index: index}
+	} else {
+		view.Neighbors = query.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
+	}
+	return view, counts, names, view.AddPower(counts, m.LCIF.beta())
+}
+
+// samePairs compares the stored sums, lengths and priors with counted ones.
+func samePairs(a *lcifArrays, m *manifest, counts *labels.FeatureLabels, names []string) error {
+	number := map[string]uint32{}
+	for i, name := range names {
+		number[name] = uint32(i)
+	}
+	stored := &labels.FeatureLabels{Ptr: a.patch.Ptr, Label: a.patch.Index, Sum: a.patchSum, Rows: a.rows}
+	for i := 0; i < len(a.square); i += 2 {
+		stored.Square = append(stored.Square, labels.Uint128{Hi: a.square[i], Lo: a.square[i+1]})
+	}
+	whole := (&labels.Patched{Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: stored}).Whole()
+	if !slices.Equal(whole.Square, counts.Square) {
+		return errors.New("lengths of features differ")
+	}
+	for i, n := range whole.Rows {
+		if l, ok := number[string(a.names.At(i))]; ok && counts.Rows[l] != n || !ok && n != 0 {
+			return fmt.Errorf("label %q has %d rows", a.names.At(i), n)
+		}
+	}
+	if len(whole.Label) != len(counts.Label) {
+		return fmt.Errorf("%d pairs, want %d", len(whole.Label), len(counts.Label))
+	}
+	powers, err := counts.Powers(m.LCIF.beta())
+	if err != nil {
+		return err
+	}
+	for f := range whole.Features() {
+		for e := whole.Ptr[f]; e < whole.Ptr[f+1]; e++ {
+			l := number[string(a.names.At(int(whole.Label[e])))]
+			at, ok := slices.BinarySearch(counts.Label[counts.Ptr[f]:counts.Ptr[f+1]], l)
+			if !ok || counts.Sum[int(counts.Ptr[f])+at] != whole.Sum[e] {
+				return fmt.Errorf("feature %d and label %d have the sum %d", f, l, whole.Sum[e])
+			}
+			stored := labels.Powers{Beta: powers.Beta, S: a.base, Patch: a.patch, Feature: a.feature, Label: a.label}
+			if x, y := stored.At(f, int(whole.Label[e])), powers.At(f, int(l)); x != y {
+				return fmt.Errorf("feature %d and label %d have the similarity %g, want %g", f, l, x, y)
+			}
+		}
+	}
+	return nil
+}
+
+// TestMaintainLCIFPairs changes so many pairs of features and labels that they
+// are written anew, and few at other times; a small change writes little.
+func TestMaintainLCIFPairs(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	rng := rand.New(rand.NewPCG(3, 4))
+	n := 0
+	put := func(rows int) error {
+		return d.Update(ctx, func(b *Batch) error {
+			for range rows {
+				r := Row{Key: fmt.Append(nil, n), Sparse: randomSparse(rng, 20, 3000), Labels: []string{fmt.Sprint("a", rng.IntN(60)), fmt.Sprint("b", rng.IntN(60))}}
+				if err := b.Put("s", r); err != nil {
+					return err
+				}
+				n++
+			}
+			return nil
+		})
+	}
+	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.3}}}
+	err = errorsOf(
+		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+		func() error { return put(2000) },
+		func() error { _, err := d.Build(ctx, "s", "kept", o, nil); return err },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := func() (own bool, pairs, patched int) {
+		err := d.View(func(s *Snapshot) error {
+			st := s.gen.colls["s"]
+			m, err := st.manifestOf(st.c.index("kept"))
+			if err != nil {
+				return err
+			}
+			a, err := st.readLCIF(m)
+			own, pairs, patched = m.LCIF.Base == 0, len(a.base.Index), len(a.patch.Index)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return own, pairs, patched
+	}
+	_, before, _ := base()
+	whole, patched := 0, 0
+	for range 12 {
+		if err := put(40); err != nil {
+			t.Fatal(err)
+		}
+		steps, err := d.Maintain(ctx, MaintainOptions{})
+		if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
+			t.Fatalf("steps %v, %v", steps, err)
+		}
+		own, pairs, n := base()
+		if own {
+			whole++
+		} else if patched++; n == 0 || n > pairs/patchShare {
+			t.Errorf("%d of %d pairs in the patch", n, pairs)
+		}
+	}
+	if _, after, _ := base(); whole == 0 || patched < 2*whole || after <= before {
+		t.Errorf("pairs were written anew %d times, patched %d times; %d of them, %d before", whole, patched, after, before)
+	}
+	err = d.View(func(s *Snapshot) error {
+		st := s.gen.colls["s"]
+		m, err1 := st.manifestOf(st.c.index("kept"))
+		a, err2 := st.readLCIF(m)
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		_, counts, names, err := inMemory(ctx, st, a, m)
+		return errors.Join(err, samePairs(a, m, counts, names), mustUseAll(s))
+	})
+	if err = errors.Join(err, mustCheck(d)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMaintainLCIFThresholds keeps each label's threshold its own, whatever
+// numbers labels have after a model was learned anew.
+func TestMaintainLCIFThresholds(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	put := func(key, label string, f uint32) error {
+		return d.Update(ctx, func(b *Batch) error {
+			return b.Put("s", Row{Key: []byte(key), Sparse: vector.Sparse{Index: []uint32{f}, Value: []float32{1}}, Labels: []string{label}})
+		})
+	}
+	limits := &labels.Thresholds{Single: 0.5, PerLabel: []float64{0.1, 3}}
+	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: limits}}}
+	err = errorsOf(
+		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+		func() error { return put("1", "low", 0) },
+		func() error { return put("2", "high", 1) },
+		func() error { _, err := d.Build(ctx, "s", "kept", o, nil); return err },
+		// The label of the first row goes and comes back behind the other one.
+		func() error { return put("1", "low", 0) },
+		func() error { return put("3", "new", 2) },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := d.Maintain(ctx, MaintainOptions{})
+	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" {
+		t.Fatalf("steps %v, %v", steps, err)
+	}
+	for f, want := range []string{"low", "", "new"} {
+		var got []byte
+		err := d.View(func(s *Snapshot) error {
+			out, _, err := s.Predict(ctx, "s", SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(f)}, Value: []float32{1}}}, nil)
+			for _, p := range out {
+				got = fmt.Append(got, p.Label)
+			}
+			return err
+		})
+		if err != nil || !bytes.Equal(got, []byte(want)) {
+			t.Errorf("feature %d: %q, want %q, %v", f, got, want, err)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package labels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// Powers is the matrix of definition 8, S with every cosine to a power, taken
+// apart so that a row more or less touches few of its numbers:
+//
+//	S[f,l]^β = (f·l)^β · |f|^−β · |l|^−β
+//
+// A pair's entry changes with the rows that have both feature and label only;
+// the lengths of the columns stand beside the matrix.
+type Powers struct {
+	// Beta is the power that the numbers are of: StoredPower of the one asked
+	// for.
+	Beta float64
+	// S has (f·l)^β, M × L. Entries of Patch, which may be nil, are in place of
+	// those of S; zero is no entry.
+	S, Patch *vector.CSR
+	// Feature has |f|^−β, Label |l|^−β, 0 for columns of zeros; nil means ones, as
+	// for a matrix S that is whole.
+	Feature, Label []float64
+	// Count is how many entries each feature has, nil if those of S are all; With
+	// is how many labels have any row, zero if all have.
+	Count []uint32
+	With  int
+}
+
+// maxStored is the largest power that numbers are stored to: that of the least
+// sum that there is stays above zero in float32, that of the largest finite.
+const maxStored = 4
+
+// StoredPower is the power that Powers holds for one asked for: itself, or 1
+// for one so large that float32 could not hold the numbers; these are to be
+// raised to the other one when they are used.
+func StoredPower(beta float64) float64 {
+	if beta > maxStored {
+		return 1
+	}
+	return beta
+}
+
+// Powers makes the matrix for the power beta. The index slices are shared with
+// s. O(entries).
+//
+// Errors: ErrInput unless beta is above 0 and finite.
+func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
+	if !(beta > 0) || math.IsInf(beta, 1) {
+		return nil, fmt.Errorf("%w: power %v", ErrInput, beta)
+	}
+	beta = StoredPower(beta)
+	p := &Powers{Beta: beta, S: s.matrix(beta), Feature: make([]float64, s.Features()), Label: make([]float64, s.Labels())}
+	for f, square := range s.Square {
+		p.Feature[f] = inverse(square.root(), beta)
+	}
+	for l, n := range s.Rows {
+		p.Label[l] = inverse(math.Sqrt(float64(n)), beta)
+	}
+	p.With = p.withRows()
+	return p, nil
+}
+
+// matrix has the sums to a power.
+func (s *FeatureLabels) matrix(beta float64) *vector.CSR {
+	m := &vector.CSR{Ptr: s.Ptr, Index: s.Label, Value: make([]float32, len(s.Label)), Cols: s.Labels()}
+	for e, sum := range s.Sum {
+		m.Value[e] = float32(raise(float64(sum)/unit, beta))
+	}
+	return m
+}
+
+// inverse is x to the power −beta, 0 for 0.
+func inverse(x, beta float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	return 1 / raise(x, beta)
+}
+
+// raise is x to a power; those of the paper's grid need no logarithm.
+func raise(x, beta float64) float64 {
+	switch beta {
+	case 1:
+		return x
+	case 2:
+		return x * x
+	case 0.5:
+		return math.Sqrt(x)
+	case 1.5:
+		return x * math.Sqrt(x)
+	}
+	return math.Pow(x, beta)
+}
+
+// Row is the entries of a feature in S and those in their place; none beyond
+// the matrix.
+func (p *Powers) Row(f int) (row, patch vector.Sparse) {
+	if f < p.S.Rows() {
+		row = p.S.Row(f)
+	}
+	if p.Patch != nil && f < p.Patch.Rows() {
+		patch = p.Patch.Row(f)
+	}
+	return row, patch
+}
+
+// Features is M.
+func (p *Powers) Features() int {
+	if p.Patch != nil {
+		return max(p.S.Rows(), p.Patch.Rows())
+	}
+	return p.S.Rows()
+}
+
+// Labels is L.
+func (p *Powers) Labels() int { return max(p.S.Cols, len(p.Label)) }
+
+// Pairs is how many entries a feature has.
+func (p *Powers) Pairs(f int) int {
+	switch {
+	case p.Count != nil && f < len(p.Count):
+		return int(p.Count[f])
+	case f < p.S.Rows():
+		return int(p.S.Ptr[f+1] - p.S.Ptr[f])
+	}
+	return 0
+}
+
+// withRows counts the labels that have any row.
+func (p *Powers) withRows() int {
+	n := 0
+	for _, x := range p.Label {
+		if x > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Tally fills Count and With, from Patch and Label. O(M + L + entries of Patch ·
+// log L).
+func (p *Powers) Tally() {
+	p.Count, p.With = nil, p.withRows()
+	if p.Patch == nil || len(p.Patch.Index) == 0 {
+		return
+	}
+	p.Count = make([]uint32, p.Features())
+	for f := range p.Count {
+		row, patch := p.Row(f)
+		n := row.Len()
+		for e, l := range patch.Index {
+			_, stood := slices.BinarySearch(row.Index, l)
+			switch {
+			case patch.Value[e] > 0 && !stood:
+				n++
+			case patch.Value[e] == 0 && stood:
+				n--
+			}
+		}
+		p.Count[f] = uint32(n)
+	}
+}
+
+// At is the entry of feature f and label l, to the power Beta, in 0…1; 0 if
+// there is none. O(log L).
+func (p *Powers) At(f, l int) float64 {
+	row, patch := p.Row(f)
+	i, ok := slices.BinarySearch(patch.Index, uint32(l))
+	if ok {
+		row = patch
+	} else if i, ok = slices.BinarySearch(row.Index, uint32(l)); !ok {
+		return 0
+	}
+	x := float64(row.Value[i])
+	if p.Feature != nil {
+		x *= p.Feature[f]
+	}
+	if p.Label != nil {
+		x *= p.Label[l]
+	}
+	return min(1, x)
+}
