@@ -97,6 +97,11 @@ func (d *DB) commitRequests(reqs []*request) {
 	if d.closing.Load() {
 		err = fmt.Errorf("%w: %s", ErrClosed, d.path)
 	}
+	bytes := 0
+	for _, r := range reqs {
+		bytes += r.bytes
+	}
+	defer d.makeRoom(bytes)()
 	failed := make([]error, len(reqs))
 	if err == nil {
 		err = d.update(func(tx *bbolt.Tx, cat *catalog) error {

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -201,6 +202,47 @@ func TestBackPressure(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOutgrown: a batch that outgrows a small reservation of address space must
+// not wait for a state that nobody holds any more.
+func TestOutgrown(t *testing.T) {
+	for _, reserve := range []int64{1 << 18, 1 << 20, 1 << 23} {
+		d := openTemp(t, &Options{NoSync: true, MapReserve: reserve})
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for round := range 4 {
+			done := make(chan error, 1)
+			go func() {
+				done <- d.Update(ctx, func(b *Batch) error {
+					for i := range 6 {
+						r := Row{Key: fmt.Appendf(nil, "%d-%d", round, i), Vector: []float32{1}, Payload: make([]byte, MaxPayload)}
+						if _, err := cryptorand.Read(r.Payload); err != nil {
+							return err
+						}
+						if err := b.Put("c", r); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-ctx.Done():
+				t.Fatalf("reserve %d, round %d: the batch hangs", reserve, round)
+			}
+			if err := d.View(func(s *Snapshot) error { _, err := s.Count("c"); return err }); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

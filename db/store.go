@@ -41,7 +41,8 @@ type store struct {
 	file     *os.File // bbolt's own handle, for bounds-checked reads
 	reserve  int64
 	verify   VerifyMode
-	before   uint64 // generations before the file's first, where it was compacted
+	tight    atomic.Bool // see makeRoom
+	before   uint64      // generations before the file's first, where it was compacted
 	verified verifiedSet
 	// validated holds the objects whose decoded structure has been checked once.
 	validated sync.Map
@@ -175,11 +176,30 @@ func (s *store) mapped() int64 {
 	return size
 }
 
-// roomy says whether the file can at least double before bbolt must remap,
-// which waits for every reader. Only then may an idle generation be kept.
+// roomBytes is how much a file may grow, at the least, before bbolt must remap,
+// while an idle generation is kept: four times what large transactions write.
+const roomBytes = 512 << 20
+
+// roomy says whether the file can at least double, and take a large transaction
+// in, before bbolt must remap, which waits for every reader. Only then may an
+// idle generation be kept: nobody would release it.
 func (s *store) roomy() bool {
 	info, err := s.file.Stat()
-	return err == nil && info.Size() < s.reserve/2
+	return err == nil && !s.tight.Load() && s.reserve-info.Size() >= max(info.Size(), roomBytes)
+}
+
+// makeRoom keeps idle generations out of the way of a transaction of so many
+// bytes, if it is a very large one, until it is done.
+func (d *DB) makeRoom(bytes int) (done func()) {
+	if bytes < roomBytes/4 {
+		return func() {}
+	}
+	d.snapMu.Lock()
+	s := d.store
+	d.snapMu.Unlock()
+	s.tight.Store(true)
+	d.publish()
+	return func() { s.tight.Store(false) }
 }
 
 // offset is the place in the file of an address in the map, or -1.
