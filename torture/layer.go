@@ -23,6 +23,7 @@ import (
 var layers = []layer{
 	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
 	{"kill", "processes killed at any moment: no acknowledged batch lost, no half batch seen", kill},
+	{"metamorphic", "the same operations under other options: the same answers, to the bit", metamorphic},
 	{"history", "everything at once: snapshots equal the model, registers are linearizable, nothing leaks", histories},
 	{"resources", "no disk space, file size, descriptors, right to write, address space: errors of their kind, nothing lost", resources},
 	{"soak", "a day's operations in half an hour: memory, descriptors and file size level off", soakOneDay},
@@ -34,12 +35,13 @@ var layers = []layer{
 // children are what a process of this program may do instead of running layers,
 // by name: parts of layers that are to be killed, limited or leaked.
 var children = map[string]child{
-	"damage":    damage.Child,
-	"kill":      killChild,
-	"soak":      soakChild,
-	"resources": scarceChild,
-	"write":     writer,
-	"session":   runSession,
+	"damage":      damage.Child,
+	"kill":        killChild,
+	"metamorphic": tell,
+	"resources":   scarceChild,
+	"soak":        soakChild,
+	"write":       writer,
+	"session":     runSession,
 }
 
 // layer is one way of torturing the database.

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/torture/internal/ask"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// telling is a seeded sequence of operations and the options it runs under,
+// none of which may change an answer.
+type telling struct {
+	Path string
+	Seed uint64
+	// Options of db.Open.
+	NoSync, SingleCommits bool
+	MapReserve, Backlog   int64
+	Verify                db.VerifyMode
+	// Background maintains all the while, beside the calls that the sequence
+	// has: the answers of what is learned then follow from when it works.
+	Background bool
+	// Reopen closes and opens the database after every operation, Keep holds
+	// a snapshot from each to the next.
+	Reopen, Keep bool
+	Workers      int
+}
+
+// variant draws other options for the same sequence.
+func (t telling) variant(rng *rand.Rand) (telling, string) {
+	var what []string
+	flip := func(name string, b *bool) {
+		if rng.IntN(2) == 0 {
+			*b = !*b
+			what = append(what, name)
+		}
+	}
+	flip("sync", &t.NoSync)
+	flip("single commits", &t.SingleCommits)
+	flip("background", &t.Background)
+	flip("reopen", &t.Reopen)
+	flip("keep", &t.Keep)
+	t.MapReserve = []int64{1 << 20, 1 << 30, 1 << 36}[rng.IntN(3)]
+	t.Backlog = []int64{1, 1 << 16, 0}[rng.IntN(3)]
+	t.Verify = []db.VerifyMode{db.VerifyFirst, db.VerifyAlways, db.VerifyNever}[rng.IntN(3)]
+	t.Workers = []int{1, 2, 5, 0}[rng.IntN(4)]
+	what = append(what, fmt.Sprintf("reserve %d, backlog %d, verify %d, %d workers", t.MapReserve, t.Backlog, t.Verify, t.Workers))
+	return t, strings.Join(what, ", ")
+}
+
+// tell is the child: it runs the sequence of its argument, and then answers all
+// questions, a line each: number, whether the answer follows from the rows
+// alone, digest, name.
+func tell(args []string) error {
+	var t telling
+	if err := json.Unmarshal([]byte(args[0]), &t); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(t.Seed, 88))
+	d, err := t.open()
+	if err != nil {
+		return err
+	}
+	var kept *db.Snapshot
+	for i := range 14 {
+		if err := t.step(ctx, d, rng, i); err != nil {
+			return fmt.Errorf("operation %d: %w", i, err)
+		}
+		if kept != nil {
+			kept.Release()
+			kept = nil
+		}
+		if t.Keep && !t.Reopen {
+			if kept, err = d.Snapshot(); err != nil {
+				return err
+			}
+		}
+		if t.Reopen {
+			if err := d.Close(); err != nil {
+				return err
+			}
+			if d, err = t.open(); err != nil {
+				return err
+			}
+		}
+	}
+	if kept != nil {
+		kept.Release()
+	}
+	d.PauseMaintenance()
+	err = d.View(func(s *db.Snapshot) error {
+		colls, err := ask.Describe(s, t.Seed, 10, 4, 3)
+		if err != nil {
+			return err
+		}
+		for i, q := range ask.Questions(colls) {
+			digest, _, err := q.Ask(s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", q.Name, err)
+			}
+			fmt.Printf("%d %v %x %s\n", i, q.Exact, digest, q.Name)
+		}
+		return nil
+	})
+	return errors.Join(err, d.Check(ctx, nil), d.Close())
+}
+
+func (t telling) open() (*db.DB, error) {
+	o := &db.Options{NoSync: t.NoSync, SingleCommits: t.SingleCommits, MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify}
+	if t.Background {
+		o.Maintenance = &db.Maintenance{Every: time.Millisecond, Share: 0.01, CPU: 1}
+	}
+	return db.Open(t.Path, o)
+}
+
+// tales are the collections of a sequence: name, whether sparse, whether named.
+var tales = []struct {
+	name          string
+	sparse, named bool
+}{{"bytes", false, false}, {"floats", false, false}, {"terms", true, false}, {"words", true, true}}
+
+// step is one operation: all draw the same numbers whatever the options.
+func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) error {
+	switch {
+	case i == 0:
+		return errors.Join(
+			d.CreateDense(ctx, "bytes", db.DenseOptions{Dim: 600}), d.CreateDense(ctx, "floats", db.DenseOptions{Dim: 12, Metric: vector.Cosine}),
+			d.CreateSparse(ctx, "terms", db.SparseOptions{}), d.CreateSparse(ctx, "words", db.SparseOptions{Named: true}))
+	case i == 3:
+		return t.build(ctx, d)
+	case i == 6 || i == 10:
+		_, err := d.Maintain(ctx, db.MaintainOptions{Workers: t.Workers})
+		return err
+	case i == 8:
+		_, err := d.Compact(ctx)
+		return err
+	}
+	n := 20 + rng.IntN(120)
+	return d.Update(ctx, func(b *db.Batch) error {
+		for _, c := range tales {
+			for j := range rng.Perm(400)[:n] {
+				key := fmt.Appendf(nil, "%s-%03d", c.name, rng.IntN(400)/n*n+j)
+				r := tale(rng, c.name)
+				if r.Key = key; rng.IntN(6) == 0 {
+					if err := b.Delete(c.name, key); err != nil {
+						return err
+					}
+				} else if err := b.Put(c.name, r); err != nil && !errors.Is(err, db.ErrDuplicateKey) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// tale draws a row.
+func tale(rng *rand.Rand, coll string) db.Row {
+	r := db.Row{Labels: []string{fmt.Sprint("label-", rng.IntN(4))}, Payload: []byte{byte(rng.Uint32())}}
+	switch coll {
+	case "bytes":
+		r.Vector = make([]float32, 600)
+		for i := range r.Vector {
+			r.Vector[i] = float32(rng.IntN(256))
+		}
+	case "floats":
+		r.Vector = make([]float32, 12)
+		for i := range r.Vector {
+			r.Vector[i] = float32(rng.NormFloat64())
+		}
+	default:
+		for f := range uint32(60) {
+			if rng.IntN(6) != 0 {
+				continue
+			}
+			v := float32(1 + rng.IntN(5))
+			if coll == "words" {
+				r.Features = append(r.Features, db.Feature{Name: fmt.Sprint("word-", f), Value: v})
+			} else {
+				r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, f), append(r.Sparse.Value, v)
+			}
+		}
+	}
+	return r
+}
+
+func (t telling) build(ctx context.Context, d *db.DB) error {
+	model := db.LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	tree := db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
+	grown := db.BuildOptions{Trees: 3, Depth: 4, LabelsK: 6, HopLabels: 5, Members: true, NoTune: true, Seed: t.Seed}
+	for _, x := range []struct {
+		coll, name string
+		o          db.BuildOptions
+		kind       forest.Kind
+	}{
+		{"bytes", "kd", grown, forest.KD}, {"bytes", "rp", grown, forest.RP}, {"floats", "pca", grown, forest.PCATree}, {"floats", "rf", grown, forest.RF},
+		{"terms", "rows", db.BuildOptions{Postings: db.PostingsOptions{Partition: true, M: 2}}, db.KindPostings},
+		{"terms", "at", db.BuildOptions{Budget: tree}, db.KindAT},
+		{"words", "rows", db.BuildOptions{}, db.KindPostings},
+		{"words", "labels", db.BuildOptions{LCIF: model}, db.KindLCIF},
+	} {
+		x.o.Kind, x.o.Workers = x.kind, t.Workers
+		if x.o.Kind != db.KindPostings && x.coll == "bytes" {
+			x.o.Rotate, x.o.SketchBytes = -1, -1 // so many coordinates take long
+		}
+		if _, err := d.Build(ctx, x.coll, x.name, x.o, nil); err != nil {
+			return fmt.Errorf("build of %q: %w", x.name, err)
+		}
+	}
+	return nil
+}
+
+// answers runs a telling and returns its lines.
+func answers(ctx context.Context, e *env, program string, procs int, t telling) (out []string, err error) {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, program, "child", "metamorphic", string(data))
+	c.Stderr = e.log.Writer()
+	c.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", procs))
+	err = lines(c, func(line string) error {
+		out = append(out, line)
+		return nil
+	})
+	return out, errors.Join(err, os.Remove(t.Path))
+}
+
+// metamorphic runs sequences twice, under different options, in processes with
+// different numbers of processors, and, at full scale, some of them in a build
+// without assembly: answers must be the same to the bit. Where one of the two
+// maintains in the background, only those are compared that follow from the rows
+// alone: exact scans and inverted indexes.
+func metamorphic(ctx context.Context, e *env) (t totals, err error) {
+	programs := []string{e.self}
+	if e.full {
+		plain := filepath.Join(e.dir, "torture-purego")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-tags", "purego", "-o", plain, "github.com/anndb/anndb/torture").CombinedOutput(); err != nil {
+			t.skip("no build without assembly: %v: %.200s", err, out)
+		} else {
+			programs = append(programs, plain)
+		}
+	}
+	for i := range e.pick(8, 200) {
+		rng := e.rng(i)
+		base := telling{Path: filepath.Join(e.dir, "a.anndb"), Seed: rng.Uint64(), NoSync: true, Workers: 1}
+		other, what := base.variant(rng)
+		other.Path = filepath.Join(e.dir, "b.anndb")
+		program, procs := programs[rng.IntN(len(programs))], []int{1, 2, 8}[rng.IntN(3)]
+		what += fmt.Sprintf(", %d processors, %s", procs, filepath.Base(program))
+		want, err := answers(ctx, e, e.self, runtime.GOMAXPROCS(0), base)
+		if err != nil {
+			return t, fmt.Errorf("pair %d: %w", i, err)
+		}
+		got, err := answers(ctx, e, program, procs, other)
+		if err != nil {
+			return t, fmt.Errorf("pair %d, %s: %w", i, what, err)
+		}
+		if len(got) != len(want) || len(want) < 100 {
+			return t, fmt.Errorf("pair %d, %s: %d answers, %d", i, what, len(got), len(want))
+		}
+		for j := range want {
+			learned := strings.Contains(want[j], " false ") // not of the rows alone
+			if learned && other.Background {
+				continue
+			}
+			t.add("answers compared", 1)
+			if got[j] != want[j] {
+				return t, fmt.Errorf("pair %d, %s: %q, want %q", i, what, got[j], want[j])
+			}
+		}
+		t.add("pairs", 1)
+		if program != e.self {
+			t.add("pairs with a build without assembly", 1)
+		}
+	}
+	return t, nil
+}
