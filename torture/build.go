@@ -7,7 +7,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
+
+// module is the directory of this module's source, which builds need.
+func module(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Path}} {{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	dir, ok := strings.CutPrefix(strings.TrimSpace(string(out)), "github.com/anndb/anndb/torture ")
+	if !ok {
+		return "", fmt.Errorf("the working directory is not in this module but in %s", strings.TrimSpace(string(out)))
+	}
+	return dir, nil
+}
+
+// moduleDir is where the module cache has a module that this one needs.
+func moduleDir(ctx context.Context, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", name).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
 
 // buildWith builds this module from source with other directories in the place
 // of modules, by a go.mod of its own in dir.

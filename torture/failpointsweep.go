@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/anndb/anndb/torture/internal/work"
 )
@@ -75,19 +73,6 @@ func term(n int, action string) string {
 	return fmt.Sprintf("%d*off->1*%s", n-1, action)
 }
 
-// module is the directory of this module's source, which builds need.
-func module(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Path}} {{.Dir}}").Output()
-	if err != nil {
-		return "", fmt.Errorf("go list: %w", err)
-	}
-	dir, ok := strings.CutPrefix(strings.TrimSpace(string(out)), "github.com/anndb/anndb/torture ")
-	if !ok {
-		return "", fmt.Errorf("the working directory is not in this module: %s", out)
-	}
-	return dir, nil
-}
-
 // buildFailpoints copies bbolt, which must be in the module cache, turns its
 // failpoints on, and builds this program with the copy. Nothing is written
 // outside of the layer's directory.
@@ -100,13 +85,13 @@ func buildFailpoints(ctx context.Context, e *env) (binary string, err error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "go.etcd.io/bbolt").Output()
+	from, err := moduleDir(ctx, "go.etcd.io/bbolt")
 	if err != nil {
-		return "", fmt.Errorf("go list bbolt: %w", err)
+		return "", err
 	}
 	// The tool names the package of what it writes after the directory.
 	bolt := filepath.Join(dir, "bbolt")
-	if err := copyTree(strings.TrimSpace(string(out)), bolt, nil); err != nil {
+	if err := copyTree(from, bolt, nil); err != nil {
 		return "", err
 	}
 	if err := goCommand(ctx, source, "tool", "gofail", "enable", bolt); err != nil {

@@ -40,8 +40,8 @@ var failures = []struct {
 	{faultfs.Entries, []faultfs.Mode{faultfs.Once, faultfs.Dead}},
 }
 
-// failingCalls fails every call of the file system that an operation makes, one after
-// the other.
+// failingCalls fails every call of the file system that an operation makes, one
+// after the other.
 func failingCalls(ctx context.Context, e *env) (t totals, err error) {
 	t.add("faults", 0)
 	if err := failpointSweeps(ctx, e, &t); err != nil {

@@ -30,6 +30,7 @@ var layers = []layer{
 	{"powercut", "power cuts of ext4 and xfs: no acknowledged batch lost, no half batch seen", powerCuts},
 	{"crashstates", "every disk state that a crash in a small workload may leave is whole", crashStates},
 	{"faults", "calls of the file system that fail: an error with a name, and nothing lost", failingCalls},
+	{"mutants", "bugs put in on purpose: the layers above catch them", seededBugs},
 }
 
 // children are what a process of this program may do instead of running layers,

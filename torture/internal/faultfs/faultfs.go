@@ -44,10 +44,7 @@ func Mount(dir, at string) (*FS, error) {
 		return nil, err
 	}
 	root := &fs.LoopbackRoot{Path: dir, Dev: uint64(st.Dev)}
-	root.NewNode = func(root *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-		return &node{LoopbackNode: fs.LoopbackNode{RootData: root}, f: f}
-	}
-	top := root.NewNode(root, nil, "", &st)
+	top := &node{LoopbackNode: fs.LoopbackNode{RootData: root}, f: f}
 	root.RootNode = top
 	server, err := fs.Mount(at, top, &fs.Options{MountOptions: fuse.MountOptions{
 		DirectMountStrict: true, FsName: "torture", Name: "torture", MaxWrite: 1 << 20,
@@ -77,14 +74,20 @@ type handle struct {
 
 func (handle) PassthroughFd() (int, bool) { return 0, false }
 
+// WrapChild makes the nodes that the pass-through makes ones of ours.
+func (n *node) WrapChild(context.Context, fs.InodeEmbedder) fs.InodeEmbedder {
+	return &node{LoopbackNode: fs.LoopbackNode{RootData: n.RootData}, f: n.f}
+}
+
 var (
-	_ fs.NodeLookuper  = (*node)(nil)
-	_ fs.NodeCreater   = (*node)(nil)
-	_ fs.NodeOpener    = (*node)(nil)
-	_ fs.NodeSetattrer = (*node)(nil)
-	_ fs.NodeFsyncer   = (*node)(nil)
-	_ fs.FileWriter    = handle{}
-	_ fs.FileFsyncer   = handle{}
+	_ fs.NodeWrapChilder = (*node)(nil)
+	_ fs.NodeLookuper    = (*node)(nil)
+	_ fs.NodeCreater     = (*node)(nil)
+	_ fs.NodeOpener      = (*node)(nil)
+	_ fs.NodeSetattrer   = (*node)(nil)
+	_ fs.NodeFsyncer     = (*node)(nil)
+	_ fs.FileWriter      = handle{}
+	_ fs.FileFsyncer     = handle{}
 )
 
 func (n *node) ino() uint64 { return n.StableAttr().Ino }

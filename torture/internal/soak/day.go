@@ -53,7 +53,6 @@ type Day struct {
 	mu       sync.Mutex
 	done     map[string]int
 	minute   int
-	slowest  time.Duration
 	latency  []time.Duration // since the last sample
 	compacts [][2]int64
 }
