@@ -6,22 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// groupRows writes one row a batch from many goroutines.
-func groupRows(d *DB, batches, goroutines int) error {
+// groupRows writes the rows [from, to), one a batch, from many goroutines.
+func groupRows(d *DB, from, to, goroutines int) error {
 	var next atomic.Int64
+	next.Store(int64(from))
 	errs := make([]error, goroutines)
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= batches {
+				if i >= to {
 					return
 				}
 				errs[g] = d.Update(context.Background(), func(b *Batch) error {
@@ -37,56 +39,89 @@ func groupRows(d *DB, batches, goroutines int) error {
 	return errors.Join(errs...)
 }
 
-// present reopens a database and counts the rows of groupRows that are missing.
-func present(path string, batches int) (missing int, err error) {
+// present reopens a database and counts the rows of groupRows below n that are
+// missing.
+func present(path string, n int) (missing int, err error) {
 	d, err := Open(path, &Options{ReadOnly: true})
 	if err != nil {
 		return 0, err
 	}
+	found := make([]bool, n)
 	err = d.View(func(s *Snapshot) error {
-		for i := range batches {
-			r, err := s.Get("c", fmt.Appendf(nil, "row-%d", i))
-			if errors.Is(err, ErrNotFound) || err == nil && r.Vector[0] != float32(i) {
-				missing++
-			} else if err != nil {
+		for r, err := range s.Rows("c") {
+			if err != nil {
 				return err
 			}
+			i := int(r.Vector[0])
+			if i >= n || string(r.Key) != fmt.Sprint("row-", i) || found[i] {
+				return fmt.Errorf("row %q of %g should not be there", r.Key, r.Vector[0])
+			}
+			found[i] = true
 		}
 		return nil
 	})
+	for _, ok := range found {
+		if !ok {
+			missing++
+		}
+	}
 	return missing, errors.Join(err, d.Close())
 }
 
-// BenchmarkUpdate is a durable batch of one row from 16 goroutines, with shared
-// transactions and without; all are looked for after reopening. For the
+// BenchmarkGroupCommit writes durable batches of one row from 16 goroutines,
+// with shared transactions and, a tenth as many, without, in turn, ten times
+// over. It reports batches a second and how many times as many the shared ones
+// are, by the median of the turns. All are looked for after reopening. For the
 // figures of the project it is run with -benchtime 100000x.
-func BenchmarkUpdate(b *testing.B) {
-	for _, c := range []struct {
-		name   string
+func BenchmarkGroupCommit(b *testing.B) {
+	const turns, goroutines = 10, 16
+	arms := []*struct {
 		single bool
-	}{{"shared", false}, {"single", true}} {
-		b.Run(c.name, func(b *testing.B) {
-			path := filepath.Join(b.TempDir(), "db")
-			d, err := Open(path, &Options{SingleCommits: c.single})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
-				b.Fatal(err)
-			}
-			b.ResetTimer()
-			err = groupRows(d, b.N, 16)
-			b.StopTimer()
-			commits := d.commits.Load()
-			if err = errors.Join(err, d.Close()); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(b.N)/float64(commits), "batches/commit")
-			if missing, err := present(path, b.N); err != nil || missing > 0 {
-				b.Fatalf("%d of %d batches are missing, %v", missing, b.N, err)
-			}
-		})
+		n      int // batches a turn
+		path   string
+		d      *DB
+		rates  []float64
+	}{{single: false, n: max(b.N/turns, 1)}, {single: true, n: max(b.N/turns/10, 1)}}
+	for _, a := range arms {
+		a.path = filepath.Join(b.TempDir(), "db")
+		var err error
+		if a.d, err = Open(a.path, &Options{SingleCommits: a.single}); err != nil {
+			b.Fatal(err)
+		}
+		if err := a.d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
+			b.Fatal(err)
+		}
 	}
+	b.ResetTimer()
+	for turn := range turns {
+		for _, a := range arms {
+			start := time.Now()
+			if err := groupRows(a.d, turn*a.n, (turn+1)*a.n, goroutines); err != nil {
+				b.Fatal(err)
+			}
+			a.rates = append(a.rates, float64(a.n)/time.Since(start).Seconds())
+		}
+	}
+	b.StopTimer()
+	var times []float64
+	for i, r := range arms[0].rates {
+		times = append(times, r/arms[1].rates[i])
+	}
+	commits := arms[0].d.commits.Load()
+	for _, a := range arms {
+		if err := a.d.Close(); err != nil {
+			b.Fatal(err)
+		}
+		if missing, err := present(a.path, turns*a.n); err != nil || missing > 0 {
+			b.Fatalf("%d of %d batches are missing, %v", missing, turns*a.n, err)
+		}
+	}
+	median := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(arms[0].rates), "shared/s")
+	b.ReportMetric(median(arms[1].rates), "single/s")
+	b.ReportMetric(median(times), "times")
+	b.ReportMetric(float64(turns*arms[0].n)/float64(commits), "batches/commit")
 }
 
 // TestGroupCommit writes batches from many goroutines: every one is there after
@@ -105,7 +140,7 @@ func TestGroupCommit(t *testing.T) {
 		d.write <- struct{}{}
 		before := d.commits.Load()
 		done := make(chan error)
-		go func() { done <- groupRows(d, 64, 64) }()
+		go func() { done <- groupRows(d, 0, 64, 64) }()
 		waitFor(t, "64 batches in line", func() bool {
 			d.queueMu.Lock()
 			defer d.queueMu.Unlock()
