@@ -57,7 +57,7 @@ type cli struct {
 	BenchLCIF benchLCIFCmd `cmd:"" name:"bench-lcif" help:"Quality and times of label models on public data sets, beside the paper's."`
 	Plot      plotCmd      `cmd:"" help:"Draw the curves of a bench CSV, or a stored tree."`
 	Backup    backupCmd    `cmd:"" help:"Copy the database, as of now, to another file."`
-	Compact   compactCmd   `cmd:"" help:"Rewrite the file without its free pages."`
+	Compact   compactCmd   `cmd:"" help:"Rewrite the file without its free pages, and without deleted rows where these are many."`
 	Demo      demoCmd      `cmd:"" help:"Index Go's own standard library, search it, and predict what its files import."`
 }
 
