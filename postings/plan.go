@@ -2,8 +2,9 @@ package postings
 
 import "github.com/anndb/anndb/vector"
 
-// What strategies cost, in nanoseconds, as far as the planner needs it;
-// measured on text collections that did not fit the caches.
+// What strategies cost, in nanoseconds, as far as the planner needs it; measured
+// with queries that are training rows held out of the index (sweep -train), on
+// collections that fit the caches and on such that do not.
 const (
 	unionRow    = 400 // a row of Union, scored from memory not in cache
 	searchStart = 6000
@@ -101,6 +102,6 @@ func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 	if ix.Bytes() > cacheBytes {
 		apart *= farAway
 	}
-	apart += float64(to-from) * searchRow * float64(ix.Len())
+	apart += float64(to-from) * (searchStart + searchRow*float64(ix.Len()))
 	return pass < sharePays*apart
 }

@@ -117,7 +117,7 @@ func eachRow(ctx context.Context, n, workers int, prepare func() func(i int)) er
 
 // batchRows is how many rows a worker takes at a time: enough for searches and
 // feature scores of many queries at once.
-const batchRows = 2 * groupQueries
+const batchRows = groupQueries
 
 // eachBlock calls a worker's function for blocks of rows lo to hi on some
 // goroutines (fewer than 1: all processors). prepare makes a worker. progress,

@@ -9,8 +9,10 @@ import (
 
 const (
 	// groupQueries is how many queries share one pass over the feature–label
-	// matrix. More share more of it, fewer keep their sums in the cache.
-	groupQueries = 256
+	// matrix, fewer where their sums would be more than groupSums.
+	groupQueries = 512
+	groupSums    = 1 << 22
+	leastGroup   = 16
 	// groupCells is how many cells of frequent features are filled at a time, a
 	// strip of labels at least: they stay in the third cache, those of a strip
 	// in the second.
@@ -29,6 +31,22 @@ func frequent(m *labels.Powers, f uint32) bool {
 		labels = m.Labels()
 	}
 	return m.Pairs(int(f))*frequentShare >= labels
+}
+
+// groupSize is how many queries share a pass for a number of labels.
+func groupSize(labels int) int {
+	return min(max(groupSums/max(labels, 1), leastGroup), groupQueries)
+}
+
+// shares says whether queries lo to hi should share a pass: whether they have
+// enough entries for most of their labels to have a score. Else adding up what
+// each has is cheaper than looking through all labels.
+func shares(m *labels.Powers, queries *vector.CSR, lo, hi int) bool {
+	entries := 0
+	for _, f := range queries.Index[queries.Ptr[lo]:queries.Ptr[hi]] {
+		entries += m.Pairs(int(f))
+	}
+	return entries > (hi-lo)*m.Labels()/4
 }
 
 // featureGroup computes the feature scores of a group of queries (definition 8,

@@ -184,19 +184,22 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 	if at, err := p.neighborsOf(ctx, v, queries, units, lo, hi); err != nil {
 		return at, err
 	}
-	var m *labels.Powers
+	var m *labels.Powers // for feature scores that queries may share
+	size := groupQueries
 	if p.params.Lambda < 1 {
-		m = v.power(p.params.Beta)
+		if power := v.power(p.params.Beta); power != nil && power.Beta == p.params.Beta {
+			m, size = power, groupSize(power.Labels())
+		}
 	}
-	shared := m != nil && m.Beta == p.params.Beta
 	own := p.unit
 	defer func() { p.unit = own }()
-	for from := 0; from < hi-lo; from += groupQueries {
-		to := min(from+groupQueries, hi-lo)
+	for from := 0; from < hi-lo; from += size {
+		to := min(from+size, hi-lo)
+		if err := stopped(ctx); err != nil {
+			return lo + from, err
+		}
+		shared := m != nil && shares(m, units, from, to)
 		if shared {
-			if err := stopped(ctx); err != nil {
-				return lo + from, err
-			}
 			p.group.load(m, units, from, to)
 		}
 		for i := from; i < to; i++ {

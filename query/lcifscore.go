@@ -89,7 +89,8 @@ func (t *tally) weighted(set []uint32, value []float32, x float64) {
 	t.all = true
 	value = value[:len(set)]
 	for e, l := range set {
-		t.sum[l] += x * float64(value[e])
+		// Rounded before it is added, as in batches: not fused.
+		t.sum[l] += float64(x * float64(value[e]))
 	}
 }
 
@@ -242,7 +243,7 @@ func (a *adder) add(set []uint32, value []float32, x float64) {
 		}
 	default:
 		for e, l := range set {
-			if w := x * float64(value[e]); w > 0 {
+			if w := float64(x * float64(value[e])); w > 0 {
 				a.one(l, w)
 			}
 		}

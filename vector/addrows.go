@@ -7,10 +7,10 @@ const RowCells = 32
 //
 //	sum[j] += x[i]·cells[at[i]+j]
 //
-// for i in ascending order and all j, in double precision. Factors are float32 in
-// float64, so that products are exact and the sums have the bits of additions one
-// after the other. The number of sums is a multiple of RowCells, else nothing is
-// added; x is as long as at, and every row within cells. O(len(sum)·len(at)).
+// for i in ascending order and all j, in double precision, every product rounded
+// before it is added: the bits of one after the other, wherever it runs. The number
+// of sums is a multiple of RowCells, else nothing is added; x is as long as at, and
+// every row within cells. O(len(sum)·len(at)).
 func AddRows(sum []float64, cells []float32, at []int, x []float64) {
 	if len(sum)%RowCells != 0 {
 		return
@@ -25,7 +25,7 @@ func addRowsGo(sum []float64, cells []float32, at []int, x []float64) {
 	for i, from := range at {
 		row, factor := cells[from:from+len(sum)], x[i]
 		for j, v := range row {
-			sum[j] += factor * float64(v)
+			sum[j] += float64(factor * float64(v)) // not fused
 		}
 	}
 }

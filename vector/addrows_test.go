@@ -30,10 +30,9 @@ func TestAddRows(t *testing.T) {
 				copy(want, sum)
 				at, x := make([]int, rows), make([]float64, rows)
 				for i := range at {
-					at[i], x[i] = r.IntN(len(cells)-n+1), float64(r.Float32())
+					at[i], x[i] = r.IntN(len(cells)-n+1), r.Float64()
 					for j := range want {
-						product := x[i] * float64(cells[at[i]+j])
-						want[j] += product
+						want[j] += float64(x[i] * float64(cells[at[i]+j]))
 					}
 				}
 				AddRows(sum, cells, at, x)

@@ -4442,7 +4442,7 @@ done:
 	RET
 
 // func addRowsAVX2(sum *float64, n int, cells *float32, at *int, x *float64, rows int)
-// Requires: AVX, FMA3
+// Requires: AVX
 TEXT ·addRowsAVX2(SB), NOSPLIT, $0-48
 	MOVQ sum+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -4471,21 +4471,29 @@ row:
 	LEAQ         (DX)(R9*4), R9
 	VBROADCASTSD (SI)(R8*8), Y8
 	VCVTPS2PD    (R9), Y9
-	VFMADD231PD  Y8, Y9, Y0
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y0, Y0
 	VCVTPS2PD    16(R9), Y9
-	VFMADD231PD  Y8, Y9, Y1
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y1, Y1
 	VCVTPS2PD    32(R9), Y9
-	VFMADD231PD  Y8, Y9, Y2
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y2, Y2
 	VCVTPS2PD    48(R9), Y9
-	VFMADD231PD  Y8, Y9, Y3
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y3, Y3
 	VCVTPS2PD    64(R9), Y9
-	VFMADD231PD  Y8, Y9, Y4
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y4, Y4
 	VCVTPS2PD    80(R9), Y9
-	VFMADD231PD  Y8, Y9, Y5
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y5, Y5
 	VCVTPS2PD    96(R9), Y9
-	VFMADD231PD  Y8, Y9, Y6
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y6, Y6
 	VCVTPS2PD    112(R9), Y9
-	VFMADD231PD  Y8, Y9, Y7
+	VMULPD       Y8, Y9, Y9
+	VADDPD       Y9, Y7, Y7
 	INCQ         R8
 	JMP          row
 

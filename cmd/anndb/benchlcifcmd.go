@@ -26,7 +26,7 @@ type benchLCIFCmd struct {
 	Data string `arg:"" help:"Folder of the data sets, one folder each."`
 
 	Sets       []string `help:"Data sets. If not given: for quality those of the paper's Table 2 and eurlex57k, for searches all there are."`
-	Only       string   `help:"Measure only quality (Tables 2, 3, 6 and 7) or only search (Tables 4 and 5)." enum:",quality,search" default:"" placeholder:"PART"`
+	Only       string   `help:"Measure only quality (Tables 2, 3, 6 and 7), only search (Tables 4 and 5), or only what stored models of fixed parameters take." enum:",quality,search,stored" default:"" placeholder:"PART"`
 	Objectives []string `help:"Measures to tune for, each on its own: micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3, p@5. If not given, those of Table 2, and for eurlex57k of Table 3."`
 	Folds      int      `help:"Folds of the cross-validation; 0 for 10." default:"0"`
 	TuneRows   int      `help:"Rows tried at most in tuning a large set; 0 for 10,000." default:"0"`
@@ -64,7 +64,7 @@ func (c *benchLCIFCmd) options(a *app) (lcifbench.Options, error) {
 
 // quality says whether the quality on a set is measured.
 func (c *benchLCIFCmd) quality(set string) bool {
-	if c.Only == "search" || !lcifbench.Labelled(set) {
+	if c.Only == "search" || c.Only == "stored" || !lcifbench.Labelled(set) {
 		return false
 	}
 	return len(c.Sets) > 0 || set == extremeSet || slices.Contains(lcifbench.Names(true), set)
@@ -83,7 +83,7 @@ func (c *benchLCIFCmd) Run(a *app) error {
 	r := &lcifReport{app: a, quality: qualityTable(), times: timesTable(), stored: storedTable(), searches: searchTable(), notes: table.New("set", "note")}
 	r.people = a.format == table.Text || a.format == table.Markdown
 	for _, name := range names {
-		if c.Only == "quality" && !c.quality(name) {
+		if c.Only == "quality" && !c.quality(name) || c.Only == "stored" && !lcifbench.Labelled(name) {
 			continue
 		}
 		a.progress.update("read "+name, 0, 0)
@@ -101,7 +101,12 @@ func (c *benchLCIFCmd) Run(a *app) error {
 				return err
 			}
 		}
-		if c.Only != "quality" {
+		if c.Only == "stored" {
+			if err := r.measureStored(set, &lcifbench.StoredParams, o); err != nil {
+				return err
+			}
+		}
+		if c.Only == "" || c.Only == "search" {
 			so := lcifbench.SearchOptions{K: c.K, Queries: c.Queries, Rounds: c.Rounds, Progress: a.progress.update}
 			if err := r.measureSearches(set, so); err != nil {
 				return err
@@ -109,7 +114,7 @@ func (c *benchLCIFCmd) Run(a *app) error {
 		}
 	}
 	times := section{"times", "Seconds: tuning for all measures together, training, the feature–label similarities among it, neighbours of all test rows, and predicting them all; paper: what it says of train and test (Table 6), for eurlex57k of neighbours, similarities and predictions (Table 7)", r.times}
-	stored := section{"stored", "The same models in a file, opened again: bytes of their parts and of the training rows as pairs of feature and value; milliseconds to the first prediction, opening included; seconds for all test rows; test rows whose scores differ from those in memory", r.stored}
+	stored := section{"stored", "The same models in a file, opened again: bytes of their parts and of the training rows as pairs of feature and value; milliseconds to the first prediction, opening included; seconds for all test rows; microseconds of a prediction on one goroutine, one by one and as a batch; test rows whose scores differ from those in memory", r.stored}
 	if r.people {
 		return a.report(times, stored)
 	}
@@ -145,20 +150,27 @@ func (r *lcifReport) measureQuality(set *lcifbench.Set, o lcifbench.Options) err
 		return err
 	}
 	addTimes(r.times, res.Times)
+	if err := r.measureStored(set, &res.Choice.Params, o); err != nil {
+		return err
+	}
+	addQuality(r.quality, res.Rows)
+	one := qualityTable()
+	addQuality(one, res.Rows)
+	return r.show(one)
+}
+
+func (r *lcifReport) measureStored(set *lcifbench.Set, p *query.LCIFParams, o lcifbench.Options) error {
 	dir, err := os.MkdirTemp("", "anndb-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	kept, err := lcifbench.Store(r.ctx, dir, set, &res.Choice.Params, o)
+	kept, err := lcifbench.Store(r.ctx, dir, set, p, o)
 	if err != nil {
 		return err
 	}
 	addStored(r.stored, kept)
-	addQuality(r.quality, res.Rows)
-	one := qualityTable()
-	addQuality(one, res.Rows)
-	return r.show(one)
+	return nil
 }
 
 func (r *lcifReport) measureSearches(set *lcifbench.Set, o lcifbench.SearchOptions) error {
@@ -212,11 +224,11 @@ func addTimes(t *table.Table, x lcifbench.Times) {
 // storedTable has a row for each label model in a file. share is that of the
 // inverted index of the pairs.
 func storedTable() *table.Table {
-	return table.New("set", "pairs", "index", "share:2", "similarities", "labels", "first_ms:1", "test_rows", "predict:3", "differ")
+	return table.New("set", "pairs", "index", "share:2", "similarities", "labels", "first_ms:1", "test_rows", "predict:3", "one_micros:1", "batch_micros:1", "faster:2", "differ")
 }
 
 func addStored(t *table.Table, r lcifbench.StoredRow) {
-	t.Add(r.Set, r.Pairs, r.Index, float64(r.Index)/float64(max(1, r.Pairs)), r.Similarities, r.Labels, r.First, r.TestRows, r.Predict, r.Differ)
+	t.Add(r.Set, r.Pairs, r.Index, float64(r.Index)/float64(max(1, r.Pairs)), r.Similarities, r.Labels, r.First, r.TestRows, r.Predict, r.One, r.Batch, r.One/max(r.Batch, 1e-9), r.Differ)
 }
 
 // searchTable has a row for each strategy. faster is how many times as long

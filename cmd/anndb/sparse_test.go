@@ -469,6 +469,10 @@ func TestBenchLCIF(t *testing.T) {
 	if len(part["quality"]) != 0 || len(part["searches"]) != len(got["searches"]) {
 		t.Errorf("%v", part)
 	}
+	part = mustJSON[map[string]rows](t, append(args, "--only", "stored")...)
+	if len(part["quality"]) != 0 || len(part["searches"]) != 0 || len(part["stored"]) != 1 || part["stored"][0]["differ"] != 0.0 || part["stored"][0]["batch_micros"].(float64) <= 0 {
+		t.Errorf("%v", part)
+	}
 }
 
 func TestSparseUsageErrors(t *testing.T) {

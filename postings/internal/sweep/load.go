@@ -57,8 +57,9 @@ var sources = []source{
 	{name: "news20", train: []string{"news20-bydate/news20-bydate-train.txt.gz"}, test: []string{"news20-bydate/news20-bydate-test.txt.gz"}, tfidf: true},
 }
 
-// load reads a set and makes its rows unit-length.
-func (s source) load(dir string) (*set, error) {
+// load reads a set and makes its rows unit-length. With held, the queries are
+// rows held out of the training rows, spread evenly, and no test rows.
+func (s source) load(dir string, held bool) (*set, error) {
 	read := func(names []string) (*vector.CSR, error) {
 		m := &vector.CSR{Ptr: []uint64{0}}
 		for _, name := range names {
@@ -84,8 +85,28 @@ func (s source) load(dir string) (*set, error) {
 		}
 		out.rows, out.tests = split(rows, int(share*float64(rows.Rows())))
 	}
+	if held {
+		out.holdOut()
+	}
 	out.normalise(s.tfidf)
 	return out, nil
+}
+
+// heldRows is how many training rows are held out, at most a fifth.
+const heldRows = 512
+
+// holdOut makes queries of some of the rows.
+func (s *set) holdOut() {
+	all := s.rows
+	s.rows, s.tests = &vector.CSR{Ptr: []uint64{0}, Cols: all.Cols}, &vector.CSR{Ptr: []uint64{0}, Cols: all.Cols}
+	apart := max(5, all.Rows()/heldRows)
+	for i := range all.Rows() {
+		if i%apart == 0 && s.tests.Rows() < heldRows {
+			s.tests.Append(all.Row(i))
+		} else {
+			s.rows.Append(all.Row(i))
+		}
+	}
 }
 
 func split(m *vector.CSR, n int) (a, b *vector.CSR) {

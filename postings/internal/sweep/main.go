@@ -39,6 +39,7 @@ func main() {
 	paper := flag.Bool("paper", false, "also the hash map and all other m of the paper")
 	ours := flag.Bool("ours", false, "only our own strategy")
 	checked := flag.Int("check", 0, "compare the answers to so many random queries with brute force, and time nothing")
+	held := flag.Bool("train", false, "ask rows held out of the training rows, as for what is settled by timings")
 	profile := flag.String("profile", "", "write a processor profile of the sweep")
 	flag.Parse()
 	if *profile != "" {
@@ -62,7 +63,7 @@ func main() {
 		if !match.MatchString(s.name) {
 			continue
 		}
-		set, err := s.load(*data)
+		set, err := s.load(*data, *held)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "SKIPPED %s: %v\n", s.name, err)
 			continue

@@ -25,9 +25,24 @@ type StoredRow struct {
 	// the file in the page cache; Predict the seconds for all test rows.
 	First, Predict float64
 	TestRows       int
+	// One and Batch are the microseconds of a prediction of the first test rows
+	// on one goroutine, one by one and as a batch: of the fastest of rounds that
+	// take turns.
+	One, Batch float64
 	// Differ is how many test rows have other scores than in memory.
 	Differ int
 }
+
+// StoredParams are the parameters of models whose quality does not matter: the
+// middle of the ranges that are tuned.
+var StoredParams = query.LCIFParams{K: 20, Alpha: 2, Beta: 1, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
+
+// batchRows is how many test rows are predicted in a round, batchRounds how many
+// rounds there are.
+const (
+	batchRows   = 1024
+	batchRounds = 3
+)
 
 // storedCollection is the collection and the model of stored rows.
 const storedCollection = "rows"
@@ -73,13 +88,36 @@ func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, 
 			o.Progress("predict from the file", len(found), len(queries))
 		}
 		row.Predict = time.Since(start).Seconds()
-		return nil
+		return row.batches(ctx, s, queries[:min(batchRows, len(queries))])
 	})
 	if err != nil {
 		return row, err
 	}
 	row.Differ, err = differing(ctx, set, params, found, o)
 	return row, err
+}
+
+// batches takes the times of predictions one by one and as a batch.
+func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.SparseQuery) error {
+	one, batch := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for range batchRounds {
+		start := time.Now()
+		for _, q := range queries {
+			if _, _, err := s.Predict(ctx, storedCollection, q, nil); err != nil {
+				return err
+			}
+		}
+		between := time.Now()
+		if _, err := s.PredictBatch(ctx, storedCollection, queries, nil, 1); err != nil {
+			return err
+		}
+		one, batch = min(one, between.Sub(start)), min(batch, time.Since(between))
+	}
+	micros := func(d time.Duration) float64 {
+		return float64(d.Nanoseconds()) / 1000 / float64(max(1, len(queries)))
+	}
+	r.One, r.Batch = micros(one), micros(batch)
+	return nil
 }
 
 // storeModel writes rows and model.
