@@ -324,9 +324,8 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 		if c == nil {
 			return d.gone(cat, coll, id)
 		}
-		key := codec.Key(m.Object, codec.KindManifest, 0)
-		if err := tx.Bucket(bucketMeta).Put(key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)); err != nil {
-			return fmt.Errorf("db: put manifest: %w", err)
+		if err := putManifest(tx, m.Object, data); err != nil {
+			return err
 		}
 		if r := c.index(m.Info.Name); r != nil {
 			replaced = r.objects()

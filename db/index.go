@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
@@ -236,6 +238,30 @@ func encodeManifest(m *manifest) ([]byte, error) {
 		return nil, fmt.Errorf("db: index %q: encode manifest: %w", m.Info.Name, err)
 	}
 	return b, nil
+}
+
+// putManifest writes the manifest of an index, and a copy of it among the blocks,
+// far away in the file, from which a damaged index can be built anew.
+func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
+	key := codec.Key(object, codec.KindManifest, 0)
+	value := codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)
+	for _, bucket := range [][]byte{bucketMeta, bucketBlocks} {
+		if err := tx.Bucket(bucket).Put(key[:], value); err != nil {
+			return fmt.Errorf("db: put manifest: %w", err)
+		}
+	}
+	return nil
+}
+
+// deleteManifest deletes both.
+func deleteManifest(tx *bbolt.Tx, object uint64) error {
+	key := codec.Key(object, codec.KindManifest, 0)
+	for _, bucket := range [][]byte{bucketMeta, bucketBlocks} {
+		if err := tx.Bucket(bucket).Delete(key[:]); err != nil {
+			return fmt.Errorf("db: delete manifest: %w", err)
+		}
+	}
+	return nil
 }
 
 // decodeManifest reads a manifest and refuses shapes no build can have

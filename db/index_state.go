@@ -36,7 +36,7 @@ func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 	if m != nil {
 		return m, nil
 	}
-	m, err := st.readManifest(r)
+	m, err := st.readManifest(r, bucketMeta)
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,11 @@ func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 	return m, nil
 }
 
-func (st *collState) readManifest(r *indexRef) (*manifest, error) {
+// readManifest reads the manifest of an index, or its copy among the blocks.
+func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error) {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
 	var v []byte
-	st.g.locked(func() { v = st.g.tx.Bucket(bucketMeta).Get(key[:]) })
+	st.g.locked(func() { v = st.g.tx.Bucket(bucket).Get(key[:]) })
 	if v == nil {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, errors.New("block is missing"))
 	}

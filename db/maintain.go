@@ -298,14 +298,8 @@ func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, t
 		if r == nil || r.Object != from.Object {
 			return errOvertaken
 		}
-		meta := tx.Bucket(bucketMeta)
-		old := codec.Key(from.Object, codec.KindManifest, 0)
-		if err := meta.Delete(old[:]); err != nil {
-			return fmt.Errorf("db: delete manifest: %w", err)
-		}
-		key := codec.Key(object, codec.KindManifest, 0)
-		if err := meta.Put(key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)); err != nil {
-			return fmt.Errorf("db: put manifest: %w", err)
+		if err := errors.Join(deleteManifest(tx, from.Object), putManifest(tx, object, data)); err != nil {
+			return err
 		}
 		for _, x := range gone {
 			if err := putMark(tx, x); err != nil {

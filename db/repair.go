@@ -22,9 +22,10 @@ type RepairedIndex struct {
 }
 
 // Repair verifies every block and cross-reference of the indexes and builds the
-// damaged ones anew from their rows, as they were built and without tuning. An
-// index of which not even the options can be read stays as it is: drop it, or
-// build it. Rows are not repaired: Salvage saves what is left of them.
+// damaged ones anew from their rows, as they were built and without tuning. How
+// they were built stands in the file twice; an index of which both are lost, or
+// the only one of earlier versions, stays as it is: drop it, or build it. Rows
+// are not repaired: Salvage saves what is left of them.
 //
 // Errors: ErrCorrupt if an index could not be built anew, or if pages are so
 // damaged that the file must not be written to; ErrReadOnly, ErrClosed,
@@ -53,7 +54,11 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 				r := &c.Indexes[i]
 				if wrong := st.verifyIndex(r); wrong != nil {
 					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
-					x.m, x.why = st.manifestOf(r)
+					if x.m, x.why = st.manifestOf(r); x.why != nil {
+						if m, err := st.readManifest(r, bucketBlocks); err == nil {
+							x.m, x.why = m, nil
+						}
+					}
 					damaged = append(damaged, x)
 				}
 			}

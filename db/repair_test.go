@@ -146,7 +146,8 @@ func flipAt(t *testing.T, path string, at int64) {
 }
 
 // TestRepair damages blocks of three kinds of indexes: repair names them and
-// builds them anew, and the file is clean; a lost manifest it cannot make up.
+// builds them anew, and the file is clean; so it does with a lost manifest, unless
+// its copy is lost, too.
 func TestRepair(t *testing.T) {
 	ctx := t.Context()
 	pristine := filepath.Join(t.TempDir(), "db")
@@ -163,6 +164,11 @@ func TestRepair(t *testing.T) {
 		{"dense", "trees", bucketBlocks, codec.KindLists, 0, false},
 		{"words", "lists", bucketBlocks, codec.KindPostings, arrayNorm, false},
 		{"words", "labels", bucketBlocks, codec.KindSimilarity, arraySum, false},
+		{"words", "labels", bucketBlocks, codec.KindLabelMatrix, arrayLabelNames, false},
+		{"words", "lists", bucketMeta, codec.KindManifest, 0, false},
+		{"dense", "trees", bucketMeta, codec.KindManifest, 0, false},
+		{"words", "labels", bucketMeta, codec.KindManifest, 0, false},
+		{"words", "lists", bucketBlocks, codec.KindManifest, 0, false},
 		{"words", "lists", bucketMeta, codec.KindManifest, 0, true},
 	} {
 		t.Run(fmt.Sprintf("%s %v", c.index, c.kind), func(t *testing.T) {
@@ -173,6 +179,10 @@ func TestRepair(t *testing.T) {
 			}
 			at, n := blockPlace(t, path, c.bucket, c.coll, c.index, c.kind, c.number)
 			flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
+			if c.lost {
+				at, n = blockPlace(t, path, bucketBlocks, c.coll, c.index, c.kind, c.number)
+				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
+			}
 			d, err := Open(path, &Options{NoSync: true})
 			if err != nil {
 				t.Fatal(err)

@@ -261,9 +261,13 @@ func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
 
 // rebuild builds an index anew as its manifest says.
 func (w *wreck) rebuild(ctx context.Context, d *DB, c *collection, r *indexRef, report func(Progress)) error {
-	data, err := w.block(string(bucketMeta), codec.Key(r.Object, codec.KindManifest, 0))
+	key := codec.Key(r.Object, codec.KindManifest, 0)
+	data, err := w.block(string(bucketMeta), key)
 	if err != nil {
-		return err
+		var e error
+		if data, e = w.block(string(bucketBlocks), key); e != nil {
+			return err
+		}
 	}
 	m, err := decodeManifest(data)
 	if err != nil {
