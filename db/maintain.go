@@ -44,7 +44,8 @@ type MaintainStep struct {
 // step is what maintenance makes of an index, before it is written.
 type step interface {
 	// emit hands every new block to yield and returns the manifest of the index
-	// with them, under the new object, and its size by section.
+	// with them, under the new object, and its size by section. It may be called
+	// again, with another object.
 	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
 	// parts are the objects that the index keeps besides the new one.
 	parts() []uint64
@@ -259,9 +260,62 @@ func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOp
 	return d.build(ctx, coll, m.Info.Name, again, timer)
 }
 
+// stepBytes is how much a step may write in the transaction that publishes it:
+// little enough that writers in line need not wait long.
+const stepBytes = 4 << 20
+
+// errLargeStep is returned where a step is larger than that.
+var errLargeStep = errors.New("db: the step does not fit one transaction")
+
 // storeStep writes a step of maintenance and publishes it in the place of the
-// index's generation that it was made from.
-func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) (err error) {
+// index's generation that it was made from: a small one in one transaction, a
+// large one in several that are garbage until the last.
+func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) error {
+	gone, err := d.storeAtOnce(ctx, id, from, s, timer)
+	if errors.Is(err, errLargeStep) {
+		gone, err = d.storeStaged(ctx, id, from, s, timer)
+	}
+	if err != nil {
+		return err
+	}
+	d.steps.Add(1)
+	d.store.fresh.Delete(from.Object)
+	if len(gone) == 0 {
+		return nil
+	}
+	return d.sweep(gone)
+}
+
+// storeAtOnce is storeStep in one transaction. It returns the objects that are
+// garbage now.
+func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) (gone []uint64, err error) {
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		cat.Object++
+		written := 0
+		m, sizes, err := s.emit(cat.Object, func(key [codec.KeySize]byte, value []byte) error {
+			if written += len(value); written > stepBytes {
+				return errLargeStep
+			}
+			if err := tx.Bucket(bucketBlocks).Put(key[:], value); err != nil {
+				return fmt.Errorf("db: put block: %w", err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if timer.progress != nil {
+			timer.progress(Progress{Stage: "write", Done: written})
+		}
+		m.Info.Bytes = sizes
+		gone, err = publishStep(tx, cat, id, from, s, m)
+		return err
+	})
+	return gone, err
+}
+
+// storeStaged is storeStep in several transactions.
+func (d *DB) storeStaged(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) (gone []uint64, err error) {
 	var object uint64
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		cat.Object++
@@ -269,7 +323,7 @@ func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, t
 		return putMark(tx, object)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	published := false
 	defer func() {
@@ -280,49 +334,51 @@ func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, t
 	}()
 	m, err := d.stage(ctx, s, object, timer)
 	if err != nil {
-		return err
-	}
-	m.Info.Maintained = time.Now().UTC()
-	parts := s.parts()
-	gone := slices.DeleteFunc(from.objects(), func(x uint64) bool { return slices.Contains(parts, x) })
-	data, err := encodeManifest(m)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		c := cat.byID(id)
-		if c == nil {
-			return errOvertaken
-		}
-		r := c.index(from.Name)
-		if r == nil || r.Object != from.Object {
-			return errOvertaken
-		}
-		if err := errors.Join(deleteManifest(tx, from.Object), putManifest(tx, object, data)); err != nil {
+		if gone, err = publishStep(tx, cat, id, from, s, m); err != nil {
 			return err
 		}
-		for _, x := range gone {
-			if err := putMark(tx, x); err != nil {
-				return err
-			}
-		}
-		for _, b := range s.garbage() {
-			k := codec.Key(b.object, b.kind, b.number)
-			if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
-				return fmt.Errorf("db: delete block: %w", err)
-			}
-		}
-		r.Object, r.Parts, r.Format = object, parts, m.format()
 		return deleteMark(tx, object)
 	})
+	published = err == nil
+	return gone, err
+}
+
+// publishStep puts a step's generation of an index in the place of the one that
+// it was made from. It returns the objects that are garbage then, which it has
+// marked.
+func publishStep(tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, m *manifest) (gone []uint64, err error) {
+	c := cat.byID(id)
+	if c == nil {
+		return nil, errOvertaken
+	}
+	r := c.index(from.Name)
+	if r == nil || r.Object != from.Object {
+		return nil, errOvertaken
+	}
+	m.Info.Maintained = time.Now().UTC()
+	data, err := encodeManifest(m)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	published = true
-	d.steps.Add(1)
-	d.store.fresh.Delete(from.Object)
-	if len(gone) == 0 {
-		return nil
+	if err := errors.Join(deleteManifest(tx, from.Object), putManifest(tx, m.Object, data)); err != nil {
+		return nil, err
 	}
-	return d.sweep(gone)
+	parts := s.parts()
+	gone = slices.DeleteFunc(from.objects(), func(x uint64) bool { return slices.Contains(parts, x) })
+	for _, x := range gone {
+		if err := putMark(tx, x); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range s.garbage() {
+		k := codec.Key(b.object, b.kind, b.number)
+		if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
+			return nil, fmt.Errorf("db: delete block: %w", err)
+		}
+	}
+	r.Object, r.Parts, r.Format = m.Object, parts, m.format()
+	return gone, nil
 }

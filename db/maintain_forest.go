@@ -519,6 +519,7 @@ func (s *forestStep) action() string { return "fold" }
 
 // emit writes the blocks that the step changes.
 func (s *forestStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	s.removed = nil
 	m := *s.m
 	m.Object = object
 	sizes := map[string]int64{}
