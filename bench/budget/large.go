@@ -17,8 +17,7 @@ import (
 )
 
 // textSet is a text collection with its public division. dev is what
-// thresholds and the parameters of LCIF are chosen on: the public part, or the
-// last tenth of the training rows where there is none (they train all the same).
+// parameters are chosen on where it is not empty; see tuning.
 type textSet struct {
 	name             string
 	x                *vector.CSR
@@ -57,6 +56,27 @@ func loadText(s *settings, name string) (*textSet, error) {
 	tfidf(set.x, len(set.train))
 	set.y = b.Matrix()
 	return set, nil
+}
+
+// tuning is the rows that parameters are chosen by: those to learn from and
+// those to judge on, which are the public dev part or, without one, the last
+// tenth of the training rows.
+func (t *textSet) tuning() (learn, dev []int) {
+	if len(t.dev) > 0 {
+		return t.train, t.dev
+	}
+	cut := len(t.train) - len(t.train)/10
+	return t.train[:cut], t.train[cut:]
+}
+
+// oneLabelEach says whether every row has one label.
+func (t *textSet) oneLabelEach() bool {
+	for i := range t.y.Rows() {
+		if len(t.y.Row(i)) != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // entrant is what a method showed.
@@ -101,7 +121,10 @@ func runLarge(ctx context.Context, s *settings) error {
 			{"pt", func(ctx context.Context, s *settings, t *textSet) (*entrant, error) {
 				return annotate(ctx, s, t, budget.PT)
 			}},
-			{"sbt", rest}, {"lcif", neighbours}, {"liblinear", oneAgainstRest},
+			{"sbt", rest}, {"lcif", neighbours},
+			{"liblinear", func(_ context.Context, s *settings, t *textSet) (*entrant, error) {
+				return oneAgainstRest(s, t)
+			}},
 		} {
 			if s.without.MatchString(method.name) {
 				continue
@@ -216,13 +239,12 @@ const restDepth = 2
 
 // rest is one SBT a class against the rest, for sets with one label a row.
 func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
+	if !set.oneLabelEach() {
+		return nil, fmt.Errorf("%w sbt: rows of %s have several labels", errSkipped, set.name)
+	}
 	class := make([]uint32, set.x.Rows())
 	for i := range class {
-		row := set.y.Row(i)
-		if len(row) != 1 {
-			return nil, fmt.Errorf("%w sbt: rows of %s have several labels", errSkipped, set.name)
-		}
-		class[i] = row[0]
+		class[i] = set.y.Row(i)[0]
 	}
 	params := budget.Params{BAC: budget.BACParams{Budget: s.budget, C: s.cost, Rounds: s.rounds}, MaxDepth: restDepth}
 	start := time.Now()
@@ -258,11 +280,7 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 // neighbours is LCIF, tuned on up to 1,000 rows of dev, or of training rows
 // held out where there is no dev part.
 func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
-	learn, dev := set.train, set.dev
-	if len(dev) == 0 {
-		cut := len(learn) - len(learn)/10
-		learn, dev = learn[:cut], learn[cut:]
-	}
+	learn, dev := set.tuning()
 	dev = dev[:min(len(dev), 1000)]
 	rows, sets := labels.SelectRows(set.x, learn), set.y.Select(learn)
 	start := time.Now()
@@ -313,25 +331,4 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	e.sets, err = labels.FromSets(answers, set.y.Labels())
 	e.note = fmt.Sprintf("k=%d α=%g λ=%g, tuned in %.0f s; KiB: the training rows, 8 bytes an entry", params.K, params.Alpha, params.Lambda, tuned)
 	return e, err
-}
-
-// oneAgainstRest is liblinear's L2-SVM, one a label.
-func oneAgainstRest(_ context.Context, s *settings, set *textSet) (*entrant, error) {
-	if s.linear == nil {
-		return nil, fmt.Errorf("%w liblinear: no peer", errSkipped)
-	}
-	if err := s.linear.load(set.x); err != nil {
-		return nil, err
-	}
-	got, err := s.linear.relevance(linearParams{solver: dualL2, c: 1, bias: 1}, set.y, set.train, set.test, 5, s.limit)
-	if err != nil {
-		return nil, err
-	}
-	e := &entrant{name: "liblinear", sets: got.sets, scores: got.scores, train: got.train, answer: 1e6 * got.test / float64(len(set.test)), features: set.x.Cols}
-	e.bytes = 8 * int(got.weights)
-	e.note = "-s 1 -c 1 -B 1, one thread; KiB: its weights that are not zero, 8 bytes each"
-	if s.limit > 0 {
-		e.note += fmt.Sprintf("; trained for %d labels of %d", s.limit, set.y.Labels())
-	}
-	return e, nil
 }

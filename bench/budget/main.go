@@ -38,7 +38,7 @@ type settings struct {
 	budget  int
 	rounds  int
 	cost    float64
-	limit   int
+	state   string
 	without *regexp.Regexp
 	linear  *linear // nil without the peer
 }
@@ -63,7 +63,7 @@ func main() {
 	flag.IntVar(&s.budget, "budget", 30, "B of large")
 	flag.IntVar(&s.rounds, "rounds", 5, "worst-case analyses of large")
 	flag.Float64Var(&s.cost, "cost", 10, "C of large")
-	flag.IntVar(&s.limit, "limit", 0, "labels that liblinear is trained for in large; 0: all")
+	flag.StringVar(&s.state, "state", "", "directory that keeps what liblinear has learned of each label in large, to go on from there")
 	flag.Parse()
 	s.only, s.without = regexp.MustCompile(*only), regexp.MustCompile(*without)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

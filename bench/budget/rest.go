@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// linearCosts are what C of one-against-rest is chosen among.
+var linearCosts = []float64{0.3, 1, 3, 10}
+
+// sampleStep is how far apart the labels are by whose micro F1 C is chosen,
+// where there are many.
+const sampleStep = 50
+
+// restModels are the decision values of one model a label.
+type restModels struct {
+	labels, rows int
+	value        []float32 // label by label; −∞ for a label without model
+	seconds      float64   // of training, CPU
+	weights      uint64
+}
+
+// of is the values of one label.
+func (m *restModels) of(label int) []float32 { return m.value[label*m.rows : (label+1)*m.rows] }
+
+// chooseCost is the cost with the best micro F1 over a sample of the labels,
+// with the CPU seconds that it took.
+func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int) (linearParams, float64, error) {
+	step := 1
+	if y.Labels() > 4*sampleStep {
+		step = sampleStep
+	}
+	best, most, spent := p, -1.0, 0.0
+	for _, p.c = range linearCosts {
+		hit, listed, true_ := 0, 0, 0
+		for label := 0; label < y.Labels(); label += step {
+			class, n := against(y, label, rows)
+			if n == 0 || n == len(rows) {
+				continue
+			}
+			got, err := l.train(p, class, rows, dev)
+			if err != nil {
+				return p, 0, err
+			}
+			spent += got.train
+			for i, v := range got.values {
+				if class[dev[i]] > 0 {
+					true_++
+				}
+				if v > 0 {
+					listed++
+					if class[dev[i]] > 0 {
+						hit++
+					}
+				}
+			}
+		}
+		if f1 := float64(2*hit) / float64(max(1, listed+true_)); f1 > most {
+			best, most = p, f1
+		}
+	}
+	return best, spent, nil
+}
+
+// against is a label's class of every row, and how many of the given rows have
+// the label.
+func against(y *labels.Matrix, label int, rows []int) (class []int8, n int) {
+	class = make([]int8, y.Rows())
+	for i := range class {
+		class[i] = -1
+	}
+	for _, r := range y.Column(label) {
+		class[r] = 1
+	}
+	for _, r := range rows {
+		if class[r] > 0 {
+			n++
+		}
+	}
+	return class, n
+}
+
+// each trains one model a label, in order, and keeps the decision values of
+// some rows. What has been trained is kept in the directory state, unless that
+// is empty, and not trained again.
+func (l *linear) each(p linearParams, y *labels.Matrix, name, state string, rows, judged []int) (m *restModels, err error) {
+	m = &restModels{labels: y.Labels(), rows: len(judged)}
+	var kept *os.File
+	if state != "" {
+		file := fmt.Sprintf("%s-s%d-c%g-%d-%d-%d.values", name, p.solver, p.c, len(rows), len(judged), m.labels)
+		if kept, err = m.resume(filepath.Join(state, file)); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, kept.Close()) }()
+	}
+	for label := len(m.value) / m.rows; label < m.labels; label++ {
+		class, n := against(y, label, rows)
+		var got linearResult
+		if n == 0 || n == len(rows) {
+			got.values = slices.Repeat([]float64{math.Inf(2*n - 1)}, len(judged))
+		} else if got, err = l.train(p, class, rows, judged); err != nil {
+			return nil, err
+		}
+		record := modelRecord{got.train, got.weights, make([]float32, m.rows)}
+		for i, v := range got.values {
+			record.Value[i] = float32(v)
+		}
+		m.add(record)
+		if kept != nil {
+			if err := record.write(kept); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
+}
+
+// modelRecord is what is kept of a trained model.
+type modelRecord struct {
+	Seconds float64
+	Weights uint64
+	Value   []float32
+}
+
+func (r *modelRecord) write(to io.Writer) error {
+	w := bufio.NewWriterSize(to, 1<<16)
+	for _, v := range []any{r.Seconds, r.Weights, r.Value} {
+		if err := binary.Write(w, binary.LittleEndian, v); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func (r *modelRecord) read(from io.Reader) error {
+	for _, v := range []any{&r.Seconds, &r.Weights, r.Value} {
+		if err := binary.Read(from, binary.LittleEndian, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *restModels) add(r modelRecord) {
+	m.value = append(m.value, r.Value...)
+	m.seconds += r.Seconds
+	m.weights += r.Weights
+}
+
+// resume reads what a file has of whole records and leaves it open behind the
+// last of them.
+func (m *restModels) resume(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	r := bufio.NewReaderSize(f, 1<<20)
+	record := modelRecord{Value: make([]float32, m.rows)}
+	whole := int64(0)
+	for record.read(r) == nil {
+		m.add(record)
+		whole += 16 + 4*int64(m.rows)
+	}
+	if err := f.Truncate(whole); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := f.Seek(whole, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// sets are the labels whose value exceeds a threshold, of the rows from first
+// on; the best label alone where only one is wanted.
+func (m *restModels) sets(first, n int, threshold float32, one bool) (*labels.Matrix, error) {
+	sets := make([][]uint32, n)
+	if one {
+		for i, best := range m.best(first, n, 1) {
+			sets[i] = best
+		}
+		return labels.FromSets(sets, m.labels)
+	}
+	for label := range m.labels {
+		for i, v := range m.of(label)[first : first+n] {
+			if v > threshold {
+				sets[i] = append(sets[i], uint32(label))
+			}
+		}
+	}
+	return labels.FromSets(sets, m.labels)
+}
+
+// best is the k labels of the largest values of each row, best first, ties to
+// the smaller label.
+func (m *restModels) best(first, n, k int) [][]uint32 {
+	out := make([][]uint32, n)
+	order := make([]uint32, m.labels)
+	values := make([]float32, m.labels)
+	for i := range out {
+		for label := range order {
+			order[label] = uint32(label)
+			values[label] = m.of(label)[first+i]
+		}
+		slices.SortFunc(order, func(a, b uint32) int {
+			return cmp.Or(cmp.Compare(values[b], values[a]), cmp.Compare(a, b))
+		})
+		out[i] = slices.Clone(order[:min(k, len(order))])
+	}
+	return out
+}
+
+// scores ranks the five best labels of each row.
+func (m *restModels) scores(first, n int) *vector.CSR {
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.labels}
+	for _, best := range m.best(first, n, 5) {
+		out.Append(ranking(best))
+	}
+	return out
+}
+
+// oneAgainstRest is liblinear's L2-SVM, one a label, C chosen on dev. Where rows
+// have one label each, the best is the answer; else those whose value exceeds the
+// threshold that is best on a public dev part, as that of AT is.
+func oneAgainstRest(s *settings, set *textSet) (*entrant, error) {
+	if s.linear == nil {
+		return nil, fmt.Errorf("%w liblinear: no peer", errSkipped)
+	}
+	if err := s.linear.load(set.x); err != nil {
+		return nil, err
+	}
+	learn, dev := set.tuning()
+	p, spent, err := s.linear.chooseCost(linearParams{solver: dualL2, bias: 1}, set.y, learn, dev)
+	if err != nil {
+		return nil, err
+	}
+	judged := slices.Concat(set.dev, set.test)
+	m, err := s.linear.each(p, set.y, set.name, s.state, set.train, judged)
+	if err != nil {
+		return nil, err
+	}
+	e := &entrant{name: "liblinear", train: m.seconds, features: set.x.Cols, bytes: 8 * int(m.weights)}
+	e.note = fmt.Sprintf("-s 1 -c %g -B 1 (C chosen in %.0f s); KiB: its weights that are not zero, 8 bytes each", p.c, spent)
+	one := set.oneLabelEach()
+	threshold := float32(0)
+	if !one && len(set.dev) > 0 {
+		most := -1.0
+		for _, t := range linearThresholds {
+			f1, err := m.f1(0, set.y.Select(set.dev), t)
+			if err != nil {
+				return nil, err
+			}
+			if f1 > most {
+				threshold, most = t, f1
+			}
+		}
+		plain, err := m.f1(len(set.dev), set.y.Select(set.test), 0)
+		if err != nil {
+			return nil, err
+		}
+		e.note += fmt.Sprintf("; threshold %g, F1 at 0: %.3f", threshold, plain)
+	}
+	if e.sets, err = m.sets(len(set.dev), len(set.test), threshold, one); err != nil {
+		return nil, err
+	}
+	e.scores = m.scores(len(set.dev), len(set.test))
+	// Its own evaluation of all labels at once takes the same time whatever the
+	// weights are, so one label is enough to measure it.
+	got, err := s.linear.relevance(p, set.y, set.train, set.test, 1, 1)
+	e.answer = 1e6 * got.test / float64(len(set.test))
+	return e, err
+}
+
+// linearThresholds are what decision values must exceed.
+var linearThresholds = []float32{-0.9, -0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0, 0.1, 0.2}
+
+// f1 is the example-based F1 of the rows from first on.
+func (m *restModels) f1(first int, truth *labels.Matrix, threshold float32) (float64, error) {
+	sets, err := m.sets(first, truth.Rows(), threshold, false)
+	if err != nil {
+		return 0, err
+	}
+	report, err := labels.Evaluate(truth, sets)
+	if err != nil {
+		return 0, err
+	}
+	return report.Zero.F1, nil
+}
