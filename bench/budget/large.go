@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
@@ -59,14 +59,14 @@ func loadText(s *settings, name string) (*textSet, error) {
 }
 
 // tuning is the rows that parameters are chosen by: those to learn from and
-// those to judge on, which are the public dev part or, without one, the last
-// tenth of the training rows.
-func (t *textSet) tuning() (learn, dev []int) {
+// those to judge on, which are the public dev part or, without one, a tenth of
+// the training rows drawn at random, since files may be in the order of classes.
+func (t *textSet) tuning() (learn, dev []int, err error) {
 	if len(t.dev) > 0 {
-		return t.train, t.dev
+		return t.train, t.dev, nil
 	}
-	cut := len(t.train) - len(t.train)/10
-	return t.train[:cut], t.train[cut:]
+	f, err := labels.RandomSplit(len(t.train), 0.1, 7)
+	return pick(t.train, f.Train), pick(t.train, f.Test), err
 }
 
 // oneLabelEach says whether every row has one label.
@@ -84,8 +84,8 @@ type entrant struct {
 	name          string
 	sets          *labels.Matrix
 	scores        *vector.CSR
-	train         float64 // seconds
-	answer, score float64 // microseconds a row, one thread; 0: not apart
+	train         float64 // CPU seconds
+	answer, score float64 // CPU microseconds a row, one thread; 0: not apart
 	bytes         int
 	features      int
 	note          string
@@ -109,8 +109,8 @@ func runLarge(ctx context.Context, s *settings) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s: %d + %d rows, %d features, %d labels; one thread a method to answer, %d to train\n", name, len(set.train), len(set.test), set.x.Cols, set.y.Labels(), s.workers)
-		fmt.Println("method          |    F1   p@1   p@3   p@5 labels |  train s  answer µs  scores µs |      KiB features | note")
+		fmt.Printf("%s: %d + %d rows, %d features, %d labels; times are CPU's\n", name, len(set.train), len(set.test), set.x.Cols, set.y.Labels())
+		fmt.Println("method          |    F1   p@1   p@3   p@5 labels |    cpu s  answer µs  scores µs |      KiB features | note")
 		for _, method := range []struct {
 			name string
 			run  func(context.Context, *settings, *textSet) (*entrant, error)
@@ -160,28 +160,28 @@ func (e *entrant) print(set *textSet) error {
 	return nil
 }
 
-// micros is the time of a call, in microseconds a row.
+// micros is the CPU time of a call, in microseconds a row.
 func micros(rows int, call func() error) (float64, error) {
-	start := time.Now()
+	start := cpu()
 	err := call()
-	return float64(time.Since(start).Nanoseconds()) / 1e3 / float64(rows), err
+	return float64((cpu() - start).Nanoseconds()) / 1e3 / float64(rows), err
 }
 
-// annotate is AT or PT. The threshold of AT is that of the best F1 on dev.
+// annotate is AT or PT, with B and C chosen. The threshold of AT is that of the
+// best F1 on a public dev part, or the one chosen along with them.
 func annotate(ctx context.Context, s *settings, set *textSet, kind budget.Kind) (*entrant, error) {
-	params := budget.Params{BAC: budget.BACParams{Budget: s.budget, C: s.cost, Rounds: s.rounds}}
-	train := budget.TrainPT
-	if kind == budget.AT {
-		train = budget.TrainAT
-	}
-	start := time.Now()
-	m, err := train(ctx, set.x, set.y, set.train, params, s.workers, nil)
+	chosen, err := s.chooseSets(ctx, set, kind)
 	if err != nil {
 		return nil, err
 	}
-	e := &entrant{name: string(kind), train: time.Since(start).Seconds()}
-	if kind == budget.AT && len(set.dev) > 0 {
-		if m.Threshold, err = bestThreshold(ctx, m, labels.SelectRows(set.x, set.dev), set.y.Select(set.dev)); err != nil {
+	start := cpu()
+	m, err := trainerOf(kind)(ctx, set.x, set.y, set.train, chosen.params, s.workers, nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &entrant{name: string(kind), train: (cpu() - start).Seconds()}
+	if len(set.dev) > 0 {
+		if _, m.Threshold, err = bestThreshold(ctx, m, labels.SelectRows(set.x, set.dev), set.y.Select(set.dev)); err != nil {
 			return nil, err
 		}
 	}
@@ -208,36 +208,40 @@ func annotate(ctx context.Context, s *settings, set *textSet, kind budget.Kind) 
 	}
 	st := m.Stats()
 	e.bytes, e.features = st.Bytes, st.Features
-	e.note = fmt.Sprintf("B=%d rounds=%d C=%g threshold=%g; %d nodes, depth %d; decisions %.1f (entropy %.1f), test %.1f", s.budget, s.rounds, s.cost, m.Threshold,
-		st.Nodes, st.Depth, st.Decisions, st.Entropy, p.MeanDecisions(test))
+	b := chosen.params.BAC
+	e.note = fmt.Sprintf("B=%d rounds=%d C=%g threshold=%g, chosen in %.0f s; %d nodes, depth %d; decisions %.1f (entropy %.1f), test %.1f", b.Budget, b.Rounds, b.C, m.Threshold,
+		chosen.spent, st.Nodes, st.Depth, st.Decisions, st.Entropy, p.MeanDecisions(test))
 	return e, nil
 }
 
-// bestThreshold is that of the best F1.
-func bestThreshold(ctx context.Context, m *budget.Model, x *vector.CSR, truth *labels.Matrix) (float32, error) {
-	best, most := float32(0), -1.0
-	for _, t := range []float32{-0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0, 0.1, 0.2, 0.3} {
+// bestThreshold is the best F1, and the threshold that has it: 0 for PT, which
+// has none to choose.
+func bestThreshold(ctx context.Context, m *budget.Model, x *vector.CSR, truth *labels.Matrix) (f1 float64, best float32, err error) {
+	thresholds := []float32{-0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0, 0.1, 0.2, 0.3}
+	if m.Kind == budget.PT {
+		thresholds = []float32{0}
+	}
+	f1 = -1
+	for _, t := range thresholds {
 		m.Threshold = t
 		got, err := budget.PredictSets(ctx, m, x, 1)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		report, err := labels.Evaluate(truth, got)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		if report.Zero.F1 > most {
-			best, most = t, report.Zero.F1
+		if report.Zero.F1 > f1 {
+			f1, best = report.Zero.F1, t
 		}
 	}
-	return best, nil
+	return f1, best, nil
 }
 
-// restDepth bounds the trees of one against the rest: few rows are of the class,
-// and every level costs a pass over nearly all rows, which pruning undoes.
-const restDepth = 2
-
-// rest is one SBT a class against the rest, for sets with one label a row.
+// rest is one SBT a class against the rest, for sets with one label a row: trees
+// of one node and one classifier, as linear as the peer's, whose margins of
+// different classes can be compared.
 func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 	if !set.oneLabelEach() {
 		return nil, fmt.Errorf("%w sbt: rows of %s have several labels", errSkipped, set.name)
@@ -246,13 +250,16 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 	for i := range class {
 		class[i] = set.y.Row(i)[0]
 	}
-	params := budget.Params{BAC: budget.BACParams{Budget: s.budget, C: s.cost, Rounds: s.rounds}, MaxDepth: restDepth}
-	start := time.Now()
-	m, err := budget.TrainMulticlass(ctx, set.x, class, set.y.Labels(), set.train, params, s.workers, nil)
+	chosen, err := s.chooseRest(ctx, set, class)
 	if err != nil {
 		return nil, err
 	}
-	e := &entrant{name: "sbt", train: time.Since(start).Seconds()}
+	start := cpu()
+	m, err := budget.TrainMulticlass(ctx, set.x, class, set.y.Labels(), set.train, chosen.params, s.workers, nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &entrant{name: "sbt", train: (cpu() - start).Seconds()}
 	p := budget.NewPredictor(budget.NewIndex(m))
 	sets := make([][]uint32, len(set.test))
 	e.scores = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: set.y.Labels()}
@@ -267,12 +274,19 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range sets {
-		e.scores.Append(ranking(c))
+	for i := range sets {
+		values := p.ClassScores(nil, test.Row(i))
+		order := make([]uint32, len(values))
+		for c := range order {
+			order[c] = uint32(c)
+		}
+		slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(values[b], values[a]) })
+		e.scores.Append(ranking(order[:min(5, len(order))]))
 	}
 	st := m.Stats()
 	e.bytes, e.features = st.Bytes, st.Features
-	e.note = fmt.Sprintf("B=%d rounds=%d C=%g; %d nodes, depth %d; only the best class is ranked", s.budget, s.rounds, s.cost, st.Nodes, st.Depth)
+	b := chosen.params.BAC
+	e.note = fmt.Sprintf("B=%d rounds=%d C=%g, chosen in %.0f s; %d nodes, depth %d", b.Budget, b.Rounds, b.C, chosen.spent, st.Nodes, st.Depth)
 	e.sets, err = labels.FromSets(sets, set.y.Labels())
 	return e, err
 }
@@ -280,10 +294,13 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 // neighbours is LCIF, tuned on up to 1,000 rows of dev, or of training rows
 // held out where there is no dev part.
 func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
-	learn, dev := set.tuning()
+	learn, dev, err := set.tuning()
+	if err != nil {
+		return nil, err
+	}
 	dev = dev[:min(len(dev), 1000)]
 	rows, sets := labels.SelectRows(set.x, learn), set.y.Select(learn)
-	start := time.Now()
+	start := cpu()
 	curve, err := query.TuneLCIF(ctx, query.HoldOut(rows, sets, labels.SelectRows(set.x, dev), set.y.Select(dev), s.workers), query.LCIFTuneOptions{
 		Ks: []int{5, 10, 20, 30}, Alphas: []float64{1, 2}, Betas: []float64{1}, Lambdas: []float64{0.7, 0.9, 1},
 		Cuts: query.DefaultLCIFCuts(), Passes: 1, Workers: s.workers,
@@ -291,13 +308,13 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	if err != nil {
 		return nil, err
 	}
-	tuned := time.Since(start).Seconds()
+	tuned := (cpu() - start).Seconds()
 	choice, ok := curve.Choice(query.MicroF1, query.Combined)
 	if !ok {
 		return nil, errors.New("LCIF: nothing was chosen")
 	}
 	params := choice.Params
-	start = time.Now()
+	start = cpu()
 	view, counts, err := query.BuildLCIF(ctx, labels.SelectRows(set.x, set.train), set.y.Select(set.train), 0, s.workers)
 	if err != nil {
 		return nil, err
@@ -305,7 +322,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	if err := view.AddPower(counts, params.Beta); err != nil {
 		return nil, err
 	}
-	e := &entrant{name: "lcif", train: time.Since(start).Seconds(), features: set.x.Cols, bytes: 8 * int(set.x.Ptr[len(set.train)])}
+	e := &entrant{name: "lcif", train: (cpu() - start).Seconds(), features: set.x.Cols, bytes: 8 * int(set.x.Ptr[len(set.train)])}
 	test := query.UnitRows(labels.SelectRows(set.x, set.test), view)
 	answers := make([][]uint32, test.Rows())
 	e.answer, err = micros(test.Rows(), func() error {

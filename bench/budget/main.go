@@ -35,12 +35,14 @@ type settings struct {
 	noise   int
 	quick   bool
 
-	budget  int
-	rounds  int
-	cost    float64
-	state   string
-	without *regexp.Regexp
-	linear  *linear // nil without the peer
+	budget   int
+	cost     float64
+	rounds   int
+	state    string
+	limit    int
+	peerCost float64
+	without  *regexp.Regexp
+	linear   *linear // nil without the peer
 }
 
 // errSkipped says that data or a peer is missing.
@@ -57,12 +59,14 @@ func main() {
 	flag.IntVar(&s.first, "first", 0, "number of the first of them")
 	flag.IntVar(&s.workers, "workers", 1, "threads of training")
 	flag.IntVar(&s.folds, "folds", 10, "divisions of the label sets")
-	flag.IntVar(&s.inner, "inner", 5, "divisions of the training rows that parameters are chosen by")
+	flag.IntVar(&s.inner, "inner", 5, "divisions of the training rows that parameters are chosen by in binary; 1: they are fixed")
 	flag.IntVar(&s.noise, "noise", 0, "noise features of xor; 0: 200, 500, 1,000 and 2,000")
 	flag.BoolVar(&s.quick, "quick", false, "coarse grids")
-	flag.IntVar(&s.budget, "budget", 30, "B of large")
 	flag.IntVar(&s.rounds, "rounds", 5, "worst-case analyses of large")
-	flag.Float64Var(&s.cost, "cost", 10, "C of large")
+	flag.IntVar(&s.limit, "limit", 0, "labels that liblinear is trained for in large, the most frequent; 0: all")
+	flag.IntVar(&s.budget, "budget", 0, "B of the trees of large; 0: B and C are chosen")
+	flag.Float64Var(&s.cost, "cost", 10, "C of the trees of large, with -budget")
+	flag.Float64Var(&s.peerCost, "peer-cost", 0, "C of liblinear in large; 0: chosen")
 	flag.StringVar(&s.state, "state", "", "directory that keeps what liblinear has learned of each label in large, to go on from there")
 	flag.Parse()
 	s.only, s.without = regexp.MustCompile(*only), regexp.MustCompile(*without)

@@ -35,8 +35,13 @@ type restModels struct {
 func (m *restModels) of(label int) []float32 { return m.value[label*m.rows : (label+1)*m.rows] }
 
 // chooseCost is the cost with the best micro F1 over a sample of the labels,
-// with the CPU seconds that it took.
-func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int) (linearParams, float64, error) {
+// with the CPU seconds that it took; known, if that is not zero: what an earlier
+// run chose.
+func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int, known float64) (linearParams, float64, error) {
+	if known > 0 {
+		p.c = known
+		return p, 0, nil
+	}
 	step := 1
 	if y.Labels() > 4*sampleStep {
 		step = sampleStep
@@ -93,18 +98,22 @@ func against(y *labels.Matrix, label int, rows []int) (class []int8, n int) {
 
 // each trains one model a label, in order, and keeps the decision values of
 // some rows. What has been trained is kept in the directory state, unless that
-// is empty, and not trained again.
-func (l *linear) each(p linearParams, y *labels.Matrix, name, state string, rows, judged []int) (m *restModels, err error) {
+// is empty, and not trained again. A limit that is not zero ends with the label
+// before it; of the others some are trained for the time that all would take.
+func (l *linear) each(p linearParams, y *labels.Matrix, name, state string, limit int, rows, judged []int) (m *restModels, err error) {
 	m = &restModels{labels: y.Labels(), rows: len(judged)}
+	if limit == 0 {
+		limit = m.labels
+	}
 	var kept *os.File
 	if state != "" {
 		file := fmt.Sprintf("%s-s%d-c%g-%d-%d-%d.values", name, p.solver, p.c, len(rows), len(judged), m.labels)
-		if kept, err = m.resume(filepath.Join(state, file)); err != nil {
+		if kept, err = m.resume(filepath.Join(state, file), limit); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, kept.Close()) }()
 	}
-	for label := len(m.value) / m.rows; label < m.labels; label++ {
+	for label := len(m.value) / m.rows; label < limit; label++ {
 		class, n := against(y, label, rows)
 		var got linearResult
 		if n == 0 || n == len(rows) {
@@ -123,8 +132,28 @@ func (l *linear) each(p linearParams, y *labels.Matrix, name, state string, rows
 			}
 		}
 	}
+	sample, spent := 0, 0.0
+	for label := limit + (m.labels-limit)%timeStep/2; label < m.labels; label += timeStep {
+		sample++
+		class, n := against(y, label, rows)
+		if n == 0 {
+			continue
+		}
+		got, err := l.train(p, class, rows, judged[:0])
+		if err != nil {
+			return nil, err
+		}
+		spent += got.train
+	}
+	if sample > 0 {
+		m.seconds += spent / float64(sample) * float64(m.labels-limit)
+		m.value = append(m.value, slices.Repeat([]float32{float32(math.Inf(-1))}, (m.labels-limit)*m.rows)...)
+	}
 	return m, nil
 }
+
+// timeStep is how far apart the labels are that are trained for their time.
+const timeStep = 100
 
 // modelRecord is what is kept of a trained model.
 type modelRecord struct {
@@ -158,9 +187,9 @@ func (m *restModels) add(r modelRecord) {
 	m.weights += r.Weights
 }
 
-// resume reads what a file has of whole records and leaves it open behind the
-// last of them.
-func (m *restModels) resume(path string) (*os.File, error) {
+// resume reads the whole records of a file, at most limit of them, and leaves it
+// open behind the last.
+func (m *restModels) resume(path string, limit int) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -170,15 +199,18 @@ func (m *restModels) resume(path string) (*os.File, error) {
 	}
 	r := bufio.NewReaderSize(f, 1<<20)
 	record := modelRecord{Value: make([]float32, m.rows)}
-	whole := int64(0)
-	for record.read(r) == nil {
+	for len(m.value) < limit*m.rows && record.read(r) == nil {
 		m.add(record)
-		whole += 16 + 4*int64(m.rows)
 	}
-	if err := f.Truncate(whole); err != nil {
-		return nil, errors.Join(err, f.Close())
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		size -= size % int64(16+4*m.rows)
+		err = f.Truncate(size)
 	}
-	if _, err := f.Seek(whole, io.SeekStart); err != nil {
+	if err == nil {
+		_, err = f.Seek(size, io.SeekStart)
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -242,18 +274,24 @@ func oneAgainstRest(s *settings, set *textSet) (*entrant, error) {
 	if err := s.linear.load(set.x); err != nil {
 		return nil, err
 	}
-	learn, dev := set.tuning()
-	p, spent, err := s.linear.chooseCost(linearParams{solver: dualL2, bias: 1}, set.y, learn, dev)
+	learn, dev, err := set.tuning()
+	if err != nil {
+		return nil, err
+	}
+	p, spent, err := s.linear.chooseCost(linearParams{solver: dualL2, bias: 1}, set.y, learn, dev, s.peerCost)
 	if err != nil {
 		return nil, err
 	}
 	judged := slices.Concat(set.dev, set.test)
-	m, err := s.linear.each(p, set.y, set.name, s.state, set.train, judged)
+	m, err := s.linear.each(p, set.y, set.name, s.state, s.limit, set.train, judged)
 	if err != nil {
 		return nil, err
 	}
 	e := &entrant{name: "liblinear", train: m.seconds, features: set.x.Cols, bytes: 8 * int(m.weights)}
 	e.note = fmt.Sprintf("-s 1 -c %g -B 1 (C chosen in %.0f s); KiB: its weights that are not zero, 8 bytes each", p.c, spent)
+	if s.limit > 0 && s.limit < set.y.Labels() {
+		e.note += fmt.Sprintf("; labels below %d, time of all from every %dth of the others", s.limit, timeStep)
+	}
 	one := set.oneLabelEach()
 	threshold := float32(0)
 	if !one && len(set.dev) > 0 {

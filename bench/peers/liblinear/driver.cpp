@@ -5,12 +5,12 @@
 //	L   u64 rows, cols; u64 ptr[rows+1]; u32 index[]; f32 value[]
 //	    → u64 entries; replaces the matrix
 //	T   one model: parameters; u64 n; u32 rows[n]; i8 class[n]; u64 t; u32 test[t]
-//	    → f64 CPU seconds of training, seconds of testing; u64 weights that are
-//	      not zero; f64 decision values[t], above zero for class +1
+//	    → f64 CPU seconds of training and of testing; u64 weights that are not
+//	      zero; f64 decision values[t], above zero for class +1
 //	M   one model a label against the rest: parameters; u64 labels; u64 n;
 //	    u32 rows[n]; u64 ptr[labels+1]; u32 positive[] (places in rows); u64 t;
 //	    u32 test[t]; u64 k
-//	    → f64 CPU seconds of training, seconds of testing; u64 weights; of each
+//	    → f64 CPU seconds of training and of testing; u64 weights; of each
 //	      test row u64 count, u32 labels above zero [count], u32 best labels [k]
 //
 // parameters are u64 solver; f64 C, eps, bias, cost factor of class +1, of −1.
@@ -23,7 +23,6 @@
 #include <linear.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,11 +31,7 @@
 #include <string>
 #include <vector>
 
-static double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// CPU seconds: training may share its core with others.
+// CPU seconds: the core may be shared with others.
 static double worked() {
     timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -158,9 +153,9 @@ static void one() {
     uint64_t weights = 0;
     for (int j = 0; j < p.n; j++) weights += m->w[j] != 0;
     std::vector<double> values(test.size());
-    start = now();
+    start = worked();
     for (size_t i = 0; i < test.size(); i++) predict_values(m, matrix.row(test[i]), &values[i]);
-    double tested = now() - start;
+    double tested = worked() - start;
     for (double& v : values) v *= sign;
     put<uint64_t>(1);
     put(trained);
@@ -211,11 +206,11 @@ static void many() {
     std::vector<uint32_t> order(labels);
     double tested = 0;
     for (size_t i = 0; i < test.size(); i++) {
-        double start = now();
+        double start = worked();
         predict_values(&all, matrix.row(test[i]), values.data());
         for (size_t l = 0; l < labels; l++)
             if (values[l] > 0) sets[i].push_back(uint32_t(l));
-        tested += now() - start;
+        tested += worked() - start;
         std::iota(order.begin(), order.end(), 0);
         std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](uint32_t a, uint32_t b) {
             return values[a] != values[b] ? values[a] > values[b] : a < b;

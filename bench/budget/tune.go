@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// tuneRows is how many rows the trees of large are tried on at most when their
+// parameters are chosen.
+const tuneRows = 10000
+
+// largeBudgets are what B is chosen among, by set and kind. On EURLEX57K an
+// answer of AT takes 73 decisions, each of which pays for its features: budgets
+// there stay small, so that answers remain cheap.
+var largeBudgets = map[string]map[budget.Kind][]int{
+	"eurlex57k":     {budget.AT: {10, 30}, budget.PT: {10, 30}},
+	"news20-bydate": {budget.AT: newsBudgets, budget.PT: newsBudgets, budget.SBT: newsBudgets},
+}
+
+var newsBudgets = []int{200, 2000, 20000, allFeatures}
+
+// treeCosts are what C of trees is chosen among, once B is.
+var treeCosts = []float64{1, 3, 10, 30}
+
+// allFeatures is a budget of as many as there are.
+const allFeatures = 0
+
+// choice is a tree's parameters, the score that they have on the rows held out
+// and the CPU seconds that all trials took.
+type choice struct {
+	params budget.Params
+	score  float64
+	spent  float64
+}
+
+// choose tries the budgets at C = 1 and then the costs at the best budget, unless
+// the settings fix both. fit trains on some rows and returns the score on those
+// held out.
+func (s *settings) choose(set *textSet, kind budget.Kind, fit func(p budget.Params, learn, dev []int) (float64, float32, error)) (choice, error) {
+	best := choice{score: -1}
+	learn, dev, err := set.tuning()
+	if err != nil {
+		return best, err
+	}
+	if len(learn) > tuneRows {
+		at := rand.New(rand.NewPCG(1, 1)).Perm(len(learn))[:tuneRows]
+		slices.Sort(at)
+		learn = pick(learn, at)
+	}
+	fixed := func(b int, c float64) budget.Params {
+		p := budget.Params{BAC: budget.BACParams{Budget: b, C: c, Rounds: s.rounds}}
+		if kind == budget.SBT {
+			p.MaxDepth, p.Folds = 1, 1
+		}
+		return p
+	}
+	if s.budget > 0 {
+		best.params = fixed(s.budget, s.cost)
+		return best, nil
+	}
+	start := cpu()
+	try := func(b int, c float64) error {
+		if b == allFeatures {
+			b = set.x.Cols
+		}
+		p := fixed(b, c)
+		before := cpu()
+		score, threshold, err := fit(p, learn, dev)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("  %s, rows held out: B=%d C=%g: %.3f, %.1f s\n", kind, b, c, score, (cpu() - before).Seconds())
+		if score > best.score {
+			p.Threshold = threshold
+			best.params, best.score = p, score
+		}
+		return nil
+	}
+	for _, b := range largeBudgets[set.name][kind] {
+		if err := try(b, 1); err != nil {
+			return best, err
+		}
+	}
+	b := best.params.BAC.Budget
+	for _, c := range treeCosts {
+		if c == 1 {
+			continue
+		}
+		if err := try(b, c); err != nil {
+			return best, err
+		}
+	}
+	best.spent = (cpu() - start).Seconds()
+	return best, nil
+}
+
+// chooseSets chooses B, C and, for AT, the threshold, by F1.
+func (s *settings) chooseSets(ctx context.Context, set *textSet, kind budget.Kind) (choice, error) {
+	return s.choose(set, kind, func(p budget.Params, learn, dev []int) (float64, float32, error) {
+		m, err := trainerOf(kind)(ctx, set.x, set.y, learn, p, s.workers, nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		return bestThreshold(ctx, m, labels.SelectRows(set.x, dev), set.y.Select(dev))
+	})
+}
+
+// setTrainer is TrainPT or TrainAT.
+type setTrainer func(context.Context, *vector.CSR, *labels.Matrix, []int, budget.Params, int, func(done, total int)) (*budget.Model, error)
+
+func trainerOf(kind budget.Kind) setTrainer {
+	if kind == budget.AT {
+		return budget.TrainAT
+	}
+	return budget.TrainPT
+}
+
+// chooseRest chooses B and C of trees one against the rest by right answers.
+func (s *settings) chooseRest(ctx context.Context, set *textSet, class []uint32) (choice, error) {
+	return s.choose(set, budget.SBT, func(p budget.Params, learn, dev []int) (float64, float32, error) {
+		m, err := budget.TrainMulticlass(ctx, set.x, class, set.y.Labels(), learn, p, s.workers, nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		pred := budget.NewPredictor(budget.NewIndex(m))
+		right := 0
+		for _, r := range dev {
+			if c, _ := pred.Class(set.x.Row(r)); uint32(c) == class[r] {
+				right++
+			}
+		}
+		return float64(right) / float64(len(dev)), 0, nil
+	})
+}
