@@ -422,3 +422,38 @@ func TestChoose(t *testing.T) {
 		t.Errorf("grid %v", g.Budgets)
 	}
 }
+
+// Nodes with far more features than the row has entries decide as the others.
+func TestWideNodes(t *testing.T) {
+	x, y := blobs(120, 300, 20, 0.9, 3)
+	for _, folds := range []int{1, 3} {
+		m, err := TrainSBT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 300}, Folds: folds, MaxDepth: 2}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := int(m.NodePtr[1]); n < 10*searchFrom {
+			t.Fatalf("only %d features", n)
+		}
+		p := NewPredictor(NewIndex(m))
+		rapid.Check(t, func(t *rapid.T) {
+			var row vector.Sparse
+			for _, f := range rapid.SliceOfNDistinct(rapid.Uint32Range(0, 310), 0, 9, rapid.ID[uint32]).Draw(t, "features") {
+				row.Index = append(row.Index, f)
+				row.Value = append(row.Value, rapid.Float32Range(-3, 3).Draw(t, "value"))
+			}
+			slices.Sort(row.Index)
+			p.load(row)
+			left, margin := p.decide(0)
+			votes, sum := 0, 0.0
+			for _, s := range slowMargins(m, 0, row) {
+				sum += s
+				if s > 0 {
+					votes++
+				}
+			}
+			if math.Abs(margin*float64(folds)-sum) > 1e-9*(1+math.Abs(sum)) || left != voteLeft(votes, folds, sum) {
+				t.Fatalf("%v, margin %v; from the definition %v of %d votes", left, margin*float64(folds), sum, votes)
+			}
+		})
+	}
+}

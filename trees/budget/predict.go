@@ -90,12 +90,28 @@ func (p *Predictor) load(x vector.Sparse) {
 	}
 }
 
+// searchFrom is how many times more features than the row's entries a node must
+// have for it to be faster to look for each entry among them than to pass over
+// them.
+const searchFrom = 16
+
+// add adds what entry e of the nodes' features has for the loaded row to the
+// voters' sums.
+func (p *Predictor) add(sums *[MaxVoters]float64, e int) {
+	n := p.m.Voters
+	x := float64(p.values[p.m.NodeFeature[e]])
+	for v, w := range p.m.Weight[e*n : (e+1)*n] {
+		sums[v] += float64(w) * x
+	}
+}
+
 // decide is the decision of a node on the loaded row, and the mean margin of
 // its classifiers above the threshold.
 func (p *Predictor) decide(node int) (left bool, margin float64) {
 	m := p.m
 	lo, hi := m.NodePtr[node], m.NodePtr[node+1]
-	if m.Voters == 1 {
+	wide := int(hi-lo) > searchFrom*len(p.set)
+	if m.Voters == 1 && !wide {
 		sum := float64(m.Offset[node])
 		weight := m.Weight[lo:hi]
 		for e, f := range m.NodeFeature[lo:hi] {
@@ -109,13 +125,17 @@ func (p *Predictor) decide(node int) (left bool, margin float64) {
 	for v, b := range m.Offset[node*n : (node+1)*n] {
 		sums[v] = float64(b)
 	}
-	for e := lo; e < hi; e++ {
-		x := float64(p.values[m.NodeFeature[e]])
-		if x == 0 {
-			continue
+	if wide {
+		for _, f := range p.set {
+			if e, ok := slices.BinarySearch(m.NodeFeature[lo:hi], f); ok {
+				p.add(&sums, int(lo)+e)
+			}
 		}
-		for v, w := range m.Weight[int(e)*n : (int(e)+1)*n] {
-			sums[v] += float64(w) * x
+	} else {
+		for e := lo; e < hi; e++ {
+			if p.values[m.NodeFeature[e]] != 0 {
+				p.add(&sums, int(e))
+			}
 		}
 	}
 	votes := 0
