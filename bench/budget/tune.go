@@ -23,13 +23,13 @@ var largeBudgets = map[string]map[budget.Kind][]int{
 	"news20-bydate": {budget.AT: newsBudgets, budget.PT: newsBudgets, budget.SBT: newsBudgets},
 }
 
-var newsBudgets = []int{200, 2000, 20000, allFeatures}
+// newsBudgets end where more brings nothing: as many features as there are had
+// 0.945 of the rows held out right with one against the rest, 20,000 had 0.943,
+// in an eighth of the time.
+var newsBudgets = []int{200, 2000, 20000}
 
 // treeCosts are what C of trees is chosen among, once B is.
 var treeCosts = []float64{1, 3, 10, 30}
-
-// allFeatures is a budget of as many as there are.
-const allFeatures = 0
 
 // choice is a tree's parameters, the score that they have on the rows held out
 // and the CPU seconds that all trials took.
@@ -66,9 +66,6 @@ func (s *settings) choose(set *textSet, kind budget.Kind, fit func(p budget.Para
 	}
 	start := cpu()
 	try := func(b int, c float64) error {
-		if b == allFeatures {
-			b = set.x.Cols
-		}
 		p := fixed(b, c)
 		before := cpu()
 		score, threshold, err := fit(p, learn, dev)
