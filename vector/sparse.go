@@ -128,6 +128,54 @@ func (m *CSR) Validate() error {
 	if m.Value != nil && len(m.Value) != len(m.Index) {
 		return fmt.Errorf("%w: %d entries with %d values", ErrSparse, len(m.Index), len(m.Value))
 	}
+	if m.sound() {
+		return nil
+	}
+	return m.fault()
+}
+
+// sound says whether rows are in order, without a call for each, as there may be
+// more rows than entries. Rows ascend if no column is followed by a lower one but
+// where a row ends.
+func (m *CSR) sound() bool {
+	if !allFinite(m.Value) {
+		return false
+	}
+	descents := descentsOf(m.Index)
+	last, n := uint64(0), uint64(len(m.Index))
+	for _, end := range m.Ptr[1:] {
+		if end < last || end > n {
+			return false
+		}
+		if end > last {
+			if int(m.Index[end-1]) >= m.Cols {
+				return false
+			}
+			if last > 0 && m.Index[last] <= m.Index[last-1] {
+				descents--
+			}
+		}
+		last = end
+	}
+	return descents == 0
+}
+
+// descentsOf counts the features that are no larger than the one before.
+func descentsOf(index []uint32) int {
+	if len(index) < 2 {
+		return 0
+	}
+	n := uint64(0)
+	rest := index[1:]
+	before := index[:len(rest)]
+	for i, f := range rest {
+		n += uint64(int64(f)-int64(before[i])-1) >> 63
+	}
+	return int(n)
+}
+
+// fault is what is wrong with the first row that is not in order.
+func (m *CSR) fault() error {
 	for i := range m.Rows() {
 		if m.Ptr[i] > m.Ptr[i+1] || m.Ptr[i+1] > uint64(len(m.Index)) {
 			return fmt.Errorf("%w: row %d has offsets %d to %d", ErrSparse, i, m.Ptr[i], m.Ptr[i+1])

@@ -3,6 +3,7 @@ package vector
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -118,5 +119,50 @@ func TestCSRRefusesNonsense(t *testing.T) {
 		if err := m.Validate(); !errors.Is(err, ErrSparse) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// All rows at once are found sound exactly if no row has a fault.
+func TestSoundRowsHaveNoFault(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	verdicts := map[bool]int{}
+	for range 20_000 {
+		m := &CSR{Ptr: []uint64{0}, Cols: 5}
+		if r.IntN(2) == 0 {
+			m.Value = []float32{}
+		}
+		for range r.IntN(6) {
+			for f := range uint32(5) {
+				if r.IntN(3) == 0 {
+					m.Index = append(m.Index, f)
+					if m.Value != nil {
+						m.Value = append(m.Value, r.Float32())
+					}
+				}
+			}
+			m.Ptr = append(m.Ptr, uint64(len(m.Index)))
+		}
+		if n := len(m.Index); n > 0 {
+			switch at := r.IntN(n); r.IntN(6) {
+			case 0:
+				m.Index[at] = uint32(r.IntN(7))
+			case 1:
+				if at := r.IntN(len(m.Ptr)-1) + 1; at < len(m.Ptr)-1 {
+					m.Ptr[at] = uint64(r.IntN(n + 3))
+				}
+			case 2:
+				if m.Value != nil {
+					m.Value[at] = float32(math.Inf(1))
+				}
+			}
+		}
+		sound, fault := m.sound(), m.fault()
+		if sound != (fault == nil) {
+			t.Fatalf("%+v: sound is %v, %v", m, sound, fault)
+		}
+		verdicts[sound]++
+	}
+	if verdicts[true] == 0 || verdicts[false] == 0 {
+		t.Errorf("verdicts %v", verdicts)
 	}
 }
