@@ -406,8 +406,11 @@ func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
 	if info.Name != "x" || info.Rows != covered || info.TrainingPoints != len(b.rows) || info.Curve != nil || info.Created.IsZero() {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
-	got := info.Options
-	if got.Kind != o.Kind || got.Seed != o.Seed || got.Trees != 8 || got.Depth < 1 || got.LabelsK < 1 || !got.NoTune {
+	got, trees := info.Options, 4
+	if o.SketchBytes < 0 || o.HopLabels < 0 {
+		trees = 16
+	}
+	if got.Kind != o.Kind || got.Seed != o.Seed || got.Trees != trees || got.Depth < 1 || got.LabelsK < 1 || !got.NoTune {
 		t.Errorf("resolved options %+v", got)
 	}
 	var want []string

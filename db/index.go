@@ -32,7 +32,8 @@ type BuildOptions struct {
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
 	TargetRecall float64
-	// Trees is the number of trees, 8 when zero.
+	// Trees is the number of trees. Zero means 4 where there are sketches and
+	// label lists, 16 otherwise.
 	Trees int
 	// Depth is the number of levels of a tree; zero picks the depth at which a
 	// leaf holds three and a half to seven rows, where the natural classifier
@@ -40,7 +41,8 @@ type BuildOptions struct {
 	// lowered.
 	Depth int
 	// LabelsK is how many nearest rows (the row itself first) are a training
-	// point's labels, 50 when zero; fewer rows than that lower it.
+	// point's labels; fewer rows than that lower it. Zero means 16 where there
+	// are sketches and label lists, 50 otherwise.
 	LabelsK int
 	// Labels says how the nearest rows are found: LabelsExact,
 	// LabelsApproximate, or empty for exact ones where that is a matter of
@@ -346,8 +348,13 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	if o.TargetRecall == 0 {
 		o.TargetRecall = 0.95
 	}
+	// Where a beam can follow label lists, trees only say where it starts.
+	trees, labelsK := 16, 50
+	if o.SketchBytes >= 0 && o.HopLabels >= 0 {
+		trees, labelsK = 4, 16
+	}
 	if o.Trees == 0 {
-		o.Trees = 8
+		o.Trees = trees
 	}
 	if o.Depth == 0 {
 		// Seven rows a leaf at most; the natural classifier wants deep trees.
@@ -357,7 +364,7 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 		o.Depth = min(o.Depth, bits.Len(uint(n))) // 2^Depth <= 2n
 	}
 	if o.LabelsK == 0 {
-		o.LabelsK = 50
+		o.LabelsK = labelsK
 	}
 	o.LabelsK = min(o.LabelsK, n)
 	if o.Labels == "" {

@@ -170,7 +170,7 @@ func TestMaintainFound(t *testing.T) {
 	const n, fresh, dim = 2000, 100, 32
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))
-	b.build("x", db.BuildOptions{NoTune: true, LabelsK: 30})
+	b.build("x", db.BuildOptions{NoTune: true, LabelsK: 30, Trees: 16})
 	rows := mixture(2, fresh, dim)
 	b.put("new", rows)
 	_, err := b.d.Maintain(context.Background(), db.MaintainOptions{})

@@ -235,7 +235,12 @@ func (st *collState) prepareSearch(q []float32, k int, o *SearchOptions) (*query
 		if o.Params == nil && k < 1 {
 			// Tuned to thin candidates to the nearest few, which would cut off
 			// most of a wide range.
-			p.Sketch, p.Quant, p.Tau = false, false, 0
+			p.Sketch, p.Quant, p.Tau, p.Trees = false, false, 0, 0
+			if p.Beam > 0 {
+				// Without sketches there is no beam: lists are followed from the
+				// nearest hits instead, as far as a range can be expected to go.
+				p.Beam, p.Hops, p.HopFrom = 0, 8, p.Beam
+			}
 		}
 		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(k, 0)
 	}
