@@ -35,8 +35,7 @@ type learned struct {
 	curve    *query.Curve
 	points   int // training points
 	labels   *LabelReport
-	lists    []uint32 // of label lists, n * (listK + 1); nil with training queries
-	listK    int
+	lists    []uint32 // of label lists, n * 2; nil with training queries
 }
 
 func (l *learned) describe(i *IndexInfo) {
@@ -68,7 +67,7 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 			}
 		}
 		if t.own {
-			l.lists, l.listK = listsOf(t)
+			l.lists = listsOf(t, o.LabelsK)
 		}
 		if o.Quantize {
 			l.quant, l.quantOff, l.quantStp = quantize(t.corpus.rows)

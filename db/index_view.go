@@ -79,8 +79,8 @@ func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) err
 		})
 	}
 	if l.lists != nil {
-		w := 4 * (l.listK + 1)
-		m.ListK, m.ListShift = l.listK, shiftFor(w)
+		const w = 4 * 2
+		m.ListK, m.ListShift = 1, shiftFor(w)
 		write = append(write, func() error {
 			return blocksOf(object, codec.KindLists, codec.U32, codec.Bytes(l.lists), w, m.ListShift, put)
 		})

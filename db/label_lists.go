@@ -5,48 +5,56 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
 )
 
-// labelLists are the labels of the rows that a forest was learned from, as
-// maintenance needs them: K row numbers each, the row itself first, and behind
-// them the bits of the squared distance within which the list is complete.
+// labelLists say, of every row that a forest was learned from, how near another
+// row must be to be one of its labels: the squared distance of its farthest one.
+// That is all maintenance needs, so a list is the row itself and the bits of
+// that distance. Files of older versions hold k row numbers in place of one;
+// they are carried along.
 type labelLists struct {
 	k      int
 	shift  uint
 	chunks [][]uint32
 }
 
-// of is the list of a row, with the padding, and its reach.
-func (l *labelLists) of(row uint32) (ids []uint32, reach float32) {
+// reach is the squared distance within which other rows are labels of a row.
+func (l *labelLists) reach(row uint32) float32 {
 	w := l.k + 1
-	at := int(row) & (1<<l.shift - 1) * w
-	x := l.chunks[row>>l.shift][at : at+w]
-	return x[:l.k], math.Float32frombits(x[l.k])
+	return math.Float32frombits(l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*w+l.k])
 }
 
-// putList writes a list of up to k rows to dst, filled up with its first one.
-func putList(dst []uint32, ids []uint32, reach float32) {
+// putList writes the list of a row to dst.
+func putList(dst []uint32, row uint32, reach float32) {
 	k := len(dst) - 1
-	n := copy(dst[:k], ids)
-	for ; n < k; n++ {
-		dst[n] = ids[0]
+	for i := range k {
+		dst[i] = row
 	}
 	dst[k] = math.Float32bits(reach)
 }
 
 // listsOf are the label lists of all rows of a training set whose points are
-// its rows; deleted rows have only themselves.
-func listsOf(t *training) (lists []uint32, k int) {
-	k = t.labels.K
-	lists = make([]uint32, t.total()*(k+1))
+// its rows. Deleted rows reach nothing; where a row has fewer labels than asked
+// for there are no others.
+func listsOf(t *training, labelsK int) []uint32 {
+	lists := make([]uint32, 2*t.total())
 	for row := range t.total() {
-		putList(lists[row*(k+1):(row+1)*(k+1)], []uint32{uint32(row)}, 0)
+		putList(lists[2*row:2*row+2], uint32(row), 0)
 	}
+	var a, b []float32
 	for i := range t.corpus.Len() {
-		row := int(t.corpus.id(i))
-		putList(lists[row*(k+1):(row+1)*(k+1)], t.labels.Row(i), t.labels.KDist[i])
+		row, reach := t.corpus.id(i), float32(math.Inf(1))
+		switch list := t.labels.Row(i); {
+		case labelsK < len(list):
+			a, b = t.corpus.rows.Row(int(row), a), t.corpus.rows.Row(int(list[labelsK-1]), b)
+			reach = vector.L2Squared(a, b)
+		case labelsK == len(list):
+			reach = t.labels.KDist[i]
+		}
+		putList(lists[2*row:2*row+2], row, reach)
 	}
-	return lists, k
+	return lists
 }
 
 // loadLists views the label lists of a forest; nil without any.
@@ -62,9 +70,10 @@ func (st *collState) loadLists(m *manifest) (*labelLists, error) {
 		l.chunks = append(l.chunks, array[uint32](r, parts, i, len(parts[i])/4))
 	}
 	for row := uint32(0); r.err == nil && row < uint32(m.Info.Rows); row++ {
-		ids, reach := l.of(row)
-		ok := ids[0] == row && reach >= 0
-		for _, id := range ids {
+		w := l.k + 1
+		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*w:][:w]
+		ok := list[0] == row && l.reach(row) >= 0
+		for _, id := range list[:l.k] {
 			ok = ok && int(id) < m.Info.Rows
 		}
 		r.need(ok, "label lists name rows that are not there")

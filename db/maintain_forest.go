@@ -20,11 +20,12 @@ import (
 // Fresh rows are folded into a forest without growing its trees anew (DESIGN
 // section 10). A row becomes a training point: it is routed down every tree,
 // and the leaves it comes to gain its own nearest rows as labels. And it
-// becomes a label: the rows whose list of nearest rows it enters are found
-// among its own neighbours, for the distance within which each list is complete
-// is kept, and the leaves that they lie in gain the row. A label that is pushed
-// out of a list stays in the leaves, and so do deleted rows; the drift that
-// this is ends when enough rows have changed for the forest to be learned anew.
+// becomes a label: the rows that it is a label of are found among its own
+// neighbours, for the distance of every row's farthest label is kept, and the
+// leaves that they lie in gain the row. Nothing leaves a leaf: neither deleted
+// rows nor labels than which others are nearer now, so those distances stay as
+// they were. The drift that this is ends when enough rows have changed for the
+// forest to be learned anew.
 
 const (
 	// foldRows is how many rows a step folds in at most.
@@ -187,11 +188,11 @@ func (f *folding) each(n int, start func() func(i int) error) error {
 func (f *folding) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, nil) }
 
 // findNear finds the nearest rows of every row folded in, covered ones and
-// others of the step: twice as many as a list has, since a row may enter lists
-// of rows that do not enter its own.
+// others of the step: twice as many as it lists itself, since it may be a label
+// of rows that are none of its own.
 func (f *folding) findNear(report func(done, total int)) error {
 	f.near = make([][]candidate, len(f.rows))
-	k := 2 * f.lists.k
+	k := 2 * f.nearest()
 	find, err := f.finder(k)
 	if err != nil {
 		return err
@@ -309,7 +310,7 @@ func (f *folding) start() {
 	}
 	for row := f.lo; row < f.hi; row++ {
 		x := f.row(uint32(row))
-		putList(f.forestStep.lists.row(row), []uint32{uint32(row)}, 0)
+		putList(f.forestStep.lists.row(row), uint32(row), 0)
 		if f.hops != nil {
 			for i := range f.hops.row(row) {
 				f.hops.row(row)[i] = uint32(row)
@@ -328,40 +329,49 @@ func (f *folding) start() {
 	}
 }
 
-// entry is a row folded in that may enter the list of a covered one.
+// nearest is how many nearest rows, itself first, a row folded in is given: what
+// its leaves gain, and what fills its hop list.
+func (f *folding) nearest() int {
+	k := f.v.Forest.LabelsK
+	if n := f.v.Neighbors; n != nil {
+		k = max(k, n.K+1)
+	}
+	return k
+}
+
+// entry is a row folded in that is near to a covered one.
 type entry struct {
 	into uint32
 	candidate
 }
 
 // own makes the lists of the rows folded in, lets their leaves gain them, and
-// returns the entries into lists of covered rows.
-func (f *folding) own() (entered []entry) {
+// returns of which covered rows they are near.
+func (f *folding) own() (near []entry) {
 	route := f.router()
-	k := f.lists.k
+	labelsK := f.v.Forest.LabelsK
 	for i, row := range f.rows {
-		near := f.near[i]
-		ids := []uint32{row}
-		reach := float32(math.Inf(1))
-		for _, c := range near {
-			if len(ids) < k {
+		ids, reach := []uint32{row}, float32(math.Inf(1))
+		for _, c := range f.near[i] {
+			if len(ids) < f.nearest() {
 				ids = append(ids, c.row)
-				reach = c.dist
-			}
-			if int(c.row) < f.lo {
-				if _, r := f.lists.of(c.row); c.dist < r {
-					entered = append(entered, entry{c.row, candidate{row, c.dist}})
+				if len(ids) == labelsK {
+					reach = c.dist
 				}
 			}
+			if int(c.row) < f.lo {
+				near = append(near, entry{c.row, candidate{row, c.dist}})
+			}
 		}
-		if len(ids) < k {
-			reach = float32(math.Inf(1)) // there are no more rows
+		putList(f.forestStep.lists.row(int(row)), row, reach)
+		if f.hops != nil {
+			// In the places left over the row itself.
+			copy(f.hops.row(int(row)), ids[1:])
 		}
-		f.put(row, ids, reach)
 		for t, leaf := range route(f.row(row)) {
 			slot := uint32(t)<<f.v.Forest.Depth + leaf
 			f.members = append(f.members, forest.Gain{Slot: slot, Label: row})
-			for _, id := range ids[:min(len(ids), f.v.Forest.LabelsK)] {
+			for _, id := range ids[:min(len(ids), labelsK)] {
 				f.gains = append(f.gains, forest.Gain{Slot: slot, Label: id})
 			}
 		}
@@ -372,39 +382,7 @@ func (f *folding) own() (entered []entry) {
 	if !f.v.Forest.Params.Members {
 		f.members = nil
 	}
-	return entered
-}
-
-// put writes a row's list, and its hop list: that of a row folded in is its
-// nearest rows; that of a covered one, which the build diversified, gains the
-// rows folded in that are among its nearest, in places left over or else in
-// place of its farthest.
-func (f *folding) put(row uint32, ids []uint32, reach float32) {
-	putList(f.forestStep.lists.row(int(row)), ids, reach)
-	if f.hops == nil {
-		return
-	}
-	dst := f.hops.row(int(row))
-	if int(row) >= f.lo {
-		for i := range dst {
-			dst[i] = row
-			if i+1 < len(ids) {
-				dst[i] = ids[i+1]
-			}
-		}
-		return
-	}
-	last := len(dst)
-	for _, id := range ids[min(1, len(ids)):] {
-		if int(id) < f.lo || slices.Contains(dst, id) {
-			continue
-		}
-		if free := slices.Index(dst, row); free >= 0 {
-			dst[free] = id
-		} else if last--; last > 0 {
-			dst[last] = id
-		}
-	}
+	return near
 }
 
 // router makes a function that finds the leaf of a vector in every tree; its
@@ -430,25 +408,25 @@ func (f *folding) router() func(x []float32) []uint32 {
 	}
 }
 
-// enter puts rows folded in into the lists of covered rows, and lets the leaves
-// of these gain them.
-func (f *folding) enter(entered []entry) error {
-	slices.SortFunc(entered, func(a, b entry) int {
+// enter lets the leaves of covered rows gain the rows folded in that are their
+// labels now, and puts those into their hop lists that are nearer than the
+// farthest row there: in places left over, or else in place of the farthest.
+func (f *folding) enter(near []entry) error {
+	slices.SortFunc(near, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.into, b.into), byDistance(a.candidate, b.candidate))
 	})
 	var groups [][]entry
-	for len(entered) > 0 {
+	for len(near) > 0 {
 		n := 1
-		for n < len(entered) && entered[n].into == entered[0].into {
+		for n < len(near) && near[n].into == near[0].into {
 			n++
 		}
-		groups = append(groups, entered[:n])
-		entered = entered[n:]
+		groups = append(groups, near[:n])
+		near = near[n:]
 	}
 	type result struct {
-		ids    []uint32
-		reach  float32
-		leaves []uint32
+		leaves []uint32 // of the covered row, nil where they gain nothing
+		listed int      // how many enter its hop list
 	}
 	results := make([]result, len(groups))
 	err := f.each(len(groups), func() func(i int) error {
@@ -456,16 +434,23 @@ func (f *folding) enter(entered []entry) error {
 		x, y := make([]float32, f.v.Inner()), make([]float32, f.v.Inner())
 		return func(i int) (err error) {
 			defer guard(f.store, setFaults(), &err)
-			row := groups[i][0].into
+			r, row := &results[i], groups[i][0].into
 			rowInSpace(f.v, int(row), x)
-			ids, reach := f.merged(row, groups[i], func(other uint32) float32 {
-				if int(other) >= f.lo {
-					return vector.L2Squared(x, f.row(other))
-				}
-				rowInSpace(f.v, int(other), y)
-				return vector.L2Squared(x, y)
-			})
-			results[i] = result{ids, reach, slices.Clone(route(x))}
+			if f.v.Forest.Natural && groups[i][0].dist < f.lists.reach(row) {
+				r.leaves = slices.Clone(route(x))
+			}
+			if f.hops == nil {
+				return nil
+			}
+			list := f.hopsOf(row)
+			bound := float32(math.Inf(1))
+			if slices.Index(list, row) < 0 {
+				rowInSpace(f.v, int(list[len(list)-1]), y)
+				bound = vector.L2Squared(x, y)
+			}
+			for r.listed < len(groups[i]) && groups[i][r.listed].dist < bound {
+				r.listed++
+			}
 			return nil
 		}
 	})
@@ -473,45 +458,40 @@ func (f *folding) enter(entered []entry) error {
 		return err
 	}
 	for i, r := range results {
-		f.put(groups[i][0].into, r.ids, r.reach)
-		if !f.v.Forest.Natural {
-			continue
-		}
-		for _, id := range r.ids[:min(len(r.ids), f.v.Forest.LabelsK)] {
-			if int(id) < f.lo {
-				continue
+		row := groups[i][0].into
+		for _, e := range groups[i] {
+			if r.leaves == nil || !(e.dist < f.lists.reach(row)) {
+				break
 			}
 			for t, leaf := range r.leaves {
-				f.gains = append(f.gains, forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: id})
+				f.gains = append(f.gains, forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
 			}
+		}
+		if r.listed > 0 {
+			f.list(row, groups[i][:r.listed])
 		}
 	}
 	return nil
 }
 
-// merged is the list of a row with entries taken in, and its reach. Deleted
-// rows leave it; while it is not full, its reach stays, since beyond it rows
-// may be missing.
-func (f *folding) merged(row uint32, entries []entry, dist func(uint32) float32) ([]uint32, float32) {
-	list, reach := f.lists.of(row)
-	ids := []uint32{row}
-	for _, id := range list[1:] {
-		if id != row && !f.dead(id) {
-			ids = append(ids, id)
+// hopsOf is the hop list of a covered row before the step.
+func (f *folding) hopsOf(row uint32) []uint32 {
+	n := f.v.Neighbors
+	return n.Chunks[row>>n.Shift][int(row)&(1<<n.Shift-1)*n.K:][:n.K]
+}
+
+// list puts rows, nearest first, into the hop list of a covered row, whose
+// nearest one always stays.
+func (f *folding) list(row uint32, entries []entry) {
+	dst := f.hops.row(int(row))
+	last := len(dst)
+	for _, e := range entries {
+		if free := slices.Index(dst, row); free >= 0 {
+			dst[free] = e.row
+		} else if last--; last > 0 {
+			dst[last] = e.row
 		}
 	}
-	for _, e := range entries {
-		// Lists are sorted, so a few distances find the place.
-		at, _ := slices.BinarySearchFunc(ids[1:], e.candidate, func(id uint32, c candidate) int {
-			return byDistance(candidate{id, dist(id)}, c)
-		})
-		ids = slices.Insert(ids, at+1, e.row)
-	}
-	if len(ids) > f.lists.k {
-		ids = ids[:f.lists.k]
-		reach = dist(ids[f.lists.k-1])
-	}
-	return ids, reach
 }
 
 func (s *forestStep) rows() int      { return s.hi - s.lo }
