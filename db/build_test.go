@@ -406,7 +406,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
 	if info.Name != "x" || info.Rows != covered || info.TrainingPoints != len(b.rows) || info.Curve != nil || info.Created.IsZero() {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
-	got, trees := info.Options, 4
+	got, trees := info.Options, 2
 	if o.SketchBytes < 0 || o.HopLabels < 0 {
 		trees = 16
 	}

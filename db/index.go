@@ -32,16 +32,16 @@ type BuildOptions struct {
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
 	TargetRecall float64
-	// Trees is the number of trees. Zero means 4 where there are sketches and
+	// Trees is the number of trees. Zero means 2 where there are sketches and
 	// label lists, 16 otherwise.
 	Trees int
 	// Depth is the number of levels of a tree; zero picks the depth at which a
 	// leaf holds three and a half to seven rows, where the natural classifier
-	// works best. A depth that would make more than two leaves a row is
-	// lowered.
+	// works best, or one less where there are sketches and label lists. A depth
+	// that would make more than two leaves a row is lowered.
 	Depth int
 	// LabelsK is how many nearest rows (the row itself first) are a training
-	// point's labels; fewer rows than that lower it. Zero means 16 where there
+	// point's labels; fewer rows than that lower it. Zero means 8 where there
 	// are sketches and label lists, 50 otherwise.
 	LabelsK int
 	// Labels says how the nearest rows are found: LabelsExact,
@@ -57,7 +57,7 @@ type BuildOptions struct {
 	// negative for none.
 	SketchBytes int
 	// HopLabels is how many neighbours a row keeps for beams and hops along
-	// label lists; zero means 32, negative means none.
+	// label lists; zero means 24, negative means none.
 	HopLabels int
 	// Quantize stores an 8-bit copy of float32 rows as a filter before the
 	// exact distances. Rows stored as whole numbers 0..255 need none.
@@ -349,16 +349,15 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 		o.TargetRecall = 0.95
 	}
 	// Where a beam can follow label lists, trees only say where it starts.
-	trees, labelsK := 16, 50
+	trees, labelsK, leaf := 16, 50, 7
 	if o.SketchBytes >= 0 && o.HopLabels >= 0 {
-		trees, labelsK = 4, 16
+		trees, labelsK, leaf = 2, 8, 14
 	}
 	if o.Trees == 0 {
 		o.Trees = trees
 	}
 	if o.Depth == 0 {
-		// Seven rows a leaf at most; the natural classifier wants deep trees.
-		o.Depth = max(1, bits.Len(uint(n/7)))
+		o.Depth = max(1, bits.Len(uint(n/leaf)))
 	}
 	if o.Depth <= maxDepth { // others are refused
 		o.Depth = min(o.Depth, bits.Len(uint(n))) // 2^Depth <= 2n
@@ -383,7 +382,7 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 		o.SketchBytes = 64
 	}
 	if o.HopLabels == 0 {
-		o.HopLabels = 32
+		o.HopLabels = 24
 	}
 	if o.HopLabels > 0 {
 		o.HopLabels = min(o.HopLabels, max(1, n-1))

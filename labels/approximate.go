@@ -22,7 +22,7 @@ type ApproximateOptions struct {
 	// The answer does not depend on it.
 	Workers int
 	// Target is the recall of whole lists on the sample that ends the
-	// refinement, 0.95 when zero. It may not be reached.
+	// refinement, 0.9 when zero. It may not be reached.
 	Target float64
 	// Sample are the corpus rows whose exact lists are computed to measure the
 	// recall; nil draws 500.
@@ -66,7 +66,7 @@ const (
 	narrowCode, wideCode = 64, 128
 	// A round that moves fewer rows into an average list than this is the last.
 	standstill = 0.2
-	defaultAim = 0.95
+	defaultAim = 0.9
 )
 
 // ApproximateNeighbors computes nearly the k nearest corpus rows (squared

@@ -248,6 +248,11 @@ func (g *graph) near(p uint32) []uint32 {
 	return g.head[at : at+g.depth+int(g.listed[p])]
 }
 
+// requestNear prefetches the head of a row.
+func (g *graph) requestNear(p uint32) {
+	vector.Prefetch(unsafe.Pointer(&g.head[int(p)*2*g.depth]), 8*g.depth)
+}
+
 // collect puts the neighbours of p's neighbours that are not in its pool, and
 // rows that list p, into s.places. Pairs that a round has seen before are left
 // out.
@@ -258,21 +263,29 @@ func (g *graph) collect(s *scratch, p uint32) {
 	for _, x := range pool {
 		s.mark(placeOf(x))
 	}
-	s.places = s.places[:0]
-	for _, a := range g.near(p) {
-		if a&fresh != 0 {
-			if id := a &^ fresh; s.mark(id) {
-				s.places = append(s.places, id)
-			}
+	own := g.near(p)
+	if most := len(own) * (1 + 2*g.depth); cap(s.places) < most {
+		s.places = make([]uint32, most)
+	}
+	// Whether a place is taken cannot be foretold, so it is always written and
+	// counted by what its bits say.
+	places, seen, m := s.places[:cap(s.places)], s.seen, 0
+	take := func(id, wanted uint32) {
+		w, at := &seen[id/64], id%64
+		places[m] = id
+		m += int(wanted &^ uint32(*w>>at))
+		*w |= uint64(wanted) << at
+	}
+	for i, a := range own {
+		if i+requested < len(own) {
+			g.requestNear(own[i+requested] &^ fresh)
 		}
+		take(a&^fresh, a>>31)
 		for _, b := range g.near(a &^ fresh) {
-			if (a|b)&fresh != 0 {
-				if id := b &^ fresh; s.mark(id) {
-					s.places = append(s.places, id)
-				}
-			}
+			take(b&^fresh, (a|b)>>31)
 		}
 	}
+	s.places = places[:m]
 	s.forget(p)
 	for _, x := range pool {
 		s.forget(placeOf(x))

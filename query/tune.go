@@ -33,7 +33,7 @@ const (
 	screenAsked = 240             // queries that compare settings in the search
 	glanceAsked = 60              // queries that rule out hopeless ones
 	finalists   = 24              // settings measured on all queries
-	finalRounds = 3
+	finalRounds = 3               // fewer where they take longer than the search
 )
 
 // tuner searches the settings of one view.
@@ -66,8 +66,8 @@ type trial struct {
 // first; then every point of the front is varied in one number at a time, for
 // as long as the front moves and at most some seconds. What looks good on a
 // sample is measured on all queries: recall is exact and repeatable, time the
-// mean over queries of the least of several rounds on one thread. progress may
-// be nil.
+// mean over queries of the least of several rounds on one thread, or of one where
+// a round takes seconds. progress may be nil.
 //
 // Errors: ErrParams without queries, with another number of truths, or k < 1;
 // ErrMethod without a forest; those of Search.
@@ -369,8 +369,11 @@ func (t *tuner) finish(ctx context.Context) (*Curve, error) {
 	}
 	samples := make([]sample, len(at))
 	points := make([]Point, len(at))
-	done := 0
+	done, began := 0, time.Now()
 	for round := range finalRounds {
+		if round > 0 && time.Since(began) > t.budget {
+			break
+		}
 		for i, j := range at {
 			done++
 			// Recall is known after a round, and no other makes up for such a time.

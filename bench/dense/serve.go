@@ -50,8 +50,8 @@ func (e *engine) About() string {
 	return version + " kernels=" + vector.KernelName()
 }
 
-// Build writes the rows to the file named by the word scratch and builds the
-// index. Words: scratch, metric (l2, cosine), storage (auto, float32), and
+// Build writes the rows to the file named by the word scratch, builds the
+// index, and compacts the file. Words: scratch, metric (l2, cosine), storage (auto, float32), and
 // those of buildOptions.
 func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, threads int) error {
 	e.path = o["scratch"]
@@ -104,6 +104,11 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	for stage, s := range info.BuildSeconds {
 		e.detail = append(e.detail, fmt.Sprintf("%s:%.2f", strings.ReplaceAll(stage, " ", "-"), s))
 	}
+	start = time.Now()
+	if _, err := d.Compact(ctx); err != nil {
+		return err
+	}
+	e.detail = append(e.detail, fmt.Sprintf("compact:%.2f", time.Since(start).Seconds()))
 	sort.Strings(e.detail[1:])
 	return d.Close()
 }
