@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
@@ -68,14 +69,44 @@ type Hit struct {
 // SearchStats counts the work of one search.
 type SearchStats = query.Stats
 
-var searchers = sync.Pool{New: func() any { return &searchScratch{s: query.NewSearcher()} }}
-
 // searchScratch is what one search needs and the next one reuses.
 type searchScratch struct {
 	s      *query.Searcher
 	params query.Params
 	found  []vector.Neighbor
 	keys   [][]byte // of found, in the map
+}
+
+// idleSearchers are the scratches of a file that no search uses, as many as
+// there are processors. The one given back last is taken first, so that a
+// goroutine finds what it has in its caches. A sync.Pool would lose them to
+// the collector, and a goroutine that comes to another processor would find
+// none there.
+type idleSearchers struct {
+	mu   sync.Mutex
+	list []*searchScratch
+}
+
+func (i *idleSearchers) take() *searchScratch {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if n := len(i.list); n > 0 {
+		sc := i.list[n-1]
+		i.list = i.list[:n-1]
+		return sc
+	}
+	return &searchScratch{s: query.NewSearcher()}
+}
+
+func (i *idleSearchers) give(sc *searchScratch) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.list == nil {
+		i.list = make([]*searchScratch, 0, runtime.GOMAXPROCS(0))
+	}
+	if len(i.list) < cap(i.list) {
+		i.list = append(i.list, sc)
+	}
 }
 
 // Search appends the k rows nearest to q to dst, nearest first, and returns
@@ -102,10 +133,10 @@ func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, 
 	if err != nil {
 		return dst, stats, err
 	}
-	sc := searchers.Get().(*searchScratch)
+	sc := s.gen.store.searchers.take()
 	hits, stats, err = st.searchWith(ctx, sc, view, q, p, o, dst)
 	// Not after a panic: a fault in the map leaves counters half added up.
-	searchers.Put(sc)
+	s.gen.store.searchers.give(sc)
 	return hits, stats, err
 }
 
@@ -174,7 +205,7 @@ func (s *Snapshot) SearchBatch(ctx context.Context, coll string, queries [][]flo
 	out := make([][]Hit, len(queries))
 	errs := make([]error, len(queries))
 	err := parallel(ctx, workers, len(queries), 8, func(i int) {
-		out[i], _, errs[i] = s.Search(ctx, coll, queries[i], k, o, make([]Hit, 0, max(0, min(k, 1024))))
+		out[i], _, errs[i] = s.Search(ctx, coll, queries[i], k, o, newHits(max(0, min(k, 1024))))
 	})
 	if err != nil {
 		return nil, err
@@ -185,6 +216,17 @@ func (s *Snapshot) SearchBatch(ctx context.Context, coll string, queries [][]flo
 		}
 	}
 	return out, nil
+}
+
+// newHits is memory for n hits with keys of up to 16 bytes, in two pieces: one
+// a key would keep the collector busy beside the searches of a batch.
+func newHits(n int) []Hit {
+	const width = 16
+	hits, keys := make([]Hit, n), make([]byte, n*width)
+	for i := range hits {
+		hits[i].Key = keys[i*width : i*width : (i+1)*width]
+	}
+	return hits[:0]
 }
 
 // prepareSearch checks the call and resolves index and parameters.

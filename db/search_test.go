@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -773,10 +774,11 @@ func TestPanicInFilter(t *testing.T) {
 	b.check()
 }
 
-// TestNoAllocations: in steady state a search allocates nothing.
+// TestNoAllocations: in steady state a search allocates nothing, however often
+// the collector runs, and a batch little.
 func TestNoAllocations(t *testing.T) {
 	if racing {
-		t.Skip("sync.Pool forgets on purpose under the race detector")
+		t.Skip("allocations are counted without the race detector")
 	}
 	const dim = 20
 	for _, metric := range metrics {
@@ -791,6 +793,7 @@ func TestNoAllocations(t *testing.T) {
 			"flat":    {Index: db.Flat},
 			"natural": {Params: &query.Params{}},
 			"stages":  {Params: &query.Params{Sketch: true, Quant: true, Hops: 2, Extra: 5, Tau: 0.01}},
+			"beam":    {Params: &query.Params{Sketch: true, R: 20, Beam: 40}},
 			"lookup":  {Params: &query.Params{Method: query.Lookup}},
 			"filter":  {Params: &query.Params{Sketch: true}, Filter: some},
 			"range":   {Params: &query.Params{}, Radius: 2},
@@ -810,6 +813,26 @@ func TestNoAllocations(t *testing.T) {
 			}
 			if n := testing.AllocsPerRun(100, run); n != 0 {
 				t.Errorf("%v, %s: %v allocations a search", metric, name, n)
+			}
+			if name != "beam" {
+				continue
+			}
+			// A new searcher would be dozens of allocations.
+			collected := func() {
+				runtime.GC()
+				runtime.GC()
+				run()
+			}
+			if n := testing.AllocsPerRun(3, collected); n > 10 {
+				t.Errorf("%v: %v allocations a search and two collections", metric, n)
+			}
+			n := testing.AllocsPerRun(3, func() {
+				if _, err := s.SearchBatch(t.Context(), "c", queries, 10, o, 1); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n /= float64(len(queries)); n > 4 {
+				t.Errorf("%v: %v allocations a query of a batch", metric, n)
 			}
 		}
 	}

@@ -52,6 +52,8 @@ type store struct {
 	fresh, features sync.Map
 	// checked holds the chunks of sparse rows whose structure has been checked.
 	checked verifiedSet
+	// searchers are of forests.
+	searchers idleSearchers
 
 	beginMu sync.Mutex
 	broken  atomic.Pointer[error] // set when bbolt's locks are lost, see begin

@@ -189,7 +189,7 @@ func (s *quantScorer) distance(row uint32) float32 {
 // grow returns a slice of n elements, with x's memory where it suffices.
 func grow[T any](x []T, n int) []T {
 	if cap(x) < n {
-		return make([]T, n)
+		return make([]T, n, n+n/4)
 	}
 	return x[:n]
 }
