@@ -171,7 +171,7 @@ func (t *tuner) grid() []setting {
 	// little wider than k where estimates lead straight to the nearest rows,
 	// much wider where they do not.
 	if len(t.values[dimBeam]) > 1 {
-		for _, beam := range [][2]int{{2 * k, 2 * k}, {4 * k, 4 * k}, {16 * k, 3 * k}, {3 * k / 2, 3 * k / 2}, {3 * k, 3 * k}, {8 * k, 3 * k}, {32 * k, 3 * k}, {6 * k, 6 * k}, {48 * k, 3 * k}} {
+		for _, beam := range [][2]int{{2 * k, 2 * k}, {4 * k, 4 * k}, {16 * k, 3 * k}, {3 * k / 2, 3 * k / 2}, {3 * k, 3 * k}, {8 * k, 3 * k}, {32 * k, 3 * k}, {6 * k, 6 * k}, {48 * k, 3 * k}, {12 * k, 12 * k}, {24 * k, 24 * k}} {
 			for _, trees := range []int{2, 4} {
 				var at setting
 				at[dimTrees] = t.nearest(dimTrees, trees)
