@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"strings"
@@ -136,7 +137,7 @@ func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 	b := newBed(t, metric, dim)
 	b.put("a", mixture(1, n, dim))
 	b.drop("a7", "a150")
-	b.build("x", db.BuildOptions{NoTune: true, Members: true, Trees: 12, LabelsK: 50, Quantize: true})
+	b.build("x", db.BuildOptions{NoTune: true, Members: true, Trees: 12, LabelsK: 50, Depth: bits.Len(uint(n / 7)), HopLabels: 32, Quantize: true})
 	b.put("b", mixture(2, 60, dim))
 	b.drop("a1", "b0", "b50")
 	return b
