@@ -498,7 +498,7 @@ func TestBuildTrainingQueries(t *testing.T) {
 		for _, o := range []db.BuildOptions{
 			{Kind: forest.RP, Members: true}, {Kind: forest.KD, HopLabels: -1}, {Kind: forest.RF, Rotate: 8},
 		} {
-			o.NoTune, o.LabelsK, o.TrainingQueries = true, 50, mixture(2, 700, dim)
+			o.NoTune, o.Trees, o.LabelsK, o.TrainingQueries = true, 8, 50, mixture(2, 700, dim)
 			info := b.build("x", o)
 			if info.TrainingPoints != 700 || info.Rows != 900 {
 				t.Errorf("%d points, %d rows", info.TrainingPoints, info.Rows)

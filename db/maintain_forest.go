@@ -409,9 +409,10 @@ func (f *folding) router() func(x []float32) []uint32 {
 }
 
 // enter lets the leaves of covered rows gain the rows folded in that are their
-// labels now, and puts those into their hop lists that are nearer than the
-// farthest row there: in places left over, or else in place of the farthest.
+// labels now, and puts those into their hop lists: in places left over, or else
+// in place of the farthest.
 func (f *folding) enter(near []entry) error {
+	near = slices.DeleteFunc(near, func(e entry) bool { return !(e.dist < f.lists.reach(e.into)) })
 	slices.SortFunc(near, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.into, b.into), byDistance(a.candidate, b.candidate))
 	})
@@ -424,60 +425,33 @@ func (f *folding) enter(near []entry) error {
 		groups = append(groups, near[:n])
 		near = near[n:]
 	}
-	type result struct {
-		leaves []uint32 // of the covered row, nil where they gain nothing
-		listed int      // how many enter its hop list
-	}
-	results := make([]result, len(groups))
-	err := f.each(len(groups), func() func(i int) error {
-		route := f.router()
-		x, y := make([]float32, f.v.Inner()), make([]float32, f.v.Inner())
-		return func(i int) (err error) {
-			defer guard(f.store, setFaults(), &err)
-			r, row := &results[i], groups[i][0].into
-			rowInSpace(f.v, int(row), x)
-			if f.v.Forest.Natural && groups[i][0].dist < f.lists.reach(row) {
-				r.leaves = slices.Clone(route(x))
-			}
-			if f.hops == nil {
+	leaves := make([][]uint32, len(groups)) // of the covered rows
+	if f.v.Forest.Natural {
+		err := f.each(len(groups), func() func(i int) error {
+			route := f.router()
+			x := make([]float32, f.v.Inner())
+			return func(i int) (err error) {
+				defer guard(f.store, setFaults(), &err)
+				rowInSpace(f.v, int(groups[i][0].into), x)
+				leaves[i] = slices.Clone(route(x))
 				return nil
 			}
-			list := f.hopsOf(row)
-			bound := float32(math.Inf(1))
-			if slices.Index(list, row) < 0 {
-				rowInSpace(f.v, int(list[len(list)-1]), y)
-				bound = vector.L2Squared(x, y)
-			}
-			for r.listed < len(groups[i]) && groups[i][r.listed].dist < bound {
-				r.listed++
-			}
-			return nil
+		})
+		if err != nil {
+			return err
 		}
-	})
-	if err != nil {
-		return err
 	}
-	for i, r := range results {
-		row := groups[i][0].into
-		for _, e := range groups[i] {
-			if r.leaves == nil || !(e.dist < f.lists.reach(row)) {
-				break
-			}
-			for t, leaf := range r.leaves {
+	for i, entries := range groups {
+		for _, e := range entries {
+			for t, leaf := range leaves[i] {
 				f.gains = append(f.gains, forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
 			}
 		}
-		if r.listed > 0 {
-			f.list(row, groups[i][:r.listed])
+		if f.hops != nil {
+			f.list(entries[0].into, entries)
 		}
 	}
 	return nil
-}
-
-// hopsOf is the hop list of a covered row before the step.
-func (f *folding) hopsOf(row uint32) []uint32 {
-	n := f.v.Neighbors
-	return n.Chunks[row>>n.Shift][int(row)&(1<<n.Shift-1)*n.K:][:n.K]
 }
 
 // list puts rows, nearest first, into the hop list of a covered row, whose

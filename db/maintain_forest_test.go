@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -78,6 +79,7 @@ func TestMaintainForest(t *testing.T) {
 			pool := mixture(uint64(20+i), 2*n, dim)
 			b.put("a", pool[:n])
 			c.o.NoTune, c.o.Trees, c.o.LabelsK = true, 10, 30
+			c.o.Depth = bits.Len(uint(n / 7)) // so that no threshold is near a whole vote
 			built := b.build("kept", c.o)
 			folds := 0
 			next := n
