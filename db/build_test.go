@@ -407,7 +407,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
 	got, trees := info.Options, 2
-	if o.SketchBytes < 0 || o.HopLabels < 0 {
+	if o.SketchBytes < 0 || o.HopLabels < 0 || o.NoNatural {
 		trees = 16
 	}
 	if got.Kind != o.Kind || got.Seed != o.Seed || got.Trees != trees || got.Depth < 1 || got.LabelsK < 1 || !got.NoTune {

@@ -32,17 +32,17 @@ type BuildOptions struct {
 	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
 	// zero.
 	TargetRecall float64
-	// Trees is the number of trees. Zero means 2 where there are sketches and
-	// label lists, 16 otherwise.
+	// Trees is the number of trees. Zero means 2 where there are label tables,
+	// sketches and label lists, 16 otherwise.
 	Trees int
 	// Depth is the number of levels of a tree; zero picks the depth at which a
 	// leaf holds three and a half to seven rows, where the natural classifier
-	// works best, or one less where there are sketches and label lists. A depth
+	// works best, or one less where Trees is 2 by default. A depth
 	// that would make more than two leaves a row is lowered.
 	Depth int
 	// LabelsK is how many nearest rows (the row itself first) are a training
-	// point's labels; fewer rows than that lower it. Zero means 8 where there
-	// are sketches and label lists, 50 otherwise.
+	// point's labels; fewer rows than that lower it. Zero means 8 where
+	// Trees is 2 by default, 50 otherwise.
 	LabelsK int
 	// Labels says how the nearest rows are found: LabelsExact,
 	// LabelsApproximate, or empty for exact ones where that is a matter of
@@ -350,7 +350,7 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	}
 	// Where a beam can follow label lists, trees only say where it starts.
 	trees, labelsK, leaf := 16, 50, 7
-	if o.SketchBytes >= 0 && o.HopLabels >= 0 {
+	if o.SketchBytes >= 0 && o.HopLabels >= 0 && !o.NoNatural {
 		trees, labelsK, leaf = 2, 8, 14
 	}
 	if o.Trees == 0 {
