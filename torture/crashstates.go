@@ -140,6 +140,11 @@ func (x *crashed) record(ctx context.Context, e *env, m *mounted) error {
 		if err != nil {
 			return err
 		}
+		if x.unsynced && i == 0 {
+			if _, fired := m.Disarm(); !fired {
+				return fmt.Errorf("%s does not sync the directory", step)
+			}
+		}
 	}
 	x.ops = m.Recorded()
 	_, err = s.must(order{Do: "close"})

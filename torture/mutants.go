@@ -49,7 +49,7 @@ var seeded = []mutant{
 		"if err := commit(s, tx); err != nil {", "if err := commit(s, tx); err != nil && s == nil {", "faults",
 	}, {
 		"tombstones of a batch left out", false, "db/commit.go",
-		"if err := orSets(a.tx, t.c.ID, codec.KindTombstones, t.dead); err != nil {", "if t.dead == nil {", "kill",
+		"if err := orSets(a.tx, t.c.ID, codec.KindTombstones, t.dead); err != nil {", "if err := error(nil); err != nil {", "kill",
 	}, {
 		"state given up while it is read", false, "db/snapshot.go",
 		"d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {", "d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {\n\t\told.refs.Store(1)", "kill",
@@ -70,7 +70,8 @@ func seededBugs(ctx context.Context, e *env) (t totals, err error) {
 	}
 	chosen := seeded
 	if !e.full {
-		chosen = chosen[:1]
+		i := e.seed % uint64(len(seeded))
+		chosen = seeded[i : i+1]
 	}
 	for _, m := range chosen {
 		caught, by, err := m.try(ctx, e, source)

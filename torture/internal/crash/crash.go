@@ -194,10 +194,30 @@ func Prefixes(base *Disk, ops []faultfs.Op, sectors []int, rng *rand.Rand, yield
 	return nil
 }
 
-// Subset is a state in which the power went at a random change, and a random
+// moment draws when the power goes: as often at any change as right after a
+// mark, when what was acknowledged last is most at risk, and at the end.
+func moment(ops []faultfs.Op, rng *rand.Rand) int {
+	switch rng.IntN(3) {
+	case 0:
+		return len(ops)
+	case 1:
+		var marks []int
+		for i, op := range ops {
+			if op.Kind == faultfs.Mark {
+				marks = append(marks, i+1)
+			}
+		}
+		if len(marks) > 0 {
+			return marks[rng.IntN(len(marks))]
+		}
+	}
+	return 1 + rng.IntN(len(ops))
+}
+
+// Subset is a state in which the power went at a random moment, and a random
 // part of what no barrier covered then is there, torn at the sector size.
 func Subset(base *Disk, ops []faultfs.Op, sector int, rng *rand.Rand) State {
-	at := 1 + rng.IntN(len(ops))
+	at := moment(ops, rng)
 	keep := []float64{0.1, 0.5, 0.9}[rng.IntN(3)]
 	d := base.clone()
 	durable := covered(ops[:at])
