@@ -296,6 +296,14 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 	return out
 }
 
+// labelThresholds are the thresholds of a label model by label, nil if it has none.
+func (m *manifest) labelThresholds() []float64 {
+	if m.LCIF == nil || m.LCIF.Params.Thresholds == nil {
+		return nil
+	}
+	return m.LCIF.Params.Thresholds.PerLabel
+}
+
 // labelNames are the names of a stored label model's labels, by number.
 func (st *collState) labelNames(r *indexRef) (names []string, err error) {
 	defer guard(st.g.store, setFaults(), &err)

@@ -239,12 +239,12 @@ func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOp
 	again.NoTune = true
 	if m.LCIF != nil {
 		again.LCIF.Params = &m.LCIF.Params
+	}
+	if m.labelThresholds() != nil && again.LCIF.labels == nil {
 		err := d.View(func(s *Snapshot) error {
 			if st := s.gen.colls[coll]; st != nil && st.c.index(m.Info.Name) != nil {
-				// Without names thresholds stay with the numbers.
-				if names, err := st.labelNames(st.c.index(m.Info.Name)); err == nil {
-					again.LCIF.labels = names
-				}
+				// Without names they stay with the numbers.
+				again.LCIF.labels, _ = st.labelNames(st.c.index(m.Info.Name))
 			}
 			return nil
 		})

@@ -42,7 +42,10 @@ func TestMaintainLargeStep(t *testing.T) {
 	err = errorsOf(
 		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
 		put(0, 30, 9),
-		func() error { _, err := d.Build(ctx, "s", "x", BuildOptions{Postings: PostingsOptions{Partition: true}}, nil); return err },
+		func() error {
+			_, err := d.Build(ctx, "s", "x", BuildOptions{Postings: PostingsOptions{Partition: true}}, nil)
+			return err
+		},
 		put(30, rows, features),
 	)
 	if err != nil {

@@ -454,7 +454,8 @@ func TestMaintainLCIFPairs(t *testing.T) {
 }
 
 // TestMaintainLCIFThresholds keeps each label's threshold its own, whatever
-// numbers labels have after a model was learned anew.
+// numbers labels have after a model was learned anew, by maintenance or because
+// rows were renumbered.
 func TestMaintainLCIFThresholds(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
@@ -485,17 +486,34 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v, %v", steps, err)
 	}
-	for f, want := range []string{"low", "", "new"} {
-		var got []byte
-		err := d.View(func(s *Snapshot) error {
-			out, _, err := s.Predict(ctx, "s", SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(f)}, Value: []float32{1}}}, nil)
-			for _, p := range out {
-				got = fmt.Append(got, p.Label)
+	verify := func() {
+		t.Helper()
+		for f, want := range []string{"low", "", "new"} {
+			var got []byte
+			err := d.View(func(s *Snapshot) error {
+				out, _, err := s.Predict(ctx, "s", SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(f)}, Value: []float32{1}}}, nil)
+				for _, p := range out {
+					got = fmt.Append(got, p.Label)
+				}
+				return err
+			})
+			if err != nil || !bytes.Equal(got, []byte(want)) {
+				t.Errorf("feature %d: %q, want %q, %v", f, got, want, err)
 			}
-			return err
-		})
-		if err != nil || !bytes.Equal(got, []byte(want)) {
-			t.Errorf("feature %d: %q, want %q, %v", f, got, want, err)
 		}
 	}
+	verify()
+	// Rows get new numbers, the label that was the first comes last.
+	err = errorsOf(
+		func() error { return put("2", "high", 1) },
+		func() error { _, err := d.Compact(ctx); return err },
+		func() error { return mustCheck(d) },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := d.Collections(); err != nil || c[0].Rows != 3 {
+		t.Errorf("collections %+v, %v", c, err)
+	}
+	verify()
 }

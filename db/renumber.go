@@ -65,15 +65,14 @@ func (s *Snapshot) toRenumber() (out []moving, err error) {
 			}
 			whole = whole && (x.Sparse != nil || x.LCIF != nil || x.Budget != nil || x.ListK > 0)
 			m.objects = append(m.objects, c.Indexes[i].objects()...)
-			if x.LCIF != nil {
-				// Thresholds are of labels by number, which may change.
-				names, err := st.labelNames(&c.Indexes[i])
-				if err != nil {
-					return nil, err
+			if t := x.labelThresholds(); t != nil {
+				// They are of labels by number, which may change; without names,
+				// which a damaged model does not tell, they stay with the numbers.
+				if names, err := st.labelNames(&c.Indexes[i]); err == nil {
+					copied := *x
+					copied.Info.Options.LCIF.labels = names
+					x = &copied
 				}
-				copied := *x
-				copied.Info.Options.LCIF.labels = names
-				x = &copied
 			}
 			m.indexes = append(m.indexes, x)
 		}
