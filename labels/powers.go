@@ -69,7 +69,7 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 func (s *FeatureLabels) matrix(beta float64) *vector.CSR {
 	m := &vector.CSR{Ptr: s.Ptr, Index: s.Label, Value: make([]float32, len(s.Label)), Cols: s.Labels()}
 	for e, sum := range s.Sum {
-		m.Value[e] = float32(raise(float64(sum)/unit, beta))
+		m.Value[e] = float32(Power(float64(sum)/unit, beta))
 	}
 	return m
 }
@@ -79,12 +79,13 @@ func inverse(x, beta float64) float64 {
 	if x == 0 {
 		return 0
 	}
-	return 1 / raise(x, beta)
+	return 1 / Power(x, beta)
 }
 
-// raise is x to a power; those of the paper's grid need no logarithm.
-func raise(x, beta float64) float64 {
-	switch beta {
+// Power is x to the power p, for x of at least 0. The powers of the paper's grid
+// need no logarithm.
+func Power(x, p float64) float64 {
+	switch p {
 	case 1:
 		return x
 	case 2:
@@ -94,7 +95,7 @@ func raise(x, beta float64) float64 {
 	case 1.5:
 		return x * math.Sqrt(x)
 	}
-	return math.Pow(x, beta)
+	return math.Pow(x, p)
 }
 
 // Row is the entries of a feature in S and those in their place; none beyond

@@ -93,10 +93,10 @@ func (p *Predictor) explainNeighbors(v *LCIFView, e *LabelExplanation) {
 	alpha, w := p.params.Alpha, p.params.SecondOrder
 	total := 0.0
 	for _, n := range p.near {
-		total += power(float64(n.sim), alpha)
+		total += labels.Power(float64(n.sim), alpha)
 	}
 	for _, n := range p.near {
-		weight := p.params.Lambda * power(float64(n.sim), alpha) / total
+		weight := p.params.Lambda * labels.Power(float64(n.sim), alpha) / total
 		s := NeighborShare{Row: n.row, Similarity: float64(n.sim)}
 		if has(n.row) {
 			s.Share = (1 - w) * weight
@@ -105,7 +105,7 @@ func (p *Predictor) explainNeighbors(v *LCIFView, e *LabelExplanation) {
 			second, sum := secondOrder(v.Graph, n.row, alpha)
 			for i, row := range second.Index {
 				if has(row) {
-					s.Indirect += w * weight * power(float64(second.Value[i]), alpha) / sum
+					s.Indirect += w * weight * labels.Power(float64(second.Value[i]), alpha) / sum
 				}
 			}
 			s.Share += s.Indirect
@@ -132,7 +132,7 @@ func (p *Predictor) explainFeatures(v *LCIFView, e *LabelExplanation) {
 	}
 	for i, f := range p.unit.Index {
 		x := float64(p.unit.Value[i])
-		c := power(m.At(int(f), int(e.Label)), p.params.Beta/m.Beta)
+		c := labels.Power(m.At(int(f), int(e.Label)), p.params.Beta/m.Beta)
 		if share := (1 - p.params.Lambda) * x * c / total; share > 0 {
 			e.Features = append(e.Features, FeatureShare{Feature: f, Value: x, Power: c, Share: share})
 			e.Feature += share

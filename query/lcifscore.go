@@ -48,7 +48,7 @@ func (t *tally) one(l uint32, w float64) {
 func (t *tally) drain(dst *vector.Sparse, total float64, scale []float64, raise float64) {
 	score := func(l int, sum float64) float32 {
 		if scale != nil {
-			sum *= power(scale[l], raise)
+			sum *= labels.Power(scale[l], raise)
 		}
 		return min(1, float32(sum/total))
 	}
@@ -94,21 +94,6 @@ func (t *tally) weighted(set []uint32, value []float32, x float64) {
 	}
 }
 
-// power is x^p for x ≥ 0. The powers of the paper's grid need no logarithm.
-func power(x, p float64) float64 {
-	switch p {
-	case 1:
-		return x
-	case 2:
-		return x * x
-	case 0.5:
-		return math.Sqrt(x)
-	case 1.5:
-		return x * math.Sqrt(x)
-	}
-	return math.Pow(x, p)
-}
-
 // instanceScores appends the instance-based confidence scores (definition 6,
 // Algorithm 3) of the given neighbours, similarity sᵢ each, to dst:
 //
@@ -121,13 +106,13 @@ func power(x, p float64) float64 {
 func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []near, alpha, w float64, dst *vector.Sparse) {
 	total := 0.0
 	for _, n := range neighbors {
-		total += power(float64(n.sim), alpha)
+		total += labels.Power(float64(n.sim), alpha)
 	}
 	if !(total > 0) {
 		return
 	}
 	for _, n := range neighbors {
-		weight := power(float64(n.sim), alpha)
+		weight := labels.Power(float64(n.sim), alpha)
 		if !(weight > 0) || int(n.row) >= sets.Rows() {
 			continue
 		}
@@ -137,7 +122,7 @@ func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []nea
 		if w > 0 {
 			second, sum := secondOrder(graph, n.row, alpha)
 			for i, row := range second.Index {
-				if share := w * weight * power(float64(second.Value[i]), alpha) / sum; share > 0 {
+				if share := w * weight * labels.Power(float64(second.Value[i]), alpha) / sum; share > 0 {
 					t.add(sets.Row(int(row)), share)
 				}
 			}
@@ -155,7 +140,7 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 	second := graph.Row(int(row))
 	sum := 0.0
 	for _, s := range second.Value {
-		sum += power(float64(s), alpha)
+		sum += labels.Power(float64(s), alpha)
 	}
 	if !(sum > 0) {
 		return vector.Sparse{}, 0
@@ -203,7 +188,7 @@ func weightOf(m *labels.Powers, f uint32, x, raise float64) float64 {
 	if m.Feature == nil || int(f) >= len(m.Feature) {
 		return x
 	}
-	return x * power(m.Feature[f], raise)
+	return x * labels.Power(m.Feature[f], raise)
 }
 
 // adder adds features' shares to the scores of labels.
@@ -237,7 +222,7 @@ func (a *adder) add(set []uint32, value []float32, x float64) {
 		a.weighted(set, value, x)
 	case a.raise != 1:
 		for e, l := range set {
-			if w := x * power(float64(value[e]), a.raise); w > 0 {
+			if w := x * labels.Power(float64(value[e]), a.raise); w > 0 {
 				a.one(l, w)
 			}
 		}

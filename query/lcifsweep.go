@@ -376,7 +376,7 @@ func (w *sweeper) row(part, r, at int) {
 			} else {
 				// The order of all sums is that of a single prediction.
 				for ; done < min(step.k, len(list)); done++ {
-					weight := power(float64(list[done].sim), group.alpha)
+					weight := labels.Power(float64(list[done].sim), group.alpha)
 					total += weight
 					if !(weight > 0) || int(list[done].row) >= view.Labels.Rows() {
 						continue
