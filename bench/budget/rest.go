@@ -48,7 +48,7 @@ func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int, k
 	}
 	best, most, spent := p, -1.0, 0.0
 	for _, p.c = range linearCosts {
-		hit, listed, true_ := 0, 0, 0
+		hit, listed, present := 0, 0, 0
 		for label := 0; label < y.Labels(); label += step {
 			class, n := against(y, label, rows)
 			if n == 0 || n == len(rows) {
@@ -61,7 +61,7 @@ func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int, k
 			spent += got.train
 			for i, v := range got.values {
 				if class[dev[i]] > 0 {
-					true_++
+					present++
 				}
 				if v > 0 {
 					listed++
@@ -71,7 +71,7 @@ func (l *linear) chooseCost(p linearParams, y *labels.Matrix, rows, dev []int, k
 				}
 			}
 		}
-		if f1 := float64(2*hit) / float64(max(1, listed+true_)); f1 > most {
+		if f1 := float64(2*hit) / float64(max(1, listed+present)); f1 > most {
 			best, most = p, f1
 		}
 	}
