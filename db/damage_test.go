@@ -629,7 +629,9 @@ func tryChild(t *testing.T, path string, commands []command, results []result, n
 			stop()
 			return len(commands)
 		}
-		timeout := time.After(10 * time.Second)
+		// Long, for a machine may be busy; the torture bench counts a process's
+		// own seconds.
+		timeout := time.After(60 * time.Second)
 		for done := false; !done; {
 			select {
 			case l, ok := <-lines:
