@@ -34,6 +34,7 @@ const (
 	glanceAsked = 60              // queries that rule out hopeless ones
 	finalists   = 24              // settings measured on all queries
 	finalRounds = 3               // fewer where they take longer than the search
+	patience    = 4               // how much longer the clock may run than a budget
 )
 
 // tuner searches the settings of one view.
@@ -44,6 +45,7 @@ type tuner struct {
 	points []trial
 	start  time.Time
 	budget time.Duration
+	spent  time.Duration // by queries, interruptions left out
 	report func(done, total int)
 }
 
@@ -92,7 +94,7 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 	}
 	t.space()
 	for i, at := range t.grid() {
-		if i >= gridAlways && time.Since(t.start) > budget {
+		if i >= gridAlways && t.elapsed() > budget {
 			break
 		}
 		if err := t.try(ctx, at); err != nil {
@@ -259,7 +261,7 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 	t.tried[at] = true
 	n := len(t.m.queries)
 	var few, s sample
-	if err := t.m.run(ctx, p, max(1, n/glanceAsked), &few); err != nil {
+	if err := t.run(ctx, p, max(1, n/glanceAsked), &few); err != nil {
 		return err
 	}
 	glance := few.point(p)
@@ -268,13 +270,29 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 	if scans || t.beaten(glance) {
 		return nil
 	}
-	if err := t.m.run(ctx, p, max(1, n/screenAsked), &s); err != nil {
+	if err := t.run(ctx, p, max(1, n/screenAsked), &s); err != nil {
 		return err
 	}
 	t.points = append(t.points, trial{at: at, p: s.point(p), glance: glance})
-	done := min(90, int(90*time.Since(t.start)/t.budget))
+	done := min(90, int(90*t.elapsed()/t.budget))
 	t.report(done, 100)
 	return nil
+}
+
+// run is meter.run that keeps account of the time.
+func (t *tuner) run(ctx context.Context, p Params, stride int, out *sample) error {
+	if err := t.m.run(ctx, p, stride, out); err != nil {
+		return err
+	}
+	t.spent += time.Duration(1e3 * out.point(p).Micros * float64(out.asked))
+	return nil
+}
+
+// elapsed is what counts against the budget: the time that queries have taken
+// without interruptions, so that a busy machine finds the settings of a quiet
+// one, or a share of the clock's, lest that take for ever.
+func (t *tuner) elapsed() time.Duration {
+	return max(t.spent, time.Since(t.start)/patience)
 }
 
 // beaten says whether a point is worse than one measured on the same few
@@ -305,7 +323,7 @@ func (t *tuner) front(slack float64) []int {
 // climb varies the front in one number at a time until it stands still or the
 // time is over. Points of high recall come first, as those are asked for.
 func (t *tuner) climb(ctx context.Context) error {
-	for time.Since(t.start) < t.budget {
+	for t.elapsed() < t.budget {
 		next := -1
 		for _, i := range t.front(1) {
 			if !t.points[i].expanded && t.points[i].p.Recall > 0.5 && (next < 0 || t.urgency(i) > t.urgency(next)) {
@@ -369,16 +387,16 @@ func (t *tuner) finish(ctx context.Context) (*Curve, error) {
 	}
 	samples := make([]sample, len(at))
 	points := make([]Point, len(at))
-	done, began := 0, time.Now()
+	done, began := 0, t.elapsed()
 	for round := range finalRounds {
-		if round > 0 && time.Since(began) > t.budget {
+		if round > 0 && t.elapsed()-began > t.budget {
 			break
 		}
 		for i, j := range at {
 			done++
 			// Recall is known after a round, and no other makes up for such a time.
 			if round == 0 || !outdone(points, i) {
-				if err := t.m.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
+				if err := t.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
 					return nil, err
 				}
 			}
