@@ -731,6 +731,46 @@ func flipBits(t *testing.T, kind damaged) {
 	t.Logf("%d bytes, %d of %d candidate bits, %v", len(data), len(commands), len(flips), time.Since(start).Round(time.Millisecond))
 }
 
+// TestDamageNames flips every bit of the names of the buckets: the one of the
+// features' dictionary, which a file may do without, must be missed too.
+func TestDamageNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "damage.anndb")
+	if err := damages["terms"].write(path); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metas, errs := readMetas(bytes.NewReader(data))
+	if errs[0] != nil || errs[1] != nil {
+		t.Fatal(errs)
+	}
+	m := metas[0]
+	if metas[1].txid > m.txid {
+		m = metas[1]
+	}
+	w := &walker{
+		ctx: context.Background(), r: bytes.NewReader(data), size: m.pageSize, high: m.high, file: int64(len(data)),
+		owner: make([]uint8, m.high), report: func(page uint64, err error) { t.Fatalf("page %d: %v", page, err) },
+	}
+	var commands []command
+	w.walk(m.root, nil, nil, nil, 0, func(name []byte, _ uint64, _ []byte, at int64) {
+		if testing.Short() && string(name) != string(bucketFeatures) {
+			return
+		}
+		for i := range name {
+			for bit := range 8 {
+				commands = append(commands, command{fmt.Sprintf("flip %d %d", at-int64(len(name)-i), bit), string(name), true})
+			}
+		}
+	})
+	if len(commands) < 8*len(bucketFeatures) {
+		t.Fatalf("%d bits", len(commands))
+	}
+	judge(t, commands, tryAll(t, path, commands))
+}
+
 // TestTruncated cuts the file short, before it is opened and while it is open.
 func TestTruncated(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(damages)) {

@@ -89,6 +89,12 @@ func (s *store) walk(part uint32) error {
 		},
 	}
 	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
+		// A damaged name would make a bucket that need not be there, the
+		// dictionary of features, seem never to have been made.
+		if !ours(name) {
+			report(at, fmt.Errorf("bucket %q is none of ours", name))
+			return
+		}
 		// The dictionary of features counts as part of the keys.
 		for i, b := range append(slices.Clone(rootBuckets), bucketFeatures) {
 			if string(b) == string(bucketFeatures) {
@@ -110,6 +116,12 @@ func (s *store) walk(part uint32) error {
 		w.freelist(m.freelist)
 	}
 	return first
+}
+
+// ours says whether a database has a bucket of that name.
+func ours(name []byte) bool {
+	return string(name) == string(bucketFeatures) ||
+		slices.ContainsFunc(rootBuckets, func(b []byte) bool { return string(b) == string(name) })
 }
 
 // checkEntry verifies an entry of a bucket whose values the walk reads.

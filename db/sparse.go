@@ -249,6 +249,9 @@ func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) 
 	st.g.locked(func() {
 		b := st.g.tx.Bucket(bucketFeatures)
 		if b == nil {
+			if st.c.Named {
+				err = corruptf(st.c.Name, "no dictionary of features")
+			}
 			return
 		}
 		v := b.Get(key)
