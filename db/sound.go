@@ -88,13 +88,14 @@ func (s *store) walk(part uint32) error {
 			}
 		},
 	}
+	own := 0
+	var foreign []error
 	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
-		// A damaged name would make a bucket that need not be there, the
-		// dictionary of features, seem never to have been made.
 		if !ours(name) {
-			report(at, fmt.Errorf("bucket %q is none of ours", name))
+			foreign = append(foreign, &CorruptError{Offset: at, Err: fmt.Errorf("bucket %q is none of ours", name)})
 			return
 		}
+		own++
 		// The dictionary of features counts as part of the keys.
 		for i, b := range append(slices.Clone(rootBuckets), bucketFeatures) {
 			if string(b) == string(bucketFeatures) {
@@ -114,6 +115,12 @@ func (s *store) walk(part uint32) error {
 	})
 	if part == soundFree {
 		w.freelist(m.freelist)
+	}
+	// A damaged name would make a bucket that need not be there, the dictionary
+	// of features, seem never to have been made. Without any bucket of ours it
+	// is somebody else's file, and nothing is wrong with it.
+	if first == nil && own > 0 && len(foreign) > 0 {
+		return foreign[0]
 	}
 	return first
 }
