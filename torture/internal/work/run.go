@@ -150,10 +150,14 @@ func (s Script) Run(ctx context.Context, d *db.DB, p Plan, acked func(batches in
 		if p.Every > 0 && n%p.Every == 0 {
 			step := p.Steps[taken%len(p.Steps)]
 			taken++
-			if err := s.Step(ctx, d, step); err != nil {
+			switch err := s.Step(ctx, d, step); {
+			case errors.Is(err, budget.ErrInput):
+				// The rows of the first batches may have nothing to learn from.
+			case err != nil:
 				return fmt.Errorf("%s: %w", step, err)
+			default:
+				acked(n, step)
 			}
-			acked(n, step)
 		}
 	}
 	return nil
