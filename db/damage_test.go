@@ -731,9 +731,10 @@ func flipBits(t *testing.T, kind damaged) {
 	t.Logf("%d bytes, %d of %d candidate bits, %v", len(data), len(commands), len(flips), time.Since(start).Round(time.Millisecond))
 }
 
-// TestDamageNames flips every bit of the names of the buckets: the one of the
-// features' dictionary, which a file may do without, must be missed too.
-func TestDamageNames(t *testing.T) {
+// TestDamageRoot flips every bit of the names of the buckets and of the numbers
+// of their first pages: the dictionary of features, which a file may do without,
+// must be missed too, and a number may lead to a page of a former state.
+func TestDamageRoot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "damage.anndb")
 	if err := damages["terms"].write(path); err != nil {
 		t.Fatal(err)
@@ -759,9 +760,9 @@ func TestDamageNames(t *testing.T) {
 		if testing.Short() && string(name) != string(bucketFeatures) {
 			return
 		}
-		for i := range name {
+		for i := range len(name) + 8 {
 			for bit := range 8 {
-				commands = append(commands, command{fmt.Sprintf("flip %d %d", at-int64(len(name)-i), bit), string(name), true})
+				commands = append(commands, command{fmt.Sprintf("flip %d %d", at-int64(len(name)-i), bit), string(name), false})
 			}
 		}
 	})

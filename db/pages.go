@@ -133,6 +133,9 @@ type walker struct {
 	report func(page uint64, err error)
 	// keysOnly leaves the values of leaf pages unread; pair gets nil for them.
 	keysOnly bool
+	// pagesOnly leaves leaf pages unread but for their headers and those of the
+	// root bucket, and needs keysOnly.
+	pagesOnly bool
 	// pair is called for every plain key and value of a bucket.
 	pair func(bucket, key, value []byte, at int64)
 }
@@ -181,7 +184,10 @@ func (w *walker) load(id uint64, want uint16) (pageRun, bool) {
 		w.owner[i] = pageUsed
 	}
 	p.len = uint64(length)
-	if w.keysOnly && p.flag == flagLeaf {
+	switch {
+	case w.pagesOnly && p.flag == flagLeaf:
+		return p, true
+	case w.keysOnly && p.flag == flagLeaf:
 		length = int64(w.size)
 	}
 	p.buf = make([]byte, length)
@@ -267,6 +273,9 @@ func (w *walker) walk(id uint64, bucket []byte, lo, hi []byte, depth int, nested
 
 // leaf visits the pairs of a leaf page, or of an inline bucket.
 func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name []byte, root uint64, inline []byte, at int64)) {
+	if w.pagesOnly {
+		return
+	}
 	le := binary.LittleEndian
 	var prev []byte
 	next := uint64(pageHeader + p.n*pageElement) // bbolt leaves no gap between pairs
@@ -331,6 +340,20 @@ func (w *walker) inline(name, page []byte, at int64) {
 	}
 	n := int(binary.LittleEndian.Uint16(page[10:]))
 	w.leaf(pageRun{id: uint64(at) / uint64(w.size), at: at + 16, buf: page, len: uint64(len(page)), n: n}, name, nil, nil, nil)
+}
+
+// shape checks, after a walk of all buckets, that every page is in use or free
+// and none is both. A damaged number of a page may lead to what it held in a
+// former state, or past the pages that would show it, and all that is found there
+// may be sound in itself: entries would be missing, or old ones come back.
+func (w *walker) shape(freelist uint64) {
+	w.freelist(freelist)
+	for id := uint64(2); id < w.high; id++ {
+		if w.owner[id] == pageUnseen {
+			w.report(id, fmt.Errorf("page %d is neither free nor in use", id))
+			return
+		}
+	}
 }
 
 // freelist marks the free pages and reports ids out of range, out of order or

@@ -29,7 +29,8 @@ const (
 	soundSets
 	soundTail
 	soundFree
-	soundAll = 1<<iota - 1
+	soundShape // before all others, see shape
+	soundAll   = 1<<iota - 1
 )
 
 // sound makes sure that the named parts of the file have been walked.
@@ -42,8 +43,12 @@ func (s *store) sound(parts uint32) error {
 	// waits here for a walk that a reader has begun.
 	s.walkMu.Lock()
 	defer s.walkMu.Unlock()
-	for todo := parts &^ s.walked.Load(); todo != 0; todo &= todo - 1 {
+	for todo := (parts | soundShape) &^ s.walked.Load(); todo != 0; {
 		part := todo & -todo
+		if todo&soundShape != 0 {
+			part = soundShape
+		}
+		todo &^= part
 		i := bits.TrailingZeros32(part)
 		if s.unsound[i] == nil {
 			s.unsound[i] = s.walk(part)
@@ -101,20 +106,24 @@ func (s *store) walk(part uint32) error {
 			if string(b) == string(bucketFeatures) {
 				i = bits.TrailingZeros32(soundKeys)
 			}
-			if string(b) != string(name) || part != soundFree && part != 1<<i {
+			if string(b) != string(name) || part&(soundFree|soundShape) == 0 && part != 1<<i {
 				continue
 			}
-			w.keysOnly = 1<<i&(soundKeys|soundLabels|soundSets) == 0
+			w.pagesOnly = part == soundShape
+			w.keysOnly = w.pagesOnly || 1<<i&(soundKeys|soundLabels|soundSets) == 0
 			if root == 0 {
 				w.inline(b, inline, at)
 			} else {
 				w.walk(root, b, nil, nil, 0, nil)
 			}
-			w.keysOnly = false
+			w.pagesOnly, w.keysOnly = false, false
 		}
 	})
 	if part == soundFree {
 		w.freelist(m.freelist)
+	}
+	if part == soundShape && own > 0 {
+		w.shape(m.freelist)
 	}
 	// A damaged name would make a bucket that need not be there, the dictionary
 	// of features, seem never to have been made. Without any bucket of ours it

@@ -60,7 +60,7 @@ type store struct {
 
 	walkMu  sync.Mutex
 	walked  atomic.Uint32 // parts of the file found sound, see sound
-	unsound [7]error      // what was found in the others; guarded by walkMu
+	unsound [8]error      // what was found in the others; guarded by walkMu
 
 	mu     sync.Mutex
 	gens   map[*generation]struct{}

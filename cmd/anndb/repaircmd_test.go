@@ -17,8 +17,10 @@ func TestRepairAndRestore(t *testing.T) {
 	must(t, "build", file, "docs", "x")
 	must(t, "backup", file, backup)
 	// The last byte of blocks of a kind is damaged where their header says so.
+	// Compacted, the file has no other copies of them in free pages.
 	damage := func(kind byte) {
 		t.Helper()
+		must(t, "compact", file)
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
