@@ -347,6 +347,9 @@ func (w *walker) inline(name, page []byte, at int64) {
 // former state, or past the pages that would show it, and all that is found there
 // may be sound in itself: entries would be missing, or old ones come back.
 func (w *walker) shape(freelist uint64) {
+	if freelist == noFreelist {
+		return // another program of bbolt's has left the list out: nothing to compare with
+	}
 	w.freelist(freelist)
 	for id := uint64(2); id < w.high; id++ {
 		if w.owner[id] == pageUnseen {
