@@ -209,9 +209,9 @@ func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Spar
 	s.top.reset(k)
 	s.stats = Stats{Strategy: Rows}
 	s.terms = ix.appendTerms(s.terms[:0], query)
-	s.scorer.load(ix, s.terms)
+	s.loadScorer(ix)
 	s.finish(p, scale)
-	s.scorer.unload(s.terms)
+	s.unloadScorer()
 	s.learn(ix, queryNorm(s.terms))
 	s.stats.Pruned = ix.Len() - s.stats.Candidates
 	s.answer = s.top.append(s.answer[:0])

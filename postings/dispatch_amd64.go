@@ -10,7 +10,7 @@ import (
 
 // avx2 says that the assembly runs here. Kernels are called through branches
 // on it, not through function values, so that arguments do not escape.
-var avx2 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
+var avx2 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 
 func scatterFloat(sums []float32, list []Posting, weight float32) {
 	if avx2 {
@@ -52,9 +52,11 @@ func atLeastFloat(cells []float32, least float32, found []uint32) int {
 	return n + rest
 }
 
-// atLeast16 is atLeastFloat for words; there is a multiple of columnRows cells.
+// atLeast16 is atLeastFloat for words; there is a multiple of columnRows cells, and
+// found has foundRoom more places than there are cells.
 func atLeast16(cells []uint16, least uint16, found []uint16) int {
 	if avx2 {
+		found = found[:len(cells)+foundRoom]
 		return atLeast16AVX2(unsafe.SliceData(cells), len(cells), least, unsafe.SliceData(found))
 	}
 	return atLeast16Go(cells, least, found)
@@ -67,6 +69,19 @@ func countAtLeast16(cells []uint16, least uint16) int {
 		return countAtLeast16AVX2(unsafe.SliceData(cells), len(cells), least)
 	}
 	return countAtLeast16Go(cells, least)
+}
+
+// ranksFast says that rank16 beats sorting by buckets.
+var ranksFast = avx2
+
+// rank16 counts the keys that are greater than each of the first n, which are below
+// 1<<15; see rank16Go.
+func rank16(keys *[maxRanked]uint16, n int, ranks *[maxRanked]uint16) {
+	if avx2 && n > 0 && n <= maxRanked {
+		rank16AVX2(&keys[0], n, &ranks[0])
+		return
+	}
+	rank16Go(keys, n, ranks)
 }
 
 // addColumns adds columns at offsets of bytes to cells, a multiple of
@@ -142,12 +157,25 @@ func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) 
 	countRowsAVX2(&estimates[0], rows, &least[0], &counts[0])
 }
 
-// estimateCounts makes bytes and estimates of the counts of a strip; see
-// estimateCountsGo.
-func estimateCounts(counted *stripCounts, depth int, factor uint16, ratios *[stripRows]uint16, counts *[stripRows]uint8, estimates *[stripRows]uint16) {
-	if !avx2 {
-		estimateCountsGo(counted, depth, factor, ratios, counts, estimates)
+// estimateStrips counts and estimates all positions, at a depth of at most
+// smallBits; see estimateStripsGo.
+func estimateStrips(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
+	if !avx2 || stride == 0 {
+		estimateStripsGo(counted, depth, planes, filled, words, bitmaps, stride, factor, ratios, counts, estimates)
 		return
 	}
-	estimateCountsAVX2(&counted[0], depth, factor, &ratios[0], &counts[0], &estimates[0])
+	_, _, _ = ratios[64*stride-1], counts[64*stride-1], estimates[64*stride-1]
+	b, p, w, o, n := &counted[0], unsafe.SliceData(planes), unsafe.SliceData(words), unsafe.SliceData(bitmaps), len(bitmaps)
+	switch {
+	case depth <= 4:
+		estimateStrips4AVX2(b, p, filled, w, o, n, 8*stride, factor, &ratios[0], &counts[0], &estimates[0])
+	case depth == 5:
+		estimateStrips5AVX2(b, p, filled, w, o, n, 8*stride, factor, &ratios[0], &counts[0], &estimates[0])
+	case depth == 6:
+		estimateStrips6AVX2(b, p, filled, w, o, n, 8*stride, factor, &ratios[0], &counts[0], &estimates[0])
+	case depth == 7:
+		estimateStrips7AVX2(b, p, filled, w, o, n, 8*stride, factor, &ratios[0], &counts[0], &estimates[0])
+	default:
+		estimateStrips8AVX2(b, p, filled, w, o, n, 8*stride, factor, &ratios[0], &counts[0], &estimates[0])
+	}
 }

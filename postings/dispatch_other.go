@@ -26,6 +26,10 @@ func atLeast16(cells []uint16, least uint16, found []uint16) int {
 
 func countAtLeast16(cells []uint16, least uint16) int { return countAtLeast16Go(cells, least) }
 
+const ranksFast = false
+
+func rank16(keys *[maxRanked]uint16, n int, ranks *[maxRanked]uint16) { rank16Go(keys, n, ranks) }
+
 func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
 	addColumnsGo(cells, bytes, offsets, weights)
 }
@@ -48,6 +52,6 @@ func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) 
 	countRowsGo(estimates, rows, least, counts)
 }
 
-func estimateCounts(counted *stripCounts, depth int, factor uint16, ratios *[stripRows]uint16, counts *[stripRows]uint8, estimates *[stripRows]uint16) {
-	estimateCountsGo(counted, depth, factor, ratios, counts, estimates)
+func estimateStrips(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
+	estimateStripsGo(counted, depth, planes, filled, words, bitmaps, stride, factor, ratios, counts, estimates)
 }

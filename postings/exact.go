@@ -29,9 +29,12 @@ type scorer struct {
 	filter [filterSize]uint8
 	found  []uint32 // scratch: entries that pass the filter
 
+	read int // entries of the rows scored
+
 	direct bool
 	dense  []float32 // the query by feature, zero elsewhere
-	table  []slot    // open addressing, at most a quarter full
+	table  []slot    // open addressing, at most a quarter full: a part of room
+	room   []slot
 	shift  uint
 }
 
@@ -44,7 +47,7 @@ type slot struct {
 
 // load takes a query, whose features the index may have.
 func (c *scorer) load(ix *Index, q []term) {
-	c.rows, c.source = ix.Rows, ix.Source
+	c.rows, c.source, c.read = ix.Rows, ix.Source, 0
 	width := ix.Features() // more than any row has
 	if c.source != nil {
 		width = c.source.width
@@ -66,9 +69,10 @@ func (c *scorer) load(ix *Index, q []term) {
 	for size < 4*len(q) {
 		size *= 2
 	}
-	if len(c.table) < size {
-		c.table = make([]slot, size)
+	if len(c.room) < size {
+		c.room = make([]slot, size)
 	}
+	c.table = c.room[:size] // no more, as all of it is cleared
 	c.shift = uint(32 - bits.Len(uint(len(c.table)-1)))
 	for _, t := range q {
 		i := c.home(t.feature)
@@ -123,6 +127,7 @@ func (c *scorer) score(i uint32) float64 {
 	}
 	lo, hi := c.rows.Ptr[i], c.rows.Ptr[i+1]
 	index := c.rows.Index[lo:hi]
+	c.read += len(index)
 	if c.direct && len(index) <= shortRow && c.rows.Value != nil {
 		return c.scoreShort(index, c.rows.Value[lo:hi])
 	}
@@ -168,6 +173,7 @@ func (c *scorer) scoreShort(index []uint32, value []float32) float64 {
 func (c *scorer) scoreSource(i uint32) float64 {
 	s := c.source
 	r, norm := s.row(i), s.Norm[i]
+	c.read += len(r.Index)
 	if norm == 0 {
 		return 0
 	}

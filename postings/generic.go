@@ -2,6 +2,9 @@ package postings
 
 import "math"
 
+// foundRoom is how many places atLeast16 may write beyond those it has found.
+const foundRoom = 4
+
 // The reference kernels: the loops that the assembly must equal bit for bit.
 
 // scatterFloatGo adds a list, times weight, to the cells of its rows. The
@@ -67,6 +70,19 @@ func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
 	return n
 }
 
+// rank16Go counts the keys that are greater than each of the first n; what ranks
+// has beyond them is not told.
+func rank16Go(keys *[maxRanked]uint16, n int, ranks *[maxRanked]uint16) {
+	for i, own := range keys[:n] {
+		ranks[i] = 0
+		for _, key := range keys[:n] {
+			if key > own {
+				ranks[i]++
+			}
+		}
+	}
+}
+
 // countAtLeast16Go counts the cells that are least or more.
 func countAtLeast16Go(cells []uint16, least uint16) int {
 	n := 0
@@ -123,14 +139,18 @@ func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uin
 	return some != 0
 }
 
-// estimateCountsGo brings counts of up to 255, bit b of which is at
-// counted[b*stripWords:], to bytes, and makes estimates of them:
-// count·factor·ratio/2¹⁶, rounded down, the first product in 16 bits.
-func estimateCountsGo(counted *stripCounts, depth int, factor uint16, ratios *[stripRows]uint16, counts *[stripRows]uint8, estimates *[stripRows]uint16) {
-	for i := range counts {
-		count := counted.at(depth, i/64, i%64)
-		counts[i] = uint8(count)
-		estimates[i] = uint16(uint32(uint16(count)*factor) * uint32(ratios[i]) >> 16)
+// estimateStripsGo counts all positions as countStripGo does, to bytes, and makes
+// estimates of the counts: count·factor·ratio/2¹⁶, rounded down, the first product
+// in 16 bits.
+func estimateStripsGo(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
+	var hits [stripWords]uint64
+	for at := 0; at < stride; at += stripWords {
+		countStripGo((*[countBits * stripWords]uint64)(counted), &hits, depth, tail(planes, at), filled, tail(words, at), bitmaps, stride, 1)
+		for i := range stripRows {
+			count, p := counted.at(depth, i/64, i%64), 64*at+i
+			counts[p] = uint8(count)
+			estimates[p] = uint16(uint32(uint16(count)*factor) * uint32(ratios[p]) >> 16)
+		}
 	}
 }
 

@@ -91,7 +91,7 @@ func TestScansEqualReferences(t *testing.T) {
 				floats[i] = float32(r.IntN(share * 10))
 			}
 			for _, least := range []uint16{0, 1, 500, 999, 40000, 65535} {
-				a, b := make([]uint16, n), make([]uint16, n)
+				a, b := make([]uint16, n+foundRoom), make([]uint16, n)
 				a, b = a[:atLeast16(words, least, a)], b[:atLeast16Go(words, least, b)]
 				if !slices.Equal(a, b) {
 					t.Fatalf("%d words, least %d: %v, want %v", n, least, a, b)
@@ -107,6 +107,21 @@ func TestScansEqualReferences(t *testing.T) {
 					t.Fatalf("%d floats, least %g: %v, want %v", n, least, a, b)
 				}
 			}
+		}
+	}
+}
+
+func TestRanksEqualReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 9))
+	for n := range maxRanked + 1 {
+		var keys, a, b [maxRanked]uint16
+		for i := range keys {
+			keys[i] = uint16(r.IntN(1 << (1 + r.IntN(15))))
+		}
+		rank16(&keys, n, &a)
+		rank16Go(&keys, n, &b)
+		if !slices.Equal(a[:n], b[:n]) {
+			t.Fatalf("%d keys %v: ranks %v, want %v", n, keys[:n], a[:n], b[:n])
 		}
 	}
 }
@@ -171,22 +186,32 @@ func TestCountsEqualReferences(t *testing.T) {
 
 func TestEstimatesEqualReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 8))
+	const stride = 3 * stripWords
 	for depth := 4; depth <= smallBits; depth++ {
-		for range 30 {
-			var counted stripCounts
-			var ratios [stripRows]uint16
-			for i := range counted {
-				counted[i] = r.Uint64() & r.Uint64()
+		for n := range 30 {
+			filled := r.IntN(depth)
+			planes, words := make([]uint64, filled*stride), make([]uint64, n*stride)
+			for i := range planes {
+				planes[i] = r.Uint64() & r.Uint64()
 			}
+			for i := range words {
+				words[i] = r.Uint64() & r.Uint64()
+			}
+			bitmaps := make([]int, min(n, 1<<depth-1<<filled))
+			for i := range bitmaps {
+				bitmaps[i] = 8 * stride * i
+			}
+			ratios := make([]uint16, 64*stride)
 			for i := range ratios {
 				ratios[i] = uint16(r.IntN(1 << 16))
 			}
 			factor := uint16(maxEstimate / (1 + r.IntN(1<<depth-1)))
-			var counts, wantCounts [stripRows]uint8
-			var estimates, want [stripRows]uint16
-			estimateCounts(&counted, depth, factor, &ratios, &counts, &estimates)
-			estimateCountsGo(&counted, depth, factor, &ratios, &wantCounts, &want)
-			if counts != wantCounts || estimates != want {
+			var counted stripCounts
+			counts, wantCounts := make([]uint8, 64*stride), make([]uint8, 64*stride)
+			estimates, want := make([]uint16, 64*stride), make([]uint16, 64*stride)
+			estimateStrips(&counted, depth, planes, filled, words, bitmaps, stride, factor, ratios, counts, estimates)
+			estimateStripsGo(&counted, depth, planes, filled, words, bitmaps, stride, factor, ratios, wantCounts, want)
+			if !slices.Equal(counts, wantCounts) || !slices.Equal(estimates, want) {
 				t.Fatalf("depth %d: counts %v, want %v; estimates %v, want %v", depth, counts, wantCounts, estimates, want)
 			}
 		}

@@ -24,7 +24,8 @@ func matchEntriesAVX2(index *uint32, n int, filter *uint8, found *uint32) int
 //go:noescape
 func atLeastFloatAVX2(cells *float32, n int, least float32, found *uint32) int
 
-// atLeast16AVX2 is atLeast16Go for n cells, a multiple of 64.
+// atLeast16AVX2 is atLeast16Go for n cells, a multiple of 64. It may write up to four places more than it
+// returns.
 //
 //go:noescape
 func atLeast16AVX2(cells *uint16, n int, least uint16, found *uint16) int
@@ -33,6 +34,12 @@ func atLeast16AVX2(cells *uint16, n int, least uint16, found *uint16) int
 //
 //go:noescape
 func countAtLeast16AVX2(cells *uint16, n int, least uint16) int
+
+// rank16AVX2 is rank16Go for n keys, n not 0, of an array that goes on to a multiple of 64, as
+// does that of the ranks.
+//
+//go:noescape
+func rank16AVX2(keys *uint16, n int, ranks *uint16)
 
 // addColumnsAVX2 is addColumnsGo for rows cells, a multiple of 64, and n columns.
 //
@@ -58,11 +65,6 @@ func rowsAtLeastAVX2(estimates *uint16, rows int, least *uint16, hits *uint64)
 //
 //go:noescape
 func countRowsAVX2(estimates *uint16, rows int, least *uint16, counts *uint16)
-
-// estimateCountsAVX2 is estimateCountsGo for a depth of at most eight.
-//
-//go:noescape
-func estimateCountsAVX2(counted *uint64, depth int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
 
 // countStrip4AVX2 is countStripGo of depth 4, for n bitmaps at byte
 // offsets; planes and words point at the strip, stride is in bytes. It says
@@ -112,3 +114,33 @@ func countStrip9AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, 
 //
 //go:noescape
 func countStrip10AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
+
+// estimateStrips4AVX2 is estimateStripsGo of depth 4, for n bitmaps at byte offsets;
+// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
+//
+//go:noescape
+func estimateStrips4AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+
+// estimateStrips5AVX2 is estimateStripsGo of depth 5, for n bitmaps at byte offsets;
+// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
+//
+//go:noescape
+func estimateStrips5AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+
+// estimateStrips6AVX2 is estimateStripsGo of depth 6, for n bitmaps at byte offsets;
+// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
+//
+//go:noescape
+func estimateStrips6AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+
+// estimateStrips7AVX2 is estimateStripsGo of depth 7, for n bitmaps at byte offsets;
+// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
+//
+//go:noescape
+func estimateStrips7AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+
+// estimateStrips8AVX2 is estimateStripsGo of depth 8, for n bitmaps at byte offsets;
+// stride, in bytes, is not zero. It leaves the planes of the last strip in counted.
+//
+//go:noescape
+func estimateStrips8AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)

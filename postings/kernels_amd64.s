@@ -574,7 +574,7 @@ done:
 	RET
 
 // func atLeast16AVX2(cells *uint16, n int, least uint16, found *uint16) int
-// Requires: AVX, AVX2, BMI
+// Requires: AVX, AVX2, BMI, POPCNT
 TEXT ·atLeast16AVX2(SB), NOSPLIT, $0-40
 	MOVQ         cells+0(FP), AX
 	MOVQ         n+8(FP), CX
@@ -582,8 +582,206 @@ TEXT ·atLeast16AVX2(SB), NOSPLIT, $0-40
 	VMOVD        DX, X0
 	VPBROADCASTW X0, Y0
 	MOVQ         found+24(FP), DX
+	MOVQ         DX, SI
 	XORQ         BX, BX
-	XORQ         SI, SI
+	SUBQ         $0x00000100, CX
+	JLT          rest
+
+strips:
+	VMOVDQU   (AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   32(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, DI
+	VMOVDQU   64(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   96(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, R8
+	SHLQ      $0x20, R8
+	ORQ       DI, R8
+	VMOVDQU   128(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   160(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, DI
+	VMOVDQU   192(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   224(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, R9
+	SHLQ      $0x20, R9
+	ORQ       DI, R9
+	VMOVDQU   256(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   288(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, DI
+	VMOVDQU   320(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   352(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, R10
+	SHLQ      $0x20, R10
+	ORQ       DI, R10
+	VMOVDQU   384(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   416(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, DI
+	VMOVDQU   448(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   480(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB Y1, R11
+	SHLQ      $0x20, R11
+	ORQ       DI, R11
+	MOVQ      R8, DI
+	ORQ       R9, DI
+	MOVQ      R10, R12
+	ORQ       R11, R12
+	ORQ       DI, R12
+	JZ        none
+	POPCNTQ   R8, DI
+	LEAQ      (DX)(DI*2), DI
+	LEAQ      (BX), R12
+
+more0:
+	TZCNTQ  R8, R13
+	ADDL    R12, R13
+	MOVW    R13, (DX)
+	BLSRQ   R8, R8
+	TZCNTQ  R8, R13
+	ADDL    R12, R13
+	MOVW    R13, 2(DX)
+	BLSRQ   R8, R8
+	TZCNTQ  R8, R13
+	ADDL    R12, R13
+	MOVW    R13, 4(DX)
+	BLSRQ   R8, R8
+	TZCNTQ  R8, R13
+	ADDL    R12, R13
+	MOVW    R13, 6(DX)
+	BLSRQ   R8, R8
+	ADDQ    $0x08, DX
+	TESTQ   R8, R8
+	JNZ     more0
+	MOVQ    DI, DX
+	POPCNTQ R9, DI
+	LEAQ    (DX)(DI*2), DI
+	LEAQ    64(BX), R8
+
+more1:
+	TZCNTQ  R9, R12
+	ADDL    R8, R12
+	MOVW    R12, (DX)
+	BLSRQ   R9, R9
+	TZCNTQ  R9, R12
+	ADDL    R8, R12
+	MOVW    R12, 2(DX)
+	BLSRQ   R9, R9
+	TZCNTQ  R9, R12
+	ADDL    R8, R12
+	MOVW    R12, 4(DX)
+	BLSRQ   R9, R9
+	TZCNTQ  R9, R12
+	ADDL    R8, R12
+	MOVW    R12, 6(DX)
+	BLSRQ   R9, R9
+	ADDQ    $0x08, DX
+	TESTQ   R9, R9
+	JNZ     more1
+	MOVQ    DI, DX
+	POPCNTQ R10, DI
+	LEAQ    (DX)(DI*2), DI
+	LEAQ    128(BX), R8
+
+more2:
+	TZCNTQ  R10, R9
+	ADDL    R8, R9
+	MOVW    R9, (DX)
+	BLSRQ   R10, R10
+	TZCNTQ  R10, R9
+	ADDL    R8, R9
+	MOVW    R9, 2(DX)
+	BLSRQ   R10, R10
+	TZCNTQ  R10, R9
+	ADDL    R8, R9
+	MOVW    R9, 4(DX)
+	BLSRQ   R10, R10
+	TZCNTQ  R10, R9
+	ADDL    R8, R9
+	MOVW    R9, 6(DX)
+	BLSRQ   R10, R10
+	ADDQ    $0x08, DX
+	TESTQ   R10, R10
+	JNZ     more2
+	MOVQ    DI, DX
+	POPCNTQ R11, DI
+	LEAQ    (DX)(DI*2), DI
+	LEAQ    192(BX), R8
+
+more3:
+	TZCNTQ R11, R9
+	ADDL   R8, R9
+	MOVW   R9, (DX)
+	BLSRQ  R11, R11
+	TZCNTQ R11, R9
+	ADDL   R8, R9
+	MOVW   R9, 2(DX)
+	BLSRQ  R11, R11
+	TZCNTQ R11, R9
+	ADDL   R8, R9
+	MOVW   R9, 4(DX)
+	BLSRQ  R11, R11
+	TZCNTQ R11, R9
+	ADDL   R8, R9
+	MOVW   R9, 6(DX)
+	BLSRQ  R11, R11
+	ADDQ   $0x08, DX
+	TESTQ  R11, R11
+	JNZ    more3
+	MOVQ   DI, DX
+
+none:
+	ADDQ $0x00000100, BX
+	CMPQ BX, CX
+	JLE  strips
+
+rest:
+	ADDQ $0x00000100, CX
 
 strip:
 	CMPQ      BX, CX
@@ -594,55 +792,52 @@ strip:
 	VMOVDQU   32(AX)(BX*2), Y3
 	VPMAXUW   Y0, Y3, Y2
 	VPCMPEQW  Y3, Y2, Y2
-	VMOVDQU   64(AX)(BX*2), Y4
-	VPMAXUW   Y0, Y4, Y3
-	VPCMPEQW  Y4, Y3, Y3
-	VMOVDQU   96(AX)(BX*2), Y5
-	VPMAXUW   Y0, Y5, Y4
-	VPCMPEQW  Y5, Y4, Y4
-	VPOR      Y1, Y2, Y5
-	VPOR      Y3, Y4, Y6
-	VPOR      Y5, Y6, Y5
-	VPTEST    Y5, Y5
-	JZ        next
 	VPACKSSWB Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	VPMOVMSKB Y1, DI
-	TESTL     DI, DI
-	JZ        lowNone
-	LEAQ      (BX), R8
-
-low:
-	TZCNTL DI, R9
-	ADDQ   R8, R9
-	MOVW   R9, (DX)(SI*2)
-	INCQ   SI
-	BLSRL  DI, DI
-	JNZ    low
-
-lowNone:
-	VPACKSSWB Y4, Y3, Y1
+	VMOVDQU   64(AX)(BX*2), Y2
+	VPMAXUW   Y0, Y2, Y1
+	VPCMPEQW  Y2, Y1, Y1
+	VMOVDQU   96(AX)(BX*2), Y3
+	VPMAXUW   Y0, Y3, Y2
+	VPCMPEQW  Y3, Y2, Y2
+	VPACKSSWB Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
-	VPMOVMSKB Y1, DI
-	TESTL     DI, DI
-	JZ        highNone
-	LEAQ      32(BX), R8
+	VPMOVMSKB Y1, R8
+	SHLQ      $0x20, R8
+	ORQ       DI, R8
+	POPCNTQ   R8, DI
+	LEAQ      (DX)(DI*2), DI
+	LEAQ      (BX), R9
 
-high:
-	TZCNTL DI, R9
-	ADDQ   R8, R9
-	MOVW   R9, (DX)(SI*2)
-	INCQ   SI
-	BLSRL  DI, DI
-	JNZ    high
-
-highNone:
-next:
-	ADDQ $0x40, BX
-	JMP  strip
+more:
+	TZCNTQ R8, R10
+	ADDL   R9, R10
+	MOVW   R10, (DX)
+	BLSRQ  R8, R8
+	TZCNTQ R8, R10
+	ADDL   R9, R10
+	MOVW   R10, 2(DX)
+	BLSRQ  R8, R8
+	TZCNTQ R8, R10
+	ADDL   R9, R10
+	MOVW   R10, 4(DX)
+	BLSRQ  R8, R8
+	TZCNTQ R8, R10
+	ADDL   R9, R10
+	MOVW   R10, 6(DX)
+	BLSRQ  R8, R8
+	ADDQ   $0x08, DX
+	TESTQ  R8, R8
+	JNZ    more
+	MOVQ   DI, DX
+	ADDQ   $0x40, BX
+	JMP    strip
 
 done:
-	MOVQ SI, ret+32(FP)
+	SUBQ SI, DX
+	SHRQ $0x01, DX
+	MOVQ DX, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -693,6 +888,50 @@ done:
 	VPADDD       X0, X1, X1
 	VMOVD        X1, AX
 	MOVQ         AX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func rank16AVX2(keys *uint16, n int, ranks *uint16)
+// Requires: AVX, AVX2
+TEXT ·rank16AVX2(SB), NOSPLIT, $0-24
+	MOVQ keys+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ ranks+16(FP), DX
+	MOVQ AX, BX
+	LEAQ (AX)(CX*2), CX
+
+block:
+	VMOVDQU (BX), Y0
+	VPXOR   Y1, Y1, Y1
+	VMOVDQU 32(BX), Y2
+	VPXOR   Y3, Y3, Y3
+	VMOVDQU 64(BX), Y4
+	VPXOR   Y5, Y5, Y5
+	VMOVDQU 96(BX), Y6
+	VPXOR   Y7, Y7, Y7
+	MOVQ    AX, SI
+
+key:
+	VPBROADCASTW (SI), Y8
+	VPCMPGTW     Y0, Y8, Y9
+	VPSUBW       Y9, Y1, Y1
+	VPCMPGTW     Y2, Y8, Y9
+	VPSUBW       Y9, Y3, Y3
+	VPCMPGTW     Y4, Y8, Y9
+	VPSUBW       Y9, Y5, Y5
+	VPCMPGTW     Y6, Y8, Y8
+	VPSUBW       Y8, Y7, Y7
+	ADDQ         $0x02, SI
+	CMPQ         SI, CX
+	JLT          key
+	VMOVDQU      Y1, (DX)
+	VMOVDQU      Y3, 32(DX)
+	VMOVDQU      Y5, 64(DX)
+	VMOVDQU      Y7, 96(DX)
+	ADDQ         $+128, BX
+	ADDQ         $+128, DX
+	CMPQ         BX, CX
+	JLT          block
 	VZEROUPPER
 	RET
 
@@ -1097,68 +1336,6 @@ done:
 	VMOVDQU Y7, 96(DX)
 	VZEROUPPER
 	RET
-
-// func estimateCountsAVX2(counted *uint64, depth int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
-// Requires: AVX, AVX2
-TEXT ·estimateCountsAVX2(SB), NOSPLIT, $0-48
-	MOVQ         counted+0(FP), AX
-	MOVQ         depth+8(FP), CX
-	MOVWLZX      factor+16(FP), DX
-	VMOVD        DX, X0
-	VPBROADCASTW X0, Y1
-	MOVQ         ratios+24(FP), DX
-	MOVQ         counts+32(FP), BX
-	MOVQ         estimates+40(FP), SI
-	VMOVDQU      spread<>+0(SB), Y2
-	MOVQ         $0x8040201008040201, DI
-	VMOVQ        DI, X0
-	VPBROADCASTQ X0, Y3
-	MOVQ         $0x0101010101010101, DI
-	VMOVQ        DI, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         $0x00000008, DI
-
-group:
-	VPXOR   Y4, Y4, Y4
-	VMOVDQA Y0, Y5
-	MOVQ    AX, R8
-	MOVQ    CX, R9
-
-plane:
-	VPBROADCASTD (R8), Y6
-	VPSHUFB      Y2, Y6, Y6
-	VPAND        Y3, Y6, Y6
-	VPCMPEQB     Y3, Y6, Y6
-	VPAND        Y5, Y6, Y6
-	VPOR         Y6, Y4, Y4
-	VPADDB       Y5, Y5, Y5
-	ADDQ         $0x20, R8
-	DECQ         R9
-	JNZ          plane
-	VMOVDQU      Y4, (BX)
-	VEXTRACTI128 $0x01, Y4, X5
-	VPMOVZXBW    X4, Y4
-	VPMOVZXBW    X5, Y5
-	VPMULLW      Y1, Y4, Y4
-	VPMULHUW     (DX), Y4, Y4
-	VMOVDQU      Y4, (SI)
-	VPMULLW      Y1, Y5, Y5
-	VPMULHUW     32(DX), Y5, Y5
-	VMOVDQU      Y5, 32(SI)
-	ADDQ         $0x04, AX
-	ADDQ         $0x20, BX
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, SI
-	DECQ         DI
-	JNZ          group
-	VZEROUPPER
-	RET
-
-DATA spread<>+0(SB)/8, $0x0000000000000000
-DATA spread<>+8(SB)/8, $0x0101010101010101
-DATA spread<>+16(SB)/8, $0x0202020202020202
-DATA spread<>+24(SB)/8, $0x0303030303030303
-GLOBL spread<>(SB), RODATA|NOPTR, $32
 
 // func countStrip4AVX2(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool
 // Requires: AVX, AVX2
@@ -2501,5 +2678,956 @@ bit9:
 
 return:
 	MOVB DL, ret+72(FP)
+	VZEROUPPER
+	RET
+
+DATA spread<>+0(SB)/8, $0x0000000000000000
+DATA spread<>+8(SB)/8, $0x0101010101010101
+DATA spread<>+16(SB)/8, $0x0202020202020202
+DATA spread<>+24(SB)/8, $0x0303030303030303
+GLOBL spread<>(SB), RODATA|NOPTR, $32
+
+// func estimateStrips4AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+// Requires: AVX, AVX2
+TEXT ·estimateStrips4AVX2(SB), NOSPLIT, $0-88
+	XORQ AX, AX
+
+strip:
+	MOVQ    planes+8(FP), CX
+	MOVQ    filled+16(FP), DX
+	ADDQ    AX, CX
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	MOVQ    stride+48(FP), BX
+	CMPQ    DX, $0x00
+	JLE     start
+	VMOVDQU (CX), Y0
+	ADDQ    BX, CX
+	CMPQ    DX, $0x01
+	JLE     start
+	VMOVDQU (CX), Y1
+	ADDQ    BX, CX
+	CMPQ    DX, $0x02
+	JLE     start
+	VMOVDQU (CX), Y2
+	ADDQ    BX, CX
+	CMPQ    DX, $0x03
+	JLE     start
+	VMOVDQU (CX), Y3
+	ADDQ    BX, CX
+
+start:
+	MOVQ words+24(FP), CX
+	MOVQ bitmaps+32(FP), DX
+	MOVQ n+40(FP), BX
+	ADDQ AX, CX
+
+bitmap:
+	CMPQ    BX, $+4
+	JLT     bitmapOne
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y4
+	MOVQ    8(DX), SI
+	VMOVDQU (CX)(SI*1), Y5
+	VPXOR   Y4, Y5, Y6
+	VPAND   Y4, Y5, Y4
+	VPAND   Y0, Y6, Y5
+	VPOR    Y4, Y5, Y5
+	VPXOR   Y6, Y0, Y0
+	MOVQ    16(DX), SI
+	VMOVDQU (CX)(SI*1), Y4
+	MOVQ    24(DX), SI
+	VMOVDQU (CX)(SI*1), Y6
+	VPXOR   Y4, Y6, Y7
+	VPAND   Y4, Y6, Y4
+	VPAND   Y0, Y7, Y6
+	VPOR    Y4, Y6, Y6
+	VPXOR   Y7, Y0, Y0
+	VPXOR   Y5, Y6, Y4
+	VPAND   Y5, Y6, Y5
+	VPAND   Y1, Y4, Y6
+	VPOR    Y5, Y6, Y6
+	VPXOR   Y4, Y1, Y1
+	VPAND   Y6, Y2, Y4
+	VPXOR   Y6, Y2, Y2
+	VPXOR   Y4, Y3, Y3
+	ADDQ    $+32, DX
+	SUBQ    $+4, BX
+	JMP     bitmap
+
+bitmapOne:
+	TESTQ   BX, BX
+	JZ      bitmapDone
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y4
+	VPAND   Y4, Y0, Y5
+	VPXOR   Y4, Y0, Y0
+	VPAND   Y5, Y1, Y4
+	VPXOR   Y5, Y1, Y1
+	VPAND   Y4, Y2, Y5
+	VPXOR   Y4, Y2, Y2
+	VPXOR   Y5, Y3, Y3
+	ADDQ    $+8, DX
+	DECQ    BX
+	JMP     bitmapOne
+
+bitmapDone:
+	MOVQ         counted+0(FP), CX
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 32(CX)
+	VMOVDQU      Y2, 64(CX)
+	VMOVDQU      Y3, 96(CX)
+	MOVWLZX      factor+56(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTW X0, Y1
+	VMOVDQU      spread<>+0(SB), Y2
+	MOVQ         $0x8040201008040201, DX
+	VMOVQ        DX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         ratios+64(FP), DX
+	MOVQ         counts+72(FP), BX
+	MOVQ         estimates+80(FP), SI
+	LEAQ         (BX)(AX*8), BX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (SI)(AX*8), SI
+	LEAQ         (SI)(AX*8), SI
+	MOVQ         $0x00000008, DI
+
+group:
+	VPXOR        Y3, Y3, Y3
+	VPBROADCASTD 96(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 64(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 32(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD (CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VMOVDQU      Y3, (BX)
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMOVZXBW    X3, Y3
+	VPMOVZXBW    X4, Y4
+	VPMULLW      Y1, Y3, Y3
+	VPMULHUW     (DX), Y3, Y3
+	VMOVDQU      Y3, (SI)
+	VPMULLW      Y1, Y4, Y4
+	VPMULHUW     32(DX), Y4, Y4
+	VMOVDQU      Y4, 32(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, BX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, SI
+	DECQ         DI
+	JNZ          group
+	ADDQ         $0x20, AX
+	MOVQ         stride+48(FP), CX
+	CMPQ         AX, CX
+	JLT          strip
+	VZEROUPPER
+	RET
+
+// func estimateStrips5AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+// Requires: AVX, AVX2
+TEXT ·estimateStrips5AVX2(SB), NOSPLIT, $0-88
+	XORQ AX, AX
+
+strip:
+	MOVQ    planes+8(FP), CX
+	MOVQ    filled+16(FP), DX
+	ADDQ    AX, CX
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	MOVQ    stride+48(FP), BX
+	CMPQ    DX, $0x00
+	JLE     start
+	VMOVDQU (CX), Y0
+	ADDQ    BX, CX
+	CMPQ    DX, $0x01
+	JLE     start
+	VMOVDQU (CX), Y1
+	ADDQ    BX, CX
+	CMPQ    DX, $0x02
+	JLE     start
+	VMOVDQU (CX), Y2
+	ADDQ    BX, CX
+	CMPQ    DX, $0x03
+	JLE     start
+	VMOVDQU (CX), Y3
+	ADDQ    BX, CX
+	CMPQ    DX, $0x04
+	JLE     start
+	VMOVDQU (CX), Y4
+	ADDQ    BX, CX
+
+start:
+	MOVQ words+24(FP), CX
+	MOVQ bitmaps+32(FP), DX
+	MOVQ n+40(FP), BX
+	ADDQ AX, CX
+
+bitmap:
+	CMPQ    BX, $+4
+	JLT     bitmapOne
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y5
+	MOVQ    8(DX), SI
+	VMOVDQU (CX)(SI*1), Y6
+	VPXOR   Y5, Y6, Y7
+	VPAND   Y5, Y6, Y5
+	VPAND   Y0, Y7, Y6
+	VPOR    Y5, Y6, Y6
+	VPXOR   Y7, Y0, Y0
+	MOVQ    16(DX), SI
+	VMOVDQU (CX)(SI*1), Y5
+	MOVQ    24(DX), SI
+	VMOVDQU (CX)(SI*1), Y7
+	VPXOR   Y5, Y7, Y8
+	VPAND   Y5, Y7, Y5
+	VPAND   Y0, Y8, Y7
+	VPOR    Y5, Y7, Y7
+	VPXOR   Y8, Y0, Y0
+	VPXOR   Y6, Y7, Y5
+	VPAND   Y6, Y7, Y6
+	VPAND   Y1, Y5, Y7
+	VPOR    Y6, Y7, Y7
+	VPXOR   Y5, Y1, Y1
+	VPAND   Y7, Y2, Y5
+	VPXOR   Y7, Y2, Y2
+	VPAND   Y5, Y3, Y6
+	VPXOR   Y5, Y3, Y3
+	VPXOR   Y6, Y4, Y4
+	ADDQ    $+32, DX
+	SUBQ    $+4, BX
+	JMP     bitmap
+
+bitmapOne:
+	TESTQ   BX, BX
+	JZ      bitmapDone
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y5
+	VPAND   Y5, Y0, Y6
+	VPXOR   Y5, Y0, Y0
+	VPAND   Y6, Y1, Y5
+	VPXOR   Y6, Y1, Y1
+	VPAND   Y5, Y2, Y6
+	VPXOR   Y5, Y2, Y2
+	VPAND   Y6, Y3, Y5
+	VPXOR   Y6, Y3, Y3
+	VPXOR   Y5, Y4, Y4
+	ADDQ    $+8, DX
+	DECQ    BX
+	JMP     bitmapOne
+
+bitmapDone:
+	MOVQ         counted+0(FP), CX
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 32(CX)
+	VMOVDQU      Y2, 64(CX)
+	VMOVDQU      Y3, 96(CX)
+	VMOVDQU      Y4, 128(CX)
+	MOVWLZX      factor+56(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTW X0, Y1
+	VMOVDQU      spread<>+0(SB), Y2
+	MOVQ         $0x8040201008040201, DX
+	VMOVQ        DX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         ratios+64(FP), DX
+	MOVQ         counts+72(FP), BX
+	MOVQ         estimates+80(FP), SI
+	LEAQ         (BX)(AX*8), BX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (SI)(AX*8), SI
+	LEAQ         (SI)(AX*8), SI
+	MOVQ         $0x00000008, DI
+
+group:
+	VPXOR        Y3, Y3, Y3
+	VPBROADCASTD 128(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 96(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 64(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 32(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD (CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VMOVDQU      Y3, (BX)
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMOVZXBW    X3, Y3
+	VPMOVZXBW    X4, Y4
+	VPMULLW      Y1, Y3, Y3
+	VPMULHUW     (DX), Y3, Y3
+	VMOVDQU      Y3, (SI)
+	VPMULLW      Y1, Y4, Y4
+	VPMULHUW     32(DX), Y4, Y4
+	VMOVDQU      Y4, 32(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, BX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, SI
+	DECQ         DI
+	JNZ          group
+	ADDQ         $0x20, AX
+	MOVQ         stride+48(FP), CX
+	CMPQ         AX, CX
+	JLT          strip
+	VZEROUPPER
+	RET
+
+// func estimateStrips6AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+// Requires: AVX, AVX2
+TEXT ·estimateStrips6AVX2(SB), NOSPLIT, $0-88
+	XORQ AX, AX
+
+strip:
+	MOVQ    planes+8(FP), CX
+	MOVQ    filled+16(FP), DX
+	ADDQ    AX, CX
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	MOVQ    stride+48(FP), BX
+	CMPQ    DX, $0x00
+	JLE     start
+	VMOVDQU (CX), Y0
+	ADDQ    BX, CX
+	CMPQ    DX, $0x01
+	JLE     start
+	VMOVDQU (CX), Y1
+	ADDQ    BX, CX
+	CMPQ    DX, $0x02
+	JLE     start
+	VMOVDQU (CX), Y2
+	ADDQ    BX, CX
+	CMPQ    DX, $0x03
+	JLE     start
+	VMOVDQU (CX), Y3
+	ADDQ    BX, CX
+	CMPQ    DX, $0x04
+	JLE     start
+	VMOVDQU (CX), Y4
+	ADDQ    BX, CX
+	CMPQ    DX, $0x05
+	JLE     start
+	VMOVDQU (CX), Y5
+	ADDQ    BX, CX
+
+start:
+	MOVQ words+24(FP), CX
+	MOVQ bitmaps+32(FP), DX
+	MOVQ n+40(FP), BX
+	ADDQ AX, CX
+
+bitmap:
+	CMPQ    BX, $+4
+	JLT     bitmapOne
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y6
+	MOVQ    8(DX), SI
+	VMOVDQU (CX)(SI*1), Y7
+	VPXOR   Y6, Y7, Y8
+	VPAND   Y6, Y7, Y6
+	VPAND   Y0, Y8, Y7
+	VPOR    Y6, Y7, Y7
+	VPXOR   Y8, Y0, Y0
+	MOVQ    16(DX), SI
+	VMOVDQU (CX)(SI*1), Y6
+	MOVQ    24(DX), SI
+	VMOVDQU (CX)(SI*1), Y8
+	VPXOR   Y6, Y8, Y9
+	VPAND   Y6, Y8, Y6
+	VPAND   Y0, Y9, Y8
+	VPOR    Y6, Y8, Y8
+	VPXOR   Y9, Y0, Y0
+	VPXOR   Y7, Y8, Y6
+	VPAND   Y7, Y8, Y7
+	VPAND   Y1, Y6, Y8
+	VPOR    Y7, Y8, Y8
+	VPXOR   Y6, Y1, Y1
+	VPAND   Y8, Y2, Y6
+	VPXOR   Y8, Y2, Y2
+	VPAND   Y6, Y3, Y7
+	VPXOR   Y6, Y3, Y3
+	VPAND   Y7, Y4, Y6
+	VPXOR   Y7, Y4, Y4
+	VPXOR   Y6, Y5, Y5
+	ADDQ    $+32, DX
+	SUBQ    $+4, BX
+	JMP     bitmap
+
+bitmapOne:
+	TESTQ   BX, BX
+	JZ      bitmapDone
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y6
+	VPAND   Y6, Y0, Y7
+	VPXOR   Y6, Y0, Y0
+	VPAND   Y7, Y1, Y6
+	VPXOR   Y7, Y1, Y1
+	VPAND   Y6, Y2, Y7
+	VPXOR   Y6, Y2, Y2
+	VPAND   Y7, Y3, Y6
+	VPXOR   Y7, Y3, Y3
+	VPAND   Y6, Y4, Y7
+	VPXOR   Y6, Y4, Y4
+	VPXOR   Y7, Y5, Y5
+	ADDQ    $+8, DX
+	DECQ    BX
+	JMP     bitmapOne
+
+bitmapDone:
+	MOVQ         counted+0(FP), CX
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 32(CX)
+	VMOVDQU      Y2, 64(CX)
+	VMOVDQU      Y3, 96(CX)
+	VMOVDQU      Y4, 128(CX)
+	VMOVDQU      Y5, 160(CX)
+	MOVWLZX      factor+56(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTW X0, Y1
+	VMOVDQU      spread<>+0(SB), Y2
+	MOVQ         $0x8040201008040201, DX
+	VMOVQ        DX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         ratios+64(FP), DX
+	MOVQ         counts+72(FP), BX
+	MOVQ         estimates+80(FP), SI
+	LEAQ         (BX)(AX*8), BX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (SI)(AX*8), SI
+	LEAQ         (SI)(AX*8), SI
+	MOVQ         $0x00000008, DI
+
+group:
+	VPXOR        Y3, Y3, Y3
+	VPBROADCASTD 160(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 128(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 96(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 64(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 32(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD (CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VMOVDQU      Y3, (BX)
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMOVZXBW    X3, Y3
+	VPMOVZXBW    X4, Y4
+	VPMULLW      Y1, Y3, Y3
+	VPMULHUW     (DX), Y3, Y3
+	VMOVDQU      Y3, (SI)
+	VPMULLW      Y1, Y4, Y4
+	VPMULHUW     32(DX), Y4, Y4
+	VMOVDQU      Y4, 32(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, BX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, SI
+	DECQ         DI
+	JNZ          group
+	ADDQ         $0x20, AX
+	MOVQ         stride+48(FP), CX
+	CMPQ         AX, CX
+	JLT          strip
+	VZEROUPPER
+	RET
+
+// func estimateStrips7AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+// Requires: AVX, AVX2
+TEXT ·estimateStrips7AVX2(SB), NOSPLIT, $0-88
+	XORQ AX, AX
+
+strip:
+	MOVQ    planes+8(FP), CX
+	MOVQ    filled+16(FP), DX
+	ADDQ    AX, CX
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	MOVQ    stride+48(FP), BX
+	CMPQ    DX, $0x00
+	JLE     start
+	VMOVDQU (CX), Y0
+	ADDQ    BX, CX
+	CMPQ    DX, $0x01
+	JLE     start
+	VMOVDQU (CX), Y1
+	ADDQ    BX, CX
+	CMPQ    DX, $0x02
+	JLE     start
+	VMOVDQU (CX), Y2
+	ADDQ    BX, CX
+	CMPQ    DX, $0x03
+	JLE     start
+	VMOVDQU (CX), Y3
+	ADDQ    BX, CX
+	CMPQ    DX, $0x04
+	JLE     start
+	VMOVDQU (CX), Y4
+	ADDQ    BX, CX
+	CMPQ    DX, $0x05
+	JLE     start
+	VMOVDQU (CX), Y5
+	ADDQ    BX, CX
+	CMPQ    DX, $0x06
+	JLE     start
+	VMOVDQU (CX), Y6
+	ADDQ    BX, CX
+
+start:
+	MOVQ words+24(FP), CX
+	MOVQ bitmaps+32(FP), DX
+	MOVQ n+40(FP), BX
+	ADDQ AX, CX
+
+bitmap:
+	CMPQ    BX, $+4
+	JLT     bitmapOne
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y7
+	MOVQ    8(DX), SI
+	VMOVDQU (CX)(SI*1), Y8
+	VPXOR   Y7, Y8, Y9
+	VPAND   Y7, Y8, Y7
+	VPAND   Y0, Y9, Y8
+	VPOR    Y7, Y8, Y8
+	VPXOR   Y9, Y0, Y0
+	MOVQ    16(DX), SI
+	VMOVDQU (CX)(SI*1), Y7
+	MOVQ    24(DX), SI
+	VMOVDQU (CX)(SI*1), Y9
+	VPXOR   Y7, Y9, Y10
+	VPAND   Y7, Y9, Y7
+	VPAND   Y0, Y10, Y9
+	VPOR    Y7, Y9, Y9
+	VPXOR   Y10, Y0, Y0
+	VPXOR   Y8, Y9, Y7
+	VPAND   Y8, Y9, Y8
+	VPAND   Y1, Y7, Y9
+	VPOR    Y8, Y9, Y9
+	VPXOR   Y7, Y1, Y1
+	VPAND   Y9, Y2, Y7
+	VPXOR   Y9, Y2, Y2
+	VPAND   Y7, Y3, Y8
+	VPXOR   Y7, Y3, Y3
+	VPAND   Y8, Y4, Y7
+	VPXOR   Y8, Y4, Y4
+	VPAND   Y7, Y5, Y8
+	VPXOR   Y7, Y5, Y5
+	VPXOR   Y8, Y6, Y6
+	ADDQ    $+32, DX
+	SUBQ    $+4, BX
+	JMP     bitmap
+
+bitmapOne:
+	TESTQ   BX, BX
+	JZ      bitmapDone
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y7
+	VPAND   Y7, Y0, Y8
+	VPXOR   Y7, Y0, Y0
+	VPAND   Y8, Y1, Y7
+	VPXOR   Y8, Y1, Y1
+	VPAND   Y7, Y2, Y8
+	VPXOR   Y7, Y2, Y2
+	VPAND   Y8, Y3, Y7
+	VPXOR   Y8, Y3, Y3
+	VPAND   Y7, Y4, Y8
+	VPXOR   Y7, Y4, Y4
+	VPAND   Y8, Y5, Y7
+	VPXOR   Y8, Y5, Y5
+	VPXOR   Y7, Y6, Y6
+	ADDQ    $+8, DX
+	DECQ    BX
+	JMP     bitmapOne
+
+bitmapDone:
+	MOVQ         counted+0(FP), CX
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 32(CX)
+	VMOVDQU      Y2, 64(CX)
+	VMOVDQU      Y3, 96(CX)
+	VMOVDQU      Y4, 128(CX)
+	VMOVDQU      Y5, 160(CX)
+	VMOVDQU      Y6, 192(CX)
+	MOVWLZX      factor+56(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTW X0, Y1
+	VMOVDQU      spread<>+0(SB), Y2
+	MOVQ         $0x8040201008040201, DX
+	VMOVQ        DX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         ratios+64(FP), DX
+	MOVQ         counts+72(FP), BX
+	MOVQ         estimates+80(FP), SI
+	LEAQ         (BX)(AX*8), BX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (SI)(AX*8), SI
+	LEAQ         (SI)(AX*8), SI
+	MOVQ         $0x00000008, DI
+
+group:
+	VPXOR        Y3, Y3, Y3
+	VPBROADCASTD 192(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 160(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 128(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 96(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 64(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 32(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD (CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VMOVDQU      Y3, (BX)
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMOVZXBW    X3, Y3
+	VPMOVZXBW    X4, Y4
+	VPMULLW      Y1, Y3, Y3
+	VPMULHUW     (DX), Y3, Y3
+	VMOVDQU      Y3, (SI)
+	VPMULLW      Y1, Y4, Y4
+	VPMULHUW     32(DX), Y4, Y4
+	VMOVDQU      Y4, 32(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, BX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, SI
+	DECQ         DI
+	JNZ          group
+	ADDQ         $0x20, AX
+	MOVQ         stride+48(FP), CX
+	CMPQ         AX, CX
+	JLT          strip
+	VZEROUPPER
+	RET
+
+// func estimateStrips8AVX2(counted *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, factor uint16, ratios *uint16, counts *uint8, estimates *uint16)
+// Requires: AVX, AVX2
+TEXT ·estimateStrips8AVX2(SB), NOSPLIT, $0-88
+	XORQ AX, AX
+
+strip:
+	MOVQ    planes+8(FP), CX
+	MOVQ    filled+16(FP), DX
+	ADDQ    AX, CX
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	MOVQ    stride+48(FP), BX
+	CMPQ    DX, $0x00
+	JLE     start
+	VMOVDQU (CX), Y0
+	ADDQ    BX, CX
+	CMPQ    DX, $0x01
+	JLE     start
+	VMOVDQU (CX), Y1
+	ADDQ    BX, CX
+	CMPQ    DX, $0x02
+	JLE     start
+	VMOVDQU (CX), Y2
+	ADDQ    BX, CX
+	CMPQ    DX, $0x03
+	JLE     start
+	VMOVDQU (CX), Y3
+	ADDQ    BX, CX
+	CMPQ    DX, $0x04
+	JLE     start
+	VMOVDQU (CX), Y4
+	ADDQ    BX, CX
+	CMPQ    DX, $0x05
+	JLE     start
+	VMOVDQU (CX), Y5
+	ADDQ    BX, CX
+	CMPQ    DX, $0x06
+	JLE     start
+	VMOVDQU (CX), Y6
+	ADDQ    BX, CX
+	CMPQ    DX, $0x07
+	JLE     start
+	VMOVDQU (CX), Y7
+	ADDQ    BX, CX
+
+start:
+	MOVQ words+24(FP), CX
+	MOVQ bitmaps+32(FP), DX
+	MOVQ n+40(FP), BX
+	ADDQ AX, CX
+
+bitmap:
+	CMPQ    BX, $+4
+	JLT     bitmapOne
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y8
+	MOVQ    8(DX), SI
+	VMOVDQU (CX)(SI*1), Y9
+	VPXOR   Y8, Y9, Y10
+	VPAND   Y8, Y9, Y8
+	VPAND   Y0, Y10, Y9
+	VPOR    Y8, Y9, Y9
+	VPXOR   Y10, Y0, Y0
+	MOVQ    16(DX), SI
+	VMOVDQU (CX)(SI*1), Y8
+	MOVQ    24(DX), SI
+	VMOVDQU (CX)(SI*1), Y10
+	VPXOR   Y8, Y10, Y11
+	VPAND   Y8, Y10, Y8
+	VPAND   Y0, Y11, Y10
+	VPOR    Y8, Y10, Y10
+	VPXOR   Y11, Y0, Y0
+	VPXOR   Y9, Y10, Y8
+	VPAND   Y9, Y10, Y9
+	VPAND   Y1, Y8, Y10
+	VPOR    Y9, Y10, Y10
+	VPXOR   Y8, Y1, Y1
+	VPAND   Y10, Y2, Y8
+	VPXOR   Y10, Y2, Y2
+	VPAND   Y8, Y3, Y9
+	VPXOR   Y8, Y3, Y3
+	VPAND   Y9, Y4, Y8
+	VPXOR   Y9, Y4, Y4
+	VPAND   Y8, Y5, Y9
+	VPXOR   Y8, Y5, Y5
+	VPAND   Y9, Y6, Y8
+	VPXOR   Y9, Y6, Y6
+	VPXOR   Y8, Y7, Y7
+	ADDQ    $+32, DX
+	SUBQ    $+4, BX
+	JMP     bitmap
+
+bitmapOne:
+	TESTQ   BX, BX
+	JZ      bitmapDone
+	MOVQ    (DX), SI
+	VMOVDQU (CX)(SI*1), Y8
+	VPAND   Y8, Y0, Y9
+	VPXOR   Y8, Y0, Y0
+	VPAND   Y9, Y1, Y8
+	VPXOR   Y9, Y1, Y1
+	VPAND   Y8, Y2, Y9
+	VPXOR   Y8, Y2, Y2
+	VPAND   Y9, Y3, Y8
+	VPXOR   Y9, Y3, Y3
+	VPAND   Y8, Y4, Y9
+	VPXOR   Y8, Y4, Y4
+	VPAND   Y9, Y5, Y8
+	VPXOR   Y9, Y5, Y5
+	VPAND   Y8, Y6, Y9
+	VPXOR   Y8, Y6, Y6
+	VPXOR   Y9, Y7, Y7
+	ADDQ    $+8, DX
+	DECQ    BX
+	JMP     bitmapOne
+
+bitmapDone:
+	MOVQ         counted+0(FP), CX
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 32(CX)
+	VMOVDQU      Y2, 64(CX)
+	VMOVDQU      Y3, 96(CX)
+	VMOVDQU      Y4, 128(CX)
+	VMOVDQU      Y5, 160(CX)
+	VMOVDQU      Y6, 192(CX)
+	VMOVDQU      Y7, 224(CX)
+	MOVWLZX      factor+56(FP), DX
+	VMOVD        DX, X0
+	VPBROADCASTW X0, Y1
+	VMOVDQU      spread<>+0(SB), Y2
+	MOVQ         $0x8040201008040201, DX
+	VMOVQ        DX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         ratios+64(FP), DX
+	MOVQ         counts+72(FP), BX
+	MOVQ         estimates+80(FP), SI
+	LEAQ         (BX)(AX*8), BX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (DX)(AX*8), DX
+	LEAQ         (SI)(AX*8), SI
+	LEAQ         (SI)(AX*8), SI
+	MOVQ         $0x00000008, DI
+
+group:
+	VPXOR        Y3, Y3, Y3
+	VPBROADCASTD 224(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 192(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 160(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 128(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 96(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 64(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD 32(CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VPBROADCASTD (CX), Y4
+	VPSHUFB      Y2, Y4, Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPEQB     Y0, Y4, Y4
+	VPADDB       Y3, Y3, Y3
+	VPSUBB       Y4, Y3, Y3
+	VMOVDQU      Y3, (BX)
+	VEXTRACTI128 $0x01, Y3, X4
+	VPMOVZXBW    X3, Y3
+	VPMOVZXBW    X4, Y4
+	VPMULLW      Y1, Y3, Y3
+	VPMULHUW     (DX), Y3, Y3
+	VMOVDQU      Y3, (SI)
+	VPMULLW      Y1, Y4, Y4
+	VPMULHUW     32(DX), Y4, Y4
+	VMOVDQU      Y4, 32(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x20, BX
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, SI
+	DECQ         DI
+	JNZ          group
+	ADDQ         $0x20, AX
+	MOVQ         stride+48(FP), CX
+	CMPQ         AX, CX
+	JLT          strip
 	VZEROUPPER
 	RET

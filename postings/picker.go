@@ -1,6 +1,9 @@
 package postings
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // candidate is a row with its estimates in the units of a search: its score
 // is sure, or more, but less than most + over of the search.
@@ -78,47 +81,68 @@ func (p *picker) reached() int { return p.base + p.edge<<p.shift }
 // sampleRows is the most cells that lowest looks at.
 const sampleRows = 8 * scanRows
 
-// near looks for an estimate that k rows reach, and not many more. reach counts
-// those that reach one; guess, if not zero, is where it may lie. Zero, if fewer
-// than k reach any.
-func near(k int, guess float64, reach func(estimate float64) int) float64 {
+// near looks for an estimate that k rows reach, and no more than spare others
+// where it can. reach counts those that reach one; guess, if not zero, is where it
+// may lie. Zero, if fewer than k reach any.
+//
+// The logarithm of the count falls nearly in proportion to that of the estimate,
+// so each step goes where the line through the last two leads, and halves what
+// is left to look through if that is nowhere in it. Each step, which costs as much
+// as some rows, makes it content with more others, in the end twice as many.
+func near(k, spare int, guess float64, reach func(estimate float64) int) float64 {
+	const (
+		slope = -5 // of a line through one point
+		most  = 1.4
+		limit = 8 // steps before only halving is left
+	)
 	// k rows reach least, and fewer than k reach more.
 	least, more := 0.0, float64(maxEstimate+1)
-	const step = 1.15 // from a guess to the next
-	for more-least > 1+least/128 {
-		mid := (least + more) / 2
-		switch {
-		case !(guess > 0 && guess < maxEstimate):
-		case least == 0 && more > maxEstimate:
-			mid = guess
-		case least == 0:
-			mid = more / step
-		case more > maxEstimate:
-			mid = min(least*step, mid)
-		}
+	if !(guess > 0 && guess < maxEstimate) {
+		guess = maxEstimate / 2
+	}
+	aim, enough := logLike(float64(k)+float64(spare)/2), 2*spare
+	mid, before, countBefore := guess, 0.0, 0.0
+	for step := 0; more-least > 1+least/128; step++ {
 		n := reach(mid)
 		if n < k {
 			more = mid
-			continue
+		} else {
+			if least = mid; n <= k+spare {
+				break
+			}
 		}
-		if least = mid; n <= k+k/8 {
-			break
+		spare = min(spare+spare/4, enough)
+		at, count := logLike(mid), logLike(max(float64(n), 0.5))
+		line := float64(slope)
+		if step > 0 && (count-countBefore)*(at-before) < 0 {
+			line = min((count-countBefore)/(at-before), -1)
+		}
+		before, countBefore = at, count
+		mid = min(max(powerLike(at+(aim-count)/line), mid/most), mid*most)
+		if step >= limit || !(mid > least && mid < more) {
+			mid = (least + more) / 2
 		}
 	}
 	return least
 }
 
+// logLike is the logarithm to base 2 with straight lines between powers of two:
+// the bits of a number above zero. powerLike is its inverse.
+func logLike(x float64) float64 { return float64(math.Float64bits(x)) * (1.0 / (1 << 52)) }
+
+func powerLike(y float64) float64 { return math.Float64frombits(uint64(max(y, 0) * (1 << 52))) }
+
 // lowest is an estimate that k or more of some cells reach, and not many more:
 // a start for a picker. The cells are a multiple of columnRows; of more than
 // sampleRows it sees a sample, spread evenly, and the estimate is the lower.
-func lowest(cells []uint16, k int, guess float64) int {
+func lowest(cells []uint16, k, spare int, guess float64) int {
 	blocks := 1
 	if len(cells) > sampleRows {
 		blocks = sampleRows / scanRows
 	}
 	block := min(len(cells), sampleRows) / blocks
 	apart := len(cells) / blocks / columnRows * columnRows
-	return int(near(k, guess, func(estimate float64) (n int) {
+	return int(near(k, spare, guess, func(estimate float64) (n int) {
 		for b := range blocks {
 			n += countAtLeast16(cells[b*apart:b*apart+block], uint16(estimate))
 		}

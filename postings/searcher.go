@@ -96,6 +96,7 @@ type Searcher struct {
 	top    top
 	terms  []term
 	scorer scorer
+	loaded bool // whether the scorer has the query
 	stats  Stats
 	params SearchParams
 	base   uint32 // number of the first row of the segment
@@ -168,7 +169,9 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	}
 	before := s.stats
 	s.stats = Stats{Strategy: strategy}
-	s.scorer.load(ix, s.terms)
+	if strategy != Compact || ix.Uniform == nil {
+		s.loadScorer(ix)
+	} // else counts are scores
 	switch strategy {
 	case HashTAAT:
 		err = s.hashTAAT(ctx, ix.Partition)
@@ -187,11 +190,28 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	case Union:
 		err = s.searchUnion(ctx, ix, compactLists)
 	}
-	s.scorer.unload(s.terms)
+	s.unloadScorer()
 	s.stats.Pruned = n - s.stats.Candidates
 	before.add(s.stats)
 	s.stats = before
 	return err
+}
+
+// loadScorer takes the query into the scorer, unless it is there.
+func (s *Searcher) loadScorer(ix *Index) {
+	if !s.loaded {
+		s.scorer.load(ix, s.terms)
+		s.loaded = true
+	}
+}
+
+// unloadScorer takes it out again and counts what was read.
+func (s *Searcher) unloadScorer() {
+	if s.loaded {
+		s.scorer.unload(s.terms)
+		s.stats.Bytes += 8 * s.scorer.read
+		s.loaded = false
+	}
 }
 
 // appendTerms appends the features of a query that the index may have.
@@ -246,7 +266,6 @@ func (s *Searcher) offer(row uint32) {
 // hit is a row with its exact score.
 func (s *Searcher) hit(row uint32) Hit {
 	s.stats.Scored++
-	s.stats.Bytes += 8 * s.scorer.row(row).Len()
 	return Hit{s.base + row, s.scorer.score(row)}
 }
 
@@ -262,6 +281,7 @@ const (
 // searchUnion marks the rows of all lists of the query and scores each, less
 // those whose bits are set in done.
 func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done ...uint64) error {
+	s.loadScorer(ix)
 	words := (ix.Len() + 63) / 64
 	if cap(s.union) < words {
 		s.union = make([]uint64, words)

@@ -39,6 +39,7 @@ type top struct {
 	floor float64  // k hits have this score or a higher one; zero before
 	count []uint32 // scratch of sort
 	spare []Hit
+	ranking
 	// sorted is how many hits are in order, if there are no others.
 	sorted int
 }
@@ -92,10 +93,23 @@ func (t *top) take(hits []Hit) {
 	}
 }
 
-// arrange brings hits in order that nearly are, by insertion.
+// arrange brings hits in order that nearly are, by insertion. Scores are above
+// zero.
 func arrange(hits []Hit) {
+	if len(hits) == 0 {
+		return
+	}
+	last := hits[0] // before i
 	for i := 1; i < len(hits); i++ {
 		h := hits[i]
+		// Whether last is worse, as a difference of numbers: a branch on equal
+		// scores, which no processor foretells, costs more than all the rest.
+		_, less := bits.Sub64(uint64(h.Row), uint64(last.Row), 0)
+		_, less = bits.Sub64(math.Float64bits(last.Score), math.Float64bits(h.Score), less)
+		if less == 0 {
+			last = h
+			continue
+		}
 		j := i
 		for ; j > 0 && hits[j-1].worse(h); j-- {
 			hits[j] = hits[j-1]
@@ -161,7 +175,47 @@ func (t *top) append(dst []Hit) []Hit {
 	return dst
 }
 
-// sort appends the k best hits to dst, best first. Hits go to buckets of equal
+// maxRanked is up to how many hits are sorted by their ranks, which takes a
+// comparison of all pairs: a multiple of 64.
+const maxRanked = 256
+
+// ranking is the scratch of sorting by ranks.
+type ranking struct {
+	keys  [maxRanked]uint16 // of hits, higher for higher scores
+	ranks [maxRanked]uint16
+	taken [maxRanked]uint8 // of places with the same rank
+}
+
+// quantise makes keys of hits whose scores are between low and high; false if that
+// cannot be.
+func (r *ranking) quantise(hits []Hit, low, high float64) bool {
+	perScore := (1<<15 - 1) / (high - low)
+	if !(perScore <= math.MaxFloat64) { // scores are equal, or nearly so
+		return false
+	}
+	for i := range hits {
+		r.keys[i] = uint16(int((hits[i].Score-low)*perScore)) & (1<<15 - 1)
+	}
+	return true
+}
+
+// rank orders the first n hits by their keys, which are below 1<<15.
+func (r *ranking) rank(n int) {
+	rank16(&r.keys, n, &r.ranks)
+	clear(r.taken[:n])
+}
+
+// place is the place of hit i in that order; equal ones must be asked for in turn,
+// each once.
+func (r *ranking) place(i int) int {
+	rank := r.ranks[i] % maxRanked
+	at := int(rank) + int(r.taken[rank])
+	r.taken[rank]++
+	return at
+}
+
+// sort appends the k best hits to dst, best first. Few go to places by the ranks of
+// their scores in 15 bits. More go to buckets of equal
 // ranges of score, one or two a hit, so that the sorting left is between
 // neighbours: O(hits) but where scores crowd.
 func (t *top) sort(dst []Hit) []Hit {
@@ -183,6 +237,14 @@ func (t *top) sort(dst []Hit) []Hit {
 		if h.Score > high {
 			high = h.Score
 		}
+	}
+	if ranksFast && n <= maxRanked && t.quantise(from, low, high) {
+		t.rank(n)
+		for i := range from {
+			out[t.place(i)] = from[i]
+		}
+		arrange(out)
+		return dst[:keep]
 	}
 	buckets := 1 << bits.Len(uint(n))
 	perScore := float64(buckets-1) / (high - low)

@@ -160,6 +160,7 @@ func (u *Uniform) mark(j uint32, union []uint64) (postings, bytes int) {
 type uniform struct {
 	planes  []uint64 // counts from lists: bit b of all positions, then bit b+1
 	bitmaps []int    // offsets in bytes of the query's bitmaps
+	spans   []span   // its lists
 	counted stripCounts
 	sample  [sampleStrips]stripCounts
 	deepest int // bits that the counts of the query have
@@ -278,7 +279,7 @@ func (s *Searcher) countStrip(u *Uniform, strip, planes, least int, counted *str
 // more; zero if there are fewer.
 func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount, guess float64) float64 {
 	limit := float64(int(1) << s.deepest)
-	return near(s.top.k, guess, func(estimate float64) (n int) {
+	return near(s.top.k, s.top.k/8+spareHits, guess, func(estimate float64) (n int) {
 		for first := 0; first < len(u.Order); first += apart * stripRows {
 			// By the lowest value of the strip: the positions counted are sure.
 			unit := perCount * float64(u.Value[min(first+stripRows, len(u.Order))-1])
@@ -335,30 +336,27 @@ func uniformScore(weight, value float32, count int) float64 {
 // countLists counts the lists of the query into s.planes, of which it returns
 // the number in use, and notes the bitmaps.
 func (s *Searcher) countLists(ctx context.Context, u *Uniform) (planes int, err error) {
-	s.bitmaps = s.bitmaps[:0]
-	listed := 0
+	s.bitmaps, s.spans = s.bitmaps[:0], s.spans[:0]
 	for _, t := range s.terms {
 		if column, ok := u.find(t.feature); ok {
 			s.bitmaps = append(s.bitmaps, 8*u.Stride*column)
 		} else if sp := u.span(t.feature); sp.lo < sp.hi {
-			listed++
+			s.spans = append(s.spans, sp)
 		}
 	}
-	planes = bits.Len(uint(listed))
+	planes = bits.Len(uint(len(s.spans)))
 	if need := planes * u.Stride; cap(s.planes) < need {
 		s.planes = make([]uint64, need)
 	}
 	s.planes = s.planes[:planes*u.Stride]
 	clear(s.planes)
-	for _, t := range s.terms {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if _, ok := u.find(t.feature); ok {
-			continue
+	wide := u.wide()
+	for i, sp := range s.spans {
+		if (wide || i%16 == 0) && ctx.Err() != nil {
+			return 0, ctx.Err()
 		}
 		n := 0
-		if sp := u.span(t.feature); !u.wide() {
+		if !wide {
 			n = int(sp.hi - sp.lo)
 			countList(s.planes, u.Low[sp.lo:sp.hi], u.Stride)
 		} else {
@@ -386,6 +384,7 @@ func (s *Searcher) sumUniform(ctx context.Context, ix *Index) error {
 	}
 	sums := s.sums[:n]
 	clear(sums)
+	s.loadScorer(ix)
 	for _, t := range s.terms {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -11,17 +11,20 @@ const (
 	// smallStrips is up to how many strips the scores of all positions are
 	// estimated, at once, instead of strip by strip against a threshold.
 	smallStrips = 64
+	// spareHits is how many hits too many cost less than looking for a better
+	// threshold.
+	spareHits = 8
 	// smallBits is the width of counts there: a byte.
 	smallBits = 8
 )
 
 // uniformSmall is the scratch of searches in a small Uniform.
 type uniformSmall struct {
-	ratios   [][stripRows]uint16 // of the index ratiosOf: see setRatios
+	ratios   []uint16 // of the index ratiosOf: see setRatios
 	ratiosOf *Uniform
 	// lowestRatio is that of a position with entries.
 	lowestRatio uint16
-	counts      [][stripRows]uint8
+	counts      []uint8
 	estimates   []uint16
 	found       []uint16 // positions
 }
@@ -32,18 +35,17 @@ func (s *Searcher) setRatios(u *Uniform) {
 	if s.ratiosOf == u {
 		return
 	}
-	strips := u.Stride / stripWords
-	if cap(s.ratios) < strips {
-		s.ratios, s.counts = make([][stripRows]uint16, strips), make([][stripRows]uint8, strips)
-		s.estimates = make([]uint16, strips*stripRows)
+	n := 64 * u.Stride
+	if cap(s.ratios) < n {
+		s.ratios, s.counts, s.estimates = make([]uint16, n), make([]uint8, n), make([]uint16, n)
 	}
-	s.ratios, s.counts, s.estimates = s.ratios[:strips], s.counts[:strips], s.estimates[:strips*stripRows]
-	for at := range strips * stripRows {
+	s.ratios, s.counts, s.estimates = s.ratios[:n], s.counts[:n], s.estimates[:n]
+	for at := range n {
 		ratio := 0.0
 		if at < len(u.Value) {
 			ratio = min(math.Ceil(float64(u.Value[at])/float64(u.Value[0])*maxEstimate), maxEstimate)
 		}
-		s.ratios[at/stripRows][at%stripRows] = uint16(ratio)
+		s.ratios[at] = uint16(ratio)
 		if ratio > 0 {
 			s.lowestRatio = uint16(ratio) // values fall
 		}
@@ -65,22 +67,14 @@ func (s *Searcher) searchSmall(ctx context.Context, ix *Index, planes int, weigh
 	u := ix.Uniform
 	s.setRatios(u)
 	factor := maxEstimate / len(s.terms)
-	for strip := range s.ratios {
-		var hits [stripWords]uint64
-		if !s.countStrip(u, strip, planes, 1, &s.counted, &hits) {
-			s.counts[strip] = [stripRows]uint8{}
-			clear(s.estimates[strip*stripRows : (strip+1)*stripRows])
-			continue
-		}
-		estimateCounts(&s.counted, s.deepest, uint16(factor), &s.ratios[strip], &s.counts[strip],
-			(*[stripRows]uint16)(s.estimates[strip*stripRows:]))
-	}
+	estimateStrips(&s.counted, s.deepest, s.planes, planes, u.Words, s.bitmaps, u.Stride, uint16(factor), s.ratios, s.counts, s.estimates)
+	s.mark(64*u.Stride*len(s.bitmaps), 8*u.Stride*len(s.bitmaps))
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
 	perScore := down(float64(factor) * (float64(maxEstimate) / (1 << 16)) / (float64(weight) * float64(u.Value[0])))
 	length := queryNorm(s.terms)
-	least := lowest(s.estimates, s.top.k, s.expected(ix, length)*perScore)
+	least := lowest(s.estimates, s.top.k, s.top.k/8+spareHits, s.expected(ix, length)*perScore)
 	least = max(least, int(min(s.top.theta()*perScore, maxEstimate))) - 2
 	if least < 1 {
 		if factor*int(s.lowestRatio) < 1<<16 {
@@ -98,7 +92,7 @@ func (s *Searcher) searchSmall(ctx context.Context, ix *Index, planes int, weigh
 // as far as they are few and the first.
 func (s *Searcher) offerSmall(u *Uniform, weight float32, least int) {
 	if s.hits16 == nil {
-		s.hits16, s.bounded = make([]uint16, scanRows), make([]uint16, scanRows)
+		s.hits16, s.bounded = make([]uint16, scanRows+foundRoom), make([]uint16, scanRows)
 	}
 	found, most := s.found[:0], uint16(0)
 	for from := 0; from < len(s.estimates); from += scanRows {
@@ -117,6 +111,18 @@ func (s *Searcher) offerSmall(u *Uniform, weight float32, least int) {
 		}
 		return
 	}
+	out := slices.Grow(t.hits, len(found))[:len(found)]
+	if ranksFast && len(found) <= maxRanked {
+		for i, at := range found {
+			t.keys[i] = s.estimates[at] >> 1
+		}
+		t.rank(len(found))
+		for i, at := range found {
+			out[t.place(i)] = s.smallHit(u, weight, at)
+		}
+		t.take(out)
+		return
+	}
 	// By estimate, then what is out of order in a bucket: little, since the
 	// positions of one value are ordered by row.
 	var end [smallBuckets + 1]uint32
@@ -127,7 +133,6 @@ func (s *Searcher) offerSmall(u *Uniform, weight float32, least int) {
 	for b := range smallBuckets {
 		end[b+1] += end[b]
 	}
-	out := slices.Grow(t.hits, len(found))[:len(found)]
 	for _, at := range found {
 		b := (most - s.estimates[at]) >> shift
 		out[end[b]] = s.smallHit(u, weight, at)
@@ -141,6 +146,6 @@ const smallBuckets = 256
 
 // smallHit is the hit at a position.
 func (s *Searcher) smallHit(u *Uniform, weight float32, at uint16) Hit {
-	count := int(s.counts[at/stripRows][at%stripRows])
+	count := int(s.counts[at])
 	return Hit{s.base + u.Order[at], uniformScore(weight, u.Value[at], count)}
 }

@@ -117,7 +117,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		s.cells = make([]uint16, w.Stride)
 	}
 	if s.hits16 == nil {
-		s.hits16, s.bounded = make([]uint16, scanRows), make([]uint16, scanRows)
+		s.hits16, s.bounded = make([]uint16, scanRows+foundRoom), make([]uint16, scanRows)
 	}
 	cells := s.cells[:w.Stride]
 	firstLevel := startLevel(n)
@@ -133,7 +133,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		if first == 0 {
 			floor := 0
 			if s.params.Deleted == nil && s.params.Accept == nil {
-				floor = lowest(window, s.top.k, s.expected(ix, length)*scale)
+				floor = lowest(window, s.top.k, s.top.k/8, s.expected(ix, length)*scale)
 			}
 			s.picker.reset(s.top.k, 0, floor)
 		}

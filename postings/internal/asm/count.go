@@ -46,28 +46,10 @@ func countList() {
 	RET()
 }
 
-// countStrip holds the bits of 256 counts in depth registers. Four bitmaps at
-// a time go through a tree of full adders, so that the carry runs up the
-// higher bits once for four.
-func countStrip(depth int) {
-	begin(fmt.Sprintf("countStrip%d", depth),
-		"(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool",
-		fmt.Sprintf("countStripGo of depth %d, for n bitmaps at byte\n// offsets; planes and words point at the strip, stride is in bytes. It says\n// whether there are hits; if not, counted is not written.", depth))
-	counted, hits := load("counted"), load("hits")
-	planes, filled, words := load("planes"), load("filled"), load("words")
-	bitmaps, n, stride, least := load("bitmaps"), load("n"), load("stride"), load("least")
-	b := make([]VecVirtual, depth)
-	for i := range b {
-		b[i] = YMM()
-		VPXOR(b[i], b[i], b[i])
-	}
-	for i := range b {
-		CMPQ(filled, U8(i))
-		JLE(LabelRef("start"))
-		VMOVDQU(Mem{Base: planes}, b[i])
-		ADDQ(stride, planes)
-	}
-	Label("start")
+// addBitmaps adds n bitmaps at offsets of bytes from words to 256 counts, whose
+// bits are in b. Four bitmaps at a time go through a tree of full adders, so that
+// the carry runs up the higher bits once for four.
+func addBitmaps(b []VecVirtual, words, bitmaps, n GPVirtual) {
 	next := func(i int) VecVirtual {
 		p, x := GP64(), YMM()
 		MOVQ(Mem{Base: bitmaps, Disp: 8 * i}, p)
@@ -86,8 +68,8 @@ func countStrip(depth int) {
 	}
 	// ripple adds carry to the bits from i.
 	ripple := func(carry VecVirtual, i int) {
-		for ; i < depth; i++ {
-			if i == depth-1 {
+		for ; i < len(b); i++ {
+			if i == len(b)-1 {
 				VPXOR(carry, b[i], b[i])
 				break
 			}
@@ -107,6 +89,29 @@ func countStrip(depth int) {
 		}
 		ADDQ(I32(int32(8*count)), bitmaps)
 	})
+}
+
+// countStrip holds the bits of 256 counts in depth registers.
+func countStrip(depth int) {
+	begin(fmt.Sprintf("countStrip%d", depth),
+		"(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool",
+		fmt.Sprintf("countStripGo of depth %d, for n bitmaps at byte\n// offsets; planes and words point at the strip, stride is in bytes. It says\n// whether there are hits; if not, counted is not written.", depth))
+	counted, hits := load("counted"), load("hits")
+	planes, filled, words := load("planes"), load("filled"), load("words")
+	bitmaps, n, stride, least := load("bitmaps"), load("n"), load("stride"), load("least")
+	b := make([]VecVirtual, depth)
+	for i := range b {
+		b[i] = YMM()
+		VPXOR(b[i], b[i], b[i])
+	}
+	for i := range b {
+		CMPQ(filled, U8(i))
+		JLE(LabelRef("start"))
+		VMOVDQU(Mem{Base: planes}, b[i])
+		ADDQ(stride, planes)
+	}
+	Label("start")
+	addBitmaps(b, words, bitmaps, n)
 	hit := YMM()
 	VPCMPEQB(hit, hit, hit)
 	for i := range b {

@@ -20,14 +20,18 @@ func main() {
 	atLeastFloat()
 	atLeast16()
 	countAtLeast16()
+	rank16()
 	addColumns()
 	countList()
 	scoreRows()
 	rowsAtLeast()
 	countRows()
-	estimateCounts()
 	for depth := 4; depth <= 10; depth++ {
 		countStrip(depth)
+	}
+	spread := spreadTable()
+	for depth := 4; depth <= 8; depth++ {
+		estimateStrips(depth, spread)
 	}
 	Generate()
 }

@@ -1,30 +1,12 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
-
-// emit writes place+i, size bytes wide, for every set bit i of mask, each bit
-// standing for 1<<shift bits of which only one is set.
-func emit(name string, mask, place, found, count GPVirtual, size uint8, shift uint8) {
-	Label(name)
-	i := GP64()
-	TZCNTL(mask.As32(), i.As32())
-	if shift > 0 {
-		SHRL(U8(shift), i.As32())
-	}
-	ADDQ(place, i)
-	if size == 4 {
-		MOVL(i.As32(), Mem{Base: found, Index: count, Scale: 4})
-	} else {
-		MOVW(i.As16(), Mem{Base: found, Index: count, Scale: 2})
-	}
-	INCQ(count)
-	BLSRL(mask.As32(), mask.As32())
-	JNZ(LabelRef(name))
-}
 
 // matchEntries has no branches on data: every place is written, the count moves
 // on where the filter says so.
@@ -92,7 +74,14 @@ func atLeastFloat() {
 		SHLL(U8(8*i), m.As32())
 		ORL(m.As32(), mask.As32())
 	}
-	emit("bit", mask, place, found, count, 4, 0)
+	Label("bit")
+	i := GP64()
+	TZCNTL(mask.As32(), i.As32())
+	ADDQ(place, i)
+	MOVL(i.As32(), Mem{Base: found, Index: count, Scale: 4})
+	INCQ(count)
+	BLSRL(mask.As32(), mask.As32())
+	JNZ(LabelRef("bit"))
 	Label("next")
 	ADDQ(U8(32), place)
 	JMP(LabelRef("strip"))
@@ -102,54 +91,98 @@ func atLeastFloat() {
 	RET()
 }
 
-// atLeast16 packs the masks of 32 words into bytes, a bit each.
+// atLeast16 packs the masks of 64 words into bits of one. The places of the first
+// emitted of them are written whether or not there are so many: which cells pass
+// is what no processor foretells, so branches on it cost more than writes. Only
+// four masks without any bit, as most are in long scans, are passed over.
 func atLeast16() {
 	begin("atLeast16", "(cells *uint16, n int, least uint16, found *uint16) int",
-		"atLeast16Go for n cells, a multiple of 64.")
+		"atLeast16Go for n cells, a multiple of 64. It may write up to four places more than it\n// returns.")
+	const emitted = 4
 	cells, n := load("cells"), load("n")
 	l := Load(Param("least"), GP32())
 	least, x := YMM(), XMM()
 	VMOVD(l, x)
 	VPBROADCASTW(x, least)
 	found := load("found")
-	place, count := GP64(), GP64()
+	place := GP64()
+	start := GP64()
+	MOVQ(found, start)
 	XORQ(place, place)
-	XORQ(count, count)
+	// mask is that of 64 cells, some of them displaced.
+	mask := func(disp int) GPVirtual {
+		var half [2]GPVirtual
+		for h := range half {
+			var over [2]VecVirtual
+			for i := range over {
+				over[i] = YMM()
+				v := YMM()
+				VMOVDQU(Mem{Base: cells, Index: place, Scale: 2, Disp: 2*disp + 64*h + 32*i}, v)
+				VPMAXUW(least, v, over[i])
+				VPCMPEQW(v, over[i], over[i]) // unsigned v >= least
+			}
+			packed := YMM()
+			VPACKSSWB(over[1], over[0], packed)
+			VPERMQ(U8(0b11011000), packed, packed)
+			half[h] = GP64()
+			VPMOVMSKB(packed, half[h].As32())
+		}
+		SHLQ(U8(32), half[1])
+		ORQ(half[0], half[1])
+		return half[1]
+	}
+	emit := func(name string, m GPVirtual, disp int) {
+		next, to, at := GP64(), GP64(), GP64()
+		POPCNTQ(m, next)
+		LEAQ(Mem{Base: found, Index: next, Scale: 2}, next)
+		MOVQ(found, to)
+		LEAQ(Mem{Base: place, Disp: disp}, at)
+		Label(name)
+		for e := range emitted {
+			i := GP64()
+			TZCNTQ(m, i)
+			ADDL(at.As32(), i.As32())
+			MOVW(i.As16(), Mem{Base: to, Disp: 2 * e})
+			BLSRQ(m, m)
+		}
+		ADDQ(U8(2*emitted), to)
+		TESTQ(m, m)
+		JNZ(LabelRef(name))
+		MOVQ(next, found)
+	}
+	SUBQ(U32(256), n)
+	JLT(LabelRef("rest"))
+	Label("strips")
+	var masks [4]GPVirtual
+	for i := range masks {
+		masks[i] = mask(64 * i)
+	}
+	any0, any1 := GP64(), GP64()
+	MOVQ(masks[0], any0)
+	ORQ(masks[1], any0)
+	MOVQ(masks[2], any1)
+	ORQ(masks[3], any1)
+	ORQ(any0, any1)
+	JZ(LabelRef("none"))
+	for i, m := range masks {
+		emit(fmt.Sprintf("more%d", i), m, 64*i)
+	}
+	Label("none")
+	ADDQ(U32(256), place)
+	CMPQ(place, n)
+	JLE(LabelRef("strips"))
+	Label("rest")
+	ADDQ(U32(256), n)
 	Label("strip")
 	CMPQ(place, n)
 	JGE(LabelRef("done"))
-	var over [4]VecVirtual
-	for i := range over {
-		over[i] = YMM()
-		v := YMM()
-		VMOVDQU(Mem{Base: cells, Index: place, Scale: 2, Disp: 32 * i}, v)
-		VPMAXUW(least, v, over[i])
-		VPCMPEQW(v, over[i], over[i]) // unsigned v >= least
-	}
-	any0, any1 := YMM(), YMM()
-	VPOR(over[0], over[1], any0)
-	VPOR(over[2], over[3], any1)
-	VPOR(any0, any1, any0)
-	VPTEST(any0, any0)
-	JZ(LabelRef("next"))
-	for half := range 2 {
-		packed := YMM()
-		VPACKSSWB(over[2*half+1], over[2*half], packed)
-		VPERMQ(U8(0b11011000), packed, packed)
-		mask, at := GP64(), GP64()
-		VPMOVMSKB(packed, mask.As32())
-		name := [...]string{"low", "high"}[half]
-		TESTL(mask.As32(), mask.As32())
-		JZ(LabelRef(name + "None"))
-		LEAQ(Mem{Base: place, Disp: 32 * half}, at)
-		emit(name, mask, at, found, count, 2, 0)
-		Label(name + "None")
-	}
-	Label("next")
+	emit("more", mask(0), 0)
 	ADDQ(U8(64), place)
 	JMP(LabelRef("strip"))
 	Label("done")
-	Store(count, ReturnIndex(0))
+	SUBQ(start, found)
+	SHRQ(U8(1), found)
+	Store(found, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }
@@ -196,6 +229,46 @@ func countAtLeast16() {
 	total := GP64()
 	VMOVD(sum.AsX(), total.As32())
 	Store(total, ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// rank16 compares each key with 64 others at a time, whose ranks stay in
+// registers.
+func rank16() {
+	begin("rank16", "(keys *uint16, n int, ranks *uint16)",
+		"rank16Go for n keys, n not 0, of an array that goes on to a multiple of 64, as\n// does that of the ranks.")
+	keys, n, ranks := load("keys"), load("n"), load("ranks")
+	from, end := GP64(), GP64()
+	MOVQ(keys, from)
+	LEAQ(Mem{Base: keys, Index: n, Scale: 2}, end)
+	Label("block")
+	var own, rank [4]VecVirtual
+	for i := range own {
+		own[i], rank[i] = YMM(), YMM()
+		VMOVDQU(Mem{Base: from, Disp: 32 * i}, own[i])
+		VPXOR(rank[i], rank[i], rank[i])
+	}
+	p := GP64()
+	MOVQ(keys, p)
+	Label("key")
+	key := YMM()
+	VPBROADCASTW(Mem{Base: p}, key)
+	for i := range own {
+		more := YMM()
+		VPCMPGTW(own[i], key, more)
+		VPSUBW(more, rank[i], rank[i])
+	}
+	ADDQ(U8(2), p)
+	CMPQ(p, end)
+	JLT(LabelRef("key"))
+	for i := range rank {
+		VMOVDQU(rank[i], Mem{Base: ranks, Disp: 32 * i})
+	}
+	ADDQ(I32(128), from)
+	ADDQ(I32(128), ranks)
+	CMPQ(from, end)
+	JLT(LabelRef("block"))
 	VZEROUPPER()
 	RET()
 }
