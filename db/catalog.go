@@ -103,6 +103,12 @@ func (c *catalog) find(name string) (*collection, error) {
 	return nil, fmt.Errorf("%w: %q", ErrNoCollection, name)
 }
 
+// take gives out n object numbers, one behind the other, and returns the first.
+func (c *catalog) take(n int) uint64 {
+	c.Object += uint64(n)
+	return c.Object - uint64(n) + 1
+}
+
 // byID is the collection with a number, or nil.
 func (c *catalog) byID(id uint64) *collection {
 	for _, x := range c.Collections {

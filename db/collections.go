@@ -97,16 +97,21 @@ func (d *DB) removeObjects(objects []uint64) error {
 				return err
 			}
 		}
-		d.store.verified.forget(id)
-		d.store.checked.forget(id)
-		d.store.validated.Delete(id)
-		d.store.fresh.Delete(id)
-		for _, mark := range []uint64{labelModelMark, labelSetsMark, labelHeadMark} {
-			d.store.validated.Delete(id ^ mark)
-		}
-		d.store.features.Delete(id)
+		d.store.forget(id)
 	}
 	return nil
+}
+
+// forget drops what is known of an object that has been removed.
+func (s *store) forget(id uint64) {
+	s.verified.forget(id)
+	s.checked.forget(id)
+	s.validated.Delete(id)
+	s.fresh.Delete(id)
+	for _, mark := range []uint64{labelModelMark, labelSetsMark, labelHeadMark} {
+		s.validated.Delete(id ^ mark)
+	}
+	s.features.Delete(id)
 }
 
 // removeSome deletes up to sweepKeys entries of an object from all buckets and

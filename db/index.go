@@ -255,13 +255,13 @@ func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 	return nil
 }
 
-// deleteManifest deletes both.
-func deleteManifest(tx *bbolt.Tx, object uint64) error {
+// retireManifest deletes the one of an object that is no index's own any more.
+// The other goes with the object: where it stands, blocks beside it would be
+// written again.
+func retireManifest(tx *bbolt.Tx, object uint64) error {
 	key := codec.Key(object, codec.KindManifest, 0)
-	for _, bucket := range [][]byte{bucketMeta, bucketBlocks} {
-		if err := tx.Bucket(bucket).Delete(key[:]); err != nil {
-			return fmt.Errorf("db: delete manifest: %w", err)
-		}
+	if err := tx.Bucket(bucketMeta).Delete(key[:]); err != nil {
+		return fmt.Errorf("db: delete manifest: %w", err)
 	}
 	return nil
 }

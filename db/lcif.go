@@ -382,6 +382,7 @@ const (
 	arrayLabelIndex
 	arrayLabelNames
 	arrayLabelDead
+	arrayLabelFence
 )
 
 const (
@@ -399,20 +400,17 @@ const (
 	arrayPatchPower
 	arrayFeatureFactor
 	arrayLabelFactor
+	arrayModelFence
 )
 
 func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	m, sizes := &manifest{Object: object, Metric: l.metric, Dim: l.dim}, map[string]int64{}
-	features := l.dim
+	w := &arrayWriter{object: object, yield: yield, sizes: map[string]int64{}}
+	m, features := &manifest{Object: object, Metric: l.metric, Dim: l.dim}, l.dim
 	if l.index != nil {
-		var err error
-		if m, sizes, err = l.sparseLearned.emit(object, yield); err != nil {
-			return nil, nil, err
-		}
-		features = l.index.Features()
+		m, features = l.put(w), l.index.Features()
 	}
 	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil, Summed: true}
-	w := &arrayWriter{object: object, kind: codec.KindLabelMatrix, yield: yield, sizes: sizes}
+	w.kind = codec.KindLabelMatrix
 	sets := l.sets.CSR()
 	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))
 	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
@@ -424,7 +422,8 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 	if l.counts != nil {
 		putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, l.counts, l.power.S.Value)
 	}
-	return m, sizes, w.err
+	h.fence(w)
+	return m, w.sizes, w.err
 }
 
 // lcifHead is what a label model has once, however many its segments are and
@@ -465,6 +464,15 @@ func (h *lcifHead) put(w *arrayWriter) {
 	w.put(arrayIDF, codec.F32, codec.Bytes(h.idf))
 	w.put(arrayFeatureFactor, codec.F64, codec.Bytes(h.powers.Feature))
 	w.put(arrayLabelFactor, codec.F64, codec.Bytes(h.powers.Label))
+}
+
+// fence writes the fence of an object that ends with it.
+func (h *lcifHead) fence(w *arrayWriter) {
+	if h.powers == nil {
+		w.fence(codec.KindLabelMatrix, arrayLabelFence)
+		return
+	}
+	w.fence(codec.KindSimilarity, arrayModelFence)
 }
 
 // putPairs writes pairs of features and labels with their sums and powers.

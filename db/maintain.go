@@ -43,11 +43,14 @@ type MaintainStep struct {
 
 // step is what maintenance makes of an index, before it is written.
 type step interface {
+	// objects is how many objects it needs.
+	objects() int
 	// emit hands every new block to yield and returns the manifest of the index
-	// with them, under the new object, and its size by section. It may be called
-	// again, with another object.
+	// with them and its size by section. object is the number of the first new
+	// object, the manifest's the last. It may be called again, with others.
 	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
-	// parts are the objects that the index keeps besides the new one.
+	// parts are the objects that the index keeps besides the manifest's, once it
+	// has been emitted.
 	parts() []uint64
 	// garbage are blocks of these objects that it no longer needs.
 	garbage() []blockRef
@@ -184,7 +187,7 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 			s, err = st.maintainPostings(ctx, m, timer)
 		case m.LCIF != nil:
 			var anew bool
-			if s, anew, err = st.maintainLCIF(ctx, m, timer); anew {
+			if s, anew, err = st.maintainLCIF(ctx, m, o.Workers, timer); anew {
 				again = m
 			}
 		case m.Budget != nil:
@@ -261,8 +264,9 @@ func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOp
 }
 
 // stepBytes is how much a step may write in the transaction that publishes it:
-// little enough that writers in line need not wait long.
-const stepBytes = 4 << 20
+// little enough that writers in line need not wait long, and half of what they
+// wait for when an index is built.
+const stepBytes = stageBytes / 2
 
 // errLargeStep is returned where a step is larger than that.
 var errLargeStep = errors.New("db: the step does not fit one transaction")
@@ -271,28 +275,35 @@ var errLargeStep = errors.New("db: the step does not fit one transaction")
 // index's generation that it was made from: a small one in one transaction, a
 // large one in several that are garbage until the last.
 func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) error {
-	gone, err := d.storeAtOnce(ctx, id, from, s, timer)
+	var old replaced
+	err := d.storeAtOnce(ctx, id, from, s, timer, &old)
 	if errors.Is(err, errLargeStep) {
-		gone, err = d.storeStaged(ctx, id, from, s, timer)
+		err = d.storeStaged(ctx, id, from, s, timer, &old)
 	}
 	if err != nil {
 		return err
 	}
 	d.steps.Add(1)
 	d.store.fresh.Delete(from.Object)
-	if len(gone) == 0 {
+	for _, id := range old.removed {
+		d.store.forget(id)
+	}
+	if len(old.left) == 0 {
 		return nil
 	}
-	return d.sweep(gone)
+	return d.sweep(old.left)
 }
 
-// storeAtOnce is storeStep in one transaction. It returns the objects that are
-// garbage now.
-func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) (gone []uint64, err error) {
-	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		cat.Object++
+// replaced are the objects that are garbage after a step: those that its last
+// transaction has removed, and those left to further ones, which are marked.
+type replaced struct{ removed, left []uint64 }
+
+// storeAtOnce is storeStep in one transaction.
+func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced) error {
+	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+		first := cat.take(s.objects())
 		written := 0
-		m, sizes, err := s.emit(cat.Object, func(key [codec.KeySize]byte, value []byte) error {
+		m, sizes, err := s.emit(first, func(key [codec.KeySize]byte, value []byte) error {
 			if written += len(value); written > stepBytes {
 				return errLargeStep
 			}
@@ -308,77 +319,99 @@ func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step,
 			timer.progress(Progress{Stage: "write", Done: written})
 		}
 		m.Info.Bytes = sizes
-		gone, err = publishStep(tx, cat, id, from, s, m)
-		return err
+		return publishStep(tx, cat, id, from, s, m, old)
 	})
-	return gone, err
 }
 
 // storeStaged is storeStep in several transactions.
-func (d *DB) storeStaged(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) (gone []uint64, err error) {
-	var object uint64
+func (d *DB) storeStaged(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced) (err error) {
+	objects := make([]uint64, s.objects())
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		cat.Object++
-		object = cat.Object
-		return putMark(tx, object)
+		first := cat.take(len(objects))
+		for i := range objects {
+			objects[i] = first + uint64(i)
+			if err := putMark(tx, objects[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	published := false
 	defer func() {
 		if !published {
 			// The mark stays if this fails, and the next Open removes the rest.
-			err = errors.Join(err, d.sweep([]uint64{object}))
+			err = errors.Join(err, d.sweep(objects))
 		}
 	}()
-	m, err := d.stage(ctx, s, object, timer)
+	m, err := d.stage(ctx, s, objects[0], timer)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		if gone, err = publishStep(tx, cat, id, from, s, m); err != nil {
+		if err := publishStep(tx, cat, id, from, s, m, old); err != nil {
 			return err
 		}
-		return deleteMark(tx, object)
+		for _, object := range objects {
+			if err := deleteMark(tx, object); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	published = err == nil
-	return gone, err
+	return err
 }
 
 // publishStep puts a step's generation of an index in the place of the one that
-// it was made from. It returns the objects that are garbage then, which it has
-// marked.
-func publishStep(tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, m *manifest) (gone []uint64, err error) {
+// it was made from, and removes objects that are garbage then, unless one has
+// many blocks.
+func publishStep(tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, m *manifest, old *replaced) error {
+	*old = replaced{}
 	c := cat.byID(id)
 	if c == nil {
-		return nil, errOvertaken
+		return errOvertaken
 	}
 	r := c.index(from.Name)
 	if r == nil || r.Object != from.Object {
-		return nil, errOvertaken
+		return errOvertaken
 	}
 	m.Info.Maintained = time.Now().UTC()
 	data, err := encodeManifest(m)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := errors.Join(deleteManifest(tx, from.Object), putManifest(tx, m.Object, data)); err != nil {
-		return nil, err
-	}
-	parts := s.parts()
-	gone = slices.DeleteFunc(from.objects(), func(x uint64) bool { return slices.Contains(parts, x) })
-	for _, x := range gone {
-		if err := putMark(tx, x); err != nil {
-			return nil, err
-		}
+	if err := errors.Join(retireManifest(tx, from.Object), putManifest(tx, m.Object, data)); err != nil {
+		return err
 	}
 	for _, b := range s.garbage() {
 		k := codec.Key(b.object, b.kind, b.number)
 		if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
-			return nil, fmt.Errorf("db: delete block: %w", err)
+			return fmt.Errorf("db: delete block: %w", err)
+		}
+	}
+	parts := s.parts()
+	for _, x := range from.objects() {
+		if slices.Contains(parts, x) {
+			continue
+		}
+		removed := false
+		if len(old.left) == 0 {
+			if removed, err = removeSome(tx, x); err != nil {
+				return err
+			}
+		}
+		if removed {
+			old.removed = append(old.removed, x)
+			continue
+		}
+		old.left = append(old.left, x)
+		if err := putMark(tx, x); err != nil {
+			return err
 		}
 	}
 	r.Object, r.Parts, r.Format = m.Object, parts, m.format()
-	return gone, nil
+	return nil
 }

@@ -470,6 +470,7 @@ func (f *folding) list(row uint32, entries []entry) {
 
 func (s *forestStep) rows() int      { return s.hi - s.lo }
 func (s *forestStep) action() string { return "fold" }
+func (s *forestStep) objects() int   { return 1 }
 
 // emit writes the blocks that the step changes.
 func (s *forestStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {

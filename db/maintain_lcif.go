@@ -27,17 +27,31 @@ import (
 // patchShare is the share of the pairs, one in so many, that may have changed
 // before all are written anew; patchPairs may at any rate.
 const (
-	patchShare = 8
+	patchShare = 2
 	patchPairs = 4096
 )
+
+// patchFull says whether to write all pairs anew, where changed ones are kept
+// beside base others and the step has touched some. A step writes the changed
+// pairs: if each touches q more of them and all B are written once there are L,
+// a step writes L/2 + B·q/L on average, which is least at L² = 2·q·B.
+func patchFull(changed, touched, base int) bool {
+	if changed <= patchPairs {
+		return false
+	}
+	return changed > base/patchShare || float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
+}
 
 // lcifStep is a step that makes a label model cover fresh rows and forget
 // deleted ones.
 type lcifStep struct {
 	m *manifest // of the index before
 	// Segments [from, to) are replaced by one of n rows from first on, of which
-	// dead are deleted; n zero means that none is written.
+	// dead are deleted; n zero means that none is written. It is an object of its
+	// own: what the model has once is written by every step, and goes with the
+	// next.
 	from, to       int
+	object         uint64 // of the segment
 	first, n, dead int
 	index          *postings.Index // nil over dense rows
 	lengths        []float64
@@ -53,7 +67,7 @@ type lcifStep struct {
 }
 
 // maintainLCIF says how a label model goes on: by a step, or learned anew.
-func (st *collState) maintainLCIF(ctx context.Context, m *manifest, timer *stageTimer) (s step, again bool, err error) {
+func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
 	l := m.LCIF
 	if !l.Summed {
 		return nil, true, nil
@@ -89,7 +103,7 @@ func (st *collState) maintainLCIF(ctx context.Context, m *manifest, timer *stage
 	if !l.InstanceOnly && slices.ContainsFunc(f.added.Value, func(x float32) bool { return x < 0 }) {
 		return nil, true, nil // no similarities any more, or an error
 	}
-	err = timer.run("count", func(func(int, int)) error { return f.count(ctx) })
+	err = timer.run("count", func(func(int, int)) error { return f.count(ctx, workers) })
 	if err == nil {
 		err = f.segment(ctx, timer)
 	}
@@ -204,7 +218,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 }
 
 // count works out the sums after the change.
-func (f *lcifFollowing) count(ctx context.Context) error {
+func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 	if f.m.LCIF.InstanceOnly {
 		return nil
 	}
@@ -214,7 +228,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return labels.CountFeatureLabels(ctx, units, matrix, 1)
+		return labels.CountFeatureLabels(ctx, units, matrix, workers)
 	}
 	add, err := counted(f.added, f.addSets, len(f.head.names))
 	if err != nil {
@@ -232,11 +246,11 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		old.Square = append(old.Square, labels.Uint128{Hi: a.square[i], Lo: a.square[i+1]})
 	}
 	p := &labels.Patched{Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old}
-	if f.counts, err = p.Change(add, sub); err != nil {
+	if f.counts, err = p.Change(add, sub, workers); err != nil {
 		return corruptf(f.st.c.Name, "index %q: %w", f.m.Info.Name, err)
 	}
 	f.baseBytes = int64(8*len(a.base.Ptr) + 16*len(a.base.Index))
-	if n := len(f.counts.Label); n > patchPairs && n > len(a.base.Index)/patchShare {
+	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.base.Index)) {
 		f.whole, f.baseBytes = true, 0
 		f.counts = (&labels.Patched{Base: p.Base, Patch: f.counts}).Whole()
 	}
@@ -319,29 +333,33 @@ func (s *lcifStep) action() string {
 	return (&segmentStep{m: s.m, from: s.from, to: s.to, first: s.first, n: s.n}).action()
 }
 
+// objects is one for the segment, if there is one, and one for the rest.
+func (s *lcifStep) objects() int { return min(s.n, 1) + 1 }
+
 // emit writes the segment, the pairs that changed and what there is once, and
 // describes the model with them.
 func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
 	m, model := *s.m, *s.m.LCIF
-	m.Object, m.LCIF = object, &model
+	m.LCIF = &model
 	m.Segments = slices.Clone(s.m.segments())
 	if s.n > 0 {
-		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: map[string]int64{}}
+		w := &arrayWriter{object: object, yield: yield, sizes: map[string]int64{}}
+		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: w.sizes}
 		if s.index != nil {
-			written, sizes, err := (&sparseLearned{n: s.n, index: s.index, lengths: s.lengths}).emit(object, yield)
-			if err != nil {
-				return nil, nil, err
-			}
-			one.Sparse, one.Bytes = *written.Sparse, sizes
+			one.Sparse = *(&sparseLearned{index: s.index, lengths: s.lengths}).put(w).Sparse
 		}
-		w := &arrayWriter{object: object, kind: codec.KindLabelMatrix, yield: yield, sizes: one.Bytes}
+		w.kind = codec.KindLabelMatrix
 		w.put(arrayLabelPtr, codec.U64, codec.Bytes(s.sets.Ptr))
 		w.put(arrayLabelIndex, codec.U32, codec.Bytes(s.sets.Index))
+		w.fence(codec.KindLabelMatrix, arrayLabelFence)
 		if w.err != nil {
 			return nil, nil, w.err
 		}
 		m.Segments = slices.Replace(m.Segments, s.from, s.to, one)
+		s.object = object
+		object++
 	}
+	m.Object = object
 	if m.Sparse != nil {
 		m.Sparse, m.Dim = &m.Segments[0].Sparse, s.features
 	}
@@ -371,13 +389,17 @@ func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
 	model.Features, model.Labels, model.Params = s.features, len(s.head.names), s.params
+	s.head.fence(w)
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.dead.GetCardinality())
 	return &m, sizes, w.err
 }
 
-// parts are the objects that the model holds besides the new one.
+// parts are the objects that the model holds besides its own.
 func (s *lcifStep) parts() []uint64 {
 	var out []uint64
+	if s.n > 0 {
+		out = append(out, s.object)
+	}
 	for i, g := range s.m.segments() {
 		if s.n == 0 || i < s.from || i >= s.to {
 			out = append(out, g.Object)
@@ -390,7 +412,10 @@ func (s *lcifStep) parts() []uint64 {
 }
 
 // garbage are the blocks of kept objects that the model no longer needs: what
-// there was once, pairs written anew, and segments replaced.
+// there was once, pairs written anew, and segments replaced. What there was once
+// in an object that has more, as those of builds have, stays until the object
+// goes, or its pairs do: it is small, and stands between blocks that are not and
+// would be written again.
 func (s *lcifStep) garbage() []blockRef {
 	var out []blockRef
 	drop := func(object uint64, kind codec.Kind, numbers ...uint32) {
@@ -398,10 +423,18 @@ func (s *lcifStep) garbage() []blockRef {
 			out = append(out, blockRef{object, kind, n})
 		}
 	}
-	drop(s.m.Object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
-	drop(s.m.Object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
-	if s.whole {
-		drop(s.m.LCIF.home(s.m.Object), codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
+	home := s.m.LCIF.home(s.m.Object)
+	stale := []uint64{s.m.Object}
+	switch {
+	case s.whole:
+		drop(home, codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
+		stale = append(stale, home)
+	case home == s.m.Object:
+		stale = nil
+	}
+	for _, object := range stale {
+		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
+		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}
 	for _, g := range s.m.segments()[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)

@@ -179,14 +179,21 @@ func mustUseAll(s *Snapshot) error {
 		}
 		segment := slices.ContainsFunc(m.segments(), func(g segmentManifest) bool { return g.Object == object })
 		used := object == m.Object
+		home := object == m.LCIF.home(m.Object)
+		// What there is once stays in an object with pairs or of a build until
+		// these go.
+		once := used || home || m.LCIF.InstanceOnly
 		switch kind {
+		case codec.KindManifest:
+			used = true // goes with the object
 		case codec.KindPostings:
 			used = segment
 		case codec.KindLabelMatrix:
-			used = used && n > arrayLabelIndex || segment && n <= arrayLabelIndex
+			used = once && n > arrayLabelIndex || segment && n <= arrayLabelIndex || n >= arrayLabelFence
 		case codec.KindSimilarity:
 			pair := n <= arraySum || n == arrayPower
-			used = used && !pair || pair && object == m.LCIF.home(m.Object)
+			patch := n >= arrayPatchPtr && n <= arrayPatchPower
+			used = pair && home || patch && used || !pair && !patch && once || n >= arrayModelFence
 		}
 		if !used {
 			return fmt.Errorf("%v %d of object %d is of no use", kind, n, object)

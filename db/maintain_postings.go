@@ -138,6 +138,9 @@ func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *s
 // rows is how many rows the step writes.
 func (s *segmentStep) rows() int { return s.n }
 
+// objects is one: the segment's.
+func (s *segmentStep) objects() int { return 1 }
+
 // garbage is nothing: segments are objects of their own.
 func (s *segmentStep) garbage() []blockRef { return nil }
 

@@ -189,10 +189,19 @@ const (
 	arrayValue
 	arrayBand
 	arrayNorm
+	arrayPostingsFence
 )
 
 func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	w := &arrayWriter{object: object, kind: codec.KindPostings, yield: yield, sizes: map[string]int64{}}
+	w := &arrayWriter{object: object, yield: yield, sizes: map[string]int64{}}
+	m := l.put(w)
+	w.fence(codec.KindPostings, arrayPostingsFence)
+	return m, w.sizes, w.err
+}
+
+// put writes the arrays.
+func (l *sparseLearned) put(w *arrayWriter) *manifest {
+	w.kind = codec.KindPostings
 	x := l.index
 	m := &sparseManifest{Cols: x.Features(), Rowless: true, Highest: x.Unit, Norm: x.Norm}
 	w.put(arrayNorm, codec.F64, codec.Bytes(l.lengths))
@@ -227,7 +236,7 @@ func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 		w.put(arrayOrder, codec.U32, codec.Bytes(c.Order))
 		w.put(arrayValue, codec.F32, codec.Bytes(c.Value))
 	}
-	return &manifest{Object: object, Metric: vector.Cosine, Dim: x.Features(), Sparse: m}, w.sizes, w.err
+	return &manifest{Object: w.object, Metric: vector.Cosine, Dim: x.Features(), Sparse: m}
 }
 
 // arrayWriter writes numbered arrays, each as one block.
@@ -248,6 +257,25 @@ func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
 	value := codec.Encode(key[:], h, data)
 	w.sizes[w.kind.String()] += int64(len(value))
 	w.err = w.yield(key, value)
+}
+
+// A leaf of the file's tree that gains or loses a block is written whole, with
+// all blocks in it, and it may hold several, however large they are. A fence is
+// small blocks behind the last one of an object: what maintenance puts behind
+// the object, and takes away again, then shares a leaf with these only.
+// fenceBlocks of fenceBytes are two leaves, whichever way bbolt splits them, and
+// two of them are too many for it to join the leaf with the one before.
+const (
+	fenceBlocks = 4
+	fenceBytes  = 704
+)
+
+// fence writes a fence as arrays of a section, from number on.
+func (w *arrayWriter) fence(kind codec.Kind, number uint32) {
+	w.kind = kind
+	for i := range uint32(fenceBlocks) {
+		w.put(number+i, codec.U8, make([]byte, fenceBytes))
+	}
 }
 
 // names writes a string table.

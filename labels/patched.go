@@ -1,8 +1,12 @@
 package labels
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -20,11 +24,12 @@ type Patched struct {
 
 // Change is the patch after some rows were taken away and others added: with
 // it the counts are those of the rows that there are then, counted afresh. add
-// may have more features and labels. O(features + labels + the patch + the
-// pairs of the change · log L).
+// may have more features and labels. workers < 1 means all processors; the
+// answer does not depend on it. O(features + labels + the patch + the pairs of
+// the change · log L).
 //
 // Errors: ErrInput if rows are taken away that were never counted.
-func (p *Patched) Change(add, sub *FeatureLabels) (*FeatureLabels, error) {
+func (p *Patched) Change(add, sub *FeatureLabels, workers int) (*FeatureLabels, error) {
 	old := p.Patch
 	m, l := max(old.Features(), add.Features()), max(old.Labels(), add.Labels())
 	out := &FeatureLabels{Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m), Rows: make([]uint32, l)}
@@ -51,13 +56,47 @@ func (p *Patched) Change(add, sub *FeatureLabels) (*FeatureLabels, error) {
 	for j, n := range add.Rows {
 		out.Rows[j] += n
 	}
-	for f := range m {
-		if err := p.change(f, add, sub, out); err != nil {
-			return nil, err
+	parts, err := p.changes(add, sub, m, workers)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for _, c := range parts {
+		n += len(c.label)
+	}
+	out.Label, out.Sum = make([]uint32, 0, n), make([]int64, 0, n)
+	for _, c := range parts {
+		for _, end := range c.ends {
+			out.Ptr = append(out.Ptr, uint64(len(out.Label)+end))
 		}
-		out.Ptr = append(out.Ptr, uint64(len(out.Label)))
+		out.Label, out.Sum = append(out.Label, c.label...), append(out.Sum, c.sum...)
 	}
 	return out, nil
+}
+
+// changes works out the new patch of m features, some features a part.
+func (p *Patched) changes(add, sub *FeatureLabels, m, workers int) ([]part, error) {
+	parts, errs := make([]part, (m+chunk-1)/chunk), make([]error, (m+chunk-1)/chunk)
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(workers, len(parts)) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(parts) {
+					return
+				}
+				for f := i * chunk; f < min((i+1)*chunk, m) && errs[i] == nil; f++ {
+					errs[i] = p.change(f, add, sub, &parts[i])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return parts, errors.Join(errs...)
 }
 
 func tooMuch(what string, i any) error {
@@ -65,49 +104,66 @@ func tooMuch(what string, i any) error {
 }
 
 // change appends a feature's pairs of the new patch.
-func (p *Patched) change(f int, add, sub, out *FeatureLabels) error {
+func (p *Patched) change(f int, add, sub *FeatureLabels, out *part) error {
 	base, baseSum := p.Base.row(f)
 	old, oldSum := p.Patch.row(f)
 	a, aSum := add.row(f)
 	s, sSum := sub.row(f)
-	for len(a) > 0 || len(s) > 0 {
+	label, sums := slices.Grow(out.label, len(old)+len(a)+len(s)), slices.Grow(out.sum, len(old)+len(a)+len(s))
+	var atBase, atOld, atA, atS int
+	for atA < len(a) || atS < len(s) {
 		l := ^uint32(0)
-		if len(a) > 0 {
-			l = a[0]
+		if atA < len(a) {
+			l = a[atA]
 		}
-		if len(s) > 0 {
-			l = min(l, s[0])
+		if atS < len(s) {
+			l = min(l, s[atS])
 		}
-		n, known := slices.BinarySearch(old, l)
-		out.Label, out.Sum = append(out.Label, old[:n]...), append(out.Sum, oldSum[:n]...)
-		at, stood := slices.BinarySearch(base, l)
-		var before, sum int64
-		if stood {
-			before = baseSum[at]
+		from := atOld
+		for atOld < len(old) && old[atOld] < l {
+			atOld++
 		}
-		base, baseSum = base[at:], baseSum[at:]
-		if sum = before; known {
-			sum = oldSum[n]
-			n++
+		label, sums = append(label, old[from:atOld]...), append(sums, oldSum[from:atOld]...)
+		atBase = seek(base, atBase, l)
+		var before int64
+		if atBase < len(base) && base[atBase] == l {
+			before = baseSum[atBase]
 		}
-		old, oldSum = old[n:], oldSum[n:]
-		if len(s) > 0 && s[0] == l {
-			sum -= sSum[0]
-			s, sSum = s[1:], sSum[1:]
+		sum := before
+		if atOld < len(old) && old[atOld] == l {
+			sum = oldSum[atOld]
+			atOld++
+		}
+		if atS < len(s) && s[atS] == l {
+			sum -= sSum[atS]
+			atS++
 		}
 		if sum < 0 {
 			return tooMuch("feature", f)
 		}
-		if len(a) > 0 && a[0] == l {
-			sum += aSum[0]
-			a, aSum = a[1:], aSum[1:]
+		if atA < len(a) && a[atA] == l {
+			sum += aSum[atA]
+			atA++
 		}
 		if sum != before {
-			out.Label, out.Sum = append(out.Label, l), append(out.Sum, sum)
+			label, sums = append(label, l), append(sums, sum)
 		}
 	}
-	out.Label, out.Sum = append(out.Label, old...), append(out.Sum, oldSum...)
+	out.label, out.sum = append(label, old[atOld:]...), append(sums, oldSum[atOld:]...)
+	out.ends = append(out.ends, len(out.label))
 	return nil
+}
+
+// seek is the first place from at on of a label that is not below l, at a cost
+// that follows the way there.
+func seek(set []uint32, at int, l uint32) int {
+	step := 1
+	for at+step <= len(set) && set[at+step-1] < l {
+		at += step
+		step *= 2
+	}
+	n, _ := slices.BinarySearch(set[at:min(at+step, len(set))], l)
+	return at + n
 }
 
 // Whole is the counts without a patch. O(all pairs).

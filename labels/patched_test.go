@@ -56,7 +56,7 @@ func TestPatchedFollowsChanges(t *testing.T) {
 				}
 			}
 			in = left
-			patch, err := p.Change(of(add, round), of(sub, 0))
+			patch, err := p.Change(of(add, round), of(sub, 0), round%3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestPatchedFollowsChanges(t *testing.T) {
 		}
 		// What is not there cannot be taken away.
 		if c := of([]int{0}, 0); len(c.Label) > 0 && len(in) == 0 {
-			if _, err := p.Change(of(nil, 0), c); !errors.Is(err, ErrInput) {
+			if _, err := p.Change(of(nil, 0), c, 1); !errors.Is(err, ErrInput) {
 				t.Fatalf("taken away twice: %v", err)
 			}
 		}

@@ -17,6 +17,8 @@ type tally struct {
 	sum []float64
 	met []uint64 // a bit for each label with a sum
 	all bool     // whether any label may have one
+
+	merged vector.Sparse // scratch of adder
 }
 
 func (t *tally) reset(labels int) {
@@ -198,10 +200,34 @@ type adder struct {
 	dense bool
 }
 
+// mergeShare is the share of a feature's entries, one in so many, beyond which
+// those that changed are not looked up among the others but merged with them.
+const mergeShare = 16
+
+// merge is a feature's entries with those that have changed in their places.
+func (a *adder) merge(row, patch vector.Sparse) vector.Sparse {
+	set, value := a.merged.Index[:0], a.merged.Value[:0]
+	at := 0
+	for e, l := range patch.Index {
+		for ; at < len(row.Index) && row.Index[at] < l; at++ {
+			set, value = append(set, row.Index[at]), append(value, row.Value[at])
+		}
+		if at < len(row.Index) && row.Index[at] == l {
+			at++
+		}
+		set, value = append(set, l), append(value, patch.Value[e])
+	}
+	a.merged.Index, a.merged.Value = append(set, row.Index[at:]...), append(value, row.Value[at:]...)
+	return a.merged
+}
+
 // feature adds x times the entries of a feature. What has changed goes in place
 // of what was.
 func (a *adder) feature(m *labels.Powers, f uint32, x float64) {
 	row, patch := m.Row(int(f))
+	if patch.Len() > row.Len()/mergeShare {
+		row, patch = a.merge(row, patch), vector.Sparse{}
+	}
 	for e, l := range patch.Index {
 		at, stood := slices.BinarySearch(row.Index, l)
 		a.add(row.Index[:at], row.Value[:at], x)

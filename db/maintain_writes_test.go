@@ -1,0 +1,77 @@
+package db
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/anndb/anndb/query"
+)
+
+// TestMaintainWritesLittle folds one row at a time into indexes of large blocks:
+// what is written follows the row and what there is once in an index, not the
+// blocks that happen to stand beside it.
+func TestMaintainWritesLittle(t *testing.T) {
+	for name, o := range map[string]BuildOptions{
+		"postings": {Kind: KindPostings, Postings: PostingsOptions{Partition: true}},
+		"labels":   {Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			rng := rand.New(rand.NewPCG(1, 2))
+			put := func(from, to int) error {
+				return d.Update(ctx, func(b *Batch) error {
+					for i := from; i < to; i++ {
+						r := Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 40, 400)}
+						for range 8 {
+							r.Labels = append(r.Labels, fmt.Sprint(rng.IntN(300)))
+						}
+						if err := b.Put("s", r); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			var info IndexInfo
+			err = errorsOf(
+				func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+				func() error { return put(0, 3000) },
+				func() (err error) { info, err = d.Build(ctx, "s", "x", o, nil); return err },
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total := int64(0)
+			for _, n := range info.Bytes {
+				total += n
+			}
+			allocated := func() int64 {
+				stats := d.store.bolt.Stats()
+				return stats.TxStats.GetPageAlloc()
+			}
+			for i := range 12 {
+				if err := put(3000+i, 3001+i); err != nil {
+					t.Fatal(err)
+				}
+				before := allocated()
+				steps, err := d.Maintain(ctx, MaintainOptions{})
+				if err != nil || len(steps) != 1 {
+					t.Fatalf("steps %v, %v", steps, err)
+				}
+				if n := allocated() - before; n > total/8 {
+					t.Errorf("step %d, %s, has written %d bytes for a row, the index has %d", i, steps[0].Action, n, total)
+				}
+			}
+			if err := mustCheck(d); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
