@@ -141,7 +141,7 @@ func (c *checker) pages() error {
 	}
 	w := &walker{
 		ctx: c.ctx, r: g.store.file, size: m.pageSize, high: m.high, file: file,
-		owner: make([]uint8, m.high), pair: c.pair,
+		owner: make([]uint8, m.high), pair: c.pair, strict: true,
 		report: func(page uint64, err error) {
 			c.found(Problem{Page: page, Offset: int64(page) * int64(m.pageSize), Err: err})
 		},

@@ -136,6 +136,8 @@ type walker struct {
 	// pagesOnly leaves leaf pages unread but for their headers and those of the
 	// root bucket, and needs keysOnly.
 	pagesOnly bool
+	// strict also checks what bbolt keeps of our buckets and nobody reads.
+	strict bool
 	// pair is called for every plain key and value of a bucket.
 	pair func(bucket, key, value []byte, at int64)
 }
@@ -325,11 +327,42 @@ func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name 
 			}
 			w.pair(bucket, key, value, at)
 		case flags == 1 && nested != nil && len(value) >= 16:
+			if err := bucketHeader(value); w.strict && ours(key) && err != nil {
+				w.report(p.id, fmt.Errorf("bucket %q: %w", key, err))
+			}
 			nested(key, le.Uint64(value), value[16:], at)
 		default:
 			w.report(p.id, fmt.Errorf("leaf element %d has flags %#x and %d bytes", i, flags, vlen))
 		}
 	}
+}
+
+// bucketHeader checks what a bucket's value in the root bucket says besides the
+// number of the bucket's page: a counter that none of ours uses; of a bucket
+// stored there, the number of its page and of those that continue it; and that
+// nothing follows. No answer depends on these.
+func bucketHeader(value []byte) error {
+	le := binary.LittleEndian
+	if n := le.Uint64(value[8:]); n != 0 {
+		return fmt.Errorf("its counter is at %d", n)
+	}
+	page := value[16:]
+	end := 0
+	if le.Uint64(value) == 0 && len(page) >= pageHeader {
+		if id, over := le.Uint64(page), le.Uint32(page[12:]); id != 0 || over != 0 {
+			return fmt.Errorf("stored in its parent, but as page %d with %d more", id, over)
+		}
+		end = pageHeader
+		if n := int(le.Uint16(page[10:])); n > 0 && pageHeader+n*pageElement <= len(page) {
+			at := pageHeader + (n-1)*pageElement
+			e := page[at:]
+			end = at + int(le.Uint32(e[4:])) + int(le.Uint32(e[8:])) + int(le.Uint32(e[12:]))
+		}
+	}
+	if end != len(page) {
+		return fmt.Errorf("%d bytes follow its header, want %d", len(page), end)
+	}
+	return nil
 }
 
 // inline visits the pairs of a bucket stored in its parent's value.

@@ -1,0 +1,93 @@
+package db
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestDamagedBucketHeaders flips bits of what the root bucket says of the
+// buckets, one at a time: elements and headers of buckets with pages of their
+// own and of such as are stored there, fields among them that no answer depends
+// on. Each is found, by opening or by Check.
+func TestDamagedBucketHeaders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	err = errorsOf(
+		func() error { return d.CreateSparse(ctx, "s", SparseOptions{Named: true}) },
+		func() error {
+			return d.Update(ctx, func(b *Batch) error {
+				for i := range 5 {
+					features := []Feature{{Name: "x", Value: 1}, {Name: fmt.Sprint("y", i), Value: 2}}
+					if err := b.Put("s", Row{Key: fmt.Append(nil, i), Labels: []string{"a", fmt.Sprint(i)}, Features: features}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+		d.Close,
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	metas, errs := readMetas(f)
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	m := metas[0]
+	if metas[1].txid > m.txid {
+		m = metas[1]
+	}
+	le := binary.LittleEndian
+	at := int(m.root) * pageSize
+	inline, tried := 0, 0
+	for i := range int(le.Uint16(data[at+10:])) {
+		e := at + pageHeader + i*pageElement
+		value := e + int(le.Uint32(data[e+4:])) + int(le.Uint32(data[e+8:]))
+		parts := [][2]int{{e, e + pageElement}, {value, value + 16}}
+		if le.Uint64(data[value:]) == 0 {
+			inline++
+			parts[1][1] += pageHeader
+		}
+		for _, p := range parts {
+			for b := p[0]; b < p[1]; b++ {
+				tried++
+				flipped := data[b] ^ 1<<(b%8)
+				if _, err := f.WriteAt([]byte{flipped}, int64(b)); err != nil {
+					t.Fatal(err)
+				}
+				d, err := Open(path, &Options{ReadOnly: true, MapReserve: 1 << 30})
+				if err == nil {
+					err = errors.Join(d.Check(context.Background(), nil), d.Close())
+				}
+				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrTruncated) && !errors.Is(err, ErrNotDatabase) {
+					t.Errorf("bucket %d, byte %d from %d on: %v", i, b-p[0], p[0]-at, err)
+				}
+				if _, err := f.WriteAt(data[b:b+1], int64(b)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if inline == 0 || tried < 200 {
+		t.Errorf("%d buckets stored in the root, %d flips", inline, tried)
+	}
+}
