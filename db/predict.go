@@ -127,7 +127,7 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	if err != nil {
 		return nil, stats, predictError(coll, err)
 	}
-	out = sc.predictions(m, &p, o)
+	out = sc.predictions(nil, m.name, &p, o)
 	if o.Explain {
 		if err := st.explain(ctx, sc, m, x, &p, out); err != nil {
 			return nil, stats, err
@@ -149,15 +149,15 @@ func (m *labelModel) asked(o *PredictOptions) query.LCIFParams {
 	return p
 }
 
-// predictions names what was found for the last query.
-func (sc *predictScratch) predictions(m *labelModel, p *query.LCIFParams, o *PredictOptions) (out []Prediction) {
+// predictions appends what was found for the last query, with names.
+func (sc *predictScratch) predictions(out []Prediction, name func(label uint32) string, p *query.LCIFParams, o *PredictOptions) []Prediction {
 	if p.Top > 0 && o.Set {
 		sc.found = sc.p.AppendSet(sc.found)
 	}
 	set := sc.p.Set()
 	for _, f := range sc.found {
 		_, predicted := slices.BinarySearch(set, f.Label)
-		out = append(out, Prediction{Label: m.name(f.Label), Score: f.Score, Predicted: predicted})
+		out = append(out, Prediction{Label: name(f.Label), Score: f.Score, Predicted: predicted})
 	}
 	return out
 }

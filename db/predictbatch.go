@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
@@ -71,7 +70,11 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 		return false, err
 	}
 	m := state.model
-	rows := &vector.CSR{Ptr: make([]uint64, 1, len(queries)+1), Value: []float32{}}
+	entries := 0
+	for _, q := range queries {
+		entries += len(q.Sparse.Index) + len(q.Features)
+	}
+	rows := &vector.CSR{Ptr: make([]uint64, 1, len(queries)+1), Index: make([]uint32, 0, entries), Value: make([]float32, 0, entries)}
 	for _, q := range queries {
 		x, err := st.labelQuery(q)
 		if err != nil {
@@ -85,9 +88,24 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 	}
 	p := m.asked(o)
 	sc := predictors.Get().(*predictScratch)
+	names := make([]string, m.view.Labels.Labels()) // of the labels predicted: each is one string
+	name := func(label uint32) string {
+		if names[label] == "" {
+			names[label] = m.name(label)
+		}
+		return names[label]
+	}
+	var room []Prediction // for those of several queries
 	_, err = sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, found []labels.Ranked) {
 		sc.found = append(sc.found[:0], found...)
-		out[i] = slices.Clip(sc.predictions(m, &p, o))
+		at := len(room)
+		room = sc.predictions(room, name, &p, o)
+		if n := len(room); n > at {
+			out[i] = room[at:n:n]
+		}
+		if cap(room)-len(room) < len(found) {
+			room = make([]Prediction, 0, max(len(queries), 4*len(found)))
+		}
 	})
 	if err != nil {
 		return true, err

@@ -78,7 +78,7 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 		for q := from; q < from+n; q++ {
 			var stats Stats
 			var err error
-			if s.answer, stats, err = s.Search(ctx, ix, s.query(queries, q), k, alone, s.answer[:0]); err != nil {
+			if s.answer, stats, err = s.search(ctx, ix, s.query(queries, q), k, alone, s.answer[:0]); err != nil {
 				return err
 			}
 			if err := each(q, s.answer, stats); err != nil {
@@ -203,7 +203,7 @@ func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Spar
 		// Few rows have an estimate that beats zero for sure, or none.
 		var stats Stats
 		var err error
-		s.answer, stats, err = s.Search(ctx, ix, query, k, params, s.answer[:0])
+		s.answer, stats, err = s.search(ctx, ix, query, k, params, s.answer[:0])
 		return stats, err
 	}
 	s.top.reset(k)

@@ -20,6 +20,8 @@ const (
 	// sharePays is the part of the cost of searches one by one that a pass may
 	// have to be chosen: both are estimates.
 	sharePays = 0.8
+	// shareSample is of how many queries one is looked at for that.
+	shareSample = 4
 )
 
 // plan chooses a strategy by the query and the lengths of its lists: Union if
@@ -89,16 +91,21 @@ func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 	}
 	pass := perEntry*float64(ix.entries()) + rowsRow*float64(ix.Len()) + rowsQuery*float64(to-from)
 	var apart float64
-	for _, f := range queries.Index[queries.Ptr[from]:queries.Ptr[to]] {
-		if int(f) >= ix.Features() {
-			continue
-		}
-		if _, ok := ix.Weighted.find(f); ok {
-			apart += columnCell * float64(ix.Len())
-		} else {
-			apart += listEntry * float64(ix.listLength(f))
+	looked := 0
+	for q := from; q < to; q += shareSample {
+		looked++
+		for _, f := range queries.Index[queries.Ptr[q]:queries.Ptr[q+1]] {
+			if int(f) >= ix.Features() {
+				continue
+			}
+			if _, ok := ix.Weighted.find(f); ok {
+				apart += columnCell * float64(ix.Len())
+			} else {
+				apart += listEntry * float64(ix.listLength(f))
+			}
 		}
 	}
+	apart *= float64(to-from) / float64(looked)
 	if ix.Bytes() > cacheBytes {
 		apart *= farAway
 	}

@@ -128,6 +128,11 @@ func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int
 	if err := checkQuery(q, k); err != nil {
 		return dst, Stats{}, err
 	}
+	return s.search(ctx, ix, q, k, p, dst)
+}
+
+// search is Search for a query and a k that are sound.
+func (s *Searcher) search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams, dst []Hit) ([]Hit, Stats, error) {
 	s.top.reset(min(k, ix.Len()))
 	s.stats = Stats{}
 	if err := s.segment(ctx, ix, 0, q, p); err != nil {

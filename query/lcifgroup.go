@@ -25,12 +25,15 @@ const (
 // frequent says whether feature f has entries for so many of the labels with any
 // row that it is added before the others, in the order of sums: batches add cells
 // of such features for all labels.
-func frequent(m *labels.Powers, f uint32) bool {
+func frequent(m *labels.Powers, f uint32) bool { return m.Pairs(int(f)) >= leastFrequent(m) }
+
+// leastFrequent is how many entries a frequent feature has at least.
+func leastFrequent(m *labels.Powers) int {
 	labels := m.With
 	if labels == 0 {
 		labels = m.Labels()
 	}
-	return m.Pairs(int(f))*frequentShare >= labels
+	return (labels + frequentShare - 1) / frequentShare
 }
 
 // groupSize is how many queries share a pass for a number of labels.
@@ -42,11 +45,13 @@ func groupSize(labels int) int {
 // enough entries for most of their labels to have a score. Else adding up what
 // each has is cheaper than looking through all labels.
 func shares(m *labels.Powers, queries *vector.CSR, lo, hi int) bool {
-	entries := 0
+	entries, enough := 0, (hi-lo)*m.Labels()/4
 	for _, f := range queries.Index[queries.Ptr[lo]:queries.Ptr[hi]] {
-		entries += m.Pairs(int(f))
+		if entries += m.Pairs(int(f)); entries > enough {
+			return true
+		}
 	}
-	return entries > (hi-lo)*m.Labels()/4
+	return false
 }
 
 // featureGroup computes the feature scores of a group of queries (definition 8,
@@ -110,8 +115,8 @@ func (g *featureGroup) load(m *labels.Powers, queries *vector.CSR, lo, hi int) {
 	}
 }
 
-// of is the sums of query i, by label, and what they are divided by. It may be
-// called once.
+// of is the sums of query i, by label, still to be multiplied by Powers.Label if
+// there is that, and what they are divided by. It may be called once.
 func (g *featureGroup) of(i int) (sum []float64, total float64) {
 	sum = g.sums[i*g.labels : i*g.labels+g.powers.Labels()]
 	q, rare := g.queries[i], 0
@@ -122,9 +127,6 @@ func (g *featureGroup) of(i int) (sum []float64, total float64) {
 	a := adder{tally: &g.tally, raise: 1, dense: true}
 	for _, r := range g.rare[rare:q.rare] {
 		a.feature(g.powers, r.feature, r.x)
-	}
-	for l, x := range g.powers.Label {
-		sum[l] *= x
 	}
 	return sum, q.total
 }
@@ -138,14 +140,16 @@ func (g *featureGroup) take(queries *vector.CSR, lo, hi int) {
 	g.labels = (m.Labels() + vector.RowCells - 1) / vector.RowCells * vector.RowCells
 	g.features, g.queries = g.features[:0], g.queries[:0]
 	g.row, g.rowX, g.rare = g.row[:0], g.rowX[:0], g.rare[:0]
+	least := leastFrequent(m)
 	for i := lo; i < hi; i++ {
 		q, total := queries.Row(i), 0.0
 		for e, f := range q.Index {
 			x := float64(q.Value[e])
 			total += x
+			pairs := m.Pairs(int(f))
 			switch {
-			case x == 0 || m.Pairs(int(f)) == 0:
-			case !frequent(m, f):
+			case x == 0 || pairs == 0:
+			case pairs < least:
 				g.rare = append(g.rare, groupRare{f, weightOf(m, f, x, 1)})
 			default:
 				if g.place[f] == 0 {

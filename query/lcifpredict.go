@@ -27,7 +27,8 @@ type Predictor struct {
 	set      []uint32
 	before   labels.Before
 
-	lists nearLists // of a block of queries
+	units vector.CSR // of a block of queries
+	lists nearLists
 	group featureGroup
 }
 
@@ -117,6 +118,19 @@ func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, param
 
 // prepare checks everything and makes the query unit-length.
 func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
+	if err := p.begin(ctx, v, params); err != nil {
+		return err
+	}
+	if err := p.check(q); err != nil {
+		return err
+	}
+	normalise(&p.unit, q, v.Features, v.Keep)
+	p.stats.Features = p.unit.Len()
+	return nil
+}
+
+// begin checks the parameters and gets ready for queries.
+func (p *Predictor) begin(ctx context.Context, v *LCIFView, params *LCIFParams) error {
 	p.stats = LCIFStats{}
 	p.params = params.filled()
 	if err := p.params.check(v); err != nil {
@@ -125,6 +139,15 @@ func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse, p
 	if err := stopped(ctx); err != nil {
 		return err
 	}
+	p.before = v.Before
+	p.tally.reset(v.Labels.Labels())
+	p.near = p.near[:0]
+	clearSparse(&p.scores)
+	return nil
+}
+
+// check says what about a query is unsound.
+func (p *Predictor) check(q vector.Sparse) error {
 	if err := q.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrParams, err)
 	}
@@ -135,12 +158,6 @@ func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse, p
 			}
 		}
 	}
-	p.before = v.Before
-	p.tally.reset(v.Labels.Labels())
-	p.near = p.near[:0]
-	clearSparse(&p.scores)
-	normalise(&p.unit, q, v.Features, v.Keep)
-	p.stats.Features = p.unit.Len()
 	return nil
 }
 
@@ -172,14 +189,24 @@ func (p *Predictor) score(v *LCIFView) {
 // calls each when it has; scores that are not wanted may be missing. The number
 // is that of the row an error is about.
 func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int, params *LCIFParams, want wanted, each func(i int)) (int, error) {
-	units := &vector.CSR{Ptr: make([]uint64, 1, hi-lo+1), Value: []float32{}, Cols: v.Features}
+	if err := p.begin(ctx, v, params); err != nil {
+		return lo, err
+	}
+	units := &p.units
+	units.Ptr, units.Index, units.Value, units.Cols = append(units.Ptr[:0], 0), units.Index[:0], units.Value[:0], v.Features
+	entries := int(queries.Ptr[hi] - queries.Ptr[lo])
+	units.Ptr, units.Index, units.Value = slices.Grow(units.Ptr, hi-lo), slices.Grow(units.Index, entries), slices.Grow(units.Value, entries)
 	for i := lo; i < hi; i++ {
-		if err := p.prepare(ctx, v, row(queries, i), params); err != nil {
+		q := row(queries, i)
+		if err := p.check(q); err != nil {
 			return i, err
 		}
-		units.Index = append(units.Index, p.unit.Index...)
-		units.Value = append(units.Value, p.unit.Value...)
-		units.Ptr = append(units.Ptr, uint64(len(units.Index)))
+		at := len(units.Index)
+		unit := vector.Sparse{Index: units.Index[at:at], Value: units.Value[at:at]}
+		normalise(&unit, q, v.Features, v.Keep)
+		at += unit.Len()
+		units.Index, units.Value = units.Index[:at], units.Value[:at]
+		units.Ptr = append(units.Ptr, uint64(at))
 	}
 	if at, err := p.neighborsOf(ctx, v, queries, units, lo, hi); err != nil {
 		return at, err
@@ -251,7 +278,7 @@ func (p *Predictor) scoreShared(v *LCIFView, i int, want *wanted) {
 		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
 	sum, total := p.group.of(i)
-	combineSums(p.params.Lambda, p.instance, sum, total, want, &p.scores)
+	combineSums(p.params.Lambda, p.instance, sum, p.group.powers.Label, total, want, &p.scores)
 }
 
 func clearSparse(s *vector.Sparse) { s.Index, s.Value = s.Index[:0], s.Value[:0] }

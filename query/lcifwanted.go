@@ -69,14 +69,43 @@ func (w *wanted) note(score float32) {
 	w.best[at] = score
 }
 
-// combineSums is combine for feature scores as sums by label, to be divided by
-// total; instance scores may be of more labels. It leaves out scores that are
-// not wanted.
-func combineSums(lambda float64, instance vector.Sparse, sum []float64, total float64, w *wanted, dst *vector.Sparse) {
+// reaches is the first of the sums from one number on whose product with its
+// factor is cut or more, or how many there are; end if that is less. factor may be
+// nil.
+func reaches(sum, factor []float64, from, end int, cut float64) int {
+	sum = sum[:end]
+	if factor == nil {
+		for ; from < len(sum); from++ {
+			if sum[from] >= cut {
+				break
+			}
+		}
+		return from
+	}
+	factor = factor[:len(sum)]
+	for ; from < len(sum); from++ {
+		if sum[from]*factor[from] >= cut {
+			break
+		}
+	}
+	return from
+}
+
+// combineSums is combine for feature scores as sums by label, to be multiplied by
+// factor, if it is not nil, and divided by total; instance scores may be of more
+// labels. It leaves out scores that are not wanted.
+func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, total float64, w *wanted, dst *vector.Sparse) {
 	w.best = w.best[:0]
 	cut := 0.0
 	if total == 0 {
 		sum = nil // there is no feature
+	}
+	feature := func(l int) float32 {
+		x := sum[l]
+		if factor != nil {
+			x *= factor[l]
+		}
+		return min(1, float32(x/total))
 	}
 	add := func(l int, a, b float32) {
 		if score := blend(lambda, a, b); score > 0 {
@@ -88,21 +117,18 @@ func combineSums(lambda float64, instance vector.Sparse, sum []float64, total fl
 	}
 	done := 0
 	for i, l := range instance.Index {
-		for end := min(int(l), len(sum)); done < end; done++ {
-			if x := sum[done]; x >= cut {
-				add(done, 0, min(1, float32(x/total)))
-			}
+		end := min(int(l), len(sum))
+		for done = reaches(sum, factor, done, end, cut); done < end; done = reaches(sum, factor, done+1, end, cut) {
+			add(done, 0, feature(done))
 		}
 		var b float32
 		if int(l) < len(sum) {
-			b = min(1, float32(sum[done]/total))
+			b = feature(done)
 			done++
 		}
 		add(int(l), instance.Value[i], b)
 	}
-	for ; done < len(sum); done++ {
-		if x := sum[done]; x >= cut {
-			add(done, 0, min(1, float32(x/total)))
-		}
+	for done = reaches(sum, factor, done, len(sum), cut); done < len(sum); done = reaches(sum, factor, done+1, len(sum), cut) {
+		add(done, 0, feature(done))
 	}
 }
