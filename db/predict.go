@@ -81,6 +81,7 @@ var predictors = sync.Pool{New: func() any { return &predictScratch{p: query.New
 type predictScratch struct {
 	p     *query.Predictor
 	found []labels.Ranked
+	rows  vector.CSR // of a batch
 }
 
 // Predict predicts the labels of a query by a label model, highest score first.

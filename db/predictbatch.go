@@ -70,11 +70,9 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 		return false, err
 	}
 	m := state.model
-	entries := 0
-	for _, q := range queries {
-		entries += len(q.Sparse.Index) + len(q.Features)
-	}
-	rows := &vector.CSR{Ptr: make([]uint64, 1, len(queries)+1), Index: make([]uint32, 0, entries), Value: make([]float32, 0, entries)}
+	sc := predictors.Get().(*predictScratch) // not given back if there is an error
+	rows := &sc.rows
+	rows.Ptr, rows.Index, rows.Value, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], append(rows.Value[:0], 0)[:0], 0
 	for _, q := range queries {
 		x, err := st.labelQuery(q)
 		if err != nil {
@@ -87,7 +85,6 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 		}
 	}
 	p := m.asked(o)
-	sc := predictors.Get().(*predictScratch)
 	names := make([]string, m.view.Labels.Labels()) // of the labels predicted: each is one string
 	name := func(label uint32) string {
 		if names[label] == "" {

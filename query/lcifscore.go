@@ -17,6 +17,8 @@ type tally struct {
 	sum []float64
 	met []uint64 // a bit for each label with a sum
 	all bool     // whether any label may have one
+	// weights is scratch: those of neighbours.
+	weights []float64
 
 	merged vector.Sparse // scratch of adder
 }
@@ -107,14 +109,17 @@ func (t *tally) weighted(set []uint32, value []float32, x float64) {
 // of the neighbours), times the graph's degree if w > 0.
 func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []near, alpha, w float64, dst *vector.Sparse) {
 	total := 0.0
+	t.weights = t.weights[:0]
 	for _, n := range neighbors {
-		total += labels.Power(float64(n.sim), alpha)
+		weight := labels.Power(float64(n.sim), alpha)
+		t.weights = append(t.weights, weight)
+		total += weight
 	}
 	if !(total > 0) {
 		return
 	}
-	for _, n := range neighbors {
-		weight := labels.Power(float64(n.sim), alpha)
+	for i, n := range neighbors {
+		weight := t.weights[i]
 		if !(weight > 0) || int(n.row) >= sets.Rows() {
 			continue
 		}
@@ -187,8 +192,11 @@ func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, ds
 // weightOf is the weight of a query's value x of feature f, whose column's length
 // goes into it.
 func weightOf(m *labels.Powers, f uint32, x, raise float64) float64 {
-	if m.Feature == nil || int(f) >= len(m.Feature) {
+	switch {
+	case m.Feature == nil || int(f) >= len(m.Feature):
 		return x
+	case raise == 1:
+		return x * m.Feature[f]
 	}
 	return x * labels.Power(m.Feature[f], raise)
 }
