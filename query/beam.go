@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/anndb/anndb/vector"
@@ -15,6 +16,10 @@ import (
 // beamStep is how many rows are expanded together: the misses of their lists
 // and of the sketches of all rows named there overlap.
 const beamStep = 4
+
+// farMove is how many places on the beam are looked at one by one before the
+// place of a row is searched for by halves.
+const farMove = 32
 
 // spot is a row on the beam.
 type spot struct {
@@ -41,9 +46,7 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 		s.estimate(s.v.Sketch, ids, s.scores)
 	}
 	s.beam = grow(s.beam, width)[:0]
-	for i, id := range ids {
-		s.insert(spot{estimate: s.scores[i], row: id}, width)
-	}
+	s.merge(ids, width)
 	for first := 0; ; {
 		if first = s.expand(first); first < 0 {
 			break
@@ -53,9 +56,7 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 		s.stats.Sketched += len(s.hop)
 		s.scores = grow(s.scores, len(s.hop))
 		s.estimate(s.v.Sketch, s.hop, s.scores)
-		for i, id := range s.hop {
-			first = min(first, s.insert(spot{estimate: s.scores[i], row: id}, width))
-		}
+		first = min(first, s.merge(s.hop, width))
 	}
 	s.hop = grow(s.hop, len(s.beam))
 	for i, b := range s.beam {
@@ -116,29 +117,69 @@ func (s *Searcher) expand(from int) int {
 	return i
 }
 
-// insert puts a spot at its place on the beam, which keeps the best width, and
-// returns the place, or width when there is none.
-func (s *Searcher) insert(x spot, width int) int {
-	n := len(s.beam)
-	if n == width {
-		if !(x.estimate < s.beam[n-1].estimate) {
-			return width
-		}
-		n--
-	} else {
-		s.beam = s.beam[:n+1]
+// merge puts rows with their scores at their places on the beam, which keeps
+// the best width, those of equal estimates in the order in which they came. It
+// returns the first of these places, or width when there is none. A beam of
+// hundreds of rows is moved once for all rows of a step, not once for each.
+func (s *Searcher) merge(ids []uint32, width int) int {
+	beam := s.beam
+	kept := s.beam[:cap(s.beam)]
+	s.come = grow(s.come, len(ids))
+	come, n := s.come, 0
+	bar := float32(math.Inf(1))
+	if len(beam) == width {
+		bar = beam[width-1].estimate
 	}
-	b := s.beam
-	lo, hi := 0, n
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if b[mid].estimate <= x.estimate {
-			lo = mid + 1
+	for i, x := range s.scores[:len(ids)] {
+		if !(x < bar) && len(beam) == width {
+			continue
+		}
+		at := n
+		for at > 0 && x < come[at-1].estimate {
+			come[at] = come[at-1]
+			at--
+		}
+		come[at] = spot{estimate: x, row: ids[i]}
+		n++
+	}
+	if n == 0 {
+		return width
+	}
+	come = come[:n]
+	// From the back: what falls off the end is dropped before anything moves.
+	old, to := len(beam), len(beam)+n
+	for to > width {
+		if n > 0 && (old == 0 || come[n-1].estimate >= beam[old-1].estimate) {
+			n--
 		} else {
-			hi = mid
+			old--
 		}
+		to--
 	}
-	copy(b[lo+1:n+1], b[lo:n])
-	b[lo] = x
-	return lo
+	s.beam = kept[:to]
+	first := width
+	for ; n > 0; n-- {
+		x := come[n-1]
+		from := old
+		if from > farMove && x.estimate < beam[from-farMove].estimate {
+			lo, hi := 0, from-farMove
+			for lo < hi {
+				if mid := (lo + hi) / 2; beam[mid].estimate <= x.estimate {
+					lo = mid + 1
+				} else {
+					hi = mid
+				}
+			}
+			from = lo
+		} else {
+			for from > 0 && x.estimate < beam[from-1].estimate {
+				from--
+			}
+		}
+		first = to - (old - from) - 1
+		copy(kept[first+1:to], beam[from:old])
+		kept[first] = x
+		old, to = from, first
+	}
+	return first
 }

@@ -44,6 +44,7 @@ type Searcher struct {
 	hits   []vector.Neighbor
 	hop    []uint32
 	beam   []spot
+	come   []spot   // rows on their way onto the beam
 	fresh  []uint32 // rows newer than the index that are to be scored
 	merged []uint32
 	// counting is 0, 1, 2...
