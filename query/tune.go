@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -29,13 +30,21 @@ type setting [dims]uint8
 // curve are measured on all queries.
 const (
 	tuneSearch  = 2 * time.Second // for finding settings
-	gridAlways  = 25              // settings of the grid that are tried at any rate
+	gridAlways  = 29              // settings of the grid that are tried at any rate
 	screenAsked = 240             // queries that compare settings in the search
 	glanceAsked = 60              // queries that rule out hopeless ones
 	finalists   = 24              // settings measured on all queries
 	finalRounds = 3               // fewer where they take longer than the search
 	patience    = 4               // how much longer the clock may run than a budget
+
+	reachedAll   = 0.9995 // recall that no wider beam is tried for
+	refineSteps  = 3      // times that the settings around a recall draw closer
+	refineRounds = 2
+	refineWidest = 192 // times k, beams that are doubled at most
 )
+
+// refined are the recalls that are often asked for, what matters most first.
+var refined = [...]float64{0.95, 0.9, 0.99, 0.98, 0.8, 0.97, 0.85, 0.995, 0.999}
 
 // tuner searches the settings of one view.
 type tuner struct {
@@ -67,7 +76,8 @@ type trial struct {
 // hops, Beam, and Rerank, as far as the view has the parts. A coarse grid comes
 // first; then every point of the front is varied in one number at a time, for
 // as long as the front moves and at most some seconds. What looks good on a
-// sample is measured on all queries: recall is exact and repeatable, time the
+// sample is measured on all queries, and widths in between for the recalls that
+// are often asked for: recall is exact and repeatable, time the
 // mean over queries of the least of several rounds on one thread, or of one where
 // a round takes seconds. progress may be nil.
 //
@@ -96,6 +106,9 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 	for i, at := range t.grid() {
 		if i >= gridAlways && t.elapsed() > budget {
 			break
+		}
+		if t.values[dimBeam][at[dimBeam]] > 48*k && t.reached() >= reachedAll {
+			continue // a wide beam is slow, and there for those who ask for more
 		}
 		if err := t.try(ctx, at); err != nil {
 			return nil, err
@@ -138,7 +151,7 @@ func (t *tuner) space() {
 		t.values[dimHopFrom] = []int{2, 4, 8, 12, 20}
 		t.values[dimHopWidth] = slices.Compact([]int{max(1, n.K/4), max(1, n.K/2), n.K})
 		if v.Sketch != nil {
-			t.values[dimBeam] = append([]int{0}, of(10, 15, 20, 25, 30, 40, 60, 80, 120, 160, 240, 320, 480)...)
+			t.values[dimBeam] = append([]int{0}, of(10, 15, 20, 25, 30, 40, 60, 80, 120, 160, 240, 320, 480, 960, 1920)...)
 			t.values[dimHopKeep] = append([]int{0}, of(5, 10, 15, 20, 30, 50)...)
 		}
 	}
@@ -173,7 +186,7 @@ func (t *tuner) grid() []setting {
 	// little wider than k where estimates lead straight to the nearest rows,
 	// much wider where they do not.
 	if len(t.values[dimBeam]) > 1 {
-		for _, beam := range [][2]int{{2 * k, 2 * k}, {4 * k, 4 * k}, {16 * k, 3 * k}, {3 * k / 2, 3 * k / 2}, {3 * k, 3 * k}, {8 * k, 3 * k}, {32 * k, 3 * k}, {6 * k, 6 * k}, {48 * k, 3 * k}, {12 * k, 12 * k}, {24 * k, 24 * k}} {
+		for _, beam := range [][2]int{{2 * k, 2 * k}, {4 * k, 4 * k}, {16 * k, 3 * k}, {3 * k / 2, 3 * k / 2}, {3 * k, 3 * k}, {8 * k, 3 * k}, {32 * k, 3 * k}, {6 * k, 6 * k}, {48 * k, 3 * k}, {12 * k, 12 * k}, {24 * k, 24 * k}, {96 * k, 3 * k}, {192 * k, 12 * k}} {
 			for _, trees := range []int{2, 4} {
 				var at setting
 				at[dimTrees] = t.nearest(dimTrees, trees)
@@ -295,6 +308,14 @@ func (t *tuner) elapsed() time.Duration {
 	return max(t.spent, time.Since(t.start)/patience)
 }
 
+// reached is the highest recall so far.
+func (t *tuner) reached() (recall float64) {
+	for _, x := range t.points {
+		recall = max(recall, x.p.Recall)
+	}
+	return recall
+}
+
 // beaten says whether a point is worse than one measured on the same few
 // queries by more than the noise of such a look.
 func (t *tuner) beaten(p Point) bool {
@@ -400,13 +421,85 @@ func (t *tuner) finish(ctx context.Context) (*Curve, error) {
 					return nil, err
 				}
 			}
-			t.report(90+10*done/(finalRounds*len(at)), 100)
+			t.report(90+5*done/(finalRounds*len(at)), 100)
 		}
 		for i, j := range at {
 			points[i] = samples[i].point(t.points[j].p.Params)
 		}
 	}
+	points, err := t.refine(ctx, points)
+	if err != nil {
+		return nil, err
+	}
+	t.report(100, 100)
 	return &Curve{K: t.m.k, Queries: len(t.m.queries), Points: pareto(points)}, nil
+}
+
+// refine adds points where a recall that is often asked for lies between two
+// beams, or beyond the widest: settings come in steps of a quarter to a double,
+// and what a step is too much for the recall is paid by every query that asks
+// for it.
+func (t *tuner) refine(ctx context.Context, points []Point) ([]Point, error) {
+	began := t.elapsed()
+	for i, recall := range refined {
+		t.report(95+5*i/len(refined), 100)
+		for range refineSteps {
+			for _, p := range t.between(pareto(points), recall) {
+				if t.elapsed()-began > t.budget {
+					return points, nil
+				}
+				var s sample
+				for range refineRounds {
+					if err := t.run(ctx, p, 1, &s); err != nil {
+						return nil, err
+					}
+				}
+				points = append(points, s.point(p))
+				if points[len(points)-1].Recall >= recall {
+					break
+				}
+			}
+		}
+	}
+	return points, nil
+}
+
+// between is what to try for a recall: widths half-way, by ratio, between the
+// point of a curve that just reaches it and the one before, with as few exact
+// distances as there, or with more; twice the width where none reaches it;
+// nothing where the two are no beams, or as good as one.
+func (t *tuner) between(curve []Point, recall float64) []Params {
+	i := slices.IndexFunc(curve, func(x Point) bool { return x.Recall >= recall })
+	if i == 0 || len(curve) == 0 {
+		return nil
+	}
+	if i < 0 {
+		p := curve[len(curve)-1].Params
+		if p.Beam == 0 || p.Beam > refineWidest*t.m.k {
+			return nil
+		}
+		p.Beam, p.R = 2*p.Beam, 2*p.R
+		return []Params{p}
+	}
+	less, p := curve[i-1].Params, curve[i].Params
+	if less.Beam == 0 || p.Beam < less.Beam || p.R < less.R {
+		return nil
+	}
+	middle := func(a, b int) int { return int(math.Round(math.Sqrt(float64(a) * float64(b)))) }
+	near := func(a, b int) bool { return float64(a) > 0.95*float64(b) } // not worth a point
+	wide := p
+	wide.Beam = middle(less.Beam, p.Beam)
+	wide.R = min(middle(less.R, p.R), wide.Beam)
+	few := wide
+	few.R = less.R
+	switch beams, rows := near(less.Beam, p.Beam), near(less.R, p.R); {
+	case beams && rows:
+		return nil
+	case rows || near(few.R, wide.R):
+		return []Params{wide}
+	default:
+		return []Params{few, wide}
+	}
 }
 
 // outdone says whether another point has at least the recall in clearly less
