@@ -465,7 +465,7 @@ func TestExplain(t *testing.T) {
 		sources := map[string]int{}
 		for _, q := range mixture(3, 20, dim) {
 			for _, p := range []query.Params{
-				{Method: query.Natural, Tau: 0.01, Trees: 3, Sketch: true, R: 30, Hops: 2},
+				{Method: query.Natural, Tau: 0.01, Trees: 1, Sketch: true, R: 30, Hops: 2},
 				{Method: query.Lookup}, {Method: query.Voting, Votes: 2}, {Method: query.Flat},
 			} {
 				o := &db.SearchOptions{Params: &p, Explain: true}

@@ -23,6 +23,7 @@ type grower struct {
 	sorted []float32
 	tmp    []uint32
 	row    []float32
+	spread []uint32 // the points that a coordinate's variance is estimated on
 
 	levelDims []uint32 // rf: candidates of the level
 	rf        *splitSearch
@@ -217,10 +218,13 @@ func sparseDot(idx []uint32, val, x []float32) float32 {
 }
 
 // varianceDim draws one of the Candidates coordinates of highest variance,
-// estimated on the node's first Subsample points, or on all of them where
-// those are equal. ok is false when all points are.
+// estimated on Subsample of the node's points, or on all of them where those
+// are equal. ok is false when all points are. The sample is spread evenly: the
+// first points would be those of one corner, where rows come in an order that
+// means something.
 func (g *grower) varianceDim(points []uint32) (dim uint32, ok bool) {
-	top := g.varying(points[:min(len(points), g.f.Subsample)])
+	g.spread = spread(g.spread[:0], points, g.f.Subsample)
+	top := g.varying(g.spread)
 	if len(top) == 0 {
 		top = g.varying(points)
 	}
@@ -228,6 +232,18 @@ func (g *grower) varianceDim(points []uint32) (dim uint32, ok bool) {
 		return 0, false
 	}
 	return top[g.rng.IntN(len(top))], true
+}
+
+// spread appends m of the points, evenly spaced, or all if there are no more.
+func spread(dst, points []uint32, m int) []uint32 {
+	n := len(points)
+	if n <= m {
+		return append(dst, points...)
+	}
+	for i := range m {
+		dst = append(dst, points[i*n/m])
+	}
+	return dst
 }
 
 // varying is the at most Candidates coordinates of highest variance among the

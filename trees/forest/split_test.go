@@ -194,8 +194,8 @@ func TestRPDirectionsAreNeverEmpty(t *testing.T) {
 	}
 }
 
-// kd splits one of the Candidates coordinates of highest variance among the
-// first Subsample points of the node, and draws all of them.
+// kd splits one of the Candidates coordinates of highest variance among
+// Subsample points of the node, evenly spread, and draws all of them.
 func TestKDSplitsHighVariance(t *testing.T) {
 	rng := newRand(2)
 	rows := gaussian(rng, 900, 20)
@@ -211,7 +211,13 @@ func TestKDSplitsHighVariance(t *testing.T) {
 		})
 		ranks := make([]int, c.wantC)
 		eachSplit(f, rows, func(tree, node, _ int, n Node, points []uint32) {
-			sample := points[:min(len(points), c.wantS)]
+			sample := points
+			if len(points) > c.wantS {
+				sample = nil
+				for i := range c.wantS {
+					sample = append(sample, points[i*len(points)/c.wantS])
+				}
+			}
 			variance := make([]float64, 20)
 			for j := range variance {
 				var column []float64
@@ -239,6 +245,24 @@ func TestKDSplitsHighVariance(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Rows that come sorted by class are split like the same rows in any order: the
+// coordinate is one in which the classes lie apart, not one in which the first
+// class is wide.
+func TestKDSortedRows(t *testing.T) {
+	rng := newRand(5)
+	rows := gaussian(rng, 2000, 4)
+	for i, x := range rows {
+		x[0] += float32(i / 100 * 10)
+		x[1] *= 3
+	}
+	f := learn(t, rows, nil, Params{Kind: KD, Trees: 4, Depth: 3, Members: true, Candidates: 1})
+	eachSplit(f, rows, func(tree, node, _ int, n Node, _ []uint32) {
+		if n.Dim != 0 {
+			t.Errorf("tree %d node %d splits coordinate %d", tree, node, n.Dim)
+		}
+	})
 }
 
 // Section 7.2: the coordinate is that of the level, round and round.
