@@ -77,6 +77,11 @@ func compactPrefix(path string) string { return "." + filepath.Base(path) + ".co
 // the context's. Where the system does not let an open file be replaced, such
 // as Windows, it fails and the old file stays.
 func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
+	return d.rewrite(ctx, false)
+}
+
+// rewrite is Compact or, with order, Reorder.
+func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err error) {
 	if err := d.writable(ctx); err != nil {
 		return st, err
 	}
@@ -100,7 +105,7 @@ func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	if err := tmp.Close(); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
-	moved, err := s.compacted(ctx, name, d.opts)
+	moved, err := s.compacted(ctx, name, d.opts, order)
 	if err != nil {
 		return st, fmt.Errorf("db: compact: %w", asSystem(err))
 	}

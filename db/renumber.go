@@ -46,17 +46,20 @@ type moving struct {
 	from, to uint64
 	objects  []uint64    // that hold anything of it, in the old file
 	indexes  []*manifest // in the order in which they are learned anew
+	order    bool        // near rows get near numbers; else rows keep their order
 }
 
-// toRenumber finds the collections to renumber. Such with an index that cannot
-// be learned anew from the rows alone are not among them.
-func (s *Snapshot) toRenumber() (out []moving, err error) {
+// toRenumber finds the collections to renumber, with order all dense ones. Such
+// with an index that cannot be learned anew from the rows alone are not among
+// them.
+func (s *Snapshot) toRenumber(order bool) (out []moving, err error) {
 	g := s.gen
 	for _, c := range g.cat.Collections {
-		if dead := c.Rows - c.Live; dead == 0 || float64(dead) < renumberShare*float64(c.Rows) || c.Live == 0 && len(c.Indexes) > 0 {
+		dead := c.Rows - c.Live
+		m := moving{name: c.Name, from: c.ID, objects: []uint64{c.ID}, order: order && !c.Sparse && c.Live > 0}
+		if !m.order && (dead == 0 || float64(dead) < renumberShare*float64(c.Rows) || c.Live == 0 && len(c.Indexes) > 0) {
 			continue
 		}
-		m := moving{name: c.Name, from: c.ID, objects: []uint64{c.ID}}
 		st, whole := g.colls[c.Name], true
 		for i := range c.Indexes {
 			x, err := st.manifestOf(&c.Indexes[i])
@@ -158,7 +161,13 @@ func (s *Snapshot) renumbered(ctx context.Context, path string, o Options, moved
 		if err := s.copyNames(ctx, d, m); err != nil {
 			return err
 		}
-		if _, err := d.Load(ctx, m.name, s.Rows(m.name), nil); err != nil {
+		rows := s.Rows(m.name)
+		if m.order {
+			if rows, err = s.nearRows(ctx, m.name); err != nil {
+				return err
+			}
+		}
+		if _, err := d.Load(ctx, m.name, rows, nil); err != nil {
 			return err
 		}
 		for _, x := range m.indexes {
@@ -200,10 +209,10 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 }
 
 // compacted writes the snapshot's state into the empty file at path, with the
-// rows renumbered of all collections of which that is worth while and possible.
-// It returns what has moved.
-func (s *Snapshot) compacted(ctx context.Context, path string, o Options) ([]moving, error) {
-	moved, err := s.toRenumber()
+// rows renumbered of all collections of which that is worth while, or asked for,
+// and possible. It returns what has moved.
+func (s *Snapshot) compacted(ctx context.Context, path string, o Options, order bool) ([]moving, error) {
+	moved, err := s.toRenumber(order)
 	for err == nil && len(moved) > 0 {
 		err = s.renumbered(ctx, path, o, moved)
 		var not *notLearned

@@ -36,6 +36,7 @@ var briefs = []brief{
 	{name: "update", base: []string{"create", "batch", "batch", "batch"}, steps: []string{"batch", "batch"}},
 	{name: "build", base: []string{"create", "batch", "batch"}, steps: []string{work.Build, "batch"}},
 	{name: "compact", base: []string{"create", "batch", "batch", work.Build, "batch"}, steps: []string{work.Compact, "batch"}},
+	{name: "reorder", base: []string{"create", "batch", "batch"}, steps: []string{work.Reorder, "batch"}},
 	{name: "maintain", base: []string{"create", "batch", "batch", work.Build, "batch"}, steps: []string{work.Maintain, "batch", work.Drop}},
 	{
 		name: "compact unsynced", base: []string{"create", "batch", "batch"},

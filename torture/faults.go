@@ -26,6 +26,7 @@ var sweeps = []swept{
 	{"rebuild", []string{"create", "batch", "batch", work.Build, "batch"}, []string{work.Build}},
 	{"maintain", []string{"create", "batch", "batch", work.Build, "batch"}, []string{work.Maintain}},
 	{"compact", []string{"create", "batch", work.Build, "batch"}, []string{work.Compact, "batch"}},
+	{"reorder", []string{"create", "batch", "batch"}, []string{work.Reorder, "batch"}},
 	{"backup", []string{"create", "batch", work.Build, "batch"}, []string{work.Backup}},
 }
 

@@ -27,7 +27,7 @@ func killScript(seed uint64) work.Script {
 // killPlan is what happens besides batches.
 var killPlan = work.Plan{
 	Every: 3,
-	Steps: []string{work.Build, work.Maintain, work.Compact, work.Maintain, work.Drop, work.Build, work.Compact, work.Maintain},
+	Steps: []string{work.Build, work.Maintain, work.Compact, work.Maintain, work.Drop, work.Build, work.Reorder, work.Maintain},
 }
 
 // killChild works on a file for ever, with a reader beside it: arguments are

@@ -107,7 +107,7 @@ var cutPlans = []struct {
 	{"load", work.Plan{}, 400 * time.Millisecond},
 	{"build", work.Plan{Every: 1, Steps: []string{work.Build}}, 1500 * time.Millisecond},
 	{"maintain", work.Plan{Every: 1, Steps: []string{work.Maintain}}, 600 * time.Millisecond},
-	{"compact", work.Plan{Every: 2, Steps: []string{work.Compact}}, 500 * time.Millisecond},
+	{"compact", work.Plan{Every: 2, Steps: []string{work.Compact, work.Reorder}}, 500 * time.Millisecond},
 }
 
 // powerCuts cuts the power of a file system under a writing process.
@@ -206,7 +206,7 @@ func cuts(ctx context.Context, e *env, v *volume, rng *rand.Rand, n int, t *tota
 		t.add("batches", acked-known)
 		t.add("builds", c.steps[work.Build])
 		t.add("maintained", c.steps[work.Maintain])
-		t.add("compacted", c.steps[work.Compact])
+		t.add("compacted", c.steps[work.Compact]+c.steps[work.Reorder])
 		found, err := w.Script.Verify(ctx, w.Path, acked, 1)
 		if built = built || c.steps[work.Build] > 0; err == nil && built {
 			err = mustHaveIndexes(w)

@@ -50,9 +50,9 @@ func (e *engine) About() string {
 	return version + " kernels=" + vector.KernelName()
 }
 
-// Build writes the rows to the file named by the word scratch, builds the
-// index, and compacts the file. Words: scratch, metric (l2, cosine), storage (auto, float32), and
-// those of buildOptions.
+// Build writes the rows to the file named by the word scratch, reorders them,
+// builds the index, and compacts the file. Words: scratch, metric (l2, cosine),
+// storage (auto, float32), and those of buildOptions.
 func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, threads int) error {
 	e.path = o["scratch"]
 	if e.path == "" || base.F32 == nil {
@@ -97,6 +97,11 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		}
 	}
 	e.detail = []string{fmt.Sprintf("import:%.2f", time.Since(start).Seconds())}
+	start = time.Now()
+	if _, err := d.Reorder(ctx); err != nil {
+		return err
+	}
+	e.detail = append(e.detail, fmt.Sprintf("reorder:%.2f", time.Since(start).Seconds()))
 	info, err := d.Build(ctx, collection, index, options, nil)
 	if err != nil {
 		return err

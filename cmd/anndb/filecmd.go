@@ -229,13 +229,18 @@ func (m *meter) Write(p []byte) (int, error) {
 // compactCmd shrinks a file.
 type compactCmd struct {
 	inFile
+	Reorder bool `help:"Also give near rows of dense collections near numbers, which makes searches in large ones faster. Indexes are learned anew: best before the first build."`
 }
 
 // Run executes the command.
 func (c *compactCmd) Run(a *app) error {
 	start := time.Now()
 	return c.with(false, func(d *db.DB) error {
-		st, err := d.Compact(a.ctx)
+		rewrite := d.Compact
+		if c.Reorder {
+			rewrite = d.Reorder
+		}
+		st, err := rewrite(a.ctx)
 		if err != nil {
 			return err
 		}

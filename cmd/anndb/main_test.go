@@ -389,6 +389,7 @@ func TestCheckBackupCompact(t *testing.T) {
 	must(t, "check", copied)
 	must(t, "backup", f.file, copied, "--force")
 	must(t, "drop", copied, "things", "main")
+	must(t, "compact", copied, "--reorder")
 	small := mustJSON[rows](t, "compact", copied)
 	if small[0]["bytes_after"].(float64) > small[0]["bytes_before"].(float64) {
 		t.Errorf("%v", small)

@@ -17,6 +17,7 @@ const (
 	Build    = "build"    // all indexes of both collections anew, see Indexes
 	Maintain = "maintain" // DB.Maintain
 	Compact  = "compact"  // DB.Compact
+	Reorder  = "reorder"  // DB.Reorder
 	Backup   = "backup"   // a copy beside the file, see BackupPath
 	Drop     = "drop"     // the indexes are dropped
 )
@@ -65,6 +66,8 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 		_, err = d.Maintain(ctx, db.MaintainOptions{Workers: 1})
 	case Compact:
 		_, err = d.Compact(ctx)
+	case Reorder:
+		_, err = d.Reorder(ctx)
 	case Backup:
 		err = backup(ctx, d)
 	case Drop:

@@ -22,7 +22,7 @@ func TestVerify(t *testing.T) {
 			}
 			last := 0
 			steps := map[string]int{}
-			err = s.Run(ctx, d, Plan{Every: 2, Steps: []string{Build, Maintain, Compact, Backup, Drop, Build, Maintain}, Until: 15}, func(n int, step string) {
+			err = s.Run(ctx, d, Plan{Every: 2, Steps: []string{Build, Maintain, Compact, Backup, Drop, Build, Reorder, Maintain}, Until: 15}, func(n int, step string) {
 				last = n
 				steps[step]++
 			})

@@ -1,0 +1,145 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// fillClusters writes rows of clusters that take turns, with labels and payloads,
+// some of them twice.
+func fillClusters(t *testing.T, d *DB, clusters, each int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 4))
+	if err := d.CreateDense(t.Context(), "rows", DenseOptions{Dim: 8}); err != nil {
+		t.Fatal(err)
+	}
+	for _, every := range []int{1, 7} {
+		err := d.Update(t.Context(), func(b *Batch) error {
+			for i := 0; i < clusters*each; i += every {
+				v := make([]float32, 8)
+				for j := range v {
+					v[j] = 100*float32((i%clusters)>>(j%4)&1) + float32(rng.NormFloat64())
+				}
+				row := Row{Key: fmt.Appendf(nil, "key-%04d", i), Vector: v, Labels: []string{fmt.Sprint("cluster-", i%clusters)}, Payload: fmt.Append(nil, i)}
+				if err := b.Put("rows", row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReorder: rows keep their keys, labels and payloads, and what searches
+// answer; near rows get near numbers; indexes are there; a snapshot that is held
+// sees what it saw.
+func TestReorder(t *testing.T) {
+	const clusters, each = 8, 80
+	d := openTemp(t, &Options{NoSync: true})
+	fillClusters(t, d, clusters, each)
+	_, err := d.Build(t.Context(), "rows", "main", BuildOptions{Trees: 2, Seed: 3, Holdout: 20}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := d.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(held.Release)
+	if _, err := d.Reorder(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(mustCheck(d), mustLeaveNothing(d)); err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		before, after := rowTexts(t, held, "rows"), rowTexts(t, s, "rows")
+		changes, last := 0, ""
+		for r, err := range s.Rows("rows") {
+			if err != nil {
+				return err
+			}
+			if r.Labels[0] != last {
+				changes++
+			}
+			last = r.Labels[0]
+		}
+		if changes > 3*clusters {
+			t.Errorf("the cluster changes %d times from row to row", changes)
+		}
+		if slices.Equal(before, after) {
+			t.Error("rows have the order that they had")
+		}
+		slices.Sort(before)
+		slices.Sort(after)
+		if !slices.Equal(before, after) {
+			t.Errorf("%d other rows than %d before", len(after), len(before))
+		}
+		info, err := s.Collection("rows")
+		if err != nil || info.Rows != clusters*each || info.Live != clusters*each || len(info.Indexes) != 1 {
+			t.Errorf("%+v, %v", info, err)
+		}
+		for i := range 20 {
+			q := make([]float32, 8)
+			q[i%8] = 100
+			q[i%3] -= float32(i)
+			for _, index := range []string{Flat, "main"} {
+				want, _, err1 := held.Search(t.Context(), "rows", q, 5, &SearchOptions{Index: index}, nil)
+				got, _, err2 := s.Search(t.Context(), "rows", q, 5, &SearchOptions{Index: index}, nil)
+				if err := errors.Join(err1, err2); err != nil {
+					return err
+				}
+				for j := range want {
+					if index == Flat && (string(want[j].Key) != string(got[j].Key) || want[j].Distance != got[j].Distance) {
+						t.Errorf("query %d: %s at %g, before %s at %g", i, got[j].Key, got[j].Distance, want[j].Key, want[j].Distance)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := churnKeys(d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// churnKeys updates and deletes rows by key.
+func churnKeys(d *DB) error {
+	err := d.Update(context.Background(), func(b *Batch) error {
+		return errors.Join(
+			b.Put("rows", Row{Key: []byte("key-0001"), Vector: make([]float32, 8)}),
+			b.Delete("rows", []byte("key-0002")),
+		)
+	})
+	return errors.Join(err, mustCheck(d))
+}
+
+// A database without dense rows, or without any, is compacted.
+func TestReorderNothing(t *testing.T) {
+	d := openTemp(t, &Options{NoSync: true})
+	err := errors.Join(d.CreateSparse(t.Context(), "words", SparseOptions{Named: true}), d.CreateDense(t.Context(), "rows", DenseOptions{Dim: 3}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Reorder(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Reorder(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+}
