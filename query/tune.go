@@ -465,8 +465,8 @@ func (t *tuner) refine(ctx context.Context, points []Point) ([]Point, error) {
 }
 
 // between is what to try for a recall: widths half-way, by ratio, between the
-// point of a curve that just reaches it and the one before, with as few exact
-// distances as there, or with more; twice the width where none reaches it;
+// point of a curve that just reaches it and the one before, with the fewer exact
+// distances of the two, or with more; twice the width where none reaches it;
 // nothing where the two are no beams, or as good as one.
 func (t *tuner) between(curve []Point, recall float64) []Params {
 	i := slices.IndexFunc(curve, func(x Point) bool { return x.Recall >= recall })
@@ -482,20 +482,20 @@ func (t *tuner) between(curve []Point, recall float64) []Params {
 		return []Params{p}
 	}
 	less, p := curve[i-1].Params, curve[i].Params
-	if less.Beam == 0 || p.Beam < less.Beam || p.R < less.R {
+	if less.Beam == 0 || p.Beam < less.Beam {
 		return nil
 	}
 	middle := func(a, b int) int { return int(math.Round(math.Sqrt(float64(a) * float64(b)))) }
-	near := func(a, b int) bool { return float64(a) > 0.95*float64(b) } // not worth a point
+	near := func(a, b int) bool { return float64(min(a, b)) > 0.95*float64(max(a, b)) } // not worth a point
 	wide := p
 	wide.Beam = middle(less.Beam, p.Beam)
 	wide.R = min(middle(less.R, p.R), wide.Beam)
 	few := wide
-	few.R = less.R
+	few.R = min(less.R, p.R)
 	switch beams, rows := near(less.Beam, p.Beam), near(less.R, p.R); {
 	case beams && rows:
 		return nil
-	case rows || near(few.R, wide.R):
+	case rows, near(few.R, wide.R):
 		return []Params{wide}
 	default:
 		return []Params{few, wide}
