@@ -108,7 +108,7 @@ func blockPlace(t *testing.T, path string, bucket []byte, coll string, index str
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := &wreck{ctx: t.Context(), f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{}, broken: map[string]bool{}}
+	w := newWreck(t.Context(), f)
 	if err := w.survey(path); err != nil {
 		t.Fatal(err)
 	}

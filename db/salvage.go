@@ -42,6 +42,13 @@ type SalvageReport struct {
 	// Revived says of which collections deleted rows may have come back, since
 	// nothing is left to tell them.
 	Revived []string
+	// Searched is why the catalog could not be read, nil if it could. Rows and an
+	// earlier catalog were then searched for in all pages, those that are free
+	// among them: collections and rows may be missing or of an earlier state.
+	Searched error
+	// Unnamed are collections of which no catalog was found. Their names are their
+	// numbers; of dense ones the metric is a guess, unless it is the cosine.
+	Unnamed []string
 }
 
 // SalvageOptions say how Salvage works.
@@ -57,14 +64,15 @@ type SalvageOptions struct {
 // Salvage writes every row of the damaged database at from that can be read
 // into a new database at to, and builds its indexes anew as they were built,
 // without tuning. It reads the file page by page, trusting none of it: a
-// damaged page or block costs the rows in it, no more. The file at from, which
-// must not be open for writing, is not changed.
+// damaged page or block costs the rows in it, no more. Where the catalog, or
+// both meta pages, cannot be read, rows are searched for in all pages, see
+// Searched. The file at from, which must not be open for writing, is not changed.
 //
-// Cost: two passes over the file; in memory the place of every block and the
-// key of every row.
+// Cost: two passes over the file, three if its pages are damaged; in memory the
+// place of every block and the key of every row.
 //
-// Errors: ErrExists for a file at to; ErrCorrupt if the catalog, or both meta
-// pages, cannot be read; ErrLocked; those of Load; the context's.
+// Errors: ErrExists for a file at to; ErrCorrupt if there is no catalog and no
+// row; ErrNewerFormat; ErrLocked; those of Load; the context's.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageReport, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s", ErrExists, to)
@@ -74,10 +82,11 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 		return r, fmt.Errorf("db: salvage: %w", err)
 	}
 	defer f.Close()
-	w := &wreck{ctx: ctx, f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{}, broken: map[string]bool{}}
+	w := newWreck(ctx, f)
 	if err := w.survey(from); err != nil {
 		return r, err
 	}
+	r.Searched, r.Unnamed = w.reason, w.unnamed
 	d, err := Open(to, nil)
 	if err != nil {
 		return r, err
@@ -138,8 +147,10 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 
 // place is where a block stands in the file.
 type place struct {
-	at int64
-	n  int
+	at   int64
+	n    int
+	elem codec.Elem
+	cols uint32
 }
 
 // wreck is what can be found in a damaged file.
@@ -151,10 +162,23 @@ type wreck struct {
 	// pairs are the sound entries of the other buckets, by bucket and key.
 	pairs  map[string]map[string][]byte
 	broken map[string]bool // buckets of which something may be missing
+	// What follows a search has found.
+	reason  error // why the tree gave no catalog
+	latest  *catalog
+	dead    map[uint64]*roaring.Bitmap // by collection
+	unnamed []string
+}
+
+func newWreck(ctx context.Context, f *os.File) *wreck {
+	return &wreck{
+		ctx: ctx, f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{}, broken: map[string]bool{},
+		dead: map[uint64]*roaring.Bitmap{},
+	}
 }
 
 // survey walks all pages that can be reached. The newer state comes first; the
-// other one gets a turn if that has no catalog.
+// other one gets a turn if that has no catalog. What is missing, or all if
+// neither has one, is searched for.
 func (w *wreck) survey(path string) error {
 	info, err := w.f.Stat()
 	if err != nil {
@@ -171,13 +195,35 @@ func (w *wreck) survey(path string) error {
 			continue
 		}
 		if reason = w.walk(metas[i], info.Size()); reason == nil {
-			return nil
+			if len(w.broken) == 0 {
+				return nil
+			}
+			return w.search(info.Size(), int64(metas[i].pageSize))
 		}
 		if err := w.ctx.Err(); err != nil {
 			return fmt.Errorf("db: salvage: %w", err)
 		}
 	}
-	return fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, reason)
+	w.reason = fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, reason)
+	if errors.Is(reason, ErrNewerFormat) {
+		return w.reason
+	}
+	clear(w.blocks)
+	clear(w.pairs)
+	w.cat = nil
+	page := int64(pageSize)
+	for i, m := range metas {
+		if errs[i] == nil {
+			page = int64(m.pageSize)
+		}
+	}
+	if err := w.search(info.Size(), page); err != nil {
+		return err
+	}
+	if err := w.assume(); err != nil {
+		return fmt.Errorf("%w; %w", w.reason, err)
+	}
+	return nil
 }
 
 func (w *wreck) walk(m metaPage, size int64) error {
@@ -230,11 +276,12 @@ func (w *wreck) pair(bucket, key, value []byte, at int64) {
 			w.broken[name] = true
 			return
 		}
-		if b, err := codec.Parse(value); err != nil || b.Verify(key) != nil {
+		b, err := codec.Parse(value)
+		if err != nil || b.Verify(key) != nil {
 			w.broken[name] = true
 			return
 		}
-		w.blocks[name+string(key)] = place{at, len(value)}
+		w.blocks[name+string(key)] = place{at, len(value), b.Elem, b.Cols}
 	case string(bucketKeys), string(bucketFeatures):
 		if w.pairs[name] == nil {
 			w.pairs[name] = map[string][]byte{}
@@ -285,7 +332,9 @@ type wreckedRows struct {
 	dead   *roaring.Bitmap   // nil where the tombstones cannot be trusted
 	whole  bool              // the key table misses nothing
 	unsure bool
-	lost   func(LostRow)
+	// searched says that keys may be of an earlier state, but rows in dead are.
+	searched bool
+	lost     func(LostRow)
 	// What belongs to the chunk of the row read last.
 	chunk     int64
 	vectors   []byte
@@ -299,6 +348,9 @@ type wreckedRows struct {
 
 // collection gathers what says which rows of a collection are live.
 func (w *wreck) collection(c *collection) *wreckedRows {
+	if w.reason != nil {
+		return w.searched(c)
+	}
 	x := &wreckedRows{w: w, c: c, keys: map[uint32][]byte{}, whole: !w.broken[string(bucketKeys)] && w.pairs[string(bucketKeys)] != nil, chunk: -1}
 	prefix := string(keyOf(c.ID, nil))
 	for k, v := range w.pairs[string(bucketKeys)] {
@@ -339,6 +391,8 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 // live says whether a row was not deleted, as far as anything tells.
 func (x *wreckedRows) live(row uint32) bool {
 	switch {
+	case x.searched:
+		return !x.dead.Contains(row)
 	case x.keys[row] != nil:
 		return true
 	case x.dead != nil:
@@ -378,19 +432,36 @@ func (x *wreckedRows) rows() iter.Seq2[Row, error] {
 	}
 }
 
-func (x *wreckedRows) row(row uint32) (r Row, err error) {
+func (x *wreckedRows) row(row uint32) (Row, error) {
 	if row >= x.c.sealed() {
-		data, err := x.w.block(string(bucketTail), codec.Key(x.c.ID, codec.KindTail, row))
-		if err != nil {
-			return r, err
-		}
-		t, err := parseTail(x.c, data)
-		if err != nil {
-			return r, err
-		}
-		r = Row{Key: t.key, Vector: t.vector, Sparse: t.sparse, Labels: t.labels, Payload: t.payload}
-		return r, x.named(&r)
+		return x.fresh(row)
 	}
+	r, err := x.chunked(row)
+	if err != nil {
+		// A free page may have it as it was before its chunk was full.
+		if old, e := x.fresh(row); e == nil {
+			return old, nil
+		}
+	}
+	return r, err
+}
+
+// fresh is a row that is in no chunk.
+func (x *wreckedRows) fresh(row uint32) (r Row, err error) {
+	data, err := x.w.block(string(bucketTail), codec.Key(x.c.ID, codec.KindTail, row))
+	if err != nil {
+		return r, err
+	}
+	t, err := parseTail(x.c, data)
+	if err != nil {
+		return r, err
+	}
+	r = Row{Key: t.key, Vector: t.vector, Sparse: t.sparse, Labels: t.labels, Payload: t.payload}
+	return r, x.named(&r)
+}
+
+// chunked is a row of a chunk.
+func (x *wreckedRows) chunked(row uint32) (r Row, err error) {
 	shift := x.c.shift()
 	if chunk := int64(row >> shift); chunk != x.chunk {
 		x.chunk = chunk

@@ -1,0 +1,280 @@
+package db
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/vector"
+)
+
+// Where the tree of pages is broken, or has lost its catalog, the pages are
+// searched one by one: a leaf page says that it is one, blocks and entries have
+// checksums over their keys, and a block's key says what it belongs to. Pages
+// that were freed are among them. Rows and names never change and their numbers
+// are given out once, so that what is found of them is right whatever state it is
+// of; of tombstones the union counts, for nothing ever comes back to life; of the
+// entries of a key the one with the latest row; of catalogs the latest.
+
+// search notes what any leaf page of the file holds. Where the tree has given a
+// catalog, only rows and names that it has lost are taken.
+func (w *wreck) search(size int64, page int64) error {
+	head := make([]byte, pageHeader)
+	le := binary.LittleEndian
+	for id := int64(2); (id+1)*page <= size; id++ {
+		if err := w.ctx.Err(); err != nil {
+			return fmt.Errorf("db: salvage: %w", err)
+		}
+		at := id * page
+		if _, err := w.f.ReadAt(head, at); err != nil {
+			continue // a sector that cannot be read costs what is in it
+		}
+		if le.Uint64(head) != uint64(id) || le.Uint16(head[8:]) != flagLeaf {
+			continue
+		}
+		buf := make([]byte, min((int64(le.Uint32(head[12:]))+1)*page, size-at, maxRun))
+		if n, err := w.f.ReadAt(buf, at); err != nil {
+			buf = buf[:n]
+		}
+		w.searchLeaf(buf, at, true)
+	}
+	return nil
+}
+
+// searchLeaf notes the pairs of a leaf page, or of a bucket stored in one.
+func (w *wreck) searchLeaf(page []byte, at int64, nested bool) {
+	if len(page) < pageHeader {
+		return
+	}
+	le := binary.LittleEndian
+	for i := range int(le.Uint16(page[10:])) {
+		e := pageHeader + i*pageElement
+		if e+pageElement > len(page) {
+			return
+		}
+		flags, k, v := le.Uint32(page[e:]), uint64(le.Uint32(page[e+8:])), uint64(le.Uint32(page[e+12:]))
+		from := uint64(e) + uint64(le.Uint32(page[e+4:]))
+		if from+k+v > uint64(len(page)) {
+			continue
+		}
+		key, value := page[from:from+k], page[from+k:from+k+v]
+		switch {
+		case flags == 0:
+			w.searchPair(key, value, at+int64(from+k))
+		case nested && len(value) > 16 && le.Uint64(value) == 0:
+			w.searchLeaf(value[16:], at+int64(from+k)+16, false)
+		}
+	}
+}
+
+// searchPair notes a key and value of a bucket that nothing names.
+func (w *wreck) searchPair(key, value []byte, at int64) {
+	if b, err := codec.Parse(value); err == nil && len(key) == codec.KeySize && b.Verify(key) == nil {
+		w.searchBlock(b, key, value, at)
+		return
+	}
+	names := w.pairs[string(bucketFeatures)]
+	if names == nil {
+		names = map[string][]byte{}
+		w.pairs[string(bucketFeatures)] = names
+	}
+	keys := w.pairs[string(bucketKeys)]
+	if keys == nil {
+		keys = map[string][]byte{}
+		w.pairs[string(bucketKeys)] = keys
+	}
+	if row, ok := entryNumber(string(bucketKeys), key, value); ok {
+		known, _ := entryNumber(string(bucketKeys), key, keys[string(key)])
+		if w.cat == nil && (keys[string(key)] == nil || row > known) {
+			keys[string(key)] = bytes.Clone(value)
+		}
+		return
+	}
+	if _, ok := entryNumber(string(bucketLabels), key, value); ok || len(key) < 10 {
+		return
+	}
+	_, ok := entryNumber(string(bucketFeatures), key, value)
+	byName := ok && key[8] == featureByName
+	if byID := len(key) == 13 && key[8] == featureByID; (byName || byID) && names[string(key)] == nil {
+		names[string(key)] = bytes.Clone(value)
+	}
+}
+
+// searchBlock notes a sound block.
+func (w *wreck) searchBlock(b codec.Block, key, value []byte, at int64) {
+	note := func(bucket []byte) {
+		k := string(bucket) + string(key)
+		if _, ok := w.blocks[k]; !ok {
+			w.blocks[k] = place{at, len(value), b.Elem, b.Cols}
+		}
+	}
+	object, kind, chunk := codec.ParseKey(key)
+	switch kind {
+	case codec.KindCatalog:
+		data, err := decodeBlock("", key, value, true)
+		if err != nil {
+			return
+		}
+		if c, err := decodeCatalog(data); err == nil && c.later(w.latest) {
+			w.latest = c
+		}
+	case codec.KindTombstones:
+		if set, err := decodeSet("", key, value); err == nil && chunk < 1<<16 {
+			if w.dead[object] == nil {
+				w.dead[object] = roaring.New()
+			}
+			w.dead[object].Or(roaring.AddOffset(set, chunk<<16))
+		}
+	case codec.KindTail:
+		note(bucketTail)
+	case codec.KindManifest:
+		note(bucketMeta)
+		note(bucketBlocks)
+	case codec.KindGeneric, codec.KindLabelRows:
+	default:
+		note(bucketBlocks)
+	}
+}
+
+// seen is what blocks tell of a collection.
+type seen struct {
+	dense, sparse bool
+	dim           uint32
+	chunks, tail  uint32 // one more than the highest number
+	cosine        bool
+}
+
+// assume makes a catalog of what a search has found: the latest one that there
+// is, with the rows that have come since; collections that it does not know get
+// their number for a name.
+func (w *wreck) assume() error {
+	found := map[uint64]*seen{}
+	for k, p := range w.blocks {
+		object, kind, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
+		s := found[object]
+		if s == nil {
+			s = &seen{}
+		}
+		switch kind {
+		case codec.KindRows, codec.KindTail:
+			if p.elem == codec.BytesElem {
+				s.sparse = true
+			} else {
+				s.dense, s.dim = true, p.cols
+			}
+			if kind == codec.KindTail {
+				s.tail = max(s.tail, n+1)
+			} else {
+				s.chunks = max(s.chunks, n+1)
+			}
+		case codec.KindSparse:
+			s.sparse, s.chunks = true, max(s.chunks, n+1)
+		case codec.KindNorms:
+			s.cosine = true
+		default:
+			continue
+		}
+		found[object] = s
+	}
+	w.cat = &catalog{}
+	if w.latest != nil {
+		w.cat = w.latest
+	}
+	for _, c := range w.cat.Collections {
+		if s := found[c.ID]; s != nil {
+			c.Rows = max(c.Rows, s.rows(c))
+		}
+		if c.Sparse {
+			c.Dim = MaxFeature + 1
+		}
+		delete(found, c.ID)
+	}
+	var fresh []uint64
+	for id, s := range found {
+		// What an older state of the catalog had given a number and did not have
+		// had been dropped.
+		if id > w.cat.Object && (s.dense != s.sparse) {
+			fresh = append(fresh, id)
+		}
+	}
+	slices.Sort(fresh)
+	for _, id := range fresh {
+		s := found[id]
+		c := &collection{ID: id, Name: fmt.Sprintf("collection-%d", id), Sparse: s.sparse, Dim: int(s.dim), Metric: vector.L2}
+		switch {
+		case s.sparse:
+			c.Dim, c.Metric = MaxFeature+1, vector.Cosine
+			prefix := string(featureKey(id, featureByName, nil))
+			for k := range w.pairs[string(bucketFeatures)] {
+				c.Named = c.Named || len(k) > 9 && k[:9] == prefix
+			}
+		case c.Dim < 1 || c.Dim > MaxDim:
+			continue
+		case s.cosine:
+			c.Metric = vector.Cosine
+		}
+		for w.cat.named(c.Name) {
+			c.Name += "-found"
+		}
+		c.Rows = s.rows(c)
+		w.cat.Collections = append(w.cat.Collections, c)
+		w.unnamed = append(w.unnamed, c.Name)
+	}
+	if len(w.cat.Collections) == 0 {
+		return errors.New("no row was found by searching all pages either")
+	}
+	return nil
+}
+
+// rows is how many rows of a collection have been given numbers, as far as
+// blocks tell.
+func (s *seen) rows(c *collection) uint32 {
+	if uint64(s.chunks)<<c.shift() > maxRows {
+		return s.tail
+	}
+	return max(s.tail, s.chunks<<c.shift())
+}
+
+// later says whether a catalog is of a later state than another one, which may
+// be nil. Numbers are only given out.
+func (c *catalog) later(than *catalog) bool {
+	if than == nil || c.Object != than.Object {
+		return than == nil || c.Object > than.Object
+	}
+	rows := func(c *catalog) (n int64) {
+		for _, x := range c.Collections {
+			n += int64(x.Rows)
+		}
+		return n
+	}
+	return rows(c) > rows(than)
+}
+
+// named says whether a collection has that name.
+func (c *catalog) named(name string) bool {
+	_, err := c.find(name)
+	return err == nil
+}
+
+// searched gathers what says which rows of a collection are live, after a
+// search.
+func (w *wreck) searched(c *collection) *wreckedRows {
+	x := &wreckedRows{w: w, c: c, keys: map[uint32][]byte{}, dead: w.dead[c.ID], searched: true, unsure: true, chunk: -1}
+	if x.dead == nil {
+		x.dead = roaring.New()
+	}
+	prefix := string(keyOf(c.ID, nil))
+	for k, v := range w.pairs[string(bucketKeys)] {
+		if len(k) > 8 && k[:8] == prefix {
+			if row, ok := entryNumber(string(bucketKeys), []byte(k), v); ok && row < uint64(c.Rows) {
+				x.keys[uint32(row)] = []byte(k[8:])
+			}
+		}
+	}
+	return x
+}

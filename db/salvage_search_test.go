@@ -1,0 +1,288 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// salvaged runs Salvage and returns the rows that came out.
+func salvaged(t *testing.T, path string, o SalvageOptions) (SalvageReport, map[string]string) {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "new")
+	r, err := Salvage(t.Context(), path, to, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+	rows, err := allRows(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != r.Rows {
+		t.Errorf("%d rows, %+v", len(rows), r)
+	}
+	return r, rows
+}
+
+// wreckDB writes the database of these tests and returns its bytes and rows.
+func wreckDB(t *testing.T) (data []byte, want map[string]string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db")
+	repairDB(t, path)
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err = allRows(d); err == nil {
+		err = d.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return data, want
+}
+
+func write(t *testing.T, data []byte) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "damaged")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// same reports the rows that are not as they were.
+func same(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	wrong := 0
+	for key, row := range want {
+		if got[key] != row {
+			wrong++
+		}
+	}
+	if wrong > 0 || len(got) != len(want) {
+		t.Errorf("%d of %d rows are not as they were, %d came out", wrong, len(want), len(got))
+	}
+}
+
+// TestSalvageSecondCopies damages what is in the file twice: an index is built
+// as the copy of its manifest says, and the state before the last commit has the
+// catalog.
+func TestSalvageSecondCopies(t *testing.T) {
+	data, want := wreckDB(t)
+	path := write(t, data)
+	at, n := blockPlace(t, path, bucketMeta, "dense", "trees", codec.KindManifest, 0)
+	flipAt(t, path, at+int64(n)/2)
+	r, got := salvaged(t, path, SalvageOptions{})
+	if len(r.Indexes) != 3 || len(r.NotBuilt) != 0 || r.Searched != nil {
+		t.Errorf("without a manifest: %+v", r)
+	}
+	same(t, got, want)
+
+	path = write(t, data)
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(t.Context(), func(b *Batch) error { return b.Delete("words", []byte("key-7")) })
+	if err = errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w := surveyed(t, path)
+	p := w.blocks[string(bucketMeta)+string(catalogKey[:])]
+	flipAt(t, path, p.at+int64(p.n)/2)
+	r, got = salvaged(t, path, SalvageOptions{NoIndexes: true})
+	if r.Lost != 0 || r.Searched != nil || len(r.Revived) != 0 {
+		t.Errorf("without the last catalog: %+v", r)
+	}
+	same(t, got, want)
+}
+
+// surveyed is what Salvage sees of a file.
+func surveyed(t *testing.T, path string) *wreck {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := newWreck(t.Context(), f)
+	if err := w.survey(path); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestSalvageSearches damages catalogs, meta pages and the tree's root: all rows
+// are found by searching, those deleted stay so. Without any catalog collections
+// have their numbers for names.
+func TestSalvageSearches(t *testing.T) {
+	data, want := wreckDB(t)
+	// Every catalog that was ever written and is still in the file.
+	catalogs := func(data []byte) (places []int) {
+		for at := 0; ; {
+			n := bytes.Index(data[at:], catalogKey[:])
+			if n < 0 {
+				return places
+			}
+			at += n + len(catalogKey)
+			places = append(places, at)
+		}
+	}
+	w := surveyed(t, write(t, data))
+	numbers := map[string]string{}
+	for _, c := range w.cat.Collections {
+		numbers[c.Name] = fmt.Sprint("collection-", c.ID)
+	}
+	metas, errs := readMetas(bytes.NewReader(data))
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]func(data []byte) (unnamed bool){
+		"catalogs": func(data []byte) bool {
+			for _, at := range catalogs(data) {
+				data[at+codec.HeaderSize] ^= 1
+			}
+			return true
+		},
+		"meta pages": func(data []byte) bool {
+			data[40] ^= 1
+			data[int(metas[0].pageSize)+40] ^= 1
+			return false
+		},
+		"roots": func(data []byte) bool {
+			for _, m := range metas {
+				data[m.root*uint64(m.pageSize)+8] ^= 0xff
+			}
+			return false
+		},
+		"everything": func(data []byte) bool {
+			clear(data[:2*metas[0].pageSize])
+			for _, at := range catalogs(data) {
+				data[at] ^= 1
+			}
+			return true
+		},
+	}
+	for name, damage := range cases {
+		t.Run(name, func(t *testing.T) {
+			damaged := slices.Clone(data)
+			unnamed := damage(damaged)
+			r, got := salvaged(t, write(t, damaged), SalvageOptions{NoIndexes: true})
+			if r.Lost != 0 || !errors.Is(r.Searched, ErrCorrupt) || len(r.Revived) != 2 {
+				t.Errorf("%+v", r)
+			}
+			if unnamed != (len(r.Unnamed) == 2) {
+				t.Errorf("collections without a name: %q", r.Unnamed)
+			}
+			renamed := want
+			if unnamed {
+				renamed = map[string]string{}
+				for key, row := range want {
+					coll, key, _ := strings.Cut(key, "/")
+					renamed[numbers[coll]+"/"+key] = row
+				}
+			}
+			same(t, got, renamed)
+		})
+	}
+	t.Run("nothing left", func(t *testing.T) {
+		path := write(t, make([]byte, len(data)))
+		if _, err := Salvage(t.Context(), path, path+".new", SalvageOptions{}); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestSalvageCut cuts the file off and clears pages at random, those of the
+// catalog among them: what comes out under a key is what was put under it, if
+// deleted rows may come back.
+func TestSalvageCut(t *testing.T) {
+	data, want := wreckDB(t)
+	puts := map[string][]string{}
+	for key, row := range want {
+		_, key, _ := strings.Cut(key, "/")
+		puts[key] = append(puts[key], row)
+	}
+	rng := rand.New(rand.NewPCG(1, 7))
+	for _, share := range []float64{1, 0.95, 0.6} {
+		damaged := slices.Clone(data[:int(share*float64(len(data)))])
+		for range 3 {
+			page := rng.IntN(len(damaged) / pageSize)
+			clear(damaged[page*pageSize : (page+1)*pageSize])
+		}
+		clear(damaged[:2*pageSize])
+		r, got := salvaged(t, write(t, damaged), SalvageOptions{NoIndexes: true})
+		right := 0
+		for key, row := range got {
+			_, key, _ := strings.Cut(key, "/")
+			switch {
+			case slices.Contains(puts[key], row):
+				right++
+			case puts[key] != nil:
+				t.Errorf("%.0f %% of the file: key %s has %.80s", 100*share, key, row)
+			}
+		}
+		t.Logf("%.0f %% of the file: %d rows of %d are as they were, %d came out, %d are known to be lost", 100*share, right, len(want), len(got), r.Lost)
+		if right == 0 && share > 0.9 {
+			t.Errorf("nothing came out of %.0f %% of the file", 100*share)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	path := write(t, data)
+	if _, err := Salvage(ctx, path, path+".new", SalvageOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzSalvageSearch searches pages of any content: nothing is trusted, and what
+// is assumed of it is a catalog.
+func FuzzSalvageSearch(f *testing.F) {
+	key := codec.Key(1, codec.KindTail, 5)
+	value := encodeTail(&collection{ID: 1, Dim: 2}, key[:], &newRow{key: []byte("k"), vector: []float32{1, 2}})
+	page := make([]byte, pageHeader+pageElement, 4096)
+	page[8], page[10] = flagLeaf, 1
+	page[pageHeader+4], page[pageHeader+8] = pageElement, codec.KeySize
+	binary.LittleEndian.PutUint32(page[pageHeader+12:], uint32(len(value)))
+	page = append(append(page, key[:]...), value...)
+	f.Add(page)
+	w := newWreck(f.Context(), nil)
+	w.searchLeaf(page, 0, true)
+	if err := w.assume(); err != nil || len(w.cat.Collections) != 1 || w.cat.Collections[0].Rows != 6 {
+		f.Fatalf("%+v, %v", w.cat, err)
+	}
+	f.Fuzz(func(t *testing.T, page []byte) {
+		w := newWreck(t.Context(), nil)
+		w.searchLeaf(page, 0, true)
+		if err := w.assume(); err != nil {
+			return
+		}
+		for _, c := range w.cat.Collections {
+			if checkName(c.Name) != nil || !c.Sparse && (c.Dim < 1 || c.Dim > MaxDim) {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}
