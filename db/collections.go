@@ -234,15 +234,8 @@ type IndexStatus struct {
 func (s *Snapshot) statuses() (out []IndexStatus) {
 	for _, c := range s.gen.cat.Collections {
 		for i := range c.Indexes {
-			st := IndexStatus{Collection: c.Name, Index: c.Indexes[i].Name, Segments: 1}
 			m, err := s.gen.colls[c.Name].manifestOf(&c.Indexes[i])
-			if err != nil {
-				st.Error = err.Error()
-			} else {
-				st.Rows, st.Fresh = m.Info.Rows, int(c.Rows)-m.Info.Rows
-				st.Segments, st.Bytes = max(1, len(m.Segments)), m.Info.TotalBytes()
-			}
-			out = append(out, st)
+			out = append(out, c.status(&c.Indexes[i], m, err))
 		}
 	}
 	return out

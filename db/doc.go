@@ -33,7 +33,9 @@
 // deleted ones by none. DB.Maintain makes the indexes cover them, by call or in
 // the background (Options.Maintenance): in steps of one transaction, at a cost
 // that follows the change where the kind of index allows it. Objects that
-// several generations of an index share are named by the catalog.
+// several generations of an index share are named by the catalog. DB.Stats tells
+// how far the indexes are behind; so does Peek to other processes, beside the one
+// that writes.
 //
 // # Damage
 //
@@ -45,7 +47,8 @@
 // place (CorruptError), never a wrong answer and never a crash: reads turn
 // memory faults, such as those of a file truncated behind our back, into
 // errors. DB.Check verifies everything without trusting anything, DB.Repair
-// builds damaged indexes anew, Salvage saves the rows of a damaged file.
+// builds damaged indexes anew, Salvage saves the rows of a damaged file, even of
+// one that has lost its catalog.
 //
 // # Failure
 //

@@ -81,6 +81,8 @@ var (
 	// ErrBusy is returned by Close when snapshots were still held at its
 	// deadline. Nothing is unmapped; Close may be called again.
 	ErrBusy = errors.New("db: snapshots still in use")
+	// ErrChanging is returned by Peek when commits overtake it again and again.
+	ErrChanging = errors.New("db: the file changes all the time")
 )
 
 // CorruptError says where damage was found. errors.Is(err, ErrCorrupt) holds.

@@ -16,7 +16,7 @@ import (
 type statsCmd struct {
 	inFile
 	Collection string        `arg:"" optional:"" help:"Only this collection, in detail."`
-	Watch      bool          `help:"Write a line of figures again and again, until interrupted."`
+	Watch      bool          `help:"Write a line of figures again and again, until interrupted, also while another process writes."`
 	Every      time.Duration `help:"Time between two lines of --watch." default:"2s"`
 	Times      int           `help:"Lines of --watch; 0 for no end." default:"0"`
 }

@@ -39,7 +39,8 @@ func TestMaintain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if lines := must(t, "stats", file, "--watch", "--times", "1"); !strings.Contains(lines, "in use by a writer") {
-		t.Errorf("watch beside a writer:\n%s", lines)
+	beside := must(t, "stats", file, "--watch", "--every", "1ms", "--times", "1")
+	if n := strings.Count(beside, "segments"); n != 1 || !strings.Contains(beside, "150") {
+		t.Errorf("watch beside a writer:\n%s", beside)
 	}
 }

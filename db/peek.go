@@ -1,0 +1,164 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// peekTries is how often Peek begins anew where commits overtake it, and
+// peekWait how long it waits in between: a commit takes two writes to the disk.
+const (
+	peekTries = 50
+	peekWait  = time.Millisecond
+)
+
+// Peek describes the latest committed state of a file that another process, or
+// this one, may have open for writing: its size, collections and indexes. What
+// only an open database knows is zero: snapshots, commits, maintenance under
+// way. It takes no lock and maps nothing, so that nobody has to wait for it.
+//
+// A commit writes to pages only that the state before it leaves free, and
+// publishes itself by a meta page. So what was read belongs together if the
+// latest meta page is still the same afterwards; otherwise Peek begins anew. Its
+// reads trust nothing, and blocks have checksums.
+//
+// Errors: fs.ErrNotExist, ErrNotDatabase, ErrNewerFormat, ErrTruncated,
+// ErrCorrupt, ErrChanging; the context's.
+func Peek(ctx context.Context, path string) (Stats, error) {
+	for range peekTries {
+		st, err := peek(ctx, path)
+		if !errors.Is(err, ErrChanging) {
+			return st, err
+		}
+		select {
+		case <-ctx.Done():
+			return Stats{}, fmt.Errorf("db: peek: %w", ctx.Err())
+		case <-time.After(peekWait):
+		}
+	}
+	return Stats{}, fmt.Errorf("%w: %s", ErrChanging, path)
+}
+
+func peek(ctx context.Context, path string) (Stats, error) {
+	// Compaction puts another file in the place of the one that was opened
+	// last time.
+	f, err := os.Open(path)
+	if err != nil {
+		return Stats{}, fmt.Errorf("db: peek: %w", err)
+	}
+	defer f.Close()
+	m, err := latestMeta(f)
+	if err != nil {
+		return Stats{}, fmt.Errorf("%s: %w", path, err)
+	}
+	st, err := describe(ctx, f, m)
+	now, metaErr := latestMeta(f)
+	switch {
+	case ctx.Err() != nil:
+		return Stats{}, fmt.Errorf("db: peek: %w", ctx.Err())
+	case metaErr != nil || now.txid != m.txid:
+		return Stats{}, ErrChanging
+	case err != nil:
+		return Stats{}, fmt.Errorf("%s: %w", path, err)
+	}
+	st.Path = path
+	return st, nil
+}
+
+// latestMeta is the meta page of the latest state. One of them may be in the
+// middle of being written.
+func latestMeta(f *os.File) (metaPage, error) {
+	metas, errs := readMetas(f)
+	switch {
+	case errs[0] != nil && errs[1] != nil:
+		return metaPage{}, errs[0]
+	case errs[0] != nil || errs[1] == nil && metas[1].txid > metas[0].txid:
+		return metas[1], nil
+	}
+	return metas[0], nil
+}
+
+// describe reads what a state says of itself.
+func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return st, fmt.Errorf("db: peek: %w", err)
+	}
+	if int64(m.high)*int64(m.pageSize) > info.Size() {
+		return st, fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
+	}
+	var first error
+	blocks := map[string][]byte{}
+	w := &walker{
+		ctx: ctx, r: f, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
+		report: func(page uint64, err error) {
+			if first == nil {
+				first = &CorruptError{Offset: int64(page) * int64(m.pageSize), Err: err}
+			}
+		},
+		pair: func(_, key, value []byte, _ int64) { blocks[string(key)] = value },
+	}
+	found := false
+	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
+		switch {
+		case string(name) != string(bucketMeta):
+		case root == 0:
+			found = true
+			w.inline(name, inline, at)
+		default:
+			found = true
+			w.walk(root, bucketMeta, nil, nil, 0, nil)
+		}
+	})
+	free := w.freelist(m.freelist)
+	if first != nil {
+		return st, first
+	}
+	if !found {
+		return st, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
+	}
+	data, err := decodeBlock("", catalogKey[:], blocks[string(catalogKey[:])], true)
+	if err != nil {
+		return st, fmt.Errorf("catalog: %w", err)
+	}
+	cat, err := decodeCatalog(data)
+	if err != nil {
+		return st, err
+	}
+	st = Stats{
+		FileBytes: info.Size(), FreeBytes: int64(free) * int64(m.pageSize), PageSize: int(m.pageSize), Generation: m.txid,
+	}
+	st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
+	for _, c := range cat.Collections {
+		st.Collections = append(st.Collections, c.info())
+		for i := range c.Indexes {
+			r := &c.Indexes[i]
+			key := codec.Key(r.Object, codec.KindManifest, 0)
+			var man *manifest
+			data, err := decodeBlock(c.Name, key[:], blocks[string(key[:])], true)
+			if err == nil {
+				man, err = decodeManifest(data)
+			}
+			st.Indexes = append(st.Indexes, c.status(r, man, err))
+		}
+	}
+	return st, nil
+}
+
+// status is what an index's manifest, or the reason why there is none, tells of
+// the index.
+func (c *collection) status(r *indexRef, m *manifest, err error) IndexStatus {
+	st := IndexStatus{Collection: c.Name, Index: r.Name, Segments: 1}
+	if err != nil {
+		st.Error = err.Error()
+		return st
+	}
+	st.Rows, st.Fresh = m.Info.Rows, int(c.Rows)-m.Info.Rows
+	st.Segments, st.Bytes = max(1, len(m.Segments)), m.Info.TotalBytes()
+	return st
+}

@@ -1,0 +1,156 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// TestPeek looks at a file beside its writer: what it tells is what the writer
+// does of the same state, before and after batches, builds, maintenance and
+// compaction.
+func TestPeek(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	if _, err := Peek(ctx, path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	put := func(from, to int) func() error {
+		return func() error {
+			return d.Update(ctx, func(b *Batch) error {
+				for i := from; i < to; i++ {
+					x := vector.Sparse{Index: []uint32{uint32(i % 7), 9}, Value: []float32{1, 2}}
+					if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: x}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	steps := []func() error{
+		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+		put(0, 300),
+		func() error { _, err := d.Build(ctx, "s", "x", BuildOptions{}, nil); return err },
+		put(300, 310),
+		func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err },
+		put(310, 330),
+	}
+	for i, step := range steps {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		want, err1 := d.Stats()
+		got, err2 := Peek(ctx, path)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		want.MapReserve, want.Commits, want.Snapshots, want.OldestSnapshot, want.Maintenance = 0, 0, 0, 0, MaintenanceStats{}
+		// Pages of free pages' list are not counted alike.
+		want.FreeBytes, want.LiveBytes, got.FreeBytes, got.LiveBytes = 0, 0, 0, 0
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("after step %d: %+v, want %+v", i, got, want)
+		}
+	}
+	if _, err := d.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Peek(ctx, path); err != nil || len(got.Indexes) != 1 || got.Indexes[0].Rows != 310 || got.Indexes[0].Fresh != 20 {
+		t.Errorf("after compaction: %+v, %v", got, err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := surveyed(t, path)
+	data[w.blocks[string(bucketMeta)+string(catalogKey[:])].at+70] ^= 1
+	if _, err := Peek(ctx, write(t, data)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("damaged catalog: %v", err)
+	}
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	if _, err := Peek(stopped, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestPeekBesideCommits looks again and again while batches are written and
+// indexes maintained: every look is at a state that was committed, each at the
+// same or a later one.
+func TestPeekBesideCommits(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	// Both collections get the same rows in a batch.
+	put := func(i int) error {
+		return d.Update(ctx, func(b *Batch) error {
+			row := Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{uint32(i % 50)}, Value: []float32{1}}}
+			return errors.Join(b.Put("a", row), b.Put("b", row))
+		})
+	}
+	err = errorsOf(
+		func() error { return d.CreateSparse(ctx, "a", SparseOptions{}) },
+		func() error { return d.CreateSparse(ctx, "b", SparseOptions{}) },
+		func() error { return put(0) },
+		func() error { _, err := d.Build(ctx, "a", "x", BuildOptions{}, nil); return err },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		for i := 1; i < 300; i++ {
+			err := put(i)
+			if err == nil && i%10 == 0 {
+				_, err = d.Maintain(ctx, MaintainOptions{})
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	looks, last := 0, Stats{}
+	for running := true; running; {
+		select {
+		case err := <-done:
+			if running = false; err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+		st, err := Peek(ctx, path)
+		if errors.Is(err, ErrChanging) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks++
+		x := st.Indexes[0]
+		if st.Generation < last.Generation || st.Collections[0].Rows != st.Collections[1].Rows || x.Error != "" || x.Rows+x.Fresh != st.Collections[0].Rows {
+			t.Fatalf("%+v", st)
+		}
+		last = st
+	}
+	if looks == 0 || last.Collections[0].Rows != 300 {
+		t.Errorf("%d looks, the last at %+v", looks, last)
+	}
+}
