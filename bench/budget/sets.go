@@ -189,7 +189,7 @@ func chosenTree(ctx context.Context, s *settings, kind budget.Kind, x *vector.CS
 		test, truth := labels.SelectRows(x, inner.Test), y.Select(inner.Test)
 		var best budget.Params
 		most := -1.0
-		for _, p := range s.treeGrid(x.Cols) {
+		for _, p := range s.treeGrid(x.Cols, kind) {
 			m, err := train(ctx, x, y, inner.Train, p, s.workers, nil)
 			if err != nil {
 				return nil, "", err
@@ -216,24 +216,31 @@ func chosenTree(ctx context.Context, s *settings, kind budget.Kind, x *vector.CS
 		test = labels.SelectRows(x, f.Test)
 		got, err := budget.PredictSets(ctx, m, test, s.workers)
 		st := m.Stats()
-		return got, fmt.Sprintf("B=%d C=%g balanced=%v threshold=%g; nodes %d depth %d features %d; decisions train %.1f (entropy %.1f) test %.1f",
-			best.BAC.Budget, best.BAC.C, best.BAC.Balanced, best.Threshold, st.Nodes, st.Depth, st.Features, st.Decisions, st.Entropy,
+		return got, fmt.Sprintf("B=%d C=%g balanced=%v positive=%d threshold=%g; nodes %d depth %d features %d; decisions train %.1f (entropy %.1f) test %.1f",
+			best.BAC.Budget, best.BAC.C, best.BAC.Balanced, best.MinPositive, best.Threshold, st.Nodes, st.Depth, st.Features, st.Decisions, st.Entropy,
 			budget.NewPredictor(budget.NewIndex(m)).MeanDecisions(test)), err
 	}
 }
 
 // treeGrid is what the parameters of PT and AT are chosen among: budgets from
-// the paper's range.
-func (s *settings) treeGrid(m int) []budget.Params {
+// the paper's range and, but for -quick, all features, as the peer has; for AT
+// also how many rows of a node must have a label for it to be asked there.
+func (s *settings) treeGrid(m int, kind budget.Kind) []budget.Params {
 	var grid []budget.Params
-	budgets, costs := []int{max(1, m/50), max(1, m*9/100)}, []float64{0.01, 0.1, 1}
+	budgets, costs := []int{max(1, m/50), max(1, m*9/100), m}, []float64{0.01, 0.1, 1}
 	if s.quick {
-		budgets, costs = budgets[1:], costs[1:]
+		budgets, costs = budgets[1:2], costs[1:]
+	}
+	positive := []int{1}
+	if kind == budget.AT {
+		positive = []int{1, 3, 10}
 	}
 	for _, balanced := range []bool{false, true} {
 		for _, b := range budgets {
 			for _, c := range costs {
-				grid = append(grid, budget.Params{BAC: budget.BACParams{Budget: b, C: c, Balanced: balanced, Rounds: 5}})
+				for _, n := range positive {
+					grid = append(grid, budget.Params{MinPositive: n, BAC: budget.BACParams{Budget: b, C: c, Balanced: balanced, Rounds: 5}})
+				}
 			}
 		}
 	}
