@@ -38,9 +38,7 @@ func (t *tally) add(set []uint32, w float64) {
 }
 
 func (t *tally) one(l uint32, w float64) {
-	if t.sum[l] == 0 {
-		t.met[l/64] |= 1 << (l % 64)
-	}
+	t.met[l/64] |= 1 << (l % 64) // whether it was is what no processor foretells
 	t.sum[l] += w
 }
 

@@ -15,9 +15,16 @@ func AddRows(sum []float64, cells []float32, at []int, x []float64) {
 	if len(sum)%RowCells != 0 {
 		return
 	}
-	for _, from := range at {
-		_ = cells[from : from+len(sum)]
+	if len(at) == 0 {
+		return
 	}
+	// The last row must be within the cells, and none begin before them.
+	var last [2]uint
+	for i := 1; i < len(at); i += 2 {
+		last[0], last[1] = max(last[0], uint(at[i-1])), max(last[1], uint(at[i]))
+	}
+	from := int(max(last[0], last[1], uint(at[len(at)-1])))
+	_ = cells[from : from+len(sum)]
 	addRows(sum, cells, at, x[:len(at)])
 }
 
