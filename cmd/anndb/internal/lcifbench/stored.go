@@ -38,10 +38,12 @@ type StoredRow struct {
 var StoredParams = query.LCIFParams{K: 20, Alpha: 2, Beta: 1, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 
 // batchRows is how many test rows are predicted in a round, batchRounds how many
-// rounds there are.
+// rounds there are at least; there are more until batchTime has gone by, since a
+// round of a small set is over in a moment that may be a busy one.
 const (
 	batchRows   = 1024
 	batchRounds = 3
+	batchTime   = time.Second / 2
 )
 
 // storedCollection is the collection and the model of stored rows.
@@ -100,7 +102,8 @@ func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, 
 // batches takes the times of predictions one by one and as a batch.
 func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.SparseQuery) error {
 	one, batch := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	for range batchRounds {
+	begun := time.Now()
+	for round := 0; round < batchRounds || time.Since(begun) < batchTime; round++ {
 		start := time.Now()
 		for _, q := range queries {
 			if _, _, err := s.Predict(ctx, storedCollection, q, nil); err != nil {
