@@ -135,6 +135,11 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 			if s.params.Deleted == nil && s.params.Accept == nil {
 				floor = lowest(window, s.top.k, s.top.k/8, s.expected(ix, length)*scale)
 			}
+			if floor > 0 && len(cells) <= sampleRows {
+				// All rows have been counted: few more than k reach the floor.
+				s.takeFloor(cells, n, uint16(floor))
+				break
+			}
 			s.picker.reset(s.top.k, 0, floor)
 		}
 		for from := 0; from < len(window); from += scanRows {
@@ -163,6 +168,20 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 // any more.
 func (s *Searcher) threshold(scale float64, over int) int {
 	return int(min(down(s.top.theta()*scale), 2*maxEstimate)) - over
+}
+
+// takeFloor takes all rows whose bare estimates reach a floor.
+func (s *Searcher) takeFloor(cells []uint16, rows int, floor uint16) {
+	p := &s.picker
+	p.found, p.least = p.found[:0], int(floor)
+	for from := 0; from < len(cells); from += scanRows {
+		block := cells[from:min(from+scanRows, len(cells))]
+		for _, i := range s.hits16[:atLeast16(block, floor, s.hits16)] {
+			if at := from + int(i); at < rows {
+				p.found = append(p.found, candidate{at: uint32(at), sure: floor})
+			}
+		}
+	}
 }
 
 // pick offers the rows of a block to the picker by their bare estimates.
