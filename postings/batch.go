@@ -69,7 +69,7 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 		if p.Strategy == Rows {
 			alone.Strategy = Auto
 		}
-		if ix.canShare(queries, from, from+n) && (p.Strategy == Rows || p.Strategy == Auto && ix.share(queries, from, from+n)) {
+		if ix.canShare(queries, from, from+n) && (p.Strategy == Rows || p.Strategy == Auto && ix.share(queries, from, from+n, min(k, ix.Len()))) {
 			if err := s.scoreBlock(ctx, ix, queries, from, n, k, alone, each); err != nil {
 				return err
 			}

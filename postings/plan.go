@@ -16,7 +16,8 @@ const (
 	rowsEntry   = 2.2  // an entry in a pass over the rows, for batchWidth queries
 	rowsDecode  = 3    // what decoding an entry of a Source adds
 	rowsRow     = 20   // a row of such a pass
-	rowsQuery   = 3000 // what picking takes longer for a query of such a pass
+	rowsQuery   = 2300 // what picking takes longer for a query of such a pass, and
+	rowsHit     = 35   // for each hit it wants
 	// sharePays is the part of the cost of searches one by one that a pass may
 	// have to be chosen: both are estimates.
 	sharePays = 0.8
@@ -81,7 +82,7 @@ func (ix *Index) canShare(queries *vector.CSR, from, to int) bool {
 
 // share says whether they should be: whether that costs less than their lists
 // and columns. Counting bit by bit is cheaper than either.
-func (ix *Index) share(queries *vector.CSR, from, to int) bool {
+func (ix *Index) share(queries *vector.CSR, from, to, k int) bool {
 	if ix.Weighted == nil {
 		return false
 	}
@@ -89,7 +90,7 @@ func (ix *Index) share(queries *vector.CSR, from, to int) bool {
 	if ix.Source != nil {
 		perEntry += rowsDecode
 	}
-	pass := perEntry*float64(ix.entries()) + rowsRow*float64(ix.Len()) + rowsQuery*float64(to-from)
+	pass := perEntry*float64(ix.entries()) + rowsRow*float64(ix.Len()) + float64(to-from)*(rowsQuery+rowsHit*float64(k))
 	var apart float64
 	looked := 0
 	for q := from; q < to; q += shareSample {
