@@ -20,7 +20,7 @@ type tally struct {
 	// weights is scratch: those of neighbours.
 	weights []float64
 
-	merged vector.Sparse // scratch of adder
+	before []float64 // scratch of adder
 }
 
 func (t *tally) reset(labels int) {
@@ -206,44 +206,19 @@ type adder struct {
 	dense bool
 }
 
-// mergeShare is the share of a feature's entries, one in so many, beyond which
-// those that changed are not looked up among the others but merged with them.
-const mergeShare = 16
-
-// merge is a feature's entries with those that have changed in their places.
-func (a *adder) merge(row, patch vector.Sparse) vector.Sparse {
-	set, value := a.merged.Index[:0], a.merged.Value[:0]
-	at := 0
-	for e, l := range patch.Index {
-		for ; at < len(row.Index) && row.Index[at] < l; at++ {
-			set, value = append(set, row.Index[at]), append(value, row.Value[at])
-		}
-		if at < len(row.Index) && row.Index[at] == l {
-			at++
-		}
-		set, value = append(set, l), append(value, patch.Value[e])
-	}
-	a.merged.Index, a.merged.Value = append(set, row.Index[at:]...), append(value, row.Value[at:]...)
-	return a.merged
-}
-
 // feature adds x times the entries of a feature. What has changed goes in place
-// of what was.
+// of what was: the sums of its labels are put back before it is added.
 func (a *adder) feature(m *labels.Powers, f uint32, x float64) {
 	row, patch := m.Row(int(f))
-	if patch.Len() > row.Len()/mergeShare {
-		row, patch = a.merge(row, patch), vector.Sparse{}
-	}
-	for e, l := range patch.Index {
-		at, stood := slices.BinarySearch(row.Index, l)
-		a.add(row.Index[:at], row.Value[:at], x)
-		if stood {
-			at++
-		}
-		row.Index, row.Value = row.Index[at:], row.Value[at:]
-		a.add(patch.Index[e:e+1], patch.Value[e:e+1], x)
+	a.before = a.before[:0]
+	for _, l := range patch.Index {
+		a.before = append(a.before, a.sum[l])
 	}
 	a.add(row.Index, row.Value, x)
+	for e, l := range patch.Index {
+		a.sum[l] = a.before[e]
+	}
+	a.add(patch.Index, patch.Value, x)
 }
 
 // add adds x times the values, raised, to the scores of the labels.
