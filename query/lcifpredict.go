@@ -25,6 +25,7 @@ type Predictor struct {
 	feature  vector.Sparse
 	scores   vector.Sparse
 	set      []uint32
+	settled  bool // set is that of scores
 	before   labels.Before
 
 	units vector.CSR // of a block of queries
@@ -71,7 +72,10 @@ func (p *Predictor) Scores(ctx context.Context, v *LCIFView, q vector.Sparse, pa
 // last prediction, whether or not the Top best were asked for. It holds until
 // the predictor is used again.
 func (p *Predictor) Set() []uint32 {
-	p.set = p.set[:0]
+	if p.settled {
+		return p.set
+	}
+	p.set, p.settled = p.set[:0], true
 	if t := p.params.Thresholds; t != nil {
 		p.set = t.AppendBy(p.set, p.scores, p.before)
 		return p.set
@@ -142,7 +146,7 @@ func (p *Predictor) begin(ctx context.Context, v *LCIFView, params *LCIFParams) 
 	p.before = v.Before
 	p.tally.reset(v.Labels.Labels())
 	p.near = p.near[:0]
-	clearSparse(&p.scores)
+	p.renew()
 	return nil
 }
 
@@ -174,7 +178,7 @@ func (p *Predictor) take(hits []postings.Hit) {
 func (p *Predictor) score(v *LCIFView) {
 	clearSparse(&p.instance)
 	clearSparse(&p.feature)
-	clearSparse(&p.scores)
+	p.renew()
 	if p.params.Lambda > 0 {
 		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
@@ -273,12 +277,18 @@ func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units
 // group.
 func (p *Predictor) scoreShared(v *LCIFView, i int, want *wanted) {
 	clearSparse(&p.instance)
-	clearSparse(&p.scores)
+	p.renew()
 	if p.params.Lambda > 0 {
 		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
 	}
 	sum, total := p.group.of(i)
 	combineSums(p.params.Lambda, p.instance, sum, p.group.powers.Label, total, want, &p.scores)
+}
+
+// renew empties scores before others are computed.
+func (p *Predictor) renew() {
+	clearSparse(&p.scores)
+	p.settled = false
 }
 
 func clearSparse(s *vector.Sparse) { s.Index, s.Value = s.Index[:0], s.Value[:0] }
