@@ -59,6 +59,7 @@ type budgetLearned struct {
 	names     []string
 	idf       []float32
 	unit      bool
+	following *treeFollowing
 }
 
 // budgetManifest holds the scalars of a stored tree.
@@ -70,6 +71,9 @@ type budgetManifest struct {
 	Names int
 	// Unit says that rows were scaled to unit length.
 	Unit bool `json:",omitempty"`
+	// Followed says that counts are those of the rows covered, and that what
+	// maintenance needs is there; trees of earlier versions have neither.
+	Followed bool `json:",omitempty"`
 }
 
 // buildBudget is Build for budgeted trees.
@@ -127,6 +131,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		return IndexInfo{}, fmt.Errorf("db: %s over %q: %w", o.Kind, coll, asOption(err))
 	}
+	l.following = &treeFollowing{drift: budget.NewDrift(l.model), dead: data.dead()}
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }
 
@@ -159,6 +164,11 @@ const (
 	arraySetLabel
 	arrayTreeNames
 	arrayTreeIDF
+	arrayNodeLearned
+	arrayNodeChanged
+	arrayLeafLearned
+	arrayLeafChanged
+	arrayTreeDead
 )
 
 func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
@@ -188,11 +198,12 @@ func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 	u32(arraySetLabel, m.SetLabel)
 	w.names(arrayTreeNames, l.names)
 	f32(arrayTreeIDF, l.idf)
+	l.following.put(w)
 	return &manifest{
 		Object: object, Metric: l.metric, Dim: l.dim,
 		Budget: &budgetManifest{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
-			Names: len(l.names), Unit: l.unit,
+			Names: len(l.names), Unit: l.unit, Followed: true,
 		},
 	}, w.sizes, w.err
 }
@@ -209,6 +220,8 @@ type treeModel struct {
 	idf   []float32
 	unit  bool
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
+	// following is what maintenance needs, nil in trees of earlier versions.
+	following *treeFollowing
 }
 
 // loadBudget views the arrays of a tree.
@@ -237,11 +250,18 @@ func (st *collState) loadBudget(m *manifest) (*treeModel, error) {
 		}
 	}
 	r.need(t.names.Len() == b.Names && b.Labels <= b.Names, "label names")
+	if b.Followed {
+		t.following = b.readFollowing(r, p, m.Info.Rows)
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
 	if _, known := st.g.store.validated.Load(m.Object); !known {
-		if err := x.Validate(); err != nil {
+		err := x.Validate()
+		if err == nil && b.Followed {
+			err = t.following.drift.Validate(x)
+		}
+		if err != nil {
 			r.fail("%v", err)
 			return nil, r.err
 		}

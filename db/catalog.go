@@ -15,12 +15,16 @@ import (
 
 // The versions of the catalog's JSON. A catalog is written in the oldest one
 // that says all of it: the second has indexes in several objects, the third
-// inverted indexes without rows, the fourth label models that follow changes.
+// inverted indexes without rows, the fourth label models that follow changes, the
+// fifth budgeted trees that do.
 const (
 	catalogFormat        = 1
 	catalogFormatParts   = 2
 	catalogFormatRowless = 3
 	catalogFormatSummed  = 4
+	catalogFormatTrees   = 5
+
+	catalogFormatLatest = catalogFormatTrees
 )
 
 // catalog is the root of everything: it names the collections, their counters
@@ -189,8 +193,8 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
 	}
-	if version.Format > catalogFormatSummed {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatSummed)
+	if version.Format > catalogFormatLatest {
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatLatest)
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {

@@ -456,7 +456,7 @@ func (st *collState) checkIndex(r *indexRef) (err error) {
 	case err != nil:
 		return err
 	case s.tree != nil:
-		return s.tree.model.Validate()
+		return s.tree.check(s.m)
 	case s.model != nil:
 		if err := s.model.view.Validate(); err != nil || !st.c.Sparse {
 			return err

@@ -442,14 +442,7 @@ type lcifHead struct {
 func (h *lcifHead) put(w *arrayWriter) {
 	w.kind = codec.KindLabelMatrix
 	w.names(arrayLabelNames, h.names)
-	if !h.dead.IsEmpty() {
-		h.dead.RunOptimize()
-		data, err := h.dead.ToBytes()
-		if err != nil && w.err == nil {
-			w.err = fmt.Errorf("db: encode set: %w", err)
-		}
-		w.put(arrayLabelDead, codec.U8, data)
-	}
+	w.set(arrayLabelDead, h.dead)
 	w.kind = codec.KindSimilarity
 	if h.powers == nil {
 		return

@@ -191,7 +191,10 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 				again = m
 			}
 		case m.Budget != nil:
-			again = m
+			var anew bool
+			if s, anew, err = st.maintainTree(ctx, &ref, m, o.Workers, timer); anew {
+				again = m
+			}
 		default:
 			var anew bool
 			if s, anew, err = st.maintainForest(ctx, &ref, m, o.Workers, timer); anew {
@@ -240,6 +243,7 @@ func (st *collState) changedRows(m *manifest) (int, error) {
 func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOptions) (IndexInfo, error) {
 	again := m.Info.Options
 	again.NoTune = true
+	again.Budget.Grid = nil // Params are what it found
 	if m.LCIF != nil {
 		again.LCIF.Params = &m.LCIF.Params
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/forest"
@@ -81,6 +83,9 @@ type sparseManifest struct {
 func (m *manifest) format() int {
 	if m.LCIF != nil && m.LCIF.Summed {
 		return catalogFormatSummed
+	}
+	if m.Budget != nil && m.Budget.Followed {
+		return catalogFormatTrees
 	}
 	if m.Sparse == nil {
 		return 0
@@ -276,6 +281,19 @@ func (w *arrayWriter) fence(kind codec.Kind, number uint32) {
 	for i := range uint32(fenceBlocks) {
 		w.put(number+i, codec.U8, make([]byte, fenceBytes))
 	}
+}
+
+// set writes a set of rows, unless it is empty.
+func (w *arrayWriter) set(number uint32, rows *roaring.Bitmap) {
+	if rows.IsEmpty() {
+		return
+	}
+	rows.RunOptimize()
+	data, err := rows.ToBytes()
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("db: encode set: %w", err)
+	}
+	w.put(number, codec.U8, data)
 }
 
 // names writes a string table.

@@ -233,7 +233,7 @@ func newTimer(progress func(Progress)) *stageTimer {
 func (s *stageTimer) keep(i *IndexInfo) {
 	if b := s.before; b != nil {
 		depth := i.Options.Depth
-		i.Options, i.Curve, i.LabelCurve, i.Created = b.Options, b.Curve, b.LabelCurve, b.Created
+		i.Options, i.Curve, i.LabelCurve, i.TreeTrials, i.Created = b.Options, b.Curve, b.LabelCurve, b.TreeTrials, b.Created
 		i.Options.Depth = depth
 		i.Maintained = time.Now().UTC()
 	}

@@ -44,7 +44,7 @@ func TrainAT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, p
 	}
 	t := &at{x: x, columns: columnsOf(x, chosen), y: y, params: params, pool: newPool(len(chosen), progress)}
 	root := &grown{}
-	if err := t.pool.run(ctx, x, y.Labels(), workers, []task{t.task(root, chosen, nil, nil)}); err != nil {
+	if err := t.pool.run(ctx, x.Cols, y.Labels(), workers, []task{t.task(root, chosen, nil, nil)}); err != nil {
 		return nil, fmt.Errorf("budget: train AT: %w", err)
 	}
 	if root.left == nil {

@@ -18,17 +18,36 @@ type grown struct {
 	set         []uint32
 	class       int8
 	split       bool // parts rows without claiming to classify them
+
+	// Of a model that is followed, see Drift.
+	learned, changed int
+	touched          bool // a row that came or went reaches it
 }
 
 // flatten lays trees out as the arrays of a model: nodes in the order of a
 // walk that goes left first. The walk keeps its own stack, since annotation
 // trees are as deep as there are labels.
 func flatten(m *Model, roots []*grown) {
-	m.Features = selected(roots)
-	place := make(map[uint32]uint32, len(m.Features))
-	for i, f := range m.Features {
-		place[f] = uint32(i)
+	place := make([]uint32, m.Cols) // of each feature
+	weights, labels := 0, 0
+	count := 0
+	each(roots, func(g *grown) {
+		for _, f := range g.features {
+			place[f] = 1
+		}
+		if weights += len(g.weights); g.left != nil {
+			count++
+		}
+		labels += len(g.set)
+	})
+	for f, selected := range place {
+		if selected > 0 {
+			place[f] = uint32(len(m.Features))
+			m.Features = append(m.Features, uint32(f))
+		}
 	}
+	m.NodeFeature, m.Weight = make([]uint32, 0, weights/m.Voters), make([]float32, 0, weights)
+	m.SetLabel = make([]uint32, 0, labels)
 	m.NodePtr = []uint32{0}
 	if m.Kind == AT {
 		m.OnePtr = []uint32{0}
@@ -41,12 +60,6 @@ func flatten(m *Model, roots []*grown) {
 		at *int32
 	}
 	m.Roots = make([]int32, len(roots))
-	count := 0
-	each(roots, func(g *grown) {
-		if g.left != nil {
-			count++
-		}
-	})
 	// The arrays of children must not move while places in them are pending.
 	m.Left, m.Right = make([]int32, 0, count), make([]int32, 0, count)
 	for t, root := range roots {
@@ -67,7 +80,7 @@ func flatten(m *Model, roots []*grown) {
 	}
 }
 
-func (m *Model) appendNode(g *grown, place map[uint32]uint32) {
+func (m *Model) appendNode(g *grown, place []uint32) {
 	m.Left = append(m.Left, 0)
 	m.Right = append(m.Right, 0)
 	for _, f := range g.features {
@@ -108,22 +121,6 @@ func each(roots []*grown, f func(*grown)) {
 			stack = append(stack, g.left, g.right)
 		}
 	}
-}
-
-// selected is the features of all nodes, ascending.
-func selected(roots []*grown) []uint32 {
-	seen := map[uint32]bool{}
-	each(roots, func(g *grown) {
-		for _, f := range g.features {
-			seen[f] = true
-		}
-	})
-	features := make([]uint32, 0, len(seen))
-	for f := range seen {
-		features = append(features, f)
-	}
-	slices.Sort(features)
-	return features
 }
 
 // take fills in the classifiers of a node from trained folds: the features

@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-
-	"github.com/anndb/anndb/vector"
 )
 
 // task grows one node and returns the tasks of its children. What it does
@@ -50,7 +48,7 @@ func (p *pool) advance(n int) {
 }
 
 // run works until no task is left or one has failed, whose error it returns.
-func (p *pool) run(ctx context.Context, x *vector.CSR, labels, workers int, tasks []task) error {
+func (p *pool) run(ctx context.Context, cols, labels, workers int, tasks []task) error {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
@@ -67,7 +65,7 @@ func (p *pool) run(ctx context.Context, x *vector.CSR, labels, workers int, task
 					return
 				}
 				if w.scratch == nil {
-					w.scratch, w.count = newScratch(x.Cols), make([]uint32, labels)
+					w.scratch, w.count = newScratch(cols), make([]uint32, labels)
 				}
 				more, err := t(ctx, w)
 				p.finish(more, err)

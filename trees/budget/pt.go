@@ -42,6 +42,19 @@ func TrainPT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, p
 	if len(sets.Sets) == 1 {
 		return nil, fmt.Errorf("%w: all rows have the same label set", ErrOneClass)
 	}
+	t := &pt{x: x, columns: columnsOf(x, chosen), params: params, pool: newPool(len(sets.Sets)-1, progress)}
+	root := t.plant(sets, chosen)
+	if err := t.pool.run(ctx, x.Cols, 0, workers, t.tasks(root)); err != nil {
+		return nil, fmt.Errorf("budget: train PT: %w", err)
+	}
+	m := &Model{Kind: PT, Cols: x.Cols, Labels: y.Labels(), Voters: 1}
+	flatten(m, []*grown{root})
+	return m, nil
+}
+
+// plant makes the tree without its classifiers. sets are those of the chosen
+// rows.
+func (t *pt) plant(sets *labels.Powersets, chosen []int32) *grown {
 	root, order := huffman(sets)
 	starts := make([]int, len(order)+1)
 	for i, s := range order {
@@ -58,13 +71,8 @@ func TrainPT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, p
 		sorted[place[s]] = r
 		place[s]++
 	}
-	t := &pt{x: x, columns: columnsOf(x, chosen), params: params, rows: sorted, pool: newPool(len(order)-1, progress)}
-	if err := t.pool.run(ctx, x, 0, workers, t.tasks(root)); err != nil {
-		return nil, fmt.Errorf("budget: train PT: %w", err)
-	}
-	m := &Model{Kind: PT, Cols: x.Cols, Labels: y.Labels(), Voters: 1}
-	flatten(m, []*grown{root})
-	return m, nil
+	t.rows = sorted
+	return root
 }
 
 // checkLabelled checks what a multi-label learner is given.
@@ -155,8 +163,12 @@ type pt struct {
 }
 
 // columnsOf is the matrix by columns, for problems over the chosen rows; nil
-// where a row was chosen twice, which columns cannot tell.
+// where a row was chosen twice, which columns cannot tell, and where the matrix
+// has so few entries that most columns would be empty.
 func columnsOf(x *vector.CSR, chosen []int32) *vector.CSR {
+	if len(x.Index) < x.Cols {
+		return nil
+	}
 	seen := make([]bool, x.Rows())
 	for _, r := range chosen {
 		if seen[r] {

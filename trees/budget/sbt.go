@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -37,11 +38,13 @@ func TrainSBT(ctx context.Context, x *vector.CSR, y []int8, rows []int, params P
 	root := &grown{}
 	all := positions(len(chosen))
 	first := s.task(root, all, all, y, 0, params.Seed)
-	if err := s.pool.run(ctx, x, 0, workers, []task{first}); err != nil {
+	if err := s.pool.run(ctx, x.Cols, 0, workers, []task{first}); err != nil {
 		return nil, fmt.Errorf("budget: train SBT: %w", err)
 	}
 	m := &Model{Kind: SBT, Cols: x.Cols, Labels: 2, Voters: params.Folds}
-	s.finish(m, []*grown{root})
+	if err := params.finish(ctx, m, []*grown{root}, x, [][]int32{chosen}, [][]int8{y}, workers); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -90,23 +93,31 @@ func TrainMulticlass(ctx context.Context, x *vector.CSR, class []uint32, n int, 
 	all := positions(len(chosen))
 	roots := make([]*grown, n)
 	tasks := make([]task, n)
+	signs := make([][]int8, n)
 	for c := range roots {
-		roots[c] = &grown{}
-		y := make([]int8, x.Rows())
-		for i, k := range class {
-			y[i] = -1
-			if int(k) == c {
-				y[i] = 1
-			}
-		}
-		tasks[c] = s.task(roots[c], all, all, y, 0, mix(params.Seed, uint64(c)))
+		roots[c], signs[c] = &grown{}, signsOf(class, uint32(c))
+		tasks[c] = s.task(roots[c], all, all, signs[c], 0, mix(params.Seed, uint64(c)))
 	}
-	if err := s.pool.run(ctx, x, 0, workers, tasks); err != nil {
+	if err := s.pool.run(ctx, x.Cols, 0, workers, tasks); err != nil {
 		return nil, fmt.Errorf("budget: train SBT: %w", err)
 	}
 	m := &Model{Kind: SBT, Cols: x.Cols, Labels: n, Voters: params.Folds}
-	s.finish(m, roots)
+	if err := params.finish(ctx, m, roots, x, slices.Repeat([][]int32{chosen}, n), signs, workers); err != nil {
+		return nil, err
+	}
 	return m, nil
+}
+
+// signsOf is ±1 for one class against the rest.
+func signsOf(class []uint32, c uint32) []int8 {
+	y := make([]int8, len(class))
+	for i, k := range class {
+		y[i] = -1
+		if k == c {
+			y[i] = 1
+		}
+	}
+	return y
 }
 
 // sbt grows one or more trees. Nodes name rows by their positions in rows.
@@ -125,13 +136,46 @@ func positions(n int) []int32 {
 	return all
 }
 
-func (s *sbt) finish(m *Model, roots []*grown) {
-	if !s.params.NoPrune && s.params.Folds > 1 {
+// finish prunes trees, lays them out, and counts for each the rows that come to
+// its nodes and leaves by the decisions as they are stored: their weights are
+// rounded, and a row must be counted out again where it was counted in. Tree t
+// was learned from the rows[t] of x, of the classes y[t].
+func (p Params) finish(ctx context.Context, m *Model, roots []*grown, x *vector.CSR, rows [][]int32, y [][]int8, workers int) error {
+	if !p.NoPrune && p.Folds > 1 {
 		for _, r := range roots {
 			prune(r)
 		}
 	}
 	flatten(m, roots)
+	index := NewIndex(m)
+	clear(m.LeafRows)
+	clear(m.LeafPositive)
+	for t := range roots {
+		err := forRows(ctx, len(rows[t]), workers, func() func(int) {
+			p := NewPredictor(index)
+			return func(i int) {
+				row := rows[t][i]
+				leaf, _ := p.Leaf(x.Row(int(row)), t)
+				atomic.AddUint32(&m.LeafRows[leaf], 1)
+				if y[t][row] > 0 {
+					atomic.AddUint32(&m.LeafPositive[leaf], 1)
+				}
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("budget: train SBT: %w", err)
+		}
+	}
+	count := func(ref int32) uint32 {
+		if ref < 0 {
+			return m.LeafRows[^ref]
+		}
+		return m.NodeRows[ref]
+	}
+	for i := m.Nodes() - 1; i >= 0; i-- { // children stand behind
+		m.NodeRows[i] = count(m.Left[i]) + count(m.Right[i])
+	}
+	return nil
 }
 
 // mix derives the seed of a child.

@@ -1,0 +1,275 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// Budgeted trees follow changes part by part (DESIGN section 10; budget.Follow):
+// nodes of which up to a fifth of the rows has changed keep their decisions, the
+// others are learned anew with all that is below, and counts are those of the
+// present rows. A tree keeps for that, beside its model, how many rows each part
+// was learned from and how many have changed since, and which of the rows that it
+// covers had been deleted. The weights of features stay until all is learned
+// anew; features that came since have none.
+
+// treeFollowing is what a stored tree needs to be followed.
+type treeFollowing struct {
+	drift *budget.Drift
+	dead  *roaring.Bitmap // of the rows covered
+}
+
+// readFollowing views what a tree keeps for maintenance.
+func (b *budgetManifest) readFollowing(r *sections, p [][]byte, rows int) *treeFollowing {
+	f := &treeFollowing{dead: roaring.New(), drift: &budget.Drift{
+		NodeLearned: numbered[uint32](r, p, arrayNodeLearned), NodeChanged: numbered[uint32](r, p, arrayNodeChanged),
+		LeafLearned: numbered[uint32](r, p, arrayLeafLearned), LeafChanged: numbered[uint32](r, p, arrayLeafChanged),
+	}}
+	if r.err == nil && int(arrayTreeDead) < len(p) && p[arrayTreeDead] != nil {
+		err := f.dead.UnmarshalBinary(p[arrayTreeDead])
+		if err == nil {
+			err = f.dead.Validate()
+		}
+		if err != nil {
+			r.fail("deleted rows: %v", err)
+			return nil
+		}
+	}
+	r.need(f.dead.IsEmpty() || int(f.dead.Maximum()) < rows, "deleted rows")
+	return f
+}
+
+// put writes it.
+func (f *treeFollowing) put(w *arrayWriter) {
+	w.put(arrayNodeLearned, codec.U32, codec.Bytes(f.drift.NodeLearned))
+	w.put(arrayNodeChanged, codec.U32, codec.Bytes(f.drift.NodeChanged))
+	w.put(arrayLeafLearned, codec.U32, codec.Bytes(f.drift.LeafLearned))
+	w.put(arrayLeafChanged, codec.U32, codec.Bytes(f.drift.LeafChanged))
+	w.set(arrayTreeDead, f.dead)
+}
+
+// treeStep is a step that makes a tree cover fresh rows and forget deleted ones.
+type treeStep struct {
+	m        *manifest // of the index before
+	l        budgetLearned
+	subtrees int
+	read     int // rows read
+}
+
+// maintainTree says how a tree goes on: by a step, or learned anew.
+func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
+	if !m.Budget.Followed {
+		return nil, true, nil
+	}
+	if m.Budget.Cols > st.c.Dim {
+		return nil, false, corruptf(st.c.Name, "index %q: %d features of %d", m.Info.Name, m.Budget.Cols, st.c.Dim)
+	}
+	x, err := st.index(r)
+	if err != nil {
+		return nil, false, err
+	}
+	t := x.tree
+	dead := roaring.New()
+	if d := st.dead(); d != nil {
+		dead = d.Clone()
+	}
+	rows := &treeRows{st: st, tree: t, number: map[string]uint32{}}
+	for i := range t.names.Len() {
+		name := string(t.names.At(i))
+		rows.number[name] = uint32(i)
+		rows.names = append(rows.names, name)
+	}
+	c := &budget.Change{Rows: rows, Share: drift}
+	gone := roaring.AndNot(dead, t.following.dead)
+	gone.RemoveRange(uint64(m.Info.Rows), 1<<32)
+	for it := gone.Iterator(); it.HasNext(); {
+		c.Removed = append(c.Removed, int(it.Next()))
+	}
+	for row := range st.c.Rows {
+		if dead.Contains(row) {
+			continue
+		}
+		c.Live = append(c.Live, int(row))
+		if int(row) < m.Info.Rows {
+			continue
+		}
+		c.Added = append(c.Added, int(row))
+		// Labels that nobody had before get the next numbers.
+		if _, err := rows.Set(int(row)); err != nil {
+			return nil, false, err
+		}
+	}
+	c.Cols, c.Labels = st.c.Dim, len(rows.names)
+	var out *budget.Followed
+	err = timer.run("trees", func(report func(int, int)) (err error) {
+		// A copy, since reading the map is guarded on this goroutine only.
+		out, err = budget.Follow(ctx, t.model.Clone(), t.following.drift, c, m.Info.Options.Budget.Params, workers, report)
+		return err
+	})
+	switch {
+	case errors.Is(err, budget.ErrInvalid):
+		return nil, false, corruptf(st.c.Name, "index %q: %w", m.Info.Name, err)
+	case err != nil:
+		return nil, false, fmt.Errorf("db: %s: %w", m.Budget.Kind, asOption(err))
+	case out.Model == nil:
+		return nil, true, nil
+	}
+	step := &treeStep{m: m, subtrees: out.Subtrees, read: out.Read}
+	step.l = budgetLearned{
+		n: int(st.c.Rows), points: len(c.Live), dim: m.Dim, metric: m.Metric, opts: m.Info.Options,
+		model: out.Model, names: rows.names, idf: t.idf, unit: t.unit,
+		following: &treeFollowing{drift: out.Drift, dead: dead},
+	}
+	if st.c.Sparse {
+		step.l.dim = st.c.Dim
+	}
+	return step, false, nil
+}
+
+// treeRows are the rows of a collection as a tree sees them.
+type treeRows struct {
+	st     *collState
+	tree   *treeModel
+	names  []string
+	number map[string]uint32
+	run    *coldRows
+}
+
+// name is the number of a label, which is the next one for a new name.
+func (r *treeRows) name(name string) uint32 {
+	id, ok := r.number[name]
+	if !ok {
+		id = uint32(len(r.names))
+		r.number[name] = id
+		r.names = append(r.names, name)
+	}
+	return id
+}
+
+// Row is a row as queries are: weighed and scaled as the training rows were.
+func (r *treeRows) Row(i int) (vector.Sparse, error) {
+	if !r.st.c.Sparse {
+		return r.tree.prepare(listed(r.st.base.Rows.Vector(i, make([]float32, r.st.c.Dim)))), nil
+	}
+	return r.tree.prepare(r.st.sparseRows.row(uint32(i))), nil
+}
+
+// Set is the labels of a row by number.
+func (r *treeRows) Set(i int) ([]uint32, error) {
+	names, err := r.st.labelsOf(uint32(i), &r.run)
+	if err != nil {
+		return nil, err
+	}
+	set := make([]uint32, len(names))
+	for k, name := range names {
+		set[k] = r.name(name)
+	}
+	slices.Sort(set)
+	return slices.Compact(set), nil
+}
+
+// Sets has the labels of rows by the sets of rows that labels have, which is much
+// faster for all rows than reading each row's names. These must be known: fresh
+// rows have been asked for theirs.
+func (r *treeRows) Sets(rows []int, n int) (*labels.Matrix, error) {
+	place := make([]int32, r.st.c.Rows)
+	for i := range place {
+		place[i] = -1
+	}
+	for i, row := range rows {
+		place[row] = int32(i)
+	}
+	type pair struct {
+		at    int32
+		label uint32
+	}
+	var pairs []pair
+	sets := vector.CSR{Ptr: make([]uint64, len(rows)+1), Cols: n}
+	buf := make([]uint32, 4096)
+	for l, name := range r.names {
+		set, err := r.st.labelRows(name)
+		if err != nil {
+			return nil, err
+		}
+		if set == nil {
+			continue
+		}
+		for it := set.ManyIterator(); ; {
+			got := it.NextMany(buf)
+			if got == 0 {
+				break
+			}
+			for _, row := range buf[:got] {
+				if at := place[row]; at >= 0 {
+					pairs = append(pairs, pair{at, uint32(l)})
+					sets.Ptr[at+1]++
+				}
+			}
+		}
+	}
+	for i := range rows {
+		sets.Ptr[i+1] += sets.Ptr[i]
+	}
+	sets.Index = make([]uint32, len(pairs))
+	next := slices.Clone(sets.Ptr)
+	for _, p := range pairs { // by label, so that those of a row ascend
+		sets.Index[next[p.at]] = p.label
+		next[p.at]++
+	}
+	y, err := labels.NewMatrix(sets)
+	if err != nil {
+		return nil, corruptf(r.st.c.Name, "%w", err)
+	}
+	return y, nil
+}
+
+var _ budget.Rows = (*treeRows)(nil)
+
+// rows is how many rows the step read.
+func (s *treeStep) rows() int { return s.read }
+
+// action names the step.
+func (s *treeStep) action() string {
+	if s.subtrees > 0 {
+		return "subtree"
+	}
+	return "count"
+}
+
+// emit writes the tree, whole: its arrays are read as one piece each, and
+// writing them is little beside learning any part.
+func (s *treeStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+	written, sizes, err := s.l.emit(object, yield)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := *s.m
+	m.Object, m.Dim, m.Budget = object, written.Dim, written.Budget
+	stats := s.l.model.Stats()
+	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree = s.l.n, s.l.points, &stats
+	return &m, sizes, nil
+}
+
+func (s *treeStep) parts() []uint64     { return nil }
+func (s *treeStep) garbage() []blockRef { return nil }
+
+// check checks a tree's arrays and counts against each other, and these against
+// the rows that the index covers.
+func (t *treeModel) check(m *manifest) error {
+	if err := t.model.Validate(); err != nil || t.following == nil {
+		return err
+	}
+	if n := m.Info.Rows - int(t.following.dead.GetCardinality()); n != m.Info.TrainingPoints {
+		return fmt.Errorf("%d of %d rows were not deleted, the tree says %d", n, m.Info.Rows, m.Info.TrainingPoints)
+	}
+	return errors.Join(t.following.drift.Validate(t.model), t.model.CheckCounts(m.Info.TrainingPoints))
+}
