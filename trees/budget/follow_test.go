@@ -1,0 +1,501 @@
+package budget
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// heldRows are rows in memory.
+type heldRows struct {
+	x    *vector.CSR
+	sets [][]uint32
+}
+
+func (h *heldRows) Row(i int) (vector.Sparse, error) { return h.x.Row(i), nil }
+func (h *heldRows) Set(i int) ([]uint32, error)      { return h.sets[i], nil }
+func (h *heldRows) Sets(rows []int, n int) (*labels.Matrix, error) {
+	var sets [][]uint32
+	for _, i := range rows {
+		sets = append(sets, h.sets[i])
+	}
+	return labels.FromSets(sets, n)
+}
+
+// stream is rows that come and go under a model.
+type stream struct {
+	heldRows
+	t      *testing.T
+	kind   Kind
+	params Params
+	rng    *rand.Rand
+	shift  float64 // of the labels' thresholds
+	labels int
+	live   []int
+	m      *Model
+	d      *Drift
+}
+
+// draw appends n rows with some of q labels, or one of q classes.
+func (s *stream) draw(n, q int) (drawn []int) {
+	for range n {
+		const m = 24
+		var x vector.Sparse
+		values := make([]float64, m)
+		for j := range m {
+			if s.rng.IntN(3) == 0 {
+				values[j] = s.rng.NormFloat64()
+				x.Index, x.Value = append(x.Index, uint32(j)), append(x.Value, float32(values[j]))
+			}
+		}
+		set, class, most := []uint32{}, 0, -9.0
+		for l := range q {
+			// A product of two features makes one linear decision too few.
+			v := values[l] + values[l+q]*values[l+2*q] + s.shift*values[l+3] + 0.1*s.rng.NormFloat64()
+			if v > 0.7+0.1*float64(l) {
+				set = append(set, uint32(l))
+			}
+			if v > most {
+				class, most = l, v
+			}
+		}
+		if s.kind == SBT {
+			set = []uint32{uint32(class)}
+		}
+		for _, l := range set {
+			s.labels = max(s.labels, int(l)+1)
+		}
+		drawn = append(drawn, len(s.sets))
+		s.x.Append(x)
+		s.sets = append(s.sets, set)
+	}
+	return drawn
+}
+
+// only has the features and labels of the given rows alone.
+func (s *stream) only(rows []int) (*vector.CSR, *labels.Matrix) {
+	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: s.x.Cols}
+	for _, i := range rows {
+		x.Append(s.x.Row(i))
+	}
+	y, err := s.Sets(rows, s.labels)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return x, y
+}
+
+// learn learns a model from the given rows alone.
+func (s *stream) learn(rows []int, params Params) *Model {
+	s.t.Helper()
+	x, y := s.only(rows)
+	var m *Model
+	var err error
+	switch {
+	case s.kind == PT:
+		m, err = TrainPT(s.t.Context(), x, y, nil, params, 0, nil)
+	case s.kind == AT:
+		m, err = TrainAT(s.t.Context(), x, y, nil, params, 0, nil)
+	default:
+		class := make([]uint32, len(rows))
+		for i, r := range rows {
+			class[i] = s.sets[r][0]
+		}
+		if s.labels > 2 {
+			m, err = TrainMulticlass(s.t.Context(), x, class, s.labels, nil, params, 0, nil)
+		} else {
+			m, err = TrainSBT(s.t.Context(), x, signsOf(class, 1), nil, params, 0, nil)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+// step takes out and adds rows, and lets the model follow; false if it had to be
+// learned anew.
+func (s *stream) step(gone, come, q int) (*Followed, bool) {
+	s.t.Helper()
+	c := &Change{Rows: s, Cols: s.x.Cols, Share: 0.2}
+	for _, i := range s.rng.Perm(len(s.live))[:gone] {
+		c.Removed = append(c.Removed, s.live[i])
+	}
+	slices.Sort(c.Removed)
+	c.Added = s.draw(come, q)
+	c.Labels = s.labels
+	for _, row := range s.live {
+		if _, ok := slices.BinarySearch(c.Removed, row); !ok {
+			c.Live = append(c.Live, row)
+		}
+	}
+	c.Live = append(c.Live, c.Added...)
+	s.live = c.Live
+	var out []*Followed
+	before := clone(s.t, s.m)
+	for _, workers := range []int{1, 3} {
+		f, err := Follow(s.t.Context(), s.m, s.d, c, s.params, workers, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out = append(out, f)
+	}
+	if !reflect.DeepEqual(out[0], out[1]) {
+		s.t.Error("the result depends on the number of workers")
+	}
+	if !reflect.DeepEqual(before, clone(s.t, s.m)) {
+		s.t.Error("the model followed was changed")
+	}
+	f := out[0]
+	if f.Model == nil {
+		s.labels = 0
+		for _, row := range s.live {
+			if set := s.sets[row]; len(set) > 0 {
+				s.labels = max(s.labels, int(set[len(set)-1])+1)
+			}
+		}
+		s.m = s.learn(s.live, s.params)
+		s.d = NewDrift(s.m)
+		return f, false
+	}
+	s.m, s.d = f.Model, f.Drift
+	return f, true
+}
+
+// path is where a row goes: by the decisions of a SBT, by its labels otherwise.
+func (s *stream) path(m *Model, p *Predictor, tree, row int, at func(ref int32)) {
+	if m.Kind == PT {
+		leaf := -1
+		for i := range m.Leaves() {
+			if slices.Equal(m.Set(i), s.sets[row]) {
+				leaf = i
+			}
+		}
+		if leaf < 0 {
+			s.t.Fatalf("no leaf has the labels %v", s.sets[row])
+		}
+		for ref, ok := int32(^leaf), true; ok; {
+			at(ref)
+			ok = false
+			for i := range m.Nodes() {
+				if m.Left[i] == ref || m.Right[i] == ref {
+					ref, ok = int32(i), true
+					break
+				}
+			}
+		}
+		return
+	}
+	p.load(s.x.Row(row))
+	for ref := m.Roots[tree]; ; {
+		at(ref)
+		if ref < 0 {
+			return
+		}
+		left := false
+		if m.Kind == AT {
+			left = slices.Contains(s.sets[row], m.NodeLabel[ref])
+		} else {
+			left, _ = p.decide(int(ref))
+		}
+		if left {
+			ref = m.Left[ref]
+		} else {
+			ref = m.Right[ref]
+		}
+	}
+}
+
+// checkCounts compares all that a model says of its rows with the rows.
+func (s *stream) checkCounts() {
+	s.t.Helper()
+	m := s.m
+	for _, err := range []error{m.Validate(), s.d.Validate(m), m.CheckCounts(len(s.live))} {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	nodes, leaves, positive := make([]uint32, m.Nodes()), make([]uint32, m.Leaves()), make([]uint32, m.Leaves())
+	at := make([][]int, m.Nodes()) // rows
+	p := NewPredictor(NewIndex(m))
+	for tree := range m.Roots {
+		for _, row := range s.live {
+			s.path(m, p, tree, row, func(ref int32) {
+				if ref >= 0 {
+					nodes[ref]++
+					at[ref] = append(at[ref], row)
+					return
+				}
+				leaves[^ref]++
+				if m.Kind == SBT && int(s.sets[row][0]) == max(tree, 3-m.Labels) {
+					positive[^ref]++
+				}
+				if m.Kind != SBT && s.params.MinPositive < 2 && !slices.Equal(m.Set(int(^ref)), s.sets[row]) {
+					s.t.Fatalf("row with labels %v is in the leaf of %v", s.sets[row], m.Set(int(^ref)))
+				}
+			})
+		}
+	}
+	if !slices.Equal(nodes, m.NodeRows) || !slices.Equal(leaves, m.LeafRows) {
+		s.t.Fatalf("rows of nodes %v and leaves %v, not %v and %v", m.NodeRows, m.LeafRows, nodes, leaves)
+	}
+	if m.Kind == SBT && !slices.Equal(positive, m.LeafPositive) {
+		s.t.Fatalf("%v rows are positive, not %v", m.LeafPositive, positive)
+	}
+	if m.Kind == AT && s.params.MinPositive < 2 {
+		s.checkLabelSets(at)
+	}
+}
+
+// checkLabelSets compares one-sets and working sets of an AT with definitions 9
+// and 10 for the rows of each node.
+func (s *stream) checkLabelSets(at [][]int) {
+	above := make([][]uint32, s.m.Nodes()) // decided as present, or recorded
+	for i, rows := range at {
+		var ones []uint32
+		working := 0
+		for l := range uint32(s.labels) {
+			n := 0
+			for _, row := range rows {
+				if slices.Contains(s.sets[row], l) {
+					n++
+				}
+			}
+			switch {
+			case n == len(rows) && !slices.Contains(above[i], l):
+				ones = append(ones, l)
+			case n > 0 && n < len(rows):
+				working++
+			}
+		}
+		if !slices.Equal(ones, s.m.Ones(i)) || working != int(s.m.NodeWorking[i]) {
+			s.t.Fatalf("node %d: one-set %v, %d labels open, not %v and %d", i, s.m.Ones(i), s.m.NodeWorking[i], ones, working)
+		}
+		known := slices.Concat(above[i], ones)
+		if r := s.m.Right[i]; r >= 0 {
+			above[r] = known
+		}
+		if l := s.m.Left[i]; l >= 0 {
+			above[l] = append(slices.Clone(known), s.m.NodeLabel[i])
+		}
+	}
+}
+
+// decisionOf is all that a node decides by, as a key.
+func decisionOf(m *Model, i int) string {
+	var features []uint32
+	lo, hi := m.NodePtr[i], m.NodePtr[i+1]
+	for _, f := range m.NodeFeature[lo:hi] {
+		features = append(features, m.Features[f])
+	}
+	label := uint32(0)
+	if m.Kind == AT {
+		label = m.NodeLabel[i]
+	}
+	return fmt.Sprint(label, features, m.Weight[int(lo)*m.Voters:int(hi)*m.Voters], m.Offset[i*m.Voters:(i+1)*m.Voters])
+}
+
+// checkParts compares a model with the one that it comes from: nodes that stand
+// for changed rows have the decisions they had, and every subtree that is new is
+// what learning it from its present rows gives. It counts these.
+func (s *stream) checkParts(before *Model) (subtrees int) {
+	s.t.Helper()
+	had := map[string]int{}
+	for i := range before.Nodes() {
+		had[decisionOf(before, i)]++
+	}
+	m := s.m
+	fresh := make([]bool, m.Nodes())
+	for i := range m.Nodes() {
+		key := decisionOf(m, i)
+		if fresh[i] = had[key] == 0; fresh[i] && (s.d.NodeChanged[i] > 0 || s.d.NodeLearned[i] != m.NodeRows[i]) {
+			s.t.Fatalf("node %d was not learned now, and is not what it was", i)
+		}
+	}
+	type place struct {
+		ref   int32
+		tree  int
+		depth int
+		seed  uint64
+		above bool // learned anew above
+	}
+	var stack []place
+	for t, r := range m.Roots {
+		seed := s.params.Seed
+		if s.kind == SBT && m.Labels > 2 {
+			seed = mix(seed, uint64(t))
+		}
+		stack = append(stack, place{r, t, 0, seed, false})
+	}
+	p := NewPredictor(NewIndex(m))
+	for len(stack) > 0 {
+		v := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if v.ref < 0 {
+			continue
+		}
+		if fresh[v.ref] && !v.above {
+			subtrees++
+			s.compare(v.ref, v.tree, v.depth, v.seed, p)
+		}
+		above := v.above || fresh[v.ref]
+		stack = append(stack, place{m.Right[v.ref], v.tree, v.depth + 1, mix(v.seed, 1), above}, place{m.Left[v.ref], v.tree, v.depth + 1, mix(v.seed, 2), above})
+	}
+	return subtrees
+}
+
+// compare learns the subtree at a node from its rows and compares decisions.
+func (s *stream) compare(root int32, tree, depth int, seed uint64, p *Predictor) {
+	s.t.Helper()
+	var rows []int
+	for _, row := range s.live {
+		s.path(s.m, p, tree, row, func(ref int32) {
+			if ref == root {
+				rows = append(rows, row)
+			}
+		})
+	}
+	params := s.params
+	var want *Model
+	if s.kind == SBT {
+		params.Seed = seed
+		params.MaxDepth = 32 - depth
+		x, _ := s.only(rows)
+		class := make([]uint32, len(rows))
+		for i, r := range rows {
+			class[i] = s.sets[r][0]
+		}
+		var err error
+		if want, err = TrainSBT(s.t.Context(), x, signsOf(class, uint32(max(tree, 3-s.m.Labels))), nil, params, 0, nil); err != nil {
+			s.t.Fatal(err)
+		}
+	} else {
+		want = s.learn(rows, params)
+	}
+	for i := range want.Nodes() {
+		if got := decisionOf(s.m, int(root)+i); got != decisionOf(want, i) {
+			s.t.Fatalf("%s: node %d of a subtree of %d rows decides otherwise than one learned from these rows", s.kind, i, len(rows))
+		}
+	}
+}
+
+// TestFollow lets trees of all kinds follow rows that come and go, labels and
+// classes among them that are new. After every step what a tree says of its rows
+// is what they say, decisions are what they were, or what learning them from the
+// present rows gives; all at any number of workers.
+func TestFollow(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		kind    Kind
+		classes int
+		params  Params
+	}{
+		{"two classes", SBT, 2, Params{BAC: BACParams{Budget: 3, C: 1}, Folds: 3, Seed: 3, NoPrune: true}},
+		{"four classes", SBT, 4, Params{BAC: BACParams{Budget: 3, C: 1}, Folds: 2, Seed: 4}},
+		{"powerset", PT, 4, Params{BAC: BACParams{Budget: 4}}},
+		{"annotation", AT, 4, Params{BAC: BACParams{Budget: 4}}},
+		{"frequent", AT, 4, Params{BAC: BACParams{Budget: 4}, MinPositive: 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &stream{
+				heldRows: heldRows{x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}}, t: t, kind: c.kind, params: c.params,
+				rng: rand.New(rand.NewPCG(7, 7)),
+			}
+			s.live = s.draw(300, c.classes)
+			s.m = s.learn(s.live, s.params)
+			s.d = NewDrift(s.m)
+			s.checkCounts()
+			followed, parts := 0, 0
+			for step := range 12 {
+				before, q := s.m, c.classes
+				if step > 2 && c.classes > 2 {
+					q++ // a label or class that was not there
+				}
+				f, ok := s.step(s.rng.IntN(9), s.rng.IntN(9), q)
+				s.checkCounts()
+				if !ok {
+					continue
+				}
+				followed++
+				n := 0
+				if s.params.MinPositive < 2 { // else labels too rare above are left out
+					n = s.checkParts(before)
+				}
+				if n > f.Subtrees {
+					t.Errorf("%d subtrees are new, %d were learned", n, f.Subtrees)
+				}
+				parts += n
+			}
+			if followed < 6 || parts == 0 && s.params.MinPositive < 2 {
+				t.Errorf("%d steps of 12 followed, %d subtrees learned", followed, parts)
+			}
+		})
+	}
+}
+
+// TestFollowNothing: where nothing has changed, nothing does.
+func TestFollowNothing(t *testing.T) {
+	_, _, models := trained(t)
+	for _, m := range models {
+		params := Params{BAC: BACParams{Budget: 5}, Folds: m.Voters}
+		n := int(m.LeafRows[0])
+		c := &Change{Rows: &heldRows{}, Cols: m.Cols, Labels: m.Labels, Share: 0.2}
+		if m.Kind == AT { // which reads the labels of all rows
+			continue
+		}
+		f, err := Follow(t.Context(), m, NewDrift(m), c, params, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(clone(t, f.Model), clone(t, m)) || f.Subtrees != 0 || n != int(f.Model.LeafRows[0]) {
+			t.Errorf("%s: %+v", m.Kind, f)
+		}
+	}
+}
+
+// TestFollowDrift: while labels come to mean something else, trees that follow
+// predict nearly as well as such as are learned anew from the rows of the time:
+// the share of right label sets (classes) is at most a twelfth below.
+func TestFollowDrift(t *testing.T) {
+	for _, kind := range []Kind{SBT, PT, AT} {
+		s := &stream{
+			heldRows: heldRows{x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}}, t: t, kind: kind,
+			params: Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3, NoLookAhead: true}, rng: rand.New(rand.NewPCG(9, 9)),
+		}
+		s.live = s.draw(600, 3)
+		s.m = s.learn(s.live, s.params)
+		s.d = NewDrift(s.m)
+		followed := 0
+		for range 5 {
+			s.shift += 0.2
+			if _, ok := s.step(11, 11, 3); ok {
+				followed++
+			}
+		}
+		test := s.draw(600, 3)
+		right := func(m *Model) float64 {
+			p, n := NewPredictor(NewIndex(m)), 0
+			for _, i := range test {
+				if kind == SBT {
+					class, _ := p.Class(s.x.Row(i))
+					if class == int(s.sets[i][0]) {
+						n++
+					}
+				} else if slices.Equal(p.Set(s.x.Row(i)), s.sets[i]) {
+					n++
+				}
+			}
+			return float64(n) / float64(len(test))
+		}
+		got, want := right(s.m), right(s.learn(s.live, s.params))
+		t.Logf("%s: %d steps followed, %.3f right, learned anew %.3f", kind, followed, got, want)
+		if got < want*11/12 || followed != 5 {
+			t.Errorf("%s: %d steps followed, %.3f right, learned anew %.3f", kind, followed, got, want)
+		}
+	}
+}
