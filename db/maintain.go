@@ -32,8 +32,9 @@ type MaintainStep struct {
 	// Action is what was done: "segment" (fresh rows became a segment of an
 	// inverted index or label model), "merge" (together with other segments),
 	// "rewrite" (a segment lost its deleted rows), "forget" (deleted rows no
-	// longer count in a label model), "fold" (into a forest), "relearn" (the
-	// index was learned anew).
+	// longer count in a label model), "fold" (into a forest), "count" (budgeted
+	// trees count other rows, decisions stay), "subtree" (parts of budgeted trees
+	// were learned anew as well), "relearn" (the index was learned anew).
 	Action string
 	// Rows is how many rows were read for it.
 	Rows int
@@ -72,8 +73,20 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // a model's feature–label similarities and priors are those of the rows that
 // there are, bit for bit. Its parameters stay, thresholds among them, and so do
 // weights and selection of features, if it has any; of such models those are
-// learned anew of which a fifth has changed. Trees (KindSBT, KindPT, KindAT) are
-// learned anew with the parameters that they were built with, without tuning.
+// learned anew of which a fifth has changed.
+//
+// Budgeted trees (KindSBT, KindPT, KindAT) keep the decisions of nodes of whose
+// rows up to a fifth came or went since they were learned; the others, the
+// highest first, are learned anew with all that is below them from the rows that
+// reach them now, with the parameters and the seed that the tree was built with;
+// above a fifth at a root, all is. Counts and leaves are those of the present
+// rows, always, and labels that are new can be answered at once (see
+// budget.Follow). The cost is that of the changed rows' paths, of reading the
+// labels of all rows, for an SBT with parts to learn anew also all rows, and of
+// writing the tree. Weights of features stay until all is learned anew, and
+// features that came since have none; without weights, parts learned anew use
+// them. Trees of files of format 4 and before are learned anew once.
+//
 // Fresh rows are folded into forests, as training
 // points and as labels, at a cost that follows their number; a forest of which
 // a fifth has changed is learned anew, with the settings that the tuner found.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )
 
@@ -68,6 +69,12 @@ func TestKillMaintain(t *testing.T) {
 		_, e := d.Build(t.Context(), coll, "kept", o, nil)
 		err = errors.Join(err, e)
 	}
+	// Every batch has a label of its own.
+	for _, kind := range []forest.Kind{KindAT, KindPT} {
+		o := BuildOptions{Kind: kind, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}}
+		_, e := d.Build(t.Context(), "s", string(kind), o, nil)
+		err = errors.Join(err, e)
+	}
 	if err = errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +112,16 @@ func TestKillMaintain(t *testing.T) {
 	}
 	defer d.Close()
 	err = d.View(func(s *Snapshot) error {
-		info, err := s.Index("s", "kept")
-		if err == nil && info.Maintained.IsZero() {
-			err = errors.New("nothing was ever maintained")
+		for _, name := range []string{"kept", "at", "pt"} {
+			info, err := s.Index("s", name)
+			if err == nil && info.Maintained.IsZero() {
+				err = errors.New("nothing was ever maintained")
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Error(err)

@@ -259,6 +259,7 @@ func (s *treeStep) emit(object uint64, yield func(key [codec.KeySize]byte, value
 	return &m, sizes, nil
 }
 
+func (s *treeStep) objects() int        { return 1 }
 func (s *treeStep) parts() []uint64     { return nil }
 func (s *treeStep) garbage() []blockRef { return nil }
 

@@ -59,6 +59,16 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 	if _, err := d.Compact(ctx); err != nil {
 		tb.Fatal(err)
 	}
+	// A change that maintenance can follow.
+	err = d.Update(ctx, func(b *Batch) error {
+		return errors.Join(
+			b.Put("named", Row{Key: []byte{1}, Features: []Feature{{"f1", 2}}, Labels: []string{"label 0", "label new"}}),
+			b.Put("classes", Row{Key: []byte{2}, Vector: []float32{5, 1, 0, 0}, Labels: []string{"class 0"}}),
+			b.Delete("named", []byte{9}), b.Delete("classes", []byte{9}))
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	if err := d.Close(); err != nil {
 		tb.Fatal(err)
 	}
@@ -67,7 +77,8 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 
 // FuzzTree overwrites part of a stored tree and gives it the checksum it then
 // should have. Whatever can be asked of a tree is answered, with finite scores
-// and paths that add up, or refused as damage.
+// and paths that add up, or refused as damage. A step of maintenance makes a valid
+// tree of it, asks to learn it anew, or refuses.
 func FuzzTree(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := treeBlocks(f, seed)
@@ -111,7 +122,29 @@ func FuzzTree(f *testing.F) {
 			}
 			return nil
 		}
+		maintain := func(coll, index string) (err error) {
+			defer guard(s.gen.store, setFaults(), &err)
+			st := s.gen.colls[coll]
+			r := st.c.index(index)
+			m, err := st.manifestOf(r)
+			if err == nil {
+				err = st.load()
+			}
+			if err != nil || m.Budget == nil {
+				return err
+			}
+			made, _, err := st.maintainTree(ctx, r, m, 1, newTimer(nil))
+			if made, ok := made.(*treeStep); ok && made != nil {
+				l := &made.l
+				return errors.Join(l.model.Validate(), l.following.drift.Validate(l.model))
+			}
+			if errors.Is(err, budget.ErrInput) { // weights of features
+				return nil
+			}
+			return err
+		}
 		for _, err := range []error{
+			maintain("named", "at"), maintain("named", "pt"), maintain("classes", "sbt"),
 			ask("named", "at", SparseQuery{Features: []Feature{{"f1", 2}, {"g1", 1}}}),
 			ask("named", "pt", SparseQuery{Features: []Feature{{"f2", math.MaxFloat32 / 4}, {"unknown", 1}}}),
 			ask("classes", "sbt", SparseQuery{Vector: []float32{1, 0, 5, -1}}),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/anndb/anndb/trees/budget"
@@ -61,11 +62,95 @@ func treesGolden(path string) (err error) {
 	)
 }
 
+// followedGolden is the same with trees that have followed a change, one of them
+// a label that came with it.
+func followedGolden(path string) (err error) {
+	if err := treesGolden(path); err != nil {
+		return err
+	}
+	d, err := Open(path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	steps, err := followChange(d, 79)
+	if err == nil && (len(steps) != 3 || slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Action == "relearn" })) {
+		err = fmt.Errorf("steps %v", steps)
+	}
+	return err
+}
+
+// followChange changes a few rows and maintains the trees.
+func followChange(d *DB, from int) ([]MaintainStep, error) {
+	ctx := context.Background()
+	err := errors.Join(putClassified(d, from, from+3), d.Update(ctx, func(b *Batch) error {
+		return errors.Join(
+			b.Delete("terms", []byte("key-7")), b.Delete("points", []byte("key-7")),
+			b.Put("terms", Row{Key: []byte("more"), Features: []Feature{{"f1", 2}, {"g3", 1}}, Labels: []string{"label 1", "label new"}}))
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return d.Maintain(ctx, MaintainOptions{})
+}
+
+// TestGoldenTrees opens the golden files of trees, which are written as the other
+// ones are: trees of format 4, which know nothing of changes and are learned anew
+// at the first, and trees that have followed one and follow the next.
 func TestGoldenTrees(t *testing.T) {
-	name := filepath.Join("testdata", "trees-v4.anndb.gz")
-	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
-		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, treesGolden); err != nil {
+	for _, c := range []struct {
+		name, action string
+		write        func(path string) error
+	}{{"trees-v4", "relearn", treesGolden}, {"trees-v5", "", followedGolden}} {
+		name := filepath.Join("testdata", c.name+".anndb.gz")
+		if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
+			if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, c.write); err != nil {
+				t.Fatal(err)
+			}
+		}
+		data, err := unzip(name)
+		if err != nil {
 			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "copy.anndb")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(path, &Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		ask := func(l string) error {
+			return d.View(func(s *Snapshot) error {
+				for _, index := range []string{"at", "pt"} {
+					q := SparseQuery{Features: []Feature{{"f0", 2}, {"g0", 1}}}
+					p, _, err := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: index, Top: 1})
+					if err != nil || len(p) != 1 || p[0].Label != l {
+						return fmt.Errorf("%s: %v, %w", index, p, err)
+					}
+				}
+				p, _, err := s.Predict(t.Context(), "points", SparseQuery{Vector: []float32{0, 5, 0, 0}}, &PredictOptions{Index: "sbt"})
+				if err != nil || len(p) != 1 || p[0].Label != "class 1" {
+					return fmt.Errorf("sbt: %v, %w", p, err)
+				}
+				return nil
+			})
+		}
+		if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		steps, err := followChange(d, 90)
+		if err != nil || len(steps) != 3 {
+			t.Fatalf("%s: steps %v, %v", c.name, steps, err)
+		}
+		for _, s := range steps {
+			if (s.Action == "relearn") != (c.action == "relearn") {
+				t.Errorf("%s: step %v", c.name, s)
+			}
+		}
+		if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

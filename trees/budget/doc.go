@@ -12,6 +12,9 @@
 // training, coded by Huffman; TrainAT an annotation tree (algorithm 4), whose
 // nodes ask for one label after the other, the most frequent first.
 //
+// Follow makes a tree follow rows that come and go: counts are exact, and only
+// the subtrees are learned anew of whose rows a share has changed.
+//
 // A Model holds any of them in flat arrays, which may be views over mapped
 // memory. Predictor evaluates it without allocating. Explain and Picture, which
 // WriteText, WriteDOT and WriteSVG write, make it readable: every decision is a

@@ -86,8 +86,8 @@ type Followed struct {
 // anew, also that of all rows' paths through this tree (SBT) or their labels
 // (PT), and learning.
 //
-// Errors: ErrParams, ErrInvalid for counts that do not fit the rows, those of
-// Rows and the context's.
+// Errors: ErrParams, ErrInvalid for counts that do not fit the rows, ErrInput for
+// rows that cannot be learned from, those of Rows and the context's.
 func Follow(ctx context.Context, m *Model, d *Drift, c *Change, params Params, workers int, progress func(done, total int)) (*Followed, error) {
 	if m.Kind != SBT {
 		params.Folds = 1
@@ -270,6 +270,9 @@ func (f *following) features(ctx context.Context, rows []int) (*vector.CSR, erro
 	f.read += len(rows)
 	if x.Cols > f.Cols {
 		return nil, fmt.Errorf("%w: a row has feature %d of %d", ErrInput, x.Cols-1, f.Cols)
+	}
+	if err := x.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	return x, nil
 }

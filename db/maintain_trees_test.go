@@ -1,0 +1,282 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// treeBed is a collection with one tree, and what its rows are.
+type treeBed struct {
+	t     *testing.T
+	d     *DB
+	path  string
+	dense bool
+	kind  forest.Kind
+	rng   *rand.Rand
+	keys  int
+	live  map[string][]string // labels by key
+}
+
+func (b *treeBed) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *treeBed) open() {
+	var err error
+	b.d, err = Open(b.path, &Options{NoSync: true})
+	b.must(err)
+}
+
+// put writes n rows, new ones or others in the place of some; labels are of q.
+func (b *treeBed) put(n, q int) {
+	batch := map[string]Row{}
+	for range n {
+		r := Row{Key: fmt.Append(nil, b.rng.IntN(b.keys+n)), Vector: make([]float32, 12)}
+		for f := range r.Vector {
+			if b.rng.IntN(3) == 0 {
+				r.Vector[f] = float32(1 + b.rng.IntN(3))
+			}
+		}
+		for l := range q {
+			if r.Vector[l]*r.Vector[l+1] > 2 || r.Vector[l] > 2 && b.rng.IntN(9) > 0 {
+				r.Labels = append(r.Labels, fmt.Sprint("l", l))
+			}
+		}
+		if b.kind == KindSBT {
+			if r.Labels = r.Labels[:min(1, len(r.Labels))]; len(r.Labels) == 0 {
+				r.Labels = []string{"none"}
+			}
+		}
+		if !b.dense {
+			for f, v := range r.Vector {
+				if v > 0 {
+					r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, uint32(f)), append(r.Sparse.Value, v)
+				}
+			}
+			r.Vector = nil
+		}
+		batch[string(r.Key)] = r
+	}
+	b.keys += n
+	b.must(b.d.Update(b.t.Context(), func(w *Batch) error {
+		for key, r := range batch {
+			if err := w.Put("s", r); err != nil {
+				return err
+			}
+			b.live[key] = r.Labels
+		}
+		return nil
+	}))
+}
+
+// remove deletes n rows.
+func (b *treeBed) remove(n int) {
+	b.must(b.d.Update(b.t.Context(), func(w *Batch) error {
+		for key := range b.live {
+			if n--; n < 0 {
+				return nil
+			}
+			if err := w.Delete("s", []byte(key)); err != nil {
+				return err
+			}
+			delete(b.live, key)
+		}
+		return nil
+	}))
+}
+
+// tree is the stored tree, in memory of its own.
+func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
+	b.must(b.d.View(func(s *Snapshot) error {
+		st := s.gen.colls["s"]
+		x, err := st.index(st.c.index("x"))
+		if err == nil {
+			m, info = x.tree.model.Clone(), x.m.Info
+		}
+		return err
+	}))
+	return m, info
+}
+
+// check compares a maintained tree with the rows: the leaves have the rows that
+// come there, by their labels or, for SBT, by the tree's decisions.
+func (b *treeBed) check() {
+	b.t.Helper()
+	b.must(mustCheck(b.d))
+	b.must(b.d.View(func(s *Snapshot) error {
+		st := s.gen.colls["s"]
+		x, err := st.index(st.c.index("x"))
+		if err != nil {
+			return err
+		}
+		m := x.tree.model
+		if x.m.Info.Rows != int(st.c.Rows) || x.m.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.m.Info.Tree, m.Stats()) {
+			b.t.Fatalf("%+v for %d rows, %d live", x.m.Info, st.c.Rows, len(b.live))
+		}
+		if b.kind != KindSBT {
+			sets := map[string]int{}
+			for _, names := range b.live {
+				names = slices.Sorted(slices.Values(names))
+				sets[fmt.Sprint(names)]++
+			}
+			for leaf, n := range m.LeafRows {
+				names := x.tree.labels(m.Set(leaf))
+				slices.Sort(names)
+				if sets[fmt.Sprint(names)] != int(n) {
+					b.t.Fatalf("%d rows are in the leaf of %v, %d have these labels", n, names, sets[fmt.Sprint(names)])
+				}
+			}
+			return nil
+		}
+		rows, positive := make([]uint32, m.Leaves()), make([]uint32, m.Leaves())
+		p := budget.NewPredictor(x.tree.index)
+		for r, err := range s.Rows("s") {
+			if err != nil {
+				return err
+			}
+			if b.dense {
+				r.Sparse = listed(r.Vector)
+			}
+			for tree := range m.Roots {
+				leaf, _ := p.Leaf(x.tree.prepare(r.Sparse), tree)
+				rows[leaf]++
+				if r.Labels[0] == x.tree.label(uint32(max(tree, 3-m.Labels))) {
+					positive[leaf]++
+				}
+			}
+		}
+		if !slices.Equal(rows, m.LeafRows) || !slices.Equal(positive, m.LeafPositive) {
+			b.t.Fatalf("leaves have %v rows, %v positive, not %v and %v", m.LeafRows, m.LeafPositive, rows, positive)
+		}
+		return nil
+	}))
+}
+
+// TestMaintainTrees mixes puts, updates, deletes, maintenance, reopening and
+// compaction: trees count the rows that there are, and labels that come are
+// answered. A change that a step is cancelled at leaves the tree as it was.
+func TestMaintainTrees(t *testing.T) {
+	actions := map[string]int{}
+	for _, c := range []struct {
+		kind   forest.Kind
+		dense  bool
+		weight Weighting
+		labels int
+	}{
+		{KindAT, false, WeightTFIDF, 4}, {KindAT, true, WeightNone, 4}, {KindPT, false, WeightNone, 4},
+		{KindSBT, false, WeightTFIDF, 3}, {KindSBT, true, WeightNone, 1},
+	} {
+		t.Run(fmt.Sprint(c.kind, c.dense), func(t *testing.T) {
+			ctx := t.Context()
+			b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), dense: c.dense, kind: c.kind, rng: rand.New(rand.NewPCG(3, 1)), live: map[string][]string{}}
+			b.open()
+			defer func() { b.must(b.d.Close()) }()
+			if c.dense {
+				b.must(b.d.CreateDense(ctx, "s", DenseOptions{Dim: 12}))
+			} else {
+				b.must(b.d.CreateSparse(ctx, "s", SparseOptions{}))
+			}
+			b.put(300, c.labels)
+			b.remove(20)
+			o := BuildOptions{Kind: c.kind, Seed: 5, Budget: BudgetOptions{Weight: c.weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3}, Folds: 2, NoPrune: true}}}
+			_, err := b.d.Build(ctx, "s", "x", o, nil)
+			b.must(err)
+			b.check()
+			for round := range 10 {
+				b.put(1+b.rng.IntN(6), min(c.labels+round/3, c.labels*2))
+				b.remove(b.rng.IntN(5))
+				if round == 4 {
+					b.cancelled()
+				}
+				before, _ := b.tree()
+				steps, err := b.d.Maintain(ctx, MaintainOptions{})
+				if err != nil || len(steps) != 1 {
+					t.Fatalf("steps %v, %v", steps, err)
+				}
+				actions[steps[0].Action]++
+				b.check()
+				if after, info := b.tree(); steps[0].Action == "count" && (!slices.Equal(after.Weight, before.Weight) || info.Maintained.IsZero()) {
+					t.Error("decisions were changed by counting")
+				}
+				if steps, err := b.d.Maintain(ctx, MaintainOptions{}); err != nil || len(steps) != 0 {
+					t.Fatalf("nothing has changed: %v, %v", steps, err)
+				}
+				if round == 6 {
+					b.must(b.d.Close())
+					b.open()
+				}
+			}
+			b.remove(len(b.live) / 2)
+			if _, err := b.d.Compact(ctx); err != nil { // which gives rows new numbers
+				t.Fatal(err)
+			}
+			b.check()
+			b.put(3, c.labels)
+			if _, err := b.d.Maintain(ctx, MaintainOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			b.check()
+		})
+	}
+	for _, action := range []string{"count", "subtree", "relearn"} {
+		if actions[action] == 0 {
+			t.Errorf("no step was %q: %v", action, actions)
+		}
+	}
+}
+
+// cancelled cancels a step at its first progress, if it makes any.
+func (b *treeBed) cancelled() {
+	before, was := b.tree()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	defer cancel()
+	steps, err := b.d.Maintain(ctx, MaintainOptions{Progress: func(Progress) { cancel() }})
+	if ctx.Err() == nil {
+		b.t.Fatal("no progress")
+	}
+	if err == nil && len(steps) == 1 {
+		return // cancelled when it was done
+	}
+	if !errors.Is(err, context.Canceled) || len(steps) != 0 {
+		b.t.Fatalf("steps %v, %v", steps, err)
+	}
+	b.must(mustCheck(b.d))
+	if after, is := b.tree(); !reflect.DeepEqual(before, after) || is.Maintained != was.Maintained || is.Rows != was.Rows {
+		b.t.Fatal("a cancelled step has changed the tree")
+	}
+}
+
+// TestMaintainTreesAsBuilt: trees learned anew for want of following have the
+// options and trials that they were built with, and are not tuned again.
+func TestMaintainTreesAsBuilt(t *testing.T) {
+	ctx := t.Context()
+	b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), kind: KindAT, rng: rand.New(rand.NewPCG(4, 1)), live: map[string][]string{}}
+	b.open()
+	defer func() { b.must(b.d.Close()) }()
+	b.must(b.d.CreateSparse(ctx, "s", SparseOptions{}))
+	b.put(120, 3)
+	o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}}
+	built, err := b.d.Build(ctx, "s", "x", o, nil)
+	b.must(err)
+	b.put(100, 3)
+	tuned := false
+	steps, err := b.d.Maintain(ctx, MaintainOptions{Progress: func(p Progress) { tuned = tuned || p.Stage == "tune" }})
+	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" || tuned {
+		t.Fatalf("steps %v, %v, tuned %v", steps, err, tuned)
+	}
+	if _, info := b.tree(); !reflect.DeepEqual(info.Options, built.Options) || !reflect.DeepEqual(info.TreeTrials, built.TreeTrials) || len(built.TreeTrials) != 2 {
+		t.Errorf("%+v, built as %+v", info, built)
+	}
+}
