@@ -246,7 +246,7 @@ func (b *treeBed) cancelled() {
 	if ctx.Err() == nil {
 		b.t.Fatal("no progress")
 	}
-	if err == nil && len(steps) == 1 {
+	if len(steps) == 1 && (err == nil || errors.Is(err, context.Canceled)) {
 		return // cancelled when it was done
 	}
 	if !errors.Is(err, context.Canceled) || len(steps) != 0 {
