@@ -247,7 +247,8 @@ func (b *treeBed) cancelled() {
 		b.t.Fatal("no progress")
 	}
 	if len(steps) == 1 && (err == nil || errors.Is(err, context.Canceled)) {
-		return // cancelled when it was done
+		b.put(1, 1) // it was done before that
+		return
 	}
 	if !errors.Is(err, context.Canceled) || len(steps) != 0 {
 		b.t.Fatalf("steps %v, %v", steps, err)
