@@ -41,7 +41,14 @@ func (o BudgetOptions) check(kind forest.Kind) error {
 			return fmt.Errorf("%w: a grid with a threshold of %g", ErrOption, t)
 		}
 	}
+	for _, n := range g.Positives {
+		if n < 1 {
+			return fmt.Errorf("%w: a grid with %d positive rows", ErrOption, n)
+		}
+	}
 	switch {
+	case len(g.Positives) > 0 && kind != KindAT:
+		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", ErrOption, KindAT, kind)
 	case len(g.Thresholds) > 0 && kind != KindAT:
 		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", ErrOption, KindAT, kind)
 	case g.Folds < 0 || g.Folds == 1:

@@ -151,6 +151,8 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"docs", KindAT, grid(budget.Grid{Costs: []float64{nan}}), ErrOption, "cost of NaN"},
 		{"docs", KindAT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), ErrOption, "threshold of +Inf"},
 		{"docs", KindPT, grid(budget.Grid{Thresholds: []float32{0}}), ErrOption, "not pt"},
+		{"docs", KindPT, grid(budget.Grid{Positives: []int{2}}), ErrOption, "not pt"},
+		{"docs", KindAT, grid(budget.Grid{Positives: []int{0}}), ErrOption, "0 positive rows"},
 		{"docs", KindPT, grid(budget.Grid{Folds: 1}), ErrOption, "1 folds"},
 		{"docs", KindPT, BudgetOptions{TuneRows: -1}, ErrOption, "-1 rows"},
 		{"rare", KindSBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},

@@ -193,7 +193,7 @@ func TestTuneTrees(t *testing.T) {
 	f := newTrees(t)
 	report := mustJSON[map[string]rows](t, "tune", f.file, "docs", "tuned", "--kind", "at", "--budgets", "1,8", "--cost", "2", "--thresholds=-0.5,0,40", "--folds", "3")
 	trials := report["trials"]
-	if len(trials) != 6 || trials[0]["chosen"] != true || trials[1]["chosen"] != false || trials[0]["score"].(float64) < trials[1]["score"].(float64) ||
+	if len(trials) != 12 || trials[0]["positive"] == nil || trials[0]["chosen"] != true || trials[1]["chosen"] != false || trials[0]["score"].(float64) < trials[1]["score"].(float64) ||
 		trials[0]["budget"] != 8.0 || trials[0]["cost"] != 2.0 || trials[0]["threshold"] == 40.0 {
 		t.Errorf("%v", trials)
 	}

@@ -24,10 +24,13 @@ type treeFlags struct {
 type gridFlags struct {
 	Budgets    []int     `help:"Budgeted trees: budgets to choose from by cross-validation." placeholder:"N,…"`
 	Costs      []float64 `help:"Budgeted trees: costs to choose from by cross-validation." placeholder:"C,…"`
+	Positives  []int     `help:"Annotation trees: numbers of rows of a node that must have a label for it to be asked, to choose from by cross-validation." placeholder:"N,…"`
 	Thresholds []float32 `help:"Annotation trees: margins above which a label counts as present, to choose from by cross-validation; lower ones find more labels." placeholder:"M,…"`
 }
 
-func (g gridFlags) given() bool { return len(g.Budgets)+len(g.Costs)+len(g.Thresholds) > 0 }
+func (g gridFlags) given() bool {
+	return len(g.Budgets)+len(g.Costs)+len(g.Positives)+len(g.Thresholds) > 0
+}
 
 var treeKinds = []forest.Kind{db.KindSBT, db.KindPT, db.KindAT}
 
@@ -53,10 +56,12 @@ func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *
 		return o, usagef("--folds must be 0 or at least 2, --tune-rows not negative")
 	case f.Budget != nil && len(g.Budgets) > 0, f.Cost != nil && len(g.Costs) > 0, threshold != nil && len(g.Thresholds) > 0:
 		return o, usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds exclude each other")
-	case len(g.Thresholds) > 0 && kind != string(db.KindAT):
-		return o, usagef("--thresholds goes with --kind at")
+	case f.MinPositive > 0 && len(g.Positives) > 0:
+		return o, usagef("--min-positive and --positives exclude each other")
+	case len(g.Positives)+len(g.Thresholds) > 0 && kind != string(db.KindAT):
+		return o, usagef("--positives and --thresholds go with --kind at")
 	case !g.given() && features == 0 && (t.Folds != 0 || t.TuneRows != 0):
-		return o, usagef("--folds and --tune-rows go with --budgets, --costs or --thresholds")
+		return o, usagef("--folds and --tune-rows go with --budgets, --costs, --positives or --thresholds")
 	}
 	for _, b := range append(slices.Clone(g.Budgets), given(f.Budget)...) {
 		if b < 1 {
@@ -66,6 +71,11 @@ func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *
 	for _, c := range append(slices.Clone(g.Costs), given(f.Cost)...) {
 		if !(c > 0 && c-c == 0) {
 			return o, usagef("a cost of %g (want above 0, and finite)", c)
+		}
+	}
+	for _, n := range g.Positives {
+		if n < 1 {
+			return o, usagef("--positives %d (want at least 1)", n)
 		}
 	}
 	for _, m := range g.Thresholds {
@@ -86,7 +96,7 @@ func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *
 		}
 	}
 	if g.given() || features > 0 {
-		o.Grid = &budget.Grid{Budgets: g.Budgets, Costs: g.Costs, Thresholds: g.Thresholds, Folds: t.Folds}
+		o.Grid = &budget.Grid{Budgets: g.Budgets, Costs: g.Costs, Positives: g.Positives, Thresholds: g.Thresholds, Folds: t.Folds}
 	}
 	if features > 0 {
 		usual := budget.DefaultGrid(budget.Kind(kind), features)
@@ -95,6 +105,9 @@ func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *
 		}
 		if len(g.Costs) == 0 && f.Cost == nil {
 			o.Grid.Costs = usual.Costs
+		}
+		if len(g.Positives) == 0 && f.MinPositive == 0 {
+			o.Grid.Positives = usual.Positives
 		}
 		if len(g.Thresholds) == 0 && threshold == nil {
 			o.Grid.Thresholds = usual.Thresholds
@@ -172,10 +185,10 @@ func trialsTitle(i db.IndexInfo) string {
 // trialsTable is what the cross-validation of trees measured, the best n of it,
 // the chosen one first.
 func trialsTable(i db.IndexInfo, n int) *table.Table {
-	t := table.New("chosen", "score:4", "spread:4", "budget", "cost", "threshold:3")
+	t := table.New("chosen", "score:4", "spread:4", "budget", "cost", "positive", "threshold:3")
 	p := i.Options.Budget.Params
 	chosen := func(x budget.Trial) bool {
-		return x.Budget == p.BAC.Budget && x.C == p.BAC.C && x.Threshold == p.Threshold
+		return x.Budget == p.BAC.Budget && x.C == p.BAC.C && x.Threshold == p.Threshold && x.Positive == p.MinPositive
 	}
 	trials := slices.Clone(i.TreeTrials)
 	slices.SortStableFunc(trials, func(a, b budget.Trial) int {
@@ -188,11 +201,11 @@ func trialsTable(i db.IndexInfo, n int) *table.Table {
 		return cmp.Compare(b.Score, a.Score)
 	})
 	for _, x := range trials[:min(n, len(trials))] {
-		var threshold any
+		var positive, threshold any
 		if i.Options.Kind == db.KindAT {
-			threshold = float64(x.Threshold)
+			positive, threshold = max(1, x.Positive), float64(x.Threshold)
 		}
-		t.Add(chosen(x), x.Score, x.Spread, x.Budget, x.C, threshold)
+		t.Add(chosen(x), x.Score, x.Spread, x.Budget, x.C, positive, threshold)
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package budget
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,11 +13,12 @@ import (
 )
 
 // Grid is what a cross-validation tries: every budget B with every cost C and,
-// for AT, every threshold.
+// for AT, every MinPositive and every threshold.
 type Grid struct {
 	Budgets    []int
 	Costs      []float64
 	Thresholds []float32 // AT only; none means that of the parameters
+	Positives  []int     `json:",omitempty"` // MinPositive; AT only; none means that of the parameters
 	// Folds is how many parts the rows are divided into, each of which is the
 	// test part once: 5.
 	Folds int
@@ -39,7 +41,8 @@ func PaperGrid(m int) Grid {
 
 // DefaultGrid is a smaller one for m features: up to four budgets, from 10 to
 // 300 but no more than m, three costs from 0.1 to 10, and for AT five
-// thresholds from -0.75 to 0.25.
+// thresholds from -0.75 to 0.25 and a MinPositive of 1 or 3: where rows have many
+// labels, a tree that asks for rare ones to the last row learns single rows.
 func DefaultGrid(kind Kind, m int) Grid {
 	g := Grid{Costs: []float64{0.1, 1, 10}, Folds: 5}
 	for _, b := range []int{10, 30, 100, 300} {
@@ -49,6 +52,7 @@ func DefaultGrid(kind Kind, m int) Grid {
 	}
 	if kind == AT {
 		g.Thresholds = []float32{-0.75, -0.5, -0.25, 0, 0.25}
+		g.Positives = []int{1, 3}
 	}
 	return g
 }
@@ -58,6 +62,7 @@ type Trial struct {
 	Budget    int
 	C         float64
 	Threshold float32
+	Positive  int `json:",omitempty"` // MinPositive; 0 is 1
 	// Score is the mean over the folds: the share of rows with the right class
 	// for SBT, the example-based F1 (0 where a row and its answer are both
 	// empty) for PT and AT. The larger the better. Spread is the standard
@@ -92,12 +97,12 @@ func ChooseSBT(ctx context.Context, x *vector.CSR, y []int8, rows []int, params 
 	if err != nil {
 		return params, nil, err
 	}
-	grid.Thresholds = nil
+	grid.Thresholds, grid.Positives = nil, nil
 	return grid.run(ctx, chosen, params, progress, fit)
 }
 
-// ChooseSets finds the budget, the cost and, for AT, the threshold with which
-// a PT or AT has the best example-based F1 in cross-validation. Every tree is
+// ChooseSets finds the budget, the cost and, for AT, MinPositive and the threshold
+// with which a PT or AT has the best example-based F1 in cross-validation. Every tree is
 // judged at all thresholds, so that these cost little. See ChooseSBT.
 func ChooseSets(ctx context.Context, kind Kind, x *vector.CSR, y *labels.Matrix, rows []int, params Params, grid Grid, workers int, progress func(done, total int)) (Params, []Trial, error) {
 	train := TrainPT
@@ -105,12 +110,15 @@ func ChooseSets(ctx context.Context, kind Kind, x *vector.CSR, y *labels.Matrix,
 	case AT:
 		train = TrainAT
 	case PT:
-		grid.Thresholds = nil
+		grid.Thresholds, grid.Positives = nil, nil
 	default:
 		return params, nil, fmt.Errorf("%w: kind %q has no label sets", ErrParams, kind)
 	}
 	fit := func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error) {
 		m, err := train(ctx, x, y, fold.Train, p, workers, nil)
+		if errors.Is(err, ErrOneClass) && p.MinPositive > 1 {
+			return make([]float64, len(thresholds)), nil // it would ask for nothing
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -149,6 +157,9 @@ func (g Grid) run(ctx context.Context, chosen []int32, params Params, progress f
 	if len(g.Thresholds) == 0 {
 		g.Thresholds = []float32{params.Threshold}
 	}
+	if len(g.Positives) == 0 {
+		g.Positives = []int{params.MinPositive}
+	}
 	folds, err := labels.KFold(len(chosen), g.Folds, params.Seed)
 	if err != nil {
 		return params, nil, fmt.Errorf("%w: %w", ErrInput, err)
@@ -161,38 +172,42 @@ func (g Grid) run(ctx context.Context, chosen []int32, params Params, progress f
 		}
 	}
 	var trials []Trial
-	done, total := 0, len(g.Budgets)*len(g.Costs)*len(folds)
+	var grid []Params
 	for _, budget := range g.Budgets {
 		for _, c := range g.Costs {
-			scores := make([][]float64, len(g.Thresholds))
-			for _, f := range folds {
+			for _, n := range g.Positives {
 				p := params
-				p.BAC.Budget, p.BAC.C = budget, c
-				got, err := fit(p, f, g.Thresholds)
-				if err != nil {
-					return params, nil, err
-				}
-				for i, s := range got {
-					scores[i] = append(scores[i], s)
-				}
-				done++
-				if progress != nil {
-					progress(done, total)
-				}
+				p.BAC.Budget, p.BAC.C, p.MinPositive = budget, c, n
+				grid = append(grid, p)
 			}
-			for i, t := range g.Thresholds {
-				mean, spread := meanSpread(scores[i])
-				trials = append(trials, Trial{budget, c, t, mean, spread})
+		}
+	}
+	for i, p := range grid {
+		scores := make([][]float64, len(g.Thresholds))
+		for j, f := range folds {
+			got, err := fit(p, f, g.Thresholds)
+			if err != nil {
+				return params, nil, err
 			}
+			for k, s := range got {
+				scores[k] = append(scores[k], s)
+			}
+			if progress != nil {
+				progress(i*len(folds)+j+1, len(grid)*len(folds))
+			}
+		}
+		for k, t := range g.Thresholds {
+			mean, spread := meanSpread(scores[k])
+			trials = append(trials, Trial{Budget: p.BAC.Budget, C: p.BAC.C, Threshold: t, Positive: p.MinPositive, Score: mean, Spread: spread})
 		}
 	}
 	best := slices.MaxFunc(trials, func(a, b Trial) int {
 		return cmp.Or(
-			cmp.Compare(a.Score, b.Score), cmp.Compare(b.Budget, a.Budget), cmp.Compare(b.C, a.C),
+			cmp.Compare(a.Score, b.Score), cmp.Compare(b.Budget, a.Budget), cmp.Compare(b.C, a.C), cmp.Compare(b.Positive, a.Positive),
 			cmp.Compare(math.Abs(float64(b.Threshold)), math.Abs(float64(a.Threshold))), cmp.Compare(b.Threshold, a.Threshold),
 		)
 	})
-	params.BAC.Budget, params.BAC.C, params.Threshold = best.Budget, best.C, best.Threshold
+	params.BAC.Budget, params.BAC.C, params.Threshold, params.MinPositive = best.Budget, best.C, best.Threshold, best.Positive
 	return params, trials, nil
 }
 

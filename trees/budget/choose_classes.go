@@ -44,7 +44,7 @@ func ChooseMulticlass(ctx context.Context, x *vector.CSR, class []uint32, n int,
 		}
 		return []float64{float64(right) / float64(len(fold.Test))}, nil
 	}
-	grid.Thresholds = nil
+	grid.Thresholds, grid.Positives = nil, nil
 	return grid.run(ctx, chosen, params, progress, fit)
 }
 

@@ -65,7 +65,7 @@ func TestDefaultGrid(t *testing.T) {
 		thresholds int
 	}{{SBT, 5, []int{5}, 0}, {PT, 50, []int{10, 30, 50}, 0}, {AT, 5000, []int{10, 30, 100, 300}, 5}, {AT, 0, []int{1}, 5}} {
 		g := DefaultGrid(c.kind, c.features)
-		if !slices.Equal(g.Budgets, c.budgets) || len(g.Thresholds) != c.thresholds || len(g.Costs) == 0 {
+		if !slices.Equal(g.Budgets, c.budgets) || len(g.Thresholds) != c.thresholds || len(g.Costs) == 0 || (len(g.Positives) > 0) != (c.kind == AT) {
 			t.Errorf("%s, %d features: %+v", c.kind, c.features, g)
 		}
 	}

@@ -392,13 +392,14 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	lx, ly := drawLabels(150, 8, 6, 1)
-	grid.Thresholds = []float32{-0.5, 0, 5}
-	for kind, want := range map[Kind]int{AT: 12, PT: 4} {
+	grid.Thresholds, grid.Positives = []float32{-0.5, 0, 5}, []int{1, 100}
+	for kind, want := range map[Kind]int{AT: 24, PT: 4} {
 		params, trials, err := ChooseSets(t.Context(), kind, lx, ly, nil, Params{}, grid, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(trials) != want || params.Threshold == 5 {
+		// No label has a hundred rows in any fold's node, so nothing would be predicted.
+		if len(trials) != want || params.Threshold == 5 || params.MinPositive > 1 {
 			t.Errorf("%s chose %+v of %+v", kind, params, trials)
 		}
 	}
