@@ -222,7 +222,7 @@ func TestFilters(t *testing.T) {
 	const n, dim, k = 4200, 12, 10
 	asked := 8
 	if testing.Short() {
-		asked = 2
+		asked = 6
 	}
 	for _, metric := range metrics {
 		t.Run(metric.String(), func(t *testing.T) {
