@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -176,6 +177,8 @@ func keyOf(coll uint64, key []byte) []byte {
 }
 
 func (a *applier) apply(ops []op) error {
+	type entry struct{ key, value []byte }
+	var fresh []entry
 	for i := range ops {
 		o := &ops[i]
 		t := a.colls[o.id]
@@ -204,9 +207,7 @@ func (a *applier) apply(ops []op) error {
 		if err := a.vectorise(t.c, &o.row); err != nil {
 			return err
 		}
-		if err := a.keys.Put(k, entryValue(string(bucketKeys), k, uint64(t.c.Rows))); err != nil {
-			return fmt.Errorf("db: put key: %w", err)
-		}
+		fresh = append(fresh, entry{k, entryValue(string(bucketKeys), k, uint64(t.c.Rows))})
 		for _, l := range o.row.labels {
 			m := t.labels[l]
 			if m == nil {
@@ -218,6 +219,15 @@ func (a *applier) apply(ops []op) error {
 		t.rows = append(t.rows, o.row)
 		t.c.Rows++
 		t.c.Live++
+	}
+	// No key comes twice in a batch, so they may wait until all are known: in
+	// their order, for bbolt moves what lies behind a key that it puts into a leaf,
+	// and splits leaves only when the transaction ends.
+	slices.SortFunc(fresh, func(x, y entry) int { return bytes.Compare(x.key, y.key) })
+	for _, e := range fresh {
+		if err := a.keys.Put(e.key, e.value); err != nil {
+			return fmt.Errorf("db: put key: %w", err)
+		}
 	}
 	return nil
 }
