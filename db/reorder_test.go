@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/anndb/anndb/trees/budget"
 )
 
 // fillClusters writes rows of clusters that take turns, with labels and payloads,
@@ -48,6 +50,10 @@ func TestReorder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tree := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
+	if _, err := d.Build(t.Context(), "rows", "tree", BuildOptions{Kind: KindPT, Budget: tree}, nil); err != nil {
+		t.Fatal(err)
+	}
 	held, err := d.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +89,7 @@ func TestReorder(t *testing.T) {
 			t.Errorf("%d other rows than %d before", len(after), len(before))
 		}
 		info, err := s.Collection("rows")
-		if err != nil || info.Rows != clusters*each || info.Live != clusters*each || len(info.Indexes) != 1 {
+		if err != nil || info.Rows != clusters*each || info.Live != clusters*each || len(info.Indexes) != 2 {
 			t.Errorf("%+v, %v", info, err)
 		}
 		for i := range 20 {
@@ -110,6 +116,13 @@ func TestReorder(t *testing.T) {
 	}
 	if err := churnKeys(d); err != nil {
 		t.Fatal(err)
+	}
+	steps, err := d.Maintain(t.Context(), MaintainOptions{})
+	if err != nil || len(steps) != 2 {
+		t.Errorf("%+v, %v", steps, err)
+	}
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
 	}
 }
 
