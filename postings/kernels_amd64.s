@@ -2696,11 +2696,11 @@ strip:
 	MOVQ    planes+8(FP), CX
 	MOVQ    filled+16(FP), DX
 	ADDQ    AX, CX
+	MOVQ    stride+48(FP), BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
-	MOVQ    stride+48(FP), BX
 	CMPQ    DX, $0x00
 	JLE     start
 	VMOVDQU (CX), Y0
@@ -2853,12 +2853,12 @@ strip:
 	MOVQ    planes+8(FP), CX
 	MOVQ    filled+16(FP), DX
 	ADDQ    AX, CX
+	MOVQ    stride+48(FP), BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
-	MOVQ    stride+48(FP), BX
 	CMPQ    DX, $0x00
 	JLE     start
 	VMOVDQU (CX), Y0
@@ -3026,13 +3026,13 @@ strip:
 	MOVQ    planes+8(FP), CX
 	MOVQ    filled+16(FP), DX
 	ADDQ    AX, CX
+	MOVQ    stride+48(FP), BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
-	MOVQ    stride+48(FP), BX
 	CMPQ    DX, $0x00
 	JLE     start
 	VMOVDQU (CX), Y0
@@ -3215,6 +3215,7 @@ strip:
 	MOVQ    planes+8(FP), CX
 	MOVQ    filled+16(FP), DX
 	ADDQ    AX, CX
+	MOVQ    stride+48(FP), BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -3222,7 +3223,6 @@ strip:
 	VPXOR   Y4, Y4, Y4
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
-	MOVQ    stride+48(FP), BX
 	CMPQ    DX, $0x00
 	JLE     start
 	VMOVDQU (CX), Y0
@@ -3420,6 +3420,7 @@ strip:
 	MOVQ    planes+8(FP), CX
 	MOVQ    filled+16(FP), DX
 	ADDQ    AX, CX
+	MOVQ    stride+48(FP), BX
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -3428,7 +3429,6 @@ strip:
 	VPXOR   Y5, Y5, Y5
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
-	MOVQ    stride+48(FP), BX
 	CMPQ    DX, $0x00
 	JLE     start
 	VMOVDQU (CX), Y0

@@ -91,14 +91,9 @@ func addBitmaps(b []VecVirtual, words, bitmaps, n GPVirtual) {
 	})
 }
 
-// countStrip holds the bits of 256 counts in depth registers.
-func countStrip(depth int) {
-	begin(fmt.Sprintf("countStrip%d", depth),
-		"(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool",
-		fmt.Sprintf("countStripGo of depth %d, for n bitmaps at byte\n// offsets; planes and words point at the strip, stride is in bytes. It says\n// whether there are hits; if not, counted is not written.", depth))
-	counted, hits := load("counted"), load("hits")
-	planes, filled, words := load("planes"), load("filled"), load("words")
-	bitmaps, n, stride, least := load("bitmaps"), load("n"), load("stride"), load("least")
+// loadPlanes begins a strip's counts, as bits in depth registers, with the planes
+// that are filled; the others are zero. It moves planes on.
+func loadPlanes(depth int, planes, filled, stride Register) []VecVirtual {
 	b := make([]VecVirtual, depth)
 	for i := range b {
 		b[i] = YMM()
@@ -111,6 +106,18 @@ func countStrip(depth int) {
 		ADDQ(stride, planes)
 	}
 	Label("start")
+	return b
+}
+
+// countStrip holds the bits of 256 counts in depth registers.
+func countStrip(depth int) {
+	begin(fmt.Sprintf("countStrip%d", depth),
+		"(counted *uint64, hits *uint64, planes *uint64, filled int, words *uint64, bitmaps *int, n int, stride int, least int) bool",
+		fmt.Sprintf("countStripGo of depth %d, for n bitmaps at byte\n// offsets; planes and words point at the strip, stride is in bytes. It says\n// whether there are hits; if not, counted is not written.", depth))
+	counted, hits := load("counted"), load("hits")
+	planes, filled, words := load("planes"), load("filled"), load("words")
+	bitmaps, n, stride, least := load("bitmaps"), load("n"), load("stride"), load("least")
+	b := loadPlanes(depth, planes, filled, stride)
 	addBitmaps(b, words, bitmaps, n)
 	hit := YMM()
 	VPCMPEQB(hit, hit, hit)

@@ -29,19 +29,7 @@ func estimateStrips(depth int, spread Mem) {
 	Label("strip")
 	planes, filled := load("planes"), load("filled")
 	ADDQ(at, planes)
-	b := make([]VecVirtual, depth)
-	for i := range b {
-		b[i] = YMM()
-		VPXOR(b[i], b[i], b[i])
-	}
-	stride := load("stride")
-	for i := range b {
-		CMPQ(filled, U8(i))
-		JLE(LabelRef("start"))
-		VMOVDQU(Mem{Base: planes}, b[i])
-		ADDQ(stride, planes)
-	}
-	Label("start")
+	b := loadPlanes(depth, planes, filled, load("stride"))
 	words, bitmaps, n := load("words"), load("bitmaps"), load("n")
 	ADDQ(at, words)
 	addBitmaps(b, words, bitmaps, n)
