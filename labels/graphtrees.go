@@ -2,7 +2,6 @@ package labels
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/vector"
@@ -68,7 +67,7 @@ func (b *splitter) split(ctx context.Context, lo, hi int) {
 	coordinate := b.choose(lo, hi)
 	keys := b.keys[lo:hi]
 	for i, row := range b.order[lo:hi] {
-		keys[i] = uint64(sortable(b.m.row(int(row))[coordinate]))<<32 | uint64(row)
+		keys[i] = uint64(vector.Ascending(b.m.row(int(row))[coordinate]))<<32 | uint64(row)
 	}
 	mid := (hi - lo) / 2
 	vector.SelectNth(keys, mid)
@@ -77,15 +76,6 @@ func (b *splitter) split(ctx context.Context, lo, hi int) {
 	}
 	b.split(ctx, lo, lo+mid)
 	b.split(ctx, lo+mid, hi)
-}
-
-// sortable maps finite floats to integers of the same order.
-func sortable(v float32) uint32 {
-	u := math.Float32bits(v)
-	if u>>31 != 0 {
-		return ^u
-	}
-	return u | 1<<31
 }
 
 // choose draws a coordinate.

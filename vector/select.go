@@ -1,6 +1,19 @@
 package vector
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+)
+
+// Ascending maps finite floats to integers of the same order, which keys for
+// SelectNth hold together with what tells equal values apart.
+func Ascending(v float32) uint32 {
+	u := math.Float32bits(v)
+	if u>>31 != 0 {
+		return ^u
+	}
+	return u | 1<<31
+}
 
 // SelectNth reorders v so that place n holds the n-th smallest value (from
 // zero), no larger one stands before it and no smaller one behind (Hoare's

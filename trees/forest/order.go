@@ -65,7 +65,7 @@ func (o *ordering) split(ctx context.Context, lo, hi int) {
 		keys := o.keys[lo:hi]
 		for i, row := range o.order[lo:hi] {
 			// Rows of equal projections are parted too, by number.
-			keys[i] = uint64(rising(vector.Dot(w, o.rows.Row(int(row), buf))))<<32 | uint64(row)
+			keys[i] = uint64(vector.Ascending(vector.Dot(w, o.rows.Row(int(row), buf))))<<32 | uint64(row)
 		}
 		mid := lo + (hi-lo)/2
 		vector.SelectNth(keys, mid-lo)
@@ -135,13 +135,4 @@ func (o *ordering) direction(points []uint32) []float32 {
 		}
 	}
 	return w
-}
-
-// rising maps floats to integers of the same order.
-func rising(v float32) uint32 {
-	u := math.Float32bits(v)
-	if u>>31 != 0 {
-		return ^u
-	}
-	return u | 1<<31
 }
