@@ -82,12 +82,15 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	if d := st.dead(); d != nil {
 		dead = d.Clone()
 	}
-	rows := &treeRows{st: st, tree: t, number: map[string]uint32{}}
-	for i := range t.names.Len() {
-		name := string(t.names.At(i))
-		rows.number[name] = uint32(i)
-		rows.names = append(rows.names, name)
+	names := make([]string, t.names.Len())
+	for i := range names {
+		names[i] = string(t.names.At(i))
 	}
+	known, err := labels.NewBuilder(names)
+	if err != nil {
+		return nil, false, corruptf(st.c.Name, "index %q: %w", m.Info.Name, err)
+	}
+	rows := &treeRows{st: st, tree: t, labels: known}
 	c := &budget.Change{Rows: rows, Share: drift}
 	gone := roaring.AndNot(dead, t.following.dead)
 	gone.RemoveRange(uint64(m.Info.Rows), 1<<32)
@@ -103,12 +106,12 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 			continue
 		}
 		c.Added = append(c.Added, int(row))
-		// Labels that nobody had before get the next numbers.
+		// Labels that nobody had before get their numbers.
 		if _, err := rows.Set(int(row)); err != nil {
 			return nil, false, err
 		}
 	}
-	c.Cols, c.Labels = st.c.Dim, len(rows.names)
+	c.Cols, c.Labels = st.c.Dim, len(known.Names())
 	var out *budget.Followed
 	err = timer.run("trees", func(report func(int, int)) (err error) {
 		// A copy, since reading the map is guarded on this goroutine only.
@@ -126,7 +129,7 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	step := &treeStep{m: m, subtrees: out.Subtrees, read: out.Read}
 	step.l = budgetLearned{
 		n: int(st.c.Rows), points: len(c.Live), dim: m.Dim, metric: m.Metric, opts: m.Info.Options,
-		model: out.Model, names: rows.names, idf: t.idf, unit: t.unit,
+		model: out.Model, names: known.Names(), idf: t.idf, unit: t.unit,
 		following: &treeFollowing{drift: out.Drift, dead: dead},
 	}
 	if st.c.Sparse {
@@ -139,20 +142,8 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 type treeRows struct {
 	st     *collState
 	tree   *treeModel
-	names  []string
-	number map[string]uint32
+	labels *labels.Builder // which gives labels that nobody had before the next numbers
 	run    *coldRows
-}
-
-// name is the number of a label, which is the next one for a new name.
-func (r *treeRows) name(name string) uint32 {
-	id, ok := r.number[name]
-	if !ok {
-		id = uint32(len(r.names))
-		r.number[name] = id
-		r.names = append(r.names, name)
-	}
-	return id
 }
 
 // Row is a row as queries are: weighed and scaled as the training rows were.
@@ -171,7 +162,7 @@ func (r *treeRows) Set(i int) ([]uint32, error) {
 	}
 	set := make([]uint32, len(names))
 	for k, name := range names {
-		set[k] = r.name(name)
+		set[k] = r.labels.Number(name)
 	}
 	slices.Sort(set)
 	return slices.Compact(set), nil
@@ -195,7 +186,7 @@ func (r *treeRows) Sets(rows []int, n int) (*labels.Matrix, error) {
 	var pairs []pair
 	sets := vector.CSR{Ptr: make([]uint64, len(rows)+1), Cols: n}
 	buf := make([]uint32, 4096)
-	for l, name := range r.names {
+	for l, name := range r.labels.Names() {
 		set, err := r.st.labelRows(name)
 		if err != nil {
 			return nil, err

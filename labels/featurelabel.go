@@ -104,6 +104,25 @@ func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matri
 	for j := range s.Rows {
 		s.Rows[j] = uint32(len(labels.Column(j)))
 	}
+	parts := inParts(m, workers, func() func(lo, hi int) part {
+		c := &counter{columns: columns, labels: labels, sums: make([]int64, labels.Labels()), square: s.Square}
+		return func(lo, hi int) part {
+			if ctx.Err() != nil {
+				return part{}
+			}
+			return c.count(lo, hi)
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("labels: count feature-label pairs: %w", err)
+	}
+	s.join(parts)
+	return s, nil
+}
+
+// inParts works m features out, chunk by chunk. start makes what a goroutine
+// calls.
+func inParts(m, workers int, start func() func(lo, hi int) part) []part {
 	parts := make([]part, (m+chunk-1)/chunk)
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
@@ -111,23 +130,23 @@ func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matri
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(workers, len(parts)) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			c := &counter{columns: columns, labels: labels, sums: make([]int64, labels.Labels()), square: s.Square}
-			for ctx.Err() == nil {
+		wg.Go(func() {
+			work := start()
+			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(parts) {
 					return
 				}
-				parts[i] = c.count(i*chunk, min((i+1)*chunk, m))
+				parts[i] = work(i*chunk, min((i+1)*chunk, m))
 			}
-		}()
+		})
 	}
 	wg.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("labels: count feature-label pairs: %w", err)
-	}
+	return parts
+}
+
+// join puts the pairs of all features behind each other. It empties the parts.
+func (s *FeatureLabels) join(parts []part) {
 	n := 0
 	for _, p := range parts {
 		n += len(p.label)
@@ -140,7 +159,6 @@ func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matri
 		s.Label, s.Sum = append(s.Label, p.label...), append(s.Sum, p.sum...)
 		parts[i] = part{}
 	}
-	return s, nil
 }
 
 // part is the result for a few features.

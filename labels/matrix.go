@@ -168,12 +168,13 @@ func NewBuilder(names []string) (*Builder, error) {
 		if _, ok := b.number[name]; ok {
 			return nil, fmt.Errorf("%w: label %.40q stands twice", ErrMatrix, name)
 		}
-		b.lookup(name)
+		b.Number(name)
 	}
 	return b, nil
 }
 
-func (b *Builder) lookup(name string) uint32 {
+// Number is the number of a label, which is the next one for a new name.
+func (b *Builder) Number(name string) uint32 {
 	n, ok := b.number[name]
 	if !ok {
 		n = uint32(len(b.names))
@@ -187,7 +188,7 @@ func (b *Builder) lookup(name string) uint32 {
 func (b *Builder) Add(names []string) {
 	b.row = b.row[:0]
 	for _, name := range names {
-		b.row = append(b.row, b.lookup(name))
+		b.row = append(b.row, b.Number(name))
 	}
 	b.rows.Index = appendSet(b.rows.Index, b.row)
 	b.rows.Ptr = append(b.rows.Ptr, uint64(len(b.rows.Index)))

@@ -3,10 +3,7 @@ package labels
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -56,47 +53,20 @@ func (p *Patched) Change(add, sub *FeatureLabels, workers int) (*FeatureLabels, 
 	for j, n := range add.Rows {
 		out.Rows[j] += n
 	}
-	parts, err := p.changes(add, sub, m, workers)
-	if err != nil {
+	errs := make([]error, (m+chunk-1)/chunk)
+	parts := inParts(m, workers, func() func(lo, hi int) part {
+		return func(lo, hi int) (c part) {
+			for f := lo; f < hi && errs[lo/chunk] == nil; f++ {
+				errs[lo/chunk] = p.change(f, add, sub, &c)
+			}
+			return c
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	n := 0
-	for _, c := range parts {
-		n += len(c.label)
-	}
-	out.Label, out.Sum = make([]uint32, 0, n), make([]int64, 0, n)
-	for _, c := range parts {
-		for _, end := range c.ends {
-			out.Ptr = append(out.Ptr, uint64(len(out.Label)+end))
-		}
-		out.Label, out.Sum = append(out.Label, c.label...), append(out.Sum, c.sum...)
-	}
+	out.join(parts)
 	return out, nil
-}
-
-// changes works out the new patch of m features, some features a part.
-func (p *Patched) changes(add, sub *FeatureLabels, m, workers int) ([]part, error) {
-	parts, errs := make([]part, (m+chunk-1)/chunk), make([]error, (m+chunk-1)/chunk)
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(workers, len(parts)) {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(parts) {
-					return
-				}
-				for f := i * chunk; f < min((i+1)*chunk, m) && errs[i] == nil; f++ {
-					errs[i] = p.change(f, add, sub, &parts[i])
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return parts, errors.Join(errs...)
 }
 
 func tooMuch(what string, i any) error {

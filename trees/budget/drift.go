@@ -41,12 +41,7 @@ func (d *Drift) Validate(m *Model) error {
 //
 // Errors: ErrInvalid with the place.
 func (m *Model) CheckCounts(n int) error {
-	rows := func(ref int32) uint64 {
-		if ref < 0 {
-			return uint64(m.LeafRows[^ref])
-		}
-		return uint64(m.NodeRows[ref])
-	}
+	rows := func(ref int32) uint64 { return uint64(m.rowsAt(ref)) }
 	for i := range m.Left {
 		if rows(m.Left[i])+rows(m.Right[i]) != uint64(m.NodeRows[i]) {
 			return fmt.Errorf("%w: %d rows come to node %d, %d go left and %d right", ErrInvalid, m.NodeRows[i], i, rows(m.Left[i]), rows(m.Right[i]))

@@ -170,12 +170,7 @@ func (m *Model) thaw(d *Drift) (nodes, leaves, roots []*grown) {
 		}
 		leaves[i] = g
 	}
-	at := func(ref int32) *grown {
-		if ref < 0 {
-			return leaves[^ref]
-		}
-		return nodes[ref]
-	}
+	at := func(ref int32) *grown { return pick(nodes, leaves, ref) }
 	for i := m.Nodes() - 1; i >= 0; i-- { // children stand behind
 		lo, hi := int(m.NodePtr[i]), int(m.NodePtr[i+1])
 		g := &grown{
@@ -198,24 +193,24 @@ func (m *Model) thaw(d *Drift) (nodes, leaves, roots []*grown) {
 	return nodes, leaves, roots
 }
 
+// pick is the node or leaf of a reference.
+func pick(nodes, leaves []*grown, ref int32) *grown {
+	if ref < 0 {
+		return leaves[^ref]
+	}
+	return nodes[ref]
+}
+
 // driftOf lists the counts of nodes and leaves in the order of flatten.
 func driftOf(roots []*grown) *Drift {
 	d := &Drift{}
-	for _, root := range roots {
-		stack := []*grown{root}
-		for len(stack) > 0 {
-			g := stack[len(stack)-1]
-			stack = stack[:len(stack)-1]
-			if g.left == nil {
-				d.LeafLearned = append(d.LeafLearned, uint32(g.learned))
-				d.LeafChanged = append(d.LeafChanged, uint32(g.changed))
-				continue
-			}
-			d.NodeLearned = append(d.NodeLearned, uint32(g.learned))
-			d.NodeChanged = append(d.NodeChanged, uint32(g.changed))
-			stack = append(stack, g.right, g.left)
+	each(roots, func(g *grown) {
+		learned, changed := &d.NodeLearned, &d.NodeChanged
+		if g.left == nil {
+			learned, changed = &d.LeafLearned, &d.LeafChanged
 		}
-	}
+		*learned, *changed = append(*learned, uint32(g.learned)), append(*changed, uint32(g.changed))
+	})
 	return d
 }
 

@@ -198,12 +198,7 @@ func (f *following) laggingSBT(tree int, seed uint64) map[int32]*sbtPart {
 }
 
 // at is the node or leaf of a reference.
-func (f *following) at(ref int32) *grown {
-	if ref < 0 {
-		return f.leaves[^ref]
-	}
-	return f.nodes[ref]
-}
+func (f *following) at(ref int32) *grown { return pick(f.nodes, f.leaves, ref) }
 
 // learnSBT learns the parts anew, at has those of the model's trees by
 // reference. All rows are routed through these trees, to find those of each.

@@ -1,7 +1,5 @@
 package budget
 
-import "slices"
-
 // grown is a node or leaf while a tree grows.
 type grown struct {
 	left, right *grown // nil in leaves
@@ -110,15 +108,17 @@ func (m *Model) appendLeaf(g *grown) {
 	m.SetPtr = append(m.SetPtr, uint32(len(m.SetLabel)))
 }
 
-// each calls f for every node and leaf, parents first.
+// each calls f for every node and leaf, in the order of flatten.
 func each(roots []*grown, f func(*grown)) {
-	stack := slices.Clone(roots)
-	for len(stack) > 0 {
-		g := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		f(g)
-		if g.left != nil {
-			stack = append(stack, g.left, g.right)
+	for _, root := range roots {
+		stack := []*grown{root}
+		for len(stack) > 0 {
+			g := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			f(g)
+			if g.left != nil {
+				stack = append(stack, g.right, g.left)
+			}
 		}
 	}
 }

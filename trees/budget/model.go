@@ -263,6 +263,14 @@ func (m *Model) checkTrees() error {
 	return nil
 }
 
+// rowsAt is how many rows come to a node or leaf, by reference.
+func (m *Model) rowsAt(ref int32) uint32 {
+	if ref < 0 {
+		return m.LeafRows[^ref]
+	}
+	return m.NodeRows[ref]
+}
+
 // Clone is a copy in memory of its own.
 func (m *Model) Clone() *Model {
 	c := *m

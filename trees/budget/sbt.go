@@ -166,14 +166,8 @@ func (p Params) finish(ctx context.Context, m *Model, roots []*grown, x *vector.
 			return fmt.Errorf("budget: train SBT: %w", err)
 		}
 	}
-	count := func(ref int32) uint32 {
-		if ref < 0 {
-			return m.LeafRows[^ref]
-		}
-		return m.NodeRows[ref]
-	}
 	for i := m.Nodes() - 1; i >= 0; i-- { // children stand behind
-		m.NodeRows[i] = count(m.Left[i]) + count(m.Right[i])
+		m.NodeRows[i] = m.rowsAt(m.Left[i]) + m.rowsAt(m.Right[i])
 	}
 	return nil
 }
