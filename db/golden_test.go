@@ -104,6 +104,31 @@ func golden(path string) (err error) {
 // zipGolden writes the golden database compressed: most of it is zeros.
 func zipGolden(path, zipped string) error { return zipDatabase(path, zipped, golden) }
 
+// openGolden opens a copy of a golden file, which write makes first where golden
+// files are to be written and it is missing.
+func openGolden(t *testing.T, file string, write func(path string) error, o *Options) *DB {
+	t.Helper()
+	name := filepath.Join("testdata", file)
+	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
+		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, write); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := unzip(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.anndb")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // zipDatabase makes a database at path and compresses it.
 func zipDatabase(path, zipped string, make func(path string) error) error {
 	if err := make(path); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -74,24 +72,7 @@ func labelsGolden(path string) (err error) {
 // changes, which is written as the other ones are: their sums are those of the
 // rows, the plain ones predict what models learned anew do, and all follow on.
 func TestGoldenLabels(t *testing.T) {
-	name := filepath.Join("testdata", "labels-v4.anndb.gz")
-	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
-		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, labelsGolden); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := unzip(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "copy.anndb")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := openGolden(t, "labels-v4.anndb.gz", labelsGolden, nil)
 	defer d.Close()
 	ctx := t.Context()
 	compare := func(coll string) error {

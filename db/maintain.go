@@ -195,24 +195,19 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 		if err != nil || changed == 0 || float64(changed) < o.Share*float64(m.Info.Rows) || st.c.Live == 0 {
 			return err
 		}
+		anew := false
 		switch {
 		case m.Sparse != nil && m.LCIF == nil:
 			s, err = st.maintainPostings(ctx, m, timer)
 		case m.LCIF != nil:
-			var anew bool
-			if s, anew, err = st.maintainLCIF(ctx, m, o.Workers, timer); anew {
-				again = m
-			}
+			s, anew, err = st.maintainLCIF(ctx, m, o.Workers, timer)
 		case m.Budget != nil:
-			var anew bool
-			if s, anew, err = st.maintainTree(ctx, &ref, m, o.Workers, timer); anew {
-				again = m
-			}
+			s, anew, err = st.maintainTree(ctx, &ref, m, o.Workers, timer)
 		default:
-			var anew bool
-			if s, anew, err = st.maintainForest(ctx, &ref, m, o.Workers, timer); anew {
-				again = m
-			}
+			s, anew, err = st.maintainForest(ctx, &ref, m, o.Workers, timer)
+		}
+		if anew {
+			again = m
 		}
 		return err
 	})

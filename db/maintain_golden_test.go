@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -70,30 +68,13 @@ func maintainedGolden(path string) (err error) {
 // TestGoldenMaintained opens the golden file of maintained indexes, which is
 // written as the other one is, and asks the indexes what exact scans answer.
 func TestGoldenMaintained(t *testing.T) {
-	name := filepath.Join("testdata", "maintained-v2.anndb.gz")
-	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
-		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, maintainedGolden); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := unzip(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "copy.anndb")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := openGolden(t, "maintained-v2.anndb.gz", maintainedGolden, nil)
 	defer d.Close()
 	if err := mustCheck(d); err != nil {
 		t.Error(err)
 	}
 	ctx := t.Context()
-	err = d.View(func(s *Snapshot) error {
+	err := d.View(func(s *Snapshot) error {
 		refs := []*indexRef{s.gen.colls["dense"].c.index("x"), s.gen.colls["sparse"].c.index("x")}
 		for _, r := range refs {
 			if len(r.Parts) == 0 {

@@ -103,15 +103,7 @@ func blockPlace(t *testing.T, path string, bucket []byte, coll string, index str
 		t.Fatal(err)
 	}
 	defer d.Close()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	w := newWreck(t.Context(), f)
-	if err := w.survey(path); err != nil {
-		t.Fatal(err)
-	}
+	w := surveyed(t, path)
 	c, err := w.cat.find(coll)
 	if err != nil {
 		t.Fatal(err)

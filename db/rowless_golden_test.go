@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -97,24 +96,7 @@ func rowlessGolden(path string) (err error) {
 // which is written as the other ones are: every strategy answers as a scan
 // does, bit for bit, and the label model as one learned anew, but for rounding.
 func TestGoldenRowless(t *testing.T) {
-	name := filepath.Join("testdata", "rowless-v3.anndb.gz")
-	if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
-		if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, rowlessGolden); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := unzip(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "copy.anndb")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := openGolden(t, "rowless-v3.anndb.gz", rowlessGolden, nil)
 	defer d.Close()
 	if err := mustCheck(d); err != nil {
 		t.Error(err)
@@ -129,7 +111,7 @@ func TestGoldenRowless(t *testing.T) {
 		return hits
 	}
 	same := func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }
-	err = d.View(func(s *Snapshot) error {
+	err := d.View(func(s *Snapshot) error {
 		if f := s.gen.cat.Format; f != catalogFormatRowless {
 			t.Errorf("catalog of format %d", f)
 		}

@@ -351,18 +351,9 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 	if w.reason != nil {
 		return w.searched(c)
 	}
-	x := &wreckedRows{w: w, c: c, keys: map[uint32][]byte{}, whole: !w.broken[string(bucketKeys)] && w.pairs[string(bucketKeys)] != nil, chunk: -1}
-	prefix := string(keyOf(c.ID, nil))
-	for k, v := range w.pairs[string(bucketKeys)] {
-		if len(k) <= 8 || k[:8] != prefix {
-			continue
-		}
-		if row, ok := entryNumber(string(bucketKeys), []byte(k), v); ok && row < uint64(c.Rows) {
-			x.keys[uint32(row)] = []byte(k[8:])
-		} else {
-			x.whole = false
-		}
-	}
+	x := &wreckedRows{w: w, c: c, chunk: -1}
+	sound := x.readKeys()
+	x.whole = sound && !w.broken[string(bucketKeys)] && w.pairs[string(bucketKeys)] != nil
 	if c.Rows == 0 {
 		x.whole = true
 	}
@@ -386,6 +377,25 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 	}
 	x.unsure = !x.whole && x.dead == nil
 	return x
+}
+
+// readKeys notes the keys of the collection's rows and says whether all entries
+// found are of such.
+func (x *wreckedRows) readKeys() (sound bool) {
+	x.keys, sound = map[uint32][]byte{}, true
+	prefix := string(keyOf(x.c.ID, nil))
+	for k, v := range x.w.pairs[string(bucketKeys)] {
+		if len(k) <= 8 || k[:8] != prefix {
+			continue
+		}
+		row, ok := entryNumber(string(bucketKeys), []byte(k), v)
+		if !ok || row >= uint64(x.c.Rows) {
+			sound = false
+			continue
+		}
+		x.keys[uint32(row)] = []byte(k[8:])
+	}
+	return sound
 }
 
 // live says whether a row was not deleted, as far as anything tells.

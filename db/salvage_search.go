@@ -264,17 +264,10 @@ func (c *catalog) named(name string) bool {
 // searched gathers what says which rows of a collection are live, after a
 // search.
 func (w *wreck) searched(c *collection) *wreckedRows {
-	x := &wreckedRows{w: w, c: c, keys: map[uint32][]byte{}, dead: w.dead[c.ID], searched: true, unsure: true, chunk: -1}
+	x := &wreckedRows{w: w, c: c, dead: w.dead[c.ID], searched: true, unsure: true, chunk: -1}
 	if x.dead == nil {
 		x.dead = roaring.New()
 	}
-	prefix := string(keyOf(c.ID, nil))
-	for k, v := range w.pairs[string(bucketKeys)] {
-		if len(k) > 8 && k[:8] == prefix {
-			if row, ok := entryNumber(string(bucketKeys), []byte(k), v); ok && row < uint64(c.Rows) {
-				x.keys[uint32(row)] = []byte(k[8:])
-			}
-		}
-	}
+	x.readKeys()
 	return x
 }

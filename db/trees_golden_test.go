@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -102,24 +100,7 @@ func TestGoldenTrees(t *testing.T) {
 		name, action string
 		write        func(path string) error
 	}{{"trees-v4", "relearn", treesGolden}, {"trees-v5", "", followedGolden}} {
-		name := filepath.Join("testdata", c.name+".anndb.gz")
-		if _, err := os.Stat(name); *writeGolden && errors.Is(err, os.ErrNotExist) {
-			if err := zipDatabase(filepath.Join(t.TempDir(), "new.anndb"), name, c.write); err != nil {
-				t.Fatal(err)
-			}
-		}
-		data, err := unzip(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(t.TempDir(), "copy.anndb")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d, err := Open(path, &Options{NoSync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := openGolden(t, c.name+".anndb.gz", c.write, &Options{NoSync: true})
 		defer d.Close()
 		ask := func(l string) error {
 			return d.View(func(s *Snapshot) error {
