@@ -241,7 +241,8 @@ func (s *Snapshot) statuses() (out []IndexStatus) {
 	return out
 }
 
-// Stats describes the latest state. O(number of collections).
+// Stats describes the latest state. O(number of collections), and of the file's
+// pages where it was opened for reading only.
 //
 // Errors: ErrClosed, ErrCorrupt.
 func (d *DB) Stats() (st Stats, err error) {
@@ -258,8 +259,14 @@ func (d *DB) Stats() (st Stats, err error) {
 		}
 		page := s.bolt.Info().PageSize
 		bs := s.bolt.Stats()
+		free := bs.FreePageN + bs.PendingPageN
+		if d.opts.ReadOnly { // bbolt has no list of free pages then
+			if free, err = freePages(s.file, info.Size()); err != nil {
+				return fmt.Errorf("db: stats: %s: %w", d.path, err)
+			}
+		}
 		st = Stats{
-			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(bs.FreePageN+bs.PendingPageN) * int64(page),
+			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),
 			MapReserve: s.reserve, PageSize: page, Generation: sn.Generation(),
 			Snapshots: held, OldestSnapshot: age, Commits: d.commits.Load(), Collections: sn.Collections(),
 			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),

@@ -83,6 +83,28 @@ func latestMeta(f *os.File) (metaPage, error) {
 	return metas[0], nil
 }
 
+// freePages counts the free pages of the latest state of a file of so many bytes,
+// that no one writes to.
+func freePages(f *os.File, size int64) (int, error) {
+	m, err := latestMeta(f)
+	if err != nil {
+		return 0, err
+	}
+	if int64(m.high)*int64(m.pageSize) > size {
+		return 0, fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, size, m.high)
+	}
+	w := &walker{
+		ctx: context.Background(), r: f, size: m.pageSize, high: m.high, file: size, owner: make([]uint8, m.high),
+		report: func(page uint64, e error) {
+			if err == nil {
+				err = &CorruptError{Offset: int64(page) * int64(m.pageSize), Err: e}
+			}
+		},
+	}
+	n := w.freelist(m.freelist) // which may set err
+	return n, err
+}
+
 // describe reads what a state says of itself.
 func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error) {
 	info, err := f.Stat()

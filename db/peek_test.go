@@ -154,3 +154,49 @@ func TestPeekBesideCommits(t *testing.T) {
 		t.Errorf("%d looks, the last at %+v", looks, last)
 	}
 }
+
+// TestFreePagesReadOnly opens a file with free pages for reading: they are counted
+// as they are for a writer, though bbolt does not load their list then.
+func TestFreePagesReadOnly(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	stats := func(o *Options, work func(d *DB)) Stats {
+		t.Helper()
+		d, err := Open(path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if work != nil {
+			work(d)
+		}
+		st, err := d.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	stats(nil, func(d *DB) {
+		if err := d.CreateDense(ctx, "v", DenseOptions{Dim: 1024, Metric: vector.L2}); err != nil {
+			t.Fatal(err)
+		}
+		err := d.Update(ctx, func(b *Batch) error {
+			for i := range 200 {
+				if err := b.Put("v", Row{Key: fmt.Append(nil, i), Vector: make([]float32, 1024)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			err = d.DropCollection(ctx, "v")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	want, got := stats(nil, nil), stats(&Options{ReadOnly: true}, nil)
+	if want.FreeBytes == 0 || got.FreeBytes != want.FreeBytes || got.LiveBytes != want.LiveBytes {
+		t.Errorf("%d bytes free for a reader, %d for a writer", got.FreeBytes, want.FreeBytes)
+	}
+}
