@@ -195,7 +195,6 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 }
 
 // swap opens the compacted file, in which collections may have moved, gives it
-// swap opens the compacted file, in which collections may have moved, gives it
 // the database's name, and retires the old one, whose latest generation is the
 // last. Where that name cannot be made durable nothing more may be written. The
 // caller holds d.write.
