@@ -12,7 +12,7 @@
 //	first PATH SLOT K name=value… -- name=value…   ok seconds=…
 //	run SLOT K PASSES WARM LIMIT name=value…       ok N K PASSES [allocs=…] [work=…]
 //	batch SLOT K THREADS name=value…         ok seconds=…
-//	rss                                      ok rss=…
+//	rss                                      ok rss=… own=…
 //	quit                                     ok
 //
 // TYPE is f32 or u8, rows in host byte order. The words of build and open are
@@ -216,11 +216,11 @@ func (s *server) do(command string, args []string) (string, error) {
 		err = s.engine.Batch(q, n[0], n[1])
 		return seconds(start), err
 	case "rss":
-		rss := status("VmRSS:")
+		var queries int64 // which are not the library's, and are read into memory
 		for _, q := range s.queries {
-			rss -= int64(len(q.F32)*4 + len(q.U8))
+			queries += int64(len(q.F32)*4 + len(q.U8))
 		}
-		return fmt.Sprintf("rss=%d", rss), nil
+		return fmt.Sprintf("rss=%d own=%d", status("VmRSS:")-queries, status("RssAnon:")-queries), nil
 	case "quit":
 		return " ", nil
 	}

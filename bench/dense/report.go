@@ -49,7 +49,7 @@ func (r *report) table(w io.Writer, targets []float64) {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "\n| system | build s (threads) | MB on disk | MB resident | open → first answer ms | batch/s on 1 → 2 threads | p50 / p99 µs at 0.95 | allocations a query |\n|---|---|---:|---:|---:|---|---|---:|\n")
+	fmt.Fprintf(w, "\n| system | build s (threads) | MB on disk | MB resident (its own) | open → first answer ms | batch/s on 1 → 2 threads | p50 / p99 µs at 0.95 | allocations a query |\n|---|---|---:|---:|---:|---|---|---:|\n")
 	for _, l := range r.Lines {
 		var builds []string
 		for _, t := range sorted(l.Build.Seconds) {
@@ -71,8 +71,8 @@ func (r *report) table(w io.Writer, targets []float64) {
 		if l.First > 0 {
 			first = digits(l.First * 1000)
 		}
-		fmt.Fprintf(w, "| %s | %s | %.0f | %.0f | %s | %s | %s | %s |\n",
-			l.System, strings.Join(builds, ", "), float64(l.Disk)/1e6, l.Resident/1e6, first, batch, tail, allocs)
+		fmt.Fprintf(w, "| %s | %s | %.0f | %.0f (%.0f) | %s | %s | %s | %s |\n",
+			l.System, strings.Join(builds, ", "), float64(l.Disk)/1e6, l.Resident/1e6, l.Own/1e6, first, batch, tail, allocs)
 	}
 	fmt.Fprintf(w, "\nSettings\n\n")
 	for _, l := range r.Lines {

@@ -29,11 +29,12 @@ type line struct {
 	About string
 	Build made
 	// Disk is the index's file, Resident the memory of the process that serves
-	// from it, both in bytes; First the seconds from open to the first answer in
-	// a new process, the file in the page cache.
-	Disk     int64
-	Resident float64
-	First    float64
+	// from it, Own the part of that which is no file's page and which the system
+	// cannot drop and read again, all in bytes; First the seconds from open to the
+	// first answer in a new process, the file in the page cache.
+	Disk          int64
+	Resident, Own float64
+	First         float64
 	// One and Two are queries a second of a batch on one and on two threads, at
 	// the setting for recall 0.95.
 	One, Two float64
@@ -167,6 +168,9 @@ func (l *lab) fill(ctx context.Context, r *runner, o *config) error {
 	}
 	var err error
 	if r.line.Resident, _, err = r.p.value("rss", "rss"); err != nil {
+		return err
+	}
+	if r.line.Own, _, err = r.p.value("own", "rss"); err != nil {
 		return err
 	}
 	setting, ok := r.chosen[at(0.95)]

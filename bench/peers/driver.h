@@ -255,10 +255,10 @@ inline void serve(Engine& e, int core) {
                 parallel(q->n, threads, [&](size_t i, int thread) { e.search(q->row(i), k, &ids[i * k], thread); });
                 ok("seconds=" + std::to_string(now() - t));
             } else if (command == "rss") {
-                // Query files are not the library's.
+                // Query files are not the library's; they are mapped.
                 long queryBytes = 0;
                 for (auto& q : queries) queryBytes += long(q.second->length);
-                ok("rss=" + std::to_string(status("VmRSS:") - queryBytes));
+                ok("rss=" + std::to_string(status("VmRSS:") - queryBytes) + " own=" + std::to_string(status("RssAnon:")));
             } else if (command == "quit") {
                 ok("");
                 return;
