@@ -71,11 +71,7 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 	}
-	return c.snapshot(func(s *db.Snapshot) error {
-		info, err := s.Collection(c.Collection)
-		if err != nil {
-			return err
-		}
+	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
 			return fmt.Errorf("bench compares forests, which %q has none of: %w", c.Collection, db.ErrKind)
 		}

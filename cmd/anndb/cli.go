@@ -212,3 +212,15 @@ func (f inFile) with(readOnly bool, work func(*db.DB) error) (err error) {
 func (f inFile) snapshot(work func(*db.Snapshot) error) error {
 	return f.with(true, func(d *db.DB) error { return d.View(work) })
 }
+
+// collection opens the file read-only and runs f on the current state of one of
+// its collections.
+func (f inFile) collection(name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
+	return f.snapshot(func(s *db.Snapshot) error {
+		info, err := s.Collection(name)
+		if err != nil {
+			return err
+		}
+		return work(s, info)
+	})
+}

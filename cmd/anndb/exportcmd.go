@@ -21,11 +21,7 @@ type exportCmd struct {
 
 // Run executes the command.
 func (c *exportCmd) Run(a *app) error {
-	return c.snapshot(func(s *db.Snapshot) error {
-		info, err := s.Collection(c.Collection)
-		if err != nil {
-			return err
-		}
+	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
 			return c.sparse(a, s, info)
 		}

@@ -39,11 +39,7 @@ func (c *predictCmd) Run(a *app) error {
 	if c.Top < 0 || c.Evidence < 0 {
 		return usagef("--top and --evidence must not be negative")
 	}
-	return c.snapshot(func(s *db.Snapshot) error {
-		info, err := s.Collection(c.Collection)
-		if err != nil {
-			return err
-		}
+	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		q, err := c.queries(s, info)
 		if err != nil {
 			return err

@@ -75,11 +75,7 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.snapshot(func(s *db.Snapshot) error {
-		info, err := s.Collection(c.Collection)
-		if err != nil {
-			return err
-		}
+	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
 			return c.sparse(a, s, info)
 		}
