@@ -28,20 +28,31 @@ type Question struct {
 	ask   func(s *db.Snapshot, w *answer) error
 }
 
-// Ask asks and returns a digest of the answer, and its beginning as text.
-func (q *Question) Ask(s *db.Snapshot) (digest uint64, text string, err error) {
+// Answer is what is kept of an answer.
+type Answer struct {
+	Digest uint64
+	// Text is how it begins.
+	Text string
+	// Distances are those of the dense rows found, if the question was for such,
+	// in order.
+	Distances []float32
+}
+
+// Ask asks.
+func (q *Question) Ask(s *db.Snapshot) (Answer, error) {
 	w := &answer{}
 	if err := q.ask(s, w); err != nil {
-		return 0, "", err
+		return Answer{}, err
 	}
-	return uint64(w.a)<<32 | uint64(w.b), w.head.String(), nil
+	return Answer{uint64(w.a)<<32 | uint64(w.b), w.head.String(), w.distances}, nil
 }
 
 // answer takes an answer down.
 type answer struct {
-	a, b uint32 // checksums by two polynomials: one of them guards the file
-	head strings.Builder
-	buf  []byte
+	a, b      uint32 // checksums by two polynomials: one of them guards the file
+	head      strings.Builder
+	buf       []byte
+	distances []float32
 }
 
 const headBytes = 200
@@ -192,6 +203,9 @@ func (c *Collection) search(name, index string, q db.SparseQuery, o db.SearchOpt
 		} else {
 			o.Index = index
 			hits, _, err = s.Search(ctx, c.Name, q.Vector, neighbours, &o, nil)
+			for _, h := range hits {
+				w.distances = append(w.distances, h.Distance)
+			}
 		}
 		w.hits(hits)
 		return err

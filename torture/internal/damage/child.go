@@ -51,11 +51,11 @@ func NewSheet(path string, seed uint64) (*Sheet, error) {
 			return err
 		}
 		for _, q := range ask.Questions(s.Collections) {
-			digest, _, err := q.Ask(v)
+			a, err := q.Ask(v)
 			if err != nil {
 				return fmt.Errorf("%s: %w", q.Name, err)
 			}
-			s.Answers = append(s.Answers, digest)
+			s.Answers = append(s.Answers, a.Digest)
 		}
 		return nil
 	})
@@ -132,13 +132,13 @@ func (s *Sheet) judge(path string, cut int64) (v Verdict) {
 					return err
 				}
 			}
-			digest, text, err := q.Ask(snap)
+			a, err := q.Ask(snap)
 			v.Asked++
 			switch {
 			case err != nil:
 				note(q.Name, err)
-			case digest != s.Answers[i]:
-				v.Outcome, v.Detail = Wrong, q.Name+": "+text
+			case a.Digest != s.Answers[i]:
+				v.Outcome, v.Detail = Wrong, q.Name+": "+a.Text
 				return nil
 			}
 		}
