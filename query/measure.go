@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/anndb/anndb/vector"
@@ -28,12 +29,18 @@ type sample struct {
 	candidates     int
 	asked          int
 	micros         []float64 // by group of clockStep queries, the least of all rounds
+	// ranks counts true rows by the place they took on a beam, best estimate
+	// first.
+	ranks []int
 }
 
 // run asks every stride-th query and adds what it finds to the sample.
 func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
 	p.K = m.k
-	*out = sample{micros: out.micros}
+	*out = sample{micros: out.micros, ranks: out.ranks[:0]}
+	for range p.Beam {
+		out.ranks = append(out.ranks, 0)
+	}
 	group, inGroup := 0, 0
 	start := time.Now()
 	flush := func() {
@@ -55,6 +62,15 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 		m.dst = found
 		want := m.truth[i][:min(m.k, len(m.truth[i]))]
 		out.hits += common(found, want)
+		if p.Beam > 0 && !p.Quant {
+			for _, id := range want {
+				if at := slices.Index(m.s.hop, id); at >= 0 {
+					out.ranks[at]++
+				} else if slices.ContainsFunc(found, func(f vector.Neighbor) bool { return f.ID == id }) {
+					out.ranks[0]++ // by a scan, of newer rows or of all
+				}
+			}
+		}
 		out.possible += len(want)
 		out.candidates += stats.Candidates
 		out.asked++
@@ -102,4 +118,16 @@ func (s *sample) point(p Params) Point {
 		Micros:     sum / float64(max(1, n)),
 		Candidates: float64(s.candidates) / float64(max(1, s.asked)),
 	}
+}
+
+// byRank is the recall by the number of rows, best estimate first, that get an
+// exact distance, for all numbers up to a beam's width.
+func (s *sample) byRank(width int) []float64 {
+	out := make([]float64, width+1)
+	hits := 0
+	for i := range width {
+		hits += s.ranks[i]
+		out[i+1] = float64(hits) / float64(max(1, s.possible))
+	}
+	return out
 }

@@ -19,15 +19,13 @@ const (
 	dimHopFrom
 	dimHopWidth
 	dimHopKeep
-	dimBeam   // 0: hops
 	dimRerank // 0: no 8-bit copy
 	dims
 )
 
 type setting [dims]uint8
 
-// Budgets of Tune. They bound time, not the truth of a point: all points on the
-// curve are measured on all queries.
+// Budgets of Tune. They bound time, not the truth of a point.
 const (
 	tuneSearch  = 2 * time.Second // for finding settings
 	gridAlways  = 29              // settings of the grid that are tried at any rate
@@ -37,14 +35,10 @@ const (
 	finalRounds = 3               // fewer where they take longer than the search
 	patience    = 4               // how much longer the clock may run than a budget
 
-	reachedAll   = 0.9995 // recall that no wider beam is tried for
-	refineSteps  = 3      // times that the settings around a recall draw closer
-	refineRounds = 2
-	refineWidest = 192 // times k, beams that are doubled at most
-)
+	reachedAll = 0.9995 // recall that no wider beam is tried for
 
-// refined are the recalls that are often asked for, what matters most first.
-var refined = [...]float64{0.95, 0.9, 0.99, 0.98, 0.8, 0.97, 0.85, 0.995, 0.999}
+	affordableRun = 300 * time.Millisecond // of one setting on all queries
+)
 
 // tuner searches the settings of one view.
 type tuner struct {
@@ -56,6 +50,7 @@ type tuner struct {
 	budget time.Duration
 	spent  time.Duration // by queries, interruptions left out
 	report func(done, total int)
+	done   int // percent reported
 }
 
 // trial is a setting measured on a part of the queries.
@@ -71,15 +66,18 @@ type trial struct {
 // them, or truth, the true nearest rows of each query (at least k of them,
 // nearest first, unless fewer exist), must say so.
 //
-// The space is the number of trees, the vote threshold (τ as votes, or Votes
-// where the forest has member lists only), Extra, R, the four numbers of the
-// hops, Beam, and Rerank, as far as the view has the parts. A coarse grid comes
-// first; then every point of the front is varied in one number at a time, for
-// as long as the front moves and at most some seconds. What looks good on a
-// sample is measured on all queries, and widths in between for the recalls that
-// are often asked for: recall is exact and repeatable, time the
-// mean over queries of the least of several rounds on one thread, or of one where
-// a round takes seconds. progress may be nil.
+// Where the view has sketches and label lists, beams are measured: a ladder of
+// widths, from which the width and R for each of the recalls that are often asked
+// for are read off (tunebeam.go), and a few settings without a beam, for less
+// recall in less time. Without them, the space is the number of trees, the vote
+// threshold (τ as votes, or Votes where the forest has member lists only), Extra,
+// R, the four numbers of the hops, and Rerank, as far as the view has the parts: a
+// coarse grid comes first; then every point of the front is varied in one number
+// at a time, for as long as the front moves and at most some seconds. What looks
+// good on a sample is measured on all queries, or on some hundred of them where
+// all would take longer than 0.3 s. Recall is exact and repeatable, time the mean
+// over queries of the least of several rounds on one thread, or of one where a
+// round takes long. progress may be nil.
 //
 // Errors: ErrParams without queries, with another number of truths, or k < 1;
 // ErrMethod without a forest; those of Search.
@@ -103,21 +101,40 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 		tried: map[setting]bool{}, start: time.Now(), report: progress, budget: budget,
 	}
 	t.space()
-	for i, at := range t.grid() {
+	beams := v.Sketch != nil && v.Neighbors != nil
+	grid := t.grid()
+	if beams {
+		grid = t.without()
+	}
+	for i, at := range grid {
 		if i >= gridAlways && t.elapsed() > budget {
 			break
-		}
-		if t.values[dimBeam][at[dimBeam]] > 48*k && t.reached() >= reachedAll {
-			continue // a wide beam is slow, and there for those who ask for more
 		}
 		if err := t.try(ctx, at); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.climb(ctx); err != nil {
+	var points []Point
+	var err error
+	if beams {
+		points, err = t.beamPoints(ctx)
+	} else {
+		err = t.climb(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return t.finish(ctx)
+	if points, err = t.finish(ctx, points); err != nil {
+		return nil, err
+	}
+	t.advance(100)
+	return &Curve{K: k, Queries: len(queries), Points: pareto(points)}, nil
+}
+
+// advance reports a percentage, unless it was passed before.
+func (t *tuner) advance(percent int) {
+	t.done = max(t.done, percent)
+	t.report(t.done, 100)
 }
 
 // space lists the values of every dimension.
@@ -141,7 +158,7 @@ func (t *tuner) space() {
 		dimTrees: append(trees, v.Forest.Trees),
 		dimVotes: {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64},
 		dimExtra: {0, 2, 4, 8, 16, 32, 64},
-		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0}, dimHopKeep: {0}, dimBeam: {0}, dimRerank: {0},
+		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0}, dimHopKeep: {0}, dimRerank: {0},
 	}
 	if v.Sketch != nil {
 		t.values[dimKeep] = append([]int{0}, of(10, 15, 20, 25, 30, 40, 60, 90, 120, 180, 270, 400, 800)...)
@@ -151,7 +168,6 @@ func (t *tuner) space() {
 		t.values[dimHopFrom] = []int{2, 4, 8, 12, 20}
 		t.values[dimHopWidth] = slices.Compact([]int{max(1, n.K/4), max(1, n.K/2), n.K})
 		if v.Sketch != nil {
-			t.values[dimBeam] = append([]int{0}, of(10, 15, 20, 25, 30, 40, 60, 80, 120, 160, 240, 320, 480, 960, 1920)...)
 			t.values[dimHopKeep] = append([]int{0}, of(5, 10, 15, 20, 30, 50)...)
 		}
 	}
@@ -182,20 +198,6 @@ func (t *tuner) grid() []setting {
 	most[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
 	most[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
 	out := []setting{t.canonical(most)}
-	// Where there are lists to follow, beams usually win, from few trees: a
-	// little wider than k where estimates lead straight to the nearest rows,
-	// much wider where they do not.
-	if len(t.values[dimBeam]) > 1 {
-		for _, beam := range [][2]int{{2 * k, 2 * k}, {4 * k, 4 * k}, {16 * k, 3 * k}, {3 * k / 2, 3 * k / 2}, {3 * k, 3 * k}, {8 * k, 3 * k}, {32 * k, 3 * k}, {6 * k, 6 * k}, {48 * k, 3 * k}, {12 * k, 12 * k}, {24 * k, 24 * k}, {96 * k, 3 * k}, {192 * k, 12 * k}} {
-			for _, trees := range []int{2, 4} {
-				var at setting
-				at[dimTrees] = t.nearest(dimTrees, trees)
-				at[dimBeam], at[dimKeep] = t.nearest(dimBeam, beam[0]), t.nearest(dimKeep, beam[1])
-				at[dimRerank] = t.nearest(dimRerank, 2*k)
-				out = append(out, t.canonical(at))
-			}
-		}
-	}
 	for _, keep := range []int{3 * k, 6 * k, 3 * k / 2, 12 * k, 0} {
 		for _, trees := range []int{4, 8, 2, 16, 64} {
 			for _, hops := range []int{1, 0, 2} {
@@ -220,17 +222,32 @@ func (t *tuner) grid() []setting {
 	return out
 }
 
+// without is what may be faster than any beam, at the recalls that it has.
+func (t *tuner) without() []setting {
+	k := t.m.k
+	var out []setting
+	for _, hops := range []int{0, 1} {
+		for _, trees := range []int{2, 1, 4} {
+			for _, keep := range []int{3 * k / 2, 3 * k} {
+				var at setting
+				at[dimTrees] = t.nearest(dimTrees, trees)
+				at[dimKeep] = t.nearest(dimKeep, keep)
+				at[dimHops] = t.nearest(dimHops, hops)
+				at[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
+				at[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
+				at[dimHopKeep] = t.nearest(dimHopKeep, k)
+				at[dimRerank] = t.nearest(dimRerank, 2*k)
+				out = append(out, t.canonical(at))
+			}
+		}
+	}
+	return out
+}
+
 // canonical gives settings that run alike the same numbers.
 func (t *tuner) canonical(at setting) setting {
 	if t.values[dimKeep][at[dimKeep]] == 0 {
-		at[dimHopKeep], at[dimBeam] = 0, 0
-	}
-	if beam := t.values[dimBeam][at[dimBeam]]; beam > 0 {
-		at[dimHops] = 0
-		// A beam is never narrower than R.
-		for t.values[dimBeam][at[dimBeam]] < t.values[dimKeep][at[dimKeep]] && int(at[dimBeam])+1 < len(t.values[dimBeam]) {
-			at[dimBeam]++
-		}
+		at[dimHopKeep] = 0
 	}
 	if t.values[dimHops][at[dimHops]] == 0 {
 		at[dimHopFrom], at[dimHopWidth], at[dimHopKeep] = 0, 0, 0
@@ -246,7 +263,6 @@ func (t *tuner) params(at setting) (p Params, ok bool) {
 		Trees: value(dimTrees), Extra: value(dimExtra),
 		Sketch: value(dimKeep) > 0, R: value(dimKeep),
 		Quant: value(dimRerank) > 0, Rerank: value(dimRerank),
-		Beam: value(dimBeam),
 	}
 	if value(dimHops) > 0 {
 		p.Hops, p.HopFrom, p.HopWidth, p.HopKeep = value(dimHops), value(dimHopFrom), value(dimHopWidth), value(dimHopKeep)
@@ -287,8 +303,7 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 		return err
 	}
 	t.points = append(t.points, trial{at: at, p: s.point(p), glance: glance})
-	done := min(90, int(90*t.elapsed()/t.budget))
-	t.report(done, 100)
+	t.advance(min(90, int(90*t.elapsed()/t.budget)))
 	return nil
 }
 
@@ -306,14 +321,6 @@ func (t *tuner) run(ctx context.Context, p Params, stride int, out *sample) erro
 // one, or a share of the clock's, lest that take for ever.
 func (t *tuner) elapsed() time.Duration {
 	return max(t.spent, time.Since(t.start)/patience)
-}
-
-// reached is the highest recall so far.
-func (t *tuner) reached() (recall float64) {
-	for _, x := range t.points {
-		recall = max(recall, x.p.Recall)
-	}
-	return recall
 }
 
 // beaten says whether a point is worse than one measured on the same few
@@ -386,9 +393,10 @@ func (t *tuner) urgency(i int) float64 {
 	return best
 }
 
-// finish measures the best settings on all queries.
-func (t *tuner) finish(ctx context.Context) (*Curve, error) {
-	at := t.front(1.06)
+// finish measures the best settings on all queries and adds them to points,
+// those that are measured already.
+func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
+	at := slices.DeleteFunc(t.front(1.06), func(i int) bool { return outdone(points, t.points[i].p) })
 	slices.SortStableFunc(at, func(a, b int) int {
 		switch {
 		case t.points[a].p.Recall < t.points[b].p.Recall:
@@ -407,7 +415,7 @@ func (t *tuner) finish(ctx context.Context) (*Curve, error) {
 		at = thinned
 	}
 	samples := make([]sample, len(at))
-	points := make([]Point, len(at))
+	last := make([]Point, len(at))
 	done, began := 0, t.elapsed()
 	for round := range finalRounds {
 		if round > 0 && t.elapsed()-began > t.budget {
@@ -416,96 +424,31 @@ func (t *tuner) finish(ctx context.Context) (*Curve, error) {
 		for i, j := range at {
 			done++
 			// Recall is known after a round, and no other makes up for such a time.
-			if round == 0 || !outdone(points, i) {
+			if round == 0 || !outdone(last, last[i]) {
 				if err := t.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
 					return nil, err
 				}
 			}
-			t.report(90+5*done/(finalRounds*len(at)), 100)
+			t.advance(90 + 9*done/(finalRounds*len(at)))
 		}
 		for i, j := range at {
-			points[i] = samples[i].point(t.points[j].p.Params)
+			last[i] = samples[i].point(t.points[j].p.Params)
 		}
 	}
-	points, err := t.refine(ctx, points)
-	if err != nil {
-		return nil, err
-	}
-	t.report(100, 100)
-	return &Curve{K: t.m.k, Queries: len(t.m.queries), Points: pareto(points)}, nil
+	return append(points, last...), nil
 }
 
-// refine adds points where a recall that is often asked for lies between two
-// beams, or beyond the widest: settings come in steps of a quarter to a double,
-// and what a step is too much for the recall is paid by every query that asks
-// for it.
-func (t *tuner) refine(ctx context.Context, points []Point) ([]Point, error) {
-	began := t.elapsed()
-	for i, recall := range refined {
-		t.report(95+5*i/len(refined), 100)
-		for range refineSteps {
-			for _, p := range t.between(pareto(points), recall) {
-				if t.elapsed()-began > t.budget {
-					return points, nil
-				}
-				var s sample
-				for range refineRounds {
-					if err := t.run(ctx, p, 1, &s); err != nil {
-						return nil, err
-					}
-				}
-				points = append(points, s.point(p))
-				if points[len(points)-1].Recall >= recall {
-					break
-				}
-			}
-		}
-	}
-	return points, nil
-}
-
-// between is what to try for a recall: widths half-way, by ratio, between the
-// point of a curve that just reaches it and the one before, with the fewer exact
-// distances of the two, or with more; twice the width where none reaches it;
-// nothing where the two are no beams, or as good as one.
-func (t *tuner) between(curve []Point, recall float64) []Params {
-	i := slices.IndexFunc(curve, func(x Point) bool { return x.Recall >= recall })
-	if i == 0 || len(curve) == 0 {
-		return nil
-	}
-	if i < 0 {
-		p := curve[len(curve)-1].Params
-		if p.Beam == 0 || p.Beam > refineWidest*t.m.k {
-			return nil
-		}
-		p.Beam, p.R = 2*p.Beam, 2*p.R
-		return []Params{p}
-	}
-	less, p := curve[i-1].Params, curve[i].Params
-	if less.Beam == 0 || p.Beam < less.Beam {
-		return nil
-	}
-	middle := func(a, b int) int { return int(math.Round(math.Sqrt(float64(a) * float64(b)))) }
-	near := func(a, b int) bool { return float64(min(a, b)) > 0.95*float64(max(a, b)) } // not worth a point
-	wide := p
-	wide.Beam = middle(less.Beam, p.Beam)
-	wide.R = min(middle(less.R, p.R), wide.Beam)
-	few := wide
-	few.R = min(less.R, p.R)
-	switch beams, rows := near(less.Beam, p.Beam), near(less.R, p.R); {
-	case beams && rows:
-		return nil
-	case rows, near(few.R, wide.R):
-		return []Params{wide}
-	default:
-		return []Params{few, wide}
-	}
+// affordable is the stride at which all queries together take not much longer
+// than a limit, if screenAsked queries are left.
+func (t *tuner) affordable(micros float64, limit time.Duration) int {
+	all := micros * float64(len(t.m.queries)) * float64(time.Microsecond)
+	return min(max(1, int(math.Ceil(all/float64(limit)))), max(1, len(t.m.queries)/screenAsked))
 }
 
 // outdone says whether another point has at least the recall in clearly less
 // time.
-func outdone(points []Point, i int) bool {
+func outdone(points []Point, p Point) bool {
 	return slices.ContainsFunc(points, func(o Point) bool {
-		return o.Recall >= points[i].Recall && 1.06*o.Micros < points[i].Micros
+		return o.Recall >= p.Recall && 1.06*o.Micros < p.Micros
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -109,47 +108,6 @@ func TestTuneErrors(t *testing.T) {
 }
 
 // Resolve is the cheapest point that is good enough.
-// Between two beams lies the geometric mean of their widths, with the fewer exact
-// distances of the two or a mean of them; beyond the widest, twice the
-// width; and nothing where there is nothing to gain.
-func TestTuneBetween(t *testing.T) {
-	beam := func(width, r int, recall float64) Point {
-		return Point{Params: Params{Trees: 2, Sketch: true, R: r, Beam: width}, Recall: recall, Micros: 100 * recall}
-	}
-	hops := Point{Params: Params{Trees: 4, Sketch: true, R: 30, Hops: 1}, Recall: 0.5, Micros: 10}
-	curve := []Point{hops, beam(20, 20, 0.8), beam(80, 20, 0.92), beam(160, 80, 0.97), beam(165, 80, 0.98), beam(330, 20, 0.985)}
-	for _, c := range []struct {
-		recall float64
-		want   [][2]int // width and R
-	}{
-		{0.4, nil},
-		{0.6, nil}, // hops below
-		{0.9, [][2]int{{40, 20}}},
-		{0.95, [][2]int{{113, 20}, {113, 40}}},
-		{0.975, nil}, // as good as one
-		{0.982, [][2]int{{233, 20}, {233, 40}}},
-		{0.99, [][2]int{{660, 40}}},
-	} {
-		u := &tuner{m: meter{k: 10}}
-		var got [][2]int
-		for _, p := range u.between(curve, c.recall) {
-			if got = append(got, [2]int{p.Beam, p.R}); p.Trees != 2 || !p.Sketch {
-				t.Errorf("%+v", p)
-			}
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("recall %g: %v, want %v", c.recall, got, c.want)
-		}
-	}
-	u := &tuner{m: meter{k: 10}}
-	if got := u.between([]Point{beam(10*refineWidest+1, 20, 0.9)}, 0.95); got != nil {
-		t.Errorf("wider than the widest: %+v", got)
-	}
-	if got := u.between(nil, 0.95); got != nil {
-		t.Errorf("of nothing: %+v", got)
-	}
-}
-
 func TestResolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Point {

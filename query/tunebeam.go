@@ -1,0 +1,508 @@
+package query
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// Where a view has sketches and lists, beams are the best settings of all but the
+// lowest recalls, and they need no search at large: recall and time rise with the
+// width, and the places that the true rows take on a beam say what recall any
+// number R of exact distances would have had, without asking again. So a ladder of
+// widths, each twice the one before, is measured on a sample, the steps on both
+// sides of a recall that is often asked for are narrowed down, and what is chosen
+// there is measured on all queries.
+const (
+	ladderKeep    = 3    // times k, exact distances of the ladder's runs
+	ladderTop     = 64   // times k, the widest
+	widest        = 192  // times k, the widest of all
+	beamsOfScan   = 16   // rows for a place of the beam
+	narrowSteps   = 2    // widths measured on the way to a recall
+	narrowGap     = 1.08 // ratio of two widths that is not worth another between
+	settleSteps   = 3    // widths tried on all queries until one has the recall
+	timeRounds    = 2    // of a setting, where one is too short for the clock
+	slopeOver     = 1.8  // ratio of the widths that a slope is drawn through
+	confirmations = 2    // times that another way must be faster
+	variedAt      = 0.8  // recall at which other ways to start are tried
+	variedGain    = 0.93 // share of the time at which one is taken
+	longRun       = 1e5  // microseconds that need no second round
+	levelOut      = 0.85 // share of misses that a width four times as large leaves
+	minSlope      = 0.3  // of the share of misses over the width
+)
+
+// rungRun is about how long the run of a rung may take.
+const rungRun = 60 * time.Millisecond
+
+// moreStarts are the leaves that are visited beside one a tree where the rows of
+// two trees do not lead to all others.
+var moreStarts = [...]int{4, 16}
+
+// refined are the recalls that are often asked for, what matters most first.
+var refined = [...]float64{0.95, 0.9, 0.99, 0.98, 0.8, 0.97, 0.85, 0.995, 0.999}
+
+// rung is a width of the ladder as the sample saw it.
+type rung struct {
+	p      Params
+	stride int // of the queries asked
+	micros float64
+	found  []float64 // recall by the number of rows that get exact distances
+}
+
+// most is the recall with exact distances of the whole beam.
+func (r *rung) most() float64 { return r.found[len(r.found)-1] }
+
+// least is how many exact distances a recall takes, at least k.
+func (r *rung) least(recall float64, k int) (rows int, ok bool) {
+	rows, _ = slices.BinarySearch(r.found, recall)
+	return min(max(rows, k), r.p.Beam), rows < len(r.found)
+}
+
+// beams finds the settings with a beam.
+type beams struct {
+	t     *tuner
+	base  Params  // how beams start: trees, threshold, more leaves
+	rungs []rung  // widths ascending
+	exact float64 // time of an exact distance
+	time  [3]float64
+	// bias is the share of rows missed on all queries over that on the sample.
+	bias   float64
+	points []Point
+}
+
+// beamPoints are points with beams, measured on all queries.
+func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
+	var at setting
+	at[dimTrees], at[dimKeep] = t.nearest(dimTrees, 2), 1
+	base, ok := t.params(at)
+	if !ok {
+		return nil, nil
+	}
+	b := &beams{t: t, base: base, bias: 1}
+	for _, step := range []func(context.Context) error{b.climb, b.price, b.vary} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.settleAll(ctx, 0); err != nil {
+		return nil, err
+	}
+	// Wider beams do not help where the first rows lead to none of the others:
+	// more of them may.
+	trees := t.m.v.Forest.Trees
+	for _, extra := range moreStarts {
+		top := b.rungs[len(b.rungs)-1].most()
+		if top >= reachedAll || !b.level() || t.elapsed() > patience*t.budget || trees+extra > maxNaturalLeaves {
+			break
+		}
+		b.base.Trees, b.base.Extra = trees, extra
+		if err := b.climb(ctx); err != nil {
+			return nil, err
+		}
+		if err := b.settleAll(ctx, top); err != nil {
+			return nil, err
+		}
+	}
+	return b.points, nil
+}
+
+// setting is a beam of a width from the base.
+func (b *beams) setting(width int) Params {
+	p := b.base
+	p.Beam, p.R = width, min(width, ladderKeep*b.t.m.k)
+	return p
+}
+
+// add measures a width and puts it on the ladder.
+func (b *beams) add(ctx context.Context, width int) error {
+	p, stride := b.setting(width), 1
+	if len(b.rungs) > 2 {
+		stride = b.t.affordable(b.micros(float64(width), p.R), rungRun)
+	}
+	var s sample
+	if err := b.t.run(ctx, p, stride, &s); err != nil {
+		return err
+	}
+	r := rung{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(width)}
+	i, _ := slices.BinarySearchFunc(b.rungs, width, func(x rung, w int) int { return x.p.Beam - w })
+	b.rungs = slices.Insert(b.rungs, i, r)
+	b.fit()
+	return nil
+}
+
+// climb measures widths that double, until nothing is missed or it takes too
+// long.
+func (b *beams) climb(ctx context.Context) error {
+	b.rungs = b.rungs[:0]
+	k := b.t.m.k
+	for width := k; ; width *= 2 {
+		if err := b.add(ctx, width); err != nil {
+			return err
+		}
+		b.t.advance(10 + 20*width/(ladderTop*k))
+		late := len(b.rungs) > 3 && b.t.elapsed() > b.t.budget
+		if b.rungs[len(b.rungs)-1].most() >= reachedAll || width >= ladderTop*k || b.tooWide(width) || late || b.level() {
+			return nil
+		}
+	}
+}
+
+// tooWide says whether a beam costs about as much as a scan.
+func (b *beams) tooWide(width int) bool { return width >= b.t.m.v.N/beamsOfScan }
+
+// level says whether the last two rungs have found next to nothing more.
+func (b *beams) level() bool {
+	n := len(b.rungs)
+	return n > 2 && b.misses(b.rungs[n-1].most()) > levelOut*b.misses(b.rungs[n-3].most())
+}
+
+// affordsFew says whether a run of a width is too long to ask all queries.
+func (b *beams) affordsFew(width int) bool {
+	p := b.setting(width)
+	return b.t.affordable(b.micros(float64(width), p.R), affordableRun/2) > 1
+}
+
+// stride is that of a sample that compares two settings.
+func (b *beams) stride() int { return max(1, len(b.t.m.queries)/screenAsked) }
+
+// price measures what an exact distance costs, from two runs of one width.
+func (b *beams) price(ctx context.Context) error {
+	many := b.setting(ladderKeep * b.t.m.k)
+	few := many
+	few.R = b.t.m.k
+	var a, c sample
+	for range timeRounds {
+		if err := b.t.run(ctx, few, b.stride(), &a); err != nil {
+			return err
+		}
+		if err := b.t.run(ctx, many, b.stride(), &c); err != nil {
+			return err
+		}
+	}
+	b.exact = max(0, (c.point(many).Micros-a.point(few).Micros)/float64(max(1, many.R-few.R)))
+	b.fit()
+	return nil
+}
+
+// vary tries other ways to start a beam at a width that many queries will have,
+// and builds the ladder anew from one that is clearly faster at equal recall.
+func (b *beams) vary(ctx context.Context) error {
+	at := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= variedAt })
+	if at < 0 {
+		at = len(b.rungs) - 1
+	}
+	as := b.setting(b.rungs[at].p.Beam)
+	best, gain := as, variedGain
+	for _, change := range []func(p *Params){
+		func(p *Params) { p.Trees = min(2*p.Trees, b.t.m.v.Forest.Trees) },
+		func(p *Params) { p.Extra = 2 },
+	} {
+		p := as
+		change(&p)
+		if p.Trees == as.Trees && p.Extra == as.Extra || p.Trees+p.Extra > maxNaturalLeaves {
+			continue
+		}
+		if b.t.elapsed() > b.t.budget {
+			break
+		}
+		ratio := 0.0
+		for range confirmations {
+			r, err := b.against(ctx, p, as)
+			if err != nil {
+				return err
+			}
+			if ratio = max(ratio, r); ratio >= gain {
+				break
+			}
+		}
+		if ratio < gain {
+			best, gain = p, ratio
+		}
+	}
+	if best.Trees == as.Trees && best.Extra == as.Extra {
+		return nil
+	}
+	b.base.Trees, b.base.Extra = best.Trees, best.Extra
+	return b.climb(ctx)
+}
+
+// against is the time of a setting as a share of another's at the same recall.
+func (b *beams) against(ctx context.Context, p, as Params) (float64, error) {
+	var is, was sample
+	// In turn, so that both have the same of what else the machine does.
+	for range timeRounds {
+		if err := b.t.run(ctx, as, b.stride(), &was); err != nil {
+			return 0, err
+		}
+		if err := b.t.run(ctx, p, b.stride(), &is); err != nil {
+			return 0, err
+		}
+	}
+	same := b.ideal(was.byRank(as.Beam)[as.Beam]) / b.ideal(is.byRank(p.Beam)[p.Beam])
+	return is.point(p).Micros / was.point(as).Micros * same, nil
+}
+
+// fit describes the ladder's times, without their exact distances, as
+// a + b·sqrt(width) + c·width by least squares of the relative error: one run is
+// too noisy to tell neighbouring widths apart, together they do.
+func (b *beams) fit() {
+	var m [3][4]float64
+	for _, r := range b.rungs {
+		w, y := float64(r.p.Beam), max(r.micros-b.exact*float64(r.p.R), 0.01)
+		x := [3]float64{1 / y, math.Sqrt(w) / y, w / y}
+		for i := range 3 {
+			for j := range 3 {
+				m[i][j] += x[i] * x[j]
+			}
+			m[i][3] += x[i]
+		}
+	}
+	b.time = [3]float64{}
+	n := min(3, len(b.rungs))
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			f := m[j][i] / m[i][i]
+			for c := range 4 {
+				m[j][c] -= f * m[i][c]
+			}
+		}
+	}
+	for i := n - 1; i >= 0; i-- {
+		v := m[i][3]
+		for j := i + 1; j < n; j++ {
+			v -= m[i][j] * b.time[j]
+		}
+		b.time[i] = v / m[i][i]
+	}
+}
+
+// micros is the time that is to be expected of a width with exact distances of
+// so many rows.
+func (b *beams) micros(width float64, rows int) float64 {
+	micros := b.time[0] + b.time[1]*math.Sqrt(width) + b.time[2]*width + b.exact*float64(rows)
+	if last := &b.rungs[len(b.rungs)-1]; width > float64(last.p.Beam) {
+		micros = max(micros, last.micros) // nothing is known there
+	}
+	return max(0.01, micros)
+}
+
+// ideal is the expected time of a recall, where every width could be had.
+func (b *beams) ideal(recall float64) float64 {
+	return b.micros(b.width(recall), ladderKeep*b.t.m.k)
+}
+
+// width is the width at which a whole beam has the recall, by the line through
+// the two rungs around it, or the nearest two, of the logarithms of width and
+// share of misses.
+func (b *beams) width(recall float64) float64 {
+	i := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= recall })
+	if i < 0 {
+		i = len(b.rungs) - 1
+	}
+	i = max(i, min(1, len(b.rungs)-1))
+	last := &b.rungs[i]
+	return float64(last.p.Beam) * math.Pow(b.misses(last.most())/b.misses(recall), 1/b.slope(i))
+}
+
+// slope is how fast the share of misses falls with the width up to rung i, as the
+// exponent of a power, over rungs far enough from each other.
+func (b *beams) slope(i int) float64 {
+	lo, hi := 0, b.rungs[i]
+	for i > lo+1 && float64(b.rungs[lo+1].p.Beam) <= float64(hi.p.Beam)/slopeOver {
+		lo++
+	}
+	if i == 0 {
+		return 1
+	}
+	from := b.rungs[lo]
+	fall := math.Log(b.misses(from.most()) / b.misses(hi.most()))
+	return max(minSlope, fall/math.Log(float64(hi.p.Beam)/float64(from.p.Beam)))
+}
+
+// misses is 1 - recall, at least what half a row among all asked for makes.
+func (b *beams) misses(recall float64) float64 {
+	return max(1-recall, 0.5/float64(b.t.m.k*len(b.t.m.queries)))
+}
+
+// choose is the cheapest setting of a recall on the sample, and the rung that it
+// was read off.
+func (b *beams) choose(recall float64) (p Params, from int) {
+	best := math.Inf(1)
+	from = -1
+	for i := range b.rungs {
+		r := &b.rungs[i]
+		rows, reached := r.least(recall, b.t.m.k)
+		if !reached {
+			continue
+		}
+		if micros := b.micros(float64(r.p.Beam), rows); micros < best {
+			best, p, from = micros, r.p, i
+			p.R = rows
+		}
+	}
+	return p, from
+}
+
+// between is a width at which a recall is to be expected; ok is false where the
+// rungs around it are near enough, or the recall beyond the ladder.
+func (b *beams) between(recall float64) (width int, ok bool) {
+	i := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= recall })
+	if i < 1 {
+		return 0, false
+	}
+	lo, hi := b.rungs[i-1].p.Beam, b.rungs[i].p.Beam
+	least, most := float64(lo)*narrowGap, float64(hi)/narrowGap
+	if least > most {
+		return 0, false
+	}
+	width = int(math.Ceil(min(max(b.width(recall), least), most)))
+	return width, width > lo && width < hi
+}
+
+// settleAll measures settings for the recalls beyond above that are often asked
+// for, and the narrowest and the widest beam.
+func (b *beams) settleAll(ctx context.Context, above float64) error {
+	began := b.t.elapsed()
+	ends := []rung{b.rungs[0], b.rungs[len(b.rungs)-1]}
+	for i, recall := range refined {
+		b.t.advance(30 + 60*i/len(refined))
+		if recall <= above {
+			continue
+		}
+		late := b.t.elapsed()-began > 2*b.t.budget
+		want := 1 - (1-recall)/b.bias
+		for range narrowSteps {
+			width, ok := b.between(want)
+			if !ok || late || b.affordsFew(width) {
+				break
+			}
+			if err := b.add(ctx, width); err != nil {
+				return err
+			}
+		}
+		p, from := b.choose(want)
+		if width := b.width(want); from < 0 || b.affordsFew(p.Beam) && width < float64(p.Beam) {
+			// No rung has it, or rungs near it would cost as much as points.
+			if from < 0 && (width > widest*float64(b.t.m.k) || b.tooWide(int(width)) || b.level()) {
+				continue
+			}
+			if from < 0 {
+				from = len(b.rungs) - 1
+			}
+			rows := max(p.R, 2*ladderKeep*b.t.m.k) // next to nothing beside such a beam
+			p = b.setting(int(math.Ceil(width)))
+			p.R = min(rows, p.Beam)
+		}
+		if late && b.affordsFew(p.Beam) {
+			continue
+		}
+		if err := b.settle(ctx, p, from, recall); err != nil {
+			return err
+		}
+	}
+	top := ends[1]
+	rows, _ := top.least(top.most(), b.t.m.k)
+	last := top.p
+	last.R = rows
+	if wide := widest * b.t.m.k; top.most() < refined[len(refined)-1] && !b.level() && !b.tooWide(wide) {
+		last = b.setting(wide)
+		last.R *= 2
+	}
+	for _, p := range []Params{ends[0].p, last} {
+		if top.most() <= above || slices.ContainsFunc(b.points, func(x Point) bool {
+			return x.Params.Beam >= p.Beam && x.Params.R >= p.R
+		}) {
+			continue
+		}
+		if err := b.point(ctx, p, b.micros(float64(p.Beam), p.R), new(sample)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle measures a setting on all queries, and others near it until one has the
+// recall: more or fewer exact distances, as the places of the true rows say, or a
+// wider beam.
+func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) error {
+	last, slope := b.rungs[from], b.slope(from)
+	for step := range settleSteps {
+		if slices.ContainsFunc(b.points, func(x Point) bool {
+			return x.Recall >= recall && x.Params.Beam <= p.Beam && x.Params.R <= p.R
+		}) {
+			return nil // as for another recall
+		}
+		stride := b.t.affordable(b.micros(float64(p.Beam), p.R), affordableRun)
+		var s sample
+		if err := b.t.run(ctx, p, stride, &s); err != nil {
+			return err
+		}
+		all := rung{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(p.Beam)}
+		if step == 0 && last.stride != stride {
+			b.compare(&all, &last)
+		}
+		rows, reached := all.least(recall, b.t.m.k)
+		top := widest * b.t.m.k
+		if reached || step+1 == settleSteps || p.Beam >= top {
+			if long := all.micros*float64(s.asked) > longRun; reached && rows != p.R && !(long && rows < p.R) {
+				p.R, s = rows, sample{}
+			}
+			return b.point(ctx, p, all.micros, &s)
+		}
+		if step > 0 {
+			fall := math.Log(b.misses(last.most()) / b.misses(all.most()))
+			slope = min(slope, max(minSlope, fall/math.Log(float64(p.Beam)/float64(last.p.Beam))))
+		}
+		last = all
+		// The slope falls with the width.
+		wider := min(max(math.Pow(b.misses(all.most())/b.misses(recall), 1.2/slope), 1.02), 2)
+		p.Beam = min(max(p.Beam+1, int(math.Ceil(float64(p.Beam)*wider))), top)
+		p.R = min(p.Beam, max(p.R+1, int(math.Ceil(float64(p.R)*wider))))
+	}
+	return nil
+}
+
+// point measures a setting on all queries for a point of the curve. s is what was
+// measured already.
+func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) error {
+	stride := b.t.affordable(micros, affordableRun)
+	rounds := timeRounds
+	if micros*float64(len(b.t.m.queries)) > longRun {
+		rounds = 1
+	}
+	if s.asked > 0 {
+		rounds--
+	}
+	for range rounds {
+		if err := b.t.run(ctx, p, stride, s); err != nil {
+			return err
+		}
+	}
+	b.points = append(b.points, s.point(p))
+	few := 2 * b.t.m.k
+	if len(b.t.values[dimRerank]) < 2 || p.R <= few {
+		return nil
+	}
+	// The 8-bit copy may tell which of them need an exact distance.
+	p.Quant, p.Rerank = true, few
+	var copied sample
+	if err := b.t.run(ctx, p, stride, &copied); err != nil {
+		return err
+	}
+	b.points = append(b.points, copied.point(p))
+	return nil
+}
+
+// compare learns how the sample differs from all queries: over all numbers of
+// exact distances that one width allows.
+func (b *beams) compare(all, part *rung) {
+	var x, y float64
+	for rows := b.t.m.k; rows < min(len(all.found), len(part.found)); rows++ {
+		x += 1 - all.found[rows]
+		y += 1 - part.found[rows]
+	}
+	if y > 0 {
+		b.bias = min(max(x/y, 0.7), 1.4)
+	}
+}

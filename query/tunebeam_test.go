@@ -1,0 +1,122 @@
+package query
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+// powers is a ladder whose beams miss a share of width^-s of the rows and take
+// a + c·width; all rows that are found are the best of their beams.
+func powers(k int, s, a, c float64, widths ...int) *beams {
+	b := &beams{t: &tuner{m: meter{k: k, queries: make([][]float32, 1000), v: &View{N: 1 << 20}}}, bias: 1}
+	for _, w := range widths {
+		r := rung{p: Params{Beam: w, R: min(w, ladderKeep*k)}, stride: 1, micros: a + c*float64(w), found: make([]float64, w+1)}
+		most := 1 - math.Pow(float64(w), -s)
+		for i := range r.found {
+			r.found[i] = most * min(1, float64(i)/float64(k))
+		}
+		b.rungs = append(b.rungs, r)
+	}
+	b.fit()
+	return b
+}
+
+// What lies between the rungs, and beyond them, is read off the power.
+func TestBeamsWidth(t *testing.T) {
+	b := powers(10, 0.9, 4, 0.5, 10, 20, 40, 80, 160, 320)
+	for _, w := range []float64{15, 30, 100, 240, 700} {
+		if got := b.width(1 - math.Pow(w, -0.9)); math.Abs(got-w) > 1e-6*w {
+			t.Errorf("width %g, want %g", got, w)
+		}
+		if got, want := b.micros(w, 10), 4+0.5*w; math.Abs(got-want) > 1e-6*want {
+			t.Errorf("%g µs for a width of %g, want %g", got, w, want)
+		}
+	}
+	if s := b.slope(3); math.Abs(s-0.9) > 1e-9 {
+		t.Errorf("slope %g", s)
+	}
+	if b.level() {
+		t.Error("a ladder that rises is level")
+	}
+	flat := powers(10, 0.01, 4, 0.5, 10, 20, 40, 80)
+	if !flat.level() {
+		t.Error("a level ladder is not level")
+	}
+}
+
+// The cheapest rung that has a recall is taken with as few exact distances as
+// the recall needs; between rungs that are far apart there is a width to try.
+func TestBeamsChoose(t *testing.T) {
+	b := powers(10, 0.9, 4, 0.5, 10, 20, 40, 80, 160)
+	// A beam of 20 misses 0.067; its best k are all that it finds.
+	p, from := b.choose(0.92)
+	if from != 1 || p.Beam != 20 || p.R != 10 {
+		t.Errorf("%+v from %d", p, from)
+	}
+	if p, from = b.choose(0.5); from != 0 || p.R != 10 {
+		t.Errorf("%+v from %d", p, from)
+	}
+	if _, from = b.choose(0.995); from >= 0 {
+		t.Errorf("found at %d what no rung has", from)
+	}
+	if w, ok := b.between(0.95); !ok || w != 28 {
+		t.Errorf("between 20 and 40: %d, %v", w, ok)
+	}
+	if _, ok := b.between(0.5); ok {
+		t.Error("a width below the narrowest")
+	}
+	near := powers(10, 0.9, 4, 0.5, 40, 43)
+	if w, ok := near.between(1 - math.Pow(42, -0.9)); ok {
+		t.Errorf("width %d between 40 and 43", w)
+	}
+}
+
+// The places that true rows take on a beam give the recall of every number of
+// exact distances that searching with that number gives.
+func TestByRank(t *testing.T) {
+	f := small()
+	queries, truth := f.heldOut(10)
+	m := meter{v: f.v, k: 10, queries: queries, truth: truth, s: NewSearcher()}
+	p := Params{Trees: 2, Sketch: true, R: 10, Beam: 40}
+	var all sample
+	if err := m.run(context.Background(), p, 1, &all); err != nil {
+		t.Fatal(err)
+	}
+	found := all.byRank(p.Beam)
+	if len(found) != p.Beam+1 || found[0] != 0 || !slices.IsSorted(found) {
+		t.Fatalf("%v", found)
+	}
+	for _, rows := range []int{10, 13, 25, 40} {
+		p.R = rows
+		var s sample
+		if err := m.run(context.Background(), p, 1, &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.point(p).Recall; math.Abs(got-found[rows]) > 1e-9 {
+			t.Errorf("%d exact distances: recall %v, by rank %v", rows, got, found[rows])
+		}
+	}
+}
+
+// A curve has a point for the recalls that are often asked for, as far as beams
+// reach them, and none asks for more than that by far.
+func TestTuneBeams(t *testing.T) {
+	f := small()
+	queries, truth := f.heldOut(10)
+	c, err := tune(context.Background(), f.v, queries, truth, 10, nil, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := c.Points[len(c.Points)-1].Recall
+	for _, recall := range refined {
+		if p, ok := c.Resolve(recall); !ok && best >= recall || ok && p.Beam > widest*10 {
+			t.Errorf("recall %g: %+v, %v", recall, p, ok)
+		}
+	}
+	if best < 0.99 {
+		t.Errorf("best recall %v", best)
+	}
+}
