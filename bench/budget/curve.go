@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -19,12 +20,22 @@ import (
 )
 
 // curveNames are the methods of figure 5 here.
-var curveNames = []string{"SBT", "SBT unpruned", "BAC", "L1-SVM"}
+var curveNames = []string{"SBT", "BAC", "L1-SVM"}
+
+// What makes the curves: B of ours, and C of the L1-SVM. curveCosts are what C of
+// ours is chosen among for each B: where they ended at 30, cross-validation chose
+// that at most budgets.
+var (
+	curveBudgets = []int{2, 5, 10, 20, 50, 100, 200}
+	sparseCosts  = []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10}
+	curveCosts   = []float64{1, 5, 10, 30, 100}
+)
 
 // runCurve prints and draws figure 5: test errors against the number of
-// selected features, of the tree with and without pruning (table 4), of one BAC
-// and of liblinear's L1-SVM, means of the random divisions. B makes the curve of
-// ours at C = 1, C that of the L1-SVM.
+// selected features, of the tree, of one BAC and of liblinear's L1-SVM, means of
+// the random divisions. B makes the curve of ours, with C chosen for each by
+// cross-validation on the training rows (-inner 1: all -cost), C that of the
+// L1-SVM.
 func runCurve(ctx context.Context, s *settings) error {
 	for _, set := range binarySets {
 		if !s.only.MatchString(set.name) {
@@ -41,33 +52,36 @@ func runCurve(ctx context.Context, s *settings) error {
 		if set.normalize != nil {
 			set.normalize(x)
 		}
-		var curves [4]plotter.XYs
-		for _, b := range []int{1, 2, 5, 10, 20, 50, 100, 200} {
-			for i, train := range []trainer{treeOf(false), treeOf(true), classifierOf} {
-				at, err := s.curvePoint(ctx, x, y, float64(b), train)
+		fmt.Printf("%s: features and test error in %%, means of %d divisions\n", set.name, s.seeds)
+		budgets := curveBudgets
+		if s.quick {
+			budgets = budgets[3:]
+		}
+		var curves [3]plotter.XYs
+		for i, learn := range []learner{treeOf(false), classifierOf} {
+			fmt.Printf("  %-6s", curveNames[i])
+			for _, b := range budgets {
+				at, costs, err := s.curvePoint(ctx, x, y, b, learn)
 				if err != nil {
 					return err
 				}
 				curves[i] = append(curves[i], at)
+				fmt.Printf("  %.0f: %.2f (B=%d, median C %g)", at.X, at.Y, b, costs[len(costs)/2])
 			}
+			fmt.Println()
 		}
 		if s.linear != nil {
 			if err := s.linear.load(x); err != nil {
 				return err
 			}
-			for _, c := range []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10} {
-				at, err := s.curvePoint(ctx, x, y, c, s.sparseOf)
+			fmt.Printf("  %-6s", curveNames[2])
+			for _, c := range sparseCosts {
+				at, err := s.sparsePoint(x, y, c)
 				if err != nil {
 					return err
 				}
-				curves[3] = append(curves[3], at)
-			}
-		}
-		fmt.Printf("%s: features and test error in %%, means of %d divisions\n", set.name, s.seeds)
-		for i, curve := range curves {
-			fmt.Printf("  %-12s", curveNames[i])
-			for _, p := range curve {
-				fmt.Printf("  %.0f: %.2f", p.X, p.Y)
+				curves[2] = append(curves[2], at)
+				fmt.Printf("  %.0f: %.2f (C=%g)", at.X, at.Y, c)
 			}
 			fmt.Println()
 		}
@@ -78,60 +92,118 @@ func runCurve(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// trainer learns from some rows, and says how many features it took and the
-// share of the test rows that are wrong.
-type trainer func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, at float64, seed uint64) (features int, wrong float64, err error)
+// learned is one model's size and how many test rows it has wrong.
+type learned struct {
+	features, nodes, depth, wrong int
+}
 
-// curvePoint is the mean over the divisions.
-func (s *settings) curvePoint(ctx context.Context, x *vector.CSR, y []int8, at float64, train trainer) (plotter.XY, error) {
+// learner learns from f.Train with budget b and cost c, and is judged on f.Test.
+type learner func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, seed uint64) (learned, error)
+
+// curvePoint is the mean over the divisions, with the costs that were chosen in
+// them, in ascending order.
+func (s *settings) curvePoint(ctx context.Context, x *vector.CSR, y []int8, b int, learn learner) (plotter.XY, []float64, error) {
 	var p plotter.XY
+	var chosen []float64
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
 		fold, err := labels.RandomSplit(x.Rows(), 0.2, uint64(seed))
 		if err != nil {
-			return p, err
+			return p, nil, err
 		}
-		n, wrong, err := train(ctx, x, y, fold, at, uint64(seed))
+		c := s.cost
+		if s.inner > 1 {
+			if _, c, err = crossValidate(ctx, x, y, fold.Train, []int{b}, curveCosts, s.inner, uint64(seed), learn); err != nil {
+				return p, nil, err
+			}
+		}
+		got, err := learn(ctx, x, y, fold, b, c, uint64(seed))
+		if err != nil {
+			return p, nil, err
+		}
+		chosen = append(chosen, c)
+		p.X += float64(got.features) / float64(s.seeds)
+		p.Y += 100 * float64(got.wrong) / float64(len(fold.Test)*s.seeds)
+	}
+	slices.Sort(chosen)
+	return p, chosen, nil
+}
+
+// crossValidate is the budget and the cost with the fewest errors in
+// cross-validation over the rows; ties go to the smaller.
+func crossValidate(ctx context.Context, x *vector.CSR, y []int8, rows []int, budgets []int, costs []float64, folds int, seed uint64, learn learner) (int, float64, error) {
+	parts, err := labels.KFold(len(rows), folds, seed)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i, f := range parts {
+		parts[i] = labels.Fold{Train: pick(rows, f.Train), Test: pick(rows, f.Test)}
+	}
+	bestB, bestC, least := 0, 0.0, len(rows)+1
+	for _, b := range budgets {
+		for _, c := range costs {
+			wrong := 0
+			for _, f := range parts {
+				got, err := learn(ctx, x, y, f, b, c, seed)
+				if err != nil {
+					return 0, 0, err
+				}
+				wrong += got.wrong
+			}
+			if wrong < least {
+				bestB, bestC, least = b, c, wrong
+			}
+		}
+	}
+	return bestB, bestC, nil
+}
+
+func treeOf(grown bool) learner {
+	return func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, seed uint64) (learned, error) {
+		params := budget.Params{BAC: budget.BACParams{Budget: b, C: c}, Seed: seed, NoPrune: grown}
+		m, err := budget.TrainSBT(ctx, x, y, f.Train, params, 1, nil)
+		if err != nil {
+			return learned{}, err
+		}
+		st := m.Stats()
+		wrong := int(math.Round(sbtError(m, x, y, f.Test) * float64(len(f.Test))))
+		return learned{st.Features, st.Nodes, st.Depth, wrong}, nil
+	}
+}
+
+func classifierOf(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, _ uint64) (learned, error) {
+	m, _, err := budget.TrainBAC(ctx, x, y, f.Train, budget.BACParams{Budget: b, C: c})
+	if err != nil {
+		return learned{}, err
+	}
+	wrong := 0
+	for _, r := range f.Test {
+		if (m.Margin(x.Row(r)) > 0) != (y[r] > 0) {
+			wrong++
+		}
+	}
+	return learned{len(m.Features), 1, 1, wrong}, nil
+}
+
+// sparsePoint is the L1-SVM's mean over the divisions.
+func (s *settings) sparsePoint(x *vector.CSR, y []int8, c float64) (plotter.XY, error) {
+	var p plotter.XY
+	for seed := s.first; seed < s.first+s.seeds; seed++ {
+		f, err := labels.RandomSplit(x.Rows(), 0.2, uint64(seed))
 		if err != nil {
 			return p, err
 		}
-		p.X += float64(n) / float64(s.seeds)
-		p.Y += 100 * wrong / float64(s.seeds)
+		got, err := s.linear.train(linearParams{solver: primalL1, c: c, bias: 1}, y, f.Train, f.Test)
+		if err != nil {
+			return p, err
+		}
+		p.X += float64(got.weights) / float64(s.seeds)
+		p.Y += 100 * float64(got.wrong(y, f.Test)) / float64(len(f.Test)*s.seeds)
 	}
 	return p, nil
 }
 
-func treeOf(grown bool) trainer {
-	return func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b float64, seed uint64) (int, float64, error) {
-		params := budget.Params{BAC: budget.BACParams{Budget: int(b), C: 1}, Seed: seed, NoPrune: grown}
-		m, err := budget.TrainSBT(ctx, x, y, f.Train, params, 1, nil)
-		if err != nil {
-			return 0, 0, err
-		}
-		return m.Stats().Features, sbtError(m, x, y, f.Test), nil
-	}
-}
-
-func classifierOf(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b float64, _ uint64) (int, float64, error) {
-	c, _, err := budget.TrainBAC(ctx, x, y, f.Train, budget.BACParams{Budget: int(b), C: 1})
-	if err != nil {
-		return 0, 0, err
-	}
-	wrong := 0
-	for _, r := range f.Test {
-		if (c.Margin(x.Row(r)) > 0) != (y[r] > 0) {
-			wrong++
-		}
-	}
-	return len(c.Features), float64(wrong) / float64(len(f.Test)), nil
-}
-
-func (s *settings) sparseOf(_ context.Context, _ *vector.CSR, y []int8, f labels.Fold, c float64, _ uint64) (int, float64, error) {
-	got, err := s.linear.train(linearParams{solver: primalL1, c: c, bias: 1}, y, f.Train, f.Test)
-	return int(got.weights), float64(got.wrong(y, f.Test)) / float64(len(f.Test)), err
-}
-
 // drawCurves writes a picture with a logarithmic axis of features.
-func drawCurves(path, title string, curves [4]plotter.XYs) error {
+func drawCurves(path, title string, curves [3]plotter.XYs) error {
 	p := plot.New()
 	p.Title.Text = title
 	p.X.Label.Text, p.Y.Label.Text = "selected features", "test error, %"

@@ -3,9 +3,9 @@
 // (bench/peers/liblinear), a CART tree of its own and, for label sets, LCIF.
 //
 //	bench/peers/liblinear/build
-//	go run ./bench/budget -data ../shared/data xor binary curve sets large bac
+//	go run ./bench/budget -data ../shared/data xor prune binary curve sets large bac
 //
-// xor is section 8.1.1, binary tables 4 and 5, curve figure 5, sets table 8,
+// xor is section 8.1.1, prune table 4, binary table 5, curve figure 5, sets table 8,
 // large the widest sets there are, bac the training time of one classifier.
 // Figures are percentages of wrong test rows, or example-based F1. README.md
 // has what was measured.
@@ -59,13 +59,13 @@ func main() {
 	flag.IntVar(&s.first, "first", 0, "number of the first of them")
 	flag.IntVar(&s.workers, "workers", 1, "threads of training")
 	flag.IntVar(&s.folds, "folds", 10, "divisions of the label sets")
-	flag.IntVar(&s.inner, "inner", 5, "divisions of the training rows that parameters are chosen by in binary; 1: they are fixed")
+	flag.IntVar(&s.inner, "inner", 5, "divisions of the training rows that parameters are chosen by in binary, curve and prune; 1: they are fixed")
 	flag.IntVar(&s.noise, "noise", 0, "noise features of xor; 0: 200, 500, 1,000 and 2,000")
 	flag.BoolVar(&s.quick, "quick", false, "coarse grids")
 	flag.IntVar(&s.rounds, "rounds", 5, "worst-case analyses of large")
 	flag.IntVar(&s.limit, "limit", 0, "labels that liblinear is trained for in large, the most frequent; 0: all")
 	flag.IntVar(&s.budget, "budget", 0, "B of the trees of large; 0: B and C are chosen")
-	flag.Float64Var(&s.cost, "cost", 10, "C of the trees of large, with -budget")
+	flag.Float64Var(&s.cost, "cost", 10, "C of the trees of large, with -budget, and of curve, with -inner 1")
 	flag.Float64Var(&s.peerCost, "peer-cost", 0, "C of liblinear in large; 0: chosen")
 	flag.StringVar(&s.state, "state", "", "directory that keeps what liblinear has learned of each label in large, to go on from there")
 	flag.Parse()
@@ -89,7 +89,7 @@ func run(ctx context.Context, s *settings, names []string) (err error) {
 		defer func() { err = errors.Join(err, s.linear.Close()) }()
 	}
 	experiments := map[string]func(context.Context, *settings) error{
-		"xor": runXOR, "binary": runBinary, "curve": runCurve, "sets": runSets, "large": runLarge, "bac": runBAC,
+		"xor": runXOR, "binary": runBinary, "curve": runCurve, "prune": runPrune, "sets": runSets, "large": runLarge, "bac": runBAC,
 	}
 	for _, name := range names {
 		f := experiments[name]
