@@ -26,7 +26,7 @@ var curveNames = []string{"SBT", "BAC", "L1-SVM"}
 // ours is chosen among for each B: where they ended at 30, cross-validation chose
 // that at most budgets.
 var (
-	curveBudgets = []int{2, 5, 10, 20, 50, 100, 200}
+	curveBudgets = []int{5, 10, 20, 50, 100, 200}
 	sparseCosts  = []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10}
 	curveCosts   = []float64{1, 5, 10, 30, 100}
 )
@@ -55,7 +55,7 @@ func runCurve(ctx context.Context, s *settings) error {
 		fmt.Printf("%s: features and test error in %%, means of %d divisions\n", set.name, s.seeds)
 		budgets := curveBudgets
 		if s.quick {
-			budgets = budgets[3:]
+			budgets = budgets[2:]
 		}
 		var curves [3]plotter.XYs
 		for i, learn := range []learner{treeOf(false), classifierOf} {

@@ -22,7 +22,7 @@ var pruneSets = []struct {
 	{"rcv1sub1", "", 0, nil},
 	{"pcmac", "", 0, unit},
 	{"yeast", "yeast/yeast-*.arff.gz", 0, standardize},
-	{"tmc2007-500", "tmc2007-500/*-train.arff.gz", 3000, nil},
+	{"tmc2007-500", "tmc2007-500/*-train.arff.gz", 6000, nil},
 	{"imdb", "imdb/*.arff.*", 3000, nil},
 }
 
