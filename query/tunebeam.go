@@ -23,6 +23,7 @@ const (
 	narrowGap     = 1.08 // ratio of two widths that is not worth another between
 	settleSteps   = 3    // widths tried on all queries until one has the recall
 	timeRounds    = 2    // of a setting, where one is too short for the clock
+	priceRounds   = 3    // where a difference of two times counts
 	slopeOver     = 1.8  // ratio of the widths that a slope is drawn through
 	confirmations = 2    // times that another way must be faster
 	variedAt      = 0.8  // recall at which other ways to start are tried
@@ -92,8 +93,9 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 	// more of them may.
 	trees := t.m.v.Forest.Trees
 	for _, extra := range moreStarts {
-		top := b.rungs[len(b.rungs)-1].most()
-		if top >= reachedAll || !b.level() || t.elapsed() > patience*t.budget || trees+extra > maxNaturalLeaves {
+		last := b.rungs[len(b.rungs)-1]
+		top := last.most()
+		if top >= reachedAll || !b.level() && !b.tooWide(last.p.Beam) || t.elapsed() > patience*t.budget || trees+extra > maxNaturalLeaves {
 			break
 		}
 		b.base.Trees, b.base.Extra = trees, extra
@@ -168,11 +170,12 @@ func (b *beams) stride() int { return max(1, len(b.t.m.queries)/screenAsked) }
 
 // price measures what an exact distance costs, from two runs of one width.
 func (b *beams) price(ctx context.Context) error {
-	many := b.setting(ladderKeep * b.t.m.k)
+	many := b.setting(2 * ladderKeep * b.t.m.k)
+	many.R = many.Beam
 	few := many
 	few.R = b.t.m.k
 	var a, c sample
-	for range timeRounds {
+	for range priceRounds {
 		if err := b.t.run(ctx, few, b.stride(), &a); err != nil {
 			return err
 		}
@@ -181,6 +184,8 @@ func (b *beams) price(ctx context.Context) error {
 		}
 	}
 	b.exact = max(0, (c.point(many).Micros-a.point(few).Micros)/float64(max(1, many.R-few.R)))
+	// The clock is noisy: no more than what a place on the beam and it take together.
+	b.exact = min(b.exact, c.point(many).Micros/float64(many.R)/2)
 	b.fit()
 	return nil
 }
