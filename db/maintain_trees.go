@@ -90,15 +90,20 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	if err != nil {
 		return nil, false, corruptf(st.c.Name, "index %q: %w", m.Info.Name, err)
 	}
-	rows := &treeRows{st: st, tree: t, labels: known}
+	rows := &treeRows{st: st, tree: t, labels: known, held: map[int][]uint32{}}
 	c := &budget.Change{Rows: rows, Share: drift}
 	gone := roaring.AndNot(dead, t.following.dead)
 	gone.RemoveRange(uint64(m.Info.Rows), 1<<32)
 	for it := gone.Iterator(); it.HasNext(); {
 		c.Removed = append(c.Removed, int(it.Next()))
 	}
+	if err := rows.hold(c.Removed); err != nil {
+		return nil, false, err
+	}
+	c.Live = make([]int, 0, st.c.Rows)
+	next := dead.Iterator()
 	for row := range st.c.Rows {
-		if dead.Contains(row) {
+		if next.AdvanceIfNeeded(row); next.HasNext() && next.PeekNext() == row {
 			continue
 		}
 		c.Live = append(c.Live, int(row))
@@ -107,15 +112,17 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 		}
 		c.Added = append(c.Added, int(row))
 		// Labels that nobody had before get their numbers.
-		if _, err := rows.Set(int(row)); err != nil {
+		set, err := rows.Set(int(row))
+		if err != nil {
 			return nil, false, err
 		}
+		rows.held[int(row)] = set
 	}
 	c.Cols, c.Labels = st.c.Dim, len(known.Names())
 	var out *budget.Followed
 	err = timer.run("trees", func(report func(int, int)) (err error) {
-		// A copy, since reading the map is guarded on this goroutine only.
-		out, err = budget.Follow(ctx, t.model.Clone(), t.following.drift, c, m.Info.Options.Budget.Params, workers, report)
+		// Reading the map is guarded on this goroutine only; Follow keeps to that.
+		out, err = budget.Follow(ctx, t.model, t.following.drift, c, m.Info.Options.Budget.Params, workers, report)
 		return err
 	})
 	switch {
@@ -144,6 +151,8 @@ type treeRows struct {
 	tree   *treeModel
 	labels *labels.Builder // which gives labels that nobody had before the next numbers
 	run    *coldRows
+	held   map[int][]uint32  // label sets of rows read together
+	rowsOf []*roaring.Bitmap // the rows of each label, nil without any, as far as they have been read
 }
 
 // Row is a row as queries are: weighed and scaled as the training rows were.
@@ -156,6 +165,9 @@ func (r *treeRows) Row(i int) (vector.Sparse, error) {
 
 // Set is the labels of a row by number.
 func (r *treeRows) Set(i int) ([]uint32, error) {
+	if set, ok := r.held[i]; ok {
+		return set, nil
+	}
 	names, err := r.st.labelsOf(uint32(i), &r.run)
 	if err != nil {
 		return nil, err
@@ -168,8 +180,53 @@ func (r *treeRows) Set(i int) ([]uint32, error) {
 	return slices.Compact(set), nil
 }
 
+// runShare is how many labels' rows are read in the time that it takes to read
+// and unpack the labels of one row and its neighbours.
+const runShare = 16
+
+// hold reads the label sets of rows that Set will be asked for, whose labels are
+// known, together where that is faster than one by one.
+func (r *treeRows) hold(rows []int) error {
+	if len(rows)*runShare < len(r.labels.Names()) {
+		return nil
+	}
+	y, err := r.Sets(rows, len(r.labels.Names()))
+	if err != nil {
+		return err
+	}
+	for i, row := range rows {
+		r.held[row] = y.Row(i)
+	}
+	return nil
+}
+
+// eachLabel calls f with the rows of every known label, a block at a time.
+func (r *treeRows) eachLabel(f func(label uint32, rows []uint32)) error {
+	buf := make([]uint32, 4096)
+	for l, name := range r.labels.Names() {
+		if l == len(r.rowsOf) {
+			set, err := r.st.labelRows(name)
+			if err != nil {
+				return err
+			}
+			r.rowsOf = append(r.rowsOf, set)
+		}
+		if r.rowsOf[l] == nil {
+			continue
+		}
+		for it := r.rowsOf[l].ManyIterator(); ; {
+			got := it.NextMany(buf)
+			if got == 0 {
+				break
+			}
+			f(uint32(l), buf[:got])
+		}
+	}
+	return nil
+}
+
 // Sets has the labels of rows by the sets of rows that labels have, which is much
-// faster for all rows than reading each row's names. These must be known: fresh
+// faster for many rows than reading each row's names. These must be known: fresh
 // rows have been asked for theirs.
 func (r *treeRows) Sets(rows []int, n int) (*labels.Matrix, error) {
 	place := make([]int32, r.st.c.Rows)
@@ -185,27 +242,16 @@ func (r *treeRows) Sets(rows []int, n int) (*labels.Matrix, error) {
 	}
 	var pairs []pair
 	sets := vector.CSR{Ptr: make([]uint64, len(rows)+1), Cols: n}
-	buf := make([]uint32, 4096)
-	for l, name := range r.labels.Names() {
-		set, err := r.st.labelRows(name)
-		if err != nil {
-			return nil, err
-		}
-		if set == nil {
-			continue
-		}
-		for it := set.ManyIterator(); ; {
-			got := it.NextMany(buf)
-			if got == 0 {
-				break
-			}
-			for _, row := range buf[:got] {
-				if at := place[row]; at >= 0 {
-					pairs = append(pairs, pair{at, uint32(l)})
-					sets.Ptr[at+1]++
-				}
+	err := r.eachLabel(func(label uint32, rows []uint32) {
+		for _, row := range rows {
+			if at := place[row]; at >= 0 {
+				pairs = append(pairs, pair{at, label})
+				sets.Ptr[at+1]++
 			}
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i := range rows {
 		sets.Ptr[i+1] += sets.Ptr[i]
@@ -221,6 +267,24 @@ func (r *treeRows) Sets(rows []int, n int) (*labels.Matrix, error) {
 		return nil, corruptf(r.st.c.Name, "%w", err)
 	}
 	return y, nil
+}
+
+// Sums adds up weights of rows' labels, by the sets of rows that labels have.
+func (r *treeRows) Sums(rows []int, weight []uint64) ([]uint64, error) {
+	all := make([]uint64, r.st.c.Rows)
+	err := r.eachLabel(func(label uint32, rows []uint32) {
+		for _, row := range rows {
+			all[row] += weight[label]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	sums := make([]uint64, len(rows))
+	for i, row := range rows {
+		sums[i] = all[row]
+	}
+	return sums, nil
 }
 
 var _ budget.Rows = (*treeRows)(nil)

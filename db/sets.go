@@ -86,6 +86,10 @@ func readSet(tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32
 		if chunk > 0xffff || !set.IsEmpty() && uint64(chunk)<<16+uint64(set.Maximum()) >= uint64(n) {
 			return blockError(coll, object, kind, chunk, fmt.Errorf("set names a row beyond %d", n))
 		}
+		if chunk == 0 { // which comes first
+			out = set
+			return nil
+		}
 		out.Or(roaring.AddOffset(set, chunk<<16))
 		return nil
 	})

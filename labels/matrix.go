@@ -123,11 +123,22 @@ type Powersets struct {
 // Powersets groups the rows by equal label sets; the empty set is one. O(N
 // log N) comparisons of sets.
 func (m *Matrix) Powersets() *Powersets {
-	order := make([]uint32, m.Rows())
+	rows := make([]int32, m.Rows())
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return m.PowersetsOf(rows)
+}
+
+// PowersetsOf is Powersets of the matrix of the given rows, in their order. A
+// row beyond the matrix panics, as an index does.
+func (m *Matrix) PowersetsOf(rows []int32) *Powersets {
+	order := make([]uint32, len(rows))
 	for i := range order {
 		order[i] = uint32(i)
 	}
-	byLabels := func(a, b uint32) int { return slices.Compare(m.Row(int(a)), m.Row(int(b))) }
+	set := func(i uint32) []uint32 { return m.Row(int(rows[i])) }
+	byLabels := func(a, b uint32) int { return slices.Compare(set(a), set(b)) }
 	slices.SortFunc(order, byLabels)
 	// Runs of equal sets: where they begin in order, by falling length.
 	type run struct{ at, n int }
@@ -139,12 +150,12 @@ func (m *Matrix) Powersets() *Powersets {
 		runs[len(runs)-1].n++
 	}
 	slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(b.n, a.n) })
-	p := &Powersets{Of: make([]uint32, m.Rows())}
-	for set, r := range runs {
+	p := &Powersets{Of: make([]uint32, len(rows))}
+	for number, r := range runs {
 		for _, row := range order[r.at : r.at+r.n] {
-			p.Of[row] = uint32(set)
+			p.Of[row] = uint32(number)
 		}
-		p.Sets = append(p.Sets, m.Row(int(order[r.at])))
+		p.Sets = append(p.Sets, set(order[r.at]))
 		p.Count = append(p.Count, r.n)
 	}
 	return p

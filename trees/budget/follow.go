@@ -34,6 +34,9 @@ type Rows interface {
 	Set(i int) ([]uint32, error)
 	// Sets has the labels of the given rows, which ascend, as a matrix of n labels.
 	Sets(rows []int, n int) (*labels.Matrix, error)
+	// Sums has, for each of the given rows, which ascend, the sum of the weights
+	// of its labels modulo 2⁶⁴; there is a weight for every label.
+	Sums(rows []int, weight []uint64) ([]uint64, error)
 }
 
 // Change says what has happened to the rows since a model's counts were made.
@@ -106,14 +109,21 @@ func Follow(ctx context.Context, m *Model, d *Drift, c *Change, params Params, w
 		return &Followed{}, nil
 	}
 	f := &following{Change: c, m: m, params: params, workers: workers, progress: progress}
-	f.thaw(d)
-	switch m.Kind {
-	case SBT:
-		err = f.followSBT(ctx)
-	case PT:
-		err = f.followPT(ctx)
+	switch {
+	case m.Kind != SBT && m.Roots[0] < 0:
+		err = fmt.Errorf("%w: a tree of label sets without decision", ErrInvalid)
+	case m.Kind == PT:
+		err = f.followPT(ctx, d)
+	case m.Kind == AT && params.MinPositive <= 1:
+		err = f.followAT(ctx, d)
 	default:
-		err = f.followAT(ctx)
+		f.m = m.Clone() // other goroutines read it
+		f.thaw(d)
+		if m.Kind == AT {
+			err = f.followRare(ctx)
+		} else {
+			err = f.followSBT(ctx)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("budget: follow: %w", err)
@@ -121,10 +131,12 @@ func Follow(ctx context.Context, m *Model, d *Drift, c *Change, params Params, w
 	if f.anew {
 		return &Followed{Read: f.read}, nil
 	}
-	out := &Followed{Subtrees: f.subtrees, Learned: f.learned, Read: f.read}
-	out.Model = &Model{Kind: m.Kind, Cols: c.Cols, Labels: f.labels, Voters: m.Voters, Threshold: m.Threshold}
-	flatten(out.Model, f.roots)
-	out.Drift = driftOf(f.roots)
+	out := &Followed{Model: f.model, Drift: f.drift, Subtrees: f.subtrees, Learned: f.learned, Read: f.read}
+	if out.Model == nil {
+		out.Model = &Model{Kind: m.Kind, Cols: c.Cols, Labels: f.labels, Voters: m.Voters, Threshold: m.Threshold}
+		flatten(out.Model, f.roots)
+		out.Drift = driftOf(f.roots)
+	}
 	if err := out.Model.Validate(); err != nil { // it was not valid before
 		return nil, fmt.Errorf("budget: follow: %w", err)
 	}
@@ -139,9 +151,13 @@ type following struct {
 	workers  int
 	progress func(done, total int)
 
-	// The model taken apart: nodes and leaves by number.
+	// The model taken apart, nodes and leaves by number: of SBT, and of AT where
+	// leaves are of several label sets.
 	nodes, leaves []*grown
 	roots         []*grown
+	// What came out, where it is laid out already.
+	model *Model
+	drift *Drift
 
 	labels                  int
 	anew                    bool
@@ -272,13 +288,13 @@ func (f *following) features(ctx context.Context, rows []int) (*vector.CSR, erro
 	return x, nil
 }
 
-// sets are the labels of all live rows.
-func (f *following) sets() (*labels.Matrix, error) {
-	y, err := f.Rows.Sets(f.Live, f.Labels)
-	if err == nil && (y.Rows() != len(f.Live) || y.Labels() != f.Labels) {
-		err = fmt.Errorf("%w: labels of %d rows, not %d", ErrInput, y.Rows(), len(f.Live))
+// sets are the labels of the given rows.
+func (f *following) sets(rows []int) (*labels.Matrix, error) {
+	y, err := f.Rows.Sets(rows, f.Labels)
+	if err == nil && (y.Rows() != len(rows) || y.Labels() != f.Labels) {
+		err = fmt.Errorf("%w: labels of %d rows, not %d", ErrInput, y.Rows(), len(rows))
 	}
-	f.read += len(f.Live)
+	f.read += len(rows)
 	return y, err
 }
 

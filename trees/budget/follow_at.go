@@ -4,129 +4,83 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/anndb/anndb/labels"
 )
 
-// atPart is a part of an annotation tree to be learned anew: the node's place,
-// its rows, and what was decided, recorded and left out above, as for at.task.
-type atPart struct {
-	g            *grown
-	rows         []int32
-	set, dropped []uint32
-}
-
-// followAT makes an annotation tree follow.
-func (f *following) followAT(ctx context.Context) error {
-	if f.roots[0].left == nil {
-		return fmt.Errorf("%w: an annotation tree without decision", ErrInvalid)
-	}
-	err := f.changes(ctx, func(row, _ int) error {
+// followAT makes an annotation tree follow whose leaves are of one label set
+// each.
+func (f *following) followAT(ctx context.Context, d *Drift) error {
+	s := f.setTree(d)
+	m := f.m
+	err := f.changes(ctx, func(row, by int) error {
 		set, err := f.Rows.Set(row)
-		for g := f.roots[0]; err == nil; {
-			g.touched = true
-			if g.left == nil {
-				break
+		if err != nil {
+			return err
+		}
+		ref := m.Roots[0]
+		for ref >= 0 {
+			if err := s.count(ref, 1, by); err != nil {
+				return err
 			}
-			g.changed++
-			if has(set, g.label) {
-				g = g.left
+			if has(set, m.NodeLabel[ref]) {
+				ref = m.Left[ref]
 			} else {
-				g = g.right
+				ref = m.Right[ref]
 			}
 		}
-		return err
+		return s.countSet(^ref, set, by)
 	})
 	if err != nil {
 		return err
 	}
-	if f.lags(f.roots[0]) {
-		f.anew = true
-		return nil
+	if s.nodeRows[0] != len(f.Live) {
+		return fmt.Errorf("%w: %d rows of %d", ErrInvalid, s.nodeRows[0], len(f.Live))
 	}
-	f.labels = f.Labels
-	y, err := f.sets()
-	if err != nil {
-		return err
-	}
-	parts, err := f.reviseAT(ctx, y)
-	if err != nil || f.anew {
-		return err
-	}
-	return f.learnAT(ctx, y, parts)
+	return s.follow(ctx, s.learnAT)
 }
 
-// visit is a node on the way of reviseAT.
-type visit struct {
-	at   **grown
-	rows []int32 // places of the live rows that reach it
-	// set has the labels decided or recorded above, former what it was before;
-	// dropped those too rare above.
-	set, former, dropped []uint32
+// countSet counts a row at the leaf that its labels lead to.
+func (s *setTree) countSet(leaf int32, set []uint32, by int) error {
+	if slices.Equal(set, s.m.Set(int(leaf))) {
+		return s.countLeaf(leaf, 1, by)
+	}
+	if by < 0 {
+		return fmt.Errorf("%w: a row that went has the labels %v, those of leaf %d are %v", ErrInvalid, set, leaf, s.m.Set(int(leaf)))
+	}
+	for i, j := range s.joined[leaf] {
+		if slices.Equal(set, j.set) {
+			s.joined[leaf][i].rows++
+			return nil
+		}
+	}
+	s.joined[leaf] = append(s.joined[leaf], newSet{set, 1})
+	return nil
 }
 
-// reviseAT makes one-sets, working sets and counts right for the rows y, and
-// finds the parts to learn anew. Where the change touched nothing and nothing is
-// different above, all is as it was.
-func (f *following) reviseAT(ctx context.Context, y *labels.Matrix) ([]atPart, error) {
-	t := &at{y: y, params: f.params}
-	count := make([]uint32, y.Labels())
-	var parts []atPart
-	stack := []visit{{at: &f.roots[0], rows: positions(y.Rows())}}
-	for len(stack) > 0 {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		v := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		g := *v.at
-		// Which labels were too rare above is not known of before.
-		if !g.touched && f.params.MinPositive <= 1 && slices.Equal(v.set, v.former) {
-			continue
-		}
-		if g.left != nil && f.lags(g) {
-			parts = append(parts, atPart{g, v.rows, v.set, v.dropped})
-			continue
-		}
-		fresh := &grown{}
-		_, open, rare := t.divideLabels(fresh, v.rows, v.set, v.dropped, count)
-		if g.left == nil {
-			if open {
-				parts = append(parts, atPart{g, v.rows, v.set, v.dropped})
-				continue
-			}
-			g.set, g.rows = union(v.set, fresh.ones), len(v.rows)
-			settled(g)
-			continue
-		}
-		var left, right []int32
-		for _, r := range v.rows {
-			if has(y.Row(int(r)), g.label) {
-				left = append(left, r)
-			} else {
-				right = append(right, r)
-			}
-		}
-		former := union(v.former, g.ones)
-		decided := insert(former, g.label)
-		switch {
-		case len(left) == 0:
-			*v.at = g.right
-			stack = append(stack, visit{v.at, v.rows, v.set, former, v.dropped})
-			continue
-		case len(right) == 0:
-			*v.at = g.left
-			stack = append(stack, visit{v.at, v.rows, v.set, decided, v.dropped})
-			continue
-		}
-		g.rows, g.ones, g.working = len(v.rows), fresh.ones, fresh.working
-		set := union(v.set, g.ones)
-		stack = append(stack,
-			visit{&g.right, right, set, former, rare},
-			visit{&g.left, left, insert(set, g.label), decided, rare})
+// learnAT learns the parts anew.
+func (s *setTree) learnAT(ctx context.Context, r *partRows) error {
+	pool := newPool(r.y.Rows(), s.progress)
+	tasks, fresh := make([]task, len(s.parts)), make([]*grown, len(s.parts))
+	for i, p := range s.parts {
+		x, columns, y, rows := r.of(i)
+		t := &at{x: x, columns: columns, y: y, params: s.params, pool: pool}
+		fresh[i] = &grown{}
+		tasks[i] = t.task(fresh[i], rows, p.above, nil)
 	}
-	f.anew = f.roots[0].left == nil
-	return parts, nil
+	return s.learnParts(ctx, pool, s.Labels, tasks, fresh)
+}
+
+// learnParts runs the tasks of the parts and puts these in their places.
+func (s *setTree) learnParts(ctx context.Context, pool *pool, labels int, tasks []task, fresh []*grown) error {
+	if err := pool.run(ctx, s.Cols, labels, s.workers, tasks); err != nil {
+		return err
+	}
+	for i, p := range s.parts {
+		settled(fresh[i])
+		*p.at = fresh[i]
+		s.learned += p.rows
+	}
+	s.subtrees = len(s.parts)
+	return nil
 }
 
 // insert is the ascending set with a label that may be in it already.
@@ -136,34 +90,4 @@ func insert(set []uint32, label uint32) []uint32 {
 		return set
 	}
 	return slices.Insert(slices.Clone(set), i, label)
-}
-
-// learnAT learns the parts anew.
-func (f *following) learnAT(ctx context.Context, y *labels.Matrix, parts []atPart) error {
-	total := 0
-	for _, p := range parts {
-		total += len(p.rows)
-	}
-	pool := newPool(total, f.progress)
-	tasks := make([]task, len(parts))
-	fresh := make([]*grown, len(parts))
-	for i, p := range parts {
-		x, err := f.features(ctx, f.numbers(p.rows))
-		if err != nil {
-			return err
-		}
-		all := positions(len(p.rows))
-		t := &at{x: x, columns: columnsOf(x, all), y: selectedSets(y, p.rows), params: f.params, pool: pool}
-		fresh[i] = &grown{}
-		tasks[i] = t.task(fresh[i], all, p.set, p.dropped)
-	}
-	if err := pool.run(ctx, f.Cols, f.Labels, f.workers, tasks); err != nil {
-		return err
-	}
-	for i, p := range parts {
-		settled(fresh[i])
-		*p.g = *fresh[i]
-	}
-	f.subtrees, f.learned = len(parts), total
-	return nil
 }

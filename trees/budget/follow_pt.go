@@ -4,18 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // A label set that is new to a powerset tree has no leaf, and its rows no place
 // among the codes. It joins the leaf that the tree predicts for most of its
 // rows: the decisions above then need not know it, and the leaf becomes a
 // subtree that tells its label sets apart.
-
-// newSet is a label set without a leaf, with the number of its rows.
-type newSet struct {
-	set  []uint32
-	rows int
-}
 
 // setKey makes a label set the key of a map.
 func setKey(set []uint32) string {
@@ -27,200 +22,169 @@ func setKey(set []uint32) string {
 }
 
 // followPT makes a powerset tree follow.
-func (f *following) followPT(ctx context.Context) error {
-	if f.roots[0].left == nil {
-		return fmt.Errorf("%w: a powerset tree without decision", ErrInvalid)
-	}
-	f.labels = f.Labels
-	joined, err := f.countPT(ctx)
-	if err != nil {
+func (f *following) followPT(ctx context.Context, d *Drift) error {
+	s := f.setTree(d)
+	if err := s.countPT(ctx); err != nil {
 		return err
 	}
-	if f.lags(f.roots[0]) {
-		f.anew = true
-		return nil
-	}
-	f.roots[0] = f.prunePT(joined)
-	if f.roots[0] == nil || f.roots[0].left == nil {
-		f.anew = true
-		return nil
-	}
-	// The highest nodes that lag, and leaves of several sets.
-	part := map[string]int{} // of each label set below one
-	var parts []*grown
-	mark := func(g *grown) {
-		each([]*grown{g}, func(leaf *grown) {
-			if leaf.left != nil {
-				return
-			}
-			if leaf.rows > 0 {
-				part[setKey(leaf.set)] = len(parts)
-			}
-			for _, s := range joined[leaf] {
-				part[setKey(s.set)] = len(parts)
-			}
-		})
-		parts = append(parts, g)
-	}
-	stack := []*grown{f.roots[0]}
-	for len(stack) > 0 {
-		g := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		switch {
-		case g.left == nil && len(joined[g]) == 0:
-			settled(g)
-		case g.left == nil || f.lags(g):
-			mark(g)
-		default:
-			stack = append(stack, g.right, g.left)
-		}
-	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return f.learnPT(ctx, parts, part)
+	return s.follow(ctx, s.learnPT)
+}
+
+// changedSet is a label set of rows that came and went.
+type changedSet struct {
+	set  []uint32
+	leaf int32 // −1 without one
+	// How many rows went, one of which is last, and the rows that came.
+	gone, last int
+	added      []int
 }
 
 // countPT counts the changed rows on the paths to their leaves, and finds
 // leaves for the label sets that have none.
-func (f *following) countPT(ctx context.Context) (map[*grown][]newSet, error) {
-	leafOf := make(map[string]int, len(f.leaves))
-	for i := range f.leaves {
-		leafOf[setKey(f.m.Set(i))] = i
-	}
-	above := make(map[*grown]*grown, len(f.nodes)+len(f.leaves))
-	for _, g := range f.nodes {
-		above[g.left], above[g.right] = g, g
-	}
-	count := func(leaf, rows, by int) error {
-		for g := above[f.leaves[leaf]]; g != nil; g = above[g] {
-			g.changed += rows
-			if g.rows += by * rows; g.rows < 0 {
-				return fmt.Errorf("%w: fewer than no rows in a node", ErrInvalid)
-			}
-		}
-		return nil
-	}
-	predictor := NewPredictor(NewIndex(f.m))
-	type stray struct {
-		newSet
-		votes map[int]int // of its rows for leaves
-	}
-	strays := map[string]*stray{}
-	var order []*stray
-	err := f.changes(ctx, func(row, by int) error {
-		set, err := f.Rows.Set(row)
+func (s *setTree) countPT(ctx context.Context) error {
+	sets := map[string]*changedSet{}
+	var order []*changedSet
+	err := s.changes(ctx, func(row, by int) error {
+		set, err := s.Rows.Set(row)
 		if err != nil {
 			return err
 		}
 		key := setKey(set)
-		if leaf, ok := leafOf[key]; ok {
-			g := f.leaves[leaf]
-			if g.rows += by; g.rows < 0 {
-				return fmt.Errorf("%w: fewer than no rows in leaf %d", ErrInvalid, leaf)
-			}
-			return count(leaf, 1, by)
+		c := sets[key]
+		if c == nil {
+			c = &changedSet{set: set, leaf: -1}
+			sets[key], order = c, append(order, c)
 		}
 		if by < 0 {
-			return fmt.Errorf("%w: no leaf for the labels of row %d", ErrInvalid, row)
+			c.gone, c.last = c.gone+1, row
+		} else {
+			c.added = append(c.added, row)
 		}
-		s := strays[key]
-		if s == nil {
-			s = &stray{newSet{set: set}, map[int]int{}}
-			strays[key] = s
-			order = append(order, s)
-		}
-		x, err := f.Rows.Row(row)
-		if err != nil {
-			return err
-		}
-		leaf, _ := predictor.Leaf(x, 0)
-		s.votes[leaf]++
-		s.rows++
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	joined := map[*grown][]newSet{}
-	for _, s := range order {
-		best, most := 0, 0
-		for leaf, n := range s.votes {
-			if n > most || n == most && leaf < best {
-				best, most = leaf, n
+	s.findLeaves(order)
+	parent := parents(s.m)
+	count := func(leaf int32, rows, by int) error {
+		for node := parent.of(^leaf); node >= 0; node = parent.of(node) {
+			if err := s.count(node, rows, by); err != nil {
+				return err
 			}
 		}
-		if err := count(best, s.rows, 1); err != nil {
-			return nil, err
-		}
-		joined[f.leaves[best]] = append(joined[f.leaves[best]], s.newSet)
+		return nil
 	}
-	return joined, nil
-}
-
-// prunePT takes out the leaves of label sets that no row has any more: what is
-// beside one takes the place of both. It returns the root.
-func (f *following) prunePT(joined map[*grown][]newSet) *grown {
-	now := make(map[*grown]*grown, len(f.nodes)+len(f.leaves))
-	for _, g := range f.leaves {
-		if g.rows > 0 || len(joined[g]) > 0 {
-			now[g] = g
-		}
-	}
-	for i := len(f.nodes) - 1; i >= 0; i-- { // children stand behind
-		g := f.nodes[i]
-		left, right := now[g.left], now[g.right]
+	var predictor *Predictor
+	for _, c := range order {
+		n := len(c.added)
 		switch {
-		case left != nil && right != nil:
-			g.left, g.right = left, right
-			now[g] = g
-		case left != nil:
-			now[g] = left
+		case c.leaf >= 0:
+			err := s.countLeaf(c.leaf, c.gone, -1)
+			if err == nil {
+				err = count(c.leaf, c.gone, -1)
+			}
+			if err == nil {
+				err = s.countLeaf(c.leaf, n, 1)
+			}
+			if err != nil {
+				return err
+			}
+		case c.gone > 0:
+			return fmt.Errorf("%w: no leaf for the labels of row %d", ErrInvalid, c.last)
 		default:
-			now[g] = right
+			if predictor == nil {
+				predictor = NewPredictor(NewIndex(s.m))
+			}
+			if c.leaf, err = s.predicted(predictor, c.added); err != nil {
+				return err
+			}
+			s.joined[c.leaf] = append(s.joined[c.leaf], newSet{c.set, n})
 		}
-	}
-	return now[f.roots[0]]
-}
-
-// learnPT learns the parts anew. part has the part of every label set below one.
-func (f *following) learnPT(ctx context.Context, parts []*grown, part map[string]int) error {
-	y, err := f.sets()
-	if err != nil {
-		return err
-	}
-	rows := make([][]int32, len(parts))
-	for i := range y.Rows() {
-		if p, ok := part[setKey(y.Row(i))]; ok {
-			rows[p] = append(rows[p], int32(i))
-		}
-	}
-	pool := newPool(0, f.progress)
-	var tasks []task
-	fresh := make([]*grown, len(parts))
-	for i := range parts {
-		if len(rows[i]) == 0 {
-			return fmt.Errorf("%w: no row has the labels of a leaf", ErrInvalid)
-		}
-		x, err := f.features(ctx, f.numbers(rows[i]))
-		if err != nil {
+		if err := count(c.leaf, n, 1); err != nil {
 			return err
 		}
-		all := positions(len(rows[i]))
-		sets := selectedSets(y, rows[i]).Powersets()
-		t := &pt{x: x, columns: columnsOf(x, all), params: f.params, pool: pool}
-		fresh[i] = t.plant(sets, all)
+	}
+	return nil
+}
+
+// findLeaves finds the leaves of label sets. O(labels of all leaves).
+func (s *setTree) findLeaves(sets []*changedSet) {
+	weight := s.weights()
+	bySum := map[uint64][]*changedSet{}
+	for _, c := range sets {
+		sum := sumOf(c.set, weight)
+		bySum[sum] = append(bySum[sum], c)
+	}
+	for leaf := range s.m.Leaves() {
+		set := s.m.Set(leaf)
+		for _, c := range bySum[sumOf(set, weight)] {
+			if slices.Equal(c.set, set) {
+				c.leaf = int32(leaf)
+			}
+		}
+	}
+}
+
+// predicted is the leaf that the tree predicts for most of the rows, the first
+// one of equals.
+func (s *setTree) predicted(p *Predictor, rows []int) (int32, error) {
+	votes := map[int]int{}
+	for _, row := range rows {
+		x, err := s.Rows.Row(row)
+		if err != nil {
+			return 0, err
+		}
+		leaf, _ := p.Leaf(x, 0)
+		votes[leaf]++
+	}
+	best, most := 0, 0
+	for leaf, n := range votes {
+		if n > most || n == most && leaf < best {
+			best, most = leaf, n
+		}
+	}
+	return int32(best), nil
+}
+
+// above has the node above each node and leaf.
+type above struct{ node, leaf []int32 }
+
+// parents finds the nodes above; -1 above the root.
+func parents(m *Model) above {
+	a := above{make([]int32, m.Nodes()), make([]int32, m.Leaves())}
+	for _, r := range m.Roots {
+		*a.at(r) = -1
+	}
+	for i := range m.Left {
+		*a.at(m.Left[i]), *a.at(m.Right[i]) = int32(i), int32(i)
+	}
+	return a
+}
+
+// at is the place of a reference.
+func (a above) at(ref int32) *int32 {
+	if ref < 0 {
+		return &a.leaf[^ref]
+	}
+	return &a.node[ref]
+}
+
+// of is the node above a reference.
+func (a above) of(ref int32) int32 { return *a.at(ref) }
+
+// learnPT learns the parts anew.
+func (s *setTree) learnPT(ctx context.Context, r *partRows) error {
+	pool := newPool(0, s.progress)
+	var tasks []task
+	fresh := make([]*grown, len(s.parts))
+	for i := range s.parts {
+		x, columns, y, rows := r.of(i)
+		sets := y.PowersetsOf(rows)
+		t := &pt{x: x, columns: columns, params: s.params, pool: pool}
+		fresh[i] = t.plant(sets, rows)
 		tasks = append(tasks, t.tasks(fresh[i])...)
 		pool.total += len(sets.Sets) - 1
-		f.learned += len(all)
 	}
-	if err := pool.run(ctx, f.Cols, 0, f.workers, tasks); err != nil {
-		return err
-	}
-	for i, g := range parts {
-		settled(fresh[i])
-		*g = *fresh[i]
-	}
-	f.subtrees = len(parts)
-	return nil
+	return s.learnParts(ctx, pool, 0, tasks, fresh)
 }

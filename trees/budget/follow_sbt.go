@@ -209,7 +209,7 @@ func (f *following) learnSBT(ctx context.Context, parts []*sbtPart, at map[int32
 	if err != nil {
 		return err
 	}
-	y, err := f.sets()
+	y, err := f.sets(f.Live)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,15 @@ func (h *heldRows) Sets(rows []int, n int) (*labels.Matrix, error) {
 	}
 	return labels.FromSets(sets, n)
 }
+func (h *heldRows) Sums(rows []int, weight []uint64) ([]uint64, error) {
+	sums := make([]uint64, len(rows))
+	for k, i := range rows {
+		for _, l := range h.sets[i] {
+			sums[k] += weight[l]
+		}
+	}
+	return sums, nil
+}
 
 // stream is rows that come and go under a model.
 type stream struct {

@@ -20,6 +20,9 @@ type grown struct {
 	// Of a model that is followed, see Drift.
 	learned, changed int
 	touched          bool // a row that came or went reaches it
+	// What is taken over from node or leaf ref of the model before, see assemble.
+	kept int8
+	ref  int32
 }
 
 // flatten lays trees out as the arrays of a model: nodes in the order of a
