@@ -151,8 +151,9 @@ type treeRows struct {
 	tree   *treeModel
 	labels *labels.Builder // which gives labels that nobody had before the next numbers
 	run    *coldRows
-	held   map[int][]uint32  // label sets of rows read together
-	rowsOf []*roaring.Bitmap // the rows of each label, nil without any, as far as they have been read
+	held   map[int][]uint32 // label sets of rows that have been read
+	rows   []uint32         // the rows of the labels read, those of one behind those of another
+	ends   []int            // and where they end
 }
 
 // Row is a row as queries are: weighed and scaled as the training rows were.
@@ -200,68 +201,61 @@ func (r *treeRows) hold(rows []int) error {
 	return nil
 }
 
-// eachLabel calls f with the rows of every known label, a block at a time.
-func (r *treeRows) eachLabel(f func(label uint32, rows []uint32)) error {
-	buf := make([]uint32, 4096)
-	for l, name := range r.labels.Names() {
-		if l == len(r.rowsOf) {
-			set, err := r.st.labelRows(name)
-			if err != nil {
-				return err
-			}
-			r.rowsOf = append(r.rowsOf, set)
+// readLabels reads the rows of the known labels that have not been read yet.
+func (r *treeRows) readLabels() error {
+	reader, err := r.st.labelReader()
+	for _, name := range r.labels.Names()[len(r.ends):] {
+		if err == nil {
+			r.rows, err = reader.appendRows(r.rows, name)
 		}
-		if r.rowsOf[l] == nil {
-			continue
+		if err != nil {
+			return err
 		}
-		for it := r.rowsOf[l].ManyIterator(); ; {
-			got := it.NextMany(buf)
-			if got == 0 {
-				break
-			}
-			f(uint32(l), buf[:got])
-		}
+		r.ends = append(r.ends, len(r.rows))
 	}
-	return nil
+	return err
+}
+
+// rowsOf are the rows of a label that has been read.
+func (r *treeRows) rowsOf(label int) []uint32 {
+	from := 0
+	if label > 0 {
+		from = r.ends[label-1]
+	}
+	return r.rows[from:r.ends[label]]
 }
 
 // Sets has the labels of rows by the sets of rows that labels have, which is much
 // faster for many rows than reading each row's names. These must be known: fresh
 // rows have been asked for theirs.
 func (r *treeRows) Sets(rows []int, n int) (*labels.Matrix, error) {
-	place := make([]int32, r.st.c.Rows)
-	for i := range place {
-		place[i] = -1
-	}
-	for i, row := range rows {
-		place[row] = int32(i)
-	}
-	type pair struct {
-		at    int32
-		label uint32
-	}
-	var pairs []pair
-	sets := vector.CSR{Ptr: make([]uint64, len(rows)+1), Cols: n}
-	err := r.eachLabel(func(label uint32, rows []uint32) {
-		for _, row := range rows {
-			if at := place[row]; at >= 0 {
-				pairs = append(pairs, pair{at, label})
-				sets.Ptr[at+1]++
-			}
-		}
-	})
-	if err != nil {
+	if err := r.readLabels(); err != nil {
 		return nil, err
 	}
-	for i := range rows {
-		sets.Ptr[i+1] += sets.Ptr[i]
+	place := make([]int32, r.st.c.Rows) // of the rows asked for, from 1 on
+	for i, row := range rows {
+		place[row] = int32(i) + 1
 	}
-	sets.Index = make([]uint32, len(pairs))
-	next := slices.Clone(sets.Ptr)
-	for _, p := range pairs { // by label, so that those of a row ascend
-		sets.Index[next[p.at]] = p.label
-		next[p.at]++
+	sets := vector.CSR{Ptr: make([]uint64, len(rows)+2), Cols: n}
+	for _, row := range r.rows {
+		if at := place[row]; at > 0 {
+			sets.Ptr[at+1]++
+		}
 	}
+	for i := 1; i < len(sets.Ptr); i++ {
+		sets.Ptr[i] += sets.Ptr[i-1]
+	}
+	// Filled in by label, so that those of a row ascend; its end moves along.
+	sets.Index = make([]uint32, sets.Ptr[len(rows)+1])
+	for l := range r.ends {
+		for _, row := range r.rowsOf(l) {
+			if at := place[row]; at > 0 {
+				sets.Index[sets.Ptr[at]] = uint32(l)
+				sets.Ptr[at]++
+			}
+		}
+	}
+	sets.Ptr = sets.Ptr[:len(rows)+1]
 	y, err := labels.NewMatrix(sets)
 	if err != nil {
 		return nil, corruptf(r.st.c.Name, "%w", err)
@@ -271,14 +265,15 @@ func (r *treeRows) Sets(rows []int, n int) (*labels.Matrix, error) {
 
 // Sums adds up weights of rows' labels, by the sets of rows that labels have.
 func (r *treeRows) Sums(rows []int, weight []uint64) ([]uint64, error) {
-	all := make([]uint64, r.st.c.Rows)
-	err := r.eachLabel(func(label uint32, rows []uint32) {
-		for _, row := range rows {
-			all[row] += weight[label]
-		}
-	})
-	if err != nil {
+	if err := r.readLabels(); err != nil {
 		return nil, err
+	}
+	all := make([]uint64, r.st.c.Rows)
+	for l := range r.ends {
+		w := weight[l]
+		for _, row := range r.rowsOf(l) {
+			all[row] += w
+		}
 	}
 	sums := make([]uint64, len(rows))
 	for i, row := range rows {

@@ -65,11 +65,8 @@ func decodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
 	if err := set.UnmarshalBinary(payload); err != nil {
 		return nil, blockError(coll, object, kind, chunk, err)
 	}
-	if err := set.Validate(); err != nil {
+	if err := checkSet(set); err != nil {
 		return nil, blockError(coll, object, kind, chunk, err)
-	}
-	if !set.IsEmpty() && set.Maximum() > 0xffff {
-		return nil, blockError(coll, object, kind, chunk, fmt.Errorf("set holds %d, want at most 65535", set.Maximum()))
 	}
 	return set, nil
 }
@@ -83,8 +80,8 @@ func readSet(tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32
 		if err != nil {
 			return err
 		}
-		if chunk > 0xffff || !set.IsEmpty() && uint64(chunk)<<16+uint64(set.Maximum()) >= uint64(n) {
-			return blockError(coll, object, kind, chunk, fmt.Errorf("set names a row beyond %d", n))
+		if err := checkSetEnd(set, chunk, n); err != nil {
+			return blockError(coll, object, kind, chunk, err)
 		}
 		if chunk == 0 { // which comes first
 			out = set

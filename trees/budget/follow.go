@@ -294,7 +294,6 @@ func (f *following) sets(rows []int) (*labels.Matrix, error) {
 	if err == nil && (y.Rows() != len(rows) || y.Labels() != f.Labels) {
 		err = fmt.Errorf("%w: labels of %d rows, not %d", ErrInput, y.Rows(), len(rows))
 	}
-	f.read += len(rows)
 	return y, err
 }
 

@@ -49,6 +49,7 @@ func (f *following) followRare(ctx context.Context) error {
 		return nil
 	}
 	f.labels = f.Labels
+	f.read += len(f.Live)
 	y, err := f.sets(f.Live)
 	if err != nil {
 		return err
