@@ -97,6 +97,7 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	for it := gone.Iterator(); it.HasNext(); {
 		c.Removed = append(c.Removed, int(it.Next()))
 	}
+	rows.expect(t.model)
 	if err := rows.hold(c.Removed); err != nil {
 		return nil, false, err
 	}
@@ -119,6 +120,9 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 		rows.held[int(row)] = set
 	}
 	c.Cols, c.Labels = st.c.Dim, len(known.Names())
+	reserved := reservedBlocks{}
+	c.Uint32s = func(n int) []uint32 { return reserve[uint32](reserved, n) }
+	c.Float32s = func(n int) []float32 { return reserve[float32](reserved, n) }
 	var out *budget.Followed
 	err = timer.run("trees", func(report func(int, int)) (err error) {
 		// Reading the map is guarded on this goroutine only; Follow keeps to that.
@@ -137,7 +141,7 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	step.l = budgetLearned{
 		n: int(st.c.Rows), points: len(c.Live), dim: m.Dim, metric: m.Metric, opts: m.Info.Options,
 		model: out.Model, names: known.Names(), idf: t.idf, unit: t.unit,
-		following: &treeFollowing{drift: out.Drift, dead: dead},
+		following: &treeFollowing{drift: out.Drift, dead: dead}, reserved: reserved,
 	}
 	if st.c.Sparse {
 		step.l.dim = st.c.Dim
@@ -199,6 +203,16 @@ func (r *treeRows) hold(rows []int) error {
 		r.held[row] = y.Row(i)
 	}
 	return nil
+}
+
+// expect makes room for the rows of all labels, of which the tree's leaves know
+// how many there were.
+func (r *treeRows) expect(m *budget.Model) {
+	n := 0
+	for leaf := range max(0, len(m.SetPtr)-1) {
+		n += int(m.LeafRows[leaf]) * len(m.Set(leaf))
+	}
+	r.rows = make([]uint32, 0, min(n+n/16, 1<<24))
 }
 
 // readLabels reads the rows of the known labels that have not been read yet.

@@ -250,7 +250,10 @@ type arrayWriter struct {
 	kind   codec.Kind
 	yield  func(key [codec.KeySize]byte, value []byte) error
 	sizes  map[string]int64
-	err    error
+	// reserved are blocks that arrays have been made in, to be stored without a
+	// copy.
+	reserved reservedBlocks
+	err      error
 }
 
 func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
@@ -259,7 +262,10 @@ func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
 	}
 	key := codec.Key(w.object, w.kind, number)
 	h := codec.Header{Kind: w.kind, Elem: elem, Rows: uint64(len(data) / elem.Size()), Cols: 1}
-	value := codec.Encode(key[:], h, data)
+	value := w.reserved.seal(key[:], h, data)
+	if value == nil {
+		value = codec.Encode(key[:], h, data)
+	}
 	w.sizes[w.kind.String()] += int64(len(value))
 	w.err = w.yield(key, value)
 }

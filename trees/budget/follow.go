@@ -51,6 +51,10 @@ type Change struct {
 	// Share is the share of a node's rows that may have changed before it is
 	// learned anew.
 	Share float64
+	// Uint32s and Float32s, if not nil, make the memory for n elements of the
+	// model's large arrays, for callers that want them in a certain place.
+	Uint32s  func(n int) []uint32
+	Float32s func(n int) []float32
 }
 
 // Followed is a model after a change.

@@ -364,7 +364,7 @@ func (s *setTree) follow(ctx context.Context, learn func(context.Context, *partR
 		}
 	}
 	s.model = &Model{Kind: s.m.Kind, Cols: s.Cols, Labels: s.Labels, Voters: s.m.Voters, Threshold: s.m.Threshold}
-	s.drift = s.assemble(s.model, s.d, root)
+	s.drift = s.assemble(s.model, s.d, root, s.Change)
 	return nil
 }
 

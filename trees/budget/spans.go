@@ -55,9 +55,10 @@ const (
 
 // assemble lays a tree out as flatten does that keeps parts of the model s.tree:
 // they are copied as they stand, at the cost of copying memory. It returns the
-// counts of changes too, of which the former are d.
-func (s *spans) assemble(m *Model, d *Drift, root *grown) *Drift {
-	a := &assembly{spans: s, former: d, m: m, d: &Drift{}}
+// counts of changes too, of which the former are d. The large arrays are made as
+// c says.
+func (s *spans) assemble(m *Model, d *Drift, root *grown, c *Change) *Drift {
+	a := &assembly{spans: s, former: d, m: m, d: &Drift{}, change: c}
 	a.features(root)
 	type pending struct {
 		g  *grown
@@ -94,6 +95,7 @@ func (s *spans) assemble(m *Model, d *Drift, root *grown) *Drift {
 type assembly struct {
 	*spans
 	former *Drift
+	change *Change
 	m      *Model // to be made
 	d      *Drift
 	place  []uint32 // of each feature in the table of m
@@ -169,9 +171,9 @@ func (a *assembly) features(root *grown) {
 		at   *[]uint32
 		room int
 	}{
-		{&m.NodePtr, nodes + 1}, {&m.NodeFeature, entries}, {&m.NodeRows, nodes}, {&m.NodeErrors, nodes},
+		{&m.NodePtr, nodes + 1}, {&m.NodeRows, nodes}, {&m.NodeErrors, nodes},
 		{&m.NodeLabel, m.only(AT, nodes)}, {&m.NodeWorking, m.only(AT, nodes)}, {&m.OnePtr, m.only(AT, nodes+1)}, {&m.OneLabel, ones},
-		{&m.LeafRows, leaves}, {&m.SetPtr, leaves + 1}, {&m.SetLabel, set},
+		{&m.LeafRows, leaves}, {&m.SetPtr, leaves + 1},
 		{&a.d.NodeLearned, nodes}, {&a.d.NodeChanged, nodes}, {&a.d.LeafLearned, leaves}, {&a.d.LeafChanged, leaves},
 	} {
 		if list.room > 0 {
@@ -179,7 +181,15 @@ func (a *assembly) features(root *grown) {
 		}
 	}
 	m.Left, m.Right = make([]int32, 0, nodes), make([]int32, 0, nodes)
-	m.Weight, m.Offset = make([]float32, 0, entries*m.Voters), make([]float32, 0, nodes*m.Voters)
+	m.Offset = make([]float32, 0, nodes*m.Voters)
+	words, floats := a.change.Uint32s, a.change.Float32s
+	if words == nil {
+		words = func(n int) []uint32 { return make([]uint32, n) }
+	}
+	if floats == nil {
+		floats = func(n int) []float32 { return make([]float32, n) }
+	}
+	m.NodeFeature, m.Weight, m.SetLabel = words(entries)[:0], floats(entries * m.Voters)[:0], words(set)[:0]
 	m.NodePtr, m.SetPtr = append(m.NodePtr, 0), append(m.SetPtr, 0)
 	if m.Kind == AT {
 		m.OnePtr = append(m.OnePtr, 0)
