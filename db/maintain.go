@@ -82,8 +82,8 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // above a fifth at a root, all is. Counts and leaves are those of the present
 // rows, always, and labels that are new can be answered at once (see
 // budget.Follow). The cost is that of the changed rows' paths, of reading the
-// labels of all rows, for an SBT with parts to learn anew also all rows, and of
-// writing the tree. Weights of features stay until all is learned anew, and
+// sets of rows that labels have, for an SBT with parts to learn anew also all
+// rows, and of writing the tree. Weights of features stay until all is learned anew, and
 // features that came since have none; without weights, parts learned anew use
 // them. Trees of files of format 4 and before are learned anew once.
 //

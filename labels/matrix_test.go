@@ -118,6 +118,23 @@ func TestPowersets(t *testing.T) {
 	})
 }
 
+// TestPowersetsOf: those of some rows are those of the matrix of these rows.
+func TestPowersetsOf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, l := rapid.IntRange(1, 30).Draw(t, "n"), rapid.IntRange(0, 3).Draw(t, "l")
+		m := mustSets(t, drawSets(t, "label", n, l), l)
+		rows := rapid.SliceOf(rapid.Int32Range(0, int32(n)-1)).Draw(t, "rows")
+		list := make([]int, len(rows))
+		for i, r := range rows {
+			list[i] = int(r)
+		}
+		got, want := m.PowersetsOf(rows), m.Select(list).Powersets()
+		if !slices.EqualFunc(got.Sets, want.Sets, slices.Equal[[]uint32]) || !slices.Equal(got.Count, want.Count) || !slices.Equal(got.Of, want.Of) {
+			t.Fatalf("%v, not %v", got, want)
+		}
+	})
+}
+
 func TestMatrixRejects(t *testing.T) {
 	for name, m := range map[string]vector.CSR{
 		"values":     {Ptr: []uint64{0, 1}, Index: []uint32{0}, Value: []float32{1}, Cols: 1},

@@ -18,8 +18,10 @@ import (
 //
 // No list of the rows of each node is kept: it would be as long as the tree is
 // deep for every row, and have to be stored and renumbered with the rows. Rows
-// find their way again instead, at the cost of a prediction (SBT) or of looking
-// up labels (PT, AT), which is little beside learning.
+// find their way again instead, at the cost of a prediction (SBT) or of their
+// labels (PT, AT), which is little beside learning; where leaves are of one
+// label set each, only those that came and went, and those that parts are
+// learned from.
 //
 // As in training, the rows of PT and AT go where their labels say; those of SBT
 // where the decisions above send them.
@@ -88,10 +90,16 @@ type Followed struct {
 // class each, ask for learning all anew.
 //
 // progress, which may be nil, is told how much of the parts has been learned.
-// The cost is that of the paths of the changed rows (SBT, PT) or of the labels
-// of all rows (AT), with a copy of the model; if a part of a tree is learned
-// anew, also that of all rows' paths through this tree (SBT) or their labels
-// (PT), and learning.
+// The trees of PT, and of AT unless MinPositive leaves labels out, know how many
+// rows have which label set: the cost is that of the changed rows' paths, of the
+// label sets of all leaves once, and of copying the model; if a part is learned
+// anew, also of a sum over the labels of all rows, which finds the part's, and of
+// learning it. For SBT it is that of the paths of the changed rows, and if a part
+// of a tree is learned anew also of all rows' paths through this tree and of
+// learning; for AT with MinPositive, of the labels of all rows, and of learning.
+//
+// The arrays of m and d, which may be views over mapped memory, are read by the
+// calling goroutine only.
 //
 // Errors: ErrParams, ErrInvalid for counts that do not fit the rows, ErrInput for
 // rows that cannot be learned from, those of Rows and the context's.

@@ -9,10 +9,13 @@ import (
 // followAT makes an annotation tree follow whose leaves are of one label set
 // each.
 func (f *following) followAT(ctx context.Context, d *Drift) error {
-	s := f.setTree(d)
+	s, err := f.setTree(d)
+	if err != nil {
+		return err
+	}
 	m := f.m
-	err := f.changes(ctx, func(row, by int) error {
-		set, err := f.Rows.Set(row)
+	err = f.changes(ctx, func(row, by int) error {
+		set, err := s.labelsOf(row)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,10 @@ func setKey(set []uint32) string {
 
 // followPT makes a powerset tree follow.
 func (f *following) followPT(ctx context.Context, d *Drift) error {
-	s := f.setTree(d)
+	s, err := f.setTree(d)
+	if err != nil {
+		return err
+	}
 	if err := s.countPT(ctx); err != nil {
 		return err
 	}
@@ -45,7 +48,7 @@ func (s *setTree) countPT(ctx context.Context) error {
 	sets := map[string]*changedSet{}
 	var order []*changedSet
 	err := s.changes(ctx, func(row, by int) error {
-		set, err := s.Rows.Set(row)
+		set, err := s.labelsOf(row)
 		if err != nil {
 			return err
 		}

@@ -47,9 +47,8 @@ type newSet struct {
 	rows int
 }
 
-// setPart is a part of a tree to be learned anew: its place, what stood there,
-// its label sets and how many rows have them, and for AT the labels decided or
-// recorded above.
+// setPart is a part of a tree to be learned anew: its place, its label sets, how
+// many rows have them, and for AT the labels decided or recorded above.
 type setPart struct {
 	at    **grown
 	sets  [][]uint32
@@ -57,8 +56,12 @@ type setPart struct {
 	above []uint32
 }
 
-// setTree makes the tree ready to count changes.
-func (f *following) setTree(d *Drift) *setTree {
+// setTree makes the tree ready to count changes. Its counts must fit each other,
+// so that a node has rows if a leaf below it does.
+func (f *following) setTree(d *Drift) (*setTree, error) {
+	if err := f.m.CheckCounts(int(f.m.rowsAt(f.m.Roots[0]))); err != nil {
+		return nil, err
+	}
 	s := &setTree{following: f, d: d, joined: map[int32][]newSet{}}
 	if s.spans = spansOf(f.m); s.spans == nil {
 		// Laid out in the order of flatten, all the same.
@@ -77,7 +80,16 @@ func (f *following) setTree(d *Drift) *setTree {
 		s.leafRows[i] = int(n)
 	}
 	s.nodeChanged, s.touched = slices.Clone(s.d.NodeChanged), make([]bool, f.m.Nodes())
-	return s
+	return s, nil
+}
+
+// labelsOf are the labels of a row that came or went.
+func (s *setTree) labelsOf(row int) ([]uint32, error) {
+	set, err := s.Rows.Set(row)
+	if err == nil {
+		err = ascending("label", row, set, s.Labels)
+	}
+	return set, err
 }
 
 // count counts rows that came (by 1) or went (by −1) at a node.

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -161,6 +162,12 @@ func (s *stream) step(gone, come, q int) (*Followed, bool) {
 		s.t.Error("the model followed was changed")
 	}
 	f := out[0]
+	if s.kind == AT && s.params.MinPositive < 2 {
+		s.compareRead(f, c)
+	}
+	if s.kind != SBT && f.Model != nil {
+		s.compareReordered(f, c)
+	}
 	if f.Model == nil {
 		s.labels = 0
 		for _, row := range s.live {
@@ -174,6 +181,70 @@ func (s *stream) step(gone, come, q int) (*Followed, bool) {
 	}
 	s.m, s.d = f.Model, f.Drift
 	return f, true
+}
+
+// compareRead compares what came out with what does where all rows are asked
+// for their labels.
+func (s *stream) compareRead(got *Followed, c *Change) {
+	s.t.Helper()
+	params, err := s.params.withDefaults()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	f := &following{Change: c, m: s.m, params: params, workers: 1}
+	f.thaw(s.d)
+	if err := f.followRare(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	if f.anew != (got.Model == nil) {
+		s.t.Fatalf("learned anew %v, reading all rows %v", got.Model == nil, f.anew)
+	}
+	if f.anew {
+		return
+	}
+	m := &Model{Kind: AT, Cols: c.Cols, Labels: f.labels, Voters: 1}
+	flatten(m, f.roots)
+	if !reflect.DeepEqual(clone(s.t, got.Model), clone(s.t, m)) || !reflect.DeepEqual(got.Drift, driftOf(f.roots)) {
+		s.t.Fatal("the tree is another one where all rows are read")
+	}
+}
+
+// compareReordered compares what came out with what does where the leaves of the
+// model, and the nodes as far as they may, stand in another order.
+func (s *stream) compareReordered(got *Followed, c *Change) {
+	s.t.Helper()
+	n := s.m.Leaves()
+	m, d := *s.m, *s.d
+	m.LeafRows, m.SetPtr, m.SetLabel, d.LeafLearned, d.LeafChanged = nil, []uint32{0}, nil, nil, nil
+	for i := n - 1; i >= 0; i-- {
+		m.LeafRows = append(m.LeafRows, s.m.LeafRows[i])
+		m.SetLabel = append(m.SetLabel, s.m.Set(i)...)
+		m.SetPtr = append(m.SetPtr, uint32(len(m.SetLabel)))
+		d.LeafLearned, d.LeafChanged = append(d.LeafLearned, s.d.LeafLearned[i]), append(d.LeafChanged, s.d.LeafChanged[i])
+	}
+	turn := func(refs []int32) (out []int32) {
+		for _, r := range refs {
+			if r < 0 {
+				r = ^(int32(n) - 1 - ^r)
+			}
+			out = append(out, r)
+		}
+		return out
+	}
+	m.Left, m.Right = turn(m.Left), turn(m.Right)
+	if err := m.Validate(); err != nil {
+		s.t.Fatal(err)
+	}
+	if spansOf(&m) != nil || spansOf(s.m) == nil {
+		s.t.Fatal("the order of the arrays was not told")
+	}
+	f, err := Follow(s.t.Context(), &m, &d, c, s.params, 1, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if !reflect.DeepEqual(f, got) {
+		s.t.Fatal("the tree is another one where the leaves stood in another order")
+	}
 }
 
 // path is where a row goes: by the decisions of a SBT, by its labels otherwise.
@@ -463,6 +534,55 @@ func TestFollowNothing(t *testing.T) {
 		}
 		if !reflect.DeepEqual(clone(t, f.Model), clone(t, m)) || f.Subtrees != 0 || n != int(f.Model.LeafRows[0]) {
 			t.Errorf("%s: %+v", m.Kind, f)
+		}
+	}
+}
+
+// TestFollowDamaged: rows that are not those that a tree has counted are told.
+func TestFollowDamaged(t *testing.T) {
+	for _, kind := range []Kind{PT, AT} {
+		s := &stream{
+			heldRows: heldRows{x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}}, t: t, kind: kind,
+			params: Params{BAC: BACParams{Budget: 4}}, rng: rand.New(rand.NewPCG(5, 5)),
+		}
+		s.live = s.draw(200, 4)
+		s.m = s.learn(s.live, s.params)
+		d := NewDrift(s.m)
+		follow := func(c *Change) error {
+			c.Rows, c.Cols, c.Labels, c.Share = s, s.x.Cols, s.labels, 0.2
+			_, err := Follow(t.Context(), s.m, d, c, s.params, 1, nil)
+			return err
+		}
+		old := s.sets[3]
+		s.sets[3] = []uint32{0, 1, 2, 3}
+		if err := follow(&Change{Removed: []int{3}, Live: slices.Delete(slices.Clone(s.live), 3, 4)}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: a row went that never came: %v", kind, err)
+		}
+		s.sets[3] = old
+		// A row of a part to be learned is missing: one of the rarest label set.
+		rarest, fewest := 0, len(s.live)
+		for i, row := range s.live {
+			n := 0
+			for _, other := range s.live {
+				if slices.Equal(s.sets[row], s.sets[other]) {
+					n++
+				}
+			}
+			if n < fewest {
+				rarest, fewest = i, n
+			}
+		}
+		rest := slices.Delete(slices.Clone(s.live), rarest, rarest+1)
+		added := s.draw(1, 4)
+		s.sets[added[0]] = []uint32{0, 1, 2, 3}
+		c := &Change{Added: added, Live: append(rest, added...)}
+		for i := range d.NodeChanged {
+			if i > 0 {
+				d.NodeChanged[i] = d.NodeLearned[i]
+			}
+		}
+		if err := follow(c); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: a row is missing: %v", kind, err)
 		}
 	}
 }
