@@ -448,6 +448,15 @@ func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) 
 			b.compare(&all, &last)
 		}
 		rows, reached := all.least(recall, b.t.m.k)
+		narrower := math.Ceil(float64(p.Beam) * math.Pow(b.misses(all.most())/b.misses(recall), 1/slope))
+		if reached && step+1 < settleSteps && b.affordsFew(p.Beam) && narrower*narrowGap < float64(p.Beam) {
+			// No rung was near enough to tell that less does.
+			b.points = append(b.points, s.point(p))
+			last = all
+			p.Beam = max(int(narrower), b.t.m.k)
+			p.R = min(p.R, p.Beam)
+			continue
+		}
 		top := widest * b.t.m.k
 		if reached || step+1 == settleSteps || p.Beam >= top {
 			if long := all.micros*float64(s.asked) > longRun; reached && rows != p.R && !(long && rows < p.R) {
