@@ -66,7 +66,8 @@ struct Faiss : driver::Engine {
                 r->own_fields = true;
                 index.reset(r);
             } else {
-                auto i = new faiss::IndexIVFScalarQuantizer(coarse, d, lists, type, metric);
+                // Differences from a list's centre are no whole bytes.
+                auto i = new faiss::IndexIVFScalarQuantizer(coarse, d, lists, type, metric, kind != "sq8direct");
                 i->own_fields = true;
                 index.reset(i);
             }
