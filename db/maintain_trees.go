@@ -130,7 +130,7 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 		return err
 	})
 	switch {
-	case errors.Is(err, budget.ErrInvalid):
+	case errors.Is(err, budget.ErrInvalid), errors.Is(err, budget.ErrParams): // which a build had accepted
 		return nil, false, corruptf(st.c.Name, "index %q: %w", m.Info.Name, err)
 	case err != nil:
 		return nil, false, fmt.Errorf("db: %s: %w", m.Budget.Kind, asOption(err))
