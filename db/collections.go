@@ -261,7 +261,7 @@ func (d *DB) Stats() (st Stats, err error) {
 		bs := s.bolt.Stats()
 		free := bs.FreePageN + bs.PendingPageN
 		if d.opts.ReadOnly { // bbolt has no list of free pages then
-			if free, err = freePages(s.file, info.Size()); err != nil {
+			if free, err = freePages(s.file); err != nil {
 				return fmt.Errorf("db: stats: %s: %w", d.path, err)
 			}
 		}

@@ -104,6 +104,20 @@ func golden(path string) (err error) {
 // zipGolden writes the golden database compressed: most of it is zeros.
 func zipGolden(path, zipped string) error { return zipDatabase(path, zipped, golden) }
 
+// unzipped is the path of a copy of a compressed database.
+func unzipped(t *testing.T, name string) string {
+	t.Helper()
+	data, err := unzip(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.anndb")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // openGolden opens a copy of a golden file, which write makes first where golden
 // files are to be written and it is missing.
 func openGolden(t *testing.T, file string, write func(path string) error, o *Options) *DB {
@@ -114,15 +128,7 @@ func openGolden(t *testing.T, file string, write func(path string) error, o *Opt
 			t.Fatal(err)
 		}
 	}
-	data, err := unzip(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "copy.anndb")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d, err := Open(path, o)
+	d, err := Open(unzipped(t, name), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,14 +208,7 @@ func TestGolden(t *testing.T) {
 	}
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			data, err := unzip(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(t.TempDir(), "copy.anndb")
-			if err := os.WriteFile(path, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := unzipped(t, name)
 			for _, readOnly := range []bool{true, false} {
 				d, err := Open(path, &Options{ReadOnly: readOnly})
 				if err != nil {

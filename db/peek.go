@@ -83,48 +83,51 @@ func latestMeta(f *os.File) (metaPage, error) {
 	return metas[0], nil
 }
 
-// freePages counts the free pages of the latest state of a file of so many bytes,
-// that no one writes to.
-func freePages(f *os.File, size int64) (int, error) {
+// look makes a walker over a state. first has the first damage that it reports;
+// a file that is too short for the state is an error.
+func look(ctx context.Context, f *os.File, m metaPage) (w *walker, first *error, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, fmt.Errorf("db: peek: %w", err)
+	}
+	if int64(m.high)*int64(m.pageSize) > info.Size() {
+		return nil, nil, fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
+	}
+	first = new(error)
+	w = &walker{
+		ctx: ctx, r: f, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
+		report: func(page uint64, err error) {
+			if *first == nil {
+				*first = &CorruptError{Offset: int64(page) * int64(m.pageSize), Err: err}
+			}
+		},
+	}
+	return w, first, nil
+}
+
+// freePages counts the free pages of the latest state of a file that no one
+// writes to.
+func freePages(f *os.File) (int, error) {
 	m, err := latestMeta(f)
 	if err != nil {
 		return 0, err
 	}
-	if int64(m.high)*int64(m.pageSize) > size {
-		return 0, fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, size, m.high)
+	w, first, err := look(context.Background(), f, m)
+	if err != nil {
+		return 0, err
 	}
-	w := &walker{
-		ctx: context.Background(), r: f, size: m.pageSize, high: m.high, file: size, owner: make([]uint8, m.high),
-		report: func(page uint64, e error) {
-			if err == nil {
-				err = &CorruptError{Offset: int64(page) * int64(m.pageSize), Err: e}
-			}
-		},
-	}
-	n := w.freelist(m.freelist) // which may set err
-	return n, err
+	n := w.freelist(m.freelist)
+	return n, *first
 }
 
 // describe reads what a state says of itself.
 func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error) {
-	info, err := f.Stat()
+	w, first, err := look(ctx, f, m)
 	if err != nil {
-		return st, fmt.Errorf("db: peek: %w", err)
+		return st, err
 	}
-	if int64(m.high)*int64(m.pageSize) > info.Size() {
-		return st, fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
-	}
-	var first error
 	blocks := map[string][]byte{}
-	w := &walker{
-		ctx: ctx, r: f, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
-		report: func(page uint64, err error) {
-			if first == nil {
-				first = &CorruptError{Offset: int64(page) * int64(m.pageSize), Err: err}
-			}
-		},
-		pair: func(_, key, value []byte, _ int64) { blocks[string(key)] = value },
-	}
+	w.pair = func(_, key, value []byte, _ int64) { blocks[string(key)] = value }
 	found := false
 	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
 		switch {
@@ -138,8 +141,8 @@ func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error)
 		}
 	})
 	free := w.freelist(m.freelist)
-	if first != nil {
-		return st, first
+	if *first != nil {
+		return st, *first
 	}
 	if !found {
 		return st, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
@@ -153,7 +156,7 @@ func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error)
 		return st, err
 	}
 	st = Stats{
-		FileBytes: info.Size(), FreeBytes: int64(free) * int64(m.pageSize), PageSize: int(m.pageSize), Generation: m.txid,
+		FileBytes: w.file, FreeBytes: int64(free) * int64(m.pageSize), PageSize: int(m.pageSize), Generation: m.txid,
 	}
 	st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 	for _, c := range cat.Collections {
