@@ -201,14 +201,7 @@ func (t *tuner) grid() []setting {
 	for _, keep := range []int{3 * k, 6 * k, 3 * k / 2, 12 * k, 0} {
 		for _, trees := range []int{4, 8, 2, 16, 64} {
 			for _, hops := range []int{1, 0, 2} {
-				var at setting
-				at[dimTrees] = t.nearest(dimTrees, trees)
-				at[dimKeep] = t.nearest(dimKeep, keep)
-				at[dimHops] = t.nearest(dimHops, hops)
-				at[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
-				at[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
-				at[dimHopKeep] = t.nearest(dimHopKeep, k)
-				at[dimRerank] = t.nearest(dimRerank, 2*k)
+				at := t.hopping(trees, keep, hops)
 				if keep == 0 {
 					at[dimHopKeep] = 0
 					// Without sketches every elected row costs an exact
@@ -229,19 +222,24 @@ func (t *tuner) without() []setting {
 	for _, hops := range []int{0, 1} {
 		for _, trees := range []int{2, 1, 4} {
 			for _, keep := range []int{3 * k / 2, 3 * k} {
-				var at setting
-				at[dimTrees] = t.nearest(dimTrees, trees)
-				at[dimKeep] = t.nearest(dimKeep, keep)
-				at[dimHops] = t.nearest(dimHops, hops)
-				at[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
-				at[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
-				at[dimHopKeep] = t.nearest(dimHopKeep, k)
-				at[dimRerank] = t.nearest(dimRerank, 2*k)
-				out = append(out, t.canonical(at))
+				out = append(out, t.canonical(t.hopping(trees, keep, hops)))
 			}
 		}
 	}
 	return out
+}
+
+// hopping is a setting of so many trees, sketches kept and hops, and the usual of
+// all else.
+func (t *tuner) hopping(trees, keep, hops int) (at setting) {
+	at[dimTrees] = t.nearest(dimTrees, trees)
+	at[dimKeep] = t.nearest(dimKeep, keep)
+	at[dimHops] = t.nearest(dimHops, hops)
+	at[dimHopFrom] = t.nearest(dimHopFrom, defaultHopFrom)
+	at[dimHopWidth] = uint8(len(t.values[dimHopWidth]) - 1)
+	at[dimHopKeep] = t.nearest(dimHopKeep, t.m.k)
+	at[dimRerank] = t.nearest(dimRerank, 2*t.m.k)
+	return at
 }
 
 // canonical gives settings that run alike the same numbers.
