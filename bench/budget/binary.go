@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -56,15 +55,11 @@ func runBinary(ctx context.Context, s *settings) error {
 			continue
 		}
 		x, y, err := loadBinary(s, set.name)
-		if errors.Is(err, errSkipped) {
-			fmt.Println(err)
+		if ok, err := usable(x, set.normalize, err); !ok {
+			if err != nil {
+				return err
+			}
 			continue
-		}
-		if err != nil {
-			return err
-		}
-		if set.normalize != nil {
-			set.normalize(x)
 		}
 		if s.linear != nil {
 			if err := s.linear.load(x); err != nil {

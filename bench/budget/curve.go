@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -42,15 +41,11 @@ func runCurve(ctx context.Context, s *settings) error {
 			continue
 		}
 		x, y, err := loadBinary(s, set.name)
-		if errors.Is(err, errSkipped) {
-			fmt.Println(err)
+		if ok, err := usable(x, set.normalize, err); !ok {
+			if err != nil {
+				return err
+			}
 			continue
-		}
-		if err != nil {
-			return err
-		}
-		if set.normalize != nil {
-			set.normalize(x)
 		}
 		fmt.Printf("%s: features and test error in %%, means of %d divisions\n", set.name, s.seeds)
 		budgets := curveBudgets

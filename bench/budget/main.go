@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+
+	"github.com/anndb/anndb/vector"
 )
 
 // settings are the command's flags.
@@ -47,6 +49,22 @@ type settings struct {
 
 // errSkipped says that data or a peer is missing.
 var errSkipped = errors.New("SKIPPED")
+
+// usable says whether a data set was read, and scales it as is usual for it; of
+// one that is to be skipped it says why.
+func usable(x *vector.CSR, normalize func(*vector.CSR), err error) (bool, error) {
+	switch {
+	case errors.Is(err, errSkipped):
+		fmt.Println(err)
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if normalize != nil {
+		normalize(x)
+	}
+	return true, nil
+}
 
 func main() {
 	var s settings

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/anndb/anndb/labels"
@@ -38,15 +37,11 @@ func runPrune(ctx context.Context, s *settings) error {
 			continue
 		}
 		x, y, err := loadPrune(s, set.name, set.files, set.rows)
-		if errors.Is(err, errSkipped) {
-			fmt.Println(err)
+		if ok, err := usable(x, set.normalize, err); !ok {
+			if err != nil {
+				return err
+			}
 			continue
-		}
-		if err != nil {
-			return err
-		}
-		if set.normalize != nil {
-			set.normalize(x)
 		}
 		budgets, costs := s.paperGrid(x.Cols)
 		for _, b := range budgets {

@@ -88,15 +88,11 @@ func runSets(ctx context.Context, s *settings) error {
 			continue
 		}
 		x, y, err := loadSets(s, set.files, set.rows)
-		if errors.Is(err, errSkipped) {
-			fmt.Println(err)
+		if ok, err := usable(x, set.normalize, err); !ok {
+			if err != nil {
+				return err
+			}
 			continue
-		}
-		if err != nil {
-			return err
-		}
-		if set.normalize != nil {
-			set.normalize(x)
 		}
 		if s.linear != nil {
 			if err := s.linear.load(x); err != nil {
