@@ -72,9 +72,6 @@ type budgetManifest struct {
 	Names int
 	// Unit says that rows were scaled to unit length.
 	Unit bool `json:",omitempty"`
-	// Followed says that counts are those of the rows covered, and that what
-	// maintenance needs is there; trees of earlier versions have neither.
-	Followed bool `json:",omitempty"`
 }
 
 // buildBudget is Build for budgeted trees.
@@ -204,7 +201,7 @@ func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 		Object: object, Metric: l.metric, Dim: l.dim,
 		Budget: &budgetManifest{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
-			Names: len(l.names), Unit: l.unit, Followed: true,
+			Names: len(l.names), Unit: l.unit,
 		},
 	}, w.sizes, w.err
 }
@@ -221,7 +218,7 @@ type treeModel struct {
 	idf   []float32
 	unit  bool
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
-	// following is what maintenance needs, nil in trees of earlier versions.
+	// following is what maintenance needs.
 	following *treeFollowing
 }
 
@@ -251,15 +248,13 @@ func (st *collState) loadBudget(m *manifest) (*treeModel, error) {
 		}
 	}
 	r.need(t.names.Len() == b.Names && b.Labels <= b.Names, "label names")
-	if b.Followed {
-		t.following = b.readFollowing(r, p, m.Info.Rows)
-	}
+	t.following = b.readFollowing(r, p, m.Info.Rows)
 	if r.err != nil {
 		return nil, r.err
 	}
 	if _, known := st.g.store.validated.Load(m.Object); !known {
 		err := x.Validate()
-		if err == nil && b.Followed {
+		if err == nil {
 			err = t.following.drift.Validate(x)
 		}
 		if err != nil {

@@ -334,9 +334,9 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 					return err
 				}
 			}
-			r.Object, r.Parts, r.Format = m.Object, nil, m.format()
+			r.Object, r.Parts = m.Object, nil
 		} else {
-			c.Indexes = append(c.Indexes, indexRef{Name: m.Info.Name, Object: m.Object, Format: m.format()})
+			c.Indexes = append(c.Indexes, indexRef{Name: m.Info.Name, Object: m.Object})
 		}
 		return deleteMark(tx, m.Object)
 	})

@@ -13,19 +13,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// The versions of the catalog's JSON. A catalog is written in the oldest one
-// that says all of it: the second has indexes in several objects, the third
-// inverted indexes without rows, the fourth label models that follow changes, the
-// fifth budgeted trees that do.
-const (
-	catalogFormat        = 1
-	catalogFormatParts   = 2
-	catalogFormatRowless = 3
-	catalogFormatSummed  = 4
-	catalogFormatTrees   = 5
-
-	catalogFormatLatest = catalogFormatTrees
-)
+// catalogFormat is the version of the file format: of the catalog's JSON and of
+// all that it leads to.
+const catalogFormat = 1
 
 // catalog is the root of everything: it names the collections, their counters
 // and their indexes. It is one small block that every commit rewrites.
@@ -52,13 +42,11 @@ type collection struct {
 
 // indexRef names an index's current generation: the object that has its
 // manifest, and other objects that hold blocks of it, which maintenance took
-// over from earlier generations. Format is the version of the catalog that the
-// manifest asks for, where that is later than Parts tells.
+// over from earlier generations.
 type indexRef struct {
 	Name   string
 	Object uint64
 	Parts  []uint64 `json:",omitempty"`
-	Format int      `json:",omitempty"`
 }
 
 // objects are all objects that hold blocks of the index.
@@ -144,8 +132,7 @@ func (c *catalog) validate() error {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		for i, r := range x.Indexes {
-			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] || len(r.Parts) > 0 && c.Format < catalogFormatParts ||
-				r.Format < 0 || r.Format > c.Format {
+			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] {
 				return corruptf(x.Name, "catalog: bad index entry")
 			}
 			for _, object := range r.objects() {
@@ -193,8 +180,8 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
 	}
-	if version.Format > catalogFormatLatest {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads up to %d", ErrNewerFormat, version.Format, catalogFormatLatest)
+	if version.Format > catalogFormat {
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", ErrNewerFormat, version.Format, catalogFormat)
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {
@@ -215,14 +202,6 @@ func putCatalog(tx *bbolt.Tx, c *catalog) error {
 // encodeCatalog is the catalog as it is stored.
 func encodeCatalog(c *catalog) ([]byte, error) {
 	c.Format = catalogFormat
-	for _, x := range c.Collections {
-		for _, r := range x.Indexes {
-			if len(r.Parts) > 0 {
-				c.Format = max(c.Format, catalogFormatParts)
-			}
-			c.Format = max(c.Format, r.Format)
-		}
-	}
 	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("db: encode catalog: %w", err)

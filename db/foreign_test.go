@@ -142,7 +142,7 @@ func TestNewerFormat(t *testing.T) {
 	t.Run("catalog number", func(t *testing.T) {
 		path := fresh(t)
 		rewrite(t, path, func(tx *bbolt.Tx) error {
-			data := []byte(fmt.Sprintf(`{"Format":%d,"Collections":{"no":"list"}}`, catalogFormatLatest+1))
+			data := []byte(fmt.Sprintf(`{"Format":%d,"Collections":{"no":"list"}}`, catalogFormat+1))
 			return tx.Bucket(bucketMeta).Put(catalogKey[:], codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, data))
 		})
 		if d, err := Open(path, nil); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {

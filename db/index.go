@@ -215,7 +215,7 @@ type manifest struct {
 	NeighborK     int
 	NeighborShift uint
 
-	ListK     int  `json:",omitempty"` // row numbers in a label list, 0 for no lists
+	Lists     bool `json:",omitempty"` // there are label lists
 	ListShift uint `json:",omitempty"`
 
 	QuantShift  uint
@@ -282,14 +282,14 @@ func decodeManifest(b []byte) (*manifest, error) {
 		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Sparse.valid() {
 			return nil, bad("inverted index")
 		}
-		if m.Segments != nil && (m.LCIF != nil && !m.LCIF.Summed || !validSegments(m.Segments, m.Info.Rows)) {
+		if m.Segments != nil && !validSegments(m.Segments, m.Info.Rows) {
 			return nil, bad("segments")
 		}
 		if l := m.LCIF; l != nil {
 			// The segments of a model have the features that there were then.
 			wide := m.Segments == nil && l.Features != m.Sparse.Cols
 			for _, g := range m.segments() {
-				wide = wide || g.Sparse.Cols > l.Features || l.Summed && !g.Sparse.Rowless
+				wide = wide || g.Sparse.Cols > l.Features
 			}
 			if wide || !l.valid() || l.Features > MaxFeature+1 {
 				return nil, bad("label model")
@@ -300,7 +300,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || m.Dim < 1 || m.Dim > MaxDim || l.Features != m.Dim || !l.valid() {
 			return nil, bad("label model")
 		}
-		if m.Segments != nil && (!l.Summed || !validSegments(m.Segments, m.Info.Rows)) {
+		if m.Segments != nil && !validSegments(m.Segments, m.Info.Rows) {
 			return nil, bad("segments")
 		}
 	case m.Budget != nil:
@@ -327,7 +327,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, bad("neighbour shape")
 	case m.QuantShift > 24:
 		return nil, bad("8-bit copy")
-	case m.ListK < 0 || m.ListK > 1<<16 || m.ListShift > 24:
+	case m.ListShift > 24:
 		return nil, bad("label lists")
 	case m.Grown < 0 || m.Grown > m.Info.Rows || m.GrownDead < 0 || m.GrownDead > m.Info.Rows:
 		return nil, bad("rows grown from")

@@ -80,7 +80,7 @@ func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) err
 	}
 	if l.lists != nil {
 		const w = 4 * 2
-		m.ListK, m.ListShift = 1, shiftFor(w)
+		m.Lists, m.ListShift = true, shiftFor(w)
 		write = append(write, func() error {
 			return blocksOf(object, codec.KindLists, codec.U32, codec.Bytes(l.lists), w, m.ListShift, put)
 		})

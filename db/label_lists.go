@@ -11,27 +11,23 @@ import (
 // labelLists say, of every row that a forest was learned from, how near another
 // row must be to be one of its labels: the squared distance of its farthest one.
 // That is all maintenance needs, so a list is the row itself and the bits of
-// that distance. Files of older versions hold k row numbers in place of one;
-// they are carried along.
+// that distance.
 type labelLists struct {
-	k      int
 	shift  uint
 	chunks [][]uint32
 }
 
 // reach is the squared distance within which other rows are labels of a row.
 func (l *labelLists) reach(row uint32) float32 {
-	w := l.k + 1
-	return math.Float32frombits(l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*w+l.k])
+	return math.Float32frombits(l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth+1])
 }
+
+// listWidth is how many numbers a list has.
+const listWidth = 2
 
 // putList writes the list of a row to dst.
 func putList(dst []uint32, row uint32, reach float32) {
-	k := len(dst) - 1
-	for i := range k {
-		dst[i] = row
-	}
-	dst[k] = math.Float32bits(reach)
+	dst[0], dst[1] = row, math.Float32bits(reach)
 }
 
 // listsOf are the label lists of all rows of a training set whose points are
@@ -59,24 +55,19 @@ func listsOf(t *training, labelsK int) []uint32 {
 
 // loadLists views the label lists of a forest; nil without any.
 func (st *collState) loadLists(m *manifest) (*labelLists, error) {
-	if m.ListK == 0 {
+	if !m.Lists {
 		return nil, nil
 	}
 	r := &sections{st: st, object: m.Object, index: m.Info.Name, runs: m.Runs}
 	parts := r.all(codec.KindLists)
-	r.need(covers(parts, m.Info.Rows, 4*(m.ListK+1), m.ListShift), "label lists do not cover the rows")
-	l := &labelLists{k: m.ListK, shift: m.ListShift}
+	r.need(covers(parts, m.Info.Rows, 4*listWidth, m.ListShift), "label lists do not cover the rows")
+	l := &labelLists{shift: m.ListShift}
 	for i := range parts {
 		l.chunks = append(l.chunks, array[uint32](r, parts, i, len(parts[i])/4))
 	}
 	for row := uint32(0); r.err == nil && row < uint32(m.Info.Rows); row++ {
-		w := l.k + 1
-		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*w:][:w]
-		ok := list[0] == row && l.reach(row) >= 0
-		for _, id := range list[:l.k] {
-			ok = ok && int(id) < m.Info.Rows
-		}
-		r.need(ok, "label lists name rows that are not there")
+		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth:]
+		r.need(list[0] == row && l.reach(row) >= 0, "a label list is not that of its row")
 	}
 	return l, r.err
 }

@@ -72,7 +72,7 @@ func labelsGolden(path string) (err error) {
 // changes, which is written as the other ones are: their sums are those of the
 // rows, the plain ones predict what models learned anew do, and all follow on.
 func TestGoldenLabels(t *testing.T) {
-	d := openGolden(t, "labels-v4.anndb.gz", labelsGolden, nil)
+	d := openGolden(t, "labels.anndb.gz", labelsGolden, nil)
 	defer d.Close()
 	ctx := t.Context()
 	compare := func(coll string) error {

@@ -114,10 +114,6 @@ type lcifManifest struct {
 	Neighbors string `json:",omitempty"`
 	// InstanceOnly says that there are no feature–label similarities.
 	InstanceOnly bool `json:",omitempty"`
-	// Summed says that powers are those of the pairs' sums, with the lengths of
-	// features and labels beside them, and that the deleted rows are known, so
-	// that maintenance can follow changes.
-	Summed bool `json:",omitempty"`
 	// Base is the object that has the pairs, where that is another one.
 	Base uint64 `json:",omitempty"`
 	// Learned is how many rows the model was learned from when maintenance began,
@@ -127,7 +123,7 @@ type lcifManifest struct {
 }
 
 func (m *lcifManifest) valid() bool {
-	return m.Labels >= 1 && int64(m.Labels) <= math.MaxUint32 && m.Learned >= 0 && m.LearnedDead >= 0 && (m.Summed || m.Base == 0 && m.Learned == 0)
+	return m.Labels >= 1 && int64(m.Labels) <= math.MaxUint32 && m.Learned >= 0 && m.LearnedDead >= 0
 }
 
 // labelled is what a label model learns from: all row numbers, and the live
@@ -409,7 +405,7 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 	if l.index != nil {
 		m, features = l.put(w), l.index.Features()
 	}
-	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil, Summed: true}
+	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil}
 	w.kind = codec.KindLabelMatrix
 	sets := l.sets.CSR()
 	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))

@@ -31,7 +31,7 @@ type labelModel struct {
 type lcifArrays struct {
 	names          codec.Strings
 	sets           *segmentSets
-	base, patch    *vector.CSR // of powers; patch is nil in models that are not Summed
+	base, patch    *vector.CSR // of powers
 	baseSum        []int64
 	patchSum       []int64
 	square         []uint64
@@ -39,7 +39,7 @@ type lcifArrays struct {
 	feature, label []float64
 	keep           []uint64
 	idf            []float32
-	dead           *roaring.Bitmap // rows that were deleted already; nil in models that are not Summed
+	dead           *roaring.Bitmap // rows that were deleted already
 }
 
 // segmentSets are the label sets of a model's rows, by segment.
@@ -80,9 +80,6 @@ func (m *lcifManifest) beta() float64 {
 	if m.Params.Beta == 0 {
 		return 1
 	}
-	if !m.Summed {
-		return m.Params.Beta
-	}
 	return labels.StoredPower(m.Params.Beta)
 }
 
@@ -100,8 +97,8 @@ func (st *collState) readLCIF(m *manifest) (*lcifArrays, error) {
 		}
 	}
 	r.need(a.names.Len() == m.LCIF.Labels, "label names")
-	if m.LCIF.Summed && r.err == nil {
-		a.dead = roaring.New()
+	a.dead = roaring.New()
+	if r.err == nil {
 		if int(arrayLabelDead) < len(head) && head[arrayLabelDead] != nil {
 			err := a.dead.UnmarshalBinary(head[arrayLabelDead])
 			if err == nil {
@@ -157,19 +154,15 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	a.square, a.rows = numbered[uint64](in, parts, arraySquare), numbered[uint32](in, parts, arrayLabelRows)
 	in.need(a.keep == nil || len(a.keep) == (l.Features+63)/64, "features kept")
 	in.need(a.base.Rows() <= l.Features, "features")
-	if l.Summed {
-		a.patch, a.patchSum = pairs(arrayPatchPtr, arrayPatchLabel, arrayPatchPower, arrayPatchSum)
-		if a.patch.Ptr == nil {
-			a.patch.Ptr = make([]uint64, 1)
-		}
-		a.feature, a.label = numbered[float64](in, parts, arrayFeatureFactor), numbered[float64](in, parts, arrayLabelFactor)
-		in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features, "lengths of features")
-		in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
+	a.patch, a.patchSum = pairs(arrayPatchPtr, arrayPatchLabel, arrayPatchPower, arrayPatchSum)
+	if a.patch.Ptr == nil {
+		a.patch.Ptr = make([]uint64, 1)
 	}
+	a.feature, a.label = numbered[float64](in, parts, arrayFeatureFactor), numbered[float64](in, parts, arrayLabelFactor)
+	in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features, "lengths of features")
+	in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
 	in.once(labelHeadMark, func() {
-		if a.patch != nil {
-			in.check("pairs changed", a.patch)
-		}
+		in.check("pairs changed", a.patch)
 		for _, x := range a.idf {
 			in.need(!math.IsNaN(float64(x)) && x >= 0, "weights of features")
 		}
@@ -228,7 +221,7 @@ func (st *collState) loadLCIF(m *manifest, index []postings.Segment) (*labelMode
 	if !m.LCIF.InstanceOnly {
 		out.view.Keep = a.keep
 		out.view.Powers = []labels.Powers{{Beta: m.LCIF.beta(), S: a.base, Feature: a.feature, Label: a.label}}
-		if a.patch != nil && len(a.patch.Index) > 0 {
+		if len(a.patch.Index) > 0 {
 			out.view.Powers[0].Patch = a.patch
 		}
 	}

@@ -85,14 +85,14 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // sets of rows that labels have, for an SBT with parts to learn anew also all
 // rows, and of writing the tree. Weights of features stay until all is learned anew, and
 // features that came since have none; without weights, parts learned anew use
-// them. Trees of files of format 4 and before are learned anew once.
+// them.
 //
 // Fresh rows are folded into forests, as training
 // points and as labels, at a cost that follows their number; a forest of which
 // a fifth has changed is learned anew, with the settings that the tuner found.
 // Forests of proportions (kind rf, or very large leaves) are only learned anew;
-// such as were learned from training queries, or by versions that kept no label
-// lists, stay as they are until the next Build.
+// those that were learned from training queries stay as they are until the next
+// Build.
 //
 // Errors: ErrOption, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace,
 // ErrStateUnknown and the context's.
@@ -424,6 +424,6 @@ func publishStep(tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, 
 			return err
 		}
 	}
-	r.Object, r.Parts, r.Format = m.Object, parts, m.format()
+	r.Object, r.Parts = m.Object, parts
 	return nil
 }

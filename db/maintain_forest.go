@@ -70,7 +70,7 @@ type blockRef struct {
 // maintainForest says how a forest goes on: by a step, or learned anew. Neither
 // means that there is nothing to do.
 func (st *collState) maintainForest(ctx context.Context, r *indexRef, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
-	if m.ListK == 0 {
+	if !m.Lists {
 		return nil, false, nil // learned from queries, or by a version that kept no lists
 	}
 	grown := m.Grown
@@ -294,7 +294,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 // are deleted have them too, and lists of themselves.
 func (f *folding) start() {
 	m, v := f.m, f.v
-	f.forestStep.lists = newPatch(f.lists.chunks, f.lists.k+1, f.lists.shift, f.hi)
+	f.forestStep.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
 		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
 	}
@@ -543,7 +543,7 @@ func (s *forestStep) emit(object uint64, yield func(key [codec.KeySize]byte, val
 		return nil, nil, err
 	}
 	for kind, n := range map[codec.Kind]int64{
-		codec.KindLists: int64(4 * s.hi * (m.ListK + 1)), codec.KindNeighbors: int64(4 * s.hi * m.NeighborK),
+		codec.KindLists: int64(4 * s.hi * listWidth), codec.KindNeighbors: int64(4 * s.hi * m.NeighborK),
 		codec.KindSketch: int64(s.hi * m.SketchWidth), codec.KindOverlayDir: int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
 		codec.KindOverlay: length(s.overlay.Blocks), codec.KindOverlayMembers: length(s.overlay.MemberBlocks),
 	} {

@@ -69,9 +69,6 @@ type lcifStep struct {
 // maintainLCIF says how a label model goes on: by a step, or learned anew.
 func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
 	l := m.LCIF
-	if !l.Summed {
-		return nil, true, nil
-	}
 	a, err := st.readLCIF(m)
 	if err != nil {
 		return nil, false, err

@@ -67,9 +67,6 @@ type treeStep struct {
 
 // maintainTree says how a tree goes on: by a step, or learned anew.
 func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
-	if !m.Budget.Followed {
-		return nil, true, nil
-	}
 	if m.Budget.Cols > st.c.Dim {
 		return nil, false, corruptf(st.c.Name, "index %q: %d features of %d", m.Info.Name, m.Budget.Cols, st.c.Dim)
 	}

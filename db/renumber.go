@@ -66,7 +66,7 @@ func (s *Snapshot) toRenumber(order bool) (out []moving, err error) {
 			if err != nil {
 				return nil, err
 			}
-			whole = whole && (x.Sparse != nil || x.LCIF != nil || x.Budget != nil || x.ListK > 0)
+			whole = whole && (x.Sparse != nil || x.LCIF != nil || x.Budget != nil || x.Lists)
 			m.objects = append(m.objects, c.Indexes[i].objects()...)
 			if t := x.labelThresholds(); t != nil {
 				// They are of labels by number, which may change; without names,

@@ -62,10 +62,7 @@ type sparseLearned struct {
 
 // sparseManifest holds the scalars of a stored inverted index.
 type sparseManifest struct {
-	Cols int
-	// Rowless says that the index has no rows of its own, only their lengths:
-	// they are the collection's.
-	Rowless   bool `json:",omitempty"`
+	Cols      int
 	Partition bool `json:",omitempty"`
 	M         int  `json:",omitempty"`
 	TAATRows  int  `json:",omitempty"`
@@ -76,26 +73,6 @@ type sparseManifest struct {
 	Stride         int       `json:",omitempty"`
 	Unit, Residual float64   `json:",omitempty"`
 	Bands          []float64 `json:",omitempty"`
-}
-
-// format is the version of the catalog that the index asks for, zero for the
-// first ones.
-func (m *manifest) format() int {
-	if m.LCIF != nil && m.LCIF.Summed {
-		return catalogFormatSummed
-	}
-	if m.Budget != nil && m.Budget.Followed {
-		return catalogFormatTrees
-	}
-	if m.Sparse == nil {
-		return 0
-	}
-	for _, g := range m.segments() {
-		if g.Sparse.Rowless {
-			return catalogFormatRowless
-		}
-	}
-	return 0
 }
 
 func (m *sparseManifest) valid() bool {
@@ -172,10 +149,7 @@ func (l *sparseLearned) describe(i *IndexInfo) {
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part
 // of the format.
 const (
-	arrayRowPtr uint32 = iota
-	arrayRowIndex
-	arrayRowValue
-	arrayTAATPtr
+	arrayTAATPtr uint32 = iota
 	arrayTAAT
 	arrayDAATPtr
 	arrayDAAT
@@ -208,7 +182,7 @@ func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 func (l *sparseLearned) put(w *arrayWriter) *manifest {
 	w.kind = codec.KindPostings
 	x := l.index
-	m := &sparseManifest{Cols: x.Features(), Rowless: true, Highest: x.Unit, Norm: x.Norm}
+	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm}
 	w.put(arrayNorm, codec.F64, codec.Bytes(l.lengths))
 	if p := x.Partition; p != nil {
 		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows

@@ -7,7 +7,6 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/vector"
 )
 
 // numbered views array number i of a section of numbered arrays, all of it.
@@ -62,19 +61,7 @@ func (st *collState) loadPostings(m *manifest, g *segmentManifest) (*postings.In
 	r := &sections{st: st, object: g.Object, index: m.Info.Name}
 	parts := r.all(codec.KindPostings)
 	s := &g.Sparse
-	x := &postings.Index{Unit: s.Highest, Norm: s.Norm}
-	if s.Rowless {
-		x.Source = st.rowSource(r, parts, m, g)
-	} else {
-		x.Rows = &vector.CSR{
-			Ptr: numbered[uint64](r, parts, arrayRowPtr), Index: numbered[uint32](r, parts, arrayRowIndex),
-			Value: numbered[float32](r, parts, arrayRowValue), Cols: s.Cols,
-		}
-		if x.Rows.Value == nil {
-			x.Rows.Value = []float32{} // nil would mean that every entry is one
-		}
-		r.need(x.Rows.Rows() == g.Rows, "row count")
-	}
+	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: st.rowSource(r, parts, m, g)}
 	if s.Partition {
 		x.Partition = &postings.Partition{
 			M: s.M, TAATRows: s.TAATRows, Max: numbered[float32](r, parts, arrayMax),

@@ -92,46 +92,41 @@ func followChange(d *DB, from int) ([]MaintainStep, error) {
 	return d.Maintain(ctx, MaintainOptions{})
 }
 
-// TestGoldenTrees opens the golden files of trees, which are written as the other
-// ones are: trees of format 4, which know nothing of changes and are learned anew
-// at the first, and trees that have followed one and follow the next.
+// TestGoldenTrees opens the golden file of trees that have followed a change and
+// follow the next.
 func TestGoldenTrees(t *testing.T) {
-	for _, c := range []struct {
-		name, action string
-		write        func(path string) error
-	}{{"trees-v4", "relearn", treesGolden}, {"trees-v5", "", followedGolden}} {
-		d := openGolden(t, c.name+".anndb.gz", c.write, &Options{NoSync: true})
-		defer d.Close()
-		ask := func(l string) error {
-			return d.View(func(s *Snapshot) error {
-				for _, index := range []string{"at", "pt"} {
-					q := SparseQuery{Features: []Feature{{"f0", 2}, {"g0", 1}}}
-					p, _, err := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: index, Top: 1})
-					if err != nil || len(p) != 1 || p[0].Label != l {
-						return fmt.Errorf("%s: %v, %w", index, p, err)
-					}
+	d := openGolden(t, "trees.anndb.gz", followedGolden, &Options{NoSync: true})
+	defer d.Close()
+	ask := func(l string) error {
+		return d.View(func(s *Snapshot) error {
+			for _, index := range []string{"at", "pt"} {
+				q := SparseQuery{Features: []Feature{{"f0", 2}, {"g0", 1}}}
+				p, _, err := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: index, Top: 1})
+				if err != nil || len(p) != 1 || p[0].Label != l {
+					return fmt.Errorf("%s: %v, %w", index, p, err)
 				}
-				p, _, err := s.Predict(t.Context(), "points", SparseQuery{Vector: []float32{0, 5, 0, 0}}, &PredictOptions{Index: "sbt"})
-				if err != nil || len(p) != 1 || p[0].Label != "class 1" {
-					return fmt.Errorf("sbt: %v, %w", p, err)
-				}
-				return nil
-			})
-		}
-		if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		steps, err := followChange(d, 90)
-		if err != nil || len(steps) != 3 {
-			t.Fatalf("%s: steps %v, %v", c.name, steps, err)
-		}
-		for _, s := range steps {
-			if (s.Action == "relearn") != (c.action == "relearn") {
-				t.Errorf("%s: step %v", c.name, s)
 			}
+			q := SparseQuery{Vector: []float32{0, 5, 0, 0}}
+			p, _, err := s.Predict(t.Context(), "points", q, &PredictOptions{Index: "sbt"})
+			if err != nil || len(p) != 1 || p[0].Label != "class 1" {
+				return fmt.Errorf("sbt: %v, %w", p, err)
+			}
+			return nil
+		})
+	}
+	if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
+		t.Error(err)
+	}
+	steps, err := followChange(d, 90)
+	if err != nil || len(steps) != 3 {
+		t.Fatalf("steps %v, %v", steps, err)
+	}
+	for _, s := range steps {
+		if s.Action == "relearn" {
+			t.Errorf("step %v", s)
 		}
-		if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
+	}
+	if err := errors.Join(mustCheck(d), ask("label 0")); err != nil {
+		t.Error(err)
 	}
 }
