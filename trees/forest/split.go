@@ -304,10 +304,17 @@ func (f *Forest) drawProjections() {
 	}
 }
 
-// principal takes a few gradient steps from a Gaussian start towards the
-// first principal direction of DirWidth coordinates, drawn with replacement,
-// over the node's points (Jääsaari 2019). The steps stop early on purpose:
-// what randomness remains keeps the trees apart.
+// Power steps end after powerSteps, or when the squared length of a step falls
+// below powerEnd.
+const (
+	powerSteps = 50
+	powerEnd   = 1e-6
+)
+
+// principal finds the first principal direction of the node's points in DirWidth
+// coordinates, drawn with replacement (Jääsaari 2019), by power steps from a
+// Gaussian start. A step has no length that would have to suit the scale of the
+// data. The coordinates drawn keep the trees apart.
 func (g *grower) principal(points []uint32, slot int) {
 	w := g.f.DirWidth
 	idx, val := g.f.DirIdx[slot*w:(slot+1)*w], g.f.DirVal[slot*w:(slot+1)*w]
@@ -320,23 +327,20 @@ func (g *grower) principal(points []uint32, slot int) {
 	}
 	normalise(v)
 	cov := g.covariance(points, idx)
-	const steps, rate, tolerance = 20, 0.02, 0.01
 	next := make([]float64, w)
-	for range steps {
+	for range powerSteps {
 		for i := range w {
-			var s float64
-			for j := range w {
-				s += cov[i*w+j] * v[j]
-			}
-			next[i] = v[i] + rate*s
+			next[i] = dot(cov[i*w:(i+1)*w], v)
 		}
-		normalise(next)
+		if !normalise(next) {
+			break // the points are equal in these coordinates
+		}
 		var change float64
 		for i := range w {
-			change += math.Abs(next[i] - v[i])
+			change += (next[i] - v[i]) * (next[i] - v[i])
 		}
 		copy(v, next)
-		if change/float64(w) < tolerance {
+		if change < powerEnd {
 			break
 		}
 	}
@@ -379,14 +383,23 @@ func (g *grower) covariance(points []uint32, idx []uint32) []float64 {
 	return cov
 }
 
-// normalise scales v, which is not zero, to length one.
-func normalise(v []float64) {
-	var s float64
-	for _, x := range v {
-		s += x * x
+// normalise scales v to length one and reports whether it has a length.
+func normalise(v []float64) bool {
+	length := math.Sqrt(dot(v, v))
+	if !(length > 0) {
+		return false
 	}
-	s = 1 / math.Sqrt(s)
 	for i := range v {
-		v[i] *= s
+		v[i] /= length
 	}
+	return true
+}
+
+func dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	var s float64
+	for i, x := range a {
+		s += x * b[i]
+	}
+	return s
 }

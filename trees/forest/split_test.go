@@ -3,7 +3,9 @@ package forest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
 )
 
 // eachSplit visits the split nodes of all trees with the points that pass
@@ -294,10 +297,8 @@ func restricted(rows table, points []uint32, idx []uint32) *mat.SymDense {
 	return cov
 }
 
-// The directions of pca trees have unit length and Density · d entries. Where
-// a step times the largest eigenvalue is about one and the others are small,
-// twenty steps end near the first eigenvector, save from a start so far from
-// it that the first step is too short to go on. The covariance is about the
+// The directions of pca trees have unit length and Density · d entries, and
+// follow the first eigenvector where it stands out. The covariance is about the
 // mean, or the large means below would be found.
 func TestPCADirections(t *testing.T) {
 	const d = 12
@@ -347,32 +348,81 @@ func TestPCADirections(t *testing.T) {
 	if nodes != 18 || wide < 9 || repeats == 0 {
 		t.Errorf("%d nodes, %d with a gap, %d with a coordinate drawn twice", nodes, wide, repeats)
 	}
-	if aligned < wide*3/4 {
+	if aligned < wide {
 		t.Errorf("%d of %d directions follow the first eigenvector", aligned, wide)
 	}
 }
 
-// With tiny steps nothing moves: the start is random, which keeps trees apart.
-func TestPCAStaysNearItsStart(t *testing.T) {
-	rows := gaussian(newRand(5), 100, 8)
-	for _, x := range rows {
-		for j := range x {
-			x[j] *= 1e-3
-		}
-		x[0] *= 100
-	}
-	f := learn(t, rows, nil, Params{Kind: PCATree, Trees: 40, Depth: 1, Members: true, Density: 1})
-	aligned := 0.0
-	for tree := range f.Trees {
-		slot := tree<<1 + 1
-		for i, v := range f.DirVal[slot*8 : (slot+1)*8] {
-			if f.DirIdx[slot*8+i] == 0 {
-				aligned = max(aligned, math.Abs(float64(v)))
+// factored draws rows of d coordinates that depend on six factors.
+func factored(rng *rand.Rand, n, d int) table {
+	loadings := gaussian(rng, 6, d)
+	rows := gaussian(rng, n, d)
+	for i, f := range gaussian(rng, n, 6) {
+		for j := range rows[i] {
+			rows[i][j] *= 0.5
+			for k, load := range loadings {
+				rows[i][j] += f[k] * load[j]
 			}
 		}
 	}
-	if aligned > 0.95 {
-		t.Errorf("a direction follows its first coordinate by %v", aligned)
+	return rows
+}
+
+// The directions of pca trees have the variance of the first principal component
+// at any scale of the data, and differ from tree to tree.
+func TestPCAFollowsTheFirstComponent(t *testing.T) {
+	const d, trees, depth = 128, 6, 3
+	raw := factored(newRand(5), 1000, d)
+	scaled := func(scale func(x []float32) float32) table {
+		rows := make(table, len(raw))
+		for i, x := range raw {
+			rows[i] = make([]float32, d)
+			for j, v := range x {
+				rows[i][j] = v * scale(x)
+			}
+		}
+		return rows
+	}
+	for name, rows := range map[string]table{
+		"raw":    raw,
+		"unit":   scaled(func(x []float32) float32 { return vector.InverseNorm(x) }),
+		"tiny":   scaled(func([]float32) float32 { return 1e-6 }),
+		"huge":   scaled(func([]float32) float32 { return 1e6 }),
+		"lowest": scaled(func([]float32) float32 { return 1e-37 }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := learn(t, rows, nil, Params{Kind: PCATree, Trees: trees, Depth: depth, Members: true})
+			w := f.DirWidth
+			drawn := map[string]bool{}
+			eachSplit(f, rows, func(tree, node, _ int, _ Node, points []uint32) {
+				slot := tree<<depth + node
+				idx := f.DirIdx[slot*w : (slot+1)*w]
+				drawn[fmt.Sprint(idx)] = true
+				var square, sum float64
+				x := mat.NewDense(len(points), w, nil)
+				for r, i := range points {
+					value := 0.0
+					for c, j := range idx {
+						x.Set(r, c, float64(rows[i][j]))
+						value += float64(rows[i][j]) * float64(f.DirVal[slot*w+c])
+					}
+					sum += value
+					square += value * value
+				}
+				n := float64(len(points))
+				got := (square - sum*sum/n) / (n - 1)
+				var pc stat.PC
+				if !pc.PrincipalComponents(x, nil) {
+					t.Fatal("no principal components")
+				}
+				if most := pc.VarsTo(nil)[0]; !(got >= 0.95*most) {
+					t.Errorf("tree %d node %d: variance %g, the first component has %g", tree, node, got, most)
+				}
+			})
+			if want := trees * (1<<depth - 1); len(drawn) != want {
+				t.Errorf("%d different draws of coordinates for %d nodes", len(drawn), want)
+			}
+		})
 	}
 }
 
