@@ -223,8 +223,8 @@ type treeModel struct {
 }
 
 // loadBudget views the arrays of a tree.
-func (st *collState) loadBudget(m *manifest) (*treeModel, error) {
-	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+func (st *collState) loadBudget(ctx context.Context, m *manifest) (*treeModel, error) {
+	r := &sections{ctx: ctx, st: st, object: m.Object, index: m.Info.Name}
 	p := r.all(codec.KindBudget)
 	b := m.Budget
 	x := &budget.Model{

@@ -167,7 +167,7 @@ func checkQuery(q []float32, dim int) error {
 
 // readTraining copies all rows out of the map.
 func readTraining(ctx context.Context, st *collState, o BuildOptions, report func(int, int)) (*training, error) {
-	view, err := st.rows()
+	view, err := st.rows(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *
 		if st.c.ID != id {
 			return d.gone(s.gen.cat, coll, id)
 		}
-		view, err := st.rows()
+		view, err := st.rows(ctx)
 		if err != nil {
 			return err
 		}
@@ -323,6 +323,9 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 		c := cat.byID(id)
 		if c == nil {
 			return d.gone(cat, coll, id)
+		}
+		if err := refuseCycle(tx, c, m); err != nil {
+			return err
 		}
 		if err := putManifest(tx, m.Object, data); err != nil {
 			return err

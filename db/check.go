@@ -401,12 +401,15 @@ func checkContents(kind codec.Kind, data []byte) error {
 // collection checks the cross-references of one collection and its indexes.
 func (c *checker) collection(x *collection) {
 	fail := func(err error) {
+		if c.ctx.Err() != nil {
+			return // a load that was cancelled is no damage
+		}
 		c.found(Problem{Collection: x.Name, Offset: -1, Err: err})
 	}
 	st := c.s.gen.colls[x.Name]
 	err := func() (err error) {
 		defer guard(c.s.gen.store, setFaults(), &err)
-		err = st.load()
+		err = st.load(c.ctx)
 		return err
 	}()
 	if err != nil {
@@ -441,7 +444,7 @@ func (c *checker) collection(x *collection) {
 		c.rowLabels(st, &r, fail)
 	}
 	for i := range x.Indexes {
-		err := st.checkIndex(&x.Indexes[i])
+		err := st.checkIndex(c.ctx, &x.Indexes[i])
 		if err != nil {
 			fail(fmt.Errorf("index %q: %w", x.Indexes[i].Name, err))
 		}
@@ -449,9 +452,9 @@ func (c *checker) collection(x *collection) {
 }
 
 // checkIndex checks what the arrays of an index say of each other.
-func (st *collState) checkIndex(r *indexRef) (err error) {
+func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
-	s, err := st.index(r)
+	s, err := st.index(ctx, r)
 	switch {
 	case err != nil:
 		return err
@@ -474,7 +477,7 @@ func (st *collState) checkIndex(r *indexRef) (err error) {
 	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
 		return err
 	}
-	if _, err := st.loadLists(s.m); err != nil {
+	if _, err := st.loadLists(ctx, s.m); err != nil {
 		return err
 	}
 	return checkNeighbors(s)

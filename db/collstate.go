@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -21,13 +22,11 @@ type collState struct {
 	g *generation
 	c *collection
 
-	rowsOnce   sync.Once
-	rowsErr    error
+	rowsLoad   loading
 	base       query.View // of dense rows: Metric, Dim, Rows, Deleted, LiveCount
 	sparseRows sparseSet  // of sparse rows
 
-	keysOnce sync.Once
-	keysErr  error
+	keysLoad loading
 	keyRaw   [][]byte                        // payloads of the chunks' key tables
 	keyTabs  []atomic.Pointer[codec.Strings] // decoded on first use
 	tailKeys [][]byte
@@ -52,7 +51,7 @@ type value struct {
 // section parses all blocks of an object's section, which must be numbered
 // 0..n-1 (any number of them if n is negative), and verifies those that have
 // not been verified yet. The payloads alias the map.
-func (g *generation) section(coll string, object uint64, kind codec.Kind, n int) ([]value, error) {
+func (g *generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind, n int) ([]value, error) {
 	if err := g.store.sound(soundBlocks); err != nil {
 		return nil, err
 	}
@@ -89,7 +88,7 @@ func (g *generation) section(coll string, object uint64, kind codec.Kind, n int)
 	if n >= 0 && len(vals) != n {
 		return nil, blockError(coll, object, kind, uint32(len(vals)), fmt.Errorf("%d blocks, want %d", len(vals), n))
 	}
-	return vals, g.verify(coll, object, kind, vals)
+	return vals, g.verify(ctx, coll, object, kind, vals)
 }
 
 // gaps says whether a section's block numbers may leave some out.
@@ -108,7 +107,7 @@ const maxNumbered = 64
 // verify checks the checksums of blocks, on all processors when there are
 // many bytes, and remembers those that hold: blocks are immutable and object
 // numbers are never used twice, so that a bit once set stays true.
-func (g *generation) verify(coll string, object uint64, kind codec.Kind, vals []value) error {
+func (g *generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind, vals []value) error {
 	if g.store.verify == VerifyNever {
 		return nil
 	}
@@ -131,6 +130,9 @@ func (g *generation) verify(coll string, object uint64, kind codec.Kind, vals []
 			if j >= len(todo) {
 				return nil
 			}
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("db: load: %w", err)
+			}
 			v := &vals[todo[j]]
 			if err := v.block.Verify(v.key[:]); err != nil {
 				_, _, chunk := codec.ParseKey(v.key[:])
@@ -151,8 +153,8 @@ func (g *generation) verify(coll string, object uint64, kind codec.Kind, vals []
 }
 
 // payloads is section without the headers.
-func (g *generation) payloads(coll string, object uint64, kind codec.Kind) ([][]byte, error) {
-	vals, err := g.section(coll, object, kind, -1)
+func (g *generation) payloads(ctx context.Context, coll string, object uint64, kind codec.Kind) ([][]byte, error) {
+	vals, err := g.section(ctx, coll, object, kind, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -164,19 +166,18 @@ func (g *generation) payloads(coll string, object uint64, kind codec.Kind) ([][]
 }
 
 // rows makes the pointer tables of the rows and reads the tombstones.
-func (st *collState) rows() (*query.View, error) {
+func (st *collState) rows(ctx context.Context) (*query.View, error) {
 	if st.c.Sparse {
 		return nil, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
 	}
-	st.rowsOnce.Do(func() { st.rowsErr = st.loadRows() })
-	return &st.base, st.rowsErr
+	return &st.base, st.rowsLoad.do(ctx, st.loadRows)
 }
 
-func (st *collState) loadRows() (err error) {
+func (st *collState) loadRows(ctx context.Context) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
 	c, g := st.c, st.g
 	n := int(c.chunks())
-	vals, err := g.section(c.Name, c.ID, codec.KindRows, n)
+	vals, err := g.section(ctx, c.Name, c.ID, codec.KindRows, n)
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (st *collState) loadRows() (err error) {
 		rs.Uint8 = append(rs.Uint8, size == 1)
 	}
 	if c.Metric == vector.Cosine {
-		norms, err := g.section(c.Name, c.ID, codec.KindNorms, n)
+		norms, err := g.section(ctx, c.Name, c.ID, codec.KindNorms, n)
 		if err != nil {
 			return err
 		}
@@ -255,6 +256,7 @@ func (st *collState) tombstones() (dead *roaring.Bitmap, err error) {
 // loadTail adds the rows behind the last chunk.
 func (st *collState) loadTail(rs *query.RowSet) error {
 	c := st.c
+	st.tailKeys = nil
 	var inv []float32
 	err := st.eachTail(func(row uint32, payload []byte) error {
 		vec, key, _, err := splitTail(payload, c.Dim)
@@ -319,12 +321,12 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 }
 
 // load loads the rows, whatever their kind.
-func (st *collState) load() error {
+func (st *collState) load(ctx context.Context) error {
 	if st.c.Sparse {
-		_, err := st.sparse()
+		_, err := st.sparse(ctx)
 		return err
 	}
-	_, err := st.rows()
+	_, err := st.rows(ctx)
 	return err
 }
 
@@ -361,9 +363,8 @@ func (st *collState) copyVector(r *Row) (err error) {
 
 // key is the user key of a row, aliasing the map. The row must exist.
 func (st *collState) key(row uint32) ([]byte, error) {
-	st.keysOnce.Do(func() { st.keysErr = st.loadKeys() })
-	if st.keysErr != nil {
-		return nil, st.keysErr
+	if err := st.keysLoad.do(context.Background(), st.loadKeys); err != nil {
+		return nil, err
 	}
 	shift := st.c.shift()
 	chunk := int(row >> shift)
@@ -385,11 +386,12 @@ func (st *collState) key(row uint32) ([]byte, error) {
 	return tab.At(int(row & (1<<shift - 1))), nil
 }
 
-func (st *collState) loadKeys() error {
-	vals, err := st.g.section(st.c.Name, st.c.ID, codec.KindKeys, int(st.c.chunks()))
+func (st *collState) loadKeys(ctx context.Context) error {
+	vals, err := st.g.section(ctx, st.c.Name, st.c.ID, codec.KindKeys, int(st.c.chunks()))
 	if err != nil {
 		return err
 	}
+	st.keyRaw = make([][]byte, 0, len(vals))
 	for _, v := range vals {
 		st.keyRaw = append(st.keyRaw, v.payload)
 	}

@@ -2,10 +2,10 @@ package db
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
@@ -14,10 +14,9 @@ import (
 
 // indexState is an index as one generation sees it, loaded by its first user.
 type indexState struct {
-	once sync.Once
-	err  error
-	m    *manifest
-	view *query.View
+	loading loading
+	m       *manifest
+	view    *query.View
 	// postings is the inverted index of a sparse collection, by segment. The
 	// rows deleted are those of this generation.
 	postings []postings.Segment
@@ -75,7 +74,7 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 }
 
 // index is the loaded state of the named index.
-func (st *collState) index(r *indexRef) (*indexState, error) {
+func (st *collState) index(ctx context.Context, r *indexRef) (*indexState, error) {
 	st.indexMu.Lock()
 	x := st.indexes[r.Name]
 	if x == nil {
@@ -83,45 +82,44 @@ func (st *collState) index(r *indexRef) (*indexState, error) {
 		st.indexes[r.Name] = x
 	}
 	st.indexMu.Unlock()
-	x.once.Do(func() { x.err = st.loadIndex(r, x) })
-	return x, x.err
+	return x, x.loading.do(ctx, func(ctx context.Context) error { return st.loadIndex(ctx, r, x) })
 }
 
-func (st *collState) loadIndex(r *indexRef, x *indexState) (err error) {
+func (st *collState) loadIndex(ctx context.Context, r *indexRef, x *indexState) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
 	if x.m, err = st.manifestOf(r); err != nil {
 		return err
 	}
 	if x.m.Budget != nil {
-		x.tree, err = st.loadBudget(x.m)
+		x.tree, err = st.loadBudget(ctx, x.m)
 		return err
 	}
 	if st.c.Sparse {
-		if x.postings, err = st.loadSegments(x.m); err == nil && x.m.LCIF != nil {
-			x.model, err = st.loadLCIF(x.m, x.postings)
+		if x.postings, err = st.loadSegments(ctx, x.m); err == nil && x.m.LCIF != nil {
+			x.model, err = st.loadLCIF(ctx, x.m, x.postings)
 		}
 		return err
 	}
-	base, err := st.rows()
+	base, err := st.rows(ctx)
 	if err != nil {
 		return err
 	}
 	if x.m.LCIF != nil {
-		x.model, err = st.loadLCIF(x.m, nil)
+		x.model, err = st.loadLCIF(ctx, x.m, nil)
 		return err
 	}
-	x.view, err = st.loadView(x.m, *base)
+	x.view, err = st.loadView(ctx, x.m, *base)
 	return err
 }
 
 // target is what a search asks: an index, or the rows themselves.
-func (st *collState) target(name string) (*query.View, *manifest, error) {
-	x, err := st.asked(name)
+func (st *collState) target(ctx context.Context, name string) (*query.View, *manifest, error) {
+	x, err := st.asked(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if x == nil {
-		v, err := st.rows()
+		v, err := st.rows(ctx)
 		return v, nil, err
 	}
 	return x.view, x.m, nil
@@ -129,7 +127,7 @@ func (st *collState) target(name string) (*query.View, *manifest, error) {
 
 // asked is the index that a search for rows asks, the only one if no name is
 // given; nil means the rows themselves.
-func (st *collState) asked(name string) (*indexState, error) {
+func (st *collState) asked(ctx context.Context, name string) (*indexState, error) {
 	name, err := st.only(name, Flat, (*manifest).searchable)
 	if err != nil || name == Flat {
 		return nil, err
@@ -138,7 +136,7 @@ func (st *collState) asked(name string) (*indexState, error) {
 	if r == nil {
 		return nil, noIndex(st.c, name)
 	}
-	x, err := st.index(r)
+	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, err
 	}

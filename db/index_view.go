@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"unsafe"
@@ -138,6 +139,7 @@ type sections struct {
 	st     *collState
 	object uint64
 	index  string
+	ctx    context.Context
 	runs   map[codec.Kind][]blockRun // of kinds that other objects share in
 	err    error
 }
@@ -155,9 +157,9 @@ func (r *sections) all(kind codec.Kind) [][]byte {
 	for _, run := range runs {
 		var part [][]byte
 		if run.whole() {
-			part, r.err = r.st.g.payloads(r.st.c.Name, run.Object, kind)
+			part, r.err = r.st.g.payloads(r.ctx, r.st.c.Name, run.Object, kind)
 		} else {
-			part, r.err = r.st.g.run(r.st.c.Name, run, kind)
+			part, r.err = r.st.g.run(r.ctx, r.st.c.Name, run, kind)
 		}
 		if r.err != nil {
 			return nil
@@ -201,8 +203,8 @@ func (r *sections) fail(format string, a ...any) {
 // loadView assembles the query view of a published index over the map. All
 // counts are checked against the manifest and every directory entry against
 // its block, so that queries need no bounds checks of their own.
-func (st *collState) loadView(m *manifest, base query.View) (*query.View, error) {
-	r := &sections{st: st, object: m.Object, index: m.Info.Name, runs: m.Runs}
+func (st *collState) loadView(ctx context.Context, m *manifest, base query.View) (*query.View, error) {
+	r := &sections{ctx: ctx, st: st, object: m.Object, index: m.Info.Name, runs: m.Runs}
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, float32(m.Lift)

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"math"
 
 	"github.com/anndb/anndb/codec"
@@ -54,11 +55,11 @@ func listsOf(t *training, labelsK int) []uint32 {
 }
 
 // loadLists views the label lists of a forest; nil without any.
-func (st *collState) loadLists(m *manifest) (*labelLists, error) {
+func (st *collState) loadLists(ctx context.Context, m *manifest) (*labelLists, error) {
 	if !m.Lists {
 		return nil, nil
 	}
-	r := &sections{st: st, object: m.Object, index: m.Info.Name, runs: m.Runs}
+	r := &sections{ctx: ctx, st: st, object: m.Object, index: m.Info.Name, runs: m.Runs}
 	parts := r.all(codec.KindLists)
 	r.need(covers(parts, m.Info.Rows, 4*listWidth, m.ListShift), "label lists do not cover the rows")
 	l := &labelLists{shift: m.ListShift}

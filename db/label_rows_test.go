@@ -45,7 +45,7 @@ func TestTreeRows(t *testing.T) {
 	}
 	err = d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
-		if err := st.load(); err != nil {
+		if err := st.load(t.Context()); err != nil {
 			return err
 		}
 		reader, err := st.labelReader()

@@ -106,7 +106,7 @@ func TestGoldenLabels(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				a, err := st.readLCIF(m)
+				a, err := st.readLCIF(context.Background(), m)
 				if err != nil {
 					return err
 				}

@@ -64,11 +64,15 @@ type LCIFOptions struct {
 	FeatureShares []float64
 	// Neighbors names what finds neighbours in a dense collection: a tuned
 	// forest, asked for recall 0.95, or Flat. Empty means the first tuned forest
-	// by name, or Flat when there is none; a build puts in what it found. Should
-	// the forest be gone when labels are predicted, rows are scanned.
+	// by name, or Flat when there is none; a build puts in what it found. A model
+	// cannot replace the forest that finds its neighbours. If the forest is dropped
+	// or replaced by another kind of index later, rows are scanned.
 	Neighbors string `json:",omitempty"`
 
 	labels []string // those that Params.Thresholds.PerLabel are of, if the model is learned anew
+	// relearn says that the options are those of a stored model, which maintenance,
+	// Compact or Repair rebuilds.
+	relearn bool
 }
 
 func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
@@ -159,7 +163,7 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 		if o.LCIF, err = o.LCIF.resolve(int(st.c.Live)); err != nil {
 			return err
 		}
-		if err := st.resolveNeighbors(&o.LCIF); err != nil {
+		if err := st.resolveNeighbors(name, &o.LCIF); err != nil {
 			return err
 		}
 		err = timer.run("read", func(report func(int, int)) error {
@@ -197,7 +201,7 @@ func (l *lcifLearned) learnSparse(ctx context.Context, data *labelled, o BuildOp
 // that are not zero. Labels are numbered in the order in which live rows bring
 // them.
 func (st *collState) readLabelled(ctx context.Context, report func(done, total int)) (*labelled, []string, error) {
-	if err := st.load(); err != nil {
+	if err := st.load(ctx); err != nil {
 		return nil, nil, err
 	}
 	if st.c.Live == 0 {

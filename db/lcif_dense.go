@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -20,9 +22,9 @@ const lcifRecall = 0.95
 // forest, tuned for the nearest few, has too few candidates.
 var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
-// resolveNeighbors puts in what finds the neighbours of a label model, and
-// refuses what its collection cannot do.
-func (st *collState) resolveNeighbors(o *LCIFOptions) error {
+// resolveNeighbors fills in the index that finds the neighbours of the label model
+// to be built under a name, and refuses what its collection cannot do.
+func (st *collState) resolveNeighbors(name string, o *LCIFOptions) error {
 	if st.c.Sparse {
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q", ErrOption, o.Neighbors)
@@ -37,43 +39,160 @@ func (st *collState) resolveNeighbors(o *LCIFOptions) error {
 	case o.Params != nil && o.Params.SecondOrder > 0:
 		return fmt.Errorf("%w: second-order scores need a graph of neighbours, which label models do not store", ErrOption)
 	}
-	if o.Neighbors == Flat {
+	switch {
+	case o.relearn:
+		return st.storedNeighbors(name, o)
+	case o.Neighbors == "":
+		return st.firstForest(name, o)
+	case o.Neighbors == Flat:
 		return nil
+	case o.Neighbors == name:
+		return errOwnNeighbors(name, st.c.Name)
 	}
-	if o.Neighbors != "" {
-		r := st.c.index(o.Neighbors)
-		if r == nil {
-			return fmt.Errorf("neighbours: %w", noIndex(st.c, o.Neighbors))
-		}
-		m, err := st.manifestOf(r)
-		if err != nil {
-			return err
-		}
-		if !m.searchable() || m.Info.Curve == nil {
-			return fmt.Errorf("%w: index %q of %q is no tuned forest", ErrOption, o.Neighbors, st.c.Name)
-		}
-		return nil
+	r := st.c.index(o.Neighbors)
+	if r == nil {
+		return fmt.Errorf("neighbours: %w", noIndex(st.c, o.Neighbors))
 	}
-	o.Neighbors = Flat
+	tuned, err := st.tunedForest(r)
+	if err == nil && !tuned {
+		err = fmt.Errorf("%w: index %q of %q is no tuned forest", ErrOption, o.Neighbors, st.c.Name)
+	}
+	return err
+}
+
+// errOwnNeighbors refuses a label model that would find its neighbours by an index
+// of its own name.
+func errOwnNeighbors(name, coll string) error {
+	return fmt.Errorf("%w: label model %q of %q would replace the forest %q that finds its neighbours: "+
+		"give the model another name, or set its neighbours to another forest or %q", ErrOption, name, coll, name, Flat)
+}
+
+// tunedForest reports whether an index is a forest that the tuner has measured.
+func (st *collState) tunedForest(r *indexRef) (bool, error) {
+	m, err := st.manifestOf(r)
+	return err == nil && m.searchable() && m.Info.Curve != nil, err
+}
+
+// firstForest fills in the first tuned forest by name that the model of the given
+// name does not replace, or Flat if there is no tuned forest at all.
+func (st *collState) firstForest(name string, o *LCIFOptions) error {
 	refs := slices.Clone(st.c.Indexes)
 	slices.SortFunc(refs, func(a, b indexRef) int { return cmp.Compare(a.Name, b.Name) })
+	replaced := false
 	for i := range refs {
-		m, err := st.manifestOf(&refs[i])
-		if err != nil {
+		tuned, err := st.tunedForest(&refs[i])
+		switch {
+		case err != nil:
 			return err
-		}
-		if m.searchable() && m.Info.Curve != nil {
+		case !tuned:
+		case refs[i].Name == name:
+			replaced = true
+		default:
 			o.Neighbors = refs[i].Name
-			break
+			return nil
 		}
 	}
+	if replaced {
+		return errOwnNeighbors(name, st.c.Name)
+	}
+	o.Neighbors = Flat
 	return nil
 }
 
-// denseNeighbors finds neighbours by the named forest, or by scanning where
-// there is none of that name or none of its settings has the recall.
-func (st *collState) denseNeighbors(name string) (*query.ForestNeighbors, error) {
-	base, err := st.rows()
+// storedNeighbors resolves the neighbours of a stored model that is rebuilt. The
+// name of a forest that was dropped stays, for it may come back; that of an index
+// of another kind becomes Flat.
+func (st *collState) storedNeighbors(name string, o *LCIFOptions) error {
+	r := st.c.index(o.Neighbors)
+	if r == nil {
+		return nil
+	}
+	m, err := st.manifestOf(r)
+	if err == nil && (r.Name == name || !m.searchable()) {
+		o.Neighbors = Flat
+	}
+	return err
+}
+
+// neighborCycle follows the indexes that find neighbours from a label model on and
+// returns the names that lead back to it, nil if none do. next returns the name
+// of the index that finds the neighbours of another one, empty if none does.
+func neighborCycle(name string, next func(name string) (string, error)) ([]string, error) {
+	path := []string{name}
+	for at := name; ; {
+		var err error
+		if at, err = next(at); err != nil || at == "" || at == Flat {
+			return nil, err
+		}
+		if at == name {
+			return append(path, at), nil
+		}
+		if slices.Contains(path, at) {
+			return nil, nil // a cycle of others
+		}
+		path = append(path, at)
+	}
+}
+
+// checkCycle refuses a stored label model that finds its neighbours by itself,
+// directly or through other models.
+func (st *collState) checkCycle(m *manifest) error {
+	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
+		r := st.c.index(name)
+		if r == nil {
+			return "", nil
+		}
+		m, err := st.manifestOf(r)
+		return m.neighborIndex(), err
+	})
+	if err == nil && cycle != nil {
+		err = corruptf(st.c.Name, "index %q depends on itself: its neighbours are found by %q: repair the database, or drop the index", m.Info.Name, cycle[1:])
+	}
+	return err
+}
+
+// refuseCycle refuses to publish a label model that would depend on itself. Other
+// builds may have published such indexes since the model's neighbours were resolved.
+func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
+	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
+		if name == m.Info.Name {
+			return m.neighborIndex(), nil
+		}
+		r := c.index(name)
+		if r == nil {
+			return "", nil
+		}
+		key := codec.Key(r.Object, codec.KindManifest, 0)
+		payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+		if err != nil {
+			return "", nil // damage in another index is not this build's concern
+		}
+		other, err := decodeManifest(payload)
+		if err != nil {
+			return "", nil
+		}
+		return other.neighborIndex(), nil
+	})
+	if err == nil && cycle != nil {
+		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
+			"give it another name, or other neighbours", ErrOption, m.Info.Name, c.Name, cycle[1:])
+	}
+	return err
+}
+
+// neighborIndex is the index that finds the neighbours of a label model, empty for
+// other indexes.
+func (m *manifest) neighborIndex() string {
+	if m == nil || m.LCIF == nil {
+		return ""
+	}
+	return m.LCIF.Neighbors
+}
+
+// denseNeighbors finds neighbours by the named forest, or by scanning if there is
+// no forest of that name or none of its settings has the recall.
+func (st *collState) denseNeighbors(ctx context.Context, name string) (*query.ForestNeighbors, error) {
+	base, err := st.rows(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +201,11 @@ func (st *collState) denseNeighbors(name string) (*query.ForestNeighbors, error)
 	if name == Flat || r == nil {
 		return flat, nil
 	}
-	x, err := st.index(r)
+	// Only forests are loaded: they depend on no other index.
+	if m, err := st.manifestOf(r); err != nil || !m.searchable() {
+		return flat, err
+	}
+	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +237,7 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 		}
 		return fmt.Errorf("%w: lambda %g: feature scores want no coordinate below zero, key %q has %g", ErrOption, p.Lambda, key, data.rows.Value[negative])
 	}
-	source, err := st.denseNeighbors(o.LCIF.Neighbors)
+	source, err := st.denseNeighbors(ctx, o.LCIF.Neighbors)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -86,8 +87,8 @@ func (m *lcifManifest) beta() float64 {
 // readLCIF views the arrays of a label model and checks what they say of each
 // other: blocks never change, so those of each object once in the life of the
 // process.
-func (st *collState) readLCIF(m *manifest) (*lcifArrays, error) {
-	r := &sections{st: st, object: m.Object, index: m.Info.Name}
+func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, error) {
+	r := &sections{ctx: ctx, st: st, object: m.Object, index: m.Info.Name}
 	a := &lcifArrays{sets: &segmentSets{labels: m.LCIF.Labels}}
 	head := r.all(codec.KindLabelMatrix)
 	if r.err == nil && int(arrayLabelNames) < len(head) {
@@ -111,7 +112,7 @@ func (st *collState) readLCIF(m *manifest) (*lcifArrays, error) {
 		r.need(a.dead.IsEmpty() || int(a.dead.Maximum()) < m.Info.Rows, "deleted rows")
 	}
 	for _, g := range m.segments() {
-		in := &sections{st: st, object: g.Object, index: m.Info.Name, err: r.err}
+		in := &sections{ctx: ctx, st: st, object: g.Object, index: m.Info.Name, err: r.err}
 		parts := in.all(codec.KindLabelMatrix)
 		sets := &vector.CSR{
 			Ptr: numbered[uint64](in, parts, arrayLabelPtr), Index: numbered[uint32](in, parts, arrayLabelIndex), Cols: m.LCIF.Labels,
@@ -130,7 +131,7 @@ func (st *collState) readLCIF(m *manifest) (*lcifArrays, error) {
 // readPairs views the arrays of feature–label similarities.
 func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	l := m.LCIF
-	in := &sections{st: r.st, object: l.home(m.Object), index: r.index, err: r.err}
+	in := &sections{ctx: r.ctx, st: r.st, object: l.home(m.Object), index: r.index, err: r.err}
 	parts := in.all(codec.KindSimilarity)
 	pairs := func(ptr, label, power, sum uint32) (*vector.CSR, []int64) {
 		m := &vector.CSR{
@@ -147,7 +148,7 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	a.base, a.baseSum = pairs(arraySumPtr, arraySumLabel, arrayPower, arraySum)
 	in.once(labelModelMark, func() { in.check("pairs", a.base) })
 	if in.object != m.Object {
-		in = &sections{st: r.st, object: m.Object, index: r.index, err: in.err}
+		in = &sections{ctx: r.ctx, st: r.st, object: m.Object, index: r.index, err: in.err}
 		parts = in.all(codec.KindSimilarity)
 	}
 	a.keep, a.idf = numbered[uint64](in, parts, arrayKeep), numbered[float32](in, parts, arrayIDF)
@@ -205,8 +206,8 @@ func (r *sections) check(what string, m *vector.CSR) {
 
 // loadLCIF makes a label model of its arrays, beside its inverted index if it
 // has one, and adds the rows written since.
-func (st *collState) loadLCIF(m *manifest, index []postings.Segment) (*labelModel, error) {
-	a, err := st.readLCIF(m)
+func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings.Segment) (*labelModel, error) {
+	a, err := st.readLCIF(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +216,7 @@ func (st *collState) loadLCIF(m *manifest, index []postings.Segment) (*labelMode
 	if len(a.sets.sets) == 1 {
 		out.view.Labels = query.LabelRows{CSR: a.sets.sets[0]}
 	}
-	if out.view.Neighbors, err = st.lcifNeighbors(m, index); err != nil {
+	if out.view.Neighbors, err = st.lcifNeighbors(ctx, m, index); err != nil {
 		return nil, err
 	}
 	if !m.LCIF.InstanceOnly {
@@ -229,11 +230,14 @@ func (st *collState) loadLCIF(m *manifest, index []postings.Segment) (*labelMode
 }
 
 // lcifNeighbors is what finds a label model's neighbours.
-func (st *collState) lcifNeighbors(m *manifest, index []postings.Segment) (query.NeighborSource, error) {
+func (st *collState) lcifNeighbors(ctx context.Context, m *manifest, index []postings.Segment) (query.NeighborSource, error) {
 	if !st.c.Sparse {
-		return st.denseNeighbors(m.LCIF.Neighbors)
+		if err := st.checkCycle(m); err != nil {
+			return nil, err
+		}
+		return st.denseNeighbors(ctx, m.LCIF.Neighbors)
 	}
-	set, err := st.sparse()
+	set, err := st.sparse(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -298,9 +302,9 @@ func (m *manifest) labelThresholds() []float64 {
 }
 
 // labelNames are the names of a stored label model's labels, by number.
-func (st *collState) labelNames(r *indexRef) (names []string, err error) {
+func (st *collState) labelNames(ctx context.Context, r *indexRef) (names []string, err error) {
 	defer guard(st.g.store, setFaults(), &err)
-	x, err := st.index(r)
+	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, err
 	}

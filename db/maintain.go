@@ -191,7 +191,7 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 		if err != nil {
 			return err
 		}
-		changed, err := st.changedRows(m)
+		changed, err := st.changedRows(ctx, m)
 		if err != nil || changed == 0 || float64(changed) < o.Share*float64(m.Info.Rows) || st.c.Live == 0 {
 			return err
 		}
@@ -236,8 +236,8 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 
 // changedRows is how many rows were written or deleted since an index was made.
 // What it left out as deleted already counts, unless it says how many it did.
-func (st *collState) changedRows(m *manifest) (int, error) {
-	if err := st.load(); err != nil {
+func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) {
+	if err := st.load(ctx); err != nil {
 		return 0, err
 	}
 	dead := 0
@@ -253,13 +253,13 @@ func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOp
 	again.NoTune = true
 	again.Budget.Grid = nil // Params are what it found
 	if m.LCIF != nil {
-		again.LCIF.Params = &m.LCIF.Params
+		again.LCIF.Params, again.LCIF.relearn = &m.LCIF.Params, true
 	}
 	if m.labelThresholds() != nil && again.LCIF.labels == nil {
 		err := d.View(func(s *Snapshot) error {
 			if st := s.gen.colls[coll]; st != nil && st.c.index(m.Info.Name) != nil {
 				// Without names they stay with the numbers.
-				again.LCIF.labels, _ = st.labelNames(st.c.index(m.Info.Name))
+				again.LCIF.labels, _ = st.labelNames(ctx, st.c.index(m.Info.Name))
 			}
 			return nil
 		})

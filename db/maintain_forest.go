@@ -88,11 +88,11 @@ func (st *collState) maintainForest(ctx context.Context, r *indexRef, m *manifes
 	if int(st.c.Rows) == m.Info.Rows || m.Forest.Unit == 255 {
 		return nil, false, nil
 	}
-	x, err := st.index(r)
+	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, false, err
 	}
-	lists, err := st.loadLists(m)
+	lists, err := st.loadLists(ctx, m)
 	if err != nil {
 		return nil, false, err
 	}

@@ -69,7 +69,7 @@ type lcifStep struct {
 // maintainLCIF says how a label model goes on: by a step, or learned anew.
 func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
 	l := m.LCIF
-	a, err := st.readLCIF(m)
+	a, err := st.readLCIF(ctx, m)
 	if err != nil {
 		return nil, false, err
 	}

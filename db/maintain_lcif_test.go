@@ -210,11 +210,11 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err != nil {
 		return err
 	}
-	kept, err := st.index(st.c.index("kept"))
+	kept, err := st.index(context.Background(), st.c.index("kept"))
 	if err != nil {
 		return err
 	}
-	a, err := st.readLCIF(m)
+	a, err := st.readLCIF(context.Background(), m)
 	if err != nil {
 		return err
 	}
@@ -416,7 +416,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			a, err := st.readLCIF(m)
+			a, err := st.readLCIF(context.Background(), m)
 			own, pairs, patched = m.LCIF.Base == 0, len(a.base.Index), len(a.patch.Index)
 			return err
 		})
@@ -448,7 +448,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	err = d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
 		m, err1 := st.manifestOf(st.c.index("kept"))
-		a, err2 := st.readLCIF(m)
+		a, err2 := st.readLCIF(context.Background(), m)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}

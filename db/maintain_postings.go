@@ -94,7 +94,7 @@ type segmentStep struct {
 // a segment, merged with such as are no larger; deleted rows are left out of
 // what is written. nil means that there is nothing to do.
 func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *stageTimer) (step, error) {
-	set, err := st.sparse()
+	set, err := st.sparse(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	if m.Budget.Cols > st.c.Dim {
 		return nil, false, corruptf(st.c.Name, "index %q: %d features of %d", m.Info.Name, m.Budget.Cols, st.c.Dim)
 	}
-	x, err := st.index(r)
+	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, false, err
 	}

@@ -101,7 +101,7 @@ func (b *treeBed) remove(n int) {
 func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 	b.must(b.d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
-		x, err := st.index(st.c.index("x"))
+		x, err := st.index(context.Background(), st.c.index("x"))
 		if err == nil {
 			m, info = x.tree.model.Clone(), x.m.Info
 		}
@@ -117,7 +117,7 @@ func (b *treeBed) check() {
 	b.must(mustCheck(b.d))
 	b.must(b.d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
-		x, err := st.index(st.c.index("x"))
+		x, err := st.index(context.Background(), st.c.index("x"))
 		if err != nil {
 			return err
 		}

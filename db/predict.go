@@ -171,9 +171,9 @@ func predictError(coll string, err error) error {
 }
 
 // labelQuery checks a query and lists its features by number.
-func (st *collState) labelQuery(q SparseQuery) (vector.Sparse, error) {
+func (st *collState) labelQuery(ctx context.Context, q SparseQuery) (vector.Sparse, error) {
 	if st.c.Sparse {
-		_, x, err := st.sparseQuery(q)
+		_, x, err := st.sparseQuery(ctx, q)
 		return x, err
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
@@ -186,7 +186,7 @@ func (st *collState) labelQuery(q SparseQuery) (vector.Sparse, error) {
 }
 
 // labelModel finds and loads a label model.
-func (st *collState) labelModel(name string) (*indexState, error) {
+func (st *collState) labelModel(ctx context.Context, name string) (*indexState, error) {
 	name, err := st.only(name, "", (*manifest).predicts)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (st *collState) labelModel(name string) (*indexState, error) {
 	if r == nil {
 		return nil, fmt.Errorf("label model: %w", noIndex(st.c, name))
 	}
-	x, err := st.index(r)
+	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, err
 	}

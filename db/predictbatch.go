@@ -74,7 +74,7 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 	rows := &sc.rows
 	rows.Ptr, rows.Index, rows.Value, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], append(rows.Value[:0], 0)[:0], 0
 	for _, q := range queries {
-		x, err := st.labelQuery(q)
+		x, err := st.labelQuery(ctx, q)
 		if err != nil {
 			return true, err
 		}

@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -56,7 +57,7 @@ func (s *Snapshot) GetRow(coll string, row uint32) (r Row, err error) {
 
 // row copies one live row out of the map.
 func (st *collState) row(row uint32) (Row, error) {
-	if err := st.load(); err != nil {
+	if err := st.load(context.Background()); err != nil {
 		return Row{}, err
 	}
 	if row >= st.c.Rows || st.deleted(row) {
@@ -179,7 +180,7 @@ func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok
 	if s.released.Load() {
 		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
-	if err := st.load(); err != nil || st.deleted(row) {
+	if err := st.load(context.Background()); err != nil || st.deleted(row) {
 		return r, false, err
 	}
 	key, err := st.key(row)
@@ -259,7 +260,7 @@ func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := st.load(); err != nil {
+	if err := st.load(context.Background()); err != nil {
 		return nil, err
 	}
 	if err := s.gen.store.sound(soundLabels | soundSets); err != nil {

@@ -52,7 +52,7 @@ type moving struct {
 // toRenumber finds the collections to renumber, with order all dense ones. Such
 // with an index that cannot be learned anew from the rows alone are not among
 // them.
-func (s *Snapshot) toRenumber(order bool) (out []moving, err error) {
+func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, err error) {
 	g := s.gen
 	for _, c := range g.cat.Collections {
 		dead := c.Rows - c.Live
@@ -71,7 +71,7 @@ func (s *Snapshot) toRenumber(order bool) (out []moving, err error) {
 			if t := x.labelThresholds(); t != nil {
 				// They are of labels by number, which may change; without names,
 				// which a damaged model does not tell, they stay with the numbers.
-				if names, err := st.labelNames(&c.Indexes[i]); err == nil {
+				if names, err := st.labelNames(ctx, &c.Indexes[i]); err == nil {
 					copied := *x
 					copied.Info.Options.LCIF.labels = names
 					x = &copied
@@ -212,7 +212,7 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 // rows renumbered of all collections of which that is worth while, or asked for,
 // and possible. It returns what has moved.
 func (s *Snapshot) compacted(ctx context.Context, path string, o Options, order bool) ([]moving, error) {
-	moved, err := s.toRenumber(order)
+	moved, err := s.toRenumber(ctx, order)
 	for err == nil && len(moved) > 0 {
 		err = s.renumbered(ctx, path, o, moved)
 		var not *notLearned

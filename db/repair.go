@@ -48,11 +48,12 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 		for _, c := range s.gen.cat.Collections {
 			st := s.gen.colls[c.Name]
 			for i := range c.Indexes {
+				r := &c.Indexes[i]
+				wrong := st.verifyIndex(ctx, r)
 				if err := ctx.Err(); err != nil {
 					return fmt.Errorf("db: repair: %w", err)
 				}
-				r := &c.Indexes[i]
-				if wrong := st.verifyIndex(r); wrong != nil {
+				if wrong != nil {
 					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
 					if x.m, x.why = st.manifestOf(r); x.why != nil {
 						if m, err := st.readManifest(r, bucketBlocks); err == nil {
@@ -89,7 +90,7 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 
 // verifyIndex checks the checksum of every block of an index, and what its
 // arrays say of each other.
-func (st *collState) verifyIndex(r *indexRef) (err error) {
+func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 	g := st.g
 	for _, object := range r.objects() {
 		g.locked(func() {
@@ -110,10 +111,10 @@ func (st *collState) verifyIndex(r *indexRef) (err error) {
 			return err
 		}
 	}
-	if st.load() != nil {
+	if st.load(ctx) != nil {
 		return nil // the rows are damaged, which tells nothing about the index
 	}
-	return st.checkIndex(r)
+	return st.checkIndex(ctx, r)
 }
 
 // Restore puts a copy of a backup in the place of the database at path, or

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,7 +50,7 @@ func (m *manifest) home(kind codec.Kind) uint64 {
 }
 
 // run reads the payloads of a run of blocks.
-func (g *generation) run(coll string, r blockRun, kind codec.Kind) ([][]byte, error) {
+func (g *generation) run(ctx context.Context, coll string, r blockRun, kind codec.Kind) ([][]byte, error) {
 	if err := g.store.sound(soundBlocks); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (g *generation) run(coll string, r blockRun, kind codec.Kind) ([][]byte, er
 	}
 	g.locked(read)
 	if err == nil {
-		err = g.verify(coll, r.Object, kind, vals)
+		err = g.verify(ctx, coll, r.Object, kind, vals)
 	}
 	if err != nil {
 		return nil, err

@@ -129,7 +129,7 @@ func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, 
 	if err != nil {
 		return dst, stats, err
 	}
-	view, p, err := st.prepareSearch(q, k, o)
+	view, p, err := st.prepareSearch(ctx, q, k, o)
 	if err != nil {
 		return dst, stats, err
 	}
@@ -230,7 +230,7 @@ func newHits(n int) []Hit {
 }
 
 // prepareSearch checks the call and resolves index and parameters.
-func (st *collState) prepareSearch(q []float32, k int, o *SearchOptions) (*query.View, query.Params, error) {
+func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *SearchOptions) (*query.View, query.Params, error) {
 	var p query.Params
 	if st.c.Sparse {
 		return nil, p, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
@@ -249,7 +249,7 @@ func (st *collState) prepareSearch(q []float32, k int, o *SearchOptions) (*query
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
 		return nil, p, fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
 	}
-	view, m, err := st.target(o.Index)
+	view, m, err := st.target(ctx, o.Index)
 	if err != nil {
 		return nil, p, err
 	}

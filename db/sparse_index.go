@@ -91,7 +91,7 @@ func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions,
 		if err != nil {
 			return err
 		}
-		set, err := st.sparse()
+		set, err := st.sparse(ctx)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -103,18 +104,17 @@ func (s *sparseSet) row(i uint32) vector.Sparse {
 func (s *sparseSet) runs() []vector.CSR { return append(slices.Clip(s.chunks), s.tail) }
 
 // sparse loads the rows of a sparse collection.
-func (st *collState) sparse() (*sparseSet, error) {
+func (st *collState) sparse(ctx context.Context) (*sparseSet, error) {
 	if !st.c.Sparse {
 		return nil, fmt.Errorf("%w: %q is dense", ErrKind, st.c.Name)
 	}
-	st.rowsOnce.Do(func() { st.rowsErr = st.loadSparse() })
-	return &st.sparseRows, st.rowsErr
+	return &st.sparseRows, st.rowsLoad.do(ctx, st.loadSparse)
 }
 
-func (st *collState) loadSparse() (err error) {
+func (st *collState) loadSparse(ctx context.Context) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
 	c, g := st.c, st.g
-	vals, err := g.section(c.Name, c.ID, codec.KindSparse, int(c.chunks()))
+	vals, err := g.section(ctx, c.Name, c.ID, codec.KindSparse, int(c.chunks()))
 	if err != nil {
 		return err
 	}
@@ -130,6 +130,7 @@ func (st *collState) loadSparse() (err error) {
 		set.chunks = append(set.chunks, chunk)
 	}
 	set.tail = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
+	st.tailKeys = nil
 	err = st.eachTail(func(row uint32, payload []byte) error {
 		x, rest, err := splitSparse(payload)
 		if err != nil {

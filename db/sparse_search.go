@@ -74,7 +74,7 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if err != nil {
 		return dst, stats, err
 	}
-	set, numbered, err := st.sparseQuery(q)
+	set, numbered, err := st.sparseQuery(ctx, q)
 	if err != nil {
 		return dst, stats, err
 	}
@@ -87,7 +87,7 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if err != nil {
 		return dst, stats, err
 	}
-	segments, covered, err := st.sparseTarget(o.Index)
+	segments, covered, err := st.sparseTarget(ctx, o.Index)
 	if err != nil {
 		return dst, stats, err
 	}
@@ -123,9 +123,9 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 }
 
 // sparseQuery checks a query and numbers its features.
-func (st *collState) sparseQuery(q SparseQuery) (*sparseSet, vector.Sparse, error) {
+func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (*sparseSet, vector.Sparse, error) {
 	var x vector.Sparse
-	set, err := st.sparse()
+	set, err := st.sparse(ctx)
 	if err != nil {
 		return nil, x, err
 	}
@@ -186,8 +186,8 @@ func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
 }
 
 // sparseTarget is the index a sparse search asks and the rows it covers.
-func (st *collState) sparseTarget(name string) ([]postings.Segment, int, error) {
-	x, err := st.asked(name)
+func (st *collState) sparseTarget(ctx context.Context, name string) ([]postings.Segment, int, error) {
+	x, err := st.asked(ctx, name)
 	if err != nil || x == nil {
 		return nil, 0, err
 	}

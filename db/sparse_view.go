@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -19,14 +20,14 @@ func numbered[T codec.Number](r *sections, parts [][]byte, i uint32) []T {
 }
 
 // loadSegments views all segments of an inverted index.
-func (st *collState) loadSegments(m *manifest) ([]postings.Segment, error) {
-	set, err := st.sparse()
+func (st *collState) loadSegments(ctx context.Context, m *manifest) ([]postings.Segment, error) {
+	set, err := st.sparse(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []postings.Segment
 	for _, g := range m.segments() {
-		index, err := st.loadPostings(m, &g)
+		index, err := st.loadPostings(ctx, m, &g)
 		if err != nil {
 			return nil, err
 		}
@@ -57,8 +58,8 @@ func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
 // loadPostings views a segment of a stored inverted index. Its blocks never
 // change, so their cross-references are checked only once in the life of the
 // process.
-func (st *collState) loadPostings(m *manifest, g *segmentManifest) (*postings.Index, error) {
-	r := &sections{st: st, object: g.Object, index: m.Info.Name}
+func (st *collState) loadPostings(ctx context.Context, m *manifest, g *segmentManifest) (*postings.Index, error) {
+	r := &sections{ctx: ctx, st: st, object: g.Object, index: m.Info.Name}
 	parts := r.all(codec.KindPostings)
 	s := &g.Sparse
 	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: st.rowSource(r, parts, m, g)}
@@ -110,7 +111,7 @@ func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segm
 		return nil
 	}
 	var set *sparseSet
-	if set, r.err = st.sparse(); r.err != nil {
+	if set, r.err = st.sparse(r.ctx); r.err != nil {
 		return nil
 	}
 	s, err := postings.NewSource(set.runs(), sparseShift, g.First, g.Rows, g.Sparse.Cols)
@@ -121,7 +122,7 @@ func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segm
 	s.Norm = numbered[float64](r, parts, arrayNorm)
 	if m.LCIF != nil {
 		// Of features that came later than the segment it has none.
-		head := &sections{st: st, object: m.Object, index: r.index}
+		head := &sections{ctx: r.ctx, st: st, object: m.Object, index: r.index}
 		model := head.all(codec.KindSimilarity)
 		s.IDF, s.Keep = numbered[float32](head, model, arrayIDF), numbered[uint64](head, model, arrayKeep)
 		if s.IDF != nil {

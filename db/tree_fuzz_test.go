@@ -128,7 +128,7 @@ func FuzzTree(f *testing.F) {
 			r := st.c.index(index)
 			m, err := st.manifestOf(r)
 			if err == nil {
-				err = st.load()
+				err = st.load(t.Context())
 			}
 			if err != nil || m.Budget == nil {
 				return err

@@ -105,11 +105,11 @@ func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index 
 	if err != nil {
 		return nil, vector.Sparse{}, nil, err
 	}
-	x, err := st.labelQuery(q)
+	x, err := st.labelQuery(ctx, q)
 	if err != nil {
 		return nil, x, nil, err
 	}
-	state, err := st.labelModel(index)
+	state, err := st.labelModel(ctx, index)
 	return st, x, state, err
 }
 
@@ -201,7 +201,7 @@ func (s *Snapshot) TreePicture(coll, index string, o budget.PictureOptions, clas
 	if err != nil {
 		return nil, err
 	}
-	state, err := st.labelModel(index)
+	state, err := st.labelModel(context.Background(), index)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,321 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// plainModel are the options of a label model that nothing tunes.
+func plainModel(neighbors string) BuildOptions {
+	return BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{
+		Params: &query.LCIFParams{K: 5, Lambda: 0.5}, Neighbors: neighbors,
+	}}
+}
+
+// redirect writes the manifest of a label model anew, with other neighbours: no
+// build makes such a file.
+func redirect(t *testing.T, d *DB, index, neighbors string) {
+	t.Helper()
+	err := d.exclusive(t.Context(), func(tx *bbolt.Tx, cat *catalog) error {
+		c, err := cat.find("docs")
+		if err != nil {
+			return err
+		}
+		key := codec.Key(c.index(index).Object, codec.KindManifest, 0)
+		payload, err := decodeBlock("docs", key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+		if err != nil {
+			return err
+		}
+		m, err := decodeManifest(payload)
+		if err != nil {
+			return err
+		}
+		m.LCIF.Neighbors, m.Info.Options.LCIF.Neighbors = neighbors, neighbors
+		data, err := encodeManifest(m)
+		if err != nil {
+			return err
+		}
+		return putManifest(tx, m.Object, data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// within30 fails the test if f has not returned after half a minute, whatever its
+// context.
+func within30(t *testing.T, what string, f func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	select {
+	case err := <-done:
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s waits until its context ends", what)
+		}
+		return err
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s hangs", what)
+		return nil
+	}
+}
+
+// TestLCIFCycleInFile opens files in which label models depend on themselves,
+// directly or through others: each call reports it, and Repair rebuilds them.
+func TestLCIFCycleInFile(t *testing.T) {
+	for n := 1; n <= 3; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			d, queries, truth := spotDB(t, 300, 0, vector.L2)
+			name := func(i int) string { return fmt.Sprint("model ", i%n) }
+			for i := range n {
+				if _, err := d.Build(t.Context(), "docs", name(i), plainModel(Flat), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// This one leads to the cycle and is no part of it.
+			if _, err := d.Build(t.Context(), "docs", "beside", plainModel(Flat), nil); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				redirect(t, d, name(i), name(i+1))
+			}
+			redirect(t, d, "beside", name(0))
+			path := d.Path()
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d, err := Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			calls := map[string]func(context.Context, string) error{
+				"Predict": func(ctx context.Context, index string) error {
+					return d.View(func(s *Snapshot) error {
+						_, _, err := s.Predict(ctx, "docs", queries[0], &PredictOptions{Index: index})
+						return err
+					})
+				},
+				"PredictBatch": func(ctx context.Context, index string) error {
+					return d.View(func(s *Snapshot) error {
+						_, err := s.PredictBatch(ctx, "docs", queries, &PredictOptions{Index: index}, 2)
+						return err
+					})
+				},
+			}
+			for what, call := range calls {
+				for i := range n {
+					err := within30(t, what, func(ctx context.Context) error { return call(ctx, name(i)) })
+					if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "depends on itself") {
+						t.Errorf("%s of a model that depends on itself: %v", what, err)
+					}
+				}
+				if err := within30(t, what, func(ctx context.Context) error { return call(ctx, "beside") }); err != nil {
+					t.Errorf("%s of a model beside the cycle: %v", what, err)
+				}
+			}
+			problems := 0
+			err = within30(t, "Check", func(ctx context.Context) error {
+				return d.Check(ctx, func(p Problem) {
+					if !strings.Contains(p.Err.Error(), "depends on itself") {
+						t.Errorf("Check found %v", p)
+					}
+					problems++
+				})
+			})
+			if !errors.Is(err, ErrCorrupt) || problems != n {
+				t.Errorf("Check found %d problems: %v", problems, err)
+			}
+			err = within30(t, "Repair", func(ctx context.Context) error {
+				found, err := d.Repair(ctx, nil)
+				if len(found) == 0 {
+					t.Error("Repair found nothing")
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				if p := first(predictAll(t, d, queries, &PredictOptions{Index: name(i)}, 1), truth); p < 0.95 {
+					t.Errorf("precision after Repair is %g", p)
+				}
+			}
+		})
+	}
+}
+
+// TestLCIFCycleRefused builds label models in the place of the forest that would
+// find their neighbours.
+func TestLCIFCycleRefused(t *testing.T) {
+	d, queries, _ := spotDB(t, 300, 0, vector.L2)
+	build := func(name string, o BuildOptions) (IndexInfo, error) {
+		return d.Build(t.Context(), "docs", name, o, nil)
+	}
+	forests := BuildOptions{Trees: 2, LabelsK: 8}
+	if _, err := build("b", forests); err != nil {
+		t.Fatal(err)
+	}
+	for _, neighbors := range []string{"", "b"} {
+		if _, err := build("b", plainModel(neighbors)); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "would replace") {
+			t.Errorf("neighbours %q: %v", neighbors, err)
+		}
+	}
+	if _, err := build("new", plainModel("new")); !errors.Is(err, ErrOption) {
+		t.Errorf("a model by itself: %v", err)
+	}
+	err := d.View(func(s *Snapshot) error {
+		_, _, err := s.Search(t.Context(), "docs", queries[0].Vector, 3, &SearchOptions{Index: "b"}, nil)
+		return err
+	})
+	if err != nil {
+		t.Errorf("the forest is gone: %v", err)
+	}
+	// With another forest there is no cycle.
+	if _, err := build("a", forests); err != nil {
+		t.Fatal(err)
+	}
+	info, err := build("a", plainModel(""))
+	if err != nil || info.Options.LCIF.Neighbors != "b" {
+		t.Errorf("neighbours %q: %v", info.Options.LCIF.Neighbors, err)
+	}
+}
+
+// TestLCIFCyclePublished makes a cycle by two builds at once, each of which
+// replaces the forest of the other: the later one is refused.
+func TestLCIFCyclePublished(t *testing.T) {
+	d, _, _ := spotDB(t, 300, 0, vector.L2)
+	for _, name := range []string{"a", "b"} {
+		if _, err := d.Build(t.Context(), "docs", name, BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var once sync.Once
+	_, err := d.Build(t.Context(), "docs", "a", plainModel("b"), func(Progress) {
+		once.Do(func() {
+			if _, err := d.Build(t.Context(), "docs", "b", plainModel("a"), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "depend on itself") {
+		t.Errorf("the later build: %v", err)
+	}
+	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLoadingCancelled checks that callers that wait for a load return when their
+// context ends, and that a cancelled load is run again.
+func TestLoadingCancelled(t *testing.T) {
+	var l loading
+	first, stop := context.WithCancel(t.Context())
+	started, ended := make(chan struct{}), make(chan error)
+	go func() {
+		ended <- l.do(first, func(ctx context.Context) error {
+			close(started)
+			<-ctx.Done()
+			return fmt.Errorf("first: %w", ctx.Err())
+		})
+	}()
+	<-started
+	waiting, leave := context.WithCancel(t.Context())
+	leave()
+	unused := func(context.Context) error { t.Error("a second load runs next to the first"); return nil }
+	if err := l.do(waiting, unused); !errors.Is(err, context.Canceled) {
+		t.Errorf("the waiting caller got %v", err)
+	}
+	damage := errors.New("damage")
+	second := make(chan error)
+	go func() { second <- l.do(t.Context(), func(context.Context) error { return damage }) }()
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first caller got %v", err)
+	}
+	if err := <-second; !errors.Is(err, damage) {
+		t.Errorf("the second caller got %v", err)
+	}
+	if err := l.do(waiting, unused); !errors.Is(err, damage) {
+		t.Errorf("what was loaded is %v", err)
+	}
+}
+
+// endingContext ends when it has been asked for its error some times.
+type endingContext struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *endingContext) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// TestLoadIndexCancelled cancels the first use of an index after every number of
+// looks at the context: the next use loads it.
+func TestLoadIndexCancelled(t *testing.T) {
+	d, queries, _ := spotDB(t, 300, 0, vector.L2)
+	if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Build(t.Context(), "docs", "labels", plainModel("trees"), nil); err != nil {
+		t.Fatal(err)
+	}
+	path := d.Path()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cancelled := 0
+	for n := int64(0); ; n++ {
+		d, err := Open(path, &Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := d.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := &endingContext{Context: t.Context()}
+		ctx.left.Store(n)
+		_, _, first := s.Predict(ctx, "docs", queries[0], nil)
+		if first != nil {
+			cancelled++
+			if !errors.Is(first, context.Canceled) {
+				t.Errorf("after %d looks: %v", n, first)
+			}
+		}
+		if _, _, err := s.Predict(t.Context(), "docs", queries[0], nil); err != nil {
+			t.Errorf("a load cancelled after %d looks is remembered: %v", n, err)
+		}
+		s.Release()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			break
+		}
+	}
+	if cancelled < 10 {
+		t.Errorf("the load looked at its context %d times only", cancelled)
+	}
+}
