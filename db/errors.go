@@ -44,10 +44,11 @@ var (
 	ErrLabel = errors.New("db: invalid label")
 	// ErrPayload is returned for a payload longer than MaxPayload bytes.
 	ErrPayload = errors.New("db: payload too large")
-	// ErrEmpty is returned when a collection has no live rows to answer from.
+	// ErrEmpty is returned when a collection has no live rows, or none with a
+	// label, to build an index over. Searches of an empty collection find nothing.
 	ErrEmpty = errors.New("db: collection is empty")
-	// ErrK is returned when the number of wanted neighbours is below 1 or above
-	// the number of rows.
+	// ErrK is returned when the number of requested rows is below 1. One above
+	// the number of rows asks for all of them.
 	ErrK = errors.New("db: k is out of range")
 	// ErrFull is returned when a collection has used all its row numbers.
 	ErrFull = errors.New("db: collection is full")

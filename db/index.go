@@ -77,7 +77,10 @@ type BuildOptions struct {
 	Seed uint64
 	// Workers is the number of goroutines, all processors when zero.
 	Workers int
-	// NoTune skips the tuner: queries must then name their parameters.
+	// NoTune skips the tuner: queries must then name their parameters. Fewer
+	// than 10 rows are too few for the tuner: searches of such an index are exact
+	// scans, and DB.Maintain builds it again, with the tuner and by the options as
+	// they were given, once there are 10.
 	NoTune bool
 	// TuneK is the k of the tuner's queries, 10 when zero.
 	TuneK int
@@ -204,6 +207,9 @@ type manifest struct {
 	Grown int `json:",omitempty"`
 	// GrownDead is how many of these had been deleted.
 	GrownDead int `json:",omitempty"`
+	// Requested are the options as they were given, where there were too few rows
+	// for the tuner: what the index is built again with once there are enough.
+	Requested *BuildOptions `json:",omitempty"`
 	Forest    forestManifest
 	Rotation  int // rotated coordinates stored, 0 for none
 
@@ -397,12 +403,17 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	if len(o.TrainingQueries) > 0 {
 		points = len(o.TrainingQueries)
 	}
-	o.Holdout = min(o.Holdout, points/10)
-	if o.Holdout < 1 {
-		o.NoTune = true // too few points to hold any out
-	}
+	o.Holdout = min(o.Holdout, points/heldOutOf)
 	return o
 }
+
+// heldOutOf is of how many points at most one is held out, and so how many rows
+// the tuner needs at least.
+const heldOutOf = 10
+
+// tunes reports whether the tuner is to run, by resolved options: whether it was
+// not forbidden and there are enough points to hold any out.
+func (o BuildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 
 // validate refuses options that no build can honour.
 func (o BuildOptions) validate() error {
@@ -416,7 +427,7 @@ func (o BuildOptions) validate() error {
 	}
 	switch {
 	case o.Kind == KindAuto && (o.NoTune || o.NoNatural):
-		return bad("kind auto needs the tuner, enough rows for it, and label tables")
+		return bad("kind auto needs the tuner and label tables")
 	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
 		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
 	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 || o.MinVotes < 0 || !(o.Density >= 0 && o.Density <= 1):

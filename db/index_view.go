@@ -44,7 +44,7 @@ func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) err
 	}
 	f := l.forest
 	m := &manifest{
-		Object: object, Metric: l.metric, Dim: l.dim, Lift: l.lift,
+		Object: object, Metric: l.metric, Dim: l.dim, Lift: l.lift, Requested: l.requested,
 		Forest: forestManifest{Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Unit: f.Unit},
 	}
 	m.Forest.Params.Corpus = nil

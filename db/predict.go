@@ -99,7 +99,7 @@ type predictScratch struct {
 // that has the label, that of a tree of kind sbt the margin of its last
 // decision; without Top such trees answer one class.
 //
-// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption, ErrEmpty,
+// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption,
 // ErrCorrupt, ErrClosed and the context's.
 func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *PredictOptions) (out []Prediction, stats PredictStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)

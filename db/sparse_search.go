@@ -59,12 +59,13 @@ type sparseScratch struct {
 
 // SearchSparse appends the k rows of highest cosine to the query to dst, best
 // first, ties by row number. Only rows that share a feature with the query are
-// hits, so there may be fewer. Hit.Distance is 1 - cosine. The answer is exact
-// whatever the index; rows written after its build are compared one by one.
+// hits, so there may be fewer than k, and none in an empty collection.
+// Hit.Distance is 1 - cosine. The answer is exact whatever the index; rows
+// written after its build are compared one by one.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrK (k < 1),
-// ErrEmpty, ErrOption (no index named among several, a strategy the index
-// lacks), ErrCorrupt, ErrClosed and the context's.
+// ErrOption (no index named among several, a strategy the index lacks),
+// ErrCorrupt, ErrClosed and the context's.
 func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery, k int, o *SparseSearchOptions, dst []Hit) (hits []Hit, stats SparseStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if o == nil {
@@ -131,9 +132,6 @@ func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (*sparseSet
 	}
 	if err := checkSparse(&Row{Key: []byte("query"), Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}, st.c.Named); err != nil {
 		return nil, x, err
-	}
-	if set.live == 0 {
-		return nil, x, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
 	}
 	numbered := q.Sparse
 	if st.c.Named {
