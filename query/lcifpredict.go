@@ -42,8 +42,9 @@ func NewPredictor() *Predictor { return new(Predictor) }
 // label without evidence is never predicted, so there may be fewer than Top,
 // or none.
 //
-// q need not be of unit length. Features that the view does not know or keep
-// are left out; of an empty query nothing is predicted. All sums run in a fixed
+// q need not be of unit length. Features that the view does not know count in its
+// length only, unless the view keeps a selection of features: then they and those
+// not kept are left out. Of a query that has no known feature nothing is predicted. All sums run in a fixed
 // order, so equal inputs give equal bits.
 //
 // Cost: the search for K neighbours, then O(labels of the neighbours + labels

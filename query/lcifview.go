@@ -47,8 +47,9 @@ type NeighborScratch struct {
 	row    []float32
 }
 
-// NeighborQuery is a query as it came and as instance scores compare it: of
-// unit length, without zeros and features that the view does not know or keep.
+// NeighborQuery is a query as it came and as instance scores compare it: without
+// zeros and features that the view does not know or keep, and scaled by a length
+// that unknown features are part of.
 type NeighborQuery struct {
 	Raw, Unit vector.Sparse
 }

@@ -44,6 +44,9 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		if err := noteUnknown(a, s, info, q.queries); err != nil {
+			return err
+		}
 		tree, err := c.byTree(s)
 		if err != nil {
 			return err
