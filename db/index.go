@@ -75,8 +75,9 @@ type BuildOptions struct {
 	// Seed makes the build reproducible: equal rows, options and seed give an
 	// equal index at any number of workers.
 	Seed uint64
-	// Workers is the number of goroutines, all processors when zero.
-	Workers int
+	// Workers is the number of goroutines, all processors when zero. It is not
+	// stored: an index that is built again asks the machine that it is on.
+	Workers int `json:"-"`
 	// NoTune skips the tuner: queries must then name their parameters. Fewer
 	// than 10 rows are too few for the tuner: searches of such an index are exact
 	// scans, and DB.Maintain builds it again, with the tuner and by the options as
@@ -245,6 +246,10 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: index %q: encode manifest: %w", m.Info.Name, err)
 	}
+	if err := checkShape(b); err != nil || len(b) > maxManifest {
+		return nil, fmt.Errorf("%w: index %q: a description of %d bytes, want at most %d: a label model may have too many labels",
+			ErrFull, m.Info.Name, len(b), maxManifest)
+	}
 	return b, nil
 }
 
@@ -276,11 +281,18 @@ func retireManifest(tx *bbolt.Tx, object uint64) error {
 // written, so that later arithmetic on them cannot overflow.
 func decodeManifest(b []byte) (*manifest, error) {
 	var m manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%w: index manifest: %v", ErrCorrupt, err)
+	err := checkShape(b)
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: index manifest: %w", ErrCorrupt, err)
 	}
 	bad := func(what string) error {
 		return fmt.Errorf("%w: index manifest of %q: %s", ErrCorrupt, m.Info.Name, what)
+	}
+	if !m.validRuns() {
+		return nil, bad("runs of blocks")
 	}
 	p := m.Forest.Params
 	switch {
@@ -310,7 +322,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 			return nil, bad("segments")
 		}
 	case m.Budget != nil:
-		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() {
+		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() || m.Info.Options.Budget.check(m.Info.Options.Kind) != nil {
 			return nil, bad("budgeted trees")
 		}
 	case m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32:
@@ -319,6 +331,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, bad("dimension")
 	case p.Trees < 1 || p.Trees > maxTrees || p.Depth < 0 || p.Depth > maxDepth:
 		return nil, bad("forest shape")
+	case m.Info.Options.Trees != p.Trees || m.Info.Options.Depth != p.Depth:
+		return nil, bad("options of another forest") // they set the work of the next build
 	case m.Forest.Dim < 1 || m.Forest.Dim > MaxDim+1:
 		return nil, bad("forest dimension")
 	case m.Forest.DirW < 0 || m.Forest.DirW > MaxDim+1:
