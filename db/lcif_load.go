@@ -224,7 +224,31 @@ func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings
 			out.view.Powers[0].Patch = a.patch
 		}
 	}
-	return out, st.grow(m, out)
+	return out, st.grow(m, out, a)
+}
+
+// frequencies is the share of the model's rows, those deleted before left out,
+// that have each label.
+func (a *lcifArrays) frequencies() []float32 {
+	count := a.rows
+	if count == nil { // with instance scores only
+		count = make([]uint32, a.sets.labels)
+		for row := range a.sets.Rows() {
+			if a.dead.Contains(uint32(row)) {
+				continue
+			}
+			for _, l := range a.sets.Row(row) {
+				count[l]++
+			}
+		}
+	}
+	out := make([]float32, len(count))
+	if rows := a.sets.Rows() - int(a.dead.GetCardinality()); rows > 0 {
+		for l, n := range count {
+			out[l] = min(1, float32(n)/float32(rows))
+		}
+	}
+	return out
 }
 
 // lcifNeighbors is what finds a label model's neighbours.

@@ -55,6 +55,9 @@ type PredictionExplanation struct {
 	// Instance and Feature are the parts of the score from nearest rows and
 	// from features.
 	Instance, Feature float64
+	// Prior is the score of a label that is predicted by its frequency, because
+	// nothing speaks for any label; all else is zero then.
+	Prior float64
 	// Neighbors and Features are those with a share, largest first.
 	Neighbors []NeighborEvidence
 	Features  []FeatureEvidence
@@ -98,7 +101,10 @@ type predictScratch struct {
 // feature, and new features count in the length of rows and queries only. So do
 // features that no row has. A model that weighs values or keeps a selection of
 // features leaves both out. Thresholds, and weights and selection
-// of features, are those of the build; a new label has the threshold of all. Of
+// of features, are those of the build; a new label has the threshold of all. Where
+// nothing speaks for any label, as for a query without known features, scores are
+// the shares of the rows that have each label, as of the build or the last
+// maintenance. Of
 // labels with equal scores the one whose name is less, byte by byte, comes first.
 // Trees see only the rows that they were learned from.
 //
@@ -228,7 +234,7 @@ func (st *collState) explain(ctx context.Context, sc *predictScratch, m *labelMo
 		return fmt.Errorf("db: %d explanations for %d labels", len(found), len(out))
 	}
 	for i, f := range found {
-		e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature}
+		e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
 		for _, n := range f.Neighbors {
 			key, err := st.key(n.Row)
 			if err != nil {

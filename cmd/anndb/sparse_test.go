@@ -374,10 +374,13 @@ func TestPredict(t *testing.T) {
 	if csv := must(t, "predict", f.file, "docs", "--key", "doc-003", "--explain", "--format", "csv", "--evidence", "0"); strings.Count(csv, "doc-003,topic") < 5 {
 		t.Errorf("csv leaves out what people need not read twice:\n%s", csv)
 	}
-	// A query of unknown words has no label.
+	// A query of unknown words has the most frequent label.
 	none, errs, code := anndb(t, "predict", f.file, "docs", "--features", "never")
-	if !strings.Contains(none, "1 without a label") || code != exitOK || errs != "1 of 1 features is not known: never\n" {
+	if !strings.Contains(none, "0 without a label") || code != exitOK || errs != "1 of 1 features is not known: never\n" {
 		t.Error(none, errs, code)
+	}
+	if got := must(t, "explain", f.file, "docs", "--features", "never"); !strings.Contains(got, "frequency") {
+		t.Error(got)
 	}
 }
 
