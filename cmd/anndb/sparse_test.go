@@ -379,7 +379,7 @@ func TestPredict(t *testing.T) {
 	if !strings.Contains(none, "0 without a label") || code != exitOK || errs != "1 of 1 features is not known: never\n" {
 		t.Error(none, errs, code)
 	}
-	if got := must(t, "explain", f.file, "docs", "--features", "never"); !strings.Contains(got, "frequency") {
+	if got, _, _ := anndb(t, "explain", f.file, "docs", "--features", "never"); !strings.Contains(got, "frequency") {
 		t.Error(got)
 	}
 }
