@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.etcd.io/bbolt"
@@ -155,7 +157,16 @@ func checkName(name string) error {
 	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
 		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", ErrName, name, MaxName)
 	}
+	if strings.ContainsFunc(name, control) {
+		return fmt.Errorf("%w: %q has control characters", ErrName, name)
+	}
 	return nil
+}
+
+// control reports whether a character has no place in a name: it would act on the
+// terminal that shows it, end the line, or change the direction of what follows.
+func control(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
 var catalogKey = codec.Key(0, codec.KindCatalog, 0)

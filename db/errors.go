@@ -21,8 +21,8 @@ var (
 	ErrReadOnly = errors.New("db: opened read-only")
 	// ErrOption is returned when an option has a value nothing can honour.
 	ErrOption = errors.New("db: invalid option")
-	// ErrName is returned for a collection name that is empty, longer than
-	// MaxName bytes or not valid UTF-8.
+	// ErrName is returned for the name of a collection or an index that is empty,
+	// longer than MaxName bytes, not valid UTF-8, or has control characters.
 	ErrName = errors.New("db: invalid name")
 	// ErrDimension is returned when a vector has another length than its
 	// collection's vectors.

@@ -106,7 +106,7 @@ func TestSparseImport(t *testing.T) {
 	file := path("x.anndb")
 	h := topicHeader()
 	for name, list := range map[string][]string{"labels.txt": h.LabelNames, "words.txt": h.FeatureNames} {
-		if err := dataset.WriteNames(path(name), list); err != nil {
+		if err := dataset.WriteNames(path(name), list, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"compress/gzip"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -98,6 +99,34 @@ func TestControlCharacters(t *testing.T) {
 	_, errs, _ := anndb(t, "search", file, "n", "--key", "\x1b[31m")
 	if strings.Contains(errs, "\x1b") {
 		t.Errorf("message %q", errs)
+	}
+}
+
+// TestExportIsPrivate: an export has the mode of its database, and an interrupted
+// one leaves nothing.
+func TestExportIsPrivate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, mode := range []os.FileMode{0o600, 0o640} {
+		if err := os.Chmod(f.file, mode); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "export", f.file, "things", f.path("out.csv"))
+		if info, err := os.Stat(f.path("out.csv")); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("the export has mode %v, the database %v, %v", info.Mode(), mode, err)
+		}
+	}
+	before, err := os.ReadDir(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code := run(ctx, []string{"export", f.file, "things", f.path("other.csv")}, io.Discard, io.Discard); code == exitOK {
+		t.Error("an interrupted export succeeded")
+	}
+	if after, err := os.ReadDir(f.dir); err != nil || len(after) != len(before) {
+		t.Errorf("left behind: %v, %v", after, err)
 	}
 }
 

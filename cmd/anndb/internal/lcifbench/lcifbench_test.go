@@ -171,7 +171,7 @@ func TestLoad(t *testing.T) {
 	if err := os.Mkdir(folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := dataset.WriteNames(filepath.Join(folder, "labels.txt.gz"), []string{"a", "b"}); err != nil {
+	if err := dataset.WriteNames(filepath.Join(folder, "labels.txt.gz"), []string{"a", "b"}, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w, err := dataset.CreateSparse(filepath.Join(folder, "ng20.txt.gz"), dataset.FormatXMC, dataset.SparseHeader{Features: 4, LabelNames: []string{"0", "1"}})
