@@ -249,15 +249,19 @@ func (st *collState) loadBudget(ctx context.Context, m *manifest) (*treeModel, e
 	}
 	r.need(t.names.Len() == b.Names && b.Labels <= b.Names, "label names")
 	t.following = b.readFollowing(r, p, m.Info.Rows)
-	r.once(roleTree, fmt.Sprintf("%+v", *b), 0, func() error {
+	if r.err != nil {
+		return nil, r.err
+	}
+	if _, known := st.g.store.validated.Load(m.Object); !known {
 		err := x.Validate()
 		if err == nil {
 			err = t.following.drift.Validate(x)
 		}
-		return err
-	})
-	if r.err != nil {
-		return nil, r.err
+		if err != nil {
+			r.fail("%v", err)
+			return nil, r.err
+		}
+		st.g.store.validated.Store(m.Object, struct{}{})
 	}
 	t.index = budget.NewIndex(x)
 	t.pool.New = func() any { return budget.NewPredictor(t.index) }

@@ -2,9 +2,15 @@ package db
 
 import (
 	"bytes"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -48,6 +54,54 @@ func FuzzSparseChunk(f *testing.F) {
 			}
 			if !slices.IsSorted(x.Index) || x.Len() > 0 && int(x.Index[x.Len()-1]) >= int(dim) {
 				t.Fatalf("row %d has features %v of %d", i, x.Index, dim)
+			}
+		}
+	})
+}
+
+// FuzzPostings overwrites part of a block of an inverted index with a partition and
+// gives it the checksum it then should have: by every strategy hits are rows at
+// their true distances, or the search reports damage. The lengths of rows stay:
+// distances are made of them.
+func FuzzPostings(f *testing.F) {
+	seed := filepath.Join(f.TempDir(), "seed.anndb")
+	if err := rowlessGolden(seed); err != nil {
+		f.Fatal(err)
+	}
+	pristine, err := os.ReadFile(seed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var blocks []storedBlock
+	for _, b := range storedBlocks(f, seed) {
+		if _, kind, n := codec.ParseKey(b.key); kind == codec.KindPostings && n != arrayNorm {
+			blocks = append(blocks, b)
+		}
+	}
+	for i := range blocks {
+		f.Add(uint16(i), uint32(0), []byte{0xff, 0xff, 0xff, 0xff})
+		f.Add(uint16(i), uint32(9), []byte{1})
+		f.Add(uint16(i), uint32(len(blocks[i].payload)/2), []byte{0, 0, 0xc0, 0x7f})
+	}
+	q := rowlessRow("counts", 3).Sparse
+	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
+		for _, strategy := range []postings.Strategy{postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union} {
+			hits, _, err := s.SearchSparse(t.Context(), "counts", SparseQuery{Sparse: q}, 9, &SparseSearchOptions{Index: "rows", Strategy: strategy}, nil)
+			if err != nil {
+				if !errors.Is(err, ErrCorrupt) {
+					t.Fatalf("%v: untyped error %v", strategy, err)
+				}
+				continue
+			}
+			for _, h := range hits {
+				r, err := s.GetRow("counts", h.Row)
+				if err != nil {
+					t.Fatalf("%v: a hit that is no row: %v", strategy, err)
+				}
+				want := 1 - vector.DotSparse(q, r.Sparse)/q.Norm()/r.Sparse.Norm()
+				if math.Abs(float64(h.Distance)-want) > 1e-5 {
+					t.Fatalf("%v: distance %g of row %d, want %g", strategy, h.Distance, h.Row, want)
+				}
 			}
 		}
 	})

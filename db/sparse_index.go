@@ -3,8 +3,6 @@ package db
 import (
 	"context"
 	"fmt"
-	"math"
-	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -149,11 +147,16 @@ func (l *sparseLearned) describe(i *IndexInfo) {
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part
 // of the format.
 const (
-	arrayTAATPtr uint32 = iota
-	arrayTAAT
-	arrayDAATPtr
-	arrayDAAT
+	arrayFeature uint32 = iota
 	arrayMax
+	arrayTAAT // and the numbers up to arrayDAAT, see rowSets
+	_
+	_
+	_
+	arrayDAAT // and the numbers up to arrayListPtr
+	_
+	_
+	_
 	arrayListPtr
 	arrayListKey
 	arrayListStart
@@ -186,11 +189,10 @@ func (l *sparseLearned) put(w *arrayWriter) *manifest {
 	w.put(arrayNorm, codec.F64, codec.Bytes(l.lengths))
 	if p := x.Partition; p != nil {
 		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
-		w.put(arrayTAATPtr, codec.U64, codec.Bytes(p.TAAT.Ptr))
-		w.put(arrayTAAT, codec.U64, encodePostings(p.TAAT.Entries))
-		w.put(arrayDAATPtr, codec.U64, codec.Bytes(p.DAAT.Ptr))
-		w.put(arrayDAAT, codec.U64, encodePostings(p.DAAT.Entries))
+		w.put(arrayFeature, codec.U32, codec.Bytes(p.Feature))
 		w.put(arrayMax, codec.F32, codec.Bytes(p.Max))
+		w.rowSets(arrayTAAT, &p.TAAT)
+		w.rowSets(arrayDAAT, &p.DAAT)
 	}
 	blocks := func(b *postings.Blocks, c *postings.Columns) {
 		w.put(arrayListPtr, codec.U32, codec.Bytes(b.Ptr))
@@ -276,6 +278,14 @@ func (w *arrayWriter) set(number uint32, rows *roaring.Bitmap) {
 	w.put(number, codec.U8, data)
 }
 
+// rowSets writes a part of a partition as four arrays from number on.
+func (w *arrayWriter) rowSets(number uint32, r *postings.RowSets) {
+	w.put(number, codec.U64, codec.Bytes(r.At))
+	w.put(number+1, codec.U32, codec.Bytes(r.First))
+	w.put(number+2, codec.U16, codec.Bytes(r.Sets))
+	w.put(number+3, codec.F32, codec.Bytes(r.Value))
+}
+
 // names writes a string table.
 func (w *arrayWriter) names(number uint32, names []string) {
 	table := make([][]byte, len(names))
@@ -283,16 +293,4 @@ func (w *arrayWriter) names(number uint32, names []string) {
 		table[i] = []byte(n)
 	}
 	w.put(number, codec.BytesElem, codec.AppendStrings(nil, table))
-}
-
-// A posting is stored as row (uint32) and value (float32), the layout of
-// postings.Posting, so that the stored array is used in place.
-var _ = [1]struct{}{}[unsafe.Sizeof(postings.Posting{})-8]
-
-func encodePostings(p []postings.Posting) []byte {
-	words := make([]uint32, 0, 2*len(p))
-	for _, e := range p {
-		words = append(words, e.Row, math.Float32bits(e.Value))
-	}
-	return codec.Bytes(words)
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -66,9 +65,9 @@ func (st *collState) loadPostings(ctx context.Context, m *manifest, g *segmentMa
 	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: st.rowSource(r, parts, m, g)}
 	if s.Partition {
 		x.Partition = &postings.Partition{
-			M: s.M, TAATRows: s.TAATRows, Max: numbered[float32](r, parts, arrayMax),
-			TAAT: postings.Lists{Ptr: numbered[uint64](r, parts, arrayTAATPtr), Entries: postingList(r, parts, arrayTAAT)},
-			DAAT: postings.Lists{Ptr: numbered[uint64](r, parts, arrayDAATPtr), Entries: postingList(r, parts, arrayDAAT)},
+			M: s.M, TAATRows: s.TAATRows,
+			Feature: numbered[uint32](r, parts, arrayFeature), Max: numbered[float32](r, parts, arrayMax),
+			TAAT: rowSets(r, parts, arrayTAAT), DAAT: rowSets(r, parts, arrayDAAT),
 		}
 	}
 	blocks := postings.Blocks{
@@ -92,16 +91,17 @@ func (st *collState) loadPostings(ctx context.Context, m *manifest, g *segmentMa
 			Order: numbered[uint32](r, parts, arrayOrder), Value: numbered[float32](r, parts, arrayValue),
 		}
 	}
-	r.once(rolePostings, g.shape(m), 0, x.Validate)
 	if r.err != nil {
 		return nil, r.err
 	}
+	if _, known := st.g.store.validated.Load(g.Object); !known {
+		if err := x.Validate(); err != nil {
+			r.fail("%v", err)
+			return nil, r.err
+		}
+		st.g.store.validated.Store(g.Object, struct{}{})
+	}
 	return x, nil
-}
-
-// shape is what the arrays of a segment are viewed with.
-func (g *segmentManifest) shape(m *manifest) string {
-	return fmt.Sprintf("%d %d %+v %t", g.First, g.Rows, g.Sparse, m.LCIF != nil)
 }
 
 // rowSource is the collection's rows as those of a segment without rows of its
@@ -131,18 +131,15 @@ func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segm
 		if s.Keep != nil {
 			s.Keep = s.Keep[:min(len(s.Keep), (g.Sparse.Cols+63)/64)]
 		}
-		// The segment stays as the model goes on with other weights, so it may
-		// have been checked with others.
-		head.need(s.IDF == nil || len(s.IDF) == g.Sparse.Cols, "weights of features")
-		head.need(s.Keep == nil || len(s.Keep) == (g.Sparse.Cols+63)/64, "features kept")
 		r.err = head.err
 	}
 	return s
 }
 
-// postingList views an array of postings in place on little-endian machines
-// with aligned blocks, and copies otherwise.
-func postingList(r *sections, parts [][]byte, i uint32) []postings.Posting {
-	words := numbered[uint32](r, parts, i)
-	return unsafe.Slice((*postings.Posting)(unsafe.Pointer(unsafe.SliceData(words))), len(words)/2)
+// rowSets views the arrays of a part of a partition, from number i on.
+func rowSets(r *sections, parts [][]byte, i uint32) postings.RowSets {
+	return postings.RowSets{
+		At: numbered[uint64](r, parts, i), First: numbered[uint32](r, parts, i+1),
+		Sets: numbered[uint16](r, parts, i+2), Value: numbered[float32](r, parts, i+3),
+	}
 }

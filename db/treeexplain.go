@@ -86,31 +86,31 @@ func (s *Snapshot) ExplainTree(ctx context.Context, coll string, q SparseQuery, 
 
 // askedTree finds the tree that is asked, and the row as it sees it.
 func (s *Snapshot) askedTree(ctx context.Context, coll string, q SparseQuery, index string) (*treeModel, vector.Sparse, error) {
-	_, asked, state, err := s.asked(ctx, coll, q, index)
+	_, x, state, err := s.asked(ctx, coll, q, index)
 	if err != nil {
-		return nil, vector.Sparse{}, err
+		return nil, x, err
 	}
 	if state.tree == nil {
-		return nil, vector.Sparse{}, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
+		return nil, x, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
 	}
-	return state.tree, state.tree.prepare(asked.features), nil
+	return state.tree, state.tree.prepare(x), nil
 }
 
 // asked finds what a prediction asks and the label model it asks.
-func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (*collState, askedFeatures, *indexState, error) {
+func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (*collState, vector.Sparse, *indexState, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, askedFeatures{}, nil, fmt.Errorf("db: predict: %w", err)
+		return nil, vector.Sparse{}, nil, fmt.Errorf("db: predict: %w", err)
 	}
 	st, err := s.collection(coll)
 	if err != nil {
-		return nil, askedFeatures{}, nil, err
+		return nil, vector.Sparse{}, nil, err
 	}
-	asked, err := st.labelQuery(ctx, q)
+	x, err := st.labelQuery(ctx, q)
 	if err != nil {
-		return nil, asked, nil, err
+		return nil, x, nil, err
 	}
 	state, err := st.labelModel(ctx, index)
-	return st, asked, state, err
+	return st, x, state, err
 }
 
 // treePath is the path of a prepared row through a tree.

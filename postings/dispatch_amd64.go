@@ -3,6 +3,7 @@
 package postings
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -12,12 +13,28 @@ import (
 // on it, not through function values, so that arguments do not escape.
 var avx2 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 
-func scatterFloat(sums []float32, list []Posting, weight float32) {
+func scatterRows(sums []float32, low []uint16, value []float32, weight float32) {
 	if avx2 {
-		scatterFloatAVX2(unsafe.SliceData(sums), (*uint64)(unsafe.Pointer(unsafe.SliceData(list))), len(list), weight)
+		scatterRowsAVX2(unsafe.SliceData(sums), unsafe.SliceData(low), unsafe.SliceData(value), len(low), weight)
 		return
 	}
-	scatterFloatGo(sums, list, weight)
+	scatterRowsGo(sums, low, value, weight)
+}
+
+// scatterBits adds values, times weight, to the cells of the bits set in words.
+func scatterBits(sums []float32, words []uint16, value []float32, weight float32) {
+	if avx2 {
+		// The assembly reads eight values at once and changes the cells of whole
+		// words: the last words with eight values are not for it.
+		whole, left := len(words), 0
+		for whole > 0 && left < 8 {
+			whole--
+			left += bits.OnesCount16(words[whole])
+		}
+		scatterBitsAVX2(unsafe.SliceData(sums), unsafe.SliceData(words), whole, unsafe.SliceData(value), weight)
+		sums, words, value = sums[16*whole:], words[whole:], value[len(value)-left:]
+	}
+	scatterBitsGo(sums, words, value, weight)
 }
 
 func scatterCodes(cells []uint16, low []uint16, code []uint8, weight uint16) {

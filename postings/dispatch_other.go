@@ -4,8 +4,12 @@ package postings
 
 // Without assembly every kernel is its reference.
 
-func scatterFloat(sums []float32, list []Posting, weight float32) {
-	scatterFloatGo(sums, list, weight)
+func scatterRows(sums []float32, low []uint16, value []float32, weight float32) {
+	scatterRowsGo(sums, low, value, weight)
+}
+
+func scatterBits(sums []float32, words []uint16, value []float32, weight float32) {
+	scatterBitsGo(sums, words, value, weight)
 }
 
 func scatterCodes(cells []uint16, low []uint16, code []uint8, weight uint16) {

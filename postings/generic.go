@@ -1,17 +1,32 @@
 package postings
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // foundRoom is how many places atLeast16 may write beyond those it has found.
 const foundRoom = 4
 
 // The reference kernels: the loops that the assembly must equal bit for bit.
 
-// scatterFloatGo adds a list, times weight, to the cells of its rows. The
-// product is rounded before the addition, so that no processor fuses them.
-func scatterFloatGo(sums []float32, list []Posting, weight float32) {
-	for _, e := range list {
-		sums[e.Row] += float32(weight * e.Value)
+// scatterRowsGo adds values, times weight, to the cells of their rows. The product
+// is rounded before the addition, so that no processor fuses them.
+func scatterRowsGo(sums []float32, low []uint16, value []float32, weight float32) {
+	value = value[:len(low)]
+	for i, row := range low {
+		sums[row] += float32(weight * value[i])
+	}
+}
+
+// scatterBitsGo is scatterRowsGo for rows that are the bits set in words.
+func scatterBitsGo(sums []float32, words []uint16, value []float32, weight float32) {
+	rank := 0
+	for at, word := range words {
+		for ; word != 0; word &= word - 1 {
+			sums[16*at+bits.TrailingZeros16(word)] += float32(weight * value[rank])
+			rank++
+		}
 	}
 }
 

@@ -50,14 +50,6 @@ type Posting struct {
 	Value float32
 }
 
-// Lists is an inverted index: list j is Entries[Ptr[j]:Ptr[j+1]].
-type Lists struct {
-	Ptr     []uint64
-	Entries []Posting
-}
-
-func (l *Lists) list(j uint32) []Posting { return l.Entries[l.Ptr[j]:l.Ptr[j+1]] }
-
 // Build indexes rows, which the index keeps and which must not change. The
 // result depends on rows and p only. progress, which may be nil, is called
 // with growing done and a fixed total.
@@ -196,8 +188,7 @@ func (ix *Index) Bytes() int {
 		u := ix.Uniform
 		return u.Blocks.bytes() + u.Columns.bytes() + 8*len(u.Words) + 4*len(u.Order) + 4*len(u.Value)
 	case ix.Partition != nil:
-		p := ix.Partition
-		return 8*(len(p.TAAT.Entries)+len(p.DAAT.Entries)+len(p.TAAT.Ptr)+len(p.DAAT.Ptr)) + 4*len(p.Max)
+		return ix.Partition.Bytes()
 	}
 	return 0
 }

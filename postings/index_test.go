@@ -49,6 +49,18 @@ func partitionByPaper(rows *vector.CSR, m int) (taat, daat map[uint32][]Posting)
 	return taat, lists(func(row uint32) bool { return !first[row] })
 }
 
+// listsOf are the lists of a feature, by ascending row, and the header of
+// the DAAT list.
+func listsOf(p *Partition, feature uint32) (taat, daat []Posting, highest float32) {
+	i, ok := p.find(feature, 0)
+	if !ok {
+		return nil, nil, 0
+	}
+	p.TAAT.list(i).each(func(row uint32, value float32) { taat = append(taat, Posting{row, value}) })
+	p.DAAT.list(i).each(func(row uint32, value float32) { daat = append(daat, Posting{row, value}) })
+	return taat, daat, p.Max[i]
+}
+
 func TestPartitionIsThePapers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -66,8 +78,10 @@ func TestPartitionIsThePapers(t *testing.T) {
 		p := ix.Partition
 		in := map[uint32]bool{}
 		for j := range uint32(cols) {
-			if !slices.Equal(p.TAAT.list(j), taat[j]) || !slices.Equal(p.DAAT.list(j), daat[j]) {
-				t.Fatalf("feature %d: TAAT %v, want %v; DAAT %v, want %v", j, p.TAAT.list(j), taat[j], p.DAAT.list(j), daat[j])
+			first, second, highest := listsOf(p, j)
+			slices.SortFunc(first, byValue) // the paper's order of TAAT lists
+			if !slices.Equal(first, taat[j]) || !slices.Equal(second, daat[j]) {
+				t.Fatalf("feature %d: TAAT %v, want %v; DAAT %v, want %v", j, first, taat[j], second, daat[j])
 			}
 			var most float32
 			for _, e := range daat[j] {
@@ -76,8 +90,8 @@ func TestPartitionIsThePapers(t *testing.T) {
 			for _, e := range taat[j] {
 				in[e.Row] = true
 			}
-			if p.Max[j] != most {
-				t.Fatalf("feature %d: highest DAAT value %g, want %g", j, p.Max[j], most)
+			if highest != most {
+				t.Fatalf("feature %d: highest DAAT value %g, want %g", j, highest, most)
 			}
 		}
 		if p.TAATRows != len(in) {
@@ -95,7 +109,7 @@ func TestPartitionExtremes(t *testing.T) {
 		}
 	}
 	for _, ix := range build(t, rows, Everything) {
-		if n := len(ix.Partition.DAAT.Entries); n != 0 {
+		if n := len(ix.Partition.DAAT.Value); n != 0 {
 			t.Errorf("m without limit has %d entries for DAAT", n)
 		}
 	}
@@ -530,10 +544,22 @@ func damage(ix *Index, field, at int, with []byte) {
 		p.Max = put(p.Max, at, with, func(b byte) float32 { return float32(b) })
 		return
 	case 1:
-		p.TAAT.Ptr = put(p.TAAT.Ptr, at, with, func(b byte) uint64 { return uint64(b) })
+		p.TAAT.At = put(p.TAAT.At, at, with, func(b byte) uint64 { return uint64(b) })
 		return
 	case 2:
-		p.DAAT.Entries = put(p.DAAT.Entries, at, with, func(b byte) Posting { return Posting{uint32(b), float32(b)} })
+		p.DAAT.Sets = put(p.DAAT.Sets, at, with, func(b byte) uint16 { return uint16(b) })
+		return
+	case 12:
+		p.TAAT.Sets = put(p.TAAT.Sets, at, with, func(b byte) uint16 { return uint16(b) })
+		return
+	case 13:
+		p.DAAT.First = put(p.DAAT.First, at, with, func(b byte) uint32 { return uint32(b) })
+		return
+	case 14:
+		p.DAAT.Value = put(p.DAAT.Value, at, with, func(b byte) float32 { return float32(b) })
+		return
+	case 15:
+		p.Feature = put(p.Feature, at, with, func(b byte) uint32 { return uint32(b) })
 		return
 	}
 	if w := ix.Weighted; w != nil {

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,10 +28,10 @@ func TestScatterEqualsReference(t *testing.T) {
 			rows := 1 + r.IntN(100)
 			weight := uint16(r.IntN(1 << (1 + r.IntN(16))))
 			low, code := make([]uint16, n), randomBytes(r, n, r.IntN(2) == 0)
-			list := make([]Posting, n)
+			value := make([]float32, n)
 			for i := range low {
 				low[i] = uint16(r.IntN(rows))
-				list[i] = Posting{uint32(low[i]), r.Float32()}
+				value[i] = r.Float32()
 			}
 			a := make([]uint16, rows)
 			for i := range a {
@@ -44,11 +45,46 @@ func TestScatterEqualsReference(t *testing.T) {
 			}
 			x, y := make([]float32, rows), make([]float32, rows)
 			for range 2 {
-				scatterFloat(x, list, 0.7)
-				scatterFloatGo(y, list, 0.7)
+				scatterRows(x, low, value, 0.7)
+				scatterRowsGo(y, low, value, 0.7)
 			}
 			if !slices.Equal(x, y) {
-				t.Fatalf("%d postings: %v, want %v", n, x, y)
+				t.Fatalf("%d rows: %v, want %v", n, x, y)
+			}
+		}
+	}
+}
+
+// TestScatterBitsEqualsReference has few bits and many, at the start, at the end,
+// and none: the kernel must not touch what is behind the values or the sums.
+func TestScatterBitsEqualsReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 5))
+	for words := range 40 {
+		for range 50 {
+			set, n, rows := make([]uint16, words), 0, 0
+			dense := r.IntN(17)
+			for i := range set {
+				for b := range 16 {
+					if r.IntN(17) < dense && (i < words/2 || dense%3 > 0) {
+						set[i] |= 1 << b
+						n, rows = n+1, 16*i+b+1
+					}
+				}
+			}
+			value := make([]float32, n+20)
+			for i := range value {
+				value[i] = r.Float32()
+			}
+			for i := n; i < len(value); i++ {
+				value[i] = float32(math.NaN())
+			}
+			x, y := make([]float32, rows+20), make([]float32, rows+20)
+			for range 2 {
+				scatterBits(x[:rows], set, value[:n:n], 0.7)
+				scatterBitsGo(y[:rows], set, value[:n], 0.7)
+			}
+			if !slices.Equal(x, y) {
+				t.Fatalf("%d words, %d bits: %v, want %v", words, n, x, y)
 			}
 		}
 	}

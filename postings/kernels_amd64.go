@@ -4,10 +4,15 @@
 
 package postings
 
-// scatterFloatAVX2 is scatterFloatGo for n postings.
+// scatterRowsAVX2 is scatterRowsGo for n rows.
 //
 //go:noescape
-func scatterFloatAVX2(sums *float32, list *uint64, n int, weight float32)
+func scatterRowsAVX2(sums *float32, low *uint16, value *float32, n int, weight float32)
+
+// scatterBitsAVX2 is scatterBitsGo for n words; eight values are read from each place on.
+//
+//go:noescape
+func scatterBitsAVX2(sums *float32, words *uint16, n int, value *float32, weight float32)
 
 // scatterCodesAVX2 is scatterCodesGo for n postings.
 //

@@ -3,6 +3,8 @@ package postings
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/vector"
@@ -13,19 +15,17 @@ import (
 // part if one of its values ranks among the M highest of its feature, the
 // smaller row number first among equals.
 //
-// Rows stand beside their values, not in roaring bitmaps: those would take 2.0
-// to 2.3 bytes for the 4 (delicious, rcv1), but six to nine times as long to go
-// through. Blocks, the lists of the compact structures, have the containers of
-// a roaring bitmap where they do pay: 16-bit row numbers, and columns for what
-// is dense.
+// The rows of a list are a roaring bitmap, so lists of both parts ascend by row.
+// The paper's TAAT lists descend by value, but its searches read them as a whole,
+// and the score of a row has one addend of each list: the order is not seen.
 type Partition struct {
 	M int
-	// TAAT lists descend by value, then ascend by row.
-	TAAT Lists
-	// DAAT lists ascend by row; Max[j] is the highest value of list j, zero if
-	// it is empty.
-	DAAT Lists
-	Max  []float32
+	// Feature is the features that any row has, ascending: list i of both parts
+	// is that of Feature[i].
+	Feature    []uint32
+	TAAT, DAAT RowSets
+	// Max[i] is the highest value of DAAT list i, zero if it is empty.
+	Max []float32
 	// TAATRows counts the rows of the TAAT part; the others are the DAAT part.
 	TAATRows int
 }
@@ -35,51 +35,122 @@ type Partition struct {
 const cancelEvery = 1 << 12
 
 func buildPartition(ctx context.Context, rows, byFeature *vector.CSR, m int) (*Partition, error) {
-	p := &Partition{M: m, Max: make([]float32, rows.Cols)}
-	first := make([]bool, rows.Rows()) // row is in the TAAT part
-	var scratch []Posting
-	for j := range rows.Cols {
+	p := &Partition{M: m}
+	first, err := p.choose(ctx, rows.Rows(), byFeature)
+	if err != nil {
+		return nil, err
+	}
+	p.TAAT, p.DAAT = newRowSets(), newRowSets()
+	var all []Posting
+	var parts [2][]Posting
+	for j := range byFeature.Rows() {
 		if j%cancelEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		scratch = appendColumn(scratch[:0], byFeature, j)
-		if m < len(scratch) {
-			if m == 0 {
-				continue
-			}
-			slices.SortFunc(scratch, byValue)
-			scratch = scratch[:m]
+		if all = appendColumn(all[:0], byFeature, j); len(all) == 0 {
+			continue
 		}
-		for _, e := range scratch {
-			first[e.Row] = true
-		}
-	}
-	for _, f := range first {
-		if f {
-			p.TAATRows++
-		}
-	}
-	p.TAAT.Ptr = make([]uint64, rows.Cols+1)
-	p.DAAT.Ptr = make([]uint64, rows.Cols+1)
-	for j := range rows.Cols {
-		if j%cancelEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		scratch = appendColumn(scratch[:0], byFeature, j)
-		from := len(p.TAAT.Entries)
-		for _, e := range scratch {
+		parts[0], parts[1] = parts[0][:0], parts[1][:0]
+		var most float32
+		for _, e := range all {
 			if first[e.Row] {
-				p.TAAT.Entries = append(p.TAAT.Entries, e)
+				parts[0] = append(parts[0], e)
 			} else {
-				p.DAAT.Entries = append(p.DAAT.Entries, e)
-				p.Max[j] = max(p.Max[j], e.Value)
+				parts[1] = append(parts[1], e)
+				most = max(most, e.Value)
 			}
 		}
-		slices.SortFunc(p.TAAT.Entries[from:], byValue)
-		p.TAAT.Ptr[j+1] = uint64(len(p.TAAT.Entries))
-		p.DAAT.Ptr[j+1] = uint64(len(p.DAAT.Entries))
+		p.Feature, p.Max = append(p.Feature, uint32(j)), append(p.Max, most)
+		p.TAAT.add(parts[0])
+		p.DAAT.add(parts[1])
 	}
 	return p, nil
+}
+
+// choose selects the rows of the TAAT part out of n and counts them.
+func (p *Partition) choose(ctx context.Context, n int, byFeature *vector.CSR) ([]bool, error) {
+	first := make([]bool, n)
+	var scratch []Posting
+	for j := range byFeature.Rows() {
+		if j%cancelEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		scratch = appendColumn(scratch[:0], byFeature, j)
+		if p.M < len(scratch) {
+			if p.M == 0 {
+				break
+			}
+			slices.SortFunc(scratch, byValue)
+			scratch = scratch[:p.M]
+		}
+		for _, e := range scratch {
+			if !first[e.Row] {
+				first[e.Row] = true
+				p.TAATRows++
+			}
+		}
+	}
+	return first, nil
+}
+
+// find is the number of a feature's lists, searched from one on.
+func (p *Partition) find(feature uint32, from int) (list int, ok bool) {
+	lo, step := from, 1 // all before lo are lower
+	for lo+step <= len(p.Feature) && p.Feature[lo+step-1] < feature {
+		lo += step
+		step *= 2
+	}
+	hi := min(lo+step, len(p.Feature))
+	i, ok := slices.BinarySearch(p.Feature[lo:hi], feature)
+	return lo + i, ok
+}
+
+// partTerm is a term of the query that has lists in a partition.
+type partTerm struct {
+	list   int
+	weight float32
+}
+
+// partition resolves the terms of the query, which ascend by feature.
+func (s *Searcher) partition(p *Partition) []partTerm {
+	s.parted = s.parted[:0]
+	at, ok := 0, false
+	for _, t := range s.terms {
+		if at, ok = p.find(t.feature, at); ok {
+			s.parted = append(s.parted, partTerm{at, t.weight})
+		}
+	}
+	return s.parted
+}
+
+// Bytes is the memory of the partition: what it takes on disk.
+func (p *Partition) Bytes() int {
+	return 4*len(p.Feature) + 4*len(p.Max) + p.TAAT.bytes() + p.DAAT.bytes()
+}
+
+func (p *Partition) validate(rows, features int) error {
+	if p.M < 0 || p.TAATRows < 0 || p.TAATRows > rows {
+		return fmt.Errorf("%w: m %d, %d rows of %d in the TAAT part", ErrInvalid, p.M, p.TAATRows, rows)
+	}
+	lists := len(p.Feature)
+	if len(p.Max) != lists {
+		return fmt.Errorf("%w: %d highest values for %d features", ErrInvalid, len(p.Max), lists)
+	}
+	for i, f := range p.Feature {
+		if int(f) >= features || i > 0 && f <= p.Feature[i-1] {
+			return fmt.Errorf("%w: list %d is of feature %d of %d", ErrInvalid, i, f, features)
+		}
+		if x := float64(p.Max[i]); !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("%w: the highest value of list %d is %g", ErrInvalid, i, x)
+		}
+	}
+	if err := p.TAAT.validate(lists, rows); err != nil {
+		return fmt.Errorf("TAAT part: %w", err)
+	}
+	if err := p.DAAT.validate(lists, rows); err != nil {
+		return fmt.Errorf("DAAT part: %w", err)
+	}
+	return nil
 }
 
 // appendColumn appends the postings of feature j, ascending by row. Entries

@@ -63,7 +63,11 @@ func (ix *Index) listLength(f uint32) int {
 		}
 		b = &ix.Uniform.Blocks
 	case ix.Partition != nil:
-		return len(ix.Partition.TAAT.list(f)) + len(ix.Partition.DAAT.list(f))
+		i, ok := ix.Partition.find(f, 0)
+		if !ok {
+			return 0
+		}
+		return ix.Partition.TAAT.size(i) + ix.Partition.DAAT.size(i)
 	default:
 		return n
 	}

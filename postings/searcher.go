@@ -105,7 +105,9 @@ type Searcher struct {
 	sums    []float32
 	near    []nearRow
 	block   []uint32
+	parted  []partTerm
 	cursors []cursor
+	turns   []turn
 	union   []uint64
 	picker  picker
 	weighted
@@ -293,19 +295,7 @@ func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done
 	}
 	s.union = s.union[:words]
 	clear(s.union)
-	for _, t := range s.terms {
-		switch {
-		case from == compactLists && ix.Uniform != nil:
-			s.mark(ix.Uniform.mark(t.feature, s.union))
-		case from == compactLists && ix.Weighted != nil:
-			s.mark(ix.Weighted.mark(t.feature, s.union))
-		default:
-			s.mark(markPostings(ix.Partition.TAAT.list(t.feature), s.union))
-			if from != taatLists {
-				s.mark(markPostings(ix.Partition.DAAT.list(t.feature), s.union))
-			}
-		}
-	}
+	s.markUnion(ix, from)
 	if extra := ix.Len() % 64; extra != 0 {
 		s.union[words-1] &= 1<<extra - 1
 	}
@@ -326,13 +316,24 @@ func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done
 	return nil
 }
 
-// markPostings sets the bits of a list's rows, and says how many postings of
-// how many bytes it read.
-func markPostings(list []Posting, union []uint64) (postings, bytes int) {
-	for _, e := range list {
-		union[e.Row/64] |= 1 << (e.Row % 64)
+// markUnion sets the bits of the rows of the query's lists.
+func (s *Searcher) markUnion(ix *Index, from source) {
+	if from == compactLists && (ix.Uniform != nil || ix.Weighted != nil) {
+		for _, t := range s.terms {
+			if ix.Uniform != nil {
+				s.mark(ix.Uniform.mark(t.feature, s.union))
+			} else {
+				s.mark(ix.Weighted.mark(t.feature, s.union))
+			}
+		}
+		return
 	}
-	return len(list), 8 * len(list)
+	for _, t := range s.partition(ix.Partition) {
+		s.mark(ix.Partition.TAAT.list(t.list).mark(s.union))
+		if from != taatLists {
+			s.mark(ix.Partition.DAAT.list(t.list).mark(s.union))
+		}
+	}
 }
 
 // mark counts what was read.

@@ -27,16 +27,14 @@ func (s *Searcher) hashTAAT(ctx context.Context, p *Partition) error {
 		s.hash = make(map[uint32]float32)
 	}
 	clear(s.hash)
-	for _, t := range s.terms {
+	for _, t := range s.partition(p) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		for _, l := range [...]*Lists{&p.TAAT, &p.DAAT} {
-			list := l.list(t.feature)
-			for _, e := range list {
-				s.hash[e.Row] += float32(t.weight * e.Value)
-			}
-			s.mark(len(list), 8*len(list))
+		for _, part := range [...]*RowSets{&p.TAAT, &p.DAAT} {
+			list := part.list(t.list)
+			list.each(func(row uint32, value float32) { s.hash[row] += float32(t.weight * value) })
+			s.mark(len(list.value), list.bytes())
 		}
 	}
 	s.stats.Candidates = len(s.hash)
@@ -131,17 +129,18 @@ func (s *Searcher) denseTAAT(ctx context.Context, ix *Index, taatOnly bool) erro
 	}
 	sums := s.sums[:n]
 	clear(sums)
-	for _, t := range s.terms {
+	parts := []*RowSets{&p.TAAT, &p.DAAT}
+	if taatOnly {
+		parts = parts[:1]
+	}
+	for _, t := range s.partition(p) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		for part, l := range [...]*Lists{&p.TAAT, &p.DAAT} {
-			if part == 1 && taatOnly {
-				break
-			}
-			list := l.list(t.feature)
-			scatterFloat(sums, list, t.weight)
-			s.mark(len(list), 8*len(list))
+		for _, part := range parts {
+			list := part.list(t.list)
+			list.scatter(sums, t.weight)
+			s.mark(len(list.value), list.bytes())
 		}
 	}
 	if s.params.Count {

@@ -49,40 +49,6 @@ func (ix *Index) Validate() error {
 	return nil
 }
 
-func (p *Partition) validate(rows, features int) error {
-	if p.M < 0 || p.TAATRows < 0 || p.TAATRows > rows {
-		return fmt.Errorf("%w: m %d, %d rows of %d in the TAAT part", ErrInvalid, p.M, p.TAATRows, rows)
-	}
-	if len(p.Max) != features {
-		return fmt.Errorf("%w: %d highest values for %d features", ErrInvalid, len(p.Max), features)
-	}
-	for _, l := range [...]*Lists{&p.TAAT, &p.DAAT} {
-		if len(l.Ptr) != features+1 || l.Ptr[0] != 0 || l.Ptr[features] != uint64(len(l.Entries)) {
-			return fmt.Errorf("%w: offsets of lists do not span the entries", ErrInvalid)
-		}
-		for j := range features {
-			if l.Ptr[j] > l.Ptr[j+1] {
-				return fmt.Errorf("%w: list %d ends before it starts", ErrInvalid, j)
-			}
-		}
-		for i, e := range l.Entries {
-			if int(e.Row) >= rows {
-				return fmt.Errorf("%w: entry %d is of row %d of %d", ErrInvalid, i, e.Row, rows)
-			}
-		}
-	}
-	for j := range features {
-		last := int64(-1)
-		for _, e := range p.DAAT.list(uint32(j)) {
-			if int64(e.Row) <= last {
-				return fmt.Errorf("%w: list %d does not ascend", ErrInvalid, j)
-			}
-			last = int64(e.Row)
-		}
-	}
-	return nil
-}
-
 // validate checks lists for features of rows below limit.
 func (b *Blocks) validate(limit, features int) error {
 	wide := limit > windowRows

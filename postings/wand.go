@@ -1,17 +1,34 @@
 package postings
 
 import (
+	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 )
 
-// cursor walks a list of the DAAT part.
+// cursor walks a list of the DAAT part. It is at a row of a container, and row
+// number rank of the list.
 type cursor struct {
-	row    uint32  // of list[at]
 	weight float32 // of the feature in the query
+	row    uint32
+	list   rowList
+	rank   int
+	// number is that of the container, among containers; first is the rank of its
+	// first row.
+	number, containers, first int
+	in                        rowContainer
+	// at is the place of the row in the container: of its number in a list, or of
+	// its word in a bitmap, whose bits below the row are cleared in rest.
+	at   int
+	rest uint16
+}
+
+// turn is the place of a cursor in the order by rows.
+type turn struct {
+	row    uint32
+	cursor uint32
 	bound  float64 // the most the list adds to a score (definition 13)
-	at     int
-	list   []Posting
 }
 
 // wand is phase (ii) of INSTANCEKNNFAST (Feremans 2020, Algorithm 8). It
@@ -19,19 +36,8 @@ type cursor struct {
 // evaluated, since it may win a tie by its row number.
 func (s *Searcher) wand(ctx context.Context, p *Partition) error {
 	s.top.heap()
-	s.cursors = s.cursors[:0]
-	for _, t := range s.terms {
-		list := p.DAAT.list(t.feature)
-		if len(list) == 0 {
-			continue
-		}
-		s.cursors = append(s.cursors, cursor{
-			row: list[0].Row, weight: t.weight, list: list,
-			bound: up(float64(t.weight) * float64(p.Max[t.feature])),
-		})
-	}
-	c := s.cursors
-	slices.SortFunc(c, func(a, b cursor) int { return int(int64(a.row) - int64(b.row)) })
+	s.openCursors(p)
+	c := s.turns
 	// A float64 sum of n products is this close, relatively, to the scores.
 	const nearly = 1 - 1e-9
 	for steps := 0; ; steps++ {
@@ -57,7 +63,8 @@ func (s *Searcher) wand(ctx context.Context, p *Partition) error {
 		if c[0].row == row {
 			var sum float64
 			for i := range c[:pivot+1] {
-				sum += float64(c[i].weight) * float64(c[i].list[c[i].at].Value)
+				x := &s.cursors[c[i].cursor]
+				sum += float64(x.weight) * float64(x.list.value[x.rank])
 			}
 			s.stats.Candidates++
 			s.mark(pivot+1, 8*(pivot+1))
@@ -66,44 +73,138 @@ func (s *Searcher) wand(ctx context.Context, p *Partition) error {
 			}
 			row++
 		}
-		// Every cursor up to the pivot moves to row or beyond; then the order
-		// is restored from the back.
-		for i := pivot; i >= 0; i-- {
-			if c[i].row < row && !c[i].seek(row) {
+		c = s.advance(c, pivot, row)
+	}
+}
+
+// openCursors puts a cursor at the first row of each DAAT list of the query, in
+// the order of these rows.
+func (s *Searcher) openCursors(p *Partition) {
+	s.cursors, s.turns = s.cursors[:0], s.turns[:0]
+	for _, t := range s.partition(p) {
+		list := p.DAAT.list(t.list)
+		if len(list.value) == 0 {
+			continue
+		}
+		c := cursor{weight: t.weight, list: list, containers: list.set.containers()}
+		c.open(0, 0)
+		s.turns = append(s.turns, turn{
+			row: c.row, cursor: uint32(len(s.cursors)),
+			bound: up(float64(t.weight) * float64(p.Max[t.list])),
+		})
+		s.cursors = append(s.cursors, c)
+	}
+	slices.SortFunc(s.turns, func(a, b turn) int { return cmp.Compare(a.row, b.row) })
+}
+
+// advance moves the cursors of the turns up to pivot to row or beyond, drops those
+// at their end, and restores the order from the back.
+func (s *Searcher) advance(c []turn, pivot int, row uint32) []turn {
+	for i := pivot; i >= 0; i-- {
+		moved := c[i]
+		if moved.row < row {
+			x := &s.cursors[moved.cursor]
+			if !x.seek(row) {
 				copy(c[i:], c[i+1:])
 				c = c[:len(c)-1]
 				continue
 			}
-			moved := c[i]
-			j := i
-			for ; j+1 < len(c) && c[j+1].row < moved.row; j++ {
-				c[j] = c[j+1]
-			}
-			c[j] = moved
+			moved.row = x.row
 		}
+		j := i
+		for ; j+1 < len(c) && c[j+1].row < moved.row; j++ {
+			c[j] = c[j+1]
+		}
+		c[j] = moved
 	}
+	return c
 }
 
-// seek moves to the first entry of a row not below the one given, by doubling
-// steps and bisection; it says whether there is one.
+// open moves to the first row of container i, whose rank is first.
+func (c *cursor) open(i, first int) {
+	c.number, c.first, c.rank = i, first, first
+	c.in = c.list.set.container(i)
+	c.at = 0
+	if !c.in.isBitmap() {
+		c.row = c.in.base() + uint32(c.in.words[0])
+		return
+	}
+	for c.in.words[c.at] == 0 {
+		c.at++
+	}
+	c.rest = c.in.words[c.at]
+	c.row = c.in.base() + uint32(16*c.at+bits.TrailingZeros16(c.rest))
+}
+
+// seek moves to the first row that is not below the given one, which must be
+// above the present row; it reports whether there is one.
 func (c *cursor) seek(row uint32) bool {
+	for i := c.number; c.in.key < uint16(row>>windowBits); {
+		if i++; i == c.containers {
+			return false
+		}
+		if c.open(i, c.first+c.in.n); c.row >= row {
+			return true
+		}
+	}
+	if c.in.isBitmap() {
+		if c.seekBits(uint16(row)) {
+			return true
+		}
+	} else if c.seekRows(uint16(row)) {
+		return true
+	}
+	if c.number+1 == c.containers {
+		return false
+	}
+	c.open(c.number+1, c.first+c.in.n)
+	return true
+}
+
+// seekRows is seek in a list of rows, by doubling steps and bisection.
+func (c *cursor) seekRows(low uint16) bool {
+	words := c.in.words
 	lo, step := c.at, 1
-	for lo+step < len(c.list) && c.list[lo+step].Row < row {
+	for lo+step < len(words) && words[lo+step] < low {
 		lo += step
 		step *= 2
 	}
-	hi := min(lo+step, len(c.list))
-	for lo+1 < hi { // list[lo] is below row, list[hi] is not
+	hi := min(lo+step, len(words))
+	for lo+1 < hi { // words[lo] is below low, words[hi] is not
 		mid := int(uint(lo+hi) / 2)
-		if c.list[mid].Row < row {
+		if words[mid] < low {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	if c.at = hi; hi == len(c.list) {
+	if hi == len(words) {
 		return false
 	}
-	c.row = c.list[hi].Row
+	c.at, c.rank = hi, c.first+hi
+	c.row = c.in.base() + uint32(words[hi])
+	return true
+}
+
+// seekBits is seek in a bitmap; it counts the rows that it passes.
+func (c *cursor) seekBits(low uint16) bool {
+	words, to := c.in.words, int(low/16)
+	if c.at < to {
+		c.rank += bits.OnesCount16(c.rest)
+		for c.at++; c.at < to; c.at++ {
+			c.rank += bits.OnesCount16(words[c.at])
+		}
+		c.rest = words[to]
+	}
+	below := c.rest & (1<<(low%16) - 1)
+	c.rank += bits.OnesCount16(below)
+	c.rest &^= below
+	for c.rest == 0 {
+		if c.at++; c.at == len(words) {
+			return false
+		}
+		c.rest = words[c.at]
+	}
+	c.row = c.in.base() + uint32(16*c.at+bits.TrailingZeros16(c.rest))
 	return true
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
@@ -22,14 +21,9 @@ type exportCmd struct {
 
 // Run executes the command.
 func (c *exportCmd) Run(a *app) error {
-	source, err := os.Stat(c.File)
-	if err != nil {
-		return err
-	}
-	mode := source.Mode().Perm() // an export is as private as the database
 	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
-			return c.sparse(a, s, info, mode)
+			return c.sparse(a, s, info)
 		}
 		if c.LabelNames != "" || c.FeatureNames != "" {
 			return usagef("--label-names and --feature-names go with sparse collections")
@@ -39,9 +33,6 @@ func (c *exportCmd) Run(a *app) error {
 			return err
 		}
 		defer w.Abort()
-		if err := w.Chmod(mode); err != nil {
-			return err
-		}
 		n := 0
 		err = scan(a, s, c.Collection, func(r *db.Row) error {
 			n++

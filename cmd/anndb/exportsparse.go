@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // sparse exports a sparse collection.
-func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo, mode fs.FileMode) error {
+func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error {
 	format := c.As
 	if format == "" {
 		format = dataset.SparseFormatOf(c.Output)
@@ -51,9 +50,6 @@ func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo, mode 
 		return err
 	}
 	defer w.Abort()
-	if err := w.Chmod(mode); err != nil {
-		return err
-	}
 	n := 0
 	err = scan(a, s, c.Collection, func(r *db.Row) error {
 		n++
@@ -77,7 +73,7 @@ func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo, mode 
 		names []string
 	}{{c.LabelNames, h.LabelNames}, {c.FeatureNames, h.FeatureNames}} {
 		if list.path != "" {
-			if err := dataset.WriteNames(list.path, list.names, mode); err != nil {
+			if err := dataset.WriteNames(list.path, list.names); err != nil {
 				return err
 			}
 		}

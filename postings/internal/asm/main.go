@@ -14,7 +14,8 @@ import (
 
 func main() {
 	ConstraintExpr("amd64,!purego")
-	scatterFloat()
+	scatterRows()
+	scatterBits()
 	scatterCodes()
 	matchEntries()
 	atLeastFloat()

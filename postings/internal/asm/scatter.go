@@ -7,25 +7,77 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// scatterFloat multiplies and adds separately, as its reference must where
-// fused instructions round otherwise.
-func scatterFloat() {
-	begin("scatterFloat", "(sums *float32, list *uint64, n int, weight float32)",
-		"scatterFloatGo for n postings.")
-	sums, list, n := load("sums"), load("list"), load("n")
+// scatterRows multiplies and adds separately, as its reference must where fused
+// instructions round otherwise.
+func scatterRows() {
+	begin("scatterRows", "(sums *float32, low *uint16, value *float32, n int, weight float32)",
+		"scatterRowsGo for n rows.")
+	sums, low, value, n := load("sums"), load("low"), load("value"), load("n")
 	weight := XMM()
 	Load(Param("weight"), weight)
-	loop("floats", n, 4, func(count int) {
+	loop("rows", n, 4, func(count int) {
 		for i := range count {
 			row, x := GP64(), XMM()
-			MOVL(Mem{Base: list, Disp: 8 * i}, row.As32())
-			VMULSS(Mem{Base: list, Disp: 8*i + 4}, weight, x)
+			MOVWLZX(Mem{Base: low, Disp: 2 * i}, row.As32())
+			VMULSS(Mem{Base: value, Disp: 4 * i}, weight, x)
 			cell := Mem{Base: sums, Index: row, Scale: 4}
 			VADDSS(cell, x, x)
 			VMOVSS(x, cell)
 		}
-		ADDQ(I32(int32(8*count)), list)
+		ADDQ(I32(int32(2*count)), low)
+		ADDQ(I32(int32(4*count)), value)
 	})
+	RET()
+}
+
+// spreadLanes is, for every byte, the place among the bits set of each bit, and -1
+// for bits that are not: what moves the next values to the lanes of their rows.
+func spreadLanes() Mem {
+	t := GLOBL("lanes", RODATA|NOPTR)
+	for b := range 256 {
+		place := int8(0)
+		for bit := range 8 {
+			if b>>bit&1 != 0 {
+				DATA(8*b+bit, I8(place))
+				place++
+			} else {
+				DATA(8*b+bit, I8(-1))
+			}
+		}
+	}
+	return t
+}
+
+// scatterBits adds to eight rows at once, zero to those without a bit.
+func scatterBits() {
+	begin("scatterBits", "(sums *float32, words *uint16, n int, value *float32, weight float32)",
+		"scatterBitsGo for n words; eight values are read from each place on.")
+	sums, words, n, value := load("sums"), load("words"), load("n"), load("value")
+	weight, x := YMM(), XMM()
+	Load(Param("weight"), x)
+	VBROADCASTSS(x, weight)
+	lanes := GP64()
+	LEAQ(spreadLanes(), lanes)
+	loop("words", n, 4, func(count int) {
+		for i := range 2 * count {
+			bits, ones := GP64(), GP64()
+			lane, absent, product := YMM(), YMM(), YMM()
+			MOVBLZX(Mem{Base: words, Disp: i}, bits.As32())
+			VPMOVSXBD(Mem{Base: lanes, Index: bits, Scale: 8}, lane)
+			VPERMPS(Mem{Base: value}, lane, product)
+			VPSRAD(U8(31), lane, absent)
+			VMULPS(weight, product, product)
+			VPANDN(product, absent, product)
+			cells := Mem{Base: sums, Disp: 32 * i}
+			VADDPS(cells, product, product)
+			VMOVUPS(product, cells)
+			POPCNTL(bits.As32(), ones.As32())
+			LEAQ(Mem{Base: value, Index: ones, Scale: 4}, value)
+		}
+		ADDQ(I32(int32(2*count)), words)
+		ADDQ(I32(int32(64*count)), sums)
+	})
+	VZEROUPPER()
 	RET()
 }
 

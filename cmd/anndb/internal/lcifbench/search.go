@@ -95,7 +95,7 @@ func Search(ctx context.Context, set *Set, o SearchOptions) ([]SearchRow, error)
 	if err != nil {
 		return nil, err
 	}
-	partition := 8 * (len(ix.Partition.TAAT.Entries) + len(ix.Partition.TAAT.Ptr))
+	partition := ix.Partition.Bytes()
 	contest := []*contender{
 		{name: "hash TAAT", ix: ix, p: postings.SearchParams{Strategy: postings.HashTAAT}, bytes: partition},
 		{name: "dense TAAT", ix: ix, p: postings.SearchParams{Strategy: postings.DenseTAAT}, bytes: partition},
