@@ -43,6 +43,9 @@ type BudgetOptions struct {
 	TuneRows int `json:",omitempty"`
 	// Weight says how values are weighed.
 	Weight Weighting
+	// AllowEmpty lets a tree of KindAT answer no label at all. Otherwise a row whose
+	// leaf has none gets its best label, or the most frequent one.
+	AllowEmpty bool `json:",omitempty"`
 	// Raw takes the rows of a sparse collection at their own length instead of
 	// unit length. Dense rows are always taken as they are.
 	Raw bool
@@ -68,6 +71,7 @@ type budgetManifest struct {
 	Kind                 budget.Kind
 	Cols, Labels, Voters int
 	Threshold            float32 `json:",omitempty"`
+	KeepTop              bool    `json:",omitempty"`
 	// Names is the number of label names.
 	Names int
 	// Unit says that rows were scaled to unit length.
@@ -79,6 +83,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 	if o.Budget.Params.BAC.Budget == 0 {
 		o.Budget.Params.BAC.Budget = 100
 	}
+	o.Budget.Params.KeepTop = o.Kind == KindAT && !o.Budget.AllowEmpty
 	if o.Budget.Params.Seed == 0 {
 		o.Budget.Params.Seed = o.Seed
 	}
@@ -200,7 +205,7 @@ func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, 
 	return &manifest{
 		Object: object, Metric: l.metric, Dim: l.dim,
 		Budget: &budgetManifest{
-			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
+			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop,
 			Names: len(l.names), Unit: l.unit,
 		},
 	}, w.sizes, w.err
@@ -228,7 +233,7 @@ func (st *collState) loadBudget(ctx context.Context, m *manifest) (*treeModel, e
 	p := r.all(codec.KindBudget)
 	b := m.Budget
 	x := &budget.Model{
-		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
+		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold, KeepTop: b.KeepTop,
 		Roots: numbered[int32](r, p, arrayRoots), Features: numbered[uint32](r, p, arrayFeatures),
 		Left: numbered[int32](r, p, arrayLeft), Right: numbered[int32](r, p, arrayRight),
 		NodePtr: numbered[uint32](r, p, arrayNodePtr), NodeFeature: numbered[uint32](r, p, arrayNodeFeature),

@@ -195,3 +195,58 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		}
 	}
 }
+
+// An annotation tree answers a label for every row unless it may answer none, also
+// after it is stored and loaded.
+func TestTreesKeepTheBestLabel(t *testing.T) {
+	d := openTemp(t, nil)
+	if err := d.CreateSparse(t.Context(), "docs", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for i := range 200 {
+			row := Row{Key: fmt.Appendf(nil, "%d", i), Sparse: vector.Sparse{Index: []uint32{uint32(i % 3), 3}, Value: []float32{1, 2}}}
+			if i%5 < 3 {
+				row.Labels = []string{fmt.Sprintf("topic %d", i%3)}
+			}
+			if err := b.Put("docs", row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
+	for name, allow := range map[string]bool{"kept": false, "empty": true} {
+		o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Params: params, AllowEmpty: allow}}
+		if _, err := d.Build(t.Context(), "docs", name, o, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = d.View(func(s *Snapshot) error {
+		for f := range uint32(3) {
+			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{f, 3}, Value: []float32{1, 2}}}
+			kept, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Index: "kept"})
+			if err != nil {
+				return err
+			}
+			ranked, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Index: "empty", Top: 1})
+			if err != nil {
+				return err
+			}
+			none, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Index: "empty"})
+			if err != nil {
+				return err
+			}
+			if len(none) != 0 || len(kept) != 1 || kept[0].Label != ranked[0].Label || !kept[0].Predicted {
+				t.Errorf("feature %d: %v, ranked first %v; %v where there may be none", f, kept, ranked, none)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

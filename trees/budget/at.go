@@ -50,7 +50,7 @@ func TrainAT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, p
 	if root.left == nil {
 		return nil, fmt.Errorf("%w: no label tells the rows apart", ErrOneClass)
 	}
-	m := &Model{Kind: AT, Cols: x.Cols, Labels: y.Labels(), Voters: 1, Threshold: params.Threshold}
+	m := &Model{Kind: AT, Cols: x.Cols, Labels: y.Labels(), Voters: 1, Threshold: params.Threshold, KeepTop: params.KeepTop}
 	flatten(m, []*grown{root})
 	return m, nil
 }

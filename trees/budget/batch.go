@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -26,7 +27,7 @@ func PredictSets(ctx context.Context, m *Model, x *vector.CSR, workers int) (*la
 	sets := make([][]uint32, x.Rows())
 	err := forRows(ctx, x.Rows(), workers, func() func(int) {
 		p := NewPredictor(index)
-		return func(i int) { sets[i] = p.Set(x.Row(i)) }
+		return func(i int) { sets[i] = slices.Clone(p.Set(x.Row(i))) }
 	})
 	if err != nil {
 		return nil, fmt.Errorf("budget: predict: %w", err)

@@ -145,7 +145,7 @@ func Follow(ctx context.Context, m *Model, d *Drift, c *Change, params Params, w
 	}
 	out := &Followed{Model: f.model, Drift: f.drift, Subtrees: f.subtrees, Learned: f.learned, Read: f.read}
 	if out.Model == nil {
-		out.Model = &Model{Kind: m.Kind, Cols: c.Cols, Labels: f.labels, Voters: m.Voters, Threshold: m.Threshold}
+		out.Model = &Model{Kind: m.Kind, Cols: c.Cols, Labels: f.labels, Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop}
 		flatten(out.Model, f.roots)
 		out.Drift = driftOf(f.roots)
 	}

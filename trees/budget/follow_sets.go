@@ -375,7 +375,7 @@ func (s *setTree) follow(ctx context.Context, learn func(context.Context, *partR
 			return err
 		}
 	}
-	s.model = &Model{Kind: s.m.Kind, Cols: s.Cols, Labels: s.Labels, Voters: s.m.Voters, Threshold: s.m.Threshold}
+	s.model = &Model{Kind: s.m.Kind, Cols: s.Cols, Labels: s.Labels, Voters: s.m.Voters, Threshold: s.m.Threshold, KeepTop: s.m.KeepTop}
 	s.drift = s.assemble(s.model, s.d, root, s.Change)
 	return nil
 }

@@ -44,6 +44,8 @@ type Model struct {
 	// Threshold is what a margin must exceed for a positive decision: 0, unless
 	// it was tuned.
 	Threshold float32
+	// KeepTop is that of the parameters of an AT.
+	KeepTop bool
 
 	Roots    []int32  // a reference for each tree
 	Features []uint32 // the selected features, ascending

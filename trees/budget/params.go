@@ -29,6 +29,11 @@ type Params struct {
 	// ones fewer wrong ones; ChooseSets finds the best. It plays no part in
 	// training.
 	Threshold float32
+	// KeepTop makes an AT answer its best label where the leaf of a row has none:
+	// the first of the ranking by Scores or, where that is empty, the most
+	// frequent one. The paper's trees answer no label there. It plays no part in
+	// training.
+	KeepTop bool
 	// MinPositive is, for AT, how many rows of a node must have a label for it
 	// to be asked there: 1. Labels below are taken to be absent.
 	MinPositive int

@@ -17,12 +17,16 @@ const directLimit = 1 << 22
 type Index struct {
 	model  *Model
 	direct []int32 // of each feature its place, or -1; nil for very many features
+	common int     // the label that most training rows have; -1 for none
 }
 
 // NewIndex prepares the model for prediction. O(m) up to 4 million features,
 // O(1) beyond. The model must be valid.
 func NewIndex(m *Model) *Index {
-	x := &Index{model: m}
+	x := &Index{model: m, common: -1}
+	if m.KeepTop && m.Kind == AT {
+		x.common = m.mostFrequent()
+	}
 	if m.Cols <= directLimit {
 		x.direct = make([]int32, m.Cols)
 		for f := range x.direct {
@@ -61,6 +65,7 @@ type Predictor struct {
 	mass   []float64 // of each label, for scores
 	labels []uint32  // those whose mass is not zero
 	scores vector.Sparse
+	one    [1]uint32 // a set of the best label
 }
 
 // NewPredictor makes a predictor: memory of the selected features.
@@ -181,11 +186,59 @@ func (p *Predictor) Leaf(x vector.Sparse, tree int) (leaf, decisions int) {
 	return leaf, decisions
 }
 
-// Set is the label set that a PT or AT answers for a row, ascending: a view
-// into the model, which must not be changed.
+// Set is the label set that a PT or AT answers for a row, ascending: a view into
+// the model, which must not be changed, or into the predictor, which holds until
+// its next call.
 func (p *Predictor) Set(x vector.Sparse) []uint32 {
 	leaf, _ := p.Leaf(x, 0)
-	return p.m.Set(leaf)
+	set := p.m.Set(leaf)
+	if len(set) > 0 || !p.m.KeepTop || p.m.Kind != AT {
+		return set
+	}
+	return p.best(x)
+}
+
+// bestCut is the chance below which the search for the best label does not follow
+// a path.
+const bestCut = 0.001
+
+// best is the label of the highest score, ties to the smaller one, or the most
+// frequent label; none if no training row had one.
+func (p *Predictor) best(x vector.Sparse) []uint32 {
+	scores := p.Scores(x, bestCut)
+	best := -1
+	for i, v := range scores.Value {
+		if best < 0 || v > scores.Value[best] {
+			best = i
+		}
+	}
+	switch {
+	case best >= 0:
+		p.one[0] = scores.Index[best]
+	case p.index.common >= 0:
+		p.one[0] = uint32(p.index.common)
+	default:
+		return nil
+	}
+	return p.one[:]
+}
+
+// mostFrequent is the label that most training rows of the first tree have, ties
+// to the smaller one; -1 if none has any.
+func (m *Model) mostFrequent() int {
+	count := make([]int, m.Labels)
+	best := -1
+	for leaf, rows := range m.LeafRows {
+		for _, l := range m.Set(leaf) {
+			count[l] += int(rows)
+		}
+	}
+	for l, n := range count {
+		if n > 0 && (best < 0 || n > count[best]) {
+			best = l
+		}
+	}
+	return best
 }
 
 // Class is the class that an SBT answers for a row: 0 or 1 for two classes (1

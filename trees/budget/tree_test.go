@@ -473,3 +473,68 @@ func TestCancel(t *testing.T) {
 		}
 	}
 }
+
+// Where the leaf of a row has no label, an AT that keeps the best one answers the
+// first of its ranking; elsewhere, and without that rule, the leaf's set.
+func TestKeepTop(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var sets [][]uint32
+	for range 300 {
+		topic := uint32(rng.IntN(4))
+		x.Append(vector.Sparse{Index: []uint32{topic, 4 + uint32(rng.IntN(4))}, Value: []float32{1, 2}})
+		var set []uint32
+		if rng.IntN(3) > 0 { // a label that its feature does not settle
+			set = append(set, topic)
+		}
+		sets = append(sets, set)
+	}
+	x.Cols = 8
+	y, err := labels.FromSets(sets, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := Params{BAC: BACParams{Budget: 4, C: 1}, Threshold: 0.75}
+	plain, err := TrainAT(t.Context(), x, y, nil, params, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params.KeepTop = true
+	top, err := TrainAT(t.Context(), x, y, nil, params, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := NewPredictor(NewIndex(plain)), NewPredictor(NewIndex(top))
+	empty := 0
+	for i := range x.Rows() {
+		want := slices.Clone(a.Set(x.Row(i)))
+		if len(want) == 0 {
+			empty++
+			want = []uint32{labels.Rank(nil, b.Scores(x.Row(i), 0.001), 1)[0].Label}
+		}
+		if got := b.Set(x.Row(i)); !slices.Equal(got, want) {
+			t.Fatalf("row %d: %v, want %v", i, got, want)
+		}
+	}
+	if empty == 0 {
+		t.Error("no leaf without labels: nothing was tested")
+	}
+	all, err := PredictSets(t.Context(), top, x, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x.Rows() {
+		if !slices.Equal(all.Row(i), b.Set(x.Row(i))) {
+			t.Fatalf("row %d: %v together, %v alone", i, all.Row(i), b.Set(x.Row(i)))
+		}
+	}
+	most := 0
+	for l := range 4 {
+		if len(y.Column(l)) > len(y.Column(most)) {
+			most = l
+		}
+	}
+	if got := top.mostFrequent(); got != most {
+		t.Errorf("label %d is taken for the most frequent one, want %d", got, most)
+	}
+}
