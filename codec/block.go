@@ -22,6 +22,9 @@ var (
 	// ErrTooLarge is returned when a payload is longer than MaxRaw and so
 	// cannot be stored compressed.
 	ErrTooLarge = errors.New("codec: payload too large to compress")
+	// ErrKind is returned when a block of a kind that is read in place is to
+	// be compressed.
+	ErrKind = errors.New("codec: only cold blocks are compressed")
 )
 
 // FormatVersion is the version this package writes; it reads all up to it.
@@ -121,7 +124,8 @@ func (e Elem) Size() int {
 	return 1
 }
 
-// FlagZstd marks a payload stored as zstd frames.
+// FlagZstd marks a payload stored as zstd frames. Only KindCold has it: all
+// other payloads are read in place, and a small file cannot make them large.
 const FlagZstd = 1
 
 // zstdRatio is log2 of the most that zstd can expand: its smallest block, four
@@ -278,6 +282,8 @@ func Parse(value []byte) (Block, error) {
 		return Block{}, fmt.Errorf("%w: payload of %d bytes in a value of %d", ErrCorrupt, b.Stored, len(value))
 	case padded(int(b.Stored)) != len(value):
 		return Block{}, fmt.Errorf("%w: value of %d bytes for a payload of %d", ErrCorrupt, len(value), b.Stored)
+	case b.Flags&FlagZstd != 0 && b.Kind != KindCold:
+		return Block{}, fmt.Errorf("%w: %v block is compressed, only %v blocks are", ErrCorrupt, b.Kind, KindCold)
 	case b.Flags&FlagZstd == 0 && b.Raw != b.Stored:
 		return Block{}, fmt.Errorf("%w: raw payload of %d bytes stored as %d", ErrCorrupt, b.Raw, b.Stored)
 	case b.Raw > b.Stored<<zstdRatio:

@@ -53,6 +53,7 @@ func draw(t *rapid.T) drawn {
 		},
 	}
 	if rapid.Bool().Draw(t, "zstd") {
+		d.header.Kind = KindCold
 		v, err := EncodeCompressed(d.key, d.header, d.payload)
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +171,8 @@ func TestParseErrors(t *testing.T) {
 		{"stored huge", func(v []byte) []byte { le.PutUint64(v[32:], 1<<63); return v }, ErrCorrupt, "payload of"},
 		{"stored short", func(v []byte) []byte { le.PutUint64(v[32:], 3); return v }, ErrCorrupt, "value of 96"},
 		{"raw differs", func(v []byte) []byte { le.PutUint64(v[40:], 21); return v }, ErrCorrupt, "stored as"},
-		{"impossible ratio", func(v []byte) []byte { v[9] = FlagZstd; le.PutUint64(v[40:], 20<<15+1); return v }, ErrCorrupt, "cannot decompress"},
+		{"compressed", func(v []byte) []byte { v[9] = FlagZstd; return v }, ErrCorrupt, "rows block is compressed"},
+		{"impossible ratio", func(v []byte) []byte { v[6], v[9] = byte(KindCold), FlagZstd; le.PutUint64(v[40:], 20<<15+1); return v }, ErrCorrupt, "cannot decompress"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := c.damage(Encode(nil, Header{Kind: KindRows, Elem: U8}, make([]byte, 20)))
@@ -266,8 +268,37 @@ func TestDataErrors(t *testing.T) {
 func TestEncodeCompressedTooLarge(t *testing.T) {
 	// Only the length is looked at, so the memory need never be touched.
 	p := make([]byte, MaxRaw+1)
-	if _, err := EncodeCompressed(nil, Header{}, p); !errors.Is(err, ErrTooLarge) {
+	if _, err := EncodeCompressed(nil, Header{Kind: KindCold}, p); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A block of another kind than cold cannot be written compressed, and one that
+// claims to be is corrupt however right its checksum is.
+func TestOnlyColdIsCompressed(t *testing.T) {
+	for k := range kindEnd {
+		payload := bytes.Repeat([]byte("anndb"), 100)
+		v, err := EncodeCompressed(nil, Header{Kind: k}, payload)
+		if k == KindCold {
+			if err != nil {
+				t.Errorf("%v: %v", k, err)
+			}
+			continue
+		}
+		if !errors.Is(err, ErrKind) {
+			t.Errorf("%v: error %v", k, err)
+		}
+		if v, err = EncodeCompressed(nil, Header{Kind: KindCold}, payload); err != nil {
+			t.Fatal(err)
+		}
+		b, err := Parse(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := seal(nil, Header{Kind: k, Flags: FlagZstd, Raw: b.Raw}, b.Payload)
+		if _, err := Parse(forged); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%v: a compressed block is parsed: %v", k, err)
+		}
 	}
 }
 

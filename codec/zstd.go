@@ -33,12 +33,16 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// EncodeCompressed frames a payload as a zstd-compressed block to be stored
-// under key: for cold data only, since readers must decompress it. The same
-// payload gives the same bytes with the same release of the compressor.
+// EncodeCompressed frames a payload as a zstd-compressed block of KindCold to be
+// stored under key. The same payload gives the same bytes with the same release
+// of the compressor.
 //
-// Errors: ErrTooLarge when the payload is longer than MaxRaw.
+// Errors: ErrKind for another kind, ErrTooLarge when the payload is longer than
+// MaxRaw.
 func EncodeCompressed(key []byte, h Header, payload []byte) ([]byte, error) {
+	if h.Kind != KindCold {
+		return nil, fmt.Errorf("%w: block of kind %v", ErrKind, h.Kind)
+	}
 	if len(payload) > MaxRaw {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(payload), MaxRaw)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,9 @@ type Writer interface {
 	// [ErrRecord] leave the file as it was. After any other error the Writer
 	// writes no more, and Close fails.
 	Write(*Record) error
+	// Chmod sets the mode of the file, which is 0600 otherwise. Pipes and devices
+	// keep theirs.
+	Chmod(fs.FileMode) error
 	// Close finishes the file, syncs it and puts it at its path, replacing
 	// what was there. On error the path is as it was before Create.
 	Close() error
@@ -47,8 +51,7 @@ type encoder interface {
 // whole.
 type fileWriter struct {
 	path    string // as given
-	target  string // path with links resolved
-	partial string // name of the file being written; target when not regular
+	partial string // name of the file being written; path for pipes and devices
 	file    *os.File
 	buffer  *bufio.Writer // over file
 	zip     *gzip.Writer  // over buffer; nil: not compressed
@@ -61,11 +64,12 @@ type fileWriter struct {
 
 // Create makes a file of records with dim dimensions. The format is one of
 // the Format constants, "" goes by the name; a name ending in .gz is
-// compressed. The file is written beside its path, with the ending .partial,
-// and takes its place on Close.
+// compressed. The file is written next to its path, under a name of its own that
+// ends in a number, and takes its place on Close.
 //
 // What a format cannot hold is dropped (see [VectorsOnly]); values it cannot
-// hold are errors of Write. Errors: fs errors as they come, [ErrOption].
+// hold are errors of Write. Errors: fs errors as they come, [ErrOption], also for
+// a path that is a symbolic link to a file.
 func Create(path, format string, dim int) (Writer, error) {
 	if format == "" {
 		if format = FormatOf(path); format == "" {
@@ -88,19 +92,7 @@ func Create(path, format string, dim int) (Writer, error) {
 
 // open makes the file and writes its header.
 func (w *fileWriter) open() error {
-	w.target = w.path
-	if real, err := filepath.EvalSymlinks(w.path); err == nil {
-		w.target = real
-	}
-	w.partial = w.target + ".partial"
-	// A pipe or a device cannot be replaced, only written to.
-	if info, err := os.Stat(w.target); err == nil && !info.Mode().IsRegular() {
-		w.partial = w.target
-		if w.frame.counted() {
-			return fmt.Errorf("%w: %s is not a regular file, and the format has its length at the start", ErrOption, w.path)
-		}
-	}
-	f, err := os.OpenFile(w.partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	f, err := w.create()
 	if err != nil {
 		return err
 	}
@@ -109,6 +101,45 @@ func (w *fileWriter) open() error {
 	if err := w.begin(strings.HasSuffix(strings.ToLower(w.path), ".gz")); err != nil {
 		_ = w.Abort()
 		return err
+	}
+	return nil
+}
+
+// create makes the file under a new name, which no one else can have prepared, or
+// opens the pipe or device, which cannot be replaced, only written to. It follows
+// no link to a file: that would replace a file that the caller did not name.
+func (w *fileWriter) create() (*os.File, error) {
+	info, err := os.Stat(w.path) // /dev/stdout is a link to a pipe
+	switch {
+	case err == nil && info.IsDir():
+		return nil, fmt.Errorf("%w: %s is a folder", ErrOption, w.path)
+	case err == nil && !info.Mode().IsRegular():
+		if w.frame.counted() {
+			return nil, fmt.Errorf("%w: %s is not a regular file, and the format has its length at the start", ErrOption, w.path)
+		}
+		w.partial = w.path
+		return os.OpenFile(w.path, os.O_WRONLY, 0)
+	}
+	if info, err := os.Lstat(w.path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%w: %s is a symbolic link: name the file itself", ErrOption, w.path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(w.path), "."+filepath.Base(w.path)+".partial-*")
+	if err == nil {
+		w.partial = f.Name()
+	}
+	return f, err
+}
+
+// Chmod sets the mode of the file.
+func (w *fileWriter) Chmod(mode fs.FileMode) error {
+	if w.done {
+		return fmt.Errorf("dataset: %s: %w", w.path, os.ErrClosed)
+	}
+	if w.partial == w.path {
+		return nil
+	}
+	if err := w.file.Chmod(mode.Perm()); err != nil {
+		return fmt.Errorf("dataset: %w", err)
 	}
 	return nil
 }
@@ -202,10 +233,10 @@ func (w *fileWriter) Close() error {
 		w.remove()
 		return fmt.Errorf("dataset: %w", err)
 	}
-	if w.partial == w.target {
+	if w.partial == w.path {
 		return nil
 	}
-	if err := os.Rename(w.partial, w.target); err != nil {
+	if err := os.Rename(w.partial, w.path); err != nil {
 		w.remove()
 		return fmt.Errorf("dataset: %w", err)
 	}
@@ -234,7 +265,7 @@ func (w *fileWriter) finish() error {
 			return err
 		}
 	}
-	if w.partial == w.target {
+	if w.partial == w.path {
 		return nil // pipes and devices do not sync
 	}
 	return w.file.Sync()
@@ -253,10 +284,9 @@ func (w *fileWriter) Abort() error {
 	return nil
 }
 
-// remove deletes the unfinished file; failing that there is nothing better to
-// do, and the next Create overwrites it.
+// remove deletes the unfinished file; failing that there is nothing better to do.
 func (w *fileWriter) remove() {
-	if w.partial != w.target {
+	if w.partial != w.path {
 		_ = os.Remove(w.partial)
 	}
 }

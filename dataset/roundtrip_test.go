@@ -208,12 +208,9 @@ func TestRefusedRecords(t *testing.T) {
 // The path changes on Close and not before.
 func TestCreateReplacesOnClose(t *testing.T) {
 	dir := t.TempDir()
-	path, link := filepath.Join(dir, "x.npy"), filepath.Join(dir, "link.npy")
+	path := filepath.Join(dir, "x.npy")
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
-	}
-	if err := os.Symlink(path, link); err != nil {
-		t.Skip("SKIPPED: no symbolic links here:", err)
 	}
 	content := func() string {
 		b, err := os.ReadFile(path)
@@ -223,7 +220,7 @@ func TestCreateReplacesOnClose(t *testing.T) {
 		return string(b)
 	}
 	rec := Record{Vector: []float32{1}}
-	w := mustCreate(t, link, "", 1)
+	w := mustCreate(t, path, "", 1)
 	if err := w.Write(&rec); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +233,7 @@ func TestCreateReplacesOnClose(t *testing.T) {
 	if err := w.Write(&rec); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Write after Abort: %v", err)
 	}
-	w = mustCreate(t, link, "", 1)
+	w = mustCreate(t, path, "", 1)
 	if content() != "old" {
 		t.Error("changed before Close")
 	}
@@ -246,7 +243,7 @@ func TestCreateReplacesOnClose(t *testing.T) {
 	if err := w.Abort(); err != nil || !strings.HasPrefix(content(), npyMagic) {
 		t.Errorf("Abort after Close: %v", err)
 	}
-	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 {
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 		t.Errorf("left behind: %v, %v", names, err)
 	}
 	for _, bad := range []func() (Writer, error){
@@ -262,5 +259,48 @@ func TestCreateReplacesOnClose(t *testing.T) {
 	}
 	if _, err := Create(filepath.Join(dir, "no", "x.csv"), "", 1); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such folder: %v", err)
+	}
+}
+
+// No file that the caller did not name is written, whatever links another user of
+// the folder has prepared, and what is written is private.
+func TestCreateFollowsNoLinks(t *testing.T) {
+	dir := t.TempDir()
+	victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "x.csv")
+	if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, path+".partial"); err != nil {
+		t.Skip("SKIPPED: no symbolic links here:", err)
+	}
+	w := mustCreate(t, path, "", 1)
+	if err := w.Write(&Record{Key: []byte("a"), Vector: []float32{1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v, want a regular file of mode 0600", info.Mode(), err)
+	}
+	w = mustCreate(t, path, "", 1)
+	if err := w.Chmod(0o640); err != nil {
+		t.Error(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o640 {
+		t.Errorf("%v, %v, want mode 0640", info.Mode(), err)
+	}
+	link := filepath.Join(dir, "link.csv")
+	if err := os.Symlink(victim, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(link, "", 1); !errors.Is(err, ErrOption) {
+		t.Errorf("a link to a file: %v, want ErrOption", err)
+	}
+	if b, err := os.ReadFile(victim); err != nil || string(b) != "precious" {
+		t.Errorf("the other file has %q, %v", b, err)
 	}
 }

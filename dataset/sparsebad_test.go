@@ -197,7 +197,7 @@ func TestSparseOptionErrors(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", " ", "a\nb"} {
-		if err := WriteNames(filepath.Join(dir, "l"), []string{name}); !errors.Is(err, ErrOption) {
+		if err := WriteNames(filepath.Join(dir, "l"), []string{name}, 0o600); !errors.Is(err, ErrOption) {
 			t.Errorf("list of %q: %v", name, err)
 		}
 	}

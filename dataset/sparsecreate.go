@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -20,6 +21,9 @@ type SparseWriter interface {
 	// [ErrRecord] leave the file as it was. After any other error the writer
 	// writes no more, and Close fails.
 	Write(*SparseRecord) error
+	// Chmod sets the mode of the file, which is 0600 otherwise. Pipes and devices
+	// keep theirs.
+	Chmod(fs.FileMode) error
 	// Close finishes the file and puts it at its path, replacing what was
 	// there. On error the path is as it was before CreateSparse.
 	Close() error
@@ -452,10 +456,10 @@ func WriteLabelsXML(path string, names []string) error {
 }
 
 // WriteNames writes a list of names, one a line, as [ReadNames] reads it; a
-// path ending in .gz is compressed. The file takes its place when it is whole.
-// Errors: fs errors, and [ErrOption] for names that are blank or hold a line's
-// end.
-func WriteNames(path string, names []string) error {
+// path ending in .gz is compressed. The file has the given mode and takes its place
+// when it is whole. Errors: fs errors, and [ErrOption] for names that are blank or
+// hold a line's end.
+func WriteNames(path string, names []string, mode fs.FileMode) error {
 	w := &fileWriter{path: path, frame: noFrame{}}
 	for _, name := range names {
 		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "\r\n") {
@@ -464,6 +468,10 @@ func WriteNames(path string, names []string) error {
 	}
 	if err := w.open(); err != nil {
 		return fmt.Errorf("dataset: %w", err)
+	}
+	if err := w.Chmod(mode); err != nil {
+		_ = w.Abort()
+		return err
 	}
 	for _, name := range names {
 		if err := w.write(func(dst []byte) ([]byte, error) { return append(append(dst, name...), '\n'), nil }); err != nil {

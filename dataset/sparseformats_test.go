@@ -155,7 +155,7 @@ func TestNameLists(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "names.gz")
 	want := []string{"a", " b\tc", "é"}
-	if err := WriteNames(path, want); err != nil {
+	if err := WriteNames(path, want, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if names, err = ReadNames(path, 0); err != nil || !slices.Equal(names, want) {

@@ -64,7 +64,8 @@ func compactPrefix(path string) string { return "." + filepath.Base(path) + ".co
 // Compact rewrites the file without free pages and puts the new file in the
 // place of the old one, atomically: a crash leaves one or the other. Writers
 // wait meanwhile, readers do not; snapshots taken before keep the old file,
-// whose space is given back when the last of them is released.
+// whose space is given back when the last of them is released. Where the
+// database was opened through a link, the file that it names is replaced.
 //
 // Deleted rows, and the former versions of updated ones, are left out as well
 // where they are a third of a collection's rows or more. The live rows get new
@@ -96,7 +97,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 		return st, err
 	}
 	defer s.Release()
-	tmp, err := os.CreateTemp(filepath.Dir(d.path), compactPrefix(d.path)+"*")
+	tmp, err := os.CreateTemp(filepath.Dir(d.file), compactPrefix(d.file)+"*")
 	if err != nil {
 		return st, fmt.Errorf("db: compact: %w", asSystem(err))
 	}
@@ -109,7 +110,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	if err != nil {
 		return st, fmt.Errorf("db: compact: %w", asSystem(err))
 	}
-	before, err1 := os.Stat(d.path)
+	before, err1 := os.Stat(d.file)
 	after, err2 := os.Stat(name)
 	if err := errors.Join(err1, err2); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
@@ -209,10 +210,10 @@ func (d *DB) swap(name string, moved []moving, last uint64) error {
 	}
 	next.before = last + 1 - uint64(tx.ID()) // which wraps where it must
 	next.end(tx)
-	if err := os.Rename(name, d.path); err != nil {
+	if err := os.Rename(name, d.file); err != nil {
 		return errors.Join(err, next.bolt.Close())
 	}
-	unsettled := syncDir(filepath.Dir(d.path))
+	unsettled := syncDir(filepath.Dir(d.file))
 	if unsettled != nil {
 		// A crash of the machine may bring the old file back. It is whole and
 		// holds the same rows, but none that would be committed from here on.

@@ -254,19 +254,15 @@ func (st *collState) loadBudget(ctx context.Context, m *manifest) (*treeModel, e
 	}
 	r.need(t.names.Len() == b.Names && b.Labels <= b.Names, "label names")
 	t.following = b.readFollowing(r, p, m.Info.Rows)
-	if r.err != nil {
-		return nil, r.err
-	}
-	if _, known := st.g.store.validated.Load(m.Object); !known {
+	r.once(roleTree, fmt.Sprintf("%+v", *b), 0, func() error {
 		err := x.Validate()
 		if err == nil {
 			err = t.following.drift.Validate(x)
 		}
-		if err != nil {
-			r.fail("%v", err)
-			return nil, r.err
-		}
-		st.g.store.validated.Store(m.Object, struct{}{})
+		return err
+	})
+	if r.err != nil {
+		return nil, r.err
 	}
 	t.index = budget.NewIndex(x)
 	t.pool.New = func() any { return budget.NewPredictor(t.index) }

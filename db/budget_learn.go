@@ -14,6 +14,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
+// maxRounds and maxIterations bound what the learning of a node may be told to
+// do: far more than it ever needs.
+const (
+	maxRounds     = 1000
+	maxIterations = 100_000
+)
+
 // check refuses options that no tree of the kind can honour.
 func (o BudgetOptions) check(kind forest.Kind) error {
 	if err := o.Weight.check(); err != nil {
@@ -21,6 +28,9 @@ func (o BudgetOptions) check(kind forest.Kind) error {
 	}
 	if o.TuneRows < 0 {
 		return fmt.Errorf("%w: tuning on %d rows", ErrOption, o.TuneRows)
+	}
+	if b := o.Params.BAC; b.Rounds > maxRounds || b.Iterations > maxIterations {
+		return fmt.Errorf("%w: %d rounds of %d iterations, want at most %d and %d", ErrOption, b.Rounds, b.Iterations, maxRounds, maxIterations)
 	}
 	g := o.Grid
 	if g == nil {

@@ -81,6 +81,7 @@ func (d *DB) buildOnce(ctx context.Context, coll, name string, o BuildOptions, t
 	if sparse {
 		return d.buildSparse(ctx, coll, name, o, timer)
 	}
+	requested := o
 	t, id, o, err := d.trainingSet(ctx, coll, o, timer)
 	if err != nil {
 		return IndexInfo{}, err
@@ -89,9 +90,16 @@ func (d *DB) buildOnce(ctx context.Context, coll, name string, o BuildOptions, t
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	if !o.NoTune {
+	switch {
+	case o.tunes():
 		if o, err = d.tuneOn(ctx, coll, id, l, t, o, timer); err != nil {
 			return IndexInfo{}, err
+		}
+	case !o.NoTune:
+		requested.Workers = 0 // who builds it again says how many
+		l.requested = &requested
+		if o.Kind == KindAuto {
+			o = choices(o)[0]
 		}
 	}
 	l.opts = o

@@ -51,7 +51,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions
 		return t.exact(ctx, nil, k, o, timer)
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: o.Workers, Outside: l.outside}
-	if t.own && !o.NoTune {
+	if t.own && o.tunes() {
 		_, p.Sample = t.split(o.Holdout, o.Seed)
 	}
 	var a *labels.Approximation

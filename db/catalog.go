@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.etcd.io/bbolt"
@@ -113,6 +115,9 @@ func (c *catalog) byID(id uint64) *collection {
 
 // validate refuses a catalog no program of ours can have written.
 func (c *catalog) validate() error {
+	if c.Object >= maxObject {
+		return corruptf("", "catalog: %d objects", c.Object)
+	}
 	objects, names := map[uint64]bool{}, map[string]bool{}
 	claim := func(id uint64) bool {
 		ok := id > 0 && id <= c.Object && !objects[id]
@@ -131,10 +136,12 @@ func (c *catalog) validate() error {
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct || x.Storage > StorageFloat32 || x.Live > x.Rows || x.Named && !x.Sparse {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
-		for i, r := range x.Indexes {
-			if checkName(r.Name) != nil || x.index(r.Name) != &x.Indexes[i] {
+		indexes := map[string]bool{}
+		for _, r := range x.Indexes {
+			if checkName(r.Name) != nil || indexes[r.Name] {
 				return corruptf(x.Name, "catalog: bad index entry")
 			}
+			indexes[r.Name] = true
 			for _, object := range r.objects() {
 				if !claim(object) {
 					return corruptf(x.Name, "catalog: bad index entry")
@@ -150,7 +157,16 @@ func checkName(name string) error {
 	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
 		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", ErrName, name, MaxName)
 	}
+	if strings.ContainsFunc(name, control) {
+		return fmt.Errorf("%w: %q has control characters", ErrName, name)
+	}
 	return nil
+}
+
+// control reports whether a character has no place in a name: it would act on the
+// terminal that shows it, end the line, or change the direction of what follows.
+func control(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
 var catalogKey = codec.Key(0, codec.KindCatalog, 0)
@@ -176,6 +192,9 @@ func getCatalog(tx *bbolt.Tx) (*catalog, error) {
 // later version may have changed anything but the number of the format, so
 // that is looked at first.
 func decodeCatalog(payload []byte) (*catalog, error) {
+	if err := checkShape(payload); err != nil {
+		return nil, corruptf("", "catalog: %w", err)
+	}
 	var version struct{ Format int }
 	if err := json.Unmarshal(payload, &version); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
@@ -206,6 +225,10 @@ func encodeCatalog(c *catalog) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: encode catalog: %w", err)
 	}
+	if err := checkShape(b); err != nil || len(b) > maxCatalog {
+		return nil, fmt.Errorf("%w: %d collections need a catalog of %d bytes, want at most %d: drop collections or indexes",
+			ErrFull, len(c.Collections), len(b), maxCatalog)
+	}
 	return codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
 }
 
@@ -222,7 +245,7 @@ func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
 	}
 	if err == nil {
 		var data []byte
-		if data, err = b.Data(codec.MaxRaw); err == nil {
+		if data, err = b.Data(limitOf(kind)); err == nil {
 			return data, nil
 		}
 	}

@@ -363,7 +363,7 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 	}
 	if err == nil {
 		var data []byte
-		if data, err = b.Data(codec.MaxRaw); err == nil {
+		if data, err = b.Data(limitOf(kind)); err == nil {
 			err = checkContents(kind, data)
 		}
 	}

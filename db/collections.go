@@ -106,11 +106,8 @@ func (d *DB) removeObjects(objects []uint64) error {
 func (s *store) forget(id uint64) {
 	s.verified.forget(id)
 	s.checked.forget(id)
-	s.validated.Delete(id)
+	s.validated.forget(id)
 	s.fresh.Delete(id)
-	for _, mark := range []uint64{labelModelMark, labelSetsMark, labelHeadMark} {
-		s.validated.Delete(id ^ mark)
-	}
 	s.features.Delete(id)
 }
 

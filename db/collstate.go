@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -33,7 +34,7 @@ type collState struct {
 
 	indexMu   sync.Mutex
 	indexes   map[string]*indexState
-	manifests map[string]*manifest
+	manifests map[string]func() (*manifest, error)
 	labelSets map[string]*roaring.Bitmap // filled by labelled searches and Check
 }
 
@@ -47,6 +48,9 @@ type value struct {
 	block   codec.Block
 	payload []byte
 }
+
+// number is the block's number in its section.
+func (v *value) number() uint32 { return binary.BigEndian.Uint32(v.key[codec.KeySize-4:]) }
 
 // section parses all blocks of an object's section, which must be numbered
 // 0..n-1 (any number of them if n is negative), and verifies those that have
@@ -115,7 +119,7 @@ func (g *generation) verify(ctx context.Context, coll string, object uint64, kin
 	var todo []int
 	bytes := 0
 	for i := range vals {
-		if vals[i].payload != nil && (g.store.verify == VerifyAlways || !seen.has(uint32(i))) {
+		if vals[i].payload != nil && (g.store.verify == VerifyAlways || !seen.has(vals[i].number())) {
 			todo = append(todo, i)
 			bytes += len(vals[i].payload)
 		}
@@ -135,10 +139,9 @@ func (g *generation) verify(ctx context.Context, coll string, object uint64, kin
 			}
 			v := &vals[todo[j]]
 			if err := v.block.Verify(v.key[:]); err != nil {
-				_, _, chunk := codec.ParseKey(v.key[:])
-				return blockError(coll, object, kind, chunk, err)
+				return blockError(coll, object, kind, v.number(), err)
 			}
-			seen.set(uint32(todo[j]))
+			seen.set(v.number())
 		}
 	}
 	var wg sync.WaitGroup

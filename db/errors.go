@@ -21,8 +21,8 @@ var (
 	ErrReadOnly = errors.New("db: opened read-only")
 	// ErrOption is returned when an option has a value nothing can honour.
 	ErrOption = errors.New("db: invalid option")
-	// ErrName is returned for a collection name that is empty, longer than
-	// MaxName bytes or not valid UTF-8.
+	// ErrName is returned for the name of a collection or an index that is empty,
+	// longer than MaxName bytes, not valid UTF-8, or has control characters.
 	ErrName = errors.New("db: invalid name")
 	// ErrDimension is returned when a vector has another length than its
 	// collection's vectors.
@@ -44,10 +44,11 @@ var (
 	ErrLabel = errors.New("db: invalid label")
 	// ErrPayload is returned for a payload longer than MaxPayload bytes.
 	ErrPayload = errors.New("db: payload too large")
-	// ErrEmpty is returned when a collection has no live rows to answer from.
+	// ErrEmpty is returned when a collection has no live rows, or none with a
+	// label, to build an index over. Searches of an empty collection find nothing.
 	ErrEmpty = errors.New("db: collection is empty")
-	// ErrK is returned when the number of wanted neighbours is below 1 or above
-	// the number of rows.
+	// ErrK is returned when the number of requested rows is below 1. One above
+	// the number of rows asks for all of them.
 	ErrK = errors.New("db: k is out of range")
 	// ErrFull is returned when a collection has used all its row numbers.
 	ErrFull = errors.New("db: collection is full")

@@ -75,9 +75,13 @@ type BuildOptions struct {
 	// Seed makes the build reproducible: equal rows, options and seed give an
 	// equal index at any number of workers.
 	Seed uint64
-	// Workers is the number of goroutines, all processors when zero.
-	Workers int
-	// NoTune skips the tuner: queries must then name their parameters.
+	// Workers is the number of goroutines, all processors when zero. It is not
+	// stored: an index that is built again asks the machine that it is on.
+	Workers int `json:"-"`
+	// NoTune skips the tuner: queries must then name their parameters. Fewer
+	// than 10 rows are too few for the tuner: searches of such an index are exact
+	// scans, and DB.Maintain builds it again, with the tuner and by the options as
+	// they were given, once there are 10.
 	NoTune bool
 	// TuneK is the k of the tuner's queries, 10 when zero.
 	TuneK int
@@ -204,6 +208,9 @@ type manifest struct {
 	Grown int `json:",omitempty"`
 	// GrownDead is how many of these had been deleted.
 	GrownDead int `json:",omitempty"`
+	// Requested are the options as they were given, where there were too few rows
+	// for the tuner: what the index is built again with once there are enough.
+	Requested *BuildOptions `json:",omitempty"`
 	Forest    forestManifest
 	Rotation  int // rotated coordinates stored, 0 for none
 
@@ -239,6 +246,10 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("db: index %q: encode manifest: %w", m.Info.Name, err)
 	}
+	if err := checkShape(b); err != nil || len(b) > maxManifest {
+		return nil, fmt.Errorf("%w: index %q: a description of %d bytes, want at most %d: a label model may have too many labels",
+			ErrFull, m.Info.Name, len(b), maxManifest)
+	}
 	return b, nil
 }
 
@@ -270,11 +281,18 @@ func retireManifest(tx *bbolt.Tx, object uint64) error {
 // written, so that later arithmetic on them cannot overflow.
 func decodeManifest(b []byte) (*manifest, error) {
 	var m manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%w: index manifest: %v", ErrCorrupt, err)
+	err := checkShape(b)
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: index manifest: %w", ErrCorrupt, err)
 	}
 	bad := func(what string) error {
 		return fmt.Errorf("%w: index manifest of %q: %s", ErrCorrupt, m.Info.Name, what)
+	}
+	if !m.validRuns() {
+		return nil, bad("runs of blocks")
 	}
 	p := m.Forest.Params
 	switch {
@@ -304,7 +322,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 			return nil, bad("segments")
 		}
 	case m.Budget != nil:
-		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() {
+		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() || m.Info.Options.Budget.check(m.Info.Options.Kind) != nil {
 			return nil, bad("budgeted trees")
 		}
 	case m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32:
@@ -313,6 +331,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, bad("dimension")
 	case p.Trees < 1 || p.Trees > maxTrees || p.Depth < 0 || p.Depth > maxDepth:
 		return nil, bad("forest shape")
+	case m.Info.Options.Trees != p.Trees || m.Info.Options.Depth != p.Depth:
+		return nil, bad("options of another forest") // they set the work of the next build
 	case m.Forest.Dim < 1 || m.Forest.Dim > MaxDim+1:
 		return nil, bad("forest dimension")
 	case m.Forest.DirW < 0 || m.Forest.DirW > MaxDim+1:
@@ -397,12 +417,17 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	if len(o.TrainingQueries) > 0 {
 		points = len(o.TrainingQueries)
 	}
-	o.Holdout = min(o.Holdout, points/10)
-	if o.Holdout < 1 {
-		o.NoTune = true // too few points to hold any out
-	}
+	o.Holdout = min(o.Holdout, points/heldOutOf)
 	return o
 }
+
+// heldOutOf is of how many points at most one is held out, and so how many rows
+// the tuner needs at least.
+const heldOutOf = 10
+
+// tunes reports whether the tuner is to run, by resolved options: whether it was
+// not forbidden and there are enough points to hold any out.
+func (o BuildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 
 // validate refuses options that no build can honour.
 func (o BuildOptions) validate() error {
@@ -416,7 +441,7 @@ func (o BuildOptions) validate() error {
 	}
 	switch {
 	case o.Kind == KindAuto && (o.NoTune || o.NoNatural):
-		return bad("kind auto needs the tuner, enough rows for it, and label tables")
+		return bad("kind auto needs the tuner and label tables")
 	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
 		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
 	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 || o.MinVotes < 0 || !(o.Density >= 0 && o.Density <= 1):

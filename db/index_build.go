@@ -34,8 +34,10 @@ type learned struct {
 	quantStp float32
 	curve    *query.Curve
 	points   int // training points
-	labels   *LabelReport
-	lists    []uint32 // of label lists, n * 2; nil with training queries
+	// requested is the options as they were given, if the tuner waits for rows.
+	requested *BuildOptions
+	labels    *LabelReport
+	lists     []uint32 // of label lists, n * 2; nil with training queries
 }
 
 func (l *learned) describe(i *IndexInfo) {

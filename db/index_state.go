@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
@@ -27,25 +28,22 @@ type indexState struct {
 	tree *treeModel
 }
 
-// manifestOf is an index's manifest, read once.
+// manifestOf is an index's manifest. It is read once, whether it is valid or not.
 func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 	st.indexMu.Lock()
-	m := st.manifests[r.Name]
+	read := st.manifests[r.Name]
+	if read == nil {
+		read = sync.OnceValues(func() (m *manifest, err error) {
+			defer guard(st.g.store, setFaults(), &err)
+			return st.readManifest(r, bucketMeta)
+		})
+		if st.manifests == nil {
+			st.manifests = map[string]func() (*manifest, error){}
+		}
+		st.manifests[r.Name] = read
+	}
 	st.indexMu.Unlock()
-	if m != nil {
-		return m, nil
-	}
-	m, err := st.readManifest(r, bucketMeta)
-	if err != nil {
-		return nil, err
-	}
-	st.indexMu.Lock()
-	defer st.indexMu.Unlock()
-	if st.manifests == nil {
-		st.manifests = map[string]*manifest{}
-	}
-	st.manifests[r.Name] = m
-	return m, nil
+	return read()
 }
 
 // readManifest reads the manifest of an index, or its copy among the blocks.
@@ -67,10 +65,31 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || m.Budget == nil && (m.Sparse != nil) != st.c.Sparse || !st.c.Sparse && m.Dim != st.c.Dim || m.Metric != st.c.Metric {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: manifest of another index", r.Name))
 	}
+	if st.c.Sparse && m.features() > st.c.Dim {
+		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0,
+			fmt.Errorf("index %q: %d features of %d", r.Name, m.features(), st.c.Dim))
+	}
 	if !m.holdsOnly(r.objects()) {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: blocks of an object that is no part of it", r.Name))
 	}
 	return m, nil
+}
+
+// features is one more than the largest feature number that an index knows.
+func (m *manifest) features() int {
+	switch {
+	case m.Budget != nil:
+		return m.Budget.Cols
+	case m.LCIF != nil:
+		return m.LCIF.Features
+	case m.Sparse != nil:
+		n := m.Sparse.Cols
+		for _, g := range m.Segments {
+			n = max(n, g.Sparse.Cols)
+		}
+		return n
+	}
+	return 0
 }
 
 // index is the loaded state of the named index.

@@ -44,7 +44,7 @@ func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) err
 	}
 	f := l.forest
 	m := &manifest{
-		Object: object, Metric: l.metric, Dim: l.dim, Lift: l.lift,
+		Object: object, Metric: l.metric, Dim: l.dim, Lift: l.lift, Requested: l.requested,
 		Forest: forestManifest{Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Unit: f.Unit},
 	}
 	m.Forest.Params.Corpus = nil
@@ -126,12 +126,12 @@ func encodeNodes(nodes []forest.Node) []byte {
 
 // decodeNodes views the stored nodes in place on little-endian machines with
 // aligned blocks, and copies otherwise.
-func decodeNodes(payload []byte, n int) ([]forest.Node, error) {
-	vals, err := codec.View[uint32](payload, 2*n)
-	if err != nil || n == 0 {
-		return nil, err
+func decodeNodes(r *sections, parts [][]byte, n int) []forest.Node {
+	vals := array[uint32](r, parts, 0, 2*n)
+	if vals == nil {
+		return nil
 	}
-	return unsafe.Slice((*forest.Node)(unsafe.Pointer(unsafe.SliceData(vals))), n), nil
+	return unsafe.Slice((*forest.Node)(unsafe.Pointer(unsafe.SliceData(vals))), n)
 }
 
 // sections reads the verified payloads of an index's blocks.
@@ -196,7 +196,20 @@ func (r *sections) need(ok bool, what string) {
 func (r *sections) fail(format string, a ...any) {
 	r.err = &CorruptError{
 		Collection: r.st.c.Name, Object: r.object, Offset: -1,
-		Err: fmt.Errorf("index %q: %s", r.index, fmt.Sprintf(format, a...)),
+		Err: fmt.Errorf("index %q: %w", r.index, fmt.Errorf(format, a...)),
+	}
+}
+
+// once runs a check of what has been viewed, unless it has passed before with
+// this bound or a lower one, and records damage. shape is what it takes from the
+// manifest.
+func (r *sections) once(role checkRole, shape string, bound int, check func() error) {
+	if r.err != nil {
+		return
+	}
+	err := r.st.g.store.validated.once(checkKey{r.object, role, shape}, bound, check)
+	if err != nil && r.err == nil {
+		r.fail("%w", err)
 	}
 }
 
@@ -209,10 +222,7 @@ func (st *collState) loadView(ctx context.Context, m *manifest, base query.View)
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, float32(m.Lift)
 	v.RawForest = m.Info.Options.Rotate <= 0
-	// Maintenance leaves the trees as they are for a while.
-	trees := m.home(codec.KindNodes)
-	_, known := st.g.store.validated.Load(trees)
-	f, err := loadForest(m, r, !known)
+	f, err := loadForest(m, r)
 	if err != nil {
 		return nil, err
 	}
@@ -261,33 +271,20 @@ func (st *collState) loadView(ctx context.Context, m *manifest, base query.View)
 		r.fail("%v", err)
 		return nil, r.err
 	}
-	st.g.store.validated.Store(trees, struct{}{})
-	if trees != m.Object {
-		if _, known := st.g.store.validated.Load(m.Object); !known {
-			if err := f.ValidateOverlay(); err != nil {
-				r.fail("%v", err)
-				return nil, r.err
-			}
-			st.g.store.validated.Store(m.Object, struct{}{})
-		}
-	}
 	return &v, nil
 }
 
-// loadForest views the arrays of a forest. Its blocks never change, so their
-// cross-references are checked only once in the life of the process.
-func loadForest(m *manifest, r *sections, validate bool) (*forest.Forest, error) {
+// loadForest views the arrays of a forest and checks their cross-references.
+func loadForest(m *manifest, r *sections) (*forest.Forest, error) {
 	p := m.Forest.Params
 	slots := p.Trees << p.Depth
 	f := &forest.Forest{
 		Params: p, Dim: m.Forest.Dim, CorpusN: m.Forest.CorpusN, Coord: m.Forest.Coord,
 		DirWidth: m.Forest.DirW, Unit: m.Forest.Unit,
 	}
-	nodes := r.all(codec.KindNodes)
-	if r.err == nil && len(nodes) == 1 {
-		f.Nodes, r.err = decodeNodes(nodes[0], slots)
-	}
+	f.Nodes = decodeNodes(r, r.all(codec.KindNodes), slots)
 	r.need(len(f.Nodes) == slots, "node count")
+	r.need(f.Unit > 0 && !math.IsInf(float64(f.Unit), 1), "unit")
 	dirs := r.all(codec.KindLeafDir)
 	if p.Natural {
 		f.LeafDir = array[uint32](r, dirs, 0, slots)
@@ -319,16 +316,27 @@ func loadForest(m *manifest, r *sections, validate bool) (*forest.Forest, error)
 		f.DirIdx = array[uint32](r, d, 3, slots*f.DirWidth)
 		f.DirVal = array[float32](r, d, 4, slots*f.DirWidth)
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	if validate {
-		if err := f.Validate(); err != nil {
-			r.fail("%v", err)
-			return nil, r.err
+	r.validate(m, f)
+	return f, r.err
+}
+
+// validate checks the arrays of a forest, and what its leaves have gained. The
+// trees stay for a while as maintenance goes on, with more rows each time.
+func (r *sections) validate(m *manifest, f *forest.Forest) {
+	shape := func(kinds ...codec.Kind) string {
+		runs := make([][]blockRun, len(kinds))
+		for i, kind := range kinds {
+			runs[i] = m.Runs[kind]
 		}
+		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord, f.DirWidth, runs)
 	}
-	return f, nil
+	trees := *r
+	trees.object = m.home(codec.KindNodes)
+	trees.once(roleForest, shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers, codec.KindDirections),
+		f.CorpusN, f.Validate)
+	if r.err = trees.err; f.Overlay != nil {
+		r.once(roleOverlay, shape(codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers), f.CorpusN, f.ValidateOverlay)
+	}
 }
 
 // covers says whether blocks of 1<<shift rows of width bytes hold n rows.

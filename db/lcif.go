@@ -34,7 +34,9 @@ const (
 	WeightNone Weighting = ""
 	// WeightTFIDF takes values as counts of terms: (1 + ln tf)·ln(N/df) for
 	// counts of at least 1, tf·ln(N/df) below, with N rows of which df have the
-	// feature.
+	// feature. A feature that no row of the build has weighs nothing: it has no
+	// document frequency, and counting it as one row's would let an unknown word
+	// take most of a query's length.
 	WeightTFIDF Weighting = "tfidf"
 )
 
@@ -301,7 +303,8 @@ func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 	return idf
 }
 
-// weigh weighs the values of x in place. Features beyond idf get zero.
+// weigh weighs the values of x in place. Features beyond idf are unknown and get
+// zero (see WeightTFIDF).
 func weigh(x vector.Sparse, idf []float32) {
 	for i, f := range x.Index {
 		if int(f) < len(idf) {

@@ -19,6 +19,7 @@ type freshRows struct {
 	sorted bool      // its labels stand in the order of their names
 	count  []uint32  // pairs of its features, and labels with rows, as labels.Powers has them
 	with   int
+	prior  []float32         // frequencies of its labels
 	number map[string]uint32 // of all labels, those of the model among them
 	names  []string          // of labels that the model has not, in the order in which rows brought them
 	known  []int             // how many of these there are after each row
@@ -31,17 +32,18 @@ type freshPart struct {
 	sorted bool
 	count  []uint32
 	with   int
+	prior  []float32
 	names  []string
 	sets   [][]uint32
 	units  *vector.CSR
 }
 
 // freshOf is the part of a model's fresh rows that this generation knows.
-func (st *collState) freshOf(m *manifest, model *labelModel) (*freshPart, error) {
+func (st *collState) freshOf(m *manifest, model *labelModel, a *lcifArrays) (*freshPart, error) {
 	have, _ := st.g.store.fresh.LoadOrStore(m.Object, &freshRows{})
 	f := have.(*freshRows)
 	f.once.Do(func() {
-		f.sorted = inOrder(model.names)
+		f.sorted, f.prior = inOrder(model.names), a.frequencies()
 		for _, p := range model.view.Powers { // there is one at most
 			p.Tally()
 			f.count, f.with = p.Count, p.With
@@ -58,7 +60,7 @@ func (st *collState) freshOf(m *manifest, model *labelModel) (*freshPart, error)
 func (f *freshRows) part(n int) *freshPart {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := &freshPart{sorted: f.sorted, count: f.count, with: f.with, sets: slices.Clip(f.sets[:n])}
+	p := &freshPart{sorted: f.sorted, count: f.count, with: f.with, prior: f.prior, sets: slices.Clip(f.sets[:n])}
 	if n > 0 {
 		p.names = slices.Clip(f.names[:f.known[n-1]])
 	}
@@ -145,13 +147,13 @@ func (g *grownSets) Row(i int) []uint32 {
 // grow makes the rows written since a model's build neighbours, with their
 // labels. Feature–label similarities and thresholds stay those of the build;
 // labels that came since have no similarity and the threshold of all labels.
-func (st *collState) grow(m *manifest, model *labelModel) error {
-	f, err := st.freshOf(m, model)
+func (st *collState) grow(m *manifest, model *labelModel, a *lcifArrays) error {
+	f, err := st.freshOf(m, model, a)
 	if err != nil {
 		return err
 	}
 	model.fresh, model.sorted = f.names, f.sorted
-	model.view.Before = model.before()
+	model.view.Before, model.view.Prior = model.before(), f.prior
 	for i := range model.view.Powers {
 		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
 	}

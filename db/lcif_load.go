@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -98,19 +99,7 @@ func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, er
 		}
 	}
 	r.need(a.names.Len() == m.LCIF.Labels, "label names")
-	a.dead = roaring.New()
-	if r.err == nil {
-		if int(arrayLabelDead) < len(head) && head[arrayLabelDead] != nil {
-			err := a.dead.UnmarshalBinary(head[arrayLabelDead])
-			if err == nil {
-				err = a.dead.Validate()
-			}
-			if err != nil {
-				r.fail("deleted rows: %v", err)
-			}
-		}
-		r.need(a.dead.IsEmpty() || int(a.dead.Maximum()) < m.Info.Rows, "deleted rows")
-	}
+	a.dead = r.deleted(head, arrayLabelDead, m.Info.Rows)
 	for _, g := range m.segments() {
 		in := &sections{ctx: ctx, st: st, object: g.Object, index: m.Info.Name, err: r.err}
 		parts := in.all(codec.KindLabelMatrix)
@@ -118,7 +107,7 @@ func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, er
 			Ptr: numbered[uint64](in, parts, arrayLabelPtr), Index: numbered[uint32](in, parts, arrayLabelIndex), Cols: m.LCIF.Labels,
 		}
 		in.need(len(sets.Ptr) == g.Rows+1, "labels of rows")
-		in.once(labelSetsMark, func() { in.check("labels of rows", sets) })
+		in.once(roleLabelSets, fmt.Sprint(g.Rows), m.LCIF.Labels, checked("labels of rows", sets))
 		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
 		r.err = in.err
 	}
@@ -146,7 +135,7 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 		return m, sums
 	}
 	a.base, a.baseSum = pairs(arraySumPtr, arraySumLabel, arrayPower, arraySum)
-	in.once(labelModelMark, func() { in.check("pairs", a.base) })
+	in.once(roleLabelPairs, "", l.Labels, checked("pairs", a.base))
 	if in.object != m.Object {
 		in = &sections{ctx: r.ctx, st: r.st, object: m.Object, index: r.index, err: in.err}
 		parts = in.all(codec.KindSimilarity)
@@ -154,6 +143,7 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	a.keep, a.idf = numbered[uint64](in, parts, arrayKeep), numbered[float32](in, parts, arrayIDF)
 	a.square, a.rows = numbered[uint64](in, parts, arraySquare), numbered[uint32](in, parts, arrayLabelRows)
 	in.need(a.keep == nil || len(a.keep) == (l.Features+63)/64, "features kept")
+	in.need(len(a.idf) <= l.Features, "weights of features")
 	in.need(a.base.Rows() <= l.Features, "features")
 	a.patch, a.patchSum = pairs(arrayPatchPtr, arrayPatchLabel, arrayPatchPower, arrayPatchSum)
 	if a.patch.Ptr == nil {
@@ -162,46 +152,54 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	a.feature, a.label = numbered[float64](in, parts, arrayFeatureFactor), numbered[float64](in, parts, arrayLabelFactor)
 	in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features, "lengths of features")
 	in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
-	in.once(labelHeadMark, func() {
-		in.check("pairs changed", a.patch)
+	in.once(roleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
+		if err := checked("pairs changed", a.patch)(); err != nil {
+			return err
+		}
 		for _, x := range a.idf {
-			in.need(!math.IsNaN(float64(x)) && x >= 0, "weights of features")
+			if !(x >= 0) || math.IsInf(float64(x), 1) {
+				return fmt.Errorf("a feature has the weight %g", x)
+			}
 		}
 		for _, x := range slices.Concat(a.feature, a.label) {
-			in.need(x >= 0 && !math.IsInf(x, 1), "lengths of features and labels")
+			if !(x >= 0) || math.IsInf(x, 1) {
+				return fmt.Errorf("a feature or label has the length %g", x)
+			}
 		}
+		return nil
 	})
 	r.err = in.err
 }
 
-// The parts of a label model that are checked once each, told apart by a bit of
-// the object's number.
-const (
-	labelModelMark = 1 << (63 - iota)
-	labelSetsMark
-	labelHeadMark
-)
-
-// once runs a check of blocks of the object unless it has been found sound
-// before.
-func (r *sections) once(mark uint64, check func()) {
-	if r.err != nil {
-		return
-	}
-	known := &r.st.g.store.validated
-	if _, ok := known.Load(r.object ^ mark); ok {
-		return
-	}
-	if check(); r.err == nil {
-		known.Store(r.object^mark, struct{}{})
+// checked is the check of a matrix.
+func checked(what string, m *vector.CSR) func() error {
+	return func() error {
+		if err := m.Validate(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
 	}
 }
 
-// check records damage in a matrix.
-func (r *sections) check(what string, m *vector.CSR) {
-	if err := m.Validate(); r.err == nil && err != nil {
-		r.fail("%s: %v", what, err)
+// deleted reads the set of rows below n that had been deleted when the blocks
+// were written.
+func (r *sections) deleted(parts [][]byte, number uint32, n int) *roaring.Bitmap {
+	out := roaring.New()
+	if r.err != nil || int(number) >= len(parts) || parts[number] == nil {
+		return out
 	}
+	err := out.UnmarshalBinary(parts[number])
+	if err == nil {
+		err = out.Validate()
+	}
+	switch {
+	case err != nil:
+		r.fail("deleted rows: %w", err)
+		return roaring.New()
+	case !out.IsEmpty() && int(out.Maximum()) >= n:
+		r.fail("deleted row %d of %d", out.Maximum(), n)
+	}
+	return out
 }
 
 // loadLCIF makes a label model of its arrays, beside its inverted index if it
@@ -226,7 +224,31 @@ func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings
 			out.view.Powers[0].Patch = a.patch
 		}
 	}
-	return out, st.grow(m, out)
+	return out, st.grow(m, out, a)
+}
+
+// frequencies is the share of the model's rows, those deleted before left out,
+// that have each label.
+func (a *lcifArrays) frequencies() []float32 {
+	count := a.rows
+	if count == nil { // with instance scores only
+		count = make([]uint32, a.sets.labels)
+		for row := range a.sets.Rows() {
+			if a.dead.Contains(uint32(row)) {
+				continue
+			}
+			for _, l := range a.sets.Row(row) {
+				count[l]++
+			}
+		}
+	}
+	out := make([]float32, len(count))
+	if rows := a.sets.Rows() - int(a.dead.GetCardinality()); rows > 0 {
+		for l, n := range count {
+			out[l] = min(1, float32(n)/float32(rows))
+		}
+	}
+	return out
 }
 
 // lcifNeighbors is what finds a label model's neighbours.

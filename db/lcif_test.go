@@ -327,3 +327,84 @@ func TestLCIFMisuse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A query without known features is predicted by how many rows have each label:
+// a set has the most frequent one, and so do batches, dense models and models that
+// maintenance has brought up to date.
+func TestPredictWithoutEvidence(t *testing.T) {
+	d := openTemp(t, nil)
+	put := func(coll string, n int, label string) {
+		t.Helper()
+		err := d.Update(t.Context(), func(b *Batch) error {
+			for i := range n {
+				key := fmt.Appendf(nil, "%s%d", label, i)
+				row := Row{Key: key, Labels: []string{label}}
+				if coll == "dense" {
+					row.Vector = []float32{1, float32(i%3) - 1}
+				} else {
+					row.Sparse = vector.Sparse{Index: []uint32{uint32(i % 5), 7}, Value: []float32{1, 1}}
+				}
+				if err := b.Put(coll, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.CreateSparse(t.Context(), "sparse", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateDense(t.Context(), "dense", DenseOptions{Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	check := func(coll string, want string, score float32) {
+		t.Helper()
+		q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{900}, Value: []float32{1}}}
+		if coll == "dense" {
+			q = SparseQuery{Vector: []float32{0, 0}}
+		}
+		err := d.View(func(s *Snapshot) error {
+			got, stats, err := s.Predict(t.Context(), coll, q, &PredictOptions{Explain: true})
+			if err != nil {
+				return err
+			}
+			if len(got) != 1 || got[0].Label != want || got[0].Score != score || !got[0].Predicted || !stats.Prior ||
+				got[0].Explanation.Prior != float64(score) {
+				t.Errorf("%s: %+v, %+v, want %s with %g", coll, got, stats, want, score)
+			}
+			many, err := s.PredictBatch(t.Context(), coll, []SparseQuery{q, q, q}, &PredictOptions{Top: 2}, 1)
+			if err != nil {
+				return err
+			}
+			for _, p := range many {
+				if len(p) != 2 || p[0].Label != want || p[0].Score != score || p[1].Predicted {
+					t.Errorf("%s in a batch: %+v, want %s with %g first", coll, p, want, score)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	limits := &labels.Thresholds{Single: 0.9, KeepTop: true}
+	for coll, params := range map[string]*query.LCIFParams{
+		"sparse": {K: 3, Lambda: 0.5, Thresholds: limits}, "dense": {K: 3, Lambda: 1, Thresholds: limits},
+	} {
+		put(coll, 30, "often")
+		put(coll, 10, "seldom")
+		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
+		if _, err := d.Build(t.Context(), coll, "labels", o, nil); err != nil {
+			t.Fatal(err)
+		}
+		check(coll, "often", 0.75)
+		put(coll, 40, "seldom")
+		if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		check(coll, "seldom", float32(40)/70)
+	}
+}

@@ -90,6 +90,8 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // Fresh rows are folded into forests, as training
 // points and as labels, at a cost that follows their number; a forest of which
 // a fifth has changed is learned anew, with the settings that the tuner found.
+// One that was built over too few rows for the tuner is built again, with it, as
+// soon as there are 10, whatever Share says.
 // Forests of proportions (kind rf, or very large leaves) are only learned anew;
 // those that were learned from training queries stay as they are until the next
 // Build.
@@ -192,11 +194,14 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 			return err
 		}
 		changed, err := st.changedRows(ctx, m)
-		if err != nil || changed == 0 || float64(changed) < o.Share*float64(m.Info.Rows) || st.c.Live == 0 {
+		due := changed > 0 && float64(changed) >= o.Share*float64(m.Info.Rows) || st.tunable(m)
+		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
 		anew := false
 		switch {
+		case st.tunable(m):
+			anew = true
 		case m.Sparse != nil && m.LCIF == nil:
 			s, err = st.maintainPostings(ctx, m, timer)
 		case m.LCIF != nil:
@@ -247,10 +252,20 @@ func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) 
 	return int(st.c.Rows) - m.Info.Rows + dead - (m.Info.Rows - m.Info.TrainingPoints), nil
 }
 
-// relearn builds an index anew as it was built, without tuning.
+// tunable reports whether an index has waited for rows to be tuned on, and there
+// are enough now.
+func (st *collState) tunable(m *manifest) bool {
+	return m.Requested != nil && st.c.Live >= heldOutOf
+}
+
+// relearn builds an index again as it was built, without tuning, unless the
+// tuner has waited for rows until now.
 func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOptions) (IndexInfo, error) {
 	again := m.Info.Options
 	again.NoTune = true
+	if m.Requested != nil {
+		again = *m.Requested
+	}
 	again.Budget.Grid = nil // Params are what it found
 	if m.LCIF != nil {
 		again.LCIF.Params, again.LCIF.relearn = &m.LCIF.Params, true
@@ -271,7 +286,7 @@ func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOp
 		again.Workers = o.Workers
 	}
 	timer := newTimer(o.Progress)
-	timer.before = &m.Info
+	timer.before = m
 	return d.build(ctx, coll, m.Info.Name, again, timer)
 }
 

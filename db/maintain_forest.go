@@ -594,26 +594,22 @@ func (s *forestStep) emitOverlay(put func(kind codec.Kind, number uint32, elem c
 
 // parts are the objects that the index holds besides the new one.
 func (s *forestStep) parts() []uint64 {
+	before := map[uint64]bool{s.m.Object: true}
+	for _, runs := range s.m.Runs {
+		for _, r := range runs {
+			before[r.Object] = true
+		}
+	}
 	var out []uint64
 	for _, runs := range s.kept {
 		for _, r := range runs {
-			if slices.Contains(append([]uint64{s.m.Object}, s.before()...), r.Object) && !slices.Contains(out, r.Object) {
+			if before[r.Object] {
+				before[r.Object] = false // it is there now
 				out = append(out, r.Object)
 			}
 		}
 	}
 	slices.Sort(out)
-	return out
-}
-
-// before are the objects of the runs that the index had.
-func (s *forestStep) before() []uint64 {
-	var out []uint64
-	for _, runs := range s.m.Runs {
-		for _, r := range runs {
-			out = append(out, r.Object)
-		}
-	}
 	return out
 }
 

@@ -318,6 +318,9 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 		Features: m.LCIF.Features, Keep: a.keep, Labels: b.Matrix(),
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
+	for l := range names {
+		view.Prior = append(view.Prior, float32(len(b.Matrix().Column(l)))/float32(st.c.Live))
+	}
 	units := query.UnitRows(rows, view)
 	counts, err := labels.CountFeatureLabels(ctx, units, b.Matrix(), 1)
 	if err != nil {

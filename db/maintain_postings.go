@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
@@ -32,11 +33,21 @@ func (m *manifest) segments() []segmentManifest {
 	return []segmentManifest{one}
 }
 
-// validSegments says whether segments are sound and cover n rows one behind
-// the other.
+// maxSegments bounds the segments of an index. Each begins with less than half
+// of the rows of the one before (planSegments), so 33 are as many as there can be.
+const maxSegments = 64
+
+// validSegments reports whether segments cover n rows one behind the other, each
+// in an object of its own.
 func validSegments(segments []segmentManifest, n int) bool {
+	if len(segments) < 1 || len(segments) > maxSegments {
+		return false
+	}
 	at := 0
-	for _, g := range segments {
+	for i, g := range segments {
+		if slices.ContainsFunc(segments[:i], func(x segmentManifest) bool { return x.Object == g.Object }) {
+			return false
+		}
 		if g.First != at || g.Rows < 1 || g.Dead < 0 || g.Dead > g.Rows || g.Rows > n-at || !g.Sparse.valid() {
 			return false
 		}

@@ -30,21 +30,10 @@ type treeFollowing struct {
 
 // readFollowing views what a tree keeps for maintenance.
 func (b *budgetManifest) readFollowing(r *sections, p [][]byte, rows int) *treeFollowing {
-	f := &treeFollowing{dead: roaring.New(), drift: &budget.Drift{
+	f := &treeFollowing{dead: r.deleted(p, arrayTreeDead, rows), drift: &budget.Drift{
 		NodeLearned: numbered[uint32](r, p, arrayNodeLearned), NodeChanged: numbered[uint32](r, p, arrayNodeChanged),
 		LeafLearned: numbered[uint32](r, p, arrayLeafLearned), LeafChanged: numbered[uint32](r, p, arrayLeafChanged),
 	}}
-	if r.err == nil && int(arrayTreeDead) < len(p) && p[arrayTreeDead] != nil {
-		err := f.dead.UnmarshalBinary(p[arrayTreeDead])
-		if err == nil {
-			err = f.dead.Validate()
-		}
-		if err != nil {
-			r.fail("deleted rows: %v", err)
-			return nil
-		}
-	}
-	r.need(f.dead.IsEmpty() || int(f.dead.Maximum()) < rows, "deleted rows")
 	return f
 }
 

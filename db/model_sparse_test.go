@@ -120,8 +120,9 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		q = SparseQuery{Features: modelNames(x.sparse)}
 	}
 	if len(c.rows) == 0 {
-		if _, _, err := s.SearchSparse(ctx, name, q, 1, &SparseSearchOptions{Index: Flat}, nil); !errors.Is(err, ErrEmpty) {
-			return fmt.Errorf("search of an empty collection: %v", err)
+		hits, _, err := s.SearchSparse(ctx, name, q, 1, &SparseSearchOptions{Index: Flat}, nil)
+		if err != nil || len(hits) > 0 {
+			return fmt.Errorf("search of an empty collection: %d hits, %v", len(hits), err)
 		}
 		return nil
 	}

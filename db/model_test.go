@@ -272,8 +272,8 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	ctx := context.Background()
 	q := modelVector(seed, c.opts.Dim)
 	if len(c.rows) == 0 {
-		if _, _, err := s.Search(ctx, name, q, 1, &SearchOptions{Index: Flat}, nil); !errors.Is(err, ErrEmpty) {
-			return fmt.Errorf("search of an empty collection: %v", err)
+		if hits, _, err := s.Search(ctx, name, q, 1, &SearchOptions{Index: Flat}, nil); err != nil || len(hits) > 0 {
+			return fmt.Errorf("search of an empty collection: %d hits, %v", len(hits), err)
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,8 @@ import (
 
 // DB is an open database. Its methods are safe for concurrent use.
 type DB struct {
-	path string
+	path string // as it was given
+	file string // what it names, once links are followed
 	opts Options
 	log  *slog.Logger
 
@@ -56,6 +58,15 @@ type DB struct {
 // Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrNewerFormat,
 // ErrTruncated, ErrCorrupt, ErrNoSpace, ErrOption.
 func Open(path string, o *Options) (*DB, error) {
+	return OpenContext(context.Background(), path, o)
+}
+
+// OpenContext is Open that a context can end: while it waits for the file's
+// lock, walks the pages of a large file, or removes what an interrupted build
+// left, of which the next Open removes the rest.
+//
+// Errors: those of Open, and the context's.
+func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	opts, err := o.resolve()
 	if err != nil {
 		return nil, err
@@ -71,14 +82,17 @@ func Open(path string, o *Options) (*DB, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w: %s is no regular file", ErrNotDatabase, path)
 	}
-	s, err := openCurrent(path, opts)
+	s, err := openCurrent(ctx, path, opts)
 	if err != nil {
 		return nil, err
 	}
 	d := newDB(path, opts, s)
-	err = d.settleName()
+	d.file, err = filepath.EvalSymlinks(path)
 	if err == nil {
-		err = d.recoverState()
+		err = d.settleName()
+	}
+	if err == nil {
+		err = d.recoverState(ctx)
 	}
 	if err != nil {
 		_ = s.close() // the reason for giving up is worth more
@@ -95,7 +109,7 @@ func Open(path string, o *Options) (*DB, error) {
 
 // newDB is a handle on an open file.
 func newDB(path string, o Options, s *store) *DB {
-	d := &DB{path: path, opts: o, log: o.Logger, write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s}
+	d := &DB{path: path, file: path, opts: o, log: o.Logger, write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s}
 	d.backlog.limit = o.BacklogBytes
 	return d
 }
@@ -104,12 +118,11 @@ func newDB(path string, o Options, s *store) *DB {
 // the lock, its holder may put a compacted file in the place of the one that is
 // waited for; what would then be written to the old one were lost, so that path
 // must still name the file once the lock is held.
-func openCurrent(path string, o Options) (*store, error) {
+func openCurrent(ctx context.Context, path string, o Options) (*store, error) {
+	deadline := time.Now().Add(o.Timeout)
+	o.Timeout = 1 // of each attempt
 	for range 10 {
-		if err := validate(path, o); err != nil {
-			return nil, err
-		}
-		s, err := openStore(path, o)
+		s, err := openUnlocked(ctx, path, o, deadline)
 		if err != nil {
 			return nil, err
 		}
@@ -126,17 +139,40 @@ func openCurrent(path string, o Options) (*store, error) {
 	return nil, fmt.Errorf("%w: %s is being replaced", ErrLocked, path)
 }
 
+// lockWait is how long Open waits between attempts to take the file's lock.
+const lockWait = 10 * time.Millisecond
+
+// openUnlocked validates and opens the file as soon as no one holds its lock.
+func openUnlocked(ctx context.Context, path string, o Options, deadline time.Time) (*store, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("db: open: %w", err)
+		}
+		if err := validate(path, o); err != nil {
+			return nil, err
+		}
+		s, err := openStore(path, o)
+		if !errors.Is(err, ErrLocked) || !time.Now().Before(deadline) {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(lockWait, time.Until(deadline))):
+		}
+	}
+}
+
 // removeLeftovers removes the files of compactions that a crash has cut short.
 // Only who holds the database's lock compacts it, so none of them is in use.
 func (d *DB) removeLeftovers() {
-	dir := filepath.Dir(d.path)
+	dir := filepath.Dir(d.file)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		d.log.Warn("db: look for interrupted compactions", "path", d.path, "err", err)
 		return
 	}
 	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), compactPrefix(d.path))
+		digits, ok := strings.CutPrefix(e.Name(), compactPrefix(d.file))
 		if !ok || strings.Trim(digits, "0123456789") != "" {
 			continue
 		}
@@ -210,7 +246,7 @@ func (d *DB) settleName() error {
 	if d.opts.ReadOnly || d.opts.NoSync {
 		return nil
 	}
-	err := syncDir(filepath.Dir(d.path))
+	err := syncDir(filepath.Dir(d.file))
 	if errors.Is(err, fs.ErrPermission) {
 		d.log.Warn("db: the directory cannot be synced", "path", d.path, "err", err)
 		return nil
@@ -291,8 +327,8 @@ func validateOnce(path string, o Options) error {
 
 // recoverState checks that the file is ours, reads the counters, and removes
 // what an interrupted build left.
-func (d *DB) recoverState() (err error) {
-	if err := d.store.sound(soundMeta); err != nil {
+func (d *DB) recoverState(ctx context.Context) (err error) {
+	if err := d.store.soundIn(ctx, soundMeta); err != nil {
 		return err
 	}
 	var orphans []uint64
@@ -312,7 +348,15 @@ func (d *DB) recoverState() (err error) {
 		return err
 	}
 	d.log.Info("db: removing what an interrupted build left", "path", d.path, "objects", len(orphans))
-	return d.removeObjects(orphans)
+	for _, object := range orphans {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("db: open: %w", err)
+		}
+		if err := d.removeObjects([]uint64{object}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // viewTx runs f in a short read transaction of its own, guarded.

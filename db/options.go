@@ -238,8 +238,11 @@ type LabelCount struct {
 func chunkShift(dim int) uint {
 	rows := (1<<20 - codec.HeaderSize) / (4 * max(1, dim))
 	var s uint
-	for 2<<s <= rows && s < 14 {
+	for 2<<s <= rows && 2<<s <= maxChunkRows {
 		s++
 	}
 	return s
 }
+
+// maxChunkRows is the most rows of a chunk.
+const maxChunkRows = 1 << 14

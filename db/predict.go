@@ -55,6 +55,9 @@ type PredictionExplanation struct {
 	// Instance and Feature are the parts of the score from nearest rows and
 	// from features.
 	Instance, Feature float64
+	// Prior is the score of a label that is predicted by its frequency, because
+	// nothing speaks for any label; all else is zero then.
+	Prior float64
 	// Neighbors and Features are those with a share, largest first.
 	Neighbors []NeighborEvidence
 	Features  []FeatureEvidence
@@ -74,7 +77,12 @@ type FeatureEvidence struct {
 }
 
 // PredictStats counts the work of one prediction.
-type PredictStats = query.LCIFStats
+type PredictStats struct {
+	query.LCIFStats
+	// Unknown are the features of a query to a sparse collection that no row ever
+	// had: names in ascending order, or numbers.
+	Unknown []string
+}
 
 var predictors = sync.Pool{New: func() any { return &predictScratch{p: query.NewPredictor()} }}
 
@@ -90,8 +98,13 @@ type predictScratch struct {
 // neighbours: new rows are compared one by one, with their labels, which may be
 // new, too; deleted ones are gone. Feature–label similarities are those of the
 // build or the last maintenance: until then a new label has no similarity to any
-// feature, and new features are left out. Thresholds, and weights and selection
-// of features, are those of the build; a new label has the threshold of all. Of
+// feature, and new features count in the length of rows and queries only. So do
+// features that no row has. A model that weighs values or keeps a selection of
+// features leaves both out. Thresholds, and weights and selection
+// of features, are those of the build; a new label has the threshold of all. Where
+// nothing speaks for any label, as for a query without known features, scores are
+// the shares of the rows that have each label, as of the build or the last
+// maintenance. Of
 // labels with equal scores the one whose name is less, byte by byte, comes first.
 // Trees see only the rows that they were learned from.
 //
@@ -99,17 +112,19 @@ type predictScratch struct {
 // that has the label, that of a tree of kind sbt the margin of its last
 // decision; without Top such trees answer one class.
 //
-// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption, ErrEmpty,
+// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption,
 // ErrCorrupt, ErrClosed and the context's.
 func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *PredictOptions) (out []Prediction, stats PredictStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	st, x, state, err := s.asked(ctx, coll, q, o.Index)
+	st, asked, state, err := s.asked(ctx, coll, q, o.Index)
 	if err != nil {
 		return nil, stats, err
 	}
+	x := asked.features
+	stats.Unknown = asked.unknown
 	if state.tree != nil {
 		if o.Params != nil {
 			return nil, stats, fmt.Errorf("%w: Params are for label models of kind %s", ErrOption, KindLCIF)
@@ -124,7 +139,7 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 		weigh(x, m.idf)
 	}
 	sc := predictors.Get().(*predictScratch)
-	sc.found, stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	sc.found, stats.LCIFStats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
 		return nil, stats, predictError(coll, err)
 	}
@@ -171,18 +186,18 @@ func predictError(coll string, err error) error {
 }
 
 // labelQuery checks a query and lists its features by number.
-func (st *collState) labelQuery(ctx context.Context, q SparseQuery) (vector.Sparse, error) {
+func (st *collState) labelQuery(ctx context.Context, q SparseQuery) (asked askedFeatures, err error) {
 	if st.c.Sparse {
-		_, x, err := st.sparseQuery(ctx, q)
-		return x, err
+		_, asked, err = st.sparseQuery(ctx, q)
+		return asked, err
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return vector.Sparse{}, fmt.Errorf("%w: %q is dense", ErrKind, st.c.Name)
+		return asked, fmt.Errorf("%w: %q is dense", ErrKind, st.c.Name)
 	}
 	if err := checkQuery(q.Vector, st.c.Dim); err != nil {
-		return vector.Sparse{}, err
+		return asked, err
 	}
-	return listed(q.Vector), nil
+	return askedFeatures{features: listed(q.Vector)}, nil
 }
 
 // labelModel finds and loads a label model.
@@ -219,7 +234,7 @@ func (st *collState) explain(ctx context.Context, sc *predictScratch, m *labelMo
 		return fmt.Errorf("db: %d explanations for %d labels", len(found), len(out))
 	}
 	for i, f := range found {
-		e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature}
+		e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
 		for _, n := range f.Neighbors {
 			key, err := st.key(n.Row)
 			if err != nil {

@@ -74,12 +74,12 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 	rows := &sc.rows
 	rows.Ptr, rows.Index, rows.Value, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], append(rows.Value[:0], 0)[:0], 0
 	for _, q := range queries {
-		x, err := st.labelQuery(ctx, q)
+		asked, err := st.labelQuery(ctx, q)
 		if err != nil {
 			return true, err
 		}
 		at := len(rows.Index)
-		rows.Append(x)
+		rows.Append(asked.features)
 		if m.idf != nil {
 			weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)
 		}

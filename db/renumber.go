@@ -136,7 +136,7 @@ func (c *catalog) without(moved []moving) *catalog {
 // rows of the moving collections renumbered and their indexes learned anew. It
 // does so in a draft, and copies that, for it has free pages.
 func (s *Snapshot) renumbered(ctx context.Context, path string, o Options, moved []moving) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), compactPrefix(s.d.path)+"*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), compactPrefix(s.d.file)+"*")
 	if err != nil {
 		return err
 	}

@@ -130,13 +130,21 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 		return fmt.Errorf("db: restore: backup: %w", err)
 	}
 	perm := fs.FileMode(0o600)
-	switch info, err := os.Lstat(path); {
+	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("db: restore: %w", err)
 	case !replace:
 		return fmt.Errorf("%w: %s", ErrExists, path)
 	default:
+		// What a link names is replaced, not the link.
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return fmt.Errorf("db: restore: %w", err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("db: restore: %w", err)
+		}
 		perm = info.Mode().Perm()
 		// Whoever holds the lock goes on with the old file, and would lose what
 		// it writes. A damaged file may be impossible to open; it is replaced.

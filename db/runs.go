@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,19 +22,41 @@ func (r blockRun) whole() bool { return r.From == 0 && r.To == 0 }
 // maxRuns bounds the blocks that a run may claim before any is looked for.
 const maxRuns = 1 << 24
 
+// validRuns reports whether no block is part of a section twice, so that there
+// are no more runs than blocks. A run of all blocks is alone.
+func (m *manifest) validRuns() bool {
+	for _, runs := range m.Runs {
+		sorted := slices.Clone(runs)
+		slices.SortFunc(sorted, func(a, b blockRun) int { return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.From, b.From)) })
+		for i, r := range sorted {
+			switch {
+			case r.whole() && len(runs) > 1, !r.whole() && r.From >= r.To, r.To > maxRuns:
+				return false
+			case i > 0 && sorted[i-1].Object == r.Object && sorted[i-1].To > r.From:
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // holdsOnly says whether all blocks of an index are in the given objects.
 func (m *manifest) holdsOnly(objects []uint64) bool {
+	known := make(map[uint64]bool, len(objects))
+	for _, object := range objects {
+		known[object] = true
+	}
 	for _, g := range m.Segments {
-		if !slices.Contains(objects, g.Object) {
+		if !known[g.Object] {
 			return false
 		}
 	}
-	if m.LCIF != nil && !slices.Contains(objects, m.LCIF.home(m.Object)) {
+	if m.LCIF != nil && !known[m.LCIF.home(m.Object)] {
 		return false
 	}
 	for _, runs := range m.Runs {
 		for _, r := range runs {
-			if !slices.Contains(objects, r.Object) || !r.whole() && r.From >= r.To || r.To > maxRuns {
+			if !known[r.Object] {
 				return false
 			}
 		}
@@ -77,10 +100,6 @@ func (g *generation) run(ctx context.Context, coll string, r blockRun, kind code
 				err = blockError(coll, r.Object, kind, at, e)
 				return
 			}
-			// Blocks are verified by their number in the section.
-			for len(vals) < int(at) {
-				vals = append(vals, value{})
-			}
 			vals = append(vals, value{key: want, block: b, payload: b.Payload})
 			k, v = c.Next()
 		}
@@ -93,7 +112,7 @@ func (g *generation) run(ctx context.Context, coll string, r blockRun, kind code
 		return nil, err
 	}
 	var out [][]byte
-	for _, v := range vals[r.From:] {
+	for _, v := range vals {
 		out = append(out, v.payload)
 	}
 	return out, nil

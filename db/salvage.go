@@ -16,17 +16,25 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LostRow is a row that Salvage could not read.
+// LostRow is a row that Salvage could not read, or many of which it found
+// nothing.
 type LostRow struct {
 	Collection string
-	Row        uint32
+	// Row is the number of the row, or of the first.
+	Row uint32
+	// Rows is how many rows there were: 1, or more from Row on, of which neither a
+	// block nor a key was found. Deleted rows between them do not count.
+	Rows int
 	// Key is the row's key, nil where that is lost as well.
 	Key []byte
 	Err error
 }
 
-// String is one line about the row.
+// String is one line about the row, or rows.
 func (l LostRow) String() string {
+	if l.Rows > 1 {
+		return fmt.Sprintf("collection %q: %d rows from row %d on: %v", l.Collection, l.Rows, l.Row, l.Err)
+	}
 	return fmt.Sprintf("collection %q row %d key %q: %v", l.Collection, l.Row, l.Key, l.Err)
 }
 
@@ -53,7 +61,8 @@ type SalvageReport struct {
 
 // SalvageOptions say how Salvage works.
 type SalvageOptions struct {
-	// Lost is called for every row that could not be read; nil for no calls.
+	// Lost is called for every row that could not be read, and once for rows one
+	// behind the other of which nothing was found; nil for no calls.
 	Lost func(LostRow)
 	// NoIndexes leaves the indexes unbuilt.
 	NoIndexes bool
@@ -114,7 +123,7 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 			r.Revived = append(r.Revived, c.Name)
 		}
 		x.lost = func(l LostRow) {
-			r.Lost++
+			r.Lost += l.Rows
 			if o.Lost != nil {
 				o.Lost(l)
 			}
@@ -161,7 +170,8 @@ type wreck struct {
 	blocks map[string]place // of sound blocks, by bucket and key
 	// pairs are the sound entries of the other buckets, by bucket and key.
 	pairs  map[string]map[string][]byte
-	broken map[string]bool // buckets of which something may be missing
+	broken map[string]bool         // buckets of which something may be missing
+	found  map[uint64]*salvageable // by collection; nil until it is asked for
 	// What follows a search has found.
 	reason  error // why the tree gave no catalog
 	latest  *catalog
@@ -328,6 +338,7 @@ func (w *wreck) rebuild(ctx context.Context, d *DB, c *collection, r *indexRef, 
 type wreckedRows struct {
 	w      *wreck
 	c      *collection
+	found  *salvageable
 	keys   map[uint32][]byte // keys of rows that the key table knows
 	dead   *roaring.Bitmap   // nil where the tombstones cannot be trusted
 	whole  bool              // the key table misses nothing
@@ -358,7 +369,7 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 		x.whole = true
 	}
 	dead := roaring.New()
-	for chunk := range c.Rows>>16 + 1 {
+	for _, chunk := range w.of(c.ID).tombstones {
 		key := codec.Key(c.ID, codec.KindTombstones, chunk)
 		p, ok := w.blocks[string(bucketSets)+string(key[:])]
 		if !ok {
@@ -368,7 +379,7 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 		if _, err := w.f.ReadAt(value, p.at); err != nil {
 			continue
 		}
-		if set, err := decodeSet(c.Name, key[:], value); err == nil {
+		if set, err := decodeSet(c.Name, key[:], value); err == nil && checkSetEnd(set, chunk, c.Rows) == nil {
 			dead.Or(roaring.AddOffset(set, chunk<<16))
 		}
 	}
@@ -382,18 +393,13 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 // readKeys notes the keys of the collection's rows and says whether all entries
 // found are of such.
 func (x *wreckedRows) readKeys() (sound bool) {
-	x.keys, sound = map[uint32][]byte{}, true
-	prefix := string(keyOf(x.c.ID, nil))
-	for k, v := range x.w.pairs[string(bucketKeys)] {
-		if len(k) <= 8 || k[:8] != prefix {
-			continue
-		}
-		row, ok := entryNumber(string(bucketKeys), []byte(k), v)
-		if !ok || row >= uint64(x.c.Rows) {
+	x.found = x.w.of(x.c.ID)
+	x.keys, sound = x.found.keys, !x.found.badKeys
+	for row := range x.keys {
+		if row >= x.c.Rows {
 			sound = false
-			continue
+			delete(x.keys, row)
 		}
-		x.keys[uint32(row)] = []byte(k[8:])
 	}
 	return sound
 }
@@ -415,31 +421,42 @@ func (x *wreckedRows) live(row uint32) bool {
 // of a key, where both seem alive, the later one stays.
 func (x *wreckedRows) rows() iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		for row := range x.c.Rows {
-			if err := x.w.ctx.Err(); err != nil {
-				yield(Row{}, fmt.Errorf("db: salvage: %w", err))
-				return
-			}
-			if !x.live(row) {
-				continue
-			}
-			r, err := x.row(row)
-			if err == nil {
-				err = checkRow(&r, x.c)
-			}
-			if err != nil {
-				key := x.keys[row]
-				if key == nil {
-					key = r.Key
+		at := uint64(0)
+		for _, e := range x.found.extents(x.c.Rows, x.c.shift()) {
+			x.lose(extent{at, e.from})
+			for row := e.from; row < e.to; row++ {
+				if !x.yield(uint32(row), yield) {
+					return
 				}
-				x.lost(LostRow{x.c.Name, row, key, err})
-				continue
 			}
-			if !yield(r, nil) {
-				return
-			}
+			at = e.to
 		}
+		x.lose(extent{at, uint64(x.c.Rows)})
 	}
+}
+
+// yield reads a row and yields it, if it is live.
+func (x *wreckedRows) yield(row uint32, yield func(Row, error) bool) bool {
+	if err := x.w.ctx.Err(); err != nil {
+		yield(Row{}, fmt.Errorf("db: salvage: %w", err))
+		return false
+	}
+	if !x.live(row) {
+		return true
+	}
+	r, err := x.row(row)
+	if err == nil {
+		err = checkRow(&r, x.c)
+	}
+	if err == nil {
+		return yield(r, nil)
+	}
+	key := x.keys[row]
+	if key == nil {
+		key = r.Key
+	}
+	x.lost(LostRow{Collection: x.c.Name, Row: row, Rows: 1, Key: key, Err: err})
+	return true
 }
 
 func (x *wreckedRows) row(row uint32) (Row, error) {
@@ -552,20 +569,20 @@ func (x *wreckedRows) cold(row uint32) error {
 		return nil
 	}
 	err := blockError(x.c.Name, x.c.ID, codec.KindCold, row, errGone)
-	for first := row; ; first-- {
-		data, e := x.w.block(string(bucketBlocks), codec.Key(x.c.ID, codec.KindCold, first))
-		if e == nil {
-			t, e := codec.NewStrings(data)
-			if e != nil || row-first >= uint32(t.Len()) {
-				return err
-			}
-			x.coldTable, x.coldFirst = t, first
-			return nil
-		}
-		if first&(1<<x.c.shift()-1) == 0 {
-			return err
-		}
+	first, ok := x.found.coldBefore(row, row>>x.c.shift()<<x.c.shift())
+	if !ok {
+		return err
 	}
+	data, e := x.w.block(string(bucketBlocks), codec.Key(x.c.ID, codec.KindCold, first))
+	if e != nil {
+		return err
+	}
+	t, e := codec.NewStrings(data)
+	if e != nil || row-first >= uint32(t.Len()) {
+		return err
+	}
+	x.coldTable, x.coldFirst = t, first
+	return nil
 }
 
 // named puts names in the place of the numbers of a row's features.

@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,12 +115,12 @@ func (i *idleSearchers) give(sc *searchScratch) {
 // spare capacity of dst. q has the collection's dimension. With
 // a dst of enough capacity, and without filters by label or key, it allocates
 // nothing in steady state. It always returns min(k, live rows that pass the
-// filters) hits unless the parameters forbid widening.
+// filters) hits unless the parameters forbid widening: all rows where k is
+// larger, none from an empty collection.
 //
-// Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrK (k < 1
-// or more than the live rows), ErrEmpty, ErrOption (no index named among
-// several, or one that was never tuned and no Params), ErrCorrupt, ErrClosed
-// and the context's error.
+// Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrK (k < 1),
+// ErrOption (no index named among several, or one built with NoTune and no
+// Params), ErrCorrupt, ErrClosed and the context's error.
 func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if o == nil {
@@ -130,7 +131,7 @@ func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, 
 		return dst, stats, err
 	}
 	view, p, err := st.prepareSearch(ctx, q, k, o)
-	if err != nil {
+	if err != nil || st.c.Live == 0 {
 		return dst, stats, err
 	}
 	sc := s.gen.store.searchers.take()
@@ -238,14 +239,11 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 	if err := checkQuery(q, st.c.Dim); err != nil {
 		return nil, p, fmt.Errorf("query to collection %q: %w", st.c.Name, err)
 	}
-	if st.c.Live == 0 {
-		return nil, p, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
-	}
 	switch ranged := o.Radius > 0; {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
 		return nil, p, fmt.Errorf("%w: radius %g, want 0 for none or more", ErrOption, o.Radius)
-	case k < 1 && !ranged, k > int(st.c.Live) && !ranged:
-		return nil, p, fmt.Errorf("%w: k is %d, collection %q has %d rows", ErrK, k, st.c.Name, st.c.Live)
+	case k < 1 && !ranged:
+		return nil, p, fmt.Errorf("%w: k is %d in a search of %q, want at least 1", ErrK, k, st.c.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
 		return nil, p, fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
 	}
@@ -259,20 +257,14 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 	case m == nil:
 		p.Method = query.Flat
 	default:
-		recall := o.Recall
-		if recall == 0 {
-			recall = 0.95
-		}
-		if m.Info.Curve == nil {
-			return nil, p, fmt.Errorf("%w: index %q of %q was built without the tuner; give Params", ErrOption, m.Info.Name, st.c.Name)
-		}
-		var ok bool
-		if p, ok = m.Info.Curve.Resolve(recall); !ok {
-			// No measured setting is good enough: the exact scan always is.
-			p.Method = query.Flat
+		if p, err = m.tuned(cmp.Or(o.Recall, defaultRecall)); err != nil {
+			return nil, p, fmt.Errorf("search of collection %q: %w", st.c.Name, err)
 		}
 	}
-	p.K, p.Explain = k, false
+	if k >= int(st.c.Live) && o.Params == nil && !(o.Radius > 0) {
+		p = query.Params{Method: query.Flat} // all rows are the answer
+	}
+	p.K, p.Explain = min(k, int(st.c.Live)), false
 	if o.Radius > 0 {
 		if o.Params == nil && k < 1 {
 			// Tuned to thin candidates to the nearest few, which would cut off
@@ -284,9 +276,26 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 				p.Beam, p.Hops, p.HopFrom = 0, 8, p.Beam
 			}
 		}
-		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(k, 0)
+		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(p.K, 0)
 	}
 	return view, p, nil
+}
+
+// defaultRecall is the target recall of a search that names none.
+const defaultRecall = 0.95
+
+// tuned is the setting of a target recall. It is the exact scan where no
+// measured setting has the recall, and where there were too few rows to measure
+// any.
+func (m *manifest) tuned(recall float64) (query.Params, error) {
+	if m.Info.Curve == nil && m.Info.Options.NoTune {
+		return query.Params{}, fmt.Errorf("%w: index %q was built without the tuner: a search by it needs its parameters", ErrOption, m.Info.Name)
+	}
+	p, ok := m.Info.Curve.Resolve(recall)
+	if !ok {
+		p.Method = query.Flat
+	}
+	return p, nil
 }
 
 // applyFilters joins the bitmap, label and key filters of the call.

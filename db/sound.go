@@ -34,7 +34,10 @@ const (
 )
 
 // sound makes sure that the named parts of the file have been walked.
-func (s *store) sound(parts uint32) error {
+func (s *store) sound(parts uint32) error { return s.soundIn(context.Background(), parts) }
+
+// soundIn is sound that a context can end.
+func (s *store) soundIn(ctx context.Context, parts uint32) error {
 	if s.walked.Load()&parts == parts || s.verify == VerifyNever {
 		return nil
 	}
@@ -51,7 +54,11 @@ func (s *store) sound(parts uint32) error {
 		todo &^= part
 		i := bits.TrailingZeros32(part)
 		if s.unsound[i] == nil {
-			s.unsound[i] = s.walk(part)
+			err := s.walk(ctx, part)
+			if ctx.Err() != nil { // which tells nothing about the file
+				return fmt.Errorf("db: open: %w", ctx.Err())
+			}
+			s.unsound[i] = err
 		}
 		if err := s.unsound[i]; err != nil {
 			return err
@@ -62,7 +69,7 @@ func (s *store) sound(parts uint32) error {
 }
 
 // walk walks one part of the file's latest state.
-func (s *store) walk(part uint32) error {
+func (s *store) walk(ctx context.Context, part uint32) error {
 	metas, errs := readMetas(s.file)
 	m := metas[0]
 	switch {
@@ -85,7 +92,7 @@ func (s *store) walk(part uint32) error {
 		}
 	}
 	w := &walker{
-		ctx: context.Background(), r: s.file, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
+		ctx: ctx, r: s.file, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
 		report: func(page uint64, err error) { report(int64(page)*int64(m.pageSize), err) },
 		pair: func(bucket, key, value []byte, at int64) {
 			if err := checkEntry(string(bucket), key, value); err != nil {

@@ -15,9 +15,10 @@ import (
 )
 
 // SparseQuery is a query to a sparse collection: numbered features, or named
-// ones where the collection's have names. Its length does not matter. Names
-// that no row ever had are ignored. For label models over a dense collection it
-// is a Vector.
+// ones where the collection's have names. Its length does not matter. Features
+// that no row ever had are in no row, but count in the length of the query, so
+// they make it less similar to all rows. For label models over a dense collection
+// it is a Vector.
 type SparseQuery struct {
 	Sparse   vector.Sparse
 	Features []Feature
@@ -48,6 +49,9 @@ type SparseStats struct {
 	postings.Stats
 	// Fresh is how many rows were compared that the index does not cover.
 	Fresh int
+	// Unknown are the features of the query that no row ever had: names in
+	// ascending order, or numbers.
+	Unknown []string
 }
 
 var sparseSearchers = sync.Pool{New: func() any { return &sparseScratch{s: postings.NewSearcher()} }}
@@ -59,12 +63,13 @@ type sparseScratch struct {
 
 // SearchSparse appends the k rows of highest cosine to the query to dst, best
 // first, ties by row number. Only rows that share a feature with the query are
-// hits, so there may be fewer. Hit.Distance is 1 - cosine. The answer is exact
-// whatever the index; rows written after its build are compared one by one.
+// hits, so there may be fewer than k, and none in an empty collection.
+// Hit.Distance is 1 - cosine. The answer is exact whatever the index; rows
+// written after its build are compared one by one.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrK (k < 1),
-// ErrEmpty, ErrOption (no index named among several, a strategy the index
-// lacks), ErrCorrupt, ErrClosed and the context's.
+// ErrOption (no index named among several, a strategy the index lacks),
+// ErrCorrupt, ErrClosed and the context's.
 func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery, k int, o *SparseSearchOptions, dst []Hit) (hits []Hit, stats SparseStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if o == nil {
@@ -74,12 +79,13 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if err != nil {
 		return dst, stats, err
 	}
-	set, numbered, err := st.sparseQuery(ctx, q)
+	set, asked, err := st.sparseQuery(ctx, q)
 	if err != nil {
 		return dst, stats, err
 	}
+	stats.Unknown = asked.unknown
 	var x vector.Sparse
-	unitSparse(&x, numbered)
+	unitSparse(&x, asked.features)
 	if k < 1 {
 		return dst, stats, fmt.Errorf("%w: k is %d, want at least 1", ErrK, k)
 	}
@@ -122,42 +128,87 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	return dst, stats, nil
 }
 
+// askedFeatures are the features of a query by number. Those that no row ever had
+// have numbers from the collection's Dim on; unknown names them.
+type askedFeatures struct {
+	features vector.Sparse
+	unknown  []string
+}
+
 // sparseQuery checks a query and numbers its features.
-func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (*sparseSet, vector.Sparse, error) {
-	var x vector.Sparse
-	set, err := st.sparse(ctx)
-	if err != nil {
-		return nil, x, err
+func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (set *sparseSet, asked askedFeatures, err error) {
+	if set, err = st.sparse(ctx); err != nil {
+		return nil, asked, err
 	}
-	if err := checkSparse(&Row{Key: []byte("query"), Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}, st.c.Named); err != nil {
-		return nil, x, err
+	row := Row{Key: []byte("query"), Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}
+	if err := checkSparse(&row, st.c.Named); err != nil {
+		return nil, asked, err
 	}
-	if set.live == 0 {
-		return nil, x, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
-	}
-	numbered := q.Sparse
 	if st.c.Named {
-		type pair struct {
-			id    uint32
-			value float32
-		}
-		var pairs []pair
-		for _, f := range q.Features {
-			id, ok, err := st.featureNumber(f.Name)
-			if err != nil {
-				return nil, x, err
-			}
-			if ok {
-				pairs = append(pairs, pair{id, f.Value})
-			}
-		}
-		slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.id, b.id) })
-		for _, p := range pairs {
-			numbered.Index = append(numbered.Index, p.id)
-			numbered.Value = append(numbered.Value, p.value)
+		asked, err = st.numberFeatures(q.Features)
+		return set, asked, err
+	}
+	asked.features = q.Sparse
+	for i := len(q.Sparse.Index) - 1; i >= 0 && int(q.Sparse.Index[i]) >= st.c.Dim; i-- {
+		if q.Sparse.Value[i] != 0 {
+			asked.unknown = append(asked.unknown, fmt.Sprint(q.Sparse.Index[i]))
 		}
 	}
-	return set, numbered, nil
+	slices.Reverse(asked.unknown)
+	return set, asked, nil
+}
+
+// numberFeatures numbers named features. Unknown ones get the numbers behind the
+// collection's, in the order of their names, so that sums do not depend on the
+// order in which they are given.
+func (st *collState) numberFeatures(features []Feature) (askedFeatures, error) {
+	type pair struct {
+		id    uint32
+		value float32
+	}
+	pairs := make([]pair, 0, len(features))
+	var unknown []Feature
+	for _, f := range features {
+		id, ok, err := st.featureNumber(f.Name)
+		switch {
+		case err != nil:
+			return askedFeatures{}, err
+		case ok:
+			pairs = append(pairs, pair{id, f.Value})
+		case f.Value != 0:
+			unknown = append(unknown, f)
+		}
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.id, b.id) })
+	var out askedFeatures
+	if len(unknown) > 0 {
+		slices.SortFunc(unknown, func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
+		out.unknown = make([]string, len(unknown))
+	}
+	for i, f := range unknown {
+		out.unknown[i] = f.Name
+		pairs = append(pairs, pair{uint32(st.c.Dim + i), f.Value})
+	}
+	for _, p := range pairs {
+		out.features.Index = append(out.features.Index, p.id)
+		out.features.Value = append(out.features.Value, p.value)
+	}
+	return out, nil
+}
+
+// UnknownFeatures returns the features of a query that no row of a sparse
+// collection ever had, as SparseStats.Unknown and PredictStats.Unknown list them.
+//
+// Errors: ErrNoCollection, ErrKind, ErrFeatures, ErrCorrupt, ErrClosed and the
+// context's.
+func (s *Snapshot) UnknownFeatures(ctx context.Context, coll string, q SparseQuery) (unknown []string, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, err := s.collection(coll)
+	if err != nil {
+		return nil, err
+	}
+	_, asked, err := st.sparseQuery(ctx, q)
+	return asked.unknown, err
 }
 
 // accepted is the set of rows that pass the filters, nil when all do.

@@ -233,7 +233,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 			return err
 		})
 	}
-	if err := search("s", SparseQuery{Sparse: q}, 1, nil); !errors.Is(err, ErrEmpty) {
+	if err := search("s", SparseQuery{Sparse: q}, 1, nil); err != nil {
 		t.Errorf("empty collection: %v", err)
 	}
 	if _, err := b.d.Build(t.Context(), "s", "x", BuildOptions{}, nil); !errors.Is(err, ErrEmpty) {

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"fmt"
 	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -91,17 +92,16 @@ func (st *collState) loadPostings(ctx context.Context, m *manifest, g *segmentMa
 			Order: numbered[uint32](r, parts, arrayOrder), Value: numbered[float32](r, parts, arrayValue),
 		}
 	}
+	r.once(rolePostings, g.shape(m), 0, x.Validate)
 	if r.err != nil {
 		return nil, r.err
 	}
-	if _, known := st.g.store.validated.Load(g.Object); !known {
-		if err := x.Validate(); err != nil {
-			r.fail("%v", err)
-			return nil, r.err
-		}
-		st.g.store.validated.Store(g.Object, struct{}{})
-	}
 	return x, nil
+}
+
+// shape is what the arrays of a segment are viewed with.
+func (g *segmentManifest) shape(m *manifest) string {
+	return fmt.Sprintf("%d %d %+v %t", g.First, g.Rows, g.Sparse, m.LCIF != nil)
 }
 
 // rowSource is the collection's rows as those of a segment without rows of its
@@ -131,6 +131,10 @@ func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segm
 		if s.Keep != nil {
 			s.Keep = s.Keep[:min(len(s.Keep), (g.Sparse.Cols+63)/64)]
 		}
+		// The segment stays as the model goes on with other weights, so it may
+		// have been checked with others.
+		head.need(s.IDF == nil || len(s.IDF) == g.Sparse.Cols, "weights of features")
+		head.need(s.Keep == nil || len(s.Keep) == (g.Sparse.Cols+63)/64, "features kept")
 		r.err = head.err
 	}
 	return s

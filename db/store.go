@@ -44,8 +44,8 @@ type store struct {
 	tight    atomic.Bool // see makeRoom
 	before   uint64      // generations before the file's first, where it was compacted
 	verified verifiedSet
-	// validated holds the objects whose decoded structure has been checked once.
-	validated sync.Map
+	// validated holds what of an index's arrays has been checked once.
+	validated checkedSet
 	// fresh holds *freshRows by the object of a label model and *freshSketches
 	// by that of an index with sketches, features
 	// *featureNumbers by the number of a collection.
@@ -325,7 +325,8 @@ func (v *verifiedSet) forget(object uint64) {
 }
 
 // bitSet is a growing set of bits that is safe for concurrent use. Reading is
-// a load or two; bits live in pages so that growing never moves them.
+// a load or two; bits live in pages, of which only those in use are there, so that growing
+// never moves them and a high number costs no more than its page.
 type bitSet struct {
 	mu    sync.Mutex
 	pages atomic.Pointer[[]*bitPage]
@@ -335,7 +336,7 @@ type bitPage [64]atomic.Uint64 // 4,096 bits
 
 func (b *bitSet) has(i uint32) bool {
 	pages := b.pages.Load()
-	if pages == nil || int(i>>12) >= len(*pages) {
+	if pages == nil || int(i>>12) >= len(*pages) || (*pages)[i>>12] == nil {
 		return false
 	}
 	return (*pages)[i>>12][i>>6&63].Load()&(1<<(i&63)) != 0
@@ -343,14 +344,17 @@ func (b *bitSet) has(i uint32) bool {
 
 func (b *bitSet) set(i uint32) {
 	pages := b.pages.Load()
-	if pages == nil || int(i>>12) >= len(*pages) {
+	if pages == nil || int(i>>12) >= len(*pages) || (*pages)[i>>12] == nil {
 		b.mu.Lock()
 		var grown []*bitPage
 		if old := b.pages.Load(); old != nil {
 			grown = append(grown, *old...)
 		}
 		for len(grown) <= int(i>>12) {
-			grown = append(grown, new(bitPage))
+			grown = append(grown, nil)
+		}
+		if grown[i>>12] == nil {
+			grown[i>>12] = new(bitPage)
 		}
 		b.pages.Store(&grown)
 		b.mu.Unlock()

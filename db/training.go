@@ -213,8 +213,8 @@ type stageTimer struct {
 	seconds  map[string]float64
 	memory   int64
 	mu       sync.Mutex
-	// before describes the index that maintenance learns anew, nil for a build.
-	before *IndexInfo
+	// before is the index that maintenance learns anew, nil for a build.
+	before *manifest
 }
 
 // newTimer reports to a function of the caller, which may be nil.
@@ -231,12 +231,17 @@ func newTimer(progress func(Progress)) *stageTimer {
 // keep carries over what maintenance does not do again: the options as they
 // were asked for, what the tuner measured, and when the index was built.
 func (s *stageTimer) keep(i *IndexInfo) {
-	if b := s.before; b != nil {
-		depth := i.Options.Depth
-		i.Options, i.Curve, i.LabelCurve, i.TreeTrials, i.Created = b.Options, b.Curve, b.LabelCurve, b.TreeTrials, b.Created
-		i.Options.Depth = depth
-		i.Maintained = time.Now().UTC()
+	if s.before == nil {
+		return
 	}
+	b := &s.before.Info
+	i.Created, i.Maintained = b.Created, time.Now().UTC()
+	if s.before.Requested != nil {
+		return // nothing was measured
+	}
+	depth := i.Options.Depth
+	i.Options, i.Curve, i.LabelCurve, i.TreeTrials = b.Options, b.Curve, b.LabelCurve, b.TreeTrials
+	i.Options.Depth = depth
 }
 
 func (s *stageTimer) run(name string, f func(report func(done, total int)) error) error {

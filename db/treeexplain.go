@@ -86,31 +86,31 @@ func (s *Snapshot) ExplainTree(ctx context.Context, coll string, q SparseQuery, 
 
 // askedTree finds the tree that is asked, and the row as it sees it.
 func (s *Snapshot) askedTree(ctx context.Context, coll string, q SparseQuery, index string) (*treeModel, vector.Sparse, error) {
-	_, x, state, err := s.asked(ctx, coll, q, index)
+	_, asked, state, err := s.asked(ctx, coll, q, index)
 	if err != nil {
-		return nil, x, err
+		return nil, vector.Sparse{}, err
 	}
 	if state.tree == nil {
-		return nil, x, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
+		return nil, vector.Sparse{}, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
 	}
-	return state.tree, state.tree.prepare(x), nil
+	return state.tree, state.tree.prepare(asked.features), nil
 }
 
 // asked finds what a prediction asks and the label model it asks.
-func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (*collState, vector.Sparse, *indexState, error) {
+func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (*collState, askedFeatures, *indexState, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, vector.Sparse{}, nil, fmt.Errorf("db: predict: %w", err)
+		return nil, askedFeatures{}, nil, fmt.Errorf("db: predict: %w", err)
 	}
 	st, err := s.collection(coll)
 	if err != nil {
-		return nil, vector.Sparse{}, nil, err
+		return nil, askedFeatures{}, nil, err
 	}
-	x, err := st.labelQuery(ctx, q)
+	asked, err := st.labelQuery(ctx, q)
 	if err != nil {
-		return nil, x, nil, err
+		return nil, asked, nil, err
 	}
 	state, err := st.labelModel(ctx, index)
-	return st, x, state, err
+	return st, asked, state, err
 }
 
 // treePath is the path of a prepared row through a tree.

@@ -288,8 +288,8 @@ func TestTreeDecisions(t *testing.T) {
 		if got < 3 {
 			t.Errorf("%g decisions in three trees", got)
 		}
-		if _, err := s.TreeDecisions(t.Context(), "points", nil, "tree", 0); !errors.Is(err, ErrEmpty) {
-			t.Errorf("no queries: %v", err)
+		if n, err := s.TreeDecisions(t.Context(), "points", nil, "tree", 0); err != nil || n != 0 {
+			t.Errorf("no queries: %g decisions, %v", n, err)
 		}
 		_, dim := s.TreeDecisions(t.Context(), "points", []SparseQuery{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree", 0)
 		if !errors.Is(dim, ErrDimension) || !strings.Contains(dim.Error(), "query 1") {

@@ -9,15 +9,15 @@ import (
 
 // TreeDecisions is the mean number of decisions (annotations) that rows take in
 // a budgeted tree, the collection's only label model if index is empty; of trees
-// one against the rest, in all of them together. IndexInfo.Tree has that of the
-// training rows, and the entropy that bounds it. workers is the number of
-// goroutines, all processors when zero.
+// one against the rest, in all of them together. It is 0 without queries.
+// IndexInfo.Tree has that of the training rows, and the entropy that bounds it.
+// workers is the number of goroutines, all processors when zero.
 //
 // Errors: those of Predict, with the number of the query; ErrKind for a label
-// model of another kind; ErrEmpty without queries.
+// model of another kind.
 func (s *Snapshot) TreeDecisions(ctx context.Context, coll string, queries []SparseQuery, index string, workers int) (float64, error) {
 	if len(queries) == 0 {
-		return 0, fmt.Errorf("%w: no queries", ErrEmpty)
+		return 0, nil
 	}
 	counts := make([]int, len(queries))
 	errs := make([]error, len(queries))

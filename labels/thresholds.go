@@ -133,6 +133,63 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 	return t, nil
 }
 
+// SteppedThreshold is SingleThreshold as the paper computes it (section 5.1): the
+// best of the thresholds 0, 0.1, …, 1, then the best of those 0.01 apart from
+// 0.05 below it to 0.05 above it. Of two equally good ones the larger is taken.
+// O(c). Errors: those of SingleThreshold.
+func SteppedThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Thresholds, error) {
+	t, err := SingleThreshold(scores, cardinality, keepTop)
+	if err != nil {
+		return nil, err
+	}
+	// Scores by the number of steps that they reach, and the rows' best, which
+	// are predicted in any case.
+	var reached [102]int
+	kept := 0
+	for i := range scores.Rows() {
+		row := scores.Row(i)
+		top := -1
+		if keepTop {
+			if top = topOf(row, nil); top >= 0 {
+				kept++
+			}
+		}
+		for j, v := range row.Value {
+			if v > 0 && j != top {
+				reached[stepsOf(float64(v))]++
+			}
+		}
+	}
+	for s := len(reached) - 2; s >= 0; s-- {
+		reached[s] += reached[s+1]
+	}
+	want := cardinality * float64(scores.Rows())
+	nearest := func(from, to, by int) int {
+		best := to
+		for s := to; s >= from; s -= by {
+			if math.Abs(float64(kept+reached[s])-want) < math.Abs(float64(kept+reached[best])-want) {
+				best = s
+			}
+		}
+		return best
+	}
+	first := nearest(0, 100, 10)
+	t.Single = float64(nearest(max(0, first-5), min(100, first+5), 1)) / 100
+	return t, nil
+}
+
+// stepsOf is the largest number of hundredths, at most 100, that a score reaches.
+func stepsOf(v float64) int {
+	s := min(100, int(v*100))
+	for s < 100 && v >= float64(s+1)/100 {
+		s++
+	}
+	for s > 0 && v < float64(s)/100 {
+		s--
+	}
+	return s
+}
+
 // LabelThresholds gives each label its own threshold (definition 11): the one
 // at which the share of the N rows that it is predicted for comes nearest to
 // its prior, its share of the rows of the training part (proportional cut).

@@ -149,3 +149,56 @@ func TestThresholdsAtTheEdges(t *testing.T) {
 		t.Errorf("too few thresholds: %v", err)
 	}
 }
+
+// A score that equals the threshold is enough, for all labels and for each.
+func TestScoresAtTheThresholdAreIn(t *testing.T) {
+	row := vector.Sparse{Index: []uint32{0, 1, 2}, Value: []float32{0.25, 0.5, 0.125}}
+	for name, th := range map[string]Thresholds{
+		"single":    {Single: 0.25},
+		"per label": {Single: 9, PerLabel: []float64{0.25, 0.5, 0.25}},
+		"keep top":  {Single: 0.25, KeepTop: true},
+	} {
+		if got := th.Append(nil, row); !slices.Equal(got, []uint32{0, 1}) {
+			t.Errorf("%s: labels %v, want 0 and 1", name, got)
+		}
+	}
+	just := Thresholds{Single: math.Nextafter(0.25, 1)}
+	if got := just.Append(nil, row); !slices.Equal(got, []uint32{1}) {
+		t.Errorf("just above a score: labels %v, want 1", got)
+	}
+}
+
+// The stepped threshold is the paper's two passes: computed here from predictions.
+func TestSteppedThreshold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, l := rapid.IntRange(1, 6).Draw(t, "n"), rapid.IntRange(1, 6).Draw(t, "l")
+		scores := drawScores(t, n, l)
+		cardinality := rapid.Float64Range(0, float64(l)).Draw(t, "cardinality")
+		keep := rapid.Bool().Draw(t, "keep")
+		th, err := SteppedThreshold(scores, cardinality, keep)
+		if err != nil {
+			if !errors.Is(err, ErrInput) || slices.ContainsFunc(scores.Value, func(v float32) bool { return v > 0 }) {
+				t.Fatal(err)
+			}
+			return
+		}
+		nearest := func(from, to, by int) int {
+			best, least := 0, math.Inf(1)
+			for s := to; s >= from; s -= by {
+				m, err := (&Thresholds{Single: float64(s) / 100, KeepTop: keep}).Predict(scores)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if gap := math.Abs(float64(m.Entries()) - cardinality*float64(n)); gap < least {
+					best, least = s, gap
+				}
+			}
+			return best
+		}
+		first := nearest(0, 100, 10)
+		want := float64(nearest(max(0, first-5), min(100, first+5), 1)) / 100
+		if th.Single != want || th.KeepTop != keep || th.PerLabel != nil {
+			t.Fatalf("threshold %+v, want %v", th, want)
+		}
+	})
+}

@@ -25,8 +25,11 @@ type Curve struct {
 }
 
 // Resolve returns the cheapest measured setting of at least the recall, with K
-// zero; ok is false when none is that good. O(points).
+// zero; ok is false when none is that good, and for a nil curve. O(points).
 func (c *Curve) Resolve(recall float64) (p Params, ok bool) {
+	if c == nil {
+		return Params{}, false
+	}
 	best := -1
 	for i, x := range c.Points {
 		if x.Recall >= recall && (best < 0 || x.Micros < c.Points[best].Micros) {

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -367,3 +368,92 @@ func TestLCIFViewValidate(t *testing.T) {
 type wrongLabels struct{ *labels.Matrix }
 
 func (wrongLabels) Labels() int { return 1 }
+
+// A query without any evidence is predicted by the labels' frequencies, one at a
+// time and in batches, and so are rows of a cross-validation.
+func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
+	ctx := context.Background()
+	x, y := topicSet(t, 200, 3)
+	view, counts, err := BuildLCIF(ctx, x, y, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := view.AddPower(counts, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := view.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var want []labels.Ranked
+	for l := range y.Labels() {
+		want = append(want, labels.Ranked{Label: uint32(l), Score: float32(len(y.Column(l))) / 200})
+	}
+	slices.SortStableFunc(want, func(a, b labels.Ranked) int { return cmp.Compare(b.Score, a.Score) })
+	queries := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 99}
+	for range 40 { // a group of them, with others between
+		queries.Append(vector.Sparse{})
+		queries.Append(vector.Sparse{Index: []uint32{90}, Value: []float32{2}})
+		queries.Append(x.Row(len(queries.Ptr)))
+	}
+	for name, p := range map[string]LCIFParams{
+		"top":       {K: 5, Lambda: 0.5, Top: 3},
+		"best":      {K: 5, Lambda: 1},
+		"features":  {Lambda: 0, Top: 20},
+		"threshold": {K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: float64(want[2].Score), KeepTop: true}},
+		"keep top":  {K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.99, KeepTop: true}},
+	} {
+		n := map[string]int{"top": 3, "best": 1, "features": len(want), "threshold": 3, "keep top": 1}[name]
+		batch, err := PredictBatch(ctx, view, queries, &p, 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := NewPredictor()
+		for i := range queries.Rows() {
+			got, stats, err := one.Predict(ctx, view, queries.Row(i), &p, nil)
+			if err != nil || !slices.Equal(got, batch[i]) || stats.Prior != (i%3 < 2) {
+				t.Fatalf("%s: query %d: %v, in a batch %v, %+v, %v", name, i, got, batch[i], stats, err)
+			}
+			if i%3 < 2 && !slices.Equal(got, want[:n]) {
+				t.Fatalf("%s: query %d: %v, want %v", name, i, got, want[:n])
+			}
+		}
+	}
+	all, err := NewPredictor().ExplainLabels(ctx, view, vector.Sparse{}, &LCIFParams{K: 5, Lambda: 0.5}, nil)
+	if err != nil || len(all) != 1 || all[0].Prior != float64(want[0].Score) || all[0].Instance+all[0].Feature != 0 {
+		t.Errorf("explained by %+v, %v", all, err)
+	}
+	// The tuner sees the same.
+	raw := labels.SelectRows(x, nil)
+	for i := range 200 {
+		if i%10 == 0 {
+			raw.Append(vector.Sparse{})
+		} else {
+			raw.Append(x.Row(i))
+		}
+	}
+	raw.Cols = x.Cols
+	for _, lambda := range []float64{0, 0.5, 1} {
+		held, err := CrossValidation(raw, y, CVOptions{Folds: 4})(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := newTrials(held, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := LCIFSetting{K: 7, Alpha: 1, Beta: 1, Lambda: lambda, Cut: LCIFCut{Share: 1}}.canonical()
+		got, _, err := tr.measure(ctx, s, []LCIFCut{s.Cut}, func(int, int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := plain(t, held, s); !equalMeasures(got[0], want) {
+			t.Errorf("λ %g: measured %+v, predictions %+v", lambda, got[0], want)
+		}
+		for _, part := range held.Parts {
+			part.View.Prior = nil
+		}
+		if none, _ := plain(t, held, s); equalMeasures(got[0], none) {
+			t.Errorf("λ %g: rows without features do not count", lambda)
+		}
+	}
+}

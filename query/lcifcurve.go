@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/labels"
@@ -94,10 +95,9 @@ func (v *LCIFVariant) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// LCIFMeasures are the measures of one setting on rows held out. Set measures
-// count 0/0 as 1, as Mulan does, except for MacroF1Zero. The macro averages of
-// a cross-validation are means over its folds, or groups of them where they are
-// small; all other measures are over all rows at once.
+// LCIFMeasures are the measures of one setting on held-out rows, of all folds of
+// a cross-validation at once. Set measures count 0/0 as 1, as Mulan does, except
+// for MacroF1Zero. Macro averages are over all labels of the training rows.
 type LCIFMeasures struct {
 	Accuracy    float64 `json:"accuracy"`
 	MicroF1     float64 `json:"micro_f1"`
@@ -148,10 +148,24 @@ type LCIFCut struct {
 	Share float64 `json:"share"`
 	// NoTop lets rows have no label at all; otherwise the best is kept.
 	NoTop bool `json:"no_top,omitempty"`
+	// Steps takes the single threshold from the paper's 21 values in two passes
+	// (section 5.1) instead of the exact optimum.
+	Steps bool `json:"steps,omitempty"`
+}
+
+// check reports a cut that makes no thresholds.
+func (c LCIFCut) check() error {
+	switch {
+	case !(c.Share > 0) || math.IsInf(c.Share, 1):
+		return fmt.Errorf("%w: cut at %g times the mean number of labels, want more than 0", ErrParams, c.Share)
+	case c.PerLabel && c.Steps:
+		return fmt.Errorf("%w: a cut by label has no steps", ErrParams)
+	}
+	return nil
 }
 
 // LCIFSetting is a point of the space that is searched. Numbers that do not
-// matter (K and Alpha at Lambda 0, Beta at Lambda 1) are zero.
+// matter (K and Alpha at Lambda 0, Alpha at K 1, Beta at Lambda 1) are zero.
 type LCIFSetting struct {
 	Features    int     `json:"features,omitempty"` // 0: all
 	K           int     `json:"k"`
@@ -162,8 +176,12 @@ type LCIFSetting struct {
 	Cut         LCIFCut `json:"cut"`
 }
 
-// canonical zeroes what does not matter.
+// canonical zeroes what does not matter. Where there is one neighbor, its
+// weight does not.
 func (s LCIFSetting) canonical() LCIFSetting {
+	if s.K == 1 && s.SecondOrder == 0 {
+		s.Alpha = 0
+	}
 	switch s.Lambda {
 	case 0:
 		s.K, s.Alpha, s.SecondOrder = 0, 0, 0

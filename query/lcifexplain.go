@@ -43,6 +43,9 @@ type LabelExplanation struct {
 	// Instance and Feature are the two terms of definition 9, weights included.
 	Instance float64 `json:"instance"`
 	Feature  float64 `json:"feature"`
+	// Prior is the score of a label that is predicted by its frequency, because
+	// no label has evidence; Instance and Feature are zero then.
+	Prior float64 `json:"prior,omitempty"`
 	// Neighbors and Features are those with a share, largest first, ties by
 	// number.
 	Neighbors []NeighborShare `json:"neighbors,omitempty"`
@@ -74,6 +77,11 @@ func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Spa
 			e.Score = float64(p.scores.Value[i])
 		}
 		e.Predicted = slices.ContainsFunc(predicted, func(r labels.Ranked) bool { return r.Label == l })
+		if p.stats.Prior {
+			e.Prior = e.Score
+			out = append(out, e)
+			continue
+		}
 		p.explainNeighbors(v, &e)
 		p.explainFeatures(v, &e)
 		out = append(out, e)

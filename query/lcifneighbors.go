@@ -160,9 +160,9 @@ type nearLists struct {
 
 func (l *nearLists) row(i int) []near { return l.list[l.ptr[i]:l.ptr[i+1]] }
 
-// UnitRows is the rows as predictions with the view normalise them: of unit
-// length, with the features only that the view knows and keeps. Rows where
-// nothing is left are empty. O(entries).
+// UnitRows is the rows as predictions with the view normalise them: with the
+// features only that the view knows and keeps, and of unit length, less what
+// unknown features have of it. Rows where nothing is left are empty. O(entries).
 func UnitRows(rows *vector.CSR, v *LCIFView) *vector.CSR {
 	return unitRows(rows, v.Features, v.Keep)
 }

@@ -37,11 +37,12 @@ type LCIFParams struct {
 
 // LCIFStats counts the work of one prediction.
 type LCIFStats struct {
-	Neighbors  int // neighbours found
-	Features   int // features of the query that are known and kept
-	Instance   int // labels with an instance score
-	Feature    int // labels with a feature score
-	Candidates int // labels with any score (definition 9)
+	Neighbors  int  // neighbours found
+	Features   int  // features of the query that are known and kept
+	Instance   int  // labels with an instance score
+	Feature    int  // labels with a feature score
+	Candidates int  // labels with any score (definition 9)
+	Prior      bool // no label has evidence: scores are frequencies
 	// Search is what the search for the neighbours did, where its source says.
 	Search postings.Stats
 }

@@ -39,11 +39,13 @@ func NewPredictor() *Predictor { return new(Predictor) }
 // Predict appends the labels predicted for q to dst, highest score first, ties
 // by the smaller label or as the view's Before has it: the Top best ones, or the set that the thresholds make
 // of the scores (Algorithm 6). Scores are those of definition 9, in 0…1; a
-// label without evidence is never predicted, so there may be fewer than Top,
-// or none.
+// label without evidence is not predicted, so there may be fewer than Top.
+// Where no label has any, as for a query without known features, the scores are
+// the view's Prior: the most frequent labels come first.
 //
-// q need not be of unit length. Features that the view does not know or keep
-// are left out; of an empty query nothing is predicted. All sums run in a fixed
+// q need not be of unit length. Features that the view does not know count in its
+// length only, unless the view keeps a selection of features: then they and those
+// not kept are left out. All sums run in a fixed
 // order, so equal inputs give equal bits.
 //
 // Cost: the search for K neighbours, then O(labels of the neighbours + labels
@@ -106,10 +108,10 @@ func (p *Predictor) AppendSet(dst []labels.Ranked) []labels.Ranked {
 
 // run fills scores.
 func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
-	if err := p.prepare(ctx, v, q, params); err != nil || p.unit.Len() == 0 {
+	if err := p.prepare(ctx, v, q, params); err != nil {
 		return err
 	}
-	if p.params.Lambda > 0 {
+	if p.params.Lambda > 0 && p.unit.Len() > 0 {
 		var err error
 		if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit}, p.params.K, p.hits[:0]); err != nil {
 			return err
@@ -186,6 +188,7 @@ func (p *Predictor) score(v *LCIFView) {
 		featureScores(&p.tally, v.power(p.params.Beta), p.params.Beta, p.unit, &p.feature)
 	}
 	combine(p.params.Lambda, p.instance, p.feature, &p.scores)
+	p.fallBack(v)
 	p.stats.Instance, p.stats.Feature, p.stats.Candidates = p.instance.Len(), p.feature.Len(), p.scores.Len()
 }
 
@@ -283,6 +286,21 @@ func (p *Predictor) scoreShared(v *LCIFView, i int, want *wanted) {
 	}
 	sum, total := p.group.of(i)
 	combineSums(p.params.Lambda, p.instance, sum, p.group.powers.Label, total, want, &p.scores)
+	p.fallBack(v)
+}
+
+// fallBack makes scores of the labels' frequencies where no label has evidence.
+func (p *Predictor) fallBack(v *LCIFView) {
+	p.stats.Prior = p.scores.Len() == 0 && len(v.Prior) > 0
+	if !p.stats.Prior {
+		return
+	}
+	for l, x := range v.Prior {
+		if x > 0 {
+			p.scores.Index = append(p.scores.Index, uint32(l))
+			p.scores.Value = append(p.scores.Value, x)
+		}
+	}
 }
 
 // renew empties scores before others are computed.

@@ -273,20 +273,27 @@ func combine(lambda float64, instance, feature vector.Sparse, dst *vector.Sparse
 	}
 }
 
-// normalise makes unit the unit vector of q without zeros, unknown features
-// (from features on) and features that are not kept; false if nothing is left.
+// normalise sets unit to the features of q that a view knows and keeps, scaled by
+// the length of q, and reports whether any is left. Without a selection of
+// features the length is that of all of q: a feature that no row has makes a
+// query less similar to all rows. With one, the length is that of the kept
+// features, as the rows' is.
 func normalise(unit *vector.Sparse, q vector.Sparse, features int, keep []uint64) bool {
 	unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
+	var sum float64
 	for i, f := range q.Index {
-		if int(f) >= features {
-			break
-		}
-		if q.Value[i] != 0 && (keep == nil || keep[f/64]>>(f%64)&1 == 1) {
+		x := q.Value[i]
+		switch {
+		case x == 0:
+		case int(f) < features && (keep == nil || keep[f/64]>>(f%64)&1 == 1):
 			unit.Index = append(unit.Index, f)
-			unit.Value = append(unit.Value, q.Value[i])
+			unit.Value = append(unit.Value, x)
+			sum += float64(x) * float64(x)
+		case int(f) >= features && keep == nil:
+			sum += float64(x) * float64(x)
 		}
 	}
-	norm := unit.Norm()
+	norm := math.Sqrt(sum)
 	if !(norm > 0) || math.IsInf(norm, 1) {
 		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
 		return false
@@ -294,7 +301,7 @@ func normalise(unit *vector.Sparse, q vector.Sparse, features int, keep []uint64
 	for i, x := range unit.Value {
 		unit.Value[i] = float32(float64(x) / norm)
 	}
-	return true
+	return len(unit.Index) > 0
 }
 
 func sortByRow(hits []postings.Hit) {

@@ -312,6 +312,7 @@ type sweeper struct {
 	feature [][]float32 // of the row, by β
 	spread  [][]float32 // memory for those that come as a list
 	blended []float32
+	prior   []float32 // scores of a row without evidence, by label
 	tally   tally
 	second  vector.Sparse
 	ranked  []labels.Ranked
@@ -349,6 +350,7 @@ func (w *sweeper) row(part, r, at int) {
 		list = list[:min(w.s.deep, len(list))]
 	}
 	place := w.candidates(view, list, at)
+	w.prior = view.Prior
 	n := len(w.label)
 	for b, m := range w.s.betas {
 		if m.list == nil {
@@ -465,8 +467,17 @@ func (w *sweeper) blend(j *sweepJob, inst []float32) []float32 {
 	return out
 }
 
-// take counts or keeps the scores of a row.
+// take counts or keeps the scores of a row, or its labels' frequencies where no
+// label has a score.
 func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
+	if !w.takeScores(j, at, w.label, scores) {
+		w.takeScores(j, at, w.all[:len(w.prior)], w.prior)
+	}
+}
+
+// takeScores counts or keeps the scores of a row, by label, and reports whether
+// any is above zero.
+func (w *sweeper) takeScores(j *sweepJob, at int, label []uint32, scores []float32) bool {
 	kept := &w.kept[j.at]
 	if kept.count != nil {
 		var top float32
@@ -479,30 +490,30 @@ func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
 		if top > 0 {
 			kept.count[math.Float32bits(top)>>countShift]--
 		}
-		return
+		return top > 0
 	}
 	least := max(j.least, math.SmallestNonzeroFloat32)
 	from := len(kept.label)
 	for i, x := range scores {
 		if x >= least {
-			kept.label = append(kept.label, w.label[i])
+			kept.label = append(kept.label, label[i])
 			kept.value = append(kept.value, x)
 		}
 	}
 	found := vector.Sparse{Index: kept.label[from:], Value: kept.value[from:]}
 	if found.Len() < 5 && j.least > 0 {
-		found = vector.Sparse{Index: w.label, Value: scores}
+		found = vector.Sparse{Index: label, Value: scores}
 	}
 	w.ranked = labels.Rank(w.ranked[:0], found, 5)
 	if len(w.ranked) == 0 {
-		return
+		return false
 	}
 	best := w.ranked[0].Score
 	if best < least {
 		// Labels that tie with the best stay: the smallest is the best.
 		for i, x := range scores {
 			if x == best {
-				kept.label = append(kept.label, w.label[i])
+				kept.label = append(kept.label, label[i])
 				kept.value = append(kept.value, x)
 			}
 		}
@@ -527,4 +538,5 @@ func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
 			}
 		}
 	}
+	return true
 }

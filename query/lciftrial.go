@@ -188,21 +188,10 @@ func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut, pro
 	if err != nil {
 		return nil, nil, err
 	}
-	// Thresholds by label may look at any score.
-	every := scores
-	if slices.ContainsFunc(cuts, func(c LCIFCut) bool { return c.PerLabel }) {
-		if every, _, err = t.scores(ctx, s, math.Inf(1), progress); err != nil {
-			return nil, nil, err
-		}
-	}
 	measures, thresholds := make([]LCIFMeasures, len(cuts)), make([]*labels.Thresholds, len(cuts))
 	errs := make([]error, len(cuts))
 	err = eachRow(ctx, len(cuts), t.workers, func() func(int) {
 		return func(i int) {
-			scores := scores
-			if cuts[i].PerLabel {
-				scores = every
-			}
 			measures[i], thresholds[i], errs[i] = t.apply(scores, cuts[i])
 			measures[i].Precision = precision
 		}
@@ -230,71 +219,109 @@ func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64, progre
 	return w.jobs[0].scores(t.truth.Labels()), w.jobs[0].precision, nil
 }
 
-// wanted is how many labels the cuts with a single threshold predict at most,
-// about.
+// wanted is about the largest number of labels that the cuts predict.
 func (t *trials) wanted(cuts []LCIFCut) float64 {
 	share := 0.0
 	for _, c := range cuts {
-		if !c.PerLabel {
+		switch {
+		case c.PerLabel:
+			return math.Inf(1)
+		case c.Steps:
+			// The nearest of few thresholds predicts at most twice as many.
+			share = max(share, 2*c.Share)
+		default:
 			share = max(share, c.Share)
 		}
 	}
 	return share * t.data.Train.Cardinality() * float64(t.truth.Rows())
 }
 
-// measureAll measures many settings, all with the same cut, which their own say.
+// measureAll measures many settings, each with its own cut. Settings that differ
+// only in their cuts share their scores.
 func (t *trials) measureAll(ctx context.Context, settings []LCIFSetting, progress func(done, total int)) ([]LCIFMeasures, error) {
-	out := make([]LCIFMeasures, 0, len(settings))
-	for len(settings) > 0 {
-		cut := settings[0].Cut
-		want := t.wanted([]LCIFCut{cut})
-		size := min(sweepJobs, len(settings), max(1, int(sweepKept/(want+float64(t.truth.Rows())+1))))
-		if cut.PerLabel {
-			size = 1
-		}
-		for i, s := range settings[:size] {
-			if s.Cut != cut {
-				size = i
-				break
+	out := make([]LCIFMeasures, len(settings))
+	// Thresholds by label may look at any score, others at the largest only.
+	for _, perLabel := range []bool{false, true} {
+		var b measureBatch
+		for i, s := range settings {
+			if s.Cut.PerLabel != perLabel {
+				continue
+			}
+			if !b.add(t, i, s) {
+				if err := t.measureBatch(ctx, &b, out, progress); err != nil {
+					return nil, err
+				}
+				b = measureBatch{}
+				b.add(t, i, s)
 			}
 		}
-		if cut.PerLabel {
-			m, _, err := t.measure(ctx, settings[0], []LCIFCut{cut}, progress)
-			if err != nil {
-				return nil, err
-			}
-			out, settings = append(out, m...), settings[1:]
-			continue
-		}
-		m, err := t.measureBatch(ctx, settings[:size], cut, want, progress)
-		if err != nil {
+		if err := t.measureBatch(ctx, &b, out, progress); err != nil {
 			return nil, err
 		}
-		out, settings = append(out, m...), settings[size:]
 	}
 	return out, nil
 }
 
-// measureBatch is measureAll for settings that go together.
-func (t *trials) measureBatch(ctx context.Context, settings []LCIFSetting, cut LCIFCut, want float64, progress func(done, total int)) ([]LCIFMeasures, error) {
-	w, err := t.newSweep(ctx, settings, progress)
+// measureBatch is settings that are scored together.
+type measureBatch struct {
+	settings []LCIFSetting // without cuts, no two equal
+	at       []int         // of the settings asked for
+	job      []int         // of each of them, its place in settings
+	cuts     []LCIFCut
+	want     float64 // labels
+}
+
+// add adds setting s, number i, unless the batch is full.
+func (b *measureBatch) add(t *trials, i int, s LCIFSetting) bool {
+	cut := s.Cut
+	s.Cut = LCIFCut{}
+	want := max(b.want, t.wanted([]LCIFCut{cut}))
+	job := slices.Index(b.settings, s)
+	if job < 0 {
+		kept := want + float64(t.truth.Rows()) + 1
+		if cut.PerLabel {
+			kept = float64(t.truth.Rows()) * float64(t.truth.Labels())
+		}
+		if n := float64(len(b.settings)); n > 0 && (n >= sweepJobs || (n+1)*kept > sweepKept) {
+			return false
+		}
+		job = len(b.settings)
+		b.settings = append(b.settings, s)
+	}
+	b.at, b.job, b.cuts, b.want = append(b.at, i), append(b.job, job), append(b.cuts, cut), want
+	return true
+}
+
+// measureBatch measures a batch and puts the measures into out.
+func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []LCIFMeasures, progress func(done, total int)) error {
+	if len(b.at) == 0 {
+		return nil
+	}
+	w, err := t.newSweep(ctx, b.settings, progress)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := w.limits(ctx, want); err != nil {
-		return nil, err
+	if !math.IsInf(b.want, 1) {
+		if err := w.limits(ctx, b.want); err != nil {
+			return err
+		}
 	}
-	if err := w.run(ctx, want); err != nil {
-		return nil, err
+	if err := w.run(ctx, b.want); err != nil {
+		return err
 	}
-	out, errs := make([]LCIFMeasures, len(settings)), make([]error, len(settings))
-	err = eachRow(ctx, len(settings), t.workers, func() func(int) {
+	scores := make([]*vector.CSR, len(b.settings))
+	for i, j := range w.jobs {
+		scores[i] = j.scores(t.truth.Labels())
+	}
+	errs := make([]error, len(b.at))
+	err = eachRow(ctx, len(b.at), t.workers, func() func(int) {
 		return func(i int) {
-			out[i], _, errs[i] = t.apply(w.jobs[i].scores(t.truth.Labels()), cut)
-			out[i].Precision = w.jobs[i].precision
+			m, _, err := t.apply(scores[b.job[i]], b.cuts[i])
+			m.Precision = w.jobs[b.job[i]].precision
+			out[b.at[i]], errs[i] = m, err
 		}
 	})
-	return out, errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err)...)
 }
 
 // apply makes thresholds of scores and measures what they predict; precision is
@@ -312,44 +339,7 @@ func (t *trials) apply(scores *vector.CSR, c LCIFCut) (m LCIFMeasures, threshold
 		return m, nil, err
 	}
 	m.setMeasures(r)
-	return m, thresholds, t.macro(&m, predicted)
-}
-
-// macroRows is how many rows macro averages are over at the least, if there are
-// as many.
-const macroRows = 256
-
-// macro replaces the macro averages by the mean of those of the parts, weighted
-// by rows. What a label counts that is absent depends on how many rows are
-// looked at: the fewer, the more labels are absent, and the convention for 0/0
-// decides. Folds are of the size of a test part rather than all of them
-// together, unless they are so small that they go together.
-func (t *trials) macro(m *LCIFMeasures, predicted *labels.Matrix) error {
-	n := t.truth.Rows()
-	if len(t.data.Parts) == 1 || n < 2*macroRows {
-		return nil
-	}
-	m.MacroF1, m.MacroF1Zero = 0, 0
-	var rows []int
-	at := 0
-	for _, p := range t.data.Parts {
-		for range p.Truth.Rows() {
-			rows = append(rows, at)
-			at++
-		}
-		if len(rows) < macroRows || n-at < macroRows && at < n {
-			continue
-		}
-		r, err := labels.Evaluate(t.truth.Select(rows), predicted.Select(rows))
-		if err != nil {
-			return err
-		}
-		weight := float64(len(rows)) / float64(n)
-		m.MacroF1 += weight * r.Mulan.Macro.F1
-		m.MacroF1Zero += weight * r.Zero.Macro.F1
-		rows = rows[:0]
-	}
-	return nil
+	return m, thresholds, nil
 }
 
 // cut makes thresholds of scores.
@@ -360,6 +350,8 @@ func (t *trials) cut(scores *vector.CSR, c LCIFCut) (*labels.Thresholds, error) 
 		return &labels.Thresholds{KeepTop: !c.NoTop}, nil
 	case c.PerLabel:
 		return labels.LabelThresholds(scores, t.data.Train, !c.NoTop)
+	case c.Steps:
+		return labels.SteppedThreshold(scores, c.Share*t.data.Train.Cardinality(), !c.NoTop)
 	}
 	return labels.SingleThreshold(scores, c.Share*t.data.Train.Cardinality(), !c.NoTop)
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/anndb/anndb/labels"
 )
 
-// LCIFTuneOptions say what is tuned and over which values. Zero values stand
+// LCIFTuneOptions select what is tuned and over which values. Zero values stand
 // for the defaults named.
 type LCIFTuneOptions struct {
 	// Objectives are the measures to choose settings by, each on its own:
@@ -20,28 +18,30 @@ type LCIFTuneOptions struct {
 	Variants []LCIFVariant
 	// The values of the space, ascending. Defaults: k 1, 3, 5, 10, 20, 30, 50,
 	// 100, 150, …, 350; α and β 0.5, 1, 1.5, 2; λ 0, 0.1, …, 1; no second
-	// order; all features (FeatureShare has the shares s that are kept).
+	// order; all features (FeatureShare has the shares s that are kept). Where
+	// the best k or α is the first or last of the default values, the search
+	// goes on past it as long as that improves the measure. Values that are given
+	// are not left.
 	Ks                         []int
 	Alphas, Betas, Lambdas     []float64
 	SecondOrders, FeatureShare []float64
-	// Cuts are the ways to make thresholds, the paper's first: the single
-	// threshold that meets the label cardinality, then others that aim at more
-	// or fewer labels, thresholds by label, and such without the rule for the
-	// best label. The first is the one that all other parameters are tuned
-	// with, and the only one for precision@k.
+	// Cuts are the ways to make thresholds, the paper's first:
+	// DefaultLCIFCuts by default. Precision@k reads the first only.
 	Cuts []LCIFCut
-	// Search says whether the whole grid is tried.
+	// Search selects how the space is searched.
 	Search LCIFSearch
-	// Passes is how often the coordinate search goes round at most: 3. The
-	// paper goes once.
+	// Passes is the largest number of passes of a coordinate search: 3. The
+	// paper makes one.
 	Passes int
 	// Workers is the number of goroutines; fewer than 1: all processors. The
-	// answer does not depend on it.
+	// result does not depend on it.
 	Workers int
-	// Progress, which may be nil, is told the stage, "neighbours" or
+	// Progress, which may be nil, is called with the stage, "neighbours" or
 	// "settings", and how far it is; total grows while a coordinate search
 	// finds more to try.
 	Progress func(stage string, done, total int)
+
+	followK, followAlpha bool // past the ends of the default values
 }
 
 // LCIFSearch is how the space of settings is searched.
@@ -52,16 +52,28 @@ const (
 	AutoSearch LCIFSearch = iota
 	// FullGrid tries all settings.
 	FullGrid
-	// Coordinates goes from parameter to parameter, s, k, α, β, λ, t, and
-	// round again as long as that helps.
+	// Coordinates varies one parameter at a time, s, k, α, β, λ, t, and repeats
+	// the pass as long as that improves the measure.
 	Coordinates
+	// PaperProtocol is the search of the paper (section 5.1): one pass over s,
+	// k, α, β, λ, t from k = 100, λ = 0.5, α = β = 1, with its values of k (1, 5,
+	// 50, 100, …, 350) and its 7 shares of the features, and a single threshold
+	// from 21 values in two passes. It takes the values of the other parameters
+	// from the options; Cuts and Passes are not read.
+	PaperProtocol
 )
 
-// DefaultLCIFCuts are the ways to make thresholds that a tuner tries.
-func DefaultLCIFCuts() []LCIFCut {
+// DefaultLCIFCuts are the ways to make thresholds that a tuner tries: the single
+// threshold that meets the label cardinality, thresholds by label, and single
+// thresholds that aim at fewer or more labels. All keep the best label of a
+// row; allowEmpty adds some that do not.
+func DefaultLCIFCuts(allowEmpty bool) []LCIFCut {
 	cuts := []LCIFCut{{Share: 1}, {PerLabel: true, Share: 1}}
-	for _, share := range []float64{0.4, 0.6, 0.8, 1.25, 1.5, 2} {
+	for _, share := range []float64{0.4, 0.6, 0.8, 1.25, 1.5, 2, 2.5, 3, 4} {
 		cuts = append(cuts, LCIFCut{Share: share})
+	}
+	if !allowEmpty {
+		return cuts
 	}
 	for _, share := range []float64{0.2, 0.4, 0.6, 0.8, 1} {
 		cuts = append(cuts, LCIFCut{Share: share, NoTop: true})
@@ -73,9 +85,19 @@ const (
 	startK = 100 // where a coordinate search starts, as in the paper
 	// gridScores is how many scores a grid may look at under AutoSearch.
 	gridScores = 5e8
-	// gridFinalists are the best settings of a grid that all cuts are tried on.
+	// gridFinalists are the best settings of a grid, for each cut that it was
+	// measured with, that all cuts are tried on.
 	gridFinalists = 3
+	// The largest and the smallest α that a search past the default values
+	// tries.
+	mostAlpha, leastAlpha = 8, 1. / 16
 )
+
+// PaperFeatureShares are the shares of the features that the paper tries.
+func PaperFeatureShares() []float64 { return []float64{0.01, 0.1, 0.25, 0.5, 0.75, 0.99, 1} }
+
+// paperKs are the numbers of neighbours that the paper tries.
+var paperKs = []int{1, 5, 50, 100, 150, 200, 250, 300, 350}
 
 func (o *LCIFTuneOptions) fill() error {
 	if len(o.Objectives) == 0 {
@@ -84,13 +106,22 @@ func (o *LCIFTuneOptions) fill() error {
 	if len(o.Variants) == 0 {
 		o.Variants = []LCIFVariant{Combined}
 	}
-	if len(o.Ks) == 0 {
-		o.Ks = []int{1, 3, 5, 10, 20, 30, 50, 100, 150, 200, 250, 300, 350}
-	}
 	defaults := func(p *[]float64, values ...float64) {
 		if len(*p) == 0 {
 			*p = values
 		}
+	}
+	if o.Search == PaperProtocol {
+		if len(o.Ks) == 0 {
+			o.Ks = paperKs
+		}
+		defaults(&o.FeatureShare, PaperFeatureShares()...)
+		o.Cuts, o.Passes = []LCIFCut{{Share: 1, Steps: true}}, 1
+	} else {
+		o.followK, o.followAlpha = len(o.Ks) == 0, len(o.Alphas) == 0
+	}
+	if len(o.Ks) == 0 {
+		o.Ks = []int{1, 3, 5, 10, 20, 30, 50, 100, 150, 200, 250, 300, 350}
 	}
 	defaults(&o.Alphas, 0.5, 1, 1.5, 2)
 	defaults(&o.Betas, 0.5, 1, 1.5, 2)
@@ -98,7 +129,7 @@ func (o *LCIFTuneOptions) fill() error {
 	defaults(&o.SecondOrders, 0)
 	defaults(&o.FeatureShare, 1)
 	if len(o.Cuts) == 0 {
-		o.Cuts = DefaultLCIFCuts()
+		o.Cuts = DefaultLCIFCuts(false)
 	}
 	if o.Passes < 1 {
 		o.Passes = 3
@@ -106,6 +137,11 @@ func (o *LCIFTuneOptions) fill() error {
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
+	return o.check()
+}
+
+// check reports values outside their ranges.
+func (o *LCIFTuneOptions) check() error {
 	for _, x := range o.Objectives {
 		if int(x) >= len(objectiveNames) {
 			return fmt.Errorf("%w: %v", ErrParams, x)
@@ -116,7 +152,7 @@ func (o *LCIFTuneOptions) fill() error {
 			return fmt.Errorf("%w: %v", ErrParams, x)
 		}
 	}
-	if o.Search > Coordinates {
+	if o.Search > PaperProtocol {
 		return fmt.Errorf("%w: search %d", ErrParams, o.Search)
 	}
 	inside := func(what string, values []float64, lo, hi float64, open bool) error {
@@ -133,7 +169,7 @@ func (o *LCIFTuneOptions) fill() error {
 		}
 	}
 	for _, c := range o.Cuts {
-		if err := inside("share of labels", []float64{c.Share}, 0, math.MaxFloat64, true); err != nil {
+		if err := c.check(); err != nil {
 			return err
 		}
 	}
@@ -152,55 +188,57 @@ type lcifTuner struct {
 	trials   *trials
 	features int
 	curve    *LCIFCurve
-	memo     map[LCIFSetting]int          // place in curve.Points
-	measured map[LCIFSetting]LCIFMeasures // ahead of being tried
-	final    map[LCIFSetting]cutResults
+	memo     map[LCIFSetting]int          // index in curve.Points
+	measured map[LCIFSetting]LCIFMeasures // not yet on the curve
 	planned  int
-}
-
-// cutResults is what all cuts come to with one setting.
-type cutResults struct {
-	measures   []LCIFMeasures
-	thresholds []*labels.Thresholds
 }
 
 // TuneLCIF chooses the parameters of LCIF on held-out rows (Feremans et al.
 // 2020, section 5.1) and returns all that it measured: for each variant and
 // objective the best setting with its thresholds.
 //
-// First, if more than one share s of features is given, s, by the first
+// If more than one share s of features is given, s is chosen first, by the first
 // objective and variant with k = 100, λ = 0.5, α = β = 1. Then either the whole
-// grid, or k, α, β, λ and the weight of the second order, one after the other,
-// and round again while that improves; each with the first of the cuts. Last
-// the thresholds. k costs no search of its own: neighbours are found once, for
-// the largest k. The combination is searched twice, from the middle and from
-// the better of its two parts. Of equally good settings the first one tried is chosen. The
-// result depends on the data and the options alone, not on Workers.
+// grid is measured, or k, α, β, λ and the weight of the second order are varied
+// one after the other, repeatedly while that improves, from the middle and from
+// the better of the two parts of a combination. This uses the first of the cuts,
+// and a grid for MacroF1, which often needs many more labels than a row has,
+// also the cuts that aim at more. The best settings, no two of them with
+// equal measures, are measured with all cuts. The best of these is improved
+// further with its own cut: k and α past the ends of the default values,
+// then one parameter at a time.
 //
-// Memory: the neighbours of all held-out rows, and two matrices of scores, rows
+// k costs no search of its own: neighbors are found once, for the largest k. Of
+// equally good settings the first one tried is chosen. The result depends on the
+// data and the options alone, not on Workers. See [PaperProtocol] for the
+// search of the paper.
+//
+// All measures are over all held-out rows at once and over all labels of the
+// training rows, macro averages too.
+//
+// Memory: the neighbors of all held-out rows, and two matrices of scores, rows
 // by labels as far as they are above zero; more where those are small.
 //
-// Errors: ErrParams for options or data that mean nothing, ErrMethod for a
-// variant that the data has nothing for, those of the data and of Predict, the
-// context's.
+// Errors: ErrParams for invalid options or data, ErrMethod for a variant that the
+// data lacks the parts of, those of the data and of Predict, the context's.
 func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	t := &lcifTuner{o: o, memo: map[LCIFSetting]int{}, measured: map[LCIFSetting]LCIFMeasures{}, final: map[LCIFSetting]cutResults{}, curve: &LCIFCurve{}}
+	t := &lcifTuner{
+		o: o, memo: map[LCIFSetting]int{}, measured: map[LCIFSetting]LCIFMeasures{}, curve: &LCIFCurve{},
+	}
 	if err := t.chooseFeatures(ctx, data); err != nil {
 		return nil, err
 	}
 	n, l := t.trials.truth.Rows(), t.trials.truth.Labels()
 	t.curve.Rows, t.curve.Labels = n, l
 	grid := t.grid()
-	t.curve.Grid = o.Search == FullGrid || o.Search == AutoSearch && float64(n)*float64(l)*float64(len(grid)) <= gridScores
+	t.curve.Grid = o.Search == FullGrid ||
+		o.Search == AutoSearch && float64(n)*float64(l)*float64(len(grid)) <= gridScores
 	if t.curve.Grid {
-		t.planned = len(t.curve.Points) + len(grid)
-		for some := range slices.Chunk(grid, sweepJobs) {
-			if err := t.tryAll(ctx, some); err != nil {
-				return nil, err
-			}
+		if err := t.tryGrid(ctx, grid); err != nil {
+			return nil, err
 		}
 	}
 	for _, v := range o.Variants {
@@ -211,6 +249,48 @@ func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve
 		}
 	}
 	return t.curve, nil
+}
+
+// tryGrid measures all settings of a grid with the cuts that it is screened by.
+func (t *lcifTuner) tryGrid(ctx context.Context, grid []LCIFSetting) error {
+	cuts := t.screens()
+	t.planned = len(t.curve.Points) + len(grid)*len(cuts)
+	for some := range slices.Chunk(grid, sweepJobs) {
+		var settings []LCIFSetting
+		for _, s := range some {
+			for _, s.Cut = range cuts {
+				settings = append(settings, s)
+			}
+		}
+		if err := t.tryAll(ctx, settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// screens are the cuts that a grid is measured with: the first and, if macro F1 is
+// an objective, of the single thresholds that aim at more labels the middle and
+// the last.
+func (t *lcifTuner) screens() []LCIFCut {
+	out := t.o.Cuts[:1:1]
+	if !slices.Contains(t.o.Objectives, MacroF1) {
+		return out
+	}
+	var more []LCIFCut
+	for _, c := range t.o.Cuts[1:] {
+		if !c.PerLabel && c.NoTop == out[0].NoTop && c.Share > out[0].Share {
+			more = append(more, c)
+		}
+	}
+	slices.SortFunc(more, func(a, b LCIFCut) int { return cmp.Compare(a.Share, b.Share) })
+	if n := len(more); n > 0 {
+		out = append(out, more[(n-1)/2])
+		if n > 1 {
+			out = append(out, more[n-1])
+		}
+	}
+	return out
 }
 
 // start is where a coordinate search begins.
@@ -346,26 +426,31 @@ func (t *lcifTuner) tryAll(ctx context.Context, settings []LCIFSetting) error {
 func (t *lcifTuner) ahead(ctx context.Context, settings []LCIFSetting) error {
 	var fresh []LCIFSetting
 	deep := 0
+	seen := map[LCIFSetting]bool{}
 	for _, s := range settings {
 		s = s.canonical()
 		_, tried := t.memo[s]
 		_, measured := t.measured[s]
-		if !tried && !measured && !slices.Contains(fresh, s) {
+		if !tried && !measured && !seen[s] {
+			seen[s] = true
 			fresh = append(fresh, s)
 			deep = max(deep, s.K)
 		}
 	}
 	if deep > 0 {
-		// Neighbours are searched for the largest k at once.
-		if err := t.trials.neighbors(ctx, slices.Max(t.o.Ks), t.progress); err != nil {
+		// Neighbors are searched for the largest k at once.
+		if err := t.trials.neighbors(ctx, max(deep, slices.Max(t.o.Ks)), t.progress); err != nil {
 			return err
 		}
 	}
 	found, err := t.trials.measureAll(ctx, fresh, t.progress)
+	if err != nil {
+		return err
+	}
 	for i, m := range found {
 		t.measured[fresh[i]] = m
 	}
-	return err
+	return nil
 }
 
 // note puts a measured setting on the curve.
@@ -378,157 +463,4 @@ func (t *lcifTuner) note(s LCIFSetting, m LCIFMeasures) LCIFPoint {
 	delete(t.measured, s)
 	t.o.Progress("settings", len(t.curve.Points), max(t.planned, len(t.curve.Points)))
 	return p
-}
-
-// choose finds the best setting of a variant by an objective and its
-// thresholds.
-func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObjective) error {
-	finalists := t.best(v, objective)
-	if !t.curve.Grid {
-		at, err := t.climbs(ctx, v, objective)
-		if err != nil {
-			return err
-		}
-		finalists = []LCIFSetting{at.canonical()}
-	}
-	var choice *LCIFChoice
-	for _, s := range finalists {
-		cuts := t.o.Cuts
-		if objective >= PrecisionAt1 {
-			cuts = cuts[:1] // a ranking knows no thresholds
-		}
-		r := t.final[s]
-		if len(r.measures) < len(cuts) {
-			var err error
-			if r.measures, r.thresholds, err = t.trials.measure(ctx, s, cuts, t.progress); err != nil {
-				return err
-			}
-			t.final[s] = r
-		}
-		for i, c := range cuts {
-			s.Cut = c
-			p := t.note(s, r.measures[i])
-			if choice != nil && !p.better(&choice.Point.LCIFMeasures, objective) {
-				continue
-			}
-			choice = &LCIFChoice{Objective: objective, Variant: v, Point: p, Params: LCIFParams{
-				K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder,
-				Features: s.Features, Thresholds: r.thresholds[i],
-			}}
-		}
-	}
-	t.curve.Choices = append(t.curve.Choices, *choice)
-	return nil
-}
-
-// best is the few best settings of a variant so far.
-func (t *lcifTuner) best(v LCIFVariant, objective LCIFObjective) []LCIFSetting {
-	var points []LCIFPoint
-	for _, p := range t.curve.Points {
-		if p.Features == t.features && p.Cut == t.o.Cuts[0] && slices.Contains(t.lambdas(v), p.Lambda) {
-			points = append(points, p)
-		}
-	}
-	slices.SortStableFunc(points, func(a, b LCIFPoint) int {
-		switch {
-		case a.better(&b.LCIFMeasures, objective):
-			return -1
-		case b.better(&a.LCIFMeasures, objective):
-			return 1
-		}
-		return 0
-	})
-	var out []LCIFSetting
-	for _, p := range points[:min(len(points), gridFinalists)] {
-		out = append(out, p.LCIFSetting)
-	}
-	return out
-}
-
-// climbs is the coordinate search for a variant. The combination is searched
-// from the middle and from the better of its two parts, so that it is never
-// worse than either.
-func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant, objective LCIFObjective) (LCIFSetting, error) {
-	at, best, err := t.climb(ctx, v, objective, t.start(v))
-	if err != nil || v != Combined {
-		return at, err
-	}
-	from, found := at, best
-	for _, part := range []LCIFVariant{InstanceOnly, FeatureOnly} {
-		if !slices.Contains(t.o.Lambdas, t.lambdas(part)[0]) {
-			continue
-		}
-		s, p, err := t.climb(ctx, part, objective, t.start(part))
-		if err != nil {
-			return at, err
-		}
-		if p.better(&found.LCIFMeasures, objective) {
-			from, found = s, p
-		}
-	}
-	if from == at {
-		return at, nil
-	}
-	at, _, err = t.climb(ctx, v, objective, from)
-	return at, err
-}
-
-// climb is the coordinate search from a setting.
-func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObjective, at LCIFSetting) (LCIFSetting, LCIFPoint, error) {
-	// at keeps numbers that do not matter where it is, since they do where λ
-	// may lead next.
-	best, err := t.try(ctx, at)
-	if err != nil {
-		return at, best, err
-	}
-	var values []LCIFSetting
-	for range t.o.Passes {
-		before := at
-		for _, coordinate := range t.coordinates(v) {
-			values = coordinate(at, values[:0])
-			t.planned = len(t.curve.Points) + len(values)
-			if err := t.ahead(ctx, values); err != nil {
-				return at, best, err
-			}
-			for _, s := range values {
-				p, err := t.try(ctx, s)
-				if err != nil {
-					return at, best, err
-				}
-				if p.better(&best.LCIFMeasures, objective) {
-					at, best = s, p
-				}
-			}
-		}
-		if at == before {
-			break
-		}
-	}
-	return at, best, nil
-}
-
-// coordinates vary a setting in one parameter each.
-func (t *lcifTuner) coordinates(v LCIFVariant) []func(LCIFSetting, []LCIFSetting) []LCIFSetting {
-	along := func(values []float64, field func(*LCIFSetting) *float64) func(LCIFSetting, []LCIFSetting) []LCIFSetting {
-		return func(s LCIFSetting, out []LCIFSetting) []LCIFSetting {
-			for _, x := range values {
-				*field(&s) = x
-				out = append(out, s)
-			}
-			return out
-		}
-	}
-	return []func(LCIFSetting, []LCIFSetting) []LCIFSetting{
-		func(s LCIFSetting, out []LCIFSetting) []LCIFSetting {
-			for _, k := range t.o.Ks {
-				s.K = k
-				out = append(out, s)
-			}
-			return out
-		},
-		along(t.o.Alphas, func(s *LCIFSetting) *float64 { return &s.Alpha }),
-		along(t.o.Betas, func(s *LCIFSetting) *float64 { return &s.Beta }),
-		along(t.lambdas(v), func(s *LCIFSetting) *float64 { return &s.Lambda }),
-		along(t.o.SecondOrders, func(s *LCIFSetting) *float64 { return &s.SecondOrder }),
-	}
 }

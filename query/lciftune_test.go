@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -132,6 +133,8 @@ func plain(t testing.TB, held *LCIFHeldOut, s LCIFSetting) (LCIFMeasures, *label
 	th := &labels.Thresholds{KeepTop: !s.Cut.NoTop}
 	switch {
 	case len(scores.Index) == 0:
+	case s.Cut.Steps && !s.Cut.PerLabel:
+		th, err = labels.SteppedThreshold(scores, s.Cut.Share*held.Train.Cardinality(), !s.Cut.NoTop)
 	case s.Cut.PerLabel:
 		th, err = labels.LabelThresholds(scores, held.Train, !s.Cut.NoTop)
 	default:
@@ -188,6 +191,7 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 				PerLabel: rapid.IntRange(0, 5).Draw(rt, "per label") == 0,
 				Share:    rapid.SampledFrom([]float64{0.1, 0.5, 1, 2, 50}).Draw(rt, "share"),
 				NoTop:    rapid.Bool().Draw(rt, "no top"),
+				Steps:    rapid.IntRange(0, 3).Draw(rt, "steps") == 0,
 			}
 		})
 		cuts := rapid.SliceOfN(draw, 1, 3).Draw(rt, "cuts")
@@ -205,68 +209,367 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 	})
 }
 
-// Macro averages of a cross-validation are means over folds, or over as many of
-// them together as have enough rows.
-func TestMacroAveragesByFold(t *testing.T) {
+// All measures of a cross-validation are over all rows and labels at once, macro
+// averages too, however many the folds are: as package labels evaluates a test part.
+func TestMacroAveragesOverAllRows(t *testing.T) {
 	ctx := context.Background()
-	for _, c := range []struct {
-		rows, folds int
-		groups      []int // folds that go together
-	}{{300, 5, []int{5}}, {900, 3, []int{1, 1, 1}}, {900, 9, []int{3, 3, 3}}, {800, 8, []int{3, 5}}} {
-		x, y := topicSet(t, c.rows, 4)
-		held, err := CrossValidation(x, y, CVOptions{Folds: c.folds})(ctx, 0)
+	x, y := topicSet(t, 900, 4)
+	held, err := CrossValidation(x, y, CVOptions{Folds: 3})(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := newTrials(held, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := LCIFSetting{Beta: 1, Cut: LCIFCut{Share: 1}}
+	got, _, err := tr.measure(ctx, s, []LCIFCut{s.Cut}, func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, _ := plain(t, held, s); !equalMeasures(got[0], want) {
+		t.Errorf("measured %+v, package labels %+v", got[0], want)
+	}
+}
+
+// uneven is a labeled set whose tuning needs every parameter: labels of very
+// different frequency, features that are noise, and neighbors that mislead.
+func uneven(t testing.TB, n int, seed uint64) (*vector.CSR, *labels.Matrix) {
+	t.Helper()
+	const m, l = 60, 12
+	rng := rand.New(rand.NewPCG(seed, 3))
+	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m}
+	var sets [][]uint32
+	for range n {
+		topic := min(rng.IntN(l), rng.IntN(l), rng.IntN(l))
+		row := make([]float32, m)
+		for range 3 {
+			row[topic*4+rng.IntN(8)]++
+		}
+		for range 6 {
+			row[48+rng.IntN(12)]++
+		}
+		set := []uint32{uint32(topic)}
+		if rng.IntN(2) == 0 {
+			set = append(set, uint32((topic+1)%l))
+		}
+		if rng.IntN(3) == 0 {
+			set = append(set, uint32(rng.IntN(l)))
+		}
+		x.Append(sparse(row))
+		sets = append(sets, set)
+	}
+	x.Cols = m
+	y, err := labels.FromSets(sets, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, y
+}
+
+// The coordinate search ends where no other value of a single parameter is
+// better: measured without the tuner.
+func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
+	ctx := context.Background()
+	x, y := uneven(t, 250, 1)
+	queries, truth := uneven(t, 250, 2)
+	data := HoldOut(x, y, queries, truth, 2)
+	held, err := data(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := LCIFTuneOptions{
+		Ks: []int{5, 20, 100}, Alphas: []float64{0.5, 1, 2, 4}, Betas: []float64{0.25, 0.5, 1, 2, 3},
+		Lambdas: []float64{0.2, 0.5, 0.8}, Cuts: []LCIFCut{{Share: 1}, {Share: 1.5}}, Search: Coordinates, Passes: 20,
+	}
+	moved := map[string]bool{}
+	for _, o.Objectives = range [][]LCIFObjective{{MicroF1}, {MacroF1}, {Accuracy}} {
+		objective := o.Objectives[0]
+		c, err := TuneLCIF(ctx, data, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr, err := newTrials(held, 1)
+		best := c.Choices[0].Point
+		try := func(name string, s LCIFSetting) {
+			if m, _ := plain(t, held, s.canonical()); m.Of(objective) > best.Of(objective)+1e-12 {
+				t.Errorf("%v: %s: %+v has %v, the choice %+v", objective, name, s, m.Of(objective), best)
+			}
+		}
+		for _, k := range o.Ks {
+			s := best.LCIFSetting
+			s.K = k
+			try("k", s)
+		}
+		for _, x := range o.Alphas {
+			s := best.LCIFSetting
+			s.Alpha = x
+			try("alpha", s)
+		}
+		for _, x := range o.Betas {
+			s := best.LCIFSetting
+			s.Beta = x
+			try("beta", s)
+		}
+		for _, x := range o.Lambdas {
+			s := best.LCIFSetting
+			s.Lambda = x
+			try("lambda", s)
+		}
+		for _, cut := range o.Cuts {
+			s := best.LCIFSetting
+			s.Cut = cut
+			try("cut", s)
+		}
+		moved["k"] = moved["k"] || best.K != 100
+		moved["alpha"] = moved["alpha"] || best.Alpha != 1
+		moved["beta"] = moved["beta"] || best.Beta != 1
+		moved["lambda"] = moved["lambda"] || best.Lambda != 0.5
+	}
+	for _, name := range []string{"k", "alpha", "beta", "lambda"} {
+		if !moved[name] {
+			t.Errorf("the best %s is where the search starts: the data does not test it", name)
+		}
+	}
+}
+
+// sharp is rows of one frequent topic and 20 rare ones, five rows each. The
+// nearest 300 rows of a rare one are mostly of the frequent topic, so its label
+// comes first only with a large α: the larger, the weaker its own feature is.
+func sharp(t testing.TB, rare, frequent int) (*vector.CSR, *labels.Matrix) {
+	t.Helper()
+	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var sets [][]uint32
+	add := func(topic uint32, own float32) {
+		x.Append(vector.Sparse{Index: []uint32{0, 1 + topic}, Value: []float32{1, own}})
+		sets = append(sets, []uint32{topic})
+	}
+	for range frequent {
+		add(0, 2)
+	}
+	for topic := range uint32(20) {
+		for range rare {
+			add(1+topic, 1.5+0.25*float32(topic))
+		}
+	}
+	x.Cols = 22
+	y, err := labels.FromSets(sets, 21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, y
+}
+
+// decoyed is clusters of rows, and a query for each: its nearest rows, 0, 100, …,
+// 400 of them, have other labels than the query and the 500 rows behind them.
+func decoyed(t testing.TB) (rows, queries *vector.CSR, sets, truth *labels.Matrix) {
+	t.Helper()
+	rows, queries = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var y, z [][]uint32
+	for c := range uint32(5) {
+		for range 100 * c {
+			rows.Append(vector.Sparse{Index: []uint32{2 * c}, Value: []float32{1}})
+			y = append(y, []uint32{2 * c})
+		}
+		for range 500 {
+			rows.Append(vector.Sparse{Index: []uint32{2 * c, 2*c + 1}, Value: []float32{1, 0.5}})
+			y = append(y, []uint32{2*c + 1})
+		}
+		queries.Append(vector.Sparse{Index: []uint32{2 * c}, Value: []float32{1}})
+		z = append(z, []uint32{2*c + 1})
+	}
+	rows.Cols, queries.Cols = 10, 10
+	var err error
+	if sets, err = labels.FromSets(y, 10); err == nil {
+		truth, err = labels.FromSets(z, 10)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows, queries, sets, truth
+}
+
+// Where the best default value is the last one, the search goes on past it;
+// values that are given are not left.
+func TestTuningGoesPastTheGrid(t *testing.T) {
+	ctx := context.Background()
+	x, y := sharp(t, 5, 1400)
+	queries, truth := sharp(t, 1, 10)
+	for _, search := range []LCIFSearch{FullGrid, Coordinates} {
+		o := LCIFTuneOptions{
+			Variants: []LCIFVariant{InstanceOnly}, Objectives: []LCIFObjective{PrecisionAt1}, Search: search, Ks: []int{300},
+		}
+		c, err := TuneLCIF(ctx, HoldOut(x, y, queries, truth, 2), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := LCIFSetting{Beta: 1, Cut: LCIFCut{Share: 1}}
-		got, thresholds, err := tr.measure(ctx, s, []LCIFCut{s.Cut}, func(int, int) {})
+		if p := c.Choices[0].Params; !(p.Alpha > 2) {
+			t.Errorf("search %d: α %g is chosen, a larger one is better", search, p.Alpha)
+		}
+		o.Alphas = []float64{1, 2}
+		if c, err = TuneLCIF(ctx, HoldOut(x, y, queries, truth, 2), o); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range c.Points {
+			if p.Alpha > 2 || p.K != 300 && p.K != startK {
+				t.Errorf("search %d: %+v is not among the values given", search, p.LCIFSetting)
+			}
+		}
+		rows, queries, sets, truth := decoyed(t)
+		o = LCIFTuneOptions{
+			Variants: []LCIFVariant{InstanceOnly}, Objectives: []LCIFObjective{PrecisionAt3}, Search: search,
+		}
+		if c, err = TuneLCIF(ctx, HoldOut(rows, sets, queries, truth, 2), o); err != nil {
+			t.Fatal(err)
+		}
+		if k := c.Choices[0].Params.K; k <= 400 {
+			t.Errorf("search %d: k %d is chosen, a larger one is better", search, k)
+		}
+	}
+}
+
+// Finalists of a grid are different models: with one neighbor every α is the same.
+func TestFinalistsDiffer(t *testing.T) {
+	ctx := context.Background()
+	x, y := topicSet(t, 200, 9)
+	tune := func(ks []int) *LCIFCurve {
+		c, err := TuneLCIF(ctx, CrossValidation(x, y, CVOptions{Folds: 4}), LCIFTuneOptions{
+			Variants: []LCIFVariant{InstanceOnly}, Ks: ks, Search: FullGrid,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want LCIFMeasures
-		parts := held.Parts
-		for _, n := range c.groups {
-			var sets, predicted [][]uint32
-			for _, part := range parts[:n] {
-				v := *part.View
-				if err := v.AddPower(part.Counts, 1); err != nil {
-					t.Fatal(err)
-				}
-				found, err := PredictBatch(ctx, &v, part.Queries, &LCIFParams{Thresholds: thresholds[0]}, 1, nil)
+		return c
+	}
+	one := 0
+	for _, p := range tune([]int{1}).Points {
+		if p.Cut == DefaultLCIFCuts(false)[0] {
+			one++
+		}
+	}
+	if one != 1 {
+		t.Errorf("%d settings with one neighbor were measured, all of them one model", one)
+	}
+	taken := map[LCIFSetting]LCIFMeasures{}
+	first := DefaultLCIFCuts(false)[0]
+	c := tune([]int{1, 2, 5, 20})
+	for _, p := range c.Points {
+		if s := p.LCIFSetting; p.Cut != first {
+			s.Cut = first
+			i := slices.IndexFunc(c.Points, func(p LCIFPoint) bool { return p.LCIFSetting == s })
+			taken[s] = c.Points[i].LCIFMeasures
+		}
+	}
+	if len(taken) < gridFinalists {
+		t.Fatalf("%d settings were tried with all cuts, want at least %d", len(taken), gridFinalists)
+	}
+	for s, m := range taken {
+		for r, n := range taken {
+			if s != r && m == n {
+				t.Errorf("finalists %+v and %+v have equal measures", s, r)
+			}
+		}
+	}
+}
+
+// Macro F1 wants many labels a row: the choice is the best of all settings with
+// all cuts of the grid, and cuts of more than twice the mean are tried.
+func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
+	ctx := context.Background()
+	x, y := uneven(t, 400, 7)
+	o := LCIFTuneOptions{
+		Objectives: []LCIFObjective{MacroF1}, Ks: []int{1, 10, 50, 200}, Alphas: []float64{0.5, 1, 2},
+		Betas: []float64{1}, Lambdas: []float64{0, 0.5, 1}, Search: FullGrid,
+	}
+	data := CrossValidation(x, y, CVOptions{Folds: 5})
+	c, err := TuneLCIF(ctx, data, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := c.Choices[0].Point
+	held, err := data(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := newTrials(held, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.neighbors(ctx, 200, func(int, int) {}); err != nil {
+		t.Fatal(err)
+	}
+	cuts := DefaultLCIFCuts(false)
+	if last := cuts[len(cuts)-1]; last.Share < 4 {
+		t.Errorf("cuts end at %g times the mean number of labels", last.Share)
+	}
+	most := 0.0
+	for _, k := range o.Ks {
+		for _, alpha := range o.Alphas {
+			for _, lambda := range o.Lambdas {
+				s := LCIFSetting{K: k, Alpha: alpha, Beta: 1, Lambda: lambda}.canonical()
+				all, _, err := tr.measure(ctx, s, cuts, func(int, int) {})
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, ranked := range found {
-					var set []uint32
-					for _, r := range ranked {
-						set = append(set, r.Label)
-					}
-					predicted, sets = append(predicted, set), append(sets, part.Truth.Row(i))
+				for _, m := range all {
+					most = max(most, m.MacroF1)
 				}
 			}
-			parts = parts[n:]
-			a, err := labels.FromSets(sets, 9)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := labels.FromSets(predicted, 9)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := labels.Evaluate(a, b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want.MacroF1 += r.Mulan.Macro.F1 * float64(len(sets)) / float64(c.rows)
-			want.MacroF1Zero += r.Zero.Macro.F1 * float64(len(sets)) / float64(c.rows)
 		}
-		if math.Abs(got[0].MacroF1-want.MacroF1)+math.Abs(got[0].MacroF1Zero-want.MacroF1Zero) > 1e-12 {
-			t.Errorf("%d folds of %d rows: macro F1 %v and %v, want %v and %v", c.folds, c.rows, got[0].MacroF1, got[0].MacroF1Zero, want.MacroF1, want.MacroF1Zero)
+	}
+	if best.MacroF1 < most-1e-12 {
+		t.Errorf("macro F1 %v by %+v, the best of all settings and cuts has %v", best.MacroF1, best.LCIFSetting, most)
+	}
+}
+
+// The paper's protocol is one pass over the parameters with its values.
+func TestPaperProtocol(t *testing.T) {
+	ctx := context.Background()
+	x, y := uneven(t, 500, 5)
+	c, err := TuneLCIF(ctx, CrossValidation(x, y, CVOptions{Folds: 5}), LCIFTuneOptions{Search: PaperProtocol})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ks, shares := map[int]bool{}, map[int]bool{}
+	// One pass: k, then α with that k, then β, then λ, each from the best so far.
+	stage, at := 0, LCIFSetting{}
+	better := func(p LCIFPoint, than float64) bool { return p.MicroF1 > than }
+	best := -1.0
+	for i, p := range c.Points {
+		if p.Cut != (LCIFCut{Share: 1, Steps: true}) {
+			t.Fatalf("%+v: not a threshold of the paper", p)
 		}
+		ks[p.K], shares[p.Features] = true, true
+		if p.Features != c.Choices[0].Params.Features {
+			continue
+		}
+		if i == 0 || best < 0 {
+			if p.K != 100 || p.Alpha != 1 || p.Beta != 1 || p.Lambda != 0.5 {
+				t.Errorf("starts at %+v", p.LCIFSetting)
+			}
+			best, at = p.MicroF1, p.LCIFSetting
+			continue
+		}
+		changed := 0
+		for n, is := range []bool{p.K != at.K && p.Lambda > 0, p.Alpha != at.Alpha && p.Lambda > 0 && p.K != 1, p.Beta != at.Beta && p.Lambda < 1, p.Lambda != at.Lambda} {
+			if is {
+				changed = max(changed, n)
+			}
+		}
+		if changed < stage {
+			t.Errorf("point %d, %+v: parameter %d after parameter %d", i, p.LCIFSetting, changed, stage)
+		}
+		stage = max(stage, changed)
+		if better(p, best) {
+			best = p.MicroF1
+			at = p.LCIFSetting
+		}
+	}
+	delete(ks, 0)
+	if len(ks) != 9 || !ks[1] || !ks[5] || !ks[350] || len(shares) != 7 {
+		t.Errorf("k %v, numbers of features %v", ks, shares)
+	}
+	if th := c.Choices[0].Params.Thresholds; th.PerLabel != nil || !th.KeepTop || math.Abs(th.Single*100-math.Round(th.Single*100)) > 1e-9 {
+		t.Errorf("thresholds %+v, want hundredths", th)
 	}
 }
 
@@ -320,7 +623,7 @@ func TestTuneLCIF(t *testing.T) {
 				t.Errorf("%v %v: chosen for %+v, predictions do %+v", v, objective, choice.Point, m)
 			}
 			for _, p := range c.Points {
-				if c.Grid && p.Cut == DefaultLCIFCuts()[0] && p.better(&choice.Point.LCIFMeasures, objective) &&
+				if c.Grid && p.Cut == DefaultLCIFCuts(false)[0] && p.better(&choice.Point.LCIFMeasures, objective) &&
 					(v == Combined || v == InstanceOnly && p.Lambda == 1 || v == FeatureOnly && p.Lambda == 0) {
 					t.Errorf("%v %v: %+v is better than the choice %+v", v, objective, p, choice.Point)
 				}

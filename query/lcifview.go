@@ -47,8 +47,9 @@ type NeighborScratch struct {
 	row    []float32
 }
 
-// NeighborQuery is a query as it came and as instance scores compare it: of
-// unit length, without zeros and features that the view does not know or keep.
+// NeighborQuery is a query as it came and as instance scores compare it: without
+// zeros and features that the view does not know or keep, and scaled by a length
+// that unknown features are part of.
 type NeighborQuery struct {
 	Raw, Unit vector.Sparse
 }
@@ -94,6 +95,10 @@ type LCIFView struct {
 	// For a power that is not among them the first is raised entry by entry,
 	// which is right but slow.
 	Powers []labels.Powers
+	// Prior is the share of the training rows that have each label, what a query
+	// without any evidence is predicted by. It may be shorter than the labels,
+	// which then have none; nil leaves such queries without labels.
+	Prior []float32
 	// Before settles ties of scores: whether label a comes before label b. nil
 	// means by number.
 	Before labels.Before
@@ -161,6 +166,14 @@ func (v *LCIFView) Validate() error {
 		// Ascending, so that the last is the largest.
 		if r := v.Labels.Row(i); len(r) > 0 && int(r[len(r)-1]) >= v.Labels.Labels() {
 			return fail("row %d has label %d of %d", i, r[len(r)-1], v.Labels.Labels())
+		}
+	}
+	if len(v.Prior) > v.Labels.Labels() {
+		return fail("frequencies of %d labels, there are %d", len(v.Prior), v.Labels.Labels())
+	}
+	for l, x := range v.Prior {
+		if !(x >= 0 && x <= 1) {
+			return fail("label %d has the frequency %g", l, x)
 		}
 	}
 	if g := v.Graph; g != nil {

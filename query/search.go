@@ -14,9 +14,10 @@ import (
 // Searcher is the memory of one query at a time. Reused, it allocates nothing
 // in steady state; it is not safe for concurrent use.
 type Searcher struct {
-	v     *View
-	p     *Params
-	stats Stats
+	v      *View
+	p      *Params
+	params Params // what p points to: K is at most the number of rows
+	stats  Stats
 
 	e      electorate
 	exact  scorer
@@ -86,7 +87,9 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params, 
 	if !(norm <= math.MaxFloat32) {
 		return dst, s.stats, fmt.Errorf("%w: squared length is %v", ErrNotFinite, norm)
 	}
-	s.v, s.p = v, p
+	s.v, s.params = v, *p
+	s.p = &s.params
+	s.params.K = min(p.K, v.Rows.N)
 	s.exact.reset(v, q)
 	s.top.Reset(s.depth())
 	s.within = s.within[:0]
@@ -98,7 +101,7 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params, 
 	}
 	n := len(dst)
 	dst = s.top.Append(dst)
-	return dst[:min(len(dst), n+p.K)], s.stats, nil
+	return dst[:min(len(dst), n+s.p.K)], s.stats, nil
 }
 
 // depth is how many of the best hits are kept: those asked for, and those that
@@ -126,7 +129,7 @@ func (s *Searcher) beamWidth() int {
 	if s.p.Beam == 0 || !s.p.Sketch || s.v.Sketch == nil || s.v.Neighbors == nil {
 		return 0
 	}
-	return max(s.p.Beam, s.p.sketchKeep())
+	return min(max(s.p.Beam, s.p.sketchKeep()), s.v.N)
 }
 
 // run fills top or within.

@@ -303,7 +303,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	start := cpu()
 	curve, err := query.TuneLCIF(ctx, query.HoldOut(rows, sets, labels.SelectRows(set.x, dev), set.y.Select(dev), s.workers), query.LCIFTuneOptions{
 		Ks: []int{5, 10, 20, 30}, Alphas: []float64{1, 2}, Betas: []float64{1}, Lambdas: []float64{0.7, 0.9, 1},
-		Cuts: query.DefaultLCIFCuts(), Passes: 1, Workers: s.workers,
+		Cuts: query.DefaultLCIFCuts(false), Passes: 1, Workers: s.workers,
 	})
 	if err != nil {
 		return nil, err

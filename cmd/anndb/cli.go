@@ -68,6 +68,7 @@ var defaults = kong.Vars{"limit": "0"}
 type app struct {
 	ctx      context.Context
 	out      io.Writer
+	errs     io.Writer // for messages
 	progress *progress
 	format   table.Format
 	workers  int
@@ -79,8 +80,14 @@ func (a *app) table(t *table.Table) error { return t.Write(a.out, a.format) }
 // title writes a heading above a table, where people read.
 func (a *app) title(format string, args ...any) {
 	if a.format == table.Text || a.format == table.Markdown {
-		fmt.Fprintf(a.out, format+"\n", args...)
+		fmt.Fprintln(a.out, table.PrintableText(fmt.Sprintf(format, args...)))
 	}
+}
+
+// note writes a line about the work to standard error.
+func (a *app) note(format string, args ...any) {
+	a.progress.end()
+	fmt.Fprintln(a.errs, table.PrintableText(fmt.Sprintf(format, args...)))
 }
 
 // run is the whole program: it parses args, runs one command and returns the
@@ -117,7 +124,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err != nil {
 		return fail(errs, err, k.Command())
 	}
-	a := &app{ctx: ctx, out: out, progress: newProgress(errs, c.Quiet), format: format, workers: c.Workers}
+	a := &app{ctx: ctx, out: out, errs: errs, progress: newProgress(errs, c.Quiet), format: format, workers: c.Workers}
 	err = k.Run(a)
 	a.progress.end()
 	if err == nil {
@@ -149,7 +156,7 @@ func fail(errs io.Writer, err error, command string) int {
 		return exitError
 	}
 	if !isUsage(err) {
-		fmt.Fprintf(errs, "anndb: %v\n", err)
+		fmt.Fprintf(errs, "anndb: %s\n", table.PrintableText(err.Error()))
 		return exitError
 	}
 	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
@@ -157,7 +164,7 @@ func fail(errs io.Writer, err error, command string) int {
 	if word, _, _ := strings.Cut(command, " "); word != "" {
 		help = "anndb " + word + " --help"
 	}
-	fmt.Fprintf(errs, "anndb: %s\nTry: %s\n", text, help)
+	fmt.Fprintf(errs, "anndb: %s\nTry: %s\n", table.PrintableText(text), help)
 	return exitUsage
 }
 

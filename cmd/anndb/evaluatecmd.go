@@ -165,7 +165,7 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 			continue
 		}
 		if len(c.Method) == 0 {
-			if i.Curve == nil {
+			if i.Curve == nil && i.Options.NoTune {
 				return nil, usagef("index %q was built with --no-tune: name methods with --method", i.Name)
 			}
 			out = append(out, byRecall(i, c.Recall)...)

@@ -73,6 +73,9 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 	if !slices.ContainsFunc(q.labels, func(l []string) bool { return len(l) > 0 }) {
 		return usagef("no record of %s has a label to compare predictions with; labels of idx files are in a file of their own: --labels", c.Queries)
 	}
+	if err := noteUnknown(a, s, info, q.queries); err != nil {
+		return err
+	}
 	t, err := newLabelTest(s, c.Collection, q)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
@@ -21,9 +22,14 @@ type exportCmd struct {
 
 // Run executes the command.
 func (c *exportCmd) Run(a *app) error {
+	source, err := os.Stat(c.File)
+	if err != nil {
+		return err
+	}
+	mode := source.Mode().Perm() // an export is as private as the database
 	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
-			return c.sparse(a, s, info)
+			return c.sparse(a, s, info, mode)
 		}
 		if c.LabelNames != "" || c.FeatureNames != "" {
 			return usagef("--label-names and --feature-names go with sparse collections")
@@ -33,6 +39,9 @@ func (c *exportCmd) Run(a *app) error {
 			return err
 		}
 		defer w.Abort()
+		if err := w.Chmod(mode); err != nil {
+			return err
+		}
 		n := 0
 		err = scan(a, s, c.Collection, func(r *db.Row) error {
 			n++

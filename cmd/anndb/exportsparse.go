@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // sparse exports a sparse collection.
-func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error {
+func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo, mode fs.FileMode) error {
 	format := c.As
 	if format == "" {
 		format = dataset.SparseFormatOf(c.Output)
@@ -50,6 +51,9 @@ func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 		return err
 	}
 	defer w.Abort()
+	if err := w.Chmod(mode); err != nil {
+		return err
+	}
 	n := 0
 	err = scan(a, s, c.Collection, func(r *db.Row) error {
 		n++
@@ -73,7 +77,7 @@ func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 		names []string
 	}{{c.LabelNames, h.LabelNames}, {c.FeatureNames, h.FeatureNames}} {
 		if list.path != "" {
-			if err := dataset.WriteNames(list.path, list.names); err != nil {
+			if err := dataset.WriteNames(list.path, list.names, mode); err != nil {
 				return err
 			}
 		}

@@ -303,6 +303,24 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestSearchFewRows: the default -k 10 finds all rows of a small collection, with
+// and without an index.
+func TestSearchFewRows(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "few.anndb")
+	must(t, "import", file, "few", writeRows(t, filepath.Join(dir, "rows.jsonl"), 4, 1), "--no-sync")
+	for _, built := range []bool{false, true} {
+		if built {
+			must(t, "build", file, "few")
+		}
+		if got := mustJSON[rows](t, "search", file, "few", "--vector", "1,2,3,4,5,6,7,8"); len(got) != 4 {
+			t.Errorf("with an index %v: %d hits, want all 4 rows", built, len(got))
+		}
+	}
+	must(t, "evaluate", file, "few", "--queries", filepath.Join(dir, "rows.jsonl"))
+}
+
 func TestSearchByKeyAndFilters(t *testing.T) {
 	t.Parallel()
 	f := newIndexed(t)

@@ -44,6 +44,9 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		if err := noteUnknown(a, s, info, q.queries); err != nil {
+			return err
+		}
 		tree, err := c.byTree(s)
 		if err != nil {
 			return err
@@ -150,6 +153,7 @@ func (c *predictCmd) plain(keys []string, found [][]db.Prediction) *table.Table 
 type explained struct {
 	FromNeighbors float64             `json:"from_neighbors"`
 	FromFeatures  float64             `json:"from_features"`
+	FromFrequency float64             `json:"from_frequency"`
 	Neighbors     []explainedNeighbor `json:"neighbors"`
 	Features      []explainedFeature  `json:"features"`
 }
@@ -167,7 +171,7 @@ type explainedFeature struct {
 }
 
 func (c *predictCmd) value(e *db.PredictionExplanation) explained {
-	out := explained{e.Instance, e.Feature, []explainedNeighbor{}, []explainedFeature{}}
+	out := explained{e.Instance, e.Feature, e.Prior, []explainedNeighbor{}, []explainedFeature{}}
 	for _, n := range e.Neighbors[:c.shown(len(e.Neighbors))] {
 		out.Neighbors = append(out.Neighbors, explainedNeighbor{string(n.Key), n.Row, n.Similarity, n.Share})
 	}
@@ -209,6 +213,9 @@ func (c *predictCmd) evidence(keys []string, found [][]db.Prediction, people boo
 					name, similarity, share := what(k)
 					t.Add(query, label, nil, kind, name, similarity, share)
 				}
+			}
+			if e.Prior > 0 {
+				t.Add(query, label, nil, "frequency", "share of the rows with the label", nil, e.Prior)
 			}
 			part("row", e.Instance, len(e.Neighbors), func(k int) (string, any, float64) {
 				n := e.Neighbors[k]

@@ -43,10 +43,10 @@ func (c *repairCmd) Run(a *app) error {
 
 // salvage writes what can be read to another file.
 func (c *repairCmd) salvage(a *app) error {
-	lost := table.New("collection", "row", "key", "error")
+	lost := table.New("collection", "row", "rows", "key", "error")
 	r, err := db.Salvage(a.ctx, c.File, c.To, db.SalvageOptions{
 		NoIndexes: c.NoIndexes, Progress: a.progress.build,
-		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, string(l.Key), l.Err.Error()) },
+		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), l.Err.Error()) },
 	})
 	a.progress.end()
 	if err != nil {

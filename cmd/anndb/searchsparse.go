@@ -38,6 +38,9 @@ func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 	if err != nil {
 		return err
 	}
+	if err := noteUnknown(a, s, info, q.queries); err != nil {
+		return err
+	}
 	var work db.SparseStats
 	used := map[postings.Strategy]int{}
 	took, err := c.search(a, s, q.keys, func(i int, hits []db.Hit) ([]db.Hit, error) {

@@ -106,7 +106,7 @@ func TestSparseImport(t *testing.T) {
 	file := path("x.anndb")
 	h := topicHeader()
 	for name, list := range map[string][]string{"labels.txt": h.LabelNames, "words.txt": h.FeatureNames} {
-		if err := dataset.WriteNames(path(name), list); err != nil {
+		if err := dataset.WriteNames(path(name), list, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -347,8 +347,7 @@ func TestPredict(t *testing.T) {
 	if len(got) < 2*topicTests || got[0]["query"] != "doc-000" || got[0]["rank"] != 1.0 || got[1]["score"].(float64) > got[0]["score"].(float64) {
 		t.Errorf("%d predictions, first %v", len(got), got[0])
 	}
-	// Words of topic 2 with a word that no row has.
-	words := "word16=3,word17=2,word18=2,never=4"
+	words := "word16=3,word17=2,word18=2" // of topic 2
 	one := mustJSON[rows](t, "predict", f.file, "docs", "--features", words, "--explain", "--evidence", "2", "--index", "labels")
 	if len(one) == 0 || one[0]["label"] != "topic2" {
 		t.Fatalf("%v", one)
@@ -375,8 +374,12 @@ func TestPredict(t *testing.T) {
 	if csv := must(t, "predict", f.file, "docs", "--key", "doc-003", "--explain", "--format", "csv", "--evidence", "0"); strings.Count(csv, "doc-003,topic") < 5 {
 		t.Errorf("csv leaves out what people need not read twice:\n%s", csv)
 	}
-	// A query of unknown words has no label.
-	if got := must(t, "predict", f.file, "docs", "--features", "never"); !strings.Contains(got, "1 without a label") {
+	// A query of unknown words has the most frequent label.
+	none, errs, code := anndb(t, "predict", f.file, "docs", "--features", "never")
+	if !strings.Contains(none, "0 without a label") || code != exitOK || errs != "1 of 1 features is not known: never\n" {
+		t.Error(none, errs, code)
+	}
+	if got, _, _ := anndb(t, "explain", f.file, "docs", "--features", "never"); !strings.Contains(got, "frequency") {
 		t.Error(got)
 	}
 }

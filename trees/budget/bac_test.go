@@ -186,18 +186,21 @@ func TestCuttingPlane(t *testing.T) {
 		density := rapid.Float64Range(0.1, 1).Draw(t, "density")
 		x, y := blobs(n, m, min(2, m), density, rapid.Uint64().Draw(t, "seed"))
 		params, err := BACParams{
-			Budget:    rapid.IntRange(1, m+3).Draw(t, "B"),
-			C:         rapid.SampledFrom([]float64{0.01, 1, 10}).Draw(t, "C"),
-			Overlap:   rapid.Bool().Draw(t, "overlap"),
-			NoOffset:  rapid.Bool().Draw(t, "no offset"),
-			Tolerance: 1e-9, Iterations: 50000, Epsilon: 1e-6,
+			Budget:     rapid.IntRange(1, m+3).Draw(t, "B"),
+			C:          rapid.SampledFrom([]float64{0.01, 1, 10}).Draw(t, "C"),
+			Overlap:    rapid.Bool().Draw(t, "overlap"),
+			NoOffset:   rapid.Bool().Draw(t, "no offset"),
+			Tolerance:  rapid.SampledFrom([]float64{1e-9, 1e-5, 1e-3}).Draw(t, "tolerance"),
+			Iterations: 50000, Epsilon: 1e-6,
 		}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows, err := checkBinary(x, y, nil)
-		if err != nil {
+		if errors.Is(err, ErrOneClass) {
 			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
 		}
 		p := newProblem(x, rows, y, newScratch(m))
 		if rapid.Bool().Draw(t, "columns") {
@@ -227,11 +230,7 @@ func TestCuttingPlane(t *testing.T) {
 			if o := objectiveOf(p, f, params.C); math.Abs(o-f.objective) > 1e-9*(1+o) {
 				t.Fatalf("objective %v, by definition %v", f.objective, o)
 			}
-			limit := 1e-5
-			if params.C > 1 {
-				limit = 1e-3 // see solveMaster on hard margins
-			}
-			if f.gap > limit*f.objective {
+			if f.gap > max(params.Tolerance, attainable)*f.objective {
 				t.Fatalf("gap %v of %v after %d steps", f.gap, f.objective, f.steps)
 			}
 			for _, v := range p.scratch.local {
@@ -246,6 +245,50 @@ func TestCuttingPlane(t *testing.T) {
 			}
 		}
 	})
+}
+
+// attainable is the relative duality gap that rounding always allows: 30 times the
+// largest that was seen in a million master problems.
+const attainable = 1e-5
+
+// Master problems over overlapping sets, near a hard margin too, are solved to
+// their tolerance. Steps once ended where 40 of them brought little, with gaps of up
+// to 4 %, and a step size that rounding had driven to nothing was kept for the next
+// round, which then ended with a gap of 5 %.
+func TestMasterMeetsTolerance(t *testing.T) {
+	for _, c := range []struct {
+		n, m, budget int
+		c, tolerance float64
+	}{
+		{62, 500, 15, 5, 1e-3}, {62, 500, 15, 5, 1e-5}, {50, 200, 20, 300, 1e-3},
+		{11, 25, 12, 10, 1e-9}, {50, 29, 24, 10, 1e-9}, {30, 20, 7, 1, 1e-9},
+	} {
+		for seed := range uint64(4) {
+			x, y := blobs(c.n, c.m, 2, 1, seed)
+			params, err := BACParams{
+				Budget: c.budget, C: c.c, Tolerance: c.tolerance, Overlap: true, Iterations: 10000,
+			}.withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := checkBinary(x, y, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newProblem(x, rows, y, newScratch(c.m))
+			f := newFold(p, params, nil)
+			for round := range 6 {
+				set, _ := p.worst([]*fold{f}, params.Budget, false)
+				p.addSet(set)
+				if err := f.solveMaster(t.Context(), p, params); err != nil {
+					t.Fatal(err)
+				}
+				if f.gap > max(c.tolerance, attainable)*f.objective {
+					t.Errorf("%+v, seed %d, round %d: gap %v of %v", c, seed, round, f.gap, f.objective)
+				}
+			}
+		}
+	}
 }
 
 // bruteWorst sorts all features by |Σ αᵢyᵢxᵢⱼ|, with α computed from the

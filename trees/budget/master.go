@@ -6,9 +6,6 @@ import (
 	"slices"
 )
 
-// progressEvery is how many steps must bring more than the tolerance.
-const progressEvery = 40
-
 // How the step size adapts: shrinks of its inverse τ between steps, growth
 // when a step is refused.
 const (
@@ -16,11 +13,12 @@ const (
 	tauGrow  = 1.5
 )
 
-// settle is the gradient steps before Newton's, which are given up when one
-// brings less than the tolerance divided by newtonGain.
+// Gradient steps come before the first Newton step, and after every one that
+// closes less than newtonShare of the gap: settle of them at first, then twice
+// as many each time.
 const (
-	settle     = 6
-	newtonGain = 10
+	settle      = 6
+	newtonShare = 1e-3
 )
 
 // solveMaster solves the master problem over the sets chosen so far (problem
@@ -29,93 +27,111 @@ const (
 //	F(ω, b) = ½(Σₕ‖ωₕ‖)² + ½ Σᵢ Cᵢ max(0, 1 − yᵢ(Σₕ ωₕ·xᵢₕ + b))²
 //
 // from the fold's last solution, until the relative duality gap is at most the
-// tolerance. It begins with accelerated proximal gradient steps, which find out
-// which sets matter; once these have settled, Newton steps over the sets that
-// are not zero come far faster to the end (see newton), and where they stall,
-// gradient steps go on. Close to a hard margin (few
-// rows, many features, a high cost) the dual bound, and with it the gap, lags
-// far behind the objective; so steps also end when a good number of them bring
-// less than the tolerance. The offset is not stepped but minimised exactly at
-// every point, so that its scale does not matter. The objective never ends above
-// where it began. A step is O(entries of the active columns + active rows).
+// tolerance, which rounding allows down to some 1e-6, or the iterations are used
+// up, as they may be close to a hard margin (few rows, many features, a cost in
+// the hundreds). It begins with accelerated proximal gradient steps, which find out
+// which sets matter; then Newton steps over the sets that are not zero come far
+// faster to the end (see newton), and where they stall, gradient steps go on for a
+// while. The offset is not stepped but minimised exactly at every point, so that
+// its scale does not matter. The objective never ends above where it began. A step
+// is O(entries of the active columns + active rows).
 //
 // Errors: the context's.
 func (f *fold) solveMaster(ctx context.Context, p *problem, params BACParams) error {
 	f.extend(p)
 	m := newMaster(f, p, params)
-	best := m.evaluate(f.w, f.margin, &f.b)
-	dual, last := 0.0, math.Inf(1)
-	momentum, fresh := 1.0, true
-	second := true
-	copy(m.v, f.w)
-	copy(m.vMargin, f.margin)
+	m.best = m.evaluate(f.w, f.margin, &f.b)
+	m.restart(f)
 	for steps := 0; ; steps++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		loss, bound := m.gradientAt()
-		dual = max(dual, bound)
-		f.gap = max(0, best-dual)
-		if f.gap <= params.Tolerance*best || steps == params.Iterations {
+		m.dual = max(m.dual, bound)
+		f.gap = max(0, m.best-m.dual)
+		if f.gap <= params.Tolerance*m.best || steps == params.Iterations || !m.advance(f, loss) {
 			break
 		}
-		if steps%progressEvery == progressEvery-1 {
-			if last-best <= params.Tolerance*best {
-				break
-			}
-			last = best
-		}
-		if second && steps >= settle {
-			if !fresh {
-				// Newton steps start from the solution, not ahead of it.
-				momentum, fresh = 1, true
-				copy(m.v, f.w)
-				copy(m.vMargin, f.margin)
-				m.vOffset = f.b
-				continue
-			}
-			next, ok := m.newton(f, best)
-			second = ok && best-next > params.Tolerance*best/newtonGain
-			if ok {
-				f.steps++
-				best = next
-				for _, c := range [][2][]float64{{f.w, m.w}, {m.v, m.w}, {f.margin, m.margin}, {m.vMargin, m.margin}} {
-					copy(c[0], c[1])
-				}
-				f.b, m.vOffset = m.b, m.b
-				continue
-			}
-			loss, _ = m.gradientAt()
-		}
-		next, ok := m.step(f, loss)
-		if !ok {
-			break
-		}
-		f.steps++
-		if next > best {
-			if fresh {
-				break // a plain step gains nothing more than rounding
-			}
-			momentum, fresh = 1, true
-			copy(m.v, f.w)
-			copy(m.vMargin, f.margin)
-			m.vOffset = f.b
-			continue
-		}
-		best = next
-		grown := (1 + math.Sqrt(1+4*momentum*momentum)) / 2
-		beta := (momentum - 1) / grown
-		momentum, fresh = grown, beta == 0
-		extrapolate(m.v, m.w, f.w, beta)
-		extrapolate(m.vMargin, m.margin, f.margin, beta)
-		copy(f.w, m.w)
-		copy(f.margin, m.margin)
-		f.b, m.vOffset = m.b, m.b
 	}
 	m.gather(f.w, f.weight)
-	f.objective = best
+	f.objective = m.best
 	f.residuals(p)
 	return nil
+}
+
+// restart drops the momentum: the next step starts from the fold's solution.
+func (m *master) restart(f *fold) {
+	m.momentum, m.fresh = 1, true
+	copy(m.v, f.w)
+	copy(m.vMargin, f.margin)
+	m.vOffset = f.b
+}
+
+// accept makes the point tried the fold's solution.
+func (m *master) accept(f *fold, objective float64) {
+	m.best, m.stuck = objective, false
+	f.steps++
+	copy(f.w, m.w)
+	copy(f.margin, m.margin)
+	f.b = m.b
+}
+
+// advance makes one step, whose gradient is known. It reports whether there is
+// more to gain than rounding.
+func (m *master) advance(f *fold, loss float64) bool {
+	if m.wait > 0 {
+		m.wait--
+		return m.tryGradient(f, loss)
+	}
+	if !m.fresh {
+		m.restart(f) // Newton steps start from the solution, not ahead of it
+		return true
+	}
+	if m.tryNewton(f) {
+		return true
+	}
+	loss, _ = m.gradientAt()
+	return m.tryGradient(f, loss)
+}
+
+// tryNewton reports whether a Newton step lowered the objective.
+func (m *master) tryNewton(f *fold) bool {
+	next, ok := m.newton(f, m.best)
+	if ok && m.best-next >= newtonShare*f.gap {
+		m.pause = settle
+	} else {
+		m.wait, m.pause = m.pause, 2*m.pause
+	}
+	if ok {
+		m.accept(f, next)
+		m.restart(f)
+	}
+	return ok
+}
+
+// tryGradient makes a proximal gradient step from the extrapolated point. It
+// reports false when neither that nor a Newton step lowers the objective.
+func (m *master) tryGradient(f *fold, loss float64) bool {
+	next := m.step(f, loss)
+	if !(next < m.best) {
+		f.steps++
+		if m.fresh {
+			if m.stuck {
+				return false
+			}
+			m.stuck, m.wait = true, 0
+		}
+		m.restart(f)
+		return true
+	}
+	grown := (1 + math.Sqrt(1+4*m.momentum*m.momentum)) / 2
+	beta := (m.momentum - 1) / grown
+	m.momentum, m.fresh = grown, beta == 0
+	extrapolate(m.v, m.w, f.w, beta)
+	extrapolate(m.vMargin, m.margin, f.margin, beta)
+	m.vOffset = m.b
+	m.accept(f, next)
+	return true
 }
 
 // extrapolate writes next + beta·(next − last).
@@ -136,21 +152,31 @@ type master struct {
 	w, margin  []float64 // the point tried
 	b          float64
 
+	best, dual  float64 // the objective of the fold's solution, and a lower bound
+	momentum    float64
+	fresh       bool // the extrapolated point is the solution
+	stuck       bool // a gradient step from the solution gained nothing
+	wait, pause int  // gradient steps until the next Newton step, and after a poor one
+
 	residual, gradient, weight []float64
 	norms, order               []float64
+
+	steepest, trace float64 // bounds of the loss's curvature, from below and above
 
 	second *newtonState
 }
 
 func newMaster(f *fold, p *problem, params BACParams) *master {
 	slots, rows, sets := len(p.slot), len(p.sign), len(p.setPtr)-1
-	return &master{
-		p: p, params: params, cost: f.cost,
+	m := &master{
+		p: p, params: params, cost: f.cost, wait: settle, pause: settle,
 		v: make([]float64, slots), vMargin: make([]float64, rows), vOffset: f.b,
 		w: make([]float64, slots), margin: make([]float64, rows),
 		residual: make([]float64, rows), gradient: make([]float64, len(p.features)), weight: make([]float64, len(p.features)),
 		norms: make([]float64, sets), order: make([]float64, sets),
 	}
+	m.boundCurvature()
+	return m
 }
 
 // gather sums the slots of every active feature.
@@ -204,14 +230,14 @@ func (m *master) gradientAt() (loss, dual float64) {
 }
 
 // step tries a proximal gradient step from the extrapolated point, with
-// backtracking, and returns the objective there; not ok when no step is short
-// enough to be told from rounding.
-func (m *master) step(f *fold, loss float64) (objective float64, ok bool) {
+// backtracking, and returns the objective there. A step as short as the trace of
+// the Hessian demands is taken without a test, which rounding could refuse.
+func (m *master) step(f *fold, loss float64) float64 {
 	if f.tau == 0 {
-		f.tau = m.curvature()
+		f.tau = m.steepest
 	}
-	f.tau *= tauRelax
-	for range 100 {
+	f.tau = min(f.tau*tauRelax, m.trace)
+	for {
 		for k, l := range m.p.slot {
 			m.w[k] = m.v[k] + m.gradient[l]/f.tau
 		}
@@ -219,7 +245,7 @@ func (m *master) step(f *fold, loss float64) (objective float64, ok bool) {
 		m.gather(m.w, m.weight)
 		m.p.forward(m.weight, m.margin)
 		m.b = m.vOffset
-		objective = m.evaluate(m.w, m.margin, &m.b)
+		objective := m.evaluate(m.w, m.margin, &m.b)
 		sum := 0.0
 		for _, a := range m.norms {
 			sum += a
@@ -230,17 +256,17 @@ func (m *master) step(f *fold, loss float64) (objective float64, ok bool) {
 			slope -= m.gradient[l] * d
 			square += d * d
 		}
-		if objective-sum*sum/2 <= loss+slope+f.tau/2*square+1e-13*loss {
-			return objective, true
+		if f.tau == m.trace || objective-sum*sum/2 <= loss+slope+f.tau/2*square+1e-13*loss {
+			return objective
 		}
-		f.tau *= tauGrow
+		f.tau = min(f.tau*tauGrow, m.trace)
 	}
-	return 0, false
 }
 
-// curvature is a first guess at the loss's curvature: the largest diagonal
-// entry of its Hessian, a lower bound of what is needed.
-func (m *master) curvature() float64 {
+// boundCurvature computes the largest diagonal entry and the trace of the Hessian
+// that the loss has where all rows are inside the margin: no step needs a τ above
+// the trace.
+func (m *master) boundCurvature() {
 	square := make([]float64, len(m.p.features))
 	for l := range square {
 		for e := m.p.colPtr[l]; e < m.p.colPtr[l+1]; e++ {
@@ -248,5 +274,9 @@ func (m *master) curvature() float64 {
 			square[l] += m.cost[m.p.colRow[e]] * v * v
 		}
 	}
-	return max(slices.Max(square), 1e-12)
+	for _, l := range m.p.slot {
+		m.trace += square[l]
+	}
+	m.steepest = max(slices.Max(square), 1e-12)
+	m.trace = max(m.trace, m.steepest)
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -21,7 +22,8 @@ var ErrFormat = errors.New("table: unknown format")
 // Format is a way of writing a table.
 type Format string
 
-// The formats. CSV and JSON keep all digits; Text and Markdown round.
+// The formats. CSV and JSON keep all digits and every byte of texts; Text and
+// Markdown round, and quote texts that a terminal should not get (see Printable).
 const (
 	Text     Format = "text"
 	Markdown Format = "markdown"
@@ -97,14 +99,14 @@ func (t *Table) aligned(w io.Writer, open, between, end string) error {
 	cells := make([][]string, 0, len(t.rows)+1)
 	head := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
-		head[i] = c.Name
+		head[i] = Printable(c.Name)
 		right[i] = len(t.rows) > 0
 	}
 	cells = append(cells, head)
 	for _, row := range t.rows {
 		line := make([]string, len(row))
 		for i, v := range row {
-			line[i] = show(v, t.Columns[i].Digits)
+			line[i] = Printable(show(v, t.Columns[i].Digits))
 			if markdown {
 				line[i] = strings.ReplaceAll(line[i], "|", `\|`)
 			}
@@ -254,6 +256,32 @@ func show(v any, digits int) string {
 		return x.Round(time.Millisecond).String()
 	}
 	return fmt.Sprint(v)
+}
+
+// Printable returns s as a terminal may show it: unchanged if all of it is visible
+// text, quoted with escapes if it has control characters, bytes that are no UTF-8,
+// or characters that change the direction of text.
+func Printable(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return s
+	}
+	return strconv.QuoteToGraphic(s)
+}
+
+// PrintableText is Printable for text of several lines: only what no terminal
+// should get is escaped, and nothing is quoted.
+func PrintableText(s string) string {
+	var b strings.Builder
+	for i, line := range strings.Split(s, "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if p := Printable(line); p != line {
+			line = strings.ReplaceAll(p[1:len(p)-1], `\"`, `"`)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 func number(v any) bool {

@@ -1,0 +1,68 @@
+package db
+
+import "sync"
+
+// checkRole is what of an object was checked.
+type checkRole uint8
+
+const (
+	roleForest   checkRole = iota // nodes, leaves and directions
+	roleOverlay                   // what leaves have gained
+	rolePostings                  // a segment of an inverted index
+	roleLabelSets
+	roleLabelPairs
+	roleLabelHead
+	roleTree
+)
+
+// checkKey names arrays whose cross-references were checked. shape is all that
+// the check took from a manifest, so that arrays that are read with other
+// scalars are checked again.
+type checkKey struct {
+	object uint64
+	role   checkRole
+	shape  string
+}
+
+// checkedSet remembers which arrays of a store have been found valid: blocks
+// never change, so their cross-references are checked once in the life of the
+// process. A check may depend on a bound that grows as rows and labels come;
+// what is valid below a bound is so below a larger one.
+type checkedSet struct {
+	mu    sync.Mutex
+	bound map[checkKey]int
+}
+
+// once runs a check unless the arrays have passed it with this bound or a lower
+// one.
+func (c *checkedSet) once(key checkKey, bound int, check func() error) error {
+	c.mu.Lock()
+	least, known := c.bound[key]
+	c.mu.Unlock()
+	if known && least <= bound {
+		return nil
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bound == nil {
+		c.bound = map[checkKey]int{}
+	}
+	if least, known := c.bound[key]; !known || bound < least {
+		c.bound[key] = bound
+	}
+	return nil
+}
+
+// forget drops what is known of an object.
+func (c *checkedSet) forget(object uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range c.bound {
+		if k.object == object {
+			delete(c.bound, k)
+		}
+	}
+}

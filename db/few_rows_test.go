@@ -1,0 +1,188 @@
+package db_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestIndexOverFewRows: where there are too few rows for the tuner, searches by
+// the index are exact, until there are enough and maintenance has tuned it.
+func TestIndexOverFewRows(t *testing.T) {
+	const dim = 6
+	queries := mixture(2, 20, dim)
+	for _, n := range []int{1, 2, 5, 9} {
+		for _, kind := range []forest.Kind{"", db.KindAuto, forest.RF} {
+			t.Run(fmt.Sprintf("%d rows, kind %q", n, kind), func(t *testing.T) {
+				b := newBed(t, vector.L2, dim)
+				b.put("a", mixture(1, n, dim))
+				o := db.BuildOptions{Kind: kind, Holdout: 30, LabelsK: 7}
+				if info := b.build("x", o); info.Curve != nil || info.Options.NoTune {
+					t.Errorf("curve %v, options %+v", info.Curve, info.Options)
+				}
+				exact := func(recall float64) {
+					for _, q := range queries {
+						hits, _ := b.search(q, 3, &db.SearchOptions{Recall: recall})
+						b.same(q, hits, b.exact(q, nil)[:min(3, len(b.rows))], nil)
+					}
+				}
+				exact(0)
+				exact(0.5)
+				b.reopen()
+				exact(0)
+				// Still too few.
+				steps, err := b.d.Maintain(t.Context(), db.MaintainOptions{})
+				b.must(err)
+				if len(steps) > 0 {
+					t.Fatalf("steps %v without a change", steps)
+				}
+				b.put("b", mixture(3, 9-n, dim))
+				_, err = b.d.Maintain(t.Context(), db.MaintainOptions{})
+				b.must(err)
+				exact(0)
+
+				b.put("c", mixture(4, 400, dim))
+				steps, err = b.d.Maintain(t.Context(), db.MaintainOptions{Share: 1000, Workers: 2})
+				b.must(err)
+				if len(steps) != 1 || steps[0].Action != "relearn" {
+					t.Fatalf("steps %v, want one that learns it again", steps)
+				}
+				var info db.IndexInfo
+				b.must(b.d.View(func(s *db.Snapshot) (err error) {
+					info, err = s.Index("c", "x")
+					return err
+				}))
+				if info.Curve == nil || info.Curve.Queries != 30 || info.Options.LabelsK != 7 || info.Maintained.IsZero() {
+					t.Fatalf("maintained: curve %v, options %+v", info.Curve, info.Options)
+				}
+				_, stats := b.search(queries[0], 3, &db.SearchOptions{Recall: 0.5})
+				if stats.Leaves == 0 {
+					t.Error("no tree was searched after the tuning")
+				}
+				if r := b.recall(queries, 10, nil); r < 0.9 {
+					t.Errorf("recall %.3f after the tuning", r)
+				}
+				steps, err = b.d.Maintain(t.Context(), db.MaintainOptions{})
+				b.must(err)
+				if len(steps) > 0 {
+					t.Errorf("steps %v when all is done", steps)
+				}
+				b.check()
+			})
+		}
+	}
+}
+
+// TestTenthRowTunes: ten rows are enough for the tuner, nine are not, and the
+// tenth is a change that maintenance sees.
+func TestTenthRowTunes(t *testing.T) {
+	const dim = 4
+	b := newBed(t, vector.Cosine, dim)
+	b.put("a", mixture(1, 9, dim))
+	b.build("x", db.BuildOptions{})
+	b.put("b", mixture(2, 1, dim))
+	steps, err := b.d.Maintain(t.Context(), db.MaintainOptions{Share: 0.9})
+	b.must(err)
+	if len(steps) != 1 || steps[0].Action != "relearn" {
+		t.Fatalf("steps %v", steps)
+	}
+	// Compaction that gives rows new numbers builds it again, too.
+	b2 := newBed(t, vector.L2, dim)
+	b2.put("a", mixture(1, 8, dim))
+	b2.build("x", db.BuildOptions{})
+	b2.drop("a0", "a1", "a2", "a3", "a4")
+	_, err = b2.d.Compact(t.Context())
+	b2.must(err)
+	q := mixture(3, 1, dim)[0]
+	hits, _ := b2.search(q, 10, nil)
+	b2.same(q, hits, b2.exact(q, nil), nil)
+}
+
+// TestMoreThanThereIs: a k above the number of rows, empty collections and empty
+// batches are no errors: every search returns what there is.
+func TestMoreThanThereIs(t *testing.T) {
+	const dim = 3
+	ctx := t.Context()
+	q := []float32{1, -2, 3}
+	sparse := db.SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
+	for _, n := range []int{0, 1, 7, 40} {
+		b := newBed(t, vector.L2, dim)
+		b.must(b.d.CreateSparse(ctx, "s", db.SparseOptions{}))
+		b.put("a", mixture(1, max(n, 12), dim))
+		b.must(b.d.Update(ctx, func(w *db.Batch) error {
+			for i := range max(n, 1) {
+				x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%3)}, Value: []float32{1, float32(i + 1)}}
+				if err := w.Put("s", db.Row{Key: fmt.Appendf(nil, "s%d", i), Sparse: x, Labels: []string{"l"}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		b.build("x", db.BuildOptions{Members: true})
+		for _, kind := range []forest.Kind{db.KindPostings, db.KindLCIF} {
+			o := db.BuildOptions{Kind: kind}
+			if kind == db.KindLCIF {
+				o.LCIF.Params = &query.LCIFParams{K: 3, Lambda: 0.5}
+			}
+			_, err := b.d.Build(ctx, "s", string(kind), o, nil)
+			b.must(err)
+		}
+		for i := n; i < max(n, 12); i++ {
+			b.drop(fmt.Sprintf("a%d", i))
+		}
+		if n == 0 {
+			b.must(b.d.Update(ctx, func(w *db.Batch) error { return w.Delete("s", []byte("s0")) }))
+		}
+		b.must(b.d.View(func(s *db.Snapshot) error {
+			for _, k := range []int{n + 1, 100, math.MaxInt} {
+				for name, o := range map[string]*db.SearchOptions{
+					"default": nil, "flat": {Index: db.Flat}, "recall": {Recall: 0.8},
+					"natural": {Params: &query.Params{Sketch: true, Hops: 1, Quant: true}},
+					"beam":    {Params: &query.Params{Sketch: true, Beam: 20}},
+					"lookup":  {Params: &query.Params{Method: query.Lookup, Sketch: true}},
+					"range":   {Radius: 1e9}, "flat range": {Radius: 1e9, Index: db.Flat},
+				} {
+					hits, _, err := s.Search(ctx, "c", q, k, o, nil)
+					b.must(err)
+					if o == nil || o.Radius == 0 || o.Index == db.Flat {
+						b.same(q, hits, b.exact(q, nil), nil)
+					}
+					many, err := s.SearchBatch(ctx, "c", [][]float32{q, q}, k, o, 2)
+					if err != nil || len(many) != 2 || len(many[1]) != len(hits) {
+						t.Errorf("%d rows, k %d, %s: batch %d, %v", n, k, name, len(many), err)
+					}
+				}
+				for _, index := range []string{db.Flat, string(db.KindPostings)} {
+					hits, _, err := s.SearchSparse(ctx, "s", sparse, k, &db.SparseSearchOptions{Index: index}, nil)
+					if err != nil || len(hits) != n {
+						t.Errorf("%d rows, k %d, sparse by %s: %d hits, %v", n, k, index, len(hits), err)
+					}
+				}
+				if _, _, err := s.SearchSparse(ctx, "s", sparse, k, &db.SparseSearchOptions{Index: string(db.KindPostings), Strategy: postings.Union}, nil); err != nil {
+					t.Errorf("%d rows, k %d: %v", n, k, err)
+				}
+				got, _, err := s.Predict(ctx, "s", sparse, &db.PredictOptions{Top: k})
+				if err != nil || len(got) > 1 {
+					t.Errorf("%d rows: the %d best labels of one are %v, %v", n, k, got, err)
+				}
+				batch, err := s.PredictBatch(ctx, "s", []db.SparseQuery{sparse, sparse}, &db.PredictOptions{Top: k}, 2)
+				if err != nil || len(batch) != 2 || len(batch[0]) != len(got) {
+					t.Errorf("%d rows: batch of predictions %v, %v", n, batch, err)
+				}
+			}
+			if out, err := s.SearchBatch(ctx, "c", nil, 10, nil, 0); err != nil || len(out) != 0 {
+				t.Errorf("empty batch: %v, %v", out, err)
+			}
+			if out, err := s.PredictBatch(ctx, "s", nil, nil, 0); err != nil || len(out) != 0 {
+				t.Errorf("empty batch of predictions: %v, %v", out, err)
+			}
+			return nil
+		}))
+	}
+}

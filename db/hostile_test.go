@@ -1,0 +1,573 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// These tests make files that nothing of ours wrote, with right checksums.
+
+// inFile changes the pairs of a closed database.
+func inFile(t *testing.T, path string, change func(tx *bbolt.Tx) error) {
+	t.Helper()
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true})
+	if err == nil {
+		err = errors.Join(b.Update(change), b.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putBlock stores a block.
+func putBlock(t *testing.T, path string, bucket []byte, key [codec.KeySize]byte, payload []byte) {
+	t.Helper()
+	_, kind, _ := codec.ParseKey(key[:])
+	inFile(t, path, func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucket).Put(key[:], codec.Encode(key[:], codec.Header{Kind: kind}, payload))
+	})
+}
+
+// editJSON changes a JSON block.
+func editJSON(t *testing.T, path string, key [codec.KeySize]byte, edit func(m map[string]any)) {
+	t.Helper()
+	inFile(t, path, func(tx *bbolt.Tx) error {
+		data, err := decodeBlock("", key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+		if err != nil {
+			return err
+		}
+		m := map[string]any{}
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		if err := d.Decode(&m); err != nil {
+			return err
+		}
+		edit(m)
+		if data, err = json.Marshal(m); err != nil {
+			return err
+		}
+		_, kind, _ := codec.ParseKey(key[:])
+		value := codec.Encode(key[:], codec.Header{Kind: kind}, data)
+		if kind == codec.KindManifest {
+			err = tx.Bucket(bucketBlocks).Put(key[:], value)
+		}
+		return errors.Join(err, tx.Bucket(bucketMeta).Put(key[:], value))
+	})
+}
+
+// zstdBlock is a block of any kind whose payload is compressed, with a checksum
+// that is right.
+func zstdBlock(t *testing.T, key [codec.KeySize]byte, payload []byte) []byte {
+	t.Helper()
+	v, err := codec.EncodeCompressed(key[:], codec.Header{Kind: codec.KindCold}, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kind, _ := codec.ParseKey(key[:])
+	binary.LittleEndian.PutUint16(v[6:], uint16(kind))
+	stored := binary.LittleEndian.Uint64(v[32:])
+	table := crc32.MakeTable(crc32.Castagnoli)
+	sum := crc32.Update(crc32.Update(crc32.Checksum(key[:], table), table, v[:48]), table, v[codec.HeaderSize:codec.HeaderSize+stored])
+	binary.LittleEndian.PutUint32(v[48:], sum)
+	return v
+}
+
+// hostileBase is a file with the dense collection "d" of n rows in 4 dimensions
+// and a sparse one, "s", with two labels; index makes indexes.
+func hostileBase(t *testing.T, n int, index func(d *DB)) string {
+	t.Helper()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "db")
+	d, err := Open(path, &Options{NoSync: true})
+	if err == nil {
+		err = errors.Join(d.CreateDense(ctx, "d", DenseOptions{Dim: 4}), d.CreateSparse(ctx, "s", SparseOptions{}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	err = d.Update(ctx, func(b *Batch) error {
+		for i := range n {
+			r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%2)}}
+			x := r
+			for range 4 {
+				r.Vector = append(r.Vector, rng.Float32())
+			}
+			x.Sparse = vector.Sparse{Index: []uint32{uint32(rng.IntN(10)), uint32(10 + rng.IntN(10))}, Value: []float32{1 + rng.Float32(), 1}}
+			if err := errors.Join(b.Put("d", r), b.Put("s", x)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index(d)
+	return path
+}
+
+// builds makes an index.
+func builds(t *testing.T, d *DB, coll, name string, o BuildOptions) {
+	t.Helper()
+	if _, err := d.Build(t.Context(), coll, name, o, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withFile runs f on an open database.
+func withFile(t *testing.T, path string, f func(d *DB, s *Snapshot)) {
+	t.Helper()
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.View(func(s *Snapshot) error { f(d, s); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// object is the number of an index's object.
+func objectIn(t *testing.T, path, coll, index string) (object uint64) {
+	t.Helper()
+	withFile(t, path, func(_ *DB, s *Snapshot) { object = s.gen.colls[coll].c.index(index).Object })
+	return object
+}
+
+// mustBeCorrupt fails unless an error is damage that a check has found, rather
+// than a crash that the guard has caught.
+func mustBeCorrupt(t *testing.T, what string, err error) {
+	t.Helper()
+	var crash runtime.Error
+	if !errors.Is(err, ErrCorrupt) || errors.As(err, &crash) {
+		t.Errorf("%s: error %v", what, err)
+	}
+}
+
+// An overlay in the object that has the trees is checked like any other: its
+// labels are row numbers that kernels index sketches with.
+func TestHostileOverlay(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	object := objectIn(t, path, "d", "kd")
+	var slots int
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		x, err := s.gen.colls["d"].index(t.Context(), s.gen.colls["d"].c.index("kd"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots = len(x.view.Forest.Nodes)
+	})
+	block := []byte{1, 1, 0, 0, 0, 0, 60, 0}
+	for i := range 60 {
+		block = binary.LittleEndian.AppendUint16(block, uint16(40000+i))
+	}
+	block = append(block, bytes.Repeat([]byte{255}, 60)...)
+	dir := bytes.Repeat([]byte{255}, 4*slots)
+	copy(dir, make([]byte, 4))
+	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindOverlayDir, 0), dir)
+	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindOverlay, 0), append(block, make([]byte, 64)...))
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{
+			Index: "kd", Params: &query.Params{Sketch: true, R: 5, NoWiden: true},
+		}, nil)
+		mustBeCorrupt(t, "search", err)
+	})
+}
+
+// Two segments of one object, and segments that are none, are no index.
+func TestHostileSegments(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "s", "p", BuildOptions{}) })
+	object := objectIn(t, path, "s", "p")
+	var sparse map[string]any
+	for name, segments := range map[string]func() []any{
+		"one object twice": func() []any {
+			other := map[string]any{}
+			for k, v := range sparse {
+				other[k] = v
+			}
+			other["Stride"] = 64
+			return []any{
+				map[string]any{"Object": object, "First": 0, "Rows": 59, "Sparse": sparse},
+				map[string]any{"Object": object, "First": 59, "Rows": 1, "Sparse": other},
+			}
+		},
+		"none": func() []any { return []any{} },
+	} {
+		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
+			sparse = m["Sparse"].(map[string]any)
+			m["Segments"] = segments()
+		})
+		withFile(t, path, func(_ *DB, s *Snapshot) {
+			q := vector.Sparse{Index: []uint32{1, 12}, Value: []float32{1, 1}}
+			_, _, err := s.SearchSparse(t.Context(), "s", SparseQuery{Sparse: q}, 3, &SparseSearchOptions{Index: "p"}, nil)
+			mustBeCorrupt(t, name, err)
+		})
+	}
+}
+
+// What was checked with some scalars of a manifest counts for no others, nor for
+// another role of the object; with a larger bound it does.
+func TestCheckedKeys(t *testing.T) {
+	var c checkedSet
+	runs := 0
+	once := func(k checkKey, bound int, fail error) error {
+		return c.once(k, bound, func() error { runs++; return fail })
+	}
+	bad := errors.New("bad")
+	a := checkKey{7, rolePostings, "a"}
+	for i, x := range []struct {
+		key   checkKey
+		bound int
+		fail  error
+		runs  int
+	}{
+		{a, 10, bad, 1}, {a, 10, nil, 2}, {a, 10, bad, 2}, {a, 11, bad, 2}, {a, 9, nil, 3}, {a, 9, bad, 3},
+		{checkKey{7, rolePostings, "b"}, 10, nil, 4}, {checkKey{7, roleLabelSets, "a"}, 10, nil, 5},
+		{checkKey{7 ^ 1<<63, rolePostings, "a"}, 10, nil, 6},
+	} {
+		err := once(x.key, x.bound, x.fail)
+		if runs != x.runs || (err != nil) != (i == 0) {
+			t.Errorf("%d: %d checks, error %v", i, runs, err)
+		}
+	}
+	if c.forget(7); len(c.bound) != 1 {
+		t.Errorf("%d keys are left", len(c.bound))
+	}
+	cat := catalog{Format: catalogFormat, Object: 1 << 62, Collections: []*collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}
+	if err := cat.validate(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("object numbers of 62 bits: %v", err)
+	}
+}
+
+// peak runs f and returns by how many bytes the heap grew at most.
+func peak(f func()) uint64 {
+	runtime.GC()
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&now)
+	return now.TotalAlloc - before.TotalAlloc
+}
+
+// A small compressed block is no large one: the catalog, manifests and rows not
+// yet sealed are never compressed, and no block is decoded beyond what it may
+// hold.
+func TestHostileCompression(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	object := objectIn(t, path, "d", "kd")
+	pristine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bomb := bytes.Repeat([]byte("null,"), 32<<20/5)
+	var row uint64
+	withFile(t, path, func(_ *DB, s *Snapshot) { row = s.gen.colls["d"].c.ID })
+	for _, c := range []struct {
+		name   string
+		bucket []byte
+		key    [codec.KeySize]byte
+	}{
+		{"catalog", bucketMeta, catalogKey},
+		{"manifest", bucketMeta, codec.Key(object, codec.KindManifest, 0)},
+		{"tail", bucketTail, codec.Key(row, codec.KindTail, 3)},
+		{"set", bucketSets, codec.Key(row, codec.KindTombstones, 0)},
+	} {
+		if err := os.WriteFile(path, pristine, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		value := zstdBlock(t, c.key, bomb)
+		inFile(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(c.bucket).Put(c.key[:], value) })
+		var failed error
+		used := peak(func() {
+			d, err := Open(path, &Options{NoSync: true})
+			if err != nil {
+				failed = err
+				return
+			}
+			defer d.Close()
+			failed = d.View(func(s *Snapshot) error {
+				_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{Params: &query.Params{}}, nil)
+				return err
+			})
+		})
+		mustBeCorrupt(t, c.name, failed)
+		if used > 16<<20 {
+			t.Errorf("%s: %d bytes allocated", c.name, used)
+		}
+		if c.name == "catalog" {
+			if _, err := Peek(t.Context(), path); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("peek: %v", err)
+			}
+		}
+	}
+}
+
+// A text that is made of tiny objects is refused before any of them is made.
+func TestHostileShape(t *testing.T) {
+	many := bytes.Repeat([]byte("{},"), 4<<20)
+	many = append(append([]byte(`{"Format":1,"Object":1,"Collections":[`), many...), "{}]}"...)
+	points := []byte(strings.Replace(string(many), "Collections", "Info\":{\"Curve\":{\"points", 1))
+	points = append(points[:len(points)-1], "}}}"...)
+	var errs [2]error
+	used := peak(func() {
+		_, errs[0] = decodeCatalog(many)
+		_, errs[1] = decodeManifest(points)
+	})
+	for _, err := range errs {
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if used > 1<<20 {
+		t.Errorf("%d bytes allocated", used)
+	}
+}
+
+// A manifest that cannot be decoded is decoded once a generation.
+func TestHostileManifestOnce(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	key := codec.Key(objectIn(t, path, "d", "kd"), codec.KindManifest, 0)
+	putBlock(t, path, bucketMeta, key, append(bytes.Repeat([]byte(" "), 1<<20), "x"...))
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		var first error
+		once := func() {
+			_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, nil, nil)
+			mustBeCorrupt(t, "search", err)
+			if first == nil {
+				first = err
+			}
+		}
+		once()
+		if used := peak(func() {
+			for range 100 {
+				once()
+			}
+		}); used > 1<<20 {
+			t.Errorf("%d bytes allocated for errors that are known", used)
+		}
+	})
+}
+
+// Runs of blocks are those that there are: none twice, none of them empty.
+func TestHostileRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs []blockRun
+		ok   bool
+	}{
+		"all":               {[]blockRun{{Object: 3}}, true},
+		"some":              {[]blockRun{{3, 0, 2}, {4, 2, 3}, {3, 3, 9}}, true},
+		"all, twice":        {[]blockRun{{Object: 3}, {Object: 3}}, false},
+		"all, and some":     {[]blockRun{{Object: 3}, {4, 1, 2}}, false},
+		"one block twice":   {[]blockRun{{3, 0, 2}, {3, 1, 3}}, false},
+		"none":              {[]blockRun{{3, 2, 2}}, false},
+		"backwards":         {[]blockRun{{3, 2, 1}}, false},
+		"more than any has": {[]blockRun{{3, 0, 1 << 30}}, false},
+	} {
+		m := manifest{Runs: map[codec.Kind][]blockRun{codec.KindSketch: c.runs}}
+		if got := m.validRuns(); got != c.ok {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	// One block with a high number costs no more than itself.
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	object := objectIn(t, path, "d", "kd")
+	const high = maxRuns - 1
+	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindSketch, high), make([]byte, 64*60))
+	editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
+		m["Runs"] = map[string]any{fmt.Sprint(uint16(codec.KindSketch)): []any{map[string]any{"Object": object, "From": high, "To": high + 1}}}
+	})
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		used := peak(func() {
+			// The block has no sketch, and one place: it may well be taken.
+			_, _, _ = s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{Params: &query.Params{}}, nil)
+		})
+		if used > 8<<20 {
+			t.Errorf("%d bytes allocated for a run behind %d blocks that are not there", used, high)
+		}
+	})
+}
+
+// The number of goroutines of a build is no property of its index.
+func TestWorkersAreNotStored(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true, Workers: 3}) })
+	key := codec.Key(objectIn(t, path, "d", "kd"), codec.KindManifest, 0)
+	editJSON(t, path, key, func(m map[string]any) {
+		o := m["Info"].(map[string]any)["Options"].(map[string]any)
+		if _, ok := o["Workers"]; ok {
+			t.Error("Workers are stored")
+		}
+		o["Workers"] = 1 << 24
+	})
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		info, err := s.Index("d", "kd")
+		if err != nil || info.Options.Workers != 0 {
+			t.Errorf("%d workers, %v", info.Options.Workers, err)
+		}
+	})
+}
+
+// A catalog that claims billions of rows costs Salvage nothing but a line.
+func TestHostileSalvage(t *testing.T) {
+	path := hostileBase(t, 60, func(*DB) {})
+	for _, live := range []uint32{60, 1<<31 - 1} {
+		editJSON(t, path, catalogKey, func(m map[string]any) {
+			c := m["Collections"].([]any)[0].(map[string]any)
+			c["Rows"], c["Live"] = uint32(1<<31-1), live
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		lines := 0
+		to := filepath.Join(t.TempDir(), "to")
+		r, err := Salvage(ctx, path, to, SalvageOptions{Lost: func(l LostRow) {
+			if lines++; l.Rows < 1 || !errors.Is(l.Err, ErrCorrupt) {
+				t.Errorf("%v", l)
+			}
+		}})
+		if err != nil || r.Rows < 60 || lines > 2 {
+			t.Errorf("%d live: %+v, %d lines, %v", live, r, lines, err)
+		}
+	}
+}
+
+// Damage that only a decoder sees is ErrCorrupt like any other, and found, not
+// stumbled on.
+func TestHostileArrays(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) {
+		builds(t, d, "d", "kd", BuildOptions{NoTune: true, Kind: forest.RP})
+		lcif := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 3, Lambda: 0.5}}}
+		builds(t, d, "s", "l", lcif)
+	})
+	dense, model := objectIn(t, path, "d", "kd"), objectIn(t, path, "s", "l")
+	pristine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		key  [codec.KeySize]byte
+		data []byte
+	}{
+		{"nodes of half a node", codec.Key(dense, codec.KindNodes, 0), make([]byte, 50)},
+		{"deleted rows that are no set", codec.Key(model, codec.KindLabelMatrix, arrayLabelDead), []byte("\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\xff\xff\x10\x00\x00\x00")},
+		{"weights of features that are not there", codec.Key(model, codec.KindSimilarity, arrayIDF), make([]byte, 4*5000)},
+	} {
+		if err := os.WriteFile(path, pristine, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		putBlock(t, path, bucketBlocks, c.key, c.data)
+		d, err := Open(path, &Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.key[7] == byte(dense) {
+			err = d.View(func(s *Snapshot) error {
+				_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{Params: &query.Params{}}, nil)
+				return err
+			})
+			mustBeCorrupt(t, c.name+": search", err)
+		}
+		err = d.Update(t.Context(), func(b *Batch) error {
+			return errors.Join(
+				b.Put("d", Row{Key: []byte("new"), Vector: make([]float32, 4)}),
+				b.Put("s", Row{Key: []byte("new"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{600}, Value: []float32{1}}}))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.Maintain(t.Context(), MaintainOptions{})
+		mustBeCorrupt(t, c.name+": maintain", err)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A compaction, and a restore, through a link replace what it names, and leave
+// the link. The new file is as private as the old one.
+func TestLinksAreFollowed(t *testing.T) {
+	ctx := t.Context()
+	path := hostileBase(t, 60, func(*DB) {})
+	backup, link := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "link")
+	data, err := os.ReadFile(path)
+	if err = errors.Join(err, os.WriteFile(backup, data, 0o644), os.Chmod(path, 0o640), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	same := func(what string) {
+		t.Helper()
+		l, err1 := os.Lstat(link)
+		at, err2 := os.Readlink(link)
+		info, err3 := os.Stat(path)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		if l.Mode()&os.ModeSymlink == 0 || at != path || info.Mode().Perm() != 0o640 {
+			t.Errorf("%s: link %v to %q, file %v", what, l.Mode(), at, info.Mode())
+		}
+	}
+	d, err := Open(link, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(ctx, func(b *Batch) error { return b.Put("d", Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Compact(ctx)
+	if err = errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	same("compact")
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		if n, err := s.Count("d"); n != 61 || err != nil {
+			t.Errorf("%d rows after a compaction, %v", n, err)
+		}
+	})
+	if err := Restore(ctx, backup, link, true); err != nil {
+		t.Fatal(err)
+	}
+	same("restore")
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		if n, err := s.Count("d"); n != 60 || err != nil {
+			t.Errorf("%d rows after a restore, %v", n, err)
+		}
+	})
+}
+
+// A context ends Open while it waits for the lock.
+func TestOpenContext(t *testing.T) {
+	path := hostileBase(t, 10, func(*DB) {})
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := OpenContext(ctx, path, &Options{Timeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := Open(path, &Options{Timeout: 20 * time.Millisecond}); !errors.Is(err, ErrLocked) {
+		t.Errorf("error %v", err)
+	}
+}

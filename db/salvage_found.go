@@ -1,0 +1,161 @@
+package db
+
+import (
+	"encoding/binary"
+	"slices"
+	"sort"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// salvageable is what the pages of a damaged file hold of one collection, by number.
+// The catalog may claim billions of rows: what Salvage does follows what there is.
+type salvageable struct {
+	chunks     []foundChunk
+	tail       []uint32 // rows that are in no chunk
+	cold       []uint32 // first rows of runs of labels and payloads
+	tombstones []uint32
+	keys       map[uint32][]byte // by row
+	badKeys    bool              // there is a key of no row
+}
+
+// foundChunk is a block of vectors, and its length.
+type foundChunk struct {
+	number uint32
+	bytes  int
+}
+
+// sortFound sorts what was found by collection.
+func (w *wreck) sortFound() {
+	w.found = map[uint64]*salvageable{}
+	of := func(object uint64) *salvageable {
+		f := w.found[object]
+		if f == nil {
+			f = &salvageable{keys: map[uint32][]byte{}}
+			w.found[object] = f
+		}
+		return f
+	}
+	for k, p := range w.blocks {
+		object, kind, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
+		switch kind {
+		case codec.KindRows, codec.KindSparse:
+			f := of(object)
+			f.chunks = append(f.chunks, foundChunk{n, p.n})
+		case codec.KindTail:
+			f := of(object)
+			f.tail = append(f.tail, n)
+		case codec.KindCold:
+			f := of(object)
+			f.cold = append(f.cold, n)
+		case codec.KindTombstones:
+			f := of(object)
+			f.tombstones = append(f.tombstones, n)
+		}
+	}
+	for _, f := range w.found {
+		for _, list := range []*[]uint32{&f.tail, &f.cold, &f.tombstones} {
+			slices.Sort(*list)
+		}
+	}
+	for k, v := range w.pairs[string(bucketKeys)] {
+		if len(k) <= 8 {
+			continue
+		}
+		f := of(binary.BigEndian.Uint64([]byte(k)))
+		if row, ok := entryNumber(string(bucketKeys), []byte(k), v); ok && row <= maxRows {
+			f.keys[uint32(row)] = []byte(k[8:])
+		} else {
+			f.badKeys = true
+		}
+	}
+}
+
+// of is what was found of a collection.
+func (w *wreck) of(object uint64) *salvageable {
+	if w.found == nil {
+		w.sortFound()
+	}
+	if f := w.found[object]; f != nil {
+		return f
+	}
+	return &salvageable{}
+}
+
+// extent is rows [from, to).
+type extent struct{ from, to uint64 }
+
+// extents are the rows below n of which anything was found that may give the
+// row, or its key, in order and apart.
+func (f *salvageable) extents(n uint32, shift uint) []extent {
+	var all []extent
+	for _, c := range f.chunks {
+		if c.bytes>>shift > 0 { // or there are fewer bytes than rows
+			all = append(all, extent{uint64(c.number) << shift, (uint64(c.number) + 1) << shift})
+		}
+	}
+	for _, row := range f.tail {
+		all = append(all, extent{uint64(row), uint64(row) + 1})
+	}
+	for row := range f.keys {
+		all = append(all, extent{uint64(row), uint64(row) + 1})
+	}
+	slices.SortFunc(all, func(a, b extent) int {
+		switch {
+		case a.from < b.from:
+			return -1
+		case a.from > b.from:
+			return 1
+		}
+		return 0
+	})
+	var out []extent
+	for _, e := range all {
+		e.to = min(e.to, uint64(n))
+		if last := len(out) - 1; last >= 0 && e.from <= out[last].to {
+			out[last].to = max(out[last].to, e.to)
+		} else if e.from < e.to {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// coldBefore is the last run of labels and payloads that begins at or before a
+// row and not before first.
+func (f *salvageable) coldBefore(row, first uint32) (run uint32, ok bool) {
+	i := sort.Search(len(f.cold), func(i int) bool { return f.cold[i] > row })
+	if i == 0 || f.cold[i-1] < first {
+		return 0, false
+	}
+	return f.cold[i-1], true
+}
+
+// liveIn counts the rows of an extent that were not deleted, as far as anything
+// tells. None of them has a key.
+func (x *wreckedRows) liveIn(e extent) int {
+	switch {
+	case x.dead != nil:
+		gone := roaring.New()
+		gone.AddRange(e.from, e.to)
+		return int(e.to-e.from) - int(gone.AndCardinality(x.dead))
+	case x.whole:
+		return 0
+	}
+	return int(e.to - e.from)
+}
+
+// lose reports the rows of an extent of which nothing was found.
+func (x *wreckedRows) lose(e extent) {
+	n := 0
+	if e.from < e.to {
+		n = x.liveIn(e)
+	}
+	if n > 0 {
+		first := uint32(e.from)
+		err := blockError(x.c.Name, x.c.ID, codec.KindRows, first>>x.c.shift(), errGone)
+		x.lost(LostRow{Collection: x.c.Name, Row: first, Rows: n, Err: err})
+	}
+}

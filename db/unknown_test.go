@@ -1,0 +1,244 @@
+package db
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// twins holds the same rows in the collections "numbers" and "names", whose
+// features have the same numbers.
+func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
+	t.Helper()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	for name, o := range map[string]SparseOptions{"numbers": {}, "names": {Named: true}} {
+		if err := d.CreateSparse(t.Context(), name, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(7, 9))
+	rows := make([]vector.Sparse, n)
+	err = d.Update(t.Context(), func(b *Batch) error {
+		for i := range rows {
+			rows[i] = randomSparse(rng, 2+rng.IntN(6), dim)
+			if i == 0 { // gives every name the number that it says
+				rows[i] = vector.Sparse{}
+				for f := range dim {
+					rows[i].Index = append(rows[i].Index, uint32(f))
+					rows[i].Value = append(rows[i].Value, 1)
+				}
+			}
+			r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", rows[i].Index[0]%4)}}
+			r.Sparse = rows[i]
+			if err := b.Put("numbers", r); err != nil {
+				return err
+			}
+			r.Sparse, r.Features = vector.Sparse{}, features(rows[i])
+			if err := b.Put("names", r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, rows
+}
+
+// features gives numbered features names in the same order.
+func features(s vector.Sparse) (out []Feature) {
+	for i, f := range s.Index {
+		out = append(out, Feature{fmt.Sprintf("f%06d", f), s.Value[i]})
+	}
+	return out
+}
+
+// TestUnknownFeatures: features that no row has count in the length of queries, in
+// named and numbered collections alike, whatever finds the rows.
+func TestUnknownFeatures(t *testing.T) {
+	const n, dim = 300, 40
+	d, rows := twins(t, n, dim)
+	strategies := []postings.Strategy{
+		postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union,
+	}
+	for _, coll := range []string{"numbers", "names"} {
+		o := BuildOptions{Kind: KindPostings, Postings: PostingsOptions{Partition: true, M: 20}}
+		if _, err := d.Build(t.Context(), coll, "lists", o, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 20 {
+		q := randomSparse(rng, 3, dim)
+		q.Index = append(q.Index, dim+3, dim+100)
+		q.Value = append(q.Value, 2, 3)
+		norm := q.Norm()
+		err := d.View(func(s *Snapshot) error {
+			for _, o := range append([]SparseSearchOptions{{Index: Flat}}, options(strategies)...) {
+				want, stats, err := s.SearchSparse(t.Context(), "numbers", SparseQuery{Sparse: q}, 10, &o, nil)
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(stats.Unknown, []string{"43", "140"}) {
+					t.Errorf("unknown features of a numbered query: %q", stats.Unknown)
+				}
+				named := features(q)
+				slices.Reverse(named)
+				got, stats, err := s.SearchSparse(t.Context(), "names", SparseQuery{Features: named}, 10, &o, nil)
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(stats.Unknown, []string{"f000043", "f000140"}) {
+					t.Errorf("unknown features of a named query: %q", stats.Unknown)
+				}
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("%+v: named %v, numbered %v", o, got, want)
+				}
+				for _, h := range want {
+					row := rows[h.Row]
+					if cos := vector.DotSparse(q, row) / norm / row.Norm(); math.Abs(1-cos-float64(h.Distance)) > 1e-5 {
+						t.Errorf("%+v: row %d has distance %g, want %g", o, h.Row, h.Distance, 1-cos)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func options(strategies []postings.Strategy) (out []SparseSearchOptions) {
+	for _, s := range strategies {
+		out = append(out, SparseSearchOptions{Index: "lists", Strategy: s})
+	}
+	return out
+}
+
+// TestUnknownFeaturesPredict: the same of predictions, one by one and together,
+// with weighed values or not: neighbours are similar to all of a query.
+func TestUnknownFeaturesPredict(t *testing.T) {
+	const n, dim = 120, 30
+	d, _ := twins(t, n, dim)
+	only := &query.LCIFParams{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5, Top: 4}
+	builds := map[string]BuildOptions{
+		"plain":  {Kind: KindLCIF, LCIF: LCIFOptions{Params: only}},
+		"weighs": {Kind: KindLCIF, LCIF: LCIFOptions{Params: only, Weight: WeightTFIDF}},
+		"tree":   {Kind: KindAT},
+	}
+	for name, o := range builds {
+		for _, coll := range []string{"numbers", "names"} {
+			if _, err := d.Build(t.Context(), coll, name, o, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 20 {
+		known := randomSparse(rng, 3, dim)
+		q := vector.Sparse{
+			Index: append(slices.Clone(known.Index), dim+1, dim+9), Value: append(slices.Clone(known.Value), 2, 2),
+		}
+		err := d.View(func(s *Snapshot) error {
+			for name := range builds {
+				o := &PredictOptions{Index: name, Top: 4}
+				want, stats, err := s.Predict(t.Context(), "numbers", SparseQuery{Sparse: q}, o)
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(stats.Unknown, []string{"31", "39"}) {
+					t.Errorf("%s: unknown %q", name, stats.Unknown)
+				}
+				asked := SparseQuery{Features: features(q)}
+				got, stats, err := s.Predict(t.Context(), "names", asked, o)
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(stats.Unknown, []string{"f000031", "f000039"}) {
+					t.Errorf("%s: unknown %q", name, stats.Unknown)
+				}
+				both, err := s.PredictBatch(t.Context(), "names", []SparseQuery{asked, asked}, o, 1)
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(got, want) || !slices.Equal(both[1], want) {
+					t.Errorf("%s: named %v, together %v, numbered %v", name, got, both[1], want)
+				}
+				if name == "tree" {
+					continue
+				}
+				if err := shorter(t, s, name, known, q); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shorter checks how similar neighbours are to a query with unknown features.
+func shorter(t *testing.T, s *Snapshot, index string, known, q vector.Sparse) error {
+	t.Helper()
+	var best [2]float64
+	for i, x := range []vector.Sparse{known, q} {
+		o := &PredictOptions{Index: index, Top: 4, Explain: true}
+		found, _, err := s.Predict(t.Context(), "numbers", SparseQuery{Sparse: x}, o)
+		if err != nil {
+			return err
+		}
+		for _, p := range found {
+			for _, n := range p.Explanation.Neighbors {
+				best[i] = max(best[i], n.Similarity)
+			}
+		}
+	}
+	want := best[0] // unknown features weigh nothing by tf-idf
+	if index == "plain" {
+		want *= known.Norm() / q.Norm()
+	}
+	if math.Abs(best[1]-want) > 1e-5 {
+		t.Errorf("%s: similarity %g with unknown features, want %g", index, best[1], want)
+	}
+	return nil
+}
+
+// TestUnknownFeaturesOnly: a query of unknown words has no hit and no label, and
+// says why.
+func TestUnknownFeaturesOnly(t *testing.T) {
+	d, _ := twins(t, 20, 9)
+	q := SparseQuery{Features: []Feature{{"word", 1}, {"another", 2}, {"zero", 0}}}
+	err := d.View(func(s *Snapshot) error {
+		hits, stats, err := s.SearchSparse(t.Context(), "names", q, 3, nil, nil)
+		if err != nil {
+			return err
+		}
+		want := []string{"another", "word"}
+		if len(hits) != 0 || !slices.Equal(stats.Unknown, want) {
+			t.Errorf("%d hits, unknown %q", len(hits), stats.Unknown)
+		}
+		unknown, err := s.UnknownFeatures(t.Context(), "names", q)
+		if !slices.Equal(unknown, want) {
+			t.Errorf("unknown %q", unknown)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,304 @@
+package query
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// choose finds the best setting of a variant by an objective, and its
+// thresholds.
+func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObjective) error {
+	starts := t.finalists(v, objective)
+	if !t.curve.Grid {
+		at, err := t.climbs(ctx, v, objective)
+		if err != nil {
+			return err
+		}
+		starts = []LCIFSetting{at}
+	}
+	var best LCIFPoint
+	for i, s := range starts {
+		p, err := t.bestCut(ctx, s, objective)
+		if err != nil {
+			return err
+		}
+		if i == 0 || p.better(&best.LCIFMeasures, objective) {
+			best = p
+		}
+	}
+	best, err := t.refine(ctx, v, objective, best)
+	if err != nil {
+		return err
+	}
+	s := best.LCIFSetting
+	_, thresholds, err := t.trials.measure(ctx, s, []LCIFCut{s.Cut}, t.progress)
+	if err != nil {
+		return err
+	}
+	t.curve.Choices = append(t.curve.Choices, LCIFChoice{
+		Objective: objective, Variant: v, Point: best, Params: LCIFParams{
+			K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder,
+			Features: s.Features, Thresholds: thresholds[0],
+		},
+	})
+	return nil
+}
+
+// bestCut measures a setting with all cuts and returns the best.
+func (t *lcifTuner) bestCut(ctx context.Context, s LCIFSetting, objective LCIFObjective) (LCIFPoint, error) {
+	cuts := t.o.Cuts
+	if objective >= PrecisionAt1 {
+		cuts = cuts[:1] // thresholds do not change the order of labels
+	}
+	settings := make([]LCIFSetting, len(cuts))
+	for i, c := range cuts {
+		settings[i] = s
+		settings[i].Cut = c
+	}
+	if err := t.ahead(ctx, settings); err != nil {
+		return LCIFPoint{}, err
+	}
+	var best LCIFPoint
+	for i, s := range settings {
+		p, err := t.try(ctx, s)
+		if err != nil {
+			return p, err
+		}
+		if i == 0 || p.better(&best.LCIFMeasures, objective) {
+			best = p
+		}
+	}
+	return best, nil
+}
+
+// refine improves a setting with its own cut: past the ends of the default
+// values, then by a coordinate search, then with all cuts again.
+func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObjective, best LCIFPoint) (LCIFPoint, error) {
+	if t.o.Search == PaperProtocol {
+		return best, nil
+	}
+	for range t.o.Passes {
+		at, err := t.follow(ctx, objective, t.freed(best.LCIFSetting))
+		if err != nil {
+			return best, err
+		}
+		if at, _, err = t.climb(ctx, v, objective, at); err != nil {
+			return best, err
+		}
+		p, err := t.bestCut(ctx, at, objective)
+		if err != nil {
+			return best, err
+		}
+		if !p.better(&best.LCIFMeasures, objective) {
+			break
+		}
+		best = p
+	}
+	return best, nil
+}
+
+// freed is a setting with the start values in place of the numbers that do not
+// matter to it, which matter where another λ or k leads.
+func (t *lcifTuner) freed(s LCIFSetting) LCIFSetting {
+	start := t.start(Combined)
+	if s.K == 0 {
+		s.K = start.K
+	}
+	if s.Alpha == 0 {
+		s.Alpha = start.Alpha
+	}
+	if s.Beta == 0 {
+		s.Beta = start.Beta
+	}
+	return s
+}
+
+// follow moves k, then α, past the ends of the default values as long as that
+// improves the measure.
+func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective, at LCIFSetting) (LCIFSetting, error) {
+	best, err := t.try(ctx, at)
+	if err != nil {
+		return at, err
+	}
+	for _, next := range []func(LCIFSetting) LCIFSetting{t.moreK, t.moreAlpha, t.lessAlpha} {
+		for {
+			s := next(at)
+			if s == at {
+				break
+			}
+			p, err := t.try(ctx, s)
+			if err != nil {
+				return at, err
+			}
+			if !p.better(&best.LCIFMeasures, objective) {
+				break
+			}
+			at, best = s, p
+		}
+	}
+	return at, nil
+}
+
+// moreK is the setting with half as many neighbors more, if its k is at the end
+// of the default values; otherwise, and beyond the number of rows, the setting
+// itself.
+func (t *lcifTuner) moreK(s LCIFSetting) LCIFSetting {
+	if !t.o.followK || s.Lambda == 0 || s.K < slices.Max(t.o.Ks) {
+		return s
+	}
+	rows := 0
+	for _, p := range t.trials.data.Parts {
+		rows = max(rows, p.View.Labels.Rows())
+	}
+	if k := s.K + s.K/2; k <= rows {
+		s.K = k
+	}
+	return s
+}
+
+// moreAlpha is the setting with a larger α, if its own is at the upper end of the
+// default values.
+func (t *lcifTuner) moreAlpha(s LCIFSetting) LCIFSetting {
+	if t.o.followAlpha && s.Lambda > 0 && s.Alpha >= slices.Max(t.o.Alphas) {
+		s.Alpha = math.Min(s.Alpha+0.5, mostAlpha)
+	}
+	return s
+}
+
+// lessAlpha is the setting with a smaller α, if its own is at the lower end.
+func (t *lcifTuner) lessAlpha(s LCIFSetting) LCIFSetting {
+	if t.o.followAlpha && s.Lambda > 0 && s.Alpha <= slices.Min(t.o.Alphas) {
+		s.Alpha = math.Max(s.Alpha/2, leastAlpha)
+	}
+	return s
+}
+
+// finalists are the few best settings of a variant on the grid, for each cut that
+// it was measured with. Settings with equal measures are one model or as good
+// as one: only the first of them is taken.
+func (t *lcifTuner) finalists(v LCIFVariant, objective LCIFObjective) []LCIFSetting {
+	if !t.curve.Grid {
+		return nil
+	}
+	var out []LCIFSetting
+	for _, c := range t.screens() {
+		var points []LCIFPoint
+		for _, p := range t.curve.Points {
+			if p.Features == t.features && p.Cut == c && slices.Contains(t.lambdas(v), p.Lambda) {
+				points = append(points, p)
+			}
+		}
+		slices.SortStableFunc(points, func(a, b LCIFPoint) int {
+			switch {
+			case a.better(&b.LCIFMeasures, objective):
+				return -1
+			case b.better(&a.LCIFMeasures, objective):
+				return 1
+			}
+			return 0
+		})
+		var taken []LCIFMeasures
+		for _, p := range points {
+			if len(taken) == gridFinalists {
+				break
+			}
+			if slices.Contains(taken, p.LCIFMeasures) {
+				continue
+			}
+			taken = append(taken, p.LCIFMeasures)
+			if p.Cut = t.o.Cuts[0]; !slices.Contains(out, p.LCIFSetting) {
+				out = append(out, p.LCIFSetting)
+			}
+		}
+	}
+	return out
+}
+
+// climbs is the coordinate search for a variant. The combination is searched
+// from the middle and from the better of its two parts, so that it is never
+// worse than either.
+func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant, objective LCIFObjective) (LCIFSetting, error) {
+	at, best, err := t.climb(ctx, v, objective, t.start(v))
+	if err != nil || v != Combined || t.o.Search == PaperProtocol {
+		return at, err
+	}
+	from, found := at, best
+	for _, part := range []LCIFVariant{InstanceOnly, FeatureOnly} {
+		if !slices.Contains(t.o.Lambdas, t.lambdas(part)[0]) {
+			continue
+		}
+		s, p, err := t.climb(ctx, part, objective, t.start(part))
+		if err != nil {
+			return at, err
+		}
+		if p.better(&found.LCIFMeasures, objective) {
+			from, found = s, p
+		}
+	}
+	if from == at {
+		return at, nil
+	}
+	at, _, err = t.climb(ctx, v, objective, from)
+	return at, err
+}
+
+// climb is the coordinate search from a setting.
+func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObjective, at LCIFSetting) (LCIFSetting, LCIFPoint, error) {
+	// at keeps numbers that do not matter where it is, since they do where λ
+	// may lead next.
+	best, err := t.try(ctx, at)
+	if err != nil {
+		return at, best, err
+	}
+	var values []LCIFSetting
+	for range t.o.Passes {
+		before := at
+		for _, coordinate := range t.coordinates(v) {
+			values = coordinate(at, values[:0])
+			t.planned = len(t.curve.Points) + len(values)
+			if err := t.ahead(ctx, values); err != nil {
+				return at, best, err
+			}
+			for _, s := range values {
+				p, err := t.try(ctx, s)
+				if err != nil {
+					return at, best, err
+				}
+				if p.better(&best.LCIFMeasures, objective) {
+					at, best = s, p
+				}
+			}
+		}
+		if at == before {
+			break
+		}
+	}
+	return at, best, nil
+}
+
+// coordinates vary a setting in one parameter each.
+func (t *lcifTuner) coordinates(v LCIFVariant) []func(LCIFSetting, []LCIFSetting) []LCIFSetting {
+	along := func(values []float64, field func(*LCIFSetting) *float64) func(LCIFSetting, []LCIFSetting) []LCIFSetting {
+		return func(s LCIFSetting, out []LCIFSetting) []LCIFSetting {
+			for _, x := range values {
+				*field(&s) = x
+				out = append(out, s)
+			}
+			return out
+		}
+	}
+	return []func(LCIFSetting, []LCIFSetting) []LCIFSetting{
+		func(s LCIFSetting, out []LCIFSetting) []LCIFSetting {
+			for _, k := range t.o.Ks {
+				s.K = k
+				out = append(out, s)
+			}
+			return out
+		},
+		along(t.o.Alphas, func(s *LCIFSetting) *float64 { return &s.Alpha }),
+		along(t.o.Betas, func(s *LCIFSetting) *float64 { return &s.Beta }),
+		along(t.lambdas(v), func(s *LCIFSetting) *float64 { return &s.Lambda }),
+		along(t.o.SecondOrders, func(s *LCIFSetting) *float64 { return &s.SecondOrder }),
+	}
+}
