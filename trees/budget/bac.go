@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/anndb/anndb/vector"
@@ -38,7 +39,7 @@ func (c *BAC) Margin(x vector.Sparse) float32 {
 	return float32(sum + float64(c.Offset))
 }
 
-// BACStats says how a classifier was found.
+// BACStats reports how a classifier was found.
 type BACStats struct {
 	// Rounds is the number ς of worst-case analyses that brought features.
 	Rounds int
@@ -46,25 +47,26 @@ type BACStats struct {
 	Objective []float64
 	// Gap is the relative duality gap of the last master problem.
 	Gap float64
-	// Violation is how much larger than the best active set's the value of the
-	// set that the last worst-case analysis found is, relatively; at most
-	// Epsilon when the algorithm ended by convergence, and 0 when every
-	// feature that matters is active.
+	// Violation is that of the classifier returned: by how much the worst case over
+	// all sets of Budget features exceeds that over the active sets, relatively. With
+	// Exact it is at most Epsilon unless Rounds ended the algorithm, and F then
+	// exceeds its minimum over all sets by no larger share.
 	Violation float64
 	// Steps counts the gradient and Newton steps.
 	Steps int
 }
 
 // TrainBAC learns a classifier for the classes y (±1, one for each row of x)
-// from the chosen rows, all when rows is nil, by the cutting-plane algorithm 1:
-// worst-case analyses (problem 9) add the B features that the current dual
-// variables violate most, a master problem (8) over the sets so far is solved
-// in between. The loss is the squared hinge; see solveMaster. The start is the
-// best offset alone, for which both classes weigh the same.
+// from the chosen rows, all when rows is nil, by cutting planes: worst-case
+// analyses (problem 9) add the B features that the current dual variables violate
+// most, a master problem (8) over the sets so far is solved in between; see
+// solveMaster. The start is the best offset alone, for which both classes weigh the
+// same. Exact makes this algorithm 1; otherwise it is its approximation by disjoint
+// sets (see BACParams).
 //
 // A round costs O(entries of the rows + steps · entries of the active columns
 // + touched features · log B) time, and memory of the active columns and three
-// numbers a feature.
+// numbers a feature. Violation takes one analysis more.
 //
 // Errors: ErrParams, ErrInput, ErrOneClass, ErrConstant and the context's.
 func TrainBAC(ctx context.Context, x *vector.CSR, y []int8, rows []int, params BACParams) (*BAC, *BACStats, error) {
@@ -86,6 +88,8 @@ func TrainBAC(ctx context.Context, x *vector.CSR, y []int8, rows []int, params B
 	if err != nil {
 		return nil, nil, fmt.Errorf("budget: train classifier: %w", err)
 	}
+	_, value := p.worst(folds, params.Budget, false)
+	stats.Violation = p.violation(folds, value)
 	return p.classifier(folds[0]), stats, nil
 }
 
@@ -135,37 +139,35 @@ func nonzero(x *vector.CSR, r int32) vector.Sparse {
 	return s
 }
 
-// cut is algorithm 1 over one or more folds that share their features
-// (equation 11: the worst-case analysis sums over the folds, each solves its
-// own master problem).
+// cut is algorithm 1, or its approximation by disjoint sets, over one or more
+// folds that share their features (equation 11: the worst-case analysis sums over
+// the folds, each solves its own master problem). Violation is left to the caller.
 func (p *problem) cut(ctx context.Context, folds []*fold, params BACParams) (*BACStats, error) {
 	stats := &BACStats{}
 	last := 0.0
-	for range params.Rounds {
+	for stats.Rounds < params.Rounds {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		features, value := p.worst(folds, params.Budget, !params.Overlap)
-		active := p.activeValue(folds)
-		stats.Violation = max(0, value/max(active, 1e-300)-1)
-		if len(features) == 0 || stats.Rounds > 0 && (value <= (1+params.Epsilon)*active || p.known(features)) {
+		set, value := p.worst(folds, params.Budget, !params.Exact)
+		if len(set) == 0 || params.Exact && (p.violation(folds, value) <= params.Epsilon || p.hasSet(set)) {
 			break
 		}
-		p.addSet(features)
-		objective, gap := 0.0, 0.0
+		p.addSet(set)
+		objective := 0.0
+		stats.Gap = 0
 		for _, f := range folds {
 			if err := f.solveMaster(ctx, p, params); err != nil {
 				return nil, err
 			}
 			objective += f.objective
 			if f.objective > 0 {
-				gap = max(gap, f.gap/f.objective)
+				stats.Gap = max(stats.Gap, f.gap/f.objective)
 			}
 		}
 		stats.Rounds++
 		stats.Objective = append(stats.Objective, objective)
-		stats.Gap = gap
-		if stats.Rounds > 1 && last-objective <= params.Epsilon*last {
+		if !params.Exact && stats.Rounds > 1 && last-objective <= params.Epsilon*last {
 			break
 		}
 		last = objective
@@ -176,14 +178,24 @@ func (p *problem) cut(ctx context.Context, folds []*fold, params BACParams) (*BA
 	return stats, nil
 }
 
-// known says whether all the features are active.
-func (p *problem) known(features []uint32) bool {
-	for _, f := range features {
-		if !slices.Contains(p.features, f) {
-			return false
+// hasSet reports whether the features, which ascend, are one of the active sets.
+func (p *problem) hasSet(features []uint32) bool {
+	for h := range len(p.setPtr) - 1 {
+		set := p.slot[p.setPtr[h]:p.setPtr[h+1]]
+		if slices.EqualFunc(set, features, func(l int32, f uint32) bool { return p.features[l] == f }) {
+			return true
 		}
 	}
-	return true
+	return false
+}
+
+// violation is by how much a value of the worst-case analysis exceeds that of
+// every active set, relatively.
+func (p *problem) violation(folds []*fold, value float64) float64 {
+	if value == 0 {
+		return 0
+	}
+	return max(0, value/max(p.activeValue(folds), math.SmallestNonzeroFloat32)-1)
 }
 
 // activeValue is the largest sum of Ξ of an active set: what another set must

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -188,7 +189,7 @@ func TestCuttingPlane(t *testing.T) {
 		params, err := BACParams{
 			Budget:     rapid.IntRange(1, m+3).Draw(t, "B"),
 			C:          rapid.SampledFrom([]float64{0.01, 1, 10}).Draw(t, "C"),
-			Overlap:    rapid.Bool().Draw(t, "overlap"),
+			Exact:      rapid.Bool().Draw(t, "exact"),
 			NoOffset:   rapid.Bool().Draw(t, "no offset"),
 			Tolerance:  rapid.SampledFrom([]float64{1e-9, 1e-5, 1e-3}).Draw(t, "tolerance"),
 			Iterations: 50000, Epsilon: 1e-6,
@@ -210,7 +211,7 @@ func TestCuttingPlane(t *testing.T) {
 		last := math.Inf(1)
 		for range 6 {
 			want, c := bruteWorst(p, f, params)
-			got, _ := p.worst([]*fold{f}, params.Budget, !params.Overlap)
+			got, _ := p.worst([]*fold{f}, params.Budget, !params.Exact)
 			// At an optimum features of different sets may tie, but for
 			// rounding.
 			if len(got) != len(want) || squares(c, got) < squares(c, want)*(1-1e-6) {
@@ -247,6 +248,137 @@ func TestCuttingPlane(t *testing.T) {
 	})
 }
 
+// setValues is Σ cⱼ² of every active set.
+func (p *problem) setValues(c []float64) []float64 {
+	var values []float64
+	for h := range len(p.setPtr) - 1 {
+		value := 0.0
+		for _, l := range p.slot[p.setPtr[h]:p.setPtr[h+1]] {
+			value += c[p.features[l]] * c[p.features[l]]
+		}
+		values = append(values, value)
+	}
+	return values
+}
+
+// Algorithm 1 ends with an ε-optimal classifier: by the definitions alone, no set of B
+// features is violated by more than ε, what is reported is the violation of the
+// classifier returned, and F exceeds a lower bound of its minimum over all sets by no
+// larger share. The approximation by disjoint sets reports its violation as honestly.
+func TestAlgorithm1(t *testing.T) {
+	for seed := range uint64(12) {
+		x, y := blobs(60, 40, 8, 0.5, seed)
+		for i := 0; i < len(y); i += 9 {
+			y[i] = -y[i]
+		}
+		for _, exact := range []bool{true, false} {
+			params, err := BACParams{Budget: 3 + int(seed), C: 1, Exact: exact}.withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, stats, err := TrainBAC(t.Context(), x, y, nil, params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newProblem(x, positions(x.Rows()), y, newScratch(x.Cols))
+			f := newFold(p, params, nil)
+			if _, err := p.cut(t.Context(), []*fold{f}, params); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(p.classifier(f), got) {
+				t.Fatal("another classifier")
+			}
+			all := params
+			all.Exact = true // the worst case over all sets
+			set, c := bruteWorst(p, f, all)
+			worst, active := squares(c, set), slices.Max(p.setValues(c))
+			violation := max(0, worst/active-1)
+			if math.Abs(stats.Violation-violation) > 1e-9*(1+violation) {
+				t.Errorf("seed %d, exact %v: violation %v, by definition %v", seed, exact, stats.Violation, violation)
+			}
+			if !exact {
+				continue
+			}
+			sum, square := 0.0, 0.0
+			for i := range y {
+				margin := f.marginOf(p, i)
+				a := params.C * math.Max(0, 1-float64(y[i])*margin)
+				sum += a
+				square += a * a / params.C
+			}
+			least := sum * sum / (2 * (square + worst))
+			if violation > params.Epsilon || f.objective > (1+params.Epsilon+2*params.Tolerance)*least {
+				t.Errorf("seed %d: violation %v, objective %v, minimum at least %v", seed, violation, f.objective, least)
+			}
+		}
+	}
+}
+
+// Equation 11 sums the squares of the folds' violations: a feature that one fold
+// violates by 3 comes before one that two violate by 2.
+func TestWorstCaseOfFolds(t *testing.T) {
+	x := dense([][]float32{{3, 2}, {0, -2}})
+	p := newProblem(x, positions(2), []int8{1, -1}, newScratch(2))
+	folds := []*fold{
+		{alpha: []float64{restNegative: 0, restPositive: 1}},
+		{alpha: []float64{restNegative: -1, restPositive: 0}},
+	}
+	if set, value := p.worst(folds, 1, false); !slices.Equal(set, []uint32{0}) || value != 9 {
+		t.Errorf("features %v of value %v, want 0 of 9", set, value)
+	}
+	if set, value := p.worst(folds, 2, false); !slices.Equal(set, []uint32{0, 1}) || value != 9+8 {
+		t.Errorf("features %v of value %v, want both of 17", set, value)
+	}
+}
+
+// A larger ε ends algorithm 1 sooner, by the violation alone.
+func TestEpsilonEndsAlgorithm1(t *testing.T) {
+	x, y := blobs(80, 60, 10, 0.5, 1)
+	rounds := func(epsilon float64) int {
+		_, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 5, C: 1, Exact: true, Epsilon: epsilon, Tolerance: 1e-6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.Violation > epsilon {
+			t.Errorf("violation %v, epsilon %v", stats.Violation, epsilon)
+		}
+		if epsilon > 0.1 && stats.Violation == 0 {
+			t.Errorf("no violation is left at epsilon %v", epsilon)
+		}
+		return stats.Rounds
+	}
+	if a, b, c := rounds(0.5), rounds(0.05), rounds(1e-3); !(a < b && b < c) {
+		t.Errorf("%d, %d and %d rounds", a, b, c)
+	}
+}
+
+// What a set must exceed is the largest value of any active set, not of the last.
+func TestActiveValue(t *testing.T) {
+	x, y := blobs(60, 20, 4, 0.5, 1)
+	params, err := BACParams{Budget: 4, C: 1}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProblem(x, positions(x.Rows()), y, newScratch(x.Cols))
+	f := newFold(p, params, nil)
+	for _, set := range [][]uint32{{10, 11}, {0, 1, 2, 3}, {12, 13}} {
+		p.addSet(set)
+	}
+	f.extend(p)
+	f.residuals(p)
+	_, c := bruteWorst(p, f, params)
+	values := p.setValues(c)
+	if slices.Max(values) != values[1] {
+		t.Fatalf("values %v", values)
+	}
+	if got := p.activeValue([]*fold{f}); math.Abs(got-values[1]) > 1e-9*values[1] {
+		t.Errorf("%v, want %v", got, values[1])
+	}
+	if !p.hasSet([]uint32{10, 11}) || !p.hasSet([]uint32{12, 13}) || p.hasSet([]uint32{0, 1}) || p.hasSet([]uint32{10, 12}) {
+		t.Error("sets are confused with their features")
+	}
+}
+
 // attainable is the relative duality gap that rounding always allows: 30 times the
 // largest that was seen in a million master problems.
 const attainable = 1e-5
@@ -266,7 +398,7 @@ func TestMasterMeetsTolerance(t *testing.T) {
 		for seed := range uint64(4) {
 			x, y := blobs(c.n, c.m, 2, 1, seed)
 			params, err := BACParams{
-				Budget: c.budget, C: c.c, Tolerance: c.tolerance, Overlap: true, Iterations: 10000,
+				Budget: c.budget, C: c.c, Tolerance: c.tolerance, Exact: true, Iterations: 10000,
 			}.withDefaults()
 			if err != nil {
 				t.Fatal(err)
@@ -280,12 +412,16 @@ func TestMasterMeetsTolerance(t *testing.T) {
 			for round := range 6 {
 				set, _ := p.worst([]*fold{f}, params.Budget, false)
 				p.addSet(set)
+				f.tau *= 1e15 // as rounding left it
 				if err := f.solveMaster(t.Context(), p, params); err != nil {
 					t.Fatal(err)
 				}
 				if f.gap > max(c.tolerance, attainable)*f.objective {
 					t.Errorf("%+v, seed %d, round %d: gap %v of %v", c, seed, round, f.gap, f.objective)
 				}
+			}
+			if f.steps > 4000 {
+				t.Errorf("%+v, seed %d: %d steps", c, seed, f.steps)
 			}
 		}
 	}
@@ -310,7 +446,7 @@ func bruteWorst(p *problem, f *fold, params BACParams) (chosen []uint32, c []flo
 	}
 	var order []uint32
 	for j := range c {
-		if c[j] != 0 && (params.Overlap || !slices.Contains(p.features, uint32(j))) {
+		if c[j] != 0 && (params.Exact || !slices.Contains(p.features, uint32(j))) {
 			order = append(order, uint32(j))
 		}
 	}
@@ -389,15 +525,15 @@ func TestOffsetIsMinimal(t *testing.T) {
 // Informative features come first, and the budget is kept.
 func TestBACSelects(t *testing.T) {
 	x, y := blobs(400, 300, 3, 0.3, 3)
-	for _, overlap := range []bool{false, true} {
-		c, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 1, Overlap: overlap})
+	for _, exact := range []bool{false, true} {
+		c, stats, err := TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 1, Exact: exact})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(c.Features, []uint32{0, 1, 2}) || stats.Rounds != 1 {
 			t.Errorf("features %v after %d rounds", c.Features, stats.Rounds)
 		}
-		c, stats, err = TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 4, Epsilon: 1e-9, Overlap: overlap})
+		c, stats, err = TrainBAC(t.Context(), x, y, nil, BACParams{Budget: 3, C: 0.1, Rounds: 4, Epsilon: 1e-9, Exact: exact})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,17 +29,26 @@ var (
 	ErrInvalid = errors.New("budget: invalid model")
 )
 
-// BACParams are the parameters of algorithm 1. Zero means the default named.
+// BACParams are the parameters of a budget-aware classifier. Zero means the default
+// named.
+//
+// By default algorithm 1 is approximated by disjoint sets: every round brings
+// Budget features that are not active yet, and rounds end after Rounds or when F
+// falls by less than Epsilon. F then ends above its minimum over all sets of Budget
+// features, by some per cent or, where the budget is small and the cost large,
+// several times. bench/budget/README.md has what that costs in accuracy. Exact runs
+// algorithm 1 itself.
 type BACParams struct {
 	// Budget is B: how many features a worst-case analysis adds. It must be
 	// at least 1. The classifier has at most Rounds·Budget features.
 	Budget int
-	// C is the cost of a row's squared hinge loss: 5.
+	// C is the cost of a row's squared hinge loss: 5. See the package's
+	// documentation for how it relates to the paper's.
 	C float64
-	// Rounds bounds the worst-case analyses: 10.
+	// Rounds bounds the worst-case analyses: 10; no bound with Exact.
 	Rounds int
-	// Epsilon ends algorithm 1: no set of B features is violated by more than
-	// this share, or the objective fell by less. 0.01.
+	// Epsilon ends the rounds: with Exact, no set of B features is violated by more
+	// than this share; without, the objective fell by no larger one. 0.01.
 	Epsilon float64
 	// Tolerance is the relative duality gap to which the master problem is
 	// solved: Epsilon/10.
@@ -49,10 +58,11 @@ type BACParams struct {
 	// NoOffset fixes the decision's offset b at zero. Otherwise b is free and
 	// not regularised.
 	NoOffset bool
-	// Overlap lets a worst-case analysis choose features that are active
-	// already, as the paper has it. By default the sets are disjoint: every
-	// round then brings B features that are new.
-	Overlap bool
+	// Exact runs algorithm 1 as the paper has it, until it is ε-optimal: a
+	// worst-case analysis may choose features that are active already. It takes more
+	// rounds, some hundred for small budgets at large costs, and training 4 to 200
+	// times as long.
+	Exact bool
 	// Balanced gives a row the cost C·n/(2·n_class) in place of C, so that
 	// errors on both classes weigh the same in total.
 	Balanced bool
@@ -65,6 +75,9 @@ func (p BACParams) withDefaults() (BACParams, error) {
 	}
 	if p.Rounds == 0 {
 		p.Rounds = 10
+		if p.Exact {
+			p.Rounds = math.MaxInt32
+		}
 	}
 	if p.Iterations == 0 {
 		p.Iterations = 1000

@@ -25,7 +25,8 @@ type Grid struct {
 }
 
 // PaperGrid is the grid of section 8.1 for m features: B over 2…400 for the
-// very wide sets, else over 1 % to 9 % of m; C over 0.001…10.
+// very wide sets, else over 1 % to 9 % of m; C over 0.001…10, which has another
+// meaning there (see the package's documentation).
 func PaperGrid(m int) Grid {
 	g := Grid{Costs: []float64{0.001, 0.01, 0.1, 5, 10}, Folds: 5}
 	if m > 10000 {

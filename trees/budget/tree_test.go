@@ -108,6 +108,112 @@ func TestSBTLinearIsSmall(t *testing.T) {
 	}
 }
 
+// Training rows go where the vote of the folds sends them, as rows do in
+// prediction, not where a single fold does.
+func TestSBTRoutesByVote(t *testing.T) {
+	x, y := blobs(200, 60, 3, 0.5, 2)
+	params, err := Params{BAC: BACParams{Budget: 10}, NoLookAhead: true}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sbt{x: x, rows: positions(len(y)), params: params, pool: newPool(len(y), nil)}
+	g := &grown{}
+	parted, _, err := s.part(t.Context(), &worker{scratch: newScratch(x.Cols)}, g, s.rows, s.rows, y, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart := 0
+	for i := range y {
+		votes, first := 0, false
+		for v, b := range g.offsets {
+			margin := float64(b)
+			for k, f := range g.features {
+				margin += float64(g.weights[k*len(g.offsets)+v]) * float64(valueOf(x, int32(i), f))
+			}
+			if margin > 0 {
+				votes++
+			}
+			if v == 0 {
+				first = margin > 0
+			}
+		}
+		vote := 2*votes > len(g.offsets)
+		if vote != first {
+			apart++
+		}
+		if slices.Contains(parted.train[0], int32(i)) != vote || slices.Contains(parted.train[1], int32(i)) == vote {
+			t.Errorf("row %d: %d of %d votes", i, votes, len(g.offsets))
+		}
+	}
+	if apart < 5 {
+		t.Errorf("only %d rows where the first fold is outvoted", apart)
+	}
+}
+
+// Children stay only where they have fewer errors than the node: on equal errors they
+// go, and so does the node's own decision.
+func TestPruneTies(t *testing.T) {
+	leaf := func(wrong int) *grown { return &grown{rows: 50, wrong: wrong, errors: wrong, class: 1} }
+	node := func(wrong, errors int, left, right *grown) *grown {
+		return &grown{rows: 50, wrong: wrong, errors: errors, class: 1, left: left, right: right}
+	}
+	for _, c := range []struct {
+		name        string
+		root        *grown
+		left, nodes int // errors that are left, and nodes with leaves
+	}{
+		{"fewer errors behind", node(20, 10, node(9, 5, leaf(2), leaf(2)), leaf(4)), 8, 5},
+		{"as many errors behind", node(20, 10, node(9, 6, leaf(3), leaf(2)), leaf(5)), 10, 3},
+		{"more errors behind", node(20, 10, node(9, 6, leaf(3), leaf(2)), leaf(6)), 10, 3},
+		{"a decision no better than the majority", node(10, 10, node(9, 6, leaf(3), leaf(4)), leaf(9)), 10, 1},
+		{"a tree no better than the majority", node(10, 12, node(9, 6, leaf(3), leaf(2)), leaf(5)), 10, 1},
+	} {
+		left := prune(c.root)
+		nodes := 0
+		each([]*grown{c.root}, func(*grown) { nodes++ })
+		if left != c.left || nodes != c.nodes {
+			t.Errorf("%s: %d errors in %d nodes and leaves, want %d in %d", c.name, left, nodes, c.left, c.nodes)
+		}
+	}
+}
+
+// Of equally frequent labels AT asks for the smallest first.
+func TestATTies(t *testing.T) {
+	sets := [][]uint32{{2}, {1}, {3}, {1}, {3}, {2}, {0}}
+	rows := make([][]float32, len(sets))
+	for i, s := range sets {
+		rows[i] = make([]float32, 4)
+		rows[i][s[0]] = 1
+	}
+	y, err := labels.FromSets(sets, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := TrainAT(t.Context(), dense(rows), y, nil, Params{BAC: BACParams{Budget: 4, C: 10}}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(m.NodeLabel, []uint32{1, 2, 3}) {
+		t.Errorf("AT asks for %v", m.NodeLabel)
+	}
+}
+
+// The folds of a tree share their sets when algorithm 1 runs to its end, too.
+func TestSBTExact(t *testing.T) {
+	x, y := blobs(200, 60, 4, 0.5, 3)
+	test, ty := blobs(400, 60, 4, 0.5, 4)
+	m, err := TrainSBT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 4, C: 0.1, Exact: true}}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if e := errorRate(m, test, ty, nil); e > 0.15 {
+		t.Errorf("test error %v", e)
+	}
+}
+
 func TestMulticlass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	make3 := func(n int) (*vector.CSR, []uint32) {
