@@ -242,6 +242,12 @@ type forestManifest struct {
 }
 
 func encodeManifest(m *manifest) ([]byte, error) {
+	if m.LCIF != nil {
+		// Stored once, in LCIF; decodeManifest fills them in.
+		stored := *m
+		stored.Info.Options.LCIF.Params = nil
+		m = &stored
+	}
 	b, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("db: index %q: encode manifest: %w", m.Info.Name, err)
@@ -351,6 +357,9 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, bad("label lists")
 	case m.Grown < 0 || m.Grown > m.Info.Rows || m.GrownDead < 0 || m.GrownDead > m.Info.Rows:
 		return nil, bad("rows grown from")
+	}
+	if m.LCIF != nil {
+		m.Info.Options.LCIF.Params = &m.LCIF.Params
 	}
 	return &m, nil
 }

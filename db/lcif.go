@@ -20,8 +20,8 @@ import (
 // sparse collection it keeps an inverted index of its own, whose rows may be
 // weighed and thinned, so it does not answer SearchSparse. In a dense one it
 // finds neighbours by a forest of the collection, or by scanning; their
-// similarity is the cosine, and features are the coordinates, where none of the
-// rows' is negative. Otherwise there are instance scores only, Lambda 1.
+// similarity is the cosine, and features are the coordinates: feature scores, not
+// similarities, take a coordinate below zero as zero, in rows and queries alike.
 const KindLCIF forest.Kind = "lcif"
 
 // Weighting says how an LCIF index weighs the values of rows and queries before
@@ -53,7 +53,7 @@ type LCIFOptions struct {
 	Weight Weighting
 	// Params, when given, are used as they are, so that without Thresholds each
 	// row gets its best label only; otherwise the tuner chooses them by
-	// cross-validation on the rows themselves.
+	// cross-validation on the rows themselves. IndexInfo has those in use.
 	Params *query.LCIFParams
 	// Objective is the measure the tuner chooses by, micro F1 when empty.
 	Objective query.LCIFObjective
@@ -102,10 +102,10 @@ type lcifLearned struct {
 	dim           int
 	metric        vector.Metric
 	names         []string
-	sets          *labels.Matrix        // by row number; deleted rows have no labels
-	counts        *labels.FeatureLabels // nil with instance scores only
-	power         *labels.Powers        // S to the power of params.Beta
-	dead          *roaring.Bitmap       // rows that were deleted
+	sets          *labels.Matrix // by row number; deleted rows have no labels
+	counts        *labels.FeatureLabels
+	power         *labels.Powers  // S to the power of params.Beta
+	dead          *roaring.Bitmap // rows that were deleted
 	keep          []uint64
 	idf           []float32
 	params        query.LCIFParams
@@ -118,8 +118,6 @@ type lcifManifest struct {
 	Params           query.LCIFParams
 	// Neighbors is the index of a dense collection that finds neighbours.
 	Neighbors string `json:",omitempty"`
-	// InstanceOnly says that there are no feature–label similarities.
-	InstanceOnly bool `json:",omitempty"`
 	// Base is the object that has the pairs, where that is another one.
 	Base uint64 `json:",omitempty"`
 	// Learned is how many rows the model was learned from when maintenance began,
@@ -324,10 +322,7 @@ func (l *lcifLearned) choose(ctx context.Context, data *labelled, o BuildOptions
 		return nil
 	}
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, o.Workers
-	variant := query.Combined
-	if cv.InstanceOnly {
-		variant = query.InstanceOnly
-	}
+	const variant = query.Combined
 	return timer.run("tune", func(report func(int, int)) error {
 		tune := query.LCIFTuneOptions{
 			Objectives: []query.LCIFObjective{o.LCIF.Objective}, FeatureShare: o.LCIF.FeatureShares, Workers: o.Workers,
@@ -375,7 +370,7 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) er
 
 func (l *lcifLearned) describe(i *IndexInfo) {
 	l.sparseLearned.describe(i)
-	i.LabelCurve = l.curve
+	i.LabelCurve, i.Options.LCIF.Params = l.curve, &l.params
 }
 
 // The numbers of a label model's arrays in the sections label-matrix and
@@ -412,19 +407,16 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 	if l.index != nil {
 		m, features = l.put(w), l.index.Features()
 	}
-	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, InstanceOnly: l.counts == nil}
+	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors}
 	w.kind = codec.KindLabelMatrix
 	sets := l.sets.CSR()
 	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))
 	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
-	h := &lcifHead{names: l.names, dead: l.dead, keep: l.keep, idf: l.idf}
-	if l.counts != nil {
-		h.square, h.rows, h.powers = l.counts.Square, l.counts.Rows, l.power
+	h := &lcifHead{
+		names: l.names, dead: l.dead, square: l.counts.Square, rows: l.counts.Rows, powers: l.power, keep: l.keep, idf: l.idf,
 	}
 	h.put(w)
-	if l.counts != nil {
-		putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, l.counts, l.power.S.Value)
-	}
+	putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, l.counts, l.power.S.Value)
 	h.fence(w)
 	return m, w.sizes, w.err
 }
@@ -434,7 +426,7 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 type lcifHead struct {
 	names  []string
 	dead   *roaring.Bitmap
-	square []labels.Uint128 // and what follows is none with instance scores only
+	square []labels.Uint128
 	rows   []uint32
 	powers *labels.Powers
 	keep   []uint64
@@ -447,9 +439,6 @@ func (h *lcifHead) put(w *arrayWriter) {
 	w.names(arrayLabelNames, h.names)
 	w.set(arrayLabelDead, h.dead)
 	w.kind = codec.KindSimilarity
-	if h.powers == nil {
-		return
-	}
 	squares := make([]uint64, 0, 2*len(h.square))
 	for _, s := range h.square {
 		squares = append(squares, s.Hi, s.Lo)
@@ -463,13 +452,7 @@ func (h *lcifHead) put(w *arrayWriter) {
 }
 
 // fence writes the fence of an object that ends with it.
-func (h *lcifHead) fence(w *arrayWriter) {
-	if h.powers == nil {
-		w.fence(codec.KindLabelMatrix, arrayLabelFence)
-		return
-	}
-	w.fence(codec.KindSimilarity, arrayModelFence)
-}
+func (h *lcifHead) fence(w *arrayWriter) { w.fence(codec.KindSimilarity, arrayModelFence) }
 
 // putPairs writes pairs of features and labels with their sums and powers.
 func putPairs(w *arrayWriter, ptr, label, sum, power uint32, counts *labels.FeatureLabels, powers []float32) {

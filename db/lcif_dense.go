@@ -228,20 +228,11 @@ func (st *collState) denseNeighbors(ctx context.Context, name string) (*query.Fo
 // learnDense learns the model of a dense collection, whose rows are in the map.
 func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *labelled, o BuildOptions, timer *stageTimer) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
-	negative := slices.IndexFunc(data.rows.Value, func(x float32) bool { return x < 0 })
-	if p := o.LCIF.Params; p != nil && p.Lambda < 1 && negative >= 0 {
-		row := slices.IndexFunc(data.rows.Ptr, func(end uint64) bool { return end > uint64(negative) }) - 1
-		key, err := st.key(uint32(row))
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: lambda %g: feature scores want no coordinate below zero, key %q has %g", ErrOption, p.Lambda, key, data.rows.Value[negative])
-	}
 	source, err := st.denseNeighbors(ctx, o.LCIF.Neighbors)
 	if err != nil {
 		return err
 	}
-	cv := query.CVOptions{InstanceOnly: negative >= 0, Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
+	cv := query.CVOptions{Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
 		return newLiveNeighbors(st, source, data.live, without)
 	}}
 	if err := l.choose(ctx, data, o, cv, timer); err != nil {
@@ -249,14 +240,13 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 	}
 	return timer.run("model", func(func(int, int)) error {
 		view := &query.LCIFView{Features: st.c.Dim, Labels: data.sets}
-		if negative < 0 {
-			var err error
-			if l.counts, err = labels.CountFeatureLabels(ctx, query.UnitRows(data.rows, view), data.sets, o.Workers); err != nil {
-				return fmt.Errorf("db: label model: %w", err)
-			}
-			if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {
-				return fmt.Errorf("db: label model: %w", err)
-			}
+		units := query.FeatureRows(query.UnitRows(data.rows, view))
+		var err error
+		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, o.Workers); err != nil {
+			return fmt.Errorf("db: label model: %w", err)
+		}
+		if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {
+			return fmt.Errorf("db: label model: %w", err)
 		}
 		l.sets = data.sets
 		return nil

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -92,8 +93,22 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			if info.Options.LCIF.Neighbors != neighbors || info.LabelCurve == nil {
 				t.Errorf("index %+v", info.Options)
 			}
-			if similar := info.Bytes["feature-labels"] > 0; similar != (c.shift >= 0) {
-				t.Errorf("%d bytes of similarities of values from %g", info.Bytes["feature-labels"], c.shift)
+			if info.Bytes["feature-labels"] == 0 {
+				t.Errorf("no similarities of values from %g", c.shift)
+			}
+			choice, _ := info.LabelCurve.Choice(query.MicroF1, query.Combined)
+			if !reflect.DeepEqual(info.Options.LCIF.Params, &choice.Params) {
+				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.LCIF.Params, choice.Params)
+			}
+			err = d.View(func(s *Snapshot) error {
+				stored, err := s.Index("docs", "labels")
+				if !reflect.DeepEqual(stored.Options.LCIF.Params, info.Options.LCIF.Params) {
+					t.Errorf("stored parameters %+v, built with %+v", stored.Options.LCIF.Params, info.Options.LCIF.Params)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
 			check := func() [][]Prediction {
 				t.Helper()
@@ -203,7 +218,6 @@ func TestDenseLCIFOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIFOptions{
-		"feature scores":   {Params: &query.LCIFParams{K: 3, Lambda: 0.5}},
 		"second order":     {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}},
 		"weights":          {Weight: WeightTFIDF},
 		"selected":         {FeatureShares: []float64{0.5}},
@@ -222,10 +236,6 @@ func TestDenseLCIFOptions(t *testing.T) {
 		t.Fatalf("%+v, %v", info.Options.LCIF, err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		_, _, err := s.Predict(t.Context(), "docs", queries[0], &PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}})
-		if !errors.Is(err, ErrOption) {
-			t.Errorf("feature scores of negative values: %v", err)
-		}
 		if _, _, err := s.Search(t.Context(), "docs", queries[0].Vector, 3, &SearchOptions{Index: "labels"}, nil); !errors.Is(err, ErrKind) {
 			t.Errorf("rows from a label model: %v", err)
 		}
@@ -347,5 +357,121 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				t.Error("predictions differ after reopening")
 			}
 		})
+	}
+}
+
+// TestNegativeCoordinateIsMaintained writes a row with a negative coordinate behind
+// a model of rows without one. Feature scores take the coordinate as zero; nothing
+// stops maintenance, with the forest of the neighbours or without.
+func TestNegativeCoordinateIsMaintained(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    LCIFOptions
+	}{
+		{"given", LCIFOptions{Params: &query.LCIFParams{K: 9, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.2}}}},
+		{"tuned", LCIFOptions{Folds: 3, TuneRows: 200}},
+	} {
+		for _, dropped := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, dropped), func(t *testing.T) {
+				d, queries, truth := spotDB(t, 400, 0, vector.L2)
+				if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+					t.Fatal(err)
+				}
+				built, err := d.Build(t.Context(), "docs", "labels", BuildOptions{Kind: KindLCIF, LCIF: c.o}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rng := rand.New(rand.NewPCG(5, 5))
+				put(t, d, 300, func(i int) Row {
+					v, l := spotRow(rng, 0)
+					if i%2 == 0 {
+						v[rng.IntN(len(v))] = -1
+					}
+					return Row{Key: fmt.Append(nil, "later", i), Vector: v, Labels: l}
+				})
+				for i := range queries {
+					queries[i].Vector[i%12] -= 1
+				}
+				if dropped {
+					if err := d.DropIndex(t.Context(), "docs", "trees"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				o := LCIFOptions{Params: built.Options.LCIF.Params, Neighbors: built.Options.LCIF.Neighbors}
+				if dropped {
+					o.Neighbors = Flat
+				}
+				if _, err := d.Build(t.Context(), "docs", "rebuilt", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
+					t.Fatal(err)
+				}
+				kept := predictAll(t, d, queries, &PredictOptions{Index: "labels"}, 2)
+				rebuilt := predictAll(t, d, queries, &PredictOptions{Index: "rebuilt"}, 1)
+				if !equalPredictions(kept, rebuilt) {
+					t.Error("the maintained model predicts otherwise than a rebuilt one")
+				}
+				if p := first(kept, truth); p < 0.9 {
+					t.Errorf("precision of the best label is %g", p)
+				}
+				err = d.View(func(s *Snapshot) error {
+					info, err := s.Index("docs", "labels")
+					if info.Rows != 700 {
+						t.Errorf("the model covers %d rows", info.Rows)
+					}
+					if info.Options.LCIF.Neighbors != "trees" {
+						t.Errorf("neighbours by %q", info.Options.LCIF.Neighbors)
+					}
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestRelearnWithoutForest relearns a model whose forest was dropped: it scans, and
+// keeps the name.
+func TestRelearnWithoutForest(t *testing.T) {
+	d, queries, truth := spotDB(t, 400, 0, vector.L2)
+	if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Build(t.Context(), "docs", "labels", plainModel(""), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.DropIndex(t.Context(), "docs", "trees"); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for i := range 200 {
+			if err := b.Delete("docs", fmt.Append(nil, "p", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Half of the rows are deleted, so that they are renumbered.
+	if _, err := d.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		info, err := s.Index("docs", "labels")
+		if info.Rows != 200 || info.Options.LCIF.Neighbors != "trees" {
+			t.Errorf("%d rows, neighbours by %q", info.Rows, info.Options.LCIF.Neighbors)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := first(predictAll(t, d, queries, nil, 1), truth); p < 0.9 {
+		t.Errorf("precision of the best label is %g", p)
 	}
 }

@@ -111,9 +111,7 @@ func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, er
 		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
 		r.err = in.err
 	}
-	if !m.LCIF.InstanceOnly {
-		a.readPairs(r, m)
-	}
+	a.readPairs(r, m)
 	return a, r.err
 }
 
@@ -217,12 +215,10 @@ func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings
 	if out.view.Neighbors, err = st.lcifNeighbors(ctx, m, index); err != nil {
 		return nil, err
 	}
-	if !m.LCIF.InstanceOnly {
-		out.view.Keep = a.keep
-		out.view.Powers = []labels.Powers{{Beta: m.LCIF.beta(), S: a.base, Feature: a.feature, Label: a.label}}
-		if len(a.patch.Index) > 0 {
-			out.view.Powers[0].Patch = a.patch
-		}
+	out.view.Keep = a.keep
+	out.view.Powers = []labels.Powers{{Beta: m.LCIF.beta(), S: a.base, Feature: a.feature, Label: a.label}}
+	if len(a.patch.Index) > 0 {
+		out.view.Powers[0].Patch = a.patch
 	}
 	return out, st.grow(m, out, a)
 }

@@ -60,7 +60,7 @@ type lcifStep struct {
 	covered        int // rows that the model covers after the step
 	read           int // rows read
 	head           lcifHead
-	counts         *labels.FeatureLabels // the new patch, or all pairs if whole; nil with instance scores only
+	counts         *labels.FeatureLabels // the new patch, or all pairs if whole
 	whole          bool
 	baseBytes      int64 // of the pairs that stay
 	params         query.LCIFParams
@@ -96,9 +96,6 @@ func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int,
 	err = timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
 	if err != nil {
 		return nil, false, err
-	}
-	if !l.InstanceOnly && slices.ContainsFunc(f.added.Value, func(x float32) bool { return x < 0 }) {
-		return nil, true, nil // no similarities any more, or an error
 	}
 	err = timer.run("count", func(func(int, int)) error { return f.count(ctx, workers) })
 	if err == nil {
@@ -216,16 +213,13 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 
 // count works out the sums after the change.
 func (f *lcifFollowing) count(ctx context.Context, workers int) error {
-	if f.m.LCIF.InstanceOnly {
-		return nil
-	}
 	failed := func(err error) error { return fmt.Errorf("db: label model: %w", err) }
 	counted := func(units *vector.CSR, sets [][]uint32, names int) (*labels.FeatureLabels, error) {
 		matrix, err := labels.FromSets(sets, names)
 		if err != nil {
 			return nil, err
 		}
-		return labels.CountFeatureLabels(ctx, units, matrix, workers)
+		return labels.CountFeatureLabels(ctx, query.FeatureRows(units), matrix, workers)
 	}
 	add, err := counted(f.added, f.addSets, len(f.head.names))
 	if err != nil {
@@ -374,11 +368,9 @@ func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value
 	w := &arrayWriter{object: object, yield: yield, sizes: sizes}
 	s.head.put(w)
 	model.Base = 0
-	switch {
-	case s.counts == nil:
-	case s.whole:
+	if s.whole {
 		putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, s.counts, s.head.powers.S.Value)
-	default:
+	} else {
 		model.Base = s.m.LCIF.home(s.m.Object)
 		putPairs(w, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, s.counts, s.head.powers.S.Value)
 	}
@@ -402,7 +394,7 @@ func (s *lcifStep) parts() []uint64 {
 			out = append(out, g.Object)
 		}
 	}
-	if base := s.m.LCIF.home(s.m.Object); s.counts != nil && !s.whole && !slices.Contains(out, base) {
+	if base := s.m.LCIF.home(s.m.Object); !s.whole && !slices.Contains(out, base) {
 		out = append(out, base)
 	}
 	return out

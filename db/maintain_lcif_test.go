@@ -50,6 +50,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 		}
 		dense := rapid.IntRange(0, 3).Draw(t, "dense") == 0
+		signed := dense && rapid.Bool().Draw(t, "signed")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		width, names := rapid.SampledFrom([]int{12, 60}).Draw(t, "width"), 4
 		if dense {
@@ -68,6 +69,9 @@ func TestMaintainLCIF(t *testing.T) {
 						r.Vector = make([]float32, width)
 						for i, f := range r.Sparse.Index {
 							r.Vector[f] = r.Sparse.Value[i]
+							if signed && rng.IntN(3) == 0 {
+								r.Vector[f] = -r.Vector[f]
+							}
 						}
 						r.Sparse = vector.Sparse{}
 					}
@@ -182,7 +186,7 @@ func mustUseAll(s *Snapshot) error {
 		home := object == m.LCIF.home(m.Object)
 		// What there is once stays in an object with pairs or of a build until
 		// these go.
-		once := used || home || m.LCIF.InstanceOnly
+		once := used || home
 		switch kind {
 		case codec.KindManifest:
 			used = true // goes with the object
@@ -234,6 +238,11 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	}
 	for range 6 {
 		q := randomSparse(rng, 1+rng.IntN(8), width)
+		for i := range q.Value {
+			if !st.c.Sparse && rng.IntN(4) == 0 {
+				q.Value[i] = -q.Value[i]
+			}
+		}
 		for _, top := range []int{0, 1 + rng.IntN(5)} {
 			params.Top = top
 			x := vector.Sparse{Index: q.Index, Value: slices.Clone(q.Value)}
@@ -322,7 +331,11 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 		view.Prior = append(view.Prior, float32(len(b.Matrix().Column(l)))/float32(st.c.Live))
 	}
 	units := query.UnitRows(rows, view)
-	counts, err := labels.CountFeatureLabels(ctx, units, b.Matrix(), 1)
+	counted := &vector.CSR{Ptr: units.Ptr, Index: units.Index, Value: slices.Clone(units.Value), Cols: units.Cols}
+	for i, x := range counted.Value {
+		counted.Value[i] = max(0, x)
+	}
+	counts, err := labels.CountFeatureLabels(ctx, counted, b.Matrix(), 1)
 	if err != nil {
 		return nil, nil, nil, err
 	}

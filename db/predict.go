@@ -106,6 +106,7 @@ type predictScratch struct {
 // the shares of the rows that have each label, as of the build or the last
 // maintenance. Of
 // labels with equal scores the one whose name is less, byte by byte, comes first.
+// In feature scores a coordinate below zero counts as zero, as it does in rows.
 // Trees see only the rows that they were learned from.
 //
 // The score of an annotation or powerset tree is the chance of coming to a leaf

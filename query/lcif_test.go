@@ -113,7 +113,7 @@ func TestPredictErrors(t *testing.T) {
 		"top":                  {f.view, with(func(p *LCIFParams) { p.Top = -1 }), q.Row(0), ErrParams},
 		"few thresholds":       {f.view, with(func(p *LCIFParams) { p.Thresholds = &labels.Thresholds{PerLabel: []float64{1}} }), q.Row(0), ErrParams},
 		"unsorted query":       {f.view, good, vector.Sparse{Index: []uint32{3, 1}, Value: []float32{1, 1}}, ErrParams},
-		"negative query":       {f.view, good, vector.Sparse{Index: []uint32{1, 3}, Value: []float32{1, -1}}, ErrParams},
+		"negative query":       {f.view, good, vector.Sparse{Index: []uint32{1, 3}, Value: []float32{1, -1}}, postings.ErrParams},
 		"negative, instances":  {f.view, with(func(p *LCIFParams) { p.Lambda = 1 }), vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}, postings.ErrParams},
 		"no neighbours":        {&noNeighbors, good, q.Row(0), ErrMethod},
 		"no similarities":      {&noPowers, good, q.Row(0), ErrMethod},

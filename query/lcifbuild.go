@@ -68,7 +68,7 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 	m.units = unitRows(rows, rows.Cols, m.view.Keep)
 	if !o.InstanceOnly {
 		var err error
-		if m.counts, err = labels.CountFeatureLabels(ctx, m.units, sets, o.Workers); err != nil {
+		if m.counts, err = labels.CountFeatureLabels(ctx, FeatureRows(m.units), sets, o.Workers); err != nil {
 			return nil, err
 		}
 	}
@@ -140,8 +140,8 @@ type CVOptions struct {
 	// is an inverted index of the rows. A source of its own takes raw queries,
 	// so selected features count for feature scores alone.
 	Neighbors func(without *roaring.Bitmap) NeighborSource
-	// InstanceOnly counts no feature–label pairs, so that rows may have
-	// negative values; only variant InstanceOnly can be tuned then.
+	// InstanceOnly counts no feature–label pairs; only variant InstanceOnly can be
+	// tuned then.
 	InstanceOnly bool
 	Workers      int // fewer than 1: all processors
 }
@@ -186,7 +186,7 @@ func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matri
 	view := *m.view
 	part := LCIFPart{View: &view}
 	if m.counts != nil {
-		own, err := labels.CountFeatureLabels(ctx, labels.SelectRows(m.units, rows), sets.Select(rows), o.Workers)
+		own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)), sets.Select(rows), o.Workers)
 		if err != nil {
 			return part, err
 		}

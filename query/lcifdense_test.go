@@ -2,6 +2,8 @@ package query
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -77,5 +79,75 @@ func TestBatchesAreSinglePredictions(t *testing.T) {
 	b, err := NeighborGraph(ctx, single.Neighbors, f.rows, 4, 1, nil)
 	if err != nil || !reflect.DeepEqual(a, b) {
 		t.Errorf("graphs differ, %v", err)
+	}
+}
+
+// Feature scores take a value below zero as zero, in training rows and queries,
+// alone and in batches.
+func TestNegativeFeatures(t *testing.T) {
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(6, 2))
+	const n, m, l = 300, 20, 9
+	signed, above := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	var sets [][]uint32
+	for range n {
+		var x, y vector.Sparse
+		length := 0.0
+		for f := range uint32(m) {
+			v := float32(rng.NormFloat64())
+			x.Index, x.Value = append(x.Index, f), append(x.Value, v)
+			length += float64(v) * float64(v)
+		}
+		for i, v := range x.Value {
+			x.Value[i] = float32(float64(v) / math.Sqrt(length))
+			if v > 0 {
+				y.Index, y.Value = append(y.Index, x.Index[i]), append(y.Value, x.Value[i])
+			}
+		}
+		signed.Append(x)
+		above.Append(y)
+		sets = append(sets, []uint32{uint32(rng.IntN(l))})
+	}
+	signed.Cols, above.Cols = m, m
+	matrix, err := labels.FromSets(sets, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &LCIFView{Features: m, Labels: matrix}
+	counts, err := labels.CountFeatureLabels(ctx, FeatureRows(UnitRows(signed, v)), matrix, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.AddPower(counts, 1); err != nil {
+		t.Fatal(err)
+	}
+	p := &LCIFParams{Top: l}
+	got, err := PredictBatch(ctx, v, signed, p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := PredictBatch(ctx, v, above, p, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := NewPredictor()
+	for i := range n {
+		one, _, err := alone.Predict(ctx, v, signed.Row(i), p, nil)
+		if err != nil || !slices.Equal(one, got[i]) {
+			t.Fatalf("row %d: %v alone, %v in a batch, %v", i, one, got[i], err)
+		}
+		scores := map[uint32]float32{}
+		for _, r := range want[i] {
+			scores[r.Label] = r.Score
+		}
+		for _, r := range one {
+			if math.Abs(float64(r.Score-scores[r.Label])) > 1e-6 || len(one) != len(want[i]) {
+				t.Fatalf("row %d: %v, without the values below zero %v", i, one, want[i])
+			}
+		}
+		explained, err := alone.ExplainLabels(ctx, v, signed.Row(i), p, []uint32{one[0].Label})
+		if err != nil || math.Abs(explained[0].Feature-float64(one[0].Score)) > 1e-6 {
+			t.Fatalf("row %d: %+v of %v, %v", i, explained, one[0], err)
+		}
 	}
 }

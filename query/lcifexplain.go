@@ -136,7 +136,7 @@ func (p *Predictor) explainFeatures(v *LCIFView, e *LabelExplanation) {
 	m := v.power(p.params.Beta)
 	total := 0.0
 	for _, x := range p.unit.Value {
-		total += float64(x)
+		total += max(0, float64(x))
 	}
 	for i, f := range p.unit.Index {
 		x := float64(p.unit.Value[i])

@@ -144,7 +144,7 @@ func (g *featureGroup) take(queries *vector.CSR, lo, hi int) {
 	for i := lo; i < hi; i++ {
 		q, total := queries.Row(i), 0.0
 		for e, f := range q.Index {
-			x := float64(q.Value[e])
+			x := max(0, float64(q.Value[e]))
 			total += x
 			pairs := m.Pairs(int(f))
 			switch {

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -110,7 +111,7 @@ func TestPredictRows(t *testing.T) {
 // The row of an error is told.
 func TestPredictRowsErrors(t *testing.T) {
 	f, q := wordsFixture(t, 3)
-	q.Append(vector.Sparse{Index: []uint32{1}, Value: []float32{-1}})
+	q.Append(vector.Sparse{Index: []uint32{1}, Value: []float32{float32(math.NaN())}})
 	at, err := NewPredictor().PredictRows(context.Background(), f.view, q, &LCIFParams{K: 3, Lambda: 0.5}, func(int, []labels.Ranked) {})
 	if err == nil || at != q.Rows()-1 {
 		t.Errorf("row %d, %v", at, err)

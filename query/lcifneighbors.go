@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -165,6 +166,27 @@ func (l *nearLists) row(i int) []near { return l.list[l.ptr[i]:l.ptr[i+1]] }
 // unknown features have of it. Rows where nothing is left are empty. O(entries).
 func UnitRows(rows *vector.CSR, v *LCIFView) *vector.CSR {
 	return unitRows(rows, v.Features, v.Keep)
+}
+
+// FeatureRows is unit rows as feature–label pairs are counted of them: a value
+// below zero counts as none. Without such values it returns the rows themselves.
+// O(entries).
+func FeatureRows(units *vector.CSR) *vector.CSR {
+	below := func(x float32) bool { return x < 0 }
+	if !slices.ContainsFunc(units.Value, below) {
+		return units
+	}
+	out := &vector.CSR{Ptr: make([]uint64, 1, len(units.Ptr)), Value: []float32{}, Cols: units.Cols}
+	for i := range units.Rows() {
+		row := units.Row(i)
+		for e, x := range row.Value {
+			if !below(x) {
+				out.Index, out.Value = append(out.Index, row.Index[e]), append(out.Value, x)
+			}
+		}
+		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
+	}
+	return out
 }
 
 // unitRows is UnitRows by the parts of a view.

@@ -48,10 +48,12 @@ func NewPredictor() *Predictor { return new(Predictor) }
 // not kept are left out. All sums run in a fixed
 // order, so equal inputs give equal bits.
 //
+// A value below zero counts as zero in feature scores; a source of neighbours may
+// refuse it.
+//
 // Cost: the search for K neighbours, then O(labels of the neighbours + labels
 // of the query's features + L/64). Errors: ErrParams for bad parameters or
-// queries (negative values too, unless Lambda is 1 and the source takes them),
-// ErrMethod for what the view lacks, those of the source, the context's; dst is
+// queries, ErrMethod for what the view lacks, those of the source, the context's; dst is
 // then returned as it was.
 func (p *Predictor) Predict(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams, dst []labels.Ranked) ([]labels.Ranked, LCIFStats, error) {
 	if err := p.run(ctx, v, q, params); err != nil {
@@ -156,13 +158,6 @@ func (p *Predictor) begin(ctx context.Context, v *LCIFView, params *LCIFParams) 
 func (p *Predictor) check(q vector.Sparse) error {
 	if err := q.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrParams, err)
-	}
-	if p.params.Lambda < 1 {
-		for i, x := range q.Value {
-			if x < 0 {
-				return fmt.Errorf("%w: feature %d of the query is %g, feature scores want none below zero", ErrParams, q.Index[i], x)
-			}
-		}
 	}
 	return nil
 }

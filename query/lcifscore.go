@@ -154,15 +154,15 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 }
 
 // featureScores appends the feature-based confidence scores (definition 8,
-// Algorithm 5) of a query without negative values to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β /
-// Σᵢ xᵢ. The length of a feature's column goes into its weight, that of a
+// Algorithm 5) of a query to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β / Σᵢ xᵢ, over the values above
+// zero: as in the training rows, a value below zero counts as none. The length of a feature's column goes into its weight, that of a
 // label's into the sum. Frequent features are added first. O(Σ labels of the
 // features).
 func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, dst *vector.Sparse) {
 	raise := beta / m.Beta
 	total, entries, rare := 0.0, 0, 0
 	for i, f := range q.Index {
-		total += float64(q.Value[i])
+		total += max(0, float64(q.Value[i]))
 		entries += m.Pairs(int(f))
 		if !frequent(m, f) {
 			rare++
@@ -179,7 +179,7 @@ func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, ds
 			break
 		}
 		for i, f := range q.Index {
-			if x := float64(q.Value[i]); x != 0 && frequent(m, f) == first {
+			if x := float64(q.Value[i]); x > 0 && frequent(m, f) == first {
 				a.feature(m, f, weightOf(m, f, x, raise))
 			}
 		}

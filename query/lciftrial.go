@@ -110,11 +110,6 @@ func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error)
 		if p.Counts == nil {
 			return nil, fmt.Errorf("%w: part %d has no feature–label counts", ErrMethod, i)
 		}
-		for _, x := range t.units[i].Value {
-			if x < 0 {
-				return nil, fmt.Errorf("%w: part %d has negative features, feature scores want none", ErrParams, i)
-			}
-		}
 	}
 	powers, errs := make([]*labels.Powers, len(t.data.Parts)), make([]error, len(t.data.Parts))
 	err := eachRow(ctx, len(powers), t.workers, func() func(int) {

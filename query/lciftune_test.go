@@ -761,7 +761,7 @@ func TestTuneLCIFErrors(t *testing.T) {
 		"no graph":        {data, LCIFTuneOptions{Ks: short, SecondOrders: []float64{0.5}, Search: FullGrid}, ErrMethod},
 		"misfit":          {misfit, LCIFTuneOptions{Ks: short}, ErrParams},
 		"held out misfit": {HoldOut(x, y, negative, y, 1), LCIFTuneOptions{}, ErrParams},
-		"negative":        {HoldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), LCIFTuneOptions{Variants: []LCIFVariant{FeatureOnly}}, ErrParams},
+		"negative":        {HoldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), LCIFTuneOptions{Ks: short}, postings.ErrParams},
 		"nothing":         {func(context.Context, int) (*LCIFHeldOut, error) { return &LCIFHeldOut{}, nil }, LCIFTuneOptions{}, ErrParams},
 	} {
 		if curve, err := TuneLCIF(ctx, c.data, c.o); curve != nil || !errors.Is(err, c.want) {

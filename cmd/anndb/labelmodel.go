@@ -143,7 +143,9 @@ func sparseSetting(i db.IndexInfo) any {
 	if o.LCIF.Neighbors != "" {
 		s = "neighbours by " + o.LCIF.Neighbors + ", "
 	}
-	if p := o.LCIF.Params; p != nil {
+	if c, ok := chosen(i); ok {
+		s += describeLCIF(c.Point.LCIFSetting) + ", " + describeCut(c.Point.Cut)
+	} else if p := o.LCIF.Params; p != nil {
 		s += describeLCIF(query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda})
 		switch t := p.Thresholds; {
 		case t == nil:
@@ -151,8 +153,6 @@ func sparseSetting(i db.IndexInfo) any {
 		default:
 			s += fmt.Sprintf(", threshold %g", t.Single)
 		}
-	} else if c, ok := chosen(i); ok {
-		s += describeLCIF(c.Point.LCIFSetting) + ", " + describeCut(c.Point.Cut)
 	}
 	return s
 }
