@@ -38,7 +38,8 @@ type SearchOptions struct {
 	// Labels keeps only rows that carry at least one of these labels.
 	Labels []string
 	// KeyPrefix and Key keep only rows whose key has the prefix, or satisfies
-	// the predicate, which is given a copy.
+	// the predicate, which is given a copy. A search calls it at most once for a
+	// row, and no more once its context has ended.
 	KeyPrefix []byte
 	Key       func(key []byte) bool
 	// Radius, when positive, returns all rows found within this distance (in
@@ -143,14 +144,14 @@ func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, 
 
 func (st *collState) searchWith(ctx context.Context, sc *searchScratch, view *query.View, q []float32, p query.Params, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {
 	sc.params = p
-	if err := st.applyFilters(o, &sc.params); err != nil {
+	if err := st.applyFilters(ctx, o, &sc.params); err != nil {
 		return dst, stats, err
 	}
 	sc.found, stats, err = sc.s.Search(ctx, view, q, &sc.params, sc.found[:0])
 	if err != nil {
 		return dst, stats, fmt.Errorf("db: search %q: %w", st.c.Name, asOption(err))
 	}
-	hits, err = st.appendHits(ctx, view, q, o, sc, dst)
+	hits, err = st.appendHits(ctx, view, o, sc, dst)
 	return hits, stats, err
 }
 
@@ -164,13 +165,19 @@ func asOption(err error) error {
 
 var defaultSearch SearchOptions
 
+// keyRun is how many hits get their keys between two looks at the context.
+const keyRun = 256
+
 // appendHits turns row numbers and internal distances into hits, reusing the
 // key memory of dst's spare capacity.
-func (st *collState) appendHits(ctx context.Context, view *query.View, q []float32, o *SearchOptions, sc *searchScratch, dst []Hit) ([]Hit, error) {
+func (st *collState) appendHits(ctx context.Context, view *query.View, o *SearchOptions, sc *searchScratch, dst []Hit) ([]Hit, error) {
 	// All keys are looked up before the first is copied: each is two misses of
 	// the cache, and so those of different keys overlap.
 	sc.keys = sc.keys[:0]
-	for _, f := range sc.found {
+	for i, f := range sc.found {
+		if i%keyRun == keyRun-1 && ctx.Err() != nil {
+			return dst, fmt.Errorf("db: search %q: %w", st.c.Name, ctx.Err())
+		}
 		key, err := st.key(f.ID)
 		if err != nil {
 			return dst, err
@@ -178,7 +185,11 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, q []float
 		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
 		sc.keys = append(sc.keys, key)
 	}
+	start := len(dst)
 	for i, f := range sc.found {
+		if i%keyRun == keyRun-1 && ctx.Err() != nil {
+			return dst[:start], fmt.Errorf("db: search %q: %w", st.c.Name, ctx.Err())
+		}
 		n := len(dst)
 		if n < cap(dst) {
 			dst = dst[:n+1]
@@ -188,9 +199,9 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, q []float
 		h := &dst[n]
 		*h = Hit{Key: append(h.Key[:0], sc.keys[i]...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
 		if o.Explain {
-			e, err := sc.s.Explain(ctx, view, q, &sc.params, f.ID)
+			e, err := sc.s.ExplainLast(ctx, f.ID)
 			if err != nil {
-				return dst[:n], fmt.Errorf("db: explain row %d of %q: %w", f.ID, st.c.Name, err)
+				return dst[:start], fmt.Errorf("db: explain row %d of %q: %w", f.ID, st.c.Name, err)
 			}
 			h.Explanation = e
 		}
@@ -299,12 +310,12 @@ func (m *manifest) tuned(recall float64) (query.Params, error) {
 }
 
 // applyFilters joins the bitmap, label and key filters of the call.
-func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
+func (st *collState) applyFilters(ctx context.Context, o *SearchOptions, p *query.Params) error {
 	if o.Filter != nil {
 		p.Filter = o.Filter
 	}
 	var err error
-	if p.Filter, err = st.carrying(o.Labels, p.Filter); err != nil {
+	if p.Filter, err = st.carrying(ctx, o.Labels, p.Filter); err != nil {
 		return err
 	}
 	if prev := p.Accept; prev != nil {
@@ -329,15 +340,15 @@ func (st *collState) applyFilters(o *SearchOptions, p *query.Params) error {
 
 // carrying is the rows of a filter, nil meaning all, that carry at least one of
 // the labels; the filter itself without labels.
-func (st *collState) carrying(labels []string, filter *roaring.Bitmap) (*roaring.Bitmap, error) {
+func (st *collState) carrying(ctx context.Context, labels []string, filter *roaring.Bitmap) (*roaring.Bitmap, error) {
 	if len(labels) == 0 {
 		return filter, nil
 	}
 	rows := roaring.New()
 	for _, l := range labels {
 		r, err := st.labelRows(l)
-		if err != nil {
-			return nil, err
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return nil, fmt.Errorf("db: rows with label %q: %w", l, err)
 		}
 		if r != nil {
 			rows.Or(r)

@@ -37,7 +37,8 @@ type SparseSearchOptions struct {
 	Strategy postings.Strategy
 	// Filter keeps only the rows of the bitmap, Labels only those that carry
 	// one of these labels, KeyPrefix and Key only those whose key has the
-	// prefix or satisfies the predicate, which is given a copy.
+	// prefix or satisfies the predicate, which is given a copy and called at most
+	// once for a row, and no more once the context has ended.
 	Filter    *roaring.Bitmap
 	Labels    []string
 	KeyPrefix []byte
@@ -89,7 +90,7 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if k < 1 {
 		return dst, stats, fmt.Errorf("%w: k is %d, want at least 1", ErrK, k)
 	}
-	accept, err := st.accepted(o)
+	accept, err := st.accepted(ctx, o)
 	if err != nil {
 		return dst, stats, err
 	}
@@ -212,8 +213,8 @@ func (s *Snapshot) UnknownFeatures(ctx context.Context, coll string, q SparseQue
 }
 
 // accepted is the set of rows that pass the filters, nil when all do.
-func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
-	out, err := st.carrying(o.Labels, o.Filter)
+func (st *collState) accepted(ctx context.Context, o *SparseSearchOptions) (*roaring.Bitmap, error) {
+	out, err := st.carrying(ctx, o.Labels, o.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +225,9 @@ func (st *collState) accepted(o *SparseSearchOptions) (*roaring.Bitmap, error) {
 	for row := range st.c.Rows {
 		if out != nil && !out.Contains(row) || st.deleted(row) {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("db: search %q: %w", st.c.Name, err)
 		}
 		ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
 		if err != nil {
@@ -257,20 +261,27 @@ func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.S
 	return out
 }
 
+// scanWork is how many features are compared, a row being worth 16 of them and a
+// deleted one 1, between two looks at the context.
+const scanWork = 1 << 12
+
 // scan scores the rows from the given one on.
 func (s *sparseSet) scan(ctx context.Context, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit) ([]postings.Hit, error) {
 	var unit vector.Sparse
+	work := 0 // since the last look at the context
 	for i := from; i < s.n; i++ {
-		if i%4096 == 0 {
+		if work++; work >= scanWork {
 			if err := ctx.Err(); err != nil {
 				return hits, fmt.Errorf("db: %w", err)
 			}
+			work = 0
 		}
 		row := uint32(i)
 		if s.dead != nil && s.dead.Contains(row) || accept != nil && !accept.Contains(row) {
 			continue
 		}
 		unitSparse(&unit, s.row(row))
+		work += unit.Len() + 16
 		if score := vector.DotSparse(q, unit); score > 0 {
 			hits = append(hits, postings.Hit{Row: row, Score: score})
 		}

@@ -59,7 +59,7 @@ func (s *Searcher) answer(ctx context.Context, v *View, q []float32, p *Params, 
 		return err
 	}
 	for _, n := range out.Neighbors {
-		e, err := s.Explain(ctx, v, q, p, n.ID)
+		e, err := s.ExplainLast(ctx, n.ID)
 		if err != nil {
 			return err
 		}

@@ -47,8 +47,8 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	}
 	s.beam = grow(s.beam, width)[:0]
 	s.merge(ids, width)
-	for first := 0; ; {
-		if first = s.expand(first); first < 0 {
+	for first, step := 0, 1; ; step++ {
+		if first = s.expand(first); first < 0 || step%beamRun == 0 && s.halted() {
 			break
 		}
 		s.hop = s.passing(s.hop)

@@ -109,8 +109,11 @@ const ahead = 3
 func (s *Searcher) score(ids []uint32, stage origin) {
 	if s.quantised() && len(ids) > s.p.rerank() {
 		s.rerank.Reset(s.p.rerank())
-		for _, id := range ids {
+		for i, id := range ids {
 			s.rerank.Push(id, s.quant.distance(id))
+			if i&s.every == s.every && s.halted() {
+				return
+			}
 		}
 		s.stats.Filtered += len(ids)
 		s.hits = s.rerank.Append(s.hits[:0])
@@ -127,6 +130,10 @@ func (s *Searcher) score(ids []uint32, stage origin) {
 			s.exact.prefetch(ids[i+ahead])
 		}
 		s.keep(id, s.exact.distance(id))
+		if i&s.every == s.every && s.halted() {
+			s.stats.Exact += i + 1
+			return
+		}
 	}
 	s.stats.Exact += len(ids)
 	if s.watch != nil {

@@ -102,8 +102,12 @@ func (s *Searcher) scoreFresh() {
 	for _, id := range s.fresh {
 		s.exact.prefetch(id)
 	}
-	for _, id := range s.fresh {
+	for i, id := range s.fresh {
 		s.keep(id, s.exact.distance(id))
+		if i&s.every == s.every && s.halted() {
+			s.stats.Exact += i + 1
+			return
+		}
 	}
 	s.stats.Exact += len(s.fresh)
 	if s.watch != nil {

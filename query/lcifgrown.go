@@ -76,7 +76,7 @@ func (g *GrownNeighbors) add(ctx context.Context, q vector.Sparse, k int, hits [
 	}
 	found := len(hits)
 	for i := range g.Rows.Rows() {
-		if i%scanStep == scanStep-1 {
+		if i%mostRows == mostRows-1 {
 			if err := stopped(ctx); err != nil {
 				return hits[:found], err
 			}

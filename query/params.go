@@ -116,7 +116,8 @@ type Params struct {
 	Quant  bool `json:"quant,omitempty"`
 	Rerank int  `json:"rerank,omitempty"`
 	// Filter and Accept restrict the answers to rows of the bitmap and rows the
-	// function accepts. Both apply before any distance.
+	// function accepts. Both apply before any distance. A search asks Accept about
+	// a row at most once, and no more once its context has ended.
 	Filter *roaring.Bitmap       `json:"-"`
 	Accept func(row uint32) bool `json:"-"`
 	// Range asks for all rows found within Radius (internal distance) instead

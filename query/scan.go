@@ -1,16 +1,8 @@
 package query
 
-import (
-	"context"
-)
-
-const (
-	// filterScan is the number of rows up to which a filter is answered by
-	// scanning its rows: cheaper than searching and discarding.
-	filterScan = 2000
-	// scanStep is how many rows are scanned between two looks at the context.
-	scanStep = 4096
-)
+// filterScan is the number of rows up to which a filter is answered by scanning
+// its rows: cheaper than searching and discarding.
+const filterScan = 2000
 
 // scanFirst says whether an exact scan is asked for or cheapest.
 func (s *Searcher) scanFirst() bool {
@@ -27,7 +19,7 @@ func (s *Searcher) restricted() bool {
 func (s *Searcher) allowed(row uint32) bool {
 	return !s.deleted(row) &&
 		(s.p.Filter == nil || s.p.Filter.Contains(row)) &&
-		(s.p.Accept == nil || s.p.Accept(row))
+		(s.p.Accept == nil || s.accepted(row))
 }
 
 // deleted says whether a row has been deleted.
@@ -77,38 +69,33 @@ func (s *Searcher) complete() bool {
 }
 
 // scanAll scores every row that passes the filters.
-func (s *Searcher) scanAll(ctx context.Context) error {
+func (s *Searcher) scanAll() {
 	s.within = s.within[:0]
 	f := s.p.Filter
 	if f == nil {
-		return s.scan(ctx, 0, s.v.Rows.N, fromScan)
+		s.scan(0, s.v.Rows.N, fromScan)
+		return
 	}
 	n := 0
-	var err error
 	f.Iterate(func(row uint32) bool {
 		if int(row) >= s.v.Rows.N {
 			return false
 		}
 		s.scanRow(row, fromScan)
-		if n++; n%scanStep == 0 {
-			err = stopped(ctx)
-		}
-		return err == nil
+		n++
+		return n&s.every != 0 || !s.halted()
 	})
-	return err
 }
 
 // scan scores the rows of [lo, hi) that pass the filters.
-func (s *Searcher) scan(ctx context.Context, lo, hi int, stage origin) error {
-	for i := lo; i < hi; i++ {
-		s.scanRow(uint32(i), stage)
-		if (i-lo)%scanStep == scanStep-1 {
-			if err := stopped(ctx); err != nil {
-				return err
-			}
+func (s *Searcher) scan(lo, hi int, stage origin) {
+	for lo < hi && s.err == nil {
+		end := min(lo+s.every+1, hi)
+		for ; lo < end; lo++ {
+			s.scanRow(uint32(lo), stage)
 		}
+		s.halted()
 	}
-	return nil
 }
 
 func (s *Searcher) scanRow(row uint32, stage origin) {

@@ -1,11 +1,9 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -55,11 +53,21 @@ type Searcher struct {
 	seen  []uint16
 	epoch uint16
 
+	ctx   context.Context // of the search under way
+	err   error           // why it was stopped
+	every int             // rows are scored between two looks at ctx, less one: a mask
+	judgements
+	spare []vector.Neighbor // memory of sort
+
 	watch *watch // what Explain wants to know
 }
 
 // NewSearcher is an empty Searcher; it grows to what its queries need.
-func NewSearcher() *Searcher { return new(Searcher) }
+func NewSearcher() *Searcher {
+	s := new(Searcher)
+	s.multi.Halt = s.halted
+	return s
+}
 
 // Search appends the nearest rows of the view to dst, nearest first, ties by
 // row, with internal distances: squared for L2, 1 - cosine, negated dot
@@ -76,8 +84,11 @@ func NewSearcher() *Searcher { return new(Searcher) }
 // when K is positive.
 //
 // Cost: O(trees·depth + labels + R·Dim), independent of N where nothing needs
-// widening. Errors: ErrParams, ErrDimension, ErrNotFinite, ErrMethod, and the
-// context's, which is looked at between stages; dst is then returned as it was.
+// widening. Params.Accept is called at most once for a row. Errors: ErrParams,
+// ErrDimension, ErrNotFinite, ErrMethod, and the context's, which is looked at
+// between stages, before every call of Params.Accept, and within a stage after 64
+// exact distances or 16,384 coordinates, whichever comes first; dst is then
+// returned as it was.
 func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params, dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
 	s.stats = Stats{}
 	if err := p.check(v, q); err != nil {
@@ -90,18 +101,28 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params, 
 	s.v, s.params = v, *p
 	s.p = &s.params
 	s.params.K = min(p.K, v.Rows.N)
-	s.exact.reset(v, q)
+	if p.Accept != nil {
+		s.judgements.begin(v.Rows.N)
+	}
+	return s.search(ctx, q, norm, dst)
+}
+
+// search is Search once its parameters are checked and stored.
+func (s *Searcher) search(ctx context.Context, q []float32, norm float32, dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
+	s.begin(ctx)
+	s.exact.reset(s.v, q)
 	s.top.Reset(s.depth())
 	s.within = s.within[:0]
-	if err := s.run(ctx, q, norm); err != nil {
-		return dst, s.stats, err
-	}
-	if p.Range {
-		return s.appendWithin(dst), s.stats, nil
-	}
+	s.run(q, norm)
 	n := len(dst)
-	dst = s.top.Append(dst)
-	return dst[:min(len(dst), n+s.p.K)], s.stats, nil
+	if s.err == nil {
+		dst = s.append(dst)
+	}
+	s.ctx = nil
+	if s.err != nil {
+		return dst[:n], s.stats, s.err
+	}
+	return dst, s.stats, nil
 }
 
 // depth is how many of the best hits are kept: those asked for, and those that
@@ -132,23 +153,24 @@ func (s *Searcher) beamWidth() int {
 	return min(max(s.p.Beam, s.p.sketchKeep()), s.v.N)
 }
 
-// run fills top or within.
-func (s *Searcher) run(ctx context.Context, q []float32, norm float32) error {
-	if err := stopped(ctx); err != nil {
-		return err
+// run fills top or within. It stops early where that sets err.
+func (s *Searcher) run(q []float32, norm float32) {
+	if s.halted() {
+		return
 	}
 	if s.scanFirst() {
-		return s.scanAll(ctx)
+		s.scanAll()
+		return
 	}
 	s.project(q, norm)
 	ids := s.passing(s.gather(0))
-	for leaves := 0; s.sparse(len(ids)) && len(s.route) > leaves; {
+	for leaves := 0; s.sparse(len(ids)) && len(s.route) > leaves && !s.halted(); {
 		leaves = len(s.route)
 		s.stats.Widened++
 		ids = s.passing(s.gather(s.stats.Widened))
 	}
-	if err := stopped(ctx); err != nil {
-		return err
+	if s.halted() {
+		return
 	}
 	sketched, beam := s.freshSketched(), s.beamWidth()
 	s.fresh = s.fresh[:0]
@@ -171,48 +193,42 @@ func (s *Searcher) run(ctx context.Context, q []float32, norm float32) error {
 	}
 	s.score(ids, fromForest)
 	for range s.hops() {
-		if !s.hopOnce() {
+		if s.halted() || !s.hopOnce() {
 			break
 		}
-		if err := stopped(ctx); err != nil {
-			return err
-		}
+	}
+	if s.err != nil {
+		return
 	}
 	s.stats.Fresh = s.v.Rows.N - s.v.N
 	s.scoreFresh()
-	if err := s.scan(ctx, s.v.N+sketched, s.v.Rows.N, fromFresh); err != nil {
-		return err
-	}
-	if s.complete() {
-		return nil
+	s.scan(s.v.N+sketched, s.v.Rows.N, fromFresh)
+	if s.halted() || s.complete() {
+		return
 	}
 	s.stats.Widened++
 	s.top.Reset(s.depth())
-	return s.scanAll(ctx)
+	s.scanAll()
 }
 
-func stopped(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("query: %w", err)
+// append appends the answer, nearest first: the nearest K rows, or the rows found
+// within the radius.
+func (s *Searcher) append(dst []vector.Neighbor) []vector.Neighbor {
+	found, k := s.within, s.p.K
+	if !s.p.Range {
+		if s.top.Len() <= sortRun {
+			n := len(dst)
+			dst = s.top.Append(dst)
+			return dst[:min(len(dst), n+k)]
+		}
+		s.hits = s.top.Peek(s.hits[:0])
+		found = s.hits
 	}
-	return nil
-}
-
-// appendWithin appends the rows found within the radius, nearest first.
-func (s *Searcher) appendWithin(dst []vector.Neighbor) []vector.Neighbor {
-	slices.SortFunc(s.within, compare)
-	found := s.within
-	if s.p.K > 0 && len(found) > s.p.K {
-		found = found[:s.p.K]
+	found = s.sort(found)
+	if k > 0 && len(found) > k {
+		found = found[:k]
 	}
 	return append(dst, found...)
-}
-
-func compare(a, b vector.Neighbor) int {
-	if c := cmp.Compare(a.Distance, b.Distance); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.ID, b.ID)
 }
 
 // keep takes an exactly scored row into the answer.
@@ -314,8 +330,18 @@ func (s *Searcher) quantiseQuery() {
 	s.scale = 2 * step * sk.Scale
 }
 
-// estimate writes the sketches' estimates of rows to out.
+// estimate writes the sketches' estimates of rows to out, unless it is stopped.
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
+	for len(ids) > sketchRun {
+		s.estimateRun(sk, ids[:sketchRun], out)
+		if ids, out = ids[sketchRun:], out[sketchRun:]; s.halted() {
+			return
+		}
+	}
+	s.estimateRun(sk, ids, out)
+}
+
+func (s *Searcher) estimateRun(sk *SketchView, ids []uint32, out []float32) {
 	if sk.Steps != nil {
 		vector.PackedScores(&s.packed, sk.Chunks, sk.Shift, ids, out)
 		return

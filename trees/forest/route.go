@@ -99,9 +99,15 @@ type TreeLeaf struct {
 
 // MultiScratch is the memory of RouteMulti, reused from call to call.
 type MultiScratch struct {
+	// Halt, if not nil, is asked once in haltLeaves leaves whether to return
+	// those found until then.
+	Halt func() bool
+
 	heap []branch
 	out  []TreeLeaf
 }
+
+const haltLeaves = 1024
 
 // branch is a subtree not taken: how far the vector is from it.
 type branch struct {
@@ -132,6 +138,9 @@ func (f *Forest) RouteMulti(z []float32, trees, extra int, s *MultiScratch) []Tr
 		s.descend(f, z, branch{tree: uint32(t), node: 1})
 	}
 	for ; extra > 0 && len(s.heap) > 0; extra-- {
+		if extra%haltLeaves == 0 && s.Halt != nil && s.Halt() {
+			break
+		}
 		s.descend(f, z, s.pop())
 	}
 	return s.out

@@ -1,0 +1,101 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestKeyPredicateOnce: a search calls the key predicate at most once for a key,
+// however it finds its rows, and no more once its context has ended.
+func TestKeyPredicateOnce(t *testing.T) {
+	const dim, n = 6, 3000
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, n, dim))
+	b.build("x", db.BuildOptions{Members: true, NoTune: true})
+	b.must(b.d.CreateSparse(t.Context(), "s", db.SparseOptions{}))
+	b.must(b.d.Update(t.Context(), func(w *db.Batch) error {
+		for i := range n {
+			x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%30)}, Value: []float32{1, float32(i%7 + 1)}}
+			if err := w.Put("s", db.Row{Key: fmt.Appendf(nil, "a%d", i), Sparse: x}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, err := b.d.Build(t.Context(), "s", "x", db.BuildOptions{}, nil)
+	b.must(err)
+	b.put("b", mixture(2, 100, dim)) // not in the index
+	q := mixture(3, 1, dim)[0]
+	sparse := db.SparseQuery{Sparse: vector.Sparse{Index: []uint32{1, 9}, Value: []float32{1, 2}}}
+
+	snap, err := b.d.Snapshot()
+	b.must(err)
+	defer snap.Release()
+	type search func(ctx context.Context, key func(key []byte) bool) error
+	searches := map[string]search{}
+	for name, o := range map[string]db.SearchOptions{
+		"flat":    {Index: db.Flat},
+		"natural": {Params: &query.Params{Sketch: true, Hops: 1}},
+		"lookup":  {Params: &query.Params{Method: query.Lookup}},
+		"beam":    {Params: &query.Params{Trees: 1, Sketch: true, Beam: 30}},
+		"range":   {Radius: 5, Params: &query.Params{Hops: 2}},
+		"explain": {Params: &query.Params{Trees: 1, Sketch: true, Beam: 30}, Explain: true},
+	} {
+		searches[name] = func(ctx context.Context, key func(key []byte) bool) error {
+			o := o
+			o.Key = key
+			_, _, err := snap.Search(ctx, "c", q, 5, &o, nil)
+			return err
+		}
+		searches[name+", batch"] = func(ctx context.Context, key func(key []byte) bool) error {
+			o := o
+			o.Key = key
+			_, err := snap.SearchBatch(ctx, "c", [][]float32{q}, 5, &o, 1)
+			return err
+		}
+	}
+	for _, index := range []string{db.Flat, "x"} {
+		searches["sparse by "+index] = func(ctx context.Context, key func(key []byte) bool) error {
+			_, _, err := snap.SearchSparse(ctx, "s", sparse, 5, &db.SparseSearchOptions{Index: index, Key: key}, nil)
+			return err
+		}
+	}
+	for name, search := range searches {
+		for _, rate := range []int{2, 300, 1 << 30} {
+			seen, at := map[string]int{}, 0
+			b.must(search(t.Context(), func(key []byte) bool {
+				seen[string(key)]++
+				at++
+				return at%rate == rate/2
+			}))
+			for key, n := range seen {
+				if n > 1 {
+					t.Fatalf("%s, one of %d passes: %d calls for key %q", name, rate, n, key)
+				}
+			}
+		}
+		for _, last := range []int{1, 5, 300} {
+			ctx, cancel := context.WithCancel(t.Context())
+			calls := 0
+			err := search(ctx, func([]byte) bool {
+				if calls++; calls == last {
+					cancel()
+				}
+				return calls%10 == 0
+			})
+			if calls < last {
+				continue // the search needed no more
+			}
+			if !errors.Is(err, context.Canceled) || calls != last {
+				t.Errorf("%s: %d calls, the context ended in call %d: %v", name, calls, last, err)
+			}
+			cancel()
+		}
+	}
+}
