@@ -101,7 +101,7 @@
 // is an error, a repeated label counts once. libsvm files number features from
 // 1, or from 0 if a feature 0 stands in the first 64 KiB; a later 0 is an error
 // that asks for SparseOptions.Base. A test part without a 0 cannot be told, so
-// name the base of files that come in parts. A label +1 is the label 1.
+// give the files that come in parts the Base of the first one's reader. A label +1 is the label 1.
 //
 // In ARFF files attributes are numeric or nominal; a nominal attribute with
 // numbers for values counts as numeric, any other becomes one feature for each

@@ -55,6 +55,14 @@ func (l *libsvm) names() sparseNames {
 
 func (l *libsvm) end() error { return nil }
 
+// first is the number of the first feature.
+func (p *pairs) first() Base {
+	if p.base == 1 {
+		return BaseOne
+	}
+	return BaseZero
+}
+
 func (l *libsvm) decode(rec *SparseRecord, line []byte) (bool, error) {
 	line, _, _ = bytes.Cut(line, []byte("#"))
 	line = bytes.TrimSpace(line)
@@ -137,9 +145,9 @@ func (p *pairs) parse(dst *vector.Sparse, text []byte) error {
 		}
 		if f < p.base {
 			if p.guessed {
-				return errors.New("feature 0, but features seemed to begin with 1: say BaseZero")
+				return fmt.Errorf("%w, going by the first 64 KiB: the base must be given as 0", ErrFeatureZero)
 			}
-			return errors.New("feature 0, but features begin with 1")
+			return ErrFeatureZero
 		}
 		if f -= p.base; f >= p.limit {
 			return fmt.Errorf("feature %d, there are at most %d from %d on", f+p.base, p.limit, p.base)

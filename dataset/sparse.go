@@ -52,6 +52,10 @@ type SparseRecord struct {
 type SparseReader interface {
 	// Format is the file's format, as given or detected.
 	Format() string
+	// Base is the number that the file gives its first feature: BaseOne for libsvm
+	// files that count from 1, as SparseOptions.Base says or was guessed, BaseZero
+	// for all others.
+	Base() Base
 	// Len is the number of records promised by a header, -1 where none is. A
 	// wrong promise surfaces as an error of Read.
 	Len() int64
@@ -88,6 +92,10 @@ const (
 	BaseZero
 	BaseOne
 )
+
+// ErrFeatureZero says that a libsvm file has a feature 0 although its features were
+// said, or taken, to count from 1.
+var ErrFeatureZero = errors.New("feature 0, but features count from 1")
 
 // SparseOptions says how to read a file of sparse records. The zero value
 // detects the format and reads everything.

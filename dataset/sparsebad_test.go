@@ -27,7 +27,7 @@ func TestBadSparseFiles(t *testing.T) {
 
 		{"comment only", "1 1:1 # ok\n2 : 3\n", 1, 2, "no whole number"},
 		{"no colon", "1 1:1\n\n2 2\n", 1, 3, "no feature:value"},
-		{"zero late", "1 1:1\n2 5:1 " + strings.Repeat(" ", bufferSize) + "0:1\n", 1, 2, "BaseZero"},
+		{"zero late", "1 1:1\n2 5:1 " + strings.Repeat(" ", bufferSize) + "0:1\n", 1, 2, "the base must be given as 0"},
 		{"negative feature", "1 1:1\n1 -1:1\n", 1, 2, "no whole number"},
 		{"large feature", "1 268435457:1\n", 0, 1, "at most 268435456 from 1 on"},
 		{"huge feature", "1 1:1\n1 99999999999999999999:1\n", 1, 2, "no whole number"},

@@ -149,7 +149,16 @@ type sparseReader struct {
 	failure  error
 }
 
-func (r *sparseReader) Format() string         { return r.format }
+func (r *sparseReader) Format() string { return r.format }
+
+// Base implements SparseReader.
+func (r *sparseReader) Base() Base {
+	if l, ok := r.rows.(*libsvm); ok {
+		return l.first()
+	}
+	return BaseZero
+}
+
 func (r *sparseReader) NumFeatures() int       { return r.rows.names().features }
 func (r *sparseReader) NumLabels() int         { return r.rows.names().labels }
 func (r *sparseReader) FeatureNames() []string { return slices.Clip(r.rows.names().featureNames) }

@@ -30,16 +30,18 @@ type catalog struct {
 // collection is a collection's entry in the catalog. Row numbers below
 // sealed() lie in chunks, the others in the tail bucket.
 type collection struct {
-	ID      uint64
-	Name    string
-	Sparse  bool `json:",omitempty"`
-	Named   bool `json:",omitempty"` // features have names
-	Dim     int  // coordinates, or feature numbers in use
-	Metric  vector.Metric
-	Storage Storage
-	Rows    uint32 // row numbers given out
-	Live    uint32 // rows that are not deleted
-	Indexes []indexRef
+	ID     uint64
+	Name   string
+	Sparse bool `json:",omitempty"`
+	Named  bool `json:",omitempty"` // features have names
+	// Numbering is the number that files give the first feature or coordinate.
+	Numbering Numbering `json:",omitempty"`
+	Dim       int       // coordinates, or feature numbers in use
+	Metric    vector.Metric
+	Storage   Storage
+	Rows      uint32 // row numbers given out
+	Live      uint32 // rows that are not deleted
+	Indexes   []indexRef
 }
 
 // indexRef names an index's current generation: the object that has its
@@ -77,7 +79,7 @@ func (c *collection) index(name string) *indexRef {
 
 func (c *collection) info() CollectionInfo {
 	i := CollectionInfo{
-		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Dim: c.Dim, Metric: c.Metric, Storage: c.Storage,
+		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: c.Numbering, Dim: c.Dim, Metric: c.Metric, Storage: c.Storage,
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
 	}
 	for _, x := range c.Indexes {
@@ -133,7 +135,7 @@ func (c *catalog) validate() error {
 		if x.Sparse {
 			dims = x.Dim >= 0 && x.Dim <= MaxFeature+1 && x.Metric == vector.Cosine
 		}
-		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct || x.Storage > StorageFloat32 || x.Live > x.Rows || x.Named && !x.Sparse {
+		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct || x.Storage > StorageFloat32 || x.Live > x.Rows || x.Named && !x.Sparse || x.Numbering.check() != nil {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		indexes := map[string]bool{}

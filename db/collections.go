@@ -31,7 +31,9 @@ func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error
 			return fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
 		cat.Object++
-		cat.Collections = append(cat.Collections, &collection{ID: cat.Object, Name: name, Dim: o.Dim, Metric: o.Metric, Storage: o.Storage})
+		cat.Collections = append(cat.Collections, &collection{
+			ID: cat.Object, Name: name, Dim: o.Dim, Metric: o.Metric, Storage: o.Storage, Numbering: o.Numbering,
+		})
 		return nil
 	})
 }

@@ -150,6 +150,36 @@ const (
 	StorageFloat32
 )
 
+// Numbering says which number the files that a collection is imported from, and the
+// people who ask it, give its first feature or coordinate. In the API the first is
+// 0 whatever the numbering; names that explanations give to features follow it.
+type Numbering string
+
+// The numberings.
+const (
+	// NumberedUnknown is that of a collection that no numbered file was imported
+	// into first.
+	NumberedUnknown Numbering = ""
+	// NumberedFromZero and NumberedFromOne count from 0 and from 1.
+	NumberedFromZero Numbering = "0"
+	NumberedFromOne  Numbering = "1"
+)
+
+func (n Numbering) check() error {
+	if n != NumberedUnknown && n != NumberedFromZero && n != NumberedFromOne {
+		return fmt.Errorf("%w: numbering %q, want %q, %q or none", ErrOption, n, NumberedFromZero, NumberedFromOne)
+	}
+	return nil
+}
+
+// First is the number of the first feature.
+func (n Numbering) First() uint32 {
+	if n == NumberedFromOne {
+		return 1
+	}
+	return 0
+}
+
 // DenseOptions describes a collection of dense vectors.
 type DenseOptions struct {
 	// Dim is the number of coordinates, 1 to MaxDim.
@@ -158,6 +188,8 @@ type DenseOptions struct {
 	Metric vector.Metric
 	// Storage says how vectors are stored.
 	Storage Storage
+	// Numbering is how files number the coordinates.
+	Numbering Numbering
 }
 
 func (o DenseOptions) resolve() (DenseOptions, error) {
@@ -172,7 +204,7 @@ func (o DenseOptions) resolve() (DenseOptions, error) {
 	case o.Storage > StorageFloat32:
 		return o, fmt.Errorf("%w: unknown storage %d", ErrOption, o.Storage)
 	}
-	return o, nil
+	return o, o.Numbering.check()
 }
 
 // Feature is a named feature and its value.
@@ -210,6 +242,8 @@ type CollectionInfo struct {
 	// Sparse says that rows are sparse vectors, Named that their features have
 	// names.
 	Sparse, Named bool
+	// Numbering is how files number the features or coordinates.
+	Numbering Numbering
 	// Dim, Metric and Storage are what it was created with; Dim of a sparse
 	// collection is one more than the largest feature number in use.
 	Dim     int

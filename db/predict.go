@@ -80,7 +80,8 @@ type FeatureEvidence struct {
 type PredictStats struct {
 	query.LCIFStats
 	// Unknown are the features of a query to a sparse collection that no row ever
-	// had: names in ascending order, or numbers.
+	// had: names in ascending order, or numbers as the collection's Numbering has
+	// them.
 	Unknown []string
 }
 

@@ -111,9 +111,9 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 	}
 	for _, c := range w.cat.Collections {
 		if c.Sparse {
-			err = d.CreateSparse(ctx, c.Name, SparseOptions{Named: c.Named})
+			err = d.CreateSparse(ctx, c.Name, SparseOptions{Named: c.Named, Numbering: c.Numbering})
 		} else {
-			err = d.CreateDense(ctx, c.Name, DenseOptions{Dim: c.Dim, Metric: c.Metric, Storage: c.Storage})
+			err = d.CreateDense(ctx, c.Name, DenseOptions{Dim: c.Dim, Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering})
 		}
 		if err != nil {
 			return r, err

@@ -34,16 +34,21 @@ type SparseOptions struct {
 	// Named says that features have names (Row.Features), which a dictionary
 	// in the file maps to numbers; otherwise they are numbers (Row.Sparse).
 	Named bool
+	// Numbering is how files number the features.
+	Numbering Numbering
 }
 
 // CreateSparse makes an empty collection of sparse non-negative vectors, which
 // are compared by cosine. Rows are kept as they are written; searches and
 // indexes scale them to unit length.
 //
-// Errors: ErrExists, ErrName, ErrReadOnly, ErrClosed, ErrNoSpace,
+// Errors: ErrExists, ErrName, ErrOption, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
 func (d *DB) CreateSparse(ctx context.Context, name string, o SparseOptions) error {
 	if err := checkName(name); err != nil {
+		return err
+	}
+	if err := o.Numbering.check(); err != nil {
 		return err
 	}
 	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
@@ -57,7 +62,7 @@ func (d *DB) CreateSparse(ctx context.Context, name string, o SparseOptions) err
 		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &collection{
-			ID: cat.Object, Name: name, Sparse: true, Named: o.Named, Metric: vector.Cosine,
+			ID: cat.Object, Name: name, Sparse: true, Named: o.Named, Metric: vector.Cosine, Numbering: o.Numbering,
 		})
 		return nil
 	})
@@ -306,11 +311,11 @@ func (f *featureNumbers) put(name string, id uint32) {
 }
 
 // featureName is the name of a feature number: the dictionary's for named
-// features, the number itself otherwise. Name and number must name each other,
+// features, the number that files give it otherwise. Name and number must name each other,
 // so that a damaged name is found.
 func (st *collState) featureName(id uint32) (name string, err error) {
 	if !st.c.Named {
-		return fmt.Sprint(id), nil
+		return fmt.Sprint(uint64(id) + uint64(st.c.Numbering.First())), nil
 	}
 	if err := st.g.store.sound(soundKeys); err != nil {
 		return "", err

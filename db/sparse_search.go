@@ -51,7 +51,7 @@ type SparseStats struct {
 	// Fresh is how many rows were compared that the index does not cover.
 	Fresh int
 	// Unknown are the features of the query that no row ever had: names in
-	// ascending order, or numbers.
+	// ascending order, or numbers as the collection's Numbering has them.
 	Unknown []string
 }
 
@@ -152,7 +152,8 @@ func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (set *spars
 	asked.features = q.Sparse
 	for i := len(q.Sparse.Index) - 1; i >= 0 && int(q.Sparse.Index[i]) >= st.c.Dim; i-- {
 		if q.Sparse.Value[i] != 0 {
-			asked.unknown = append(asked.unknown, fmt.Sprint(q.Sparse.Index[i]))
+			number := uint64(q.Sparse.Index[i]) + uint64(st.c.Numbering.First())
+			asked.unknown = append(asked.unknown, fmt.Sprint(number))
 		}
 	}
 	slices.Reverse(asked.unknown)

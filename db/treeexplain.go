@@ -222,7 +222,7 @@ func (s *Snapshot) TreePicture(coll, index string, o budget.PictureOptions, clas
 		o.Trees = append(o.Trees, at)
 	}
 	o.Names = budget.Names{Label: t.label}
-	if st.c.Named {
+	if st.c.Named || st.c.Numbering.First() > 0 {
 		o.Names.Feature = func(f uint32) string {
 			name, e := st.featureName(f)
 			if err == nil {

@@ -75,7 +75,7 @@ func (c *benchCmd) Run(a *app) error {
 		if info.Sparse {
 			return fmt.Errorf("bench compares forests, which %q has none of: %w", c.Collection, db.ErrKind)
 		}
-		_, queries, err := readQueries(c.Queries, c.fileFlags, info.Dim)
+		_, queries, err := readQueries(c.Queries, c.fileFlags, noSparseFlags.Base, targetOf(a, info))
 		if err != nil {
 			return err
 		}

@@ -124,7 +124,7 @@ func (c *buildCmd) Run(a *app) error {
 			return err
 		}
 		if c.Train != "" {
-			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, info.Dim); err != nil {
+			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, noSparseFlags.Base, targetOf(a, info)); err != nil {
 				return err
 			}
 		}

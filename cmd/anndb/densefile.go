@@ -11,15 +11,15 @@ import (
 
 // openDense opens a file of vectors. A file of sparse records gives vectors,
 // too: what a record leaves out is zero, and where the file does not say how
-// many features there are it is taken to have dim, or as many as its records
-// name if dim is 0. labels is the path of an idx file of labels beside the
+// many features there are it is taken to have as many as the collection, or as its
+// records name if there is no collection yet. labels is the path of an idx file of labels beside the
 // vectors, or empty.
-func openDense(path, labels string, f fileFlags, s sparseFlags, dim int) (dataset.Reader, error) {
+func openDense(path, labels string, f fileFlags, s sparseFlags, to target) (dataset.Reader, error) {
 	if holdsSparse(path, f, s) {
 		if labels != "" {
 			return nil, usagef("--labels goes with idx files; the records of %s have their own", path)
 		}
-		return openFilled(path, f, s, dim)
+		return openFilled(path, f, s, to)
 	}
 	o, err := f.options(labels)
 	if err != nil {
@@ -35,10 +35,14 @@ type filled struct {
 	rec dataset.SparseRecord
 }
 
-func openFilled(path string, f fileFlags, s sparseFlags, dim int) (*filled, error) {
-	in, err := openSparse(path, f, s)
+func openFilled(path string, f fileFlags, s sparseFlags, to target) (*filled, error) {
+	in, err := openSparse(path, f, s, to)
 	if err != nil {
 		return nil, err
+	}
+	dim := 0
+	if to.info != nil {
+		dim = to.info.Dim
 	}
 	if in.namesItself() {
 		_ = in.Close()
@@ -48,7 +52,7 @@ func openFilled(path string, f fileFlags, s sparseFlags, dim int) (*filled, erro
 		dim = n
 	}
 	if dim < 1 {
-		if dim, err = countFeatures(path, f, s); err != nil {
+		if dim, err = countFeatures(path, f, s, to); err != nil {
 			_ = in.Close()
 			return nil, err
 		}
@@ -57,8 +61,8 @@ func openFilled(path string, f fileFlags, s sparseFlags, dim int) (*filled, erro
 }
 
 // countFeatures reads a file for the largest number of a feature.
-func countFeatures(path string, f fileFlags, s sparseFlags) (n int, err error) {
-	in, err := openSparse(path, f, s)
+func countFeatures(path string, f fileFlags, s sparseFlags, to target) (n int, err error) {
+	in, err := openSparse(path, f, s, to)
 	if err != nil {
 		return 0, err
 	}
@@ -97,17 +101,23 @@ func (r *filled) Read(rec *dataset.Record) error {
 	rec.Vector = append(rec.Vector[:0], make([]float32, r.dim)...)
 	for i, f := range r.rec.Features.Index {
 		if int(f) >= r.dim {
-			return fmt.Errorf("%s: record %q has a feature %d, the collection %d dimensions: %w", r.in.path, rec.Key, f, r.dim, db.ErrDimension)
+			first := uint32(0)
+			if r.in.Base() == dataset.BaseOne {
+				first = 1
+			}
+			return fmt.Errorf("%s: record %q has a feature %d, the collection %d dimensions from %d on: %w",
+				r.in.path, rec.Key, f+first, r.dim, first, db.ErrDimension)
 		}
 		rec.Vector[f] = r.rec.Features.Value[i]
 	}
 	return nil
 }
 
-// readDenseQueries reads all vectors of a file, which must have dim dimensions,
-// with their labels, as queries to a label model.
-func readDenseQueries(path, labels string, f fileFlags, s sparseFlags, dim int) (*labelQueries, error) {
-	in, err := openDense(path, labels, f, s, dim)
+// readDenseQueries reads all vectors of a file, which must have the dimensions of
+// the collection, with their labels, as queries to a label model.
+func readDenseQueries(path, labels string, f fileFlags, s sparseFlags, to target) (*labelQueries, error) {
+	dim := to.info.Dim
+	in, err := openDense(path, labels, f, s, to)
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +150,12 @@ func readDenseQueries(path, labels string, f fileFlags, s sparseFlags, dim int) 
 
 // readLabelQueries reads all records of a file as queries to label models of a
 // collection.
-func readLabelQueries(path, labels string, f fileFlags, s sparseFlags, info db.CollectionInfo) (*labelQueries, error) {
+func readLabelQueries(path, labels string, f fileFlags, s sparseFlags, to target) (*labelQueries, error) {
 	switch {
-	case !info.Sparse:
-		return readDenseQueries(path, labels, f, s, info.Dim)
+	case !to.info.Sparse:
+		return readDenseQueries(path, labels, f, s, to)
 	case labels != "":
-		return nil, usagef("--labels goes with idx files, and %q is sparse", info.Name)
+		return nil, usagef("--labels goes with idx files, and %q is sparse", to.info.Name)
 	}
-	return readSparseQueries(path, f, s, info.Named)
+	return readSparseQueries(path, f, s, to)
 }

@@ -85,7 +85,7 @@ func (c *evaluateCmd) Run(a *app) error {
 		if len(models) > 0 {
 			return c.labels(a, s, info, models)
 		}
-		q, err := c.querySet(s, info)
+		q, err := c.querySet(a, s, info)
 		if err != nil {
 			return err
 		}
@@ -107,10 +107,10 @@ func (c *evaluateCmd) Run(a *app) error {
 }
 
 // querySet reads or draws the queries.
-func (c *evaluateCmd) querySet(s *db.Snapshot, info db.CollectionInfo) (q *querySet, err error) {
+func (c *evaluateCmd) querySet(a *app, s *db.Snapshot, info db.CollectionInfo) (q *querySet, err error) {
 	q = &querySet{coll: c.Collection, k: c.K}
 	if c.Queries != "" {
-		_, q.vectors, err = readQueries(c.Queries, c.fileFlags, info.Dim)
+		_, q.vectors, err = readQueries(c.Queries, c.fileFlags, c.sparseFlags.Base, targetOf(a, info))
 		return q, err
 	}
 	if info.Live < 2 {

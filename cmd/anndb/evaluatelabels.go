@@ -66,7 +66,7 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 	case len(c.Method) > 0:
 		return usagef("--method is for forests of dense collections, not for label models")
 	}
-	q, err := readLabelQueries(c.Queries, c.Labels, c.fileFlags, c.sparseFlags, info)
+	q, err := readLabelQueries(c.Queries, c.Labels, c.fileFlags, c.sparseFlags, targetOf(a, info))
 	if err != nil {
 		return err
 	}

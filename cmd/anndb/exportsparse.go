@@ -19,6 +19,9 @@ func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo, mode 
 		format = dataset.SparseFormatOf(c.Output)
 	}
 	h := dataset.SparseHeader{Features: info.Dim}
+	if info.Numbering == db.NumberedFromZero {
+		h.Base = dataset.BaseZero
+	}
 	counts, err := s.Labels(c.Collection)
 	if err != nil {
 		return err
@@ -87,9 +90,20 @@ func (c *exportCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo, mode 
 	if format == dataset.FormatJSONL {
 		written = "keys, features, labels, payloads"
 	}
-	t := table.New("collection", "rows", "format", "written", "file")
-	t.Add(c.Collection, n, format, written, c.Output)
+	t := table.New("collection", "rows", "format", "numbering", "written", "file")
+	t.Add(c.Collection, n, format, exportNumbering(format, h), written, c.Output)
 	return a.table(t)
+}
+
+// exportNumbering is how a written file numbers features.
+func exportNumbering(format string, h dataset.SparseHeader) any {
+	switch {
+	case format == dataset.FormatLibsvm && h.Base != dataset.BaseZero:
+		return numberingShown(db.NumberedFromOne)
+	case format == dataset.FormatARFF, format == dataset.FormatJSONL && h.FeatureNames != nil:
+		return nil
+	}
+	return numberingShown(db.NumberedFromZero)
 }
 
 // numbers says whether all labels are numbers from 0.

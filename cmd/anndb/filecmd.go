@@ -106,7 +106,7 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 }
 
 func collectionsTable(infos ...db.CollectionInfo) *table.Table {
-	t := table.New("collection", "kind", "dim", "metric", "rows", "deleted", "unsealed", "indexes")
+	t := table.New("collection", "kind", "dim", "numbering", "metric", "rows", "deleted", "unsealed", "indexes")
 	for _, i := range infos {
 		kind := "dense"
 		switch {
@@ -115,7 +115,7 @@ func collectionsTable(infos ...db.CollectionInfo) *table.Table {
 		case i.Sparse:
 			kind = "sparse"
 		}
-		t.Add(i.Name, kind, i.Dim, i.Metric.String(), i.Live, i.Rows-i.Live, i.Rows-i.Sealed, len(i.Indexes))
+		t.Add(i.Name, kind, i.Dim, numberingShown(i.Numbering), i.Metric.String(), i.Live, i.Rows-i.Live, i.Rows-i.Sealed, len(i.Indexes))
 	}
 	return t
 }

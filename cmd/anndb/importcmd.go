@@ -73,11 +73,19 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	in, err := openDense(c.Input, c.Labels, c.fileFlags, c.sparseFlags, 0)
+	info, err := existing(c.File, c.Collection)
+	if err != nil {
+		return err
+	}
+	in, err := openDense(c.Input, c.Labels, c.fileFlags, c.sparseFlags, target{info, a.note})
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	numbering := db.NumberedUnknown
+	if x, ok := in.(*filled); ok {
+		numbering = x.in.numbering(false)
+	}
 	r := &batchReader{in: in, prefix: c.KeyPrefix, size: c.rowsAtATime()}
 	// What the first batch shows to be no vectors must leave no file behind.
 	first, err := r.next()
@@ -93,7 +101,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	if c.Float32 {
 		storage = db.StorageFloat32
 	}
-	err = d.CreateDense(a.ctx, c.Collection, db.DenseOptions{Dim: in.Dim(), Metric: metric, Storage: storage})
+	err = d.CreateDense(a.ctx, c.Collection, db.DenseOptions{Dim: in.Dim(), Metric: metric, Storage: storage, Numbering: numbering})
 	created := err == nil
 	if err != nil && !errors.Is(err, db.ErrExists) {
 		return err

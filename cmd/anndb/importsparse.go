@@ -13,7 +13,16 @@ import (
 
 // sparse imports a file of sparse records.
 func (c *importCmd) sparse(a *app) (err error) {
-	in, err := openSparse(c.Input, c.fileFlags, c.sparseFlags)
+	known, err := existing(c.File, c.Collection)
+	if err != nil {
+		return err
+	}
+	if known != nil {
+		if err := sparseOnly(*known); err != nil {
+			return err
+		}
+	}
+	in, err := openSparse(c.Input, c.fileFlags, c.sparseFlags, target{known, a.note})
 	if err != nil {
 		return err
 	}
@@ -32,7 +41,8 @@ func (c *importCmd) sparse(a *app) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	err = d.CreateSparse(a.ctx, c.Collection, db.SparseOptions{Named: c.Named || in.namesItself()})
+	named := c.Named || in.namesItself()
+	err = d.CreateSparse(a.ctx, c.Collection, db.SparseOptions{Named: named, Numbering: in.numbering(named)})
 	created := err == nil
 	if err != nil && !errors.Is(err, db.ErrExists) {
 		return err
@@ -73,7 +83,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 	if info, err = infoOf(d, c.Collection); err != nil {
 		return err
 	}
-	t := table.New("collection", "created", "rows", "format", "features", "named", "labels", "seconds:2", "rows/s:0")
+	t := table.New("collection", "created", "rows", "format", "features", "numbering", "named", "labels", "seconds:2", "rows/s:0")
 	var labels []db.LabelCount
 	err = d.View(func(s *db.Snapshot) (err error) {
 		labels, err = s.Labels(c.Collection)
@@ -82,7 +92,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	t.Add(c.Collection, created, n, in.Format(), info.Dim, info.Named, len(labels), took.Seconds(), float64(n)/took.Seconds())
+	t.Add(c.Collection, created, n, in.Format(), info.Dim, numberingShown(info.Numbering), info.Named, len(labels), took.Seconds(), float64(n)/took.Seconds())
 	a.progress.end()
 	return a.table(t)
 }

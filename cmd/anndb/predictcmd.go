@@ -40,7 +40,7 @@ func (c *predictCmd) Run(a *app) error {
 		return usagef("--top and --evidence must not be negative")
 	}
 	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		q, err := c.queries(s, info)
+		q, err := c.queries(a, s, info)
 		if err != nil {
 			return err
 		}
@@ -84,9 +84,9 @@ func (c *predictCmd) Run(a *app) error {
 }
 
 // queries are what to predict labels for.
-func (c *predictCmd) queries(s *db.Snapshot, info db.CollectionInfo) (*labelQueries, error) {
+func (c *predictCmd) queries(a *app, s *db.Snapshot, info db.CollectionInfo) (*labelQueries, error) {
 	if c.Vector == "" {
-		return c.read(s, info, c.fileFlags, c.sparseFlags)
+		return c.read(a, s, info, c.fileFlags, c.sparseFlags)
 	}
 	if info.Sparse {
 		return nil, usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)

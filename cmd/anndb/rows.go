@@ -44,10 +44,10 @@ func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*bench.Matrix, er
 	return m, nil
 }
 
-// readQueries reads all vectors of a file, which must have dim dimensions,
-// and their keys.
-func readQueries(path string, f fileFlags, dim int) (keys []string, vectors [][]float32, err error) {
-	q, err := readDenseQueries(path, "", f, noSparseFlags, dim)
+// readQueries reads all vectors of a file, which must have the dimensions of the
+// collection, and their keys. base is --base.
+func readQueries(path string, f fileFlags, base string, to target) (keys []string, vectors [][]float32, err error) {
+	q, err := readDenseQueries(path, "", f, sparseFlags{Base: base}, to)
 	if err != nil {
 		return nil, nil, err
 	}

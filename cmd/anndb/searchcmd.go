@@ -85,10 +85,10 @@ func (c *searchCmd) Run(a *app) error {
 
 // dense searches a dense collection.
 func (c *searchCmd) dense(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.SearchOptions) error {
-	if c.askFlags.Features != "" || c.Strategy != postings.Auto.String() || c.sparseFlags.given() {
+	if c.askFlags.Features != "" || c.Strategy != postings.Auto.String() || c.sparseFlags.givenBesideBase() {
 		return usagef("--features, --strategy and flags of sparse files are for sparse collections; %q is dense", info.Name)
 	}
-	names, queries, err := c.queries(s, info.Dim)
+	names, queries, err := c.queries(a, s, info)
 	if err != nil {
 		return err
 	}
@@ -109,10 +109,10 @@ func (c *searchCmd) dense(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.
 }
 
 // queries are the vectors to search for and what to call them.
-func (c *searchCmd) queries(s *db.Snapshot, dim int) (names []string, vectors [][]float32, err error) {
+func (c *searchCmd) queries(a *app, s *db.Snapshot, info db.CollectionInfo) (names []string, vectors [][]float32, err error) {
 	switch {
 	case c.Query != "":
-		return readQueries(c.Query, c.fileFlags, dim)
+		return readQueries(c.Query, c.fileFlags, c.sparseFlags.Base, targetOf(a, info))
 	case c.OfKey != "":
 		row, err := s.Get(c.Collection, []byte(c.OfKey))
 		if err != nil {
@@ -124,8 +124,8 @@ func (c *searchCmd) queries(s *db.Snapshot, dim int) (names []string, vectors []
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(v) != dim {
-		return nil, nil, usagef("--vector has %d numbers, collection %q has %d", len(v), c.Collection, dim)
+	if len(v) != info.Dim {
+		return nil, nil, usagef("--vector has %d numbers, collection %q has %d", len(v), c.Collection, info.Dim)
 	}
 	return []string{"vector"}, [][]float32{v}, nil
 }

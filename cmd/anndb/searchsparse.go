@@ -34,7 +34,7 @@ func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 		return err
 	}
 	o := &db.SparseSearchOptions{Index: c.Index, Strategy: strategy, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix)}
-	q, err := askFlags{c.Query, c.OfKey, c.Features}.read(s, info, c.fileFlags, c.sparseFlags)
+	q, err := askFlags{c.Query, c.OfKey, c.Features}.read(a, s, info, c.fileFlags, c.sparseFlags)
 	if err != nil {
 		return err
 	}

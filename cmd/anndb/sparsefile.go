@@ -18,7 +18,7 @@ type sparseFlags struct {
 	FeatureNames string `help:"File with the names of a libsvm or xmc file's features, one a line." placeholder:"PATH"`
 	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines." default:"0"`
 	Keys         string `help:"File with the records' keys, one a line." placeholder:"PATH"`
-	Base         string `help:"Number of a libsvm file's first feature: ${enum}." enum:"auto,0,1" default:"auto"`
+	Base         string `help:"Number of a libsvm file's first feature: ${enum}. A collection records that of its first file, and later files follow it." enum:"auto,0,1" default:"auto"`
 	MaxFeatures  int    `help:"Refuse feature numbers from there on; 0 for 2^28." default:"0"`
 	Field        string `name:"features-field" help:"Field of a jsonl object with the features; features if not given."`
 }
@@ -29,7 +29,6 @@ func (s sparseFlags) sparseOptions(f fileFlags) (dataset.SparseOptions, error) {
 	o := dataset.SparseOptions{
 		Format: f.As, KeyField: f.Key, LabelFields: f.Label, PayloadField: f.Payload, IgnoreFields: f.Ignore, Max: f.Limit,
 		LabelsXML: s.LabelsXML, KeysPath: s.Keys, MaxFeatures: s.MaxFeatures, FeaturesField: s.Field,
-		Base: map[string]dataset.Base{"auto": dataset.BaseAuto, "0": dataset.BaseZero, "1": dataset.BaseOne}[s.Base],
 	}
 	if f.Limit < 0 {
 		return o, usagef("--limit must not be negative")
@@ -57,6 +56,12 @@ var noSparseFlags = sparseFlags{Base: "auto"}
 
 // given says whether any of the flags says that the file is sparse.
 func (s sparseFlags) given() bool { return s != noSparseFlags }
+
+// givenBesideBase is given without --base, which vectors from libsvm files have, too.
+func (s sparseFlags) givenBesideBase() bool {
+	s.Base = noSparseFlags.Base
+	return s.given()
+}
 
 // holdsSparse says whether a file holds sparse records, going by the flags, the
 // name, and then the first record: jsonl and plain text may hold either kind.
@@ -97,18 +102,33 @@ func holdsSparse(path string, f fileFlags, s sparseFlags) bool {
 type sparseInput struct {
 	dataset.SparseReader
 	path string
+	to   target
 }
 
-func openSparse(path string, f fileFlags, s sparseFlags) (*sparseInput, error) {
+// openSparse opens a file for a collection.
+func openSparse(path string, f fileFlags, s sparseFlags, to target) (*sparseInput, error) {
 	o, err := s.sparseOptions(f)
 	if err != nil {
+		return nil, err
+	}
+	if o.Base, err = to.base(s.Base); err != nil {
 		return nil, err
 	}
 	r, err := dataset.OpenSparse(path, o)
 	if err != nil {
 		return nil, err
 	}
-	return &sparseInput{SparseReader: r, path: path}, nil
+	in := &sparseInput{SparseReader: r, path: path, to: to}
+	if err := to.check(in, s.Base); err != nil {
+		_ = in.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// Read implements dataset.SparseReader.
+func (in *sparseInput) Read(rec *dataset.SparseRecord) error {
+	return in.to.explain(in.SparseReader.Read(rec))
 }
 
 // next is the next record, whose memory the reader does not use again. Negative
@@ -170,8 +190,8 @@ type labelQueries struct {
 }
 
 // readSparseQueries reads all records of a file as queries to a collection.
-func readSparseQueries(path string, f fileFlags, s sparseFlags, named bool) (*labelQueries, error) {
-	in, err := openSparse(path, f, s)
+func readSparseQueries(path string, f fileFlags, s sparseFlags, to target) (*labelQueries, error) {
+	in, err := openSparse(path, f, s, to)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +205,7 @@ func readSparseQueries(path string, f fileFlags, s sparseFlags, named bool) (*la
 		if err != nil {
 			return nil, err
 		}
-		q, err := in.query(rec, named)
+		q, err := in.query(rec, to.info.Named)
 		if err != nil {
 			return nil, err
 		}
@@ -220,10 +240,10 @@ type askFlags struct {
 }
 
 // read gets the queries.
-func (q askFlags) read(s *db.Snapshot, info db.CollectionInfo, f fileFlags, sf sparseFlags) (*labelQueries, error) {
+func (q askFlags) read(a *app, s *db.Snapshot, info db.CollectionInfo, f fileFlags, sf sparseFlags) (*labelQueries, error) {
 	switch {
 	case q.Query != "":
-		return readLabelQueries(q.Query, "", f, sf, info)
+		return readLabelQueries(q.Query, "", f, sf, targetOf(a, info))
 	case q.OfKey != "":
 		row, err := s.Get(info.Name, []byte(q.OfKey))
 		if err != nil {
@@ -233,7 +253,15 @@ func (q askFlags) read(s *db.Snapshot, info db.CollectionInfo, f fileFlags, sf s
 	case !info.Sparse:
 		return nil, usagef("--features is for sparse collections; %q is dense: give --vector", info.Name)
 	}
-	one, err := parseFeatures(q.Features, info.Named)
+	base, err := targetOf(a, info).base(sf.Base)
+	if err != nil {
+		return nil, err
+	}
+	first := uint32(0)
+	if base == dataset.BaseOne {
+		first = 1
+	}
+	one, err := parseFeatures(q.Features, info, first)
 	if err != nil {
 		return nil, err
 	}
@@ -241,8 +269,9 @@ func (q askFlags) read(s *db.Snapshot, info db.CollectionInfo, f fileFlags, sf s
 }
 
 // parseFeatures reads features with their values, commas between. A feature
-// alone has the value one; the last = counts, since names may have one.
-func parseFeatures(text string, named bool) (db.SparseQuery, error) {
+// alone has the value one; the last = counts, since names may have one. first is
+// the number of the first feature.
+func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.SparseQuery, error) {
 	var q db.SparseQuery
 	values := map[uint32]float32{}
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
@@ -255,7 +284,7 @@ func parseFeatures(text string, named bool) (db.SparseQuery, error) {
 			}
 			name, value = part[:i], float32(v)
 		}
-		if named {
+		if info.Named {
 			q.Features = append(q.Features, db.Feature{Name: name, Value: value})
 			continue
 		}
@@ -263,11 +292,15 @@ func parseFeatures(text string, named bool) (db.SparseQuery, error) {
 		if err != nil {
 			return q, usagef("--features: %q is no number, and the collection's features have no names", name)
 		}
-		if _, twice := values[uint32(n)]; twice {
+		if uint32(n) < first {
+			return q, usagef("--features: there is no feature %d: collection %q counts features from %d", n, info.Name, first)
+		}
+		feature := uint32(n) - first
+		if _, twice := values[feature]; twice {
 			return q, usagef("--features: %d is given twice", n)
 		}
-		values[uint32(n)] = value
-		q.Sparse.Index = append(q.Sparse.Index, uint32(n))
+		values[feature] = value
+		q.Sparse.Index = append(q.Sparse.Index, feature)
 	}
 	slices.Sort(q.Sparse.Index)
 	for _, n := range q.Sparse.Index {

@@ -72,7 +72,7 @@ func TestExplainTree(t *testing.T) {
 			t.Errorf("%s: a line of csv without its query:\n%s", kind, csv)
 		}
 	}
-	text := must(t, "explain", f.file, "classes", "--features", "1=1,20=1", "--evidence", "1")
+	text := must(t, "explain", f.file, "classes", "--features", "2=1,21=1", "--evidence", "1")
 	for _, want := range []string{"1, node ", "votes)", "leaf  1 ("} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
@@ -84,7 +84,7 @@ func TestExplainTree(t *testing.T) {
 		t.Errorf("%+v", lone)
 	}
 	// Classes are ranked by the margins of their trees.
-	ranked := mustJSON[rows](t, "predict", f.file, "classes", "-k", "3", "--features", "1=1,20=1")
+	ranked := mustJSON[rows](t, "predict", f.file, "classes", "-k", "3", "--features", "2=1,21=1")
 	if len(ranked) != 3 || ranked[0]["label"] != "1" || ranked[1]["score"].(float64) > ranked[0]["score"].(float64) {
 		t.Errorf("%v", ranked)
 	}
@@ -321,7 +321,7 @@ func TestDenseTree(t *testing.T) {
 	if text := must(t, "explain", file, "rows", "--vector", "1,0,0,0,0"); !strings.Contains(text, "leaf  1 (") {
 		t.Errorf("explain:\n%s", text)
 	}
-	if _, errs, code := anndb(t, "evaluate", file, "rows", "--queries", filepath.Join(dir, "wide.libsvm")); code != exitError || !strings.Contains(errs, "feature 5, the collection 5 dimensions") {
+	if _, errs, code := anndb(t, "evaluate", file, "rows", "--queries", filepath.Join(dir, "wide.libsvm")); code != exitError || !strings.Contains(errs, "feature 6, the collection 5 dimensions") {
 		t.Errorf("a wide file: exit code %d, %s", code, errs)
 	}
 	if _, errs, code := anndb(t, "import", file, "void", filepath.Join(dir, "empty.libsvm"), "--dense"); code != exitError || !strings.Contains(errs, "has a feature") {

@@ -37,7 +37,7 @@ func TestTrees(t *testing.T) {
 				t.Errorf("%s: %q is not in\n%s", kind, want, text)
 			}
 		}
-		if text = do(0, "predict", file, "rows", "--index", kind, "--features", "1=1,20=1"); !strings.Contains(text, "1  1 ") {
+		if text = do(0, "predict", file, "rows", "--index", kind, "--features", "2=1,21=1"); !strings.Contains(text, "1  1 ") {
 			t.Errorf("%s: prediction\n%s", kind, text)
 		}
 	}

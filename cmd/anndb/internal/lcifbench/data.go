@@ -208,6 +208,7 @@ func (r *reader) part(path string) (Part, error) {
 		return Part{}, err
 	}
 	defer f.Close()
+	r.o.Base = f.Base() // all parts number features as the first one does
 	if r.names == nil {
 		r.names = f.LabelNames()
 	}

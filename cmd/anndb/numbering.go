@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+)
+
+// target is the collection that a file of numbered features is read for, which
+// decides what their numbers mean.
+type target struct {
+	info *db.CollectionInfo // nil if an import is to make the collection
+	note func(format string, args ...any)
+}
+
+// targetOf is a file read for a collection.
+func targetOf(a *app, info db.CollectionInfo) target {
+	return target{info: &info, note: a.note}
+}
+
+// existing is the description of a collection that an import adds to; nil if
+// there is none yet.
+func existing(path, name string) (*db.CollectionInfo, error) {
+	if st, err := os.Stat(path); err != nil || st.Size() == 0 {
+		return nil, nil // opening it for writing tells what is wrong, if anything is
+	}
+	var info *db.CollectionInfo
+	err := inFile{path}.snapshot(func(s *db.Snapshot) error {
+		found, err := s.Collection(name)
+		if err == nil {
+			info = &found
+		}
+		return err
+	})
+	if errors.Is(err, db.ErrNoCollection) {
+		err = nil
+	}
+	return info, err
+}
+
+// base is the base of a libsvm file, as --base says it or the collection does.
+func (n target) base(flag string) (dataset.Base, error) {
+	base := map[string]dataset.Base{"auto": dataset.BaseAuto, "0": dataset.BaseZero, "1": dataset.BaseOne}
+	if n.info == nil || n.info.Numbering == db.NumberedUnknown {
+		return base[flag], nil
+	}
+	if flag != "auto" && flag != string(n.info.Numbering) {
+		return 0, usagef("--base %s: collection %q counts features from %s", flag, n.info.Name, n.info.Numbering)
+	}
+	return base[string(n.info.Numbering)], nil
+}
+
+// check refuses a file whose numbers could mean two things, and says where the
+// numbers of the file are not those of the collection.
+func (n target) check(in *sparseInput, flag string) error {
+	libsvm := in.Format() == dataset.FormatLibsvm
+	switch {
+	case !libsvm && flag != "auto":
+		return usagef("--base is for libsvm files; %s is of format %s", in.path, in.Format())
+	case n.info == nil, n.info.Named && in.FeatureNames() == nil: // the latter is refused later
+	case libsvm && n.info.Numbering == db.NumberedUnknown && flag == "auto":
+		return usagef("collection %q does not record from which number its features count: say --base 0 or --base 1 for %s",
+			n.info.Name, in.path)
+	case in.countsFromZero() && !n.info.Named && n.info.Numbering == db.NumberedFromOne:
+		n.note("%s counts features from 0, as %s does: its feature 0 is feature 1 of collection %q", in.path, in.Format(), n.info.Name)
+	}
+	return nil
+}
+
+// explain adds the collection to the error of a feature 0 that it has no place for.
+func (n target) explain(err error) error {
+	if err == nil || n.info == nil || n.info.Numbering != db.NumberedFromOne || !errors.Is(err, dataset.ErrFeatureZero) {
+		return err
+	}
+	return fmt.Errorf("%w in collection %q, by its first import: a file that counts from 0 needs a collection of its own (import --base 0)",
+		err, n.info.Name)
+}
+
+// countsFromZero reports whether the file writes feature numbers and its format
+// has them count from 0.
+func (in *sparseInput) countsFromZero() bool {
+	return in.Format() == dataset.FormatXMC || in.Format() == dataset.FormatJSONL && !in.namesItself()
+}
+
+// numbering is what a collection records of the file it is made from. Names given
+// by the file itself need no numbers.
+func (in *sparseInput) numbering(named bool) db.Numbering {
+	switch {
+	case in.Base() == dataset.BaseOne:
+		return db.NumberedFromOne
+	case named && (in.Format() == dataset.FormatARFF || in.Format() == dataset.FormatJSONL):
+		return db.NumberedUnknown
+	}
+	return db.NumberedFromZero
+}
+
+// numberingShown is a numbering as tables have it.
+func numberingShown(n db.Numbering) any {
+	if n == db.NumberedUnknown {
+		return nil
+	}
+	return "from " + string(n)
+}

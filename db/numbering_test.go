@@ -1,0 +1,68 @@
+package db
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// TestNumberingStays: a collection's numbering is kept by whatever rewrites the
+// file, and unknown features are called by it.
+func TestNumberingStays(t *testing.T) {
+	dir := t.TempDir()
+	ctx := t.Context()
+	d, err := Open(filepath.Join(dir, "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateSparse(ctx, "x", SparseOptions{Numbering: "2"}); !errors.Is(err, ErrOption) {
+		t.Errorf("numbering from 2: %v", err)
+	}
+	if err := d.CreateDense(ctx, "x", DenseOptions{Dim: 1, Numbering: "one"}); !errors.Is(err, ErrOption) {
+		t.Errorf("numbering from one: %v", err)
+	}
+	steps := []func() error{
+		func() error { return d.CreateSparse(ctx, "s", SparseOptions{Numbering: NumberedFromOne}) },
+		func() error { return d.CreateDense(ctx, "d", DenseOptions{Dim: 1, Numbering: NumberedFromZero}) },
+		func() error {
+			return d.Update(ctx, func(b *Batch) error {
+				return b.Put("s", Row{Key: []byte("k"), Sparse: vector.Sparse{Index: []uint32{3}, Value: []float32{1}}})
+			})
+		},
+		func() error { _, err := d.Compact(ctx); return err },
+		func() error { _, err := d.Reorder(ctx); return err },
+		d.Close,
+	}
+	for i, step := range steps {
+		if err := step(); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+	if _, err := Salvage(ctx, d.Path(), filepath.Join(dir, "b.anndb"), SalvageOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.anndb", "b.anndb"} {
+		if d, err = Open(filepath.Join(dir, name), nil); err != nil {
+			t.Fatal(err)
+		}
+		err := d.View(func(s *Snapshot) error {
+			for coll, want := range map[string]Numbering{"s": NumberedFromOne, "d": NumberedFromZero} {
+				if info, err := s.Collection(coll); err != nil || info.Numbering != want {
+					t.Errorf("%s: %s has numbering %q, %v", name, coll, info.Numbering, err)
+				}
+			}
+			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{3, 8}, Value: []float32{1, 1}}}
+			unknown, err := s.UnknownFeatures(ctx, "s", q)
+			if !slices.Equal(unknown, []string{"9"}) {
+				t.Errorf("%s: unknown features %q", name, unknown)
+			}
+			return err
+		})
+		if err := errors.Join(err, d.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
