@@ -53,7 +53,10 @@ func runCurve(ctx context.Context, s *settings) error {
 			budgets = budgets[2:]
 		}
 		var curves [3]plotter.XYs
-		for i, learn := range []learner{treeOf(false), classifierOf} {
+		for i, learn := range []learner{s.treeOf(false), s.classifierOf} {
+			if s.without.MatchString(curveNames[i]) {
+				continue
+			}
 			fmt.Printf("  %-6s", curveNames[i])
 			for _, b := range budgets {
 				at, costs, err := s.curvePoint(ctx, x, y, b, learn)
@@ -65,7 +68,7 @@ func runCurve(ctx context.Context, s *settings) error {
 			}
 			fmt.Println()
 		}
-		if s.linear != nil {
+		if s.linear != nil && !s.without.MatchString(curveNames[2]) {
 			if err := s.linear.load(x); err != nil {
 				return err
 			}
@@ -152,9 +155,9 @@ func crossValidate(ctx context.Context, x *vector.CSR, y []int8, rows []int, bud
 	return bestB, bestC, nil
 }
 
-func treeOf(grown bool) learner {
+func (s *settings) treeOf(grown bool) learner {
 	return func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, seed uint64) (learned, error) {
-		params := budget.Params{BAC: budget.BACParams{Budget: b, C: c}, Seed: seed, NoPrune: grown}
+		params := budget.Params{BAC: budget.BACParams{Budget: b, C: c, Exact: s.exact}, Seed: seed, NoPrune: grown}
 		m, err := budget.TrainSBT(ctx, x, y, f.Train, params, 1, nil)
 		if err != nil {
 			return learned{}, err
@@ -165,8 +168,8 @@ func treeOf(grown bool) learner {
 	}
 }
 
-func classifierOf(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, _ uint64) (learned, error) {
-	m, _, err := budget.TrainBAC(ctx, x, y, f.Train, budget.BACParams{Budget: b, C: c})
+func (s *settings) classifierOf(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, _ uint64) (learned, error) {
+	m, _, err := budget.TrainBAC(ctx, x, y, f.Train, budget.BACParams{Budget: b, C: c, Exact: s.exact})
 	if err != nil {
 		return learned{}, err
 	}

@@ -111,13 +111,13 @@ func (s *settings) prunedRow(ctx context.Context, x *vector.CSR, y []int8, name 
 			return err
 		}
 		if len(budgets)*len(costs) > 1 {
-			if b, c, err = crossValidate(ctx, x, y, fold.Train, budgets, costs, s.inner, uint64(seed), treeOf(false)); err != nil {
+			if b, c, err = crossValidate(ctx, x, y, fold.Train, budgets, costs, s.inner, uint64(seed), s.treeOf(false)); err != nil {
 				return err
 			}
 		}
 		var wrong [2]int
 		for i, grown := range []bool{true, false} {
-			got, err := treeOf(grown)(ctx, x, y, fold, b, c, uint64(seed))
+			got, err := s.treeOf(grown)(ctx, x, y, fold, b, c, uint64(seed))
 			if err != nil {
 				return err
 			}

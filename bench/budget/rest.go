@@ -295,15 +295,8 @@ func oneAgainstRest(s *settings, set *textSet) (*entrant, error) {
 	one := set.oneLabelEach()
 	threshold := float32(0)
 	if !one && len(set.dev) > 0 {
-		most := -1.0
-		for _, t := range linearThresholds {
-			f1, err := m.f1(0, set.y.Select(set.dev), t)
-			if err != nil {
-				return nil, err
-			}
-			if f1 > most {
-				threshold, most = t, f1
-			}
+		if _, threshold, err = m.bestThreshold(0, set.y.Select(set.dev), linearThresholds); err != nil {
+			return nil, err
 		}
 		plain, err := m.f1(len(set.dev), set.y.Select(set.test), 0)
 		if err != nil {
@@ -324,6 +317,22 @@ func oneAgainstRest(s *settings, set *textSet) (*entrant, error) {
 
 // linearThresholds are what decision values must exceed.
 var linearThresholds = []float32{-0.9, -0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0, 0.1, 0.2}
+
+// bestThreshold is the best F1 of the rows from first on, and the threshold that
+// has it.
+func (m *restModels) bestThreshold(first int, truth *labels.Matrix, thresholds []float32) (f1 float64, best float32, err error) {
+	f1 = -1
+	for _, t := range thresholds {
+		got, err := m.f1(first, truth, t)
+		if err != nil {
+			return 0, 0, err
+		}
+		if got > f1 {
+			f1, best = got, t
+		}
+	}
+	return f1, best, nil
+}
 
 // f1 is the example-based F1 of the rows from first on.
 func (m *restModels) f1(first int, truth *labels.Matrix, threshold float32) (float64, error) {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/anndb/anndb/labels"
 )
 
 // What was kept is read again up to the last whole record, or the limit, and
@@ -67,5 +69,24 @@ func TestRestSets(t *testing.T) {
 				t.Errorf("threshold %v, one %v, row %d: %v", c.threshold, c.one, i, got.Row(i))
 			}
 		}
+	}
+}
+
+// The threshold is the one with the best F1, not 0 where another is better.
+func TestBestThreshold(t *testing.T) {
+	m := &restModels{labels: 2, rows: 3, value: []float32{1, -0.4, -0.8, -0.9, -0.4, -0.4}}
+	truth, err := labels.FromSets([][]uint32{{0}, {0, 1}, {1}}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f1, best, err := m.bestThreshold(0, truth, setThresholds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f1 != 1 || best >= -0.4 || best < -0.8 {
+		t.Errorf("F1 %v at %v", f1, best)
+	}
+	if zero, err := m.f1(0, truth, 0); err != nil || zero != 1./3 {
+		t.Errorf("F1 at 0 is %v, %v", zero, err)
 	}
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// exactModes are the ways to train one classifier that runExact compares.
+var exactModes = []struct {
+	name   string
+	exact  bool
+	rounds int
+}{{"disjoint", false, 10}, {"10 rounds", true, 10}, {"exact", true, 0}}
+
+// runExact prints what the approximation of algorithm 1 by disjoint sets costs: test
+// errors, features and CPU seconds of one classifier, by disjoint sets, by the first
+// 10 rounds of algorithm 1 and by all of it, means of the random divisions. B is 1 and
+// 9 % of the features, the ends of the paper's range; C is not chosen.
+func runExact(ctx context.Context, s *settings) error {
+	fmt.Printf("One classifier, means of %d random divisions 80/20.\n", s.seeds)
+	fmt.Println("set                   B     C | mode      | error features rounds violation objective  cpu s")
+	for _, set := range binarySets {
+		if !s.only.MatchString(set.name) {
+			continue
+		}
+		x, y, err := loadBinary(s, set.name)
+		if ok, err := usable(x, set.normalize, err); !ok {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		for _, share := range []int{1, 9} {
+			for _, c := range []float64{0.1, 1, 10} {
+				for _, mode := range exactModes {
+					p := budget.BACParams{Budget: max(1, share*x.Cols/100), C: c, Exact: mode.exact, Rounds: mode.rounds}
+					got, err := s.exactPoint(ctx, x, y, p)
+					if err != nil {
+						return err
+					}
+					fmt.Printf("%-16s %6d %5g | %-9s | %5.2f %8.1f %6.1f %9.3f %9.4g %6.2f\n", set.name, p.Budget, c, mode.name,
+						got[0], got[1], got[2], got[3], got[4], got[5])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// exactPoint is the figures of one row, means of the random divisions.
+func (s *settings) exactPoint(ctx context.Context, x *vector.CSR, y []int8, p budget.BACParams) (mean [6]float64, err error) {
+	for seed := s.first; seed < s.first+s.seeds; seed++ {
+		fold, err := labels.RandomSplit(x.Rows(), 0.2, uint64(seed))
+		if err != nil {
+			return mean, err
+		}
+		start := cpu()
+		b, stats, err := budget.TrainBAC(ctx, x, y, fold.Train, p)
+		if err != nil {
+			return mean, err
+		}
+		spent := (cpu() - start).Seconds()
+		wrong := 0
+		for _, r := range fold.Test {
+			if (b.Margin(x.Row(r)) > 0) != (y[r] > 0) {
+				wrong++
+			}
+		}
+		for i, v := range []float64{
+			100 * float64(wrong) / float64(len(fold.Test)), float64(len(b.Features)), float64(stats.Rounds),
+			stats.Violation, stats.Objective[len(stats.Objective)-1], spent,
+		} {
+			mean[i] += v / float64(s.seeds)
+		}
+	}
+	return mean, nil
+}
