@@ -114,7 +114,20 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		return IndexInfo{}, err
 	}
 	l.n, l.points = data.rows.Rows(), len(data.live)
-	l.idf = data.weigh(o.Budget.Weight)
+	features := data.rows.Cols
+	if o.Budget.Weight != WeightNone {
+		if err := checkSpread(coll, features, len(data.rows.Index)); err != nil {
+			return IndexInfo{}, err
+		}
+		l.idf = data.weigh(o.Budget.Weight)
+	}
+	used := data.rows.FewColumns() // of all, where there are weights of all
+	if l.idf != nil {
+		used = nil
+	}
+	if used != nil {
+		data.rows = data.rows.Renumbered(used)
+	}
 	rows := data.rows
 	if l.unit {
 		rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: data.rows.Cols}
@@ -133,6 +146,12 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have", err, o.Budget.Weight)
 		}
 		return IndexInfo{}, fmt.Errorf("db: %s over %q: %w", o.Kind, coll, asOption(err))
+	}
+	if used != nil {
+		for i, at := range l.model.Features {
+			l.model.Features[i] = used[at]
+		}
+		l.model.Cols = features
 	}
 	l.following = &treeFollowing{drift: budget.NewDrift(l.model), dead: data.dead()}
 	return d.storeIndex(ctx, coll, id, name, l, timer)

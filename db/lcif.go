@@ -180,7 +180,7 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 		return IndexInfo{}, err
 	}
 	if l.sets == nil {
-		if err := l.learnSparse(ctx, data, o, timer); err != nil {
+		if err := l.learnSparse(ctx, coll, data, o, timer); err != nil {
 			return IndexInfo{}, err
 		}
 	}
@@ -188,8 +188,11 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 }
 
 // learnSparse learns the model of a sparse collection.
-func (l *lcifLearned) learnSparse(ctx context.Context, data *labelled, o BuildOptions, timer *stageTimer) error {
+func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labelled, o BuildOptions, timer *stageTimer) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
+	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
+		return err
+	}
 	l.idf = data.weigh(o.LCIF.Weight)
 	if err := l.choose(ctx, data, o, query.CVOptions{}, timer); err != nil {
 		return err

@@ -92,6 +92,9 @@ func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int,
 	}
 	if st.c.Sparse {
 		f.features = st.c.Dim
+		if err := checkSpread(st.c.Name, f.features, st.sparseRows.entries()); err != nil {
+			return nil, false, err
+		}
 	}
 	err = timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
 	if err != nil {
@@ -427,7 +430,7 @@ func (s *lcifStep) garbage() []blockRef {
 	}
 	for _, g := range s.m.segments()[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
-		for n := range arrayNorm + 1 {
+		for n := range arrayPostingsFence {
 			drop(g.Object, codec.KindPostings, n)
 		}
 	}

@@ -59,6 +59,9 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	if m.Budget.Cols > st.c.Dim {
 		return nil, false, corruptf(st.c.Name, "index %q: %d features of %d", m.Info.Name, m.Budget.Cols, st.c.Dim)
 	}
+	if st.c.Sparse && checkSpread(st.c.Name, st.c.Dim, st.sparseRows.entries()) != nil {
+		return nil, true, nil // a build leaves out the features that no row has
+	}
 	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, false, err

@@ -60,7 +60,9 @@ type sparseLearned struct {
 
 // sparseManifest holds the scalars of a stored inverted index.
 type sparseManifest struct {
-	Cols      int
+	Cols int
+	// Few says that only some of the features have lists.
+	Few       bool `json:",omitempty"`
 	Partition bool `json:",omitempty"`
 	M         int  `json:",omitempty"`
 	TAATRows  int  `json:",omitempty"`
@@ -171,6 +173,7 @@ const (
 	arrayValue
 	arrayBand
 	arrayNorm
+	arrayUsed
 	arrayPostingsFence
 )
 
@@ -187,6 +190,8 @@ func (l *sparseLearned) put(w *arrayWriter) *manifest {
 	x := l.index
 	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm}
 	w.put(arrayNorm, codec.F64, codec.Bytes(l.lengths))
+	w.put(arrayUsed, codec.U32, codec.Bytes(x.Used))
+	m.Few = x.Used != nil
 	if p := x.Partition; p != nil {
 		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
 		w.put(arrayFeature, codec.U32, codec.Bytes(p.Feature))

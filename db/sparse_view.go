@@ -64,6 +64,11 @@ func (st *collState) loadPostings(ctx context.Context, m *manifest, g *segmentMa
 	parts := r.all(codec.KindPostings)
 	s := &g.Sparse
 	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: st.rowSource(r, parts, m, g)}
+	if s.Few {
+		if x.Used = numbered[uint32](r, parts, arrayUsed); x.Used == nil {
+			x.Used = []uint32{} // nil would mean all
+		}
+	}
 	if s.Partition {
 		x.Partition = &postings.Partition{
 			M: s.M, TAATRows: s.TAATRows,

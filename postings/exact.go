@@ -28,6 +28,7 @@ type scorer struct {
 	source *Source
 	filter [filterSize]uint8
 	found  []uint32 // scratch: entries that pass the filter
+	used   []uint32 // Index.Used
 
 	read int // entries of the rows scored
 
@@ -47,21 +48,21 @@ type slot struct {
 
 // load takes a query, whose features the index may have.
 func (c *scorer) load(ix *Index, q []term) {
-	c.rows, c.source, c.read = ix.Rows, ix.Source, 0
+	c.rows, c.source, c.read, c.used = ix.Rows, ix.Source, 0, ix.Used
 	width := ix.Features() // more than any row has
 	if c.source != nil {
 		width = c.source.width
 	}
 	c.direct = width <= directCols
 	for _, t := range q {
-		c.filter[t.feature%filterSize] = 1
+		c.filter[ix.number(t.feature)%filterSize] = 1
 	}
 	if c.direct {
 		if len(c.dense) < width {
 			c.dense = make([]float32, width)
 		}
 		for _, t := range q {
-			c.dense[t.feature] = t.weight
+			c.dense[ix.number(t.feature)] = t.weight
 		}
 		return
 	}
@@ -75,13 +76,14 @@ func (c *scorer) load(ix *Index, q []term) {
 	c.table = c.room[:size] // no more, as all of it is cleared
 	c.shift = uint(32 - bits.Len(uint(len(c.table)-1)))
 	for _, t := range q {
-		i := c.home(t.feature)
+		f := ix.number(t.feature)
+		i := c.home(f)
 		for c.table[i].weight != 0 {
 			i = (i + 1) % uint32(len(c.table))
 		}
-		c.table[i] = slot{feature: t.feature, weight: t.weight}
+		c.table[i] = slot{feature: f, weight: t.weight}
 		if c.source != nil && c.source.IDF != nil {
-			c.table[i].idf = c.source.IDF[t.feature]
+			c.table[i].idf = c.source.IDF[f]
 		}
 	}
 }
@@ -93,9 +95,13 @@ func (c *scorer) home(feature uint32) uint32 { return feature * 0x9e3779b1 >> c.
 // unload takes the query out again.
 func (c *scorer) unload(q []term) {
 	for _, t := range q {
-		c.filter[t.feature%filterSize] = 0
+		f := t.feature
+		if c.used != nil {
+			f = c.used[f]
+		}
+		c.filter[f%filterSize] = 0
 		if c.direct {
-			c.dense[t.feature] = 0
+			c.dense[f] = 0
 		}
 	}
 	if !c.direct {

@@ -37,6 +37,11 @@ type Index struct {
 	Source *Source
 	// Unit is the highest value, Norm at least the length of every row.
 	Unit, Norm float64
+	// Used is the features that rows have, ascending, where they are few beside
+	// the largest: list i and column i are then those of feature Used[i], so that
+	// the index is as large as its entries. nil means that there is a list for
+	// every feature.
+	Used []uint32
 	// Partition is the paper's structure; nil if not asked for.
 	Partition *Partition
 	// At most one of these is set.
@@ -77,13 +82,17 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 	}
 	ix := &Index{Rows: rows}
 	ix.bound()
-	byFeature := rows.Transpose()
+	lists := rows
+	if ix.Used = rows.FewColumns(); ix.Used != nil {
+		lists = rows.Renumbered(ix.Used)
+	}
+	byFeature := lists.Transpose()
 	if err := step(1); err != nil {
 		return nil, err
 	}
 	if p.Partition {
 		var err error
-		if ix.Partition, err = buildPartition(ctx, rows, byFeature, p.M); err != nil {
+		if ix.Partition, err = buildPartition(ctx, lists, byFeature, p.M); err != nil {
 			return nil, err
 		}
 	}
@@ -93,9 +102,9 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 	if p.Compact || !p.Partition {
 		var err error
 		if isUniform(rows) {
-			ix.Uniform, err = buildUniform(ctx, rows)
+			ix.Uniform, err = buildUniform(ctx, lists)
 		} else {
-			ix.Weighted, err = buildWeighted(ctx, rows, byFeature, ix.Unit)
+			ix.Weighted, err = buildWeighted(ctx, lists, byFeature, ix.Unit)
 		}
 		if err != nil {
 			return nil, err

@@ -81,7 +81,7 @@ func (ix *Index) listLength(f uint32) int {
 // canShare says whether the queries from one to another can be estimated
 // together, in a pass over the rows.
 func (ix *Index) canShare(queries *vector.CSR, from, to int) bool {
-	return (ix.Source != nil || ix.Rows.Value != nil) && ix.Unit > 0 && queries.Ptr[to]-queries.Ptr[from] < batchSlots-1
+	return ix.Used == nil && (ix.Source != nil || ix.Rows.Value != nil) && ix.Unit > 0 && queries.Ptr[to]-queries.Ptr[from] < batchSlots-1
 }
 
 // share says whether they should be: whether that costs less than their lists

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -85,7 +86,7 @@ func (s *Stats) add(t Stats) {
 
 // term is a feature of the query that occurs in the index.
 type term struct {
-	feature uint32
+	feature uint32 // the number of its list
 	weight  float32
 }
 
@@ -229,6 +230,13 @@ func (ix *Index) appendTerms(dst []term, q vector.Sparse) []term {
 			break
 		}
 		if q.Value[i] > 0 && (ix.Source == nil || ix.Source.keeps(f)) {
+			if ix.Used != nil {
+				at, ok := slices.BinarySearch(ix.Used, f)
+				if !ok {
+					continue
+				}
+				f = uint32(at)
+			}
 			dst = append(dst, term{f, q.Value[i]})
 		}
 	}

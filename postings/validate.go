@@ -32,7 +32,10 @@ func (ix *Index) Validate() error {
 			return fmt.Errorf("%w: a bound is %g", ErrInvalid, x)
 		}
 	}
-	n, features := ix.Len(), ix.Features()
+	if err := ix.validateUsed(); err != nil {
+		return err
+	}
+	n, features := ix.Len(), ix.lists()
 	if p := ix.Partition; p != nil {
 		if err := p.validate(n, features); err != nil {
 			return err
