@@ -68,6 +68,9 @@ func (d *DB) buildOnce(ctx context.Context, coll, name string, o BuildOptions, t
 	if err != nil {
 		return IndexInfo{}, err
 	}
+	if err := o.Postings.check(o.Kind, sparse); err != nil {
+		return IndexInfo{}, err
+	}
 	switch {
 	case isBudget(o.Kind):
 		return d.buildBudget(ctx, coll, name, o, timer)

@@ -92,7 +92,8 @@ type BuildOptions struct {
 	// themselves (the paper's separate training query set, section 3), and a
 	// part of them is held out for the tuner. At least 10.
 	TrainingQueries [][]float32 `json:"-"`
-	// Postings are the options of KindPostings, which uses no other.
+	// Postings are the options of KindPostings, which uses no other, and of the
+	// inverted index of a KindLCIF over a sparse collection.
 	Postings PostingsOptions `json:",omitzero"`
 	// LCIF are the options of KindLCIF, which uses Seed and Workers besides.
 	LCIF LCIFOptions `json:",omitzero"`

@@ -366,6 +366,11 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) er
 	if !ok {
 		return fmt.Errorf("db: label model: neighbours by %T", view.Neighbors)
 	}
+	if p := l.opts.Postings; p.Partition {
+		if err := source.Index.AddPartition(ctx, p.params().M); err != nil {
+			return fmt.Errorf("db: label model: %w", err)
+		}
+	}
 	l.lengths = postings.Lengths(data.rows, view.Keep)
 	l.index, l.sets, l.counts, l.power, l.keep = source.Index, data.sets, counts, &view.Powers[0], view.Keep
 	return nil

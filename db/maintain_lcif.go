@@ -299,7 +299,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
 	err := timer.run("postings", func(report func(int, int)) (err error) {
-		f.index, err = postings.Build(ctx, units, postings.Params{}, report)
+		f.index, err = postings.Build(ctx, units, f.m.Info.Options.Postings.params(), report)
 		return err
 	})
 	if err != nil {

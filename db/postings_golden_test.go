@@ -47,7 +47,9 @@ func learnRowless(d *DB) error {
 	model := LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{
 		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
 	}}
-	_, err := d.Build(context.Background(), "counts", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}, nil)
+	_, err := d.Build(context.Background(), "counts", "labels", BuildOptions{
+		Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true, M: 1},
+	}, nil)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -25,6 +26,10 @@ type PredictOptions struct {
 	// Params, when given, are used in place of those the model was built with.
 	// A Beta other than the model's is right but slow.
 	Params *query.LCIFParams
+	// Strategy is how the inverted index of a label model over sparse rows is
+	// searched for neighbours. All strategies find the same rows; postings.Auto
+	// lets the planner choose.
+	Strategy postings.Strategy
 	// Explain fills Prediction.Explanation.
 	Explain bool
 }
@@ -131,16 +136,23 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 		if o.Params != nil {
 			return nil, stats, fmt.Errorf("%w: Params are for label models of kind %s", ErrOption, KindLCIF)
 		}
+		if o.Strategy != postings.Auto {
+			return nil, stats, fmt.Errorf("%w: strategy %v is for label models of kind %s", ErrOption, o.Strategy, KindLCIF)
+		}
 		out, err = st.predictTree(state.tree, x, o)
 		return out, stats, err
 	}
 	m := state.model
+	if o.Strategy != postings.Auto && !st.c.Sparse {
+		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", ErrOption, o.Strategy, coll)
+	}
 	p := m.asked(o)
 	if m.idf != nil {
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		weigh(x, m.idf)
 	}
 	sc := predictors.Get().(*predictScratch)
+	sc.p.SetStrategy(o.Strategy)
 	sc.found, stats.LCIFStats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
 		return nil, stats, predictError(coll, err)
@@ -181,7 +193,7 @@ func (sc *predictScratch) predictions(out []Prediction, name func(label uint32) 
 }
 
 func predictError(coll string, err error) error {
-	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) {
+	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) {
 		return fmt.Errorf("%w: predict in %q: %w", ErrOption, coll, err)
 	}
 	return fmt.Errorf("db: predict in %q: %w", coll, err)

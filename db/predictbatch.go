@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -66,11 +67,12 @@ func (s *Snapshot) predictBlock(ctx context.Context, coll string, queries []Spar
 func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction) (done bool, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	st, _, state, err := s.asked(ctx, coll, queries[0], o.Index)
-	if err != nil || state.tree != nil {
+	if err != nil || state.tree != nil || o.Strategy != postings.Auto && !st.c.Sparse {
 		return false, err
 	}
 	m := state.model
 	sc := predictors.Get().(*predictScratch) // not given back if there is an error
+	sc.p.SetStrategy(o.Strategy)
 	rows := &sc.rows
 	rows.Ptr, rows.Index, rows.Value, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], append(rows.Value[:0], 0)[:0], 0
 	for _, q := range queries {

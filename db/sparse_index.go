@@ -16,13 +16,30 @@ import (
 // collection, for exact nearest rows by cosine.
 const KindPostings forest.Kind = "postings"
 
-// PostingsOptions are the options of KindPostings. The zero value builds the
-// compact structure only, which is the fastest.
+// PostingsOptions are the options of an inverted index: of KindPostings, and of
+// KindLCIF over a sparse collection. The zero value builds the compact structure
+// only, which is the fastest.
 type PostingsOptions struct {
 	// Partition also builds the paper's pair of inverted indexes (Feremans
 	// 2020, Algorithm 7) with parameter M, -1 for plain TAAT.
 	Partition bool
 	M         int
+}
+
+// check refuses a partition that cannot be built, or that an index of the kind has
+// no place for.
+func (o PostingsOptions) check(kind forest.Kind, sparse bool) error {
+	switch {
+	case o == (PostingsOptions{}):
+		return nil
+	case !sparse || kind != "" && kind != KindPostings && kind != KindLCIF:
+		return fmt.Errorf("%w: a partition is part of inverted indexes: kind %q and %q over a sparse collection", ErrOption, KindPostings, KindLCIF)
+	case !o.Partition:
+		return fmt.Errorf("%w: m is %d without a partition", ErrOption, o.M)
+	case o.M < -1:
+		return fmt.Errorf("%w: m of a partition is %d, want -1 or more", ErrOption, o.M)
+	}
+	return nil
 }
 
 // params are the options as package postings takes them.

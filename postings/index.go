@@ -92,7 +92,7 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 	}
 	if p.Partition {
 		var err error
-		if ix.Partition, err = buildPartition(ctx, lists, byFeature, p.M); err != nil {
+		if ix.Partition, err = buildPartition(ctx, lists.Rows(), byFeature, p.M); err != nil {
 			return nil, err
 		}
 	}
@@ -111,6 +111,20 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 		}
 	}
 	return ix, step(total)
+}
+
+// AddPartition adds the paper's structure with parameter m to an index that holds
+// its rows. Errors: ErrParams for a negative m or rows in a Source; the context's.
+func (ix *Index) AddPartition(ctx context.Context, m int) (err error) {
+	if m < 0 || ix.Rows == nil {
+		return fmt.Errorf("%w: a partition with m = %d of an index that holds its rows: %v", ErrParams, m, ix.Rows != nil)
+	}
+	lists := ix.Rows
+	if ix.Used != nil {
+		lists = lists.Renumbered(ix.Used)
+	}
+	ix.Partition, err = buildPartition(ctx, lists.Rows(), lists.Transpose(), m)
+	return err
 }
 
 // bound sets Unit and Norm.

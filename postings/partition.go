@@ -34,9 +34,9 @@ type Partition struct {
 // its context.
 const cancelEvery = 1 << 12
 
-func buildPartition(ctx context.Context, rows, byFeature *vector.CSR, m int) (*Partition, error) {
+func buildPartition(ctx context.Context, rows int, byFeature *vector.CSR, m int) (*Partition, error) {
 	p := &Partition{M: m}
-	first, err := p.choose(ctx, rows.Rows(), byFeature)
+	first, err := p.choose(ctx, rows, byFeature)
 	if err != nil {
 		return nil, err
 	}

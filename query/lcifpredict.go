@@ -36,6 +36,10 @@ type Predictor struct {
 // NewPredictor is an empty Predictor; it grows to what its queries need.
 func NewPredictor() *Predictor { return new(Predictor) }
 
+// SetStrategy sets how later predictions search inverted indexes for neighbours;
+// postings.Auto leaves it to the planner. All strategies find the same rows.
+func (p *Predictor) SetStrategy(s postings.Strategy) { p.scratch.Strategy = s }
+
 // Predict appends the labels predicted for q to dst, highest score first, ties
 // by the smaller label or as the view's Before has it: the Top best ones, or the set that the thresholds make
 // of the scores (Algorithm 6). Scores are those of definition 9, in 0…1; a

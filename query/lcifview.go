@@ -38,6 +38,9 @@ func (l LabelRows) Row(i int) []uint32 { return l.CSR.Index[l.CSR.Ptr[i]:l.CSR.P
 type NeighborScratch struct {
 	Postings postings.Searcher
 	Dense    Searcher
+	// Strategy is how sources search inverted indexes; all strategies find the
+	// same rows. Auto leaves it to the source.
+	Strategy postings.Strategy
 	// Stats is what the last search did, where the source counts that.
 	Stats postings.Stats
 

@@ -24,7 +24,7 @@ type buildCmd struct {
 	NoTune bool   `help:"Do not measure settings: searches must then name theirs."`
 	Train  string `help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
 	forestFlags
-	PartitionM *int `help:"Postings: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
+	PartitionM *int `help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
 	tuneFlags
 	modelFlags
 	treeFlags
@@ -80,8 +80,8 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs and --thresholds go with --kind sbt, pt and at")
 	case !isTree(c.Kind) && c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
 		return db.BuildOptions{}, usagef("--weight, --objective, --folds, --tune-rows, --feature-share, --neighbors, --k, --alpha, --beta, --lambda, --threshold and --keep-features go with --kind lcif")
-	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.PartitionM != nil:
-		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings")
+	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.Kind != string(db.KindLCIF) && c.PartitionM != nil:
+		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings and lcif")
 	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
 		return db.BuildOptions{}, usagef("--kind %s takes none of the flags of forests", c.Kind)
 	case c.Train == "" && c.Limit != 0:

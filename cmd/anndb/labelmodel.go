@@ -137,8 +137,11 @@ func sparseSetting(i db.IndexInfo) any {
 		return nil
 	}
 	s := ""
+	if o.Postings.Partition {
+		s = fmt.Sprintf("partition m=%d, ", o.Postings.M)
+	}
 	if o.LCIF.Weight != db.WeightNone {
-		s = string(o.LCIF.Weight) + ", "
+		s += string(o.LCIF.Weight) + ", "
 	}
 	if o.LCIF.Neighbors != "" {
 		s = "neighbours by " + o.LCIF.Neighbors + ", "

@@ -18,6 +18,7 @@ type predictCmd struct {
 	Index    string `help:"Label model to ask; the only one if not given."`
 	Top      int    `short:"k" help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
 	Explain  bool   `help:"Say which rows and features carried each label, or by which decisions a tree came to its answer."`
+	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, hash-taat, dense-taat, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	Evidence int    `help:"Rows and features to show of an explanation, or of each decision, the largest so many; 0 for all." default:"5"`
 	fileFlags
 	sparseFlags
@@ -39,6 +40,10 @@ func (c *predictCmd) Run(a *app) error {
 	if c.Top < 0 || c.Evidence < 0 {
 		return usagef("--top and --evidence must not be negative")
 	}
+	strategy, err := parseStrategy(c.Strategy)
+	if err != nil {
+		return err
+	}
 	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		q, err := c.queries(a, s, info)
 		if err != nil {
@@ -52,7 +57,7 @@ func (c *predictCmd) Run(a *app) error {
 			return err
 		}
 		start := time.Now()
-		found, err := predictAll(a, s, c.Collection, q.queries, &db.PredictOptions{Index: c.Index, Top: c.Top, Explain: c.Explain && !tree}, a.workers)
+		found, err := predictAll(a, s, c.Collection, q.queries, &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain && !tree}, a.workers)
 		if err != nil {
 			return err
 		}

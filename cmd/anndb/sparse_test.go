@@ -319,6 +319,24 @@ func TestSparseBuildAndSearch(t *testing.T) {
 	}
 }
 
+// TestPredictByPartition predicts labels by all strategies of a label model that has
+// a partition.
+func TestPredictByPartition(t *testing.T) {
+	t.Parallel()
+	f := newDocs(t)
+	must(t, "build", f.file, "docs", "near", "--kind", "lcif", "--k", "3", "--lambda", "1", "--partition-m", "5")
+	args := []string{"predict", f.file, "docs", "--query", f.queries, "--top", "2", "--format", "csv"}
+	want := must(t, args...)
+	for _, s := range []string{"auto", "hash-taat", "dense-taat", "partitioned", "union"} {
+		if got := must(t, append(args, "--strategy", s)...); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", s, got, want)
+		}
+	}
+	if text := must(t, "stats", f.file, "docs"); !strings.Contains(text, "partition m=5, ") {
+		t.Error(text)
+	}
+}
+
 func TestTune(t *testing.T) {
 	t.Parallel()
 	f := newDocs(t)
@@ -517,7 +535,8 @@ func TestSparseUsageErrors(t *testing.T) {
 		{append(build, "--kind", "postings", "--trees", "3"), "forests", exitUsage},
 		{append(build, "--kind", "postings", "--k", "3"), "--kind lcif", exitUsage},
 		{append(build, "--kind", "postings", "--partition-m=-2"), "--partition-m", exitUsage},
-		{append(lcif, "--partition-m", "2"), "--partition-m", exitUsage},
+		{append(build, "--kind", "at", "--partition-m", "2"), "--partition-m", exitUsage},
+		{[]string{"predict", f.file, "docs", "--key", "doc-001", "--strategy", "magic"}, "magic", exitUsage},
 		{append(lcif, "--no-tune"), "forests", exitUsage},
 		{append(lcif, "--k", "3"), "--lambda", exitUsage},
 		{append(lcif, "--k", "0", "--lambda", "1"), "--k", exitUsage},

@@ -1,0 +1,158 @@
+package db
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+)
+
+// TestLCIFPartition builds a label model with a partition and maintains it: all
+// strategies predict the same, in one segment and in several, and say which they
+// are.
+func TestLCIFPartition(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	model := LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	build := func(name string, o PostingsOptions) error {
+		_, err := d.Build(ctx, "counts", name, BuildOptions{Kind: KindLCIF, LCIF: model, Postings: o}, nil)
+		return err
+	}
+	err = errorsOf(
+		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return putRowless(d, "counts", 0, 300) },
+		func() error { return build("parted", PostingsOptions{Partition: true, M: 2}) },
+		func() error { return build("plain", PostingsOptions{}) },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare := func(segments int) {
+		t.Helper()
+		err := d.View(func(s *Snapshot) error {
+			st := s.gen.colls["counts"]
+			x, err := st.index(ctx, st.c.index("parted"))
+			if err != nil {
+				return err
+			}
+			if n := len(x.postings); n != segments {
+				t.Errorf("%d segments, want %d", n, segments)
+			}
+			for i := range 12 {
+				q := SparseQuery{Sparse: rowlessRow("counts", i).Sparse}
+				if q.Sparse.Len() == 0 {
+					continue // such rows have no neighbors
+				}
+				want, _, err := s.Predict(ctx, "counts", q, &PredictOptions{Index: "plain", Top: 5, Explain: true})
+				if err != nil {
+					return err
+				}
+				for _, strategy := range []postings.Strategy{postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union} {
+					o := PredictOptions{Index: "parted", Top: 5, Explain: true, Strategy: strategy}
+					got, stats, err := s.Predict(ctx, "counts", q, &o)
+					if err != nil {
+						return err
+					}
+					if strategy != postings.Auto && stats.Search.Strategy != strategy {
+						t.Errorf("strategy %v searched by %v", strategy, stats.Search.Strategy)
+					}
+					if !slices.EqualFunc(got, want, nearPrediction) {
+						t.Fatalf("query %d, %v: %s, want %s", i, strategy, predictionsText(got), predictionsText(want))
+					}
+				}
+			}
+			o := PredictOptions{Index: "parted", Top: 5}
+			queries := []SparseQuery{{Sparse: rowlessRow("counts", 0).Sparse}, {Sparse: rowlessRow("counts", 3).Sparse}}
+			want, err := s.PredictBatch(ctx, "counts", queries, &o, 1)
+			if err != nil {
+				return err
+			}
+			o.Strategy = postings.Partitioned
+			got, err := s.PredictBatch(ctx, "counts", queries, &o, 1)
+			if err != nil {
+				return err
+			}
+			for i := range want {
+				if !slices.Equal(got[i], want[i]) {
+					t.Errorf("batch, query %d: %s, want %s", i, predictionsText(got[i]), predictionsText(want[i]))
+				}
+			}
+			_, _, err = s.Predict(ctx, "counts", queries[0], &PredictOptions{Index: "plain", Strategy: postings.Partitioned})
+			if !errors.Is(err, ErrOption) {
+				t.Errorf("a strategy that the model has no lists for: %v", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare(1)
+	if err := putRowless(d, "counts", 300, 330); err != nil {
+		t.Fatal(err)
+	}
+	compare(1) // with rows that the index does not cover
+	if _, err := d.Maintain(ctx, MaintainOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	compare(2)
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPartitionMisuse asks for partitions where there is no place for them.
+func TestPartitionMisuse(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	err = errorsOf(
+		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return putRowless(d, "counts", 0, 30) },
+		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 2}) },
+		func() error {
+			return d.Update(ctx, func(b *Batch) error {
+				return b.Put("dense", Row{Key: []byte("a"), Vector: []float32{1, 2}, Labels: []string{"x"}})
+			})
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := LCIFOptions{Params: &query.LCIFParams{K: 1, Lambda: 1}}
+	for _, c := range []struct {
+		coll string
+		o    BuildOptions
+	}{
+		{"counts", BuildOptions{Postings: PostingsOptions{M: 3}}},
+		{"counts", BuildOptions{Postings: PostingsOptions{Partition: true, M: -2}}},
+		{"counts", BuildOptions{Kind: KindAT, Postings: PostingsOptions{Partition: true}}},
+		{"dense", BuildOptions{Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true}}},
+		{"dense", BuildOptions{Postings: PostingsOptions{Partition: true}}},
+	} {
+		if _, err := d.Build(ctx, c.coll, "x", c.o, nil); !errors.Is(err, ErrOption) {
+			t.Errorf("%s, kind %q, %+v: %v", c.coll, c.o.Kind, c.o.Postings, err)
+		}
+	}
+	if _, err := d.Build(ctx, "dense", "x", BuildOptions{Kind: KindLCIF, LCIF: model}, nil); err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		_, _, err := s.Predict(ctx, "dense", SparseQuery{Vector: []float32{1, 1}}, &PredictOptions{Strategy: postings.Union})
+		return err
+	})
+	if !errors.Is(err, ErrOption) {
+		t.Errorf("a strategy for a dense collection: %v", err)
+	}
+}
