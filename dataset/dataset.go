@@ -93,6 +93,9 @@ type Record struct {
 // Reader gives the records of one file in file order, in memory that does not
 // grow with the file. A Reader serves one goroutine at a time.
 type Reader interface {
+	// Keyed reports whether the file gives its records keys; otherwise they are
+	// record numbers. In jsonl the first record tells.
+	Keyed() bool
 	// Dim is the number of dimensions of every record, at least 1.
 	Dim() int
 	// Len is the number of records: as promised by a header, or worked out

@@ -243,6 +243,9 @@ func (d *delimited) column(spec string, n int) (int, error) {
 	return -1, fmt.Errorf("no column %q among %d", spec, n)
 }
 
+// Keyed implements Reader.
+func (d *delimited) Keyed() bool { return d.key >= 0 }
+
 func (d *delimited) Dim() int     { return len(d.vector) }
 func (d *delimited) Len() int64   { return -1 }
 func (d *delimited) Close() error { return d.src.Close() }

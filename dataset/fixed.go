@@ -47,6 +47,9 @@ func newFixed(s *source, e elem, dim int, n int64, prefix bool) (*fixed, error) 
 	return f, nil
 }
 
+// Keyed implements Reader.
+func (f *fixed) Keyed() bool { return false }
+
 func (f *fixed) Dim() int     { return f.dim }
 func (f *fixed) Len() int64   { return f.length }
 func (f *fixed) Close() error { return f.src.Close() }

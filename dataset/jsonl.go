@@ -74,6 +74,9 @@ func (j *jsonl) Dim() int     { return j.dim }
 func (j *jsonl) Len() int64   { return -1 }
 func (j *jsonl) Close() error { return j.lines.src.Close() }
 
+// Keyed implements Reader.
+func (j *jsonl) Keyed() bool { return j.keyed }
+
 func (j *jsonl) Read(rec *Record) error {
 	if j.first != nil {
 		rec.Key = append(rec.Key[:0], j.first.Key...)

@@ -52,6 +52,9 @@ type SparseRecord struct {
 type SparseReader interface {
 	// Format is the file's format, as given or detected.
 	Format() string
+	// Keyed reports whether the file, or the one of SparseOptions.KeysPath, gives the
+	// records keys; otherwise they are record numbers. In jsonl the first record tells.
+	Keyed() bool
 	// Base is the number that the file gives its first feature: BaseOne for libsvm
 	// files that count from 1, as SparseOptions.Base says or was guessed, BaseZero
 	// for all others.

@@ -151,6 +151,12 @@ type sparseReader struct {
 
 func (r *sparseReader) Format() string { return r.format }
 
+// Keyed implements SparseReader.
+func (r *sparseReader) Keyed() bool {
+	j, ok := r.rows.(*sparseJSONL)
+	return r.keys != nil || ok && j.keyed
+}
+
 // Base implements SparseReader.
 func (r *sparseReader) Base() Base {
 	if l, ok := r.rows.(*libsvm); ok {

@@ -23,7 +23,9 @@ type op struct {
 	id   uint64 // collection
 	coll string
 	del  bool
-	row  newRow
+	// insert says that no row may have the key yet.
+	insert bool
+	row    newRow
 }
 
 // request is a batch waiting for a writer.
@@ -43,13 +45,21 @@ const commitBytes = 64 << 20
 // Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite,
 // ErrFeatures, ErrLabel, ErrPayload, ErrDuplicateKey, ErrClosed after Update has
 // returned.
-func (b *Batch) Put(coll string, r Row) error {
+func (b *Batch) Put(coll string, r Row) error { return b.put(coll, r, false) }
+
+// Insert adds a row like Put, but never replaces one: if a row has the key when the
+// batch is written, Update fails with ErrExists.
+//
+// Errors: those of Put.
+func (b *Batch) Insert(coll string, r Row) error { return b.put(coll, r, true) }
+
+func (b *Batch) put(coll string, r Row, insert bool) error {
 	return b.add(coll, r.Key, func(c *collection) (op, error) {
 		if err := checkRow(&r, c); err != nil {
 			return op{}, err
 		}
 		b.bytes += 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
-		return op{row: copyRow(&r)}, nil
+		return op{row: copyRow(&r), insert: insert}, nil
 	})
 }
 
@@ -114,7 +124,7 @@ func (b *Batch) add(coll string, key []byte, make func(*collection) (op, error))
 // A context cancelled before the batch's transaction has begun leaves the
 // database as it was; later it has no effect.
 //
-// Errors: those of Put, Delete and fn, ErrReadOnly, ErrClosed, ErrFull,
+// Errors: those of Put, Delete and fn, ErrExists (see Insert), ErrReadOnly, ErrClosed, ErrFull,
 // ErrNoSpace, ErrStateUnknown, ErrCorrupt and the context's.
 func (d *DB) Update(ctx context.Context, fn func(*Batch) error) error {
 	b, err := d.fillBatch(ctx, fn)

@@ -162,6 +162,9 @@ func (a *applier) check(ops []op) error {
 		if !o.del {
 			puts[o.id]++
 		}
+		if o.insert && a.keys.Get(keyOf(o.id, o.row.key)) != nil {
+			return fmt.Errorf("%w: key %q in collection %q", ErrExists, o.row.key, o.coll)
+		}
 		if uint64(c.Rows)+puts[o.id] > maxRows {
 			return fmt.Errorf("%w: %q", ErrFull, o.coll)
 		}

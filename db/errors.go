@@ -58,7 +58,8 @@ var (
 	ErrNoIndex = errors.New("db: no such index")
 	// ErrNotFound is returned when no live row has the key or number.
 	ErrNotFound = errors.New("db: no such row")
-	// ErrExists is returned when a collection of the name exists already.
+	// ErrExists is returned when a collection of the name, or a row of a key to be
+	// inserted, exists already.
 	ErrExists = errors.New("db: already exists")
 	// ErrCorrupt is returned when stored bytes are damaged. A *CorruptError in
 	// the chain says where.

@@ -20,6 +20,21 @@ const loadRow = 128
 //
 // Errors: those of Update and of rows.
 func (d *DB) Load(ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress)) (n int, err error) {
+	return d.load(ctx, coll, rows, (*Batch).Put, progress)
+}
+
+// LoadNew is Load for rows that must replace none, neither one stored before nor an
+// earlier one of rows: it ends with ErrExists at the transaction that would.
+//
+// Errors: those of Load, ErrExists.
+func (d *DB) LoadNew(ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress)) (n int, err error) {
+	return d.load(ctx, coll, rows, (*Batch).Insert, progress)
+}
+
+// putFunc is how a load writes a row.
+type putFunc func(b *Batch, coll string, r Row) error
+
+func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], put putFunc, progress func(Progress)) (n int, err error) {
 	type loaded struct {
 		rows int
 		err  error
@@ -58,7 +73,7 @@ func (d *DB) Load(ctx context.Context, coll string, rows iter.Seq2[Row, error], 
 				if _, again := b.seen[coll][string(left.Key)]; again {
 					return nil
 				}
-				if err := b.Put(coll, *left); err != nil {
+				if err := put(b, coll, *left); err != nil {
 					return err
 				}
 				left = nil

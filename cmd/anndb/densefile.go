@@ -86,6 +86,9 @@ func countFeatures(path string, f fileFlags, s sparseFlags, to target) (n int, e
 // Dim implements dataset.Reader.
 func (r *filled) Dim() int { return r.dim }
 
+// Keyed implements dataset.Reader.
+func (r *filled) Keyed() bool { return r.in.Keyed() }
+
 // Len implements dataset.Reader.
 func (r *filled) Len() int64 { return r.in.Len() }
 

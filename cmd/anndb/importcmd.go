@@ -51,6 +51,7 @@ type importCmd struct {
 	Metric     string `help:"Distance of a new collection: ${enum}." enum:"l2,cosine,ip" default:"l2"`
 	Float32    bool   `help:"Store a new collection's vectors as float32 even where bytes would do."`
 	KeyPrefix  string `help:"Text to put before every key."`
+	Replace    bool   `help:"Replace rows of the same key. Without it they are an error, and the keys of a file that has none are numbers behind those in the collection."`
 	Batch      int    `help:"Rows a transaction; 0 for as many as make 32 MiB." default:"0"`
 	NoSync     bool   `help:"Do not wait for the disk: faster, but a crash of the machine can damage the file."`
 	fileFlags
@@ -86,7 +87,11 @@ func (c *importCmd) Run(a *app) (err error) {
 	if x, ok := in.(*filled); ok {
 		numbering = x.in.numbering(false)
 	}
-	r := &batchReader{in: in, prefix: c.KeyPrefix, size: c.rowsAtATime()}
+	keys, err := c.newKeys(info)
+	if err != nil {
+		return err
+	}
+	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime()}
 	// What the first batch shows to be no vectors must leave no file behind.
 	first, err := r.next()
 	if err != nil {
@@ -107,13 +112,18 @@ func (c *importCmd) Run(a *app) (err error) {
 		return err
 	}
 	start := time.Now()
-	n, err := importRows(a, d, c.Collection, c.Batch == 0, first, r.next, r.in.Len())
+	n, err := c.importRows(a, d, first, r.next, r.in.Len())
 	if err != nil {
-		return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
+		return c.failed(n, err)
 	}
 	took := time.Since(start)
-	t := table.New("collection", "created", "rows", "dim", "seconds:2", "rows/s:0")
-	t.Add(c.Collection, created, n, in.Dim(), took.Seconds(), float64(n)/took.Seconds())
+	after, err := infoOf(d, c.Collection)
+	if err != nil {
+		return err
+	}
+	fresh := newRows(info, after)
+	t := table.New("collection", "created", "rows", "new", "replaced", "total", "dim", "seconds:2", "rows/s:0")
+	t.Add(c.Collection, created, n, fresh, n-fresh, after.Live, in.Dim(), took.Seconds(), float64(n)/took.Seconds())
 	a.progress.end()
 	return a.table(t)
 }
@@ -128,10 +138,10 @@ func (c *importCmd) rowsAtATime() int {
 
 // batchReader reads rows in batches.
 type batchReader struct {
-	in     dataset.Reader
-	prefix string
-	size   int
-	ended  bool
+	in    dataset.Reader
+	keys  newKeys
+	size  int
+	ended bool
 }
 
 // next is the next batch, empty at the end. Its rows share no memory with the
@@ -147,7 +157,7 @@ func (r *batchReader) next() ([]db.Row, error) {
 			return nil, err
 		default:
 			batch = append(batch, db.Row{
-				Key: append([]byte(r.prefix), rec.Key...), Vector: slices.Clone(rec.Vector),
+				Key: r.keys.of(rec.Key, r.in.Keyed()), Vector: slices.Clone(rec.Vector),
 				Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload),
 			})
 		}
@@ -161,8 +171,8 @@ const readRows = 1024
 // importRows puts batches of rows, beginning with one that has been read
 // already, and returns how many rows were acknowledged. Every batch is a
 // transaction of its own unless they go by size.
-func importRows(a *app, d *db.DB, coll string, bySize bool, batch []db.Row, next func() ([]db.Row, error), total int64) (n int, err error) {
-	if bySize {
+func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]db.Row, error), total int64) (n int, err error) {
+	if c.Batch == 0 {
 		rows := func(yield func(db.Row, error) bool) {
 			for len(batch) > 0 {
 				for _, r := range batch {
@@ -177,13 +187,18 @@ func importRows(a *app, d *db.DB, coll string, bySize bool, batch []db.Row, next
 				}
 			}
 		}
-		return d.Load(a.ctx, coll, rows, func(p db.Progress) { a.progress.update("import", p.Done, int(max(0, total))) })
+		load := d.LoadNew
+		if c.Replace {
+			load = d.Load
+		}
+		return load(a.ctx, c.Collection, rows, func(p db.Progress) { a.progress.update("import", p.Done, int(max(0, total))) })
 	}
 	for len(batch) > 0 {
-		if err := putRows(a, d, coll, batch); err != nil {
+		written, err := c.putRows(a, d, batch)
+		n += written
+		if err != nil {
 			return n, err
 		}
-		n += len(batch)
 		a.progress.update("import", n, int(max(0, total)))
 		if batch, err = next(); err != nil {
 			return n, err
@@ -192,11 +207,33 @@ func importRows(a *app, d *db.DB, coll string, bySize bool, batch []db.Row, next
 	return n, nil
 }
 
+// putRows writes rows in one transaction, or in several where a row replaces one
+// of the same batch, and returns how many were written.
+func (c *importCmd) putRows(a *app, d *db.DB, rows []db.Row) (n int, err error) {
+	for len(rows) > 0 {
+		end, seen := 0, map[string]bool{}
+		for end < len(rows) && !(c.Replace && seen[string(rows[end].Key)]) {
+			seen[string(rows[end].Key)] = true
+			end++
+		}
+		put := (*db.Batch).Insert
+		if c.Replace {
+			put = (*db.Batch).Put
+		}
+		err := putRows(a, d, c.Collection, rows[:end], put)
+		if err != nil {
+			return n, err
+		}
+		n, rows = n+end, rows[end:]
+	}
+	return n, nil
+}
+
 // putRows writes rows in one transaction.
-func putRows(a *app, d *db.DB, coll string, rows []db.Row) error {
+func putRows(a *app, d *db.DB, coll string, rows []db.Row, put func(*db.Batch, string, db.Row) error) error {
 	return d.Update(a.ctx, func(b *db.Batch) error {
 		for _, r := range rows {
-			if err := b.Put(coll, r); err != nil {
+			if err := put(b, coll, r); err != nil {
 				return fmt.Errorf("key %q: %w", r.Key, err)
 			}
 		}

@@ -27,6 +27,10 @@ func (c *importCmd) sparse(a *app) (err error) {
 		return err
 	}
 	defer in.Close()
+	keys, err := c.newKeys(known)
+	if err != nil {
+		return err
+	}
 	r := &sparseBatches{in: in, size: c.rowsAtATime()}
 	// What the first batch shows to be wrong must leave no file behind.
 	first, err := r.next()
@@ -58,7 +62,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 		out := make([]db.Row, len(batch))
 		for i, rec := range batch {
 			var err error
-			if out[i], err = in.row(rec, c.KeyPrefix, info.Named); err != nil {
+			if out[i], err = in.row(rec, keys, info.Named); err != nil {
 				return nil, err
 			}
 		}
@@ -68,7 +72,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 	batch, err := rows(first)
 	n := 0
 	if err == nil {
-		n, err = importRows(a, d, c.Collection, c.Batch == 0, batch, func() ([]db.Row, error) {
+		n, err = c.importRows(a, d, batch, func() ([]db.Row, error) {
 			records, err := r.next()
 			if err != nil {
 				return nil, err
@@ -77,13 +81,13 @@ func (c *importCmd) sparse(a *app) (err error) {
 		}, in.Len())
 	}
 	if err != nil {
-		return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
+		return c.failed(n, err)
 	}
 	took := time.Since(start)
 	if info, err = infoOf(d, c.Collection); err != nil {
 		return err
 	}
-	t := table.New("collection", "created", "rows", "format", "features", "numbering", "named", "labels", "seconds:2", "rows/s:0")
+	t := table.New("collection", "created", "rows", "new", "replaced", "total", "format", "features", "numbering", "named", "labels", "seconds:2", "rows/s:0")
 	var labels []db.LabelCount
 	err = d.View(func(s *db.Snapshot) (err error) {
 		labels, err = s.Labels(c.Collection)
@@ -92,7 +96,8 @@ func (c *importCmd) sparse(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	t.Add(c.Collection, created, n, in.Format(), info.Dim, numberingShown(info.Numbering), info.Named, len(labels), took.Seconds(), float64(n)/took.Seconds())
+	fresh := newRows(known, info)
+	t.Add(c.Collection, created, n, fresh, n-fresh, info.Live, in.Format(), info.Dim, numberingShown(info.Numbering), info.Named, len(labels), took.Seconds(), float64(n)/took.Seconds())
 	a.progress.end()
 	return a.table(t)
 }

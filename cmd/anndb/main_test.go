@@ -149,8 +149,8 @@ func TestImport(t *testing.T) {
 	if n := stats["collections"][0]["rows"]; n != testRows+25.0 {
 		t.Errorf("%v rows after importing %d and 25", n, testRows)
 	}
-	// A second import of the same keys replaces rows.
-	must(t, "import", f.file, "things", more, "--key-prefix", "more-", "--limit", "25")
+	// A second import of the same keys replaces rows, on request.
+	must(t, "import", f.file, "things", more, "--key-prefix", "more-", "--limit", "25", "--replace")
 	stats = mustJSON[map[string]rows](t, "stats", f.file)
 	if n := stats["collections"][0]["rows"]; n != testRows+25.0 {
 		t.Errorf("%v rows after importing the same again", n)

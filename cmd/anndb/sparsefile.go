@@ -171,10 +171,10 @@ func (in *sparseInput) query(rec *dataset.SparseRecord, named bool) (db.SparseQu
 }
 
 // row makes a row of a record.
-func (in *sparseInput) row(rec *dataset.SparseRecord, prefix string, named bool) (db.Row, error) {
+func (in *sparseInput) row(rec *dataset.SparseRecord, keys newKeys, named bool) (db.Row, error) {
 	q, err := in.query(rec, named)
 	return db.Row{
-		Key: append([]byte(prefix), rec.Key...), Sparse: q.Sparse, Features: q.Features,
+		Key: keys.of(rec.Key, in.Keyed()), Sparse: q.Sparse, Features: q.Features,
 		Labels: rec.Labels, Payload: rec.Payload,
 	}, err
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/anndb/anndb/db"
+)
+
+// newKeys makes the keys of imported rows.
+type newKeys struct {
+	prefix string
+	first  uint64 // number of the first record in a file without keys
+}
+
+// newKeys is how the import makes keys. Those of a file without keys go on behind
+// the numbers that the collection has, unless rows are to be replaced.
+func (c *importCmd) newKeys(info *db.CollectionInfo) (newKeys, error) {
+	k := newKeys{prefix: c.KeyPrefix}
+	if info == nil || c.Replace {
+		return k, nil
+	}
+	err := inFile{c.File}.snapshot(func(s *db.Snapshot) error {
+		for key, err := range s.Keys(c.Collection) {
+			if err != nil {
+				return err
+			}
+			text, ok := strings.CutPrefix(string(key), c.KeyPrefix)
+			if !ok {
+				continue
+			}
+			n, err := strconv.ParseUint(text, 10, 62)
+			if err == nil && strconv.FormatUint(n, 10) == text {
+				k.first = max(k.first, n+1)
+			}
+		}
+		return nil
+	})
+	return k, err
+}
+
+// of is the key of a record.
+func (k newKeys) of(key []byte, keyed bool) []byte {
+	if n, err := strconv.ParseUint(string(key), 10, 62); !keyed && err == nil {
+		return strconv.AppendUint([]byte(k.prefix), k.first+n, 10)
+	}
+	return append([]byte(k.prefix), key...)
+}
+
+// newRows is how many rows an import added; before is nil if there was no
+// collection.
+func newRows(before *db.CollectionInfo, after db.CollectionInfo) int {
+	if before == nil {
+		return after.Live
+	}
+	return after.Live - before.Live
+}
+
+// failed is the error of an import that wrote n rows.
+func (c *importCmd) failed(n int, err error) error {
+	if !c.Replace && (errors.Is(err, db.ErrExists) || errors.Is(err, db.ErrDuplicateKey)) {
+		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both)", err)
+	}
+	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
+}

@@ -1,0 +1,85 @@
+package db
+
+import (
+	"errors"
+	"iter"
+	"path/filepath"
+	"testing"
+)
+
+// TestInsert: an insert of a key that a row has fails the whole update, whoever
+// shares its transaction.
+func TestInsert(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+		t.Fatal(err)
+	}
+	row := func(key string) Row { return Row{Key: []byte(key), Vector: []float32{1}} }
+	insert := func(keys ...string) error {
+		return d.Update(ctx, func(b *Batch) error {
+			for _, k := range keys {
+				if err := b.Insert("c", row(k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := insert("a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := insert("c", "a"); !errors.Is(err, ErrExists) {
+		t.Errorf("insert of a key that is there: %v", err)
+	}
+	// Of many that insert the same key at the same time one succeeds.
+	done := make(chan error)
+	for range 16 {
+		go func() { done <- insert("same") }()
+	}
+	good := 0
+	for range 16 {
+		if err := <-done; err == nil {
+			good++
+		} else if !errors.Is(err, ErrExists) {
+			t.Error(err)
+		}
+	}
+	if good != 1 {
+		t.Errorf("%d inserts of one key succeeded", good)
+	}
+	if err := d.Update(ctx, func(b *Batch) error { return b.Delete("c", []byte("b")) }); err != nil {
+		t.Fatal(err)
+	}
+	n, err := d.LoadNew(ctx, "c", rowsOf(row("b"), row("x")), nil)
+	if n != 2 || err != nil {
+		t.Errorf("%d rows loaded, %v", n, err)
+	}
+	if _, err := d.LoadNew(ctx, "c", rowsOf(row("y"), row("y")), nil); !errors.Is(err, ErrExists) {
+		t.Errorf("a key twice in a load: %v", err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		info, err := s.Collection("c")
+		if info.Live != 5 {
+			t.Errorf("%d rows, want a, b, same, x, y", info.Live)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rowsOf(rows ...Row) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
