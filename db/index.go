@@ -83,7 +83,9 @@ type BuildOptions struct {
 	// scans, and DB.Maintain builds it again, with the tuner and by the options as
 	// they were given, once there are 10.
 	NoTune bool
-	// TuneK is the k of the tuner's queries, 10 when zero.
+	// TuneK is the k of the tuner's queries, 10 when zero. Where fewer rows are
+	// left than that, it is their number (see Curve.K), and where it is more than
+	// half of the rows, searches are exact scans.
 	TuneK int
 	// Holdout is how many rows the tuner holds out as queries, 1000 when zero
 	// and never more than a tenth of the rows.

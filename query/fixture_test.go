@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -214,4 +215,15 @@ func quantise(space *matrix) *QuantView {
 		out[i] = uint8(math.RoundToEven(float64((x - lo) / step)))
 	}
 	return &QuantView{Chunks: chunked(out, space.d, 6), Shift: 6, Offset: lo, Step: step}
+}
+
+// common is how many of the true rows were found.
+func common(found []vector.Neighbor, want []uint32) int {
+	n := 0
+	for _, f := range found {
+		if slices.Contains(want, f.ID) {
+			n++
+		}
+	}
+	return n
 }

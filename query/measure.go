@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/anndb/anndb/vector"
@@ -17,6 +16,8 @@ type meter struct {
 	truth   [][]uint32
 	s       *Searcher
 	dst     []vector.Neighbor
+	place   []uint32 // of a row on the beam, from 1; all zero between queries
+	found   []bool   // whether a row was found; all false between queries
 }
 
 // clockStep is how many queries are timed together: few enough that an
@@ -61,16 +62,7 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 		}
 		m.dst = found
 		want := m.truth[i][:min(m.k, len(m.truth[i]))]
-		out.hits += common(found, want)
-		if p.Beam > 0 && !p.Quant {
-			for _, id := range want {
-				if at := slices.Index(m.s.hop, id); at >= 0 {
-					out.ranks[at]++
-				} else if slices.ContainsFunc(found, func(f vector.Neighbor) bool { return f.ID == id }) {
-					out.ranks[0]++ // by a scan, of newer rows or of all
-				}
-			}
-		}
+		m.count(found, want, p.Beam > 0 && !p.Quant, out)
 		out.possible += len(want)
 		out.candidates += stats.Candidates
 		out.asked++
@@ -84,18 +76,39 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 	return nil
 }
 
-// common is how many of the true rows were found.
-func common(found []vector.Neighbor, want []uint32) int {
-	n := 0
+// count adds to the sample which of the true rows were found and, with a beam,
+// the places that they took on it. O(found + want + beam).
+func (m *meter) count(found []vector.Neighbor, want []uint32, beam bool, out *sample) {
+	if n := m.v.Rows.N; len(m.found) < n {
+		m.found, m.place = make([]bool, n), make([]uint32, n)
+	}
+	for _, f := range found {
+		m.found[f.ID] = true
+	}
+	var places []uint32
+	if beam {
+		places = m.s.hop
+	}
+	for i, id := range places {
+		m.place[id] = uint32(i) + 1
+	}
 	for _, id := range want {
-		for _, f := range found {
-			if f.ID == id {
-				n++
-				break
-			}
+		if m.found[id] {
+			out.hits++
+		}
+		switch at := m.place[id]; {
+		case at > 0:
+			out.ranks[at-1]++
+		case beam && m.found[id]:
+			out.ranks[0]++ // by a scan, of newer rows or of all
 		}
 	}
-	return n
+	for _, f := range found {
+		m.found[f.ID] = false
+	}
+	for _, id := range places {
+		m.place[id] = 0
+	}
 }
 
 // point summarises a sample. Interrupted groups do not count: times beyond

@@ -58,10 +58,7 @@ func (s *Searcher) complete() bool {
 	if p.Range || p.NoWiden || s.top.Len() >= p.K {
 		return true
 	}
-	most := uint64(v.Rows.N)
-	if v.Deleted != nil && v.Rows.N > 0 {
-		most -= v.Deleted.Rank(uint32(v.Rows.N - 1))
-	}
+	most := uint64(v.live())
 	if p.Filter != nil {
 		most = min(most, p.Filter.GetCardinality())
 	}

@@ -77,7 +77,8 @@ type trial struct {
 // good on a sample is measured on all queries, or on some hundred of them where
 // all would take longer than 0.3 s. Recall is exact and repeatable, time the mean
 // over queries of the least of several rounds on one thread, or of one where a
-// round takes long. progress may be nil.
+// round takes long. A k above the number of rows is taken for it, and for more
+// than half of them the exact scan is all that is measured. progress may be nil.
 //
 // Errors: ErrParams without queries, with another number of truths, or k < 1;
 // ErrMethod without a forest; those of Search.
@@ -96,9 +97,13 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 	if progress == nil {
 		progress = func(int, int) {}
 	}
+	k = min(k, v.Rows.N)
 	t := &tuner{
 		m:     meter{v: v, k: k, queries: queries, truth: truth, s: NewSearcher()},
 		tried: map[setting]bool{}, start: time.Now(), report: progress, budget: budget,
+	}
+	if 2*k > v.live() {
+		return t.scanning(ctx)
 	}
 	t.space()
 	beams := v.Sketch != nil && v.Neighbors != nil
@@ -129,6 +134,19 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 	}
 	t.advance(100)
 	return &Curve{K: k, Queries: len(queries), Points: pareto(points)}, nil
+}
+
+// scanning is the curve of a search for more than half of the rows: no index finds
+// them sooner than the exact scan does.
+func (t *tuner) scanning(ctx context.Context) (*Curve, error) {
+	p := Params{Method: Flat}
+	stride := max(1, len(t.m.queries)/screenAsked)
+	var s sample
+	if err := t.run(ctx, p, stride, &s); err != nil {
+		return nil, err
+	}
+	t.advance(100)
+	return &Curve{K: t.m.k, Queries: len(t.m.queries), Points: []Point{s.point(p)}}, nil
 }
 
 // advance reports a percentage, unless it was passed before.

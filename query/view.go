@@ -126,6 +126,14 @@ type View struct {
 	LiveCount int
 }
 
+// live is the number of rows that are not deleted.
+func (v *View) live() int {
+	if v.Deleted == nil || v.Rows.N == 0 {
+		return v.Rows.N
+	}
+	return v.Rows.N - int(v.Deleted.Rank(uint32(v.Rows.N-1)))
+}
+
 // Inner is the dimension of the partition space: Dim, or one more with Lift.
 func (v *View) Inner() int {
 	if v.Lift {
