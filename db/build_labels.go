@@ -52,7 +52,11 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: o.Workers, Outside: l.outside}
 	if t.own && o.tunes() {
-		_, p.Sample = t.split(o.Holdout, o.Seed)
+		parts, err := t.splitFor(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		p.Sample = parts.hold
 	}
 	var a *labels.Approximation
 	err := timer.run("labels", func(report func(int, int)) (err error) {

@@ -88,7 +88,8 @@ type BuildOptions struct {
 	// half of the rows, searches are exact scans.
 	TuneK int
 	// Holdout is how many rows the tuner holds out as queries, 1000 when zero
-	// and never more than a tenth of the rows.
+	// and never more than a tenth of the rows. Rows that are equal are held out
+	// together and asked once, so that there are fewer queries where many are.
 	Holdout int
 	// TrainingQueries, when given, are learned from instead of the rows
 	// themselves (the paper's separate training query set, section 3), and a

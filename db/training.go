@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"runtime/metrics"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,6 +88,7 @@ type training struct {
 	hops   *labels.Neighbors // of the live rows; IDs are row numbers
 	truth  *labels.Neighbors // exact labels of the points held out, where labels are approximate
 	report *LabelReport      // of approximate labels
+	parts  *split            // of the points, once they are made
 }
 
 // total is the number of row numbers covered.
@@ -177,17 +176,6 @@ func (t *training) localHops() *labels.Neighbors {
 		local.IDs[i] = at[row]
 	}
 	return local
-}
-
-// split holds points out for the tuner, by seed: the positions of those to
-// learn from and of those to query with, ascending both.
-func (t *training) split(count int, seed uint64) (learn, hold []int) {
-	rng := rand.New(rand.NewPCG(seed, 0x686f6c646f7574))
-	perm := rng.Perm(t.points.Len())
-	hold, learn = perm[:count], perm[count:]
-	slices.Sort(hold)
-	slices.Sort(learn)
-	return learn, hold
 }
 
 // only is the subset of the training points at the given positions, with

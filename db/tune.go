@@ -14,12 +14,11 @@ import (
 )
 
 // trial is the questions a forest without the held-out points is measured
-// with. The held-out rows are not only left out of the training
-// points: they are also hidden from the answers, so that a query is as new to
-// the forest as a user's will be.
+// with. The held-out rows, and all that equal one of them, are not only left out
+// of the training points: they are also hidden from the answers, so that a query
+// is as new to the forest as a user's will be.
 type trial struct {
-	learn   []int // positions of the points to learn from
-	hold    []int // and of those held out
+	*split  // of the training points
 	queries [][]float32
 	truth   [][]uint32
 	dead    *roaring.Bitmap
@@ -28,15 +27,18 @@ type trial struct {
 
 // newTrial draws the held-out points and their true neighbours.
 func newTrial(ctx context.Context, st *store, t *training, base *query.View, o BuildOptions) (*trial, error) {
-	learn, hold := t.split(o.Holdout, o.Seed)
-	tr := &trial{learn: learn, hold: hold, dead: roaring.New(), k: o.TuneK}
+	parts, err := t.splitFor(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	tr := &trial{split: parts, dead: roaring.New(), k: o.TuneK}
 	if base.Deleted != nil {
 		tr.dead.Or(base.Deleted)
 		// Rows that came and went since the build began are none of its own.
 		tr.dead.RemoveRange(uint64(base.Rows.N), 1<<32)
 	}
 	if t.own {
-		for _, i := range hold {
+		for _, i := range tr.hidden {
 			tr.dead.Add(t.points.id(i))
 		}
 	}
@@ -49,7 +51,7 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 	// The labels are neighbours of rows. Under inner product those are not the
 	// answers to the same vectors as queries, which have no lift.
 	complete := !t.own || t.metric != vector.InnerProduct
-	for j, i := range hold {
+	for j, i := range tr.hold {
 		if t.own {
 			tr.queries = append(tr.queries, slices.Clone(base.Rows.Vector(int(t.points.id(i)), buf)))
 		} else {
@@ -151,7 +153,7 @@ func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr
 		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
 			return nil, nil, err
 		}
-		points, lab := t.only(tr.hold)
+		points, lab := t.only(tr.hidden)
 		var ok bool
 		err = timer.run("tuning trees", func(func(int, int)) error {
 			f, ok, err = whole.Without(l.space(ctx, points, t.corpus.rows, o), lab)

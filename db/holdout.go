@@ -1,0 +1,135 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+// split is the training points by what the tuner does with them: positions,
+// ascending.
+type split struct {
+	learn []int // to learn from
+	hold  []int // to query with
+	// hidden is hold and all points that equal one of them. A query whose equal
+	// was among the rows searched would start next to its answers, as queries
+	// that come later do not.
+	hidden []int
+}
+
+// fewQueries is how many queries the tuner gets where equal points are so many
+// that a tenth of all points holds none: of up to half of the points then.
+const fewQueries = 10
+
+// splitFor makes the split that the tuner of a build uses, once.
+func (t *training) splitFor(ctx context.Context, o BuildOptions) (*split, error) {
+	if t.parts != nil {
+		return t.parts, nil
+	}
+	groups, err := t.equalPoints(ctx, o.Workers)
+	if err != nil {
+		return nil, err
+	}
+	t.parts = groups.split(o.Holdout, o.Seed)
+	return t.parts, nil
+}
+
+// pointGroups are points by equality: members[first[g]:first[g+1]] are the
+// positions in group g, ascending, and of is the group of every point.
+type pointGroups struct {
+	of      []uint32
+	members []int
+	first   []int
+}
+
+// size is the number of points in a group.
+func (g *pointGroups) size(group uint32) int { return g.first[group+1] - g.first[group] }
+
+// equalPoints groups the points that are equal, in the space that partitions work
+// in. It compares hashes of 64 bits: unequal points in one group are as good as
+// impossible, and would only be held out together.
+func (t *training) equalPoints(ctx context.Context, workers int) (*pointGroups, error) {
+	n := t.points.Len()
+	hashes := make([]uint64, n)
+	err := parallel(ctx, workers, n, 256, func(i int) { hashes[i] = hashVector(t.points.Row(i, nil)) })
+	if err != nil {
+		return nil, err
+	}
+	g := &pointGroups{of: make([]uint32, n), members: make([]int, n), first: []int{0}}
+	for i := range n {
+		g.members[i] = i
+	}
+	slices.SortFunc(g.members, func(a, b int) int {
+		return cmp.Or(cmp.Compare(hashes[a], hashes[b]), cmp.Compare(a, b))
+	})
+	for i, at := range g.members {
+		if i > 0 && hashes[at] != hashes[g.members[i-1]] {
+			g.first = append(g.first, i)
+		}
+		g.of[at] = uint32(len(g.first) - 1)
+	}
+	g.first = append(g.first, n)
+	return g, nil
+}
+
+// hashVector is equal for equal vectors; the two zeros are equal.
+func hashVector(x []float32) uint64 {
+	h := uint64(len(x))
+	for _, v := range x {
+		if v == 0 {
+			v = 0
+		}
+		h = (bits.RotateLeft64(h, 5) ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
+	}
+	return h ^ h>>32
+}
+
+// split holds groups of equal points out by seed, count points at most, and asks
+// one of each; where groups are so large that these are only few, up to half of
+// the points; and where not even that has a whole group, single points.
+func (g *pointGroups) split(count int, seed uint64) *split {
+	n := len(g.of)
+	perm := rand.New(rand.NewPCG(seed, 0x686f6c646f7574)).Perm(n)
+	s := g.draw(perm, count, count)
+	if few := min(count, fewQueries); len(s.hold) < few {
+		s = g.draw(perm, max(count, n/2), few)
+	}
+	if len(s.hold) == 0 {
+		s.hold = slices.Clone(perm[:count])
+		s.hidden = s.hold
+	}
+	slices.Sort(s.hold)
+	slices.Sort(s.hidden)
+	left := s.hidden
+	for i := range n {
+		if len(left) > 0 && left[0] == i {
+			left = left[1:]
+			continue
+		}
+		s.learn = append(s.learn, i)
+	}
+	return s
+}
+
+// draw takes groups in the order of perm until there are so many queries or no
+// group fits into what may be hidden.
+func (g *pointGroups) draw(perm []int, most, queries int) *split {
+	s := &split{}
+	taken := map[uint32]bool{}
+	for _, i := range perm {
+		group := g.of[i]
+		if len(s.hold) == queries || len(s.hidden) == most {
+			break
+		}
+		if taken[group] || len(s.hidden)+g.size(group) > most {
+			continue
+		}
+		taken[group] = true
+		s.hold = append(s.hold, i)
+		s.hidden = append(s.hidden, g.members[g.first[group]:g.first[group+1]]...)
+	}
+	return s
+}

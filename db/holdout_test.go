@@ -1,0 +1,145 @@
+package db
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/vector"
+)
+
+// repeated is n points, the first copies of which repeat as often as given.
+func repeated(n, dim int, times func(i int) int) *training {
+	rng := rand.New(rand.NewPCG(3, 3))
+	rows := &flatRows{d: dim}
+	for i := range n {
+		x := make([]float32, dim)
+		for j := range x {
+			x[j] = float32(rng.NormFloat64())
+		}
+		for range times(i) {
+			rows.data = append(rows.data, x...)
+			rows.n++
+		}
+	}
+	return &training{own: true, dim: dim, metric: vector.L2, corpus: subset{rows: rows}, points: subset{rows: rows}}
+}
+
+// TestSplitKeepsTwinsTogether: a held-out query has no equal among the points that
+// are learned from and searched, unless all points are equal.
+func TestSplitKeepsTwinsTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		n       int
+		times   func(i int) int
+		count   int
+		queries int // held out
+		hidden  int // at most
+	}{
+		"no equals":       {1000, func(int) int { return 1 }, 100, 100, 100},
+		"pairs":           {500, func(int) int { return 2 }, 100, 50, 100},
+		"some pairs":      {600, func(i int) int { return 1 + i%2 }, 90, 50, 90},
+		"20 times 100":    {20, func(int) int { return 100 }, 200, 10, 1000},
+		"one large group": {200, func(i int) int { return 1 + 800*(1-min(i, 1)) }, 100, 100, 100},
+		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
+	} {
+		points := repeated(c.n, 5, c.times)
+		s, err := points.splitFor(t.Context(), BuildOptions{Holdout: c.count, Seed: 7, Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.hold) < c.queries || len(s.hidden) > c.hidden || len(s.hidden)+len(s.learn) != points.points.Len() {
+			t.Errorf("%s: %d queries, %d points hidden, %d learned from", name, len(s.hold), len(s.hidden), len(s.learn))
+		}
+		for i, p := range [][]int{s.learn, s.hold, s.hidden} {
+			if !slices.IsSorted(p) {
+				t.Errorf("%s: part %d is out of order", name, i)
+			}
+		}
+		for _, q := range s.hold {
+			if !slices.Contains(s.hidden, q) {
+				t.Errorf("%s: query %d is not hidden", name, q)
+			}
+			for _, i := range append(s.learn, s.hold...) {
+				if i != q && name != "all equal" && slices.Equal(points.points.Row(i, nil), points.points.Row(q, nil)) {
+					t.Fatalf("%s: query %d equals point %d", name, q, i)
+				}
+			}
+		}
+		again, err := repeated(c.n, 5, c.times).splitFor(t.Context(), BuildOptions{Holdout: c.count, Seed: 7, Workers: 1})
+		if err != nil || !slices.Equal(again.hold, s.hold) || !slices.Equal(again.hidden, s.hidden) {
+			t.Errorf("%s: another split with one goroutine: %v", name, err)
+		}
+	}
+	zero := float32(math.Copysign(0, -1))
+	if hashVector([]float32{1, 0}) != hashVector([]float32{1, zero}) || hashVector([]float32{1, 0}) == hashVector([]float32{0, 1}) {
+		t.Error("hashes of equal vectors differ, or of others do not")
+	}
+}
+
+// TestTrialHidesTwins: neither rows that are searched nor the true answers of a
+// trial equal its queries.
+func TestTrialHidesTwins(t *testing.T) {
+	d, err := Open(t.TempDir()+"/x.anndb", &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	points := repeated(200, 6, func(i int) int { return 1 + i%3 })
+	data := points.points.rows
+	if err := d.CreateDense(t.Context(), "c", DenseOptions{Dim: data.d}); err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(t.Context(), func(b *Batch) error {
+		for i := range data.n {
+			if err := b.Put("c", Row{Key: []byte{'a', byte(i), byte(i >> 8)}, Vector: data.Row(i, nil)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := BuildOptions{Seed: 1}
+	timer := newTimer(nil)
+	tr, _, o, err := d.trainingSet(t.Context(), "c", o, timer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := learnRest(t.Context(), tr, o, timer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		view, err := s.gen.colls["c"].rows(t.Context())
+		if err != nil {
+			return err
+		}
+		base := *view
+		base.N = l.n
+		trial, err := newTrial(t.Context(), s.gen.store, tr, &base, o)
+		if err != nil {
+			return err
+		}
+		if len(trial.queries) < 10 {
+			t.Errorf("%d queries", len(trial.queries))
+		}
+		for i, q := range trial.queries {
+			for row := range data.n {
+				if !trial.dead.Contains(uint32(row)) && slices.Equal(q, data.Row(row, nil)) {
+					t.Fatalf("query %d equals row %d, which is searched", i, row)
+				}
+			}
+			for _, row := range trial.truth[i] {
+				if trial.dead.Contains(row) {
+					t.Fatalf("query %d: answer %d is hidden", i, row)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
