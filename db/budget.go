@@ -142,7 +142,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
 		}
-		if errors.Is(err, budget.ErrConstant) && o.Budget.Weight != WeightNone {
+		if errors.Is(err, budget.ErrConstant) && o.Budget.Weight == WeightTFIDF {
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have", err, o.Budget.Weight)
 		}
 		return IndexInfo{}, fmt.Errorf("db: %s over %q: %w", o.Kind, coll, asOption(err))

@@ -26,6 +26,9 @@ func (o BudgetOptions) check(kind forest.Kind) error {
 	if err := o.Weight.check(); err != nil {
 		return err
 	}
+	if o.Weight == WeightStandard {
+		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees", ErrOption, o.Weight, KindLCIF)
+	}
 	if o.TuneRows < 0 {
 		return fmt.Errorf("%w: tuning on %d rows", ErrOption, o.TuneRows)
 	}

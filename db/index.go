@@ -168,6 +168,9 @@ type IndexInfo struct {
 	// LabelCurve is what the tuner of a label model measured by
 	// cross-validation; nil for other indexes and without tuning.
 	LabelCurve *query.LCIFCurve `json:",omitempty"`
+	// LabelWeights are the weightings that the tuner tried, with the best that it
+	// found with each.
+	LabelWeights []LabelWeight `json:",omitempty"`
 	// Tree describes budgeted trees; nil for other indexes.
 	Tree *budget.Stats `json:",omitempty"`
 	// TreeTrials is what the cross-validation of budgeted trees measured, in the

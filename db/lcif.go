@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -24,37 +25,61 @@ import (
 // similarities, take a coordinate below zero as zero, in rows and queries alike.
 const KindLCIF forest.Kind = "lcif"
 
-// Weighting says how an LCIF index weighs the values of rows and queries before
-// it makes them unit-length.
+// Weighting selects how a label model weighs the values of rows and queries before
+// it makes them unit-length. Empty leaves the choice to the tuner of an LCIF index:
+// it tries all that the collection can have and takes the best by cross-validation.
+// Without tuning, and for trees, empty means WeightNone.
 type Weighting string
 
 // The weightings.
 const (
 	// WeightNone takes values as they are.
-	WeightNone Weighting = ""
+	WeightNone Weighting = "none"
 	// WeightTFIDF takes values as counts of terms: (1 + ln tf)·ln(N/df) for
 	// counts of at least 1, tf·ln(N/df) below, with N rows of which df have the
 	// feature. A feature that no row of the build has weighs nothing: it has no
 	// document frequency, and counting it as one row's would let an unknown word
 	// take most of a query's length.
 	WeightTFIDF Weighting = "tfidf"
+	// WeightStandard, for LCIF in dense collections, gives every column the mean 0
+	// and the standard deviation 1 over the rows. Neighbors are then found by the
+	// cosine of scaled rows, scanning all rows.
+	WeightStandard Weighting = "standard"
 )
 
 func (w Weighting) check() error {
-	if w != WeightNone && w != WeightTFIDF {
-		return fmt.Errorf("%w: weighting %q, want %q or none", ErrOption, w, WeightTFIDF)
+	switch w {
+	case "", WeightNone, WeightTFIDF, WeightStandard:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: weighting %q, want %q, %q or %q", ErrOption, w, WeightNone, WeightTFIDF, WeightStandard)
+}
+
+// LabelWeight is the best that the tuner of a label model found with a weighting.
+type LabelWeight struct {
+	Weight Weighting
+	Best   query.LCIFPoint
 }
 
 // LCIFOptions are the options of KindLCIF.
 type LCIFOptions struct {
-	// Weight says how values are weighed.
+	// Weight selects how values are weighed; a build puts in what it chose. Scaled
+	// columns are tried unasked only where rows are scanned for neighbors anyway.
 	Weight Weighting
-	// Params, when given, are used as they are, so that without Thresholds each
-	// row gets its best label only; otherwise the tuner chooses them by
+	// Params, when given, are used as they are, so that without Thresholds and Cut
+	// each row gets its best label only; otherwise the tuner chooses them by
 	// cross-validation on the rows themselves. IndexInfo has those in use.
 	Params *query.LCIFParams
+	// Cut, beside Params without Thresholds, makes the thresholds of the scores that
+	// a cross-validation with Params gives the rows: so a setting that was tuned on
+	// one collection (LCIFPoint.Cut) serves another.
+	Cut *query.LCIFCut `json:",omitempty"`
+	// AllowEmpty lets the tuner choose thresholds that leave rows without labels.
+	// Otherwise each row has at least its best label.
+	AllowEmpty bool `json:",omitempty"`
+	// Search selects how settings are searched; query.PaperProtocol does what the
+	// paper does, with values as they are unless Weight is given.
+	Search query.LCIFSearch `json:",omitempty"`
 	// Objective is the measure the tuner chooses by, micro F1 when empty.
 	Objective query.LCIFObjective
 	// Folds is the number of folds, 10 when zero. TuneRows is how many rows are
@@ -90,8 +115,19 @@ func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
 		return o, o.Weight.check()
 	case o.Folds < 0 || o.TuneRows < 0:
 		return o, fmt.Errorf("%w: a negative count", ErrOption)
-	case o.Folds < 2 && o.Params == nil:
-		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params", ErrOption, live)
+	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
+		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params without Cut", ErrOption, live)
+	case o.Search > query.PaperProtocol:
+		return o, fmt.Errorf("%w: search %d", ErrOption, o.Search)
+	}
+	if o.relearn {
+		o.Cut = nil // the stored thresholds stay
+	}
+	if o.Cut != nil && (o.Params == nil || o.Params.Thresholds != nil) {
+		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", ErrOption)
+	}
+	if o.Weight == "" && (o.Params != nil || o.Search == query.PaperProtocol) {
+		o.Weight = WeightNone
 	}
 	return o, nil
 }
@@ -108,8 +144,10 @@ type lcifLearned struct {
 	dead          *roaring.Bitmap // rows that were deleted
 	keep          []uint64
 	idf           []float32
+	scale         *query.Scaling
 	params        query.LCIFParams
 	curve         *query.LCIFCurve
+	weights       []LabelWeight
 }
 
 // lcifManifest holds the scalars of a stored label model.
@@ -118,6 +156,8 @@ type lcifManifest struct {
 	Params           query.LCIFParams
 	// Neighbors is the index of a dense collection that finds neighbours.
 	Neighbors string `json:",omitempty"`
+	// Scale standardizes the columns of a dense collection, if set.
+	Scale *query.Scaling `json:",omitempty"`
 	// Base is the object that has the pairs, where that is another one.
 	Base uint64 `json:",omitempty"`
 	// Learned is how many rows the model was learned from when maintenance began,
@@ -193,10 +233,21 @@ func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labell
 	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
 		return err
 	}
-	l.idf = data.weigh(o.LCIF.Weight)
-	if err := l.choose(ctx, data, o, query.CVOptions{}, timer); err != nil {
+	var candidates []weighted
+	for _, w := range o.LCIF.candidates(WeightTFIDF) {
+		own := *data
+		if w != WeightNone {
+			own.rows = &vector.CSR{
+				Ptr: data.rows.Ptr, Index: data.rows.Index, Value: slices.Clone(data.rows.Value), Cols: data.rows.Cols,
+			}
+		}
+		candidates = append(candidates, weighted{weight: w, idf: own.weigh(w), data: &own})
+	}
+	best, err := l.choose(ctx, candidates, o, timer)
+	if err != nil {
 		return err
 	}
+	data, l.idf = best.data, best.idf
 	return timer.run("model", func(func(int, int)) error { return l.learn(ctx, data, o.Workers) })
 }
 
@@ -279,7 +330,7 @@ func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
 // weigh weighs the rows in place and returns the weights of the features, nil
 // where values stay as they are.
 func (d *labelled) weigh(w Weighting) []float32 {
-	if w == WeightNone {
+	if w != WeightTFIDF {
 		return nil
 	}
 	idf := inverseFrequencies(d.rows, len(d.live))
@@ -316,39 +367,6 @@ func weigh(x vector.Sparse, idf []float32) {
 	}
 }
 
-// choose sets the parameters: the given ones, or the tuner's choice by
-// cross-validation on the live rows.
-func (l *lcifLearned) choose(ctx context.Context, data *labelled, o BuildOptions, cv query.CVOptions, timer *stageTimer) error {
-	if p := o.LCIF.Params; p != nil {
-		l.params = *p
-		l.params.Thresholds = namedThresholds(p.Thresholds, o.LCIF.labels, l.names)
-		return nil
-	}
-	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, o.Workers
-	const variant = query.Combined
-	return timer.run("tune", func(report func(int, int)) error {
-		tune := query.LCIFTuneOptions{
-			Objectives: []query.LCIFObjective{o.LCIF.Objective}, FeatureShare: o.LCIF.FeatureShares, Workers: o.Workers,
-			Variants: []query.LCIFVariant{variant},
-			Progress: func(_ string, done, total int) { report(done, total) },
-		}
-		if cv.Neighbors != nil {
-			tune.Ks = forestKs
-		}
-		rows, sets := labels.SelectRows(data.rows, data.live), data.sets.Select(data.live)
-		curve, err := query.TuneLCIF(ctx, query.CrossValidation(rows, sets, cv), tune)
-		if err != nil {
-			return fmt.Errorf("db: tune: %w", err)
-		}
-		choice, ok := curve.Choice(o.LCIF.Objective, variant)
-		if !ok {
-			return fmt.Errorf("%w: the tuner found no setting for %v", ErrOption, o.LCIF.Objective)
-		}
-		l.curve, l.params = curve, choice.Params
-		return nil
-	})
-}
-
 // learn makes the model of all rows with the chosen parameters.
 func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) error {
 	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workers)
@@ -378,7 +396,7 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) er
 
 func (l *lcifLearned) describe(i *IndexInfo) {
 	l.sparseLearned.describe(i)
-	i.LabelCurve, i.Options.LCIF.Params = l.curve, &l.params
+	i.LabelCurve, i.LabelWeights, i.Options.LCIF.Params = l.curve, l.weights, &l.params
 }
 
 // The numbers of a label model's arrays in the sections label-matrix and
@@ -415,7 +433,9 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 	if l.index != nil {
 		m, features = l.put(w), l.index.Features()
 	}
-	m.LCIF = &lcifManifest{Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors}
+	m.LCIF = &lcifManifest{
+		Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, Scale: l.scale,
+	}
 	w.kind = codec.KindLabelMatrix
 	sets := l.sets.CSR()
 	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))

@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
 )
 
 // lcifRecall is the recall that a label model asks its forest for.
@@ -26,14 +27,20 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 // to be built under a name, and refuses what its collection cannot do.
 func (st *collState) resolveNeighbors(name string, o *LCIFOptions) error {
 	if st.c.Sparse {
+		if o.Weight == WeightStandard {
+			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", ErrOption, o.Weight, st.c.Name)
+		}
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q", ErrOption, o.Neighbors)
 		}
 		return nil
 	}
 	switch {
-	case o.Weight != WeightNone:
+	case o.Weight == WeightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense", ErrOption, o.Weight, st.c.Name)
+	case o.Weight == WeightStandard && o.Neighbors != "" && o.Neighbors != Flat:
+		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
+			ErrOption, o.Weight, st.c.Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
 		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense", ErrOption, st.c.Name)
 	case o.Params != nil && o.Params.SecondOrder > 0:
@@ -42,6 +49,9 @@ func (st *collState) resolveNeighbors(name string, o *LCIFOptions) error {
 	switch {
 	case o.relearn:
 		return st.storedNeighbors(name, o)
+	case o.Weight == WeightStandard:
+		o.Neighbors = Flat
+		return nil
 	case o.Neighbors == "":
 		return st.firstForest(name, o)
 	case o.Neighbors == Flat:
@@ -232,12 +242,22 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 	if err != nil {
 		return err
 	}
-	cv := query.CVOptions{Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
-		return newLiveNeighbors(st, source, data.live, without)
-	}}
-	if err := l.choose(ctx, data, o, cv, timer); err != nil {
+	var candidates []weighted
+	for _, w := range o.LCIF.denseCandidates() {
+		if w == WeightStandard {
+			candidates = append(candidates, st.scaled(data))
+			continue
+		}
+		cv := query.CVOptions{Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
+			return newLiveNeighbors(st, source, data.live, without)
+		}}
+		candidates = append(candidates, weighted{weight: w, data: data, cv: cv})
+	}
+	best, err := l.choose(ctx, candidates, o, timer)
+	if err != nil {
 		return err
 	}
+	data, l.scale = best.data, best.scale
 	return timer.run("model", func(func(int, int)) error {
 		view := &query.LCIFView{Features: st.c.Dim, Labels: data.sets}
 		units := query.FeatureRows(query.UnitRows(data.rows, view))
@@ -257,17 +277,62 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 // order. It may be used in any goroutine: each search has a guard of its own.
 type liveNeighbors struct {
 	st     *collState
-	source *query.ForestNeighbors
+	source query.NeighborSource
 	live   []int
 }
 
+// denseCandidates are the weightings that are tried in a dense collection. Scaled
+// rows are scanned, so they are tried where the others are scanned, too.
+func (o *LCIFOptions) denseCandidates() []Weighting {
+	if o.Weight == "" && o.Neighbors != Flat {
+		return []Weighting{WeightNone}
+	}
+	return o.candidates(WeightStandard)
+}
+
+// scaled is the rows of a dense collection with standardized columns, in which
+// neighbors are found by scanning.
+func (st *collState) scaled(data *labelled) weighted {
+	x := make([]float32, st.c.Dim)
+	vectorOf := func(row int) []float32 { return st.base.Rows.Vector(row, x) }
+	scale := query.FitScaling(st.c.Dim, len(data.live), func(i int) []float32 { return vectorOf(data.live[i]) })
+	own := *data
+	own.rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	live := 0
+	var y []float32
+	for row := range data.rows.Rows() {
+		if live == len(data.live) || data.live[live] != row {
+			own.rows.Append(vector.Sparse{})
+			continue
+		}
+		live++
+		y = scale.Apply(y[:0], vectorOf(row))
+		own.rows.Append(listed(y))
+	}
+	own.rows.Cols = st.c.Dim
+	return weighted{weight: WeightStandard, data: &own, scale: scale, cv: query.CVOptions{
+		Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
+			source := &query.ScaledNeighbors{View: &st.base, Scaling: scale, Without: numbered32(without, data.live)}
+			return &liveNeighbors{st, source, data.live}
+		},
+	}}
+}
+
+// numbered32 is a set of places in live as a set of row numbers; nil of nil.
+func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
+	if places == nil {
+		return nil
+	}
+	rows := roaring.New()
+	places.Iterate(func(i uint32) bool {
+		rows.Add(uint32(live[i]))
+		return true
+	})
+	return rows
+}
+
 func newLiveNeighbors(st *collState, source *query.ForestNeighbors, live []int, without *roaring.Bitmap) *liveNeighbors {
-	if without != nil {
-		rows := roaring.New()
-		without.Iterate(func(i uint32) bool {
-			rows.Add(uint32(live[i]))
-			return true
-		})
+	if rows := numbered32(without, live); rows != nil {
 		source = query.NewForestNeighbors(source.View, source.Params, rows)
 	}
 	return &liveNeighbors{st, source, live}

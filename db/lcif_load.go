@@ -25,6 +25,7 @@ type labelModel struct {
 	sorted bool     // names stand in the order of their bytes
 	fresh  []string // of labels that came since the build
 	idf    []float32
+	scale  *query.Scaling
 	params query.LCIFParams // with thresholds for fresh labels, too
 }
 
@@ -203,11 +204,14 @@ func (r *sections) deleted(parts [][]byte, number uint32, n int) *roaring.Bitmap
 // loadLCIF makes a label model of its arrays, beside its inverted index if it
 // has one, and adds the rows written since.
 func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings.Segment) (*labelModel, error) {
+	if s := m.LCIF.Scale; s != nil && (st.c.Sparse || !s.Valid(st.c.Dim)) {
+		return nil, corruptf(st.c.Name, "index %q: the scale of its columns does not fit the collection", m.Info.Name)
+	}
 	a, err := st.readLCIF(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	out := &labelModel{names: a.names, idf: a.idf, params: m.LCIF.Params}
+	out := &labelModel{names: a.names, idf: a.idf, scale: m.LCIF.Scale, params: m.LCIF.Params}
 	out.view = &query.LCIFView{Features: m.LCIF.Features, Labels: a.sets}
 	if len(a.sets.sets) == 1 {
 		out.view.Labels = query.LabelRows{CSR: a.sets.sets[0]}
@@ -226,21 +230,9 @@ func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings
 // frequencies is the share of the model's rows, those deleted before left out,
 // that have each label.
 func (a *lcifArrays) frequencies() []float32 {
-	count := a.rows
-	if count == nil { // with instance scores only
-		count = make([]uint32, a.sets.labels)
-		for row := range a.sets.Rows() {
-			if a.dead.Contains(uint32(row)) {
-				continue
-			}
-			for _, l := range a.sets.Row(row) {
-				count[l]++
-			}
-		}
-	}
-	out := make([]float32, len(count))
+	out := make([]float32, len(a.rows))
 	if rows := a.sets.Rows() - int(a.dead.GetCardinality()); rows > 0 {
-		for l, n := range count {
+		for l, n := range a.rows {
 			out[l] = min(1, float32(n)/float32(rows))
 		}
 	}
@@ -252,6 +244,13 @@ func (st *collState) lcifNeighbors(ctx context.Context, m *manifest, index []pos
 	if !st.c.Sparse {
 		if err := st.checkCycle(m); err != nil {
 			return nil, err
+		}
+		if m.LCIF.Scale != nil {
+			base, err := st.rows(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &query.ScaledNeighbors{View: base, Scaling: m.LCIF.Scale}, nil
 		}
 		return st.denseNeighbors(ctx, m.LCIF.Neighbors)
 	}

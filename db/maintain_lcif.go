@@ -77,7 +77,7 @@ func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int,
 	if d := st.dead(); d != nil {
 		dead = d
 	}
-	if a.idf != nil || a.keep != nil {
+	if a.idf != nil || a.keep != nil || l.Scale != nil {
 		learned, gone := l.Learned, l.LearnedDead
 		if learned == 0 {
 			learned, gone = m.Info.Rows, int(a.dead.GetCardinality())
@@ -126,7 +126,11 @@ type lcifFollowing struct {
 // row is a row's features as the model weighs them, in memory of its own.
 func (f *lcifFollowing) row(row uint32) vector.Sparse {
 	if !f.st.c.Sparse {
-		return listed(f.st.base.Rows.Vector(int(row), make([]float32, f.st.c.Dim)))
+		x := f.st.base.Rows.Vector(int(row), make([]float32, f.st.c.Dim))
+		if s := f.m.LCIF.Scale; s != nil {
+			x = s.Apply(nil, x)
+		}
+		return listed(x)
 	}
 	x := f.st.sparseRows.row(row)
 	x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}

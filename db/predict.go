@@ -147,10 +147,7 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", ErrOption, o.Strategy, coll)
 	}
 	p := m.asked(o)
-	if m.idf != nil {
-		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-		weigh(x, m.idf)
-	}
+	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch)
 	sc.p.SetStrategy(o.Strategy)
 	sc.found, stats.LCIFStats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
@@ -165,6 +162,23 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	}
 	predictors.Put(sc)
 	return out, stats, nil
+}
+
+// prepare weighs or scales a query as the rows of the model were, in memory of its
+// own.
+func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
+	switch {
+	case m.scale != nil:
+		dense := make([]float32, len(m.scale.Mean))
+		for i, j := range x.Index {
+			dense[j] = x.Value[i]
+		}
+		return listed(m.scale.Apply(make([]float32, 0, len(dense)), dense))
+	case m.idf != nil:
+		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
+		weigh(x, m.idf)
+	}
+	return x
 }
 
 // asked is the parameters that options ask for.

@@ -81,6 +81,9 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 			return true, err
 		}
 		at := len(rows.Index)
+		if m.scale != nil {
+			asked.features = m.prepare(asked.features)
+		}
 		rows.Append(asked.features)
 		if m.idf != nil {
 			weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)

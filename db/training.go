@@ -228,7 +228,8 @@ func (s *stageTimer) keep(i *IndexInfo) {
 		return // nothing was measured
 	}
 	depth := i.Options.Depth
-	i.Options, i.Curve, i.LabelCurve, i.TreeTrials = b.Options, b.Curve, b.LabelCurve, b.TreeTrials
+	i.Options, i.Curve, i.TreeTrials = b.Options, b.Curve, b.TreeTrials
+	i.LabelCurve, i.LabelWeights = b.LabelCurve, b.LabelWeights
 	i.Options.Depth = depth
 }
 

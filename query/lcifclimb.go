@@ -23,7 +23,7 @@ func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObj
 		if err != nil {
 			return err
 		}
-		if i == 0 || p.better(&best.LCIFMeasures, objective) {
+		if i == 0 || p.Better(&best.LCIFMeasures, objective) {
 			best = p
 		}
 	}
@@ -65,7 +65,7 @@ func (t *lcifTuner) bestCut(ctx context.Context, s LCIFSetting, objective LCIFOb
 		if err != nil {
 			return p, err
 		}
-		if i == 0 || p.better(&best.LCIFMeasures, objective) {
+		if i == 0 || p.Better(&best.LCIFMeasures, objective) {
 			best = p
 		}
 	}
@@ -90,7 +90,7 @@ func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObj
 		if err != nil {
 			return best, err
 		}
-		if !p.better(&best.LCIFMeasures, objective) {
+		if !p.Better(&best.LCIFMeasures, objective) {
 			break
 		}
 		best = p
@@ -131,7 +131,7 @@ func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective, at LCIF
 			if err != nil {
 				return at, err
 			}
-			if !p.better(&best.LCIFMeasures, objective) {
+			if !p.Better(&best.LCIFMeasures, objective) {
 				break
 			}
 			at, best = s, p
@@ -191,9 +191,9 @@ func (t *lcifTuner) finalists(v LCIFVariant, objective LCIFObjective) []LCIFSett
 		}
 		slices.SortStableFunc(points, func(a, b LCIFPoint) int {
 			switch {
-			case a.better(&b.LCIFMeasures, objective):
+			case a.Better(&b.LCIFMeasures, objective):
 				return -1
-			case b.better(&a.LCIFMeasures, objective):
+			case b.Better(&a.LCIFMeasures, objective):
 				return 1
 			}
 			return 0
@@ -232,7 +232,7 @@ func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant, objective LCIFObj
 		if err != nil {
 			return at, err
 		}
-		if p.better(&found.LCIFMeasures, objective) {
+		if p.Better(&found.LCIFMeasures, objective) {
 			from, found = s, p
 		}
 	}
@@ -265,7 +265,7 @@ func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObje
 				if err != nil {
 					return at, best, err
 				}
-				if p.better(&best.LCIFMeasures, objective) {
+				if p.Better(&best.LCIFMeasures, objective) {
 					at, best = s, p
 				}
 			}

@@ -123,8 +123,8 @@ func (m *LCIFMeasures) Of(o LCIFObjective) float64 {
 	return m.Precision[o-PrecisionAt1]
 }
 
-// better says whether m beats n.
-func (m *LCIFMeasures) better(n *LCIFMeasures, o LCIFObjective) bool {
+// Better reports whether m is better than n by an objective.
+func (m *LCIFMeasures) Better(n *LCIFMeasures, o LCIFObjective) bool {
 	if o == HammingLoss {
 		return m.HammingLoss < n.HammingLoss
 	}

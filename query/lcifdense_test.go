@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -148,6 +152,77 @@ func TestNegativeFeatures(t *testing.T) {
 		explained, err := alone.ExplainLabels(ctx, v, signed.Row(i), p, []uint32{one[0].Label})
 		if err != nil || math.Abs(explained[0].Feature-float64(one[0].Score)) > 1e-6 {
 			t.Fatalf("row %d: %+v of %v, %v", i, explained, one[0], err)
+		}
+	}
+}
+
+// Scaled rows are compared by the cosine of their standardized coordinates.
+func TestScaledNeighbors(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	const n, dim = 60, 5
+	rows := make([][]float64, n)
+	data := make([]float32, 0, n*dim)
+	for i := range rows {
+		for j := range dim {
+			x := float64(float32(100*float64(j) + math.Pow(10, float64(j-2))*rng.NormFloat64()))
+			if j == 3 {
+				x = 8 // a constant column has no say
+			}
+			rows[i] = append(rows[i], x)
+			data = append(data, float32(x))
+		}
+	}
+	view := &View{Dim: dim, Rows: RowSet{N: n, Dim: dim}, Deleted: roaring.BitmapOf(3)}
+	for i := range n {
+		view.Rows.Tail = append(view.Rows.Tail, codec.Bytes(data[i*dim:(i+1)*dim]))
+	}
+	scale := FitScaling(dim, n, func(i int) []float32 { return data[i*dim : (i+1)*dim] })
+	if !scale.Valid(dim) || scale.Valid(dim+1) || scale.Factor[3] != 0 {
+		t.Fatalf("scale %+v", scale)
+	}
+	standard := func(x []float64) []float64 {
+		out := make([]float64, dim)
+		for j := range dim {
+			mean, square := 0.0, 0.0
+			for _, r := range rows {
+				mean += r[j] / n
+			}
+			for _, r := range rows {
+				square += (r[j] - mean) * (r[j] - mean) / n
+			}
+			if square > 1e-9 {
+				out[j] = (x[j] - mean) / math.Sqrt(square)
+			}
+		}
+		return out
+	}
+	cosine := func(a, b []float64) float64 {
+		var ab, aa, bb float64
+		for j := range dim {
+			ab, aa, bb = ab+a[j]*b[j], aa+a[j]*a[j], bb+b[j]*b[j]
+		}
+		return max(0, ab/math.Sqrt(aa*bb))
+	}
+	source := &ScaledNeighbors{View: view, Scaling: scale, Without: roaring.BitmapOf(7)}
+	var s NeighborScratch
+	for i := range n {
+		q := scale.Apply(nil, data[i*dim:(i+1)*dim])
+		raw := vector.Sparse{Index: []uint32{0, 1, 2, 3, 4}, Value: q}
+		hits, err := source.Neighbors(t.Context(), &s, NeighborQuery{Raw: raw, Unit: raw}, 10, nil)
+		if err != nil || len(hits) != 10 {
+			t.Fatal(len(hits), err)
+		}
+		var all []float64
+		for r := range n {
+			if r != 3 && r != 7 {
+				all = append(all, cosine(standard(rows[i]), standard(rows[r])))
+			}
+		}
+		slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
+		for j, h := range hits {
+			if math.Abs(h.Score-all[j]) > 1e-3 || h.Row == 3 || h.Row == 7 {
+				t.Fatalf("row %d: neighbor %d is row %d with %v, want %v", i, j, h.Row, h.Score, all[j])
+			}
 		}
 	}
 }

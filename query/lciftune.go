@@ -345,7 +345,7 @@ func (t *lcifTuner) chooseFeatures(ctx context.Context, data LCIFData) error {
 		if err != nil {
 			return err
 		}
-		if best == nil || p.better(&best.LCIFMeasures, t.o.Objectives[0]) {
+		if best == nil || p.Better(&best.LCIFMeasures, t.o.Objectives[0]) {
 			best = &p
 		}
 	}

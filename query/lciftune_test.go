@@ -623,7 +623,7 @@ func TestTuneLCIF(t *testing.T) {
 				t.Errorf("%v %v: chosen for %+v, predictions do %+v", v, objective, choice.Point, m)
 			}
 			for _, p := range c.Points {
-				if c.Grid && p.Cut == DefaultLCIFCuts(false)[0] && p.better(&choice.Point.LCIFMeasures, objective) &&
+				if c.Grid && p.Cut == DefaultLCIFCuts(false)[0] && p.Better(&choice.Point.LCIFMeasures, objective) &&
 					(v == Combined || v == InstanceOnly && p.Lambda == 1 || v == FeatureOnly && p.Lambda == 0) {
 					t.Errorf("%v %v: %+v is better than the choice %+v", v, objective, p, choice.Point)
 				}
@@ -650,7 +650,7 @@ func TestTuneLCIF(t *testing.T) {
 		both, _ := curves[Coordinates].Choice(objective, Combined)
 		for _, v := range variants[1:] {
 			one, _ := curves[Coordinates].Choice(objective, v)
-			if p := one.Point; p.Cut == both.Point.Cut && p.better(&both.Point.LCIFMeasures, objective) {
+			if p := one.Point; p.Cut == both.Point.Cut && p.Better(&both.Point.LCIFMeasures, objective) {
 				t.Errorf("%v: %v alone is better than the combination", objective, v)
 			}
 		}

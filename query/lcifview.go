@@ -48,6 +48,8 @@ type NeighborScratch struct {
 	coords []float32
 	found  []vector.Neighbor
 	row    []float32
+	scaled []float32
+	scan   vector.TopK
 }
 
 // NeighborQuery is a query as it came and as instance scores compare it: without

@@ -17,7 +17,7 @@ const shownSettings = 5
 
 // tuneFlags say how a label model is tuned.
 type tuneFlags struct {
-	Weight       string    `help:"Label models: weigh values as they are (none) or as counts of terms (tfidf)." enum:",none,tfidf" default:"" placeholder:"none"`
+	Weight       string    `help:"Label models: weigh values as they are (none), as counts of terms (tfidf), or, for lcif in dense collections, with the columns standardized (standard). If not given, tuning of lcif tries what the collection can have and takes the best; all else has none." enum:",none,tfidf,standard" default:"" placeholder:"W"`
 	Objective    string    `help:"Label models: choose settings by micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3 or p@5; micro-f1 if not given." enum:",micro-f1,macro-f1,accuracy,hamming-loss,p@1,p@3,p@5" default:"" placeholder:"MEASURE"`
 	Folds        int       `help:"Label models: folds of the cross-validation; 0 for 10." default:"0"`
 	TuneRows     int       `help:"Label models: rows tried at most in tuning; 0 for 10,000." default:"0"`
@@ -54,9 +54,7 @@ type modelFlags struct {
 // lcif are the flags as package db takes them.
 func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	o := db.LCIFOptions{Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors}
-	if t.Weight != "none" {
-		o.Weight = db.Weighting(t.Weight)
-	}
+	o.Weight = db.Weighting(t.Weight)
 	if t.Objective != "" {
 		if err := o.Objective.UnmarshalText([]byte(t.Objective)); err != nil {
 			return o, err
@@ -140,8 +138,8 @@ func sparseSetting(i db.IndexInfo) any {
 	if o.Postings.Partition {
 		s = fmt.Sprintf("partition m=%d, ", o.Postings.M)
 	}
-	if o.LCIF.Weight != db.WeightNone {
-		s += string(o.LCIF.Weight) + ", "
+	if w := o.LCIF.Weight; w != "" && w != db.WeightNone {
+		s += string(w) + ", "
 	}
 	if o.LCIF.Neighbors != "" {
 		s = "neighbours by " + o.LCIF.Neighbors + ", "

@@ -160,7 +160,7 @@ func treeSetting(o db.BuildOptions) string {
 	if p.MinPositive > 0 {
 		s += fmt.Sprintf(" min-positive=%d", p.MinPositive)
 	}
-	if o.Budget.Weight != db.WeightNone {
+	if w := o.Budget.Weight; w != "" && w != db.WeightNone {
 		s = string(o.Budget.Weight) + ", " + s
 	}
 	return s

@@ -1,0 +1,123 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+)
+
+// weighted is what a label model may learn from: the rows, weighed in one way.
+type weighted struct {
+	weight Weighting
+	data   *labelled
+	idf    []float32
+	scale  *query.Scaling
+	cv     query.CVOptions
+}
+
+// candidates are the weightings to try: the given one, or none and another one.
+func (o *LCIFOptions) candidates(other Weighting) []Weighting {
+	if o.Weight != "" {
+		return []Weighting{o.Weight}
+	}
+	return []Weighting{WeightNone, other}
+}
+
+// choose sets the parameters and returns the rows that they are for: the given
+// parameters, or the tuner's choice by cross-validation on the live rows, with the
+// weighting that is best by the objective, ties to the first.
+func (l *lcifLearned) choose(ctx context.Context, candidates []weighted, o BuildOptions, timer *stageTimer) (*weighted, error) {
+	best := &candidates[0]
+	if p := o.LCIF.Params; p != nil && o.LCIF.Cut == nil {
+		l.params = *p
+		l.params.Thresholds = namedThresholds(p.Thresholds, o.LCIF.labels, l.names)
+		l.opts.LCIF.Weight = best.weight
+		return best, nil
+	}
+	var point query.LCIFPoint
+	err := timer.run("tune", func(report func(int, int)) error {
+		for i := range candidates {
+			c := &candidates[i]
+			curve, choice, err := c.tune(ctx, o, report)
+			if err != nil {
+				return err
+			}
+			l.weights = append(l.weights, LabelWeight{Weight: c.weight, Best: choice.Point})
+			if i == 0 || choice.Point.Better(&point.LCIFMeasures, o.LCIF.Objective) {
+				best, point, l.curve, l.params = c, choice.Point, curve, choice.Params
+			}
+		}
+		return nil
+	})
+	l.opts.LCIF.Weight = best.weight
+	return best, err
+}
+
+// tune chooses parameters by cross-validation on the live rows. With parameters
+// given it only makes their thresholds.
+func (c *weighted) tune(ctx context.Context, o BuildOptions, report func(done, total int)) (*query.LCIFCurve, *query.LCIFChoice, error) {
+	cv := c.cv
+	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, o.Workers
+	tune := query.LCIFTuneOptions{
+		Objectives: []query.LCIFObjective{o.LCIF.Objective}, Variants: []query.LCIFVariant{query.Combined},
+		FeatureShare: o.LCIF.FeatureShares, Cuts: query.DefaultLCIFCuts(o.LCIF.AllowEmpty), Search: o.LCIF.Search,
+		Workers: o.Workers, Progress: func(_ string, done, total int) { report(done, total) },
+	}
+	if cv.Neighbors != nil {
+		tune.FeatureShare = []float64{1}
+	}
+	if c.forest() {
+		tune.Ks = forestKs
+	}
+	rows, sets := labels.SelectRows(c.data.rows, c.data.live), c.data.sets.Select(c.data.live)
+	data := query.CrossValidation(rows, sets, cv)
+	if p := o.LCIF.Params; p != nil {
+		data = fixed(&tune, p, o.LCIF.Cut, data)
+	}
+	curve, err := query.TuneLCIF(ctx, data, tune)
+	if err != nil {
+		return nil, nil, fmt.Errorf("db: tune: %w", asOption(err))
+	}
+	choice, ok := curve.Choice(o.LCIF.Objective, query.Combined)
+	if !ok {
+		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", ErrOption, o.LCIF.Objective)
+	}
+	if p := o.LCIF.Params; p != nil {
+		thresholds := choice.Params.Thresholds
+		choice.Params = *p
+		choice.Params.Thresholds = thresholds
+	}
+	return curve, &choice, nil
+}
+
+// forest reports whether neighbors are found by a forest, which has candidates for
+// few of them only.
+func (c *weighted) forest() bool {
+	if c.cv.Neighbors == nil {
+		return false
+	}
+	n, ok := c.cv.Neighbors(nil).(*liveNeighbors)
+	if !ok {
+		return false
+	}
+	f, ok := n.source.(*query.ForestNeighbors)
+	return ok && f.Params.Method != query.Flat
+}
+
+// fixed makes the one setting of p the whole space of the tuner, and data that has
+// its features.
+func fixed(tune *query.LCIFTuneOptions, p *query.LCIFParams, cut *query.LCIFCut, data query.LCIFData) query.LCIFData {
+	one := func(x float64) []float64 {
+		if x == 0 {
+			x = 1
+		}
+		return []float64{x}
+	}
+	tune.Search = query.FullGrid
+	tune.Ks, tune.Alphas, tune.Betas = []int{max(1, p.K)}, one(p.Alpha), one(p.Beta)
+	tune.Lambdas, tune.SecondOrders = []float64{p.Lambda}, []float64{p.SecondOrder}
+	tune.FeatureShare, tune.Cuts = []float64{1}, []query.LCIFCut{*cut}
+	return func(ctx context.Context, _ int) (*query.LCIFHeldOut, error) { return data(ctx, p.Features) }
+}

@@ -1,0 +1,285 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// putTerms puts rows of three topics whose own term is rare, among terms that all
+// rows have many times: tf-idf finds the topic, plain values do not.
+func putTerms(t *testing.T, d *DB, coll string, from, to int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(from), 1))
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for i := from; i < to; i++ {
+			topic := uint32(i % 3)
+			x := vector.Sparse{Index: []uint32{0, 1, 2, 3 + topic}, Value: []float32{0, 0, 0, 1}}
+			for f := range 3 {
+				x.Value[f] = float32(1 + rng.IntN(20))
+			}
+			row := Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint("topic ", topic)}}
+			if err := b.Put(coll, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putColumns puts dense rows whose topic is in a column of small numbers, beside
+// one of large numbers that mean nothing.
+func putColumns(t *testing.T, d *DB, from, to int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(from), 2))
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for i := from; i < to; i++ {
+			topic := i % 2
+			x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(topic) + float32(0.02*rng.NormFloat64()), 7}
+			row := Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("topic ", topic)}}
+			if err := b.Put("dense", row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without a weighting given, the tuner takes what its cross-validation finds best,
+// says so, and the model is that of the weighting given by name.
+func TestTunerChoosesTheWeighting(t *testing.T) {
+	d := openTemp(t, nil)
+	if err := d.CreateSparse(t.Context(), "terms", SparseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	putTerms(t, d, "terms", 0, 240)
+	info := map[string]IndexInfo{}
+	for name, w := range map[string]Weighting{"auto": "", "none": WeightNone, "tfidf": WeightTFIDF} {
+		var err error
+		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4, Weight: w}}
+		if info[name], err = d.Build(t.Context(), "terms", name, o, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	auto := info["auto"]
+	if w := auto.Options.LCIF.Weight; w != WeightTFIDF {
+		t.Errorf("weighting %q is chosen", w)
+	}
+	if len(auto.LabelWeights) != 2 || auto.LabelWeights[0].Weight != WeightNone ||
+		auto.LabelWeights[0].Best != info["none"].LabelWeights[0].Best ||
+		!(auto.LabelWeights[1].Best.MicroF1 > auto.LabelWeights[0].Best.MicroF1+0.05) {
+		t.Errorf("weightings tried: %+v", auto.LabelWeights)
+	}
+	if !reflect.DeepEqual(auto.LabelCurve, info["tfidf"].LabelCurve) {
+		t.Error("the curve is not that of the chosen weighting")
+	}
+	same := func() {
+		t.Helper()
+		err := d.View(func(s *Snapshot) error {
+			for topic := range uint32(3) {
+				q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{0, 2, 3 + topic}, Value: []float32{9, 3, 1}}}
+				a, _, err1 := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: "auto", Top: 3})
+				b, _, err2 := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: "tfidf", Top: 3})
+				if err := errors.Join(err1, err2); err != nil {
+					return err
+				}
+				if !slices.Equal(a, b) || a[0].Label != fmt.Sprint("topic ", topic) {
+					t.Errorf("topic %d: %v, by the weighting's name %v", topic, a, b)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	same()
+	putTerms(t, d, "terms", 240, 400) // so many that the model is relearned
+	if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	same()
+}
+
+// Columns are standardized where that is best; the scale is stored with the model,
+// applied to queries, alone and in batches, and to rows that came later, and
+// renewed by maintenance.
+func TestScaledColumns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	d, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { d.Close() }()
+	if err := d.CreateDense(t.Context(), "dense", DenseOptions{Dim: 3}); err != nil {
+		t.Fatal(err)
+	}
+	putColumns(t, d, 0, 120)
+	info, err := d.Build(t.Context(), "dense", "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := info.LabelWeights
+	if info.Options.LCIF.Weight != WeightStandard || len(w) != 2 || !(w[1].Best.MicroF1 > w[0].Best.MicroF1+0.2) {
+		t.Fatalf("weighting %q, tried %+v", info.Options.LCIF.Weight, w)
+	}
+	check := func() {
+		t.Helper()
+		err := d.View(func(s *Snapshot) error {
+			st := s.gen.colls["dense"]
+			m, err := st.manifestOf(st.c.index("labels"))
+			if err != nil {
+				return err
+			}
+			if m.LCIF.Scale == nil || m.LCIF.Scale.Factor[2] != 0 {
+				t.Errorf("scale %+v", m.LCIF.Scale)
+			}
+			var queries []SparseQuery
+			rng := rand.New(rand.NewPCG(9, 9))
+			for i := range 40 {
+				x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(i%2), 7}
+				queries = append(queries, SparseQuery{Vector: x})
+			}
+			all, err := s.PredictBatch(t.Context(), "dense", queries, &PredictOptions{Top: 2}, 2)
+			if err != nil {
+				return err
+			}
+			right := 0
+			for i, q := range queries {
+				one, _, err := s.Predict(t.Context(), "dense", q, &PredictOptions{Top: 2})
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(one, all[i]) {
+					t.Errorf("query %d: %v alone, %v in a batch", i, one, all[i])
+				}
+				if one[0].Label == fmt.Sprint("topic ", i%2) {
+					right++
+				}
+			}
+			if right < 38 {
+				t.Errorf("%d of 40 right", right)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Open(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	scale := func() (s query.Scaling) {
+		err := d.View(func(snap *Snapshot) error {
+			st := snap.gen.colls["dense"]
+			m, err := st.manifestOf(st.c.index("labels"))
+			s = *m.LCIF.Scale
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before := scale()
+	for _, n := range []int{130, 260} { // few rows, then so many that it is relearned
+		putColumns(t, d, n-10, n)
+		if n == 260 {
+			putColumns(t, d, 130, 250)
+		}
+		check()
+		if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		check()
+		if now := scale(); reflect.DeepEqual(before, now) != (n == 130) {
+			t.Errorf("%d rows: scale %+v, it was %+v", n, now, before)
+		}
+	}
+	if err := d.Check(t.Context(), func(p Problem) { t.Error(p) }); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]LCIFOptions{
+		"tf-idf": {Weight: WeightTFIDF},
+		"forest": {Weight: WeightStandard, Neighbors: "trees"},
+	} {
+		if _, err := d.Build(t.Context(), "dense", "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A setting that was tuned, its cut included, makes on the same rows the model that
+// the tuner made, and on others thresholds of their own.
+func TestTunedSettingOnAnotherCollection(t *testing.T) {
+	d := openTemp(t, nil)
+	for i, coll := range []string{"one", "other"} {
+		if err := d.CreateSparse(t.Context(), coll, SparseOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		putTerms(t, d, coll, 0, 150+60*i)
+	}
+	tuned, err := d.Build(t.Context(), "one", "tuned", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 5, AllowEmpty: true}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := tuned.LabelCurve.Choices[0].Point
+	for _, cut := range []query.LCIFCut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
+		o := LCIFOptions{
+			Folds: 5, Weight: tuned.Options.LCIF.Weight, Cut: &cut,
+			Params: &query.LCIFParams{K: point.K, Alpha: point.Alpha, Beta: point.Beta, Lambda: point.Lambda},
+		}
+		thresholds := map[string]*labels.Thresholds{}
+		for _, coll := range []string{"one", "other"} {
+			if _, err := d.Build(t.Context(), coll, "given", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
+				t.Fatal(err)
+			}
+			err := d.View(func(s *Snapshot) error {
+				st := s.gen.colls[coll]
+				m, err := st.manifestOf(st.c.index("given"))
+				thresholds[coll] = m.LCIF.Params.Thresholds
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if th := thresholds["one"]; th == nil || th.KeepTop == cut.NoTop || (th.PerLabel != nil) != cut.PerLabel {
+			t.Fatalf("%+v makes the thresholds %+v", cut, th)
+		}
+		if reflect.DeepEqual(thresholds["one"], thresholds["other"]) {
+			t.Errorf("%+v: other rows have the same thresholds", cut)
+		}
+		if want := tuned.LabelCurve.Choices[0].Params.Thresholds; cut == point.Cut && !reflect.DeepEqual(thresholds["one"], want) {
+			t.Errorf("thresholds %+v, the tuner made %+v", thresholds["one"], want)
+		}
+	}
+	for name, o := range map[string]LCIFOptions{
+		"cut alone":  {Cut: &query.LCIFCut{Share: 1}},
+		"thresholds": {Cut: &query.LCIFCut{Share: 1}, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
+		"no share":   {Cut: &query.LCIFCut{}, Params: &query.LCIFParams{K: 1, Lambda: 1}},
+	} {
+		if _, err := d.Build(t.Context(), "one", "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
