@@ -115,7 +115,7 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 
 // AddPartition adds the paper's structure with parameter m to an index that holds
 // its rows. Errors: ErrParams for a negative m or rows in a Source; the context's.
-func (ix *Index) AddPartition(ctx context.Context, m int) (err error) {
+func (ix *Index) AddPartition(ctx context.Context, m int) error {
 	if m < 0 || ix.Rows == nil {
 		return fmt.Errorf("%w: a partition with m = %d of an index that holds its rows: %v", ErrParams, m, ix.Rows != nil)
 	}
@@ -123,7 +123,10 @@ func (ix *Index) AddPartition(ctx context.Context, m int) (err error) {
 	if ix.Used != nil {
 		lists = lists.Renumbered(ix.Used)
 	}
-	ix.Partition, err = buildPartition(ctx, lists.Rows(), lists.Transpose(), m)
+	p, err := buildPartition(ctx, lists.Rows(), lists.Transpose(), m)
+	if err == nil {
+		ix.Partition = p
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import "github.com/anndb/anndb/vector"
 // collections that fit the caches and on such that do not.
 const (
 	unionRow    = 400 // a row of Union, scored from memory not in cache
+	wandEntry   = 60  // an entry of a DAAT list that Weak-AND does not skip
 	searchStart = 6000
 	searchRow   = 0.15 // a row of the other strategies, without its postings
 	listEntry   = 0.5
@@ -25,26 +26,51 @@ const (
 	shareSample = 4
 )
 
-// plan chooses a strategy by the query and the lengths of its lists: Union if
-// they hold so few rows that scoring all is cheaper than setting up a search,
-// else the compact structure. Without one it is DenseTAAT: Weak-AND evaluates
-// so many rows for long queries that Partitioned is no faster on any
-// collection measured.
+// plan chooses a strategy by the query and the lengths of its lists. Union and
+// Partitioned read the lists only, all others take time for every row: they are
+// chosen if that alone costs more. Partitioned is faster than Union where most
+// of the rows are in DAAT lists, since Weak-AND scores only what may be a hit. Else
+// it is the compact structure. Without one it is DenseTAAT: for long queries
+// Weak-AND evaluates so many rows that Partitioned is no faster on any collection
+// measured.
 func (ix *Index) plan(q []term) Strategy {
-	affordable := (searchStart + searchRow*float64(ix.Len())) / unionRow
+	setUp := ix.rowsCost()
 	listed := 0
 	for _, t := range q {
-		if listed += ix.listLength(t.feature); float64(listed) > affordable {
+		if listed += ix.listLength(t.feature); unionRow*float64(listed) > setUp {
 			break
 		}
 	}
+	union := unionRow * float64(listed)
+	if ix.Partition != nil && ix.partitionedPays(q, min(union, setUp)) {
+		return Partitioned
+	}
 	switch {
-	case float64(listed) <= affordable:
+	case union <= setUp:
 		return Union
 	case ix.Weighted != nil || ix.Uniform != nil:
 		return Compact
 	}
 	return DenseTAAT
+}
+
+// rowsCost is what a strategy with a cell for every row costs without its postings.
+func (ix *Index) rowsCost() float64 { return searchStart + searchRow*float64(ix.Len()) }
+
+// partitionedPays reports whether Partitioned costs less than the given time, with
+// a union of the TAAT lists.
+func (ix *Index) partitionedPays(q []term, limit float64) bool {
+	p := ix.Partition
+	cost, at, ok := 0.0, 0, false
+	for _, t := range q {
+		if at, ok = p.find(t.feature, at); ok {
+			cost += unionRow*float64(p.TAAT.size(at)) + wandEntry*float64(p.DAAT.size(at))
+		}
+		if cost >= limit {
+			return false
+		}
+	}
+	return true
 }
 
 // listLength is the number of rows that Union would mark for a feature.

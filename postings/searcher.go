@@ -186,7 +186,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	case DenseTAAT:
 		err = s.denseTAAT(ctx, ix, false)
 	case Partitioned:
-		if err = s.denseTAAT(ctx, ix, true); err == nil {
+		if err = s.taatPart(ctx, ix); err == nil {
 			err = s.wand(ctx, ix.Partition)
 		}
 	case Compact:

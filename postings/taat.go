@@ -116,14 +116,27 @@ func selectNearest(r []nearRow, k int) {
 // of the threshold.
 const scanRows = 1024
 
+// taatPart is phase (i) of INSTANCEKNNFAST: an array of sums, or a union where the
+// TAAT lists are so short that this takes less time.
+func (s *Searcher) taatPart(ctx context.Context, ix *Index) error {
+	p, listed := ix.Partition, 0
+	for _, t := range s.partition(p) {
+		listed += p.TAAT.size(t.list)
+	}
+	if unionRow*float64(listed) > ix.rowsCost() {
+		return s.denseTAAT(ctx, ix, true)
+	}
+	if listed == 0 {
+		return nil
+	}
+	return s.searchUnion(ctx, ix, taatLists)
+}
+
 // denseTAAT accumulates into an array. It reads both parts of the partition,
 // or the TAAT part only.
 func (s *Searcher) denseTAAT(ctx context.Context, ix *Index, taatOnly bool) error {
 	n := ix.Len()
 	p := ix.Partition
-	if taatOnly && p.TAATRows == 0 {
-		return nil
-	}
 	if cap(s.sums) < n {
 		s.sums = make([]float32, n)
 	}

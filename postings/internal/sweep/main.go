@@ -148,6 +148,11 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		nq, float64(s.tests.Ptr[nq])/float64(nq), time.Since(start).Round(time.Millisecond))
 	size := ours.Bytes() + 8*s.rows.Rows() // with the lengths of rows
 	fmt.Printf("  compact %.2f bytes an entry, as stored\n", float64(size)/float64(len(s.rows.Index)))
+	for _, arm := range arms {
+		if p := arm.ix.Partition; p != nil && arm.strategy == postings.Partitioned {
+			fmt.Printf("  partition %s %.2f bytes an entry\n", arm.name, float64(p.Bytes())/float64(len(s.rows.Index)))
+		}
+	}
 	want := make([][]postings.Hit, nq)
 	var got []postings.Hit
 	for round := range rounds + 1 {
