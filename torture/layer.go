@@ -16,12 +16,14 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/torture/internal/damage"
+	"github.com/anndb/anndb/torture/internal/hostile"
 )
 
 // layers are all layers, in the order in which they run. A layer lives in the
 // file of its name.
 var layers = []layer{
 	{"damage", "every page damaged: right answers or errors that name the place", damagePages},
+	{"hostile", "files with right checksums that nothing of ours wrote: no death, no hang, no memory, no array left", hostileFiles},
 	{"kill", "processes killed at any moment: no acknowledged batch lost, no half batch seen", kill},
 	{"metamorphic", "the same operations under other options: the same answers, to the bit", metamorphic},
 	{"history", "everything at once: snapshots equal the model, registers are linearizable, nothing leaks", histories},
@@ -37,6 +39,7 @@ var layers = []layer{
 // by name: parts of layers that are to be killed, limited or leaked.
 var children = map[string]child{
 	"damage":      damage.Child,
+	"hostile":     hostile.Child,
 	"kill":        killChild,
 	"metamorphic": tell,
 	"resources":   scarceChild,

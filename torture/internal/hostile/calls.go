@@ -1,0 +1,191 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/torture/internal/ask"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// caller makes the calls on one file.
+type caller struct {
+	w     *watch
+	ctx   context.Context
+	dir   string
+	path  string // of the mutant, which no call changes
+	name  string
+	rng   *rand.Rand
+	asked []ask.Question
+}
+
+// crashes are what errors say that a crash was turned into.
+var crashes = []string{"runtime error:", "reading the memory map", "page structure:"}
+
+// call makes one call under watch.
+func (c *caller) call(name string, f func() error) (err error) {
+	c.w.begin(name)
+	defer c.w.end()
+	defer func() {
+		if r := recover(); r != nil {
+			c.w.say("panic", "%s: %v %s", name, r, debug.Stack())
+			err = errors.New("panic")
+		}
+	}()
+	if err = f(); err != nil {
+		c.note(name, err.Error())
+	}
+	return err
+}
+
+// note looks at what a call said.
+func (c *caller) note(name, text string) {
+	for _, s := range crashes {
+		if at := strings.Index(text, s); at >= 0 {
+			c.w.say("caught", "%s: %s", name, text[:min(len(text), at+300)])
+			return
+		}
+	}
+}
+
+// copied is a fresh copy of the mutant.
+func (c *caller) copied(name string) (string, error) {
+	data, err := os.ReadFile(c.path)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.dir, name)
+	return path, os.WriteFile(path, data, 0o600)
+}
+
+// all makes every kind of call, some of them.
+func (c *caller) all() {
+	_ = c.call("peek", func() error {
+		st, err := db.Peek(c.ctx, c.path)
+		for _, x := range st.Indexes {
+			c.note("peek", x.Error)
+		}
+		return err
+	})
+	path, err := c.copied("used")
+	if err != nil {
+		return
+	}
+	c.opened(path, func(d *db.DB) {
+		c.read(d)
+		if c.rng.IntN(2) == 0 {
+			c.write(d)
+		}
+	})
+	switch c.rng.IntN(4) {
+	case 0:
+		c.again("repair", func(d *db.DB) error {
+			found, err := d.Repair(c.ctx, nil)
+			for _, x := range found {
+				c.note("repair", fmt.Sprint(x.Damage, x.Err))
+			}
+			return err
+		})
+	case 1:
+		c.again("reorder", func(d *db.DB) error { _, err := d.Reorder(c.ctx); return err })
+	case 2:
+		_ = c.call("salvage", func() error {
+			to := filepath.Join(c.dir, "salvaged")
+			_ = os.Remove(to)
+			r, err := db.Salvage(c.ctx, c.path, to, db.SalvageOptions{Lost: func(l db.LostRow) { c.note("salvage", l.String()) }})
+			for _, err := range r.NotBuilt {
+				c.note("salvage", err.Error())
+			}
+			return err
+		})
+	default:
+		_ = c.call("restore", func() error {
+			return db.Restore(c.ctx, c.path, filepath.Join(c.dir, "restored"), true)
+		})
+	}
+}
+
+// again makes a call on a fresh copy.
+func (c *caller) again(name string, f func(d *db.DB) error) {
+	path, err := c.copied(name)
+	if err != nil {
+		return
+	}
+	c.opened(path, func(d *db.DB) { _ = c.call(name, func() error { return f(d) }) })
+}
+
+// opened opens a file, and closes it afterwards.
+func (c *caller) opened(path string, f func(d *db.DB)) {
+	var d *db.DB
+	err := c.call("open", func() (err error) {
+		d, err = db.Open(path, &db.Options{NoSync: true, MapReserve: 1 << 30})
+		return err
+	})
+	if err != nil {
+		return
+	}
+	f(d)
+	_ = c.call("close", d.Close)
+}
+
+// read asks a third of what there is to ask, and whether all is well.
+func (c *caller) read(d *db.DB) {
+	var s *db.Snapshot
+	err := c.call("snapshot", func() (err error) {
+		s, err = d.Snapshot()
+		return err
+	})
+	if err != nil {
+		return
+	}
+	defer s.Release()
+	for i := range c.asked {
+		if c.rng.IntN(3) == 0 {
+			_ = c.call(c.asked[i].Name, func() error { _, err := c.asked[i].Ask(s); return err })
+		}
+	}
+	if c.rng.IntN(2) == 0 {
+		_ = c.call("check", func() error { return d.Check(c.ctx, func(p db.Problem) { c.note("check", p.String()) }) })
+	}
+	_ = c.call("stats", func() error { _, err := d.Stats(); return err })
+	_ = c.call("backup", func() error { _, err := d.Backup(c.ctx, io.Discard); return err })
+	for _, x := range collections[c.name] { // as an export reads
+		_ = c.call("rows of "+x.name, func() error {
+			for _, err := range s.Rows(x.name) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// write changes rows, and lets indexes follow.
+func (c *caller) write(d *db.DB) {
+	_ = c.call("update", func() error { return put(c.ctx, d, c.name, allRows, allRows+5) })
+	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, db.MaintainOptions{}); return err })
+	if c.rng.IntN(3) == 0 {
+		some := slices.DeleteFunc(slices.Clone(collections[c.name]), func(x collection) bool { return x.dim > 1000 })
+		x := some[c.rng.IntN(len(some))]
+		_ = c.call("build", func() error {
+			o := db.BuildOptions{NoTune: true}
+			if x.dim == 0 && c.rng.IntN(2) == 0 {
+				o = db.BuildOptions{Kind: forest.Kind(db.KindPT), Budget: small}
+			}
+			_, err := d.Build(c.ctx, x.name, "new", o, nil)
+			return err
+		})
+	}
+	_ = c.call("compact", func() error { _, err := d.Compact(c.ctx); return err })
+	_ = c.call("update after", func() error { return put(c.ctx, d, c.name, allRows+5, allRows+6) })
+}

@@ -1,0 +1,172 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// Names are the files that mutants are made of.
+var Names = []string{"dense", "sparse", "labels"}
+
+// Make makes the sound files in a directory.
+func Make(ctx context.Context, dir string) error {
+	for _, name := range Names {
+		if err := makeFile(ctx, filepath.Join(dir, name), name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// A file has rows, then indexes, then more rows and fewer, to which maintenance
+// makes indexes follow, then some more that no index covers.
+const (
+	firstRows = 120
+	moreRows  = 150
+	allRows   = 160
+)
+
+func makeFile(ctx context.Context, path, name string) (err error) {
+	d, err := db.Open(path, &db.Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for _, c := range collections[name] {
+		if c.dim > 0 {
+			err = d.CreateDense(ctx, c.name, db.DenseOptions{Dim: c.dim, Metric: c.metric})
+		} else {
+			err = d.CreateSparse(ctx, c.name, db.SparseOptions{Named: c.named})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := put(ctx, d, name, 0, firstRows); err != nil {
+		return err
+	}
+	for _, c := range collections[name] {
+		for index, o := range c.indexes {
+			o.NoTune, o.Seed = true, 1
+			if _, err := d.Build(ctx, c.name, index, o, nil); err != nil {
+				return fmt.Errorf("%s/%s: %w", c.name, index, err)
+			}
+		}
+	}
+	if err := put(ctx, d, name, firstRows, moreRows); err != nil {
+		return err
+	}
+	if _, err := d.Maintain(ctx, db.MaintainOptions{}); err != nil {
+		return err
+	}
+	if err := put(ctx, d, name, moreRows, allRows); err != nil {
+		return err
+	}
+	_, err = d.Compact(ctx)
+	return err
+}
+
+// collection is one of a file's.
+type collection struct {
+	name    string
+	dim     int // 0 for sparse ones
+	metric  vector.Metric
+	named   bool
+	indexes map[string]db.BuildOptions
+}
+
+var collections = map[string][]collection{
+	"dense": {
+		{"l2", 12, vector.L2, false, map[string]db.BuildOptions{
+			"kd": {Kind: forest.KD, Quantize: true, Members: true},
+			"rp": {Kind: forest.RP, Trees: 3, HopLabels: -1, SketchBytes: -1},
+			"rf": {Kind: forest.RF, Trees: 2},
+		}},
+		{"cosine", 6, vector.Cosine, false, map[string]db.BuildOptions{"pca": {Kind: forest.PCATree}}},
+		{"product", 5, vector.InnerProduct, false, map[string]db.BuildOptions{"kd": {}}},
+		{"long", 12000, vector.L2, false, nil},
+	},
+	"sparse": {
+		{"counts", 0, 0, false, map[string]db.BuildOptions{"p": {Postings: db.PostingsOptions{Partition: true, M: 3}}}},
+		{"words", 0, 0, true, map[string]db.BuildOptions{"p": {}}},
+		{"wide", 0, 0, false, map[string]db.BuildOptions{"p": {Postings: db.PostingsOptions{Partition: true}}}},
+	},
+	"labels": {
+		{"counts", 0, 0, false, map[string]db.BuildOptions{
+			"lcif": {Kind: db.KindLCIF, LCIF: db.LCIFOptions{Weight: db.WeightTFIDF, Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
+			"at":   {Kind: db.KindAT, Budget: small},
+			"pt":   {Kind: db.KindPT, Budget: small},
+		}},
+		{"dense", 6, vector.Cosine, false, map[string]db.BuildOptions{
+			"kd":   {},
+			"lcif": {Kind: db.KindLCIF, LCIF: db.LCIFOptions{Neighbors: db.Flat, Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
+			"sbt":  {Kind: db.KindSBT, Budget: small},
+		}},
+	},
+}
+
+var small = db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2, Iterations: 20}}}
+
+// put writes rows of all collections and deletes some of the others.
+func put(ctx context.Context, d *db.DB, name string, from, to int) error {
+	return d.Update(ctx, func(b *db.Batch) error {
+		for _, c := range collections[name] {
+			for i := from; i < to; i++ {
+				if c.dim > 1000 && i%50 != 0 {
+					continue // each row is a chunk
+				}
+				if err := b.Put(c.name, row(c, i)); err != nil {
+					return err
+				}
+			}
+			for i := 7; i < from && c.dim < 1000; i += 31 {
+				if err := b.Delete(c.name, key((i+from)%from)); err != nil && !errors.Is(err, db.ErrNotFound) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func key(i int) []byte { return fmt.Appendf(nil, "row %d", i) }
+
+// row is row i of a collection.
+func row(c collection, i int) db.Row {
+	rng := rand.New(rand.NewPCG(uint64(i), uint64(len(c.name)+c.dim)))
+	r := db.Row{Key: key(i), Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "payload ", i)}
+	if c.dim > 0 && c.name != "dense" || c.dim == 0 {
+		r.Labels = append(r.Labels, fmt.Sprint("m", i%5))
+	}
+	for range c.dim {
+		r.Vector = append(r.Vector, float32(rng.IntN(200))+rng.Float32()*float32(i%2))
+	}
+	if c.dim > 0 {
+		return r
+	}
+	for f := range 40 {
+		if rng.IntN(8) != 0 && f != i%40 {
+			continue
+		}
+		value := float32(1 + rng.IntN(5))
+		if c.named {
+			r.Features = append(r.Features, db.Feature{Name: fmt.Sprint("word ", f), Value: value})
+			continue
+		}
+		number := uint32(f)
+		if c.name == "wide" {
+			number *= 1 << 21
+		}
+		r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, number), append(r.Sparse.Value, value)
+	}
+	return r
+}
