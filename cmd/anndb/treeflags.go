@@ -15,7 +15,8 @@ import (
 type treeFlags struct {
 	Budget      *int     `help:"Budgeted trees: features that a round adds to a decision; 100 if not given." placeholder:"N"`
 	Cost        *float64 `help:"Budgeted trees: cost of a row on the wrong side; 5 if not given." placeholder:"C"`
-	Rounds      int      `help:"Budgeted trees: rounds a decision; 0 for 10." default:"0"`
+	Rounds      int      `help:"Budgeted trees: rounds a decision; 0 for 10, or for no bound with --exact." default:"0"`
+	Exact       bool     `help:"Budgeted trees: solve every decision's choice of features to 1 % of its optimum, not by some rounds of disjoint features: mostly fewer features, much slower."`
 	MinPositive int      `help:"Annotation trees: rows of a node that must have a label for it to be asked; 0 for 1." default:"0"`
 	Raw         bool     `help:"Budgeted trees: take sparse rows at their own length instead of unit length."`
 }
@@ -46,7 +47,7 @@ func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *
 		o.Weight = db.Weighting(t.Weight)
 	}
 	p := &o.Params
-	p.BAC.Rounds, p.MinPositive = f.Rounds, f.MinPositive
+	p.BAC.Rounds, p.BAC.Exact, p.MinPositive = f.Rounds, f.Exact, f.MinPositive
 	switch {
 	case f.Rounds < 0 || f.MinPositive < 0:
 		return o, usagef("--rounds and --min-positive must not be negative")
@@ -153,6 +154,9 @@ func treeSetting(o db.BuildOptions) string {
 	s := fmt.Sprintf("budget=%d", p.BAC.Budget)
 	if p.BAC.C > 0 {
 		s += fmt.Sprintf(" cost=%g", p.BAC.C)
+	}
+	if p.BAC.Exact {
+		s += " exact"
 	}
 	if p.Threshold != 0 {
 		s += fmt.Sprintf(" threshold=%.3g", p.Threshold)

@@ -41,6 +41,10 @@ func TestTrees(t *testing.T) {
 			t.Errorf("%s: prediction\n%s", kind, text)
 		}
 	}
+	text := do(0, "build", file, "rows", "exact", "--kind", "sbt", "--budget", "2", "--exact")
+	if want := "budget=2 exact"; !strings.Contains(text, want) {
+		t.Errorf("%q is not in\n%s", want, text)
+	}
 	do(0, "check", file)
 	for _, wrong := range [][]string{
 		{"--kind", "at", "--budget", "-1"},

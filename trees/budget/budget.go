@@ -34,10 +34,12 @@ var (
 //
 // By default algorithm 1 is approximated by disjoint sets: every round brings
 // Budget features that are not active yet, and rounds end after Rounds or when F
-// falls by less than Epsilon. F then ends above its minimum over all sets of Budget
-// features, by some per cent or, where the budget is small and the cost large,
-// several times. bench/budget/README.md has what that costs in accuracy. Exact runs
-// algorithm 1 itself.
+// falls by less than Epsilon. On text F then ends 1 to 42 % above its minimum over all
+// sets of Budget features, on two sets of gene expression up to 90 %. Test errors on
+// text are up to 3.3 points higher than those of algorithm 1 (0.8 in the mean at
+// C = 1), or, with more features, 1.3 lower; bench/budget/README.md has the table.
+// Exact runs algorithm 1 itself, which takes some 10 to 60 times as long; most of the
+// gain comes in its first 10 Rounds.
 type BACParams struct {
 	// Budget is B: how many features a worst-case analysis adds. It must be
 	// at least 1. The classifier has at most Rounds·Budget features.
@@ -58,10 +60,9 @@ type BACParams struct {
 	// NoOffset fixes the decision's offset b at zero. Otherwise b is free and
 	// not regularised.
 	NoOffset bool
-	// Exact runs algorithm 1 as the paper has it, until it is ε-optimal: a
-	// worst-case analysis may choose features that are active already. It takes more
-	// rounds, some hundred for small budgets at large costs, and training 4 to 200
-	// times as long.
+	// Exact runs algorithm 1 as the paper has it, until it is ε-optimal: a worst-case
+	// analysis may choose features that are active already. It takes more rounds, some
+	// hundred for small budgets at large costs.
 	Exact bool
 	// Balanced gives a row the cost C·n/(2·n_class) in place of C, so that
 	// errors on both classes weigh the same in total.
