@@ -62,10 +62,13 @@ const compactBytes = 32 << 20
 func compactPrefix(path string) string { return "." + filepath.Base(path) + ".compact-" }
 
 // Compact rewrites the file without free pages and puts the new file in the
-// place of the old one, atomically: a crash leaves one or the other. Writers
-// wait meanwhile, readers do not; snapshots taken before keep the old file,
-// whose space is given back when the last of them is released. Where the
-// database was opened through a link, the file that it names is replaced.
+// place of the old one, atomically: a crash leaves one or the other. Readers do
+// not wait, and Update waits at the end only: until what was written during the
+// last round of copying is copied, too, about catchUpBytes unless writers are
+// faster than the copy. Builds, steps of maintenance and what creates or drops
+// wait for the end of a compaction, and it for theirs. Snapshots taken before keep
+// the old file, whose space is given back when the last of them is released. Where
+// the database was opened through a link, the file that it names is replaced.
 //
 // Deleted rows, and the former versions of updated ones, are left out as well
 // where they are a third of a collection's rows or more. The live rows get new
@@ -86,17 +89,11 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	if err := d.writable(ctx); err != nil {
 		return st, err
 	}
-	select {
-	case d.write <- struct{}{}:
-		defer func() { <-d.write }()
-	case <-ctx.Done():
-		return st, fmt.Errorf("db: compact: %w", ctx.Err())
-	}
-	s, err := d.Snapshot()
+	ctx, release, err := d.hold(ctx, allShares)
 	if err != nil {
 		return st, err
 	}
-	defer s.Release()
+	defer release(&err)
 	tmp, err := os.CreateTemp(filepath.Dir(d.file), compactPrefix(d.file)+"*")
 	if err != nil {
 		return st, fmt.Errorf("db: compact: %w", asSystem(err))
@@ -106,22 +103,98 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	if err := tmp.Close(); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
-	moved, err := s.compacted(ctx, name, d.opts, order)
+	before, err := os.Stat(d.file)
 	if err != nil {
-		return st, fmt.Errorf("db: compact: %w", asSystem(err))
-	}
-	before, err1 := os.Stat(d.file)
-	after, err2 := os.Stat(name)
-	if err := errors.Join(err1, err2); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
 	if err := os.Chmod(name, before.Mode().Perm()); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
-	if err := d.swap(name, moved, s.Generation()); err != nil {
-		return st, fmt.Errorf("db: compact: %w", err)
+	st.Before = before.Size()
+	if st.After, err = d.replace(ctx, name, order); err != nil {
+		return CompactStats{}, fmt.Errorf("db: compact: %w", asSystem(err))
 	}
-	return CompactStats{before.Size(), after.Size()}, nil
+	return st, nil
+}
+
+// replace writes the latest state into the empty file name, and puts that in the
+// place of the database's file once it has caught up with what was written
+// meanwhile. It returns the new file's length.
+func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, err error) {
+	moved, copied, err := d.copyTo(ctx, name, order)
+	if err != nil {
+		return 0, err
+	}
+	o := d.opts
+	o.NoSync = true // until it is the database's file
+	next, err := openStore(name, o)
+	if err != nil {
+		return 0, err
+	}
+	swapped := false
+	defer func() {
+		if !swapped {
+			err = errors.Join(err, next.close())
+		}
+	}()
+	follow := func() (n int, last uint64, err error) {
+		s, err := d.Snapshot()
+		if err != nil {
+			return 0, 0, err
+		}
+		defer s.Release()
+		n, copied, err = s.catchUp(ctx, next, copied, moved.to)
+		return n, s.Generation(), err
+	}
+	if err := next.sound(soundAll); err != nil {
+		return 0, err
+	}
+	for round, n := 0, catchUpBytes+1; n > catchUpBytes && round < catchUpRounds; round++ {
+		if n, _, err = follow(); err != nil {
+			return 0, err
+		}
+		if err := next.bolt.Sync(); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case d.write <- struct{}{}:
+		defer func() { <-d.write }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if err := d.writable(ctx); err != nil {
+		return 0, err
+	}
+	_, last, err := follow()
+	if err != nil {
+		return 0, err
+	}
+	if err := next.bolt.Sync(); err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0, err
+	}
+	swapped, err = d.swap(name, next, moved, last)
+	return info.Size(), err
+}
+
+// copyTo writes the latest state into the empty file name, compacted. It returns
+// the collections that have been renumbered, and what has been copied.
+func (d *DB) copyTo(ctx context.Context, name string, order bool) (movedCollections, map[uint64]copiedRows, error) {
+	s, err := d.Snapshot()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.Release()
+	copied, err := s.copiedRows()
+	if err != nil {
+		return nil, nil, err
+	}
+	moved, err := s.compacted(ctx, name, d.opts, order)
+	return moved, copied, err
 }
 
 // copyState writes all pairs of a state into the empty file at path, in key
@@ -195,24 +268,21 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 	return errors.Join(err, dst.Sync(), ctx.Err())
 }
 
-// swap opens the compacted file, in which collections may have moved, gives it
-// the database's name, and retires the old one, whose latest generation is the
-// last. Where that name cannot be made durable nothing more may be written. The
-// caller holds d.write.
-func (d *DB) swap(name string, moved []moving, last uint64) error {
-	next, err := openStore(name, d.opts)
-	if err != nil {
-		return err
-	}
+// swap gives the compacted file, in which collections may have moved, the
+// database's name, and retires the old one, whose latest generation is the last.
+// Where that name cannot be made durable nothing more may be written. It reports
+// whether the file was put in place. The caller holds d.write.
+func (d *DB) swap(name string, next *store, moved movedCollections, last uint64) (swapped bool, err error) {
 	tx, err := next.begin(false)
 	if err != nil {
-		return errors.Join(err, next.close())
+		return false, err
 	}
 	next.before = last + 1 - uint64(tx.ID()) // which wraps where it must
 	next.end(tx)
 	if err := os.Rename(name, d.file); err != nil {
-		return errors.Join(err, next.bolt.Close())
+		return false, err
 	}
+	next.bolt.NoSync, next.bolt.NoGrowSync = d.opts.NoSync, d.opts.NoSync
 	unsettled := syncDir(filepath.Dir(d.file))
 	if unsettled != nil {
 		// A crash of the machine may bring the old file back. It is whole and
@@ -233,7 +303,7 @@ func (d *DB) swap(name string, moved []moving, last uint64) error {
 	}
 	old.retired()
 	if unsettled != nil {
-		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, unsettled)
+		return true, fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, unsettled)
 	}
-	return nil
+	return true, nil
 }

@@ -35,6 +35,11 @@ type request struct {
 	done  chan error
 }
 
+// size is about how much memory a row takes, in bytes.
+func (r *Row) size() int {
+	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
+}
+
 // commitBytes is about how much data of waiting batches one transaction takes
 // along.
 const commitBytes = 64 << 20
@@ -58,7 +63,7 @@ func (b *Batch) put(coll string, r Row, insert bool) error {
 		if err := checkRow(&r, c); err != nil {
 			return op{}, err
 		}
-		b.bytes += 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
+		b.bytes += r.size()
 		return op{row: copyRow(&r), insert: insert}, nil
 	})
 }
@@ -124,7 +129,8 @@ func (b *Batch) add(coll string, key []byte, make func(*collection) (op, error))
 // A context cancelled before the batch's transaction has begun leaves the
 // database as it was; later it has no effect.
 //
-// Errors: those of Put, Delete and fn, ErrExists (see Insert), ErrReadOnly, ErrClosed, ErrFull,
+// Errors: those of Put, Delete and fn, ErrOption if fn is nil, ErrExists (see
+// Insert), ErrReadOnly, ErrClosed, ErrFull,
 // ErrNoSpace, ErrStateUnknown, ErrCorrupt and the context's.
 func (d *DB) Update(ctx context.Context, fn func(*Batch) error) error {
 	b, err := d.fillBatch(ctx, fn)
@@ -137,6 +143,9 @@ func (d *DB) Update(ctx context.Context, fn func(*Batch) error) error {
 // fillBatch lets fn fill a batch, once there is room for one. Without an error
 // applyBatch must follow.
 func (d *DB) fillBatch(ctx context.Context, fn func(*Batch) error) (_ *Batch, err error) {
+	if fn == nil {
+		return nil, fmt.Errorf("%w: Update without a function", ErrOption)
+	}
 	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}

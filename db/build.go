@@ -22,7 +22,8 @@ const stageBytes = 32 << 20
 // under name, in place of an index of that name if there is one. It reads rows
 // into memory, learns without holding a snapshot or a transaction, writes
 // blocks in several transactions, and publishes in one: readers and writers go
-// on all the while. Rows written meanwhile are scanned by queries until
+// on all the while; Compact and Reorder wait for its end, and it for theirs. It
+// must not be called from a callback of one of them. Rows written meanwhile are scanned by queries until
 // maintenance or the next build. progress, if not nil, is called from several goroutines but
 // never at the same time.
 //
@@ -38,7 +39,7 @@ const stageBytes = 32 << 20
 // Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite,
 // ErrEmpty, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
 // and the context's.
-func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progress func(Progress)) (IndexInfo, error) {
+func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progress func(Progress)) (_ IndexInfo, err error) {
 	if err := checkName(name); err != nil {
 		return IndexInfo{}, err
 	}
@@ -48,22 +49,16 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 	if err := d.writable(ctx); err != nil {
 		return IndexInfo{}, err
 	}
+	ctx, release, err := d.hold(ctx, 1)
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	defer release(&err)
 	return d.build(ctx, coll, name, o, newTimer(progress))
 }
 
-// build is Build with a name that is sound.
+// build is Build with a valid name, for a caller that holds d.numbering.
 func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
-	for {
-		info, err := d.buildOnce(ctx, coll, name, o, timer)
-		if !errors.Is(err, errRenumbered) {
-			return info, err
-		}
-	}
-}
-
-// buildOnce builds over the row numbers of now, which a compaction may change
-// before the end.
-func (d *DB) buildOnce(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
 	sparse, err := d.isSparse(coll)
 	if err != nil {
 		return IndexInfo{}, err
@@ -214,8 +209,10 @@ func readTraining(ctx context.Context, st *collState, o BuildOptions, report fun
 	return t, nil
 }
 
-// errMoved is returned when the collection a build read is gone at its end.
-var errMoved = errors.New("the collection was dropped during the build")
+// dropped is the error of a build whose collection was dropped meanwhile.
+func dropped(coll string) error {
+	return fmt.Errorf("%w: %q: the collection was dropped during the build", ErrNoCollection, coll)
+}
 
 // tuneOn tunes on the rows as they are stored, in a snapshot of its own.
 func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *training, o BuildOptions, timer *stageTimer) (_ BuildOptions, err error) {
@@ -226,7 +223,7 @@ func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *
 			return err
 		}
 		if st.c.ID != id {
-			return d.gone(s.gen.cat, coll, id)
+			return dropped(coll)
 		}
 		view, err := st.rows(ctx)
 		if err != nil {
@@ -333,7 +330,7 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		c := cat.byID(id)
 		if c == nil {
-			return d.gone(cat, coll, id)
+			return dropped(coll)
 		}
 		if err := refuseCycle(tx, c, m); err != nil {
 			return err
@@ -363,7 +360,7 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 // ErrStateUnknown and the context's.
 func (d *DB) DropIndex(ctx context.Context, coll, name string) error {
 	var objects []uint64
-	err := d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	err := d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		c, err := cat.find(coll)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error
 	if err != nil {
 		return err
 	}
-	return d.exclusive(ctx, func(_ *bbolt.Tx, cat *catalog) error {
+	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) error {
 		if _, err := cat.find(name); err == nil {
 			return fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
@@ -46,7 +46,7 @@ func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error
 // and the context's.
 func (d *DB) DropCollection(ctx context.Context, name string) error {
 	var gone []uint64
-	err := d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	err := d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		c, err := cat.find(name)
 		if err != nil {
 			return err
@@ -72,36 +72,46 @@ func (d *DB) DropCollection(ctx context.Context, name string) error {
 // sweep removes marked objects. What it cannot remove now, the next Open does;
 // so nothing is wrong when the database is closing.
 func (d *DB) sweep(objects []uint64) error {
+	for _, id := range objects {
+		for done := false; !done; {
+			var err error
+			if done, err = d.sweepSome(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweepSome removes a part of a marked object, so that writers in line need not
+// wait for all of it. done reports whether nothing is left to do.
+func (d *DB) sweepSome(id uint64) (done bool, err error) {
 	d.write <- struct{}{}
 	defer func() { <-d.write }()
 	if d.closing.Load() {
-		return nil
+		return true, nil
 	}
-	return d.removeObjects(objects)
+	return d.removeMarked(id)
 }
 
 // sweepKeys is how many entries one sweeping transaction removes: enough to
 // be quick, few enough that writers in line need not wait long.
 const sweepKeys = 4096
 
-// removeObjects deletes everything stored under marked objects, in several
-// transactions, and then their marks. The caller holds d.write, or is Open.
-func (d *DB) removeObjects(objects []uint64) error {
-	for _, id := range objects {
-		for done := false; !done; {
-			err := d.update(func(tx *bbolt.Tx, _ *catalog) (err error) {
-				if done, err = removeSome(tx, id); err == nil && done {
-					err = deleteMark(tx, id)
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
+// removeMarked deletes a part of what is stored under a marked object, in one
+// transaction, and the mark with the last part. The caller holds d.write, or is
+// Open.
+func (d *DB) removeMarked(id uint64) (done bool, err error) {
+	err = d.update(func(tx *bbolt.Tx, _ *catalog) (err error) {
+		if done, err = removeSome(tx, id); err == nil && done {
+			err = deleteMark(tx, id)
 		}
+		return err
+	})
+	if err == nil && done {
 		d.store.forget(id)
 	}
-	return nil
+	return done, err
 }
 
 // forget drops what is known of an object that has been removed.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/vector"
@@ -34,6 +35,10 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	}
 	if err := commit(s, tx); err != nil {
 		err = asSystem(err)
+		if errors.Is(err, berrors.ErrMaxSizeReached) {
+			// bbolt finds that while it gives out pages, before it writes any.
+			return fmt.Errorf("db: %s would grow beyond MaxSize, %d bytes: %w", d.path, d.opts.MaxSize, err)
+		}
 		d.poison.CompareAndSwap(nil, &err)
 		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, err)
 	}

@@ -1,9 +1,11 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -80,11 +82,55 @@ func TestMaxSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d batches, then: %v", acked, failure)
+	if errors.Is(failure, ErrStateUnknown) {
+		t.Errorf("the write that was refused: %v", failure)
+	}
 	info, err := os.Stat(path)
 	if err != nil || info.Size() > 20<<20 {
 		t.Errorf("the file has %d bytes: %v", info.Size(), err)
 	}
+	if err != nil || info.Size() < 17<<20 {
+		t.Errorf("the file has %d bytes of %d: %v", info.Size(), 20<<20, err)
+	}
 	if err := survived(path, acked); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMaxSizeGoesOn: after a write that was refused the handle goes on: it reads,
+// compacts, and has room for writes again.
+func TestMaxSizeGoesOn(t *testing.T) {
+	d := openTemp(t, &Options{NoSync: true, MaxSize: 8 << 20})
+	ctx := t.Context()
+	payload := bytes.Repeat([]byte("0123456789abcdef"), 4096)
+	rng := rand.New(rand.NewPCG(1, 2))
+	put := func(i int) error {
+		for j := range payload {
+			payload[j] = byte(rng.Uint32())
+		}
+		return d.Update(ctx, func(b *Batch) error {
+			return b.Put("c", Row{Key: fmt.Appendf(nil, "k%d", i%4), Vector: []float32{float32(i), 1}, Payload: payload})
+		})
+	}
+	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		err = put(i)
+	}
+	if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrStateUnknown) {
+		t.Fatalf("the write beyond the bound: %v", err)
+	}
+	if _, err := d.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := put(i); err != nil {
+			t.Fatalf("a write after the compaction: %v", err)
+		}
+	}
+	if err := mustCheck(d); err != nil {
 		t.Error(err)
 	}
 }

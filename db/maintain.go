@@ -175,7 +175,23 @@ func (d *DB) indexNames() iter.Seq2[[2]string, error] {
 
 // maintainIndex makes the next step of one index; nil means that there is
 // nothing to do.
-func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOptions) (*MaintainStep, error) {
+func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOptions) (_ *MaintainStep, err error) {
+	ctx, release, err := d.hold(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer release(&err)
+	for {
+		s, err := d.tryStep(ctx, coll, name, o)
+		if !errors.Is(err, errOvertaken) {
+			return s, err
+		}
+	}
+}
+
+// tryStep is maintainIndex; it returns errOvertaken where the index was replaced
+// or dropped meanwhile.
+func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) (*MaintainStep, error) {
 	start := time.Now()
 	timer := newTimer(o.Progress)
 	var s step
@@ -221,9 +237,6 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 		return nil, fmt.Errorf("db: maintain index %q of %q: %w", name, coll, err)
 	case s != nil:
 		err := d.storeStep(ctx, id, &ref, s, timer)
-		if errors.Is(err, errOvertaken) {
-			return d.maintainIndex(ctx, coll, name, o) // there is another one now, or none
-		}
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/anndb/anndb/codec"
 )
@@ -36,7 +37,12 @@ type DB struct {
 	steps       atomic.Uint64 // steps of maintenance done by this handle
 	background  *maintainer   // nil without Options.Maintenance
 
+	// numbering is held by who relies on row numbers, see hold.
+	numbering *semaphore.Weighted
+
 	closing atomic.Bool
+	life    context.Context // ends when Close begins
+	end     context.CancelFunc
 	poison  atomic.Pointer[error] // set by the commit that failed
 	// renumbered holds the new number of a collection by its old one, as long
 	// as this handle is open.
@@ -111,6 +117,8 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 func newDB(path string, o Options, s *store) *DB {
 	d := &DB{path: path, file: path, opts: o, log: o.Logger, write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s}
 	d.backlog.limit = o.BacklogBytes
+	d.numbering = semaphore.NewWeighted(allShares)
+	d.life, d.end = context.WithCancel(context.Background())
 	return d
 }
 
@@ -348,12 +356,14 @@ func (d *DB) recoverState(ctx context.Context) (err error) {
 		return err
 	}
 	d.log.Info("db: removing what an interrupted build left", "path", d.path, "objects", len(orphans))
-	for _, object := range orphans {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("db: open: %w", err)
-		}
-		if err := d.removeObjects([]uint64{object}); err != nil {
-			return err
+	for _, id := range orphans {
+		for done := false; !done; {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("db: open: %w", err)
+			}
+			if done, err = d.removeMarked(id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -379,6 +389,7 @@ func (d *DB) Path() string { return d.path }
 // ErrBusy and unmaps nothing; it may be called again after their release.
 func (d *DB) Close() error {
 	d.closing.Store(true)
+	d.end()
 	deadline := time.NewTimer(d.opts.CloseTimeout)
 	defer deadline.Stop()
 	if err := d.stopMaintenance(deadline.C); err != nil {

@@ -61,8 +61,9 @@ type Options struct {
 	// back to less; a file that outgrows its reservation makes writers wait
 	// for readers once per growth.
 	MapReserve int64
-	// MaxSize bounds the file in bytes (ErrNoSpace); zero means no bound. The
-	// file grows in steps of 16 MiB, and a step is refused whole.
+	// MaxSize bounds the file in bytes; zero means no bound. The file then grows in
+	// steps of 1 MiB. A write that would pass the bound is refused with ErrNoSpace
+	// and changes nothing; Compact makes room.
 	MaxSize int64
 	// Timeout is how long Open waits for the file's lock, 1 s when zero.
 	Timeout time.Duration

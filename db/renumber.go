@@ -19,17 +19,26 @@ import (
 // numbers, without gaps, where that is worth while, and learns its indexes anew
 // over them, in the new file, which nobody sees before it is whole.
 //
-// The collection has a new number in it, too, so that what was begun with the
-// old row numbers cannot end with the new ones: batches carry keys and are led
-// on to the new number, builds and steps of maintenance begin anew.
+// The collection has a new number in it, too. Batches carry keys: they are led on
+// to the new number. What relies on row numbers holds them (see hold).
+
+// movedCollections are the collections that a compaction renumbers.
+type movedCollections []moving
+
+// to returns the number that a collection has in the new file.
+func (m movedCollections) to(id uint64) uint64 {
+	for i := range m {
+		if m[i].from == id {
+			return m[i].to
+		}
+	}
+	return id
+}
 
 // renumberShare is the share of its row numbers that must be of deleted rows
 // for a collection to be renumbered: below, indexes would be learned anew for
 // little.
 const renumberShare = 1. / 3
-
-// errRenumbered is returned by what must begin anew.
-var errRenumbered = errors.New("db: rows were renumbered meanwhile")
 
 // notLearned is returned where an index cannot be learned anew, such as a label
 // model of rows that have lost their labels: its collection stays as it is.
@@ -238,14 +247,6 @@ func (d *DB) led(id uint64) uint64 {
 		}
 		id = to.(uint64)
 	}
-}
-
-// gone is why a collection is not there any more, for whoever read its rows.
-func (d *DB) gone(cat *catalog, coll string, id uint64) error {
-	if to := d.led(id); to != id && cat.byID(to) != nil {
-		return errRenumbered
-	}
-	return fmt.Errorf("%w: %q: %w", ErrNoCollection, coll, errMoved)
 }
 
 // objectOf is the number of the object that an entry of any bucket belongs to.

@@ -34,6 +34,11 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}
+	ctx, release, err := d.hold(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer release(&err)
 	type damagedIndex struct {
 		RepairedIndex
 		m   *manifest

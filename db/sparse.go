@@ -51,7 +51,7 @@ func (d *DB) CreateSparse(ctx context.Context, name string, o SparseOptions) err
 	if err := o.Numbering.check(); err != nil {
 		return err
 	}
-	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	return d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		if _, err := cat.find(name); err == nil {
 			return fmt.Errorf("%w: collection %q", ErrExists, name)
 		}

@@ -152,6 +152,9 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("db: open %s: %w", path, asSystem(err))
 	}
+	if o.MaxSize > 0 {
+		b.AllocSize = 1 << 20 // a file grows in steps of it, and a step is refused whole
+	}
 	return &store{bolt: b, file: file, reserve: int64(reserve), verify: o.Verify, gens: map[*generation]struct{}{}}, nil
 }
 

@@ -1,0 +1,174 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+)
+
+// A compaction copies a state while batches go on being committed to the file.
+// What they changed is then applied to the copy, first without the write lock, in
+// rounds that become shorter, and at last with it.
+
+const (
+	// catchUpBytes is how much a round applies at most to be the last one without
+	// the write lock.
+	catchUpBytes = 4 << 20
+	// catchUpRounds bounds the rounds when writers are faster than the copy.
+	catchUpRounds = 10
+)
+
+// copiedRows is what the copy has of a collection: the rows below rows, of which
+// those in deleted had been deleted.
+type copiedRows struct {
+	rows    uint32
+	deleted *roaring.Bitmap
+}
+
+func (c copiedRows) same(d copiedRows) bool {
+	return c.rows == d.rows && c.deleted.GetCardinality() == d.deleted.GetCardinality()
+}
+
+// copiedRows returns what a copy of the snapshot's state has, by collection.
+func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	out := map[uint64]copiedRows{}
+	s.gen.locked(func() {
+		for _, c := range s.gen.cat.Collections {
+			var deleted *roaring.Bitmap
+			if deleted, err = readSet(s.gen.tx, c.Name, c.ID, codec.KindTombstones, c.Rows); err != nil {
+				return
+			}
+			out[c.ID] = copiedRows{c.Rows, deleted}
+		}
+	})
+	return out, err
+}
+
+// catchUp applies to next what the snapshot's state has beyond what was copied
+// of it, and returns how many bytes of rows that was and what is copied then.
+// to returns the number of a collection in next.
+func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]copiedRows,
+	to func(uint64) uint64) (bytes int, _ map[uint64]copiedRows, err error) {
+	after, err := s.copiedRows()
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, c := range s.gen.cat.Collections {
+		before, ok := copied[c.ID]
+		if !ok {
+			return bytes, nil, fmt.Errorf("%w: %q", errRowsMoved, c.Name)
+		}
+		if before.same(after[c.ID]) {
+			continue
+		}
+		n, err := s.catchUpRows(ctx, next, s.gen.colls[c.Name], before, to(c.ID))
+		if bytes += n; err != nil {
+			return bytes, nil, err
+		}
+	}
+	return bytes, after, nil
+}
+
+// errRowsMoved is returned where a collection was created, dropped or renumbered
+// during a compaction, which Hold keeps from happening.
+var errRowsMoved = errors.New("db: a collection changed during a compaction")
+
+// catchUpRows is catchUp for one collection, in transactions of about stageBytes.
+func (s *Snapshot) catchUpRows(ctx context.Context, next *store, st *collState, before copiedRows, id uint64) (bytes int, err error) {
+	var ops []op
+	size := 0
+	add := func(o op, n int) error {
+		o.id, o.coll = id, st.c.Name
+		ops, size, bytes = append(ops, o), size+n, bytes+n
+		if size < stageBytes {
+			return nil
+		}
+		err := errors.Join(ctx.Err(), next.apply(ops))
+		ops, size = ops[:0], 0
+		return err
+	}
+	if err := s.deletedKeys(ctx, st, before, func(key []byte) error {
+		return add(op{del: true, row: newRow{key: key}}, loadRow+len(key))
+	}); err != nil {
+		return bytes, err
+	}
+	var run *coldRows
+	for row := before.rows; row < st.c.Rows; row++ {
+		r, ok, err := s.nextRow(st, row, &run)
+		if err != nil {
+			return bytes, err
+		}
+		if !ok {
+			continue
+		}
+		if err := add(op{row: copyRow(&r)}, loadRow+r.size()); err != nil {
+			return bytes, err
+		}
+	}
+	return bytes, errors.Join(ctx.Err(), next.apply(ops))
+}
+
+// deletedKeys yields copies of the keys that rows had when they were copied and
+// no row has now.
+func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copiedRows,
+	yield func(key []byte) error) (err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	if err := st.load(ctx); err != nil {
+		return err
+	}
+	now := st.dead()
+	if now == nil {
+		return nil
+	}
+	gone := roaring.AndNot(now, before.deleted)
+	gone.RemoveRange(uint64(before.rows), math.MaxUint32+1)
+	for it := gone.Iterator(); it.HasNext(); {
+		key, err := st.key(it.Next())
+		if err != nil {
+			return err
+		}
+		k := keyOf(st.c.ID, key)
+		live := false
+		s.gen.locked(func() { live = s.gen.tx.Bucket(bucketKeys).Get(k) != nil })
+		if live {
+			continue // replaced by a later row
+		}
+		if err := yield(k[8:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply commits changes of rows to a file that no handle has opened yet.
+func (s *store) apply(ops []op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	tx, err := s.begin(true)
+	if err != nil {
+		return err
+	}
+	err = fill(s, tx, func(tx *bbolt.Tx, cat *catalog) error {
+		a := newApplier(tx, cat)
+		if err := a.check(ops); err != nil {
+			return err
+		}
+		if err := a.apply(ops); err != nil {
+			return err
+		}
+		return a.finish()
+	})
+	if err != nil {
+		_ = tx.Rollback() // nothing was written; the reason is what counts
+		return err
+	}
+	return commit(s, tx)
+}

@@ -1,0 +1,249 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+)
+
+// TestCatchUp applies rounds of changes to a copy of an earlier state: the copy
+// then has the rows of the state, whether their numbers moved or not.
+func TestCatchUp(t *testing.T) {
+	for _, order := range []bool{false, true} {
+		t.Run(fmt.Sprintf("order %v", order), func(t *testing.T) {
+			d := openTemp(t, &Options{NoSync: true})
+			fillChurned(t, d)
+			ctx := t.Context()
+			name := filepath.Join(t.TempDir(), "copy.anndb")
+			moved, copied, err := d.copyTo(ctx, name, order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if order && len(moved) == 0 {
+				t.Fatal("no collection was renumbered")
+			}
+			next, err := openStore(name, d.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := newDB(name, d.opts, next)
+			defer other.Close()
+			rng := rand.New(rand.NewPCG(4, 4))
+			for round := range 4 {
+				if err := changeChurned(d, rng, round); err != nil {
+					t.Fatal(err)
+				}
+				s, err := d.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var n int
+				if n, copied, err = s.catchUp(ctx, next, copied, moved.to); err != nil || n == 0 {
+					t.Fatalf("round %d: %d bytes, %v", round, n, err)
+				}
+				if n, copied, err = s.catchUp(ctx, next, copied, moved.to); err != nil || n != 0 {
+					t.Fatalf("round %d again: %d bytes, %v", round, n, err)
+				}
+				other.commits.Add(1) // the changes did not come through this handle
+				sameRows(t, s, other)
+				s.Release()
+			}
+			if err := mustCheck(other); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// fillChurned makes collections of all kinds with deleted rows.
+func fillChurned(t *testing.T, d *DB) {
+	t.Helper()
+	ctx := t.Context()
+	err := errorsOf(
+		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 16}) },
+		func() error { return d.CreateSparse(ctx, "sparse", SparseOptions{}) },
+		func() error { return d.CreateSparse(ctx, "named", SparseOptions{Named: true}) },
+		func() error { return churn(d, 1) },
+		func() error { return churn(d, 2) },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changeChurned replaces, adds and deletes rows; some keys are deleted and come
+// again in a later round.
+func changeChurned(d *DB, rng *rand.Rand, round int) error {
+	return d.Update(context.Background(), func(b *Batch) error {
+		for _, i := range rng.Perm(260)[:60] {
+			key := fmt.Appendf(nil, "key-%03d", i)
+			x := randomSparse(rng, 6, 40+10*round)
+			v := make([]float32, 16)
+			v[i%16] = float32(i)
+			var err error
+			if i%3 == 0 {
+				for _, coll := range []string{"dense", "sparse", "named"} {
+					if err == nil {
+						err = b.Delete(coll, key)
+					}
+				}
+			} else {
+				label := []string{fmt.Sprint("label-", round)}
+				f := []Feature{{fmt.Sprint("word-", i), 2}, {fmt.Sprint("new-", round), 1}}
+				err = errorsOf(
+					func() error { return b.Put("dense", Row{Key: key, Vector: v, Labels: label}) },
+					func() error { return b.Put("sparse", Row{Key: key, Sparse: x, Payload: key}) },
+					func() error { return b.Put("named", Row{Key: key, Features: f, Labels: label}) },
+				)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sameRows compares the rows of a snapshot with those of another database, up to
+// their order, and those by label and key.
+func sameRows(t *testing.T, s *Snapshot, other *DB) {
+	t.Helper()
+	err := other.View(func(o *Snapshot) error {
+		for _, coll := range []string{"dense", "sparse", "named"} {
+			want, got := rowTexts(t, s, coll), rowTexts(t, o, coll)
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(want, got) {
+				t.Errorf("%s: %d rows, want %d, or other ones", coll, len(got), len(want))
+			}
+			l1, err := s.Labels(coll)
+			if err != nil {
+				return err
+			}
+			l2, err := o.Labels(coll)
+			if err != nil {
+				return err
+			}
+			if !slices.Equal(l1, l2) {
+				t.Errorf("%s: labels %v, want %v", coll, l2, l1)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeOnWarning is a log handler that writes to the database when it is warned,
+// in the goroutine that warns.
+type writeOnWarning struct {
+	slog.Handler
+	write func()
+}
+
+func (w *writeOnWarning) Enabled(context.Context, slog.Level) bool { return true }
+
+func (w *writeOnWarning) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		w.write()
+	}
+	return nil
+}
+
+// TestUpdateDuringCompact: an update that begins in the middle of a compaction
+// ends before it, and the new file has it. The middle is where an index cannot be
+// rebuilt, which is logged.
+func TestUpdateDuringCompact(t *testing.T) {
+	var d *DB
+	var wrote atomic.Int64
+	ctx := t.Context()
+	row := func(i int, label ...string) Row {
+		return Row{Key: fmt.Appendf(nil, "k%d", i), Vector: []float32{float32(i), 1}, Labels: label}
+	}
+	update := func(rows ...Row) error {
+		return d.Update(ctx, func(b *Batch) error {
+			for _, r := range rows {
+				if err := b.Put("c", r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	log := slog.New(&writeOnWarning{slog.DiscardHandler, func() {
+		n := wrote.Add(1)
+		if err := update(row(1000 + int(n))); err != nil {
+			t.Error(err)
+		}
+	}})
+	d = openTemp(t, &Options{NoSync: true, Logger: log})
+	var labelled, plain []Row
+	for i := range 30 {
+		labelled, plain = append(labelled, row(i, fmt.Sprint(i/15))), append(plain, row(i, "0"))
+	}
+	err := errorsOf(
+		func() error { return d.CreateDense(ctx, "c", DenseOptions{Dim: 2}) },
+		func() error { return update(labelled...) },
+		func() error {
+			_, err := d.Build(ctx, "c", "tree", BuildOptions{Kind: KindSBT}, nil)
+			return err
+		},
+		func() error { return update(plain...) }, // one class is left, of which no tree can be learned
+		func() error { _, err := d.Compact(ctx); return err },
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrote.Load() == 0 {
+		t.Fatal("nothing was logged in the middle of the compaction")
+	}
+	err = d.View(func(s *Snapshot) error {
+		n, err := s.Count("c")
+		if err == nil && n != 30+int(wrote.Load()) {
+			t.Errorf("%d rows, want %d", n, 30+wrote.Load())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBuildBesideReorder: builds make progress in a loop of compactions that
+// renumber rows.
+func TestBuildBesideReorder(t *testing.T) {
+	d := openTemp(t, &Options{NoSync: true})
+	fillChurned(t, d)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := d.Reorder(ctx); err != nil && ctx.Err() == nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for i := range 5 {
+		if _, err := d.Build(ctx, "dense", "x", BuildOptions{NoTune: true, Trees: 2, Seed: uint64(i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+}
