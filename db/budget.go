@@ -115,11 +115,11 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 	}
 	l.n, l.points = data.rows.Rows(), len(data.live)
 	features := data.rows.Cols
-	if o.Budget.Weight != WeightNone {
+	if w := o.Budget.Weight; w != "" && w != WeightNone {
 		if err := checkSpread(coll, features, len(data.rows.Index)); err != nil {
 			return IndexInfo{}, err
 		}
-		l.idf = data.weigh(o.Budget.Weight)
+		l.idf = data.weigh(w)
 	}
 	used := data.rows.FewColumns() // of all, where there are weights of all
 	if l.idf != nil {
