@@ -37,7 +37,7 @@ const stageBytes = 32 << 20
 // that the next Open removes.
 //
 // Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite,
-// ErrEmpty, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
+// ErrEmpty, ErrUnsuitable, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
 // and the context's.
 func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progress func(Progress)) (_ IndexInfo, err error) {
 	if err := checkName(name); err != nil {
@@ -54,7 +54,8 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 		return IndexInfo{}, err
 	}
 	defer release(&err)
-	return d.build(ctx, coll, name, o, newTimer(progress))
+	info, err := d.build(ctx, coll, name, o, newTimer(progress))
+	return info, asOption(err)
 }
 
 // build is Build with a valid name, for a caller that holds d.numbering.

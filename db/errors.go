@@ -47,6 +47,9 @@ var (
 	// ErrEmpty is returned when a collection has no live rows, or none with a
 	// label, to build an index over. Searches of an empty collection find nothing.
 	ErrEmpty = errors.New("db: collection is empty")
+	// ErrUnsuitable is returned by Build when an index cannot be learned from the
+	// rows: too few of them, a single class, features that are all constant.
+	ErrUnsuitable = errors.New("db: the rows do not suffice for the index")
 	// ErrK is returned when the number of requested rows is below 1. One above
 	// the number of rows asks for all of them.
 	ErrK = errors.New("db: k is out of range")

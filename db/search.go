@@ -14,6 +14,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
@@ -155,8 +156,15 @@ func (st *collState) searchWith(ctx context.Context, sc *searchScratch, view *qu
 	return hits, stats, err
 }
 
-// asOption adds ErrOption to what other packages say of parameters.
+// asOption adds ErrOption to what other packages say of parameters, and
+// ErrUnsuitable to what they say of the rows they learn from.
 func asOption(err error) error {
+	if errors.Is(err, ErrOption) || errors.Is(err, ErrUnsuitable) {
+		return err
+	}
+	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
+		return fmt.Errorf("%w: %w", ErrUnsuitable, err)
+	}
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
 		return fmt.Errorf("%w: %w", ErrOption, err)
 	}

@@ -154,9 +154,9 @@ func squaredNorm(x []float32) float64 {
 // unit scales x to length one; a zero vector stays zero.
 func unit(x []float32) {
 	if s := squaredNorm(x); s > 0 {
-		inv := float32(1 / math.Sqrt(s))
+		inv := 1 / math.Sqrt(s) // of denormal coordinates it is beyond a float32
 		for i := range x {
-			x[i] *= inv
+			x[i] = float32(float64(x[i]) * inv)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	if l.rotation != nil && l.metric == vector.L2 {
 		v.ByteRotation = l.rotation.Bytes()
 	}
-	if l.lift > 0 {
+	if l.metric == vector.InnerProduct {
 		v.Lift, v.LiftNorm = true, float32(l.lift)
 	}
 	if w := l.opts.SketchBytes; w > 0 {

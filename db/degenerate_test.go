@@ -1,0 +1,173 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// documented are the errors that the package promises: every returned error wraps
+// one of them.
+var documented = []error{
+	db.ErrClosed, db.ErrReadOnly, db.ErrOption, db.ErrName, db.ErrDimension, db.ErrNotFinite, db.ErrFeatures,
+	db.ErrKind, db.ErrDuplicateKey, db.ErrKey, db.ErrLabel, db.ErrPayload, db.ErrEmpty, db.ErrUnsuitable, db.ErrK,
+	db.ErrFull, db.ErrNoCollection, db.ErrNoIndex, db.ErrNotFound, db.ErrExists, db.ErrCorrupt, db.ErrNotDatabase,
+	db.ErrNewerFormat, db.ErrTruncated, db.ErrLocked, db.ErrStateUnknown, db.ErrNoSpace, db.ErrBusy, db.ErrChanging,
+	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission, syscall.EIO,
+}
+
+func isDocumented(err error) bool {
+	for _, e := range documented {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// degenerate are rows of a few shapes that learners like least.
+var degenerate = []struct {
+	name   string
+	vector func(i, d int) float32
+	labels func(i int) []string
+}{
+	{"zero", func(int, int) float32 { return 0 }, func(i int) []string { return []string{fmt.Sprint(i % 2)} }},
+	{"equal", func(int, int) float32 { return 2 }, func(i int) []string { return []string{fmt.Sprint(i % 2)} }},
+	{"one class", func(i, d int) float32 { return float32(i * (d + 1) % 7) }, func(int) []string { return []string{"a"} }},
+	{"constant features", func(i, d int) float32 { return float32(d) }, func(i int) []string { return []string{fmt.Sprint(i % 3)} }},
+	{"no labels", func(i, d int) float32 { return float32((i + d) % 5) }, func(int) []string { return nil }},
+	{"tiny", func(i, d int) float32 { return float32(i+d+1) * 1e-15 }, func(i int) []string { return []string{fmt.Sprint(i % 2)} }},
+}
+
+// TestDegenerate builds every kind of index over few and degenerate rows, and asks
+// it everything: answers, or documented errors, whose text is no other package's.
+func TestDegenerate(t *testing.T) {
+	kinds := []forest.Kind{
+		"", forest.RP, forest.KD, forest.KDChrono, "pca", forest.RF, db.KindAuto,
+		db.KindPostings, db.KindLCIF, db.KindAT, db.KindPT, db.KindSBT,
+	}
+	colls := map[string]vector.Metric{"l2": vector.L2, "cosine": vector.Cosine, "ip": vector.InnerProduct, "sparse": 0}
+	for _, shape := range degenerate {
+		for _, n := range []int{0, 1, 2, 9} {
+			t.Run(fmt.Sprintf("%s/%d", shape.name, n), func(t *testing.T) {
+				t.Parallel()
+				d, err := db.Open(filepath.Join(t.TempDir(), "x.anndb"), &db.Options{NoSync: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer d.Close()
+				for coll, metric := range colls {
+					fillDegenerate(t, d, coll, metric, n, shape.vector, shape.labels)
+					for i, kind := range kinds {
+						name := fmt.Sprint("x", i)
+						_, err := d.Build(t.Context(), coll, name, db.BuildOptions{Kind: kind}, nil)
+						checkDocumented(t, fmt.Sprintf("build %q over %s", kind, coll), err)
+						if err == nil {
+							askDegenerate(t, d, coll, name)
+						}
+					}
+					askDegenerate(t, d, coll, "")
+					askDegenerate(t, d, coll, db.Flat)
+				}
+				_, err = d.Maintain(t.Context(), db.MaintainOptions{})
+				checkDocumented(t, "maintain", err)
+				_, err = d.Reorder(t.Context())
+				checkDocumented(t, "reorder", err)
+				err = d.Check(t.Context(), nil)
+				if err != nil {
+					t.Errorf("check: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func checkDocumented(t *testing.T, what string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if !isDocumented(err) {
+		t.Errorf("%s: undocumented error: %v", what, err)
+	}
+	if strings.Contains(err.Error(), "NaN") || strings.Contains(err.Error(), "invalid view") {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n int,
+	value func(i, d int) float32, labels func(int) []string) {
+	t.Helper()
+	const dim = 8
+	ctx := t.Context()
+	var err error
+	if metric == 0 {
+		err = d.CreateSparse(ctx, coll, db.SparseOptions{})
+	} else {
+		err = d.CreateDense(ctx, coll, db.DenseOptions{Dim: dim, Metric: metric})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Update(ctx, func(b *db.Batch) error {
+		for i := range n {
+			r := db.Row{Key: fmt.Appendf(nil, "k%d", i), Labels: labels(i)}
+			x := make([]float32, dim)
+			for j := range x {
+				x[j] = value(i, j)
+				if metric == 0 {
+					r.Sparse.Index, r.Sparse.Value = append(r.Sparse.Index, uint32(j)), append(r.Sparse.Value, x[j])
+				}
+			}
+			if metric != 0 {
+				r.Vector = x
+			}
+			if err := b.Put(coll, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// askDegenerate asks an index everything that is asked of any.
+func askDegenerate(t *testing.T, d *db.DB, coll, index string) {
+	t.Helper()
+	ctx := t.Context()
+	q := []float32{1, 0, 2, 0, 0, 1, 0, 3}
+	sparse := db.SparseQuery{Sparse: vector.Sparse{Index: []uint32{0, 3, 9}, Value: []float32{1, 2, 1}}}
+	err := d.View(func(s *db.Snapshot) error {
+		if coll == "sparse" {
+			_, _, err := s.SearchSparse(ctx, coll, sparse, 3, &db.SparseSearchOptions{Index: index}, nil)
+			checkDocumented(t, "sparse search by "+index, err)
+		} else {
+			_, _, err := s.Search(ctx, coll, q, 3, &db.SearchOptions{Index: index}, nil)
+			checkDocumented(t, "search of "+coll+" by "+index, err)
+			_, _, err = s.Search(ctx, coll, q, 3, &db.SearchOptions{Index: index, Recall: 0.99}, nil)
+			checkDocumented(t, "search of "+coll+" by "+index, err)
+			sparse = db.SparseQuery{Vector: q}
+		}
+		_, _, err := s.Predict(ctx, coll, sparse, &db.PredictOptions{Index: index})
+		checkDocumented(t, "predict over "+coll+" by "+index, err)
+		_, err = s.ExplainTree(ctx, coll, sparse, index)
+		checkDocumented(t, "explain over "+coll+" by "+index, err)
+		_, err = s.Index(coll, index)
+		checkDocumented(t, "index "+index, err)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
