@@ -135,6 +135,13 @@ func (c *buildCmd) Run(a *app) error {
 // build learns an index and describes it, with so many of the settings that
 // the tuner of a label model measured.
 func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int) error {
+	about, err := infoOf(d, coll)
+	if err != nil {
+		return err
+	}
+	if err := checkLimits(about, o); err != nil {
+		return err
+	}
 	info, err := d.Build(a.ctx, coll, index, o, a.progress.build)
 	a.progress.end()
 	if err != nil {
@@ -259,6 +266,10 @@ type dropCmd struct {
 // Run executes the command.
 func (c *dropCmd) Run(a *app) error {
 	if c.Index == "" && !c.Yes {
+		// One that is not there is no reason to ask for --yes.
+		if err := c.collection(c.Collection, func(*db.Snapshot, db.CollectionInfo) error { return nil }); err != nil {
+			return err
+		}
 		return usagef("this removes collection %q with all its rows: add --yes, or name an index", c.Collection)
 	}
 	return c.with(false, func(d *db.DB) error {

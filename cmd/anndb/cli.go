@@ -23,6 +23,8 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
+	// exitInterrupted is what shells give a program that SIGINT ends.
+	exitInterrupted = 130
 )
 
 // errUsage marks errors of the arguments, as opposed to errors of the work.
@@ -153,7 +155,7 @@ func (c *cli) format() (table.Format, error) {
 func fail(errs io.Writer, err error, command string) int {
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(errs, "anndb: interrupted")
-		return exitError
+		return exitInterrupted
 	}
 	if !isUsage(err) {
 		fmt.Fprintf(errs, "anndb: %s\n", table.PrintableText(err.Error()))

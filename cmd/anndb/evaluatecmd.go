@@ -51,8 +51,8 @@ func (c *evaluateCmd) check() error {
 		return usagef("--threads must be at least 1")
 	case c.Rounds < 1:
 		return usagef("--rounds must be at least 1")
-	case c.Holdout < 0:
-		return usagef("--holdout must not be negative")
+	case c.Queries == "" && c.Holdout < 1:
+		return usagef("--holdout must be at least 1")
 	case len(c.Method) == 0 && c.settingFlags != defaultSettings:
 		return usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, --hop-width and --rerank go with --method")
 	}
@@ -115,6 +115,9 @@ func (c *evaluateCmd) querySet(a *app, s *db.Snapshot, info db.CollectionInfo) (
 	}
 	if info.Live < 2 {
 		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2: %w", c.Collection, info.Live, db.ErrEmpty)
+	}
+	if c.Holdout > info.Live {
+		return nil, usagef("--holdout %d: collection %q has %d rows", c.Holdout, c.Collection, info.Live)
 	}
 	picked := drawRows(info.Rows, c.Seed)
 	for _, row := range picked {

@@ -188,6 +188,9 @@ func (c *backupCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if there, err := os.Stat(c.Output); err == nil && os.SameFile(source, there) {
+		return usagef("%s is the database itself", c.Output)
+	}
 	perm := source.Mode().Perm() // a copy is as private as the original
 	start := time.Now()
 	var n int64

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,7 @@ type importCmd struct {
 	Dense      bool   `help:"Take the records of a libsvm, xmc or arff file as vectors; what they leave out is zero."`
 	Named      bool   `help:"Features of a new sparse collection go by the names the file has, not by number. So they always do for jsonl with names."`
 	Labels     string `help:"An idx file of labels beside the vectors." placeholder:"PATH"`
-	Metric     string `help:"Distance of a new collection: ${enum}." enum:"l2,cosine,ip" default:"l2"`
+	Metric     string `help:"Distance of a new collection: l2, cosine or ip; l2 if not given." enum:",l2,cosine,ip" default:"" placeholder:"METRIC"`
 	Float32    bool   `help:"Store a new collection's vectors as float32 even where bytes would do."`
 	KeyPrefix  string `help:"Text to put before every key."`
 	Replace    bool   `help:"Replace rows of the same key. Without it they are an error, and the keys of a file that has none are numbers behind those in the collection."`
@@ -70,12 +71,15 @@ func (c *importCmd) Run(a *app) (err error) {
 	case c.Sparse || c.Named || holdsSparse(c.Input, c.fileFlags, c.sparseFlags):
 		return c.sparse(a)
 	}
-	metric, err := vector.ParseMetric(c.Metric)
+	metric, err := vector.ParseMetric(cmp.Or(c.Metric, "l2"))
 	if err != nil {
 		return err
 	}
 	info, err := existing(c.File, c.Collection)
 	if err != nil {
+		return err
+	}
+	if err := c.checkExisting(info); err != nil {
 		return err
 	}
 	in, err := openDense(c.Input, c.Labels, c.fileFlags, c.sparseFlags, target{info, a.note})

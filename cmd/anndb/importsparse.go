@@ -9,10 +9,14 @@ import (
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
 )
 
 // sparse imports a file of sparse records.
 func (c *importCmd) sparse(a *app) (err error) {
+	if c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String() {
+		return usagef("--float-32 and --metric are for dense collections: sparse rows are float32 and compared by cosine")
+	}
 	known, err := existing(c.File, c.Collection)
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@
 //	anndb COMMAND FILE [COLLECTION ...] [flags]
 //
 // anndb --help lists the commands. The exit code is 0 after success, 1 after
-// an error, 2 for arguments that make no sense.
+// an error, 2 for arguments that make no sense, 130 when interrupted.
 package main
 
 import (

@@ -709,7 +709,7 @@ func TestInterrupted(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		code := run(ctx, args, &out, &errs)
-		if code != exitError || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
+		if code != exitInterrupted || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
 			t.Errorf("%s: exit code %d\n%s%s", args[0], code, out.String(), errs.String())
 		}
 	}

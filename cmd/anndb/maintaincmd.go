@@ -17,8 +17,8 @@ type maintainCmd struct {
 
 // Run executes the command.
 func (c *maintainCmd) Run(a *app) error {
-	if !(c.Share >= 0) {
-		return usagef("--share must not be negative")
+	if !(c.Share >= 0 && c.Share <= 1) {
+		return usagef("--share %g (want 0 to 1)", c.Share)
 	}
 	return c.with(false, func(d *db.DB) error {
 		steps, err := d.Maintain(a.ctx, db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.progress.build})

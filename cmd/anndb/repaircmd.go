@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
@@ -79,6 +80,13 @@ type restoreCmd struct {
 
 // Run executes the command.
 func (c *restoreCmd) Run(a *app) error {
+	from, err := os.Stat(c.Backup)
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(c.File); err == nil && os.SameFile(from, there) {
+		return usagef("%s is the database itself", c.Backup)
+	}
 	start := time.Now()
 	if err := db.Restore(a.ctx, c.Backup, c.File, c.Force); err != nil {
 		if errors.Is(err, db.ErrExists) {

@@ -140,7 +140,8 @@ func (in *sparseInput) next() (*dataset.SparseRecord, error) {
 	}
 	for i, v := range rec.Features.Value {
 		if v < 0 {
-			return nil, fmt.Errorf("%s: record %q: feature %d has the negative value %g: %w", in.path, rec.Key, rec.Features.Index[i], v, db.ErrFeatures)
+			return nil, fmt.Errorf("%s: record %q: feature %d has the negative value %g: %w: sparse values must not be negative (import with --dense)",
+				in.path, rec.Key, rec.Features.Index[i], v, db.ErrFeatures)
 		}
 	}
 	return rec, nil
