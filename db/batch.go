@@ -47,7 +47,7 @@ const commitBytes = 64 << 20
 // Put adds a row, or replaces the row of the same key. Everything is copied.
 // The first error also fails the whole Update.
 //
-// Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite,
+// Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite, ErrNorm,
 // ErrFeatures, ErrLabel, ErrPayload, ErrDuplicateKey, ErrClosed after Update has
 // returned.
 func (b *Batch) Put(coll string, r Row) error { return b.put(coll, r, false) }

@@ -36,7 +36,7 @@ const stageBytes = 32 << 20
 // Cancelled or failed, it leaves the database as it was; a crash leaves blocks
 // that the next Open removes.
 //
-// Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite,
+// Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite, ErrNorm,
 // ErrEmpty, ErrUnsuitable, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
 // and the context's.
 func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progress func(Progress)) (_ IndexInfo, err error) {
@@ -169,7 +169,7 @@ func checkQuery(q []float32, dim int) error {
 	if i := vector.IsFinite(q); i >= 0 {
 		return fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
 	}
-	return fmt.Errorf("%w: longer than a float32 can square", ErrNotFinite)
+	return fmt.Errorf("%w: length %.3g, want less than %.3g", ErrNorm, math.Sqrt(squaredNorm(q)), MaxNorm)
 }
 
 // readTraining copies all rows out of the map.

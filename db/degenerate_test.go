@@ -18,7 +18,7 @@ import (
 // documented are the errors that the package promises: every returned error wraps
 // one of them.
 var documented = []error{
-	db.ErrClosed, db.ErrReadOnly, db.ErrOption, db.ErrName, db.ErrDimension, db.ErrNotFinite, db.ErrFeatures,
+	db.ErrClosed, db.ErrReadOnly, db.ErrOption, db.ErrName, db.ErrDimension, db.ErrNotFinite, db.ErrNorm, db.ErrFeatures,
 	db.ErrKind, db.ErrDuplicateKey, db.ErrKey, db.ErrLabel, db.ErrPayload, db.ErrEmpty, db.ErrUnsuitable, db.ErrK,
 	db.ErrFull, db.ErrNoCollection, db.ErrNoIndex, db.ErrNotFound, db.ErrExists, db.ErrCorrupt, db.ErrNotDatabase,
 	db.ErrNewerFormat, db.ErrTruncated, db.ErrLocked, db.ErrStateUnknown, db.ErrNoSpace, db.ErrBusy, db.ErrChanging,

@@ -29,6 +29,10 @@ var (
 	ErrDimension = errors.New("db: wrong dimension")
 	// ErrNotFinite is returned when a vector holds NaN or an infinity.
 	ErrNotFinite = errors.New("db: vector is not finite")
+	// ErrNorm is returned when a vector's length is so large, or so small without
+	// being zero, that float32 does not hold its square: see MaxNorm, MinNorm and
+	// MinCosineNorm.
+	ErrNorm = errors.New("db: vector length out of range")
 	// ErrFeatures is returned when a sparse row's features are negative,
 	// repeated, out of order, too large or too many, or have bad names.
 	ErrFeatures = errors.New("db: invalid features")

@@ -139,7 +139,8 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"NaN", batch(row("k", 1, 2, nan, 4)), db.ErrNotFinite, []string{`"c"`, `"k"`, "coordinate 2", "NaN"}},
 		{"infinity", batch(row("k", 1, 2, 3, inf)), db.ErrNotFinite, []string{`"k"`, "coordinate 3", "Inf"}},
 		{"minus infinity", batch(row("k", -inf, 2, 3, 4)), db.ErrNotFinite, []string{`"k"`, "coordinate 0"}},
-		{"length beyond float32", batch(row("k", 2e19, 0, 0, 0)), db.ErrNotFinite, []string{`"k"`}},
+		{"length beyond float32", batch(row("k", 2e19, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "2e+19", "1.84e+19"}},
+		{"length below float32", batch(row("k", 1e-20, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "1e-20", "2.17e-19"}},
 		{"key twice", batch(row("k", good...), row("k", good...)), db.ErrDuplicateKey, []string{`"c"`, `"k"`}},
 		{"key put and deleted", batch(row("a3", good...)), db.ErrDuplicateKey, []string{`"c"`, `"a3"`}},
 		{"no key", batch(row("", good...)), db.ErrKey, []string{`"c"`, "0 bytes"}},
@@ -241,7 +242,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"few training queries", with(db.BuildOptions{TrainingQueries: mixture(2, 9, dim)}), db.ErrOption, []string{"9"}},
 		{"dimension of a training query", with(db.BuildOptions{TrainingQueries: short}), db.ErrDimension, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(db.BuildOptions{TrainingQueries: nan}), db.ErrNotFinite, []string{"query 7", "coordinate 2"}},
-		{"length of a training query", with(db.BuildOptions{TrainingQueries: long}), db.ErrNotFinite, []string{"query 5"}},
+		{"length of a training query", with(db.BuildOptions{TrainingQueries: long}), db.ErrNorm, []string{"query 5"}},
 		{"cancelled", func() error { _, err := b.d.Build(cancelled, "c", "x", db.BuildOptions{}, nil); return err }, context.Canceled, nil},
 	})
 	// Bad options are refused before any work, and leave no marks.
@@ -290,7 +291,7 @@ func TestMisuseOfReads(t *testing.T) {
 		{"no query", ask("c", nil, 1, flat), db.ErrDimension, []string{"0", "4"}},
 		{"NaN", ask("c", []float32{1, nan, 3, 4}, 1, flat), db.ErrNotFinite, []string{`"c"`, "coordinate 1"}},
 		{"infinity", ask("c", []float32{1, 2, 3, inf}, 1, flat), db.ErrNotFinite, []string{`"c"`, "coordinate 3"}},
-		{"length", ask("c", []float32{1, 2, 3, 3e38}, 1, flat), db.ErrNotFinite, []string{`"c"`}},
+		{"length", ask("c", []float32{1, 2, 3, 3e38}, 1, flat), db.ErrNorm, []string{`"c"`}},
 		{"k is 0", ask("c", q, 0, flat), db.ErrK, []string{`"c"`, "0"}},
 		{"k is negative", ask("c", q, -2, flat), db.ErrK, []string{"-2"}},
 		{"k is 0 in an empty collection", ask("empty", q[:2], 0, nil), db.ErrK, []string{`"empty"`}},

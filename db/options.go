@@ -32,6 +32,19 @@ const (
 	maxRows = 1<<32 - 1
 )
 
+// Limits of the length of a dense vector. Queries have no least length, and the
+// zero vector is always allowed.
+const (
+	// MaxNorm is above the length of all vectors: their squared length is a float32.
+	MaxNorm = 0x1p64
+	// MinNorm is the least length of a row under vector.L2 and vector.InnerProduct:
+	// squared distances of shorter ones would be lost in a float32.
+	MinNorm = 0x1p-62
+	// MinCosineNorm is that under vector.Cosine: coordinates of shorter rows have
+	// lost digits already.
+	MinCosineNorm = 0x1p-126
+)
+
 // VerifyMode says when block checksums are verified by reads. Check verifies
 // all of them in any mode.
 type VerifyMode uint8

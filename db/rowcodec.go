@@ -209,7 +209,7 @@ func checkRow(r *Row, c *collection) error {
 		if err := checkSparse(r, c.Named); err != nil {
 			return err
 		}
-	} else if err := checkDense(r, c.Dim); err != nil {
+	} else if err := checkDense(r, c.Dim, c.Metric); err != nil {
 		return err
 	}
 	if len(r.Labels) > MaxLabels {
@@ -227,7 +227,7 @@ func checkRow(r *Row, c *collection) error {
 }
 
 // checkDense checks the vector of a row for a dense collection.
-func checkDense(r *Row, dim int) error {
+func checkDense(r *Row, dim int, metric vector.Metric) error {
 	if r.Sparse.Len() > 0 || len(r.Features) > 0 {
 		return fmt.Errorf("%w: key %q has sparse features, the collection is dense", ErrKind, r.Key)
 	}
@@ -237,9 +237,29 @@ func checkDense(r *Row, dim int) error {
 	if i := vector.IsFinite(r.Vector); i >= 0 {
 		return fmt.Errorf("%w: key %q coordinate %d is %g", ErrNotFinite, r.Key, i, r.Vector[i])
 	}
-	// A norm that overflows would make distances infinite or NaN.
-	if n := vector.Dot(r.Vector, r.Vector); math.IsInf(float64(n), 0) || math.IsNaN(float64(n)) {
-		return fmt.Errorf("%w: key %q is longer than a float32 can square", ErrNotFinite, r.Key)
+	if err := checkNorm(r.Vector, metric); err != nil {
+		return fmt.Errorf("key %q: %w", r.Key, err)
+	}
+	return nil
+}
+
+// checkNorm checks that the length of a finite row is one that distances can be
+// computed with: one that overflows would make them infinite or NaN, one that
+// underflows would make them equal.
+func checkNorm(x []float32, metric vector.Metric) error {
+	n := float64(vector.Dot(x, x))
+	if n > math.MaxFloat32 || math.IsNaN(n) {
+		return fmt.Errorf("%w: length %.3g, want less than %.3g", ErrNorm, math.Sqrt(squaredNorm(x)), MaxNorm)
+	}
+	least := MinNorm
+	if metric == vector.Cosine {
+		least = MinCosineNorm
+	}
+	if n > 4*MinNorm*MinNorm {
+		return nil
+	}
+	if length := math.Sqrt(squaredNorm(x)); length > 0 && length < least {
+		return fmt.Errorf("%w: length %.3g, want 0 or at least %.3g (multiply all vectors by a constant)", ErrNorm, length, least)
 	}
 	return nil
 }

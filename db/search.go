@@ -120,7 +120,7 @@ func (i *idleSearchers) give(sc *searchScratch) {
 // filters) hits unless the parameters forbid widening: all rows where k is
 // larger, none from an empty collection.
 //
-// Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrK (k < 1),
+// Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrNorm, ErrK (k < 1),
 // ErrOption (no index named among several, or one built with NoTune and no
 // Params), ErrCorrupt, ErrClosed and the context's error.
 func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {

@@ -848,7 +848,7 @@ func TestHugeValues(t *testing.T) {
 			b := newBed(t, metric, dim)
 			rows := mixture(1, n, dim)
 			rows[3], rows[4] = []float32{huge, 0, 0, 0}, []float32{-huge / 2, huge / 2, huge / 2, 0}
-			rows[5] = []float32{1 / huge, 1 / huge, 0, 0}
+			rows[5] = []float32{8 / huge, 8 / huge, 0, 0}
 			b.put("a", rows)
 			q := mixture(2, 1, dim)[0]
 			ask := func(p query.Params) {

@@ -144,6 +144,9 @@ func (s *Searcher) explain(v *View, row uint32, search func() (Stats, error)) (*
 		Row: row, Method: p.Method.String(), Source: w.origin.String(),
 		Distance: s.exact.distance(row),
 	}
+	if s.unscale != 1 && v.Metric == vector.InnerProduct {
+		e.Distance = float32(float64(e.Distance) * s.unscale)
+	}
 	if w.origin == fromHop {
 		e.From, e.Hop = &w.from, w.hop
 	}

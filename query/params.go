@@ -14,9 +14,10 @@ var (
 	ErrParams = errors.New("query: bad parameters")
 	// ErrDimension is returned for a query of another dimension than the view.
 	ErrDimension = errors.New("query: wrong dimension")
-	// ErrNotFinite is returned for a query with NaN, infinities, or a length
-	// whose square is not a float32.
+	// ErrNotFinite is returned for a query with NaN or infinities.
 	ErrNotFinite = errors.New("query: vector is not finite")
+	// ErrNorm is returned for a query whose squared length is not a float32.
+	ErrNorm = errors.New("query: vector is too long")
 	// ErrMethod is returned when the view lacks what a method needs: a forest,
 	// label tables, member lists.
 	ErrMethod = errors.New("query: the view does not support the method")

@@ -50,7 +50,7 @@ func TestBadParams(t *testing.T) {
 		"long":               {f.v, append(q, 1), Params{K: 1}, ErrDimension},
 		"NaN":                {f.v, put(nan), Params{K: 1}, ErrNotFinite},
 		"infinite":           {f.v, put(-inf), Params{K: 1, Method: Flat}, ErrNotFinite},
-		"too long":           {f.v, put(1e30), Params{K: 1}, ErrNotFinite},
+		"too long":           {f.v, put(1e30), Params{K: 1}, ErrNorm},
 		"no forest":          {bare, q, Params{K: 1}, ErrMethod},
 		"no members":         {noMembers, q, Params{K: 1, Method: Lookup}, ErrMethod},
 		"no tables":          {noTables, q, Params{K: 1, Method: NaturalZero}, ErrMethod},

@@ -57,7 +57,9 @@ type Searcher struct {
 	err   error           // why it was stopped
 	every int             // rows are scored between two looks at ctx, less one: a mask
 	judgements
-	spare []vector.Neighbor // memory of sort
+	scaled  []float32         // a short query, lengthened
+	unscale float64           // what its dot products are to be multiplied by
+	spare   []vector.Neighbor // memory of sort
 
 	watch *watch // what Explain wants to know
 }
@@ -85,7 +87,7 @@ func NewSearcher() *Searcher {
 //
 // Cost: O(trees·depth + labels + R·Dim), independent of N where nothing needs
 // widening. Params.Accept is called at most once for a row. Errors: ErrParams,
-// ErrDimension, ErrNotFinite, ErrMethod, and the context's, which is looked at
+// ErrDimension, ErrNotFinite, ErrNorm, ErrMethod, and the context's, which is looked at
 // between stages, before every call of Params.Accept, and within a stage after 64
 // exact distances or 16,384 coordinates, whichever comes first; dst is then
 // returned as it was.
@@ -96,13 +98,20 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params, 
 	}
 	norm := vector.Dot(q, q)
 	if !(norm <= math.MaxFloat32) {
-		return dst, s.stats, fmt.Errorf("%w: squared length is %v", ErrNotFinite, norm)
+		if i := vector.IsFinite(q); i >= 0 {
+			return dst, s.stats, fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
+		}
+		return dst, s.stats, fmt.Errorf("%w: its squared length is above %g", ErrNorm, math.MaxFloat32)
 	}
 	s.v, s.params = v, *p
 	s.p = &s.params
 	s.params.K = min(p.K, v.Rows.N)
 	if p.Accept != nil {
 		s.judgements.begin(v.Rows.N)
+	}
+	s.unscale = 1
+	if norm < smallNorm && v.Metric != vector.L2 {
+		q, norm = s.lengthen(q, norm)
 	}
 	return s.search(ctx, q, norm, dst)
 }
@@ -117,6 +126,7 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32, dst []
 	n := len(dst)
 	if s.err == nil {
 		dst = s.append(dst)
+		s.shorten(dst[n:])
 	}
 	s.ctx = nil
 	if s.err != nil {

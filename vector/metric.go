@@ -57,12 +57,23 @@ func CosineDistance(a, b []float32) float32 {
 	return float32(min(max(1-float64(Dot(a, b))/math.Sqrt(na*nb), 0), 2))
 }
 
-// InverseNorm is one over the length of x as Dot finds it, and zero for a vector
-// that is zero or so short that its squared norm is. Stored rows and rows that
+// smallSquare is a squared norm below which its float32 is not accurate, or zero.
+const smallSquare = 0x1p-100
+
+// InverseNorm is one over the length of x as Dot finds it, or in double precision
+// where its square is too small for that, and zero for the zero vector; it is
+// infinite for vectors shorter than about 3e-39. Stored rows and rows that
 // are not stored yet must get the same bits, so all callers use this function.
 func InverseNorm(x []float32) float32 {
-	if n := Dot(x, x); n > 0 {
-		return float32(1 / math.Sqrt(float64(n)))
+	n := float64(Dot(x, x))
+	if n < smallSquare {
+		n = 0
+		for _, y := range x {
+			n += float64(y) * float64(y)
+		}
+	}
+	if n > 0 {
+		return float32(1 / math.Sqrt(n))
 	}
 	return 0
 }

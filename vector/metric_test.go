@@ -85,7 +85,7 @@ func TestInverseNorm(t *testing.T) {
 		x    []float32
 		want float32
 	}{
-		{nil, 0}, {[]float32{0, 0}, 0}, {[]float32{3, 4}, 0.2}, {[]float32{-2}, 0.5}, {[]float32{1e-30}, 0},
+		{nil, 0}, {[]float32{0, 0}, 0}, {[]float32{3, 4}, 0.2}, {[]float32{-2}, 0.5}, {[]float32{1e-30}, 1e30},
 	} {
 		if got := InverseNorm(c.x); got != c.want {
 			t.Errorf("%v: %g, want %g", c.x, got, c.want)

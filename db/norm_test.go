@@ -1,0 +1,82 @@
+package db_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestSmallMagnitudes: exact answers are right at every scale, for rows and for
+// queries, or the row is refused.
+func TestSmallMagnitudes(t *testing.T) {
+	const dim, n, k = 16, 200, 10
+	scaled := func(rows [][]float32, scale float64) [][]float32 {
+		out := make([][]float32, len(rows))
+		for i, x := range rows {
+			for _, v := range x {
+				out[i] = append(out[i], float32(float64(v)*scale))
+			}
+		}
+		return out
+	}
+	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
+		least := db.MinNorm
+		if metric == vector.Cosine {
+			least = db.MinCosineNorm
+		}
+		for _, scale := range []float64{1, 1e10, 1e-10, 1e-18, 1e-19, 1e-22, 1e-25, 1e-30, 1e-37, 1e-42} {
+			b := newBed(t, metric, dim)
+			rows := scaled(mixture(1, n, dim), scale)
+			shortest := math.Inf(1)
+			for _, x := range rows {
+				sum := 0.0
+				for _, v := range x {
+					sum += float64(v) * float64(v)
+				}
+				shortest = min(shortest, math.Sqrt(sum))
+			}
+			if shortest < least {
+				err := b.d.Update(t.Context(), func(w *db.Batch) error {
+					for i, x := range rows {
+						if err := w.Put("c", db.Row{Key: fmt.Appendf(nil, "k%d", i), Vector: x}); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if !errors.Is(err, db.ErrNorm) {
+					t.Errorf("%v, rows of scale %g: %v", metric, scale, err)
+				}
+				continue
+			}
+			b.put("a", rows)
+			for _, asked := range []float64{scale, 1, 1e-25, 1e-44} {
+				if metric == vector.L2 && asked != scale {
+					continue // then distances are those of the longer one
+				}
+				for _, q := range scaled(mixture(2, 5, dim), asked) {
+					hits, _ := b.search(q, k, &db.SearchOptions{Index: db.Flat})
+					want := b.exact(q, nil)
+					least, most := want[0].dist, want[k-1].dist
+					slack := 1e-5 * max(math.Abs(least), math.Abs(most))
+					for i, h := range hits {
+						if d := b.distance(q, b.rows[string(h.Key)]); d > most+slack {
+							t.Fatalf("%v, rows of scale %g, query of %g: hit %d, %q, has distance %g, hit %d should have %g", metric, scale, asked, i, h.Key, d, k, most)
+						}
+					}
+				}
+			}
+		}
+	}
+	b := newBed(t, vector.L2, 2)
+	b.put("a", [][]float32{{0, 0}, {float32(db.MinNorm), 0}})
+	hits, _ := b.search([]float32{1e-30, 0}, 2, nil)
+	if !slices.Equal(hits[0].Key, []byte("a0")) {
+		t.Errorf("the nearest of %v is not the zero vector", hits)
+	}
+}
