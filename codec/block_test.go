@@ -278,7 +278,7 @@ func TestEncodeCompressedTooLarge(t *testing.T) {
 func TestOnlyColdIsCompressed(t *testing.T) {
 	for k := range kindEnd {
 		payload := bytes.Repeat([]byte("anndb"), 100)
-		v, err := EncodeCompressed(nil, Header{Kind: k}, payload)
+		_, err := EncodeCompressed(nil, Header{Kind: k}, payload)
 		if k == KindCold {
 			if err != nil {
 				t.Errorf("%v: %v", k, err)
@@ -288,7 +288,8 @@ func TestOnlyColdIsCompressed(t *testing.T) {
 		if !errors.Is(err, ErrKind) {
 			t.Errorf("%v: error %v", k, err)
 		}
-		if v, err = EncodeCompressed(nil, Header{Kind: KindCold}, payload); err != nil {
+		v, err := EncodeCompressed(nil, Header{Kind: KindCold}, payload)
+		if err != nil {
 			t.Fatal(err)
 		}
 		b, err := Parse(v)
