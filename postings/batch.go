@@ -49,7 +49,7 @@ type group struct {
 // every answer in order of the queries. The answers are those of Search; hits
 // are valid until each returns, an error of each ends the batch. With p's
 // strategy Auto, blocks of queries share one pass over the rows where that is
-// cheaper than their lists; with Rows, wherever it is possible. Errors: as
+// cheaper than their lists; with p.ByRows, wherever it is possible. Errors: as
 // Search.
 func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.CSR, k int, p SearchParams, each func(query int, hits []Hit, stats Stats) error) error {
 	if err := queries.Validate(); err != nil {
@@ -65,12 +65,9 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 	}
 	for from := 0; from < queries.Rows(); from += batchWidth {
 		n := min(batchWidth, queries.Rows()-from)
-		alone := p
-		if p.Strategy == Rows {
-			alone.Strategy = Auto
-		}
-		if ix.canShare(queries, from, from+n) && (p.Strategy == Rows || p.Strategy == Auto && ix.share(queries, from, from+n, min(k, ix.Len()))) {
-			if err := s.scoreBlock(ctx, ix, queries, from, n, k, alone, each); err != nil {
+		if ix.canShare(queries, from, from+n) &&
+			(p.ByRows || p.Strategy == Auto && ix.share(queries, from, from+n, min(k, ix.Len()))) {
+			if err := s.scoreBlock(ctx, ix, queries, from, n, k, p, each); err != nil {
 				return err
 			}
 			continue
@@ -78,7 +75,7 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 		for q := from; q < from+n; q++ {
 			var stats Stats
 			var err error
-			if s.answer, stats, err = s.search(ctx, ix, s.query(queries, q), k, alone, s.answer[:0]); err != nil {
+			if s.answer, stats, err = s.search(ctx, ix, s.query(queries, q), k, p, s.answer[:0]); err != nil {
 				return err
 			}
 			if err := each(q, s.answer, stats); err != nil {
@@ -132,7 +129,7 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 		if err != nil {
 			return err
 		}
-		if stats.Strategy == Rows {
+		if stats.Strategy == byRows {
 			stats.Postings += ix.entries() / n
 			stats.Bytes += 8 * ix.entries() / n
 		}
@@ -207,7 +204,7 @@ func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Spar
 		return stats, err
 	}
 	s.top.reset(k)
-	s.stats = Stats{Strategy: Rows}
+	s.stats = Stats{Strategy: byRows}
 	s.terms = ix.appendTerms(s.terms[:0], query)
 	s.loadScorer(ix)
 	s.finish(p, scale)

@@ -220,9 +220,9 @@ func checkBatch(t tb, s *Searcher, ix *Index, queries *vector.CSR, k int) {
 		}
 		want = append(want, hits)
 	}
-	for _, strategy := range []Strategy{Auto, Rows} {
+	for _, p := range []SearchParams{{}, {ByRows: true}} {
 		next := 0
-		err := s.SearchBatch(context.Background(), ix, queries, k, SearchParams{Strategy: strategy}, func(q int, hits []Hit, stats Stats) error {
+		err := s.SearchBatch(context.Background(), ix, queries, k, p, func(q int, hits []Hit, stats Stats) error {
 			if q != next {
 				t.Fatalf("answer %d after %d", q, next)
 			}
@@ -366,7 +366,7 @@ func TestRefusals(t *testing.T) {
 	bad("negative k", search(compact, q, -1, Auto))
 	bad("no partition", search(compact, q, 1, Partitioned))
 	bad("no compact structure", search(partition, q, 1, Compact))
-	bad("rows alone", search(compact, q, 1, Rows))
+	bad("rows alone", search(compact, q, 1, byRows))
 	bad("unknown strategy", search(compact, q, 1, 99))
 	bad("negative query", search(compact, vector.Sparse{Index: []uint32{0}, Value: []float32{-1}}, 1, Auto))
 	bad("unsorted query", search(compact, vector.Sparse{Index: []uint32{1, 0}, Value: []float32{1, 1}}, 1, Auto))

@@ -33,9 +33,9 @@ const (
 	// Union scores every row that shares a feature with the query: best when
 	// those are few.
 	Union
-	// Rows goes through the rows, not the lists, for many queries at once: for
-	// SearchBatch only.
-	Rows
+	// byRows goes through the rows, not the lists, for many queries at once:
+	// SearchParams.ByRows.
+	byRows
 )
 
 var strategyNames = [...]string{"auto", "hash-taat", "dense-taat", "partitioned", "compact", "union", "rows"}
@@ -50,6 +50,10 @@ func (s Strategy) String() string {
 // SearchParams are the options of a search.
 type SearchParams struct {
 	Strategy Strategy
+	// ByRows has SearchBatch go through the rows wherever that is possible, for
+	// blocks of queries at once, and not only where it is estimated to be faster.
+	// Where it is not possible, Strategy counts. Search and SearchSegments ignore it.
+	ByRows bool
 	// Deleted rows are no hits. Accept, if set, is all rows that may be.
 	Deleted, Accept *roaring.Bitmap
 	// Count also counts the rows that TAAT accumulates, for Stats.Candidates,

@@ -151,10 +151,11 @@ func TestSourceGivesTheSameBits(t *testing.T) {
 				}
 			}
 		}
-		for _, p.Strategy = range []Strategy{Auto, Rows} {
+		p.Strategy = Auto
+		for _, p.ByRows = range []bool{false, true} {
 			err := s.SearchBatch(ctx, bare, queries, k, p, func(i int, got []Hit, _ Stats) error {
 				if want := bruteForce(have.units, queries.Row(i), k, accept); !slices.Equal(got, want) {
-					t.Fatalf("%v, query %d of a batch: %s", p.Strategy, i, cmp.Diff(want, got))
+					t.Fatalf("by rows %v, query %d of a batch: %s", p.ByRows, i, cmp.Diff(want, got))
 				}
 				return nil
 			})

@@ -92,7 +92,7 @@ func TestUsedFeatures(t *testing.T) {
 			}
 		}
 		batch := func(ix *Index, queries *vector.CSR) (out []Hit) {
-			err := s.SearchBatch(t.Context(), ix, queries, 3, SearchParams{Strategy: Rows}, func(_ int, hits []Hit, _ Stats) error {
+			err := s.SearchBatch(t.Context(), ix, queries, 3, SearchParams{ByRows: true}, func(_ int, hits []Hit, _ Stats) error {
 				out = append(out, hits...)
 				return nil
 			})

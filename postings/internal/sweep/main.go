@@ -260,13 +260,13 @@ func batches(s *set, name string, ix *postings.Index, k, nq, rounds int) (one, t
 			}
 		}
 		single = min(single, threadTime()-before)
-		for strategy, best := range map[postings.Strategy]*time.Duration{postings.Auto: &batch, postings.Rows: &byRows} {
+		for always, best := range map[bool]*time.Duration{false: &batch, true: &byRows} {
 			before = threadTime()
-			err := searcher.SearchBatch(ctx, ix, queries, k, postings.SearchParams{Strategy: strategy}, func(q int, hits []postings.Hit, stats postings.Stats) error {
+			err := searcher.SearchBatch(ctx, ix, queries, k, postings.SearchParams{ByRows: always}, func(q int, hits []postings.Hit, stats postings.Stats) error {
 				if !slices.Equal(want[q], hits) {
 					differ++
 				}
-				if strategy == postings.Auto {
+				if !always {
 					strategies[stats.Strategy]++
 				}
 				return nil
