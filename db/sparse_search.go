@@ -63,9 +63,12 @@ type sparseScratch struct {
 }
 
 // SearchSparse appends the k rows of highest cosine to the query to dst, best
-// first, ties by row number. Only rows that share a feature with the query are
-// hits, so there may be fewer than k, and none in an empty collection.
-// Hit.Distance is 1 - cosine. The answer is exact whatever the index; rows
+// first. Only rows that share a feature with the query are hits, so there may be
+// fewer than k, and none in an empty collection. Hit.Distance is 1 - cosine, rounded
+// to float32. Hits of equal distance are in ascending order of their row numbers.
+// Which k rows are hits is decided before rounding: by the cosine in double
+// precision, then by the row number. So of rows whose distances round to that of the
+// last hit, the nearer ones are hits, whatever their numbers. The answer is exact whatever the index; rows
 // written after its build are compared one by one.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrK (k < 1),
@@ -118,12 +121,14 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 		return dst, stats, err
 	}
 	sortHits(sc.hits)
-	for _, h := range sc.hits[:min(k, len(sc.hits))] {
+	best := sc.hits[:min(k, len(sc.hits))]
+	orderTies(best)
+	for _, h := range best {
 		key, err := st.key(h.Row)
 		if err != nil {
 			return dst, stats, err
 		}
-		dst = append(dst, Hit{Key: slices.Clone(key), Row: h.Row, Distance: float32(1 - min(h.Score, 1))})
+		dst = append(dst, Hit{Key: slices.Clone(key), Row: h.Row, Distance: sparseDistance(h)})
 	}
 	sparseSearchers.Put(sc)
 	return dst, stats, nil
@@ -290,6 +295,17 @@ func (s *sparseSet) scan(ctx context.Context, q vector.Sparse, from int, accept 
 	return hits, nil
 }
 
+// sparseDistance is the distance that a caller sees.
+func sparseDistance(h postings.Hit) float32 { return float32(1 - min(h.Score, 1)) }
+
+// orderTies orders sorted hits whose distances are equal once rounded by row number.
+func orderTies(hits []postings.Hit) {
+	slices.SortFunc(hits, func(a, b postings.Hit) int {
+		return cmp.Or(cmp.Compare(sparseDistance(a), sparseDistance(b)), cmp.Compare(a.Row, b.Row))
+	})
+}
+
+// sortHits orders hits by score, from the highest, then by row number.
 func sortHits(hits []postings.Hit) {
 	slices.SortFunc(hits, func(a, b postings.Hit) int {
 		if c := cmp.Compare(b.Score, a.Score); c != 0 {

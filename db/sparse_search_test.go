@@ -103,9 +103,14 @@ func (b *sparseBed) want(q vector.Sparse, k int, pass func(key string) bool) str
 		}
 		return cmp.Compare(b.row[x.key], b.row[y.key])
 	})
+	all = all[:min(k, len(all))]
+	distance := func(h hit) float32 { return float32(1 - min(h.score, 1)) }
+	slices.SortFunc(all, func(x, y hit) int {
+		return cmp.Or(cmp.Compare(distance(x), distance(y)), cmp.Compare(b.row[x.key], b.row[y.key]))
+	})
 	var out strings.Builder
-	for _, h := range all[:min(k, len(all))] {
-		fmt.Fprintf(&out, "%s %d %.6f\n", h.key, b.row[h.key], float32(1-min(h.score, 1)))
+	for _, h := range all {
+		fmt.Fprintf(&out, "%s %d %v\n", h.key, b.row[h.key], distance(h))
 	}
 	return out.String()
 }
@@ -116,7 +121,7 @@ func (b *sparseBed) got(q vector.Sparse, k int, o *SparseSearchOptions) string {
 	err := b.d.View(func(s *Snapshot) error {
 		hits, _, err := s.SearchSparse(b.t.Context(), "s", SparseQuery{Sparse: q}, k, o, nil)
 		for _, h := range hits {
-			fmt.Fprintf(&out, "%s %d %.6f\n", h.Key, h.Row, h.Distance)
+			fmt.Fprintf(&out, "%s %d %v\n", h.Key, h.Row, h.Distance)
 		}
 		return err
 	})
@@ -222,6 +227,90 @@ func TestSearchSparseUniform(t *testing.T) {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
 	}
+}
+
+// TestSearchSparseTies: rows that are multiples of each other have cosines that
+// differ in the last bits, and equal distances. All ways to search have the same
+// hits, and those of equal distance are in the order of the rows.
+func TestSearchSparseTies(t *testing.T) {
+	b := newSparseBed(t)
+	rng := rand.New(rand.NewPCG(7, 8))
+	err := b.d.Update(t.Context(), func(batch *Batch) error {
+		var patterns []vector.Sparse
+		for range 20 {
+			patterns = append(patterns, randomSparse(rng, 3+rng.IntN(9), 40))
+		}
+		for i := range 600 {
+			p := patterns[rng.IntN(len(patterns))]
+			x := vector.Sparse{Index: p.Index, Value: slices.Clone(p.Value)}
+			for j := range x.Value {
+				x.Value[j] *= float32(1 + i%13)
+			}
+			key := fmt.Sprint(i)
+			b.rows[key], b.row[key] = x, uint32(i)
+			if err := batch.Put("s", Row{Key: []byte(key), Sparse: x}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}}
+	if _, err := b.d.Build(t.Context(), "s", "main", o, nil); err != nil {
+		t.Fatal(err)
+	}
+	options := []*SparseSearchOptions{{Index: Flat}}
+	for s := postings.Auto; s <= postings.Union; s++ {
+		options = append(options, &SparseSearchOptions{Strategy: s})
+	}
+	ties, rounded := 0, 0
+	for i := range 40 {
+		q := randomSparse(rng, 4+rng.IntN(8), 40)
+		k := []int{1, 7, 60, 1000}[i%4]
+		want := b.want(q, k, func(string) bool { return true })
+		for _, o := range options {
+			if got := b.got(q, k, o); got != want {
+				t.Fatalf("k %d, %+v:\n%s\nwant\n%s", k, o, got, want)
+			}
+		}
+		r, n := b.tied(q)
+		ties, rounded = ties+n, rounded+r
+	}
+	if ties < 1000 || rounded < 100 {
+		t.Errorf("%d equal distances, %d of different cosines: too few for the test", ties, rounded)
+	}
+}
+
+// tied checks the order of all hits of a query and returns the number of neighbors
+// of equal distance, and of those the number that have different cosines.
+func (b *sparseBed) tied(q vector.Sparse) (rounded, ties int) {
+	b.t.Helper()
+	err := b.d.View(func(s *Snapshot) error {
+		hits, _, err := s.SearchSparse(b.t.Context(), "s", SparseQuery{Sparse: q}, len(b.rows), nil, nil)
+		var unit, x, y vector.Sparse
+		unitSparse(&unit, q)
+		for i := 1; i < len(hits); i++ {
+			if hits[i].Distance != hits[i-1].Distance {
+				continue
+			}
+			ties++
+			if hits[i].Row < hits[i-1].Row {
+				b.t.Fatalf("row %d after row %d, both at %v", hits[i].Row, hits[i-1].Row, hits[i].Distance)
+			}
+			unitSparse(&x, b.rows[string(hits[i].Key)])
+			unitSparse(&y, b.rows[string(hits[i-1].Key)])
+			if vector.DotSparse(unit, x) != vector.DotSparse(unit, y) {
+				rounded++
+			}
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return rounded, ties
 }
 
 func TestSearchSparseMisuse(t *testing.T) {
