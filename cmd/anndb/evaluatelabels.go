@@ -86,7 +86,8 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 			return fmt.Errorf("index %s: %w", m, err)
 		}
 	}
-	a.title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed; threads: %d", len(q.keys), len(t.names), t.unknown, c.Threads)
+	a.title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed%s; threads: %d",
+		len(q.keys), len(t.names), t.unknown, t.omission(), c.Threads)
 	a.title("zero: the same with 0/0 counted as 0; value counts it as 1, as Mulan does and the paper of LCIF.")
 	return a.table(out)
 }
@@ -118,12 +119,15 @@ func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) 
 }
 
 // labelTest is test rows with their labels, numbered together with those of
-// the collection.
+// the collection. It measures the labels that any of these rows has, so that
+// macro averages and Hamming loss are over the labels that the tuner has, and
+// over those of the test rows that it cannot have.
 type labelTest struct {
 	coll    string
 	q       *labelQueries
 	names   []string
 	unknown int // labels of test rows that no row of the collection has
+	omitted int // labels that the file declares and no row has
 	truth   *labels.Matrix
 }
 
@@ -132,9 +136,7 @@ func newLabelTest(s *db.Snapshot, coll string, q *labelQueries) (*labelTest, err
 	if err != nil {
 		return nil, err
 	}
-	// The file's own list comes first: labels that no row has count too, in
-	// Hamming loss and macro averages.
-	b, err := labels.NewBuilder(q.names)
+	b, err := labels.NewBuilder(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +156,22 @@ func newLabelTest(s *db.Snapshot, coll string, q *labelQueries) (*labelTest, err
 		}
 	}
 	t.names, t.unknown = b.Names(), len(missing)
+	for _, l := range q.names {
+		if !known[l] && !missing[l] {
+			t.omitted++
+		}
+	}
 	t.truth, err = t.matrix(q.labels)
 	return t, err
+}
+
+// omission describes the declared labels that are not measured; it is empty where
+// there are none.
+func (t *labelTest) omission() string {
+	if t.omitted == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d that the file declares and no row has are left out", t.omitted)
 }
 
 // matrix numbers sets of labels, none of which is new.
