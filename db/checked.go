@@ -12,6 +12,7 @@ const (
 	roleLabelSets
 	roleLabelPairs
 	roleLabelHead
+	roleLabelGraph
 	roleTree
 )
 

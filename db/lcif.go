@@ -95,11 +95,43 @@ type LCIFOptions struct {
 	// cannot replace the forest that finds its neighbours. If the forest is dropped
 	// or replaced by another kind of index later, rows are scanned.
 	Neighbors string `json:",omitempty"`
+	// SecondOrders are the weights of second-order scores, 0 to 1, among which the
+	// tuner chooses; 0, none, when empty.
+	SecondOrders []float64 `json:",omitempty"`
+	// Graph is how many nearest other rows of each row second-order scores use,
+	// MaxGraph at most; 10 when zero, if Params or SecondOrders ask for such scores.
+	// A model that uses them stores the list of these rows; a build puts in 0 for
+	// others. Rows written or deleted since count in second-order scores after
+	// maintenance, which makes the list of all rows anew: a search for each row.
+	Graph int `json:",omitempty"`
 
 	labels []string // those that Params.Thresholds.PerLabel are of, if the model is learned anew
 	// relearn says that the options are those of a stored model, which maintenance,
 	// Compact or Repair rebuilds.
 	relearn bool
+}
+
+// MaxGraph is the most nearest rows of a row that second-order scores can use.
+const MaxGraph = 1000
+
+// resolveGraph fills in the number of nearest rows that second-order scores use.
+func (o *LCIFOptions) resolveGraph() error {
+	wanted := o.Params != nil && o.Params.SecondOrder > 0
+	for _, w := range o.SecondOrders {
+		if !(w >= 0 && w <= 1) {
+			return fmt.Errorf("%w: weight %g of second-order scores, want 0 to 1", ErrOption, w)
+		}
+		wanted = wanted || o.Params == nil && w > 0
+	}
+	switch {
+	case o.Graph < 0 || o.Graph > MaxGraph:
+		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10", ErrOption, o.Graph, MaxGraph)
+	case !wanted:
+		o.Graph = 0
+	case o.Graph == 0:
+		o.Graph = 10
+	}
+	return nil
 }
 
 func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
@@ -129,7 +161,7 @@ func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
 	if o.Weight == "" && (o.Params != nil || o.Search == query.PaperProtocol) {
 		o.Weight = WeightNone
 	}
-	return o, nil
+	return o, o.resolveGraph()
 }
 
 // lcifLearned is a label model on its way to the file.
@@ -145,6 +177,7 @@ type lcifLearned struct {
 	keep          []uint64
 	idf           []float32
 	scale         *query.Scaling
+	graph         *vector.CSR // nearest other rows; nil without second-order scores
 	params        query.LCIFParams
 	curve         *query.LCIFCurve
 	weights       []LabelWeight
@@ -158,6 +191,8 @@ type lcifManifest struct {
 	Neighbors string `json:",omitempty"`
 	// Scale standardizes the columns of a dense collection, if set.
 	Scale *query.Scaling `json:",omitempty"`
+	// Graph is how many nearest other rows of each row are stored at most.
+	Graph int `json:",omitempty"`
 	// Base is the object that has the pairs, where that is another one.
 	Base uint64 `json:",omitempty"`
 	// Learned is how many rows the model was learned from when maintenance began,
@@ -167,7 +202,8 @@ type lcifManifest struct {
 }
 
 func (m *lcifManifest) valid() bool {
-	return m.Labels >= 1 && int64(m.Labels) <= math.MaxUint32 && m.Learned >= 0 && m.LearnedDead >= 0
+	return m.Labels >= 1 && int64(m.Labels) <= math.MaxUint32 && m.Learned >= 0 && m.LearnedDead >= 0 &&
+		m.Graph >= 0 && m.Graph <= MaxGraph
 }
 
 // labelled is what a label model learns from: all row numbers, and the live
@@ -248,7 +284,7 @@ func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labell
 		return err
 	}
 	data, l.idf = best.data, best.idf
-	return timer.run("model", func(func(int, int)) error { return l.learn(ctx, data, o.Workers) })
+	return timer.run("model", func(report func(int, int)) error { return l.learn(ctx, data, o.Workers, report) })
 }
 
 // readLabelled copies rows and labels out of the map; of dense rows, the values
@@ -368,7 +404,7 @@ func weigh(x vector.Sparse, idf []float32) {
 }
 
 // learn makes the model of all rows with the chosen parameters.
-func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) error {
+func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int, report func(done, total int)) error {
 	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workers)
 	if err != nil {
 		return fmt.Errorf("db: label model: %w", err)
@@ -391,6 +427,19 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int) er
 	}
 	l.lengths = postings.Lengths(data.rows, view.Keep)
 	l.index, l.sets, l.counts, l.power, l.keep = source.Index, data.sets, counts, &view.Powers[0], view.Keep
+	return l.learnGraph(ctx, view, data.rows, report)
+}
+
+// learnGraph lists the nearest rows of each row, if second-order scores use them.
+func (l *lcifLearned) learnGraph(ctx context.Context, view *query.LCIFView, rows *vector.CSR, report func(done, total int)) error {
+	if l.params.Lambda == 0 || l.params.SecondOrder == 0 {
+		l.opts.LCIF.Graph = 0
+		return nil
+	}
+	if err := view.AddGraph(ctx, rows, l.opts.LCIF.Graph, l.opts.Workers, report); err != nil {
+		return fmt.Errorf("db: nearest rows of rows: %w", err)
+	}
+	l.graph = view.Graph
 	return nil
 }
 
@@ -424,6 +473,9 @@ const (
 	arrayPatchPower
 	arrayFeatureFactor
 	arrayLabelFactor
+	arrayGraphPtr
+	arrayGraphRow
+	arrayGraphSimilarity
 	arrayModelFence
 )
 
@@ -434,7 +486,8 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 		m, features = l.put(w), l.index.Features()
 	}
 	m.LCIF = &lcifManifest{
-		Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors, Scale: l.scale,
+		Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors,
+		Scale: l.scale, Graph: l.opts.LCIF.Graph,
 	}
 	w.kind = codec.KindLabelMatrix
 	sets := l.sets.CSR()
@@ -442,6 +495,7 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
 	h := &lcifHead{
 		names: l.names, dead: l.dead, square: l.counts.Square, rows: l.counts.Rows, powers: l.power, keep: l.keep, idf: l.idf,
+		graph: l.graph,
 	}
 	h.put(w)
 	putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, l.counts, l.power.S.Value)
@@ -459,6 +513,7 @@ type lcifHead struct {
 	powers *labels.Powers
 	keep   []uint64
 	idf    []float32
+	graph  *vector.CSR // nil without second-order scores
 }
 
 // put writes it.
@@ -477,6 +532,11 @@ func (h *lcifHead) put(w *arrayWriter) {
 	w.put(arrayIDF, codec.F32, codec.Bytes(h.idf))
 	w.put(arrayFeatureFactor, codec.F64, codec.Bytes(h.powers.Feature))
 	w.put(arrayLabelFactor, codec.F64, codec.Bytes(h.powers.Label))
+	if g := h.graph; g != nil {
+		w.put(arrayGraphPtr, codec.U64, codec.Bytes(g.Ptr))
+		w.put(arrayGraphRow, codec.U32, codec.Bytes(g.Index))
+		w.put(arrayGraphSimilarity, codec.F32, codec.Bytes(g.Value))
+	}
 }
 
 // fence writes the fence of an object that ends with it.

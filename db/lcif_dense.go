@@ -43,8 +43,6 @@ func (st *collState) resolveNeighbors(name string, o *LCIFOptions) error {
 			ErrOption, o.Weight, st.c.Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
 		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense", ErrOption, st.c.Name)
-	case o.Params != nil && o.Params.SecondOrder > 0:
-		return fmt.Errorf("%w: second-order scores need a graph of neighbours, which label models do not store", ErrOption)
 	}
 	switch {
 	case o.relearn:
@@ -235,6 +233,19 @@ func (st *collState) denseNeighbors(ctx context.Context, name string) (*query.Fo
 	return query.NewForestNeighbors(x.view, p, nil), nil
 }
 
+// modelNeighbors returns what finds the neighbors of a label model of dense rows:
+// a scan of scaled rows if the model has a scale, otherwise denseNeighbors.
+func (st *collState) modelNeighbors(ctx context.Context, name string, scale *query.Scaling) (query.NeighborSource, error) {
+	if scale == nil {
+		return st.denseNeighbors(ctx, name)
+	}
+	base, err := st.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &query.ScaledNeighbors{View: base, Scaling: scale}, nil
+}
+
 // learnDense learns the model of a dense collection, whose rows are in the map.
 func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *labelled, o BuildOptions, timer *stageTimer) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
@@ -258,8 +269,12 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 		return err
 	}
 	data, l.scale = best.data, best.scale
-	return timer.run("model", func(func(int, int)) error {
-		view := &query.LCIFView{Features: st.c.Dim, Labels: data.sets}
+	used, err := st.modelNeighbors(ctx, o.LCIF.Neighbors, l.scale)
+	if err != nil {
+		return err
+	}
+	return timer.run("model", func(report func(int, int)) error {
+		view := &query.LCIFView{Features: st.c.Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
 		units := query.FeatureRows(query.UnitRows(data.rows, view))
 		var err error
 		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, o.Workers); err != nil {
@@ -269,8 +284,21 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 			return fmt.Errorf("db: label model: %w", err)
 		}
 		l.sets = data.sets
-		return nil
+		return l.learnGraph(ctx, view, data.rows, report)
 	})
+}
+
+// guardedNeighbors finds neighbours in the map. It may be used in any goroutine:
+// each search has a guard of its own.
+type guardedNeighbors struct {
+	st     *collState
+	source query.NeighborSource
+}
+
+// Neighbors implements query.NeighborSource.
+func (n *guardedNeighbors) Neighbors(ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit) (hits []postings.Hit, err error) {
+	defer guard(n.st.g.store, setFaults(), &err)
+	return n.source.Neighbors(ctx, s, q, k, dst)
 }
 
 // liveNeighbors finds neighbours among the live rows, which it numbers in their

@@ -218,7 +218,9 @@ func TestDenseLCIFOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIFOptions{
-		"second order":     {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}},
+		"nearest rows":     {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: MaxGraph + 1},
+		"below zero":       {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: -1},
+		"second order":     {SecondOrders: []float64{0, 1.5}},
 		"weights":          {Weight: WeightTFIDF},
 		"selected":         {FeatureShares: []float64{0.5}},
 		"features":         {Params: &query.LCIFParams{K: 3, Lambda: 1, Features: 4}},

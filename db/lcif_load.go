@@ -42,6 +42,7 @@ type lcifArrays struct {
 	feature, label []float64
 	keep           []uint64
 	idf            []float32
+	graph          *vector.CSR     // nearest other rows; nil without second-order scores
 	dead           *roaring.Bitmap // rows that were deleted already
 }
 
@@ -151,6 +152,7 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	a.feature, a.label = numbered[float64](in, parts, arrayFeatureFactor), numbered[float64](in, parts, arrayLabelFactor)
 	in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features, "lengths of features")
 	in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
+	a.graph = in.readGraph(parts, m)
 	in.once(roleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
 		if err := checked("pairs changed", a.patch)(); err != nil {
 			return err
@@ -169,6 +171,35 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	})
 	r.err = in.err
 }
+
+// readGraph views the nearest other rows of the rows of a label model, nil if it
+// has none.
+func (r *sections) readGraph(parts [][]byte, m *manifest) *vector.CSR {
+	if m.LCIF.Graph == 0 {
+		return nil
+	}
+	g := &vector.CSR{
+		Ptr: numbered[uint64](r, parts, arrayGraphPtr), Index: numbered[uint32](r, parts, arrayGraphRow),
+		Value: numbered[float32](r, parts, arrayGraphSimilarity), Cols: m.Info.Rows,
+	}
+	if g.Value == nil {
+		g.Value = []float32{}
+	}
+	r.need(len(g.Ptr) == m.Info.Rows+1, "nearest rows of rows")
+	r.once(roleLabelGraph, "", m.Info.Rows, func() error {
+		for _, x := range g.Value {
+			if !(x > 0 && x <= maxSimilarity) {
+				return fmt.Errorf("a row has the similarity %g to another", x)
+			}
+		}
+		return checked("nearest rows of rows", g)()
+	})
+	return g
+}
+
+// maxSimilarity is the highest similarity of unit-length rows, with room for
+// rounding.
+const maxSimilarity = 1.001
 
 // checked is the check of a matrix.
 func checked(what string, m *vector.CSR) func() error {
@@ -219,7 +250,7 @@ func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings
 	if out.view.Neighbors, err = st.lcifNeighbors(ctx, m, index); err != nil {
 		return nil, err
 	}
-	out.view.Keep = a.keep
+	out.view.Keep, out.view.Graph = a.keep, a.graph
 	out.view.Powers = []labels.Powers{{Beta: m.LCIF.beta(), S: a.base, Feature: a.feature, Label: a.label}}
 	if len(a.patch.Index) > 0 {
 		out.view.Powers[0].Patch = a.patch
@@ -245,14 +276,7 @@ func (st *collState) lcifNeighbors(ctx context.Context, m *manifest, index []pos
 		if err := st.checkCycle(m); err != nil {
 			return nil, err
 		}
-		if m.LCIF.Scale != nil {
-			base, err := st.rows(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return &query.ScaledNeighbors{View: base, Scaling: m.LCIF.Scale}, nil
-		}
-		return st.denseNeighbors(ctx, m.LCIF.Neighbors)
+		return st.modelNeighbors(ctx, m.LCIF.Neighbors, m.LCIF.Scale)
 	}
 	set, err := st.sparse(ctx)
 	if err != nil {

@@ -65,6 +65,7 @@ func (c *weighted) tune(ctx context.Context, o BuildOptions, report func(done, t
 		FeatureShare: o.LCIF.FeatureShares, Cuts: query.DefaultLCIFCuts(o.LCIF.AllowEmpty), Search: o.LCIF.Search,
 		Workers: o.Workers, Progress: func(_ string, done, total int) { report(done, total) },
 	}
+	tune.SecondOrders, cv.Graph = o.LCIF.SecondOrders, o.LCIF.Graph
 	if cv.Neighbors != nil {
 		tune.FeatureShare = []float64{1}
 	}

@@ -104,10 +104,50 @@ func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int,
 	if err == nil {
 		err = f.segment(ctx, timer)
 	}
+	if err == nil && l.Graph > 0 {
+		err = timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, workers, report) })
+	}
 	if err != nil {
 		return nil, false, err
 	}
 	return &f.lcifStep, false, nil
+}
+
+// graph lists the nearest rows of each row after the step.
+func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done, total int)) error {
+	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	for i := range uint32(f.covered) {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("db: maintain: %w", err)
+			}
+		}
+		var x vector.Sparse
+		if !f.gone.Contains(i) {
+			x = f.row(i)
+		}
+		rows.Append(x)
+	}
+	rows.Cols = f.features
+	view := &query.LCIFView{Features: f.features, Keep: f.head.keep}
+	if f.st.c.Sparse {
+		index, err := postings.Build(ctx, query.UnitRows(rows, view), postings.Params{}, nil)
+		if err != nil {
+			return fmt.Errorf("db: postings: %w", err)
+		}
+		view.Neighbors = &query.PostingsNeighbors{Index: index}
+	} else {
+		source, err := f.st.modelNeighbors(ctx, f.m.LCIF.Neighbors, f.m.LCIF.Scale)
+		if err != nil {
+			return err
+		}
+		view.Neighbors = &guardedNeighbors{f.st, source}
+	}
+	if err := view.AddGraph(ctx, rows, f.m.LCIF.Graph, workers, report); err != nil {
+		return fmt.Errorf("db: nearest rows of rows: %w", err)
+	}
+	f.head.graph = view.Graph
+	return nil
 }
 
 // lcifFollowing is the work of one step.
@@ -420,6 +460,8 @@ func (s *lcifStep) garbage() []blockRef {
 		}
 	}
 	home := s.m.LCIF.home(s.m.Object)
+	// Unlike the rest of what there is once, these are large.
+	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
 	stale := []uint64{s.m.Object}
 	switch {
 	case s.whole:

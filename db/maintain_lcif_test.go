@@ -93,6 +93,9 @@ func TestMaintainLCIF(t *testing.T) {
 			Lambda: []float64{0, 0.4, 1}[rng.IntN(3)],
 		}
 		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: p, Neighbors: Flat}}
+		if rng.IntN(2) == 0 {
+			p.SecondOrder, o.LCIF.Graph = []float64{0.3, 1}[rng.IntN(2)], rng.IntN(6)
+		}
 		plain := true
 		if !dense {
 			o.LCIF.Neighbors = ""
@@ -197,7 +200,8 @@ func mustUseAll(s *Snapshot) error {
 		case codec.KindSimilarity:
 			pair := n <= arraySum || n == arrayPower
 			patch := n >= arrayPatchPtr && n <= arrayPatchPower
-			used = pair && home || patch && used || !pair && !patch && once || n >= arrayModelFence
+			graph := n >= arrayGraphPtr && n < arrayModelFence
+			used = pair && home || (patch || graph) && used || !pair && !patch && !graph && once || n >= arrayModelFence
 		}
 		if !used {
 			return fmt.Errorf("%v %d of object %d is of no use", kind, n, object)
@@ -347,6 +351,11 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 		view.Neighbors = &query.PostingsNeighbors{Index: index}
 	} else {
 		view.Neighbors = query.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
+	}
+	if m.LCIF.Graph > 0 {
+		if err := view.AddGraph(ctx, rows, m.LCIF.Graph, 1, nil); err != nil {
+			return nil, nil, nil, err
+		}
 	}
 	return view, counts, names, view.AddPower(counts, m.LCIF.beta())
 }

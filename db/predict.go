@@ -73,6 +73,9 @@ type NeighborEvidence struct {
 	Key               []byte
 	Row               uint32
 	Similarity, Share float64
+	// Indirect is the part of Share from labels that the row's own nearest rows
+	// have: its second-order score.
+	Indirect float64
 }
 
 // FeatureEvidence is the part of a label's score that a feature carries.
@@ -112,6 +115,8 @@ type predictScratch struct {
 // the shares of the rows that have each label, as of the build or the last
 // maintenance. Of
 // labels with equal scores the one whose name is less, byte by byte, comes first.
+// Second-order scores use the nearest rows of rows as of the build or the last
+// maintenance; rows written since count with their own labels only.
 // In feature scores a coordinate below zero counts as zero, as it does in rows.
 // Trees see only the rows that they were learned from.
 //
@@ -268,7 +273,7 @@ func (st *collState) explain(ctx context.Context, sc *predictScratch, m *labelMo
 			if err != nil {
 				return err
 			}
-			e.Neighbors = append(e.Neighbors, NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share})
+			e.Neighbors = append(e.Neighbors, NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
 		}
 		for _, n := range f.Features {
 			name, err := st.featureName(n.Feature)

@@ -29,6 +29,7 @@ func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 // lcifModel is what training makes.
 type lcifModel struct {
 	view   *LCIFView
+	rows   *vector.CSR // as they came
 	units  *vector.CSR
 	counts *labels.FeatureLabels // nil with instance scores only
 	// without is the source of neighbours that leaves out some rows.
@@ -60,7 +61,7 @@ func priors(sets *labels.Matrix, without []int) []float32 {
 // buildLCIF trains on the rows; of the options only Neighbors, InstanceOnly and
 // Workers are read.
 func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int, o CVOptions) (*lcifModel, error) {
-	m := &lcifModel{view: &LCIFView{Features: rows.Cols, Labels: sets}, without: o.Neighbors}
+	m := &lcifModel{view: &LCIFView{Features: rows.Cols, Labels: sets}, rows: rows, without: o.Neighbors}
 	m.view.Prior = priors(sets, nil)
 	if features > 0 && features < rows.Cols {
 		m.view.SelectFeatures(labels.SelectFeatures(rows, features))
@@ -202,7 +203,7 @@ func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matri
 	view.Prior = priors(sets, rows)
 	if o.Graph > 0 {
 		var err error
-		if view.Graph, err = NeighborGraph(ctx, view.Neighbors, m.units, o.Graph, o.Workers, nil); err != nil {
+		if view.Graph, err = neighborGraph(ctx, view.Neighbors, m.rows, m.units, graphOptions{k: o.Graph, workers: o.Workers}); err != nil {
 			return part, err
 		}
 	}

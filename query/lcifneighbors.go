@@ -133,7 +133,29 @@ func NeighborGraph(ctx context.Context, source NeighborSource, rows *vector.CSR,
 	if k < 1 {
 		return nil, fmt.Errorf("%w: graph of %d neighbours", ErrParams, k)
 	}
-	lists, err := neighborLists(ctx, source, rows, unitRows(rows, rows.Cols, nil), k+1, workers, progress)
+	return neighborGraph(ctx, source, rows, unitRows(rows, rows.Cols, nil), graphOptions{k, workers, progress})
+}
+
+// AddGraph makes the view's Graph of its training rows as they came: NeighborGraph
+// by the view's neighbours, with the features that the view knows and keeps. Rows
+// without any are in no list. Cost and errors are those of NeighborGraph.
+func (v *LCIFView) AddGraph(ctx context.Context, rows *vector.CSR, k, workers int, progress func(done, total int)) (err error) {
+	if k < 1 {
+		return fmt.Errorf("%w: graph of %d neighbours", ErrParams, k)
+	}
+	v.Graph, err = neighborGraph(ctx, v.Neighbors, rows, UnitRows(rows, v), graphOptions{k, workers, progress})
+	return err
+}
+
+// graphOptions say how a graph is made.
+type graphOptions struct {
+	k, workers int
+	progress   func(done, total int)
+}
+
+// neighborGraph is NeighborGraph of rows with their unit vectors.
+func neighborGraph(ctx context.Context, source NeighborSource, rows, units *vector.CSR, o graphOptions) (*vector.CSR, error) {
+	lists, err := neighborLists(ctx, source, rows, units, o.k+1, o.workers, o.progress)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +164,7 @@ func NeighborGraph(ctx context.Context, source NeighborSource, rows *vector.CSR,
 	for i := range rows.Rows() {
 		order = order[:0]
 		for _, h := range lists.row(i) {
-			if int(h.row) != i && h.sim > 0 && len(order) < k {
+			if int(h.row) != i && h.sim > 0 && len(order) < o.k {
 				order = append(order, postings.Hit{Row: h.row, Score: float64(h.sim)})
 			}
 		}

@@ -62,3 +62,52 @@ func TestDenseLabelModel(t *testing.T) {
 		t.Errorf("queries of another dimension: exit code %d, %s", code, errs)
 	}
 }
+
+// Second-order scores are tuned, stored, explained and maintained from the command
+// line, over dense and sparse rows.
+func TestSecondOrderLabels(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := fixture{dir: dir, file: dir + "/test.anndb"}
+	rows := writeTopics(t, f.path("docs.arff"), "", topicRows, 10)
+	more := writeTopics(t, f.path("more.arff"), "", 30, 30)
+	tests := writeTopics(t, f.path("tests.arff"), "", topicTests, 20)
+	for _, c := range []struct{ coll, dense string }{{"dense", "--dense"}, {"sparse", ""}} {
+		load := func(file string, flags ...string) {
+			args := append([]string{"import", f.file, c.coll, file, "--no-sync"}, flags...)
+			if c.dense != "" {
+				args = append(args, c.dense)
+			}
+			must(t, args...)
+		}
+		load(rows)
+		given := []string{"build", f.file, c.coll, "given", "--kind", "lcif", "--k", "8", "--lambda", "1", "--second-order", "0.4", "--graph", "5"}
+		must(t, given...)
+		if s := must(t, "stats", f.file, c.coll); !strings.Contains(s, "second-order=0.4") {
+			t.Errorf("stats:\n%s", s)
+		}
+		predict := []string{"predict", f.file, c.coll, "--index", "given", "--query", tests, "--explain", "--evidence", "0"}
+		if s := must(t, predict...); !strings.Contains(s, "by its own nearest rows") {
+			t.Errorf("predict:\n%s", s)
+		}
+		load(more, "--key-prefix", "more")
+		must(t, "maintain", f.file)
+		predict = append(predict, "--json")
+		before := must(t, predict...)
+		must(t, given...)
+		if after := must(t, predict...); before != after {
+			t.Errorf("a maintained model predicts otherwise than a rebuilt one:\n%s\n%s", before, after)
+		}
+		tuned := must(t, "tune", f.file, c.coll, "tuned", "--second-orders", "0.5", "--folds", "3", "--tune-rows", "60", "--json")
+		if !strings.Contains(tuned, `"second_order": 0.5`) {
+			t.Errorf("tune:\n%s", tuned)
+		}
+		must(t, "check", f.file)
+	}
+	for _, flags := range [][]string{{"--second-order", "2"}, {"--second-orders", "0,-1"}, {"--graph", "-1"}, {"--second-order", "0.5", "--second-orders", "0"}} {
+		args := append([]string{"build", f.file, "dense", "x", "--kind", "lcif", "--k", "8", "--lambda", "1"}, flags...)
+		if _, errs, code := anndb(t, args...); code != exitUsage {
+			t.Errorf("%v: exit code %d, want %d: %s", flags, code, exitUsage, errs)
+		}
+	}
+}

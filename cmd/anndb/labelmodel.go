@@ -23,10 +23,12 @@ type tuneFlags struct {
 	TuneRows     int       `help:"Label models: rows tried at most in tuning; 0 for 10,000." default:"0"`
 	FeatureShare []float64 `help:"Label models: shares of the features, those of highest entropy, to choose among; all features if not given."`
 	Neighbors    string    `help:"Label models of dense collections: forest that finds neighbours, or flat to scan the rows; the first forest by name if not given." placeholder:"INDEX"`
+	SecondOrders []float64 `help:"Label models: weights, 0 to 1, of the labels that a neighbour's own nearest rows have, to choose among; 0 if not given."`
+	Graph        int       `help:"Label models: nearest rows of a row that second-order scores use; 0 for 10." default:"0"`
 }
 
 func (f tuneFlags) given() bool {
-	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 || f.Neighbors != ""
+	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 || f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
 }
 
 // lcifOnly says whether flags are given that trees do not have.
@@ -49,11 +51,15 @@ type modelFlags struct {
 	Beta         float64  `help:"Label models: power of features' similarities; 0 for 1." default:"0"`
 	Threshold    *float64 `help:"Label models: score that makes a label predicted beside the best; only the best if not given."`
 	KeepFeatures int      `help:"Label models: features of highest entropy to keep; 0 for all." default:"0"`
+	SecondOrder  float64  `help:"Label models: weight, 0 to 1, of the labels that a neighbour's own nearest rows have." default:"0"`
 }
 
 // lcif are the flags as package db takes them.
 func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
-	o := db.LCIFOptions{Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors}
+	o := db.LCIFOptions{
+		Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors,
+		SecondOrders: t.SecondOrders, Graph: t.Graph,
+	}
 	o.Weight = db.Weighting(t.Weight)
 	if t.Objective != "" {
 		if err := o.Objective.UnmarshalText([]byte(t.Objective)); err != nil {
@@ -68,13 +74,22 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 			return o, usagef("--feature-share %g (want above 0, at most 1)", s)
 		}
 	}
+	for _, w := range append(t.SecondOrders, m.SecondOrder) {
+		if !(w >= 0 && w <= 1) {
+			return o, usagef("weight of second-order scores %g (want 0 to 1)", w)
+		}
+	}
+	if t.Graph < 0 || t.Graph > db.MaxGraph {
+		return o, usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, db.MaxGraph)
+	}
 	if m == (modelFlags{}) {
 		return o, nil
 	}
-	t.Weight, t.Neighbors = "", ""
+	t.Weight, t.Neighbors, t.Graph = "", "", 0
 	switch {
 	case t.given():
-		return o, usagef("--objective, --folds, --tune-rows and --feature-share are for tuning, which --k, --lambda, --alpha, --beta, --threshold and --keep-features replace")
+		return o, usagef("--objective, --folds, --tune-rows, --feature-share and --second-orders are for tuning, " +
+			"which --k, --lambda, --alpha, --beta, --threshold, --keep-features and --second-order replace")
 	case m.Lambda == nil:
 		return o, usagef("--lambda is missing: without tuning it must be given, and --k unless it is 0")
 	case !(*m.Lambda >= 0 && *m.Lambda <= 1):
@@ -86,7 +101,7 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	case m.KeepFeatures < 0:
 		return o, usagef("--keep-features must not be negative")
 	}
-	o.Params = &query.LCIFParams{Lambda: *m.Lambda, Alpha: m.Alpha, Beta: m.Beta, Features: m.KeepFeatures}
+	o.Params = &query.LCIFParams{Lambda: *m.Lambda, Alpha: m.Alpha, Beta: m.Beta, Features: m.KeepFeatures, SecondOrder: m.SecondOrder}
 	if m.K != nil {
 		o.Params.K = *m.K
 	}
@@ -147,7 +162,7 @@ func sparseSetting(i db.IndexInfo) any {
 	if c, ok := chosen(i); ok {
 		s += describeLCIF(c.Point.LCIFSetting) + ", " + describeCut(c.Point.Cut)
 	} else if p := o.LCIF.Params; p != nil {
-		s += describeLCIF(query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda})
+		s += describeLCIF(query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder})
 		switch t := p.Thresholds; {
 		case t == nil:
 			s += ", the best label"
@@ -204,7 +219,7 @@ func settingsTitle(i db.IndexInfo) string {
 // points, the chosen one first.
 func settingsTable(i db.IndexInfo, n int) *table.Table {
 	t := table.New("chosen", "micro_f1:4", "macro_f1:4", "accuracy:4", "hamming_loss:4", "p@1:4", "p@3:4", "p@5:4",
-		"k", "alpha", "beta", "lambda", "features", "threshold")
+		"k", "alpha", "beta", "lambda", "second_order", "features", "threshold")
 	choice, ok := chosen(i)
 	if !ok {
 		return t
@@ -218,17 +233,20 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		return cmp.Compare(b.Of(objective), a.Of(objective))
 	})
 	add := func(p query.LCIFPoint, chosen bool) {
-		var k, alpha, beta, features any
+		var k, alpha, beta, second, features any
 		if p.Lambda > 0 {
 			k, alpha = p.K, p.Alpha
 		}
 		if p.Lambda < 1 {
 			beta = p.Beta
 		}
+		if p.SecondOrder > 0 {
+			second = p.SecondOrder
+		}
 		if p.Features > 0 {
 			features = p.Features
 		}
-		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, features, describeCut(p.Cut))
+		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, second, features, describeCut(p.Cut))
 	}
 	add(choice.Point, true)
 	for _, p := range points {

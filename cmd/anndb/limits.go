@@ -25,6 +25,7 @@ func checkLimits(info db.CollectionInfo, o db.BuildOptions) error {
 		{"hops", o.HopLabels, info.Live - 1, "one less than there are rows"},
 		{"rotate", o.Rotate, info.Dim, "as many as there are coordinates"},
 		{"holdout", o.Holdout, points / 10, "a tenth of the rows or training queries"},
+		{"graph", o.LCIF.Graph, info.Live - 1, "one less than there are rows"},
 		{"folds", folds, info.Live, "as many as there are rows"},
 	} {
 		if info.Live > 0 && l.n > max(0, l.limit) {

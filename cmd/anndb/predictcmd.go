@@ -168,6 +168,7 @@ type explainedNeighbor struct {
 	Row        uint32  `json:"row"`
 	Similarity float64 `json:"similarity"`
 	Share      float64 `json:"share"`
+	Indirect   float64 `json:"indirect,omitempty"`
 }
 
 type explainedFeature struct {
@@ -178,7 +179,7 @@ type explainedFeature struct {
 func (c *predictCmd) value(e *db.PredictionExplanation) explained {
 	out := explained{e.Instance, e.Feature, e.Prior, []explainedNeighbor{}, []explainedFeature{}}
 	for _, n := range e.Neighbors[:c.shown(len(e.Neighbors))] {
-		out.Neighbors = append(out.Neighbors, explainedNeighbor{string(n.Key), n.Row, n.Similarity, n.Share})
+		out.Neighbors = append(out.Neighbors, explainedNeighbor{string(n.Key), n.Row, n.Similarity, n.Share, n.Indirect})
 	}
 	for _, f := range e.Features[:c.shown(len(e.Features))] {
 		out.Features = append(out.Features, explainedFeature{f.Feature, f.Share})
@@ -224,6 +225,9 @@ func (c *predictCmd) evidence(keys []string, found [][]db.Prediction, people boo
 			}
 			part("row", e.Instance, len(e.Neighbors), func(k int) (string, any, float64) {
 				n := e.Neighbors[k]
+				if n.Indirect > 0 {
+					return fmt.Sprintf("%s, %.4f by its own nearest rows", n.Key, n.Indirect), n.Similarity, n.Share
+				}
 				return string(n.Key), n.Similarity, n.Share
 			})
 			part("feature", e.Feature, len(e.Features), func(k int) (string, any, float64) {

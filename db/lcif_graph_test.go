@@ -1,0 +1,402 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// graphRow is a row of the tests of second-order scores, of either kind.
+type graphRow struct {
+	x      []float64
+	labels []string
+}
+
+func (r graphRow) cosine(o graphRow) float64 {
+	var dot, a, b float64
+	for i := range r.x {
+		dot, a, b = dot+r.x[i]*o.x[i], a+r.x[i]*r.x[i], b+o.x[i]*o.x[i]
+	}
+	return max(0, dot/math.Sqrt(a*b))
+}
+
+// nearestOf is the k rows nearest to q but one, by definition 5, and by how much
+// they are nearer than the next one.
+func nearestOf(q graphRow, rows map[string]graphRow, k int, but string) (keys []string, gap float64) {
+	for key := range rows {
+		if key != but {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if x, y := q.cosine(rows[a]), q.cosine(rows[b]); x != y {
+			return int(math.Copysign(1, y-x))
+		}
+		return slices.Compare([]byte(a), []byte(b))
+	})
+	return keys[:k], q.cosine(rows[keys[k-1]]) - q.cosine(rows[keys[k]])
+}
+
+// bySecondOrder is the score of a label: definition 6 with the labels of
+// neighbours, and with the score by definition 6 of each neighbour itself. It is
+// not clear where rounding decides which rows are the nearest.
+func bySecondOrder(q graphRow, rows map[string]graphRow, label string, p *query.LCIFParams, degree int) (s float64, clear bool) {
+	clear = true
+	score := func(q graphRow, k int, but string, of func(key string) float64) float64 {
+		sum, total := 0.0, 0.0
+		keys, gap := nearestOf(q, rows, k, but)
+		clear = clear && gap > 1e-5
+		for _, key := range keys {
+			w := math.Pow(q.cosine(rows[key]), p.Alpha)
+			sum, total = sum+w*of(key), total+w
+		}
+		return sum / total
+	}
+	has := func(key string) float64 {
+		if slices.Contains(rows[key].labels, label) {
+			return 1
+		}
+		return 0
+	}
+	s = score(q, p.K, "", func(key string) float64 {
+		return (1-p.SecondOrder)*has(key) + p.SecondOrder*score(rows[key], degree, key, has)
+	})
+	return s, clear
+}
+
+// graphCase is a kind of rows and how they are weighed.
+type graphCase struct {
+	sparse bool
+	weight Weighting
+}
+
+var graphCases = []graphCase{{weight: WeightNone}, {weight: WeightStandard}, {true, WeightNone}}
+
+func (c graphCase) String() string { return fmt.Sprintf("sparse %v, weight %s", c.sparse, c.weight) }
+
+// graphDB is a collection of random rows and its model of second-order scores.
+type graphDB struct {
+	*DB
+	graphCase
+	rng  *rand.Rand
+	rows map[string]graphRow
+	next int
+}
+
+const graphDegree = 4
+
+var graphParams = &query.LCIFParams{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, Top: 5}
+
+func newGraphDB(t *testing.T, c graphCase) *graphDB {
+	t.Helper()
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &graphDB{DB: d, graphCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]graphRow{}}
+	if c.sparse {
+		err = d.CreateSparse(t.Context(), "docs", SparseOptions{})
+	} else {
+		err = d.CreateDense(t.Context(), "docs", DenseOptions{Dim: 8, Metric: vector.Cosine})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.put(t, 150)
+	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: graphParams, Graph: graphDegree, Weight: c.weight}}
+	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// random is a row with values above zero, so that all cosines are.
+func (g *graphDB) random() (graphRow, SparseQuery) {
+	r, q := graphRow{}, SparseQuery{}
+	for f := range uint32(8) {
+		v := float32(0.05 + g.rng.ExpFloat64())
+		r.x = append(r.x, float64(v))
+		if g.sparse {
+			q.Sparse.Index, q.Sparse.Value = append(q.Sparse.Index, f), append(q.Sparse.Value, v)
+		} else {
+			q.Vector = append(q.Vector, v)
+		}
+	}
+	for l := range 5 {
+		if r.x[l] > 1.2 {
+			r.labels = append(r.labels, fmt.Sprint("l", l))
+		}
+	}
+	return r, q
+}
+
+func (g *graphDB) put(t *testing.T, n int) {
+	t.Helper()
+	put(t, g.DB, n, func(int) Row {
+		r, q := g.random()
+		key := fmt.Sprint("k", g.next)
+		g.next++
+		g.rows[key] = r
+		return Row{Key: []byte(key), Vector: q.Vector, Sparse: q.Sparse, Labels: r.labels}
+	})
+}
+
+func (g *graphDB) delete(t *testing.T, from, n int) {
+	t.Helper()
+	err := g.Update(t.Context(), func(b *Batch) error {
+		for i := from; i < from+n; i++ {
+			key := fmt.Sprint("k", i)
+			delete(g.rows, key)
+			if err := b.Delete("docs", []byte(key)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scaling returns how the model compares rows: as they are, or scaled as it says.
+func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
+	t.Helper()
+	var scale *query.Scaling
+	err := g.View(func(s *Snapshot) error {
+		st := s.gen.colls["docs"]
+		m, err := st.manifestOf(st.c.index("labels"))
+		if err == nil {
+			scale = m.LCIF.Scale
+		}
+		return err
+	})
+	if err != nil || (scale != nil) != (g.weight == WeightStandard) {
+		t.Fatalf("weight %q: scale %+v, %v", g.weight, scale, err)
+	}
+	return func(r graphRow) graphRow {
+		if scale == nil {
+			return r
+		}
+		x := make([]float64, len(r.x))
+		for i := range x {
+			x[i] = (r.x[i] - float64(scale.Mean[i])) * float64(scale.Factor[i])
+		}
+		return graphRow{x, r.labels}
+	}
+}
+
+// check compares predictions and explanations with the definition.
+func (g *graphDB) check(t *testing.T) {
+	t.Helper()
+	indirect, compared := 0, 0
+	scaled, rows := g.scaling(t), map[string]graphRow{}
+	for key, r := range g.rows {
+		rows[key] = scaled(r)
+	}
+	for range 30 {
+		r, q := g.random()
+		out := predictAll(t, g.DB, []SparseQuery{q}, &PredictOptions{Top: 5, Explain: true}, 1)[0]
+		if len(out) == 0 {
+			t.Fatal("nothing is predicted")
+		}
+		for _, p := range out {
+			if want, clear := bySecondOrder(scaled(r), rows, p.Label, graphParams, graphDegree); clear {
+				if compared++; math.Abs(float64(p.Score)-want) > 1e-5 {
+					t.Fatalf("label %q has the score %g, by definition %g", p.Label, p.Score, want)
+				}
+			}
+			sum := 0.0
+			for _, n := range p.Explanation.Neighbors {
+				sum += n.Share
+				if n.Indirect > 0 {
+					indirect++
+				}
+			}
+			if math.Abs(sum-float64(p.Score)) > 1e-5 {
+				t.Fatalf("shares of label %q add up to %g of %g", p.Label, sum, p.Score)
+			}
+		}
+	}
+	if indirect == 0 || compared < 50 {
+		t.Errorf("%d rows explain an indirect share, %d scores are compared", indirect, compared)
+	}
+	if err := g.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSecondOrder builds, maintains, reopens and compacts models with second-order
+// scores: they are those of the definition over the rows that there are.
+func TestSecondOrder(t *testing.T) {
+	for _, c := range graphCases {
+		t.Run(c.String(), func(t *testing.T) {
+			g := newGraphDB(t, c)
+			defer func() { _ = g.Close() }()
+			g.check(t)
+			maintain := func() {
+				t.Helper()
+				if _, err := g.Maintain(t.Context(), MaintainOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g.put(t, 40)
+			maintain()
+			g.check(t)
+			g.delete(t, 0, 20)
+			maintain()
+			g.check(t)
+			g.put(t, 3)
+			g.delete(t, 140, 25)
+			maintain()
+			path := g.Path()
+			if err := g.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if g.DB, err = Open(path, nil); err != nil {
+				t.Fatal(err)
+			}
+			g.check(t)
+			// Enough to renumber the rows.
+			g.delete(t, 50, 80)
+			if _, err := g.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			g.check(t)
+		})
+	}
+}
+
+// TestSecondOrderRepaired damages the list of nearest rows: Check finds it, and
+// Repair makes it anew.
+func TestSecondOrderRepaired(t *testing.T) {
+	for _, c := range graphCases {
+		for array := arrayGraphPtr; array <= arrayGraphSimilarity; array++ {
+			t.Run(fmt.Sprintf("%v, array %d", c, array), func(t *testing.T) {
+				g := newGraphDB(t, c)
+				defer func() { _ = g.Close() }()
+				damageGraph(t, g, array)
+				if err := g.Check(t.Context(), nil); !errors.Is(err, ErrCorrupt) {
+					t.Fatalf("Check: %v", err)
+				}
+				_, q := g.random()
+				err := g.View(func(s *Snapshot) error {
+					_, _, err := s.Predict(t.Context(), "docs", q, nil)
+					return err
+				})
+				if !errors.Is(err, ErrCorrupt) {
+					t.Errorf("Predict: %v", err)
+				}
+				if found, err := g.Repair(t.Context(), nil); err != nil || len(found) != 1 {
+					t.Fatalf("Repair: %v, %v", found, err)
+				}
+				g.check(t)
+			})
+		}
+	}
+}
+
+// damageGraph flips a bit in an array of the list of nearest rows.
+func damageGraph(t *testing.T, g *graphDB, array uint32) {
+	t.Helper()
+	path := g.Path()
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var block []byte
+	err = raw.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketBlocks).ForEach(func(k, v []byte) error {
+			if _, kind, chunk := codec.ParseKey(k); kind == codec.KindSimilarity && chunk == array {
+				block = slices.Clone(v)
+			}
+			return nil
+		})
+	})
+	if err := errors.Join(err, raw.Close()); err != nil || block == nil {
+		t.Fatal("no list of nearest rows", err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := 0
+	for i := 0; i+len(block) <= len(file); i++ {
+		if slices.Equal(file[i:i+len(block)], block) {
+			file[i+len(block)-codec.Align/2] ^= 1
+			at++
+		}
+	}
+	if at == 0 {
+		t.Fatal("the block is not in the file")
+	}
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g.DB, err = Open(path, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSecondOrderTuned tunes the weight of second-order scores, where the label of
+// a row is that of the rows near it and its own is often missing.
+func TestSecondOrderTuned(t *testing.T) {
+	d, queries, truth := spotDB(t, 300, 0, vector.L2)
+	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}}
+	info, err := d.Build(t.Context(), "docs", "labels", o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p query.LCIFPoint) bool { return p.SecondOrder == 0.5 })
+	if !tried {
+		t.Error("the weight was not tried")
+	}
+	p := info.Options.LCIF.Params
+	if want := p.SecondOrder > 0; want != (info.Options.LCIF.Graph > 0) {
+		t.Errorf("weight %g with %d nearest rows", p.SecondOrder, info.Options.LCIF.Graph)
+	}
+	if share := first(predictAll(t, d, queries, nil, 1), truth); share < 0.95 {
+		t.Errorf("precision of the best label is %g", share)
+	}
+	if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// The thresholds of a given setting are those of its second-order scores.
+	o.LCIF.Params, o.LCIF.Cut = &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}, &query.LCIFCut{Share: 1}
+	o.LCIF.SecondOrders = nil
+	for _, o.LCIF.Weight = range []Weighting{WeightNone, WeightStandard} {
+		if info, err = d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+			t.Fatal(err)
+		}
+		p, points := info.Options.LCIF.Params, info.LabelCurve.Points
+		if len(points) != 1 || points[0].SecondOrder != 0.5 || p.Thresholds == nil || p.SecondOrder != 0.5 {
+			t.Errorf("%s: measured %+v, parameters %+v", o.LCIF.Weight, points, p)
+		}
+	}
+	// Without a list of nearest rows there are no second-order scores.
+	plain := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}
+	if _, err := d.Build(t.Context(), "docs", "labels", plain, nil); err != nil {
+		t.Fatal(err)
+	}
+	err = d.View(func(s *Snapshot) error {
+		_, _, err := s.Predict(t.Context(), "docs", queries[0], &PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}})
+		return err
+	})
+	if !errors.Is(err, ErrOption) {
+		t.Errorf("second-order scores of a model without: %v", err)
+	}
+}
