@@ -137,20 +137,12 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 			err = errors.Join(err, next.close())
 		}
 	}()
-	follow := func() (n int, last uint64, err error) {
-		s, err := d.Snapshot()
-		if err != nil {
-			return 0, 0, err
-		}
-		defer s.Release()
-		n, copied, err = s.catchUp(ctx, next, copied, moved.to)
-		return n, s.Generation(), err
-	}
+	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
 	if err := next.sound(soundAll); err != nil {
 		return 0, err
 	}
 	for round, n := 0, catchUpBytes+1; n > catchUpBytes && round < catchUpRounds; round++ {
-		if n, _, err = follow(); err != nil {
+		if n, _, err = f.follow(ctx); err != nil {
 			return 0, err
 		}
 		if err := next.bolt.Sync(); err != nil {
@@ -166,7 +158,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 	if err := d.writable(ctx); err != nil {
 		return 0, err
 	}
-	_, last, err := follow()
+	_, last, err := f.follow(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -177,8 +169,49 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 	if err != nil {
 		return 0, err
 	}
+	next.keepNumberings(d.store, f.kept())
 	swapped, err = d.swap(name, next, moved, last)
 	return info.Size(), err
+}
+
+// follower applies to a copy what is written to the database meanwhile.
+type follower struct {
+	d       *DB
+	next    *store
+	moved   movedCollections
+	copied  map[uint64]copiedRows
+	written map[uint64]bool // collections that rows were added to since the copy began
+}
+
+// follow applies what has been written since the last call. It returns how many bytes
+// of rows that was, and the generation that next has then.
+func (f *follower) follow(ctx context.Context) (bytes int, last uint64, err error) {
+	s, err := f.d.Snapshot()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.Release()
+	before := f.copied
+	bytes, f.copied, err = s.catchUp(ctx, f.next, before, f.moved.to)
+	for id, c := range f.copied {
+		if c.rows != before[id].rows {
+			f.written[id] = true
+		}
+	}
+	return bytes, s.Generation(), err
+}
+
+// kept returns the collections whose rows have the same numbers in the copy: those
+// that were copied as they were and got no rows since. Rows added since may have
+// other numbers, as those among them that were replaced or deleted are left out.
+func (f *follower) kept() []uint64 {
+	var out []uint64
+	for id := range f.copied {
+		if !f.written[id] && f.moved.to(id) == id {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // copyTo writes the latest state into the empty file name, compacted. It returns

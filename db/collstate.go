@@ -22,6 +22,8 @@ import (
 type collState struct {
 	g *generation
 	c *collection
+	// numbering is what the row numbers are those of.
+	numbering *numbering
 
 	rowsLoad   loading
 	base       query.View // of dense rows: Metric, Dim, Rows, Deleted, LiveCount
@@ -39,7 +41,7 @@ type collState struct {
 }
 
 func newCollState(g *generation, c *collection) *collState {
-	return &collState{g: g, c: c, indexes: map[string]*indexState{}}
+	return &collState{g: g, c: c, numbering: g.store.numberingOf(c.ID), indexes: map[string]*indexState{}}
 }
 
 // value is a block as it stands in the map.

@@ -57,6 +57,9 @@ var (
 	// ErrK is returned when the number of requested rows is below 1. One above
 	// the number of rows asks for all of them.
 	ErrK = errors.New("db: k is out of range")
+	// ErrFilter is returned for a RowFilter of another collection, or of row numbers
+	// that have changed since.
+	ErrFilter = errors.New("db: invalid row filter")
 	// ErrFull is returned when a collection has used all its row numbers.
 	ErrFull = errors.New("db: collection is full")
 	// ErrNoCollection is returned when no collection has the name.

@@ -134,11 +134,15 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 			filter.Add(row)
 		}
 	}
+	filtered, err := s.RowFilter("s", filter)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
 		q := SparseQuery{Sparse: randomSparse(rng, 1+rng.IntN(12), width)}
 		k := 1 + rng.IntN(30)
 		for strategy := postings.Auto; strategy <= postings.Union; strategy++ {
-			for _, f := range []*roaring.Bitmap{nil, filter} {
+			for _, f := range []*RowFilter{nil, filtered} {
 				var hits [2][]Hit
 				for i, name := range []string{"kept", "fresh"} {
 					o := &SparseSearchOptions{Index: name, Strategy: strategy, Filter: f}

@@ -31,11 +31,11 @@ type SearchOptions struct {
 	// Recall is the target that the tuner's curve resolves to parameters,
 	// 0.95 when zero. It is ignored when Params is given.
 	Recall float64
-	// Params, when given, are used as they are (K, Filter and Accept are
-	// filled in from the call).
+	// Params, when given, are used as they are, but for K, which is that of the
+	// call. Its Filter must be nil: a search cannot tell what its numbers mean.
 	Params *query.Params
-	// Filter keeps only the rows of the bitmap (row numbers, see Hit.Row).
-	Filter *roaring.Bitmap
+	// Filter keeps only the rows of a set, made by Snapshot.RowFilter.
+	Filter *RowFilter
 	// Labels keeps only rows that carry at least one of these labels.
 	Labels []string
 	// KeyPrefix and Key keep only rows whose key has the prefix, or satisfies
@@ -122,7 +122,7 @@ func (i *idleSearchers) give(sc *searchScratch) {
 //
 // Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrNorm, ErrK (k < 1),
 // ErrOption (no index named among several, or one built with NoTune and no
-// Params), ErrCorrupt, ErrClosed and the context's error.
+// Params), ErrFilter, ErrCorrupt, ErrClosed and the context's error.
 func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if o == nil {
@@ -263,6 +263,9 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 		return nil, p, fmt.Errorf("%w: radius %g, want 0 for none or more", ErrOption, o.Radius)
 	case k < 1 && !ranged:
 		return nil, p, fmt.Errorf("%w: k is %d in a search of %q, want at least 1", ErrK, k, st.c.Name)
+	case o.Params != nil && o.Params.Filter != nil:
+		return nil, p, fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
+			ErrOption, st.c.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
 		return nil, p, fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
 	}
@@ -319,11 +322,11 @@ func (m *manifest) tuned(recall float64) (query.Params, error) {
 
 // applyFilters joins the bitmap, label and key filters of the call.
 func (st *collState) applyFilters(ctx context.Context, o *SearchOptions, p *query.Params) error {
-	if o.Filter != nil {
-		p.Filter = o.Filter
+	rows, err := st.filtered(o.Filter)
+	if err != nil {
+		return err
 	}
-	var err error
-	if p.Filter, err = st.carrying(ctx, o.Labels, p.Filter); err != nil {
+	if p.Filter, err = st.carrying(ctx, o.Labels, rows); err != nil {
 		return err
 	}
 	if prev := p.Accept; prev != nil {

@@ -255,6 +255,14 @@ func TestFilters(t *testing.T) {
 					return slices.ContainsFunc(b.labels[key], func(l string) bool { return slices.Contains(want, l) })
 				}
 			}
+			filter := func(m *roaring.Bitmap) *db.RowFilter {
+				s, err := b.d.Snapshot()
+				b.must(err)
+				defer s.Release()
+				f, err := s.RowFilter("c", m)
+				b.must(err)
+				return f
+			}
 			in := func(m *roaring.Bitmap) func(string) bool {
 				return func(key string) bool { return m.Contains(number[key]) }
 			}
@@ -282,9 +290,9 @@ func TestFilters(t *testing.T) {
 				pass  func(string) bool
 				exact bool // few rows: scanned
 			}{
-				{"half", db.SearchOptions{Filter: half}, in(half), false},
-				{"tenth", db.SearchOptions{Filter: tenth}, in(tenth), true},
-				{"none", db.SearchOptions{Filter: none}, in(none), true},
+				{"half", db.SearchOptions{Filter: filter(half)}, in(half), false},
+				{"tenth", db.SearchOptions{Filter: filter(tenth)}, in(tenth), true},
+				{"none", db.SearchOptions{Filter: filter(none)}, in(none), true},
 				{"label", db.SearchOptions{Labels: []string{"mod1"}}, hasLabel("mod1"), true},
 				{"labels", db.SearchOptions{Labels: []string{"mod1", "mod2", "mod1"}}, hasLabel("mod1", "mod2"), false},
 				{"rare", db.SearchOptions{Labels: []string{"rare", "no such label"}}, hasLabel("rare"), true},
@@ -295,7 +303,7 @@ func TestFilters(t *testing.T) {
 				{"no key", db.SearchOptions{KeyPrefix: []byte("zz")}, in(none), true},
 				{"key", db.SearchOptions{Key: even}, func(key string) bool { return even([]byte(key)) }, false},
 				{
-					"all", db.SearchOptions{Filter: half, Labels: []string{"mod0", "mod2"}, KeyPrefix: []byte("a"), Key: even},
+					"all", db.SearchOptions{Filter: filter(half), Labels: []string{"mod0", "mod2"}, KeyPrefix: []byte("a"), Key: even},
 					and(in(half), hasLabel("mod0", "mod2"), prefix("a"), func(key string) bool { return even([]byte(key)) }), true,
 				},
 				{
@@ -303,7 +311,7 @@ func TestFilters(t *testing.T) {
 					func(key string) bool { return number[key]%3 == 0 && even([]byte(key)) }, false,
 				},
 				{
-					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Filter: half},
+					"params", db.SearchOptions{Params: &query.Params{Accept: func(r uint32) bool { return r%3 == 0 }}, Filter: filter(half)},
 					and(in(half), func(key string) bool { return number[key]%3 == 0 }), false,
 				},
 			} {
@@ -790,13 +798,15 @@ func TestNoAllocations(t *testing.T) {
 		s, err := b.d.Snapshot()
 		b.must(err)
 		defer s.Release()
+		filter, err := s.RowFilter("c", some)
+		b.must(err)
 		for name, o := range map[string]*db.SearchOptions{
 			"flat":    {Index: db.Flat},
 			"natural": {Params: &query.Params{}},
 			"stages":  {Params: &query.Params{Sketch: true, Quant: true, Hops: 2, Extra: 5, Tau: 0.01}},
 			"beam":    {Params: &query.Params{Sketch: true, R: 20, Beam: 40}},
 			"lookup":  {Params: &query.Params{Method: query.Lookup}},
-			"filter":  {Params: &query.Params{Sketch: true}, Filter: some},
+			"filter":  {Params: &query.Params{Sketch: true}, Filter: filter},
 			"range":   {Params: &query.Params{}, Radius: 2},
 		} {
 			var dst []db.Hit

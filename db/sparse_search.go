@@ -35,11 +35,11 @@ type SparseSearchOptions struct {
 	// Strategy is how an inverted index is searched. All strategies find the
 	// same rows; postings.Auto lets the planner choose.
 	Strategy postings.Strategy
-	// Filter keeps only the rows of the bitmap, Labels only those that carry
+	// Filter keeps only the rows of a set, made by Snapshot.RowFilter, Labels only those that carry
 	// one of these labels, KeyPrefix and Key only those whose key has the
 	// prefix or satisfies the predicate, which is given a copy and called at most
 	// once for a row, and no more once the context has ended.
-	Filter    *roaring.Bitmap
+	Filter    *RowFilter
 	Labels    []string
 	KeyPrefix []byte
 	Key       func(key []byte) bool
@@ -72,7 +72,7 @@ type sparseScratch struct {
 // written after its build are compared one by one.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrK (k < 1),
-// ErrOption (no index named among several, a strategy the index lacks),
+// ErrOption (no index named among several, a strategy the index lacks), ErrFilter,
 // ErrCorrupt, ErrClosed and the context's.
 func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery, k int, o *SparseSearchOptions, dst []Hit) (hits []Hit, stats SparseStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
@@ -220,7 +220,10 @@ func (s *Snapshot) UnknownFeatures(ctx context.Context, coll string, q SparseQue
 
 // accepted is the set of rows that pass the filters, nil when all do.
 func (st *collState) accepted(ctx context.Context, o *SparseSearchOptions) (*roaring.Bitmap, error) {
-	out, err := st.carrying(ctx, o.Labels, o.Filter)
+	out, err := st.filtered(o.Filter)
+	if err == nil {
+		out, err = st.carrying(ctx, o.Labels, out)
+	}
 	if err != nil {
 		return nil, err
 	}

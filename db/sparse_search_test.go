@@ -131,6 +131,11 @@ func (b *sparseBed) got(q vector.Sparse, k int, o *SparseSearchOptions) string {
 	return out.String()
 }
 
+func (b *sparseBed) filter(rows *roaring.Bitmap) *RowFilter {
+	b.t.Helper()
+	return filterOf(b.t, b.d, "s", rows)
+}
+
 func TestSearchSparseIsExact(t *testing.T) {
 	b := newSparseBed(t)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -149,7 +154,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 				pass := func(key string) bool {
 					return (len(o.Labels) == 0 || slices.Contains(o.Labels, "l"+key[len(key)-1:])) &&
 						strings.HasPrefix(key, string(o.KeyPrefix)) &&
-						(o.Filter == nil || o.Filter.Contains(b.row[key])) && (o.Key == nil || o.Key([]byte(key)))
+						(o.Filter == nil || o.Filter.rows.Contains(b.row[key])) && (o.Key == nil || o.Key([]byte(key)))
 				}
 				if got, want := b.got(q, k, o), b.want(q, k, pass); got != want {
 					t.Fatalf("%s, k %d, %+v:\n%s\nwant\n%s", stage, k, o, got, want)
@@ -162,8 +167,8 @@ func TestSearchSparseIsExact(t *testing.T) {
 		odd.Add(i)
 	}
 	filters := []*SparseSearchOptions{
-		{}, {Labels: []string{"l3", "l4", "none"}}, {KeyPrefix: []byte("k1")}, {Filter: odd},
-		{Key: func(k []byte) bool { return k[len(k)-1] == '7' }, Labels: []string{"l7"}, Filter: odd},
+		{}, {Labels: []string{"l3", "l4", "none"}}, {KeyPrefix: []byte("k1")}, {Filter: b.filter(odd)},
+		{Key: func(k []byte) bool { return k[len(k)-1] == '7' }, Labels: []string{"l7"}, Filter: b.filter(odd)},
 	}
 	compare("without an index", filters...)
 	info, err := b.d.Build(t.Context(), "s", "main", BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}}, nil)
@@ -187,6 +192,11 @@ func TestSearchSparseIsExact(t *testing.T) {
 	}
 	if b.d, err = Open(path, nil); err != nil {
 		t.Fatal(err)
+	}
+	for _, o := range filters {
+		if o.Filter != nil {
+			o.Filter = b.filter(odd)
+		}
 	}
 	compare("reopened", filters...)
 	if err := b.d.DropIndex(t.Context(), "s", "main"); err != nil {

@@ -62,11 +62,13 @@ type store struct {
 	walked  atomic.Uint32 // parts of the file found sound, see sound
 	unsound [8]error      // what was found in the others; guarded by walkMu
 
-	mu     sync.Mutex
-	gens   map[*generation]struct{}
-	retire bool // no longer a DB's current store
-	closed bool
-	base   uintptr // where the map was last advised
+	mu   sync.Mutex
+	gens map[*generation]struct{}
+	// numberings are those of the collections by their numbers.
+	numberings map[uint64]*numbering
+	retire     bool // no longer a DB's current store
+	closed     bool
+	base       uintptr // where the map was last advised
 }
 
 // reserves are the map reservations to try, largest first.
@@ -155,7 +157,10 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 	if o.MaxSize > 0 {
 		b.AllocSize = 1 << 20 // a file grows in steps of it, and a step is refused whole
 	}
-	return &store{bolt: b, file: file, reserve: int64(reserve), verify: o.Verify, gens: map[*generation]struct{}{}}, nil
+	return &store{
+		bolt: b, file: file, reserve: int64(reserve), verify: o.Verify,
+		gens: map[*generation]struct{}{}, numberings: map[uint64]*numbering{},
+	}, nil
 }
 
 // advise undoes bbolt's MADV_RANDOM, which makes cold scans ten times slower,

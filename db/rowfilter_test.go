@@ -1,0 +1,196 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// filterOf makes a filter from the latest state.
+func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *RowFilter) {
+	t.Helper()
+	err := d.View(func(s *Snapshot) (err error) {
+		f, err = s.RowFilter(coll, rows)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// filterBed is collections "dense" and "sparse" of 40 rows without a gap in their
+// numbers, and a filter of some of each.
+func filterBed(t *testing.T) (*DB, map[string]*RowFilter) {
+	t.Helper()
+	d := openTemp(t, &Options{NoSync: true})
+	ctx := t.Context()
+	if err := errors.Join(d.CreateDense(ctx, "dense", DenseOptions{Dim: 2}), d.CreateSparse(ctx, "sparse", SparseOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		if err := putFiltered(d, "dense", i); err != nil {
+			t.Fatal(err)
+		}
+		if err := putFiltered(d, "sparse", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := roaring.BitmapOf(3, 4, 17)
+	return d, map[string]*RowFilter{"dense": filterOf(t, d, "dense", rows), "sparse": filterOf(t, d, "sparse", rows)}
+}
+
+func putFiltered(d *DB, coll string, i int) error {
+	r := Row{Key: fmt.Appendf(nil, "%02d", i)}
+	if coll == "sparse" {
+		r.Sparse = vector.Sparse{Index: []uint32{0, uint32(i % 5)}, Value: []float32{1, float32(i + 1)}}
+		if i%5 == 0 {
+			r.Sparse = vector.Sparse{Index: []uint32{0}, Value: []float32{1}}
+		}
+	} else {
+		r.Vector = []float32{float32(i * 7 % 40), float32(i % 3)}
+	}
+	return d.Update(context.Background(), func(b *Batch) error { return b.Put(coll, r) })
+}
+
+// searchFiltered returns the keys of all rows that a filter passes, in order.
+func searchFiltered(d *DB, coll string, f *RowFilter) (keys []string, err error) {
+	err = d.View(func(s *Snapshot) error {
+		var hits []Hit
+		var err error
+		if coll == "sparse" {
+			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
+			hits, _, err = s.SearchSparse(context.Background(), coll, q, 100, &SparseSearchOptions{Filter: f}, nil)
+		} else {
+			hits, _, err = s.Search(context.Background(), coll, []float32{1, 1}, 100, &SearchOptions{Filter: f}, nil)
+		}
+		for _, h := range hits {
+			keys = append(keys, string(h.Key))
+		}
+		slices.Sort(keys)
+		return err
+	})
+	return keys, err
+}
+
+// TestRowFilter: a filter holds as long as the rows have their numbers, and is
+// refused afterwards.
+func TestRowFilter(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		name   string
+		change func(d *DB) error
+		moves  []string // collections whose rows get other numbers
+	}{
+		{"nothing", func(*DB) error { return nil }, nil},
+		{"Update", func(d *DB) error { return errors.Join(putFiltered(d, "dense", 40), putFiltered(d, "sparse", 5)) }, nil},
+		{"Compact", func(d *DB) error { _, err := d.Compact(ctx); return err }, nil},
+		{"Reorder", func(d *DB) error { _, err := d.Reorder(ctx); return err }, []string{"dense"}},
+		{"Reorder twice", func(d *DB) error {
+			_, err := d.Reorder(ctx)
+			_, again := d.Reorder(ctx)
+			return errors.Join(err, again)
+		}, []string{"dense"}},
+		{"Compact without deleted rows", func(d *DB) error {
+			for i := 20; i < 40; i++ {
+				if err := putFiltered(d, "sparse", i); err != nil {
+					return err
+				}
+			}
+			_, err := d.Compact(ctx)
+			return err
+		}, []string{"sparse"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, filters := filterBed(t)
+			if err := c.change(d); err != nil {
+				t.Fatal(err)
+			}
+			for coll, f := range filters {
+				keys, err := searchFiltered(d, coll, f)
+				switch want := []string{"03", "04", "17"}; {
+				case slices.Contains(c.moves, coll):
+					if !errors.Is(err, ErrFilter) {
+						t.Errorf("%s: rows %v, error %v, want ErrFilter", coll, keys, err)
+					}
+				case err != nil || !slices.Equal(keys, want):
+					t.Errorf("%s: rows %v, error %v, want %v", coll, keys, err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestRowFilterMisuse: what is no filter of the collection is refused.
+func TestRowFilterMisuse(t *testing.T) {
+	d, filters := filterBed(t)
+	other := openTemp(t, &Options{NoSync: true})
+	if err := other.CreateDense(t.Context(), "dense", DenseOptions{Dim: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]*RowFilter{
+		"another collection": filters["sparse"],
+		"empty value":        {},
+		"another database":   filterOf(t, other, "dense", roaring.BitmapOf(1)),
+	} {
+		if keys, err := searchFiltered(d, "dense", f); !errors.Is(err, ErrFilter) {
+			t.Errorf("%s: rows %v, error %v, want ErrFilter", name, keys, err)
+		}
+	}
+	if keys, err := searchFiltered(d, "dense", filterOf(t, d, "dense", nil)); err != nil || len(keys) > 0 {
+		t.Errorf("no rows: %v, %v", keys, err)
+	}
+	err := d.View(func(s *Snapshot) error {
+		o := &SearchOptions{Params: &query.Params{Method: query.Flat, Filter: roaring.BitmapOf(1)}}
+		_, _, err := s.Search(t.Context(), "dense", []float32{1, 1}, 3, o, nil)
+		return err
+	})
+	if !errors.Is(err, ErrOption) {
+		t.Errorf("a bitmap in the parameters: %v, want ErrOption", err)
+	}
+}
+
+// TestRowFilterFollow: a collection that rows are written to during a compaction
+// counts as renumbered, one that loses rows only does not.
+func TestRowFilterFollow(t *testing.T) {
+	d, _ := filterBed(t)
+	name := filepath.Join(t.TempDir(), "copy.anndb")
+	moved, copied, err := d.copyTo(t.Context(), name, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := openStore(name, d.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.close()
+	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
+	remove := func(b *Batch) error { return b.Delete("dense", []byte("07")) }
+	if err := errors.Join(putFiltered(d, "sparse", 3), d.Update(t.Context(), remove)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // what the first round finds, the last one still knows
+		if _, _, err := f.follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var dense uint64
+	err = d.View(func(s *Snapshot) error {
+		dense = s.gen.colls["dense"].c.ID
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.kept(); !slices.Equal(got, []uint64{dense}) {
+		t.Errorf("kept %v, want %v", got, dense)
+	}
+}
