@@ -293,3 +293,21 @@ func TestTable(t *testing.T) {
 		t.Errorf("%s %v", text, err)
 	}
 }
+
+// TestQuantizedGraphs: SymphonyQG and pyglass are peers of every set by L2, and of no
+// other, because their drivers know no other distance.
+func TestQuantizedGraphs(t *testing.T) {
+	peers := []string{"symphonyqg", "pyglass*"}
+	byL2 := pick(systems(&set{metric: vector.L2, dim: 100}), peers)
+	if len(byL2) != 3 {
+		t.Fatalf("%d systems by L2, want 3", len(byL2))
+	}
+	for _, s := range byL2 {
+		if s.rows != "f32" || !s.ladder || s.settings[0] != "ef=10" {
+			t.Errorf("%s: rows %s, first setting %s", s.name, s.rows, s.settings[0])
+		}
+	}
+	if n := len(pick(systems(&set{metric: vector.Cosine, dim: 100}), peers)); n != 0 {
+		t.Fatalf("%d systems by cosine, want none", n)
+	}
+}

@@ -19,6 +19,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -117,6 +118,48 @@ struct Engine {
     // The k nearest rows of one query, in any order; kMissing fills the rest.
     virtual void search(const void* query, size_t k, uint32_t* ids, int thread) = 0;
 };
+
+// While it lives, what a library prints goes to standard error: standard output
+// carries the answers.
+struct Quiet {
+    int out;
+
+    Quiet() : out(redirect(STDERR_FILENO)) {}
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+    ~Quiet() {
+        flush();
+        dup2(out, STDOUT_FILENO);
+        ::close(out);
+    }
+    static void flush() {
+        std::cout.flush();
+        std::fflush(stdout);
+    }
+    static int redirect(int to) {
+        flush();
+        int old = dup(STDOUT_FILENO);
+        if (old < 0 || dup2(to, STDOUT_FILENO) < 0) throw std::runtime_error("cannot redirect standard output");
+        return old;
+    }
+};
+
+// Lets one thread at a time search an index that keeps the state of one query;
+// costs nothing where one thread searches.
+struct Turns {
+    bool needed = false;
+    std::mutex mutex;
+
+    std::unique_lock<std::mutex> take() {
+        return needed ? std::unique_lock<std::mutex>(mutex) : std::unique_lock<std::mutex>();
+    }
+};
+
+inline size_t fileSize(const std::string& path) {
+    struct stat st;
+    if (::stat(path.c_str(), &st) != 0) throw std::runtime_error("cannot open " + path);
+    return size_t(st.st_size);
+}
 
 inline void pin(int core) {
     cpu_set_t set;
