@@ -209,12 +209,15 @@ func childBuild(path, coll string) error {
 // indexes come in turn.
 func killBuild(coll string, seed uint64) BuildOptions {
 	if coll == "s" {
-		return BuildOptions{
+		o := BuildOptions{
 			Kind: []forest.Kind{KindLCIF, KindPostings, KindAT, KindPT}[seed%4], Seed: seed,
-			Postings: PostingsOptions{Partition: true, M: 2},
-			LCIF:     LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
-			Budget:   BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}},
+			LCIF:   LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+			Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}},
 		}
+		if !isBudget(o.Kind) {
+			o.Postings = PostingsOptions{Partition: true, M: 2}
+		}
+		return o
 	}
 	return BuildOptions{Kind: forest.RP, Trees: 4, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, SketchBytes: -1, Members: true, NoTune: true, Seed: seed}
 }
