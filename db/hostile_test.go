@@ -178,11 +178,12 @@ func TestHostileOverlay(t *testing.T) {
 		}
 		slots = len(x.view.Forest.Nodes)
 	})
-	block := []byte{1, 1, 0, 0, 0, 0, 60, 0}
+	// One segment with votes, no points, labels from 0<<16 on, 60 of them.
+	block := []byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 60, 0}
 	for i := range 60 {
 		block = binary.LittleEndian.AppendUint16(block, uint16(40000+i))
 	}
-	block = append(block, bytes.Repeat([]byte{255}, 60)...)
+	block = append(block, bytes.Repeat([]byte{1}, 60)...)
 	dir := bytes.Repeat([]byte{255}, 4*slots)
 	copy(dir, make([]byte, 4))
 	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindOverlayDir, 0), dir)
@@ -192,6 +193,9 @@ func TestHostileOverlay(t *testing.T) {
 			Index: "kd", Params: &query.Params{Sketch: true, R: 5, NoWiden: true},
 		}, nil)
 		mustBeCorrupt(t, "search", err)
+		if !strings.Contains(fmt.Sprint(err), "label 40059 in a corpus of 60") {
+			t.Errorf("search: error %v", err)
+		}
 	})
 }
 

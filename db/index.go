@@ -245,7 +245,7 @@ type forestManifest struct {
 	CorpusN int
 	Coord   string
 	DirW    int
-	Unit    float32
+	Points  int // that the trees were grown from
 }
 
 func encodeManifest(m *manifest) ([]byte, error) {

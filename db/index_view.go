@@ -45,7 +45,7 @@ func (l *learned) emit(object uint64, yield func(key [16]byte, value []byte) err
 	f := l.forest
 	m := &manifest{
 		Object: object, Metric: l.metric, Dim: l.dim, Lift: l.lift, Requested: l.requested,
-		Forest: forestManifest{Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Unit: f.Unit},
+		Forest: forestManifest{Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Points: f.Points},
 	}
 	m.Forest.Params.Corpus = nil
 	write := []func() error{
@@ -280,11 +280,10 @@ func loadForest(m *manifest, r *sections) (*forest.Forest, error) {
 	slots := p.Trees << p.Depth
 	f := &forest.Forest{
 		Params: p, Dim: m.Forest.Dim, CorpusN: m.Forest.CorpusN, Coord: m.Forest.Coord,
-		DirWidth: m.Forest.DirW, Unit: m.Forest.Unit,
+		DirWidth: m.Forest.DirW, Points: m.Forest.Points,
 	}
 	f.Nodes = decodeNodes(r, r.all(codec.KindNodes), slots)
 	r.need(len(f.Nodes) == slots, "node count")
-	r.need(f.Unit > 0 && !math.IsInf(float64(f.Unit), 1), "unit")
 	dirs := r.all(codec.KindLeafDir)
 	if p.Natural {
 		f.LeafDir = array[uint32](r, dirs, 0, slots)
@@ -295,7 +294,7 @@ func loadForest(m *manifest, r *sections) (*forest.Forest, error) {
 		f.Members = r.all(codec.KindMembers)
 	}
 	if o := r.all(codec.KindOverlayDir); len(o) > 0 {
-		f.Overlay = &forest.Overlay{}
+		f.Overlay = &forest.Overlay{Points: m.Info.TrainingPoints - m.Forest.Points}
 		if p.Natural && len(o[0]) > 0 {
 			f.Overlay.Dir, f.Overlay.Blocks = array[uint32](r, o, 0, slots), r.all(codec.KindOverlay)
 		}
@@ -328,14 +327,16 @@ func (r *sections) validate(m *manifest, f *forest.Forest) {
 		for i, kind := range kinds {
 			runs[i] = m.Runs[kind]
 		}
-		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord, f.DirWidth, runs)
+		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord, f.DirWidth, f.Points, runs)
 	}
 	trees := *r
 	trees.object = m.home(codec.KindNodes)
-	trees.once(roleForest, shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers, codec.KindDirections),
-		f.CorpusN, f.Validate)
+	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers, codec.KindDirections)
+	trees.once(roleForest, grown, f.CorpusN, f.Validate)
 	if r.err = trees.err; f.Overlay != nil {
-		r.once(roleOverlay, shape(codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers), f.CorpusN, f.ValidateOverlay)
+		// The votes of an overlay are checked against the leaves of its forest.
+		gained := shape(codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers)
+		r.once(roleOverlay, fmt.Sprint(trees.object, grown, f.Overlay.Points, gained), f.CorpusN, f.ValidateOverlay)
 	}
 }
 

@@ -85,7 +85,7 @@ func (st *collState) maintainForest(ctx context.Context, r *indexRef, m *manifes
 	if float64(changed) > drift*float64(grown-m.GrownDead) {
 		return nil, true, nil
 	}
-	if int(st.c.Rows) == m.Info.Rows || m.Forest.Unit == 255 {
+	if int(st.c.Rows) == m.Info.Rows {
 		return nil, false, nil
 	}
 	x, err := st.index(ctx, r)
@@ -118,8 +118,7 @@ type folding struct {
 	rows    []uint32  // the rows folded in that are not deleted
 	space   *flatRows // all rows folded in, in the partition space
 	near    [][]candidate
-	gains   []forest.Gain
-	members []forest.Gain
+	gains   forest.Gains
 }
 
 func (f *folding) fold(timer *stageTimer) error {
@@ -146,7 +145,7 @@ func (f *folding) fold(timer *stageTimer) error {
 		old := *f.v.Forest
 		old.CorpusN = f.hi
 		var err error
-		f.overlay, err = old.AddGains(f.gains, f.members)
+		f.overlay, err = old.AddGains(f.gains)
 		return err
 	})
 }
@@ -370,17 +369,17 @@ func (f *folding) own() (near []entry) {
 		}
 		for t, leaf := range route(f.row(row)) {
 			slot := uint32(t)<<f.v.Forest.Depth + leaf
-			f.members = append(f.members, forest.Gain{Slot: slot, Label: row})
+			f.gains.Points = append(f.gains.Points, slot)
+			if f.v.Forest.Params.Members {
+				f.gains.Members = append(f.gains.Members, forest.Gain{Slot: slot, Label: row})
+			}
+			if !f.v.Forest.Natural {
+				continue
+			}
 			for _, id := range ids[:min(len(ids), labelsK)] {
-				f.gains = append(f.gains, forest.Gain{Slot: slot, Label: id})
+				f.gains.Labels = append(f.gains.Labels, forest.Gain{Slot: slot, Label: id})
 			}
 		}
-	}
-	if !f.v.Forest.Natural {
-		f.gains = nil
-	}
-	if !f.v.Forest.Params.Members {
-		f.members = nil
 	}
 	return near
 }
@@ -444,7 +443,7 @@ func (f *folding) enter(near []entry) error {
 	for i, entries := range groups {
 		for _, e := range entries {
 			for t, leaf := range leaves[i] {
-				f.gains = append(f.gains, forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
+				f.gains.Labels = append(f.gains.Labels, forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
 			}
 		}
 		if f.hops != nil {
@@ -557,8 +556,6 @@ func (s *forestStep) emit(object uint64, yield func(key [codec.KeySize]byte, val
 	m.Info.Rows = s.hi
 	m.Info.TrainingPoints += s.live
 	m.Forest.CorpusN = s.hi
-	// Votes count points, of which there are more now.
-	m.Forest.Unit = float32(m.Info.TrainingPoints) / float32(int(1)<<m.Forest.Params.Depth)
 	s.kept = m.Runs
 	return &m, sizes, nil
 }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/anndb/anndb/trees/forest"
@@ -16,10 +17,6 @@ func (s *Searcher) gather(widened int) []uint32 {
 	if widened > 0 {
 		trees = f.Trees
 		extra = max(extra, trees<<min(2*widened-1, 20))
-		if natural {
-			trees = min(trees, maxNaturalLeaves)
-			extra = min(extra, maxNaturalLeaves-trees)
-		}
 	}
 	s.find(trees, extra)
 	chunks, dir := f.Leaves, f.LeafDir
@@ -34,28 +31,26 @@ func (s *Searcher) gather(widened int) []uint32 {
 	}
 	s.e.reset(s.v.N)
 	for _, l := range s.route {
-		s.e.blocks = append(s.e.blocks, leafOf(f, natural, l))
+		s.e.add(l.Tree, leafOf(f, natural, l))
 	}
 	if f.Overlay != nil {
 		for _, l := range s.route {
 			if b, ok := f.OverlayLeaf(natural, int(l.Tree), int(l.Leaf)); ok {
-				s.e.blocks = append(s.e.blocks, b)
+				s.e.add(l.Tree, b)
 			}
 		}
 	}
-	threshold := uint32(1)
-	if widened == 0 {
-		switch p.Method {
-		case Natural:
-			threshold = naturalThreshold(p.Tau, len(s.route), f.Unit)
-		case Voting:
-			threshold = uint32(min(max(1, p.Votes), 1<<17))
-		}
+	s.e.ballot = ballot{how: byUnion, threshold: 1}
+	switch {
+	case widened > 0:
+	case p.Method == Natural && p.Tau > 0:
+		s.e.weigh(trees, p.Tau, mostVotes(f))
+	case p.Method == Voting:
+		s.e.ballot = ballot{how: byVotes, threshold: uint32(min(max(1, p.Votes), 1<<17))}
 	}
-	s.e.widened = widened > 0
+	s.e.ballot.widened = widened > 0
 	s.stats.Leaves += len(s.route)
-	s.stats.Labels += s.e.elect(threshold)
-	s.e.clear()
+	s.stats.Labels += s.e.elect()
 	s.stats.Candidates = len(s.e.cands)
 	return s.e.cands
 }
@@ -67,6 +62,15 @@ const (
 	// starts to read leaves.
 	leafAhead = 512
 )
+
+// mostVotes is how far counters of 16 bits may count. In a forged file a label may
+// have the votes of all points in a leaf, and once more in what the leaf has gained.
+func mostVotes(f *forest.Forest) uint64 {
+	if f.Overlay != nil {
+		return math.MaxUint16 / 2
+	}
+	return math.MaxUint16
+}
 
 // find sets route to the query's leaves: one a tree, then extra more.
 func (s *Searcher) find(trees, extra int) {

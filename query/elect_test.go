@@ -36,6 +36,11 @@ func elected(t testing.TB, v *View, q []float32, p Params) map[uint32]bool {
 			t.Fatalf("counter %d is %d after the election", i, x)
 		}
 	}
+	for i, x := range s.e.wide {
+		if x != 0 {
+			t.Fatalf("wide counter %d is %d after the election", i, x)
+		}
+	}
 	return set
 }
 
@@ -69,29 +74,16 @@ func TestCandidateSetsFollowTheEquations(t *testing.T) {
 			metric: vector.L2, labelsK: labelsK, lists: lab,
 			forest: forest.Params{Kind: kind, Trees: trees, Depth: depth, Natural: true, Members: true, Seed: 9},
 		})
-		if kind != forest.RF && v.Forest.Unit != n>>depth {
-			t.Fatalf("%s: unit %v, want %d", kind, v.Forest.Unit, n>>depth)
-		}
 		for qi := range queries.n {
 			q := queries.row(qi)
 			s := structureOf(v.Forest, m, q)
 			for _, use := range []int{trees, 2} {
 				for _, tau := range []float64{0, 1.0 / 64, 0.03, 0.125, 0.25, 0.4, 1} {
-					want := s.natural(lab, labelsK, use, tau, 0)
+					want := s.natural(lab, labelsK, use, tau)
 					got := elected(t, v, q, Params{Trees: use, Tau: tau})
-					if kind == forest.RF && tau > 0 {
-						// Leaves of different sizes store proportions in steps
-						// of 1/255: what lies that close may go either way.
-						for id, p := range s.natural(lab, labelsK, use, 0, 0) {
-							if math.Abs(p-tau) <= 1.0/255 {
-								delete(want, id)
-								delete(got, id)
-							}
-						}
-					}
 					sameSet(t, fmt.Sprintf("%s natural %g of %d", kind, tau, use), got, want)
 				}
-				sameSet(t, string(kind)+" natural-zero", elected(t, v, q, Params{Method: NaturalZero, Trees: use, Tau: 0.9}), s.natural(lab, labelsK, use, 0, 0))
+				sameSet(t, string(kind)+" natural-zero", elected(t, v, q, Params{Method: NaturalZero, Trees: use, Tau: 0.9}), s.natural(lab, labelsK, use, 0))
 				for votes := 1; votes <= use; votes++ {
 					sameSet(t, fmt.Sprintf("%s voting %d", kind, votes), elected(t, v, q, Params{Method: Voting, Trees: use, Votes: votes}), s.naive(use, votes))
 				}
@@ -101,34 +93,185 @@ func TestCandidateSetsFollowTheEquations(t *testing.T) {
 	}
 }
 
-// More leaves count as more partitions: the threshold rises with them.
-func TestExtraLeavesCountAsPartitions(t *testing.T) {
-	f := small()
-	for qi := range 10 {
-		q := f.queries.row(qi)
-		const tau = 0.1
-		var multi forest.MultiScratch
-		rotated := make([]float32, f.v.Rotation.R)
-		f.v.Rotation.Apply(q, rotated)
-		sums := map[uint32]float64{}
-		leaves := f.v.Forest.RouteMulti(rotated[:f.v.Forest.Dim], 8, 6, &multi)
-		if len(leaves) != 14 {
-			t.Fatalf("%d leaves", len(leaves))
+// skewed draws whole-valued rows of d coordinates, half of which are 0 and most of
+// the others 1, so that leaves differ in size and many rows are equal.
+func skewed(n, d, levels int, seed uint64) *matrix {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	m := &matrix{make([]float32, n*d), n, d}
+	for i := range m.data {
+		for m.data[i] < float32(levels-1) && rng.IntN(2) == 0 {
+			m.data[i]++
 		}
-		for _, l := range leaves {
-			b := f.v.Forest.Leaf(int(l.Tree), int(l.Leaf))
-			for hi, low, w, ok := b.Next(); ok; hi, low, w, ok = b.Next() {
-				for i := range low {
-					sums[hi<<16|uint32(low[i])] += float64(w[i])
+	}
+	return m
+}
+
+// tied is a view of a forest over rows with many ties, the last of which the
+// forest may have gained, and which are its training points.
+type tied struct {
+	v        *View
+	rows     *matrix
+	lab      *labels.Neighbors
+	smallest int // training points in a leaf
+	largest  int
+}
+
+const tiedLabels = 7
+
+// newTied learns a forest from rows and lets its leaves gain the others in steps.
+func newTied(t *testing.T, kind forest.Kind, levels int, steps ...int) tied {
+	t.Helper()
+	const n, d = 1400, 6
+	rows := skewed(n, d, levels, uint64(levels))
+	lab, err := labels.ExactNeighbors(context.Background(), rows, nil, tiedLabels, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := build(t, rows, spec{metric: vector.L2})
+	v.RawForest = true
+	learned := n
+	for _, more := range steps {
+		learned -= more
+	}
+	first := &matrix{rows.data[:learned*d], learned, d}
+	own := &labels.Neighbors{N: learned, K: tiedLabels, IDs: lab.IDs[:learned*tiedLabels]}
+	p := forest.Params{Kind: kind, Trees: 8, Depth: 6, Natural: true, Members: true, Seed: 4}
+	// A small leaf of rf is rarer than one of a median split.
+	if v.Forest, err = forest.Learn(context.Background(), first, n, own, p, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range steps {
+		gains := gainsOf(v.Forest, rows, lab, learned, learned+more)
+		if v.Forest.Overlay, err = v.Forest.AddGains(gains); err != nil {
+			t.Fatal(err)
+		}
+		learned += more
+	}
+	for _, err := range []error{v.Forest.Validate(), v.Forest.ValidateOverlay(), v.Validate()} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := tied{v: v, rows: rows, lab: lab, smallest: n}
+	for leaf := range 1 << p.Depth {
+		b := v.Forest.Leaf(0, leaf)
+		size := int(b.Points())
+		if b, ok := v.Forest.OverlayLeaf(true, 0, leaf); ok {
+			size += int(b.Points())
+		}
+		c.smallest, c.largest = min(c.smallest, size), max(c.largest, size)
+	}
+	return c
+}
+
+// gainsOf is what leaves gain by rows [from, to) as training points.
+func gainsOf(f *forest.Forest, rows *matrix, lab *labels.Neighbors, from, to int) (g forest.Gains) {
+	leaves := make([]uint32, f.Trees)
+	for i := from; i < to; i++ {
+		f.Route(f.Coordinates(rows.row(i), nil), leaves)
+		for t, leaf := range leaves {
+			slot := uint32(t)<<f.Depth + leaf
+			g.Points = append(g.Points, slot)
+			g.Members = append(g.Members, forest.Gain{Slot: slot, Label: uint32(i)})
+			for _, l := range lab.Row(i) {
+				g.Labels = append(g.Labels, forest.Gain{Slot: slot, Label: l})
+			}
+		}
+	}
+	return g
+}
+
+var tiedKinds = []forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF}
+
+// Where values tie, and after rows were inserted, leaves differ in size.
+// Proportions are over the points of each, and every estimate is a probability.
+func TestCandidateSetsOfTiedRows(t *testing.T) {
+	taus := []float64{0.01, 0.02, 0.05, 1.0 / 16, 0.1, 0.125, 0.2, 0.3, 0.5, 1}
+	hows := map[counting]int{}
+	for _, levels := range []int{3, 6} {
+		for _, kind := range tiedKinds {
+			for _, steps := range [][]int{nil, {150}, {150, 90}} {
+				c := newTied(t, kind, levels, steps...)
+				what := fmt.Sprintf("%s, %d levels, steps %v", kind, levels, steps)
+				if c.largest < 2*c.smallest {
+					t.Errorf("%s: leaves of %d to %d points show nothing", what, c.smallest, c.largest)
+				}
+				queries := skewed(6, c.rows.d, levels, 77)
+				for qi := range queries.n {
+					q := queries.row(qi)
+					s := structureOf(c.v.Forest, c.rows, q)
+					for _, use := range []int{8, 3, 1} {
+						for _, tau := range taus {
+							p := Params{Trees: use, Tau: tau}
+							sameSet(t, what, elected(t, c.v, q, p), s.natural(c.lab, tiedLabels, use, tau))
+						}
+					}
+					hows[checkEstimates(t, c.v, q, s.natural(c.lab, tiedLabels, 8, 0))]++
 				}
 			}
 		}
-		for id, sum := range sums {
-			if !(sum > tau*14*float64(f.v.Forest.Unit)) {
-				delete(sums, id)
+	}
+	for _, how := range []counting{byScaled, byWide} {
+		if hows[how] == 0 {
+			t.Errorf("no election was decided %d: %v", how, hows)
+		}
+	}
+}
+
+// checkEstimates compares explanations with the estimates of equation 5.
+func checkEstimates(t *testing.T, v *View, q []float32, eta map[uint32]float64) counting {
+	t.Helper()
+	s := NewSearcher()
+	for row := range uint32(v.N) {
+		if row%9 != 0 && eta[row] < 0.3 {
+			continue
+		}
+		e, err := s.Explain(context.Background(), v, q, &Params{K: 1, Tau: 0.1, NoWiden: true}, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(e.Estimate-eta[row]) > 1e-12 || e.Estimate > 1 || e.Elected != (eta[row] > 0.1+1e-12) {
+			t.Fatalf("row %d: %+v, want the estimate %v", row, e, eta[row])
+		}
+		sum := 0.0
+		for _, vote := range e.Votes {
+			sum += float64(vote.Votes) / float64(vote.Points) / float64(v.Forest.Trees)
+		}
+		if math.Abs(sum-e.Estimate) > 1e-12 {
+			t.Fatalf("row %d: votes %+v are %v, the estimate is %v", row, e.Votes, sum, e.Estimate)
+		}
+	}
+	return s.e.ballot.how
+}
+
+// The leaves that priority search visits in a tree are one element of its
+// partition (footnote 3).
+func TestExtraLeavesArePooled(t *testing.T) {
+	for _, kind := range tiedKinds {
+		for _, c := range []tied{newTied(t, kind, 6), newTied(t, kind, 6, 150)} {
+			f := c.v.Forest
+			queries := skewed(5, c.rows.d, 6, 78)
+			for qi := range queries.n {
+				q := queries.row(qi)
+				for _, extra := range []int{1, 5, 40} {
+					s := structureOf(f, c.rows, q)
+					for t := range s.query {
+						s.query[t] = nil
+					}
+					var multi forest.MultiScratch
+					for _, l := range f.RouteMulti(f.Coordinates(q, nil), 6, extra, &multi) {
+						s.query[l.Tree] = append(s.query[l.Tree], l.Leaf)
+					}
+					what := fmt.Sprintf("%s, %d more leaves", kind, extra)
+					for _, tau := range []float64{0, 0.02, 0.05, 0.1, 0.25} {
+						p := Params{Trees: 6, Tau: tau, Extra: extra}
+						sameSet(t, what, elected(t, c.v, q, p), s.natural(c.lab, tiedLabels, 6, tau))
+					}
+					p := Params{Method: Voting, Trees: 6, Votes: 3, Extra: extra}
+					sameSet(t, what+", voting", elected(t, c.v, q, p), s.naive(6, 3))
+				}
 			}
 		}
-		sameSet(t, "extra", elected(t, f.v, q, Params{Tau: tau, Extra: 6}), sums)
 	}
 }
 
@@ -148,9 +291,8 @@ func TestElectionAcrossBlocks(t *testing.T) {
 	})
 	q := []float32{0.1, -0.2}
 	s := structureOf(v.Forest, m, q)
-	unit := float64(v.Forest.Unit)
 	for _, tau := range []float64{0, 0.02} {
-		sameSet(t, "natural", elected(t, v, q, Params{Tau: tau}), s.natural(lab, labelsK, 2, tau, unit))
+		sameSet(t, "natural", elected(t, v, q, Params{Tau: tau}), s.natural(lab, labelsK, 2, tau))
 	}
 	got := elected(t, v, q, Params{Method: Voting, Votes: 2})
 	sameSet(t, "voting", got, s.naive(2, 2))
@@ -169,14 +311,39 @@ func TestElectionAcrossBlocks(t *testing.T) {
 func TestNaturalThreshold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tau := rapid.Float64Range(0, 1).Draw(t, "tau")
-		leaves := rapid.IntRange(1, maxNaturalLeaves).Draw(t, "leaves")
-		unit := rapid.Float32Range(1, 255).Draw(t, "unit")
-		least := naturalThreshold(tau, leaves, unit)
+		trees := rapid.IntRange(1, 4096).Draw(t, "trees")
+		unit := rapid.Uint64Range(1, wideUnit/uint64(trees)).Draw(t, "unit")
+		if rapid.Bool().Draw(t, "equal") {
+			tau = float64(rapid.Uint64Range(0, unit).Draw(t, "votes")) / float64(unit)
+		}
+		least := naturalThreshold(tau, trees, unit)
 		for votes := range uint32(300) {
 			votes += least - min(least, 150)
-			if exceeds := float64(votes) > tau*float64(leaves)*float64(unit); exceeds != (votes >= least) {
+			of := float64(uint64(trees) * unit)
+			if exceeds := float64(votes) > (tau+tauSlack)*of; exceeds != (votes >= least) {
 				t.Fatalf("%d votes: exceeds %v, threshold %d", votes, exceeds, least)
 			}
+		}
+	})
+}
+
+// Sizes have the common multiple that is the least, or one that is too large.
+func TestCommonMultiple(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.Uint64Range(0, 40), 1, 6).Draw(t, "sizes")
+		most := rapid.Uint64Range(15, 4000).Draw(t, "most")
+		divides := func(m uint64) bool {
+			return !slices.ContainsFunc(sizes, func(n uint64) bool { return n > 0 && m%n != 0 })
+		}
+		want := uint64(1)
+		for want <= most && !divides(want) {
+			want++
+		}
+		if want > most {
+			want = 0
+		}
+		if got := commonMultiple(sizes, most); got != want {
+			t.Fatalf("%d is the common multiple of %v up to %d, want %d", got, sizes, most, want)
 		}
 	})
 }

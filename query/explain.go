@@ -66,11 +66,13 @@ func (w *watch) followed(s *Searcher, from uint32, list []uint32) {
 type TreeVote struct {
 	Tree uint32 `json:"tree"`
 	Leaf uint32 `json:"leaf"`
-	// Votes is the row's stored weight in the leaf: how many of the leaf's
-	// training points have it as a label (equation 4's numerator, or 255 times
-	// the proportion); 1 where the leaf holds the row itself and the method
-	// reads member lists.
+	// Votes is how many of the leaf's training points have the row as a label;
+	// 1 where the leaf holds the row itself and the method reads member lists.
 	Votes uint32 `json:"votes"`
+	// Points is how many training points lie in the tree's visited leaves
+	// together: the votes in them over it are the tree's estimate (equation 4).
+	// It is left out where the method reads member lists.
+	Points uint64 `json:"points,omitempty"`
 }
 
 // Explanation says why a row is an answer of a query, or why it is not.
@@ -91,9 +93,10 @@ type Explanation struct {
 	// visited ones.
 	Votes  []TreeVote `json:"votes,omitempty"`
 	Leaves int        `json:"leaves,omitempty"`
-	// Sum is the sum of the votes, Estimate the label probability it stands
-	// for (equation 5; for Voting and Lookup equation 9's share of trees), and
-	// Threshold what Estimate had to exceed (equation 8).
+	// Sum is the sum of the votes. Estimate is the label probability: the mean
+	// over the trees of the votes' share of the points (equation 5), or for Voting
+	// and Lookup the share of trees (equation 9). Threshold is what Estimate had to
+	// exceed (equation 8).
 	Sum       uint32  `json:"sum"`
 	Estimate  float64 `json:"estimate"`
 	Threshold float64 `json:"threshold"`
@@ -166,28 +169,46 @@ func (s *Searcher) explain(v *View, row uint32, search func() (Stats, error)) (*
 
 // explainVotes looks the row up in the leaves of the last election.
 func (s *Searcher) explainVotes(e *Explanation) {
-	f, natural := s.v.Forest, !s.p.members()
+	f, natural, ballot := s.v.Forest, !s.p.members(), s.e.ballot
 	e.Leaves = len(s.route)
+	points := make([]uint64, f.Trees)
+	trees := 0
+	for i, t := range s.e.tree {
+		points[t] += uint64(s.e.blocks[i].Points())
+		trees = max(trees, int(t)+1)
+	}
+	weighted := uint32(0)
 	for _, l := range s.route {
-		votes := votesIn(leafOf(f, natural, l), e.Row)
+		vote := TreeVote{Tree: l.Tree, Leaf: l.Leaf}
+		count := func(b forest.LeafBlock) {
+			n := votesIn(b, e.Row)
+			vote.Votes += n
+			weighted += s.e.weighted(l.Tree, n)
+		}
+		count(leafOf(f, natural, l))
 		if b, ok := f.OverlayLeaf(natural, int(l.Tree), int(l.Leaf)); ok {
-			votes += votesIn(b, e.Row)
+			count(b)
 		}
-		if votes > 0 {
-			e.Votes = append(e.Votes, TreeVote{Tree: l.Tree, Leaf: l.Leaf, Votes: votes})
+		if vote.Votes == 0 {
+			continue
 		}
-		e.Sum += votes
+		of := 1.0
+		if natural {
+			vote.Points = points[l.Tree]
+			of = float64(vote.Points)
+		}
+		e.Votes = append(e.Votes, vote)
+		e.Sum += vote.Votes
+		e.Estimate += float64(vote.Votes) / of / float64(trees)
 	}
-	unit := float64(len(s.route))
-	if natural {
-		unit *= float64(f.Unit)
-	}
-	e.Estimate = float64(e.Sum) / unit
-	e.Threshold = float64(s.e.threshold-1) / unit
-	if natural && s.p.Method == Natural && !s.e.widened {
+	switch {
+	case ballot.widened:
+	case s.p.Method == Natural:
 		e.Threshold = s.p.Tau
+	case s.p.Method == Voting:
+		e.Threshold = float64(ballot.threshold-1) / float64(trees)
 	}
-	e.Elected = e.Sum >= s.e.threshold
+	e.Elected = weighted >= ballot.threshold
 }
 
 // votesIn is the votes of a block for a row.
@@ -200,11 +221,12 @@ func votesIn(b forest.LeafBlock, row uint32) (votes uint32) {
 		if hi != row>>16 {
 			continue
 		}
-		if i, found := slices.BinarySearch(low, uint16(row)); found {
+		i, found := slices.BinarySearch(low, uint16(row))
+		if found && weights == nil {
 			votes++
-			if weights != nil {
-				votes += uint32(weights[i]) - 1
-			}
+		}
+		for ; found && weights != nil && i < len(low) && low[i] == uint16(row); i++ {
+			votes += uint32(weights[i])
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestExplainVotes(t *testing.T) {
 	})
 	q := gaussian(1, 6, 5).row(0)
 	s := structureOf(v.Forest, m, q)
-	eta, share := s.natural(lab, labelsK, trees, 0, 0), s.naive(trees, 1)
+	eta, share := s.natural(lab, labelsK, trees, 0), s.naive(trees, 1)
 	for row := range uint32(n) {
 		for _, p := range []Params{{K: 3, Tau: 0.07}, {K: 3, Method: Voting, Votes: 2}} {
 			e, err := NewSearcher().Explain(context.Background(), v, q, &p, row)
@@ -44,7 +44,7 @@ func TestExplainVotes(t *testing.T) {
 			}
 			sum := uint32(0)
 			for _, vote := range e.Votes {
-				if vote.Leaf != s.query[vote.Tree] || vote.Votes == 0 {
+				if vote.Leaf != s.query[vote.Tree][0] || vote.Votes == 0 {
 					t.Fatalf("vote %+v, the query is in leaf %d", vote, s.query[vote.Tree])
 				}
 				sum += vote.Votes

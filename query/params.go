@@ -87,9 +87,10 @@ type Params struct {
 	Tau float64 `json:"tau,omitempty"`
 	// Votes is the threshold of Voting, at least 1 (zero means 1).
 	Votes int `json:"votes,omitempty"`
-	// Extra is how many leaves are visited beside one per tree, those the
-	// query nearly fell into (priority search). A leaf more counts as a
-	// partition more in equation 5.
+	// Extra is how many leaves are visited in addition to one per tree, those the
+	// query nearly fell into (priority search). The leaves of one tree count as one
+	// element of its partition: their points and votes are added up before the mean
+	// over the trees is taken (Hyvönen 2022, footnote 3).
 	Extra int `json:"extra,omitempty"`
 	// Sketch ranks candidates by sketch and keeps the best R (zero: the larger
 	// of 50 and 3K; never fewer than K). It does nothing where the view has no
@@ -186,9 +187,6 @@ func (p *Params) check(v *View, q []float32) error {
 	}
 	if len(f.LeafDir) == 0 {
 		return fmt.Errorf("%w: %v needs label tables", ErrMethod, p.Method)
-	}
-	if t := p.trees(f.Trees); t > maxNaturalLeaves || p.Extra > maxNaturalLeaves-t {
-		return fmt.Errorf("%w: %d trees and %d more leaves, label tables allow %d leaves a query", ErrParams, t, p.Extra, maxNaturalLeaves)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -16,10 +17,10 @@ import (
 // The references are the paper's equations, read off as they stand.
 
 // structure is the structure function of every tree: the leaf each training
-// point and the query fall into.
+// point falls into and the leaves of the query, one or several.
 type structure struct {
 	points [][]uint32 // by point, by tree
-	query  []uint32
+	query  [][]uint32 // by tree
 }
 
 func structureOf(f *forest.Forest, train *matrix, q []float32) structure {
@@ -32,34 +33,46 @@ func structureOf(f *forest.Forest, train *matrix, q []float32) structure {
 	for i := range train.n {
 		s.points = append(s.points, route(train.row(i)))
 	}
-	s.query = route(q)
+	for _, leaf := range route(q) {
+		s.query = append(s.query, []uint32{leaf})
+	}
 	return s
 }
 
-// natural is equations 4, 5 and 8. With unit zero the proportions are over the
-// points of the leaf, N_q(x), otherwise over unit.
-func (s structure) natural(lab *labels.Neighbors, labelsK, trees int, tau, unit float64) map[uint32]float64 {
-	eta := map[uint32]float64{}
-	for t := range trees {
-		var inLeaf []int
-		for i, p := range s.points {
-			if p[t] == s.query[t] {
-				inLeaf = append(inLeaf, i)
-			}
-		}
-		n := float64(len(inLeaf))
-		if unit > 0 {
-			n = unit
-		}
-		for _, i := range inLeaf {
-			for _, j := range lab.Row(i)[:labelsK] {
-				eta[j] += 1 / n / float64(trees)
-			}
+// inElement lists the points in the query's element of a tree's partition: the
+// union of its leaves there (footnote 3).
+func (s structure) inElement(tree int) (in []int) {
+	for i, p := range s.points {
+		if slices.Contains(s.query[tree], p[tree]) {
+			in = append(in, i)
 		}
 	}
-	for j, p := range eta {
-		if !(p > tau) {
-			delete(eta, j)
+	return in
+}
+
+// natural is equations 4, 5 and 8, in fractions. An estimate that is equal to tau
+// but for the rounding of tau does not exceed it.
+func (s structure) natural(lab *labels.Neighbors, labelsK, trees int, tau float64) map[uint32]float64 {
+	sums := map[uint32]*big.Rat{}
+	for t := range trees {
+		points := s.inElement(t)
+		votes := map[uint32]int64{}
+		for _, i := range points {
+			for _, j := range lab.Row(i)[:labelsK] {
+				votes[j]++
+			}
+		}
+		for j, v := range votes {
+			if sums[j] == nil {
+				sums[j] = new(big.Rat)
+			}
+			sums[j].Add(sums[j], big.NewRat(v, int64(len(points)*trees)))
+		}
+	}
+	eta := map[uint32]float64{}
+	for j, sum := range sums {
+		if p, _ := sum.Float64(); p > tau+1e-12 {
+			eta[j] = p
 		}
 	}
 	return eta
@@ -69,15 +82,14 @@ func (s structure) natural(lab *labels.Neighbors, labelsK, trees int, tau, unit 
 // query's element; rows in at least votes of them are elected.
 func (s structure) naive(trees, votes int) map[uint32]float64 {
 	eta := map[uint32]float64{}
-	for j, p := range s.points {
-		n := 0
-		for t := range trees {
-			if p[t] == s.query[t] {
-				n++
-			}
+	for t := range trees {
+		for _, j := range s.inElement(t) {
+			eta[uint32(j)] += 1 / float64(trees)
 		}
-		if n >= votes {
-			eta[uint32(j)] = float64(n) / float64(trees)
+	}
+	for j, p := range eta {
+		if math.Round(p*float64(trees)) < float64(votes) {
+			delete(eta, j)
 		}
 	}
 	return eta

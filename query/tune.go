@@ -290,9 +290,9 @@ func (t *tuner) params(at setting) (p Params, ok bool) {
 	}
 	if votes > 1 {
 		// Halfway between two counts, out of reach of rounding.
-		p.Tau = (float64(votes) - 0.5) / (float64(leaves) * float64(f.Unit))
+		p.Tau = (float64(votes) - 0.5) / (float64(leaves) * f.MeanLeaf())
 	}
-	return p, leaves <= maxNaturalLeaves && p.Tau <= 1
+	return p, p.Tau <= 1
 }
 
 // try measures a setting that was not tried yet on a sample of the queries. A

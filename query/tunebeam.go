@@ -95,7 +95,7 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 	for _, extra := range moreStarts {
 		last := b.rungs[len(b.rungs)-1]
 		top := last.most()
-		if top >= reachedAll || !b.level() && !b.tooWide(last.p.Beam) || t.elapsed() > patience*t.budget || trees+extra > maxNaturalLeaves {
+		if top >= reachedAll || !b.level() && !b.tooWide(last.p.Beam) || t.elapsed() > patience*t.budget {
 			break
 		}
 		b.base.Trees, b.base.Extra = trees, extra
@@ -205,7 +205,7 @@ func (b *beams) vary(ctx context.Context) error {
 	} {
 		p := as
 		change(&p)
-		if p.Trees == as.Trees && p.Extra == as.Extra || p.Trees+p.Extra > maxNaturalLeaves {
+		if p.Trees == as.Trees && p.Extra == as.Extra {
 			continue
 		}
 		if b.t.elapsed() > b.t.budget {

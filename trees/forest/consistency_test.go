@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/anndb/anndb/labels"
@@ -85,7 +86,7 @@ func TestConsistency(t *testing.T) {
 				}
 				far, mean = append(far, float64(wide)/asked), append(mean, sum/asked)
 				t.Logf("n %5d, height %2d, %4.1f points a leaf: mean diameter %.3f, P{diameter > %g} %.3f",
-					n, depth, f.Unit, sum/asked, c.far, float64(wide)/asked)
+					n, depth, f.MeanLeaf(), sum/asked, c.far, float64(wide)/asked)
 			}
 			for j, tau := range taus {
 				t.Logf("0-1 error at τ = %g: %v", tau, errorOf[j])
@@ -129,23 +130,15 @@ func knn(t *testing.T, corpus, queries table, k int) *labels.Neighbors {
 func elects(f *Forest, x []float32, tau float64, want []uint32) bool {
 	elected := 0
 	right := true
-	for b := f.Leaf(0, f.routeOne(0, x)); ; {
-		hi, low, weights, ok := b.Next()
-		if !ok {
-			return right && elected == len(want)
-		}
-		for i, l := range low {
-			if float64(weights[i])/float64(f.Unit) <= tau {
-				continue
-			}
+	b := f.Leaf(0, f.routeOne(0, x))
+	ids, votes := b.appendTable(nil, nil)
+	for i, id := range ids {
+		if float64(votes[i])/float64(b.Points()) > tau {
 			elected++
-			found := false
-			for _, w := range want {
-				found = found || w == hi<<16|uint32(l)
-			}
-			right = right && found
+			right = right && slices.Contains(want, id)
 		}
 	}
+	return right && elected == len(want)
 }
 
 // diameter is that of the cell of x, diam(R_q(x)): the length of the diagonal

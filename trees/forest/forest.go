@@ -115,16 +115,28 @@ type Forest struct {
 	// Overlay is what leaves have gained since; nil for nothing.
 	Overlay *Overlay
 
-	// Unit turns votes into proportions: the votes of one tree over Unit are
-	// equation 4's estimate. It is the mean number of training points a leaf
-	// for stored counts, 255 for stored proportions.
-	Unit float32
+	// Points is how many training points the trees were grown from: the sum of
+	// the Points of a tree's leaves.
+	Points int
+}
+
+// MeanLeaf is the mean number of training points in a leaf, those that leaves
+// have gained included.
+func (f *Forest) MeanLeaf() float64 {
+	n := f.Points
+	if f.Overlay != nil {
+		n += f.Overlay.Points
+	}
+	return float64(n) / float64(int(1)<<f.Depth)
 }
 
 const (
 	leafAlign   = 16
+	leafHeader  = 8
 	chunkBytes  = 1<<20 - 64
 	flagWeights = 1
+	// maxWeight is the most votes an entry can hold. A label with more has several.
+	maxWeight = 255
 )
 
 // LeafBlock iterates over the labels of a leaf without copying. The layout is
@@ -132,8 +144,14 @@ const (
 type LeafBlock struct {
 	rest     []byte
 	segments int
+	points   uint32
 	weights  bool
 }
+
+// Points is how many training points lie in the leaf, N_q(x) of equation 4: the
+// votes of a label over it are the label's proportion. For a member list it is
+// the number of rows. For what a leaf has gained, it is what it has gained.
+func (b *LeafBlock) Points() uint32 { return b.points }
 
 // Leaf is the label table of a leaf of tree t. Natural must be set.
 func (f *Forest) Leaf(t, leaf int) LeafBlock {
@@ -148,8 +166,9 @@ func (f *Forest) MemberLeaf(t, leaf int) LeafBlock {
 func block(chunks [][]byte, at uint32) LeafBlock {
 	b := chunks[at>>16][int(at&0xffff)*leafAlign:]
 	return LeafBlock{
-		rest:     b[4:],
+		rest:     b[leafHeader:],
 		segments: int(binary.LittleEndian.Uint16(b)),
+		points:   binary.LittleEndian.Uint32(b[4:]),
 		weights:  binary.LittleEndian.Uint16(b[2:])&flagWeights != 0,
 	}
 }
@@ -163,8 +182,9 @@ func segmentBytes(n int, weights bool) int {
 	return size
 }
 
-// Next is the next segment: the labels are hi<<16 + low[i], ascending, with
-// weights[i] votes each (nil for member lists). ok is false at the end.
+// Next returns the next segment: the labels are hi<<16 + low[i], ascending, with
+// weights[i] votes each (nil for member lists). A label of more than 255 votes
+// has several entries, one behind the other. ok is false at the end.
 func (b *LeafBlock) Next() (hi uint32, low []uint16, weights []uint8, ok bool) {
 	if b.segments == 0 || len(b.rest) < 4 {
 		return 0, nil, nil, false
@@ -185,4 +205,28 @@ func (b *LeafBlock) Next() (hi uint32, low []uint16, weights []uint8, ok bool) {
 	}
 	b.rest = b.rest[size:]
 	return hi, low, weights, true
+}
+
+// appendTable appends the labels of the block and the votes of each, 1 for a
+// member.
+func (b LeafBlock) appendTable(ids, votes []uint32) ([]uint32, []uint32) {
+	for hi, low, weights, ok := b.Next(); ok; hi, low, weights, ok = b.Next() {
+		for i, l := range low {
+			n := uint32(1)
+			if weights != nil {
+				n = uint32(weights[i])
+			}
+			ids, votes = appendVotes(ids, votes, hi<<16|uint32(l), n)
+		}
+	}
+	return ids, votes
+}
+
+// appendVotes adds votes for a label that is not below the last one.
+func appendVotes(ids, votes []uint32, label, n uint32) ([]uint32, []uint32) {
+	if last := len(ids) - 1; last >= 0 && ids[last] == label {
+		votes[last] += n
+		return ids, votes
+	}
+	return append(ids, label), append(votes, n)
 }

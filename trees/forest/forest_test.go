@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -164,13 +165,13 @@ func nodePoints(f *Forest, t int, rows table) [][]uint32 {
 	return at
 }
 
-// entry is a label of a leaf with its weight, zero in member lists.
+// entry is a label of a leaf with its votes, zero in member lists.
 type entry struct {
-	label  uint32
-	weight uint8
+	label, votes uint32
 }
 
-// entries reads a leaf block and checks what FORMAT.md promises of it.
+// entries reads a leaf block and checks what FORMAT.md promises of it. A label of
+// more than 255 votes has several entries in the block, which are one here.
 func entries(t fataler, b LeafBlock, weighted bool) []entry {
 	t.Helper()
 	var out []entry
@@ -187,12 +188,17 @@ func entries(t fataler, b LeafBlock, weighted bool) []entry {
 		for i, l := range low {
 			e := entry{label: hi<<16 | uint32(l)}
 			if weighted {
-				e.weight = weights[i]
+				e.votes = uint32(weights[i])
 			}
-			if n := len(out); n > 0 && out[n-1].label >= e.label {
-				t.Fatalf("label %d after %d", e.label, out[n-1].label)
+			n := len(out)
+			switch {
+			case n == 0 || e.label > out[n-1].label:
+				out = append(out, e)
+			case weighted && e.label == out[n-1].label && out[n-1].votes%255 == 0:
+				out[n-1].votes += e.votes
+			default:
+				t.Fatalf("label %d after %d of %d votes", e.label, out[n-1].label, out[n-1].votes)
 			}
-			out = append(out, e)
 		}
 	}
 	if segments != 0 {
@@ -207,30 +213,15 @@ type fataler interface {
 }
 
 // checkTables compares every leaf with equations 4 and 7 computed from their
-// definitions: the points of each element of the partition, and the share of
-// them that have each label.
+// definitions: the points of each element of the partition, and how many of them
+// have each label.
 func checkTables(t fataler, f *Forest, rows table, lab *labels.Neighbors, corpus table) {
 	t.Helper()
-	parts := make([][][]uint32, f.Trees)
-	largest := 0
-	for tree := range parts {
-		parts[tree] = nodePoints(f, tree, rows)[1<<f.Depth:]
-		for _, points := range parts[tree] {
-			largest = max(largest, len(points))
-		}
-	}
-	counting := f.Kind != RF && largest <= 255
-	unit := float32(255)
-	if counting {
-		unit = float32(len(rows)) / float32(int(1)<<f.Depth)
-	}
-	if f.Unit != unit {
-		t.Fatalf("unit %v, want %v: largest leaf has %d points", f.Unit, unit, largest)
-	}
-	for tree, part := range parts {
+	for tree := range f.Trees {
+		part := nodePoints(f, tree, rows)[1<<f.Depth:]
 		for leaf, points := range part {
 			if f.Natural {
-				checkLeaf(t, f, tree, leaf, points, lab, counting)
+				checkLeaf(t, f, tree, leaf, points, lab)
 			}
 		}
 		if f.Params.Members {
@@ -238,49 +229,47 @@ func checkTables(t fataler, f *Forest, rows table, lab *labels.Neighbors, corpus
 				part = nodePoints(f, tree, corpus)[1<<f.Depth:]
 			}
 			for leaf, points := range part {
+				b := f.MemberLeaf(tree, leaf)
 				var got []uint32
-				for _, e := range entries(t, f.MemberLeaf(tree, leaf), false) {
+				for _, e := range entries(t, b, false) {
 					got = append(got, e.label)
 				}
-				if !slices.Equal(got, points) {
-					t.Fatalf("tree %d leaf %d: members %v, want %v", tree, leaf, got, points)
+				if !slices.Equal(got, points) || int(b.Points()) != len(points) {
+					t.Fatalf("tree %d leaf %d: %d members %v, want %v", tree, leaf, b.Points(), got, points)
 				}
 			}
 		}
 	}
 }
 
-func checkLeaf(t fataler, f *Forest, tree, leaf int, points []uint32, lab *labels.Neighbors, counting bool) {
+// checkLeaf compares the sum and N_q(x) of equation 4 with a leaf and with what it
+// has gained.
+func checkLeaf(t fataler, f *Forest, tree, leaf int, points []uint32, lab *labels.Neighbors) {
 	t.Helper()
-	votes := map[uint32]int{} // the sum of equation 4
+	votes := map[uint32]uint32{}
 	for _, i := range points {
 		for _, j := range lab.Row(int(i))[:f.LabelsK] {
 			votes[j]++
 		}
 	}
 	for j, v := range votes {
-		if v < f.MinVotes {
+		if int(v) < f.MinVotes {
 			delete(votes, j)
 		}
 	}
-	got := entries(t, f.Leaf(tree, leaf), true)
-	if len(got) != len(votes) {
-		t.Fatalf("tree %d leaf %d: %d labels, want %d", tree, leaf, len(got), len(votes))
+	b := f.Leaf(tree, leaf)
+	got, sum := map[uint32]uint32{}, b.Points()
+	for _, e := range entries(t, b, true) {
+		got[e.label] = e.votes
 	}
-	for _, e := range got {
-		v := votes[e.label]
-		if counting {
-			if int(e.weight) != v {
-				t.Fatalf("tree %d leaf %d label %d: %d votes, want %d", tree, leaf, e.label, e.weight, v)
-			}
-			continue
+	if b, ok := f.OverlayLeaf(true, tree, leaf); ok {
+		sum += b.Points()
+		for _, e := range entries(t, b, true) {
+			got[e.label] += e.votes
 		}
-		eta := float64(v) / float64(len(points))
-		off := math.Abs(float64(e.weight)/float64(f.Unit) - eta)
-		// A label that is there keeps a weight of at least 1.
-		if v == 0 || e.weight == 0 || off > 0.5/255+1e-9 && !(e.weight == 1 && eta < 0.5/255) {
-			t.Fatalf("tree %d leaf %d label %d: proportion %d/255, want %v", tree, leaf, e.label, e.weight, eta)
-		}
+	}
+	if int(sum) != len(points) || !maps.Equal(got, votes) {
+		t.Fatalf("tree %d leaf %d: %d points with votes %v, want %d with %v", tree, leaf, sum, got, len(points), votes)
 	}
 }
 
@@ -314,9 +303,17 @@ func check(t fataler, f *Forest, rows table, lab *labels.Neighbors) {
 	checkTables(t, f, rows, lab, nil)
 }
 
-// Every kind in several shapes, with a leaf limit of 255 points crossed by
-// one: two leaves of 255 are counted, 255 and 256 are not. In the largest, a
-// vote is less than half a step of the proportions.
+// popular makes one row a label of all points.
+func popular(lab *labels.Neighbors, row uint32) {
+	for i := range lab.N {
+		if own := lab.Row(i); !slices.Contains(own, row) {
+			own[len(own)-1] = row
+		}
+	}
+}
+
+// Every kind in several shapes, with leaves on both sides of the 255 votes that
+// one entry holds, and labels on both sides of 2 · 255.
 func TestTablesAreLabelProportions(t *testing.T) {
 	shapes := []struct{ n, d, k, trees, depth int }{
 		{37, 3, 4, 1, 1},
@@ -330,12 +327,13 @@ func TestTablesAreLabelProportions(t *testing.T) {
 	for _, s := range shapes {
 		rows := gaussian(newRand(uint64(s.n)), s.n, s.d)
 		lab := labelled(rows, s.k)
+		popular(lab, uint32(s.n/2))
 		for _, kind := range kinds {
 			t.Run(fmt.Sprintf("%s/n=%d/depth=%d", kind, s.n, s.depth), func(t *testing.T) {
 				f := learn(t, rows, lab, Params{Kind: kind, Trees: s.trees, Depth: s.depth, Natural: true, Members: true, Seed: 3})
 				check(t, f, rows, lab)
-				if want := kind != RF && s.n <= 510; (f.Unit != 255) != want && s.n != 510 {
-					t.Fatalf("unit %v: counts %v", f.Unit, want)
+				if f.Points != s.n || f.MeanLeaf() != float64(s.n)/float64(int(1)<<s.depth) {
+					t.Fatalf("%d points, %v a leaf", f.Points, f.MeanLeaf())
 				}
 			})
 		}

@@ -98,7 +98,7 @@ func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neig
 			return nil, err
 		}
 	}
-	f := &Forest{Params: p, Dim: train.Dim(), CorpusN: corpusN}
+	f := &Forest{Params: p, Dim: train.Dim(), CorpusN: corpusN, Points: train.Len()}
 	slots := p.Trees << p.Depth
 	f.Nodes = make([]Node, slots)
 	f.Coord = CoordAxis
@@ -173,9 +173,7 @@ func (p *partition) leaf(i int) []uint32 {
 	return p.points[lo:p.ends[i]]
 }
 
-// grow splits all trees, then fills all leaves. The tables come second
-// because one leaf of more than 255 points anywhere makes all trees store
-// proportions instead of counts, which would not fit a byte.
+// grow splits all trees, then fills all leaves.
 func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighbors, workers int, progress func(done, total int)) error {
 	p := f.Params
 	parts := make([]partition, p.Trees)
@@ -198,10 +196,6 @@ func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighb
 	})
 	if err != nil {
 		return err
-	}
-	f.Unit = float32(train.Len()) / float32(int(1)<<p.Depth)
-	if p.Kind == RF || slices.ContainsFunc(parts, func(part partition) bool { return part.largest() > 255 }) {
-		f.Unit = 255
 	}
 	leaves := make([]leafWriter, p.Trees)
 	members := make([]leafWriter, p.Trees)
@@ -256,20 +250,10 @@ func eachTree(ctx context.Context, trees, workers int, start func() func(t int))
 	return ctx.Err()
 }
 
-func (p *partition) largest() int {
-	prev, most := 0, 0
-	for _, end := range p.ends {
-		most = max(most, end-prev)
-		prev = end
-	}
-	return most
-}
-
 // labelTables counts the labels of every leaf of a tree (equation 4). Like
 // memberLists it stops early, with less than all leaves, when ctx ends.
 func (f *Forest) labelTables(ctx context.Context, v *voteCounter, lab *labels.Neighbors, part *partition, w *leafWriter) {
 	var ids, counts []uint32
-	var weights []uint8
 	for leaf := range part.ends {
 		if ctx.Err() != nil {
 			return
@@ -279,18 +263,7 @@ func (f *Forest) labelTables(ctx context.Context, v *voteCounter, lab *labels.Ne
 			v.add(lab.Row(int(i))[:f.LabelsK])
 		}
 		ids, counts = v.drain(f.MinVotes, ids[:0], counts[:0])
-		weights = weights[:0]
-		for _, c := range counts {
-			if f.Unit == 255 {
-				weights = append(weights, proportion(c, uint32(len(points))))
-			} else {
-				weights = append(weights, uint8(c))
-			}
-		}
-		if weights == nil {
-			weights = []uint8{}
-		}
-		w.add(ids, weights)
+		w.addTable(uint32(len(points)), ids, counts)
 	}
 }
 
@@ -301,7 +274,7 @@ func (f *Forest) memberLists(ctx context.Context, t int, part *partition, w *lea
 		for leaf := range part.ends {
 			rows := slices.Clone(part.leaf(leaf))
 			slices.Sort(rows)
-			w.add(rows, nil)
+			w.addMembers(rows)
 		}
 		return
 	}
@@ -315,6 +288,6 @@ func (f *Forest) memberLists(ctx context.Context, t int, part *partition, w *lea
 		lists[leaf] = append(lists[leaf], uint32(i))
 	}
 	for _, rows := range lists {
-		w.add(rows, nil)
+		w.addMembers(rows)
 	}
 }

@@ -3,7 +3,6 @@ package forest
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/bits"
 )
 
@@ -15,14 +14,36 @@ const segmentMax = 1<<16 - 1
 type leafWriter struct {
 	chunks [][]byte
 	dir    []uint32
+
+	labels  []uint32 // scratch of addTable
+	weights []uint8
 }
 
-// add appends the block of the next leaf. labels ascend; weights is nil for
-// member lists. A block longer than a chunk gets a chunk of its own.
-func (w *leafWriter) add(labels []uint32, weights []uint8) {
+// addTable appends the label table of the next leaf, which holds, or has gained,
+// so many points: ascending labels and the votes of each.
+func (w *leafWriter) addTable(points uint32, labels, votes []uint32) {
+	w.labels, w.weights = w.labels[:0], w.weights[:0]
+	for i, n := range votes {
+		for ; n > maxWeight; n -= maxWeight {
+			w.labels, w.weights = append(w.labels, labels[i]), append(w.weights, maxWeight)
+		}
+		w.labels, w.weights = append(w.labels, labels[i]), append(w.weights, uint8(n))
+	}
+	if w.weights == nil {
+		w.weights = []uint8{}
+	}
+	w.add(points, w.labels, w.weights)
+}
+
+// addMembers appends the member list of the next leaf: ascending rows.
+func (w *leafWriter) addMembers(rows []uint32) { w.add(uint32(len(rows)), rows, nil) }
+
+// add appends the block of the next leaf. weights is nil for member lists. A
+// block longer than a chunk gets a chunk of its own.
+func (w *leafWriter) add(points uint32, labels []uint32, weights []uint8) {
 	type segment struct{ lo, hi int }
 	var segs []segment
-	size := 4
+	size := leafHeader
 	for lo := 0; lo < len(labels); {
 		hi := lo + 1
 		for hi < len(labels) && labels[hi]>>16 == labels[lo]>>16 && hi-lo < segmentMax {
@@ -47,6 +68,7 @@ func (w *leafWriter) add(labels []uint32, weights []uint8) {
 		flags = flagWeights
 	}
 	b = binary.LittleEndian.AppendUint16(b, flags)
+	b = binary.LittleEndian.AppendUint32(b, points)
 	for _, s := range segs {
 		b = binary.LittleEndian.AppendUint16(b, uint16(labels[s.lo]>>16))
 		b = binary.LittleEndian.AppendUint16(b, uint16(s.hi-s.lo))
@@ -126,9 +148,4 @@ func (v *voteCounter) drain(minVotes int, labels, counts []uint32) ([]uint32, []
 		}
 	}
 	return labels, counts
-}
-
-// proportion quantises count over points (equation 4) to 1..255.
-func proportion(count, points uint32) uint8 {
-	return uint8(max(1, math.Round(255*float64(count)/float64(points))))
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // Overlay is what leaves have gained since a forest was grown: label tables
-// beside those of Leaves, whose votes are added to theirs, and members beside
-// those of Members. So a few rows can be folded into a forest at a cost that
-// follows their number (DESIGN section 10).
+// next to those of Leaves, whose votes and points are added to theirs, and
+// members next to those of Members. So a few rows can be inserted into a forest
+// at a cost that follows their number (DESIGN section 10).
 type Overlay struct {
 	// Dir and Blocks are as LeafDir and Leaves, but a leaf without a block has
 	// NoBlock in the directory. Either both or none is set; so with MemberDir
@@ -18,6 +18,8 @@ type Overlay struct {
 	Blocks       [][]byte
 	MemberDir    []uint32
 	MemberBlocks [][]byte
+	// Points is how many training points every tree has gained.
+	Points int
 }
 
 // NoBlock stands in an overlay's directory for a leaf that has gained nothing.
@@ -27,6 +29,15 @@ const NoBlock = 1<<32 - 1
 type Gain struct {
 	Slot  uint32 // tree << Depth + leaf
 	Label uint32
+}
+
+// Gains are what leaves gain, in any order.
+type Gains struct {
+	Labels  []Gain // one vote each
+	Members []Gain // a member is listed once
+	// Points are the slots of the leaves that the new training points lie in: of
+	// every point one in each tree.
+	Points []uint32
 }
 
 // OverlayLeaf is the label table, or the list of members, that a leaf of tree t
@@ -47,31 +58,34 @@ func (f *Forest) OverlayLeaf(natural bool, t, leaf int) (b LeafBlock, ok bool) {
 }
 
 // AddGains makes an overlay of what the forest's own one holds, if any, and
-// further gains, in any order: one vote each. A member is
-// listed once. Votes beyond 255 a leaf are lost. The slices given are
-// sorted in place. O(size of the result, and sorting the gains).
+// further gains; labels count in forests with label tables only, members in those
+// with member lists. The slices given are sorted in place. O(size of the result,
+// and sorting the gains).
 //
-// Errors: ErrParams for a gain of a leaf that does not exist, for a forest of
-// proportions, whose leaves do not say what a point more would change, and for
-// tables that cannot be addressed.
-func (f *Forest) AddGains(labels, members []Gain) (*Overlay, error) {
-	if len(labels) > 0 && f.Unit == 255 {
-		return nil, fmt.Errorf("%w: a forest of proportions cannot gain labels", ErrParams)
+// Errors: ErrParams for a gain of a leaf that does not exist, for points that are
+// not in as many leaves as there are trees, and for tables that cannot be addressed.
+func (f *Forest) AddGains(g Gains) (*Overlay, error) {
+	slices.Sort(g.Points)
+	if err := f.checkPoints(g.Points); err != nil {
+		return nil, err
 	}
-	out := &Overlay{}
+	out := &Overlay{Points: len(g.Points) / f.Trees}
+	if f.Overlay != nil {
+		out.Points += f.Overlay.Points
+	}
 	var err error
 	if f.Natural {
-		if out.Dir, out.Blocks, err = f.addGains(true, labels); err != nil {
+		if out.Dir, out.Blocks, err = f.addGains(true, g.Labels, g.Points); err != nil {
 			return nil, err
 		}
 	}
 	if f.Params.Members {
-		out.MemberDir, out.MemberBlocks, err = f.addGains(false, members)
+		out.MemberDir, out.MemberBlocks, err = f.addGains(false, g.Members, nil)
 	}
 	return out, err
 }
 
-func (f *Forest) addGains(natural bool, gains []Gain) (dir []uint32, blocks [][]byte, err error) {
+func (f *Forest) addGains(natural bool, gains []Gain, points []uint32) (dir []uint32, blocks [][]byte, err error) {
 	slots := f.Trees << f.Depth
 	slices.SortFunc(gains, func(a, b Gain) int {
 		return cmp.Compare(uint64(a.Slot)<<32|uint64(a.Label), uint64(b.Slot)<<32|uint64(b.Label))
@@ -81,55 +95,32 @@ func (f *Forest) addGains(natural bool, gains []Gain) (dir []uint32, blocks [][]
 	}
 	var w leafWriter
 	dir = make([]uint32, slots)
-	var ids []uint32
-	var votes []uint8
-	add := func(label uint32, n int) {
-		if last := len(ids) - 1; last >= 0 && ids[last] == label {
-			votes[last] = uint8(min(255, int(votes[last])+n))
-			return
-		}
-		ids = append(ids, label)
-		votes = append(votes, uint8(n))
-	}
+	var ids, votes, had, hadVotes []uint32
 	for slot := range slots {
-		ids, votes = ids[:0], votes[:0]
 		n := 0
 		for n < len(gains) && gains[n].Slot == uint32(slot) {
 			n++
 		}
-		mine := gains[:n]
-		gains = gains[n:]
+		more := 0
+		for more < len(points) && points[more] == uint32(slot) {
+			more++
+		}
+		held := uint32(more)
+		had, hadVotes = had[:0], hadVotes[:0]
 		if old, ok := f.OverlayLeaf(natural, slot>>f.Depth, slot&(1<<f.Depth-1)); ok {
-			for {
-				hi, low, weights, ok := old.Next()
-				if !ok {
-					break
-				}
-				for i, l := range low {
-					label := hi<<16 | uint32(l)
-					for len(mine) > 0 && mine[0].Label < label {
-						add(mine[0].Label, 1)
-						mine = mine[1:]
-					}
-					had := 1
-					if weights != nil {
-						had = int(weights[i])
-					}
-					add(label, had)
-				}
-			}
+			held += old.Points()
+			had, hadVotes = old.appendTable(had, hadVotes)
 		}
-		for _, g := range mine {
-			add(g.Label, 1)
-		}
-		if len(ids) == 0 {
+		ids, votes = mergeGains(ids[:0], votes[:0], had, hadVotes, gains[:n])
+		gains, points = gains[n:], points[more:]
+		switch {
+		case len(ids) == 0 && held == 0:
 			dir[slot] = NoBlock
 			continue
-		}
-		if natural {
-			w.add(ids, votes)
-		} else {
-			w.add(ids, nil)
+		case natural:
+			w.addTable(held, ids, votes)
+		default:
+			w.addMembers(ids)
 		}
 		dir[slot] = w.dir[len(w.dir)-1]
 	}
@@ -140,33 +131,63 @@ func (f *Forest) addGains(natural bool, gains []Gain) (dir []uint32, blocks [][]
 	return dir, w.chunks, nil
 }
 
-// ValidateOverlay checks the overlay as Validate checks the rest. O(its size).
+// checkPoints refuses sorted slots that are not as many in each tree.
+func (f *Forest) checkPoints(points []uint32) error {
+	each := len(points) / f.Trees
+	for t := range f.Trees {
+		end, _ := slices.BinarySearch(points, uint32(t+1)<<f.Depth)
+		if end != (t+1)*each {
+			return fmt.Errorf("%w: %d leaves of the first %d trees gain points, want %d", ErrParams, end, t+1, (t+1)*each)
+		}
+	}
+	if each*f.Trees != len(points) {
+		return fmt.Errorf("%w: %d leaves of %d trees gain points", ErrParams, len(points), f.Trees)
+	}
+	return nil
+}
+
+// mergeGains appends the labels of a table and of gains, both ascending, and the
+// sums of their votes.
+func mergeGains(ids, votes, had, hadVotes []uint32, gains []Gain) (labels, sums []uint32) {
+	for i, label := range had {
+		for len(gains) > 0 && gains[0].Label < label {
+			ids, votes = appendVotes(ids, votes, gains[0].Label, 1)
+			gains = gains[1:]
+		}
+		ids, votes = appendVotes(ids, votes, label, hadVotes[i])
+	}
+	for _, g := range gains {
+		ids, votes = appendVotes(ids, votes, g.Label, 1)
+	}
+	return ids, votes
+}
+
+// ValidateOverlay checks the overlay as Validate checks the rest, which must be
+// valid. O(its size).
 func (f *Forest) ValidateOverlay() error {
 	o := f.Overlay
 	if o == nil {
 		return nil
 	}
-	slots := f.Trees << f.Depth
-	check := func(dir []uint32, blocks [][]byte, weights bool) error {
-		if dir == nil && blocks == nil {
-			return nil
-		}
-		if len(dir) != slots {
-			return fmt.Errorf("%w: %d leaves in the overlay's directory, want %d", ErrInvalid, len(dir), slots)
-		}
-		held := make([]uint32, 0, len(dir))
-		for _, at := range dir {
-			if at != NoBlock {
-				held = append(held, at)
-			}
-		}
-		return validateLeaves(blocks, held, len(held), f.CorpusN, weights)
+	if o.Points < 0 || o.Points > 0 && f.Natural && o.Dir == nil {
+		return fmt.Errorf("%w: overlay: %d training points, of which no leaf has any", ErrInvalid, o.Points)
 	}
-	if err := check(o.Dir, o.Blocks, true); err != nil {
-		return fmt.Errorf("overlay: %w", err)
+	set := leafSet{trees: f.Trees, depth: f.Depth, corpusN: f.CorpusN, gaps: true}
+	if o.Dir != nil || o.Blocks != nil {
+		tables := set
+		tables.chunks, tables.dir, tables.weights, tables.points = o.Blocks, o.Dir, true, o.Points
+		if f.Natural {
+			tables.under = f
+		}
+		if err := tables.validate(); err != nil {
+			return fmt.Errorf("overlay: %w", err)
+		}
 	}
-	if err := check(o.MemberDir, o.MemberBlocks, false); err != nil {
-		return fmt.Errorf("overlay of members: %w", err)
+	if o.MemberDir != nil || o.MemberBlocks != nil {
+		set.chunks, set.dir = o.MemberBlocks, o.MemberDir
+		if err := set.validate(); err != nil {
+			return fmt.Errorf("overlay of members: %w", err)
+		}
 	}
 	return nil
 }

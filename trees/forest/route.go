@@ -3,9 +3,6 @@ package forest
 import (
 	"fmt"
 	"math"
-	"runtime"
-	"runtime/debug"
-	"sync"
 )
 
 // Coordinates is what the nodes compare for the vector x: x itself, or for rp
@@ -201,10 +198,11 @@ func (s *MultiScratch) pop() branch {
 
 // Validate checks that every array has the length the parameters ask for,
 // every node reads an existing coordinate and has a threshold, leaf blocks
-// follow each other inside their chunks, and the labels of each ascend and are
-// rows below CorpusN. After it, no method of the forest can read out of
-// bounds, and no segment of a leaf lies beyond the row numbers or is empty.
-// O(size of the forest).
+// follow each other inside their chunks, the labels of each ascend and are rows
+// below CorpusN, no label has more votes than its leaf has points, and the leaves
+// of every tree have Points together. After it, no method of the forest can read
+// out of bounds, no segment of a leaf lies beyond the row numbers or is empty, and
+// proportions are at most 1. O(size of the forest).
 func (f *Forest) Validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, a...))
@@ -246,19 +244,23 @@ func (f *Forest) Validate() error {
 			return bad("node %d has the threshold NaN", i)
 		}
 	}
-	if !(f.Unit > 0) || math.IsInf(float64(f.Unit), 0) {
-		return bad("unit %v", f.Unit)
+	if f.Points < 1 {
+		return bad("%d training points", f.Points)
 	}
 	if !f.Natural && !f.Params.Members {
 		return bad("no leaf tables")
 	}
+	set := leafSet{trees: f.Trees, depth: f.Depth, corpusN: f.CorpusN}
 	if f.Natural {
-		if err := validateLeaves(f.Leaves, f.LeafDir, slots, f.CorpusN, true); err != nil {
+		tables := set
+		tables.chunks, tables.dir, tables.weights, tables.points = f.Leaves, f.LeafDir, true, f.Points
+		if err := tables.validate(); err != nil {
 			return err
 		}
 	}
 	if f.Params.Members {
-		return validateLeaves(f.Members, f.MemberDir, slots, f.CorpusN, false)
+		set.chunks, set.dir = f.Members, f.MemberDir
+		return set.validate()
 	}
 	return nil
 }
@@ -278,96 +280,4 @@ func (s *Sparse) validate(rows, cols int) error {
 		}
 	}
 	return nil
-}
-
-func validateLeaves(chunks [][]byte, dir []uint32, leaves, corpusN int, weights bool) error {
-	if len(dir) != leaves {
-		return fmt.Errorf("%w: %d leaves in the directory, want %d", ErrInvalid, len(dir), leaves)
-	}
-	// Opening a database waits for this, so all processors share the work.
-	parts := min(runtime.GOMAXPROCS(0), 1+leaves/4096)
-	from := make([]place, parts)
-	end := make([]place, parts)
-	errs := make([]error, parts)
-	faults := make([]any, parts)
-	var wg sync.WaitGroup
-	for p := range parts {
-		wg.Go(func() {
-			// Mapped memory may fault. The caller is to see that as it would
-			// see it without goroutines.
-			debug.SetPanicOnFault(true)
-			defer func() { faults[p] = recover() }()
-			lo, hi := p*leaves/parts, (p+1)*leaves/parts
-			from[p], end[p], errs[p] = validateRun(chunks, dir, lo, hi, corpusN, weights)
-		})
-	}
-	wg.Wait()
-	for _, r := range faults {
-		if r != nil {
-			panic(r)
-		}
-	}
-	for p, err := range errs {
-		if err != nil {
-			return err
-		}
-		if p > 0 && from[p].before(end[p-1]) {
-			return fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, p*leaves/parts)
-		}
-	}
-	return nil
-}
-
-// place is a byte of the leaf chunks.
-type place struct{ chunk, off int }
-
-func (p place) before(q place) bool { return p.chunk < q.chunk || p.chunk == q.chunk && p.off < q.off }
-
-// validateRun validates the leaves [lo, hi) of a directory and says where
-// their blocks begin and end.
-func validateRun(chunks [][]byte, dir []uint32, lo, hi, corpusN int, weights bool) (from, end place, err error) {
-	for i := lo; i < hi; i++ {
-		at := place{int(dir[i] >> 16), int(dir[i]&0xffff) * leafAlign}
-		if at.chunk >= len(chunks) || at.off+4 > len(chunks[at.chunk]) {
-			return from, end, fmt.Errorf("%w: leaf %d lies outside its chunk", ErrInvalid, i)
-		}
-		// Blocks in order and apart also keep this loop linear: a directory
-		// could name one long block for every leaf.
-		if at.before(end) {
-			return from, end, fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, i)
-		}
-		if i == lo {
-			from = at
-		}
-		b := block(chunks, dir[i])
-		if b.weights != weights {
-			return from, end, fmt.Errorf("%w: leaf %d: weights %v, want %v", ErrInvalid, i, b.weights, weights)
-		}
-		last := int64(-1)
-		for left := b.segments; left > 0; left-- {
-			hi, low, _, ok := b.Next()
-			if !ok {
-				return from, end, fmt.Errorf("%w: leaf %d runs out of its chunk", ErrInvalid, i)
-			}
-			if len(low) == 0 {
-				return from, end, fmt.Errorf("%w: leaf %d has an empty segment", ErrInvalid, i)
-			}
-			first := int64(hi)<<16 | int64(low[0])
-			if first <= last {
-				return from, end, fmt.Errorf("%w: leaf %d: label %d after %d", ErrInvalid, i, first, last)
-			}
-			for j, l := range low[1:] {
-				if l <= low[j] {
-					return from, end, fmt.Errorf("%w: leaf %d: label %d after %d", ErrInvalid, i, int64(hi)<<16|int64(l), int64(hi)<<16|int64(low[j]))
-				}
-			}
-			last = int64(hi)<<16 | int64(low[len(low)-1])
-		}
-		// Labels ascend, so the last is the largest.
-		if last >= int64(corpusN) {
-			return from, end, fmt.Errorf("%w: leaf %d: label %d in a corpus of %d", ErrInvalid, i, last, corpusN)
-		}
-		end = place{at.chunk, len(chunks[at.chunk]) - len(b.rest)}
-	}
-	return from, end, nil
 }

@@ -18,7 +18,7 @@ type stored struct {
 	trees, depth, dim, corpusN, width int
 	coord                             uint8 // 0 axis, 1 projected, 2 directions
 	natural, members                  bool
-	unit                              float32
+	points                            int
 	nodes, ptr, idx, val              []byte
 	dirIdx, dirVal                    []byte
 	leafDir, leaves0, leaves1         []byte
@@ -39,7 +39,7 @@ func view[T codec.Number](b []byte) []T {
 func (s stored) forest() *Forest {
 	f := &Forest{
 		Params: Params{Trees: s.trees, Depth: s.depth, Natural: s.natural, Members: s.members},
-		Dim:    s.dim, CorpusN: s.corpusN, Coord: "unknown", Unit: s.unit,
+		Dim:    s.dim, CorpusN: s.corpusN, Coord: "unknown", Points: s.points,
 		Proj:   Sparse{Ptr: view[uint32](s.ptr), Idx: view[uint32](s.idx), Val: view[float32](s.val)},
 		DirIdx: view[uint32](s.dirIdx), DirVal: view[float32](s.dirVal), DirWidth: s.width,
 		LeafDir: view[uint32](s.leafDir), Leaves: [][]byte{s.leaves0, s.leaves1},
@@ -61,7 +61,7 @@ func (s stored) forest() *Forest {
 func store(f *Forest) stored {
 	s := stored{
 		trees: f.Trees, depth: f.Depth, dim: f.Dim, corpusN: f.CorpusN, width: f.DirWidth,
-		coord: uint8(slices.Index(coords, f.Coord)), natural: f.Natural, members: f.Params.Members, unit: f.Unit,
+		coord: uint8(slices.Index(coords, f.Coord)), natural: f.Natural, members: f.Params.Members, points: f.Points,
 		ptr: codec.Bytes(f.Proj.Ptr), idx: codec.Bytes(f.Proj.Idx), val: codec.Bytes(f.Proj.Val),
 		dirIdx: codec.Bytes(f.DirIdx), dirVal: codec.Bytes(f.DirVal),
 		leafDir: codec.Bytes(f.LeafDir), memberDir: codec.Bytes(f.MemberDir),
@@ -136,9 +136,11 @@ func walk(t *testing.T, f *Forest) {
 	}
 }
 
+const examplePoints = 30
+
 // examples are small forests of every kind.
 func examples(t testing.TB) []*Forest {
-	rows := gaussian(newRand(20), 30, 4)
+	rows := gaussian(newRand(20), examplePoints, 4)
 	lab := labelled(rows, 3)
 	var all []*Forest
 	for _, kind := range kinds {
@@ -157,10 +159,10 @@ func TestStoredForestsAreValid(t *testing.T) {
 	}
 }
 
-// leafBlock packs segments of (hi, labels) with weight 1 each.
+// leafBlock packs segments of (hi, labels) with weight 1 each, of a leaf of all
+// points.
 func leafBlock(weights uint16, segments ...[]uint16) []byte {
-	b := binary.LittleEndian.AppendUint16(nil, uint16(len(segments)))
-	b = binary.LittleEndian.AppendUint16(b, weights)
+	b := leafFrame(len(segments), weights, examplePoints)
 	for _, s := range segments {
 		b = binary.LittleEndian.AppendUint16(b, s[0])
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(s)-1))
@@ -174,18 +176,41 @@ func leafBlock(weights uint16, segments ...[]uint16) []byte {
 	return append(b, make([]byte, -len(b)&15)...)
 }
 
+// leafFrame is the head of a leaf block.
+func leafFrame(segments int, flags uint16, points uint32) []byte {
+	b := binary.LittleEndian.AppendUint16(nil, uint16(segments))
+	b = binary.LittleEndian.AppendUint16(b, flags)
+	return binary.LittleEndian.AppendUint32(b, points)
+}
+
+// leafOf is a block of one segment of label 7 and more bytes.
+func leafOf(points uint32, more ...byte) []byte {
+	b := append(leafFrame(1, flagWeights, points), 0, 0)
+	b = append(b, more...)
+	return append(b, make([]byte, -len(b)&15)...)
+}
+
 func TestValidateRefuses(t *testing.T) {
 	all := examples(t)
 	rp, kd, pca := all[0], all[1], all[3]
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	// oneBlock lets the first leaf's table be b and every other one empty.
+	nan := float32(math.NaN())
+	// oneBlock lets the first leaf's table be b and every other one empty, with the
+	// points of the other tree in its first leaf.
 	oneBlock := func(f *Forest, b []byte) {
 		f.CorpusN = 3 << 16
 		for i := range f.LeafDir {
 			f.LeafDir[i] = 1<<16 | uint32(i)
 		}
 		f.LeafDir[0] = 0
-		f.Leaves = [][]byte{b, bytes.Repeat(leafBlock(flagWeights), len(f.LeafDir))}
+		var rest []byte
+		for i := range f.LeafDir {
+			points := uint32(0)
+			if i == 1<<f.Depth {
+				points = examplePoints
+			}
+			rest = append(append(rest, leafFrame(0, flagWeights, points)...), make([]byte, leafAlign-leafHeader)...)
+		}
+		f.Leaves = [][]byte{b, rest}
 	}
 	for name, c := range map[string]struct {
 		base   *Forest
@@ -206,9 +231,8 @@ func TestValidateRefuses(t *testing.T) {
 		"axis as projected":     {kd, func(f *Forest) { f.Coord = CoordProjected }},
 		"axis as directions":    {kd, func(f *Forest) { f.Coord = CoordDirections }},
 		"no tables":             {kd, func(f *Forest) { f.Natural, f.Params.Members = false, false }},
-		"unit 0":                {kd, func(f *Forest) { f.Unit = 0 }},
-		"unit NaN":              {kd, func(f *Forest) { f.Unit = nan }},
-		"unit infinite":         {kd, func(f *Forest) { f.Unit = inf }},
+		"no points":             {kd, func(f *Forest) { f.Points = 0 }},
+		"more points":           {kd, func(f *Forest) { f.Points++ }},
 		"a node less":           {kd, func(f *Forest) { f.Nodes = f.Nodes[1:] }},
 		"node's coordinate":     {kd, func(f *Forest) { f.Nodes[3].Dim = 4 }},
 		"node's threshold":      {kd, func(f *Forest) { f.Nodes[3].Threshold = nan }},
@@ -238,20 +262,42 @@ func TestValidateRefuses(t *testing.T) {
 		"leaves overlap":    {kd, func(f *Forest) { f.LeafDir[1]-- }},
 		"members as tables": {kd, func(f *Forest) { f.Leaves, f.LeafDir = f.Members, f.MemberDir }},
 		"tables as members": {kd, func(f *Forest) { f.Members, f.MemberDir = f.Leaves, f.LeafDir }},
-		// Weights 0 0 1 0 that read as a block of no segments.
+		// A second segment that reads as a block of no segments.
 		"leaf within a leaf": {kd, func(f *Forest) {
-			oneBlock(f, []byte{1, 0, 1, 0, 0, 0, 4, 0, 1, 0, 2, 0, 3, 0, 4, 0, 0, 0, 1, 0})
+			oneBlock(f, leafBlock(flagWeights, []uint16{0, 5}, []uint16{0, 6}))
 			f.LeafDir[1] = 1
 		}},
-		"header cut":            {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights)[:3]) }},
-		"segment cut":           {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0}) }},
-		"labels cut":            {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0, 0, 2, 0, 1, 0, 2}) }},
-		"weights cut":           {kd, func(f *Forest) { oneBlock(f, []byte{1, 0, 1, 0, 0, 0, 1, 0, 1, 0, 2}) }},
-		"empty segment":         {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{9})) }},
-		"label beyond":          {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{3, 0})) }},
-		"labels fall":           {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{0, 2, 1})) }},
-		"label twice":           {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{0, 2, 2})) }},
-		"segments fall":         {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{1, 2}, []uint16{0, 3})) }},
+		"header cut":    {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights)[:7]) }},
+		"segment cut":   {kd, func(f *Forest) { oneBlock(f, leafFrame(1, flagWeights, examplePoints)) }},
+		"labels cut":    {kd, func(f *Forest) { oneBlock(f, append(leafFrame(1, flagWeights, examplePoints), 0, 0, 2, 0, 1, 0, 2)) }},
+		"weights cut":   {kd, func(f *Forest) { oneBlock(f, append(leafFrame(1, flagWeights, examplePoints), 0, 0, 1, 0, 1, 0, 2)) }},
+		"empty segment": {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{9})) }},
+		"label beyond":  {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{3, 0})) }},
+		"labels fall":   {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{0, 2, 1})) }},
+		"label twice":   {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{0, 2, 2})) }},
+		"segments fall": {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{1, 2}, []uint16{0, 3})) }},
+		"no votes":      {kd, func(f *Forest) { oneBlock(f, leafOf(examplePoints, 1, 0, 7, 0, 0, 0)) }},
+		"more votes than points": {kd, func(f *Forest) {
+			oneBlock(f, leafOf(examplePoints, 1, 0, 7, 0, examplePoints+1, 0))
+		}},
+		"more votes in two entries": {kd, func(f *Forest) {
+			f.Points = 300
+			oneBlock(f, leafOf(300, 2, 0, 7, 0, 7, 0, 255, 46))
+			f.Leaves[1][4*16+4], f.Leaves[1][4*16+5] = 300&255, 300>>8
+		}},
+		"entries after the last": {kd, func(f *Forest) {
+			f.Points = 300
+			oneBlock(f, leafOf(300, 2, 0, 7, 0, 7, 0, 100, 100))
+			f.Leaves[1][4*16+4], f.Leaves[1][4*16+5] = 300&255, 300>>8
+		}},
+		"points in another leaf": {kd, func(f *Forest) {
+			oneBlock(f, leafBlock(flagWeights))
+			f.Leaves[1][16+4]++
+		}},
+		"members miscounted": {kd, func(f *Forest) {
+			f.Members = [][]byte{slices.Clone(f.Members[0])}
+			f.Members[0][4]++
+		}},
 		"label in two segments": {kd, func(f *Forest) { oneBlock(f, leafBlock(flagWeights, []uint16{1, 2}, []uint16{1, 2})) }},
 	} {
 		f := store(c.base).forest()
@@ -271,18 +317,25 @@ func TestValidateRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk(t, f)
+	f.Points = 300
+	oneBlock(f, leafOf(300, 2, 0, 7, 0, 7, 0, 255, 45))
+	f.Leaves[1][4*16+4], f.Leaves[1][4*16+5] = 300&255, 300>>8
+	if err := f.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	walk(t, f)
 }
 
 // FuzzValidate: a forest of any bytes is refused, or safe to use.
 func FuzzValidate(f *testing.F) {
 	for _, e := range examples(f) {
 		s := store(e)
-		f.Add(s.trees, s.depth, s.dim, s.corpusN, s.width, s.coord, s.natural, s.members, s.unit,
+		f.Add(s.trees, s.depth, s.dim, s.corpusN, s.width, s.coord, s.natural, s.members, s.points,
 			s.nodes, s.ptr, s.idx, s.val, s.dirIdx, s.dirVal, s.leafDir, s.leaves0, s.leaves1, s.memberDir, s.members0, s.members1)
 	}
-	f.Fuzz(func(t *testing.T, trees, depth, dim, corpusN, width int, coord uint8, natural, members bool, unit float32,
+	f.Fuzz(func(t *testing.T, trees, depth, dim, corpusN, width int, coord uint8, natural, members bool, points int,
 		nodes, ptr, idx, val, dirIdx, dirVal, leafDir, leaves0, leaves1, memberDir, members0, members1 []byte) {
-		g := stored{trees, depth, dim, corpusN, width, coord, natural, members, unit,
+		g := stored{trees, depth, dim, corpusN, width, coord, natural, members, points,
 			nodes, ptr, idx, val, dirIdx, dirVal, leafDir, leaves0, leaves1, memberDir, members0, members1}.forest()
 		err := g.Validate()
 		switch {
@@ -301,30 +354,32 @@ func TestLeafWriterRoundTrip(t *testing.T) {
 		weighted := rapid.Bool().Draw(t, "weighted")
 		var w leafWriter
 		var want [][]entry
+		points := 0
 		for range rapid.IntRange(1, 8).Draw(t, "leaves") {
 			rng := newRand(rapid.Uint64().Draw(t, "seed"))
 			// The steps between labels decide how many share a segment.
 			step := rapid.SampledFrom([]uint32{1, 1, 7, 5000, 1 << 20}).Draw(t, "step")
 			n := rapid.SampledFrom([]int{0, 1, 2, 33, 1000, 70_000}).Draw(t, "labels")
-			var ids []uint32
+			most := rapid.SampledFrom([]uint32{3, 255, 256, 510, 511, 1000}).Draw(t, "votes")
+			var ids, votes []uint32
 			list, at := []entry{}, uint64(rng.Uint32()>>rng.IntN(32))
-			weights := []uint8{}
 			for range n {
 				if at >= 1<<32 {
 					break
 				}
 				e := entry{label: uint32(at)}
 				if weighted {
-					e.weight = uint8(rng.Uint32())
-					weights = append(weights, e.weight)
+					e.votes = 1 + rng.Uint32N(most)
 				}
-				list, ids = append(list, e), append(ids, e.label)
+				list, ids, votes = append(list, e), append(ids, e.label), append(votes, e.votes)
 				at += 1 + uint64(rng.Uint32N(step))
 			}
-			if !weighted {
-				weights = nil
+			if weighted {
+				w.addTable(1000, ids, votes)
+				points += 1000
+			} else {
+				w.addMembers(ids)
 			}
-			w.add(ids, weights)
 			want = append(want, list)
 		}
 		for i, at := range w.dir {
@@ -337,24 +392,38 @@ func TestLeafWriterRoundTrip(t *testing.T) {
 				t.Fatalf("chunk %d has %d bytes", i, len(c))
 			}
 		}
-		if err := validateLeaves(w.chunks, w.dir, len(want), 1<<32, weighted); err != nil {
+		if err := validTables(w, points, 1<<32, weighted); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+// validTables validates what a writer has written as trees of one leaf less one.
+func validTables(w leafWriter, points, corpusN int, weighted bool) error {
+	for i := range w.dir {
+		set := leafSet{
+			chunks: w.chunks, dir: w.dir[i : i+1], trees: 1, corpusN: corpusN, weights: weighted,
+			points: points / len(w.dir),
+		}
+		if err := set.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // All 65,536 labels of a high half do not fit the count of one segment, and a
 // leaf of very many labels does not fit a chunk of the usual size.
 func TestLeafWriterLimits(t *testing.T) {
 	const n = 700_000
-	ids, weights := make([]uint32, n), make([]uint8, n)
+	ids, votes := make([]uint32, n), make([]uint32, n)
 	for i := range ids {
-		ids[i] = uint32(i)
+		ids[i], votes[i] = uint32(i), 1
 	}
 	var w leafWriter
-	w.add(ids[:10], weights[:10])
-	w.add(ids, weights)
-	w.add(ids[:10], weights[:10])
+	w.addTable(1, ids[:10], votes[:10])
+	w.addTable(1, ids, votes)
+	w.addTable(1, ids[:10], votes[:10])
 	if len(w.chunks) != 3 {
 		t.Fatalf("%d chunks", len(w.chunks))
 	}
@@ -363,17 +432,17 @@ func TestLeafWriterLimits(t *testing.T) {
 			t.Fatalf("leaf %d: %d labels, want %d", i, len(got), want)
 		}
 	}
-	if err := validateLeaves(w.chunks, w.dir, 3, n, true); err != nil {
+	if err := validTables(w, 3, n, true); err != nil {
 		t.Fatal(err)
 	}
 	// Leaves of 608 bytes: the directory has room for the offsets of no more
 	// than a chunk holds.
 	w = leafWriter{}
 	for i := range 4000 {
-		w.add(ids[i:i+200], weights[:200])
+		w.addTable(1, ids[i:i+198], votes[:198])
 	}
 	for i, at := range w.dir {
-		if got := entries(t, block(w.chunks, at), true); len(got) != 200 || int(got[0].label) != i {
+		if got := entries(t, block(w.chunks, at), true); len(got) != 198 || int(got[0].label) != i {
 			t.Fatalf("leaf %d: %d labels from %v", i, len(got), got[0])
 		}
 	}

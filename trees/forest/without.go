@@ -15,15 +15,14 @@ import (
 // trees' coordinates and lab holds their labels as given to Learn. Member
 // lists stay as they are. The leaves are copied, all else is shared.
 //
-// It needs stored votes: ok is false for a forest whose splits or leaves hold
-// more, that is rf, forests with a leaf of more than 255 points or with
-// MinVotes above 1, and those without label tables. O(trees · points · leaf), and a
-// copy of the leaves.
+// ok is false for a forest whose splits look at labels (rf), whose leaves left
+// labels out (MinVotes above 1), or that has no label tables.
+// O(trees · points · leaf), and a copy of the leaves.
 //
 // Errors: ErrParams for points of another dimension or other labels than
 // those learned from.
 func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, ok bool, err error) {
-	if !f.Natural || f.Kind == RF || f.Unit == 255 || f.MinVotes > 1 {
+	if !f.Natural || f.Kind == RF || f.MinVotes > 1 {
 		return nil, false, nil
 	}
 	if points.Dim() != f.Dim || lab.N != points.Len() || lab.K < f.LabelsK {
@@ -44,13 +43,11 @@ func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, 
 	for i, chunk := range f.Leaves {
 		c.Leaves[i] = slices.Clone(chunk)
 	}
-	all := float64(f.Unit) * float64(int(1)<<f.Depth) // training points
-	c.Unit = float32((all - float64(points.Len())) / float64(int(1)<<f.Depth))
+	c.Points -= points.Len()
 	order := make([]int, points.Len())
 	var w leafWriter
-	var kept []uint32
-	var weights []uint8
-	votes := map[uint32]uint8{}
+	var ids, had, kept, left []uint32
+	votes := map[uint32]uint32{}
 	for t := range f.Trees {
 		leafOf := func(i int) uint32 { return at[i*f.Trees+t] }
 		for i := range order {
@@ -60,31 +57,30 @@ func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, 
 		for lo := 0; lo < len(order); {
 			leaf := leafOf(order[lo])
 			clear(votes)
+			from := lo
 			for ; lo < len(order) && leafOf(order[lo]) == leaf; lo++ {
 				for _, l := range lab.Row(order[lo])[:f.LabelsK] {
 					votes[l]++
 				}
 			}
-			kept, weights = kept[:0], weights[:0]
+			kept, left = kept[:0], left[:0]
 			b := f.Leaf(t, int(leaf))
-			for hi, low, had, more := b.Next(); more; hi, low, had, more = b.Next() {
-				for i, l := range low {
-					id := hi<<16 + uint32(l)
-					gone := votes[id]
-					if gone > had[i] {
-						return nil, false, fmt.Errorf("%w: tree %d, leaf %d: label %d has fewer votes than are taken away", ErrParams, t, leaf, id)
-					}
-					delete(votes, id)
-					if had[i] > gone {
-						kept, weights = append(kept, id), append(weights, had[i]-gone)
-					}
+			ids, had = b.appendTable(ids[:0], had[:0])
+			for i, id := range ids {
+				gone := votes[id]
+				if gone > had[i] {
+					return nil, false, fmt.Errorf("%w: tree %d, leaf %d: label %d has fewer votes than are taken away", ErrParams, t, leaf, id)
+				}
+				delete(votes, id)
+				if had[i] > gone {
+					kept, left = append(kept, id), append(left, had[i]-gone)
 				}
 			}
-			if len(votes) > 0 {
+			if len(votes) > 0 || int(b.Points()) < lo-from {
 				return nil, false, fmt.Errorf("%w: tree %d, leaf %d lacks labels that are taken away", ErrParams, t, leaf)
 			}
 			// What is left is no longer than what was there.
-			w.add(kept, weights)
+			w.addTable(b.Points()-uint32(lo-from), kept, left)
 			to := f.LeafDir[t<<f.Depth+int(leaf)]
 			copy(c.Leaves[to>>16][int(to&0xffff)*leafAlign:], w.chunks[len(w.chunks)-1])
 			w.chunks, w.dir = append(w.chunks[:0], w.chunks[0][:0]), w.dir[:0]

@@ -44,12 +44,12 @@ func TestWithout(t *testing.T) {
 			if err := g.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			if want := float32(len(rest)) / 32; g.Unit != want {
-				t.Errorf("unit %v, want %v", g.Unit, want)
+			if g.Points != len(rest) {
+				t.Errorf("%d points, want %d", g.Points, len(rest))
 			}
 			for tree := range f.Trees {
 				for leaf, points := range nodePoints(g, tree, others)[1<<f.Depth:] {
-					checkLeaf(t, g, tree, leaf, points, left, true)
+					checkLeaf(t, g, tree, leaf, points, left)
 				}
 			}
 			check(t, f, rows, lab)

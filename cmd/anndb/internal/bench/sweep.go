@@ -452,16 +452,14 @@ func thresholds(f *forest.Forest, m query.Method, trees int) []query.Params {
 	switch m {
 	case query.Natural:
 		var out []query.Params
-		// Sums of stored weights, of which a tree gives at most 255.
-		for sum := 2; sum < 255*trees; sum = max(sum+1, sum*7/5) {
+		for sum := 2; ; sum = max(sum+1, sum*7/5) {
 			// Between two sums, so that rounding decides nothing.
-			p.Tau = (float64(sum) - 0.5) / (float64(trees) * float64(f.Unit))
+			p.Tau = (float64(sum) - 0.5) / (float64(trees) * f.MeanLeaf())
 			if p.Tau >= 1 {
-				break
+				return out
 			}
 			out = append(out, p)
 		}
-		return out
 	case query.Voting:
 		var out []query.Params
 		for v := 2; v <= trees; v = max(v+1, v*5/4) {
