@@ -201,7 +201,7 @@ func ascending(low []uint16) bool {
 func within(weights []uint8, most int64) bool {
 	bad, top := int32(0), int32(min(most, maxWeight))
 	for _, w := range weights {
-		bad |= int32(w) - 1 | top - int32(w)
+		bad |= (int32(w) - 1) | (top - int32(w))
 	}
 	return bad >= 0
 }

@@ -1,0 +1,221 @@
+package db
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+const (
+	tiedRows = 800
+	tiedDim  = 6
+)
+
+// putTied puts rows of whole numbers 0 and 1 and one 0..2, so that there are 96
+// different rows and splits leave very uneven leaves.
+func putTied(t *testing.T, d *DB, from, to int) {
+	t.Helper()
+	err := d.Update(t.Context(), func(b *Batch) error {
+		for i := from; i < to; i++ {
+			rng := rand.New(rand.NewPCG(3, uint64(i)))
+			x := []float32{float32(rng.IntN(3))}
+			for len(x) < tiedDim {
+				x = append(x, float32(rng.IntN(2)))
+			}
+			if err := b.Put("d", Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkLeafSizes compares the size of every leaf, what it has gained included,
+// with the number of given rows that are routed to it. It returns how many sizes
+// there are, and the points that leaves have gained.
+func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
+	t.Helper()
+	st := s.gen.colls["d"]
+	x, err := st.index(t.Context(), st.c.index("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := x.view.Forest
+	space := partitionSpace(x.view, 0, x.view.N)
+	want := make([]uint32, len(f.LeafDir))
+	route := (&folding{forestStep: forestStep{v: x.view}}).router()
+	for _, row := range rows {
+		for tree, leaf := range route(space.Row(row, nil)) {
+			want[tree<<f.Depth+int(leaf)]++
+		}
+	}
+	different := map[uint32]bool{}
+	for slot, n := range want {
+		b := f.Leaf(slot>>f.Depth, slot&(1<<f.Depth-1))
+		got := b.Points()
+		if b, ok := f.OverlayLeaf(true, slot>>f.Depth, slot&(1<<f.Depth-1)); ok {
+			got += b.Points()
+			gained += int(b.Points())
+		}
+		if different[n] = true; got != n {
+			t.Errorf("leaf %d of tree %d has the size %d, %d rows are routed to it", slot&(1<<f.Depth-1), slot>>f.Depth, got, n)
+		}
+	}
+	return len(different), gained / f.Trees
+}
+
+// The sizes of leaves are the numbers of training points in them: where values
+// tie, with rows deleted before the build, and after maintenance.
+func TestLeafSizes(t *testing.T) {
+	for _, kind := range []forest.Kind{forest.KD, forest.KDChrono, forest.RP, forest.PCATree, forest.RF} {
+		t.Run(string(kind), func(t *testing.T) {
+			d := tiedDB(t, filepath.Join(t.TempDir(), "db"), kind)
+			defer d.Close()
+			var trained []int
+			for i := range tiedRows {
+				if i%10 != 0 {
+					trained = append(trained, i)
+				}
+			}
+			look := func(want int) {
+				t.Helper()
+				if err := d.View(func(s *Snapshot) error {
+					sizes, gained := checkLeafSizes(t, s, trained)
+					if sizes < 4 || gained != want {
+						t.Errorf("%d different sizes, %d points gained, want 4 or more and %d", sizes, gained, want)
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			look(0)
+			for _, more := range []int{60, 30} { // the second step adds to an overlay
+				putTied(t, d, tiedRows, tiedRows+more)
+				steps, err := d.Maintain(t.Context(), MaintainOptions{})
+				if err != nil || len(steps) != 1 || steps[0].Action != "fold" {
+					t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
+				}
+				// Keys put a second time are new rows.
+				for range more {
+					trained = append(trained, len(trained)+tiedRows/10)
+				}
+				look(len(trained) - tiedRows*9/10)
+			}
+		})
+	}
+}
+
+// tiedDB is a database with an index over tied rows, every tenth of them deleted.
+func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
+	t.Helper()
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateDense(t.Context(), "d", DenseOptions{Dim: tiedDim}); err != nil {
+		t.Fatal(err)
+	}
+	putTied(t, d, 0, tiedRows)
+	if err := d.Update(t.Context(), func(b *Batch) error {
+		for i := 0; i < tiedRows; i += 10 {
+			if err := b.Delete("d", fmt.Append(nil, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	builds(t, d, "d", "x", BuildOptions{Kind: kind, Trees: 4, Depth: 6, LabelsK: 10, NoTune: true})
+	return d
+}
+
+// A leaf's size that was changed, with the checksum made right, is damage: searches
+// refuse the index, and Check reports it.
+func TestHostileLeafSize(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind codec.Kind
+		add  int64
+		want string
+	}{
+		"higher":           {codec.KindLeaves, 1, "training points in the leaves"},
+		"lower":            {codec.KindLeaves, -1, ""},
+		"enormous":         {codec.KindLeaves, 1 << 31, "training points in the leaves"},
+		"none":             {codec.KindLeaves, -1 << 32, "votes"},
+		"gained, higher":   {codec.KindOverlay, 1, "overlay"},
+		"gained, enormous": {codec.KindOverlay, 1 << 31, "overlay"},
+		"gained, none":     {codec.KindOverlay, -1 << 32, "overlay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "db")
+			d := tiedDB(t, path, forest.KD)
+			putTied(t, d, tiedRows, tiedRows+60)
+			_, err := d.Maintain(t.Context(), MaintainOptions{})
+			if err = errors.Join(err, d.Close()); err != nil {
+				t.Fatal(err)
+			}
+			changeSize(t, path, c.kind, c.add)
+			withFile(t, path, func(d *DB, s *Snapshot) {
+				_, _, err := s.Search(t.Context(), "d", make([]float32, tiedDim), 3, &SearchOptions{Index: "x"}, nil)
+				mustBeCorrupt(t, "search", err)
+				if !strings.Contains(fmt.Sprint(err), c.want) {
+					t.Errorf("search: error %v", err)
+				}
+				var found []Problem
+				err = d.Check(t.Context(), func(p Problem) { found = append(found, p) })
+				if !slices.ContainsFunc(found, func(p Problem) bool { return p.Collection == "d" && errors.Is(p.Err, ErrCorrupt) }) {
+					t.Errorf("check: problems %v, error %v", found, err)
+				}
+			})
+		})
+	}
+}
+
+// changeSize adds to the first size that is not zero in a section of leaves, but
+// not below zero.
+func changeSize(t *testing.T, path string, kind codec.Kind, add int64) {
+	t.Helper()
+	var key [codec.KeySize]byte
+	var payload []byte
+	inFile(t, path, func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketBlocks).ForEach(func(k, v []byte) error {
+			if _, of, _ := codec.ParseKey(k); of != kind || payload != nil {
+				return nil
+			}
+			copy(key[:], k)
+			b, err := decodeBlock("", k, v, true)
+			payload = slices.Clone(b)
+			return err
+		})
+	})
+	// Blocks follow each other; a segment has 4 bytes, 2 a label, and 1 a weight.
+	at := 0
+	for at < len(payload) && binary.LittleEndian.Uint32(payload[at+4:]) == 0 {
+		end := 8
+		for range binary.LittleEndian.Uint16(payload[at:]) {
+			n := int(binary.LittleEndian.Uint16(payload[at+end+2:]))
+			end += 4 + 2*n + (n+1)&^1
+		}
+		at += (end + 15) &^ 15
+	}
+	if at >= len(payload) {
+		t.Fatalf("no sizes in section %v", kind)
+	}
+	n := int64(binary.LittleEndian.Uint32(payload[at+4:]))
+	binary.LittleEndian.PutUint32(payload[at+4:], uint32(max(0, n+add)))
+	putBlock(t, path, bucketBlocks, key, payload)
+}
