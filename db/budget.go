@@ -35,8 +35,8 @@ type BudgetOptions struct {
 	Params budget.Params
 	// Grid, when given, is tried by cross-validation on the rows themselves:
 	// its best budget, cost and, for KindAT, threshold take the place of those of
-	// Params. An empty list stands for what Params have. IndexInfo.TreeTrials
-	// has what was measured.
+	// Params. An empty list stands for what Params have, and there are at most 1,000
+	// folds. IndexInfo.TreeTrials has what was measured.
 	Grid *budget.Grid `json:",omitempty"`
 	// TuneRows is how many rows the cross-validation uses at most, a random
 	// choice by Params.Seed; 10,000 when zero.

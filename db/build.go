@@ -54,6 +54,9 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 		return IndexInfo{}, err
 	}
 	defer release(&err)
+	if err := d.checkRequest(coll, o); err != nil {
+		return IndexInfo{}, err
+	}
 	info, err := d.build(ctx, coll, name, o, newTimer(progress))
 	return info, asOption(err)
 }

@@ -884,7 +884,7 @@ func TestBuildSmall(t *testing.T) {
 			for _, l := range learners {
 				b := newBed(t, metric, dim)
 				b.put("a", rows)
-				o := db.BuildOptions{Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: true, Trees: 3}
+				o := db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Members: true, Quantize: true, Trees: 3}
 				if _, err := b.d.Build(t.Context(), "c", "x", o, nil); err != nil {
 					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
 					continue

@@ -41,8 +41,8 @@ type BuildOptions struct {
 	// that would make more than two leaves a row is lowered.
 	Depth int
 	// LabelsK is how many nearest rows (the row itself first) are a training
-	// point's labels; fewer rows than that lower it. Zero means 8 where
-	// Trees is 2 by default, 50 otherwise.
+	// point's labels, at most 4,096; fewer rows than that lower it. Zero means 8
+	// where Trees is 2 by default, 50 otherwise.
 	LabelsK int
 	// Labels says how the nearest rows are found: LabelsExact,
 	// LabelsApproximate, or empty for exact ones where that is a matter of
@@ -50,14 +50,16 @@ type BuildOptions struct {
 	// are always exact.
 	Labels LabelSource `json:",omitempty"`
 	// Rotate is the number of principal coordinates the axis-aligned learners
-	// (kd, kd-chrono, rf) split on. Zero means the learner's default: 64 for
-	// kd and auto, none otherwise. A negative number means none.
+	// (kd, kd-chrono, rf) split on, at most the dimension. Zero means the learner's
+	// default: 64, or the dimension where that is less, for kd and auto, none
+	// otherwise. A negative number means none.
 	Rotate int
 	// SketchBytes is the width of a row's sketch: 64, 128, zero for 64, or
 	// negative for none.
 	SketchBytes int
 	// HopLabels is how many neighbours a row keeps for beams and hops along
-	// label lists; zero means 24, negative means none.
+	// label lists, at most 1,024; fewer rows than that lower it. Zero means 24,
+	// negative means none.
 	HopLabels int
 	// Quantize stores an 8-bit copy of float32 rows as a filter before the
 	// exact distances. Rows stored as whole numbers 0..255 need none.
@@ -67,7 +69,8 @@ type BuildOptions struct {
 	// NoNatural leaves the label-proportion tables out (voting and lookup only).
 	NoNatural bool
 	// Density, Candidates, Subsample and MinVotes are passed to the learner;
-	// zero means the learner's default (see forest.Params).
+	// zero means the learner's default (see forest.Params). Candidates is at most
+	// the dimension.
 	Density    float64
 	Candidates int
 	Subsample  int
@@ -88,7 +91,7 @@ type BuildOptions struct {
 	// half of the rows, searches are exact scans.
 	TuneK int
 	// Holdout is how many rows the tuner holds out as queries, 1000 when zero
-	// and never more than a tenth of the rows. Rows that are equal are held out
+	// and at most 100,000. A tenth of the rows lowers it. Rows that are equal are held out
 	// together and asked once, so that there are fewer queries where many are.
 	Holdout int
 	// TrainingQueries, when given, are learned from instead of the rows

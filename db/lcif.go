@@ -82,8 +82,9 @@ type LCIFOptions struct {
 	Search query.LCIFSearch `json:",omitempty"`
 	// Objective is the measure the tuner chooses by, micro F1 when empty.
 	Objective query.LCIFObjective
-	// Folds is the number of folds, 10 when zero. TuneRows is how many rows are
-	// tried at most over all folds, 10,000 when zero, as in the paper.
+	// Folds is the number of folds, 10 when zero and at most 1,000; fewer rows than
+	// that lower it. TuneRows is how many rows are tried at most over all folds,
+	// 10,000 when zero, as in the paper.
 	Folds, TuneRows int
 	// FeatureShares are the shares of the features, those of highest entropy,
 	// among which the tuner chooses; all features when empty. Sparse collections

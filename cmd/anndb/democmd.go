@@ -81,6 +81,7 @@ func (c *demoCmd) Run(a *app) (err error) {
 	steps.Add("store", fmt.Sprintf("%d rows", len(corpus.docs)-len(corpus.queries)), time.Since(stored).Seconds())
 	o := demoBuild
 	o.Seed, o.Workers = c.Seed, a.workers
+	o.Rotate = min(o.Rotate, corpus.dims)
 	info, err := d.Build(a.ctx, demoCollection, demoIndex, o, a.progress.build)
 	if err != nil {
 		return err

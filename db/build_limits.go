@@ -1,0 +1,59 @@
+package db
+
+import "fmt"
+
+// The limits of what BuildOptions may ask for. Those that depend on the number of
+// rows are lowered to it instead, since a collection grows and shrinks.
+const (
+	maxLabelsK   = 4096
+	maxHopLabels = 1024
+	maxHoldout   = 100_000
+	maxFolds     = 1000
+)
+
+// checkLimits refuses options that no collection of the dimension, 0 for a sparse
+// one, can honor. It is for options that a user gives: stored ones are resolved.
+func (o BuildOptions) checkLimits(coll string, dim int) error {
+	for _, l := range []struct {
+		n     int
+		what  string
+		limit int
+	}{
+		{o.LabelsK, "labels a row", maxLabelsK},
+		{o.HopLabels, "neighbors a row for hops", maxHopLabels},
+		{o.Holdout, "rows to hold out", maxHoldout},
+		{o.folds(), "folds", maxFolds},
+	} {
+		if l.n > l.limit {
+			return fmt.Errorf("%w: %d %s, want at most %d", ErrOption, l.n, l.what, l.limit)
+		}
+	}
+	switch {
+	case dim == 0:
+		return nil
+	case o.Rotate > dim:
+		return fmt.Errorf("%w: %d principal coordinates, want at most %d, the dimension of %q", ErrOption, o.Rotate, dim, coll)
+	case o.Candidates > dim:
+		return fmt.Errorf("%w: %d candidates for a split, want at most %d, the dimension of %q", ErrOption, o.Candidates, dim, coll)
+	}
+	return nil
+}
+
+// folds is the larger of the two numbers of folds.
+func (o BuildOptions) folds() int {
+	if g := o.Budget.Grid; g != nil {
+		return max(o.LCIF.Folds, g.Folds)
+	}
+	return o.LCIF.Folds
+}
+
+// checkRequest refuses options of Build beyond the limits of the collection.
+func (d *DB) checkRequest(coll string, o BuildOptions) error {
+	return d.View(func(s *Snapshot) error {
+		st, err := s.collection(coll)
+		if err != nil {
+			return err
+		}
+		return o.checkLimits(coll, st.c.Dim)
+	})
+}

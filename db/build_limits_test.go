@@ -1,0 +1,71 @@
+package db_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestBuildLimits: options that no collection can honor are errors that name the
+// value and the limit; the limits themselves are taken, and a collection of few
+// rows takes less.
+func TestBuildLimits(t *testing.T) {
+	const dim = 6
+	b := newBed(t, vector.L2, dim)
+	b.put("a", mixture(1, 40, dim))
+	b.must(b.d.CreateSparse(t.Context(), "sparse", db.SparseOptions{}))
+	folds := func(n int) db.BudgetOptions { return db.BudgetOptions{Grid: &budget.Grid{Folds: n}} }
+	for _, c := range []struct {
+		coll string
+		o    db.BuildOptions
+		want []string
+	}{
+		{"c", db.BuildOptions{LabelsK: 4097}, []string{"4097", "4096"}},
+		{"c", db.BuildOptions{LabelsK: math.MaxInt}, []string{"4096"}},
+		{"c", db.BuildOptions{HopLabels: 1025}, []string{"1025", "1024"}},
+		{"c", db.BuildOptions{Holdout: 100_001}, []string{"100001", "100000"}},
+		{"c", db.BuildOptions{Rotate: 7}, []string{"7", "6", `"c"`}},
+		{"c", db.BuildOptions{Kind: forest.RF, Rotate: 5000}, []string{"5000", "6", `"c"`}},
+		{"c", db.BuildOptions{Candidates: 7}, []string{"7", "6", `"c"`}},
+		{"c", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Folds: 1001}}, []string{"1001", "1000"}},
+		{"sparse", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Folds: 1001}}, []string{"1001", "1000"}},
+		{"c", db.BuildOptions{Kind: db.KindAT, Budget: folds(1001)}, []string{"1001", "1000"}},
+		{"sparse", db.BuildOptions{LabelsK: 5000}, []string{"5000", "4096"}},
+	} {
+		_, err := b.d.Build(t.Context(), c.coll, "x", c.o, nil)
+		if !errors.Is(err, db.ErrOption) {
+			t.Errorf("%q, %v: %v", c.coll, c.want, err)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%v, want %q in it", err, w)
+			}
+		}
+	}
+	b.leftovers()
+	info := b.build("x", db.BuildOptions{LabelsK: 4096, HopLabels: 1024, Holdout: 100_000, Rotate: dim, Candidates: dim})
+	if o := info.Options; o.LabelsK != 40 || o.HopLabels != 39 || o.Holdout != 4 || o.Rotate != dim {
+		t.Errorf("resolved to %+v", o)
+	}
+	// What was resolved can be given to another build, and stays good for a
+	// collection that shrinks.
+	b.build("y", info.Options)
+	for _, r := range []string{"a1", "a2", "a3", "a4", "a5"} {
+		b.drop(r)
+	}
+	_, err := b.d.Compact(t.Context())
+	b.must(err)
+	params := &query.LCIFParams{K: 3}
+	if _, err := b.d.Build(t.Context(), "c", "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: params, Folds: 1000}}, nil); errors.Is(err, db.ErrOption) {
+		t.Errorf("1,000 folds: %v", err)
+	}
+	b.check()
+}
