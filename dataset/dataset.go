@@ -52,6 +52,7 @@ type FormatError struct {
 	Record int64  // record number from 0; -1 when the fault is before the first record or in the file as a whole
 	Line   int64  // line number from 1; 0 in binary formats
 	Offset int64  // bytes from the start of the decompressed content, where the faulty part begins; -1 in text formats
+	Format string // what the content is read as; empty where that is not known yet
 	Err    error  // the cause, never nil
 }
 

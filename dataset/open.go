@@ -55,6 +55,7 @@ func newReader(s *source, o Options) (Reader, error) {
 			return nil, err
 		}
 	}
+	s.format = format
 	var r Reader
 	var err error
 	switch format {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 )
 
 const bufferSize = 64 << 10
@@ -16,6 +17,7 @@ const bufferSize = 64 << 10
 // source is the decompressed content of one file, with the place reached.
 type source struct {
 	path   string
+	format string // empty until it is known
 	br     *bufio.Reader
 	offset int64 // bytes taken from br by readFull and skip
 	size   int64 // bytes of content, -1 when unknown
@@ -36,7 +38,7 @@ func openSource(path string) (*source, error) {
 		return nil, fmt.Errorf("dataset: %w", err)
 	case info.IsDir():
 		_ = f.Close()
-		return nil, fmt.Errorf("dataset: %s: %w: is a directory", path, ErrOption)
+		return nil, fmt.Errorf("dataset: %w", &fs.PathError{Op: "read", Path: path, Err: syscall.EISDIR})
 	case info.Mode().IsRegular():
 		size = info.Size()
 	}
@@ -109,12 +111,12 @@ func (s *source) end(record int64) error {
 
 // bad makes the error of a binary file's fault.
 func (s *source) bad(record, offset int64, err error) error {
-	return &FormatError{Path: s.path, Record: record, Offset: offset, Err: err}
+	return &FormatError{Path: s.path, Format: s.format, Record: record, Offset: offset, Err: err}
 }
 
 // badLine makes the error of a text file's fault.
 func (s *source) badLine(record, line int64, err error) error {
-	return &FormatError{Path: s.path, Record: record, Line: line, Offset: -1, Err: err}
+	return &FormatError{Path: s.path, Format: s.format, Record: record, Line: line, Offset: -1, Err: err}
 }
 
 // fail makes the error of a failed read in a binary file: a fault of the

@@ -68,6 +68,7 @@ func newSparseReader(s *source, o SparseOptions, onDisk bool) (*sparseReader, er
 			return nil, err
 		}
 	}
+	s.format = o.Format
 	r := &sparseReader{format: o.Format, max: o.Max, lines: newLines(s), promised: -1}
 	switch o.Format {
 	case FormatLibsvm:

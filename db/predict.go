@@ -239,6 +239,9 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	if err != nil {
 		return nil, err
 	}
+	if name == "" {
+		return nil, fmt.Errorf("%w: collection %q has no label model: build one of kind %s", ErrNoIndex, st.c.Name, KindLCIF)
+	}
 	r := st.c.index(name)
 	if r == nil {
 		return nil, fmt.Errorf("label model: %w", noIndex(st.c, name))

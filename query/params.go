@@ -181,7 +181,7 @@ func (p *Params) check(v *View, q []float32) error {
 	}
 	if p.members() {
 		if len(f.MemberDir) == 0 {
-			return fmt.Errorf("%w: %v needs member lists", ErrMethod, p.Method)
+			return fmt.Errorf("%w: %v needs member lists, which the build leaves out unless told to keep members", ErrMethod, p.Method)
 		}
 		return nil
 	}

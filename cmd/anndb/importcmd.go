@@ -99,7 +99,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	// What the first batch shows to be no vectors must leave no file behind.
 	first, err := r.next()
 	if err != nil {
-		return fmt.Errorf("import %s after 0 rows: %w", c.Input, err)
+		return c.failed(0, err)
 	}
 	d, err := db.Open(c.File, &db.Options{NoSync: c.NoSync})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 )
 
@@ -62,6 +63,9 @@ func newRows(before *db.CollectionInfo, after db.CollectionInfo) int {
 func (c *importCmd) failed(n int, err error) error {
 	if !c.Replace && (errors.Is(err, db.ErrExists) || errors.Is(err, db.ErrDuplicateKey)) {
 		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both)", err)
+	}
+	if f := (*dataset.FormatError)(nil); c.As == "" && errors.As(err, &f) && f.Format != "" {
+		err = fmt.Errorf("%w (read as %s: --as names another format)", err, f.Format)
 	}
 	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -39,7 +38,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 	// What the first batch shows to be wrong must leave no file behind.
 	first, err := r.next()
 	if err != nil {
-		return fmt.Errorf("import %s after 0 rows: %w", c.Input, err)
+		return c.failed(0, err)
 	}
 	if c.Named && in.FeatureNames() == nil {
 		return usagef("--named: %s has no names of features", c.Input)

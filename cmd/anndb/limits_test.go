@@ -41,3 +41,20 @@ func TestLimits(t *testing.T) {
 	fails(t, exitUsage, "--metric", "import", f.file, "sparse", in, "--metric", "l2")
 	must(t, "check", f.file)
 }
+
+// TestMessages: errors name what a user of the command knows.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	must(t, "build", f.file, "things", "x", "--no-tune")
+	fails(t, exitError, `"things" has no label model`, "predict", f.file, "things", "--vector", "1,2,3,4,5,6,7,8")
+	fails(t, exitUsage, "out of the range of float32", "search", f.file, "things", "--vector", "1e39,2,3,4,5,6,7,8")
+	fails(t, exitUsage, "keep members", "search", f.file, "things", "--vector", "1,2,3,4,5,6,7,8", "--method", "voting")
+	fails(t, exitError, "directory", "import", f.file, "new", t.TempDir())
+	in := f.path("semicolons.csv")
+	write(t, in, "key;a;b\nx;1;2\n")
+	fails(t, exitError, "read as csv: --as", "import", f.file, "new", in)
+	in = f.path("cut.data")
+	write(t, in, "2 10 5\n0 0:1 1:1\n9 1:1\n")
+	fails(t, exitError, "read as xmc: --as", "import", f.file, "new", in)
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -136,8 +137,11 @@ func parseVector(text string) ([]float32, error) {
 	v := make([]float32, len(words))
 	for i, w := range words {
 		f, err := strconv.ParseFloat(w, 32)
+		if errors.Is(err, strconv.ErrRange) {
+			return nil, usagef("--vector: %s is out of the range of float32", w)
+		}
 		if err != nil {
-			return nil, usagef("--vector: %q is no number", w)
+			return nil, usagef("--vector: %q is not a number", w)
 		}
 		v[i] = float32(f)
 	}
