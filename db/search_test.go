@@ -876,7 +876,7 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range learners {
-				_, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Kind: l.kind, Rotate: l.rotate, NoTune: true, Quantize: true, Trees: 4}, nil)
+				_, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Quantize: true, Trees: 4}, nil)
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
 				} else if !errors.Is(err, db.ErrOption) || huge < 1e18 {
