@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 const bufferSize = 64 << 10
@@ -38,7 +37,7 @@ func openSource(path string) (*source, error) {
 		return nil, fmt.Errorf("dataset: %w", err)
 	case info.IsDir():
 		_ = f.Close()
-		return nil, fmt.Errorf("dataset: %w", &fs.PathError{Op: "read", Path: path, Err: syscall.EISDIR})
+		return nil, fmt.Errorf("dataset: %s: %w: is a directory", path, ErrOption)
 	case info.Mode().IsRegular():
 		size = info.Size()
 	}

@@ -50,7 +50,6 @@ func TestMessages(t *testing.T) {
 	fails(t, exitError, `"things" has no label model`, "predict", f.file, "things", "--vector", "1,2,3,4,5,6,7,8")
 	fails(t, exitUsage, "out of the range of float32", "search", f.file, "things", "--vector", "1e39,2,3,4,5,6,7,8")
 	fails(t, exitUsage, "keep members", "search", f.file, "things", "--vector", "1,2,3,4,5,6,7,8", "--method", "voting")
-	fails(t, exitError, "directory", "import", f.file, "new", t.TempDir())
 	in := f.path("semicolons.csv")
 	write(t, in, "key;a;b\nx;1;2\n")
 	fails(t, exitError, "read as csv: --as", "import", f.file, "new", in)
