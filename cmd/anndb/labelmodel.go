@@ -157,7 +157,7 @@ func sparseSetting(i db.IndexInfo) any {
 		s += string(w) + ", "
 	}
 	if o.LCIF.Neighbors != "" {
-		s = "neighbours by " + o.LCIF.Neighbors + ", "
+		s += "neighbours by " + o.LCIF.Neighbors + ", "
 	}
 	if c, ok := chosen(i); ok {
 		s += describeLCIF(c.Point.LCIFSetting) + ", " + describeCut(c.Point.Cut)
