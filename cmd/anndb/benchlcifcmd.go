@@ -30,6 +30,7 @@ type benchLCIFCmd struct {
 	Objectives []string `help:"Measures to tune for, each on its own: micro-f1, macro-f1, accuracy, hamming-loss, p@1, p@3, p@5. If not given, those of Table 2, and for eurlex57k of Table 3."`
 	Folds      int      `help:"Folds of the cross-validation; 0 for 10." default:"0"`
 	TuneRows   int      `help:"Rows tried at most in tuning a large set; 0 for 10,000." default:"0"`
+	Paper      bool     `help:"Tune as the paper does (section 5.1): one pass over the parameters and a threshold in steps, instead of the tuner's own search."`
 	Seed       uint64   `help:"Seed of the folds." default:"0"`
 	K          int      `short:"k" help:"Neighbours that searches ask for." default:"100"`
 	Queries    int      `help:"Test rows that searches ask for; 0 for 1,000." default:"0"`
@@ -42,10 +43,15 @@ func (c *benchLCIFCmd) options(a *app) (lcifbench.Options, error) {
 	switch {
 	case c.Folds < 0 || c.Folds == 1 || c.TuneRows < 0:
 		return o, usagef("--folds must be 0 or at least 2, --tune-rows not negative")
+	case c.Paper && (c.Only == "search" || c.Only == "stored"):
+		return o, usagef("--paper is for tuning, which --only %s leaves out", c.Only)
 	case c.K < 1:
 		return o, usagef("-k must be at least 1")
 	case c.Queries < 0 || c.Rounds < 0:
 		return o, usagef("--queries and --rounds must not be negative")
+	}
+	if c.Paper {
+		o.Tune.Search = query.PaperProtocol
 	}
 	for _, name := range c.Objectives {
 		var objective query.LCIFObjective

@@ -75,11 +75,12 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 	case c.TargetRecall > 0 && c.Kind != "auto":
 		return db.BuildOptions{}, usagef("--target-recall goes with --kind auto")
 	case isTree(c.Kind) && (c.tuneFlags.lcifOnly() || c.modelFlags.withoutThreshold() != modelFlags{}):
-		return db.BuildOptions{}, usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold and the flags of budgeted trees only", c.Kind)
+		return db.BuildOptions{}, usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold, --allow-empty (only at) and the flags of budgeted trees only", c.Kind)
 	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given()):
 		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs and --thresholds go with --kind sbt, pt and at")
 	case !isTree(c.Kind) && c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
-		return db.BuildOptions{}, usagef("--weight, --objective, --folds, --tune-rows, --feature-share, --neighbors, --k, --alpha, --beta, --lambda, --threshold and --keep-features go with --kind lcif")
+		return db.BuildOptions{}, usagef("--weight, --objective, --allow-empty, --search, --folds, --tune-rows, --feature-share, --neighbors, " +
+			"--k, --alpha, --beta, --lambda, --threshold, --cut-share, --cut-per-label and --keep-features go with --kind lcif")
 	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.Kind != string(db.KindLCIF) && c.PartitionM != nil:
 		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings and lcif")
 	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
@@ -128,7 +129,11 @@ func (c *buildCmd) Run(a *app) error {
 				return err
 			}
 		}
-		return build(a, d, c.Collection, c.Index, o, shownSettings)
+		settings := shownSettings
+		if a.format != table.Text && a.format != table.Markdown {
+			settings = math.MaxInt
+		}
+		return build(a, d, c.Collection, c.Index, o, settings)
 	})
 }
 
@@ -146,9 +151,6 @@ func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int
 	a.progress.end()
 	if err != nil {
 		return err
-	}
-	if a.format != table.Text && a.format != table.Markdown {
-		settings = math.MaxInt
 	}
 	return a.report(buildReport(info, settings)...)
 }

@@ -117,7 +117,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return endCode
 	}
 	if err != nil {
-		return fail(errs, usagef("%v", err), commandOf(args))
+		// Flags that need not be given have an empty value, which nobody has to give.
+		text := strings.Replace(err.Error(), `one of "",`, "one of ", 1)
+		return fail(errs, usagef("%s", text), commandOf(args))
 	}
 	format, err := c.format()
 	if err == nil && c.Workers < 0 {

@@ -22,18 +22,23 @@ type tuneFlags struct {
 	Folds        int       `help:"Label models: folds of the cross-validation; 0 for 10." default:"0"`
 	TuneRows     int       `help:"Label models: rows tried at most in tuning; 0 for 10,000." default:"0"`
 	FeatureShare []float64 `help:"Label models: shares of the features, those of highest entropy, to choose among; all features if not given."`
+	AllowEmpty   bool      `help:"Label models of kind lcif and at: rows may have no label at all; otherwise each has at least its best."`
+	Search       string    `help:"Label models: how settings are searched: auto, grid, coordinates, or paper, which does what the paper does." enum:"auto,grid,coordinates,paper" default:"auto"`
 	Neighbors    string    `help:"Label models of dense collections: forest that finds neighbours, or flat to scan the rows; the first forest by name if not given." placeholder:"INDEX"`
 	SecondOrders []float64 `help:"Label models: weights, 0 to 1, of the labels that a neighbour's own nearest rows have, to choose among; 0 if not given."`
 	Graph        int       `help:"Label models: nearest rows of a row that second-order scores use; 0 for 10." default:"0"`
 }
 
 func (f tuneFlags) given() bool {
-	return f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 || f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
+	return f.AllowEmpty || f.searches() || f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 || f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
 }
+
+// searches reports whether a way to search is given.
+func (f tuneFlags) searches() bool { return f.Search != "" && f.Search != "auto" }
 
 // lcifOnly says whether flags are given that trees do not have.
 func (f tuneFlags) lcifOnly() bool {
-	f.Weight, f.Folds, f.TuneRows = "", 0, 0
+	f.Weight, f.Folds, f.TuneRows, f.AllowEmpty = "", 0, 0, false
 	return f.given()
 }
 
@@ -50,6 +55,8 @@ type modelFlags struct {
 	Alpha        float64  `help:"Label models: power of neighbours' similarities; 0 for 1." default:"0"`
 	Beta         float64  `help:"Label models: power of features' similarities; 0 for 1." default:"0"`
 	Threshold    *float64 `help:"Label models: score that makes a label predicted beside the best; only the best if not given."`
+	CutShare     float64  `help:"Label models: choose the threshold by cross-validation, so that rows have so many times the mean number of labels; 0 for no such threshold." default:"0"`
+	CutPerLabel  bool     `help:"Label models: choose a threshold for each label by cross-validation."`
 	KeepFeatures int      `help:"Label models: features of highest entropy to keep; 0 for all." default:"0"`
 	SecondOrder  float64  `help:"Label models: weight, 0 to 1, of the labels that a neighbour's own nearest rows have." default:"0"`
 }
@@ -58,9 +65,12 @@ type modelFlags struct {
 func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	o := db.LCIFOptions{
 		Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors,
-		SecondOrders: t.SecondOrders, Graph: t.Graph,
+		AllowEmpty: t.AllowEmpty, SecondOrders: t.SecondOrders, Graph: t.Graph,
 	}
 	o.Weight = db.Weighting(t.Weight)
+	o.Search = map[string]query.LCIFSearch{
+		"grid": query.FullGrid, "coordinates": query.Coordinates, "paper": query.PaperProtocol,
+	}[t.Search]
 	if t.Objective != "" {
 		if err := o.Objective.UnmarshalText([]byte(t.Objective)); err != nil {
 			return o, err
@@ -85,19 +95,31 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	if m == (modelFlags{}) {
 		return o, nil
 	}
-	t.Weight, t.Neighbors, t.Graph = "", "", 0
+	cut := m.CutShare != 0 || m.CutPerLabel
+	t.Weight, t.Neighbors, t.Graph, t.AllowEmpty = "", "", 0, false
+	if cut {
+		t.Folds, t.TuneRows = 0, 0
+	}
 	switch {
 	case t.given():
-		return o, usagef("--objective, --folds, --tune-rows, --feature-share and --second-orders are for tuning, " +
-			"which --k, --lambda, --alpha, --beta, --threshold, --keep-features and --second-order replace")
+		return o, usagef("--objective, --folds, --tune-rows, --search, --feature-share and --second-orders are for tuning, " +
+			"which --k, --lambda, --alpha, --beta, --threshold, --cut-share, --cut-per-label, --keep-features and --second-order replace")
 	case m.Lambda == nil:
-		return o, usagef("--lambda is missing: without tuning it must be given, and --k unless it is 0")
+		return o, usagef("--lambda is missing: without tuning it must be given, and --k unless --lambda is 0")
 	case !(*m.Lambda >= 0 && *m.Lambda <= 1):
 		return o, usagef("--lambda %g (want 0 to 1)", *m.Lambda)
 	case m.K == nil && *m.Lambda > 0, m.K != nil && *m.K < 1:
 		return o, usagef("--k must be at least 1")
 	case !(m.Alpha >= 0 && m.Beta >= 0) || math.IsInf(m.Alpha, 0) || math.IsInf(m.Beta, 0):
 		return o, usagef("--alpha and --beta must not be negative")
+	case !(m.CutShare >= 0) || math.IsInf(m.CutShare, 0):
+		return o, usagef("--cut-share %g (want above 0)", m.CutShare)
+	case cut && m.Threshold != nil:
+		return o, usagef("--cut-share and --cut-per-label choose the threshold that --threshold gives: give one of them")
+	case m.CutShare != 0 && m.CutPerLabel:
+		return o, usagef("--cut-share and --cut-per-label exclude each other")
+	case o.AllowEmpty && !cut && m.Threshold == nil:
+		return o, usagef("--allow-empty without tuning goes with --threshold, --cut-share or --cut-per-label")
 	case m.KeepFeatures < 0:
 		return o, usagef("--keep-features must not be negative")
 	}
@@ -105,11 +127,14 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	if m.K != nil {
 		o.Params.K = *m.K
 	}
+	if cut {
+		o.Cut = &query.LCIFCut{Share: cmp.Or(m.CutShare, 1), PerLabel: m.CutPerLabel, NoTop: o.AllowEmpty}
+	}
 	if m.Threshold != nil {
 		if !(*m.Threshold >= 0 && *m.Threshold <= 1) {
 			return o, usagef("--threshold %g (want 0 to 1)", *m.Threshold)
 		}
-		o.Params.Thresholds = &labels.Thresholds{Single: *m.Threshold, KeepTop: true}
+		o.Params.Thresholds = &labels.Thresholds{Single: *m.Threshold, KeepTop: !o.AllowEmpty}
 	}
 	return o, nil
 }
@@ -164,6 +189,10 @@ func sparseSetting(i db.IndexInfo) any {
 	} else if p := o.LCIF.Params; p != nil {
 		s += describeLCIF(query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder})
 		switch t := p.Thresholds; {
+		case o.LCIF.Cut != nil:
+			s += ", " + describeCut(*o.LCIF.Cut)
+		case t != nil && t.PerLabel != nil:
+			s += ", a threshold for each label"
 		case t == nil:
 			s += ", the best label"
 		default:
@@ -191,6 +220,12 @@ func describeLCIF(p query.LCIFSetting) string {
 	}
 	return s
 }
+
+// shownCut is a cut that people read as a sentence and programs as its fields.
+type shownCut query.LCIFCut
+
+// String is the sentence.
+func (c shownCut) String() string { return describeCut(query.LCIFCut(c)) }
 
 // describeCut says how thresholds were made.
 func describeCut(c query.LCIFCut) string {
@@ -246,7 +281,7 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		if p.Features > 0 {
 			features = p.Features
 		}
-		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, second, features, describeCut(p.Cut))
+		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, second, features, shownCut(p.Cut))
 	}
 	add(choice.Point, true)
 	for _, p := range points {

@@ -340,7 +340,7 @@ func TestPredictByPartition(t *testing.T) {
 func TestTune(t *testing.T) {
 	t.Parallel()
 	f := newDocs(t)
-	got := mustJSON[map[string]rows](t, "tune", f.file, "docs", "--folds", "3", "--tune-rows", "60", "--weight", "tfidf", "--objective", "p@1", "--settings", "7")
+	got := mustJSON[map[string]rows](t, "tune", f.file, "docs", "--folds", "3", "--tune-rows", "60", "--weight", "tfidf", "--objective", "p@1")
 	if i := got["index"][0]; i["index"] != "labels" || i["kind"] != "lcif" || !strings.HasPrefix(i["setting"].(string), "tfidf, λ=") {
 		t.Errorf("%v", got["index"])
 	}

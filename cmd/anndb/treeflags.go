@@ -42,13 +42,15 @@ func isTree(kind string) bool { return slices.Contains(treeKinds, forest.Kind(ki
 // features from which a grid starts that is asked for without lists; 0 where
 // none is.
 func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *float64, features int) (db.BudgetOptions, error) {
-	o := db.BudgetOptions{Raw: f.Raw, TuneRows: t.TuneRows}
+	o := db.BudgetOptions{AllowEmpty: t.AllowEmpty, Raw: f.Raw, TuneRows: t.TuneRows}
 	if t.Weight != "none" {
 		o.Weight = db.Weighting(t.Weight)
 	}
 	p := &o.Params
 	p.BAC.Rounds, p.BAC.Exact, p.MinPositive = f.Rounds, f.Exact, f.MinPositive
 	switch {
+	case t.AllowEmpty && kind != string(db.KindAT):
+		return o, usagef("--allow-empty goes with --kind lcif and at: a tree of kind %s always answers", kind)
 	case f.Rounds < 0 || f.MinPositive < 0:
 		return o, usagef("--rounds and --min-positive must not be negative")
 	case f.MinPositive > 0 && kind != string(db.KindAT), threshold != nil && kind != string(db.KindAT):
