@@ -145,7 +145,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 		if n, _, err = f.follow(ctx); err != nil {
 			return 0, err
 		}
-		if err := next.bolt.Sync(); err != nil {
+		if err := next.sync(); err != nil {
 			return 0, err
 		}
 	}
@@ -162,7 +162,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 	if err != nil {
 		return 0, err
 	}
-	if err := next.bolt.Sync(); err != nil {
+	if err := next.sync(); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(name)
@@ -231,7 +231,7 @@ func (d *DB) copyTo(ctx context.Context, name string, order bool) (movedCollecti
 }
 
 // copyState writes all pairs of a state into the empty file at path, in key
-// order, and syncs it. The moving collections have no rows in it, and new
+// order; the caller syncs it. The moving collections have no rows in it, and new
 // numbers.
 func copyState(ctx context.Context, g *generation, path string, o Options, moved []moving) (err error) {
 	defer guard(g.store, setFaults(), &err)
@@ -298,7 +298,7 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 	}
 	err = tx.Commit()
 	tx = nil
-	return errors.Join(err, dst.Sync(), ctx.Err())
+	return errors.Join(err, ctx.Err())
 }
 
 // swap gives the compacted file, in which collections may have moved, the

@@ -278,6 +278,9 @@ func (s *store) retired() {
 	s.closeIdle()
 }
 
+// sync makes a file durable that was written without (Options.NoSync).
+func (s *store) sync() error { return s.bolt.Sync() }
+
 func (s *store) closeIdle() {
 	if s.retire && len(s.gens) == 0 && !s.closed {
 		s.closed = true

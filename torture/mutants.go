@@ -36,14 +36,14 @@ var seeded = []mutant{
 		"// gofail: var beforeSyncMetaPage struct{}\n\t\tif err := fdatasync(tx.db); err != nil {",
 		"if err := error(nil); err != nil {", "crashstates",
 	}, {
-		"compacted copy not synced", false, "db/backup.go",
-		"return errors.Join(err, dst.Sync(), ctx.Err())", "return errors.Join(err, ctx.Err())", "crashstates",
+		"compacted copy not synced", false, "db/store.go",
+		"return s.bolt.Sync()", "return nil", "crashstates",
 	}, {
 		"compacted file's name not synced", false, "db/backup.go",
-		"unsettled := syncDir(filepath.Dir(d.path))", "var unsettled error", "crashstates",
+		"unsettled := syncDir(filepath.Dir(d.file))", "var unsettled error", "crashstates",
 	}, {
 		"name of an inherited file not synced", false, "db/open.go",
-		"err := syncDir(filepath.Dir(d.path))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
+		"err := syncDir(filepath.Dir(d.file))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
 	}, {
 		"failed commit acknowledged", false, "db/commit.go",
 		"if err := commit(s, tx); err != nil {", "if err := commit(s, tx); err != nil && s == nil {", "faults",

@@ -122,9 +122,6 @@ func sparseVector(rng *rand.Rand) []db.Feature {
 type model struct {
 	batches       int
 	dense, sparse map[string]db.Row
-	// known are the features that a sparse row ever had: a query is the shorter
-	// for any other.
-	known map[string]bool
 }
 
 // last is the row of Dense that says how many batches there are.
@@ -134,7 +131,7 @@ func (s Script) last(batches int) db.Row {
 
 // model is the state after a number of batches.
 func (s Script) model(batches int) model {
-	m := model{batches, map[string]db.Row{}, map[string]db.Row{}, map[string]bool{}}
+	m := model{batches, map[string]db.Row{}, map[string]db.Row{}}
 	for i := range batches {
 		for _, c := range s.batch(i) {
 			if c.delete {
@@ -142,9 +139,6 @@ func (s Script) model(batches int) model {
 				delete(m.sparse, c.key)
 			} else {
 				m.dense[c.key], m.sparse[c.key] = c.dense, c.sparse
-				for _, f := range c.sparse.Features {
-					m.known[f.Name] = true
-				}
 			}
 		}
 	}
@@ -206,10 +200,8 @@ func (m model) euclidean(q []float32, passes func(db.Row) bool) map[string]float
 func (m model) cosine(q []db.Feature, passes func(db.Row) bool) map[string]float64 {
 	weight, length := map[string]float64{}, 0.0
 	for _, f := range q {
-		if m.known[f.Name] {
-			weight[f.Name] = float64(f.Value)
-			length += float64(f.Value) * float64(f.Value)
-		}
+		weight[f.Name] = float64(f.Value)
+		length += float64(f.Value) * float64(f.Value)
 	}
 	out := map[string]float64{}
 	for k, r := range m.sparse {
