@@ -71,7 +71,7 @@ func crashStates(ctx context.Context, e *env) (t totals, err error) {
 		e.log.Printf("%s: %d operations recorded, %d fsyncs", w.name, len(x.ops), x.syncs())
 		t.add("operations", len(x.ops))
 		t.add("fsyncs", x.syncs())
-		if err := x.try(ctx, e, e.pick(60, 10_000), &t); err != nil {
+		if err := x.try(ctx, e, e.pick(200, 10_000), &t); err != nil {
 			return t, fmt.Errorf("%s: %w", w.name, err)
 		}
 		x.control(ctx, e, e.pick(8, 100), &t)
