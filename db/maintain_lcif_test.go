@@ -162,8 +162,11 @@ func TestMaintainLCIF(t *testing.T) {
 		must(mustLeaveNothing(d))
 		must(d.View(mustUseAll))
 	})
-	for _, a := range []string{"segment", "merge", "rewrite", "forget", "relearn"} {
-		if actions[a] == 0 && runs >= 50 {
+	// Histories that delete most of a segment and nothing else are rare: 100 of them
+	// need not have one.
+	least := map[string]int{"segment": 50, "merge": 50, "forget": 50, "relearn": 50, "rewrite": 1000}
+	for a, n := range least {
+		if actions[a] == 0 && runs >= n {
 			t.Errorf("no step of kind %q: %v", a, actions)
 		}
 	}
