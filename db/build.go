@@ -363,29 +363,19 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 // Errors: ErrNoCollection, ErrNoIndex, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
 func (d *DB) DropIndex(ctx context.Context, coll, name string) error {
-	var objects []uint64
-	err := d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
 		c, err := cat.find(coll)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r := c.index(name)
 		if r == nil {
-			return noIndex(c, name)
+			return nil, noIndex(c, name)
 		}
-		objects = r.objects()
+		gone := r.objects()
 		c.Indexes = slices.DeleteFunc(c.Indexes, func(x indexRef) bool { return x.Name == name })
-		for _, object := range objects {
-			if err := putMark(tx, object); err != nil {
-				return err
-			}
-		}
-		return nil
+		return gone, nil
 	})
-	if err != nil {
-		return err
-	}
-	return d.sweep(objects)
 }
 
 func noIndex(c *collection, name string) error {

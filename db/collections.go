@@ -26,15 +26,15 @@ func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error
 	if err != nil {
 		return err
 	}
-	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) error {
+	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
 		if _, err := cat.find(name); err == nil {
-			return fmt.Errorf("%w: collection %q", ErrExists, name)
+			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &collection{
 			ID: cat.Object, Name: name, Dim: o.Dim, Metric: o.Metric, Storage: o.Storage, Numbering: o.Numbering,
 		})
-		return nil
+		return nil, nil
 	})
 }
 
@@ -45,28 +45,18 @@ func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error
 // Errors: ErrNoCollection, ErrReadOnly, ErrClosed, ErrNoSpace, ErrStateUnknown
 // and the context's.
 func (d *DB) DropCollection(ctx context.Context, name string) error {
-	var gone []uint64
-	err := d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
 		c, err := cat.find(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		gone = []uint64{c.ID}
+		gone := []uint64{c.ID}
 		for _, x := range c.Indexes {
 			gone = append(gone, x.objects()...)
 		}
 		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *collection) bool { return x == c })
-		for _, id := range gone {
-			if err := putMark(tx, id); err != nil {
-				return err
-			}
-		}
-		return nil
+		return gone, nil
 	})
-	if err != nil {
-		return err
-	}
-	return d.sweep(gone)
 }
 
 // sweep removes marked objects. What it cannot remove now, the next Open does;

@@ -38,8 +38,10 @@ func (d *DB) hold(parent context.Context, shares int64) (_ context.Context, rele
 	}, nil
 }
 
-// restructure is exclusive for what creates or drops collections and indexes.
-func (d *DB) restructure(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
+// restructure is exclusive for what creates or drops collections and indexes. f
+// returns the objects that nothing refers to any more; they are removed before the
+// share is given back, since a compaction would copy their marks and leave them.
+func (d *DB) restructure(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) (gone []uint64, err error)) (err error) {
 	if err := d.writable(ctx); err != nil {
 		return err
 	}
@@ -48,5 +50,20 @@ func (d *DB) restructure(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog)
 		return err
 	}
 	defer release(&err)
-	return d.exclusive(ctx, f)
+	var gone []uint64
+	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) (err error) {
+		if gone, err = f(tx, cat); err != nil {
+			return err
+		}
+		for _, id := range gone {
+			if err := putMark(tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.sweep(gone)
 }

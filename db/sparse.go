@@ -51,20 +51,20 @@ func (d *DB) CreateSparse(ctx context.Context, name string, o SparseOptions) err
 	if err := o.Numbering.check(); err != nil {
 		return err
 	}
-	return d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) error {
+	return d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) ([]uint64, error) {
 		if _, err := cat.find(name); err == nil {
-			return fmt.Errorf("%w: collection %q", ErrExists, name)
+			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
 		if o.Named {
 			if _, err := tx.CreateBucketIfNotExists(bucketFeatures); err != nil {
-				return fmt.Errorf("db: create dictionary: %w", err)
+				return nil, fmt.Errorf("db: create dictionary: %w", err)
 			}
 		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &collection{
 			ID: cat.Object, Name: name, Sparse: true, Named: o.Named, Metric: vector.Cosine, Numbering: o.Numbering,
 		})
-		return nil
+		return nil, nil
 	})
 }
 
