@@ -18,7 +18,7 @@ import (
 )
 
 // The root buckets. The root holds nothing else, so no plain value can shift
-// the alignment of another (research rule 4).
+// the alignment of another (docs/ARCHITECTURE.md, section 4).
 var (
 	bucketMeta   = []byte("meta")   // catalog, orphan marks
 	bucketBlocks = []byte("blocks") // immutable codec blocks

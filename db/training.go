@@ -95,8 +95,7 @@ type training struct {
 func (t *training) total() int { return t.corpus.rows.n }
 
 // prepare maps vectors into that space, in place where it can: unit length for
-// cosine; one more coordinate sqrt(M²-|x|²) for inner product (DESIGN section
-// 5, Metrics), where M, the lift, is the length of the longest row, so that
+// cosine; one more coordinate sqrt(M²-|x|²) for inner product, where M, the lift, is the length of the longest row, so that
 // the nearest lifted row has the largest dot product.
 func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, lift float64) {
 	switch metric {

@@ -75,7 +75,7 @@ func NewSearcher() *Searcher {
 // row, with internal distances: squared for L2, 1 - cosine, negated dot
 // product. q has View.Dim finite coordinates.
 //
-// The pipeline is DESIGN section 5: route the query down the trees, add up the
+// The pipeline is docs/ARCHITECTURE.md, section 6: route the query down the trees, add up the
 // leaves' label proportions (equation 5), elect the labels that exceed τ
 // (equation 8), thin them by sketch and 8-bit copy, score the rest exactly,
 // follow their own labels for a few hops, and scan the rows newer than the

@@ -109,7 +109,7 @@ type View struct {
 	Quant     *QuantView
 	// Lift says that the partition space has one coordinate more than the
 	// rows, sqrt(LiftNorm²-|row|²) for rows and zero for queries: the reduction
-	// of inner product to L2 (DESIGN section 5).
+	// of inner product to L2 (docs/ARCHITECTURE.md, section 6).
 	Lift bool
 	// LiftNorm, if positive, is the length to which a lifted query is scaled,
 	// so that it lies on the sphere the lifted rows lie on. That changes no

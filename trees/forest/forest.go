@@ -19,7 +19,7 @@ var (
 // Kind is a learner: how the nodes of a tree choose their splits.
 type Kind string
 
-// The learners (DESIGN section 6; Hyvönen 2022, section 8).
+// The learners (docs/ARCHITECTURE.md, section 7; Hyvönen 2022, section 8).
 const (
 	// RP splits at the median along sparse Gaussian directions, one shared by
 	// a level of a tree (Hyvönen 2016).

@@ -9,7 +9,7 @@ import (
 // Overlay is what leaves have gained since a forest was grown: label tables
 // next to those of Leaves, whose votes and points are added to theirs, and
 // members next to those of Members. So a few rows can be inserted into a forest
-// at a cost that follows their number (DESIGN section 10).
+// at a cost that follows their number (docs/ARCHITECTURE.md, section 10).
 type Overlay struct {
 	// Dir and Blocks are as LeafDir and Leaves, but a leaf without a block has
 	// NoBlock in the directory. Either both or none is set; so with MemberDir

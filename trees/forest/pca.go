@@ -19,7 +19,7 @@ import (
 // Rotation maps vectors to their leading principal coordinates:
 // Matrix·(x − Mean), R of them, falling in variance. Axis-aligned splits on
 // these coordinates are oblique in the original space, at one projection a
-// query for all trees (DESIGN section 5).
+// query for all trees (docs/ARCHITECTURE.md, section 6).
 type Rotation struct {
 	R, Dim int
 	Mean   []float32 // Dim
