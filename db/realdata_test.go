@@ -1,0 +1,281 @@
+package db_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+)
+
+// These tests run the main paths on the slices of real data in testdata/.
+
+func readSlice(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// fashionRows reads images with their classes as labels.
+func fashionRows(t *testing.T, part string) (rows []db.Row) {
+	t.Helper()
+	const pixels, imageHeader, labelHeader = 28 * 28, 16, 8
+	images := readSlice(t, "fashion-mnist-"+part+"-images-idx3-ubyte.gz")[imageHeader:]
+	classes := readSlice(t, "fashion-mnist-"+part+"-labels-idx1-ubyte.gz")[labelHeader:]
+	for i, class := range classes {
+		x := make([]float32, pixels)
+		for j, b := range images[i*pixels : (i+1)*pixels] {
+			x[j] = float32(b)
+		}
+		rows = append(rows, db.Row{Key: fmt.Appendf(nil, "%s-%d", part, i), Vector: x, Labels: []string{fmt.Sprint(class)}})
+	}
+	return rows
+}
+
+// goFiles reads source files: words as features, imported packages as labels.
+func goFiles(t *testing.T, part string) (rows []db.Row) {
+	t.Helper()
+	in := json.NewDecoder(bytes.NewReader(readSlice(t, "go-files-"+part+".jsonl.gz")))
+	for {
+		var r struct {
+			Key      string
+			Features map[string]float64
+			Labels   []string
+		}
+		if err := in.Decode(&r); err == io.EOF {
+			return rows
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		row := db.Row{Key: []byte(r.Key), Labels: r.Labels}
+		for _, name := range slices.Sorted(maps.Keys(r.Features)) {
+			row.Features = append(row.Features, db.Feature{Name: name, Value: float32(r.Features[name])})
+		}
+		rows = append(rows, row)
+	}
+}
+
+// openWith returns a database whose collection holds the rows.
+func openWith(t *testing.T, create func(context.Context, *db.DB) error, coll string, rows []db.Row) *db.DB {
+	t.Helper()
+	d, err := db.Open(filepath.Join(t.TempDir(), "real.anndb"), &db.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, create(t.Context(), d))
+	must(t, d.Update(t.Context(), func(b *db.Batch) error {
+		for _, r := range rows {
+			if err := b.Put(coll, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return d
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recallAt10 returns the share of the ten nearest rows that searches find.
+func recallAt10(t *testing.T, s *db.Snapshot, queries []db.Row, target float64) float64 {
+	t.Helper()
+	found := 0
+	for _, q := range queries {
+		exact, _, err := s.Search(t.Context(), "images", q.Vector, 10, &db.SearchOptions{Index: db.Flat}, nil)
+		must(t, err)
+		hits, _, err := s.Search(t.Context(), "images", q.Vector, 10, &db.SearchOptions{Index: "main", Recall: target}, nil)
+		must(t, err)
+		farthest := exact[len(exact)-1].Distance
+		for _, h := range hits {
+			if h.Distance <= farthest {
+				found++
+			}
+		}
+	}
+	return float64(found) / float64(10*len(queries))
+}
+
+// TestImages searches images for a recall and predicts their classes, with an
+// index that is new, and with one that has followed writes.
+func TestImages(t *testing.T) {
+	rows, queries := fashionRows(t, "train"), fashionRows(t, "test")
+	d := openWith(t, func(ctx context.Context, d *db.DB) error {
+		return d.CreateDense(ctx, "images", db.DenseOptions{Dim: len(rows[0].Vector)})
+	}, "images", rows)
+	_, err := d.Build(t.Context(), "images", "main", db.BuildOptions{Seed: 1}, nil)
+	must(t, err)
+	reaches := func(state string) {
+		t.Helper()
+		must(t, d.View(func(s *db.Snapshot) error {
+			for _, target := range []float64{0.9, 0.99} {
+				// The target was reached on 200 rows held out; 200 other queries
+				// have a standard error of about 0.01 at 0.9, less at 0.99.
+				if got := recallAt10(t, s, queries, target); got < target-0.03 {
+					t.Errorf("%s: recall %.3f, asked for %.2f", state, got, target)
+				}
+			}
+			return nil
+		}))
+	}
+	reaches("new index")
+	_, err = d.Build(t.Context(), "images", "classes", db.BuildOptions{Kind: db.KindLCIF, Seed: 1,
+		LCIF: db.LCIFOptions{Folds: 3}}, nil)
+	must(t, err)
+	must(t, d.View(func(s *db.Snapshot) error {
+		right := 0
+		for _, q := range queries {
+			p, _, err := s.Predict(t.Context(), "images", db.SparseQuery{Vector: q.Vector},
+				&db.PredictOptions{Index: "classes"})
+			if err != nil {
+				return err
+			}
+			if len(p) > 0 && p[0].Label == q.Labels[0] {
+				right++
+			}
+		}
+		// Chance has 0.1; the nearest neighbor of 2,000 rows about 0.77.
+		if share := float64(right) / float64(len(queries)); share < 0.7 {
+			t.Errorf("%.3f of the classes are right", share)
+		}
+		return nil
+	}))
+	must(t, d.Update(t.Context(), func(b *db.Batch) error {
+		for i := 0; i < len(rows); i += 20 {
+			moved := rows[i]
+			moved.Key = append([]byte("again-"), moved.Key...)
+			if err := b.Delete("images", rows[i].Key); err != nil {
+				return err
+			}
+			if err := b.Put("images", moved); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	reaches("before maintenance")
+	_, err = d.Maintain(t.Context(), db.MaintainOptions{})
+	must(t, err)
+	reaches("after maintenance")
+	must(t, d.Check(t.Context(), func(p db.Problem) { t.Error(p) }))
+}
+
+// cosine is the similarity of two rows, from their definition.
+func cosine(a, b []db.Feature) float64 {
+	var dot, aa, bb float64
+	values := map[string]float64{}
+	for _, f := range a {
+		values[f.Name] = float64(f.Value)
+		aa += float64(f.Value) * float64(f.Value)
+	}
+	for _, f := range b {
+		dot += values[f.Name] * float64(f.Value)
+		bb += float64(f.Value) * float64(f.Value)
+	}
+	return dot / math.Sqrt(aa*bb)
+}
+
+// TestSourceFiles searches source files by their words exactly, and predicts what
+// they import.
+func TestSourceFiles(t *testing.T) {
+	rows, queries := goFiles(t, "train"), goFiles(t, "test")
+	d := openWith(t, func(ctx context.Context, d *db.DB) error {
+		return d.CreateSparse(ctx, "files", db.SparseOptions{Named: true})
+	}, "files", rows)
+	for name, o := range map[string]db.BuildOptions{
+		"words":   {Kind: db.KindPostings},
+		"imports": {Kind: db.KindLCIF, Seed: 1, LCIF: db.LCIFOptions{Weight: db.WeightTFIDF, Folds: 3}},
+		"tree":    {Kind: db.KindAT, Seed: 1, Budget: db.BudgetOptions{Weight: db.WeightTFIDF}},
+	} {
+		_, err := d.Build(t.Context(), "files", name, o, nil)
+		must(t, err)
+	}
+	must(t, d.View(func(s *db.Snapshot) error {
+		right := map[string]int{}
+		for _, q := range queries {
+			mustBeNearest(t, s, rows, q)
+			for _, index := range []string{"imports", "tree"} {
+				p, _, err := s.Predict(t.Context(), "files", db.SparseQuery{Features: q.Features},
+					&db.PredictOptions{Index: index})
+				if err != nil {
+					return err
+				}
+				if len(p) > 0 && slices.Contains(q.Labels, p[0].Label) {
+					right[index]++
+				}
+			}
+		}
+		frequent := map[string]int{}
+		for _, r := range rows {
+			for _, label := range r.Labels {
+				frequent[label]++
+			}
+		}
+		best := slices.MaxFunc(slices.Sorted(maps.Keys(frequent)), func(a, b string) int { return frequent[a] - frequent[b] })
+		majority := 0
+		for _, q := range queries {
+			if slices.Contains(q.Labels, best) {
+				majority++
+			}
+		}
+		for index, n := range right {
+			if n < majority+len(queries)/5 {
+				t.Errorf("%s: the first label of %d files is right, of %d with the most frequent one", index, n, majority)
+			}
+		}
+		return nil
+	}))
+	must(t, d.Check(t.Context(), func(p db.Problem) { t.Error(p) }))
+}
+
+// mustBeNearest checks a search against the cosines of all rows.
+func mustBeNearest(t *testing.T, s *db.Snapshot, rows []db.Row, q db.Row) {
+	t.Helper()
+	hits, _, err := s.SearchSparse(t.Context(), "files", db.SparseQuery{Features: q.Features}, 5,
+		&db.SparseSearchOptions{Index: "words"}, nil)
+	must(t, err)
+	similarities := make([]float64, len(rows))
+	for i, r := range rows {
+		similarities[i] = cosine(r.Features, q.Features)
+	}
+	slices.Sort(similarities)
+	slices.Reverse(similarities)
+	for i, h := range hits {
+		if want := 1 - similarities[i]; math.Abs(float64(h.Distance)-want) > 1e-6 {
+			t.Errorf("%s, hit %d, %s: distance %g, want %g", q.Key, i, h.Key, h.Distance, want)
+		}
+	}
+	if len(hits) != 5 {
+		t.Errorf("%s: %d hits", q.Key, len(hits))
+	}
+}
