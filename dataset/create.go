@@ -124,6 +124,9 @@ func (w *fileWriter) create() (*os.File, error) {
 		return nil, fmt.Errorf("%w: %s is a symbolic link: name the file itself", ErrOption, w.path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(w.path), "."+filepath.Base(w.path)+".partial-*")
+	if p := (*fs.PathError)(nil); errors.As(err, &p) { // it names the temporary file
+		return nil, &fs.PathError{Op: "create", Path: w.path, Err: p.Err}
+	}
 	if err == nil {
 		w.partial = f.Name()
 	}

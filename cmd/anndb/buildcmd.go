@@ -23,6 +23,7 @@ type buildCmd struct {
 	Seed   uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
 	NoTune bool   `help:"Do not measure settings: searches must then name theirs."`
 	Train  string `help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
+	Base   string `help:"Number of the first feature in a libsvm file of --train: ${enum}; that of the collection if not given." enum:"auto,0,1" default:"auto"`
 	forestFlags
 	PartitionM *int `help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
 	tuneFlags
@@ -85,8 +86,8 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings and lcif")
 	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
 		return db.BuildOptions{}, usagef("--kind %s takes none of the flags of forests", c.Kind)
-	case c.Train == "" && c.Limit != 0:
-		return db.BuildOptions{}, usagef("--limit goes with --train")
+	case c.Train == "" && (c.Limit != 0 || c.Base != noSparseFlags.Base):
+		return db.BuildOptions{}, usagef("--limit and --base go with --train")
 	}
 	o := db.BuildOptions{
 		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK, Labels: db.LabelSource(c.Labels),
@@ -119,13 +120,13 @@ func (c *buildCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.with(false, func(d *db.DB) error {
+	return c.with(a, false, func(d *db.DB) error {
 		info, err := infoOf(d, c.Collection)
 		if err != nil {
 			return err
 		}
 		if c.Train != "" {
-			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, noSparseFlags.Base, targetOf(a, info)); err != nil {
+			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, c.Base, targetOf(a, info)); err != nil {
 				return err
 			}
 		}
@@ -269,12 +270,12 @@ type dropCmd struct {
 func (c *dropCmd) Run(a *app) error {
 	if c.Index == "" && !c.Yes {
 		// One that is not there is no reason to ask for --yes.
-		if err := c.collection(c.Collection, func(*db.Snapshot, db.CollectionInfo) error { return nil }); err != nil {
+		if err := c.collection(a, c.Collection, func(*db.Snapshot, db.CollectionInfo) error { return nil }); err != nil {
 			return err
 		}
 		return usagef("this removes collection %q with all its rows: add --yes, or name an index", c.Collection)
 	}
-	return c.with(false, func(d *db.DB) error {
+	return c.with(a, false, func(d *db.DB) error {
 		what := fmt.Sprintf("index %s", c.Index)
 		var err error
 		if c.Index != "" {

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/bench"
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
-	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/internal/plot"
-	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/vector"
 )
 
 // Exit codes.
@@ -27,19 +25,14 @@ const (
 	exitInterrupted = 130
 )
 
-// errUsage marks errors of the arguments, as opposed to errors of the work.
-var errUsage = errors.New("wrong arguments")
-
-func usagef(format string, a ...any) error {
-	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, a...))
-}
-
 // cli is the grammar of the command line.
 type cli struct {
 	JSON    bool   `help:"Write results as JSON."`
 	Format  string `help:"How to write results: text, markdown, csv or json." enum:",text,markdown,csv,json" default:"" placeholder:"text"`
 	Quiet   bool   `short:"q" help:"Show no progress."`
 	Workers int    `help:"Goroutines for parallel work; 0 for all processors." default:"0"`
+
+	Version kong.VersionFlag `help:"Show the version."`
 
 	Import    importCmd    `cmd:"" help:"Read vectors from a file into a collection."`
 	Export    exportCmd    `cmd:"" help:"Write a collection's rows to a file."`
@@ -100,7 +93,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	parser, err := kong.New(&c,
 		kong.Name("anndb"),
 		kong.Description("One file of vectors, dense and sparse, learned indexes over them, nearest neighbours and labels from the memory map."),
-		defaults,
+		defaults, kong.Vars{"version": version()},
 		kong.Writers(out, errs),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.Exit(func(code int) { ended, endCode = true, code }),
@@ -109,9 +102,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "anndb: %v\n", err)
 		return exitError
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
+	args = plainArgs(args)
 	k, err := parser.Parse(args)
 	if ended { // --help has been printed
 		return endCode
@@ -140,6 +131,49 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	return fail(errs, err, k.Command())
 }
 
+var (
+	// negative matches a number that the parser would take for a flag.
+	negative  = regexp.MustCompile(`^-[.\d]`)
+	longFlag  = regexp.MustCompile(`^--[a-z][a-z\d-]*$`)
+	shortFlag = regexp.MustCompile(`^-[a-z]$`)
+)
+
+// plainArgs makes of help and version, and of no arguments, the flags that do the
+// same, and joins flags to a negative number behind them.
+func plainArgs(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case args[0] == "version":
+		return []string{"--version"}
+	}
+	out := make([]string, 0, len(args))
+	for i, arg := range args {
+		switch {
+		case i > 0 && negative.MatchString(arg) && longFlag.MatchString(args[i-1]):
+			out[len(out)-1] += "=" + arg
+		case i > 0 && negative.MatchString(arg) && shortFlag.MatchString(args[i-1]):
+			out[len(out)-1] += arg
+		case len(arg) > 3 && shortFlag.MatchString(arg[:2]) && arg[2] == '=':
+			out = append(out, arg[:2]+arg[3:]) // -k=3 is -k3
+		default:
+			out = append(out, arg)
+		}
+	}
+	return out
+}
+
+// version describes the program.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "anndb"
+	}
+	return strings.TrimSpace(fmt.Sprintf("anndb %s %s", info.Main.Version, info.GoVersion))
+}
+
 // format is how results are written.
 func (c *cli) format() (table.Format, error) {
 	switch {
@@ -159,27 +193,16 @@ func fail(errs io.Writer, err error, command string) int {
 		fmt.Fprintln(errs, "anndb: interrupted")
 		return exitInterrupted
 	}
+	fmt.Fprintf(errs, "anndb: %s\n", message(err))
 	if !isUsage(err) {
-		fmt.Fprintf(errs, "anndb: %s\n", table.PrintableText(err.Error()))
 		return exitError
 	}
-	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
 	help := "anndb --help"
 	if word, _, _ := strings.Cut(command, " "); word != "" {
 		help = "anndb " + word + " --help"
 	}
-	fmt.Fprintf(errs, "anndb: %s\nTry: %s\n", table.PrintableText(text), help)
+	fmt.Fprintf(errs, "Try: %s\n", help)
 	return exitUsage
-}
-
-// isUsage says whether the caller's arguments are to blame.
-func isUsage(err error) bool {
-	for _, target := range []error{errUsage, db.ErrOption, db.ErrName, dataset.ErrOption, query.ErrParams, vector.ErrMetric, table.ErrFormat, plot.ErrFormat, bench.ErrOptions} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
 }
 
 // commandOf guesses the command of arguments that did not parse: the first
@@ -205,29 +228,34 @@ type inFile struct {
 }
 
 // open opens the file; it must exist.
-func (f inFile) open(readOnly bool) (*db.DB, error) {
-	return db.Open(f.File, &db.Options{ReadOnly: readOnly, MustExist: true})
+func (f inFile) open(a *app, readOnly bool) (*db.DB, error) {
+	d, err := db.OpenContext(a.ctx, f.File, &db.Options{ReadOnly: readOnly, MustExist: true})
+	return d, explain(f.File, err)
 }
 
 // with opens the file, runs f and closes it; the first error counts.
-func (f inFile) with(readOnly bool, work func(*db.DB) error) (err error) {
-	d, err := f.open(readOnly)
+func (f inFile) with(a *app, readOnly bool, work func(*db.DB) error) (err error) {
+	d, err := f.open(a, readOnly)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	return work(d)
+	err = work(d)
+	if errors.Is(err, db.ErrCorrupt) {
+		err = explain(f.File, err)
+	}
+	return err
 }
 
 // snapshot opens the file read-only and runs f on its current state.
-func (f inFile) snapshot(work func(*db.Snapshot) error) error {
-	return f.with(true, func(d *db.DB) error { return d.View(work) })
+func (f inFile) snapshot(a *app, work func(*db.Snapshot) error) error {
+	return f.with(a, true, func(d *db.DB) error { return d.View(work) })
 }
 
 // collection opens the file read-only and runs f on the current state of one of
 // its collections.
-func (f inFile) collection(name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
-	return f.snapshot(func(s *db.Snapshot) error {
+func (f inFile) collection(a *app, name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
+	return f.snapshot(a, func(s *db.Snapshot) error {
 		info, err := s.Collection(name)
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func (c *evaluateCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
 			return c.sparse(a, s, info)
 		}

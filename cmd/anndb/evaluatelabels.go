@@ -113,7 +113,7 @@ func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) 
 		return asked, nil
 	}
 	if len(models) == 0 {
-		return nil, fmt.Errorf("%w: %q has no label model", db.ErrNoIndex, coll)
+		return nil, fmt.Errorf("%w: %q has no label model: make one with anndb tune", db.ErrNoIndex, coll)
 	}
 	return models, nil
 }

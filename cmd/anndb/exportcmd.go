@@ -24,10 +24,10 @@ type exportCmd struct {
 func (c *exportCmd) Run(a *app) error {
 	source, err := os.Stat(c.File)
 	if err != nil {
-		return err
+		return explain(c.File, err)
 	}
 	mode := source.Mode().Perm() // an export is as private as the database
-	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
 			return c.sparse(a, s, info, mode)
 		}

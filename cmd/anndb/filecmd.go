@@ -29,7 +29,7 @@ func (c *statsCmd) Run(a *app) error {
 		}
 		return c.watch(a)
 	}
-	return c.with(true, func(d *db.DB) error {
+	return c.with(a, true, func(d *db.DB) error {
 		if c.Collection != "" {
 			return d.View(func(s *db.Snapshot) error { return c.collection(a, s) })
 		}
@@ -149,7 +149,7 @@ var errProblems = errors.New("the file is damaged")
 func (c *checkCmd) Run(a *app) error {
 	start := time.Now()
 	t := table.New("problem", "collection", "object", "section", "chunk", "page", "offset")
-	err := c.with(true, func(d *db.DB) error {
+	err := c.with(a, true, func(d *db.DB) error {
 		return d.Check(a.ctx, func(p db.Problem) {
 			t.Add(p.Err.Error(), p.Collection, p.Object, p.Section, p.Chunk, p.Page, p.Offset)
 			a.progress.update("problems", t.Len(), 0)
@@ -163,7 +163,8 @@ func (c *checkCmd) Run(a *app) error {
 		if werr := a.table(t); werr != nil {
 			return werr
 		}
-		return fmt.Errorf("%s: %w: %d problems", c.File, errProblems, t.Len())
+		return fmt.Errorf("%s: %w: %d problems (anndb repair %s rebuilds indexes, with --to NEW it saves the rows)",
+			c.File, errProblems, t.Len(), c.File)
 	}
 	clean := table.New("file", "problems", "seconds:2")
 	clean.Add(c.File, 0, time.Since(start).Seconds())
@@ -179,6 +180,9 @@ type backupCmd struct {
 
 // Run executes the command.
 func (c *backupCmd) Run(a *app) error {
+	if info, err := os.Stat(c.Output); err == nil && info.IsDir() {
+		return usagef("%s is a folder: name the file to write", c.Output)
+	}
 	if _, err := os.Lstat(c.Output); err == nil && !c.Force {
 		return usagef("%s exists: add --force to replace it", c.Output)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +190,7 @@ func (c *backupCmd) Run(a *app) error {
 	}
 	source, err := os.Stat(c.File)
 	if err != nil {
-		return err
+		return explain(c.File, err)
 	}
 	if there, err := os.Stat(c.Output); err == nil && os.SameFile(source, there) {
 		return usagef("%s is the database itself", c.Output)
@@ -194,7 +198,7 @@ func (c *backupCmd) Run(a *app) error {
 	perm := source.Mode().Perm() // a copy is as private as the original
 	start := time.Now()
 	var n int64
-	err = c.with(true, func(d *db.DB) error {
+	err = c.with(a, true, func(d *db.DB) error {
 		st, err := d.Stats()
 		if err != nil {
 			return err
@@ -238,7 +242,7 @@ type compactCmd struct {
 // Run executes the command.
 func (c *compactCmd) Run(a *app) error {
 	start := time.Now()
-	return c.with(false, func(d *db.DB) error {
+	return c.with(a, false, func(d *db.DB) error {
 		rewrite := d.Compact
 		if c.Reorder {
 			rewrite = d.Reorder

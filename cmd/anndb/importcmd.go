@@ -75,7 +75,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	info, err := existing(c.File, c.Collection)
+	info, err := existing(a, c.File, c.Collection)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	if x, ok := in.(*filled); ok {
 		numbering = x.in.numbering(false)
 	}
-	keys, err := c.newKeys(info)
+	keys, err := c.newKeys(a, info)
 	if err != nil {
 		return err
 	}
@@ -101,9 +101,9 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return c.failed(0, err)
 	}
-	d, err := db.Open(c.File, &db.Options{NoSync: c.NoSync})
+	d, err := db.OpenContext(a.ctx, c.File, &db.Options{NoSync: c.NoSync})
 	if err != nil {
-		return err
+		return explain(c.File, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	storage := db.StorageAuto

@@ -18,12 +18,12 @@ type newKeys struct {
 
 // newKeys is how the import makes keys. Those of a file without keys go on behind
 // the numbers that the collection has, unless rows are to be replaced.
-func (c *importCmd) newKeys(info *db.CollectionInfo) (newKeys, error) {
+func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 	k := newKeys{prefix: c.KeyPrefix}
 	if info == nil || c.Replace {
 		return k, nil
 	}
-	err := inFile{c.File}.snapshot(func(s *db.Snapshot) error {
+	err := inFile{c.File}.snapshot(a, func(s *db.Snapshot) error {
 		for key, err := range s.Keys(c.Collection) {
 			if err != nil {
 				return err

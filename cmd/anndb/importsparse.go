@@ -16,7 +16,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 	if c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String() {
 		return usagef("--float-32 and --metric are for dense collections: sparse rows are float32 and compared by cosine")
 	}
-	known, err := existing(c.File, c.Collection)
+	known, err := existing(a, c.File, c.Collection)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (c *importCmd) sparse(a *app) (err error) {
 		return err
 	}
 	defer in.Close()
-	keys, err := c.newKeys(known)
+	keys, err := c.newKeys(a, known)
 	if err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func (c *importCmd) sparse(a *app) (err error) {
 	if c.Named && in.FeatureNames() == nil {
 		return usagef("--named: %s has no names of features", c.Input)
 	}
-	d, err := db.Open(c.File, &db.Options{NoSync: c.NoSync})
+	d, err := db.OpenContext(a.ctx, c.File, &db.Options{NoSync: c.NoSync})
 	if err != nil {
-		return err
+		return explain(c.File, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	named := c.Named || in.namesItself()

@@ -92,6 +92,9 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	if t.Graph < 0 || t.Graph > db.MaxGraph {
 		return o, usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, db.MaxGraph)
 	}
+	if t.Graph > 0 && m.SecondOrder == 0 && !slices.ContainsFunc(t.SecondOrders, func(w float64) bool { return w > 0 }) {
+		return o, usagef("--graph goes with second-order scores: --second-orders to tune their weight, or --second-order to give it")
+	}
 	if m == (modelFlags{}) {
 		return o, nil
 	}

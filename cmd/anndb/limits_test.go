@@ -19,7 +19,7 @@ func TestLimits(t *testing.T) {
 		{append(build, "--hops", "100000"), "at most 599", exitUsage},
 		{append(build, "--rotate", "5000"), "at most 8", exitUsage},
 		{append(build, "--holdout", "5000"), "at most 60", exitUsage},
-		{[]string{"tune", f.file, "things", "x", "--graph", "700"}, "at most 599", exitUsage},
+		{[]string{"tune", f.file, "things", "x", "--graph", "700", "--second-orders", "0.5"}, "at most 599", exitUsage},
 		{[]string{"tune", f.file, "things", "x", "--folds", "100000"}, "at most 600", exitUsage},
 		{[]string{"tune", f.file, "things", "x", "--kind", "at", "--folds", "100000"}, "at most 600", exitUsage},
 		{[]string{"maintain", f.file, "--share", "5"}, "want 0 to 1", exitUsage},

@@ -20,7 +20,7 @@ func (c *maintainCmd) Run(a *app) error {
 	if !(c.Share >= 0 && c.Share <= 1) {
 		return usagef("--share %g (want 0 to 1)", c.Share)
 	}
-	return c.with(false, func(d *db.DB) error {
+	return c.with(a, false, func(d *db.DB) error {
 		steps, err := d.Maintain(a.ctx, db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.progress.build})
 		a.progress.end()
 		t := table.New("collection", "index", "action", "rows", "seconds:2")
@@ -44,7 +44,7 @@ func (c *statsCmd) watch(a *app) error {
 		case errors.Is(err, db.ErrChanging):
 			t.Add(time.Now().Format(time.TimeOnly), nil, nil, nil, nil, nil, nil, nil, "written to all the time")
 		case err != nil:
-			return err
+			return explain(c.File, err)
 		default:
 			rows, fresh, segments := 0, 0, 0
 			for _, x := range st.Collections {

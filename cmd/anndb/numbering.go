@@ -23,12 +23,12 @@ func targetOf(a *app, info db.CollectionInfo) target {
 
 // existing is the description of a collection that an import adds to; nil if
 // there is none yet.
-func existing(path, name string) (*db.CollectionInfo, error) {
+func existing(a *app, path, name string) (*db.CollectionInfo, error) {
 	if st, err := os.Stat(path); err != nil || st.Size() == 0 {
 		return nil, nil // opening it for writing tells what is wrong, if anything is
 	}
 	var info *db.CollectionInfo
-	err := inFile{path}.snapshot(func(s *db.Snapshot) error {
+	err := inFile{path}.snapshot(a, func(s *db.Snapshot) error {
 		found, err := s.Collection(name)
 		if err == nil {
 			info = &found

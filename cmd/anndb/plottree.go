@@ -50,7 +50,7 @@ func (c *plotTreeCmd) Run(a *app) error {
 		return usagef("--features must be at least 1")
 	}
 	var p *budget.Picture
-	err := c.snapshot(func(s *db.Snapshot) (err error) {
+	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
 		p, err = s.TreePicture(c.Collection, c.Index, budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}, c.Class...)
 		return err
 	})

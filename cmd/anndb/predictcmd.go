@@ -44,7 +44,7 @@ func (c *predictCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		q, err := c.queries(a, s, info)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -25,7 +26,7 @@ func (c *repairCmd) Run(a *app) error {
 	if c.NoIndexes {
 		return usagef("--no-indexes goes with --to")
 	}
-	return c.with(false, func(d *db.DB) error {
+	return c.with(a, false, func(d *db.DB) error {
 		found, err := d.Repair(a.ctx, a.progress.build)
 		a.progress.end()
 		t := table.New("collection", "index", "damage", "built anew")
@@ -34,9 +35,6 @@ func (c *repairCmd) Run(a *app) error {
 		}
 		if err = errors.Join(a.table(t), err); err == nil {
 			err = d.Check(a.ctx, nil) // rows are another matter
-		}
-		if errors.Is(err, db.ErrCorrupt) {
-			err = fmt.Errorf("%w; save the rows with --to", err)
 		}
 		return err
 	})
@@ -50,8 +48,11 @@ func (c *repairCmd) salvage(a *app) error {
 		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), l.Err.Error()) },
 	})
 	a.progress.end()
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, db.ErrExists):
+		return fmt.Errorf("--to %s: %w: name a new file", c.To, fs.ErrExist)
+	case err != nil:
+		return explain(c.File, err)
 	}
 	sum := table.New("file", "rows", "lost", "indexes")
 	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
@@ -82,7 +83,7 @@ type restoreCmd struct {
 func (c *restoreCmd) Run(a *app) error {
 	from, err := os.Stat(c.Backup)
 	if err != nil {
-		return err
+		return fmt.Errorf("backup %s: %w", c.Backup, reason(err))
 	}
 	if there, err := os.Stat(c.File); err == nil && os.SameFile(from, there) {
 		return usagef("%s is the database itself", c.Backup)
@@ -92,7 +93,7 @@ func (c *restoreCmd) Run(a *app) error {
 		if errors.Is(err, db.ErrExists) {
 			return usagef("%s exists: add --force to replace it", c.File)
 		}
-		return err
+		return fmt.Errorf("backup %w", explain(c.Backup, err))
 	}
 	t := table.New("file", "seconds:2")
 	t.Add(c.File, time.Since(start).Seconds())

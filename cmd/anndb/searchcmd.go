@@ -76,7 +76,7 @@ func (c *searchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.collection(c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
+	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
 			return c.sparse(a, s, info)
 		}

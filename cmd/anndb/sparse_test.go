@@ -569,7 +569,7 @@ func TestSparseUsageErrors(t *testing.T) {
 		{[]string{"predict", f.file, "docs", "--key", "nobody"}, "nobody", exitError},
 		{[]string{"predict", f.file, "docs", "--query", numbers}, "names", exitError},
 		{[]string{"search", f.file, "numbers", "--query", f.queries}, "numbers", exitError},
-		{[]string{"search", f.file, "docs", "--features", "word1=-2"}, "value -2", exitError},
+		{[]string{"search", f.file, "docs", "--features", "word1=-2"}, "value -2", exitUsage},
 		{append(search, "--index", "labels"), "label model", exitError},
 		{[]string{"evaluate", f.file, "numbers", "--queries", numbers}, "label model", exitError},
 		{[]string{"evaluate", f.file, "docs", "--queries", f.queries, "--index", "none"}, "none", exitError},

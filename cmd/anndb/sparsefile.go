@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -280,8 +282,13 @@ func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.Sparse
 		name, value := part, float32(1)
 		if i := strings.LastIndexByte(part, '='); i >= 0 {
 			v, err := strconv.ParseFloat(part[i+1:], 32)
-			if err != nil {
-				return q, usagef("--features: %q is no value", part[i+1:])
+			switch {
+			case errors.Is(err, strconv.ErrRange):
+				return q, usagef("--features: %s has the value %s, which is out of the range of float32", part[:i], part[i+1:])
+			case err != nil:
+				return q, usagef("--features: %s has the value %q, which is not a number", part[:i], part[i+1:])
+			case !(v >= 0) || math.IsInf(v, 0):
+				return q, usagef("--features: %s has the value %s: sparse values must be finite and not negative", part[:i], part[i+1:])
 			}
 			name, value = part[:i], float32(v)
 		}

@@ -172,8 +172,8 @@ func TestTreeMisuse(t *testing.T) {
 		{exitUsage, []string{"explain", f.file, "docs", "--features", "word1=1"}, "name one"},
 		{exitError, []string{"explain", f.file, "docs", "--index", "none", "--features", "word1=1"}, "none"},
 		{exitUsage, []string{"explain", f.file, "docs", "--index", "at", "--features", "word1=x"}, `"x"`},
-		{exitError, []string{"explain", f.file, "docs", "--index", "at", "--features", "word1=-1"}, "word1"},
-		{exitError, []string{"explain", f.file, "docs", "--index", "at", "--features", "word1=nan"}, "word1"},
+		{exitUsage, []string{"explain", f.file, "docs", "--index", "at", "--features", "word1=-1"}, "word1"},
+		{exitUsage, []string{"explain", f.file, "docs", "--index", "at", "--features", "word1=nan"}, "word1"},
 	} {
 		out, errs, code := anndb(t, c.args...)
 		if code != c.code || !strings.Contains(errs, c.want) || out != "" {
@@ -263,7 +263,7 @@ func TestBadTrees(t *testing.T) {
 		"oneset":   {line("a,b 1:1 2:3", 9) + line("a,b 1:2", 9), "at", `the labels "a", "b"`},
 		"several":  {line("a,b 1:1 2:3", 9) + line("c 1:2", 9), "sbt", `row "0" of "several" has 2 labels`},
 		"none":     {line(" 1:1 2:3", 9), "pt", `no row of "none" has a label`},
-		"constant": {line("a 1:1 2:3", 9) + line("b 1:1 2:3", 9), "sbt", `over "constant": db: the rows do not suffice for the index: budget: bad input: constant features`},
+		"constant": {line("a 1:1 2:3", 9) + line("b 1:1 2:3", 9), "sbt", `over "constant": the rows do not suffice for the index: bad input: constant features`},
 	} {
 		input := filepath.Join(dir, name+".libsvm")
 		if err := os.WriteFile(input, []byte(c.rows), 0o600); err != nil {

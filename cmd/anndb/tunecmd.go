@@ -46,7 +46,7 @@ func (c *tuneCmd) Run(a *app) error {
 	if n == 0 {
 		n = math.MaxInt
 	}
-	return c.with(false, func(d *db.DB) error {
+	return c.with(a, false, func(d *db.DB) error {
 		if isTree(c.Kind) {
 			info, err := infoOf(d, c.Collection)
 			if err != nil {

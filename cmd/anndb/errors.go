@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/anndb/anndb/cmd/anndb/internal/bench"
+	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
+)
+
+// errUsage marks errors of the arguments, as opposed to errors of the work.
+var errUsage = errors.New("wrong arguments")
+
+func usagef(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, a...))
+}
+
+// isUsage reports whether the caller's arguments are to blame.
+func isUsage(err error) bool {
+	for _, target := range []error{
+		errUsage, db.ErrOption, db.ErrName, dataset.ErrOption, query.ErrParams, vector.ErrMetric,
+		table.ErrFormat, plot.ErrFormat, bench.ErrOptions,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// goOnly matches what the library says to Go programs only: the package that an
+// error comes from, and its class where the text behind it says more.
+var goOnly = regexp.MustCompile(`(^|: |; |\n|\()` +
+	`((?:bench|budget|codec|dataset|db|forest|labels|plot|postings|query|table|vector): )` +
+	`((?:bad|invalid) option: )?`)
+
+// message is the text of an error as users of the command read it.
+func message(err error) string {
+	text := strings.TrimPrefix(err.Error(), errUsage.Error()+": ")
+	for {
+		next := goOnly.ReplaceAllString(text, "$1")
+		if next == text {
+			break
+		}
+		text = next
+	}
+	text = strings.TrimPrefix(text, "bad option: ")
+	text = strings.Replace(text, "; the other may be one transaction older, AcceptOlder opens it", "", 1)
+	return table.PrintableText(text)
+}
+
+// explain adds to the error of working with a database file what the user can do.
+// It returns nil for nil.
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if dir := filepath.Dir(path); !exists(dir) {
+			return fmt.Errorf("%s: there is no folder %s: %w", path, dir, fs.ErrNotExist)
+		}
+		return fmt.Errorf("%s: %w: import creates a database", path, fs.ErrNotExist)
+	case errors.Is(err, db.ErrNotDatabase):
+		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, looksLike(path))
+	case errors.Is(err, db.ErrLocked):
+		return fmt.Errorf("%w by another process: wait until it ends", err)
+	case errors.Is(err, db.ErrCorrupt) || errors.Is(err, db.ErrTruncated):
+		return fmt.Errorf("%s is damaged: %w (save its rows: anndb repair %s --to NEW)", path, err, path)
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// looksLike says what a file that is no database seems to be.
+func looksLike(path string) string {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "it cannot be read"
+	case info.IsDir():
+		return "it is a folder"
+	case !info.Mode().IsRegular():
+		return "it is not a regular file"
+	case info.Size() == 0:
+		return "it is empty; remove it, and import creates a database in its place"
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "it cannot be read"
+	}
+	defer f.Close()
+	head := make([]byte, 4096)
+	n, _ := f.Read(head)
+	head = head[:n]
+	for _, known := range []struct{ magic, name string }{
+		{"SQLite format 3\x00", "an SQLite database"},
+		{"\x1f\x8b", "a gzip file; decompress it if it is a backup, or import it into a database"},
+		{"\x28\xb5\x2f\xfd", "a zstd file; decompress it first"},
+		{"PK\x03\x04", "a zip archive"},
+		{"\x89PNG", "a PNG picture"},
+		{"\x93NUMPY", "a NumPy array; import it into a database"},
+	} {
+		if bytes.HasPrefix(head, []byte(known.magic)) {
+			return "it looks like " + known.name
+		}
+	}
+	if !bytes.ContainsRune(head, 0) && (utf8.Valid(head) || n == len(head)) {
+		return "it looks like text; import it into a database"
+	}
+	return "its first bytes are not those of one"
+}
