@@ -70,36 +70,6 @@ func l2SquaredUint8(a, b []uint8, n int) uint32 {
 	return l2SquaredUint8Go(a[:n], b[:n])
 }
 
-func dotUint8(a, b []uint8, n int) uint32 {
-	switch active {
-	case avx512Set:
-		return dotUint8AVX512(unsafe.SliceData(a), unsafe.SliceData(b), n)
-	case avx2Set:
-		return dotUint8AVX2(unsafe.SliceData(a), unsafe.SliceData(b), n)
-	}
-	return dotUint8Go(a[:n], b[:n])
-}
-
-func l2SquaredInt8(a, b []int8, n int) int32 {
-	switch active {
-	case avx512Set:
-		return l2SquaredInt8AVX512(unsafe.SliceData(a), unsafe.SliceData(b), n)
-	case avx2Set:
-		return l2SquaredInt8AVX2(unsafe.SliceData(a), unsafe.SliceData(b), n)
-	}
-	return l2SquaredInt8Go(a[:n], b[:n])
-}
-
-func dotInt8(a, b []int8, n int) int32 {
-	switch active {
-	case avx512Set:
-		return dotInt8AVX512(unsafe.SliceData(a), unsafe.SliceData(b), n)
-	case avx2Set:
-		return dotInt8AVX2(unsafe.SliceData(a), unsafe.SliceData(b), n)
-	}
-	return dotInt8Go(a[:n], b[:n])
-}
-
 func l2Mixed(q []float32, row []uint8, n int) float32 {
 	switch active {
 	case avx512Set:

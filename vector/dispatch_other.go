@@ -12,9 +12,6 @@ func KernelName() string { return "generic" }
 func l2Squared(a, b []float32, n int) float32        { return l2SquaredGo(a[:n], b[:n]) }
 func dot(a, b []float32, n int) float32              { return dotGo(a[:n], b[:n]) }
 func l2SquaredUint8(a, b []uint8, n int) uint32      { return l2SquaredUint8Go(a[:n], b[:n]) }
-func dotUint8(a, b []uint8, n int) uint32            { return dotUint8Go(a[:n], b[:n]) }
-func l2SquaredInt8(a, b []int8, n int) int32         { return l2SquaredInt8Go(a[:n], b[:n]) }
-func dotInt8(a, b []int8, n int) int32               { return dotInt8Go(a[:n], b[:n]) }
 func l2Mixed(q []float32, r []uint8, n int) float32  { return l2MixedGo(q[:n], r[:n]) }
 func dotMixed(q []float32, r []uint8, n int) float32 { return dotMixedGo(q[:n], r[:n]) }
 

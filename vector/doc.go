@@ -1,6 +1,6 @@
 // Package vector is the arithmetic of nearest-neighbour search: metrics,
-// distance kernels over float32, uint8 and int8 vectors, sketch scores, vote
-// accumulation, and the bounded heap that keeps the best k.
+// distance kernels over float32 and uint8 vectors, sketch scores, and the
+// bounded heap that keeps the best k.
 //
 // Every kernel has a pure-Go reference that is always compiled. On amd64 the
 // package picks AVX-512 or AVX2 versions at start; the tag purego, and other

@@ -53,34 +53,6 @@ func l2SquaredUint8Go(a, b []uint8) uint32 {
 	return s
 }
 
-func dotUint8Go(a, b []uint8) uint32 {
-	b = b[:len(a)]
-	var s uint32
-	for i, v := range a {
-		s += uint32(v) * uint32(b[i])
-	}
-	return s
-}
-
-func l2SquaredInt8Go(a, b []int8) int32 {
-	b = b[:len(a)]
-	var s int32
-	for i, v := range a {
-		d := int32(v) - int32(b[i])
-		s += d * d
-	}
-	return s
-}
-
-func dotInt8Go(a, b []int8) int32 {
-	b = b[:len(a)]
-	var s int32
-	for i, v := range a {
-		s += int32(v) * int32(b[i])
-	}
-	return s
-}
-
 func l2MixedGo(q []float32, row []uint8) float32 {
 	row = row[:len(q)]
 	var s0, s1 float32
@@ -128,15 +100,6 @@ func sketchScoresGo(q []int16, scale float32, chunks []unsafe.Pointer, shift uin
 			dot += int32(v) * int32(int8(row[j]))
 		}
 		out[i] = sketchEstimate(row, dot, scale)
-	}
-}
-
-// addVotesGo counts labels that may lie beyond votes.
-func addVotesGo(votes []uint16, labels []uint16, weights []uint8) {
-	for i, l := range labels {
-		if int(l) < len(votes) {
-			votes[l] += uint16(weights[i])
-		}
 	}
 }
 

@@ -16,14 +16,10 @@ func TestKernelAllocations(t *testing.T) {
 			"CosineDistance":        func() { var a, b [99]float32; CosineDistance(a[:], b[:]) },
 			"IsFinite":              func() { var a [99]float32; IsFinite(a[:]) },
 			"L2SquaredUint8":        func() { var a, b [99]uint8; L2SquaredUint8(a[:], b[:]) },
-			"DotUint8":              func() { var a, b [99]uint8; DotUint8(a[:], b[:]) },
-			"L2SquaredInt8":         func() { var a, b [99]int8; L2SquaredInt8(a[:], b[:]) },
-			"DotInt8":               func() { var a, b [99]int8; DotInt8(a[:], b[:]) },
 			"L2SquaredFloat32Uint8": func() { var a [99]float32; var b [99]uint8; L2SquaredFloat32Uint8(a[:], b[:]) },
 			"DotFloat32Uint8":       func() { var a [99]float32; var b [99]uint8; DotFloat32Uint8(a[:], b[:]) },
 			"DotTile":               func() { var a, b, c [169]float32; DotTile(a[:], 13, b[:], 13, 13, c[:]) },
 			"MatVec":                func() { var a, b, c [169]float32; MatVec(a[:], 13, 13, b[:], c[:]) },
-			"AddVotes":              func() { var a [9]uint16; var b [9]uint8; AddVotes(a[:], a[:], b[:]) },
 			"Prefetch":              func() { var a [99]byte; Prefetch(unsafe.Pointer(&a), 99) },
 			"SketchScores": func() {
 				var q [64]int16

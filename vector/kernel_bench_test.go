@@ -32,7 +32,6 @@ func benchPairs[A, B number](b *testing.B, kernels []pairKernel[A, B]) {
 
 func BenchmarkKernelFloat32(b *testing.B) { benchPairs(b, floatKernels) }
 func BenchmarkKernelUint8(b *testing.B)   { benchPairs(b, uint8Kernels) }
-func BenchmarkKernelInt8(b *testing.B)    { benchPairs(b, int8Kernels) }
 func BenchmarkKernelMixed(b *testing.B)   { benchPairs(b, mixedKernels) }
 
 func BenchmarkKernelCosineDistance(b *testing.B) {
@@ -111,24 +110,6 @@ func BenchmarkKernelIsFinite(b *testing.B) {
 			})
 		}
 	})
-}
-
-// BenchmarkKernelVotes adds one leaf's labels, to all counters and to few.
-func BenchmarkKernelVotes(b *testing.B) {
-	for _, counters := range []int{1 << 16, 50_000} {
-		for _, n := range benchDims {
-			b.Run(fmt.Sprintf("%d/%d", counters, n), func(b *testing.B) {
-				r := rand.New(rand.NewPCG(5, 6))
-				votes, labels, weights := make([]uint16, counters), make([]uint16, n), make([]uint8, n)
-				for i := range labels {
-					labels[i], weights[i] = uint16(r.IntN(50_000)), uint8(r.IntN(256))
-				}
-				for b.Loop() {
-					AddVotes(votes, labels, weights)
-				}
-			})
-		}
-	}
 }
 
 func BenchmarkTopKPush(b *testing.B) {

@@ -9,10 +9,10 @@ import (
 )
 
 // number is an element of the vectors that kernels take.
-type number interface{ float32 | uint8 | int8 }
+type number interface{ float32 | uint8 }
 
 // pairKernel is a kernel of two vectors. f returns its result as a float64,
-// which holds every float32, uint32 and int32.
+// which holds every float32 and uint32.
 type pairKernel[A, B number] struct {
 	name     string
 	distance bool
@@ -26,11 +26,6 @@ var (
 	}
 	uint8Kernels = []pairKernel[uint8, uint8]{
 		{"L2SquaredUint8", true, func(a, b []uint8) float64 { return float64(L2SquaredUint8(a, b)) }},
-		{"DotUint8", false, func(a, b []uint8) float64 { return float64(DotUint8(a, b)) }},
-	}
-	int8Kernels = []pairKernel[int8, int8]{
-		{"L2SquaredInt8", true, func(a, b []int8) float64 { return float64(uint32(L2SquaredInt8(a, b))) }},
-		{"DotInt8", false, func(a, b []int8) float64 { return float64(DotInt8(a, b)) }},
 	}
 	mixedKernels = []pairKernel[float32, uint8]{
 		{"L2SquaredFloat32Uint8", true, func(a []float32, b []uint8) float64 { return float64(L2SquaredFloat32Uint8(a, b)) }},
@@ -96,13 +91,13 @@ var styles = []style{
 		func(r *rand.Rand) uint8 { return uint8(1) << r.IntN(8) }},
 	{"huge",
 		func(r *rand.Rand) float32 { return (2*r.Float32() - 1) * 1e17 },
-		func(r *rand.Rand) uint8 { return 0x80 }}, // 128, or -128
+		func(r *rand.Rand) uint8 { return 0x80 }},
 	{"tiny",
 		func(r *rand.Rand) float32 { return (2*r.Float32() - 1) * 1e-22 },
 		func(r *rand.Rand) uint8 { return 0x7f }},
 	{"denormal",
 		func(r *rand.Rand) float32 { return math.Float32frombits(r.Uint32() & 0x807fffff) },
-		func(r *rand.Rand) uint8 { return 0xff }}, // 255, or -1
+		func(r *rand.Rand) uint8 { return 0xff }},
 	{"extreme",
 		func(r *rand.Rand) float32 { return []float32{0, 1, -1, 1e17, -1e17}[r.IntN(5)] },
 		func(r *rand.Rand) uint8 { return []uint8{0, 0x80, 0x7f, 0xff}[r.IntN(4)] }},
@@ -118,10 +113,6 @@ func (s style) fill(r *rand.Rand, to any) {
 		for i := range v {
 			v[i] = s.byte(r)
 		}
-	case []int8:
-		for i := range v {
-			v[i] = int8(s.byte(r))
-		}
 	}
 }
 
@@ -135,10 +126,6 @@ func poison(v any) {
 	case []uint8:
 		for i := range v {
 			v[i] = 0xa5
-		}
-	case []int8:
-		for i := range v {
-			v[i] = -0x5b
 		}
 	}
 }
@@ -175,7 +162,6 @@ func TestKernelPairLengthsAndAlignments(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		lengthsAndAlignments(t, floatKernels)
 		lengthsAndAlignments(t, uint8Kernels)
-		lengthsAndAlignments(t, int8Kernels)
 		lengthsAndAlignments(t, mixedKernels)
 	})
 }
@@ -199,7 +185,6 @@ func TestKernelPairValues(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		values(t, floatKernels)
 		values(t, uint8Kernels)
-		values(t, int8Kernels)
 		values(t, mixedKernels)
 	})
 }
@@ -231,7 +216,6 @@ func TestKernelPairEachElementOnce(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		eachElementOnce(t, floatKernels)
 		eachElementOnce(t, uint8Kernels)
-		eachElementOnce(t, int8Kernels)
 		eachElementOnce(t, mixedKernels)
 	})
 }
@@ -266,7 +250,6 @@ func TestKernelPairFences(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		fences(t, floatKernels)
 		fences(t, uint8Kernels)
-		fences(t, int8Kernels)
 		fences(t, mixedKernels)
 	})
 }
@@ -296,37 +279,20 @@ func fences[A, B number](t *testing.T, kernels []pairKernel[A, B]) {
 func TestKernelPairLimits(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		u, v := make([]uint8, MaxIntegerLen+77), make([]uint8, MaxIntegerLen+77)
-		x, y := make([]int8, len(u)), make([]int8, len(u))
 		for i := range u {
-			u[i], v[i], x[i], y[i] = 255, 0, -128, 127
+			u[i] = 255
 		}
 		for _, k := range uint8Kernels {
 			k.check(t, "255 and 255", u[:MaxIntegerLen], u[:MaxIntegerLen])
 			k.check(t, "255 and 0", u[:MaxIntegerLen], v[:MaxIntegerLen])
-		}
-		for _, k := range int8Kernels {
-			k.check(t, "-128 and -128", x[:MaxIntegerLen], x[:MaxIntegerLen])
-			k.check(t, "-128 and 127", x[:MaxIntegerLen], y[:MaxIntegerLen])
-		}
-		if got := L2SquaredInt8(x[:MaxIntegerLen/2], y[:MaxIntegerLen/2]); got != MaxIntegerLen/2*255*255 {
-			t.Errorf("L2SquaredInt8 at its limit: %d", got)
 		}
 		step := 1
 		if testing.Short() {
 			step = 19
 		}
 		for n := MaxIntegerLen; n <= len(u); n += step {
-			if got, want := DotUint8(u[:n], u[:n]), dotUint8Go(u[:n], u[:n]); got != want {
-				t.Fatalf("DotUint8 of %d: %d, want %d", n, got, want)
-			}
 			if got, want := L2SquaredUint8(u[:n], v[:n]), l2SquaredUint8Go(u[:n], v[:n]); got != want {
 				t.Fatalf("L2SquaredUint8 of %d: %d, want %d", n, got, want)
-			}
-			if got, want := DotInt8(x[:n], x[:n]), dotInt8Go(x[:n], x[:n]); got != want {
-				t.Fatalf("DotInt8 of %d: %d, want %d", n, got, want)
-			}
-			if got, want := L2SquaredInt8(x[:n], y[:n]), l2SquaredInt8Go(x[:n], y[:n]); got != want {
-				t.Fatalf("L2SquaredInt8 of %d: %d, want %d", n, got, want)
 			}
 		}
 	})
@@ -384,7 +350,6 @@ func TestKernelPairShorterLength(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		shorterLength(t, floatKernels)
 		shorterLength(t, uint8Kernels)
-		shorterLength(t, int8Kernels)
 		shorterLength(t, mixedKernels)
 	})
 }

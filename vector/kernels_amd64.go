@@ -29,21 +29,6 @@ func dotMixedAVX2(q *float32, row *uint8, n int) float32
 //go:noescape
 func l2SquaredUint8AVX2(a *uint8, b *uint8, n int) uint32
 
-// dotUint8AVX2 is the dot product of n bytes, modulo 2^32.
-//
-//go:noescape
-func dotUint8AVX2(a *uint8, b *uint8, n int) uint32
-
-// l2SquaredInt8AVX2 is the squared Euclidean distance of n signed bytes, modulo 2^32.
-//
-//go:noescape
-func l2SquaredInt8AVX2(a *int8, b *int8, n int) int32
-
-// dotInt8AVX2 is the dot product of n signed bytes, modulo 2^32.
-//
-//go:noescape
-func dotInt8AVX2(a *int8, b *int8, n int) int32
-
 // dotTile4x3AVX2 is the 4 by 3·blocks dot products of vectors of dim floats,
 // stored in rows that lie stride floats apart.
 //
@@ -112,21 +97,6 @@ func dotMixedAVX512(q *float32, row *uint8, n int) float32
 //
 //go:noescape
 func l2SquaredUint8AVX512(a *uint8, b *uint8, n int) uint32
-
-// dotUint8AVX512 is the dot product of n bytes, modulo 2^32.
-//
-//go:noescape
-func dotUint8AVX512(a *uint8, b *uint8, n int) uint32
-
-// l2SquaredInt8AVX512 is the squared Euclidean distance of n signed bytes, modulo 2^32.
-//
-//go:noescape
-func l2SquaredInt8AVX512(a *int8, b *int8, n int) int32
-
-// dotInt8AVX512 is the dot product of n signed bytes, modulo 2^32.
-//
-//go:noescape
-func dotInt8AVX512(a *int8, b *int8, n int) int32
 
 // dotTile6x4AVX512 is the 6 by 4·blocks dot products of vectors of dim floats,
 // stored in rows that lie stride floats apart.

@@ -2,8 +2,8 @@ package vector
 
 import "unsafe"
 
-// MaxIntegerLen is the longest uint8 or int8 vector whose kernels cannot
-// overflow: 65,536·255² < 2³² and 65,536·128² < 2³¹.
+// MaxIntegerLen is the longest uint8 vector whose kernels cannot overflow:
+// 65,536·255² < 2³².
 const MaxIntegerLen = 1 << 16
 
 // L2Squared is Σ(aᵢ-bᵢ)², over the shorter length. O(n), no allocation, like
@@ -21,25 +21,6 @@ func Dot(a, b []float32) float32 {
 // MaxIntegerLen elements.
 func L2SquaredUint8(a, b []uint8) uint32 {
 	return l2SquaredUint8(a, b, min(len(a), len(b)))
-}
-
-// DotUint8 is Σaᵢbᵢ exactly, over the shorter length, up to MaxIntegerLen
-// elements.
-func DotUint8(a, b []uint8) uint32 {
-	return dotUint8(a, b, min(len(a), len(b)))
-}
-
-// L2SquaredInt8 is Σ(aᵢ-bᵢ)² exactly, over the shorter length, up to
-// MaxIntegerLen/2 elements: 32,768·255² < 2³¹. Up to MaxIntegerLen the exact
-// value is uint32 of the result.
-func L2SquaredInt8(a, b []int8) int32 {
-	return l2SquaredInt8(a, b, min(len(a), len(b)))
-}
-
-// DotInt8 is Σaᵢbᵢ exactly, over the shorter length, up to MaxIntegerLen
-// elements.
-func DotInt8(a, b []int8) int32 {
-	return dotInt8(a, b, min(len(a), len(b)))
 }
 
 // L2SquaredFloat32Uint8 is Σ(qᵢ-rowᵢ)² for a float query and a row stored in
@@ -92,27 +73,4 @@ func SketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint,
 		return
 	}
 	sketchScores(q[:width], scale, chunks, shift, width, ids, out[:len(ids)])
-}
-
-// AddVotes adds each label's weight to its counter: votes[labels[i]] +=
-// weights[i], the numerator of the natural classifier (Hyvönen 2022, equation
-// 4). The shorter of labels and weights counts; labels beyond votes are
-// ignored. Counters wrap at 65,536: 257 trees of weights up to 255 fit. Votes
-// of at least 65,536 counters need no check of each label and are fastest.
-func AddVotes(votes []uint16, labels []uint16, weights []uint8) {
-	n := min(len(labels), len(weights))
-	labels, weights = labels[:n], weights[:n]
-	if len(votes) < 1<<16 {
-		addVotesGo(votes, labels, weights)
-		return
-	}
-	all := (*[1 << 16]uint16)(votes)
-	for len(labels) >= 4 && len(weights) >= 4 {
-		all[labels[0]] += uint16(weights[0])
-		all[labels[1]] += uint16(weights[1])
-		all[labels[2]] += uint16(weights[2])
-		all[labels[3]] += uint16(weights[3])
-		labels, weights = labels[4:], weights[4:]
-	}
-	addVotesGo(votes, labels, weights)
 }

@@ -19,10 +19,7 @@ func main() {
 		floatPair(s, "dot", "the dot product of n floats", false)
 		mixedPair(s, "l2Mixed", "the squared Euclidean distance of n floats and n bytes", true)
 		mixedPair(s, "dotMixed", "the dot product of n floats and n bytes", false)
-		bytePair(s, "l2SquaredUint8", "the squared Euclidean distance of n bytes", distanceU8)
-		bytePair(s, "dotUint8", "the dot product of n bytes", dotU8)
-		bytePair(s, "l2SquaredInt8", "the squared Euclidean distance of n signed bytes", distanceI8)
-		bytePair(s, "dotInt8", "the dot product of n signed bytes", dotI8)
+		byteDistance(s)
 		for _, shape := range s.shapes() {
 			tile(s, shape[0], shape[1])
 		}

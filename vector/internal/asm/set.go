@@ -64,7 +64,7 @@ func (s set) load(m Mem, v vector) {
 // ones, eight of zeros: a load at word 16-r selects the first r lanes, at word
 // r the last r. byteMask is 32 zero bytes, then 32 of ones: a load at byte r
 // selects the last r bytes.
-var floatMask, byteMask, lowBytes, exponent, lowNibbles, wordOnes Mem
+var floatMask, byteMask, exponent, lowNibbles, wordOnes Mem
 
 func tables() {
 	floatMask = GLOBL("floatMask", 8|16) // RODATA|NOPTR
@@ -82,10 +82,6 @@ func tables() {
 			v = 0xffffffffffffffff
 		}
 		DATA(8*i, v)
-	}
-	lowBytes = GLOBL("lowBytes", 8|16)
-	for i := range 8 {
-		DATA(8*i, U64(0x00ff00ff00ff00ff))
 	}
 	wordOnes = GLOBL("wordOnes", 8|16)
 	for i := range 8 {
