@@ -186,7 +186,7 @@ func TestMaintainFound(t *testing.T) {
 	b.must(err)
 	found := 0
 	for i, x := range rows {
-		hits, stats := b.search(x, 1, &db.SearchOptions{Params: &query.Params{Explain: false, NoWiden: true}})
+		hits, stats := b.search(x, 1, &db.SearchOptions{Params: &query.Params{NoWiden: true}})
 		if stats.Fresh != 0 {
 			t.Fatalf("%d rows are still fresh", stats.Fresh)
 		}

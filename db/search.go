@@ -286,7 +286,7 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 	if k >= int(st.c.Live) && o.Params == nil && !(o.Radius > 0) {
 		p = query.Params{Method: query.Flat} // all rows are the answer
 	}
-	p.K, p.Explain = min(k, int(st.c.Live)), false
+	p.K = min(k, int(st.c.Live))
 	if o.Radius > 0 {
 		if o.Params == nil && k < 1 {
 			// Tuned to thin candidates to the nearest few, which would cut off

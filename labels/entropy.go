@@ -44,30 +44,3 @@ func SelectFeatures(features *vector.CSR, n int) []uint32 {
 	slices.Sort(order)
 	return order
 }
-
-// KeepFeatures is the matrix with only the given features, ascending; the
-// numbers of the others stay free, so that one selection serves rows, queries
-// and feature-label sums alike. Rows lose length: normalise them again.
-// O(entries + M).
-func KeepFeatures(m *vector.CSR, features []uint32) *vector.CSR {
-	keep := make([]bool, m.Cols)
-	for _, f := range features {
-		if int(f) < m.Cols {
-			keep[f] = true
-		}
-	}
-	out := &vector.CSR{Ptr: make([]uint64, 1, len(m.Ptr)), Cols: m.Cols}
-	for i := range m.Rows() {
-		for e := m.Ptr[i]; e < m.Ptr[i+1]; e++ {
-			if !keep[m.Index[e]] {
-				continue
-			}
-			out.Index = append(out.Index, m.Index[e])
-			if m.Value != nil {
-				out.Value = append(out.Value, m.Value[e])
-			}
-		}
-		out.Ptr = append(out.Ptr, uint64(len(out.Index)))
-	}
-	return out
-}

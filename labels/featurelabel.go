@@ -209,27 +209,12 @@ func (c *counter) count(lo, hi int) part {
 	return p
 }
 
-// Add is the counts of both together: what counting the rows of both gives.
-// The wider of the two says how many features and labels there are. O(the size
-// of both).
-func (s *FeatureLabels) Add(t *FeatureLabels) *FeatureLabels {
-	sum, err := s.merge(t, 1)
-	if err != nil {
-		panic(err) // only taking away can fail
-	}
-	return sum
-}
-
 // Sub is the counts of s without those of t: what counting the rows of s that
 // are not among t's gives. The numbers of features and labels stay. O(the size
 // of both).
 //
 // Errors: ErrInput if t counts what s has not.
 func (s *FeatureLabels) Sub(t *FeatureLabels) (*FeatureLabels, error) {
-	return s.merge(t, -1)
-}
-
-func (s *FeatureLabels) merge(t *FeatureLabels, sign int64) (*FeatureLabels, error) {
 	m := max(s.Features(), t.Features())
 	out := &FeatureLabels{
 		Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m), Rows: make([]uint32, max(s.Labels(), t.Labels())),
@@ -237,44 +222,36 @@ func (s *FeatureLabels) merge(t *FeatureLabels, sign int64) (*FeatureLabels, err
 	}
 	copy(out.Rows, s.Rows)
 	for j, n := range t.Rows {
-		if sign < 0 && n > out.Rows[j] {
+		if n > out.Rows[j] {
 			return nil, tooMuch("label", j)
 		}
-		out.Rows[j] += uint32(sign) * n
+		out.Rows[j] -= n
 	}
 	copy(out.Square, s.Square)
 	for f, q := range t.Square {
-		ok := true
-		if sign > 0 {
-			out.Square[f] = out.Square[f].add(q)
-		} else if out.Square[f], ok = out.Square[f].sub(q); !ok {
+		var ok bool
+		if out.Square[f], ok = out.Square[f].sub(q); !ok {
 			return nil, tooMuch("feature", f)
 		}
 	}
 	for f := range m {
-		a, asum := s.row(f)
-		b, bsum := t.row(f)
-		for len(a) > 0 || len(b) > 0 {
-			switch {
-			case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
-				out.Label, out.Sum = append(out.Label, a[0]), append(out.Sum, asum[0])
-				a, asum = a[1:], asum[1:]
-			case len(a) == 0 || b[0] < a[0]:
-				if sign < 0 {
-					return nil, tooMuch("feature", f)
-				}
-				out.Label, out.Sum = append(out.Label, b[0]), append(out.Sum, bsum[0])
-				b, bsum = b[1:], bsum[1:]
-			default:
-				sum := asum[0] + sign*bsum[0]
-				if sum < 0 {
-					return nil, tooMuch("feature", f)
-				}
-				if sum > 0 {
-					out.Label, out.Sum = append(out.Label, a[0]), append(out.Sum, sum)
-				}
-				a, asum, b, bsum = a[1:], asum[1:], b[1:], bsum[1:]
+		have, haveSum := s.row(f)
+		less, lessSum := t.row(f)
+		for i, l := range have {
+			sum := haveSum[i]
+			if len(less) > 0 && less[0] == l {
+				sum -= lessSum[0]
+				less, lessSum = less[1:], lessSum[1:]
 			}
+			if sum < 0 {
+				return nil, tooMuch("feature", f)
+			}
+			if sum > 0 {
+				out.Label, out.Sum = append(out.Label, l), append(out.Sum, sum)
+			}
+		}
+		if len(less) > 0 { // a label that s does not have stays in place
+			return nil, tooMuch("feature", f)
 		}
 		out.Ptr = append(out.Ptr, uint64(len(out.Label)))
 	}
@@ -288,19 +265,4 @@ func (s *FeatureLabels) row(f int) ([]uint32, []int64) {
 	}
 	lo, hi := s.Ptr[f], s.Ptr[f+1]
 	return s.Label[lo:hi], s.Sum[lo:hi]
-}
-
-// Similarity is the cosine of feature f's column with label l's (definition
-// 7), in 0…1; 0 if they share no row or either is beyond the matrix. O(log L).
-func (s *FeatureLabels) Similarity(f, l int) float64 {
-	labels, sums := s.row(f)
-	i, ok := slices.BinarySearch(labels, uint32(l))
-	if !ok {
-		return 0
-	}
-	return s.cosine(f, l, sums[i])
-}
-
-func (s *FeatureLabels) cosine(f, l int, sum int64) float64 {
-	return math.Min(1, float64(sum)/unit/(s.Square[f].root()*math.Sqrt(float64(s.Rows[l]))))
 }

@@ -85,9 +85,6 @@ func TestFeatureLabelsEqualDefinition(t *testing.T) {
 				if dot > 0 {
 					want = dot / math.Sqrt(square*rows)
 				}
-				if got := s.Similarity(f, j); math.Abs(got-want) > 1e-7 {
-					t.Fatalf("feature %d, label %d: %v, want %v", f, j, got, want)
-				}
 				if got := powers.At(f, j); math.Abs(got-math.Pow(want, beta)) > 1e-6 {
 					t.Fatalf("feature %d, label %d to the %v: %v, want %v", f, j, beta, got, math.Pow(want, beta))
 				}
@@ -96,7 +93,7 @@ func TestFeatureLabelsEqualDefinition(t *testing.T) {
 	})
 }
 
-// Rows added and taken away leave the bits of a fresh count.
+// Rows taken away leave the bits of a fresh count.
 func TestFeatureLabelsUpdateExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, m, l := rapid.IntRange(1, 12).Draw(t, "n"), rapid.IntRange(1, 6).Draw(t, "m"), rapid.IntRange(1, 4).Draw(t, "l")
@@ -111,9 +108,6 @@ func TestFeatureLabelsUpdateExactly(t *testing.T) {
 		}
 		of := func(rows []int) *FeatureLabels { return mustCount(t, SelectRows(x, rows), y.Select(rows), 1) }
 		all := mustCount(t, x, y, 2)
-		if got := of(in).Add(of(out)); !reflect.DeepEqual(got, all) {
-			t.Fatalf("added: %+v, want %+v", got, all)
-		}
 		left, err := all.Sub(of(out))
 		if err != nil {
 			t.Fatal(err)
@@ -130,23 +124,22 @@ func TestFeatureLabelsUpdateExactly(t *testing.T) {
 	})
 }
 
-// New rows may bring new features and labels.
-func TestFeatureLabelsGrow(t *testing.T) {
+// Counts of fewer features and labels can be subtracted, those of more cannot.
+func TestFeatureLabelsSubOfOtherShape(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	small := mustCount(t, randomFeatures(rng, 3, 2, 0.9), mustSets(t, [][]uint32{{0}, {}, {0}}, 1), 1)
-	large := mustCount(t, randomFeatures(rng, 3, 5, 0.9), mustSets(t, [][]uint32{{0, 2}, {1}, {2}}, 3), 1)
-	a, b := small.Add(large), large.Add(small)
-	if !reflect.DeepEqual(a, b) || a.Features() != 5 || a.Labels() != 3 {
-		t.Errorf("%+v and %+v", a, b)
+	first, second := randomFeatures(rng, 3, 2, 0.9), randomFeatures(rng, 3, 5, 0.9)
+	small := mustCount(t, first, mustSets(t, [][]uint32{{0}, {}, {0}}, 1), 1)
+	large := mustCount(t, second, mustSets(t, [][]uint32{{0, 2}, {1}, {2}}, 3), 1)
+	for i := range second.Rows() {
+		first.Append(second.Row(i))
 	}
-	if c, err := a.Sub(small); err != nil || !reflect.DeepEqual(c, large) {
+	first.Cols = 5
+	all := mustCount(t, first, mustSets(t, [][]uint32{{0}, {}, {0}, {0, 2}, {1}, {2}}, 3), 1)
+	if c, err := all.Sub(small); err != nil || !reflect.DeepEqual(c, large) {
 		t.Errorf("%+v, %v; want %+v", c, err, large)
 	}
 	if _, err := small.Sub(large); !errors.Is(err, ErrInput) {
 		t.Errorf("taken from the smaller: %v", err)
-	}
-	if s := small.Similarity(9, 9); s != 0 {
-		t.Errorf("similarity beyond the matrix is %v", s)
 	}
 }
 
@@ -236,21 +229,6 @@ func TestEntropySelection(t *testing.T) {
 			for g := range m {
 				if !slices.Contains(keep, uint32(g)) && (h[g] > h[f] || h[g] == h[f] && g < int(f)) {
 					t.Fatalf("feature %d (%v) kept, %d (%v) not", f, h[f], g, h[g])
-				}
-			}
-		}
-		cut := KeepFeatures(x, keep)
-		if err := cut.Validate(); err != nil || cut.Cols != m || cut.Rows() != n {
-			t.Fatalf("%d×%d, %v", cut.Rows(), cut.Cols, err)
-		}
-		for i := range n {
-			for f := range m {
-				want := scoreOf(x.Row(i), uint32(f))
-				if !slices.Contains(keep, uint32(f)) {
-					want = 0
-				}
-				if got := scoreOf(cut.Row(i), uint32(f)); got != want {
-					t.Fatalf("row %d, feature %d: %v, want %v", i, f, got, want)
 				}
 			}
 		}

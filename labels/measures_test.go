@@ -187,47 +187,29 @@ func TestEvaluateRankingEqualsDefinitions(t *testing.T) {
 		scores := drawScores(t, n, l)
 		m := mustSets(t, truth, l)
 		ks := []int{1, 3, 5, 1000}
-		p, err := Propensities(m, 0.55, 1.5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := EvaluateRanking(m, scores, ks, p)
+		r, err := EvaluateRanking(m, scores, ks)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for a, k := range ks {
-			var precision, ndcg, got, best float64
+			var precision, ndcg float64
 			for i := range n {
 				var dcg, ideal float64
 				for place, c := range positive(fullRanking(scores, i)) {
 					if place < k && has(truth, i, int(c.Label)) {
 						precision += 1 / (float64(n) * float64(k))
 						dcg += 1 / math.Log2(2+float64(place))
-						got += 1 / p[c.Label]
 					}
 				}
-				var weights []float64
-				for place, label := range truth[i] {
-					if place < k {
-						ideal += 1 / math.Log2(2+float64(place))
-					}
-					weights = append(weights, 1/p[label])
-				}
-				slices.Sort(weights)
-				slices.Reverse(weights)
-				for _, w := range weights[:min(k, len(weights))] {
-					best += w
+				for place := range min(k, len(truth[i])) {
+					ideal += 1 / math.Log2(2+float64(place))
 				}
 				if ideal > 0 {
 					ndcg += dcg / ideal / float64(n)
 				}
 			}
-			share := 0.0
-			if best > 0 {
-				share = got / best
-			}
-			if !close9(r.Precision[a], precision) || !close9(r.NDCG[a], ndcg) || !close9(r.PSPrecision[a], share) {
-				t.Fatalf("at %d: %v %v %v, want %v %v %v", k, r.Precision[a], r.NDCG[a], r.PSPrecision[a], precision, ndcg, share)
+			if !close9(r.Precision[a], precision) || !close9(r.NDCG[a], ndcg) {
+				t.Fatalf("at %d: %v %v, want %v %v", k, r.Precision[a], r.NDCG[a], precision, ndcg)
 			}
 		}
 		coverage := 0.0
@@ -258,22 +240,13 @@ func TestRankingRejects(t *testing.T) {
 	ok := func() *vector.CSR {
 		return &vector.CSR{Ptr: []uint64{0, 2}, Index: []uint32{0, 1}, Value: []float32{1, 0.5}, Cols: 2}
 	}
-	if _, err := EvaluateRanking(truth, ok(), []int{0}, nil); !errors.Is(err, ErrInput) {
+	if _, err := EvaluateRanking(truth, ok(), []int{0}); !errors.Is(err, ErrInput) {
 		t.Errorf("k of 0: %v", err)
-	}
-	if _, err := EvaluateRanking(truth, ok(), []int{1}, []float64{1}); !errors.Is(err, ErrShape) {
-		t.Errorf("one propensity: %v", err)
-	}
-	if _, err := EvaluateRanking(truth, ok(), []int{1}, []float64{1, 0}); !errors.Is(err, ErrInput) {
-		t.Errorf("propensity 0: %v", err)
-	}
-	if _, err := Propensities(truth, 0, 1); !errors.Is(err, ErrInput) {
-		t.Errorf("constant 0: %v", err)
 	}
 	for _, v := range []float32{-1, float32(math.NaN()), float32(math.Inf(1))} {
 		m := ok()
 		m.Value[1] = v
-		if _, err := EvaluateRanking(truth, m, []int{1}, nil); !errors.Is(err, ErrInput) {
+		if _, err := EvaluateRanking(truth, m, []int{1}); !errors.Is(err, ErrInput) {
 			t.Errorf("score %v: %v", v, err)
 		}
 		if _, err := SingleThreshold(m, 1, true); !errors.Is(err, ErrInput) {
@@ -282,29 +255,11 @@ func TestRankingRejects(t *testing.T) {
 	}
 	wide := ok()
 	wide.Cols = 3
-	if _, err := EvaluateRanking(truth, wide, []int{1}, nil); !errors.Is(err, ErrShape) {
+	if _, err := EvaluateRanking(truth, wide, []int{1}); !errors.Is(err, ErrShape) {
 		t.Errorf("too many labels: %v", err)
 	}
-	empty, err := EvaluateRanking(mustSets(t, nil, 2), &vector.CSR{Ptr: []uint64{0}, Cols: 2}, []int{1, 2}, []float64{1, 1})
-	if err != nil || len(empty.Precision) != 2 || len(empty.PSPrecision) != 2 || empty.Coverage != 0 {
+	empty, err := EvaluateRanking(mustSets(t, nil, 2), &vector.CSR{Ptr: []uint64{0}, Cols: 2}, []int{1, 2})
+	if err != nil || len(empty.Precision) != 2 || len(empty.NDCG) != 2 || empty.Coverage != 0 {
 		t.Errorf("no rows: %+v, %v", empty, err)
-	}
-}
-
-// The propensity formula at a point computed apart.
-func TestPropensity(t *testing.T) {
-	sets := make([][]uint32, 1000)
-	for i := range 10 {
-		sets[i] = []uint32{0}
-	}
-	p, err := Propensities(mustSets(t, sets, 2), 0.55, 1.5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := (math.Log(1000) - 1) * math.Pow(2.5, 0.55)
-	for j, n := range []float64{10, 0} {
-		if want := 1 / (1 + c*math.Exp(-0.55*math.Log(n+1.5))); !close9(p[j], want) {
-			t.Errorf("label %d: %v, want %v", j, p[j], want)
-		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/anndb/anndb/vector"
 )
 
 // Patched is counts that follow a stream of changes: those of some rows, which
@@ -162,21 +160,4 @@ func (p *Patched) Whole() *FeatureLabels {
 		out.Ptr = append(out.Ptr, uint64(len(out.Label)))
 	}
 	return out
-}
-
-// Powers makes the matrix for the power beta: S is that of the base, whose
-// values are given, nil to compute them.
-//
-// Errors: ErrInput unless beta is above 0 and finite.
-func (p *Patched) Powers(beta float64, base *vector.CSR) (*Powers, error) {
-	out, err := p.Patch.Powers(beta)
-	if err != nil {
-		return nil, err
-	}
-	out.Patch, out.S = out.S, base
-	if base == nil {
-		out.S = p.Base.matrix(out.Beta)
-	}
-	out.Tally()
-	return out, nil
 }

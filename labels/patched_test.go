@@ -101,11 +101,13 @@ func TestPatchedFollowsChanges(t *testing.T) {
 
 // samePowers compares the powers of patched counts with those of whole ones.
 func samePowers(t *rapid.T, p *Patched, want *FeatureLabels, beta float64) {
-	a, err1 := p.Powers(beta, nil)
+	a, err1 := p.Patch.Powers(beta)
 	b, err2 := want.Powers(beta)
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
+	a.Patch, a.S = a.S, p.Base.matrix(a.Beta)
+	a.Tally()
 	for _, m := range []*vector.CSR{a.S, a.Patch, b.S} {
 		if err := m.Validate(); err != nil {
 			t.Fatal(err)

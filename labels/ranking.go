@@ -89,26 +89,6 @@ func checkScores(scores *vector.CSR, rows, labels int) error {
 	return nil
 }
 
-// Propensities are the chances, in 0…1, that a label that applies was also
-// noted, by the model of Jain, Prabhu and Varma (KDD 2016): 1 / (1 + C·(Nₗ +
-// B)^−A) with C = (ln N − 1)·(B + 1)^A, over the N rows of a training part, Nₗ
-// of which have the label. The usual constants are A = 0.55 and B = 1.5. O(L).
-//
-// Errors: ErrInput for constants that are not positive.
-func Propensities(train *Matrix, a, b float64) ([]float64, error) {
-	if !(a > 0 && b > 0) || math.IsInf(a, 0) || math.IsInf(b, 0) {
-		return nil, fmt.Errorf("%w: propensity constants %v and %v", ErrInput, a, b)
-	}
-	// Below three rows the model's C is negative, which would make chances
-	// above 1.
-	c := max(0, math.Log(float64(train.Rows()))-1) * math.Pow(b+1, a)
-	p := make([]float64, train.Labels())
-	for j := range p {
-		p[j] = 1 / (1 + c*math.Pow(float64(len(train.Column(j)))+b, -a))
-	}
-	return p, nil
-}
-
 // RankReport is what [EvaluateRanking] finds; the lists are by the given ks.
 type RankReport struct {
 	Rows, Labels int
@@ -121,10 +101,6 @@ type RankReport struct {
 	// of the true labels among the first k, over its best possible value; a
 	// row without labels counts 0.
 	NDCG []float64
-	// PSPrecision is propensity-scored precision@k: the sum of 1/pₗ over the
-	// true labels among the first k of all rows, over its best possible value.
-	// nil without propensities.
-	PSPrecision []float64
 	// Coverage is the mean number of steps down the ranking of all L labels
 	// until every true label is met, 0 when they are the first, as in Mulan.
 	// Labels that are not listed stand behind, in the order of their numbers.
@@ -134,22 +110,13 @@ type RankReport struct {
 
 // EvaluateRanking compares the ranking of labels by score (descending, ties by
 // the smaller label) with the true labels. scores has a row for each of truth;
-// a label that is not listed has the score zero. propensities, of all labels,
-// may be nil. O(entries · log max k).
+// a label that is not listed has the score zero. O(entries · log max k).
 //
 // Errors: ErrShape; ErrInput for a k below 1, scores that are negative or not
-// finite, propensities that are not in 0…1.
-func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int, propensities []float64) (*RankReport, error) {
+// finite.
+func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, error) {
 	if err := checkScores(scores, truth.Rows(), truth.Labels()); err != nil {
 		return nil, err
-	}
-	if propensities != nil && len(propensities) != truth.Labels() {
-		return nil, fmt.Errorf("%w: %d propensities for %d labels", ErrShape, len(propensities), truth.Labels())
-	}
-	for j, p := range propensities {
-		if !(p > 0 && p <= 1) {
-			return nil, fmt.Errorf("%w: the propensity of label %d is %v", ErrInput, j, p)
-		}
 	}
 	r := &RankReport{
 		Rows: truth.Rows(), Labels: truth.Labels(), K: slices.Clone(ks),
@@ -163,13 +130,9 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int, propensities [
 		most = max(most, min(k, truth.Labels()))
 	}
 	if r.Rows == 0 {
-		if propensities != nil {
-			r.PSPrecision = make([]float64, len(ks))
-		}
 		return r, nil
 	}
-	e := rankEvaluator{truth: truth, propensities: propensities, most: most}
-	gained, best := make([]float64, len(ks)), make([]float64, len(ks))
+	e := rankEvaluator{truth: truth, most: most}
 	coverage := 0
 	for i := range r.Rows {
 		e.row(i, scores.Row(i))
@@ -179,21 +142,12 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int, propensities [
 			if ideal := e.ideal(k); ideal > 0 {
 				r.NDCG[a] += hits.dcg / ideal
 			}
-			gained[a] += hits.weight
-			best[a] += e.bestWeight(k)
 		}
 		coverage += depth(truth.Row(i), scores.Row(i))
 	}
 	for a := range ks {
 		r.Precision[a] /= float64(r.Rows)
 		r.NDCG[a] /= float64(r.Rows)
-		if propensities != nil {
-			share := 0.0
-			if best[a] > 0 {
-				share = gained[a] / best[a]
-			}
-			r.PSPrecision = append(r.PSPrecision, share)
-		}
 	}
 	r.Coverage = float64(coverage) / float64(r.Rows)
 	return r, nil
@@ -201,20 +155,18 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int, propensities [
 
 // rankEvaluator holds what is known of one row.
 type rankEvaluator struct {
-	truth        *Matrix
-	propensities []float64
-	most         int // no k matters beyond
-	ranked       []Ranked
-	hits         []hit     // by number of places, from 0
-	weights      []float64 // sums of the true labels' 1/p, largest first
-	labels       int       // number of true labels
-	gains        []float64 // sums of 1/log₂(1 + rank) by number of places
+	truth  *Matrix
+	most   int // no k matters beyond
+	ranked []Ranked
+	hits   []hit     // by number of places, from 0
+	labels int       // number of true labels
+	gains  []float64 // sums of 1/log₂(1 + rank) by number of places
 }
 
 // hit is what the true labels among the first places are worth.
 type hit struct {
-	n           int
-	dcg, weight float64
+	n   int
+	dcg float64
 }
 
 func (e *rankEvaluator) row(i int, scores vector.Sparse) {
@@ -227,23 +179,8 @@ func (e *rankEvaluator) row(i int, scores vector.Sparse) {
 		if _, ok := slices.BinarySearch(truth, r.Label); ok {
 			h.n++
 			h.dcg += gain(place)
-			if e.propensities != nil {
-				h.weight += 1 / e.propensities[r.Label]
-			}
 		}
 		e.hits = append(e.hits, h)
-	}
-	e.weights = e.weights[:0]
-	if e.propensities == nil {
-		return
-	}
-	for _, l := range truth {
-		e.weights = append(e.weights, 1/e.propensities[l])
-	}
-	slices.Sort(e.weights)
-	slices.Reverse(e.weights)
-	for i := 1; i < len(e.weights); i++ {
-		e.weights[i] += e.weights[i-1]
 	}
 }
 
@@ -261,14 +198,6 @@ func (e *rankEvaluator) ideal(k int) float64 {
 		e.gains = append(e.gains, e.gains[len(e.gains)-1]+gain(len(e.gains)-1))
 	}
 	return e.gains[n]
-}
-
-// bestWeight is the largest weight that k places can hold.
-func (e *rankEvaluator) bestWeight(k int) float64 {
-	if n := min(k, len(e.weights)); n > 0 {
-		return e.weights[n-1]
-	}
-	return 0
 }
 
 // depth is the rank, from 0, of the worst-ranked of the true labels among all

@@ -157,7 +157,7 @@ func TestExplainBeam(t *testing.T) {
 			}
 		}
 		for _, h := range hits {
-			e, err := s.Explain(t.Context(), f.v, q, &p, h.ID)
+			e, err := searchExplained(s, f.v, q, &p, h.ID)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -226,7 +226,7 @@ func checkEstimates(t *testing.T, v *View, q []float32, eta map[uint32]float64) 
 		if row%9 != 0 && eta[row] < 0.3 {
 			continue
 		}
-		e, err := s.Explain(context.Background(), v, q, &Params{K: 1, Tau: 0.1, NoWiden: true}, row)
+		e, err := searchExplained(s, v, q, &Params{K: 1, Tau: 0.1, NoWiden: true}, row)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,38 +106,23 @@ type Explanation struct {
 	Sketch *float32 `json:"sketch,omitempty"`
 }
 
-// Explain runs the search again and reports how it treated a row, which need
-// not be an answer. Cost: a search, and the votes of its leaves. Errors: those
-// of Search, and ErrParams for a row that does not exist.
-func (s *Searcher) Explain(ctx context.Context, v *View, q []float32, p *Params, row uint32) (*Explanation, error) {
-	return s.explain(v, row, func() (Stats, error) {
-		_, stats, err := s.Search(ctx, v, q, p, nil)
-		return stats, err
-	})
-}
-
-// ExplainLast is Explain for the Searcher's last search, whose view and query
-// must still be there. What Params.Accept said in it still holds: it is not asked
-// again about the same rows. Errors: as Explain, and ErrParams without a search.
+// ExplainLast runs the Searcher's last search again, whose view and query must
+// still be there, and reports how it treated a row, which need not be an answer.
+// What Params.Accept returned in it still holds: it is not called again for the
+// same rows. Cost: a search, and the votes of its leaves. Errors: those of Search,
+// and ErrParams without a search or for a row that does not exist.
 func (s *Searcher) ExplainLast(ctx context.Context, row uint32) (*Explanation, error) {
 	if s.v == nil {
 		return nil, fmt.Errorf("%w: no search to explain", ErrParams)
 	}
-	return s.explain(s.v, row, func() (Stats, error) {
-		s.stats = Stats{}
-		_, stats, err := s.search(ctx, s.exact.q, vector.Dot(s.exact.q, s.exact.q), nil)
-		return stats, err
-	})
-}
-
-// explain watches a row in a search.
-func (s *Searcher) explain(v *View, row uint32, search func() (Stats, error)) (*Explanation, error) {
+	v := s.v
 	if int64(row) >= int64(v.Rows.N) {
 		return nil, fmt.Errorf("%w: row %d of %d", ErrParams, row, v.Rows.N)
 	}
 	w := &watch{row: row}
 	s.watch = w
-	stats, err := search()
+	s.stats = Stats{}
+	_, stats, err := s.search(ctx, s.exact.q, vector.Dot(s.exact.q, s.exact.q), nil)
 	s.watch = nil
 	if err != nil {
 		return nil, err

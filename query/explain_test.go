@@ -14,6 +14,14 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
+// searchExplained searches and explains a row, which need not be an answer.
+func searchExplained(s *Searcher, v *View, q []float32, p *Params, row uint32) (*Explanation, error) {
+	if _, _, err := s.Search(context.Background(), v, q, p, nil); err != nil {
+		return nil, err
+	}
+	return s.ExplainLast(context.Background(), row)
+}
+
 // Explanations agree with the equations: votes by tree, estimate, threshold.
 func TestExplainVotes(t *testing.T) {
 	const n, depth, trees, labelsK = 256, 5, 4, 5
@@ -31,7 +39,7 @@ func TestExplainVotes(t *testing.T) {
 	eta, share := s.natural(lab, labelsK, trees, 0), s.naive(trees, 1)
 	for row := range uint32(n) {
 		for _, p := range []Params{{K: 3, Tau: 0.07}, {K: 3, Method: Voting, Votes: 2}} {
-			e, err := NewSearcher().Explain(context.Background(), v, q, &p, row)
+			e, err := searchExplained(NewSearcher(), v, q, &p, row)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +76,7 @@ func TestExplainSources(t *testing.T) {
 		q := f.queries.row(i)
 		for _, p := range []Params{full, {K: 10, Trees: 1, Hops: 3, HopFrom: 2}, {K: 10, Method: Flat}, {K: 400, Trees: 1, Tau: 1}} {
 			for _, n := range search(t, f.v, q, p)[:10] {
-				e, err := s.Explain(context.Background(), f.v, q, &p, n.ID)
+				e, err := searchExplained(s, f.v, q, &p, n.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -116,7 +124,7 @@ func TestExplainJSONAndErrors(t *testing.T) {
 	q := f.queries.row(0)
 	s := NewSearcher()
 	found := search(t, f.v, q, full)
-	e, err := s.Explain(context.Background(), f.v, q, &full, found[0].ID)
+	e, err := searchExplained(s, f.v, q, &full, found[0].ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,16 +132,16 @@ func TestExplainJSONAndErrors(t *testing.T) {
 	if err != nil || !strings.Contains(string(data), `"votes":[{"tree":`) || !strings.Contains(string(data), `"sketch":`) {
 		t.Fatalf("%s, %v", data, err)
 	}
-	if _, err := s.Explain(context.Background(), f.v, q, &full, uint32(f.v.Rows.N)); !errors.Is(err, ErrParams) {
+	if _, err := searchExplained(s, f.v, q, &full, uint32(f.v.Rows.N)); !errors.Is(err, ErrParams) {
 		t.Errorf("row that does not exist: %v", err)
 	}
-	if _, err := s.Explain(context.Background(), f.v, q[:4], &full, 0); !errors.Is(err, ErrDimension) {
+	if _, err := searchExplained(s, f.v, q[:4], &full, 0); !errors.Is(err, ErrDimension) {
 		t.Errorf("query of another dimension: %v", err)
 	}
 	far := uint32(0)
 	for ; slices.Contains(idsOf(search(t, f.v, q, Params{K: 1900, Method: Lookup, NoWiden: true, Hops: 0})), far); far++ {
 	}
-	if e, err = s.Explain(context.Background(), f.v, q, &Params{K: 3, Method: Lookup}, far); err != nil || e.Source != "" || e.Elected {
+	if e, err = searchExplained(s, f.v, q, &Params{K: 3, Method: Lookup}, far); err != nil || e.Source != "" || e.Elected {
 		t.Errorf("row that was never scored: %+v, %v", e, err)
 	}
 	if s.watch != nil {

@@ -132,7 +132,7 @@ func TestPredictErrors(t *testing.T) {
 	if _, _, err := NewPredictor().Predict(context.Background(), &noNeighbors, q.Row(0), &features, nil); err != nil {
 		t.Errorf("features alone: %v", err)
 	}
-	if _, err := NeighborGraph(context.Background(), f.view.Neighbors, f.rows, 0, 1, nil); !errors.Is(err, ErrParams) {
+	if err := f.view.AddGraph(context.Background(), f.rows, 0, 1, nil); !errors.Is(err, ErrParams) {
 		t.Errorf("graph without neighbours: %v", err)
 	}
 }
@@ -169,13 +169,29 @@ func TestPredictDegenerate(t *testing.T) {
 	}
 }
 
+// keepFeatures is the matrix with only the given features.
+func keepFeatures(m *vector.CSR, features []uint32) *vector.CSR {
+	out := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	for i := range m.Rows() {
+		var kept vector.Sparse
+		for e, f := range m.Row(i).Index {
+			if slices.Contains(features, f) {
+				kept.Index, kept.Value = append(kept.Index, f), append(kept.Value, m.Row(i).Value[e])
+			}
+		}
+		out.Append(kept)
+	}
+	out.Cols = m.Cols
+	return out
+}
+
 // A selection of features is what the view says: predictions are those of the
 // whole pipeline run on rows and queries with these features only.
 func TestSelectedFeatures(t *testing.T) {
 	f, q := topicFixture(t, 200)
 	chosen := labels.SelectFeatures(f.rows, 12)
 	raw := make([][]float32, f.rows.Rows())
-	kept := labels.KeepFeatures(f.rows, chosen)
+	kept := keepFeatures(f.rows, chosen)
 	for i := range raw {
 		raw[i] = make([]float32, f.rows.Cols)
 		for j, x := range dense(kept.Row(i), f.rows.Cols) {
@@ -190,7 +206,7 @@ func TestSelectedFeatures(t *testing.T) {
 	masked := *small.view
 	masked.SelectFeatures(append(slices.Clone(chosen), 4000))
 	p := LCIFParams{K: 7, Alpha: 2, Lambda: 0.4, Top: 9}
-	want, err := PredictBatch(context.Background(), small.view, labels.KeepFeatures(q, chosen), &p, 1, nil)
+	want, err := PredictBatch(context.Background(), small.view, keepFeatures(q, chosen), &p, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -76,12 +77,8 @@ func TestBatchesAreSinglePredictions(t *testing.T) {
 			t.Errorf("%+v: batches differ from single predictions, %v", p, err)
 		}
 	}
-	a, err := NeighborGraph(ctx, f.view.Neighbors, f.rows, 4, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := NeighborGraph(ctx, single.Neighbors, f.rows, 4, 1, nil)
-	if err != nil || !reflect.DeepEqual(a, b) {
+	err := errors.Join(f.view.AddGraph(ctx, f.rows, 4, 2, nil), single.AddGraph(ctx, f.rows, 4, 1, nil))
+	if err != nil || !reflect.DeepEqual(f.view.Graph, single.Graph) {
 		t.Errorf("graphs differ, %v", err)
 	}
 }

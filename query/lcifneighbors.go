@@ -77,7 +77,7 @@ type ForestNeighbors struct {
 // NewForestNeighbors searches the view, leaving out the given rows; nil leaves
 // out none.
 func NewForestNeighbors(v *View, p Params, without *roaring.Bitmap) *ForestNeighbors {
-	p.Range, p.Explain = false, false
+	p.Range = false
 	if without != nil {
 		accept := p.Accept
 		p.Accept = func(row uint32) bool {
@@ -123,22 +123,13 @@ func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) floa
 	return min(1, max(0, 1-float64(d)))
 }
 
-// NeighborGraph lists for each row its k nearest other rows with their
-// similarities: LCIFView.Graph. The source must search exactly these rows.
-// workers < 1 means all processors; the answer does not depend on it. progress
-// may be nil. One search a row.
+// AddGraph makes the view's Graph of its training rows as they came: it lists for
+// each row its k nearest other rows with their similarities, by the view's
+// neighbors and with the features that the view knows and keeps. Rows without any
+// are in no list. workers < 1 means all processors; the answer does not depend on
+// it. progress may be nil. One search a row.
 //
 // Errors: ErrParams for k < 1; those of the source.
-func NeighborGraph(ctx context.Context, source NeighborSource, rows *vector.CSR, k, workers int, progress func(done, total int)) (*vector.CSR, error) {
-	if k < 1 {
-		return nil, fmt.Errorf("%w: graph of %d neighbours", ErrParams, k)
-	}
-	return neighborGraph(ctx, source, rows, unitRows(rows, rows.Cols, nil), graphOptions{k, workers, progress})
-}
-
-// AddGraph makes the view's Graph of its training rows as they came: NeighborGraph
-// by the view's neighbours, with the features that the view knows and keeps. Rows
-// without any are in no list. Cost and errors are those of NeighborGraph.
 func (v *LCIFView) AddGraph(ctx context.Context, rows *vector.CSR, k, workers int, progress func(done, total int)) (err error) {
 	if k < 1 {
 		return fmt.Errorf("%w: graph of %d neighbours", ErrParams, k)
@@ -153,7 +144,8 @@ type graphOptions struct {
 	progress   func(done, total int)
 }
 
-// neighborGraph is NeighborGraph of rows with their unit vectors.
+// neighborGraph lists for each row its k nearest other rows. units are the rows of
+// unit length.
 func neighborGraph(ctx context.Context, source NeighborSource, rows, units *vector.CSR, o graphOptions) (*vector.CSR, error) {
 	lists, err := neighborLists(ctx, source, rows, units, o.k+1, o.workers, o.progress)
 	if err != nil {

@@ -66,16 +66,6 @@ func (p *Predictor) Predict(ctx context.Context, v *LCIFView, q vector.Sparse, p
 	return p.choose(dst), p.stats, nil
 }
 
-// Scores is the scores of all candidate labels of q, ascending by label. The
-// slices hold until the predictor is used again. Cost and errors are those of
-// Predict.
-func (p *Predictor) Scores(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) (vector.Sparse, LCIFStats, error) {
-	if err := p.run(ctx, v, q, params); err != nil {
-		return vector.Sparse{}, LCIFStats{}, err
-	}
-	return p.scores, p.stats, nil
-}
-
 // Set is the labels, ascending, that the thresholds make of the scores of the
 // last prediction, whether or not the Top best were asked for. It holds until
 // the predictor is used again.

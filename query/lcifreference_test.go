@@ -130,8 +130,7 @@ func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int
 	f.view = &LCIFView{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Index: ix}}
 	check(f.view.AddPower(f.counts, 1))
 	check(f.view.AddPower(f.counts, 2))
-	f.view.Graph, err = NeighborGraph(ctx, f.view.Neighbors, f.rows, lcifDegree, 1, nil)
-	check(err)
+	check(f.view.AddGraph(ctx, f.rows, lcifDegree, 1, nil))
 	check(f.view.Validate())
 	for i := range raw {
 		f.ref.x = append(f.ref.x, dense(f.rows.Row(i), m))
@@ -194,10 +193,12 @@ func TestScoresAreThoseOfTheDefinitions(t *testing.T) {
 		var unit vector.Sparse
 		normalise(&unit, q, m, nil)
 		x := dense(unit, m)
-		got, stats, err := NewPredictor().Scores(context.Background(), f.view, q, &p)
+		s := NewPredictor()
+		_, stats, err := s.Predict(context.Background(), f.view, q, &p, nil)
 		if err != nil {
 			rt.Fatal(err)
 		}
+		got := s.scores
 		if stats.Candidates != got.Len() || got.Validate() != nil {
 			rt.Fatalf("%d candidates, %d scores, %v", stats.Candidates, got.Len(), got.Validate())
 		}
@@ -224,11 +225,10 @@ func TestPredictionsAreMadeOfScores(t *testing.T) {
 		q := sparse(rapid.SliceOfN(rapid.SampledFrom([]float32{0, 0, 1, 3}), m, m).Draw(rt, "query"))
 		ctx := context.Background()
 		s := NewPredictor()
-		scores, _, err := s.Scores(ctx, f.view, q, &p)
-		if err != nil {
+		if _, _, err := s.Predict(ctx, f.view, q, &p, nil); err != nil {
 			rt.Fatal(err)
 		}
-		scores = vector.Sparse{Index: slices.Clone(scores.Index), Value: slices.Clone(scores.Value)}
+		scores := vector.Sparse{Index: slices.Clone(s.scores.Index), Value: slices.Clone(s.scores.Value)}
 		p.Top = rapid.IntRange(0, 4).Draw(rt, "top")
 		limit := rapid.SampledFrom([]float64{0, 0.2, 0.5, 2}).Draw(rt, "threshold")
 		var want []labels.Ranked

@@ -145,7 +145,7 @@ func plain(t testing.TB, held *LCIFHeldOut, s LCIFSetting) (LCIFMeasures, *label
 	check(err)
 	r, err := labels.Evaluate(truth, predicted)
 	check(err)
-	ranking, err := labels.EvaluateRanking(truth, scores, []int{1, 3, 5}, nil)
+	ranking, err := labels.EvaluateRanking(truth, scores, []int{1, 3, 5})
 	check(err)
 	m := LCIFMeasures{
 		Accuracy: r.Mulan.Accuracy, MicroF1: r.Mulan.Micro.F1, MacroF1: r.Mulan.Macro.F1,

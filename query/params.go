@@ -130,8 +130,6 @@ type Params struct {
 	// Otherwise a search widens until it has min(K, live rows that pass the
 	// filters) of them, at last to an exact scan.
 	NoWiden bool `json:"-"`
-	// Explain makes Batch explain every answer.
-	Explain bool `json:"-"`
 }
 
 // Stats counts the work of one search.

@@ -442,46 +442,6 @@ func TestCancellation(t *testing.T) {
 			t.Errorf("stopped after %d rows: %v", seen, err)
 		}
 	}
-	if _, err := Batch(ctx, f.v, [][]float32{f.queries.row(0)}, &full, 2); !errors.Is(err, context.Canceled) {
-		t.Errorf("Batch: %v", err)
-	}
-}
-
-// Batch is Search for each query, on any number of goroutines.
-func TestBatch(t *testing.T) {
-	f := small()
-	var queries [][]float32
-	for i := range f.queries.n {
-		queries = append(queries, f.queries.row(i))
-	}
-	p := full
-	p.Explain = true
-	for _, workers := range []int{0, 1, 3, 100} {
-		got, err := Batch(context.Background(), f.v, queries, &p, workers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, a := range got {
-			if !slices.Equal(a.Neighbors, search(t, f.v, queries[i], full)) || a.Stats.Exact == 0 {
-				t.Fatalf("%d workers: query %d: %v", workers, i, a.Neighbors)
-			}
-			for j, e := range a.Explanations {
-				if e.Row != a.Neighbors[j].ID || e.Distance != a.Neighbors[j].Distance {
-					t.Fatalf("explanation %d is of row %d", j, e.Row)
-				}
-			}
-			if len(a.Explanations) != len(a.Neighbors) {
-				t.Fatalf("%d explanations", len(a.Explanations))
-			}
-		}
-	}
-	queries[5] = queries[5][:3]
-	if _, err := Batch(context.Background(), f.v, queries, &p, 2); !errors.Is(err, ErrDimension) {
-		t.Errorf("%v", err)
-	}
-	if got, err := Batch(context.Background(), f.v, nil, &p, 2); err != nil || len(got) != 0 {
-		t.Errorf("no queries: %v, %v", got, err)
-	}
 }
 
 // Views of no rows, one row, and no forest answer.

@@ -151,7 +151,7 @@ func (e *entrant) print(set *textSet) error {
 	if err != nil {
 		return err
 	}
-	rank, err := labels.EvaluateRanking(truth, e.scores, []int{1, 3, 5}, nil)
+	rank, err := labels.EvaluateRanking(truth, e.scores, []int{1, 3, 5})
 	if err != nil {
 		return err
 	}

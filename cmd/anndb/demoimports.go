@@ -178,7 +178,7 @@ func (c *fileCorpus) measure(a *app, s *db.Snapshot) (*table.Table, error) {
 	}
 	out := table.New("by", "p@1:3", "p@3:3", "p@5:3", "ndcg@5:3", "µs a file:0")
 	add := func(by string, found [][]db.Prediction, micros any) error {
-		r, err := labels.EvaluateRanking(t.truth, t.scores(found), rankedAt, nil)
+		r, err := labels.EvaluateRanking(t.truth, t.scores(found), rankedAt)
 		if err != nil {
 			return err
 		}

@@ -240,7 +240,7 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 	if err != nil {
 		return err
 	}
-	ranking, err := labels.EvaluateRanking(t.truth, t.scores(found), rankedAt, nil)
+	ranking, err := labels.EvaluateRanking(t.truth, t.scores(found), rankedAt)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func TestScores(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := labels.EvaluateRanking(y, scores, []int{1}, nil)
+		report, err := labels.EvaluateRanking(y, scores, []int{1})
 		if err != nil {
 			t.Fatal(err)
 		}

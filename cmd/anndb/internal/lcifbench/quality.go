@@ -201,7 +201,7 @@ func (t *tester) measure(ctx context.Context, c query.LCIFChoice) (QualityRow, e
 	if err != nil {
 		return r, err
 	}
-	ranking, err := labels.EvaluateRanking(t.set.Test.Labels, scores, []int{1, 3, 5}, nil)
+	ranking, err := labels.EvaluateRanking(t.set.Test.Labels, scores, []int{1, 3, 5})
 	if err != nil {
 		return r, err
 	}
