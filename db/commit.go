@@ -116,7 +116,7 @@ func (d *DB) commitRequests(reqs []*request) {
 				for j := range r.ops {
 					r.ops[j].id = d.led(r.ops[j].id)
 				}
-				if failed[i] = a.check(r.ops); failed[i] != nil {
+				if failed[i] = errors.Join(a.unchanged(r, d.store), a.check(r.ops)); failed[i] != nil {
 					continue
 				}
 				if err := a.apply(r.ops); err != nil {
@@ -168,10 +168,31 @@ func (a *applier) check(ops []op) error {
 			puts[o.id]++
 		}
 		if o.insert && a.keys.Get(keyOf(o.id, o.row.key)) != nil {
-			return fmt.Errorf("%w: key %q in collection %q", ErrExists, o.row.key, o.coll)
+			return exists(o.coll, o.row.key)
 		}
 		if uint64(c.Rows)+puts[o.id] > maxRows {
 			return fmt.Errorf("%w: %q", ErrFull, o.coll)
+		}
+	}
+	return nil
+}
+
+// unchanged checks that the keys that a transaction has read belong to the same rows
+// still. A compaction gives rows new numbers, so that what was read from the file
+// before it says nothing.
+func (a *applier) unchanged(r *request, now *store) error {
+	if len(r.reads) > 0 && r.store != now {
+		return errConflict
+	}
+	for read, was := range r.reads {
+		k := keyOf(read.coll, []byte(read.key))
+		v := a.keys.Get(k)
+		row, ok := uint64(0), true
+		if v != nil {
+			row, ok = entryNumber(string(bucketKeys), k, v)
+		}
+		if !ok || (v != nil) != was.exists || was.exists && row != uint64(was.row) {
+			return errConflict
 		}
 	}
 	return nil

@@ -219,7 +219,7 @@ func rowQuestions(coll string, numbers []int) []question {
 	})
 	add("keys "+coll, func(s *Snapshot) (string, error) {
 		var b strings.Builder
-		for k, err := range s.Keys(coll) {
+		for k, err := range s.Keys(coll, nil) {
 			if err != nil {
 				return "", err
 			}

@@ -19,7 +19,7 @@ import (
 // one of them.
 var documented = []error{
 	db.ErrClosed, db.ErrReadOnly, db.ErrOption, db.ErrName, db.ErrDimension, db.ErrNotFinite, db.ErrNorm, db.ErrFeatures,
-	db.ErrKind, db.ErrDuplicateKey, db.ErrKey, db.ErrLabel, db.ErrPayload, db.ErrEmpty, db.ErrFilter, db.ErrUnsuitable, db.ErrK,
+	db.ErrKind, db.ErrKey, db.ErrLabel, db.ErrPayload, db.ErrEmpty, db.ErrFilter, db.ErrUnsuitable, db.ErrK,
 	db.ErrFull, db.ErrNoCollection, db.ErrNoIndex, db.ErrNotFound, db.ErrExists, db.ErrCorrupt, db.ErrNotDatabase,
 	db.ErrNewerFormat, db.ErrTruncated, db.ErrLocked, db.ErrStateUnknown, db.ErrNoSpace, db.ErrBusy, db.ErrChanging,
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission, syscall.EIO,

@@ -39,8 +39,6 @@ var (
 	// ErrKind is returned for a dense row or query to a sparse collection, or
 	// the other way round, or for an operation the kind does not have.
 	ErrKind = errors.New("db: wrong kind of collection")
-	// ErrDuplicateKey is returned when a batch names one key twice.
-	ErrDuplicateKey = errors.New("db: key given twice in one batch")
 	// ErrKey is returned for a key that is empty or longer than MaxKey bytes.
 	ErrKey = errors.New("db: invalid key")
 	// ErrLabel is returned for a label that is empty or longer than MaxKey

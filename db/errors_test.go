@@ -141,8 +141,14 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"minus infinity", batch(row("k", -inf, 2, 3, 4)), db.ErrNotFinite, []string{`"k"`, "coordinate 0"}},
 		{"length beyond float32", batch(row("k", 2e19, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "2e+19", "1.84e+19"}},
 		{"length below float32", batch(row("k", 1e-20, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "1e-20", "2.17e-19"}},
-		{"key twice", batch(row("k", good...), row("k", good...)), db.ErrDuplicateKey, []string{`"c"`, `"k"`}},
-		{"key put and deleted", batch(row("a3", good...)), db.ErrDuplicateKey, []string{`"c"`, `"a3"`}},
+		{"key put and inserted", update(ctx, func(w *db.Batch) error {
+			return errors.Join(put(w), w.Insert("c", row("k", good...)))
+		}), db.ErrExists, []string{`"c"`, `"k"`}},
+		{"key inserted twice", update(ctx, func(w *db.Batch) error {
+			return errors.Join(w.Insert("c", row("k", good...)), w.Insert("c", row("k", good...)))
+		}), db.ErrExists, []string{`"c"`, `"k"`}},
+		{"get without key", update(ctx, func(w *db.Batch) error { _, err := w.Get("c", nil); return err }), db.ErrKey, []string{`"c"`}},
+		{"has in no collection", update(ctx, func(w *db.Batch) error { _, err := w.Has("nowhere", []byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
 		{"no key", batch(row("", good...)), db.ErrKey, []string{`"c"`, "0 bytes"}},
 		{"long key", batch(row(long, good...)), db.ErrKey, []string{"513 bytes", "512"}},
 		{"empty label", batch(labelled("good", "")), db.ErrLabel, []string{`"c"`, `"k"`}},
@@ -152,9 +158,6 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"put into no collection", update(ctx, func(w *db.Batch) error { return w.Put("nowhere", row("k", good...)) }), db.ErrNoCollection, []string{`"nowhere"`}},
 		{"delete from no collection", update(ctx, func(w *db.Batch) error { return w.Delete("nowhere", []byte("k")) }), db.ErrNoCollection, []string{`"nowhere"`}},
 		{"delete without key", update(ctx, func(w *db.Batch) error { return w.Delete("c", nil) }), db.ErrKey, []string{`"c"`}},
-		{"delete twice", update(ctx, func(w *db.Batch) error {
-			return errors.Join(w.Delete("c", []byte("a1")), w.Delete("c", []byte("a1")))
-		}), db.ErrDuplicateKey, []string{`"a1"`}},
 		{"a failed put that is ignored", update(ctx, func(w *db.Batch) error {
 			_ = w.Put("c", row("bad", nan, 0, 0, 0)) // the batch must not forget it
 			return put(w)
@@ -162,11 +165,11 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"the caller's own error", update(ctx, func(w *db.Batch) error { return errors.Join(put(w), mine) }), mine, nil},
 		{"cancelled update", update(cancelled, put), context.Canceled, nil},
 		{"update past its deadline", update(late, put), context.DeadlineExceeded, nil},
-		{"batch used afterwards", func() error {
+		{"transaction used afterwards", func() error {
 			var kept *db.Batch
 			b.must(b.d.Update(ctx, func(w *db.Batch) error { kept = w; return nil }))
 			return errors.Join(put(kept), kept.Delete("c", []byte("a1")))
-		}, db.ErrClosed, []string{"batch"}},
+		}, db.ErrClosed, []string{"transaction"}},
 
 		{"collection twice", create("c", db.DenseOptions{Dim: 9}), db.ErrExists, []string{`"c"`}},
 		{"no name", create("", db.DenseOptions{Dim: 2}), db.ErrName, nil},
@@ -357,7 +360,7 @@ var readers = []struct {
 		return err
 	}},
 	{"Keys", func(s *db.Snapshot, coll string) (err error) {
-		for _, e := range s.Keys(coll) {
+		for _, e := range s.Keys(coll, nil) {
 			err = e
 		}
 		return err
@@ -380,7 +383,7 @@ func TestReleaseWhileIterating(t *testing.T) {
 			return n, nil
 		},
 		"Keys": func(s *db.Snapshot, step func()) (n int, err error) {
-			for _, err := range s.Keys("c") {
+			for _, err := range s.Keys("c", nil) {
 				if err != nil {
 					return n, err
 				}

@@ -64,8 +64,8 @@ func TestInsert(t *testing.T) {
 	}
 	err = d.View(func(s *Snapshot) error {
 		info, err := s.Collection("c")
-		if info.Live != 5 {
-			t.Errorf("%d rows, want a, b, same, x, y", info.Live)
+		if info.Live != 4 {
+			t.Errorf("%d rows, want a, b, same and x: the transaction with y failed", info.Live)
 		}
 		return err
 	})

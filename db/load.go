@@ -70,9 +70,6 @@ func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], 
 					}
 					left = &r
 				}
-				if _, again := b.seen[coll][string(left.Key)]; again {
-					return nil
-				}
 				if err := put(b, coll, *left); err != nil {
 					return err
 				}

@@ -58,6 +58,14 @@ func (c *modelColl) put(key string, r modelRow) {
 	c.rows[key] = r
 }
 
+// drawn is a row of the collection's kind, without labels and payload.
+func (c *modelColl) drawn(seed uint64) modelRow {
+	if c.sparse {
+		return modelRow{sparse: modelSparse(seed)}
+	}
+	return modelRow{vec: modelVector(seed, c.opts.Dim)}
+}
+
 // renumber gives the rows numbers without gaps.
 func (c *modelColl) renumber() {
 	for i, key := range c.byRow() {
@@ -212,7 +220,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 		return fmt.Errorf("%d rows, want %d", i, len(order))
 	}
 	var keys []string
-	for k, err := range s.Keys(name) {
+	for k, err := range s.Keys(name, nil) {
 		if err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
@@ -428,20 +436,20 @@ func (x *machine) update(t *rapid.T) {
 		return
 	}
 	next := x.m.clone()
-	fail := rapid.SampledFrom([]string{"", "", "", "", "own", "duplicate", "dimension", "nan", "collection"}).Draw(t, "fail")
+	fail := rapid.SampledFrom([]string{"", "", "", "", "own", "exists", "dimension", "nan", "collection"}).Draw(t, "fail")
 	n := rapid.IntRange(1, 12).Draw(t, "changes")
-	used := map[string]bool{}
 	var last, lastKey string
+	var changed [][2]string // collections and keys, in the order of their first changes
 	err := x.d.Update(context.Background(), func(b *Batch) error {
 		for range n {
 			name := x.coll(t)
 			key := fmt.Sprintf("key-%d", rapid.IntRange(0, 39).Draw(t, "key"))
-			if used[name+"/"+key] {
-				continue
-			}
-			used[name+"/"+key] = true
 			last, lastKey = name, key
+			if change := [2]string{name, key}; !slices.Contains(changed, change) {
+				changed = append(changed, change)
+			}
 			c := next[name]
+			mustReadAs(t, b, name, key, c)
 			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
 				if err := b.Delete(name, []byte(key)); err != nil {
 					t.Fatal(err)
@@ -449,29 +457,24 @@ func (x *machine) update(t *rapid.T) {
 				delete(c.rows, key)
 				continue
 			}
-			seed := rapid.Uint64Range(0, 1000).Draw(t, "vector")
-			r := modelRow{
-				labels:  rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"blue", "green", "red"}), 0, 2, rapid.ID).Draw(t, "labels"),
-				payload: bytes.Repeat([]byte{byte(n)}, rapid.SampledFrom([]int{0, 1, 20, 70_000}).Draw(t, "payload")),
-			}
-			if c.sparse {
-				r.sparse = modelSparse(seed)
-			} else {
-				r.vec = modelVector(seed, c.opts.Dim)
-			}
+			r := c.drawn(rapid.Uint64Range(0, 1000).Draw(t, "vector"))
+			r.labels = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"blue", "green", "red"}), 0, 2, rapid.ID).Draw(t, "labels")
+			r.payload = bytes.Repeat([]byte{byte(n)}, rapid.SampledFrom([]int{0, 1, 20, 70_000}).Draw(t, "payload"))
 			if err := b.Put(name, c.row(key, r)); err != nil {
 				t.Fatal(err)
 			}
 			r.labels = slices.Sorted(slices.Values(r.labels))
-			c.put(key, r)
+			c.rows[key] = r
 		}
 		dim := next[last].opts.Dim
 		switch fail {
 		case "own":
 			return errWanted
-		case "duplicate":
-			// The error must fail the batch even if the callback ignores it.
-			_ = b.Delete(last, []byte(lastKey))
+		case "exists":
+			// The error must fail the transaction even if the callback ignores it.
+			r := next[last].row(lastKey, next[last].drawn(1))
+			_ = b.Put(last, r)
+			_ = b.Insert(last, r)
 		case "dimension":
 			_ = b.Put(last, Row{Key: []byte("other"), Vector: make([]float32, dim+1)})
 		case "nan":
@@ -487,12 +490,38 @@ func (x *machine) update(t *rapid.T) {
 		}
 		return
 	}
-	want := map[string]error{"own": errWanted, "duplicate": ErrDuplicateKey, "dimension": ErrDimension, "nan": ErrNotFinite, "collection": ErrNoCollection}[fail]
+	want := map[string]error{"own": errWanted, "exists": ErrExists, "dimension": ErrDimension, "nan": ErrNotFinite, "collection": ErrNoCollection}[fail]
 	if !errors.Is(err, want) || (want == nil) != (err == nil) {
 		t.Fatalf("update that should fail with %v: %v", want, err)
 	}
-	if want == nil {
-		x.m = next
+	if want != nil {
+		return
+	}
+	for _, change := range changed {
+		c := next[change[0]]
+		if r, ok := c.rows[change[1]]; ok {
+			c.put(change[1], r)
+		}
+	}
+	x.m = next
+}
+
+// mustReadAs compares what a transaction reads with the rows as it leaves them.
+func mustReadAs(t *rapid.T, b *Batch, name, key string, c *modelColl) {
+	want, exists := c.rows[key]
+	if has, err := b.Has(name, []byte(key)); err != nil || has != exists {
+		t.Fatalf("has %s/%s: %v, want %v: %v", name, key, has, exists, err)
+	}
+	got, err := b.Get(name, []byte(key))
+	if !exists {
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("get %s/%s: %v, want ErrNotFound", name, key, err)
+		}
+		return
+	}
+	want.num = got.Row // unknown before the commit
+	if err := errors.Join(err, c.rowEqual(got, key, want)); err != nil {
+		t.Fatalf("get %s/%s: %v", name, key, err)
 	}
 }
 

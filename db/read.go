@@ -20,27 +20,44 @@ func (s *Snapshot) Get(coll string, key []byte) (r Row, err error) {
 	if err != nil {
 		return Row{}, err
 	}
-	if len(key) < 1 || len(key) > MaxKey {
-		return Row{}, fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(key), MaxKey)
+	row, exists, err := s.find(coll, key)
+	if err != nil {
+		return Row{}, err
+	}
+	if !exists {
+		return Row{}, notFound(coll, key)
+	}
+	r, err = st.row(row)
+	if err == nil && !bytes.Equal(r.Key, key) {
+		return Row{}, corruptf(coll, "key %q points to row %d of key %q", key, r.Row, r.Key)
+	}
+	return r, err
+}
+
+// find returns the number of the row with the key, if there is one.
+func (s *Snapshot) find(coll string, key []byte) (row uint32, exists bool, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, err := s.collection(coll)
+	if err != nil {
+		return 0, false, err
+	}
+	if err := validKey(key); err != nil {
+		return 0, false, err
 	}
 	if err := s.gen.store.sound(soundKeys); err != nil {
-		return Row{}, err
+		return 0, false, err
 	}
 	k := keyOf(st.c.ID, key)
 	var v []byte
 	s.gen.locked(func() { v = s.gen.tx.Bucket(bucketKeys).Get(k) })
 	if v == nil {
-		return Row{}, fmt.Errorf("%w: key %q in collection %q", ErrNotFound, key, coll)
+		return 0, false, nil
 	}
-	row, ok := entryNumber(string(bucketKeys), k, v)
-	if !ok || row >= uint64(st.c.Rows) {
-		return Row{}, corruptf(coll, "key %q points to no row", key)
+	n, ok := entryNumber(string(bucketKeys), k, v)
+	if !ok || n >= uint64(st.c.Rows) {
+		return 0, false, corruptf(coll, "key %q points to no row", key)
 	}
-	r, err = st.row(uint32(row))
-	if err == nil && !bytes.Equal(r.Key, key) {
-		return Row{}, corruptf(coll, "key %q points to row %d of key %q", key, r.Row, r.Key)
-	}
-	return r, err
+	return uint32(n), true, nil
 }
 
 // GetRow returns a copy of the live row with the number.
@@ -204,18 +221,34 @@ func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok
 	return r, err == nil, err
 }
 
-// Keys iterates over copies of the keys of the live rows in bytewise order.
-// After an error the iteration ends.
-func (s *Snapshot) Keys(coll string) iter.Seq2[[]byte, error] {
+// KeyRange selects keys. The zero value selects all of them.
+type KeyRange struct {
+	// Prefix is what the keys begin with.
+	Prefix []byte
+	// From is the first key, if there is one; otherwise the next one is first.
+	From []byte
+}
+
+// Keys iterates over copies of the keys of the live rows in bytewise order: of those
+// in a range, or of all if it is nil. After an error the iteration ends.
+func (s *Snapshot) Keys(coll string, in *KeyRange) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		st, err := s.collection(coll)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
+		var prefix, from []byte
+		if in != nil {
+			prefix, from = in.Prefix, in.From
+		}
+		if bytes.Compare(from, prefix) < 0 {
+			from = prefix
+		}
+		prefix = keyOf(st.c.ID, prefix)
 		var page [][]byte
-		for from := keyOf(st.c.ID, nil); from != nil; {
-			if page, from, err = s.keyPage(st, from, page[:0]); err != nil {
+		for next := keyOf(st.c.ID, from); next != nil; {
+			if page, next, err = s.keyPage(prefix, next, page[:0]); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -228,9 +261,9 @@ func (s *Snapshot) Keys(coll string) iter.Seq2[[]byte, error] {
 	}
 }
 
-// keyPage copies the next keys and says where to go on, nil at the end. Keys
-// are copied in pages so that no cursor is held while the caller works.
-func (s *Snapshot) keyPage(st *collState, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
+// keyPage copies the next keys with a prefix and returns where to go on, nil at the
+// end. Keys are copied in pages so that no cursor is held while the caller works.
+func (s *Snapshot) keyPage(prefix, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if s.released.Load() {
 		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
@@ -241,7 +274,7 @@ func (s *Snapshot) keyPage(st *collState, from []byte, page [][]byte) (_ [][]byt
 	s.gen.txMu.Lock()
 	defer s.gen.txMu.Unlock()
 	c := s.gen.tx.Bucket(bucketKeys).Cursor()
-	for k, _ := c.Seek(from); k != nil && bytes.HasPrefix(k, from[:8]); k, _ = c.Next() {
+	for k, _ := c.Seek(from); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		if len(page) == 1024 {
 			return page, slices.Clone(k), nil
 		}

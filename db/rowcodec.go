@@ -202,8 +202,8 @@ func encodeCold(c *collection, first uint32, rows []newRow, put func(key [codec.
 
 // checkRow checks a row against its collection.
 func checkRow(r *Row, c *collection) error {
-	if len(r.Key) < 1 || len(r.Key) > MaxKey {
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(r.Key), MaxKey)
+	if err := validKey(r.Key); err != nil {
+		return err
 	}
 	if c.Sparse {
 		if err := checkSparse(r, c.Named); err != nil {
@@ -272,4 +272,13 @@ func copyRow(r *Row) newRow {
 	out.sparse = nonZero(r.Sparse)
 	out.features = slices.Clone(r.Features)
 	return out
+}
+
+// row is the row as its transaction reads it.
+func (r *newRow) row() Row {
+	return Row{
+		Key: slices.Clone(r.key), Vector: slices.Clone(r.vector),
+		Sparse:   vector.Sparse{Index: slices.Clone(r.sparse.Index), Value: slices.Clone(r.sparse.Value)},
+		Features: slices.Clone(r.features), Labels: slices.Clone(r.labels), Payload: slices.Clone(r.payload),
+	}
 }

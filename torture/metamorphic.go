@@ -178,7 +178,7 @@ func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) erro
 					if err := b.Delete(c.name, key); err != nil {
 						return err
 					}
-				} else if err := b.Put(c.name, r); err != nil && !errors.Is(err, db.ErrDuplicateKey) {
+				} else if err := b.Put(c.name, r); err != nil {
 					return err
 				}
 			}

@@ -24,14 +24,11 @@ func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 		return k, nil
 	}
 	err := inFile{c.File}.snapshot(a, func(s *db.Snapshot) error {
-		for key, err := range s.Keys(c.Collection) {
+		for key, err := range s.Keys(c.Collection, &db.KeyRange{Prefix: []byte(c.KeyPrefix)}) {
 			if err != nil {
 				return err
 			}
-			text, ok := strings.CutPrefix(string(key), c.KeyPrefix)
-			if !ok {
-				continue
-			}
+			text := strings.TrimPrefix(string(key), c.KeyPrefix)
 			n, err := strconv.ParseUint(text, 10, 62)
 			if err == nil && strconv.FormatUint(n, 10) == text {
 				k.first = max(k.first, n+1)
@@ -61,7 +58,7 @@ func newRows(before *db.CollectionInfo, after db.CollectionInfo) int {
 
 // failed is the error of an import that wrote n rows.
 func (c *importCmd) failed(n int, err error) error {
-	if !c.Replace && (errors.Is(err, db.ErrExists) || errors.Is(err, db.ErrDuplicateKey)) {
+	if !c.Replace && errors.Is(err, db.ErrExists) {
 		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both)", err)
 	}
 	if f := (*dataset.FormatError)(nil); c.As == "" && errors.As(err, &f) && f.Format != "" {

@@ -167,7 +167,7 @@ func (c *Collection) rows() []Question {
 		return nil
 	})
 	add("keys", func(s *db.Snapshot, w *answer) error {
-		for k, err := range s.Keys(c.Name) {
+		for k, err := range s.Keys(c.Name, nil) {
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,340 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Batch is a transaction: the changes of one Update, and reads that see them.
+type Batch struct {
+	d     *DB
+	ctx   context.Context
+	cat   *catalog
+	ops   []op
+	bytes int
+	seen  map[string]map[string]int // collection → key → place in ops
+	state *Snapshot                 // what is read, from the first read on
+	reads map[readKey]found
+	err   error
+	done  bool
+}
+
+// op is one change: a Put with a row, or a Delete with only its key.
+type op struct {
+	id   uint64 // collection
+	coll string
+	del  bool
+	// insert requires that no row has the key before the transaction.
+	insert bool
+	row    newRow
+	bytes  int
+}
+
+// readKey is a key that a transaction has read.
+type readKey struct {
+	coll uint64
+	key  string
+}
+
+// found is what was read: the number of the key's row, if there was one.
+type found struct {
+	row    uint32
+	exists bool
+}
+
+// request is a transaction waiting for a writer.
+type request struct {
+	ops   []op
+	reads map[readKey]found
+	store *store // that was read from
+	bytes int
+	done  chan error
+}
+
+// errConflict is returned where a key that a transaction has read was changed
+// before the transaction could be committed. Update then runs it again.
+var errConflict = errors.New("db: a key was changed since it was read")
+
+// size is about how much memory a row takes, in bytes.
+func (r *Row) size() int {
+	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
+}
+
+// commitBytes is about how much data of waiting batches one transaction takes
+// along.
+const commitBytes = 64 << 20
+
+// Put adds a row, or replaces the row of the same key. Everything is copied. Of
+// several changes of one key the last counts. The first error of a change also
+// fails the whole Update.
+//
+// Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite, ErrNorm,
+// ErrFeatures, ErrLabel, ErrPayload, ErrClosed after Update has returned.
+func (b *Batch) Put(coll string, r Row) error { return b.put(coll, r, false) }
+
+// Insert adds a row like Put, but never replaces one: if a row has the key when the
+// transaction is committed, Update fails with ErrExists; if the transaction itself
+// has put one, so does Insert.
+//
+// Errors: those of Put, ErrExists.
+func (b *Batch) Insert(coll string, r Row) error { return b.put(coll, r, true) }
+
+func (b *Batch) put(coll string, r Row, insert bool) error {
+	return b.add(coll, func(c *collection) (op, error) {
+		if err := checkRow(&r, c); err != nil {
+			return op{}, err
+		}
+		return op{row: copyRow(&r), insert: insert, bytes: r.size()}, nil
+	})
+}
+
+// Delete removes the row with the key. A key that no row has is no error; Has
+// reports whether one has it.
+//
+// Errors: ErrNoCollection, ErrKey, ErrClosed.
+func (b *Batch) Delete(coll string, key []byte) error {
+	return b.add(coll, func(*collection) (op, error) {
+		if err := validKey(key); err != nil {
+			return op{}, err
+		}
+		return op{del: true, row: newRow{key: slices.Clone(key)}, bytes: len(key)}, nil
+	})
+}
+
+// Len is the number of keys that are changed so far.
+func (b *Batch) Len() int { return len(b.ops) }
+
+// Get returns the row with the key as the transaction leaves it: the one that it
+// has put, whose number (Row.Row) is 0, or a copy of the stored one. All reads of a
+// transaction see one committed state. If another transaction changes the key
+// before this one is committed, Update runs its function again.
+//
+// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrCorrupt, ErrClosed.
+func (b *Batch) Get(coll string, key []byte) (Row, error) {
+	o, err := b.own(coll, key)
+	switch {
+	case err != nil:
+		return Row{}, err
+	case o != nil && o.del:
+		return Row{}, notFound(coll, key)
+	case o != nil:
+		return o.row.row(), nil
+	}
+	r, err := b.state.Get(coll, key)
+	if err == nil || errors.Is(err, ErrNotFound) {
+		b.note(coll, key, found{r.Row, err == nil})
+	}
+	return r, err
+}
+
+// Has reports whether a row has the key, as Get without reading the row.
+//
+// Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
+func (b *Batch) Has(coll string, key []byte) (bool, error) {
+	o, err := b.own(coll, key)
+	if err != nil || o != nil {
+		return err == nil && !o.del, err
+	}
+	row, exists, err := b.state.find(coll, key)
+	if err == nil {
+		b.note(coll, key, found{row, exists})
+	}
+	return exists, err
+}
+
+// own returns the transaction's change of a key; if there is none, b.state is set.
+func (b *Batch) own(coll string, key []byte) (*op, error) {
+	if b.done {
+		return nil, fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
+	}
+	if _, err := b.cat.find(coll); err != nil {
+		return nil, err
+	}
+	if err := validKey(key); err != nil {
+		return nil, fmt.Errorf("collection %q: %w", coll, err)
+	}
+	if i, ok := b.seen[coll][string(key)]; ok {
+		return &b.ops[i], nil
+	}
+	if b.state != nil {
+		return nil, nil
+	}
+	s, err := b.d.Snapshot()
+	b.state = s
+	return nil, err
+}
+
+// note remembers what was read of the state.
+func (b *Batch) note(coll string, key []byte, f found) {
+	if b.reads == nil {
+		b.reads = map[readKey]found{}
+	}
+	b.reads[readKey{b.state.gen.colls[coll].c.ID, string(key)}] = f
+}
+
+// validKey checks the length of a user key.
+func validKey(key []byte) error {
+	if len(key) < 1 || len(key) > MaxKey {
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(key), MaxKey)
+	}
+	return nil
+}
+
+func notFound(coll string, key []byte) error {
+	return fmt.Errorf("%w: key %q in collection %q", ErrNotFound, key, coll)
+}
+
+func (b *Batch) add(coll string, make func(*collection) (op, error)) (err error) {
+	if b.done {
+		return fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
+	}
+	defer func() {
+		if b.err == nil {
+			b.err = err
+		}
+	}()
+	c, err := b.cat.find(coll)
+	if err != nil {
+		return err
+	}
+	o, err := make(c)
+	if err != nil {
+		return fmt.Errorf("collection %q: %w", coll, err)
+	}
+	o.id, o.coll = c.ID, coll
+	keys := b.seen[coll]
+	if keys == nil {
+		keys = map[string]int{}
+		b.seen[coll] = keys
+	}
+	if i, again := keys[string(o.row.key)]; again {
+		return b.change(&b.ops[i], o)
+	}
+	if err := b.d.backlog.grow(b.ctx, o.bytes); err != nil {
+		return err
+	}
+	b.bytes += o.bytes
+	keys[string(o.row.key)] = len(b.ops)
+	b.ops = append(b.ops, o)
+	return nil
+}
+
+// change puts a later change of a key in the place of an earlier one. What the
+// earlier one requires of the state before the transaction is still required.
+func (b *Batch) change(earlier *op, o op) error {
+	if o.insert && !earlier.del {
+		return exists(o.coll, o.row.key)
+	}
+	if more := o.bytes - earlier.bytes; more > 0 {
+		if err := b.d.backlog.grow(b.ctx, more); err != nil {
+			return err
+		}
+	} else {
+		b.d.backlog.shrink(-more)
+	}
+	b.bytes += o.bytes - earlier.bytes
+	o.insert = earlier.insert
+	*earlier = o
+	return nil
+}
+
+func exists(coll string, key []byte) error {
+	return fmt.Errorf("%w: key %q in collection %q", ErrExists, key, coll)
+}
+
+// Update runs a transaction: fn reads and changes rows, and then all changes are
+// written or none. When Update returns nil they are durable and visible to every
+// snapshot taken from then on. Concurrent updates share commits and their fsync.
+// If fn, or any change in it, fails, nothing is written. While transactions of
+// Options.BacklogBytes wait for the disk, Update and Put wait for room.
+//
+// Updates do not wait for each other while fn runs. If a key that fn has read, by
+// Get or Has, is changed by another transaction before this one is committed, fn
+// runs again on the new state, as often as that happens: it must be repeatable.
+//
+// A context cancelled before the commit has begun leaves the database as it was;
+// later it has no effect.
+//
+// Errors: those of the changes and of fn, ErrOption if fn is nil, ErrExists (see
+// Insert), ErrReadOnly, ErrClosed, ErrFull, ErrNoSpace, ErrStateUnknown, ErrCorrupt
+// and the context's.
+func (d *DB) Update(ctx context.Context, fn func(*Batch) error) error {
+	for {
+		b, err := d.fillBatch(ctx, fn)
+		if err != nil {
+			return err
+		}
+		if err := d.applyBatch(ctx, b); !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+}
+
+// fillBatch lets fn fill a transaction, once there is room for one. Without an error
+// applyBatch must follow.
+func (d *DB) fillBatch(ctx context.Context, fn func(*Batch) error) (_ *Batch, err error) {
+	if fn == nil {
+		return nil, fmt.Errorf("%w: Update without a function", ErrOption)
+	}
+	if err := d.writable(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.backlog.grow(ctx, 0); err != nil {
+		return nil, err
+	}
+	s, err := d.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	b := &Batch{d: d, ctx: ctx, cat: s.gen.cat, seen: map[string]map[string]int{}}
+	// The catalog is a copy in memory. A transaction that reads nothing, such as a
+	// large load, must not pin the pages of a state.
+	s.Release()
+	filled := false
+	defer func() {
+		b.done = true
+		if b.state != nil {
+			b.state.Release()
+		}
+		if !filled {
+			d.backlog.shrink(b.bytes)
+		}
+	}()
+	if err = fn(b); err == nil {
+		err = b.err
+	}
+	filled = err == nil
+	return b, err
+}
+
+// applyBatch commits a filled transaction.
+func (d *DB) applyBatch(ctx context.Context, b *Batch) error {
+	defer d.backlog.shrink(b.bytes)
+	if len(b.ops) == 0 {
+		return nil
+	}
+	r := &request{ops: b.ops, reads: b.reads, bytes: b.bytes, done: make(chan error, 1)}
+	if b.state != nil {
+		r.store = b.state.gen.store
+	}
+	return d.submit(ctx, r)
+}
+
+// writable says why the database cannot be written to, if so.
+func (d *DB) writable(ctx context.Context) error {
+	switch {
+	case d.closing.Load():
+		return fmt.Errorf("%w: %s", ErrClosed, d.path)
+	case d.opts.ReadOnly:
+		return fmt.Errorf("%w: %s", ErrReadOnly, d.path)
+	}
+	if p := d.poison.Load(); p != nil {
+		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, *p)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("db: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package db_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// TestUpdateRunsAgain: a transaction that has read what another one changes before
+// it is committed runs again and sees the change.
+func TestUpdateRunsAgain(t *testing.T) {
+	row := func(key, payload string) db.Row {
+		return db.Row{Key: []byte(key), Vector: []float32{1, 2}, Payload: []byte(payload)}
+	}
+	read := func(b *db.Batch) string {
+		r, err := b.Get("c", []byte("k"))
+		if errors.Is(err, db.ErrNotFound) {
+			return "nothing"
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return string(r.Payload)
+	}
+	has := func(b *db.Batch) string {
+		ok, err := b.Has("c", []byte("k"))
+		if err != nil {
+			t.Error(err)
+		}
+		return strconv.FormatBool(ok)
+	}
+	put := func(b *db.Batch) error { return b.Put("c", row("k", "new")) }
+	remove := func(b *db.Batch) error { return b.Delete("c", []byte("k")) }
+	other := func(b *db.Batch) error { return b.Put("c", row("other", "")) }
+	for _, test := range []struct {
+		name      string
+		exists    bool
+		read      func(*db.Batch) string
+		meanwhile func(*db.Batch) error
+		seen      []string
+	}{
+		{"replaced", true, read, put, []string{"old", "new"}},
+		{"deleted", true, read, remove, []string{"old", "nothing"}},
+		{"added", false, read, put, []string{"nothing", "new"}},
+		{"replaced, by Has", true, has, put, []string{"true", "true"}},
+		{"deleted, by Has", true, has, remove, []string{"true", "false"}},
+		{"added, by Has", false, has, put, []string{"false", "true"}},
+		{"another key", true, read, other, []string{"old"}},
+		{"deleted without having been there", false, read, remove, []string{"nothing"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBed(t, vector.L2, 2)
+			if test.exists {
+				b.must(b.d.Update(t.Context(), func(b *db.Batch) error { return b.Put("c", row("k", "old")) }))
+			}
+			var seen []string
+			b.must(b.d.Update(t.Context(), func(tx *db.Batch) error {
+				seen = append(seen, test.read(tx))
+				if len(seen) == 1 {
+					b.must(b.d.Update(t.Context(), test.meanwhile))
+				}
+				return tx.Put("c", row("written", fmt.Sprint(len(seen))))
+			}))
+			if !slices.Equal(seen, test.seen) {
+				t.Errorf("the transaction saw %q, want %q", seen, test.seen)
+			}
+			b.must(b.d.View(func(s *db.Snapshot) error {
+				r, err := s.Get("c", []byte("written"))
+				if string(r.Payload) != fmt.Sprint(len(test.seen)) {
+					t.Errorf("the run %q was written, want the last one", r.Payload)
+				}
+				return err
+			}))
+		})
+	}
+}
+
+// TestCounters increments counters from several goroutines while the file is
+// compacted and rows get new numbers. No increment may be lost.
+func TestCounters(t *testing.T) {
+	const goroutines, increments, counters = 6, 40, 3
+	b := newBed(t, vector.L2, 2)
+	done := make(chan struct{})
+	var writers, compactor sync.WaitGroup
+	for g := range goroutines {
+		writers.Go(func() {
+			for i := range increments {
+				key := fmt.Appendf(nil, "counter-%d", (g+i)%counters)
+				if err := b.d.Update(t.Context(), func(tx *db.Batch) error {
+					n := 0
+					r, err := tx.Get("c", key)
+					if err == nil {
+						n, err = strconv.Atoi(string(r.Payload))
+					}
+					if err != nil && !errors.Is(err, db.ErrNotFound) {
+						return err
+					}
+					return tx.Put("c", db.Row{Key: key, Vector: []float32{float32(n), 1}, Payload: fmt.Append(nil, n+1)})
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	compactor.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if _, err := b.d.Reorder(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	writers.Wait()
+	close(done)
+	compactor.Wait()
+	sum := 0
+	b.must(b.d.View(func(s *db.Snapshot) error {
+		for r, err := range s.Rows("c") {
+			if err != nil {
+				return err
+			}
+			n, err := strconv.Atoi(string(r.Payload))
+			if err != nil {
+				return err
+			}
+			sum += n
+		}
+		return nil
+	}))
+	if sum != goroutines*increments {
+		t.Errorf("%d increments are left of %d", sum, goroutines*increments)
+	}
+}
+
+// TestKeyRange lists keys by prefix and from a start key.
+func TestKeyRange(t *testing.T) {
+	b := newBed(t, vector.L2, 2)
+	keys := []string{"a", "b", "b/1", "b/2", "b/22", "b\xff", "c"}
+	b.must(b.d.Update(t.Context(), func(tx *db.Batch) error {
+		for _, k := range keys {
+			if err := tx.Put("c", db.Row{Key: []byte(k), Vector: []float32{1, 2}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	for _, test := range []struct {
+		in   *db.KeyRange
+		want []string
+	}{
+		{nil, keys},
+		{&db.KeyRange{}, keys},
+		{&db.KeyRange{Prefix: []byte("b")}, keys[1:6]},
+		{&db.KeyRange{Prefix: []byte("b/")}, keys[2:5]},
+		{&db.KeyRange{From: []byte("b/2")}, keys[3:]},
+		{&db.KeyRange{From: []byte("b/10")}, keys[3:]},
+		{&db.KeyRange{Prefix: []byte("b/"), From: []byte("b/2")}, keys[3:5]},
+		{&db.KeyRange{Prefix: []byte("b/"), From: []byte("a")}, keys[2:5]},
+		{&db.KeyRange{Prefix: []byte("b/"), From: []byte("c")}, nil},
+		{&db.KeyRange{Prefix: bytes.Repeat([]byte("x"), 600)}, nil},
+	} {
+		b.must(b.d.View(func(s *db.Snapshot) error {
+			var got []string
+			for k, err := range s.Keys("c", test.in) {
+				if err != nil {
+					return err
+				}
+				got = append(got, string(k))
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%+v: keys %q, want %q", test.in, got, test.want)
+			}
+			return nil
+		}))
+	}
+}
