@@ -187,39 +187,10 @@ func Encode(key []byte, h Header, payload []byte) []byte {
 	return seal(key, h, payload)
 }
 
-// Reserved is a block whose payload is still to be written, in its place. An
-// array that is made there need not be copied to be stored.
-type Reserved struct {
-	// Payload is zero at first, and as long as was asked for.
-	Payload []byte
-	block   []byte
-}
-
-// Reserve makes the memory of a block with a payload of n bytes.
-func Reserve(n int) Reserved {
-	block := make([]byte, padded(n))
-	return Reserved{block: block, Payload: block[HeaderSize : HeaderSize+n : HeaderSize+n]}
-}
-
-// Seal frames the payload as Encode does, and returns the whole block, of which
-// the payload stays a part. It may be sealed again, under another key.
-func (r Reserved) Seal(key []byte, h Header) []byte {
-	h.Flags = 0
-	h.Raw = uint64(len(r.Payload))
-	frame(r.block, key, h, r.Payload)
-	return r.block
-}
-
 // seal writes the frame around a copy of a payload in its stored form.
 func seal(key []byte, h Header, stored []byte) []byte {
 	out := make([]byte, padded(len(stored)))
 	copy(out[HeaderSize:], stored)
-	frame(out, key, h, stored)
-	return out
-}
-
-// frame writes the header of a block, whose payload is there already.
-func frame(out, key []byte, h Header, stored []byte) {
 	h.Stored = uint64(len(stored))
 	copy(out, magic[:])
 	binary.LittleEndian.PutUint16(out[4:], FormatVersion)
@@ -231,6 +202,7 @@ func frame(out, key []byte, h Header, stored []byte) {
 	binary.LittleEndian.PutUint64(out[32:], h.Stored)
 	binary.LittleEndian.PutUint64(out[40:], h.Raw)
 	binary.LittleEndian.PutUint32(out[48:], checksum(key, out[:48], stored))
+	return out
 }
 
 // padded is the length of a block whose stored payload has n bytes.

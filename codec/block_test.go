@@ -370,27 +370,3 @@ func TestParseDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-// TestReserved: a block whose payload was written in its place is the one that
-// Encode makes, under any key.
-func TestReserved(t *testing.T) {
-	for _, n := range []int{0, 1, 4, 15, 16, 1000} {
-		r := Reserve(n)
-		for i := range r.Payload {
-			if r.Payload[i] != 0 {
-				t.Fatal("not zero")
-			}
-			r.Payload[i] = byte(i + n)
-		}
-		if len(r.Payload) != n || cap(r.Payload) != n {
-			t.Fatalf("%d of %d bytes", len(r.Payload), n)
-		}
-		for _, object := range []uint64{7, 8} {
-			key := Key(object, KindBudget, 3)
-			h := Header{Kind: KindBudget, Elem: U8, Rows: uint64(n), Cols: 1, Flags: FlagZstd}
-			if got, want := r.Seal(key[:], h), Encode(key[:], h, r.Payload); !bytes.Equal(got, want) {
-				t.Errorf("%d bytes: %x, not %x", n, got, want)
-			}
-		}
-	}
-}

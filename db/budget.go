@@ -63,7 +63,6 @@ type budgetLearned struct {
 	idf       []float32
 	unit      bool
 	following *treeFollowing
-	reserved  reservedBlocks // that arrays of the model are in
 }
 
 // budgetManifest holds the scalars of a stored tree.
@@ -194,7 +193,7 @@ const (
 )
 
 func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	w := &arrayWriter{object: object, kind: codec.KindBudget, yield: yield, sizes: map[string]int64{}, reserved: l.reserved}
+	w := &arrayWriter{object: object, kind: codec.KindBudget, yield: yield, sizes: map[string]int64{}}
 	m := l.model
 	u32 := func(number uint32, x []uint32) { w.put(number, codec.U32, codec.Bytes(x)) }
 	i32 := func(number uint32, x []int32) { w.put(number, codec.U32, codec.Bytes(x)) }

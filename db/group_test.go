@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,97 +67,66 @@ func present(path string, n int) (missing int, err error) {
 	return missing, errors.Join(err, d.Close())
 }
 
-// BenchmarkGroupCommit writes durable batches of one row from 16 goroutines,
-// with shared transactions and, a tenth as many, without, in turn, ten times
-// over. It reports batches a second and how many times as many the shared ones
-// are, by the median of the turns. All are looked for after reopening. For the
-// figures of the project it is run with -benchtime 100000x.
+// BenchmarkGroupCommit writes durable batches of one row from 16 goroutines. It
+// reports batches a second and batches a transaction. All are looked for after
+// reopening.
 func BenchmarkGroupCommit(b *testing.B) {
-	const turns, goroutines = 10, 16
-	arms := []*struct {
-		single bool
-		n      int // batches a turn
-		path   string
-		d      *DB
-		rates  []float64
-	}{{single: false, n: max(b.N/turns, 1)}, {single: true, n: max(b.N/turns/10, 1)}}
-	for _, a := range arms {
-		a.path = filepath.Join(b.TempDir(), "db")
-		var err error
-		if a.d, err = Open(a.path, &Options{SingleCommits: a.single}); err != nil {
-			b.Fatal(err)
-		}
-		if err := a.d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
-			b.Fatal(err)
-		}
+	path := filepath.Join(b.TempDir(), "db")
+	d, err := Open(path, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
+		b.Fatal(err)
 	}
 	b.ResetTimer()
-	for turn := range turns {
-		for _, a := range arms {
-			start := time.Now()
-			if err := groupRows(a.d, turn*a.n, (turn+1)*a.n, goroutines); err != nil {
-				b.Fatal(err)
-			}
-			a.rates = append(a.rates, float64(a.n)/time.Since(start).Seconds())
-		}
+	if err := groupRows(d, 0, b.N, 16); err != nil {
+		b.Fatal(err)
 	}
 	b.StopTimer()
-	var times []float64
-	for i, r := range arms[0].rates {
-		times = append(times, r/arms[1].rates[i])
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
+	b.ReportMetric(float64(b.N)/float64(d.commits.Load()), "batches/commit")
+	if err := d.Close(); err != nil {
+		b.Fatal(err)
 	}
-	commits := arms[0].d.commits.Load()
-	for _, a := range arms {
-		if err := a.d.Close(); err != nil {
-			b.Fatal(err)
-		}
-		if missing, err := present(a.path, turns*a.n); err != nil || missing > 0 {
-			b.Fatalf("%d of %d batches are missing, %v", missing, turns*a.n, err)
-		}
+	if missing, err := present(path, b.N); err != nil || missing > 0 {
+		b.Fatalf("%d of %d batches are missing, %v", missing, b.N, err)
 	}
-	median := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(arms[0].rates), "shared/s")
-	b.ReportMetric(median(arms[1].rates), "single/s")
-	b.ReportMetric(median(times), "times")
-	b.ReportMetric(float64(turns*arms[0].n)/float64(commits), "batches/commit")
 }
 
-// TestGroupCommit writes batches from many goroutines: every one is there after
-// reopening, whether transactions are shared or not, and shared they are fewer.
+// TestGroupCommit writes batches from many goroutines: those that wait share one
+// transaction, and every one is there after reopening.
 func TestGroupCommit(t *testing.T) {
-	for _, single := range []bool{false, true} {
-		path := filepath.Join(t.TempDir(), "db")
-		d, err := Open(path, &Options{SingleCommits: single, NoSync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
-			t.Fatal(err)
-		}
-		// All wait for the first one's transaction.
-		d.write <- struct{}{}
-		before := d.commits.Load()
-		done := make(chan error)
-		go func() { done <- groupRows(d, 0, 64, 64) }()
-		waitFor(t, "64 batches in line", func() bool {
-			d.queueMu.Lock()
-			defer d.queueMu.Unlock()
-			return len(d.queue) == 64
-		})
-		<-d.write
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		if n := d.commits.Load() - before; single && n != 64 || !single && n != 1 {
-			t.Errorf("single %v: 64 waiting batches took %d transactions", single, n)
-		}
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if missing, err := present(path, 64); err != nil || missing > 0 {
-			t.Errorf("single %v: %d batches are missing, %v", single, missing, err)
-		}
+	path := filepath.Join(t.TempDir(), "db")
+	d, err := Open(path, &Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
+		t.Fatal(err)
+	}
+	// All wait for the first one's transaction.
+	d.write <- struct{}{}
+	before := d.commits.Load()
+	done := make(chan error)
+	go func() { done <- groupRows(d, 0, 64, 64) }()
+	waitFor(t, "64 batches in line", func() bool {
+		d.queueMu.Lock()
+		defer d.queueMu.Unlock()
+		return len(d.queue) == 64
+	})
+	<-d.write
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := d.commits.Load() - before; n != 1 {
+		t.Errorf("64 waiting batches took %d transactions", n)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err := present(path, 64); err != nil || missing > 0 {
+		t.Errorf("%d batches are missing, %v", missing, err)
 	}
 }
 

@@ -456,7 +456,6 @@ const (
 	arrayLabelIndex
 	arrayLabelNames
 	arrayLabelDead
-	arrayLabelFence
 )
 
 const (
@@ -477,7 +476,7 @@ const (
 	arrayGraphPtr
 	arrayGraphRow
 	arrayGraphSimilarity
-	arrayModelFence
+	similarityArrays // how many there are
 )
 
 func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
@@ -500,7 +499,6 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 	}
 	h.put(w)
 	putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, l.counts, l.power.S.Value)
-	h.fence(w)
 	return m, w.sizes, w.err
 }
 
@@ -539,9 +537,6 @@ func (h *lcifHead) put(w *arrayWriter) {
 		w.put(arrayGraphSimilarity, codec.F32, codec.Bytes(g.Value))
 	}
 }
-
-// fence writes the fence of an object that ends with it.
-func (h *lcifHead) fence(w *arrayWriter) { w.fence(codec.KindSimilarity, arrayModelFence) }
 
 // putPairs writes pairs of features and labels with their sums and powers.
 func putPairs(w *arrayWriter, ptr, label, sum, power uint32, counts *labels.FeatureLabels, powers []float32) {

@@ -389,7 +389,6 @@ func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value
 		w.kind = codec.KindLabelMatrix
 		w.put(arrayLabelPtr, codec.U64, codec.Bytes(s.sets.Ptr))
 		w.put(arrayLabelIndex, codec.U32, codec.Bytes(s.sets.Index))
-		w.fence(codec.KindLabelMatrix, arrayLabelFence)
 		if w.err != nil {
 			return nil, nil, w.err
 		}
@@ -425,7 +424,6 @@ func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
 	model.Features, model.Labels, model.Params = s.features, len(s.head.names), s.params
-	s.head.fence(w)
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.dead.GetCardinality())
 	return &m, sizes, w.err
 }
@@ -476,7 +474,7 @@ func (s *lcifStep) garbage() []blockRef {
 	}
 	for _, g := range s.m.segments()[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
-		for n := range arrayPostingsFence {
+		for n := range postingsArrays {
 			drop(g.Object, codec.KindPostings, n)
 		}
 	}

@@ -199,12 +199,12 @@ func mustUseAll(s *Snapshot) error {
 		case codec.KindPostings:
 			used = segment
 		case codec.KindLabelMatrix:
-			used = once && n > arrayLabelIndex || segment && n <= arrayLabelIndex || n >= arrayLabelFence
+			used = once && n > arrayLabelIndex || segment && n <= arrayLabelIndex
 		case codec.KindSimilarity:
 			pair := n <= arraySum || n == arrayPower
 			patch := n >= arrayPatchPtr && n <= arrayPatchPower
-			graph := n >= arrayGraphPtr && n < arrayModelFence
-			used = pair && home || (patch || graph) && used || !pair && !patch && !graph && once || n >= arrayModelFence
+			graph := n >= arrayGraphPtr && n < similarityArrays
+			used = pair && home || (patch || graph) && used || !pair && !patch && !graph && once
 		}
 		if !used {
 			return fmt.Errorf("%v %d of object %d is of no use", kind, n, object)

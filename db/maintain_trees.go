@@ -109,9 +109,6 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 		rows.held[int(row)] = set
 	}
 	c.Cols, c.Labels = st.c.Dim, len(known.Names())
-	reserved := reservedBlocks{}
-	c.Uint32s = func(n int) []uint32 { return reserve[uint32](reserved, n) }
-	c.Float32s = func(n int) []float32 { return reserve[float32](reserved, n) }
 	var out *budget.Followed
 	err = timer.run("trees", func(report func(int, int)) (err error) {
 		// Reading the map is guarded on this goroutine only; Follow keeps to that.
@@ -130,7 +127,7 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	step.l = budgetLearned{
 		n: int(st.c.Rows), points: len(c.Live), dim: m.Dim, metric: m.Metric, opts: m.Info.Options,
 		model: out.Model, names: known.Names(), idf: t.idf, unit: t.unit,
-		following: &treeFollowing{drift: out.Drift, dead: dead}, reserved: reserved,
+		following: &treeFollowing{drift: out.Drift, dead: dead},
 	}
 	if st.c.Sparse {
 		step.l.dim = st.c.Dim

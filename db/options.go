@@ -91,10 +91,6 @@ type Options struct {
 	// before further ones wait for the disk, 256 MiB when zero. A single batch
 	// may be larger.
 	BacklogBytes int64
-	// SingleCommits gives every batch a transaction of its own instead of
-	// sharing transactions among batches that wait. It is slower and no safer;
-	// it is there to measure what sharing gains.
-	SingleCommits bool
 	// Maintenance, if not nil, maintains the indexes in the background. It does
 	// nothing with ReadOnly.
 	Maintenance *Maintenance

@@ -96,9 +96,6 @@ func (d *DB) submit(ctx context.Context, r *request) error {
 // as those that the last transaction has just answered. Without it the batches
 // of a steady load split into two groups that take turns.
 func (d *DB) awaitCompany() {
-	if d.opts.SingleCommits {
-		return
-	}
 	for last := -1; ; {
 		d.queueMu.Lock()
 		n := len(d.queue)
@@ -111,13 +108,12 @@ func (d *DB) awaitCompany() {
 	}
 }
 
-// takeRequests takes waiting requests, oldest first, up to commitBytes; one
-// alone where commits are not shared.
+// takeRequests takes waiting requests, oldest first, up to commitBytes.
 func (d *DB) takeRequests() []*request {
 	d.queueMu.Lock()
 	defer d.queueMu.Unlock()
 	n, size := 0, 0
-	for n < len(d.queue) && (n == 0 || !d.opts.SingleCommits && size+d.queue[n].bytes <= commitBytes) {
+	for n < len(d.queue) && (n == 0 || size+d.queue[n].bytes <= commitBytes) {
 		size += d.queue[n].bytes
 		n++
 	}

@@ -191,13 +191,12 @@ const (
 	arrayBand
 	arrayNorm
 	arrayUsed
-	arrayPostingsFence
+	postingsArrays // how many there are
 )
 
 func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
 	w := &arrayWriter{object: object, yield: yield, sizes: map[string]int64{}}
 	m := l.put(w)
-	w.fence(codec.KindPostings, arrayPostingsFence)
 	return m, w.sizes, w.err
 }
 
@@ -248,10 +247,7 @@ type arrayWriter struct {
 	kind   codec.Kind
 	yield  func(key [codec.KeySize]byte, value []byte) error
 	sizes  map[string]int64
-	// reserved are blocks that arrays have been made in, to be stored without a
-	// copy.
-	reserved reservedBlocks
-	err      error
+	err    error
 }
 
 func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
@@ -260,31 +256,9 @@ func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
 	}
 	key := codec.Key(w.object, w.kind, number)
 	h := codec.Header{Kind: w.kind, Elem: elem, Rows: uint64(len(data) / elem.Size()), Cols: 1}
-	value := w.reserved.seal(key[:], h, data)
-	if value == nil {
-		value = codec.Encode(key[:], h, data)
-	}
+	value := codec.Encode(key[:], h, data)
 	w.sizes[w.kind.String()] += int64(len(value))
 	w.err = w.yield(key, value)
-}
-
-// A leaf of the file's tree that gains or loses a block is written whole, with
-// all blocks in it, and it may hold several, however large they are. A fence is
-// small blocks behind the last one of an object: what maintenance puts behind
-// the object, and takes away again, then shares a leaf with these only.
-// fenceBlocks of fenceBytes are two leaves, whichever way bbolt splits them, and
-// two of them are too many for it to join the leaf with the one before.
-const (
-	fenceBlocks = 4
-	fenceBytes  = 704
-)
-
-// fence writes a fence as arrays of a section, from number on.
-func (w *arrayWriter) fence(kind codec.Kind, number uint32) {
-	w.kind = kind
-	for i := range uint32(fenceBlocks) {
-		w.put(number+i, codec.U8, make([]byte, fenceBytes))
-	}
 }
 
 // set writes a set of rows, unless it is empty.

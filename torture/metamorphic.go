@@ -29,9 +29,9 @@ type telling struct {
 	Path string
 	Seed uint64
 	// Options of db.Open.
-	NoSync, SingleCommits bool
-	MapReserve, Backlog   int64
-	Verify                db.VerifyMode
+	NoSync              bool
+	MapReserve, Backlog int64
+	Verify              db.VerifyMode
 	// Background maintains all the while, beside the calls that the sequence
 	// has: the answers of what is learned then follow from when it works.
 	Background bool
@@ -51,7 +51,6 @@ func (t telling) variant(rng *rand.Rand) (telling, string) {
 		}
 	}
 	flip("sync", &t.NoSync)
-	flip("single commits", &t.SingleCommits)
 	flip("background", &t.Background)
 	flip("reopen", &t.Reopen)
 	flip("keep", &t.Keep)
@@ -136,7 +135,7 @@ func tell(args []string) error {
 }
 
 func (t telling) open() (*db.DB, error) {
-	o := &db.Options{NoSync: t.NoSync, SingleCommits: t.SingleCommits, MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify}
+	o := &db.Options{NoSync: t.NoSync, MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify}
 	if t.Background {
 		o.Maintenance = &db.Maintenance{Every: time.Millisecond, Share: 0.01, CPU: 1}
 	}
