@@ -192,41 +192,45 @@ const (
 	arrayTreeDead
 )
 
-func (l *budgetLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	w := &arrayWriter{object: object, kind: codec.KindBudget, yield: yield, sizes: map[string]int64{}}
+func (l *budgetLearned) emit(object uint64, sink blockSink) (*manifest, error) {
+	w := newArrayWriter(object, sink)
+	a := w.arrays(codec.KindBudget)
 	m := l.model
-	u32 := func(number uint32, x []uint32) { w.put(number, codec.U32, codec.Bytes(x)) }
-	i32 := func(number uint32, x []int32) { w.put(number, codec.U32, codec.Bytes(x)) }
-	f32 := func(number uint32, x []float32) { w.put(number, codec.F32, codec.Bytes(x)) }
-	i32(arrayRoots, m.Roots)
-	u32(arrayFeatures, m.Features)
-	i32(arrayLeft, m.Left)
-	i32(arrayRight, m.Right)
-	u32(arrayNodePtr, m.NodePtr)
-	u32(arrayNodeFeature, m.NodeFeature)
-	f32(arrayWeight, m.Weight)
-	f32(arrayOffset, m.Offset)
-	u32(arrayNodeRows, m.NodeRows)
-	u32(arrayNodeErrors, m.NodeErrors)
-	u32(arrayNodeLabel, m.NodeLabel)
-	u32(arrayOnePtr, m.OnePtr)
-	u32(arrayOneLabel, m.OneLabel)
-	u32(arrayNodeWorking, m.NodeWorking)
-	u32(arrayLeafRows, m.LeafRows)
-	u32(arrayLeafPositive, m.LeafPositive)
-	w.put(arrayLeafClass, codec.I8, codec.Bytes(m.LeafClass))
-	u32(arraySetPtr, m.SetPtr)
-	u32(arraySetLabel, m.SetLabel)
-	w.names(arrayTreeNames, l.names)
-	f32(arrayTreeIDF, l.idf)
-	l.following.put(w)
+	treeArrays(a, m)
+	a.writeNames(arrayTreeNames, l.names)
+	array(a, arrayTreeIDF, &l.idf)
+	driftArrays(a, l.following.drift)
+	a.writeSet(arrayTreeDead, l.following.dead)
 	return &manifest{
-		Object: object, Metric: l.metric, Dim: l.dim,
+		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim,
 		Budget: &budgetManifest{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop,
 			Names: len(l.names), Unit: l.unit,
 		},
-	}, w.sizes, w.err
+	}, w.err
+}
+
+// treeArrays are the arrays of trees.
+func treeArrays(a *arrays, m *budget.Model) {
+	array(a, arrayRoots, &m.Roots)
+	array(a, arrayFeatures, &m.Features)
+	array(a, arrayLeft, &m.Left)
+	array(a, arrayRight, &m.Right)
+	array(a, arrayNodePtr, &m.NodePtr)
+	array(a, arrayNodeFeature, &m.NodeFeature)
+	array(a, arrayWeight, &m.Weight)
+	array(a, arrayOffset, &m.Offset)
+	array(a, arrayNodeRows, &m.NodeRows)
+	array(a, arrayNodeErrors, &m.NodeErrors)
+	array(a, arrayNodeLabel, &m.NodeLabel)
+	array(a, arrayOnePtr, &m.OnePtr)
+	array(a, arrayOneLabel, &m.OneLabel)
+	array(a, arrayNodeWorking, &m.NodeWorking)
+	array(a, arrayLeafRows, &m.LeafRows)
+	array(a, arrayLeafPositive, &m.LeafPositive)
+	array(a, arrayLeafClass, &m.LeafClass)
+	array(a, arraySetPtr, &m.SetPtr)
+	array(a, arraySetLabel, &m.SetLabel)
 }
 
 func (m *budgetManifest) valid() bool {
@@ -247,31 +251,18 @@ type treeModel struct {
 
 // loadBudget views the arrays of a tree.
 func (st *collState) loadBudget(ctx context.Context, m *manifest) (*treeModel, error) {
-	r := &sections{ctx: ctx, st: st, object: m.Object, index: m.Info.Name}
-	p := r.all(codec.KindBudget)
+	r := st.arrays(ctx, m.Info.Name, m.Object)
+	a := r.arrays(codec.KindBudget)
 	b := m.Budget
 	x := &budget.Model{
 		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold, KeepTop: b.KeepTop,
-		Roots: numbered[int32](r, p, arrayRoots), Features: numbered[uint32](r, p, arrayFeatures),
-		Left: numbered[int32](r, p, arrayLeft), Right: numbered[int32](r, p, arrayRight),
-		NodePtr: numbered[uint32](r, p, arrayNodePtr), NodeFeature: numbered[uint32](r, p, arrayNodeFeature),
-		Weight: numbered[float32](r, p, arrayWeight), Offset: numbered[float32](r, p, arrayOffset),
-		NodeRows: numbered[uint32](r, p, arrayNodeRows), NodeErrors: numbered[uint32](r, p, arrayNodeErrors),
-		NodeLabel: numbered[uint32](r, p, arrayNodeLabel), OnePtr: numbered[uint32](r, p, arrayOnePtr),
-		OneLabel: numbered[uint32](r, p, arrayOneLabel), NodeWorking: numbered[uint32](r, p, arrayNodeWorking),
-		LeafRows: numbered[uint32](r, p, arrayLeafRows), LeafPositive: numbered[uint32](r, p, arrayLeafPositive),
-		LeafClass: numbered[int8](r, p, arrayLeafClass),
-		SetPtr:    numbered[uint32](r, p, arraySetPtr), SetLabel: numbered[uint32](r, p, arraySetLabel),
 	}
-	t := &treeModel{model: x, idf: numbered[float32](r, p, arrayTreeIDF), unit: b.Unit}
-	if r.err == nil && int(arrayTreeNames) < len(p) {
-		var err error
-		if t.names, err = codec.NewStrings(p[arrayTreeNames]); err != nil {
-			r.fail("label names: %v", err)
-		}
-	}
-	r.need(t.names.Len() == b.Names && b.Labels <= b.Names, "label names")
-	t.following = b.readFollowing(r, p, m.Info.Rows)
+	treeArrays(a, x)
+	t := &treeModel{model: x, names: a.readNames(arrayTreeNames, b.Names), unit: b.Unit}
+	array(a, arrayTreeIDF, &t.idf)
+	r.need(b.Labels <= b.Names, "label names")
+	t.following = &treeFollowing{drift: &budget.Drift{}, dead: a.readSet(arrayTreeDead, m.Info.Rows)}
+	driftArrays(a, t.following.drift)
 	r.once(roleTree, fmt.Sprintf("%+v", *b), 0, func() error {
 		err := x.Validate()
 		if err == nil {

@@ -242,8 +242,23 @@ func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *
 	return o, err
 }
 
+// product is what a build or a step of maintenance makes, before it is written.
+type product interface {
+	// emit hands every new block to the sink and returns the manifest of the index
+	// with them, with its size by section. object is the number of the first new
+	// object, the manifest's the last. It may be called again, with others.
+	emit(object uint64, sink blockSink) (*manifest, error)
+}
+
+// built is the product of a build.
+type built interface {
+	product
+	// describe fills in what the product knows about itself.
+	describe(*IndexInfo)
+}
+
 // storeIndex writes a learned index and publishes it.
-func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string, l product, timer *stageTimer) (info IndexInfo, err error) {
+func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string, l built, timer *stageTimer) (info IndexInfo, err error) {
 	start := time.Now()
 	var object uint64
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
@@ -281,7 +296,7 @@ func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string
 }
 
 // stage writes the blocks of an index in transactions of about stageBytes.
-func (d *DB) stage(ctx context.Context, l emitter, object uint64, timer *stageTimer) (*manifest, error) {
+func (d *DB) stage(ctx context.Context, l product, object uint64, timer *stageTimer) (*manifest, error) {
 	type pair struct {
 		key   [codec.KeySize]byte
 		value []byte
@@ -308,7 +323,7 @@ func (d *DB) stage(ctx context.Context, l emitter, object uint64, timer *stageTi
 		}
 		return err
 	}
-	m, sizes, err := l.emit(object, func(key [codec.KeySize]byte, value []byte) error {
+	m, err := l.emit(object, func(key [codec.KeySize]byte, value []byte) error {
 		batch = append(batch, pair{key, value})
 		if size += len(value); size >= stageBytes {
 			return flush()
@@ -321,7 +336,6 @@ func (d *DB) stage(ctx context.Context, l emitter, object uint64, timer *stageTi
 	if err != nil {
 		return nil, err
 	}
-	m.Info.Bytes = sizes
 	return m, nil
 }
 

@@ -247,3 +247,13 @@ func TestBuildBesideReorder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// errorsOf runs steps until one fails.
+func errorsOf(steps ...func() error) error {
+	for _, f := range steps {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -185,29 +184,4 @@ func quantize(rows *flatRows) (out []byte, offset, step float32) {
 		out[i] = uint8(math.RoundToEven(float64((v - lo) / step)))
 	}
 	return out, lo, step
-}
-
-// shiftFor is the log2 of the rows of width bytes that one block holds.
-func shiftFor(width int) uint {
-	rows := (1<<20 - codec.HeaderSize) / max(1, width)
-	var s uint
-	for 2<<s <= rows && s < 20 {
-		s++
-	}
-	return s
-}
-
-// blocksOf cuts rows of width bytes into block values of 1<<shift rows.
-func blocksOf(object uint64, kind codec.Kind, elem codec.Elem, data []byte, width int, shift uint, yield func(key [codec.KeySize]byte, value []byte) error) error {
-	n := len(data) / width
-	per := 1 << shift
-	for c, lo := 0, 0; lo < n; c, lo = c+1, lo+per {
-		hi := min(lo+per, n)
-		key := codec.Key(object, kind, uint32(c))
-		h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(hi - lo), Cols: uint32(width / elem.Size())}
-		if err := yield(key, codec.Encode(key[:], h, data[lo*width:hi*width])); err != nil {
-			return fmt.Errorf("db: write %v block %d: %w", kind, c, err)
-		}
-	}
-	return nil
 }

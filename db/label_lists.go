@@ -59,13 +59,9 @@ func (st *collState) loadLists(ctx context.Context, m *manifest) (*labelLists, e
 	if !m.Lists {
 		return nil, nil
 	}
-	r := &sections{ctx: ctx, st: st, object: m.Object, index: m.Info.Name, runs: m.Runs}
-	parts := r.all(codec.KindLists)
-	r.need(covers(parts, m.Info.Rows, 4*listWidth, m.ListShift), "label lists do not cover the rows")
-	l := &labelLists{shift: m.ListShift}
-	for i := range parts {
-		l.chunks = append(l.chunks, array[uint32](r, parts, i, len(parts[i])/4))
-	}
+	r := st.arrays(ctx, m.Info.Name, m.Object)
+	r.runs = m.Runs
+	l := &labelLists{shift: m.ListShift, chunks: readRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, m.ListShift)}
 	for row := uint32(0); r.err == nil && row < uint32(m.Info.Rows); row++ {
 		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth:]
 		r.need(list[0] == row && l.reach(row) >= 0, "a label list is not that of its row")

@@ -479,8 +479,8 @@ const (
 	similarityArrays // how many there are
 )
 
-func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	w := &arrayWriter{object: object, yield: yield, sizes: map[string]int64{}}
+func (l *lcifLearned) emit(object uint64, sink blockSink) (*manifest, error) {
+	w := newArrayWriter(object, sink)
 	m, features := &manifest{Object: object, Metric: l.metric, Dim: l.dim}, l.dim
 	if l.index != nil {
 		m, features = l.put(w), l.index.Features()
@@ -489,17 +489,22 @@ func (l *lcifLearned) emit(object uint64, yield func(key [codec.KeySize]byte, va
 		Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors,
 		Scale: l.scale, Graph: l.opts.LCIF.Graph,
 	}
-	w.kind = codec.KindLabelMatrix
 	sets := l.sets.CSR()
-	w.put(arrayLabelPtr, codec.U64, codec.Bytes(sets.Ptr))
-	w.put(arrayLabelIndex, codec.U32, codec.Bytes(sets.Index))
+	labelSetArrays(w.arrays(codec.KindLabelMatrix), &sets)
 	h := &lcifHead{
 		names: l.names, dead: l.dead, square: l.counts.Square, rows: l.counts.Rows, powers: l.power, keep: l.keep, idf: l.idf,
 		graph: l.graph,
 	}
 	h.put(w)
-	putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, l.counts, l.power.S.Value)
-	return m, w.sizes, w.err
+	basePairs.put(w, l.counts, l.power)
+	m.Info.Bytes = w.sizes
+	return m, w.err
+}
+
+// labelSetArrays are the arrays of the label sets of rows.
+func labelSetArrays(a *arrays, sets *vector.CSR) {
+	array(a, arrayLabelPtr, &sets.Ptr)
+	array(a, arrayLabelIndex, &sets.Index)
 }
 
 // lcifHead is what a label model has once, however many its segments are and
@@ -517,32 +522,49 @@ type lcifHead struct {
 
 // put writes it.
 func (h *lcifHead) put(w *arrayWriter) {
-	w.kind = codec.KindLabelMatrix
-	w.names(arrayLabelNames, h.names)
-	w.set(arrayLabelDead, h.dead)
-	w.kind = codec.KindSimilarity
-	squares := make([]uint64, 0, 2*len(h.square))
+	a := w.arrays(codec.KindLabelMatrix)
+	a.writeNames(arrayLabelNames, h.names)
+	a.writeSet(arrayLabelDead, h.dead)
+	once := lcifArrays{rows: h.rows, keep: h.keep, idf: h.idf, feature: h.powers.Feature, label: h.powers.Label, graph: h.graph}
 	for _, s := range h.square {
-		squares = append(squares, s.Hi, s.Lo)
+		once.square = append(once.square, s.Hi, s.Lo)
 	}
-	w.put(arraySquare, codec.U64, codec.Bytes(squares))
-	w.put(arrayLabelRows, codec.U32, codec.Bytes(h.rows))
-	w.put(arrayKeep, codec.U64, codec.Bytes(h.keep))
-	w.put(arrayIDF, codec.F32, codec.Bytes(h.idf))
-	w.put(arrayFeatureFactor, codec.F64, codec.Bytes(h.powers.Feature))
-	w.put(arrayLabelFactor, codec.F64, codec.Bytes(h.powers.Label))
-	if g := h.graph; g != nil {
-		w.put(arrayGraphPtr, codec.U64, codec.Bytes(g.Ptr))
-		w.put(arrayGraphRow, codec.U32, codec.Bytes(g.Index))
-		w.put(arrayGraphSimilarity, codec.F32, codec.Bytes(g.Value))
+	once.onceArrays(w.arrays(codec.KindSimilarity))
+}
+
+// onceArrays are the arrays that a label model has once, but for its pairs.
+func (x *lcifArrays) onceArrays(a *arrays) {
+	array(a, arraySquare, &x.square)
+	array(a, arrayLabelRows, &x.rows)
+	array(a, arrayKeep, &x.keep)
+	array(a, arrayIDF, &x.idf)
+	array(a, arrayFeatureFactor, &x.feature)
+	array(a, arrayLabelFactor, &x.label)
+	if g := x.graph; g != nil {
+		array(a, arrayGraphPtr, &g.Ptr)
+		array(a, arrayGraphRow, &g.Index)
+		array(a, arrayGraphSimilarity, &g.Value)
 	}
 }
 
-// putPairs writes pairs of features and labels with their sums and powers.
-func putPairs(w *arrayWriter, ptr, label, sum, power uint32, counts *labels.FeatureLabels, powers []float32) {
-	w.kind = codec.KindSimilarity
-	w.put(ptr, codec.U64, codec.Bytes(counts.Ptr))
-	w.put(label, codec.U32, codec.Bytes(counts.Label))
-	w.put(sum, codec.U64, codec.Bytes(counts.Sum))
-	w.put(power, codec.F32, codec.Bytes(powers))
+// pairNumbers are the numbers of the arrays of pairs of features and labels.
+type pairNumbers struct{ ptr, label, sum, power uint32 }
+
+var (
+	basePairs  = pairNumbers{arraySumPtr, arraySumLabel, arraySum, arrayPower}
+	patchPairs = pairNumbers{arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower}
+)
+
+// arrays are the arrays of pairs: their powers, and the sums behind these.
+func (n pairNumbers) arrays(a *arrays, powers *vector.CSR, sums *[]int64) {
+	array(a, n.ptr, &powers.Ptr)
+	array(a, n.label, &powers.Index)
+	array(a, n.power, &powers.Value)
+	array(a, n.sum, sums)
+}
+
+// put writes pairs with their sums and powers.
+func (n pairNumbers) put(w *arrayWriter, counts *labels.FeatureLabels, powers *labels.Powers) {
+	sums := counts.Sum
+	n.arrays(w.arrays(codec.KindSimilarity), &vector.CSR{Ptr: counts.Ptr, Index: counts.Label, Value: powers.S.Value}, &sums)
 }

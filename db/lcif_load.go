@@ -91,23 +91,15 @@ func (m *lcifManifest) beta() float64 {
 // other: blocks never change, so those of each object once in the life of the
 // process.
 func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, error) {
-	r := &sections{ctx: ctx, st: st, object: m.Object, index: m.Info.Name}
+	r := st.arrays(ctx, m.Info.Name, m.Object)
 	a := &lcifArrays{sets: &segmentSets{labels: m.LCIF.Labels}}
-	head := r.all(codec.KindLabelMatrix)
-	if r.err == nil && int(arrayLabelNames) < len(head) {
-		var err error
-		if a.names, err = codec.NewStrings(head[arrayLabelNames]); err != nil {
-			r.fail("label names: %v", err)
-		}
-	}
-	r.need(a.names.Len() == m.LCIF.Labels, "label names")
-	a.dead = r.deleted(head, arrayLabelDead, m.Info.Rows)
+	head := r.arrays(codec.KindLabelMatrix)
+	a.names = head.readNames(arrayLabelNames, m.LCIF.Labels)
+	a.dead = head.readSet(arrayLabelDead, m.Info.Rows)
 	for _, g := range m.segments() {
-		in := &sections{ctx: ctx, st: st, object: g.Object, index: m.Info.Name, err: r.err}
-		parts := in.all(codec.KindLabelMatrix)
-		sets := &vector.CSR{
-			Ptr: numbered[uint64](in, parts, arrayLabelPtr), Index: numbered[uint32](in, parts, arrayLabelIndex), Cols: m.LCIF.Labels,
-		}
+		in := r.of(g.Object)
+		sets := &vector.CSR{Cols: m.LCIF.Labels}
+		labelSetArrays(in.arrays(codec.KindLabelMatrix), sets)
 		in.need(len(sets.Ptr) == g.Rows+1, "labels of rows")
 		in.once(roleLabelSets, fmt.Sprint(g.Rows), m.LCIF.Labels, checked("labels of rows", sets))
 		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
@@ -118,41 +110,39 @@ func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, er
 }
 
 // readPairs views the arrays of feature–label similarities.
-func (a *lcifArrays) readPairs(r *sections, m *manifest) {
+func (a *lcifArrays) readPairs(r *arrayReader, m *manifest) {
 	l := m.LCIF
-	in := &sections{ctx: r.ctx, st: r.st, object: l.home(m.Object), index: r.index, err: r.err}
-	parts := in.all(codec.KindSimilarity)
-	pairs := func(ptr, label, power, sum uint32) (*vector.CSR, []int64) {
-		m := &vector.CSR{
-			Ptr: numbered[uint64](in, parts, ptr), Index: numbered[uint32](in, parts, label),
-			Value: numbered[float32](in, parts, power), Cols: l.Labels,
-		}
+	in := r.of(l.home(m.Object))
+	stored := in.arrays(codec.KindSimilarity)
+	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
+		m, sums := &vector.CSR{Cols: l.Labels}, []int64(nil)
+		n.arrays(stored, m, &sums)
 		if m.Value == nil {
 			m.Value = []float32{}
 		}
-		sums := numbered[int64](in, parts, sum)
 		in.need(len(sums) == len(m.Index), "sums of pairs")
 		return m, sums
 	}
-	a.base, a.baseSum = pairs(arraySumPtr, arraySumLabel, arrayPower, arraySum)
+	a.base, a.baseSum = pairs(basePairs)
 	in.once(roleLabelPairs, "", l.Labels, checked("pairs", a.base))
 	if in.object != m.Object {
-		in = &sections{ctx: r.ctx, st: r.st, object: m.Object, index: r.index, err: in.err}
-		parts = in.all(codec.KindSimilarity)
+		in = in.of(m.Object)
+		stored = in.arrays(codec.KindSimilarity)
 	}
-	a.keep, a.idf = numbered[uint64](in, parts, arrayKeep), numbered[float32](in, parts, arrayIDF)
-	a.square, a.rows = numbered[uint64](in, parts, arraySquare), numbered[uint32](in, parts, arrayLabelRows)
+	if l.Graph > 0 {
+		a.graph = &vector.CSR{Cols: m.Info.Rows}
+	}
+	a.onceArrays(stored)
 	in.need(a.keep == nil || len(a.keep) == (l.Features+63)/64, "features kept")
 	in.need(len(a.idf) <= l.Features, "weights of features")
 	in.need(a.base.Rows() <= l.Features, "features")
-	a.patch, a.patchSum = pairs(arrayPatchPtr, arrayPatchLabel, arrayPatchPower, arrayPatchSum)
+	a.patch, a.patchSum = pairs(patchPairs)
 	if a.patch.Ptr == nil {
 		a.patch.Ptr = make([]uint64, 1)
 	}
-	a.feature, a.label = numbered[float64](in, parts, arrayFeatureFactor), numbered[float64](in, parts, arrayLabelFactor)
 	in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features, "lengths of features")
 	in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
-	a.graph = in.readGraph(parts, m)
+	in.checkGraph(a.graph, m.Info.Rows)
 	in.once(roleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
 		if err := checked("pairs changed", a.patch)(); err != nil {
 			return err
@@ -172,21 +162,16 @@ func (a *lcifArrays) readPairs(r *sections, m *manifest) {
 	r.err = in.err
 }
 
-// readGraph views the nearest other rows of the rows of a label model, nil if it
-// has none.
-func (r *sections) readGraph(parts [][]byte, m *manifest) *vector.CSR {
-	if m.LCIF.Graph == 0 {
-		return nil
-	}
-	g := &vector.CSR{
-		Ptr: numbered[uint64](r, parts, arrayGraphPtr), Index: numbered[uint32](r, parts, arrayGraphRow),
-		Value: numbered[float32](r, parts, arrayGraphSimilarity), Cols: m.Info.Rows,
+// checkGraph checks the nearest other rows of n rows, nil if the model has none.
+func (r *arrayReader) checkGraph(g *vector.CSR, n int) {
+	if g == nil {
+		return
 	}
 	if g.Value == nil {
 		g.Value = []float32{}
 	}
-	r.need(len(g.Ptr) == m.Info.Rows+1, "nearest rows of rows")
-	r.once(roleLabelGraph, "", m.Info.Rows, func() error {
+	r.need(len(g.Ptr) == n+1, "nearest rows of rows")
+	r.once(roleLabelGraph, "", n, func() error {
 		for _, x := range g.Value {
 			if !(x > 0 && x <= maxSimilarity) {
 				return fmt.Errorf("a row has the similarity %g to another", x)
@@ -194,7 +179,6 @@ func (r *sections) readGraph(parts [][]byte, m *manifest) *vector.CSR {
 		}
 		return checked("nearest rows of rows", g)()
 	})
-	return g
 }
 
 // maxSimilarity is the highest similarity of unit-length rows, with room for
@@ -209,27 +193,6 @@ func checked(what string, m *vector.CSR) func() error {
 		}
 		return nil
 	}
-}
-
-// deleted reads the set of rows below n that had been deleted when the blocks
-// were written.
-func (r *sections) deleted(parts [][]byte, number uint32, n int) *roaring.Bitmap {
-	out := roaring.New()
-	if r.err != nil || int(number) >= len(parts) || parts[number] == nil {
-		return out
-	}
-	err := out.UnmarshalBinary(parts[number])
-	if err == nil {
-		err = out.Validate()
-	}
-	switch {
-	case err != nil:
-		r.fail("deleted rows: %w", err)
-		return roaring.New()
-	case !out.IsEmpty() && int(out.Maximum()) >= n:
-		r.fail("deleted row %d of %d", out.Maximum(), n)
-	}
-	return out
 }
 
 // loadLCIF makes a label model of its arrays, beside its inverted index if it

@@ -44,12 +44,9 @@ type MaintainStep struct {
 
 // step is what maintenance makes of an index, before it is written.
 type step interface {
+	product
 	// objects is how many objects it needs.
 	objects() int
-	// emit hands every new block to yield and returns the manifest of the index
-	// with them and its size by section. object is the number of the first new
-	// object, the manifest's the last. It may be called again, with others.
-	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
 	// parts are the objects that the index keeps besides the manifest's, once it
 	// has been emitted.
 	parts() []uint64
@@ -343,7 +340,7 @@ func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step,
 	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		first := cat.take(s.objects())
 		written := 0
-		m, sizes, err := s.emit(first, func(key [codec.KeySize]byte, value []byte) error {
+		m, err := s.emit(first, func(key [codec.KeySize]byte, value []byte) error {
 			if written += len(value); written > stepBytes {
 				return errLargeStep
 			}
@@ -358,7 +355,6 @@ func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step,
 		if timer.progress != nil {
 			timer.progress(Progress{Stage: "write", Done: written})
 		}
-		m.Info.Bytes = sizes
 		return publishStep(tx, cat, id, from, s, m, old)
 	})
 }

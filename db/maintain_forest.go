@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -472,82 +473,30 @@ func (s *forestStep) action() string { return "fold" }
 func (s *forestStep) objects() int   { return 1 }
 
 // emit writes the blocks that the step changes.
-func (s *forestStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+func (s *forestStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	s.removed = nil
 	m := *s.m
 	m.Object = object
-	sizes := map[string]int64{}
-	for k, n := range s.m.Info.Bytes {
-		sizes[k] = n
-	}
-	put := func(kind codec.Kind, number uint32, elem codec.Elem, data []byte) error {
-		if len(data) == 0 {
-			return nil
-		}
-		key := codec.Key(object, kind, number)
-		h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(len(data) / elem.Size()), Cols: 1}
-		return yield(key, codec.Encode(key[:], h, data))
-	}
 	m.Runs = map[codec.Kind][]blockRun{}
 	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
 		if m.Runs[kind] = s.m.Runs[kind]; m.Runs[kind] == nil {
 			m.Runs[kind] = []blockRun{{Object: s.m.Object}}
 		}
 	}
-	write := func(kind codec.Kind, elem codec.Elem, chunks, had int, fresh map[int][]byte) error {
-		blocks := s.m.blocks(kind, had)
-		for len(blocks) < chunks {
-			blocks = append(blocks, blockRun{})
-		}
-		for c := range chunks {
-			data, ok := fresh[c]
-			if !ok {
-				continue
-			}
-			if old := blocks[c]; old.Object != 0 {
-				s.removed = append(s.removed, blockRef{old.Object, kind, old.From})
-			}
-			blocks[c] = blockRun{object, uint32(c), uint32(c) + 1}
-			if err := put(kind, uint32(c), elem, data); err != nil {
-				return err
-			}
-		}
-		m.Runs[kind] = joined(blocks)
-		return nil
-	}
-	if err := errorsOf(
-		func() error {
-			return write(codec.KindLists, codec.U32, s.lists.chunks(), len(s.lists.old), bytesOf(s.lists))
-		},
-		func() error {
-			if s.hops == nil {
-				return nil
-			}
-			return write(codec.KindNeighbors, codec.U32, s.hops.chunks(), len(s.hops.old), bytesOf(s.hops))
-		},
-		func() error {
-			if s.sketch == nil {
-				return nil
-			}
-			return write(codec.KindSketch, codec.U8, s.sketch.chunks(), len(s.sketch.old), bytesOf(s.sketch))
-		},
-		func() error {
-			if s.quant == nil {
-				return nil
-			}
-			return write(codec.KindQuantized, codec.U8, s.quant.chunks(), len(s.quant.old), bytesOf(s.quant))
-		},
-		func() error { return s.emitOverlay(put) },
-	); err != nil {
-		return nil, nil, err
-	}
+	w := newArrayWriter(object, sink)
+	writePatch(w, s, codec.KindLists, s.lists, m.Runs)
+	writePatch(w, s, codec.KindNeighbors, s.hops, m.Runs)
+	writePatch(w, s, codec.KindSketch, s.sketch, m.Runs)
+	writePatch(w, s, codec.KindQuantized, s.quant, m.Runs)
+	s.emitOverlay(w)
+	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
 	for kind, n := range map[codec.Kind]int64{
 		codec.KindLists: int64(4 * s.hi * listWidth), codec.KindNeighbors: int64(4 * s.hi * m.NeighborK),
 		codec.KindSketch: int64(s.hi * m.SketchWidth), codec.KindOverlayDir: int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
 		codec.KindOverlay: length(s.overlay.Blocks), codec.KindOverlayMembers: length(s.overlay.MemberBlocks),
 	} {
 		if n > 0 {
-			sizes[kind.String()] = n
+			m.Info.Bytes[kind.String()] = n
 		}
 	}
 	if m.Grown == 0 {
@@ -557,11 +506,35 @@ func (s *forestStep) emit(object uint64, yield func(key [codec.KeySize]byte, val
 	m.Info.TrainingPoints += s.live
 	m.Forest.CorpusN = s.hi
 	s.kept = m.Runs
-	return &m, sizes, nil
+	return &m, w.err
+}
+
+// writePatch writes the blocks of a section that a step changes, if it has the
+// section at all, and adds to runs where all of its blocks are then.
+func writePatch[T codec.Number](w *arrayWriter, s *forestStep, kind codec.Kind, p *patch[T], runs map[codec.Kind][]blockRun) {
+	if p == nil {
+		return
+	}
+	blocks := s.m.blocks(kind, len(p.old))
+	for c := range p.chunks() {
+		data, ok := p.fresh[c]
+		if !ok {
+			continue
+		}
+		at := blockRun{w.object, uint32(c), uint32(c) + 1}
+		if c < len(blocks) {
+			s.removed = append(s.removed, blockRef{blocks[c].Object, kind, blocks[c].From})
+			blocks[c] = at
+		} else {
+			blocks = append(blocks, at)
+		}
+		w.block(kind, uint32(c), elemOf[T](), p.width, codec.Bytes(data))
+	}
+	runs[kind] = joined(blocks)
 }
 
 // emitOverlay writes the overlay, whole, and notes that the one before is gone.
-func (s *forestStep) emitOverlay(put func(kind codec.Kind, number uint32, elem codec.Elem, data []byte) error) error {
+func (s *forestStep) emitOverlay(w *arrayWriter) {
 	if old := s.v.Forest.Overlay; old != nil {
 		for kind, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks), codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
 			for i := range n {
@@ -570,23 +543,11 @@ func (s *forestStep) emitOverlay(put func(kind codec.Kind, number uint32, elem c
 		}
 	}
 	o := s.overlay
-	if err := put(codec.KindOverlayDir, 0, codec.U32, codec.Bytes(o.Dir)); err != nil {
-		return err
-	}
-	if err := put(codec.KindOverlayDir, 1, codec.U32, codec.Bytes(o.MemberDir)); err != nil {
-		return err
-	}
-	for i, b := range o.Blocks {
-		if err := put(codec.KindOverlay, uint32(i), codec.U8, b); err != nil {
-			return err
-		}
-	}
-	for i, b := range o.MemberBlocks {
-		if err := put(codec.KindOverlayMembers, uint32(i), codec.U8, b); err != nil {
-			return err
-		}
-	}
-	return nil
+	dirs := w.arrays(codec.KindOverlayDir)
+	array(dirs, 0, &o.Dir)
+	array(dirs, 1, &o.MemberDir)
+	w.blocks(codec.KindOverlay, o.Blocks)
+	w.blocks(codec.KindOverlayMembers, o.MemberBlocks)
 }
 
 // parts are the objects that the index holds besides the new one.
@@ -612,24 +573,6 @@ func (s *forestStep) parts() []uint64 {
 
 // garbage are the blocks of kept objects that the index no longer needs.
 func (s *forestStep) garbage() []blockRef { return s.removed }
-
-func errorsOf(steps ...func() error) error {
-	for _, f := range steps {
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bytesOf is the chunks of a patch that are to be written.
-func bytesOf[T codec.Number](p *patch[T]) map[int][]byte {
-	out := map[int][]byte{}
-	for c, x := range p.fresh {
-		out[c] = codec.Bytes(x)
-	}
-	return out
-}
 
 func length(blocks [][]byte) (n int64) {
 	for _, b := range blocks {

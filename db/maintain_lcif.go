@@ -25,10 +25,10 @@ import (
 // a fifth has changed is learned anew.
 
 // patchShare is the share of the pairs, one in so many, that may have changed
-// before all are written anew; patchPairs may at any rate.
+// before all are written anew; patchLeast may at any rate.
 const (
 	patchShare = 2
-	patchPairs = 4096
+	patchLeast = 4096
 )
 
 // patchFull says whether to write all pairs anew, where changed ones are kept
@@ -36,7 +36,7 @@ const (
 // pairs: if each touches q more of them and all B are written once there are L,
 // a step writes L/2 + B·q/L on average, which is least at L² = 2·q·B.
 func patchFull(changed, touched, base int) bool {
-	if changed <= patchPairs {
+	if changed <= patchLeast {
 		return false
 	}
 	return changed > base/patchShare || float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
@@ -376,21 +376,19 @@ func (s *lcifStep) objects() int { return min(s.n, 1) + 1 }
 
 // emit writes the segment, the pairs that changed and what there is once, and
 // describes the model with them.
-func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	m, model := *s.m, *s.m.LCIF
 	m.LCIF = &model
 	m.Segments = slices.Clone(s.m.segments())
 	if s.n > 0 {
-		w := &arrayWriter{object: object, yield: yield, sizes: map[string]int64{}}
+		w := newArrayWriter(object, sink)
 		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: w.sizes}
 		if s.index != nil {
 			one.Sparse = *(&sparseLearned{index: s.index, lengths: s.lengths}).put(w).Sparse
 		}
-		w.kind = codec.KindLabelMatrix
-		w.put(arrayLabelPtr, codec.U64, codec.Bytes(s.sets.Ptr))
-		w.put(arrayLabelIndex, codec.U32, codec.Bytes(s.sets.Index))
+		labelSetArrays(w.arrays(codec.KindLabelMatrix), &s.sets)
 		if w.err != nil {
-			return nil, nil, w.err
+			return nil, w.err
 		}
 		m.Segments = slices.Replace(m.Segments, s.from, s.to, one)
 		s.object = object
@@ -400,32 +398,32 @@ func (s *lcifStep) emit(object uint64, yield func(key [codec.KeySize]byte, value
 	if m.Sparse != nil {
 		m.Sparse, m.Dim = &m.Segments[0].Sparse, s.features
 	}
-	sizes := map[string]int64{}
+	w := newArrayWriter(object, sink)
 	for _, g := range m.Segments {
 		for _, kind := range []codec.Kind{codec.KindPostings, codec.KindLabelMatrix} {
 			if n := g.Bytes[kind.String()]; n > 0 {
-				sizes[kind.String()] += n
+				w.sizes[kind.String()] += n
 			}
 		}
 	}
 	if s.baseBytes > 0 {
-		sizes[codec.KindSimilarity.String()] += s.baseBytes
+		w.sizes[codec.KindSimilarity.String()] += s.baseBytes
 	}
-	w := &arrayWriter{object: object, yield: yield, sizes: sizes}
 	s.head.put(w)
 	model.Base = 0
 	if s.whole {
-		putPairs(w, arraySumPtr, arraySumLabel, arraySum, arrayPower, s.counts, s.head.powers.S.Value)
+		basePairs.put(w, s.counts, s.head.powers)
 	} else {
 		model.Base = s.m.LCIF.home(s.m.Object)
-		putPairs(w, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, s.counts, s.head.powers.S.Value)
+		patchPairs.put(w, s.counts, s.head.powers)
 	}
 	if model.Learned == 0 {
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
 	model.Features, model.Labels, model.Params = s.features, len(s.head.names), s.params
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.dead.GetCardinality())
-	return &m, sizes, w.err
+	m.Info.Bytes = w.sizes
+	return &m, w.err
 }
 
 // parts are the objects that the model holds besides its own.
@@ -474,7 +472,7 @@ func (s *lcifStep) garbage() []blockRef {
 	}
 	for _, g := range s.m.segments()[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
-		for n := range postingsArrays {
+		for n := range arrayPostingsEnd {
 			drop(g.Object, codec.KindPostings, n)
 		}
 	}

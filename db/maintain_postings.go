@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -167,32 +166,31 @@ func (s *segmentStep) action() string {
 }
 
 // emit writes the segment's blocks and describes the index with it.
-func (s *segmentStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
+func (s *segmentStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	one := &sparseLearned{n: s.n, index: s.index, lengths: s.lengths}
-	written, sizes, err := one.emit(object, yield)
+	written, err := one.emit(object, sink)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	old := s.m.segments()
 	m := *s.m
 	m.Object, m.Dim = object, max(m.Dim, s.index.Features())
 	m.Segments = append([]segmentManifest(nil), old[:s.from]...)
 	m.Segments = append(m.Segments, segmentManifest{
-		Object: object, First: s.first, Rows: s.n, Dead: s.dead, Sparse: *written.Sparse, Bytes: sizes,
+		Object: object, First: s.first, Rows: s.n, Dead: s.dead, Sparse: *written.Sparse, Bytes: written.Info.Bytes,
 	})
 	m.Segments = append(m.Segments, old[s.to:]...)
 	m.Sparse = &m.Segments[0].Sparse
-	total := map[string]int64{}
-	m.Info.Rows, m.Info.TrainingPoints = 0, 0
+	m.Info.Rows, m.Info.TrainingPoints, m.Info.Bytes = 0, 0, map[string]int64{}
 	for i := range m.Segments {
 		g := &m.Segments[i]
 		m.Info.Rows += g.Rows
 		m.Info.TrainingPoints += g.Rows - g.Dead
 		for k, v := range g.Bytes {
-			total[k] += v
+			m.Info.Bytes[k] += v
 		}
 	}
-	return &m, total, nil
+	return &m, nil
 }
 
 // parts are the objects that the index holds besides the new one.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -28,22 +27,12 @@ type treeFollowing struct {
 	dead  *roaring.Bitmap // of the rows covered
 }
 
-// readFollowing views what a tree keeps for maintenance.
-func (b *budgetManifest) readFollowing(r *sections, p [][]byte, rows int) *treeFollowing {
-	f := &treeFollowing{dead: r.deleted(p, arrayTreeDead, rows), drift: &budget.Drift{
-		NodeLearned: numbered[uint32](r, p, arrayNodeLearned), NodeChanged: numbered[uint32](r, p, arrayNodeChanged),
-		LeafLearned: numbered[uint32](r, p, arrayLeafLearned), LeafChanged: numbered[uint32](r, p, arrayLeafChanged),
-	}}
-	return f
-}
-
-// put writes it.
-func (f *treeFollowing) put(w *arrayWriter) {
-	w.put(arrayNodeLearned, codec.U32, codec.Bytes(f.drift.NodeLearned))
-	w.put(arrayNodeChanged, codec.U32, codec.Bytes(f.drift.NodeChanged))
-	w.put(arrayLeafLearned, codec.U32, codec.Bytes(f.drift.LeafLearned))
-	w.put(arrayLeafChanged, codec.U32, codec.Bytes(f.drift.LeafChanged))
-	w.set(arrayTreeDead, f.dead)
+// driftArrays are the arrays that say how many rows of each part have changed.
+func driftArrays(a *arrays, d *budget.Drift) {
+	array(a, arrayNodeLearned, &d.NodeLearned)
+	array(a, arrayNodeChanged, &d.NodeChanged)
+	array(a, arrayLeafLearned, &d.LeafLearned)
+	array(a, arrayLeafChanged, &d.LeafChanged)
 }
 
 // treeStep is a step that makes a tree cover fresh rows and forget deleted ones.
@@ -297,16 +286,16 @@ func (s *treeStep) action() string {
 
 // emit writes the tree, whole: its arrays are read as one piece each, and
 // writing them is little beside learning any part.
-func (s *treeStep) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	written, sizes, err := s.l.emit(object, yield)
+func (s *treeStep) emit(object uint64, sink blockSink) (*manifest, error) {
+	written, err := s.l.emit(object, sink)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m := *s.m
 	m.Object, m.Dim, m.Budget = object, written.Dim, written.Budget
 	stats := s.l.model.Stats()
-	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree = s.l.n, s.l.points, &stats
-	return &m, sizes, nil
+	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree, m.Info.Bytes = s.l.n, s.l.points, &stats, written.Info.Bytes
+	return &m, nil
 }
 
 func (s *treeStep) objects() int        { return 1 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/forest"
@@ -49,19 +47,6 @@ func (o PostingsOptions) params() postings.Params {
 		p.M = postings.Everything
 	}
 	return p
-}
-
-// product is what a build makes and storeIndex writes.
-type product interface {
-	// emit hands every block of the object to yield and returns the manifest.
-	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
-	// describe fills in what the product knows about itself.
-	describe(*IndexInfo)
-}
-
-// emitter is a product, or a step of maintenance.
-type emitter interface {
-	emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error)
 }
 
 // sparseLearned is an inverted index on its way to the file.
@@ -168,7 +153,7 @@ func (l *sparseLearned) describe(i *IndexInfo) {
 const (
 	arrayFeature uint32 = iota
 	arrayMax
-	arrayTAAT // and the numbers up to arrayDAAT, see rowSets
+	arrayTAAT // and the numbers up to arrayDAAT, see rowSetArrays
 	_
 	_
 	_
@@ -191,102 +176,73 @@ const (
 	arrayBand
 	arrayNorm
 	arrayUsed
-	postingsArrays // how many there are
+	arrayPostingsEnd
 )
 
-func (l *sparseLearned) emit(object uint64, yield func(key [codec.KeySize]byte, value []byte) error) (*manifest, map[string]int64, error) {
-	w := &arrayWriter{object: object, yield: yield, sizes: map[string]int64{}}
+func (l *sparseLearned) emit(object uint64, sink blockSink) (*manifest, error) {
+	w := newArrayWriter(object, sink)
 	m := l.put(w)
-	return m, w.sizes, w.err
+	m.Info.Bytes = w.sizes
+	return m, w.err
 }
 
 // put writes the arrays.
 func (l *sparseLearned) put(w *arrayWriter) *manifest {
-	w.kind = codec.KindPostings
 	x := l.index
-	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm}
-	w.put(arrayNorm, codec.F64, codec.Bytes(l.lengths))
-	w.put(arrayUsed, codec.U32, codec.Bytes(x.Used))
-	m.Few = x.Used != nil
+	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
 	if p := x.Partition; p != nil {
 		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
-		w.put(arrayFeature, codec.U32, codec.Bytes(p.Feature))
-		w.put(arrayMax, codec.F32, codec.Bytes(p.Max))
-		w.rowSets(arrayTAAT, &p.TAAT)
-		w.rowSets(arrayDAAT, &p.DAAT)
-	}
-	blocks := func(b *postings.Blocks, c *postings.Columns) {
-		w.put(arrayListPtr, codec.U32, codec.Bytes(b.Ptr))
-		w.put(arrayListKey, codec.U16, codec.Bytes(b.Key))
-		w.put(arrayListStart, codec.U32, codec.Bytes(b.Start))
-		w.put(arrayListLow, codec.U16, codec.Bytes(b.Low))
-		w.put(arrayListCode, codec.U8, b.Code)
-		w.put(arrayHas, codec.U64, codec.Bytes(c.Has))
-		w.put(arrayRank, codec.U32, codec.Bytes(c.Rank))
 	}
 	if c := x.Weighted; c != nil {
 		m.Compact, m.Stride, m.Unit, m.Residual, m.Bands = "weighted", c.Stride, c.Unit, c.Residual, c.Bands[:]
-		blocks(&c.Blocks, &c.Columns)
-		w.put(arrayCells, codec.U8, c.Cells)
-		w.put(arrayScale, codec.U8, c.Scale)
-		w.put(arrayBand, codec.U8, c.BandOf)
 	}
 	if c := x.Uniform; c != nil {
 		m.Compact, m.Stride = "uniform", c.Stride
-		blocks(&c.Blocks, &c.Columns)
-		w.put(arrayWords, codec.U64, codec.Bytes(c.Words))
-		w.put(arrayOrder, codec.U32, codec.Bytes(c.Order))
-		w.put(arrayValue, codec.F32, codec.Bytes(c.Value))
 	}
+	a := w.arrays(codec.KindPostings)
+	array(a, arrayNorm, &l.lengths)
+	postingsArrays(a, x)
 	return &manifest{Object: w.object, Metric: vector.Cosine, Dim: x.Features(), Sparse: m}
 }
 
-// arrayWriter writes numbered arrays, each as one block.
-type arrayWriter struct {
-	object uint64
-	kind   codec.Kind
-	yield  func(key [codec.KeySize]byte, value []byte) error
-	sizes  map[string]int64
-	err    error
+// postingsArrays are the arrays of an inverted index, whose parts are set.
+func postingsArrays(a *arrays, x *postings.Index) {
+	array(a, arrayUsed, &x.Used)
+	if p := x.Partition; p != nil {
+		array(a, arrayFeature, &p.Feature)
+		array(a, arrayMax, &p.Max)
+		rowSetArrays(a, arrayTAAT, &p.TAAT)
+		rowSetArrays(a, arrayDAAT, &p.DAAT)
+	}
+	if c := x.Weighted; c != nil {
+		listArrays(a, &c.Blocks, &c.Columns)
+		array(a, arrayCells, &c.Cells)
+		array(a, arrayScale, &c.Scale)
+		array(a, arrayBand, &c.BandOf)
+	}
+	if c := x.Uniform; c != nil {
+		listArrays(a, &c.Blocks, &c.Columns)
+		array(a, arrayWords, &c.Words)
+		array(a, arrayOrder, &c.Order)
+		array(a, arrayValue, &c.Value)
+	}
 }
 
-func (w *arrayWriter) put(number uint32, elem codec.Elem, data []byte) {
-	if w.err != nil || len(data) == 0 {
-		return
-	}
-	key := codec.Key(w.object, w.kind, number)
-	h := codec.Header{Kind: w.kind, Elem: elem, Rows: uint64(len(data) / elem.Size()), Cols: 1}
-	value := codec.Encode(key[:], h, data)
-	w.sizes[w.kind.String()] += int64(len(value))
-	w.err = w.yield(key, value)
+// listArrays are the arrays of lists and of the columns of frequent features.
+func listArrays(a *arrays, b *postings.Blocks, c *postings.Columns) {
+	array(a, arrayListPtr, &b.Ptr)
+	array(a, arrayListKey, &b.Key)
+	array(a, arrayListStart, &b.Start)
+	array(a, arrayListLow, &b.Low)
+	array(a, arrayListCode, &b.Code)
+	array(a, arrayHas, &c.Has)
+	array(a, arrayRank, &c.Rank)
 }
 
-// set writes a set of rows, unless it is empty.
-func (w *arrayWriter) set(number uint32, rows *roaring.Bitmap) {
-	if rows.IsEmpty() {
-		return
-	}
-	rows.RunOptimize()
-	data, err := rows.ToBytes()
-	if err != nil && w.err == nil {
-		w.err = fmt.Errorf("db: encode set: %w", err)
-	}
-	w.put(number, codec.U8, data)
-}
-
-// rowSets writes a part of a partition as four arrays from number on.
-func (w *arrayWriter) rowSets(number uint32, r *postings.RowSets) {
-	w.put(number, codec.U64, codec.Bytes(r.At))
-	w.put(number+1, codec.U32, codec.Bytes(r.First))
-	w.put(number+2, codec.U16, codec.Bytes(r.Sets))
-	w.put(number+3, codec.F32, codec.Bytes(r.Value))
-}
-
-// names writes a string table.
-func (w *arrayWriter) names(number uint32, names []string) {
-	table := make([][]byte, len(names))
-	for i, n := range names {
-		table[i] = []byte(n)
-	}
-	w.put(number, codec.BytesElem, codec.AppendStrings(nil, table))
+// rowSetArrays are the four arrays of a part of a partition, from number on.
+func rowSetArrays(a *arrays, number uint32, r *postings.RowSets) {
+	array(a, number, &r.At)
+	array(a, number+1, &r.First)
+	array(a, number+2, &r.Sets)
+	array(a, number+3, &r.Value)
 }

@@ -3,22 +3,12 @@ package db
 import (
 	"context"
 	"fmt"
-	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
 )
-
-// numbered views array number i of a section of numbered arrays, all of it.
-func numbered[T codec.Number](r *sections, parts [][]byte, i uint32) []T {
-	if r.err != nil || int(i) >= len(parts) {
-		return nil
-	}
-	var zero T
-	return array[T](r, parts, int(i), len(parts[i])/int(unsafe.Sizeof(zero)))
-}
 
 // loadSegments views all segments of an inverted index.
 func (st *collState) loadSegments(ctx context.Context, m *manifest) ([]postings.Segment, error) {
@@ -60,42 +50,27 @@ func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
 // change, so their cross-references are checked only once in the life of the
 // process.
 func (st *collState) loadPostings(ctx context.Context, m *manifest, g *segmentManifest) (*postings.Index, error) {
-	r := &sections{ctx: ctx, st: st, object: g.Object, index: m.Info.Name}
-	parts := r.all(codec.KindPostings)
+	r := st.arrays(ctx, m.Info.Name, g.Object)
+	a := r.arrays(codec.KindPostings)
 	s := &g.Sparse
-	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: st.rowSource(r, parts, m, g)}
-	if s.Few {
-		if x.Used = numbered[uint32](r, parts, arrayUsed); x.Used == nil {
-			x.Used = []uint32{} // nil would mean all
-		}
-	}
+	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: st.rowSource(a, m, g)}
 	if s.Partition {
-		x.Partition = &postings.Partition{
-			M: s.M, TAATRows: s.TAATRows,
-			Feature: numbered[uint32](r, parts, arrayFeature), Max: numbered[float32](r, parts, arrayMax),
-			TAAT: rowSets(r, parts, arrayTAAT), DAAT: rowSets(r, parts, arrayDAAT),
-		}
+		x.Partition = &postings.Partition{M: s.M, TAATRows: s.TAATRows}
 	}
-	blocks := postings.Blocks{
-		Ptr: numbered[uint32](r, parts, arrayListPtr), Key: numbered[uint16](r, parts, arrayListKey),
-		Start: numbered[uint32](r, parts, arrayListStart), Low: numbered[uint16](r, parts, arrayListLow),
-		Code: numbered[uint8](r, parts, arrayListCode),
-	}
-	columns := postings.Columns{Has: numbered[uint64](r, parts, arrayHas), Rank: numbered[uint32](r, parts, arrayRank)}
 	switch s.Compact {
 	case "weighted":
-		x.Weighted = &postings.Weighted{
-			Blocks: blocks, Columns: columns, Cells: numbered[uint8](r, parts, arrayCells), Stride: s.Stride,
-			Scale: numbered[uint8](r, parts, arrayScale), Unit: s.Unit, Residual: s.Residual,
-			BandOf: numbered[uint8](r, parts, arrayBand),
-		}
+		x.Weighted = &postings.Weighted{Stride: s.Stride, Unit: s.Unit, Residual: s.Residual}
 		r.need(len(s.Bands) == len(x.Weighted.Bands), "bands")
 		copy(x.Weighted.Bands[:], s.Bands)
 	case "uniform":
-		x.Uniform = &postings.Uniform{
-			Blocks: blocks, Columns: columns, Words: numbered[uint64](r, parts, arrayWords), Stride: s.Stride,
-			Order: numbered[uint32](r, parts, arrayOrder), Value: numbered[float32](r, parts, arrayValue),
-		}
+		x.Uniform = &postings.Uniform{Stride: s.Stride}
+	}
+	postingsArrays(a, x)
+	switch {
+	case !s.Few:
+		x.Used = nil
+	case x.Used == nil:
+		x.Used = []uint32{} // nil would mean all
 	}
 	r.once(rolePostings, g.shape(m), 0, x.Validate)
 	if r.err != nil {
@@ -111,7 +86,8 @@ func (g *segmentManifest) shape(m *manifest) string {
 
 // rowSource is the collection's rows as those of a segment without rows of its
 // own; a label model weighs and thins them.
-func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segmentManifest) *postings.Source {
+func (st *collState) rowSource(a *arrays, m *manifest, g *segmentManifest) *postings.Source {
+	r := a.r
 	if r.err != nil {
 		return nil
 	}
@@ -124,12 +100,13 @@ func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segm
 		r.fail("%v", err)
 		return nil
 	}
-	s.Norm = numbered[float64](r, parts, arrayNorm)
+	array(a, arrayNorm, &s.Norm)
 	if m.LCIF != nil {
 		// Of features that came later than the segment it has none.
-		head := &sections{ctx: r.ctx, st: st, object: m.Object, index: r.index}
-		model := head.all(codec.KindSimilarity)
-		s.IDF, s.Keep = numbered[float32](head, model, arrayIDF), numbered[uint64](head, model, arrayKeep)
+		head := r.of(m.Object)
+		model := head.arrays(codec.KindSimilarity)
+		array(model, arrayIDF, &s.IDF)
+		array(model, arrayKeep, &s.Keep)
 		if s.IDF != nil {
 			s.IDF = s.IDF[:min(len(s.IDF), g.Sparse.Cols)]
 		}
@@ -143,12 +120,4 @@ func (st *collState) rowSource(r *sections, parts [][]byte, m *manifest, g *segm
 		r.err = head.err
 	}
 	return s
-}
-
-// rowSets views the arrays of a part of a partition, from number i on.
-func rowSets(r *sections, parts [][]byte, i uint32) postings.RowSets {
-	return postings.RowSets{
-		At: numbered[uint64](r, parts, i), First: numbered[uint32](r, parts, i+1),
-		Sets: numbered[uint16](r, parts, i+2), Value: numbered[float32](r, parts, i+3),
-	}
 }
