@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"math"
 	"sync"
 
 	"github.com/anndb/anndb/query"
@@ -93,8 +92,6 @@ func spaced(v *query.View, x []float32) {
 	case v.Metric == vector.Cosine:
 		unit(x)
 	case v.Lift:
-		// A row longer than all that the index was built from has no lift.
-		lift := float64(v.LiftNorm)
-		x[d] = float32(math.Sqrt(max(0, lift*lift-squaredNorm(x[:d]))))
+		x[d] = liftOf(squaredNorm(x[:d]), v.LiftNorm)
 	}
 }

@@ -202,7 +202,7 @@ type manifest struct {
 	Object uint64
 	Metric vector.Metric
 	Dim    int     // dimension of the collection
-	Lift   float64 // inner product: the bound M of the lift sqrt(M²-|x|²)
+	Lift   float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
 
 	LCIF   *lcifManifest   `json:",omitempty"` // a label model, with its inverted index if the rows are sparse
 	Sparse *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests

@@ -18,7 +18,7 @@ type learned struct {
 	opts     BuildOptions
 	metric   vector.Metric
 	dim      int
-	lift     float64
+	lift     float32
 	forest   *forest.Forest
 	rotation *forest.Rotation
 	rotated  *flatRows // all rows in principal coordinates; not stored

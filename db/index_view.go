@@ -93,7 +93,7 @@ func (st *collState) loadView(ctx context.Context, m *manifest, base query.View)
 	r.runs = m.Runs
 	v := base
 	v.N = m.Info.Rows
-	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, float32(m.Lift)
+	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, m.Lift
 	v.RawForest = m.Info.Options.Rotate <= 0
 	f, err := loadForest(m, r)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
 )
 
 const (
@@ -116,6 +117,62 @@ func TestLeafSizes(t *testing.T) {
 				look(len(trained) - tiedRows*9/10)
 			}
 		})
+	}
+}
+
+// Rows that an index covers are routed to the leaves that counted them when it was
+// built, for all metrics: thresholds are values of rows, so one bit of difference
+// between the coordinates of builds and those of maintenance would move rows.
+func TestLeafSizesByMetric(t *testing.T) {
+	const n, more, dim = 1000, 50, 12
+	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
+		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {
+			t.Run(fmt.Sprint(metric, " ", kind), func(t *testing.T) {
+				d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer d.Close()
+				if err := d.CreateDense(t.Context(), "d", DenseOptions{Dim: dim, Metric: metric}); err != nil {
+					t.Fatal(err)
+				}
+				rng := rand.New(rand.NewPCG(4, uint64(metric)))
+				var rows []int
+				look := func(add, want int) {
+					t.Helper()
+					if err := d.Update(t.Context(), func(b *Batch) error {
+						for range add {
+							x := make([]float32, dim)
+							for i := range x {
+								x[i] = float32(rng.NormFloat64())
+							}
+							if err := b.Put("d", Row{Key: fmt.Append(nil, len(rows)), Vector: x}); err != nil {
+								return err
+							}
+							rows = append(rows, len(rows))
+						}
+						return nil
+					}); err != nil {
+						t.Fatal(err)
+					}
+					if want == 0 {
+						builds(t, d, "d", "x", BuildOptions{Kind: kind, Trees: 4, Depth: 7, LabelsK: 10, NoTune: true})
+					} else if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+						t.Fatal(err)
+					}
+					if err := d.View(func(s *Snapshot) error {
+						if _, gained := checkLeafSizes(t, s, rows); gained != want {
+							t.Errorf("%d points gained, want %d", gained, want)
+						}
+						return nil
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				look(n, 0)
+				look(more, more)
+			})
+		}
 	}
 }
 

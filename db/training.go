@@ -81,7 +81,7 @@ type training struct {
 	corpus subset // the live rows among all row numbers [0, corpus.rows.n)
 	points subset // the training points: the live rows, or training queries
 	own    bool   // the points are the live rows
-	lift   float64
+	lift   float32
 	dim    int // dimension of the collection
 	metric vector.Metric
 	labels *labels.Neighbors // of the points; IDs are row numbers
@@ -97,31 +97,41 @@ func (t *training) total() int { return t.corpus.rows.n }
 // prepare maps vectors into that space, in place where it can: unit length for
 // cosine; one more coordinate sqrt(M²-|x|²) for inner product, where M, the lift, is the length of the longest row, so that
 // the nearest lifted row has the largest dot product.
-func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, lift float64) {
+func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, lift float32) {
 	switch metric {
 	case vector.Cosine:
 		for i := range n {
 			unit(data[i*d : (i+1)*d])
 		}
 	case vector.InnerProduct:
-		norms := make([]float64, n)
+		norms, longest := make([]float64, n), 0.0
 		for i := range n {
 			norms[i] = squaredNorm(data[i*d : (i+1)*d])
-			lift = max(lift, norms[i])
+			longest = max(longest, norms[i])
 		}
-		lifted := make([]float32, n*(d+1))
+		lift = float32(math.Sqrt(longest))
+		longer := make([]float32, n*(d+1))
 		for i := range n {
-			copy(lifted[i*(d+1):], data[i*d:(i+1)*d])
-			lifted[i*(d+1)+d] = float32(math.Sqrt(max(0, lift-norms[i])))
+			copy(longer[i*(d+1):], data[i*d:(i+1)*d])
+			longer[i*(d+1)+d] = liftOf(norms[i], lift)
 		}
-		return &flatRows{lifted, n, d + 1}, math.Sqrt(lift)
+		return &flatRows{longer, n, d + 1}, lift
 	}
 	return &flatRows{data, n, d}, 0
 }
 
+// liftOf returns the last coordinate of a lifted row, given the square of the row's
+// length. It is zero for a row longer than all that the index was built from.
+// Builds, maintenance and searches all compute it here, from the lift that is
+// stored: thresholds of trees are values of rows, so a row whose coordinate
+// differed by one bit could come to another leaf than the one that counts it.
+func liftOf(squared float64, lift float32) float32 {
+	return float32(math.Sqrt(max(0, float64(lift)*float64(lift)-squared)))
+}
+
 // prepareQueries maps queries into the same space, where they lie on the
 // sphere of the rows.
-func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float64) *flatRows {
+func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float32) *flatRows {
 	inner := d
 	if metric == vector.InnerProduct {
 		inner++
@@ -135,7 +145,7 @@ func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float
 		}
 		if metric == vector.InnerProduct {
 			for j := range x {
-				x[j] *= float32(lift)
+				x[j] *= lift
 			}
 		}
 	}

@@ -131,7 +131,7 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 		v.ByteRotation = l.rotation.Bytes()
 	}
 	if l.metric == vector.InnerProduct {
-		v.Lift, v.LiftNorm = true, float32(l.lift)
+		v.Lift, v.LiftNorm = true, l.lift
 	}
 	if w := l.opts.SketchBytes; w > 0 {
 		v.Sketch = query.SketchEncoder{Width: w, Step: l.step, Steps: l.steps}.View([][]byte{l.sketch}, 31)
