@@ -17,7 +17,8 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// These tests run the main paths on the slices of real data in testdata/.
+// These tests run the main paths on the slices of real data in testdata/. They are of
+// one goroutine but for builds, which other tests run under the race detector.
 
 func readSlice(t *testing.T, name string) []byte {
 	t.Helper()
@@ -129,6 +130,9 @@ func recallAt10(t *testing.T, s *db.Snapshot, queries []db.Row, target float64) 
 // TestImages searches images for a recall and predicts their classes, with an
 // index that is new, and with one that has followed writes.
 func TestImages(t *testing.T) {
+	if racing {
+		t.Skip("too slow under the race detector")
+	}
 	rows, queries := fashionRows(t, "train"), fashionRows(t, "test")
 	d := openWith(t, func(ctx context.Context, d *db.DB) error {
 		return d.CreateDense(ctx, "images", db.DenseOptions{Dim: len(rows[0].Vector)})
@@ -208,6 +212,9 @@ func cosine(a, b []db.Feature) float64 {
 // TestSourceFiles searches source files by their words exactly, and predicts what
 // they import.
 func TestSourceFiles(t *testing.T) {
+	if racing {
+		t.Skip("too slow under the race detector")
+	}
 	rows, queries := goFiles(t, "train"), goFiles(t, "test")
 	d := openWith(t, func(ctx context.Context, d *db.DB) error {
 		return d.CreateSparse(ctx, "files", db.SparseOptions{Named: true})
