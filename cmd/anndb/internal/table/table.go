@@ -1,10 +1,8 @@
-// Package table writes rows of values as aligned text, markdown, CSV or JSON:
-// one table in memory, four ways out.
+// Package table writes rows of values as aligned text, markdown, CSV or JSON: a
+// Table is in memory, a Stream is written row by row.
 package table
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,8 +46,10 @@ type Table struct {
 
 // New makes a table. A column is its name, with ":n" behind it to show n
 // digits after the point in text, such as "recall:4".
-func New(columns ...string) *Table {
-	t := &Table{}
+func New(columns ...string) *Table { return &Table{Columns: parseColumns(columns)} }
+
+func parseColumns(columns []string) []Column {
+	var out []Column
 	for _, c := range columns {
 		col := Column{Name: c, Digits: -1}
 		if name, digits, ok := strings.Cut(c, ":"); ok {
@@ -57,9 +57,9 @@ func New(columns ...string) *Table {
 				col = Column{Name: name, Digits: n}
 			}
 		}
-		t.Columns = append(t.Columns, col)
+		out = append(out, col)
 	}
-	return t
+	return out
 }
 
 // Add appends a row. Missing values are empty; values past the last column
@@ -77,136 +77,14 @@ func (t *Table) Len() int { return len(t.rows) }
 // Write writes the table to w in the format. It returns ErrFormat, wrapped,
 // for a format that is not known, and w's errors.
 func (t *Table) Write(w io.Writer, f Format) error {
-	switch f {
-	case Text:
-		return t.aligned(w, "", "  ", "")
-	case Markdown:
-		return t.aligned(w, "| ", " | ", " |")
-	case CSV:
-		return t.csv(w)
-	case JSON:
-		return t.json(w)
-	}
-	return fmt.Errorf("%w: %q (want text, markdown, csv or json)", ErrFormat, f)
-}
-
-// aligned writes columns of equal width: numbers to the right, all else to
-// the left. Markdown is the same with bars and a rule.
-func (t *Table) aligned(w io.Writer, open, between, end string) error {
-	markdown := open != ""
-	width := make([]int, len(t.Columns))
-	right := make([]bool, len(t.Columns))
-	cells := make([][]string, 0, len(t.rows)+1)
-	head := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		head[i] = Printable(c.Name)
-		right[i] = len(t.rows) > 0
-	}
-	cells = append(cells, head)
-	for _, row := range t.rows {
-		line := make([]string, len(row))
-		for i, v := range row {
-			line[i] = Printable(show(v, t.Columns[i].Digits))
-			if markdown {
-				line[i] = strings.ReplaceAll(line[i], "|", `\|`)
-			}
-			right[i] = right[i] && (v == nil || number(v))
-		}
-		cells = append(cells, line)
-	}
-	for _, line := range cells {
-		for i, c := range line {
-			width[i] = max(width[i], utf8.RuneCountInString(c))
-		}
-	}
-	var out strings.Builder
-	for n, line := range cells {
-		var b strings.Builder
-		b.WriteString(open)
-		for i, c := range line {
-			if i > 0 {
-				b.WriteString(between)
-			}
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
-			if right[i] {
-				b.WriteString(pad + c)
-			} else {
-				b.WriteString(c + pad)
-			}
-		}
-		b.WriteString(end)
-		out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
-		if n == 0 && markdown {
-			out.WriteString("|")
-			for i := range line {
-				rule := strings.Repeat("-", width[i]+1)
-				if right[i] {
-					out.WriteString(rule + ":|")
-				} else {
-					out.WriteString(rule + "-|")
-				}
-			}
-			out.WriteString("\n")
-		}
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
-}
-
-func (t *Table) csv(w io.Writer) error {
-	c := csv.NewWriter(w)
-	line := make([]string, len(t.Columns))
-	for i, col := range t.Columns {
-		line[i] = col.Name
-	}
-	if err := c.Write(line); err != nil {
+	s, err := newStream(w, f, t.Columns)
+	if err != nil {
 		return err
 	}
 	for _, row := range t.rows {
-		for i, v := range row {
-			line[i] = show(plain(v), -1)
-		}
-		if err := c.Write(line); err != nil {
-			return err
-		}
+		s.Add(row...)
 	}
-	c.Flush()
-	return c.Error()
-}
-
-// json writes an array of objects, keys in column order, one object a line.
-func (t *Table) json(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("[")
-	for n, row := range t.rows {
-		if n > 0 {
-			b.WriteString(",")
-		}
-		b.WriteString("\n  {")
-		for i, v := range row {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			key, err := json.Marshal(t.Columns[i].Name)
-			if err != nil {
-				return err
-			}
-			val, err := json.Marshal(plain(v))
-			if err != nil {
-				return fmt.Errorf("table: column %s: %w", t.Columns[i].Name, err)
-			}
-			b.Write(key)
-			b.WriteString(": ")
-			b.Write(val)
-		}
-		b.WriteString("}")
-	}
-	if len(t.rows) > 0 {
-		b.WriteString("\n")
-	}
-	b.WriteString("]\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return s.Close()
 }
 
 // plain turns a value into what machines read: durations into seconds, floats

@@ -1,0 +1,218 @@
+package table
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Stream writes a table row by row, in memory that does not grow with the number of
+// rows. Text and Markdown appear on Close, since the widest cell of a column counts:
+// until then rows are kept in a temporary file if they are many.
+type Stream struct {
+	out     *bufio.Writer
+	format  Format
+	columns []Column
+	n       int // rows
+	err     error
+
+	csv   *csv.Writer
+	cells spool  // of Text and Markdown
+	width []int  // of the columns
+	right []bool // numbers only so far
+}
+
+// NewStream begins a table. Columns are those of New. It returns ErrFormat, wrapped,
+// for a format that is not known.
+func NewStream(w io.Writer, f Format, columns ...string) (*Stream, error) {
+	return newStream(w, f, parseColumns(columns))
+}
+
+func newStream(w io.Writer, f Format, columns []Column) (*Stream, error) {
+	s := &Stream{out: bufio.NewWriter(w), format: f, columns: columns}
+	switch f {
+	case JSON:
+	case CSV:
+		s.csv = csv.NewWriter(s.out)
+	case Text, Markdown:
+		s.width, s.right = make([]int, len(columns)), make([]bool, len(columns))
+		for i := range s.right {
+			s.right[i] = true
+		}
+	default:
+		return nil, fmt.Errorf("%w: %q (want text, markdown, csv or json)", ErrFormat, f)
+	}
+	return s, nil
+}
+
+// Len is the number of rows.
+func (s *Stream) Len() int { return s.n }
+
+// Err returns the first error of Add.
+func (s *Stream) Err() error { return s.err }
+
+// Add appends a row, as Table.Add does. Its error is that of Err and Close.
+func (s *Stream) Add(values ...any) {
+	if s.err != nil {
+		return
+	}
+	row := make([]any, len(s.columns))
+	copy(row, values)
+	switch s.format {
+	case CSV:
+		s.err = s.addCSV(row)
+	case JSON:
+		s.err = s.addJSON(row)
+	default:
+		s.err = s.addAligned(row)
+	}
+	s.n++
+}
+
+// Close writes what is left. It does not close the writer.
+func (s *Stream) Close() error {
+	defer s.cells.close()
+	if s.err != nil {
+		return s.err
+	}
+	switch s.format {
+	case CSV:
+		if s.n == 0 {
+			s.err = s.headCSV()
+		}
+		s.csv.Flush()
+		if s.err == nil {
+			s.err = s.csv.Error()
+		}
+	case JSON:
+		end := "\n]\n"
+		if s.n == 0 {
+			end = "[]\n"
+		}
+		_, s.err = s.out.WriteString(end)
+	default:
+		s.err = s.writeAligned()
+	}
+	if s.err == nil {
+		s.err = s.out.Flush()
+	}
+	return s.err
+}
+
+// Discard ends the table without writing what is left, and returns err.
+func (s *Stream) Discard(err error) error {
+	s.cells.close()
+	return err
+}
+
+func (s *Stream) headCSV() error {
+	line := make([]string, len(s.columns))
+	for i, col := range s.columns {
+		line[i] = col.Name
+	}
+	return s.csv.Write(line)
+}
+
+func (s *Stream) addCSV(row []any) error {
+	if s.n == 0 {
+		if err := s.headCSV(); err != nil {
+			return err
+		}
+	}
+	line := make([]string, len(row))
+	for i, v := range row {
+		line[i] = show(plain(v), -1)
+	}
+	return s.csv.Write(line)
+}
+
+// addJSON writes one object of an array, keys in column order, on a line.
+func (s *Stream) addJSON(row []any) error {
+	b := []byte(",\n  {")
+	if s.n == 0 {
+		b[0] = '['
+	}
+	for i, v := range row {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		key, err := json.Marshal(s.columns[i].Name)
+		if err != nil {
+			return err
+		}
+		val, err := json.Marshal(plain(v))
+		if err != nil {
+			return fmt.Errorf("table: column %s: %w", s.columns[i].Name, err)
+		}
+		b = append(append(append(b, key...), ": "...), val...)
+	}
+	_, err := s.out.Write(append(b, '}'))
+	return err
+}
+
+// addAligned keeps the cells of a row and measures them.
+func (s *Stream) addAligned(row []any) error {
+	line := make([]string, len(row))
+	for i, v := range row {
+		line[i] = Printable(show(v, s.columns[i].Digits))
+		if s.format == Markdown {
+			line[i] = strings.ReplaceAll(line[i], "|", `\|`)
+		}
+		s.right[i] = s.right[i] && (v == nil || number(v))
+		s.width[i] = max(s.width[i], utf8.RuneCountInString(line[i]))
+	}
+	return s.cells.add(line)
+}
+
+// writeAligned writes columns of equal width: numbers to the right, all else to the
+// left. Markdown is the same with bars and a rule.
+func (s *Stream) writeAligned() error {
+	head := make([]string, len(s.columns))
+	for i, c := range s.columns {
+		head[i] = Printable(c.Name)
+		s.width[i] = max(s.width[i], utf8.RuneCountInString(head[i]))
+		s.right[i] = s.right[i] && s.n > 0
+	}
+	if err := s.writeLine(head); err != nil {
+		return err
+	}
+	if s.format == Markdown {
+		s.out.WriteString("|")
+		for i, right := range s.right {
+			end := "-|"
+			if right {
+				end = ":|"
+			}
+			s.out.WriteString(strings.Repeat("-", s.width[i]+1) + end)
+		}
+		s.out.WriteString("\n")
+	}
+	return s.cells.each(len(s.columns), s.writeLine)
+}
+
+func (s *Stream) writeLine(line []string) error {
+	open, between, end := "", "  ", ""
+	if s.format == Markdown {
+		open, between, end = "| ", " | ", " |"
+	}
+	var b strings.Builder
+	b.WriteString(open)
+	for i, c := range line {
+		if i > 0 {
+			b.WriteString(between)
+		}
+		pad := strings.Repeat(" ", s.width[i]-utf8.RuneCountInString(c))
+		if s.right[i] {
+			b.WriteString(pad + c)
+		} else {
+			b.WriteString(c + pad)
+		}
+	}
+	b.WriteString(end)
+	_, err := s.out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
+	return err
+}
