@@ -2,12 +2,10 @@ package dataset
 
 import (
 	"bytes"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,10 +38,27 @@ type column struct {
 	nominal []string // nil: numeric
 }
 
-func openARFF(in *lines, o SparseOptions) (rowDecoder, error) {
+// isARFF reports whether a text that begins with a line is an ARFF file. A comment
+// may also begin a text of another name.
+func isARFF(line []byte, named *format) bool {
+	word, _ := cutField(bytes.TrimSpace(line))
+	switch strings.ToLower(string(word)) {
+	case "@relation", "@attribute", "@data":
+		return true
+	}
+	return bytes.HasPrefix(line, []byte("%")) && (named == nil || named.sparse)
+}
+
+func openARFF(s *source, o Options) (decoder, error) {
+	in := newLines(s)
 	columns, relation, err := arffHeader(in, o.MaxFeatures)
 	if err != nil {
 		return nil, err
+	}
+	if o.LabelsXML == "" && s.close != nil { // a file, which can have one beside it
+		if o.LabelsXML, err = xmlBeside(s.path); err != nil {
+			return nil, err
+		}
 	}
 	var labels []string
 	if o.LabelsXML != "" {
@@ -54,9 +69,9 @@ func openARFF(in *lines, o SparseOptions) (rowDecoder, error) {
 		n, ok := mekaLabels(relation)
 		switch {
 		case !ok:
-			return nil, in.src.badLine(-1, 1, errors.New("which attributes are labels? No XML file was given or found, and the relation's name has no -C"))
+			return nil, s.badLine(-1, 1, ErrNoLabels)
 		case n > len(columns) || -n > len(columns):
-			return nil, in.src.badLine(-1, 1, fmt.Errorf("the relation's name says -C %d, there are %d attributes", n, len(columns)))
+			return nil, s.badLine(-1, 1, fmt.Errorf("the relation's name says -C %d, there are %d attributes", n, len(columns)))
 		}
 		part := columns[:max(n, 0)]
 		if n < 0 {
@@ -90,7 +105,7 @@ func openARFF(in *lines, o SparseOptions) (rowDecoder, error) {
 			return nil, in.bad(-1, fmt.Errorf("no attribute is named like the label %.40q of %s", l, o.LabelsXML))
 		}
 	}
-	return a, nil
+	return &lineDecoder{rowDecoder: a, lines: in}, nil
 }
 
 // attribute adds a column to the features or labels.
@@ -130,16 +145,16 @@ func (a *arff) attribute(c column, label bool) (attribute, error) {
 	return at, nil
 }
 
-func (a *arff) names() sparseNames {
-	return sparseNames{
-		features: len(a.features), labels: len(a.labels),
-		featureNames: a.features, labelNames: a.labels,
+func (a *arff) schema() Schema {
+	return Schema{
+		Kind: Sparse, Dim: len(a.features), Base: BaseZero, Labels: len(a.labels), Records: -1,
+		FeatureNames: a.features, LabelNames: a.labels,
 	}
 }
 
-func (a *arff) end() error { return nil }
+func (a *arff) end(int64) error { return nil }
 
-func (a *arff) decode(rec *SparseRecord, line []byte) (bool, error) {
+func (a *arff) decode(rec *Record, line []byte, _ int64) (bool, error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] == '%' {
 		return false, nil
@@ -158,7 +173,7 @@ func (a *arff) decode(rec *SparseRecord, line []byte) (bool, error) {
 }
 
 // sparse reads "i value, i value}".
-func (a *arff) sparse(rec *SparseRecord, text []byte) error {
+func (a *arff) sparse(rec *Record, text []byte) error {
 	text = trimBlanks(text)
 	for len(text) > 0 && text[0] != '}' {
 		digits := 0
@@ -208,7 +223,7 @@ func (a *arff) sparse(rec *SparseRecord, text []byte) error {
 }
 
 // dense reads "value, value".
-func (a *arff) dense(rec *SparseRecord, text []byte) error {
+func (a *arff) dense(rec *Record, text []byte) error {
 	for i := range a.attributes {
 		value, rest, err := a.value(text, ",")
 		if err != nil {
@@ -257,7 +272,7 @@ func (a *arff) value(text []byte, stops string) (value, rest []byte, err error) 
 }
 
 // put adds attribute i's value to the record.
-func (a *arff) put(rec *SparseRecord, i int, value []byte) error {
+func (a *arff) put(rec *Record, i int, value []byte) error {
 	at := &a.attributes[i]
 	var v float32
 	if at.values != nil {
@@ -278,7 +293,7 @@ func (a *arff) put(rec *SparseRecord, i int, value []byte) error {
 	return nil
 }
 
-func (a *arff) set(rec *SparseRecord, at *attribute, v float32) {
+func (a *arff) set(rec *Record, at *attribute, v float32) {
 	switch {
 	case at.label != "":
 		if v == 1 {
@@ -439,78 +454,93 @@ func mekaLabels(relation string) (int, bool) {
 	return 0, false
 }
 
-// xmlBeside finds the file of label names that belongs to an ARFF file; "" if
-// there is none.
-func xmlBeside(path string) (string, error) {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return "", fmt.Errorf("dataset: %w", err)
-	}
-	base, best := filepath.Base(path), ""
-	for _, e := range entries {
-		stem, ok := strings.CutSuffix(e.Name(), ".xml")
-		if ok && !e.IsDir() && strings.HasPrefix(base, stem) && len(stem) >= len(strings.TrimSuffix(best, ".xml")) {
-			best = e.Name()
-		}
-	}
-	if best == "" {
-		return "", nil
-	}
-	return filepath.Join(filepath.Dir(path), best), nil
+// arffEncoder writes sparse rows, the labels first.
+type arffEncoder struct {
+	head   []byte
+	labels map[string]uint32
+	row    []uint32
 }
 
-// ReadLabelsXML reads the label names of a Mulan XML file in its order; labels
-// inside labels, a hierarchy, come behind their parent.
-//
-// Errors: fs errors as they come, *[FormatError].
-func ReadLabelsXML(path string) ([]string, error) {
-	s, err := openSource(path)
-	if err != nil {
-		return nil, err
+func newARFFEncoder(s Schema) (encoder, error) {
+	if s.Dim == 0 {
+		return nil, fmt.Errorf("dataset: %w: an ARFF file needs the number of features", ErrOption)
 	}
-	defer s.Close()
-	return parseLabelsXML(s)
-}
-
-func parseLabelsXML(s *source) ([]string, error) {
-	d := xml.NewDecoder(s.br)
-	var names []string
-	seen := map[string]bool{}
-	bad := func(err error) error {
-		line, _ := d.InputPos()
-		return s.badLine(-1, int64(line), err)
+	if s.LabelNames == nil {
+		return nil, fmt.Errorf("dataset: %w: an ARFF file needs the names of the labels", ErrOption)
 	}
-	for {
-		token, err := d.Token()
-		if err == io.EOF {
-			if len(names) == 0 {
-				return nil, bad(errors.New("no labels"))
-			}
-			return names, nil
-		}
-		if err != nil {
-			if isSystem(err) {
-				return nil, fmt.Errorf("dataset: read %s: %w", s.path, err)
-			}
-			return nil, bad(err)
-		}
-		start, ok := token.(xml.StartElement)
-		if !ok || start.Name.Local != "label" {
-			continue
-		}
-		name := ""
-		for _, attr := range start.Attr {
-			if attr.Name.Local == "name" {
-				name = attr.Value
-			}
-		}
+	e := &arffEncoder{labels: numbersOf(s.LabelNames)}
+	e.head = fmt.Appendf(nil, "@relation 'anndb: -C %d'\n\n", len(s.LabelNames))
+	for _, name := range s.LabelNames {
 		if name == "" {
-			return nil, bad(errors.New("a label without a name"))
+			return nil, fmt.Errorf("dataset: %w: empty label name", ErrOption)
 		}
-		if seen[name] {
-			return nil, bad(fmt.Errorf("label %.40q stands twice", name))
-		}
-		seen[name] = true
-		names = append(names, name)
+		e.head = append(appendARFFName(append(e.head, "@attribute "...), name), " {0,1}\n"...)
 	}
+	for i := range s.Dim {
+		name := "f" + strconv.Itoa(i)
+		if s.FeatureNames != nil {
+			name = s.FeatureNames[i]
+		}
+		if _, both := e.labels[name]; both || name == "" {
+			return nil, fmt.Errorf("dataset: %w: feature %d is named %.40q, which is empty or a label", ErrOption, i, name)
+		}
+		e.head = append(appendARFFName(append(e.head, "@attribute "...), name), " numeric\n"...)
+	}
+	e.head = append(e.head, "\n@data\n"...)
+	return e, nil
+}
+
+// appendARFFName quotes a name unless it is made of plain letters and digits.
+func appendARFFName(dst []byte, name string) []byte {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '-' || r == '.'
+	}
+	if !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
+		return append(dst, name...)
+	}
+	dst = append(dst, '\'')
+	for i := range len(name) {
+		switch c := name[i]; c {
+		case '\'', '\\', '"', '%':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '\'')
+}
+
+func (*arffEncoder) counted() bool                  { return false }
+func (e *arffEncoder) header(int64) ([]byte, error) { return e.head, nil }
+
+func (e *arffEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	e.row = e.row[:0]
+	for _, l := range rec.Labels {
+		n, ok := e.labels[l]
+		if !ok {
+			return dst, fmt.Errorf("label %.40q is none of the label names", l)
+		}
+		e.row = append(e.row, n)
+	}
+	slices.Sort(e.row)
+	dst = append(dst, '{')
+	for _, n := range slices.Compact(e.row) {
+		dst = strconv.AppendUint(dst, uint64(n), 10)
+		dst = append(dst, " 1,"...)
+	}
+	for i, f := range rec.Features.Index {
+		if v := rec.Features.Value[i]; v != 0 {
+			dst = strconv.AppendUint(dst, uint64(f)+uint64(len(e.labels)), 10)
+			dst = append(dst, ' ')
+			dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+			dst = append(dst, ',')
+		}
+	}
+	return append(bytes.TrimSuffix(dst, []byte(",")), '}', '\n'), nil
 }

@@ -40,10 +40,16 @@ type framing interface {
 	counted() bool
 }
 
-// encoder is what the formats of dense records differ in.
+// noHeader is the framing of formats that are nothing but records.
+type noHeader struct{}
+
+func (noHeader) header(int64) ([]byte, error) { return nil, nil }
+func (noHeader) counted() bool                { return false }
+
+// encoder is what the formats differ in.
 type encoder interface {
 	framing
-	// encode appends the record. The vector's length and values are checked.
+	// encode appends the record, whose values are finite and within the limits.
 	encode(dst []byte, rec *Record) ([]byte, error)
 }
 
@@ -62,32 +68,85 @@ type fileWriter struct {
 	done    bool
 }
 
-// Create makes a file of records with dim dimensions. The format is one of
-// the Format constants, "" goes by the name; a name ending in .gz is
-// compressed. The file is written next to its path, under a name of its own that
+// Create makes a file of records as the Schema describes them. A name ending in .gz
+// is compressed. The file is written next to its path, under a name of its own that
 // ends in a number, and takes its place on Close.
 //
-// What a format cannot hold is dropped (see [VectorsOnly]); values it cannot
-// hold are errors of Write. Errors: fs errors as they come, [ErrOption], also for
-// a path that is a symbolic link to a file.
-func Create(path, format string, dim int) (Writer, error) {
-	if format == "" {
-		if format = FormatOf(path); format == "" {
-			return nil, fmt.Errorf("dataset: %w: %s: the name does not say the format", ErrOption, path)
-		}
+// What a format cannot hold is dropped (see [VectorsOnly]; of sparse formats only
+// jsonl keeps keys and payloads); values it cannot hold are errors of Write. Without
+// LabelNames the labels of an xmc file must be numbers; an ARFF file needs them, and
+// the number of features, and is written by Meka's convention, the labels first;
+// [WriteLabelsXML] adds what Mulan wants. Text has the fewest digits that read back as
+// the same float32.
+//
+// Errors: fs errors as they come, [ErrOption], also for a path that is a symbolic
+// link to a file.
+func Create(path string, s Schema) (Writer, error) {
+	s, err := s.normal(path)
+	if err != nil {
+		return nil, err
 	}
-	if dim < 1 || dim > DefaultMaxDim {
-		return nil, fmt.Errorf("dataset: %w: dimension %d, want 1..%d", ErrOption, dim, DefaultMaxDim)
+	enc, err := formatNamed(s.Format).encoder(s)
+	if err != nil {
+		return nil, err
 	}
-	enc := newEncoder(format, dim)
-	if enc == nil {
-		return nil, fmt.Errorf("dataset: %w: unknown format %q", ErrOption, format)
+	w := &recordWriter{fileWriter: fileWriter{path: path, frame: enc}, enc: enc, kind: s.Kind, dim: s.Dim}
+	if s.Kind == Sparse && s.Dim == 0 {
+		w.dim = DefaultMaxFeatures
 	}
-	w := &vectorWriter{fileWriter: fileWriter{path: path, frame: enc}, enc: enc, dim: dim}
 	if err := w.open(); err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
 	return w, nil
+}
+
+// normal checks the schema of a file to write and fills in what the path and the
+// format say.
+func (s Schema) normal(path string) (Schema, error) {
+	bad := func(format string, args ...any) (Schema, error) {
+		return s, fmt.Errorf("dataset: %w: %s", ErrOption, fmt.Sprintf(format, args...))
+	}
+	if s.Format == "" {
+		s.Format = FormatOf(path, s.Kind)
+	}
+	known := strings.Join(Formats(s.Kind), ", ")
+	f := formatNamed(s.Format)
+	switch {
+	case s.Format == "" && FormatOf(path, AnyKind) != "":
+		return bad("%s: %s files hold no %v records (want one of %s)", path, FormatOf(path, AnyKind), s.Kind, known)
+	case s.Format == "":
+		return bad("%s: the name does not say the format (want one of %s)", path, known)
+	case f == nil:
+		return bad("unknown format %q (want one of %s)", s.Format, known)
+	case s.Kind > Sparse:
+		return bad("Kind is %d", s.Kind)
+	case !f.holds(s.Kind):
+		return bad("%s files hold no %v records (want one of %s)", s.Format, s.Kind, known)
+	}
+	if s.Kind == AnyKind {
+		s.Kind = Sparse
+		if f.dense {
+			s.Kind = Dense
+		}
+	}
+	n := len(s.FeatureNames)
+	switch {
+	case s.Kind == Dense && (s.Dim < 1 || s.Dim > DefaultMaxDim):
+		return bad("dimension %d, want 1..%d", s.Dim, DefaultMaxDim)
+	case s.Dim < 0 || s.Dim > DefaultMaxFeatures || n > DefaultMaxFeatures:
+		return bad("%d features, want 0..%d", max(s.Dim, n), DefaultMaxFeatures)
+	case n > 0 && s.Dim > 0 && n != s.Dim:
+		return bad("%d names for %d features", n, s.Dim)
+	case s.Base > BaseOne:
+		return bad("Base is %d", s.Base)
+	}
+	for _, list := range [][]string{s.FeatureNames, s.LabelNames} {
+		if name, twice := repeated(list); twice {
+			return bad("the name %.40q stands twice", name)
+		}
+	}
+	s.Dim = max(s.Dim, n)
+	return s, nil
 }
 
 // open makes the file and writes its header.
@@ -202,25 +261,43 @@ func (w *fileWriter) write(encode func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// vectorWriter writes dense records.
-type vectorWriter struct {
+// recordWriter checks records and writes them.
+type recordWriter struct {
 	fileWriter
-	enc encoder
-	dim int
+	enc  encoder
+	kind Kind
+	dim  int
 }
 
-func (w *vectorWriter) Write(rec *Record) error {
+func (w *recordWriter) Write(rec *Record) error {
 	return w.write(func(dst []byte) ([]byte, error) {
-		if len(rec.Vector) != w.dim {
-			return dst, fmt.Errorf("%d values, want %d", len(rec.Vector), w.dim)
-		}
-		for i, v := range rec.Vector {
-			if !finite(v) {
-				return dst, fmt.Errorf("value %d is %v", i, v)
-			}
+		if err := w.check(rec); err != nil {
+			return dst, err
 		}
 		return w.enc.encode(dst, rec)
 	})
+}
+
+// check refuses records that do not fit the schema.
+func (w *recordWriter) check(rec *Record) error {
+	if w.kind == Sparse {
+		if err := rec.Features.Validate(); err != nil {
+			return err
+		}
+		if n := rec.Features.Len(); n > 0 && uint64(rec.Features.Index[n-1]) >= uint64(w.dim) {
+			return fmt.Errorf("feature %d, there are %d", rec.Features.Index[n-1], w.dim)
+		}
+		return nil
+	}
+	if len(rec.Vector) != w.dim {
+		return fmt.Errorf("%d values, want %d", len(rec.Vector), w.dim)
+	}
+	for i, v := range rec.Vector {
+		if !finite(v) {
+			return fmt.Errorf("value %d is %v", i, v)
+		}
+	}
+	return nil
 }
 
 func (w *fileWriter) Close() error {

@@ -3,22 +3,12 @@ package dataset
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"path/filepath"
+	"slices"
 	"strings"
-)
+	"unicode/utf8"
 
-// Names of the formats, as taken by [Options].Format and [Create].
-const (
-	FormatIDX   = "idx"   // idx, the format of MNIST: big-endian, typed, any number of dimensions
-	FormatFvecs = "fvecs" // int32 dimension, then that many float32, little-endian, per record
-	FormatBvecs = "bvecs" // int32 dimension, then that many uint8, per record
-	FormatIvecs = "ivecs" // int32 dimension, then that many int32, little-endian, per record
-	FormatNPY   = "npy"   // NumPy array file, versions 1 to 3, C order
-	FormatCSV   = "csv"   // comma-separated text
-	FormatTSV   = "tsv"   // tab-separated text, quoted like csv
-	FormatJSONL = "jsonl" // one JSON object a line
+	"github.com/anndb/anndb/vector"
 )
 
 // Limits that hold whatever a file claims about itself.
@@ -29,6 +19,11 @@ const (
 	// maxMaxDim bounds Options.MaxDim, so that a record's buffer stays below
 	// 128 MiB even for 8-byte elements.
 	maxMaxDim = 1 << 24
+	// DefaultMaxFeatures is the number of features read or written when
+	// Options.MaxFeatures is 0. A few bytes can make a feature number large.
+	DefaultMaxFeatures = 1 << 28
+	// maxMaxFeatures bounds Options.MaxFeatures: feature numbers have 32 bits.
+	maxMaxFeatures = 1 << 32
 	// maxTextRecord bounds one line of jsonl or one record of csv, in bytes.
 	maxTextRecord = 64 << 20
 )
@@ -77,36 +72,97 @@ func (e *FormatError) Error() string {
 // Unwrap returns ErrFormat and the cause.
 func (e *FormatError) Unwrap() []error { return []error{ErrFormat, e.Err} }
 
-// Record is one row of a data set.
+// ErrFeatureZero is wrapped by the error of a libsvm file that has a feature 0
+// although its features were taken to count from 1.
+var ErrFeatureZero = errors.New("feature 0, but features count from 1")
+
+// ErrNoLabels is wrapped by the error of an ARFF file that does not say which of its
+// attributes are labels.
+var ErrNoLabels = errors.New("which attributes are labels? " +
+	"No XML file was given or found, and the relation's name has no -C")
+
+// Kind is what the records of a file hold besides keys, labels and payloads.
+type Kind uint8
+
+// Values of Kind.
+const (
+	AnyKind Kind = iota // whatever the file has
+	Dense               // vectors
+	Sparse              // features
+)
+
+// String returns "dense" or "sparse".
+func (k Kind) String() string {
+	return [...]string{"any", "dense", "sparse"}[min(k, Sparse)]
+}
+
+// Record is one row of a data set. Dense records have a Vector, sparse ones have
+// Features.
 type Record struct {
 	// Key identifies the record. Files that carry no keys give the record
 	// number, from 0, in decimal.
 	Key []byte
-	// Vector has Reader.Dim() finite values.
+	// Vector has Schema.Dim finite values.
 	Vector []float32
-	// Labels are the record's classes or tags; empty when the file has none.
+	// Features has the values that are not zero, by feature number from 0.
+	// They are finite; negative ones are for the reader to judge.
+	Features vector.Sparse
+	// Labels are the record's classes or tags, in the order of the file; empty when
+	// it has none. Sparse records have no label twice.
 	Labels []string
 	// Payload is whatever else belongs to the record; empty when the file has
 	// none.
 	Payload []byte
 }
 
-// Reader gives the records of one file in file order, in memory that does not
-// grow with the file. A Reader serves one goroutine at a time.
+// Schema is what the records of a file have in common: a Reader returns what it
+// knows of it, and [Create] makes a file by it.
+type Schema struct {
+	// Format is one of the Format constants. Create takes "" for the format that
+	// the name says.
+	Format string
+	// Kind is never AnyKind in a Reader. Create takes AnyKind for what the format
+	// holds; Dense if it holds both.
+	Kind Kind
+	// Dim is the number of dimensions of dense records, at least 1. Of sparse ones
+	// it is the number of features, all feature numbers being below it; 0 where
+	// neither a header nor names say so.
+	Dim int
+	// Base is the number that a file gives its first feature: BaseOne for libsvm
+	// files that count from 1, BaseZero for all others. Create takes BaseAuto for
+	// BaseOne.
+	Base Base
+	// FeatureNames names the features by number; nil where they have numbers only.
+	// In jsonl features are numbered in order of appearance, behind
+	// Options.FeatureNames, and the list grows while reading.
+	FeatureNames []string
+	// LabelNames has all labels, in the order of the file or the options; nil where
+	// neither lists them. Written xmc files number labels by their place here, ARFF
+	// files make them attributes.
+	LabelNames []string
+	// Labels is the number of distinct labels that a header promises, those that no
+	// record has among them; 0 where none does. Create ignores it.
+	Labels int
+	// Records is the number of records: as promised by a header, or computed from
+	// the file's size; -1 when neither tells. A wrong promise surfaces as an error
+	// of Open or Read, never as a short or long read. Create ignores it.
+	Records int64
+	// Keyed reports whether the file, or the one of Options.KeysPath, gives the
+	// records keys; otherwise they are record numbers. In jsonl the first record
+	// tells. Create ignores it.
+	Keyed bool
+}
+
+// Reader returns the records of one file in file order. Its memory does not grow
+// with the number of records, only with the names it has met. A Reader serves one
+// goroutine at a time.
 type Reader interface {
-	// Keyed reports whether the file gives its records keys; otherwise they are
-	// record numbers. In jsonl the first record tells.
-	Keyed() bool
-	// Dim is the number of dimensions of every record, at least 1.
-	Dim() int
-	// Len is the number of records: as promised by a header, or worked out
-	// from the file's size; -1 when neither tells. A wrong promise surfaces as
-	// an error of Open or Read, never as a short or long read.
-	Len() int64
+	// Schema describes the file as far as it has been read.
+	Schema() Schema
 	// Read overwrites *Record with the next record and reuses its slices, so
 	// they hold only until the next Read with the same Record. It returns
 	// io.EOF after the last record, and then only once the rest of the file
-	// (trailing bytes, the gzip checksum) has proved sound. After an error
+	// (trailing bytes, the gzip checksum) has been verified. After an error
 	// every further Read returns that error; the record is then undefined.
 	Read(*Record) error
 	// Close releases the file. A second Close does nothing.
@@ -123,6 +179,16 @@ const (
 	HeaderAbsent                // the first line is a record
 )
 
+// Base says how a libsvm file numbers its first feature.
+type Base uint8
+
+// Values of Base.
+const (
+	BaseAuto Base = iota // one, unless a zero stands in the first 64 KiB
+	BaseZero
+	BaseOne
+)
+
 // Options says how to read a file. The zero value detects the format and
 // reads everything.
 //
@@ -131,125 +197,125 @@ const (
 type Options struct {
 	// Format is one of the Format constants; "" detects it.
 	Format string
+	// Kind refuses files of the other kind, and decides where a text could be
+	// either; AnyKind takes what the file has.
+	Kind Kind
 	// KeyColumn is the csv column or jsonl field with the key. "" means a
 	// column named key or id if there is one.
 	KeyColumn string
 	// LabelColumns are the columns or fields with labels. nil means a column
 	// named label or labels, if there is one.
 	LabelColumns []string
+	// Separator stands between the cells of a csv file; 0 means a comma.
+	Separator rune
 	// LabelSeparator splits a csv label cell into labels; "" means "|".
 	LabelSeparator string
 	// PayloadColumn is the column or field with the payload. "" means a column
 	// named payload, if there is one.
 	PayloadColumn string
-	// VectorField is the jsonl field with the vector; "" means "vector".
-	VectorField string
+	// VectorField and FeaturesField are the jsonl fields with the vector or the
+	// features; "" means "vector" and "features".
+	VectorField, FeaturesField string
 	// IgnoreColumns are columns or fields to skip. Any other unnamed csv column
 	// belongs to the vector; any other jsonl field is an error, since a
 	// misspelt field would otherwise be lost silently.
 	IgnoreColumns []string
 	// Header says whether a csv or tsv file has a line of column names.
 	Header Header
+	// Base is the number of the first feature in a libsvm file.
+	Base Base
+	// FeatureNames names the features of libsvm and xmc files by number. In
+	// jsonl it begins the numbering of named features, so that a second file
+	// gets the numbers of the first: give it the FeatureNames of its Schema.
+	FeatureNames []string
+	// LabelNames names the labels of an xmc file by number; without it a
+	// label's name is its number. The names must differ.
+	LabelNames []string
+	// LabelsXML is the Mulan file that tells which attributes of an ARFF file
+	// are labels. "" means the one beside it that has its name: among the
+	// files X.xml of the same folder, that with the longest X that the ARFF
+	// file's name begins with. Failing that, Meka's "-C n" in the relation's
+	// name says so: the first n attributes, or the last -n.
+	LabelsXML string
 	// LabelsPath is an idx file of one dimension and whole numbers (gzip or
 	// not): label i, in decimal, is added to record i. The two files must have
 	// the same number of records. "" means none.
 	LabelsPath string
+	// KeysPath is a text file (gzip or not) with the record keys, one a line,
+	// as many as there are records. "" means none.
+	KeysPath string
 	// Max stops after that many records; 0 reads all. The rest of the file is
 	// then not looked at.
 	Max int64
 	// MaxDim refuses vectors with more dimensions; 0 means DefaultMaxDim.
 	MaxDim int
+	// MaxFeatures refuses feature numbers from there on; 0 means
+	// DefaultMaxFeatures.
+	MaxFeatures int
 }
 
 // normal checks o and fills in the defaults.
 func (o Options) normal() (Options, error) {
-	if o.Format != "" && !known(o.Format) {
-		return o, fmt.Errorf("dataset: %w: unknown format %q", ErrOption, o.Format)
+	bad := func(format string, args ...any) (Options, error) {
+		return o, fmt.Errorf("dataset: %w: %s", ErrOption, fmt.Sprintf(format, args...))
 	}
-	if o.Max < 0 {
-		return o, fmt.Errorf("dataset: %w: Max is %d", ErrOption, o.Max)
+	f := formatNamed(o.Format)
+	switch {
+	case o.Format != "" && f == nil:
+		return bad("unknown format %q (want one of %s)", o.Format, strings.Join(Formats(o.Kind), ", "))
+	case o.Kind > Sparse:
+		return bad("Kind is %d", o.Kind)
+	case f != nil && !f.holds(o.Kind):
+		return bad("%s files hold no %v records (want one of %s)", o.Format, o.Kind, strings.Join(Formats(o.Kind), ", "))
+	case o.Max < 0:
+		return bad("Max is %d", o.Max)
+	case o.MaxDim < 0 || o.MaxDim > maxMaxDim:
+		return bad("MaxDim is %d, want 0..%d", o.MaxDim, maxMaxDim)
+	case o.MaxFeatures < 0 || o.MaxFeatures > maxMaxFeatures:
+		return bad("MaxFeatures is %d, want 0..%d", o.MaxFeatures, maxMaxFeatures)
+	case o.Header > HeaderAbsent:
+		return bad("Header is %d", o.Header)
+	case o.Base > BaseOne:
+		return bad("Base is %d", o.Base)
+	case o.Separator != 0 && (!utf8.ValidRune(o.Separator) || strings.ContainsRune("\"\r\n\uFFFD", o.Separator)):
+		return bad("a csv file cannot have the separator %q", o.Separator)
 	}
-	if o.MaxDim < 0 || o.MaxDim > maxMaxDim {
-		return o, fmt.Errorf("dataset: %w: MaxDim is %d, want 0..%d", ErrOption, o.MaxDim, maxMaxDim)
+	defaults := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
 	}
-	if o.Header > HeaderAbsent {
-		return o, fmt.Errorf("dataset: %w: Header is %d", ErrOption, o.Header)
-	}
+	defaults(&o.LabelSeparator, "|")
+	defaults(&o.VectorField, "vector")
+	defaults(&o.FeaturesField, "features")
 	if o.MaxDim == 0 {
 		o.MaxDim = DefaultMaxDim
 	}
-	if o.LabelSeparator == "" {
-		o.LabelSeparator = "|"
+	if o.MaxFeatures == 0 {
+		o.MaxFeatures = DefaultMaxFeatures
 	}
-	if o.VectorField == "" {
-		o.VectorField = "vector"
+	if len(o.FeatureNames) > o.MaxFeatures {
+		return bad("%d feature names, more than MaxFeatures", len(o.FeatureNames))
 	}
+	for _, names := range [][]string{o.FeatureNames, o.LabelNames} {
+		if name, twice := repeated(names); twice {
+			return bad("the name %.40q stands twice", name)
+		}
+	}
+	o.FeatureNames = slices.Clip(o.FeatureNames)
 	return o, nil
 }
 
-// Formats returns the names of all formats.
-func Formats() []string {
-	return []string{FormatIDX, FormatFvecs, FormatBvecs, FormatIvecs, FormatNPY, FormatCSV, FormatTSV, FormatJSONL}
-}
-
-// VectorsOnly reports whether files of the format hold nothing but vectors, so
-// that writing one drops keys, labels and payloads.
-func VectorsOnly(format string) bool {
-	switch format {
-	case FormatCSV, FormatTSV, FormatJSONL:
-		return false
-	}
-	return true
-}
-
-func known(format string) bool {
-	for _, f := range Formats() {
-		if f == format {
-			return true
+// repeated returns a name that stands twice.
+func repeated(names []string) (string, bool) {
+	seen := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		if _, ok := seen[name]; ok {
+			return name, true
 		}
+		seen[name] = struct{}{}
 	}
-	return false
-}
-
-// FormatOf returns the format that a file name suggests, "" when it suggests
-// none. A final .gz is looked through.
-func FormatOf(path string) string {
-	name := strings.ToLower(filepath.Base(path))
-	name = strings.TrimSuffix(name, ".gz")
-	ext := strings.TrimPrefix(filepath.Ext(name), ".")
-	switch {
-	case ext == "ndjson":
-		return FormatJSONL
-	case ext != "" && known(ext):
-		return ext
-	case strings.HasSuffix(name, "-ubyte"):
-		return FormatIDX
-	}
-	return ""
-}
-
-// limited stops a reader after max records.
-type limited struct {
-	Reader
-	max, n int64
-}
-
-func (l *limited) Len() int64 {
-	if n := l.Reader.Len(); n >= 0 {
-		return min(n, l.max)
-	}
-	return -1
-}
-
-func (l *limited) Read(rec *Record) error {
-	if l.n >= l.max {
-		return io.EOF
-	}
-	err := l.Reader.Read(rec)
-	if err == nil {
-		l.n++
-	}
-	return err
+	return "", false
 }
 
 // finite reports whether v is neither an infinity nor NaN.

@@ -29,18 +29,26 @@
 //	tsv    the same with tabs                        labels,payload
 //	jsonl  {"key","vector","labels","payload"}       the same          everything
 //
+// The records of these formats are dense: vectors. jsonl may hold sparse records as
+// well, see below.
+//
 // Every format may be compressed: reading looks at the content for gzip and
-// bzip2, writing at the name's ending for gzip. Arrays with more than two dimensions, such as images, are
-// read as one vector a record, the last dimension varying fastest.
+// bzip2, writing at the name's ending for gzip. Arrays with more than two
+// dimensions, such as images, are read as one vector a record, the last dimension
+// varying fastest.
 //
 // # Detection
 //
-// With no Options.Format the magic numbers of npy and idx decide first, and an
-// opening brace with a quoted name makes text jsonl. Then the name decides:
-// .idx, -ubyte, .fvecs, .bvecs, .ivecs, .npy, .csv, .tsv, .jsonl, .ndjson, each
-// with or without .gz. Text under another name is tsv when its first line has
-// more tabs than commas, and csv otherwise. The vecs formats have no magic
-// number, so they need their name or an explicit format.
+// With no Options.Format the content decides where it can be no other format: the
+// magic numbers of npy and idx; an opening brace with a quoted name for jsonl;
+// @relation, @attribute or @data for ARFF; three whole numbers in the first line,
+// and a feature in the second, for xmc. Then the name decides: .idx, -ubyte, .fvecs,
+// .bvecs, .ivecs, .npy, .csv, .tsv, .jsonl, .ndjson, .libsvm, .svm, .svmlight, .xmc,
+// .arff, each with or without .gz or .bz2. Text under another name is ARFF when it
+// begins with %, libsvm when its first line has the shape of a record with features,
+// tsv when that has more tabs than commas, and csv otherwise. The vecs formats have
+// no magic number, so they need their name or an explicit format. Options.Kind keeps
+// to the formats of one kind.
 //
 // # Values
 //
@@ -87,7 +95,7 @@
 //
 // # Sparse records
 //
-// [OpenSparse] and [CreateSparse] do the same for sparse, labelled data:
+// These formats hold features instead of vectors:
 //
 //	name    a record                                   names          keys
 //	libsvm  label,label feature:value feature:value    -              -
@@ -97,10 +105,12 @@
 //	        by Mulan's XML file or Meka's "-C n"
 //	jsonl   {"key","features","labels","payload"}      both           in the record
 //
+// The first record of a jsonl file tells whether it has vectors or features.
+//
 // Features come by number from 0, ascending, without zeros. A repeated feature
 // is an error, a repeated label counts once. libsvm files number features from
 // 1, or from 0 if a feature 0 stands in the first 64 KiB; a later 0 is an error
-// that asks for SparseOptions.Base. A test part without a 0 cannot be told, so
+// that asks for Options.Base. A test part without a 0 cannot be told, so
 // give the files that come in parts the Base of the first one's reader. A label +1 is the label 1.
 //
 // In ARFF files attributes are numeric or nominal; a nominal attribute with
@@ -114,9 +124,9 @@
 // [[number, value], …], and the same kind, names or numbers, in all records.
 // Names are numbered in order of appearance.
 //
-// Content alone tells these formats apart. Memory does not follow the number of
+// Memory does not follow the number of
 // records; it follows the names met, and a limit on feature numbers holds
-// whatever a file says (SparseOptions.MaxFeatures).
+// whatever a file says (Options.MaxFeatures).
 //
 // # Errors
 //

@@ -31,7 +31,7 @@ func Example() {
 	defer in.Close()
 
 	path := filepath.Join(dir, "table.jsonl.gz")
-	out, err := dataset.Create(path, "", in.Dim())
+	out, err := dataset.Create(path, dataset.Schema{Dim: in.Schema().Dim})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func ExampleFormatError() {
 }
 
 // Turn a Mulan file into the format of the extreme classification repository.
-func ExampleOpenSparse() {
+func ExampleOpen_sparse() {
 	dir, err := os.MkdirTemp("", "dataset")
 	if err != nil {
 		log.Fatal(err)
@@ -94,22 +94,22 @@ func ExampleOpenSparse() {
 
 	arff := "@relation 'posts: -C 2'\n@attribute cooking {0,1}\n@attribute travel {0,1}\n" +
 		"@attribute salt numeric\n@attribute train numeric\n@data\n{0 1,2 3}\n{0 1,1 1,2 1,3 0.5}\n"
-	in, err := dataset.NewSparseReader("posts.arff", strings.NewReader(arff), dataset.SparseOptions{})
+	in, err := dataset.NewReader("posts.arff", strings.NewReader(arff), dataset.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer in.Close()
-	fmt.Println(in.Format(), in.LabelNames(), in.FeatureNames())
+	schema := in.Schema()
+	fmt.Println(schema.Format, schema.LabelNames, schema.FeatureNames)
 
 	path := filepath.Join(dir, "posts.txt")
-	out, err := dataset.CreateSparse(path, dataset.FormatXMC, dataset.SparseHeader{
-		Features: in.NumFeatures(), LabelNames: in.LabelNames(),
-	})
+	schema.Format = dataset.FormatXMC
+	out, err := dataset.Create(path, schema)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer out.Abort()
-	var rec dataset.SparseRecord
+	var rec dataset.Record
 	for {
 		err := in.Read(&rec)
 		if errors.Is(err, io.EOF) {

@@ -23,8 +23,8 @@ func TestFashionMNIST(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if r.Dim() != 784 || r.Len() != 60000 {
-		t.Fatalf("%d x %d", r.Len(), r.Dim())
+	if r.Schema().Dim != 784 || r.Schema().Records != 60000 {
+		t.Fatalf("%d x %d", r.Schema().Records, r.Schema().Dim)
 	}
 	var rec Record
 	classes := map[string]int{}

@@ -5,20 +5,17 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 )
 
 // fixed reads records of one size: the body of idx, npy and vecs files.
 type fixed struct {
-	src     *source
-	elem    elem
-	dim     int
-	n       int64 // records promised by a header; -1: read to the end
-	length  int64 // what Len says
-	prefix  bool  // each record begins with its dimension as an int32
-	raw     []byte
-	i       int64
-	failure error
+	src    *source
+	elem   elem
+	dim    int
+	n      int64 // records promised by a header; -1: read to the end
+	length int64 // number of records, -1: unknown
+	prefix bool  // each record begins with its dimension as an int32
+	raw    []byte
 }
 
 // newFixed makes the reader of what follows in s: n records (or -1: as many as
@@ -47,24 +44,14 @@ func newFixed(s *source, e elem, dim int, n int64, prefix bool) (*fixed, error) 
 	return f, nil
 }
 
-// Keyed implements Reader.
-func (f *fixed) Keyed() bool { return false }
-
-func (f *fixed) Dim() int     { return f.dim }
-func (f *fixed) Len() int64   { return f.length }
-func (f *fixed) Close() error { return f.src.Close() }
-
-func (f *fixed) Read(rec *Record) error {
-	if f.failure == nil {
-		f.failure = f.read(rec)
-	}
-	return f.failure
+func (f *fixed) schema() Schema {
+	return Schema{Kind: Dense, Dim: f.dim, Base: BaseZero, Records: f.length}
 }
 
-func (f *fixed) read(rec *Record) error {
+func (f *fixed) next(rec *Record, n int64) error {
 	start := f.src.offset
-	if f.i == f.n {
-		if err := f.src.end(f.i); err != nil {
+	if n == f.n {
+		if err := f.src.end(n); err != nil {
 			return err
 		}
 		return io.EOF
@@ -76,15 +63,15 @@ func (f *fixed) read(rec *Record) error {
 		// A last record with another dimension may end before this one
 		// would: the dimension is then the better thing to complain about.
 		if got := f.src.offset - start; f.prefix && got >= 4 {
-			if err := f.checkDim(start); err != nil {
+			if err := f.checkDim(n, start); err != nil {
 				return err
 			}
 		}
-		return f.src.fail(f.i, err)
+		return f.src.fail(n, err)
 	}
 	raw := f.raw
 	if f.prefix {
-		if err := f.checkDim(start); err != nil {
+		if err := f.checkDim(n, start); err != nil {
 			return err
 		}
 		raw = raw[4:]
@@ -94,38 +81,17 @@ func (f *fixed) read(rec *Record) error {
 	}
 	rec.Vector = rec.Vector[:f.dim]
 	if err := f.elem.decode(rec.Vector, raw); err != nil {
-		return f.src.bad(f.i, start, err)
+		return f.src.bad(n, start, err)
 	}
-	rec.Key = strconv.AppendInt(rec.Key[:0], f.i, 10)
-	rec.Labels = rec.Labels[:0]
-	rec.Payload = rec.Payload[:0]
-	f.i++
 	return nil
 }
 
 // checkDim compares the dimension at the head of f.raw with the first one.
-func (f *fixed) checkDim(start int64) error {
+func (f *fixed) checkDim(n, start int64) error {
 	if d := int32(binary.LittleEndian.Uint32(f.raw)); int(d) != f.dim {
-		return f.src.bad(f.i, start, fmt.Errorf("dimension %d, the records before have %d", d, f.dim))
+		return f.src.bad(n, start, fmt.Errorf("dimension %d, the records before have %d", d, f.dim))
 	}
 	return nil
-}
-
-// openVecs reads fvecs, bvecs and ivecs. The first record's dimension, which
-// all others must have, is looked at without taking it. Source: the format
-// description of the TEXMEX corpus.
-func openVecs(s *source, o Options, e elem) (Reader, error) {
-	head := s.peek(4)
-	if len(head) < 4 {
-		if _, err := s.br.Peek(4); err != nil {
-			return nil, s.fail(0, err)
-		}
-	}
-	d := int32(binary.LittleEndian.Uint32(head))
-	if d < 1 || int64(d) > int64(o.MaxDim) {
-		return nil, s.bad(0, 0, fmt.Errorf("dimension %d, want 1..%d", d, o.MaxDim))
-	}
-	return newFixed(s, e, int(d), -1, true)
 }
 
 // product multiplies the sizes of a record's dimensions.
@@ -141,4 +107,11 @@ func product(sizes []uint64, maxDim int) (int, error) {
 		dim *= n
 	}
 	return int(dim), nil
+}
+
+func appendFloats(dst []byte, vector []float32) []byte {
+	for _, v := range vector {
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
+	}
+	return dst
 }

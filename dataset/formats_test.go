@@ -75,8 +75,8 @@ func TestBinaryFormats(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if r.Len() != int64(len(tt.want)) {
-				t.Errorf("Len says %d, want %d", r.Len(), len(tt.want))
+			if r.Schema().Records != int64(len(tt.want)) {
+				t.Errorf("Len says %d, want %d", r.Schema().Records, len(tt.want))
 			}
 			got, err := readAll(t, r)
 			if err != nil {

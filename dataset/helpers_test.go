@@ -11,13 +11,16 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/anndb/anndb/vector"
 )
 
 // copyOf returns a record that shares nothing with rec.
 func copyOf(rec *Record) Record {
 	return Record{
 		Key: bytes.Clone(rec.Key), Vector: slices.Clone(rec.Vector),
-		Labels: slices.Clone(rec.Labels), Payload: bytes.Clone(rec.Payload),
+		Features: vector.Sparse{Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value)},
+		Labels:   slices.Clone(rec.Labels), Payload: bytes.Clone(rec.Payload),
 	}
 }
 
@@ -41,26 +44,54 @@ func readAll(t tester, r Reader) ([]Record, error) {
 				t.Errorf("the second Read after the end gives %v, the first gave %v", again, err)
 			}
 			if err == io.EOF {
-				if n := r.Len(); n >= 0 && n != int64(len(all)) {
+				if n := r.Schema().Records; n >= 0 && n != int64(len(all)) {
 					t.Errorf("Len says %d, read %d", n, len(all))
 				}
 				return all, nil
 			}
 			return all, err
 		}
-		if r.Dim() < 1 || len(rec.Vector) != r.Dim() {
-			t.Fatalf("%d values, Dim says %d", len(rec.Vector), r.Dim())
+		checkValues(t, r.Schema(), &rec)
+		if len(rec.Key) == 0 {
+			t.Fatal("empty key")
+		}
+		all = append(all, copyOf(&rec))
+	}
+}
+
+// checkValues checks what every reader promises of a record's values.
+func checkValues(t tester, s Schema, rec *Record) {
+	t.Helper()
+	if s.Kind == Dense {
+		if s.Dim < 1 || len(rec.Vector) != s.Dim || rec.Features.Len() > 0 {
+			t.Fatalf("%d values, Dim is %d", len(rec.Vector), s.Dim)
 		}
 		for _, v := range rec.Vector {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 				t.Fatalf("value %v", v)
 			}
 		}
-		if len(rec.Key) == 0 {
-			t.Fatal("empty key")
-		}
-		all = append(all, copyOf(&rec))
+		return
 	}
+	if err := rec.Features.Validate(); err != nil || s.Kind != Sparse || len(rec.Vector) > 0 {
+		t.Fatal(err, s.Kind, rec.Vector)
+	}
+	n := rec.Features.Len()
+	if s.Dim > 0 && n > 0 && int(rec.Features.Index[n-1]) >= s.Dim {
+		t.Fatalf("feature %d, Dim is %d", rec.Features.Index[n-1], s.Dim)
+	}
+	if slices.Contains(rec.Features.Value, 0) {
+		t.Fatal("a zero is listed")
+	}
+	if l, twice := repeated(rec.Labels); twice {
+		t.Fatalf("label %q twice", l)
+	}
+}
+
+// asSparse makes options refuse dense files.
+func asSparse(o Options) Options {
+	o.Kind = Sparse
+	return o
 }
 
 // load reads data under a name.

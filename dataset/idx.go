@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // maxIDXRank bounds the number of dimensions of an idx file: images with
@@ -50,7 +51,7 @@ func idxHeader(s *source) (elem, []uint64, error) {
 
 // openIDX reads an idx file of two or more dimensions: the first counts the
 // records, the others, multiplied, are the vector's dimensions.
-func openIDX(s *source, o Options) (Reader, error) {
+func openIDX(s *source, o Options) (decoder, error) {
 	e, sizes, err := idxHeader(s)
 	if err != nil {
 		return nil, err
@@ -63,6 +64,29 @@ func openIDX(s *source, o Options) (Reader, error) {
 		return nil, s.bad(-1, 8, err)
 	}
 	return newFixed(s, e, dim, int64(sizes[0]), false)
+}
+
+// idxEncoder writes float32, which holds every vector.
+type idxEncoder struct{ dim int }
+
+func newIDXEncoder(s Schema) (encoder, error) { return idxEncoder{s.Dim}, nil }
+
+func (idxEncoder) counted() bool { return true }
+
+func (e idxEncoder) header(n int64) ([]byte, error) {
+	if n > math.MaxUint32 {
+		return nil, fmt.Errorf("%d records, an idx file holds at most %d", n, uint32(math.MaxUint32))
+	}
+	b := []byte{0, 0, 0x0d, 2}
+	b = binary.BigEndian.AppendUint32(b, uint32(n))
+	return binary.BigEndian.AppendUint32(b, uint32(e.dim)), nil
+}
+
+func (idxEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	for _, v := range rec.Vector {
+		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(v))
+	}
+	return dst, nil
 }
 
 // labelFile reads an idx file of one dimension and whole numbers.
@@ -94,4 +118,12 @@ func (l *labelFile) next() (int64, error) {
 	}
 	l.i++
 	return l.elem.int(b[:], 0), nil
+}
+
+// end checks that the labels end with n records of a file.
+func (l *labelFile) end(n int64, records string) error {
+	if n < l.n {
+		return l.src.bad(n, l.src.offset, fmt.Errorf("%d labels for the %d records of %s", l.n, n, records))
+	}
+	return l.src.end(n)
 }

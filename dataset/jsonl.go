@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/anndb/anndb/vector"
 )
 
 // Fields of a jsonl object besides those that Options can rename.
@@ -19,29 +20,25 @@ const (
 
 // jsonl reads one JSON object a line.
 type jsonl struct {
-	lines   *lines
-	key     string // field names
-	vector  string
-	labels  []string
-	payload string
-	ignore  map[string]bool
-	keyed   bool // the first record has a key, so all must
-	dim     int  // 0 until the first record is read
-	maxDim  int
-	object  map[string]json.RawMessage
-	first   *Record                                      // read by openJSONL, still to be given
-	body    func(rec *Record, raw json.RawMessage) error // decodes the vector's field
-	i       int64
-	failure error
+	key, payload     string // field names
+	vector, features string
+	labels           []string
+	ignore           map[string]bool
+	kind             Kind // AnyKind until the first record tells
+	keyed            bool // the first record has a key, so all must
+	dim              int  // 0 until the first record is read
+	maxDim           int
+	object           map[string]json.RawMessage
+	sparse           jsonFeatures
+	set              labelSet
 }
 
-// newJSONL takes nothing from s but a byte order mark.
-func newJSONL(s *source, o Options) *jsonl {
+// openJSONL reads the first record, which says kind and dimension.
+func openJSONL(s *source, o Options) (decoder, error) {
 	j := &jsonl{
-		lines: newLines(s), key: o.KeyColumn, vector: o.VectorField, labels: o.LabelColumns, payload: o.PayloadColumn,
-		ignore: map[string]bool{}, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
+		key: o.KeyColumn, vector: o.VectorField, features: o.FeaturesField, labels: o.LabelColumns, payload: o.PayloadColumn,
+		ignore: map[string]bool{}, kind: o.Kind, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
 	}
-	j.body = j.decodeVector
 	if j.key == "" {
 		j.key = "key"
 	}
@@ -54,65 +51,58 @@ func newJSONL(s *source, o Options) *jsonl {
 	for _, name := range o.IgnoreColumns {
 		j.ignore[name] = true
 	}
-	return j
-}
-
-// openJSONL reads the first record, which says the dimension.
-func openJSONL(s *source, o Options) (Reader, error) {
-	j := newJSONL(s, o)
+	j.sparse = newJSONFeatures(o)
+	d := &lineDecoder{rowDecoder: j, lines: newLines(s)}
 	first := new(Record)
-	if err := j.read(first); err == io.EOF {
-		return nil, j.lines.bad(-1, errors.New("empty file"))
-	} else if err != nil {
+	first.Key = append(first.Key, '0')
+	if err := d.next(first, 0); err != nil {
 		return nil, err
 	}
-	j.first = first
-	return j, nil
+	d.ahead = first
+	return d, nil
 }
 
-func (j *jsonl) Dim() int     { return j.dim }
-func (j *jsonl) Len() int64   { return -1 }
-func (j *jsonl) Close() error { return j.lines.src.Close() }
-
-// Keyed implements Reader.
-func (j *jsonl) Keyed() bool { return j.keyed }
-
-func (j *jsonl) Read(rec *Record) error {
-	if j.first != nil {
-		rec.Key = append(rec.Key[:0], j.first.Key...)
-		rec.Vector = append(rec.Vector[:0], j.first.Vector...)
-		rec.Labels = append(rec.Labels[:0], j.first.Labels...)
-		rec.Payload = append(rec.Payload[:0], j.first.Payload...)
-		j.first = nil
-		return nil
+func (j *jsonl) schema() Schema {
+	s := Schema{Kind: j.kind, Dim: j.dim, Base: BaseZero, Records: -1, Keyed: j.keyed}
+	if j.kind == Sparse {
+		s.FeatureNames = j.sparse.known
 	}
-	if j.failure == nil {
-		j.failure = j.read(rec)
-	}
-	return j.failure
+	return s
 }
 
-// read takes the next line that is not blank.
-func (j *jsonl) read(rec *Record) error {
-	for {
-		line, err := j.lines.next(j.i)
-		if err != nil {
-			return err
-		}
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
-			continue
-		}
-		if err := j.decode(rec, line); err != nil {
-			return j.lines.bad(j.i, err)
-		}
-		j.i++
-		return nil
+func (j *jsonl) end(n int64) error { return someRecords(n) }
+
+func (j *jsonl) decode(rec *Record, line []byte, n int64) (bool, error) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 {
+		return false, nil
 	}
+	if err := j.parse(line); err != nil {
+		return false, err
+	}
+	if err := j.decodeBody(rec); err != nil {
+		return false, err
+	}
+	if err := j.decodeKey(rec, n); err != nil {
+		return false, err
+	}
+	for _, name := range j.labels {
+		var err error
+		if rec.Labels, err = appendLabels(rec.Labels, j.object[name]); err != nil {
+			return false, fmt.Errorf("field %q: %w", name, err)
+		}
+	}
+	if j.kind == Sparse {
+		rec.Labels = j.set.once(rec.Labels)
+	}
+	if err := j.decodePayload(rec); err != nil {
+		return false, err
+	}
+	return true, j.checkFields()
 }
 
-// decode turns one object into rec; the caller counts i.
-func (j *jsonl) decode(rec *Record, line []byte) error {
+// parse takes a line apart into the fields of its object.
+func (j *jsonl) parse(line []byte) error {
 	// encoding/json would replace bad bytes silently.
 	if !utf8.Valid(line) {
 		return errors.New("not UTF-8")
@@ -129,23 +119,32 @@ func (j *jsonl) decode(rec *Record, line []byte) error {
 		j.object = map[string]json.RawMessage{}
 		return errors.New("not a JSON object")
 	}
-	if err := j.body(rec, j.object[j.vector]); err != nil {
-		return fmt.Errorf("field %q: %w", j.vector, err)
-	}
-	if err := j.decodeKey(rec); err != nil {
-		return err
-	}
-	rec.Labels = rec.Labels[:0]
-	for _, name := range j.labels {
-		var err error
-		if rec.Labels, err = appendLabels(rec.Labels, j.object[name]); err != nil {
-			return fmt.Errorf("field %q: %w", name, err)
+	return nil
+}
+
+// decodeBody decodes the vector or the features.
+func (j *jsonl) decodeBody(rec *Record) error {
+	vector, features := j.object[j.vector], j.object[j.features]
+	if j.kind == AnyKind {
+		switch {
+		case !isNull(vector):
+			j.kind = Dense
+		case !isNull(features):
+			j.kind = Sparse
+		default:
+			return fmt.Errorf("field %q or %q: missing", j.vector, j.features)
 		}
 	}
-	if err := j.decodePayload(rec); err != nil {
-		return err
+	if j.kind == Sparse {
+		if err := j.sparse.decode(&rec.Features, features); err != nil {
+			return fmt.Errorf("field %q: %w", j.features, err)
+		}
+		return nil
 	}
-	return j.checkFields()
+	if err := j.decodeVector(rec, vector); err != nil {
+		return fmt.Errorf("field %q: %w", j.vector, err)
+	}
+	return nil
 }
 
 func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
@@ -155,8 +154,7 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
 	if raw[0] != '[' {
 		return errors.New("not an array of numbers")
 	}
-	rec.Vector = rec.Vector[:0]
-	// raw is sound JSON, so once every element is known to begin like a
+	// raw is valid JSON, so once every element is known to begin like a
 	// number there are no commas but those between elements.
 	rest := bytes.TrimSpace(raw[1 : len(raw)-1])
 	for len(rest) > 0 {
@@ -189,25 +187,26 @@ func (j *jsonl) decodeVector(rec *Record, raw json.RawMessage) error {
 	return nil
 }
 
-func (j *jsonl) decodeKey(rec *Record) error {
+func (j *jsonl) decodeKey(rec *Record, n int64) error {
 	raw, raw64 := j.object[j.key], j.object[fieldKeyBase64]
 	if j.key == fieldKeyBase64 {
 		raw = nil
 	}
 	has := !isNull(raw) || !isNull(raw64)
-	if j.i == 0 {
+	if n == 0 {
 		j.keyed = has
 	}
 	if has != j.keyed {
 		return fmt.Errorf("field %q: either all records have a key or none", j.key)
+	}
+	if !has {
+		return nil
 	}
 	rec.Key = rec.Key[:0]
 	var err error
 	switch {
 	case !isNull(raw) && !isNull(raw64):
 		return fmt.Errorf("both %q and %q", j.key, fieldKeyBase64)
-	case !has:
-		rec.Key = strconv.AppendInt(rec.Key, j.i, 10)
 	case isNull(raw):
 		if rec.Key, err = appendBase64(rec.Key, raw64); err != nil {
 			return fmt.Errorf("field %q: %w", fieldKeyBase64, err)
@@ -227,7 +226,6 @@ func (j *jsonl) decodeKey(rec *Record) error {
 
 // decodePayload takes a string's text, or any other value's JSON as it stands.
 func (j *jsonl) decodePayload(rec *Record) error {
-	rec.Payload = rec.Payload[:0]
 	raw, raw64 := j.object[j.payload], j.object[fieldPayloadBase64]
 	if j.payload == fieldPayloadBase64 {
 		raw = nil
@@ -255,9 +253,13 @@ func (j *jsonl) decodePayload(rec *Record) error {
 
 // checkFields refuses fields that nothing reads.
 func (j *jsonl) checkFields() error {
+	body := j.vector
+	if j.kind == Sparse {
+		body = j.features
+	}
 	unknown := ""
 	for name := range j.object {
-		ok := name == j.key || name == j.vector || name == j.payload ||
+		ok := name == j.key || name == body || name == j.payload ||
 			name == fieldKeyBase64 || name == fieldPayloadBase64 || j.ignore[name]
 		for _, l := range j.labels {
 			ok = ok || name == l
@@ -319,4 +321,120 @@ func appendBase64(dst []byte, raw json.RawMessage) ([]byte, error) {
 
 func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
+}
+
+var errEmptyKey = errors.New("empty key")
+
+// jsonlEncoder writes one object a line, features by name if there are names.
+type jsonlEncoder struct {
+	noHeader
+	kind  Kind
+	names []string
+}
+
+func newJSONLEncoder(s Schema) (encoder, error) {
+	return jsonlEncoder{kind: s.Kind, names: s.FeatureNames}, nil
+}
+
+func (e jsonlEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	if len(rec.Key) == 0 {
+		return dst, errEmptyKey
+	}
+	dst, err := appendText(append(dst, '{'), "key", fieldKeyBase64, rec.Key)
+	if err != nil {
+		return dst, err
+	}
+	switch {
+	case e.kind != Sparse:
+		dst = appendNumbers(append(dst, `,"vector":`...), rec.Vector)
+	case e.names == nil:
+		dst = append(dst, `,"features":{"indices":[`...)
+		for i, f := range rec.Features.Index {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = strconv.AppendUint(dst, uint64(f), 10)
+		}
+		dst = append(appendNumbers(append(dst, `],"values":`...), rec.Features.Value), '}')
+	default:
+		if dst, err = e.appendNamed(append(dst, `,"features":{`...), &rec.Features); err != nil {
+			return dst, err
+		}
+	}
+	for i, l := range rec.Labels {
+		if i == 0 {
+			dst = append(dst, `,"labels":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendString(dst, l); err != nil {
+			return dst, fmt.Errorf("label %d: %w", i, err)
+		}
+	}
+	if len(rec.Labels) > 0 {
+		dst = append(dst, ']')
+	}
+	if len(rec.Payload) > 0 {
+		if dst, err = appendText(append(dst, ','), "payload", fieldPayloadBase64, rec.Payload); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}', '\n'), nil
+}
+
+// appendNamed writes features by their names, and the closing brace.
+func (e jsonlEncoder) appendNamed(dst []byte, v *vector.Sparse) ([]byte, error) {
+	for i, f := range v.Index {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendString(dst, e.names[f]); err != nil {
+			return dst, fmt.Errorf("feature %d: %w", f, err)
+		}
+		dst = append(dst, ':')
+		dst = strconv.AppendFloat(dst, float64(v.Value[i]), 'g', -1, 32)
+	}
+	return append(dst, '}'), nil
+}
+
+// appendNumbers writes an array.
+func appendNumbers(dst []byte, values []float32) []byte {
+	dst = append(dst, '[')
+	for i, v := range values {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+	}
+	return append(dst, ']')
+}
+
+// appendString writes a JSON string.
+func appendString(dst []byte, s string) ([]byte, error) {
+	if !utf8.ValidString(s) {
+		return dst, fmt.Errorf("%.40q is not UTF-8", s)
+	}
+	quoted, err := json.Marshal(s)
+	return append(dst, quoted...), err
+}
+
+// appendText writes a field as a string, or, since JSON has no other place for
+// bytes that are not UTF-8, under its second name in base64.
+func appendText(dst []byte, name, name64 string, text []byte) ([]byte, error) {
+	if !utf8.Valid(text) {
+		dst = append(dst, '"')
+		dst = append(dst, name64...)
+		dst = append(dst, `":"`...)
+		dst = base64.StdEncoding.AppendEncode(dst, text)
+		return append(dst, '"'), nil
+	}
+	quoted, err := json.Marshal(string(text))
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, '"')
+	dst = append(dst, name...)
+	dst = append(dst, `":`...)
+	return append(dst, quoted...), nil
 }

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -18,7 +19,7 @@ type libsvm struct {
 	known []string
 }
 
-func openLibsvm(s *source, o SparseOptions) rowDecoder {
+func openLibsvm(s *source, o Options) (decoder, error) {
 	l := &libsvm{texts: interned{}, known: o.FeatureNames}
 	l.limit = uint64(o.MaxFeatures)
 	if n := len(o.FeatureNames); n > 0 {
@@ -28,7 +29,7 @@ func openLibsvm(s *source, o SparseOptions) rowDecoder {
 		l.base = 1
 	}
 	l.guessed = o.Base == BaseAuto
-	return l
+	return &lineDecoder{rowDecoder: l, lines: newLines(s)}, nil
 }
 
 // hasFeatureZero reports whether a field of the text begins with "0:".
@@ -45,25 +46,17 @@ func hasFeatureZero(head []byte) bool {
 	}
 }
 
-func (l *libsvm) names() sparseNames {
-	n := sparseNames{features: -1, labels: -1, featureNames: l.known}
-	if l.known != nil {
-		n.features = len(l.known)
+func (l *libsvm) schema() Schema {
+	s := Schema{Kind: Sparse, Dim: len(l.known), Base: BaseZero, FeatureNames: l.known, Records: -1}
+	if l.base == 1 {
+		s.Base = BaseOne
 	}
-	return n
+	return s
 }
 
-func (l *libsvm) end() error { return nil }
+func (l *libsvm) end(n int64) error { return someRecords(n) }
 
-// first is the number of the first feature.
-func (p *pairs) first() Base {
-	if p.base == 1 {
-		return BaseOne
-	}
-	return BaseZero
-}
-
-func (l *libsvm) decode(rec *SparseRecord, line []byte) (bool, error) {
+func (l *libsvm) decode(rec *Record, line []byte, _ int64) (bool, error) {
 	line, _, _ = bytes.Cut(line, []byte("#"))
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
@@ -118,6 +111,11 @@ func looksLibsvm(fields [][]byte) bool {
 		}
 	}
 	return len(fields) > 0
+}
+
+// hasPair reports whether a field is "feature:value".
+func hasPair(fields [][]byte) bool {
+	return slices.ContainsFunc(fields, func(f []byte) bool { return bytes.IndexByte(f, ':') > 0 })
 }
 
 // pairs reads fields "feature:value".
@@ -181,120 +179,54 @@ func cutField(text []byte) (field, rest []byte) {
 	return text, nil
 }
 
-// xmc reads the format of the extreme classification repository. A line is a
-// record even if nothing stands in it, up to the number promised.
-type xmc struct {
-	pairs
-	set      labelSet
-	features int
-	labels   uint64
-	left     int64 // records promised and not yet read
-	numbers  map[uint32]string
-	o        SparseOptions
-}
-
-// isXMCHeader reports whether a line is three whole numbers.
-func isXMCHeader(line []byte) bool {
-	fields := bytes.Fields(line)
-	if len(fields) != 3 {
-		return false
-	}
-	for _, f := range fields {
-		if _, ok := parseNumber(f); !ok {
-			return false
+// appendPairs writes " feature:value" for each feature that is not zero.
+func appendPairs(dst []byte, rec *Record, base uint64) []byte {
+	for i, f := range rec.Features.Index {
+		if v := rec.Features.Value[i]; v != 0 {
+			dst = append(dst, ' ')
+			dst = strconv.AppendUint(dst, uint64(f)+base, 10)
+			dst = append(dst, ':')
+			dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
 		}
 	}
-	return true
+	return dst
 }
 
-func openXMC(in *lines, o SparseOptions) (rowDecoder, int64, error) {
-	line, err := in.next(-1)
-	if err == io.EOF {
-		return nil, 0, in.bad(-1, errors.New("empty file"))
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	if !isXMCHeader(line) {
-		return nil, 0, in.bad(-1, fmt.Errorf("%.40q is no header \"rows features labels\"", bytes.TrimSpace(line)))
-	}
-	var n [3]uint64
-	for i, f := range bytes.Fields(line) {
-		n[i], _ = parseNumber(f) // isXMCHeader has checked
-	}
-	switch {
-	case n[1] > uint64(o.MaxFeatures):
-		return nil, 0, in.bad(-1, fmt.Errorf("%d features, at most %d are read", n[1], o.MaxFeatures))
-	case n[2] > maxLabels:
-		return nil, 0, in.bad(-1, fmt.Errorf("%d labels, at most %d are read", n[2], uint64(maxLabels)))
-	case o.FeatureNames != nil && uint64(len(o.FeatureNames)) != n[1]:
-		return nil, 0, in.bad(-1, fmt.Errorf("%d features, %d feature names were given", n[1], len(o.FeatureNames)))
-	case o.LabelNames != nil && uint64(len(o.LabelNames)) != n[2]:
-		return nil, 0, in.bad(-1, fmt.Errorf("%d labels, %d label names were given", n[2], len(o.LabelNames)))
-	}
-	x := &xmc{features: int(n[1]), labels: n[2], left: int64(n[0]), numbers: map[uint32]string{}, o: o}
-	x.limit = n[1]
-	return x, x.left, nil
+// libsvmEncoder writes the first feature as base.
+type libsvmEncoder struct {
+	noHeader
+	base uint64
 }
 
-func (x *xmc) names() sparseNames {
-	return sparseNames{
-		features: x.features, labels: int(x.labels),
-		featureNames: x.o.FeatureNames, labelNames: x.o.LabelNames,
+func newLibsvmEncoder(s Schema) (encoder, error) {
+	if s.Base == BaseZero {
+		return libsvmEncoder{}, nil
 	}
+	return libsvmEncoder{base: 1}, nil
 }
 
-func (x *xmc) end() error {
-	if x.left > 0 {
-		return fmt.Errorf("truncated: the header promises %d more records: %w", x.left, io.ErrUnexpectedEOF)
+func (e libsvmEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	for i, l := range rec.Labels {
+		// What stands in the way of reading the label back.
+		if l == "" || strings.ContainsAny(l, ",:#") || strings.ContainsFunc(l, isSpaceLike) ||
+			len(withoutPlus([]byte(l))) < len(l) {
+			return dst, fmt.Errorf("label %.40q cannot stand in a libsvm file", l)
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, l...)
 	}
-	return nil
+	start := len(dst)
+	dst = appendPairs(dst, rec, e.base)
+	if len(rec.Labels) == 0 {
+		if len(dst) == start {
+			return dst, errors.New("neither labels nor features: libsvm files have no empty records")
+		}
+		dst = slices.Delete(dst, start, start+1)
+	}
+	return append(dst, '\n'), nil
 }
 
-func (x *xmc) decode(rec *SparseRecord, line []byte) (bool, error) {
-	line = bytes.TrimRight(line, " \t\r\n")
-	if x.left == 0 {
-		if len(line) > 0 {
-			return false, errors.New("more records than the header promises")
-		}
-		return false, nil
-	}
-	x.left--
-	// A line that begins with a blank has no labels; nor has one that begins
-	// with a feature.
-	head, rest := cutField(line)
-	if bytes.IndexByte(head, ':') >= 0 {
-		head, rest = nil, line
-	}
-	for len(head) > 0 {
-		text, tail, more := bytes.Cut(head, []byte(","))
-		l, ok := parseNumber(text)
-		if !ok {
-			return false, fmt.Errorf("label %.40q is no whole number", text)
-		}
-		if l >= x.labels {
-			return false, fmt.Errorf("label %d, the header promises %d from 0 on", l, x.labels)
-		}
-		if more && len(tail) == 0 {
-			return false, errors.New("a comma after the last label")
-		}
-		rec.Labels = append(rec.Labels, x.label(uint32(l)))
-		head = tail
-	}
-	rec.Labels = x.set.once(rec.Labels)
-	return true, x.parse(&rec.Features, rest)
-}
-
-func (x *xmc) label(l uint32) string {
-	if x.o.LabelNames != nil {
-		return x.o.LabelNames[l]
-	}
-	s, ok := x.numbers[l]
-	if !ok {
-		s = strconv.FormatUint(uint64(l), 10)
-		if len(x.numbers) < maxInterned {
-			x.numbers[l] = s
-		}
-	}
-	return s
-}
+// isSpaceLike holds for control characters and the white space of Unicode.
+func isSpaceLike(r rune) bool { return r < ' ' || strings.TrimSpace(string(r)) == "" }

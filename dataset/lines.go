@@ -2,6 +2,8 @@ package dataset
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"io"
 )
 
@@ -50,4 +52,66 @@ func (l *lines) next(record int64) ([]byte, error) {
 // bad makes the error of a fault in the last line.
 func (l *lines) bad(record int64, err error) error {
 	return l.src.badLine(record, l.n, err)
+}
+
+// rowDecoder is what the formats of one record a line differ in.
+type rowDecoder interface {
+	// decode adds what stands in a line, with its line feed, to rec, which comes
+	// empty but for its number n as the key; false when no record stands in the line.
+	decode(rec *Record, line []byte, n int64) (bool, error)
+	// end is called after the last line, which ended record n-1.
+	end(n int64) error
+	schema() Schema
+}
+
+// lineDecoder reads lines and leaves their meaning to the rowDecoder.
+type lineDecoder struct {
+	rowDecoder
+	lines *lines
+	ahead *Record // read while opening, still to be given
+}
+
+func (d *lineDecoder) next(rec *Record, n int64) error {
+	if first := d.ahead; first != nil {
+		d.ahead = nil
+		rec.Key = append(rec.Key[:0], first.Key...)
+		rec.Vector = append(rec.Vector, first.Vector...)
+		rec.Features.Index = append(rec.Features.Index, first.Features.Index...)
+		rec.Features.Value = append(rec.Features.Value, first.Features.Value...)
+		rec.Labels = append(rec.Labels, first.Labels...)
+		rec.Payload = append(rec.Payload, first.Payload...)
+		return nil
+	}
+	for {
+		line, err := d.lines.next(n)
+		if err == io.EOF {
+			if err := d.end(n); err != nil {
+				return d.lines.bad(-1, err)
+			}
+			return io.EOF
+		}
+		if err != nil {
+			return err
+		}
+		switch ok, err := d.decode(rec, line, n); {
+		case err != nil:
+			return d.lines.bad(n, err)
+		case ok:
+			return nil
+		}
+	}
+}
+
+var errNoRecords = errors.New("empty file: no records")
+
+// someRecords is the end of formats that have no empty files.
+func someRecords(n int64) error {
+	if n == 0 {
+		return errNoRecords
+	}
+	return nil
+}
+
+func trimLineEnd(line []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ var npyKinds = map[string]elemKind{
 // openNPY reads a NumPy array file of two or more dimensions in C order: the
 // first counts the records, the others, multiplied, are the vector's
 // dimensions. Source: NumPy's format description, NEP 1.
-func openNPY(s *source, o Options) (Reader, error) {
+func openNPY(s *source, o Options) (decoder, error) {
 	var head [10]byte
 	if err := s.readFull(head[:]); err != nil {
 		return nil, s.fail(-1, err)
@@ -224,4 +225,28 @@ func (p *npyParser) tuple() []uint64 {
 		}
 	}
 	return t
+}
+
+// npyEncoder writes version 1, little-endian float32, C order.
+type npyEncoder struct{ dim int }
+
+// npyHeaderLength is that of a whole header: a multiple of 64, as NumPy aligns
+// the data, with room for the largest shape.
+const npyHeaderLength = 128
+
+func newNPYEncoder(s Schema) (encoder, error) { return npyEncoder{s.Dim}, nil }
+
+func (npyEncoder) counted() bool { return true }
+
+func (e npyEncoder) header(n int64) ([]byte, error) {
+	text := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", n, e.dim)
+	b := append([]byte(npyMagic), 1, 0)
+	b = binary.LittleEndian.AppendUint16(b, npyHeaderLength-10)
+	b = append(b, text...)
+	b = append(b, bytes.Repeat([]byte(" "), npyHeaderLength-1-len(b))...)
+	return append(b, '\n'), nil
+}
+
+func (npyEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	return appendFloats(dst, rec.Vector), nil
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
-// Open opens a file for reading. Gzip is recognised by its magic number
-// whatever the name. With o.Format "" the format is detected: magic numbers
-// (npy, idx) first, then the name, then what the text looks like.
+// Open opens a file for reading. Gzip and bzip2 are recognised by their magic
+// numbers whatever the name. With o.Format "" the format is detected: by its
+// content where that can be no other format, then by the name, then by what the text
+// looks like.
 //
 // Errors: fs errors as they come, [ErrOption] for bad options, *[FormatError]
 // for content that cannot be read. The caller closes the Reader.
@@ -23,16 +25,12 @@ func Open(path string, o Options) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(s, o)
-	if err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	return r, nil
+	return newReader(s, o)
 }
 
 // NewReader reads a data set from r like [Open]. The name stands for the path
-// in errors and in detection. Closing the Reader does not close r.
+// in errors and in detection; no file is looked for beside it. Closing the Reader
+// does not close r.
 func NewReader(name string, r io.Reader, o Options) (Reader, error) {
 	o, err := o.normal()
 	if err != nil {
@@ -45,100 +43,266 @@ func NewReader(name string, r io.Reader, o Options) (Reader, error) {
 	return newReader(s, o)
 }
 
-// newReader puts the decoder of the format, the side file of labels and the
-// limit together.
-func newReader(s *source, o Options) (Reader, error) {
-	format := o.Format
-	if format == "" {
-		var err error
-		if format, err = detect(s, o.MaxDim); err != nil {
+// decoder is what the formats differ in.
+type decoder interface {
+	// next adds record n to rec, which comes empty but for n as its key. It returns
+	// io.EOF after the last record, once the rest of the file has been verified.
+	next(rec *Record, n int64) error
+	// schema describes the file; Format and Keyed are filled in by the caller where
+	// the decoder leaves them out.
+	schema() Schema
+}
+
+// newReader puts the decoder of the format, the side files of labels and keys, and
+// the limit together. It closes s on error.
+func newReader(s *source, o Options) (_ Reader, err error) {
+	r := &reader{src: s, max: o.Max}
+	defer func() {
+		if err != nil {
+			_ = r.Close()
+		}
+	}()
+	if o.Format == "" {
+		if o.Format, err = detect(s, o); err != nil {
 			return nil, err
 		}
 	}
-	s.format = format
-	var r Reader
-	var err error
-	switch format {
-	case FormatIDX:
-		r, err = openIDX(s, o)
-	case FormatNPY:
-		r, err = openNPY(s, o)
-	case FormatFvecs:
-		r, err = openVecs(s, o, elem{kind: kindF32})
-	case FormatBvecs:
-		r, err = openVecs(s, o, elem{kind: kindU8})
-	case FormatIvecs:
-		r, err = openVecs(s, o, elem{kind: kindI32})
-	case FormatCSV:
-		r, err = openDelimited(s, o, ',')
-	case FormatTSV:
-		r, err = openDelimited(s, o, '\t')
-	default:
-		r, err = openJSONL(s, o)
-	}
-	if err != nil {
+	s.format = o.Format
+	if r.dec, err = formatNamed(o.Format).open(s, o); err != nil {
 		return nil, err
 	}
 	if o.LabelsPath != "" {
-		if r, err = withLabels(r, s.path, o.LabelsPath, o.Max); err != nil {
+		if err := r.openLabels(o.LabelsPath); err != nil {
 			return nil, err
 		}
 	}
-	if o.Max > 0 {
-		r = &limited{Reader: r, max: o.Max}
+	if o.KeysPath != "" {
+		keys, err := openSource(o.KeysPath)
+		if err != nil {
+			return nil, err
+		}
+		r.keys = newLines(keys)
 	}
 	return r, nil
 }
 
+// reader is a Reader over the decoder of a format.
+type reader struct {
+	src     *source
+	dec     decoder
+	labels  *labelFile // nil: none
+	keys    *lines     // nil: none
+	max     int64      // 0: no limit
+	n       int64
+	failure error
+}
+
+// Schema implements Reader.
+func (r *reader) Schema() Schema {
+	s := r.dec.schema()
+	s.Format = r.src.format
+	s.Keyed = s.Keyed || r.keys != nil
+	s.FeatureNames, s.LabelNames = slices.Clip(s.FeatureNames), slices.Clip(s.LabelNames)
+	if r.max > 0 && s.Records >= 0 {
+		s.Records = min(s.Records, r.max)
+	}
+	return s
+}
+
+// Read implements Reader.
+func (r *reader) Read(rec *Record) error {
+	if r.failure == nil {
+		r.failure = r.read(rec)
+	}
+	return r.failure
+}
+
+func (r *reader) read(rec *Record) error {
+	if r.max > 0 && r.n == r.max {
+		return io.EOF
+	}
+	rec.Key = strconv.AppendInt(rec.Key[:0], r.n, 10)
+	rec.Vector, rec.Labels, rec.Payload = rec.Vector[:0], rec.Labels[:0], rec.Payload[:0]
+	rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
+	err := r.dec.next(rec, r.n)
+	switch {
+	case err == io.EOF:
+		return r.end()
+	case err != nil:
+		return err
+	}
+	if r.labels != nil {
+		if err := r.label(rec); err != nil {
+			return err
+		}
+	}
+	if r.keys != nil {
+		if err := r.key(rec); err != nil {
+			return err
+		}
+	}
+	r.n++
+	return nil
+}
+
+// end checks that the side files end with the records.
+func (r *reader) end() error {
+	if r.labels != nil {
+		if err := r.labels.end(r.n, r.src.path); err != nil {
+			return err
+		}
+	}
+	if r.keys == nil {
+		return io.EOF
+	}
+	line, err := r.keys.next(r.n)
+	for ; err == nil; line, err = r.keys.next(r.n) {
+		if len(trimLineEnd(line)) > 0 {
+			return r.keys.bad(-1, fmt.Errorf("more keys than the %d records of %s", r.n, r.src.path))
+		}
+	}
+	return err
+}
+
+// key takes the record's key from the file of keys.
+func (r *reader) key(rec *Record) error {
+	line, err := r.keys.next(r.n)
+	if err == io.EOF {
+		return r.keys.bad(-1, fmt.Errorf("%d keys for more records in %s", r.n, r.src.path))
+	}
+	if err != nil {
+		return err
+	}
+	if line = trimLineEnd(line); len(line) == 0 {
+		return r.keys.bad(r.n, errEmptyKey)
+	}
+	rec.Key = append(rec.Key[:0], line...)
+	return nil
+}
+
+// openLabels opens the file of labels beside the records.
+func (r *reader) openLabels(path string) error {
+	s, err := openSource(path)
+	if err != nil {
+		return err
+	}
+	if r.labels, err = openLabelFile(s); err != nil {
+		_ = s.Close()
+		return err
+	}
+	// With a limit the two need only be long enough, which Read checks.
+	if n := r.dec.schema().Records; r.max == 0 && n >= 0 && n != r.labels.n {
+		return s.bad(-1, 4, fmt.Errorf("%d labels for the %d records of %s", r.labels.n, n, r.src.path))
+	}
+	return nil
+}
+
+// label adds the record's label from the file of labels.
+func (r *reader) label(rec *Record) error {
+	label, err := r.labels.next()
+	if err == io.EOF {
+		s := r.labels.src
+		return s.bad(r.n, s.offset, fmt.Errorf("%d labels for more records in %s", r.n, r.src.path))
+	}
+	if err != nil {
+		return err
+	}
+	rec.Labels = append(rec.Labels, strconv.FormatInt(label, 10))
+	return nil
+}
+
+// Close implements Reader.
+func (r *reader) Close() error {
+	err := r.src.Close()
+	if r.labels != nil {
+		err = errors.Join(err, r.labels.src.Close())
+	}
+	if r.keys != nil {
+		err = errors.Join(err, r.keys.src.Close())
+	}
+	return err
+}
+
+// headSize is how much of a file detection looks at.
+const headSize = 4096
+
 // detect tells the format of s without taking bytes from it.
-func detect(s *source, maxDim int) (string, error) {
-	head := s.peek(4096)
-	if len(head) == 0 {
+func detect(s *source, o Options) (string, error) {
+	head := s.peek(headSize)
+	_, isIDX := idxMagic(head)
+	switch {
+	case len(head) == 0:
 		if _, err := s.br.Peek(1); err != nil && err != io.EOF {
 			return "", s.fail(-1, err)
 		}
 		return "", s.bad(-1, 0, errors.New("empty file"))
-	}
-	if bytes.HasPrefix(head, []byte(npyMagic)) {
+	case !isText(head) && o.Kind == Sparse:
+		return "", s.bad(-1, 0, errors.New("not a text: no format of sparse records"))
+	case bytes.HasPrefix(head, []byte(npyMagic)):
 		return FormatNPY, nil
-	}
-	if _, ok := idxMagic(head); ok {
+	case isIDX:
 		return FormatIDX, nil
 	}
-	name := FormatOf(s.path)
+	named := formatNamed(FormatOf(s.path, o.Kind))
 	if isText(head) {
-		// A binary name over text is left to the decoder of that name, whose
-		// complaint (wrong magic number) says more than a csv error would.
-		if name != "" && VectorsOnly(name) {
-			return name, nil
-		}
-		return detectText(head, name), nil
+		return detectText(s, head, named, o)
 	}
-	if name != "" {
-		return name, nil
+	if named != nil {
+		return named.name, nil
 	}
-	return "", s.bad(-1, 0, fmt.Errorf("unknown binary format (vecs files of up to %d dimensions need their file name extension or an explicit format)", maxDim))
+	return "", s.bad(-1, 0, fmt.Errorf("unknown binary format (vecs files of up to %d dimensions need their file name extension or an explicit format)", o.MaxDim))
 }
 
-// detectText tells the text formats apart. Only jsonl can begin with a brace
-// followed by a quoted name, so that beats the name; a bare delimiter does not.
-func detectText(head []byte, name string) string {
+// detectText tells the text formats apart. named is the format that the file's name
+// suggests, or nil.
+func detectText(s *source, head []byte, named *format, o Options) (string, error) {
+	whole := len(head) < headSize
 	head = bytes.TrimPrefix(head, []byte(byteOrderMark))
 	body := bytes.TrimLeft(head, " \t\r\n")
-	if rest, ok := bytes.CutPrefix(body, []byte("{")); ok {
-		rest = bytes.TrimLeft(rest, " \t")
-		if len(rest) > 0 && rest[0] == '"' {
-			return FormatJSONL
-		}
+	first, rest, complete := bytes.Cut(body, []byte("\n"))
+	complete = complete || whole
+	switch {
+	case named != nil && !named.text:
+		// The complaint of that decoder (wrong magic number) says more than a csv
+		// error would.
+		return named.name, nil
+	case len(body) == 0 && o.Kind == Sparse:
+		return "", s.badLine(-1, 1, errors.New("no records"))
+	case isJSONObject(body):
+		return FormatJSONL, nil
+	case o.Kind != Dense && isARFF(first, named):
+		return FormatARFF, nil
+	case o.Kind != Dense && complete && isXMC(head, rest, named, o.Kind):
+		return FormatXMC, nil
+	case named != nil && named.dense && o.Kind != Sparse:
+		return named.name, nil
+	case named != nil && (named.name == FormatXMC || named.name == FormatARFF):
+		return named.name, nil
 	}
-	if name != "" {
-		return name
+	// The last field of what was looked at may be cut short.
+	fields := bytes.Fields(first)
+	if !complete && len(fields) > 1 {
+		fields = fields[:len(fields)-1]
 	}
-	line, _, _ := bytes.Cut(head, []byte("\n"))
-	if bytes.Count(line, []byte("\t")) > bytes.Count(line, []byte(",")) {
-		return FormatTSV
+	switch {
+	case o.Kind != Dense && looksLibsvm(fields) && (o.Kind == Sparse || named != nil || hasPair(fields)):
+		return FormatLibsvm, nil
+	case named != nil:
+		return named.name, nil
+	case o.Kind == Sparse:
+		return "", s.badLine(-1, 1, fmt.Errorf("%.40q begins no known format of sparse records", first))
+	case bytes.Count(first, []byte("\t")) > bytes.Count(first, []byte(",")):
+		return FormatTSV, nil
 	}
-	return FormatCSV
+	return FormatCSV, nil
+}
+
+// isJSONObject reports whether text begins with a brace and a quoted name, or with an
+// empty object. No other format does.
+func isJSONObject(text []byte) bool {
+	rest, ok := bytes.CutPrefix(text, []byte("{"))
+	rest = bytes.TrimLeft(rest, " \t")
+	return ok && len(rest) > 0 && (rest[0] == '"' || rest[0] == '}')
 }
 
 // isText reports whether b has no control bytes but white space.
@@ -149,62 +313,4 @@ func isText(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// labelled adds the labels of a side file to the records of a reader.
-type labelled struct {
-	Reader
-	side *labelFile
-	path string // of the records
-	n    int64
-	err  error
-}
-
-// withLabels opens the side file. On error r is left to the caller.
-func withLabels(r Reader, path, labelsPath string, max int64) (Reader, error) {
-	s, err := openSource(labelsPath)
-	if err != nil {
-		return nil, err
-	}
-	side, err := openLabelFile(s)
-	if err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	// With a limit the two need only be long enough, which Read checks.
-	if n := r.Len(); max == 0 && n >= 0 && n != side.n {
-		_ = s.Close()
-		return nil, s.bad(-1, 4, fmt.Errorf("%d labels for the %d records of %s", side.n, n, path))
-	}
-	return &labelled{Reader: r, side: side, path: path}, nil
-}
-
-func (l *labelled) Read(rec *Record) error {
-	if l.err != nil {
-		return l.err
-	}
-	if l.err = l.Reader.Read(rec); l.err == io.EOF {
-		if l.n < l.side.n {
-			l.err = l.side.src.bad(l.n, l.side.src.offset, fmt.Errorf("%d labels for the %d records of %s", l.side.n, l.n, l.path))
-		} else if err := l.side.src.end(l.n); err != nil {
-			l.err = err
-		}
-	}
-	if l.err != nil {
-		return l.err
-	}
-	var label int64
-	if label, l.err = l.side.next(); l.err != nil {
-		if l.err == io.EOF {
-			l.err = l.side.src.bad(l.n, l.side.src.offset, fmt.Errorf("%d labels for more records in %s", l.n, l.path))
-		}
-		return l.err
-	}
-	rec.Labels = append(rec.Labels, strconv.FormatInt(label, 10))
-	l.n++
-	return nil
-}
-
-func (l *labelled) Close() error {
-	return errors.Join(l.Reader.Close(), l.side.src.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,7 +59,8 @@ func same(a, b []Record) error {
 				return fmt.Errorf("record %d, value %d: %v, want %v", i, c, b[i].Vector[c], a[i].Vector[c])
 			}
 		}
-		if len(a[i].Vector) != len(b[i].Vector) || !bytes.Equal(a[i].Key, b[i].Key) || !bytes.Equal(a[i].Payload, b[i].Payload) ||
+		if len(a[i].Vector) != len(b[i].Vector) || !slices.Equal(a[i].Features.Index, b[i].Features.Index) ||
+			!slices.Equal(a[i].Features.Value, b[i].Features.Value) || !bytes.Equal(a[i].Key, b[i].Key) || !bytes.Equal(a[i].Payload, b[i].Payload) ||
 			fmt.Sprintf("%q", a[i].Labels) != fmt.Sprintf("%q", b[i].Labels) {
 			return fmt.Errorf("record %d: %+v, want %+v", i, b[i], a[i])
 		}
@@ -69,14 +71,14 @@ func same(a, b []Record) error {
 // What is written reads back the same, in every format, compressed or not,
 // and is recognised without being told.
 func TestRoundTrip(t *testing.T) {
-	for _, format := range Formats() {
+	for _, format := range Formats(Dense) {
 		t.Run(format, func(t *testing.T) {
 			dir := t.TempDir()
 			rapid.Check(t, func(rt *rapid.T) {
 				path := filepath.Join(dir, "x."+format+rapid.SampledFrom([]string{"", ".gz"}).Draw(rt, "ending"))
 				dim := rapid.IntRange(1, 9).Draw(rt, "dim")
 				want := drawRecords(rt, format, dim)
-				w, err := Create(path, "", dim)
+				w, err := Create(path, Schema{Format: "", Kind: Dense, Dim: dim})
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -101,8 +103,8 @@ func TestRoundTrip(t *testing.T) {
 				if err := same(want, got); err != nil {
 					rt.Fatal(err)
 				}
-				if r.Dim() != dim {
-					rt.Fatalf("dimension %d, want %d", r.Dim(), dim)
+				if r.Schema().Dim != dim {
+					rt.Fatalf("dimension %d, want %d", r.Schema().Dim, dim)
 				}
 			})
 		})
@@ -111,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 
 func mustCreate(t *testing.T, path, format string, dim int) Writer {
 	t.Helper()
-	w, err := Create(path, format, dim)
+	w, err := Create(path, Schema{Format: format, Kind: Dense, Dim: dim})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func TestWrittenBytes(t *testing.T) {
 		FormatTSV:   {&rec, []byte("key\tv0\tv1\tlabels\tpayload\nk,1\t1\t2.5\ta|b\t\"say \"\"x\"\"\"\n")},
 		FormatJSONL: {&rec, []byte(`{"key":"k,1","vector":[1,2.5],"labels":["a","b"],"payload":"say \"x\""}` + "\n")},
 	}
-	for _, format := range Formats() {
+	for _, format := range Formats(Dense) {
 		path := filepath.Join(t.TempDir(), "out")
 		w := mustCreate(t, path, format, 2)
 		if err := w.Write(tests[format].rec); err != nil {
@@ -247,17 +249,25 @@ func TestCreateReplacesOnClose(t *testing.T) {
 		t.Errorf("left behind: %v, %v", names, err)
 	}
 	for _, bad := range []func() (Writer, error){
-		func() (Writer, error) { return Create(filepath.Join(dir, "x"), "", 1) },
-		func() (Writer, error) { return Create(filepath.Join(dir, "x"), "xls", 1) },
-		func() (Writer, error) { return Create(filepath.Join(dir, "x.csv"), "", 0) },
-		func() (Writer, error) { return Create(filepath.Join(dir, "x.csv"), "", DefaultMaxDim+1) },
-		func() (Writer, error) { return Create(os.DevNull, FormatNPY, 1) },
+		func() (Writer, error) {
+			return Create(filepath.Join(dir, "x"), Schema{Format: "", Kind: Dense, Dim: 1})
+		},
+		func() (Writer, error) {
+			return Create(filepath.Join(dir, "x"), Schema{Format: "xls", Kind: Dense, Dim: 1})
+		},
+		func() (Writer, error) {
+			return Create(filepath.Join(dir, "x.csv"), Schema{Format: "", Kind: Dense, Dim: 0})
+		},
+		func() (Writer, error) {
+			return Create(filepath.Join(dir, "x.csv"), Schema{Format: "", Kind: Dense, Dim: DefaultMaxDim + 1})
+		},
+		func() (Writer, error) { return Create(os.DevNull, Schema{Format: FormatNPY, Kind: Dense, Dim: 1}) },
 	} {
 		if _, err := bad(); !errors.Is(err, ErrOption) {
 			t.Errorf("want ErrOption, have %v", err)
 		}
 	}
-	if _, err := Create(filepath.Join(dir, "no", "x.csv"), "", 1); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Create(filepath.Join(dir, "no", "x.csv"), Schema{Format: "", Kind: Dense, Dim: 1}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such folder: %v", err)
 	}
 }
@@ -297,7 +307,7 @@ func TestCreateFollowsNoLinks(t *testing.T) {
 	if err := os.Symlink(victim, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(link, "", 1); !errors.Is(err, ErrOption) {
+	if _, err := Create(link, Schema{Format: "", Kind: Dense, Dim: 1}); !errors.Is(err, ErrOption) {
 		t.Errorf("a link to a file: %v, want ErrOption", err)
 	}
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "precious" {

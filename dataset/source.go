@@ -37,7 +37,7 @@ func openSource(path string) (*source, error) {
 		return nil, fmt.Errorf("dataset: %w", err)
 	case info.IsDir():
 		_ = f.Close()
-		return nil, fmt.Errorf("dataset: %s: %w: is a directory", path, ErrOption)
+		return nil, fmt.Errorf("dataset: %w: %s is a folder", ErrOption, path)
 	case info.Mode().IsRegular():
 		size = info.Size()
 	}

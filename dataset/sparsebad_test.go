@@ -97,7 +97,7 @@ func TestBadSparseFiles(t *testing.T) {
 		{"jsonl key come", "{\"features\":{}}\n{\"key\":1,\"features\":{}}\n", 1, 2, "either all records"},
 	} {
 		t.Run(tt.test, func(t *testing.T) {
-			_, err := loadSparse(t, "x", []byte(tt.data), SparseOptions{})
+			_, err := load(t, "x", []byte(tt.data), asSparse(Options{}))
 			f := wantFormatError(t, err)
 			if f.Record != tt.record || f.Line != tt.line || f.Path != "x" {
 				t.Errorf("at record %d, line %d, want %d, %d: %v", f.Record, f.Line, tt.record, tt.line, err)
@@ -115,7 +115,7 @@ func TestBadSparseSideFiles(t *testing.T) {
 		{"a\nb\nc\n", "more keys than the 2 records"},
 		{"a\n\nb\n", "empty key"},
 	} {
-		_, err := loadSparse(t, "x", []byte("1 1:1\n2 2:1\n"), SparseOptions{KeysPath: tempFile(t, "keys", []byte(tt.keys))})
+		_, err := load(t, "x", []byte("1 1:1\n2 2:1\n"), asSparse(Options{KeysPath: tempFile(t, "keys", []byte(tt.keys))}))
 		if f := wantFormatError(t, err); !strings.HasSuffix(f.Path, "keys") || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("keys %q: %v", tt.keys, err)
 		}
@@ -127,7 +127,7 @@ func TestBadSparseSideFiles(t *testing.T) {
 		{"<labels><label name='a'>", "XML"},
 		{"<labels><label name='q'/></labels>", "no attribute is named like the label \"q\""},
 	} {
-		_, err := loadSparse(t, "x", []byte("@relation x\n@attribute a {0,1}\n@data\n"), SparseOptions{LabelsXML: tempFile(t, "l.xml", []byte(tt.xml))})
+		_, err := load(t, "x", []byte("@relation x\n@attribute a {0,1}\n@data\n"), asSparse(Options{LabelsXML: tempFile(t, "l.xml", []byte(tt.xml))}))
 		if wantFormatError(t, err); !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", tt.xml, err)
 		}
@@ -141,7 +141,7 @@ func TestBadSparseSideFiles(t *testing.T) {
 	}
 	// Lists of names that do not fit the header.
 	for _, header := range []string{"0 1 1\n", "0 2 2\n"} {
-		_, err := loadSparse(t, "x", []byte(header), SparseOptions{FeatureNames: []string{"x"}, LabelNames: []string{"a", "b"}})
+		_, err := load(t, "x", []byte(header), Options{FeatureNames: []string{"x"}, LabelNames: []string{"a", "b"}, Kind: Sparse})
 		wantFormatError(t, err)
 	}
 }
@@ -152,24 +152,24 @@ func TestDamagedSparseGzip(t *testing.T) {
 		z := zipped(t, []byte(data))
 		flipped := append([]byte(nil), z...)
 		flipped[len(z)-5] ^= 1 // in the checksum
-		_, err := loadSparse(t, "x", flipped, SparseOptions{})
+		_, err := load(t, "x", flipped, asSparse(Options{}))
 		wantFormatError(t, err)
-		_, err = loadSparse(t, "x", z[:len(z)-8], SparseOptions{})
+		_, err = load(t, "x", z[:len(z)-8], asSparse(Options{}))
 		if f := wantFormatError(t, err); !errors.Is(f, io.ErrUnexpectedEOF) {
 			t.Error(err)
 		}
 	}
-	_, err := loadSparse(t, "x", []byte("BZh91AY&SY and no more"), SparseOptions{})
+	_, err := load(t, "x", []byte("BZh91AY&SY and no more"), asSparse(Options{}))
 	wantFormatError(t, err)
 }
 
 func TestSparseOptionErrors(t *testing.T) {
 	two := []string{"a", "a"}
-	for _, o := range []SparseOptions{
+	for _, o := range []Options{
 		{Format: "csv"}, {Max: -1}, {Base: 9}, {MaxFeatures: -1}, {MaxFeatures: 1<<32 + 1},
 		{FeatureNames: two}, {LabelNames: two}, {FeatureNames: []string{"a", "b"}, MaxFeatures: 1},
 	} {
-		if _, err := loadSparse(t, "x", []byte("1 1:1\n"), o); !errors.Is(err, ErrOption) {
+		if _, err := load(t, "x", []byte("1 1:1\n"), asSparse(o)); !errors.Is(err, ErrOption) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -179,15 +179,16 @@ func TestSparseOptionErrors(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {
 		name, format string
-		h            SparseHeader
+		h            Schema
 	}{
-		{"x", "", SparseHeader{}}, {"x", "csv", SparseHeader{}}, {"x.arff", "", SparseHeader{Features: 1}},
-		{"x.arff", "", SparseHeader{LabelNames: []string{"a"}}}, {"x.svm", "", SparseHeader{Base: 9}},
-		{"x.svm", "", SparseHeader{Features: -1}}, {"x.svm", "", SparseHeader{Features: 1, FeatureNames: []string{"a", "b"}}},
-		{"x.svm", "", SparseHeader{LabelNames: two}}, {"x.arff", "", SparseHeader{FeatureNames: []string{"a"}, LabelNames: []string{"a"}}},
-		{"x.arff", "", SparseHeader{Features: 1, LabelNames: []string{""}}},
+		{"x", "", Schema{Kind: Sparse}}, {"x", "csv", Schema{Kind: Sparse}}, {"x.arff", "", Schema{Kind: Sparse, Dim: 1}},
+		{"x.arff", "", Schema{Kind: Sparse, LabelNames: []string{"a"}}}, {"x.svm", "", Schema{Kind: Sparse, Base: 9}},
+		{"x.svm", "", Schema{Kind: Sparse, Dim: -1}}, {"x.svm", "", Schema{Kind: Sparse, Dim: 1, FeatureNames: []string{"a", "b"}}},
+		{"x.svm", "", Schema{Kind: Sparse, LabelNames: two}}, {"x.arff", "", Schema{Kind: Sparse, FeatureNames: []string{"a"}, LabelNames: []string{"a"}}},
+		{"x.arff", "", Schema{Kind: Sparse, Dim: 1, LabelNames: []string{""}}},
 	} {
-		if _, err := CreateSparse(filepath.Join(dir, tt.name), tt.format, tt.h); !errors.Is(err, ErrOption) {
+		tt.h.Format = tt.format
+		if _, err := Create(filepath.Join(dir, tt.name), tt.h); !errors.Is(err, ErrOption) {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // record makes a record with features at their places, as key its number.
-func record(key string, labels string, pairs ...float32) SparseRecord {
-	rec := SparseRecord{Key: []byte(key), Labels: strings.Fields(labels)}
+func record(key string, labels string, pairs ...float32) Record {
+	rec := Record{Key: []byte(key), Labels: strings.Fields(labels)}
 	for i := 0; i < len(pairs); i += 2 {
 		rec.Features.Index = append(rec.Features.Index, uint32(pairs[i]))
 		rec.Features.Value = append(rec.Features.Value, pairs[i+1])
@@ -25,63 +25,63 @@ func record(key string, labels string, pairs ...float32) SparseRecord {
 func TestSparseFormats(t *testing.T) {
 	xml := tempFile(t, "l.xml", []byte(`<?xml version="1.0"?><labels><label name="b"><label name="it's"/></label></labels>`))
 	keys := tempFile(t, "k.txt", []byte("first\r\nsecond\n\n"))
-	arffRows := []SparseRecord{record("0", "b", 0, 1, 1, 2.5, 3, 1), record("1", "it's", 1, -1, 2, 1), record("2", "b it's", 0, 2, 4, 1)}
+	arffRows := []Record{record("0", "b", 0, 1, 1, 2.5, 3, 1), record("1", "it's", 1, -1, 2, 1), record("2", "b it's", 0, 2, 4, 1)}
 	arffHead := "% a comment\n@RELATION x\n\n@attribute n {0,1,2}\n@attribute b {0, 1}\n@attribute \"v w\" REAL\n" +
 		"@attribute 'it\\'s' numeric\n@attribute colour {red,'dark green',blue}\n@DATA\n"
 	for _, tt := range []struct {
 		test, format, data string
-		o                  SparseOptions
-		want               []SparseRecord
+		o                  Options
+		want               []Record
 	}{
-		{"one label", FormatLibsvm, "+1 1:0.5 3:2\n-1 2:1\n", SparseOptions{},
-			[]SparseRecord{record("0", "1", 0, .5, 2, 2), record("1", "-1", 1, 1)}},
-		{"many labels, none, comments", FormatLibsvm, "1,2,1 3:0.5 # note\n\n\t4:1\n7\r\n", SparseOptions{},
-			[]SparseRecord{record("0", "1 2", 2, .5), record("1", "", 3, 1), record("2", "7")}},
-		{"a zero says base zero", FormatLibsvm, "1 1:1\n2 0:3\n", SparseOptions{},
-			[]SparseRecord{record("0", "1", 1, 1), record("1", "2", 0, 3)}},
-		{"10: is no zero", FormatLibsvm, "1 10:1 20:0\n", SparseOptions{}, []SparseRecord{record("0", "1", 9, 1)}},
-		{"said base zero", FormatLibsvm, "1 1:1\n", SparseOptions{Base: BaseZero}, []SparseRecord{record("0", "1", 1, 1)}},
-		{"unsorted, zeros", FormatLibsvm, "a 5:1 2:0 1:-2e1\n", SparseOptions{}, []SparseRecord{record("0", "a", 0, -20, 4, 1)}},
-		{"keys", FormatLibsvm, "1 1:1\n2 2:1\n", SparseOptions{KeysPath: keys}, []SparseRecord{record("first", "1", 0, 1), record("second", "2", 1, 1)}},
-		{"limit", FormatLibsvm, "1 1:1\n2 x\n", SparseOptions{Max: 1}, []SparseRecord{record("0", "1", 0, 1)}},
+		{"one label", FormatLibsvm, "+1 1:0.5 3:2\n-1 2:1\n", Options{},
+			[]Record{record("0", "1", 0, .5, 2, 2), record("1", "-1", 1, 1)}},
+		{"many labels, none, comments", FormatLibsvm, "1,2,1 3:0.5 # note\n\n\t4:1\n7\r\n", Options{},
+			[]Record{record("0", "1 2", 2, .5), record("1", "", 3, 1), record("2", "7")}},
+		{"a zero says base zero", FormatLibsvm, "1 1:1\n2 0:3\n", Options{},
+			[]Record{record("0", "1", 1, 1), record("1", "2", 0, 3)}},
+		{"10: is no zero", FormatLibsvm, "1 10:1 20:0\n", Options{}, []Record{record("0", "1", 9, 1)}},
+		{"said base zero", FormatLibsvm, "1 1:1\n", Options{Base: BaseZero}, []Record{record("0", "1", 1, 1)}},
+		{"unsorted, zeros", FormatLibsvm, "a 5:1 2:0 1:-2e1\n", Options{}, []Record{record("0", "a", 0, -20, 4, 1)}},
+		{"keys", FormatLibsvm, "1 1:1\n2 2:1\n", Options{KeysPath: keys}, []Record{record("first", "1", 0, 1), record("second", "2", 1, 1)}},
+		{"limit", FormatLibsvm, "1 1:1\n2 x\n", Options{Max: 1}, []Record{record("0", "1", 0, 1)}},
 
-		{"xmc", FormatXMC, "4 5 3   \n0,2 0:1 4:0.25\n 1:2\n\n1\n\n", SparseOptions{},
-			[]SparseRecord{record("0", "0 2", 0, 1, 4, .25), record("1", "", 1, 2), record("2", ""), record("3", "1")}},
-		{"xmc without rows", FormatXMC, "0 5 3\n", SparseOptions{}, nil},
-		{"xmc without a blank", FormatXMC, "1 5 3\n2:1 3:0\n", SparseOptions{}, []SparseRecord{record("0", "", 2, 1)}},
-		{"xmc names", FormatXMC, "1 5 2\n1,0,1 2:1\n", SparseOptions{LabelNames: []string{"a", "b"}}, []SparseRecord{record("0", "b a", 2, 1)}},
-		{"xmc limit", FormatXMC, "2 5 2\n1 2:1\nx", SparseOptions{Max: 1}, []SparseRecord{record("0", "1", 2, 1)}},
+		{"xmc", FormatXMC, "4 5 3   \n0,2 0:1 4:0.25\n 1:2\n\n1\n\n", Options{},
+			[]Record{record("0", "0 2", 0, 1, 4, .25), record("1", "", 1, 2), record("2", ""), record("3", "1")}},
+		{"xmc without rows", FormatXMC, "0 5 3\n", Options{}, nil},
+		{"xmc without a blank", FormatXMC, "1 5 3\n2:1 3:0\n", Options{}, []Record{record("0", "", 2, 1)}},
+		{"xmc names", FormatXMC, "1 5 2\n1,0,1 2:1\n", Options{LabelNames: []string{"a", "b"}}, []Record{record("0", "b a", 2, 1)}},
+		{"xmc limit", FormatXMC, "2 5 2\n1 2:1\nx", Options{Max: 1}, []Record{record("0", "1", 2, 1)}},
 
-		{"arff dense", FormatARFF, arffHead + "1,1,2.5,0,red\n0, 0 ,-1,1,'red'\n\n% end\n2,1,0,1,\"dark green\"\n", SparseOptions{LabelsXML: xml},
-			[]SparseRecord{record("0", "b", 0, 1, 1, 2.5, 2, 1), record("1", "it's", 1, -1, 2, 1), record("2", "b it's", 0, 2, 3, 1)}},
-		{"arff sparse", FormatARFF, arffHead + "{0 1,1 1,2 2.5,4 'dark green'}\n{ 3 1 , 2 -1 }\n{0 2,1 1,3 1,4 blue} % note\n", SparseOptions{LabelsXML: xml}, arffRows},
+		{"arff dense", FormatARFF, arffHead + "1,1,2.5,0,red\n0, 0 ,-1,1,'red'\n\n% end\n2,1,0,1,\"dark green\"\n", Options{LabelsXML: xml},
+			[]Record{record("0", "b", 0, 1, 1, 2.5, 2, 1), record("1", "it's", 1, -1, 2, 1), record("2", "b it's", 0, 2, 3, 1)}},
+		{"arff sparse", FormatARFF, arffHead + "{0 1,1 1,2 2.5,4 'dark green'}\n{ 3 1 , 2 -1 }\n{0 2,1 1,3 1,4 blue} % note\n", Options{LabelsXML: xml}, arffRows},
 		{"meka, first", FormatARFF, "@relation 'x: -C 2 -I'\n@attribute a {1,0}\n@attribute b {0,1}\n@attribute f {2,0}\n@data\n{}\n{0 0,1 1,2 0}\n",
-			SparseOptions{}, []SparseRecord{record("0", "a", 0, 2), record("1", "b")}},
-		{"meka, last", FormatARFF, "@relation x:-C -1\n@attribute f numeric\n@attribute a{0,1}\n@data\n3,1\n", SparseOptions{}, []SparseRecord{record("0", "a", 0, 3)}},
-		{"arff without rows", FormatARFF, "@relation '-C 0'\n@attribute f integer\n@data\n", SparseOptions{}, nil},
+			Options{}, []Record{record("0", "a", 0, 2), record("1", "b")}},
+		{"meka, last", FormatARFF, "@relation x:-C -1\n@attribute f numeric\n@attribute a{0,1}\n@data\n3,1\n", Options{}, []Record{record("0", "a", 0, 3)}},
+		{"arff without rows", FormatARFF, "@relation '-C 0'\n@attribute f integer\n@data\n", Options{}, nil},
 
 		{"jsonl names", FormatJSONL, `{"key":"k","features":{"x":1,"y":0.5},"labels":["a","b","a"],"payload":{"p":1}}` + "\n\n" + `{"key":2,"features":{"z":3,"indices":4,"x":0}}`,
-			SparseOptions{}, []SparseRecord{{Key: []byte("k"), Labels: []string{"a", "b"}, Payload: []byte(`{"p":1}`),
+			Options{}, []Record{{Key: []byte("k"), Labels: []string{"a", "b"}, Payload: []byte(`{"p":1}`),
 				Features: vector.Sparse{Index: []uint32{0, 1}, Value: []float32{1, .5}}}, record("2", "", 2, 3, 3, 4)}},
-		{"jsonl names go on", FormatJSONL, `{"features":{"z":3,"x":1}}`, SparseOptions{FeatureNames: []string{"x", "y"}}, []SparseRecord{record("0", "", 0, 1, 2, 3)}},
-		{"jsonl parts", FormatJSONL, `{"features":{"indices":[7,2],"values":[1,-2]},"labels":"a"}`, SparseOptions{}, []SparseRecord{record("0", "a", 2, -2, 7, 1)}},
+		{"jsonl names go on", FormatJSONL, `{"features":{"z":3,"x":1}}`, Options{FeatureNames: []string{"x", "y"}}, []Record{record("0", "", 0, 1, 2, 3)}},
+		{"jsonl parts", FormatJSONL, `{"features":{"indices":[7,2],"values":[1,-2]},"labels":"a"}`, Options{}, []Record{record("0", "a", 2, -2, 7, 1)}},
 		{"jsonl pairs", FormatJSONL, ` {"id":5,"f":[[2,1],[4,0.5]],"tags":[9],"skip":null}`,
-			SparseOptions{KeyField: "id", FeaturesField: "f", LabelFields: []string{"tags"}, IgnoreFields: []string{"skip"}}, []SparseRecord{record("5", "9", 2, 1, 4, .5)}},
+			Options{KeyColumn: "id", FeaturesField: "f", LabelColumns: []string{"tags"}, IgnoreColumns: []string{"skip"}}, []Record{record("5", "9", 2, 1, 4, .5)}},
 	} {
 		t.Run(tt.test, func(t *testing.T) {
 			for _, data := range [][]byte{[]byte(tt.data), zipped(t, []byte(tt.data)), []byte(byteOrderMark + tt.data)} {
-				r, err := OpenSparse(tempFile(t, "data", data), tt.o)
+				r, err := Open(tempFile(t, "data", data), asSparse(tt.o))
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := readAllSparse(t, r)
+				got, err := readAll(t, r)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if r.Format() != tt.format {
-					t.Errorf("format %s", r.Format())
+				if r.Schema().Format != tt.format {
+					t.Errorf("format %s", r.Schema().Format)
 				}
-				if err := sameSparse(got, tt.want); err != nil {
+				if err := same(tt.want, got); err != nil {
 					t.Error(err)
 				}
 				if err := r.Close(); err != nil {
@@ -99,26 +99,26 @@ func TestSparseFormats(t *testing.T) {
 func TestSparseNames(t *testing.T) {
 	for _, tt := range []struct {
 		data                 string
-		o                    SparseOptions
+		o                    Options
 		features, labels     int
 		featureNames, listed []string
 	}{
-		{"1 1:1\n", SparseOptions{}, -1, -1, nil, nil},
-		{"1 1:1\n", SparseOptions{FeatureNames: []string{"x"}}, 1, -1, []string{"x"}, nil},
-		{"0 4 2\n", SparseOptions{}, 4, 2, nil, nil},
-		{"0 1 2\n", SparseOptions{FeatureNames: []string{"x"}, LabelNames: []string{"a", "b"}}, 1, 2, []string{"x"}, []string{"a", "b"}},
-		{"@relation '-C 1'\n@attribute l {0,1}\n@attribute f numeric\n@attribute g {u,v}\n@data\n", SparseOptions{}, 3, 1, []string{"f", "g=u", "g=v"}, []string{"l"}},
-		{`{"features":{"x":1,"y":2}}`, SparseOptions{}, -1, -1, []string{"x", "y"}, nil},
+		{"1 1:1\n", Options{}, 0, 0, nil, nil},
+		{"1 1:1\n", Options{FeatureNames: []string{"x"}}, 1, 0, []string{"x"}, nil},
+		{"0 4 2\n", Options{}, 4, 2, nil, nil},
+		{"0 1 2\n", Options{FeatureNames: []string{"x"}, LabelNames: []string{"a", "b"}}, 1, 2, []string{"x"}, []string{"a", "b"}},
+		{"@relation '-C 1'\n@attribute l {0,1}\n@attribute f numeric\n@attribute g {u,v}\n@data\n", Options{}, 3, 1, []string{"f", "g=u", "g=v"}, []string{"l"}},
+		{`{"features":{"x":1,"y":2}}`, Options{}, 0, 0, []string{"x", "y"}, nil},
 	} {
-		r, err := NewSparseReader("x", strings.NewReader(tt.data), tt.o)
+		r, err := NewReader("x", strings.NewReader(tt.data), asSparse(tt.o))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Read(new(SparseRecord)); err != nil && err != io.EOF {
+		if err := r.Read(new(Record)); err != nil && err != io.EOF {
 			t.Fatal(err)
 		}
-		if r.NumFeatures() != tt.features || r.NumLabels() != tt.labels || !slices.Equal(r.FeatureNames(), tt.featureNames) || !slices.Equal(r.LabelNames(), tt.listed) {
-			t.Errorf("%q: %d features %v, %d labels %v", tt.data, r.NumFeatures(), r.FeatureNames(), r.NumLabels(), r.LabelNames())
+		if r.Schema().Dim != tt.features || r.Schema().Labels != tt.labels || !slices.Equal(r.Schema().FeatureNames, tt.featureNames) || !slices.Equal(r.Schema().LabelNames, tt.listed) {
+			t.Errorf("%q: %d features %v, %d labels %v", tt.data, r.Schema().Dim, r.Schema().FeatureNames, r.Schema().Labels, r.Schema().LabelNames)
 		}
 	}
 }
@@ -137,11 +137,11 @@ func TestXMLBeside(t *testing.T) {
 		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := OpenSparse(path, SparseOptions{})
+		r, err := Open(path, asSparse(Options{}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.LabelNames(); len(got) != 1 || got[0] != want {
+		if got := r.Schema().LabelNames; len(got) != 1 || got[0] != want {
 			t.Errorf("%s: labels %v, want %s", name, got, want)
 		}
 		r.Close()

@@ -8,7 +8,7 @@ import (
 
 // fuzzSparse feeds bytes to the reader of one format, or to detection when
 // format is "". Nothing may panic; every error must be a FormatError; what was
-// read must be writable as jsonl and come back the same. readAllSparse checks
+// read must be writable as jsonl and come back the same. readAll checks
 // order, limits and finite values.
 func fuzzSparse(f *testing.F, format string, seeds ...string) {
 	for _, s := range seeds {
@@ -16,7 +16,7 @@ func fuzzSparse(f *testing.F, format string, seeds ...string) {
 		f.Add([]byte(s[:len(s)/2]))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := loadSparse(t, "x", data, SparseOptions{Format: format})
+		all, err := load(t, "x", data, asSparse(Options{Format: format}))
 		var fe *FormatError
 		if err != nil && !errors.As(err, &fe) {
 			t.Fatalf("not a FormatError: %v", err)
@@ -26,15 +26,15 @@ func fuzzSparse(f *testing.F, format string, seeds ...string) {
 		}
 		var text []byte
 		for i := range all {
-			if text, err = (sparseJSONLEncoder{}).encode(text, &all[i]); err != nil {
+			if text, err = (jsonlEncoder{kind: Sparse}).encode(text, &all[i]); err != nil {
 				return // a label that is not UTF-8
 			}
 		}
-		again, err := loadSparse(t, "x", text, SparseOptions{Format: FormatJSONL})
+		again, err := load(t, "x", text, asSparse(Options{Format: FormatJSONL}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := sameSparse(again, all); err != nil {
+		if err := same(all, again); err != nil {
 			t.Fatal(err)
 		}
 	})

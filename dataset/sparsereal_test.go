@@ -55,14 +55,14 @@ var realSets = []realSet{
 	{file: "reutersk500/reutersk500.txt.gz", rows: 6000, features: 500, labels: 103, fcard: 7.9, lcard: 1.46, names: "labels.txt.gz"},
 	{file: "corel16k001/corel16k001.txt.gz", rows: 13766, features: 500, labels: 153, fcard: 8.4, lcard: 2.86, names: "labels.txt.gz"},
 	{file: "stackex_cs/stackex_cs.txt.gz", rows: 9270, features: 635, labels: 274, fcard: 20, lcard: 2.56, names: "labels.txt.gz"},
-	{file: "binary/arcene.libsvm.gz", rows: 200, features: -1, labels: -1},
-	{file: "binary/basehock.libsvm.gz", rows: 1993, features: -1, labels: -1},
-	{file: "binary/colon.libsvm.gz", rows: 62, features: -1, labels: -1},
-	{file: "binary/colon-continuous.libsvm.gz", rows: 62, features: -1, labels: -1},
-	{file: "binary/leukemia.libsvm.gz", rows: 72, features: -1, labels: -1},
-	{file: "binary/madelon.libsvm.gz", rows: 2600, features: -1, labels: -1},
-	{file: "binary/pcmac.libsvm.gz", rows: 1943, features: -1, labels: -1},
-	{file: "binary/relathe.libsvm.gz", rows: 1427, features: -1, labels: -1},
+	{file: "binary/arcene.libsvm.gz", rows: 200, features: 0, labels: 0},
+	{file: "binary/basehock.libsvm.gz", rows: 1993, features: 0, labels: 0},
+	{file: "binary/colon.libsvm.gz", rows: 62, features: 0, labels: 0},
+	{file: "binary/colon-continuous.libsvm.gz", rows: 62, features: 0, labels: 0},
+	{file: "binary/leukemia.libsvm.gz", rows: 72, features: 0, labels: 0},
+	{file: "binary/madelon.libsvm.gz", rows: 2600, features: 0, labels: 0},
+	{file: "binary/pcmac.libsvm.gz", rows: 1943, features: 0, labels: 0},
+	{file: "binary/relathe.libsvm.gz", rows: 1427, features: 0, labels: 0},
 }
 
 // binaryWidths are those of the libsvm files. All but the last features occur.
@@ -93,21 +93,21 @@ func TestRealSparseSets(t *testing.T) {
 			if info, err := os.Stat(path); err == nil && info.Size() > 8<<20 && testing.Short() {
 				t.Skip("SKIPPED: large, and -short was given")
 			}
-			var o SparseOptions
+			var o Options
 			if set.names != "" {
 				var err error
 				if o.LabelNames, err = ReadNames(filepath.Join(filepath.Dir(path), set.names), set.column); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r, err := OpenSparse(path, o)
+			r, err := Open(path, asSparse(o))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
 			rows, features, entries, labels := int64(0), uint32(0), 0, 0
 			seen := map[string]bool{}
-			var rec SparseRecord
+			var rec Record
 			for {
 				if err := r.Read(&rec); err == io.EOF {
 					break
@@ -124,14 +124,14 @@ func TestRealSparseSets(t *testing.T) {
 				}
 				rows++
 			}
-			t.Logf("%s: fcard %.2f, lcard %.3f, %d labels met, %d features", r.Format(), float64(entries)/float64(rows), float64(labels)/float64(rows), len(seen), features)
-			if rows != set.rows || r.NumFeatures() != set.features || r.NumLabels() != set.labels {
-				t.Errorf("%d rows, %d features, %d labels", rows, r.NumFeatures(), r.NumLabels())
+			t.Logf("%s: fcard %.2f, lcard %.3f, %d labels met, %d features", r.Schema().Format, float64(entries)/float64(rows), float64(labels)/float64(rows), len(seen), features)
+			if rows != set.rows || r.Schema().Dim != set.features || r.Schema().Labels != set.labels {
+				t.Errorf("%d rows, %d features, %d labels", rows, r.Schema().Dim, r.Schema().Labels)
 			}
-			if set.features >= 0 && int(features) > set.features || set.labels >= 0 && len(seen) > set.labels {
+			if set.features > 0 && int(features) > set.features || set.labels > 0 && len(seen) > set.labels {
 				t.Errorf("met %d features, %d labels", features, len(seen))
 			}
-			if n := r.LabelNames(); n != nil {
+			if n := r.Schema().LabelNames; n != nil {
 				for _, l := range n {
 					delete(seen, l)
 				}
@@ -168,12 +168,12 @@ func TestRealSparseSets(t *testing.T) {
 func TestRealKeys(t *testing.T) {
 	path := dataDir(t, "eurlex57k/eurlex57k-dev.txt.gz")
 	dir := filepath.Dir(path)
-	r, err := OpenSparse(path, SparseOptions{KeysPath: filepath.Join(dir, "eurlex57k-dev.celex.txt.gz")})
+	r, err := Open(path, asSparse(Options{KeysPath: filepath.Join(dir, "eurlex57k-dev.celex.txt.gz")}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	all, err := readAllSparse(t, r)
+	all, err := readAll(t, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,12 +199,12 @@ func TestRealLabelPlaces(t *testing.T) {
 		"imdb/Imdb.arff.bz2":            {"Sci-Fi", "-"},
 	} {
 		t.Run(file, func(t *testing.T) {
-			r, err := OpenSparse(dataDir(t, file), SparseOptions{})
+			r, err := Open(dataDir(t, file), asSparse(Options{}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			if got := [2]string{r.LabelNames()[0], r.FeatureNames()[0]}; got != want {
+			if got := [2]string{r.Schema().LabelNames[0], r.Schema().FeatureNames[0]}; got != want {
 				t.Errorf("first label and feature %q, want %q", got, want)
 			}
 		})

@@ -193,12 +193,12 @@ func readLabelled(b *testing.B, file string) (rows []db.Row) {
 	if _, err := os.Stat(path); err != nil {
 		b.Skipf("SKIPPED: %s was not read, since %v; ANNDB_DATA names the folder with the data sets", file, err)
 	}
-	r, err := dataset.OpenSparse(path, dataset.SparseOptions{})
+	r, err := dataset.Open(path, dataset.Options{Kind: dataset.Sparse})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	var rec dataset.SparseRecord
+	var rec dataset.Record
 	for {
 		err := r.Read(&rec)
 		if errors.Is(err, io.EOF) {

@@ -28,20 +28,20 @@ func readReal(t *testing.T, file string, names []string) (*vector.CSR, *Matrix, 
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("SKIPPED: %s was not read, since %v; ANNDB_DATA names the folder with the data sets", file, err)
 	}
-	r, err := dataset.OpenSparse(path, dataset.SparseOptions{})
+	r, err := dataset.Open(path, dataset.Options{Kind: dataset.Sparse})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	if names == nil {
-		names = r.LabelNames()
+		names = r.Schema().LabelNames
 	}
 	b, err := NewBuilder(names)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := &vector.CSR{Ptr: []uint64{0}}
-	var rec dataset.SparseRecord
+	var rec dataset.Record
 	for {
 		err := r.Read(&rec)
 		if errors.Is(err, io.EOF) {
@@ -58,7 +58,7 @@ func readReal(t *testing.T, file string, names []string) (*vector.CSR, *Matrix, 
 		x.Append(rec.Features)
 		b.Add(rec.Labels)
 	}
-	x.Cols = r.NumFeatures()
+	x.Cols = r.Schema().Dim
 	return x, b.Matrix(), b.Names()
 }
 

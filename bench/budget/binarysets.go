@@ -56,14 +56,14 @@ func loadBinary(s *settings, name string) (*vector.CSR, []int8, error) {
 			return 0
 		})
 	}
-	r, err := dataset.OpenSparse(filepath.Join(s.data, "binary", name+".libsvm.gz"), dataset.SparseOptions{Format: dataset.FormatLibsvm})
+	r, err := dataset.Open(filepath.Join(s.data, "binary", name+".libsvm.gz"), dataset.Options{Kind: dataset.Sparse, Format: dataset.FormatLibsvm})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w %s: %w", errSkipped, name, err)
 	}
 	defer r.Close()
 	x := &vector.CSR{Ptr: []uint64{0}}
 	var y []int8
-	var rec dataset.SparseRecord
+	var rec dataset.Record
 	for {
 		err := r.Read(&rec)
 		if errors.Is(err, io.EOF) {
@@ -87,14 +87,14 @@ const rcv1Label = "32"
 // loadOne reads a file of label sets and makes classes of them; rows of class 0
 // are left out.
 func loadOne(s *settings, file string, class func(set []string) int8) (*vector.CSR, []int8, error) {
-	r, err := dataset.OpenSparse(filepath.Join(s.data, file), dataset.SparseOptions{Format: dataset.FormatXMC})
+	r, err := dataset.Open(filepath.Join(s.data, file), dataset.Options{Kind: dataset.Sparse, Format: dataset.FormatXMC})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w %s: %w", errSkipped, file, err)
 	}
 	defer r.Close()
 	x := &vector.CSR{Ptr: []uint64{0}}
 	var y []int8
-	var rec dataset.SparseRecord
+	var rec dataset.Record
 	for {
 		err := r.Read(&rec)
 		if errors.Is(err, io.EOF) {

@@ -52,18 +52,18 @@ func loadSets(s *settings, pattern string, limit int) (*vector.CSR, *labels.Matr
 
 // appendSets reads one file; a nil builder is made from its label names.
 func appendSets(file string, limit int, x *vector.CSR, b *labels.Builder) (*labels.Builder, error) {
-	r, err := dataset.OpenSparse(file, dataset.SparseOptions{})
+	r, err := dataset.Open(file, dataset.Options{Kind: dataset.Sparse})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	if b == nil {
-		if b, err = labels.NewBuilder(r.LabelNames()); err != nil {
+		if b, err = labels.NewBuilder(r.Schema().LabelNames); err != nil {
 			return nil, err
 		}
 	}
-	x.Cols = max(x.Cols, r.NumFeatures())
-	var rec dataset.SparseRecord
+	x.Cols = max(x.Cols, r.Schema().Dim)
+	var rec dataset.Record
 	for limit == 0 || x.Rows() < limit {
 		err := r.Read(&rec)
 		if errors.Is(err, io.EOF) {

@@ -14,12 +14,12 @@ import (
 
 // readXMC appends a file's rows to x and the label builder.
 func readXMC(path string, names []string, x *vector.CSR, b *labels.Builder) error {
-	r, err := dataset.OpenSparse(path, dataset.SparseOptions{Format: dataset.FormatXMC, LabelNames: names})
+	r, err := dataset.Open(path, dataset.Options{Kind: dataset.Sparse, Format: dataset.FormatXMC, LabelNames: names})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSkipped, err)
 	}
 	defer r.Close()
-	var rec dataset.SparseRecord
+	var rec dataset.Record
 	for {
 		err := r.Read(&rec)
 		if errors.Is(err, io.EOF) {

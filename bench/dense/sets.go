@@ -163,10 +163,10 @@ func read(path string, max int64) ([]float32, int, error) {
 		}
 		out = append(out, rec.Vector...)
 	}
-	if max > 0 && int64(len(out)) != max*int64(r.Dim()) {
+	if max > 0 && int64(len(out)) != max*int64(r.Schema().Dim) {
 		return nil, 0, fmt.Errorf("%s: fewer than %d rows", path, max)
 	}
-	return out, r.Dim(), nil
+	return out, r.Schema().Dim, nil
 }
 
 // lumas are the luma planes of the 32 x 32 images of an archive, in its order.

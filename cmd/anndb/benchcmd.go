@@ -29,7 +29,6 @@ type benchCmd struct {
 	Rounds  int       `help:"Times to ask every query of a setting, fewer for slow ones; the median counts." default:"3"`
 	Floats  bool      `help:"Search float32 rows even where bytes would do."`
 	Seed    uint64    `help:"Seed of forests and of the order of measurements." default:"0"`
-	Base    string    `help:"Number of the first feature in a libsvm file of queries: ${enum}; that of the collection if not given." enum:"auto,0,1" default:"auto"`
 	Out     string    `help:"Folder for bench.csv and the pictures; made if it does not exist." placeholder:"DIR"`
 
 	fileFlags `embed:"" set:"limit=1000"`
@@ -76,7 +75,7 @@ func (c *benchCmd) Run(a *app) error {
 		if info.Sparse {
 			return fmt.Errorf("bench compares forests, which %q has none of: %w", c.Collection, db.ErrKind)
 		}
-		_, queries, err := readQueries(c.Queries, c.fileFlags, c.Base, targetOf(a, info))
+		queries, err := readVectors(c.Queries, c.fileFlags, targetOf(a, info))
 		if err != nil {
 			return err
 		}

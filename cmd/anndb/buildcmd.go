@@ -23,7 +23,6 @@ type buildCmd struct {
 	Seed   uint64 `help:"Equal rows, options and seed give an equal index." default:"0"`
 	NoTune bool   `help:"Do not measure settings: searches must then name theirs."`
 	Train  string `help:"Learn a forest from the vectors of this file instead of the rows." placeholder:"FILE"`
-	Base   string `help:"Number of the first feature in a libsvm file of --train: ${enum}; that of the collection if not given." enum:"auto,0,1" default:"auto"`
 	forestFlags
 	PartitionM *int `help:"Postings and lcif: also build the paper's pair of inverted indexes with this m, -1 for all rows in the first." placeholder:"M"`
 	tuneFlags
@@ -86,7 +85,7 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings and lcif")
 	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
 		return db.BuildOptions{}, usagef("--kind %s takes none of the flags of forests", c.Kind)
-	case c.Train == "" && (c.Limit != 0 || c.Base != noSparseFlags.Base):
+	case c.Train == "" && (c.Limit != 0 || c.sparseFlags.given()):
 		return db.BuildOptions{}, usagef("--limit and --base go with --train")
 	}
 	o := db.BuildOptions{
@@ -126,7 +125,7 @@ func (c *buildCmd) Run(a *app) error {
 			return err
 		}
 		if c.Train != "" {
-			if _, o.TrainingQueries, err = readQueries(c.Train, c.fileFlags, c.Base, targetOf(a, info)); err != nil {
+			if o.TrainingQueries, err = readVectors(c.Train, c.fileFlags, targetOf(a, info)); err != nil {
 				return err
 			}
 		}

@@ -72,6 +72,11 @@ type app struct {
 // table writes a result.
 func (a *app) table(t *table.Table) error { return t.Write(a.out, a.format) }
 
+// stream begins a result that is written row by row.
+func (a *app) stream(columns ...string) (*table.Stream, error) {
+	return table.NewStream(a.out, a.format, columns...)
+}
+
 // title writes a heading above a table, where people read.
 func (a *app) title(format string, args ...any) {
 	if a.format == table.Text || a.format == table.Markdown {

@@ -31,7 +31,6 @@ type evaluateCmd struct {
 	NoFlat  bool      `help:"Leave the exact scan out of the table."`
 	settingFlags
 	fileFlags
-	sparseFlags
 }
 
 // variant is one way of searching to measure.
@@ -110,7 +109,7 @@ func (c *evaluateCmd) Run(a *app) error {
 func (c *evaluateCmd) querySet(a *app, s *db.Snapshot, info db.CollectionInfo) (q *querySet, err error) {
 	q = &querySet{coll: c.Collection, k: c.K}
 	if c.Queries != "" {
-		_, q.vectors, err = readQueries(c.Queries, c.fileFlags, c.sparseFlags.Base, targetOf(a, info))
+		q.vectors, err = readVectors(c.Queries, c.fileFlags, targetOf(a, info))
 		return q, err
 	}
 	if info.Live < 2 {

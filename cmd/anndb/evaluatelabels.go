@@ -66,16 +66,20 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 	case len(c.Method) > 0:
 		return usagef("--method is for forests of dense collections, not for label models")
 	}
-	q, err := readLabelQueries(c.Queries, c.Labels, c.fileFlags, c.sparseFlags, targetOf(a, info))
+	q, err := readQueries(c.Queries, c.Labels, c.fileFlags, targetOf(a, info))
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(q.labels, func(l []string) bool { return len(l) > 0 }) {
 		return usagef("no record of %s has a label to compare predictions with; labels of idx files are in a file of their own: --labels", c.Queries)
 	}
-	if err := noteUnknown(a, s, info, q.queries); err != nil {
-		return err
+	var unknown unknownFeatures
+	for _, x := range q.queries {
+		if err := unknown.add(a, s, info, x); err != nil {
+			return err
+		}
 	}
+	unknown.note(a)
 	t, err := newLabelTest(s, c.Collection, q)
 	if err != nil {
 		return err

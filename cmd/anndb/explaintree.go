@@ -16,22 +16,26 @@ type treeAnswer struct {
 	path   *db.TreePath
 }
 
-// explainTrees predicts queries by a tree and shows the paths: of each the
-// decisions, and of a decision the features that the row has.
-func (c *predictCmd) explainTrees(a *app, s *db.Snapshot, q *labelQueries, found [][]db.Prediction) (*table.Table, error) {
-	answers := make([]treeAnswer, len(found))
-	for i := range found {
-		// An answer may have no label that could carry the path.
-		path, err := s.ExplainTree(a.ctx, c.Collection, q.queries[i], c.Index)
-		if err != nil {
-			return nil, fmt.Errorf("query %s: %w", q.keys[i], err)
-		}
-		answers[i] = treeAnswer{q.keys[i], found[i], path}
+// treeColumns are those of paths: with the decisions, and of a decision the features
+// that the row has. JSON has one object a query.
+func treeColumns(f table.Format) []string {
+	if f == table.JSON {
+		return []string{"query", "labels", "path"}
 	}
-	if a.format == table.JSON {
-		return c.treesJSON(answers), nil
+	return []string{"query", "step", "decision", "what", "weight:3", "value:3", "adds:3"}
+}
+
+// addTree writes an answer.
+func (c *predictCmd) addTree(t *table.Stream, a treeAnswer, f table.Format) {
+	if f != table.JSON {
+		c.addPath(t, a, f != table.CSV)
+		return
 	}
-	return c.treesTable(answers, a.format != table.CSV), nil
+	labels := []scoredLabel{}
+	for _, p := range a.labels {
+		labels = append(labels, scoredLabel{p.Label, p.Score})
+	}
+	t.Add(a.query, labels, c.pathJSON(a.path))
 }
 
 // scoredLabel is a predicted label as JSON has it.
@@ -72,19 +76,6 @@ type termJSON struct {
 	Adds    float64 `json:"adds"`
 }
 
-// treesJSON has one object a query.
-func (c *predictCmd) treesJSON(answers []treeAnswer) *table.Table {
-	t := table.New("query", "labels", "path")
-	for _, a := range answers {
-		labels := []scoredLabel{}
-		for _, p := range a.labels {
-			labels = append(labels, scoredLabel{p.Label, p.Score})
-		}
-		t.Add(a.query, labels, c.pathJSON(a.path))
-	}
-	return t
-}
-
 func (c *predictCmd) pathJSON(p *db.TreePath) pathJSON {
 	out := pathJSON{Class: p.Class, Decisions: []decisionJSON{}, Answer: append([]string{}, p.Labels...), Rows: p.Rows, Agree: p.Agree}
 	for _, d := range p.Path {
@@ -100,39 +91,35 @@ func (c *predictCmd) pathJSON(p *db.TreePath) pathJSON {
 	return out
 }
 
-// treesTable has one row for each decision and one for each part of its
-// margin. For people query and decision stand there once.
-func (c *predictCmd) treesTable(answers []treeAnswer, people bool) *table.Table {
-	t := table.New("query", "step", "decision", "what", "weight:3", "value:3", "adds:3")
-	for _, a := range answers {
-		query := any(a.query)
-		add := func(step, decision, what any, numbers ...any) {
-			t.Add(append([]any{query, step, decision, what}, numbers...)...)
-			if people {
-				query = nil
-			}
+// addPath writes one row for each decision and one for each part of its margin. For
+// people query and decision stand there once.
+func (c *predictCmd) addPath(t *table.Stream, a treeAnswer, people bool) {
+	query := any(a.query)
+	add := func(step, decision, what any, numbers ...any) {
+		t.Add(append([]any{query, step, decision, what}, numbers...)...)
+		if people {
+			query = nil
 		}
-		for i, d := range a.path.Path {
-			step, decision := any(i+1), any(c.askedOf(d, a.path))
-			add(step, decision, "margin", nil, nil, d.Margin)
-			if people {
-				step, decision = nil, nil
-			}
-			for _, f := range d.Contributions[:c.shown(len(d.Contributions))] {
-				add(step, decision, f.Feature, f.Weight, f.Value, f.Margin)
-			}
-			if rest := d.Contributions[c.shown(len(d.Contributions)):]; len(rest) > 0 {
-				sum := 0.0
-				for _, f := range rest {
-					sum += f.Margin
-				}
-				add(step, decision, fmt.Sprintf("%d more", len(rest)), nil, nil, sum)
-			}
-			add(step, decision, "offset", nil, nil, d.Offset)
-		}
-		add("leaf", c.leafOf(a), nil)
 	}
-	return t
+	for i, d := range a.path.Path {
+		step, decision := any(i+1), any(c.askedOf(d, a.path))
+		add(step, decision, "margin", nil, nil, d.Margin)
+		if people {
+			step, decision = nil, nil
+		}
+		for _, f := range d.Contributions[:c.shown(len(d.Contributions))] {
+			add(step, decision, f.Feature, f.Weight, f.Value, f.Margin)
+		}
+		if rest := d.Contributions[c.shown(len(d.Contributions)):]; len(rest) > 0 {
+			sum := 0.0
+			for _, f := range rest {
+				sum += f.Margin
+			}
+			add(step, decision, fmt.Sprintf("%d more", len(rest)), nil, nil, sum)
+		}
+		add(step, decision, "offset", nil, nil, d.Offset)
+	}
+	add("leaf", c.leafOf(a), nil)
 }
 
 // askedOf is a decision on one line.

@@ -2,11 +2,15 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
+	"strconv"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
 )
 
 // exportCmd writes a collection to a file.
@@ -28,45 +32,155 @@ func (c *exportCmd) Run(a *app) error {
 	}
 	mode := source.Mode().Perm() // an export is as private as the database
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if info.Sparse {
-			return c.sparse(a, s, info, mode)
-		}
-		if c.LabelNames != "" || c.FeatureNames != "" {
-			return usagef("--label-names and --feature-names go with sparse collections")
-		}
-		w, err := dataset.Create(c.Output, c.As, info.Dim)
+		schema, number, err := c.schema(a, s, info)
 		if err != nil {
 			return err
 		}
-		defer w.Abort()
-		if err := w.Chmod(mode); err != nil {
+		n, err := c.write(a, s, info, exported{schema, number, mode})
+		if err != nil {
 			return err
 		}
-		n := 0
-		err = scan(a, s, c.Collection, func(r *db.Row) error {
-			n++
-			if n%1024 == 0 {
-				a.progress.update("export", n, info.Live)
+		for _, list := range []struct {
+			path  string
+			names []string
+		}{{c.LabelNames, schema.LabelNames}, {c.FeatureNames, schema.FeatureNames}} {
+			if list.path != "" {
+				if err := dataset.WriteNames(list.path, list.names, mode); err != nil {
+					return err
+				}
 			}
-			return w.Write(&dataset.Record{Key: r.Key, Vector: r.Vector, Labels: r.Labels, Payload: r.Payload})
-		})
-		if err != nil {
-			return fmt.Errorf("export to %s: %w", c.Output, err)
-		}
-		if err := w.Close(); err != nil {
-			return err
 		}
 		a.progress.end()
-		format := c.As
-		if format == "" {
-			format = dataset.FormatOf(c.Output)
+		return c.report(a, info, schema, n)
+	})
+}
+
+// schema describes the file to write; number has the numbers of names of features.
+func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo) (o dataset.Schema, number map[string]uint32, err error) {
+	o = dataset.Schema{Format: c.As, Kind: dataset.Dense, Dim: info.Dim}
+	if info.Sparse {
+		o.Kind = dataset.Sparse
+	}
+	if c.As == "" {
+		o.Format = dataset.FormatOf(c.Output, o.Kind)
+	}
+	if !info.Sparse {
+		if c.LabelNames != "" || c.FeatureNames != "" {
+			return o, nil, usagef("--label-names and --feature-names go with sparse collections")
 		}
+		return o, nil, nil
+	}
+	if info.Numbering == db.NumberedFromZero {
+		o.Base = dataset.BaseZero
+	}
+	counts, err := s.Labels(c.Collection)
+	if err != nil {
+		return o, nil, err
+	}
+	for _, l := range counts {
+		o.LabelNames = append(o.LabelNames, l.Label)
+	}
+	if o.Format == dataset.FormatXMC && numbers(o.LabelNames) {
+		o.LabelNames = nil // they are what the file says
+	}
+	if !info.Named {
+		return o, nil, nil
+	}
+	// Names get numbers in the order of their rows.
+	number = map[string]uint32{}
+	err = scan(a, s, c.Collection, func(r *db.Row) error {
+		for _, f := range r.Features {
+			if _, known := number[f.Name]; !known {
+				number[f.Name] = uint32(len(o.FeatureNames))
+				o.FeatureNames = append(o.FeatureNames, f.Name)
+			}
+		}
+		return nil
+	})
+	o.Dim = len(o.FeatureNames)
+	return o, number, err
+}
+
+// exported says how to write a file of rows.
+type exported struct {
+	schema dataset.Schema
+	number map[string]uint32 // of the names of features; nil where they have none
+	mode   fs.FileMode
+}
+
+// write writes all rows and returns how many there are.
+func (c *exportCmd) write(a *app, s *db.Snapshot, info db.CollectionInfo, x exported) (n int, err error) {
+	w, err := dataset.Create(c.Output, x.schema)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Abort()
+	if err := w.Chmod(x.mode); err != nil {
+		return 0, err
+	}
+	err = scan(a, s, c.Collection, func(r *db.Row) error {
+		n++
+		if n%1024 == 0 {
+			a.progress.update("export", n, info.Live)
+		}
+		rec := dataset.Record{Key: r.Key, Vector: r.Vector, Features: r.Sparse, Labels: r.Labels, Payload: r.Payload}
+		if x.number != nil {
+			rec.Features = numbered(r.Features, x.number)
+		}
+		return w.Write(&rec)
+	})
+	if err != nil {
+		return n, fmt.Errorf("export to %s: %w", c.Output, err)
+	}
+	return n, w.Close()
+}
+
+// report describes a finished export.
+func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n int) error {
+	if !info.Sparse {
 		written := "keys, vectors, labels, payloads"
-		if dataset.VectorsOnly(format) {
+		if dataset.VectorsOnly(o.Format) {
 			written = "vectors only"
 		}
 		t := table.New("collection", "rows", "format", "written", "file")
-		t.Add(c.Collection, n, format, written, c.Output)
+		t.Add(c.Collection, n, o.Format, written, c.Output)
 		return a.table(t)
+	}
+	written := "features, labels"
+	if o.Format == dataset.FormatJSONL {
+		written = "keys, features, labels, payloads"
+	}
+	t := table.New("collection", "rows", "format", "numbering", "written", "file")
+	t.Add(c.Collection, n, o.Format, exportNumbering(o), written, c.Output)
+	return a.table(t)
+}
+
+// exportNumbering is how a written file numbers features.
+func exportNumbering(o dataset.Schema) any {
+	switch {
+	case o.Format == dataset.FormatLibsvm && o.Base != dataset.BaseZero:
+		return numberingShown(db.NumberedFromOne)
+	case o.Format == dataset.FormatARFF, o.Format == dataset.FormatJSONL && o.FeatureNames != nil:
+		return nil
+	}
+	return numberingShown(db.NumberedFromZero)
+}
+
+// numbers reports whether all labels are numbers from 0.
+func numbers(names []string) bool {
+	return !slices.ContainsFunc(names, func(n string) bool {
+		i, err := strconv.ParseUint(n, 10, 31)
+		return err != nil || strconv.FormatUint(i, 10) != n
 	})
+}
+
+// numbered replaces names by their numbers.
+func numbered(features []db.Feature, number map[string]uint32) vector.Sparse {
+	slices.SortFunc(features, func(a, b db.Feature) int { return int(number[a.Name]) - int(number[b.Name]) })
+	var s vector.Sparse
+	for _, f := range features {
+		s.Index = append(s.Index, number[f.Name])
+		s.Value = append(s.Value, f.Value)
+	}
+	return s
 }

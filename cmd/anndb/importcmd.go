@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
@@ -13,32 +12,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/vector"
 )
-
-// fileFlags say how to read a file of vectors.
-type fileFlags struct {
-	As        string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
-	Key       string   `name:"key-column" help:"Column or field with the key."`
-	Label     []string `name:"label-column" help:"Columns or fields with labels."`
-	Payload   string   `name:"payload-column" help:"Column or field with the payload."`
-	Separator string   `name:"label-separator" help:"What separates labels in a csv cell." default:"|"`
-	Ignore    []string `name:"ignore-column" help:"Columns or fields to leave out."`
-	Header    string   `help:"Whether a csv file has a line of names: ${enum}." enum:"auto,yes,no" default:"auto"`
-	Limit     int64    `aliases:"limit-queries" help:"Read at most so many records; 0 for all." default:"${limit}"`
-}
-
-// options are the flags as package dataset takes them; labels is the path of
-// a separate file of labels.
-func (f fileFlags) options(labels string) (dataset.Options, error) {
-	o := dataset.Options{
-		Format: f.As, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.Separator,
-		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, LabelsPath: labels, Max: f.Limit,
-		Header: map[string]dataset.Header{"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent}[f.Header],
-	}
-	if f.Limit < 0 {
-		return o, usagef("--limit must not be negative")
-	}
-	return o, nil
-}
 
 // importCmd reads a file into a collection.
 type importCmd struct {
@@ -56,47 +29,48 @@ type importCmd struct {
 	Batch      int    `help:"Rows a transaction; 0 for as many as make 32 MiB." default:"0"`
 	NoSync     bool   `help:"Do not wait for the disk: faster, but a crash of the machine can damage the file."`
 	fileFlags
-	sparseFlags
+}
+
+// kind is what the flags say of the collection.
+func (c *importCmd) kind() dataset.Kind {
+	switch {
+	case c.Dense:
+		return dataset.Dense
+	case c.Sparse || c.Named:
+		return dataset.Sparse
+	}
+	return dataset.AnyKind
 }
 
 // Run executes the command.
 func (c *importCmd) Run(a *app) (err error) {
-	if c.Batch < 0 {
-		return usagef("--batch must not be negative")
-	}
 	switch {
+	case c.Batch < 0:
+		return usagef("--batch must not be negative")
 	case c.Dense && (c.Sparse || c.Named):
 		return usagef("--dense and --sparse or --named exclude each other")
-	case c.Dense:
-	case c.Sparse || c.Named || holdsSparse(c.Input, c.fileFlags, c.sparseFlags):
-		return c.sparse(a)
 	}
-	metric, err := vector.ParseMetric(cmp.Or(c.Metric, "l2"))
+	known, err := existing(a, c.File, c.Collection)
 	if err != nil {
 		return err
 	}
-	info, err := existing(a, c.File, c.Collection)
+	in, err := source{path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note}}.open()
 	if err != nil {
-		return err
-	}
-	if err := c.checkExisting(info); err != nil {
-		return err
-	}
-	in, err := openDense(c.Input, c.Labels, c.fileFlags, c.sparseFlags, target{info, a.note})
-	if err != nil {
-		return err
+		return c.readAs(err)
 	}
 	defer in.Close()
-	numbering := db.NumberedUnknown
-	if x, ok := in.(*filled); ok {
-		numbering = x.in.numbering(false)
+	if err := c.checkKind(in, known); err != nil {
+		return err
 	}
-	keys, err := c.newKeys(a, info)
+	keys, err := c.newKeys(a, known)
 	if err != nil {
 		return err
 	}
-	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime()}
-	// What the first batch shows to be no vectors must leave no file behind.
+	r := &batchReader{in: in, keys: keys, size: c.rowsAtATime(), named: c.Named || in.namesItself()}
+	if known != nil {
+		r.named = known.Named
+	}
+	// What the first batch shows to be wrong must leave no file behind.
 	first, err := r.next()
 	if err != nil {
 		return c.failed(0, err)
@@ -106,28 +80,88 @@ func (c *importCmd) Run(a *app) (err error) {
 		return explain(c.File, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	storage := db.StorageAuto
-	if c.Float32 {
-		storage = db.StorageFloat32
-	}
-	err = d.CreateDense(a.ctx, c.Collection, db.DenseOptions{Dim: in.Dim(), Metric: metric, Storage: storage, Numbering: numbering})
-	created := err == nil
-	if err != nil && !errors.Is(err, db.ErrExists) {
+	created, err := c.create(a, d, in, r.named)
+	if err != nil {
 		return err
 	}
 	start := time.Now()
-	n, err := c.importRows(a, d, first, r.next, r.in.Len())
+	n, err := c.importRows(a, d, first, r.next, in.Records)
 	if err != nil {
 		return c.failed(n, err)
 	}
-	took := time.Since(start)
+	return c.report(a, d, in, imported{known, created, n, time.Since(start).Seconds()})
+}
+
+// checkKind refuses flags that do not suit the file or the collection.
+func (c *importCmd) checkKind(in *input, known *db.CollectionInfo) error {
+	if in.Kind == dataset.Sparse {
+		switch {
+		case c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String():
+			return usagef("--float-32 and --metric are for dense collections: sparse rows are float32 and compared by cosine")
+		case c.Named && in.FeatureNames == nil:
+			return usagef("--named: %s has no names of features", c.Input)
+		}
+		return nil
+	}
+	return c.checkExisting(known)
+}
+
+// create makes the collection unless there is one.
+func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created bool, err error) {
+	if in.Kind == dataset.Sparse {
+		err = d.CreateSparse(a.ctx, c.Collection, db.SparseOptions{Named: named, Numbering: in.numbering(named)})
+	} else {
+		o := db.DenseOptions{Dim: in.Dim, Storage: db.StorageAuto, Numbering: db.NumberedUnknown}
+		if c.Float32 {
+			o.Storage = db.StorageFloat32
+		}
+		if in.filled {
+			o.Numbering = in.numbering(false)
+		}
+		if o.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2")); err != nil {
+			return false, err
+		}
+		err = d.CreateDense(a.ctx, c.Collection, o)
+	}
+	if errors.Is(err, db.ErrExists) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// imported is what an import did.
+type imported struct {
+	before  *db.CollectionInfo // nil if there was no collection
+	created bool
+	rows    int
+	seconds float64
+}
+
+// report describes a finished import.
+func (c *importCmd) report(a *app, d *db.DB, in *input, x imported) error {
 	after, err := infoOf(d, c.Collection)
 	if err != nil {
 		return err
 	}
-	fresh := newRows(info, after)
-	t := table.New("collection", "created", "rows", "new", "replaced", "total", "dim", "seconds:2", "rows/s:0")
-	t.Add(c.Collection, created, n, fresh, n-fresh, after.Live, in.Dim(), took.Seconds(), float64(n)/took.Seconds())
+	fresh := newRows(x.before, after)
+	values := []any{c.Collection, x.created, x.rows, fresh, x.rows - fresh, after.Live}
+	columns := []string{"collection", "created", "rows", "new", "replaced", "total"}
+	if in.Kind == dataset.Dense {
+		columns, values = append(columns, "dim"), append(values, in.Dim)
+	} else {
+		var labels []db.LabelCount
+		err = d.View(func(s *db.Snapshot) (err error) {
+			labels, err = s.Labels(c.Collection)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		columns = append(columns, "format", "features", "numbering", "named", "labels")
+		values = append(values, in.Format, after.Dim, numberingShown(after.Numbering), after.Named, len(labels))
+	}
+	t := table.New(append(columns, "seconds:2", "rows/s:0")...)
+	t.Add(append(values, x.seconds, float64(x.rows)/x.seconds)...)
 	a.progress.end()
 	return a.table(t)
 }
@@ -142,9 +176,11 @@ func (c *importCmd) rowsAtATime() int {
 
 // batchReader reads rows in batches.
 type batchReader struct {
-	in    dataset.Reader
+	in    *input
 	keys  newKeys
 	size  int
+	named bool // the collection has names of features
+	rec   dataset.Record
 	ended bool
 }
 
@@ -152,18 +188,18 @@ type batchReader struct {
 // reader.
 func (r *batchReader) next() ([]db.Row, error) {
 	var batch []db.Row
-	var rec dataset.Record
 	for len(batch) < r.size && !r.ended {
-		switch err := r.in.Read(&rec); {
+		switch err := r.in.Read(&r.rec); {
 		case err == io.EOF:
 			r.ended = true
 		case err != nil:
 			return nil, err
 		default:
-			batch = append(batch, db.Row{
-				Key: r.keys.of(rec.Key, r.in.Keyed()), Vector: slices.Clone(rec.Vector),
-				Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload),
-			})
+			row, err := r.in.row(&r.rec, r.keys, r.named)
+			if err != nil {
+				return nil, err
+			}
+			batch = append(batch, row)
 		}
 	}
 	return batch, nil

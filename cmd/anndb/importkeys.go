@@ -61,8 +61,16 @@ func (c *importCmd) failed(n int, err error) error {
 	if !c.Replace && errors.Is(err, db.ErrExists) {
 		err = fmt.Errorf("%w (--replace replaces rows of the same key, --key-prefix keeps both)", err)
 	}
+	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, c.readAs(err))
+}
+
+// readAs adds to the error of a file's content which format was detected.
+func (c *importCmd) readAs(err error) error {
+	if errors.Is(err, dataset.ErrNoLabels) {
+		return fmt.Errorf("%w: name the XML file with --labels-xml", err)
+	}
 	if f := (*dataset.FormatError)(nil); c.As == "" && errors.As(err, &f) && f.Format != "" {
 		err = fmt.Errorf("%w (read as %s: --as names another format)", err, f.Format)
 	}
-	return fmt.Errorf("import %s after %d rows: %w", c.Input, n, err)
+	return err
 }

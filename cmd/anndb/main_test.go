@@ -56,7 +56,7 @@ const (
 // writeRows writes labelled, clustered vectors of a seed as jsonl.
 func writeRows(t *testing.T, path string, n int, seed uint64) string {
 	t.Helper()
-	w, err := dataset.Create(path, "", testDim)
+	w, err := dataset.Create(path, dataset.Schema{Dim: testDim})
 	if err != nil {
 		t.Fatal(err)
 	}

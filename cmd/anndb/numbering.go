@@ -21,6 +21,17 @@ func targetOf(a *app, info db.CollectionInfo) target {
 	return target{info: &info, note: a.note}
 }
 
+// kind is what the collection takes.
+func (n target) kind() dataset.Kind {
+	switch {
+	case n.info == nil:
+		return dataset.AnyKind
+	case n.info.Sparse:
+		return dataset.Sparse
+	}
+	return dataset.Dense
+}
+
 // existing is the description of a collection that an import adds to; nil if
 // there is none yet.
 func existing(a *app, path, name string) (*db.CollectionInfo, error) {
@@ -55,17 +66,17 @@ func (n target) base(flag string) (dataset.Base, error) {
 
 // check refuses a file whose numbers could mean two things, and says where the
 // numbers of the file are not those of the collection.
-func (n target) check(in *sparseInput, flag string) error {
-	libsvm := in.Format() == dataset.FormatLibsvm
+func (n target) check(in *input, flag string) error {
+	libsvm := in.Format == dataset.FormatLibsvm
 	switch {
 	case !libsvm && flag != "auto":
-		return usagef("--base is for libsvm files; %s is of format %s", in.path, in.Format())
-	case n.info == nil, n.info.Named && in.FeatureNames() == nil: // the latter is refused later
+		return usagef("--base is for libsvm files; %s is of format %s", in.path, in.Format)
+	case n.info == nil, n.info.Named && in.FeatureNames == nil: // the latter is refused later
 	case libsvm && n.info.Numbering == db.NumberedUnknown && flag == "auto":
 		return usagef("collection %q does not record from which number its features count: say --base 0 or --base 1 for %s",
 			n.info.Name, in.path)
 	case in.countsFromZero() && !n.info.Named && n.info.Numbering == db.NumberedFromOne:
-		n.note("%s counts features from 0, as %s does: its feature 0 is feature 1 of collection %q", in.path, in.Format(), n.info.Name)
+		n.note("%s counts features from 0, as %s does: its feature 0 is feature 1 of collection %q", in.path, in.Format, n.info.Name)
 	}
 	return nil
 }
@@ -81,17 +92,17 @@ func (n target) explain(err error) error {
 
 // countsFromZero reports whether the file writes feature numbers and its format
 // has them count from 0.
-func (in *sparseInput) countsFromZero() bool {
-	return in.Format() == dataset.FormatXMC || in.Format() == dataset.FormatJSONL && !in.namesItself()
+func (in *input) countsFromZero() bool {
+	return in.Format == dataset.FormatXMC || in.Format == dataset.FormatJSONL && !in.namesItself()
 }
 
 // numbering is what a collection records of the file it is made from. Names given
 // by the file itself need no numbers.
-func (in *sparseInput) numbering(named bool) db.Numbering {
+func (in *input) numbering(named bool) db.Numbering {
 	switch {
-	case in.Base() == dataset.BaseOne:
+	case in.Base == dataset.BaseOne:
 		return db.NumberedFromOne
-	case named && (in.Format() == dataset.FormatARFF || in.Format() == dataset.FormatJSONL):
+	case named && (in.Format == dataset.FormatARFF || in.Format == dataset.FormatJSONL):
 		return db.NumberedUnknown
 	}
 	return db.NumberedFromZero

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
@@ -13,15 +14,12 @@ type predictCmd struct {
 	inFile
 	Collection string `arg:"" help:"Collection."`
 	askFlags
-	Vector string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
 
 	Index    string `help:"Label model to ask; the only one if not given."`
 	Top      int    `short:"k" help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
 	Explain  bool   `help:"Say which rows and features carried each label, or by which decisions a tree came to its answer."`
 	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, hash-taat, dense-taat, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	Evidence int    `help:"Rows and features to show of an explanation, or of each decision, the largest so many; 0 for all." default:"5"`
-	fileFlags
-	sparseFlags
 }
 
 // explainCmd is predictCmd with explanations.
@@ -45,65 +43,85 @@ func (c *predictCmd) Run(a *app) error {
 		return err
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		q, err := c.queries(a, s, info)
-		if err != nil {
-			return err
-		}
-		if err := noteUnknown(a, s, info, q.queries); err != nil {
-			return err
-		}
 		tree, err := c.byTree(s)
 		if err != nil {
 			return err
 		}
-		start := time.Now()
-		found, err := predictAll(a, s, c.Collection, q.queries, &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain && !tree}, a.workers)
+		queries, err := c.ask(a, s, info)
 		if err != nil {
 			return err
 		}
-		took := time.Since(start)
-		var t *table.Table
-		switch {
-		case c.Explain && tree:
-			t, err = c.explainTrees(a, s, q, found)
-		case c.Explain && a.format != table.JSON:
-			t = c.evidence(q.keys, found, a.format != table.CSV)
-		default:
-			t = c.plain(q.keys, found)
-		}
+		defer queries.close()
+		w, err := c.answers(a, s, tree)
 		if err != nil {
 			return err
 		}
+		p := predicting{a: a, s: s, info: info, workers: a.workers, total: queries.total, options: &db.PredictOptions{
+			Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain && !tree,
+		}}
 		bare := 0
-		for _, p := range found {
-			if len(p) == 0 {
+		err = p.each(queries.each, func(q labelQuery, found []db.Prediction) error {
+			if len(found) == 0 {
 				bare++
 			}
+			return w.add(q, found)
+		})
+		if err != nil {
+			return w.out.Discard(err)
 		}
-		if err := a.table(t); err != nil {
+		p.unknown.note(a)
+		if err := w.out.Close(); err != nil {
 			return err
 		}
-		a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; %d without a label", len(found), took.Seconds()*1e6/float64(len(found)), bare)
+		a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; %d without a label",
+			p.n, p.took.Seconds()*1e6/float64(p.n), bare)
 		return nil
 	})
 }
 
-// queries are what to predict labels for.
-func (c *predictCmd) queries(a *app, s *db.Snapshot, info db.CollectionInfo) (*labelQueries, error) {
-	if c.Vector == "" {
-		return c.read(a, s, info, c.fileFlags, c.sparseFlags)
-	}
-	if info.Sparse {
-		return nil, usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
-	}
-	v, err := parseVector(c.Vector)
-	if err != nil {
-		return nil, err
-	}
-	return &labelQueries{keys: []string{"vector"}, queries: []db.SparseQuery{{Vector: v}}, labels: [][]string{nil}}, nil
+// answers is a table of predictions.
+type answers struct {
+	out *table.Stream
+	add func(q labelQuery, found []db.Prediction) error
 }
 
-// byTree says whether a tree is asked.
+// answers begins the table that the flags ask for.
+func (c *predictCmd) answers(a *app, s *db.Snapshot, tree bool) (w answers, err error) {
+	people := a.format != table.CSV
+	var columns []string
+	switch {
+	case c.Explain && tree:
+		columns = treeColumns(a.format)
+		w.add = func(q labelQuery, found []db.Prediction) error {
+			// An answer may have no label that could carry the path.
+			path, err := s.ExplainTree(a.ctx, c.Collection, q.query, c.Index)
+			if err != nil {
+				return fmt.Errorf("query %s: %w", q.key, err)
+			}
+			c.addTree(w.out, treeAnswer{q.key, found, path}, a.format)
+			return w.out.Err()
+		}
+	case c.Explain && a.format != table.JSON:
+		columns = []string{"query", "label", "score:4", "carried by", "what", "similarity:3", "share:4"}
+		w.add = func(q labelQuery, found []db.Prediction) error {
+			c.addEvidence(w.out, q.key, found, people)
+			return w.out.Err()
+		}
+	default:
+		columns = []string{"query", "rank", "label", "score:4"}
+		if c.Explain {
+			columns = append(columns, "explanation")
+		}
+		w.add = func(q labelQuery, found []db.Prediction) error {
+			c.addPlain(w.out, q.key, found)
+			return w.out.Err()
+		}
+	}
+	w.out, err = a.stream(columns...)
+	return w, err
+}
+
+// byTree reports whether a tree is asked.
 func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
 	list, err := s.Indexes(c.Collection)
 	if err != nil {
@@ -117,41 +135,98 @@ func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
 	return false, nil
 }
 
-// predictAll predicts many queries in slices, so that progress shows and an
-// interrupt is seen.
-func predictAll(a *app, s *db.Snapshot, coll string, queries []db.SparseQuery, o *db.PredictOptions, workers int) ([][]db.Prediction, error) {
-	const slice = 256
-	out := make([][]db.Prediction, 0, len(queries))
-	for lo := 0; lo < len(queries); lo += slice {
-		hi := min(lo+slice, len(queries))
-		found, err := s.PredictBatch(a.ctx, coll, queries[lo:hi], o, workers)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-		a.progress.update("predict", hi, len(queries))
-	}
-	a.progress.end()
-	return out, nil
+// predicting predicts queries in slices, so that progress shows, an interrupt is seen,
+// and memory does not grow with their number.
+type predicting struct {
+	a       *app
+	s       *db.Snapshot
+	info    db.CollectionInfo
+	options *db.PredictOptions
+	workers int
+	total   int // queries, 0 if not known
+
+	n       int           // queries so far
+	took    time.Duration // by predictions
+	unknown unknownFeatures
 }
 
-// plain has one row a label, with all that is known of it as one JSON value.
-func (c *predictCmd) plain(keys []string, found [][]db.Prediction) *table.Table {
-	columns := []string{"query", "rank", "label", "score:4"}
-	if c.Explain {
-		columns = append(columns, "explanation")
-	}
-	t := table.New(columns...)
-	for i, predictions := range found {
-		for rank, p := range predictions {
-			values := []any{keys[i], rank + 1, p.Label, p.Score}
-			if c.Explain {
-				values = append(values, c.value(p.Explanation))
+// predictSlice is how many queries are predicted at a time.
+const predictSlice = 256
+
+// each calls f with every query and its predictions, in order.
+func (p *predicting) each(queries iter.Seq2[labelQuery, error], f func(labelQuery, []db.Prediction) error) error {
+	batch := make([]labelQuery, 0, predictSlice)
+	for q, err := range queries {
+		if err == nil {
+			err = p.unknown.add(p.a, p.s, p.info, q.query)
+		}
+		if err != nil {
+			return err
+		}
+		if batch = append(batch, q); len(batch) == predictSlice {
+			if err := p.batch(batch, f); err != nil {
+				return err
 			}
-			t.Add(values...)
+			batch = batch[:0]
 		}
 	}
-	return t
+	if len(batch) > 0 {
+		if err := p.batch(batch, f); err != nil {
+			return err
+		}
+	}
+	p.a.progress.end()
+	return nil
+}
+
+func (p *predicting) batch(batch []labelQuery, f func(labelQuery, []db.Prediction) error) error {
+	queries := make([]db.SparseQuery, len(batch))
+	for i, q := range batch {
+		queries[i] = q.query
+	}
+	start := time.Now()
+	found, err := p.s.PredictBatch(p.a.ctx, p.info.Name, queries, p.options, p.workers)
+	if err != nil {
+		return err
+	}
+	p.took += time.Since(start)
+	p.n += len(batch)
+	p.a.progress.update("predict", p.n, p.total)
+	for i, q := range batch {
+		if err := f(q, found[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// predictAll predicts many queries.
+func predictAll(a *app, s *db.Snapshot, coll string, queries []db.SparseQuery, o *db.PredictOptions, workers int) ([][]db.Prediction, error) {
+	out := make([][]db.Prediction, 0, len(queries))
+	p := predicting{a: a, s: s, info: db.CollectionInfo{Name: coll}, options: o, workers: workers, total: len(queries)}
+	each := func(yield func(labelQuery, error) bool) {
+		for _, q := range queries {
+			if !yield(labelQuery{query: q}, nil) {
+				return
+			}
+		}
+	}
+	err := p.each(each, func(_ labelQuery, found []db.Prediction) error {
+		out = append(out, found)
+		return nil
+	})
+	return out, err
+}
+
+// addPlain writes one row a label, with all that is known of it as one JSON value.
+func (c *predictCmd) addPlain(t *table.Stream, key string, found []db.Prediction) {
+	for rank, p := range found {
+		values := []any{key, rank + 1, p.Label, p.Score}
+		if c.Explain {
+			values = append(values, c.value(p.Explanation))
+		}
+		t.Add(values...)
+	}
 }
 
 // explained is an explanation as JSON has it.
@@ -195,46 +270,42 @@ func (c *predictCmd) shown(n int) int {
 	return min(n, c.Evidence)
 }
 
-// evidence has one row for each label and one for each row or feature that
+// addEvidence writes one row for each label and one for each row or feature that
 // carried it. For people query and label stand there once.
-func (c *predictCmd) evidence(keys []string, found [][]db.Prediction, people bool) *table.Table {
-	t := table.New("query", "label", "score:4", "carried by", "what", "similarity:3", "share:4")
-	for i, predictions := range found {
-		for j, p := range predictions {
-			e := p.Explanation
-			query, label := any(keys[i]), any(p.Label)
-			if people && j > 0 {
-				query = nil
-			}
-			t.Add(query, label, p.Score)
-			if people {
-				query, label = nil, nil
-			}
-			part := func(kind string, total float64, n int, what func(i int) (name string, similarity any, share float64)) {
-				if n == 0 {
-					return
-				}
-				t.Add(query, label, nil, kind+"s", fmt.Sprintf("%d in all", n), nil, total)
-				for k := range c.shown(n) {
-					name, similarity, share := what(k)
-					t.Add(query, label, nil, kind, name, similarity, share)
-				}
-			}
-			if e.Prior > 0 {
-				t.Add(query, label, nil, "frequency", "share of the rows with the label", nil, e.Prior)
-			}
-			part("row", e.Instance, len(e.Neighbors), func(k int) (string, any, float64) {
-				n := e.Neighbors[k]
-				if n.Indirect > 0 {
-					return fmt.Sprintf("%s, %.4f by its own nearest rows", n.Key, n.Indirect), n.Similarity, n.Share
-				}
-				return string(n.Key), n.Similarity, n.Share
-			})
-			part("feature", e.Feature, len(e.Features), func(k int) (string, any, float64) {
-				f := e.Features[k]
-				return f.Feature, nil, f.Share
-			})
+func (c *predictCmd) addEvidence(t *table.Stream, key string, found []db.Prediction, people bool) {
+	for j, p := range found {
+		e := p.Explanation
+		query, label := any(key), any(p.Label)
+		if people && j > 0 {
+			query = nil
 		}
+		t.Add(query, label, p.Score)
+		if people {
+			query, label = nil, nil
+		}
+		part := func(kind string, total float64, n int, what func(i int) (name string, similarity any, share float64)) {
+			if n == 0 {
+				return
+			}
+			t.Add(query, label, nil, kind+"s", fmt.Sprintf("%d in all", n), nil, total)
+			for k := range c.shown(n) {
+				name, similarity, share := what(k)
+				t.Add(query, label, nil, kind, name, similarity, share)
+			}
+		}
+		if e.Prior > 0 {
+			t.Add(query, label, nil, "frequency", "share of the rows with the label", nil, e.Prior)
+		}
+		part("row", e.Instance, len(e.Neighbors), func(k int) (string, any, float64) {
+			n := e.Neighbors[k]
+			if n.Indirect > 0 {
+				return fmt.Sprintf("%s, %.4f by its own nearest rows", n.Key, n.Indirect), n.Similarity, n.Share
+			}
+			return string(n.Key), n.Similarity, n.Share
+		})
+		part("feature", e.Feature, len(e.Features), func(k int) (string, any, float64) {
+			f := e.Features[k]
+			return f.Feature, nil, f.Share
+		})
 	}
-	return t
 }

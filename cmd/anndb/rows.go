@@ -43,16 +43,3 @@ func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*bench.Matrix, er
 	}
 	return m, nil
 }
-
-// readQueries reads all vectors of a file, which must have the dimensions of the
-// collection, and their keys. base is --base.
-func readQueries(path string, f fileFlags, base string, to target) (keys []string, vectors [][]float32, err error) {
-	q, err := readDenseQueries(path, "", f, sparseFlags{Base: base}, to)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, x := range q.queries {
-		vectors = append(vectors, x.Vector)
-	}
-	return q.keys, vectors, nil
-}

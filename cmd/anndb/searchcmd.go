@@ -2,9 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +17,6 @@ type searchCmd struct {
 	Collection string `arg:"" help:"Collection."`
 
 	askFlags
-	Vector string `help:"The query itself, to a dense collection: numbers with commas between." placeholder:"1,2,3" xor:"query" required:""`
 
 	K         int      `short:"k" help:"Neighbours wanted." default:"10"`
 	Index     string   `help:"Index to ask; flat for an exact scan; the only one if not given."`
@@ -32,8 +29,19 @@ type searchCmd struct {
 	Payload   bool     `help:"Show payloads."`
 	Strategy  string   `help:"How to search the inverted index of a sparse collection: auto, hash-taat, dense-taat, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	settingFlags
-	fileFlags
-	sparseFlags
+}
+
+// strategies are the ways to search an inverted index by name.
+var strategies = []postings.Strategy{postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union}
+
+func parseStrategy(name string) (postings.Strategy, error) {
+	names := make([]string, len(strategies))
+	for i, s := range strategies {
+		if names[i] = s.String(); names[i] == name {
+			return s, nil
+		}
+	}
+	return 0, usagef("--strategy %q (want one of %s)", name, strings.Join(names, ", "))
 }
 
 // options are the flags as package db takes them.
@@ -86,121 +94,160 @@ func (c *searchCmd) Run(a *app) error {
 
 // dense searches a dense collection.
 func (c *searchCmd) dense(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.SearchOptions) error {
-	if c.askFlags.Features != "" || c.Strategy != postings.Auto.String() || c.sparseFlags.givenBesideBase() {
-		return usagef("--features, --strategy and flags of sparse files are for sparse collections; %q is dense", info.Name)
-	}
-	names, queries, err := c.queries(a, s, info)
-	if err != nil {
-		return err
+	if c.askFlags.Features != "" || c.Strategy != postings.Auto.String() {
+		return usagef("--features and --strategy are for sparse collections; %q is dense", info.Name)
 	}
 	var work db.SearchStats
-	took, err := c.search(a, s, names, func(i int, hits []db.Hit) ([]db.Hit, error) {
-		hits, stats, err := s.Search(a.ctx, c.Collection, queries[i], c.K, o, hits)
+	took, n, err := c.search(a, s, info, func(q db.SparseQuery, hits []db.Hit) ([]db.Hit, error) {
+		hits, stats, err := s.Search(a.ctx, c.Collection, q.Vector, c.K, o, hits)
 		work = addStats(work, stats)
 		return hits, err
 	})
 	if err != nil {
 		return err
 	}
-	n := float64(len(queries))
-	a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
-		len(queries), took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
+	a.title("\nqueries: %.0f, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, "+
+		"%.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
+		n, took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
 		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
 	return nil
 }
 
-// queries are the vectors to search for and what to call them.
-func (c *searchCmd) queries(a *app, s *db.Snapshot, info db.CollectionInfo) (names []string, vectors [][]float32, err error) {
+// sparse searches a sparse collection.
+func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error {
 	switch {
-	case c.Query != "":
-		return readQueries(c.Query, c.fileFlags, c.sparseFlags.Base, targetOf(a, info))
-	case c.OfKey != "":
-		row, err := s.Get(c.Collection, []byte(c.OfKey))
-		if err != nil {
-			return nil, nil, fmt.Errorf("--key: %w", err)
-		}
-		return []string{c.OfKey}, [][]float32{row.Vector}, nil
+	case c.Vector != "":
+		return usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
+	case c.Recall > 0 || c.Method != "" || c.Radius > 0 || c.Explain:
+		return usagef("--recall, --method, --radius and --explain are for dense collections; searches of the sparse %q are exact", info.Name)
 	}
-	v, err := parseVector(c.Vector)
+	strategy, err := parseStrategy(c.Strategy)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	if len(v) != info.Dim {
-		return nil, nil, usagef("--vector has %d numbers, collection %q has %d", len(v), c.Collection, info.Dim)
+	o := &db.SparseSearchOptions{Index: c.Index, Strategy: strategy, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix)}
+	var work db.SparseStats
+	used := map[postings.Strategy]int{}
+	took, n, err := c.search(a, s, info, func(q db.SparseQuery, hits []db.Hit) ([]db.Hit, error) {
+		hits, stats, err := s.SearchSparse(a.ctx, c.Collection, q, c.K, o, hits)
+		work.Candidates += stats.Candidates
+		work.Scored += stats.Scored
+		work.Postings += stats.Postings
+		work.Bytes += stats.Bytes
+		work.Fresh += stats.Fresh
+		used[stats.Strategy]++
+		return hits, err
+	})
+	if err != nil {
+		return err
 	}
-	return []string{"vector"}, [][]float32{v}, nil
+	var ways []string
+	for _, s := range strategies {
+		if k := used[s]; k > 0 && s != postings.Auto {
+			ways = append(ways, fmt.Sprintf("%s %d", s, k))
+		}
+	}
+	if len(ways) == 0 {
+		ways = []string{"row by row"}
+	}
+	a.title("\nqueries: %.0f (%s), %.1f µs each, a cold file included; a query: %.0f candidates, %.0f rows scored, "+
+		"%.0f list entries, %s read, %.0f fresh rows",
+		n, strings.Join(ways, ", "), took.Seconds()*1e6/n, float64(work.Candidates)/n, float64(work.Scored)/n,
+		float64(work.Postings)/n, size(int64(float64(work.Bytes)/n)), float64(work.Fresh)/n)
+	return nil
 }
 
-// parseVector reads numbers with commas or blanks between.
-func parseVector(text string) ([]float32, error) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
-	v := make([]float32, len(words))
-	for i, w := range words {
-		f, err := strconv.ParseFloat(w, 32)
-		if errors.Is(err, strconv.ErrRange) {
-			return nil, usagef("--vector: %s is out of the range of float32", w)
-		}
-		if err != nil {
-			return nil, usagef("--vector: %q is not a number", w)
-		}
-		v[i] = float32(f)
-	}
-	return v, nil
-}
-
-// search asks one query after the other, writes all hits as one table and says
-// how long the searches took.
-func (c *searchCmd) search(a *app, s *db.Snapshot, names []string, ask func(i int, hits []db.Hit) ([]db.Hit, error)) (took time.Duration, err error) {
+// search searches for one query after the other and writes all hits as one table. It
+// returns how long the searches took and how many there were.
+func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo,
+	find func(q db.SparseQuery, hits []db.Hit) ([]db.Hit, error)) (took time.Duration, n float64, err error) {
 	labelled, err := s.Labels(c.Collection)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	columns := []string{"query", "rank", "key", "row", "distance:4"}
-	if len(labelled) > 0 {
-		columns = append(columns, "labels")
+	queries, err := c.ask(a, s, info)
+	if err != nil {
+		return 0, 0, err
 	}
-	if c.Payload {
-		columns = append(columns, "payload")
+	defer queries.close()
+	h := hitTable{cmd: c, s: s, labels: len(labelled) > 0}
+	if h.out, err = a.stream(h.columns()...); err != nil {
+		return 0, 0, err
 	}
-	if c.Explain {
-		columns = append(columns, "explanation")
-	}
-	t := table.New(columns...)
+	var unknown unknownFeatures
 	var hits []db.Hit
-	for i, name := range names {
+	for q, err := range queries.each {
+		if err == nil {
+			err = unknown.add(a, s, info, q.query)
+		}
+		if err != nil {
+			return took, n, h.out.Discard(err)
+		}
 		start := time.Now()
-		hits, err = ask(i, hits[:0])
+		hits, err = find(q.query, hits[:0])
 		took += time.Since(start)
 		if err != nil {
-			return took, fmt.Errorf("query %s: %w", name, err)
+			return took, n, h.out.Discard(fmt.Errorf("query %s: %w", q.key, err))
 		}
-		for rank, h := range hits {
-			values := []any{name, rank + 1, string(h.Key), h.Row, h.Distance}
-			if len(labelled) > 0 || c.Payload {
-				row, err := s.GetRow(c.Collection, h.Row)
-				if err != nil {
-					return took, err
-				}
-				if len(labelled) > 0 {
-					values = append(values, strings.Join(row.Labels, "|"))
-				}
-				if c.Payload {
-					values = append(values, string(row.Payload))
-				}
-			}
-			if c.Explain {
-				e, err := explanation(h, a.format)
-				if err != nil {
-					return took, err
-				}
-				values = append(values, e)
-			}
-			t.Add(values...)
+		if err := h.add(q.key, hits, a.format); err != nil {
+			return took, n, h.out.Discard(err)
 		}
-		a.progress.update("search", i+1, len(names))
+		n++
+		a.progress.update("search", int(n), queries.total)
 	}
 	a.progress.end()
-	return took, a.table(t)
+	unknown.note(a)
+	return took, n, h.out.Close()
+}
+
+// hitTable is the table of a search.
+type hitTable struct {
+	cmd    *searchCmd
+	s      *db.Snapshot
+	out    *table.Stream
+	labels bool // some row has labels
+}
+
+func (t *hitTable) columns() []string {
+	columns := []string{"query", "rank", "key", "row", "distance:4"}
+	if t.labels {
+		columns = append(columns, "labels")
+	}
+	if t.cmd.Payload {
+		columns = append(columns, "payload")
+	}
+	if t.cmd.Explain {
+		columns = append(columns, "explanation")
+	}
+	return columns
+}
+
+// add writes the hits of a query.
+func (t *hitTable) add(query string, hits []db.Hit, f table.Format) error {
+	for rank, h := range hits {
+		values := []any{query, rank + 1, string(h.Key), h.Row, h.Distance}
+		if t.labels || t.cmd.Payload {
+			row, err := t.s.GetRow(t.cmd.Collection, h.Row)
+			if err != nil {
+				return err
+			}
+			if t.labels {
+				values = append(values, strings.Join(row.Labels, "|"))
+			}
+			if t.cmd.Payload {
+				values = append(values, string(row.Payload))
+			}
+		}
+		if t.cmd.Explain {
+			e, err := explanation(h, f)
+			if err != nil {
+				return err
+			}
+			values = append(values, e)
+		}
+		t.out.Add(values...)
+	}
+	return t.out.Err()
 }
 
 // addStats sums the work of searches.

@@ -24,9 +24,9 @@ const (
 )
 
 // topicHeader names features and labels.
-func topicHeader() dataset.SparseHeader {
-	h := dataset.SparseHeader{Features: topics*topicWords + otherWords}
-	for f := range h.Features {
+func topicHeader() dataset.Schema {
+	h := dataset.Schema{Kind: dataset.Sparse, Dim: topics*topicWords + otherWords}
+	for f := range h.Dim {
 		h.FeatureNames = append(h.FeatureNames, fmt.Sprint("word", f))
 	}
 	for l := range topics {
@@ -37,16 +37,17 @@ func topicHeader() dataset.SparseHeader {
 
 // writeTopics writes documents of one or two topics each, whose labels follow
 // from their words.
-func writeTopics(t *testing.T, path, format string, n int, seed uint64, more ...dataset.SparseRecord) string {
+func writeTopics(t *testing.T, path, format string, n int, seed uint64, more ...dataset.Record) string {
 	t.Helper()
 	h := topicHeader()
-	w, err := dataset.CreateSparse(path, format, h)
+	h.Format = format
+	w, err := dataset.Create(path, h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 3))
 	for i := range n {
-		counts := make([]float32, h.Features)
+		counts := make([]float32, h.Dim)
 		var names []string
 		for range 1 + rng.IntN(2) {
 			topic := rng.IntN(topics)
@@ -60,7 +61,7 @@ func writeTopics(t *testing.T, path, format string, n int, seed uint64, more ...
 		for range 3 {
 			counts[topics*topicWords+rng.IntN(otherWords)]++
 		}
-		rec := dataset.SparseRecord{Key: fmt.Appendf(nil, "doc-%03d", i), Labels: names, Payload: fmt.Appendf(nil, "payload of %d", i)}
+		rec := dataset.Record{Key: fmt.Appendf(nil, "doc-%03d", i), Labels: names, Payload: fmt.Appendf(nil, "payload of %d", i)}
 		for f, v := range counts {
 			if v > 0 {
 				rec.Features.Index = append(rec.Features.Index, uint32(f))
@@ -436,9 +437,9 @@ func TestEvaluateLabels(t *testing.T) {
 	}
 	// A label that the collection does not know is missed: it costs recall,
 	// not precision.
-	var more []dataset.SparseRecord
+	var more []dataset.Record
 	for i := range 10 {
-		more = append(more, dataset.SparseRecord{
+		more = append(more, dataset.Record{
 			Key: fmt.Appendf(nil, "new-%d", i), Labels: []string{"topic2", "unheard of"},
 			Features: vector.Sparse{Index: []uint32{16, 17, 18}, Value: []float32{3, 2, 2}},
 		})

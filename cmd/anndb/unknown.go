@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,44 +12,44 @@ import (
 // namedUnknown is how many unknown features a note names.
 const namedUnknown = 10
 
-// noteUnknown says which features of queries to a sparse collection no row of it
-// ever had: they are in no row, and make queries less similar to all rows.
-func noteUnknown(a *app, s *db.Snapshot, info db.CollectionInfo, queries []db.SparseQuery) error {
+// unknownFeatures collects which features of queries to a sparse collection no row of
+// it ever had: they are in no row, and make queries less similar to all rows.
+type unknownFeatures struct{ all, unknown map[string]bool }
+
+// add looks at a query.
+func (u *unknownFeatures) add(a *app, s *db.Snapshot, info db.CollectionInfo, q db.SparseQuery) error {
 	if !info.Sparse || info.Live == 0 {
 		return nil
 	}
-	all, unknown := map[string]bool{}, map[string]bool{}
-	for _, q := range queries {
-		for _, f := range q.Features {
-			all[f.Name] = true
-		}
-		for _, f := range q.Sparse.Index {
-			all[fmt.Sprint(f)] = true
-		}
-		names, err := s.UnknownFeatures(a.ctx, info.Name, q)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			unknown[name] = true
-		}
+	if u.all == nil {
+		u.all, u.unknown = map[string]bool{}, map[string]bool{}
 	}
-	if len(unknown) == 0 {
-		return nil
+	for _, f := range q.Features {
+		u.all[f.Name] = true
 	}
-	names := make([]string, 0, len(unknown))
-	for name := range unknown {
-		names = append(names, name)
+	for _, f := range q.Sparse.Index {
+		u.all[fmt.Sprint(f)] = true
 	}
-	slices.Sort(names)
+	names, err := s.UnknownFeatures(a.ctx, info.Name, q)
+	for _, name := range names {
+		u.unknown[name] = true
+	}
+	return err
+}
+
+// note says what was found, if anything.
+func (u *unknownFeatures) note(a *app) {
+	if len(u.unknown) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(u.unknown))
 	more := ""
 	if n := len(names) - namedUnknown; n > 0 {
 		names, more = names[:namedUnknown], fmt.Sprintf(" and %d more", n)
 	}
 	verb := "is"
-	if len(unknown) > 1 {
+	if len(u.unknown) > 1 {
 		verb = "are"
 	}
-	a.note("%d of %d features %s not known: %s%s", len(unknown), len(all), verb, strings.Join(names, ", "), more)
-	return nil
+	a.note("%d of %d features %s not known: %s%s", len(u.unknown), len(u.all), verb, strings.Join(names, ", "), more)
 }

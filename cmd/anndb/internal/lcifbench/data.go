@@ -110,7 +110,7 @@ func Load(ctx context.Context, dir, name string) (*Set, error) {
 		return nil, err
 	}
 	set := &Set{Name: name, Note: s.note}
-	o := dataset.SparseOptions{}
+	o := dataset.Options{Kind: dataset.Sparse}
 	if s.names != "" {
 		// Names of labels may repeat, their numbers do not.
 		list, err := dataset.ReadNames(filepath.Join(dir, filepath.FromSlash(s.names)), 0)
@@ -187,7 +187,7 @@ func cut(p Part, share float64) (Part, Part) {
 // reader reads the parts of one set.
 type reader struct {
 	ctx      context.Context
-	o        dataset.SparseOptions
+	o        dataset.Options
 	features int
 	names    []string
 	err      error
@@ -203,21 +203,21 @@ func (r *reader) read(path string) Part {
 }
 
 func (r *reader) part(path string) (Part, error) {
-	f, err := dataset.OpenSparse(path, r.o)
+	f, err := dataset.Open(path, r.o)
 	if err != nil {
 		return Part{}, err
 	}
 	defer f.Close()
-	r.o.Base = f.Base() // all parts number features as the first one does
+	r.o.Base = f.Schema().Base // all parts number features as the first one does
 	if r.names == nil {
-		r.names = f.LabelNames()
+		r.names = f.Schema().LabelNames
 	}
 	b, err := labels.NewBuilder(r.names)
 	if err != nil {
 		return Part{}, err
 	}
 	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	var rec dataset.SparseRecord
+	var rec dataset.Record
 	for {
 		if err := r.ctx.Err(); err != nil {
 			return Part{}, fmt.Errorf("lcifbench: %w", err)
@@ -227,7 +227,7 @@ func (r *reader) part(path string) (Part, error) {
 			if len(b.Names()) != len(r.names) {
 				return Part{}, fmt.Errorf("%s: %d labels, the first part has %d", path, len(b.Names()), len(r.names))
 			}
-			r.features = max(r.features, x.Cols, f.NumFeatures())
+			r.features = max(r.features, x.Cols, f.Schema().Dim)
 			return Part{x, b.Matrix()}, nil
 		case err != nil:
 			return Part{}, err

@@ -174,12 +174,13 @@ func TestLoad(t *testing.T) {
 	if err := dataset.WriteNames(filepath.Join(folder, "labels.txt.gz"), []string{"a", "b"}, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, err := dataset.CreateSparse(filepath.Join(folder, "ng20.txt.gz"), dataset.FormatXMC, dataset.SparseHeader{Features: 4, LabelNames: []string{"0", "1"}})
+	w, err := dataset.Create(filepath.Join(folder, "ng20.txt.gz"),
+		dataset.Schema{Format: dataset.FormatXMC, Kind: dataset.Sparse, Dim: 4, LabelNames: []string{"0", "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 7 {
-		r := dataset.SparseRecord{Features: vector.Sparse{Index: []uint32{uint32(i % 3)}, Value: []float32{1}}, Labels: []string{[]string{"0", "1"}[i%2]}}
+		r := dataset.Record{Features: vector.Sparse{Index: []uint32{uint32(i % 3)}, Value: []float32{1}}, Labels: []string{[]string{"0", "1"}[i%2]}}
 		if err := w.Write(&r); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -49,20 +50,23 @@ type delimited struct {
 	payload  int
 	names    []string // header, nil: none
 	sep      string
-	i        int64
 	lastLine int64
-	failure  error
 }
 
-// openDelimited reads text whose fields are parted by comma.
-func openDelimited(s *source, o Options, comma rune) (Reader, error) {
+// openDelimited reads csv and tsv.
+func openDelimited(s *source, o Options) (decoder, error) {
 	if string(s.peek(3)) == byteOrderMark {
 		s.skip(3)
 	}
 	d := &delimited{src: s, sep: o.LabelSeparator, key: -1, payload: -1}
 	d.guard = &guard{r: s.br, left: maxTextRecord}
 	d.csv = csv.NewReader(d.guard)
-	d.csv.Comma = comma
+	if o.Format == FormatTSV {
+		d.csv.Comma = '\t'
+	}
+	if o.Separator != 0 {
+		d.csv.Comma = o.Separator
+	}
 	d.csv.ReuseRecord = true
 	first := d.keep()
 	if first.err == io.EOF {
@@ -89,12 +93,12 @@ func openDelimited(s *source, o Options, comma rune) (Reader, error) {
 
 // keep reads a row into memory of its own.
 func (d *delimited) keep() row {
-	fields, line, err := d.next()
+	fields, line, err := d.line()
 	return row{fields: slices.Clone(fields), line: line, err: err}
 }
 
-// next reads a row from the file. Its fields hold until the next call.
-func (d *delimited) next() ([]string, int64, error) {
+// line reads a row from the file. Its fields hold until the next call.
+func (d *delimited) line() ([]string, int64, error) {
 	// csv.Reader reads ahead into a buffer of its own, so the bound is loose
 	// by the size of that buffer.
 	d.guard.left = maxTextRecord
@@ -243,43 +247,36 @@ func (d *delimited) column(spec string, n int) (int, error) {
 	return -1, fmt.Errorf("no column %q among %d", spec, n)
 }
 
-// Keyed implements Reader.
-func (d *delimited) Keyed() bool { return d.key >= 0 }
-
-func (d *delimited) Dim() int     { return len(d.vector) }
-func (d *delimited) Len() int64   { return -1 }
-func (d *delimited) Close() error { return d.src.Close() }
-
-func (d *delimited) Read(rec *Record) error {
-	if d.failure == nil {
-		d.failure = d.read(rec)
-		var f *FormatError
-		if errors.As(d.failure, &f) {
-			f.Record = d.i
-		}
-	}
-	return d.failure
+func (d *delimited) schema() Schema {
+	return Schema{Kind: Dense, Dim: len(d.vector), Base: BaseZero, Records: -1, Keyed: d.key >= 0}
 }
 
-func (d *delimited) read(rec *Record) error {
+func (d *delimited) next(rec *Record, n int64) error {
+	err := d.decode(rec, n)
+	var f *FormatError
+	if errors.As(err, &f) {
+		f.Record = n
+	}
+	return err
+}
+
+func (d *delimited) decode(rec *Record, n int64) error {
 	var r row
 	if len(d.ahead) > 0 {
 		r, d.ahead = d.ahead[0], d.ahead[1:]
 	} else {
-		r.fields, r.line, r.err = d.next()
+		r.fields, r.line, r.err = d.line()
 	}
 	if r.err != nil {
 		return r.err
 	}
-	rec.Vector = rec.Vector[:0]
 	for _, c := range d.vector {
 		v, err := parseFinite(strings.TrimSpace(r.fields[c]))
 		if err != nil {
-			return d.src.badLine(d.i, r.line, fmt.Errorf("column %s: %w", d.name(c), err))
+			return d.src.badLine(n, r.line, fmt.Errorf("column %s: %w%s", d.name(c), err, d.hint(r.fields[c])))
 		}
 		rec.Vector = append(rec.Vector, v)
 	}
-	rec.Labels = rec.Labels[:0]
 	for _, c := range d.labels {
 		for label := range strings.SplitSeq(r.fields[c], d.sep) {
 			if label != "" {
@@ -287,18 +284,26 @@ func (d *delimited) read(rec *Record) error {
 			}
 		}
 	}
-	rec.Payload = rec.Payload[:0]
 	if d.payload >= 0 {
 		rec.Payload = append(rec.Payload, r.fields[d.payload]...)
 	}
-	rec.Key = rec.Key[:0]
-	if d.key < 0 {
-		rec.Key = strconv.AppendInt(rec.Key, d.i, 10)
-	} else if rec.Key = append(rec.Key, r.fields[d.key]...); len(rec.Key) == 0 {
-		return d.src.badLine(d.i, r.line, fmt.Errorf("column %s: empty key", d.name(d.key)))
+	if d.key >= 0 {
+		if rec.Key = append(rec.Key[:0], r.fields[d.key]...); len(rec.Key) == 0 {
+			return d.src.badLine(n, r.line, fmt.Errorf("column %s: empty key", d.name(d.key)))
+		}
 	}
-	d.i++
 	return nil
+}
+
+// hint says that the only cell of a line may be several with another separator.
+func (d *delimited) hint(cell string) string {
+	for _, c := range ";\t|, " {
+		first, _, several := strings.Cut(strings.TrimSpace(cell), string(c))
+		if several && len(d.vector) == 1 && c != d.csv.Comma && (c != ' ' || number(first)) {
+			return fmt.Sprintf(" (is %q the separator?)", c)
+		}
+	}
+	return ""
 }
 
 // name describes a column in an error.
@@ -321,4 +326,68 @@ func parseFinite(text string) (float32, error) {
 		return 0, fmt.Errorf("%.40q is not finite", text)
 	}
 	return float32(v), nil
+}
+
+// delimitedEncoder writes csv and tsv: key, v0, v1, …, labels, payload.
+type delimitedEncoder struct {
+	dim   int
+	comma byte
+}
+
+func newDelimitedEncoder(s Schema) (encoder, error) {
+	if s.Format == FormatTSV {
+		return delimitedEncoder{s.Dim, '\t'}, nil
+	}
+	return delimitedEncoder{s.Dim, ','}, nil
+}
+
+func (delimitedEncoder) counted() bool { return false }
+
+func (e delimitedEncoder) header(int64) ([]byte, error) {
+	b := []byte("key")
+	for i := range e.dim {
+		b = append(b, e.comma, 'v')
+		b = strconv.AppendInt(b, int64(i), 10)
+	}
+	for _, name := range []string{"labels", "payload"} {
+		b = append(b, e.comma)
+		b = append(b, name...)
+	}
+	return append(b, '\n'), nil
+}
+
+func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	if len(rec.Key) == 0 {
+		return dst, errEmptyKey
+	}
+	for i, label := range rec.Labels {
+		if label == "" || strings.Contains(label, "|") {
+			return dst, fmt.Errorf("label %d, %.40q, is empty or has a |, which parts labels in csv", i, label)
+		}
+	}
+	labels := strings.Join(rec.Labels, "|")
+	// encoding/csv, for one, reads these two bytes as one line feed.
+	if bytes.Contains(rec.Key, []byte("\r\n")) || bytes.Contains(rec.Payload, []byte("\r\n")) || strings.Contains(labels, "\r\n") {
+		return dst, errors.New("carriage return and line feed in a text: csv readers would change them, jsonl keeps them")
+	}
+	dst = e.appendCell(dst, string(rec.Key))
+	for _, v := range rec.Vector {
+		dst = append(dst, e.comma)
+		dst = strconv.AppendFloat(dst, float64(v), 'g', -1, 32)
+	}
+	dst = append(dst, e.comma)
+	dst = e.appendCell(dst, labels)
+	dst = append(dst, e.comma)
+	dst = e.appendCell(dst, string(rec.Payload))
+	return append(dst, '\n'), nil
+}
+
+// appendCell quotes a text where RFC 4180 asks for it.
+func (e delimitedEncoder) appendCell(dst []byte, text string) []byte {
+	if !strings.ContainsAny(text, "\"\r\n"+string(rune(e.comma))) {
+		return append(dst, text...)
+	}
+	dst = append(dst, '"')
+	dst = append(dst, strings.ReplaceAll(text, `"`, `""`)...)
+	return append(dst, '"')
 }

@@ -5,19 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/anndb/anndb/vector"
 )
 
-// sparseJSONL reads one JSON object a line; everything but the features is
-// the business of jsonl.
-type sparseJSONL struct {
-	*jsonl
-	rec    Record
-	out    *SparseRecord
-	set    labelSet
+// jsonFeatures decodes the features of jsonl objects.
+type jsonFeatures struct {
+	out    *vector.Sparse
 	limit  uint64
 	kind   featureKind
 	known  []string
 	number map[string]uint32
+}
+
+func newJSONFeatures(o Options) jsonFeatures {
+	s := jsonFeatures{limit: uint64(o.MaxFeatures), number: map[string]uint32{}}
+	for _, name := range o.FeatureNames {
+		s.number[name] = uint32(len(s.known))
+		s.known = append(s.known, name)
+	}
+	return s
 }
 
 // featureKind says how a file identifies features; all records agree.
@@ -36,44 +43,10 @@ func (k featureKind) String() string {
 	return "numbers"
 }
 
-func openSparseJSONL(in *lines, o SparseOptions) rowDecoder {
-	j := newJSONL(in.src, Options{
-		KeyColumn: o.KeyField, VectorField: o.FeaturesField, LabelColumns: o.LabelFields,
-		PayloadColumn: o.PayloadField, IgnoreColumns: o.IgnoreFields,
-	})
-	s := &sparseJSONL{jsonl: j, limit: uint64(o.MaxFeatures), number: map[string]uint32{}}
-	j.body = s.decodeFeatures
-	for _, name := range o.FeatureNames {
-		s.number[name] = uint32(len(s.known))
-		s.known = append(s.known, name)
-	}
-	return s
-}
-
-func (s *sparseJSONL) names() sparseNames {
-	return sparseNames{features: -1, labels: -1, featureNames: s.known}
-}
-
-func (s *sparseJSONL) end() error { return nil }
-
-func (s *sparseJSONL) decode(rec *SparseRecord, line []byte) (bool, error) {
-	line = bytes.TrimSpace(line)
-	if len(line) == 0 {
-		return false, nil
-	}
-	s.out = rec
-	s.rec.Key, s.rec.Labels, s.rec.Payload = rec.Key, rec.Labels, rec.Payload
-	if err := s.jsonl.decode(&s.rec, line); err != nil {
-		return false, err
-	}
-	s.i++
-	rec.Key, rec.Labels, rec.Payload = s.rec.Key, s.set.once(s.rec.Labels), s.rec.Payload
-	return true, nil
-}
-
-// decodeFeatures takes {"name": value}, {"indices": [], "values": []} or
+// decode takes {"name": value}, {"indices": [], "values": []} or
 // [[number, value]].
-func (s *sparseJSONL) decodeFeatures(_ *Record, raw json.RawMessage) error {
+func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage) error {
+	s.out = out
 	if isNull(raw) {
 		return errors.New("missing")
 	}
@@ -93,7 +66,7 @@ func (s *sparseJSONL) decodeFeatures(_ *Record, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err = tidy(&s.out.Features, 0); errors.Is(err, errRepeatedFeature) && s.kind == namedFeatures {
+	if err = tidy(out, 0); errors.Is(err, errRepeatedFeature) && s.kind == namedFeatures {
 		err = errors.New("a name stands twice")
 	}
 	return err
@@ -119,7 +92,7 @@ func asParts(raw json.RawMessage) (parts, bool) {
 }
 
 // is holds all records to the kind of the first.
-func (s *sparseJSONL) is(kind featureKind) error {
+func (s *jsonFeatures) is(kind featureKind) error {
 	if s.kind == unknownFeatures {
 		s.kind = kind
 	}
@@ -131,7 +104,7 @@ func (s *sparseJSONL) is(kind featureKind) error {
 
 // decodeNamed reads tokens, not a map, so that a name that stands twice is
 // seen and features are numbered in order of appearance.
-func (s *sparseJSONL) decodeNamed(raw json.RawMessage) error {
+func (s *jsonFeatures) decodeNamed(raw json.RawMessage) error {
 	if err := s.is(namedFeatures); err != nil {
 		return err
 	}
@@ -167,7 +140,7 @@ func (s *sparseJSONL) decodeNamed(raw json.RawMessage) error {
 }
 
 // feature is the number of a name.
-func (s *sparseJSONL) feature(name string) (uint32, error) {
+func (s *jsonFeatures) feature(name string) (uint32, error) {
 	f, ok := s.number[name]
 	if !ok {
 		if uint64(len(s.known)) >= s.limit {
@@ -180,7 +153,7 @@ func (s *sparseJSONL) feature(name string) (uint32, error) {
 	return f, nil
 }
 
-func (s *sparseJSONL) decodeParts(p parts) error {
+func (s *jsonFeatures) decodeParts(p parts) error {
 	if err := s.is(numberedFeatures); err != nil {
 		return err
 	}
@@ -195,7 +168,7 @@ func (s *sparseJSONL) decodeParts(p parts) error {
 	return nil
 }
 
-func (s *sparseJSONL) decodePairs(raw json.RawMessage) error {
+func (s *jsonFeatures) decodePairs(raw json.RawMessage) error {
 	if err := s.is(numberedFeatures); err != nil {
 		return err
 	}
@@ -214,7 +187,7 @@ func (s *sparseJSONL) decodePairs(raw json.RawMessage) error {
 	return nil
 }
 
-func (s *sparseJSONL) addNumbered(feature, value json.Number) error {
+func (s *jsonFeatures) addNumbered(feature, value json.Number) error {
 	f, ok := parseNumber([]byte(feature))
 	if !ok {
 		return fmt.Errorf("feature %.40q is no whole number", feature)
@@ -230,7 +203,7 @@ func (s *sparseJSONL) addNumbered(feature, value json.Number) error {
 	return nil
 }
 
-func (s *sparseJSONL) add(f uint32, v float32) {
-	s.out.Features.Index = append(s.out.Features.Index, f)
-	s.out.Features.Value = append(s.out.Features.Value, v)
+func (s *jsonFeatures) add(f uint32, v float32) {
+	s.out.Index = append(s.out.Index, f)
+	s.out.Value = append(s.out.Value, v)
 }

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+// fileFlags say how to read a file of records.
+type fileFlags struct {
+	As             string   `help:"Format of the input (idx, fvecs, bvecs, ivecs, npy, csv, tsv, jsonl; sparse: libsvm, xmc, arff, jsonl); detected if not given." placeholder:"FORMAT"`
+	Key            string   `name:"key-column" help:"Column or field with the key."`
+	Label          []string `name:"label-column" help:"Columns or fields with labels."`
+	Payload        string   `name:"payload-column" help:"Column or field with the payload."`
+	Separator      string   `help:"Character between the cells of a csv file; a comma if not given." placeholder:"CHAR"`
+	LabelSeparator string   `help:"What separates labels in a csv cell." default:"|"`
+	Ignore         []string `name:"ignore-column" help:"Columns or fields to leave out."`
+	Header         string   `help:"Whether a csv file has a line of names: ${enum}." enum:"auto,yes,no" default:"auto"`
+	Keys           string   `help:"File with the records' keys, one a line." placeholder:"PATH"`
+	Limit          int64    `aliases:"limit-queries" help:"Read at most so many records; 0 for all." default:"${limit}"`
+	sparseFlags
+}
+
+// sparseFlags say how to read a file of sparse records.
+type sparseFlags struct {
+	LabelsXML    string `help:"Mulan's XML file that tells which attributes of an ARFF file are labels; the one beside it if not given." placeholder:"PATH"`
+	LabelNames   string `help:"File with the names of an xmc file's labels, one a line." placeholder:"PATH"`
+	FeatureNames string `help:"File with the names of a libsvm or xmc file's features, one a line." placeholder:"PATH"`
+	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines." default:"0"`
+	Base         string `help:"Number of a libsvm file's first feature: ${enum}. A collection records that of its first file, and later files follow it." enum:"auto,0,1" default:"auto"`
+	MaxFeatures  int    `help:"Refuse feature numbers from there on; 0 for 2^28." default:"0"`
+	Field        string `name:"features-field" help:"Field of a jsonl object with the features; features if not given."`
+}
+
+// given reports whether a flag says that the file is sparse.
+func (s sparseFlags) given() bool { return s != sparseFlags{Base: "auto"} }
+
+// options are the flags as package dataset takes them; --base is left out, for what it
+// means depends on the collection.
+func (f fileFlags) options() (dataset.Options, error) {
+	o := dataset.Options{
+		Format: f.As, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
+		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
+		LabelsXML: f.LabelsXML, MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
+		Header: map[string]dataset.Header{"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent}[f.Header],
+	}
+	if f.given() {
+		o.Kind = dataset.Sparse
+	}
+	if f.Separator != "" {
+		c, n := utf8.DecodeRuneInString(f.Separator)
+		if f.Separator == `\t` {
+			c, n = '\t', 2
+		}
+		if o.Separator = c; n < len(f.Separator) {
+			return o, usagef("--separator %q: want one character", f.Separator)
+		}
+	}
+	switch {
+	case f.Limit < 0:
+		return o, usagef("--limit must not be negative")
+	case f.MaxFeatures < 0:
+		return o, usagef("--max-features must not be negative")
+	}
+	for _, list := range []struct {
+		path string
+		into *[]string
+	}{{f.LabelNames, &o.LabelNames}, {f.FeatureNames, &o.FeatureNames}} {
+		if list.path == "" {
+			continue
+		}
+		var err error
+		if *list.into, err = dataset.ReadNames(list.path, f.NamesColumn); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// input is an open file of records, read for a collection.
+type input struct {
+	dataset.Reader
+	dataset.Schema // as of its beginning; vectors made of features count as Dense
+	path           string
+	to             target
+	filled         bool // features are read as vectors
+}
+
+// source says which records to read for which collection.
+type source struct {
+	path   string
+	labels string // an idx file of labels beside the records, or empty
+	flags  fileFlags
+	// kind is what the collection takes. A file of sparse records gives vectors, too:
+	// what a record leaves out is zero.
+	kind dataset.Kind
+	to   target
+}
+
+// open opens the file.
+func (s source) open() (_ *input, err error) {
+	o, err := s.flags.options()
+	if err != nil {
+		return nil, err
+	}
+	if s.kind == dataset.Sparse {
+		o.Kind = dataset.Sparse
+	}
+	if o.Base, err = s.to.base(s.flags.Base); err != nil {
+		return nil, err
+	}
+	r, err := dataset.Open(s.path, o)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{Reader: r, Schema: r.Schema(), path: s.path, to: s.to}
+	defer func() {
+		if err != nil {
+			_ = in.Close()
+		}
+	}()
+	if s.labels != "" {
+		if in.Kind == dataset.Sparse {
+			return nil, usagef("--labels goes with idx files; the records of %s have their own", s.path)
+		}
+		o.LabelsPath = s.labels
+		_ = in.Close()
+		if in.Reader, err = dataset.Open(s.path, o); err != nil {
+			in.Reader = r // which has been closed
+			return nil, err
+		}
+	}
+	return in, s.suits(in)
+}
+
+// suits refuses records that the collection cannot take, and makes vectors of features
+// for one that takes vectors.
+func (s source) suits(in *input) error {
+	info := s.to.info
+	switch {
+	case info != nil && info.Sparse && in.Kind == dataset.Dense:
+		return fmt.Errorf("collection %q is sparse, and %s holds vectors: %w", info.Name, s.path, db.ErrKind)
+	case info != nil && !info.Sparse && in.Kind == dataset.Sparse && s.kind != dataset.Dense:
+		return fmt.Errorf("collection %q is dense, and the records of %s are sparse (--dense takes them as vectors): %w",
+			info.Name, s.path, db.ErrKind)
+	}
+	if in.Kind == dataset.Sparse {
+		if err := s.to.check(in, s.flags.Base); err != nil {
+			return err
+		}
+		if s.kind == dataset.Dense {
+			if err := in.fill(s); err != nil {
+				return err
+			}
+		}
+	}
+	if info != nil && !info.Sparse && in.Dim != info.Dim {
+		return fmt.Errorf("%s has %d dimensions, collection %q has %d: %w", s.path, in.Dim, info.Name, info.Dim, db.ErrDimension)
+	}
+	return nil
+}
+
+// fill makes in give vectors. Where the file does not say how many features there are
+// it is taken to have as many as the collection, or as its records name if there is no
+// collection yet.
+func (in *input) fill(s source) error {
+	if in.namesItself() {
+		return usagef("the features of %s have names, and those of vectors have numbers", in.path)
+	}
+	if in.Dim < 1 && in.to.info != nil {
+		in.Dim = in.to.info.Dim
+	}
+	if in.Dim < 1 {
+		var err error
+		if in.Dim, err = s.countFeatures(); err != nil {
+			return err
+		}
+	}
+	in.Kind, in.filled = dataset.Dense, true
+	return nil
+}
+
+// countFeatures reads a file for the largest number of a feature.
+func (s source) countFeatures() (n int, err error) {
+	s.kind, s.to = dataset.Sparse, target{}
+	in, err := s.open()
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	var rec dataset.Record
+	for {
+		switch err := in.Reader.Read(&rec); {
+		case err == io.EOF && n == 0:
+			return 0, fmt.Errorf("no record of %s has a feature, so there is no dimension: %w", s.path, db.ErrDimension)
+		case err == io.EOF:
+			return n, nil
+		case err != nil:
+			return 0, err
+		}
+		if f := rec.Features.Index; len(f) > 0 {
+			n = max(n, int(f[len(f)-1])+1)
+		}
+	}
+}
+
+// Read reads the next record. Negative values of sparse records are refused here, so
+// that an import fails before it creates anything.
+func (in *input) Read(rec *dataset.Record) error {
+	if err := in.to.explain(in.Reader.Read(rec)); err != nil {
+		return err
+	}
+	if !in.filled {
+		for i, v := range rec.Features.Value {
+			if v < 0 {
+				return fmt.Errorf("%s: record %q: feature %d has the negative value %g: %w: sparse values must not be negative (import with --dense)",
+					in.path, rec.Key, rec.Features.Index[i], v, db.ErrFeatures)
+			}
+		}
+		return nil
+	}
+	rec.Vector = slices.Grow(rec.Vector, in.Dim)[:in.Dim]
+	clear(rec.Vector)
+	for i, f := range rec.Features.Index {
+		if int(f) >= in.Dim {
+			first := uint32(0)
+			if in.Base == dataset.BaseOne {
+				first = 1
+			}
+			return fmt.Errorf("%s: record %q has a feature %d, the collection %d dimensions from %d on: %w",
+				in.path, rec.Key, f+first, in.Dim, first, db.ErrDimension)
+		}
+		rec.Vector[f] = rec.Features.Value[i]
+	}
+	rec.Features.Index, rec.Features.Value = rec.Features.Index[:0], rec.Features.Value[:0]
+	return nil
+}
+
+// namesItself reports whether the records name their features: then numbers are
+// an accident of the order in which the file brings them.
+func (in *input) namesItself() bool {
+	return in.Format == dataset.FormatJSONL && in.FeatureNames != nil
+}
+
+// query makes a record such as a collection with or without names takes it. It shares
+// no memory with the record.
+func (in *input) query(rec *dataset.Record, named bool) (db.SparseQuery, error) {
+	if in.Kind == dataset.Dense {
+		return db.SparseQuery{Vector: slices.Clone(rec.Vector)}, nil
+	}
+	n := rec.Features.Len()
+	switch {
+	case named && in.FeatureNames == nil && n > 0:
+		return db.SparseQuery{}, fmt.Errorf("the features of %s have no names, those of the collection have: %w", in.path, db.ErrFeatures)
+	case named:
+		names := in.Reader.Schema().FeatureNames // which grow while reading
+		q := db.SparseQuery{Features: make([]db.Feature, n)}
+		for i, f := range rec.Features.Index {
+			q.Features[i] = db.Feature{Name: names[f], Value: rec.Features.Value[i]}
+		}
+		return q, nil
+	case in.namesItself() && n > 0:
+		return db.SparseQuery{}, fmt.Errorf("the features of %s have names, those of the collection have numbers: %w", in.path, db.ErrFeatures)
+	}
+	return db.SparseQuery{Sparse: vector.Sparse{Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value)}}, nil
+}
+
+// row makes a row of a record. It shares no memory with the record.
+func (in *input) row(rec *dataset.Record, keys newKeys, named bool) (db.Row, error) {
+	q, err := in.query(rec, named)
+	return db.Row{
+		Key: keys.of(rec.Key, in.Keyed), Vector: q.Vector, Sparse: q.Sparse, Features: q.Features,
+		Labels: slices.Clone(rec.Labels), Payload: slices.Clone(rec.Payload),
+	}, err
+}
+
+// allLabels are all labels that the file lists; nil where it does not.
+func (in *input) allLabels() []string {
+	names := in.LabelNames
+	if names == nil && in.Format == dataset.FormatXMC {
+		// The header counts the labels, which are called by their numbers.
+		for i := range in.Labels {
+			names = append(names, strconv.Itoa(i))
+		}
+	}
+	return names
+}
+
+// labelQuery is a query from anywhere, sparse or dense, with what is known of it.
+type labelQuery struct {
+	key    string
+	query  db.SparseQuery
+	labels []string
+}
+
+// queries are the records of the file as queries to the collection it is read for.
+func (in *input) queries() iter.Seq2[labelQuery, error] {
+	return func(yield func(labelQuery, error) bool) {
+		var rec dataset.Record
+		for n := 0; ; n++ {
+			err := in.Read(&rec)
+			if err == io.EOF && n == 0 {
+				err = fmt.Errorf("%s holds no records", in.path)
+			}
+			if err == io.EOF {
+				return
+			}
+			var q labelQuery
+			if err == nil {
+				q.query, err = in.query(&rec, in.to.info.Named)
+			}
+			if err == nil {
+				q.key, q.labels = string(rec.Key), slices.Clone(rec.Labels)
+			}
+			if !yield(q, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// labelQueries are queries with what is known of them, all in memory.
+type labelQueries struct {
+	keys    []string
+	queries []db.SparseQuery
+	labels  [][]string
+	// names are all labels that the file lists, those of no record among them.
+	names []string
+}
+
+func (l *labelQueries) add(q labelQuery) {
+	l.keys = append(l.keys, q.key)
+	l.queries = append(l.queries, q.query)
+	l.labels = append(l.labels, q.labels)
+}
+
+// readQueries reads all records of a file as queries to a collection. labels is an idx
+// file of labels beside vectors, or empty.
+func readQueries(path, labels string, f fileFlags, to target) (*labelQueries, error) {
+	if to.info.Sparse && labels != "" {
+		return nil, usagef("--labels goes with idx files, and %q is sparse", to.info.Name)
+	}
+	in, err := source{path: path, labels: labels, flags: f, kind: to.kind(), to: to}.open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	out := &labelQueries{}
+	for q, err := range in.queries() {
+		if err != nil {
+			return nil, err
+		}
+		out.add(q)
+	}
+	out.names = in.allLabels()
+	return out, nil
+}
+
+// readVectors reads all vectors of a file, which must have the dimensions of the
+// collection.
+func readVectors(path string, f fileFlags, to target) ([][]float32, error) {
+	q, err := readQueries(path, "", f, to)
+	if err != nil {
+		return nil, err
+	}
+	vectors := make([][]float32, len(q.queries))
+	for i, x := range q.queries {
+		vectors[i] = x.Vector
+	}
+	return vectors, nil
+}

@@ -1,0 +1,103 @@
+package dataset
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Names of the formats, as taken by [Options] and [Schema].
+const (
+	FormatIDX    = "idx"    // idx, the format of MNIST: big-endian, typed, any number of dimensions
+	FormatFvecs  = "fvecs"  // int32 dimension, then that many float32, little-endian, per record
+	FormatBvecs  = "bvecs"  // int32 dimension, then that many uint8, per record
+	FormatIvecs  = "ivecs"  // int32 dimension, then that many int32, little-endian, per record
+	FormatNPY    = "npy"    // NumPy array file, versions 1 to 3, C order
+	FormatCSV    = "csv"    // comma-separated text
+	FormatTSV    = "tsv"    // tab-separated text, quoted like csv
+	FormatJSONL  = "jsonl"  // one JSON object a line
+	FormatLibsvm = "libsvm" // "label,label feature:value feature:value" a line
+	FormatXMC    = "xmc"    // the same, everything numbered from 0, after a line "rows features labels"
+	FormatARFF   = "arff"   // Weka's attribute files in the conventions of Mulan and Meka
+)
+
+// format is all that the package knows of a format.
+type format struct {
+	name          string
+	dense, sparse bool
+	text          bool
+	plain         bool // holds nothing but vectors
+	endings       []string
+	open          func(s *source, o Options) (decoder, error)
+	encoder       func(s Schema) (encoder, error)
+}
+
+// formats lists the formats, those of dense records first. It is filled in by init
+// since decoders ask for it.
+var formats []*format
+
+func init() {
+	formats = []*format{
+		{name: FormatIDX, dense: true, plain: true, endings: []string{".idx", "-ubyte"}, open: openIDX, encoder: newIDXEncoder},
+		{name: FormatFvecs, dense: true, plain: true, endings: []string{".fvecs"}, open: openVecs, encoder: newVecsEncoder},
+		{name: FormatBvecs, dense: true, plain: true, endings: []string{".bvecs"}, open: openVecs, encoder: newVecsEncoder},
+		{name: FormatIvecs, dense: true, plain: true, endings: []string{".ivecs"}, open: openVecs, encoder: newVecsEncoder},
+		{name: FormatNPY, dense: true, plain: true, endings: []string{".npy"}, open: openNPY, encoder: newNPYEncoder},
+		{name: FormatCSV, dense: true, text: true, endings: []string{".csv"}, open: openDelimited, encoder: newDelimitedEncoder},
+		{name: FormatTSV, dense: true, text: true, endings: []string{".tsv"}, open: openDelimited, encoder: newDelimitedEncoder},
+		{name: FormatLibsvm, sparse: true, text: true, endings: []string{".libsvm", ".svm", ".svmlight"}, open: openLibsvm, encoder: newLibsvmEncoder},
+		{name: FormatXMC, sparse: true, text: true, endings: []string{".xmc"}, open: openXMC, encoder: newXMCEncoder},
+		{name: FormatARFF, sparse: true, text: true, endings: []string{".arff"}, open: openARFF, encoder: newARFFEncoder},
+		{name: FormatJSONL, dense: true, sparse: true, text: true, endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder},
+	}
+}
+
+// holds reports whether files of the format can hold records of a kind.
+func (f *format) holds(k Kind) bool {
+	return k == AnyKind || k == Dense && f.dense || k == Sparse && f.sparse
+}
+
+// formatNamed returns nil for an unknown name.
+func formatNamed(name string) *format {
+	for _, f := range formats {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// Formats returns the names of the formats that hold records of a kind.
+func Formats(k Kind) []string {
+	var names []string
+	for _, f := range formats {
+		if f.holds(k) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// VectorsOnly reports whether files of the format hold nothing but vectors, so
+// that writing one drops keys, labels and payloads.
+func VectorsOnly(name string) bool {
+	f := formatNamed(name)
+	return f == nil || f.plain
+}
+
+// FormatOf returns the format that a file name suggests for records of a kind, ""
+// when it suggests none. A final .gz or .bz2 is ignored. Sparse records in a file
+// named .txt are taken for xmc, as the extreme classification repository has it.
+func FormatOf(path string, k Kind) string {
+	name := strings.ToLower(filepath.Base(path))
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".bz2")
+	for _, f := range formats {
+		if f.holds(k) && slices.ContainsFunc(f.endings, func(e string) bool { return strings.HasSuffix(name, e) }) {
+			return f.name
+		}
+	}
+	if k == Sparse && strings.HasSuffix(name, ".txt") {
+		return FormatXMC
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// xmlBeside finds the file of label names that belongs to an ARFF file; "" if
+// there is none.
+func xmlBeside(path string) (string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return "", fmt.Errorf("dataset: %w", err)
+	}
+	base, best := filepath.Base(path), ""
+	for _, e := range entries {
+		stem, ok := strings.CutSuffix(e.Name(), ".xml")
+		if ok && !e.IsDir() && strings.HasPrefix(base, stem) && len(stem) >= len(strings.TrimSuffix(best, ".xml")) {
+			best = e.Name()
+		}
+	}
+	if best == "" {
+		return "", nil
+	}
+	return filepath.Join(filepath.Dir(path), best), nil
+}
+
+// ReadLabelsXML reads the label names of a Mulan XML file in its order; labels
+// inside labels, a hierarchy, come behind their parent.
+//
+// Errors: fs errors as they come, *[FormatError].
+func ReadLabelsXML(path string) ([]string, error) {
+	s, err := openSource(path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return parseLabelsXML(s)
+}
+
+func parseLabelsXML(s *source) ([]string, error) {
+	d := xml.NewDecoder(s.br)
+	var names []string
+	seen := map[string]bool{}
+	bad := func(err error) error {
+		line, _ := d.InputPos()
+		return s.badLine(-1, int64(line), err)
+	}
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			if len(names) == 0 {
+				return nil, bad(errors.New("no labels"))
+			}
+			return names, nil
+		}
+		if err != nil {
+			if isSystem(err) {
+				return nil, fmt.Errorf("dataset: read %s: %w", s.path, err)
+			}
+			return nil, bad(err)
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok || start.Name.Local != "label" {
+			continue
+		}
+		name := ""
+		for _, attr := range start.Attr {
+			if attr.Name.Local == "name" {
+				name = attr.Value
+			}
+		}
+		if name == "" {
+			return nil, bad(errors.New("a label without a name"))
+		}
+		if seen[name] {
+			return nil, bad(fmt.Errorf("label %.40q stands twice", name))
+		}
+		seen[name] = true
+		names = append(names, name)
+	}
+}
+
+// WriteLabelsXML writes the label names as the XML file that Mulan wants
+// beside an ARFF file. The names must differ, be neither empty nor hold
+// characters that XML has no place for: [ErrOption] otherwise. The file takes
+// its place when it is complete.
+func WriteLabelsXML(path string, names []string) error {
+	if name, twice := repeated(names); twice {
+		return fmt.Errorf("dataset: %w: the label name %.40q stands twice", ErrOption, name)
+	}
+	var b bytes.Buffer
+	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<labels xmlns=\"http://mulan.sourceforge.net/labels\">\n")
+	for _, name := range names {
+		var text bytes.Buffer
+		if err := xml.EscapeText(&text, []byte(name)); err != nil {
+			return fmt.Errorf("dataset: %w", err)
+		}
+		// EscapeText puts U+FFFD in the place of what XML cannot hold.
+		lost := strings.Count(text.String(), "\uFFFD") > strings.Count(name, "\uFFFD")
+		if name == "" || !utf8.ValidString(name) || lost {
+			return fmt.Errorf("dataset: %w: label name %.40q cannot stand in XML", ErrOption, name)
+		}
+		fmt.Fprintf(&b, "<label name=\"%s\"></label>\n", text.Bytes())
+	}
+	b.WriteString("</labels>\n")
+	return replaceFile(path, b.Bytes(), 0o600)
+}

@@ -1,0 +1,87 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+)
+
+// ReadNames reads a list of names, one a line, such as the labels of an xmc
+// file; gzip and bzip2 are looked through. column picks a column of a table
+// parted by tabs, from 1; 0 takes whole lines. Blank lines at the end do not
+// count. Memory follows the list.
+//
+// Errors: fs errors as they come, [ErrOption], *[FormatError] for an empty
+// name or a missing column.
+func ReadNames(path string, column int) ([]string, error) {
+	if column < 0 {
+		return nil, fmt.Errorf("dataset: %w: column %d", ErrOption, column)
+	}
+	s, err := openSource(path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var names []string
+	in := newLines(s)
+	blank := int64(0)
+	for {
+		line, err := in.next(int64(len(names)))
+		if err == io.EOF {
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		line = trimLineEnd(line)
+		if len(bytes.TrimSpace(line)) == 0 {
+			blank = in.n
+			continue
+		}
+		if blank > 0 {
+			return nil, s.badLine(int64(len(names)), blank, errors.New("empty name"))
+		}
+		if column > 0 {
+			fields := bytes.Split(line, []byte("\t"))
+			if len(fields) < column || len(fields[column-1]) == 0 {
+				return nil, in.bad(int64(len(names)), fmt.Errorf("no name in column %d", column))
+			}
+			line = fields[column-1]
+		}
+		names = append(names, string(line))
+	}
+}
+
+// WriteNames writes a list of names, one a line, as [ReadNames] reads it; a
+// path ending in .gz is compressed. The file has the given mode and takes its place
+// when it is complete. Errors: fs errors, and [ErrOption] for names that are blank or
+// hold a line's end.
+func WriteNames(path string, names []string, mode fs.FileMode) error {
+	var lines []byte
+	for _, name := range names {
+		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "\r\n") {
+			return fmt.Errorf("dataset: %w: name %.40q cannot stand on a line", ErrOption, name)
+		}
+		lines = append(append(lines, name...), '\n')
+	}
+	return replaceFile(path, lines, mode)
+}
+
+// replaceFile puts the bytes at the path.
+func replaceFile(path string, data []byte, mode fs.FileMode) error {
+	w := &fileWriter{path: path, frame: noHeader{}}
+	if err := w.open(); err != nil {
+		return fmt.Errorf("dataset: %w", err)
+	}
+	defer w.Abort()
+	if err := w.Chmod(mode); err != nil {
+		return err
+	}
+	if err := w.write(func(dst []byte) ([]byte, error) { return append(dst, data...), nil }); err != nil {
+		return err
+	}
+	return w.Close()
+}

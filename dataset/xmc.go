@@ -1,0 +1,226 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// xmc reads the format of the extreme classification repository. A line is a
+// record even if nothing stands in it, up to the number promised.
+type xmc struct {
+	pairs
+	set      labelSet
+	features int
+	labels   uint64
+	left     int64 // records promised and not yet read
+	numbers  map[uint32]string
+	o        Options
+	records  int64
+}
+
+// isXMCHeader reports whether a line is three whole numbers.
+func isXMCHeader(line []byte) bool {
+	fields := bytes.Fields(line)
+	if len(fields) != 3 {
+		return false
+	}
+	for _, f := range fields {
+		if _, ok := parseNumber(f); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// isXMC reports whether text is the beginning of an xmc file: a header, and behind
+// it a record with a feature. Where the file's name or kind says so, the header is
+// enough, as three numbers in a line are no other sparse record.
+func isXMC(head, records []byte, named *format, kind Kind) bool {
+	header, _, _ := bytes.Cut(head, []byte("\n"))
+	if !isXMCHeader(header) {
+		return false
+	}
+	if kind == Sparse || named != nil && named.sparse {
+		return true
+	}
+	if bytes.IndexByte(header, '\t') >= 0 {
+		return false
+	}
+	second, _, _ := bytes.Cut(records, []byte("\n"))
+	return hasPair(bytes.Fields(second))
+}
+
+func openXMC(s *source, o Options) (decoder, error) {
+	in := newLines(s)
+	line, err := in.next(-1)
+	if err == io.EOF {
+		return nil, in.bad(-1, errors.New("empty file"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !isXMCHeader(line) {
+		return nil, in.bad(-1, fmt.Errorf("%.40q is no header \"rows features labels\"", bytes.TrimSpace(line)))
+	}
+	var n [3]uint64
+	for i, f := range bytes.Fields(line) {
+		n[i], _ = parseNumber(f) // isXMCHeader has checked
+	}
+	switch {
+	case n[1] > uint64(o.MaxFeatures):
+		return nil, in.bad(-1, fmt.Errorf("%d features, at most %d are read", n[1], o.MaxFeatures))
+	case n[2] > maxLabels:
+		return nil, in.bad(-1, fmt.Errorf("%d labels, at most %d are read", n[2], uint64(maxLabels)))
+	case o.FeatureNames != nil && uint64(len(o.FeatureNames)) != n[1]:
+		return nil, in.bad(-1, fmt.Errorf("%d features, %d feature names were given", n[1], len(o.FeatureNames)))
+	case o.LabelNames != nil && uint64(len(o.LabelNames)) != n[2]:
+		return nil, in.bad(-1, fmt.Errorf("%d labels, %d label names were given", n[2], len(o.LabelNames)))
+	}
+	x := &xmc{features: int(n[1]), labels: n[2], left: int64(n[0]), records: int64(n[0]), numbers: map[uint32]string{}, o: o}
+	x.limit = n[1]
+	return &lineDecoder{rowDecoder: x, lines: in}, nil
+}
+
+func (x *xmc) schema() Schema {
+	return Schema{
+		Kind: Sparse, Dim: x.features, Base: BaseZero, Labels: int(x.labels), Records: x.records,
+		FeatureNames: x.o.FeatureNames, LabelNames: x.o.LabelNames,
+	}
+}
+
+func (x *xmc) end(int64) error {
+	if x.left > 0 {
+		return fmt.Errorf("truncated: the header promises %d more records: %w", x.left, io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+func (x *xmc) decode(rec *Record, line []byte, _ int64) (bool, error) {
+	line = bytes.TrimRight(line, " \t\r\n")
+	if x.left == 0 {
+		if len(line) > 0 {
+			return false, errors.New("more records than the header promises")
+		}
+		return false, nil
+	}
+	x.left--
+	// A line that begins with a blank has no labels; nor has one that begins
+	// with a feature.
+	head, rest := cutField(line)
+	if bytes.IndexByte(head, ':') >= 0 {
+		head, rest = nil, line
+	}
+	for len(head) > 0 {
+		text, tail, more := bytes.Cut(head, []byte(","))
+		l, ok := parseNumber(text)
+		if !ok {
+			return false, fmt.Errorf("label %.40q is no whole number", text)
+		}
+		if l >= x.labels {
+			return false, fmt.Errorf("label %d, the header promises %d from 0 on", l, x.labels)
+		}
+		if more && len(tail) == 0 {
+			return false, errors.New("a comma after the last label")
+		}
+		rec.Labels = append(rec.Labels, x.label(uint32(l)))
+		head = tail
+	}
+	rec.Labels = x.set.once(rec.Labels)
+	return true, x.parse(&rec.Features, rest)
+}
+
+func (x *xmc) label(l uint32) string {
+	if x.o.LabelNames != nil {
+		return x.o.LabelNames[l]
+	}
+	s, ok := x.numbers[l]
+	if !ok {
+		s = strconv.FormatUint(uint64(l), 10)
+		if len(x.numbers) < maxInterned {
+			x.numbers[l] = s
+		}
+	}
+	return s
+}
+
+// xmcEncoder numbers labels by their names, or takes numbers as they are.
+type xmcEncoder struct {
+	number   map[string]uint32 // nil: labels are numbers
+	features int               // 0: as many as needed
+	labels   uint64
+	needed   uint64
+	largest  uint64 // label number + 1
+}
+
+func newXMCEncoder(s Schema) (encoder, error) {
+	e := &xmcEncoder{features: s.Dim, labels: uint64(len(s.LabelNames))}
+	if s.LabelNames != nil {
+		e.number = numbersOf(s.LabelNames)
+	}
+	return e, nil
+}
+
+func numbersOf(names []string) map[string]uint32 {
+	m := make(map[string]uint32, len(names))
+	for i, name := range names {
+		m[name] = uint32(i)
+	}
+	return m
+}
+
+// xmcHeaderLength holds the largest numbers; the rest is blanks before the
+// line feed, so that the counts can be put in place at the end.
+const xmcHeaderLength = 64
+
+func (*xmcEncoder) counted() bool { return true }
+
+func (e *xmcEncoder) header(n int64) ([]byte, error) {
+	features, labels := uint64(e.features), e.labels
+	if features == 0 {
+		features = e.needed
+	}
+	if e.number == nil {
+		labels = e.largest
+	}
+	return fmt.Appendf(nil, "%-*s\n", xmcHeaderLength-1, fmt.Sprintf("%d %d %d", n, features, labels)), nil
+}
+
+func (e *xmcEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
+	largest := e.largest
+	for i, l := range rec.Labels {
+		n, err := e.labelNumber(l)
+		if err != nil {
+			return dst, err
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendUint(dst, n, 10)
+		largest = max(largest, n+1)
+	}
+	dst = append(appendPairs(dst, rec, 0), '\n')
+	e.largest = largest
+	if n := rec.Features.Len(); n > 0 {
+		e.needed = max(e.needed, uint64(rec.Features.Index[n-1])+1)
+	}
+	return dst, nil
+}
+
+func (e *xmcEncoder) labelNumber(l string) (uint64, error) {
+	if e.number != nil {
+		n, ok := e.number[l]
+		if !ok {
+			return 0, fmt.Errorf("label %.40q is none of the label names", l)
+		}
+		return uint64(n), nil
+	}
+	n, ok := parseNumber([]byte(l))
+	if !ok || n >= math.MaxUint32 || strconv.FormatUint(n, 10) != l {
+		return 0, fmt.Errorf("label %.40q is no number, and no label names were given", l)
+	}
+	return n, nil
+}
