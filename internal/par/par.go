@@ -1,0 +1,147 @@
+// Package par runs loops on several goroutines.
+//
+// Numbers are handed out in ascending order, as goroutines become free. After an
+// error nothing more is handed out; what is running finishes. The error returned is
+// that of the lowest number that failed: every lower one was handed out before it,
+// so the number of goroutines and their speed do not matter. A loop whose context
+// ends hands nothing more out either and returns the context's error, unless a
+// number failed; it does so even if every number was done, since functions may
+// return early when the context ends.
+//
+// Every goroutine has ended when a loop returns. If accesses to mapped memory
+// panic in the caller (see [debug.SetPanicOnFault]), they do in the loop's
+// goroutines, and the
+// caller panics with the value of one of them.
+package par
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// Work is a loop over the numbers 0 to N-1.
+type Work struct {
+	N int
+	// Grain is how many numbers are handed out at a time; less than 1 means 1.
+	Grain int
+	// Workers is the number of goroutines; less than 1 means all processors.
+	Workers int
+	// Progress, which may be nil, is called by one goroutine at a time with a
+	// growing count of the numbers done and N.
+	Progress func(done, total int)
+}
+
+// Workers returns the number of goroutines for a requested number: n, or that of
+// all processors if n is less than 1.
+func Workers(n int) int {
+	if n < 1 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return n
+}
+
+// Each calls f for every number. Errors: those of f and the context's.
+func Each(ctx context.Context, w Work, f func(i int) error) error {
+	return Ranges(ctx, w, func() func(lo, hi int) error {
+		return func(lo, hi int) error {
+			for i := lo; i < hi; i++ {
+				if err := f(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	})
+}
+
+// Ranges splits the numbers into ranges of Grain, the last of which may be shorter.
+// start is called once in every goroutine, concurrently, and returns the function
+// that the goroutine calls with ranges lo to hi-1: its variables are the
+// goroutine's own. Errors: those of the functions and the context's.
+func Ranges(ctx context.Context, w Work, start func() func(lo, hi int) error) error {
+	w.Grain = max(1, w.Grain)
+	l := &loop{Work: w, failed: w.N}
+	workers := min(Workers(w.Workers), (w.N+w.Grain-1)/w.Grain)
+	if workers == 1 {
+		l.run(ctx, start())
+	} else {
+		fault := debug.SetPanicOnFault(false)
+		debug.SetPanicOnFault(fault)
+		var all sync.WaitGroup
+		for range workers {
+			all.Go(func() {
+				if fault {
+					debug.SetPanicOnFault(true)
+					defer l.recover()
+				}
+				l.run(ctx, start())
+			})
+		}
+		all.Wait()
+	}
+	switch {
+	case l.panicked != nil:
+		panic(l.panicked)
+	case l.err != nil:
+		return l.err
+	}
+	return ctx.Err()
+}
+
+// loop is one call of Ranges.
+type loop struct {
+	Work
+	next atomic.Int64
+	stop atomic.Bool
+
+	mu       sync.Mutex
+	done     int
+	failed   int // the lowest range that failed, N if none did
+	err      error
+	panicked any
+}
+
+// run calls f for ranges until there are no more.
+func (l *loop) run(ctx context.Context, f func(lo, hi int) error) {
+	for !l.stop.Load() && ctx.Err() == nil {
+		lo := int(l.next.Add(int64(l.Grain))) - l.Grain
+		if lo >= l.N {
+			return
+		}
+		hi := min(lo+l.Grain, l.N)
+		if err := f(lo, hi); err != nil {
+			l.fail(lo, err)
+		} else if l.Progress != nil {
+			l.report(hi - lo)
+		}
+	}
+}
+
+func (l *loop) fail(lo int, err error) {
+	l.stop.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lo < l.failed {
+		l.failed, l.err = lo, err
+	}
+}
+
+func (l *loop) report(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done += n
+	l.Progress(l.done, l.N)
+}
+
+// recover keeps the value of a goroutine's panic for the caller.
+func (l *loop) recover() {
+	if r := recover(); r != nil {
+		l.stop.Store(true)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.panicked = r
+	}
+}
