@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -152,8 +153,9 @@ func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *trainin
 	}
 	l.outside = make([]float32, rows.Len())
 	// Cancellation is looked at by the caller.
-	_ = parallel(ctx, o.Workers, rows.Len(), 256, func(i int) {
+	_ = par.Each(ctx, par.Work{N: rows.Len(), Grain: 256, Workers: o.Workers}, func(i int) error {
 		x := l.reduced.Row(int(rows.id(i)), nil)
 		l.outside[i] = max(0, vector.L2Squared(rows.Row(i, nil), r.Mean)-vector.Dot(x, x))
+		return nil
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -126,35 +126,20 @@ func (g *generation) verify(ctx context.Context, coll string, object uint64, kin
 			bytes += len(vals[i].payload)
 		}
 	}
-	workers := min(runtime.GOMAXPROCS(0), bytes>>20+1, len(todo))
-	errs := make([]error, workers)
-	var next atomic.Int64
-	run := func(w int) (err error) {
+	work := par.Work{N: len(todo), Workers: min(par.Workers(0), bytes>>20+1)}
+	err := par.Each(ctx, work, func(j int) (err error) {
 		defer guard(g.store, setFaults(), &err)
-		for {
-			j := int(next.Add(1)) - 1
-			if j >= len(todo) {
-				return nil
-			}
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("db: load: %w", err)
-			}
-			v := &vals[todo[j]]
-			if err := v.block.Verify(v.key[:]); err != nil {
-				return blockError(coll, object, kind, v.number(), err)
-			}
-			seen.set(v.number())
+		v := &vals[todo[j]]
+		if err := v.block.Verify(v.key[:]); err != nil {
+			return blockError(coll, object, kind, v.number(), err)
 		}
+		seen.set(v.number())
+		return nil
+	})
+	if err != nil && err == ctx.Err() {
+		return fmt.Errorf("db: load: %w", err)
 	}
-	var wg sync.WaitGroup
-	for w := 1; w < workers; w++ {
-		wg.Go(func() { errs[w] = run(w) })
-	}
-	if workers > 0 {
-		errs[0] = run(0)
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return err
 }
 
 // payloads is section without the headers.

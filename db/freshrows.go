@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -49,12 +50,13 @@ func (st *collState) freshSketches(m *manifest, v *query.View) {
 		space := partitionSpace(v, v.N+f.n, v.N+want)
 		lo := f.n
 		// Without a context to end it there is no error.
-		_ = parallel(context.Background(), 0, want-lo, 64, func(i int) {
+		_ = par.Each(context.Background(), par.Work{N: want - lo, Grain: 64}, func(i int) error {
 			rotated := make([]float32, v.Rotation.R)
 			v.Rotation.Apply(space.Row(i, nil), rotated)
 			at := lo + i
 			dst := f.chunks[at>>freshShift][at&(1<<freshShift-1)*width:]
 			f.enc.Encode(dst[:width], space.Row(i, nil), rotated, v.Rotation.Mean)
+			return nil
 		})
 		f.n = want
 	}

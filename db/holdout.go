@@ -3,10 +3,13 @@ package db
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // split is the training points by what the tuner does with them: positions,
@@ -54,9 +57,12 @@ func (g *pointGroups) size(group uint32) int { return g.first[group+1] - g.first
 func (t *training) equalPoints(ctx context.Context, workers int) (*pointGroups, error) {
 	n := t.points.Len()
 	hashes := make([]uint64, n)
-	err := parallel(ctx, workers, n, 256, func(i int) { hashes[i] = hashVector(t.points.Row(i, nil)) })
+	err := par.Each(ctx, par.Work{N: n, Grain: 256, Workers: workers}, func(i int) error {
+		hashes[i] = hashVector(t.points.Row(i, nil))
+		return nil
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("db: %w", err)
 	}
 	g := &pointGroups{of: make([]uint32, n), members: make([]int, n), first: []int{0}}
 	for i := range n {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -82,8 +83,9 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows, workers int) *flatRows {
 	out := &flatRows{make([]float32, rows.n*r.R), rows.n, r.R}
 	// Cancellation is looked at by the caller.
-	_ = parallel(ctx, workers, rows.n, 256, func(i int) {
+	_ = par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: workers}, func(i int) error {
 		r.Apply(rows.Row(i, nil), out.Row(i, nil))
+		return nil
 	})
 	return out
 }
@@ -135,9 +137,14 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions)
 	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
 	l.step, l.steps = enc.Step, enc.Steps
 	l.sketch = make([]byte, rows.n*width)
-	return parallel(ctx, o.Workers, rows.n, 256, func(i int) {
+	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: o.Workers}, func(i int) error {
 		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil), l.rotation.Mean)
+		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("db: %w", err)
+	}
+	return nil
 }
 
 // hopLists keeps the nearest k rows of every row, itself left out. Rows

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -151,37 +150,13 @@ func (f *folding) fold(timer *stageTimer) error {
 	})
 }
 
-// each runs fn(i, worker) for i in [0, n) on the step's goroutines.
-func (f *folding) each(n int, start func() func(i int) error) error {
-	workers := f.workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Int64
-	errs := make([]error, min(workers, n))
-	var wg sync.WaitGroup
-	for w := range errs {
-		wg.Go(func() {
-			run := start()
-			for errs[w] == nil && f.ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				errs[w] = run(i)
-			}
-		})
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	if err := f.ctx.Err(); err != nil {
+// each runs a goroutine's function for i in [0, n) on the step's goroutines.
+func (f *folding) each(n int, start func() func(i, _ int) error) error {
+	err := par.Ranges(f.ctx, par.Work{N: n, Workers: f.workers}, start)
+	if err != nil && err == f.ctx.Err() {
 		return fmt.Errorf("db: %w", err)
 	}
-	return nil
+	return err
 }
 
 // row is the vector, in the partition space, of a row folded in.
@@ -198,9 +173,9 @@ func (f *folding) findNear(report func(done, total int)) error {
 		return err
 	}
 	var done atomic.Int64
-	return f.each(len(f.rows), func() func(i int) error {
+	return f.each(len(f.rows), func() func(i, _ int) error {
 		one := find()
-		return func(i int) (err error) {
+		return func(i, _ int) (err error) {
 			defer guard(f.store, setFaults(), &err)
 			near, err := one(f.rows[i], nil)
 			if err != nil {
@@ -427,10 +402,10 @@ func (f *folding) enter(near []entry) error {
 	}
 	leaves := make([][]uint32, len(groups)) // of the covered rows
 	if f.v.Forest.Natural {
-		err := f.each(len(groups), func() func(i int) error {
+		err := f.each(len(groups), func() func(i, _ int) error {
 			route := f.router()
 			x := make([]float32, f.v.Inner())
-			return func(i int) (err error) {
+			return func(i, _ int) (err error) {
 				defer guard(f.store, setFaults(), &err)
 				rowInSpace(f.v, int(groups[i][0].into), x)
 				leaves[i] = slices.Clone(route(x))

@@ -3,8 +3,8 @@ package db
 import (
 	"context"
 	"fmt"
-	"runtime"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
@@ -24,42 +24,39 @@ func (s *Snapshot) PredictBatch(ctx context.Context, coll string, queries []Spar
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+	workers = par.Workers(workers)
 	out := make([][]Prediction, len(queries))
-	errs := make([]error, len(queries))
 	rounds := max(1, (len(queries)+workers*batchQueries-1)/(workers*batchQueries))
 	size := max(1, (len(queries)+workers*rounds-1)/(workers*rounds))
-	err := parallel(ctx, workers, (len(queries)+size-1)/size, 1, func(b int) {
-		lo, hi := b*size, min((b+1)*size, len(queries))
-		s.predictBlock(ctx, coll, queries[lo:hi], o, out[lo:hi], errs[lo:hi])
+	work := par.Work{N: len(queries), Grain: size, Workers: workers}
+	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
+		return func(lo, hi int) error {
+			i, err := s.predictBlock(ctx, coll, queries[lo:hi], o, out[lo:hi])
+			return atQuery(lo+i, err)
+		}
 	})
 	if err != nil {
-		return nil, err
-	}
-	for i, e := range errs {
-		if e != nil {
-			return nil, fmt.Errorf("db: query %d: %w", i, e)
-		}
+		return nil, fmt.Errorf("db: %w", err)
 	}
 	return out, nil
 }
 
-// predictBlock predicts the labels of queries on this goroutine: together if
-// that is possible and all are well, else one by one, which tells the error of
-// each.
-func (s *Snapshot) predictBlock(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction, errs []error) {
+// predictBlock predicts the labels of queries on this goroutine: together if that
+// is possible and none fails, else one by one. It returns the number of the query
+// that failed.
+func (s *Snapshot) predictBlock(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction) (int, error) {
 	if len(queries) > 1 && !o.Explain {
 		if done, err := s.predictShared(ctx, coll, queries, o, out); done && err == nil {
-			return
+			return 0, nil
 		}
 	}
 	for i, q := range queries {
-		if out[i], _, errs[i] = s.Predict(ctx, coll, q, o); errs[i] != nil {
-			return
+		var err error
+		if out[i], _, err = s.Predict(ctx, coll, q, o); err != nil {
+			return i, err
 		}
 	}
+	return 0, nil
 }
 
 // predictShared predicts the labels of queries together; false if the model is

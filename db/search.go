@@ -14,6 +14,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
@@ -223,19 +224,23 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, o *Search
 // Errors: those of Search, with the number of the first query that failed.
 func (s *Snapshot) SearchBatch(ctx context.Context, coll string, queries [][]float32, k int, o *SearchOptions, workers int) ([][]Hit, error) {
 	out := make([][]Hit, len(queries))
-	errs := make([]error, len(queries))
-	err := parallel(ctx, workers, len(queries), 8, func(i int) {
-		out[i], _, errs[i] = s.Search(ctx, coll, queries[i], k, o, newHits(max(0, min(k, 1024))))
+	work := par.Work{N: len(queries), Grain: 8, Workers: workers}
+	err := par.Each(ctx, work, func(i int) (err error) {
+		out[i], _, err = s.Search(ctx, coll, queries[i], k, o, newHits(max(0, min(k, 1024))))
+		return atQuery(i, err)
 	})
 	if err != nil {
-		return nil, err
-	}
-	for i, e := range errs {
-		if e != nil {
-			return nil, fmt.Errorf("db: query %d: %w", i, e)
-		}
+		return nil, fmt.Errorf("db: %w", err)
 	}
 	return out, nil
+}
+
+// atQuery adds the number of a query to its error.
+func atQuery(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("query %d: %w", i, err)
 }
 
 // newHits is memory for n hits with keys of up to 16 bytes, in two pieces: one

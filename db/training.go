@@ -1,13 +1,9 @@
 package db
 
 import (
-	"context"
-	"fmt"
 	"math"
-	"runtime"
 	"runtime/metrics"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/anndb/anndb/labels"
@@ -263,32 +259,4 @@ func memoryHeld() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
-}
-
-// parallel runs f(i) for i in [0, n) in runs of grain on the given number of
-// goroutines, all processors when zero.
-func parallel(ctx context.Context, workers, n, grain int, f func(i int)) error {
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(workers, (n+grain-1)/grain) {
-		wg.Go(func() {
-			for {
-				hi := int(next.Add(int64(grain)))
-				if hi-grain >= n || ctx.Err() != nil {
-					return
-				}
-				for i := hi - grain; i < min(hi, n); i++ {
-					f(i)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("db: %w", err)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -20,19 +21,17 @@ func (s *Snapshot) TreeDecisions(ctx context.Context, coll string, queries []Spa
 		return 0, nil
 	}
 	counts := make([]int, len(queries))
-	errs := make([]error, len(queries))
-	err := parallel(ctx, workers, len(queries), 8, func(i int) {
-		counts[i], errs[i] = s.decisions(ctx, coll, queries[i], index)
+	work := par.Work{N: len(queries), Grain: 8, Workers: workers}
+	err := par.Each(ctx, work, func(i int) (err error) {
+		counts[i], err = s.decisions(ctx, coll, queries[i], index)
+		return atQuery(i, err)
 	})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("db: %w", err)
 	}
 	sum := 0
-	for i, e := range errs {
-		if e != nil {
-			return 0, fmt.Errorf("db: query %d: %w", i, e)
-		}
-		sum += counts[i]
+	for _, n := range counts {
+		sum += n
 	}
 	return float64(sum) / float64(len(queries)), nil
 }

@@ -2,12 +2,12 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -80,8 +80,7 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 // scan finds the true neighbours by comparing with every row.
 func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers int) error {
 	flat := tr.mask(base)
-	errs := make([]error, len(tr.queries))
-	one := func(i int) (err error) {
+	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workers}, func(i int) (err error) {
 		// A goroutine of its own needs a guard of its own.
 		defer guard(st, setFaults(), &err)
 		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i], &query.Params{K: tr.k, Method: query.Flat}, nil)
@@ -90,9 +89,8 @@ func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers 
 			tr.truth[i] = append(tr.truth[i], h.ID)
 		}
 		return err
-	}
-	err := parallel(ctx, workers, len(errs), 1, func(i int) { errs[i] = one(i) })
-	if err = errors.Join(append(errs, err)...); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("db: tune: %w", err)
 	}
 	return nil

@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -113,9 +111,7 @@ func ApproximateNeighbors(ctx context.Context, corpus, reduced Rows, k int, o Ap
 			return nil, fmt.Errorf("%w: sample row %d of %d", ErrInput, i, n)
 		}
 	}
-	if o.Workers < 1 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
+	o.Workers = par.Workers(o.Workers)
 	if o.Target == 0 {
 		o.Target = defaultAim
 	}
@@ -228,21 +224,15 @@ func (g *graph) step(by int) {
 
 // each runs f over [0, n) in runs of grain, with one scratch a worker.
 func (g *graph) each(ctx context.Context, n, grain int, f func(s *scratch, lo, hi int)) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(g.o.Workers, (n+grain-1)/grain) {
-		wg.Go(func() {
-			s := new(scratch)
-			for ctx.Err() == nil {
-				hi := int(next.Add(int64(grain)))
-				if hi-grain >= n {
-					return
-				}
-				f(s, hi-grain, min(hi, n))
-			}
-		})
-	}
-	wg.Wait()
+	work := par.Work{N: n, Grain: grain, Workers: g.o.Workers}
+	// Callers ask the context itself.
+	_ = par.Ranges(ctx, work, func() func(lo, hi int) error {
+		s := new(scratch)
+		return func(lo, hi int) error {
+			f(s, lo, hi)
+			return nil
+		}
+	})
 }
 
 // exactSample is the exact lists of the sample. The distance to the last row of a

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -79,30 +77,17 @@ func (g *thinning) pass(ctx context.Context, lists []uint32, k int) ([]uint32, e
 		next[id]++
 	}
 	out := make([]uint32, g.n*g.m)
-	const block = 256
-	var at atomic.Int64
-	var wg sync.WaitGroup
-	workers := g.workers
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	for range workers {
-		wg.Go(func() {
-			p := pruner{rows: g.rows, bytes: g.bytes, dim: g.rows.Dim()}
-			p.a, p.b = make([]float32, p.dim), make([]float32, p.dim)
-			for ctx.Err() == nil {
-				lo := int(at.Add(block)) - block
-				if lo >= g.n {
-					return
-				}
-				for i := lo; i < min(lo+block, g.n); i++ {
-					p.prune(uint32(i), lists[i*k:(i+1)*k], by[ptr[i]:ptr[i+1]], out[i*g.m:(i+1)*g.m])
-				}
+	err := par.Ranges(ctx, par.Work{N: g.n, Grain: 256, Workers: g.workers}, func() func(lo, hi int) error {
+		p := pruner{rows: g.rows, bytes: g.bytes, dim: g.rows.Dim()}
+		p.a, p.b = make([]float32, p.dim), make([]float32, p.dim)
+		return func(lo, hi int) error {
+			for i := lo; i < hi; i++ {
+				p.prune(uint32(i), lists[i*k:(i+1)*k], by[ptr[i]:ptr[i+1]], out[i*g.m:(i+1)*g.m])
 			}
-		})
-	}
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
+			return nil
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("labels: diversify: %w", err)
 	}
 	return out, nil

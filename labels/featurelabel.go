@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -104,45 +102,29 @@ func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matri
 	for j := range s.Rows {
 		s.Rows[j] = uint32(len(labels.Column(j)))
 	}
-	parts := inParts(m, workers, func() func(lo, hi int) part {
+	parts, err := inParts(ctx, m, workers, func() func(lo, hi int) (part, error) {
 		c := &counter{columns: columns, labels: labels, sums: make([]int64, labels.Labels()), square: s.Square}
-		return func(lo, hi int) part {
-			if ctx.Err() != nil {
-				return part{}
-			}
-			return c.count(lo, hi)
-		}
+		return func(lo, hi int) (part, error) { return c.count(lo, hi), nil }
 	})
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("labels: count feature-label pairs: %w", err)
 	}
 	s.join(parts)
 	return s, nil
 }
 
-// inParts works m features out, chunk by chunk. start makes what a goroutine
-// calls.
-func inParts(m, workers int, start func() func(lo, hi int) part) []part {
+// inParts computes the pairs of m features, chunk by chunk. start makes what a
+// goroutine calls. Errors: that of the first chunk that fails, the context's.
+func inParts(ctx context.Context, m, workers int, start func() func(lo, hi int) (part, error)) ([]part, error) {
 	parts := make([]part, (m+chunk-1)/chunk)
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(workers, len(parts)) {
-		wg.Go(func() {
-			work := start()
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(parts) {
-					return
-				}
-				parts[i] = work(i*chunk, min((i+1)*chunk, m))
-			}
-		})
-	}
-	wg.Wait()
-	return parts
+	err := par.Ranges(ctx, par.Work{N: m, Grain: chunk, Workers: workers}, func() func(lo, hi int) error {
+		count := start()
+		return func(lo, hi int) (err error) {
+			parts[lo/chunk], err = count(lo, hi)
+			return err
+		}
+	})
+	return parts, err
 }
 
 // join puts the pairs of all features behind each other. It empties the parts.

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -78,42 +76,13 @@ func ExactNeighbors(ctx context.Context, corpus, queries Rows, k, workers int, p
 	}
 	k = min(k, c.n)
 	out := &Neighbors{N: queries.Len(), K: k, IDs: make([]uint32, queries.Len()*k), KDist: make([]float32, queries.Len())}
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	var mu sync.Mutex // holds done, so that progress only grows
-	done := 0
-	for range min(workers, (out.N+tileQueries-1)/tileQueries) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			w := newWorker(c, k, self)
-			for ctx.Err() == nil {
-				lo := int(next.Add(tileQueries)) - tileQueries
-				if lo >= out.N {
-					return
-				}
-				hi := min(lo+tileQueries, out.N)
-				if err := w.tile(ctx, queries, lo, hi, out); err != nil {
-					fail(err)
-					return
-				}
-				mu.Lock()
-				done += hi - lo
-				if progress != nil {
-					progress(done, out.N)
-				}
-				mu.Unlock()
-			}
-		}()
-	}
-	wg.Wait()
-	if done < out.N {
-		return nil, fmt.Errorf("labels: exact neighbours: %w", context.Cause(ctx))
+	work := par.Work{N: out.N, Grain: tileQueries, Workers: workers, Progress: progress}
+	err = par.Ranges(ctx, work, func() func(lo, hi int) error {
+		w := newWorker(c, k, self)
+		return func(lo, hi int) error { return w.tile(ctx, queries, lo, hi, out) }
+	})
+	if err != nil {
+		return nil, fmt.Errorf("labels: exact neighbors: %w", err)
 	}
 	return out, nil
 }

@@ -1,7 +1,7 @@
 package labels
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"slices"
 )
@@ -51,16 +51,15 @@ func (p *Patched) Change(add, sub *FeatureLabels, workers int) (*FeatureLabels, 
 	for j, n := range add.Rows {
 		out.Rows[j] += n
 	}
-	errs := make([]error, (m+chunk-1)/chunk)
-	parts := inParts(m, workers, func() func(lo, hi int) part {
-		return func(lo, hi int) (c part) {
-			for f := lo; f < hi && errs[lo/chunk] == nil; f++ {
-				errs[lo/chunk] = p.change(f, add, sub, &c)
+	parts, err := inParts(context.Background(), m, workers, func() func(lo, hi int) (part, error) {
+		return func(lo, hi int) (c part, err error) {
+			for f := lo; f < hi && err == nil; f++ {
+				err = p.change(f, add, sub, &c)
 			}
-			return c
+			return c, err
 		}
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	out.join(parts)

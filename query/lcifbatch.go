@@ -3,11 +3,9 @@ package query
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -119,57 +117,28 @@ func eachRow(ctx context.Context, n, workers int, prepare func() func(i int)) er
 // feature scores of many queries at once.
 const batchRows = groupQueries
 
-// eachBlock calls a worker's function for blocks of rows lo to hi on some
-// goroutines (fewer than 1: all processors). prepare makes a worker. progress,
-// which may be nil, is called by one goroutine at a time with growing done.
-// Errors: that of the first block that fails, with the number that work
-// returns, or the context's.
+// eachBlock calls a goroutine's function for blocks of rows lo to hi, on fewer than
+// 1 workers: all processors. prepare makes the function. progress, which may be
+// nil, is called by one goroutine at a time with growing done. Errors: that of the
+// first block that fails, with the row that the function returns; the context's.
 func eachBlock(ctx context.Context, n, workers int, progress func(done, total int), prepare func() func(lo, hi int) (int, error)) error {
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	// Blocks are shared evenly.
-	rounds := (n + workers*batchRows - 1) / (workers * batchRows)
-	size := max(1, (n+workers*rounds-1)/max(1, workers*rounds))
-	var (
-		next   atomic.Int64
-		stop   atomic.Bool
-		mu     sync.Mutex
-		failed = n // the first row that failed
-		cause  error
-		done   int
-		wg     sync.WaitGroup
-	)
-	for range min(workers, (n+size-1)/size) {
-		wg.Go(func() {
-			work := prepare()
-			for !stop.Load() {
-				lo := int(next.Add(int64(size))) - size
-				if lo >= n {
-					return
-				}
-				hi := min(lo+size, n)
-				at, err := lo, ctx.Err()
-				if err == nil {
-					at, err = work(lo, hi)
-				}
-				mu.Lock()
-				switch {
-				case err == nil:
-					if done += hi - lo; progress != nil {
-						progress(done, n)
-					}
-				case at < failed:
-					failed, cause = at, err
-					stop.Store(true)
-				}
-				mu.Unlock()
+	workers = par.Workers(workers)
+	rounds := max(1, (n+workers*batchRows-1)/(workers*batchRows))
+	size := (n + workers*rounds - 1) / (workers * rounds)
+	work := par.Work{N: n, Grain: size, Workers: workers, Progress: progress}
+	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
+		block := prepare()
+		return func(lo, hi int) error {
+			at, err := block(lo, hi)
+			if err != nil {
+				err = fmt.Errorf("row %d: %w", at, err)
 			}
-		})
-	}
-	wg.Wait()
-	if cause != nil {
-		return fmt.Errorf("query: row %d: %w", failed, cause)
+			return err
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
-	"runtime"
-	"sync"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // generator makes rows of 128 coordinates that are clustered and of low
@@ -109,15 +110,9 @@ func (g *generator) row(stream, i uint64, out []float32) {
 // rows are n rows of a stream, made on all processors.
 func (g *generator) rows(stream uint64, n int) []float32 {
 	out := make([]float32, n*genDim)
-	var wg sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		wg.Go(func() {
-			for i := w; i < n; i += workers {
-				g.row(stream, uint64(i), out[i*genDim:(i+1)*genDim])
-			}
-		})
-	}
-	wg.Wait()
+	_ = par.Each(context.Background(), par.Work{N: n, Grain: 64}, func(i int) error {
+		g.row(stream, uint64(i), out[i*genDim:(i+1)*genDim])
+		return nil
+	})
 	return out
 }

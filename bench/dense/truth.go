@@ -1,13 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"sync"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -42,16 +42,10 @@ func (s *set) exact(dir, slot string, queries []float32) (*truth, error) {
 	}
 	n := len(queries) / s.dim
 	t.Kth = make([]float64, n)
-	var wg sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		wg.Go(func() {
-			for i := w; i < n; i += workers {
-				t.Kth[i] = s.kth(queries[i*s.dim : (i+1)*s.dim])
-			}
-		})
-	}
-	wg.Wait()
+	_ = par.Each(context.Background(), par.Work{N: n}, func(i int) error {
+		t.Kth[i] = s.kth(queries[i*s.dim : (i+1)*s.dim])
+		return nil
+	})
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/bench"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/par"
 )
 
 // querySet is queries against a collection. Queries that are rows themselves
@@ -112,30 +110,16 @@ func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *bench.Truth, 
 // race asks the queries in turn until every element of micros has the time of
 // one.
 func (q *querySet) race(ctx context.Context, s *db.Snapshot, o *db.SearchOptions, micros []float64, threads int) error {
-	var next atomic.Int64
-	errs := make([]error, threads)
-	var wg sync.WaitGroup
-	for w := range threads {
-		wg.Go(func() {
-			hits := make([]db.Hit, 0, q.ask())
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(micros) {
-					return
-				}
-				start := time.Now()
-				found, _, err := s.Search(ctx, q.coll, q.vectors[i%len(q.vectors)], q.ask(), o, hits[:0])
-				micros[i] = float64(time.Since(start).Nanoseconds()) / 1e3
-				if err != nil {
-					errs[w] = err
-					return
-				}
-				hits = found
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return par.Ranges(ctx, par.Work{N: len(micros), Workers: threads}, func() func(i, _ int) error {
+		hits := make([]db.Hit, 0, q.ask())
+		return func(i, _ int) error {
+			start := time.Now()
+			found, _, err := s.Search(ctx, q.coll, q.vectors[i%len(q.vectors)], q.ask(), o, hits[:0])
+			micros[i] = float64(time.Since(start).Nanoseconds()) / 1e3
+			hits = found
+			return err
+		}
+	})
 }
 
 // latencies are the mean and percentiles of times; it sorts them.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -177,21 +175,20 @@ func (p *partition) leaf(i int) []uint32 {
 func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighbors, workers int, progress func(done, total int)) error {
 	p := f.Params
 	parts := make([]partition, p.Trees)
-	var mu sync.Mutex // holds done, so that progress only grows
-	done := 0
-	report := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done++ // a tree is half done when it is split
-		if progress != nil && done%2 == 0 {
-			progress(done/2, p.Trees)
+	// A tree is half done when it is split.
+	halves := func(before int) func(done, total int) {
+		return func(done, _ int) {
+			if done += before; progress != nil && done%2 == 0 {
+				progress(done/2, p.Trees)
+			}
 		}
 	}
-	err := eachTree(ctx, p.Trees, workers, func() func(t int) {
+	work := par.Work{N: p.Trees, Workers: workers, Progress: halves(0)}
+	err := par.Ranges(ctx, work, func() func(t, _ int) error {
 		g := newGrower(f, train, lab)
-		return func(t int) {
+		return func(t, _ int) error {
 			parts[t] = g.tree(ctx, t)
-			report()
+			return nil
 		}
 	})
 	if err != nil {
@@ -199,16 +196,17 @@ func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighb
 	}
 	leaves := make([]leafWriter, p.Trees)
 	members := make([]leafWriter, p.Trees)
-	err = eachTree(ctx, p.Trees, workers, func() func(t int) {
+	work.Progress = halves(p.Trees)
+	err = par.Ranges(ctx, work, func() func(t, _ int) error {
 		v := newVoteCounter(f.CorpusN)
-		return func(t int) {
+		return func(t, _ int) error {
 			if p.Natural {
 				f.labelTables(ctx, v, lab, &parts[t], &leaves[t])
 			}
 			if p.Members {
 				f.memberLists(ctx, t, &parts[t], &members[t])
 			}
-			report()
+			return nil
 		}
 	})
 	if err != nil {
@@ -223,31 +221,6 @@ func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighb
 		f.Members, f.MemberDir, err = merge(members)
 	}
 	return err
-}
-
-// eachTree runs one function a worker over the trees.
-func eachTree(ctx context.Context, trees, workers int, start func() func(t int)) error {
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(workers, trees) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			run := start()
-			for ctx.Err() == nil {
-				t := int(next.Add(1)) - 1
-				if t >= trees {
-					return
-				}
-				run(t)
-			}
-		}()
-	}
-	wg.Wait()
-	return ctx.Err()
 }
 
 // labelTables counts the labels of every leaf of a tree (equation 4). Like

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -31,11 +31,8 @@ func Order(ctx context.Context, rows labels.Rows, leaf, workers int) ([]uint32, 
 	if rows == nil || rows.Len() == 0 || rows.Dim() < 1 || leaf < 1 || int64(rows.Len()) > math.MaxUint32 {
 		return nil, fmt.Errorf("%w: an order of no rows, or of none a leaf", ErrParams)
 	}
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	n := rows.Len()
-	o := &ordering{rows: rows, leaf: leaf, order: make([]uint32, n), keys: make([]uint64, n), free: make(chan struct{}, workers-1)}
+	o := &ordering{rows: rows, leaf: leaf, order: make([]uint32, n), keys: make([]uint64, n), free: make(chan struct{}, par.Workers(workers)-1)}
 	for i := range o.order {
 		o.order[i] = uint32(i)
 	}

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
 
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -231,46 +230,31 @@ func covariance(ctx context.Context, rows labels.Rows, picked []int, mean []floa
 		}
 	}
 	cov := make([]float64, d*d)
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	const tile = 32
-	jobs := make(chan int)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			out := make([]float32, tile*tile)
-			a, b := make([]float32, tile*covBlock), make([]float32, tile*covBlock)
-			for lo := range jobs {
-				na := min(tile, d-lo)
-				for at := 0; at < d; at += tile {
-					if at+tile <= lo {
-						continue // the lower triangle is mirrored
-					}
-					nb := min(tile, d-at)
-					for from := 0; from < n; from += covBlock {
-						m := min(covBlock, n-from)
-						pack(a, columns, lo, na, n, from, m)
-						pack(b, columns, at, nb, n, from, m)
-						vector.DotTile(a, na, b, nb, m, out)
-						for i := range na {
-							for j := range nb {
-								cov[(lo+i)*d+at+j] += float64(out[i*nb+j])
-							}
+	err := par.Ranges(ctx, par.Work{N: d, Grain: tile, Workers: workers}, func() func(lo, hi int) error {
+		out := make([]float32, tile*tile)
+		a, b := make([]float32, tile*covBlock), make([]float32, tile*covBlock)
+		return func(lo, hi int) error {
+			na := hi - lo
+			// The lower triangle is mirrored.
+			for at := lo; at < d; at += tile {
+				nb := min(tile, d-at)
+				for from := 0; from < n; from += covBlock {
+					m := min(covBlock, n-from)
+					pack(a, columns, lo, na, n, from, m)
+					pack(b, columns, at, nb, n, from, m)
+					vector.DotTile(a, na, b, nb, m, out)
+					for i := range na {
+						for j := range nb {
+							cov[(lo+i)*d+at+j] += float64(out[i*nb+j])
 						}
 					}
 				}
 			}
-		}()
-	}
-	for lo := 0; lo < d && ctx.Err() == nil; lo += tile {
-		jobs <- lo
-	}
-	close(jobs)
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
+			return nil
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("forest: pca: %w", err)
 	}
 	for i := range d {

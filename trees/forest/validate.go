@@ -1,10 +1,10 @@
 package forest
 
 import (
+	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
-	"sync"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // leafSet is the label tables, or the member lists, of all leaves.
@@ -38,32 +38,18 @@ func (s *leafSet) validate() error {
 		return fmt.Errorf("%w: %d leaves in the directory, want %d", ErrInvalid, len(s.dir), leaves)
 	}
 	// Opening a database waits for this, so all processors share the work.
-	parts := min(runtime.GOMAXPROCS(0), 1+leaves/4096)
+	parts := min(par.Workers(0), 1+leaves/4096)
 	runs := make([]leafRun, parts)
-	errs := make([]error, parts)
-	faults := make([]any, parts)
-	var wg sync.WaitGroup
-	for p := range parts {
-		wg.Go(func() {
-			// Mapped memory may fault. The caller is to see that as it would
-			// see it without goroutines.
-			debug.SetPanicOnFault(true)
-			defer func() { faults[p] = recover() }()
-			runs[p], errs[p] = s.validateRun(p*leaves/parts, (p+1)*leaves/parts)
-		})
-	}
-	wg.Wait()
-	for _, r := range faults {
-		if r != nil {
-			panic(r)
-		}
+	err := par.Each(context.Background(), par.Work{N: parts}, func(p int) (err error) {
+		runs[p], err = s.validateRun(p*leaves/parts, (p+1)*leaves/parts)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	points := make([]int, s.trees)
 	var end place
-	for p, err := range errs {
-		if err != nil {
-			return err
-		}
+	for p := range runs {
 		if run := &runs[p]; run.blocks > 0 {
 			if run.from.before(end) {
 				return fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, p*leaves/parts)

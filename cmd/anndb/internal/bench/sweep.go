@@ -9,10 +9,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -106,9 +105,7 @@ func (o Options) resolve(n int) (Options, error) {
 			return bad("a count is negative")
 		}
 	}
-	if o.Workers < 1 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
+	o.Workers = par.Workers(o.Workers)
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
@@ -220,31 +217,17 @@ func (r *run) prepare(ctx context.Context) (err error) {
 // exact answers all queries by scanning all rows.
 func (r *run) exact(ctx context.Context) (*Truth, error) {
 	found := make([][]vector.Neighbor, len(r.queries))
-	errs := make([]error, r.Workers)
-	var next, finished atomic.Int64
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for w := range r.Workers {
-		wg.Go(func() {
-			s := query.NewSearcher()
-			p := query.Params{K: r.K, Method: query.Flat}
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(r.queries) {
-					return
-				}
-				if found[i], _, errs[w] = s.Search(ctx, &r.corpus.base, r.queries[i], &p, nil); errs[w] != nil {
-					return
-				}
-				n := int(finished.Add(1))
-				mu.Lock()
-				r.Progress("true answers", n, len(r.queries))
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	work := par.Work{N: len(r.queries), Workers: r.Workers}
+	work.Progress = func(done, total int) { r.Progress("true answers", done, total) }
+	err := par.Ranges(ctx, work, func() func(i, _ int) error {
+		s := query.NewSearcher()
+		p := query.Params{K: r.K, Method: query.Flat}
+		return func(i, _ int) (err error) {
+			found[i], _, err = s.Search(ctx, &r.corpus.base, r.queries[i], &p, nil)
+			return err
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("bench: true answers: %w", err)
 	}
 	t := new(Truth)

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // maxWord is the length in bytes of the longest word that counts: longer ones
@@ -39,15 +39,10 @@ func Files(ctx context.Context, src string, workers int, progress func(done, tot
 		return nil, err
 	}
 	files := make([]File, len(paths))
-	var done atomic.Int64
-	var mu sync.Mutex
-	err = each(ctx, workers, len(paths), func(i int) {
+	work := par.Work{N: len(paths), Workers: workers, Progress: everyStep(progress)}
+	err = par.Each(ctx, work, func(i int) error {
 		files[i] = readFile(src, paths[i])
-		if n := done.Add(1); progress != nil && (n%256 == 0 || int(n) == len(paths)) {
-			mu.Lock()
-			defer mu.Unlock()
-			progress(int(n), len(paths))
-		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("goroot: %w", err)

@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // ErrShape says that a matrix is too small for the number of dimensions asked
@@ -90,16 +92,14 @@ func general(rows, cols int) blas64.General {
 // multiply sets out = a·x. Every row of out is summed by one goroutine in
 // column order, so the result does not depend on their number.
 func multiply(ctx context.Context, a *Sparse, x, out blas64.General, workers int) error {
-	const grain = 128
-	return each(ctx, workers, (a.Rows+grain-1)/grain, func(block int) {
-		for i := block * grain; i < min(a.Rows, (block+1)*grain); i++ {
-			row := blas64.Vector{N: x.Cols, Inc: 1, Data: out.Data[i*out.Stride : i*out.Stride+x.Cols]}
-			clear(row.Data)
-			for k := a.Ptr[i]; k < a.Ptr[i+1]; k++ {
-				c := int(a.Idx[k])
-				blas64.Axpy(a.Val[k], blas64.Vector{N: x.Cols, Inc: 1, Data: x.Data[c*x.Stride : c*x.Stride+x.Cols]}, row)
-			}
+	return par.Each(ctx, par.Work{N: a.Rows, Grain: 128, Workers: workers}, func(i int) error {
+		row := blas64.Vector{N: x.Cols, Inc: 1, Data: out.Data[i*out.Stride : i*out.Stride+x.Cols]}
+		clear(row.Data)
+		for k := a.Ptr[i]; k < a.Ptr[i+1]; k++ {
+			c := int(a.Idx[k])
+			blas64.Axpy(a.Val[k], blas64.Vector{N: x.Cols, Inc: 1, Data: x.Data[c*x.Stride : c*x.Stride+x.Cols]}, row)
 		}
+		return nil
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // Tokens appends the words of text to dst: runs of letters and digits that
@@ -83,12 +85,14 @@ func (s *Sparse) transpose() *Sparse {
 // any kept term has an empty row.
 func TFIDF(ctx context.Context, docs []Document, minDocs int, maxShare float64, workers int) (*Sparse, []string, error) {
 	counts := make([]map[string]int, len(docs))
-	err := each(ctx, workers, len(docs), func(i int) {
+	work := par.Work{N: len(docs), Workers: workers}
+	err := par.Each(ctx, work, func(i int) error {
 		m := map[string]int{}
 		for _, w := range Tokens(nil, docs[i].Text) {
 			m[w]++
 		}
 		counts[i] = m
+		return nil
 	})
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +120,7 @@ func TFIDF(ctx context.Context, docs []Document, minDocs int, maxShare float64, 
 		val float64
 	}
 	rows := make([][]entry, len(docs))
-	err = each(ctx, workers, len(docs), func(i int) {
+	err = par.Each(ctx, work, func(i int) error {
 		var row []entry
 		for w, tf := range counts[i] {
 			if c, ok := column[w]; ok {
@@ -133,6 +137,7 @@ func TFIDF(ctx context.Context, docs []Document, minDocs int, maxShare float64, 
 			row[k].val /= math.Sqrt(norm)
 		}
 		rows[i] = row
+		return nil
 	})
 	if err != nil {
 		return nil, nil, err

@@ -18,11 +18,10 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // ErrNoSource says that no readable Go source tree was found.
@@ -80,15 +79,10 @@ func Walk(ctx context.Context, src string, workers int, progress func(done, tota
 		return nil, err
 	}
 	perFile := make([][]Document, len(files))
-	var done atomic.Int64
-	var mu sync.Mutex
-	err = each(ctx, workers, len(files), func(i int) {
+	work := par.Work{N: len(files), Workers: workers, Progress: everyStep(progress)}
+	err = par.Each(ctx, work, func(i int) error {
 		perFile[i] = parseFile(src, files[i])
-		if n := done.Add(1); progress != nil && (n%256 == 0 || int(n) == len(files)) {
-			mu.Lock()
-			defer mu.Unlock()
-			progress(int(n), len(files))
-		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -211,25 +205,14 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// each runs f(i) for i in [0, n) on workers goroutines, until the context
-// ends. Work is handed out in order, one item at a time.
-func each(ctx context.Context, workers, n int, f func(i int)) error {
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
+// everyStep is progress called for every 256th file and the last one.
+func everyStep(progress func(done, total int)) func(done, total int) {
+	if progress == nil {
+		return nil
 	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(workers, n) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				f(i)
-			}
-		})
+	return func(done, total int) {
+		if done%256 == 0 || done == total {
+			progress(done, total)
+		}
 	}
-	wg.Wait()
-	return ctx.Err()
 }
