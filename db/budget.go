@@ -62,7 +62,6 @@ type budgetLearned struct {
 	names     []string
 	idf       []float32
 	unit      bool
-	following *treeFollowing
 }
 
 // budgetManifest holds the scalars of a stored tree.
@@ -101,7 +100,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		id, l.dim, l.metric = st.c.ID, st.c.Dim, st.c.Metric
 		l.unit = st.c.Sparse && !o.Budget.Raw
 		err = timer.run("read", func(report func(int, int)) error {
-			data, l.names, err = st.readLabelled(ctx, report)
+			data, l.names, err = st.readLabelled(ctx, nil, report)
 			return err
 		})
 		if err == nil && o.Kind == KindSBT {
@@ -152,7 +151,6 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		l.model.Cols = features
 	}
-	l.following = &treeFollowing{drift: budget.NewDrift(l.model), dead: data.dead()}
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }
 
@@ -183,13 +181,10 @@ const (
 	arrayLeafClass
 	arraySetPtr
 	arraySetLabel
+	arrayNodeChanged
+	arrayLeafChanged
 	arrayTreeNames
 	arrayTreeIDF
-	arrayNodeLearned
-	arrayNodeChanged
-	arrayLeafLearned
-	arrayLeafChanged
-	arrayTreeDead
 )
 
 func (l *budgetLearned) emit(object uint64, sink blockSink) (*manifest, error) {
@@ -199,8 +194,6 @@ func (l *budgetLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	treeArrays(a, m)
 	a.writeNames(arrayTreeNames, l.names)
 	array(a, arrayTreeIDF, &l.idf)
-	driftArrays(a, l.following.drift)
-	a.writeSet(arrayTreeDead, l.following.dead)
 	return &manifest{
 		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim,
 		Budget: &budgetManifest{
@@ -231,6 +224,8 @@ func treeArrays(a *arrays, m *budget.Model) {
 	array(a, arrayLeafClass, &m.LeafClass)
 	array(a, arraySetPtr, &m.SetPtr)
 	array(a, arraySetLabel, &m.SetLabel)
+	array(a, arrayNodeChanged, &m.NodeChanged)
+	array(a, arrayLeafChanged, &m.LeafChanged)
 }
 
 func (m *budgetManifest) valid() bool {
@@ -245,8 +240,6 @@ type treeModel struct {
 	idf   []float32
 	unit  bool
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
-	// following is what maintenance needs.
-	following *treeFollowing
 }
 
 // loadBudget views the arrays of a tree.
@@ -261,15 +254,7 @@ func (st *collState) loadBudget(ctx context.Context, m *manifest) (*treeModel, e
 	t := &treeModel{model: x, names: a.readNames(arrayTreeNames, b.Names), unit: b.Unit}
 	array(a, arrayTreeIDF, &t.idf)
 	r.need(b.Labels <= b.Names, "label names")
-	t.following = &treeFollowing{drift: &budget.Drift{}, dead: a.readSet(arrayTreeDead, m.Info.Rows)}
-	driftArrays(a, t.following.drift)
-	r.once(roleTree, fmt.Sprintf("%+v", *b), 0, func() error {
-		err := x.Validate()
-		if err == nil {
-			err = t.following.drift.Validate(x)
-		}
-		return err
-	})
+	r.once(roleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
 	if r.err != nil {
 		return nil, r.err
 	}

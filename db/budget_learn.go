@@ -109,6 +109,13 @@ func newTreeProblem(kind forest.Kind, rows *vector.CSR, data *labelled) *treePro
 	return p
 }
 
+// job is the problem as package budget takes it.
+func (p *treeProblem) job(params budget.Params, workers int) budget.Job {
+	return budget.Job{
+		X: p.rows, Sets: p.sets, Class: p.class, Classes: max(2, p.sets.Labels()), Rows: p.live, Params: params, Workers: workers,
+	}
+}
+
 // train learns the tree of the kind.
 func (p *treeProblem) train(ctx context.Context, params budget.Params, workers int, report func(done, total int)) (*budget.Model, error) {
 	switch {

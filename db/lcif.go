@@ -244,7 +244,7 @@ func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, t
 			return err
 		}
 		err = timer.run("read", func(report func(int, int)) error {
-			data, l.names, err = st.readLabelled(ctx, report)
+			data, l.names, err = st.readLabelled(ctx, nil, report)
 			return err
 		})
 		if err != nil || st.c.Sparse {
@@ -289,18 +289,18 @@ func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labell
 }
 
 // readLabelled copies rows and labels out of the map; of dense rows, the values
-// that are not zero. Labels are numbered in the order in which live rows bring
-// them.
-func (st *collState) readLabelled(ctx context.Context, report func(done, total int)) (*labelled, []string, error) {
+// that are not zero. Known labels have the first numbers, in their order; others are
+// numbered in the order in which live rows have them.
+func (st *collState) readLabelled(ctx context.Context, known []string, report func(done, total int)) (*labelled, []string, error) {
 	if err := st.load(ctx); err != nil {
 		return nil, nil, err
 	}
 	if st.c.Live == 0 {
 		return nil, nil, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
 	}
-	b, err := labels.NewBuilder(nil)
+	b, err := labels.NewBuilder(known)
 	if err != nil {
-		return nil, nil, fmt.Errorf("db: labels: %w", err)
+		return nil, nil, corruptf(st.c.Name, "label names: %w", err)
 	}
 	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: st.c.Dim}}
 	var run *coldRows

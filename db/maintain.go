@@ -72,17 +72,14 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // weights and selection of features, if it has any; of such models those are
 // learned anew of which a fifth has changed.
 //
-// Budgeted trees (KindSBT, KindPT, KindAT) keep the decisions of nodes of whose
-// rows up to a fifth came or went since they were learned; the others, the
-// highest first, are learned anew with all that is below them from the rows that
-// reach them now, with the parameters and the seed that the tree was built with;
-// above a fifth at a root, all is. Counts and leaves are those of the present
-// rows, always, and labels that are new can be answered at once (see
-// budget.Follow). The cost is that of the changed rows' paths, of reading the
-// sets of rows that labels have, for an SBT with parts to learn anew also all
-// rows, and of writing the tree. Weights of features stay until all is learned anew, and
-// features that came since have none; without weights, parts learned anew use
-// them.
+// Budgeted trees (KindSBT, KindPT, KindAT) keep the decisions of nodes of which at
+// most a fifth of the rows came or went since they were learned. The other nodes,
+// highest first, are relearned with all nodes below them from their present rows,
+// with the parameters and the seed of the build; above a fifth at a root, all trees
+// are retrained. Counts and leaves are always those of the present rows, and new
+// labels can be answered at once (see budget.Follow). A step reads all rows. The
+// weights of features stay until the trees are retrained, and features that came
+// since then have none; without weights, relearned nodes use them.
 //
 // Fresh rows are folded into forests, as training
 // points and as labels, at a cost that follows their number; a forest of which

@@ -102,9 +102,9 @@ func BenchmarkMaintainLabels(b *testing.B) {
 }
 
 // BenchmarkMaintainTrees replaces one row in a hundred of a budgeted tree's by
-// rows that it has not seen, follows them, and learns the tree anew: the share of
-// the time that following takes is the figure to look at, at most 5 %. The rows
-// not seen are 5 % of the data set, drawn at random.
+// rows that it has not seen, lets the tree follow them, and builds it again. A step
+// should take at most a second or a tenth of a build. The unseen rows are 5 % of the
+// data set, drawn at random.
 func BenchmarkMaintainTrees(b *testing.B) {
 	for _, c := range []struct {
 		file   string

@@ -71,6 +71,25 @@ func decodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
 	return set, nil
 }
 
+// checkSet checks a set as it was read from a block.
+func checkSet(set *roaring.Bitmap) error {
+	if err := set.Validate(); err != nil {
+		return err
+	}
+	if !set.IsEmpty() && set.Maximum() > 0xffff {
+		return fmt.Errorf("set holds %d, want at most 65535", set.Maximum())
+	}
+	return nil
+}
+
+// checkSetEnd checks that a block's set is one of n rows.
+func checkSetEnd(set *roaring.Bitmap, chunk, n uint32) error {
+	if chunk > 0xffff || !set.IsEmpty() && uint64(chunk)<<16+uint64(set.Maximum()) >= uint64(n) {
+		return fmt.Errorf("set names a row beyond %d", n)
+	}
+	return nil
+}
+
 // readSet joins all blocks of an object's set. Rows at or beyond n are damage.
 func readSet(tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32) (*roaring.Bitmap, error) {
 	out := roaring.New()

@@ -2,333 +2,408 @@ package budget
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
-
-	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/vector"
 )
 
-// A tree follows a change of its rows in three passes. The rows that came and
-// went are counted on their paths; nodes of which a share of the rows has
-// changed, the highest first, are marked to be learned anew with all that is
-// below them; the others keep their decisions, bit for bit, and get exact
-// counts. Then the marked parts are learned from the rows that reach them now,
-// as the whole tree was, and take the places of the old ones.
-//
-// No list of the rows of each node is kept: it would be as long as the tree is
-// deep for every row, and have to be stored and renumbered with the rows. Rows
-// find their way again instead, at the cost of a prediction (SBT) or of their
-// labels (PT, AT), which is little beside learning; where leaves are of one
-// label set each, only those that came and went, and those that parts are
-// learned from.
-//
-// As in training, the rows of PT and AT go where their labels say; those of SBT
-// where the decisions above send them.
-
-// Rows are what a model follows, by number. Its methods are called by one
-// goroutine at a time.
-type Rows interface {
-	// Row is a row's features; valid until the next call.
-	Row(i int) (vector.Sparse, error)
-	// Set is a row's labels, ascending, which for SBT are its class: one number.
-	// It must not change.
-	Set(i int) ([]uint32, error)
-	// Sets has the labels of the given rows, which ascend, as a matrix of n labels.
-	Sets(rows []int, n int) (*labels.Matrix, error)
-	// Sums has, for each of the given rows, which ascend, the sum of the weights
-	// of its labels modulo 2⁶⁴; there is a weight for every label.
-	Sums(rows []int, weight []uint64) ([]uint64, error)
-}
-
-// Change says what has happened to the rows since a model's counts were made.
-type Change struct {
-	Rows Rows
-	// Added and Removed are the rows that came and went, which Rows knows all the
-	// same; Live all that there are now. All ascend.
-	Added, Removed, Live []int
-	// Cols and Labels are how many features and labels (or classes) there are now,
-	// no fewer than the model has.
-	Cols, Labels int
-	// Share is the share of a node's rows that may have changed before it is
-	// learned anew.
-	Share float64
-	// Uint32s and Float32s, if not nil, make the memory for n elements of the
-	// model's large arrays, for callers that want them in a certain place.
-	Uint32s  func(n int) []uint32
-	Float32s func(n int) []float32
-}
-
-// Followed is a model after a change.
+// Followed is a model that has followed a change of its rows.
 type Followed struct {
-	// Model and Drift are new and share nothing with the former ones. Both are nil
-	// if the change asks for learning all anew.
+	// Model shares nothing with the former model. It is nil if all trees must be
+	// retrained.
 	Model *Model
-	Drift *Drift
-	// Subtrees is how many parts were learned anew, Learned how many rows these
-	// were learned from, together; Read is how many rows were read in all.
-	Subtrees, Learned, Read int
+	// Subtrees is how many subtrees were relearned, Rows how many rows they were
+	// learned from in total.
+	Subtrees, Rows int
 }
 
-// Follow makes a model follow a change, whose counts are those of the rows
-// before it. params must be those that the model was learned with; the result is
-// the same for any number of workers. See Rows for what goes where.
+// Follow returns a model for changed rows. The job has the present rows, with
+// the parameters that m was trained with. Of these, m counts the rows of X below
+// covered, and others that have been deleted since; a replaced row is deleted
+// and comes again as a new row. Features, labels and classes may be added, and
+// keep their numbers.
 //
-// A node whose share of rows that came or went since it was learned is above
-// Change.Share is learned anew from the rows that reach it, with everything
-// below; the root above it means that all is to be learned anew, which Follow
-// leaves to the caller. Nodes below that keep their decisions. What they say
-// about their rows is kept exact: counts, the classes of leaves (which change
-// where the majority does), and for AT one-sets and working sets (definitions
-// 9 and 10). A leaf of PT or AT that is no longer of one label set is learned
-// anew whatever the share, so that what is new can be answered: for AT that
-// comes about by itself, for rows with a label which no other row of a leaf has
-// come there too; for PT, a new label set joins the leaf that the tree predicts
-// for most of its rows. Where no row is left on one side of a node of PT or AT,
-// the other side takes its place. A class that is new to an SBT of three or more
-// gets a tree. Classes without a row, a third class, and rows that have not one
-// class each, ask for learning all anew.
+// Follow routes all rows through m once: those of SBT by its decisions, those of
+// PT and AT by their labels, as in training. A node of which more than the given
+// share of its present rows came or went since it was learned is relearned from
+// its present rows, with all nodes below it. The other nodes keep their decisions
+// bit for bit. Counts, the classes of leaves, and the one-sets and working sets
+// of AT (definitions 9 and 10) are exact in either case.
 //
-// progress, which may be nil, is told how much of the parts has been learned.
-// The trees of PT, and of AT unless MinPositive leaves labels out, know how many
-// rows have which label set: the cost is that of the changed rows' paths, of the
-// label sets of all leaves once, and of copying the model; if a part is learned
-// anew, also of a sum over the labels of all rows, which finds the part's, and of
-// learning it. For SBT it is that of the paths of the changed rows, and if a part
-// of a tree is learned anew also of all rows' paths through this tree and of
-// learning; for AT with MinPositive, of the labels of all rows, and of learning.
+// A leaf of PT or AT whose rows have several label sets is relearned, so that
+// new label sets can be answered. PT routes a label set without a leaf to the
+// leaf that it predicts for the first of its rows. Where a side of a node of PT
+// or AT has no rows left, the other side takes the place of the node. A class
+// that is new to a SBT of three or more classes gets a tree.
 //
-// The arrays of m and d, which may be views over mapped memory, are read by the
-// calling goroutine only.
+// All trees must be retrained if a root has changed by more than the share, if
+// no decision is left, if a class of a SBT has no row, or if a SBT of two classes
+// gets a third.
 //
-// Errors: ErrParams, ErrInvalid for counts that do not fit the rows, ErrInput for
-// rows that cannot be learned from, those of Rows and the context's.
-func Follow(ctx context.Context, m *Model, d *Drift, c *Change, params Params, workers int, progress func(done, total int)) (*Followed, error) {
-	if m.Kind != SBT {
-		params.Folds = 1
-	}
-	params, err := params.withDefaults()
+// Follow costs a prediction per row for SBT, and a walk by the row's labels for
+// PT and AT, besides the training of the subtrees that it relearns.
+//
+// Errors: ErrParams, ErrInput, ErrInvalid for a model that cannot have counted
+// the rows, and the context's.
+func Follow(ctx context.Context, m *Model, job Job, covered int, share float64) (*Followed, error) {
+	rows, err := job.prepare(m.Kind)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("budget: follow: %w", err)
 	}
-	if err := d.Validate(m); err != nil {
-		return nil, err
-	}
-	if c.Cols < m.Cols || c.Labels < m.Labels || !(c.Share > 0) {
-		return nil, fmt.Errorf("%w: %d features, %d labels, share %v", ErrParams, c.Cols, c.Labels, c.Share)
-	}
-	if m.Voters != params.Folds {
-		return &Followed{}, nil
-	}
-	f := &following{Change: c, m: m, params: params, workers: workers, progress: progress}
-	switch {
-	case m.Kind != SBT && m.Roots[0] < 0:
-		err = fmt.Errorf("%w: a tree of label sets without decision", ErrInvalid)
-	case m.Kind == PT:
-		err = f.followPT(ctx, d)
-	case m.Kind == AT && params.MinPositive <= 1:
-		err = f.followAT(ctx, d)
-	default:
-		f.m = m.Clone() // other goroutines read it
-		f.thaw(d)
-		if m.Kind == AT {
-			err = f.followRare(ctx)
-		} else {
-			err = f.followSBT(ctx)
-		}
+	f := &follower{Job: job, m: m.Clone(), rows: rows, covered: covered, share: share}
+	ok, err := f.start()
+	if err == nil && ok {
+		ok, err = f.follow(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("budget: follow: %w", err)
 	}
-	if f.anew {
-		return &Followed{Read: f.read}, nil
+	if !ok {
+		return &Followed{}, nil
 	}
-	out := &Followed{Model: f.model, Drift: f.drift, Subtrees: f.subtrees, Learned: f.learned, Read: f.read}
-	if out.Model == nil {
-		out.Model = &Model{Kind: m.Kind, Cols: c.Cols, Labels: f.labels, Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop}
-		flatten(out.Model, f.roots)
-		out.Drift = driftOf(f.roots)
+	out := &Followed{Subtrees: len(f.parts), Model: &Model{
+		Kind: m.Kind, Cols: job.X.Cols, Labels: job.labels(m.Kind), Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop,
+	}}
+	for _, p := range f.parts {
+		out.Rows += len(p.rows)
 	}
-	if err := out.Model.Validate(); err != nil { // it was not valid before
+	flatten(out.Model, f.roots)
+	if err := out.Model.Validate(); err != nil { // m was not valid
 		return nil, fmt.Errorf("budget: follow: %w", err)
 	}
 	return out, nil
 }
 
-// following is the work of Follow.
-type following struct {
-	*Change
-	m        *Model
-	params   Params
-	workers  int
-	progress func(done, total int)
+// follower is the work of Follow.
+type follower struct {
+	Job
+	m       *Model
+	rows    []int32
+	covered int
+	share   float64
 
-	// The model taken apart, nodes and leaves by number: of SBT, and of AT where
-	// leaves are of several label sets.
-	nodes, leaves []*grown
-	roots         []*grown
-	// What came out, where it is laid out already.
-	model *Model
-	drift *Drift
-
-	labels                  int
-	anew                    bool
-	subtrees, learned, read int
+	leaves []*grown // of m, by number
+	roots  []*grown // of the new model
+	parts  []part
 }
 
-// thaw takes the model apart, so that parts of it can be replaced.
-func (f *following) thaw(d *Drift) {
-	f.nodes, f.leaves, f.roots = f.m.thaw(d)
-	f.labels = f.m.Labels
+// part is a node whose subtree is relearned from its present rows, with what
+// training knows when it gets there.
+type part struct {
+	at   **grown
+	rows []int32 // ascending
+	// The tree of a SBT, the depth in it and the seed.
+	tree, depth int
+	seed        uint64
+	// For AT, the labels decided or recorded above, and those too rare there.
+	set, dropped []uint32
 }
 
-// thaw makes nodes and leaves of the arrays. Without d they have been learned
-// from the rows that the arrays count.
-func (m *Model) thaw(d *Drift) (nodes, leaves, roots []*grown) {
-	if d == nil {
-		d = NewDrift(m)
+// start checks that the model fits the job and takes it apart. It reports false
+// if all trees must be retrained.
+func (f *follower) start() (ok bool, err error) {
+	m, labels := f.m, f.labels(f.m.Kind)
+	switch {
+	case f.X.Cols < m.Cols || labels < m.Labels || !(f.share > 0):
+		return false, fmt.Errorf("%w: %d features, %d labels, share %v", ErrParams, f.X.Cols, labels, f.share)
+	case m.Voters != f.Params.Folds || m.Kind == SBT && m.Labels == 2 && labels > 2:
+		return false, nil
+	case m.Kind != SBT && m.Roots[0] < 0:
+		return false, fmt.Errorf("%w: a tree of label sets without decision", ErrInvalid)
 	}
-	nodes, leaves = make([]*grown, m.Nodes()), make([]*grown, m.Leaves())
-	for i := range leaves {
-		g := &grown{rows: int(m.LeafRows[i]), learned: int(d.LeafLearned[i]), changed: int(d.LeafChanged[i])}
-		if m.Kind == SBT {
-			g.positive, g.class = int(m.LeafPositive[i]), m.LeafClass[i]
-		} else {
-			g.set = m.Set(i)
-		}
-		leaves[i] = g
+	f.leaves, f.roots = m.thaw()
+	if m.Kind != SBT {
+		return true, nil
 	}
-	at := func(ref int32) *grown { return pick(nodes, leaves, ref) }
-	for i := m.Nodes() - 1; i >= 0; i-- { // children stand behind
-		lo, hi := int(m.NodePtr[i]), int(m.NodePtr[i+1])
-		g := &grown{
-			left: at(m.Left[i]), right: at(m.Right[i]), rows: int(m.NodeRows[i]), errors: int(m.NodeErrors[i]),
-			learned: int(d.NodeLearned[i]), changed: int(d.NodeChanged[i]),
-			weights: m.Weight[lo*m.Voters : hi*m.Voters], offsets: m.Offset[i*m.Voters : (i+1)*m.Voters],
-			features: make([]uint32, hi-lo),
+	f.roots = append(f.roots, make([]*grown, f.trees()-len(m.Roots))...)
+	for _, n := range f.countClasses(f.rows) {
+		if n == 0 || n == len(f.rows) {
+			return false, nil
 		}
-		for e := range g.features {
-			g.features[e] = m.Features[m.NodeFeature[lo+e]]
-		}
-		if m.Kind == AT {
-			g.label, g.ones, g.working = m.NodeLabel[i], m.Ones(i), int(m.NodeWorking[i])
-		}
-		nodes[i] = g
 	}
-	for _, r := range m.Roots {
-		roots = append(roots, at(r))
-	}
-	return nodes, leaves, roots
+	return true, nil
 }
 
-// pick is the node or leaf of a reference.
-func pick(nodes, leaves []*grown, ref int32) *grown {
-	if ref < 0 {
-		return leaves[^ref]
-	}
-	return nodes[ref]
-}
-
-// driftOf lists the counts of nodes and leaves in the order of flatten.
-func driftOf(roots []*grown) *Drift {
-	d := &Drift{}
-	each(roots, func(g *grown) {
-		learned, changed := &d.NodeLearned, &d.NodeChanged
-		if g.left == nil {
-			learned, changed = &d.LeafLearned, &d.LeafChanged
+// follow counts the rows of all trees, and relearns the parts that need it. It
+// reports false if all trees must be retrained.
+func (f *follower) follow(ctx context.Context) (ok bool, err error) {
+	signs := make([][]int8, len(f.roots)) // of a SBT
+	for t := range f.roots {
+		if f.m.Kind == SBT {
+			signs[t] = f.signs(t)
 		}
-		*learned, *changed = append(*learned, uint32(g.learned)), append(*changed, uint32(g.changed))
-	})
-	return d
+		if t >= len(f.m.Roots) {
+			f.parts = append(f.parts, part{at: &f.roots[t], rows: f.rows, tree: t, seed: f.seed(t)})
+			continue
+		}
+		leaf, err := f.route(ctx, t)
+		if err != nil {
+			return false, err
+		}
+		if err := f.count(t, leaf, signs[t]); err != nil {
+			return false, err
+		}
+		if ok, err := f.revise(ctx, t); !ok || err != nil {
+			return false, err
+		}
+	}
+	if len(f.parts) == 0 {
+		return true, nil
+	}
+	return true, f.relearn(ctx, signs)
 }
 
-// lags says whether so many rows of a node have changed that it is to be
-// learned anew.
-func (f *following) lags(g *grown) bool { return float64(g.changed) > f.Share*float64(g.learned) }
-
-// settled notes that g and all below have just been learned from their rows.
-func settled(root *grown) {
-	each([]*grown{root}, func(g *grown) { g.learned, g.changed = g.rows, 0 })
-}
-
-// changes calls count for every row that went (by −1) and came (by 1).
-func (f *following) changes(ctx context.Context, count func(row, by int) error) error {
-	for _, rows := range []struct {
-		list []int
-		by   int
-	}{{f.Removed, -1}, {f.Added, 1}} {
-		for i, row := range rows.list {
-			if i%1024 == 0 {
-				if err := ctx.Err(); err != nil {
-					return err
+// route returns the leaf of every row in a tree of the model.
+func (f *follower) route(ctx context.Context, tree int) ([]int32, error) {
+	leaf, m := make([]int32, len(f.rows)), f.m
+	switch m.Kind {
+	case SBT:
+		index := NewIndex(m)
+		err := forRows(ctx, len(leaf), f.Workers, func() func(int) {
+			p := NewPredictor(index)
+			return func(i int) {
+				l, _ := p.Leaf(f.X.Row(int(f.rows[i])), tree)
+				leaf[i] = int32(l)
+			}
+		})
+		return leaf, err
+	case PT:
+		of := make(map[string]int32, m.Leaves())
+		for l := range m.Leaves() {
+			of[setKey(m.Set(l))] = int32(l)
+		}
+		p := NewPredictor(NewIndex(m))
+		for i, r := range f.rows {
+			key := setKey(f.Sets.Row(int(r)))
+			if _, ok := of[key]; !ok {
+				l, _ := p.Leaf(f.X.Row(int(r)), 0)
+				of[key] = int32(l)
+			}
+			leaf[i] = of[key]
+		}
+	case AT:
+		for i, r := range f.rows {
+			ref := m.Roots[0]
+			for ref >= 0 {
+				if has(f.Sets.Row(int(r)), m.NodeLabel[ref]) {
+					ref = m.Left[ref]
+				} else {
+					ref = m.Right[ref]
 				}
 			}
-			if err := count(row, rows.by); err != nil {
-				return err
-			}
-			f.read++
+			leaf[i] = ^ref
 		}
+	}
+	return leaf, ctx.Err()
+}
+
+// setKey returns a label set as the key of a map.
+func setKey(set []uint32) string {
+	b := make([]byte, 0, 4*len(set))
+	for _, l := range set {
+		b = binary.LittleEndian.AppendUint32(b, l)
+	}
+	return string(b)
+}
+
+// count sets the rows of all nodes and leaves of a tree, and adds those that
+// came and went to what has changed since they were learned.
+func (f *follower) count(tree int, leaf []int32, signs []int8) error {
+	var order []*grown
+	each(f.roots[tree:tree+1], func(g *grown) { order = append(order, g) })
+	n := make([]int, len(f.leaves))
+	for _, l := range leaf {
+		n[l]++
+	}
+	// The rows of a leaf follow those of the leaf before it, so that the rows below
+	// any node are adjacent.
+	sorted, at := make([]int32, len(leaf)), 0
+	for _, g := range order {
+		if g.left == nil {
+			g.reached = sorted[at:at]
+			at += n[g.number]
+		}
+	}
+	for i, l := range leaf {
+		g := f.leaves[l]
+		g.reached = append(g.reached, f.rows[i])
+	}
+	for _, g := range slices.Backward(order) { // children before their parents
+		if g.left != nil {
+			g.reached = g.left.reached[:len(g.left.reached)+len(g.right.reached)]
+		}
+		g.positive = 0
+		added := 0
+		for _, r := range g.reached {
+			if int(r) >= f.covered {
+				added++
+			}
+			if signs != nil && signs[r] > 0 {
+				g.positive++
+			}
+		}
+		removed := g.rows + added - len(g.reached)
+		if removed < 0 {
+			return fmt.Errorf("%w: a node or leaf of %d rows has %d rows, %d of them new", ErrInvalid, g.rows, len(g.reached), added)
+		}
+		g.rows, g.changed = len(g.reached), g.changed+added+removed
 	}
 	return nil
 }
 
-// features copies the given rows.
-func (f *following) features(ctx context.Context, rows []int) (*vector.CSR, error) {
-	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: f.Cols}
-	for i, row := range rows {
-		if i%1024 == 0 {
-			if err := ctx.Err(); err != nil {
-				return nil, err
+// stale reports whether so many rows of a node have changed that it is
+// relearned.
+func (f *follower) stale(g *grown) bool { return float64(g.changed) > f.share*float64(g.rows) }
+
+// revise brings the nodes and leaves of a counted tree up to date and collects
+// the parts to relearn, highest first. It reports false if all trees must be
+// retrained.
+func (f *follower) revise(ctx context.Context, tree int) (ok bool, err error) {
+	sets := &at{y: f.Sets, params: f.Params}
+	var count []uint32
+	if f.m.Kind == AT {
+		count = make([]uint32, f.Sets.Labels())
+	}
+	root := &f.roots[tree]
+	stack := []part{{at: root, tree: tree, seed: f.seed(tree)}}
+	for len(stack) > 0 {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		p := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		g := *p.at
+		if p.at == root && (f.stale(g) || g.left == nil && f.m.Kind != SBT) {
+			return false, nil
+		}
+		if g.left == nil {
+			if !f.reviseLeaf(sets, g, p, count) {
+				f.addPart(p)
+			}
+			continue
+		}
+		if f.m.Kind != SBT && (g.left.rows == 0 || g.right.rows == 0) {
+			*p.at = g.right
+			if g.right.rows == 0 {
+				*p.at = g.left
+			}
+			stack = append(stack, p)
+			continue
+		}
+		if f.stale(g) {
+			f.addPart(p)
+			continue
+		}
+		left := part{at: &g.left, tree: tree, depth: p.depth + 1, seed: mix(p.seed, 2)}
+		right := part{at: &g.right, tree: tree, depth: p.depth + 1, seed: mix(p.seed, 1)}
+		if f.m.Kind == AT {
+			g.ones, g.working = nil, 0
+			_, _, rare := sets.divideLabels(g, g.reached, p.set, p.dropped, count)
+			right.set, right.dropped = union(p.set, g.ones), rare
+			left.set, left.dropped = insert(right.set, g.label), rare
+		}
+		stack = append(stack, right, left)
+	}
+	return true, nil
+}
+
+// addPart adds the subtree at p to what is relearned.
+func (f *follower) addPart(p part) {
+	p.rows = slices.Sorted(slices.Values((*p.at).reached))
+	f.parts = append(f.parts, p)
+}
+
+// reviseLeaf gives a leaf the answer of its rows. It reports false if the leaf is
+// to be relearned.
+func (f *follower) reviseLeaf(sets *at, g *grown, p part, count []uint32) bool {
+	switch f.m.Kind {
+	case PT:
+		g.set = f.Sets.Row(int(g.reached[0]))
+		for _, r := range g.reached {
+			if !slices.Equal(f.Sets.Row(int(r)), g.set) {
+				return false
 			}
 		}
-		v, err := f.Rows.Row(row)
-		if err != nil {
-			return nil, err
+	case AT:
+		g.ones, g.working = nil, 0
+		_, open, _ := sets.divideLabels(g, g.reached, p.set, p.dropped, count)
+		g.set = union(p.set, g.ones)
+		return !open
+	case SBT:
+		if 2*g.positive > g.rows {
+			g.class = 1
+		} else if 2*g.positive < g.rows {
+			g.class = -1
 		}
-		if v.Value == nil {
-			v.Value = slices.Repeat([]float32{1}, len(v.Index))
+		if !f.stale(g) {
+			return true
 		}
-		x.Append(v)
+		if p.depth < f.Params.MaxDepth && g.rows >= f.Params.MinRows && g.minority() > 0 {
+			return false
+		}
+		g.changed = 0 // training would make it a leaf, too
 	}
-	f.read += len(rows)
-	if x.Cols > f.Cols {
-		return nil, fmt.Errorf("%w: a row has feature %d of %d", ErrInput, x.Cols-1, f.Cols)
-	}
-	if err := x.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return x, nil
+	return true
 }
 
-// sets are the labels of the given rows.
-func (f *following) sets(rows []int) (*labels.Matrix, error) {
-	y, err := f.Rows.Sets(rows, f.Labels)
-	if err == nil && (y.Rows() != len(rows) || y.Labels() != f.Labels) {
-		err = fmt.Errorf("%w: labels of %d rows, not %d", ErrInput, y.Rows(), len(rows))
+// relearn trains the parts and puts them in their places.
+func (f *follower) relearn(ctx context.Context, signs [][]int8) error {
+	pool := newPool(0, f.Progress)
+	var tasks []task
+	fresh := make([]*grown, len(f.parts))
+	// A SBT counts the rows of a subtree by its decisions as they are stored.
+	rows, own := make([][]int32, len(f.parts)), make([][]int8, len(f.parts))
+	for i, p := range f.parts {
+		fresh[i], rows[i], own[i] = &grown{}, p.rows, signs[p.tree]
+		switch f.m.Kind {
+		case SBT:
+			s := &sbt{x: f.X, rows: p.rows, params: f.Params, pool: pool}
+			all := positions(len(p.rows))
+			pool.total += len(p.rows)
+			tasks = append(tasks, s.task(fresh[i], all, all, signs[p.tree], p.depth, p.seed))
+		case PT:
+			x, y := f.only(p.rows)
+			all := positions(len(p.rows))
+			t := &pt{x: x, columns: columnsOf(x, all), params: f.Params, pool: pool}
+			sets := y.Powersets()
+			fresh[i] = t.plant(sets, all)
+			pool.total += len(sets.Sets) - 1
+			tasks = append(tasks, t.tasks(fresh[i])...)
+		case AT:
+			x, y := f.only(p.rows)
+			all := positions(len(p.rows))
+			t := &at{x: x, columns: columnsOf(x, all), y: y, params: f.Params, pool: pool}
+			pool.total += len(p.rows)
+			tasks = append(tasks, t.task(fresh[i], all, p.set, p.dropped))
+		}
 	}
-	return y, err
+	if err := pool.run(ctx, f.X.Cols, f.labels(f.m.Kind), f.Workers, tasks); err != nil {
+		return err
+	}
+	if f.m.Kind == SBT {
+		m := &Model{Kind: SBT, Cols: f.X.Cols, Labels: 2, Voters: f.m.Voters}
+		if err := f.Params.finish(ctx, m, fresh, f.X, rows, own, f.Workers); err != nil {
+			return err
+		}
+		_, fresh = m.thaw()
+	}
+	for i, p := range f.parts {
+		*p.at = fresh[i]
+	}
+	return nil
 }
 
-// numbers are the row numbers of live rows given by their places.
-func (f *following) numbers(places []int32) []int {
-	out := make([]int, len(places))
-	for i, at := range places {
-		out[i] = f.Live[at]
-	}
-	return out
-}
-
-// selectedSets are the label sets of live rows given by their places.
-func selectedSets(y *labels.Matrix, places []int32) *labels.Matrix {
-	list := make([]int, len(places))
-	for i, at := range places {
-		list[i] = int(at)
-	}
-	return y.Select(list)
-}
-
-// has says whether an ascending set has a label.
+// has reports whether an ascending set has a label.
 func has(set []uint32, label uint32) bool {
 	_, ok := slices.BinarySearch(set, label)
 	return ok
+}
+
+// insert returns the ascending set with a label that may be in it already.
+func insert(set []uint32, label uint32) []uint32 {
+	i, ok := slices.BinarySearch(set, label)
+	if ok {
+		return set
+	}
+	return slices.Insert(slices.Clone(set), i, label)
 }

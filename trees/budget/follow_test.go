@@ -12,35 +12,11 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// heldRows are rows in memory.
-type heldRows struct {
-	x    *vector.CSR
-	sets [][]uint32
-}
-
-func (h *heldRows) Row(i int) (vector.Sparse, error) { return h.x.Row(i), nil }
-func (h *heldRows) Set(i int) ([]uint32, error)      { return h.sets[i], nil }
-func (h *heldRows) Sets(rows []int, n int) (*labels.Matrix, error) {
-	var sets [][]uint32
-	for _, i := range rows {
-		sets = append(sets, h.sets[i])
-	}
-	return labels.FromSets(sets, n)
-}
-func (h *heldRows) Sums(rows []int, weight []uint64) ([]uint64, error) {
-	sums := make([]uint64, len(rows))
-	for k, i := range rows {
-		for _, l := range h.sets[i] {
-			sums[k] += weight[l]
-		}
-	}
-	return sums, nil
-}
-
 // stream is rows that come and go under a model.
 type stream struct {
-	heldRows
 	t      *testing.T
+	x      *vector.CSR
+	sets   [][]uint32
 	kind   Kind
 	params Params
 	rng    *rand.Rand
@@ -48,7 +24,6 @@ type stream struct {
 	labels int
 	live   []int
 	m      *Model
-	d      *Drift
 }
 
 // draw appends n rows with some of q labels, or one of q classes.
@@ -93,7 +68,11 @@ func (s *stream) only(rows []int) (*vector.CSR, *labels.Matrix) {
 	for _, i := range rows {
 		x.Append(s.x.Row(i))
 	}
-	y, err := s.Sets(rows, s.labels)
+	var sets [][]uint32
+	for _, i := range rows {
+		sets = append(sets, s.sets[i])
+	}
+	y, err := labels.FromSets(sets, s.labels)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -128,28 +107,22 @@ func (s *stream) learn(rows []int, params Params) *Model {
 	return m
 }
 
-// step takes out and adds rows, and lets the model follow; false if it had to be
-// learned anew.
+// step deletes and adds rows, and lets the model follow; false if it had to be
+// retrained.
 func (s *stream) step(gone, come, q int) (*Followed, bool) {
 	s.t.Helper()
-	c := &Change{Rows: s, Cols: s.x.Cols, Share: 0.2}
+	covered := len(s.sets)
 	for _, i := range s.rng.Perm(len(s.live))[:gone] {
-		c.Removed = append(c.Removed, s.live[i])
+		s.live[i] = -1
 	}
-	slices.Sort(c.Removed)
-	c.Added = s.draw(come, q)
-	c.Labels = s.labels
-	for _, row := range s.live {
-		if _, ok := slices.BinarySearch(c.Removed, row); !ok {
-			c.Live = append(c.Live, row)
-		}
-	}
-	c.Live = append(c.Live, c.Added...)
-	s.live = c.Live
+	s.live = slices.DeleteFunc(s.live, func(row int) bool { return row < 0 })
+	s.live = append(s.live, s.draw(come, q)...)
 	var out []*Followed
 	before := clone(s.t, s.m)
 	for _, workers := range []int{1, 3} {
-		f, err := Follow(s.t.Context(), s.m, s.d, c, s.params, workers, nil)
+		job := s.job()
+		job.Workers = workers
+		f, err := Follow(s.t.Context(), s.m, job, covered, 0.2)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -162,12 +135,6 @@ func (s *stream) step(gone, come, q int) (*Followed, bool) {
 		s.t.Error("the model followed was changed")
 	}
 	f := out[0]
-	if s.kind == AT && s.params.MinPositive < 2 {
-		s.compareRead(f, c)
-	}
-	if s.kind != SBT && f.Model != nil {
-		s.compareReordered(f, c)
-	}
 	if f.Model == nil {
 		s.labels = 0
 		for _, row := range s.live {
@@ -176,75 +143,24 @@ func (s *stream) step(gone, come, q int) (*Followed, bool) {
 			}
 		}
 		s.m = s.learn(s.live, s.params)
-		s.d = NewDrift(s.m)
 		return f, false
 	}
-	s.m, s.d = f.Model, f.Drift
+	s.m = f.Model
 	return f, true
 }
 
-// compareRead compares what came out with what does where all rows are asked
-// for their labels.
-func (s *stream) compareRead(got *Followed, c *Change) {
-	s.t.Helper()
-	params, err := s.params.withDefaults()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	f := &following{Change: c, m: s.m, params: params, workers: 1}
-	f.thaw(s.d)
-	if err := f.followRare(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
-	if f.anew != (got.Model == nil) {
-		s.t.Fatalf("learned anew %v, reading all rows %v", got.Model == nil, f.anew)
-	}
-	if f.anew {
-		return
-	}
-	m := &Model{Kind: AT, Cols: c.Cols, Labels: f.labels, Voters: 1}
-	flatten(m, f.roots)
-	if !reflect.DeepEqual(clone(s.t, got.Model), clone(s.t, m)) || !reflect.DeepEqual(got.Drift, driftOf(f.roots)) {
-		s.t.Fatal("the tree is another one where all rows are read")
-	}
-}
-
-// compareReordered compares what came out with what does where the leaves of the
-// model, and the nodes as far as they may, stand in another order.
-func (s *stream) compareReordered(got *Followed, c *Change) {
-	s.t.Helper()
-	n := s.m.Leaves()
-	m, d := *s.m, *s.d
-	m.LeafRows, m.SetPtr, m.SetLabel, d.LeafLearned, d.LeafChanged = nil, []uint32{0}, nil, nil, nil
-	for i := n - 1; i >= 0; i-- {
-		m.LeafRows = append(m.LeafRows, s.m.LeafRows[i])
-		m.SetLabel = append(m.SetLabel, s.m.Set(i)...)
-		m.SetPtr = append(m.SetPtr, uint32(len(m.SetLabel)))
-		d.LeafLearned, d.LeafChanged = append(d.LeafLearned, s.d.LeafLearned[i]), append(d.LeafChanged, s.d.LeafChanged[i])
-	}
-	turn := func(refs []int32) (out []int32) {
-		for _, r := range refs {
-			if r < 0 {
-				r = ^(int32(n) - 1 - ^r)
-			}
-			out = append(out, r)
+// job has the live rows among all that there ever were.
+func (s *stream) job() Job {
+	all := make([]int, len(s.sets))
+	class := make([]uint32, len(s.sets))
+	for i := range all {
+		all[i] = i
+		if s.kind == SBT {
+			class[i] = s.sets[i][0]
 		}
-		return out
 	}
-	m.Left, m.Right = turn(m.Left), turn(m.Right)
-	if err := m.Validate(); err != nil {
-		s.t.Fatal(err)
-	}
-	if spansOf(&m) != nil || spansOf(s.m) == nil {
-		s.t.Fatal("the order of the arrays was not told")
-	}
-	f, err := Follow(s.t.Context(), &m, &d, c, s.params, 1, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if !reflect.DeepEqual(f, got) {
-		s.t.Fatal("the tree is another one where the leaves stood in another order")
-	}
+	x, y := s.only(all)
+	return Job{X: x, Sets: y, Class: class, Classes: s.labels, Rows: s.live, Params: s.params}
 }
 
 // path is where a row goes: by the decisions of a SBT, by its labels otherwise.
@@ -295,7 +211,7 @@ func (s *stream) path(m *Model, p *Predictor, tree, row int, at func(ref int32))
 func (s *stream) checkCounts() {
 	s.t.Helper()
 	m := s.m
-	for _, err := range []error{m.Validate(), s.d.Validate(m), m.CheckCounts(len(s.live))} {
+	for _, err := range []error{m.Validate(), m.CheckCounts(len(s.live))} {
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -393,7 +309,7 @@ func (s *stream) checkParts(before *Model) (subtrees int) {
 	fresh := make([]bool, m.Nodes())
 	for i := range m.Nodes() {
 		key := decisionOf(m, i)
-		if fresh[i] = had[key] == 0; fresh[i] && (s.d.NodeChanged[i] > 0 || s.d.NodeLearned[i] != m.NodeRows[i]) {
+		if fresh[i] = had[key] == 0; fresh[i] && m.NodeChanged[i] > 0 {
 			s.t.Fatalf("node %d was not learned now, and is not what it was", i)
 		}
 	}
@@ -483,12 +399,11 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &stream{
-				heldRows: heldRows{x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}}, t: t, kind: c.kind, params: c.params,
+				x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: c.kind, params: c.params,
 				rng: rand.New(rand.NewPCG(7, 7)),
 			}
 			s.live = s.draw(300, c.classes)
 			s.m = s.learn(s.live, s.params)
-			s.d = NewDrift(s.m)
 			s.checkCounts()
 			followed, parts := 0, 0
 			for step := range 12 {
@@ -518,71 +433,54 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowNothing: where nothing has changed, nothing does.
+// TestFollowNothing: without a change the model stays as it is.
 func TestFollowNothing(t *testing.T) {
-	_, _, models := trained(t)
-	for _, m := range models {
-		params := Params{BAC: BACParams{Budget: 5}, Folds: m.Voters}
-		n := int(m.LeafRows[0])
-		c := &Change{Rows: &heldRows{}, Cols: m.Cols, Labels: m.Labels, Share: 0.2}
-		if m.Kind == AT { // which reads the labels of all rows
-			continue
+	for _, kind := range []Kind{SBT, PT, AT} {
+		s := &stream{
+			x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: kind,
+			params: Params{BAC: BACParams{Budget: 4}}, rng: rand.New(rand.NewPCG(5, 5)),
 		}
-		f, err := Follow(t.Context(), m, NewDrift(m), c, params, 1, nil)
+		s.live = s.draw(200, 4)
+		m := s.learn(s.live, s.params)
+		f, err := Follow(t.Context(), m, s.job(), len(s.live), 0.2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(clone(t, f.Model), clone(t, m)) || f.Subtrees != 0 || n != int(f.Model.LeafRows[0]) {
-			t.Errorf("%s: %+v", m.Kind, f)
+		if f.Model == nil || !reflect.DeepEqual(clone(t, f.Model), clone(t, m)) || f.Subtrees != 0 || f.Rows != 0 {
+			t.Errorf("%s: %+v", kind, f)
 		}
 	}
 }
 
-// TestFollowDamaged: rows that are not those that a tree has counted are told.
-func TestFollowDamaged(t *testing.T) {
-	for _, kind := range []Kind{PT, AT} {
+// TestFollowErrors: a model that cannot have counted the rows, and a job that
+// does not fit the model, are refused.
+func TestFollowErrors(t *testing.T) {
+	for _, kind := range []Kind{SBT, PT, AT} {
 		s := &stream{
-			heldRows: heldRows{x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}}, t: t, kind: kind,
+			x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: kind,
 			params: Params{BAC: BACParams{Budget: 4}}, rng: rand.New(rand.NewPCG(5, 5)),
 		}
 		s.live = s.draw(200, 4)
-		s.m = s.learn(s.live, s.params)
-		d := NewDrift(s.m)
-		follow := func(c *Change) error {
-			c.Rows, c.Cols, c.Labels, c.Share = s, s.x.Cols, s.labels, 0.2
-			_, err := Follow(t.Context(), s.m, d, c, s.params, 1, nil)
-			return err
-		}
-		old := s.sets[3]
-		s.sets[3] = []uint32{0, 1, 2, 3}
-		if err := follow(&Change{Removed: []int{3}, Live: slices.Delete(slices.Clone(s.live), 3, 4)}); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: a row went that never came: %v", kind, err)
-		}
-		s.sets[3] = old
-		// A row of a part to be learned is missing: one of the rarest label set.
-		rarest, fewest := 0, len(s.live)
-		for i, row := range s.live {
-			n := 0
-			for _, other := range s.live {
-				if slices.Equal(s.sets[row], s.sets[other]) {
-					n++
-				}
+		m := s.learn(s.live[:150], s.params)
+		for _, c := range []struct {
+			name    string
+			change  func(*Job)
+			covered int
+			share   float64
+			want    error
+		}{
+			{"more rows covered than were counted", func(*Job) {}, 200, 0.2, ErrInvalid},
+			{"no share", func(*Job) {}, 150, 0, ErrParams},
+			{"fewer features", func(j *Job) { j.X = &vector.CSR{Ptr: make([]uint64, 201), Cols: 1} }, 150, 0.2, ErrParams},
+			{"no labels", func(j *Job) { j.Sets, j.Class = nil, nil }, 150, 0.2, ErrInput},
+			{"a row beyond the last", func(j *Job) { j.Rows = []int{200} }, 150, 0.2, ErrInput},
+			{"parameters", func(j *Job) { j.Params.BAC.Budget = 0 }, 150, 0.2, ErrParams},
+		} {
+			job := s.job()
+			c.change(&job)
+			if _, err := Follow(t.Context(), m, job, c.covered, c.share); !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: %v, want %v", kind, c.name, err, c.want)
 			}
-			if n < fewest {
-				rarest, fewest = i, n
-			}
-		}
-		rest := slices.Delete(slices.Clone(s.live), rarest, rarest+1)
-		added := s.draw(1, 4)
-		s.sets[added[0]] = []uint32{0, 1, 2, 3}
-		c := &Change{Added: added, Live: append(rest, added...)}
-		for i := range d.NodeChanged {
-			if i > 0 {
-				d.NodeChanged[i] = d.NodeLearned[i]
-			}
-		}
-		if err := follow(c); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: a row is missing: %v", kind, err)
 		}
 	}
 }
@@ -593,12 +491,11 @@ func TestFollowDamaged(t *testing.T) {
 func TestFollowDrift(t *testing.T) {
 	for _, kind := range []Kind{SBT, PT, AT} {
 		s := &stream{
-			heldRows: heldRows{x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}}, t: t, kind: kind,
+			x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: kind,
 			params: Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3, NoLookAhead: true}, rng: rand.New(rand.NewPCG(9, 9)),
 		}
 		s.live = s.draw(600, 3)
 		s.m = s.learn(s.live, s.params)
-		s.d = NewDrift(s.m)
 		followed := 0
 		for range 5 {
 			s.shift += 0.2

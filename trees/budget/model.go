@@ -71,11 +71,16 @@ type Model struct {
 	// label decided there and the one-set.
 	NodeWorking []uint32
 
+	// NodeChanged is how many of the rows that reach the node came or went since
+	// the node was learned, see Follow.
+	NodeChanged []uint32
+
 	LeafRows []uint32 // training rows that reached the leaf
 	// LeafPositive is, for SBT, how many of them are positive, and LeafClass
 	// the answer ±1; else empty.
 	LeafPositive []uint32
 	LeafClass    []int8
+	LeafChanged  []uint32 // of the leaves of SBT what NodeChanged is of nodes; else empty
 	// The label sets of the leaves of PT and AT, ascending; else empty.
 	SetPtr   []uint32 // leaves + 1 offsets into SetLabel
 	SetLabel []uint32
@@ -138,11 +143,13 @@ func (m *Model) Validate() error {
 		{"offsets", len(m.Offset), nodes * m.Voters},
 		{"node rows", len(m.NodeRows), nodes},
 		{"node errors", len(m.NodeErrors), nodes},
+		{"changes of nodes", len(m.NodeChanged), nodes},
 		{"weights", len(m.Weight), len(m.NodeFeature) * m.Voters},
 		{"node labels", len(m.NodeLabel), m.only(AT, nodes)},
 		{"working sets", len(m.NodeWorking), m.only(AT, nodes)},
 		{"positive rows", len(m.LeafPositive), m.only(SBT, leaves)},
 		{"leaf classes", len(m.LeafClass), m.only(SBT, leaves)},
+		{"changes of leaves", len(m.LeafChanged), m.only(SBT, leaves)},
 	} {
 		if a.got != a.want {
 			return bad("%d %s where %d belong", a.got, a.name, a.want)
@@ -273,12 +280,33 @@ func (m *Model) rowsAt(ref int32) uint32 {
 	return m.NodeRows[ref]
 }
 
+// CheckCounts checks the counts of a model against each other: n rows reach every
+// root, and as many rows reach a node as go on from it. The model must be valid.
+// O(nodes).
+//
+// Errors: ErrInvalid with the place.
+func (m *Model) CheckCounts(n int) error {
+	for i := range m.Left {
+		left, right := uint64(m.rowsAt(m.Left[i])), uint64(m.rowsAt(m.Right[i]))
+		if left+right != uint64(m.NodeRows[i]) {
+			return fmt.Errorf("%w: %d rows reach node %d, %d go left and %d right",
+				ErrInvalid, m.NodeRows[i], i, left, right)
+		}
+	}
+	for t, r := range m.Roots {
+		if uint64(m.rowsAt(r)) != uint64(n) {
+			return fmt.Errorf("%w: %d rows reach the root of tree %d, want %d", ErrInvalid, m.rowsAt(r), t, n)
+		}
+	}
+	return nil
+}
+
 // Clone is a copy in memory of its own.
 func (m *Model) Clone() *Model {
 	c := *m
 	for _, a := range []*[]uint32{
 		&c.Features, &c.NodePtr, &c.NodeFeature, &c.NodeRows, &c.NodeErrors, &c.NodeLabel, &c.OnePtr, &c.OneLabel,
-		&c.NodeWorking, &c.LeafRows, &c.LeafPositive, &c.SetPtr, &c.SetLabel,
+		&c.NodeWorking, &c.NodeChanged, &c.LeafRows, &c.LeafPositive, &c.LeafChanged, &c.SetPtr, &c.SetLabel,
 	} {
 		*a = slices.Clone(*a)
 	}

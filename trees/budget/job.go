@@ -1,0 +1,116 @@
+package budget
+
+import (
+	"fmt"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/vector"
+)
+
+// Job is what trees are trained on, and how.
+type Job struct {
+	// X has the features of all rows.
+	X *vector.CSR
+	// Sets are the label sets of the rows of X, for PT and AT.
+	Sets *labels.Matrix
+	// Class is the class of each row of X, for SBT: a number below Classes. Two
+	// classes make one tree, whose positive class is 1; more make one tree each,
+	// against the rest.
+	Class   []uint32
+	Classes int
+	// Rows are the rows of X to train on; nil means all.
+	Rows   []int
+	Params Params
+	// Workers is the number of goroutines; less than 1 means all processors.
+	// Results are the same for any number.
+	Workers int
+	// Progress, if not nil, is told how much of the work is done. Calls do not
+	// overlap.
+	Progress func(done, total int)
+}
+
+// prepare checks the job for a kind, fills in default parameters and returns
+// the rows to train on. It accepts rows that no tree can be trained from, such
+// as rows of one class: the trainers refuse these.
+func (j *Job) prepare(kind Kind) (rows []int32, err error) {
+	if kind != SBT {
+		j.Params.Folds = 1
+	}
+	if j.Params, err = j.Params.withDefaults(); err != nil {
+		return nil, err
+	}
+	if err := checkMatrix(j.X); err != nil {
+		return nil, err
+	}
+	switch n := j.X.Rows(); {
+	case kind == SBT && len(j.Class) != n:
+		return nil, fmt.Errorf("%w: %d classes for %d rows", ErrInput, len(j.Class), n)
+	case kind == SBT && j.Classes < 2:
+		return nil, fmt.Errorf("%w: %d classes, want at least 2", ErrInput, j.Classes)
+	case kind != SBT && j.Sets == nil:
+		return nil, fmt.Errorf("%w: no label sets for %d rows", ErrInput, n)
+	case kind != SBT && j.Sets.Rows() != n:
+		return nil, fmt.Errorf("%w: %d label sets for %d rows", ErrInput, j.Sets.Rows(), n)
+	}
+	if rows, err = checkRows(j.X.Rows(), j.Rows); err != nil || kind != SBT {
+		return rows, err
+	}
+	for _, r := range rows {
+		if int(j.Class[r]) >= j.Classes {
+			return nil, fmt.Errorf("%w: class %d of %d in row %d", ErrInput, j.Class[r], j.Classes, r)
+		}
+	}
+	return rows, nil
+}
+
+// labels is the number of labels or classes.
+func (j *Job) labels(kind Kind) int {
+	if kind == SBT {
+		return j.Classes
+	}
+	return j.Sets.Labels()
+}
+
+// trees is the number of trees of a SBT.
+func (j *Job) trees() int {
+	if j.Classes == 2 {
+		return 1
+	}
+	return j.Classes
+}
+
+// signs is the class of every row of X as a tree of a SBT sees it: 1 for the
+// tree's own class, -1 for the others.
+func (j *Job) signs(tree int) []int8 {
+	positive := uint32(tree)
+	if j.Classes == 2 {
+		positive = 1
+	}
+	return signsOf(j.Class, positive)
+}
+
+// seed is the seed of a tree of a SBT.
+func (j *Job) seed(tree int) uint64 {
+	if j.Classes == 2 {
+		return j.Params.Seed
+	}
+	return mix(j.Params.Seed, uint64(tree))
+}
+
+// countClasses counts the given rows by class.
+func (j *Job) countClasses(rows []int32) []int {
+	count := make([]int, j.Classes)
+	for _, r := range rows {
+		count[j.Class[r]]++
+	}
+	return count
+}
+
+// only returns the features and label sets of the given rows alone.
+func (j *Job) only(rows []int32) (*vector.CSR, *labels.Matrix) {
+	list := make([]int, len(rows))
+	for i, r := range rows {
+		list[i] = int(r)
+	}
+	return labels.SelectRows(j.X, list), j.Sets.Select(list)
+}
