@@ -33,7 +33,7 @@ func backup(ctx context.Context, g *generation, w io.Writer) (n int64, err error
 		return n, fmt.Errorf("db: backup: %w", stop) // bbolt's error does not wrap it
 	}
 	if err != nil {
-		return n, fmt.Errorf("db: backup: %w", asSystem(err))
+		return n, wrapf(asSystem(err), "backup")
 	}
 	return n, nil
 }
@@ -96,7 +96,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	defer release(&err)
 	tmp, err := os.CreateTemp(filepath.Dir(d.file), compactPrefix(d.file)+"*")
 	if err != nil {
-		return st, fmt.Errorf("db: compact: %w", asSystem(err))
+		return st, wrapf(asSystem(err), "compact")
 	}
 	name := tmp.Name()
 	defer os.Remove(name) // fails, as it should, once the file has its new name
@@ -112,7 +112,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	}
 	st.Before = before.Size()
 	if st.After, err = d.replace(ctx, name, order); err != nil {
-		return CompactStats{}, fmt.Errorf("db: compact: %w", asSystem(err))
+		return CompactStats{}, wrapf(asSystem(err), "compact")
 	}
 	return st, nil
 }

@@ -143,7 +143,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		if errors.Is(err, budget.ErrConstant) && o.Budget.Weight == WeightTFIDF {
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have", err, o.Budget.Weight)
 		}
-		return IndexInfo{}, fmt.Errorf("db: %s over %q: %w", o.Kind, coll, asOption(err))
+		return IndexInfo{}, wrapf(asOption(err), "%s over %q", o.Kind, coll)
 	}
 	if used != nil {
 		for i, at := range l.model.Features {

@@ -149,7 +149,7 @@ func (d *DB) trainingSet(ctx context.Context, coll string, o BuildOptions, timer
 		}
 		for i, q := range o.TrainingQueries {
 			if err := checkQuery(q, c.Dim); err != nil {
-				return fmt.Errorf("training query %d: %w", i, err)
+				return wrapf(err, "training query %d", i)
 			}
 		}
 		return timer.run("read", func(report func(int, int)) error {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
@@ -38,7 +37,7 @@ func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o Buil
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("db: labels: %w", err)
+		return nil, wrapf(err, "labels")
 	}
 	t.toRows(lab)
 	return lab, nil
@@ -65,7 +64,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("db: labels: %w", err)
+		return nil, wrapf(err, "labels")
 	}
 	t.toRows(a.Neighbors)
 	if p.Sample != nil {
@@ -118,7 +117,7 @@ func (l *learned) project(ctx context.Context, t *training, o BuildOptions, time
 	return timer.run("rotate", func(func(int, int)) error {
 		whole, err := forest.PCA(ctx, t.corpus, wanted, 10_000, o.Seed, o.Workers)
 		if err != nil {
-			return fmt.Errorf("db: rotate: %w", asOption(err))
+			return wrapf(asOption(err), "rotate")
 		}
 		if coords > 0 {
 			l.rotation = whole.Leading(coords)

@@ -185,7 +185,7 @@ func getCatalog(tx *bbolt.Tx) (*catalog, error) {
 	}
 	payload, err := decodeBlock("", catalogKey[:], value, true)
 	if err != nil {
-		return nil, fmt.Errorf("catalog: %w", err)
+		return nil, wrapf(err, "catalog")
 	}
 	return decodeCatalog(payload)
 }

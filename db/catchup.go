@@ -63,7 +63,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]c
 	for _, c := range s.gen.cat.Collections {
 		before, ok := copied[c.ID]
 		if !ok {
-			return bytes, nil, fmt.Errorf("%w: %q", errRowsMoved, c.Name)
+			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied", ErrChanging, c.Name)
 		}
 		if before.same(after[c.ID]) {
 			continue
@@ -75,10 +75,6 @@ func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]c
 	}
 	return bytes, after, nil
 }
-
-// errRowsMoved is returned where a collection was created, dropped or renumbered
-// during a compaction, which Hold keeps from happening.
-var errRowsMoved = errors.New("db: a collection changed during a compaction")
 
 // catchUpRows is catchUp for one collection, in transactions of about stageBytes.
 func (s *Snapshot) catchUpRows(ctx context.Context, next *store, st *collState, before copiedRows, id uint64) (bytes int, err error) {

@@ -20,7 +20,7 @@ import (
 // d.write. Without an error the new state is published.
 func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	if p := d.poison.Load(); p != nil {
-		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, *p)
+		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, innerError{*p})
 	}
 	d.snapMu.Lock()
 	s := d.store
@@ -37,10 +37,10 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 		err = asSystem(err)
 		if errors.Is(err, berrors.ErrMaxSizeReached) {
 			// bbolt finds that while it gives out pages, before it writes any.
-			return fmt.Errorf("db: %s would grow beyond MaxSize, %d bytes: %w", d.path, d.opts.MaxSize, err)
+			return wrapf(err, "%s would grow beyond MaxSize, %d bytes", d.path, d.opts.MaxSize)
 		}
 		d.poison.CompareAndSwap(nil, &err)
-		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, err)
+		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, innerError{err})
 	}
 	d.commits.Add(1)
 	d.publish()

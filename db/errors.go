@@ -91,7 +91,9 @@ var (
 	// ErrBusy is returned by Close when snapshots were still held at its
 	// deadline. Nothing is unmapped; Close may be called again.
 	ErrBusy = errors.New("db: snapshots still in use")
-	// ErrChanging is returned by Peek when commits overtake it again and again.
+	// ErrChanging is returned by Peek when commits overtake it again and again, and
+	// by Compact if collections are not those that it copied, which its locks keep
+	// from happening.
 	ErrChanging = errors.New("db: the file changes all the time")
 )
 
@@ -121,7 +123,7 @@ func (e *CorruptError) Error() string {
 	if e.Offset >= 0 {
 		s += fmt.Sprintf(", file offset %d", e.Offset)
 	}
-	return fmt.Sprintf("%s: %v", s, e.Err)
+	return s + ": " + innerError{e.Err}.Error()
 }
 
 // Is makes every CorruptError an ErrCorrupt.
@@ -129,6 +131,22 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 // Unwrap is the reason.
 func (e *CorruptError) Unwrap() error { return e.Err }
+
+// prefix begins every message of this package, once.
+const prefix = "db: "
+
+// innerError is an error within the message of another one, where the prefix is left
+// out.
+type innerError struct{ err error }
+
+func (e innerError) Error() string { return strings.TrimPrefix(e.err.Error(), prefix) }
+
+func (e innerError) Unwrap() error { return e.err }
+
+// wrapf returns err with a context in front of its message.
+func wrapf(err error, format string, a ...any) error {
+	return fmt.Errorf(prefix+format+": %w", append(a, innerError{err})...)
+}
 
 // corruptf is damage that belongs to no single block.
 func corruptf(coll, format string, a ...any) error {

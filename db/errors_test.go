@@ -71,6 +71,10 @@ func (b *bed) misuses(cases []misuse) {
 			b.t.Errorf("%s: %v, want %v", c.name, err, c.want)
 			continue
 		}
+		// Joined errors have a line each.
+		if strings.Count(err.Error(), "db:") > 1+strings.Count(err.Error(), "\ndb:") {
+			b.t.Errorf("%s: the message names the package twice: %v", c.name, err)
+		}
 		for _, s := range c.says {
 			if !strings.Contains(err.Error(), s) {
 				b.t.Errorf("%s: the message does not name %s: %v", c.name, s, err)

@@ -260,7 +260,7 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("db: index %q: encode manifest: %w", m.Info.Name, err)
+		return nil, wrapf(err, "index %q: encode manifest", m.Info.Name)
 	}
 	if err := checkShape(b); err != nil || len(b) > maxManifest {
 		return nil, fmt.Errorf("%w: index %q: a description of %d bytes, want at most %d: a label model may have too many labels",

@@ -65,7 +65,7 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 			nearest := hopLists(t, o.HopLabels)
 			var err error
 			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels, o.HopLabels, o.Workers); err != nil {
-				return fmt.Errorf("db: label lists: %w", err)
+				return wrapf(err, "label lists")
 			}
 		}
 		if t.own {
@@ -123,7 +123,7 @@ func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, a
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("db: %s: %w", stage, asOption(err))
+		return nil, wrapf(asOption(err), "%s", stage)
 	}
 	return f, nil
 }

@@ -56,11 +56,11 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 	}
 	payload, err := decodeBlock(st.c.Name, key[:], v, true)
 	if err != nil {
-		return nil, fmt.Errorf("index %q: %w", r.Name, err)
+		return nil, wrapf(err, "index %q", r.Name)
 	}
 	m, err := decodeManifest(payload)
 	if err != nil {
-		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: %w", r.Name, err))
+		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, wrapf(err, "index %q", r.Name))
 	}
 	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || m.Budget == nil && (m.Sparse != nil) != st.c.Sparse || !st.c.Sparse && m.Dim != st.c.Dim || m.Metric != st.c.Metric {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: manifest of another index", r.Name))

@@ -149,6 +149,7 @@ func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
 	}
 	f.Nodes = decodeNodes(r, slots)
 	r.need(len(f.Nodes) == slots, "node count")
+	gained := m.Info.TrainingPoints - m.Forest.Points
 	dirs := r.arrays(codec.KindLeafDir)
 	if p.Natural {
 		arrayOf(dirs, 0, &f.LeafDir, slots)
@@ -159,7 +160,7 @@ func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
 		f.Members = r.blocks(codec.KindMembers)
 	}
 	if o := r.arrays(codec.KindOverlayDir); len(o.parts) > 0 {
-		f.Overlay = &forest.Overlay{Points: m.Info.TrainingPoints - m.Forest.Points}
+		f.Overlay = &forest.Overlay{Points: gained}
 		if p.Natural && len(o.part(0)) > 0 {
 			arrayOf(o, 0, &f.Overlay.Dir, slots)
 			f.Overlay.Blocks = r.blocks(codec.KindOverlay)
@@ -169,6 +170,7 @@ func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
 			f.Overlay.MemberBlocks = r.blocks(codec.KindOverlayMembers)
 		}
 	}
+	r.need(gained == 0 || f.Overlay != nil, "training points")
 	d := r.arrays(codec.KindDirections)
 	switch f.Coord {
 	case "projected":

@@ -127,6 +127,9 @@ func (o *LCIFOptions) resolveGraph() error {
 	switch {
 	case o.Graph < 0 || o.Graph > MaxGraph:
 		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10", ErrOption, o.Graph, MaxGraph)
+	case !wanted && o.Graph > 0 && !o.relearn:
+		return fmt.Errorf("%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
+			ErrOption, o.Graph)
 	case !wanted:
 		o.Graph = 0
 	case o.Graph == 0:
@@ -408,14 +411,14 @@ func weigh(x vector.Sparse, idf []float32) {
 func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int, report func(done, total int)) error {
 	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workers)
 	if err != nil {
-		return fmt.Errorf("db: label model: %w", err)
+		return wrapf(err, "label model")
 	}
 	beta := l.params.Beta
 	if beta == 0 {
 		beta = 1
 	}
 	if err := view.AddPower(counts, beta); err != nil {
-		return fmt.Errorf("db: label model: %w", err)
+		return wrapf(err, "label model")
 	}
 	source, ok := view.Neighbors.(*query.PostingsNeighbors)
 	if !ok {
@@ -423,7 +426,7 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int, re
 	}
 	if p := l.opts.Postings; p.Partition {
 		if err := source.Index.AddPartition(ctx, p.params().M); err != nil {
-			return fmt.Errorf("db: label model: %w", err)
+			return wrapf(err, "label model")
 		}
 	}
 	l.lengths = postings.Lengths(data.rows, view.Keep)
@@ -438,7 +441,7 @@ func (l *lcifLearned) learnGraph(ctx context.Context, view *query.LCIFView, rows
 		return nil
 	}
 	if err := view.AddGraph(ctx, rows, l.opts.LCIF.Graph, l.opts.Workers, report); err != nil {
-		return fmt.Errorf("db: nearest rows of rows: %w", err)
+		return wrapf(err, "nearest rows of rows")
 	}
 	l.graph = view.Graph
 	return nil

@@ -59,7 +59,7 @@ func (st *collState) resolveNeighbors(name string, o *LCIFOptions) error {
 	}
 	r := st.c.index(o.Neighbors)
 	if r == nil {
-		return fmt.Errorf("neighbours: %w", noIndex(st.c, o.Neighbors))
+		return wrapf(noIndex(st.c, o.Neighbors), "neighbors")
 	}
 	tuned, err := st.tunedForest(r)
 	if err == nil && !tuned {
@@ -278,10 +278,10 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 		units := query.FeatureRows(query.UnitRows(data.rows, view))
 		var err error
 		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, o.Workers); err != nil {
-			return fmt.Errorf("db: label model: %w", err)
+			return wrapf(err, "label model")
 		}
 		if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {
-			return fmt.Errorf("db: label model: %w", err)
+			return wrapf(err, "label model")
 		}
 		l.sets = data.sets
 		return l.learnGraph(ctx, view, data.rows, report)

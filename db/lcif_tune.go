@@ -79,7 +79,7 @@ func (c *weighted) tune(ctx context.Context, o BuildOptions, report func(done, t
 	}
 	curve, err := query.TuneLCIF(ctx, data, tune)
 	if err != nil {
-		return nil, nil, fmt.Errorf("db: tune: %w", asOption(err))
+		return nil, nil, wrapf(asOption(err), "tune")
 	}
 	choice, ok := curve.Choice(o.LCIF.Objective, query.Combined)
 	if !ok {

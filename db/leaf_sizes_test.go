@@ -2,6 +2,7 @@ package db
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -240,6 +241,36 @@ func TestHostileLeafSize(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A manifest whose trees were grown from another number of points than its index was
+// is refused.
+func TestHostilePoints(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	d := tiedDB(t, path, forest.KD)
+	var m *manifest
+	err := d.View(func(s *Snapshot) (err error) {
+		st := s.gen.colls["d"]
+		m, err = st.manifestOf(st.c.index("x"))
+		return err
+	})
+	if err = errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	changed := *m
+	changed.Info.TrainingPoints--
+	data, err := json.Marshal(&changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putBlock(t, path, bucketMeta, codec.Key(m.Object, codec.KindManifest, 0), data)
+	withFile(t, path, func(_ *DB, s *Snapshot) {
+		_, _, err := s.Search(t.Context(), "d", make([]float32, tiedDim), 3, &SearchOptions{Index: "x"}, nil)
+		mustBeCorrupt(t, "search", err)
+		if !strings.Contains(fmt.Sprint(err), "training points") {
+			t.Errorf("search: error %v", err)
+		}
+	})
 }
 
 // changeSize adds to the first size that is not zero in a section of leaves, but

@@ -228,7 +228,7 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("db: maintain index %q of %q: %w", name, coll, err)
+		return nil, wrapf(err, "maintain index %q of %q", name, coll)
 	case s != nil:
 		err := d.storeStep(ctx, id, &ref, s, timer)
 		if err != nil {

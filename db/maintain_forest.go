@@ -251,7 +251,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 	}
 	lab, err := labels.ExactNeighbors(f.ctx, corpus, f.space, k, f.workers, nil)
 	if err != nil {
-		return nil, fmt.Errorf("db: labels: %w", err)
+		return nil, wrapf(err, "labels")
 	}
 	return func() func(uint32, []candidate) ([]candidate, error) {
 		return func(row uint32, dst []candidate) ([]candidate, error) {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -119,7 +118,7 @@ func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done
 	for i := range uint32(f.covered) {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("db: maintain: %w", err)
+				return wrapf(err, "maintain")
 			}
 		}
 		var x vector.Sparse
@@ -133,7 +132,7 @@ func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done
 	if f.st.c.Sparse {
 		index, err := postings.Build(ctx, query.UnitRows(rows, view), postings.Params{}, nil)
 		if err != nil {
-			return fmt.Errorf("db: postings: %w", err)
+			return wrapf(err, "postings")
 		}
 		view.Neighbors = &query.PostingsNeighbors{Index: index}
 	} else {
@@ -144,7 +143,7 @@ func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
 	if err := view.AddGraph(ctx, rows, f.m.LCIF.Graph, workers, report); err != nil {
-		return fmt.Errorf("db: nearest rows of rows: %w", err)
+		return wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
 	return nil
@@ -209,7 +208,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		if f.read++; f.read%1024 == 0 {
 			report(f.read, total)
 			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("db: maintain: %w", err)
+				return wrapf(err, "maintain")
 			}
 		}
 		return nil
@@ -260,7 +259,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 
 // count works out the sums after the change.
 func (f *lcifFollowing) count(ctx context.Context, workers int) error {
-	failed := func(err error) error { return fmt.Errorf("db: label model: %w", err) }
+	failed := func(err error) error { return wrapf(err, "label model") }
 	counted := func(units *vector.CSR, sets [][]uint32, names int) (*labels.FeatureLabels, error) {
 		matrix, err := labels.FromSets(sets, names)
 		if err != nil {
@@ -323,7 +322,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	for i := f.first; i < end; i++ {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("db: maintain: %w", err)
+				return wrapf(err, "maintain")
 			}
 		}
 		var x vector.Sparse
@@ -347,7 +346,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("db: postings: %w", err)
+		return wrapf(err, "postings")
 	}
 	return nil
 }

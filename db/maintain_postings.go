@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/anndb/anndb/postings"
@@ -140,7 +139,7 @@ func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *s
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("db: postings: %w", err)
+		return nil, wrapf(err, "postings")
 	}
 	return s, nil
 }

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -63,7 +62,7 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	case errors.Is(err, budget.ErrInvalid), errors.Is(err, budget.ErrParams): // which a build had accepted
 		return nil, false, corruptf(st.c.Name, "index %q: %w", m.Info.Name, err)
 	case err != nil:
-		return nil, false, fmt.Errorf("db: %s: %w", m.Budget.Kind, asOption(err))
+		return nil, false, wrapf(asOption(err), "%s", m.Budget.Kind)
 	case out.Model == nil:
 		return nil, true, nil
 	}

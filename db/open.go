@@ -196,7 +196,7 @@ func (d *DB) removeLeftovers() {
 func create(path string, o Options) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err != nil {
-		return fmt.Errorf("db: create: %w", asSystem(err))
+		return wrapf(asSystem(err), "create")
 	}
 	defer os.Remove(tmp.Name())
 	if err := tmp.Close(); err != nil {
@@ -233,7 +233,7 @@ func create(path string, o Options) (err error) {
 		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		return fmt.Errorf("db: create %s: %w", path, asSystem(err))
+		return wrapf(asSystem(err), "create %s", path)
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func validateOnce(path string, o Options) error {
 		if errors.Is(errs[0], io.ErrUnexpectedEOF) {
 			return fmt.Errorf("%w: %s: %w", ErrNotDatabase, path, errs[0])
 		}
-		return fmt.Errorf("db: open %s: %w", path, errs[0])
+		return wrapf(errs[0], "open %s", path)
 	case errs[0] != nil || errs[1] != nil:
 		err := errs[0]
 		if errs[0] == nil {

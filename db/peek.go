@@ -149,7 +149,7 @@ func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error)
 	}
 	data, err := decodeBlock("", catalogKey[:], blocks[string(catalogKey[:])], true)
 	if err != nil {
-		return st, fmt.Errorf("catalog: %w", err)
+		return st, wrapf(err, "catalog")
 	}
 	cat, err := decodeCatalog(data)
 	if err != nil {

@@ -131,6 +131,9 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	if o == nil {
 		o = &PredictOptions{}
 	}
+	if err := checkStrategy(o.Strategy); err != nil {
+		return nil, stats, err
+	}
 	st, asked, state, err := s.asked(ctx, coll, q, o.Index)
 	if err != nil {
 		return nil, stats, err
@@ -213,9 +216,9 @@ func (sc *predictScratch) predictions(out []Prediction, name func(label uint32) 
 
 func predictError(coll string, err error) error {
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) {
-		return fmt.Errorf("%w: predict in %q: %w", ErrOption, coll, err)
+		return fmt.Errorf("%w: predict in %q: %w", ErrOption, coll, innerError{err})
 	}
-	return fmt.Errorf("db: predict in %q: %w", coll, err)
+	return wrapf(err, "predict in %q", coll)
 }
 
 // labelQuery checks a query and lists its features by number.
@@ -244,7 +247,7 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	}
 	r := st.c.index(name)
 	if r == nil {
-		return nil, fmt.Errorf("label model: %w", noIndex(st.c, name))
+		return nil, wrapf(noIndex(st.c, name), "label model")
 	}
 	x, err := st.index(ctx, r)
 	if err != nil {

@@ -63,6 +63,9 @@ func (s *Snapshot) predictBlock(ctx context.Context, coll string, queries []Spar
 // of no such kind.
 func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction) (done bool, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
+	if err := checkStrategy(o.Strategy); err != nil {
+		return false, err
+	}
 	st, _, state, err := s.asked(ctx, coll, queries[0], o.Index)
 	if err != nil || state.tree != nil || o.Strategy != postings.Auto && !st.c.Sparse {
 		return false, err

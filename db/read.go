@@ -126,7 +126,7 @@ func (r *coldRows) holds(row uint32) bool {
 func (r *coldRows) at(row uint32) ([]string, []byte, error) {
 	labels, payload, err := decodeCold(r.table.At(int(row - r.first)))
 	if err != nil {
-		return nil, nil, blockError(r.st.c.Name, r.st.c.ID, codec.KindCold, r.first, fmt.Errorf("row %d: %w", row, err))
+		return nil, nil, blockError(r.st.c.Name, r.st.c.ID, codec.KindCold, r.first, wrapf(err, "row %d", row))
 	}
 	return labels, append([]byte(nil), payload...), nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,7 +180,7 @@ func (s *Snapshot) renumbered(ctx context.Context, path string, o Options, moved
 		}
 		for _, x := range m.indexes {
 			if _, err := d.relearn(ctx, m.name, x, MaintainOptions{}); err != nil {
-				return &notLearned{m.name, fmt.Errorf("index %q of %q: %w", x.Info.Name, m.name, err)}
+				return &notLearned{m.name, wrapf(err, "index %q of %q", x.Info.Name, m.name)}
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 				r := &c.Indexes[i]
 				wrong := st.verifyIndex(ctx, r)
 				if err := ctx.Err(); err != nil {
-					return fmt.Errorf("db: repair: %w", err)
+					return wrapf(err, "repair")
 				}
 				if wrong != nil {
 					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
@@ -81,7 +81,7 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 		}
 		found = append(found, x.RepairedIndex)
 		if x.Err != nil {
-			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, x.Err))
+			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, innerError{x.Err}))
 		}
 		if err := d.writable(ctx); err != nil {
 			return found, errors.Join(append(failed, err)...)
@@ -132,23 +132,23 @@ func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 // the context's.
 func Restore(ctx context.Context, backup, path string, replace bool) (err error) {
 	if err := checkFile(ctx, backup); err != nil {
-		return fmt.Errorf("db: restore: backup: %w", err)
+		return wrapf(err, "restore: backup")
 	}
 	perm := fs.FileMode(0o600)
 	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("db: restore: %w", err)
+		return wrapf(err, "restore")
 	case !replace:
 		return fmt.Errorf("%w: %s", ErrExists, path)
 	default:
 		// What a link names is replaced, not the link.
 		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return fmt.Errorf("db: restore: %w", err)
+			return wrapf(err, "restore")
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return fmt.Errorf("db: restore: %w", err)
+			return wrapf(err, "restore")
 		}
 		perm = info.Mode().Perm()
 		// Whoever holds the lock goes on with the old file, and would lose what
@@ -163,23 +163,23 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restore-*")
 	if err != nil {
-		return fmt.Errorf("db: restore: %w", asSystem(err))
+		return wrapf(asSystem(err), "restore")
 	}
 	defer os.Remove(tmp.Name()) // fails, as it should, once the file has its new name
 	from, err := os.Open(backup)
 	if err != nil {
-		return errors.Join(fmt.Errorf("db: restore: %w", err), tmp.Close())
+		return errors.Join(wrapf(err, "restore"), tmp.Close())
 	}
 	_, err = io.Copy(&contextWriter{ctx, tmp}, from)
 	err = errors.Join(err, from.Close(), tmp.Chmod(perm), tmp.Sync(), tmp.Close())
 	if err != nil {
-		return fmt.Errorf("db: restore: %w", asSystem(err))
+		return wrapf(asSystem(err), "restore")
 	}
 	if err := checkFile(ctx, tmp.Name()); err != nil {
-		return fmt.Errorf("db: restore: copy: %w", err)
+		return wrapf(err, "restore: copy")
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
-		return fmt.Errorf("db: restore: %w", err)
+		return wrapf(err, "restore")
 	}
 	return syncDir(filepath.Dir(path))
 }

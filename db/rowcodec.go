@@ -190,7 +190,7 @@ func encodeCold(c *collection, first uint32, rows []newRow, put func(key [codec.
 		h := codec.Header{Kind: codec.KindCold, Rows: uint64(len(blobs)), Cols: 1}
 		value, err := codec.EncodeCompressed(key[:], h, codec.AppendStrings(nil, blobs))
 		if err != nil {
-			return fmt.Errorf("db: labels and payloads of row %d: %w", first+uint32(lo), err)
+			return wrapf(err, "labels and payloads of row %d", first+uint32(lo))
 		}
 		if err := put(key, value); err != nil {
 			return err
@@ -207,7 +207,7 @@ func checkRow(r *Row, c *collection) error {
 	}
 	if c.Sparse {
 		if err := checkSparse(r, c.Named); err != nil {
-			return err
+			return wrapf(err, "key %q", r.Key)
 		}
 	} else if err := checkDense(r, c.Dim, c.Metric); err != nil {
 		return err
@@ -238,7 +238,7 @@ func checkDense(r *Row, dim int, metric vector.Metric) error {
 		return fmt.Errorf("%w: key %q coordinate %d is %g", ErrNotFinite, r.Key, i, r.Vector[i])
 	}
 	if err := checkNorm(r.Vector, metric); err != nil {
-		return fmt.Errorf("key %q: %w", r.Key, err)
+		return wrapf(err, "key %q", r.Key)
 	}
 	return nil
 }

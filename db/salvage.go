@@ -214,7 +214,7 @@ func (w *wreck) survey(path string) error {
 			return fmt.Errorf("db: salvage: %w", err)
 		}
 	}
-	w.reason = fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, reason)
+	w.reason = fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, innerError{reason})
 	if errors.Is(reason, ErrNewerFormat) {
 		return w.reason
 	}

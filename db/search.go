@@ -151,7 +151,7 @@ func (st *collState) searchWith(ctx context.Context, sc *searchScratch, view *qu
 	}
 	sc.found, stats, err = sc.s.Search(ctx, view, q, &sc.params, sc.found[:0])
 	if err != nil {
-		return dst, stats, fmt.Errorf("db: search %q: %w", st.c.Name, asOption(err))
+		return dst, stats, wrapf(asOption(err), "search %q", st.c.Name)
 	}
 	hits, err = st.appendHits(ctx, view, o, sc, dst)
 	return hits, stats, err
@@ -164,10 +164,10 @@ func asOption(err error) error {
 		return err
 	}
 	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
-		return fmt.Errorf("%w: %w", ErrUnsuitable, err)
+		return fmt.Errorf("%w: %w", ErrUnsuitable, innerError{err})
 	}
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
-		return fmt.Errorf("%w: %w", ErrOption, err)
+		return fmt.Errorf("%w: %w", ErrOption, innerError{err})
 	}
 	return err
 }
@@ -210,7 +210,7 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, o *Search
 		if o.Explain {
 			e, err := sc.s.ExplainLast(ctx, f.ID)
 			if err != nil {
-				return dst[:start], fmt.Errorf("db: explain row %d of %q: %w", f.ID, st.c.Name, err)
+				return dst[:start], wrapf(err, "explain row %d of %q", f.ID, st.c.Name)
 			}
 			h.Explanation = e
 		}
@@ -240,7 +240,7 @@ func atQuery(i int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("query %d: %w", i, err)
+	return fmt.Errorf("query %d: %w", i, innerError{err})
 }
 
 // newHits is memory for n hits with keys of up to 16 bytes, in two pieces: one
@@ -261,7 +261,7 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 		return nil, p, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
 	}
 	if err := checkQuery(q, st.c.Dim); err != nil {
-		return nil, p, fmt.Errorf("query to collection %q: %w", st.c.Name, err)
+		return nil, p, wrapf(err, "query to collection %q", st.c.Name)
 	}
 	switch ranged := o.Radius > 0; {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
@@ -285,7 +285,7 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 		p.Method = query.Flat
 	default:
 		if p, err = m.tuned(cmp.Or(o.Recall, defaultRecall)); err != nil {
-			return nil, p, fmt.Errorf("search of collection %q: %w", st.c.Name, err)
+			return nil, p, wrapf(err, "search of collection %q", st.c.Name)
 		}
 	}
 	if k >= int(st.c.Live) && o.Params == nil && !(o.Radius > 0) {
@@ -364,7 +364,7 @@ func (st *collState) carrying(ctx context.Context, labels []string, filter *roar
 	for _, l := range labels {
 		r, err := st.labelRows(l)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, fmt.Errorf("db: rows with label %q: %w", l, err)
+			return nil, wrapf(err, "rows with label %q", l)
 		}
 		if r != nil {
 			rows.Or(r)

@@ -72,21 +72,18 @@ func (d *DB) CreateSparse(ctx context.Context, name string, o SparseOptions) err
 func checkSparse(r *Row, named bool) error {
 	switch {
 	case r.Vector != nil:
-		return fmt.Errorf("%w: key %q has a dense vector, the collection is sparse", ErrKind, r.Key)
+		return fmt.Errorf("%w: a dense vector, the collection is sparse", ErrKind)
 	case named && r.Sparse.Len() > 0:
-		return fmt.Errorf("%w: key %q has numbered features, the collection's have names", ErrKind, r.Key)
+		return fmt.Errorf("%w: numbered features, the collection's have names", ErrKind)
 	case !named && len(r.Features) > 0:
-		return fmt.Errorf("%w: key %q has named features, the collection's are numbers", ErrKind, r.Key)
+		return fmt.Errorf("%w: named features, the collection's are numbers", ErrKind)
 	case r.Sparse.Len() > MaxFeatures || len(r.Features) > MaxFeatures:
-		return fmt.Errorf("%w: key %q has more than %d", ErrFeatures, r.Key, MaxFeatures)
+		return fmt.Errorf("%w: more than %d", ErrFeatures, MaxFeatures)
 	}
 	if err := checkNumbered(r.Sparse); err != nil {
-		return fmt.Errorf("key %q: %w", r.Key, err)
+		return err
 	}
-	if err := checkNamed(r.Features); err != nil {
-		return fmt.Errorf("key %q: %w", r.Key, err)
-	}
-	return nil
+	return checkNamed(r.Features)
 }
 
 // checkNumbered checks a sparse vector from outside.

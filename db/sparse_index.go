@@ -114,7 +114,7 @@ func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions,
 		return err
 	})
 	if err != nil {
-		return IndexInfo{}, fmt.Errorf("db: postings: %w", err)
+		return IndexInfo{}, wrapf(err, "postings")
 	}
 	return d.storeIndex(ctx, coll, id, name, l, timer)
 }

@@ -79,6 +79,9 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if o == nil {
 		o = &SparseSearchOptions{}
 	}
+	if err := checkStrategy(o.Strategy); err != nil {
+		return dst, stats, err
+	}
 	st, err := s.collection(coll)
 	if err != nil {
 		return dst, stats, err
@@ -113,7 +116,7 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 			if errors.Is(err, postings.ErrParams) {
 				err = fmt.Errorf("%w: %w", ErrOption, err)
 			}
-			return dst, stats, fmt.Errorf("db: search %q: %w", coll, err)
+			return dst, stats, wrapf(err, "search %q", coll)
 		}
 	}
 	stats.Fresh = set.n - covered
@@ -134,6 +137,14 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	return dst, stats, nil
 }
 
+// checkStrategy refuses a strategy that there is not.
+func checkStrategy(s postings.Strategy) error {
+	if s > postings.Union {
+		return fmt.Errorf("%w: there is no search %v", ErrOption, s)
+	}
+	return nil
+}
+
 // askedFeatures are the features of a query by number. Those that no row ever had
 // have numbers from the collection's Dim on; unknown names them.
 type askedFeatures struct {
@@ -146,9 +157,9 @@ func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (set *spars
 	if set, err = st.sparse(ctx); err != nil {
 		return nil, asked, err
 	}
-	row := Row{Key: []byte("query"), Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}
+	row := Row{Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}
 	if err := checkSparse(&row, st.c.Named); err != nil {
-		return nil, asked, err
+		return nil, asked, wrapf(err, "query to collection %q", st.c.Name)
 	}
 	if st.c.Named {
 		asked, err = st.numberFeatures(q.Features)
@@ -236,7 +247,7 @@ func (st *collState) accepted(ctx context.Context, o *SparseSearchOptions) (*roa
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("db: search %q: %w", st.c.Name, err)
+			return nil, wrapf(err, "search %q", st.c.Name)
 		}
 		ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
 		if err != nil {

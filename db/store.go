@@ -152,7 +152,7 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 	case errors.Is(err, berrors.ErrChecksum):
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
 	case err != nil:
-		return nil, fmt.Errorf("db: open %s: %w", path, asSystem(err))
+		return nil, wrapf(asSystem(err), "open %s", path)
 	}
 	if o.MaxSize > 0 {
 		b.AllocSize = 1 << 20 // a file grows in steps of it, and a step is refused whole

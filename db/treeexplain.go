@@ -99,7 +99,7 @@ func (s *Snapshot) askedTree(ctx context.Context, coll string, q SparseQuery, in
 // asked finds what a prediction asks and the label model it asks.
 func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (*collState, askedFeatures, *indexState, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, askedFeatures{}, nil, fmt.Errorf("db: predict: %w", err)
+		return nil, askedFeatures{}, nil, wrapf(err, "predict")
 	}
 	st, err := s.collection(coll)
 	if err != nil {

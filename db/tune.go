@@ -91,7 +91,7 @@ func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("db: tune: %w", err)
+		return wrapf(err, "tune")
 	}
 	return nil
 }
@@ -108,14 +108,14 @@ func (tr *trial) mask(v *query.View) *query.View {
 func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base *query.View, timer *stageTimer) (curve *query.Curve, err error) {
 	v := tr.mask(l.view(f, base))
 	if err := v.Validate(); err != nil {
-		return nil, fmt.Errorf("db: tune: %w", err)
+		return nil, wrapf(err, "tune")
 	}
 	err = timer.run("tune", func(report func(int, int)) error {
 		curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("db: tune: %w", asOption(err))
+		return nil, wrapf(asOption(err), "tune")
 	}
 	return curve, nil
 }
@@ -158,7 +158,7 @@ func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr
 			return err
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("db: tuning trees: %w", err)
+			return nil, nil, wrapf(err, "tuning trees")
 		}
 		if ok {
 			return whole, f, nil

@@ -153,7 +153,7 @@ func (b *Batch) own(coll string, key []byte) (*op, error) {
 		return nil, err
 	}
 	if err := validKey(key); err != nil {
-		return nil, fmt.Errorf("collection %q: %w", coll, err)
+		return nil, wrapf(err, "collection %q", coll)
 	}
 	if i, ok := b.seen[coll][string(key)]; ok {
 		return &b.ops[i], nil
@@ -201,7 +201,7 @@ func (b *Batch) add(coll string, make func(*collection) (op, error)) (err error)
 	}
 	o, err := make(c)
 	if err != nil {
-		return fmt.Errorf("collection %q: %w", coll, err)
+		return wrapf(err, "collection %q", coll)
 	}
 	o.id, o.coll = c.ID, coll
 	keys := b.seen[coll]
@@ -331,7 +331,7 @@ func (d *DB) writable(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", ErrReadOnly, d.path)
 	}
 	if p := d.poison.Load(); p != nil {
-		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, *p)
+		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, innerError{*p})
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("db: %w", err)
