@@ -55,7 +55,7 @@ func openARFF(s *source, o Options) (decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.LabelsXML == "" && s.close != nil { // a file, which can have one beside it
+	if o.LabelsXML == "" && s.close != nil { // a file, which can have one next to it
 		if o.LabelsXML, err = xmlBeside(s.path); err != nil {
 			return nil, err
 		}
@@ -71,7 +71,8 @@ func openARFF(s *source, o Options) (decoder, error) {
 		case !ok:
 			return nil, s.badLine(-1, 1, ErrNoLabels)
 		case n > len(columns) || -n > len(columns):
-			return nil, s.badLine(-1, 1, fmt.Errorf("the relation's name says -C %d, there are %d attributes", n, len(columns)))
+			return nil, s.badLine(-1, 1,
+				fmt.Errorf("the relation's name says -C %d, there are %d attributes", n, len(columns)))
 		}
 		part := columns[:max(n, 0)]
 		if n < 0 {
@@ -126,7 +127,7 @@ func (a *arff) attribute(c column, label bool) (attribute, error) {
 			}
 		}
 		if len(at.values) < len(c.nominal) {
-			return at, errors.New("a value stands twice")
+			return at, errors.New("a value is given twice")
 		}
 	}
 	switch {
@@ -278,7 +279,7 @@ func (a *arff) put(rec *Record, i int, value []byte) error {
 	if at.values != nil {
 		var ok bool
 		if v, ok = at.values[string(value)]; !ok {
-			return fmt.Errorf("attribute %d: %.40q is none of its values", i, value)
+			return fmt.Errorf("attribute %d: %.40q is not one of its values", i, value)
 		}
 	} else {
 		var err error
@@ -338,7 +339,7 @@ func arffHeader(in *lines, limit int) (columns []column, relation string, err er
 				return nil, "", in.bad(-1, err)
 			}
 			if names[c.name] {
-				return nil, "", in.bad(-1, fmt.Errorf("attribute %.40q stands twice", c.name))
+				return nil, "", in.bad(-1, fmt.Errorf("attribute %.40q is given twice", c.name))
 			}
 			if names[c.name] = true; len(columns) == limit {
 				return nil, "", in.bad(-1, fmt.Errorf("more than %d attributes", limit))
@@ -390,7 +391,8 @@ func parseColumn(text []byte) (column, error) {
 	case "numeric", "real", "integer":
 		return c, nil
 	}
-	return c, fmt.Errorf("attribute %.40q has type %.40q: only numbers and lists of values can be read", c.name, word)
+	return c, fmt.Errorf("attribute %.40q has type %.40q: only numbers and lists of values can be read",
+		c.name, word)
 }
 
 // parseNominal reads "value, value}".
@@ -482,7 +484,8 @@ func newARFFEncoder(s Schema) (encoder, error) {
 			name = s.FeatureNames[i]
 		}
 		if _, both := e.labels[name]; both || name == "" {
-			return nil, fmt.Errorf("dataset: %w: feature %d is named %.40q, which is empty or a label", ErrOption, i, name)
+			return nil, fmt.Errorf("dataset: %w: feature %d is named %.40q, which is empty or a label",
+				ErrOption, i, name)
 		}
 		e.head = append(appendARFFName(append(e.head, "@attribute "...), name), " numeric\n"...)
 	}
@@ -493,7 +496,7 @@ func newARFFEncoder(s Schema) (encoder, error) {
 // appendARFFName quotes a name unless it is made of plain letters and digits.
 func appendARFFName(dst []byte, name string) []byte {
 	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '-' || r == '.'
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_-.", r)
 	}
 	if !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
 		return append(dst, name...)
@@ -524,7 +527,7 @@ func (e *arffEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	for _, l := range rec.Labels {
 		n, ok := e.labels[l]
 		if !ok {
-			return dst, fmt.Errorf("label %.40q is none of the label names", l)
+			return dst, fmt.Errorf("label %.40q is not one of the label names", l)
 		}
 		e.row = append(e.row, n)
 	}

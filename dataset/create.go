@@ -142,7 +142,7 @@ func (s Schema) normal(path string) (Schema, error) {
 	}
 	for _, list := range [][]string{s.FeatureNames, s.LabelNames} {
 		if name, twice := repeated(list); twice {
-			return bad("the name %.40q stands twice", name)
+			return bad("the name %.40q is given twice", name)
 		}
 	}
 	s.Dim = max(s.Dim, n)
@@ -174,7 +174,8 @@ func (w *fileWriter) create() (*os.File, error) {
 		return nil, fmt.Errorf("%w: %s is a folder", ErrOption, w.path)
 	case err == nil && !info.Mode().IsRegular():
 		if w.frame.counted() {
-			return nil, fmt.Errorf("%w: %s is not a regular file, and the format has its length at the start", ErrOption, w.path)
+			return nil, fmt.Errorf("%w: %s is not a regular file, and the format has its length at the start",
+				ErrOption, w.path)
 		}
 		w.partial = w.path
 		return os.OpenFile(w.path, os.O_WRONLY, 0)

@@ -367,8 +367,10 @@ func (e delimitedEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	}
 	labels := strings.Join(rec.Labels, "|")
 	// encoding/csv, for one, reads these two bytes as one line feed.
-	if bytes.Contains(rec.Key, []byte("\r\n")) || bytes.Contains(rec.Payload, []byte("\r\n")) || strings.Contains(labels, "\r\n") {
-		return dst, errors.New("carriage return and line feed in a text: csv readers would change them, jsonl keeps them")
+	crlf := []byte("\r\n")
+	if bytes.Contains(rec.Key, crlf) || bytes.Contains(rec.Payload, crlf) || strings.Contains(labels, "\r\n") {
+		return dst, errors.New("carriage return and line feed in a text: " +
+			"csv readers would change them, jsonl keeps them")
 	}
 	dst = e.appendCell(dst, string(rec.Key))
 	for _, v := range rec.Vector {

@@ -40,13 +40,13 @@ var ErrOption = errors.New("bad option")
 // leaves the file as it was, and the next one may be written.
 var ErrRecord = errors.New("record cannot be written")
 
-// FormatError says what is wrong in which file and where. It wraps both
+// FormatError describes what is wrong in which file, and where. It wraps both
 // [ErrFormat] and its cause.
 type FormatError struct {
 	Path   string // as given to Open
 	Record int64  // record number from 0; -1 when the fault is before the first record or in the file as a whole
 	Line   int64  // line number from 1; 0 in binary formats
-	Offset int64  // bytes from the start of the decompressed content, where the faulty part begins; -1 in text formats
+	Offset int64  // of the faulty part in the decompressed content, in bytes; -1 in text formats
 	Format string // what the content is read as; empty where that is not known yet
 	Err    error  // the cause, never nil
 }
@@ -169,7 +169,7 @@ type Reader interface {
 	Close() error
 }
 
-// Header says whether a csv or tsv file begins with a line of column names.
+// Header reports whether a csv or tsv file begins with a line of column names.
 type Header uint8
 
 // Values of Header.
@@ -179,17 +179,17 @@ const (
 	HeaderAbsent                // the first line is a record
 )
 
-// Base says how a libsvm file numbers its first feature.
+// Base is how a libsvm file numbers its first feature.
 type Base uint8
 
 // Values of Base.
 const (
-	BaseAuto Base = iota // one, unless a zero stands in the first 64 KiB
+	BaseAuto Base = iota // one, unless there is a zero in the first 64 KiB
 	BaseZero
 	BaseOne
 )
 
-// Options says how to read a file. The zero value detects the format and
+// Options describes how to read a file. The zero value detects the format and
 // reads everything.
 //
 // A column is given by its name in the header, or else by its position from
@@ -220,7 +220,7 @@ type Options struct {
 	// belongs to the vector; any other jsonl field is an error, since a
 	// misspelt field would otherwise be lost silently.
 	IgnoreColumns []string
-	// Header says whether a csv or tsv file has a line of column names.
+	// Header reports whether a csv or tsv file has a line of column names.
 	Header Header
 	// Base is the number of the first feature in a libsvm file.
 	Base Base
@@ -231,8 +231,8 @@ type Options struct {
 	// LabelNames names the labels of an xmc file by number; without it a
 	// label's name is its number. The names must differ.
 	LabelNames []string
-	// LabelsXML is the Mulan file that tells which attributes of an ARFF file
-	// are labels. "" means the one beside it that has its name: among the
+	// LabelsXML is the Mulan file that lists which attributes of an ARFF file
+	// are labels. "" means the one next to it that has its name: among the
 	// files X.xml of the same folder, that with the longest X that the ARFF
 	// file's name begins with. Failing that, Meka's "-C n" in the relation's
 	// name says so: the first n attributes, or the last -n.
@@ -266,7 +266,8 @@ func (o Options) normal() (Options, error) {
 	case o.Kind > Sparse:
 		return bad("Kind is %d", o.Kind)
 	case f != nil && !f.holds(o.Kind):
-		return bad("%s files hold no %v records (want one of %s)", o.Format, o.Kind, strings.Join(Formats(o.Kind), ", "))
+		return bad("%s files hold no %v records (want one of %s)",
+			o.Format, o.Kind, strings.Join(Formats(o.Kind), ", "))
 	case o.Max < 0:
 		return bad("Max is %d", o.Max)
 	case o.MaxDim < 0 || o.MaxDim > maxMaxDim:
@@ -299,14 +300,14 @@ func (o Options) normal() (Options, error) {
 	}
 	for _, names := range [][]string{o.FeatureNames, o.LabelNames} {
 		if name, twice := repeated(names); twice {
-			return bad("the name %.40q stands twice", name)
+			return bad("the name %.40q is given twice", name)
 		}
 	}
 	o.FeatureNames = slices.Clip(o.FeatureNames)
 	return o, nil
 }
 
-// repeated returns a name that stands twice.
+// repeated returns a name that is given twice.
 func repeated(names []string) (string, bool) {
 	seen := make(map[string]struct{}, len(names))
 	for _, name := range names {

@@ -76,7 +76,7 @@
 // Under HeaderAuto the first line is a header if one of its cells is one of
 // the names above or a name given in the options, or is no number where the
 // second line has one; a lone line is a header if it has no number. A header
-// made of numbers only, as data frames write, cannot be told from a record:
+// made of numbers only, as data frames write, cannot be distinguished from a record:
 // say HeaderPresent.
 //
 // Blank lines are skipped, spaces around numbers do not count, a UTF-8 byte
@@ -87,7 +87,7 @@
 //
 // One object a line; blank lines are skipped. The key and each label may be a
 // string or a number, "labels" an array or one label. A payload that is a
-// string gives its text; any other value gives its JSON as it stands. Bytes that are not
+// string gives its text; any other value gives its JSON unchanged. Bytes that are not
 // UTF-8 are written in base64 under "key_base64" and "payload_base64", which
 // are read too. Either all records have a key or none. An unknown field is an
 // error unless Options.IgnoreColumns names it. An object that has a field
@@ -105,11 +105,11 @@
 //	        by Mulan's XML file or Meka's "-C n"
 //	jsonl   {"key","features","labels","payload"}      both           in the record
 //
-// The first record of a jsonl file tells whether it has vectors or features.
+// The first record of a jsonl file decides whether it has vectors or features.
 //
 // Features come by number from 0, ascending, without zeros. A repeated feature
 // is an error, a repeated label counts once. libsvm files number features from
-// 1, or from 0 if a feature 0 stands in the first 64 KiB; a later 0 is an error
+// 1, or from 0 if there is a feature 0 in the first 64 KiB; a later 0 is an error
 // that asks for Options.Base. A test part without a 0 cannot be told, so
 // give the files that come in parts the Base of the first one's reader. A label +1 is the label 1.
 //

@@ -35,9 +35,12 @@ func newFixed(s *source, e elem, dim int, n int64, prefix bool) (*fixed, error) 
 		if n < 0 {
 			f.length = body / int64(width)
 		} else if want := n * int64(width); body < want {
-			return nil, s.bad(body/int64(width), s.size, fmt.Errorf("truncated: header promises %d records, the file holds %d: %w", n, body/int64(width), io.ErrUnexpectedEOF))
+			whole := body / int64(width)
+			return nil, s.bad(whole, s.size, fmt.Errorf("truncated: header promises %d records, the file holds %d: %w",
+				n, whole, io.ErrUnexpectedEOF))
 		} else if body > want {
-			return nil, s.bad(n, s.offset+want, fmt.Errorf("%d bytes after the %d records promised by the header", body-want, n))
+			return nil, s.bad(n, s.offset+want,
+				fmt.Errorf("%d bytes after the %d records promised by the header", body-want, n))
 		}
 	}
 	f.raw = make([]byte, width)

@@ -38,17 +38,50 @@ var formats []*format
 
 func init() {
 	formats = []*format{
-		{name: FormatIDX, dense: true, plain: true, endings: []string{".idx", "-ubyte"}, open: openIDX, encoder: newIDXEncoder},
-		{name: FormatFvecs, dense: true, plain: true, endings: []string{".fvecs"}, open: openVecs, encoder: newVecsEncoder},
-		{name: FormatBvecs, dense: true, plain: true, endings: []string{".bvecs"}, open: openVecs, encoder: newVecsEncoder},
-		{name: FormatIvecs, dense: true, plain: true, endings: []string{".ivecs"}, open: openVecs, encoder: newVecsEncoder},
-		{name: FormatNPY, dense: true, plain: true, endings: []string{".npy"}, open: openNPY, encoder: newNPYEncoder},
-		{name: FormatCSV, dense: true, text: true, endings: []string{".csv"}, open: openDelimited, encoder: newDelimitedEncoder},
-		{name: FormatTSV, dense: true, text: true, endings: []string{".tsv"}, open: openDelimited, encoder: newDelimitedEncoder},
-		{name: FormatLibsvm, sparse: true, text: true, endings: []string{".libsvm", ".svm", ".svmlight"}, open: openLibsvm, encoder: newLibsvmEncoder},
-		{name: FormatXMC, sparse: true, text: true, endings: []string{".xmc"}, open: openXMC, encoder: newXMCEncoder},
-		{name: FormatARFF, sparse: true, text: true, endings: []string{".arff"}, open: openARFF, encoder: newARFFEncoder},
-		{name: FormatJSONL, dense: true, sparse: true, text: true, endings: []string{".jsonl", ".ndjson"}, open: openJSONL, encoder: newJSONLEncoder},
+		{
+			name: FormatIDX, dense: true, plain: true, endings: []string{".idx", "-ubyte"},
+			open: openIDX, encoder: newIDXEncoder,
+		},
+		{
+			name: FormatFvecs, dense: true, plain: true, endings: []string{".fvecs"},
+			open: openVecs, encoder: newVecsEncoder,
+		},
+		{
+			name: FormatBvecs, dense: true, plain: true, endings: []string{".bvecs"},
+			open: openVecs, encoder: newVecsEncoder,
+		},
+		{
+			name: FormatIvecs, dense: true, plain: true, endings: []string{".ivecs"},
+			open: openVecs, encoder: newVecsEncoder,
+		},
+		{
+			name: FormatNPY, dense: true, plain: true, endings: []string{".npy"},
+			open: openNPY, encoder: newNPYEncoder,
+		},
+		{
+			name: FormatCSV, dense: true, text: true, endings: []string{".csv"},
+			open: openDelimited, encoder: newDelimitedEncoder,
+		},
+		{
+			name: FormatTSV, dense: true, text: true, endings: []string{".tsv"},
+			open: openDelimited, encoder: newDelimitedEncoder,
+		},
+		{
+			name: FormatLibsvm, sparse: true, text: true, endings: []string{".libsvm", ".svm", ".svmlight"},
+			open: openLibsvm, encoder: newLibsvmEncoder,
+		},
+		{
+			name: FormatXMC, sparse: true, text: true, endings: []string{".xmc"},
+			open: openXMC, encoder: newXMCEncoder,
+		},
+		{
+			name: FormatARFF, sparse: true, text: true, endings: []string{".arff"},
+			open: openARFF, encoder: newARFFEncoder,
+		},
+		{
+			name: FormatJSONL, dense: true, sparse: true, text: true, endings: []string{".jsonl", ".ndjson"},
+			open: openJSONL, encoder: newJSONLEncoder,
+		},
 	}
 }
 

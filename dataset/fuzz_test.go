@@ -7,18 +7,19 @@ import (
 )
 
 // fuzzDecoder feeds bytes to the decoder of one format, or to detection when
-// format is "". Nothing may panic; every error must be a FormatError; what was
+// o.Format is "". Nothing may panic; every error must be a FormatError; what was
 // read must be writable as jsonl and come back the same. readAll checks
-// dimensions, finite values and Len.
-func fuzzDecoder(f *testing.F, format string, seeds ...[]byte) {
+// dimensions, order, limits, finite values and the number of records.
+func fuzzDecoder(f *testing.F, o Options, seeds ...[]byte) {
 	for _, s := range seeds {
 		f.Add(s)
 		f.Add(s[:len(s)/2])
 	}
+	// A small MaxDim keeps an input of a few bytes from asking for
+	// megabytes over and over.
+	o.MaxDim = 4096
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// A small MaxDim keeps an input of a few bytes from asking for
-		// megabytes over and over.
-		all, err := load(t, "x", data, Options{Format: format, MaxDim: 4096})
+		all, err := load(t, "x", data, o)
 		var fe *FormatError
 		if err != nil && !errors.As(err, &fe) {
 			t.Fatalf("not a FormatError: %v", err)
@@ -26,9 +27,13 @@ func fuzzDecoder(f *testing.F, format string, seeds ...[]byte) {
 		if len(all) == 0 {
 			return
 		}
+		enc := jsonlEncoder{kind: Dense}
+		if len(all[0].Vector) == 0 {
+			enc.kind = Sparse
+		}
 		var text []byte
 		for i := range all {
-			if text, err = (jsonlEncoder{kind: Dense}).encode(text, &all[i]); err != nil {
+			if text, err = enc.encode(text, &all[i]); err != nil {
 				return // a label that is not UTF-8
 			}
 		}
@@ -51,19 +56,20 @@ var (
 	seedJSONL = []byte("{\"key\":\"a\",\"vector\":[1,2],\"labels\":[\"x\"],\"payload\":{}}\n\n{\"key_base64\":\"/w==\",\"vector\":[3,4]}\n")
 )
 
-func FuzzIDX(f *testing.F)   { fuzzDecoder(f, FormatIDX, seedIDX) }
-func FuzzNPY(f *testing.F)   { fuzzDecoder(f, FormatNPY, seedNPY) }
-func FuzzFvecs(f *testing.F) { fuzzDecoder(f, FormatFvecs, seedFvecs) }
-func FuzzBvecs(f *testing.F) { fuzzDecoder(f, FormatBvecs, seedBvecs) }
-func FuzzIvecs(f *testing.F) { fuzzDecoder(f, FormatIvecs, seedFvecs) }
-func FuzzCSV(f *testing.F)   { fuzzDecoder(f, FormatCSV, seedCSV) }
+func FuzzIDX(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatIDX}, seedIDX) }
+func FuzzNPY(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatNPY}, seedNPY) }
+func FuzzFvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatFvecs}, seedFvecs) }
+func FuzzBvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatBvecs}, seedBvecs) }
+func FuzzIvecs(f *testing.F) { fuzzDecoder(f, Options{Format: FormatIvecs}, seedFvecs) }
+func FuzzCSV(f *testing.F)   { fuzzDecoder(f, Options{Format: FormatCSV}, seedCSV) }
 func FuzzTSV(f *testing.F) {
-	fuzzDecoder(f, FormatTSV, bytes.ReplaceAll(seedCSV, []byte(","), []byte("\t")))
+	fuzzDecoder(f, Options{Format: FormatTSV}, bytes.ReplaceAll(seedCSV, []byte(","), []byte("\t")))
 }
-func FuzzJSONL(f *testing.F) { fuzzDecoder(f, FormatJSONL, seedJSONL) }
+func FuzzJSONL(f *testing.F) { fuzzDecoder(f, Options{Format: FormatJSONL}, seedJSONL) }
 
 func FuzzDetect(f *testing.F) {
-	fuzzDecoder(f, "", seedIDX, seedNPY, seedFvecs, seedCSV, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV))
+	fuzzDecoder(f, Options{}, seedIDX, seedNPY, seedFvecs, seedCSV, seedJSONL, zipped(f, seedIDX), zipped(f, seedCSV),
+		[]byte(seedLibsvm), []byte(seedXMC), []byte(seedARFF), []byte(seedSparseJSONL))
 }
 
 // FuzzLabels feeds bytes to the reader of label files.

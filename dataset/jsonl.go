@@ -36,7 +36,8 @@ type jsonl struct {
 // openJSONL reads the first record, which says kind and dimension.
 func openJSONL(s *source, o Options) (decoder, error) {
 	j := &jsonl{
-		key: o.KeyColumn, vector: o.VectorField, features: o.FeaturesField, labels: o.LabelColumns, payload: o.PayloadColumn,
+		key: o.KeyColumn, vector: o.VectorField, features: o.FeaturesField,
+		labels: o.LabelColumns, payload: o.PayloadColumn,
 		ignore: map[string]bool{}, kind: o.Kind, maxDim: o.MaxDim, object: map[string]json.RawMessage{},
 	}
 	if j.key == "" {
@@ -224,7 +225,7 @@ func (j *jsonl) decodeKey(rec *Record, n int64) error {
 	return nil
 }
 
-// decodePayload takes a string's text, or any other value's JSON as it stands.
+// decodePayload takes a string's text, or any other value's JSON unchanged.
 func (j *jsonl) decodePayload(rec *Record) error {
 	raw, raw64 := j.object[j.payload], j.object[fieldPayloadBase64]
 	if j.payload == fieldPayloadBase64 {

@@ -27,7 +27,7 @@ func newJSONFeatures(o Options) jsonFeatures {
 	return s
 }
 
-// featureKind says how a file identifies features; all records agree.
+// featureKind is how a file identifies features; all records agree.
 type featureKind uint8
 
 const (
@@ -67,7 +67,7 @@ func (s *jsonFeatures) decode(out *vector.Sparse, raw json.RawMessage) error {
 		return err
 	}
 	if err = tidy(out, 0); errors.Is(err, errRepeatedFeature) && s.kind == namedFeatures {
-		err = errors.New("a name stands twice")
+		err = errors.New("a name is given twice")
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (s *jsonFeatures) is(kind featureKind) error {
 	return nil
 }
 
-// decodeNamed reads tokens, not a map, so that a name that stands twice is
+// decodeNamed reads tokens, not a map, so that a name that is given twice is
 // seen and features are numbered in order of appearance.
 func (s *jsonFeatures) decodeNamed(raw json.RawMessage) error {
 	if err := s.is(namedFeatures); err != nil {

@@ -81,7 +81,7 @@ func parseLabelsXML(s *source) ([]string, error) {
 			return nil, bad(errors.New("a label without a name"))
 		}
 		if seen[name] {
-			return nil, bad(fmt.Errorf("label %.40q stands twice", name))
+			return nil, bad(fmt.Errorf("label %.40q is given twice", name))
 		}
 		seen[name] = true
 		names = append(names, name)
@@ -94,10 +94,11 @@ func parseLabelsXML(s *source) ([]string, error) {
 // its place when it is complete.
 func WriteLabelsXML(path string, names []string) error {
 	if name, twice := repeated(names); twice {
-		return fmt.Errorf("dataset: %w: the label name %.40q stands twice", ErrOption, name)
+		return fmt.Errorf("dataset: %w: the label name %.40q is given twice", ErrOption, name)
 	}
 	var b bytes.Buffer
-	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<labels xmlns=\"http://mulan.sourceforge.net/labels\">\n")
+	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n" +
+		"<labels xmlns=\"http://mulan.sourceforge.net/labels\">\n")
 	for _, name := range names {
 		var text bytes.Buffer
 		if err := xml.EscapeText(&text, []byte(name)); err != nil {
@@ -106,7 +107,7 @@ func WriteLabelsXML(path string, names []string) error {
 		// EscapeText puts U+FFFD in the place of what XML cannot hold.
 		lost := strings.Count(text.String(), "\uFFFD") > strings.Count(name, "\uFFFD")
 		if name == "" || !utf8.ValidString(name) || lost {
-			return fmt.Errorf("dataset: %w: label name %.40q cannot stand in XML", ErrOption, name)
+			return fmt.Errorf("dataset: %w: XML cannot hold the label name %.40q", ErrOption, name)
 		}
 		fmt.Fprintf(&b, "<label name=\"%s\"></label>\n", text.Bytes())
 	}

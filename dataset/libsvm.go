@@ -207,10 +207,10 @@ func newLibsvmEncoder(s Schema) (encoder, error) {
 
 func (e libsvmEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	for i, l := range rec.Labels {
-		// What stands in the way of reading the label back.
+		// With any of these the label would not read back the same.
 		if l == "" || strings.ContainsAny(l, ",:#") || strings.ContainsFunc(l, isSpaceLike) ||
 			len(withoutPlus([]byte(l))) < len(l) {
-			return dst, fmt.Errorf("label %.40q cannot stand in a libsvm file", l)
+			return dst, fmt.Errorf("a libsvm file cannot hold the label %.40q", l)
 		}
 		if i > 0 {
 			dst = append(dst, ',')

@@ -56,8 +56,8 @@ func (l *lines) bad(record int64, err error) error {
 
 // rowDecoder is what the formats of one record a line differ in.
 type rowDecoder interface {
-	// decode adds what stands in a line, with its line feed, to rec, which comes
-	// empty but for its number n as the key; false when no record stands in the line.
+	// decode adds what is in a line, with its line feed, to rec, which comes
+	// empty but for its number n as the key; false when the line has no record.
 	decode(rec *Record, line []byte, n int64) (bool, error)
 	// end is called after the last line, which ended record n-1.
 	end(n int64) error

@@ -63,7 +63,7 @@ func WriteNames(path string, names []string, mode fs.FileMode) error {
 	var lines []byte
 	for _, name := range names {
 		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "\r\n") {
-			return fmt.Errorf("dataset: %w: name %.40q cannot stand on a line", ErrOption, name)
+			return fmt.Errorf("dataset: %w: a line cannot hold the name %.40q", ErrOption, name)
 		}
 		lines = append(append(lines, name...), '\n')
 	}

@@ -64,7 +64,8 @@ func openNPY(s *source, o Options) (decoder, error) {
 		return nil, s.bad(-1, start, err)
 	}
 	if h.fortran {
-		return nil, s.bad(-1, start, errors.New("the array is in Fortran order, which cannot be streamed by rows; save numpy.ascontiguousarray of it"))
+		return nil, s.bad(-1, start, errors.New("the array is in Fortran order, "+
+			"which cannot be streamed by rows; save numpy.ascontiguousarray of it"))
 	}
 	if len(h.shape) < 2 {
 		return nil, s.bad(-1, start, fmt.Errorf("the array has %d dimensions, want rows and columns", len(h.shape)))

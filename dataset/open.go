@@ -29,7 +29,7 @@ func Open(path string, o Options) (Reader, error) {
 }
 
 // NewReader reads a data set from r like [Open]. The name stands for the path
-// in errors and in detection; no file is looked for beside it. Closing the Reader
+// in errors and in detection; no file next to it is looked for. Closing the Reader
 // does not close r.
 func NewReader(name string, r io.Reader, o Options) (Reader, error) {
 	o, err := o.normal()
@@ -250,7 +250,8 @@ func detect(s *source, o Options) (string, error) {
 	if named != nil {
 		return named.name, nil
 	}
-	return "", s.bad(-1, 0, fmt.Errorf("unknown binary format (vecs files of up to %d dimensions need their file name extension or an explicit format)", o.MaxDim))
+	return "", s.bad(-1, 0, fmt.Errorf("unknown binary format "+
+		"(vecs files of up to %d dimensions need their file name extension or an explicit format)", o.MaxDim))
 }
 
 // detectText tells the text formats apart. named is the format that the file's name

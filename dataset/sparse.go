@@ -20,7 +20,7 @@ func (v *byFeature) Swap(i, j int) {
 	v.Value[i], v.Value[j] = v.Value[j], v.Value[i]
 }
 
-var errRepeatedFeature = errors.New("stands twice")
+var errRepeatedFeature = errors.New("is given twice")
 
 // tidy brings features into order and drops zeros, which say nothing. Which of
 // two values of a feature holds cannot be told, so that is an error; base is

@@ -6,38 +6,13 @@ import (
 	"testing"
 )
 
-// fuzzSparse feeds bytes to the reader of one format, or to detection when
-// format is "". Nothing may panic; every error must be a FormatError; what was
-// read must be writable as jsonl and come back the same. readAll checks
-// order, limits and finite values.
+// fuzzSparse is fuzzDecoder for sparse records.
 func fuzzSparse(f *testing.F, format string, seeds ...string) {
+	var list [][]byte
 	for _, s := range seeds {
-		f.Add([]byte(s))
-		f.Add([]byte(s[:len(s)/2]))
+		list = append(list, []byte(s))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := load(t, "x", data, asSparse(Options{Format: format}))
-		var fe *FormatError
-		if err != nil && !errors.As(err, &fe) {
-			t.Fatalf("not a FormatError: %v", err)
-		}
-		if len(all) == 0 {
-			return
-		}
-		var text []byte
-		for i := range all {
-			if text, err = (jsonlEncoder{kind: Sparse}).encode(text, &all[i]); err != nil {
-				return // a label that is not UTF-8
-			}
-		}
-		again, err := load(t, "x", text, asSparse(Options{Format: FormatJSONL}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := same(all, again); err != nil {
-			t.Fatal(err)
-		}
-	})
+	fuzzDecoder(f, Options{Format: format, Kind: Sparse}, list...)
 }
 
 const (

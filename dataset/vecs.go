@@ -7,7 +7,9 @@ import (
 )
 
 // vecsElems maps the formats of the TEXMEX corpus to their number types.
-var vecsElems = map[string]elem{FormatFvecs: {kind: kindF32}, FormatBvecs: {kind: kindU8}, FormatIvecs: {kind: kindI32}}
+var vecsElems = map[string]elem{
+	FormatFvecs: {kind: kindF32}, FormatBvecs: {kind: kindU8}, FormatIvecs: {kind: kindI32},
+}
 
 // openVecs reads fvecs, bvecs and ivecs. The first record's dimension, which
 // all others must have, is looked at without taking it. Source: the format
@@ -45,7 +47,8 @@ func (e vecsEncoder) encode(dst []byte, rec *Record) ([]byte, error) {
 	}
 	for i, v := range rec.Vector {
 		if v < low || v >= high || v != float32(math.Trunc(float64(v))) {
-			return dst, fmt.Errorf("value %d is %v: %s holds whole numbers from %.0f to below %.0f", i, v, e.format, low, high)
+			return dst, fmt.Errorf("value %d is %v: %s holds whole numbers from %.0f to below %.0f",
+				i, v, e.format, low, high)
 		}
 		if e.format == FormatBvecs {
 			dst = append(dst, byte(v))

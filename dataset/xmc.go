@@ -10,7 +10,7 @@ import (
 )
 
 // xmc reads the format of the extreme classification repository. A line is a
-// record even if nothing stands in it, up to the number promised.
+// record even if it is empty, up to the number promised.
 type xmc struct {
 	pairs
 	set      labelSet
@@ -80,7 +80,10 @@ func openXMC(s *source, o Options) (decoder, error) {
 	case o.LabelNames != nil && uint64(len(o.LabelNames)) != n[2]:
 		return nil, in.bad(-1, fmt.Errorf("%d labels, %d label names were given", n[2], len(o.LabelNames)))
 	}
-	x := &xmc{features: int(n[1]), labels: n[2], left: int64(n[0]), records: int64(n[0]), numbers: map[uint32]string{}, o: o}
+	x := &xmc{
+		features: int(n[1]), labels: n[2], left: int64(n[0]), records: int64(n[0]),
+		numbers: map[uint32]string{}, o: o,
+	}
 	x.limit = n[1]
 	return &lineDecoder{rowDecoder: x, lines: in}, nil
 }
@@ -214,7 +217,7 @@ func (e *xmcEncoder) labelNumber(l string) (uint64, error) {
 	if e.number != nil {
 		n, ok := e.number[l]
 		if !ok {
-			return 0, fmt.Errorf("label %.40q is none of the label names", l)
+			return 0, fmt.Errorf("label %.40q is not one of the label names", l)
 		}
 		return uint64(n), nil
 	}

@@ -56,7 +56,8 @@ func (f askFlags) one(a *app, s *db.Snapshot, info db.CollectionInfo) (q labelQu
 		if err != nil {
 			return q, fmt.Errorf("--key: %w", err)
 		}
-		return labelQuery{f.OfKey, db.SparseQuery{Sparse: row.Sparse, Features: row.Features, Vector: row.Vector}, row.Labels}, nil
+		query := db.SparseQuery{Sparse: row.Sparse, Features: row.Features, Vector: row.Vector}
+		return labelQuery{f.OfKey, query, row.Labels}, nil
 	case f.Vector != "" && info.Sparse:
 		return q, usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
 	case f.Vector != "":
@@ -114,11 +115,13 @@ func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.Sparse
 			v, err := strconv.ParseFloat(part[i+1:], 32)
 			switch {
 			case errors.Is(err, strconv.ErrRange):
-				return q, usagef("--features: %s has the value %s, which is out of the range of float32", part[:i], part[i+1:])
+				return q, usagef("--features: %s has the value %s, which is out of the range of float32",
+					part[:i], part[i+1:])
 			case err != nil:
 				return q, usagef("--features: %s has the value %q, which is not a number", part[:i], part[i+1:])
 			case !(v >= 0) || math.IsInf(v, 0):
-				return q, usagef("--features: %s has the value %s: sparse values must be finite and not negative", part[:i], part[i+1:])
+				return q, usagef("--features: %s has the value %s: sparse values must be finite and not negative",
+					part[:i], part[i+1:])
 			}
 			name, value = part[:i], float32(v)
 		}
@@ -131,7 +134,8 @@ func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.Sparse
 			return q, usagef("--features: %q is no number, and the collection's features have no names", name)
 		}
 		if uint32(n) < first {
-			return q, usagef("--features: there is no feature %d: collection %q counts features from %d", n, info.Name, first)
+			return q, usagef("--features: there is no feature %d: collection %q counts features from %d",
+				n, info.Name, first)
 		}
 		feature := uint32(n) - first
 		if _, twice := values[feature]; twice {

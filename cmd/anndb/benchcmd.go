@@ -182,7 +182,7 @@ func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, 
 		variants = append(variants, byRecall(i, c.Recall)...)
 		for n, p := range i.Curve.Points {
 			a.progress.update("index "+i.Name, n, len(i.Curve.Points))
-			m, err := q.measure(a.ctx, s, t, &db.SearchOptions{Index: i.Name, Params: &p.Params}, c.Rounds, 1)
+			m, err := q.measure(a.ctx, s, t, &db.SearchOptions{Index: i.Name, Params: &p.Params}, effort{c.Rounds, 1})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -193,7 +193,7 @@ func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, 
 		}
 	}
 	bench.MarkFronts(points)
-	results, err := measureAll(a, s, q, t, variants, c.Rounds, 1)
+	results, err := q.measureAll(a, s, t, variants, effort{c.Rounds, 1})
 	return results, points, err
 }
 

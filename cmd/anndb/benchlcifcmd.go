@@ -68,7 +68,7 @@ func (c *benchLCIFCmd) options(a *app) (lcifbench.Options, error) {
 	return o, nil
 }
 
-// quality says whether the quality on a set is measured.
+// quality reports whether the quality on a set is measured.
 func (c *benchLCIFCmd) quality(set string) bool {
 	if c.Only == "search" || c.Only == "stored" || !lcifbench.Labelled(set) {
 		return false

@@ -75,12 +75,15 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 	case c.TargetRecall > 0 && c.Kind != "auto":
 		return db.BuildOptions{}, usagef("--target-recall goes with --kind auto")
 	case isTree(c.Kind) && (c.tuneFlags.lcifOnly() || c.modelFlags.withoutThreshold() != modelFlags{}):
-		return db.BuildOptions{}, usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold, --allow-empty (only at) and the flags of budgeted trees only", c.Kind)
+		return db.BuildOptions{}, usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold, "+
+			"--allow-empty (only at) and the flags of budgeted trees only", c.Kind)
 	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given()):
-		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs and --thresholds go with --kind sbt, pt and at")
+		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs " +
+			"and --thresholds go with --kind sbt, pt and at")
 	case !isTree(c.Kind) && c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
-		return db.BuildOptions{}, usagef("--weight, --objective, --allow-empty, --search, --folds, --tune-rows, --feature-share, --neighbors, " +
-			"--k, --alpha, --beta, --lambda, --threshold, --cut-share, --cut-per-label and --keep-features go with --kind lcif")
+		return db.BuildOptions{}, usagef("--weight, --objective, --allow-empty, --search, --folds, --tune-rows, " +
+			"--feature-share, --neighbors, --second-orders, --graph, --k, --alpha, --beta, --lambda, --threshold, " +
+			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
 	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.Kind != string(db.KindLCIF) && c.PartitionM != nil:
 		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings and lcif")
 	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
@@ -97,7 +100,7 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 	}
 	var err error
 	if isTree(c.Kind) {
-		o.Budget, err = treeOptions(c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, 0)
+		o.Budget, err = treeBuild{kind: c.Kind, tree: c.treeFlags, grid: c.gridFlags, tune: c.tuneFlags, threshold: c.Threshold}.options()
 	} else {
 		o.LCIF, err = c.lcif(c.tuneFlags)
 	}
@@ -226,7 +229,7 @@ func memoryTable(info db.IndexInfo) *table.Table {
 	return t
 }
 
-// labelsTable says how good approximate labels are; it is empty where all are
+// labelsTable shows the recall of approximate labels; it is empty where all are
 // exact.
 func labelsTable(infos ...db.IndexInfo) *table.Table {
 	t := table.New("index", "labels", "recall:4", "recall_10:4", "sample", "rounds")

@@ -46,7 +46,7 @@ type cli struct {
 	Stats     statsCmd     `cmd:"" help:"Describe the file, its collections and its indexes."`
 	Maintain  maintainCmd  `cmd:"" help:"Make all indexes cover the rows written since and forget those deleted."`
 	Check     checkCmd     `cmd:"" help:"Verify every checksum and cross-reference of the file."`
-	Repair    repairCmd    `cmd:"" help:"Build damaged indexes anew from their rows, or save the rows of a damaged file."`
+	Repair    repairCmd    `cmd:"" help:"Rebuild damaged indexes from their rows, or save the rows of a damaged file."`
 	Restore   restoreCmd   `cmd:"" help:"Check a backup and put a copy of it in the place of a database."`
 	Bench     benchCmd     `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
 	BenchLCIF benchLCIFCmd `cmd:"" name:"bench-lcif" help:"Quality and times of label models on public data sets, beside the paper's."`

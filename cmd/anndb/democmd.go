@@ -295,5 +295,5 @@ func (c *demoCorpus) evaluate(a *app, s *db.Snapshot, info db.IndexInfo) (*table
 	if info.Curve != nil {
 		variants = append(variants, byRecall(info, []float64{0.90, 0.95, 0.99})...)
 	}
-	return measureAll(a, s, q, t, variants, 3, 1)
+	return q.measureAll(a, s, t, variants, effort{rounds: 3, threads: 1})
 }

@@ -85,7 +85,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// looksLike says what a file that is no database seems to be.
+// looksLike describes a file that is no database.
 func looksLike(path string) string {
 	info, err := os.Stat(path)
 	switch {

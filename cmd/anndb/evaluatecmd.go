@@ -53,7 +53,7 @@ func (c *evaluateCmd) check() error {
 	case c.Queries == "" && c.Holdout < 1:
 		return usagef("--holdout must be at least 1")
 	case len(c.Method) == 0 && c.settingFlags != defaultSettings:
-		return usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, --hop-width and --rerank go with --method")
+		return errSettings
 	}
 	for _, r := range c.Recall {
 		if !(r > 0 && r <= 1) {
@@ -96,7 +96,7 @@ func (c *evaluateCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		results, err := measureAll(a, s, q, t, variants, c.Rounds, c.Threads)
+		results, err := q.measureAll(a, s, t, variants, effort{c.Rounds, c.Threads})
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,8 @@ func (c *evaluateCmd) querySet(a *app, s *db.Snapshot, info db.CollectionInfo) (
 		return q, err
 	}
 	if info.Live < 2 {
-		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2: %w", c.Collection, info.Live, db.ErrEmpty)
+		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2: %w",
+			c.Collection, info.Live, db.ErrEmpty)
 	}
 	if c.Holdout > info.Live {
 		return nil, usagef("--holdout %d: collection %q has %d rows", c.Holdout, c.Collection, info.Live)
@@ -206,15 +207,17 @@ func byRecall(i db.IndexInfo, targets []float64) []variant {
 
 // measureAll measures one variant after the other; times are µs a query,
 // micros their mean.
-func measureAll(a *app, s *db.Snapshot, q *querySet, t *bench.Truth, variants []variant, rounds, threads int) (*table.Table, error) {
-	out := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1", "per_second:0", "candidates:0", "exact:0", "setting")
+func (q *querySet) measureAll(a *app, s *db.Snapshot, t *bench.Truth, variants []variant, e effort) (*table.Table, error) {
+	out := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1",
+		"per_second:0", "candidates:0", "exact:0", "setting")
 	for i, v := range variants {
 		a.progress.update("measure", i, len(variants))
-		m, err := q.measure(a.ctx, s, t, &v.options, rounds, threads)
+		m, err := q.measure(a.ctx, s, t, &v.options, e)
 		if err != nil {
 			return nil, fmt.Errorf("index %s, %s: %w", v.index, v.setting, err)
 		}
-		out.Add(v.index, v.target, m.Recall, m.Mean, m.P50, m.P95, m.P99, m.PerSecond, m.Candidates, m.Exact, v.setting)
+		out.Add(v.index, v.target, m.Recall, m.Mean, m.P50, m.P95, m.P99,
+			m.PerSecond, m.Candidates, m.Exact, v.setting)
 	}
 	a.progress.end()
 	return out, nil

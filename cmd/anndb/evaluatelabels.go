@@ -62,7 +62,8 @@ func (c *evaluateCmd) asked(s *db.Snapshot) ([]string, error) {
 func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, models []string) error {
 	switch {
 	case c.Queries == "":
-		return usagef("--holdout is for nearest rows: a label model knows the labels of its rows, so %q needs --queries", info.Name)
+		return usagef("--holdout is for nearest rows: a label model knows the labels of its rows, so %q needs --queries",
+			info.Name)
 	case len(c.Method) > 0:
 		return usagef("--method is for forests of dense collections, not for label models")
 	}
@@ -71,7 +72,8 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 		return err
 	}
 	if !slices.ContainsFunc(q.labels, func(l []string) bool { return len(l) > 0 }) {
-		return usagef("no record of %s has a label to compare predictions with; labels of idx files are in a file of their own: --labels", c.Queries)
+		return usagef("no record of %s has a label to compare predictions with; "+
+			"labels of idx files are in a file of their own: --labels", c.Queries)
 	}
 	var unknown unknownFeatures
 	for _, x := range q.queries {

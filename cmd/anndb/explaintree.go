@@ -92,7 +92,7 @@ func (c *predictCmd) pathJSON(p *db.TreePath) pathJSON {
 }
 
 // addPath writes one row for each decision and one for each part of its margin. For
-// people query and decision stand there once.
+// people query and decision are written once.
 func (c *predictCmd) addPath(t *table.Stream, a treeAnswer, people bool) {
 	query := any(a.query)
 	add := func(step, decision, what any, numbers ...any) {

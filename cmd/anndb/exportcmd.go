@@ -56,7 +56,8 @@ func (c *exportCmd) Run(a *app) error {
 }
 
 // schema describes the file to write; number has the numbers of names of features.
-func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo) (o dataset.Schema, number map[string]uint32, err error) {
+func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo) (
+	o dataset.Schema, number map[string]uint32, err error) {
 	o = dataset.Schema{Format: c.As, Kind: dataset.Dense, Dim: info.Dim}
 	if info.Sparse {
 		o.Kind = dataset.Sparse
@@ -101,7 +102,7 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo) (o da
 	return o, number, err
 }
 
-// exported says how to write a file of rows.
+// exported describes a file of rows to write.
 type exported struct {
 	schema dataset.Schema
 	number map[string]uint32 // of the names of features; nil where they have none

@@ -236,7 +236,7 @@ func (m *meter) Write(p []byte) (int, error) {
 // compactCmd shrinks a file.
 type compactCmd struct {
 	inFile
-	Reorder bool `help:"Also give near rows of dense collections near numbers, which makes searches in large ones faster. Indexes are learned anew: best before the first build."`
+	Reorder bool `help:"Also give near rows of dense collections near numbers, which makes searches in large ones faster. Indexes are rebuilt: best before the first build."`
 }
 
 // Run executes the command.

@@ -16,7 +16,7 @@ type newKeys struct {
 	first  uint64 // number of the first record in a file without keys
 }
 
-// newKeys is how the import makes keys. Those of a file without keys go on behind
+// newKeys is how the import makes keys. Those of a file without keys continue after
 // the numbers that the collection has, unless rows are to be replaced.
 func (c *importCmd) newKeys(a *app, info *db.CollectionInfo) (newKeys, error) {
 	k := newKeys{prefix: c.KeyPrefix}

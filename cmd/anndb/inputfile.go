@@ -30,7 +30,7 @@ type fileFlags struct {
 
 // sparseFlags say how to read a file of sparse records.
 type sparseFlags struct {
-	LabelsXML    string `help:"Mulan's XML file that tells which attributes of an ARFF file are labels; the one beside it if not given." placeholder:"PATH"`
+	LabelsXML    string `help:"Mulan's XML file that lists which attributes of an ARFF file are labels; the one next to it if not given." placeholder:"PATH"`
 	LabelNames   string `help:"File with the names of an xmc file's labels, one a line." placeholder:"PATH"`
 	FeatureNames string `help:"File with the names of a libsvm or xmc file's features, one a line." placeholder:"PATH"`
 	NamesColumn  int    `help:"Column of --label-names and --feature-names, parted by tabs, from 1; 0 for whole lines." default:"0"`
@@ -93,7 +93,7 @@ type input struct {
 	filled         bool // features are read as vectors
 }
 
-// source says which records to read for which collection.
+// source selects the records to read for a collection.
 type source struct {
 	path   string
 	labels string // an idx file of labels beside the records, or empty
@@ -162,7 +162,8 @@ func (s source) suits(in *input) error {
 		}
 	}
 	if info != nil && !info.Sparse && in.Dim != info.Dim {
-		return fmt.Errorf("%s has %d dimensions, collection %q has %d: %w", s.path, in.Dim, info.Name, info.Dim, db.ErrDimension)
+		return fmt.Errorf("%s has %d dimensions, collection %q has %d: %w",
+			s.path, in.Dim, info.Name, info.Dim, db.ErrDimension)
 	}
 	return nil
 }
@@ -220,7 +221,8 @@ func (in *input) Read(rec *dataset.Record) error {
 	if !in.filled {
 		for i, v := range rec.Features.Value {
 			if v < 0 {
-				return fmt.Errorf("%s: record %q: feature %d has the negative value %g: %w: sparse values must not be negative (import with --dense)",
+				return fmt.Errorf("%s: record %q: feature %d has the negative value %g: %w: "+
+					"sparse values must not be negative (import with --dense)",
 					in.path, rec.Key, rec.Features.Index[i], v, db.ErrFeatures)
 			}
 		}
@@ -258,7 +260,8 @@ func (in *input) query(rec *dataset.Record, named bool) (db.SparseQuery, error) 
 	n := rec.Features.Len()
 	switch {
 	case named && in.FeatureNames == nil && n > 0:
-		return db.SparseQuery{}, fmt.Errorf("the features of %s have no names, those of the collection have: %w", in.path, db.ErrFeatures)
+		return db.SparseQuery{}, fmt.Errorf("the features of %s have no names, those of the collection have: %w",
+			in.path, db.ErrFeatures)
 	case named:
 		names := in.Reader.Schema().FeatureNames // which grow while reading
 		q := db.SparseQuery{Features: make([]db.Feature, n)}
@@ -267,9 +270,12 @@ func (in *input) query(rec *dataset.Record, named bool) (db.SparseQuery, error) 
 		}
 		return q, nil
 	case in.namesItself() && n > 0:
-		return db.SparseQuery{}, fmt.Errorf("the features of %s have names, those of the collection have numbers: %w", in.path, db.ErrFeatures)
+		return db.SparseQuery{}, fmt.Errorf("the features of %s have names, those of the collection have numbers: %w",
+			in.path, db.ErrFeatures)
 	}
-	return db.SparseQuery{Sparse: vector.Sparse{Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value)}}, nil
+	return db.SparseQuery{Sparse: vector.Sparse{
+		Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value),
+	}}, nil
 }
 
 // row makes a row of a record. It shares no memory with the record.

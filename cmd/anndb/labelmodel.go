@@ -30,13 +30,14 @@ type tuneFlags struct {
 }
 
 func (f tuneFlags) given() bool {
-	return f.AllowEmpty || f.searches() || f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 || len(f.FeatureShare) > 0 || f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
+	return f.AllowEmpty || f.searches() || f.Weight != "" || f.Objective != "" || f.Folds != 0 || f.TuneRows != 0 ||
+		len(f.FeatureShare) > 0 || f.Neighbors != "" || len(f.SecondOrders) > 0 || f.Graph != 0
 }
 
 // searches reports whether a way to search is given.
 func (f tuneFlags) searches() bool { return f.Search != "" && f.Search != "auto" }
 
-// lcifOnly says whether flags are given that trees do not have.
+// lcifOnly reports whether flags are given that trees do not have.
 func (f tuneFlags) lcifOnly() bool {
 	f.Weight, f.Folds, f.TuneRows, f.AllowEmpty = "", 0, 0, false
 	return f.given()
@@ -76,28 +77,51 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 			return o, err
 		}
 	}
+	if err := m.check(t); err != nil || m == (modelFlags{}) {
+		return o, err
+	}
+	o.Params = &query.LCIFParams{
+		Lambda: *m.Lambda, Alpha: m.Alpha, Beta: m.Beta, Features: m.KeepFeatures, SecondOrder: m.SecondOrder,
+	}
+	if m.K != nil {
+		o.Params.K = *m.K
+	}
+	if m.CutShare != 0 || m.CutPerLabel {
+		o.Cut = &query.LCIFCut{Share: cmp.Or(m.CutShare, 1), PerLabel: m.CutPerLabel, NoTop: o.AllowEmpty}
+	}
+	if m.Threshold != nil {
+		o.Params.Thresholds = &labels.Thresholds{Single: *m.Threshold, KeepTop: !o.AllowEmpty}
+	}
+	return o, nil
+}
+
+// check refuses flags that make no sense.
+func (m modelFlags) check(t tuneFlags) error {
 	if t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0 {
-		return o, usagef("--folds must be 0 or at least 2, --tune-rows not negative")
+		return usagef("--folds must be 0 or at least 2, --tune-rows not negative")
 	}
 	for _, s := range t.FeatureShare {
 		if !(s > 0 && s <= 1) {
-			return o, usagef("--feature-share %g (want above 0, at most 1)", s)
+			return usagef("--feature-share %g (want above 0, at most 1)", s)
 		}
 	}
 	for _, w := range append(t.SecondOrders, m.SecondOrder) {
 		if !(w >= 0 && w <= 1) {
-			return o, usagef("weight of second-order scores %g (want 0 to 1)", w)
+			return usagef("weight of second-order scores %g (want 0 to 1)", w)
 		}
 	}
 	if t.Graph < 0 || t.Graph > db.MaxGraph {
-		return o, usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, db.MaxGraph)
+		return usagef("--graph %d (want 1 to %d, or 0 for 10)", t.Graph, db.MaxGraph)
 	}
-	if t.Graph > 0 && m.SecondOrder == 0 && !slices.ContainsFunc(t.SecondOrders, func(w float64) bool { return w > 0 }) {
-		return o, usagef("--graph goes with second-order scores: --second-orders to tune their weight, or --second-order to give it")
+	positive := func(w float64) bool { return w > 0 }
+	if t.Graph > 0 && m.SecondOrder == 0 && !slices.ContainsFunc(t.SecondOrders, positive) {
+		return usagef("--graph goes with second-order scores: " +
+			"--second-orders to tune their weight, or --second-order to give it")
 	}
 	if m == (modelFlags{}) {
-		return o, nil
+		return nil
 	}
+	allowEmpty := t.AllowEmpty
 	cut := m.CutShare != 0 || m.CutPerLabel
 	t.Weight, t.Neighbors, t.Graph, t.AllowEmpty = "", "", 0, false
 	if cut {
@@ -105,49 +129,40 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
 	}
 	switch {
 	case t.given():
-		return o, usagef("--objective, --folds, --tune-rows, --search, --feature-share and --second-orders are for tuning, " +
-			"which --k, --lambda, --alpha, --beta, --threshold, --cut-share, --cut-per-label, --keep-features and --second-order replace")
+		return usagef("--objective, --folds, --tune-rows, --search, --feature-share and --second-orders are for " +
+			"tuning, which --k, --lambda, --alpha, --beta, --threshold, --cut-share, --cut-per-label, --keep-features " +
+			"and --second-order replace")
 	case m.Lambda == nil:
-		return o, usagef("--lambda is missing: without tuning it must be given, and --k unless --lambda is 0")
+		return usagef("--lambda is missing: without tuning it must be given, and --k unless --lambda is 0")
 	case !(*m.Lambda >= 0 && *m.Lambda <= 1):
-		return o, usagef("--lambda %g (want 0 to 1)", *m.Lambda)
+		return usagef("--lambda %g (want 0 to 1)", *m.Lambda)
 	case m.K == nil && *m.Lambda > 0, m.K != nil && *m.K < 1:
-		return o, usagef("--k must be at least 1")
+		return usagef("--k must be at least 1")
 	case !(m.Alpha >= 0 && m.Beta >= 0) || math.IsInf(m.Alpha, 0) || math.IsInf(m.Beta, 0):
-		return o, usagef("--alpha and --beta must not be negative")
+		return usagef("--alpha and --beta must not be negative")
 	case !(m.CutShare >= 0) || math.IsInf(m.CutShare, 0):
-		return o, usagef("--cut-share %g (want above 0)", m.CutShare)
+		return usagef("--cut-share %g (want above 0)", m.CutShare)
 	case cut && m.Threshold != nil:
-		return o, usagef("--cut-share and --cut-per-label choose the threshold that --threshold gives: give one of them")
+		return usagef("--cut-share and --cut-per-label choose the threshold that --threshold gives: " +
+			"give one of them")
 	case m.CutShare != 0 && m.CutPerLabel:
-		return o, usagef("--cut-share and --cut-per-label exclude each other")
-	case o.AllowEmpty && !cut && m.Threshold == nil:
-		return o, usagef("--allow-empty without tuning goes with --threshold, --cut-share or --cut-per-label")
+		return usagef("--cut-share and --cut-per-label exclude each other")
+	case allowEmpty && !cut && m.Threshold == nil:
+		return usagef("--allow-empty without tuning goes with --threshold, --cut-share or --cut-per-label")
 	case m.KeepFeatures < 0:
-		return o, usagef("--keep-features must not be negative")
+		return usagef("--keep-features must not be negative")
+	case m.Threshold != nil && !(*m.Threshold >= 0 && *m.Threshold <= 1):
+		return usagef("--threshold %g (want 0 to 1)", *m.Threshold)
 	}
-	o.Params = &query.LCIFParams{Lambda: *m.Lambda, Alpha: m.Alpha, Beta: m.Beta, Features: m.KeepFeatures, SecondOrder: m.SecondOrder}
-	if m.K != nil {
-		o.Params.K = *m.K
-	}
-	if cut {
-		o.Cut = &query.LCIFCut{Share: cmp.Or(m.CutShare, 1), PerLabel: m.CutPerLabel, NoTop: o.AllowEmpty}
-	}
-	if m.Threshold != nil {
-		if !(*m.Threshold >= 0 && *m.Threshold <= 1) {
-			return o, usagef("--threshold %g (want 0 to 1)", *m.Threshold)
-		}
-		o.Params.Thresholds = &labels.Thresholds{Single: *m.Threshold, KeepTop: !o.AllowEmpty}
-	}
-	return o, nil
+	return nil
 }
 
-// predicts says whether an index predicts labels.
+// predicts reports whether an index predicts labels.
 func predicts(i db.IndexInfo) bool {
 	return i.Options.Kind == db.KindLCIF || isTree(string(i.Options.Kind))
 }
 
-// isForest says whether an index is a forest that finds nearest rows.
+// isForest reports whether an index is a forest that finds nearest rows.
 func isForest(i db.IndexInfo) bool {
 	return i.Options.Kind != db.KindPostings && !predicts(i)
 }
@@ -230,7 +245,7 @@ type shownCut query.LCIFCut
 // String is the sentence.
 func (c shownCut) String() string { return describeCut(query.LCIFCut(c)) }
 
-// describeCut says how thresholds were made.
+// describeCut describes how thresholds were chosen.
 func describeCut(c query.LCIFCut) string {
 	s := fmt.Sprintf("threshold for %.3g × the mean number of labels", c.Share)
 	if c.PerLabel {

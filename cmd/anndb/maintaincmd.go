@@ -33,7 +33,7 @@ func (c *maintainCmd) Run(a *app) error {
 }
 
 // watch writes a line of figures about the file at every interval, until the
-// caller interrupts. It takes no lock: writers go on, and their steps are seen.
+// caller interrupts. It takes no lock: writers continue, and their steps are seen.
 func (c *statsCmd) watch(a *app) error {
 	for i := 1; ; i++ {
 		t := table.New("time", "size", "free", "generation", "rows", "indexes", "fresh", "segments", "note")

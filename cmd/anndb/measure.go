@@ -76,9 +76,11 @@ type measured struct {
 	Exact      float64 // exact distances a query
 }
 
-// measure asks every query rounds times on the given number of threads, after
-// one round that warms up and counts.
-func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *bench.Truth, o *db.SearchOptions, rounds, threads int) (measured, error) {
+// effort is how often every query is asked, and by how many threads.
+type effort struct{ rounds, threads int }
+
+// measure asks every query, after one round that warms up and counts.
+func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *bench.Truth, o *db.SearchOptions, e effort) (measured, error) {
 	var m measured
 	var work db.SearchStats
 	right := 0
@@ -97,9 +99,9 @@ func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *bench.Truth, 
 	}
 	n := float64(len(q.vectors))
 	m.Recall, m.Candidates, m.Exact = t.Recall(right), float64(work.Candidates)/n, float64(work.Exact)/n
-	micros := make([]float64, rounds*len(q.vectors))
+	micros := make([]float64, e.rounds*len(q.vectors))
 	start := time.Now()
-	if err := q.race(ctx, s, o, micros, threads); err != nil {
+	if err := q.race(ctx, s, o, micros, e.threads); err != nil {
 		return m, err
 	}
 	m.PerSecond = float64(len(micros)) / time.Since(start).Seconds()

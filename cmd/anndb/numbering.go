@@ -36,7 +36,7 @@ func (n target) kind() dataset.Kind {
 // there is none yet.
 func existing(a *app, path, name string) (*db.CollectionInfo, error) {
 	if st, err := os.Stat(path); err != nil || st.Size() == 0 {
-		return nil, nil // opening it for writing tells what is wrong, if anything is
+		return nil, nil // opening it for writing returns the error, if there is one
 	}
 	var info *db.CollectionInfo
 	err := inFile{path}.snapshot(a, func(s *db.Snapshot) error {
@@ -73,10 +73,12 @@ func (n target) check(in *input, flag string) error {
 		return usagef("--base is for libsvm files; %s is of format %s", in.path, in.Format)
 	case n.info == nil, n.info.Named && in.FeatureNames == nil: // the latter is refused later
 	case libsvm && n.info.Numbering == db.NumberedUnknown && flag == "auto":
-		return usagef("collection %q does not record from which number its features count: say --base 0 or --base 1 for %s",
+		return usagef("collection %q does not record from which number its features count: "+
+			"say --base 0 or --base 1 for %s",
 			n.info.Name, in.path)
 	case in.countsFromZero() && !n.info.Named && n.info.Numbering == db.NumberedFromOne:
-		n.note("%s counts features from 0, as %s does: its feature 0 is feature 1 of collection %q", in.path, in.Format, n.info.Name)
+		n.note("%s counts features from 0, as %s does: its feature 0 is feature 1 of collection %q",
+			in.path, in.Format, n.info.Name)
 	}
 	return nil
 }
@@ -86,7 +88,8 @@ func (n target) explain(err error) error {
 	if err == nil || n.info == nil || n.info.Numbering != db.NumberedFromOne || !errors.Is(err, dataset.ErrFeatureZero) {
 		return err
 	}
-	return fmt.Errorf("%w in collection %q, by its first import: a file that counts from 0 needs a collection of its own (import --base 0)",
+	return fmt.Errorf("%w in collection %q, by its first import: "+
+		"a file that counts from 0 needs a collection of its own (import --base 0)",
 		err, n.info.Name)
 }
 

@@ -56,9 +56,8 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		p := predicting{a: a, s: s, info: info, workers: a.workers, total: queries.total, options: &db.PredictOptions{
-			Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain && !tree,
-		}}
+		o := &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain && !tree}
+		p := predicting{a: a, s: s, info: info, workers: a.workers, total: queries.total, options: o}
 		bare := 0
 		err = p.each(queries.each, func(q labelQuery, found []db.Prediction) error {
 			if len(found) == 0 {
@@ -201,7 +200,8 @@ func (p *predicting) batch(batch []labelQuery, f func(labelQuery, []db.Predictio
 }
 
 // predictAll predicts many queries.
-func predictAll(a *app, s *db.Snapshot, coll string, queries []db.SparseQuery, o *db.PredictOptions, workers int) ([][]db.Prediction, error) {
+func predictAll(a *app, s *db.Snapshot, coll string, queries []db.SparseQuery, o *db.PredictOptions, workers int) (
+	[][]db.Prediction, error) {
 	out := make([][]db.Prediction, 0, len(queries))
 	p := predicting{a: a, s: s, info: db.CollectionInfo{Name: coll}, options: o, workers: workers, total: len(queries)}
 	each := func(yield func(labelQuery, error) bool) {
@@ -271,7 +271,7 @@ func (c *predictCmd) shown(n int) int {
 }
 
 // addEvidence writes one row for each label and one for each row or feature that
-// carried it. For people query and label stand there once.
+// carried it. For people query and label are written once.
 func (c *predictCmd) addEvidence(t *table.Stream, key string, found []db.Prediction, people bool) {
 	for j, p := range found {
 		e := p.Explanation

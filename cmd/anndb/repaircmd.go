@@ -11,7 +11,7 @@ import (
 	"github.com/anndb/anndb/db"
 )
 
-// repairCmd builds damaged indexes anew, or saves the rows of a damaged file.
+// repairCmd rebuilds damaged indexes, or saves the rows of a damaged file.
 type repairCmd struct {
 	inFile
 	To        string `help:"Write every row that can be read to this new database, and leave the file as it is." placeholder:"NEW"`
@@ -29,7 +29,7 @@ func (c *repairCmd) Run(a *app) error {
 	return c.with(a, false, func(d *db.DB) error {
 		found, err := d.Repair(a.ctx, a.progress.build)
 		a.progress.end()
-		t := table.New("collection", "index", "damage", "built anew")
+		t := table.New("collection", "index", "damage", "rebuilt")
 		for _, x := range found {
 			t.Add(x.Collection, x.Index, x.Damage.Error(), x.Err == nil)
 		}

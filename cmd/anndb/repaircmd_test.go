@@ -36,7 +36,7 @@ func TestRepairAndRestore(t *testing.T) {
 	}
 	damage(20) // postings
 	fails(t, exitError, "damaged", "check", file)
-	if got := mustJSON[rows](t, "repair", file); len(got) != 1 || got[0]["index"] != "x" || got[0]["built anew"] != true {
+	if got := mustJSON[rows](t, "repair", file); len(got) != 1 || got[0]["index"] != "x" || got[0]["rebuilt"] != true {
 		t.Errorf("repaired %v", got)
 	}
 	must(t, "check", file)

@@ -32,7 +32,9 @@ type searchCmd struct {
 }
 
 // strategies are the ways to search an inverted index by name.
-var strategies = []postings.Strategy{postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union}
+var strategies = []postings.Strategy{
+	postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union,
+}
 
 func parseStrategy(name string) (postings.Strategy, error) {
 	names := make([]string, len(strategies))
@@ -62,7 +64,7 @@ func (c *searchCmd) options() (*db.SearchOptions, error) {
 	}
 	if c.Method == "" {
 		if c.settingFlags != defaultSettings {
-			return nil, usagef("--trees, --tau, --votes, --extra, --sketch, --hops, --hop-from, --hop-width and --rerank go with --method")
+			return nil, errSettings
 		}
 		return o, nil
 	}
@@ -119,7 +121,8 @@ func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 	case c.Vector != "":
 		return usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
 	case c.Recall > 0 || c.Method != "" || c.Radius > 0 || c.Explain:
-		return usagef("--recall, --method, --radius and --explain are for dense collections; searches of the sparse %q are exact", info.Name)
+		return usagef("--recall, --method, --radius and --explain are for dense collections; "+
+			"searches of the sparse %q are exact", info.Name)
 	}
 	strategy, err := parseStrategy(c.Strategy)
 	if err != nil {

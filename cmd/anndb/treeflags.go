@@ -35,88 +35,119 @@ func (g gridFlags) given() bool {
 
 var treeKinds = []forest.Kind{db.KindSBT, db.KindPT, db.KindAT}
 
-// isTree says whether a kind is a budgeted tree.
+// isTree reports whether a kind is a budgeted tree.
 func isTree(kind string) bool { return slices.Contains(treeKinds, forest.Kind(kind)) }
 
-// treeOptions are the flags as package db takes them. features is the number of
-// features from which a grid starts that is asked for without lists; 0 where
-// none is.
-func treeOptions(kind string, f treeFlags, g gridFlags, t tuneFlags, threshold *float64, features int) (db.BudgetOptions, error) {
+// treeBuild is what the flags say of a tree to build.
+type treeBuild struct {
+	kind      string
+	tree      treeFlags
+	grid      gridFlags
+	tune      tuneFlags
+	threshold *float64
+	// features is the number of features from which a grid starts that is requested
+	// without lists; 0 where none is.
+	features int
+}
+
+// options are the flags as package db takes them.
+func (b treeBuild) options() (db.BudgetOptions, error) {
+	f, t := b.tree, b.tune
 	o := db.BudgetOptions{AllowEmpty: t.AllowEmpty, Raw: f.Raw, TuneRows: t.TuneRows}
+	if err := b.check(); err != nil {
+		return o, err
+	}
 	if t.Weight != "none" {
 		o.Weight = db.Weighting(t.Weight)
 	}
 	p := &o.Params
 	p.BAC.Rounds, p.BAC.Exact, p.MinPositive = f.Rounds, f.Exact, f.MinPositive
-	switch {
-	case t.AllowEmpty && kind != string(db.KindAT):
-		return o, usagef("--allow-empty goes with --kind lcif and at: a tree of kind %s always answers", kind)
-	case f.Rounds < 0 || f.MinPositive < 0:
-		return o, usagef("--rounds and --min-positive must not be negative")
-	case f.MinPositive > 0 && kind != string(db.KindAT), threshold != nil && kind != string(db.KindAT):
-		return o, usagef("--min-positive, --threshold and --thresholds go with --kind at")
-	case t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0:
-		return o, usagef("--folds must be 0 or at least 2, --tune-rows not negative")
-	case f.Budget != nil && len(g.Budgets) > 0, f.Cost != nil && len(g.Costs) > 0, threshold != nil && len(g.Thresholds) > 0:
-		return o, usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds exclude each other")
-	case f.MinPositive > 0 && len(g.Positives) > 0:
-		return o, usagef("--min-positive and --positives exclude each other")
-	case len(g.Positives)+len(g.Thresholds) > 0 && kind != string(db.KindAT):
-		return o, usagef("--positives and --thresholds go with --kind at")
-	case !g.given() && features == 0 && (t.Folds != 0 || t.TuneRows != 0):
-		return o, usagef("--folds and --tune-rows go with --budgets, --costs, --positives or --thresholds")
-	}
-	for _, b := range append(slices.Clone(g.Budgets), given(f.Budget)...) {
-		if b < 1 {
-			return o, usagef("a budget of %d features (want at least 1)", b)
-		}
-	}
-	for _, c := range append(slices.Clone(g.Costs), given(f.Cost)...) {
-		if !(c > 0 && c-c == 0) {
-			return o, usagef("a cost of %g (want above 0, and finite)", c)
-		}
-	}
-	for _, n := range g.Positives {
-		if n < 1 {
-			return o, usagef("--positives %d (want at least 1)", n)
-		}
-	}
-	for _, m := range g.Thresholds {
-		if m-m != 0 {
-			return o, usagef("--thresholds %g is not finite", m)
-		}
-	}
 	if f.Budget != nil {
 		p.BAC.Budget = *f.Budget
 	}
 	if f.Cost != nil {
 		p.BAC.C = *f.Cost
 	}
-	if threshold != nil {
-		p.Threshold = float32(*threshold)
-		if p.Threshold-p.Threshold != 0 {
-			return o, usagef("--threshold %g is not finite", *threshold)
-		}
+	if b.threshold != nil {
+		p.Threshold = float32(*b.threshold)
 	}
-	if g.given() || features > 0 {
-		o.Grid = &budget.Grid{Budgets: g.Budgets, Costs: g.Costs, Positives: g.Positives, Thresholds: g.Thresholds, Folds: t.Folds}
-	}
-	if features > 0 {
-		usual := budget.DefaultGrid(budget.Kind(kind), features)
-		if len(g.Budgets) == 0 && f.Budget == nil {
-			o.Grid.Budgets = usual.Budgets
-		}
-		if len(g.Costs) == 0 && f.Cost == nil {
-			o.Grid.Costs = usual.Costs
-		}
-		if len(g.Positives) == 0 && f.MinPositive == 0 {
-			o.Grid.Positives = usual.Positives
-		}
-		if len(g.Thresholds) == 0 && threshold == nil {
-			o.Grid.Thresholds = usual.Thresholds
-		}
-	}
+	o.Grid = b.searched()
 	return o, nil
+}
+
+// check refuses flags that make no sense.
+func (b treeBuild) check() error {
+	f, g, t, kind, threshold, features := b.tree, b.grid, b.tune, b.kind, b.threshold, b.features
+	switch {
+	case t.AllowEmpty && kind != string(db.KindAT):
+		return usagef("--allow-empty goes with --kind lcif and at: a tree of kind %s always answers", kind)
+	case f.Rounds < 0 || f.MinPositive < 0:
+		return usagef("--rounds and --min-positive must not be negative")
+	case f.MinPositive > 0 && kind != string(db.KindAT), threshold != nil && kind != string(db.KindAT):
+		return usagef("--min-positive, --threshold and --thresholds go with --kind at")
+	case t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0:
+		return usagef("--folds must be 0 or at least 2, --tune-rows not negative")
+	case f.Budget != nil && len(g.Budgets) > 0, f.Cost != nil && len(g.Costs) > 0, threshold != nil && len(g.Thresholds) > 0:
+		return usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds exclude each other")
+	case f.MinPositive > 0 && len(g.Positives) > 0:
+		return usagef("--min-positive and --positives exclude each other")
+	case len(g.Positives)+len(g.Thresholds) > 0 && kind != string(db.KindAT):
+		return usagef("--positives and --thresholds go with --kind at")
+	case !g.given() && features == 0 && (t.Folds != 0 || t.TuneRows != 0):
+		return usagef("--folds and --tune-rows go with --budgets, --costs, --positives or --thresholds")
+	}
+	for _, b := range append(slices.Clone(g.Budgets), given(f.Budget)...) {
+		if b < 1 {
+			return usagef("a budget of %d features (want at least 1)", b)
+		}
+	}
+	for _, c := range append(slices.Clone(g.Costs), given(f.Cost)...) {
+		if !(c > 0 && c-c == 0) {
+			return usagef("a cost of %g (want above 0, and finite)", c)
+		}
+	}
+	for _, n := range g.Positives {
+		if n < 1 {
+			return usagef("--positives %d (want at least 1)", n)
+		}
+	}
+	for _, m := range g.Thresholds {
+		if m-m != 0 {
+			return usagef("--thresholds %g is not finite", m)
+		}
+	}
+	if threshold != nil && float32(*threshold)-float32(*threshold) != 0 {
+		return usagef("--threshold %g is not finite", *threshold)
+	}
+	return nil
+}
+
+// searched is the grid of settings to try; nil for none.
+func (b treeBuild) searched() *budget.Grid {
+	f, g := b.tree, b.grid
+	if !g.given() && b.features == 0 {
+		return nil
+	}
+	grid := &budget.Grid{
+		Budgets: g.Budgets, Costs: g.Costs, Positives: g.Positives, Thresholds: g.Thresholds, Folds: b.tune.Folds,
+	}
+	if b.features == 0 {
+		return grid
+	}
+	usual := budget.DefaultGrid(budget.Kind(b.kind), b.features)
+	if len(g.Budgets) == 0 && f.Budget == nil {
+		grid.Budgets = usual.Budgets
+	}
+	if len(g.Costs) == 0 && f.Cost == nil {
+		grid.Costs = usual.Costs
+	}
+	if len(g.Positives) == 0 && f.MinPositive == 0 {
+		grid.Positives = usual.Positives
+	}
+	if len(g.Thresholds) == 0 && b.threshold == nil {
+		grid.Thresholds = usual.Thresholds
+	}
+	return grid
 }
 
 // given is a flag's value, if it has one.
@@ -146,7 +177,7 @@ func treeTable(infos ...db.IndexInfo) *table.Table {
 	return t
 }
 
-// treeTitle says what treeTable shows.
+// treeTitle describes what treeTable shows.
 const treeTitle = `Trees: decisions (annotations) of a training row, mean: never below the entropy of the leaves; below entropy + 1
 in every powerset tree (theorem 12), and in some annotation trees only, although theorem 13 claims it of all`
 
@@ -172,7 +203,7 @@ func treeSetting(o db.BuildOptions) string {
 	return s
 }
 
-// trialsTitle says what trialsTable shows.
+// trialsTitle describes what trialsTable shows.
 func trialsTitle(i db.IndexInfo) string {
 	if len(i.TreeTrials) == 0 {
 		return ""

@@ -21,6 +21,11 @@ type tuneCmd struct {
 	Threshold *float64 `help:"Annotation trees: margin above which a label counts as present, instead of choosing one." placeholder:"M"`
 }
 
+// tree is the tree to tune, over so many features.
+func (c *tuneCmd) tree(features int) treeBuild {
+	return treeBuild{c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, features}
+}
+
 // Run executes the command.
 func (c *tuneCmd) Run(a *app) error {
 	switch {
@@ -29,13 +34,14 @@ func (c *tuneCmd) Run(a *app) error {
 	case isTree(c.Kind) && c.tuneFlags.lcifOnly():
 		return usagef("--objective, --search, --feature-share and --neighbors go with --kind lcif")
 	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given() || c.Threshold != nil):
-		return usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and --thresholds go with --kind sbt, pt and at")
+		return usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and " +
+			"--thresholds go with --kind sbt, pt and at")
 	}
 	o := db.BuildOptions{Kind: forest.Kind(c.Kind), Seed: c.Seed, Workers: a.workers}
 	var err error
 	if isTree(c.Kind) {
 		// Wrong flags are found before the file is opened.
-		_, err = treeOptions(c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, 1)
+		_, err = c.tree(1).options()
 	} else {
 		o.LCIF, err = modelFlags{}.lcif(c.tuneFlags)
 	}
@@ -52,7 +58,7 @@ func (c *tuneCmd) Run(a *app) error {
 			if err != nil {
 				return err
 			}
-			if o.Budget, err = treeOptions(c.Kind, c.treeFlags, c.gridFlags, c.tuneFlags, c.Threshold, max(1, info.Dim)); err != nil {
+			if o.Budget, err = c.tree(max(1, info.Dim)).options(); err != nil {
 				return err
 			}
 		}

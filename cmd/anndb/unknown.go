@@ -37,7 +37,7 @@ func (u *unknownFeatures) add(a *app, s *db.Snapshot, info db.CollectionInfo, q 
 	return err
 }
 
-// note says what was found, if anything.
+// note writes what was found, if anything.
 func (u *unknownFeatures) note(a *app) {
 	if len(u.unknown) == 0 {
 		return

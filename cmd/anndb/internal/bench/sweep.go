@@ -159,7 +159,7 @@ type run struct {
 // classifier and with member lists for voting and lookup (see servesAt); every
 // number of trees and threshold of a grid is tried on a sample of the queries; the
 // settings near the front of that are then timed on all queries, those of all
-// methods and depths in turn, in an order drawn anew for every round, so that
+// methods and depths in turn, in a new random order for every round, so that
 // a busy spell of the machine hits all alike. A query's time is its median
 // over the rounds, and a setting's time the mean over its queries.
 //

@@ -18,7 +18,7 @@ func (t *Truth) Add(rows []uint32, far float32) {
 	t.want += len(rows)
 }
 
-// Right says whether a hit of query i counts: one of the true rows, or one as
+// Right reports whether a hit of query i counts: one of the true rows, or one as
 // near as the farthest of them, so that ties cost nothing.
 func (t *Truth) Right(i int, row uint32, distance float32) bool {
 	if distance <= t.far[i] {

@@ -33,7 +33,7 @@ func Tokens(dst []string, text string) []string {
 	return dst
 }
 
-// wordEnds says whether the word that reaches rs[j-1] ends before rs[j].
+// wordEnds reports whether the word that reaches rs[j-1] ends before rs[j].
 func wordEnds(rs []rune, j int) bool {
 	prev, cur := rs[j-1], rs[j]
 	switch {

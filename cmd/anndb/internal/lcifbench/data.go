@@ -29,7 +29,7 @@ type Set struct {
 	Train, Test Part
 	// Dev is for tuning; without rows where the set has none.
 	Dev Part
-	// Note says what is particular about the division or the values.
+	// Note describes what is particular about the division or the values.
 	Note string
 }
 
@@ -86,7 +86,7 @@ func Names(paper bool) []string {
 	return out
 }
 
-// Labelled says whether labels of a set can be predicted.
+// Labelled reports whether labels of a set can be predicted.
 func Labelled(name string) bool {
 	s, err := find(name)
 	return err == nil && len(s.more) == 0

@@ -50,7 +50,7 @@ const (
 const storedCollection = "rows"
 
 // Store writes the training rows into a database in the folder, learns the model
-// of a choice, and predicts the test rows from the file opened anew. Errors:
+// of a choice, and predicts the test rows from the file opened again. Errors:
 // those of package db, the context's.
 func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, o Options) (row StoredRow, err error) {
 	if o.Progress == nil {
