@@ -36,16 +36,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer out.Abort()
-	var rec dataset.Record
-	for {
-		err := in.Read(&rec)
-		if err == io.EOF {
-			break
-		}
+	for rec, err := range dataset.All(in) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if err := out.Write(&rec); err != nil {
+		if err := out.Write(rec); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -58,7 +53,10 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer again.Close()
-	for again.Read(&rec) == nil {
+	for rec, err := range dataset.All(again) {
+		if err != nil {
+			log.Fatal(err)
+		}
 		fmt.Printf("%s %v %q\n", rec.Key, rec.Vector, rec.Labels)
 	}
 	// Output:

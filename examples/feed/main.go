@@ -1,0 +1,68 @@
+// Command feed keeps the last items of a stream searchable while they come and go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+)
+
+func main() {
+	if err := run("feed.anndb", "testdata/fashion-mnist-train-images-idx3-ubyte.gz"); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// kept is how many items stay searchable.
+const kept = 500
+
+func run(path, stream string) error {
+	ctx := context.Background()
+	d, err := db.Open(path, &db.Options{Maintenance: &db.Maintenance{}}) // indexes follow by themselves
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	in, err := dataset.Open(stream, dataset.Options{})
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := d.CreateDense(ctx, "feed", db.DenseOptions{Dim: in.Schema().Dim}); err != nil {
+		return err
+	}
+	n := 0
+	for rec, err := range dataset.All(in) {
+		if err != nil {
+			return err
+		}
+		err = d.Update(ctx, func(b *db.Batch) error { // both or neither, durable on return
+			if err := b.Put("feed", db.Row{Key: rec.Key, Vector: rec.Vector}); err != nil || n < kept {
+				return err
+			}
+			return b.Delete("feed", fmt.Append(nil, n-kept))
+		})
+		if n++; err == nil && n == kept {
+			_, err = d.Build(ctx, "feed", "main", db.BuildOptions{}, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.View(func(s *db.Snapshot) error {
+		rows, err := s.Count("feed")
+		if err != nil {
+			return err
+		}
+		last, err := s.Get("feed", fmt.Append(nil, n-1))
+		if err != nil {
+			return err
+		}
+		hits, _, err := s.Search(ctx, "feed", last.Vector, 1, nil, nil)
+		fmt.Printf("%d items, %s looks most like the last one\n", rows, hits[0].Key)
+		return err
+	})
+}

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"log"
+	"os"
+	"path/filepath"
+)
+
+func Example() {
+	dir, err := os.MkdirTemp("", "feed")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := run(filepath.Join(dir, "feed.anndb"), "../../testdata/fashion-mnist-train-images-idx3-ubyte.gz"); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 500 items, 1999 looks most like the last one
+}
