@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/anndb/anndb/cmd/anndb/internal/table"
@@ -75,6 +77,7 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return c.failed(0, err)
 	}
+	newFile := !exists(c.File)
 	d, err := db.OpenContext(a.ctx, c.File, &db.Options{NoSync: c.NoSync})
 	if err != nil {
 		return explain(c.File, err)
@@ -82,11 +85,13 @@ func (c *importCmd) Run(a *app) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
 	created, err := c.create(a, d, in, r.named)
 	if err != nil {
+		c.undo(a, d, created, newFile)
 		return err
 	}
 	start := time.Now()
 	n, err := c.importRows(a, d, first, r.next, in.Records)
 	if err != nil {
+		c.undo(a, d, created, newFile)
 		return c.failed(n, err)
 	}
 	return c.report(a, d, in, imported{known, created, n, time.Since(start).Seconds()})
@@ -127,6 +132,32 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// undo removes what a failed import made if it holds no row: the collection that it
+// created, and the database file if it was new and has no other collection.
+func (c *importCmd) undo(a *app, d *db.DB, created, newFile bool) {
+	if created {
+		info, err := infoOf(d, c.Collection)
+		if err == nil && info.Rows > 0 {
+			return
+		}
+		if err == nil {
+			// The import may have failed because the context of the command has ended.
+			err = d.DropCollection(context.WithoutCancel(a.ctx), c.Collection)
+		}
+		if err != nil {
+			a.note("the empty collection %q stays: %s", c.Collection, message(err))
+			return
+		}
+	}
+	if left, err := d.Collections(); err != nil || len(left) > 0 || !newFile {
+		return
+	}
+	// The lock is still held: no other process can have written to the file.
+	if err := os.Remove(c.File); err != nil {
+		a.note("the empty database stays: %v", err)
+	}
 }
 
 // imported is what an import did.
