@@ -42,9 +42,9 @@ func isUsage(err error) bool {
 
 // goOnly matches what the library says to Go programs only: the package that an
 // error comes from, and its class where the text behind it says more.
-var goOnly = regexp.MustCompile(`(^|: |; |\n|\()` +
-	`((?:bench|budget|codec|dataset|db|forest|labels|plot|postings|query|table|vector): )` +
-	`((?:bad|invalid) option: )?`)
+var goOnly = regexp.MustCompile(`(^|: |; |\n|\()(` +
+	`(?:bench|budget|codec|dataset|db|forest|goroot|labels|lcifbench|plot|postings|query|table|vector): ` +
+	`|(?:bad|invalid) option: )`)
 
 // message is the text of an error as users of the command read it.
 func message(err error) string {
@@ -56,7 +56,6 @@ func message(err error) string {
 		}
 		text = next
 	}
-	text = strings.TrimPrefix(text, "bad option: ")
 	text = strings.Replace(text, "; the other may be one transaction older, AcceptOlder opens it", "", 1)
 	return table.PrintableText(text)
 }
@@ -78,6 +77,14 @@ func explain(path string, err error) error {
 		return fmt.Errorf("%s is damaged: %w (save its rows: anndb repair %s --to NEW)", path, err, path)
 	}
 	return err
+}
+
+// notFolder refuses a folder where a file is to be written.
+func notFolder(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usagef("%s is a folder: name the file to write", path)
+	}
+	return nil
 }
 
 func exists(path string) bool {

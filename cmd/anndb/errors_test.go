@@ -25,6 +25,8 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 	docs := f.path("docs.libsvm")
 	write(t, docs, "a 1:1 2:1\nb 2:1\n")
 	must(t, "import", f.file, "docs", docs)
+	must(t, "import", f.file, "bare", f.rows)
+	must(t, "build", f.file, "bare", "--trees", "2", "--depth", "3", "--no-tune")
 	vector := []string{"search", f.file, "things", "--vector", "1,2,3,4,5,6,7,8"}
 	for _, c := range []struct {
 		code int
@@ -43,6 +45,9 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		{exitError, "backup " + f.path("missing"), []string{"restore", f.path("missing"), f.path("new")}},
 		{exitError, "name a new file", []string{"repair", f.file, "--to", f.rows}},
 		{exitUsage, "is a folder", []string{"backup", f.file, f.dir, "--force"}},
+		{exitUsage, "is a folder", []string{"restore", f.file, f.dir, "--force"}},
+		{exitUsage, "is a folder", []string{"repair", f.file, "--to", f.dir}},
+		{exitError, "the file that bench --out writes", []string{"plot", f.path("text.csv")}},
 		{exitError, "create " + f.path("nowhere/b"), []string{"backup", f.file, f.path("nowhere/b")}},
 		{exitError, "create " + f.path("nowhere/o.csv"), []string{"export", f.file, "things", f.path("nowhere/o.csv")}},
 		{exitUsage, "-k must be at least 1", append(vector, "-k", "-1")},
@@ -51,6 +56,7 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		{exitUsage, `1 has the value NaN`, []string{"search", f.file, "docs", "--features", "1=NaN"}},
 		{exitUsage, `1 has the value -2`, []string{"search", f.file, "docs", "--features", "1=-2"}},
 		{exitUsage, `out of the range of float32`, []string{"search", f.file, "docs", "--features", "1=1e40"}},
+		{exitUsage, "voting needs member lists", []string{"search", f.file, "bare", "--vector", "1,2,3,4,5,6,7,8", "--method", "voting"}},
 		{exitError, "make one with anndb tune", []string{"evaluate", f.file, "docs", "--queries", docs}},
 		{exitUsage, "--second-orders", []string{"tune", f.file, "docs", "--graph", "1"}},
 		{exitUsage, "--second-order ", []string{"build", f.file, "docs", "--kind", "lcif", "--lambda", "1", "--k", "1", "--graph", "1"}},
@@ -64,7 +70,7 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 		if rest != "" && !strings.HasPrefix(rest, "Try: ") {
 			t.Errorf("%q: more than one line:\n%s", c.args, errs)
 		}
-		for _, internal := range []string{"db: ", "dataset: ", "query: ", "vector: ", "Accept", ".partial", ".new-", "EOF"} {
+		for _, internal := range []string{"db: ", "dataset: ", "query: ", "invalid option", "bad option", "Accept", ".partial", ".new-", "EOF"} {
 			if strings.Contains(strings.TrimPrefix(first, "anndb: "), internal) {
 				t.Errorf("%q: %q in %s", c.args, internal, first)
 			}

@@ -180,8 +180,8 @@ type backupCmd struct {
 
 // Run executes the command.
 func (c *backupCmd) Run(a *app) error {
-	if info, err := os.Stat(c.Output); err == nil && info.IsDir() {
-		return usagef("%s is a folder: name the file to write", c.Output)
+	if err := notFolder(c.Output); err != nil {
+		return err
 	}
 	if _, err := os.Lstat(c.Output); err == nil && !c.Force {
 		return usagef("%s exists: add --force to replace it", c.Output)

@@ -54,7 +54,7 @@ func (c *plotCurvesCmd) Run(a *app) error {
 	defer f.Close()
 	points, err := bench.ReadCSV(f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.CSV, err)
+		return fmt.Errorf("%s: %w: plot wants the file that bench --out writes, bench.csv", c.CSV, err)
 	}
 	points = slices.DeleteFunc(points, func(p bench.Point) bool {
 		return len(c.Forest) > 0 && !slices.Contains(c.Forest, p.Forest) || len(c.Method) > 0 && !slices.Contains(c.Method, p.Method)

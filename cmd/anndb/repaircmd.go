@@ -49,6 +49,8 @@ func (c *repairCmd) salvage(a *app) error {
 	})
 	a.progress.end()
 	switch {
+	case errors.Is(err, db.ErrExists) && notFolder(c.To) != nil:
+		return notFolder(c.To)
 	case errors.Is(err, db.ErrExists):
 		return fmt.Errorf("--to %s: %w: name a new file", c.To, fs.ErrExist)
 	case err != nil:
@@ -81,6 +83,9 @@ type restoreCmd struct {
 
 // Run executes the command.
 func (c *restoreCmd) Run(a *app) error {
+	if err := notFolder(c.File); err != nil {
+		return err
+	}
 	from, err := os.Stat(c.Backup)
 	if err != nil {
 		return fmt.Errorf("backup %s: %w", c.Backup, reason(err))
