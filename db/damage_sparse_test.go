@@ -168,7 +168,6 @@ func sparseQuestions() []question {
 			search("compact", SparseSearchOptions{Index: "rows", Strategy: postings.Compact})
 		}
 		if coll == "terms" {
-			search("hash", SparseSearchOptions{Index: "rows", Strategy: postings.HashTAAT})
 			search("partitioned", SparseSearchOptions{Index: "rows", Strategy: postings.Partitioned})
 		}
 		predict("labels", PredictOptions{Explain: true})

@@ -55,7 +55,7 @@ func TestLCIFPartition(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				for _, strategy := range []postings.Strategy{postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union} {
+				for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact, postings.Union} {
 					o := PredictOptions{Index: "parted", Top: 5, Explain: true, Strategy: strategy}
 					got, stats, err := s.Predict(ctx, "counts", q, &o)
 					if err != nil {

@@ -129,7 +129,7 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	options := []SparseSearchOptions{{Index: Flat}, {Index: Flat, Labels: []string{"red"}}}
 	for index, kind := range c.indexes {
 		if kind == KindPostings {
-			for _, strategy := range []postings.Strategy{postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact} {
+			for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact} {
 				options = append(options, SparseSearchOptions{Index: index, Strategy: strategy})
 			}
 			options = append(options, SparseSearchOptions{Index: index, Labels: []string{"red"}})

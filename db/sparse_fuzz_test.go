@@ -85,7 +85,7 @@ func FuzzPostings(f *testing.F) {
 	}
 	q := rowlessRow("counts", 3).Sparse
 	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
-		for _, strategy := range []postings.Strategy{postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union} {
+		for _, strategy := range []postings.Strategy{postings.Partitioned, postings.Compact, postings.Union} {
 			hits, _, err := s.SearchSparse(t.Context(), "counts", SparseQuery{Sparse: q}, 9, &SparseSearchOptions{Index: "rows", Strategy: strategy}, nil)
 			if err != nil {
 				if !errors.Is(err, ErrCorrupt) {

@@ -179,7 +179,6 @@ func TestSearchSparseIsExact(t *testing.T) {
 		t.Errorf("index %+v", info)
 	}
 	compare("indexed", append(filters, &SparseSearchOptions{Index: Flat},
-		&SparseSearchOptions{Strategy: postings.HashTAAT}, &SparseSearchOptions{Strategy: postings.DenseTAAT},
 		&SparseSearchOptions{Strategy: postings.Partitioned}, &SparseSearchOptions{Strategy: postings.Compact},
 		&SparseSearchOptions{Strategy: postings.Union})...)
 	b.put(rng, keys[2200:]...)

@@ -71,7 +71,7 @@ func TestUnknownFeatures(t *testing.T) {
 	const n, dim = 300, 40
 	d, rows := twins(t, n, dim)
 	strategies := []postings.Strategy{
-		postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union,
+		postings.Auto, postings.Partitioned, postings.Compact, postings.Union,
 	}
 	for _, coll := range []string{"numbers", "names"} {
 		o := BuildOptions{Kind: KindPostings, Postings: PostingsOptions{Partition: true, M: 20}}

@@ -8,10 +8,10 @@
 //
 // An Index holds one or both of
 //
-//   - a Partition: the paper's structure (Feremans 2020, Algorithm 7), with
-//     its searches INSTANCEKNNSEARCH (HashTAAT; DenseTAAT is the same with an
-//     array for the hash map) and INSTANCEKNNFAST (Partitioned). The rows of
-//     its lists are roaring bitmaps, their values in rank order beside them;
+//   - a Partition: the paper's structure (Feremans 2020, Algorithm 7), with its
+//     search INSTANCEKNNFAST (Partitioned). The rows of its lists are roaring
+//     bitmaps, their values are adjacent in rank order. INSTANCEKNNSEARCH, the
+//     paper's baseline, is in package paper;
 //   - a compact structure of our own: Weighted for matrices in general,
 //     Uniform for matrices whose rows each hold one value, such as normalised
 //     binary data.

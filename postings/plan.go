@@ -30,9 +30,7 @@ const (
 // Partitioned read the lists only, all others take time for every row: they are
 // chosen if that alone costs more. Partitioned is faster than Union where most
 // of the rows are in DAAT lists, since Weak-AND scores only what may be a hit. Else
-// it is the compact structure. Without one it is DenseTAAT: for long queries
-// Weak-AND evaluates so many rows that Partitioned is no faster on any collection
-// measured.
+// it is the compact structure, or Partitioned without one.
 func (ix *Index) plan(q []term) Strategy {
 	setUp := ix.rowsCost()
 	listed := 0
@@ -51,7 +49,7 @@ func (ix *Index) plan(q []term) Strategy {
 	case ix.Weighted != nil || ix.Uniform != nil:
 		return Compact
 	}
-	return DenseTAAT
+	return Partitioned
 }
 
 // rowsCost is what a strategy with a cell for every row costs without its postings.

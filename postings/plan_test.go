@@ -37,7 +37,7 @@ func TestPlanPartitioned(t *testing.T) {
 		{Params{Partition: true, Compact: true}, 2, Partitioned},
 		{Params{Partition: true, Compact: true}, 0, Compact},
 		{Params{Partition: true}, 2, Partitioned},
-		{Params{Partition: true}, 0, DenseTAAT},
+		{Params{Partition: true}, 0, Partitioned},
 		{Params{Partition: true, M: 2, Compact: true}, 2, Partitioned},
 		{Params{Partition: true, M: Everything, Compact: true}, 1, Union},
 		{Params{Partition: true, M: Everything, Compact: true}, 2, Compact},

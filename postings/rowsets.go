@@ -41,28 +41,6 @@ func (r *RowSets) bytes() int {
 // bytes is the memory of a list.
 func (l rowList) bytes() int { return 2*len(l.set) + 4*len(l.value) }
 
-// each calls f with the postings of the list, by ascending row.
-func (l rowList) each(f func(row uint32, value float32)) {
-	rank := 0
-	for i := range l.set.containers() {
-		c := l.set.container(i)
-		base := c.base()
-		if !c.isBitmap() {
-			for _, low := range c.words {
-				f(base+uint32(low), l.value[rank])
-				rank++
-			}
-			continue
-		}
-		for w, word := range c.words {
-			for ; word != 0; word &= word - 1 {
-				f(base+uint32(16*w+bits.TrailingZeros16(word)), l.value[rank])
-				rank++
-			}
-		}
-	}
-}
-
 // mark sets the bits of the list's rows, and returns how many postings of how many
 // bytes it read.
 func (l rowList) mark(union []uint64) (postings, bytes int) {

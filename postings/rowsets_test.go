@@ -2,12 +2,35 @@ package postings
 
 import (
 	"bytes"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
 )
+
+// each calls f with the postings of the list, by ascending row.
+func (l rowList) each(f func(row uint32, value float32)) {
+	rank := 0
+	for i := range l.set.containers() {
+		c := l.set.container(i)
+		base := c.base()
+		if !c.isBitmap() {
+			for _, low := range c.words {
+				f(base+uint32(low), l.value[rank])
+				rank++
+			}
+			continue
+		}
+		for w, word := range c.words {
+			for ; word != 0; word &= word - 1 {
+				f(base+uint32(16*w+bits.TrailingZeros16(word)), l.value[rank])
+				rank++
+			}
+		}
+	}
+}
 
 // setBytes are the words of a set as they are stored.
 func setBytes(s rowSet) []byte {

@@ -53,7 +53,7 @@ func build(t tb, rows *vector.CSR, ms ...int) []*Index {
 	return all
 }
 
-var strategies = []Strategy{Auto, HashTAAT, DenseTAAT, Partitioned, Compact, Union}
+var strategies = []Strategy{Auto, Partitioned, Compact, Union}
 
 // checkSearch compares every strategy with brute force.
 func checkSearch(t tb, s *Searcher, all []*Index, q vector.Sparse, k int, p SearchParams) {

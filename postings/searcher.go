@@ -18,15 +18,11 @@ type Strategy uint8
 const (
 	// Auto lets the planner choose.
 	Auto Strategy = iota
-	// HashTAAT is INSTANCEKNNSEARCH (Feremans 2020, Algorithm 2): term at a
-	// time into a hash map. Needs a Partition, of any m.
-	HashTAAT
-	// DenseTAAT is term at a time into an array with a cell a row, then a
-	// vectorised scan for cells over the threshold. Needs a Partition.
-	DenseTAAT
-	// Partitioned is INSTANCEKNNFAST (Algorithm 8): DenseTAAT over the TAAT
-	// part, then document at a time with Weak-AND over the DAAT part. Needs a
-	// Partition; with m = 0 it is M-WAND.
+	// Partitioned is INSTANCEKNNFAST (Feremans 2020, Algorithm 8): over the TAAT
+	// part term at a time into an array with a cell for every row and a vectorised
+	// scan for cells above the threshold, then over the DAAT part document at a
+	// time with Weak-AND. Needs a Partition; with m = 0 it is M-WAND, with
+	// Everything all is term at a time.
 	Partitioned
 	// Compact is the search of Weighted or Uniform.
 	Compact
@@ -38,7 +34,7 @@ const (
 	byRows
 )
 
-var strategyNames = [...]string{"auto", "hash-taat", "dense-taat", "partitioned", "compact", "union", "rows"}
+var strategyNames = [...]string{"auto", "partitioned", "compact", "union", "rows"}
 
 func (s Strategy) String() string {
 	if int(s) < len(strategyNames) {
@@ -106,7 +102,6 @@ type Searcher struct {
 	params SearchParams
 	base   uint32 // number of the first row of the segment
 
-	hash    map[uint32]float32
 	sums    []float32
 	near    []nearRow
 	block   []uint32
@@ -185,10 +180,6 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 		s.loadScorer(ix)
 	} // else counts are scores
 	switch strategy {
-	case HashTAAT:
-		err = s.hashTAAT(ctx, ix.Partition)
-	case DenseTAAT:
-		err = s.denseTAAT(ctx, ix, false)
 	case Partitioned:
 		if err = s.taatPart(ctx, ix); err == nil {
 			err = s.wand(ctx, ix.Partition)
@@ -200,7 +191,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 			err = s.searchWeighted(ctx, ix)
 		}
 	case Union:
-		err = s.searchUnion(ctx, ix, compactLists)
+		err = s.searchUnion(ctx, ix, allLists)
 	}
 	s.unloadScorer()
 	s.stats.Pruned = n - s.stats.Candidates
@@ -253,7 +244,7 @@ func (ix *Index) choose(q []term, s Strategy) (Strategy, error) {
 	switch s {
 	case Auto:
 		return ix.plan(q), nil
-	case HashTAAT, DenseTAAT, Partitioned:
+	case Partitioned:
 		if ix.Partition == nil {
 			return 0, fmt.Errorf("%w: %v on an index without a partition", ErrParams, s)
 		}
@@ -292,9 +283,8 @@ func (s *Searcher) hit(row uint32) Hit {
 type source int
 
 const (
-	compactLists source = iota
-	partitionLists
-	taatLists
+	allLists  source = iota
+	taatLists        // of the TAAT part
 )
 
 // searchUnion marks the rows of all lists of the query and scores each, less
@@ -330,7 +320,7 @@ func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done
 
 // markUnion sets the bits of the rows of the query's lists.
 func (s *Searcher) markUnion(ix *Index, from source) {
-	if from == compactLists && (ix.Uniform != nil || ix.Weighted != nil) {
+	if from == allLists && (ix.Uniform != nil || ix.Weighted != nil) {
 		for _, t := range s.terms {
 			if ix.Uniform != nil {
 				s.mark(ix.Uniform.mark(t.feature, s.union))

@@ -21,37 +21,6 @@ const tinySum = 1e-30
 // (1-slack)·θ', θ' the k-th best estimate, cannot belong to the k best.
 func slack(n int) float32 { return float32(n+4) * (2.1 / (1 << 24)) }
 
-// hashTAAT is INSTANCEKNNSEARCH (Feremans 2020, Algorithm 2) over both parts.
-func (s *Searcher) hashTAAT(ctx context.Context, p *Partition) error {
-	if s.hash == nil {
-		s.hash = make(map[uint32]float32)
-	}
-	clear(s.hash)
-	for _, t := range s.partition(p) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for _, part := range [...]*RowSets{&p.TAAT, &p.DAAT} {
-			list := part.list(t.list)
-			list.each(func(row uint32, value float32) { s.hash[row] += float32(t.weight * value) })
-			s.mark(len(list.value), list.bytes())
-		}
-	}
-	s.stats.Candidates = len(s.hash)
-	s.near = s.near[:0]
-	for row, sum := range s.hash {
-		if s.accepted(row) {
-			s.near = append(s.near, nearRow{row, sum})
-		}
-	}
-	if !s.settle() {
-		for _, r := range s.near {
-			s.offer(r.row)
-		}
-	}
-	return nil
-}
-
 // settle scores those rows of s.near exactly that may be among the k best. It
 // says whether s.near held them all: not so if the threshold lies among
 // estimates that underflow may have spoilt. Then it scores none.
@@ -124,7 +93,7 @@ func (s *Searcher) taatPart(ctx context.Context, ix *Index) error {
 		listed += p.TAAT.size(t.list)
 	}
 	if unionRow*float64(listed) > ix.rowsCost() {
-		return s.denseTAAT(ctx, ix, true)
+		return s.denseTAAT(ctx, ix)
 	}
 	if listed == 0 {
 		return nil
@@ -132,9 +101,8 @@ func (s *Searcher) taatPart(ctx context.Context, ix *Index) error {
 	return s.searchUnion(ctx, ix, taatLists)
 }
 
-// denseTAAT accumulates into an array. It reads both parts of the partition,
-// or the TAAT part only.
-func (s *Searcher) denseTAAT(ctx context.Context, ix *Index, taatOnly bool) error {
+// denseTAAT accumulates the TAAT part into an array.
+func (s *Searcher) denseTAAT(ctx context.Context, ix *Index) error {
 	n := ix.Len()
 	p := ix.Partition
 	if cap(s.sums) < n {
@@ -142,19 +110,13 @@ func (s *Searcher) denseTAAT(ctx context.Context, ix *Index, taatOnly bool) erro
 	}
 	sums := s.sums[:n]
 	clear(sums)
-	parts := []*RowSets{&p.TAAT, &p.DAAT}
-	if taatOnly {
-		parts = parts[:1]
-	}
 	for _, t := range s.partition(p) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		for _, part := range parts {
-			list := part.list(t.list)
-			list.scatter(sums, t.weight)
-			s.mark(len(list.value), list.bytes())
-		}
+		list := p.TAAT.list(t.list)
+		list.scatter(sums, t.weight)
+		s.mark(len(list.value), list.bytes())
 	}
 	if s.params.Count {
 		for _, v := range sums {
@@ -188,11 +150,7 @@ func (s *Searcher) denseTAAT(ctx context.Context, ix *Index, taatOnly bool) erro
 	}
 	if !s.settle() {
 		counted := s.stats.Candidates
-		from := partitionLists
-		if taatOnly {
-			from = taatLists
-		}
-		err := s.searchUnion(ctx, ix, from)
+		err := s.searchUnion(ctx, ix, taatLists)
 		if s.params.Count {
 			s.stats.Candidates = counted
 		}

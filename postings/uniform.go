@@ -214,7 +214,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	}
 	scale := (maxEstimate - 8) / (float64(n) * float64(weight) * float64(u.Value[0]))
 	if scale <= 0 || math.IsInf(scale, 0) {
-		return s.searchUnion(ctx, ix, compactLists)
+		return s.searchUnion(ctx, ix, allLists)
 	}
 	perCount := float64(weight) * scale // units a common feature, a point of value
 	length := queryNorm(s.terms)
@@ -408,7 +408,7 @@ func (s *Searcher) sumUniform(ctx context.Context, ix *Index) error {
 	}
 	scored := s.stats.Scored
 	if !s.settle() {
-		return s.searchUnion(ctx, ix, compactLists)
+		return s.searchUnion(ctx, ix, allLists)
 	}
 	s.stats.Candidates = s.stats.Scored - scored
 	return nil

@@ -78,7 +78,7 @@ func TestUsedFeatures(t *testing.T) {
 			if last := wq.Index[len(wq.Index)-3]; last >= (features-1)*step {
 				continue
 			}
-			for _, strategy := range []Strategy{Auto, HashTAAT, DenseTAAT, Partitioned, Compact, Union} {
+			for _, strategy := range []Strategy{Auto, Partitioned, Compact, Union} {
 				want, _, err := s.Search(t.Context(), near, q, 7, SearchParams{Strategy: strategy}, nil)
 				if err != nil {
 					t.Fatal(err)

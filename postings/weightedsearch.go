@@ -108,7 +108,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	length := up(queryNorm(s.terms))
 	scale := down(s.unitsFor(ix, length))
 	if !(scale > 0) || math.IsInf(scale, 0) {
-		return s.searchUnion(ctx, ix, compactLists)
+		return s.searchUnion(ctx, ix, allLists)
 	}
 	s.weigh(w, scale)
 	over := len(s.columns) + 4 + bandCount
@@ -154,7 +154,7 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	clear(s.done)
 	s.scorePicked()
 	if s.threshold(scale, over) < 1 {
-		return s.searchUnion(ctx, ix, compactLists, s.done...)
+		return s.searchUnion(ctx, ix, allLists, s.done...)
 	}
 	if err := s.refine(ctx, ix, cells, scale, over); err != nil {
 		return err

@@ -18,7 +18,7 @@ type predictCmd struct {
 	Index    string `help:"Label model to ask; the only one if not given."`
 	Top      int    `short:"k" help:"The best so many labels instead of the set that the model's thresholds make." default:"0"`
 	Explain  bool   `help:"Say which rows and features carried each label, or by which decisions a tree came to its answer."`
-	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, hash-taat, dense-taat, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
+	Strategy string `help:"How a label model of a sparse collection searches for neighbours: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	Evidence int    `help:"Rows and features to show of an explanation, or of each decision, the largest so many; 0 for all." default:"5"`
 }
 

@@ -27,14 +27,12 @@ type searchCmd struct {
 	Radius    float64  `help:"All rows within this distance, nearest -k at most, instead of the nearest." default:"0"`
 	Explain   bool     `help:"Say how each hit was found."`
 	Payload   bool     `help:"Show payloads."`
-	Strategy  string   `help:"How to search the inverted index of a sparse collection: auto, hash-taat, dense-taat, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
+	Strategy  string   `help:"How to search the inverted index of a sparse collection: auto, partitioned, compact or union. All find the same." default:"auto" placeholder:"STRATEGY"`
 	settingFlags
 }
 
 // strategies are the ways to search an inverted index by name.
-var strategies = []postings.Strategy{
-	postings.Auto, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned, postings.Compact, postings.Union,
-}
+var strategies = []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact, postings.Union}
 
 func parseStrategy(name string) (postings.Strategy, error) {
 	names := make([]string, len(strategies))

@@ -297,7 +297,7 @@ func TestSparseBuildAndSearch(t *testing.T) {
 		t.Errorf("%v", built)
 	}
 	must(t, "build", f.file, "docs", "--kind", "postings", "--partition-m", "5")
-	for _, s := range []string{"auto", "hash-taat", "dense-taat", "partitioned", "union"} {
+	for _, s := range []string{"auto", "partitioned", "union"} {
 		if got := must(t, append(args, "--strategy", s, "--format", "csv")...); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", s, got, want)
 		}
@@ -328,7 +328,7 @@ func TestPredictByPartition(t *testing.T) {
 	must(t, "build", f.file, "docs", "near", "--kind", "lcif", "--k", "3", "--lambda", "1", "--partition-m", "5")
 	args := []string{"predict", f.file, "docs", "--query", f.queries, "--top", "2", "--format", "csv"}
 	want := must(t, args...)
-	for _, s := range []string{"auto", "hash-taat", "dense-taat", "partitioned", "union"} {
+	for _, s := range []string{"auto", "partitioned", "union"} {
 		if got := must(t, append(args, "--strategy", s)...); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", s, got, want)
 		}

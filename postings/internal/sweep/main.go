@@ -27,6 +27,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/postings/paper"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -92,20 +93,43 @@ func main() {
 // summary is a line a set: times a query, and what our own strategy gains.
 var summary = []string{"| set | rows | dense TAAT, µs | ours, µs | gain | M-WAND, µs | gain | batch, µs | gain |", "|---|---|---|---|---|---|---|---|---|"}
 
-// arm is a strategy on an index.
+// search appends the k best rows for a query to dst.
+type search func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit, postings.Stats, error)
+
+// arm is a strategy on an index, or the paper's baseline.
 type arm struct {
 	name     string
 	ix       *postings.Index
 	strategy postings.Strategy
 	skip     int // only every skip-th query: for the slow ones
-	searcher *postings.Searcher
+	search   search
 	best     time.Duration
 	stats    postings.Stats
 	n        int
 	differ   int
 }
 
-func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
+// searchIndex searches the arm's index by its strategy.
+func (a *arm) searchIndex(s *postings.Searcher) search {
+	return func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit, postings.Stats, error) {
+		return s.Search(ctx, a.ix, q, k, postings.SearchParams{Strategy: a.strategy}, dst)
+	}
+}
+
+// hashArm is the paper's baseline.
+func hashArm(rows *vector.CSR) *arm {
+	ix, err := paper.Build(rows)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sweep:", err)
+		os.Exit(1)
+	}
+	s := new(paper.Searcher)
+	return &arm{name: "hash", skip: 4, search: func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit, postings.Stats, error) {
+		return s.Search(ctx, ix, q, k, dst)
+	}}
+}
+
+func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 	ctx := context.Background()
 	start := time.Now()
 	must := func(ix *postings.Index, err error) *postings.Index {
@@ -118,10 +142,10 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	part := func(m int) *postings.Index {
 		return must(postings.Build(ctx, s.rows, postings.Params{Partition: true, M: m}, nil))
 	}
-	all := part(postings.Everything)
+	taat := part(postings.Everything)
 	ours := must(postings.Build(ctx, s.rows, postings.Params{Compact: true}, nil))
 	arms := []*arm{
-		{name: "taat", ix: all, strategy: postings.DenseTAAT, skip: 1},
+		{name: "taat", ix: taat, strategy: postings.Partitioned, skip: 1},
 		{name: "ours", ix: ours, strategy: postings.Auto, skip: 1},
 		{name: "m=0", ix: part(0), strategy: postings.Partitioned, skip: 4},
 		{name: "stored", ix: must(s.stored(ours)), strategy: postings.Auto, skip: 1},
@@ -129,9 +153,9 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	if justOurs {
 		arms = arms[1:2]
 	}
-	if paper {
+	if all {
 		rowSets(s.rows)
-		arms = append(arms, &arm{name: "hash", ix: all, strategy: postings.HashTAAT, skip: 4})
+		arms = append(arms, hashArm(s.rows))
 		for _, m := range []int{1, 20, 100, 500, 1000} {
 			skip := 1
 			if m < 100 {
@@ -141,7 +165,9 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		}
 	}
 	for _, arm := range arms {
-		arm.searcher = postings.NewSearcher()
+		if arm.search == nil {
+			arm.search = arm.searchIndex(postings.NewSearcher())
+		}
 	}
 	nq := min(queries, s.tests.Rows())
 	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name, s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
@@ -149,7 +175,8 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	size := ours.Bytes() + 8*s.rows.Rows() // with the lengths of rows
 	fmt.Printf("  compact %.2f bytes an entry, as stored\n", float64(size)/float64(len(s.rows.Index)))
 	for _, arm := range arms {
-		if p := arm.ix.Partition; p != nil && arm.strategy == postings.Partitioned {
+		if arm.strategy == postings.Partitioned {
+			p := arm.ix.Partition
 			fmt.Printf("  partition %s %.2f bytes an entry\n", arm.name, float64(p.Bytes())/float64(len(s.rows.Index)))
 		}
 	}
@@ -157,12 +184,11 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 	var got []postings.Hit
 	for round := range rounds + 1 {
 		for a, arm := range arms {
-			searcher := arm.searcher
 			before := threadTime()
 			for q := 0; q < nq; q += arm.skip {
 				var err error
 				var stats postings.Stats
-				got, stats, err = searcher.Search(ctx, arm.ix, s.tests.Row(q), k, postings.SearchParams{Strategy: arm.strategy}, got[:0])
+				got, stats, err = arm.search(ctx, s.tests.Row(q), k, got[:0])
 				if err != nil {
 					fmt.Fprintln(os.Stderr, "sweep:", err)
 					os.Exit(1)
@@ -200,9 +226,9 @@ func sweep(s *set, queries, rounds, k int, paper, justOurs bool) {
 		return
 	}
 	batches(s, "stored, a batch", arms[3].ix, k, nq, max(rounds, 2))
-	taat, own, wand := micro(arms[0].best), micro(arms[1].best), micro(arms[2].best)
+	dense, own, wand := micro(arms[0].best), micro(arms[1].best), micro(arms[2].best)
 	summary = append(summary, fmt.Sprintf("| %s | %d | %.1f | %.1f | %.2f | %.1f | %.1f | %.1f | %.2f |", s.name, s.rows.Rows(),
-		taat, own, taat/own, wand, wand/own, batch, single/batch))
+		dense, own, dense/own, wand, wand/own, batch, single/batch))
 }
 
 // rowSets compares the row numbers of all lists as 32-bit numbers with roaring

@@ -246,7 +246,7 @@ func (c *Collection) index(x Index) []Question {
 		case db.KindPostings:
 			strategies := []postings.Strategy{postings.Auto, postings.Compact, postings.Union}
 			if x.Partition {
-				strategies = append(strategies, postings.HashTAAT, postings.DenseTAAT, postings.Partitioned)
+				strategies = append(strategies, postings.Partitioned)
 			}
 			for _, s := range strategies {
 				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{}, db.SparseSearchOptions{Strategy: s}))

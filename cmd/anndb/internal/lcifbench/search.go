@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/postings/paper"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -52,8 +53,9 @@ func (o *SearchOptions) fill() {
 type SearchRow struct {
 	Set string
 	// Strategy is "m = 0" (M-WAND) and so on, "hash TAAT" (the paper's
-	// INSTANCEKNNSEARCH, m = ∞), "dense TAAT", "ours", and for the whole of the
-	// queries "ours, pass" (one by one) and "ours, batch".
+	// INSTANCEKNNSEARCH), "dense TAAT" (m = ∞: the partition with all rows in its
+	// first part), "ours", and for the whole of the queries "ours, pass" (one by
+	// one) and "ours, batch".
 	Strategy string
 	Rows     int // indexed
 	Queries  int
@@ -95,10 +97,13 @@ func Search(ctx context.Context, set *Set, o SearchOptions) ([]SearchRow, error)
 	if err != nil {
 		return nil, err
 	}
-	partition := ix.Partition.Bytes()
+	lists, err := paper.Build(rows)
+	if err != nil {
+		return nil, err
+	}
 	contest := []*contender{
-		{name: "hash TAAT", ix: ix, p: postings.SearchParams{Strategy: postings.HashTAAT}, bytes: partition},
-		{name: "dense TAAT", ix: ix, p: postings.SearchParams{Strategy: postings.DenseTAAT}, bytes: partition},
+		{name: "hash TAAT", lists: lists, bytes: lists.Bytes()},
+		{name: "dense TAAT", ix: ix, p: postings.SearchParams{Strategy: postings.Partitioned}, bytes: ix.Partition.Bytes()},
 		{name: "ours", ix: ix, p: postings.SearchParams{Strategy: postings.Auto}, bytes: ix.Bytes()},
 	}
 	partitions := make([]*contender, len(o.Ms))
@@ -152,6 +157,7 @@ type contender struct {
 	name       string
 	ix         *postings.Index
 	p          postings.SearchParams
+	lists      *paper.Index // in place of ix
 	bytes      int
 	taat       float64
 	candidates float64
@@ -224,7 +230,7 @@ func (m *searchMeter) bruteForce() error {
 // run measures contenders, which take turns query by query. The first round
 // counts candidates and warms memory; its times do not count.
 func (m *searchMeter) run(contest []*contender) error {
-	s := postings.NewSearcher()
+	s, hash := postings.NewSearcher(), new(paper.Searcher)
 	var hits []postings.Hit
 	for _, c := range contest {
 		c.least = make([]time.Duration, m.queries.Rows())
@@ -240,7 +246,12 @@ func (m *searchMeter) run(contest []*contender) error {
 				start := time.Now()
 				var stats postings.Stats
 				var err error
-				if hits, stats, err = s.Search(m.ctx, c.ix, m.queries.Row(i), m.o.K, p, hits[:0]); err != nil {
+				if c.lists != nil {
+					hits, stats, err = hash.Search(m.ctx, c.lists, m.queries.Row(i), m.o.K, hits[:0])
+				} else {
+					hits, stats, err = s.Search(m.ctx, c.ix, m.queries.Row(i), m.o.K, p, hits[:0])
+				}
+				if err != nil {
 					return err
 				}
 				d := time.Since(start)
