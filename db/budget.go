@@ -136,7 +136,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		rows.Cols = data.rows.Cols
 	}
-	if err := l.learn(ctx, newTreeProblem(o.Kind, rows, data), timer); err != nil {
+	if err := l.learn(ctx, treeJob(o.Kind, rows, data), timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
 		}

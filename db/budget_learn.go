@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -86,67 +85,28 @@ func (st *collState) oneLabelEach(data *labelled) error {
 	return nil
 }
 
-// treeProblem is what trees learn from: rows as they see them, with labels.
-type treeProblem struct {
-	kind forest.Kind
-	rows *vector.CSR
-	sets *labels.Matrix
-	live []int
-	// Of KindSBT, the class of each row, and ±1 where there are two classes.
-	class []uint32
-	sign  []int8
-}
-
-func newTreeProblem(kind forest.Kind, rows *vector.CSR, data *labelled) *treeProblem {
-	p := &treeProblem{kind: kind, rows: rows, sets: data.sets, live: data.live}
+// treeJob is what trees of a kind are trained on: rows as the trees see them, with
+// the labels of data.
+func treeJob(kind forest.Kind, rows *vector.CSR, data *labelled) budget.Job {
+	j := budget.Job{X: rows, Sets: data.sets, Rows: data.live}
 	if kind == KindSBT {
-		p.class, p.sign = make([]uint32, rows.Rows()), make([]int8, rows.Rows())
+		j.Class, j.Classes = make([]uint32, rows.Rows()), max(2, data.sets.Labels())
 		for _, i := range data.live {
-			p.class[i] = data.sets.Row(i)[0]
-			p.sign[i] = int8(2*min(int(p.class[i]), 1) - 1)
+			j.Class[i] = data.sets.Row(i)[0]
 		}
 	}
-	return p
+	return j
 }
 
-// job is the problem as package budget takes it.
-func (p *treeProblem) job(params budget.Params, workers int) budget.Job {
-	return budget.Job{
-		X: p.rows, Sets: p.sets, Class: p.class, Classes: max(2, p.sets.Labels()), Rows: p.live, Params: params, Workers: workers,
-	}
-}
-
-// train learns the tree of the kind.
-func (p *treeProblem) train(ctx context.Context, params budget.Params, workers int, report func(done, total int)) (*budget.Model, error) {
-	switch {
-	case p.kind == KindPT:
-		return budget.TrainPT(ctx, p.rows, p.sets, p.live, params, workers, report)
-	case p.kind == KindAT:
-		return budget.TrainAT(ctx, p.rows, p.sets, p.live, params, workers, report)
-	case p.sets.Labels() > 2:
-		return budget.TrainMulticlass(ctx, p.rows, p.class, p.sets.Labels(), p.live, params, workers, report)
-	}
-	return budget.TrainSBT(ctx, p.rows, p.sign, p.live, params, workers, report)
-}
-
-// choose tries a grid by cross-validation on the given rows.
-func (p *treeProblem) choose(ctx context.Context, rows []int, params budget.Params, grid budget.Grid, workers int, report func(done, total int)) (budget.Params, []budget.Trial, error) {
-	switch {
-	case p.kind != KindSBT:
-		return budget.ChooseSets(ctx, budget.Kind(p.kind), p.rows, p.sets, rows, params, grid, workers, report)
-	case p.sets.Labels() > 2:
-		return budget.ChooseMulticlass(ctx, p.rows, p.class, p.sets.Labels(), rows, params, grid, workers, report)
-	}
-	return budget.ChooseSBT(ctx, p.rows, p.sign, rows, params, grid, workers, report)
-}
-
-// learn chooses parameters, where there is something to choose from, and trains.
-func (l *budgetLearned) learn(ctx context.Context, p *treeProblem, timer *stageTimer) error {
-	o := &l.opts.Budget
+// learn chooses parameters, if there is a grid, and trains.
+func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageTimer) error {
+	o, kind := &l.opts.Budget, budget.Kind(l.opts.Kind)
+	job.Workers = l.opts.Workers
 	if o.Grid != nil {
 		err := timer.run("tune", func(report func(int, int)) (err error) {
-			rows := sampled(p.live, o.TuneRows, o.Params.Seed)
-			o.Params, l.trials, err = p.choose(ctx, rows, o.Params, o.filled(), l.opts.Workers, report)
+			tune := job
+			tune.Rows, tune.Params, tune.Progress = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params, report
+			o.Params, l.trials, err = budget.Choose(ctx, kind, tune, o.filled())
 			return err
 		})
 		if err != nil {
@@ -154,7 +114,8 @@ func (l *budgetLearned) learn(ctx context.Context, p *treeProblem, timer *stageT
 		}
 	}
 	return timer.run("trees", func(report func(int, int)) (err error) {
-		l.model, err = p.train(ctx, o.Params, l.opts.Workers, report)
+		job.Params, job.Progress = o.Params, report
+		l.model, err = budget.Train(ctx, kind, job)
 		return err
 	})
 }

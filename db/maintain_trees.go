@@ -51,7 +51,8 @@ func (st *collState) maintainTree(ctx context.Context, r *indexRef, m *manifest,
 	for i := range data.rows.Rows() {
 		rows.Append(t.prepare(data.rows.Row(i)))
 	}
-	job := newTreeProblem(m.Info.Options.Kind, rows, data).job(m.Info.Options.Budget.Params, workers)
+	job := treeJob(m.Info.Options.Kind, rows, data)
+	job.Params, job.Workers = m.Info.Options.Budget.Params, workers
 	var out *budget.Followed
 	err = timer.run("trees", func(report func(int, int)) (err error) {
 		job.Progress = report

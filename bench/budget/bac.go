@@ -76,12 +76,8 @@ func runBAC(ctx context.Context, s *settings) error {
 				return err
 			}
 			seconds[0] = append(seconds[0], (cpu() - start).Seconds())
-			features, wrong[0] = len(b.Features), 0
-			for _, r := range test {
-				if (b.Margin(x.Row(r)) > 0) != (y[r] > 0) {
-					wrong[0]++
-				}
-			}
+			d := binaryData{x, y}
+			features, wrong[0] = len(b.Features), d.wrongByClassifier(b, test)
 			for i, solver := range []int{dualL2, primalL2} {
 				got, err := s.linear.train(linearParams{solver: solver, c: c, bias: 1}, y, rows, test)
 				if err != nil {

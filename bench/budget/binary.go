@@ -54,43 +54,35 @@ func runBinary(ctx context.Context, s *settings) error {
 	}
 	fmt.Printf("Errors in %%, means of %d random divisions 80/20; %s. At most %d steps a master problem.\n", s.seeds, how, binarySteps)
 	fmt.Println("set               rows       m |   svm  cart |   sbt unpruned no look-ahead one node | nodes depth features     s | paper: svm, sbt")
-	for _, set := range binarySets {
-		if !s.only.MatchString(set.name) {
-			continue
-		}
-		x, y, err := loadBinary(s, set.name)
-		if ok, err := usable(x, set.normalize, err); !ok {
-			if err != nil {
-				return err
-			}
-			continue
-		}
+	return s.eachBinary(func(set *binarySet, d *binaryData) error {
 		if s.linear != nil {
-			if err := s.linear.load(x); err != nil {
+			if err := s.linear.load(d.x); err != nil {
 				return err
 			}
 		}
 		var sum [10]float64
 		for seed := s.first; seed < s.first+s.seeds; seed++ {
-			got, err := divide(ctx, s, x, y, uint64(seed))
+			got, err := divide(ctx, s, d, uint64(seed))
 			if err != nil {
-				return fmt.Errorf("%s: %w", set.name, err)
+				return err
 			}
 			for i, v := range got {
 				sum[i] += v / float64(s.seeds)
 			}
 		}
-		fmt.Printf("%-16s %5d %7d | %5.2f %5.2f | %5.2f %8.2f %13.2f %8.2f | %5.1f %5.1f %8.1f %5.1f | %s\n", set.name, x.Rows(), x.Cols,
+		fmt.Printf("%-16s %5d %7d | %5.2f %5.2f | %5.2f %8.2f %13.2f %8.2f | %5.1f %5.1f %8.1f %5.1f | %s\n",
+			set.name, d.x.Rows(), d.x.Cols,
 			sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], sum[7], sum[8], sum[9], set.paper)
-	}
-	return nil
+		return nil
+	})
 }
 
 // cartCells bounds the matrices that CART is tried on, which it takes dense.
 const cartCells = 30 << 20
 
 // divide is the figures of one random division.
-func divide(ctx context.Context, s *settings, x *vector.CSR, y []int8, seed uint64) ([]float64, error) {
+func divide(ctx context.Context, s *settings, d *binaryData, seed uint64) ([]float64, error) {
+	x, y := d.x, d.y
 	fold, err := labels.RandomSplit(x.Rows(), 0.2, seed)
 	if err != nil {
 		return nil, err
@@ -120,7 +112,7 @@ func divide(ctx context.Context, s *settings, x *vector.CSR, y []int8, seed uint
 	start := time.Now()
 	params := budget.Params{Seed: seed, BAC: budget.BACParams{Budget: max(1, 3*x.Cols/100), C: 0.1, Iterations: binarySteps, Exact: s.exact}}
 	if s.inner > 1 {
-		params, _, err = budget.ChooseSBT(ctx, x, y, fold.Train, params, s.grid(x, fold.Train), s.workers, nil)
+		params, _, err = budget.Choose(ctx, budget.SBT, d.job(fold.Train, params, s.workers), s.grid(x, fold.Train))
 		if err != nil {
 			return nil, err
 		}
@@ -130,19 +122,19 @@ func divide(ctx context.Context, s *settings, x *vector.CSR, y []int8, seed uint
 	for _, change := range []func(*budget.Params){
 		func(*budget.Params) {},
 		func(p *budget.Params) { p.NoPrune = true },
-		func(p *budget.Params) { p.NoLookAhead = true },
+		func(p *budget.Params) { p.LookAheadRows = -1 },
 		func(p *budget.Params) { p.MaxDepth = 1 },
 	} {
 		p := params
 		change(&p)
-		m, err := budget.TrainSBT(ctx, x, y, fold.Train, p, s.workers, nil)
+		m, err := d.train(ctx, fold.Train, p, s.workers)
 		if err != nil {
 			return nil, err
 		}
 		if first == nil {
 			first, seconds = m, time.Since(start).Seconds()
 		}
-		figures = append(figures, 100*sbtError(m, x, y, fold.Test))
+		figures = append(figures, percent*float64(d.wrongByTree(m, fold.Test)))
 	}
 	st := first.Stats()
 	return append(figures, float64(st.Nodes), float64(st.Depth), float64(st.Features), seconds), nil

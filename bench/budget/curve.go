@@ -15,7 +15,6 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/vector"
 )
 
 // curveNames are the methods of figure 5 here.
@@ -36,17 +35,7 @@ var (
 // cross-validation on the training rows (-inner 1: all -cost), C that of the
 // L1-SVM.
 func runCurve(ctx context.Context, s *settings) error {
-	for _, set := range binarySets {
-		if !s.only.MatchString(set.name) {
-			continue
-		}
-		x, y, err := loadBinary(s, set.name)
-		if ok, err := usable(x, set.normalize, err); !ok {
-			if err != nil {
-				return err
-			}
-			continue
-		}
+	return s.eachBinary(func(set *binarySet, d *binaryData) error {
 		fmt.Printf("%s: features and test error in %%, means of %d divisions\n", set.name, s.seeds)
 		budgets := curveBudgets
 		if s.quick {
@@ -59,7 +48,7 @@ func runCurve(ctx context.Context, s *settings) error {
 			}
 			fmt.Printf("  %-6s", curveNames[i])
 			for _, b := range budgets {
-				at, costs, err := s.curvePoint(ctx, x, y, b, learn)
+				at, costs, err := s.curvePoint(ctx, d, b, learn)
 				if err != nil {
 					return err
 				}
@@ -69,12 +58,12 @@ func runCurve(ctx context.Context, s *settings) error {
 			fmt.Println()
 		}
 		if s.linear != nil && !s.without.MatchString(curveNames[2]) {
-			if err := s.linear.load(x); err != nil {
+			if err := s.linear.load(d.x); err != nil {
 				return err
 			}
 			fmt.Printf("  %-6s", curveNames[2])
 			for _, c := range sparseCosts {
-				at, err := s.sparsePoint(x, y, c)
+				at, err := s.sparsePoint(d, c)
 				if err != nil {
 					return err
 				}
@@ -83,11 +72,8 @@ func runCurve(ctx context.Context, s *settings) error {
 			}
 			fmt.Println()
 		}
-		if err := drawCurves(filepath.Join(s.out, "features-"+set.name+".svg"), set.name, curves); err != nil {
-			return err
-		}
-	}
-	return nil
+		return drawCurves(filepath.Join(s.out, "features-"+set.name+".svg"), set.name, curves)
+	})
 }
 
 // learned is one model's size and how many test rows it has wrong.
@@ -95,26 +81,36 @@ type learned struct {
 	features, nodes, depth, wrong int
 }
 
-// learner learns from f.Train with budget b and cost c, and is judged on f.Test.
-type learner func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, seed uint64) (learned, error)
+// trial is what a learner learns with: budget b and cost c, from some rows of d, to
+// be judged on others.
+type trial struct {
+	d    *binaryData
+	f    labels.Fold
+	b    int
+	c    float64
+	seed uint64
+}
+
+// learner learns from the training rows of a trial and is judged on its test rows.
+type learner func(ctx context.Context, t trial) (learned, error)
 
 // curvePoint is the mean over the divisions, with the costs that were chosen in
 // them, in ascending order.
-func (s *settings) curvePoint(ctx context.Context, x *vector.CSR, y []int8, b int, learn learner) (plotter.XY, []float64, error) {
+func (s *settings) curvePoint(ctx context.Context, d *binaryData, b int, learn learner) (plotter.XY, []float64, error) {
 	var p plotter.XY
 	var chosen []float64
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		fold, err := labels.RandomSplit(x.Rows(), 0.2, uint64(seed))
+		fold, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
 		if err != nil {
 			return p, nil, err
 		}
 		c := s.cost
 		if s.inner > 1 {
-			if _, c, err = crossValidate(ctx, x, y, fold.Train, []int{b}, curveCosts, s.inner, uint64(seed), learn); err != nil {
+			if _, c, err = s.crossValidate(ctx, trial{d: d, f: fold, seed: uint64(seed)}, []int{b}, curveCosts, learn); err != nil {
 				return p, nil, err
 			}
 		}
-		got, err := learn(ctx, x, y, fold, b, c, uint64(seed))
+		got, err := learn(ctx, trial{d, fold, b, c, uint64(seed)})
 		if err != nil {
 			return p, nil, err
 		}
@@ -127,9 +123,12 @@ func (s *settings) curvePoint(ctx context.Context, x *vector.CSR, y []int8, b in
 }
 
 // crossValidate is the budget and the cost with the fewest errors in
-// cross-validation over the rows; ties go to the smaller.
-func crossValidate(ctx context.Context, x *vector.CSR, y []int8, rows []int, budgets []int, costs []float64, folds int, seed uint64, learn learner) (int, float64, error) {
-	parts, err := labels.KFold(len(rows), folds, seed)
+// cross-validation over the training rows of a trial; ties go to the smaller.
+func (s *settings) crossValidate(
+	ctx context.Context, of trial, budgets []int, costs []float64, learn learner,
+) (int, float64, error) {
+	rows := of.f.Train
+	parts, err := labels.KFold(len(rows), s.inner, of.seed)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -141,7 +140,7 @@ func crossValidate(ctx context.Context, x *vector.CSR, y []int8, rows []int, bud
 		for _, c := range costs {
 			wrong := 0
 			for _, f := range parts {
-				got, err := learn(ctx, x, y, f, b, c, seed)
+				got, err := learn(ctx, trial{of.d, f, b, c, of.seed})
 				if err != nil {
 					return 0, 0, err
 				}
@@ -156,46 +155,39 @@ func crossValidate(ctx context.Context, x *vector.CSR, y []int8, rows []int, bud
 }
 
 func (s *settings) treeOf(grown bool) learner {
-	return func(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, seed uint64) (learned, error) {
-		params := budget.Params{BAC: budget.BACParams{Budget: b, C: c, Exact: s.exact}, Seed: seed, NoPrune: grown}
-		m, err := budget.TrainSBT(ctx, x, y, f.Train, params, 1, nil)
+	return func(ctx context.Context, t trial) (learned, error) {
+		bac := budget.BACParams{Budget: t.b, C: t.c, Exact: s.exact}
+		m, err := t.d.train(ctx, t.f.Train, budget.Params{BAC: bac, Seed: t.seed, NoPrune: grown}, 1)
 		if err != nil {
 			return learned{}, err
 		}
 		st := m.Stats()
-		wrong := int(math.Round(sbtError(m, x, y, f.Test) * float64(len(f.Test))))
-		return learned{st.Features, st.Nodes, st.Depth, wrong}, nil
+		return learned{st.Features, st.Nodes, st.Depth, t.d.wrongByTree(m, t.f.Test)}, nil
 	}
 }
 
-func (s *settings) classifierOf(ctx context.Context, x *vector.CSR, y []int8, f labels.Fold, b int, c float64, _ uint64) (learned, error) {
-	m, _, err := budget.TrainBAC(ctx, x, y, f.Train, budget.BACParams{Budget: b, C: c, Exact: s.exact})
+func (s *settings) classifierOf(ctx context.Context, t trial) (learned, error) {
+	m, _, err := budget.TrainBAC(ctx, t.d.x, t.d.y, t.f.Train, budget.BACParams{Budget: t.b, C: t.c, Exact: s.exact})
 	if err != nil {
 		return learned{}, err
 	}
-	wrong := 0
-	for _, r := range f.Test {
-		if (m.Margin(x.Row(r)) > 0) != (y[r] > 0) {
-			wrong++
-		}
-	}
-	return learned{len(m.Features), 1, 1, wrong}, nil
+	return learned{len(m.Features), 1, 1, t.d.wrongByClassifier(m, t.f.Test)}, nil
 }
 
 // sparsePoint is the L1-SVM's mean over the divisions.
-func (s *settings) sparsePoint(x *vector.CSR, y []int8, c float64) (plotter.XY, error) {
+func (s *settings) sparsePoint(d *binaryData, c float64) (plotter.XY, error) {
 	var p plotter.XY
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		f, err := labels.RandomSplit(x.Rows(), 0.2, uint64(seed))
+		f, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
 		if err != nil {
 			return p, err
 		}
-		got, err := s.linear.train(linearParams{solver: primalL1, c: c, bias: 1}, y, f.Train, f.Test)
+		got, err := s.linear.train(linearParams{solver: primalL1, c: c, bias: 1}, d.y, f.Train, f.Test)
 		if err != nil {
 			return p, err
 		}
 		p.X += float64(got.weights) / float64(s.seeds)
-		p.Y += 100 * float64(got.wrong(y, f.Test)) / float64(len(f.Test)*s.seeds)
+		p.Y += 100 * float64(got.wrong(d.y, f.Test)) / float64(len(f.Test)*s.seeds)
 	}
 	return p, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/vector"
 )
 
 // exactModes are the ways to train one classifier that runExact compares.
@@ -23,53 +22,38 @@ var exactModes = []struct {
 func runExact(ctx context.Context, s *settings) error {
 	fmt.Printf("One classifier, means of %d random divisions 80/20.\n", s.seeds)
 	fmt.Println("set                   B     C | mode      | error features rounds violation objective  cpu s")
-	for _, set := range binarySets {
-		if !s.only.MatchString(set.name) {
-			continue
-		}
-		x, y, err := loadBinary(s, set.name)
-		if ok, err := usable(x, set.normalize, err); !ok {
-			if err != nil {
-				return err
-			}
-			continue
-		}
+	return s.eachBinary(func(set *binarySet, d *binaryData) error {
 		for _, share := range []int{1, 9} {
 			for _, c := range []float64{0.1, 1, 10} {
 				for _, mode := range exactModes {
-					p := budget.BACParams{Budget: max(1, share*x.Cols/100), C: c, Exact: mode.exact, Rounds: mode.rounds}
-					got, err := s.exactPoint(ctx, x, y, p)
+					p := budget.BACParams{Budget: max(1, share*d.x.Cols/100), C: c, Exact: mode.exact, Rounds: mode.rounds}
+					got, err := s.exactPoint(ctx, d, p)
 					if err != nil {
 						return err
 					}
-					fmt.Printf("%-16s %6d %5g | %-9s | %5.2f %8.1f %6.1f %9.3f %9.4g %6.2f\n", set.name, p.Budget, c, mode.name,
-						got[0], got[1], got[2], got[3], got[4], got[5])
+					fmt.Printf("%-16s %6d %5g | %-9s | %5.2f %8.1f %6.1f %9.3f %9.4g %6.2f\n",
+						set.name, p.Budget, c, mode.name, got[0], got[1], got[2], got[3], got[4], got[5])
 				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // exactPoint is the figures of one row, means of the random divisions.
-func (s *settings) exactPoint(ctx context.Context, x *vector.CSR, y []int8, p budget.BACParams) (mean [6]float64, err error) {
+func (s *settings) exactPoint(ctx context.Context, d *binaryData, p budget.BACParams) (mean [6]float64, err error) {
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		fold, err := labels.RandomSplit(x.Rows(), 0.2, uint64(seed))
+		fold, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
 		if err != nil {
 			return mean, err
 		}
 		start := cpu()
-		b, stats, err := budget.TrainBAC(ctx, x, y, fold.Train, p)
+		b, stats, err := budget.TrainBAC(ctx, d.x, d.y, fold.Train, p)
 		if err != nil {
 			return mean, err
 		}
 		spent := (cpu() - start).Seconds()
-		wrong := 0
-		for _, r := range fold.Test {
-			if (b.Margin(x.Row(r)) > 0) != (y[r] > 0) {
-				wrong++
-			}
-		}
+		wrong := d.wrongByClassifier(b, fold.Test)
 		for i, v := range []float64{
 			100 * float64(wrong) / float64(len(fold.Test)), float64(len(b.Features)), float64(stats.Rounds),
 			stats.Violation, stats.Objective[len(stats.Objective)-1], spent,

@@ -175,7 +175,7 @@ func annotate(ctx context.Context, s *settings, set *textSet, kind budget.Kind) 
 		return nil, err
 	}
 	start := cpu()
-	m, err := trainerOf(kind)(ctx, set.x, set.y, set.train, chosen.params, s.workers, nil)
+	m, err := s.train(ctx, kind, set, set.train, chosen.params)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func rest(ctx context.Context, s *settings, set *textSet) (*entrant, error) {
 		return nil, err
 	}
 	start := cpu()
-	m, err := budget.TrainMulticlass(ctx, set.x, class, set.y.Labels(), set.train, chosen.params, s.workers, nil)
+	m, err := s.trainRest(ctx, set, class, set.train, chosen.params)
 	if err != nil {
 		return nil, err
 	}

@@ -45,12 +45,12 @@ func runPrune(ctx context.Context, s *settings) error {
 		}
 		budgets, costs := s.paperGrid(x.Cols)
 		for _, b := range budgets {
-			if err := s.prunedRow(ctx, x, y, set.name, []int{b}, []float64{5}); err != nil {
+			if err := s.prunedRow(ctx, &binaryData{x, y}, set.name, []int{b}, []float64{5}); err != nil {
 				return err
 			}
 		}
 		if s.inner > 1 {
-			if err := s.prunedRow(ctx, x, y, set.name, budgets, costs); err != nil {
+			if err := s.prunedRow(ctx, &binaryData{x, y}, set.name, budgets, costs); err != nil {
 				return err
 			}
 		}
@@ -101,23 +101,25 @@ func loadPrune(s *settings, name, files string, rows int) (*vector.CSR, []int8, 
 }
 
 // prunedRow prints one row of the table.
-func (s *settings) prunedRow(ctx context.Context, x *vector.CSR, y []int8, name string, budgets []int, costs []float64) error {
+func (s *settings) prunedRow(
+	ctx context.Context, d *binaryData, name string, budgets []int, costs []float64,
+) error {
 	var sum [2][4]float64
 	var better, worse int
 	b, c := budgets[0], costs[0]
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
-		fold, err := labels.RandomSplit(x.Rows(), 0.2, uint64(seed))
+		fold, err := labels.RandomSplit(d.x.Rows(), 0.2, uint64(seed))
 		if err != nil {
 			return err
 		}
 		if len(budgets)*len(costs) > 1 {
-			if b, c, err = crossValidate(ctx, x, y, fold.Train, budgets, costs, s.inner, uint64(seed), s.treeOf(false)); err != nil {
+			if b, c, err = s.crossValidate(ctx, trial{d: d, f: fold, seed: uint64(seed)}, budgets, costs, s.treeOf(false)); err != nil {
 				return err
 			}
 		}
 		var wrong [2]int
 		for i, grown := range []bool{true, false} {
-			got, err := s.treeOf(grown)(ctx, x, y, fold, b, c, uint64(seed))
+			got, err := s.treeOf(grown)(ctx, trial{d, fold, b, c, uint64(seed)})
 			if err != nil {
 				return err
 			}

@@ -182,10 +182,12 @@ func (s *settings) chosenRelevance(x *vector.CSR, y *labels.Matrix) answers {
 // chosenTree is a tree with B, C, the balance of costs and, for AT, the
 // threshold chosen by F1. A tree is trained once for all thresholds.
 func chosenTree(ctx context.Context, s *settings, kind budget.Kind, x *vector.CSR, y *labels.Matrix) answers {
-	train := budget.TrainAT
 	thresholds := setThresholds
 	if kind == budget.PT {
-		train, thresholds = budget.TrainPT, []float32{0}
+		thresholds = []float32{0}
+	}
+	train := func(rows []int, p budget.Params) (*budget.Model, error) {
+		return budget.Train(ctx, kind, budget.Job{X: x, Sets: y, Rows: rows, Params: p, Workers: s.workers})
 	}
 	return func(f labels.Fold) (*labels.Matrix, string, error) {
 		inner, err := heldOut(f.Train)
@@ -196,7 +198,7 @@ func chosenTree(ctx context.Context, s *settings, kind budget.Kind, x *vector.CS
 		var best budget.Params
 		most := -1.0
 		for _, p := range s.treeGrid(x.Cols, kind) {
-			m, err := train(ctx, x, y, inner.Train, p, s.workers, nil)
+			m, err := train(inner.Train, p)
 			if err != nil {
 				return nil, "", err
 			}
@@ -215,7 +217,7 @@ func chosenTree(ctx context.Context, s *settings, kind budget.Kind, x *vector.CS
 				}
 			}
 		}
-		m, err := train(ctx, x, y, f.Train, best, s.workers, nil)
+		m, err := train(f.Train, best)
 		if err != nil {
 			return nil, "", err
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/vector"
 )
 
 // tuneRows is how many rows the trees of large are tried on at most when their
@@ -100,7 +99,7 @@ func (s *settings) choose(set *textSet, kind budget.Kind, fit func(p budget.Para
 // chooseSets chooses B, C and, for AT, the threshold, by F1.
 func (s *settings) chooseSets(ctx context.Context, set *textSet, kind budget.Kind) (choice, error) {
 	return s.choose(set, kind, func(p budget.Params, learn, dev []int) (float64, float32, error) {
-		m, err := trainerOf(kind)(ctx, set.x, set.y, learn, p, s.workers, nil)
+		m, err := s.train(ctx, kind, set, learn, p)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -108,20 +107,22 @@ func (s *settings) chooseSets(ctx context.Context, set *textSet, kind budget.Kin
 	})
 }
 
-// setTrainer is TrainPT or TrainAT.
-type setTrainer func(context.Context, *vector.CSR, *labels.Matrix, []int, budget.Params, int, func(done, total int)) (*budget.Model, error)
+// train trains a PT or AT from the given rows.
+func (s *settings) train(ctx context.Context, kind budget.Kind, set *textSet, rows []int, p budget.Params) (*budget.Model, error) {
+	return budget.Train(ctx, kind, budget.Job{X: set.x, Sets: set.y, Rows: rows, Params: p, Workers: s.workers})
+}
 
-func trainerOf(kind budget.Kind) setTrainer {
-	if kind == budget.AT {
-		return budget.TrainAT
-	}
-	return budget.TrainPT
+// trainRest trains trees one against the rest from the given rows.
+func (s *settings) trainRest(ctx context.Context, set *textSet, class []uint32, rows []int, p budget.Params) (*budget.Model, error) {
+	return budget.Train(ctx, budget.SBT, budget.Job{
+		X: set.x, Class: class, Classes: set.y.Labels(), Rows: rows, Params: p, Workers: s.workers,
+	})
 }
 
 // chooseRest chooses B and C of trees one against the rest by right answers.
 func (s *settings) chooseRest(ctx context.Context, set *textSet, class []uint32) (choice, error) {
 	return s.choose(set, budget.SBT, func(p budget.Params, learn, dev []int) (float64, float32, error) {
-		m, err := budget.TrainMulticlass(ctx, set.x, class, set.y.Labels(), learn, p, s.workers, nil)
+		m, err := s.trainRest(ctx, set, class, learn, p)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -56,7 +56,7 @@ func runXOR(ctx context.Context, s *settings) error {
 			for i := range all {
 				all[i] = i
 			}
-			train, test := all[:10000], all[10000:]
+			train, test, d := all[:10000], all[10000:], &binaryData{x, y}
 			var errors [3]float64
 			if s.linear != nil {
 				if err := s.linear.load(x); err != nil {
@@ -74,16 +74,16 @@ func runXOR(ctx context.Context, s *settings) error {
 			}
 			errors[1] = float64(wrong) / 20
 			start := time.Now()
-			params, err := chooseXOR(ctx, x, y, train, budget.Params{Seed: uint64(seed)}, s)
+			params, err := s.chooseXOR(ctx, d, train, budget.Params{Seed: uint64(seed)})
 			if err != nil {
 				return err
 			}
-			m, err := budget.TrainSBT(ctx, x, y, train, params, s.workers, nil)
+			m, err := d.train(ctx, train, params, s.workers)
 			if err != nil {
 				return err
 			}
 			seconds := time.Since(start).Seconds()
-			errors[2] = 100 * sbtError(m, x, y, test)
+			errors[2] = float64(d.wrongByTree(m, test)) / 20
 			both := slices.Contains(m.Features, 0) && slices.Contains(m.Features, 1)
 			if both {
 				found++
@@ -92,13 +92,13 @@ func runXOR(ctx context.Context, s *settings) error {
 			fmt.Printf("%5d %4d | %5.2f | %5.2f %5d | %5.2f %2d %5d %5d %8d %5v %4.0f |", noise, seed, errors[0], errors[1], size,
 				errors[2], params.BAC.Budget, st.Nodes, st.Depth, st.Features, both, seconds)
 			if seed == 0 {
-				params.NoLookAhead = true
-				plain, err := budget.TrainSBT(ctx, x, y, train, params, s.workers, nil)
+				params.LookAheadRows = -1
+				plain, err := d.train(ctx, train, params, s.workers)
 				if err != nil {
 					return err
 				}
 				st := plain.Stats()
-				fmt.Printf(" %18.2f %5d %8d", 100*sbtError(plain, x, y, test), st.Nodes, st.Features)
+				fmt.Printf(" %18.2f %5d %8d", float64(d.wrongByTree(plain, test))/20, st.Nodes, st.Features)
 			}
 			fmt.Println()
 			for i, e := range errors {
@@ -111,35 +111,25 @@ func runXOR(ctx context.Context, s *settings) error {
 }
 
 // chooseXOR chooses B by holding out a fifth of the training rows once.
-func chooseXOR(ctx context.Context, x *vector.CSR, y []int8, train []int, params budget.Params, s *settings) (budget.Params, error) {
+func (s *settings) chooseXOR(
+	ctx context.Context, d *binaryData, train []int, params budget.Params,
+) (budget.Params, error) {
 	params.BAC.C = 5
 	params.BAC.Budget = 1
 	if s.quick {
 		return params, nil
 	}
-	best := 2.0
+	least := len(train)
 	chosen := params
 	for _, b := range []int{1, 3, 5, 10} {
 		params.BAC.Budget = b
-		m, err := budget.TrainSBT(ctx, x, y, train[:8000], params, s.workers, nil)
+		m, err := d.train(ctx, train[:8000], params, s.workers)
 		if err != nil {
 			return params, err
 		}
-		if e := sbtError(m, x, y, train[8000:]); e < best {
-			best, chosen = e, params
+		if wrong := d.wrongByTree(m, train[8000:]); wrong < least {
+			least, chosen = wrong, params
 		}
 	}
 	return chosen, nil
-}
-
-// sbtError is the share of the rows with the wrong class.
-func sbtError(m *budget.Model, x *vector.CSR, y []int8, rows []int) float64 {
-	p := budget.NewPredictor(budget.NewIndex(m))
-	wrong := 0
-	for _, r := range rows {
-		if c, _ := p.Class(x.Row(r)); (c == 1) != (y[r] > 0) {
-			wrong++
-		}
-	}
-	return float64(wrong) / float64(len(rows))
 }

@@ -9,48 +9,20 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// TrainAT grows an annotation tree (algorithm 4) from the chosen rows, all
-// when rows is nil. A node asks for the most frequent label of its working set
-// (ties: the smallest), trained on all its rows; rows that have the label go
-// left, by their true labels, not by the classifier's answer. Labels that all
-// rows of the node have or none has need no question: they form its one-set
-// and its zero-set (definitions 9 and 10), and what is left is the working set.
-// Where that is empty, the leaf has the labels decided or recorded on its
-// path. The leaves are then the label sets of the training rows, the nodes one
-// fewer.
-//
-// With MinPositive above 1 rare labels are never asked: leaves may then hold
-// rows of several sets and answer the labels they were asked for.
-//
-// Decisions on a path are as many as labels on a long right spine in the worst
-// case; on average they are at least the entropy H of the leaves. Theorem 13
-// also claims less than H + 1, which does not hold for all data: q labels of
-// one row each take (q+1)/2 − 1/q decisions on average, while H = log₂ q.
-//
-// For workers, progress (in rows come to a leaf) and costs see TrainSBT; a row
-// trains as many nodes as its leaf is deep.
-//
-// Errors: ErrParams, ErrInput, ErrNoLabels, ErrOneClass where all rows have the
-// same set or no label is frequent enough, ErrConstant and the context's.
-func TrainAT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, params Params, workers int, progress func(done, total int)) (*Model, error) {
-	params.Folds = 1
-	params, err := params.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := checkLabelled(x, y, rows)
-	if err != nil {
-		return nil, err
-	}
-	t := &at{x: x, columns: columnsOf(x, chosen), y: y, params: params, pool: newPool(len(chosen), progress)}
+// trainAT grows an annotation tree.
+func (j *Job) trainAT(ctx context.Context, rows []int32) (*Model, error) {
+	x, p := j.X, j.Params
+	t := &at{x: x, columns: columnsOf(x, rows), y: j.Sets, params: p, pool: newPool(len(rows), j.Progress)}
 	root := &grown{}
-	if err := t.pool.run(ctx, x.Cols, y.Labels(), workers, []task{t.task(root, chosen, nil, nil)}); err != nil {
-		return nil, fmt.Errorf("budget: train AT: %w", err)
+	if err := t.pool.run(ctx, x.Cols, t.y.Labels(), j.Workers, []task{t.task(root, rows, nil, nil)}); err != nil {
+		return nil, err
 	}
 	if root.left == nil {
 		return nil, fmt.Errorf("%w: no label tells the rows apart", ErrOneClass)
 	}
-	m := &Model{Kind: AT, Cols: x.Cols, Labels: y.Labels(), Voters: 1, Threshold: params.Threshold, KeepTop: params.KeepTop}
+	m := &Model{
+		Kind: AT, Cols: x.Cols, Labels: t.y.Labels(), Voters: 1, Threshold: p.Threshold, KeepTop: p.KeepTop,
+	}
 	flatten(m, []*grown{root})
 	return m, nil
 }
@@ -87,7 +59,9 @@ func (t *at) task(g *grown, rows []int32, set, dropped []uint32) task {
 				right = append(right, r)
 			}
 		}
-		if err := g.train(ctx, t.x, t.columns, rows, own, t.params.BAC, w.scratch); err != nil {
+		p := newProblem(t.x, rows, own, w.scratch)
+		p.columns = t.columns
+		if err := g.train(ctx, p, t.params.BAC); err != nil {
 			return nil, err
 		}
 		g.left, g.right = &grown{}, &grown{}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/vector"
 )
 
 // Grid is what a cross-validation tries: every budget B with every cost C and,
@@ -71,87 +70,113 @@ type Trial struct {
 	Score, Spread float64
 }
 
-// ChooseSBT finds the budget and the cost with which an SBT has the fewest
-// errors in cross-validation over the chosen rows, all when rows is nil; ties
-// go to the smaller budget, then to the smaller cost. It returns the parameters
-// with them, and all trials in the order of the grid. progress is told trained
-// trees. It costs as many TrainSBT as the grid has points, times the folds.
+// Choose finds the budget, the cost and, for AT, MinPositive and the threshold with
+// the best score in cross-validation over the job's rows; ties go to the smaller
+// budget, then to the smaller cost. It returns the job's parameters with these, and
+// all trials in the order of the grid. Progress is told trained trees. Choose trains
+// as many trees as the grid has points, times the folds; all thresholds are judged
+// with one tree. A class of SBT that no training row of a fold has is never
+// predicted there.
 //
-// Errors: those of TrainSBT; ErrParams for an empty grid; ErrInput for more
-// folds than rows of a class can serve.
-func ChooseSBT(ctx context.Context, x *vector.CSR, y []int8, rows []int, params Params, grid Grid, workers int, progress func(done, total int)) (Params, []Trial, error) {
-	fit := func(p Params, fold labels.Fold, _ []float32) ([]float64, error) {
-		m, err := TrainSBT(ctx, x, y, fold.Train, p, workers, nil)
-		if err != nil {
-			return nil, err
-		}
-		pred := NewPredictor(NewIndex(m))
-		right := 0
-		for _, r := range fold.Test {
-			if c, _ := pred.Class(x.Row(r)); (c == 1) == (y[r] > 0) {
-				right++
-			}
-		}
-		return []float64{float64(right) / float64(len(fold.Test))}, nil
-	}
-	chosen, err := checkBinary(x, y, rows)
-	if err != nil {
-		return params, nil, err
-	}
-	grid.Thresholds, grid.Positives = nil, nil
-	return grid.run(ctx, chosen, params, progress, fit)
-}
-
-// ChooseSets finds the budget, the cost and, for AT, MinPositive and the threshold
-// with which a PT or AT has the best example-based F1 in cross-validation. Every tree is
-// judged at all thresholds, so that these cost little. See ChooseSBT.
-func ChooseSets(ctx context.Context, kind Kind, x *vector.CSR, y *labels.Matrix, rows []int, params Params, grid Grid, workers int, progress func(done, total int)) (Params, []Trial, error) {
-	train := TrainPT
-	switch kind {
-	case AT:
-		train = TrainAT
-	case PT:
-		grid.Thresholds, grid.Positives = nil, nil
-	default:
-		return params, nil, fmt.Errorf("%w: kind %q has no label sets", ErrParams, kind)
-	}
-	fit := func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error) {
-		m, err := train(ctx, x, y, fold.Train, p, workers, nil)
-		if errors.Is(err, ErrOneClass) && p.MinPositive > 1 {
-			return make([]float64, len(thresholds)), nil // it would ask for nothing
-		}
-		if err != nil {
-			return nil, err
-		}
-		test := labels.SelectRows(x, fold.Test)
-		truth := y.Select(fold.Test)
-		scores := make([]float64, len(thresholds))
-		for i, t := range thresholds {
-			m.Threshold = t
-			got, err := PredictSets(ctx, m, test, workers)
-			if err != nil {
-				return nil, err
-			}
-			report, err := labels.Evaluate(truth, got)
-			if err != nil {
-				return nil, fmt.Errorf("budget: choose: %w", err)
-			}
-			scores[i] = report.Zero.F1
-		}
-		return scores, nil
-	}
-	chosen, err := checkLabelled(x, y, rows)
-	if err != nil {
-		return params, nil, err
-	}
-	return grid.run(ctx, chosen, params, progress, fit)
-}
-
-// run tries the grid. fit trains on one fold and judges at each threshold.
-func (g Grid) run(ctx context.Context, chosen []int32, params Params, progress func(done, total int), fit func(Params, labels.Fold, []float32) ([]float64, error)) (Params, []Trial, error) {
-	if len(g.Budgets) == 0 || len(g.Costs) == 0 {
+// Errors: those of Train; ErrParams for an empty grid; ErrInput for more folds than
+// rows.
+func Choose(ctx context.Context, kind Kind, job Job, grid Grid) (Params, []Trial, error) {
+	params, progress := job.Params, job.Progress
+	if len(grid.Budgets) == 0 || len(grid.Costs) == 0 {
 		return params, nil, fmt.Errorf("%w: an empty grid", ErrParams)
 	}
+	job.Params.BAC.Budget, job.Params.BAC.C, job.Progress = grid.Budgets[0], grid.Costs[0], nil
+	rows, err := job.prepare(kind)
+	if err != nil {
+		return params, nil, err
+	}
+	if kind != SBT {
+		if err := job.trainable(kind, rows); err != nil {
+			return params, nil, err
+		}
+	}
+	if kind != AT {
+		grid.Thresholds, grid.Positives = nil, nil
+	}
+	fit := func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error) {
+		job.Params, job.Rows = p, fold.Train
+		if kind == SBT {
+			score, err := job.classScore(ctx, fold.Test)
+			return []float64{score}, err
+		}
+		return job.setScores(ctx, kind, fold.Test, thresholds)
+	}
+	return grid.run(rows, params, progress, fit)
+}
+
+// classScore trains a SBT for the classes that the rows have and returns the share
+// of the test rows with the right class.
+func (j *Job) classScore(ctx context.Context, test []int) (float64, error) {
+	train, known := *j, []uint32{}
+	number := make([]uint32, j.Classes)
+	chosen, err := checkRows(j.X.Rows(), j.Rows)
+	if err != nil {
+		return 0, err
+	}
+	for c, n := range j.countClasses(chosen) {
+		if n > 0 {
+			number[c] = uint32(len(known))
+			known = append(known, uint32(c))
+		}
+	}
+	if len(known) == 1 {
+		return 0, ErrOneClass
+	}
+	train.Classes, train.Class = len(known), make([]uint32, len(j.Class))
+	for _, r := range chosen {
+		train.Class[r] = number[j.Class[r]]
+	}
+	m, err := Train(ctx, SBT, train)
+	if err != nil {
+		return 0, err
+	}
+	p := NewPredictor(NewIndex(m))
+	right := 0
+	for _, r := range test {
+		if c, _ := p.Class(j.X.Row(r)); known[c] == j.Class[r] {
+			right++
+		}
+	}
+	return float64(right) / float64(len(test)), nil
+}
+
+// setScores trains a PT or AT and returns its F1 on the test rows at each
+// threshold.
+func (j *Job) setScores(ctx context.Context, kind Kind, test []int, thresholds []float32) ([]float64, error) {
+	scores := make([]float64, len(thresholds))
+	m, err := Train(ctx, kind, *j)
+	if errors.Is(err, ErrOneClass) && j.Params.MinPositive > 1 {
+		return scores, nil // no label is frequent enough
+	}
+	if err != nil {
+		return nil, err
+	}
+	x, truth := labels.SelectRows(j.X, test), j.Sets.Select(test)
+	for i, t := range thresholds {
+		m.Threshold = t
+		got, err := PredictSets(ctx, m, x, j.Workers)
+		if err != nil {
+			return nil, err
+		}
+		report, err := labels.Evaluate(truth, got)
+		if err != nil {
+			return nil, fmt.Errorf("budget: choose: %w", err)
+		}
+		scores[i] = report.Zero.F1
+	}
+	return scores, nil
+}
+
+// fitFunc trains on a fold and returns the score at each threshold.
+type fitFunc func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error)
+
+// run tries the grid.
+func (g Grid) run(chosen []int32, params Params, progress func(done, total int), fit fitFunc) (Params, []Trial, error) {
 	if g.Folds == 0 {
 		g.Folds = 5
 	}

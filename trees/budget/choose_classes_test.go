@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestChooseMulticlass(t *testing.T) {
+func TestChooseClasses(t *testing.T) {
 	x, y := blobs(150, 30, 3, 0.5, 1)
 	class := make([]uint32, len(y))
 	for i := range class {
@@ -18,7 +18,7 @@ func TestChooseMulticlass(t *testing.T) {
 	// A class of one row is missing from the training part of a fold.
 	class[7] = 3
 	grid := Grid{Budgets: []int{1, 3}, Costs: []float64{1}, Folds: 3}
-	params, trials, err := ChooseMulticlass(t.Context(), x, class, 4, nil, Params{Seed: 1}, grid, 0, nil)
+	params, trials, err := Choose(t.Context(), SBT, Job{X: x, Class: class, Classes: 4, Params: Params{Seed: 1}}, grid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,30 +30,21 @@ func TestChooseMulticlass(t *testing.T) {
 			t.Errorf("score %v", tr.Score)
 		}
 	}
-	// Two classes give what ChooseSBT gives.
-	two := make([]uint32, len(y))
-	for i := range two {
-		two[i] = uint32(max(0, int(y[i])))
-	}
-	_, want, err := ChooseSBT(t.Context(), x, y, nil, Params{Seed: 1}, grid, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, got, err := ChooseMulticlass(t.Context(), x, two, 2, nil, Params{Seed: 1}, grid, 0, nil)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, want %+v: %v", got, want, err)
-	}
-	if _, _, err := ChooseMulticlass(t.Context(), x, class, 3, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrInput) {
-		t.Errorf("class beyond: %v", err)
-	}
-	if _, _, err := ChooseMulticlass(t.Context(), x, class[1:], 4, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrInput) {
-		t.Errorf("a class too few: %v", err)
-	}
-	if _, _, err := ChooseMulticlass(t.Context(), nil, nil, 4, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrInput) {
-		t.Errorf("no rows: %v", err)
-	}
-	if _, _, err := ChooseMulticlass(t.Context(), x, make([]uint32, len(y)), 3, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrOneClass) {
-		t.Errorf("one class: %v", err)
+	for _, c := range []struct {
+		name string
+		job  Job
+		want error
+	}{
+		{"class beyond", Job{X: x, Class: class, Classes: 3}, ErrInput},
+		{"a class too few", Job{X: x, Class: class[1:], Classes: 4}, ErrInput},
+		{"no rows", Job{Classes: 4}, ErrInput},
+		{"one class", Job{X: x, Class: make([]uint32, len(y)), Classes: 3}, ErrOneClass},
+		{"one class of two", Job{X: x, Class: make([]uint32, len(y)), Classes: 2}, ErrOneClass},
+	} {
+		c.job.Params = Params{BAC: BACParams{Budget: 1}}
+		if _, _, err := Choose(t.Context(), SBT, c.job, grid); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
 	}
 }
 

@@ -349,40 +349,37 @@ func (f *follower) reviseLeaf(sets *at, g *grown, p part, count []uint32) bool {
 // relearn trains the parts and puts them in their places.
 func (f *follower) relearn(ctx context.Context, signs [][]int8) error {
 	pool := newPool(0, f.Progress)
+	trees, fresh := make([]sbtTree, len(f.parts)), make([]*grown, len(f.parts))
 	var tasks []task
-	fresh := make([]*grown, len(f.parts))
-	// A SBT counts the rows of a subtree by its decisions as they are stored.
-	rows, own := make([][]int32, len(f.parts)), make([][]int8, len(f.parts))
 	for i, p := range f.parts {
-		fresh[i], rows[i], own[i] = &grown{}, p.rows, signs[p.tree]
-		switch f.m.Kind {
-		case SBT:
+		if f.m.Kind == SBT {
 			s := &sbt{x: f.X, rows: p.rows, params: f.Params, pool: pool}
-			all := positions(len(p.rows))
-			pool.total += len(p.rows)
-			tasks = append(tasks, s.task(fresh[i], all, all, signs[p.tree], p.depth, p.seed))
-		case PT:
-			x, y := f.only(p.rows)
-			all := positions(len(p.rows))
-			t := &pt{x: x, columns: columnsOf(x, all), params: f.Params, pool: pool}
-			sets := y.Powersets()
-			fresh[i] = t.plant(sets, all)
-			pool.total += len(sets.Sets) - 1
-			tasks = append(tasks, t.tasks(fresh[i])...)
-		case AT:
-			x, y := f.only(p.rows)
-			all := positions(len(p.rows))
-			t := &at{x: x, columns: columnsOf(x, all), y: y, params: f.Params, pool: pool}
-			pool.total += len(p.rows)
-			tasks = append(tasks, t.task(fresh[i], all, p.set, p.dropped))
+			var first task
+			trees[i], first = s.plant(signs[p.tree], p.depth, p.seed)
+			tasks, pool.total = append(tasks, first), pool.total+len(p.rows)
+			continue
 		}
+		x, y := f.only(p.rows)
+		all := positions(len(p.rows))
+		columns := columnsOf(x, all)
+		if f.m.Kind == PT {
+			t := &pt{x: x, columns: columns, params: f.Params, pool: pool}
+			var more []task
+			fresh[i], more = t.plant(y.Powersets(), all)
+			tasks = append(tasks, more...)
+			continue
+		}
+		t := &at{x: x, columns: columns, y: y, params: f.Params, pool: pool}
+		fresh[i] = &grown{}
+		tasks, pool.total = append(tasks, t.task(fresh[i], all, p.set, p.dropped)), pool.total+len(p.rows)
 	}
 	if err := pool.run(ctx, f.X.Cols, f.labels(f.m.Kind), f.Workers, tasks); err != nil {
 		return err
 	}
 	if f.m.Kind == SBT {
+		// The rows of a subtree are counted by its decisions as they are stored.
 		m := &Model{Kind: SBT, Cols: f.X.Cols, Labels: 2, Voters: f.m.Voters}
-		if err := f.Params.finish(ctx, m, fresh, f.X, rows, own, f.Workers); err != nil {
+		if err := f.finish(ctx, m, trees); err != nil {
 			return err
 		}
 		_, fresh = m.thaw()

@@ -83,24 +83,13 @@ func (s *stream) only(rows []int) (*vector.CSR, *labels.Matrix) {
 func (s *stream) learn(rows []int, params Params) *Model {
 	s.t.Helper()
 	x, y := s.only(rows)
-	var m *Model
-	var err error
-	switch {
-	case s.kind == PT:
-		m, err = TrainPT(s.t.Context(), x, y, nil, params, 0, nil)
-	case s.kind == AT:
-		m, err = TrainAT(s.t.Context(), x, y, nil, params, 0, nil)
-	default:
-		class := make([]uint32, len(rows))
-		for i, r := range rows {
+	class := make([]uint32, len(rows))
+	for i, r := range rows {
+		if s.kind == SBT {
 			class[i] = s.sets[r][0]
 		}
-		if s.labels > 2 {
-			m, err = TrainMulticlass(s.t.Context(), x, class, s.labels, nil, params, 0, nil)
-		} else {
-			m, err = TrainSBT(s.t.Context(), x, signsOf(class, 1), nil, params, 0, nil)
-		}
 	}
+	m, err := Train(s.t.Context(), s.kind, Job{X: x, Sets: y, Class: class, Classes: max(2, s.labels), Params: params})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -362,12 +351,15 @@ func (s *stream) compare(root int32, tree, depth int, seed uint64, p *Predictor)
 		params.Seed = seed
 		params.MaxDepth = 32 - depth
 		x, _ := s.only(rows)
-		class := make([]uint32, len(rows))
+		class := make([]uint32, len(rows)) // against the rest
 		for i, r := range rows {
-			class[i] = s.sets[r][0]
+			if int(s.sets[r][0]) == max(tree, 3-s.m.Labels) {
+				class[i] = 1
+			}
 		}
 		var err error
-		if want, err = TrainSBT(s.t.Context(), x, signsOf(class, uint32(max(tree, 3-s.m.Labels))), nil, params, 0, nil); err != nil {
+		want, err = Train(s.t.Context(), SBT, Job{X: x, Class: class, Classes: 2, Params: params})
+		if err != nil {
 			s.t.Fatal(err)
 		}
 	} else {
@@ -492,7 +484,7 @@ func TestFollowDrift(t *testing.T) {
 	for _, kind := range []Kind{SBT, PT, AT} {
 		s := &stream{
 			x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: kind,
-			params: Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3, NoLookAhead: true}, rng: rand.New(rand.NewPCG(9, 9)),
+			params: Params{BAC: BACParams{Budget: 6, C: 1}, Folds: 3, LookAheadRows: -1}, rng: rand.New(rand.NewPCG(9, 9)),
 		}
 		s.live = s.draw(600, 3)
 		s.m = s.learn(s.live, s.params)

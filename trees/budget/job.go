@@ -1,7 +1,9 @@
 package budget
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
@@ -29,12 +31,48 @@ type Job struct {
 	Progress func(done, total int)
 }
 
+// Train trains the trees of a kind: see SBT, PT and AT.
+//
+// A tree is the same for any number of workers. Progress is told nodes for PT, and
+// rows that reached a leaf for SBT and AT. A node costs what TrainBAC does, times
+// the folds of SBT; every row trains as many nodes as its leaf is deep.
+//
+// Errors: ErrParams; ErrInput; ErrNoLabels if no row has a label; ErrOneClass if
+// all rows have the same class or label set, or if no label is frequent enough;
+// ErrConstant; and the context's.
+func Train(ctx context.Context, kind Kind, job Job) (*Model, error) {
+	rows, err := job.prepare(kind)
+	if err == nil {
+		err = job.trainable(kind, rows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var m *Model
+	switch kind {
+	case SBT:
+		m, err = job.trainSBT(ctx, rows)
+	case PT:
+		m, err = job.trainPT(ctx, rows)
+	case AT:
+		m, err = job.trainAT(ctx, rows)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("budget: train %s: %w", kind, err)
+	}
+	return m, nil
+}
+
 // prepare checks the job for a kind, fills in default parameters and returns
 // the rows to train on. It accepts rows that no tree can be trained from, such
 // as rows of one class: the trainers refuse these.
 func (j *Job) prepare(kind Kind) (rows []int32, err error) {
-	if kind != SBT {
+	switch kind {
+	case SBT:
+	case PT, AT:
 		j.Params.Folds = 1
+	default:
+		return nil, fmt.Errorf("%w: kind %q", ErrParams, kind)
 	}
 	if j.Params, err = j.Params.withDefaults(); err != nil {
 		return nil, err
@@ -63,6 +101,30 @@ func (j *Job) prepare(kind Kind) (rows []int32, err error) {
 	return rows, nil
 }
 
+// trainable reports with an error that no tree can be trained from the rows.
+func (j *Job) trainable(kind Kind, rows []int32) error {
+	labelled := false
+	for _, r := range rows {
+		labelled = labelled || kind == SBT || len(j.Sets.Row(int(r))) > 0
+	}
+	if !labelled {
+		return ErrNoLabels
+	}
+	if kind == SBT {
+		count := j.countClasses(rows)
+		if slices.Contains(count, len(rows)) {
+			return ErrOneClass
+		}
+		if c := slices.Index(count, 0); c >= 0 {
+			return fmt.Errorf("%w: class %d has no row", ErrInput, c)
+		}
+	}
+	if constant(j.X, rows) {
+		return ErrConstant
+	}
+	return nil
+}
+
 // labels is the number of labels or classes.
 func (j *Job) labels(kind Kind) int {
 	if kind == SBT {
@@ -86,7 +148,14 @@ func (j *Job) signs(tree int) []int8 {
 	if j.Classes == 2 {
 		positive = 1
 	}
-	return signsOf(j.Class, positive)
+	y := make([]int8, len(j.Class))
+	for i, c := range j.Class {
+		y[i] = -1
+		if c == positive {
+			y[i] = 1
+		}
+	}
+	return y
 }
 
 // seed is the seed of a tree of a SBT.

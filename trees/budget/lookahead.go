@@ -9,10 +9,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Sizes of the look-ahead: rows looked at, features kept by the screening,
-// features tried as splits, iterations of the screening.
+// Sizes of the look-ahead: features kept by the screening, features tried as
+// splits, iterations of the screening.
 const (
-	lookRows   = 1 << 14
 	screened   = 32
 	candidates = 6
 	iterations = 12
@@ -83,45 +82,71 @@ func valueOf(x *vector.CSR, r int32, f uint32) float32 {
 	return entry(x, lo+uint64(i))
 }
 
-// lookAhead looks for a split after which classifiers can tell the classes
-// apart where none can before, as with exclusive or: every single feature has
-// the same distribution in both classes then, but products of features do not.
-// Features are screened by the difference of the two classes' covariance
-// matrices, in whose leading eigenvectors features with such products stand out;
-// the matrix is never formed, a product with it costs a pass over the rows. Two
-// kinds of split are then judged by the cross-validation errors of what comes
-// behind them, over the screened features: each of the best few features at its
-// median, with linear classifiers on both sides; and a greedy tree, for classes
-// that lie in more pieces than two levels part, which is taken with all of its
-// splits. What has the fewest errors is returned if they are few enough beside
-// those of the node's own classifiers, folds; else nil. At most lookRows rows are
-// looked at, O(their entries), some 30 passes.
+// looksAhead reports whether a node whose classifiers are trained looks for a
+// split instead: the option is on for a node of its size, and the classifiers have
+// learned little.
+func (s *sbt) looksAhead(p *problem, folds []*fold, g *grown) bool {
+	return len(folds) > 1 && len(p.rows) <= s.params.LookAheadRows && enough(heldErrors(p, folds), g.minority()) > 0
+}
+
+// expand grows a node as the splits say, and appends the tasks of the nodes below
+// them.
+func (s *sbt) expand(tasks []task, n *sbtNode, by *split) []task {
+	g := n.g
+	by.apply(g, s.params.Folds)
+	var parted sides
+	for _, at := range n.train {
+		parted.add(&parted.train, at, by.goesLeft(s.x, s.rows[at]))
+	}
+	for _, at := range n.test {
+		parted.add(&parted.test, at, by.goesLeft(s.x, s.rows[at]))
+	}
+	g.left, g.right = &grown{}, &grown{}
+	right, left := n.child(g.right, &parted, 1), n.child(g.left, &parted, 0)
+	return s.below(s.below(tasks, &right, by.right), &left, by.left)
+}
+
+// below is expand for a side of a split; without a further split, training
+// continues there.
+func (s *sbt) below(tasks []task, n *sbtNode, by *split) []task {
+	if by == nil || n.depth == s.params.MaxDepth {
+		return append(tasks, s.task(*n))
+	}
+	s.count(n)
+	return s.expand(tasks, n, by)
+}
+
+// lookAhead looks for a split after which classifiers can separate the classes
+// where none can before, as with exclusive or: every single feature has the same
+// distribution in both classes then, but products of features do not. Features are
+// screened by the difference of the two classes' covariance matrices, in whose
+// leading eigenvectors features with such products have large entries; the matrix
+// is never formed, a product with it costs a pass over the rows. Two kinds of split
+// are then compared by the cross-validation errors of what follows them, over the
+// screened features: each of the best few features at its median, with linear
+// classifiers on both sides; and a greedy tree, for classes in more pieces than two
+// levels can separate, which is taken with all of its splits. lookAhead returns the
+// one with the fewest errors if they are few enough compared with those of the
+// node's own classifiers, folds; else nil. Some 30 passes over the rows' entries.
 func (s *sbt) lookAhead(ctx context.Context, p *problem, folds []*fold, seed uint64) (*split, error) {
-	rows := lookAt(len(p.rows), seed)
-	q := &problem{x: p.x, scratch: p.scratch}
-	own, positive := 0, 0
-	for _, i := range rows {
-		q.rows, q.y = append(q.rows, p.rows[i]), append(q.y, p.y[i])
-		if p.y[i] > 0 {
+	own, positive := heldErrors(p, folds), 0
+	for _, y := range p.y {
+		if y > 0 {
 			positive++
 		}
-		if heldVote(p, folds, int(i)) != (p.y[i] > 0) {
-			own++
-		}
 	}
-	minority := min(positive, len(rows)-positive)
-	features := q.screen(seed)
+	minority := min(positive, len(p.rows)-positive)
+	features := p.screen(seed)
 	if len(features) < 2 {
 		return nil, nil
 	}
-	small := q.restrict(features)
+	small := p.restrict(features)
 	var found *split
-	halves, least := false, enough(own, minority)
-	if a, n := greedy(small, q.y, s.params.Folds, seed); float64(n) < enoughForTree(own, minority) {
+	least := enough(own, minority)
+	if a, n := greedy(small, p.y, s.params.Folds, seed); float64(n) < enoughForTree(own, minority) {
 		found, least = a, min(least, float64(n))
 	}
-	rows = positions(len(q.rows))
-	scratch := newScratch(small.Cols)
+	rows, scratch := positions(len(p.rows)), newScratch(small.Cols)
 	params := s.params
 	params.BAC.Rounds = min(params.BAC.Rounds, 3)
 	for k := range features[:min(candidates, len(features))] {
@@ -133,56 +158,39 @@ func (s *sbt) lookAhead(ctx context.Context, p *problem, folds []*fold, seed uin
 		for _, r := range rows {
 			divided.add(&divided.train, r, a.goesLeft(small, r))
 		}
-		behind := 0
+		below := 0
 		for _, side := range divided.train {
-			n, err := sideErrors(ctx, small, side, q.y, params, seed, scratch)
+			y := make([]int8, len(side))
+			for i, r := range side {
+				y[i] = p.y[r]
+			}
+			n, err := newProblem(small, side, y, scratch).leastErrors(ctx, params, seed)
 			if err != nil {
 				return nil, err
 			}
-			behind += n
+			below += n
 		}
-		if float64(behind) < least {
-			found, least, halves = a, float64(behind), true
-		}
-	}
-	if found = found.named(features); halves {
-		// The median of all rows is nearer to the middle than that of a sample.
-		if a, ok := median(p.x, p.rows, found.feature); ok {
-			found = a
+		if float64(below) < least {
+			found, least = a, float64(below)
 		}
 	}
-	return found, nil
+	return found.named(features), nil
 }
 
-// lookAt draws at most lookRows of n rows, ascending.
-func lookAt(n int, seed uint64) []int32 {
-	if n <= lookRows {
-		return positions(n)
-	}
-	chosen := make([]int32, lookRows)
-	for i, r := range rand.New(rand.NewPCG(seed, 4)).Perm(n)[:lookRows] {
-		chosen[i] = int32(r)
-	}
-	slices.Sort(chosen)
-	return chosen
-}
-
-// sideErrors is the least of the cross-validation errors and the minority of
-// one side of a split.
-func sideErrors(ctx context.Context, x *vector.CSR, side []int32, y []int8, params Params, seed uint64, s *scratch) (int, error) {
-	own := make([]int8, len(side))
+// leastErrors is the least of the cross-validation errors and the minority of a
+// side of a split.
+func (p *problem) leastErrors(ctx context.Context, params Params, seed uint64) (int, error) {
 	positive := 0
-	for i, r := range side {
-		own[i] = y[r]
-		if y[r] > 0 {
+	for _, y := range p.y {
+		if y > 0 {
 			positive++
 		}
 	}
-	minority := min(positive, len(side)-positive)
-	if minority == 0 || len(side) < params.MinRows {
+	minority := min(positive, len(p.rows)-positive)
+	if minority == 0 || len(p.rows) < params.MinRows {
 		return minority, nil
 	}
-	p, folds, err := embedded(ctx, x, side, own, params, seed, s)
+	folds, err := p.embedded(ctx, params, seed)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,7 @@ package budget
 
 import (
 	"math/rand/v2"
-	"slices"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -35,7 +35,7 @@ func TestLookAheadTakesGreedyTree(t *testing.T) {
 	train, y := vertices(800, 12, 1)
 	test, ty := vertices(400, 12, 2)
 	params := Params{BAC: BACParams{Budget: 2, C: 1}}
-	m, err := TrainSBT(t.Context(), dense(train), y, nil, params, 0, nil)
+	m, err := Train(t.Context(), SBT, Job{X: dense(train), Class: classesOf(y), Classes: 2, Params: params})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestLookAheadTakesGreedyTree(t *testing.T) {
 	}
 	// No deeper than is allowed, and no split of rows that are too few.
 	params.MaxDepth, params.MinRows = 2, 150
-	if m, err = TrainSBT(t.Context(), dense(train), y, nil, params, 0, nil); err != nil {
+	if m, err = Train(t.Context(), SBT, Job{X: dense(train), Class: classesOf(y), Classes: 2, Params: params}); err != nil {
 		t.Fatal(err)
 	}
 	if depth := m.Stats().Depth; depth > 2 {
@@ -116,12 +116,23 @@ func TestBestSplit(t *testing.T) {
 	})
 }
 
-func TestLookAt(t *testing.T) {
-	if got := lookAt(5, 1); !slices.Equal(got, []int32{0, 1, 2, 3, 4}) {
-		t.Errorf("%v", got)
+// TestLookAheadRows: nodes of more rows than the option allows are parted by their
+// classifiers, as all are where it is off.
+func TestLookAheadRows(t *testing.T) {
+	x, y := xor(300, 4, 1)
+	train := func(rows int) *Model {
+		params := Params{BAC: BACParams{Budget: 1, C: 1}, LookAheadRows: rows}
+		m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
 	}
-	got := lookAt(3*lookRows, 1)
-	if len(got) != lookRows || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != lookRows || got[lookRows-1] >= 3*lookRows {
-		t.Errorf("%d rows, up to %d", len(got), got[len(got)-1])
+	on, off := train(0), train(-1)
+	if reflect.DeepEqual(on, off) {
+		t.Fatal("the look-ahead makes no difference here")
+	}
+	if !reflect.DeepEqual(train(300), on) || !reflect.DeepEqual(train(20), off) {
+		t.Error("the size of a node does not decide")
 	}
 }

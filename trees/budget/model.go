@@ -7,17 +7,40 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Kind says what a model's trees mean.
+// Kind is a kind of trees.
 type Kind string
 
-// The kinds of models.
+// The kinds of trees.
 const (
-	// SBT is a supervised budgeted tree (algorithm 2), one a class against the
-	// rest where there are more than two classes.
+	// SBT is a supervised budgeted tree (algorithm 2), one per class against the
+	// rest where there are more than two classes. At each node the folds of embedded
+	// cross-validation (equation 11) choose one feature set together and vote; rows
+	// voted positive go left. A node becomes a leaf of the majority's class if its
+	// rows are of one class, too few, too deep or all on one side. Then, bottom up,
+	// children are removed that have at least as many cross-validation errors as the
+	// node itself. The trees share one injection table.
 	SBT Kind = "sbt"
-	// PT is a powerset tree (algorithm 3).
+	// PT is a powerset tree (algorithm 3). Every label set of the training rows is a
+	// leaf. The two nodes of fewest rows are joined again and again, as in Huffman
+	// codes, and a classifier at each joint separates the rows of the rarer node
+	// (left) from those of the other. Ties go to the node made first, leaves in the
+	// order of labels.Powersets. A prediction takes H to H + 1 decisions on average
+	// over the training rows, if they are right, where H is the entropy of their
+	// label sets (theorem 12).
 	PT Kind = "pt"
-	// AT is an annotation tree (algorithm 4).
+	// AT is an annotation tree (algorithm 4). A node decides the most frequent label
+	// of its working set (ties: the smallest) and is trained on all its rows; rows
+	// with the label go left, by their labels, not by the decision. Labels that all
+	// rows of the node have, or none has, need no decision: they are its one-set and
+	// its zero-set (definitions 9 and 10), and the other labels its working set.
+	// Where that is empty, the leaf has the labels decided or recorded on its path.
+	// The leaves are the label sets of the training rows. With MinPositive above 1,
+	// rare labels are not decided, and a leaf may have rows of several label sets.
+	//
+	// Decisions on a path are as many as labels on a long right spine in the worst
+	// case; on average they are at least the entropy H of the leaves. Theorem 13 also
+	// claims less than H + 1, which is not true of all data: q labels of one row each
+	// take (q+1)/2 - 1/q decisions on average, while H = log2 q.
 	AT Kind = "at"
 )
 

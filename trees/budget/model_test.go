@@ -19,12 +19,12 @@ func trained(t testing.TB) (*vector.CSR, *labels.Matrix, []*Model) {
 	t.Helper()
 	x, y := drawLabels(120, 8, 6, 1)
 	params := Params{BAC: BACParams{Budget: 2, Rounds: 3}}
-	pt, err := TrainPT(t.Context(), x, y, nil, params, 1, nil)
+	pt, err := Train(t.Context(), PT, Job{X: x, Sets: y, Params: params, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	params.Threshold = -0.2
-	at, err := TrainAT(t.Context(), x, y, nil, params, 1, nil)
+	at, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,11 +42,11 @@ func trained(t testing.TB) (*vector.CSR, *labels.Matrix, []*Model) {
 		}
 	}
 	params.NoPrune = true
-	sbt, err := TrainSBT(t.Context(), x, class, nil, params, 1, nil)
+	sbt, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(class), Classes: 2, Params: params, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	multi, err := TrainMulticlass(t.Context(), x, three, 3, nil, params, 1, nil)
+	multi, err := Train(t.Context(), SBT, Job{X: x, Class: three, Classes: 3, Params: params, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,12 +374,12 @@ func TestChoose(t *testing.T) {
 	x, y := blobs(120, 30, 3, 0.5, 1)
 	grid := Grid{Budgets: []int{1, 3}, Costs: []float64{0.1, 1}, Folds: 3}
 	last := 0
-	params, trials, err := ChooseSBT(t.Context(), x, y, nil, Params{Seed: 1}, grid, 0, func(done, total int) {
+	params, trials, err := Choose(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{Seed: 1}, Progress: func(done, total int) {
 		if done != last+1 || total != 12 {
 			t.Errorf("progress %d of %d", done, total)
 		}
 		last = done
-	})
+	}}, grid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestChoose(t *testing.T) {
 	lx, ly := drawLabels(150, 8, 6, 1)
 	grid.Thresholds, grid.Positives = []float32{-0.5, 0, 5}, []int{1, 100}
 	for kind, want := range map[Kind]int{AT: 24, PT: 4} {
-		params, trials, err := ChooseSets(t.Context(), kind, lx, ly, nil, Params{}, grid, 0, nil)
+		params, trials, err := Choose(t.Context(), kind, Job{X: lx, Sets: ly}, grid)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,14 +403,14 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s chose %+v of %+v", kind, params, trials)
 		}
 	}
-	if _, _, err := ChooseSets(t.Context(), SBT, lx, ly, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrParams) {
-		t.Errorf("SBT: %v", err)
+	if _, _, err := Choose(t.Context(), SBT, Job{X: lx, Sets: ly}, grid); !errors.Is(err, ErrInput) {
+		t.Errorf("SBT without classes: %v", err)
 	}
-	if _, _, err := ChooseSBT(t.Context(), x, y, nil, Params{}, Grid{}, 0, nil); !errors.Is(err, ErrParams) {
+	if _, _, err := Choose(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2}, Grid{}); !errors.Is(err, ErrParams) {
 		t.Errorf("empty grid: %v", err)
 	}
 	grid.Folds = 200
-	if _, _, err := ChooseSBT(t.Context(), x, y, nil, Params{}, grid, 0, nil); !errors.Is(err, ErrInput) {
+	if _, _, err := Choose(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2}, grid); !errors.Is(err, ErrInput) {
 		t.Errorf("too many folds: %v", err)
 	}
 	if g := PaperGrid(2000); !slices.Equal(g.Budgets, []int{20, 40, 60, 80, 100, 120, 140, 160, 180}) {
@@ -428,7 +428,7 @@ func TestChoose(t *testing.T) {
 func TestWideNodes(t *testing.T) {
 	x, y := blobs(120, 300, 20, 0.9, 3)
 	for _, folds := range []int{1, 3} {
-		m, err := TrainSBT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 300}, Folds: folds, MaxDepth: 2}, 0, nil)
+		m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{BAC: BACParams{Budget: 300}, Folds: folds, MaxDepth: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}

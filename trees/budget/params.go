@@ -20,13 +20,15 @@ type Params struct {
 	MinRows int
 	// NoPrune keeps an SBT as it grew.
 	NoPrune bool
-	// NoLookAhead keeps to the paper's algorithm 2: a node is parted by its
-	// classifier even if that has learned nothing. See lookAhead.
-	NoLookAhead bool
+	// LookAheadRows is, for SBT, how many rows a node may have to look for splits
+	// where its classifier has learned nothing (see lookAhead): 16,384. Larger nodes
+	// are parted by their classifiers, as in the paper's algorithm 2; so are all
+	// nodes if it is negative.
+	LookAheadRows int
 
 	// Threshold is, for AT, what a margin must exceed for a label to be taken
 	// as present: 0. Lower values find more labels of what there are, higher
-	// ones fewer wrong ones; ChooseSets finds the best. It plays no part in
+	// ones fewer wrong ones; Choose finds the best. It plays no part in
 	// training.
 	Threshold float32
 	// KeepTop makes an AT answer its best label where the leaf of a row has none:
@@ -59,6 +61,9 @@ func (p Params) withDefaults() (Params, error) {
 	}
 	if p.MinPositive == 0 {
 		p.MinPositive = 1
+	}
+	if p.LookAheadRows == 0 {
+		p.LookAheadRows = 1 << 14
 	}
 	if p.MaxDepth < 0 || p.MinRows < 0 || p.MinPositive < 0 {
 		return p, fmt.Errorf("%w: depth %d, %d rows, %d positive rows", ErrParams, p.MaxDepth, p.MinRows, p.MinPositive)

@@ -26,7 +26,7 @@ func namedBy(list ...string) func(uint32) string {
 func figure2Picture(t *testing.T, o PictureOptions) *Picture {
 	t.Helper()
 	x, y := figure2(t)
-	m, err := TrainAT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 4, C: 10}}, 0, nil)
+	m, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: Params{BAC: BACParams{Budget: 4, C: 10}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,51 +10,25 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// TrainPT grows a powerset tree (algorithm 3): every label set that the chosen
-// rows have, all rows when rows is nil, is a leaf; the two nodes of fewest rows
-// are joined again and again, as Huffman codes are made, and a classifier at
-// each joint tells the rows of the rarer (left) from those of the other. Ties
-// go to the node made first, leaves in the order of labels.Powersets. A
-// prediction takes H to H + 1 decisions on average over the training rows, with
-// H the entropy of their label sets (theorem 12), if it goes where they
-// belong.
-//
-// For workers, progress (in nodes) and costs see TrainSBT; a row trains as many
-// nodes as its leaf is deep.
-//
-// Errors: ErrParams, ErrInput, ErrNoLabels, ErrOneClass where all rows have the
-// same set, ErrConstant and the context's.
-func TrainPT(ctx context.Context, x *vector.CSR, y *labels.Matrix, rows []int, params Params, workers int, progress func(done, total int)) (*Model, error) {
-	params.Folds = 1
-	params, err := params.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := checkLabelled(x, y, rows)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]int, len(chosen))
-	for i, r := range chosen {
-		list[i] = int(r)
-	}
-	sets := y.Select(list).Powersets()
-	if len(sets.Sets) == 1 {
+// trainPT grows a powerset tree.
+func (j *Job) trainPT(ctx context.Context, rows []int32) (*Model, error) {
+	x := j.X
+	t := &pt{x: x, columns: columnsOf(x, rows), params: j.Params, pool: newPool(0, j.Progress)}
+	root, tasks := t.plant(j.Sets.PowersetsOf(rows), rows)
+	if root.left == nil {
 		return nil, fmt.Errorf("%w: all rows have the same label set", ErrOneClass)
 	}
-	t := &pt{x: x, columns: columnsOf(x, chosen), params: params, pool: newPool(len(sets.Sets)-1, progress)}
-	root := t.plant(sets, chosen)
-	if err := t.pool.run(ctx, x.Cols, 0, workers, t.tasks(root)); err != nil {
-		return nil, fmt.Errorf("budget: train PT: %w", err)
+	if err := t.pool.run(ctx, x.Cols, 0, j.Workers, tasks); err != nil {
+		return nil, err
 	}
-	m := &Model{Kind: PT, Cols: x.Cols, Labels: y.Labels(), Voters: 1}
+	m := &Model{Kind: PT, Cols: x.Cols, Labels: j.Sets.Labels(), Voters: 1}
 	flatten(m, []*grown{root})
 	return m, nil
 }
 
-// plant makes the tree without its classifiers. sets are those of the chosen
-// rows.
-func (t *pt) plant(sets *labels.Powersets, chosen []int32) *grown {
+// plant returns the tree without its classifiers and the tasks that train these.
+// sets are those of the chosen rows.
+func (t *pt) plant(sets *labels.Powersets, chosen []int32) (*grown, []task) {
 	root, order := huffman(sets)
 	starts := make([]int, len(order)+1)
 	for i, s := range order {
@@ -72,36 +46,8 @@ func (t *pt) plant(sets *labels.Powersets, chosen []int32) *grown {
 		place[s]++
 	}
 	t.rows = sorted
-	return root
-}
-
-// checkLabelled checks what a multi-label learner is given.
-func checkLabelled(x *vector.CSR, y *labels.Matrix, rows []int) ([]int32, error) {
-	if err := checkMatrix(x); err != nil {
-		return nil, err
-	}
-	if y == nil || y.Rows() != x.Rows() {
-		n := 0
-		if y != nil {
-			n = y.Rows()
-		}
-		return nil, fmt.Errorf("%w: %d label sets for %d rows", ErrInput, n, x.Rows())
-	}
-	chosen, err := checkRows(x.Rows(), rows)
-	if err != nil {
-		return nil, err
-	}
-	any := false
-	for _, r := range chosen {
-		any = any || len(y.Row(int(r))) > 0
-	}
-	if !any {
-		return nil, ErrNoLabels
-	}
-	if constant(x, chosen) {
-		return nil, ErrConstant
-	}
-	return chosen, nil
+	t.pool.total += len(order) - 1
+	return root, t.tasks(root)
 }
 
 // joint is a node in Huffman's queue.
@@ -213,16 +159,16 @@ func (t *pt) task(g *grown, rows []int32) task {
 				y[i] = 1
 			}
 		}
-		err := g.train(ctx, t.x, t.columns, rows, y, t.params.BAC, w.scratch)
+		p := newProblem(t.x, rows, y, w.scratch)
+		p.columns = t.columns
+		err := g.train(ctx, p, t.params.BAC)
 		t.pool.advance(1)
 		return nil, err
 	}
 }
 
 // train gives a node its one classifier.
-func (g *grown) train(ctx context.Context, x, columns *vector.CSR, rows []int32, y []int8, params BACParams, s *scratch) error {
-	p := newProblem(x, rows, y, s)
-	p.columns = columns
+func (g *grown) train(ctx context.Context, p *problem, params BACParams) error {
 	folds := []*fold{newFold(p, params, nil)}
 	if _, err := p.cut(ctx, folds, params); err != nil {
 		return err

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -11,113 +10,30 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// TrainSBT grows a supervised budgeted tree (algorithm 2) for the classes y
-// (±1, one for each row of x) from the chosen rows, all when rows is nil. At
-// each node the folds of embedded cross-validation (equation 11) choose one
-// feature set together and vote; rows voted positive go left. A node whose
-// rows are of one class, too few, too deep or all on one side becomes a leaf
-// of the majority's class. Then, from the bottom up, children go that have more
-// cross-validation errors than the node itself.
-//
-// Nodes are grown by workers goroutines, all processors if that is less than
-// 1; the tree is the same for any number. progress, which may be nil, is told
-// how many of the rows have come to a leaf. Each node costs what TrainBAC does,
-// times the folds.
-//
-// Errors: ErrParams, ErrInput, ErrOneClass, ErrConstant and the context's.
-func TrainSBT(ctx context.Context, x *vector.CSR, y []int8, rows []int, params Params, workers int, progress func(done, total int)) (*Model, error) {
-	params, err := params.withDefaults()
-	if err != nil {
+// trainSBT grows the trees of SBT.
+func (j *Job) trainSBT(ctx context.Context, rows []int32) (*Model, error) {
+	n := j.trees()
+	s := &sbt{x: j.X, rows: rows, params: j.Params, pool: newPool(n*len(rows), j.Progress)}
+	trees, tasks := make([]sbtTree, n), make([]task, n)
+	for t := range trees {
+		trees[t], tasks[t] = s.plant(j.signs(t), 0, j.seed(t))
+	}
+	if err := s.pool.run(ctx, j.X.Cols, 0, j.Workers, tasks); err != nil {
 		return nil, err
 	}
-	chosen, err := checkBinary(x, y, rows)
-	if err != nil {
-		return nil, err
-	}
-	s := &sbt{x: x, rows: chosen, params: params, pool: newPool(len(chosen), progress)}
-	root := &grown{}
-	all := positions(len(chosen))
-	first := s.task(root, all, all, y, 0, params.Seed)
-	if err := s.pool.run(ctx, x.Cols, 0, workers, []task{first}); err != nil {
-		return nil, fmt.Errorf("budget: train SBT: %w", err)
-	}
-	m := &Model{Kind: SBT, Cols: x.Cols, Labels: 2, Voters: params.Folds}
-	if err := params.finish(ctx, m, []*grown{root}, x, [][]int32{chosen}, [][]int8{y}, workers); err != nil {
+	m := &Model{Kind: SBT, Cols: j.X.Cols, Labels: j.Classes, Voters: j.Params.Folds}
+	if err := j.finish(ctx, m, trees); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// TrainMulticlass grows one SBT for each of n classes against the rest. class
-// has that of each row of x. The trees share one injection table. See TrainSBT.
-//
-// Errors: as of TrainSBT; ErrInput unless there are at least 3 classes, each
-// with a row.
-func TrainMulticlass(ctx context.Context, x *vector.CSR, class []uint32, n int, rows []int, params Params, workers int, progress func(done, total int)) (*Model, error) {
-	params, err := params.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if n < 3 {
-		return nil, fmt.Errorf("%w: %d classes; one against the rest needs 3", ErrInput, n)
-	}
-	if err := checkMatrix(x); err != nil {
-		return nil, err
-	}
-	if len(class) != x.Rows() {
-		return nil, fmt.Errorf("%w: %d classes for %d rows", ErrInput, len(class), x.Rows())
-	}
-	chosen, err := checkRows(x.Rows(), rows)
-	if err != nil {
-		return nil, err
-	}
-	count := make([]int, n)
-	for _, r := range chosen {
-		if int(class[r]) >= n {
-			return nil, fmt.Errorf("%w: class %d of %d in row %d", ErrInput, class[r], n, r)
-		}
-		count[class[r]]++
-	}
-	for c, rows := range count {
-		if rows == len(chosen) {
-			return nil, ErrOneClass
-		}
-		if rows == 0 {
-			return nil, fmt.Errorf("%w: class %d has no row", ErrInput, c)
-		}
-	}
-	if constant(x, chosen) {
-		return nil, ErrConstant
-	}
-	s := &sbt{x: x, rows: chosen, params: params, pool: newPool(n*len(chosen), progress)}
-	all := positions(len(chosen))
-	roots := make([]*grown, n)
-	tasks := make([]task, n)
-	signs := make([][]int8, n)
-	for c := range roots {
-		roots[c], signs[c] = &grown{}, signsOf(class, uint32(c))
-		tasks[c] = s.task(roots[c], all, all, signs[c], 0, mix(params.Seed, uint64(c)))
-	}
-	if err := s.pool.run(ctx, x.Cols, 0, workers, tasks); err != nil {
-		return nil, fmt.Errorf("budget: train SBT: %w", err)
-	}
-	m := &Model{Kind: SBT, Cols: x.Cols, Labels: n, Voters: params.Folds}
-	if err := params.finish(ctx, m, roots, x, slices.Repeat([][]int32{chosen}, n), signs, workers); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// signsOf is ±1 for one class against the rest.
-func signsOf(class []uint32, c uint32) []int8 {
-	y := make([]int8, len(class))
-	for i, k := range class {
-		y[i] = -1
-		if k == c {
-			y[i] = 1
-		}
-	}
-	return y
+// sbtTree is a tree, or a subtree to be relearned, with the rows that it is
+// learned from and the class of every row of the matrix.
+type sbtTree struct {
+	root *grown
+	rows []int32
+	y    []int8
 }
 
 // sbt grows one or more trees. Nodes name rows by their positions in rows.
@@ -128,6 +44,13 @@ type sbt struct {
 	pool   *pool
 }
 
+// plant returns a tree over all rows and the task that grows its root at the
+// given depth.
+func (s *sbt) plant(y []int8, depth int, seed uint64) (sbtTree, task) {
+	root, all := &grown{}, positions(len(s.rows))
+	return sbtTree{root, s.rows, y}, s.task(sbtNode{g: root, train: all, test: all, y: y, depth: depth, seed: seed})
+}
+
 func positions(n int) []int32 {
 	all := make([]int32, n)
 	for i := range all {
@@ -136,37 +59,37 @@ func positions(n int) []int32 {
 	return all
 }
 
-// finish prunes trees, lays them out, and counts for each the rows that come to
-// its nodes and leaves by the decisions as they are stored: their weights are
-// rounded, and a row must be counted out again where it was counted in. Tree t
-// was learned from the rows[t] of x, of the classes y[t].
-func (p Params) finish(ctx context.Context, m *Model, roots []*grown, x *vector.CSR, rows [][]int32, y [][]int8, workers int) error {
-	if !p.NoPrune && p.Folds > 1 {
-		for _, r := range roots {
-			prune(r)
+// finish prunes trees, lays them out, and counts for each the rows that reach its
+// nodes and leaves by the stored decisions: weights are rounded when they are
+// stored, and Follow must find a row where it was counted.
+func (j *Job) finish(ctx context.Context, m *Model, trees []sbtTree) error {
+	roots := make([]*grown, len(trees))
+	for t := range trees {
+		if roots[t] = trees[t].root; !j.Params.NoPrune && j.Params.Folds > 1 {
+			prune(roots[t])
 		}
 	}
 	flatten(m, roots)
 	index := NewIndex(m)
 	clear(m.LeafRows)
 	clear(m.LeafPositive)
-	for t := range roots {
-		err := forRows(ctx, len(rows[t]), workers, func() func(int) {
+	for t, tree := range trees {
+		err := forRows(ctx, len(tree.rows), j.Workers, func() func(int) {
 			p := NewPredictor(index)
 			return func(i int) {
-				row := rows[t][i]
-				leaf, _ := p.Leaf(x.Row(int(row)), t)
+				row := tree.rows[i]
+				leaf, _ := p.Leaf(j.X.Row(int(row)), t)
 				atomic.AddUint32(&m.LeafRows[leaf], 1)
-				if y[t][row] > 0 {
+				if tree.y[row] > 0 {
 					atomic.AddUint32(&m.LeafPositive[leaf], 1)
 				}
 			}
 		})
 		if err != nil {
-			return fmt.Errorf("budget: train SBT: %w", err)
+			return err
 		}
 	}
-	for i := m.Nodes() - 1; i >= 0; i-- { // children stand behind
+	for i := m.Nodes() - 1; i >= 0; i-- { // children have larger numbers
 		m.NodeRows[i] = m.rowsAt(m.Left[i]) + m.rowsAt(m.Right[i])
 	}
 	return nil
@@ -177,52 +100,67 @@ func mix(seed, child uint64) uint64 {
 	return rand.NewPCG(seed, child).Uint64()
 }
 
-// task grows the node g. train has the rows that come to it by the votes of
-// the nodes above, and on which its classifiers are trained. test has those
-// that come to it by the decisions of classifiers that were not trained on
-// them: on them the errors are counted that pruning compares. Counted on the
-// former, a subtree would gain merely by having been trained on rows that the
-// nodes above had sorted by heart. Both ascend. y is the class of all rows of
-// the matrix.
-func (s *sbt) task(g *grown, train, test []int32, y []int8, depth int, seed uint64) task {
+// sbtNode is a node to be grown.
+type sbtNode struct {
+	g *grown
+	// train are the rows that reach the node by the votes of the nodes above, and
+	// on which its classifiers are trained. test are those that reach it by the
+	// decisions of classifiers that were not trained on them: pruning compares the
+	// errors on these. Counted on the former, a subtree would gain merely because
+	// the nodes above had learned by heart where its rows belong. Both ascend.
+	train, test []int32
+	y           []int8 // the class of all rows of the matrix
+	depth       int
+	seed        uint64
+}
+
+// child is the node on one side: 0 is left.
+func (n *sbtNode) child(g *grown, by *sides, side int) sbtNode {
+	return sbtNode{
+		g: g, train: by.train[side], test: by.test[side], y: n.y,
+		depth: n.depth + 1, seed: mix(n.seed, uint64(2-side)),
+	}
+}
+
+// task grows a node.
+func (s *sbt) task(n sbtNode) task {
 	return func(ctx context.Context, w *worker) ([]task, error) {
-		s.count(g, train, test, y)
-		if depth == s.params.MaxDepth || g.rows < s.params.MinRows || g.minority() == 0 {
-			s.pool.advance(len(train))
+		g := n.g
+		s.count(&n)
+		if n.depth == s.params.MaxDepth || g.rows < s.params.MinRows || g.minority() == 0 {
+			s.pool.advance(len(n.train))
 			return nil, nil
 		}
-		parted, found, err := s.part(ctx, w, g, train, test, y, seed)
+		parted, found, err := s.part(ctx, w, &n)
 		if err != nil {
 			return nil, err
 		}
 		if found != nil {
-			return s.expand(nil, g, found, train, test, y, depth, seed), nil
+			return s.expand(nil, &n, found), nil
 		}
 		if len(parted.train[0]) == 0 || len(parted.train[1]) == 0 {
-			s.pool.advance(len(train))
+			s.pool.advance(len(n.train))
 			return nil, nil
 		}
 		g.errors = 0
 		for i, side := range parted.test {
 			for _, at := range side {
-				if (y[s.rows[at]] > 0) != (i == 0) {
+				if (n.y[s.rows[at]] > 0) != (i == 0) {
 					g.errors++
 				}
 			}
 		}
 		g.left, g.right = &grown{}, &grown{}
-		return []task{
-			s.task(g.right, parted.train[1], parted.test[1], y, depth+1, mix(seed, 1)),
-			s.task(g.left, parted.train[0], parted.test[0], y, depth+1, mix(seed, 2)),
-		}, nil
+		return []task{s.task(n.child(g.right, &parted, 1)), s.task(n.child(g.left, &parted, 0))}, nil
 	}
 }
 
-// count fills in what the rows of a node are.
-func (s *sbt) count(g *grown, train, test []int32, y []int8) {
-	g.rows = len(train)
-	for _, at := range train {
-		if y[s.rows[at]] > 0 {
+// count counts the rows of a node.
+func (s *sbt) count(n *sbtNode) {
+	g := n.g
+	g.rows = len(n.train)
+	for _, at := range n.train {
+		if n.y[s.rows[at]] > 0 {
 			g.positive++
 		}
 	}
@@ -230,40 +168,12 @@ func (s *sbt) count(g *grown, train, test []int32, y []int8) {
 	if 2*g.positive > g.rows {
 		g.class = 1
 	}
-	for _, at := range test {
-		if y[s.rows[at]] != g.class {
+	for _, at := range n.test {
+		if n.y[s.rows[at]] != g.class {
 			g.wrong++
 		}
 	}
 	g.errors = g.wrong
-}
-
-// expand grows the node g, whose rows are counted, as the splits say, and
-// appends the tasks of the nodes behind them.
-func (s *sbt) expand(tasks []task, g *grown, by *split, train, test []int32, y []int8, depth int, seed uint64) []task {
-	by.apply(g, s.params.Folds)
-	var parted sides
-	for _, at := range train {
-		parted.add(&parted.train, at, by.goesLeft(s.x, s.rows[at]))
-	}
-	for _, at := range test {
-		parted.add(&parted.test, at, by.goesLeft(s.x, s.rows[at]))
-	}
-	g.left, g.right = &grown{}, &grown{}
-	for i, child := range []*grown{g.right, g.left} {
-		learn, judge := parted.train[1-i], parted.test[1-i]
-		further := by.right
-		if i == 1 {
-			further = by.left
-		}
-		if further == nil || depth+1 == s.params.MaxDepth {
-			tasks = append(tasks, s.task(child, learn, judge, y, depth+1, mix(seed, uint64(i+1))))
-			continue
-		}
-		s.count(child, learn, judge, y)
-		tasks = s.expand(tasks, child, further, learn, judge, y, depth+1, mix(seed, uint64(i+1)))
-	}
-	return tasks
 }
 
 // minority is how many rows the majority's class has wrong.
@@ -282,38 +192,38 @@ func (s *sides) add(list *[2][]int32, at int32, left bool) {
 	}
 }
 
-// part trains the node's classifiers and divides its rows, or finds splits by
-// looking ahead. No training rows on one side mean that the node must be a
-// leaf.
-func (s *sbt) part(ctx context.Context, w *worker, g *grown, train, test []int32, y []int8, seed uint64) (sides, *split, error) {
+// part trains the classifiers of a node and divides its rows, or finds splits by
+// looking ahead. Without training rows on one side the node must be a leaf.
+func (s *sbt) part(ctx context.Context, w *worker, n *sbtNode) (sides, *split, error) {
 	var parted sides
-	rows, own := make([]int32, len(train)), make([]int8, len(train))
-	for i, at := range train {
+	rows, own := make([]int32, len(n.train)), make([]int8, len(n.train))
+	for i, at := range n.train {
 		rows[i] = s.rows[at]
-		own[i] = y[rows[i]]
+		own[i] = n.y[rows[i]]
 	}
-	p, folds, err := embedded(ctx, s.x, rows, own, s.params, seed, w.scratch)
+	p := newProblem(s.x, rows, own, w.scratch)
+	folds, err := p.embedded(ctx, s.params, n.seed)
 	if err != nil {
 		return parted, nil, err
 	}
-	if !s.params.NoLookAhead && s.params.Folds > 1 && enough(heldErrors(p, folds), g.minority()) > 0 {
-		if found, err := s.lookAhead(ctx, p, folds, seed); err != nil || found != nil {
+	if s.looksAhead(p, folds, n.g) {
+		if found, err := s.lookAhead(ctx, p, folds, n.seed); err != nil || found != nil {
 			return parted, found, err
 		}
 	}
-	for i, at := range train {
+	for i, at := range n.train {
 		parted.add(&parted.train, at, p.vote(folds, func(f *fold) float64 { return f.marginOf(p, i) }))
 	}
 	if len(parted.train[0]) == 0 || len(parted.train[1]) == 0 {
 		return parted, nil, nil
 	}
-	g.take(p, folds)
+	n.g.take(p, folds)
 	i := 0
-	for _, at := range test {
-		for i < len(train) && train[i] < at {
+	for _, at := range n.test {
+		for i < len(n.train) && n.train[i] < at {
 			i++
 		}
-		if i < len(train) && train[i] == at {
+		if i < len(n.train) && n.train[i] == at {
 			parted.add(&parted.test, at, heldVote(p, folds, i))
 			continue
 		}
@@ -323,18 +233,17 @@ func (s *sbt) part(ctx context.Context, w *worker, g *grown, train, test []int32
 	return parted, nil, nil
 }
 
-// embedded trains the classifiers of embedded cross-validation on the rows: V
+// embedded trains the classifiers of embedded cross-validation on the problem: V
 // folds that share the features of each worst-case analysis, the v-th trained
 // without the v-th part of the rows. Both classes are spread evenly over the
-// parts. With one fold, all rows train it.
-func embedded(ctx context.Context, x *vector.CSR, rows []int32, y []int8, params Params, seed uint64, s *scratch) (*problem, []*fold, error) {
-	p := newProblem(x, rows, y, s)
+// parts. A single fold is trained on all rows.
+func (p *problem) embedded(ctx context.Context, params Params, seed uint64) ([]*fold, error) {
 	folds := make([]*fold, params.Folds)
-	part := parts(y, params.Folds, seed)
+	part := parts(p.y, params.Folds, seed)
 	for v := range folds {
 		var held []bool
 		if len(folds) > 1 {
-			held = make([]bool, len(rows))
+			held = make([]bool, len(p.rows))
 			for i := range held {
 				held[i] = int(part[i]) == v
 			}
@@ -342,7 +251,7 @@ func embedded(ctx context.Context, x *vector.CSR, rows []int32, y []int8, params
 		folds[v] = newFold(p, params.BAC, held)
 	}
 	_, err := p.cut(ctx, folds, params.BAC)
-	return p, folds, err
+	return folds, err
 }
 
 // parts deals the rows of each class to the folds in turn, in an order that

@@ -42,6 +42,15 @@ func xor(n, noise int, seed uint64) (*vector.CSR, []int8) {
 	return x, y
 }
 
+// classesOf is the numbers of the classes -1 and 1: 0 and 1.
+func classesOf(y []int8) []uint32 {
+	class := make([]uint32, len(y))
+	for i, v := range y {
+		class[i] = uint32(max(0, v))
+	}
+	return class
+}
+
 // errorRate is the share of rows that an SBT has wrong.
 func errorRate(m *Model, x *vector.CSR, y []int8, rows []int) float64 {
 	p := NewPredictor(NewIndex(m))
@@ -67,7 +76,7 @@ func errorRate(m *Model, x *vector.CSR, y []int8, rows []int) float64 {
 func TestSBTLearnsXOR(t *testing.T) {
 	x, y := xor(1500, 30, 1)
 	test, ty := xor(1000, 30, 2)
-	m, err := TrainSBT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 1, C: 1}}, 0, nil)
+	m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{BAC: BACParams{Budget: 1, C: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,12 +100,12 @@ func TestSBTLinearIsSmall(t *testing.T) {
 		y[i] = -y[i] // noise that only overfitting follows
 	}
 	params := Params{BAC: BACParams{Budget: 5}}
-	pruned, err := TrainSBT(t.Context(), x, y, nil, params, 0, nil)
+	pruned, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params})
 	if err != nil {
 		t.Fatal(err)
 	}
 	params.NoPrune = true
-	grown, err := TrainSBT(t.Context(), x, y, nil, params, 0, nil)
+	grown, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,13 +121,14 @@ func TestSBTLinearIsSmall(t *testing.T) {
 // prediction, not where a single fold does.
 func TestSBTRoutesByVote(t *testing.T) {
 	x, y := blobs(200, 60, 3, 0.5, 2)
-	params, err := Params{BAC: BACParams{Budget: 10}, NoLookAhead: true}.withDefaults()
+	params, err := Params{BAC: BACParams{Budget: 10}, LookAheadRows: -1}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &sbt{x: x, rows: positions(len(y)), params: params, pool: newPool(len(y), nil)}
 	g := &grown{}
-	parted, _, err := s.part(t.Context(), &worker{scratch: newScratch(x.Cols)}, g, s.rows, s.rows, y, 1)
+	n := &sbtNode{g: g, train: s.rows, test: s.rows, y: y, seed: 1}
+	parted, _, err := s.part(t.Context(), &worker{scratch: newScratch(x.Cols)}, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +199,7 @@ func TestATTies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := TrainAT(t.Context(), dense(rows), y, nil, Params{BAC: BACParams{Budget: 4, C: 10}}, 0, nil)
+	m, err := Train(t.Context(), AT, Job{X: dense(rows), Sets: y, Params: Params{BAC: BACParams{Budget: 4, C: 10}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +212,7 @@ func TestATTies(t *testing.T) {
 func TestSBTExact(t *testing.T) {
 	x, y := blobs(200, 60, 4, 0.5, 3)
 	test, ty := blobs(400, 60, 4, 0.5, 4)
-	m, err := TrainSBT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 4, C: 0.1, Exact: true}}, 0, nil)
+	m, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: Params{BAC: BACParams{Budget: 4, C: 0.1, Exact: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +240,7 @@ func TestMulticlass(t *testing.T) {
 		return dense(rows), class
 	}
 	x, class := make3(300)
-	m, err := TrainMulticlass(t.Context(), x, class, 3, nil, Params{BAC: BACParams{Budget: 3, C: 0.1}}, 0, nil)
+	m, err := Train(t.Context(), SBT, Job{X: x, Class: class, Classes: 3, Params: Params{BAC: BACParams{Budget: 3, C: 0.1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +263,7 @@ func TestMulticlass(t *testing.T) {
 		n     int
 		want  error
 	}{{class[:5], 3, ErrInput}, {class, 2, ErrInput}, {class, 4, ErrInput}, {make([]uint32, 300), 3, ErrOneClass}, {slices.Repeat([]uint32{7}, 300), 3, ErrInput}} {
-		if _, err := TrainMulticlass(t.Context(), x, c.class, c.n, nil, Params{BAC: BACParams{Budget: 3}}, 0, nil); !errors.Is(err, c.want) {
+		if _, err := Train(t.Context(), SBT, Job{X: x, Class: c.class, Classes: c.n, Params: Params{BAC: BACParams{Budget: 3}}}); !errors.Is(err, c.want) {
 			t.Errorf("%d classes: %v, want %v", c.n, err, c.want)
 		}
 	}
@@ -290,14 +300,14 @@ func figure2(t *testing.T) (*vector.CSR, *labels.Matrix) {
 func TestPaperExample(t *testing.T) {
 	x, y := figure2(t)
 	params := Params{BAC: BACParams{Budget: 4, C: 10}}
-	pt, err := TrainPT(t.Context(), x, y, nil, params, 0, nil)
+	pt, err := Train(t.Context(), PT, Job{X: x, Sets: y, Params: params})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := pt.Stats(); s.Nodes != 3 || s.Leaves != 4 || s.Depth != 3 || s.Decisions != (3*1+3*2+2*3)/8. {
 		t.Errorf("PT %+v", s)
 	}
-	at, err := TrainAT(t.Context(), x, y, nil, params, 0, nil)
+	at, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,15 +381,15 @@ func TestTreesOfSets(t *testing.T) {
 			t.Skip("no rows")
 		}
 		sets := y.Select(rows).Powersets()
-		type train func(context.Context, *vector.CSR, *labels.Matrix, []int, Params, int, func(int, int)) (*Model, error)
-		for _, learn := range []train{TrainPT, TrainAT} {
+		for _, kind := range []Kind{PT, AT} {
 			last := 0
-			m, err := learn(context.Background(), x, y, rows, params, 1, func(done, total int) {
+			job := Job{X: x, Sets: y, Rows: rows, Params: params, Workers: 1, Progress: func(done, total int) {
 				if done <= last || done > total {
 					t.Fatalf("progress %d, %d of %d", last, done, total)
 				}
 				last = done
-			})
+			}}
+			m, err := Train(context.Background(), kind, job)
 			if errors.Is(err, ErrInput) && (len(sets.Sets) == 1 || len(rows) == 1) {
 				continue
 			}
@@ -404,7 +414,8 @@ func TestTreesOfSets(t *testing.T) {
 			if s.Decisions < s.Entropy-1e-9 || m.Kind == PT && s.Decisions >= s.Entropy+1 {
 				t.Fatalf("%s: %v decisions, entropy %v", m.Kind, s.Decisions, s.Entropy)
 			}
-			again, err := learn(context.Background(), x, y, rows, params, 3, nil)
+			job.Workers, job.Progress = 3, nil
+			again, err := Train(context.Background(), kind, job)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -430,7 +441,7 @@ func TestTheorem13(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := TrainAT(t.Context(), dense(rows), y, nil, Params{BAC: BACParams{Budget: 1}}, 0, nil)
+	m, err := Train(t.Context(), AT, Job{X: dense(rows), Sets: y, Params: Params{BAC: BACParams{Budget: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,14 +453,14 @@ func TestTheorem13(t *testing.T) {
 
 func TestMinPositive(t *testing.T) {
 	x, y := drawLabels(200, 8, 12, 3)
-	m, err := TrainAT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 2}, MinPositive: 10}, 0, nil)
+	m, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: Params{BAC: BACParams{Budget: 2}, MinPositive: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	full, err := TrainAT(t.Context(), x, y, nil, Params{BAC: BACParams{Budget: 2}}, 0, nil)
+	full, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: Params{BAC: BACParams{Budget: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,12 +485,12 @@ func TestSBTDeterministic(t *testing.T) {
 	x, y := xor(400, 10, 3)
 	params := Params{BAC: BACParams{Budget: 2}, Seed: 9}
 	last := 0
-	a, err := TrainSBT(t.Context(), x, y, nil, params, 1, func(done, total int) {
+	a, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params, Workers: 1, Progress: func(done, total int) {
 		if done <= last || done > total || total != 400 {
 			t.Errorf("progress %d, %d of %d", last, done, total)
 		}
 		last = done
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -487,7 +498,7 @@ func TestSBTDeterministic(t *testing.T) {
 		t.Errorf("progress ended at %d", last)
 	}
 	for workers := range 5 {
-		b, err := TrainSBT(t.Context(), x, y, nil, params, workers, nil)
+		b, err := Train(t.Context(), SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params, Workers: workers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -531,21 +542,38 @@ func TestTreesBadInput(t *testing.T) {
 		{"infinite", &bad, y, nil, ok, ErrInput},
 		{"constant", flat, y, nil, ok, ErrConstant},
 	} {
-		if _, err := TrainPT(t.Context(), c.x, c.y, c.rows, c.params, 1, nil); !errors.Is(err, c.want) {
-			t.Errorf("PT, %s: %v, want %v", c.name, err, c.want)
-		}
-		if _, err := TrainAT(t.Context(), c.x, c.y, c.rows, c.params, 1, nil); !errors.Is(err, c.want) {
-			t.Errorf("AT, %s: %v, want %v", c.name, err, c.want)
-		}
-	}
-	classes := []int8{1, -1, 1, -1, 1, -1, 1, -1}
-	for _, p := range []Params{{}, {BAC: ok.BAC, Folds: -1}, {BAC: ok.BAC, Folds: 33}, {BAC: ok.BAC, MaxDepth: -1}} {
-		if _, err := TrainSBT(t.Context(), x, classes, nil, p, 1, nil); !errors.Is(err, ErrParams) {
-			t.Errorf("SBT, %+v: %v", p, err)
+		for _, kind := range []Kind{PT, AT} {
+			job := Job{X: c.x, Sets: c.y, Rows: c.rows, Params: c.params, Workers: 1}
+			if _, err := Train(t.Context(), kind, job); !errors.Is(err, c.want) {
+				t.Errorf("%s, %s: %v, want %v", kind, c.name, err, c.want)
+			}
 		}
 	}
-	if _, err := TrainSBT(t.Context(), x, slices.Repeat([]int8{1}, 8), nil, ok, 1, nil); !errors.Is(err, ErrOneClass) {
-		t.Errorf("SBT, one class: %v", err)
+	two := []uint32{1, 0, 1, 0, 1, 0, 1, 0}
+	for _, c := range []struct {
+		name    string
+		class   []uint32
+		classes int
+		params  Params
+		want    error
+	}{
+		{"no budget", two, 2, Params{}, ErrParams},
+		{"negative folds", two, 2, Params{BAC: ok.BAC, Folds: -1}, ErrParams},
+		{"too many folds", two, 2, Params{BAC: ok.BAC, Folds: 33}, ErrParams},
+		{"negative depth", two, 2, Params{BAC: ok.BAC, MaxDepth: -1}, ErrParams},
+		{"one class", make([]uint32, 8), 2, ok, ErrOneClass},
+		{"no classes", two, 1, ok, ErrInput},
+		{"class beyond", []uint32{1, 0, 1, 0, 1, 0, 1, 2}, 2, ok, ErrInput},
+		{"class without a row", two, 3, ok, ErrInput},
+		{"too few rows", two[1:], 2, ok, ErrInput},
+	} {
+		job := Job{X: x, Class: c.class, Classes: c.classes, Params: c.params, Workers: 1}
+		if _, err := Train(t.Context(), SBT, job); !errors.Is(err, c.want) {
+			t.Errorf("SBT, %s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	if _, err := Train(t.Context(), "kd", Job{X: x, Sets: y, Params: ok}); !errors.Is(err, ErrParams) {
+		t.Errorf("a kind that is not of this package: %v", err)
 	}
 }
 
@@ -555,15 +583,15 @@ func TestCancel(t *testing.T) {
 	params := Params{BAC: BACParams{Budget: 2}}
 	for name, train := range map[string]func(context.Context, func(int, int)) error{
 		"sbt": func(ctx context.Context, f func(int, int)) error {
-			_, err := TrainSBT(ctx, x, y, nil, params, 2, f)
+			_, err := Train(ctx, SBT, Job{X: x, Class: classesOf(y), Classes: 2, Params: params, Workers: 2, Progress: f})
 			return err
 		},
 		"pt": func(ctx context.Context, f func(int, int)) error {
-			_, err := TrainPT(ctx, lx, ly, nil, params, 2, f)
+			_, err := Train(ctx, PT, Job{X: lx, Sets: ly, Params: params, Workers: 2, Progress: f})
 			return err
 		},
 		"at": func(ctx context.Context, f func(int, int)) error {
-			_, err := TrainAT(ctx, lx, ly, nil, params, 2, f)
+			_, err := Train(ctx, AT, Job{X: lx, Sets: ly, Params: params, Workers: 2, Progress: f})
 			return err
 		},
 	} {
@@ -601,12 +629,12 @@ func TestKeepTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	params := Params{BAC: BACParams{Budget: 4, C: 1}, Threshold: 0.75}
-	plain, err := TrainAT(t.Context(), x, y, nil, params, 1, nil)
+	plain, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	params.KeepTop = true
-	top, err := TrainAT(t.Context(), x, y, nil, params, 1, nil)
+	top, err := Train(t.Context(), AT, Job{X: x, Sets: y, Params: params, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
