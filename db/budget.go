@@ -26,7 +26,7 @@ const (
 	KindAT  forest.Kind = forest.Kind(budget.AT)
 )
 
-// isBudget says whether a kind is one of them.
+// isBudget reports whether a kind is one of them.
 func isBudget(k forest.Kind) bool { return k == KindSBT || k == KindPT || k == KindAT }
 
 // BudgetOptions are the options of KindSBT, KindPT and KindAT.
@@ -41,7 +41,7 @@ type BudgetOptions struct {
 	// TuneRows is how many rows the cross-validation uses at most, a random
 	// choice by Params.Seed; 10,000 when zero.
 	TuneRows int `json:",omitempty"`
-	// Weight says how values are weighed.
+	// Weight selects how values are weighed.
 	Weight Weighting
 	// AllowEmpty lets a tree of KindAT answer no label at all. Otherwise a row whose
 	// leaf has none gets its best label, or the most frequent one.

@@ -153,7 +153,7 @@ func sampled(rows []int, limit int, seed uint64) []int {
 	return out
 }
 
-// oneSet says whether all rows have the same labels.
+// oneSet reports whether all rows have the same labels.
 func (d *labelled) oneSet() bool {
 	first := d.sets.Row(d.live[0])
 	return !slices.ContainsFunc(d.live, func(i int) bool { return !slices.Equal(d.sets.Row(i), first) })

@@ -14,11 +14,12 @@ func (j *Job) trainAT(ctx context.Context, rows []int32) (*Model, error) {
 	x, p := j.X, j.Params
 	t := &at{x: x, columns: columnsOf(x, rows), y: j.Sets, params: p, pool: newPool(len(rows), j.Progress)}
 	root := &grown{}
-	if err := t.pool.run(ctx, x.Cols, t.y.Labels(), j.Workers, []task{t.task(root, rows, nil, nil)}); err != nil {
+	first := []task{t.task(root, rows, nil, nil)}
+	if err := t.pool.run(ctx, x.Cols, t.y.Labels(), j.Workers, first); err != nil {
 		return nil, err
 	}
 	if root.left == nil {
-		return nil, fmt.Errorf("%w: no label tells the rows apart", ErrOneClass)
+		return nil, fmt.Errorf("%w: no label distinguishes the rows", ErrOneClass)
 	}
 	m := &Model{
 		Kind: AT, Cols: x.Cols, Labels: t.y.Labels(), Voters: 1, Threshold: p.Threshold, KeepTop: p.KeepTop,
@@ -78,7 +79,9 @@ func (t *at) task(g *grown, rows []int32, set, dropped []uint32) task {
 // one-set, the working set, of which it returns the most frequent label, and
 // those too rare to ask for, here or above. Labels that no row has, the
 // zero-set, never appear. count is zero before and after.
-func (t *at) divideLabels(g *grown, rows []int32, set, dropped, count []uint32) (label uint32, frequent bool, rare []uint32) {
+func (t *at) divideLabels(
+	g *grown, rows []int32, set, dropped, count []uint32,
+) (label uint32, frequent bool, rare []uint32) {
 	var present []uint32
 	for _, r := range rows {
 		for _, l := range t.y.Row(int(r)) {

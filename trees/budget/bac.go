@@ -69,7 +69,9 @@ type BACStats struct {
 // numbers a feature. Violation takes one analysis more.
 //
 // Errors: ErrParams, ErrInput, ErrOneClass, ErrConstant and the context's.
-func TrainBAC(ctx context.Context, x *vector.CSR, y []int8, rows []int, params BACParams) (*BAC, *BACStats, error) {
+func TrainBAC(
+	ctx context.Context, x *vector.CSR, y []int8, rows []int, params BACParams,
+) (*BAC, *BACStats, error) {
 	params, err := params.withDefaults()
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +116,7 @@ func checkBinary(x *vector.CSR, y []int8, rows []int) ([]int32, error) {
 	return chosen, nil
 }
 
-// constant says whether all rows are equal. Most matrices are found to vary at
+// constant reports whether all rows are equal. Most matrices are found to vary at
 // the second row. A row that lists a zero equals one that does not.
 func constant(x *vector.CSR, rows []int32) bool {
 	first := nonzero(x, rows[0])

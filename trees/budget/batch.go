@@ -41,7 +41,9 @@ func PredictSets(ctx context.Context, m *Model, x *vector.CSR, workers int) (*la
 
 // PredictScores is the scores that a PT or AT gives to the labels of all rows
 // of x: rows × labels. See Predictor.Scores and PredictSets.
-func PredictScores(ctx context.Context, m *Model, x *vector.CSR, cut float64, workers int) (*vector.CSR, error) {
+func PredictScores(
+	ctx context.Context, m *Model, x *vector.CSR, cut float64, workers int,
+) (*vector.CSR, error) {
 	if m.Kind == SBT {
 		return nil, fmt.Errorf("%w: an SBT has no label sets", ErrParams)
 	}
@@ -51,7 +53,7 @@ func PredictScores(ctx context.Context, m *Model, x *vector.CSR, cut float64, wo
 		p := NewPredictor(index)
 		return func(i int) {
 			s := p.Scores(x.Row(i), cut)
-			rows[i] = vector.Sparse{Index: append([]uint32(nil), s.Index...), Value: append([]float32(nil), s.Value...)}
+			rows[i] = vector.Sparse{Index: slices.Clone(s.Index), Value: slices.Clone(s.Value)}
 		}
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func DefaultGrid(kind Kind, m int) Grid {
 	return g
 }
 
-// Trial is what one choice of a Grid came to.
+// Trial is the result of one point of a Grid.
 type Trial struct {
 	Budget    int
 	C         float64
@@ -176,7 +176,9 @@ func (j *Job) setScores(ctx context.Context, kind Kind, test []int, thresholds [
 type fitFunc func(p Params, fold labels.Fold, thresholds []float32) ([]float64, error)
 
 // run tries the grid.
-func (g Grid) run(chosen []int32, params Params, progress func(done, total int), fit fitFunc) (Params, []Trial, error) {
+func (g Grid) run(
+	chosen []int32, params Params, progress func(done, total int), fit fitFunc,
+) (Params, []Trial, error) {
 	if g.Folds == 0 {
 		g.Folds = 5
 	}
@@ -224,16 +226,21 @@ func (g Grid) run(chosen []int32, params Params, progress func(done, total int),
 		}
 		for k, t := range g.Thresholds {
 			mean, spread := meanSpread(scores[k])
-			trials = append(trials, Trial{Budget: p.BAC.Budget, C: p.BAC.C, Threshold: t, Positive: p.MinPositive, Score: mean, Spread: spread})
+			trials = append(trials, Trial{
+				Budget: p.BAC.Budget, C: p.BAC.C, Threshold: t, Positive: p.MinPositive, Score: mean, Spread: spread,
+			})
 		}
 	}
 	best := slices.MaxFunc(trials, func(a, b Trial) int {
 		return cmp.Or(
-			cmp.Compare(a.Score, b.Score), cmp.Compare(b.Budget, a.Budget), cmp.Compare(b.C, a.C), cmp.Compare(b.Positive, a.Positive),
-			cmp.Compare(math.Abs(float64(b.Threshold)), math.Abs(float64(a.Threshold))), cmp.Compare(b.Threshold, a.Threshold),
+			cmp.Compare(a.Score, b.Score), cmp.Compare(b.Budget, a.Budget), cmp.Compare(b.C, a.C),
+			cmp.Compare(b.Positive, a.Positive),
+			cmp.Compare(math.Abs(float64(b.Threshold)), math.Abs(float64(a.Threshold))),
+			cmp.Compare(b.Threshold, a.Threshold),
 		)
 	})
-	params.BAC.Budget, params.BAC.C, params.Threshold, params.MinPositive = best.Budget, best.C, best.Threshold, best.Positive
+	params.BAC.Budget, params.BAC.C = best.Budget, best.C
+	params.Threshold, params.MinPositive = best.Threshold, best.Positive
 	return params, trials, nil
 }
 

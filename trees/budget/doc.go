@@ -20,18 +20,18 @@
 // paper's. In problem 4 it is at least 1/n, and 1/(C·n) bounds the share of margin
 // errors; its solution is that of an SVM with linear hinge whose cost is
 // C/(γ‖Σᵢαᵢyᵢxᵢ‖), which depends on the data. Here C is the cost of one row, whatever
-// their number, beside rows of about unit length. The paper's values of C, with those
+// their number, for rows of about unit length. The paper's values of C, with those
 // of PaperGrid, do not carry over: choose C by cross-validation.
 //
-// Three trees are built of such classifiers. TrainSBT grows a supervised budgeted tree
-// for two classes (algorithm 2) with embedded cross-validation (equation 11) and
-// pruning, and TrainMulticlass one such tree a class against the rest. TrainPT grows a
-// powerset tree (algorithm 3), whose leaves are the label sets seen in training, coded
-// by Huffman; TrainAT an annotation tree (algorithm 4), whose nodes ask for one label
-// after the other, the most frequent first.
+// Train trains three kinds of trees of such classifiers: SBT (algorithm 2), a
+// supervised budgeted tree with embedded cross-validation (equation 11) and pruning,
+// for two classes or one per class against the rest; PT (algorithm 3), a powerset
+// tree, whose leaves are the label sets seen in training, coded by Huffman; and AT
+// (algorithm 4), an annotation tree, whose nodes decide one label after the other,
+// the most frequent first. Choose finds their parameters by cross-validation.
 //
-// Follow makes a tree follow rows that come and go: counts are exact, and only
-// the subtrees are learned anew of whose rows a share has changed.
+// Follow makes trees follow changes of the rows: counts are exact, and only the
+// subtrees are relearned whose rows have changed by more than a share.
 //
 // A Model holds any of them in flat arrays, which may be views over mapped
 // memory. Predictor evaluates it without allocating. Explain and Picture, which

@@ -35,7 +35,7 @@ type Decision struct {
 	Ones          []uint32 // AT: labels recorded at the node as always present
 }
 
-// Explanation says how one tree came to its answer on a row.
+// Explanation is the path of a row in one tree, and the answer at its end.
 type Explanation struct {
 	Path []Decision
 	Leaf int
@@ -99,7 +99,8 @@ func (p *Predictor) explainNode(node int) Decision {
 			sums[v] += float64(m.Weight[e*m.Voters+v]) * float64(value)
 		}
 		w := m.meanWeight(e)
-		d.Contributions = append(d.Contributions, Contribution{m.Features[m.NodeFeature[e]], float32(w), value, w * float64(value)})
+		feature := m.Features[m.NodeFeature[e]]
+		d.Contributions = append(d.Contributions, Contribution{feature, float32(w), value, w * float64(value)})
 	}
 	for _, s := range sums {
 		if s > 0 {

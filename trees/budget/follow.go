@@ -62,7 +62,8 @@ func Follow(ctx context.Context, m *Model, job Job, covered int, share float64) 
 		return &Followed{}, nil
 	}
 	out := &Followed{Subtrees: len(f.parts), Model: &Model{
-		Kind: m.Kind, Cols: job.X.Cols, Labels: job.labels(m.Kind), Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop,
+		Kind: m.Kind, Cols: job.X.Cols, Labels: job.labels(m.Kind), Voters: m.Voters,
+		Threshold: m.Threshold, KeepTop: m.KeepTop,
 	}}
 	for _, p := range f.parts {
 		out.Rows += len(p.rows)
@@ -244,7 +245,8 @@ func (f *follower) count(tree int, leaf []int32, signs []int8) error {
 		}
 		removed := g.rows + added - len(g.reached)
 		if removed < 0 {
-			return fmt.Errorf("%w: a node or leaf of %d rows has %d rows, %d of them new", ErrInvalid, g.rows, len(g.reached), added)
+			return fmt.Errorf("%w: a node or leaf of %d rows has %d rows, %d of them new",
+				ErrInvalid, g.rows, len(g.reached), added)
 		}
 		g.rows, g.changed = len(g.reached), g.changed+added+removed
 	}

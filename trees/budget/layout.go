@@ -11,7 +11,7 @@ const (
 	drawLine    = 14.0  // between lines of text
 	drawPad     = 8.0   // between a box and its text
 	drawWidest  = 230.0 // text of a box
-	drawBeside  = 14.0  // between boxes
+	drawGap     = 14.0  // between boxes
 	drawLevels  = 44.0  // between a level's boxes and the next level's
 	drawTrees   = 40.0  // between trees
 	drawMargin  = 12.0
@@ -28,8 +28,8 @@ type Box struct {
 	Full  string
 	// Bold is how many of the first lines stand out.
 	Bold int
-	// Leaf and Hidden say that a path ends here, because the tree does or the
-	// picture.
+	// Leaf and Hidden report that a path ends here: at a leaf of the tree, or at the
+	// limit of the picture.
 	Leaf, Hidden bool
 }
 
@@ -37,7 +37,7 @@ type Box struct {
 // Bend and from there straight to (ToX, ToY).
 type Edge struct {
 	X, Y, Bend, ToX, ToY float64
-	// Yes says that it leads where a decision is positive.
+	// Yes reports that it leads to where a decision is positive.
 	Yes bool
 }
 
@@ -113,19 +113,19 @@ func (o outline) extent() (lo, hi float64) {
 	return lo, hi
 }
 
-// spread finds the place of every node beside the one above it, and the
+// spread finds the place of every node relative to its parent, and the
 // outlines of the roots. Two parts of a tree are pushed apart as far as the
 // level where they are closest asks for (Reingold and Tilford 1981).
 func (p *Picture) spread(boxes []Box, children [][2]int) (offset []float64, outlines []outline) {
 	offset, outlines = make([]float64, len(boxes)), make([]outline, len(boxes))
-	for i := len(boxes) - 1; i >= 0; i-- { // children stand behind their parents
+	for i := len(boxes) - 1; i >= 0; i-- { // children have larger numbers than their parents
 		half := boxes[i].Width / 2
 		o := outline{[]float64{-half}, []float64{half}}
 		if l, r := children[i][0], children[i][1]; l > 0 {
 			a, b := outlines[l], outlines[r]
 			apart := 0.0
 			for level := range min(len(a.left), len(b.left)) {
-				apart = max(apart, a.right[level]-b.left[level]+drawBeside)
+				apart = max(apart, a.right[level]-b.left[level]+drawGap)
 			}
 			offset[l], offset[r] = -apart/2, apart/2
 			for level := range max(len(a.left), len(b.left)) {
@@ -205,7 +205,8 @@ func runeWidth(r rune) float64 {
 		return 0.98
 	case unicode.Is(unicode.Mn, r):
 		return 0
-	case r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.So):
+	case r >= 0x1100 &&
+		unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.So):
 		return 1
 	case unicode.IsUpper(r) || strings.ContainsRune("+<>=~", r):
 		return 0.76

@@ -17,12 +17,12 @@ const (
 	iterations = 12
 )
 
-// enough is how few cross-validation errors the classifiers behind a split
+// enough is how few cross-validation errors the classifiers below a split
 // must have for it to be preferred to the node's own classifier. Where that has
 // learned nothing beyond the majority's class, by two standard deviations of
 // the count, two standard deviations fewer do; where it has learned something,
 // but has more than half of the majority's errors, half of its own. A better
-// classifier is not called in question: no count satisfies it.
+// classifier is kept: no count is low enough.
 func enough(errors, minority int) float64 {
 	e, m := float64(errors), float64(minority)
 	switch {
@@ -43,8 +43,8 @@ func enoughForTree(errors, minority int) float64 {
 	return least - 4*math.Sqrt(least)
 }
 
-// split parts rows by one feature: values above the threshold go left. Behind
-// it come further splits, or none.
+// split divides rows by one feature: values above the threshold go left. Each side
+// may have a further split.
 type split struct {
 	feature     uint32
 	threshold   float32
@@ -59,7 +59,7 @@ func (a *split) apply(g *grown, voters int) {
 	g.offsets = slices.Repeat([]float32{-a.threshold}, voters)
 }
 
-// goesLeft says whether row r goes left, as a node of the model decides.
+// goesLeft reports whether row r goes left, as a node of the model decides.
 func (a *split) goesLeft(x *vector.CSR, r int32) bool {
 	return valueOf(x, r, a.feature) > a.threshold
 }
@@ -86,7 +86,10 @@ func valueOf(x *vector.CSR, r int32, f uint32) float32 {
 // split instead: the option is on for a node of its size, and the classifiers have
 // learned little.
 func (s *sbt) looksAhead(p *problem, folds []*fold, g *grown) bool {
-	return len(folds) > 1 && len(p.rows) <= s.params.LookAheadRows && enough(heldErrors(p, folds), g.minority()) > 0
+	if len(folds) < 2 || len(p.rows) > s.params.LookAheadRows {
+		return false
+	}
+	return enough(heldErrors(p, folds), g.minority()) > 0
 }
 
 // expand grows a node as the splits say, and appends the tasks of the nodes below

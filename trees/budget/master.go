@@ -31,7 +31,7 @@ const (
 // up, as they may be close to a hard margin (few rows, many features, a cost in
 // the hundreds). It begins with accelerated proximal gradient steps, which find out
 // which sets matter; then Newton steps over the sets that are not zero come far
-// faster to the end (see newton), and where they stall, gradient steps go on for a
+// faster to the end (see newton), and where they stall, gradient steps continue for a
 // while. The offset is not stepped but minimised exactly at every point, so that
 // its scale does not matter. The objective never ends above where it began. A step
 // is O(entries of the active columns + active rows).
@@ -172,7 +172,8 @@ func newMaster(f *fold, p *problem, params BACParams) *master {
 		p: p, params: params, cost: f.cost, wait: settle, pause: settle,
 		v: make([]float64, slots), vMargin: make([]float64, rows), vOffset: f.b,
 		w: make([]float64, slots), margin: make([]float64, rows),
-		residual: make([]float64, rows), gradient: make([]float64, len(p.features)), weight: make([]float64, len(p.features)),
+		residual: make([]float64, rows),
+		gradient: make([]float64, len(p.features)), weight: make([]float64, len(p.features)),
 		norms: make([]float64, sets), order: make([]float64, sets),
 	}
 	m.boundCurvature()

@@ -304,7 +304,7 @@ func (m *Model) rowsAt(ref int32) uint32 {
 }
 
 // CheckCounts checks the counts of a model against each other: n rows reach every
-// root, and as many rows reach a node as go on from it. The model must be valid.
+// root, and as many rows reach a node as leave it. The model must be valid.
 // O(nodes).
 //
 // Errors: ErrInvalid with the place.

@@ -66,7 +66,8 @@ func (p Params) withDefaults() (Params, error) {
 		p.LookAheadRows = 1 << 14
 	}
 	if p.MaxDepth < 0 || p.MinRows < 0 || p.MinPositive < 0 {
-		return p, fmt.Errorf("%w: depth %d, %d rows, %d positive rows", ErrParams, p.MaxDepth, p.MinRows, p.MinPositive)
+		return p, fmt.Errorf("%w: depth %d, %d rows, %d positive rows",
+			ErrParams, p.MaxDepth, p.MinRows, p.MinPositive)
 	}
 	if !finite(p.Threshold) {
 		return p, fmt.Errorf("%w: threshold %v", ErrParams, p.Threshold)

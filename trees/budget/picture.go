@@ -65,7 +65,7 @@ type PictureOptions struct {
 // PictureNode is a decision or an end of a Picture.
 type PictureNode struct {
 	// Above is the place in Picture.Nodes of the decision that leads here, -1
-	// for a root; Yes says whether that decision is positive on the way here,
+	// for a root; Yes reports whether that decision is positive on the path,
 	// and Depth how many decisions there are above.
 	Above, Depth int
 	Yes          bool
@@ -88,7 +88,7 @@ type PictureNode struct {
 	Note string
 }
 
-// Leaf says whether the node is a leaf.
+// Leaf reports whether the node is a leaf.
 func (n *PictureNode) Leaf() bool { return n.Ref < 0 }
 
 // Picture is what people see of a model, with names, as text, as a graph and
@@ -207,7 +207,8 @@ func (p *Picture) addTree(m *Model, tree int, o PictureOptions, open []bool, bel
 			at, here := int(s.ref), len(p.Nodes)
 			n.Asks, n.Terms, n.Note = m.question(at, o.Names), m.terms(at, o), m.nodeNote(at)
 			n.Always = o.Names.labels(m.Ones(at))
-			stack = append(stack, step{m.Right[at], here, s.depth + 1, false}, step{m.Left[at], here, s.depth + 1, true})
+			right, left := step{m.Right[at], here, s.depth + 1, false}, step{m.Left[at], here, s.depth + 1, true}
+			stack = append(stack, right, left)
 		}
 		p.Nodes = append(p.Nodes, n)
 	}

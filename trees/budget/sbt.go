@@ -48,7 +48,8 @@ type sbt struct {
 // given depth.
 func (s *sbt) plant(y []int8, depth int, seed uint64) (sbtTree, task) {
 	root, all := &grown{}, positions(len(s.rows))
-	return sbtTree{root, s.rows, y}, s.task(sbtNode{g: root, train: all, test: all, y: y, depth: depth, seed: seed})
+	first := sbtNode{g: root, train: all, test: all, y: y, depth: depth, seed: seed}
+	return sbtTree{root, s.rows, y}, s.task(first)
 }
 
 func positions(n int) []int32 {
@@ -323,7 +324,9 @@ func heldErrors(p *problem, folds []*fold) int {
 func (p *problem) strangerMargin(f *fold, row vector.Sparse) float64 {
 	sum := f.b
 	for e, j := range row.Index {
-		i, ok := slices.BinarySearchFunc(p.order, j, func(l int, j uint32) int { return int(p.features[l]) - int(j) })
+		i, ok := slices.BinarySearchFunc(p.order, j, func(l int, j uint32) int {
+			return int(p.features[l]) - int(j)
+		})
 		if ok {
 			v := 1.0
 			if row.Value != nil {

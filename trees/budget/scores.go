@@ -24,7 +24,7 @@ type reach struct {
 // Scores is the ranking of labels by a PT or AT: the score of a label is the
 // chance, in 0…1, of coming to a leaf that has it, where each decision goes
 // left with the chance 1/(1 + e^(−slope·margin)); slope is 2 for PT and 4 for
-// AT. The threshold plays no part: it says how likely a label must be to be
+// AT. The threshold plays no part: it is how likely a label must be to be
 // listed, not how likely it is. With a threshold of 0 the leaf that Set answers
 // from is where every decision takes its likelier side.
 //

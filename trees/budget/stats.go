@@ -29,7 +29,8 @@ func (m *Model) Stats() Stats {
 	s := Stats{
 		Kind: m.Kind, Trees: len(m.Roots), Nodes: m.Nodes(), Leaves: m.Leaves(),
 		Features: len(m.Features), Weights: len(m.Weight),
-		Bytes: 4*(len(m.Roots)+len(m.Features)+2*len(m.Left)+len(m.NodePtr)+len(m.NodeFeature)+len(m.Weight)+len(m.Offset)+
+		Bytes: 4*(len(m.Roots)+len(m.Features)+2*len(m.Left)+len(m.NodePtr)+len(m.NodeFeature)+
+			len(m.Weight)+len(m.Offset)+
 			len(m.NodeRows)+len(m.NodeErrors)+len(m.NodeLabel)+len(m.OnePtr)+len(m.OneLabel)+len(m.NodeWorking)+
 			len(m.LeafRows)+len(m.LeafPositive)+len(m.SetPtr)+len(m.SetLabel)) + len(m.LeafClass),
 	}

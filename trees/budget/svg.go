@@ -15,16 +15,19 @@ import (
 func (p *Picture) WriteSVG(w io.Writer) error {
 	d := p.Layout()
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"%.0f\" text-anchor=\"middle\">\n",
-		d.Width, d.Height, d.Width, d.Height, d.TextSize)
+	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f"`,
+		d.Width, d.Height, d.Width, d.Height)
+	fmt.Fprintf(out, " font-family=\"sans-serif\" font-size=\"%.0f\" text-anchor=\"middle\">\n", d.TextSize)
 	fmt.Fprintf(out, "<rect width=\"%.0f\" height=\"%.0f\" fill=\"white\"/>\n", d.Width, d.Height)
 	for _, e := range d.Edges {
-		dash, answer, anchor, beside := "", "yes", "end", -4.0
+		dash, answer, anchor, shift := "", "yes", "end", -4.0
 		if !e.Yes {
-			dash, answer, anchor, beside = " stroke-dasharray=\"5 3\"", "no", "start", 4
+			dash, answer, anchor, shift = " stroke-dasharray=\"5 3\"", "no", "start", 4
 		}
-		fmt.Fprintf(out, "<path d=\"M%.1f %.1fV%.1fL%.1f %.1f\" fill=\"none\" stroke=\"#555\"%s/>\n", e.X, e.Y, e.Bend, e.ToX, e.ToY, dash)
-		fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"9\" fill=\"#555\">%s</text>\n", e.ToX+beside, e.ToY-5, anchor, answer)
+		fmt.Fprintf(out, "<path d=\"M%.1f %.1fV%.1fL%.1f %.1f\" fill=\"none\" stroke=\"#555\"%s/>\n",
+			e.X, e.Y, e.Bend, e.ToX, e.ToY, dash)
+		fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"9\" fill=\"#555\">%s</text>\n",
+			e.ToX+shift, e.ToY-5, anchor, answer)
 	}
 	for i := range d.Boxes {
 		d.Boxes[i].writeSVG(out, d.LineHeight)
@@ -49,7 +52,8 @@ func (b *Box) writeSVG(out io.Writer, line float64) {
 		if i < b.Bold {
 			weight = " font-weight=\"bold\""
 		}
-		fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n", b.X, b.Y+line*float64(i+1), weight, escapeXML(s))
+		fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n",
+			b.X, b.Y+line*float64(i+1), weight, escapeXML(s))
 	}
 	fmt.Fprintln(out, "</g>")
 }

@@ -49,7 +49,7 @@ func (p *Picture) answer(n *PictureNode) string {
 	return "{" + strings.Join(n.Answer, ", ") + "}"
 }
 
-// hidden says what is not shown.
+// hidden describes what is not shown.
 func (n *PictureNode) hidden() string {
 	return "… " + counted(uint32(n.Hidden), "more decision")
 }
@@ -81,7 +81,8 @@ func (p *Picture) WriteDOT(w io.Writer) error {
 			if !n.Yes {
 				style, answer = "dashed", "no"
 			}
-			fmt.Fprintf(out, "  %s -> %s [style=%s, label=%s];\n", dotID(p.Nodes[n.Above].Ref), dotID(n.Ref), style, answer)
+			from, to := dotID(p.Nodes[n.Above].Ref), dotID(n.Ref)
+			fmt.Fprintf(out, "  %s -> %s [style=%s, label=%s];\n", from, to, style, answer)
 		}
 	}
 	fmt.Fprintln(out, "}")

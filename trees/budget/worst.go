@@ -148,7 +148,8 @@ func (p *problem) correlateRest(f *fold) {
 	}
 	for k, j := range p.sums.features {
 		// What is left of two equal sums is rounding.
-		size := math.Abs(rest[restNegative]*p.sums.sum[restNegative][k]) + math.Abs(rest[restPositive]*p.sums.sum[restPositive][k])
+		size := math.Abs(rest[restNegative]*p.sums.sum[restNegative][k]) +
+			math.Abs(rest[restPositive]*p.sums.sum[restPositive][k])
 		if math.Abs(s.sum[j]) <= 1e-13*size {
 			s.sum[j] = 0
 		}
