@@ -40,7 +40,7 @@ func (w *arrayWriter) block(kind codec.Kind, number uint32, elem codec.Elem, col
 	value := codec.Encode(key[:], h, data)
 	w.sizes[kind.String()] += int64(len(value))
 	if err := w.sink(key, value); err != nil {
-		w.err = fmt.Errorf("db: write %v block %d: %w", kind, number, err)
+		w.err = wrapf(err, "write %v block %d", kind, number)
 	}
 }
 
@@ -279,7 +279,7 @@ func (a *arrays) writeSet(number uint32, rows *roaring.Bitmap) {
 	rows.RunOptimize()
 	data, err := rows.ToBytes()
 	if err != nil && a.w.err == nil {
-		a.w.err = fmt.Errorf("db: encode set: %w", err)
+		a.w.err = wrapf(err, "encode set")
 	}
 	a.w.block(a.kind, number, codec.U8, 1, data)
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/vector"
 )
 
 // stageBytes is about how much a staging transaction of a build writes: large
@@ -63,154 +61,43 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 
 // build is Build with a valid name, for a caller that holds d.numbering.
 func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
-	sparse, err := d.isSparse(coll)
-	if err != nil {
-		return IndexInfo{}, err
-	}
-	if err := o.Postings.check(o.Kind, sparse); err != nil {
-		return IndexInfo{}, err
-	}
-	switch {
-	case isBudget(o.Kind):
-		return d.buildBudget(ctx, coll, name, o, timer)
-	case o.Kind == KindLCIF:
-		return d.buildLCIF(ctx, coll, name, o, timer)
-	case sparse && o.Kind == "":
-		o.Kind = KindPostings
-	case sparse != (o.Kind == KindPostings):
-		return IndexInfo{}, fmt.Errorf("%w: kind %q does not suit %q", ErrKind, o.Kind, coll)
-	}
-	if sparse {
-		return d.buildSparse(ctx, coll, name, o, timer)
-	}
-	requested := o
-	t, id, o, err := d.trainingSet(ctx, coll, o, timer)
-	if err != nil {
-		return IndexInfo{}, err
-	}
-	l, err := learnRest(ctx, t, o, timer)
-	if err != nil {
-		return IndexInfo{}, err
-	}
-	switch {
-	case o.tunes():
-		if o, err = d.tuneOn(ctx, coll, id, l, t, o, timer); err != nil {
-			return IndexInfo{}, err
+	job := &buildJob{coll: coll, name: name, timer: timer}
+	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
+	var k kind
+	err := job.latest(func(st source) (err error) {
+		sparse := st.entry().Sparse
+		if err := o.Postings.check(o.Kind, sparse); err != nil {
+			return err
 		}
-	case !o.NoTune:
-		requested.Workers = 0 // who builds it again says how many
-		l.requested = &requested
-		if o.Kind == KindAuto {
-			o = choices(o)[0]
-		}
-	}
-	l.opts = o
-	if l.forest == nil {
-		if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
-			return IndexInfo{}, err
-		}
-	}
-	l.points = t.points.Len()
-	return d.storeIndex(ctx, coll, id, name, l, timer)
-}
-
-// isSparse says which kind of collection it is.
-func (d *DB) isSparse(coll string) (sparse bool, err error) {
-	err = d.View(func(s *Snapshot) error {
-		st, err := s.collection(coll)
-		if err == nil {
-			sparse = st.c.Sparse
-		}
+		k, err = kindOf(&o, coll, sparse)
 		return err
 	})
-	return sparse, err
-}
-
-// trainingSet reads the live rows of the latest state into memory and resolves
-// the options for them.
-func (d *DB) trainingSet(ctx context.Context, coll string, o BuildOptions, timer *stageTimer) (t *training, id uint64, _ BuildOptions, err error) {
-	err = d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
-		st, err := s.collection(coll)
-		if err != nil {
-			return err
-		}
-		c := st.c
-		if c.Sparse {
-			return fmt.Errorf("%w: %q is sparse", ErrKind, coll)
-		}
-		if c.Live == 0 {
-			return fmt.Errorf("%w: %q", ErrEmpty, coll)
-		}
-		id = c.ID
-		o = o.resolve(int(c.Live), c.Dim)
-		if err := o.validate(); err != nil {
-			return err
-		}
-		for i, q := range o.TrainingQueries {
-			if err := checkQuery(q, c.Dim); err != nil {
-				return wrapf(err, "training query %d", i)
-			}
-		}
-		return timer.run("read", func(report func(int, int)) error {
-			t, err = readTraining(ctx, st, o, report)
-			return err
-		})
-	})
-	return t, id, o, err
-}
-
-// checkQuery checks a vector that somebody asks with.
-func checkQuery(q []float32, dim int) error {
-	if len(q) != dim {
-		return fmt.Errorf("%w: %d coordinates, want %d", ErrDimension, len(q), dim)
-	}
-	// A finite sum of squares has finite terms: one pass usually is enough.
-	if n := vector.Dot(q, q); n <= math.MaxFloat32 {
-		return nil
-	}
-	if i := vector.IsFinite(q); i >= 0 {
-		return fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
-	}
-	return fmt.Errorf("%w: length %.3g, want less than %.3g", ErrNorm, math.Sqrt(squaredNorm(q)), MaxNorm)
-}
-
-// readTraining copies all rows out of the map.
-func readTraining(ctx context.Context, st *collState, o BuildOptions, report func(int, int)) (*training, error) {
-	view, err := st.rows(ctx)
 	if err != nil {
-		return nil, err
+		return IndexInfo{}, err
 	}
-	n, dim := view.Rows.N, st.c.Dim
-	data := make([]float32, n*dim)
-	for i := range n {
-		if i%4096 == 0 {
-			if err := ctx.Err(); err != nil {
-				return nil, fmt.Errorf("db: build: %w", err)
-			}
-			report(i, n)
+	job.opts = o
+	l, err := k.build(ctx, job)
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	return d.storeIndex(ctx, job, l)
+}
+
+// latest calls f with the latest generation of the collection that a build is over.
+func (d *DB) latest(job *buildJob, f func(st source) error) error {
+	return d.View(func(s *Snapshot) (err error) {
+		defer guard(s.gen.store, setFaults(), &err)
+		st, err := s.collection(job.coll)
+		switch {
+		case err != nil:
+			return err
+		case job.id == 0:
+			job.id = st.c.ID
+		case job.id != st.c.ID:
+			return dropped(job.coll)
 		}
-		dst := data[i*dim : (i+1)*dim]
-		if src := view.Rows.Vector(i, dst); &src[0] != &dst[0] {
-			copy(dst, src)
-		}
-	}
-	t := &training{own: true, dim: dim, metric: st.c.Metric}
-	t.corpus.rows, t.lift = prepare(st.c.Metric, data, n, dim)
-	if view.Deleted != nil {
-		t.corpus.ids = make([]uint32, 0, st.c.Live)
-		for row := range uint32(n) {
-			if !view.Deleted.Contains(row) {
-				t.corpus.ids = append(t.corpus.ids, row)
-			}
-		}
-	}
-	t.points = t.corpus
-	if len(o.TrainingQueries) > 0 {
-		t.own = false
-		t.points = subset{rows: prepareQueries(st.c.Metric, o.TrainingQueries, dim, t.lift)}
-	}
-	return t, nil
+		return f(st)
+	})
 }
 
 // dropped is the error of a build whose collection was dropped meanwhile.
@@ -218,48 +105,9 @@ func dropped(coll string) error {
 	return fmt.Errorf("%w: %q: the collection was dropped during the build", ErrNoCollection, coll)
 }
 
-// tuneOn tunes on the rows as they are stored, in a snapshot of its own.
-func (d *DB) tuneOn(ctx context.Context, coll string, id uint64, l *learned, t *training, o BuildOptions, timer *stageTimer) (_ BuildOptions, err error) {
-	err = d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
-		st, err := s.collection(coll)
-		if err != nil {
-			return err
-		}
-		if st.c.ID != id {
-			return dropped(coll)
-		}
-		view, err := st.rows(ctx)
-		if err != nil {
-			return err
-		}
-		base := *view
-		base.Rows.N = l.n // rows written since the build began are not in the truth
-		base.N = l.n
-		o, err = l.tune(ctx, s.gen.store, t, &base, o, timer)
-		return err
-	})
-	return o, err
-}
-
-// product is what a build or a step of maintenance makes, before it is written.
-type product interface {
-	// emit hands every new block to the sink and returns the manifest of the index
-	// with them, with its size by section. object is the number of the first new
-	// object, the manifest's the last. It may be called again, with others.
-	emit(object uint64, sink blockSink) (*manifest, error)
-}
-
-// built is the product of a build.
-type built interface {
-	product
-	// describe fills in what the product knows about itself.
-	describe(*IndexInfo)
-}
-
 // storeIndex writes a learned index and publishes it.
-func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string, l built, timer *stageTimer) (info IndexInfo, err error) {
-	start := time.Now()
+func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info IndexInfo, err error) {
+	start, timer := time.Now(), job.timer
 	var object uint64
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		cat.Object++
@@ -282,9 +130,9 @@ func (d *DB) storeIndex(ctx context.Context, coll string, id uint64, name string
 	}
 	timer.seconds["write"] += time.Since(start).Seconds()
 	l.describe(&m.Info)
-	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory = name, time.Now().UTC(), timer.seconds, timer.memory
+	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory = job.name, time.Now().UTC(), timer.seconds, timer.memory
 	timer.keep(&m.Info)
-	replaced, err := d.publishIndex(ctx, coll, id, m)
+	replaced, err := d.publishIndex(ctx, job.coll, job.id, m)
 	if err != nil {
 		return info, err
 	}
@@ -311,7 +159,7 @@ func (d *DB) stage(ctx context.Context, l product, object uint64, timer *stageTi
 			b := tx.Bucket(bucketBlocks)
 			for _, p := range batch {
 				if err := b.Put(p.key[:], p.value); err != nil {
-					return fmt.Errorf("db: put block: %w", err)
+					return wrapf(err, "put block")
 				}
 			}
 			return nil

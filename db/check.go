@@ -113,7 +113,7 @@ func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) 
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("db: check: %w", err)
+		return wrapf(err, "check")
 	}
 	if c.problems > 0 {
 		return fmt.Errorf("%w: %s: %d problems", ErrCorrupt, s.d.path, c.problems)
@@ -132,7 +132,7 @@ func (c *checker) pages() error {
 	// before it writes the meta page that needs the room.
 	info, err := g.store.file.Stat()
 	if err != nil {
-		return fmt.Errorf("db: check: %w", err)
+		return wrapf(err, "check")
 	}
 	file := info.Size()
 	if int64(m.high)*int64(m.pageSize) > file {
@@ -454,33 +454,11 @@ func (c *checker) collection(x *collection) {
 // checkIndex checks what the arrays of an index say of each other.
 func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
-	s, err := st.index(ctx, r)
-	switch {
-	case err != nil:
-		return err
-	case s.tree != nil:
-		return s.tree.check(s.m)
-	case s.model != nil:
-		if err := s.model.view.Validate(); err != nil || !st.c.Sparse {
-			return err
-		}
-	}
-	if st.c.Sparse {
-		for i := range s.postings {
-			if err := s.postings[i].Validate(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	f := s.view.Forest
-	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
+	x, err := st.index(ctx, r)
+	if err != nil {
 		return err
 	}
-	if _, err := st.loadLists(ctx, s.m); err != nil {
-		return err
-	}
-	return checkNeighbors(s)
+	return x.open.check(ctx)
 }
 
 // rowLabels checks that the label sets know a row.
@@ -511,20 +489,4 @@ func (st *collState) cachedLabel(label string) (*roaring.Bitmap, error) {
 	}
 	st.labelSets[label] = set
 	return set, nil
-}
-
-// checkNeighbors checks that label lists name rows of the index.
-func checkNeighbors(x *indexState) error {
-	n := x.view.Neighbors
-	if n == nil {
-		return nil
-	}
-	for c, ids := range n.Chunks {
-		for i, id := range ids {
-			if int(id) >= x.view.N {
-				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
-			}
-		}
-	}
-	return nil
 }

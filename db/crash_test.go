@@ -214,7 +214,7 @@ func killBuild(coll string, seed uint64) BuildOptions {
 			LCIF:   LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
 			Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}},
 		}
-		if !isBudget(o.Kind) {
+		if !isTree(o.Kind) {
 			o.Postings = PostingsOptions{Partition: true, M: 2}
 		}
 		return o

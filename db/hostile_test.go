@@ -176,7 +176,7 @@ func TestHostileOverlay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slots = len(x.view.Forest.Nodes)
+		slots = len(x.open.(*forestIndex).view.Forest.Nodes)
 	})
 	// One segment with votes, no points, labels from 0<<16 on, 60 of them.
 	block := []byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 60, 0}
@@ -212,15 +212,18 @@ func TestHostileSegments(t *testing.T) {
 			}
 			other["Stride"] = 64
 			return []any{
-				map[string]any{"Object": object, "First": 0, "Rows": 59, "Sparse": sparse},
-				map[string]any{"Object": object, "First": 59, "Rows": 1, "Sparse": other},
+				map[string]any{"Object": object, "First": 0, "Rows": 59, "Index": sparse},
+				map[string]any{"Object": object, "First": 59, "Rows": 1, "Index": other},
 			}
 		},
 		"none": func() []any { return []any{} },
 	} {
 		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
-			sparse = m["Sparse"].(map[string]any)
-			m["Segments"] = segments()
+			d := m["Detail"].(map[string]any)
+			if sparse == nil {
+				sparse = d["Segments"].([]any)[0].(map[string]any)["Index"].(map[string]any)
+			}
+			d["Segments"] = segments()
 		})
 		withFile(t, path, func(_ *DB, s *Snapshot) {
 			q := vector.Sparse{Index: []uint32{1, 12}, Value: []float32{1, 1}}
@@ -388,8 +391,7 @@ func TestHostileRuns(t *testing.T) {
 		"backwards":         {[]blockRun{{3, 2, 1}}, false},
 		"more than any has": {[]blockRun{{3, 0, 1 << 30}}, false},
 	} {
-		m := manifest{Runs: map[codec.Kind][]blockRun{codec.KindSketch: c.runs}}
-		if got := m.validRuns(); got != c.ok {
+		if got := validRuns(map[codec.Kind][]blockRun{codec.KindSketch: c.runs}); got != c.ok {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -2,10 +2,9 @@ package db
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
-	"math/bits"
-	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -194,71 +193,30 @@ func (i IndexInfo) TotalBytes() int64 {
 	return n
 }
 
-// manifest is the stored description of an index: what the flat arrays in
-// the blocks of object Object mean. It is kept as JSON inside a checksummed
-// block, because it is cold, small and wants to be read by people.
+// manifest is the stored description of an index: what the arrays in the blocks of
+// object Object mean. It is kept as JSON inside a checksummed block, because it is
+// cold, small and wants to be read by people.
 type manifest struct {
 	Info   IndexInfo
 	Object uint64
 	Metric vector.Metric
-	Dim    int     // dimension of the collection
-	Lift   float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
-
-	LCIF   *lcifManifest   `json:",omitempty"` // a label model, with its inverted index if the rows are sparse
-	Sparse *sparseManifest `json:",omitempty"` // an inverted index; the rest is of forests
-	// Segments are the inverted index in several parts, by rows; nil for one
-	// part, of all rows, in this object.
-	Segments []segmentManifest `json:",omitempty"`
-	Budget   *budgetManifest   `json:",omitempty"` // budgeted trees
-	// Runs says which blocks make up the sections of a forest that maintenance
-	// has changed; a kind that is missing stands in this object.
-	Runs map[codec.Kind][]blockRun `json:",omitempty"`
-	// Grown is how many rows the forest covered when its trees were grown, 0 for
-	// as many as it does now.
-	Grown int `json:",omitempty"`
-	// GrownDead is how many of these had been deleted.
-	GrownDead int `json:",omitempty"`
+	Dim    int // of the collection
 	// Requested are the options as they were given, where there were too few rows
 	// for the tuner: what the index is built again with once there are enough.
 	Requested *BuildOptions `json:",omitempty"`
-	Forest    forestManifest
-	Rotation  int // rotated coordinates stored, 0 for none
-
-	SketchWidth int
-	SketchShift uint
-	SketchStep  float32
-	SketchSteps []float32 `json:",omitempty"` // packed sketches
-
-	NeighborK     int
-	NeighborShift uint
-
-	Lists     bool `json:",omitempty"` // there are label lists
-	ListShift uint `json:",omitempty"`
-
-	QuantShift  uint
-	QuantOffset float32
-	QuantStep   float32
-	Quantized   bool
-}
-
-// forestManifest holds the scalar fields of a forest.Forest.
-type forestManifest struct {
-	Params  forest.Params
-	Dim     int
-	CorpusN int
-	Coord   string
-	DirW    int
-	Points  int // that the trees were grown from
+	// Detail is the part that belongs to the kind of Info.Options, own that part
+	// decoded.
+	Detail json.RawMessage
+	own    detail
 }
 
 func encodeManifest(m *manifest) ([]byte, error) {
-	if m.LCIF != nil {
-		// Stored once, in LCIF; decodeManifest fills them in.
-		stored := *m
-		stored.Info.Options.LCIF.Params = nil
-		m = &stored
+	stored := *m
+	var err error
+	if stored.Detail, err = json.Marshal(m.own); err != nil {
+		return nil, wrapf(err, "index %q: encode manifest", m.Info.Name)
 	}
-	b, err := json.Marshal(m)
+	b, err := json.Marshal(&stored)
 	if err != nil {
 		return nil, wrapf(err, "index %q: encode manifest", m.Info.Name)
 	}
@@ -276,7 +234,7 @@ func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 	value := codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)
 	for _, bucket := range [][]byte{bucketMeta, bucketBlocks} {
 		if err := tx.Bucket(bucket).Put(key[:], value); err != nil {
-			return fmt.Errorf("db: put manifest: %w", err)
+			return wrapf(err, "put manifest")
 		}
 	}
 	return nil
@@ -288,7 +246,7 @@ func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 func retireManifest(tx *bbolt.Tx, object uint64) error {
 	key := codec.Key(object, codec.KindManifest, 0)
 	if err := tx.Bucket(bucketMeta).Delete(key[:]); err != nil {
-		return fmt.Errorf("db: delete manifest: %w", err)
+		return wrapf(err, "delete manifest")
 	}
 	return nil
 }
@@ -304,183 +262,13 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: index manifest: %w", ErrCorrupt, err)
 	}
-	bad := func(what string) error {
-		return fmt.Errorf("%w: index manifest of %q: %s", ErrCorrupt, m.Info.Name, what)
+	if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 {
+		err = errors.New("row count")
+	} else {
+		err = m.decodeDetail()
 	}
-	if !m.validRuns() {
-		return nil, bad("runs of blocks")
-	}
-	p := m.Forest.Params
-	switch {
-	case m.Sparse != nil:
-		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Sparse.valid() {
-			return nil, bad("inverted index")
-		}
-		if m.Segments != nil && !validSegments(m.Segments, m.Info.Rows) {
-			return nil, bad("segments")
-		}
-		if l := m.LCIF; l != nil {
-			// The segments of a model have the features that there were then.
-			wide := m.Segments == nil && l.Features != m.Sparse.Cols
-			for _, g := range m.segments() {
-				wide = wide || g.Sparse.Cols > l.Features
-			}
-			if wide || !l.valid() || l.Features > MaxFeature+1 {
-				return nil, bad("label model")
-			}
-		}
-	case m.LCIF != nil:
-		l := m.LCIF
-		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || m.Dim < 1 || m.Dim > MaxDim || l.Features != m.Dim || !l.valid() {
-			return nil, bad("label model")
-		}
-		if m.Segments != nil && !validSegments(m.Segments, m.Info.Rows) {
-			return nil, bad("segments")
-		}
-	case m.Budget != nil:
-		if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 || !m.Budget.valid() || m.Info.Options.Budget.check(m.Info.Options.Kind) != nil {
-			return nil, bad("budgeted trees")
-		}
-	case m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32:
-		return nil, bad("row count")
-	case m.Dim < 1 || m.Dim > MaxDim:
-		return nil, bad("dimension")
-	case p.Trees < 1 || p.Trees > maxTrees || p.Depth < 0 || p.Depth > maxDepth:
-		return nil, bad("forest shape")
-	case m.Info.Options.Trees != p.Trees || m.Info.Options.Depth != p.Depth:
-		return nil, bad("options of another forest") // they set the work of the next build
-	case m.Forest.Dim < 1 || m.Forest.Dim > MaxDim+1:
-		return nil, bad("forest dimension")
-	case m.Forest.DirW < 0 || m.Forest.DirW > MaxDim+1:
-		return nil, bad("direction width")
-	case m.Rotation < 0 || m.Rotation > MaxDim+1:
-		return nil, bad("rotation")
-	case m.SketchWidth < 0 || m.SketchWidth > 4096 || m.SketchShift > 24:
-		return nil, bad("sketch shape")
-	case slices.ContainsFunc(m.SketchSteps, func(x float32) bool { return !(x > 0) || math.IsInf(float64(x), 1) }):
-		return nil, bad("sketch steps")
-	case m.NeighborK < 0 || m.NeighborK > 1<<16 || m.NeighborShift > 24:
-		return nil, bad("neighbour shape")
-	case m.QuantShift > 24:
-		return nil, bad("8-bit copy")
-	case m.ListShift > 24:
-		return nil, bad("label lists")
-	case m.Grown < 0 || m.Grown > m.Info.Rows || m.GrownDead < 0 || m.GrownDead > m.Info.Rows:
-		return nil, bad("rows grown from")
-	}
-	if m.LCIF != nil {
-		m.Info.Options.LCIF.Params = &m.LCIF.Params
+	if err != nil {
+		return nil, fmt.Errorf("%w: index manifest of %q: %w", ErrCorrupt, m.Info.Name, err)
 	}
 	return &m, nil
-}
-
-const (
-	maxTrees = 4096
-	maxDepth = 24
-)
-
-// resolve fills the defaults for n rows of dim coordinates.
-func (o BuildOptions) resolve(n, dim int) BuildOptions {
-	if o.Kind == "" {
-		o.Kind = forest.KD
-	}
-	if o.TargetRecall == 0 {
-		o.TargetRecall = 0.95
-	}
-	// Where a beam can follow label lists, trees only say where it starts.
-	trees, labelsK, leaf := 16, 50, 7
-	if o.SketchBytes >= 0 && o.HopLabels >= 0 && !o.NoNatural {
-		trees, labelsK, leaf = 2, 8, 14
-	}
-	if o.Trees == 0 {
-		o.Trees = trees
-	}
-	if o.Depth == 0 {
-		o.Depth = max(1, bits.Len(uint(n/leaf)))
-	}
-	if o.Depth <= maxDepth { // others are refused
-		o.Depth = min(o.Depth, bits.Len(uint(n))) // 2^Depth <= 2n
-	}
-	if o.LabelsK == 0 {
-		o.LabelsK = labelsK
-	}
-	o.LabelsK = min(o.LabelsK, n)
-	if o.Labels == "" {
-		o.Labels = LabelsExact
-		if float64(n)*float64(n)*float64(dim) > exactWork {
-			o.Labels = LabelsApproximate
-		}
-	}
-	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == KindAuto) {
-		o.Rotate = 64
-	}
-	if o.Rotate > 0 {
-		o.Rotate = min(o.Rotate, dim)
-	}
-	if o.SketchBytes == 0 {
-		o.SketchBytes = 64
-	}
-	if o.HopLabels == 0 {
-		o.HopLabels = 24
-	}
-	if o.HopLabels > 0 {
-		o.HopLabels = min(o.HopLabels, max(1, n-1))
-	}
-	if o.TuneK == 0 {
-		o.TuneK = 10
-	}
-	if o.Holdout == 0 {
-		o.Holdout = 1000
-	}
-	points := n
-	if len(o.TrainingQueries) > 0 {
-		points = len(o.TrainingQueries)
-	}
-	o.Holdout = min(o.Holdout, points/heldOutOf)
-	return o
-}
-
-// heldOutOf is of how many points at most one is held out, and so how many rows
-// the tuner needs at least.
-const heldOutOf = 10
-
-// tunes reports whether the tuner is to run, by resolved options: whether it was
-// not forbidden and there are enough points to hold any out.
-func (o BuildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
-
-// validate refuses options that no build can honour.
-func (o BuildOptions) validate() error {
-	bad := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %s", ErrOption, fmt.Sprintf(format, a...))
-	}
-	switch o.Kind {
-	case forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, KindAuto:
-	default:
-		return bad("unknown forest kind %q (want rp, kd, kd-chrono, pca, rf or auto)", o.Kind)
-	}
-	switch {
-	case o.Kind == KindAuto && (o.NoTune || o.NoNatural):
-		return bad("kind auto needs the tuner and label tables")
-	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
-		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
-	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 || o.MinVotes < 0 || !(o.Density >= 0 && o.Density <= 1):
-		return bad("a negative count, or a density outside 0 to 1")
-	case len(o.TrainingQueries) > 0 && len(o.TrainingQueries) < 10:
-		return bad("%d training queries, want at least 10", len(o.TrainingQueries))
-	case o.Trees < 1 || o.Trees > maxTrees:
-		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
-	case o.Depth < 1 || o.Depth > maxDepth:
-		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
-	case o.Labels != LabelsExact && o.Labels != LabelsApproximate:
-		return bad("unknown labels %q (want exact or approximate)", o.Labels)
-	case o.LabelsK < 1:
-		return bad("%d labels a row, want at least 1", o.LabelsK)
-	case o.SketchBytes > 0 && o.SketchBytes != 64 && o.SketchBytes != 128:
-		return bad("sketch of %d bytes, want 64 or 128", o.SketchBytes)
-	case o.NoNatural && !o.Members:
-		return bad("neither label tables nor leaf members asked for")
-	case o.Rotate > 0 && (o.Kind == forest.RP || o.Kind == forest.PCATree):
-		return bad("rotation applies to axis-aligned learners, not to %s", o.Kind)
-	}
-	return nil
 }

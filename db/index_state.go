@@ -9,23 +9,15 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/vector"
 )
 
 // indexState is an index as one generation sees it, loaded by its first user.
 type indexState struct {
 	loading loading
 	m       *manifest
-	view    *query.View
-	// postings is the inverted index of a sparse collection, by segment. The
-	// rows deleted are those of this generation.
-	postings []postings.Segment
-	// model is the label model, beside an inverted index or in a dense
-	// collection.
-	model *labelModel
-	// tree is a budgeted tree.
-	tree *treeModel
+	open    opened
 }
 
 // manifestOf is an index's manifest. It is read once, whether it is valid or not.
@@ -62,34 +54,28 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 	if err != nil {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, wrapf(err, "index %q", r.Name))
 	}
-	if m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(st.c.Rows) || m.Budget == nil && (m.Sparse != nil) != st.c.Sparse || !st.c.Sparse && m.Dim != st.c.Dim || m.Metric != st.c.Metric {
-		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: manifest of another index", r.Name))
-	}
-	if st.c.Sparse && m.features() > st.c.Dim {
-		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0,
-			fmt.Errorf("index %q: %d features of %d", r.Name, m.features(), st.c.Dim))
-	}
-	if !m.holdsOnly(r.objects()) {
-		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: blocks of an object that is no part of it", r.Name))
+	if what := m.foreign(r, st.c); what != "" {
+		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: %s", r.Name, what))
 	}
 	return m, nil
 }
 
-// features is one more than the largest feature number that an index knows.
-func (m *manifest) features() int {
+// foreign returns why a manifest is not that of an index of a collection, or nothing.
+func (m *manifest) foreign(r *indexRef, c *collection) string {
 	switch {
-	case m.Budget != nil:
-		return m.Budget.Cols
-	case m.LCIF != nil:
-		return m.LCIF.Features
-	case m.Sparse != nil:
-		n := m.Sparse.Cols
-		for _, g := range m.Segments {
-			n = max(n, g.Sparse.Cols)
-		}
-		return n
+	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
+		!m.own.fits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
+		return "manifest of another index"
+	case m.own.features() > c.Dim:
+		return fmt.Sprintf("%d features of %d", m.own.features(), c.Dim)
 	}
-	return 0
+	known := r.objects()
+	for _, object := range m.own.objects() {
+		if !slices.Contains(known, object) {
+			return "blocks of an object that is no part of it"
+		}
+	}
+	return ""
 }
 
 // index is the loaded state of the named index.
@@ -109,25 +95,7 @@ func (st *collState) loadIndex(ctx context.Context, r *indexRef, x *indexState) 
 	if x.m, err = st.manifestOf(r); err != nil {
 		return err
 	}
-	if x.m.Budget != nil {
-		x.tree, err = st.loadBudget(ctx, x.m)
-		return err
-	}
-	if st.c.Sparse {
-		if x.postings, err = st.loadSegments(ctx, x.m); err == nil && x.m.LCIF != nil {
-			x.model, err = st.loadLCIF(ctx, x.m, x.postings)
-		}
-		return err
-	}
-	base, err := st.rows(ctx)
-	if err != nil {
-		return err
-	}
-	if x.m.LCIF != nil {
-		x.model, err = st.loadLCIF(ctx, x.m, nil)
-		return err
-	}
-	x.view, err = st.loadView(ctx, x.m, *base)
+	x.open, err = x.m.kind().open(ctx, st, x.m)
 	return err
 }
 
@@ -141,13 +109,13 @@ func (st *collState) target(ctx context.Context, name string) (*query.View, *man
 		v, err := st.rows(ctx)
 		return v, nil, err
 	}
-	return x.view, x.m, nil
+	return x.open.(rowFinder).rowView(), x.m, nil
 }
 
 // asked is the index that a search for rows asks, the only one if no name is
 // given; nil means the rows themselves.
 func (st *collState) asked(ctx context.Context, name string) (*indexState, error) {
-	name, err := st.only(name, Flat, (*manifest).searchable)
+	name, err := st.only(name, Flat, func(k kind) bool { return !k.predicts() })
 	if err != nil || name == Flat {
 		return nil, err
 	}
@@ -159,21 +127,15 @@ func (st *collState) asked(ctx context.Context, name string) (*indexState, error
 	if err != nil {
 		return nil, err
 	}
-	if !x.m.searchable() {
+	if x.m.kind().predicts() {
 		return nil, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
 	}
 	return x, nil
 }
 
-// searchable says whether an index finds rows, rather than labels.
-func (m *manifest) searchable() bool { return m.LCIF == nil && m.Budget == nil }
-
-// predicts says whether an index is a label model.
-func (m *manifest) predicts() bool { return !m.searchable() }
-
 // only is the name given, or that of the only index that suits; none without
 // one.
-func (st *collState) only(name, none string, suits func(*manifest) bool) (string, error) {
+func (st *collState) only(name, none string, suits func(kind) bool) (string, error) {
 	if name != "" {
 		return name, nil
 	}
@@ -184,7 +146,7 @@ func (st *collState) only(name, none string, suits func(*manifest) bool) (string
 		if err != nil {
 			return "", err
 		}
-		if suits(m) {
+		if suits(m.kind()) {
 			name = st.c.Indexes[i].Name
 			found++
 		}
@@ -234,3 +196,9 @@ func (s *Snapshot) Indexes(coll string) ([]IndexInfo, error) {
 	slices.SortFunc(out, func(a, b IndexInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
+
+func (st *collState) entry() *collection { return st.c }
+func (st *collState) file() *store       { return st.g.store }
+
+func (st *collState) denseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
+func (st *collState) sparseRow(row uint32) vector.Sparse      { return st.sparseRows.row(row) }

@@ -106,7 +106,7 @@ func TestGoldenLabels(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				a, err := st.readLCIF(context.Background(), m)
+				a, err := readLCIF(context.Background(), st, m)
 				if err != nil {
 					return err
 				}

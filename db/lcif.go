@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -24,36 +25,6 @@ import (
 // similarity is the cosine, and features are the coordinates: feature scores, not
 // similarities, take a coordinate below zero as zero, in rows and queries alike.
 const KindLCIF forest.Kind = "lcif"
-
-// Weighting selects how a label model weighs the values of rows and queries before
-// it makes them unit-length. Empty leaves the choice to the tuner of an LCIF index:
-// it tries all that the collection can have and takes the best by cross-validation.
-// Without tuning, and for trees, empty means WeightNone.
-type Weighting string
-
-// The weightings.
-const (
-	// WeightNone takes values as they are.
-	WeightNone Weighting = "none"
-	// WeightTFIDF takes values as counts of terms: (1 + ln tf)·ln(N/df) for
-	// counts of at least 1, tf·ln(N/df) below, with N rows of which df have the
-	// feature. A feature that no row of the build has weighs nothing: it has no
-	// document frequency, and counting it as one row's would let an unknown word
-	// take most of a query's length.
-	WeightTFIDF Weighting = "tfidf"
-	// WeightStandard, for LCIF in dense collections, gives every column the mean 0
-	// and the standard deviation 1 over the rows. Neighbors are then found by the
-	// cosine of scaled rows, scanning all rows.
-	WeightStandard Weighting = "standard"
-)
-
-func (w Weighting) check() error {
-	switch w {
-	case "", WeightNone, WeightTFIDF, WeightStandard:
-		return nil
-	}
-	return fmt.Errorf("%w: weighting %q, want %q, %q or %q", ErrOption, w, WeightNone, WeightTFIDF, WeightStandard)
-}
 
 // LabelWeight is the best that the tuner of a label model found with a weighting.
 type LabelWeight struct {
@@ -187,10 +158,10 @@ type lcifLearned struct {
 	weights       []LabelWeight
 }
 
-// lcifManifest holds the scalars of a stored label model.
+// lcifManifest is the detail of a label model. Its parameters are in the options.
 type lcifManifest struct {
+	plainDetail
 	Features, Labels int
-	Params           query.LCIFParams
 	// Neighbors is the index of a dense collection that finds neighbours.
 	Neighbors string `json:",omitempty"`
 	// Scale standardizes the columns of a dense collection, if set.
@@ -203,68 +174,92 @@ type lcifManifest struct {
 	// zero for as many as it covers; LearnedDead of them were deleted.
 	Learned     int `json:",omitempty"`
 	LearnedDead int `json:",omitempty"`
+	// Segments are the parts of the inverted index, if the rows are sparse, and of
+	// the label sets.
+	Segments []segmentManifest
 }
 
-func (m *lcifManifest) valid() bool {
-	return m.Labels >= 1 && int64(m.Labels) <= math.MaxUint32 && m.Learned >= 0 && m.LearnedDead >= 0 &&
-		m.Graph >= 0 && m.Graph <= MaxGraph
-}
+// lcif is the detail of a label model's manifest.
+func (m *manifest) lcif() *lcifManifest { return m.own.(*lcifManifest) }
 
-// labelled is what a label model learns from: all row numbers, and the live
-// ones among them.
-type labelled struct {
-	rows *vector.CSR
-	sets *labels.Matrix
-	live []int
-}
+// params are the parameters of a label model.
+func (m *manifest) params() *query.LCIFParams { return m.Info.Options.LCIF.Params }
 
-// dead are the row numbers that are not live.
-func (d *labelled) dead() *roaring.Bitmap {
-	out := roaring.New()
-	out.AddRange(0, uint64(d.rows.Rows()))
-	for _, row := range d.live {
-		out.Remove(uint32(row))
+// fits reports whether there is an inverted index where rows are sparse, and none
+// where they are dense.
+func (l *lcifManifest) fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
+func (l *lcifManifest) segments() int         { return len(l.Segments) }
+func (l *lcifManifest) features() int         { return l.Features }
+func (l *lcifManifest) uses() string          { return l.Neighbors }
+
+func (l *lcifManifest) objects() []uint64 {
+	out := segmentObjects(l.Segments)
+	if l.Base != 0 {
+		out = append(out, l.Base)
 	}
 	return out
 }
 
-// buildLCIF is Build for KindLCIF.
-func (d *DB) buildLCIF(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
-	var id uint64
+// check refuses what no build can have written.
+func (l *lcifManifest) check(m *manifest) error {
+	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
+	switch {
+	case m.params() == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 || l.Learned < 0 || l.LearnedDead < 0:
+		return errors.New("label model")
+	case l.Graph < 0 || l.Graph > MaxGraph:
+		return errors.New("nearest rows of rows")
+	case l.Features < 0 || l.Features > MaxFeature+1 || !sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > MaxDim):
+		return errors.New("features")
+	case !validSegments(l.Segments, m.Info.Rows, sparse) || segmentFeatures(l.Segments) > l.Features:
+		return errors.New("segments")
+	}
+	return nil
+}
+
+// lcifKind are label models, over sparse and dense collections.
+type lcifKind struct{}
+
+func (lcifKind) suits(bool) bool { return true }
+func (lcifKind) predicts() bool  { return true }
+func (lcifKind) detail() detail  { return &lcifManifest{} }
+
+// again keeps the parameters. Thresholds are of labels by number, which may change,
+// so they go with names; without names, which a damaged model does not tell, they
+// stay with the numbers.
+func (lcifKind) again(ctx context.Context, st source, m *manifest, o *BuildOptions) {
+	o.LCIF.relearn = true
+	if t := m.params().Thresholds; t != nil && t.PerLabel != nil && st != nil {
+		o.LCIF.labels, _ = labelNames(ctx, st, m)
+	}
+}
+
+// build learns a label model.
+func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 	var data *labelled
-	l := &lcifLearned{}
-	err := d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
-		st, err := s.collection(coll)
-		if err != nil {
+	l, o := &lcifLearned{}, job.opts
+	err := job.latest(func(st source) (err error) {
+		c := st.entry()
+		l.dim, l.metric = c.Dim, c.Metric
+		if o.LCIF, err = o.LCIF.resolve(int(c.Live)); err != nil {
 			return err
 		}
-		id, l.dim, l.metric = st.c.ID, st.c.Dim, st.c.Metric
-		if o.LCIF, err = o.LCIF.resolve(int(st.c.Live)); err != nil {
+		if err := resolveNeighbors(st, job.name, &o.LCIF); err != nil {
 			return err
 		}
-		if err := st.resolveNeighbors(name, &o.LCIF); err != nil {
-			return err
-		}
-		err = timer.run("read", func(report func(int, int)) error {
-			data, l.names, err = st.readLabelled(ctx, nil, report)
+		err = job.timer.run("read", func(report func(int, int)) error {
+			data, l.names, err = readLabelled(ctx, st, nil, report)
 			return err
 		})
-		if err != nil || st.c.Sparse {
+		if err != nil || c.Sparse {
 			return err
 		}
 		// Neighbours are searched for in the map, so the snapshot must last.
-		return l.learnDense(ctx, st, data, o, timer)
+		return l.learnDense(ctx, st, data, o, job.timer)
 	})
-	if err != nil {
-		return IndexInfo{}, err
+	if err == nil && l.sets == nil {
+		err = l.learnSparse(ctx, job.coll, data, o, job.timer)
 	}
-	if l.sets == nil {
-		if err := l.learnSparse(ctx, coll, data, o, timer); err != nil {
-			return IndexInfo{}, err
-		}
-	}
-	return d.storeIndex(ctx, coll, id, name, l, timer)
+	return l, err
 }
 
 // learnSparse learns the model of a sparse collection.
@@ -289,122 +284,6 @@ func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labell
 	}
 	data, l.idf = best.data, best.idf
 	return timer.run("model", func(report func(int, int)) error { return l.learn(ctx, data, o.Workers, report) })
-}
-
-// readLabelled copies rows and labels out of the map; of dense rows, the values
-// that are not zero. Known labels have the first numbers, in their order; others are
-// numbered in the order in which live rows have them.
-func (st *collState) readLabelled(ctx context.Context, known []string, report func(done, total int)) (*labelled, []string, error) {
-	if err := st.load(ctx); err != nil {
-		return nil, nil, err
-	}
-	if st.c.Live == 0 {
-		return nil, nil, fmt.Errorf("%w: %q", ErrEmpty, st.c.Name)
-	}
-	b, err := labels.NewBuilder(known)
-	if err != nil {
-		return nil, nil, corruptf(st.c.Name, "label names: %w", err)
-	}
-	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: st.c.Dim}}
-	var run *coldRows
-	for row := range st.c.Rows {
-		if row%1024 == 0 {
-			if err := ctx.Err(); err != nil {
-				return nil, nil, fmt.Errorf("db: build: %w", err)
-			}
-			report(int(row), int(st.c.Rows))
-		}
-		if st.deleted(row) {
-			data.rows.Append(vector.Sparse{})
-			b.Add(nil)
-			continue
-		}
-		names, err := st.labelsOf(row, &run)
-		if err != nil {
-			return nil, nil, err
-		}
-		if st.c.Sparse {
-			data.rows.Append(st.sparseRows.row(row))
-		} else {
-			data.rows.Append(listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim))))
-		}
-		b.Add(names)
-		data.live = append(data.live, int(row))
-	}
-	data.rows.Cols = st.c.Dim
-	data.sets = b.Matrix()
-	if data.sets.Labels() == 0 {
-		return nil, nil, fmt.Errorf("%w: no row of %q has a label", ErrEmpty, st.c.Name)
-	}
-	return data, b.Names(), nil
-}
-
-// listed is a dense vector as a sparse one.
-func listed(x []float32) (s vector.Sparse) {
-	for i, v := range x {
-		if v != 0 {
-			s.Index = append(s.Index, uint32(i))
-			s.Value = append(s.Value, v)
-		}
-	}
-	return s
-}
-
-// labelsOf reads the labels of a row, keeping the decoded run for the rows that
-// follow.
-func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
-	if row >= st.c.sealed() {
-		names, _, err := st.cold(row)
-		return names, err
-	}
-	if !(*run).holds(row) {
-		var err error
-		if *run, err = st.coldRun(row); err != nil {
-			return nil, err
-		}
-	}
-	names, _, err := (*run).at(row)
-	return names, err
-}
-
-// weigh weighs the rows in place and returns the weights of the features, nil
-// where values stay as they are.
-func (d *labelled) weigh(w Weighting) []float32 {
-	if w != WeightTFIDF {
-		return nil
-	}
-	idf := inverseFrequencies(d.rows, len(d.live))
-	for i := range d.rows.Rows() {
-		weigh(d.rows.Row(i), idf)
-	}
-	return idf
-}
-
-// inverseFrequencies is ln(N/df) of every feature, zero for those no row has.
-func inverseFrequencies(rows *vector.CSR, live int) []float32 {
-	df := make([]int, rows.Cols)
-	for _, f := range rows.Index {
-		df[f]++
-	}
-	idf := make([]float32, rows.Cols)
-	for f, n := range df {
-		if n > 0 {
-			idf[f] = float32(math.Log(float64(live) / float64(n)))
-		}
-	}
-	return idf
-}
-
-// weigh weighs the values of x in place. Features beyond idf are unknown and get
-// zero (see WeightTFIDF).
-func weigh(x vector.Sparse, idf []float32) {
-	for i, f := range x.Index {
-		if int(f) < len(idf) {
-			x.Value[i] = postings.TermWeight(x.Value[i]) * idf[f]
-		} else {
-			x.Value[i] = 0
-		}
-	}
 }
 
 // learn makes the model of all rows with the chosen parameters.
@@ -482,16 +361,19 @@ const (
 	similarityArrays // how many there are
 )
 
+// emit writes a label model of one segment.
 func (l *lcifLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	w := newArrayWriter(object, sink)
-	m, features := &manifest{Object: object, Metric: l.metric, Dim: l.dim}, l.dim
+	m := &manifest{Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim}
+	d := &lcifManifest{
+		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.LCIF.Neighbors, Scale: l.scale, Graph: l.opts.LCIF.Graph,
+	}
+	one := segmentManifest{Object: object, Rows: l.n, Dead: l.n - l.live, Bytes: w.sizes}
 	if l.index != nil {
-		m, features = l.put(w), l.index.Features()
+		one = l.put(w, one)
+		m.Dim, d.Features = l.index.Features(), l.index.Features()
 	}
-	m.LCIF = &lcifManifest{
-		Features: features, Labels: len(l.names), Params: l.params, Neighbors: l.opts.LCIF.Neighbors,
-		Scale: l.scale, Graph: l.opts.LCIF.Graph,
-	}
+	m.own, d.Segments = d, []segmentManifest{one}
 	sets := l.sets.CSR()
 	labelSetArrays(w.arrays(codec.KindLabelMatrix), &sets)
 	h := &lcifHead{
@@ -500,7 +382,6 @@ func (l *lcifLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	}
 	h.put(w)
 	basePairs.put(w, l.counts, l.power)
-	m.Info.Bytes = w.sizes
 	return m, w.err
 }
 

@@ -42,7 +42,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		m.LCIF.Neighbors, m.Info.Options.LCIF.Neighbors = neighbors, neighbors
+		m.lcif().Neighbors, m.Info.Options.LCIF.Neighbors = neighbors, neighbors
 		data, err := encodeManifest(m)
 		if err != nil {
 			return err

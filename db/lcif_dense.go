@@ -25,10 +25,10 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
 // resolveNeighbors fills in the index that finds the neighbours of the label model
 // to be built under a name, and refuses what its collection cannot do.
-func (st *collState) resolveNeighbors(name string, o *LCIFOptions) error {
-	if st.c.Sparse {
+func resolveNeighbors(st source, name string, o *LCIFOptions) error {
+	if st.entry().Sparse {
 		if o.Weight == WeightStandard {
-			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", ErrOption, o.Weight, st.c.Name)
+			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", ErrOption, o.Weight, st.entry().Name)
 		}
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q", ErrOption, o.Neighbors)
@@ -37,33 +37,33 @@ func (st *collState) resolveNeighbors(name string, o *LCIFOptions) error {
 	}
 	switch {
 	case o.Weight == WeightTFIDF:
-		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense", ErrOption, o.Weight, st.c.Name)
+		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense", ErrOption, o.Weight, st.entry().Name)
 	case o.Weight == WeightStandard && o.Neighbors != "" && o.Neighbors != Flat:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
-			ErrOption, o.Weight, st.c.Name, o.Neighbors)
+			ErrOption, o.Weight, st.entry().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
-		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense", ErrOption, st.c.Name)
+		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense", ErrOption, st.entry().Name)
 	}
 	switch {
 	case o.relearn:
-		return st.storedNeighbors(name, o)
+		return storedNeighbors(st, name, o)
 	case o.Weight == WeightStandard:
 		o.Neighbors = Flat
 		return nil
 	case o.Neighbors == "":
-		return st.firstForest(name, o)
+		return firstForest(st, name, o)
 	case o.Neighbors == Flat:
 		return nil
 	case o.Neighbors == name:
-		return errOwnNeighbors(name, st.c.Name)
+		return errOwnNeighbors(name, st.entry().Name)
 	}
-	r := st.c.index(o.Neighbors)
+	r := st.entry().index(o.Neighbors)
 	if r == nil {
-		return wrapf(noIndex(st.c, o.Neighbors), "neighbors")
+		return wrapf(noIndex(st.entry(), o.Neighbors), "neighbors")
 	}
-	tuned, err := st.tunedForest(r)
+	tuned, err := tunedForest(st, r)
 	if err == nil && !tuned {
-		err = fmt.Errorf("%w: index %q of %q is no tuned forest", ErrOption, o.Neighbors, st.c.Name)
+		err = fmt.Errorf("%w: index %q of %q is no tuned forest", ErrOption, o.Neighbors, st.entry().Name)
 	}
 	return err
 }
@@ -76,19 +76,19 @@ func errOwnNeighbors(name, coll string) error {
 }
 
 // tunedForest reports whether an index is a forest that the tuner has measured.
-func (st *collState) tunedForest(r *indexRef) (bool, error) {
+func tunedForest(st source, r *indexRef) (bool, error) {
 	m, err := st.manifestOf(r)
-	return err == nil && m.searchable() && m.Info.Curve != nil, err
+	return err == nil && !m.kind().predicts() && m.Info.Curve != nil, err
 }
 
 // firstForest fills in the first tuned forest by name that the model of the given
 // name does not replace, or Flat if there is no tuned forest at all.
-func (st *collState) firstForest(name string, o *LCIFOptions) error {
-	refs := slices.Clone(st.c.Indexes)
+func firstForest(st source, name string, o *LCIFOptions) error {
+	refs := slices.Clone(st.entry().Indexes)
 	slices.SortFunc(refs, func(a, b indexRef) int { return cmp.Compare(a.Name, b.Name) })
 	replaced := false
 	for i := range refs {
-		tuned, err := st.tunedForest(&refs[i])
+		tuned, err := tunedForest(st, &refs[i])
 		switch {
 		case err != nil:
 			return err
@@ -101,7 +101,7 @@ func (st *collState) firstForest(name string, o *LCIFOptions) error {
 		}
 	}
 	if replaced {
-		return errOwnNeighbors(name, st.c.Name)
+		return errOwnNeighbors(name, st.entry().Name)
 	}
 	o.Neighbors = Flat
 	return nil
@@ -110,13 +110,13 @@ func (st *collState) firstForest(name string, o *LCIFOptions) error {
 // storedNeighbors resolves the neighbours of a stored model that is rebuilt. The
 // name of a forest that was dropped stays, for it may come back; that of an index
 // of another kind becomes Flat.
-func (st *collState) storedNeighbors(name string, o *LCIFOptions) error {
-	r := st.c.index(o.Neighbors)
+func storedNeighbors(st source, name string, o *LCIFOptions) error {
+	r := st.entry().index(o.Neighbors)
 	if r == nil {
 		return nil
 	}
 	m, err := st.manifestOf(r)
-	if err == nil && (r.Name == name || !m.searchable()) {
+	if err == nil && (r.Name == name || m.kind().predicts()) {
 		o.Neighbors = Flat
 	}
 	return err
@@ -144,17 +144,20 @@ func neighborCycle(name string, next func(name string) (string, error)) ([]strin
 
 // checkCycle refuses a stored label model that finds its neighbours by itself,
 // directly or through other models.
-func (st *collState) checkCycle(m *manifest) error {
+func checkCycle(st source, m *manifest) error {
 	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
-		r := st.c.index(name)
+		r := st.entry().index(name)
 		if r == nil {
 			return "", nil
 		}
 		m, err := st.manifestOf(r)
-		return m.neighborIndex(), err
+		if err != nil {
+			return "", err
+		}
+		return m.own.uses(), nil
 	})
 	if err == nil && cycle != nil {
-		err = corruptf(st.c.Name, "index %q depends on itself: its neighbours are found by %q: repair the database, or drop the index", m.Info.Name, cycle[1:])
+		err = corruptf(st.entry().Name, "index %q depends on itself: its neighbours are found by %q: repair the database, or drop the index", m.Info.Name, cycle[1:])
 	}
 	return err
 }
@@ -164,7 +167,7 @@ func (st *collState) checkCycle(m *manifest) error {
 func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
 		if name == m.Info.Name {
-			return m.neighborIndex(), nil
+			return m.own.uses(), nil
 		}
 		r := c.index(name)
 		if r == nil {
@@ -179,7 +182,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 		if err != nil {
 			return "", nil
 		}
-		return other.neighborIndex(), nil
+		return other.own.uses(), nil
 	})
 	if err == nil && cycle != nil {
 		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
@@ -188,36 +191,28 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 	return err
 }
 
-// neighborIndex is the index that finds the neighbours of a label model, empty for
-// other indexes.
-func (m *manifest) neighborIndex() string {
-	if m == nil || m.LCIF == nil {
-		return ""
-	}
-	return m.LCIF.Neighbors
-}
-
 // denseNeighbors finds neighbours by the named forest, or by scanning if there is
 // no forest of that name or none of its settings has the recall.
-func (st *collState) denseNeighbors(ctx context.Context, name string) (*query.ForestNeighbors, error) {
+func denseNeighbors(ctx context.Context, st source, name string) (*query.ForestNeighbors, error) {
 	base, err := st.rows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	flat := query.NewForestNeighbors(base, query.Params{Method: query.Flat}, nil)
-	r := st.c.index(name)
+	r := st.entry().index(name)
 	if name == Flat || r == nil {
 		return flat, nil
 	}
 	// Only forests are loaded: they depend on no other index.
-	if m, err := st.manifestOf(r); err != nil || !m.searchable() {
+	if m, err := st.manifestOf(r); err != nil || m.kind().predicts() {
 		return flat, err
 	}
 	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if x.view == nil || x.m.Info.Curve == nil {
+	found, ok := x.open.(rowFinder)
+	if !ok || x.m.Info.Curve == nil {
 		return flat, nil
 	}
 	p, ok := x.m.Info.Curve.Resolve(lcifRecall)
@@ -230,14 +225,14 @@ func (st *collState) denseNeighbors(ctx context.Context, name string) (*query.Fo
 	p.NoWiden = true
 	p.R = max(p.R, 2*slices.Max(forestKs))
 	p.Rerank = max(p.Rerank, p.R)
-	return query.NewForestNeighbors(x.view, p, nil), nil
+	return query.NewForestNeighbors(found.rowView(), p, nil), nil
 }
 
 // modelNeighbors returns what finds the neighbors of a label model of dense rows:
 // a scan of scaled rows if the model has a scale, otherwise denseNeighbors.
-func (st *collState) modelNeighbors(ctx context.Context, name string, scale *query.Scaling) (query.NeighborSource, error) {
+func modelNeighbors(ctx context.Context, st source, name string, scale *query.Scaling) (query.NeighborSource, error) {
 	if scale == nil {
-		return st.denseNeighbors(ctx, name)
+		return denseNeighbors(ctx, st, name)
 	}
 	base, err := st.rows(ctx)
 	if err != nil {
@@ -247,16 +242,16 @@ func (st *collState) modelNeighbors(ctx context.Context, name string, scale *que
 }
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
-func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *labelled, o BuildOptions, timer *stageTimer) error {
+func (l *lcifLearned) learnDense(ctx context.Context, st source, data *labelled, o BuildOptions, timer *stageTimer) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
-	source, err := st.denseNeighbors(ctx, o.LCIF.Neighbors)
+	source, err := denseNeighbors(ctx, st, o.LCIF.Neighbors)
 	if err != nil {
 		return err
 	}
 	var candidates []weighted
 	for _, w := range o.LCIF.denseCandidates() {
 		if w == WeightStandard {
-			candidates = append(candidates, st.scaled(data))
+			candidates = append(candidates, scaled(st, source.View, data))
 			continue
 		}
 		cv := query.CVOptions{Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
@@ -269,12 +264,12 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 		return err
 	}
 	data, l.scale = best.data, best.scale
-	used, err := st.modelNeighbors(ctx, o.LCIF.Neighbors, l.scale)
+	used, err := modelNeighbors(ctx, st, o.LCIF.Neighbors, l.scale)
 	if err != nil {
 		return err
 	}
 	return timer.run("model", func(report func(int, int)) error {
-		view := &query.LCIFView{Features: st.c.Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
+		view := &query.LCIFView{Features: st.entry().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
 		units := query.FeatureRows(query.UnitRows(data.rows, view))
 		var err error
 		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, o.Workers); err != nil {
@@ -291,20 +286,20 @@ func (l *lcifLearned) learnDense(ctx context.Context, st *collState, data *label
 // guardedNeighbors finds neighbours in the map. It may be used in any goroutine:
 // each search has a guard of its own.
 type guardedNeighbors struct {
-	st     *collState
+	st     source
 	source query.NeighborSource
 }
 
 // Neighbors implements query.NeighborSource.
 func (n *guardedNeighbors) Neighbors(ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit) (hits []postings.Hit, err error) {
-	defer guard(n.st.g.store, setFaults(), &err)
+	defer guard(n.st.file(), setFaults(), &err)
 	return n.source.Neighbors(ctx, s, q, k, dst)
 }
 
 // liveNeighbors finds neighbours among the live rows, which it numbers in their
 // order. It may be used in any goroutine: each search has a guard of its own.
 type liveNeighbors struct {
-	st     *collState
+	st     source
 	source query.NeighborSource
 	live   []int
 }
@@ -320,10 +315,10 @@ func (o *LCIFOptions) denseCandidates() []Weighting {
 
 // scaled is the rows of a dense collection with standardized columns, in which
 // neighbors are found by scanning.
-func (st *collState) scaled(data *labelled) weighted {
-	x := make([]float32, st.c.Dim)
-	vectorOf := func(row int) []float32 { return st.base.Rows.Vector(row, x) }
-	scale := query.FitScaling(st.c.Dim, len(data.live), func(i int) []float32 { return vectorOf(data.live[i]) })
+func scaled(st source, base *query.View, data *labelled) weighted {
+	x := make([]float32, st.entry().Dim)
+	vectorOf := func(row int) []float32 { return st.denseRow(row, x) }
+	scale := query.FitScaling(st.entry().Dim, len(data.live), func(i int) []float32 { return vectorOf(data.live[i]) })
 	own := *data
 	own.rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	live := 0
@@ -337,10 +332,10 @@ func (st *collState) scaled(data *labelled) weighted {
 		y = scale.Apply(y[:0], vectorOf(row))
 		own.rows.Append(listed(y))
 	}
-	own.rows.Cols = st.c.Dim
+	own.rows.Cols = st.entry().Dim
 	return weighted{weight: WeightStandard, data: &own, scale: scale, cv: query.CVOptions{
 		Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
-			source := &query.ScaledNeighbors{View: &st.base, Scaling: scale, Without: numbered32(without, data.live)}
+			source := &query.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.live)}
 			return &liveNeighbors{st, source, data.live}
 		},
 	}}
@@ -359,7 +354,7 @@ func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
 	return rows
 }
 
-func newLiveNeighbors(st *collState, source *query.ForestNeighbors, live []int, without *roaring.Bitmap) *liveNeighbors {
+func newLiveNeighbors(st source, source *query.ForestNeighbors, live []int, without *roaring.Bitmap) *liveNeighbors {
 	if rows := numbered32(without, live); rows != nil {
 		source = query.NewForestNeighbors(source.View, source.Params, rows)
 	}
@@ -368,7 +363,7 @@ func newLiveNeighbors(st *collState, source *query.ForestNeighbors, live []int, 
 
 // Neighbors implements query.NeighborSource.
 func (n *liveNeighbors) Neighbors(ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit) (hits []postings.Hit, err error) {
-	defer guard(n.st.g.store, setFaults(), &err)
+	defer guard(n.st.file(), setFaults(), &err)
 	from := len(dst)
 	hits, err = n.source.Neighbors(ctx, s, q, k, dst)
 	for i := from; i < len(hits); i++ {

@@ -39,8 +39,9 @@ type freshPart struct {
 }
 
 // freshOf is the part of a model's fresh rows that this generation knows.
-func (st *collState) freshOf(m *manifest, model *labelModel, a *lcifArrays) (*freshPart, error) {
-	have, _ := st.g.store.fresh.LoadOrStore(m.Object, &freshRows{})
+func (model *labelModel) freshOf(m *manifest, a *lcifArrays) (*freshPart, error) {
+	st := model.st
+	have, _ := st.file().fresh.LoadOrStore(m.Object, &freshRows{})
 	f := have.(*freshRows)
 	f.once.Do(func() {
 		f.sorted, f.prior = inOrder(model.names), a.frequencies()
@@ -49,8 +50,8 @@ func (st *collState) freshOf(m *manifest, model *labelModel, a *lcifArrays) (*fr
 			f.count, f.with = p.Count, p.With
 		}
 	})
-	n := int(st.c.Rows) - m.Info.Rows
-	if err := f.read(st, m, model, n); err != nil {
+	n := int(st.entry().Rows) - m.Info.Rows
+	if err := f.read(m, model, n); err != nil {
 		return nil, err
 	}
 	return f.part(n), nil
@@ -72,7 +73,8 @@ func (f *freshRows) part(n int) *freshPart {
 }
 
 // read reads rows until there are n.
-func (f *freshRows) read(st *collState, m *manifest, model *labelModel, n int) error {
+func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
+	st, sparse := model.st, model.st.entry().Sparse
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.number == nil && n > 0 {
@@ -81,8 +83,8 @@ func (f *freshRows) read(st *collState, m *manifest, model *labelModel, n int) e
 			f.number[string(model.names.At(i))] = uint32(i)
 		}
 	}
-	if st.c.Sparse && f.units.Ptr == nil {
-		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.LCIF.Features}
+	if sparse && f.units.Ptr == nil {
+		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.lcif().Features}
 	}
 	// What has been decoded belongs to the snapshot that read it.
 	var run *coldRows
@@ -103,9 +105,9 @@ func (f *freshRows) read(st *collState, m *manifest, model *labelModel, n int) e
 			set = append(set, id)
 		}
 		slices.Sort(set)
-		if st.c.Sparse {
-			f.units.Append(model.unit(st.sparseRows.row(row)))
-			f.units.Cols = m.LCIF.Features
+		if sparse {
+			f.units.Append(model.unit(st.sparseRow(row)))
+			f.units.Cols = m.lcif().Features
 		}
 		f.known = append(f.known, len(f.names))
 		f.sets = append(f.sets, set)
@@ -147,8 +149,8 @@ func (g *grownSets) Row(i int) []uint32 {
 // grow makes the rows written since a model's build neighbours, with their
 // labels. Feature–label similarities and thresholds stay those of the build;
 // labels that came since have no similarity and the threshold of all labels.
-func (st *collState) grow(m *manifest, model *labelModel, a *lcifArrays) error {
-	f, err := st.freshOf(m, model, a)
+func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
+	f, err := model.freshOf(m, a)
 	if err != nil {
 		return err
 	}
@@ -157,14 +159,15 @@ func (st *collState) grow(m *manifest, model *labelModel, a *lcifArrays) error {
 	for i := range model.view.Powers {
 		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
 	}
-	if int(st.c.Rows) <= m.Info.Rows {
+	c := model.st.entry()
+	if int(c.Rows) <= m.Info.Rows {
 		return nil
 	}
 	model.view.Labels = &grownSets{model.view.Labels, f.sets, model.names.Len() + len(f.names)}
 	model.params = model.grown(model.params)
-	if st.c.Sparse {
+	if c.Sparse {
 		model.view.Neighbors = &query.GrownNeighbors{
-			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: st.dead(),
+			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.dead(),
 		}
 	}
 	return nil

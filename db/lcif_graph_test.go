@@ -177,7 +177,7 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 		st := s.gen.colls["docs"]
 		m, err := st.manifestOf(st.c.index("labels"))
 		if err == nil {
-			scale = m.LCIF.Scale
+			scale = m.lcif().Scale
 		}
 		return err
 	})

@@ -3,7 +3,6 @@ package db
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,13 +19,15 @@ import (
 
 // labelModel is a stored label model as one generation sees it.
 type labelModel struct {
-	view   *query.LCIFView
-	names  codec.Strings
-	sorted bool     // names stand in the order of their bytes
-	fresh  []string // of labels that came since the build
-	idf    []float32
-	scale  *query.Scaling
-	params query.LCIFParams // with thresholds for fresh labels, too
+	st       source
+	segments []postings.Segment // of sparse rows
+	view     *query.LCIFView
+	names    codec.Strings
+	sorted   bool     // names stand in the order of their bytes
+	fresh    []string // of labels that came since the build
+	idf      []float32
+	scale    *query.Scaling
+	params   query.LCIFParams // with thresholds for fresh labels, too
 }
 
 // lcifArrays are the arrays of a label model, in the map. Pairs are those of
@@ -72,36 +73,37 @@ func (s *segmentSets) Row(i int) []uint32 {
 }
 
 // home is the object that has the pairs of a label model.
-func (m *lcifManifest) home(own uint64) uint64 {
-	if m.Base != 0 {
-		return m.Base
+func (l *lcifManifest) home(own uint64) uint64 {
+	if l.Base != 0 {
+		return l.Base
 	}
 	return own
 }
 
-// beta is the power that a label model is stored to.
-func (m *lcifManifest) beta() float64 {
-	if m.Params.Beta == 0 {
+// storedPower is the power that a label model with these parameters is stored to.
+func storedPower(p *query.LCIFParams) float64 {
+	if p.Beta == 0 {
 		return 1
 	}
-	return labels.StoredPower(m.Params.Beta)
+	return labels.StoredPower(p.Beta)
 }
 
 // readLCIF views the arrays of a label model and checks what they say of each
 // other: blocks never change, so those of each object once in the life of the
 // process.
-func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, error) {
+func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) {
+	l := m.lcif()
 	r := st.arrays(ctx, m.Info.Name, m.Object)
-	a := &lcifArrays{sets: &segmentSets{labels: m.LCIF.Labels}}
+	a := &lcifArrays{sets: &segmentSets{labels: l.Labels}}
 	head := r.arrays(codec.KindLabelMatrix)
-	a.names = head.readNames(arrayLabelNames, m.LCIF.Labels)
+	a.names = head.readNames(arrayLabelNames, l.Labels)
 	a.dead = head.readSet(arrayLabelDead, m.Info.Rows)
-	for _, g := range m.segments() {
+	for _, g := range l.Segments {
 		in := r.of(g.Object)
-		sets := &vector.CSR{Cols: m.LCIF.Labels}
+		sets := &vector.CSR{Cols: l.Labels}
 		labelSetArrays(in.arrays(codec.KindLabelMatrix), sets)
 		in.need(len(sets.Ptr) == g.Rows+1, "labels of rows")
-		in.once(roleLabelSets, fmt.Sprint(g.Rows), m.LCIF.Labels, checked("labels of rows", sets))
+		in.once(roleLabelSets, fmt.Sprint(g.Rows), l.Labels, checked("labels of rows", sets))
 		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
 		r.err = in.err
 	}
@@ -111,7 +113,7 @@ func (st *collState) readLCIF(ctx context.Context, m *manifest) (*lcifArrays, er
 
 // readPairs views the arrays of feature–label similarities.
 func (a *lcifArrays) readPairs(r *arrayReader, m *manifest) {
-	l := m.LCIF
+	l := m.lcif()
 	in := r.of(l.home(m.Object))
 	stored := in.arrays(codec.KindSimilarity)
 	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
@@ -195,30 +197,47 @@ func checked(what string, m *vector.CSR) func() error {
 	}
 }
 
-// loadLCIF makes a label model of its arrays, beside its inverted index if it
-// has one, and adds the rows written since.
-func (st *collState) loadLCIF(ctx context.Context, m *manifest, index []postings.Segment) (*labelModel, error) {
-	if s := m.LCIF.Scale; s != nil && (st.c.Sparse || !s.Valid(st.c.Dim)) {
-		return nil, corruptf(st.c.Name, "index %q: the scale of its columns does not fit the collection", m.Info.Name)
+// open makes a label model of its arrays, and adds the rows written since.
+func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
+	l, sparse := m.lcif(), st.entry().Sparse
+	if s := l.Scale; s != nil && (sparse || !s.Valid(st.entry().Dim)) {
+		return nil, corruptf(st.entry().Name, "index %q: the scale of its columns does not fit the collection", m.Info.Name)
 	}
-	a, err := st.readLCIF(ctx, m)
+	if err := st.load(ctx); err != nil {
+		return nil, err
+	}
+	a, err := readLCIF(ctx, st, m)
 	if err != nil {
 		return nil, err
 	}
-	out := &labelModel{names: a.names, idf: a.idf, scale: m.LCIF.Scale, params: m.LCIF.Params}
-	out.view = &query.LCIFView{Features: m.LCIF.Features, Labels: a.sets}
+	out := &labelModel{st: st, names: a.names, idf: a.idf, scale: l.Scale, params: *m.params()}
+	out.view = &query.LCIFView{Features: l.Features, Labels: a.sets}
 	if len(a.sets.sets) == 1 {
 		out.view.Labels = query.LabelRows{CSR: a.sets.sets[0]}
 	}
-	if out.view.Neighbors, err = st.lcifNeighbors(ctx, m, index); err != nil {
+	if sparse {
+		out.segments, err = loadSegments(ctx, st, m, l.Segments, &weighing{a.idf, a.keep})
+	}
+	if err == nil {
+		out.view.Neighbors, err = out.neighbors(ctx, m)
+	}
+	if err != nil {
 		return nil, err
 	}
 	out.view.Keep, out.view.Graph = a.keep, a.graph
-	out.view.Powers = []labels.Powers{{Beta: m.LCIF.beta(), S: a.base, Feature: a.feature, Label: a.label}}
+	out.view.Powers = []labels.Powers{{Beta: storedPower(m.params()), S: a.base, Feature: a.feature, Label: a.label}}
 	if len(a.patch.Index) > 0 {
 		out.view.Powers[0].Patch = a.patch
 	}
-	return out, st.grow(m, out, a)
+	return out, out.grow(m, a)
+}
+
+// check checks the model, and its inverted index.
+func (m *labelModel) check(context.Context) error {
+	if err := m.view.Validate(); err != nil {
+		return err
+	}
+	return checkSegments(m.segments)
 }
 
 // frequencies is the share of the model's rows, those deleted before left out,
@@ -233,22 +252,18 @@ func (a *lcifArrays) frequencies() []float32 {
 	return out
 }
 
-// lcifNeighbors is what finds a label model's neighbours.
-func (st *collState) lcifNeighbors(ctx context.Context, m *manifest, index []postings.Segment) (query.NeighborSource, error) {
-	if !st.c.Sparse {
-		if err := st.checkCycle(m); err != nil {
+// neighbors is what finds the model's neighbours.
+func (m *labelModel) neighbors(ctx context.Context, of *manifest) (query.NeighborSource, error) {
+	if !m.st.entry().Sparse {
+		if err := checkCycle(m.st, of); err != nil {
 			return nil, err
 		}
-		return st.modelNeighbors(ctx, m.LCIF.Neighbors, m.LCIF.Scale)
+		return modelNeighbors(ctx, m.st, of.lcif().Neighbors, of.lcif().Scale)
 	}
-	set, err := st.sparse(ctx)
-	if err != nil {
-		return nil, err
+	if len(m.segments) == 1 {
+		return &query.PostingsNeighbors{Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.dead()}}, nil
 	}
-	if len(index) == 1 {
-		return &query.PostingsNeighbors{Index: index[0].Index, Params: postings.SearchParams{Deleted: set.dead}}, nil
-	}
-	return &query.SegmentNeighbors{Segments: index}, nil
+	return &query.SegmentNeighbors{Segments: m.segments}, nil
 }
 
 // before settles ties between labels by their names, which is the same whatever
@@ -297,26 +312,15 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 	return out
 }
 
-// labelThresholds are the thresholds of a label model by label, nil if it has none.
-func (m *manifest) labelThresholds() []float64 {
-	if m.LCIF == nil || m.LCIF.Params.Thresholds == nil {
-		return nil
-	}
-	return m.LCIF.Params.Thresholds.PerLabel
-}
-
 // labelNames are the names of a stored label model's labels, by number.
-func (st *collState) labelNames(ctx context.Context, r *indexRef) (names []string, err error) {
-	defer guard(st.g.store, setFaults(), &err)
-	x, err := st.index(ctx, r)
+func labelNames(ctx context.Context, st source, m *manifest) (names []string, err error) {
+	defer guard(st.file(), setFaults(), &err)
+	a, err := readLCIF(ctx, st, m)
 	if err != nil {
 		return nil, err
 	}
-	if x.model == nil {
-		return nil, errors.New("db: no label model")
-	}
-	for i := range x.model.names.Len() {
-		names = append(names, string(x.model.names.At(i)))
+	for i := range a.names.Len() {
+		names = append(names, string(a.names.At(i)))
 	}
 	return names, nil
 }

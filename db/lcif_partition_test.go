@@ -43,7 +43,7 @@ func TestLCIFPartition(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if n := len(x.postings); n != segments {
+			if n := len(x.open.(*labelModel).segments); n != segments {
 				t.Errorf("%d segments, want %d", n, segments)
 			}
 			for i := range 12 {

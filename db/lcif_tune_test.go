@@ -145,8 +145,8 @@ func TestScaledColumns(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if m.LCIF.Scale == nil || m.LCIF.Scale.Factor[2] != 0 {
-				t.Errorf("scale %+v", m.LCIF.Scale)
+			if m.lcif().Scale == nil || m.lcif().Scale.Factor[2] != 0 {
+				t.Errorf("scale %+v", m.lcif().Scale)
 			}
 			var queries []SparseQuery
 			rng := rand.New(rand.NewPCG(9, 9))
@@ -192,7 +192,7 @@ func TestScaledColumns(t *testing.T) {
 		err := d.View(func(snap *Snapshot) error {
 			st := snap.gen.colls["dense"]
 			m, err := st.manifestOf(st.c.index("labels"))
-			s = *m.LCIF.Scale
+			s = *m.lcif().Scale
 			return err
 		})
 		if err != nil {
@@ -256,7 +256,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 			err := d.View(func(s *Snapshot) error {
 				st := s.gen.colls[coll]
 				m, err := st.manifestOf(st.c.index("given"))
-				thresholds[coll] = m.LCIF.Params.Thresholds
+				thresholds[coll] = m.params().Thresholds
 				return err
 			})
 			if err != nil {

@@ -42,20 +42,6 @@ type MaintainStep struct {
 	Seconds float64
 }
 
-// step is what maintenance makes of an index, before it is written.
-type step interface {
-	product
-	// objects is how many objects it needs.
-	objects() int
-	// parts are the objects that the index keeps besides the manifest's, once it
-	// has been emitted.
-	parts() []uint64
-	// garbage are blocks of these objects that it no longer needs.
-	garbage() []blockRef
-	action() string
-	rows() int
-}
-
 // errOvertaken is returned by a step whose index has been built anew, or
 // dropped, meanwhile.
 var errOvertaken = errors.New("db: the index was replaced during maintenance")
@@ -103,7 +89,7 @@ func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainS
 	case d.maintaining <- struct{}{}:
 		defer func() { <-d.maintaining }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("db: maintain: %w", ctx.Err())
+		return nil, wrapf(ctx.Err(), "maintain")
 	}
 	var failed []error // one index that cannot be maintained is no reason to leave the others
 	for name, err := range d.indexNames() {
@@ -131,7 +117,7 @@ func (d *DB) maintainOnce(ctx context.Context, o MaintainOptions) (*MaintainStep
 	case d.maintaining <- struct{}{}:
 		defer func() { <-d.maintaining }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("db: maintain: %w", ctx.Err())
+		return nil, wrapf(ctx.Err(), "maintain")
 	}
 	var failed []error
 	for name, err := range d.indexNames() {
@@ -191,7 +177,7 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 	var s step
 	var ref indexRef
 	var id uint64
-	var again *manifest // to be learned anew
+	var again *rebuild
 	err := d.View(func(snap *Snapshot) (err error) {
 		defer guard(snap.gen.store, setFaults(), &err)
 		st := snap.gen.colls[coll]
@@ -208,21 +194,12 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
-		anew := false
-		switch {
-		case st.tunable(m):
-			anew = true
-		case m.Sparse != nil && m.LCIF == nil:
-			s, err = st.maintainPostings(ctx, m, timer)
-		case m.LCIF != nil:
-			s, anew, err = st.maintainLCIF(ctx, m, o.Workers, timer)
-		case m.Budget != nil:
-			s, anew, err = st.maintainTree(ctx, &ref, m, o.Workers, timer)
-		default:
-			s, anew, err = st.maintainForest(ctx, &ref, m, o.Workers, timer)
+		anew := st.tunable(m)
+		if !anew {
+			s, anew, err = m.kind().absorb(ctx, st, &ref, m, work{o.Workers, timer})
 		}
-		if anew {
-			again = m
+		if anew && err == nil {
+			again = newRebuild(ctx, st, m)
 		}
 		return err
 	})
@@ -236,7 +213,7 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 		}
 		return &MaintainStep{coll, name, s.action(), s.rows(), time.Since(start).Seconds()}, nil
 	case again != nil:
-		info, err := d.relearn(ctx, coll, again, o)
+		info, err := d.rebuild(ctx, coll, again, o)
 		if err != nil {
 			return nil, err
 		}
@@ -265,37 +242,38 @@ func (st *collState) tunable(m *manifest) bool {
 	return m.Requested != nil && st.c.Live >= heldOutOf
 }
 
-// relearn builds an index again as it was built, without tuning, unless the
+// rebuild is how an index is built again as it was built: without tuning, unless the
 // tuner has waited for rows until now.
-func (d *DB) relearn(ctx context.Context, coll string, m *manifest, o MaintainOptions) (IndexInfo, error) {
-	again := m.Info.Options
-	again.NoTune = true
+type rebuild struct {
+	m    *manifest
+	opts BuildOptions
+}
+
+// newRebuild returns the options for that. st is nil where the index cannot be read.
+func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 	if m.Requested != nil {
-		again = *m.Requested
+		return &rebuild{m, *m.Requested}
 	}
-	again.Budget.Grid = nil // Params are what it found
-	if m.LCIF != nil {
-		again.LCIF.Params, again.LCIF.relearn = &m.LCIF.Params, true
-	}
-	if m.labelThresholds() != nil && again.LCIF.labels == nil {
-		err := d.View(func(s *Snapshot) error {
-			if st := s.gen.colls[coll]; st != nil && st.c.index(m.Info.Name) != nil {
-				// Without names they stay with the numbers.
-				again.LCIF.labels, _ = st.labelNames(ctx, st.c.index(m.Info.Name))
-			}
-			return nil
-		})
-		if err != nil {
-			return IndexInfo{}, err
-		}
-	}
+	o := m.Info.Options
+	o.NoTune = true
+	m.kind().again(ctx, st, m, &o)
+	return &rebuild{m, o}
+}
+
+// rebuild builds an index again.
+func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild, o MaintainOptions) (IndexInfo, error) {
+	again := x.opts
 	if o.Workers > 0 {
 		again.Workers = o.Workers
 	}
 	timer := newTimer(o.Progress)
-	timer.before = m
-	return d.build(ctx, coll, m.Info.Name, again, timer)
+	timer.before = x.m
+	return d.build(ctx, coll, x.m.Info.Name, again, timer)
 }
+
+// drift is the share of its rows by which what an index has learned may change before
+// it is relearned.
+const drift = 0.2
 
 // stepBytes is how much a step may write in the transaction that publishes it:
 // little enough that writers in line need not wait long, and half of what they
@@ -342,7 +320,7 @@ func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step,
 				return errLargeStep
 			}
 			if err := tx.Bucket(bucketBlocks).Put(key[:], value); err != nil {
-				return fmt.Errorf("db: put block: %w", err)
+				return wrapf(err, "put block")
 			}
 			return nil
 		})
@@ -422,7 +400,7 @@ func publishStep(tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, 
 	for _, b := range s.garbage() {
 		k := codec.Key(b.object, b.kind, b.number)
 		if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
-			return fmt.Errorf("db: delete block: %w", err)
+			return wrapf(err, "delete block")
 		}
 	}
 	parts := s.parts()

@@ -182,7 +182,7 @@ func mustBeNearest(c *modelColl, q modelRow, k int, passes func(modelRow) bool, 
 func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q SparseQuery) error {
 	ctx := context.Background()
 	for index, kind := range c.indexes {
-		if kind != KindLCIF && !isBudget(kind) {
+		if kind != KindLCIF && !isTree(kind) {
 			continue
 		}
 		o := &PredictOptions{Index: index}

@@ -307,7 +307,7 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		return err
 	}
 	for index, kind := range c.indexes {
-		if kind == KindLCIF || isBudget(kind) {
+		if kind == KindLCIF || isTree(kind) {
 			continue
 		}
 		for _, p := range []query.Params{
@@ -572,7 +572,7 @@ func (x *machine) buildOther(t *rapid.T, name, index string) {
 		}
 		return
 	}
-	if isBudget(o.Kind) && errors.Is(err, budget.ErrInput) {
+	if isTree(o.Kind) && errors.Is(err, budget.ErrInput) {
 		return // all rows have the same labels
 	}
 	if err != nil {

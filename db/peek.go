@@ -37,7 +37,7 @@ func Peek(ctx context.Context, path string) (Stats, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return Stats{}, fmt.Errorf("db: peek: %w", ctx.Err())
+			return Stats{}, wrapf(ctx.Err(), "peek")
 		case <-time.After(peekWait):
 		}
 	}
@@ -49,7 +49,7 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	// last time.
 	f, err := os.Open(path)
 	if err != nil {
-		return Stats{}, fmt.Errorf("db: peek: %w", err)
+		return Stats{}, wrapf(err, "peek")
 	}
 	defer f.Close()
 	m, err := latestMeta(f)
@@ -60,7 +60,7 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	now, metaErr := latestMeta(f)
 	switch {
 	case ctx.Err() != nil:
-		return Stats{}, fmt.Errorf("db: peek: %w", ctx.Err())
+		return Stats{}, wrapf(ctx.Err(), "peek")
 	case metaErr != nil || now.txid != m.txid:
 		return Stats{}, ErrChanging
 	case err != nil:
@@ -88,7 +88,7 @@ func latestMeta(f *os.File) (metaPage, error) {
 func look(ctx context.Context, f *os.File, m metaPage) (w *walker, first *error, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, fmt.Errorf("db: peek: %w", err)
+		return nil, nil, wrapf(err, "peek")
 	}
 	if int64(m.high)*int64(m.pageSize) > info.Size() {
 		return nil, nil, fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
@@ -184,6 +184,6 @@ func (c *collection) status(r *indexRef, m *manifest, err error) IndexStatus {
 		return st
 	}
 	st.Rows, st.Fresh = m.Info.Rows, int(c.Rows)-m.Info.Rows
-	st.Segments, st.Bytes = max(1, len(m.Segments)), m.Info.TotalBytes()
+	st.Segments, st.Bytes = m.own.segments(), m.Info.TotalBytes()
 	return st
 }

@@ -2,15 +2,10 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/vector"
 )
 
 // PredictOptions says how Snapshot.Predict predicts labels.
@@ -93,14 +88,6 @@ type PredictStats struct {
 	Unknown []string
 }
 
-var predictors = sync.Pool{New: func() any { return &predictScratch{p: query.NewPredictor()} }}
-
-type predictScratch struct {
-	p     *query.Predictor
-	found []labels.Ranked
-	rows  vector.CSR // of a batch
-}
-
 // Predict predicts the labels of a query by a label model, highest score first.
 //
 // A model of kind lcif sees what was written and deleted since its build as
@@ -134,91 +121,29 @@ func (s *Snapshot) Predict(ctx context.Context, coll string, q SparseQuery, o *P
 	if err := checkStrategy(o.Strategy); err != nil {
 		return nil, stats, err
 	}
-	st, asked, state, err := s.asked(ctx, coll, q, o.Index)
+	asked, x, err := s.asked(ctx, coll, q, o.Index)
 	if err != nil {
 		return nil, stats, err
 	}
-	x := asked.features
 	stats.Unknown = asked.unknown
-	if state.tree != nil {
-		if o.Params != nil {
-			return nil, stats, fmt.Errorf("%w: Params are for label models of kind %s", ErrOption, KindLCIF)
-		}
-		if o.Strategy != postings.Auto {
-			return nil, stats, fmt.Errorf("%w: strategy %v is for label models of kind %s", ErrOption, o.Strategy, KindLCIF)
-		}
-		out, err = st.predictTree(state.tree, x, o)
-		return out, stats, err
+	out, stats.LCIFStats, err = x.open.(labelPredictor).predict(ctx, asked.features, o)
+	return out, stats, err
+}
+
+// asked finds what a prediction asks and the label model it asks.
+func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (asked askedFeatures, x *indexState, err error) {
+	if err := ctx.Err(); err != nil {
+		return asked, nil, wrapf(err, "predict")
 	}
-	m := state.model
-	if o.Strategy != postings.Auto && !st.c.Sparse {
-		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", ErrOption, o.Strategy, coll)
-	}
-	p := m.asked(o)
-	x = m.prepare(x)
-	sc := predictors.Get().(*predictScratch)
-	sc.p.SetStrategy(o.Strategy)
-	sc.found, stats.LCIFStats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	st, err := s.collection(coll)
 	if err != nil {
-		return nil, stats, predictError(coll, err)
+		return asked, nil, err
 	}
-	out = sc.predictions(nil, m.name, &p, o)
-	if o.Explain {
-		if err := st.explain(ctx, sc, m, x, &p, out); err != nil {
-			return nil, stats, err
-		}
+	if asked, err = st.labelQuery(ctx, q); err != nil {
+		return asked, nil, err
 	}
-	predictors.Put(sc)
-	return out, stats, nil
-}
-
-// prepare weighs or scales a query as the rows of the model were, in memory of its
-// own.
-func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
-	switch {
-	case m.scale != nil:
-		dense := make([]float32, len(m.scale.Mean))
-		for i, j := range x.Index {
-			dense[j] = x.Value[i]
-		}
-		return listed(m.scale.Apply(make([]float32, 0, len(dense)), dense))
-	case m.idf != nil:
-		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-		weigh(x, m.idf)
-	}
-	return x
-}
-
-// asked is the parameters that options ask for.
-func (m *labelModel) asked(o *PredictOptions) query.LCIFParams {
-	p := m.params
-	if o.Params != nil {
-		p = m.grown(*o.Params)
-	}
-	if o.Top > 0 {
-		p.Top = o.Top
-	}
-	return p
-}
-
-// predictions appends what was found for the last query, with names.
-func (sc *predictScratch) predictions(out []Prediction, name func(label uint32) string, p *query.LCIFParams, o *PredictOptions) []Prediction {
-	if p.Top > 0 && o.Set {
-		sc.found = sc.p.AppendSet(sc.found)
-	}
-	set := sc.p.Set()
-	for _, f := range sc.found {
-		_, predicted := slices.BinarySearch(set, f.Label)
-		out = append(out, Prediction{Label: name(f.Label), Score: f.Score, Predicted: predicted})
-	}
-	return out
-}
-
-func predictError(coll string, err error) error {
-	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) {
-		return fmt.Errorf("%w: predict in %q: %w", ErrOption, coll, innerError{err})
-	}
-	return wrapf(err, "predict in %q", coll)
+	x, err = st.labelModel(ctx, index)
+	return asked, x, err
 }
 
 // labelQuery checks a query and lists its features by number.
@@ -238,7 +163,7 @@ func (st *collState) labelQuery(ctx context.Context, q SparseQuery) (asked asked
 
 // labelModel finds and loads a label model.
 func (st *collState) labelModel(ctx context.Context, name string) (*indexState, error) {
-	name, err := st.only(name, "", (*manifest).predicts)
+	name, err := st.only(name, "", kind.predicts)
 	if err != nil {
 		return nil, err
 	}
@@ -253,42 +178,8 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	if err != nil {
 		return nil, err
 	}
-	if !x.m.predicts() {
+	if !x.m.kind().predicts() {
 		return nil, fmt.Errorf("%w: index %q of %q is no label model", ErrKind, name, st.c.Name)
 	}
 	return x, nil
-}
-
-// explain fills in the explanations of predictions.
-func (st *collState) explain(ctx context.Context, sc *predictScratch, m *labelModel, x vector.Sparse, params *query.LCIFParams, out []Prediction) error {
-	which := make([]uint32, len(sc.found))
-	for i, r := range sc.found {
-		which[i] = r.Label
-	}
-	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
-	if err != nil {
-		return predictError(st.c.Name, err)
-	}
-	if len(found) != len(out) {
-		return fmt.Errorf("db: %d explanations for %d labels", len(found), len(out))
-	}
-	for i, f := range found {
-		e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
-		for _, n := range f.Neighbors {
-			key, err := st.key(n.Row)
-			if err != nil {
-				return err
-			}
-			e.Neighbors = append(e.Neighbors, NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
-		}
-		for _, n := range f.Features {
-			name, err := st.featureName(n.Feature)
-			if err != nil {
-				return err
-			}
-			e.Features = append(e.Features, FeatureEvidence{name, n.Share})
-		}
-		out[i].Explanation = e
-	}
-	return nil
 }

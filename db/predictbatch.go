@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/internal/par"
-	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -66,52 +64,17 @@ func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []Spa
 	if err := checkStrategy(o.Strategy); err != nil {
 		return false, err
 	}
-	st, _, state, err := s.asked(ctx, coll, queries[0], o.Index)
-	if err != nil || state.tree != nil || o.Strategy != postings.Auto && !st.c.Sparse {
+	_, x, err := s.asked(ctx, coll, queries[0], o.Index)
+	if err != nil {
 		return false, err
 	}
-	m := state.model
-	sc := predictors.Get().(*predictScratch) // not given back if there is an error
-	sc.p.SetStrategy(o.Strategy)
-	rows := &sc.rows
-	rows.Ptr, rows.Index, rows.Value, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], append(rows.Value[:0], 0)[:0], 0
-	for _, q := range queries {
-		asked, err := st.labelQuery(ctx, q)
-		if err != nil {
-			return true, err
-		}
-		at := len(rows.Index)
-		if m.scale != nil {
-			asked.features = m.prepare(asked.features)
-		}
-		rows.Append(asked.features)
-		if m.idf != nil {
-			weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)
-		}
-	}
-	p := m.asked(o)
-	names := make([]string, m.view.Labels.Labels()) // of the labels predicted: each is one string
-	name := func(label uint32) string {
-		if names[label] == "" {
-			names[label] = m.name(label)
-		}
-		return names[label]
-	}
-	var room []Prediction // for those of several queries
-	_, err = sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, found []labels.Ranked) {
-		sc.found = append(sc.found[:0], found...)
-		at := len(room)
-		room = sc.predictions(room, name, &p, o)
-		if n := len(room); n > at {
-			out[i] = room[at:n:n]
-		}
-		if cap(room)-len(room) < len(found) {
-			room = make([]Prediction, 0, max(len(queries), 4*len(found)))
-		}
-	})
+	st, err := s.collection(coll)
 	if err != nil {
-		return true, err
+		return false, err
 	}
-	predictors.Put(sc)
-	return true, nil
+	all := manyQueries{len(queries), func(i int) (vector.Sparse, error) {
+		asked, err := st.labelQuery(ctx, queries[i])
+		return asked.features, err
+	}}
+	return x.open.(labelPredictor).predictMany(ctx, all, o, out)
 }

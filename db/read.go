@@ -331,3 +331,20 @@ func labelObject(coll string, key, v []byte) (uint64, error) {
 	}
 	return object, nil
 }
+
+// labelsOf reads the labels of a row, keeping the decoded run for the rows that
+// follow.
+func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
+	if row >= st.c.sealed() {
+		names, _, err := st.cold(row)
+		return names, err
+	}
+	if !(*run).holds(row) {
+		var err error
+		if *run, err = st.coldRun(row); err != nil {
+			return nil, err
+		}
+	}
+	names, _, err := (*run).at(row)
+	return names, err
+}

@@ -52,9 +52,9 @@ func (e *notLearned) Unwrap() error { return e.error }
 type moving struct {
 	name     string
 	from, to uint64
-	objects  []uint64    // that hold anything of it, in the old file
-	indexes  []*manifest // in the order in which they are learned anew
-	order    bool        // near rows get near numbers; else rows keep their order
+	objects  []uint64   // that hold anything of it, in the old file
+	indexes  []*rebuild // in the order in which they are learned anew
+	order    bool       // near rows get near numbers; else rows keep their order
 }
 
 // toRenumber finds the collections to renumber, with order all dense ones. Such
@@ -74,32 +74,16 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 			if err != nil {
 				return nil, err
 			}
-			whole = whole && (x.Sparse != nil || x.LCIF != nil || x.Budget != nil || x.Lists)
+			whole = whole && x.own.rebuilds()
 			m.objects = append(m.objects, c.Indexes[i].objects()...)
-			if t := x.labelThresholds(); t != nil {
-				// They are of labels by number, which may change; without names,
-				// which a damaged model does not tell, they stay with the numbers.
-				if names, err := st.labelNames(ctx, &c.Indexes[i]); err == nil {
-					copied := *x
-					copied.Info.Options.LCIF.labels = names
-					x = &copied
-				}
-			}
-			m.indexes = append(m.indexes, x)
+			m.indexes = append(m.indexes, newRebuild(ctx, st, x))
 		}
 		if !whole {
 			continue
 		}
-		// Label models of dense rows ask a forest for neighbours.
-		slices.SortStableFunc(m.indexes, func(a, b *manifest) int {
-			switch {
-			case (a.LCIF != nil) == (b.LCIF != nil):
-				return 0
-			case b.LCIF != nil:
-				return -1
-			}
-			return 1
-		})
+		// Indexes that need others come after them.
+		needs := func(x *rebuild) int { return min(1, len(x.m.own.uses())) }
+		slices.SortStableFunc(m.indexes, func(a, b *rebuild) int { return needs(a) - needs(b) })
 		if m.objects, err = g.labelObjects(c, m.objects); err != nil {
 			return nil, err
 		}
@@ -179,8 +163,8 @@ func (s *Snapshot) renumbered(ctx context.Context, path string, o Options, moved
 			return err
 		}
 		for _, x := range m.indexes {
-			if _, err := d.relearn(ctx, m.name, x, MaintainOptions{}); err != nil {
-				return &notLearned{m.name, wrapf(err, "index %q of %q", x.Info.Name, m.name)}
+			if _, err := d.rebuild(ctx, m.name, x, MaintainOptions{}); err != nil {
+				return &notLearned{m.name, wrapf(err, "index %q of %q", x.m.Info.Name, m.name)}
 			}
 		}
 	}

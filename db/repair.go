@@ -41,8 +41,8 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 	defer release(&err)
 	type damagedIndex struct {
 		RepairedIndex
-		m   *manifest
-		why error // there is no manifest
+		again *rebuild
+		why   error // there is no manifest
 	}
 	var damaged []damagedIndex
 	err = d.View(func(s *Snapshot) (err error) {
@@ -60,10 +60,14 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 				}
 				if wrong != nil {
 					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
-					if x.m, x.why = st.manifestOf(r); x.why != nil {
-						if m, err := st.readManifest(r, bucketBlocks); err == nil {
-							x.m, x.why = m, nil
+					m, err := st.manifestOf(r)
+					if err != nil {
+						if copied, e := st.readManifest(r, bucketBlocks); e == nil {
+							m, err = copied, nil
 						}
+					}
+					if x.why = err; err == nil {
+						x.again = newRebuild(ctx, st, m)
 					}
 					damaged = append(damaged, x)
 				}
@@ -77,7 +81,7 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 	var failed []error
 	for _, x := range damaged {
 		if x.Err = x.why; x.Err == nil {
-			_, x.Err = d.relearn(ctx, x.Collection, x.m, MaintainOptions{Progress: progress})
+			_, x.Err = d.rebuild(ctx, x.Collection, x.again, MaintainOptions{Progress: progress})
 		}
 		found = append(found, x.RepairedIndex)
 		if x.Err != nil {

@@ -88,7 +88,7 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 	}
 	f, err := os.Open(from)
 	if err != nil {
-		return r, fmt.Errorf("db: salvage: %w", err)
+		return r, wrapf(err, "salvage")
 	}
 	defer f.Close()
 	w := newWreck(ctx, f)
@@ -192,7 +192,7 @@ func newWreck(ctx context.Context, f *os.File) *wreck {
 func (w *wreck) survey(path string) error {
 	info, err := w.f.Stat()
 	if err != nil {
-		return fmt.Errorf("db: salvage: %w", err)
+		return wrapf(err, "salvage")
 	}
 	metas, errs := readMetas(w.f)
 	order := []int{0, 1}
@@ -211,7 +211,7 @@ func (w *wreck) survey(path string) error {
 			return w.search(info.Size(), int64(metas[i].pageSize))
 		}
 		if err := w.ctx.Err(); err != nil {
-			return fmt.Errorf("db: salvage: %w", err)
+			return wrapf(err, "salvage")
 		}
 	}
 	w.reason = fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, innerError{reason})
@@ -311,7 +311,7 @@ func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
 	}
 	value := make([]byte, p.n)
 	if _, err := w.f.ReadAt(value, p.at); err != nil {
-		return nil, fmt.Errorf("db: salvage: %w", err)
+		return nil, wrapf(err, "salvage")
 	}
 	return decodeBlock("", key[:], value, true)
 }
@@ -330,7 +330,7 @@ func (w *wreck) rebuild(ctx context.Context, d *DB, c *collection, r *indexRef, 
 	if err != nil {
 		return err
 	}
-	_, err = d.relearn(ctx, c.Name, m, MaintainOptions{Progress: report})
+	_, err = d.rebuild(ctx, c.Name, newRebuild(ctx, nil, m), MaintainOptions{Progress: report})
 	return err
 }
 
@@ -438,7 +438,7 @@ func (x *wreckedRows) rows() iter.Seq2[Row, error] {
 // yield reads a row and yields it, if it is live.
 func (x *wreckedRows) yield(row uint32, yield func(Row, error) bool) bool {
 	if err := x.w.ctx.Err(); err != nil {
-		yield(Row{}, fmt.Errorf("db: salvage: %w", err))
+		yield(Row{}, wrapf(err, "salvage"))
 		return false
 	}
 	if !x.live(row) {

@@ -185,7 +185,7 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, o *Search
 	sc.keys = sc.keys[:0]
 	for i, f := range sc.found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return dst, fmt.Errorf("db: search %q: %w", st.c.Name, ctx.Err())
+			return dst, wrapf(ctx.Err(), "search %q", st.c.Name)
 		}
 		key, err := st.key(f.ID)
 		if err != nil {
@@ -197,7 +197,7 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, o *Search
 	start := len(dst)
 	for i, f := range sc.found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return dst[:start], fmt.Errorf("db: search %q: %w", st.c.Name, ctx.Err())
+			return dst[:start], wrapf(ctx.Err(), "search %q", st.c.Name)
 		}
 		n := len(dst)
 		if n < cap(dst) {
@@ -306,6 +306,21 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(p.K, 0)
 	}
 	return view, p, nil
+}
+
+// checkQuery checks a query vector.
+func checkQuery(q []float32, dim int) error {
+	if len(q) != dim {
+		return fmt.Errorf("%w: %d coordinates, want %d", ErrDimension, len(q), dim)
+	}
+	// A finite sum of squares has finite terms: one pass usually is enough.
+	if n := vector.Dot(q, q); n <= math.MaxFloat32 {
+		return nil
+	}
+	if i := vector.IsFinite(q); i >= 0 {
+		return fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
+	}
+	return fmt.Errorf("%w: length %.3g, want less than %.3g", ErrNorm, math.Sqrt(squaredNorm(q)), MaxNorm)
 }
 
 // defaultRecall is the target recall of a search that names none.

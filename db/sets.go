@@ -44,11 +44,11 @@ func orSets(tx *bbolt.Tx, object uint64, kind codec.Kind, rows *roaring.Bitmap) 
 		p.RunOptimize()
 		data, err := p.ToBytes()
 		if err != nil {
-			return fmt.Errorf("db: encode set: %w", err)
+			return wrapf(err, "encode set")
 		}
 		h := codec.Header{Kind: kind, Rows: p.GetCardinality(), Cols: 1}
 		if err := b.Put(key[:], codec.Encode(key[:], h, data)); err != nil {
-			return fmt.Errorf("db: put set: %w", err)
+			return wrapf(err, "put set")
 		}
 	}
 	return nil
@@ -125,4 +125,23 @@ func eachBlock(b *bbolt.Bucket, object uint64, kind codec.Kind, f func(key, valu
 		}
 	}
 	return nil
+}
+
+// within is the part of a set that lies in n rows from first on, counted from
+// there; nil if there is none.
+func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
+	if set == nil {
+		return nil
+	}
+	out := set
+	if first > 0 || !set.IsEmpty() && int(set.Maximum()) >= n {
+		out = roaring.New()
+		out.AddRange(uint64(first), uint64(first)+uint64(n))
+		out.And(set)
+		out = roaring.AddOffset64(out, -int64(first))
+	}
+	if out.IsEmpty() {
+		return nil
+	}
+	return out
 }

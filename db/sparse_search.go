@@ -100,18 +100,17 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	if err != nil {
 		return dst, stats, err
 	}
-	segments, covered, err := st.sparseTarget(ctx, o.Index)
+	index, err := st.asked(ctx, o.Index)
 	if err != nil {
 		return dst, stats, err
 	}
 	sc := sparseSearchers.Get().(*sparseScratch)
 	sc.hits = sc.hits[:0]
-	if segments != nil {
-		if accept != nil {
-			segments = accepting(segments, accept)
-		}
-		p := postings.SearchParams{Strategy: o.Strategy}
-		sc.hits, stats.Stats, err = sc.s.SearchSegments(ctx, segments, x, k, p, sc.hits)
+	covered := 0 // rows
+	if index != nil {
+		covered = index.m.Info.Rows
+		ask := sparseAsk{x: x, k: k, accept: accept, strategy: o.Strategy}
+		sc.hits, stats.Stats, err = index.open.(sparseFinder).find(ctx, sc.s, ask, sc.hits)
 		if err != nil {
 			if errors.Is(err, postings.ErrParams) {
 				err = fmt.Errorf("%w: %w", ErrOption, err)
@@ -258,27 +257,6 @@ func (st *collState) accepted(ctx context.Context, o *SparseSearchOptions) (*roa
 		}
 	}
 	return rows, nil
-}
-
-// sparseTarget is the index a sparse search asks and the rows it covers.
-func (st *collState) sparseTarget(ctx context.Context, name string) ([]postings.Segment, int, error) {
-	x, err := st.asked(ctx, name)
-	if err != nil || x == nil {
-		return nil, 0, err
-	}
-	return x.postings, x.m.Info.Rows, nil
-}
-
-// accepting is segments that answer with rows of a set only.
-func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.Segment {
-	out := slices.Clone(segments)
-	for i := range out {
-		g := &out[i]
-		if g.Accept = within(accept, int(g.First), g.Len()); g.Accept == nil {
-			g.Accept = roaring.New() // nil would accept all
-		}
-	}
-	return out
 }
 
 // scanWork is how many features are compared, a row being worth 16 of them and a

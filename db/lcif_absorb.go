@@ -65,10 +65,11 @@ type lcifStep struct {
 	params         query.LCIFParams
 }
 
-// maintainLCIF says how a label model goes on: by a step, or learned anew.
-func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
-	l := m.LCIF
-	a, err := st.readLCIF(ctx, m)
+// absorb returns a step, or reports that too many rows have changed for the weights
+// and the selection of features that the model has.
+func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, w work) (s step, rebuild bool, err error) {
+	l, c := m.lcif(), st.entry()
+	a, err := readLCIF(ctx, st, m)
 	if err != nil {
 		return nil, false, err
 	}
@@ -81,30 +82,34 @@ func (st *collState) maintainLCIF(ctx context.Context, m *manifest, workers int,
 		if learned == 0 {
 			learned, gone = m.Info.Rows, int(a.dead.GetCardinality())
 		}
-		if changed := int(st.c.Rows) - learned + int(dead.GetCardinality()) - gone; float64(changed) > drift*float64(learned-gone) {
+		if changed := int(c.Rows) - learned + int(dead.GetCardinality()) - gone; float64(changed) > drift*float64(learned-gone) {
 			return nil, true, nil
 		}
 	}
 	f := &lcifFollowing{
 		st: st, a: a, gone: dead,
-		lcifStep: lcifStep{m: m, covered: int(st.c.Rows), features: l.Features, head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)}},
+		lcifStep: lcifStep{m: m, covered: int(c.Rows), features: l.Features, head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)}},
 	}
-	if st.c.Sparse {
-		f.features = st.c.Dim
-		if err := checkSpread(st.c.Name, f.features, st.sparseRows.entries()); err != nil {
+	if c.Sparse {
+		f.features = c.Dim
+		set, err := st.sparse(ctx)
+		if err == nil {
+			err = checkSpread(c.Name, f.features, set.entries())
+		}
+		if err != nil {
 			return nil, false, err
 		}
 	}
-	err = timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
+	err = w.timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
 	if err != nil {
 		return nil, false, err
 	}
-	err = timer.run("count", func(func(int, int)) error { return f.count(ctx, workers) })
+	err = w.timer.run("count", func(func(int, int)) error { return f.count(ctx, w.workers) })
 	if err == nil {
-		err = f.segment(ctx, timer)
+		err = f.segment(ctx, w.timer)
 	}
 	if err == nil && l.Graph > 0 {
-		err = timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, workers, report) })
+		err = w.timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, w.workers, report) })
 	}
 	if err != nil {
 		return nil, false, err
@@ -129,20 +134,20 @@ func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done
 	}
 	rows.Cols = f.features
 	view := &query.LCIFView{Features: f.features, Keep: f.head.keep}
-	if f.st.c.Sparse {
+	if f.st.entry().Sparse {
 		index, err := postings.Build(ctx, query.UnitRows(rows, view), postings.Params{}, nil)
 		if err != nil {
 			return wrapf(err, "postings")
 		}
 		view.Neighbors = &query.PostingsNeighbors{Index: index}
 	} else {
-		source, err := f.st.modelNeighbors(ctx, f.m.LCIF.Neighbors, f.m.LCIF.Scale)
+		source, err := modelNeighbors(ctx, f.st, f.m.lcif().Neighbors, f.m.lcif().Scale)
 		if err != nil {
 			return err
 		}
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
-	if err := view.AddGraph(ctx, rows, f.m.LCIF.Graph, workers, report); err != nil {
+	if err := view.AddGraph(ctx, rows, f.m.lcif().Graph, workers, report); err != nil {
 		return wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
@@ -152,7 +157,7 @@ func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done
 // lcifFollowing is the work of one step.
 type lcifFollowing struct {
 	lcifStep
-	st      *collState
+	st      source
 	a       *lcifArrays
 	gone    *roaring.Bitmap // rows that are deleted now
 	fresh   [][]uint32      // label sets of the rows behind those covered; deleted rows have none
@@ -164,14 +169,14 @@ type lcifFollowing struct {
 
 // row is a row's features as the model weighs them, in memory of its own.
 func (f *lcifFollowing) row(row uint32) vector.Sparse {
-	if !f.st.c.Sparse {
-		x := f.st.base.Rows.Vector(int(row), make([]float32, f.st.c.Dim))
-		if s := f.m.LCIF.Scale; s != nil {
+	if !f.st.entry().Sparse {
+		x := f.st.denseRow(int(row), make([]float32, f.st.entry().Dim))
+		if s := f.m.lcif().Scale; s != nil {
 			x = s.Apply(nil, x)
 		}
 		return listed(x)
 	}
-	x := f.st.sparseRows.row(row)
+	x := f.st.sparseRow(row)
 	x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 	if f.head.idf != nil {
 		weigh(x, f.head.idf)
@@ -252,7 +257,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	}
 	f.added, f.removed = f.units(added), f.units(removed)
 	f.head.dead = f.gone.Clone()
-	f.params = f.m.LCIF.Params
+	f.params = *f.m.params()
 	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.names.Len()], f.head.names)
 	return nil
 }
@@ -272,8 +277,8 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 		return failed(err)
 	}
 	// What went was of features and labels that the model knows.
-	f.removed.Cols = f.m.LCIF.Features
-	sub, err := counted(f.removed, f.subSets, f.m.LCIF.Labels)
+	f.removed.Cols = f.m.lcif().Features
+	sub, err := counted(f.removed, f.subSets, f.m.lcif().Labels)
 	if err != nil {
 		return failed(err)
 	}
@@ -284,7 +289,7 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 	}
 	p := &labels.Patched{Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old}
 	if f.counts, err = p.Change(add, sub, workers); err != nil {
-		return corruptf(f.st.c.Name, "index %q: %w", f.m.Info.Name, err)
+		return corruptf(f.st.entry().Name, "index %q: %w", f.m.Info.Name, err)
 	}
 	f.baseBytes = int64(8*len(a.base.Ptr) + 16*len(a.base.Index))
 	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.base.Index)) {
@@ -292,7 +297,7 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 		f.counts = (&labels.Patched{Base: p.Base, Patch: f.counts}).Whole()
 	}
 	f.head.square, f.head.rows = f.counts.Square, f.counts.Rows
-	if f.head.powers, err = f.counts.Powers(f.m.LCIF.beta()); err != nil {
+	if f.head.powers, err = f.counts.Powers(storedPower(f.m.params())); err != nil {
 		return failed(err)
 	}
 	return nil
@@ -300,7 +305,7 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 
 // segment makes the segment of the step, if there is one to make.
 func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
-	segments := f.m.segments()
+	segments := f.m.lcif().Segments
 	gone := func(first, n int) int {
 		if b := within(f.gone, first, n); b != nil {
 			return int(b.GetCardinality())
@@ -328,7 +333,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		var x vector.Sparse
 		var set []uint32
 		if !f.gone.Contains(uint32(i)) {
-			if set = f.a.sets.rowOr(i, f.fresh); f.st.c.Sparse {
+			if set = f.a.sets.rowOr(i, f.fresh); f.st.entry().Sparse {
 				x = f.row(uint32(i))
 			}
 		}
@@ -336,7 +341,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		f.sets.Index = append(f.sets.Index, set...)
 		f.sets.Ptr = append(f.sets.Ptr, uint64(len(f.sets.Index)))
 	}
-	if !f.st.c.Sparse {
+	if !f.st.entry().Sparse {
 		return nil
 	}
 	units := f.units(rows)
@@ -376,29 +381,29 @@ func (s *lcifStep) objects() int { return min(s.n, 1) + 1 }
 // emit writes the segment, the pairs that changed and what there is once, and
 // describes the model with them.
 func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
-	m, model := *s.m, *s.m.LCIF
-	m.LCIF = &model
-	m.Segments = slices.Clone(s.m.segments())
+	m, model := *s.m, *s.m.lcif()
+	m.own = &model
+	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
 		w := newArrayWriter(object, sink)
 		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: w.sizes}
 		if s.index != nil {
-			one.Sparse = *(&sparseLearned{index: s.index, lengths: s.lengths}).put(w).Sparse
+			one = (&sparseLearned{index: s.index, lengths: s.lengths}).put(w, one)
 		}
 		labelSetArrays(w.arrays(codec.KindLabelMatrix), &s.sets)
 		if w.err != nil {
 			return nil, w.err
 		}
-		m.Segments = slices.Replace(m.Segments, s.from, s.to, one)
+		model.Segments = slices.Replace(model.Segments, s.from, s.to, one)
 		s.object = object
 		object++
 	}
 	m.Object = object
-	if m.Sparse != nil {
-		m.Sparse, m.Dim = &m.Segments[0].Sparse, s.features
+	if model.Segments[0].Index != nil {
+		m.Dim = s.features
 	}
 	w := newArrayWriter(object, sink)
-	for _, g := range m.Segments {
+	for _, g := range model.Segments {
 		for _, kind := range []codec.Kind{codec.KindPostings, codec.KindLabelMatrix} {
 			if n := g.Bytes[kind.String()]; n > 0 {
 				w.sizes[kind.String()] += n
@@ -409,17 +414,17 @@ func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
 		w.sizes[codec.KindSimilarity.String()] += s.baseBytes
 	}
 	s.head.put(w)
-	model.Base = 0
 	if s.whole {
+		model.Base = 0
 		basePairs.put(w, s.counts, s.head.powers)
 	} else {
-		model.Base = s.m.LCIF.home(s.m.Object)
+		model.Base = model.home(s.m.Object)
 		patchPairs.put(w, s.counts, s.head.powers)
 	}
 	if model.Learned == 0 {
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
-	model.Features, model.Labels, model.Params = s.features, len(s.head.names), s.params
+	model.Features, model.Labels, m.Info.Options.LCIF.Params = s.features, len(s.head.names), &s.params
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.dead.GetCardinality())
 	m.Info.Bytes = w.sizes
 	return &m, w.err
@@ -431,12 +436,12 @@ func (s *lcifStep) parts() []uint64 {
 	if s.n > 0 {
 		out = append(out, s.object)
 	}
-	for i, g := range s.m.segments() {
+	for i, g := range s.m.lcif().Segments {
 		if s.n == 0 || i < s.from || i >= s.to {
 			out = append(out, g.Object)
 		}
 	}
-	if base := s.m.LCIF.home(s.m.Object); !s.whole && !slices.Contains(out, base) {
+	if base := s.m.lcif().home(s.m.Object); !s.whole && !slices.Contains(out, base) {
 		out = append(out, base)
 	}
 	return out
@@ -454,7 +459,7 @@ func (s *lcifStep) garbage() []blockRef {
 			out = append(out, blockRef{object, kind, n})
 		}
 	}
-	home := s.m.LCIF.home(s.m.Object)
+	home := s.m.lcif().home(s.m.Object)
 	// Unlike the rest of what there is once, these are large.
 	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
 	stale := []uint64{s.m.Object}
@@ -469,7 +474,7 @@ func (s *lcifStep) garbage() []blockRef {
 		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
 		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}
-	for _, g := range s.m.segments()[s.from:s.to] {
+	for _, g := range s.m.lcif().Segments[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
 		for n := range arrayPostingsEnd {
 			drop(g.Object, codec.KindPostings, n)

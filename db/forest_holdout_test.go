@@ -101,9 +101,10 @@ func TestTrialHidesTwins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := BuildOptions{Seed: 1}
 	timer := newTimer(nil)
-	tr, _, o, err := d.trainingSet(t.Context(), "c", o, timer)
+	job := &buildJob{coll: "c", opts: BuildOptions{Seed: 1}, timer: timer}
+	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
+	tr, o, err := trainingSet(t.Context(), job)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,12 +29,12 @@ const (
 	fitRows = 32
 )
 
-// freshSketches adds the sketches of rows behind the index to its view.
-func (st *collState) freshSketches(m *manifest, v *query.View) {
+// addFreshSketches adds the sketches of rows behind the index to its view.
+func addFreshSketches(st source, m *manifest, v *query.View) {
 	if v.Sketch == nil || v.Rows.N == v.N {
 		return
 	}
-	x, _ := st.g.store.fresh.LoadOrStore(m.Object, &freshSketches{})
+	x, _ := st.file().fresh.LoadOrStore(m.Object, &freshSketches{})
 	f := x.(*freshSketches)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -103,7 +103,7 @@ func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 		st := s.gen.colls["s"]
 		x, err := st.index(context.Background(), st.c.index("x"))
 		if err == nil {
-			m, info = x.tree.model.Clone(), x.m.Info
+			m, info = x.open.(*treeModel).model.Clone(), x.m.Info
 		}
 		return err
 	}))
@@ -121,7 +121,7 @@ func (b *treeBed) check() {
 		if err != nil {
 			return err
 		}
-		m := x.tree.model
+		m := x.open.(*treeModel).model
 		if x.m.Info.Rows != int(st.c.Rows) || x.m.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.m.Info.Tree, m.Stats()) {
 			b.t.Fatalf("%+v for %d rows, %d live", x.m.Info, st.c.Rows, len(b.live))
 		}
@@ -132,7 +132,7 @@ func (b *treeBed) check() {
 				sets[fmt.Sprint(names)]++
 			}
 			for leaf, n := range m.LeafRows {
-				names := x.tree.labels(m.Set(leaf))
+				names := x.open.(*treeModel).labels(m.Set(leaf))
 				slices.Sort(names)
 				if sets[fmt.Sprint(names)] != int(n) {
 					b.t.Fatalf("%d rows are in the leaf of %v, %d have these labels", n, names, sets[fmt.Sprint(names)])
@@ -141,7 +141,7 @@ func (b *treeBed) check() {
 			return nil
 		}
 		rows, positive := make([]uint32, m.Leaves()), make([]uint32, m.Leaves())
-		p := budget.NewPredictor(x.tree.index)
+		p := budget.NewPredictor(x.open.(*treeModel).index)
 		for r, err := range s.Rows("s") {
 			if err != nil {
 				return err
@@ -150,9 +150,9 @@ func (b *treeBed) check() {
 				r.Sparse = listed(r.Vector)
 			}
 			for tree := range m.Roots {
-				leaf, _ := p.Leaf(x.tree.prepare(r.Sparse), tree)
+				leaf, _ := p.Leaf(x.open.(*treeModel).prepare(r.Sparse), tree)
 				rows[leaf]++
-				if r.Labels[0] == x.tree.label(uint32(max(tree, 3-m.Labels))) {
+				if r.Labels[0] == x.open.(*treeModel).label(uint32(max(tree, 3-m.Labels))) {
 					positive[leaf]++
 				}
 			}
@@ -283,3 +283,6 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 		t.Errorf("%+v, built as %+v", info, built)
 	}
 }
+
+// isTree reports whether indexes of a kind are budgeted trees.
+func isTree(name forest.Kind) bool { return kinds[name] == kind(treeKind{}) }

@@ -26,8 +26,15 @@ const (
 	KindAT  forest.Kind = forest.Kind(budget.AT)
 )
 
-// isBudget reports whether a kind is one of them.
-func isBudget(k forest.Kind) bool { return k == KindSBT || k == KindPT || k == KindAT }
+// treeKind are budgeted trees, over sparse and dense collections.
+type treeKind struct{}
+
+func (treeKind) suits(bool) bool { return true }
+func (treeKind) predicts() bool  { return true }
+func (treeKind) detail() detail  { return &budgetManifest{} }
+
+// again leaves the grid out: the parameters are what it found.
+func (treeKind) again(_ context.Context, _ source, _ *manifest, o *BuildOptions) { o.Budget.Grid = nil }
 
 // BudgetOptions are the options of KindSBT, KindPT and KindAT.
 type BudgetOptions struct {
@@ -64,8 +71,9 @@ type budgetLearned struct {
 	unit      bool
 }
 
-// budgetManifest holds the scalars of a stored tree.
+// budgetManifest is the detail of budgeted trees.
 type budgetManifest struct {
+	plainDetail
 	Kind                 budget.Kind
 	Cols, Labels, Voters int
 	Threshold            float32 `json:",omitempty"`
@@ -76,8 +84,9 @@ type budgetManifest struct {
 	Unit bool `json:",omitempty"`
 }
 
-// buildBudget is Build for budgeted trees.
-func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
+// build learns trees.
+func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
+	o := job.opts
 	if o.Budget.Params.BAC.Budget == 0 {
 		o.Budget.Params.BAC.Budget = 100
 	}
@@ -86,36 +95,37 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		o.Budget.Params.Seed = o.Seed
 	}
 	if err := o.Budget.check(o.Kind); err != nil {
-		return IndexInfo{}, err
+		return nil, err
 	}
 	l := &budgetLearned{opts: o}
-	var id uint64
 	var data *labelled
-	err := d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
-		st, err := s.collection(coll)
-		if err != nil {
-			return err
-		}
-		id, l.dim, l.metric = st.c.ID, st.c.Dim, st.c.Metric
-		l.unit = st.c.Sparse && !o.Budget.Raw
-		err = timer.run("read", func(report func(int, int)) error {
-			data, l.names, err = st.readLabelled(ctx, nil, report)
+	err := job.latest(func(st source) error {
+		c := st.entry()
+		l.dim, l.metric = c.Dim, c.Metric
+		l.unit = c.Sparse && !o.Budget.Raw
+		err := job.timer.run("read", func(report func(int, int)) (err error) {
+			data, l.names, err = readLabelled(ctx, st, nil, report)
 			return err
 		})
 		if err == nil && o.Kind == KindSBT {
-			err = st.oneLabelEach(data)
+			err = oneLabelEach(st, data)
 		}
 		return err
 	})
 	if err != nil {
-		return IndexInfo{}, err
+		return nil, err
 	}
+	return l, l.learnFrom(ctx, job, data)
+}
+
+// learnFrom weighs and numbers the rows, and learns from them.
+func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labelled) error {
+	o := &l.opts
 	l.n, l.points = data.rows.Rows(), len(data.live)
 	features := data.rows.Cols
 	if w := o.Budget.Weight; w != "" && w != WeightNone {
-		if err := checkSpread(coll, features, len(data.rows.Index)); err != nil {
-			return IndexInfo{}, err
+		if err := checkSpread(job.coll, features, len(data.rows.Index)); err != nil {
+			return err
 		}
 		l.idf = data.weigh(w)
 	}
@@ -136,14 +146,14 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		rows.Cols = data.rows.Cols
 	}
-	if err := l.learn(ctx, treeJob(o.Kind, rows, data), timer); err != nil {
+	if err := l.learn(ctx, treeJob(o.Kind, rows, data), job.timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
 		}
 		if errors.Is(err, budget.ErrConstant) && o.Budget.Weight == WeightTFIDF {
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have", err, o.Budget.Weight)
 		}
-		return IndexInfo{}, wrapf(asOption(err), "%s over %q", o.Kind, coll)
+		return wrapf(asOption(err), "%s over %q", o.Kind, job.coll)
 	}
 	if used != nil {
 		for i, at := range l.model.Features {
@@ -151,7 +161,7 @@ func (d *DB) buildBudget(ctx context.Context, coll, name string, o BuildOptions,
 		}
 		l.model.Cols = features
 	}
-	return d.storeIndex(ctx, coll, id, name, l, timer)
+	return nil
 }
 
 func (l *budgetLearned) describe(i *IndexInfo) {
@@ -196,7 +206,7 @@ func (l *budgetLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	array(a, arrayTreeIDF, &l.idf)
 	return &manifest{
 		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		Budget: &budgetManifest{
+		own: &budgetManifest{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop,
 			Names: len(l.names), Unit: l.unit,
 		},
@@ -228,12 +238,24 @@ func treeArrays(a *arrays, m *budget.Model) {
 	array(a, arrayLeafChanged, &m.LeafChanged)
 }
 
-func (m *budgetManifest) valid() bool {
-	return m.Cols >= 0 && m.Cols <= MaxFeature+1 && m.Labels >= 0 && m.Voters >= 0 && m.Voters <= budget.MaxVoters && m.Names >= 1
+// trees is the detail of the manifest of trees.
+func (m *manifest) trees() *budgetManifest { return m.own.(*budgetManifest) }
+
+func (b *budgetManifest) features() int { return b.Cols }
+
+// check refuses what no build can have written.
+func (b *budgetManifest) check(m *manifest) error {
+	ok := b.Cols >= 0 && b.Cols <= MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 && b.Voters >= 0 && b.Voters <= budget.MaxVoters
+	if o := m.Info.Options; !ok || o.Budget.check(o.Kind) != nil {
+		return errors.New("budgeted trees")
+	}
+	return nil
 }
 
 // treeModel is a stored tree as one generation sees it.
 type treeModel struct {
+	st    source
+	m     *manifest
 	index *budget.Index
 	model *budget.Model
 	names codec.Strings
@@ -242,16 +264,16 @@ type treeModel struct {
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
 }
 
-// loadBudget views the arrays of a tree.
-func (st *collState) loadBudget(ctx context.Context, m *manifest) (*treeModel, error) {
+// open views the arrays of trees.
+func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	a := r.arrays(codec.KindBudget)
-	b := m.Budget
+	b := m.trees()
 	x := &budget.Model{
 		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold, KeepTop: b.KeepTop,
 	}
 	treeArrays(a, x)
-	t := &treeModel{model: x, names: a.readNames(arrayTreeNames, b.Names), unit: b.Unit}
+	t := &treeModel{st: st, m: m, model: x, names: a.readNames(arrayTreeNames, b.Names), unit: b.Unit}
 	array(a, arrayTreeIDF, &t.idf)
 	r.need(b.Labels <= b.Names, "label names")
 	r.once(roleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)

@@ -24,8 +24,8 @@ const maxRuns = 1 << 24
 
 // validRuns reports whether no block is part of a section twice, so that there
 // are no more runs than blocks. A run of all blocks is alone.
-func (m *manifest) validRuns() bool {
-	for _, runs := range m.Runs {
+func validRuns(all map[codec.Kind][]blockRun) bool {
+	for _, runs := range all {
 		sorted := slices.Clone(runs)
 		slices.SortFunc(sorted, func(a, b blockRun) int { return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.From, b.From)) })
 		for i, r := range sorted {
@@ -40,36 +40,12 @@ func (m *manifest) validRuns() bool {
 	return true
 }
 
-// holdsOnly says whether all blocks of an index are in the given objects.
-func (m *manifest) holdsOnly(objects []uint64) bool {
-	known := make(map[uint64]bool, len(objects))
-	for _, object := range objects {
-		known[object] = true
-	}
-	for _, g := range m.Segments {
-		if !known[g.Object] {
-			return false
-		}
-	}
-	if m.LCIF != nil && !known[m.LCIF.home(m.Object)] {
-		return false
-	}
-	for _, runs := range m.Runs {
-		for _, r := range runs {
-			if !known[r.Object] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// home is the object that has the first block of a section.
-func (m *manifest) home(kind codec.Kind) uint64 {
-	if runs := m.Runs[kind]; len(runs) > 0 {
+// firstObject is the object that has the first block of a section.
+func (f *forestManifest) firstObject(own uint64, kind codec.Kind) uint64 {
+	if runs := f.Runs[kind]; len(runs) > 0 {
 		return runs[0].Object
 	}
-	return m.Object
+	return own
 }
 
 // run reads the payloads of a run of blocks.
@@ -119,10 +95,10 @@ func (g *generation) run(ctx context.Context, coll string, r blockRun, kind code
 }
 
 // blocks lists where the n blocks of a section are, one a block.
-func (m *manifest) blocks(kind codec.Kind, n int) []blockRun {
-	runs, ok := m.Runs[kind]
+func (f *forestManifest) blocks(own uint64, kind codec.Kind, n int) []blockRun {
+	runs, ok := f.Runs[kind]
 	if !ok {
-		runs = []blockRun{{Object: m.Object}}
+		runs = []blockRun{{Object: own}}
 	}
 	var out []blockRun
 	for _, r := range runs {

@@ -8,36 +8,43 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// segmentManifest holds the scalars of one segment of an inverted index: rows
-// [First, First+Rows), in blocks of Object.
+// segmentManifest holds the scalars of one segment of an inverted index or label
+// model: rows [First, First+Rows), in blocks of Object.
 type segmentManifest struct {
 	Object      uint64
 	First, Rows int
 	// Dead is how many of the rows were deleted already and left out.
-	Dead   int `json:",omitempty"`
-	Sparse sparseManifest
-	Bytes  map[string]int64
+	Dead int `json:",omitempty"`
+	// Index is the inverted index; nil in a label model of dense rows.
+	Index *sparseManifest `json:",omitempty"`
+	Bytes map[string]int64
 }
 
-// segments are the segments of an inverted index, or of a label model.
-func (m *manifest) segments() []segmentManifest {
-	if m.Segments != nil {
-		return m.Segments
+// segmentObjects are the objects of segments.
+func segmentObjects(segments []segmentManifest) (out []uint64) {
+	for _, g := range segments {
+		out = append(out, g.Object)
 	}
-	one := segmentManifest{Object: m.Object, Rows: m.Info.Rows, Dead: m.Info.Rows - m.Info.TrainingPoints, Bytes: m.Info.Bytes}
-	if m.Sparse != nil {
-		one.Sparse = *m.Sparse
+	return out
+}
+
+// segmentFeatures is one more than the largest feature number of segments.
+func segmentFeatures(segments []segmentManifest) (n int) {
+	for _, g := range segments {
+		if g.Index != nil {
+			n = max(n, g.Index.Cols)
+		}
 	}
-	return []segmentManifest{one}
+	return n
 }
 
 // maxSegments bounds the segments of an index. Each begins with less than half
 // of the rows of the one before (planSegments), so 33 are as many as there can be.
 const maxSegments = 64
 
-// validSegments reports whether segments cover n rows one behind the other, each
-// in an object of its own.
-func validSegments(segments []segmentManifest, n int) bool {
+// validSegments reports whether segments cover n rows one behind the other, each in
+// an object of its own, and all have an inverted index or none has.
+func validSegments(segments []segmentManifest, n int, inverted bool) bool {
 	if len(segments) < 1 || len(segments) > maxSegments {
 		return false
 	}
@@ -46,7 +53,10 @@ func validSegments(segments []segmentManifest, n int) bool {
 		if slices.ContainsFunc(segments[:i], func(x segmentManifest) bool { return x.Object == g.Object }) {
 			return false
 		}
-		if g.First != at || g.Rows < 1 || g.Dead < 0 || g.Dead > g.Rows || g.Rows > n-at || !g.Sparse.valid() {
+		if g.First != at || g.Rows < 1 || g.Dead < 0 || g.Dead > g.Rows || g.Rows > n-at {
+			return false
+		}
+		if (g.Index != nil) != inverted || inverted && !g.Index.valid() {
 			return false
 		}
 		at += g.Rows
@@ -92,22 +102,22 @@ func planSegments(segments []segmentManifest, rows int, deleted func(g *segmentM
 // segmentStep is a step that writes one segment.
 type segmentStep struct {
 	m        *manifest // of the index before
-	from, to int       // the segments replaced
+	old      []segmentManifest
+	from, to int // the segments of old that are replaced
 	first, n int
 	dead     int
 	index    *postings.Index
 	lengths  []float64
 }
 
-// maintainPostings makes the next step of an inverted index: fresh rows become
-// a segment, merged with such as are no larger; deleted rows are left out of
-// what is written. nil means that there is nothing to do.
-func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *stageTimer) (step, error) {
+// absorb makes fresh rows a segment, merged with such as are no larger; deleted rows
+// are left out of what is written.
+func (postingsKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, w work) (step, bool, error) {
 	set, err := st.sparse(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	segments := m.segments()
+	segments := m.own.(*postingsManifest).Segments
 	dead := func(first, n int) int {
 		if b := within(set.dead, first, n); b != nil {
 			return int(b.GetCardinality())
@@ -116,9 +126,9 @@ func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *s
 	}
 	from, to, end, ok := planSegments(segments, set.n, func(g *segmentManifest) int { return dead(g.First, g.Rows) - g.Dead })
 	if !ok {
-		return nil, nil
+		return nil, false, nil
 	}
-	s := &segmentStep{m: m, from: from, to: to}
+	s := &segmentStep{m: m, old: segments, from: from, to: to}
 	if from < len(segments) {
 		s.first = segments[from].First
 	} else if from > 0 {
@@ -127,21 +137,21 @@ func (st *collState) maintainPostings(ctx context.Context, m *manifest, timer *s
 	s.n = end - s.first
 	s.dead = dead(s.first, s.n)
 	var rows *vector.CSR
-	err = timer.run("read", func(report func(int, int)) (err error) {
-		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.c.Dim, report)
+	err = w.timer.run("read", func(report func(int, int)) (err error) {
+		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.entry().Dim, report)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	err = timer.run("postings", func(report func(int, int)) (err error) {
+	err = w.timer.run("postings", func(report func(int, int)) (err error) {
 		s.index, err = postings.Build(ctx, rows, m.Info.Options.Postings.params(), report)
 		return err
 	})
 	if err != nil {
-		return nil, wrapf(err, "postings")
+		return nil, false, wrapf(err, "postings")
 	}
-	return s, nil
+	return s, false, nil
 }
 
 // rows is how many rows the step writes.
@@ -166,39 +176,23 @@ func (s *segmentStep) action() string {
 
 // emit writes the segment's blocks and describes the index with it.
 func (s *segmentStep) emit(object uint64, sink blockSink) (*manifest, error) {
-	one := &sparseLearned{n: s.n, index: s.index, lengths: s.lengths}
-	written, err := one.emit(object, sink)
-	if err != nil {
-		return nil, err
-	}
-	old := s.m.segments()
+	w := newArrayWriter(object, sink)
+	one := (&sparseLearned{index: s.index, lengths: s.lengths}).put(w, segmentManifest{First: s.first, Rows: s.n, Dead: s.dead})
+	d := &postingsManifest{Segments: slices.Concat(s.old[:s.from], []segmentManifest{one}, s.old[s.to:])}
 	m := *s.m
-	m.Object, m.Dim = object, max(m.Dim, s.index.Features())
-	m.Segments = append([]segmentManifest(nil), old[:s.from]...)
-	m.Segments = append(m.Segments, segmentManifest{
-		Object: object, First: s.first, Rows: s.n, Dead: s.dead, Sparse: *written.Sparse, Bytes: written.Info.Bytes,
-	})
-	m.Segments = append(m.Segments, old[s.to:]...)
-	m.Sparse = &m.Segments[0].Sparse
+	m.Object, m.Dim, m.own = object, max(m.Dim, s.index.Features()), d
 	m.Info.Rows, m.Info.TrainingPoints, m.Info.Bytes = 0, 0, map[string]int64{}
-	for i := range m.Segments {
-		g := &m.Segments[i]
+	for _, g := range d.Segments {
 		m.Info.Rows += g.Rows
 		m.Info.TrainingPoints += g.Rows - g.Dead
 		for k, v := range g.Bytes {
 			m.Info.Bytes[k] += v
 		}
 	}
-	return &m, nil
+	return &m, w.err
 }
 
 // parts are the objects that the index holds besides the new one.
 func (s *segmentStep) parts() []uint64 {
-	var out []uint64
-	for i, g := range s.m.segments() {
-		if i < s.from || i >= s.to {
-			out = append(out, g.Object)
-		}
-	}
-	return out
+	return segmentObjects(slices.Concat(s.old[:s.from], s.old[s.to:]))
 }

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/anndb/anndb/codec"
@@ -82,41 +83,66 @@ func (m *sparseManifest) valid() bool {
 	return compact && m.Cols >= 0 && m.Cols <= MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
 }
 
-// buildSparse is Build for a sparse collection.
-func (d *DB) buildSparse(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
-	l := &sparseLearned{opts: o}
-	var id uint64
+// postingsKind are inverted indexes over a sparse collection.
+type postingsKind struct{}
+
+func (postingsKind) suits(sparse bool) bool { return sparse }
+func (postingsKind) predicts() bool         { return false }
+func (postingsKind) detail() detail         { return &postingsManifest{} }
+
+// again changes nothing: nothing is tuned.
+func (postingsKind) again(context.Context, source, *manifest, *BuildOptions) {}
+
+// postingsManifest is the detail of an inverted index.
+type postingsManifest struct {
+	plainDetail
+	// Segments are the parts of the index, by rows.
+	Segments []segmentManifest
+}
+
+// fits reports whether the collection is sparse.
+func (m *postingsManifest) fits(sparse bool) bool { return sparse }
+func (m *postingsManifest) segments() int         { return len(m.Segments) }
+func (m *postingsManifest) objects() []uint64     { return segmentObjects(m.Segments) }
+func (m *postingsManifest) features() int         { return segmentFeatures(m.Segments) }
+
+// check refuses what no build can have written.
+func (p *postingsManifest) check(m *manifest) error {
+	if !validSegments(p.Segments, m.Info.Rows, true) {
+		return errors.New("segments")
+	}
+	return nil
+}
+
+// build indexes all rows.
+func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
+	l := &sparseLearned{opts: job.opts}
 	var rows *vector.CSR
-	err := d.View(func(s *Snapshot) (err error) {
-		defer guard(s.gen.store, setFaults(), &err)
-		st, err := s.collection(coll)
-		if err != nil {
-			return err
-		}
+	err := job.latest(func(st source) error {
 		set, err := st.sparse(ctx)
 		if err != nil {
 			return err
 		}
 		if set.live == 0 {
-			return fmt.Errorf("%w: %q", ErrEmpty, coll)
+			return fmt.Errorf("%w: %q", ErrEmpty, job.coll)
 		}
-		id, l.n, l.live = st.c.ID, set.n, set.live
-		return timer.run("read", func(report func(int, int)) error {
-			rows, l.lengths, err = set.matrix(ctx, 0, set.n, st.c.Dim, report)
+		l.n, l.live = set.n, set.live
+		return job.timer.run("read", func(report func(int, int)) error {
+			rows, l.lengths, err = set.matrix(ctx, 0, set.n, st.entry().Dim, report)
 			return err
 		})
 	})
 	if err != nil {
-		return IndexInfo{}, err
+		return nil, err
 	}
-	err = timer.run("postings", func(report func(int, int)) (err error) {
-		l.index, err = postings.Build(ctx, rows, o.Postings.params(), report)
+	err = job.timer.run("postings", func(report func(int, int)) (err error) {
+		l.index, err = postings.Build(ctx, rows, l.opts.Postings.params(), report)
 		return err
 	})
 	if err != nil {
-		return IndexInfo{}, wrapf(err, "postings")
+		return nil, wrapf(err, "postings")
 	}
-	return d.storeIndex(ctx, coll, id, name, l, timer)
+	return l, nil
 }
 
 // matrix copies rows [lo, hi) out of the map, at unit length, and tells their
@@ -129,7 +155,7 @@ func (s *sparseSet) matrix(ctx context.Context, lo, hi, dim int, report func(don
 	for i := lo; i < hi; i++ {
 		if (i-lo)%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, nil, fmt.Errorf("db: build: %w", err)
+				return nil, nil, wrapf(err, "build")
 			}
 			report(i-lo, hi-lo)
 		}
@@ -179,15 +205,18 @@ const (
 	arrayPostingsEnd
 )
 
+// emit writes an inverted index of one segment.
 func (l *sparseLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	w := newArrayWriter(object, sink)
-	m := l.put(w)
-	m.Info.Bytes = w.sizes
-	return m, w.err
+	one := l.put(w, segmentManifest{Rows: l.n, Dead: l.n - l.live})
+	return &manifest{
+		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
+		own: &postingsManifest{Segments: []segmentManifest{one}},
+	}, w.err
 }
 
-// put writes the arrays.
-func (l *sparseLearned) put(w *arrayWriter) *manifest {
+// put writes the arrays and completes the segment that they are of.
+func (l *sparseLearned) put(w *arrayWriter, g segmentManifest) segmentManifest {
 	x := l.index
 	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
 	if p := x.Partition; p != nil {
@@ -202,7 +231,8 @@ func (l *sparseLearned) put(w *arrayWriter) *manifest {
 	a := w.arrays(codec.KindPostings)
 	array(a, arrayNorm, &l.lengths)
 	postingsArrays(a, x)
-	return &manifest{Object: w.object, Metric: vector.Cosine, Dim: x.Features(), Sparse: m}
+	g.Object, g.Index, g.Bytes = w.object, m, w.sizes
+	return g
 }
 
 // postingsArrays are the arrays of an inverted index, whose parts are set.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -77,44 +79,24 @@ func (s *Snapshot) ExplainTree(ctx context.Context, coll string, q SparseQuery, 
 	if len(t.model.Roots) > 1 {
 		tree, _ = p.Class(x)
 	}
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, err
-	}
-	return st.treePath(t, p, x, tree)
+	return t.path(p, x, tree)
 }
 
 // askedTree finds the tree that is asked, and the row as it sees it.
 func (s *Snapshot) askedTree(ctx context.Context, coll string, q SparseQuery, index string) (*treeModel, vector.Sparse, error) {
-	_, asked, state, err := s.asked(ctx, coll, q, index)
+	asked, state, err := s.asked(ctx, coll, q, index)
 	if err != nil {
 		return nil, vector.Sparse{}, err
 	}
-	if state.tree == nil {
+	t, ok := state.open.(*treeModel)
+	if !ok {
 		return nil, vector.Sparse{}, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
 	}
-	return state.tree, state.tree.prepare(asked.features), nil
+	return t, t.prepare(asked.features), nil
 }
 
-// asked finds what a prediction asks and the label model it asks.
-func (s *Snapshot) asked(ctx context.Context, coll string, q SparseQuery, index string) (*collState, askedFeatures, *indexState, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, askedFeatures{}, nil, wrapf(err, "predict")
-	}
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, askedFeatures{}, nil, err
-	}
-	asked, err := st.labelQuery(ctx, q)
-	if err != nil {
-		return nil, asked, nil, err
-	}
-	state, err := st.labelModel(ctx, index)
-	return st, asked, state, err
-}
-
-// treePath is the path of a prepared row through a tree.
-func (st *collState) treePath(t *treeModel, p *budget.Predictor, x vector.Sparse, tree int) (*TreePath, error) {
+// path is the path of a prepared row through a tree.
+func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) (*TreePath, error) {
 	e := p.Explain(x, tree)
 	out := &TreePath{Rows: e.Rows, Agree: e.Rows}
 	several := len(t.model.Roots) > 1
@@ -144,7 +126,7 @@ func (st *collState) treePath(t *treeModel, p *budget.Predictor, x vector.Sparse
 			to.Label = t.label(d.Label)
 		}
 		for _, c := range d.Contributions {
-			name, err := st.featureName(c.Feature)
+			name, err := t.st.featureName(c.Feature)
 			if err != nil {
 				return nil, err
 			}
@@ -155,9 +137,26 @@ func (st *collState) treePath(t *treeModel, p *budget.Predictor, x vector.Sparse
 	return out, nil
 }
 
-// predictTree is Predict by a tree.
-func (st *collState) predictTree(t *treeModel, x vector.Sparse, o *PredictOptions) ([]Prediction, error) {
-	x = t.prepare(x)
+// predict answers by the leaf that a row comes to.
+func (t *treeModel) predict(_ context.Context, x vector.Sparse, o *PredictOptions) ([]Prediction, query.LCIFStats, error) {
+	if o.Params != nil {
+		return nil, query.LCIFStats{}, fmt.Errorf("%w: Params are for label models of kind %s", ErrOption, KindLCIF)
+	}
+	if o.Strategy != postings.Auto {
+		return nil, query.LCIFStats{}, fmt.Errorf("%w: strategy %v is for label models of kind %s", ErrOption, o.Strategy, KindLCIF)
+	}
+	out, err := t.predictions(t.prepare(x), o)
+	return out, query.LCIFStats{}, err
+}
+
+// predictMany leaves queries to predict: trees answer each by itself.
+func (t *treeModel) predictMany(context.Context, manyQueries, *PredictOptions, [][]Prediction) (bool, error) {
+	return false, nil
+}
+
+// predictions are the answers on a prepared row, with the paths that led to them if
+// asked for.
+func (t *treeModel) predictions(x vector.Sparse, o *PredictOptions) ([]Prediction, error) {
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	var out []Prediction
@@ -170,7 +169,7 @@ func (st *collState) predictTree(t *treeModel, x vector.Sparse, o *PredictOption
 				tree = int(a.Label)
 			}
 			if paths[tree] == nil {
-				path, err := st.treePath(t, p, x, tree)
+				path, err := t.path(p, x, tree)
 				if err != nil {
 					return nil, err
 				}
@@ -205,8 +204,8 @@ func (s *Snapshot) TreePicture(coll, index string, o budget.PictureOptions, clas
 	if err != nil {
 		return nil, err
 	}
-	t := state.tree
-	if t == nil {
+	t, ok := state.open.(*treeModel)
+	if !ok {
 		return nil, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
 	}
 	for _, c := range classes {

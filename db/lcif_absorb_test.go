@@ -187,9 +187,9 @@ func mustUseAll(s *Snapshot) error {
 		if !slices.Contains(r.objects(), object) {
 			continue
 		}
-		segment := slices.ContainsFunc(m.segments(), func(g segmentManifest) bool { return g.Object == object })
+		segment := slices.ContainsFunc(m.lcif().Segments, func(g segmentManifest) bool { return g.Object == object })
 		used := object == m.Object
-		home := object == m.LCIF.home(m.Object)
+		home := object == m.lcif().home(m.Object)
 		// What there is once stays in an object with pairs or of a build until
 		// these go.
 		once := used || home
@@ -225,7 +225,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err != nil {
 		return err
 	}
-	a, err := st.readLCIF(context.Background(), m)
+	a, err := readLCIF(context.Background(), st, m)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err := samePairs(a, m, counts, names); err != nil {
 		return err
 	}
-	params := m.LCIF.Params
+	params := *m.params()
 	if params.Thresholds != nil && rng.IntN(2) == 0 {
 		params.Thresholds = &labels.Thresholds{Single: params.Thresholds.Single}
 	}
@@ -293,7 +293,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 			}
 		}
 	}
-	return kept.model.view.Validate()
+	return kept.open.(*labelModel).view.Validate()
 }
 
 // inMemory is a model of the live rows with the weights and features of a stored
@@ -328,10 +328,10 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 		}
 		b.Add(own)
 	}
-	rows.Cols = m.LCIF.Features
+	rows.Cols = m.lcif().Features
 	names := b.Names()
 	view := &query.LCIFView{
-		Features: m.LCIF.Features, Keep: a.keep, Labels: b.Matrix(),
+		Features: m.lcif().Features, Keep: a.keep, Labels: b.Matrix(),
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
 	for l := range names {
@@ -355,12 +355,12 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 	} else {
 		view.Neighbors = query.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
 	}
-	if m.LCIF.Graph > 0 {
-		if err := view.AddGraph(ctx, rows, m.LCIF.Graph, 1, nil); err != nil {
+	if m.lcif().Graph > 0 {
+		if err := view.AddGraph(ctx, rows, m.lcif().Graph, 1, nil); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	return view, counts, names, view.AddPower(counts, m.LCIF.beta())
+	return view, counts, names, view.AddPower(counts, storedPower(m.params()))
 }
 
 // samePairs compares the stored sums, lengths and priors with counted ones.
@@ -385,7 +385,7 @@ func samePairs(a *lcifArrays, m *manifest, counts *labels.FeatureLabels, names [
 	if len(whole.Label) != len(counts.Label) {
 		return fmt.Errorf("%d pairs, want %d", len(whole.Label), len(counts.Label))
 	}
-	powers, err := counts.Powers(m.LCIF.beta())
+	powers, err := counts.Powers(storedPower(m.params()))
 	if err != nil {
 		return err
 	}
@@ -444,8 +444,8 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			a, err := st.readLCIF(context.Background(), m)
-			own, pairs, patched = m.LCIF.Base == 0, len(a.base.Index), len(a.patch.Index)
+			a, err := readLCIF(context.Background(), st, m)
+			own, pairs, patched = m.lcif().Base == 0, len(a.base.Index), len(a.patch.Index)
 			return err
 		})
 		if err != nil {
@@ -476,7 +476,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	err = d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
 		m, err1 := st.manifestOf(st.c.index("kept"))
-		a, err2 := st.readLCIF(context.Background(), m)
+		a, err2 := readLCIF(context.Background(), st, m)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}

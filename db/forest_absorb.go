@@ -27,13 +27,8 @@ import (
 // they were. The drift that this is ends when enough rows have changed for the
 // forest to be learned anew.
 
-const (
-	// foldRows is how many rows a step folds in at most.
-	foldRows = 2048
-	// drift is the share of its rows by which a forest may change before it is
-	// learned anew.
-	drift = 0.2
-)
+// foldRows is how many rows a step folds in at most.
+const foldRows = 2048
 
 // candidate is a row at a squared distance in the partition space.
 type candidate struct {
@@ -60,47 +55,41 @@ type forestStep struct {
 	removed []blockRef
 }
 
-// blockRef names a block.
-type blockRef struct {
-	object uint64
-	kind   codec.Kind
-	number uint32
-}
-
-// maintainForest says how a forest goes on: by a step, or learned anew. Neither
-// means that there is nothing to do.
-func (st *collState) maintainForest(ctx context.Context, r *indexRef, m *manifest, workers int, timer *stageTimer) (s step, again bool, err error) {
-	if !m.Lists {
-		return nil, false, nil // learned from queries, or by a version that kept no lists
+// absorb returns a step that folds rows in, or reports that too many have changed.
+func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest, w work) (s step, rebuild bool, err error) {
+	d, rows := m.forest(), int(st.entry().Rows)
+	if !d.Lists {
+		return nil, false, nil // learned from queries
 	}
-	grown := m.Grown
+	grown := d.Grown
 	if grown == 0 {
 		grown = m.Info.Rows
 	}
 	dead := 0
-	if b := within(st.dead(), 0, int(st.c.Rows)); b != nil {
+	if b := within(st.dead(), 0, rows); b != nil {
 		dead = int(b.GetCardinality())
 	}
-	changed := int(st.c.Rows) - grown + dead - m.GrownDead
-	if float64(changed) > drift*float64(grown-m.GrownDead) {
+	changed := rows - grown + dead - d.GrownDead
+	if float64(changed) > drift*float64(grown-d.GrownDead) {
 		return nil, true, nil
 	}
-	if int(st.c.Rows) == m.Info.Rows {
+	if rows == m.Info.Rows {
 		return nil, false, nil
 	}
 	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, false, err
 	}
-	lists, err := st.loadLists(ctx, m)
+	lists, err := loadLists(ctx, st, m)
 	if err != nil {
 		return nil, false, err
 	}
+	v := x.open.(*forestIndex).view
 	f := &folding{
-		ctx: ctx, workers: workers, m: m, lists: lists, dead: st.deleted, store: st.g.store,
-		forestStep: forestStep{m: m, v: x.view, lo: m.Info.Rows, hi: min(int(st.c.Rows), m.Info.Rows+foldRows)},
+		ctx: ctx, workers: w.workers, m: m, lists: lists, dead: st.deleted, store: st.file(),
+		forestStep: forestStep{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
 	}
-	if err := f.fold(timer); err != nil {
+	if err := f.fold(w.timer); err != nil {
 		return nil, false, err
 	}
 	return &f.forestStep, false, nil
@@ -268,7 +257,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 // and the 8-bit copy of the rows folded in, which need nothing else. Rows that
 // are deleted have them too, and lists of themselves.
 func (f *folding) start() {
-	m, v := f.m, f.v
+	m, v := f.m.forest(), f.v
 	f.forestStep.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
 		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
@@ -450,37 +439,38 @@ func (s *forestStep) objects() int   { return 1 }
 // emit writes the blocks that the step changes.
 func (s *forestStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	s.removed = nil
-	m := *s.m
-	m.Object = object
-	m.Runs = map[codec.Kind][]blockRun{}
+	m, was := *s.m, s.m.forest()
+	d := *was
+	m.Object, m.own = object, &d
+	d.Runs = map[codec.Kind][]blockRun{}
 	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
-		if m.Runs[kind] = s.m.Runs[kind]; m.Runs[kind] == nil {
-			m.Runs[kind] = []blockRun{{Object: s.m.Object}}
+		if d.Runs[kind] = was.Runs[kind]; d.Runs[kind] == nil {
+			d.Runs[kind] = []blockRun{{Object: s.m.Object}}
 		}
 	}
 	w := newArrayWriter(object, sink)
-	writePatch(w, s, codec.KindLists, s.lists, m.Runs)
-	writePatch(w, s, codec.KindNeighbors, s.hops, m.Runs)
-	writePatch(w, s, codec.KindSketch, s.sketch, m.Runs)
-	writePatch(w, s, codec.KindQuantized, s.quant, m.Runs)
+	writePatch(w, s, codec.KindLists, s.lists, d.Runs)
+	writePatch(w, s, codec.KindNeighbors, s.hops, d.Runs)
+	writePatch(w, s, codec.KindSketch, s.sketch, d.Runs)
+	writePatch(w, s, codec.KindQuantized, s.quant, d.Runs)
 	s.emitOverlay(w)
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
 	for kind, n := range map[codec.Kind]int64{
-		codec.KindLists: int64(4 * s.hi * listWidth), codec.KindNeighbors: int64(4 * s.hi * m.NeighborK),
-		codec.KindSketch: int64(s.hi * m.SketchWidth), codec.KindOverlayDir: int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
+		codec.KindLists: int64(4 * s.hi * listWidth), codec.KindNeighbors: int64(4 * s.hi * d.NeighborK),
+		codec.KindSketch: int64(s.hi * d.SketchWidth), codec.KindOverlayDir: int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
 		codec.KindOverlay: length(s.overlay.Blocks), codec.KindOverlayMembers: length(s.overlay.MemberBlocks),
 	} {
 		if n > 0 {
 			m.Info.Bytes[kind.String()] = n
 		}
 	}
-	if m.Grown == 0 {
-		m.Grown, m.GrownDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
+	if d.Grown == 0 {
+		d.Grown, d.GrownDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
 	m.Info.Rows = s.hi
 	m.Info.TrainingPoints += s.live
-	m.Forest.CorpusN = s.hi
-	s.kept = m.Runs
+	d.Trees.CorpusN = s.hi
+	s.kept = d.Runs
 	return &m, w.err
 }
 
@@ -490,7 +480,7 @@ func writePatch[T codec.Number](w *arrayWriter, s *forestStep, kind codec.Kind, 
 	if p == nil {
 		return
 	}
-	blocks := s.m.blocks(kind, len(p.old))
+	blocks := s.m.forest().blocks(s.m.Object, kind, len(p.old))
 	for c := range p.chunks() {
 		data, ok := p.fresh[c]
 		if !ok {
@@ -528,7 +518,7 @@ func (s *forestStep) emitOverlay(w *arrayWriter) {
 // parts are the objects that the index holds besides the new one.
 func (s *forestStep) parts() []uint64 {
 	before := map[uint64]bool{s.m.Object: true}
-	for _, runs := range s.m.Runs {
+	for _, runs := range s.m.forest().Runs {
 		for _, r := range runs {
 			before[r.Object] = true
 		}

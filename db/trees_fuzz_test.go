@@ -130,10 +130,10 @@ func FuzzTree(f *testing.F) {
 			if err == nil {
 				err = st.load(t.Context())
 			}
-			if err != nil || m.Budget == nil {
+			if err != nil || !isTree(m.Info.Options.Kind) {
 				return err
 			}
-			made, _, err := st.maintainTree(ctx, r, m, 1, newTimer(nil))
+			made, _, err := treeKind{}.absorb(ctx, st, r, m, work{1, newTimer(nil)})
 			if made, ok := made.(*treeStep); ok && made != nil {
 				return made.l.model.Validate()
 			}

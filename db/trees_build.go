@@ -70,7 +70,7 @@ func (o BudgetOptions) check(kind forest.Kind) error {
 }
 
 // oneLabelEach refuses rows that have no class, or several.
-func (st *collState) oneLabelEach(data *labelled) error {
+func oneLabelEach(st source, data *labelled) error {
 	for _, i := range data.live {
 		n := len(data.sets.Row(i))
 		if n == 1 {
@@ -80,7 +80,7 @@ func (st *collState) oneLabelEach(data *labelled) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row", ErrOption, key, st.c.Name, n, KindSBT)
+		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row", ErrOption, key, st.entry().Name, n, KindSBT)
 	}
 	return nil
 }

@@ -55,10 +55,10 @@ func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := x.view.Forest
-	space := partitionSpace(x.view, 0, x.view.N)
+	f := x.open.(*forestIndex).view.Forest
+	space := partitionSpace(x.open.(*forestIndex).view, 0, x.open.(*forestIndex).view.N)
 	want := make([]uint32, len(f.LeafDir))
-	route := (&folding{forestStep: forestStep{v: x.view}}).router()
+	route := (&folding{forestStep: forestStep{v: x.open.(*forestIndex).view}}).router()
 	for _, row := range rows {
 		for tree, leaf := range route(space.Row(row, nil)) {
 			want[tree<<f.Depth+int(leaf)]++

@@ -17,11 +17,13 @@ import (
 func (l *learned) emit(object uint64, sink blockSink) (*manifest, error) {
 	w := newArrayWriter(object, sink)
 	f := l.forest
-	m := &manifest{
-		Object: object, Metric: l.metric, Dim: l.dim, Lift: l.lift, Requested: l.requested,
-		Forest: forestManifest{Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Points: f.Points},
+	m := &forestManifest{
+		Lift: l.lift,
+		Trees: treesManifest{
+			Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Points: f.Points,
+		},
 	}
-	m.Forest.Params.Corpus = nil
+	m.Trees.Params.Corpus = nil
 	w.block(codec.KindNodes, 0, codec.U8, 1, encodeNodes(f.Nodes))
 	dirs := w.arrays(codec.KindLeafDir)
 	array(dirs, 0, &f.LeafDir)
@@ -56,8 +58,9 @@ func (l *learned) emit(object uint64, sink blockSink) (*manifest, error) {
 		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep = true, shiftFor(width), l.quantOff, l.quantStp
 		writeRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
 	}
-	m.Info.Bytes = w.sizes
-	return m, w.err
+	return &manifest{
+		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim, Requested: l.requested, own: m,
+	}, w.err
 }
 
 // A node is stored as threshold (float32) and dimension (uint32), the layout
@@ -88,12 +91,13 @@ func decodeNodes(r *arrayReader, n int) []forest.Node {
 // loadView assembles the query view of a published index over the map. All
 // counts are checked against the manifest and every directory entry against
 // its block, so that queries need no bounds checks of their own.
-func (st *collState) loadView(ctx context.Context, m *manifest, base query.View) (*query.View, error) {
+func loadView(ctx context.Context, st source, m *manifest, base query.View) (*query.View, error) {
+	d := m.forest()
 	r := st.arrays(ctx, m.Info.Name, m.Object)
-	r.runs = m.Runs
+	r.runs = d.Runs
 	v := base
 	v.N = m.Info.Rows
-	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, m.Lift
+	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
 	v.RawForest = m.Info.Options.Rotate <= 0
 	f, err := loadForest(m, r)
 	if err != nil {
@@ -104,34 +108,34 @@ func (st *collState) loadView(ctx context.Context, m *manifest, base query.View)
 	if v.Lift {
 		inner++
 	}
-	if m.Rotation > 0 {
-		rot := &forest.Rotation{R: m.Rotation, Dim: inner}
+	if d.Rotation > 0 {
+		rot := &forest.Rotation{R: d.Rotation, Dim: inner}
 		var all []float32
-		arrayOf(r.arrays(codec.KindRotation), 0, &all, inner+m.Rotation+m.Rotation*inner)
+		arrayOf(r.arrays(codec.KindRotation), 0, &all, inner+d.Rotation+d.Rotation*inner)
 		if r.err == nil {
-			rot.Mean, rot.Bias, rot.Matrix = all[:inner], all[inner:inner+m.Rotation], all[inner+m.Rotation:]
+			rot.Mean, rot.Bias, rot.Matrix = all[:inner], all[inner:inner+d.Rotation], all[inner+d.Rotation:]
 		}
 		v.Rotation = rot
 		if r.err == nil && m.Metric == vector.L2 {
 			v.ByteRotation = rot.Bytes()
 		}
 	}
-	if m.SketchWidth > 0 {
-		parts := readRows[byte](r, codec.KindSketch, m.Info.Rows, m.SketchWidth, m.SketchShift)
-		v.Sketch = query.SketchEncoder{Width: m.SketchWidth, Step: m.SketchStep, Steps: m.SketchSteps}.View(parts, m.SketchShift)
+	if d.SketchWidth > 0 {
+		parts := readRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
+		v.Sketch = query.SketchEncoder{Width: d.SketchWidth, Step: d.SketchStep, Steps: d.SketchSteps}.View(parts, d.SketchShift)
 	}
-	if m.NeighborK > 0 {
-		ids := readRows[uint32](r, codec.KindNeighbors, m.Info.Rows, m.NeighborK, m.NeighborShift)
-		v.Neighbors = &query.NeighborView{Chunks: ids, Shift: m.NeighborShift, K: m.NeighborK}
+	if d.NeighborK > 0 {
+		ids := readRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)
+		v.Neighbors = &query.NeighborView{Chunks: ids, Shift: d.NeighborShift, K: d.NeighborK}
 	}
-	if m.Quantized {
-		parts := readRows[byte](r, codec.KindQuantized, m.Info.Rows, inner, m.QuantShift)
-		v.Quant = &query.QuantView{Chunks: parts, Shift: m.QuantShift, Offset: m.QuantOffset, Step: m.QuantStep}
+	if d.Quantized {
+		parts := readRows[byte](r, codec.KindQuantized, m.Info.Rows, inner, d.QuantShift)
+		v.Quant = &query.QuantView{Chunks: parts, Shift: d.QuantShift, Offset: d.QuantOffset, Step: d.QuantStep}
 	}
 	if r.err != nil {
 		return nil, r.err
 	}
-	st.freshSketches(m, &v)
+	addFreshSketches(st, m, &v)
 	if err := v.Validate(); err != nil {
 		r.fail("%v", err)
 		return nil, r.err
@@ -141,15 +145,16 @@ func (st *collState) loadView(ctx context.Context, m *manifest, base query.View)
 
 // loadForest views the arrays of a forest and checks their cross-references.
 func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
-	p := m.Forest.Params
+	d := m.forest()
+	p := d.Trees.Params
 	slots := p.Trees << p.Depth
 	f := &forest.Forest{
-		Params: p, Dim: m.Forest.Dim, CorpusN: m.Forest.CorpusN, Coord: m.Forest.Coord,
-		DirWidth: m.Forest.DirW, Points: m.Forest.Points,
+		Params: p, Dim: d.Trees.Dim, CorpusN: d.Trees.CorpusN, Coord: d.Trees.Coord,
+		DirWidth: d.Trees.DirW, Points: d.Trees.Points,
 	}
 	f.Nodes = decodeNodes(r, slots)
 	r.need(len(f.Nodes) == slots, "node count")
-	gained := m.Info.TrainingPoints - m.Forest.Points
+	gained := m.Info.TrainingPoints - d.Trees.Points
 	dirs := r.arrays(codec.KindLeafDir)
 	if p.Natural {
 		arrayOf(dirs, 0, &f.LeafDir, slots)
@@ -171,18 +176,18 @@ func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
 		}
 	}
 	r.need(gained == 0 || f.Overlay != nil, "training points")
-	d := r.arrays(codec.KindDirections)
+	dir := r.arrays(codec.KindDirections)
 	switch f.Coord {
 	case "projected":
-		arrayOf(d, 0, &f.Proj.Ptr, p.Trees*p.Depth+1)
+		arrayOf(dir, 0, &f.Proj.Ptr, p.Trees*p.Depth+1)
 		if r.err == nil {
 			nnz := int(f.Proj.Ptr[len(f.Proj.Ptr)-1])
-			arrayOf(d, 1, &f.Proj.Idx, nnz)
-			arrayOf(d, 2, &f.Proj.Val, nnz)
+			arrayOf(dir, 1, &f.Proj.Idx, nnz)
+			arrayOf(dir, 2, &f.Proj.Val, nnz)
 		}
 	case "directions":
-		arrayOf(d, 3, &f.DirIdx, slots*f.DirWidth)
-		arrayOf(d, 4, &f.DirVal, slots*f.DirWidth)
+		arrayOf(dir, 3, &f.DirIdx, slots*f.DirWidth)
+		arrayOf(dir, 4, &f.DirVal, slots*f.DirWidth)
 	}
 	r.validate(m, f)
 	return f, r.err
@@ -194,12 +199,12 @@ func (r *arrayReader) validate(m *manifest, f *forest.Forest) {
 	shape := func(kinds ...codec.Kind) string {
 		runs := make([][]blockRun, len(kinds))
 		for i, kind := range kinds {
-			runs[i] = m.Runs[kind]
+			runs[i] = m.forest().Runs[kind]
 		}
 		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord, f.DirWidth, f.Points, runs)
 	}
 	trees := *r
-	trees.object = m.home(codec.KindNodes)
+	trees.object = m.forest().firstObject(r.object, codec.KindNodes)
 	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers, codec.KindDirections)
 	trees.once(roleForest, grown, f.CorpusN, f.Validate)
 	if r.err = trees.err; f.Overlay != nil {

@@ -55,13 +55,14 @@ func listsOf(t *training, labelsK int) []uint32 {
 }
 
 // loadLists views the label lists of a forest; nil without any.
-func (st *collState) loadLists(ctx context.Context, m *manifest) (*labelLists, error) {
-	if !m.Lists {
+func loadLists(ctx context.Context, st source, m *manifest) (*labelLists, error) {
+	d := m.forest()
+	if !d.Lists {
 		return nil, nil
 	}
 	r := st.arrays(ctx, m.Info.Name, m.Object)
-	r.runs = m.Runs
-	l := &labelLists{shift: m.ListShift, chunks: readRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, m.ListShift)}
+	r.runs = d.Runs
+	l := &labelLists{shift: d.ListShift, chunks: readRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, d.ListShift)}
 	for row := uint32(0); r.err == nil && row < uint32(m.Info.Rows); row++ {
 		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth:]
 		r.need(list[0] == row && l.reach(row) >= 0, "a label list is not that of its row")

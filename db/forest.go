@@ -1,0 +1,383 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// forestKind are forests over a dense collection, with what queries need besides:
+// sketches, neighbor lists, an 8-bit copy.
+type forestKind struct{}
+
+func (forestKind) suits(sparse bool) bool { return !sparse }
+func (forestKind) predicts() bool         { return false }
+func (forestKind) detail() detail         { return &forestManifest{} }
+
+// again changes nothing: the learner and depth that the tuner chose are in the
+// options.
+func (forestKind) again(context.Context, source, *manifest, *BuildOptions) {}
+
+// forestManifest is the detail of a forest.
+type forestManifest struct {
+	plainDetail
+	Lift float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
+	// Runs says which blocks make up the sections of a forest that maintenance
+	// has changed; a section that is missing is in the manifest's object.
+	Runs map[codec.Kind][]blockRun `json:",omitempty"`
+	// Grown is how many rows the forest covered when its trees were grown, 0 for
+	// as many as it does now.
+	Grown int `json:",omitempty"`
+	// GrownDead is how many of these had been deleted.
+	GrownDead int `json:",omitempty"`
+	Trees     treesManifest
+	Rotation  int // rotated coordinates stored, 0 for none
+
+	SketchWidth int
+	SketchShift uint
+	SketchStep  float32
+	SketchSteps []float32 `json:",omitempty"` // packed sketches
+
+	NeighborK     int
+	NeighborShift uint
+
+	Lists     bool `json:",omitempty"` // there are label lists
+	ListShift uint `json:",omitempty"`
+
+	QuantShift  uint
+	QuantOffset float32
+	QuantStep   float32
+	Quantized   bool
+}
+
+// treesManifest holds the scalar fields of a forest.Forest.
+type treesManifest struct {
+	Params  forest.Params
+	Dim     int
+	CorpusN int
+	Coord   string
+	DirW    int
+	Points  int // that the trees were grown from
+}
+
+// forest is the detail of a forest's manifest.
+func (m *manifest) forest() *forestManifest { return m.own.(*forestManifest) }
+
+// fits reports whether the collection is dense.
+func (f *forestManifest) fits(sparse bool) bool { return !sparse }
+
+// rebuilds reports whether the forest was learned from the rows, not from training
+// queries, which are not stored.
+func (f *forestManifest) rebuilds() bool { return f.Lists }
+
+// objects are those that its runs are in.
+func (f *forestManifest) objects() (out []uint64) {
+	for _, runs := range f.Runs {
+		for _, r := range runs {
+			out = append(out, r.Object)
+		}
+	}
+	return out
+}
+
+// check refuses what no build can have written.
+func (f *forestManifest) check(m *manifest) error {
+	p := f.Trees.Params
+	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
+	for _, c := range []struct {
+		ok   bool
+		what string
+	}{
+		{validRuns(f.Runs), "runs of blocks"},
+		{m.Dim >= 1 && m.Dim <= MaxDim, "dimension"},
+		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
+		// They set the work of the next build.
+		{m.Info.Options.Trees == p.Trees && m.Info.Options.Depth == p.Depth, "options of another forest"},
+		{f.Trees.Dim >= 1 && f.Trees.Dim <= MaxDim+1, "forest dimension"},
+		{f.Trees.DirW >= 0 && f.Trees.DirW <= MaxDim+1, "direction width"},
+		{f.Rotation >= 0 && f.Rotation <= MaxDim+1, "rotation"},
+		{f.SketchWidth >= 0 && f.SketchWidth <= 4096 && f.SketchShift <= 24, "sketch shape"},
+		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
+		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
+		{f.QuantShift <= 24, "8-bit copy"},
+		{f.ListShift <= 24, "label lists"},
+		{f.Grown >= 0 && f.Grown <= m.Info.Rows && f.GrownDead >= 0 && f.GrownDead <= m.Info.Rows, "rows grown from"},
+	} {
+		if !c.ok {
+			return errors.New(c.what)
+		}
+	}
+	return nil
+}
+
+// forestIndex is a forest as one generation sees it.
+type forestIndex struct {
+	view *query.View
+	st   source
+	m    *manifest
+}
+
+// open assembles the view of a stored forest.
+func (forestKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
+	base, err := st.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := loadView(ctx, st, m, *base)
+	return &forestIndex{v, st, m}, err
+}
+
+func (x *forestIndex) rowView() *query.View { return x.view }
+
+// check checks trees, label lists and neighbor lists.
+func (x *forestIndex) check(ctx context.Context) error {
+	f := x.view.Forest
+	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
+		return err
+	}
+	if _, err := loadLists(ctx, x.st, x.m); err != nil {
+		return err
+	}
+	n := x.view.Neighbors
+	if n == nil {
+		return nil
+	}
+	for c, ids := range n.Chunks {
+		for i, id := range ids {
+			if int(id) >= x.view.N {
+				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
+			}
+		}
+	}
+	return nil
+}
+
+// build learns a forest, tuned unless there are too few rows.
+func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
+	timer := job.timer
+	requested := job.opts
+	t, o, err := trainingSet(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	l, err := learnRest(ctx, t, o, timer)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.tunes():
+		if o, err = tuneOn(ctx, job, l, t, o); err != nil {
+			return nil, err
+		}
+	case !o.NoTune:
+		requested.Workers = 0 // who builds it again says how many
+		l.requested = &requested
+		if o.Kind == KindAuto {
+			o = choices(o)[0]
+		}
+	}
+	l.opts = o
+	if l.forest == nil {
+		if l.forest, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
+			return nil, err
+		}
+	}
+	l.points = t.points.Len()
+	return l, nil
+}
+
+// trainingSet reads the live rows of the latest generation into memory and resolves
+// the options for them.
+func trainingSet(ctx context.Context, job *buildJob) (t *training, o BuildOptions, err error) {
+	o = job.opts
+	err = job.latest(func(st source) error {
+		c := st.entry()
+		if c.Live == 0 {
+			return fmt.Errorf("%w: %q", ErrEmpty, c.Name)
+		}
+		o = o.resolve(int(c.Live), c.Dim)
+		if err := o.validate(); err != nil {
+			return err
+		}
+		for i, q := range o.TrainingQueries {
+			if err := checkQuery(q, c.Dim); err != nil {
+				return wrapf(err, "training query %d", i)
+			}
+		}
+		return job.timer.run("read", func(report func(int, int)) (err error) {
+			t, err = readTraining(ctx, st, o, report)
+			return err
+		})
+	})
+	return t, o, err
+}
+
+// readTraining copies all rows out of the map.
+func readTraining(ctx context.Context, st source, o BuildOptions, report func(int, int)) (*training, error) {
+	view, err := st.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n, dim := view.Rows.N, st.entry().Dim
+	data := make([]float32, n*dim)
+	for i := range n {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, wrapf(err, "build")
+			}
+			report(i, n)
+		}
+		dst := data[i*dim : (i+1)*dim]
+		if src := view.Rows.Vector(i, dst); &src[0] != &dst[0] {
+			copy(dst, src)
+		}
+	}
+	t := &training{own: true, dim: dim, metric: st.entry().Metric}
+	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
+	if view.Deleted != nil {
+		t.corpus.ids = make([]uint32, 0, st.entry().Live)
+		for row := range uint32(n) {
+			if !view.Deleted.Contains(row) {
+				t.corpus.ids = append(t.corpus.ids, row)
+			}
+		}
+	}
+	t.points = t.corpus
+	if len(o.TrainingQueries) > 0 {
+		t.own = false
+		t.points = subset{rows: prepareQueries(t.metric, o.TrainingQueries, dim, t.lift)}
+	}
+	return t, nil
+}
+
+// tuneOn tunes on the rows as they are stored.
+func tuneOn(
+	ctx context.Context, job *buildJob, l *learned, t *training, o BuildOptions,
+) (_ BuildOptions, err error) {
+	err = job.latest(func(st source) error {
+		view, err := st.rows(ctx)
+		if err != nil {
+			return err
+		}
+		base := *view
+		base.Rows.N = l.n // rows written since the build began are not in the truth
+		base.N = l.n
+		o, err = l.tune(ctx, st.file(), t, &base, o, job.timer)
+		return err
+	})
+	return o, err
+}
+
+const (
+	maxTrees = 4096
+	maxDepth = 24
+)
+
+// resolve fills the defaults for n rows of dim coordinates.
+func (o BuildOptions) resolve(n, dim int) BuildOptions {
+	if o.Kind == "" {
+		o.Kind = forest.KD
+	}
+	if o.TargetRecall == 0 {
+		o.TargetRecall = 0.95
+	}
+	// Where a beam can follow label lists, trees only say where it starts.
+	trees, labelsK, leaf := 16, 50, 7
+	if o.SketchBytes >= 0 && o.HopLabels >= 0 && !o.NoNatural {
+		trees, labelsK, leaf = 2, 8, 14
+	}
+	if o.Trees == 0 {
+		o.Trees = trees
+	}
+	if o.Depth == 0 {
+		o.Depth = max(1, bits.Len(uint(n/leaf)))
+	}
+	if o.Depth <= maxDepth { // others are refused
+		o.Depth = min(o.Depth, bits.Len(uint(n))) // 2^Depth <= 2n
+	}
+	if o.LabelsK == 0 {
+		o.LabelsK = labelsK
+	}
+	o.LabelsK = min(o.LabelsK, n)
+	if o.Labels == "" {
+		o.Labels = LabelsExact
+		if float64(n)*float64(n)*float64(dim) > exactWork {
+			o.Labels = LabelsApproximate
+		}
+	}
+	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == KindAuto) {
+		o.Rotate = 64
+	}
+	if o.Rotate > 0 {
+		o.Rotate = min(o.Rotate, dim)
+	}
+	if o.SketchBytes == 0 {
+		o.SketchBytes = 64
+	}
+	if o.HopLabels == 0 {
+		o.HopLabels = 24
+	}
+	if o.HopLabels > 0 {
+		o.HopLabels = min(o.HopLabels, max(1, n-1))
+	}
+	if o.TuneK == 0 {
+		o.TuneK = 10
+	}
+	if o.Holdout == 0 {
+		o.Holdout = 1000
+	}
+	points := n
+	if len(o.TrainingQueries) > 0 {
+		points = len(o.TrainingQueries)
+	}
+	o.Holdout = min(o.Holdout, points/heldOutOf)
+	return o
+}
+
+// heldOutOf is of how many points at most one is held out, and so how many rows
+// the tuner needs at least.
+const heldOutOf = 10
+
+// tunes reports whether the tuner is to run, by resolved options: whether it was
+// not forbidden and there are enough points to hold any out.
+func (o BuildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
+
+// validate refuses options that no build can honour.
+func (o BuildOptions) validate() error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("%w: %s", ErrOption, fmt.Sprintf(format, a...))
+	}
+	switch {
+	case o.Kind == KindAuto && (o.NoTune || o.NoNatural):
+		return bad("kind auto needs the tuner and label tables")
+	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
+		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
+	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 || o.MinVotes < 0,
+		!(o.Density >= 0 && o.Density <= 1):
+		return bad("a negative count, or a density outside 0 to 1")
+	case len(o.TrainingQueries) > 0 && len(o.TrainingQueries) < 10:
+		return bad("%d training queries, want at least 10", len(o.TrainingQueries))
+	case o.Trees < 1 || o.Trees > maxTrees:
+		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
+	case o.Depth < 1 || o.Depth > maxDepth:
+		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
+	case o.Labels != LabelsExact && o.Labels != LabelsApproximate:
+		return bad("unknown labels %q (want exact or approximate)", o.Labels)
+	case o.LabelsK < 1:
+		return bad("%d labels a row, want at least 1", o.LabelsK)
+	case o.SketchBytes > 0 && o.SketchBytes != 64 && o.SketchBytes != 128:
+		return bad("sketch of %d bytes, want 64 or 128", o.SketchBytes)
+	case o.NoNatural && !o.Members:
+		return bad("neither label tables nor leaf members asked for")
+	case o.Rotate > 0 && (o.Kind == forest.RP || o.Kind == forest.PCATree):
+		return bad("rotation applies to axis-aligned learners, not to %s", o.Kind)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// kindToy is a kind of index that is added here: a copy of a sparse collection's rows
+// at unit length, which a search compares with one by one.
+const kindToy forest.Kind = "toy"
+
+func init() { kinds[kindToy] = toyKind{} }
+
+type toyKind struct{}
+
+func (toyKind) suits(sparse bool) bool                                  { return sparse }
+func (toyKind) predicts() bool                                          { return false }
+func (toyKind) detail() detail                                          { return &toyManifest{} }
+func (toyKind) again(context.Context, source, *manifest, *BuildOptions) {}
+
+// toyManifest is the detail of a toy.
+type toyManifest struct {
+	plainDetail
+	Cols int
+}
+
+func (d *toyManifest) features() int         { return d.Cols }
+func (d *toyManifest) check(*manifest) error { return nil }
+
+// toy is a copy on its way to the file.
+type toy struct {
+	wholeStep
+	opts    BuildOptions
+	rows    *vector.CSR
+	n, live int
+}
+
+func newToy(ctx context.Context, st source, o BuildOptions) (*toy, error) {
+	set, err := st.sparse(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &toy{opts: o, n: set.n, live: set.live}
+	t.rows, _, err = set.matrix(ctx, 0, set.n, st.entry().Dim, func(int, int) {})
+	return t, err
+}
+
+func (toyKind) build(ctx context.Context, job *buildJob) (_ built, err error) {
+	var t *toy
+	err = job.latest(func(st source) error { t, err = newToy(ctx, st, job.opts); return err })
+	return t, err
+}
+
+func (toyKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, _ work) (step, bool, error) {
+	t, err := newToy(ctx, st, m.Info.Options)
+	return &toyStep{t, m}, false, err
+}
+
+func (t *toy) describe(i *IndexInfo) { i.Options, i.Rows, i.TrainingPoints = t.opts, t.n, t.live }
+
+func (t *toy) emit(object uint64, sink blockSink) (*manifest, error) {
+	w := newArrayWriter(object, sink)
+	toyArrays(w.arrays(codec.KindPostings), t.rows)
+	m := &manifest{Object: object, Metric: vector.Cosine, Dim: t.rows.Cols, own: &toyManifest{Cols: t.rows.Cols}}
+	m.Info.Bytes = w.sizes
+	return m, w.err
+}
+
+func toyArrays(a *arrays, rows *vector.CSR) {
+	array(a, 0, &rows.Ptr)
+	array(a, 1, &rows.Index)
+	array(a, 2, &rows.Value)
+}
+
+type toyStep struct {
+	*toy
+	was *manifest
+}
+
+func (s *toyStep) action() string { return "copy" }
+func (s *toyStep) rows() int      { return s.n }
+
+func (s *toyStep) emit(object uint64, sink blockSink) (*manifest, error) {
+	m, err := s.toy.emit(object, sink)
+	if err != nil {
+		return nil, err
+	}
+	bytes := m.Info.Bytes
+	m.Info = s.was.Info
+	m.Info.Bytes = bytes
+	s.describe(&m.Info)
+	return m, nil
+}
+
+// toyIndex is a copy as one generation sees it.
+type toyIndex struct {
+	st   source
+	rows *vector.CSR
+}
+
+func (toyKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
+	r := st.arrays(ctx, m.Info.Name, m.Object)
+	rows := &vector.CSR{Cols: m.own.(*toyManifest).Cols}
+	toyArrays(r.arrays(codec.KindPostings), rows)
+	r.need(rows.Rows() == m.Info.Rows && rows.Validate() == nil, "rows")
+	return &toyIndex{st, rows}, r.err
+}
+
+func (x *toyIndex) check(context.Context) error { return x.rows.Validate() }
+
+func (x *toyIndex) find(_ context.Context, _ *postings.Searcher, q sparseAsk, hits []postings.Hit) ([]postings.Hit, postings.Stats, error) {
+	for i := range x.rows.Rows() {
+		row := uint32(i)
+		if x.st.deleted(row) || q.accept != nil && !q.accept.Contains(row) {
+			continue
+		}
+		if score := vector.DotSparse(q.x, x.rows.Row(i)); score > 0 {
+			hits = append(hits, postings.Hit{Row: row, Score: score})
+		}
+	}
+	return hits, postings.Stats{}, nil
+}
+
+// TestToyKind adds a kind of index and gets building, searching, maintenance, checks,
+// repair, compaction and statistics for it.
+func TestToyKind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "toy.anndb")
+	rng := rand.New(rand.NewPCG(1, 2))
+	put := func(d *DB, from, to int) {
+		t.Helper()
+		err := d.Update(t.Context(), func(b *Batch) error {
+			for i := from; i < to; i++ {
+				if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 8, 40)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// same fails unless the index covers n rows and finds what a scan does.
+	same := func(d *DB, n, fresh int) {
+		t.Helper()
+		err := d.View(func(s *Snapshot) error {
+			info, err := s.Index("s", "x")
+			if err != nil || info.Rows != n || info.Bytes["postings"] == 0 {
+				t.Errorf("index %+v: %v", info, err)
+			}
+			q := SparseQuery{Sparse: randomSparse(rng, 8, 40)}
+			want, _, err := s.SearchSparse(t.Context(), "s", q, 9, &SparseSearchOptions{Index: Flat}, nil)
+			got, stats, err2 := s.SearchSparse(t.Context(), "s", q, 9, nil, nil)
+			if err != nil || err2 != nil || len(got) == 0 || stats.Fresh != fresh || !reflect.DeepEqual(got, want) {
+				t.Errorf("%d rows scanned: found %+v, want %+v: %v, %v", stats.Fresh, got, want, err, err2)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	var object uint64
+	withFile(t, path, func(d *DB, _ *Snapshot) {
+		if err := d.CreateSparse(t.Context(), "s", SparseOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		put(d, 0, 50)
+		builds(t, d, "s", "x", BuildOptions{Kind: kindToy})
+		same(d, 50, 0)
+		put(d, 40, 60)
+		same(d, 50, 20)
+		steps, err := d.Maintain(t.Context(), MaintainOptions{})
+		if err != nil || len(steps) != 1 || steps[0].Action != "copy" {
+			t.Errorf("steps %+v: %v", steps, err)
+		}
+		same(d, 70, 0)
+		if st, err := d.Stats(); err != nil || st.Indexes[0].Rows != 70 || st.Indexes[0].Segments != 1 {
+			t.Errorf("stats %+v: %v", st.Indexes, err)
+		}
+	})
+	object = objectIn(t, path, "s", "x")
+	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindPostings, 1), make([]byte, 8))
+	withFile(t, path, func(d *DB, _ *Snapshot) {
+		if d.Check(t.Context(), nil) == nil {
+			t.Error("damage was not found")
+		}
+		if found, err := d.Repair(t.Context(), nil); err != nil || len(found) != 1 || found[0].Index != "x" {
+			t.Errorf("repaired %+v: %v", found, err)
+		}
+		same(d, 70, 0)
+	})
+	withFile(t, path, func(d *DB, s *Snapshot) {
+		put(d, 0, 35) // so that a third of the row numbers is of deleted rows
+		s.Release()
+		if _, err := d.Compact(t.Context()); err != nil {
+			t.Error(err)
+		}
+		same(d, 60, 0)
+		if err := d.Check(t.Context(), func(p Problem) { t.Error(p) }); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/vector"
+)
+
+// Weighting selects how a label model weighs the values of rows and queries before
+// it makes them unit-length. Empty leaves the choice to the tuner of an LCIF index:
+// it tries all that the collection can have and takes the best by cross-validation.
+// Without tuning, and for trees, empty means WeightNone.
+type Weighting string
+
+// The weightings.
+const (
+	// WeightNone takes values as they are.
+	WeightNone Weighting = "none"
+	// WeightTFIDF takes values as counts of terms: (1 + ln tf)·ln(N/df) for
+	// counts of at least 1, tf·ln(N/df) below, with N rows of which df have the
+	// feature. A feature that no row of the build has weighs nothing: it has no
+	// document frequency, and counting it as one row's would let an unknown word
+	// take most of a query's length.
+	WeightTFIDF Weighting = "tfidf"
+	// WeightStandard, for LCIF in dense collections, gives every column the mean 0
+	// and the standard deviation 1 over the rows. Neighbors are then found by the
+	// cosine of scaled rows, scanning all rows.
+	WeightStandard Weighting = "standard"
+)
+
+func (w Weighting) check() error {
+	switch w {
+	case "", WeightNone, WeightTFIDF, WeightStandard:
+		return nil
+	}
+	return fmt.Errorf("%w: weighting %q, want %q, %q or %q", ErrOption, w, WeightNone, WeightTFIDF, WeightStandard)
+}
+
+// labelled is what a label model learns from: all row numbers, and the live
+// ones among them.
+type labelled struct {
+	rows *vector.CSR
+	sets *labels.Matrix
+	live []int
+}
+
+// dead are the row numbers that are not live.
+func (d *labelled) dead() *roaring.Bitmap {
+	out := roaring.New()
+	out.AddRange(0, uint64(d.rows.Rows()))
+	for _, row := range d.live {
+		out.Remove(uint32(row))
+	}
+	return out
+}
+
+// readLabelled copies rows and labels out of the map; of dense rows, the values
+// that are not zero. Known labels have the first numbers, in their order; others are
+// numbered in the order in which live rows have them.
+func readLabelled(
+	ctx context.Context, st source, known []string, report func(done, total int),
+) (*labelled, []string, error) {
+	if err := st.load(ctx); err != nil {
+		return nil, nil, err
+	}
+	c := st.entry()
+	if c.Live == 0 {
+		return nil, nil, fmt.Errorf("%w: %q", ErrEmpty, c.Name)
+	}
+	b, err := labels.NewBuilder(known)
+	if err != nil {
+		return nil, nil, corruptf(c.Name, "label names: %w", err)
+	}
+	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
+	var run *coldRows
+	for row := range c.Rows {
+		if row%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, nil, wrapf(err, "build")
+			}
+			report(int(row), int(c.Rows))
+		}
+		if st.deleted(row) {
+			data.rows.Append(vector.Sparse{})
+			b.Add(nil)
+			continue
+		}
+		names, err := st.labelsOf(row, &run)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c.Sparse {
+			data.rows.Append(st.sparseRow(row))
+		} else {
+			data.rows.Append(listed(st.denseRow(int(row), make([]float32, c.Dim))))
+		}
+		b.Add(names)
+		data.live = append(data.live, int(row))
+	}
+	data.rows.Cols = c.Dim
+	data.sets = b.Matrix()
+	if data.sets.Labels() == 0 {
+		return nil, nil, fmt.Errorf("%w: no row of %q has a label", ErrEmpty, c.Name)
+	}
+	return data, b.Names(), nil
+}
+
+// listed is a dense vector as a sparse one.
+func listed(x []float32) (s vector.Sparse) {
+	for i, v := range x {
+		if v != 0 {
+			s.Index = append(s.Index, uint32(i))
+			s.Value = append(s.Value, v)
+		}
+	}
+	return s
+}
+
+// weigh weighs the rows in place and returns the weights of the features, nil
+// where values stay as they are.
+func (d *labelled) weigh(w Weighting) []float32 {
+	if w != WeightTFIDF {
+		return nil
+	}
+	idf := inverseFrequencies(d.rows, len(d.live))
+	for i := range d.rows.Rows() {
+		weigh(d.rows.Row(i), idf)
+	}
+	return idf
+}
+
+// inverseFrequencies is ln(N/df) of every feature, zero for those no row has.
+func inverseFrequencies(rows *vector.CSR, live int) []float32 {
+	df := make([]int, rows.Cols)
+	for _, f := range rows.Index {
+		df[f]++
+	}
+	idf := make([]float32, rows.Cols)
+	for f, n := range df {
+		if n > 0 {
+			idf[f] = float32(math.Log(float64(live) / float64(n)))
+		}
+	}
+	return idf
+}
+
+// weigh weighs the values of x in place. Features beyond idf are unknown and get
+// zero (see WeightTFIDF).
+func weigh(x vector.Sparse, idf []float32) {
+	for i, f := range x.Index {
+		if int(f) < len(idf) {
+			x.Value[i] = postings.TermWeight(x.Value[i]) * idf[f]
+		} else {
+			x.Value[i] = 0
+		}
+	}
+}

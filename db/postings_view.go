@@ -1,0 +1,155 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/postings"
+)
+
+// postingsIndex is an inverted index as one generation sees it.
+type postingsIndex struct{ segments []postings.Segment }
+
+// open views all segments.
+func (postingsKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
+	segments, err := loadSegments(ctx, st, m, m.own.(*postingsManifest).Segments, nil)
+	return &postingsIndex{segments}, err
+}
+
+// check checks each segment.
+func (x *postingsIndex) check(context.Context) error { return checkSegments(x.segments) }
+
+func checkSegments(segments []postings.Segment) error {
+	for i := range segments {
+		if err := segments[i].Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find searches all segments.
+func (x *postingsIndex) find(
+	ctx context.Context, s *postings.Searcher, q sparseAsk, hits []postings.Hit,
+) ([]postings.Hit, postings.Stats, error) {
+	segments := x.segments
+	if q.accept != nil {
+		segments = accepting(segments, q.accept)
+	}
+	return s.SearchSegments(ctx, segments, q.x, q.k, postings.SearchParams{Strategy: q.strategy}, hits)
+}
+
+// accepting is segments that answer with rows of a set only.
+func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.Segment {
+	out := slices.Clone(segments)
+	for i := range out {
+		g := &out[i]
+		if g.Accept = within(accept, int(g.First), g.Len()); g.Accept == nil {
+			g.Accept = roaring.New() // nil would accept all
+		}
+	}
+	return out
+}
+
+// weighing is how a label model weighs and thins the rows that it indexes.
+type weighing struct {
+	idf  []float32
+	keep []uint64
+}
+
+// loadSegments views segments of an inverted index, of weighed rows unless w is nil.
+func loadSegments(
+	ctx context.Context, st source, m *manifest, segments []segmentManifest, w *weighing,
+) ([]postings.Segment, error) {
+	if err := st.load(ctx); err != nil {
+		return nil, err
+	}
+	var out []postings.Segment
+	for i := range segments {
+		g := &segments[i]
+		index, err := loadPostings(st.arrays(ctx, m.Info.Name, g.Object), g, w)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, postings.Segment{
+			Index: index, First: uint32(g.First), Deleted: within(st.dead(), g.First, g.Rows),
+		})
+	}
+	return out, nil
+}
+
+// loadPostings views a segment of a stored inverted index. Its blocks never
+// change, so their cross-references are checked only once in the life of the
+// process.
+func loadPostings(r *arrayReader, g *segmentManifest, w *weighing) (*postings.Index, error) {
+	a := r.arrays(codec.KindPostings)
+	s := g.Index
+	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: rowSource(a, g, w)}
+	if s.Partition {
+		x.Partition = &postings.Partition{M: s.M, TAATRows: s.TAATRows}
+	}
+	switch s.Compact {
+	case "weighted":
+		x.Weighted = &postings.Weighted{Stride: s.Stride, Unit: s.Unit, Residual: s.Residual}
+		r.need(len(s.Bands) == len(x.Weighted.Bands), "bands")
+		copy(x.Weighted.Bands[:], s.Bands)
+	case "uniform":
+		x.Uniform = &postings.Uniform{Stride: s.Stride}
+	}
+	postingsArrays(a, x)
+	switch {
+	case !s.Few:
+		x.Used = nil
+	case x.Used == nil:
+		x.Used = []uint32{} // nil would mean all
+	}
+	r.once(rolePostings, g.shape(w), 0, x.Validate)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return x, nil
+}
+
+// shape is what the arrays of a segment are viewed with.
+func (g *segmentManifest) shape(w *weighing) string {
+	return fmt.Sprintf("%d %d %+v %t", g.First, g.Rows, *g.Index, w != nil)
+}
+
+// rowSource is the collection's rows as those of a segment, which has no copy of its
+// own. A label model weighs and thins them: of features that came later than the
+// segment it has no weights.
+func rowSource(a *arrays, g *segmentManifest, w *weighing) *postings.Source {
+	r := a.r
+	if r.err != nil {
+		return nil
+	}
+	var set *sparseSet
+	if set, r.err = r.st.sparse(r.ctx); r.err != nil {
+		return nil
+	}
+	s, err := postings.NewSource(set.runs(), sparseShift, g.First, g.Rows, g.Index.Cols)
+	if err != nil {
+		r.fail("%v", err)
+		return nil
+	}
+	array(a, arrayNorm, &s.Norm)
+	if w == nil {
+		return s
+	}
+	cols, words := g.Index.Cols, (g.Index.Cols+63)/64
+	if w.idf != nil {
+		s.IDF = w.idf[:min(len(w.idf), cols)]
+	}
+	if w.keep != nil {
+		s.Keep = w.keep[:min(len(w.keep), words)]
+	}
+	// The segment stays as the model goes on with other weights, so it may have
+	// been checked with others.
+	r.need(s.IDF == nil || len(s.IDF) == cols, "weights of features")
+	r.need(s.Keep == nil || len(s.Keep) == words, "features kept")
+	return s
+}

@@ -1,0 +1,69 @@
+package db
+
+import (
+	"runtime/metrics"
+	"sync"
+	"time"
+)
+
+// stageTimer reports progress and keeps the wall time of every stage and the
+// most memory that the process held at the end of one.
+type stageTimer struct {
+	progress func(Progress)
+	seconds  map[string]float64
+	memory   int64
+	mu       sync.Mutex
+	// before is the index that maintenance learns anew, nil for a build.
+	before *manifest
+}
+
+// newTimer reports to a function of the caller, which may be nil.
+func newTimer(progress func(Progress)) *stageTimer {
+	t := &stageTimer{seconds: map[string]float64{}}
+	if progress != nil {
+		t.progress = func(p Progress) {
+			callback(func() bool { progress(p); return true })
+		}
+	}
+	return t
+}
+
+// keep carries over what maintenance does not do again: the options as they
+// were asked for, what the tuner measured, and when the index was built.
+func (s *stageTimer) keep(i *IndexInfo) {
+	if s.before == nil {
+		return
+	}
+	b := &s.before.Info
+	i.Created, i.Maintained = b.Created, time.Now().UTC()
+	if s.before.Requested != nil {
+		return // nothing was measured
+	}
+	resolved := i.Options
+	i.Options, i.Curve, i.TreeTrials = b.Options, b.Curve, b.TreeTrials
+	i.LabelCurve, i.LabelWeights = b.LabelCurve, b.LabelWeights
+	i.Options.Depth, i.Options.LCIF.Params = resolved.Depth, resolved.LCIF.Params
+}
+
+func (s *stageTimer) run(name string, f func(report func(done, total int)) error) error {
+	start := time.Now()
+	err := f(func(done, total int) {
+		if s.progress != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.progress(Progress{Stage: name, Done: done, Total: total})
+		}
+	})
+	s.seconds[name] += time.Since(start).Seconds()
+	s.memory = max(s.memory, memoryHeld())
+	return err
+}
+
+// memoryHeld is what the process has from the system, maps of files left out.
+// The runtime gives freed memory back slowly, so little of a peak within a
+// stage is gone at its end.
+func memoryHeld() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
+}
