@@ -1,17 +1,16 @@
 // Package par runs loops on several goroutines.
 //
-// Numbers are handed out in ascending order, as goroutines become free. After an
-// error nothing more is handed out; what is running finishes. The error returned is
-// that of the lowest number that failed: every lower one was handed out before it,
-// so the number of goroutines and their speed do not matter. A loop whose context
-// ends hands nothing more out either and returns the context's error, unless a
-// number failed; it does so even if every number was done, since functions may
+// A loop hands out its numbers in ascending order, as goroutines become free. After
+// an error it hands out no more numbers and waits for the running calls. It returns
+// the error of the lowest number that failed: every lower number was handed out
+// earlier, so the result does not depend on the number of goroutines or their speed.
+// A loop whose context ends also hands out no more numbers. It returns the context's
+// error unless a number failed, even if every number was done, since functions may
 // return early when the context ends.
 //
-// Every goroutine has ended when a loop returns. If accesses to mapped memory
-// panic in the caller (see [debug.SetPanicOnFault]), they do in the loop's
-// goroutines, and the
-// caller panics with the value of one of them.
+// Every goroutine has ended when a loop returns. If faults on mapped memory panic in
+// the caller (see [debug.SetPanicOnFault]), they also panic in the loop's goroutines,
+// and the loop panics in the caller with the value of one of these panics.
 package par
 
 import (
@@ -25,17 +24,17 @@ import (
 // Work is a loop over the numbers 0 to N-1.
 type Work struct {
 	N int
-	// Grain is how many numbers are handed out at a time; less than 1 means 1.
+	// Grain is the number of numbers handed out at a time; less than 1 means 1.
 	Grain int
 	// Workers is the number of goroutines; less than 1 means all processors.
 	Workers int
-	// Progress, which may be nil, is called by one goroutine at a time with a
-	// growing count of the numbers done and N.
+	// Progress is called by one goroutine at a time with the growing count of
+	// finished numbers and N. It may be nil.
 	Progress func(done, total int)
 }
 
-// Workers returns the number of goroutines for a requested number: n, or that of
-// all processors if n is less than 1.
+// Workers returns the number of goroutines to start: n, or the number of
+// processors if n is less than 1.
 func Workers(n int) int {
 	if n < 1 {
 		return runtime.GOMAXPROCS(0)
@@ -43,7 +42,7 @@ func Workers(n int) int {
 	return n
 }
 
-// Each calls f for every number. Errors: those of f and the context's.
+// Each calls f for every number. Errors: those of f and of the context.
 func Each(ctx context.Context, w Work, f func(i int) error) error {
 	return Ranges(ctx, w, func() func(lo, hi int) error {
 		return func(lo, hi int) error {
@@ -57,10 +56,10 @@ func Each(ctx context.Context, w Work, f func(i int) error) error {
 	})
 }
 
-// Ranges splits the numbers into ranges of Grain, the last of which may be shorter.
-// start is called once in every goroutine, concurrently, and returns the function
-// that the goroutine calls with ranges lo to hi-1: its variables are the
-// goroutine's own. Errors: those of the functions and the context's.
+// Ranges splits the numbers into ranges of Grain numbers; the last range may be
+// shorter. Every goroutine calls start once, concurrently with the others, and calls
+// the function that start returns with ranges lo to hi-1. Variables declared in start
+// thus belong to one goroutine. Errors: those of the functions and of the context.
 func Ranges(ctx context.Context, w Work, start func() func(lo, hi int) error) error {
 	w.Grain = max(1, w.Grain)
 	l := &loop{Work: w, failed: w.N}
@@ -99,7 +98,7 @@ type loop struct {
 
 	mu       sync.Mutex
 	done     int
-	failed   int // the lowest range that failed, N if none did
+	failed   int // start of the lowest range that failed, N if none did
 	err      error
 	panicked any
 }
@@ -136,7 +135,7 @@ func (l *loop) report(n int) {
 	l.Progress(l.done, l.N)
 }
 
-// recover keeps the value of a goroutine's panic for the caller.
+// recover records the value of a goroutine's panic for the caller.
 func (l *loop) recover() {
 	if r := recover(); r != nil {
 		l.stop.Store(true)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Every number is visited once, in ranges of the grain, by at most the given
+// Every number is visited once, in ranges of Grain numbers, by at most the given
 // number of goroutines.
 func TestRanges(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 7, 64, 100} {
@@ -54,8 +54,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// The error is that of the lowest number that fails, even where a higher one fails
-// first, and numbers far behind it are not visited.
+// The loop returns the error of the lowest number that fails, even if a higher one
+// fails first, and does not visit numbers far above it.
 func TestEachReturnsTheLowestError(t *testing.T) {
 	for _, workers := range []int{1, 2, 8} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestEachReturnsTheLowestError(t *testing.T) {
 	}
 }
 
-// The context's error is returned even if every number is done, and after an error
-// of the function the function's.
+// The loop returns the context's error even if every number is done, and the
+// function's error if the function fails.
 func TestEachStopsWithItsContext(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +103,8 @@ func TestEachStopsWithItsContext(t *testing.T) {
 			t.Errorf("%d workers: started after the end: %v", workers, err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
-		if err := Each(ctx, Work{N: 1, Workers: workers}, func(int) error { cancel(); return nil }); err != ctx.Err() {
+		last := func(int) error { cancel(); return nil }
+		if err := Each(ctx, Work{N: 1, Workers: workers}, last); err != ctx.Err() {
 			t.Errorf("%d workers: ended in the last number: %v", workers, err)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
@@ -115,7 +116,7 @@ func TestEachStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// Where the caller wants faults as panics, panics of the goroutines are the caller's.
+// If the caller has faults panic, the loop panics in the caller when a goroutine panics.
 func TestPanicsReachTheCaller(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for _, workers := range []int{1, 4} {

@@ -1,6 +1,6 @@
-// Package plot draws curves of recall against time per query: one curve a
-// method, recall to the right, microseconds on a logarithmic scale upwards,
-// so that lower and further right is better.
+// Package plot draws curves of recall against time per query, one curve for each
+// method. Recall is on the x axis, microseconds are on the logarithmic y axis: a
+// curve further down and to the right is better.
 package plot
 
 import (
@@ -22,10 +22,10 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// ErrFormat says that a picture format is not known.
+// ErrFormat is returned for an unknown picture format.
 var ErrFormat = errors.New("plot: unknown picture format")
 
-// ErrEmpty says that no curve has a point to draw.
+// ErrEmpty is returned if no curve has a point to draw.
 var ErrEmpty = errors.New("plot: nothing to draw")
 
 // Point is one measured setting.
@@ -38,10 +38,10 @@ type Point struct {
 
 // Curve is one line of the picture.
 type Curve struct {
-	// Name is what the legend says.
+	// Name is the text in the legend.
 	Name string
-	// Group picks the colour and Style the dashes and marks: curves that share
-	// one share the look. Both may be empty.
+	// Group selects the colour, Style the dashes and marks. Curves with the same
+	// Group have the same colour. Both may be empty.
 	Group, Style string
 	// Points are drawn in order of recall.
 	Points []Point
@@ -49,19 +49,19 @@ type Curve struct {
 
 // Options of a picture. The zero value is usable.
 type Options struct {
-	// Title stands above the picture.
+	// Title is drawn above the picture.
 	Title string
-	// MinRecall cuts the axis; points below it are left out.
+	// MinRecall is the start of the recall axis; points below it are left out.
 	MinRecall float64
-	// Width and Height are in pixels at 96 a inch; 960 x 600 when zero.
+	// Width and Height are in pixels, 96 per inch; 960 x 600 if zero.
 	Width, Height int
 }
 
-// Formats lists the names Write takes.
+// Formats returns the format names that Write accepts.
 func Formats() []string { return []string{"svg", "png"} }
 
-// FormatOf is the format that a file name asks for by its ending. It wraps
-// ErrFormat if the ending is another.
+// FormatOf returns the format that matches a file name's extension. Errors:
+// ErrFormat for any other extension.
 func FormatOf(path string) (string, error) {
 	f := strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
 	if !slices.Contains(Formats(), f) {
@@ -70,9 +70,8 @@ func FormatOf(path string) (string, error) {
 	return f, nil
 }
 
-// Front keeps the points that no other point beats in both recall and time,
-// by recall ascending: the curve of a method at its best settings.
-// O(n log n).
+// Front returns the Pareto front of points, by recall ascending: the points that no
+// other point beats in both recall and time. O(n log n).
 func Front(points []Point) []Point {
 	p := slices.Clone(points)
 	slices.SortFunc(p, func(a, b Point) int {
@@ -126,7 +125,7 @@ func Write(w io.Writer, format string, curves []Curve, o Options) error {
 	c := draw.New(canvas)
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
-	// The legend stands beside the curves, never over them.
+	// The legend is drawn to the right of the curves, so that it hides none.
 	side := legend.Rectangle(c).Size().X + 12
 	p.Draw(draw.Crop(c, 6, -side-6, 6, -6))
 	legend.Draw(draw.Crop(c, 0, -6, 0, -24))
@@ -143,8 +142,8 @@ func pixels(n, otherwise int) vg.Length {
 	return vg.Length(n) * vg.Inch / 96
 }
 
-// palette is distinguishable with the common colour deficiencies (Okabe and
-// Ito 2008).
+// palette stays distinguishable with the common colour vision deficiencies (Okabe
+// and Ito 2008).
 var palette = []color.Color{
 	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255},
 	color.RGBA{204, 121, 167, 255}, color.RGBA{86, 180, 233, 255}, color.RGBA{230, 159, 0, 255},
@@ -153,9 +152,11 @@ var palette = []color.Color{
 
 var dashes = [][]vg.Length{nil, {6, 3}, {1.5, 2.5}, {8, 3, 1.5, 3}, {3, 2}}
 
-var marks = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}}
+var marks = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{},
+}
 
-// build makes the plot and its legend.
+// build returns the plot and its legend.
 func build(curves []Curve, o Options) (*gonumplot.Plot, gonumplot.Legend, error) {
 	p := gonumplot.New()
 	p.Title.Text = o.Title
@@ -196,7 +197,7 @@ func build(curves []Curve, o Options) (*gonumplot.Plot, gonumplot.Legend, error)
 	if hi == 0 {
 		return nil, legend, ErrEmpty
 	}
-	// A little air, and never a range of zero, which a log axis cannot map.
+	// The margin also avoids an empty range, which a logarithmic axis cannot map.
 	p.Y.Min, p.Y.Max = lo/1.15, hi*1.15
 	p.X.Max = min(1.005, p.X.Max+0.005)
 	if o.MinRecall > 0 {
@@ -208,7 +209,7 @@ func build(curves []Curve, o Options) (*gonumplot.Plot, gonumplot.Legend, error)
 	return p, legend, nil
 }
 
-// visible are the points that can be drawn, by recall.
+// visible returns the points that can be drawn, sorted by recall.
 func visible(points []Point, minRecall float64) plotter.XYs {
 	var out plotter.XYs
 	for _, q := range points {
@@ -220,7 +221,7 @@ func visible(points []Point, minRecall float64) plotter.XYs {
 	return out
 }
 
-// numbering gives names numbers in order of appearance.
+// numbering numbers names in order of first use.
 type numbering map[string]int
 
 func (n numbering) of(name string) int {

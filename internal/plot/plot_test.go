@@ -51,7 +51,9 @@ func TestSVG(t *testing.T) {
 			texts[strings.TrimSpace(string(c))] = true
 		}
 	}
-	for _, want := range []string{"Fashion & more", "recall", "time per query (µs)", "rp natural", "kd lookup", "20", "100"} {
+	for _, want := range []string{
+		"Fashion & more", "recall", "time per query (µs)", "rp natural", "kd lookup", "20", "100",
+	} {
 		if !texts[want] {
 			t.Errorf("no text %q in the picture", want)
 		}
@@ -97,7 +99,9 @@ func TestOddInput(t *testing.T) {
 	if err := Write(io.Discard, "svg", one, Options{}); err != nil {
 		t.Errorf("single point: %v", err)
 	}
-	bad := []Curve{{Name: "x", Points: []Point{{math.NaN(), 5}, {0.5, 0}, {0.5, math.NaN()}, {0.5, math.Inf(1)}}}}
+	bad := []Curve{{Name: "x", Points: []Point{
+		{math.NaN(), 5}, {0.5, 0}, {0.5, math.NaN()}, {0.5, math.Inf(1)},
+	}}}
 	if err := Write(io.Discard, "svg", bad, Options{}); !errors.Is(err, ErrEmpty) {
 		t.Errorf("no drawable point: %v", err)
 	}
@@ -123,12 +127,13 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// TestFrontProperty: every point is beaten or equalled by one of the front,
-// and none of the front by another.
+// TestFrontProperty checks that a point of the front equals or beats every point,
+// and that no point of the front beats another.
 func TestFrontProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Point {
-			return Point{float64(rapid.IntRange(0, 10).Draw(t, "r")) / 10, float64(rapid.IntRange(1, 10).Draw(t, "µs"))}
+			recall := float64(rapid.IntRange(0, 10).Draw(t, "r")) / 10
+			return Point{recall, float64(rapid.IntRange(1, 10).Draw(t, "µs"))}
 		})).Draw(t, "points")
 		front := Front(points)
 		for _, p := range points {

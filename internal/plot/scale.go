@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Size is the time of a query over that many rows.
+// Size is the time of a query over a number of rows.
 type Size struct {
 	// Rows and Micros are above zero.
 	Rows   int
@@ -22,14 +22,14 @@ type Size struct {
 
 // Growth is one line of a Scale picture.
 type Growth struct {
-	// Name is what the legend says, Group picks the colour and Style the dashes
-	// and marks, as for a Curve.
+	// Name is the text in the legend, Group selects the colour and Style the
+	// dashes and marks, as in a Curve.
 	Name, Group, Style string
 	Sizes              []Size
 }
 
-// Scale draws the time of a query against the number of rows to w as SVG, both
-// logarithmic.
+// Scale writes an SVG to w that shows the time of a query against the number of
+// rows, both on logarithmic axes.
 //
 // Errors: ErrEmpty, w's errors.
 func Scale(w io.Writer, lines []Growth, title string) error {

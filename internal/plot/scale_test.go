@@ -17,7 +17,9 @@ func TestScale(t *testing.T) {
 	if err := Scale(&out, lines, "growth"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "growth", "first", "second", "rows", ">20<", ">500<", ">10000<", ">100000<"} {
+	for _, want := range []string{
+		"<svg", "growth", "first", "second", "rows", ">20<", ">500<", ">10000<", ">100000<",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the picture lacks %q", want)
 		}

@@ -17,49 +17,51 @@ import (
 	"github.com/anndb/anndb/trees/budget"
 )
 
-// ErrLarge says that a picture has too many pixels to be drawn.
+// ErrLarge is returned for a picture with too many pixels.
 var ErrLarge = errors.New("plot: picture too large")
 
-// Pixels of a side of a PNG, and of all of it, at most.
+// The largest side and the largest area of a PNG in pixels.
 const (
 	maxSide   = 1 << 16
 	maxPixels = 1 << 27
 )
 
-// Colours of a tree, those of its SVG.
+// The colours of a tree, the same as in its SVG.
 var (
 	ink      = color.Gray{85}
 	decision = color.RGBA{238, 243, 250, 255}
 	leaf     = color.RGBA{240, 248, 234, 255}
 )
 
-// treeScale is how many pixels of the PNG are one of the drawing, so that small
-// letters are readable.
+// treeScale is the number of PNG pixels per pixel of the drawing. It makes small
+// letters readable.
 const treeScale = 2
 
-// Tree draws budgeted trees to w as PNG.
+// Tree writes a PNG of budgeted trees to w.
 //
 // Errors: ErrLarge, w's errors.
 func Tree(w io.Writer, d *budget.Drawing) error {
 	width, height := math.Ceil(d.Width)*treeScale, math.Ceil(d.Height)*treeScale
 	if width > maxSide || height > maxSide || width*height > maxPixels {
-		return fmt.Errorf("%w: %.0f × %.0f pixels: show fewer decisions, or draw it as svg", ErrLarge, width, height)
+		return fmt.Errorf("%w: %.0f × %.0f pixels: show fewer decisions, or draw it as svg",
+			ErrLarge, width, height)
 	}
 	// One point is one pixel of the drawing.
-	canvas := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(vg.Length(d.Width), vg.Length(d.Height)), vgimg.UseDPI(72*treeScale))}
+	canvas := vgimg.PngCanvas{Canvas: vgimg.NewWith(
+		vgimg.UseWH(vg.Length(d.Width), vg.Length(d.Height)), vgimg.UseDPI(72*treeScale))}
 	c := draw.New(canvas)
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
 	t := treeCanvas{c: c, height: d.Height, fonts: font.NewCache(liberation.Collection())}
 	for _, e := range d.Edges {
 		line := draw.LineStyle{Color: ink, Width: 1}
-		answer, beside, align := "yes", -4.0, text.XRight
+		answer, offset, align := "yes", -4.0, text.XRight
 		if !e.Yes {
 			line.Dashes = []vg.Length{5, 3}
-			answer, beside, align = "no", 4, text.XLeft
+			answer, offset, align = "no", 4, text.XLeft
 		}
 		c.StrokeLines(line, []vg.Point{t.at(e.X, e.Y), t.at(e.X, e.Bend), t.at(e.ToX, e.ToY)})
-		t.text(answer, e.ToX+beside, e.ToY-5, 9, false, align)
+		t.text(answer, e.ToX+offset, e.ToY-5, 9, false, align)
 	}
 	for _, b := range d.Boxes {
 		t.box(b, d)
@@ -70,7 +72,7 @@ func Tree(w io.Writer, d *budget.Drawing) error {
 	return nil
 }
 
-// treeCanvas draws in pixels, y down.
+// treeCanvas draws in pixels; y grows downwards.
 type treeCanvas struct {
 	c      draw.Canvas
 	height float64
@@ -81,11 +83,11 @@ func (t treeCanvas) at(x, y float64) vg.Point {
 	return vg.Point{X: vg.Length(x), Y: vg.Length(t.height - y)}
 }
 
-// text writes a line with its foot at y.
+// text draws a line of text whose bottom is at y.
 func (t treeCanvas) text(s string, x, y, size float64, bold bool, align text.XAlignment) {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Length(size)}
 	if bold {
-		f.Weight = 3 // bold, as golang.org/x/image/font counts
+		f.Weight = 3 // bold in golang.org/x/image/font
 	}
 	style := draw.TextStyle{Color: color.Black, Font: f, XAlign: align, Handler: text.Plain{Fonts: t.fonts}}
 	t.c.FillText(style, t.at(x, y), s)

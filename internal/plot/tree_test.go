@@ -27,10 +27,11 @@ func TestTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := img.Bounds().Size()
-	if want := image.Pt(int(treeScale*d.Width), int(treeScale*d.Height)); size.X < want.X-1 || size.X > want.X+treeScale || size.Y < want.Y-1 || size.Y > want.Y+treeScale {
+	want := image.Pt(int(treeScale*d.Width), int(treeScale*d.Height))
+	if size.X < want.X-1 || size.X > want.X+treeScale || size.Y < want.Y-1 || size.Y > want.Y+treeScale {
 		t.Errorf("size %v for %v × %v", size, d.Width, d.Height)
 	}
-	// Just inside its corner a box has its colour.
+	// The pixel just inside the corner of a box has the box's colour.
 	for i, box := range d.Boxes {
 		x, y := int(treeScale*(box.X-box.Width/2+3)), int(treeScale*(box.Y+3))
 		r, g, bl, _ := img.At(x, y).RGBA()
