@@ -11,23 +11,24 @@ import (
 // Errors returned by the decoders. They are wrapped with the place and the
 // reason; test with errors.Is.
 var (
-	// ErrCorrupt is returned when bytes that claim to be a block or a table of
-	// ours are damaged: wrong lengths, wrong checksum, impossible values.
+	// ErrCorrupt is returned for a damaged block or table: wrong lengths, wrong
+	// checksum, impossible values.
 	ErrCorrupt = errors.New("codec: corrupt block")
 	// ErrNotBlock is returned when the bytes do not begin with the block magic.
 	ErrNotBlock = errors.New("codec: not a block")
-	// ErrNewerFormat is returned when a block was written by a later format
-	// than this package reads.
+	// ErrNewerFormat is returned for a block of a later format than this package
+	// reads.
 	ErrNewerFormat = errors.New("codec: block of a newer format")
 	// ErrTooLarge is returned when a payload is longer than MaxRaw and so
 	// cannot be stored compressed.
 	ErrTooLarge = errors.New("codec: payload too large to compress")
-	// ErrKind is returned when a block of a kind that is read in place is to
-	// be compressed.
+	// ErrKind is returned when the caller wants to compress a block of a kind
+	// that is read in place.
 	ErrKind = errors.New("codec: only cold blocks are compressed")
 )
 
-// FormatVersion is the version this package writes; it reads all up to it.
+// FormatVersion is the version this package writes. It reads this version and all
+// earlier ones.
 const FormatVersion = 1
 
 // KeySize is the length of a block's key in bytes.
@@ -43,7 +44,7 @@ var magic = [4]byte{'A', 'N', 'N', 'B'}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Kind says what a block holds. The numbers are part of the format.
+// Kind is the type of a block's content. The numbers are part of the format.
 type Kind uint16
 
 // The kinds of blocks, with the element type and shape of their payload.
@@ -62,7 +63,7 @@ const (
 	KindNeighbors                  // nearest rows of each row, U32
 	KindNodes                      // tree nodes, threshold F32 and dimension U32
 	KindDirections                 // sparse split directions
-	KindLeafDir                    // place of every leaf's block, U32
+	KindLeafDir                    // position of every leaf's block, U32
 	KindLeaves                     // leaf label-proportion tables
 	KindMembers                    // rows of every leaf
 	KindQuantized                  // 8-bit copy of the rows
@@ -72,10 +73,10 @@ const (
 	KindLabelMatrix                // labels of the training rows, and their names
 	KindSimilarity                 // feature–label similarities
 	KindBudget                     // arrays of budgeted trees
-	KindLists                      // labels of the training rows of a forest, and their reach
-	KindOverlayDir                 // places of the blocks that leaves have gained
-	KindOverlay                    // label tables that leaves have gained
-	KindOverlayMembers             // members that leaves have gained
+	KindLists                      // distance of the farthest neighbor of each training row of a forest
+	KindOverlayDir                 // positions of the blocks that maintenance added to leaves
+	KindOverlay                    // label tables that maintenance added to leaves
+	KindOverlayMembers             // members that maintenance added to leaves
 	kindEnd
 )
 
@@ -87,7 +88,7 @@ var kindNames = [...]string{
 	"label-lists", "overlay-directory", "overlay", "overlay-members",
 }
 
-// String is the kind's name as stats and errors print it.
+// String returns the kind's name as stats and errors print it.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -111,7 +112,7 @@ const (
 	elemEnd
 )
 
-// Size is the length of one element in bytes.
+// Size returns the length of one element in bytes.
 func (e Elem) Size() int {
 	switch e {
 	case U16:
@@ -124,24 +125,24 @@ func (e Elem) Size() int {
 	return 1
 }
 
-// FlagZstd marks a payload stored as zstd frames. Only KindCold has it: all
-// other payloads are read in place, and a small file cannot make them large.
+// FlagZstd marks a payload stored as zstd frames. Only blocks of KindCold may have
+// it: all other payloads are read in place, so they cannot be larger than the file.
 const FlagZstd = 1
 
-// zstdRatio is log2 of the most that zstd can expand: its smallest block, four
-// bytes that repeat one, makes 128 KiB.
+// zstdRatio is log2 of the largest expansion by zstd: its smallest block, four bytes
+// that repeat one byte, decompresses to 128 KiB.
 const zstdRatio = 15
 
 // Header describes a block's payload. Encode takes Kind, Elem, Rows and Cols
-// from the caller and fills in the rest. Rows and Cols are the writer's word:
-// a reader takes elements with View, which checks them against the payload.
+// from the caller and fills in the rest. Rows and Cols are not checked against the
+// payload: a reader takes elements with View, which checks their number.
 type Header struct {
 	Kind    Kind
 	Version uint16 // format the block was written in
 	Elem    Elem
 	Flags   uint8  // FlagZstd or 0
-	Rows    uint64 // rows of the payload, or elements where it has no rows
-	Cols    uint32 // elements a row
+	Rows    uint64 // rows of the payload, or elements if it has no rows
+	Cols    uint32 // elements per row
 	Stored  uint64 // payload bytes as stored
 	Raw     uint64 // payload bytes once decompressed
 }
@@ -151,11 +152,11 @@ type Block struct {
 	Header
 	Payload []byte // as stored
 	head    []byte // HeaderSize bytes
-	pad     []byte // what follows the payload, fewer than Align bytes
+	pad     []byte // the bytes after the payload, fewer than Align
 }
 
-// Key is the 16-byte key of a block: object, section and chunk number, each
-// big-endian, so that an object's sections and chunks stand in order.
+// Key returns the 16-byte key of a block: object, section and chunk number, each
+// big-endian, so that bytewise order sorts an object's sections and chunks.
 func Key(object uint64, section Kind, chunk uint32) [KeySize]byte {
 	var k [KeySize]byte
 	binary.BigEndian.PutUint64(k[:8], object)
@@ -164,9 +165,9 @@ func Key(object uint64, section Kind, chunk uint32) [KeySize]byte {
 	return k
 }
 
-// ParseKey splits a key made by Key. Bytes that Key cannot have made, of
-// another length or with a section above 65,535, give zeros; objects are
-// numbered from 1, so zeros name no block.
+// ParseKey splits a key made by Key. It returns zeros for bytes that Key cannot
+// have made, of another length or with a section above 65,535. Objects are numbered
+// from 1, so zeros name no block.
 func ParseKey(key []byte) (object uint64, section Kind, chunk uint32) {
 	if len(key) != KeySize {
 		return 0, 0, 0
@@ -178,9 +179,9 @@ func ParseKey(key []byte) (object uint64, section Kind, chunk uint32) {
 	return binary.BigEndian.Uint64(key), Kind(s), binary.BigEndian.Uint32(key[12:])
 }
 
-// Encode frames a raw payload as a block to be stored under key. The result
-// is freshly allocated and its length is a multiple of Align. It copies and
-// sums the payload once.
+// Encode frames a raw payload as a block to be stored under key. The result is
+// newly allocated and its length is a multiple of Align. Encode copies the payload
+// once and reads it once for the checksum.
 func Encode(key []byte, h Header, payload []byte) []byte {
 	h.Flags = 0
 	h.Raw = uint64(len(payload))
@@ -205,25 +206,26 @@ func seal(key []byte, h Header, stored []byte) []byte {
 	return out
 }
 
-// padded is the length of a block whose stored payload has n bytes.
+// padded returns the length of a block whose stored payload has n bytes.
 func padded(n int) int { return (HeaderSize + n + Align - 1) &^ (Align - 1) }
 
-// checksum covers the key as well, so that a block that bbolt returns for
-// another key is as corrupt as one with a flipped bit.
+// checksum returns the CRC-32C of key, header and payload. It covers the key so that
+// a block that bbolt returns for another key is as corrupt as one with a flipped bit.
 func checksum(key, head, stored []byte) uint32 {
 	c := crc32.Update(0, castagnoli, key)
 	c = crc32.Update(c, castagnoli, head)
 	return crc32.Update(c, castagnoli, stored)
 }
 
-// Parse reads the frame of a stored block without touching its payload, so
-// that a lazily verified block costs one cache line. The result aliases value;
-// its lengths can be trusted, its contents only after Verify.
+// Parse reads the frame of a stored block without reading its payload, so that a
+// lazily verified block costs one cache line. The result aliases value; its lengths
+// are valid, its contents only after Verify.
 //
 // Errors: ErrNotBlock, ErrNewerFormat, ErrCorrupt.
 func Parse(value []byte) (Block, error) {
 	if len(value) < len(magic) || [4]byte(value[:4]) != magic {
-		return Block{}, fmt.Errorf("%w: %d bytes that begin with [% x]", ErrNotBlock, len(value), value[:min(4, len(value))])
+		return Block{}, fmt.Errorf("%w: %d bytes that begin with [% x]",
+			ErrNotBlock, len(value), value[:min(4, len(value))])
 	}
 	if len(value) < HeaderSize {
 		return Block{}, fmt.Errorf("%w: %d bytes, a header has %d", ErrCorrupt, len(value), HeaderSize)
@@ -239,7 +241,8 @@ func Parse(value []byte) (Block, error) {
 	b.Raw = binary.LittleEndian.Uint64(value[40:])
 	switch {
 	case b.Version > FormatVersion:
-		return Block{}, fmt.Errorf("%w: version %d, this program reads up to %d", ErrNewerFormat, b.Version, FormatVersion)
+		return Block{}, fmt.Errorf("%w: version %d, this program reads up to %d",
+			ErrNewerFormat, b.Version, FormatVersion)
 	case b.Version == 0:
 		return Block{}, fmt.Errorf("%w: version 0", ErrCorrupt)
 	case b.Kind >= kindEnd:
@@ -266,9 +269,9 @@ func Parse(value []byte) (Block, error) {
 	return b, nil
 }
 
-// Verify checks the block's checksum under the key it was read with, and that
-// the padding is zero: no bit of a value is left unchecked. It reads every
-// byte once.
+// Verify checks the block's checksum with the key it was read under, and that the
+// padding is zero: together with Parse this checks every bit of a value. It reads
+// every byte once.
 //
 // Errors: ErrCorrupt.
 func (b Block) Verify(key []byte) error {

@@ -18,7 +18,7 @@ import (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// castagnoliSlow is CRC-32C by its definition, a bit at a time.
+// castagnoliSlow computes CRC-32C by its definition, bit by bit.
 func castagnoliSlow(parts ...[]byte) uint32 {
 	poly := bits.Reverse32(0x1edc6f41)
 	c := ^uint32(0)
@@ -35,7 +35,7 @@ func castagnoliSlow(parts ...[]byte) uint32 {
 	return ^c
 }
 
-// drawn is a block of random shape and the key and payload it was made of.
+// drawn is a block of random shape with the key and payload it was made from.
 type drawn struct {
 	key, payload, value []byte
 	header              Header
@@ -90,8 +90,9 @@ func TestRoundTrip(t *testing.T) {
 		if b.Header != want {
 			t.Fatalf("header %+v, wrote %+v", b.Header, want)
 		}
-		if got, want := binary.LittleEndian.Uint32(d.value[48:]), castagnoliSlow(d.key, d.value[:48], b.Payload); got != want {
-			t.Fatalf("checksum %08x, by definition %08x", got, want)
+		sum, slow := binary.LittleEndian.Uint32(d.value[48:]), castagnoliSlow(d.key, d.value[:48], b.Payload)
+		if sum != slow {
+			t.Fatalf("checksum %08x, by definition %08x", sum, slow)
 		}
 		if len(d.payload) > 0 {
 			if _, err := b.Data(uint64(len(d.payload)) - 1); !errors.Is(err, ErrCorrupt) {
@@ -134,7 +135,7 @@ func TestEveryFlippedBit(t *testing.T) {
 	})
 }
 
-// TestEveryTruncation cuts a value short and lengthens it.
+// TestEveryTruncation truncates a value and lengthens it.
 func TestEveryTruncation(t *testing.T) {
 	key := Key(1, KindRows, 0)
 	value := Encode(key[:], Header{Kind: KindRows, Elem: U8}, make([]byte, 40))
@@ -159,20 +160,27 @@ func TestParseErrors(t *testing.T) {
 		{"empty", func([]byte) []byte { return nil }, ErrNotBlock, "0 bytes"},
 		{"other magic", func(v []byte) []byte { v[3] = 'X'; return v }, ErrNotBlock, "41 4e 4e 58"},
 		{"header cut", func(v []byte) []byte { return v[:63] }, ErrCorrupt, "63 bytes"},
-		{"newer", func(v []byte) []byte { le.PutUint16(v[4:], FormatVersion+1); return v }, ErrNewerFormat, "reads up to"},
+		{"newer", func(v []byte) []byte { le.PutUint16(v[4:], FormatVersion+1); return v },
+			ErrNewerFormat, "reads up to"},
 		{"version 0", func(v []byte) []byte { le.PutUint16(v[4:], 0); return v }, ErrCorrupt, "version 0"},
-		{"kind", func(v []byte) []byte { le.PutUint16(v[6:], uint16(kindEnd)); return v }, ErrCorrupt, "unknown kind"},
+		{"kind", func(v []byte) []byte { le.PutUint16(v[6:], uint16(kindEnd)); return v },
+			ErrCorrupt, "unknown kind"},
 		{"element", func(v []byte) []byte { v[8] = byte(elemEnd); return v }, ErrCorrupt, "unknown element"},
 		{"flags", func(v []byte) []byte { v[9] = 2; return v }, ErrCorrupt, "unknown flags"},
 		{"reserved 10", func(v []byte) []byte { v[15] = 1; return v }, ErrCorrupt, "reserved"},
 		{"reserved 28", func(v []byte) []byte { v[28] = 1; return v }, ErrCorrupt, "reserved"},
 		{"reserved 52", func(v []byte) []byte { v[63] = 1; return v }, ErrCorrupt, "reserved"},
-		{"stored past the end", func(v []byte) []byte { le.PutUint64(v[32:], 33); return v }, ErrCorrupt, "payload of 33"},
+		{"stored past the end", func(v []byte) []byte { le.PutUint64(v[32:], 33); return v },
+			ErrCorrupt, "payload of 33"},
 		{"stored huge", func(v []byte) []byte { le.PutUint64(v[32:], 1<<63); return v }, ErrCorrupt, "payload of"},
 		{"stored short", func(v []byte) []byte { le.PutUint64(v[32:], 3); return v }, ErrCorrupt, "value of 96"},
 		{"raw differs", func(v []byte) []byte { le.PutUint64(v[40:], 21); return v }, ErrCorrupt, "stored as"},
 		{"compressed", func(v []byte) []byte { v[9] = FlagZstd; return v }, ErrCorrupt, "rows block is compressed"},
-		{"impossible ratio", func(v []byte) []byte { v[6], v[9] = byte(KindCold), FlagZstd; le.PutUint64(v[40:], 20<<15+1); return v }, ErrCorrupt, "cannot decompress"},
+		{"impossible ratio", func(v []byte) []byte {
+			v[6], v[9] = byte(KindCold), FlagZstd
+			le.PutUint64(v[40:], 20<<15+1)
+			return v
+		}, ErrCorrupt, "cannot decompress"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := c.damage(Encode(nil, Header{Kind: KindRows, Elem: U8}, make([]byte, 20)))
@@ -187,12 +195,13 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// compressedBlock frames stored bytes with any promise of their raw length.
+// compressedBlock frames stored bytes with a header that states any raw length.
 func compressedBlock(stored []byte, raw uint64) (Block, error) {
 	return Parse(seal(nil, Header{Kind: KindCold, Flags: FlagZstd, Raw: raw}, stored))
 }
 
-// TestDataBoundsMemory decodes a bomb whose header promises little.
+// TestDataBoundsMemory decodes a decompression bomb whose header states a small
+// length.
 func TestDataBoundsMemory(t *testing.T) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -200,7 +209,7 @@ func TestDataBoundsMemory(t *testing.T) {
 	}
 	const large = 64 << 20
 	known := enc.EncodeAll(make([]byte, large), nil)
-	// A streamed frame does not say how much it holds.
+	// A streamed frame does not store its decompressed length.
 	var unknown bytes.Buffer
 	enc.Reset(&unknown)
 	for range large >> 20 {
@@ -212,7 +221,8 @@ func TestDataBoundsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, bomb := range map[string][]byte{
-		"known size": known, "unknown size": unknown.Bytes(), "many frames": bytes.Repeat(enc.EncodeAll(make([]byte, 1000), nil), 1000),
+		"known size": known, "unknown size": unknown.Bytes(),
+		"many frames": bytes.Repeat(enc.EncodeAll(make([]byte, 1000), nil), 1000),
 	} {
 		b, err := compressedBlock(bomb, 1001)
 		if err != nil {
@@ -226,11 +236,11 @@ func TestDataBoundsMemory(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
-			t.Errorf("%s: allocated %d bytes for a promise of 1001", name, used)
+			t.Errorf("%s: allocated %d bytes for a stated length of 1001", name, used)
 		}
 		b.Raw = MaxRaw + 1
 		if _, err := b.Data(1 << 40); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s: promise above MaxRaw: %v", name, err)
+			t.Errorf("%s: stated length above MaxRaw: %v", name, err)
 		}
 	}
 }
@@ -249,8 +259,8 @@ func TestDataErrors(t *testing.T) {
 		stored []byte
 		raw    uint64
 	}{
-		"promises more":  {b.Payload, b.Raw + 1},
-		"promises less":  {b.Payload, b.Raw - 1},
+		"states more":    {b.Payload, b.Raw + 1},
+		"states less":    {b.Payload, b.Raw - 1},
 		"cut":            {b.Payload[:len(b.Payload)-1], b.Raw},
 		"not zstd":       {good, 64},
 		"trailing bytes": {append(bytes.Clone(b.Payload), 0), b.Raw},
@@ -266,15 +276,15 @@ func TestDataErrors(t *testing.T) {
 }
 
 func TestEncodeCompressedTooLarge(t *testing.T) {
-	// Only the length is looked at, so the memory need never be touched.
+	// EncodeCompressed checks only the length, so no page of p is ever used.
 	p := make([]byte, MaxRaw+1)
 	if _, err := EncodeCompressed(nil, Header{Kind: KindCold}, p); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// A block of another kind than cold cannot be written compressed, and one that
-// claims to be is corrupt however right its checksum is.
+// Only cold blocks can be written compressed. A compressed block of any other kind
+// is corrupt even if its checksum is correct.
 func TestOnlyColdIsCompressed(t *testing.T) {
 	for k := range kindEnd {
 		payload := bytes.Repeat([]byte("anndb"), 100)

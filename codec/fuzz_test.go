@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzParse: whatever Parse and Verify accept is exactly what Encode writes.
+// FuzzParse checks that Parse and Verify accept exactly the bytes that Encode writes.
 func FuzzParse(f *testing.F) {
 	for _, payload := range [][]byte{nil, []byte("x"), make([]byte, 16), make([]byte, 100)} {
 		f.Add([]byte("key"), Encode([]byte("key"), Header{Kind: KindRows, Elem: U8, Rows: 1, Cols: 7}, payload))
@@ -26,8 +26,8 @@ func FuzzParse(f *testing.F) {
 		if uint64(len(b.Payload)) != b.Stored {
 			t.Fatalf("%d bytes of payload, header says %d", len(b.Payload), b.Stored)
 		}
-		// Verify never passes on random bytes; a sum of our own lets the
-		// fuzzer past it.
+		// Random bytes never pass Verify; a computed checksum lets the fuzzer
+		// past it.
 		for _, v := range [][]byte{value, seal(key, b.Header, b.Payload)} {
 			b, err := Parse(v)
 			if err != nil {
@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzData: arbitrary zstd frames under arbitrary promises.
+// FuzzData decodes arbitrary zstd frames under headers that state arbitrary lengths.
 func FuzzData(f *testing.F) {
 	for _, n := range []int{0, 1, 300, 200_000} {
 		v, err := EncodeCompressed(nil, Header{Kind: KindCold}, make([]byte, n))
@@ -81,7 +81,7 @@ func FuzzData(f *testing.F) {
 	})
 }
 
-// FuzzStrings: an accepted table is exactly what AppendStrings writes.
+// FuzzStrings checks that an accepted table is exactly what AppendStrings writes.
 func FuzzStrings(f *testing.F) {
 	f.Add(AppendStrings(nil, nil))
 	f.Add(AppendStrings(nil, [][]byte{[]byte("boot"), nil, []byte("bag")}))
@@ -104,7 +104,7 @@ func FuzzStrings(f *testing.F) {
 	})
 }
 
-// FuzzParseKey: a key that is read is the key that Key writes.
+// FuzzParseKey checks that an accepted key is the key that Key writes.
 func FuzzParseKey(f *testing.F) {
 	k := Key(7, KindLeaves, 3)
 	f.Add(k[:])

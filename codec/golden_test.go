@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// golden is a block written down byte by byte from FORMAT.md, by hand and not
-// by this package. The files in testdata hold the same bytes.
+// golden is a block written byte by byte from FORMAT.md, by hand and not by this
+// package. The files in testdata hold the same bytes.
 type golden struct {
 	file    string
 	key     string // hex
-	layout  string // hex; a '|' starts a remark
+	layout  string // hex; a '|' starts a comment
 	header  Header
 	payload []byte // decoded
 }
@@ -88,7 +88,7 @@ var goldens = []golden{
 	},
 }
 
-// unhex reads hex digits, leaving out blanks and the remark behind a '|'.
+// unhex decodes hex digits and skips blanks and the comment after a '|'.
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
 	var digits strings.Builder
@@ -133,11 +133,12 @@ func TestGoldenBlocks(t *testing.T) {
 				t.Errorf("payload: %s", cmp.Diff(hex.Dump(g.payload), hex.Dump(data)))
 			}
 
-			// The bytes of a zstd frame are the compressor's choice, so a
+			// The bytes of a zstd frame depend on the compressor, so a
 			// compressed block is written from the stored frame.
 			var got []byte
 			if g.header.Flags&FlagZstd == 0 {
-				got = Encode(key, Header{Kind: g.header.Kind, Elem: g.header.Elem, Rows: g.header.Rows, Cols: g.header.Cols}, g.payload)
+				h := Header{Kind: g.header.Kind, Elem: g.header.Elem, Rows: g.header.Rows, Cols: g.header.Cols}
+				got = Encode(key, h, g.payload)
 			} else {
 				got = seal(key, g.header, b.Payload)
 			}
@@ -160,7 +161,7 @@ func TestGoldenKey(t *testing.T) {
 	}
 }
 
-// TestFormatNumbers holds the two numbered tables of FORMAT.md against the code.
+// TestFormatNumbers compares the two numbered tables of FORMAT.md with the code.
 func TestFormatNumbers(t *testing.T) {
 	doc, err := os.ReadFile("FORMAT.md")
 	if err != nil {

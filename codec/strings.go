@@ -6,18 +6,17 @@ import (
 )
 
 // Strings is a read-only table of byte strings: the count n, n+1 offsets (all
-// uint32, little-endian; the first offset 0, none below the one before it),
-// then the bytes. It aliases the payload it was made from. The zero value is
-// the empty table.
+// uint32, little-endian; the first offset is 0 and offsets do not decrease), then
+// the bytes. It aliases the payload it was made from. The zero value is the empty
+// table.
 type Strings struct {
 	offsets []byte
 	bytes   []byte
 	n       int
 }
 
-// AppendStrings appends the table of the given strings to dst. Together they
-// must stay below 4 GiB, the reach of an offset; NewStrings refuses a table
-// that does not.
+// AppendStrings appends the table of the given strings to dst. Their total length
+// must stay below 4 GiB, the limit of an offset; NewStrings rejects a longer table.
 func AppendStrings(dst []byte, items [][]byte) []byte {
 	var at uint32
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(items)))
@@ -33,8 +32,8 @@ func AppendStrings(dst []byte, items [][]byte) []byte {
 }
 
 // NewStrings reads a table written by AppendStrings and checks every offset,
-// so that At needs no checks of its own. The payload must be the table and
-// nothing else. O(n).
+// so that At does not need to check them. The payload must be exactly the table.
+// O(n).
 //
 // Errors: ErrCorrupt.
 func NewStrings(payload []byte) (Strings, error) {
@@ -55,15 +54,16 @@ func NewStrings(payload []byte) (Strings, error) {
 		prev = at
 	}
 	if uint64(prev) != uint64(len(t.bytes)) {
-		return Strings{}, fmt.Errorf("%w: string table: %d bytes behind the last entry", ErrCorrupt, len(t.bytes)-int(prev))
+		return Strings{}, fmt.Errorf("%w: string table: %d bytes after the last entry",
+			ErrCorrupt, len(t.bytes)-int(prev))
 	}
 	return t, nil
 }
 
-// Len is the number of strings.
+// Len returns the number of strings.
 func (t Strings) Len() int { return t.n }
 
-// At is string i, aliasing the payload; nil when i is out of range. O(1).
+// At returns string i, which aliases the payload, or nil if i is out of range. O(1).
 func (t Strings) At(i int) []byte {
 	if i < 0 || i >= t.n {
 		return nil

@@ -6,19 +6,19 @@ import (
 	"unsafe"
 )
 
-// Number is what a column may hold.
+// Number is the constraint for the elements of a column.
 type Number interface {
 	~uint8 | ~int8 | ~uint16 | ~int16 | ~uint32 | ~int32 | ~uint64 | ~int64 | ~float32 | ~float64
 }
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// View reads n little-endian numbers from the front of payload. Where the
-// machine is little-endian and the payload aligned for T the result aliases
-// it, which is the rule for blocks in the map; otherwise it is a copy. A view
-// of mapped memory must not be written to.
+// View returns the first n little-endian numbers of payload. If the machine is
+// little-endian and the payload is aligned for T, the result aliases the payload, as
+// it does for blocks in the map; otherwise it is a copy. A view of mapped memory
+// must not be written to.
 //
-// Errors: ErrCorrupt when the payload has fewer than n elements.
+// Errors: ErrCorrupt if the payload has fewer than n elements.
 func View[T Number](payload []byte, n int) ([]T, error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -37,7 +37,7 @@ func View[T Number](payload []byte, n int) ([]T, error) {
 	return out, nil
 }
 
-// Bytes is the little-endian form of s: an alias of its memory on
+// Bytes returns the little-endian form of s: an alias of its memory on
 // little-endian machines, a copy on others.
 func Bytes[T Number](s []T) []byte {
 	if len(s) == 0 {
@@ -53,8 +53,8 @@ func Bytes[T Number](s []T) []byte {
 	return out
 }
 
-// copyLittle copies elements of size bytes between native and little-endian
-// order; on big-endian machines that reverses each.
+// copyLittle copies elements of size bytes between native and little-endian order;
+// on big-endian machines it reverses the bytes of each element.
 func copyLittle(dst, src []byte, size int) {
 	if littleEndian || size == 1 {
 		copy(dst, src)

@@ -29,7 +29,7 @@ func checkView[T Number](t *rapid.T, vals []T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Bytes, not values, are compared: NaN differs from itself.
+		// Compare bytes, not values: NaN differs from itself.
 		if !bytes.Equal(Bytes(got), want) {
 			t.Fatalf("%T at shift %d: %v, want %v", vals, shift, got, vals)
 		}
@@ -65,8 +65,8 @@ func checkAllViews(t *rapid.T) {
 
 func TestViewAndBytes(t *testing.T) { rapid.Check(t, checkAllViews) }
 
-// TestOtherByteOrder pretends the machine is of the other byte order, which
-// must reverse every element on the way out and again on the way in.
+// TestOtherByteOrder pretends that the machine has the other byte order. Bytes and
+// View must then each reverse every element.
 func TestOtherByteOrder(t *testing.T) {
 	native := littleEndian
 	defer func() { littleEndian = native }()

@@ -7,8 +7,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Coders are pooled: one costs a few hundred kilobytes to megabytes to make
-// and almost nothing to reuse, and none of them keeps a goroutine.
+// Encoders and decoders are pooled: creating one allocates a few hundred kilobytes
+// to megabytes, reusing one costs almost nothing. None of them holds a goroutine.
 
 // MaxRaw is the largest payload a compressed block may decompress to, in
 // bytes, whatever its header claims.
@@ -23,8 +23,8 @@ var encoders = sync.Pool{New: func() any {
 }}
 
 var decoders = sync.Pool{New: func() any {
-	// The limit to the destination's capacity is what stops a small block
-	// from decompressing to more than its header promised and Data allowed.
+	// The limit to the destination's capacity prevents a small block from
+	// decompressing to more than its header states and Data allows.
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(MaxRaw), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
@@ -34,10 +34,10 @@ var decoders = sync.Pool{New: func() any {
 }}
 
 // EncodeCompressed frames a payload as a zstd-compressed block of KindCold to be
-// stored under key. The same payload gives the same bytes with the same release
-// of the compressor.
+// stored under key. The same payload gives the same bytes as long as the release of
+// the compressor is the same.
 //
-// Errors: ErrKind for another kind, ErrTooLarge when the payload is longer than
+// Errors: ErrKind for another kind, ErrTooLarge if the payload is longer than
 // MaxRaw.
 func EncodeCompressed(key []byte, h Header, payload []byte) ([]byte, error) {
 	if h.Kind != KindCold {
@@ -57,20 +57,21 @@ func EncodeCompressed(key []byte, h Header, payload []byte) ([]byte, error) {
 	return seal(key, h, enc.EncodeAll(payload, nil)), nil
 }
 
-// Data returns the payload: the stored bytes themselves for a raw block, a
-// fresh slice for a compressed one. limit is the most bytes the caller accepts
-// for a block of this kind; no more than that, and no more than the header
-// says, is ever allocated for the payload. Call Verify first.
+// Data returns the payload: the stored bytes themselves for a raw block, a new
+// slice for a compressed one. limit is the largest payload, in bytes, that the
+// caller accepts for a block of this kind. Data allocates at most limit bytes and at
+// most the length in the header. Call Verify first.
 //
-// Errors: ErrCorrupt when the header promises more than limit or, compressed,
-// MaxRaw, or when the frames do not decode to exactly what it promises.
+// Errors: ErrCorrupt if the length in the header exceeds limit or, in a compressed
+// block, MaxRaw, or if the frames do not decode to exactly that length.
 func (b Block) Data(limit uint64) ([]byte, error) {
 	compressed := b.Flags&FlagZstd != 0
 	if compressed {
 		limit = min(limit, MaxRaw)
 	}
 	if b.Raw > limit {
-		return nil, fmt.Errorf("%w: %v block: payload of %d bytes, the limit is %d", ErrCorrupt, b.Kind, b.Raw, limit)
+		return nil, fmt.Errorf("%w: %v block: payload of %d bytes, the limit is %d",
+			ErrCorrupt, b.Kind, b.Raw, limit)
 	}
 	if !compressed {
 		return b.Payload, nil
@@ -86,7 +87,8 @@ func (b Block) Data(limit uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %v block: zstd: %w", ErrCorrupt, b.Kind, err)
 	}
 	if uint64(len(out)) != b.Raw {
-		return nil, fmt.Errorf("%w: %v block: %d bytes decompressed, header says %d", ErrCorrupt, b.Kind, len(out), b.Raw)
+		return nil, fmt.Errorf("%w: %v block: %d bytes decompressed, the header states %d",
+			ErrCorrupt, b.Kind, len(out), b.Raw)
 	}
 	return out, nil
 }
