@@ -11,16 +11,16 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ApproximateOptions are the parameters of ApproximateNeighbors. The zero
-// value is what it was tuned to.
+// ApproximateOptions are the parameters of ApproximateNeighbors. The zero value selects the
+// tuned defaults.
 type ApproximateOptions struct {
 	// Seed is the seed of the trees and of the sample.
 	Seed uint64
 	// Workers is the number of goroutines, all processors when less than 1.
 	// The answer does not depend on it.
 	Workers int
-	// Target is the recall of whole lists on the sample that ends the
-	// refinement, 0.9 when zero. It may not be reached.
+	// Target is the recall of complete lists on the sample at which refinement stops; 0.9 when
+	// zero. Refinement may end below it, after its last round.
 	Target float64
 	// Sample are the corpus rows whose exact lists are computed to measure the
 	// recall; nil draws 500.
@@ -33,65 +33,63 @@ type ApproximateOptions struct {
 // Approximation is the answer of ApproximateNeighbors.
 type Approximation struct {
 	Neighbors *Neighbors
-	// Sample are corpus rows and Exact their exact lists, one a row.
+	// Sample holds corpus rows, Exact their exact lists, one per row.
 	Sample []int
 	Exact  *Neighbors
-	// Recall is the share of the sample's exact lists, the row itself left
-	// out, that the lists hold or replace by rows no further away; HeadRecall
-	// that of the 10 nearest.
+	// Recall is the share of the entries of the sample's exact lists, without the row itself,
+	// that the approximate lists contain or replace by rows at most as far away. HeadRecall is
+	// the same for the 10 nearest.
 	Recall, HeadRecall float64
-	// Rounds is how many rounds of exact distances were made.
+	// Rounds is the number of rounds on exact distances.
 	Rounds int
 }
 
-// Constants of the refinement, chosen on Fashion-MNIST, GloVe and generated
+// Constants of the refinement, chosen on Fashion-MNIST, GloVe and generated clusters.
 // clusters.
 const (
-	graphTrees  = 4   // trees the lists start from
-	wideTrees   = 8   // trees where codes are wide, that is where rows are hard to tell apart
-	graphLeaf   = 160 // rows a leaf holds at most, unless lists are longer
-	graphPool   = 24  // rows a list holds at least while it is refined
-	graphHead   = 20  // neighbours of a row that others look at
+	graphTrees  = 4   // trees that provide the initial lists
+	wideTrees   = 8   // trees for wide codes, which are used where neighbors are hard to distinguish
+	graphLeaf   = 160 // maximum rows per leaf, unless lists are longer
+	graphPool   = 24  // minimum length of a list during refinement
+	graphHead   = 20  // neighbours of a row that other rows read
 	wideHead    = 32  // the same where codes are wide
-	headGrowth  = 12  // more of them in each exact round after the first
+	headGrowth  = 12  // growth of the head in each exact round after the first
 	graphRounds = 2   // rounds on estimates
-	exactRounds = 4   // rounds on exact distances, at most
-	exactKeep   = 64  // rows of best estimate a round compares exactly
+	exactRounds = 4   // maximum rounds on exact distances
+	exactKeep   = 64  // rows of best estimate that a round compares exactly
 	outsidePart = 0.5 // weight of the squared length outside the reduced coordinates
 	sampleRows  = 500
 	headRecall  = 10
-	// The bytes of a code; the last four are a norm.
+	// Bytes per code; the last four hold a norm.
 	narrowCode, wideCode = 64, 128
-	// A round that moves fewer rows into an average list than this is the last.
+	// A round that inserts fewer rows than this into the average list is the last one.
 	standstill = 0.2
 	defaultAim = 0.9
 )
 
-// ApproximateNeighbors computes nearly the k nearest corpus rows (squared
-// Euclidean) of every corpus row, itself first, then nearest first, ties by
-// row, and measures how nearly on a sample of rows that it also answers
-// exactly. reduced are the rows in few coordinates that keep most of their
-// distances: an orthogonal projection, whose distances exceed no distance of
-// the corpus; about 60 coordinates are best, 124 where those keep too little.
-// k larger than the corpus is lowered to it. A corpus of few rows is answered
-// exactly. progress may be nil.
+// ApproximateNeighbors computes approximately the k nearest corpus rows (squared Euclidean) of
+// every corpus row: the row itself first, then by rising distance, ties by row number. It
+// measures the recall on a sample of rows for which it also computes the exact lists. reduced
+// holds the rows in few coordinates that keep most of the distances: an orthogonal projection,
+// so that no reduced distance exceeds the distance in the corpus. About 60 coordinates are
+// best, 124 where 60 keep too little. k is lowered to the size of the corpus. A corpus of few
+// rows is answered exactly. progress may be nil.
 //
-// Lists start from the leaves of a few k-d trees over the reduced coordinates,
-// all pairs of a leaf compared. Then rounds of local joins move neighbours of
-// neighbours in, as in NN-descent (Dong, Moses and Li 2011): two by estimates
-// from one-byte codes of the reduced coordinates, the rest by exact distances
-// of the rows of best estimate, until the sample's recall reaches the target.
-// A round reads what the round before left, so that the answer depends on the
-// seed only.
+// The initial lists come from the leaves of a few k-d trees over the reduced coordinates: all
+// pairs of a leaf are compared. Then rounds of local joins insert neighbours of neighbours, as
+// in NN-descent (Dong, Moses and Li 2011). Two rounds use estimates from one-byte codes of the
+// reduced coordinates. The others use exact distances of the rows of best estimate, until the
+// sample's recall reaches the target. A round reads only the result of the round before it, so
+// that the answer depends on the seed only.
 //
-// Cost: about n·(200 estimates + 60 exact distances) a round; the sample
-// len(Sample)·n reduced distances. Memory: 12 bytes for each of n·k entries,
-// 300 to 450 bytes a row, and the rows once more as bytes where they are whole
-// numbers from 0 to 255.
+// Cost: about n·(200 estimates + 60 exact distances) per round; len(Sample)·n reduced distances
+// for the sample. Memory: 12 bytes for each of n·k entries, 300 to 450 bytes per row, and a
+// byte copy of the rows where all coordinates are integers from 0 to 255.
 //
-// Errors: ErrInput, also for reduced rows of another number, a sample of rows
-// that do not exist, or 2³¹ rows and more; and the context's error.
-func ApproximateNeighbors(ctx context.Context, corpus, reduced Rows, k int, o ApproximateOptions, progress func(done, total int)) (*Approximation, error) {
+// Errors: ErrInput, also for a wrong number of reduced rows, a sample row that does not exist,
+// or at least 2³¹ rows; and the context's error.
+func ApproximateNeighbors(ctx context.Context, corpus, reduced Rows, k int, o ApproximateOptions,
+	progress func(done, total int)) (*Approximation, error) {
 	if corpus == nil || reduced == nil || corpus.Len() == 0 || corpus.Dim() < 1 || reduced.Dim() < 1 {
 		return nil, fmt.Errorf("%w: empty corpus", ErrInput)
 	}
@@ -102,7 +100,8 @@ func ApproximateNeighbors(ctx context.Context, corpus, reduced Rows, k int, o Ap
 	case reduced.Len() != n:
 		return nil, fmt.Errorf("%w: %d reduced rows of %d", ErrInput, reduced.Len(), n)
 	case o.Outside != nil && len(o.Outside) != n:
-		return nil, fmt.Errorf("%w: %d lengths outside the reduced coordinates of %d rows", ErrInput, len(o.Outside), n)
+		return nil, fmt.Errorf("%w: %d lengths outside the reduced coordinates of %d rows",
+			ErrInput, len(o.Outside), n)
 	case int64(n) >= fresh:
 		return nil, fmt.Errorf("%w: %d rows", ErrInput, n)
 	}
@@ -143,8 +142,9 @@ func ApproximateNeighbors(ctx context.Context, corpus, reduced Rows, k int, o Ap
 	return out, nil
 }
 
-// exactly answers for few rows.
-func exactly(ctx context.Context, corpus Rows, k int, o ApproximateOptions, progress func(done, total int)) (*Approximation, error) {
+// exactly computes the exact lists of a small corpus.
+func exactly(ctx context.Context, corpus Rows, k int, o ApproximateOptions,
+	progress func(done, total int)) (*Approximation, error) {
 	all, err := ExactNeighbors(ctx, corpus, nil, k, o.Workers, progress)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func exactly(ctx context.Context, corpus Rows, k int, o ApproximateOptions, prog
 	return &Approximation{Neighbors: all, Sample: o.Sample, Exact: exact, Recall: 1, HeadRecall: 1}, nil
 }
 
-// run makes the lists.
+// run computes the lists.
 func (g *graph) run(ctx context.Context) (*Approximation, error) {
 	trees, head := graphTrees, graphHead
 	g.width = narrowCode
@@ -186,7 +186,8 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 		g.joinEstimates(ctx)
 		g.step(1)
 	}
-	g.bytes = packBytes(ctx, g.n, g.rows.d, g.o.Workers, func(p int, _ []float32) []float32 { return g.rows.row(int(g.order[p])) })
+	g.bytes = packBytes(ctx, g.n, g.rows.d, g.o.Workers,
+		func(p int, _ []float32) []float32 { return g.rows.row(int(g.order[p])) })
 	g.rescore(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -214,7 +215,7 @@ func (g *graph) run(ctx context.Context) (*Approximation, error) {
 	return out, ctx.Err()
 }
 
-// step reports that some of the steps are done; the last ones may fall away.
+// step reports that by steps are done. The last steps may be skipped.
 func (g *graph) step(by int) {
 	g.done = min(g.done+by, g.steps)
 	if g.progress != nil {
@@ -222,10 +223,10 @@ func (g *graph) step(by int) {
 	}
 }
 
-// each runs f over [0, n) in runs of grain, with one scratch a worker.
+// each runs f over [0, n) in ranges of grain, with one scratch per worker.
 func (g *graph) each(ctx context.Context, n, grain int, f func(s *scratch, lo, hi int)) {
 	work := par.Work{N: n, Grain: grain, Workers: g.o.Workers}
-	// Callers ask the context itself.
+	// The callers check the context.
 	_ = par.Ranges(ctx, work, func() func(lo, hi int) error {
 		s := new(scratch)
 		return func(lo, hi int) error {
@@ -235,11 +236,11 @@ func (g *graph) each(ctx context.Context, n, grain int, f func(s *scratch, lo, h
 	})
 }
 
-// exactSample is the exact lists of the sample. The distance to the last row of a
-// list so far bounds the last distance of the exact list, and a reduced
-// distance bounds the distance of a row from below, so only rows whose reduced
-// distance does not exceed that bound are compared. The slack is far more than
-// projections in float32 lose.
+// exactSample computes the exact lists of the sample. The last distance of the current list is
+// an upper bound of the last distance of the exact list, and a reduced distance is a lower
+// bound of a row's distance. So only rows whose reduced distance does not exceed the upper
+// bound are compared. The slack is far larger than the rounding error of projections in
+// float32.
 func (g *graph) exactSample(ctx context.Context) *Neighbors {
 	const slack = 1e-4
 	out := &Neighbors{N: len(g.o.Sample), K: g.k}
@@ -286,7 +287,7 @@ func (g *graph) exactSample(ctx context.Context) *Neighbors {
 	return out
 }
 
-// recall compares the nearest h rows of the lists so far with the exact ones.
+// recall compares the h nearest rows of the current lists with the exact ones.
 func (g *graph) recall(exact *Neighbors, h int) float64 {
 	h = min(h, g.k-1)
 	if h < 1 {
@@ -305,7 +306,7 @@ func (g *graph) recall(exact *Neighbors, h int) float64 {
 	return float64(hits) / float64(h*max(1, len(g.o.Sample)))
 }
 
-// lists spells the lists out in row numbers.
+// lists translates the pools to lists of row numbers.
 func (g *graph) lists(ctx context.Context) *Neighbors {
 	out := &Neighbors{N: g.n, K: g.k, IDs: make([]uint32, g.n*g.k), KDist: make([]float32, g.n)}
 	g.each(ctx, g.n, 256, func(s *scratch, lo, hi int) {

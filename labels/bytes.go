@@ -8,10 +8,11 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// packBytes copies n rows of d coordinates as bytes, a quarter of what floats
-// take to read, or returns nil if one is no whole number from 0 to 255 or ctx
-// ends. row is called by several goroutines, each with a buffer of its own.
-func packBytes(ctx context.Context, n, d, workers int, row func(i int, buf []float32) []float32) []uint8 {
+// packBytes copies n rows of d coordinates as bytes, which take a quarter of the memory
+// bandwidth of floats. It returns nil if a coordinate is not an integer from 0 to 255 or if ctx
+// ends. Several goroutines call row, each with its own buffer.
+func packBytes(ctx context.Context, n, d, workers int,
+	row func(i int, buf []float32) []float32) []uint8 {
 	if d > vector.MaxIntegerLen || !areBytes(row(0, make([]float32, d))) {
 		return nil
 	}
@@ -38,10 +39,10 @@ func packBytes(ctx context.Context, n, d, workers int, row func(i int, buf []flo
 	return packed
 }
 
-// errNotBytes ends packBytes.
-var errNotBytes = errors.New("a coordinate is no byte")
+// errNotBytes ends packBytes at the first coordinate that is not a byte.
+var errNotBytes = errors.New("a coordinate is not a byte")
 
-// areBytes reports whether all coordinates are whole numbers from 0 to 255.
+// areBytes reports whether all coordinates are integers from 0 to 255.
 func areBytes(x []float32) bool {
 	for _, v := range x {
 		if !(v >= 0 && v <= 255) || float32(uint8(v)) != v {

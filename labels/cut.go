@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// cut is the threshold that lets in a number of the scores, which are above
-// zero and in any order, as near to want as equal scores allow; ties to the
-// smaller number. It lies in the middle between the last score let in and the
-// first one kept out. The scores are put into another order. O(len(scores)).
+// cut returns the threshold that the number of scores nearest to want reaches; of two equally
+// near numbers it takes the smaller. The scores are above zero, in any order, and equal scores
+// are on the same side of the threshold. The threshold is the midpoint between the smallest
+// score that reaches it and the largest that does not. cut reorders the scores. O(len(scores)).
 func cut(scores []float32, want float64) float64 {
 	n := len(scores)
 	if want >= float64(n) {
 		return float64(slices.Min(scores)) / 2
 	}
-	// Equal scores go in together: either those above the score at this place,
-	// or those equal to it, too.
+	// Equal scores are accepted together: either only those above the score at this place, or
+	// also those equal to it.
 	lo, hi := selectFalling(scores, max(0, int(math.Floor(want))))
 	v := scores[lo]
 	gap := math.Abs(float64(lo) - want)
@@ -31,13 +31,13 @@ func cut(scores []float32, want float64) float64 {
 	return (float64(slices.Min(scores[:lo])) + float64(v)) / 2
 }
 
-// selectFalling reorders a so that, of falling order, place i is right: a[lo:hi]
-// are equal to it, i among them, those before are larger, those behind smaller.
-// O(len(a)).
+// selectFalling reorders a so that place i holds the value it has in descending order.
+// a[lo:hi], which includes i, holds the values equal to it; those before are larger, those
+// after are smaller. O(len(a)).
 func selectFalling(a []float32, i int) (lo, hi int) {
 	from, to := 0, len(a)
 	for rounds := 2 * bits.Len(uint(len(a))); to-from > 24; rounds-- {
-		if rounds == 0 { // bad luck with pivots
+		if rounds == 0 { // the pivots were bad: sort
 			break
 		}
 		p := a[from+(to-from)/2]

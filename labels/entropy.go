@@ -8,10 +8,10 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Entropy is, for each feature, the entropy in bits of whether a row has it:
-// −p log₂ p − (1−p) log₂ (1−p) with p the share of rows with a value above zero
-// (definition 4). It is 0 for features that no row or every row has, and 1 for
-// those that divide the rows in halves. O(entries + M).
+// Entropy returns, for each feature, the entropy in bits of its presence in a row: −p log₂ p −
+// (1−p) log₂ (1−p), where p is the share of rows with a value above zero (definition 4). It is
+// 0 for features of no row or of every row, and 1 for features of half the rows. O(entries +
+// M).
 func Entropy(features *vector.CSR) []float64 {
 	rows := make([]int, features.Cols)
 	for e, f := range features.Index {
@@ -30,9 +30,8 @@ func Entropy(features *vector.CSR) []float64 {
 	return h
 }
 
-// SelectFeatures is the n features of highest entropy, ascending by number;
-// ties go to the smaller number. All of them if there are fewer. O(entries + M
-// log M).
+// SelectFeatures returns the n features of highest entropy, ascending by number; ties prefer
+// the smaller number. It returns all features if there are fewer than n. O(entries + M log M).
 func SelectFeatures(features *vector.CSR, n int) []uint32 {
 	h := Entropy(features)
 	order := make([]uint32, len(h))

@@ -11,34 +11,32 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Values are summed in whole numbers of 2⁻³⁶: sums of whole numbers do not
-// depend on their order, so building in parallel, adding rows and taking them
-// away again give the same bits as one pass over what is left. A value is off
-// by at most 2⁻³⁷, about 10⁻¹¹, which only values below 10⁻⁴ could tell from
-// float32; 2²⁶ rows fit before a sum could leave 63 bits.
+// Values are summed as integers in units of 2⁻³⁶. Integer sums do not depend on the order, so
+// parallel building and adding or removing rows give the same bits as one pass over the
+// remaining rows. The rounding error of a value is at most 2⁻³⁷, about 10⁻¹¹, which is below
+// the precision of float32 for values above 10⁻⁴. A sum of 2²⁶ rows fits into 63 bits.
 const (
 	unitBits = 36
 	unit     = 1 << unitBits
-	// MaxValue is the largest feature value that [CountFeatureLabels] takes.
-	// Rows of unit length stay below it even after rounding.
+	// MaxValue is the largest feature value that [CountFeatureLabels] accepts. Rows of unit
+	// length stay below it even after rounding.
 	MaxValue = 2
 )
 
-// FeatureLabels holds what the matrix S of cosines between feature columns and
-// label columns (definition 7, algorithm 4) is made of, exactly: for each
-// feature and label that share a row the sum of the feature's values over the
-// label's rows, the squared length of each feature column and the number of
-// rows of each label. Adding and taking away rows is exact, so the result is
-// that of counting the remaining rows afresh.
+// FeatureLabels holds the exact sums behind the matrix S of cosines between feature columns and
+// label columns (definition 7, algorithm 4): for each feature and label that share a row the
+// sum of the feature's values over the label's rows, the squared length of each feature column
+// and the number of rows of each label. Adding and removing rows is exact: the result equals a
+// count of the remaining rows.
 //
-// It does not change and may be read by any number of goroutines. The slices
-// lie flat, so that they can be stored and viewed as they are.
+// FeatureLabels is immutable and safe for concurrent use. Its slices are flat, so that they can
+// be stored and memory-mapped unchanged.
 type FeatureLabels struct {
 	Ptr    []uint64 // M + 1 offsets into Label and Sum, the first zero
-	Label  []uint32 // of each feature, ascending
+	Label  []uint32 // the labels of each feature, ascending
 	Sum    []int64  // f·l in units of 2⁻³⁶, above zero
 	Square []Uint128
-	Rows   []uint32 // L: rows of each label
+	Rows   []uint32 // L: number of rows of each label
 }
 
 // Uint128 is a sum of squares in units of 2⁻⁷².
@@ -50,40 +48,42 @@ func (a Uint128) add(b Uint128) Uint128 {
 	return Uint128{hi, lo}
 }
 
-// sub reports whether b was not the larger.
+// sub returns a − b and reports whether b ≤ a.
 func (a Uint128) sub(b Uint128) (Uint128, bool) {
 	lo, borrow := bits.Sub64(a.Lo, b.Lo, 0)
 	hi, borrow := bits.Sub64(a.Hi, b.Hi, borrow)
 	return Uint128{hi, lo}, borrow == 0
 }
 
-// root is the square root of the sum, a column's length.
+// root returns the square root of the sum: a column's length.
 func (a Uint128) root() float64 {
 	return math.Sqrt(math.Ldexp(float64(a.Hi), 64)+float64(a.Lo)) / unit
 }
 
-// Features is M.
+// Features returns M, the number of features.
 func (s *FeatureLabels) Features() int { return len(s.Square) }
 
-// Labels is L.
+// Labels returns L, the number of labels.
 func (s *FeatureLabels) Labels() int { return len(s.Rows) }
 
-// quantum is a value in whole units.
+// quantum returns a value in units of 2⁻³⁶.
 func quantum(v float32) int64 { return int64(math.Round(float64(v) * unit)) }
 
-// chunk is the number of features that a worker takes at a time.
+// chunk is the number of features in one task of a worker.
 const chunk = 256
 
-// CountFeatureLabels counts the rows of a training part: features is N × M,
-// rows of unit length with values in 0…MaxValue, labels N × L. workers < 1
-// means all processors; the answer does not depend on it. Time O(Σ over rows of
-// features · labels), memory that of the result twice and of the features once.
+// CountFeatureLabels counts the rows of a training part. features is N × M: rows of unit length
+// with values in 0…MaxValue. labels is N × L. workers < 1 means all processors; the answer does
+// not depend on it. Time O(Σ over rows of features · labels); memory: twice the result and one
+// copy of the features.
 //
-// Errors: ErrShape; ErrInput for a value that is negative, above MaxValue or
-// not finite; the context's error.
-func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matrix, workers int) (*FeatureLabels, error) {
+// Errors: ErrShape; ErrInput for a value that is negative, above MaxValue or not finite; the
+// context's error.
+func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matrix,
+	workers int) (*FeatureLabels, error) {
 	if features.Rows() != labels.Rows() {
-		return nil, fmt.Errorf("%w: %d rows of features, %d of labels", ErrShape, features.Rows(), labels.Rows())
+		return nil, fmt.Errorf("%w: %d rows of features, %d of labels", ErrShape, features.Rows(),
+			labels.Rows())
 	}
 	if features.Value == nil && len(features.Index) > 0 {
 		return nil, fmt.Errorf("%w: features without values", ErrInput)
@@ -93,17 +93,20 @@ func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matri
 	}
 	for e, v := range features.Value {
 		if v < 0 || v > MaxValue {
-			return nil, fmt.Errorf("%w: feature %d has the value %g, want 0 to %d: rows of unit length", ErrInput, features.Index[e], v, MaxValue)
+			return nil, fmt.Errorf("%w: feature %d has the value %g, want 0 to %d: rows of unit length",
+				ErrInput, features.Index[e], v, MaxValue)
 		}
 	}
 	columns := features.Transpose()
 	m := columns.Rows()
-	s := &FeatureLabels{Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m), Rows: make([]uint32, labels.Labels())}
+	s := &FeatureLabels{Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m),
+		Rows: make([]uint32, labels.Labels())}
 	for j := range s.Rows {
 		s.Rows[j] = uint32(len(labels.Column(j)))
 	}
 	parts, err := inParts(ctx, m, workers, func() func(lo, hi int) (part, error) {
-		c := &counter{columns: columns, labels: labels, sums: make([]int64, labels.Labels()), square: s.Square}
+		c := &counter{columns: columns, labels: labels, sums: make([]int64, labels.Labels()),
+			square: s.Square}
 		return func(lo, hi int) (part, error) { return c.count(lo, hi), nil }
 	})
 	if err != nil {
@@ -113,9 +116,11 @@ func CountFeatureLabels(ctx context.Context, features *vector.CSR, labels *Matri
 	return s, nil
 }
 
-// inParts computes the pairs of m features, chunk by chunk. start makes what a
-// goroutine calls. Errors: that of the first chunk that fails, the context's.
-func inParts(ctx context.Context, m, workers int, start func() func(lo, hi int) (part, error)) ([]part, error) {
+// inParts computes the pairs of m features, chunk by chunk. start returns the function that a
+// goroutine calls for each chunk. Errors: that of the first chunk that fails, and the
+// context's.
+func inParts(ctx context.Context, m, workers int,
+	start func() func(lo, hi int) (part, error)) ([]part, error) {
 	parts := make([]part, (m+chunk-1)/chunk)
 	err := par.Ranges(ctx, par.Work{N: m, Grain: chunk, Workers: workers}, func() func(lo, hi int) error {
 		count := start()
@@ -127,7 +132,7 @@ func inParts(ctx context.Context, m, workers int, start func() func(lo, hi int) 
 	return parts, err
 }
 
-// join puts the pairs of all features behind each other. It empties the parts.
+// join concatenates the pairs of all features and frees the parts.
 func (s *FeatureLabels) join(parts []part) {
 	n := 0
 	for _, p := range parts {
@@ -143,24 +148,23 @@ func (s *FeatureLabels) join(parts []part) {
 	}
 }
 
-// part is the result for a few features.
+// part holds the pairs of a range of features.
 type part struct {
 	label []uint32
 	sum   []int64
-	ends  []int // of each feature's labels
+	ends  []int // end of each feature's labels
 }
 
 // counter is one worker's scratch.
 type counter struct {
 	columns *vector.CSR
 	labels  *Matrix
-	sums    []int64 // of all labels, zero between features
+	sums    []int64 // one per label, zero between features
 	met     []uint32
-	square  []Uint128 // of all features; a worker writes only its own
+	square  []Uint128 // one per feature; a worker writes only its own features
 }
 
-// count works out features lo to hi: for each row of a feature's column, for
-// each label of the row.
+// count sums features lo to hi: for each row of a feature's column, for each label of the row.
 func (c *counter) count(lo, hi int) part {
 	var p part
 	for f := lo; f < hi; f++ {
@@ -191,15 +195,15 @@ func (c *counter) count(lo, hi int) part {
 	return p
 }
 
-// Sub is the counts of s without those of t: what counting the rows of s that
-// are not among t's gives. The numbers of features and labels stay. O(the size
-// of both).
+// Sub returns the counts of s without those of t: the counts of the rows of s that are not rows
+// of t. The numbers of features and labels do not change. O(size of both).
 //
-// Errors: ErrInput if t counts what s has not.
+// Errors: ErrInput if t counts a pair more often than s.
 func (s *FeatureLabels) Sub(t *FeatureLabels) (*FeatureLabels, error) {
 	m := max(s.Features(), t.Features())
 	out := &FeatureLabels{
-		Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m), Rows: make([]uint32, max(s.Labels(), t.Labels())),
+		Ptr: make([]uint64, 1, m+1), Square: make([]Uint128, m),
+		Rows:  make([]uint32, max(s.Labels(), t.Labels())),
 		Label: make([]uint32, 0, len(s.Label)), Sum: make([]int64, 0, len(s.Label)),
 	}
 	copy(out.Rows, s.Rows)
@@ -232,7 +236,7 @@ func (s *FeatureLabels) Sub(t *FeatureLabels) (*FeatureLabels, error) {
 				out.Label, out.Sum = append(out.Label, l), append(out.Sum, sum)
 			}
 		}
-		if len(less) > 0 { // a label that s does not have stays in place
+		if len(less) > 0 { // t counts a label that s does not have
 			return nil, tooMuch("feature", f)
 		}
 		out.Ptr = append(out.Ptr, uint64(len(out.Label)))
@@ -240,7 +244,7 @@ func (s *FeatureLabels) Sub(t *FeatureLabels) (*FeatureLabels, error) {
 	return out, nil
 }
 
-// row is a feature's labels and sums; none beyond the matrix.
+// row returns a feature's labels and sums; none for a feature beyond the matrix.
 func (s *FeatureLabels) row(f int) ([]uint32, []int64) {
 	if f >= len(s.Ptr)-1 {
 		return nil, nil

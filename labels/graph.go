@@ -11,38 +11,38 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// graph is the state of ApproximateNeighbors. Rows are numbered by their
-// places in the leaves of the first tree, so that a row's candidates share
-// cache lines and pages; order and place translate.
+// graph is the state of ApproximateNeighbors. A row is identified by its place in the leaves of
+// the first tree, so that a row's candidates share cache lines and pages. order and place
+// translate between places and row numbers.
 //
-// The pool of a row is its list so far: keys, ascending, of a distance and a
-// place. Only the goroutine that works on a row writes its pool; what others
-// read of it is the head, a copy made between rounds.
+// The pool of a row is its current neighbor list: keys of distance and place, ascending. Only
+// the goroutine that works on a row writes its pool. Other goroutines read the row's head, a
+// copy made between rounds.
 type graph struct {
 	rows, reduced *matrix
 	n, k          int
 	leaf, pooled  int
 	o             ApproximateOptions
 	order, place  []uint32
-	bytes         []uint8 // rows by place, where all coordinates are bytes
+	bytes         []uint8 // rows by place, if all coordinates are bytes
 	norms         []float32
-	code          []byte // width bytes a row, by place, as vector.SketchScores reads them
+	code          []byte // width bytes per row, by place, as vector.SketchScores reads them
 	width         int
-	unit          float32 // of the codes
+	unit          float32 // unit of the codes
 	pool          []uint64
-	head          []uint32 // 2·depth a row: its nearest, then rows that have it among theirs
-	listed        []uint8  // how many of the latter
+	head          []uint32 // 2·depth per row: its nearest rows, then rows that list it
+	listed        []uint8  // number of rows in the second half of a head
 	depth         int
 	progress      func(done, total int)
 	done, steps   int
 }
 
-// fresh marks a place in a pool or head that no round has looked at through
-// this row yet (the new flag of NN-descent).
+// fresh marks a place in a pool or head that no round has yet expanded for this row (the "new"
+// flag of NN-descent).
 const fresh = 1 << 31
 
-// key orders by distance, then place. Distances are not negative, so their
-// bits are ordered as they are.
+// key orders by distance, then place. Distances are not negative, so their bit patterns have
+// the order of their values.
 func key(d float32, place uint32) uint64 {
 	return uint64(math.Float32bits(max(0, d)))<<32 | uint64(place)
 }
@@ -54,7 +54,7 @@ func (g *graph) poolOf(p int) []uint64 { return g.pool[p*g.pooled : (p+1)*g.pool
 
 // scratch is one goroutine's memory.
 type scratch struct {
-	seen   []uint64 // a bit a row; all zero between rows
+	seen   []uint64 // one bit per row; all zero between rows
 	keys   []uint64
 	merged []uint64
 	places []uint32
@@ -76,7 +76,7 @@ func resize(x []float32, n int) []float32 {
 	return x[:n]
 }
 
-// mark says whether it is the first to mark a place.
+// mark marks a place and reports whether it was not marked before.
 func (s *scratch) mark(p uint32) bool {
 	w, b := &s.seen[p/64], uint64(1)<<(p%64)
 	first := *w&b == 0
@@ -87,8 +87,7 @@ func (s *scratch) mark(p uint32) bool {
 // forget clears the word of a marked place.
 func (s *scratch) forget(p uint32) { s.seen[p/64] = 0 }
 
-// insert merges s.keys, none of which is in the pool, into a pool of worse
-// keys or none.
+// insert merges s.keys, none of which is in the pool, into the pool and keeps the best keys.
 func (s *scratch) insert(pool []uint64) {
 	slices.Sort(s.keys)
 	if cap(s.merged) < len(pool) {
@@ -109,9 +108,9 @@ func (s *scratch) insert(pool []uint64) {
 	s.moved += j
 }
 
-// encode rounds the leading reduced coordinates to bytes. As in the sketches
-// of queries the norm in a code is that of the rounded coordinates, and what
-// lies outside counts by half only: neighbours resemble each other there too.
+// encode rounds the leading reduced coordinates to bytes. As in the sketches of queries, the
+// norm in a code is that of the rounded coordinates. The squared length outside them counts
+// half only, because neighbours are similar in those coordinates, too.
 func (g *graph) encode(ctx context.Context) {
 	coords := min(g.reduced.d, g.width-4)
 	var peak float32
@@ -171,7 +170,7 @@ func (g *graph) joinLeaves(ctx context.Context, t *partition, first bool) {
 					}
 				}
 				slices.Sort(s.keys)
-				copy(pool, s.keys) // a leaf holds more rows than a pool
+				copy(pool, s.keys) // a leaf has more rows than a pool
 				continue
 			}
 			worst := distanceOf(pool[len(pool)-1])
@@ -186,7 +185,7 @@ func (g *graph) joinLeaves(ctx context.Context, t *partition, first bool) {
 	})
 }
 
-// withoutKnown drops the keys of places that the pool has.
+// withoutKnown removes from s.keys the places that the pool already contains.
 func (s *scratch) withoutKnown(n int, pool []uint64) {
 	if len(s.keys) == 0 {
 		return
@@ -195,7 +194,8 @@ func (s *scratch) withoutKnown(n int, pool []uint64) {
 	for _, x := range pool {
 		s.mark(placeOf(x))
 	}
-	s.keys = slices.DeleteFunc(s.keys, func(x uint64) bool { return s.seen[placeOf(x)/64]>>(placeOf(x)%64)&1 != 0 })
+	s.keys = slices.DeleteFunc(s.keys,
+		func(x uint64) bool { return s.seen[placeOf(x)/64]>>(placeOf(x)%64)&1 != 0 })
 	for _, x := range pool {
 		s.forget(placeOf(x))
 	}
@@ -207,9 +207,8 @@ func (s *scratch) prepare(n int) {
 	}
 }
 
-// heads copies the nearest depth places of every pool, and lists every row
-// with up to depth of those that have it there, those that have it nearest
-// first.
+// heads copies the nearest depth places of every pool into its head. To each head it adds up to
+// depth of the rows that have the row among those places, nearest first.
 func (g *graph) heads(ctx context.Context, depth int) {
 	depth = min(depth, g.pooled)
 	if depth != g.depth {
@@ -242,20 +241,19 @@ func (g *graph) heads(ctx context.Context, depth int) {
 	}
 }
 
-// near is the head of a row.
-func (g *graph) near(p uint32) []uint32 {
+// headOf returns the head of a row.
+func (g *graph) headOf(p uint32) []uint32 {
 	at := int(p) * 2 * g.depth
 	return g.head[at : at+g.depth+int(g.listed[p])]
 }
 
-// requestNear prefetches the head of a row.
-func (g *graph) requestNear(p uint32) {
+// prefetchHead prefetches the head of a row.
+func (g *graph) prefetchHead(p uint32) {
 	vector.Prefetch(unsafe.Pointer(&g.head[int(p)*2*g.depth]), 8*g.depth)
 }
 
-// collect puts the neighbours of p's neighbours that are not in its pool, and
-// rows that list p, into s.places. Pairs that a round has seen before are left
-// out.
+// collect puts the neighbours of p's neighbours that are not in its pool, and the rows that
+// list p, into s.places. It omits pairs that an earlier round compared.
 func (g *graph) collect(s *scratch, p uint32) {
 	s.prepare(g.n)
 	s.mark(p)
@@ -263,25 +261,25 @@ func (g *graph) collect(s *scratch, p uint32) {
 	for _, x := range pool {
 		s.mark(placeOf(x))
 	}
-	own := g.near(p)
+	own := g.headOf(p)
 	if most := len(own) * (1 + 2*g.depth); cap(s.places) < most {
 		s.places = make([]uint32, most)
 	}
-	// Whether a place is taken cannot be foretold, so it is always written and
-	// counted by what its bits say.
+	// The branch on whether a place is new is unpredictable, so the place is always written and
+	// counted by its bit.
 	places, seen, m := s.places[:cap(s.places)], s.seen, 0
-	take := func(id, wanted uint32) {
+	take := func(id, isNew uint32) {
 		w, at := &seen[id/64], id%64
 		places[m] = id
-		m += int(wanted &^ uint32(*w>>at))
-		*w |= uint64(wanted) << at
+		m += int(isNew &^ uint32(*w>>at))
+		*w |= uint64(isNew) << at
 	}
 	for i, a := range own {
-		if i+requested < len(own) {
-			g.requestNear(own[i+requested] &^ fresh)
+		if i+prefetchAhead < len(own) {
+			g.prefetchHead(own[i+prefetchAhead] &^ fresh)
 		}
 		take(a&^fresh, a>>31)
-		for _, b := range g.near(a &^ fresh) {
+		for _, b := range g.headOf(a &^ fresh) {
 			take(b&^fresh, (a|b)>>31)
 		}
 	}
@@ -295,8 +293,7 @@ func (g *graph) collect(s *scratch, p uint32) {
 	}
 }
 
-// estimate scores s.places from p. The row's own coordinates keep three more
-// bits than the codes.
+// estimate scores s.places against p. The coordinates of p keep three more bits than the codes.
 func (g *graph) estimate(s *scratch, p uint32) {
 	const finer = 8
 	if s.query == nil {
@@ -312,7 +309,7 @@ func (g *graph) estimate(s *scratch, p uint32) {
 	vector.SketchScores(s.query, 2*g.unit*g.unit/finer, s.table, 31, g.width, s.places, s.scores)
 }
 
-// joinEstimates is a round on estimated distances.
+// joinEstimates runs a round on estimated distances.
 func (g *graph) joinEstimates(ctx context.Context) {
 	g.each(ctx, g.n, 64, func(s *scratch, lo, hi int) {
 		for p := lo; p < hi; p++ {
@@ -332,7 +329,7 @@ func (g *graph) joinEstimates(ctx context.Context) {
 	})
 }
 
-// distance is the squared distance of the rows at two places.
+// distance returns the squared distance of the rows at two places.
 func (g *graph) distance(a, b uint32) float32 {
 	if d := g.rows.d; g.bytes != nil {
 		return float32(vector.L2SquaredUint8(g.bytes[int(a)*d:int(a+1)*d], g.bytes[int(b)*d:int(b+1)*d]))
@@ -340,8 +337,8 @@ func (g *graph) distance(a, b uint32) float32 {
 	return vector.L2Squared(g.rows.row(int(g.order[a])), g.rows.row(int(g.order[b])))
 }
 
-// request prefetches the row at a place.
-func (g *graph) request(p uint32) {
+// prefetch prefetches the row at a place.
+func (g *graph) prefetch(p uint32) {
 	d := g.rows.d
 	if g.bytes != nil {
 		vector.Prefetch(unsafe.Pointer(&g.bytes[int(p)*d]), d)
@@ -350,24 +347,24 @@ func (g *graph) request(p uint32) {
 	vector.Prefetch(unsafe.Pointer(&g.rows.data[int(g.order[p])*d]), 4*d)
 }
 
-// requested is how many rows ahead of their use are prefetched.
-const requested = 3
+// prefetchAhead is the number of rows by which prefetching runs ahead.
+const prefetchAhead = 3
 
-// measure puts the keys of s.places at exact distances from p into s.keys.
+// measure puts the exact distances of s.places from p into s.keys.
 func (g *graph) measure(s *scratch, p uint32) {
 	s.keys = s.keys[:0]
-	for _, b := range s.places[:min(requested, len(s.places))] {
-		g.request(b)
+	for _, b := range s.places[:min(prefetchAhead, len(s.places))] {
+		g.prefetch(b)
 	}
 	for j, b := range s.places {
-		if j+requested < len(s.places) {
-			g.request(s.places[j+requested])
+		if j+prefetchAhead < len(s.places) {
+			g.prefetch(s.places[j+prefetchAhead])
 		}
 		s.keys = append(s.keys, key(g.distance(p, b), b|fresh))
 	}
 }
 
-// rescore brings the pools from estimates to exact distances.
+// rescore replaces the estimates in the pools by exact distances.
 func (g *graph) rescore(ctx context.Context) {
 	g.each(ctx, g.n, 64, func(s *scratch, lo, hi int) {
 		for p := lo; p < hi; p++ {
@@ -383,8 +380,7 @@ func (g *graph) rescore(ctx context.Context) {
 	})
 }
 
-// joinExact is a round on exact distances. It returns how many rows moved into
-// pools.
+// joinExact runs a round on exact distances. It returns the number of rows inserted into pools.
 func (g *graph) joinExact(ctx context.Context) int {
 	var moved atomic.Int64
 	g.each(ctx, g.n, 64, func(s *scratch, lo, hi int) {
@@ -409,7 +405,7 @@ func (g *graph) joinExact(ctx context.Context) int {
 			for _, x := range s.list {
 				s.places = append(s.places, x.ID)
 			}
-			slices.Sort(s.places) // in the order of memory
+			slices.Sort(s.places) // memory order
 			g.measure(s, uint32(p))
 			s.insert(pool)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// partition is rows in the order of a tree's leaves; leaf i ends at ends[i].
+// partition holds the rows in the order of a tree's leaves; leaf i ends at ends[i].
 type partition struct {
 	order []uint32
 	ends  []int
@@ -21,16 +21,15 @@ func (t *partition) leaf(i int) []uint32 {
 	return t.order[lo:t.ends[i]]
 }
 
-// Splits draw one of the coordinates of highest variance in a sample of the
-// node, as the kd trees of package forest do.
+// A split draws one of the coordinates of highest variance in a sample of the node, as the k-d
+// trees of package forest do.
 const (
 	splitSample  = 64
 	splitChoices = 5
 )
 
-// grow makes k-d trees over the reduced coordinates. Medians are by value,
-// then row, so that equal rows are parted too and all leaves hold more than
-// half of what they may.
+// grow builds k-d trees over the reduced coordinates. Medians are by value, then by row, so
+// that equal rows are divided, too, and every leaf is more than half full.
 func (g *graph) grow(ctx context.Context, count int) []partition {
 	trees := make([]partition, count)
 	g.each(ctx, len(trees), 1, func(_ *scratch, t, _ int) {

@@ -11,26 +11,24 @@ import (
 
 // Errors of label matrices and of what is computed from them.
 var (
-	// ErrMatrix is returned for label lists that are no sets: unsorted, with
-	// repetitions, or with a label beyond the number of labels.
+	// ErrMatrix is returned for label lists that are not sets: unsorted, with repetitions, or
+	// with a label beyond the number of labels.
 	ErrMatrix = errors.New("labels: bad label matrix")
-	// ErrShape is returned for matrices that do not fit each other: different
-	// numbers of rows or of labels.
+	// ErrShape is returned for matrices of incompatible shapes: different numbers of rows or of
+	// labels.
 	ErrShape = errors.New("labels: shapes differ")
 )
 
-// Matrix is the label matrix Y of LCIF, definition 1: N rows, each with a set
-// of the L labels; kept by row and by label. It does not change and may be
-// read by any number of goroutines.
+// Matrix is the label matrix Y of LCIF (definition 1): N rows, each with a set of the L labels,
+// stored by row and by label. It is immutable and safe for concurrent use.
 type Matrix struct {
 	rows vector.CSR  // N × L, without values
 	cols *vector.CSR // L × N
 }
 
-// NewMatrix makes the matrix of the given rows, whose Value must be nil; the
-// slices are kept. Cols is the number of labels L; labels that no row has
-// count too, in Hamming loss and macro averages for instance. O(N + L +
-// entries).
+// NewMatrix returns the matrix of the given rows, whose Value must be nil. It keeps the slices.
+// Cols is the number of labels L; labels without rows count, too, for instance in Hamming loss
+// and macro averages. O(N + L + entries).
 //
 // Errors: ErrMatrix.
 func NewMatrix(rows vector.CSR) (*Matrix, error) {
@@ -46,8 +44,8 @@ func NewMatrix(rows vector.CSR) (*Matrix, error) {
 	return &Matrix{rows: rows, cols: rows.Transpose()}, nil
 }
 
-// FromSets makes the matrix of lists of label numbers in any order; a
-// repetition counts once. n is the number of labels. O(entries · log).
+// FromSets returns the matrix of lists of label numbers in any order; repetitions are ignored.
+// n is the number of labels. O(entries · log).
 //
 // Errors: ErrMatrix.
 func FromSets(sets [][]uint32, n int) (*Matrix, error) {
@@ -59,7 +57,7 @@ func FromSets(sets [][]uint32, n int) (*Matrix, error) {
 	return NewMatrix(m)
 }
 
-// appendSet appends the labels in order, each once.
+// appendSet appends the distinct labels in ascending order.
 func appendSet(dst, labels []uint32) []uint32 {
 	at := len(dst)
 	dst = append(dst, labels...)
@@ -67,27 +65,26 @@ func appendSet(dst, labels []uint32) []uint32 {
 	return dst[:at+len(slices.Compact(dst[at:]))]
 }
 
-// Rows is N.
+// Rows returns N, the number of rows.
 func (m *Matrix) Rows() int { return m.rows.Rows() }
 
-// Labels is L.
+// Labels returns L, the number of labels.
 func (m *Matrix) Labels() int { return m.rows.Cols }
 
-// Row is the label set of row i, ascending. It must not be changed.
+// Row returns the label set of row i, ascending. The caller must not change it.
 func (m *Matrix) Row(i int) []uint32 { return m.rows.Row(i).Index }
 
-// Column is the rows with label j, ascending (definition 3). It must not be
-// changed.
+// Column returns the rows with label j, ascending (definition 3). The caller must not change
+// it.
 func (m *Matrix) Column(j int) []uint32 { return m.cols.Row(j).Index }
 
-// Entries is the number of ones.
+// Entries returns the number of ones.
 func (m *Matrix) Entries() int { return len(m.rows.Index) }
 
-// CSR is the matrix by rows. Its slices must not be changed.
+// CSR returns the matrix by rows. The caller must not change its slices.
 func (m *Matrix) CSR() vector.CSR { return m.rows }
 
-// Cardinality is the mean number of labels a row, lcard of definition 2; 0
-// without rows.
+// Cardinality returns the mean number of labels per row, lcard of definition 2; 0 without rows.
 func (m *Matrix) Cardinality() float64 {
 	if m.Rows() == 0 {
 		return 0
@@ -95,8 +92,8 @@ func (m *Matrix) Cardinality() float64 {
 	return float64(m.Entries()) / float64(m.Rows())
 }
 
-// Density is the share of the rows that have label j, ldens of definition 4:
-// the label's prior. 0 without rows.
+// Density returns the share of the rows that have label j, ldens of definition 4: the label's
+// prior. 0 without rows.
 func (m *Matrix) Density(j int) float64 {
 	if m.Rows() == 0 {
 		return 0
@@ -104,24 +101,23 @@ func (m *Matrix) Density(j int) float64 {
 	return float64(len(m.Column(j))) / float64(m.Rows())
 }
 
-// Select is the matrix of the given rows in the given order, with the same L
-// labels. O(their entries + L). A row beyond the matrix panics, as an index
-// does.
+// Select returns the matrix of the given rows in the given order, with the same L labels.
+// O(entries of the rows + L). It panics for a row beyond the matrix, as an index does.
 func (m *Matrix) Select(rows []int) *Matrix {
 	s := SelectRows(&m.rows, rows)
 	return &Matrix{rows: *s, cols: s.Transpose()}
 }
 
-// Powersets are the distinct label sets of a matrix: the classes of the label
-// powerset view, which trees over whole sets predict.
+// Powersets are the distinct label sets of a matrix: the classes of the label powerset view,
+// which trees over complete sets predict.
 type Powersets struct {
-	Sets  [][]uint32 // the sets, most frequent first; ties in the order of their labels
-	Count []int      // rows with each set
+	Sets  [][]uint32 // the sets, most frequent first; ties by their labels
+	Count []int      // number of rows with each set
 	Of    []uint32   // the set of each row
 }
 
-// Powersets groups the rows by equal label sets; the empty set is one. O(N
-// log N) comparisons of sets.
+// Powersets groups the rows by equal label sets; the empty set is one. O(N log N) comparisons
+// of sets.
 func (m *Matrix) Powersets() *Powersets {
 	rows := make([]int32, m.Rows())
 	for i := range rows {
@@ -130,8 +126,8 @@ func (m *Matrix) Powersets() *Powersets {
 	return m.PowersetsOf(rows)
 }
 
-// PowersetsOf is Powersets of the matrix of the given rows, in their order. A
-// row beyond the matrix panics, as an index does.
+// PowersetsOf returns the Powersets of the given rows, in their order. It panics for a row
+// beyond the matrix, as an index does.
 func (m *Matrix) PowersetsOf(rows []int32) *Powersets {
 	order := make([]uint32, len(rows))
 	for i := range order {
@@ -140,7 +136,7 @@ func (m *Matrix) PowersetsOf(rows []int32) *Powersets {
 	set := func(i uint32) []uint32 { return m.Row(int(rows[i])) }
 	byLabels := func(a, b uint32) int { return slices.Compare(set(a), set(b)) }
 	slices.SortFunc(order, byLabels)
-	// Runs of equal sets: where they begin in order, by falling length.
+	// Runs of equal sets: their starts in order, by falling length.
 	type run struct{ at, n int }
 	var runs []run
 	for i, row := range order {
@@ -161,8 +157,7 @@ func (m *Matrix) PowersetsOf(rows []int32) *Powersets {
 	return p
 }
 
-// Builder makes a matrix from label names, numbering them in order of
-// appearance.
+// Builder builds a matrix from label names and numbers them in order of appearance.
 type Builder struct {
 	names  []string
 	number map[string]uint32
@@ -170,9 +165,8 @@ type Builder struct {
 	row    []uint32
 }
 
-// NewBuilder begins with the given names, so that a test part gets the numbers
-// of its training part, or labels without rows are counted. Errors: ErrMatrix
-// for a name that stands twice.
+// NewBuilder starts with the given names, so that a test part gets the numbers of its training
+// part, or so that labels without rows are counted. Errors: ErrMatrix for a repeated name.
 func NewBuilder(names []string) (*Builder, error) {
 	b := &Builder{number: make(map[string]uint32, len(names)), rows: vector.CSR{Ptr: []uint64{0}}}
 	for _, name := range names {
@@ -184,7 +178,7 @@ func NewBuilder(names []string) (*Builder, error) {
 	return b, nil
 }
 
-// Number is the number of a label, which is the next one for a new name.
+// Number returns the number of a label; a new name gets the next number.
 func (b *Builder) Number(name string) uint32 {
 	n, ok := b.number[name]
 	if !ok {
@@ -195,7 +189,7 @@ func (b *Builder) Number(name string) uint32 {
 	return n
 }
 
-// Add appends a row. A name that stands twice counts once.
+// Add appends a row. A repeated name counts once.
 func (b *Builder) Add(names []string) {
 	b.row = b.row[:0]
 	for _, name := range names {
@@ -205,12 +199,12 @@ func (b *Builder) Add(names []string) {
 	b.rows.Ptr = append(b.rows.Ptr, uint64(len(b.rows.Index)))
 }
 
-// Names has the names by label number, as far as they have appeared.
+// Names returns the names that have appeared, by label number.
 func (b *Builder) Names() []string { return slices.Clip(b.names) }
 
-// Matrix is the matrix of the rows added so far. The builder may go on: later
-// rows do not change it.
+// Matrix returns the matrix of the rows added so far. Rows added later do not change it.
 func (b *Builder) Matrix() *Matrix {
-	rows := vector.CSR{Ptr: slices.Clone(b.rows.Ptr), Index: slices.Clone(b.rows.Index), Cols: len(b.names)}
+	rows := vector.CSR{Ptr: slices.Clone(b.rows.Ptr), Index: slices.Clone(b.rows.Index),
+		Cols: len(b.names)}
 	return &Matrix{rows: rows, cols: rows.Transpose()}
 }

@@ -9,47 +9,44 @@ type PRF struct {
 	Precision, Recall, F1 float64
 }
 
-// SetMeasures are the measures of predicted label sets in which a quotient may
-// come to 0/0.
+// SetMeasures are the measures of predicted label sets whose quotients may be 0/0.
 type SetMeasures struct {
 	Accuracy float64 // example-based: mean |y ∩ ŷ| / |y ∪ ŷ| (definition 14)
 	F1       float64 // example-based: mean 2|y ∩ ŷ| / (|y| + |ŷ|)
 	Micro    PRF     // from the sums over all labels (definition 16)
-	Macro    PRF     // mean over the labels of each label's own (definition 16)
+	Macro    PRF     // mean of the labels' own values (definition 16)
 }
 
-// Report is what [Evaluate] finds. All measures lie in 0…1; only HammingLoss
-// is the better the smaller.
+// Report is the result of [Evaluate]. All measures are in 0…1; only for HammingLoss smaller is
+// better.
 type Report struct {
 	Rows, Labels int
-	// HammingLoss is the share of the N·L decisions that are wrong (definition
-	// 14).
+	// HammingLoss is the share of the N·L decisions that are wrong (definition 14).
 	HammingLoss float64
-	// Cardinality and Predicted are the mean numbers of labels a row, as they
-	// are and as predicted.
+	// Cardinality and Predicted are the mean numbers of true and of predicted labels per row.
 	Cardinality, Predicted float64
-	// Mulan counts a label that neither occurs nor is predicted, and a row with
-	// two empty sets, as perfect: 1, as the Mulan library does and so the
-	// published figures of LCIF.
+	// Mulan counts a label that neither occurs nor is predicted, and a row with two empty sets,
+	// as perfect: 1. The Mulan library does so, and therefore also the published figures of
+	// LCIF.
 	Mulan SetMeasures
-	// Zero counts them as 0, and is otherwise the same. Where many labels are
-	// absent from the test part the two differ by far.
+	// Zero counts them as 0 and is otherwise the same. Where many labels are absent from the
+	// test part the two differ widely.
 	Zero SetMeasures
-	// AbsentLabels and EmptyRows are how many of them there are: labels that
-	// neither occur nor are predicted, rows with two empty sets.
+	// AbsentLabels is the number of labels that neither occur nor are predicted, EmptyRows the
+	// number of rows with two empty sets.
 	AbsentLabels, EmptyRows int
 }
 
-// Evaluate compares predicted label sets with the true ones. Both conventions
-// for 0/0 are reported: see [Report]. Precision of a label that occurs but is
-// never predicted is 0 in both, and so is recall of one that is predicted but
-// never occurs. O(N + L + entries).
+// Evaluate compares predicted label sets with the true ones. It reports both conventions for
+// 0/0: see [Report]. The precision of a label that occurs but is never predicted is 0 in both,
+// and so is the recall of a label that is predicted but never occurs. O(N + L + entries).
 //
 // Errors: ErrShape.
 func Evaluate(truth, predicted *Matrix) (*Report, error) {
 	n, l := truth.Rows(), truth.Labels()
 	if predicted.Rows() != n || predicted.Labels() != l {
-		return nil, fmt.Errorf("%w: %d×%d labels, %d×%d predicted", ErrShape, n, l, predicted.Rows(), predicted.Labels())
+		return nil, fmt.Errorf("%w: %d×%d labels, %d×%d predicted", ErrShape, n, l,
+			predicted.Rows(), predicted.Labels())
 	}
 	r := &Report{Rows: n, Labels: l, Cardinality: truth.Cardinality(), Predicted: predicted.Cardinality()}
 	var all counts
@@ -127,7 +124,7 @@ func count(truth, predicted []uint32) counts {
 
 func (c counts) empty() bool { return c.tp+c.fp+c.fn == 0 }
 
-// prf takes 0/0 for 0.
+// prf returns the measures with 0/0 = 0.
 func (c counts) prf() PRF {
 	if c.tp == 0 {
 		return PRF{}

@@ -10,53 +10,52 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ErrInput is returned for inputs that have no answer. For neighbours: no rows,
-// k < 1, queries of another dimension than the corpus, or a coordinate that is
-// NaN or infinite.
+// ErrInput is returned for inputs that have no answer. For neighbours: no rows, k < 1, queries
+// and corpus of different dimensions, or a coordinate that is NaN or infinite.
 var ErrInput = errors.New("labels: bad input")
 
-// Rows is a set of vectors of one dimension. Row returns vector i, either an
-// internal slice or buf filled; calls with different buffers may run at once.
+// Rows is a set of vectors of one dimension. Row returns vector i, either an internal slice or
+// in buf. Calls with different buffers may run concurrently.
 type Rows interface {
 	Len() int
 	Dim() int
 	Row(i int, buf []float32) []float32
 }
 
-// Neighbors is a label matrix: for each of N queries its K nearest corpus
-// rows, nearest first, ties by row. Where the queries are the corpus a row is
-// its own first label.
+// Neighbors is a label matrix: for each of N queries its K nearest corpus rows, nearest first,
+// ties by row number. Where the queries are the corpus, a row is its own first label.
 type Neighbors struct {
 	N, K  int
 	IDs   []uint32  // N × K
-	KDist []float32 // N: squared Euclidean distance of the K-th
+	KDist []float32 // N: squared Euclidean distance of the K-th neighbour
 }
 
-// Row is the labels of query i, nearest first.
+// Row returns the labels of query i, nearest first.
 func (n *Neighbors) Row(i int) []uint32 { return n.IDs[i*n.K : (i+1)*n.K] }
 
 const (
 	tileQueries = 64 // queries that share one pass over the corpus
-	tileRows    = 96 // corpus rows whose block stays in the second-level cache
+	tileRows    = 96 // corpus rows per block, which stays in the second-level cache
 	spare       = 14 // neighbours fetched beyond k, for exact rescoring
 	epsilon     = 0x1p-23
-	tiny        = 0x1p-146 // more than a few sums lose where products underflow
+	tiny        = 0x1p-146 // exceeds the error of a few sums whose products underflow
 )
 
-// ExactNeighbors computes the k nearest corpus rows (squared Euclidean, as
-// vector.L2Squared computes it, ties by row) of every query, or of every
-// corpus row itself when queries is nil; then a row comes first in its own
-// list. k larger than the corpus is lowered to it. workers < 1 means all
-// processors; the answer does not depend on it. progress may be nil.
+// ExactNeighbors computes the k nearest corpus rows of every query, by squared Euclidean
+// distance as vector.L2Squared computes it, ties by row number. When queries is nil it computes
+// those of every corpus row; a row is then the first in its own list. k is lowered to the size
+// of the corpus. workers < 1 means all processors; the answer does not depend on it. progress
+// may be nil.
 //
-// Distances are first found by blocked matrix products, ‖q‖² + ‖c‖² − 2q·c,
-// whose rounding error is bounded; k+14 rows are kept, rescored one by one,
-// and accepted only if the bound proves that no other row can belong to the
-// list. Queries without that proof are scanned directly, so the answer always
-// equals brute force. O(n·m·d) time, the corpus in memory once.
+// Distances are first computed by blocked matrix products, ‖q‖² + ‖c‖² − 2q·c, whose rounding
+// error is bounded. The best k+14 rows are kept, rescored one by one, and accepted only if the
+// bound proves that no other row can belong to the list. Queries without that proof are scanned
+// directly, so the answer always equals brute force. O(n·m·d) time; memory for one copy of the
+// corpus.
 //
 // Errors: ErrInput and the context's error.
-func ExactNeighbors(ctx context.Context, corpus, queries Rows, k, workers int, progress func(done, total int)) (*Neighbors, error) {
+func ExactNeighbors(ctx context.Context, corpus, queries Rows, k, workers int,
+	progress func(done, total int)) (*Neighbors, error) {
 	if corpus == nil || corpus.Len() == 0 || corpus.Dim() < 1 {
 		return nil, fmt.Errorf("%w: empty corpus", ErrInput)
 	}
@@ -68,14 +67,16 @@ func ExactNeighbors(ctx context.Context, corpus, queries Rows, k, workers int, p
 		queries = corpus
 	}
 	if queries.Dim() != corpus.Dim() {
-		return nil, fmt.Errorf("%w: queries have %d coordinates, the corpus %d", ErrInput, queries.Dim(), corpus.Dim())
+		return nil, fmt.Errorf("%w: queries have %d coordinates, the corpus %d", ErrInput,
+			queries.Dim(), corpus.Dim())
 	}
 	c, err := gather(ctx, corpus)
 	if err != nil {
 		return nil, err
 	}
 	k = min(k, c.n)
-	out := &Neighbors{N: queries.Len(), K: k, IDs: make([]uint32, queries.Len()*k), KDist: make([]float32, queries.Len())}
+	out := &Neighbors{N: queries.Len(), K: k, IDs: make([]uint32, queries.Len()*k),
+		KDist: make([]float32, queries.Len())}
 	work := par.Work{N: out.N, Grain: tileQueries, Workers: workers, Progress: progress}
 	err = par.Ranges(ctx, work, func() func(lo, hi int) error {
 		w := newWorker(c, k, self)
@@ -87,7 +88,7 @@ func ExactNeighbors(ctx context.Context, corpus, queries Rows, k, workers int, p
 	return out, nil
 }
 
-// matrix is the corpus side by side with its squared norms.
+// matrix is the corpus in one slice with its squared norms.
 type matrix struct {
 	data  []float32
 	norms []float32
@@ -96,7 +97,7 @@ type matrix struct {
 
 func (m *matrix) row(i int) []float32 { return m.data[i*m.d : (i+1)*m.d] }
 
-// flat is implemented by rows that already lie side by side.
+// flat is implemented by rows that are already stored in one slice.
 type flat interface{ Flat() []float32 }
 
 func gather(ctx context.Context, rows Rows) (*matrix, error) {
@@ -122,7 +123,7 @@ func gather(ctx context.Context, rows Rows) (*matrix, error) {
 	return m, nil
 }
 
-// finite refuses coordinates that have no distance to anything.
+// finite returns an error for coordinates that are NaN or infinite.
 func finite(what string, i int, x []float32) error {
 	if j := vector.IsFinite(x); j >= 0 {
 		return fmt.Errorf("%w: coordinate %d of %s %d is %v", ErrInput, j, what, i, x[j])
@@ -189,17 +190,16 @@ func (w *worker) tile(ctx context.Context, queries Rows, lo, hi int, out *Neighb
 		}
 	}
 	for i := range nq {
-		w.settle(w.q[i*c.d:(i+1)*c.d], w.norms[i], w.best[i], lo+i, out)
+		w.finalize(w.q[i*c.d:(i+1)*c.d], w.norms[i], w.best[i], lo+i, out)
 	}
 	return nil
 }
 
-// settle rescores the kept rows exactly and checks the proof. The estimate of
-// a distance is off by at most slack, and so is the kernel's own sum
-// (relative rounding, plus what products lose that underflow); a row
-// that was not kept had an estimate of at least the worst kept one, hence a
-// kernel distance of at least that less 2·slack.
-func (w *worker) settle(q []float32, qn float32, best *vector.TopK, row int, out *Neighbors) {
+// finalize rescores the kept rows exactly and checks the proof. The error of an estimated
+// distance is at most slack, and so is that of the kernel's own sum (relative rounding, and the
+// loss of products that underflow). A row that was not kept had an estimate of at least the
+// worst kept one, so its kernel distance is at least that minus 2·slack.
+func (w *worker) finalize(q []float32, qn float32, best *vector.TopK, row int, out *Neighbors) {
 	c := w.c
 	limit := best.Threshold()
 	w.list = best.Append(w.list[:0])
@@ -208,7 +208,7 @@ func (w *worker) settle(q []float32, qn float32, best *vector.TopK, row int, out
 	for _, n := range w.list {
 		w.push(q, n.ID, row)
 	}
-	// Written so that an overflow to infinity or NaN fails the proof.
+	// The comparison is written so that an overflow to infinity or NaN fails the proof.
 	if proved := float64(w.exact.Threshold()) < float64(limit)-2*slack; len(w.list) < c.n && !proved {
 		w.exact.Reset(w.k)
 		for i := range c.n {
@@ -222,8 +222,8 @@ func (w *worker) settle(q []float32, qn float32, best *vector.TopK, row int, out
 	out.KDist[row] = max(0, w.list[len(w.list)-1].Distance)
 }
 
-// push offers a row with its kernel distance. A row is nearer to itself than
-// its duplicates are, whatever their numbers.
+// push offers a row with its kernel distance. A row is nearer to itself than its duplicates
+// are, whatever their numbers.
 func (w *worker) push(q []float32, id uint32, row int) {
 	d := vector.L2Squared(q, w.c.row(int(id)))
 	if w.self && int(id) == row {

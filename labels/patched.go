@@ -6,24 +6,23 @@ import (
 	"slices"
 )
 
-// Patched is counts that follow a stream of changes: those of some rows, which
-// stay as they are, and what has become of them since. Both do not change.
+// Patched holds counts that follow a stream of changes: an immutable base and an immutable
+// patch of what has changed since.
 type Patched struct {
 	// Base has pairs of features and labels; its Square and Rows are not read.
 	Base *FeatureLabels
-	// Patch has the pairs whose sum is another one than in Base, or new; a sum
-	// of zero is that of a pair which is gone. Square and Rows are those of all
-	// rows, and say how many features and labels there are.
+	// Patch has the pairs that are new or whose sum differs from Base; a sum of zero marks a
+	// deleted pair. Its Square and Rows are those of all rows and define the numbers of
+	// features and labels.
 	Patch *FeatureLabels
 }
 
-// Change is the patch after some rows were taken away and others added: with
-// it the counts are those of the rows that there are then, counted afresh. add
-// may have more features and labels. workers < 1 means all processors; the
-// answer does not depend on it. O(features + labels + the patch + the pairs of
-// the change · log L).
+// Change returns the patch after some rows were removed and others added: with it the counts
+// equal those of the remaining rows. add may have more features and labels. workers < 1 means
+// all processors; the answer does not depend on it. O(features + labels + the patch + the pairs
+// of the change · log L).
 //
-// Errors: ErrInput if rows are taken away that were never counted.
+// Errors: ErrInput if rows are removed that were never counted.
 func (p *Patched) Change(add, sub *FeatureLabels, workers int) (*FeatureLabels, error) {
 	old := p.Patch
 	m, l := max(old.Features(), add.Features()), max(old.Labels(), add.Labels())
@@ -70,13 +69,14 @@ func tooMuch(what string, i any) error {
 	return fmt.Errorf("%w: %s %v: more is taken away than there is", ErrInput, what, i)
 }
 
-// change appends a feature's pairs of the new patch.
+// change appends a feature's pairs to the new patch.
 func (p *Patched) change(f int, add, sub *FeatureLabels, out *part) error {
 	base, baseSum := p.Base.row(f)
 	old, oldSum := p.Patch.row(f)
 	a, aSum := add.row(f)
 	s, sSum := sub.row(f)
-	label, sums := slices.Grow(out.label, len(old)+len(a)+len(s)), slices.Grow(out.sum, len(old)+len(a)+len(s))
+	label, sums := slices.Grow(out.label, len(old)+len(a)+len(s)),
+		slices.Grow(out.sum, len(old)+len(a)+len(s))
 	var atBase, atOld, atA, atS int
 	for atA < len(a) || atS < len(s) {
 		l := ^uint32(0)
@@ -121,8 +121,8 @@ func (p *Patched) change(f int, add, sub *FeatureLabels, out *part) error {
 	return nil
 }
 
-// seek is the first place from at on of a label that is not below l, at a cost
-// that follows the way there.
+// seek returns the first place at or after at whose label is at least l. Its cost grows with
+// the distance to that place.
 func seek(set []uint32, at int, l uint32) int {
 	step := 1
 	for at+step <= len(set) && set[at+step-1] < l {
@@ -133,7 +133,7 @@ func seek(set []uint32, at int, l uint32) int {
 	return at + n
 }
 
-// Whole is the counts without a patch. O(all pairs).
+// Whole returns the counts with the patch applied. O(all pairs).
 func (p *Patched) Whole() *FeatureLabels {
 	m := p.Patch.Features()
 	n := len(p.Base.Label) + len(p.Patch.Label)

@@ -8,36 +8,35 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Powers is the matrix of definition 8, S with every cosine to a power, taken
-// apart so that a row more or less touches few of its numbers:
+// Powers is the matrix of definition 8: S with every cosine raised to a power. It is stored as
+// factors, so that adding or removing a row changes few numbers:
 //
 //	S[f,l]^β = (f·l)^β · |f|^−β · |l|^−β
 //
-// A pair's entry changes with the rows that have both feature and label only;
-// the lengths of the columns stand beside the matrix.
+// A pair's entry changes only with rows that have both the feature and the label. The lengths
+// of the columns are stored separately.
 type Powers struct {
-	// Beta is the power that the numbers are of: StoredPower of the one asked
-	// for.
+	// Beta is the power of the stored numbers: StoredPower of the requested one.
 	Beta float64
-	// S has (f·l)^β, M × L. Entries of Patch, which may be nil, are in place of
-	// those of S; zero is no entry.
+	// S holds (f·l)^β, M × L. Entries of Patch, which may be nil, replace those of S; zero
+	// means no entry.
 	S, Patch *vector.CSR
-	// Feature has |f|^−β, Label |l|^−β, 0 for columns of zeros; nil means ones, as
-	// for a matrix S that is whole.
+	// Feature holds |f|^−β, Label |l|^−β; 0 for columns of zeros. nil means ones, for a matrix
+	// S that includes these factors.
 	Feature, Label []float64
-	// Count is how many entries each feature has, nil if those of S are all; With
-	// is how many labels have any row, zero if all have.
+	// Count is the number of entries of each feature, nil if S has them all. With is the number
+	// of labels that have any row, zero if all have one.
 	Count []uint32
 	With  int
 }
 
-// maxStored is the largest power that numbers are stored to: that of the least
-// sum that there is stays above zero in float32, that of the largest finite.
+// maxStored is the largest power that can be stored: in float32 the least possible sum to this
+// power is above zero, and the largest is finite.
 const maxStored = 4
 
-// StoredPower is the power that Powers holds for one asked for: itself, or 1
-// for one so large that float32 could not hold the numbers; these are to be
-// raised to the other one when they are used.
+// StoredPower returns the power that Powers holds for a requested one: the power itself, or 1
+// if float32 could not hold the numbers; then the caller raises them to the power when they are
+// used.
 func StoredPower(beta float64) float64 {
 	if beta > maxStored {
 		return 1
@@ -45,8 +44,7 @@ func StoredPower(beta float64) float64 {
 	return beta
 }
 
-// Powers makes the matrix for the power beta. The index slices are shared with
-// s. O(entries).
+// Powers returns the matrix for the power beta. It shares the index slices with s. O(entries).
 //
 // Errors: ErrInput unless beta is above 0 and finite.
 func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
@@ -54,7 +52,8 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 		return nil, fmt.Errorf("%w: power %v", ErrInput, beta)
 	}
 	beta = StoredPower(beta)
-	p := &Powers{Beta: beta, S: s.matrix(beta), Feature: make([]float64, s.Features()), Label: make([]float64, s.Labels())}
+	p := &Powers{Beta: beta, S: s.matrix(beta), Feature: make([]float64, s.Features()),
+		Label: make([]float64, s.Labels())}
 	for f, square := range s.Square {
 		p.Feature[f] = inverse(square.root(), beta)
 	}
@@ -65,7 +64,7 @@ func (s *FeatureLabels) Powers(beta float64) (*Powers, error) {
 	return p, nil
 }
 
-// matrix has the sums to a power.
+// matrix returns the sums raised to a power.
 func (s *FeatureLabels) matrix(beta float64) *vector.CSR {
 	m := &vector.CSR{Ptr: s.Ptr, Index: s.Label, Value: make([]float32, len(s.Label)), Cols: s.Labels()}
 	for e, sum := range s.Sum {
@@ -74,7 +73,7 @@ func (s *FeatureLabels) matrix(beta float64) *vector.CSR {
 	return m
 }
 
-// inverse is x to the power −beta, 0 for 0.
+// inverse returns x to the power −beta, 0 for x = 0.
 func inverse(x, beta float64) float64 {
 	if x == 0 {
 		return 0
@@ -82,8 +81,7 @@ func inverse(x, beta float64) float64 {
 	return 1 / Power(x, beta)
 }
 
-// Power is x to the power p, for x of at least 0. The powers of the paper's grid
-// need no logarithm.
+// Power returns x to the power p, for x ≥ 0. The powers of the paper's grid need no logarithm.
 func Power(x, p float64) float64 {
 	switch p {
 	case 1:
@@ -98,8 +96,8 @@ func Power(x, p float64) float64 {
 	return math.Pow(x, p)
 }
 
-// Row is the entries of a feature in S and those in their place; none beyond
-// the matrix.
+// Row returns the entries of a feature in S and those of the patch that replace them; none
+// beyond the matrix.
 func (p *Powers) Row(f int) (row, patch vector.Sparse) {
 	if f < p.S.Rows() {
 		row = p.S.Row(f)
@@ -110,7 +108,7 @@ func (p *Powers) Row(f int) (row, patch vector.Sparse) {
 	return row, patch
 }
 
-// Features is M.
+// Features returns M, the number of features.
 func (p *Powers) Features() int {
 	if p.Patch != nil {
 		return max(p.S.Rows(), p.Patch.Rows())
@@ -118,10 +116,10 @@ func (p *Powers) Features() int {
 	return p.S.Rows()
 }
 
-// Labels is L.
+// Labels returns L, the number of labels.
 func (p *Powers) Labels() int { return max(p.S.Cols, len(p.Label)) }
 
-// Pairs is how many entries a feature has.
+// Pairs returns the number of entries of a feature.
 func (p *Powers) Pairs(f int) int {
 	switch {
 	case p.Count != nil && f < len(p.Count):
@@ -143,8 +141,7 @@ func (p *Powers) withRows() int {
 	return n
 }
 
-// Tally fills Count and With, from Patch and Label. O(M + L + entries of Patch ·
-// log L).
+// Tally sets Count and With from Patch and Label. O(M + L + entries of Patch · log L).
 func (p *Powers) Tally() {
 	p.Count, p.With = nil, p.withRows()
 	if p.Patch == nil || len(p.Patch.Index) == 0 {
@@ -167,8 +164,8 @@ func (p *Powers) Tally() {
 	}
 }
 
-// At is the entry of feature f and label l, to the power Beta, in 0…1; 0 if
-// there is none. O(log L).
+// At returns the entry of feature f and label l, to the power Beta, in 0…1; 0 if there is none.
+// O(log L).
 func (p *Powers) At(f, l int) float64 {
 	row, patch := p.Row(f)
 	i, ok := slices.BinarySearch(patch.Index, uint32(l))

@@ -15,11 +15,11 @@ type Ranked struct {
 	Score float32
 }
 
-// Before settles ties of scores: it says whether label a comes before label b,
-// which is another one. nil is the order of their numbers.
+// Before breaks ties of scores: it reports whether label a precedes another label b. nil orders
+// labels by their numbers.
 type Before func(a, b uint32) bool
 
-// Compare orders by falling score, ties as Before has it.
+// Compare orders by falling score, ties by before.
 func (before Before) Compare(a, b Ranked) int {
 	c := cmp.Compare(b.Score, a.Score)
 	switch {
@@ -36,14 +36,14 @@ func (before Before) Compare(a, b Ranked) int {
 // better orders by falling score, ties by the smaller label.
 func better(a, b Ranked) int { return Before(nil).Compare(a, b) }
 
-// Rank appends the k labels of highest score, best first, ties by the smaller
-// label; fewer if fewer have a score above zero, since a label without
-// evidence is no prediction. O(c log k) for c scores.
+// Rank appends the k labels of highest score, best first, ties by the smaller label. It appends
+// fewer if fewer have a score above zero, since a label without evidence is not predicted. O(c
+// log k) for c scores.
 func Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 	return Before(nil).Rank(dst, scores, k)
 }
 
-// Rank is the function Rank with ties as Before has it.
+// Rank is the function Rank with ties broken by before.
 func (before Before) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 	at := len(dst)
 	for i, l := range scores.Index {
@@ -51,7 +51,7 @@ func (before Before) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 		if r.Score <= 0 || k < 1 {
 			continue
 		}
-		// A short sorted list takes what beats its last.
+		// Insert into the sorted list the scores that beat its last.
 		if len(dst)-at == k {
 			if before.Compare(dst[len(dst)-1], r) < 0 {
 				continue
@@ -62,15 +62,16 @@ func (before Before) Rank(dst []Ranked, scores vector.Sparse, k int) []Ranked {
 			dst = append(dst, r)
 			continue
 		}
-		place, _ := slices.BinarySearchFunc(dst[at:], r, func(a, b Ranked) int { return before.Compare(a, b) })
+		place, _ := slices.BinarySearchFunc(dst[at:], r,
+			func(a, b Ranked) int { return before.Compare(a, b) })
 		dst = slices.Insert(dst, at+place, r)
 	}
 	return dst
 }
 
-// checkScores holds a score matrix to what thresholds and rankings assume:
-// one row for each row of labels, finite scores, none negative, since a label
-// that is not listed has the score zero.
+// checkScores checks the assumptions of thresholds and rankings about a score matrix: one row
+// for each row of labels, finite scores, and no negative ones, since a label that is not listed
+// has the score zero.
 func checkScores(scores *vector.CSR, rows, labels int) error {
 	if err := scores.Validate(); err != nil {
 		return fmt.Errorf("%w: scores: %w", ErrInput, err)
@@ -79,7 +80,8 @@ func checkScores(scores *vector.CSR, rows, labels int) error {
 		return fmt.Errorf("%w: scores without values", ErrInput)
 	}
 	if scores.Rows() != rows || scores.Cols > labels {
-		return fmt.Errorf("%w: %d×%d scores for %d×%d labels", ErrShape, scores.Rows(), scores.Cols, rows, labels)
+		return fmt.Errorf("%w: %d×%d scores for %d×%d labels", ErrShape, scores.Rows(), scores.Cols,
+			rows, labels)
 	}
 	for e, v := range scores.Value {
 		if v < 0 {
@@ -89,31 +91,28 @@ func checkScores(scores *vector.CSR, rows, labels int) error {
 	return nil
 }
 
-// RankReport is what [EvaluateRanking] finds; the lists are by the given ks.
+// RankReport is the result of [EvaluateRanking]; its lists are by the given ks.
 type RankReport struct {
 	Rows, Labels int
 	K            []int
-	// Precision is precision@k (definition 17): the share of the N·k first
-	// places with a true label. A row with fewer than k scores leaves places
-	// empty.
+	// Precision is precision@k (definition 17): the share of the N·k first places that hold a
+	// true label. A row with fewer than k scores leaves places empty.
 	Precision []float64
 	// NDCG is the mean over the rows of the discounted gain Σ 1/log₂(1 + rank)
 	// of the true labels among the first k, over its best possible value; a
 	// row without labels counts 0.
 	NDCG []float64
-	// Coverage is the mean number of steps down the ranking of all L labels
-	// until every true label is met, 0 when they are the first, as in Mulan.
-	// Labels that are not listed stand behind, in the order of their numbers.
-	// A row without labels counts 0.
+	// Coverage is the mean number of steps down the ranking of all L labels until every true
+	// label is met; 0 when they are the first, as in Mulan. Labels that are not listed follow
+	// the listed ones in the order of their numbers. A row without labels counts 0.
 	Coverage float64
 }
 
-// EvaluateRanking compares the ranking of labels by score (descending, ties by
-// the smaller label) with the true labels. scores has a row for each of truth;
-// a label that is not listed has the score zero. O(entries · log max k).
+// EvaluateRanking compares the ranking of labels by score (descending, ties by the smaller
+// label) with the true labels. scores has a row for each row of truth; a label that is not
+// listed has the score zero. O(entries · log max k).
 //
-// Errors: ErrShape; ErrInput for a k below 1, scores that are negative or not
-// finite.
+// Errors: ErrShape; ErrInput for a k below 1, scores that are negative or not finite.
 func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, error) {
 	if err := checkScores(scores, truth.Rows(), truth.Labels()); err != nil {
 		return nil, err
@@ -153,17 +152,17 @@ func EvaluateRanking(truth *Matrix, scores *vector.CSR, ks []int) (*RankReport, 
 	return r, nil
 }
 
-// rankEvaluator holds what is known of one row.
+// rankEvaluator holds the state of one row.
 type rankEvaluator struct {
 	truth  *Matrix
-	most   int // no k matters beyond
+	most   int // the largest k
 	ranked []Ranked
 	hits   []hit     // by number of places, from 0
 	labels int       // number of true labels
 	gains  []float64 // sums of 1/log₂(1 + rank) by number of places
 }
 
-// hit is what the true labels among the first places are worth.
+// hit holds the value of the true labels among the first places.
 type hit struct {
 	n   int
 	dcg float64
@@ -184,11 +183,11 @@ func (e *rankEvaluator) row(i int, scores vector.Sparse) {
 	}
 }
 
-// gain is the worth of a true label at a place from 0.
+// gain returns the gain of a true label at a place, counted from 0.
 func gain(place int) float64 { return 1 / math.Log2(float64(place)+2) }
 
-// ideal is the gain of true labels at all of the first k places that they can
-// fill.
+// ideal returns the gain of the best ranking: true labels at as many of the first k places as
+// there are.
 func (e *rankEvaluator) ideal(k int) float64 {
 	if e.gains == nil {
 		e.gains = []float64{0}
@@ -200,8 +199,7 @@ func (e *rankEvaluator) ideal(k int) float64 {
 	return e.gains[n]
 }
 
-// depth is the rank, from 0, of the worst-ranked of the true labels among all
-// labels.
+// depth returns the rank, from 0, of the worst-ranked true label among all labels.
 func depth(truth []uint32, scores vector.Sparse) int {
 	if len(truth) == 0 {
 		return 0
@@ -214,7 +212,7 @@ func depth(truth []uint32, scores vector.Sparse) int {
 	}
 	before := 0
 	if worst.Score == 0 {
-		// Every label of a smaller number is before it, whatever its score.
+		// Every label with a smaller number is before it, whatever its score.
 		before = int(worst.Label)
 	}
 	for i, l := range scores.Index {

@@ -9,15 +9,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Fold is one division of rows into a part to learn from and a part to try it
-// on. Both ascend.
+// Fold is one division of rows into a training part and a test part. Both are ascending.
 type Fold struct {
 	Train, Test []int
 }
 
-// KFold divides n rows into k parts whose sizes differ by at most one, by a
-// permutation that depends on the seed alone; each part is the test part of
-// one fold. O(n·k).
+// KFold divides n rows into k parts whose sizes differ by at most one, by a permutation that
+// depends on the seed alone. Each part is the test part of one fold. O(n·k).
 //
 // Errors: ErrInput unless 2 ≤ k ≤ n.
 func KFold(n, k int, seed uint64) ([]Fold, error) {
@@ -32,8 +30,8 @@ func KFold(n, k int, seed uint64) ([]Fold, error) {
 	return folds, nil
 }
 
-// RandomSplit divides n rows in two, the given share of them, rounded, to the
-// test part, by a permutation that depends on the seed alone.
+// RandomSplit divides n rows in two by a permutation that depends on the seed alone. The given
+// share of the rows, rounded, is the test part.
 //
 // Errors: ErrInput unless both parts get at least one row.
 func RandomSplit(n int, share float64, seed uint64) (Fold, error) {
@@ -55,9 +53,8 @@ func divide(order []int, lo, hi int) Fold {
 	return f
 }
 
-// permutation shuffles 0…n−1. It is written out because the standard library
-// does not promise the same permutation in every release, and results cite
-// their seed.
+// permutation shuffles 0…n−1. It does not use the standard library, which does not promise the
+// same permutation in every release, while results cite their seed.
 func permutation(n int, seed uint64) []int {
 	rng := rand.NewPCG(seed, 0)
 	order := make([]int, n)
@@ -72,8 +69,8 @@ func permutation(n int, seed uint64) []int {
 	return order
 }
 
-// SelectRows is the matrix of the given rows in the given order, with the same
-// columns. O(their entries). A row beyond the matrix panics, as an index does.
+// SelectRows returns the matrix of the given rows in the given order, with the same columns.
+// O(entries of the rows). It panics for a row beyond the matrix, as an index does.
 func SelectRows(m *vector.CSR, rows []int) *vector.CSR {
 	n := 0
 	for _, i := range rows {

@@ -7,26 +7,26 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Thresholds turn confidence scores into label sets: a label is predicted if
-// its score is above zero and at least its threshold (definitions 10 and 11),
-// or if it is the row's best and KeepTop is set. All are finite.
+// Thresholds turn confidence scores into label sets. A label is predicted if its score is above
+// zero and at least its threshold (definitions 10 and 11), or if it is the row's best label and
+// KeepTop is set. All thresholds are finite.
 type Thresholds struct {
 	// Single is the threshold of all labels if PerLabel is nil.
 	Single float64
-	// PerLabel is a threshold for each label.
+	// PerLabel holds a threshold for each label.
 	PerLabel []float64
-	// KeepTop predicts a row's best label (ties: the smaller) even if its
-	// score is too low, as almost every row of most data sets has a label.
+	// KeepTop predicts a row's best label (ties: the smaller) even if its score is below the
+	// threshold, since almost every row of most data sets has a label.
 	KeepTop bool
 }
 
-// Append appends the labels predicted from a row of scores, ascending, to dst.
-// The row's labels must be below len(PerLabel), if that is set. O(scores).
+// Append appends the labels predicted from a row of scores, ascending, to dst. The row's labels
+// must be below len(PerLabel), if that is set. O(scores).
 func (t *Thresholds) Append(dst []uint32, scores vector.Sparse) []uint32 {
 	return t.AppendBy(dst, scores, nil)
 }
 
-// AppendBy is Append with ties of the best label as before has it.
+// AppendBy is Append with ties of the best label broken by before.
 func (t *Thresholds) AppendBy(dst []uint32, scores vector.Sparse, before Before) []uint32 {
 	top := -1
 	if t.KeepTop {
@@ -44,11 +44,11 @@ func (t *Thresholds) AppendBy(dst []uint32, scores vector.Sparse, before Before)
 	return dst
 }
 
-// Predict is the matrix of the labels predicted from each row of scores; the
-// number of labels is scores.Cols. O(scores).
+// Predict returns the matrix of the labels predicted from each row of scores; the number of
+// labels is scores.Cols. O(scores).
 //
-// Errors: ErrInput for negative scores or such as are not finite; ErrShape for
-// fewer thresholds than labels.
+// Errors: ErrInput for scores that are negative or not finite; ErrShape for fewer thresholds
+// than labels.
 func (t *Thresholds) Predict(scores *vector.CSR) (*Matrix, error) {
 	if err := checkScores(scores, scores.Rows(), scores.Cols); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (t *Thresholds) Predict(scores *vector.CSR) (*Matrix, error) {
 	return &Matrix{rows: m, cols: m.Transpose()}, nil
 }
 
-// topOf is the place of the best score above zero, ties as before has it; -1 if
-// there is none.
+// topOf returns the place of the best score above zero, ties broken by before; -1 if there is
+// none.
 func topOf(scores vector.Sparse, before Before) int {
 	top := -1
 	for i, v := range scores.Value {
@@ -80,18 +80,17 @@ func topOf(scores vector.Sparse, before Before) int {
 	return top
 }
 
-// SingleThreshold is the threshold at which the mean number of labels
-// predicted from scores, a row of labels' confidence scores for each of N
-// rows, comes nearest to cardinality, the mean number of labels a row in the
-// training part (below definition 10). The scores must be of rows that are not
-// among their own neighbours: held out. Of two numbers equally near the
-// smaller is taken, and of the thresholds that give it the middle one.
+// SingleThreshold returns the threshold at which the mean number of predicted labels per row is
+// nearest to cardinality, the mean number of labels per row in the training part (below
+// definition 10). scores holds the labels' confidence scores for each of N rows. The rows must
+// be held out: a row must not be among its own neighbours. Of two equally near numbers the
+// smaller is chosen, and of the thresholds that give it the middle one.
 //
-// The paper tries 21 values; the scores themselves give the exact optimum. O(c)
-// for c scores.
+// The paper tries 21 values; here the scores themselves give the exact optimum. O(c) for c
+// scores.
 //
-// Errors: ErrInput for a cardinality or scores that are negative or not
-// finite, or if no score is above zero, which leaves nothing to go by.
+// Errors: ErrInput for a cardinality or scores that are negative or not finite, or if no score
+// is above zero, so that no threshold can be chosen.
 func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Thresholds, error) {
 	if err := checkScores(scores, scores.Rows(), scores.Cols); err != nil {
 		return nil, err
@@ -100,8 +99,8 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 		return nil, fmt.Errorf("%w: label cardinality %v", ErrInput, cardinality)
 	}
 	t := &Thresholds{KeepTop: keepTop}
-	// Only scores that the threshold decides on take part; the top labels,
-	// if kept, are predicted anyway.
+	// Only scores that the threshold decides on take part; the top labels, if kept, are
+	// predicted in any case.
 	var open []float32
 	kept := 0
 	least := float32(math.Inf(1))
@@ -124,8 +123,8 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 	case len(open) > 0:
 		t.Single = cut(open, cardinality*float64(scores.Rows())-float64(kept))
 	case kept > 0:
-		// Every row has one score, so nothing says how sure a second label
-		// must be: as sure as the least of the first ones.
+		// Every row has one score, so the data do not show how large a second label's score
+		// must be. The threshold is the smallest of the best scores.
 		t.Single = float64(least)
 	default:
 		return nil, fmt.Errorf("%w: no score is above zero", ErrInput)
@@ -133,17 +132,17 @@ func SingleThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Th
 	return t, nil
 }
 
-// SteppedThreshold is SingleThreshold as the paper computes it (section 5.1): the
-// best of the thresholds 0, 0.1, …, 1, then the best of those 0.01 apart from
-// 0.05 below it to 0.05 above it. Of two equally good ones the larger is taken.
-// O(c). Errors: those of SingleThreshold.
+// SteppedThreshold is SingleThreshold as the paper computes it (section 5.1): the best of the
+// thresholds 0, 0.1, …, 1, then the best of those in steps of 0.01 from 0.05 below it to 0.05
+// above it. Of two equally good ones the larger is chosen. O(c). Errors: those of
+// SingleThreshold.
 func SteppedThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*Thresholds, error) {
 	t, err := SingleThreshold(scores, cardinality, keepTop)
 	if err != nil {
 		return nil, err
 	}
-	// Scores by the number of steps that they reach, and the rows' best, which
-	// are predicted in any case.
+	// Counts of the scores by the number of steps that they reach, and of the rows' best
+	// scores, which are predicted in any case.
 	var reached [102]int
 	kept := 0
 	for i := range scores.Rows() {
@@ -178,7 +177,7 @@ func SteppedThreshold(scores *vector.CSR, cardinality float64, keepTop bool) (*T
 	return t, nil
 }
 
-// stepsOf is the largest number of hundredths, at most 100, that a score reaches.
+// stepsOf returns the largest number of hundredths, at most 100, that a score reaches.
 func stepsOf(v float64) int {
 	s := min(100, int(v*100))
 	for s < 100 && v >= float64(s+1)/100 {
@@ -190,18 +189,18 @@ func stepsOf(v float64) int {
 	return s
 }
 
-// LabelThresholds gives each label its own threshold (definition 11): the one
-// at which the share of the N rows that it is predicted for comes nearest to
-// its prior, its share of the rows of the training part (proportional cut).
-// That lowers the threshold of labels whose scores are low as a whole, which
-// the rare ones are. Ties and the place between two scores are settled as in
-// [SingleThreshold], whose threshold a label without scores gets. The rule for
-// top labels comes on top and is not reckoned with. O(c).
+// LabelThresholds gives each label its own threshold (definition 11): the one at which the
+// share of the N rows that it is predicted for is nearest to its prior, its share of the rows
+// of the training part (proportional cut). That lowers the threshold of labels whose scores are
+// all low, which is so for rare labels. Ties and the value between two scores are chosen as in
+// [SingleThreshold], whose threshold a label without scores gets. The rule for top labels is
+// applied afterwards and not taken into account here. O(c).
 //
 // Errors: as SingleThreshold; ErrShape if the training part has fewer labels.
 func LabelThresholds(scores *vector.CSR, train *Matrix, keepTop bool) (*Thresholds, error) {
 	if scores.Cols > train.Labels() {
-		return nil, fmt.Errorf("%w: scores of %d labels, %d in training", ErrShape, scores.Cols, train.Labels())
+		return nil, fmt.Errorf("%w: scores of %d labels, %d in training", ErrShape, scores.Cols,
+			train.Labels())
 	}
 	t, err := SingleThreshold(scores, train.Cardinality(), keepTop)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// batchWidth is how many queries the batch kernel estimates at once.
+	// batchWidth is the number of queries that the batch kernel estimates at once.
 	batchWidth = 64
-	// batchRows is how many rows it handles between updates of thresholds.
+	// batchRows is the number of rows between updates of thresholds.
 	batchRows = 64
-	// sampleBlocks is how many times as many rows are estimated before the
-	// thresholds of a group are first set.
+	// sampleBlocks is the number of rows, in multiples of batchRows, that are estimated before
+	// the thresholds of a group are first set.
 	sampleBlocks = 32
-	// batchSlots is the most entries that a group of queries may have.
+	// batchSlots is the maximum number of entries of a group of queries.
 	batchSlots = 1 << 16
-	// half is the error of rounding one factor of a product to nearest, in
-	// units of 2⁻¹⁶, with a little for float32.
+	// half is the error of rounding one factor of a product to nearest, in units of 2⁻¹⁶, with
+	// a margin for float32.
 	half = 1.0 / 128000
 )
 
@@ -33,25 +33,25 @@ type batch struct {
 	decoded   vector.CSR // a block of rows of a Source
 }
 
-// group is batchWidth queries. Their features have slots in a table of weights,
-// from 1; slot 0 is all zero, for features of no query.
+// group is batchWidth queries. Their features have slots in a table of weights, numbered from
+// 1. Slot 0 is all zero: it is for features of no query.
 type group struct {
 	size     int      // queries in use
 	slots    []uint16 // by feature
-	features []uint32 // by slot, less one
-	weights  []uint16 // batchWidth a slot
+	features []uint32 // by slot − 1
+	weights  []uint16 // batchWidth per slot
 	least    [batchWidth]uint16
-	scale    [batchWidth]float64 // units a point of score; zero: not estimated
+	scale    [batchWidth]float64 // units per point of score; zero: not estimated
 	pickers  [batchWidth]picker
 }
 
-// SearchBatch answers many queries, the rows of a matrix, and calls each with
-// every answer in order of the queries. The answers are those of Search; hits
-// are valid until each returns, an error of each ends the batch. With p's
-// strategy Auto, blocks of queries share one pass over the rows where that is
-// cheaper than their lists; with p.ByRows, wherever it is possible. Errors: as
-// Search.
-func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.CSR, k int, p SearchParams, each func(query int, hits []Hit, stats Stats) error) error {
+// SearchBatch answers the rows of a matrix as queries and calls each with every answer in order
+// of the queries. The answers are those of Search. Hits are valid until each returns, and an
+// error of each ends the batch. With strategy Auto, blocks of queries share one pass over the
+// rows where that is estimated to be cheaper than their lists; with p.ByRows, wherever it is
+// possible. Errors: as Search.
+func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.CSR, k int,
+	p SearchParams, each func(query int, hits []Hit, stats Stats) error) error {
 	if err := queries.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrParams, err)
 	}
@@ -75,7 +75,8 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 		for q := from; q < from+n; q++ {
 			var stats Stats
 			var err error
-			if s.answer, stats, err = s.search(ctx, ix, s.query(queries, q), k, p, s.answer[:0]); err != nil {
+			if s.answer, stats, err = s.search(ctx, ix, s.query(queries, q), k, p,
+				s.answer[:0]); err != nil {
 				return err
 			}
 			if err := each(q, s.answer, stats); err != nil {
@@ -86,7 +87,7 @@ func (s *Searcher) SearchBatch(ctx context.Context, ix *Index, queries *vector.C
 	return nil
 }
 
-// query is row q of a matrix, with values.
+// query returns row q of a matrix, with values.
 func (s *Searcher) query(queries *vector.CSR, q int) vector.Sparse {
 	r := queries.Row(q)
 	if r.Value == nil {
@@ -98,16 +99,17 @@ func (s *Searcher) query(queries *vector.CSR, q int) vector.Sparse {
 	return r
 }
 
-// scoreBlock estimates the scores of all rows for n queries in one pass over
-// the rows, 16-bit estimates as in searchWeighted but from the values
-// themselves. With w the weights and v the values in whole numbers, an
-// estimate A of a row that has m features of the query satisfies
+// scoreBlock estimates the scores of all rows for n queries in one pass over the rows.
+// Estimates have 16 bits as in searchWeighted, but come from the values themselves. With
+// integer weights w and integer values v, an estimate A of a row that has m features of the
+// query satisfies
 //
 //	S·s - m - Δ <= A <= S·s + Δ,   Δ = Σ w/2¹⁷ + √m·‖row‖·V/2¹⁷
 //
-// V the units of a value: m for rounding products down, Δ for rounding either
-// factor to nearest.
-func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CSR, from, n, k int, p SearchParams, each func(int, []Hit, Stats) error) error {
+// where V is the number of units of a value: m for rounding products down, Δ for rounding
+// either factor to nearest.
+func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CSR, from, n, k int,
+	p SearchParams, each func(int, []Hit, Stats) error) error {
 	k = min(k, ix.Len())
 	unit := float64(float32(maxEstimate / ix.Unit * (1 - 1e-6)))
 	s.params, s.base = p, 0
@@ -140,7 +142,7 @@ func (s *Searcher) scoreBlock(ctx context.Context, ix *Index, queries *vector.CS
 	return nil
 }
 
-// loadGroup makes the table of the queries from a number on.
+// loadGroup fills the table with the queries from number from on.
 func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k int, unit float64) {
 	if len(g.slots) < ix.Features() {
 		g.slots = make([]uint16, ix.Features())
@@ -163,7 +165,7 @@ func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k i
 		for _, t := range s.terms {
 			most = max(most, t.weight)
 		}
-		// scale/unit·2¹⁶ is the units of a weight.
+		// scale/unit·2¹⁶ is the number of units of a weight.
 		scale = down(min(scale, maxEstimate/float64(most)*unit/(1<<16)))
 		if !(scale > 0) || math.IsInf(scale, 0) {
 			continue
@@ -193,11 +195,11 @@ func (s *Searcher) loadGroup(ix *Index, g *group, queries *vector.CSR, from, k i
 	}
 }
 
-// finishQuery puts the answer of a query whose rows have been picked into
-// s.answer.
-func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Sparse, p *picker, scale float64, k int, params SearchParams) (Stats, error) {
+// finishQuery puts the answer of a query, whose rows have been picked, into s.answer.
+func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Sparse, p *picker,
+	scale float64, k int, params SearchParams) (Stats, error) {
 	if scale == 0 || p.least < 1 {
-		// Few rows have an estimate that beats zero for sure, or none.
+		// At most a few rows have an estimate that surely exceeds zero.
 		var stats Stats
 		var err error
 		s.answer, stats, err = s.search(ctx, ix, query, k, params, s.answer[:0])
@@ -217,15 +219,14 @@ func (s *Searcher) finishQuery(ctx context.Context, ix *Index, query vector.Spar
 
 var zeros [batchWidth]uint16
 
-// passRows runs the kernel over all rows and offers the hits to the pickers.
-// It begins with a sample of blocks, apart from each other, which gives the
-// pickers thresholds to start from.
+// passRows runs the kernel over all rows and offers the hits to the pickers. It starts with a
+// sample of blocks at equal distances, from which the pickers get their first thresholds.
 func (s *Searcher) passRows(ctx context.Context, ix *Index, unit float32) error {
 	b, g := s.batch, &s.batch.group
 	n := ix.Len()
 	blocks := (n + batchRows - 1) / batchRows
 	apart := (blocks + sampleBlocks - 1) / sampleBlocks
-	sampled := 0 // rows
+	sampled := 0 // rows in the sample
 	for block := 0; block < blocks; block += apart {
 		sampled += s.estimateBlock(ix, block, unit, b.sample[sampled*batchWidth:])
 	}
@@ -249,8 +250,7 @@ func (s *Searcher) passRows(ctx context.Context, ix *Index, unit float32) error 
 	return nil
 }
 
-// estimateBlock estimates the scores of a block of rows, and returns how many
-// they are.
+// estimateBlock estimates the scores of a block of rows and returns their number.
 func (s *Searcher) estimateBlock(ix *Index, block int, unit float32, estimates []uint16) int {
 	rows, g := ix.Rows, &s.batch.group
 	first := block * batchRows
@@ -264,11 +264,11 @@ func (s *Searcher) estimateBlock(ix *Index, block int, unit float32, estimates [
 	return n
 }
 
-// thresholdBits is how many bits of a threshold are worth finding out.
+// thresholdBits is the number of leading bits of a threshold that are searched for.
 const thresholdBits = 11
 
-// raiseThresholds sets the threshold of every query to an estimate that k rows
-// of the sample reach, by bisection for all queries at once.
+// raiseThresholds sets the threshold of every query to an estimate that k rows of the sample
+// reach, by bisection for all queries at once.
 func (s *Searcher) raiseThresholds(sampled int) {
 	b, g := s.batch, &s.batch.group
 	var reached [batchWidth]uint16 // by k rows of the sample

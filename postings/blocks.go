@@ -13,10 +13,10 @@ const (
 	windowRows = 1 << windowBits
 )
 
-// Blocks are lists with 16-bit row numbers. Up to windowRows rows, list j is
-// entries Ptr[j]:Ptr[j+1] of Low. Beyond, it is containers Ptr[j]:Ptr[j+1],
-// ascending by Key, as in a roaring bitmap: container c holds the rows
-// Key[c]<<16 + Low[e], e from Start[c] to Start[c+1], ascending.
+// Blocks are lists with 16-bit row numbers. With at most windowRows rows, list j is entries
+// Ptr[j]:Ptr[j+1] of Low. With more, it is containers Ptr[j]:Ptr[j+1], ascending by Key, as in
+// a roaring bitmap: container c holds the rows Key[c]<<16 + Low[e], e from Start[c] to
+// Start[c+1], ascending.
 type Blocks struct {
 	Ptr   []uint32
 	Key   []uint16
@@ -27,13 +27,13 @@ type Blocks struct {
 	Code []uint8
 }
 
-// span is a run of entries, or of containers.
+// span is a range of entries or of containers.
 type span struct{ lo, hi uint32 }
 
 func (b *Blocks) span(j uint32) span { return span{b.Ptr[j], b.Ptr[j+1]} }
 
-// next takes window w off the front of a list, the windows being asked for in
-// ascending order; wide says that lists have containers.
+// next removes window w from the front of a list. The caller requests windows in ascending
+// order; wide means that lists have containers.
 func (b *Blocks) next(s *span, w int, wide bool) span {
 	if !wide {
 		all := *s
@@ -57,7 +57,7 @@ func (b *Blocks) begin(wide bool) {
 	}
 }
 
-// add appends an entry to the list begun last; rows ascend.
+// add appends an entry to the current list; rows ascend.
 func (b *Blocks) add(row uint32, wide bool) {
 	if wide {
 		key := uint16(row >> windowBits)
@@ -95,11 +95,11 @@ func (b *Blocks) rows(j uint32, wide bool, f func(row uint32)) (n int) {
 	return n
 }
 
-// Columns is the set of features that have a cell for every row instead of a
-// list. Column number = Rank of the word + set bits below, in feature order.
+// Columns is the set of features that have a cell for every row instead of a list. The number
+// of a column is the Rank of its word plus the set bits below it, in feature order.
 type Columns struct {
-	Has  []uint64 // a bit a feature
-	Rank []uint32 // columns before the word
+	Has  []uint64 // one bit per feature
+	Rank []uint32 // number of columns before the word
 }
 
 func (c *Columns) find(j uint32) (column int, ok bool) {
@@ -107,8 +107,7 @@ func (c *Columns) find(j uint32) (column int, ok bool) {
 	return int(c.Rank[j/64]) + bits.OnesCount64(word&(bit-1)), word&bit != 0
 }
 
-// makeColumns is the columns of the features that chosen holds for, and how
-// many they are.
+// makeColumns returns the columns of the features for which chosen is true, and their number.
 func makeColumns(features int, chosen func(j int) bool) (Columns, int) {
 	words := (features + 63) / 64
 	c := Columns{make([]uint64, words), make([]uint32, words)}
@@ -138,10 +137,9 @@ func lengths(byFeature *vector.CSR) []uint32 {
 	return n
 }
 
-// columnThreshold is the least length of a list that becomes a column: that of
-// share of the rows, or more if columns of size bytes for lists of perEntry
-// bytes an entry would, with fixed bytes besides, bring the mean over allowed bytes an
-// entry.
+// columnThreshold returns the minimum length of a list that becomes a column. It is a share of
+// the rows, or more if the index would otherwise need more than allowed bytes per entry: size
+// bytes per column, perEntry bytes per entry of a list, and fixed bytes.
 func columnThreshold(length []uint32, rows, size, fixed int, share, perEntry, allowed float64) uint32 {
 	atLeast := max(uint32(math.Ceil(float64(rows)*share)), 1)
 	byLength := make(map[uint32]int)
@@ -163,8 +161,8 @@ func columnThreshold(length []uint32, rows, size, fixed int, share, perEntry, al
 	return atLeast
 }
 
-// storedBytes is about what a stored index takes besides what its structure
-// is made of: the lengths of the rows, the set of columns, the heads of arrays.
+// storedBytes returns the approximate size of a stored index without its lists and columns: the
+// lengths of the rows, the set of columns, the headers of arrays.
 func storedBytes(rows *vector.CSR) int { return 8*rows.Rows() + rows.Cols/5 + 1024 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// avx2 says that the assembly runs here. Kernels are called through branches
+// avx2 reports whether the processor can run the assembly. Kernels are called through branches
 // on it, not through function values, so that arguments do not escape.
 var avx2 = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 
 func scatterRows(sums []float32, low []uint16, value []float32, weight float32) {
 	if avx2 {
-		scatterRowsAVX2(unsafe.SliceData(sums), unsafe.SliceData(low), unsafe.SliceData(value), len(low), weight)
+		scatterRowsAVX2(unsafe.SliceData(sums), unsafe.SliceData(low), unsafe.SliceData(value),
+			len(low), weight)
 		return
 	}
 	scatterRowsGo(sums, low, value, weight)
@@ -24,14 +25,15 @@ func scatterRows(sums []float32, low []uint16, value []float32, weight float32) 
 // scatterBits adds values, times weight, to the cells of the bits set in words.
 func scatterBits(sums []float32, words []uint16, value []float32, weight float32) {
 	if avx2 {
-		// The assembly reads eight values at once and changes the cells of whole
-		// words: the last words with eight values are not for it.
+		// The assembly reads eight values at once and changes the cells of complete words, so
+		// it must not process the last words with eight values.
 		whole, left := len(words), 0
 		for whole > 0 && left < 8 {
 			whole--
 			left += bits.OnesCount16(words[whole])
 		}
-		scatterBitsAVX2(unsafe.SliceData(sums), unsafe.SliceData(words), whole, unsafe.SliceData(value), weight)
+		scatterBitsAVX2(unsafe.SliceData(sums), unsafe.SliceData(words), whole,
+			unsafe.SliceData(value), weight)
 		sums, words, value = sums[16*whole:], words[whole:], value[len(value)-left:]
 	}
 	scatterBitsGo(sums, words, value, weight)
@@ -39,14 +41,15 @@ func scatterBits(sums []float32, words []uint16, value []float32, weight float32
 
 func scatterCodes(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	if avx2 {
-		scatterCodesAVX2(unsafe.SliceData(cells), unsafe.SliceData(low), unsafe.SliceData(code), len(low), uint32(weight))
+		scatterCodesAVX2(unsafe.SliceData(cells), unsafe.SliceData(low), unsafe.SliceData(code),
+			len(low), uint32(weight))
 		return
 	}
 	scatterCodesGo(cells, low, code, weight)
 }
 
-// matchEntries writes the places of features that may be the query's to found,
-// which has room for all; see matchEntriesGo.
+// matchEntries writes the places of features that may be in the query to found, which has room
+// for all; see matchEntriesGo.
 func matchEntries(index []uint32, filter *[filterSize]uint8, found []uint32) int {
 	if avx2 {
 		return matchEntriesAVX2(unsafe.SliceData(index), len(index), &filter[0], unsafe.SliceData(found))
@@ -54,8 +57,8 @@ func matchEntries(index []uint32, filter *[filterSize]uint8, found []uint32) int
 	return matchEntriesGo(index, filter, found)
 }
 
-// atLeastFloat writes the places of the cells that are least or more to found,
-// which has room for all, and returns how many they are.
+// atLeastFloat writes the places of the cells that are at least least to found, which has room
+// for all, and returns their number.
 func atLeastFloat(cells []float32, least float32, found []uint32) int {
 	if !avx2 {
 		return atLeastFloatGo(cells, least, found)
@@ -69,8 +72,8 @@ func atLeastFloat(cells []float32, least float32, found []uint32) int {
 	return n + rest
 }
 
-// atLeast16 is atLeastFloat for words; there is a multiple of columnRows cells, and
-// found has foundRoom more places than there are cells.
+// atLeast16 is atLeastFloat for 16-bit cells. The number of cells is a multiple of columnRows,
+// and found has foundRoom more places than there are cells.
 func atLeast16(cells []uint16, least uint16, found []uint16) int {
 	if avx2 {
 		found = found[:len(cells)+foundRoom]
@@ -79,8 +82,8 @@ func atLeast16(cells []uint16, least uint16, found []uint16) int {
 	return atLeast16Go(cells, least, found)
 }
 
-// countAtLeast16 counts the cells, a multiple of columnRows and at most
-// sampleRows, that are least or more.
+// countAtLeast16 counts the cells that are at least least. The number of cells is a multiple of
+// columnRows and at most sampleRows.
 func countAtLeast16(cells []uint16, least uint16) int {
 	if avx2 {
 		return countAtLeast16AVX2(unsafe.SliceData(cells), len(cells), least)
@@ -88,11 +91,11 @@ func countAtLeast16(cells []uint16, least uint16) int {
 	return countAtLeast16Go(cells, least)
 }
 
-// ranksFast says that rank16 beats sorting by buckets.
+// ranksFast reports whether rank16 is faster than sorting by buckets.
 var ranksFast = avx2
 
-// rank16 counts the keys that are greater than each of the first n, which are below
-// 1<<15; see rank16Go.
+// rank16 counts, for each of the first n keys, the keys that are greater. Keys are below 1<<15;
+// see rank16Go.
 func rank16(keys *[maxRanked]uint16, n int, ranks *[maxRanked]uint16) {
 	if avx2 && n > 0 && n <= maxRanked {
 		rank16AVX2(&keys[0], n, &ranks[0])
@@ -101,11 +104,12 @@ func rank16(keys *[maxRanked]uint16, n int, ranks *[maxRanked]uint16) {
 	rank16Go(keys, n, ranks)
 }
 
-// addColumns adds columns at offsets of bytes to cells, a multiple of
-// columnRows; see addColumnsGo.
+// addColumns adds columns at byte offsets to cells, whose number is a multiple of columnRows;
+// see addColumnsGo.
 func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) {
 	if avx2 {
-		addColumnsAVX2(unsafe.SliceData(cells), len(cells), unsafe.SliceData(bytes), unsafe.SliceData(offsets), unsafe.SliceData(weights), len(offsets))
+		addColumnsAVX2(unsafe.SliceData(cells), len(cells), unsafe.SliceData(bytes),
+			unsafe.SliceData(offsets), unsafe.SliceData(weights), len(offsets))
 		return
 	}
 	addColumnsGo(cells, bytes, offsets, weights)
@@ -120,9 +124,9 @@ func countList(planes []uint64, low []uint16, stride int) {
 	countListGo(planes, low, stride)
 }
 
-// countStrip counts the strip of positions that planes and words start with;
-// see countStripGo.
-func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
+// countStrip counts the strip of positions at the start of planes and words; see countStripGo.
+func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int,
+	planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
 	if !avx2 {
 		return countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, least)
 	}
@@ -147,7 +151,8 @@ func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint6
 
 // scoreRows estimates the scores of rows for batchWidth queries; see
 // scoreRowsGo.
-func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, estimates []uint16) {
+func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32,
+	slots, weights []uint16, estimates []uint16) {
 	if !avx2 {
 		scoreRowsGo(ptr, rows, index, value, unit, slots, weights, estimates)
 		return
@@ -156,7 +161,7 @@ func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit flo
 		unsafe.SliceData(slots), unsafe.SliceData(weights), &estimates[0])
 }
 
-// rowsAtLeast says which estimates are least or more; see rowsAtLeastGo.
+// rowsAtLeast finds the estimates that reach their threshold; see rowsAtLeastGo.
 func rowsAtLeast(estimates []uint16, rows int, least *[batchWidth]uint16, hits []uint64) {
 	if !avx2 {
 		rowsAtLeastGo(estimates, rows, least, hits)
@@ -165,7 +170,7 @@ func rowsAtLeast(estimates []uint16, rows int, least *[batchWidth]uint16, hits [
 	rowsAtLeastAVX2(&estimates[0], rows, &least[0], &hits[0])
 }
 
-// countRows counts the estimates that are least or more; see countRowsGo.
+// countRows counts the estimates that reach their threshold; see countRowsGo.
 func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) {
 	if !avx2 {
 		countRowsGo(estimates, rows, least, counts)
@@ -176,13 +181,16 @@ func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) 
 
 // estimateStrips counts and estimates all positions, at a depth of at most
 // smallBits; see estimateStripsGo.
-func estimateStrips(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
+func estimateStrips(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64,
+	bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
 	if !avx2 || stride == 0 {
-		estimateStripsGo(counted, depth, planes, filled, words, bitmaps, stride, factor, ratios, counts, estimates)
+		estimateStripsGo(counted, depth, planes, filled, words, bitmaps, stride, factor, ratios,
+			counts, estimates)
 		return
 	}
 	_, _, _ = ratios[64*stride-1], counts[64*stride-1], estimates[64*stride-1]
-	b, p, w, o, n := &counted[0], unsafe.SliceData(planes), unsafe.SliceData(words), unsafe.SliceData(bitmaps), len(bitmaps)
+	b, p, w, o, n := &counted[0], unsafe.SliceData(planes), unsafe.SliceData(words),
+		unsafe.SliceData(bitmaps), len(bitmaps)
 	switch {
 	case depth <= 4:
 		estimateStrips4AVX2(b, p, filled, w, o, n, 8*stride, factor, &ratios[0], &counts[0], &estimates[0])

@@ -2,7 +2,7 @@
 
 package postings
 
-// Without assembly every kernel is its reference.
+// Without assembly every kernel calls its reference.
 
 func scatterRows(sums []float32, low []uint16, value []float32, weight float32) {
 	scatterRowsGo(sums, low, value, weight)
@@ -40,11 +40,13 @@ func addColumns(cells []uint16, bytes []uint8, offsets []int, weights []uint16) 
 
 func countList(planes []uint64, low []uint16, stride int) { countListGo(planes, low, stride) }
 
-func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
+func countStrip(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int,
+	planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
 	return countStripGo(counted, hits, depth, planes, filled, words, bitmaps, stride, least)
 }
 
-func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, estimates []uint16) {
+func scoreRows(ptr []uint64, rows int, index []uint32, value []float32, unit float32,
+	slots, weights []uint16, estimates []uint16) {
 	scoreRowsGo(ptr, rows, index, value, unit, slots, weights, estimates)
 }
 
@@ -56,6 +58,8 @@ func countRows(estimates []uint16, rows int, least, counts *[batchWidth]uint16) 
 	countRowsGo(estimates, rows, least, counts)
 }
 
-func estimateStrips(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
-	estimateStripsGo(counted, depth, planes, filled, words, bitmaps, stride, factor, ratios, counts, estimates)
+func estimateStrips(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64,
+	bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
+	estimateStripsGo(counted, depth, planes, filled, words, bitmaps, stride, factor, ratios, counts,
+		estimates)
 }

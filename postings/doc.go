@@ -12,17 +12,17 @@
 //     search INSTANCEKNNFAST (Partitioned). The rows of its lists are roaring
 //     bitmaps, their values are adjacent in rank order. INSTANCEKNNSEARCH, the
 //     paper's baseline, is in package paper;
-//   - a compact structure of our own: Weighted for matrices in general,
+//   - a compact structure of this project: Weighted for matrices in general,
 //     Uniform for matrices whose rows each hold one value, such as normalised
 //     binary data.
 //
-// Every strategy estimates scores its own way, keeps all rows that the error
-// of its estimate leaves in question, and scores those again from the rows
-// themselves. So all return the same rows and the same bits. An Index has the
-// rows, or makes them of a collection's as it needs them, with a Source.
+// Every strategy estimates scores in its own way, keeps all rows that may be among the k best
+// within the error of its estimate, and computes their exact scores from the rows themselves.
+// So all strategies return the same rows and the same bits. An Index holds the rows, or derives
+// them from a collection's rows through a Source.
 //
-// Everything an Index holds is flat arrays, which may be views over mapped
-// memory. Call Validate after loading arrays from outside: searches rely on it.
+// An Index consists of flat arrays, which may be views of mapped memory. Call Validate after
+// loading arrays from outside: searches rely on it.
 package postings
 
 //go:generate go run ./internal/asm -out kernels_amd64.s -stubs kernels_amd64.go -pkg postings

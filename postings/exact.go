@@ -7,24 +7,23 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// A row is scored in two steps: its features are passed through a filter that
-// the query has marked, then those left are looked up. So the chain of float64
-// additions, each waiting for the one before, has no zeros in it.
+// A row is scored in two steps: a filter that the query has marked rejects most of its
+// features, then the others are looked up. So the chain of float64 additions, each of which
+// waits for the previous one, contains no zeros.
 const (
-	// filterSize is a power of two that keeps the filter in the first cache.
+	// filterSize is a power of two that keeps the filter in the first-level cache.
 	filterSize = 1 << 14
-	// shortRow is the most features of a row that are not worth the filter.
+	// shortRow is the maximum number of features of a row that is scored without the filter.
 	shortRow = 24
-	// directCols is the most features that are looked up in an array; it stays
-	// in the second cache. Beyond, a hash table is faster.
+	// directCols is the maximum number of features that are looked up in an array, which stays
+	// in the second-level cache. Beyond it, a hash table is faster.
 	directCols = 1 << 16
 )
 
-// scorer computes exact scores of rows. It gives the bits of
-// vector.DotSparse: the same products in the same order, less additions of
-// zero, which change nothing.
+// scorer computes exact scores of rows. It returns the bits of vector.DotSparse: the same
+// products in the same order, without additions of zero, which change nothing.
 type scorer struct {
-	rows   *vector.CSR // or source, the other is nil
+	rows   *vector.CSR // rows or source is set, the other is nil
 	source *Source
 	filter [filterSize]uint8
 	found  []uint32 // scratch: entries that pass the filter
@@ -34,22 +33,22 @@ type scorer struct {
 
 	direct bool
 	dense  []float32 // the query by feature, zero elsewhere
-	table  []slot    // open addressing, at most a quarter full: a part of room
+	table  []slot    // open addressing, at most a quarter full; a slice of room
 	room   []slot
 	shift  uint
 }
 
-// slot is an entry of the hash table; a free one has weight zero.
+// slot is an entry of the hash table; a free slot has weight zero.
 type slot struct {
 	feature uint32
 	weight  float32
-	idf     float32 // of the feature in a Source that has it
+	idf     float32 // weight of the feature in the Source, if it has weights
 }
 
-// load takes a query, whose features the index may have.
+// load loads a query whose features the index may have.
 func (c *scorer) load(ix *Index, q []term) {
 	c.rows, c.source, c.read, c.used = ix.Rows, ix.Source, 0, ix.Used
-	width := ix.Features() // more than any row has
+	width := ix.Features() // exceeds every feature of the rows
 	if c.source != nil {
 		width = c.source.width
 	}
@@ -73,11 +72,11 @@ func (c *scorer) load(ix *Index, q []term) {
 	if len(c.room) < size {
 		c.room = make([]slot, size)
 	}
-	c.table = c.room[:size] // no more, as all of it is cleared
+	c.table = c.room[:size] // no longer than needed, since all of it is cleared
 	c.shift = uint(32 - bits.Len(uint(len(c.table)-1)))
 	for _, t := range q {
 		f := ix.number(t.feature)
-		i := c.home(f)
+		i := c.firstSlot(f)
 		for c.table[i].weight != 0 {
 			i = (i + 1) % uint32(len(c.table))
 		}
@@ -88,11 +87,11 @@ func (c *scorer) load(ix *Index, q []term) {
 	}
 }
 
-// home is the place of a feature in the table unless it is taken: Fibonacci
-// hashing (Knuth 1998, section 6.4).
-func (c *scorer) home(feature uint32) uint32 { return feature * 0x9e3779b1 >> c.shift }
+// firstSlot returns the first place to probe for a feature: Fibonacci hashing (Knuth 1998, section
+// 6.4).
+func (c *scorer) firstSlot(feature uint32) uint32 { return feature * 0x9e3779b1 >> c.shift }
 
-// unload takes the query out again.
+// unload removes the query.
 func (c *scorer) unload(q []term) {
 	for _, t := range q {
 		f := t.feature
@@ -109,7 +108,7 @@ func (c *scorer) unload(q []term) {
 	}
 }
 
-// weight is the value of a feature in the query.
+// weight returns the value of a feature in the query.
 func (c *scorer) weight(feature uint32) float32 {
 	if c.direct {
 		return c.dense[feature]
@@ -117,16 +116,16 @@ func (c *scorer) weight(feature uint32) float32 {
 	return c.find(feature).weight
 }
 
-// find is the place of a feature in the table, or a free one.
+// find returns the slot of a feature, or a free one.
 func (c *scorer) find(feature uint32) *slot {
-	for i := c.home(feature); ; i = (i + 1) & uint32(len(c.table)-1) {
+	for i := c.firstSlot(feature); ; i = (i + 1) & uint32(len(c.table)-1) {
 		if e := &c.table[i]; e.feature == feature || e.weight == 0 {
 			return e
 		}
 	}
 }
 
-// score is the exact score of row i.
+// score returns the exact score of row i.
 func (c *scorer) score(i uint32) float64 {
 	if c.source != nil {
 		return c.scoreSource(i)
@@ -143,8 +142,8 @@ func (c *scorer) score(i uint32) float64 {
 	found := c.found[:len(index)]
 	found = found[:matchEntries(index, &c.filter, found)]
 	var sum float64
-	// The product of two float32 is exact in float64, so that fusing it with
-	// the addition, as some processors do, changes no bit.
+	// The product of two float32 is exact in float64, so fusing it with the addition, as some
+	// processors do, changes no bit.
 	switch {
 	case c.rows.Value == nil:
 		for _, e := range found {
@@ -164,7 +163,7 @@ func (c *scorer) score(i uint32) float64 {
 	return sum
 }
 
-// scoreShort adds up all products of a row; the zeros among them change nothing.
+// scoreShort adds all products of a row; zero products change nothing.
 func (c *scorer) scoreShort(index []uint32, value []float32) float64 {
 	var sum float64
 	value = value[:len(index)]
@@ -174,8 +173,7 @@ func (c *scorer) scoreShort(index []uint32, value []float32) float64 {
 	return sum
 }
 
-// scoreSource is score for a row of a Source: values are made as they are
-// needed.
+// scoreSource is score for a row of a Source. It computes values on demand.
 func (c *scorer) scoreSource(i uint32) float64 {
 	s := c.source
 	r, norm := s.row(i), s.Norm[i]
@@ -197,7 +195,7 @@ func (c *scorer) scoreSource(i uint32) float64 {
 	case c.direct:
 		for _, e := range found {
 			f := r.Index[e]
-			if w := c.dense[f]; w != 0 { // so f is below cols
+			if w := c.dense[f]; w != 0 { // nonzero only for f < cols
 				sum += float64(w) * float64(float32(float64(TermWeight(r.Value[e])*s.IDF[f])/norm))
 			}
 		}
@@ -211,7 +209,7 @@ func (c *scorer) scoreSource(i uint32) float64 {
 	return sum
 }
 
-// row is a row without regard to its length.
+// row returns row i, short or long.
 func (c *scorer) row(i uint32) vector.Sparse {
 	if c.source != nil {
 		return c.source.row(i)
@@ -219,17 +217,18 @@ func (c *scorer) row(i uint32) vector.Sparse {
 	return c.rows.Row(int(i))
 }
 
-// prefetchBytes is how much of a row's start is prefetched; the processor finds
-// the rest by itself, as it is read in order.
+// prefetchBytes is the size of the prefetched start of a row. The hardware prefetches the rest,
+// since a row is read sequentially.
 const prefetchBytes = 512
 
-// nearEntries is from how many entries on, rows are not taken to be in the
-// second cache.
+// nearEntries is the number of entries from which rows are assumed not to be in the
+// second-level cache.
 const nearEntries = 1 << 15
 
-// prefetch asks for row i, to be scored soon.
+// prefetch prefetches row i, which is about to be scored.
 func (c *scorer) prefetch(i uint32) {
-	if c.source != nil && c.source.entries < nearEntries || c.source == nil && len(c.rows.Index) < nearEntries {
+	if c.source != nil && c.source.entries < nearEntries || c.source == nil &&
+		len(c.rows.Index) < nearEntries {
 		return
 	}
 	r := c.row(i)
@@ -243,7 +242,7 @@ func (c *scorer) prefetch(i uint32) {
 	}
 }
 
-// up and down are x moved outward by a relative part in 10¹²: bounds computed
-// in float64 stay bounds after rounding.
+// up and down return x moved outward by a relative 10⁻¹²: bounds computed in float64 remain
+// bounds after rounding.
 func up(x float64) float64   { return x * (1 + 1e-12) }
 func down(x float64) float64 { return x * (1 - 1e-12) }

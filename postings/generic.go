@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// foundRoom is how many places atLeast16 may write beyond those it has found.
+// foundRoom is the number of places that atLeast16 may write after those it has found.
 const foundRoom = 4
 
 // The reference kernels: the loops that the assembly must equal bit for bit.
@@ -30,8 +30,8 @@ func scatterBitsGo(sums []float32, words []uint16, value []float32, weight float
 	}
 }
 
-// matchEntriesGo writes the places of the features that the filter holds one
-// for, modulo its size, and returns how many they are.
+// matchEntriesGo writes the places of the features whose cell in the filter, feature modulo
+// filterSize, is one, and returns their number.
 func matchEntriesGo(index []uint32, filter *[filterSize]uint8, found []uint32) int {
 	n := 0
 	for e, f := range index {
@@ -41,7 +41,7 @@ func matchEntriesGo(index []uint32, filter *[filterSize]uint8, found []uint32) i
 	return n
 }
 
-// atLeastFloatGo writes the places of the cells that are least or more.
+// atLeastFloatGo writes the places of the cells that are at least least.
 func atLeastFloatGo(cells []float32, least float32, found []uint32) int {
 	n := 0
 	for i, v := range cells {
@@ -58,7 +58,8 @@ func atLeastFloatGo(cells []float32, least float32, found []uint32) int {
 func scatterCodesGo(cells []uint16, low []uint16, code []uint8, weight uint16) {
 	code = code[:len(low)]
 	for i, r := range low {
-		cells[r] = uint16(min(uint32(cells[r])+(uint32(code[i])*uint32(code[i])*uint32(weight)+maxEstimate)>>16, maxEstimate))
+		square := uint32(code[i]) * uint32(code[i])
+		cells[r] = uint16(min(uint32(cells[r])+(square*uint32(weight)+maxEstimate)>>16, maxEstimate))
 	}
 }
 
@@ -73,7 +74,7 @@ func addColumnsGo(cells []uint16, bytes []uint8, offsets []int, weights []uint16
 	}
 }
 
-// atLeast16Go writes the places of the cells that are least or more.
+// atLeast16Go writes the places of the cells that are at least least.
 func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
 	n := 0
 	for i, v := range cells {
@@ -85,8 +86,8 @@ func atLeast16Go(cells []uint16, least uint16, found []uint16) int {
 	return n
 }
 
-// rank16Go counts the keys that are greater than each of the first n; what ranks
-// has beyond them is not told.
+// rank16Go counts, for each of the first n keys, the keys that are greater. The other elements
+// of ranks are undefined.
 func rank16Go(keys *[maxRanked]uint16, n int, ranks *[maxRanked]uint16) {
 	for i, own := range keys[:n] {
 		ranks[i] = 0
@@ -98,7 +99,7 @@ func rank16Go(keys *[maxRanked]uint16, n int, ranks *[maxRanked]uint16) {
 	}
 }
 
-// countAtLeast16Go counts the cells that are least or more.
+// countAtLeast16Go counts the cells that are at least least.
 func countAtLeast16Go(cells []uint16, least uint16) int {
 	n := 0
 	for _, v := range cells {
@@ -121,12 +122,13 @@ func countListGo(planes []uint64, low []uint16, stride int) {
 	}
 }
 
-// countStripGo counts, for the positions of a strip, the lists that planes
-// have counted so far and the bitmaps that hold it: bit b of the counts goes to
-// counted[b*stripWords:]. A hit is a position whose count is least or more; it
-// says whether there are any, and may write nothing if not. Bitmaps are at
-// offsets of bytes from words, plane p is at planes[p*stride:].
-func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
+// countStripGo counts, for each position of a strip, the lists counted in planes so far and the
+// bitmaps that contain it. Bit b of the counts is written to counted[b*stripWords:]. A hit is a
+// position whose count is at least least. The function reports whether there are any, and may
+// write nothing if there are none. Bitmaps are at byte offsets from words, plane p is at
+// planes[p*stride:].
+func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uint64, depth int,
+	planes []uint64, filled int, words []uint64, bitmaps []int, stride, least int) bool {
 	var some uint64
 	for i := range stripWords {
 		var b [countBits]uint64
@@ -154,13 +156,15 @@ func countStripGo(counted *[countBits * stripWords]uint64, hits *[stripWords]uin
 	return some != 0
 }
 
-// estimateStripsGo counts all positions as countStripGo does, to bytes, and makes
-// estimates of the counts: count·factor·ratio/2¹⁶, rounded down, the first product
-// in 16 bits.
-func estimateStripsGo(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64, bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
+// estimateStripsGo counts all positions as countStripGo does, into bytes, and computes
+// estimates from the counts: count·factor·ratio/2¹⁶, rounded down, the first product in 16
+// bits.
+func estimateStripsGo(counted *stripCounts, depth int, planes []uint64, filled int, words []uint64,
+	bitmaps []int, stride int, factor uint16, ratios []uint16, counts []uint8, estimates []uint16) {
 	var hits [stripWords]uint64
 	for at := 0; at < stride; at += stripWords {
-		countStripGo((*[countBits * stripWords]uint64)(counted), &hits, depth, tail(planes, at), filled, tail(words, at), bitmaps, stride, 1)
+		countStripGo((*[countBits * stripWords]uint64)(counted), &hits, depth, tail(planes, at),
+			filled, tail(words, at), bitmaps, stride, 1)
 		for i := range stripRows {
 			count, p := counted.at(depth, i/64, i%64), 64*at+i
 			counts[p] = uint8(count)
@@ -169,12 +173,13 @@ func estimateStripsGo(counted *stripCounts, depth int, planes []uint64, filled i
 	}
 }
 
-// scoreRowsGo estimates the scores of consecutive rows for batchWidth queries.
-// Row i has the entries ptr[i]:ptr[i+1]. The weights of a feature are at
-// weights[slots[feature]*batchWidth:]; an entry adds value·unit·weight/2¹⁶,
-// the first product rounded to a whole number, the second down, up to the
-// highest estimate. The estimate for query q is estimates[i*batchWidth+q].
-func scoreRowsGo(ptr []uint64, rows int, index []uint32, value []float32, unit float32, slots, weights []uint16, estimates []uint16) {
+// scoreRowsGo estimates the scores of consecutive rows for batchWidth queries. Row i has the
+// entries ptr[i]:ptr[i+1]. The weights of a feature are at weights[slots[feature]*batchWidth:].
+// An entry adds value·unit·weight/2¹⁶, saturating at the highest estimate; the first product is
+// rounded to the nearest integer, the second down. The estimate for query q is
+// estimates[i*batchWidth+q].
+func scoreRowsGo(ptr []uint64, rows int, index []uint32, value []float32, unit float32,
+	slots, weights []uint16, estimates []uint16) {
 	for i := range rows {
 		to := estimates[i*batchWidth : (i+1)*batchWidth]
 		clear(to)
@@ -187,8 +192,8 @@ func scoreRowsGo(ptr []uint64, rows int, index []uint32, value []float32, unit f
 	}
 }
 
-// rowsAtLeastGo says for every row which of its estimates are least or more:
-// bit q of hits[i] that estimates[i*batchWidth+q] is least[q] or more.
+// rowsAtLeastGo finds, for every row, the estimates that reach their threshold: bit q of
+// hits[i] is set if estimates[i*batchWidth+q] is at least least[q].
 func rowsAtLeastGo(estimates []uint16, rows int, least *[batchWidth]uint16, hits []uint64) {
 	for i := range rows {
 		hits[i] = 0
@@ -200,8 +205,8 @@ func rowsAtLeastGo(estimates []uint16, rows int, least *[batchWidth]uint16, hits
 	}
 }
 
-// countRowsGo counts for every query the rows whose estimates are least or
-// more; fewer than 1<<16 rows.
+// countRowsGo counts for every query the rows whose estimates are at least its threshold. There
+// are fewer than 1<<16 rows.
 func countRowsGo(estimates []uint16, rows int, least, counts *[batchWidth]uint16) {
 	*counts = [batchWidth]uint16{}
 	for i := range rows {

@@ -9,7 +9,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Errors of the package; wrapped with what was wrong.
+// Errors of the package; they are wrapped with the details.
 var (
 	// ErrParams is returned for parameters, rows or queries that cannot be used.
 	ErrParams = errors.New("postings: bad parameters")
@@ -20,29 +20,28 @@ var (
 // Everything is the m of a partition without a DAAT part: plain TAAT.
 const Everything = math.MaxInt
 
-// Params say what Build builds.
+// Params select the structures that Build builds.
 type Params struct {
-	// Partition asks for the paper's structure, with M as its parameter: 0
-	// puts every row in the DAAT part (M-WAND), Everything none.
+	// Partition selects the paper's structure. M is its parameter: 0 puts every row in the DAAT
+	// part (M-WAND), Everything puts every row in the TAAT part.
 	Partition bool
 	M         int
-	// Compact asks for our own structure. It is the default when neither is set.
+	// Compact selects the compact structure. It is the default when neither is set.
 	Compact bool
 }
 
 // Index is an inverted index over the rows of a matrix.
 type Index struct {
-	// Rows is the rows themselves, for exact scores; nil where Source has them.
+	// Rows holds the rows themselves, for exact scores; nil if Source provides them.
 	Rows   *vector.CSR
 	Source *Source
-	// Unit is the highest value, Norm at least the length of every row.
+	// Unit is the highest value. Norm is an upper bound of the length of every row.
 	Unit, Norm float64
-	// Used is the features that rows have, ascending, where they are few beside
-	// the largest: list i and column i are then those of feature Used[i], so that
-	// the index is as large as its entries. nil means that there is a list for
-	// every feature.
+	// Used holds the features of the rows, ascending, where they are few compared with the
+	// highest feature. List i and column i are then those of feature Used[i], so that the size
+	// of the index follows the number of its entries. nil means that every feature has a list.
 	Used []uint32
-	// Partition is the paper's structure; nil if not asked for.
+	// Partition is the paper's structure; nil if it was not built.
 	Partition *Partition
 	// At most one of these is set.
 	Weighted *Weighted
@@ -62,7 +61,8 @@ type Posting struct {
 // O(entries), with a factor log(list) for the parts of a Partition that are
 // sorted by value. Errors: ErrParams for negative values, malformed rows or
 // parameters; the context's.
-func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, total int)) (*Index, error) {
+func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, total int)) (*Index,
+	error) {
 	if p.M < 0 {
 		return nil, fmt.Errorf("%w: m is %d", ErrParams, p.M)
 	}
@@ -113,11 +113,12 @@ func Build(ctx context.Context, rows *vector.CSR, p Params, progress func(done, 
 	return ix, step(total)
 }
 
-// AddPartition adds the paper's structure with parameter m to an index that holds
-// its rows. Errors: ErrParams for a negative m or rows in a Source; the context's.
+// AddPartition adds the paper's structure with parameter m to an index that holds its rows.
+// Errors: ErrParams for a negative m or rows in a Source; the context's.
 func (ix *Index) AddPartition(ctx context.Context, m int) error {
 	if m < 0 || ix.Rows == nil {
-		return fmt.Errorf("%w: a partition with m = %d of an index that holds its rows: %v", ErrParams, m, ix.Rows != nil)
+		return fmt.Errorf("%w: a partition with m = %d of an index that holds its rows: %v",
+			ErrParams, m, ix.Rows != nil)
 	}
 	lists := ix.Rows
 	if ix.Used != nil {
@@ -143,7 +144,7 @@ func (ix *Index) bound() {
 	}
 }
 
-// Len is how many rows the index has.
+// Len returns the number of rows.
 func (ix *Index) Len() int {
 	if ix.Source != nil {
 		return ix.Source.rows
@@ -151,7 +152,7 @@ func (ix *Index) Len() int {
 	return ix.Rows.Rows()
 }
 
-// Features is one more than the largest feature the index may know.
+// Features returns one more than the highest feature the index may know.
 func (ix *Index) Features() int {
 	if ix.Source != nil {
 		return ix.Source.cols
@@ -159,7 +160,7 @@ func (ix *Index) Features() int {
 	return ix.Rows.Cols
 }
 
-// entries is how many entries the rows have.
+// entries returns the number of entries of the rows.
 func (ix *Index) entries() int {
 	if ix.Source != nil {
 		return ix.Source.entries
@@ -167,7 +168,7 @@ func (ix *Index) entries() int {
 	return len(ix.Rows.Index)
 }
 
-// checkRows says what about a matrix cannot be indexed.
+// checkRows returns an error for a matrix that cannot be indexed.
 func checkRows(rows *vector.CSR) error {
 	if rows == nil {
 		return fmt.Errorf("%w: no rows", ErrParams)
@@ -186,16 +187,17 @@ func checkRows(rows *vector.CSR) error {
 	return nil
 }
 
-// checkSizes says what there is too much of.
+// checkSizes returns an error if there are too many rows, features or entries.
 func checkSizes(rows, features, entries int) error {
-	if uint64(rows) > math.MaxUint32 || uint64(features) > math.MaxUint32 || uint64(entries) > math.MaxUint32 {
+	if uint64(rows) > math.MaxUint32 || uint64(features) > math.MaxUint32 ||
+		uint64(entries) > math.MaxUint32 {
 		return fmt.Errorf("%w: %d rows, %d features and %d entries, of each at most %d", ErrParams,
 			rows, features, entries, uint32(math.MaxUint32))
 	}
 	return nil
 }
 
-// valueAt is entry e of a matrix.
+// valueAt returns the value of entry e of a matrix.
 func valueAt(m *vector.CSR, e uint64) float32 {
 	if m.Value == nil {
 		return 1
@@ -203,8 +205,8 @@ func valueAt(m *vector.CSR, e uint64) float32 {
 	return m.Value[e]
 }
 
-// Bytes is the memory of the compact structure, or of the partition if there
-// is none: what an index takes on disk beside its rows.
+// Bytes returns the memory of the compact structure, or of the partition if there is none: the
+// size of the index on disk without its rows.
 func (ix *Index) Bytes() int {
 	switch {
 	case ix.Weighted != nil:

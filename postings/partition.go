@@ -10,18 +10,17 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Partition is the paper's pair of inverted indexes over two disjoint sets of
-// rows (Feremans 2020, definition 12 and Algorithm 7). A row is in the TAAT
-// part if one of its values ranks among the M highest of its feature, the
-// smaller row number first among equals.
+// Partition is the paper's pair of inverted indexes over two disjoint sets of rows (Feremans
+// 2020, definition 12 and Algorithm 7). A row is in the TAAT part if one of its values ranks
+// among the M highest of its feature; ties prefer the smaller row number.
 //
-// The rows of a list are a roaring bitmap, so lists of both parts ascend by row.
-// The paper's TAAT lists descend by value, but its searches read them as a whole,
-// and the score of a row has one addend of each list: the order is not seen.
+// The rows of a list are a roaring bitmap, so lists of both parts ascend by row. The paper's
+// TAAT lists descend by value, but its searches read complete lists and a score has one addend
+// of each list, so the order does not matter.
 type Partition struct {
 	M int
-	// Feature is the features that any row has, ascending: list i of both parts
-	// is that of Feature[i].
+	// Feature holds the features that any row has, ascending: list i of both parts is that of
+	// Feature[i].
 	Feature    []uint32
 	TAAT, DAAT RowSets
 	// Max[i] is the highest value of DAAT list i, zero if it is empty.
@@ -30,8 +29,7 @@ type Partition struct {
 	TAATRows int
 }
 
-// cancelEvery is how many features or rows a build handles between looks at
-// its context.
+// cancelEvery is the number of features or rows between a build's checks of its context.
 const cancelEvery = 1 << 12
 
 func buildPartition(ctx context.Context, rows int, byFeature *vector.CSR, m int) (*Partition, error) {
@@ -67,7 +65,7 @@ func buildPartition(ctx context.Context, rows int, byFeature *vector.CSR, m int)
 	return p, nil
 }
 
-// choose selects the rows of the TAAT part out of n and counts them.
+// choose selects the rows of the TAAT part among n rows and counts them.
 func (p *Partition) choose(ctx context.Context, n int, byFeature *vector.CSR) ([]bool, error) {
 	first := make([]bool, n)
 	var scratch []Posting
@@ -93,9 +91,9 @@ func (p *Partition) choose(ctx context.Context, n int, byFeature *vector.CSR) ([
 	return first, nil
 }
 
-// find is the number of a feature's lists, searched from one on.
+// find returns the number of a feature's lists; the search starts at from.
 func (p *Partition) find(feature uint32, from int) (list int, ok bool) {
-	lo, step := from, 1 // all before lo are lower
+	lo, step := from, 1 // all before lo are lower than feature
 	for lo+step <= len(p.Feature) && p.Feature[lo+step-1] < feature {
 		lo += step
 		step *= 2
@@ -123,7 +121,7 @@ func (s *Searcher) partition(p *Partition) []partTerm {
 	return s.parted
 }
 
-// Bytes is the memory of the partition: what it takes on disk.
+// Bytes returns the memory of the partition: its size on disk.
 func (p *Partition) Bytes() int {
 	return 4*len(p.Feature) + 4*len(p.Max) + p.TAAT.bytes() + p.DAAT.bytes()
 }
@@ -153,8 +151,8 @@ func (p *Partition) validate(rows, features int) error {
 	return nil
 }
 
-// appendColumn appends the postings of feature j, ascending by row. Entries
-// that are zero are in no list: they add nothing to a score.
+// appendColumn appends the postings of feature j, ascending by row. It omits zero entries,
+// which add nothing to a score.
 func appendColumn(dst []Posting, byFeature *vector.CSR, j int) []Posting {
 	for e := byFeature.Ptr[j]; e < byFeature.Ptr[j+1]; e++ {
 		if v := valueAt(byFeature, e); v > 0 {

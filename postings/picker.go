@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// candidate is a row with its estimates in the units of a search: its score
-// is sure, or more, but less than most + over of the search.
+// candidate is a row with its estimates in the units of a search: its score is at least sure,
+// and less than most + over of the search.
 type candidate struct {
 	at         uint32 // its row or position
 	sure, most uint16
@@ -14,33 +14,32 @@ type candidate struct {
 
 const (
 	maxEstimate = 1<<16 - 1
-	// bucketCount keeps the histograms of a batch in the second cache.
+	// bucketCount keeps the histograms of a batch in the second-level cache.
 	bucketCount = 1024
 )
 
-// picker collects the rows that may be among the k best by 16-bit estimates,
-// keeping the threshold by a histogram: no order among the candidates is
-// needed before they are scored.
+// picker collects the rows that may be among the k best by 16-bit estimates. It keeps the
+// threshold by a histogram: candidates need no order before they are scored.
 type picker struct {
 	k int
-	// over is what a score may exceed the upper estimate of its row by.
+	// over is the maximum amount by which a score exceeds the upper estimate of its row.
 	over int
-	// under is what it may lie below the estimate by; only some searches use it.
+	// under is the maximum amount by which a score is below the estimate; only some searches
+	// use it.
 	under int
-	// least is the estimate below which no row can be needed. It may be
-	// negative.
+	// least is the estimate below which no row is needed. It may be negative.
 	least int
-	// The histogram goes from base to maxEstimate in buckets 1<<shift wide. edge
-	// is the lowest bucket that counts for the threshold, above how many
-	// candidates lie in it or higher.
+	// The histogram covers base to maxEstimate in buckets 1<<shift wide. edge is the lowest
+	// bucket that counts for the threshold, above the number of candidates in it and in higher
+	// buckets.
 	base, edge, above int
 	shift             uint
 	count             [bucketCount]uint32
 	found             []candidate
 }
 
-// reset starts a search; floor is a score, in units, known to be reached by k
-// rows, be they candidates or not.
+// reset starts a search. floor is a score, in units, that k rows are known to reach, whether or
+// not they are candidates.
 func (p *picker) reset(k, over, floor int) {
 	p.k, p.over = k, over
 	p.least = floor - over
@@ -50,7 +49,7 @@ func (p *picker) reset(k, over, floor int) {
 	p.found = p.found[:0]
 }
 
-// add takes a row whose upper estimate is at least p.least.
+// add records a row whose upper estimate is at least p.least.
 func (p *picker) add(c candidate, sure, most int) {
 	sure = max(sure, 0)
 	c.sure, c.most = uint16(sure), uint16(most)
@@ -74,26 +73,25 @@ func (p *picker) add(c candidate, sure, most int) {
 	p.least = max(p.least, p.reached()-p.over)
 }
 
-// reached is a score, in units, that the candidates in the buckets that count
-// reach.
+// reached returns a score, in units, that the candidates in the counted buckets reach.
 func (p *picker) reached() int { return p.base + p.edge<<p.shift }
 
-// sampleRows is the most cells that lowest looks at.
+// sampleRows is the maximum number of cells that lowest reads.
 const sampleRows = 8 * scanRows
 
-// near looks for an estimate that k rows reach, and no more than spare others
-// where it can. reach counts those that reach one; guess, if not zero, is where it
-// may lie. Zero, if fewer than k reach any.
+// estimateReached searches for an estimate that k rows reach and, if possible, at most spare
+// others. reach counts the rows that reach an estimate; guess, if not zero, is a first guess.
+// The result is zero if fewer than k rows reach any estimate.
 //
-// The logarithm of the count falls nearly in proportion to that of the estimate,
-// so each step goes where the line through the last two leads, and halves what
-// is left to look through if that is nowhere in it. Each step, which costs as much
-// as some rows, makes it content with more others, in the end twice as many.
-func near(k, spare int, guess float64, reach func(estimate float64) int) float64 {
+// The logarithm of the count falls almost linearly with that of the estimate, so each step
+// tries the point that the line through the last two predicts, or the middle of the interval if
+// the prediction is outside it. A step costs as much as scoring some rows, so each step
+// increases the number of spare rows that it accepts, at most to twice as many.
+func estimateReached(k, spare int, guess float64, reach func(estimate float64) int) float64 {
 	const (
-		slope = -5 // of a line through one point
+		slope = -5 // slope of the line through one point
 		most  = 1.4
-		limit = 8 // steps before only halving is left
+		limit = 8 // steps before bisection only
 	)
 	// k rows reach least, and fewer than k reach more.
 	least, more := 0.0, float64(maxEstimate+1)
@@ -126,15 +124,15 @@ func near(k, spare int, guess float64, reach func(estimate float64) int) float64
 	return least
 }
 
-// logLike is the logarithm to base 2 with straight lines between powers of two:
-// the bits of a number above zero. powerLike is its inverse.
+// logLike is the logarithm to base 2, linearly interpolated between powers of two: the bits of
+// a number above zero. powerLike is its inverse.
 func logLike(x float64) float64 { return float64(math.Float64bits(x)) * (1.0 / (1 << 52)) }
 
 func powerLike(y float64) float64 { return math.Float64frombits(uint64(max(y, 0) * (1 << 52))) }
 
-// lowest is an estimate that k or more of some cells reach, and not many more:
-// a start for a picker. The cells are a multiple of columnRows; of more than
-// sampleRows it sees a sample, spread evenly, and the estimate is the lower.
+// lowest returns an estimate that k or slightly more of some cells reach: a first threshold for
+// a picker. The number of cells is a multiple of columnRows. If there are more than sampleRows,
+// lowest reads an evenly spread sample, and the estimate is lower.
 func lowest(cells []uint16, k, spare int, guess float64) int {
 	blocks := 1
 	if len(cells) > sampleRows {
@@ -142,7 +140,7 @@ func lowest(cells []uint16, k, spare int, guess float64) int {
 	}
 	block := min(len(cells), sampleRows) / blocks
 	apart := len(cells) / blocks / columnRows * columnRows
-	return int(near(k, spare, guess, func(estimate float64) (n int) {
+	return int(estimateReached(k, spare, guess, func(estimate float64) (n int) {
 		for b := range blocks {
 			n += countAtLeast16(cells[b*apart:b*apart+block], uint16(estimate))
 		}
@@ -150,6 +148,6 @@ func lowest(cells []uint16, k, spare int, guess float64) int {
 	}))
 }
 
-// threshold is least as a cell of the accumulator, which is never below one:
-// rows without a common feature are no candidates.
+// threshold returns least as a value of the accumulator. It is at least one: rows without a
+// common feature are not candidates.
 func (p *picker) threshold() uint16 { return uint16(min(max(p.least, 1), maxEstimate)) }

@@ -2,9 +2,9 @@ package postings
 
 import "github.com/anndb/anndb/vector"
 
-// What strategies cost, in nanoseconds, as far as the planner needs it; measured
-// with queries that are training rows held out of the index (sweep -train), on
-// collections that fit the caches and on such that do not.
+// Costs of the strategies in nanoseconds, as far as the planner needs them. They were measured
+// with queries that are training rows held out of the index (sweep -train), on collections that
+// fit the caches and on some that do not.
 const (
 	unionRow    = 400 // a row of Union, scored from memory not in cache
 	wandEntry   = 60  // an entry of a DAAT list that Weak-AND does not skip
@@ -12,25 +12,25 @@ const (
 	searchRow   = 0.15 // a row of the other strategies, without its postings
 	listEntry   = 0.5
 	columnCell  = 0.06
-	farAway     = 1.5 // times that, if the structure does not fit the cache
+	farAway     = 1.5 // factor if the structure does not fit the cache
 	cacheBytes  = 16 << 20
 	rowsEntry   = 2.2  // an entry in a pass over the rows, for batchWidth queries
-	rowsDecode  = 3    // what decoding an entry of a Source adds
+	rowsDecode  = 3    // added for decoding an entry of a Source
 	rowsRow     = 20   // a row of such a pass
-	rowsQuery   = 2300 // what picking takes longer for a query of such a pass, and
-	rowsHit     = 35   // for each hit it wants
-	// sharePays is the part of the cost of searches one by one that a pass may
-	// have to be chosen: both are estimates.
+	rowsQuery   = 2300 // added by picking for a query of such a pass, and
+	rowsHit     = 35   // for each requested hit
+	// sharePays is the share of the cost of separate searches below which a pass is chosen:
+	// both costs are estimates.
 	sharePays = 0.8
-	// shareSample is of how many queries one is looked at for that.
+	// shareSample: one query of shareSample is examined for that decision.
 	shareSample = 4
 )
 
-// plan chooses a strategy by the query and the lengths of its lists. Union and
-// Partitioned read the lists only, all others take time for every row: they are
-// chosen if that alone costs more. Partitioned is faster than Union where most
-// of the rows are in DAAT lists, since Weak-AND scores only what may be a hit. Else
-// it is the compact structure, or Partitioned without one.
+// plan chooses a strategy by the query and the lengths of its lists. Union and Partitioned read
+// only the lists, all others also take time for every row: Union or Partitioned is chosen if
+// that time alone exceeds its cost. Partitioned is faster than Union where most of the rows are
+// in DAAT lists, since Weak-AND scores only rows that may be hits. Otherwise plan chooses the
+// compact structure, or Partitioned without one.
 func (ix *Index) plan(q []term) Strategy {
 	setUp := ix.rowsCost()
 	listed := 0
@@ -52,7 +52,7 @@ func (ix *Index) plan(q []term) Strategy {
 	return Partitioned
 }
 
-// rowsCost is what a strategy with a cell for every row costs without its postings.
+// rowsCost returns the cost of a strategy with a cell for every row, without its postings.
 func (ix *Index) rowsCost() float64 { return searchStart + searchRow*float64(ix.Len()) }
 
 // partitionedPays reports whether Partitioned costs less than the given time, with
@@ -71,7 +71,7 @@ func (ix *Index) partitionedPays(q []term, limit float64) bool {
 	return true
 }
 
-// listLength is the number of rows that Union would mark for a feature.
+// listLength returns the number of rows that Union would mark for a feature.
 func (ix *Index) listLength(f uint32) int {
 	n := ix.Len()
 	var b *Blocks
@@ -102,14 +102,15 @@ func (ix *Index) listLength(f uint32) int {
 	return int(s.hi - s.lo)
 }
 
-// canShare says whether the queries from one to another can be estimated
-// together, in a pass over the rows.
+// canShare reports whether queries from to to can be estimated together, in a pass over the
+// rows.
 func (ix *Index) canShare(queries *vector.CSR, from, to int) bool {
-	return ix.Used == nil && (ix.Source != nil || ix.Rows.Value != nil) && ix.Unit > 0 && queries.Ptr[to]-queries.Ptr[from] < batchSlots-1
+	return ix.Used == nil && (ix.Source != nil || ix.Rows.Value != nil) && ix.Unit > 0 &&
+		queries.Ptr[to]-queries.Ptr[from] < batchSlots-1
 }
 
-// share says whether they should be: whether that costs less than their lists
-// and columns. Counting bit by bit is cheaper than either.
+// share reports whether they should be: whether a pass costs less than their lists and columns.
+// Counting bit by bit is cheaper than either.
 func (ix *Index) share(queries *vector.CSR, from, to, k int) bool {
 	if ix.Weighted == nil {
 		return false
@@ -118,7 +119,8 @@ func (ix *Index) share(queries *vector.CSR, from, to, k int) bool {
 	if ix.Source != nil {
 		perEntry += rowsDecode
 	}
-	pass := perEntry*float64(ix.entries()) + rowsRow*float64(ix.Len()) + float64(to-from)*(rowsQuery+rowsHit*float64(k))
+	pass := perEntry*float64(ix.entries()) + rowsRow*float64(ix.Len()) +
+		float64(to-from)*(rowsQuery+rowsHit*float64(k))
 	var apart float64
 	looked := 0
 	for q := from; q < to; q += shareSample {

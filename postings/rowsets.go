@@ -10,10 +10,10 @@ import (
 // list i is Sets[At[i]:At[i+1]], no words if the list is empty. Its rows, in
 // ascending order, have the values Value[First[i]:First[i+1]].
 //
-// Searches read the words in place: package roaring makes a heap object of every
-// container and its iterators do not tell the rank of a row, which its value is
-// found by. Run containers would save nothing: 0.0 to 0.5 % of the bytes of 14
-// of 15 collections, and 8 % of one.
+// Searches read the words in place: package roaring creates a heap object for every container,
+// and its iterators do not return the rank of a row, which is the index of its value. Run
+// containers would save nothing: 0.0 to 0.5 % of the bytes of 14 of 15 collections, and 8 % of
+// one.
 type RowSets struct {
 	At    []uint64
 	First []uint32
@@ -31,18 +31,17 @@ func (r *RowSets) list(i int) rowList {
 	return rowList{r.Sets[r.At[i]:r.At[i+1]], r.Value[r.First[i]:r.First[i+1]]}
 }
 
-// size is the number of rows of list i.
+// size returns the number of rows of list i.
 func (r *RowSets) size(i int) int { return int(r.First[i+1] - r.First[i]) }
 
 func (r *RowSets) bytes() int {
 	return 8*len(r.At) + 4*len(r.First) + 2*len(r.Sets) + 4*len(r.Value)
 }
 
-// bytes is the memory of a list.
+// bytes returns the memory of a list.
 func (l rowList) bytes() int { return 2*len(l.set) + 4*len(l.value) }
 
-// mark sets the bits of the list's rows, and returns how many postings of how many
-// bytes it read.
+// mark sets the bits of the list's rows, and returns the numbers of postings and bytes it read.
 func (l rowList) mark(union []uint64) (postings, bytes int) {
 	for i := range l.set.containers() {
 		c := l.set.container(i)
@@ -77,26 +76,26 @@ func (l rowList) scatter(sums []float32, weight float32) {
 	}
 }
 
-// rowSet is a roaring bitmap in the portable format without run containers: the
-// cookie and the number of containers, each of two words, low half first; two
-// words a container, its key and its cardinality less one; the offset in bytes of
-// each, of two words; and the containers.
+// rowSet is a roaring bitmap in the portable format without run containers: the cookie and the
+// number of containers, each of two words, low half first; for each container two words, its
+// key and its cardinality − 1; for each container the offset in bytes, of two words; and the
+// containers.
 type rowSet []uint16
 
 const (
-	// setCookie begins bitmaps without run containers.
+	// setCookie is the first word of bitmaps without run containers.
 	setCookie = 12346
-	// setHeader is the words before the first key.
+	// setHeader is the number of words before the first key.
 	setHeader = 4
-	// containerHeader is the words of a container's key, cardinality and offset.
+	// containerHeader is the number of words of a container's key, cardinality and offset.
 	containerHeader = 4
-	// arrayRows is the most rows of a container that lists them.
+	// arrayRows is the maximum number of rows of a container that lists them.
 	arrayRows = 4096
-	// bitmapWords is the words of a container that has a bit for every row.
+	// bitmapWords is the number of words of a container that has a bit for every row.
 	bitmapWords = windowRows / 16
 )
 
-// rowContainer is the rows of a rowSet whose high half is key.
+// rowContainer holds the rows of a rowSet whose high half is key.
 type rowContainer struct {
 	key uint16
 	n   int
@@ -109,7 +108,7 @@ func (c *rowContainer) isBitmap() bool { return c.n > arrayRows }
 
 func (s rowSet) wide(at int) uint32 { return uint32(s[at]) | uint32(s[at+1])<<16 }
 
-// containers is how many containers a valid set has.
+// containers returns the number of containers of a valid set.
 func (s rowSet) containers() int {
 	if len(s) == 0 {
 		return 0
@@ -117,7 +116,7 @@ func (s rowSet) containers() int {
 	return int(s.wide(2))
 }
 
-// container is container i of a valid set.
+// container returns container i of a valid set.
 func (s rowSet) container(i int) rowContainer {
 	c := rowContainer{key: s[setHeader+2*i], n: int(s[setHeader+2*i+1]) + 1}
 	at := s.wide(setHeader+2*int(s.wide(2))+2*i) / 2
@@ -125,7 +124,7 @@ func (s rowSet) container(i int) rowContainer {
 	return c
 }
 
-// containerWords is how many words a container of n rows has.
+// containerWords returns the number of words of a container of n rows.
 func containerWords(n int) int {
 	if n > arrayRows {
 		return bitmapWords
@@ -133,11 +132,11 @@ func containerWords(n int) int {
 	return n
 }
 
-// newRowSets has no lists.
+// newRowSets returns a RowSets without lists.
 func newRowSets() RowSets { return RowSets{At: []uint64{0}, First: []uint32{0}} }
 
-// add appends a list, whose rows ascend. Package roaring does not write the sets,
-// since it makes a run container of each that has all 65,536 rows.
+// add appends a list, whose rows ascend. It does not use package roaring, which would write a
+// run container for each container that has all 65,536 rows.
 func (r *RowSets) add(list []Posting) {
 	if len(list) > 0 {
 		r.Sets = appendSet(r.Sets, list)
@@ -171,7 +170,7 @@ func appendSet(dst []uint16, list []Posting) []uint16 {
 	return dst
 }
 
-// containerRows is how many rows at the start of a list share their high half.
+// containerRows returns how many rows at the start of a list share their high half.
 func containerRows(list []Posting) int {
 	key := list[0].Row >> windowBits
 	n := 1
@@ -197,8 +196,8 @@ func appendContainer(dst []uint16, list []Posting) []uint16 {
 	return dst
 }
 
-// validate checks lists of rows below limit. What it accepts, package roaring
-// reads as the same rows and accepts as well.
+// validate checks lists of rows below limit. Package roaring reads every accepted set as the
+// same rows.
 func (r *RowSets) validate(lists, limit int) error {
 	if len(r.At) != lists+1 || len(r.First) != lists+1 || r.At[0] != 0 || r.First[0] != 0 ||
 		r.At[lists] != uint64(len(r.Sets)) || int(r.First[lists]) != len(r.Value) {
@@ -234,12 +233,15 @@ func (s rowSet) validate(n, limit int) error {
 		key, card := int(s[setHeader+2*i]), int(s[setHeader+2*i+1])+1
 		room := min(limit-key<<windowBits, windowRows)
 		if key <= last || room <= 0 {
-			return fmt.Errorf("%w: container %d has key %d after %d, with %d rows in all", ErrInvalid, i, key, last, limit)
+			return fmt.Errorf("%w: container %d has key %d after %d, with %d rows in all",
+				ErrInvalid, i, key, last, limit)
 		}
 		last = key
 		end := at + containerWords(card)
-		if offset := s.wide(setHeader + 2*containers + 2*i); uint64(offset) != 2*uint64(at) || end > len(s) {
-			return fmt.Errorf("%w: container %d of %d rows at byte %d of %d", ErrInvalid, i, card, offset, 2*len(s))
+		if offset := s.wide(setHeader + 2*containers + 2*i); uint64(offset) != 2*uint64(at) ||
+			end > len(s) {
+			return fmt.Errorf("%w: container %d of %d rows at byte %d of %d", ErrInvalid, i, card,
+				offset, 2*len(s))
 		}
 		if err := validContainer(s[at:end], card, room); err != nil {
 			return fmt.Errorf("container %d: %w", i, err)
@@ -247,7 +249,8 @@ func (s rowSet) validate(n, limit int) error {
 		at, rows = end, rows+card
 	}
 	if at != len(s) || rows != n {
-		return fmt.Errorf("%w: %d rows in %d words, want %d rows in %d words", ErrInvalid, rows, at, n, len(s))
+		return fmt.Errorf("%w: %d rows in %d words, want %d rows in %d words", ErrInvalid, rows, at,
+			n, len(s))
 	}
 	return nil
 }
@@ -263,7 +266,8 @@ func validContainer(words []uint16, card, room int) error {
 			}
 		}
 		if ones != card || highest >= room {
-			return fmt.Errorf("%w: %d bits up to row %d, want %d below %d", ErrInvalid, ones, highest, card, room)
+			return fmt.Errorf("%w: %d bits up to row %d, want %d below %d", ErrInvalid, ones,
+				highest, card, room)
 		}
 		return nil
 	}

@@ -12,25 +12,23 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Strategy is a way to find the k best rows. All find the same.
+// Strategy selects a method to find the k best rows. All strategies return the same rows.
 type Strategy uint8
 
 const (
 	// Auto lets the planner choose.
 	Auto Strategy = iota
-	// Partitioned is INSTANCEKNNFAST (Feremans 2020, Algorithm 8): over the TAAT
-	// part term at a time into an array with a cell for every row and a vectorised
-	// scan for cells above the threshold, then over the DAAT part document at a
-	// time with Weak-AND. Needs a Partition; with m = 0 it is M-WAND, with
-	// Everything all is term at a time.
+	// Partitioned is INSTANCEKNNFAST (Feremans 2020, Algorithm 8): over the TAAT part, term at
+	// a time into an array with a cell for every row and a vectorised scan for cells above the
+	// threshold; then over the DAAT part, document at a time with Weak-AND. It needs a
+	// Partition. With m = 0 it is M-WAND, with Everything it is term at a time only.
 	Partitioned
 	// Compact is the search of Weighted or Uniform.
 	Compact
-	// Union scores every row that shares a feature with the query: best when
-	// those are few.
+	// Union scores every row that shares a feature with the query. It is best when those are
+	// few.
 	Union
-	// byRows goes through the rows, not the lists, for many queries at once:
-	// SearchParams.ByRows.
+	// byRows reads the rows, not the lists, for many queries at once: SearchParams.ByRows.
 	byRows
 )
 
@@ -46,31 +44,30 @@ func (s Strategy) String() string {
 // SearchParams are the options of a search.
 type SearchParams struct {
 	Strategy Strategy
-	// ByRows has SearchBatch go through the rows wherever that is possible, for
-	// blocks of queries at once, and not only where it is estimated to be faster.
-	// Where it is not possible, Strategy counts. Search and SearchSegments ignore it.
+	// ByRows makes SearchBatch read the rows, for blocks of queries at once, wherever that is
+	// possible, and not only where it is estimated to be faster. Where it is not possible,
+	// Strategy applies. Search and SearchSegments ignore it.
 	ByRows bool
-	// Deleted rows are no hits. Accept, if set, is all rows that may be.
+	// Deleted rows are never hits. Accept, if set, holds all rows that may be hits.
 	Deleted, Accept *roaring.Bitmap
 	// Count also counts the rows that TAAT accumulates, for Stats.Candidates,
 	// at the cost of another scan.
 	Count bool
 }
 
-// Stats say what a search did.
+// Stats describe the work of a search.
 type Stats struct {
 	Strategy Strategy
-	// Candidates is how many rows were evaluated in the sense of the paper's
-	// Table 4: rows that TAAT accumulated (under SearchParams.Count, else as
-	// Scored) plus pivots that Weak-AND evaluated; for Compact and Union, rows
-	// scored exactly.
+	// Candidates is the number of rows evaluated in the sense of the paper's Table 4: rows that
+	// TAAT accumulated (with SearchParams.Count, otherwise as Scored) plus pivots that Weak-AND
+	// evaluated; for Compact and Union, rows scored exactly.
 	Candidates int
-	// Scored is how many rows were scored exactly.
+	// Scored is the number of rows scored exactly.
 	Scored int
-	// Pruned is the rows that were not candidates.
+	// Pruned is the number of rows that were not candidates.
 	Pruned int
-	// Postings counts the entries of lists, cells of columns and bits of
-	// bitmaps that were read, Bytes the memory of these and of scored rows.
+	// Postings is the number of entries of lists, cells of columns and bits of bitmaps that
+	// were read. Bytes is the memory of these and of the scored rows.
 	Postings, Bytes int
 }
 
@@ -86,18 +83,17 @@ func (s *Stats) add(t Stats) {
 
 // term is a feature of the query that occurs in the index.
 type term struct {
-	feature uint32 // the number of its list
+	feature uint32 // number of its list
 	weight  float32
 }
 
-// Searcher holds the memory of searches, so that after some of them none
-// allocates. It may be used on any index, by one goroutine at a time. The zero
-// value is ready.
+// Searcher holds the memory of searches, so that searches do not allocate after the first few.
+// It may be used on any index, by one goroutine at a time. The zero value is ready.
 type Searcher struct {
 	top    top
 	terms  []term
 	scorer scorer
-	loaded bool // whether the scorer has the query
+	loaded bool // the query is loaded into the scorer
 	stats  Stats
 	params SearchParams
 	base   uint32 // number of the first row of the segment
@@ -112,29 +108,31 @@ type Searcher struct {
 	picker  picker
 	weighted
 	uniform
-	batch  *batch    // half a megabyte, made when first needed
-	answer []Hit     // of a query in a batch
-	ones   []float32 // values of queries that have none
+	batch  *batch    // half a megabyte, allocated on first use
+	answer []Hit     // answer of a query in a batch
+	ones   []float32 // values of queries without values
 }
 
-// NewSearcher is a Searcher.
+// NewSearcher returns a Searcher.
 func NewSearcher() *Searcher { return new(Searcher) }
 
 // Search appends the k best rows for q to dst, best first: fewer where fewer
 // share a feature with it. Features the index does not know are ignored.
 //
-// Errors: ErrParams for a query that is malformed or has negative values, a
-// negative k, or a strategy whose structure the index lacks; the context's, as
-// soon as a list or a window is done.
-func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams, dst []Hit) ([]Hit, Stats, error) {
+// Errors: ErrParams for a query that is malformed or has negative values, a negative k, or a
+// strategy whose structure the index lacks; the context's, which is checked after each list or
+// window.
+func (s *Searcher) Search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams,
+	dst []Hit) ([]Hit, Stats, error) {
 	if err := checkQuery(q, k); err != nil {
 		return dst, Stats{}, err
 	}
 	return s.search(ctx, ix, q, k, p, dst)
 }
 
-// search is Search for a query and a k that are sound.
-func (s *Searcher) search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams, dst []Hit) ([]Hit, Stats, error) {
+// search is Search for a verified query and k.
+func (s *Searcher) search(ctx context.Context, ix *Index, q vector.Sparse, k int, p SearchParams,
+	dst []Hit) ([]Hit, Stats, error) {
 	s.top.reset(min(k, ix.Len()))
 	s.stats = Stats{}
 	if err := s.segment(ctx, ix, 0, q, p); err != nil {
@@ -158,9 +156,9 @@ func checkQuery(q vector.Sparse, k int) error {
 	return nil
 }
 
-// segment searches one index, whose rows are numbered from base, and offers
-// what it finds to s.top.
-func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector.Sparse, p SearchParams) error {
+// segment searches one index, whose rows are numbered from base, and offers its hits to s.top.
+func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector.Sparse,
+	p SearchParams) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -178,7 +176,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	s.stats = Stats{Strategy: strategy}
 	if strategy != Compact || ix.Uniform == nil {
 		s.loadScorer(ix)
-	} // else counts are scores
+	} // otherwise counts are scores
 	switch strategy {
 	case Partitioned:
 		if err = s.taatPart(ctx, ix); err == nil {
@@ -200,7 +198,7 @@ func (s *Searcher) segment(ctx context.Context, ix *Index, base uint32, q vector
 	return err
 }
 
-// loadScorer takes the query into the scorer, unless it is there.
+// loadScorer loads the query into the scorer, unless it is loaded.
 func (s *Searcher) loadScorer(ix *Index) {
 	if !s.loaded {
 		s.scorer.load(ix, s.terms)
@@ -208,7 +206,7 @@ func (s *Searcher) loadScorer(ix *Index) {
 	}
 }
 
-// unloadScorer takes it out again and counts what was read.
+// unloadScorer removes the query from the scorer and counts what was read.
 func (s *Searcher) unloadScorer() {
 	if s.loaded {
 		s.scorer.unload(s.terms)
@@ -262,7 +260,7 @@ func (ix *Index) choose(q []term, s Strategy) (Strategy, error) {
 	return s, nil
 }
 
-// accepted says whether a row of the segment may be a hit.
+// accepted reports whether a row of the segment may be a hit.
 func (s *Searcher) accepted(row uint32) bool {
 	p := &s.params
 	return (p.Deleted == nil || !p.Deleted.Contains(row)) && (p.Accept == nil || p.Accept.Contains(row))
@@ -273,22 +271,22 @@ func (s *Searcher) offer(row uint32) {
 	s.top.push(s.hit(row))
 }
 
-// hit is a row with its exact score.
+// hit returns a row with its exact score.
 func (s *Searcher) hit(row uint32) Hit {
 	s.stats.Scored++
 	return Hit{s.base + row, s.scorer.score(row)}
 }
 
-// source is the lists that a union is made of.
+// source selects the lists of a union.
 type source int
 
 const (
 	allLists  source = iota
-	taatLists        // of the TAAT part
+	taatLists        // lists of the TAAT part
 )
 
-// searchUnion marks the rows of all lists of the query and scores each, less
-// those whose bits are set in done.
+// searchUnion marks the rows of all lists of the query and scores each, except those whose bits
+// are set in done.
 func (s *Searcher) searchUnion(ctx context.Context, ix *Index, from source, done ...uint64) error {
 	s.loadScorer(ix)
 	words := (ix.Len() + 63) / 64
@@ -338,13 +336,13 @@ func (s *Searcher) markUnion(ix *Index, from source) {
 	}
 }
 
-// mark counts what was read.
+// mark adds to the counts of postings and bytes read.
 func (s *Searcher) mark(postings, bytes int) {
 	s.stats.Postings += postings
 	s.stats.Bytes += bytes
 }
 
-// queryNorm is the length of the known part of the query.
+// queryNorm returns the length of the known part of the query.
 func queryNorm(q []term) float64 {
 	var sum float64
 	for _, t := range q {

@@ -9,25 +9,25 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Segment is one of several indexes over consecutive runs of rows.
+// Segment is one of several indexes over consecutive ranges of rows.
 type Segment struct {
 	*Index
-	// First is the number, in the whole, of row 0 of the index.
+	// First is the number of the index's row 0 among the rows of all segments.
 	First uint32
-	// Deleted and Accept are as in SearchParams, by rows of the segment.
+	// Deleted and Accept are as in SearchParams, by row number within the segment.
 	Deleted, Accept *roaring.Bitmap
 }
 
-// SearchSegments is Search over segments whose rows do not overlap. The answer
-// is that of one index over all their rows; the score that k rows have reached
-// in earlier segments prunes later ones. p's Deleted and Accept must be nil.
-// Errors: as Search.
-func (s *Searcher) SearchSegments(ctx context.Context, segments []Segment, q vector.Sparse, k int, p SearchParams, dst []Hit) ([]Hit, Stats, error) {
+// SearchSegments is Search over segments whose rows do not overlap. The answer is that of one
+// index over all their rows. The score that k rows have reached in earlier segments prunes
+// later ones. p's Deleted and Accept must be nil. Errors: as Search.
+func (s *Searcher) SearchSegments(ctx context.Context, segments []Segment, q vector.Sparse, k int,
+	p SearchParams, dst []Hit) ([]Hit, Stats, error) {
 	if err := checkQuery(q, k); err != nil {
 		return dst, Stats{}, err
 	}
 	if p.Deleted != nil || p.Accept != nil {
-		return dst, Stats{}, fmt.Errorf("%w: rows deleted or accepted are told by segment", ErrParams)
+		return dst, Stats{}, fmt.Errorf("%w: deleted and accepted rows must be set per segment", ErrParams)
 	}
 	rows := 0
 	for i := range segments {

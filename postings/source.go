@@ -8,18 +8,17 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Source is the rows of an index that does not keep them itself: those of a
-// collection as they were written, in runs, and what makes the index's rows of
-// them. A value v of feature f in row i stands for
+// Source provides the rows of an index that does not store them. It derives them from the rows
+// of a collection as they were written, in runs. A value v of feature f in row i stands for
 //
 //	float32(float64(w) / Norm[i]),   w = v, or TermWeight(v)·IDF[f] with IDF,
 //
 // so exact scores need no second copy of the rows.
 type Source struct {
-	// Norm is the length of each row before it was made unit-length, as Lengths
-	// has it; of a row that is empty in the index, zero.
+	// Norm holds the length of each row before normalisation, as Lengths computes it; zero for
+	// a row that is empty in the index.
 	Norm []float64
-	// IDF is the weights of the features; nil where values are as written.
+	// IDF holds the weights of the features; nil where values are as written.
 	IDF []float32
 	// Keep has a bit for each feature that the index keeps; nil means all.
 	Keep []uint64
@@ -29,14 +28,14 @@ type Source struct {
 	first   int
 	rows    int
 	entries int
-	cols    int // features of the index
-	width   int // features that the runs may have
+	cols    int // number of features of the index
+	width   int // number of features of the runs
 }
 
-// NewSource takes rows [first, first+rows) of runs that have 1<<shift rows each
-// and the last any number. The runs must be sound, by vector.CSR.Validate, have
-// values, and not change. Features from cols on, and later rows', are not the
-// index's. O(runs). Errors: ErrInvalid for more rows than there are.
+// NewSource takes rows [first, first+rows) of runs. Every run has 1<<shift rows, except that
+// the last may have any number. The runs must pass vector.CSR.Validate, have values, and not
+// change. Features from cols on, and rows outside the range, are not part of the index.
+// O(runs). Errors: ErrInvalid if the range exceeds the runs.
 func NewSource(runs []vector.CSR, shift uint, first, rows, cols int) (*Source, error) {
 	s := &Source{runs: runs, shift: shift, first: first, rows: rows, cols: cols, width: cols}
 	have := 0
@@ -58,18 +57,18 @@ func NewSource(runs []vector.CSR, shift uint, first, rows, cols int) (*Source, e
 	return s, nil
 }
 
-// row is a row as it was written.
+// row returns a row as it was written.
 func (s *Source) row(i uint32) vector.Sparse {
 	at := s.first + int(i)
 	r := min(at>>s.shift, len(s.runs)-1)
 	return s.runs[r].Row(at - r<<s.shift)
 }
 
-// keeps says whether the index keeps a feature below cols.
+// keeps reports whether the index keeps a feature below cols.
 func (s *Source) keeps(f uint32) bool { return s.Keep == nil || s.Keep[f/64]>>(f%64)&1 != 0 }
 
-// decode fills a matrix with rows [from, to) as the index has them; features
-// that it does not keep may be among them.
+// decode fills a matrix with rows [from, to) as the index has them, including features that it
+// does not keep.
 func (s *Source) decode(m *vector.CSR, from, to int) {
 	m.Ptr, m.Index, m.Value = append(m.Ptr[:0], 0), m.Index[:0], m.Value[:0]
 	for i := from; i < to; i++ {
@@ -98,7 +97,8 @@ func (s *Source) decode(m *vector.CSR, from, to int) {
 }
 
 func (s *Source) validate() error {
-	if len(s.Norm) != s.rows || s.IDF != nil && len(s.IDF) != s.cols || s.Keep != nil && len(s.Keep) != (s.cols+63)/64 {
+	if len(s.Norm) != s.rows || s.IDF != nil && len(s.IDF) != s.cols || s.Keep != nil &&
+		len(s.Keep) != (s.cols+63)/64 {
 		return fmt.Errorf("%w: %d lengths of %d rows, %d weights and %d words for %d features", ErrInvalid,
 			len(s.Norm), s.rows, len(s.IDF), len(s.Keep), s.cols)
 	}
@@ -118,9 +118,9 @@ func (s *Source) validate() error {
 	return nil
 }
 
-// Lengths is the length of every row by those of its features that keep has,
-// all if it is nil: Source.Norm for rows already weighed. The sums are those of
-// vector.Sparse.Norm over what is kept, bit for bit. O(entries).
+// Lengths returns the length of every row over those of its features that keep has, or over all
+// if keep is nil: Source.Norm for rows that are already weighted. The sums are those of
+// vector.Sparse.Norm over the kept features, bit for bit. O(entries).
 func Lengths(rows *vector.CSR, keep []uint64) []float64 {
 	out := make([]float64, rows.Rows())
 	for i := range out {
@@ -136,8 +136,8 @@ func Lengths(rows *vector.CSR, keep []uint64) []float64 {
 	return out
 }
 
-// TermWeight is the weight of a term's count in a row: 1 + ln count from 1 on,
-// the count itself below.
+// TermWeight returns the weight of a term's count in a row: 1 + ln count for counts of at least
+// 1, the count itself below.
 func TermWeight(count float32) float32 {
 	if n := uint8(int32(count)); float32(n) == count {
 		return termWeights[n]
@@ -145,7 +145,7 @@ func TermWeight(count float32) float32 {
 	return termWeight(count)
 }
 
-// termWeight is apart from TermWeight so that the compiler inlines that one.
+// termWeight is separate from TermWeight so that the compiler inlines the latter.
 //
 //go:noinline
 func termWeight(count float32) float32 {
@@ -155,7 +155,7 @@ func termWeight(count float32) float32 {
 	return 1 + float32(math.Log(float64(count)))
 }
 
-// termWeights has the weights of low whole counts.
+// termWeights holds the weights of small integer counts.
 var termWeights = func() (t [256]float32) {
 	for n := range t {
 		t[n] = termWeight(float32(n))

@@ -12,19 +12,19 @@ type nearRow struct {
 	sum float32
 }
 
-// tinySum is the least estimate that is believed: below it products may have
-// lost digits to underflow, or all of them.
+// tinySum is the smallest estimate that is relied on: smaller ones may have lost digits, or all
+// of them, to underflow.
 const tinySum = 1e-30
 
-// slack is the relative error of a sum of n products in float32 (Higham 2002,
-// section 3.1), for non-negative terms, doubled: an estimate below
-// (1-slack)·θ', θ' the k-th best estimate, cannot belong to the k best.
+// slack returns the relative error of a sum of n products in float32 (Higham 2002, section
+// 3.1), for non-negative terms, doubled. With θ' the k-th best estimate, a row whose estimate
+// is below (1-slack)·θ' cannot be among the k best.
 func slack(n int) float32 { return float32(n+4) * (2.1 / (1 << 24)) }
 
-// settle scores those rows of s.near exactly that may be among the k best. It
-// says whether s.near held them all: not so if the threshold lies among
-// estimates that underflow may have spoilt. Then it scores none.
-func (s *Searcher) settle() bool {
+// scoreNear scores the rows of s.near exactly that may be among the k best. It returns false and
+// scores none if s.near may lack some of them, because the threshold is among estimates that
+// underflow may have corrupted.
+func (s *Searcher) scoreNear() bool {
 	keep := 1 - slack(len(s.terms))
 	least := float32(min(s.top.theta(), math.MaxFloat32)) * keep
 	if len(s.near) >= s.top.k {
@@ -81,12 +81,12 @@ func selectNearest(r []nearRow, k int) {
 	})
 }
 
-// scanRows is how many cells of the accumulator are scanned between updates
-// of the threshold.
+// scanRows is the number of cells of the accumulator that are scanned between updates of the
+// threshold.
 const scanRows = 1024
 
-// taatPart is phase (i) of INSTANCEKNNFAST: an array of sums, or a union where the
-// TAAT lists are so short that this takes less time.
+// taatPart is phase (i) of INSTANCEKNNFAST: an array of sums, or a union where the TAAT lists
+// are so short that a union is faster.
 func (s *Searcher) taatPart(ctx context.Context, ix *Index) error {
 	p, listed := ix.Partition, 0
 	for _, t := range s.partition(p) {
@@ -148,7 +148,7 @@ func (s *Searcher) denseTAAT(ctx context.Context, ix *Index) error {
 			}
 		}
 	}
-	if !s.settle() {
+	if !s.scoreNear() {
 		counted := s.stats.Candidates
 		err := s.searchUnion(ctx, ix, taatLists)
 		if s.params.Count {
@@ -162,8 +162,8 @@ func (s *Searcher) denseTAAT(ctx context.Context, ix *Index) error {
 	return nil
 }
 
-// keepNear drops the rows of s.near that cannot be among the k best, of which
-// there must be at least k, and returns the least estimate that can.
+// keepNear drops the rows of s.near that cannot be among the k best and returns the smallest
+// estimate that can. s.near must hold at least k rows.
 func (s *Searcher) keepNear() float32 {
 	k := s.top.k
 	selectNearest(s.near, k)
@@ -173,7 +173,7 @@ func (s *Searcher) keepNear() float32 {
 	}
 	least *= 1 - slack(len(s.terms))
 	if least < tinySum {
-		return least // estimates down there say nothing: drop none
+		return least // estimates this small are unreliable: drop none
 	}
 	kept := s.near[:k]
 	for _, r := range s.near[k:] {

@@ -12,14 +12,13 @@ type Hit struct {
 	Score float64
 }
 
-// worse orders hits from the last of an answer to the first: by score, then
-// by falling row number.
+// worse reports whether h comes after g in an answer: by score, then by row number.
 func (h Hit) worse(g Hit) bool {
 	return h.Score < g.Score || h.Score == g.Score && h.Row > g.Row
 }
 
-// compareHits is the order of answers. Scores are never NaN, so it needs no
-// cmp.Compare, which costs twice as much.
+// compareHits defines the order of answers. Scores are never NaN, so it needs no cmp.Compare,
+// which costs twice as much.
 func compareHits(a, b Hit) int {
 	switch {
 	case b.worse(a):
@@ -30,17 +29,17 @@ func compareHits(a, b Hit) int {
 	return 0
 }
 
-// top keeps the k best hits pushed into it. It gathers up to 2k of them before
-// it drops the worse half, so that most pushes only append; Weak-AND, which
-// lives on the very last threshold, has it keep a heap instead.
+// top keeps the k best hits pushed into it. It collects up to 2k hits before it drops the worse
+// half, so that most pushes only append. Weak-AND needs the exact threshold at any time and
+// uses top as a heap instead.
 type top struct {
-	hits  []Hit // in heap mode, once there are k: the worst at the root
+	hits  []Hit // in heap mode with k hits: the worst at the root
 	k     int
-	floor float64  // k hits have this score or a higher one; zero before
+	floor float64  // k hits have at least this score; zero with fewer hits
 	count []uint32 // scratch of sort
 	spare []Hit
 	ranking
-	// sorted is how many hits are in order, if there are no others.
+	// sorted is the number of hits if all of them are in order.
 	sorted int
 }
 
@@ -49,15 +48,14 @@ func (t *top) reset(k int) {
 	t.hits = t.hits[:0]
 }
 
-// full says whether there are k hits.
+// full reports whether there are k hits.
 func (t *top) full() bool { return len(t.hits) >= t.k }
 
-// theta is a score below which no row enters: zero while there are fewer than
-// k hits.
+// theta returns the score below which no row enters: zero while there are fewer than k hits.
 func (t *top) theta() float64 { return t.floor }
 
-// push offers a row, not in heap mode. Scores that are not positive are no
-// hits. O(1), amortised.
+// push offers a row, not in heap mode. It ignores scores that are not positive. O(1),
+// amortised.
 func (t *top) push(h Hit) {
 	if h.Score <= 0 || h.Score < t.floor {
 		return
@@ -74,7 +72,7 @@ func (t *top) push(h Hit) {
 	}
 }
 
-// cut drops all but the k best.
+// cut drops all but the k best hits.
 func (t *top) cut() {
 	t.spare = t.sort(t.spare[:0])
 	t.hits, t.spare = t.spare, t.hits
@@ -82,9 +80,9 @@ func (t *top) cut() {
 	t.sorted = t.k
 }
 
-// take takes over hits that are nearly in order, the first ones offered.
-// O(hits) but for hits out of order.
-func (t *top) take(hits []Hit) {
+// setHits takes ownership of hits that are nearly in order, the first ones offered. O(hits) if
+// they are in order.
+func (t *top) setHits(hits []Hit) {
 	arrange(hits)
 	t.hits = hits[:min(len(hits), t.k)]
 	t.sorted = len(t.hits)
@@ -93,17 +91,16 @@ func (t *top) take(hits []Hit) {
 	}
 }
 
-// arrange brings hits in order that nearly are, by insertion. Scores are above
-// zero.
+// arrange sorts nearly ordered hits by insertion. Scores are above zero.
 func arrange(hits []Hit) {
 	if len(hits) == 0 {
 		return
 	}
-	last := hits[0] // before i
+	last := hits[0] // the hit before i
 	for i := 1; i < len(hits); i++ {
 		h := hits[i]
-		// Whether last is worse, as a difference of numbers: a branch on equal
-		// scores, which no processor foretells, costs more than all the rest.
+		// Compute whether last is worse as a difference of numbers: a branch on equal scores,
+		// which is unpredictable, costs more than all the rest.
 		_, less := bits.Sub64(uint64(h.Row), uint64(last.Row), 0)
 		_, less = bits.Sub64(math.Float64bits(last.Score), math.Float64bits(h.Score), less)
 		if less == 0 {
@@ -118,13 +115,13 @@ func arrange(hits []Hit) {
 	}
 }
 
-// heap begins heap mode.
+// heap starts heap mode.
 func (t *top) heap() {
 	if len(t.hits) < t.k {
 		return
 	}
 	t.cut()
-	slices.Reverse(t.hits) // the worst first: a heap
+	slices.Reverse(t.hits) // worst first: a heap
 	t.sorted = 0
 }
 
@@ -143,8 +140,8 @@ func (t *top) pushHeap(h Hit) {
 	}
 }
 
-// sift puts h at place i or below it, where the children of a place are worse
-// than none of its descendants.
+// sift puts h at place i or below it. Every other place must satisfy the heap condition: no
+// descendant is worse.
 func (t *top) sift(i int, h Hit) {
 	heap := t.hits
 	for {
@@ -164,8 +161,8 @@ func (t *top) sift(i int, h Hit) {
 	heap[i] = h
 }
 
-// crowded is from how many hits on a bucket is sorted by comparison as a whole,
-// unless it is in order, as equal scores of neighbouring rows are.
+// crowded is the number of hits from which a bucket is sorted by comparison, unless it is in
+// order, as equal scores of neighbouring rows are.
 const crowded = 24
 
 // append appends the k best hits to dst, best first, and empties t.
@@ -175,22 +172,22 @@ func (t *top) append(dst []Hit) []Hit {
 	return dst
 }
 
-// maxRanked is up to how many hits are sorted by their ranks, which takes a
-// comparison of all pairs: a multiple of 64.
+// maxRanked is the maximum number of hits that are sorted by their ranks, which compares all
+// pairs: a multiple of 64.
 const maxRanked = 256
 
-// ranking is the scratch of sorting by ranks.
+// ranking is the scratch memory of sorting by ranks.
 type ranking struct {
-	keys  [maxRanked]uint16 // of hits, higher for higher scores
+	keys  [maxRanked]uint16 // keys of hits, higher for higher scores
 	ranks [maxRanked]uint16
-	taken [maxRanked]uint8 // of places with the same rank
+	taken [maxRanked]uint8 // number of places taken with the same rank
 }
 
-// quantise makes keys of hits whose scores are between low and high; false if that
-// cannot be.
+// quantise computes keys of hits whose scores are between low and high. It returns false if it
+// cannot.
 func (r *ranking) quantise(hits []Hit, low, high float64) bool {
 	perScore := (1<<15 - 1) / (high - low)
-	if !(perScore <= math.MaxFloat64) { // scores are equal, or nearly so
+	if !(perScore <= math.MaxFloat64) { // scores are equal or nearly equal
 		return false
 	}
 	for i := range hits {
@@ -205,8 +202,8 @@ func (r *ranking) rank(n int) {
 	clear(r.taken[:n])
 }
 
-// place is the place of hit i in that order; equal ones must be asked for in turn,
-// each once.
+// place returns the place of hit i in that order. Hits of equal rank must be requested in
+// ascending order, each once.
 func (r *ranking) place(i int) int {
 	rank := r.ranks[i] % maxRanked
 	at := int(rank) + int(r.taken[rank])
@@ -214,10 +211,10 @@ func (r *ranking) place(i int) int {
 	return at
 }
 
-// sort appends the k best hits to dst, best first. Few go to places by the ranks of
-// their scores in 15 bits. More go to buckets of equal
-// ranges of score, one or two a hit, so that the sorting left is between
-// neighbours: O(hits) but where scores crowd.
+// sort appends the k best hits to dst, best first. A few hits are placed by the ranks of their
+// scores in 15 bits. More hits are divided into buckets of equal ranges of score with one or
+// two hits each, and then only hits within a bucket are sorted: O(hits) unless many scores are
+// close together.
 func (t *top) sort(dst []Hit) []Hit {
 	from := t.hits
 	n, start := len(from), len(dst)
@@ -230,7 +227,7 @@ func (t *top) sort(dst []Hit) []Hit {
 	}
 	low, high := from[0].Score, from[0].Score
 	for _, h := range from[1:] {
-		// Scores are no NaN, which min and max would look for.
+		// Scores are never NaN, so the NaN checks of min and max are unnecessary.
 		if h.Score < low {
 			low = h.Score
 		}
@@ -249,7 +246,7 @@ func (t *top) sort(dst []Hit) []Hit {
 	buckets := 1 << bits.Len(uint(n))
 	perScore := float64(buckets-1) / (high - low)
 	bucket := func(h Hit) int { return int((high-h.Score)*perScore) & (buckets - 1) }
-	if !(perScore <= math.MaxFloat64) { // scores are equal, or nearly so
+	if !(perScore <= math.MaxFloat64) { // scores are equal or nearly equal
 		copy(out, from)
 		slices.SortFunc(out, compareHits)
 		return dst[:keep]

@@ -96,7 +96,7 @@ func TestTopTakesOver(t *testing.T) {
 		for _, h := range hits {
 			b.push(h)
 		}
-		a.take(slices.Clone(hits))
+		a.setHits(slices.Clone(hits))
 		for i := range later {
 			h := Hit{uint32(200 + i), 150 * r.Float64()}
 			a.push(h)

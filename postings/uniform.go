@@ -10,40 +10,39 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Uniform is the compact structure for matrices whose rows each hold one
-// value, as binary data does after normalisation. Against a query of one value
-// the score of a row is its value times the count of common features, so lists
-// hold no values, frequent features are bitmaps, and counts are added bit by
-// bit, 64 rows a word.
+// Uniform is the compact structure for matrices whose rows each hold one value, as binary data
+// does after normalisation. For a query of one value the score of a row is its value times the
+// number of common features. So lists hold no values, frequent features are bitmaps, and counts
+// are added bit by bit, 64 rows per word.
 //
-// Positions in lists and bitmaps are rows by falling value, so that strips of
-// neighbouring positions share one threshold for the count.
+// Positions in lists and bitmaps are rows by falling value, so that strips of neighbouring
+// positions share one threshold for the count.
 type Uniform struct {
 	Blocks
 	Columns
 	Words  []uint64 // column c is Words[c*Stride:(c+1)*Stride]
-	Stride int      // 64-bit words a column
+	Stride int      // 64-bit words per column
 	Order  []uint32 // position to row
-	// Value is the value of a position's row, so falling.
+	// Value is the value of a position's row; it falls with the position.
 	Value []float32
 }
 
 const (
-	// stripRows is how many positions the counting kernel handles at once.
+	// stripRows is the number of positions that the counting kernel handles at once.
 	stripRows  = 256
 	stripWords = stripRows / 64
 	// bitmapShare is the density from which adding a bitmap is faster than
 	// counting a list.
 	bitmapShare = 1.0 / 256
-	// uniformBytes is the most bytes a posting may take on average, uniformList
-	// what it takes in a list.
+	// uniformBytes is the maximum mean size of a posting in bytes, uniformList its size in a
+	// list.
 	uniformBytes = 4.7
 	uniformList  = 2
-	// countBits is the width of counts: longer queries are not counted.
+	// countBits is the width of counts: queries too long for it are not counted.
 	countBits = 10
 )
 
-// isUniform says whether every row holds one value only.
+// isUniform reports whether every row holds one value only.
 func isUniform(rows *vector.CSR) bool {
 	if rows.Value == nil {
 		return true
@@ -59,7 +58,7 @@ func isUniform(rows *vector.CSR) bool {
 	return true
 }
 
-// rowValue is the value of the entries of a row.
+// rowValue returns the value of the entries of a row.
 func rowValue(rows *vector.CSR, i uint32) float32 {
 	if rows.Ptr[i] == rows.Ptr[i+1] {
 		return 0
@@ -90,7 +89,8 @@ func buildUniform(ctx context.Context, rows *vector.CSR) (*Uniform, error) {
 			}
 		}
 	}
-	atLeast := columnThreshold(length, n, 8*u.Stride, 4*rows.Cols+8*n+storedBytes(rows), bitmapShare, uniformList, uniformBytes)
+	atLeast := columnThreshold(length, n, 8*u.Stride, 4*rows.Cols+8*n+storedBytes(rows),
+		bitmapShare, uniformList, uniformBytes)
 	columns := 0
 	u.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	u.Words = make([]uint64, columns*u.Stride)
@@ -156,26 +156,26 @@ func (u *Uniform) mark(j uint32, union []uint64) (postings, bytes int) {
 	})
 }
 
-// uniform is the scratch of searches in a Uniform.
+// uniform is the scratch memory of searches in a Uniform.
 type uniform struct {
 	planes  []uint64 // counts from lists: bit b of all positions, then bit b+1
-	bitmaps []int    // offsets in bytes of the query's bitmaps
-	spans   []span   // its lists
+	bitmaps []int    // byte offsets of the query's bitmaps
+	spans   []span   // lists of the query
 	counted stripCounts
 	sample  [sampleStrips]stripCounts
-	deepest int // bits that the counts of the query have
+	deepest int // width of the query's counts in bits
 	uniformSmall
 }
 
-// stripCounts is the counts of the positions of a strip: word i of bit b at
+// stripCounts holds the counts of the positions of a strip: word i of bit b is at
 // b*stripWords+i.
 type stripCounts [countBits * stripWords]uint64
 
-// sampleStrips is the most strips that are counted before the threshold of a
+// sampleStrips is the maximum number of strips that are counted before the threshold of a
 // search is first set.
 const sampleStrips = 32
 
-// reach says which positions have a count of least or more.
+// reach returns the positions whose count is at least least.
 func (c *stripCounts) reach(depth, least int) (hits [stripWords]uint64) {
 	w0, w1, w2, w3 := ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)
 	for p := range depth {
@@ -189,7 +189,7 @@ func (c *stripCounts) reach(depth, least int) (hits [stripWords]uint64) {
 	return [stripWords]uint64{w0, w1, w2, w3}
 }
 
-// at is the count of position bit of word i.
+// at returns the count of position bit of word i.
 func (c *stripCounts) at(depth, i, bit int) (count int) {
 	for p := range depth {
 		count |= int(c[p*stripWords+i]>>(bit&63)&1) << p
@@ -197,9 +197,9 @@ func (c *stripCounts) at(depth, i, bit int) (count int) {
 	return count
 }
 
-// searchUniform counts common features. The estimate of a row is the count
-// times its value, rounded down to a unit, so its score is less than two units
-// above, the second for floating point.
+// searchUniform counts common features. The estimate of a row is the count times its value,
+// rounded down to a unit, so its score exceeds the estimate by less than two units; the second
+// is for floating-point error.
 func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	u := ix.Uniform
 	weight := s.terms[0].weight
@@ -216,26 +216,28 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	if scale <= 0 || math.IsInf(scale, 0) {
 		return s.searchUnion(ctx, ix, allLists)
 	}
-	perCount := float64(weight) * scale // units a common feature, a point of value
+	perCount := float64(weight) * scale // units per common feature and point of value
 	length := queryNorm(s.terms)
 	planes, err := s.countLists(ctx, u)
 	if err != nil {
 		return err
 	}
-	s.deepest = max(4, bits.Len(uint(n))) // four is the least that has a kernel
+	s.deepest = max(4, bits.Len(uint(n))) // the kernels start at four
 	strips := u.Stride / stripWords
-	if strips <= smallStrips && s.deepest <= smallBits && s.params.Deleted == nil && s.params.Accept == nil {
+	if strips <= smallStrips && s.deepest <= smallBits && s.params.Deleted == nil &&
+		s.params.Accept == nil {
 		if done, err := s.searchSmall(ctx, ix, planes, weight); done || err != nil {
 			return err
 		}
 	}
 	apart := max(1, (strips+sampleStrips-1)/sampleStrips)
 	for strip := 0; strip < strips; strip += apart {
-		if hits := (&[stripWords]uint64{}); !s.countStrip(u, strip, planes, 1, &s.sample[strip/apart], hits) {
+		if hits := (&[stripWords]uint64{}); !s.countStrip(u, strip, planes, 1,
+			&s.sample[strip/apart], hits) {
 			s.sample[strip/apart] = stripCounts{}
 		}
 	}
-	floor := down(s.top.theta()*scale) - 2 // below it no row can be needed
+	floor := down(s.top.theta()*scale) - 2 // no row below it is needed
 	if s.params.Deleted == nil && s.params.Accept == nil {
 		floor = max(floor, s.lowestCounts(u, apart, perCount, s.expected(ix, length)*scale)-2)
 	}
@@ -246,7 +248,7 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 		first := strip * stripRows
 		unit := perCount * float64(u.Value[first])
 		if unit == 0 {
-			break // values fall: the rest is rows without entries
+			break // values fall: all other rows have no entries
 		}
 		floor = max(floor, down(s.top.theta()*scale)-2)
 		least := max(1, int(floor/unit+(1-1e-6)))
@@ -268,20 +270,22 @@ func (s *Searcher) searchUniform(ctx context.Context, ix *Index) error {
 	return nil
 }
 
-// countStrip counts a strip.
-func (s *Searcher) countStrip(u *Uniform, strip, planes, least int, counted *stripCounts, hits *[stripWords]uint64) bool {
+// countStrip counts the common features of the positions of a strip.
+func (s *Searcher) countStrip(u *Uniform, strip, planes, least int, counted *stripCounts,
+	hits *[stripWords]uint64) bool {
 	s.mark(stripRows*len(s.bitmaps), stripRows/8*len(s.bitmaps))
-	return countStrip((*[countBits * stripWords]uint64)(counted), hits, s.deepest, tail(s.planes, strip*stripWords), planes,
+	return countStrip((*[countBits * stripWords]uint64)(counted), hits, s.deepest,
+		tail(s.planes, strip*stripWords), planes,
 		tail(u.Words, strip*stripWords), s.bitmaps, u.Stride, least)
 }
 
-// lowestCounts is an estimate that k rows of the sample reach, and not many
-// more; zero if there are fewer.
+// lowestCounts returns an estimate that k or slightly more rows of the sample reach; zero if
+// there are fewer.
 func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount, guess float64) float64 {
 	limit := float64(int(1) << s.deepest)
-	return near(s.top.k, s.top.k/8+spareHits, guess, func(estimate float64) (n int) {
+	return estimateReached(s.top.k, s.top.k/8+spareHits, guess, func(estimate float64) (n int) {
 		for first := 0; first < len(u.Order); first += apart * stripRows {
-			// By the lowest value of the strip: the positions counted are sure.
+			// The lowest value of the strip makes the estimates lower bounds.
 			unit := perCount * float64(u.Value[min(first+stripRows, len(u.Order))-1])
 			count := estimate/unit*(1+1e-9) + 1
 			if !(count < limit) {
@@ -295,9 +299,10 @@ func (s *Searcher) lowestCounts(u *Uniform, apart int, perCount, guess float64) 
 	})
 }
 
-// offerCounts offers the hits of a strip whose scores may be above least, which
-// leaves room for rounding.
-func (s *Searcher) offerCounts(u *Uniform, counted *stripCounts, first int, least float64, weight float32, hits *[stripWords]uint64) {
+// offerCounts offers the hits of a strip whose scores may be above least, which includes a
+// margin for rounding.
+func (s *Searcher) offerCounts(u *Uniform, counted *stripCounts, first int, least float64,
+	weight float32, hits *[stripWords]uint64) {
 	free := s.params.Deleted == nil && s.params.Accept == nil
 	for i, word := range hits {
 		for ; word != 0; word &= word - 1 {
@@ -307,7 +312,8 @@ func (s *Searcher) offerCounts(u *Uniform, counted *stripCounts, first int, leas
 				break
 			}
 			count := counted.at(s.deepest, i, bit)
-			if float64(weight)*float64(u.Value[at])*float64(count) >= least && (free || s.accepted(u.Order[at])) {
+			if float64(weight)*float64(u.Value[at])*float64(count) >= least &&
+				(free || s.accepted(u.Order[at])) {
 				s.stats.Scored++
 				s.top.push(Hit{s.base + u.Order[at], uniformScore(weight, u.Value[at], count)})
 			}
@@ -315,12 +321,12 @@ func (s *Searcher) offerCounts(u *Uniform, counted *stripCounts, first int, leas
 	}
 }
 
-// exactCount is how many equal products of float32 surely add up without
-// rounding: each has 48 bits of the 53.
+// exactCount is the number of equal products of float32 that add up without rounding: each has
+// 48 of the 53 bits.
 const exactCount = 32
 
-// uniformScore is the score of a row with count common features: that many
-// equal products, added as vector.DotSparse adds them.
+// uniformScore returns the score of a row with count common features: that many equal products,
+// added as vector.DotSparse adds them.
 func uniformScore(weight, value float32, count int) float64 {
 	product := float64(weight) * float64(value)
 	if count <= exactCount {
@@ -333,8 +339,8 @@ func uniformScore(weight, value float32, count int) float64 {
 	return sum
 }
 
-// countLists counts the lists of the query into s.planes, of which it returns
-// the number in use, and notes the bitmaps.
+// countLists counts the lists of the query into s.planes and collects its bitmaps. It returns
+// the number of planes in use.
 func (s *Searcher) countLists(ctx context.Context, u *Uniform) (planes int, err error) {
 	s.bitmaps, s.spans = s.bitmaps[:0], s.spans[:0]
 	for _, t := range s.terms {
@@ -371,11 +377,11 @@ func (s *Searcher) countLists(ctx context.Context, u *Uniform) (planes int, err 
 	return planes, nil
 }
 
-// tail is s from i, or nothing if it ends before.
+// tail returns s from i on, or nothing if s ends before.
 func tail(s []uint64, i int) []uint64 { return s[min(i, len(s)):] }
 
-// sumUniform is the search for queries of several values or of very many
-// features: term at a time over lists and bitmaps.
+// sumUniform searches for queries of several values or of very many features: term at a time
+// over lists and bitmaps.
 func (s *Searcher) sumUniform(ctx context.Context, ix *Index) error {
 	u := ix.Uniform
 	n := len(u.Order)
@@ -407,7 +413,7 @@ func (s *Searcher) sumUniform(ctx context.Context, ix *Index) error {
 		}
 	}
 	scored := s.stats.Scored
-	if !s.settle() {
+	if !s.scoreNear() {
 		return s.searchUnion(ctx, ix, allLists)
 	}
 	s.stats.Candidates = s.stats.Scored - scored

@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// smallStrips is up to how many strips the scores of all positions are
-	// estimated, at once, instead of strip by strip against a threshold.
+	// smallStrips is the maximum number of strips for which the scores of all positions are
+	// estimated at once, instead of strip by strip against a threshold.
 	smallStrips = 64
-	// spareHits is how many hits too many cost less than looking for a better
+	// spareHits is the number of surplus hits that cost less than a search for a better
 	// threshold.
 	spareHits = 8
-	// smallBits is the width of counts there: a byte.
+	// smallBits is the width of those counts: a byte.
 	smallBits = 8
 )
 
-// uniformSmall is the scratch of searches in a small Uniform.
+// uniformSmall is the scratch memory of searches in a small Uniform.
 type uniformSmall struct {
-	ratios   []uint16 // of the index ratiosOf: see setRatios
+	ratios   []uint16 // ratios of the index ratiosOf: see setRatios
 	ratiosOf *Uniform
-	// lowestRatio is that of a position with entries.
+	// lowestRatio is the lowest ratio of a position with entries.
 	lowestRatio uint16
 	counts      []uint8
 	estimates   []uint16
 	found       []uint16 // positions
 }
 
-// setRatios makes the ratio of each position's value to the highest one,
-// rounded up to 16 bits; the index is kept, so that no other has its address.
+// setRatios computes the ratio of each position's value to the highest one, rounded up to 16
+// bits. It keeps a reference to the index, so that no other index can get its address.
 func (s *Searcher) setRatios(u *Uniform) {
 	if s.ratiosOf == u {
 		return
@@ -59,20 +59,23 @@ func (s *Searcher) setRatios(u *Uniform) {
 //
 //	A - 1 < count·ρ·K·(2¹⁶-1)/2¹⁶ < A + 1
 //
-// the middle being the score in units. Some k rows have estimates of E or more,
-// so a row with one below E - 1 is none of the k best; another unit is for
-// floating point. It says whether it could tell the rows that are needed from
-// those without common features; if not it did nothing.
-func (s *Searcher) searchSmall(ctx context.Context, ix *Index, planes int, weight float32) (bool, error) {
+// where the middle term is the score in units. Some k rows have estimates of at least E, so a
+// row with an estimate below E - 1 is not among the k best; another unit is for floating-point
+// error. searchSmall reports whether it could distinguish the needed rows from those without
+// common features; if not, it did nothing.
+func (s *Searcher) searchSmall(ctx context.Context, ix *Index, planes int, weight float32) (bool,
+	error) {
 	u := ix.Uniform
 	s.setRatios(u)
 	factor := maxEstimate / len(s.terms)
-	estimateStrips(&s.counted, s.deepest, s.planes, planes, u.Words, s.bitmaps, u.Stride, uint16(factor), s.ratios, s.counts, s.estimates)
+	estimateStrips(&s.counted, s.deepest, s.planes, planes, u.Words, s.bitmaps, u.Stride,
+		uint16(factor), s.ratios, s.counts, s.estimates)
 	s.mark(64*u.Stride*len(s.bitmaps), 8*u.Stride*len(s.bitmaps))
 	if err := ctx.Err(); err != nil {
 		return true, err
 	}
-	perScore := down(float64(factor) * (float64(maxEstimate) / (1 << 16)) / (float64(weight) * float64(u.Value[0])))
+	perScore := down(float64(factor) * (float64(maxEstimate) / (1 << 16)) /
+		(float64(weight) * float64(u.Value[0])))
 	length := queryNorm(s.terms)
 	least := lowest(s.estimates, s.top.k, s.top.k/8+spareHits, s.expected(ix, length)*perScore)
 	least = max(least, int(min(s.top.theta()*perScore, maxEstimate))) - 2
@@ -88,8 +91,8 @@ func (s *Searcher) searchSmall(ctx context.Context, ix *Index, planes int, weigh
 	return true, nil
 }
 
-// offerSmall offers the positions whose estimates are least or more: in order,
-// as far as they are few and the first.
+// offerSmall offers the positions whose estimates are at least least. It offers them in order
+// if they are few and the first ones.
 func (s *Searcher) offerSmall(u *Uniform, weight float32, least int) {
 	if s.hits16 == nil {
 		s.hits16, s.bounded = make([]uint16, scanRows+foundRoom), make([]uint16, scanRows)
@@ -120,11 +123,11 @@ func (s *Searcher) offerSmall(u *Uniform, weight float32, least int) {
 		for i, at := range found {
 			out[t.place(i)] = s.smallHit(u, weight, at)
 		}
-		t.take(out)
+		t.setHits(out)
 		return
 	}
-	// By estimate, then what is out of order in a bucket: little, since the
-	// positions of one value are ordered by row.
+	// Sort by estimate, then within buckets, which takes few steps, since the positions of one
+	// value are ordered by row.
 	var end [smallBuckets + 1]uint32
 	shift := bits.Len(uint(int(most)-least) / smallBuckets)
 	for _, at := range found {
@@ -138,13 +141,13 @@ func (s *Searcher) offerSmall(u *Uniform, weight float32, least int) {
 		out[end[b]] = s.smallHit(u, weight, at)
 		end[b]++
 	}
-	t.take(out)
+	t.setHits(out)
 }
 
-// smallBuckets is how many ranges of estimates hits are sorted by.
+// smallBuckets is the number of ranges of estimates by which hits are sorted.
 const smallBuckets = 256
 
-// smallHit is the hit at a position.
+// smallHit returns the hit at a position.
 func (s *Searcher) smallHit(u *Uniform, weight float32, at uint16) Hit {
 	count := int(s.counts[at])
 	return Hit{s.base + u.Order[at], uniformScore(weight, u.Value[at], count)}

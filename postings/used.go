@@ -2,7 +2,7 @@ package postings
 
 import "fmt"
 
-// lists is how many lists and columns there are.
+// lists returns the number of lists and columns.
 func (ix *Index) lists() int {
 	if ix.Used != nil {
 		return len(ix.Used)
@@ -10,7 +10,7 @@ func (ix *Index) lists() int {
 	return ix.Features()
 }
 
-// number is the feature of a list.
+// number returns the feature of a list.
 func (ix *Index) number(list uint32) uint32 {
 	if ix.Used != nil {
 		return ix.Used[list]

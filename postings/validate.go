@@ -6,11 +6,10 @@ import (
 	"math/bits"
 )
 
-// Validate checks everything that a search relies on to stay inside the
-// arrays: an index that passes never makes a search panic or read elsewhere,
-// whatever its contents. It does not check that the structures agree with the
-// rows, that is what checksums are for, nor the runs of a Source, which are
-// taken to be sound. O(entries). Errors: ErrInvalid.
+// Validate checks everything that a search relies on to stay inside the arrays: an index that
+// passes never makes a search panic or read outside them, whatever its contents. It does not
+// check that the structures agree with the rows, which is the task of checksums, nor the runs
+// of a Source, which are assumed to be valid. O(entries). Errors: ErrInvalid.
 func (ix *Index) Validate() error {
 	switch {
 	case (ix.Rows == nil) == (ix.Source == nil):
@@ -71,7 +70,8 @@ func (b *Blocks) validate(limit, features int) error {
 	}
 	n := int(b.Ptr[features])
 	if len(b.Key) != n || len(b.Start) != n+1 || b.Start[0] != 0 || int(b.Start[n]) != len(b.Low) {
-		return fmt.Errorf("%w: %d keys and %d starts for %d containers", ErrInvalid, len(b.Key), len(b.Start), n)
+		return fmt.Errorf("%w: %d keys and %d starts for %d containers", ErrInvalid, len(b.Key),
+			len(b.Start), n)
 	}
 	for c := range n {
 		if b.Start[c] > b.Start[c+1] {
@@ -99,11 +99,12 @@ func checkLow(low []uint16, limit int) error {
 	return nil
 }
 
-// validate checks the numbers of columns; count is how many there must be.
+// validate checks the numbers of columns; count is the required number.
 func (c *Columns) validate(features, count int) error {
 	words := (features + 63) / 64
 	if len(c.Has) != words || len(c.Rank) != words {
-		return fmt.Errorf("%w: %d and %d words of columns for %d features", ErrInvalid, len(c.Has), len(c.Rank), features)
+		return fmt.Errorf("%w: %d and %d words of columns for %d features", ErrInvalid, len(c.Has),
+			len(c.Rank), features)
 	}
 	n := 0
 	for i, word := range c.Has {
@@ -152,7 +153,7 @@ func (w *Weighted) validate(rows, features int) error {
 	return nil
 }
 
-// columnsIn is how many columns of stride elements make up n.
+// columnsIn returns the number of columns of stride elements in n elements.
 func columnsIn(n, stride int) (int, error) {
 	if stride == 0 {
 		if n != 0 {

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// cursor walks a list of the DAAT part. It is at a row of a container, and row
-// number rank of the list.
+// cursor iterates over a list of the DAAT part. It is at a row of a container; rank is the
+// row's index in the list.
 type cursor struct {
-	weight float32 // of the feature in the query
+	weight float32 // weight of the feature in the query
 	row    uint32
 	list   rowList
 	rank   int
-	// number is that of the container, among containers; first is the rank of its
-	// first row.
+	// number is the index of the container among containers; first is the rank of its first
+	// row.
 	number, containers, first int
 	in                        rowContainer
-	// at is the place of the row in the container: of its number in a list, or of
-	// its word in a bitmap, whose bits below the row are cleared in rest.
+	// at is the place of the row in the container: the index of its number in a list, or of its
+	// word in a bitmap. rest holds that word without the bits below the row.
 	at   int
 	rest uint16
 }
@@ -28,17 +28,17 @@ type cursor struct {
 type turn struct {
 	row    uint32
 	cursor uint32
-	bound  float64 // the most the list adds to a score (definition 13)
+	bound  float64 // maximum that the list adds to a score (definition 13)
 }
 
-// wand is phase (ii) of INSTANCEKNNFAST (Feremans 2020, Algorithm 8). It
-// departs from the paper in one thing: a row whose bound equals θ is
-// evaluated, since it may win a tie by its row number.
+// wand is phase (ii) of INSTANCEKNNFAST (Feremans 2020, Algorithm 8). It differs from the paper
+// in one point: a row whose bound equals θ is evaluated, since it may win a tie by its row
+// number.
 func (s *Searcher) wand(ctx context.Context, p *Partition) error {
 	s.top.heap()
 	s.openCursors(p)
 	c := s.turns
-	// A float64 sum of n products is this close, relatively, to the scores.
+	// A float64 sum of n products has at most this relative error.
 	const nearly = 1 - 1e-9
 	for steps := 0; ; steps++ {
 		if steps%1024 == 0 && ctx.Err() != nil {
@@ -97,8 +97,8 @@ func (s *Searcher) openCursors(p *Partition) {
 	slices.SortFunc(s.turns, func(a, b turn) int { return cmp.Compare(a.row, b.row) })
 }
 
-// advance moves the cursors of the turns up to pivot to row or beyond, drops those
-// at their end, and restores the order from the back.
+// advance moves the cursors of the turns up to pivot to row or beyond, drops those at the end
+// of their lists, and restores the order from the back.
 func (s *Searcher) advance(c []turn, pivot int, row uint32) []turn {
 	for i := pivot; i >= 0; i-- {
 		moved := c[i]
@@ -136,8 +136,8 @@ func (c *cursor) open(i, first int) {
 	c.row = c.in.base() + uint32(16*c.at+bits.TrailingZeros16(c.rest))
 }
 
-// seek moves to the first row that is not below the given one, which must be
-// above the present row; it reports whether there is one.
+// seek moves to the first row that is at least the given one, which must be above the current
+// row. It reports whether there is one.
 func (c *cursor) seek(row uint32) bool {
 	for i := c.number; c.in.key < uint16(row>>windowBits); {
 		if i++; i == c.containers {
@@ -161,7 +161,7 @@ func (c *cursor) seek(row uint32) bool {
 	return true
 }
 
-// seekRows is seek in a list of rows, by doubling steps and bisection.
+// seekRows is seek in a list of rows: exponential search, then bisection.
 func (c *cursor) seekRows(low uint16) bool {
 	words := c.in.words
 	lo, step := c.at, 1
@@ -186,7 +186,7 @@ func (c *cursor) seekRows(low uint16) bool {
 	return true
 }
 
-// seekBits is seek in a bitmap; it counts the rows that it passes.
+// seekBits is seek in a bitmap; it counts the rows that it skips.
 func (c *cursor) seekBits(low uint16) bool {
 	words, to := c.in.words, int(low/16)
 	if c.at < to {

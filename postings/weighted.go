@@ -7,48 +7,48 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Weighted is the compact structure for matrices in general. A value is held
-// as 8 bits: Code²·step of its feature, rounded up, so that estimates are upper
-// bounds. Squares give the many low values of a feature more of the codes than
-// the few high ones. Rare features have lists, frequent ones a column with a
-// cell for every row, zero where the row lacks the feature.
+// Weighted is the compact structure for matrices in general. A value is stored in 8 bits:
+// Code²·step of its feature, rounded up, so that estimates are upper bounds. Squares give more
+// codes to the many low values of a feature than to the few high ones. Rare features have
+// lists. Frequent ones have a column with a cell for every row, zero where the row lacks the
+// feature.
 type Weighted struct {
 	Blocks
 	Columns
-	// Cells has column c at Cells[c*Stride:(c+1)*Stride]: first the features'
-	// columns, then one of rounding errors, then one for each band.
+	// Cells has column c at Cells[c*Stride:(c+1)*Stride]: first the features' columns, then one
+	// of rounding errors, then one for each band.
 	Cells  []uint8
-	Stride int // rows, rounded up to whole strips of columnRows
+	Stride int // rows, rounded up to a multiple of columnRows
 	// Scale gives the step of a feature: Unit·2^(-Scale/8)/255².
 	Scale []uint8
 	Unit  float64
-	// The length of the vector of what a row's codes fall short of its values
-	// is at most the square of its byte in the column of errors, times
-	// Residual/255². Build leaves none; files of old have codes rounded to nearest.
+	// Residual bounds the rounding errors of codes: the length of the vector of the amounts by
+	// which a row's codes are below its values is at most the square of the row's byte in the
+	// column of errors, times Residual/255². Build leaves no such errors; older files have
+	// codes rounded to nearest.
 	Residual float64
-	// Bands tell the features that have columns apart by frequency. The length
-	// of a row's part in band b is at most the square of its byte in the
-	// band's column, times Bands[b]/255².
+	// Bands divide the features that have columns by frequency. The length of a row's part in
+	// band b is at most the square of its byte in the band's column, times Bands[b]/255².
 	Bands [bandCount]float64
 	// BandOf is the band of a column.
 	BandOf []uint8
 }
 
 const (
-	// bandCount is how many bands there are, the most frequent features first:
-	// from half of the rows, from a quarter, and so on; the last has the rest.
+	// bandCount is the number of bands, the most frequent features first: features of at least
+	// half of the rows, of a quarter, and so on; the last band has the rest.
 	bandCount = 4
-	// columnRows is how many rows the column kernel adds at once.
+	// columnRows is the number of rows that the column kernel adds at once.
 	columnRows = 64
 	// columnShare is the density from which adding a column is faster than
 	// scattering a list.
 	columnShare = 1.0 / 20
-	// compactBytes is the most bytes a posting may take on average.
+	// compactBytes is the maximum mean size of a posting in bytes.
 	compactBytes = 4.7
-	// listBytes is what a posting takes in a list.
+	// listBytes is the size of a posting in a list.
 	listBytes = 3
-	// fuzz is what a code may fall short of its value by, relatively, without
-	// counting as an error: floating point. Searches allow a unit for it.
+	// fuzz is the relative amount by which a code may be below its value without counting as an
+	// error: floating-point error. Searches allow one unit for it.
 	fuzz = 1e-9
 )
 
@@ -66,13 +66,14 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 	n := rows.Rows()
 	w := &Weighted{Stride: roundUp(n, columnRows), Scale: make([]uint8, rows.Cols), Unit: unit}
 	length := lengths(byFeature)
-	atLeast := columnThreshold(length, n, w.Stride, 5*rows.Cols+(1+bandCount)*w.Stride+storedBytes(rows), columnShare, listBytes, compactBytes)
+	atLeast := columnThreshold(length, n, w.Stride,
+		5*rows.Cols+(1+bandCount)*w.Stride+storedBytes(rows), columnShare, listBytes, compactBytes)
 	columns := 0
 	w.Columns, columns = makeColumns(rows.Cols, func(j int) bool { return length[j] >= atLeast })
 	w.Cells = make([]uint8, (columns+1+bandCount)*w.Stride)
 	w.BandOf = make([]uint8, columns)
-	residual := make([]float64, n) // squared: what codes fall short by
-	var parts [bandCount][]float64 // of rows in bands, squared
+	residual := make([]float64, n) // squared lengths of rounding errors
+	var parts [bandCount][]float64 // squared lengths of rows in bands
 	for b := range parts {
 		parts[b] = make([]float64, n)
 	}
@@ -118,8 +119,8 @@ func buildWeighted(ctx context.Context, rows, byFeature *vector.CSR, unit float6
 	return w, nil
 }
 
-// putLengths fills a column with codes of the roots of squares, rounded up, and
-// returns the highest root.
+// putLengths fills a column with codes of the roots of squares, rounded up, and returns the
+// highest root.
 func (w *Weighted) putLengths(column int, squares []float64) (most float64) {
 	for _, x := range squares {
 		most = max(most, up(math.Sqrt(x)))
@@ -134,7 +135,7 @@ func (w *Weighted) putLengths(column int, squares []float64) (most float64) {
 	return most
 }
 
-// bandOf is the band of a feature that n of all rows have.
+// bandOf returns the band of a feature that n of all rows have.
 func bandOf(n uint32, rows int) int {
 	b := 0
 	for b < bandCount-1 && int(n) < rows>>(b+1) {
@@ -143,21 +144,20 @@ func bandOf(n uint32, rows int) int {
 	return b
 }
 
-// codeOf is the least code whose square is x or more, but for rounding.
+// codeOf returns the smallest code whose square is at least x, up to rounding.
 func codeOf(x float64) float64 { return min(math.Ceil(math.Sqrt(x)*(1-1e-12)), 255) }
 
-// scaleOf is the largest scale whose range, a part of unit, still covers most,
-// the highest value of a feature.
+// scaleOf returns the largest scale whose range, a part of unit, still includes most, the
+// highest value of a feature.
 func scaleOf(most, unit float64) uint8 {
 	if most == 0 {
 		return 0
 	}
-	// The margin keeps rounding in Log2 and Exp2 from putting the value
-	// above the range.
+	// The margin prevents rounding in Log2 and Exp2 from putting the value above the range.
 	return uint8(min(max(math.Floor(-8*math.Log2(most/unit)-1e-9), 0), 255))
 }
 
-// mark sets the bits of the rows that have a feature; of all rows if it has a
+// mark sets the bits of the rows that have a feature, or of all rows if the feature has a
 // column, where values may have been rounded to zero.
 func (w *Weighted) mark(j uint32, union []uint64) (postings, bytes int) {
 	if _, ok := w.find(j); ok {

@@ -9,41 +9,41 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// weighted is the scratch of searches in a Weighted.
+// weighted is the scratch memory of searches in a Weighted.
 type weighted struct {
 	cells   []uint16 // estimates of all rows
-	bounded []uint16 // those of a block, with bounds
+	bounded []uint16 // estimates of a block, with bounds
 	lists   []listTerm
 	columns []columnTerm // by falling weight in the query
-	offsets []int        // of the columns, in bytes
+	offsets []int        // byte offsets of the columns
 	weights []uint16
 	levels  [levelCount + 1]level
 	hits16  []uint16
-	done    []uint64 // rows that were scored, a bit each
-	// guess is the score of the k-th best rows of late, over the length of the
-	// query, on the index guessFor. It only chooses units.
+	done    []uint64 // rows that were scored, one bit each
+	// guess is a running mean of the score of the k-th best row divided by the length of the
+	// query, on the index guessFor. It affects only the choice of units.
 	guess    float64
 	guessFor *Index
 }
 
-// listTerm is a list to scatter; weight is in 2⁻¹⁶ units a step.
+// listTerm is a list to scatter; weight is in 2⁻¹⁶ units per step.
 type listTerm struct {
 	span
 	weight uint16
 }
 
-// columnTerm is a column to add, or to leave out.
+// columnTerm is a column to add or to omit.
 type columnTerm struct {
 	column int
-	value  float32 // in the query
+	value  float32 // value in the query
 	weight uint16
 }
 
-// levelCount is how many parts the columns of a query are divided into.
+// levelCount is the number of parts into which the columns of a query are divided.
 const levelCount = 4
 
-// startLevel is the level of the first pass: from some number of rows on,
-// columns cost more than a guess of the best rows that is less good.
+// startLevel returns the level of the first pass: with many rows, columns cost more than a less
+// precise guess of the best rows.
 func startLevel(rows int) int {
 	if rows < 24*scanRows {
 		return levelCount
@@ -51,26 +51,25 @@ func startLevel(rows int) int {
 	return 1
 }
 
-// level is a choice of the columns to add: the first of them. The others are
-// bounded, band by band, by the length of their part of the query times the
-// length of the row's part. So with the errors it has up to 1 + bandCount
-// columns of bounds.
+// level is a choice of the columns to add: the first ones. The others are bounded, band by
+// band, by the length of their part of the query times the length of the row's part. So a level
+// has up to 1 + bandCount columns of bounds, including that of rounding errors.
 type level struct {
 	kept    int
-	fits    bool // the bounds are not too high for a weight
+	fits    bool // the bounds fit into a weight
 	offsets []int
 	weights []uint16
 	room    [1 + bandCount]int
 	room16  [1 + bandCount]uint16
 }
 
-// aim is the estimate that the k-th best row should get: high enough for the
-// rounding of products not to matter, low enough for few rows to overflow.
+// aim is the estimate that the k-th best row should get: high enough to make the rounding of
+// products negligible, low enough that few rows overflow.
 const aim = 20000
 
-// unitsFor is how many units a point of score gets. Without a guess of the
-// score of the k-th best row it is as many as no row can overflow with. Two
-// more limits are the 16 bits of a list's weight and of the errors' weight.
+// unitsFor returns the number of units per point of score. Without a guess of the score of the
+// k-th best row it is the highest number with which no row can overflow. Two more limits are
+// the 16 bits of a list's weight and of the errors' weight.
 func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
 	w := ix.Weighted
 	var most float64
@@ -84,24 +83,21 @@ func (s *Searcher) unitsFor(ix *Index, length float64) float64 {
 	return min(scale, maxEstimate/(65536*most), (maxEstimate-1)*(255*255)/(65536*up(length*w.Residual)))
 }
 
-// searchWeighted estimates scores in 16-bit units and scores the rows near the
-// top exactly, in two passes. The first adds lists and the columns of highest
-// weight, and scores the k rows that look best: now θ is known, if not final.
-// The second goes through the rows in blocks, adding columns until few enough
-// rows of the block can still reach θ, and scores these.
+// searchWeighted estimates scores in 16-bit units and scores the best rows exactly, in two
+// passes. The first pass adds lists and the columns of highest weight, and scores the k rows of
+// highest estimate, which gives a first θ. The second pass processes the rows in blocks. It
+// adds columns until few enough rows of the block can still reach θ, and scores these.
 //
-// With S units a point of score and the weights rounded up, the sum A of the
-// products of a row, those of its lists rounded up, those of n columns down,
-// satisfies
+// With S units per point of score and the weights rounded up, the products of a row's lists are
+// rounded up and those of n columns down. Their sum A satisfies
 //
 //	S·ŝ < A + n,   s <= ŝ + ‖q‖·r
 //
-// ŝ the product of the query and the coded row, r the length of what its codes
-// fall short by: Cauchy-Schwarz. Columns left out add at most the product of
-// the lengths of their parts of query and row, band by band, for the same
-// reason. All these bounds are columns themselves, rounded down, so each may
-// lose one more unit. A cell that overflows stays at the highest value, so
-// such a row passes every threshold.
+// where ŝ is the product of the query and the coded row, and r is the length of the vector of
+// the codes' errors (Cauchy-Schwarz). For the same reason omitted columns add at most the
+// product of the lengths of their parts of query and row, band by band. All these bounds are
+// columns themselves, rounded down, so each may lose one more unit. A cell that overflows keeps
+// the highest value, so such a row passes every threshold.
 func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	w := ix.Weighted
 	n := ix.Len()
@@ -128,7 +124,8 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 		window := cells[first:min(first+windowRows, len(cells))]
 		s.scatterLists(w, window, first/windowRows, n > windowRows)
 		for from := 0; from < len(window); from += scanRows {
-			s.addColumns(w, window[from:min(from+scanRows, len(window))], first+from, 0, s.levels[firstLevel].kept)
+			s.addColumns(w, window[from:min(from+scanRows, len(window))], first+from, 0,
+				s.levels[firstLevel].kept)
 		}
 		if first == 0 {
 			floor := 0
@@ -136,8 +133,8 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 				floor = lowest(window, s.top.k, s.top.k/8, s.expected(ix, length)*scale)
 			}
 			if floor > 0 && len(cells) <= sampleRows {
-				// All rows have been counted: few more than k reach the floor.
-				s.takeFloor(cells, n, uint16(floor))
+				// All rows have been counted: at most slightly more than k reach the floor.
+				s.pickFloor(cells, n, uint16(floor))
 				break
 			}
 			s.picker.reset(s.top.k, 0, floor)
@@ -164,14 +161,13 @@ func (s *Searcher) searchWeighted(ctx context.Context, ix *Index) error {
 	return nil
 }
 
-// threshold is the bounded estimate below which no row can be among the k best
-// any more.
+// threshold returns the estimate with bounds below which a row cannot be among the k best.
 func (s *Searcher) threshold(scale float64, over int) int {
 	return int(min(down(s.top.theta()*scale), 2*maxEstimate)) - over
 }
 
-// takeFloor takes all rows whose bare estimates reach a floor.
-func (s *Searcher) takeFloor(cells []uint16, rows int, floor uint16) {
+// pickFloor records all rows whose estimates without bounds reach a floor.
+func (s *Searcher) pickFloor(cells []uint16, rows int, floor uint16) {
 	p := &s.picker
 	p.found, p.least = p.found[:0], int(floor)
 	for from := 0; from < len(cells); from += scanRows {
@@ -184,7 +180,7 @@ func (s *Searcher) takeFloor(cells []uint16, rows int, floor uint16) {
 	}
 }
 
-// pick offers the rows of a block to the picker by their bare estimates.
+// pick offers the rows of a block to the picker by their estimates without bounds.
 func (s *Searcher) pick(block []uint16, first, rows int) {
 	for _, i := range s.hits16[:atLeast16(block, s.picker.threshold(), s.hits16)] {
 		estimate, row := int(block[i]), first+int(i)
@@ -194,10 +190,10 @@ func (s *Searcher) pick(block []uint16, first, rows int) {
 	}
 }
 
-// ahead is how many rows before its turn a row is prefetched.
+// ahead is the number of rows by which prefetching runs ahead.
 const ahead = 6
 
-// scorePicked scores the rows that the picker has left.
+// scorePicked scores the rows that remain in the picker.
 func (s *Searcher) scorePicked() {
 	p := &s.picker
 	kept := p.found[:0]
@@ -215,8 +211,7 @@ func (s *Searcher) scorePicked() {
 	}
 }
 
-// The costs, in nanoseconds, that decide between adding columns and scoring
-// rows; measured.
+// Measured costs, in nanoseconds, that decide between adding columns and scoring rows.
 const (
 	cellCost  = 0.05 // to add a cell of a column
 	scoreCost = 300  // to score a row, and
@@ -224,7 +219,8 @@ const (
 )
 
 // refine is the second pass.
-func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale float64, over int) error {
+func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale float64,
+	over int) error {
 	w, n := ix.Weighted, ix.Len()
 	perRow := scoreCost + entryCost*float64(ix.entries())/float64(n)
 	firstLevel := startLevel(n)
@@ -235,8 +231,7 @@ func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale 
 		}
 		block := cells[from:min(from+scanRows, len(cells))]
 		bounded := block
-		// What the last block needed is where this one starts; now and then
-		// less is tried.
+		// A block starts with the level of the last one; every fourth block tries a lower one.
 		if from/scanRows%4 == 3 {
 			number = max(number-1, firstLevel)
 		}
@@ -275,7 +270,7 @@ func (s *Searcher) refine(ctx context.Context, ix *Index, cells []uint16, scale 
 	return nil
 }
 
-// bound is a block of estimates with the bounds of a level added.
+// bound returns a block of estimates with the bounds of a level added.
 func (s *Searcher) bound(w *Weighted, block []uint16, from int, l *level) []uint16 {
 	if len(l.offsets) == 0 {
 		return block
@@ -287,7 +282,7 @@ func (s *Searcher) bound(w *Weighted, block []uint16, from int, l *level) []uint
 	return bounded
 }
 
-// weigh sorts the terms of the query into lists and columns.
+// weigh divides the terms of the query into lists and columns.
 func (s *Searcher) weigh(w *Weighted, scale float64) {
 	s.lists, s.columns = s.lists[:0], s.columns[:0]
 	for _, t := range s.terms {
@@ -314,11 +309,11 @@ func (s *Searcher) weigh(w *Weighted, scale float64) {
 	}
 }
 
-// setLevels works out the bounds of every level.
+// setLevels computes the bounds of every level.
 func (s *Searcher) setLevels(w *Weighted, scale, length float64) {
 	bounds := len(w.Cells) - (1+bandCount)*w.Stride
-	var rest [bandCount]float64 // squared lengths of the columns left out
-	fits := true                // what is left out grows: so does its bound
+	var rest [bandCount]float64 // squared lengths of the omitted columns
+	fits := true                // the omitted part grows, and so does its bound
 	for i := levelCount; i >= 1; i-- {
 		l := &s.levels[i]
 		l.offsets, l.weights = l.room[:0], l.room16[:0]
@@ -333,7 +328,7 @@ func (s *Searcher) setLevels(w *Weighted, scale, length float64) {
 		}
 		l.kept = (len(s.columns)*i + levelCount - 1) / levelCount
 		if w.Residual > 0 {
-			add(0, length*w.Residual) // unitsFor has seen to it that this fits
+			add(0, length*w.Residual) // unitsFor ensures that this fits
 		}
 		if i < levelCount {
 			for _, c := range s.columns[l.kept:s.levels[i+1].kept] {
@@ -349,7 +344,7 @@ func (s *Searcher) setLevels(w *Weighted, scale, length float64) {
 	}
 }
 
-// scatterLists starts the cells of a window with the lists.
+// scatterLists initialises the cells of a window with the lists.
 func (s *Searcher) scatterLists(w *Weighted, cells []uint16, win int, wide bool) {
 	clear(cells)
 	for i := range s.lists {
@@ -366,7 +361,7 @@ func (s *Searcher) scatterLists(w *Weighted, cells []uint16, win int, wide bool)
 	}
 }
 
-// addColumns adds columns from one to another to the cells of rows from first.
+// addColumns adds columns from to to to the cells of rows starting at first.
 func (s *Searcher) addColumns(w *Weighted, cells []uint16, first, from, to int) {
 	if from < to {
 		addColumns(cells, w.Cells[first:], s.offsets[from:to], s.weights[from:to])
@@ -374,8 +369,8 @@ func (s *Searcher) addColumns(w *Weighted, cells []uint16, first, from, to int) 
 	}
 }
 
-// expected is a guess of the score of the k-th best row for a query of some
-// length; zero, if there is none.
+// expected returns a guess of the score of the k-th best row for a query of a given length;
+// zero if there is none.
 func (s *Searcher) expected(ix *Index, length float64) float64 {
 	if s.guessFor != ix {
 		return 0
@@ -395,12 +390,12 @@ func (s *Searcher) learn(ix *Index, length float64) {
 	s.guess, s.guessFor = guess, ix
 }
 
-// finish scores the candidates: first those that made the threshold, then
-// those that can still pass the score it has become.
+// finish scores the candidates: first those that determined the threshold, then those that can
+// still reach the current score of the k-th best row.
 func (s *Searcher) finish(p *picker, scale float64) {
 	scored := s.stats.Scored
 	edge := p.reached()
-	// Both kinds are brought together, so that rows are prefetched in order.
+	// Both kinds are merged, so that rows are prefetched in order.
 	kept, sure := p.found[:0], 0
 	for _, c := range p.found {
 		if int(c.most) < p.least {
@@ -424,7 +419,7 @@ func (s *Searcher) finish(p *picker, scale float64) {
 	s.stats.Candidates += s.stats.Scored - scored
 }
 
-// passes says whether a candidate may still be among the k best.
+// passes reports whether a candidate may still be among the k best.
 func (s *Searcher) passes(c candidate, p *picker, scale float64) bool {
 	return c.most == maxEstimate || float64(int(c.most)+p.over) >= down(s.top.theta()*scale)
 }

@@ -1,7 +1,7 @@
-// Package paper has INSTANCEKNNSEARCH (Feremans et al. 2020, Algorithm 2), the
-// search that the paper measures its partition against: term at a time into a hash
-// map, over inverted lists in memory. It is a baseline for measurements and an
-// independent reference for tests; databases do not use it.
+// Package paper implements INSTANCEKNNSEARCH (Feremans et al. 2020, Algorithm 2), the baseline
+// against which the paper measures its partition: term at a time into a hash map, over inverted
+// lists in memory. It serves measurements and is an independent reference for tests; databases
+// do not use it.
 package paper
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Index is the inverted lists of rows.
+// Index holds the inverted lists of rows.
 type Index struct {
 	rows, byFeature *vector.CSR
 }
 
-// Build makes the lists of rows, which the index keeps. O(entries). Errors:
-// postings.ErrParams for malformed rows or values below zero.
+// Build builds the lists of rows, which the index keeps. O(entries). Errors: postings.ErrParams
+// for malformed rows or values below zero.
 func Build(rows *vector.CSR) (*Index, error) {
 	if err := rows.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", postings.ErrParams, err)
@@ -39,7 +39,7 @@ func Build(rows *vector.CSR) (*Index, error) {
 	return &Index{rows, rows.Transpose()}, nil
 }
 
-// Bytes is the memory of the lists.
+// Bytes returns the memory of the lists.
 func (ix *Index) Bytes() int {
 	return 8*len(ix.byFeature.Ptr) + 4*len(ix.byFeature.Index) + 4*len(ix.byFeature.Value)
 }
@@ -47,33 +47,33 @@ func (ix *Index) Bytes() int {
 // Searcher holds the memory of searches, one at a time. The zero value is ready.
 type Searcher struct {
 	hash  map[uint32]float32
-	near  []uint64  // rows with their estimates, see keyOf
-	query []float32 // of every feature, zero between searches
+	near  []uint64  // rows with their estimates; see keyOf
+	query []float32 // value of every feature, zero between searches
 	hits  []postings.Hit
 }
 
-// keyOf is a row and its estimate, which is not negative: ascending keys have
-// descending estimates.
+// keyOf packs a row and its estimate, which is not negative: ascending keys have descending
+// estimates.
 func keyOf(row uint32, sum float32) uint64 {
 	return uint64(^math.Float32bits(sum))<<32 | uint64(row)
 }
 
 func sumOf(key uint64) float32 { return math.Float32frombits(^uint32(key >> 32)) }
 
-// tinySum is the least estimate that is relied on: below it products may have lost
-// digits to underflow, or all of them.
+// tinySum is the smallest estimate that is relied on: smaller ones may have lost digits, or all
+// of them, to underflow.
 const tinySum = 1e-30
 
-// slack is the relative error of a sum of n products of non-negative numbers in
-// float32 (Higham 2002, section 3.1), doubled.
+// slack returns the relative error of a sum of n products of non-negative numbers in float32
+// (Higham 2002, section 3.1), doubled.
 func slack(n int) float32 { return float32(n+4) * (2.1 / (1 << 24)) }
 
-// Search appends the k best rows for q, whose values are above zero, to dst, best
-// first, ties by row: the hits of postings.Searcher.Search, bit for bit. It estimates
-// the scores of all rows that share a feature with q in float32, then computes in
-// float64 those that may be among the k best. Stats.Candidates is the number of the
-// former, Scored of the latter, Postings that of entries read. Errors:
-// postings.ErrParams for a malformed query or a negative k, the context's.
+// Search appends the k best rows for q, whose values are above zero, to dst, best first, ties
+// by row: the hits of postings.Searcher.Search, bit for bit. It estimates the scores of all
+// rows that share a feature with q in float32, then computes the scores of those that may be
+// among the k best in float64. Stats.Candidates is the number of the former, Scored of the
+// latter, Postings of the entries read. Errors: postings.ErrParams for a malformed query or a
+// negative k; the context's.
 func (s *Searcher) Search(
 	ctx context.Context, ix *Index, q vector.Sparse, k int, dst []postings.Hit,
 ) ([]postings.Hit, postings.Stats, error) {
@@ -131,8 +131,8 @@ func (s *Searcher) accumulate(ctx context.Context, ix *Index, q vector.Sparse) (
 	return stats, nil
 }
 
-// keep drops the rows of s.near, of which there are k at least, whose estimates
-// are too low for the k best. Below tinySum nothing is too low.
+// keep drops the rows of s.near whose estimates are too low for the k best. s.near holds at
+// least k rows. No estimate below tinySum causes a row to be dropped.
 func (s *Searcher) keep(k, terms int) {
 	vector.SelectNth(s.near, k-1)
 	least := sumOf(s.near[k-1]) * (1 - slack(terms))
@@ -148,9 +148,8 @@ func (s *Searcher) keep(k, terms int) {
 	s.near = kept
 }
 
-// score fills s.hits with the exact scores of the rows of s.near. A row's products
-// are added in the order of its features with zeros among them: the bits of
-// vector.DotSparse.
+// score fills s.hits with the exact scores of the rows of s.near. It adds a row's products in
+// the order of its features, including zeros: the bits of vector.DotSparse.
 func (s *Searcher) score(ix *Index, q vector.Sparse) {
 	s.hits = s.hits[:0]
 	s.query = slices.Grow(s.query[:0], ix.rows.Cols)[:ix.rows.Cols]

@@ -10,11 +10,10 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// check asks our own strategy for the neighbours of n random queries, by an
-// index that keeps its rows and by one that takes them from the collection, and
-// counts the answers that brute force contradicts, in rows or in bits of
-// scores. Half of the queries are test rows, as far as there are so many, the
-// others mixes of training rows' features with random values.
+// check runs n random queries with the default strategy, on an index that keeps its rows and on
+// one that reads them from the collection, and counts the answers that differ from brute force,
+// in rows or in bits of scores. Half of the queries are test rows, if there are enough; the
+// others mix features of training rows with random values.
 func check(s *set, n, k int) error {
 	ctx := context.Background()
 	start := threadTime()
@@ -62,8 +61,7 @@ func check(s *set, n, k int) error {
 	return nil
 }
 
-// mix is a unit-length query of features of up to three rows, with values of
-// its own.
+// mix returns a unit-length query of features of up to three rows, with random values.
 func mix(r *rand.Rand, rows *vector.CSR) vector.Sparse {
 	values := map[uint32]float32{}
 	for range 1 + r.IntN(3) {
@@ -87,9 +85,9 @@ func mix(r *rand.Rand, rows *vector.CSR) vector.Sparse {
 	return m.Row(0)
 }
 
-// brute compares every row with a query. It adds the products of a row in the
-// order of its features, with zeros among them, so it gets the bits of
-// vector.DotSparse; of some queries that is checked, too.
+// brute compares every row with a query. It adds the products of a row in the order of its
+// features, including zeros, so it returns the bits of vector.DotSparse; some queries verify
+// that.
 type brute struct {
 	rows   *vector.CSR
 	query  []float32
@@ -122,8 +120,8 @@ func (b *brute) unload(q vector.Sparse) {
 	}
 }
 
-// agrees says whether an answer is the k best rows: all rows that are no worse
-// than its last hit, or all that share a feature if there are fewer than k.
+// agrees reports whether an answer is the k best rows: all rows that are at least as good as
+// its last hit, or all that share a feature if there are fewer than k.
 func (b *brute) agrees(got []postings.Hit, k int) bool {
 	b.best = b.best[:0]
 	for i, score := range b.scores {
@@ -144,10 +142,10 @@ func (b *brute) agrees(got []postings.Hit, k int) bool {
 	return slices.Equal(got, b.best[:min(k, len(b.best))])
 }
 
-// storedShift makes runs of 1024 rows, as databases have them.
+// storedShift gives runs of 1024 rows, as databases have them.
 const storedShift = 10
 
-// stored is an index whose rows are those of the set before they were weighed.
+// stored returns an index whose rows are the rows of the set before weighting.
 func (s *set) stored(ix *postings.Index) (*postings.Index, error) {
 	var runs []vector.CSR
 	raw := &vector.CSR{Ptr: s.rows.Ptr, Index: s.rows.Index, Value: s.raw, Cols: s.rows.Cols}

@@ -40,21 +40,29 @@ type source struct {
 }
 
 var sources = []source{
-	{name: "medical", train: []string{"medical/medical-train.arff.gz"}, test: []string{"medical/medical-test.arff.gz"}, labels: 45},
-	{name: "corel5k", train: []string{"corel5k/Corel5k-train-sparse.arff.gz"}, test: []string{"corel5k/Corel5k-test-sparse.arff.gz"}, labels: 374},
-	{name: "enron", train: []string{"enron/enron-train.arff.gz"}, test: []string{"enron/enron-test.arff.gz"}, labels: 53},
-	{name: "bibtex", train: []string{"bibtex/bibtex-train.arff.gz"}, test: []string{"bibtex/bibtex-test.arff.gz"}, labels: 159},
-	{name: "delicious", train: []string{"delicious/delicious-train.arff.gz"}, test: []string{"delicious/delicious-test.arff.gz"}, labels: 983},
+	{name: "medical", train: []string{"medical/medical-train.arff.gz"},
+		test: []string{"medical/medical-test.arff.gz"}, labels: 45},
+	{name: "corel5k", train: []string{"corel5k/Corel5k-train-sparse.arff.gz"},
+		test: []string{"corel5k/Corel5k-test-sparse.arff.gz"}, labels: 374},
+	{name: "enron", train: []string{"enron/enron-train.arff.gz"},
+		test: []string{"enron/enron-test.arff.gz"}, labels: 53},
+	{name: "bibtex", train: []string{"bibtex/bibtex-train.arff.gz"},
+		test: []string{"bibtex/bibtex-test.arff.gz"}, labels: 159},
+	{name: "delicious", train: []string{"delicious/delicious-train.arff.gz"},
+		test: []string{"delicious/delicious-test.arff.gz"}, labels: 983},
 	{name: "reutersk500", train: []string{"reutersk500/reutersk500.txt.gz"}},
-	{name: "rcv1sub123", train: []string{"rcv1sub1/rcv1sub1.txt.gz", "rcv1sub2/rcv1sub2.txt.gz", "rcv1sub3/rcv1sub3.txt.gz"}, share: 0.9},
+	{name: "rcv1sub123", train: []string{"rcv1sub1/rcv1sub1.txt.gz", "rcv1sub2/rcv1sub2.txt.gz",
+		"rcv1sub3/rcv1sub3.txt.gz"}, share: 0.9},
 	{name: "stackex_cs", train: []string{"stackex_cs/stackex_cs.txt.gz"}, share: 0.9},
 	{name: "yahoo_business", train: []string{"yahoo_business/yahoo_business.txt.gz"}, share: 0.9},
 	{name: "yahoo_education", train: []string{"yahoo_education/yahoo_education.txt.gz"}, share: 0.9},
 	{name: "ng20", train: []string{"ng20/ng20.txt.gz"}, share: 0.9},
 	{name: "ohsumed", train: []string{"ohsumed/ohsumed.txt.gz"}, share: 0.9},
 	{name: "imdb", train: []string{"imdb/Imdb.arff.bz2"}, labels: 28, first: true, share: 0.6},
-	{name: "eurlex57k", train: []string{"eurlex57k/eurlex57k-train.txt.gz"}, test: []string{"eurlex57k/eurlex57k-test.txt.gz"}, tfidf: true},
-	{name: "news20", train: []string{"news20-bydate/news20-bydate-train.txt.gz"}, test: []string{"news20-bydate/news20-bydate-test.txt.gz"}, tfidf: true},
+	{name: "eurlex57k", train: []string{"eurlex57k/eurlex57k-train.txt.gz"},
+		test: []string{"eurlex57k/eurlex57k-test.txt.gz"}, tfidf: true},
+	{name: "news20", train: []string{"news20-bydate/news20-bydate-train.txt.gz"},
+		test: []string{"news20-bydate/news20-bydate-test.txt.gz"}, tfidf: true},
 }
 
 // load reads a set and makes its rows unit-length. With held, the queries are
@@ -98,7 +106,8 @@ const heldRows = 512
 // holdOut makes queries of some of the rows.
 func (s *set) holdOut() {
 	all := s.rows
-	s.rows, s.tests = &vector.CSR{Ptr: []uint64{0}, Cols: all.Cols}, &vector.CSR{Ptr: []uint64{0}, Cols: all.Cols}
+	s.rows, s.tests = &vector.CSR{Ptr: []uint64{0}, Cols: all.Cols},
+		&vector.CSR{Ptr: []uint64{0}, Cols: all.Cols}
 	apart := max(5, all.Rows()/heldRows)
 	for i := range all.Rows() {
 		if i%apart == 0 && s.tests.Rows() < heldRows {

@@ -94,7 +94,8 @@ func main() {
 var summary = []string{"| set | rows | dense TAAT, µs | ours, µs | gain | M-WAND, µs | gain | batch, µs | gain |", "|---|---|---|---|---|---|---|---|---|"}
 
 // search appends the k best rows for a query to dst.
-type search func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit, postings.Stats, error)
+type search func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit,
+	postings.Stats, error)
 
 // arm is a strategy on an index, or the paper's baseline.
 type arm struct {
@@ -111,7 +112,8 @@ type arm struct {
 
 // searchIndex searches the arm's index by its strategy.
 func (a *arm) searchIndex(s *postings.Searcher) search {
-	return func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit, postings.Stats, error) {
+	return func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit,
+		postings.Stats, error) {
 		return s.Search(ctx, a.ix, q, k, postings.SearchParams{Strategy: a.strategy}, dst)
 	}
 }
@@ -124,9 +126,11 @@ func hashArm(rows *vector.CSR) *arm {
 		os.Exit(1)
 	}
 	s := new(paper.Searcher)
-	return &arm{name: "hash", skip: 4, search: func(ctx context.Context, q vector.Sparse, k int, dst []postings.Hit) ([]postings.Hit, postings.Stats, error) {
-		return s.Search(ctx, ix, q, k, dst)
-	}}
+	return &arm{name: "hash", skip: 4,
+		search: func(ctx context.Context, q vector.Sparse, k int,
+			dst []postings.Hit) ([]postings.Hit, postings.Stats, error) {
+			return s.Search(ctx, ix, q, k, dst)
+		}}
 }
 
 func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
@@ -161,7 +165,8 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 			if m < 100 {
 				skip = 4
 			}
-			arms = append(arms, &arm{name: fmt.Sprintf("m=%d", m), ix: part(m), strategy: postings.Partitioned, skip: skip})
+			arms = append(arms, &arm{name: fmt.Sprintf("m=%d", m), ix: part(m),
+				strategy: postings.Partitioned, skip: skip})
 		}
 	}
 	for _, arm := range arms {
@@ -170,14 +175,16 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 		}
 	}
 	nq := min(queries, s.tests.Rows())
-	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name, s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
+	fmt.Printf("%s: %d rows, %d features, %d entries; %d queries of %.0f; built in %v\n", s.name,
+		s.rows.Rows(), s.rows.Cols, len(s.rows.Index),
 		nq, float64(s.tests.Ptr[nq])/float64(nq), time.Since(start).Round(time.Millisecond))
 	size := ours.Bytes() + 8*s.rows.Rows() // with the lengths of rows
 	fmt.Printf("  compact %.2f bytes an entry, as stored\n", float64(size)/float64(len(s.rows.Index)))
 	for _, arm := range arms {
 		if arm.strategy == postings.Partitioned {
 			p := arm.ix.Partition
-			fmt.Printf("  partition %s %.2f bytes an entry\n", arm.name, float64(p.Bytes())/float64(len(s.rows.Index)))
+			fmt.Printf("  partition %s %.2f bytes an entry\n", arm.name,
+				float64(p.Bytes())/float64(len(s.rows.Index)))
 		}
 	}
 	want := make([][]postings.Hit, nq)
@@ -207,7 +214,8 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 					arm.differ++
 				}
 			}
-			if t := (threadTime() - before) / time.Duration((nq+arm.skip-1)/arm.skip); round > 0 && (arm.best == 0 || t < arm.best) {
+			if t := (threadTime() - before) / time.Duration((nq+arm.skip-1)/arm.skip); round > 0 &&
+				(arm.best == 0 || t < arm.best) {
 				arm.best = t
 			}
 		}
@@ -219,7 +227,8 @@ func sweep(s *set, queries, rounds, k int, all, justOurs bool) {
 			fmt.Printf("  %s DIFFERS on %d queries\n", arm.name, arm.differ)
 		}
 		fmt.Printf("  %-8s %9.1f µs  %5.2f x  candidates %8d  scored %6d  postings %9d  bytes %9d\n", arm.name, m, base/m,
-			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n, arm.stats.Bytes/arm.n)
+			arm.stats.Candidates/arm.n, arm.stats.Scored/arm.n, arm.stats.Postings/arm.n,
+			arm.stats.Bytes/arm.n)
 	}
 	single, batch := batches(s, "a batch", ours, k, nq, max(rounds, 2))
 	if justOurs {
@@ -263,7 +272,8 @@ func rowSets(rows *vector.CSR) {
 	}
 	n := float64(len(byFeature.Index))
 	fmt.Printf("  row sets: 4 bytes and %.2f ns a posting plain, %.2f bytes and %.2f ns in roaring bitmaps (check %d)\n",
-		float64(plain.Nanoseconds())/n, float64(size)/n, float64((threadTime()-before).Nanoseconds())/n, sum)
+		float64(plain.Nanoseconds())/n, float64(size)/n,
+		float64((threadTime()-before).Nanoseconds())/n, sum)
 }
 
 // batches times SearchBatch on an index against one by one, and compares the answers. It
@@ -271,7 +281,8 @@ func rowSets(rows *vector.CSR) {
 func batches(s *set, name string, ix *postings.Index, k, nq, rounds int) (one, together float64) {
 	ctx := context.Background()
 	n := min(max(nq, 256), s.tests.Rows())
-	queries := &vector.CSR{Ptr: s.tests.Ptr[:n+1], Index: s.tests.Index[:s.tests.Ptr[n]], Value: s.tests.Value[:s.tests.Ptr[n]], Cols: s.tests.Cols}
+	queries := &vector.CSR{Ptr: s.tests.Ptr[:n+1], Index: s.tests.Index[:s.tests.Ptr[n]],
+		Value: s.tests.Value[:s.tests.Ptr[n]], Cols: s.tests.Cols}
 	searcher := postings.NewSearcher()
 	single, batch, byRows := time.Duration(1<<62), time.Duration(1<<62), time.Duration(1<<62)
 	want := make([][]postings.Hit, n)
@@ -281,22 +292,24 @@ func batches(s *set, name string, ix *postings.Index, k, nq, rounds int) (one, t
 		before := threadTime()
 		for q := range n {
 			var err error
-			if want[q], _, err = searcher.Search(ctx, ix, queries.Row(q), k, postings.SearchParams{}, want[q][:0]); err != nil {
+			if want[q], _, err = searcher.Search(ctx, ix, queries.Row(q), k,
+				postings.SearchParams{}, want[q][:0]); err != nil {
 				panic(err)
 			}
 		}
 		single = min(single, threadTime()-before)
 		for always, best := range map[bool]*time.Duration{false: &batch, true: &byRows} {
 			before = threadTime()
-			err := searcher.SearchBatch(ctx, ix, queries, k, postings.SearchParams{ByRows: always}, func(q int, hits []postings.Hit, stats postings.Stats) error {
-				if !slices.Equal(want[q], hits) {
-					differ++
-				}
-				if !always {
-					strategies[stats.Strategy]++
-				}
-				return nil
-			})
+			err := searcher.SearchBatch(ctx, ix, queries, k, postings.SearchParams{ByRows: always},
+				func(q int, hits []postings.Hit, stats postings.Stats) error {
+					if !slices.Equal(want[q], hits) {
+						differ++
+					}
+					if !always {
+						strategies[stats.Strategy]++
+					}
+					return nil
+				})
 			if err != nil {
 				panic(err)
 			}
