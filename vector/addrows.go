@@ -1,16 +1,16 @@
 package vector
 
-// RowCells is what the number of sums of AddRows is a multiple of.
+// RowCells divides the number of sums of AddRows.
 const RowCells = 32
 
-// AddRows adds rows of cells, each times its factor, to sums:
+// AddRows adds rows of cells, each multiplied by its factor, to sums:
 //
 //	sum[j] += x[i]·cells[at[i]+j]
 //
-// for i in ascending order and all j, in double precision, every product rounded
-// before it is added: the bits of one after the other, wherever it runs. The number
-// of sums is a multiple of RowCells, else nothing is added; x is as long as at, and
-// every row within cells. O(len(sum)·len(at)).
+// for i in ascending order and all j, in double precision. Every product is rounded
+// before it is added, so all processors give the same bits. AddRows does nothing
+// unless len(sum) is a multiple of RowCells. x must be as long as at, and every row
+// must be within cells. O(len(sum)·len(at)).
 func AddRows(sum []float64, cells []float32, at []int, x []float64) {
 	if len(sum)%RowCells != 0 {
 		return
@@ -18,7 +18,7 @@ func AddRows(sum []float64, cells []float32, at []int, x []float64) {
 	if len(at) == 0 {
 		return
 	}
-	// The last row must be within the cells, and none begin before them.
+	// As unsigned numbers, negative offsets are the largest: one check covers all rows.
 	var last [2]uint
 	for i := 1; i < len(at); i += 2 {
 		last[0], last[1] = max(last[0], uint(at[i-1])), max(last[1], uint(at[i]))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Sums are those of multiplications and additions one after the other, bit for
-// bit, by every set of kernels.
+// Every set of kernels returns the sums of sequential multiplications and additions,
+// bit for bit.
 func TestAddRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, level := range levels {

@@ -19,7 +19,7 @@ const (
 	avx512Set
 )
 
-// active is the best set of this processor.
+// active is the best set that this processor supports.
 var active = detect()
 
 func detect() instructions {
@@ -33,7 +33,7 @@ func detect() instructions {
 	return avx2Set
 }
 
-// KernelName is the instruction set in use: "avx512", "avx2" or "generic".
+// KernelName returns the instruction set in use: "avx512", "avx2" or "generic".
 func KernelName() string { return active.String() }
 
 func (s instructions) String() string {
@@ -94,17 +94,20 @@ func dotTile(a []float32, na int, b []float32, nb, dim int, out []float32) {
 	active.dotTile(a, na, b, nb, dim, out)
 }
 
-func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
+func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int,
+	ids []uint32, out []float32,
+) {
 	active.sketchScores(q, scale, chunks, shift, width, ids, out)
 }
 
 func packedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
-	table := (**byte)(unsafe.Pointer(unsafe.SliceData(chunks)))
+	table, pq := (**byte)(unsafe.Pointer(unsafe.SliceData(chunks))), (*byte)(unsafe.Pointer(q))
+	pid, po := unsafe.SliceData(ids), unsafe.SliceData(out)
 	switch active {
 	case avx512Set:
-		packedScoresAVX512((*byte)(unsafe.Pointer(q)), table, uint64(shift), unsafe.SliceData(ids), len(ids), unsafe.SliceData(out))
+		packedScoresAVX512(pq, table, uint64(shift), pid, len(ids), po)
 	case avx2Set:
-		packedScoresAVX2((*byte)(unsafe.Pointer(q)), table, uint64(shift), unsafe.SliceData(ids), len(ids), unsafe.SliceData(out))
+		packedScoresAVX2(pq, table, uint64(shift), pid, len(ids), po)
 	default:
 		packedScoresGo(q, chunks, shift, ids, out)
 	}
@@ -137,7 +140,8 @@ func addRows(sum []float64, cells []float32, at []int, x []float64) {
 		addRowsGo(sum, cells, at, x)
 		return
 	}
-	addRowsAVX2(unsafe.SliceData(sum), len(sum), unsafe.SliceData(cells), unsafe.SliceData(at), unsafe.SliceData(x), len(at))
+	addRowsAVX2(unsafe.SliceData(sum), len(sum), unsafe.SliceData(cells),
+		unsafe.SliceData(at), unsafe.SliceData(x), len(at))
 }
 
 func allFinite(x []float32) bool {
@@ -147,14 +151,14 @@ func allFinite(x []float32) bool {
 	return allFiniteAVX2(unsafe.SliceData(x), len(x))
 }
 
-// Prefetch hints that bytes from p will be read soon: every cache line of them
-// is requested. It never faults, and does nothing unless bytes is positive.
+// Prefetch hints that the bytes from p will be read soon: it requests every cache
+// line of them. It never faults, and does nothing unless bytes is positive.
 func Prefetch(p unsafe.Pointer, bytes int) {
 	prefetchLines((*byte)(p), bytes)
 }
 
-// dotTile covers the products by large register blocks; the rows and columns
-// that do not fill one are matrix-vector products. All give the same bits.
+// dotTile computes the products in large register blocks, and the rows and columns
+// that do not fill a block as matrix-vector products. Both give the same bits.
 func (s instructions) dotTile(a []float32, na int, b []float32, nb, dim int, out []float32) {
 	rows, cols := 4, 3
 	switch s {
@@ -186,7 +190,7 @@ func (s instructions) dotTile(a []float32, na int, b []float32, nb, dim int, out
 	}
 }
 
-// matVec is a matrix-vector product, eight rows at a time, then four, then one.
+// matVec computes a matrix-vector product, eight rows at a time, then four, then one.
 func (s instructions) matVec(m []float32, rows, dim int, x, out []float32) {
 	px := unsafe.SliceData(x)
 	eights := rows / 8
@@ -208,8 +212,10 @@ func (s instructions) matVec(m []float32, rows, dim int, x, out []float32) {
 	dotTile1x1AVX2(px, unsafe.SliceData(m[done*dim:]), dim, unsafe.SliceData(out[done:]), 0, rows-done)
 }
 
-// sketchScores has assembly for the two widths that are stored.
-func (s instructions) sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
+// sketchScores has assembly for the two widths of stored sketches.
+func (s instructions) sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int,
+	ids []uint32, out []float32,
+) {
 	if s == genericSet || width != 64 && width != 128 {
 		sketchScoresGo(q, scale, chunks, shift, width, ids, out)
 		return

@@ -6,7 +6,7 @@ import "unsafe"
 
 // Without assembly every kernel is its reference.
 
-// KernelName is the instruction set in use: "avx512", "avx2" or "generic".
+// KernelName returns the instruction set in use: "avx512", "avx2" or "generic".
 func KernelName() string { return "generic" }
 
 func l2Squared(a, b []float32, n int) float32        { return l2SquaredGo(a[:n], b[:n]) }
@@ -19,7 +19,9 @@ func dotTile(a []float32, na int, b []float32, nb, dim int, out []float32) {
 	dotTileGo(a, na, b, nb, dim, out)
 }
 
-func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
+func sketchScores(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int,
+	ids []uint32, out []float32,
+) {
 	sketchScoresGo(q, scale, chunks, shift, width, ids, out)
 }
 
@@ -35,7 +37,8 @@ func wholeBytes(x []float32, out []uint8) bool { return wholeBytesGo(x, out) }
 
 func allFinite(x []float32) bool { return firstNotFinite(x) < 0 }
 
-// Prefetch hints that bytes from p will be read soon. Here it does nothing.
+// Prefetch hints that the bytes from p will be read soon. Without assembly it does
+// nothing.
 func Prefetch(p unsafe.Pointer, bytes int) {}
 
 func addRows(sum []float64, cells []float32, at []int, x []float64) { addRowsGo(sum, cells, at, x) }

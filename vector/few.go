@@ -2,20 +2,22 @@ package vector
 
 import "slices"
 
-// What is made for each column of a matrix costs a few bytes even for a column
-// without entries. Columns may be numbered up to 2^32, by hashing say, while rows
-// have a few thousand of them.
+// A structure with an element for each column costs a few bytes even for a column
+// without entries. Columns may be numbered up to 2^32, for example by hashing, while
+// rows use only a few thousand of them.
 const (
-	// manyColumns is up to how many columns none is worth leaving out.
+	// manyColumns is the largest number of columns for which FewColumns returns nil
+	// without looking at the entries.
 	manyColumns = 1 << 16
-	// usedShare is the least share of the columns, one in so many, that entries may
-	// be of for none to be left out.
+	// usedShare is the number of columns per entry above which FewColumns lists the
+	// columns in use.
 	usedShare = 8
 )
 
-// FewColumns is the columns that rows have, ascending, if they are so few that
-// nothing should be made for the others, else nil: empty, but not nil, where
-// there is no entry. O(entries·log entries) if they are.
+// FewColumns returns the columns that have entries, ascending, if they are so few
+// that data structures should leave out the others. Otherwise it returns nil. For a
+// matrix without entries the result may be empty but not nil. O(entries·log entries)
+// if it lists columns, else O(1).
 func (m *CSR) FewColumns() []uint32 {
 	if m.Cols <= manyColumns || m.Cols/usedShare <= len(m.Index) {
 		return nil
@@ -29,9 +31,9 @@ func (m *CSR) FewColumns() []uint32 {
 	return used
 }
 
-// Renumbered is the matrix with the places of its columns in a list of all that
-// rows have, ascending, in place of their numbers. Rows and values are shared.
-// O(entries·log columns).
+// Renumbered returns the matrix with every column number replaced by its position in
+// used, the ascending list of all columns with entries. Row offsets and values are
+// shared. O(entries·log columns).
 func (m *CSR) Renumbered(used []uint32) *CSR {
 	out := *m
 	out.Index, out.Cols = make([]uint32, len(m.Index)), len(used)

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// The reference kernels: the loops that the assembly must equal. Four
-// accumulators let the compiler overlap the additions.
+// The reference kernels: the loops whose results the assembly must match. Four
+// accumulators let the processor overlap the additions.
 
 func l2SquaredGo(a, b []float32) float32 {
 	b = b[:len(a)]
@@ -91,7 +91,9 @@ func dotTileGo(a []float32, na int, b []float32, nb, dim int, out []float32) {
 	}
 }
 
-func sketchScoresGo(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int, ids []uint32, out []float32) {
+func sketchScoresGo(q []int16, scale float32, chunks []unsafe.Pointer, shift uint, width int,
+	ids []uint32, out []float32,
+) {
 	mask := uint32(1)<<shift - 1
 	for i, id := range ids {
 		row := unsafe.Slice((*byte)(unsafe.Add(chunks[id>>shift], int(id&mask)*width)), width)
@@ -103,7 +105,8 @@ func sketchScoresGo(q []int16, scale float32, chunks []unsafe.Pointer, shift uin
 	}
 }
 
-// firstNotFinite is the index of the first element whose exponent is all ones.
+// firstNotFinite returns the index of the first element that is NaN or infinite,
+// whose exponent is all ones, or -1.
 func firstNotFinite(x []float32) int {
 	for i, v := range x {
 		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
@@ -113,8 +116,8 @@ func firstNotFinite(x []float32) int {
 	return -1
 }
 
-// sketchEstimate is norm - scale·dot, the product rounded before the
-// difference so that every kernel gives the same bits.
+// sketchEstimate returns norm - scale·dot. It rounds the product before the
+// subtraction, so that every kernel gives the same bits.
 func sketchEstimate(row []byte, dot int32, scale float32) float32 {
 	norm := math.Float32frombits(binary.LittleEndian.Uint32(row[len(row)-4:]))
 	return norm - float32(scale*float32(dot))

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// TestKernelAllocations has its vectors on the stack, where a kernel that let
-// them escape would be seen too.
+// TestKernelAllocations keeps its vectors on the stack, so that it also detects a
+// kernel whose arguments escape.
 func TestKernelAllocations(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		chunk := make([]byte, 64*128)

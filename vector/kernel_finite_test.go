@@ -7,7 +7,10 @@ import (
 )
 
 func TestKernelIsFinite(t *testing.T) {
-	bad := []float32{float32(math.NaN()), -float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.Float32frombits(0x7f800001)}
+	bad := []float32{
+		float32(math.NaN()), -float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+		math.Float32frombits(0x7f800001),
+	}
 	good := []float32{0, 1, -math.MaxFloat32, math.MaxFloat32, math.SmallestNonzeroFloat32}
 	atEachLevel(t, func(t *testing.T) {
 		// Everything around the vector is NaN.
@@ -22,7 +25,7 @@ func TestKernelIsFinite(t *testing.T) {
 				if i := IsFinite(x); i != -1 {
 					t.Fatalf("%d finite elements: %d", n, i)
 				}
-				if !allFinite(x) { // IsFinite would look again, slowly
+				if !allFinite(x) { // IsFinite would scan a second time, slowly
 					t.Fatalf("allFinite of %d finite elements is false", n)
 				}
 				for i := range x {
@@ -53,7 +56,7 @@ func TestKernelIsFinite(t *testing.T) {
 	})
 }
 
-// TestKernelPrefetch can only show that no address faults.
+// TestKernelPrefetch can only check that no address faults.
 func TestKernelPrefetch(t *testing.T) {
 	m := fenced(t, 4096)
 	p := unsafe.Pointer(unsafe.SliceData(m))

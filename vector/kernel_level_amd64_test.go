@@ -4,10 +4,10 @@ package vector
 
 import "testing"
 
-// levels are the sets of kernels that this build holds.
+// levels are the sets of kernels in this build.
 var levels = []instructions{genericSet, avx2Set, avx512Set}
 
-// supported says whether this processor can run the kernels of s.
+// supported reports whether this processor can run the kernels of s.
 func (s instructions) supported() bool { return s <= detect() }
 
 // force makes s the active set until tb ends.

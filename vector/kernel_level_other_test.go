@@ -4,7 +4,7 @@ package vector
 
 import "testing"
 
-// reference stands for the only set of kernels that this build holds.
+// reference is the only set of kernels in this build.
 type reference struct{}
 
 var levels = []reference{{}}

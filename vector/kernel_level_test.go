@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// requireAll is for processors that are known to have every level: there a
-// skipped level is a mistake in detection.
-var requireAll = flag.Bool("require-all-kernels", false, "fail where the processor lacks an instruction set, instead of skipping it")
+// requireAll is for processors that are known to have every level. On them a skipped
+// level is an error in the detection.
+var requireAll = flag.Bool("require-all-kernels", false,
+	"fail if the processor lacks an instruction set, instead of skipping it")
 
 // atEachLevel runs f with every set of kernels forced in turn.
 func atEachLevel(t *testing.T, f func(t *testing.T)) {

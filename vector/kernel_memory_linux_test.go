@@ -11,7 +11,8 @@ import (
 func fenced(tb testing.TB, size int) []byte {
 	page := os.Getpagesize()
 	size = (size + page - 1) / page * page
-	all, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	all, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,8 +4,8 @@ package vector
 
 import "testing"
 
-// fenced needs memory protection; the tests that use it still check results.
+// fenced returns unprotected memory. The tests that use it still check results.
 func fenced(tb testing.TB, size int) []byte {
-	tb.Log("no fences around memory on this system: reads past a slice go unnoticed")
+	tb.Log("no protected pages on this system: the test does not detect reads past a slice")
 	return make([]byte, size)
 }

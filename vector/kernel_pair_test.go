@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// number is an element of the vectors that kernels take.
+// number is the constraint for elements of the kernels' vectors.
 type number interface{ float32 | uint8 }
 
 // pairKernel is a kernel of two vectors. f returns its result as a float64,
@@ -28,13 +28,15 @@ var (
 		{"L2SquaredUint8", true, func(a, b []uint8) float64 { return float64(L2SquaredUint8(a, b)) }},
 	}
 	mixedKernels = []pairKernel[float32, uint8]{
-		{"L2SquaredFloat32Uint8", true, func(a []float32, b []uint8) float64 { return float64(L2SquaredFloat32Uint8(a, b)) }},
+		{"L2SquaredFloat32Uint8", true, func(a []float32, b []uint8) float64 {
+			return float64(L2SquaredFloat32Uint8(a, b))
+		}},
 		{"DotFloat32Uint8", false, func(a []float32, b []uint8) float64 { return float64(DotFloat32Uint8(a, b)) }},
 	}
 )
 
-// exact is the sum that a kernel approximates and the sum of its terms'
-// magnitudes. Doubles hold sums of integers exactly.
+// exact returns the sum that a kernel approximates and the sum of its terms'
+// magnitudes. In float64 sums of integers are exact.
 func exact[A, B number](distance bool, a []A, b []B) (sum, size float64) {
 	for i := range a {
 		x, y := float64(a[i]), float64(b[i])
@@ -48,14 +50,14 @@ func exact[A, B number](distance bool, a []A, b []B) (sum, size float64) {
 	return sum, size
 }
 
-// bound is how far from the real number a sum of n floats may be: the relative
+// bound is the largest error of a sum of n floats: the relative
 // part that doc.go states and half a unit of the last place of a denormal for
 // each product that underflows.
 func bound(n int, size float64) float64 {
 	return float64(4*n)*0x1p-24*size + float64(n)*0x1p-149
 }
 
-// integers says whether a kernel of these elements must be exact.
+// integers reports whether a kernel of these elements must be exact.
 func integers[A, B number]() bool {
 	return unsafe.Sizeof(*new(A)) == 1 && unsafe.Sizeof(*new(B)) == 1
 }
@@ -116,7 +118,7 @@ func (s style) fill(r *rand.Rand, to any) {
 	}
 }
 
-// poison fills v with what must not reach a result.
+// poison fills v with values that a result must not contain.
 func poison(v any) {
 	switch v := v.(type) {
 	case []float32:
@@ -139,8 +141,7 @@ func maxLen() int {
 	return 300
 }
 
-// arena hands out vectors of n elements that start at a given byte of a cache
-// line.
+// arena provides vectors of n elements that start at a given byte of a cache line.
 type arena[T number] struct {
 	all  []T
 	line int // index of an element that starts a cache line
@@ -175,7 +176,8 @@ func lengthsAndAlignments[A, B number](t *testing.T, kernels []pairKernel[A, B])
 		for n := range maxLen() + 1 {
 			for offset := range 64 {
 				other := (offset*5 + n) % 64
-				k.check(t, fmt.Sprintf("%d and %d bytes into a cache line", offset, other), as.at(offset, n), bs.at(other, n))
+				what := fmt.Sprintf("%d and %d bytes into a cache line", offset, other)
+				k.check(t, what, as.at(offset, n), bs.at(other, n))
 			}
 		}
 	}
@@ -209,9 +211,9 @@ func values[A, B number](t *testing.T, kernels []pairKernel[A, B]) {
 	}
 }
 
-// TestKernelPairEachElementOnce has one element or pair of elements that is not
-// zero, among memory whose use would show: small integers, so that floats too
-// must be exact.
+// TestKernelPairEachElementOnce sets one element or pair of elements to small
+// integers, so that float results must be exact too, and all other elements to zero.
+// A read of the surrounding memory changes the result.
 func TestKernelPairEachElementOnce(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		eachElementOnce(t, floatKernels)
@@ -244,8 +246,7 @@ func eachElementOnce[A, B number](t *testing.T, kernels []pairKernel[A, B]) {
 	}
 }
 
-// TestKernelPairFences reads vectors that end where the mapped memory ends, and
-// that start where it starts.
+// TestKernelPairFences reads vectors at the end and at the start of mapped memory.
 func TestKernelPairFences(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		fences(t, floatKernels)
@@ -254,7 +255,7 @@ func TestKernelPairFences(t *testing.T) {
 	})
 }
 
-// view is memory as a vector.
+// view returns memory as a vector.
 func view[T any](m []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(m))), len(m)/int(unsafe.Sizeof(*new(T))))
 }
@@ -274,8 +275,8 @@ func fences[A, B number](t *testing.T, kernels []pairKernel[A, B]) {
 	}
 }
 
-// TestKernelPairLimits takes integer vectors to the lengths up to which results
-// are promised, and past them, where they wrap alike.
+// TestKernelPairLimits tests integer vectors at the lengths up to which results are
+// guaranteed, and beyond them, where all kernels wrap in the same way.
 func TestKernelPairLimits(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		u, v := make([]uint8, MaxIntegerLen+77), make([]uint8, MaxIntegerLen+77)
@@ -299,7 +300,7 @@ func TestKernelPairLimits(t *testing.T) {
 }
 
 // TestKernelPairNotFinite puts NaN, infinities and overflow at every element:
-// the results are those of real arithmetic extended by IEEE 754.
+// the results must follow real arithmetic with the extensions of IEEE 754.
 func TestKernelPairNotFinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	const huge = math.MaxFloat32

@@ -17,7 +17,7 @@ type sketches struct {
 	chunks []unsafe.Pointer
 }
 
-// newSketches lays rows out in memory from alloc, which gets a size in bytes.
+// newSketches lays out rows in memory from alloc, whose argument is a size in bytes.
 func newSketches(r *rand.Rand, rows, width int, shift uint, s style, alloc func(int) []byte) *sketches {
 	sk := &sketches{rows: rows, width: width, shift: shift}
 	for at := 0; at < rows; at += 1 << shift {
@@ -34,7 +34,7 @@ func newSketches(r *rand.Rand, rows, width int, shift uint, s style, alloc func(
 	return sk
 }
 
-// estimate is what SketchScores documents, one row at a time.
+// estimate computes the documented result of SketchScores for one row.
 func (sk *sketches) estimate(q []int16, scale float32, id uint32) float32 {
 	row := sk.data[id>>sk.shift][int(id&(1<<sk.shift-1))*sk.width:][:sk.width]
 	dot := int64(0)
@@ -54,7 +54,8 @@ func (sk *sketches) check(t *testing.T, q []int16, scale float32, ids []uint32) 
 	SketchScores(q, scale, sk.chunks, sk.shift, sk.width, ids, out)
 	for i, id := range ids {
 		if want := sk.estimate(q, scale, id); math.Float32bits(out[i]) != math.Float32bits(want) {
-			t.Fatalf("width %d, shift %d: score %d of %d, row %d: %v, want %v", sk.width, sk.shift, i, len(ids), id, out[i], want)
+			t.Fatalf("width %d, shift %d: score %d of %d, row %d: %v, want %v",
+				sk.width, sk.shift, i, len(ids), id, out[i], want)
 		}
 	}
 	for i, v := range out[len(ids):] {
@@ -92,7 +93,8 @@ func TestKernelSketch(t *testing.T) {
 			for _, shift := range []uint{0, 3, 7, 32} {
 				for _, s := range styles {
 					// A chunk need not start on a cache line.
-					sk := newSketches(r, 100, width, shift, s, func(size int) []byte { return make([]byte, size+r.IntN(64)) })
+					alloc := func(size int) []byte { return make([]byte, size+r.IntN(64)) }
+					sk := newSketches(r, 100, width, shift, s, alloc)
 					for _, draw := range queries {
 						q := query(r, width, draw)
 						for _, n := range counts {
@@ -109,8 +111,7 @@ func TestKernelSketch(t *testing.T) {
 	})
 }
 
-// TestKernelSketchEachElementOnce has queries that are zero but for one
-// coordinate.
+// TestKernelSketchEachElementOnce tests queries with one coordinate that is not zero.
 func TestKernelSketchEachElementOnce(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(17, 18))
@@ -126,8 +127,8 @@ func TestKernelSketchEachElementOnce(t *testing.T) {
 	})
 }
 
-// TestKernelSketchFences has chunks that end where the mapped memory ends, and
-// more ids than are prefetched.
+// TestKernelSketchFences tests chunks at the end of mapped memory, with more ids than
+// are prefetched.
 func TestKernelSketchFences(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(19, 20))

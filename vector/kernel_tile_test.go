@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKernelTile takes every shape of tile to the bound, compares the bits of a
-// product across its places, and looks for writes outside the result.
+// TestKernelTile checks the error bound for every shape of tile, compares the bits of
+// a product at all its positions, and checks for writes outside the result.
 func TestKernelTile(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))
@@ -59,8 +59,10 @@ func checkTile(t *testing.T, a []float32, na int, b []float32, nb, dim int) {
 				t.Fatalf("DotTile %d × %d of %d: product %d, %d is %v, want %v", na, nb, dim, i, j, got, want)
 			}
 			DotTile(x, 1, y, 1, dim, single)
-			if bits := math.Float32bits(got); math.Float32bits(single[0]) != bits || math.Float32bits(column[j]) != bits {
-				t.Fatalf("DotTile %d × %d of %d: product %d, %d is %v in the tile, %v alone, %v in MatVec", na, nb, dim, i, j, got, single[0], column[j])
+			bits := math.Float32bits(got)
+			if math.Float32bits(single[0]) != bits || math.Float32bits(column[j]) != bits {
+				t.Fatalf("DotTile %d × %d of %d: product %d, %d is %v in the tile, %v alone, %v in MatVec",
+					na, nb, dim, i, j, got, single[0], column[j])
 			}
 		}
 	}
@@ -70,7 +72,8 @@ func checkTile(t *testing.T, a []float32, na int, b []float32, nb, dim int) {
 // starts of mapped memory.
 func TestKernelTileFences(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
-		ma, mb, mo := view[float32](fenced(t, 16*70*4)), view[float32](fenced(t, 16*70*4)), view[float32](fenced(t, 16*16*4))
+		ma, mb := view[float32](fenced(t, 16*70*4)), view[float32](fenced(t, 16*70*4))
+		mo := view[float32](fenced(t, 16*16*4))
 		r := rand.New(rand.NewPCG(13, 14))
 		styles[0].fill(r, ma)
 		styles[0].fill(r, mb)
@@ -94,7 +97,8 @@ func TestKernelTileFences(t *testing.T) {
 	})
 }
 
-// TestKernelTileNotFinite has one NaN or infinity and looks at every product.
+// TestKernelTileNotFinite puts one NaN or infinity into a matrix and checks every
+// product.
 func TestKernelTileNotFinite(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		const na, nb = 13, 11

@@ -21,7 +21,7 @@ const (
 	InnerProduct
 )
 
-// String is the metric's name as ParseMetric reads it.
+// String returns the metric's name as ParseMetric reads it.
 func (m Metric) String() string {
 	switch m {
 	case L2:
@@ -44,9 +44,9 @@ func ParseMetric(name string) (Metric, error) {
 	return 0, fmt.Errorf("%w: %q, want l2, cosine or ip", ErrMetric, name)
 }
 
-// CosineDistance is 1 - a·b/(|a||b|), in [0, 2], and 1 where a vector is zero
-// or so short that its squared norm is. The shorter length counts. It is 0 for
-// equal vectors, and NaN where an element is NaN or a squared norm overflows.
+// CosineDistance returns 1 - a·b/(|a||b|), in [0, 2], over the shorter length. It
+// returns 1 if the squared norm of a vector is zero or underflows to zero, 0 for
+// equal vectors, and NaN if an element is NaN or a squared norm overflows.
 func CosineDistance(a, b []float32) float32 {
 	n := min(len(a), len(b))
 	a, b = a[:n], b[:n]
@@ -57,13 +57,13 @@ func CosineDistance(a, b []float32) float32 {
 	return float32(min(max(1-float64(Dot(a, b))/math.Sqrt(na*nb), 0), 2))
 }
 
-// smallSquare is a squared norm below which its float32 is not accurate, or zero.
+// smallSquare is the squared norm below which a float32 sum is inaccurate or zero.
 const smallSquare = 0x1p-100
 
-// InverseNorm is one over the length of x as Dot finds it, or in double precision
-// where its square is too small for that, and zero for the zero vector; it is
-// infinite for vectors shorter than about 3e-39. Stored rows and rows that
-// are not stored yet must get the same bits, so all callers use this function.
+// InverseNorm returns 1/|x|, or zero for the zero vector. It computes the squared
+// norm with Dot, or in double precision if it is too small for float32. The result is
+// infinite for vectors shorter than about 3e-39. Stored rows and rows that are not
+// stored yet must get the same bits, so all callers use this function.
 func InverseNorm(x []float32) float32 {
 	n := float64(Dot(x, x))
 	if n < smallSquare {
@@ -78,8 +78,8 @@ func InverseNorm(x []float32) float32 {
 	return 0
 }
 
-// IsFinite is the index of the first NaN or infinity in x, or -1. O(n), eight
-// floats at a time where the processor can.
+// IsFinite returns the index of the first NaN or infinity in x, or -1. O(n), eight
+// floats at a time if the processor supports it.
 func IsFinite(x []float32) int {
 	if allFinite(x) {
 		return -1

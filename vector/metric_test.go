@@ -26,7 +26,7 @@ func TestParseMetric(t *testing.T) {
 	}
 }
 
-// TestMetricNumbers pins the numbers that files hold.
+// TestMetricNumbers checks the numbers that are stored in files.
 func TestMetricNumbers(t *testing.T) {
 	if L2 != 1 || Cosine != 2 || InnerProduct != 3 {
 		t.Error(L2, Cosine, InnerProduct)
@@ -52,7 +52,8 @@ func TestKernelCosineDistance(t *testing.T) {
 		{"infinite", []float32{1, inf}, []float32{1, 2}, nan},
 		{"overflow", []float32{1e30}, []float32{1e30}, nan},
 	} {
-		if got := CosineDistance(c.a, c.b); !(math.Abs(float64(got-c.want)) < 1e-6) && (got == got || c.want == c.want) {
+		got := CosineDistance(c.a, c.b)
+		if !(math.Abs(float64(got-c.want)) < 1e-6) && (got == got || c.want == c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -16,30 +16,33 @@ const (
 	PackedTail  = 96
 )
 
-// PackedQuery is a query as the kernels of packed sketches read it: what every
-// byte of a sketch is multiplied with. Elements that belong to no coordinate
-// are zero. SetPacked fills it.
+// PackedQuery is a query in the form that the kernels of packed sketches read: the
+// multipliers of every byte of a sketch. Elements that belong to no coordinate are
+// zero. SetPacked fills it.
 type PackedQuery struct {
-	Head  [16]int16         // times the first bytes, as int8
-	Low   [PackedWidth]int8 // times the low halves
-	High  [PackedWidth]int8 // times the high halves
-	Shift uint64            // the sum of the halves counts 2^Shift times, at most 2^7
-	Bias  int32             // is added to the sum
-	Scale float32           // value of the sum in the estimate
+	Head  [16]int16         // multipliers of the first bytes, as int8
+	Low   [PackedWidth]int8 // multipliers of the low halves
+	High  [PackedWidth]int8 // multipliers of the high halves
+	Shift uint64            // the sum over the halves is multiplied by 2^Shift, at most 2^7
+	Bias  int32             // added to the sum
+	Scale float32           // multiplier of the sum in the estimate
 }
 
-// The kernels know where the fields lie.
-var _ = [1]struct{}{}[unsafe.Offsetof(PackedQuery{}.Low)-32+unsafe.Offsetof(PackedQuery{}.High)-96+
-	unsafe.Offsetof(PackedQuery{}.Shift)-160+unsafe.Offsetof(PackedQuery{}.Bias)-168+unsafe.Offsetof(PackedQuery{}.Scale)-172]
+// The kernels use fixed offsets of the fields; another layout does not compile.
+var _ = [1]struct{}{}[unsafe.Offsetof(PackedQuery{}.Low)-32+
+	unsafe.Offsetof(PackedQuery{}.High)-96+
+	unsafe.Offsetof(PackedQuery{}.Shift)-160+
+	unsafe.Offsetof(PackedQuery{}.Bias)-168+
+	unsafe.Offsetof(PackedQuery{}.Scale)-172]
 
-// SetPacked rounds the coordinates w, at most PackedHead+PackedTail of them, to
-// what the kernels multiply: the head to 16 bits, the tail to 8 bits in steps
-// that are a power of two times those of the head. The estimate becomes
+// SetPacked rounds the coordinates w, at most PackedHead+PackedTail of them, to the
+// kernels' multipliers: the head to 16 bits, the tail to 8 bits in steps that are a
+// power of two times those of the head. The estimate becomes
 //
 //	norm − 2·⟨w, c⟩
 //
-// for the stored integers c, up to that rounding. Coordinates that are not
-// finite make a query of zeros. O(len(w)).
+// for the stored integers c, up to that rounding. If a coordinate is not finite, the
+// query is all zeros. O(len(w)).
 func (q *PackedQuery) SetPacked(w []float32) {
 	*q = PackedQuery{}
 	w = w[:min(len(w), PackedHead+PackedTail)]
@@ -77,7 +80,7 @@ func (q *PackedQuery) SetPacked(w []float32) {
 	q.Scale = 2 * step
 }
 
-// largest is the largest magnitude, NaN counting as more than anything.
+// largest returns the largest magnitude; NaN counts as larger than any number.
 func largest(x []float32) float32 {
 	var m uint32
 	for _, y := range x {
@@ -86,8 +89,8 @@ func largest(x []float32) float32 {
 	return math.Float32frombits(m)
 }
 
-// rounded is the nearest whole number, ties to even, for numbers below 2²².
-// Adding 1.5·2²³ leaves no bits for fractions.
+// rounded returns the nearest integer, ties to even, of a number below 2²². After
+// adding 1.5·2²³ no bits are left for a fraction.
 func rounded(x float32) int32 {
 	const magic = 3 << 22
 	return int32(math.Float32bits(x+magic)) - int32(0x4b400000)
@@ -97,10 +100,10 @@ func rounded(x float32) int32 {
 //
 //	out[i] = norm − Scale·(Σ Head·head + 2^Shift·Σ(Low·low + High·high) + Bias)
 //
-// over the bytes of the sketch of row ids[i], as int8 and by halves. Chunks and
-// rows lie as SketchScores describes, and what it says of callers' duties and
-// of rounding holds here too: the sum is exact modulo 2³², and all kernels
-// give equal bits. Cost: one or two cache lines an id.
+// where head, low and high are the bytes of the sketch of row ids[i] as int8, and
+// their halves. SketchScores documents the layout of chunks and rows, the guarantees
+// by the caller and the rounding, which are the same here: the sum is exact modulo
+// 2³², and all kernels give the same bits. Cost: one or two cache lines per id.
 func PackedScores(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []uint32, out []float32) {
 	if len(ids) == 0 {
 		return
@@ -125,9 +128,10 @@ func packedScoresGo(q *PackedQuery, chunks []unsafe.Pointer, shift uint, ids []u
 	}
 }
 
-// MatVecBytes computes out[i] = Σⱼ m[i·stride+j]·x[j] exactly: the projection
-// of a query of bytes. Elements of m are −64 to 64, the rows of m and out a
-// multiple of 4, stride one of 64; x holds stride bytes. O(rows·stride).
+// MatVecBytes computes out[i] = Σⱼ m[i·stride+j]·x[j] exactly: the projection of a
+// query of bytes. Elements of m are −64 to 64. The number of rows of m and of
+// elements of out is a multiple of 4, stride is a multiple of 64, and x holds stride
+// bytes. O(rows·stride).
 func MatVecBytes(m []int8, rows, stride int, x []uint8, out []int32) {
 	if rows <= 0 || stride <= 0 || rows%4 != 0 || stride%64 != 0 {
 		return
@@ -145,9 +149,9 @@ func matVecBytesGo(m []int8, rows, stride int, x []uint8, out []int32) {
 	}
 }
 
-// WholeBytes copies x to out in eight bits and says whether that lost nothing:
-// whether all elements are whole numbers of 0 to 255. If not, out holds
-// anything. O(len(x)).
+// WholeBytes converts x to bytes in out and reports whether the conversion is
+// lossless: whether all elements are integers from 0 to 255. If not, the content of
+// out is undefined. O(len(x)).
 func WholeBytes(x []float32, out []uint8) bool {
 	return wholeBytes(x, out[:len(x)])
 }

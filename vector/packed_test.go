@@ -8,14 +8,17 @@ import (
 	"unsafe"
 )
 
-// fencedEnd is memory of n bytes that ends where the mapped memory ends.
+// fencedEnd returns n bytes at the end of mapped memory.
 func fencedEnd(t *testing.T, n int) []byte {
 	b := fenced(t, n)
 	return b[len(b)-n:]
 }
 
-// packedSketches fills rows in chunks of 1<<shift that end where memory does.
-func packedSketches(t *testing.T, r *rand.Rand, rows int, shift uint) (data [][]byte, chunks []unsafe.Pointer) {
+// packedSketches returns random rows in chunks of 1<<shift at the end of mapped
+// memory.
+func packedSketches(
+	t *testing.T, r *rand.Rand, rows int, shift uint,
+) (data [][]byte, chunks []unsafe.Pointer) {
 	for at := 0; at < rows; at += 1 << shift {
 		m := fencedEnd(t, min(rows-at, 1<<shift)*PackedWidth)
 		for i := range m {
@@ -33,8 +36,8 @@ func packedSketches(t *testing.T, r *rand.Rand, rows int, shift uint) (data [][]
 	return data, chunks
 }
 
-// The scores are what the layout of PackedWidth and the formula of SetPacked
-// say, coordinate by coordinate, for every number of rows.
+// The scores match the layout of PackedWidth and the formula of SetPacked, coordinate
+// by coordinate, for every number of rows.
 func TestKernelPackedScores(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(41, 42))
@@ -187,7 +190,9 @@ func TestKernelWholeBytes(t *testing.T) {
 				}
 			}
 			for i, v := range x {
-				for _, bad := range []float32{-1, 256, 0.5, 1e10, -1e10, float32(math.NaN()), float32(math.Inf(1)), 255.00002, 1 << 31} {
+				for _, bad := range []float32{
+					-1, 256, 0.5, 1e10, -1e10, float32(math.NaN()), float32(math.Inf(1)), 255.00002, 1 << 31,
+				} {
 					x[i] = bad
 					if WholeBytes(x, out) {
 						t.Fatalf("element %d of %d is %v", i, n, bad)

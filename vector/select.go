@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Ascending maps finite floats to integers of the same order, which keys for
-// SelectNth hold together with what tells equal values apart.
+// Ascending maps finite floats to integers of the same order. Keys for SelectNth
+// combine such an integer with a tie-breaker.
 func Ascending(v float32) uint32 {
 	u := math.Float32bits(v)
 	if u>>31 != 0 {
@@ -15,10 +15,10 @@ func Ascending(v float32) uint32 {
 	return u | 1<<31
 }
 
-// SelectNth reorders v so that place n holds the n-th smallest value (from
-// zero), no larger one stands before it and no smaller one behind (Hoare's
-// selection, the median of three as pivot). No value may be NaN. O(len(v)) on
-// average, no allocation.
+// SelectNth reorders v so that v[n] is the n-th smallest value (from zero), no value
+// before it is larger and no value after it is smaller (Hoare's selection with the
+// median of three as pivot). No value may be NaN. O(len(v)) on average, no
+// allocation.
 func SelectNth[T cmp.Ordered](v []T, n int) {
 	lo, hi := 0, len(v)-1
 	for lo < hi {

@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// ErrSparse is returned for a sparse vector or matrix whose parts contradict
-// each other.
+// ErrSparse is returned for an inconsistent sparse vector or matrix.
 var ErrSparse = errors.New("vector: bad sparse vector")
 
 // Sparse is a sparse vector: feature numbers, strictly ascending, and their
@@ -17,12 +16,12 @@ type Sparse struct {
 	Value []float32
 }
 
-// Len is the number of listed features.
+// Len returns the number of listed features.
 func (s Sparse) Len() int { return len(s.Index) }
 
 // Validate checks that there are as many values as features, that features
-// ascend strictly, and that values are finite. O(Len). Errors: ErrSparse with
-// the place.
+// ascend strictly, and that values are finite. O(Len). Errors: ErrSparse, which names
+// the first bad feature.
 func (s Sparse) Validate() error {
 	if len(s.Index) != len(s.Value) {
 		return fmt.Errorf("%w: %d features with %d values", ErrSparse, len(s.Index), len(s.Value))
@@ -41,8 +40,8 @@ func (s Sparse) Validate() error {
 	return nil
 }
 
-// ascend says whether features ascend strictly. It does not stop at the first
-// that does not: that would be a branch for each.
+// ascend reports whether features ascend strictly. It does not stop early, since that
+// would cost a branch for each feature.
 func ascend(index []uint32) bool {
 	if len(index) < 2 {
 		return true
@@ -51,12 +50,12 @@ func ascend(index []uint32) bool {
 	rest := index[1:]
 	before := index[:len(rest)]
 	for i, f := range rest {
-		bad |= int64(f) - int64(before[i]) - 1 // negative if not
+		bad |= int64(f) - int64(before[i]) - 1 // negative if f does not exceed the one before
 	}
 	return bad >= 0
 }
 
-// Norm is the Euclidean length, summed in float64. O(Len).
+// Norm returns the Euclidean length, summed in float64. O(Len).
 func (s Sparse) Norm() float64 {
 	var sum float64
 	for _, v := range s.Value {
@@ -65,8 +64,8 @@ func (s Sparse) Norm() float64 {
 	return math.Sqrt(sum)
 }
 
-// DotSparse is the dot product of two sparse vectors, summed in float64 in the
-// order of the features: every caller gets the same bits. O(a.Len + b.Len).
+// DotSparse returns the dot product of two sparse vectors. It sums in float64 in the
+// order of the features, so every caller gets the same bits. O(a.Len + b.Len).
 func DotSparse(a, b Sparse) float64 {
 	var sum float64
 	for i, j := 0, 0; i < len(a.Index) && j < len(b.Index); {
@@ -85,8 +84,8 @@ func DotSparse(a, b Sparse) float64 {
 }
 
 // CSR is a sparse matrix by rows: row i lists the columns Index[Ptr[i]:Ptr[i+1]],
-// strictly ascending, with their values. Value may be nil: then every listed
-// entry is one. The slices may be views over mapped memory.
+// strictly ascending, with their values. If Value is nil, every listed entry is one.
+// The slices may be views over mapped memory.
 type CSR struct {
 	Ptr   []uint64 // rows + 1 offsets, the first zero
 	Index []uint32
@@ -94,10 +93,10 @@ type CSR struct {
 	Cols  int
 }
 
-// Rows is the number of rows.
+// Rows returns the number of rows.
 func (m *CSR) Rows() int { return max(0, len(m.Ptr)-1) }
 
-// Row is row i, aliasing the matrix; its Value is nil where the matrix's is.
+// Row returns row i, which aliases the matrix. Its Value is nil if the matrix's is.
 func (m *CSR) Row(i int) Sparse {
 	lo, hi := m.Ptr[i], m.Ptr[i+1]
 	s := Sparse{Index: m.Index[lo:hi:hi]}
@@ -107,7 +106,7 @@ func (m *CSR) Row(i int) Sparse {
 	return s
 }
 
-// Append adds a row behind the others and widens Cols where it must.
+// Append adds a row after the last one and increases Cols if necessary.
 func (m *CSR) Append(s Sparse) {
 	if len(m.Ptr) == 0 {
 		m.Ptr = append(m.Ptr, 0)
@@ -128,16 +127,16 @@ func (m *CSR) Validate() error {
 	if m.Value != nil && len(m.Value) != len(m.Index) {
 		return fmt.Errorf("%w: %d entries with %d values", ErrSparse, len(m.Index), len(m.Value))
 	}
-	if m.sound() {
+	if m.valid() {
 		return nil
 	}
-	return m.fault()
+	return m.firstError()
 }
 
-// sound says whether rows are in order, without a call for each, as there may be
-// more rows than entries. Rows ascend if no column is followed by a lower one but
-// where a row ends.
-func (m *CSR) sound() bool {
+// valid reports whether all rows are valid. It makes no call per row, since there may
+// be more rows than entries. Rows ascend if the column number only falls or repeats
+// at the start of a row.
+func (m *CSR) valid() bool {
 	if !allFinite(m.Value) {
 		return false
 	}
@@ -160,7 +159,7 @@ func (m *CSR) sound() bool {
 	return descents == 0
 }
 
-// descentsOf counts the features that are no larger than the one before.
+// descentsOf counts the features that do not exceed the one before.
 func descentsOf(index []uint32) int {
 	if len(index) < 2 {
 		return 0
@@ -174,8 +173,8 @@ func descentsOf(index []uint32) int {
 	return int(n)
 }
 
-// fault is what is wrong with the first row that is not in order.
-func (m *CSR) fault() error {
+// firstError returns the error of the first invalid row, or nil if all are valid.
+func (m *CSR) firstError() error {
 	for i := range m.Rows() {
 		if m.Ptr[i] > m.Ptr[i+1] || m.Ptr[i+1] > uint64(len(m.Index)) {
 			return fmt.Errorf("%w: row %d has offsets %d to %d", ErrSparse, i, m.Ptr[i], m.Ptr[i+1])
@@ -194,7 +193,7 @@ func (m *CSR) fault() error {
 	return nil
 }
 
-// Transpose is the matrix by columns: row j of the result lists the rows of m
+// Transpose returns the transposed matrix: row j of the result lists the rows of m
 // that have an entry in column j. O(entries + columns).
 func (m *CSR) Transpose() *CSR {
 	t := &CSR{Ptr: make([]uint64, m.Cols+1), Index: make([]uint32, len(m.Index)), Cols: m.Rows()}

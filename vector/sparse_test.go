@@ -122,8 +122,8 @@ func TestCSRRefusesNonsense(t *testing.T) {
 	}
 }
 
-// All rows at once are found sound exactly if no row has a fault.
-func TestSoundRowsHaveNoFault(t *testing.T) {
+// The check of all rows at once accepts a matrix exactly if no single row has an error.
+func TestValidRowsHaveNoError(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	verdicts := map[bool]int{}
 	for range 20_000 {
@@ -156,11 +156,11 @@ func TestSoundRowsHaveNoFault(t *testing.T) {
 				}
 			}
 		}
-		sound, fault := m.sound(), m.fault()
-		if sound != (fault == nil) {
-			t.Fatalf("%+v: sound is %v, %v", m, sound, fault)
+		valid, err := m.valid(), m.firstError()
+		if valid != (err == nil) {
+			t.Fatalf("%+v: valid is %v, %v", m, valid, err)
 		}
-		verdicts[sound]++
+		verdicts[valid]++
 	}
 	if verdicts[true] == 0 || verdicts[false] == 0 {
 		t.Errorf("verdicts %v", verdicts)

@@ -6,7 +6,7 @@ import (
 )
 
 // Neighbor is a row and its distance. Neighbours are ordered by distance,
-// then by row, so that equal inputs always give equal answers.
+// then by row, so that equal inputs always give equal results.
 type Neighbor struct {
 	ID       uint32
 	Distance float32
@@ -34,15 +34,15 @@ type TopK struct {
 	k    int
 }
 
-// NewTopK is a TopK for k neighbours.
+// NewTopK returns a TopK for k neighbours.
 func NewTopK(k int) *TopK {
 	t := new(TopK)
 	t.Reset(k)
 	return t
 }
 
-// Reset empties t and sets how many it keeps. It allocates only when k is
-// larger than ever before.
+// Reset empties t and sets the number of neighbours it keeps. It allocates only if k
+// is larger than in all earlier calls.
 func (t *TopK) Reset(k int) {
 	t.k = max(k, 0)
 	if cap(t.heap) < t.k {
@@ -51,8 +51,8 @@ func (t *TopK) Reset(k int) {
 	t.heap = t.heap[:0]
 }
 
-// Push offers a neighbour and says whether it is kept for now. O(log k). A
-// NaN distance is never kept.
+// Push offers a neighbour and reports whether it is among the k nearest so far.
+// O(log k). A NaN distance is never kept.
 func (t *TopK) Push(id uint32, d float32) bool {
 	n := Neighbor{id, d}
 	if d != d {
@@ -71,8 +71,8 @@ func (t *TopK) Push(id uint32, d float32) bool {
 	return true
 }
 
-// Threshold is the distance a neighbour must not exceed to be kept: that of
-// the worst one kept, or +Inf until there are k.
+// Threshold returns the distance that a neighbour must not exceed to be kept: the
+// largest distance kept, or +Inf while there are fewer than k neighbours.
 func (t *TopK) Threshold() float32 {
 	if len(t.heap) < t.k {
 		return float32(math.Inf(1))
@@ -83,7 +83,7 @@ func (t *TopK) Threshold() float32 {
 	return t.heap[0].Distance
 }
 
-// Len is how many neighbours are kept.
+// Len returns the number of neighbours kept.
 func (t *TopK) Len() int { return len(t.heap) }
 
 // Append appends the kept neighbours to dst, nearest first, and empties t.
@@ -125,6 +125,5 @@ func (t *TopK) down() {
 	}
 }
 
-// Peek appends the kept neighbours to dst in no particular order and keeps
-// them.
+// Peek appends the kept neighbours to dst in no particular order. t still keeps them.
 func (t *TopK) Peek(dst []Neighbor) []Neighbor { return append(dst, t.heap...) }

@@ -12,7 +12,10 @@ import (
 // that order badly.
 func distances() *rapid.Generator[float32] {
 	return rapid.OneOf(
-		rapid.SampledFrom([]float32{0, float32(math.Copysign(0, -1)), 1, 2, 3, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}),
+		rapid.SampledFrom([]float32{
+			0, float32(math.Copysign(0, -1)), 1, 2, 3,
+			float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+		}),
 		rapid.Float32(),
 	)
 }
@@ -23,7 +26,8 @@ func neighbors() *rapid.Generator[[]Neighbor] {
 	}), 0, 60)
 }
 
-// nearest is what TopK must keep of all: a sort, written apart from its order.
+// nearest returns the neighbours that TopK must keep. It sorts all of them and does
+// not use the order of TopK.
 func nearest(all []Neighbor, k int) []Neighbor {
 	var kept []Neighbor
 	for _, n := range all {
@@ -50,8 +54,8 @@ func TestTopKAgainstSort(t *testing.T) {
 		all := neighbors().Draw(t, "neighbours")
 		top.Reset(k)
 		for i, n := range all {
-			// Kept means: among the k best so far. Of equal pairs, which ID and
-			// distance cannot tell apart, the ones already kept stay.
+			// A kept neighbour is among the k best so far. Of pairs with equal ID
+			// and distance, those kept earlier stay.
 			before := nearest(all[:i], k)
 			full := len(before) == max(k, 0)
 			keep := n.Distance == n.Distance && (!full || k > 0 && slices.Compare(key(n), key(before[k-1])) < 0)
@@ -88,7 +92,7 @@ func TestTopKAgainstSort(t *testing.T) {
 	})
 }
 
-// key orders neighbours as slices of numbers do.
+// key maps neighbours to slices of numbers with the same order.
 func key(n Neighbor) []float64 { return []float64{float64(n.Distance), float64(n.ID)} }
 
 // TestTopKOrderOfPushes pushes the same neighbours in two orders.

@@ -9,8 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// unroll is the number of independent accumulators of the pair kernels: loads
-// allow one fused multiply-add a cycle, whose latency is four.
+// unroll is the number of independent accumulators of the pair kernels: the loads
+// allow one fused multiply-add per cycle, and its latency is four cycles.
 const unroll = 4
 
 // begin starts a kernel without a frame; signature is without the func keyword.
@@ -20,7 +20,7 @@ func begin(s set, name, signature, doc string) {
 	Doc(strings.Split(name+s.name+" is "+doc+".", "\n")...)
 }
 
-// floatPair is l2Squared or dot of two float vectors.
+// floatPair emits l2Squared or dot for two float vectors.
 func floatPair(s set, name, doc string, distance bool) {
 	begin(s, name, "(a, b *float32, n int) float32", doc)
 	a := Load(Param("a"), GP64()).(GPVirtual)
@@ -73,7 +73,7 @@ func accumulators(s set) []VecVirtual {
 	return acc
 }
 
-// finishFloat adds the accumulators and returns their sum.
+// finishFloat adds the accumulators and emits the return of their sum.
 func finishFloat(s set, acc []VecVirtual) {
 	VADDPS(acc[1], acc[0], acc[0])
 	VADDPS(acc[3], acc[2], acc[2])
@@ -83,7 +83,7 @@ func finishFloat(s set, acc []VecVirtual) {
 	RET()
 }
 
-// mixedPair is l2Mixed or dotMixed: a float query against a byte row.
+// mixedPair emits l2Mixed or dotMixed for a float query and a row of bytes.
 func mixedPair(s set, name, doc string, distance bool) {
 	begin(s, name, "(q *float32, row *uint8, n int) float32", doc)
 	q := Load(Param("q"), GP64()).(GPVirtual)
@@ -116,13 +116,13 @@ func mixedPair(s set, name, doc string, distance bool) {
 	if s.wide {
 		k := ones(n)
 		// A masked move does not fault on bytes it leaves out. A masked VPMOVZXBD
-		// should not either, but the emulator the tests ran on lets it.
+		// should not either, but it does on the emulator that ran the tests.
 		VMOVDQU8_Z(Mem{Base: row}, k, x.AsX())
 		VPMOVZXBD(x.AsX(), x)
 		VMOVUPS_Z(Mem{Base: q}, k, y)
 	} else {
-		// There were at least eight elements: read the last eight again and
-		// drop those already counted.
+		// The vector has at least eight elements: read the last eight again and
+		// drop those that are already counted.
 		VPMOVZXBD(Mem{Base: row, Index: n, Scale: 1, Disp: -8}, x)
 		VMOVUPS(Mem{Base: q, Index: n, Scale: 4, Disp: -32}, y)
 	}
@@ -165,7 +165,7 @@ func mixedPair(s set, name, doc string, distance bool) {
 	JMP(LabelRef("short"))
 }
 
-// allFinite says whether no exponent is all ones.
+// allFinite emits the check that no exponent is all ones.
 func allFinite() {
 	s := set{name: "AVX2", bytes: 32}
 	begin(s, "allFinite", "(x *float32, n int) bool", "whether none of n floats is a NaN or an infinity")
@@ -204,7 +204,7 @@ func allFinite() {
 	RET()
 }
 
-// prefetch touches every cache line of a run of bytes.
+// prefetch emits a kernel that requests every cache line of a run of bytes.
 func prefetch() {
 	TEXT("prefetchLines", 4, "func(p *byte, n int)")
 	Pragma("noescape")
@@ -225,5 +225,5 @@ func prefetch() {
 	RET()
 }
 
-// tileName is the name of a tile kernel.
+// tileName returns the name of a tile kernel.
 func tileName(rows, cols int) string { return fmt.Sprintf("dotTile%dx%d", rows, cols) }

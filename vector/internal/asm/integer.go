@@ -12,7 +12,7 @@ func madd(x, y, acc vector) {
 	VPADDD(x, acc, acc)
 }
 
-// and is dst = x & y.
+// and emits dst = x & y.
 func (s set) and(x, y Op, dst vector) {
 	if s.wide {
 		VPANDD(x, y, dst)
@@ -21,7 +21,7 @@ func (s set) and(x, y Op, dst vector) {
 	VPAND(x, y, dst)
 }
 
-// byteDistance is the squared Euclidean distance of two byte vectors.
+// byteDistance emits the squared Euclidean distance of two byte vectors.
 func byteDistance(s set) {
 	begin(s, "l2SquaredUint8", "(a, b *uint8, n int) uint32",
 		"the squared Euclidean distance of n bytes, modulo 2^32")
@@ -65,8 +65,8 @@ func byteDistance(s set) {
 		VMOVDQU8_Z(Mem{Base: a}, k, x)
 		VMOVDQU8_Z(Mem{Base: b}, k, y)
 	} else {
-		// Read the last 32 bytes again; those already counted become zero in
-		// both, which adds nothing to a distance.
+		// Read the last 32 bytes again and set those already counted to zero in
+		// both vectors, which adds nothing to a distance.
 		mask := YMM()
 		p := GP64()
 		LEAQ(byteMask, p)

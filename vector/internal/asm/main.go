@@ -1,9 +1,9 @@
-// Command asm writes the amd64 kernels of package vector. Run it by
+// Command asm writes the amd64 kernels of package vector. Run it with
 //
 //	go generate ./vector
 //
 // Every kernel is written once, over a type set of 256-bit (AVX2) or 512-bit
-// (AVX-512) registers; only the tails differ, masked loads of two kinds.
+// (AVX-512) registers. Only the tails differ: each set has its own masked loads.
 package main
 
 import (

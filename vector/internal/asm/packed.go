@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Where the parts of a PackedQuery lie.
+// The offsets of the fields of a PackedQuery in bytes.
 const (
 	packedHead  = 0   // 16 words
 	packedLow   = 32  // 64 bytes
@@ -16,9 +16,9 @@ const (
 	packedScale = 172 // float32
 )
 
-// packed scores packed sketches of 64 bytes, four at a time like sketch. The
-// products of the half-byte coordinates are at most 15·127, so that four of
-// their pairwise sums fit 16 bits.
+// packed emits the scores of packed sketches of 64 bytes, four at a time like sketch.
+// The products of the half-byte coordinates are at most 15·127, so that four of their
+// pairwise sums fit 16 bits.
 func packed(s set) {
 	begin(s, "packedScores",
 		"(q *byte, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
@@ -68,7 +68,7 @@ func packed(s set) {
 			VPADDW(y, sum, sum)
 		}
 		VPMADDWD(ones, sum, sum)
-		total := s.fold(sum, false)
+		total := s.addHalves(sum, false)
 		VPSLLD(count, total, total)
 		h := YMM()
 		VPMOVSXBW(Mem{Base: p}, h)
@@ -116,7 +116,7 @@ func packed(s set) {
 		SUBQ(U8(4), n)
 	}
 
-	// The first sketches have nobody ahead of them to request them.
+	// The loop below prefetches ahead ids in advance: request the first ones here.
 	left := GP64()
 	MOVQ(U32(ahead), left)
 	CMPQ(n, left)

@@ -6,9 +6,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// projection multiplies a matrix of small signed bytes with a vector of bytes,
-// four rows at a time, so that a register of the vector is loaded once for
-// four. No tails: the stride is a multiple of 64, the rows of four.
+// projection emits the product of a matrix of small signed bytes and a vector of
+// bytes, four rows at a time, so that a register of the vector is loaded once for
+// four rows. There are no tails: the stride is a multiple of 64, the number of rows a
+// multiple of four.
 func projection(s set) {
 	begin(s, "matVecBytes", "(m *int8, rows, stride int, x *uint8, out *int32)", "MatVecBytes")
 	m := Load(Param("m"), GP64()).(GPVirtual)
@@ -54,7 +55,7 @@ func projection(s set) {
 	JLT(LabelRef("columns"))
 	var y [4]Register
 	for i, v := range acc {
-		y[i] = s.fold(v, false)
+		y[i] = s.addHalves(v, false)
 	}
 	VPHADDD(y[1], y[0], y[0])
 	VPHADDD(y[3], y[2], y[2])
@@ -72,8 +73,8 @@ func projection(s set) {
 	RET()
 }
 
-// wholeBytes converts floats that are whole numbers of 0 to 255 and says
-// whether all of them were.
+// wholeBytes emits the conversion of floats to bytes, which reports whether all of
+// them are integers from 0 to 255.
 func wholeBytes() {
 	s := set{name: "AVX2", bytes: 32}
 	begin(s, "wholeBytes", "(x *float32, n int, out *uint8) bool",
@@ -84,7 +85,7 @@ func wholeBytes() {
 	bad, high := YMM(), YMM()
 	s.zero(bad)
 	VPCMPEQD(high, high, high)
-	VPSLLD(U8(8), high, high) // all bits but the lowest eight
+	VPSLLD(U8(8), high, high) // all bits except the lowest eight
 	Label("eight")
 	TESTQ(n, n)
 	JZ(LabelRef("done"))

@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// addRows keeps the sums of 32 cells in registers while it goes through the
-// rows. Products are rounded before they are added, as without assembly.
+// addRows emits a kernel that keeps the sums of 32 cells in registers while it loops
+// over the rows. It rounds products before it adds them, as the reference does.
 func addRows() {
 	s := set{name: "AVX2", bytes: 32}
 	begin(s, "addRows", "(sum *float64, n int, cells *float32, at *int, x *float64, rows int)",

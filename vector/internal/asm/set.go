@@ -21,10 +21,10 @@ type vector interface {
 	AsZ() Register
 }
 
-// lanes is the number of float32 in a register.
+// lanes returns the number of float32 in a register.
 func (s set) lanes() int { return s.bytes / 4 }
 
-// vec is a new full-width register.
+// vec returns a new full-width register.
 func (s set) vec() VecVirtual {
 	if s.wide {
 		return ZMM()
@@ -32,7 +32,7 @@ func (s set) vec() VecVirtual {
 	return YMM()
 }
 
-// phys is full-width register i.
+// phys returns full-width register i.
 func (s set) phys(i int) VecPhysical {
 	all := []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7, X8, X9, X10, X11, X12, X13, X14, X15,
 		X16, X17, X18, X19, X20, X21, X22, X23, X24, X25, X26, X27, X28, X29, X30, X31}
@@ -121,9 +121,9 @@ func ones(r GPVirtual) Register {
 	return k
 }
 
-// fold adds the upper half of a wide integer or float register to its lower
+// addHalves adds the upper half of a wide integer or float register to its lower
 // half and returns the 256-bit result; for AVX2 it returns v itself.
-func (s set) fold(v vector, float bool) Register {
+func (s set) addHalves(v vector, float bool) Register {
 	if !s.wide {
 		return v.AsY()
 	}
@@ -137,10 +137,10 @@ func (s set) fold(v vector, float bool) Register {
 	return v.AsY()
 }
 
-// sumFloat leaves the sum of v's floats in its low lane. The order, pairs
-// within 128 bits and then the halves, is that of the tile kernels.
+// sumFloat leaves the sum of v's floats in its low lane. It adds pairs within 128
+// bits and then the halves, in the order of the tile kernels.
 func (s set) sumFloat(v vector) Register {
-	y := s.fold(v, true)
+	y := s.addHalves(v, true)
 	VHADDPS(y, y, y)
 	VHADDPS(y, y, y)
 	h := XMM()
@@ -151,7 +151,7 @@ func (s set) sumFloat(v vector) Register {
 
 // sumInt returns the sum of v's 32-bit integers, modulo 2^32.
 func (s set) sumInt(v vector) GPVirtual {
-	y := s.fold(v, false)
+	y := s.addHalves(v, false)
 	h := XMM()
 	x := v.AsX()
 	VEXTRACTI128(U8(1), y, h)
@@ -165,9 +165,9 @@ func (s set) sumInt(v vector) GPVirtual {
 	return r
 }
 
-// blocks emits the loops of a kernel over two runs of n elements: big steps of
-// unroll registers while they last, then single registers, leaving n below
-// lanes. step(k, j) handles register j and adds to accumulator k.
+// blocks emits the loops of a kernel over two runs of n elements: steps of unroll
+// registers, then of single registers, until n is below lanes. step(k, j) processes
+// register j and adds to accumulator k.
 func (s set) blocks(n GPVirtual, lanes, unroll int, step func(acc, j int), advance func(elements int)) {
 	Label("unrolled")
 	CMPQ(n, U32(lanes*unroll))

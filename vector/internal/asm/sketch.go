@@ -8,12 +8,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// ahead is how many ids before its use a sketch is prefetched: at some 5 ns a
-// sketch it covers the latency of memory.
+// ahead is the prefetch distance in ids: at about 5 ns per sketch it covers the
+// latency of memory.
 const ahead = 16
 
-// sketch scores width-byte sketches, four at a time while ahead more ids
-// follow, then four, then one. The query stays in registers.
+// sketch emits the scores of width-byte sketches: four at a time with prefetching
+// while at least ahead more ids follow, then four without, then one. The query stays
+// in registers.
 func sketch(s set, width int) {
 	begin(s, fmt.Sprintf("sketchScores%d", width),
 		"(q *int16, scale float32, chunks **byte, shift uint64, ids *uint32, n int, out *float32)",
@@ -32,7 +33,7 @@ func sketch(s set, width int) {
 	SHLXQ(shift, mask, mask)
 	NOTQ(mask)
 
-	step := s.bytes / 2 // sketch bytes a register of words takes
+	step := s.bytes / 2 // sketch bytes per register of words
 	q := make([]VecVirtual, width/step)
 	for i := range q {
 		q[i] = s.vec()
@@ -82,7 +83,7 @@ func sketch(s set, width int) {
 		}
 		var y [4]Register
 		for i, v := range sums {
-			y[i] = s.fold(v, false)
+			y[i] = s.addHalves(v, false)
 		}
 		VPHADDD(y[1], y[0], y[0])
 		VPHADDD(y[3], y[2], y[2])

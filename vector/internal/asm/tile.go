@@ -17,9 +17,9 @@ func (s set) shapes() [][2]int {
 	return [][2]int{{4, 3}, {1, 8}, {1, 4}, {1, 1}}
 }
 
-// tile computes the products of rows vectors at a with blocks·cols vectors at
-// b. Every product has one accumulator and is summed in one order, whatever
-// the shape, so that a result does not depend on its place in the tile.
+// tile emits the products of rows vectors at a with blocks·cols vectors at b. Every
+// product has one accumulator and the same order of summation in all shapes, so that
+// a result does not depend on its position in the tile.
 // Registers are fixed: accumulators first, then the columns, then one row.
 func tile(s set, rows, cols int) {
 	begin(s, tileName(rows, cols), "(a, b *float32, dim int, out *float32, stride, blocks int)",
@@ -41,7 +41,7 @@ func tile(s set, rows, cols int) {
 	col := func(j int) VecPhysical { return s.phys(rows*cols + j) }
 	row := s.phys(rows*cols + cols)
 	if rows == 1 {
-		// The one row is loaded once; columns come straight from memory.
+		// The only row is loaded once; columns are memory operands.
 		row = s.phys(cols)
 		col = func(int) VecPhysical { return s.phys(cols + 1) }
 	}
@@ -90,7 +90,7 @@ func tile(s set, rows, cols int) {
 			VMOVUPS_Z(from, k, to)
 			return
 		}
-		VMOVDQU(m, to) // no register is free for the mask: it passes through to
+		VMOVDQU(m, to) // no register is free for the mask, so to holds it first
 		VMASKMOVPS(from, to, to)
 	}
 	if rows == 1 {
@@ -136,7 +136,8 @@ func tile(s set, rows, cols int) {
 	RET()
 }
 
-// vectors returns the addressing of vector i at p+i·size, for up to eight.
+// vectors returns a function for the address of vector i, p+i·size, for up to eight
+// vectors.
 func vectors(size GPVirtual, n int) func(p GPVirtual, i int) Mem {
 	times := map[int]GPVirtual{1: size}
 	for _, f := range []int{3, 5, 7} {
@@ -158,8 +159,8 @@ func vectors(size GPVirtual, n int) func(p GPVirtual, i int) Mem {
 	}
 }
 
-// narrow folds an AVX-512 accumulator into low register j, which horizontal
-// adds can encode; AVX2 accumulators stay.
+// narrow adds the halves of an AVX-512 accumulator into low register j, which
+// horizontal adds can encode. It returns AVX2 accumulators unchanged.
 func (s set) narrow(v VecPhysical, j, scratch int) Register {
 	if !s.wide {
 		return v.AsY()
@@ -171,8 +172,8 @@ func (s set) narrow(v VecPhysical, j, scratch int) Register {
 	return to
 }
 
-// storeSums adds each register up (pairs, pairs of pairs, halves) and stores
-// the 1, 3, 4 or 8 sums.
+// storeSums adds up each register (pairs, pairs of pairs, halves) and stores the 1,
+// 3, 4 or 8 sums.
 func storeSums(v []Register, to GPVirtual) {
 	pair := func(i int) Register {
 		j := min(i+1, len(v)-1)
