@@ -10,7 +10,7 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// TestConsistency shows the theorems of Hyvönen (2022), section 7, at work.
+// TestConsistency checks the theorems of Hyvönen (2022), section 7, empirically.
 // Theorem 3: if the height of a chronological k-d tree goes to infinity with
 // the number n of training points, the diameter of the leaf a query falls into
 // goes to zero in probability. Theorem 2: if it does, and the density is
@@ -102,20 +102,20 @@ func TestConsistency(t *testing.T) {
 }
 
 // falls fails unless every value is at most step times the one before, and the
-// last at most whole times the first.
-func falls(t *testing.T, what string, values []float64, step, whole float64) {
+// last at most total times the first.
+func falls(t *testing.T, what string, values []float64, step, total float64) {
 	t.Helper()
 	for i := range values[1:] {
 		if !(values[i+1] <= step*values[i]) {
 			t.Errorf("%s does not fall from step %d to %d: %v", what, i, i+1, values)
 		}
 	}
-	if last := values[len(values)-1]; !(last <= whole*values[0]) {
+	if last := values[len(values)-1]; !(last <= total*values[0]) {
 		t.Errorf("%s falls from %g to %g only", what, values[0], last)
 	}
 }
 
-// knn is the true labels: the nearest corpus points of every query.
+// knn returns the true labels: the nearest corpus points of every query.
 func knn(t *testing.T, corpus, queries table, k int) *labels.Neighbors {
 	t.Helper()
 	lab, err := labels.ExactNeighbors(context.Background(), corpus, queries, k, 2, nil)
@@ -125,7 +125,7 @@ func knn(t *testing.T, corpus, queries table, k int) *labels.Neighbors {
 	return lab
 }
 
-// elects says whether the natural classifier with threshold tau (equations 4
+// elects reports whether the natural classifier with threshold tau (equations 4
 // and 8) elects exactly the given labels for x.
 func elects(f *Forest, x []float32, tau float64, want []uint32) bool {
 	elected := 0
@@ -141,8 +141,8 @@ func elects(f *Forest, x []float32, tau float64, want []uint32) bool {
 	return right && elected == len(want)
 }
 
-// diameter is that of the cell of x, diam(R_q(x)): the length of the diagonal
-// of a box, some sides of which may be unbounded.
+// diameter returns the diameter of the cell of x, diam(R_q(x)): the length of the
+// diagonal of a box that may be unbounded in some directions.
 func diameter(f *Forest, x []float32, lo, hi float64) float64 {
 	low, high := make([]float64, len(x)), make([]float64, len(x))
 	for j := range x {

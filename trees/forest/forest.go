@@ -8,15 +8,15 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// Errors of the package; wrapped with what was wrong.
+// Errors of the package; they are wrapped with the reason.
 var (
 	// ErrParams is returned by Learn for parameters or inputs it cannot use.
 	ErrParams = errors.New("forest: bad parameters")
-	// ErrInvalid is returned by Validate for arrays that contradict each other.
+	// ErrInvalid is returned by Validate for inconsistent arrays.
 	ErrInvalid = errors.New("forest: invalid structure")
 )
 
-// Kind is a learner: how the nodes of a tree choose their splits.
+// Kind is a learner: the method by which the nodes of a tree choose their splits.
 type Kind string
 
 // The learners (docs/ARCHITECTURE.md, section 7; Hyvönen 2022, section 8).
@@ -33,54 +33,56 @@ const (
 	// PCATree splits at the median along an approximate first principal
 	// direction of a random subset of coordinates (Jääsaari 2019).
 	PCATree Kind = "pca"
-	// RF splits where the multinomial log-likelihood of the labels gains most
+	// RF splits at the largest gain of the multinomial log-likelihood of the labels
 	// under the pick-all-labels reduction (Hyvönen 2022, sections 2.2 and 8).
 	RF Kind = "rf"
 )
 
-// Params are the parameters of a forest. Zero means the default named.
+// Params are the parameters of a forest. Zero selects the default of a field.
 type Params struct {
 	Kind    Kind
 	Trees   int // number of trees, at least 1
-	Depth   int // levels of splits: 2^Depth leaves a tree
-	LabelsK int // labels used of each training point; all when zero
+	Depth   int // levels of splits: 2^Depth leaves per tree
+	LabelsK int // labels used of each training point; all if zero
 	Seed    uint64
 	// Density is the share of non-zero coordinates of a split direction (rp,
-	// pca): 1/√d.
+	// pca). Default 1/√d.
 	Density float64
-	// Candidates is how many coordinates compete: 5 for kd, √d for rf.
+	// Candidates is the number of coordinates that compete in a split. Default 5
+	// for kd, √d for rf.
 	Candidates int
-	// Subsample is how many of a node's points are looked at to choose the
-	// split: 101 for the variances of kd, 100 for rf.
+	// Subsample is the number of a node's points that the choice of the split
+	// uses. Default 101 for the variances of kd, 100 for rf.
 	Subsample int
-	// Members also stores which corpus rows lie in each leaf, for lookup and
-	// voting (equations 7 and 9).
+	// Members also stores the corpus rows in each leaf, for lookup and voting
+	// (equations 7 and 9).
 	Members bool
 	// Natural stores the leaf label-proportion tables (equation 4); it is the
-	// default when both are false.
+	// default if both are false.
 	Natural bool
 	// MinVotes leaves out labels with fewer votes in a leaf; 1 keeps all.
 	MinVotes int
-	// Corpus is the corpus in the trees' coordinates when the training points
-	// are a separate query set; only Members needs it.
+	// Corpus is the corpus in the trees' coordinates if the training points are a
+	// separate query set; only Members needs it.
 	Corpus labels.Rows `json:"-"`
 }
 
-// Node is an inner node: go left if coordinate Dim is at most Threshold. A
-// node that could not be split has Threshold +Inf and sends all to the left.
+// Node is an inner node: a vector goes left if its coordinate Dim is at most
+// Threshold. A node that could not be split has Threshold +Inf, so that all go left.
 type Node struct {
 	Threshold float32
 	Dim       uint32
 }
 
-// Sparse is a matrix in compressed rows: row i has entries Ptr[i]..Ptr[i+1].
+// Sparse is a matrix in compressed row format: row i has the entries Ptr[i] to
+// Ptr[i+1]-1.
 type Sparse struct {
 	Ptr []uint32
 	Idx []uint32
 	Val []float32
 }
 
-// How nodes read a vector.
+// The coordinates that nodes compare.
 const (
 	// CoordAxis: Node.Dim is an input coordinate.
 	CoordAxis = "axis"
@@ -91,8 +93,8 @@ const (
 )
 
 // Forest is an ensemble of complete binary trees in flat arrays, which may be
-// views over mapped memory. Every tree has 2^Depth leaves; nodes stand in heap
-// order, node 1 the root, node i of tree t at Nodes[t<<Depth+i].
+// views over mapped memory. Every tree has 2^Depth leaves. Nodes are stored in heap
+// order: node 1 is the root, and Nodes[t<<Depth+i] is node i of tree t.
 type Forest struct {
 	Params
 	Dim     int // input coordinates
@@ -105,23 +107,23 @@ type Forest struct {
 	DirVal   []float32
 	DirWidth int
 
-	// LeafDir and MemberDir give the place of every leaf's block: chunk<<16 |
-	// offset/16. Blocks never straddle chunks.
+	// LeafDir and MemberDir have the position of every leaf's block: chunk<<16 |
+	// offset/16. A block is contained in one chunk.
 	LeafDir   []uint32
 	Leaves    [][]byte
 	MemberDir []uint32
 	Members   [][]byte
 
-	// Overlay is what leaves have gained since; nil for nothing.
+	// Overlay has the additions to leaves since the build; nil if there are none.
 	Overlay *Overlay
 
-	// Points is how many training points the trees were grown from: the sum of
-	// the Points of a tree's leaves.
+	// Points is the number of training points that the trees were grown from: the
+	// sum of the Points of a tree's leaves.
 	Points int
 }
 
-// MeanLeaf is the mean number of training points in a leaf, those that leaves
-// have gained included.
+// MeanLeaf returns the mean number of training points in a leaf, including those of
+// the overlay.
 func (f *Forest) MeanLeaf() float64 {
 	n := f.Points
 	if f.Overlay != nil {
@@ -135,7 +137,8 @@ const (
 	leafHeader  = 8
 	chunkBytes  = 1<<20 - 64
 	flagWeights = 1
-	// maxWeight is the most votes an entry can hold. A label with more has several.
+	// maxWeight is the largest number of votes of an entry. A label with more votes
+	// has several entries.
 	maxWeight = 255
 )
 
@@ -148,17 +151,17 @@ type LeafBlock struct {
 	weights  bool
 }
 
-// Points is how many training points lie in the leaf, N_q(x) of equation 4: the
-// votes of a label over it are the label's proportion. For a member list it is
-// the number of rows. For what a leaf has gained, it is what it has gained.
+// Points returns the number of training points in the leaf, N_q(x) of equation 4: the
+// votes of a label divided by it are the label's proportion. For a member list it
+// returns the number of rows. For a block of the overlay it counts the added points.
 func (b *LeafBlock) Points() uint32 { return b.points }
 
-// Leaf is the label table of a leaf of tree t. Natural must be set.
+// Leaf returns the label table of a leaf of tree t. Natural must be set.
 func (f *Forest) Leaf(t, leaf int) LeafBlock {
 	return block(f.Leaves, f.LeafDir[t<<f.Depth+leaf])
 }
 
-// MemberLeaf is the list of corpus rows in a leaf of tree t. Members must be set.
+// MemberLeaf returns the list of corpus rows in a leaf of tree t. Members must be set.
 func (f *Forest) MemberLeaf(t, leaf int) LeafBlock {
 	return block(f.Members, f.MemberDir[t<<f.Depth+leaf])
 }
@@ -173,7 +176,7 @@ func block(chunks [][]byte, at uint32) LeafBlock {
 	}
 }
 
-// segmentBytes is the length of a segment of n labels.
+// segmentBytes returns the length of a segment of n labels.
 func segmentBytes(n int, weights bool) int {
 	size := 4 + 2*n
 	if weights {
@@ -183,8 +186,8 @@ func segmentBytes(n int, weights bool) int {
 }
 
 // Next returns the next segment: the labels are hi<<16 + low[i], ascending, with
-// weights[i] votes each (nil for member lists). A label of more than 255 votes
-// has several entries, one behind the other. ok is false at the end.
+// weights[i] votes each (nil for member lists). A label with more than 255 votes has
+// several consecutive entries. ok is false at the end.
 func (b *LeafBlock) Next() (hi uint32, low []uint16, weights []uint8, ok bool) {
 	if b.segments == 0 || len(b.rest) < 4 {
 		return 0, nil, nil, false
@@ -222,7 +225,7 @@ func (b LeafBlock) appendTable(ids, votes []uint32) ([]uint32, []uint32) {
 	return ids, votes
 }
 
-// appendVotes adds votes for a label that is not below the last one.
+// appendVotes adds votes for a label that is at least the last one.
 func appendVotes(ids, votes []uint32, label, n uint32) ([]uint32, []uint32) {
 	if last := len(ids) - 1; last >= 0 && ids[last] == label {
 		votes[last] += n

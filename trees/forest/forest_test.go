@@ -22,8 +22,8 @@ import (
 
 var kinds = []Kind{RP, KD, KDChrono, PCATree, RF}
 
-// table hands out its rows only through the caller's buffer, so that code
-// which keeps a row beyond the next call reads another one.
+// table returns its rows only in the caller's buffer, so that code that keeps a row
+// after the next call reads a wrong row.
 type table [][]float32
 
 func (t table) Len() int { return len(t) }
@@ -46,8 +46,7 @@ func gaussian(rng *rand.Rand, n, d int) table {
 	return rows
 }
 
-// levels rows: whole numbers below levels, so that ties and equal points are
-// the rule.
+// levelled rows: integers below levels, so that ties and equal points are common.
 func levelled(rng *rand.Rand, n, d, levels int) table {
 	rows := make(table, n)
 	for i := range rows {
@@ -170,8 +169,8 @@ type entry struct {
 	label, votes uint32
 }
 
-// entries reads a leaf block and checks what FORMAT.md promises of it. A label of
-// more than 255 votes has several entries in the block, which are one here.
+// entries reads a leaf block and checks that it follows FORMAT.md. It merges the
+// entries of a label with more than 255 votes into one.
 func entries(t fataler, b LeafBlock, weighted bool) []entry {
 	t.Helper()
 	var out []entry
@@ -242,8 +241,7 @@ func checkTables(t fataler, f *Forest, rows table, lab *labels.Neighbors, corpus
 	}
 }
 
-// checkLeaf compares the sum and N_q(x) of equation 4 with a leaf and with what it
-// has gained.
+// checkLeaf compares the sum and N_q(x) of equation 4 with a leaf and its overlay.
 func checkLeaf(t fataler, f *Forest, tree, leaf int, points []uint32, lab *labels.Neighbors) {
 	t.Helper()
 	votes := map[uint32]uint32{}
@@ -269,7 +267,8 @@ func checkLeaf(t fataler, f *Forest, tree, leaf int, points []uint32, lab *label
 		}
 	}
 	if int(sum) != len(points) || !maps.Equal(got, votes) {
-		t.Fatalf("tree %d leaf %d: %d points with votes %v, want %d with %v", tree, leaf, sum, got, len(points), votes)
+		t.Fatalf("tree %d leaf %d: %d points with votes %v, want %d with %v",
+			tree, leaf, sum, got, len(points), votes)
 	}
 }
 
@@ -293,7 +292,7 @@ func checkRoutes(t fataler, f *Forest, rows table) {
 	}
 }
 
-// check holds for every forest over every input.
+// check tests the properties that every forest has for every input.
 func check(t fataler, f *Forest, rows table, lab *labels.Neighbors) {
 	t.Helper()
 	if err := f.Validate(); err != nil {
@@ -330,7 +329,9 @@ func TestTablesAreLabelProportions(t *testing.T) {
 		popular(lab, uint32(s.n/2))
 		for _, kind := range kinds {
 			t.Run(fmt.Sprintf("%s/n=%d/depth=%d", kind, s.n, s.depth), func(t *testing.T) {
-				f := learn(t, rows, lab, Params{Kind: kind, Trees: s.trees, Depth: s.depth, Natural: true, Members: true, Seed: 3})
+				f := learn(t, rows, lab, Params{
+					Kind: kind, Trees: s.trees, Depth: s.depth, Natural: true, Members: true, Seed: 3,
+				})
 				check(t, f, rows, lab)
 				if f.Points != s.n || f.MeanLeaf() != float64(s.n)/float64(int(1)<<s.depth) {
 					t.Fatalf("%d points, %v a leaf", f.Points, f.MeanLeaf())
@@ -646,8 +647,8 @@ func TestCancellation(t *testing.T) {
 	rows := gaussian(newRand(4), n, 6)
 	lab := &labels.Neighbors{N: n, K: 1, IDs: make([]uint32, n)}
 	for _, kind := range kinds {
-		// At the check of the input, in the first level, deep in a tree, and
-		// never: the last tells how far there was to go.
+		// In the check of the input, in the first level, deep in a tree, and near
+		// the end.
 		for _, at := range []int64{1, n + 10, n + 5*n, n + 25*n} {
 			ctx, cancel := context.WithCancel(context.Background())
 			w := &tripwire{table: rows, cancel: cancel}
@@ -657,7 +658,7 @@ func TestCancellation(t *testing.T) {
 			if !errors.Is(err, context.Canceled) || f != nil {
 				t.Fatalf("%s cancelled at %d: forest %v, error %v", kind, at, f != nil, err)
 			}
-			// A node in work may be finished: at most mean, covariance and
+			// The learner may finish the current node: at most mean, covariance and
 			// projection of all its points, or six coordinates of a sample.
 			if after := w.after.Load(); after > workers*4*n {
 				t.Errorf("%s cancelled at %d: %d more rows read", kind, at, after)
@@ -667,8 +668,8 @@ func TestCancellation(t *testing.T) {
 	}
 }
 
-// Cancelled while the tables are filled: between trees, and within one while
-// the corpus is read for its member lists.
+// Learn is cancelled while it fills the tables: between trees, and within a tree while
+// it reads the corpus for the member lists.
 func TestCancellationInTheSecondHalf(t *testing.T) {
 	rows := gaussian(newRand(4), 100, 3)
 	lab := labelled(rows, 3)
@@ -726,7 +727,9 @@ func TestDegenerateInputs(t *testing.T) {
 		lab := labelled(rows, 10) // more than some of the corpora have
 		for _, kind := range kinds {
 			t.Run(name+"/"+string(kind), func(t *testing.T) {
-				f := learn(t, rows, lab, Params{Kind: kind, Trees: 2, Depth: 6, LabelsK: 50, Natural: true, Members: true})
+				f := learn(t, rows, lab, Params{
+					Kind: kind, Trees: 2, Depth: 6, LabelsK: 50, Natural: true, Members: true,
+				})
 				check(t, f, rows, lab)
 				for i, n := range f.Nodes {
 					if math.IsNaN(float64(n.Threshold)) {
@@ -738,8 +741,8 @@ func TestDegenerateInputs(t *testing.T) {
 	}
 }
 
-// A coordinate that does not vary splits nothing, however large its square;
-// kd looks for one that does even where the first points of a node are equal.
+// A constant coordinate is not split, even if its square is large. kd finds a varying
+// coordinate even if the first points of a node are equal.
 func TestKDFindsTheOnlyVaryingCoordinate(t *testing.T) {
 	rng := newRand(8)
 	constant := gaussian(rng, 1, 200)[0]
@@ -800,7 +803,9 @@ func TestLearnRefuses(t *testing.T) {
 		"label twice":         {rows, 20, twice, kd},
 		"corpus shape":        {rows, 20, lab, change(func(p *Params) { p.Corpus = gaussian(newRand(1), 20, 4) })},
 		"corpus length":       {rows, 20, lab, change(func(p *Params) { p.Corpus = gaussian(newRand(1), 21, 3) })},
-		"members are queries": {rows, 19, labelledBy(rows[:19], rows, 4), change(func(p *Params) { p.Members = true })},
+		"members are queries": {
+			rows, 19, labelledBy(rows[:19], rows, 4), change(func(p *Params) { p.Members = true }),
+		},
 	} {
 		f, err := Learn(context.Background(), c.rows, c.corpus, c.lab, c.p, 1, nil)
 		if !errors.Is(err, ErrParams) || f != nil {
@@ -809,15 +814,20 @@ func TestLearnRefuses(t *testing.T) {
 	}
 }
 
-// Members alone need no labels, and parameters beyond use are lowered.
+// Member lists without label tables need no labels, and too large parameters are
+// lowered.
 func TestLearnAccepts(t *testing.T) {
 	rows := gaussian(newRand(9), 40, 3)
-	if f := learn(t, rows, nil, Params{Kind: RP, Trees: 2, Depth: 2, Members: true}); f.Natural || f.Leaves != nil {
+	f := learn(t, rows, nil, Params{Kind: RP, Trees: 2, Depth: 2, Members: true})
+	if f.Natural || f.Leaves != nil {
 		t.Error("tables without labels")
 	}
 	lab := labelled(rows, 4)
-	p := Params{Kind: RF, Trees: 2, Depth: 2, Subsample: math.MaxInt / 2, Candidates: 99, LabelsK: 99, Density: math.NaN()}
-	f := learn(t, rows, lab, p)
+	p := Params{
+		Kind: RF, Trees: 2, Depth: 2, Subsample: math.MaxInt / 2, Candidates: 99, LabelsK: 99,
+		Density: math.NaN(),
+	}
+	f = learn(t, rows, lab, p)
 	if f.Subsample > 40 || f.Candidates != 3 || f.LabelsK != 4 || !(f.Density > 0) {
 		t.Errorf("parameters %+v", f.Params)
 	}

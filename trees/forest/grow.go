@@ -11,8 +11,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// maxDepth and maxTrees bound what a forest may claim; the arrays of larger
-// ones could not be addressed.
+// maxDepth and maxTrees are the limits of a forest; the arrays of a larger one could
+// not be addressed.
 const (
 	maxDepth = 24
 	maxTrees = 4096
@@ -59,17 +59,20 @@ func (p Params) resolve(n, dim int, lab *labels.Neighbors) (Params, error) {
 	return p, nil
 }
 
-// Learn grows a forest over the training points, whose labels are the rows of
-// lab (row numbers below corpusN). train is in the coordinates the trees split
-// on: raw or rotated. workers < 1 means all processors; the forest depends on
-// the seed only, since every tree draws from its own stream. progress, which
-// may be nil, counts finished trees; its calls do not overlap.
+// Learn grows a forest over the training points. lab has the labels of every point:
+// row numbers below corpusN. train is in the coordinates the trees split on: raw or
+// rotated. workers < 1 means all processors. The forest does not depend on workers,
+// since every tree draws from its own random stream. progress counts finished trees;
+// it may be nil, and its calls do not overlap.
 //
 // Cost: O(trees · n · depth) reads for the unsupervised kinds; rf also counts
 // the labels of Subsample points for every node and candidate coordinate.
 // Errors: ErrParams, also for coordinates that are NaN or infinite and for a
-// label given twice to a point, and the context's error.
-func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neighbors, p Params, workers int, progress func(done, total int)) (*Forest, error) {
+// point that has a label twice, and the context's error.
+func Learn(
+	ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neighbors, p Params,
+	workers int, progress func(done, total int),
+) (*Forest, error) {
 	if train == nil || train.Len() == 0 || train.Dim() < 1 {
 		return nil, fmt.Errorf("%w: no training points", ErrParams)
 	}
@@ -86,7 +89,8 @@ func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neig
 		}
 	}
 	if p.Members && p.Corpus == nil && train.Len() > corpusN {
-		return nil, fmt.Errorf("%w: %d training points are not a corpus of %d rows", ErrParams, train.Len(), corpusN)
+		return nil, fmt.Errorf("%w: %d training points are not a corpus of %d rows",
+			ErrParams, train.Len(), corpusN)
 	}
 	if p.Corpus != nil && (p.Corpus.Dim() != train.Dim() || p.Corpus.Len() > corpusN) {
 		return nil, fmt.Errorf("%w: the corpus has another shape than the training points", ErrParams)
@@ -117,11 +121,11 @@ func Learn(ctx context.Context, train labels.Rows, corpusN int, lab *labels.Neig
 	return f, nil
 }
 
-// checkLabels refuses labels that are no corpus rows, or are given to a point
-// twice: equation 4 counts points, so a label's votes in a leaf must not
-// exceed the leaf's points.
+// checkLabels rejects labels that are not corpus rows, and points that have a label
+// twice: equation 4 counts points, so a label's votes in a leaf must not exceed the
+// leaf's points.
 func checkLabels(lab *labels.Neighbors, corpusN int) error {
-	last := make([]uint32, corpusN) // the point, from 1, that had the label last
+	last := make([]uint32, corpusN) // the last point with the label, from 1
 	for i, id := range lab.IDs {
 		point := i / lab.K
 		if int(id) >= corpusN {
@@ -135,10 +139,10 @@ func checkLabels(lab *labels.Neighbors, corpusN int) error {
 	return nil
 }
 
-// checkEvery is how many rows pass between looks at the context.
+// checkEvery is the number of rows between checks of the context.
 const checkEvery = 1024
 
-// checkFinite refuses coordinates that no threshold can order.
+// checkFinite rejects coordinates that are NaN or infinite.
 func checkFinite(ctx context.Context, rows labels.Rows) error {
 	if rows == nil {
 		return nil
@@ -156,7 +160,7 @@ func checkFinite(ctx context.Context, rows labels.Rows) error {
 	return nil
 }
 
-// partition is a grown tree's training points in leaf order: leaf i holds
+// partition holds a grown tree's training points in leaf order: leaf i has
 // points[ends[i-1]:ends[i]].
 type partition struct {
 	points []uint32
@@ -172,10 +176,13 @@ func (p *partition) leaf(i int) []uint32 {
 }
 
 // grow splits all trees, then fills all leaves.
-func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighbors, workers int, progress func(done, total int)) error {
+func (f *Forest) grow(
+	ctx context.Context, train labels.Rows, lab *labels.Neighbors,
+	workers int, progress func(done, total int),
+) error {
 	p := f.Params
 	parts := make([]partition, p.Trees)
-	// A tree is half done when it is split.
+	// The splits and the leaves each count as half of a tree.
 	halves := func(before int) func(done, total int) {
 		return func(done, _ int) {
 			if done += before; progress != nil && done%2 == 0 {
@@ -224,8 +231,10 @@ func (f *Forest) grow(ctx context.Context, train labels.Rows, lab *labels.Neighb
 }
 
 // labelTables counts the labels of every leaf of a tree (equation 4). Like
-// memberLists it stops early, with less than all leaves, when ctx ends.
-func (f *Forest) labelTables(ctx context.Context, v *voteCounter, lab *labels.Neighbors, part *partition, w *leafWriter) {
+// memberLists it stops early, without the remaining leaves, when ctx ends.
+func (f *Forest) labelTables(
+	ctx context.Context, v *voteCounter, lab *labels.Neighbors, part *partition, w *leafWriter,
+) {
 	var ids, counts []uint32
 	for leaf := range part.ends {
 		if ctx.Err() != nil {
@@ -240,8 +249,8 @@ func (f *Forest) labelTables(ctx context.Context, v *voteCounter, lab *labels.Ne
 	}
 }
 
-// memberLists lists the corpus rows of every leaf: the training points
-// themselves, or the separate corpus routed down the tree.
+// memberLists writes the corpus rows of every leaf: the training points themselves,
+// or the rows of the separate corpus, which it routes down the tree.
 func (f *Forest) memberLists(ctx context.Context, t int, part *partition, w *leafWriter) {
 	if f.Corpus == nil {
 		for leaf := range part.ends {

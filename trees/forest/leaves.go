@@ -15,12 +15,12 @@ type leafWriter struct {
 	chunks [][]byte
 	dir    []uint32
 
-	labels  []uint32 // scratch of addTable
+	labels  []uint32 // reused by addTable
 	weights []uint8
 }
 
-// addTable appends the label table of the next leaf, which holds, or has gained,
-// so many points: ascending labels and the votes of each.
+// addTable appends the label table of the next leaf, or of its overlay, with the
+// number of its points: ascending labels and the votes of each.
 func (w *leafWriter) addTable(points uint32, labels, votes []uint32) {
 	w.labels, w.weights = w.labels[:0], w.weights[:0]
 	for i, n := range votes {
@@ -88,7 +88,8 @@ func (w *leafWriter) add(points uint32, labels []uint32, weights []uint8) {
 	w.chunks[last] = b
 }
 
-// maxChunks is how many chunks the upper half of a directory entry can number.
+// maxChunks is the number of chunks that the upper half of a directory entry can
+// address.
 const maxChunks = 1 << 16
 
 // merge joins the leaves of several trees, tree by tree, into one directory.
@@ -106,13 +107,13 @@ func merge(parts []leafWriter) (chunks [][]byte, dir []uint32, err error) {
 	return chunks, dir, nil
 }
 
-// voteCounter counts the labels of one leaf after the other. Two levels of
-// bits say which labels have votes: reading them ascending costs less than
-// sorting the labels.
+// voteCounter counts the labels of one leaf at a time. Two levels of bitmaps mark the
+// labels with votes: reading them in ascending order costs less than sorting the
+// labels.
 type voteCounter struct {
 	counts []uint32
-	some   []uint64 // a bit a label
-	blocks []uint64 // a bit a word of some
+	some   []uint64 // one bit per label
+	blocks []uint64 // one bit per word of some
 }
 
 func newVoteCounter(labels int) *voteCounter {
@@ -128,8 +129,8 @@ func (v *voteCounter) add(labels []uint32) {
 	}
 }
 
-// drain returns the labels with at least minVotes, ascending, and their
-// counts, and empties the counter.
+// drain appends the labels with at least minVotes votes, ascending, and their counts,
+// and empties the counter.
 func (v *voteCounter) drain(minVotes int, labels, counts []uint32) ([]uint32, []uint32) {
 	for i, block := range v.blocks {
 		v.blocks[i] = 0

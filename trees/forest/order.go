@@ -13,26 +13,29 @@ import (
 )
 
 const (
-	orderSample = 64   // rows that a node's direction is found from
-	orderSteps  = 4    // of the power iteration
-	orderTask   = 4096 // rows that are worth a goroutine
+	orderSample = 64   // rows that determine a node's direction
+	orderSteps  = 4    // steps of the power iteration
+	orderTask   = 4096 // fewest rows for a goroutine of their own
 )
 
-// Order is the numbers of all rows in an order in which near rows are near each
-// other: that of the leaves of a tree whose every node is cut at the median of
-// its principal direction, by power iteration on a sample, until leaf rows are
-// left. What is stored in that order and read by nearness shares cache lines,
-// pages and read-ahead.
+// Order returns the numbers of all rows in an order that places similar rows close to
+// each other: the order of the leaves of a tree. Every node of the tree splits at the
+// median along its principal direction, found by power iteration on a sample, until at
+// most leaf rows remain. Searches that read similar rows stored in this order touch
+// fewer cache lines and pages, and profit from read-ahead.
 //
-// The answer does not depend on workers, all processors when below 1. Cost:
+// workers below 1 means all processors; the result does not depend on it. Cost:
 // O(n·d·log(n/leaf)). Errors: ErrParams without rows or for leaf below 1, and
 // the context's.
 func Order(ctx context.Context, rows labels.Rows, leaf, workers int) ([]uint32, error) {
 	if rows == nil || rows.Len() == 0 || rows.Dim() < 1 || leaf < 1 || int64(rows.Len()) > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: an order of no rows, or of none a leaf", ErrParams)
+		return nil, fmt.Errorf("%w: an order needs rows, and at least 1 row per leaf", ErrParams)
 	}
 	n := rows.Len()
-	o := &ordering{rows: rows, leaf: leaf, order: make([]uint32, n), keys: make([]uint64, n), free: make(chan struct{}, par.Workers(workers)-1)}
+	o := &ordering{
+		rows: rows, leaf: leaf, order: make([]uint32, n), keys: make([]uint64, n),
+		free: make(chan struct{}, par.Workers(workers)-1),
+	}
 	for i := range o.order {
 		o.order[i] = uint32(i)
 	}
@@ -50,24 +53,24 @@ type ordering struct {
 	leaf  int
 	order []uint32
 	keys  []uint64
-	free  chan struct{} // a place for every further goroutine
+	free  chan struct{} // one slot for every additional goroutine
 	wg    sync.WaitGroup
 }
 
-// split orders a range of places.
+// split orders a range of positions.
 func (o *ordering) split(ctx context.Context, lo, hi int) {
 	for hi-lo > o.leaf && ctx.Err() == nil {
 		w := o.direction(o.order[lo:hi])
 		buf := make([]float32, o.rows.Dim())
 		keys := o.keys[lo:hi]
 		for i, row := range o.order[lo:hi] {
-			// Rows of equal projections are parted too, by number.
+			// The row number breaks ties of equal projections.
 			keys[i] = uint64(vector.Ascending(vector.Dot(w, o.rows.Row(int(row), buf))))<<32 | uint64(row)
 		}
 		mid := lo + (hi-lo)/2
 		vector.SelectNth(keys, mid-lo)
-		// What SelectNth leaves on either side follows from its input alone, and so
-		// does the order.
+		// The order on both sides depends only on the input of SelectNth, so the
+		// result is deterministic.
 		for i, k := range keys {
 			o.order[lo+i] = uint32(k)
 		}
@@ -89,7 +92,7 @@ func (o *ordering) split(ctx context.Context, lo, hi int) {
 	}
 }
 
-// direction is nearly the principal direction of a sample of rows.
+// direction returns an approximate principal direction of a sample of rows.
 func (o *ordering) direction(points []uint32) []float32 {
 	sample := spread(nil, points, orderSample)
 	d, m := o.rows.Dim(), len(sample)
@@ -100,8 +103,8 @@ func (o *ordering) direction(points []uint32) []float32 {
 			mean[j] += v / float32(m)
 		}
 	}
-	// The start is the sample row farthest from the mean: no direction that
-	// matters is perpendicular to it.
+	// Start at the sample row farthest from the mean: no important direction is
+	// perpendicular to it.
 	best, start := float32(-1), 0
 	for i := range m {
 		c := x[i*d : (i+1)*d]

@@ -36,7 +36,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Rows of a cluster come together, whatever order they came in.
+// The order places the rows of a cluster together for any order of the input.
 func TestOrderClusters(t *testing.T) {
 	const clusters, each = 16, 600
 	rng := newRand(8)
@@ -61,7 +61,7 @@ func TestOrderClusters(t *testing.T) {
 			changes++
 		}
 	}
-	// A cut may go through a cluster, never through many.
+	// A cut may split one cluster, but not many.
 	if changes > 3*clusters {
 		t.Errorf("the cluster changes %d times from row to row", changes)
 	}

@@ -6,42 +6,42 @@ import (
 	"slices"
 )
 
-// Overlay is what leaves have gained since a forest was grown: label tables
-// next to those of Leaves, whose votes and points are added to theirs, and
-// members next to those of Members. So a few rows can be inserted into a forest
-// at a cost that follows their number (docs/ARCHITECTURE.md, section 10).
+// Overlay holds the additions to leaves since a forest was grown: label tables, whose
+// votes and points are added to those of Leaves, and members in addition to those of
+// Members. So the cost of inserting a few rows into a forest is proportional to their
+// number (docs/ARCHITECTURE.md, section 10).
 type Overlay struct {
-	// Dir and Blocks are as LeafDir and Leaves, but a leaf without a block has
-	// NoBlock in the directory. Either both or none is set; so with MemberDir
-	// and MemberBlocks.
+	// Dir and Blocks are like LeafDir and Leaves, but a leaf without a block has
+	// NoBlock in the directory. Either both are set or neither is; the same holds
+	// for MemberDir and MemberBlocks.
 	Dir          []uint32
 	Blocks       [][]byte
 	MemberDir    []uint32
 	MemberBlocks [][]byte
-	// Points is how many training points every tree has gained.
+	// Points is the number of training points added to every tree.
 	Points int
 }
 
-// NoBlock stands in an overlay's directory for a leaf that has gained nothing.
+// NoBlock is the directory entry of a leaf without additions in an overlay.
 const NoBlock = 1<<32 - 1
 
-// Gain is a label, or a member, that a leaf gains.
+// Gain is a label, or a member, that is added to a leaf.
 type Gain struct {
 	Slot  uint32 // tree << Depth + leaf
 	Label uint32
 }
 
-// Gains are what leaves gain, in any order.
+// Gains are the additions to leaves, in any order.
 type Gains struct {
 	Labels  []Gain // one vote each
 	Members []Gain // a member is listed once
-	// Points are the slots of the leaves that the new training points lie in: of
-	// every point one in each tree.
+	// Points are the slots of the leaves of the new training points: for every
+	// point, one slot in each tree.
 	Points []uint32
 }
 
-// OverlayLeaf is the label table, or the list of members, that a leaf of tree t
-// has gained; ok is false if it has none.
+// OverlayLeaf returns the label table, or the list of members, that was added to a
+// leaf of tree t; ok is false if there is none.
 func (f *Forest) OverlayLeaf(natural bool, t, leaf int) (b LeafBlock, ok bool) {
 	if f.Overlay == nil {
 		return b, false
@@ -57,13 +57,13 @@ func (f *Forest) OverlayLeaf(natural bool, t, leaf int) (b LeafBlock, ok bool) {
 	return block(blocks, dir[slot]), true
 }
 
-// AddGains makes an overlay of what the forest's own one holds, if any, and
-// further gains; labels count in forests with label tables only, members in those
-// with member lists. The slices given are sorted in place. O(size of the result,
-// and sorting the gains).
+// AddGains returns an overlay with the content of the forest's overlay, if any, and
+// further gains. It ignores labels in forests without label tables, and members in
+// forests without member lists. It sorts the slices of g in place. Cost: O(size of the
+// result), and sorting the gains.
 //
-// Errors: ErrParams for a gain of a leaf that does not exist, for points that are
-// not in as many leaves as there are trees, and for tables that cannot be addressed.
+// Errors: ErrParams for a gain of a leaf that does not exist, for points without
+// exactly one leaf in each tree, and for tables that cannot be addressed.
 func (f *Forest) AddGains(g Gains) (*Overlay, error) {
 	slices.Sort(g.Points)
 	if err := f.checkPoints(g.Points); err != nil {
@@ -85,7 +85,9 @@ func (f *Forest) AddGains(g Gains) (*Overlay, error) {
 	return out, err
 }
 
-func (f *Forest) addGains(natural bool, gains []Gain, points []uint32) (dir []uint32, blocks [][]byte, err error) {
+func (f *Forest) addGains(
+	natural bool, gains []Gain, points []uint32,
+) (dir []uint32, blocks [][]byte, err error) {
 	slots := f.Trees << f.Depth
 	slices.SortFunc(gains, func(a, b Gain) int {
 		return cmp.Compare(uint64(a.Slot)<<32|uint64(a.Label), uint64(b.Slot)<<32|uint64(b.Label))
@@ -124,20 +126,21 @@ func (f *Forest) addGains(natural bool, gains []Gain, points []uint32) (dir []ui
 		}
 		dir[slot] = w.dir[len(w.dir)-1]
 	}
-	// The last number of a block is not a place: NoBlock must stay what it is.
+	// The last block number is unused, so that no entry equals NoBlock.
 	if len(w.chunks) >= maxChunks {
 		return nil, nil, fmt.Errorf("%w: overlay of more than %d blocks", ErrParams, maxChunks)
 	}
 	return dir, w.chunks, nil
 }
 
-// checkPoints refuses sorted slots that are not as many in each tree.
+// checkPoints rejects sorted slots unless every tree has the same number of them.
 func (f *Forest) checkPoints(points []uint32) error {
 	each := len(points) / f.Trees
 	for t := range f.Trees {
 		end, _ := slices.BinarySearch(points, uint32(t+1)<<f.Depth)
 		if end != (t+1)*each {
-			return fmt.Errorf("%w: %d leaves of the first %d trees gain points, want %d", ErrParams, end, t+1, (t+1)*each)
+			return fmt.Errorf("%w: %d leaves of the first %d trees gain points, want %d",
+				ErrParams, end, t+1, (t+1)*each)
 		}
 	}
 	if each*f.Trees != len(points) {
@@ -162,15 +165,15 @@ func mergeGains(ids, votes, had, hadVotes []uint32, gains []Gain) (labels, sums 
 	return ids, votes
 }
 
-// ValidateOverlay checks the overlay as Validate checks the rest, which must be
-// valid. O(its size).
+// ValidateOverlay checks the overlay as Validate checks the rest of the forest, which
+// must be valid. O(size of the overlay).
 func (f *Forest) ValidateOverlay() error {
 	o := f.Overlay
 	if o == nil {
 		return nil
 	}
 	if o.Points < 0 || o.Points > 0 && f.Natural && o.Dir == nil {
-		return fmt.Errorf("%w: overlay: %d training points, of which no leaf has any", ErrInvalid, o.Points)
+		return fmt.Errorf("%w: overlay: %d training points, but no leaf has any", ErrInvalid, o.Points)
 	}
 	set := leafSet{trees: f.Trees, depth: f.Depth, corpusN: f.CorpusN, gaps: true}
 	if o.Dir != nil || o.Blocks != nil {

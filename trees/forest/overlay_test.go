@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// gained is a forest with the overlay that two more points and rows leave.
+// gained returns a copy of the forest with an overlay of two more points and rows.
 func gained(t *testing.T, f *Forest) *Forest {
 	t.Helper()
 	g := *f
@@ -38,7 +38,7 @@ func TestValidateOverlayRefuses(t *testing.T) {
 	first := func(dir []uint32) int {
 		return slices.IndexFunc(dir, func(at uint32) bool { return at != NoBlock })
 	}
-	// points is the byte of the first table's size, low byte first.
+	// points returns the low byte of the first table's number of points.
 	points := func(o *Overlay) *byte {
 		at := o.Dir[first(o.Dir)]
 		return &o.Blocks[at>>16][int(at&0xffff)*leafAlign+4]

@@ -15,10 +15,10 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Rotation maps vectors to their leading principal coordinates:
-// Matrix·(x − Mean), R of them, falling in variance. Axis-aligned splits on
-// these coordinates are oblique in the original space, at one projection a
-// query for all trees (docs/ARCHITECTURE.md, section 6).
+// Rotation maps vectors to their R leading principal coordinates,
+// Matrix·(x − Mean), by descending variance. Axis-aligned splits on these coordinates
+// are oblique in the original space and cost one projection per query for all trees
+// (docs/ARCHITECTURE.md, section 6).
 type Rotation struct {
 	R, Dim int
 	Mean   []float32 // Dim
@@ -34,24 +34,24 @@ func (r *Rotation) Apply(x, out []float32) {
 	}
 }
 
-// Leading is the rotation to the n leading coordinates alone, or to all
-// where there are fewer. The arrays are shared.
+// Leading returns the rotation to the n leading coordinates only, or to all if there
+// are fewer. The arrays are shared.
 func (r *Rotation) Leading(n int) *Rotation {
 	n = min(n, r.R)
 	return &Rotation{R: n, Dim: r.Dim, Mean: r.Mean, Matrix: r.Matrix[:n*r.Dim], Bias: r.Bias[:n]}
 }
 
-// denseLimit is the dimension up to which the covariance is decomposed
-// whole; above it a randomised subspace iteration finds the leading part.
+// denseLimit is the largest dimension for which PCA computes the covariance matrix.
+// Above it a randomised subspace iteration works on the rows.
 const denseLimit = 1600
 
-// PCA learns the r leading principal coordinates of at most sample of the
-// rows (all when sample < 1), drawn by seed. r is lowered to the dimension.
+// PCA learns the r leading principal coordinates of at most sample rows (all if
+// sample < 1), drawn by seed. If r exceeds the dimension, PCA uses the dimension.
 //
-// Cost: O(sample·d²) for the covariance and O(d³) for its eigenvectors up to
-// 1,600 coordinates (O(d²·r) where r is at most a sixth of at least 256), and
-// O(sample·d·r) above. Errors: ErrParams, also for rows
-// that are not finite or whose squares overflow, and the context's.
+// Cost: up to 1,600 coordinates O(sample·d²) for the covariance and O(d³) for its
+// eigenvectors (O(d²·r) if d is at least 256 and r at most d/6), above that
+// O(sample·d·r). Errors: ErrParams, also for rows that are not finite or whose squares
+// overflow, and the context's.
 func PCA(ctx context.Context, rows labels.Rows, r, sample int, seed uint64, workers int) (*Rotation, error) {
 	if rows == nil || rows.Len() == 0 || rows.Dim() < 1 || r < 1 {
 		return nil, fmt.Errorf("%w: %d principal coordinates of no rows", ErrParams, r)
@@ -95,7 +95,9 @@ func PCA(ctx context.Context, rows labels.Rows, r, sample int, seed uint64, work
 	if err != nil {
 		return nil, err
 	}
-	rot := &Rotation{R: r, Dim: d, Mean: make([]float32, d), Matrix: make([]float32, r*d), Bias: make([]float32, r)}
+	rot := &Rotation{
+		R: r, Dim: d, Mean: make([]float32, d), Matrix: make([]float32, r*d), Bias: make([]float32, r),
+	}
 	for j, v := range mean {
 		rot.Mean[j] = float32(v)
 	}
@@ -112,7 +114,7 @@ func PCA(ctx context.Context, rows labels.Rows, r, sample int, seed uint64, work
 	return rot, nil
 }
 
-// orient fixes the sign of a direction: its largest entry is positive.
+// orient sets the sign of a direction so that its largest entry is positive.
 func orient(col []float64) {
 	at := 0
 	for j, v := range col {
@@ -127,8 +129,10 @@ func orient(col []float64) {
 	}
 }
 
-// eigenBasis is the leading eigenvectors of the covariance, as columns.
-func eigenBasis(ctx context.Context, rows labels.Rows, picked []int, mean []float64, r int, rng *rand.Rand, workers int) (*mat.Dense, error) {
+// eigenBasis returns the leading eigenvectors of the covariance, as columns.
+func eigenBasis(
+	ctx context.Context, rows labels.Rows, picked []int, mean []float64, r int, rng *rand.Rand, workers int,
+) (*mat.Dense, error) {
 	d := rows.Dim()
 	cov, err := covariance(ctx, rows, picked, mean, workers)
 	if err != nil {
@@ -140,17 +144,17 @@ func eigenBasis(ctx context.Context, rows labels.Rows, picked []int, mean []floa
 	return eigenvectors(cov, d, r)
 }
 
-// From so many coordinates on, and where at most one in so many is wanted,
-// subspace iteration is several times as fast as all eigenvectors.
+// From iterateFrom coordinates on, if at most one in iterateShare of them is needed,
+// subspace iteration is several times as fast as computing all eigenvectors.
 const (
 	iterateFrom  = 256
 	iterateShare = 6
 )
 
-// iterate finds the r leading eigenvectors of a covariance by subspace
-// iteration (Halko, Martinsson and Tropp 2011) with spare directions; the last
-// ones are principal directions of the subspace found, which keeps all but
-// nothing less variance than the true ones.
+// iterate finds the r leading eigenvectors of a covariance by subspace iteration
+// (Halko, Martinsson and Tropp 2011) with additional directions. The result are the
+// principal directions of the subspace found, which have almost the same variance as
+// the true ones.
 func iterate(ctx context.Context, cov *mat.SymDense, r int, rng *rand.Rand) (*mat.Dense, error) {
 	const rounds = 8
 	d := cov.SymmetricDim()
@@ -181,11 +185,11 @@ func iterate(ctx context.Context, cov *mat.SymDense, r int, rng *rand.Rand) (*ma
 	return out, nil
 }
 
-// orthonormalise replaces the columns of m by an orthonormal basis of what
-// they span and, where they depend on each other, of some more.
+// orthonormalise replaces the columns of m by orthonormal ones that span the same
+// subspace, or a larger one if the columns are linearly dependent.
 func orthonormalise(m *mat.Dense) {
 	_, cols := m.Dims()
-	// LAPACK's routines rather than mat.QR, which would make the square factor.
+	// Call LAPACK's routines, since mat.QR would compute the square factor.
 	a := m.RawMatrix()
 	tau, work := make([]float64, cols), []float64{0}
 	lapack64.Geqrf(a, tau, work, -1)
@@ -194,8 +198,7 @@ func orthonormalise(m *mat.Dense) {
 	lapack64.Orgqr(a, tau, work, len(work))
 }
 
-// eigenvectors is the r leading eigenvectors of an n × n covariance, as
-// columns.
+// eigenvectors returns the r leading eigenvectors of an n × n covariance, as columns.
 func eigenvectors(cov []float64, n, r int) (*mat.Dense, error) {
 	var eig mat.EigenSym
 	if !eig.Factorize(mat.NewSymDense(n, cov), true) {
@@ -204,21 +207,23 @@ func eigenvectors(cov []float64, n, r int) (*mat.Dense, error) {
 	var all mat.Dense
 	eig.VectorsTo(&all)
 	basis := mat.NewDense(n, r, nil)
-	for i := range r { // gonum sorts the eigenvalues rising
+	for i := range r { // gonum sorts the eigenvalues in ascending order
 		basis.SetCol(i, mat.Col(nil, n-1-i, &all))
 	}
 	return basis, nil
 }
 
-// covBlock is how many rows one partial covariance sums; the blocks are fixed
-// by the data, not by the workers, so that the sum is always the same.
+// covBlock is the number of rows of a partial covariance. The blocks depend on the
+// data, not on the number of workers, so that the sum is always the same.
 const covBlock = 256
 
-// covariance sums centred outer products by blocks, as products of
-// transposed blocks: the same tile kernel as the labels use.
-func covariance(ctx context.Context, rows labels.Rows, picked []int, mean []float64, workers int) ([]float64, error) {
+// covariance sums centred outer products by blocks. It computes them as products of
+// transposed blocks with the tile kernel that also computes neighbor lists.
+func covariance(
+	ctx context.Context, rows labels.Rows, picked []int, mean []float64, workers int,
+) ([]float64, error) {
 	d, n := rows.Dim(), len(picked)
-	// Columns side by side: coordinate j of all picked rows.
+	// Column-major: coordinate j of all picked rows, then coordinate j+1.
 	columns := make([]float32, d*n)
 	buf := make([]float32, d)
 	for i, p := range picked {
@@ -236,7 +241,7 @@ func covariance(ctx context.Context, rows labels.Rows, picked []int, mean []floa
 		a, b := make([]float32, tile*covBlock), make([]float32, tile*covBlock)
 		return func(lo, hi int) error {
 			na := hi - lo
-			// The lower triangle is mirrored.
+			// Compute the upper triangle; the lower one is copied from it below.
 			for at := lo; at < d; at += tile {
 				nb := min(tile, d-at)
 				for from := 0; from < n; from += covBlock {
@@ -269,19 +274,21 @@ func covariance(ctx context.Context, rows labels.Rows, picked []int, mean []floa
 	return cov, nil
 }
 
-// pack copies m values of na columns side by side.
+// pack copies m values of each of na columns to dst, column after column.
 func pack(dst, columns []float32, lo, na, n, from, m int) {
 	for i := range na {
 		copy(dst[i*m:(i+1)*m], columns[(lo+i)*n+from:])
 	}
 }
 
-// subspaceBasis finds the leading directions of rows of many coordinates by
-// randomised subspace iteration (Halko, Martinsson and Tropp 2011): a random
-// start, four multiplications by the covariance, each made orthonormal, and
-// the principal directions of the rows within the subspace found, so that the
-// variances fall even where the spectrum is flat and nothing has converged.
-func subspaceBasis(ctx context.Context, rows labels.Rows, picked []int, mean []float64, r int, rng *rand.Rand) (*mat.Dense, error) {
+// subspaceBasis finds the leading directions of rows with many coordinates by
+// randomised subspace iteration (Halko, Martinsson and Tropp 2011): a random start and
+// four multiplications by the covariance, each followed by orthonormalization. It
+// returns the principal directions of the rows within the subspace found, so that the
+// variances descend even if the spectrum is flat and the iteration has not converged.
+func subspaceBasis(
+	ctx context.Context, rows labels.Rows, picked []int, mean []float64, r int, rng *rand.Rand,
+) (*mat.Dense, error) {
 	d := rows.Dim()
 	width := min(d, r+8)
 	q := mat.NewDense(d, width, nil)

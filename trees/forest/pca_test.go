@@ -57,8 +57,8 @@ func learnRotation(t testing.TB, rows table, r, sample int) *Rotation {
 	return rot
 }
 
-// checkDirections: unit length, at right angles, and of the one sign that makes
-// a rotation repeatable, the largest entry positive.
+// checkDirections checks that directions have unit length, are orthogonal, and have
+// the sign that makes a rotation repeatable: the largest entry is positive.
 func checkDirections(t testing.TB, rot *Rotation) {
 	t.Helper()
 	for i := range rot.R {
@@ -126,11 +126,19 @@ func TestPCAEqualsReference(t *testing.T) {
 		rows table
 		r    int
 	}{
-		"all coordinates":  {stretched(1, 300, 20, 20, func(j int) float64 { return 10 * math.Pow(0.7, float64(j)) }), 20},
+		"all coordinates": {
+			stretched(1, 300, 20, 20, func(j int) float64 { return 10 * math.Pow(0.7, float64(j)) }), 20,
+		},
 		"leading":          {stretched(2, 700, 70, 70, func(j int) float64 { return 5 / float64(j+1) }), 9},
-		"leading of some":  {stretched(4, 500, 300, 300, func(j int) float64 { return 10 * math.Pow(0.8, float64(j)) }), 12},
-		"of low rank":      {stretched(5, 400, 280, 20, func(j int) float64 { return 10 * math.Pow(0.8, float64(j)) }), 15},
-		"many coordinates": {stretched(3, 90, denseLimit+50, 12, func(j int) float64 { return 10 * math.Pow(0.7, float64(j)) }), 6},
+		"leading of some": {
+			stretched(4, 500, 300, 300, func(j int) float64 { return 10 * math.Pow(0.8, float64(j)) }), 12,
+		},
+		"of low rank": {
+			stretched(5, 400, 280, 20, func(j int) float64 { return 10 * math.Pow(0.8, float64(j)) }), 15,
+		},
+		"many coordinates": {
+			stretched(3, 90, denseLimit+50, 12, func(j int) float64 { return 10 * math.Pow(0.7, float64(j)) }), 6,
+		},
 	} {
 		rot := learnRotation(t, c.rows, c.r, 0)
 		if rot.R != c.r || rot.Dim != c.rows.Dim() {
@@ -229,7 +237,7 @@ func TestPCADependsOnTheSeedOnly(t *testing.T) {
 		if got, err := PCA(context.Background(), rows, 8, 80, 2, 1); err != nil || reflect.DeepEqual(got, want) {
 			t.Errorf("%d coordinates: another seed draws the same sample, error %v", d, err)
 		}
-		// As many rows as there are need no draw.
+		// A sample of all rows needs no random draw.
 		all, more := learnRotation(t, rows, 8, 150), learnRotation(t, rows, 8, 0)
 		if !reflect.DeepEqual(all, more) {
 			t.Errorf("%d coordinates: the sample of all rows is not all rows", d)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// minGain is by how much a later cut must beat the best so far; it keeps
-// rounding from deciding between equal splits.
+// minGain is the margin by which a later cut must beat the best so far. It prevents
+// rounding errors from deciding between equal splits.
 const minGain = 0.001
 
 // splitSearch finds the split of highest multinomial log-likelihood under the
@@ -17,11 +17,10 @@ const minGain = 0.001
 //
 //	k·log₂ n − (1/n)·Σ v·log₂ v
 //
-// which is k times the entropy of the label proportions less the constant
-// k·log₂ k, so that the fall of its mean over the children is the gain of the
-// log-likelihood per point. Labels are numbered
-// densely per node and x·log₂ x comes from a table, so a cut costs k table
-// look-ups instead of an array over all rows.
+// which is k times the entropy of the label proportions minus the constant k·log₂ k.
+// The impurity minus its mean over the children is therefore the gain of the
+// log-likelihood per point. Labels are numbered densely per node and x·log₂ x comes
+// from a table, so a cut costs k table look-ups instead of an array over all rows.
 type splitSearch struct {
 	dense   []int32   // row number → dense label of this node + 1
 	touched []uint32  // row numbers to reset in dense
@@ -38,8 +37,8 @@ type pointValue struct {
 	at    int32 // position in the sample
 }
 
-// newSplitSearch serves samples of at most the given number of points, which
-// is also the largest count of a label.
+// newSplitSearch returns a search for samples of at most points points, which is also
+// the largest count of a label.
 func newSplitSearch(corpusN, points int) *splitSearch {
 	s := &splitSearch{dense: make([]int32, corpusN), xlogx: make([]float64, points+1)}
 	for i := 2; i < len(s.xlogx); i++ {
@@ -122,7 +121,8 @@ func (s *splitSearch) draw(g *grower, points []uint32) {
 		s.sample = append(s.sample[:0], points...)
 		return
 	}
-	// Floyd's method needs a set; with few draws from many a retry is as good.
+	// Floyd's method needs a set too; with few draws from many points, drawing again
+	// after a duplicate is as fast.
 	s.sample = s.sample[:0]
 	if len(points) < 4*g.f.Subsample {
 		s.sample = append(s.sample, points...)
@@ -143,7 +143,7 @@ func (s *splitSearch) draw(g *grower, points []uint32) {
 	}
 }
 
-// number gives the sample's labels dense numbers and counts them.
+// number assigns dense numbers to the sample's labels and counts the labels.
 func (s *splitSearch) number(g *grower) {
 	k := g.f.LabelsK
 	s.labels, s.total, s.touched = s.labels[:0], s.total[:0], s.touched[:0]

@@ -6,24 +6,23 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// ByteStride is the multiple to which vectors of bytes are padded with zeros
-// for ByteRotation.Apply.
+// ByteStride divides the length of vectors of bytes for ByteRotation.Apply, which are
+// padded with zeros.
 const ByteStride = 64
 
-// ByteRotation is a Rotation whose directions are rounded to whole numbers of
-// -64 to 64, each direction by its own step, for vectors of bytes: a quarter of
-// the memory to read, and sums that are exact. Rounding moves coordinate i of x
-// by about 0.3·step·|x − Mean|, with steps of some thousandths: less than one
-// step of a sketch.
+// ByteRotation is a Rotation for vectors of bytes whose directions are rounded to
+// integers from -64 to 64, each direction with its own step. It reads a quarter of the
+// memory, and its sums are exact. Rounding changes coordinate i of x by about
+// 0.3·step·|x − Mean|, with steps of some thousandths: less than one step of a sketch.
 type ByteRotation struct {
 	R, Dim int
 	stride int
-	matrix []int8 // rows of stride, a multiple of four of them
+	matrix []int8 // Sums rows of stride bytes
 	step   []float32
 	bias   []float32
 }
 
-// Bytes rounds the rotation. O(R·Dim).
+// Bytes returns the rounded rotation. O(R·Dim).
 func (r *Rotation) Bytes() *ByteRotation {
 	b := &ByteRotation{
 		R: r.R, Dim: r.Dim, stride: (r.Dim + ByteStride - 1) &^ (ByteStride - 1),
@@ -46,19 +45,19 @@ func (r *Rotation) Bytes() *ByteRotation {
 			b.matrix[i*b.stride+j] = n
 			bias += float64(n) * float64(r.Mean[j])
 		}
-		// The rounded directions see the mean themselves, so that rounding
-		// costs what x differs from it, not all of x.
+		// The bias is computed with the rounded direction, so that the rounding
+		// error depends on x − Mean, not on x.
 		b.step[i], b.bias[i] = step, float32(bias*float64(step))
 	}
 	return b
 }
 
-// Sums is how many sums Apply needs memory for.
+// Sums returns the length of the sums slice that Apply needs.
 func (b *ByteRotation) Sums() int { return (b.R + 3) &^ 3 }
 
-// Apply writes the R coordinates of x, which has Dim bytes and zeros behind
-// them up to a multiple of ByteStride, to out. sums is memory for Sums numbers.
-// O(R·Dim), no allocation; every processor gives the same bits.
+// Apply writes the R coordinates of x to out. x has Dim bytes, padded with zeros to a
+// multiple of ByteStride. sums is scratch memory for Sums numbers. O(R·Dim), no
+// allocation; every processor gives the same bits.
 func (b *ByteRotation) Apply(x []uint8, sums []int32, out []float32) {
 	vector.MatVecBytes(b.matrix, b.Sums(), b.stride, x, sums)
 	out = out[:b.R]

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Coordinates is what the nodes compare for the vector x: x itself, or for rp
-// its projections, written to z (grown as needed) and returned. Per-node
-// directions (pca) also read x itself.
+// Coordinates returns the coordinates of the vector x that the nodes compare: x
+// itself, or for rp its projections, in z if it is large enough. Per-node directions
+// (pca) also read x itself.
 func (f *Forest) Coordinates(x, z []float32) []float32 {
 	if f.Coord != CoordProjected {
 		return x
@@ -24,7 +24,7 @@ func (f *Forest) Coordinates(x, z []float32) []float32 {
 	return z
 }
 
-// value is the coordinate that the node in a slot compares.
+// value returns the coordinate that the node in a slot compares.
 func (f *Forest) value(slot int, z []float32) float32 {
 	if f.Coord == CoordDirections {
 		w := f.DirWidth
@@ -34,8 +34,8 @@ func (f *Forest) value(slot int, z []float32) float32 {
 }
 
 // Route finds the leaf (0 to 2^Depth-1) of z = Coordinates(x) in each of the
-// first len(leaves) trees: the structure function q of equation 4. Trees are
-// walked level by level together, so that their cache misses overlap.
+// first len(leaves) trees: the structure function q of equation 4. It descends all
+// trees together, level by level, so that their cache misses overlap.
 func (f *Forest) Route(z []float32, leaves []uint32) {
 	leaves = leaves[:min(len(leaves), f.Trees)]
 	for t := range leaves {
@@ -71,7 +71,7 @@ func child(node uint32, value, threshold float32) uint32 {
 	return next
 }
 
-// routeOne is the leaf of x in tree t.
+// routeOne returns the leaf of x in tree t.
 func (f *Forest) routeOne(t int, x []float32) int {
 	node := uint32(1)
 	for range f.Depth {
@@ -96,8 +96,8 @@ type TreeLeaf struct {
 
 // MultiScratch is the memory of RouteMulti, reused from call to call.
 type MultiScratch struct {
-	// Halt, if not nil, is asked once in haltLeaves leaves whether to return
-	// those found until then.
+	// Halt, if not nil, is called once in haltLeaves leaves. If it returns true,
+	// RouteMulti returns the leaves found so far.
 	Halt func() bool
 
 	heap []branch
@@ -106,7 +106,7 @@ type MultiScratch struct {
 
 const haltLeaves = 1024
 
-// branch is a subtree not taken: how far the vector is from it.
+// branch is a subtree that the path did not enter, with the vector's distance to it.
 type branch struct {
 	margin float32
 	tree   uint32
@@ -123,10 +123,10 @@ func (a branch) less(b branch) bool {
 	return a.node < b.node
 }
 
-// RouteMulti is priority search (Arya and Mount 1993; Hyvönen 2022, footnote
-// 3): the leaf of z in each of the first trees trees, then extra more leaves,
-// nearest first over all trees, where a subtree's distance is the largest
-// margin of the splits on which the path to it leaves the vector's own.
+// RouteMulti runs priority search (Arya and Mount 1993; Hyvönen 2022, footnote 3). It
+// returns the leaf of z in each of the first trees trees, then extra more leaves,
+// nearest first over all trees. The distance of a subtree is the largest margin of the
+// splits at which the path to it leaves the path of z.
 // Cost: O((trees + extra)·depth·log). The result is valid until the next call.
 func (f *Forest) RouteMulti(z []float32, trees, extra int, s *MultiScratch) []TreeLeaf {
 	trees = min(trees, f.Trees)
@@ -143,7 +143,7 @@ func (f *Forest) RouteMulti(z []float32, trees, extra int, s *MultiScratch) []Tr
 	return s.out
 }
 
-// descend walks from a node to its leaf and remembers the subtrees not taken.
+// descend follows z from a node to its leaf and records the subtrees it does not enter.
 func (s *MultiScratch) descend(f *Forest, z []float32, b branch) {
 	node := b.node
 	for node < 1<<f.Depth {
@@ -196,13 +196,13 @@ func (s *MultiScratch) pop() branch {
 	return top
 }
 
-// Validate checks that every array has the length the parameters ask for,
-// every node reads an existing coordinate and has a threshold, leaf blocks
-// follow each other inside their chunks, the labels of each ascend and are rows
-// below CorpusN, no label has more votes than its leaf has points, and the leaves
-// of every tree have Points together. After it, no method of the forest can read
-// out of bounds, no segment of a leaf lies beyond the row numbers or is empty, and
-// proportions are at most 1. O(size of the forest).
+// Validate checks that every array has the length that the parameters require, every
+// node reads an existing coordinate and has a threshold, leaf blocks follow each other
+// inside their chunks, the labels of each ascend and are rows below CorpusN, no label
+// has more votes than its leaf has points, and the points of the leaves of every tree
+// add up to Points. In a valid forest no method can read out of bounds, no segment of
+// a leaf is empty or exceeds the row numbers, and proportions are at most 1.
+// O(size of the forest).
 func (f *Forest) Validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, a...))
@@ -224,9 +224,11 @@ func (f *Forest) Validate() error {
 		}
 	case CoordDirections:
 		w := f.DirWidth
-		// Divided, since a product of numbers from outside may wrap.
-		if w < 1 || w > f.Dim || len(f.DirIdx)%slots != 0 || len(f.DirIdx)/slots != w || len(f.DirVal) != len(f.DirIdx) {
-			return bad("directions of width %d: %d and %d entries for %d nodes", w, len(f.DirIdx), len(f.DirVal), slots)
+		// Divide, since a product of untrusted numbers may overflow.
+		if w < 1 || w > f.Dim || len(f.DirIdx)%slots != 0 || len(f.DirIdx)/slots != w ||
+			len(f.DirVal) != len(f.DirIdx) {
+			return bad("directions of width %d: %d and %d entries for %d nodes",
+				w, len(f.DirIdx), len(f.DirVal), slots)
 		}
 		for i, j := range f.DirIdx {
 			if int(j) >= f.Dim {
@@ -267,7 +269,8 @@ func (f *Forest) Validate() error {
 
 func (s *Sparse) validate(rows, cols int) error {
 	if len(s.Ptr) != rows+1 || len(s.Idx) != len(s.Val) || s.Ptr[0] != 0 || int(s.Ptr[rows]) != len(s.Idx) {
-		return fmt.Errorf("%w: sparse matrix: %d pointers, %d indices, %d values", ErrInvalid, len(s.Ptr), len(s.Idx), len(s.Val))
+		return fmt.Errorf("%w: sparse matrix: %d pointers, %d indices, %d values",
+			ErrInvalid, len(s.Ptr), len(s.Idx), len(s.Val))
 	}
 	for i := range rows {
 		if s.Ptr[i] > s.Ptr[i+1] {

@@ -10,7 +10,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// grower is one goroutine's scratch for growing trees.
+// grower is the working memory of a goroutine that grows trees.
 type grower struct {
 	f     *Forest
 	train labels.Rows
@@ -23,7 +23,7 @@ type grower struct {
 	sorted []float32
 	tmp    []uint32
 	row    []float32
-	spread []uint32 // the points that a coordinate's variance is estimated on
+	spread []uint32 // the sample of points for estimates of variances
 
 	levelDims []uint32 // rf: candidates of the level
 	rf        *splitSearch
@@ -41,7 +41,7 @@ func newGrower(f *Forest, train labels.Rows, lab *labels.Neighbors) *grower {
 	return g
 }
 
-// treeRand is tree t's own stream of random numbers.
+// treeRand returns the random number stream of tree t for a purpose.
 func treeRand(seed uint64, t int, purpose uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, purpose<<32|uint64(t)))
 }
@@ -80,8 +80,8 @@ func (g *grower) tree(ctx context.Context, t int) partition {
 	return partition{points: g.points, ends: bounds[1:]}
 }
 
-// split chooses the split of a node, reorders its points, and returns where
-// the right child begins.
+// split chooses the split of a node, reorders its points, and returns the start of the
+// right child.
 func (g *grower) split(node, level, lo, hi int) int {
 	slot := g.t<<g.f.Depth + node
 	points := g.points[lo:hi]
@@ -127,8 +127,8 @@ func (g *grower) split(node, level, lo, hi int) int {
 	return lo + g.divide(points, values, choice.Threshold)
 }
 
-// divide puts the points that do not exceed the threshold first, keeping
-// order. NaN goes left, as in Route.
+// divide moves the points that do not exceed the threshold to the front and keeps the
+// order on both sides. NaN goes left, as in Route.
 func (g *grower) divide(points []uint32, values []float32, threshold float32) int {
 	left, right := 0, 0
 	for i, p := range points {
@@ -144,10 +144,10 @@ func (g *grower) divide(points []uint32, values []float32, threshold float32) in
 	return left
 }
 
-// median is the middle value, for even counts the mean of the two middle
-// ones, lowered where ties would send every point to the left. ok is false
-// when all values are equal. It reorders v. A projection that overflowed to
-// NaN counts as -Inf, which goes the same way.
+// median returns the middle value, for even counts the mean of the two middle ones. It
+// returns a lower value if ties would send every point to the left. ok is false if all
+// values are equal. It reorders v. A projection that overflowed to NaN counts as -Inf,
+// which also goes left.
 func median(v []float32) (threshold float32, ok bool) {
 	for i, x := range v {
 		if x != x {
@@ -177,8 +177,8 @@ func median(v []float32) (threshold float32, ok bool) {
 	return threshold, true
 }
 
-// between is the mean of a ≤ b, or a where float32 has no value that is at
-// least a and below b: b must stay on the right.
+// between returns the mean of a ≤ b, or a if float32 has no value between them: the
+// threshold must stay below b, so that b goes right.
 func between(a, b float32) float32 {
 	if mid := float32((float64(a) + float64(b)) / 2); mid < b {
 		return mid
@@ -217,11 +217,10 @@ func sparseDot(idx []uint32, val, x []float32) float32 {
 	return s
 }
 
-// varianceDim draws one of the Candidates coordinates of highest variance,
-// estimated on Subsample of the node's points, or on all of them where those
-// are equal. ok is false when all points are. The sample is spread evenly: the
-// first points would be those of one corner, where rows come in an order that
-// means something.
+// varianceDim draws one of the Candidates coordinates of highest variance, estimated
+// on Subsample of the node's points, or on all of them if the sampled points are equal.
+// ok is false if all points are equal. The sample is evenly spaced, since in a file
+// that is sorted by similarity the first points are similar to each other.
 func (g *grower) varianceDim(points []uint32) (dim uint32, ok bool) {
 	g.spread = spread(g.spread[:0], points, g.f.Subsample)
 	top := g.varying(g.spread)
@@ -246,10 +245,10 @@ func spread(dst, points []uint32, m int) []uint32 {
 	return dst
 }
 
-// varying is the at most Candidates coordinates of highest variance among the
-// points, highest first, without those that are constant. Sums are taken about
-// the first point: a constant coordinate's are exactly zero, and a large mean
-// costs no precision.
+// varying returns the at most Candidates coordinates of highest variance among the
+// points, highest first, without constant ones. It sums the differences to the first
+// point, so that the variance of a constant coordinate is exactly zero, and a large
+// mean costs no precision.
 func (g *grower) varying(points []uint32) []uint32 {
 	d := g.f.Dim
 	sum, square := make([]float64, d), make([]float64, d)
@@ -282,7 +281,7 @@ func (g *grower) varying(points []uint32) []uint32 {
 	return top
 }
 
-// drawProjections draws one sparse Gaussian direction a tree and level.
+// drawProjections draws one sparse Gaussian direction per tree and level.
 func (f *Forest) drawProjections() {
 	f.Proj.Ptr = append(f.Proj.Ptr, 0)
 	for t := range f.Trees {
@@ -295,7 +294,7 @@ func (f *Forest) drawProjections() {
 					f.Proj.Val = append(f.Proj.Val, float32(rng.NormFloat64()))
 				}
 			}
-			if len(f.Proj.Idx) == start { // never an empty direction
+			if len(f.Proj.Idx) == start { // a direction must not be empty
 				f.Proj.Idx = append(f.Proj.Idx, uint32(rng.IntN(f.Dim)))
 				f.Proj.Val = append(f.Proj.Val, 1)
 			}
@@ -304,17 +303,17 @@ func (f *Forest) drawProjections() {
 	}
 }
 
-// Power steps end after powerSteps, or when the squared length of a step falls
-// below powerEnd.
+// The power iteration ends after powerSteps steps, or when the squared change of a step
+// falls below powerEnd.
 const (
 	powerSteps = 50
 	powerEnd   = 1e-6
 )
 
 // principal finds the first principal direction of the node's points in DirWidth
-// coordinates, drawn with replacement (Jääsaari 2019), by power steps from a
-// Gaussian start. A step has no length that would have to suit the scale of the
-// data. The coordinates drawn keep the trees apart.
+// coordinates, drawn with replacement (Jääsaari 2019), by power iteration from a
+// Gaussian start. A power step has no step size that depends on the scale of the data.
+// The random coordinates make the trees differ.
 func (g *grower) principal(points []uint32, slot int) {
 	w := g.f.DirWidth
 	idx, val := g.f.DirIdx[slot*w:(slot+1)*w], g.f.DirVal[slot*w:(slot+1)*w]
@@ -349,7 +348,8 @@ func (g *grower) principal(points []uint32, slot int) {
 	}
 }
 
-// covariance of the node's points in the given coordinates, w × w.
+// covariance returns the w × w covariance of the node's points in the w given
+// coordinates.
 func (g *grower) covariance(points []uint32, idx []uint32) []float64 {
 	w := len(idx)
 	mean, x, cov := make([]float64, w), make([]float64, w), make([]float64, w*w)
@@ -383,7 +383,7 @@ func (g *grower) covariance(points []uint32, idx []uint32) []float64 {
 	return cov
 }
 
-// normalise scales v to length one and reports whether it has a length.
+// normalise scales v to length one and reports whether its length is positive.
 func normalise(v []float64) bool {
 	length := math.Sqrt(dot(v, v))
 	if !(length > 0) {

@@ -69,7 +69,8 @@ func TestThresholdsAreMedians(t *testing.T) {
 // the ties let them be.
 func TestMedian(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.SampledFrom([]float32{0, 1, -3, 1e-45, 16777216, math.MaxFloat32, -math.MaxFloat32}).Draw(t, "base")
+		bases := []float32{0, 1, -3, 1e-45, 16777216, math.MaxFloat32, -math.MaxFloat32}
+		base := rapid.SampledFrom(bases).Draw(t, "base")
 		value := rapid.Custom(func(t *rapid.T) float32 {
 			v := base
 			to := rapid.SampledFrom([]float32{float32(math.Inf(1)), float32(math.Inf(-1)), -base}).Draw(t, "to")
@@ -186,7 +187,7 @@ func TestRPDirections(t *testing.T) {
 	}
 }
 
-// However sparse, a direction reads something.
+// A direction is never empty, at any density.
 func TestRPDirectionsAreNeverEmpty(t *testing.T) {
 	rows := gaussian(newRand(1), 50, 5)
 	f := learn(t, rows, nil, Params{Kind: RP, Trees: 10, Depth: 4, Members: true, Density: 1e-9})
@@ -208,7 +209,9 @@ func TestKDSplitsHighVariance(t *testing.T) {
 			x[j] = x[j]*(1+0.05*float32((j*7)%20)) + 1000*float32(j)
 		}
 	}
-	for _, c := range []struct{ candidates, subsample, wantC, wantS int }{{0, 0, 5, 101}, {2, 30, 2, 30}, {1, 900, 1, 900}} {
+	for _, c := range []struct{ candidates, subsample, wantC, wantS int }{
+		{0, 0, 5, 101}, {2, 30, 2, 30}, {1, 900, 1, 900},
+	} {
 		f := learn(t, rows, nil, Params{
 			Kind: KD, Trees: 8, Depth: 5, Members: true, Candidates: c.candidates, Subsample: c.subsample,
 		})
@@ -268,7 +271,7 @@ func TestKDSortedRows(t *testing.T) {
 	})
 }
 
-// Section 7.2: the coordinate is that of the level, round and round.
+// Section 7.2: the coordinate is the level modulo the dimension.
 func TestChronologicalTreeCyclesCoordinates(t *testing.T) {
 	rows := gaussian(newRand(3), 300, 3)
 	f := learn(t, rows, labelled(rows, 1), Params{Kind: KDChrono, Trees: 2, Depth: 7})
@@ -338,7 +341,7 @@ func TestPCADirections(t *testing.T) {
 		values := eig.Values(nil)
 		nodes++
 		if values[4] > values[5]/4 {
-			return // no gap to speak of
+			return // the gap is too small
 		}
 		wide++
 		if math.Abs(mat.Dot(v, vectors.ColView(5))) > 0.95 {
@@ -464,7 +467,8 @@ func bestSplit(rows table, lab *labels.Neighbors, k int, points []uint32) float6
 
 func gain(lab *labels.Neighbors, k int, left, right []uint32) float64 {
 	all := slices.Concat(left, right)
-	return (logLikelihood(lab, k, left) + logLikelihood(lab, k, right) - logLikelihood(lab, k, all)) / float64(len(all))
+	sides := logLikelihood(lab, k, left) + logLikelihood(lab, k, right)
+	return (sides - logLikelihood(lab, k, all)) / float64(len(all))
 }
 
 // With all coordinates competing and no sampling, rf takes a cut of the

@@ -7,25 +7,25 @@ import (
 	"github.com/anndb/anndb/internal/par"
 )
 
-// leafSet is the label tables, or the member lists, of all leaves.
+// leafSet holds the label tables, or the member lists, of all leaves.
 type leafSet struct {
 	chunks       [][]byte
 	dir          []uint32
 	trees, depth int
 	corpusN      int
 	weights      bool    // label tables
-	gaps         bool    // leaves may have no block, but NoBlock in the directory
-	points       int     // of label tables: training points in the leaves of each tree
-	under        *Forest // of an overlay's tables: the forest whose leaves hold points, too
+	gaps         bool    // leaves may have NoBlock in the directory instead of a block
+	points       int     // for label tables: training points in the leaves of each tree
+	under        *Forest // for an overlay's tables: the forest whose points are added
 }
 
-// place is a byte of the leaf chunks.
+// place is the position of a byte in the leaf chunks.
 type place struct{ chunk, off int }
 
 func (p place) before(q place) bool { return p.chunk < q.chunk || p.chunk == q.chunk && p.off < q.off }
 
-// leafRun is what was found in consecutive leaves: how many have a block, where
-// the blocks begin and end, and the points of each tree.
+// leafRun is the summary of a run of leaves: the number of leaves with a block, the
+// start and end of the blocks, and the points of each tree.
 type leafRun struct {
 	blocks    int
 	from, end place
@@ -37,7 +37,7 @@ func (s *leafSet) validate() error {
 	if len(s.dir) != leaves {
 		return fmt.Errorf("%w: %d leaves in the directory, want %d", ErrInvalid, len(s.dir), leaves)
 	}
-	// Opening a database waits for this, so all processors share the work.
+	// The first use of an index waits for this, so all processors share the work.
 	parts := min(par.Workers(0), 1+leaves/4096)
 	runs := make([]leafRun, parts)
 	err := par.Each(context.Background(), par.Work{N: parts}, func(p int) (err error) {
@@ -52,7 +52,8 @@ func (s *leafSet) validate() error {
 	for p := range runs {
 		if run := &runs[p]; run.blocks > 0 {
 			if run.from.before(end) {
-				return fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, p*leaves/parts)
+				return fmt.Errorf("%w: leaf %d begins before the end of the one before",
+					ErrInvalid, p*leaves/parts)
 			}
 			end = run.end
 		}
@@ -77,10 +78,10 @@ func (s *leafSet) validateRun(lo, hi int) (leafRun, error) {
 		}
 		at := place{int(s.dir[i] >> 16), int(s.dir[i]&0xffff) * leafAlign}
 		if at.chunk >= len(s.chunks) || at.off+leafHeader > len(s.chunks[at.chunk]) {
-			return run, fmt.Errorf("%w: leaf %d lies outside its chunk", ErrInvalid, i)
+			return run, fmt.Errorf("%w: leaf %d is outside its chunk", ErrInvalid, i)
 		}
-		// Blocks in order and apart also keep this loop linear: a directory
-		// could name one long block for every leaf.
+		// Ordered blocks without overlap also keep this loop linear: otherwise a
+		// directory could name one long block for every leaf.
 		if at.before(run.end) {
 			return run, fmt.Errorf("%w: leaf %d begins before the end of the one before", ErrInvalid, i)
 		}
@@ -98,7 +99,7 @@ func (s *leafSet) validateRun(lo, hi int) (leafRun, error) {
 	return run, nil
 }
 
-// validateBlock validates a leaf's block and returns it read to its end.
+// validateBlock validates a leaf's block and returns the iterator at its end.
 func (s *leafSet) validateBlock(leaf int, b LeafBlock) (LeafBlock, error) {
 	if b.weights != s.weights {
 		return b, fmt.Errorf("%w: leaf %d: weights %v, want %v", ErrInvalid, leaf, b.weights, s.weights)
@@ -111,7 +112,7 @@ func (s *leafSet) validateBlock(leaf int, b LeafBlock) (LeafBlock, error) {
 	for left := b.segments; left > 0; left-- {
 		hi, low, weights, ok := b.Next()
 		if !ok {
-			return b, fmt.Errorf("%w: leaf %d runs out of its chunk", ErrInvalid, leaf)
+			return b, fmt.Errorf("%w: leaf %d exceeds its chunk", ErrInvalid, leaf)
 		}
 		if len(low) == 0 {
 			return b, fmt.Errorf("%w: leaf %d has an empty segment", ErrInvalid, leaf)
@@ -133,15 +134,15 @@ func (s *leafSet) validateBlock(leaf int, b LeafBlock) (LeafBlock, error) {
 // blockCheck checks the entries of a block.
 type blockCheck struct {
 	leaf    int
-	most    int64 // votes that a label may have
+	most    int64 // largest number of votes that a label may have
 	last    int64 // the last label, -1 before the first
-	votes   int64 // of the last label
+	votes   int64 // votes of the last label so far
 	entries int
 }
 
-// segment checks the labels base + low[i], which are not none. Those of nearly
-// all segments ascend strictly and have plausible weights, which takes no branch
-// an entry to find out.
+// segment checks the labels base + low[i], of which there is at least one. In almost
+// all segments labels ascend strictly and no weight exceeds the limit, which ascending
+// and within check without a branch per entry.
 func (c *blockCheck) segment(base int64, low []uint16, weights []uint8) error {
 	c.entries += len(low)
 	first, final := base|int64(low[0]), base|int64(low[len(low)-1])
@@ -161,19 +162,20 @@ func (c *blockCheck) segment(base int64, low []uint16, weights []uint8) error {
 		case label > c.last:
 			c.votes = n
 		case label == c.last && weights != nil && c.votes%maxWeight == 0:
-			c.votes += n // the next entry of a label of many votes
+			c.votes += n // the next entry of a label with many votes
 		default:
 			return fmt.Errorf("%w: leaf %d: label %d after %d", ErrInvalid, c.leaf, label, c.last)
 		}
 		if n == 0 || weights != nil && c.votes > c.most {
-			return fmt.Errorf("%w: leaf %d of %d points: label %d has %d votes", ErrInvalid, c.leaf, c.most, label, c.votes)
+			return fmt.Errorf("%w: leaf %d of %d points: label %d has %d votes",
+				ErrInvalid, c.leaf, c.most, label, c.votes)
 		}
 		c.last = label
 	}
 	return nil
 }
 
-// ascending reports whether every label is above the one before.
+// ascending reports whether labels ascend strictly.
 func ascending(low []uint16) bool {
 	bad, last := int32(0), int32(-1)
 	for _, l := range low {

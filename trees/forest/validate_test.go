@@ -83,8 +83,8 @@ func store(f *Forest) stored {
 	return s
 }
 
-// walk uses everything a valid forest offers. It fails, by a panic or by t,
-// when something lies out of bounds.
+// walk calls all methods of a valid forest. It fails, by a panic or by t, on an access
+// out of bounds.
 func walk(t *testing.T, f *Forest) {
 	leaves := func(weighted bool, leaf func(tree, leaf int) LeafBlock) {
 		for tree := range f.Trees {
@@ -144,7 +144,8 @@ func examples(t testing.TB) []*Forest {
 	lab := labelled(rows, 3)
 	var all []*Forest
 	for _, kind := range kinds {
-		all = append(all, learn(t, rows, lab, Params{Kind: kind, Trees: 2, Depth: 2, Natural: true, Members: true, Density: 0.5}))
+		p := Params{Kind: kind, Trees: 2, Depth: 2, Natural: true, Members: true, Density: 0.5}
+		all = append(all, learn(t, rows, lab, p))
 	}
 	return all
 }
@@ -309,7 +310,7 @@ func TestValidateRefuses(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	// The frame of the damaged blocks is sound.
+	// The frame of the damaged blocks is valid.
 	f := store(kd).forest()
 	f.LeafDir = slices.Clone(f.LeafDir)
 	oneBlock(f, leafBlock(flagWeights, []uint16{0, 1, 5}, []uint16{1, 2}, []uint16{1, 3}, []uint16{2, 0}))
@@ -326,12 +327,13 @@ func TestValidateRefuses(t *testing.T) {
 	walk(t, f)
 }
 
-// FuzzValidate: a forest of any bytes is refused, or safe to use.
+// FuzzValidate checks that a forest of arbitrary bytes is rejected or safe to use.
 func FuzzValidate(f *testing.F) {
 	for _, e := range examples(f) {
 		s := store(e)
 		f.Add(s.trees, s.depth, s.dim, s.corpusN, s.width, s.coord, s.natural, s.members, s.points,
-			s.nodes, s.ptr, s.idx, s.val, s.dirIdx, s.dirVal, s.leafDir, s.leaves0, s.leaves1, s.memberDir, s.members0, s.members1)
+			s.nodes, s.ptr, s.idx, s.val, s.dirIdx, s.dirVal,
+			s.leafDir, s.leaves0, s.leaves1, s.memberDir, s.members0, s.members1)
 	}
 	f.Fuzz(func(t *testing.T, trees, depth, dim, corpusN, width int, coord uint8, natural, members bool, points int,
 		nodes, ptr, idx, val, dirIdx, dirVal, leafDir, leaves0, leaves1, memberDir, members0, members1 []byte) {

@@ -7,20 +7,20 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// Without is the forest with the votes of some of its training points taken
-// out of the leaves: what Learn would have made without them but for the
-// splits, which keep what they learned of the points. Where splits look at no
-// labels and the points are few that is next to nothing, so it serves to try a
-// forest on points held out without learning a second one. points are in the
-// trees' coordinates and lab holds their labels as given to Learn. Member
-// lists stay as they are. The leaves are copied, all else is shared.
+// Without returns a copy of the forest without the votes of some of its training
+// points. It equals the forest that Learn would grow without these points, except for
+// the splits, which still depend on them. If splits do not use labels and the points
+// are few, this dependence is negligible, so the result can be evaluated on held-out
+// points without learning a second forest. points are in the trees' coordinates, and
+// lab holds their labels as passed to Learn. Member lists do not change. The leaves
+// are copied, everything else is shared.
 //
-// ok is false for a forest whose splits look at labels (rf), whose leaves left
-// labels out (MinVotes above 1), or that has no label tables.
+// ok is false for a forest whose splits use labels (rf), whose leaves left out labels
+// (MinVotes above 1), or that has no label tables.
 // O(trees · points · leaf), and a copy of the leaves.
 //
-// Errors: ErrParams for points of another dimension or other labels than
-// those learned from.
+// Errors: ErrParams for points of another dimension, or with other labels than in
+// training.
 func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, ok bool, err error) {
 	if !f.Natural || f.Kind == RF || f.MinVotes > 1 {
 		return nil, false, nil
@@ -35,7 +35,7 @@ func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, 
 		z = f.Coordinates(points.Row(i, x), z)
 		f.Route(z, at[i*f.Trees:(i+1)*f.Trees])
 		if f.Coord != CoordProjected {
-			z = nil // it is the row itself
+			z = nil // z aliases the row
 		}
 	}
 	c := *f
@@ -67,19 +67,21 @@ func (f *Forest) Without(points labels.Rows, lab *labels.Neighbors) (g *Forest, 
 			b := f.Leaf(t, int(leaf))
 			ids, had = b.appendTable(ids[:0], had[:0])
 			for i, id := range ids {
-				gone := votes[id]
-				if gone > had[i] {
-					return nil, false, fmt.Errorf("%w: tree %d, leaf %d: label %d has fewer votes than are taken away", ErrParams, t, leaf, id)
+				removed := votes[id]
+				if removed > had[i] {
+					return nil, false, fmt.Errorf("%w: tree %d, leaf %d: label %d has fewer votes than are removed",
+						ErrParams, t, leaf, id)
 				}
 				delete(votes, id)
-				if had[i] > gone {
-					kept, left = append(kept, id), append(left, had[i]-gone)
+				if had[i] > removed {
+					kept, left = append(kept, id), append(left, had[i]-removed)
 				}
 			}
 			if len(votes) > 0 || int(b.Points()) < lo-from {
-				return nil, false, fmt.Errorf("%w: tree %d, leaf %d lacks labels that are taken away", ErrParams, t, leaf)
+				return nil, false, fmt.Errorf("%w: tree %d, leaf %d lacks labels that are removed",
+					ErrParams, t, leaf)
 			}
-			// What is left is no longer than what was there.
+			// The new block is not longer than the old one, so it fits in its place.
 			w.addTable(b.Points()-uint32(lo-from), kept, left)
 			to := f.LeafDir[t<<f.Depth+int(leaf)]
 			copy(c.Leaves[to>>16][int(to&0xffff)*leafAlign:], w.chunks[len(w.chunks)-1])

@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// TestWithout compares the tables that are left with those counted anew.
+// TestWithout compares the remaining tables with tables counted without the points.
 func TestWithout(t *testing.T) {
 	const n, d, k = 400, 6, 9
 	rows := gaussian(newRand(5), n, d)
@@ -34,7 +34,9 @@ func TestWithout(t *testing.T) {
 	others, left := pick(rest)
 	for _, kind := range []Kind{RP, KD, KDChrono, PCATree} {
 		t.Run(string(kind), func(t *testing.T) {
-			f := learn(t, rows, lab, Params{Kind: kind, Trees: 3, Depth: 5, LabelsK: 7, Natural: true, Members: true, Seed: 2})
+			f := learn(t, rows, lab, Params{
+				Kind: kind, Trees: 3, Depth: 5, LabelsK: 7, Natural: true, Members: true, Seed: 2,
+			})
 			before := f.Leaves[0][:1<<10]
 			before = slices.Clone(before)
 			g, ok, err := f.Without(points, gone)
