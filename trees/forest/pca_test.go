@@ -129,7 +129,7 @@ func TestPCAEqualsReference(t *testing.T) {
 		"all coordinates": {
 			stretched(1, 300, 20, 20, func(j int) float64 { return 10 * math.Pow(0.7, float64(j)) }), 20,
 		},
-		"leading":          {stretched(2, 700, 70, 70, func(j int) float64 { return 5 / float64(j+1) }), 9},
+		"leading": {stretched(2, 700, 70, 70, func(j int) float64 { return 5 / float64(j+1) }), 9},
 		"leading of some": {
 			stretched(4, 500, 300, 300, func(j int) float64 { return 10 * math.Pow(0.8, float64(j)) }), 12,
 		},
