@@ -24,7 +24,7 @@ func TestBackground(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	at := 0
 	put := func(n int) {
-		err := d.Update(ctx, func(b *Batch) error {
+		err := d.Update(ctx, func(b *Tx) error {
 			for range n {
 				at++
 				if err := b.Put("s", Row{Key: fmt.Append(nil, at), Sparse: randomSparse(rng, 8, 50)}); err != nil {

@@ -24,7 +24,7 @@ func TestDamagedBucketHeaders(t *testing.T) {
 	err = errorsOf(
 		func() error { return d.CreateSparse(ctx, "s", SparseOptions{Named: true}) },
 		func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				for i := range 5 {
 					features := []Feature{{Name: "x", Value: 1}, {Name: fmt.Sprint("y", i), Value: 2}}
 					if err := b.Put("s", Row{Key: fmt.Append(nil, i), Labels: []string{"a", fmt.Sprint(i)}, Features: features}); err != nil {

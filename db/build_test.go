@@ -71,7 +71,7 @@ func (b *bed) must(err error) {
 // put writes rows under the keys prefix0, prefix1, ... in one batch.
 func (b *bed) put(prefix string, rows [][]float32) {
 	b.t.Helper()
-	b.must(b.d.Update(b.t.Context(), func(w *db.Batch) error {
+	b.must(b.d.Update(b.t.Context(), func(w *db.Tx) error {
 		for i, x := range rows {
 			key := fmt.Sprintf("%s%d", prefix, i)
 			labels := []string{fmt.Sprintf("mod%d", i%3)}
@@ -89,7 +89,7 @@ func (b *bed) put(prefix string, rows [][]float32) {
 
 func (b *bed) drop(keys ...string) {
 	b.t.Helper()
-	b.must(b.d.Update(b.t.Context(), func(w *db.Batch) error {
+	b.must(b.d.Update(b.t.Context(), func(w *db.Tx) error {
 		for _, k := range keys {
 			if err := w.Delete("c", []byte(k)); err != nil {
 				return err

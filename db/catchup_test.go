@@ -79,7 +79,7 @@ func fillChurned(t *testing.T, d *DB) {
 // changeChurned replaces, adds and deletes rows; some keys are deleted and come
 // again in a later round.
 func changeChurned(d *DB, rng *rand.Rand, round int) error {
-	return d.Update(context.Background(), func(b *Batch) error {
+	return d.Update(context.Background(), func(b *Tx) error {
 		for _, i := range rng.Perm(260)[:60] {
 			key := fmt.Appendf(nil, "key-%03d", i)
 			x := randomSparse(rng, 6, 40+10*round)
@@ -167,7 +167,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		return Row{Key: fmt.Appendf(nil, "k%d", i), Vector: []float32{float32(i), 1}, Labels: label}
 	}
 	update := func(rows ...Row) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for _, r := range rows {
 				if err := b.Put("c", r); err != nil {
 					return err

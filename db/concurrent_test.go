@@ -65,7 +65,7 @@ func TestConcurrent(t *testing.T) {
 		}
 	}
 	must(d.CreateDense(ctx, "c", DenseOptions{Dim: dim}))
-	must(d.Update(ctx, func(b *Batch) error {
+	must(d.Update(ctx, func(b *Tx) error {
 		for i := range 30 {
 			if err := b.Put("c", Row{Key: fmt.Appendf(nil, "base-%d", i), Vector: modelVector(uint64(i), dim)}); err != nil {
 				return err
@@ -78,7 +78,7 @@ func TestConcurrent(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for i := range batches {
-				must(d.Update(ctx, func(b *Batch) error {
+				must(d.Update(ctx, func(b *Tx) error {
 					x := modelVector(uint64(w*1000+i), dim)
 					for _, half := range []string{"left", "right"} {
 						for _, key := range []string{fmt.Sprintf("w%d-%s-%d", w, half, i), fmt.Sprintf("w%d-%s", w, half)} {
@@ -281,7 +281,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		for w := range 4 {
 			work(func(i int) error {
 				key := fmt.Sprintf("%d-%d-%d", round, w, i)
-				err := d.Update(ctx, func(b *Batch) error {
+				err := d.Update(ctx, func(b *Tx) error {
 					return b.Put("c", Row{Key: []byte(key), Vector: make([]float32, 16)})
 				})
 				if err == nil {
@@ -344,7 +344,7 @@ func TestCancel(t *testing.T) {
 	for i := range 200 {
 		c.put(fmt.Sprint(i), modelRow{vec: modelVector(uint64(i), 64)})
 	}
-	if err := d.Update(bg, func(b *Batch) error {
+	if err := d.Update(bg, func(b *Tx) error {
 		for _, key := range c.byRow() {
 			if err := b.Put("c", Row{Key: []byte(key), Vector: c.rows[key].vec}); err != nil {
 				return err
@@ -364,7 +364,7 @@ func TestCancel(t *testing.T) {
 			_, err = d.Build(ctx, "c", "x", BuildOptions{Trees: 8, Depth: 4, LabelsK: 20, NoTune: true, Members: true}, nil)
 			done = func() { c.indexes["x"] = forest.KD }
 		case 1:
-			err = d.Update(ctx, func(b *Batch) error {
+			err = d.Update(ctx, func(b *Tx) error {
 				time.Sleep(rand.N(2 * time.Millisecond))
 				return b.Put("c", Row{Key: []byte("7"), Vector: modelVector(uint64(i), 64)})
 			})
@@ -414,7 +414,7 @@ func TestCancelWaiting(t *testing.T) {
 	}
 	d.write <- struct{}{} // a writer that takes its time
 	errs := make(chan error)
-	put := func(b *Batch) error { return b.Put("c", Row{Key: []byte("k"), Vector: []float32{1}}) }
+	put := func(b *Tx) error { return b.Put("c", Row{Key: []byte("k"), Vector: []float32{1}}) }
 	go func() { errs <- d.Update(ctx, put) }()
 	go func() { errs <- d.CreateDense(ctx, "other", DenseOptions{Dim: 1}) }()
 	go func() { _, err := d.Compact(ctx); errs <- err }()
@@ -583,7 +583,7 @@ func TestVerifyModes(t *testing.T) {
 	}
 	touch := func(d *DB) {
 		t.Helper()
-		if err := d.Update(ctx, func(b *Batch) error { return b.Put("small", Row{Key: damageKey(5), Vector: make([]float32, 8)}) }); err != nil {
+		if err := d.Update(ctx, func(b *Tx) error { return b.Put("small", Row{Key: damageKey(5), Vector: make([]float32, 8)}) }); err != nil {
 			t.Fatal(err)
 		}
 	}

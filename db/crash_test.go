@@ -112,7 +112,7 @@ func killBatch(i int) []Row {
 }
 
 func putKillBatch(d *DB, i int) error {
-	return d.Update(context.Background(), func(b *Batch) error {
+	return d.Update(context.Background(), func(b *Tx) error {
 		for _, r := range killBatch(i) {
 			if err := errors.Join(b.Put("c", r), b.Put("s", killSparse(r))); err != nil {
 				return err

@@ -53,7 +53,7 @@ func sparseDamageDB(path string) error {
 		return err
 	}
 	put := func(coll string, from, to int) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
 				if err := b.Put(coll, damageRow(coll, i)); err != nil {
 					return err
@@ -65,7 +65,7 @@ func sparseDamageDB(path string) error {
 	fill := func(coll string) error {
 		n := damageTerms()[coll]
 		// Some rows are newer than the indexes, some deleted.
-		return errors.Join(put(coll, 0, n-5), d.Update(ctx, func(b *Batch) error { return b.Delete(coll, damageKey(3)) }))
+		return errors.Join(put(coll, 0, n-5), d.Update(ctx, func(b *Tx) error { return b.Delete(coll, damageKey(3)) }))
 	}
 	model := LCIFOptions{Params: &query.LCIFParams{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	weighed := model

@@ -73,7 +73,7 @@ func damageDB(path string) error {
 		return err
 	}
 	put := func(coll string, n, dim int, whole bool) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for i := range n {
 				seed := uint64(4 * i)
 				if whole {
@@ -107,7 +107,7 @@ func damageDB(path string) error {
 		func() error { return put("floats", 18, 8192, false) },
 		func() error { return put("small", 70, 8, false) },
 		func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				return errors.Join(b.Delete("bytes", damageKey(3)), b.Delete("bytes", damageKey(39)), b.Delete("small", damageKey(7)))
 			})
 		},
@@ -417,7 +417,7 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 	}
 	coll, row := kind.coll, kind.row
 	write := func(key []byte, del bool) error {
-		return d.Update(context.Background(), func(b *Batch) error {
+		return d.Update(context.Background(), func(b *Tx) error {
 			if del {
 				return b.Delete(coll, key)
 			}

@@ -118,7 +118,7 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(ctx, func(b *db.Batch) error {
+	err = d.Update(ctx, func(b *db.Tx) error {
 		for i := range n {
 			r := db.Row{Key: fmt.Appendf(nil, "k%d", i), Labels: labels(i)}
 			x := make([]float32, dim)

@@ -99,7 +99,7 @@ func TestMisuseOfWrites(t *testing.T) {
 	// Every failing batch has good changes around the bad one.
 	batch := func(rows ...db.Row) func() error {
 		return func() error {
-			return b.d.Update(ctx, func(w *db.Batch) error {
+			return b.d.Update(ctx, func(w *db.Tx) error {
 				if err := w.Put("c", db.Row{Key: []byte("before"), Vector: good}); err != nil {
 					return err
 				}
@@ -132,10 +132,10 @@ func TestMisuseOfWrites(t *testing.T) {
 	create := func(name string, o db.DenseOptions) func() error {
 		return func() error { return b.d.CreateDense(ctx, name, o) }
 	}
-	update := func(ctx context.Context, f func(w *db.Batch) error) func() error {
+	update := func(ctx context.Context, f func(w *db.Tx) error) func() error {
 		return func() error { return b.d.Update(ctx, f) }
 	}
-	put := func(w *db.Batch) error { return w.Put("c", row("k", good...)) }
+	put := func(w *db.Tx) error { return w.Put("c", row("k", good...)) }
 	b.misuses([]misuse{
 		{"short vector", batch(row("k", 1, 2, 3)), db.ErrDimension, []string{`"c"`, `"k"`, "3", "4"}},
 		{"long vector", batch(row("k", 1, 2, 3, 4, 5)), db.ErrDimension, []string{`"c"`, `"k"`, "5"}},
@@ -145,33 +145,33 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"minus infinity", batch(row("k", -inf, 2, 3, 4)), db.ErrNotFinite, []string{`"k"`, "coordinate 0"}},
 		{"length beyond float32", batch(row("k", 2e19, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "2e+19", "1.84e+19"}},
 		{"length below float32", batch(row("k", 1e-20, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "1e-20", "2.17e-19"}},
-		{"key put and inserted", update(ctx, func(w *db.Batch) error {
+		{"key put and inserted", update(ctx, func(w *db.Tx) error {
 			return errors.Join(put(w), w.Insert("c", row("k", good...)))
 		}), db.ErrExists, []string{`"c"`, `"k"`}},
-		{"key inserted twice", update(ctx, func(w *db.Batch) error {
+		{"key inserted twice", update(ctx, func(w *db.Tx) error {
 			return errors.Join(w.Insert("c", row("k", good...)), w.Insert("c", row("k", good...)))
 		}), db.ErrExists, []string{`"c"`, `"k"`}},
-		{"get without key", update(ctx, func(w *db.Batch) error { _, err := w.Get("c", nil); return err }), db.ErrKey, []string{`"c"`}},
-		{"has in no collection", update(ctx, func(w *db.Batch) error { _, err := w.Has("nowhere", []byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"get without key", update(ctx, func(w *db.Tx) error { _, err := w.Get("c", nil); return err }), db.ErrKey, []string{`"c"`}},
+		{"has in no collection", update(ctx, func(w *db.Tx) error { _, err := w.Has("nowhere", []byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
 		{"no key", batch(row("", good...)), db.ErrKey, []string{`"c"`, "0 bytes"}},
 		{"long key", batch(row(long, good...)), db.ErrKey, []string{"513 bytes", "512"}},
 		{"empty label", batch(labelled("good", "")), db.ErrLabel, []string{`"c"`, `"k"`}},
 		{"long label", batch(labelled(long)), db.ErrLabel, []string{`"k"`, "513"}},
 		{"many labels", batch(labelled(labels...)), db.ErrLabel, []string{`"k"`, "1025"}},
 		{"large payload", batch(paid), db.ErrPayload, []string{`"k"`, "1048577"}},
-		{"put into no collection", update(ctx, func(w *db.Batch) error { return w.Put("nowhere", row("k", good...)) }), db.ErrNoCollection, []string{`"nowhere"`}},
-		{"delete from no collection", update(ctx, func(w *db.Batch) error { return w.Delete("nowhere", []byte("k")) }), db.ErrNoCollection, []string{`"nowhere"`}},
-		{"delete without key", update(ctx, func(w *db.Batch) error { return w.Delete("c", nil) }), db.ErrKey, []string{`"c"`}},
-		{"a failed put that is ignored", update(ctx, func(w *db.Batch) error {
+		{"put into no collection", update(ctx, func(w *db.Tx) error { return w.Put("nowhere", row("k", good...)) }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"delete from no collection", update(ctx, func(w *db.Tx) error { return w.Delete("nowhere", []byte("k")) }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"delete without key", update(ctx, func(w *db.Tx) error { return w.Delete("c", nil) }), db.ErrKey, []string{`"c"`}},
+		{"a failed put that is ignored", update(ctx, func(w *db.Tx) error {
 			_ = w.Put("c", row("bad", nan, 0, 0, 0)) // the batch must not forget it
 			return put(w)
 		}), db.ErrNotFinite, []string{`"bad"`}},
-		{"the caller's own error", update(ctx, func(w *db.Batch) error { return errors.Join(put(w), mine) }), mine, nil},
+		{"the caller's own error", update(ctx, func(w *db.Tx) error { return errors.Join(put(w), mine) }), mine, nil},
 		{"cancelled update", update(cancelled, put), context.Canceled, nil},
 		{"update past its deadline", update(late, put), context.DeadlineExceeded, nil},
 		{"transaction used afterwards", func() error {
-			var kept *db.Batch
-			b.must(b.d.Update(ctx, func(w *db.Batch) error { kept = w; return nil }))
+			var kept *db.Tx
+			b.must(b.d.Update(ctx, func(w *db.Tx) error { kept = w; return nil }))
 			return errors.Join(put(kept), kept.Delete("c", []byte("a1")))
 		}, db.ErrClosed, []string{"transaction"}},
 
@@ -416,9 +416,9 @@ func TestMisuseOfClosed(t *testing.T) {
 	b.build("x", db.BuildOptions{NoTune: true})
 	writes := map[string]func(d *db.DB) error{
 		"Update": func(d *db.DB) error {
-			return d.Update(ctx, func(w *db.Batch) error { return w.Delete("c", []byte("a1")) })
+			return d.Update(ctx, func(w *db.Tx) error { return w.Delete("c", []byte("a1")) })
 		},
-		"Update of nothing": func(d *db.DB) error { return d.Update(ctx, func(*db.Batch) error { return nil }) },
+		"Update of nothing": func(d *db.DB) error { return d.Update(ctx, func(*db.Tx) error { return nil }) },
 		"CreateDense":       func(d *db.DB) error { return d.CreateDense(ctx, "d", db.DenseOptions{Dim: 1}) },
 		"DropCollection":    func(d *db.DB) error { return d.DropCollection(ctx, "c") },
 		"DropIndex":         func(d *db.DB) error { return d.DropIndex(ctx, "c", "x") },

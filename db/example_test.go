@@ -42,9 +42,9 @@ func palette(dir string) *db.DB {
 	if err := d.CreateDense(context.Background(), "colours", db.DenseOptions{Dim: 3}); err != nil {
 		log.Fatal(err)
 	}
-	err = d.Update(context.Background(), func(b *db.Batch) error {
+	err = d.Update(context.Background(), func(tx *db.Tx) error {
 		for _, c := range colours {
-			if err := b.Put("colours", db.Row{Key: []byte(c.name), Vector: c.rgb, Labels: c.tags}); err != nil {
+			if err := tx.Put("colours", db.Row{Key: []byte(c.name), Vector: c.rgb, Labels: c.tags}); err != nil {
 				return err
 			}
 		}
@@ -79,9 +79,9 @@ func Example() {
 	if err := d.CreateDense(ctx, "colours", db.DenseOptions{Dim: 3, Metric: vector.L2}); err != nil {
 		log.Fatal(err)
 	}
-	err = d.Update(ctx, func(b *db.Batch) error {
+	err = d.Update(ctx, func(tx *db.Tx) error {
 		for _, c := range colours {
-			if err := b.Put("colours", db.Row{Key: []byte(c.name), Vector: c.rgb}); err != nil {
+			if err := tx.Put("colours", db.Row{Key: []byte(c.name), Vector: c.rgb}); err != nil {
 				return err
 			}
 		}
@@ -122,11 +122,11 @@ func ExampleDB_Build() {
 	if err := d.CreateDense(ctx, "spiral", db.DenseOptions{Dim: 3}); err != nil {
 		log.Fatal(err)
 	}
-	err = d.Update(ctx, func(b *db.Batch) error {
+	err = d.Update(ctx, func(tx *db.Tx) error {
 		for i := range 2000 {
 			a := float64(i) / 30
 			x := []float32{float32(a * math.Cos(a)), float32(a * math.Sin(a)), float32(a)}
-			if err := b.Put("spiral", db.Row{Key: fmt.Appendf(nil, "point %d", i), Vector: x}); err != nil {
+			if err := tx.Put("spiral", db.Row{Key: fmt.Appendf(nil, "point %d", i), Vector: x}); err != nil {
 				return err
 			}
 		}
@@ -172,11 +172,11 @@ func ExampleDB_Snapshot() {
 		log.Fatal(err)
 	}
 	defer before.Release()
-	err = d.Update(ctx, func(b *db.Batch) error {
+	err = d.Update(ctx, func(tx *db.Tx) error {
 		return errors.Join(
-			b.Delete("colours", []byte("teal")),
-			b.Put("colours", db.Row{Key: []byte("violet"), Vector: []float32{238, 130, 238}}),
-			b.Put("colours", db.Row{Key: []byte("indigo"), Vector: []float32{75, 0, 130}}),
+			tx.Delete("colours", []byte("teal")),
+			tx.Put("colours", db.Row{Key: []byte("violet"), Vector: []float32{238, 130, 238}}),
+			tx.Put("colours", db.Row{Key: []byte("indigo"), Vector: []float32{75, 0, 130}}),
 		)
 	})
 	if err != nil {
@@ -252,8 +252,8 @@ func ExampleSnapshot_Search_explain() {
 	if _, err := d.Build(ctx, "colours", "main", o, nil); err != nil {
 		log.Fatal(err)
 	}
-	err := d.Update(ctx, func(b *db.Batch) error {
-		return b.Put("colours", db.Row{Key: []byte("maroon"), Vector: []float32{128, 0, 0}})
+	err := d.Update(ctx, func(tx *db.Tx) error {
+		return tx.Put("colours", db.Row{Key: []byte("maroon"), Vector: []float32{128, 0, 0}})
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -115,7 +115,7 @@ func TestMoreThanThereIs(t *testing.T) {
 		b := newBed(t, vector.L2, dim)
 		b.must(b.d.CreateSparse(ctx, "s", db.SparseOptions{}))
 		b.put("a", mixture(1, max(n, 12), dim))
-		b.must(b.d.Update(ctx, func(w *db.Batch) error {
+		b.must(b.d.Update(ctx, func(w *db.Tx) error {
 			for i := range max(n, 1) {
 				x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%3)}, Value: []float32{1, float32(i + 1)}}
 				if err := w.Put("s", db.Row{Key: fmt.Appendf(nil, "s%d", i), Sparse: x, Labels: []string{"l"}}); err != nil {
@@ -137,7 +137,7 @@ func TestMoreThanThereIs(t *testing.T) {
 			b.drop(fmt.Sprintf("a%d", i))
 		}
 		if n == 0 {
-			b.must(b.d.Update(ctx, func(w *db.Batch) error { return w.Delete("s", []byte("s0")) }))
+			b.must(b.d.Update(ctx, func(w *db.Tx) error { return w.Delete("s", []byte("s0")) }))
 		}
 		b.must(b.d.View(func(s *db.Snapshot) error {
 			for _, k := range []int{n + 1, 100, math.MaxInt} {

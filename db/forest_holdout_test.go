@@ -90,7 +90,7 @@ func TestTrialHidesTwins(t *testing.T) {
 	if err := d.CreateDense(t.Context(), "c", DenseOptions{Dim: data.d}); err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(t.Context(), func(b *Batch) error {
+	err = d.Update(t.Context(), func(b *Tx) error {
 		for i := range data.n {
 			if err := b.Put("c", Row{Key: []byte{'a', byte(i), byte(i >> 8)}, Vector: data.Row(i, nil)}); err != nil {
 				return err

@@ -24,7 +24,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
-	err = store.Update(t.Context(), func(b *Batch) error {
+	err = store.Update(t.Context(), func(b *Tx) error {
 		for i := range n {
 			x := make([]float32, d)
 			for j := range x {
@@ -39,7 +39,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = store.Update(t.Context(), func(b *Batch) error {
+	err = store.Update(t.Context(), func(b *Tx) error {
 		for i := 0; i < n; i += 37 {
 			if err := b.Delete("c", fmt.Append(nil, i)); err != nil {
 				return err

@@ -27,7 +27,7 @@ const (
 // different rows and splits leave very uneven leaves.
 func putTied(t *testing.T, d *DB, from, to int) {
 	t.Helper()
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := from; i < to; i++ {
 			rng := rand.New(rand.NewPCG(3, uint64(i)))
 			x := []float32{float32(rng.IntN(3))}
@@ -141,7 +141,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 				var rows []int
 				look := func(add, want int) {
 					t.Helper()
-					if err := d.Update(t.Context(), func(b *Batch) error {
+					if err := d.Update(t.Context(), func(b *Tx) error {
 						for range add {
 							x := make([]float32, dim)
 							for i := range x {
@@ -188,7 +188,7 @@ func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 		t.Fatal(err)
 	}
 	putTied(t, d, 0, tiedRows)
-	if err := d.Update(t.Context(), func(b *Batch) error {
+	if err := d.Update(t.Context(), func(b *Tx) error {
 		for i := 0; i < tiedRows; i += 10 {
 			if err := b.Delete("d", fmt.Append(nil, i)); err != nil {
 				return err

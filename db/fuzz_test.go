@@ -118,7 +118,7 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 		err = d.CreateDense(ctx, "c", DenseOptions{Dim: 4, Metric: vector.InnerProduct})
 	}
 	if err == nil {
-		err = d.Update(ctx, func(b *Batch) error {
+		err = d.Update(ctx, func(b *Tx) error {
 			for i := range 40 {
 				if err := b.Put("c", Row{Key: []byte{byte(i + 1)}, Vector: modelVector(uint64(4*i), 4)}); err != nil {
 					return err

@@ -48,7 +48,7 @@ func golden(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	put := func(coll string, from, to, dim int, half float32) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
 				r := Row{Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, dim, half), Payload: fmt.Appendf(nil, "payload of %d", i)}
 				if i%3 == 0 {
@@ -79,7 +79,7 @@ func golden(path string) (err error) {
 		func() error { return put("halves", 0, 2, MaxDim, 0.5) }, // one chunk of floats, no tail
 		func() error { return put("products", 4, 6, 4, 0.5) },    // replaced, so with tombstones
 		func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				return errors.Join(b.Delete("bytes", []byte("key-3")), b.Delete("floats", []byte("key-9")))
 			})
 		},
@@ -225,7 +225,7 @@ func TestGolden(t *testing.T) {
 }
 
 func putGolden(d *DB) error {
-	err := d.Update(context.Background(), func(b *Batch) error {
+	err := d.Update(context.Background(), func(b *Tx) error {
 		for i := 17; i < 40; i++ { // seals the chunk that the tail row began
 			if err := b.Put("bytes", Row{Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, goldenDim, 0)}); err != nil {
 				return err

@@ -25,7 +25,7 @@ func groupRows(d *DB, from, to, goroutines int) error {
 				if i >= to {
 					return
 				}
-				errs[g] = d.Update(context.Background(), func(b *Batch) error {
+				errs[g] = d.Update(context.Background(), func(b *Tx) error {
 					return b.Put("c", Row{Key: fmt.Appendf(nil, "row-%d", i), Vector: []float32{float32(i), 1, 2, 3}})
 				})
 				if errs[g] != nil {
@@ -155,7 +155,7 @@ func TestBackPressure(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(ctx context.Context, w int) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for i := range 8 {
 				r := Row{Key: fmt.Appendf(nil, "%d-%d", w, i), Vector: []float32{1}, Payload: make([]byte, payload)}
 				if err := b.Put("c", r); err != nil {
@@ -221,7 +221,7 @@ func TestOutgrown(t *testing.T) {
 		for round := range 4 {
 			done := make(chan error, 1)
 			go func() {
-				done <- d.Update(ctx, func(b *Batch) error {
+				done <- d.Update(ctx, func(b *Tx) error {
 					for i := range 6 {
 						r := Row{Key: fmt.Appendf(nil, "%d-%d", round, i), Vector: []float32{1}, Payload: make([]byte, MaxPayload)}
 						if _, err := cryptorand.Read(r.Payload); err != nil {
@@ -261,11 +261,11 @@ func TestBackPressureNested(t *testing.T) {
 	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(ctx, func(b *Batch) error {
+	err = d.Update(ctx, func(b *Tx) error {
 		if err := b.Put("c", Row{Key: []byte("outer"), Vector: []float32{1}}); err != nil {
 			return err
 		}
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			return b.Put("c", Row{Key: []byte("inner"), Vector: []float32{1}})
 		})
 	})

@@ -19,7 +19,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 	b.put("a", mixture(1, n, dim))
 	b.build("x", db.BuildOptions{Members: true, NoTune: true})
 	b.must(b.d.CreateSparse(t.Context(), "s", db.SparseOptions{}))
-	b.must(b.d.Update(t.Context(), func(w *db.Batch) error {
+	b.must(b.d.Update(t.Context(), func(w *db.Tx) error {
 		for i := range n {
 			x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%30)}, Value: []float32{1, float32(i%7 + 1)}}
 			if err := w.Put("s", db.Row{Key: fmt.Appendf(nil, "a%d", i), Sparse: x}); err != nil {

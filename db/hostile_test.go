@@ -106,7 +106,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 	}
 	defer d.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
-	err = d.Update(ctx, func(b *Batch) error {
+	err = d.Update(ctx, func(b *Tx) error {
 		for i := range n {
 			r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%2)}}
 			x := r
@@ -493,7 +493,7 @@ func TestHostileArrays(t *testing.T) {
 			})
 			mustBeCorrupt(t, c.name+": search", err)
 		}
-		err = d.Update(t.Context(), func(b *Batch) error {
+		err = d.Update(t.Context(), func(b *Tx) error {
 			return errors.Join(
 				b.Put("d", Row{Key: []byte("new"), Vector: make([]float32, 4)}),
 				b.Put("s", Row{Key: []byte("new"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{600}, Value: []float32{1}}}))
@@ -535,7 +535,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(ctx, func(b *Batch) error { return b.Put("d", Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
+	err = d.Update(ctx, func(b *Tx) error { return b.Put("d", Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestInsert(t *testing.T) {
 	}
 	row := func(key string) Row { return Row{Key: []byte(key), Vector: []float32{1}} }
 	insert := func(keys ...string) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for _, k := range keys {
 				if err := b.Insert("c", row(k)); err != nil {
 					return err
@@ -52,7 +52,7 @@ func TestInsert(t *testing.T) {
 	if good != 1 {
 		t.Errorf("%d inserts of one key succeeded", good)
 	}
-	if err := d.Update(ctx, func(b *Batch) error { return b.Delete("c", []byte("b")) }); err != nil {
+	if err := d.Update(ctx, func(b *Tx) error { return b.Delete("c", []byte("b")) }); err != nil {
 		t.Fatal(err)
 	}
 	n, err := d.LoadNew(ctx, "c", rowsOf(row("b"), row("x")), nil)

@@ -137,7 +137,7 @@ func TestToyKind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	put := func(d *DB, from, to int) {
 		t.Helper()
-		err := d.Update(t.Context(), func(b *Batch) error {
+		err := d.Update(t.Context(), func(b *Tx) error {
 			for i := from; i < to; i++ {
 				if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 8, 40)}); err != nil {
 					return err

@@ -15,7 +15,7 @@ import (
 // putLabelled writes rows of the collections of that golden file, one of counts
 // and one dense; later rows bring features and labels.
 func putLabelled(d *DB, from, to int) error {
-	return d.Update(context.Background(), func(b *Batch) error {
+	return d.Update(context.Background(), func(b *Tx) error {
 		for i := from; i < to; i++ {
 			r := Row{Key: fmt.Appendf(nil, "key-%d", i), Labels: []string{fmt.Sprint("l", 9-i%3), fmt.Sprint("m", i/40)}}
 			dense := r

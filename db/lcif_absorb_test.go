@@ -59,7 +59,7 @@ func TestMaintainLCIF(t *testing.T) {
 			must(d.CreateSparse(ctx, "s", SparseOptions{}))
 		}
 		put := func(n, keys int) {
-			must(d.Update(ctx, func(b *Batch) error {
+			must(d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(keys)[:min(n, keys)] {
 					r := Row{Key: fmt.Append(nil, k), Sparse: randomSparse(rng, rng.IntN(8), width)}
 					for i := range r.Sparse.Value {
@@ -122,7 +122,7 @@ func TestMaintainLCIF(t *testing.T) {
 			case 1, 2:
 				put(rng.IntN(10)+1, 5000)
 			}
-			must(d.Update(ctx, func(b *Batch) error {
+			must(d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(250)[:rng.IntN(2)*rng.IntN(60)] {
 					if err := b.Delete("s", fmt.Append(nil, k)); err != nil {
 						return err
@@ -417,7 +417,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	n := 0
 	put := func(rows int) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for range rows {
 				r := Row{Key: fmt.Append(nil, n), Sparse: randomSparse(rng, 20, 3000), Labels: []string{fmt.Sprint("a", rng.IntN(60)), fmt.Sprint("b", rng.IntN(60))}}
 				if err := b.Put("s", r); err != nil {
@@ -499,7 +499,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 	}
 	defer d.Close()
 	put := func(key, label string, f uint32) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			return b.Put("s", Row{Key: []byte(key), Sparse: vector.Sparse{Index: []uint32{f}, Value: []float32{1}}, Labels: []string{label}})
 		})
 	}

@@ -57,7 +57,7 @@ func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*DB, []Sp
 // put writes n rows in one batch.
 func put(t *testing.T, d *DB, n int, row func(i int) Row) {
 	t.Helper()
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := range n {
 			if err := b.Put("docs", row(i)); err != nil {
 				return err
@@ -170,7 +170,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
-		return d.Update(t.Context(), func(b *Batch) error {
+		return d.Update(t.Context(), func(b *Tx) error {
 			for r, err := range s.Rows("docs") {
 				if err != nil {
 					return err
@@ -303,7 +303,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 					}
 					return r
 				})
-				err := d.Update(t.Context(), func(b *Batch) error {
+				err := d.Update(t.Context(), func(b *Tx) error {
 					for i := range 100 {
 						if err := b.Delete("docs", fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, ErrNotFound) {
 							return err
@@ -448,7 +448,7 @@ func TestRelearnWithoutForest(t *testing.T) {
 	if err := d.DropIndex(t.Context(), "docs", "trees"); err != nil {
 		t.Fatal(err)
 	}
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := range 200 {
 			if err := b.Delete("docs", fmt.Append(nil, "p", i)); err != nil {
 				return err

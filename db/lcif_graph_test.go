@@ -154,7 +154,7 @@ func (g *graphDB) put(t *testing.T, n int) {
 
 func (g *graphDB) delete(t *testing.T, from, n int) {
 	t.Helper()
-	err := g.Update(t.Context(), func(b *Batch) error {
+	err := g.Update(t.Context(), func(b *Tx) error {
 		for i := from; i < from+n; i++ {
 			key := fmt.Sprint("k", i)
 			delete(g.rows, key)

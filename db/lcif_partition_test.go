@@ -122,7 +122,7 @@ func TestPartitionMisuse(t *testing.T) {
 		func() error { return putRowless(d, "counts", 0, 30) },
 		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 2}) },
 		func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				return b.Put("dense", Row{Key: []byte("a"), Vector: []float32{1, 2}, Labels: []string{"x"}})
 			})
 		},

@@ -67,7 +67,7 @@ func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []SparseQuery
 		}
 		rows = append(rows, r)
 	}
-	err = d.Update(t.Context(), func(b *Batch) error {
+	err = d.Update(t.Context(), func(b *Tx) error {
 		for _, r := range rows {
 			if err := b.Put("docs", r); err != nil {
 				return err
@@ -176,7 +176,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
 	gone := []int{3, 500, 1200}
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for _, i := range gone {
 			if err := b.Delete("docs", rows[i].Key); err != nil {
 				return err
@@ -274,7 +274,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if err := build("bare", LCIFOptions{Params: params}); !errors.Is(err, ErrEmpty) {
 		t.Errorf("no rows: %v", err)
 	}
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		return b.Put("bare", Row{Key: []byte("k"), Sparse: rows[0].Sparse})
 	})
 	if err != nil {
@@ -335,7 +335,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 	d := openTemp(t, nil)
 	put := func(coll string, n int, label string) {
 		t.Helper()
-		err := d.Update(t.Context(), func(b *Batch) error {
+		err := d.Update(t.Context(), func(b *Tx) error {
 			for i := range n {
 				key := fmt.Appendf(nil, "%s%d", label, i)
 				row := Row{Key: key, Labels: []string{label}}

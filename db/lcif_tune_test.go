@@ -19,7 +19,7 @@ import (
 func putTerms(t *testing.T, d *DB, coll string, from, to int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(from), 1))
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := from; i < to; i++ {
 			topic := uint32(i % 3)
 			x := vector.Sparse{Index: []uint32{0, 1, 2, 3 + topic}, Value: []float32{0, 0, 0, 1}}
@@ -43,7 +43,7 @@ func putTerms(t *testing.T, d *DB, coll string, from, to int) {
 func putColumns(t *testing.T, d *DB, from, to int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(from), 2))
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := from; i < to; i++ {
 			topic := i % 2
 			x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(topic) + float32(0.02*rng.NormFloat64()), 7}

@@ -20,7 +20,7 @@ const loadRow = 128
 //
 // Errors: those of Update and of rows.
 func (d *DB) Load(ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress)) (n int, err error) {
-	return d.load(ctx, coll, rows, (*Batch).Put, progress)
+	return d.load(ctx, coll, rows, (*Tx).Put, progress)
 }
 
 // LoadNew is Load for rows that must replace none, neither one stored before nor an
@@ -28,11 +28,11 @@ func (d *DB) Load(ctx context.Context, coll string, rows iter.Seq2[Row, error], 
 //
 // Errors: those of Load, ErrExists.
 func (d *DB) LoadNew(ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress)) (n int, err error) {
-	return d.load(ctx, coll, rows, (*Batch).Insert, progress)
+	return d.load(ctx, coll, rows, (*Tx).Insert, progress)
 }
 
 // putFunc is how a load writes a row.
-type putFunc func(b *Batch, coll string, r Row) error
+type putFunc func(b *Tx, coll string, r Row) error
 
 func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], put putFunc, progress func(Progress)) (n int, err error) {
 	type loaded struct {
@@ -57,7 +57,7 @@ func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], 
 	var left *Row // what did not fit the transaction before
 	for ended := false; !ended; {
 		l := loaded{}
-		fill := func(b *Batch) error {
+		fill := func(b *Tx) error {
 			for b.bytes+loadRow*b.Len() < stageBytes {
 				if left == nil {
 					r, err, ok := next()
@@ -78,7 +78,7 @@ func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], 
 			}
 			return nil
 		}
-		b, err := d.fillBatch(ctx, fill)
+		b, err := d.fillTx(ctx, fill)
 		failed := wait()
 		switch {
 		case failed != nil && err == nil:
@@ -90,7 +90,7 @@ func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], 
 		done := make(chan loaded, 1)
 		writing = done
 		go func() {
-			l.err = d.applyBatch(ctx, b)
+			l.err = d.applyTx(ctx, b)
 			if l.err != nil {
 				l.rows = 0
 			}

@@ -35,7 +35,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			defer d.Close()
 			ctx := b.Context()
 			put := func(coll string, from, to, shift int) {
-				err := d.Update(ctx, func(batch *db.Batch) error {
+				err := d.Update(ctx, func(batch *db.Tx) error {
 					for i := from; i < to; i++ {
 						row := rows[(i+shift)%len(rows)]
 						row.Key = rows[i%len(rows)].Key
@@ -131,7 +131,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 			ctx := b.Context()
 			keys := rand.New(rand.NewPCG(3, 4)).Perm(n)
 			put := func(from, to int) {
-				err := d.Update(ctx, func(batch *db.Batch) error {
+				err := d.Update(ctx, func(batch *db.Tx) error {
 					for i := from; i < to; i++ {
 						r := rows[i%len(rows)]
 						r.Key = fmt.Append(nil, i)

@@ -183,7 +183,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	var written atomic.Int64
 	put := func(to int) error {
 		from := int(written.Load())
-		err := d.Update(ctx, func(b *Batch) error {
+		err := d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
 				if err := b.Put("c", Row{Key: fmt.Append(nil, i), Vector: rows[i]}); err != nil {
 					return err

@@ -25,7 +25,7 @@ func maintainedGolden(path string) (err error) {
 		return vector.Sparse{Index: []uint32{uint32(i % 5), uint32(5 + i%7)}, Value: []float32{1, float32(1 + i%3)}}
 	}
 	put := func(from, to int) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
 				key := fmt.Appendf(nil, "key-%d", i)
 				err1 := b.Put("dense", Row{Key: key, Vector: goldenVector(i, 6, 0)})
@@ -56,7 +56,7 @@ func maintainedGolden(path string) (err error) {
 		func() error { return put(100, 108) },
 		maintain,
 		func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				return errors.Join(b.Delete("dense", []byte("key-7")), b.Delete("sparse", []byte("key-7")))
 			})
 		},
@@ -112,7 +112,7 @@ func TestGoldenMaintained(t *testing.T) {
 		t.Error(err)
 	}
 	// And it goes on: what is fresh can be folded in.
-	err = d.Update(ctx, func(b *Batch) error {
+	err = d.Update(ctx, func(b *Tx) error {
 		return b.Put("dense", Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
 	})
 	steps, err2 := d.Maintain(ctx, MaintainOptions{})

@@ -23,7 +23,7 @@ func TestMaintainLargeStep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	put := func(from, to, width int) func() error {
 		return func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				for i := from; i < to; i++ {
 					x := vector.Sparse{}
 					for f := range width {

@@ -49,7 +49,7 @@ func TestMaintainPostings(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		width := rapid.SampledFrom([]int{40, 400}).Draw(t, "width")
 		put := func(n, keys int) {
-			must(d.Update(ctx, func(b *Batch) error {
+			must(d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(keys)[:min(n, keys)] {
 					x := randomSparse(rng, rng.IntN(12), width)
 					if err := b.Put("s", Row{Key: fmt.Append(nil, k), Sparse: x}); err != nil {
@@ -71,7 +71,7 @@ func TestMaintainPostings(t *testing.T) {
 			case 1:
 				put(rng.IntN(10)+1, 5000)
 			}
-			must(d.Update(ctx, func(b *Batch) error {
+			must(d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(250)[:rng.IntN(80)] {
 					if err := b.Delete("s", fmt.Append(nil, k)); err != nil {
 						return err
@@ -215,7 +215,7 @@ func TestMaintainLabels(t *testing.T) {
 			}
 		}
 		rng := rand.New(rand.NewPCG(5, 6))
-		err := d.Update(ctx, func(b *Batch) error {
+		err := d.Update(ctx, func(b *Tx) error {
 			for i := range 40 {
 				x, names := topicRow(rng, 9)
 				if err := b.Put("docs", Row{Key: fmt.Append(nil, "more", i), Sparse: x, Labels: append(names, fmt.Sprint("new ", i%3))}); err != nil {

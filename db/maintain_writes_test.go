@@ -26,7 +26,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 			defer d.Close()
 			rng := rand.New(rand.NewPCG(1, 2))
 			put := func(from, to int) error {
-				return d.Update(ctx, func(b *Batch) error {
+				return d.Update(ctx, func(b *Tx) error {
 					for i := from; i < to; i++ {
 						r := Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 40, 400)}
 						for range 8 {

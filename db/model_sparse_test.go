@@ -62,8 +62,8 @@ func (x *machine) createSparse(t *rapid.T) {
 		all.Index, all.Value = append(all.Index, f), append(all.Value, 1)
 	}
 	c := &modelColl{sparse: true, named: named, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
-	put := func(b *Batch) error { return b.Put(name, c.row("all", modelRow{sparse: all})) }
-	del := func(b *Batch) error { return b.Delete(name, []byte("all")) }
+	put := func(b *Tx) error { return b.Put(name, c.row("all", modelRow{sparse: all})) }
+	del := func(b *Tx) error { return b.Delete(name, []byte("all")) }
 	if err := errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)); err != nil {
 		t.Fatal(err)
 	}

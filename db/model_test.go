@@ -440,7 +440,7 @@ func (x *machine) update(t *rapid.T) {
 	n := rapid.IntRange(1, 12).Draw(t, "changes")
 	var last, lastKey string
 	var changed [][2]string // collections and keys, in the order of their first changes
-	err := x.d.Update(context.Background(), func(b *Batch) error {
+	err := x.d.Update(context.Background(), func(b *Tx) error {
 		for range n {
 			name := x.coll(t)
 			key := fmt.Sprintf("key-%d", rapid.IntRange(0, 39).Draw(t, "key"))
@@ -507,7 +507,7 @@ func (x *machine) update(t *rapid.T) {
 }
 
 // mustReadAs compares what a transaction reads with the rows as it leaves them.
-func mustReadAs(t *rapid.T, b *Batch, name, key string, c *modelColl) {
+func mustReadAs(t *rapid.T, b *Tx, name, key string, c *modelColl) {
 	want, exists := c.rows[key]
 	if has, err := b.Has(name, []byte(key)); err != nil || has != exists {
 		t.Fatalf("has %s/%s: %v, want %v: %v", name, key, has, exists, err)

@@ -41,7 +41,7 @@ func TestSmallMagnitudes(t *testing.T) {
 				shortest = min(shortest, math.Sqrt(sum))
 			}
 			if shortest < least {
-				err := b.d.Update(t.Context(), func(w *db.Batch) error {
+				err := b.d.Update(t.Context(), func(w *db.Tx) error {
 					for i, x := range rows {
 						if err := w.Put("c", db.Row{Key: fmt.Appendf(nil, "k%d", i), Vector: x}); err != nil {
 							return err

@@ -28,7 +28,7 @@ func TestNumberingStays(t *testing.T) {
 		func() error { return d.CreateSparse(ctx, "s", SparseOptions{Numbering: NumberedFromOne}) },
 		func() error { return d.CreateDense(ctx, "d", DenseOptions{Dim: 1, Numbering: NumberedFromZero}) },
 		func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				return b.Put("s", Row{Key: []byte("k"), Sparse: vector.Sparse{Index: []uint32{3}, Value: []float32{1}}})
 			})
 		},

@@ -29,7 +29,7 @@ func TestPeek(t *testing.T) {
 	defer d.Close()
 	put := func(from, to int) func() error {
 		return func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				for i := from; i < to; i++ {
 					x := vector.Sparse{Index: []uint32{uint32(i % 7), 9}, Value: []float32{1, 2}}
 					if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: x}); err != nil {
@@ -99,7 +99,7 @@ func TestPeekBesideCommits(t *testing.T) {
 	defer d.Close()
 	// Both collections get the same rows in a batch.
 	put := func(i int) error {
-		return d.Update(ctx, func(b *Batch) error {
+		return d.Update(ctx, func(b *Tx) error {
 			row := Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{uint32(i % 50)}, Value: []float32{1}}}
 			return errors.Join(b.Put("a", row), b.Put("b", row))
 		})
@@ -180,7 +180,7 @@ func TestFreePagesReadOnly(t *testing.T) {
 		if err := d.CreateDense(ctx, "v", DenseOptions{Dim: 1024, Metric: vector.L2}); err != nil {
 			t.Fatal(err)
 		}
-		err := d.Update(ctx, func(b *Batch) error {
+		err := d.Update(ctx, func(b *Tx) error {
 			for i := range 200 {
 				if err := b.Put("v", Row{Key: fmt.Append(nil, i), Vector: make([]float32, 1024)}); err != nil {
 					return err

@@ -32,7 +32,7 @@ func rowlessRow(coll string, i int) Row {
 }
 
 func putRowless(d *DB, coll string, from, to int) error {
-	return d.Update(context.Background(), func(b *Batch) error {
+	return d.Update(context.Background(), func(b *Tx) error {
 		for i := from; i < to; i++ {
 			if err := b.Put(coll, rowlessRow(coll, i)); err != nil {
 				return err
@@ -55,7 +55,7 @@ func learnRowless(d *DB) error {
 
 // deleteRowless deletes a row of the counts.
 func deleteRowless(d *DB) error {
-	return d.Update(context.Background(), func(b *Batch) error { return b.Delete("counts", []byte("key-3")) })
+	return d.Update(context.Background(), func(b *Tx) error { return b.Delete("counts", []byte("key-3")) })
 }
 
 // rowlessSealed is how many rows of the counts the first segment has, rowlessRows

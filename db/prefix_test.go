@@ -28,7 +28,7 @@ func TestMisuseOfSparse(t *testing.T) {
 	named := func(value float32, name string) db.SparseQuery {
 		return db.SparseQuery{Features: []db.Feature{{Name: name, Value: value}}}
 	}
-	b.must(b.d.Update(ctx, func(w *db.Batch) error {
+	b.must(b.d.Update(ctx, func(w *db.Tx) error {
 		for i := range 60 {
 			r := db.Row{Key: fmt.Append(nil, i), Sparse: numbered(1, uint32(i%7), uint32(8+i%3)).Sparse, Labels: []string{fmt.Sprint(i % 3)}}
 			if err := w.Put("s", r); err != nil {
@@ -55,7 +55,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		}
 	}
 	put := func(coll string, r db.Row) func() error {
-		return func() error { return b.d.Update(ctx, func(w *db.Batch) error { return w.Put(coll, r) }) }
+		return func() error { return b.d.Update(ctx, func(w *db.Tx) error { return w.Put(coll, r) }) }
 	}
 	build := func(o db.LCIFOptions) func() error {
 		return func() error {

@@ -90,7 +90,7 @@ func openWith(t *testing.T, create func(context.Context, *db.DB) error, coll str
 		}
 	})
 	must(t, create(t.Context(), d))
-	must(t, d.Update(t.Context(), func(b *db.Batch) error {
+	must(t, d.Update(t.Context(), func(b *db.Tx) error {
 		for _, r := range rows {
 			if err := b.Put(coll, r); err != nil {
 				return err
@@ -174,7 +174,7 @@ func TestImages(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, d.Update(t.Context(), func(b *db.Batch) error {
+	must(t, d.Update(t.Context(), func(b *db.Tx) error {
 		for i := 0; i < len(rows); i += 20 {
 			moved := rows[i]
 			moved.Key = append([]byte("again-"), moved.Key...)

@@ -19,7 +19,7 @@ import (
 // churn updates every row of the collections that fillChurned makes.
 func churn(d *DB, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	return d.Update(context.Background(), func(b *Batch) error {
+	return d.Update(context.Background(), func(b *Tx) error {
 		for i := range 200 {
 			key := fmt.Appendf(nil, "key-%03d", i)
 			label := []string{fmt.Sprint("label-", rng.IntN(4))}
@@ -60,7 +60,7 @@ func churned(t *testing.T, d *DB) {
 	must(d.CreateSparse(ctx, "sparse", SparseOptions{}))
 	must(d.CreateSparse(ctx, "named", SparseOptions{Named: true}))
 	must(d.CreateDense(ctx, "still", DenseOptions{Dim: 4}))
-	must(d.Update(ctx, func(b *Batch) error {
+	must(d.Update(ctx, func(b *Tx) error {
 		return errors.Join(b.Put("still", Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Put("still", Row{Key: []byte("b"), Vector: make([]float32, 4)}))
 	}))
 	must(churn(d, 1))
@@ -82,7 +82,7 @@ func churned(t *testing.T, d *DB) {
 	}
 	must(churn(d, 2))
 	must(churn(d, 3))
-	must(d.Update(ctx, func(b *Batch) error { return b.Delete("sparse", []byte("key-007")) }))
+	must(d.Update(ctx, func(b *Tx) error { return b.Delete("sparse", []byte("key-007")) }))
 }
 
 // rowTexts are the rows of a collection without their numbers.
@@ -249,7 +249,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	filled, compacted := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		done <- d.Update(ctx, func(b *Batch) error {
+		done <- d.Update(ctx, func(b *Tx) error {
 			close(filled)
 			defer func() { <-compacted }()
 			return errors.Join(

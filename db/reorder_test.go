@@ -20,7 +20,7 @@ func fillClusters(t *testing.T, d *DB, clusters, each int) {
 		t.Fatal(err)
 	}
 	for _, every := range []int{1, 7} {
-		err := d.Update(t.Context(), func(b *Batch) error {
+		err := d.Update(t.Context(), func(b *Tx) error {
 			for i := 0; i < clusters*each; i += every {
 				v := make([]float32, 8)
 				for j := range v {
@@ -128,7 +128,7 @@ func TestReorder(t *testing.T) {
 
 // churnKeys updates and deletes rows by key.
 func churnKeys(d *DB) error {
-	err := d.Update(context.Background(), func(b *Batch) error {
+	err := d.Update(context.Background(), func(b *Tx) error {
 		return errors.Join(
 			b.Put("rows", Row{Key: []byte("key-0001"), Vector: make([]float32, 8)}),
 			b.Delete("rows", []byte("key-0002")),

@@ -25,7 +25,7 @@ func repairDB(t *testing.T, path string) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	put := func(from, to int) func() error {
 		return func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				for i := from; i < to; i++ {
 					key, x := fmt.Appendf(nil, "key-%d", i), make([]float32, 700)
 					for j := range x {
@@ -60,7 +60,7 @@ func repairDB(t *testing.T, path string) {
 		build("words", "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}}}),
 		put(1100, 1130), maintain,
 		func() error {
-			return d.Update(ctx, func(b *Batch) error {
+			return d.Update(ctx, func(b *Tx) error {
 				for i := range 40 {
 					key := fmt.Appendf(nil, "key-%d", 25*i)
 					if err := errors.Join(b.Delete("dense", key), b.Delete("words", key)); err != nil {
@@ -307,7 +307,7 @@ func TestRestore(t *testing.T) {
 		return d
 	}
 	put := func(d *DB, key string) {
-		err := d.Update(ctx, func(b *Batch) error { return b.Put("c", Row{Key: []byte(key), Vector: []float32{1}}) })
+		err := d.Update(ctx, func(b *Tx) error { return b.Put("c", Row{Key: []byte(key), Vector: []float32{1}}) })
 		if err != nil {
 			t.Fatal(err)
 		}

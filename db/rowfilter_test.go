@@ -58,7 +58,7 @@ func putFiltered(d *DB, coll string, i int) error {
 	} else {
 		r.Vector = []float32{float32(i * 7 % 40), float32(i % 3)}
 	}
-	return d.Update(context.Background(), func(b *Batch) error { return b.Put(coll, r) })
+	return d.Update(context.Background(), func(b *Tx) error { return b.Put(coll, r) })
 }
 
 // searchFiltered returns the keys of all rows that a filter passes, in order.
@@ -173,7 +173,7 @@ func TestRowFilterFollow(t *testing.T) {
 	}
 	defer next.close()
 	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
-	remove := func(b *Batch) error { return b.Delete("dense", []byte("07")) }
+	remove := func(b *Tx) error { return b.Delete("dense", []byte("07")) }
 	if err := errors.Join(putFiltered(d, "sparse", 3), d.Update(t.Context(), remove)); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestNameNotDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(key string) error {
-		return d.Update(ctx, func(b *Batch) error { return b.Put("c", Row{Key: []byte(key), Vector: []float32{1}}) })
+		return d.Update(ctx, func(b *Tx) error { return b.Put("c", Row{Key: []byte(key), Vector: []float32{1}}) })
 	}
 	if err := errors.Join(d.CreateDense(ctx, "c", DenseOptions{Dim: 1}), put("before")); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func newSparseBed(t *testing.T) *sparseBed {
 
 func (b *sparseBed) put(rng *rand.Rand, keys ...string) {
 	b.t.Helper()
-	err := b.d.Update(b.t.Context(), func(batch *Batch) error {
+	err := b.d.Update(b.t.Context(), func(batch *Tx) error {
 		for _, k := range keys {
 			b.rows[k] = randomSparse(rng, rng.IntN(12), 60)
 			b.row[k] = b.next
@@ -67,7 +67,7 @@ func (b *sparseBed) put(rng *rand.Rand, keys ...string) {
 
 func (b *sparseBed) remove(keys ...string) {
 	b.t.Helper()
-	err := b.d.Update(b.t.Context(), func(batch *Batch) error {
+	err := b.d.Update(b.t.Context(), func(batch *Tx) error {
 		for _, k := range keys {
 			delete(b.rows, k)
 			if err := batch.Delete("s", []byte(k)); err != nil {
@@ -207,7 +207,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 func TestSearchSparseUniform(t *testing.T) {
 	b := newSparseBed(t)
 	rng := rand.New(rand.NewPCG(5, 6))
-	err := b.d.Update(t.Context(), func(batch *Batch) error {
+	err := b.d.Update(t.Context(), func(batch *Tx) error {
 		for i := range 300 {
 			x := randomSparse(rng, 1+rng.IntN(9), 40)
 			for j := range x.Value {
@@ -244,7 +244,7 @@ func TestSearchSparseUniform(t *testing.T) {
 func TestSearchSparseTies(t *testing.T) {
 	b := newSparseBed(t)
 	rng := rand.New(rand.NewPCG(7, 8))
-	err := b.d.Update(t.Context(), func(batch *Batch) error {
+	err := b.d.Update(t.Context(), func(batch *Tx) error {
 		var patterns []vector.Sparse
 		for range 20 {
 			patterns = append(patterns, randomSparse(rng, 3+rng.IntN(9), 40))

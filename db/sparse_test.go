@@ -51,7 +51,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	rows := make([]vector.Sparse, n)
 	for lo := 0; lo < n; lo += 500 {
-		err := d.Update(ctx, func(b *Batch) error {
+		err := d.Update(ctx, func(b *Tx) error {
 			for i := lo; i < lo+500; i++ {
 				rows[i] = randomSparse(rng, rng.IntN(20), 3000)
 				if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: rows[i], Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "p", i)}); err != nil {
@@ -64,7 +64,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := d.Update(ctx, func(b *Batch) error { return b.Delete("s", []byte("7")) }); err != nil {
+	if err := d.Update(ctx, func(b *Tx) error { return b.Delete("s", []byte("7")) }); err != nil {
 		t.Fatal(err)
 	}
 	check := func(d *DB) {
@@ -131,7 +131,7 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 	}
 	put := func(key string, f ...Feature) {
 		t.Helper()
-		if err := d.Update(ctx, func(b *Batch) error { return b.Put("s", Row{Key: []byte(key), Features: f}) }); err != nil {
+		if err := d.Update(ctx, func(b *Tx) error { return b.Put("s", Row{Key: []byte(key), Features: f}) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		{"names", Row{Features: []Feature{{"a\xff", 1}}}, ErrFeatures},
 	} {
 		c.row.Key = []byte("k")
-		if err := d.Update(ctx, func(b *Batch) error { return b.Put(c.coll, c.row) }); !errors.Is(err, c.want) {
+		if err := d.Update(ctx, func(b *Tx) error { return b.Put(c.coll, c.row) }); !errors.Is(err, c.want) {
 			t.Errorf("%s %+v: %v, want %v", c.coll, c.row, err, c.want)
 		}
 	}

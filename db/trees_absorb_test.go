@@ -71,7 +71,7 @@ func (b *treeBed) put(n, q int) {
 		batch[string(r.Key)] = r
 	}
 	b.keys += n
-	b.must(b.d.Update(b.t.Context(), func(w *Batch) error {
+	b.must(b.d.Update(b.t.Context(), func(w *Tx) error {
 		for key, r := range batch {
 			if err := w.Put("s", r); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (b *treeBed) put(n, q int) {
 
 // remove deletes n rows.
 func (b *treeBed) remove(n int) {
-	b.must(b.d.Update(b.t.Context(), func(w *Batch) error {
+	b.must(b.d.Update(b.t.Context(), func(w *Tx) error {
 		keys := slices.Sorted(maps.Keys(b.live))
 		b.rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		for _, key := range keys[:min(n, len(keys))] {

@@ -163,7 +163,7 @@ func classDB(t *testing.T, classes int) *DB {
 	if err := d.CreateDense(t.Context(), "points", DenseOptions{Dim: 4}); err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(t.Context(), func(b *Batch) error {
+	err = d.Update(t.Context(), func(b *Tx) error {
 		for i := range 40 * classes {
 			x := modelVector(uint64(i), 4)
 			for j := range x {

@@ -26,7 +26,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 	err = errors.Join(
 		d.CreateSparse(ctx, "named", SparseOptions{Named: true}),
 		d.CreateDense(ctx, "classes", DenseOptions{Dim: 4}),
-		d.Update(ctx, func(b *Batch) error {
+		d.Update(ctx, func(b *Tx) error {
 			for i := range 40 {
 				r := Row{Key: []byte{byte(i + 1)}, Features: []Feature{{fmt.Sprint("f", i%5), float32(1 + i%3)}, {fmt.Sprint("g", i%4), 1}}}
 				for l := range 3 {
@@ -60,7 +60,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 		tb.Fatal(err)
 	}
 	// A change that maintenance can follow.
-	err = d.Update(ctx, func(b *Batch) error {
+	err = d.Update(ctx, func(b *Tx) error {
 		return errors.Join(
 			b.Put("named", Row{Key: []byte{1}, Features: []Feature{{"f1", 2}}, Labels: []string{"label 0", "label new"}}),
 			b.Put("classes", Row{Key: []byte{2}, Vector: []float32{5, 1, 0, 0}, Labels: []string{"class 0"}}),

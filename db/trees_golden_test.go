@@ -14,7 +14,7 @@ import (
 // putClassified writes rows of the collections of the golden files of trees:
 // sparse ones with several labels, dense ones of one class each.
 func putClassified(d *DB, from, to int) error {
-	return d.Update(context.Background(), func(b *Batch) error {
+	return d.Update(context.Background(), func(b *Tx) error {
 		for i := from; i < to; i++ {
 			r := Row{Key: fmt.Appendf(nil, "key-%d", i), Features: []Feature{{fmt.Sprint("f", i%5), float32(1 + i%3)}, {fmt.Sprint("g", i%4), 1}}}
 			for l := range 3 {
@@ -81,7 +81,7 @@ func followedGolden(path string) (err error) {
 // followChange changes a few rows and maintains the trees.
 func followChange(d *DB, from int) ([]MaintainStep, error) {
 	ctx := context.Background()
-	err := errors.Join(putClassified(d, from, from+3), d.Update(ctx, func(b *Batch) error {
+	err := errors.Join(putClassified(d, from, from+3), d.Update(ctx, func(b *Tx) error {
 		return errors.Join(
 			b.Delete("terms", []byte("key-7")), b.Delete("points", []byte("key-7")),
 			b.Put("terms", Row{Key: []byte("more"), Features: []Feature{{"f1", 2}, {"g3", 1}}, Labels: []string{"label 1", "label new"}}))

@@ -92,7 +92,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 			x[class] += 2
 			return x
 		}
-		err = d.Update(t.Context(), func(b *Batch) error {
+		err = d.Update(t.Context(), func(b *Tx) error {
 			for i := range 600 {
 				c := i % classes
 				if err := b.Put("docs", Row{Key: fmt.Append(nil, i), Vector: point(c), Labels: []string{fmt.Sprint("class ", c)}}); err != nil {
@@ -157,7 +157,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 	if err := d.CreateSparse(t.Context(), "one", SparseOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for _, r := range rows[:20] {
 			r.Labels = []string{"same"}
 			if err := b.Put("one", r); err != nil {
@@ -203,7 +203,7 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 	if err := d.CreateSparse(t.Context(), "docs", SparseOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err := d.Update(t.Context(), func(b *Batch) error {
+	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := range 200 {
 			row := Row{Key: fmt.Appendf(nil, "%d", i), Sparse: vector.Sparse{Index: []uint32{uint32(i % 3), 3}, Value: []float32{1, 2}}}
 			if i%5 < 3 {

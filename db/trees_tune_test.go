@@ -85,7 +85,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		if err := d.CreateSparse(t.Context(), coll, SparseOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		err := d.Update(t.Context(), func(b *Batch) error {
+		err := d.Update(t.Context(), func(b *Tx) error {
 			for i := range n {
 				r := row(i)
 				r.Key = fmt.Append(nil, "row-", i)

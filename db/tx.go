@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Batch is a transaction: the changes of one Update, and reads that see them.
-type Batch struct {
+// Tx is a transaction: the changes of one Update, and reads that see them.
+type Tx struct {
 	d     *DB
 	ctx   context.Context
 	cat   *catalog
@@ -72,17 +72,17 @@ const commitBytes = 64 << 20
 //
 // Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite, ErrNorm,
 // ErrFeatures, ErrLabel, ErrPayload, ErrClosed after Update has returned.
-func (b *Batch) Put(coll string, r Row) error { return b.put(coll, r, false) }
+func (t *Tx) Put(coll string, r Row) error { return t.put(coll, r, false) }
 
 // Insert adds a row like Put, but never replaces one: if a row has the key when the
 // transaction is committed, Update fails with ErrExists; if the transaction itself
 // has put one, so does Insert.
 //
 // Errors: those of Put, ErrExists.
-func (b *Batch) Insert(coll string, r Row) error { return b.put(coll, r, true) }
+func (t *Tx) Insert(coll string, r Row) error { return t.put(coll, r, true) }
 
-func (b *Batch) put(coll string, r Row, insert bool) error {
-	return b.add(coll, func(c *collection) (op, error) {
+func (t *Tx) put(coll string, r Row, insert bool) error {
+	return t.add(coll, func(c *collection) (op, error) {
 		if err := checkRow(&r, c); err != nil {
 			return op{}, err
 		}
@@ -94,8 +94,8 @@ func (b *Batch) put(coll string, r Row, insert bool) error {
 // reports whether one has it.
 //
 // Errors: ErrNoCollection, ErrKey, ErrClosed.
-func (b *Batch) Delete(coll string, key []byte) error {
-	return b.add(coll, func(*collection) (op, error) {
+func (t *Tx) Delete(coll string, key []byte) error {
+	return t.add(coll, func(*collection) (op, error) {
 		if err := validKey(key); err != nil {
 			return op{}, err
 		}
@@ -104,7 +104,7 @@ func (b *Batch) Delete(coll string, key []byte) error {
 }
 
 // Len is the number of keys that are changed so far.
-func (b *Batch) Len() int { return len(b.ops) }
+func (t *Tx) Len() int { return len(t.ops) }
 
 // Get returns the row with the key as the transaction leaves it: the one that it
 // has put, whose number (Row.Row) is 0, or a copy of the stored one. All reads of a
@@ -112,8 +112,8 @@ func (b *Batch) Len() int { return len(b.ops) }
 // before this one is committed, Update runs its function again.
 //
 // Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrCorrupt, ErrClosed.
-func (b *Batch) Get(coll string, key []byte) (Row, error) {
-	o, err := b.own(coll, key)
+func (t *Tx) Get(coll string, key []byte) (Row, error) {
+	o, err := t.own(coll, key)
 	switch {
 	case err != nil:
 		return Row{}, err
@@ -122,9 +122,9 @@ func (b *Batch) Get(coll string, key []byte) (Row, error) {
 	case o != nil:
 		return o.row.row(), nil
 	}
-	r, err := b.state.Get(coll, key)
+	r, err := t.state.Get(coll, key)
 	if err == nil || errors.Is(err, ErrNotFound) {
-		b.note(coll, key, found{r.Row, err == nil})
+		t.note(coll, key, found{r.Row, err == nil})
 	}
 	return r, err
 }
@@ -132,46 +132,46 @@ func (b *Batch) Get(coll string, key []byte) (Row, error) {
 // Has reports whether a row has the key, as Get without reading the row.
 //
 // Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
-func (b *Batch) Has(coll string, key []byte) (bool, error) {
-	o, err := b.own(coll, key)
+func (t *Tx) Has(coll string, key []byte) (bool, error) {
+	o, err := t.own(coll, key)
 	if err != nil || o != nil {
 		return err == nil && !o.del, err
 	}
-	row, exists, err := b.state.find(coll, key)
+	row, exists, err := t.state.find(coll, key)
 	if err == nil {
-		b.note(coll, key, found{row, exists})
+		t.note(coll, key, found{row, exists})
 	}
 	return exists, err
 }
 
 // own returns the transaction's change of a key; if there is none, b.state is set.
-func (b *Batch) own(coll string, key []byte) (*op, error) {
-	if b.done {
+func (t *Tx) own(coll string, key []byte) (*op, error) {
+	if t.done {
 		return nil, fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
 	}
-	if _, err := b.cat.find(coll); err != nil {
+	if _, err := t.cat.find(coll); err != nil {
 		return nil, err
 	}
 	if err := validKey(key); err != nil {
 		return nil, wrapf(err, "collection %q", coll)
 	}
-	if i, ok := b.seen[coll][string(key)]; ok {
-		return &b.ops[i], nil
+	if i, ok := t.seen[coll][string(key)]; ok {
+		return &t.ops[i], nil
 	}
-	if b.state != nil {
+	if t.state != nil {
 		return nil, nil
 	}
-	s, err := b.d.Snapshot()
-	b.state = s
+	s, err := t.d.Snapshot()
+	t.state = s
 	return nil, err
 }
 
 // note remembers what was read of the state.
-func (b *Batch) note(coll string, key []byte, f found) {
-	if b.reads == nil {
-		b.reads = map[readKey]found{}
+func (t *Tx) note(coll string, key []byte, f found) {
+	if t.reads == nil {
+		t.reads = map[readKey]found{}
 	}
-	b.reads[readKey{b.state.gen.colls[coll].c.ID, string(key)}] = f
+	t.reads[readKey{t.state.gen.colls[coll].c.ID, string(key)}] = f
 }
 
 // validKey checks the length of a user key.
@@ -186,16 +186,16 @@ func notFound(coll string, key []byte) error {
 	return fmt.Errorf("%w: key %q in collection %q", ErrNotFound, key, coll)
 }
 
-func (b *Batch) add(coll string, make func(*collection) (op, error)) (err error) {
-	if b.done {
+func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
+	if t.done {
 		return fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
 	}
 	defer func() {
-		if b.err == nil {
-			b.err = err
+		if t.err == nil {
+			t.err = err
 		}
 	}()
-	c, err := b.cat.find(coll)
+	c, err := t.cat.find(coll)
 	if err != nil {
 		return err
 	}
@@ -204,37 +204,37 @@ func (b *Batch) add(coll string, make func(*collection) (op, error)) (err error)
 		return wrapf(err, "collection %q", coll)
 	}
 	o.id, o.coll = c.ID, coll
-	keys := b.seen[coll]
+	keys := t.seen[coll]
 	if keys == nil {
 		keys = map[string]int{}
-		b.seen[coll] = keys
+		t.seen[coll] = keys
 	}
 	if i, again := keys[string(o.row.key)]; again {
-		return b.change(&b.ops[i], o)
+		return t.change(&t.ops[i], o)
 	}
-	if err := b.d.backlog.grow(b.ctx, o.bytes); err != nil {
+	if err := t.d.backlog.grow(t.ctx, o.bytes); err != nil {
 		return err
 	}
-	b.bytes += o.bytes
-	keys[string(o.row.key)] = len(b.ops)
-	b.ops = append(b.ops, o)
+	t.bytes += o.bytes
+	keys[string(o.row.key)] = len(t.ops)
+	t.ops = append(t.ops, o)
 	return nil
 }
 
 // change puts a later change of a key in the place of an earlier one. What the
 // earlier one requires of the state before the transaction is still required.
-func (b *Batch) change(earlier *op, o op) error {
+func (t *Tx) change(earlier *op, o op) error {
 	if o.insert && !earlier.del {
 		return exists(o.coll, o.row.key)
 	}
 	if more := o.bytes - earlier.bytes; more > 0 {
-		if err := b.d.backlog.grow(b.ctx, more); err != nil {
+		if err := t.d.backlog.grow(t.ctx, more); err != nil {
 			return err
 		}
 	} else {
-		b.d.backlog.shrink(-more)
+		t.d.backlog.shrink(-more)
 	}
-	b.bytes += o.bytes - earlier.bytes
+	t.bytes += o.bytes - earlier.bytes
 	o.insert = earlier.insert
 	*earlier = o
 	return nil
@@ -260,21 +260,21 @@ func exists(coll string, key []byte) error {
 // Errors: those of the changes and of fn, ErrOption if fn is nil, ErrExists (see
 // Insert), ErrReadOnly, ErrClosed, ErrFull, ErrNoSpace, ErrStateUnknown, ErrCorrupt
 // and the context's.
-func (d *DB) Update(ctx context.Context, fn func(*Batch) error) error {
+func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	for {
-		b, err := d.fillBatch(ctx, fn)
+		b, err := d.fillTx(ctx, fn)
 		if err != nil {
 			return err
 		}
-		if err := d.applyBatch(ctx, b); !errors.Is(err, errConflict) {
+		if err := d.applyTx(ctx, b); !errors.Is(err, errConflict) {
 			return err
 		}
 	}
 }
 
-// fillBatch lets fn fill a transaction, once there is room for one. Without an error
-// applyBatch must follow.
-func (d *DB) fillBatch(ctx context.Context, fn func(*Batch) error) (_ *Batch, err error) {
+// fillTx lets fn fill a transaction, once there is room for one. Without an error
+// applyTx must follow.
+func (d *DB) fillTx(ctx context.Context, fn func(*Tx) error) (_ *Tx, err error) {
 	if fn == nil {
 		return nil, fmt.Errorf("%w: Update without a function", ErrOption)
 	}
@@ -288,7 +288,7 @@ func (d *DB) fillBatch(ctx context.Context, fn func(*Batch) error) (_ *Batch, er
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{d: d, ctx: ctx, cat: s.gen.cat, seen: map[string]map[string]int{}}
+	b := &Tx{d: d, ctx: ctx, cat: s.gen.cat, seen: map[string]map[string]int{}}
 	// The catalog is a copy in memory. A transaction that reads nothing, such as a
 	// large load, must not pin the pages of a state.
 	s.Release()
@@ -309,8 +309,8 @@ func (d *DB) fillBatch(ctx context.Context, fn func(*Batch) error) (_ *Batch, er
 	return b, err
 }
 
-// applyBatch commits a filled transaction.
-func (d *DB) applyBatch(ctx context.Context, b *Batch) error {
+// applyTx commits a filled transaction.
+func (d *DB) applyTx(ctx context.Context, b *Tx) error {
 	defer d.backlog.shrink(b.bytes)
 	if len(b.ops) == 0 {
 		return nil

@@ -19,7 +19,7 @@ func TestUpdateRunsAgain(t *testing.T) {
 	row := func(key, payload string) db.Row {
 		return db.Row{Key: []byte(key), Vector: []float32{1, 2}, Payload: []byte(payload)}
 	}
-	read := func(b *db.Batch) string {
+	read := func(b *db.Tx) string {
 		r, err := b.Get("c", []byte("k"))
 		if errors.Is(err, db.ErrNotFound) {
 			return "nothing"
@@ -29,21 +29,21 @@ func TestUpdateRunsAgain(t *testing.T) {
 		}
 		return string(r.Payload)
 	}
-	has := func(b *db.Batch) string {
+	has := func(b *db.Tx) string {
 		ok, err := b.Has("c", []byte("k"))
 		if err != nil {
 			t.Error(err)
 		}
 		return strconv.FormatBool(ok)
 	}
-	put := func(b *db.Batch) error { return b.Put("c", row("k", "new")) }
-	remove := func(b *db.Batch) error { return b.Delete("c", []byte("k")) }
-	other := func(b *db.Batch) error { return b.Put("c", row("other", "")) }
+	put := func(b *db.Tx) error { return b.Put("c", row("k", "new")) }
+	remove := func(b *db.Tx) error { return b.Delete("c", []byte("k")) }
+	other := func(b *db.Tx) error { return b.Put("c", row("other", "")) }
 	for _, test := range []struct {
 		name      string
 		exists    bool
-		read      func(*db.Batch) string
-		meanwhile func(*db.Batch) error
+		read      func(*db.Tx) string
+		meanwhile func(*db.Tx) error
 		seen      []string
 	}{
 		{"replaced", true, read, put, []string{"old", "new"}},
@@ -58,10 +58,10 @@ func TestUpdateRunsAgain(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBed(t, vector.L2, 2)
 			if test.exists {
-				b.must(b.d.Update(t.Context(), func(b *db.Batch) error { return b.Put("c", row("k", "old")) }))
+				b.must(b.d.Update(t.Context(), func(b *db.Tx) error { return b.Put("c", row("k", "old")) }))
 			}
 			var seen []string
-			b.must(b.d.Update(t.Context(), func(tx *db.Batch) error {
+			b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
 				seen = append(seen, test.read(tx))
 				if len(seen) == 1 {
 					b.must(b.d.Update(t.Context(), test.meanwhile))
@@ -93,7 +93,7 @@ func TestCounters(t *testing.T) {
 		writers.Go(func() {
 			for i := range increments {
 				key := fmt.Appendf(nil, "counter-%d", (g+i)%counters)
-				if err := b.d.Update(t.Context(), func(tx *db.Batch) error {
+				if err := b.d.Update(t.Context(), func(tx *db.Tx) error {
 					n := 0
 					r, err := tx.Get("c", key)
 					if err == nil {
@@ -148,7 +148,7 @@ func TestCounters(t *testing.T) {
 func TestKeyRange(t *testing.T) {
 	b := newBed(t, vector.L2, 2)
 	keys := []string{"a", "b", "b/1", "b/2", "b/22", "b\xff", "c"}
-	b.must(b.d.Update(t.Context(), func(tx *db.Batch) error {
+	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
 		for _, k := range keys {
 			if err := tx.Put("c", db.Row{Key: []byte(k), Vector: []float32{1, 2}}); err != nil {
 				return err

@@ -29,7 +29,7 @@ func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 	}
 	rng := rand.New(rand.NewPCG(7, 9))
 	rows := make([]vector.Sparse, n)
-	err = d.Update(t.Context(), func(b *Batch) error {
+	err = d.Update(t.Context(), func(b *Tx) error {
 		for i := range rows {
 			rows[i] = randomSparse(rng, 2+rng.IntN(6), dim)
 			if i == 0 { // gives every name the number that it says

@@ -46,7 +46,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	d.PauseMaintenance()
 	must(d.CreateDense(ctx, "c", db.DenseOptions{Dim: 28 * 28}))
 	put := func(lo, hi int) {
-		must(d.Update(ctx, func(batch *db.Batch) error {
+		must(d.Update(ctx, func(batch *db.Tx) error {
 			for i := lo; i < hi; i++ {
 				if err := batch.Put("c", db.Row{Key: fmt.Append(nil, i), Vector: rows[i]}); err != nil {
 					return err

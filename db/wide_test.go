@@ -32,7 +32,7 @@ func TestWideFeatures(t *testing.T) {
 	}
 	put := func(from, to int) {
 		t.Helper()
-		err := d.Update(ctx, func(b *Batch) (err error) {
+		err := d.Update(ctx, func(b *Tx) (err error) {
 			for i := from; i < to && err == nil; i++ {
 				err = b.Put("s", row(i))
 			}
@@ -80,7 +80,7 @@ func TestWideFeatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers()
-		err := d.Update(ctx, func(b *Batch) (err error) {
+		err := d.Update(ctx, func(b *Tx) (err error) {
 			for i := range 12 {
 				err = errors.Join(err, b.Delete("s", fmt.Append(nil, i)))
 			}

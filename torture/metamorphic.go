@@ -168,7 +168,7 @@ func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) erro
 		return err
 	}
 	n := 20 + rng.IntN(120)
-	return d.Update(ctx, func(b *db.Batch) error {
+	return d.Update(ctx, func(b *db.Tx) error {
 		for _, c := range tales {
 			for j := range rng.Perm(400)[:n] {
 				key := fmt.Appendf(nil, "%s-%03d", c.name, rng.IntN(400)/n*n+j)

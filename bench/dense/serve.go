@@ -83,7 +83,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	start := time.Now()
 	const group = 5000
 	for first := 0; first < base.N; first += group {
-		err := d.Update(ctx, func(b *db.Batch) error {
+		err := d.Update(ctx, func(b *db.Tx) error {
 			for i := first; i < min(first+group, base.N); i++ {
 				row := db.Row{Key: strconv.AppendInt(nil, int64(i), 10), Vector: base.Float32(i)}
 				if err := b.Put(collection, row); err != nil {

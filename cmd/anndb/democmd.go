@@ -219,7 +219,7 @@ func (c *demoCorpus) store(a *app, d *db.DB) error {
 			})
 		}
 		if len(rows) == batch || i == len(c.docs)-1 {
-			if err := putRows(a, d, demoCollection, rows, (*db.Batch).Insert); err != nil {
+			if err := putRows(a, d, demoCollection, rows, (*db.Tx).Insert); err != nil {
 				return err
 			}
 			rows = rows[:0]

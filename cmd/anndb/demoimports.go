@@ -85,7 +85,7 @@ func (c *fileCorpus) store(a *app, d *db.DB) error {
 				Features: features(f, func(w string) bool { return files[w] >= demoMinFiles }),
 			})
 		}
-		if err := putRows(a, d, demoFiles, rows, (*db.Batch).Insert); err != nil {
+		if err := putRows(a, d, demoFiles, rows, (*db.Tx).Insert); err != nil {
 			return err
 		}
 		a.progress.update("store files", hi, len(c.train))

@@ -287,9 +287,9 @@ func (c *importCmd) putRows(a *app, d *db.DB, rows []db.Row) (n int, err error) 
 			seen[string(rows[end].Key)] = true
 			end++
 		}
-		put := (*db.Batch).Insert
+		put := (*db.Tx).Insert
 		if c.Replace {
-			put = (*db.Batch).Put
+			put = (*db.Tx).Put
 		}
 		err := putRows(a, d, c.Collection, rows[:end], put)
 		if err != nil {
@@ -301,8 +301,8 @@ func (c *importCmd) putRows(a *app, d *db.DB, rows []db.Row) (n int, err error) 
 }
 
 // putRows writes rows in one transaction.
-func putRows(a *app, d *db.DB, coll string, rows []db.Row, put func(*db.Batch, string, db.Row) error) error {
-	return d.Update(a.ctx, func(b *db.Batch) error {
+func putRows(a *app, d *db.DB, coll string, rows []db.Row, put func(*db.Tx, string, db.Row) error) error {
+	return d.Update(a.ctx, func(b *db.Tx) error {
 		for _, r := range rows {
 			if err := put(b, coll, r); err != nil {
 				return fmt.Errorf("key %q: %w", r.Key, err)

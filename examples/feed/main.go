@@ -39,11 +39,11 @@ func run(path, stream string) error {
 		if err != nil {
 			return err
 		}
-		err = d.Update(ctx, func(b *db.Batch) error { // both or neither, durable on return
-			if err := b.Put("feed", db.Row{Key: rec.Key, Vector: rec.Vector}); err != nil || n < kept {
+		err = d.Update(ctx, func(tx *db.Tx) error { // both or neither, durable on return
+			if err := tx.Put("feed", db.Row{Key: rec.Key, Vector: rec.Vector}); err != nil || n < kept {
 				return err
 			}
-			return b.Delete("feed", fmt.Append(nil, n-kept))
+			return tx.Delete("feed", fmt.Append(nil, n-kept))
 		})
 		if n++; err == nil && n == kept {
 			_, err = d.Build(ctx, "feed", "main", db.BuildOptions{}, nil)

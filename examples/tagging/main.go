@@ -27,8 +27,8 @@ func run(path, data string) error {
 	if err := d.CreateSparse(ctx, "files", db.SparseOptions{Named: true}); err != nil {
 		return err
 	}
-	err = d.Update(ctx, func(b *db.Batch) error {
-		return files(data+"/go-files-train.jsonl.gz", func(r db.Row) error { return b.Put("files", r) })
+	err = d.Update(ctx, func(tx *db.Tx) error {
+		return files(data+"/go-files-train.jsonl.gz", func(r db.Row) error { return tx.Put("files", r) })
 	})
 	if err != nil {
 		return err

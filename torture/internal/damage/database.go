@@ -102,7 +102,7 @@ func (b *builder) build() error {
 }
 
 func (b *builder) put(coll string, from, to int) error {
-	return b.d.Update(context.Background(), func(batch *db.Batch) error {
+	return b.d.Update(context.Background(), func(batch *db.Tx) error {
 		for i := from; i < to; i++ {
 			if err := batch.Put(coll, b.row(coll, i)); err != nil {
 				return err
@@ -113,7 +113,7 @@ func (b *builder) put(coll string, from, to int) error {
 }
 
 func (b *builder) remove(coll string, n int) error {
-	return b.d.Update(context.Background(), func(batch *db.Batch) error {
+	return b.d.Update(context.Background(), func(batch *db.Tx) error {
 		for i := range n {
 			if err := batch.Delete(coll, key(coll, 31*i)); err != nil {
 				return err

@@ -146,7 +146,7 @@ func (r *Round) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.d.Update(ctx, func(b *db.Batch) error {
+	return r.d.Update(ctx, func(b *db.Tx) error {
 		for w := range writers {
 			if err := b.Put(coll, counter(w, 0)); err != nil {
 				return err
@@ -244,7 +244,7 @@ func (r *Round) write(ctx context.Context, w, n int) error {
 	}
 	shares := n%4 == 0
 	call := time.Since(r.start)
-	err := r.d.Update(ctx, func(b *db.Batch) error {
+	err := r.d.Update(ctx, func(b *db.Tx) error {
 		for k, v := range r.batch(w, n) {
 			var err error
 			if v < 0 {

@@ -118,7 +118,7 @@ var small = db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget:
 
 // put writes rows of all collections and deletes some of the others.
 func put(ctx context.Context, d *db.DB, name string, from, to int) error {
-	return d.Update(ctx, func(b *db.Batch) error {
+	return d.Update(ctx, func(b *db.Tx) error {
 		for _, c := range collections[name] {
 			for i := from; i < to; i++ {
 				if c.dim > 1000 && i%50 != 0 {

@@ -117,7 +117,7 @@ func (y *Day) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = y.d.Update(ctx, func(b *db.Batch) error {
+	err = y.d.Update(ctx, func(b *db.Tx) error {
 		for i := range denseKeys {
 			if err := y.put(b, "dense", i); err != nil {
 				return err
@@ -191,7 +191,7 @@ func terms(rng *rand.Rand, topic int) (s vector.Sparse) {
 
 func key(coll string, i int) []byte { return fmt.Appendf(nil, "%s/%05d", coll, i) }
 
-func (y *Day) put(b *db.Batch, coll string, i int) error {
+func (y *Day) put(b *db.Tx, coll string, i int) error {
 	k, seed := key(coll, i), y.rng.Uint64()
 	y.rows[string(k)] = seed
 	return b.Put(coll, row(coll, k, seed))
@@ -200,7 +200,7 @@ func (y *Day) put(b *db.Batch, coll string, i int) error {
 // write is a batch of changes: three of four put a row of a random key, new or
 // there already, the others delete one.
 func (y *Day) write(ctx context.Context) error {
-	return y.d.Update(ctx, func(b *db.Batch) error {
+	return y.d.Update(ctx, func(b *db.Tx) error {
 		seen := map[string]bool{}
 		for b.Len() < changes {
 			coll, n := "dense", denseKeys

@@ -36,7 +36,7 @@ func (s Script) Create(ctx context.Context, d *db.DB) error {
 
 // Apply writes batch i in one Update.
 func (s Script) Apply(ctx context.Context, d *db.DB, i int) error {
-	return d.Update(ctx, func(b *db.Batch) error {
+	return d.Update(ctx, func(b *db.Tx) error {
 		for _, c := range s.batch(i) {
 			var err error
 			if c.delete {

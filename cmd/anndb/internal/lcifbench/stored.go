@@ -136,7 +136,7 @@ func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFPa
 	n := set.Train.Rows.Rows()
 	for lo := 0; lo < n; lo += 4096 {
 		o.Progress("write rows", lo, n)
-		err := d.Update(ctx, func(b *db.Batch) error {
+		err := d.Update(ctx, func(b *db.Tx) error {
 			for i := lo; i < min(lo+4096, n); i++ {
 				r := db.Row{Key: fmt.Append(nil, i), Sparse: set.Train.Rows.Row(i)}
 				for _, l := range set.Train.Labels.Row(i) {
