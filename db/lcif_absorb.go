@@ -38,7 +38,7 @@ func patchFull(changed, touched, base int) bool {
 	if changed <= patchLeast {
 		return false
 	}
-	return changed > base/patchShare || float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
+	return changed > base/patchShare || touched > 0 && float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
 }
 
 // lcifStep is a step that makes a label model cover fresh rows and forget
@@ -108,13 +108,38 @@ func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest,
 	if err == nil {
 		err = f.segment(ctx, w.timer)
 	}
-	if err == nil && l.Graph > 0 {
+	if err == nil && l.Graph > 0 && f.unchanged() {
+		g := a.graph
+		f.head.graph = &vector.CSR{Ptr: slices.Clone(g.Ptr), Index: slices.Clone(g.Index), Value: slices.Clone(g.Value), Cols: g.Cols}
+	} else if err == nil && l.Graph > 0 {
 		err = w.timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, w.workers, report) })
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	return &f.lcifStep, false, nil
+}
+
+// rewriteDue reports whether a segment of a label model is to be rewritten although
+// the model covers all rows and has forgotten those deleted: a step that inserts rows
+// and forgets others leaves the segments as they are that it does not merge. The
+// deleted rows of the segment must be the given share of those that the model covers.
+func (st *collState) rewriteDue(m *manifest, share float64) bool {
+	l, ok := m.own.(*lcifManifest)
+	if !ok {
+		return false
+	}
+	deleted := func(g *segmentManifest) int { return deletedWithin(st.dead(), g.First, g.Rows) - g.Dead }
+	from, _, _, ok := planSegments(l.Segments, m.Info.Rows, deleted)
+	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
+}
+
+// deletedWithin is the number of rows [first, first+n) that are in dead.
+func deletedWithin(dead *roaring.Bitmap, first, n int) int {
+	if b := within(dead, first, n); b != nil {
+		return int(b.GetCardinality())
+	}
+	return 0
 }
 
 // graph lists the nearest rows of each row after the step.
@@ -165,6 +190,11 @@ type lcifFollowing struct {
 	addSets [][]uint32
 	removed *vector.CSR // units of covered rows deleted since
 	subSets [][]uint32
+}
+
+// unchanged reports whether the model covers the rows that it is to cover already.
+func (f *lcifFollowing) unchanged() bool {
+	return f.covered == f.m.Info.Rows && f.removed.Rows() == 0
 }
 
 // row is a row's features as the model weighs them, in memory of its own.
@@ -306,12 +336,7 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 // segment makes the segment of the step, if there is one to make.
 func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	segments := f.m.lcif().Segments
-	gone := func(first, n int) int {
-		if b := within(f.gone, first, n); b != nil {
-			return int(b.GetCardinality())
-		}
-		return 0
-	}
+	gone := func(first, n int) int { return deletedWithin(f.gone, first, n) }
 	from, to, end, ok := planSegments(segments, f.covered, func(g *segmentManifest) int { return gone(g.First, g.Rows) - g.Dead })
 	if !ok {
 		return nil

@@ -190,7 +190,7 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 			return err
 		}
 		changed, err := st.changedRows(ctx, m)
-		due := changed > 0 && float64(changed) >= o.Share*float64(m.Info.Rows) || st.tunable(m)
+		due := changed > 0 && float64(changed) >= o.Share*float64(m.Info.Rows) || st.tunable(m) || st.rewriteDue(m, o.Share)
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}

@@ -189,13 +189,43 @@ func TestPlanSegments(t *testing.T) {
 			t.Errorf("in portions of %d a row is written %.1f times", portion, times)
 		}
 	}
-	// A segment that lost many rows is written anew, others are not.
-	segments := []segmentManifest{{Rows: 1000}, {First: 1000, Rows: 100}, {First: 1100, Rows: 10}}
-	from, to, end, ok := planSegments(segments, 1110, func(g *segmentManifest) int {
-		return map[int]int{1000: 30, 1100: 2}[g.First]
-	})
-	if !ok || from != 1 || to != 2 || end != 1100 {
-		t.Errorf("segments %d to %d up to row %d, %v", from, to, end, ok)
+}
+
+// TestPlanSegmentsDeleted plans steps for segments that have lost rows: fresh rows
+// come first, and a segment is rewritten once more than a quarter of it is deleted.
+func TestPlanSegmentsDeleted(t *testing.T) {
+	type seg struct{ rows, dead, deleted int } // left out when written, deleted since
+	for _, c := range []struct {
+		name     string
+		segments []seg
+		fresh    int
+		want     [3]int // from, to, end
+		ok       bool
+	}{
+		{"nothing", []seg{{1000, 0, 0}}, 0, [3]int{}, false},
+		{"a quarter", []seg{{1000, 0, 250}}, 0, [3]int{}, false},
+		{"more than a quarter", []seg{{1000, 0, 251}}, 0, [3]int{0, 1, 1000}, true},
+		{"left out before", []seg{{1000, 600, 0}}, 0, [3]int{}, false},
+		{"more than a quarter of the rest", []seg{{1000, 600, 101}}, 0, [3]int{0, 1, 1000}, true},
+		{"all rows", []seg{{1000, 0, 1000}, {100, 0, 0}}, 0, [3]int{0, 1, 1000}, true},
+		{"the one in the middle", []seg{{1000, 0, 30}, {100, 0, 30}, {10, 0, 2}}, 0, [3]int{1, 2, 1100}, true},
+		{"the first that is due", []seg{{1000, 0, 30}, {100, 0, 30}, {10, 0, 9}}, 0, [3]int{1, 2, 1100}, true},
+		{"fresh rows first", []seg{{1000, 0, 400}}, 10, [3]int{1, 1, 1010}, true},
+		{"merged with what is left", []seg{{1000, 0, 980}}, 10, [3]int{0, 1, 1010}, true},
+		{"merged up to a large one", []seg{{1000, 0, 400}, {100, 0, 80}}, 10, [3]int{1, 2, 1110}, true},
+	} {
+		var segments []segmentManifest
+		deleted := map[int]int{} // by first row
+		rows := 0
+		for _, s := range c.segments {
+			deleted[rows] = s.deleted
+			segments = append(segments, segmentManifest{First: rows, Rows: s.rows, Dead: s.dead})
+			rows += s.rows
+		}
+		from, to, end, ok := planSegments(segments, rows+c.fresh, func(g *segmentManifest) int { return deleted[g.First] })
+		if got := [3]int{from, to, end}; got != c.want || ok != c.ok {
+			t.Errorf("%s: %v, %v, want %v, %v", c.name, got, ok, c.want, c.ok)
+		}
 	}
 }
 

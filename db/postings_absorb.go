@@ -118,12 +118,7 @@ func (postingsKind) absorb(ctx context.Context, st source, _ *indexRef, m *manif
 		return nil, false, err
 	}
 	segments := m.own.(*postingsManifest).Segments
-	dead := func(first, n int) int {
-		if b := within(set.dead, first, n); b != nil {
-			return int(b.GetCardinality())
-		}
-		return 0
-	}
+	dead := func(first, n int) int { return deletedWithin(set.dead, first, n) }
 	from, to, end, ok := planSegments(segments, set.n, func(g *segmentManifest) int { return dead(g.First, g.Rows) - g.Dead })
 	if !ok {
 		return nil, false, nil
