@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -225,16 +226,22 @@ type IndexStatus struct {
 	Segments int
 	// Bytes is the stored size.
 	Bytes int64
-	// Error is why the index cannot be described, if so.
+	// Error is why the index cannot be described or, once this handle has tried,
+	// maintained, if so.
 	Error string
 }
 
-// statuses describes the indexes.
-func (s *Snapshot) statuses() (out []IndexStatus) {
+// statuses describes the indexes; unmaintained holds the errors of those that
+// maintenance leaves as they are, by object.
+func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 	for _, c := range s.gen.cat.Collections {
 		for i := range c.Indexes {
 			m, err := s.gen.colls[c.Name].manifestOf(&c.Indexes[i])
-			out = append(out, c.status(&c.Indexes[i], m, err))
+			status := c.status(&c.Indexes[i], m, err)
+			if why, ok := unmaintained.Load(c.Indexes[i].Object); ok && err == nil {
+				status.Error = why.(string)
+			}
+			out = append(out, status)
 		}
 	}
 	return out
@@ -268,7 +275,7 @@ func (d *DB) Stats() (st Stats, err error) {
 			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),
 			MapReserve: s.reserve, PageSize: page, Generation: sn.Generation(),
 			Snapshots: held, OldestSnapshot: age, Commits: d.commits.Load(), Collections: sn.Collections(),
-			Indexes: sn.statuses(), Maintenance: d.maintenanceStats(),
+			Indexes: sn.statuses(&d.unmaintained), Maintenance: d.maintenanceStats(),
 		}
 		st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 		return nil

@@ -50,7 +50,10 @@ var (
 	// label, to build an index over. Searches of an empty collection find nothing.
 	ErrEmpty = errors.New("db: collection is empty")
 	// ErrUnsuitable is returned by Build when an index cannot be learned from the
-	// rows: too few of them, a single class, features that are all constant.
+	// rows: too few of them, a single class, features that are all constant, or
+	// feature numbers so large that a label model or weights, which store numbers for
+	// each feature up to the largest, would be far larger than the rows: above 2^22
+	// and eight times the values of all rows. Named features have no such gaps.
 	ErrUnsuitable = errors.New("db: the rows do not suffice for the index")
 	// ErrK is returned when the number of requested rows is below 1. One above
 	// the number of rows asks for all of them.

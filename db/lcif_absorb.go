@@ -69,6 +69,15 @@ type lcifStep struct {
 // and the selection of features that the model has.
 func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, w work) (s step, rebuild bool, err error) {
 	l, c := m.lcif(), st.entry()
+	if c.Sparse {
+		set, err := st.sparse(ctx)
+		if err == nil {
+			err = checkSpread(c.Name, c.Dim, set.entries())
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
 	a, err := readLCIF(ctx, st, m)
 	if err != nil {
 		return nil, false, err
@@ -92,13 +101,6 @@ func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest,
 	}
 	if c.Sparse {
 		f.features = c.Dim
-		set, err := st.sparse(ctx)
-		if err == nil {
-			err = checkSpread(c.Name, f.features, set.entries())
-		}
-		if err != nil {
-			return nil, false, err
-		}
 	}
 	err = w.timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
 	if err != nil {

@@ -76,6 +76,10 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // those that were learned from training queries stay as they are until the next
 // Build.
 //
+// An index that could not be built from the rows that there are now, because the feature
+// numbers have become too large for it (see ErrUnsuitable), stays as it is, which is no
+// error: IndexStatus.Error says so.
+//
 // Errors: ErrOption, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace,
 // ErrStateUnknown and the context's.
 func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainStep, err error) {
@@ -204,6 +208,9 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 		return err
 	})
 	switch {
+	case errors.Is(err, errSpread):
+		d.unmaintained.Store(ref.Object, err.Error())
+		return nil, nil
 	case err != nil:
 		return nil, wrapf(err, "maintain index %q of %q", name, coll)
 	case s != nil:

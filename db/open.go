@@ -36,6 +36,8 @@ type DB struct {
 	maintaining chan struct{} // held by the one maintainer
 	steps       atomic.Uint64 // steps of maintenance done by this handle
 	background  *maintainer   // nil without Options.Maintenance
+	// unmaintained holds why an index stays as it is, by its object.
+	unmaintained sync.Map
 
 	// numbering is held by who relies on row numbers, see hold.
 	numbering *semaphore.Weighted

@@ -26,7 +26,11 @@ func (treeKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest,
 		if err != nil {
 			return nil, false, err
 		}
-		if checkSpread(c.Name, c.Dim, set.entries()) != nil {
+		err = checkSpread(c.Name, c.Dim, set.entries())
+		if o := m.Info.Options.Budget.Weight; err != nil && o != "" && o != WeightNone {
+			return nil, false, err
+		}
+		if err != nil {
 			return nil, true, nil // a build leaves out the features that no row has
 		}
 	}

@@ -1,10 +1,16 @@
 package db
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // maxSpread is up to how many features may be far more than the entries of all
 // rows before what is made for each of them is refused.
 const maxSpread = 1 << 22
+
+// errSpread marks the errors of checkSpread.
+var errSpread = errors.New("too many features for the rows")
 
 // checkSpread refuses rows whose features are numbered so sparsely that arrays by
 // feature, as label models and weights have them, would be far larger than the
@@ -13,9 +19,10 @@ func checkSpread(coll string, features, entries int) error {
 	if features <= maxSpread || features/8 <= entries {
 		return nil
 	}
-	return fmt.Errorf("%w: collection %q: features are numbered up to %d, but all rows have %d entries: "+
-		"weights and label models hold numbers for each feature; number the features without gaps, or give them names",
-		ErrOption, coll, features-1, entries)
+	return fmt.Errorf("%w: %w: collection %q: %d features, numbers without a value included, and rows with %d values: "+
+		"label models and weights store numbers for each feature, of which there can be %d here: "+
+		"number the features without gaps, or use a collection of named features",
+		ErrUnsuitable, errSpread, coll, features, entries, max(maxSpread, 8*entries+7))
 }
 
 // entries is how many entries the rows have, deleted ones included.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/query"
@@ -94,11 +95,11 @@ func TestWideFeatures(t *testing.T) {
 		}
 		answers()
 		_, err = d.Build(ctx, "s", "l", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}}, nil)
-		if !errors.Is(err, ErrOption) {
+		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
 		_, err = d.Build(ctx, "s", "w", BuildOptions{Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}}, nil)
-		if !errors.Is(err, ErrOption) {
+		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
 	})
@@ -117,5 +118,66 @@ func TestWideFeatures(t *testing.T) {
 	})
 	if used > 256<<20 || info.Size() > 32<<20 {
 		t.Errorf("%d bytes allocated, a file of %d", used, info.Size())
+	}
+}
+
+// Maintenance leaves an index alone that cannot follow a collection whose feature
+// numbers have become too large; other indexes are maintained, and the status says so.
+func TestMaintainSkipsWide(t *testing.T) {
+	ctx := t.Context()
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+	if err == nil {
+		err = d.CreateSparse(ctx, "s", SparseOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	put := func(key string, features ...uint32) {
+		t.Helper()
+		x := vector.Sparse{Index: features, Value: []float32{1, 2}}
+		err := d.Update(ctx, func(b *Batch) error {
+			return b.Put("s", Row{Key: []byte(key), Labels: []string{fmt.Sprint("l", features[0])}, Sparse: x})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range uint32(20) {
+		put(fmt.Sprint(i), i%3, 3+i%4)
+	}
+	lcif := LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}
+	weighted := lcif
+	weighted.Weight = WeightTFIDF
+	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}
+	for name, o := range map[string]BuildOptions{
+		"postings": {}, "tree": {Kind: KindPT},
+		"lcif": {Kind: KindLCIF, LCIF: lcif}, "weighted": {Kind: KindLCIF, LCIF: weighted},
+		"weights": {Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}},
+	} {
+		builds(t, d, "s", name, o)
+	}
+	put("wide", 1, 1<<26)
+	for _, want := range []int{2, 0} { // at the second call nothing is left to do
+		steps, err := d.Maintain(ctx, MaintainOptions{})
+		if err != nil || len(steps) != want {
+			t.Errorf("steps %+v, want %d: %v", steps, want, err)
+		}
+	}
+	if s, err := d.maintainOnce(ctx, MaintainOptions{}); s != nil || err != nil {
+		t.Errorf("in the background: %+v, %v", s, err)
+	}
+	st, err := d.Stats()
+	if err != nil || len(st.Indexes) != 5 {
+		t.Fatalf("%+v, %v", st.Indexes, err)
+	}
+	for _, x := range st.Indexes {
+		fresh := 0
+		if skipped[x.Index] {
+			fresh = 1
+		}
+		if x.Fresh != fresh || strings.Contains(x.Error, "67108865 features") != skipped[x.Index] || !skipped[x.Index] && x.Error != "" {
+			t.Errorf("%+v", x)
+		}
 	}
 }

@@ -27,6 +27,13 @@ func (c *maintainCmd) Run(a *app) error {
 		for _, s := range steps {
 			t.Add(s.Collection, s.Index, s.Action, s.Rows, s.Seconds)
 		}
+		if st, statsErr := d.Stats(); statsErr == nil {
+			for _, x := range st.Indexes {
+				if x.Error != "" {
+					a.note("index %q of %q stays as it is: %s", x.Index, x.Collection, message(errors.New(x.Error)))
+				}
+			}
+		}
 		// The steps done stay done, whatever became of the next one.
 		return errors.Join(a.table(t), err)
 	})

@@ -44,3 +44,22 @@ func TestMaintain(t *testing.T) {
 		t.Errorf("watch beside a writer:\n%s", beside)
 	}
 }
+
+// TestMaintainNotesSkipped: an index that cannot be maintained is named with the reason,
+// and is no failure.
+func TestMaintainNotesSkipped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write(t, path("a.libsvm"), "p 1:1 2:1\nq 2:1 3:2\np 1:2\nq 3:1\n")
+	write(t, path("wide.libsvm"), "q 2:1 100000000:1\n")
+	file := path("x.anndb")
+	must(t, "import", file, "docs", path("a.libsvm"))
+	must(t, "build", file, "docs", "model", "--kind", "lcif", "--k", "2", "--lambda", "0.5")
+	must(t, "import", file, "docs", path("wide.libsvm"))
+	_, errs, code := anndb(t, "maintain", file)
+	if code != exitOK || !strings.Contains(errs, `index "model" of "docs" stays as it is`) || !strings.Contains(errs, "named features") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	fails(t, exitError, "named features", "build", file, "docs", "other", "--kind", "lcif", "--k", "2", "--lambda", "0.5")
+}
