@@ -181,7 +181,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		put := func(from, to int) func() error {
 			return func() error {
-				return d.Update(ctx, func(b *Batch) (err error) {
+				return d.Update(ctx, func(b *Tx) (err error) {
 					for i := from; i < to && err == nil; i++ {
 						err = b.Put("s", Row{
 							Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 6, 80), Labels: []string{fmt.Sprint("l", rng.IntN(5))},
@@ -192,7 +192,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			}
 		}
 		drop := func() error {
-			return d.Update(ctx, func(b *Batch) (err error) {
+			return d.Update(ctx, func(b *Tx) (err error) {
 				for i := 0; i < 80 && err == nil; i++ {
 					err = b.Delete("s", fmt.Append(nil, i))
 				}

@@ -136,7 +136,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 	put := func(key string, features ...uint32) {
 		t.Helper()
 		x := vector.Sparse{Index: features, Value: []float32{1, 2}}
-		err := d.Update(ctx, func(b *Batch) error {
+		err := d.Update(ctx, func(b *Tx) error {
 			return b.Put("s", Row{Key: []byte(key), Labels: []string{fmt.Sprint("l", features[0])}, Sparse: x})
 		})
 		if err != nil {
