@@ -7,18 +7,18 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// A beam search follows the label lists as a graph, best estimate first, by
-// sketches alone: the rows elected by the forest are where it starts, and the
-// rows it ends with get exact distances. Where rows have no clusters that trees
-// could split by, as in word vectors, trees find a few of the nearest rows and
-// the lists lead from them to the others, at one cache line a row.
+// A beam search follows the label lists as a graph, best estimate first, by sketches alone: it
+// starts from the rows elected by the forest, and its final rows get exact distances. Where
+// rows have no clusters that trees can split by, as in word vectors, trees find a few of the
+// nearest rows and the lists lead from them to the others, at the cost of one cache line per
+// row.
 
-// beamStep is how many rows are expanded together: the misses of their lists
-// and of the sketches of all rows named there overlap.
+// beamStep is the number of rows that are expanded together, so that the cache misses of their
+// lists and of the sketches of the listed rows overlap.
 const beamStep = 4
 
-// farMove is how many places on the beam are looked at one by one before the
-// place of a row is searched for by halves.
+// farMove is the number of places on the beam that are searched linearly before the search for
+// a row's place continues by bisection.
 const farMove = 32
 
 // spot is a row on the beam.
@@ -28,8 +28,8 @@ type spot struct {
 	followed bool
 }
 
-// follow lets the best width rows by estimate contribute their lists until none
-// among them has not. ids are where it starts; it returns the best rows.
+// follow expands the best width rows by estimate until all of them are expanded. It starts from
+// ids and returns the best rows.
 func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	width = max(1, width)
 	s.nextEpoch()
@@ -41,7 +41,7 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	s.estimate(s.v.Sketch, ids, s.scores)
 	if len(ids) > width {
 		ids = s.pick.best(ids, s.scores, width)
-		// The selection moves ids only.
+		// The selection reorders only ids.
 		s.scores = grow(s.scores, len(ids))
 		s.estimate(s.v.Sketch, ids, s.scores)
 	}
@@ -65,9 +65,8 @@ func (s *Searcher) follow(ids []uint32, width int) []uint32 {
 	return s.hop
 }
 
-// expand sets hop to the unseen rows on the lists of the best spots that were
-// not expanded, the first of them at or behind from, and returns the place of
-// the first one behind, or -1 without any.
+// expand sets hop to the unseen rows on the lists of the best spots that were not expanded,
+// starting at from. It returns the place of the first spot after them, or -1 if there is none.
 func (s *Searcher) expand(from int) int {
 	nv := s.v.Neighbors
 	width := nv.K
@@ -100,7 +99,7 @@ func (s *Searcher) expand(from int) int {
 	for l, list := range lists[:n] {
 		for _, id := range list {
 			if id == rows[l] {
-				break // places left over name the row itself
+				break // unused places hold the row itself
 			}
 			if int(id) >= s.v.N {
 				continue
@@ -117,10 +116,10 @@ func (s *Searcher) expand(from int) int {
 	return i
 }
 
-// merge puts rows with their scores at their places on the beam, which keeps
-// the best width, those of equal estimates in the order in which they came. It
-// returns the first of these places, or width when there is none. A beam of
-// hundreds of rows is moved once for all rows of a step, not once for each.
+// merge inserts rows with their scores into the beam, which keeps the best width; rows of equal
+// estimates keep the order of arrival. It returns the first of their places, or width if no row
+// was inserted. A beam of hundreds of rows is moved once for all rows of a step, not once for
+// each.
 func (s *Searcher) merge(ids []uint32, width int) int {
 	beam := s.beam
 	kept := s.beam[:cap(s.beam)]
@@ -146,7 +145,7 @@ func (s *Searcher) merge(ids []uint32, width int) int {
 		return width
 	}
 	come = come[:n]
-	// From the back: what falls off the end is dropped before anything moves.
+	// Backwards: rows beyond the width are dropped before any row moves.
 	old, to := len(beam), len(beam)+n
 	for to > width {
 		if n > 0 && (old == 0 || come[n-1].estimate >= beam[old-1].estimate) {

@@ -8,8 +8,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// gather routes the query and elects the candidates. Widened, it uses all
-// trees, more leaves (2, 8, 32... a tree) and the lowest threshold.
+// gather routes the query and elects the candidates. After widening, it uses all trees, more
+// leaves (2, 8, 32... per tree) and the lowest threshold.
 func (s *Searcher) gather(widened int) []uint32 {
 	p, f := s.p, s.v.Forest
 	trees, extra := p.trees(f.Trees), p.Extra
@@ -58,13 +58,13 @@ func (s *Searcher) gather(widened int) []uint32 {
 const (
 	// leafAlign is the unit of a leaf directory's offsets (codec/FORMAT.md).
 	leafAlign = 16
-	// leafAhead is how many bytes of a leaf are requested before the election
-	// starts to read leaves.
+	// leafAhead is the number of bytes of a leaf that are prefetched before the election reads
+	// leaves.
 	leafAhead = 512
 )
 
-// mostVotes is how far counters of 16 bits may count. In a forged file a label may
-// have the votes of all points in a leaf, and once more in what the leaf has gained.
+// mostVotes returns the maximum of 16-bit counters. In a forged file a label may have the votes
+// of all points in a leaf, and again those of the leaf's additions.
 func mostVotes(f *forest.Forest) uint64 {
 	if f.Overlay != nil {
 		return math.MaxUint16 / 2
@@ -72,7 +72,7 @@ func mostVotes(f *forest.Forest) uint64 {
 	return math.MaxUint16
 }
 
-// find sets route to the query's leaves: one a tree, then extra more.
+// find sets route to the query's leaves: one per tree, then extra more.
 func (s *Searcher) find(trees, extra int) {
 	f := s.v.Forest
 	if extra > 0 {
@@ -105,11 +105,11 @@ func (s *Searcher) thin(ids []uint32, r int) []uint32 {
 	return s.pick.best(ids, s.scores, r)
 }
 
-// ahead is how many rows before its turn a row is requested.
+// ahead is the number of rows by which prefetching runs ahead.
 const ahead = 3
 
-// score gives rows their exact distances, after the 8-bit copy where that is
-// asked for.
+// score computes the exact distances of rows. If requested, the 8-bit copy selects the rows
+// first.
 func (s *Searcher) score(ids []uint32, stage origin) {
 	if s.quantised() && len(ids) > s.p.rerank() {
 		s.rerank.Reset(s.p.rerank())
@@ -145,8 +145,7 @@ func (s *Searcher) score(ids []uint32, stage origin) {
 	}
 }
 
-// nextEpoch forgets which rows were seen without touching the array, except
-// once in 32,767 searches.
+// nextEpoch marks all rows as unseen. It clears the array only once in 32,767 searches.
 func (s *Searcher) nextEpoch() {
 	if len(s.seen) < s.v.N {
 		s.seen = make([]uint16, s.v.N)
@@ -159,9 +158,8 @@ func (s *Searcher) nextEpoch() {
 	}
 }
 
-// hopOnce lets the best hits that have not done so contribute their own
-// labels, the natural classifier of the one-point leaf around each, and says
-// whether any were new.
+// hopOnce adds the labels of the best hits that have not contributed them, the natural
+// classifier of the one-point leaf around each, and reports whether any were new.
 func (s *Searcher) hopOnce() bool {
 	p, nv := s.p, s.v.Neighbors
 	width := nv.K
@@ -186,7 +184,7 @@ func (s *Searcher) hopOnce() bool {
 			if int(id) >= s.v.N {
 				continue
 			}
-			// Whether a row is new is a coin toss: no branch on it.
+			// Whether a row is new is unpredictable: avoid the branch.
 			was := seen[id]
 			seen[id] = max(was, s.epoch)
 			ids[n] = id
@@ -203,9 +201,9 @@ func (s *Searcher) hopOnce() bool {
 	return len(ids) > 0
 }
 
-// starts is the nearest hits, at most from, that have a label list and have
-// not contributed it, nearest first: so a hop's rows do not depend on the
-// order in which a heap lies.
+// starts returns the nearest hits, at most from, that have a label list and have not
+// contributed it, nearest first. The rows of a hop therefore do not depend on the order within
+// a heap.
 func (s *Searcher) starts(from int) []vector.Neighbor {
 	all := s.top.Peek(s.hits[:0])
 	s.hits = all

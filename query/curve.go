@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Point is one setting of the search and what it was measured to do.
+// Point is one setting of the search and its measurements.
 type Point struct {
 	Params Params `json:"params"`
-	// Recall is the share of the true K nearest rows found, mean over queries.
+	// Recall is the share of the true K nearest rows found, averaged over queries.
 	Recall float64 `json:"recall"`
 	// Micros is the mean time of a query in microseconds, on one thread.
 	Micros float64 `json:"micros"`
@@ -16,16 +16,16 @@ type Point struct {
 	Candidates float64 `json:"candidates"`
 }
 
-// Curve is the settings worth using on one view: each is faster than every
-// one of higher recall. Points rise in recall and in time.
+// Curve holds the settings worth using on one view: each is faster than all others of higher
+// recall. Points rise in recall and in time.
 type Curve struct {
-	K       int     `json:"k"`       // neighbours asked for
-	Queries int     `json:"queries"` // queries measured
+	K       int     `json:"k"`       // requested neighbours
+	Queries int     `json:"queries"` // measured queries
 	Points  []Point `json:"points"`
 }
 
-// Resolve returns the cheapest measured setting of at least the recall, with K
-// zero; ok is false when none is that good, and for a nil curve. O(points).
+// Resolve returns the cheapest measured setting of at least the given recall, with K zero. ok
+// is false if there is none or if the curve is nil. O(points).
 func (c *Curve) Resolve(recall float64) (p Params, ok bool) {
 	if c == nil {
 		return Params{}, false
@@ -44,8 +44,8 @@ func (c *Curve) Resolve(recall float64) (p Params, ok bool) {
 	return p, true
 }
 
-// pareto keeps the points that no other beats in recall or time without
-// losing in the other, rising in both.
+// pareto keeps the points that no other point beats in recall or time without being worse in
+// the other, rising in both.
 func pareto(points []Point) []Point {
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, func(a, b Point) int {

@@ -9,21 +9,20 @@ import (
 // electorate accumulates votes and elects candidates. Between queries all its
 // counters are zero.
 type electorate struct {
-	// votes are the counters of an election: of votes, or of votes in a common
-	// multiple of the sizes of the leaves. wide are those of an election where
-	// no small multiple exists.
+	// votes are the counters of an election: of votes, or of votes in units of a common
+	// multiple of the leaf sizes. wide are the counters where no small multiple exists.
 	votes  []uint16
 	wide   []uint32
 	blocks []forest.LeafBlock
-	tree   []uint32 // of each block
+	tree   []uint32 // tree of each block
 	points []uint64 // training points in the visited leaves of each tree
-	scale  []uint64 // what a vote in each tree counts, times 1<<scaleShift
+	scale  []uint64 // weight of a vote in each tree, times 1<<scaleShift
 	cands  []uint32
 	ballot ballot
 }
 
-// ballot says how an election is decided: a label is elected if what it sums up
-// to reaches the threshold.
+// ballot defines how an election is decided: a label is elected if its sum reaches the
+// threshold.
 type ballot struct {
 	how       counting
 	threshold uint32
@@ -35,9 +34,9 @@ type counting uint8
 const (
 	// byUnion elects all labels.
 	byUnion counting = iota
-	// byVotes adds up votes.
+	// byVotes sums votes.
 	byVotes
-	// byScaled adds up votes times the scale of their tree, in 16 bits.
+	// byScaled sums votes times the scale of their tree, in 16 bits.
 	byScaled
 	// byWide is byScaled in 32 bits.
 	byWide
@@ -45,11 +44,11 @@ const (
 
 const (
 	scaleShift = 16
-	// wideUnit is what all proportions 1 sum up to in byWide. A label in a
-	// leaf and in what that has gained cannot reach 1<<31, even in a forged file.
+	// wideUnit is the sum in byWide if all proportions are 1. A label in a leaf and its
+	// additions cannot reach 1<<31, even in a forged file.
 	wideUnit = 1 << 30
-	// tauSlack is by how much an estimate must exceed τ. It keeps estimates that
-	// are equal to τ but for the rounding of τ, or of the sum, from being elected.
+	// tauSlack is the amount by which an estimate must exceed τ. Estimates that differ from τ
+	// only by the rounding of τ, or of the sum, are not elected.
 	tauSlack = 1e-12
 )
 
@@ -65,19 +64,18 @@ func (e *electorate) reset(n int) {
 // is one slice.
 func windows(n int) int { return (n + 1<<16 - 1) &^ (1<<16 - 1) }
 
-// add adds a leaf of a tree, or what it has gained.
+// add adds a leaf of a tree, or the leaf's additions.
 func (e *electorate) add(tree uint32, b forest.LeafBlock) {
 	e.blocks, e.tree = append(e.blocks, b), append(e.tree, tree)
 }
 
-// weigh makes the ballot of equation 8 over the leaves added, for the first trees
-// of a forest: labels whose mean proportion exceeds tau are elected. The leaves
-// of a tree count as one element of its partition (footnote 3). most is how large
-// a counter of 16 bits may get.
+// weigh prepares the ballot of equation 8 over the added leaves, for the first trees of a
+// forest: it elects labels whose mean proportion exceeds tau. The leaves of a tree count as one
+// element of its partition (footnote 3). most is the maximum of a 16-bit counter.
 //
-// Sums are exact where the sizes of the leaves have a common multiple that 16 bits
-// have room for, as equal and nearly equal sizes have. Otherwise an estimate falls
-// short by less than 2⁻²⁹ an entry that the label has in the leaves.
+// Sums are exact where the leaf sizes have a common multiple that fits into 16 bits, as equal
+// and nearly equal sizes do. Otherwise an estimate is too small by less than 2⁻²⁹ for each
+// entry that the label has in the leaves.
 func (e *electorate) weigh(trees int, tau float64, most uint64) {
 	e.points, e.scale = grow(e.points, trees), grow(e.scale, trees)
 	clear(e.points)
@@ -90,9 +88,9 @@ func (e *electorate) weigh(trees int, tau float64, most uint64) {
 	}
 	for t, n := range e.points {
 		if n == 0 {
-			continue // nothing in the tree votes
+			continue // the tree has no votes
 		}
-		// Exact where n divides unit. A division of integers takes ten times as long.
+		// Exact where n divides unit. Integer division takes ten times as long.
 		e.scale[t] = uint64(float64(unit<<scaleShift) / float64(n))
 		if how == byVotes && n != unit {
 			how = byScaled
@@ -101,17 +99,17 @@ func (e *electorate) weigh(trees int, tau float64, most uint64) {
 	e.ballot = ballot{how: how, threshold: naturalThreshold(tau, trees, unit)}
 }
 
-// naturalThreshold is the least sum of votes with which the mean over the trees
-// exceeds tau, where the votes of all points of a tree are unit.
+// naturalThreshold returns the smallest sum of votes for which the mean over the trees exceeds
+// tau, where unit is the sum of the votes of all points of a tree.
 func naturalThreshold(tau float64, trees int, unit uint64) uint32 {
 	return uint32(math.Floor((tau+tauSlack)*float64(uint64(trees)*unit))) + 1
 }
 
-// commonMultiple is the least common multiple of the sizes that are not zero, or
-// zero if it is above most.
+// commonMultiple returns the least common multiple of the nonzero sizes, or zero if it exceeds
+// most.
 func commonMultiple(sizes []uint64, most uint64) uint64 {
 	multiple := uint64(1)
-	var last, other uint64 // of most forests, leaves have two sizes
+	var last, other uint64 // in most forests leaves have two sizes
 	for _, n := range sizes {
 		if n == last || n == other || n == 0 {
 			continue
@@ -134,10 +132,9 @@ func commonMultiple(sizes []uint64, most uint64) uint64 {
 	return multiple
 }
 
-// elect adds up the votes of all blocks and collects the labels that reach the
-// ballot's threshold, in the order of crossing it. It returns how many entries
-// there were. Every label is written behind the list and the list grows by the
-// crossing bit, without a branch.
+// elect sums the votes of all blocks and collects the labels that reach the ballot's threshold,
+// in the order in which they cross it. It returns the number of entries. To avoid a branch,
+// every label is written after the list, and the list grows by the bit of the comparison.
 func (e *electorate) elect() int {
 	total := 0
 	for i := range e.blocks {
@@ -192,7 +189,7 @@ func (e *electorate) unite(out []uint32) (n int) {
 	return n
 }
 
-// countPlain collects the labels that have so many votes.
+// countPlain collects the labels whose number of votes reaches the threshold.
 func (e *electorate) countPlain(out []uint32) (n int) {
 	for i := range e.blocks {
 		b := e.blocks[i]
@@ -213,8 +210,8 @@ func (e *electorate) countPlain(out []uint32) (n int) {
 	return n
 }
 
-// countScaled collects the labels whose votes, each times the scale of its tree,
-// sum up to the threshold.
+// countScaled collects the labels whose votes, each times the scale of its tree, sum to at
+// least the threshold.
 func countScaled[C uint16 | uint32](e *electorate, counters []C, out []uint32) (n int) {
 	for i := range e.blocks {
 		b := e.blocks[i]
@@ -231,9 +228,9 @@ func countScaled[C uint16 | uint32](e *electorate, counters []C, out []uint32) (
 	return n
 }
 
-// The loops below run once an entry of a leaf. Each is a function of its own, so
-// that all it needs stays in registers. They write the labels of a segment to out,
-// which has room for all of them, and return how many are collected.
+// The loops below run once per entry of a leaf. Each is a separate function, so that all its
+// variables stay in registers. They write the labels of a segment to out, which has room for
+// all of them, and return the number collected.
 
 // crossing collects the labels base + low[i] of a segment that cross a threshold.
 type crossing struct {
@@ -281,7 +278,8 @@ func (c *crossing) votes(window []uint16, low []uint16, weights []uint8, out []u
 }
 
 //go:noinline
-func scaledVotes[C uint16 | uint32](c *crossing, window []C, low []uint16, weights []uint8, out []uint32) (n int) {
+func scaledVotes[C uint16 | uint32](c *crossing, window []C, low []uint16, weights []uint8,
+	out []uint32) (n int) {
 	base, threshold, scale := c.base, c.threshold, c.scale
 	out, weights, window = out[:len(low)], weights[:len(low)], window[:1<<16]
 	for i, l := range low {
@@ -294,19 +292,19 @@ func scaledVotes[C uint16 | uint32](c *crossing, window []C, low []uint16, weigh
 	return n
 }
 
-// weighted is what so many votes for a label in one block count.
+// weighted returns the weight of a number of votes for a label in one block.
 func (e *electorate) weighted(tree uint32, votes uint32) uint32 {
 	if e.ballot.how != byScaled && e.ballot.how != byWide {
 		return votes
 	}
-	const most = 255 // votes of an entry
+	const most = 255 // maximum votes of an entry
 	scale := e.scale[tree]
 	sum := uint64(votes/most) * (most * scale >> scaleShift)
 	return uint32(sum + uint64(votes%most)*scale>>scaleShift)
 }
 
-// clearCounters sets every counter that the blocks touched back to zero, which
-// costs what was touched instead of the whole array.
+// clearCounters zeroes every counter that the blocks touched; its cost is that of the touched
+// counters instead of the whole array.
 func clearCounters[C uint16 | uint32](blocks []forest.LeafBlock, counters []C) {
 	for i := range blocks {
 		b := blocks[i]

@@ -9,20 +9,19 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// scorer computes exact distances from one query to rows as they are stored.
-// The unit is the metric's internal one: squared for L2, 1 - cosine, negated
-// dot product.
+// scorer computes exact distances from one query to stored rows, in the metric's internal unit:
+// squared for L2, 1 - cosine, negated dot product.
 type scorer struct {
 	v      *View
 	q      []float32
 	qInv   float32 // inverse norm of q (cosine)
-	q8     []uint8 // q in eight bits, when whole
-	padded []uint8 // q8 and zeros
-	whole  bool    // q has whole coordinates of 0 to 255
+	q8     []uint8 // q in eight bits, if its coordinates are bytes
+	padded []uint8 // q8 padded with zeros
+	whole  bool    // q has integer coordinates from 0 to 255
 	sealed int     // rows in chunks
 	mask   int
-	// lossless stands for the 8-bit copy when its distances are final; shifted
-	// is the query in its coordinates.
+	// lossless is the 8-bit copy if its distances are final; shifted is the query in its
+	// coordinates.
 	lossless *QuantView
 	shifted  []float32
 }
@@ -50,8 +49,8 @@ func (s *scorer) reset(v *View, q []float32) {
 	}
 }
 
-// quantise copies the query to eight bits if that loses nothing. Behind it
-// stand zeros up to a multiple of the stride of rotations of bytes.
+// quantise copies the query to eight bits if that is lossless. Zeros pad it to a multiple of
+// the stride of byte rotations.
 func (s *scorer) quantise(q []float32) {
 	n := len(q)
 	s.padded = grow(s.padded, (n+forest.ByteStride-1)&^(forest.ByteStride-1))
@@ -60,12 +59,12 @@ func (s *scorer) quantise(q []float32) {
 	s.whole = vector.WholeBytes(q, s.q8)
 }
 
-// wholeQuery says whether padded is the query itself.
+// wholeQuery reports whether padded equals the query.
 func (s *scorer) wholeQuery() bool {
 	return s.whole && (s.lossless == nil || s.lossless.Offset == 0)
 }
 
-// prefetch hints that row will be scored soon.
+// prefetch prefetches a row that is about to be scored.
 func (s *scorer) prefetch(row uint32) {
 	i := int(row)
 	if s.lossless != nil && i < s.v.N {
@@ -85,7 +84,7 @@ func (s *scorer) prefetch(row uint32) {
 	vector.Prefetch(unsafe.Pointer(&r.Chunks[i>>r.Shift][(i&s.mask)*bytes]), bytes)
 }
 
-// distance is the exact distance of a row below Rows.N.
+// distance returns the exact distance of a row below Rows.N.
 func (s *scorer) distance(row uint32) float32 {
 	r, i, d := &s.v.Rows, int(row), s.v.Dim
 	if s.lossless != nil && i < s.v.N {
@@ -118,7 +117,7 @@ func (s *scorer) distance(row uint32) float32 {
 	return -vector.DotFloat32Uint8(s.q, x)
 }
 
-// float is the distance of a float32 row, number at of chunk c.
+// float returns the distance of a float32 row, row at of chunk c.
 func (s *scorer) float(x []float32, c, at int) float32 {
 	switch s.v.Metric {
 	case vector.L2:
@@ -147,13 +146,13 @@ func (s *scorer) inverseOfBytes(x []uint8, c, at int) float32 {
 	return float32(1 / math.Sqrt(float64(sum)))
 }
 
-// cosineDistance is 1 - dot/(|q||x|) from inverse norms, kept within 0 and 2
-// against rounding; inverse norms of zero give 1.
+// cosineDistance returns 1 - dot/(|q||x|) from inverse norms, clamped to 0…2 against rounding;
+// inverse norms of zero give 1.
 func cosineDistance(dot, qInv, inv float32) float32 {
 	return min(max(1-dot*qInv*inv, 0), 2)
 }
 
-// invNorm is the stored inverse norm of row at of chunk c, if there is one.
+// invNorm returns the stored inverse norm of row at of chunk c, if there is one.
 func (r *RowSet) invNorm(c, at int) (float32, bool) {
 	if c < len(r.InvNorm) && at < len(r.InvNorm[c]) {
 		return r.InvNorm[c][at], true
@@ -169,9 +168,8 @@ type quantScorer struct {
 	mask int
 }
 
-// reset takes the query in the partition space. Coordinates outside the copy's
-// range are clamped: that moves the query to the nearest point of the box all
-// rows lie in.
+// reset loads the query in the partition space. Coordinates outside the copy's range are
+// clamped, which moves the query to the nearest point of the box that contains all rows.
 func (s *quantScorer) reset(v *QuantView, q []float32) {
 	s.v, s.mask = v, 1<<v.Shift-1
 	s.q = grow(s.q, len(q))

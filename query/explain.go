@@ -9,7 +9,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// origin is the stage that gave a row its exact distance.
+// origin is the stage that computed a row's exact distance.
 type origin uint8
 
 const (
@@ -20,19 +20,19 @@ const (
 	fromScan
 )
 
-// String is the origin's name in Explanation.Source.
+// String returns the origin's name in Explanation.Source.
 func (o origin) String() string {
 	return [...]string{"", "forest", "hop", "fresh", "scan"}[o]
 }
 
-// watch follows one row through a search.
+// watch observes one row during a search.
 type watch struct {
 	row    uint32
 	origin origin
-	from   uint32 // the row whose list gave it, for fromHop
-	hop    int    // in which round
+	from   uint32 // row whose list contributed it, for fromHop
+	hop    int    // round of the hop
 	round  int
-	beamed bool // came from a list followed by a beam search
+	beamed bool // contributed by a list that a beam search followed
 }
 
 func (w *watch) scored(ids []uint32, stage origin) {
@@ -47,14 +47,14 @@ func (w *watch) scored(ids []uint32, stage origin) {
 	}
 }
 
-// listed notes the first list that contributes the row.
+// listed records the first list that contributes the row.
 func (w *watch) listed(s *Searcher, from uint32, list []uint32) {
 	if int(w.row) < s.v.N && s.seen[w.row] < s.epoch && slices.Contains(list, w.row) {
 		w.from = from
 	}
 }
 
-// followed notes that a beam search follows a list, before its rows are seen.
+// followed records that a beam search follows a list, before its rows are marked as seen.
 func (w *watch) followed(s *Searcher, from uint32, list []uint32) {
 	w.round++
 	if int(w.row) < s.v.N && s.seen[w.row] != s.epoch && slices.Contains(list, w.row) {
@@ -62,55 +62,53 @@ func (w *watch) followed(s *Searcher, from uint32, list []uint32) {
 	}
 }
 
-// TreeVote is what one visited leaf says of a row.
+// TreeVote holds the votes of one visited leaf for a row.
 type TreeVote struct {
 	Tree uint32 `json:"tree"`
 	Leaf uint32 `json:"leaf"`
-	// Votes is how many of the leaf's training points have the row as a label;
-	// 1 where the leaf holds the row itself and the method reads member lists.
+	// Votes is the number of the leaf's training points that have the row as a label; 1 where
+	// the leaf holds the row itself and the method reads member lists.
 	Votes uint32 `json:"votes"`
-	// Points is how many training points lie in the tree's visited leaves
-	// together: the votes in them over it are the tree's estimate (equation 4).
-	// It is left out where the method reads member lists.
+	// Points is the total number of training points in the tree's visited leaves: Votes divided
+	// by Points is the tree's estimate (equation 4). It is omitted where the method reads
+	// member lists.
 	Points uint64 `json:"points,omitempty"`
 }
 
-// Explanation says why a row is an answer of a query, or why it is not.
+// Explanation describes why a row is an answer of a query, or why it is not.
 type Explanation struct {
 	Row uint32 `json:"row"`
-	// Method is Params.Method's name.
+	// Method is the name of Params.Method.
 	Method string `json:"method"`
-	// Source is the stage that gave the row its exact distance: "forest" (the
-	// row was elected), "hop" (from the list of row From in round Hop),
-	// "fresh" (newer than the index), "scan" (exact scan); empty when the
-	// search never scored it.
+	// Source is the stage that computed the row's exact distance: "forest" (the row was
+	// elected), "hop" (from the list of row From in round Hop), "fresh" (newer than the index),
+	// "scan" (exact scan); empty if the search never scored it.
 	Source string  `json:"source,omitempty"`
 	From   *uint32 `json:"from,omitempty"`
 	Hop    int     `json:"hop,omitempty"`
 	// Distance is the exact internal distance.
 	Distance float32 `json:"distance"`
-	// Votes lists the visited leaves with votes for the row, Leaves counts all
-	// visited ones.
+	// Votes lists the visited leaves with votes for the row. Leaves is the number of all
+	// visited leaves.
 	Votes  []TreeVote `json:"votes,omitempty"`
 	Leaves int        `json:"leaves,omitempty"`
-	// Sum is the sum of the votes. Estimate is the label probability: the mean
-	// over the trees of the votes' share of the points (equation 5), or for Voting
-	// and Lookup the share of trees (equation 9). Threshold is what Estimate had to
-	// exceed (equation 8).
+	// Sum is the sum of the votes. Estimate is the label probability: the mean over the trees
+	// of the votes' share of the points (equation 5), or for Voting and Lookup the share of
+	// trees (equation 9). Threshold is the value that Estimate must exceed (equation 8).
 	Sum       uint32  `json:"sum"`
 	Estimate  float64 `json:"estimate"`
 	Threshold float64 `json:"threshold"`
 	Elected   bool    `json:"elected"`
-	// Sketch is the squared distance in the partition space as the sketches
-	// rank it, corrections of SketchEncoder included; nil without sketches.
+	// Sketch is the squared distance in the partition space as the sketches rank it, including
+	// the corrections of SketchEncoder; nil without sketches.
 	Sketch *float32 `json:"sketch,omitempty"`
 }
 
-// ExplainLast runs the Searcher's last search again, whose view and query must
-// still be there, and reports how it treated a row, which need not be an answer.
-// What Params.Accept returned in it still holds: it is not called again for the
-// same rows. Cost: a search, and the votes of its leaves. Errors: those of Search,
-// and ErrParams without a search or for a row that does not exist.
+// ExplainLast repeats the Searcher's last search, whose view and query must still be valid, and
+// reports how it treated a row, which need not be an answer. It reuses the results of
+// Params.Accept in that search and does not call it again for the same rows. Cost: a search,
+// and the votes of its leaves. Errors: those of Search, and ErrParams without a search or for a
+// row that does not exist.
 func (s *Searcher) ExplainLast(ctx context.Context, row uint32) (*Explanation, error) {
 	if s.v == nil {
 		return nil, fmt.Errorf("%w: no search to explain", ErrParams)
@@ -145,7 +143,7 @@ func (s *Searcher) ExplainLast(ctx context.Context, row uint32) (*Explanation, e
 	if p.Sketch && v.Sketch != nil && int(row) < v.N {
 		var score [1]float32
 		s.estimate(v.Sketch, []uint32{row}, score[:])
-		// The sketch leaves out |q - mean|², which is the same for all rows.
+		// The sketch omits |q - mean|², which is the same for all rows.
 		e.Sketch = &score[0]
 		score[0] += s.centred()
 	}
@@ -196,7 +194,7 @@ func (s *Searcher) explainVotes(e *Explanation) {
 	e.Elected = weighted >= ballot.threshold
 }
 
-// votesIn is the votes of a block for a row.
+// votesIn returns the votes of a block for a row.
 func votesIn(b forest.LeafBlock, row uint32) (votes uint32) {
 	for {
 		hi, low, weights, ok := b.Next()
@@ -216,8 +214,7 @@ func votesIn(b forest.LeafBlock, row uint32) (votes uint32) {
 	}
 }
 
-// centred is the query's squared distance to the rotation's mean in the
-// partition space.
+// centred returns the query's squared distance to the rotation's mean in the partition space.
 func (s *Searcher) centred() float32 {
 	x := s.exact.q
 	if s.v.Lift || s.v.Metric == vector.Cosine {

@@ -7,14 +7,14 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// Rows newer than the index have no leaf and no label list. Where they have
-// sketches (View.Fresh), all of them compete with the forest's candidates for
-// the R places that get an exact distance, so that a fresh row costs a few
-// nanoseconds; where they have none, each gets its exact distance.
+// Rows newer than the index have no leaf and no label list. Where they have sketches
+// (View.Fresh), they compete with the forest's candidates for the R places that get an exact
+// distance, so that a fresh row costs a few nanoseconds. Where they have none, each gets its
+// exact distance.
 
-// FitEncoder is the encoder that wrote the sketches of a view, for rows that
-// came later. space is rows of the view in the partition space, at the numbers
-// in rows; Rest is worked out from the one that shows it best. O(rows · R · Dim).
+// FitEncoder returns the encoder that wrote the sketches of a view, for rows that were added
+// later. space holds rows of the view in the partition space, rows their numbers. Rest is
+// computed from the row that determines it most precisely. O(rows · R · Dim).
 func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 	s := v.Sketch
 	e := SketchEncoder{Width: s.Width, Step: s.Scale, Steps: s.Steps}
@@ -38,12 +38,12 @@ func FitEncoder(v *View, space labels.Rows, rows []uint32) SketchEncoder {
 	return e
 }
 
-// sketchNorm is what a sketch has in place of its norm.
+// sketchNorm returns the value that a sketch stores as its norm.
 func sketchNorm(sketch []byte) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(sketch[len(sketch)-4:]))
 }
 
-// freshSketched is the number of fresh rows that are ranked by sketch.
+// freshSketched returns the number of fresh rows that are ranked by sketch.
 func (s *Searcher) freshSketched() int {
 	if s.v.Fresh == nil || !s.p.Sketch || s.p.Range {
 		return 0
@@ -51,9 +51,9 @@ func (s *Searcher) freshSketched() int {
 	return s.v.FreshN
 }
 
-// thinFresh is thin over ids and the fresh rows that have sketches. It returns
-// those of ids that are kept; s.fresh holds the fresh ones. Few fresh rows look
-// nearer than the worst of the best r of ids, so only those are selected from.
+// thinFresh is thin over ids and the fresh rows that have sketches. It returns the kept ids;
+// s.fresh holds the kept fresh rows. Few fresh rows have a better estimate than the worst of
+// the best r ids, so only those take part in the selection.
 func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
 	sk, fresh, n := s.v.Sketch, s.v.Fresh, s.v.FreshN
 	ids = s.thin(ids, r)
@@ -77,7 +77,7 @@ func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
 		if x < bound {
 			if row := uint32(s.v.N + i); !s.restricted() || s.allowed(row) {
 				all = append(all, row)
-				s.scores[kept] = x // not behind i: the scores move to the front
+				s.scores[kept] = x // kept <= i: the scores move to the front
 				kept++
 			}
 		}
@@ -96,8 +96,8 @@ func (s *Searcher) thinFresh(ids []uint32, r int) []uint32 {
 	return ids
 }
 
-// scoreFresh gives the fresh rows that are left their exact distances: those
-// that thinFresh kept, and all without sketches.
+// scoreFresh computes the exact distances of the remaining fresh rows: those that thinFresh
+// kept, and all rows without sketches.
 func (s *Searcher) scoreFresh() {
 	for _, id := range s.fresh {
 		s.exact.prefetch(id)

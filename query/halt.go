@@ -10,26 +10,25 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// How much is done between two looks at the context: work of some microseconds,
-// next to which a look costs nothing, and which a deadline can wait for even where
-// every row comes from a disk.
+// Amounts of work between two checks of the context: some microseconds, compared with which a
+// check costs nothing, and which a deadline can tolerate even if every row is read from disk.
 const (
 	mostRows        = 64      // exact distances
-	mostCoordinates = 1 << 14 // in them
+	mostCoordinates = 1 << 14 // coordinates of their rows
 	sketchRun       = 1 << 13 // sketches
 	beamRun         = 64      // steps of a beam search
 	sortRun         = 1 << 13 // rows sorted
 )
 
-// begin prepares the looks at the context of a search.
+// begin prepares a search's checks of its context.
 func (s *Searcher) begin(ctx context.Context) {
 	s.ctx, s.err = ctx, nil
 	rows := min(mostRows, mostCoordinates/max(1, s.v.Dim))
 	s.every = 1<<max(0, bits.Len(uint(rows))-1) - 1
 }
 
-// halted reports whether the search is to stop: whether its context has ended. It
-// sets err then, and every loop that it cuts short may leave what it likes behind.
+// halted reports whether the search must stop because its context has ended. It then sets err,
+// and an interrupted loop may leave any intermediate result.
 func (s *Searcher) halted() bool {
 	if s.err == nil && s.ctx != nil {
 		s.err = stopped(s.ctx)
@@ -37,7 +36,7 @@ func (s *Searcher) halted() bool {
 	return s.err != nil
 }
 
-// stopped is the error of a context that has ended.
+// stopped returns the error of a context that has ended.
 func stopped(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("query: %w", err)
@@ -45,16 +44,15 @@ func stopped(ctx context.Context) error {
 	return nil
 }
 
-// judgements are what Params.Accept has said of rows in one search, so that it is
-// asked once for each: about verdict, row by row, for a row that it rejected,
-// verdict+1 for one that it accepted; smaller numbers are of older searches.
+// judgements records the results of Params.Accept in one search, so that it is called once per
+// row: judged[row] is verdict for a rejected row, verdict+1 for an accepted one; smaller
+// numbers are of older searches.
 type judgements struct {
 	judged  []uint16
 	verdict uint16
 }
 
-// begin forgets all judgements, without touching the array except once in 32,767
-// searches.
+// begin discards all judgements. It clears the array only once in 32,767 searches.
 func (j *judgements) begin(rows int) {
 	if len(j.judged) < rows {
 		j.judged = make([]uint16, rows+rows/4)
@@ -67,8 +65,8 @@ func (j *judgements) begin(rows int) {
 	}
 }
 
-// accepted reports whether Params.Accept accepts a row. Once the context has ended
-// it accepts none and is not asked.
+// accepted reports whether Params.Accept accepts a row. Once the context has ended it returns
+// false without calling Accept.
 func (s *Searcher) accepted(row uint32) bool {
 	switch s.judged[row] {
 	case s.verdict:
@@ -87,8 +85,8 @@ func (s *Searcher) accepted(row uint32) bool {
 	return true
 }
 
-// sort sorts hits, nearest first, ties by row: long ones run by run, with looks at
-// the context between. The result may be in other memory.
+// sort sorts hits, nearest first, ties by row. Long slices are sorted in runs with checks of
+// the context between them. The result may be in other memory.
 func (s *Searcher) sort(x []vector.Neighbor) []vector.Neighbor {
 	for lo := 0; lo < len(x) && (lo == 0 || !s.halted()); lo += sortRun {
 		slices.SortFunc(x[lo:min(lo+sortRun, len(x))], compare)
@@ -108,7 +106,7 @@ func (s *Searcher) sort(x []vector.Neighbor) []vector.Neighbor {
 	return from
 }
 
-// merge2 merges two sorted runs, unless it is stopped.
+// merge2 merges two sorted runs, unless the search is stopped.
 func (s *Searcher) merge2(a, b, out []vector.Neighbor) {
 	for i := range out {
 		if i%sortRun == sortRun-1 && s.halted() {

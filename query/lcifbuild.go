@@ -11,14 +11,15 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// BuildLCIF makes the view of labelled rows in memory: it keeps the given
-// number of features of highest entropy (0: all), makes the rows unit-length,
-// indexes them (Algorithm 1) and counts feature–label pairs (Algorithm 4). The
-// view has no powers of S yet: AddPower makes them of the counts. workers < 1
-// means all processors; the answer does not depend on it.
+// BuildLCIF builds the view of labelled rows in memory: it keeps the given number of features
+// of highest entropy (0: all), normalises the rows to unit length, indexes them (Algorithm 1)
+// and counts feature–label pairs (Algorithm 4). The view has no powers of S yet: AddPower
+// computes them from the counts. workers < 1 means all processors; the answer does not depend
+// on it.
 //
 // Errors: those of postings.Build and labels.CountFeatureLabels.
-func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features, workers int) (*LCIFView, *labels.FeatureLabels, error) {
+func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix,
+	features, workers int) (*LCIFView, *labels.FeatureLabels, error) {
 	m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
 	if err != nil {
 		return nil, nil, err
@@ -26,17 +27,17 @@ func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 	return m.view, m.counts, nil
 }
 
-// lcifModel is what training makes.
+// lcifModel is the result of training.
 type lcifModel struct {
 	view   *LCIFView
-	rows   *vector.CSR // as they came
+	rows   *vector.CSR // before normalisation
 	units  *vector.CSR
-	counts *labels.FeatureLabels // nil with instance scores only
-	// without is the source of neighbours that leaves out some rows.
+	counts *labels.FeatureLabels // nil if there are only instance scores
+	// without returns a source of neighbours that omits some rows.
 	without func(*roaring.Bitmap) NeighborSource
 }
 
-// priors is the share of the rows without those given that have each label.
+// priors returns, for each label, its share of the rows that are not in without.
 func priors(sets *labels.Matrix, without []int) []float32 {
 	out := make([]float32, sets.Labels())
 	rows := sets.Rows() - len(without)
@@ -58,9 +59,10 @@ func priors(sets *labels.Matrix, without []int) []float32 {
 	return out
 }
 
-// buildLCIF trains on the rows; of the options only Neighbors, InstanceOnly and
-// Workers are read.
-func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int, o CVOptions) (*lcifModel, error) {
+// buildLCIF trains on the rows. It reads only Neighbors, InstanceOnly and Workers of the
+// options.
+func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int,
+	o CVOptions) (*lcifModel, error) {
 	m := &lcifModel{view: &LCIFView{Features: rows.Cols, Labels: sets}, rows: rows, without: o.Neighbors}
 	m.view.Prior = priors(sets, nil)
 	if features > 0 && features < rows.Cols {
@@ -69,7 +71,8 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 	m.units = unitRows(rows, rows.Cols, m.view.Keep)
 	if !o.InstanceOnly {
 		var err error
-		if m.counts, err = labels.CountFeatureLabels(ctx, FeatureRows(m.units), sets, o.Workers); err != nil {
+		if m.counts, err = labels.CountFeatureLabels(ctx, FeatureRows(m.units), sets,
+			o.Workers); err != nil {
 			return nil, err
 		}
 	}
@@ -86,37 +89,35 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 	return m, nil
 }
 
-// LCIFPart is labelled rows to try settings on, and a view of training rows
-// that are others.
+// LCIFPart holds labelled rows for measuring settings, and a view of other rows for training.
 type LCIFPart struct {
-	// View must not find any of the queries as neighbours. Its powers of S are
-	// not read.
+	// View must not find any of the queries as neighbours. Its powers of S are not read.
 	View *LCIFView
-	// Counts has what S is made of; nil leaves only instance scores.
+	// Counts are the counts behind S; nil leaves only instance scores.
 	Counts  *labels.FeatureLabels
 	Queries *vector.CSR
 	Truth   *labels.Matrix
 }
 
-// LCIFHeldOut is what a tuner measures on: one part, or the folds of a
-// cross-validation, which are measured as one.
+// LCIFHeldOut is the data that a tuner measures on: one part, or the folds of a
+// cross-validation, which are measured together.
 type LCIFHeldOut struct {
 	Parts []LCIFPart
-	// Train has the labels of the training rows: label cardinality and priors
-	// come from there.
+	// Train has the labels of the training rows, which define label cardinality and priors.
 	Train *labels.Matrix
 }
 
-// LCIFData makes held-out parts whose views keep the given number of features
-// of highest entropy; 0 means all.
+// LCIFData returns held-out parts whose views keep the given number of features of highest
+// entropy; 0 means all.
 type LCIFData func(ctx context.Context, features int) (*LCIFHeldOut, error)
 
-// HoldOut tunes on rows apart from the training rows. workers < 1 means all
-// processors.
-func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *labels.Matrix, workers int) LCIFData {
+// HoldOut tunes on rows separate from the training rows. workers < 1 means all processors.
+func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *labels.Matrix,
+	workers int) LCIFData {
 	return func(ctx context.Context, features int) (*LCIFHeldOut, error) {
 		if queries.Rows() != truth.Rows() || truth.Labels() != sets.Labels() {
-			return nil, fmt.Errorf("%w: %d queries, %d with labels; %d labels held out, %d in training", ErrParams, queries.Rows(), truth.Rows(), truth.Labels(), sets.Labels())
+			return nil, fmt.Errorf("%w: %d queries, %d with labels; %d labels held out, %d in training",
+				ErrParams, queries.Rows(), truth.Rows(), truth.Labels(), sets.Labels())
 		}
 		m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
 		if err != nil {
@@ -126,32 +127,31 @@ func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *
 	}
 }
 
-// CVOptions say how rows are cross-validated.
+// CVOptions are the options of a cross-validation.
 type CVOptions struct {
 	Folds int    // at least 2; zero means 10
-	Seed  uint64 // of the division into folds
-	// Rows, if above zero, is how many rows are tried at most over all folds;
-	// all others of a fold are still left out of its training part.
+	Seed  uint64 // seed of the division into folds
+	// Rows, if above zero, is the maximum number of rows predicted over all folds; the other
+	// rows of a fold are still excluded from its training part.
 	Rows int
-	// Graph, if above zero, is how many neighbours of each training row second-
-	// order scores may use. It costs a search a row and fold.
+	// Graph, if above zero, is the number of neighbours of each training row for second-order
+	// scores. It costs a search per row and fold.
 	Graph int
-	// Neighbors, if set, makes the source that finds neighbours among the rows,
-	// by their numbers, without some of them; nil leaves out none. Otherwise it
-	// is an inverted index of the rows. A source of its own takes raw queries,
-	// so selected features count for feature scores alone.
+	// Neighbors, if set, returns the source that finds neighbours among the rows, by their
+	// numbers, except some of them; nil excludes none. The default is an inverted index of the
+	// rows. A custom source receives raw queries, so the selection of features affects only
+	// feature scores.
 	Neighbors func(without *roaring.Bitmap) NeighborSource
-	// InstanceOnly counts no feature–label pairs; only variant InstanceOnly can be
-	// tuned then.
+	// InstanceOnly omits counting feature–label pairs; only variant InstanceOnly can be tuned
+	// then.
 	InstanceOnly bool
 	Workers      int // fewer than 1: all processors
 }
 
-// CrossValidation tunes on the training rows themselves, each predicted from
-// the rows outside its fold. One index serves all folds: searches leave out a
-// fold's rows, and the fold's counts are taken off those of all rows, both
-// exactly. Errors of the data it makes: ErrParams, labels.ErrInput for a bad
-// number of folds.
+// CrossValidation tunes on the training rows themselves, each predicted from the rows outside
+// its fold. All folds share one index: searches exclude a fold's rows, and the fold's counts
+// are subtracted from those of all rows, both exactly. Errors of the returned data: ErrParams,
+// labels.ErrInput for an invalid number of folds.
 func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) LCIFData {
 	if o.Folds == 0 {
 		o.Folds = 10
@@ -182,12 +182,14 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) LCIFDat
 	}
 }
 
-// leaveOut is the model without some of its rows, whose numbers stay.
-func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matrix, o CVOptions) (LCIFPart, error) {
+// leaveOut returns the model without some of its rows; row numbers do not change.
+func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matrix,
+	o CVOptions) (LCIFPart, error) {
 	view := *m.view
 	part := LCIFPart{View: &view}
 	if m.counts != nil {
-		own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)), sets.Select(rows), o.Workers)
+		own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)),
+			sets.Select(rows), o.Workers)
 		if err != nil {
 			return part, err
 		}
@@ -203,7 +205,8 @@ func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matri
 	view.Prior = priors(sets, rows)
 	if o.Graph > 0 {
 		var err error
-		if view.Graph, err = neighborGraph(ctx, view.Neighbors, m.rows, m.units, graphOptions{k: o.Graph, workers: o.Workers}); err != nil {
+		if view.Graph, err = neighborGraph(ctx, view.Neighbors, m.rows, m.units,
+			graphOptions{k: o.Graph, workers: o.Workers}); err != nil {
 			return part, err
 		}
 	}

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// choose finds the best setting of a variant by an objective, and its
-// thresholds.
+// choose finds the best setting of a variant by an objective, and its thresholds.
 func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObjective) error {
 	starts := t.finalists(v, objective)
 	if !t.curve.Grid {
@@ -46,7 +45,8 @@ func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObj
 }
 
 // bestCut measures a setting with all cuts and returns the best.
-func (t *lcifTuner) bestCut(ctx context.Context, s LCIFSetting, objective LCIFObjective) (LCIFPoint, error) {
+func (t *lcifTuner) bestCut(ctx context.Context, s LCIFSetting,
+	objective LCIFObjective) (LCIFPoint, error) {
 	cuts := t.o.Cuts
 	if objective >= PrecisionAt1 {
 		cuts = cuts[:1] // thresholds do not change the order of labels
@@ -72,9 +72,10 @@ func (t *lcifTuner) bestCut(ctx context.Context, s LCIFSetting, objective LCIFOb
 	return best, nil
 }
 
-// refine improves a setting with its own cut: past the ends of the default
-// values, then by a coordinate search, then with all cuts again.
-func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObjective, best LCIFPoint) (LCIFPoint, error) {
+// refine improves a setting with its own cut: beyond the ends of the default values, then by
+// coordinate descent, then with all cuts again.
+func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObjective,
+	best LCIFPoint) (LCIFPoint, error) {
 	if t.o.Search == PaperProtocol {
 		return best, nil
 	}
@@ -98,8 +99,8 @@ func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObj
 	return best, nil
 }
 
-// freed is a setting with the start values in place of the numbers that do not
-// matter to it, which matter where another λ or k leads.
+// freed returns a setting with the start values in place of its irrelevant numbers, which
+// become relevant with another λ or k.
 func (t *lcifTuner) freed(s LCIFSetting) LCIFSetting {
 	start := t.start(Combined)
 	if s.K == 0 {
@@ -114,9 +115,10 @@ func (t *lcifTuner) freed(s LCIFSetting) LCIFSetting {
 	return s
 }
 
-// follow moves k, then α, past the ends of the default values as long as that
-// improves the measure.
-func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective, at LCIFSetting) (LCIFSetting, error) {
+// follow moves k, then α, beyond the ends of the default values as long as that improves the
+// measure.
+func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective,
+	at LCIFSetting) (LCIFSetting, error) {
 	best, err := t.try(ctx, at)
 	if err != nil {
 		return at, err
@@ -140,9 +142,8 @@ func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective, at LCIF
 	return at, nil
 }
 
-// moreK is the setting with half as many neighbors more, if its k is at the end
-// of the default values; otherwise, and beyond the number of rows, the setting
-// itself.
+// moreK returns the setting with 1.5 times as many neighbors, if its k is at the end of the
+// default values; otherwise, and beyond the number of rows, it returns the setting itself.
 func (t *lcifTuner) moreK(s LCIFSetting) LCIFSetting {
 	if !t.o.followK || s.Lambda == 0 || s.K < slices.Max(t.o.Ks) {
 		return s
@@ -157,8 +158,8 @@ func (t *lcifTuner) moreK(s LCIFSetting) LCIFSetting {
 	return s
 }
 
-// moreAlpha is the setting with a larger α, if its own is at the upper end of the
-// default values.
+// moreAlpha returns the setting with a larger α, if its own is at the upper end of the default
+// values.
 func (t *lcifTuner) moreAlpha(s LCIFSetting) LCIFSetting {
 	if t.o.followAlpha && s.Lambda > 0 && s.Alpha >= slices.Max(t.o.Alphas) {
 		s.Alpha = math.Min(s.Alpha+0.5, mostAlpha)
@@ -166,7 +167,7 @@ func (t *lcifTuner) moreAlpha(s LCIFSetting) LCIFSetting {
 	return s
 }
 
-// lessAlpha is the setting with a smaller α, if its own is at the lower end.
+// lessAlpha returns the setting with a smaller α, if its own is at the lower end.
 func (t *lcifTuner) lessAlpha(s LCIFSetting) LCIFSetting {
 	if t.o.followAlpha && s.Lambda > 0 && s.Alpha <= slices.Min(t.o.Alphas) {
 		s.Alpha = math.Max(s.Alpha/2, leastAlpha)
@@ -174,9 +175,9 @@ func (t *lcifTuner) lessAlpha(s LCIFSetting) LCIFSetting {
 	return s
 }
 
-// finalists are the few best settings of a variant on the grid, for each cut that
-// it was measured with. Settings with equal measures are one model or as good
-// as one: only the first of them is taken.
+// finalists returns the few best settings of a variant on the grid, for each cut that it was
+// measured with. Of settings with equal measures, which are the same model or equivalent, it
+// returns only the first.
 func (t *lcifTuner) finalists(v LCIFVariant, objective LCIFObjective) []LCIFSetting {
 	if !t.curve.Grid {
 		return nil
@@ -215,10 +216,10 @@ func (t *lcifTuner) finalists(v LCIFVariant, objective LCIFObjective) []LCIFSett
 	return out
 }
 
-// climbs is the coordinate search for a variant. The combination is searched
-// from the middle and from the better of its two parts, so that it is never
-// worse than either.
-func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant, objective LCIFObjective) (LCIFSetting, error) {
+// climbs runs coordinate descent for a variant. For the combination it starts from the middle
+// and from the better of its two parts, so that the combination is never worse than either.
+func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant,
+	objective LCIFObjective) (LCIFSetting, error) {
 	at, best, err := t.climb(ctx, v, objective, t.start(v))
 	if err != nil || v != Combined || t.o.Search == PaperProtocol {
 		return at, err
@@ -243,10 +244,10 @@ func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant, objective LCIFObj
 	return at, err
 }
 
-// climb is the coordinate search from a setting.
-func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObjective, at LCIFSetting) (LCIFSetting, LCIFPoint, error) {
-	// at keeps numbers that do not matter where it is, since they do where λ
-	// may lead next.
+// climb runs coordinate descent from a setting.
+func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObjective,
+	at LCIFSetting) (LCIFSetting, LCIFPoint, error) {
+	// at keeps numbers that are irrelevant now, since another λ may make them relevant.
 	best, err := t.try(ctx, at)
 	if err != nil {
 		return at, best, err
@@ -277,9 +278,10 @@ func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObje
 	return at, best, nil
 }
 
-// coordinates vary a setting in one parameter each.
+// coordinates returns functions that vary a setting in one parameter each.
 func (t *lcifTuner) coordinates(v LCIFVariant) []func(LCIFSetting, []LCIFSetting) []LCIFSetting {
-	along := func(values []float64, field func(*LCIFSetting) *float64) func(LCIFSetting, []LCIFSetting) []LCIFSetting {
+	along := func(values []float64, field func(*LCIFSetting) *float64) func(LCIFSetting,
+		[]LCIFSetting) []LCIFSetting {
 		return func(s LCIFSetting, out []LCIFSetting) []LCIFSetting {
 			for _, x := range values {
 				*field(&s) = x

@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/labels"
 )
 
-// LCIFObjective is the measure that settings are chosen by.
+// LCIFObjective selects the measure by which settings are chosen.
 type LCIFObjective uint8
 
 const (
@@ -16,10 +16,10 @@ const (
 	MicroF1 LCIFObjective = iota
 	// MacroF1 is the mean F1 of the labels, 0/0 counted as 1 as in Mulan.
 	MacroF1
-	// Accuracy is the example-based one.
+	// Accuracy is the example-based accuracy.
 	Accuracy
-	// HammingLoss is the share of wrong decisions: the only measure that is
-	// the better the smaller.
+	// HammingLoss is the share of wrong decisions: the only measure for which smaller is
+	// better.
 	HammingLoss
 	// PrecisionAt1, PrecisionAt3 and PrecisionAt5 rank labels.
 	PrecisionAt1
@@ -27,9 +27,10 @@ const (
 	PrecisionAt5
 )
 
-var objectiveNames = [...]string{"micro-f1", "macro-f1", "accuracy", "hamming-loss", "p@1", "p@3", "p@5"}
+var objectiveNames = [...]string{"micro-f1", "macro-f1", "accuracy", "hamming-loss", "p@1", "p@3",
+	"p@5"}
 
-// String is the objective's name.
+// String returns the objective's name.
 func (o LCIFObjective) String() string {
 	if int(o) < len(objectiveNames) {
 		return objectiveNames[o]
@@ -55,11 +56,11 @@ func (o *LCIFObjective) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// LCIFVariant is the part of LCIF that is tuned.
+// LCIFVariant selects the part of LCIF that is tuned.
 type LCIFVariant uint8
 
 const (
-	// Combined leaves the weight λ free.
+	// Combined tunes the weight λ, too.
 	Combined LCIFVariant = iota
 	// InstanceOnly is instance-based kNN, λ = 1.
 	InstanceOnly
@@ -69,7 +70,7 @@ const (
 
 var variantNames = [...]string{"lcif", "instance", "feature"}
 
-// String is the variant's name.
+// String returns the variant's name.
 func (v LCIFVariant) String() string {
 	if int(v) < len(variantNames) {
 		return variantNames[v]
@@ -95,9 +96,9 @@ func (v *LCIFVariant) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// LCIFMeasures are the measures of one setting on held-out rows, of all folds of
-// a cross-validation at once. Set measures count 0/0 as 1, as Mulan does, except
-// for MacroF1Zero. Macro averages are over all labels of the training rows.
+// LCIFMeasures are the measures of one setting on held-out rows, over all folds of a
+// cross-validation together. Set measures count 0/0 as 1, as Mulan does, except for
+// MacroF1Zero. Macro averages are over all labels of the training rows.
 type LCIFMeasures struct {
 	Accuracy    float64 `json:"accuracy"`
 	MicroF1     float64 `json:"micro_f1"`
@@ -108,7 +109,7 @@ type LCIFMeasures struct {
 	Precision [3]float64 `json:"precision"`
 }
 
-// Of is the measure of an objective.
+// Of returns the measure of an objective.
 func (m *LCIFMeasures) Of(o LCIFObjective) float64 {
 	switch o {
 	case MicroF1:
@@ -131,41 +132,41 @@ func (m *LCIFMeasures) Better(n *LCIFMeasures, o LCIFObjective) bool {
 	return m.Of(o) > n.Of(o)
 }
 
-// setMeasures fills in the measures of predicted sets.
+// setMeasures sets the measures of predicted sets.
 func (m *LCIFMeasures) setMeasures(r *labels.Report) {
 	m.Accuracy, m.MicroF1, m.MacroF1 = r.Mulan.Accuracy, r.Mulan.Micro.F1, r.Mulan.Macro.F1
 	m.MacroF1Zero, m.HammingLoss = r.Zero.Macro.F1, r.HammingLoss
 }
 
-// LCIFCut says how thresholds are made of scores of rows held out.
+// LCIFCut selects how thresholds are derived from the scores of held-out rows.
 type LCIFCut struct {
 	// PerLabel gives each label its own threshold, by its prior (definition
 	// 11); otherwise there is one (definition 10).
 	PerLabel bool `json:"per_label,omitempty"`
-	// Share is the mean number of labels a row that the single threshold aims
-	// at, over the label cardinality of the training rows: 1 is the paper's.
-	// PerLabel does not read it.
+	// Share is the mean number of labels per row that the single threshold aims at, divided by
+	// the label cardinality of the training rows: 1 is the paper's. PerLabel does not read it.
 	Share float64 `json:"share"`
-	// NoTop lets rows have no label at all; otherwise the best is kept.
+	// NoTop allows rows without any label; otherwise the best label is kept.
 	NoTop bool `json:"no_top,omitempty"`
 	// Steps takes the single threshold from the paper's 21 values in two passes
 	// (section 5.1) instead of the exact optimum.
 	Steps bool `json:"steps,omitempty"`
 }
 
-// check reports a cut that makes no thresholds.
+// check returns an error for a cut that gives no thresholds.
 func (c LCIFCut) check() error {
 	switch {
 	case !(c.Share > 0) || math.IsInf(c.Share, 1):
-		return fmt.Errorf("%w: cut at %g times the mean number of labels, want more than 0", ErrParams, c.Share)
+		return fmt.Errorf("%w: cut at %g times the mean number of labels, want more than 0",
+			ErrParams, c.Share)
 	case c.PerLabel && c.Steps:
 		return fmt.Errorf("%w: a cut by label has no steps", ErrParams)
 	}
 	return nil
 }
 
-// LCIFSetting is a point of the space that is searched. Numbers that do not
-// matter (K and Alpha at Lambda 0, Alpha at K 1, Beta at Lambda 1) are zero.
+// LCIFSetting is a point of the search space. Irrelevant numbers (K and Alpha at Lambda 0,
+// Alpha at K 1, Beta at Lambda 1) are zero.
 type LCIFSetting struct {
 	Features    int     `json:"features,omitempty"` // 0: all
 	K           int     `json:"k"`
@@ -176,8 +177,7 @@ type LCIFSetting struct {
 	Cut         LCIFCut `json:"cut"`
 }
 
-// canonical zeroes what does not matter. Where there is one neighbor, its
-// weight does not.
+// canonical zeroes irrelevant numbers. With one neighbor, its weight is irrelevant.
 func (s LCIFSetting) canonical() LCIFSetting {
 	if s.K == 1 && s.SecondOrder == 0 {
 		s.Alpha = 0
@@ -191,7 +191,7 @@ func (s LCIFSetting) canonical() LCIFSetting {
 	return s
 }
 
-// LCIFPoint is a setting and what it was measured to do.
+// LCIFPoint is a setting and its measurements.
 type LCIFPoint struct {
 	LCIFSetting
 	LCIFMeasures
@@ -202,23 +202,22 @@ type LCIFChoice struct {
 	Objective LCIFObjective `json:"objective"`
 	Variant   LCIFVariant   `json:"variant"`
 	Point     LCIFPoint     `json:"point"`
-	// Params predict with the setting, thresholds included.
+	// Params predict with the setting, including its thresholds.
 	Params LCIFParams `json:"params"`
 }
 
-// LCIFCurve is what a tuner found.
+// LCIFCurve is the result of a tuner.
 type LCIFCurve struct {
-	Rows   int  `json:"rows"`   // rows held out
+	Rows   int  `json:"rows"`   // number of held-out rows
 	Labels int  `json:"labels"` // L
-	Grid   bool `json:"grid"`   // whether all settings were tried
-	// Points are all settings that were measured, in the order in which they
-	// were first tried.
+	Grid   bool `json:"grid"`   // all settings were tried
+	// Points are all measured settings, in the order in which they were first tried.
 	Points  []LCIFPoint  `json:"points"`
 	Choices []LCIFChoice `json:"choices"`
 }
 
-// Choice is the choice for an objective and a variant; ok is false if they were
-// not asked for.
+// Choice returns the choice for an objective and a variant; ok is false if they were not
+// requested.
 func (c *LCIFCurve) Choice(o LCIFObjective, v LCIFVariant) (choice LCIFChoice, ok bool) {
 	for _, x := range c.Choices {
 		if x.Objective == o && x.Variant == v {

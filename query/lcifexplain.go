@@ -10,7 +10,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// NeighborShare is what one neighbour gave to a label's score.
+// NeighborShare is the contribution of one neighbour to a label's score.
 type NeighborShare struct {
 	Row        uint32  `json:"row"`
 	Similarity float64 `json:"similarity"`
@@ -21,43 +21,41 @@ type NeighborShare struct {
 	Indirect float64 `json:"indirect,omitempty"`
 }
 
-// FeatureShare is what one feature of the query gave to a label's score.
+// FeatureShare is the contribution of one feature of the query to a label's score.
 type FeatureShare struct {
 	Feature uint32 `json:"feature"`
-	// Value is the feature's value in the query made unit-length.
+	// Value is the feature's value in the unit-length query.
 	Value float64 `json:"value"`
-	// Power is the cosine of the feature's and the label's column to the power
-	// β.
+	// Power is the cosine of the feature's and the label's column to the power β.
 	Power float64 `json:"power"`
 	// Share is the part of the label's score: (1−λ)·x·Power / Σx (definition 8).
 	Share float64 `json:"share"`
 }
 
-// LabelExplanation says what a label's score is made of. All shares together
-// are the score, but for rounding to float32.
+// LabelExplanation describes the parts of a label's score. The shares sum to the score, up to
+// rounding to float32.
 type LabelExplanation struct {
 	Label uint32  `json:"label"`
 	Score float64 `json:"score"`
-	// Predicted says whether the label is among those that Predict returns.
+	// Predicted reports whether the label is among those that Predict returns.
 	Predicted bool `json:"predicted"`
-	// Instance and Feature are the two terms of definition 9, weights included.
+	// Instance and Feature are the two terms of definition 9, including their weights.
 	Instance float64 `json:"instance"`
 	Feature  float64 `json:"feature"`
-	// Prior is the score of a label that is predicted by its frequency, because
-	// no label has evidence; Instance and Feature are zero then.
+	// Prior is the score of a label that is predicted by its frequency, because no label has
+	// evidence; Instance and Feature are then zero.
 	Prior float64 `json:"prior,omitempty"`
-	// Neighbors and Features are those with a share, largest first, ties by
-	// number.
+	// Neighbors and Features are those with a share, largest first, ties by number.
 	Neighbors []NeighborShare `json:"neighbors,omitempty"`
 	Features  []FeatureShare  `json:"features,omitempty"`
 }
 
-// ExplainLabels predicts the labels of q again and explains the given ones,
-// in the given order, whether predicted or not; nil explains those that are
-// predicted. Cost: a prediction, and for each label a pass over the neighbours'
-// label sets and the query's features. Errors: those of Predict; ErrParams for
-// a label that does not exist.
-func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams, which []uint32) ([]LabelExplanation, error) {
+// ExplainLabels predicts the labels of q again and explains the given ones, in the given order,
+// whether predicted or not; nil explains the predicted ones. Cost: a prediction, and for each
+// label a pass over the neighbours' label sets and the query's features. Errors: those of
+// Predict; ErrParams for a label that does not exist.
+func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Sparse,
+	params *LCIFParams, which []uint32) ([]LabelExplanation, error) {
 	predicted, _, err := p.Predict(ctx, v, q, params, nil)
 	if err != nil {
 		return nil, err
@@ -89,7 +87,7 @@ func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Spa
 	return out, nil
 }
 
-// explainNeighbors takes the instance score apart by neighbour.
+// explainNeighbors divides the instance score by neighbour.
 func (p *Predictor) explainNeighbors(v *LCIFView, e *LabelExplanation) {
 	has := func(row uint32) bool {
 		if int(row) >= v.Labels.Rows() {
@@ -128,7 +126,7 @@ func (p *Predictor) explainNeighbors(v *LCIFView, e *LabelExplanation) {
 	})
 }
 
-// explainFeatures takes the feature score apart by feature.
+// explainFeatures divides the feature score by feature.
 func (p *Predictor) explainFeatures(v *LCIFView, e *LabelExplanation) {
 	if p.params.Lambda == 1 {
 		return

@@ -8,26 +8,25 @@ import (
 )
 
 const (
-	// groupQueries is how many queries share one pass over the feature–label
-	// matrix, fewer where their sums would be more than groupSums.
+	// groupQueries is the number of queries that share one pass over the feature–label matrix;
+	// fewer if their sums would exceed groupSums.
 	groupQueries = 512
 	groupSums    = 1 << 22
 	leastGroup   = 16
-	// groupCells is how many cells of frequent features are filled at a time, a
-	// strip of labels at least: they stay in the third cache, those of a strip
-	// in the second.
+	// groupCells is the number of cells of frequent features that are filled at once, at least
+	// one strip of labels: they stay in the third-level cache, those of a strip in the
+	// second-level cache.
 	groupCells = 1 << 19
-	// frequentShare is which part of the labels has a frequent feature: from
-	// there on adding a cell for every label is faster than adding entries.
+	// frequentShare defines frequent features: those with at least one in frequentShare labels,
+	// for which adding a cell for every label is faster than adding entries.
 	frequentShare = 12
 )
 
-// frequent says whether feature f has entries for so many of the labels with any
-// row that it is added before the others, in the order of sums: batches add cells
-// of such features for all labels.
+// frequent reports whether feature f has entries for so many of the labels with any row that
+// sums add it before other features: batches add cells of such features for all labels.
 func frequent(m *labels.Powers, f uint32) bool { return m.Pairs(int(f)) >= leastFrequent(m) }
 
-// leastFrequent is how many entries a frequent feature has at least.
+// leastFrequent returns the minimum number of entries of a frequent feature.
 func leastFrequent(m *labels.Powers) int {
 	labels := m.With
 	if labels == 0 {
@@ -36,14 +35,14 @@ func leastFrequent(m *labels.Powers) int {
 	return (labels + frequentShare - 1) / frequentShare
 }
 
-// groupSize is how many queries share a pass for a number of labels.
+// groupSize returns the number of queries that share a pass for a number of labels.
 func groupSize(labels int) int {
 	return min(max(groupSums/max(labels, 1), leastGroup), groupQueries)
 }
 
-// shares says whether queries lo to hi should share a pass: whether they have
-// enough entries for most of their labels to have a score. Else adding up what
-// each has is cheaper than looking through all labels.
+// shares reports whether queries lo to hi should share a pass: whether they have enough entries
+// to give most of their labels a score. Otherwise summing the entries of each query is cheaper
+// than a pass over all labels.
 func shares(m *labels.Powers, queries *vector.CSR, lo, hi int) bool {
 	entries, enough := 0, (hi-lo)*m.Labels()/4
 	for _, f := range queries.Index[queries.Ptr[lo]:queries.Ptr[hi]] {
@@ -54,27 +53,25 @@ func shares(m *labels.Powers, queries *vector.CSR, lo, hi int) bool {
 	return false
 }
 
-// featureGroup computes the feature scores of a group of queries (definition 8,
-// Algorithm 5). Frequent features are spread into rows of cells, a block of
-// labels after the other; all queries that have one add its row by vector
-// instructions. Every sum runs in the order of featureScores, so the scores have
-// the same bits.
+// featureGroup computes the feature scores of a group of queries (definition 8, Algorithm 5).
+// Frequent features are expanded into rows of cells, one block of labels after the other; all
+// queries that have a feature add its row by vector instructions. Every sum has the order of
+// featureScores, so the scores have the same bits.
 type featureGroup struct {
 	powers   *labels.Powers
-	tally    tally    // over the sums of one query
-	place    []uint32 // of a feature in features, plus one; zero for others
+	tally    tally    // of the sums of one query
+	place    []uint32 // place of a feature in features, plus one; zero for others
 	features []groupFeature
 	queries  []groupQuery
-	row      []int     // frequent features, query by query: where their cells begin
-	rowX     []float64 // their values
+	row      []int     // starts of the cells of frequent features, query by query
+	rowX     []float64 // values of these features
 	rare     []groupRare
-	cells    []float32 // of one block of labels: a row for each frequent feature
-	labels   int       // rounded up to whole strips
-	sums     []float64 // of query i, by label: those at i·labels
+	cells    []float32 // one block of labels: a row for each frequent feature
+	labels   int       // rounded up to complete strips
+	sums     []float64 // sums of query i, by label, from i·labels on
 }
 
-// groupFeature is a feature that some query of a group has, and its entries of
-// labels still to come.
+// groupFeature is a feature of some query of a group, and its entries of later labels.
 type groupFeature struct {
 	feature    uint32
 	row, patch vector.Sparse
@@ -86,13 +83,13 @@ type groupRare struct {
 	x       float64
 }
 
-// groupQuery is where the features of a query end, and the sum of its values.
+// groupQuery holds the end of a query's features and the sum of its values.
 type groupQuery struct {
 	rows, rare int
 	total      float64
 }
 
-// load takes over queries lo to hi and adds up their frequent features.
+// load loads queries lo to hi and sums their frequent features.
 func (g *featureGroup) load(m *labels.Powers, queries *vector.CSR, lo, hi int) {
 	g.powers = m
 	g.take(queries, lo, hi)
@@ -115,8 +112,8 @@ func (g *featureGroup) load(m *labels.Powers, queries *vector.CSR, lo, hi int) {
 	}
 }
 
-// of is the sums of query i, by label, still to be multiplied by Powers.Label if
-// there is that, and what they are divided by. It may be called once.
+// of returns the sums of query i by label and their divisor. The caller must still multiply the
+// sums by Powers.Label, if that is set. It may be called once per query.
 func (g *featureGroup) of(i int) (sum []float64, total float64) {
 	sum = g.sums[i*g.labels : i*g.labels+g.powers.Labels()]
 	q, rare := g.queries[i], 0
@@ -131,7 +128,7 @@ func (g *featureGroup) of(i int) (sum []float64, total float64) {
 	return sum, q.total
 }
 
-// take takes over the queries.
+// take loads the queries.
 func (g *featureGroup) take(queries *vector.CSR, lo, hi int) {
 	m := g.powers
 	if len(g.place) < m.Features() {
@@ -157,24 +154,25 @@ func (g *featureGroup) take(queries *vector.CSR, lo, hi int) {
 					g.features = append(g.features, groupFeature{f, row, patch})
 					g.place[f] = uint32(len(g.features))
 				}
-				g.row, g.rowX = append(g.row, int(g.place[f]-1)*vector.RowCells), append(g.rowX, weightOf(m, f, x, 1))
+				g.row, g.rowX = append(g.row, int(g.place[f]-1)*vector.RowCells),
+					append(g.rowX, weightOf(m, f, x, 1))
 			}
 		}
 		g.queries = append(g.queries, groupQuery{len(g.row), len(g.rare), total})
 	}
 }
 
-// Entries are prefetched before the turn of their feature, the first bytes of
-// them: there are too many features for the processor to notice.
+// The first bytes of entries are prefetched in advance: there are too many features for the
+// hardware prefetcher.
 const (
 	spreadAhead = 4
 	spreadBytes = 256
 )
 
-// spread fills the rows of cells for strips of labels from first: those of a
-// strip lie together.
+// spread fills the rows of cells for strips of labels from first; the cells of a strip are
+// adjacent.
 func (g *featureGroup) spread(first, strips int) {
-	rows := len(g.features) * vector.RowCells // cells of a strip
+	rows := len(g.features) * vector.RowCells // number of cells of a strip
 	clear(g.cells[:strips*rows])
 	limit := uint32(first + strips*vector.RowCells)
 	for i := range g.features {
@@ -186,7 +184,7 @@ func (g *featureGroup) spread(first, strips int) {
 		}
 		f := &g.features[i]
 		cells := g.cells[i*vector.RowCells:]
-		// What has changed goes in place of what was.
+		// Changed entries replace the original ones.
 		for _, entries := range []*vector.Sparse{&f.row, &f.patch} {
 			set, value := entries.Index, entries.Value
 			n := 0
@@ -200,7 +198,7 @@ func (g *featureGroup) spread(first, strips int) {
 	}
 }
 
-// addStrip adds the strip's cells, of labels from first, for all queries.
+// addStrip adds the cells of a strip, of labels from first, for all queries.
 func (g *featureGroup) addStrip(strip, first int) {
 	cells := g.cells[strip*len(g.features)*vector.RowCells:]
 	from := 0

@@ -11,24 +11,23 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// GrownNeighbors finds neighbours among the rows of another source and rows that
-// came later, which it compares one by one: the answer is that of a source of
-// all these rows. It costs O(entries of Rows) more a query.
+// GrownNeighbors finds neighbours among the rows of another source and rows that were added
+// later, which it compares one by one. The answer is that of a source of all these rows. It
+// costs O(entries of Rows) more per query.
 type GrownNeighbors struct {
 	Base NeighborSource
 	// First is the number of row 0 of Rows; Base knows only rows below it.
 	First uint32
-	// Rows are of unit length, as UnitRows makes them; empty ones are no
-	// neighbours.
+	// Rows have unit length, as UnitRows returns them; empty rows are never neighbours.
 	Rows *vector.CSR
-	// Deleted are rows that are no neighbours any more, nil meaning none. Base
-	// must leave out its own.
+	// Deleted rows are not neighbours; nil means none. Base must exclude its own deleted rows.
 	Deleted *roaring.Bitmap
 }
 
-// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those of
-// Base, the context's.
-func (g *GrownNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+// Neighbors implements NeighborSource. Ties are ordered by row. Errors: those of Base, the
+// context's.
+func (g *GrownNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
+	dst []postings.Hit) ([]postings.Hit, error) {
 	from := len(dst)
 	dst, err := g.Base.Neighbors(ctx, s, q, k, dst)
 	if err != nil {
@@ -39,7 +38,8 @@ func (g *GrownNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q Ne
 
 // NeighborsBatch implements BatchNeighborSource. Errors: those of Base and of
 // each, the context's.
-func (g *GrownNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
+func (g *GrownNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR,
+	k int, each func(i int, hits []postings.Hit) error) error {
 	var merged []postings.Hit
 	add := func(i int, hits []postings.Hit) (err error) {
 		if merged, err = g.add(ctx, units.Row(i), k, append(merged[:0], hits...), 0); err != nil {
@@ -67,9 +67,10 @@ func (g *GrownNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch,
 	return nil
 }
 
-// add merges the later rows into the hits from the given place on.
-func (g *GrownNeighbors) add(ctx context.Context, q vector.Sparse, k int, hits []postings.Hit, from int) ([]postings.Hit, error) {
-	// Later rows lose ties, so what is no better than the last of k is out.
+// add merges the later rows into the hits that start at the given place.
+func (g *GrownNeighbors) add(ctx context.Context, q vector.Sparse, k int, hits []postings.Hit,
+	from int) ([]postings.Hit, error) {
+	// Later rows lose ties, so a row must be better than the last of k.
 	least := 0.0
 	if len(hits) == from+k {
 		least = hits[len(hits)-1].Score

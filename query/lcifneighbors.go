@@ -14,19 +14,20 @@ import (
 // PostingsNeighbors finds neighbours among sparse rows, exactly.
 type PostingsNeighbors struct {
 	Index *postings.Index
-	// Params are the options of the searches, rows to leave out among them.
+	// Params are the options of the searches, including rows to exclude.
 	Params postings.SearchParams
 }
 
 // Neighbors implements NeighborSource. Ties are ordered by row. Errors: those
 // of postings.Searcher.Search.
-func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+func (p *PostingsNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery,
+	k int, dst []postings.Hit) ([]postings.Hit, error) {
 	dst, stats, err := s.Postings.Search(ctx, p.Index, q.Unit, k, p.params(s), dst)
 	s.Stats = stats
 	return dst, err
 }
 
-// params are the options of a search with the strategy that the scratch names.
+// params returns the options of a search with the strategy of the scratch.
 func (p *PostingsNeighbors) params(s *NeighborScratch) postings.SearchParams {
 	params := p.Params
 	if s.Strategy != postings.Auto {
@@ -37,45 +38,48 @@ func (p *PostingsNeighbors) params(s *NeighborScratch) postings.SearchParams {
 
 // NeighborsBatch implements BatchNeighborSource. Errors: those of
 // postings.Searcher.SearchBatch.
-func (p *PostingsNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch, units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
+func (p *PostingsNeighbors) NeighborsBatch(ctx context.Context, s *NeighborScratch,
+	units *vector.CSR, k int, each func(i int, hits []postings.Hit) error) error {
 	params := p.params(s)
 	if params.Strategy == postings.Auto && p.Index.Uniform != nil {
-		// A pass shared by many queries reads every row. Measured on rows of
-		// one value each it takes 1.2 to 4 times as long as bitmaps do query by
-		// query.
+		// A pass shared by many queries reads every row. Measured on rows of one value each it
+		// takes 1.2 to 4 times as long as bitmaps, query by query.
 		params.Strategy = postings.Compact
 	}
-	return s.Postings.SearchBatch(ctx, p.Index, units, k, params, func(i int, hits []postings.Hit, stats postings.Stats) error {
-		s.Stats = stats
-		return each(i, hits)
-	})
+	return s.Postings.SearchBatch(ctx, p.Index, units, k, params,
+		func(i int, hits []postings.Hit, stats postings.Stats) error {
+			s.Stats = stats
+			return each(i, hits)
+		})
 }
 
-// SegmentNeighbors finds neighbours among sparse rows, exactly, in an index of
-// several segments.
+// SegmentNeighbors finds neighbours among sparse rows, exactly, in an index of several
+// segments.
 type SegmentNeighbors struct {
 	Segments []postings.Segment
 }
 
 // Neighbors implements NeighborSource. Ties are ordered by row. Errors: those
 // of postings.Searcher.SearchSegments.
-func (p *SegmentNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
-	dst, stats, err := s.Postings.SearchSegments(ctx, p.Segments, q.Unit, k, postings.SearchParams{Strategy: s.Strategy}, dst)
+func (p *SegmentNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery,
+	k int, dst []postings.Hit) ([]postings.Hit, error) {
+	dst, stats, err := s.Postings.SearchSegments(ctx, p.Segments, q.Unit, k,
+		postings.SearchParams{Strategy: s.Strategy}, dst)
 	s.Stats = stats
 	return dst, err
 }
 
-// ForestNeighbors finds neighbours among dense rows by a forest. Features are
-// coordinates then. Neighbours come in the order of the view's metric, nearest
-// first; their similarity is always the cosine.
+// ForestNeighbors finds neighbours among dense rows by a forest. Features are then coordinates.
+// Neighbours are in the order of the view's metric, nearest first; their similarity is always
+// the cosine.
 type ForestNeighbors struct {
 	View *View
-	// Params say how to search; K is set for each search.
+	// Params are the options of the searches; K is set for each search.
 	Params Params
 }
 
-// NewForestNeighbors searches the view, leaving out the given rows; nil leaves
-// out none.
+// NewForestNeighbors returns a source that searches the view and excludes the given rows; nil
+// excludes none.
 func NewForestNeighbors(v *View, p Params, without *roaring.Bitmap) *ForestNeighbors {
 	p.Range = false
 	if without != nil {
@@ -88,7 +92,8 @@ func NewForestNeighbors(v *View, p Params, without *roaring.Bitmap) *ForestNeigh
 }
 
 // Neighbors implements NeighborSource. Errors: those of Searcher.Search.
-func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
+	dst []postings.Hit) ([]postings.Hit, error) {
 	v := f.View
 	s.Stats = postings.Stats{}
 	s.coords = grow(s.coords, v.Dim)
@@ -113,7 +118,7 @@ func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 	return dst, nil
 }
 
-// similarity is the cosine of a found row with the query, 0 to 1.
+// similarity returns the cosine of a found row with the query, 0 to 1.
 func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) float64 {
 	d := n.Distance
 	if f.View.Metric != vector.Cosine {
@@ -123,30 +128,33 @@ func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) floa
 	return min(1, max(0, 1-float64(d)))
 }
 
-// AddGraph makes the view's Graph of its training rows as they came: it lists for
-// each row its k nearest other rows with their similarities, by the view's
-// neighbors and with the features that the view knows and keeps. Rows without any
-// are in no list. workers < 1 means all processors; the answer does not depend on
-// it. progress may be nil. One search a row.
+// AddGraph builds the view's Graph from its training rows before normalisation. The graph lists
+// for each row its k nearest other rows with their similarities, by the view's neighbors and
+// with the features that the view knows and keeps. Rows without any such feature are in no
+// list. workers < 1 means all processors; the answer does not depend on it. progress may be
+// nil. It costs one search per row.
 //
 // Errors: ErrParams for k < 1; those of the source.
-func (v *LCIFView) AddGraph(ctx context.Context, rows *vector.CSR, k, workers int, progress func(done, total int)) (err error) {
+func (v *LCIFView) AddGraph(ctx context.Context, rows *vector.CSR, k, workers int,
+	progress func(done, total int)) (err error) {
 	if k < 1 {
 		return fmt.Errorf("%w: graph of %d neighbours", ErrParams, k)
 	}
-	v.Graph, err = neighborGraph(ctx, v.Neighbors, rows, UnitRows(rows, v), graphOptions{k, workers, progress})
+	v.Graph, err = neighborGraph(ctx, v.Neighbors, rows, UnitRows(rows, v),
+		graphOptions{k, workers, progress})
 	return err
 }
 
-// graphOptions say how a graph is made.
+// graphOptions are the options of neighborGraph.
 type graphOptions struct {
 	k, workers int
 	progress   func(done, total int)
 }
 
-// neighborGraph lists for each row its k nearest other rows. units are the rows of
-// unit length.
-func neighborGraph(ctx context.Context, source NeighborSource, rows, units *vector.CSR, o graphOptions) (*vector.CSR, error) {
+// neighborGraph lists for each row its k nearest other rows. units are the rows with unit
+// length.
+func neighborGraph(ctx context.Context, source NeighborSource, rows, units *vector.CSR,
+	o graphOptions) (*vector.CSR, error) {
 	lists, err := neighborLists(ctx, source, rows, units, o.k+1, o.workers, o.progress)
 	if err != nil {
 		return nil, err
@@ -170,13 +178,13 @@ func neighborGraph(ctx context.Context, source NeighborSource, rows, units *vect
 	return g, nil
 }
 
-// near is a neighbour as caches hold it.
+// near is a neighbour in the format of caches.
 type near struct {
 	row uint32
 	sim float32
 }
 
-// nearLists are neighbours by query, nearest first.
+// nearLists holds neighbours by query, nearest first.
 type nearLists struct {
 	ptr  []uint64
 	list []near
@@ -184,16 +192,15 @@ type nearLists struct {
 
 func (l *nearLists) row(i int) []near { return l.list[l.ptr[i]:l.ptr[i+1]] }
 
-// UnitRows is the rows as predictions with the view normalise them: with the
-// features only that the view knows and keeps, and of unit length, less what
-// unknown features have of it. Rows where nothing is left are empty. O(entries).
+// UnitRows returns the rows as predictions with the view normalise them: with only the features
+// that the view knows and keeps, and divided by a length that includes unknown features. Rows
+// without any such feature are empty. O(entries).
 func UnitRows(rows *vector.CSR, v *LCIFView) *vector.CSR {
 	return unitRows(rows, v.Features, v.Keep)
 }
 
-// FeatureRows is unit rows as feature–label pairs are counted of them: a value
-// below zero counts as none. Without such values it returns the rows themselves.
-// O(entries).
+// FeatureRows returns unit rows as they are counted for feature–label pairs: a value below zero
+// is omitted. Without such values it returns the rows themselves. O(entries).
 func FeatureRows(units *vector.CSR) *vector.CSR {
 	below := func(x float32) bool { return x < 0 }
 	if !slices.ContainsFunc(units.Value, below) {
@@ -212,7 +219,7 @@ func FeatureRows(units *vector.CSR) *vector.CSR {
 	return out
 }
 
-// unitRows is UnitRows by the parts of a view.
+// unitRows is UnitRows with the parts of a view.
 func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 	out := &vector.CSR{Ptr: make([]uint64, 1, len(rows.Ptr)), Value: []float32{}, Cols: features}
 	var unit vector.Sparse
@@ -225,8 +232,9 @@ func unitRows(rows *vector.CSR, features int, keep []uint64) *vector.CSR {
 	return out
 }
 
-// neighborLists searches for every query. units has them as [unitRows] does.
-func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR, k, workers int, progress func(done, total int)) (*nearLists, error) {
+// neighborLists searches for every query. units holds them as [unitRows] returns them.
+func neighborLists(ctx context.Context, source NeighborSource, queries, units *vector.CSR,
+	k, workers int, progress func(done, total int)) (*nearLists, error) {
 	n := queries.Rows()
 	rows := make([][]near, n)
 	keep := func(i int, hits []postings.Hit) error {
@@ -241,9 +249,10 @@ func neighborLists(ctx context.Context, source NeighborSource, queries, units *v
 		var hits []postings.Hit
 		return func(lo, hi int) (int, error) {
 			if many, ok := source.(BatchNeighborSource); ok {
-				return lo, many.NeighborsBatch(ctx, s, span(units, lo, hi), k, func(i int, hits []postings.Hit) error {
-					return keep(lo+i, hits)
-				})
+				return lo, many.NeighborsBatch(ctx, s, span(units, lo, hi), k,
+					func(i int, hits []postings.Hit) error {
+						return keep(lo+i, hits)
+					})
 			}
 			for i := lo; i < hi; i++ {
 				q := NeighborQuery{row(queries, i), units.Row(i)}
@@ -278,7 +287,7 @@ func neighborLists(ctx context.Context, source NeighborSource, queries, units *v
 	return out, nil
 }
 
-// span is rows lo to hi of a matrix.
+// span returns rows lo to hi of a matrix.
 func span(m *vector.CSR, lo, hi int) *vector.CSR {
 	out := &vector.CSR{Ptr: make([]uint64, 1, hi-lo+1), Cols: m.Cols}
 	from, to := m.Ptr[lo], m.Ptr[hi]

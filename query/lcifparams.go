@@ -8,8 +8,7 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// LCIFParams are the hyperparameters of LCIF (Feremans et al. 2020, Algorithm
-// 6).
+// LCIFParams are the hyperparameters of LCIF (Feremans et al. 2020, Algorithm 6).
 type LCIFParams struct {
 	// K is the number of neighbours, at least 1 unless Lambda is 0.
 	K int `json:"k"`
@@ -17,21 +16,19 @@ type LCIFParams struct {
 	// feature–label similarities (definition 8); above 0, zero means 1.
 	Alpha float64 `json:"alpha"`
 	Beta  float64 `json:"beta"`
-	// Lambda is the weight of the instance score, 0 to 1; the feature score has
-	// the rest (definition 9). Of a score whose weight is zero nothing is
-	// computed.
+	// Lambda is the weight of the instance score, 0 to 1; the feature score has the remaining
+	// weight (definition 9). A score of weight zero is not computed.
 	Lambda float64 `json:"lambda"`
-	// SecondOrder is the weight, 0 to 1, of the second-order score inside the
-	// instance score: labels that a neighbour has not but its own neighbours
-	// have. Above zero it needs LCIFView.Graph.
+	// SecondOrder is the weight, 0 to 1, of the second-order score in the instance score:
+	// labels that a neighbour does not have but its own neighbours have. Above zero it needs
+	// LCIFView.Graph.
 	SecondOrder float64 `json:"second_order,omitempty"`
-	// Features is how many features of highest entropy the index was made of;
-	// zero means all. It is for whoever builds the view: LCIFView.Keep decides.
+	// Features is the number of features of highest entropy in the index; zero means all. Only
+	// builders of views read it: LCIFView.Keep decides.
 	Features int `json:"features,omitempty"`
-	// Top asks for the Top best labels instead of a set, if above zero.
+	// Top, if above zero, requests the Top best labels instead of a set.
 	Top int `json:"top,omitempty"`
-	// Thresholds make sets of scores (definitions 10 and 11). nil means: the
-	// best label only.
+	// Thresholds turn scores into sets (definitions 10 and 11). nil means the best label only.
 	Thresholds *labels.Thresholds `json:"thresholds,omitempty"`
 }
 
@@ -43,11 +40,11 @@ type LCIFStats struct {
 	Feature    int  // labels with a feature score
 	Candidates int  // labels with any score (definition 9)
 	Prior      bool // no label has evidence: scores are frequencies
-	// Search is what the search for the neighbours did, where its source says.
+	// Search describes the search for the neighbours, if its source counts that.
 	Search postings.Stats
 }
 
-// filled has the defaults in place of zeros.
+// filled returns the parameters with defaults in place of zeros.
 func (p *LCIFParams) filled() LCIFParams {
 	f := *p
 	if f.Alpha == 0 {
@@ -59,7 +56,7 @@ func (p *LCIFParams) filled() LCIFParams {
 	return f
 }
 
-// check says whether filled parameters mean something for the view.
+// check returns an error if the filled parameters are invalid for the view.
 func (p *LCIFParams) check(v *LCIFView) error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 	share := func(x float64) bool { return x >= 0 && x <= 1 }

@@ -10,9 +10,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Predictor is the memory of one label prediction at a time. Reused, it
-// allocates nothing in steady state; it is not safe for concurrent use. The
-// zero value is ready.
+// Predictor holds the memory of one label prediction at a time. When reused, it allocates
+// nothing in steady state. It is not safe for concurrent use. The zero value is ready.
 type Predictor struct {
 	params   LCIFParams
 	stats    LCIFStats
@@ -25,50 +24,47 @@ type Predictor struct {
 	feature  vector.Sparse
 	scores   vector.Sparse
 	set      []uint32
-	settled  bool // set is that of scores
+	settled  bool // set belongs to scores
 	before   labels.Before
 
-	units vector.CSR // of a block of queries
+	units vector.CSR // unit vectors of a block of queries
 	lists nearLists
 	group featureGroup
 }
 
-// NewPredictor is an empty Predictor; it grows to what its queries need.
+// NewPredictor returns an empty Predictor; its memory grows as queries need it.
 func NewPredictor() *Predictor { return new(Predictor) }
 
-// SetStrategy sets how later predictions search inverted indexes for neighbours;
-// postings.Auto leaves it to the planner. All strategies find the same rows.
+// SetStrategy sets how later predictions search inverted indexes for neighbours; postings.Auto
+// leaves it to the planner. All strategies find the same rows.
 func (p *Predictor) SetStrategy(s postings.Strategy) { p.scratch.Strategy = s }
 
-// Predict appends the labels predicted for q to dst, highest score first, ties
-// by the smaller label or as the view's Before has it: the Top best ones, or the set that the thresholds make
-// of the scores (Algorithm 6). Scores are those of definition 9, in 0…1; a
-// label without evidence is not predicted, so there may be fewer than Top.
-// Where no label has any, as for a query without known features, the scores are
-// the view's Prior: the most frequent labels come first.
+// Predict appends the labels predicted for q to dst, highest score first, ties by the smaller
+// label or by the view's Before: the Top best ones, or the set that the thresholds select
+// (Algorithm 6). Scores are those of definition 9, in 0…1. A label without evidence is not
+// predicted, so there may be fewer than Top. If no label has evidence, as for a query without
+// known features, the scores are the view's Prior: the most frequent labels are first.
 //
-// q need not be of unit length. Features that the view does not know count in its
-// length only, unless the view keeps a selection of features: then they and those
-// not kept are left out. All sums run in a fixed
-// order, so equal inputs give equal bits.
+// q need not have unit length. Features that the view does not know contribute only to its
+// length, unless the view keeps a selection of features: then they and the features that are
+// not kept are ignored. All sums have a fixed order, so equal inputs give equal bits.
 //
-// A value below zero counts as zero in feature scores; a source of neighbours may
-// refuse it.
+// A value below zero counts as zero in feature scores; a source of neighbours may reject it.
 //
-// Cost: the search for K neighbours, then O(labels of the neighbours + labels
-// of the query's features + L/64). Errors: ErrParams for bad parameters or
-// queries, ErrMethod for what the view lacks, those of the source, the context's; dst is
-// then returned as it was.
-func (p *Predictor) Predict(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams, dst []labels.Ranked) ([]labels.Ranked, LCIFStats, error) {
+// Cost: the search for K neighbours, then O(labels of the neighbours + labels of the query's
+// features + L/64). Errors: ErrParams for bad parameters or queries, ErrMethod for missing
+// parts of the view, those of the source, the context's; dst is then returned unchanged.
+func (p *Predictor) Predict(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams,
+	dst []labels.Ranked) ([]labels.Ranked, LCIFStats, error) {
 	if err := p.run(ctx, v, q, params); err != nil {
 		return dst, LCIFStats{}, err
 	}
 	return p.choose(dst), p.stats, nil
 }
 
-// Set is the labels, ascending, that the thresholds make of the scores of the
-// last prediction, whether or not the Top best were asked for. It holds until
-// the predictor is used again.
+// Set returns the labels, ascending, that the thresholds select from the scores of the last
+// prediction, whether or not the Top best were requested. It is valid until the next use of the
+// predictor.
 func (p *Predictor) Set() []uint32 {
 	if p.settled {
 		return p.set
@@ -85,8 +81,8 @@ func (p *Predictor) Set() []uint32 {
 	return p.set
 }
 
-// AppendSet appends those labels of Set that dst, a ranking of the same
-// prediction, does not have, best first.
+// AppendSet appends the labels of Set that dst, a ranking of the same prediction, does not
+// contain, best first.
 func (p *Predictor) AppendSet(dst []labels.Ranked) []labels.Ranked {
 	at, i := len(dst), 0
 	for _, l := range p.Set() {
@@ -102,14 +98,15 @@ func (p *Predictor) AppendSet(dst []labels.Ranked) []labels.Ranked {
 	return dst
 }
 
-// run fills scores.
+// run computes scores.
 func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
 	if err := p.prepare(ctx, v, q, params); err != nil {
 		return err
 	}
 	if p.params.Lambda > 0 && p.unit.Len() > 0 {
 		var err error
-		if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit}, p.params.K, p.hits[:0]); err != nil {
+		if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{q, p.unit},
+			p.params.K, p.hits[:0]); err != nil {
 			return err
 		}
 		p.take(p.hits)
@@ -118,8 +115,9 @@ func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, param
 	return nil
 }
 
-// prepare checks everything and makes the query unit-length.
-func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
+// prepare checks everything and normalises the query to unit length.
+func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse,
+	params *LCIFParams) error {
 	if err := p.begin(ctx, v, params); err != nil {
 		return err
 	}
@@ -131,7 +129,7 @@ func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse, p
 	return nil
 }
 
-// begin checks the parameters and gets ready for queries.
+// begin checks the parameters and prepares for queries.
 func (p *Predictor) begin(ctx context.Context, v *LCIFView, params *LCIFParams) error {
 	p.stats = LCIFStats{}
 	p.params = params.filled()
@@ -148,7 +146,7 @@ func (p *Predictor) begin(ctx context.Context, v *LCIFView, params *LCIFParams) 
 	return nil
 }
 
-// check says what about a query is unsound.
+// check returns an error for an invalid query.
 func (p *Predictor) check(q vector.Sparse) error {
 	if err := q.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrParams, err)
@@ -156,7 +154,7 @@ func (p *Predictor) check(q vector.Sparse) error {
 	return nil
 }
 
-// take takes over the neighbours that were found.
+// take loads the neighbours that were found.
 func (p *Predictor) take(hits []postings.Hit) {
 	p.near = p.near[:0]
 	for _, h := range hits {
@@ -165,33 +163,37 @@ func (p *Predictor) take(hits []postings.Hit) {
 	p.stats.Neighbors, p.stats.Search = len(p.near), p.scratch.Stats
 }
 
-// score fills scores from the neighbours and the unit query.
+// score computes scores from the neighbours and the unit query.
 func (p *Predictor) score(v *LCIFView) {
 	clearSparse(&p.instance)
 	clearSparse(&p.feature)
 	p.renew()
 	if p.params.Lambda > 0 {
-		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
+		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder,
+			&p.instance)
 	}
 	if p.params.Lambda < 1 {
 		featureScores(&p.tally, v.power(p.params.Beta), p.params.Beta, p.unit, &p.feature)
 	}
 	combine(p.params.Lambda, p.instance, p.feature, &p.scores)
 	p.fallBack(v)
-	p.stats.Instance, p.stats.Feature, p.stats.Candidates = p.instance.Len(), p.feature.Len(), p.scores.Len()
+	p.stats.Instance, p.stats.Feature, p.stats.Candidates = p.instance.Len(), p.feature.Len(),
+		p.scores.Len()
 }
 
-// block fills scores for rows lo to hi of queries, one after the other, and
-// calls each when it has; scores that are not wanted may be missing. The number
-// is that of the row an error is about.
-func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int, params *LCIFParams, want wanted, each func(i int)) (int, error) {
+// block computes scores for rows lo to hi of queries, one after the other, and calls each after
+// each row; irrelevant scores may be missing. The number it returns is the row of the error.
+func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int,
+	params *LCIFParams, want wanted, each func(i int)) (int, error) {
 	if err := p.begin(ctx, v, params); err != nil {
 		return lo, err
 	}
 	units := &p.units
-	units.Ptr, units.Index, units.Value, units.Cols = append(units.Ptr[:0], 0), units.Index[:0], units.Value[:0], v.Features
+	units.Ptr, units.Index, units.Value, units.Cols = append(units.Ptr[:0], 0), units.Index[:0],
+		units.Value[:0], v.Features
 	entries := int(queries.Ptr[hi] - queries.Ptr[lo])
-	units.Ptr, units.Index, units.Value = slices.Grow(units.Ptr, hi-lo), slices.Grow(units.Index, entries), slices.Grow(units.Value, entries)
+	units.Ptr, units.Index, units.Value = slices.Grow(units.Ptr, hi-lo),
+		slices.Grow(units.Index, entries), slices.Grow(units.Value, entries)
 	for i := lo; i < hi; i++ {
 		q := row(queries, i)
 		if err := p.check(q); err != nil {
@@ -207,7 +209,7 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 	if at, err := p.neighborsOf(ctx, v, queries, units, lo, hi); err != nil {
 		return at, err
 	}
-	var m *labels.Powers // for feature scores that queries may share
+	var m *labels.Powers // for shared feature scores
 	size := groupQueries
 	if p.params.Lambda < 1 {
 		if power := v.power(p.params.Beta); power != nil && power.Beta == p.params.Beta {
@@ -238,9 +240,10 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 	return hi, nil
 }
 
-// neighborsOf finds the neighbours of rows lo to hi of queries, whose unit
-// vectors are given, if they count.
-func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units *vector.CSR, lo, hi int) (int, error) {
+// neighborsOf finds the neighbours of rows lo to hi of queries, whose unit vectors are given,
+// if instance scores have a weight.
+func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units *vector.CSR,
+	lo, hi int) (int, error) {
 	p.lists.ptr, p.lists.list = append(p.lists.ptr[:0], 0), p.lists.list[:0]
 	keep := func(_ int, hits []postings.Hit) error {
 		for _, h := range hits {
@@ -256,7 +259,8 @@ func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units
 		p.hits = p.hits[:0]
 		if unit := units.Row(i); p.params.Lambda > 0 && unit.Len() > 0 {
 			var err error
-			if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch, NeighborQuery{row(queries, lo+i), unit}, p.params.K, p.hits); err != nil {
+			if p.hits, err = v.Neighbors.Neighbors(ctx, &p.scratch,
+				NeighborQuery{row(queries, lo+i), unit}, p.params.K, p.hits); err != nil {
 				return lo + i, err
 			}
 		}
@@ -265,20 +269,20 @@ func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units
 	return hi, nil
 }
 
-// scoreShared fills scores from the neighbours and the sums of query i of the
-// group.
+// scoreShared computes scores from the neighbours and the sums of query i of the group.
 func (p *Predictor) scoreShared(v *LCIFView, i int, want *wanted) {
 	clearSparse(&p.instance)
 	p.renew()
 	if p.params.Lambda > 0 {
-		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder, &p.instance)
+		instanceScores(&p.tally, v.Labels, v.Graph, p.near, p.params.Alpha, p.params.SecondOrder,
+			&p.instance)
 	}
 	sum, total := p.group.of(i)
 	combineSums(p.params.Lambda, p.instance, sum, p.group.powers.Label, total, want, &p.scores)
 	p.fallBack(v)
 }
 
-// fallBack makes scores of the labels' frequencies where no label has evidence.
+// fallBack uses the labels' frequencies as scores if no label has evidence.
 func (p *Predictor) fallBack(v *LCIFView) {
 	p.stats.Prior = p.scores.Len() == 0 && len(v.Prior) > 0
 	if !p.stats.Prior {
@@ -292,7 +296,7 @@ func (p *Predictor) fallBack(v *LCIFView) {
 	}
 }
 
-// renew empties scores before others are computed.
+// renew empties scores before the next ones are computed.
 func (p *Predictor) renew() {
 	clearSparse(&p.scores)
 	p.settled = false
@@ -300,7 +304,7 @@ func (p *Predictor) renew() {
 
 func clearSparse(s *vector.Sparse) { s.Index, s.Value = s.Index[:0], s.Value[:0] }
 
-// choose appends the labels that the parameters ask for.
+// choose appends the labels that the parameters request.
 func (p *Predictor) choose(dst []labels.Ranked) []labels.Ranked {
 	top, t := p.params.Top, p.params.Thresholds
 	if top == 0 && t == nil {

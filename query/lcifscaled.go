@@ -18,8 +18,8 @@ type Scaling struct {
 	Factor []float32 `json:"factor"`
 }
 
-// FitScaling gives every column of n rows, as row returns them, the mean zero and
-// the standard deviation one. O(n·dim).
+// FitScaling returns the scaling that gives every column of n rows, as row returns them, mean
+// zero and standard deviation one. O(n·dim).
 func FitScaling(dim, n int, row func(i int) []float32) *Scaling {
 	mean, square := make([]float64, dim), make([]float64, dim)
 	for i := range n {
@@ -32,7 +32,7 @@ func FitScaling(dim, n int, row func(i int) []float32) *Scaling {
 	s := &Scaling{Mean: make([]float32, dim), Factor: make([]float32, dim)}
 	for j := range dim {
 		s.Mean[j] = float32(mean[j])
-		// What rounding leaves of a constant column is no deviation.
+		// The rounding error of a constant column is not a deviation.
 		if d := math.Sqrt(square[j] / float64(max(1, n))); d > 1e-6*math.Abs(mean[j]) {
 			s.Factor[j] = finite32(1 / d)
 		}
@@ -40,12 +40,12 @@ func FitScaling(dim, n int, row func(i int) []float32) *Scaling {
 	return s
 }
 
-// finite32 is x as a finite float32.
+// finite32 converts x to a finite float32.
 func finite32(x float64) float32 {
 	return float32(min(max(x, -math.MaxFloat32), math.MaxFloat32))
 }
 
-// Valid reports whether the scaling is one of rows with that many coordinates.
+// Valid reports whether the scaling is valid for rows with dim coordinates.
 func (s *Scaling) Valid(dim int) bool {
 	if len(s.Mean) != dim || len(s.Factor) != dim {
 		return false
@@ -66,13 +66,12 @@ func (s *Scaling) Apply(dst, x []float32) []float32 {
 	return dst
 }
 
-// ScaledNeighbors finds neighbors among dense rows by the cosine of scaled rows,
-// exactly: it scans all rows. Queries are scaled already.
+// ScaledNeighbors finds neighbors among dense rows by the cosine of scaled rows, exactly: it
+// scans all rows. Queries are already scaled.
 type ScaledNeighbors struct {
 	View    *View
 	Scaling *Scaling
-	// Without are rows to leave out, beside those that the view has deleted; nil
-	// leaves out none.
+	// Without holds rows to exclude, in addition to the view's deleted rows; nil excludes none.
 	Without *roaring.Bitmap
 }
 
@@ -82,7 +81,8 @@ const scaledStep = 512
 
 // Neighbors implements NeighborSource. Ties are ordered by row. O(rows·dim).
 // Errors: ErrDimension, the context's.
-func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int, dst []postings.Hit) ([]postings.Hit, error) {
+func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q NeighborQuery, k int,
+	dst []postings.Hit) ([]postings.Hit, error) {
 	v := n.View
 	s.Stats = postings.Stats{}
 	s.coords = grow(s.coords, v.Dim)

@@ -11,13 +11,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// tally adds up scores by label. Between uses it is all zeros, so that a use
-// costs what it touches.
+// tally sums scores by label. Between uses it is all zeros, so that the cost of a use is that
+// of the labels it touches.
 type tally struct {
 	sum []float64
 	met []uint64 // a bit for each label with a sum
 	all bool     // whether any label may have one
-	// weights is scratch: those of neighbours.
+	// weights is scratch for the weights of neighbours.
 	weights []float64
 
 	before []float64 // scratch of adder
@@ -30,7 +30,7 @@ func (t *tally) reset(labels int) {
 	}
 }
 
-// add adds w, which is above zero, to the scores of the labels.
+// add adds w, which is above zero, to the scores of the labels in set.
 func (t *tally) add(set []uint32, w float64) {
 	for _, l := range set {
 		t.one(l, w)
@@ -38,15 +38,14 @@ func (t *tally) add(set []uint32, w float64) {
 }
 
 func (t *tally) one(l uint32, w float64) {
-	t.met[l/64] |= 1 << (l % 64) // whether it was is what no processor foretells
+	t.met[l/64] |= 1 << (l % 64) // no branch: it would be unpredictable
 	t.sum[l] += w
 }
 
-// drain appends the sums over total, at most 1, to dst, ascending by label, and
-// zeroes them. scale, if not nil, has a factor for each label, to be raised to a
-// power. Scores are float32 from here on, so that the tuner, which caches them,
-// sees the very scores that a prediction combines. Sums too small for a
-// float32 are no scores.
+// drain appends the sums divided by total, at most 1, to dst, ascending by label, and zeroes
+// them. scale, if not nil, has a factor for each label, which is raised to the power raise.
+// From here on scores are float32, so that the tuner, which caches them, uses the same scores
+// as a prediction. Sums that underflow a float32 are omitted.
 func (t *tally) drain(dst *vector.Sparse, total float64, scale []float64, raise float64) {
 	score := func(l int, sum float64) float32 {
 		if scale != nil {
@@ -85,13 +84,13 @@ func (t *tally) drain(dst *vector.Sparse, total float64, scale []float64, raise 
 	}
 }
 
-// weighted adds x times the values to the scores of the labels, all of which
-// are looked through afterwards.
+// weighted adds x times the values to the scores of the labels. Afterwards drain reads all
+// labels.
 func (t *tally) weighted(set []uint32, value []float32, x float64) {
 	t.all = true
 	value = value[:len(set)]
 	for e, l := range set {
-		// Rounded before it is added, as in batches: not fused.
+		// Rounded before it is added, as in batches: the operations are not fused.
 		t.sum[l] += float64(x * float64(value[e]))
 	}
 }
@@ -101,11 +100,12 @@ func (t *tally) weighted(set []uint32, value []float32, x float64) {
 //
 //	INSⱼ = Σᵢ sᵢ^α·((1−w)·yᵢⱼ + w·zᵢⱼ) / Σᵢ sᵢ^α
 //
-// where w is the weight of the second order and zᵢⱼ the score that definition 6
-// gives training row i itself from its own neighbours, i left out: the labels
-// that come along with those of i. With w = 0 it is definition 6. O(Σ labels
-// of the neighbours), times the graph's degree if w > 0.
-func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []near, alpha, w float64, dst *vector.Sparse) {
+// where w is the weight of the second order and zᵢⱼ is the score that definition 6 gives
+// training row i itself from its own neighbours, without i: the labels that often occur
+// together with those of i. With w = 0 it is definition 6. O(Σ labels of the neighbours), times
+// the graph's degree if w > 0.
+func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []near, alpha, w float64,
+	dst *vector.Sparse) {
 	total := 0.0
 	t.weights = t.weights[:0]
 	for _, n := range neighbors {
@@ -136,8 +136,8 @@ func instanceScores(t *tally, sets LabelSets, graph *vector.CSR, neighbors []nea
 	t.drain(dst, total, nil, 1)
 }
 
-// secondOrder is the neighbours of a training row and the sum of their
-// similarities to the power alpha; none where that is zero.
+// secondOrder returns the neighbours of a training row and the sum of their similarities to the
+// power alpha; none if that sum is zero.
 func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, float64) {
 	if int(row) >= graph.Rows() {
 		return vector.Sparse{}, 0
@@ -153,11 +153,11 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 	return second, sum
 }
 
-// featureScores appends the feature-based confidence scores (definition 8,
-// Algorithm 5) of a query to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β / Σᵢ xᵢ, over the values above
-// zero: as in the training rows, a value below zero counts as none. The length of a feature's column goes into its weight, that of a
-// label's into the sum. Frequent features are added first. O(Σ labels of the
-// features).
+// featureScores appends the feature-based confidence scores (definition 8, Algorithm 5) of a
+// query to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β / Σᵢ xᵢ, over the values above zero:
+// as in the training rows, values below zero are ignored. The length of a feature's column is part of its weight, that
+// of a label's column is applied to the sum. Frequent features are added first. O(Σ labels of
+// the features).
 func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, dst *vector.Sparse) {
 	raise := beta / m.Beta
 	total, entries, rare := 0.0, 0, 0
@@ -171,8 +171,7 @@ func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, ds
 	if !(total > 0) {
 		return
 	}
-	// Where most labels are met anyway, noting each costs more than looking
-	// through all.
+	// Where most labels get a score, recording each costs more than reading all of them.
 	a := adder{tally: t, raise: raise, dense: raise == 1 && entries > len(t.sum)/4}
 	for _, first := range [...]bool{true, false} {
 		if !first && rare == 0 {
@@ -187,8 +186,8 @@ func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, ds
 	t.drain(dst, total, m.Label, raise)
 }
 
-// weightOf is the weight of a query's value x of feature f, whose column's length
-// goes into it.
+// weightOf returns the weight of a query's value x of feature f, which includes the length of
+// the feature's column.
 func weightOf(m *labels.Powers, f uint32, x, raise float64) float64 {
 	switch {
 	case m.Feature == nil || int(f) >= len(m.Feature):
@@ -199,15 +198,15 @@ func weightOf(m *labels.Powers, f uint32, x, raise float64) float64 {
 	return x * labels.Power(m.Feature[f], raise)
 }
 
-// adder adds features' shares to the scores of labels.
+// adder adds the shares of features to the scores of labels.
 type adder struct {
 	*tally
 	raise float64
 	dense bool
 }
 
-// feature adds x times the entries of a feature. What has changed goes in place
-// of what was: the sums of its labels are put back before it is added.
+// feature adds x times the entries of a feature. Changed entries replace the original ones: the
+// sums of their labels are restored before the changed entries are added.
 func (a *adder) feature(m *labels.Powers, f uint32, x float64) {
 	row, patch := m.Row(int(f))
 	a.before = a.before[:0]
@@ -221,7 +220,7 @@ func (a *adder) feature(m *labels.Powers, f uint32, x float64) {
 	a.add(patch.Index, patch.Value, x)
 }
 
-// add adds x times the values, raised, to the scores of the labels.
+// add adds x times the values, raised to the power, to the scores of the labels.
 func (a *adder) add(set []uint32, value []float32, x float64) {
 	switch {
 	case len(set) == 0:
@@ -242,13 +241,13 @@ func (a *adder) add(set []uint32, value []float32, x float64) {
 	}
 }
 
-// blend is the combined score (definition 9).
+// blend returns the combined score (definition 9).
 func blend(lambda float64, instance, feature float32) float32 {
 	return float32(lambda*float64(instance) + (1-lambda)*float64(feature))
 }
 
-// combine appends the combined scores of the candidate labels, those with
-// either score, to dst, ascending by label. O(labels of both).
+// combine appends the combined scores of the candidate labels, those with either score, to dst,
+// ascending by label. O(labels of both).
 func combine(lambda float64, instance, feature vector.Sparse, dst *vector.Sparse) {
 	i, j := 0, 0
 	for i < len(instance.Index) || j < len(feature.Index) {
@@ -273,11 +272,10 @@ func combine(lambda float64, instance, feature vector.Sparse, dst *vector.Sparse
 	}
 }
 
-// normalise sets unit to the features of q that a view knows and keeps, scaled by
-// the length of q, and reports whether any is left. Without a selection of
-// features the length is that of all of q: a feature that no row has makes a
-// query less similar to all rows. With one, the length is that of the kept
-// features, as the rows' is.
+// normalise sets unit to the features of q that a view knows and keeps, divided by the length
+// of q, and reports whether any is left. Without a selection of features the length is that of
+// the complete q: a feature that no row has makes a query less similar to all rows. With a
+// selection, the length is that of the kept features, as it is for the rows.
 func normalise(unit *vector.Sparse, q vector.Sparse, features int, keep []uint64) bool {
 	unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
 	var sum float64

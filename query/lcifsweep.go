@@ -12,52 +12,52 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// A sweep scores the rows held out by many settings in one pass. What settings
-// share is computed once a row: the labels that may have a score, the feature
-// scores by β, and the sums over the neighbours, which grow with k. Of all
-// scores only those are kept that a threshold can tell apart, few of many.
+// A sweep scores the held-out rows with many settings in one pass. Shared values are computed
+// once per row: the labels that may have a score, the feature scores by β, and the sums over
+// the neighbours, which grow with k. Only the few scores that a threshold can depend on are
+// kept.
 type sweep struct {
 	t      *trials
 	jobs   []*sweepJob
 	groups []sweepGroup
-	betas  []*scoreRows // feature scores of all rows, for each β asked for
-	bare   []*sweepJob  // without instance scores
+	betas  []*scoreRows // feature scores of all rows, for each requested β
+	bare   []*sweepJob  // jobs without instance scores
 	deep   int          // the largest k
 }
 
-// sweepJob is one setting of a sweep and what becomes of it.
+// sweepJob is one setting of a sweep and its result.
 type sweepJob struct {
 	setting LCIFSetting
-	beta    int // its place in sweep.betas; -1: no feature scores
-	at      int // its place in sweep.jobs
-	// Scores below least are left out, but for the best of a row. Those from
-	// sure on are as many as the thresholds want, those between show where the
-	// next ones are.
+	beta    int // index in sweep.betas; -1: no feature scores
+	at      int // index in sweep.jobs
+	// Scores below least are omitted, except for the best of a row. There are as many scores of
+	// at least sure as the thresholds need; those between least and sure show where the next
+	// lower scores are.
 	least, sure float32
 
 	rows      []keptRow
 	parts     []*keptScores // by worker
 	precision [3]float64
-	above     int // kept scores from sure on, the best of rows left out
+	above     int // number of kept scores of at least sure, without the best of rows
 }
 
-// keptRow says where the scores of a row are.
+// keptRow locates the scores of a row.
 type keptRow struct {
 	worker int32
 	from   uint32
 	n      uint32
 }
 
-// keptScores are the scores that one worker kept for one job.
+// keptScores holds the scores that one worker kept for one job.
 type keptScores struct {
 	label []uint32
 	value []float32
 	hits  [3]int
 	above int
-	count []uint32 // sampling: scores by their upper bits, without the best of rows
+	count []uint32 // sampling: number of scores by their upper bits, without the best of rows
 }
 
-// sweepGroup is the settings whose sums over neighbours are weighed alike.
+// sweepGroup holds the settings whose sums over neighbours have the same weights.
 type sweepGroup struct {
 	alpha, second float64
 	steps         []sweepStep // ascending by k
@@ -69,20 +69,21 @@ type sweepStep struct {
 }
 
 const (
-	// countShift cuts a positive float32 to its exponent and five bits more,
-	// which order scores well enough for a sample.
+	// countShift reduces a positive float32 to its exponent and five more bits, which order
+	// scores well enough for a sample.
 	countShift = 18
 	counts     = 1 << (31 - countShift)
-	// sampleRows is about how many rows tell what scores there are.
+	// sampleRows is the approximate number of rows in the sample that determines the limits.
 	sampleRows = 1024
-	// sweepJobs is how many settings go together at most, sweepKept about how
-	// many scores they may keep.
+	// sweepJobs is the maximum number of settings in one sweep, sweepKept the approximate
+	// maximum number of scores they keep.
 	sweepJobs = 64
 	sweepKept = 16 << 20
 )
 
-// newSweep prepares the settings, whose λ says which scores they need.
-func (t *trials) newSweep(ctx context.Context, settings []LCIFSetting, progress func(done, total int)) (*sweep, error) {
+// newSweep prepares the settings; λ determines which scores a setting needs.
+func (t *trials) newSweep(ctx context.Context, settings []LCIFSetting,
+	progress func(done, total int)) (*sweep, error) {
 	s := &sweep{t: t}
 	var betas []float64
 	for i, x := range settings {
@@ -124,10 +125,13 @@ func (t *trials) newSweep(ctx context.Context, settings []LCIFSetting, progress 
 	return s, nil
 }
 
-// group puts a job with those that share its sums.
+// group adds a job to those that share its sums.
 func (s *sweep) group(j *sweepJob) {
 	x := &j.setting
-	g := slices.IndexFunc(s.groups, func(g sweepGroup) bool { return g.alpha == x.Alpha && g.second == x.SecondOrder })
+	g := slices.IndexFunc(s.groups, func(g sweepGroup) bool {
+		return g.alpha == x.Alpha &&
+			g.second == x.SecondOrder
+	})
 	if g < 0 {
 		g = len(s.groups)
 		s.groups = append(s.groups, sweepGroup{alpha: x.Alpha, second: x.SecondOrder})
@@ -141,8 +145,8 @@ func (s *sweep) group(j *sweepJob) {
 	(*steps)[i].jobs = append((*steps)[i].jobs, j)
 }
 
-// limits chooses for every job what to keep, if about want scores shall pass a
-// threshold: of rows in between, as many as are sure to tell.
+// limits chooses the limits of every job by a sample of rows, such that about want scores pass
+// a threshold, with a margin for sampling error.
 func (s *sweep) limits(ctx context.Context, want float64) error {
 	n := s.t.truth.Rows()
 	stride := max(1, n/sampleRows)
@@ -168,9 +172,9 @@ func (s *sweep) limits(ctx context.Context, want float64) error {
 	return nil
 }
 
-// cutoff is the least score of the buckets that want scores, counted from the
-// top, reach down to, and the least score of the next bucket below with any: 0
-// where there is none.
+// cutoff returns sure, the lower bound of the smallest bucket with which the count from the top
+// reaches want, and least, the lower bound of the next nonempty bucket below it. A bound is 0
+// if there is no such bucket.
 func cutoff(count []int, want float64) (least, sure float32) {
 	n, reached := 0, false
 	for i := len(count) - 1; i >= 0; i-- {
@@ -187,8 +191,8 @@ func cutoff(count []int, want float64) (least, sure float32) {
 	return 0, 0
 }
 
-// run keeps the scores of all rows. Where a sample promised too much, all
-// scores are kept.
+// run keeps the scores of all rows. Where the limits from the sample were too high, it keeps
+// all scores.
 func (s *sweep) run(ctx context.Context, want float64) error {
 	if err := s.keep(ctx); err != nil {
 		return err
@@ -222,7 +226,7 @@ func (s *sweep) run(ctx context.Context, want float64) error {
 	return nil
 }
 
-// keep keeps the scores of all rows that the jobs' limits let pass.
+// keep keeps the scores of all rows that are within the jobs' limits.
 func (s *sweep) keep(ctx context.Context) error {
 	n := s.t.truth.Rows()
 	for _, j := range s.jobs {
@@ -251,13 +255,14 @@ func (s *sweep) keep(ctx context.Context) error {
 	return nil
 }
 
-// scores is what a job kept, by row.
+// scores returns the kept scores of a job, by row.
 func (j *sweepJob) scores(labels int) *vector.CSR {
 	total := 0
 	for _, r := range j.rows {
 		total += int(r.n)
 	}
-	m := &vector.CSR{Ptr: make([]uint64, 1, len(j.rows)+1), Index: make([]uint32, 0, total), Value: make([]float32, 0, total), Cols: labels}
+	m := &vector.CSR{Ptr: make([]uint64, 1, len(j.rows)+1), Index: make([]uint32, 0, total),
+		Value: make([]float32, 0, total), Cols: labels}
 	for _, r := range j.rows {
 		if r.n > 0 {
 			p := j.parts[r.worker]
@@ -269,7 +274,7 @@ func (j *sweepJob) scores(labels int) *vector.CSR {
 	return m
 }
 
-// pass scores n rows, those that row numbers, on all workers.
+// pass scores n rows, numbered by row, on all workers.
 func (s *sweep) pass(ctx context.Context, n int, row func(i int) int, sample bool) ([]*sweeper, error) {
 	starts := make([]int, len(s.t.data.Parts)+1)
 	for p := range s.t.data.Parts {
@@ -303,14 +308,14 @@ type sweeper struct {
 	number int32
 	kept   []keptScores // by job
 
-	all     []uint32 // every label, and so the place of each among all
+	all     []uint32 // every label; equally the place of each among all
 	met     []uint64
-	place   []uint32 // of the row's labels among them
+	place   []uint32 // places of the row's labels among them
 	label   []uint32 // labels of the row that may have a score, ascending
 	sum     []float64
 	inst    []float32
-	feature [][]float32 // of the row, by β
-	spread  [][]float32 // memory for those that come as a list
+	feature [][]float32 // feature scores of the row, by β
+	spread  [][]float32 // memory for feature scores that are stored as lists
 	blended []float32
 	prior   []float32 // scores of a row without evidence, by label
 	tally   tally
@@ -321,8 +326,10 @@ type sweeper struct {
 func newSweeper(s *sweep, sample bool) *sweeper {
 	l := s.t.truth.Labels()
 	w := &sweeper{
-		s: s, kept: make([]keptScores, len(s.jobs)), all: make([]uint32, l), met: make([]uint64, (l+63)/64), place: make([]uint32, l),
-		sum: make([]float64, l), inst: make([]float32, l), feature: make([][]float32, len(s.betas)), spread: make([][]float32, len(s.betas)), blended: make([]float32, l),
+		s: s, kept: make([]keptScores, len(s.jobs)), all: make([]uint32, l),
+		met: make([]uint64, (l+63)/64), place: make([]uint32, l),
+		sum: make([]float64, l), inst: make([]float32, l), feature: make([][]float32, len(s.betas)),
+		spread: make([][]float32, len(s.betas)), blended: make([]float32, l),
 	}
 	for i := range w.all {
 		w.all[i] = uint32(i)
@@ -341,7 +348,7 @@ func newSweeper(s *sweep, sample bool) *sweeper {
 	return w
 }
 
-// row scores row r of a part, which is row at of all.
+// row scores row r of a part, which is row at of all rows.
 func (w *sweeper) row(part, r, at int) {
 	view := w.s.t.data.Parts[part].View
 	var list []near
@@ -376,7 +383,7 @@ func (w *sweeper) row(part, r, at int) {
 			if group.second > 0 {
 				w.indirect(view, list[:min(step.k, len(list))], group, place, inst)
 			} else {
-				// The order of all sums is that of a single prediction.
+				// All sums have the order of a single prediction.
 				for ; done < min(step.k, len(list)); done++ {
 					weight := labels.Power(float64(list[done].sim), group.alpha)
 					total += weight
@@ -402,8 +409,8 @@ func (w *sweeper) row(part, r, at int) {
 	}
 }
 
-// candidates lists the labels that may have a score, and returns the place of
-// each. Where most have one, all are listed.
+// candidates returns the places of the labels that may have a score. If most labels have one,
+// it lists all of them.
 func (w *sweeper) candidates(view *LCIFView, list []near, at int) []uint32 {
 	entries := 0
 	for _, m := range w.s.betas {
@@ -442,8 +449,9 @@ func (w *sweeper) candidates(view *LCIFView, list []near, at int) []uint32 {
 	return w.place
 }
 
-// indirect is the instance scores of second order.
-func (w *sweeper) indirect(view *LCIFView, list []near, group *sweepGroup, place []uint32, inst []float32) {
+// indirect computes the instance scores of second order.
+func (w *sweeper) indirect(view *LCIFView, list []near, group *sweepGroup, place []uint32,
+	inst []float32) {
 	clearSparse(&w.second)
 	instanceScores(&w.tally, view.Labels, view.Graph, list, group.alpha, group.second, &w.second)
 	clear(inst)
@@ -452,7 +460,7 @@ func (w *sweeper) indirect(view *LCIFView, list []near, group *sweepGroup, place
 	}
 }
 
-// blend is the combined scores of a job (definition 9).
+// blend returns the combined scores of a job (definition 9).
 func (w *sweeper) blend(j *sweepJob, inst []float32) []float32 {
 	if j.beta < 0 {
 		return inst
@@ -467,8 +475,7 @@ func (w *sweeper) blend(j *sweepJob, inst []float32) []float32 {
 	return out
 }
 
-// take counts or keeps the scores of a row, or its labels' frequencies where no
-// label has a score.
+// take counts or keeps the scores of a row, or its labels' frequencies if no label has a score.
 func (w *sweeper) take(j *sweepJob, at int, scores []float32) {
 	if !w.takeScores(j, at, w.label, scores) {
 		w.takeScores(j, at, w.all[:len(w.prior)], w.prior)
@@ -510,7 +517,7 @@ func (w *sweeper) takeScores(j *sweepJob, at int, label []uint32, scores []float
 	}
 	best := w.ranked[0].Score
 	if best < least {
-		// Labels that tie with the best stay: the smallest is the best.
+		// Labels that tie with the best are kept: the smallest of them is the best.
 		for i, x := range scores {
 			if x == best {
 				kept.label = append(kept.label, label[i])

@@ -12,24 +12,23 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// trials measures settings on held-out rows. What settings share is computed
-// once: neighbours for the largest k, of which smaller ones take the first, and
-// the two kinds of scores by their own parameters, so that another λ or
-// threshold costs a pass over cached scores.
+// trials measures settings on held-out rows. Shared values are computed once: neighbours for
+// the largest k, of which smaller k use the first, and the two kinds of scores by their own
+// parameters, so that another λ or threshold costs a pass over cached scores.
 type trials struct {
 	data    *LCIFHeldOut
 	workers int
-	truth   *labels.Matrix // of all parts, one behind the other
-	units   []*vector.CSR  // by part
-	lists   []*nearLists   // by part, for deep neighbours
+	truth   *labels.Matrix // of all parts, concatenated
+	units   []*vector.CSR  // unit vectors by part
+	lists   []*nearLists   // neighbours by part, deep of them per row
 	deep    int
-	// feature has the feature scores by β. Few are kept if they are large.
+	// feature holds the feature scores by β. Few are kept if they are large.
 	feature map[float64]*scoreRows
 	mu      sync.Mutex
 }
 
-// keepScores is how many bytes of feature scores may be kept, of several β
-// together. Those asked for last are kept whatever their number.
+// keepScores is the maximum memory in bytes of the cached feature scores of several β. The most
+// recently requested scores are kept whatever their size.
 const keepScores = 256 << 20
 
 func newTrials(data *LCIFHeldOut, workers int) (*trials, error) {
@@ -41,7 +40,8 @@ func newTrials(data *LCIFHeldOut, workers int) (*trials, error) {
 	for i, p := range data.Parts {
 		if p.View == nil || p.Queries == nil || p.Truth == nil || p.Queries.Rows() != p.Truth.Rows() ||
 			p.Truth.Labels() != all.Cols || p.View.Labels.Labels() != all.Cols {
-			return nil, fmt.Errorf("%w: part %d does not fit: queries, their labels and the training labels differ", ErrParams, i)
+			return nil, fmt.Errorf("%w: part %d does not fit: queries, their labels and the training labels differ",
+				ErrParams, i)
 		}
 		for r := range p.Truth.Rows() {
 			all.Index = append(all.Index, p.Truth.Row(r)...)
@@ -54,8 +54,7 @@ func newTrials(data *LCIFHeldOut, workers int) (*trials, error) {
 	return t, err
 }
 
-// neighbors searches for the k nearest rows of every query, unless they are
-// there.
+// neighbors searches for the k nearest rows of every query, unless they are cached.
 func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total int)) error {
 	if t.deep >= k {
 		return nil
@@ -67,7 +66,8 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 			return fmt.Errorf("%w: part %d finds no neighbours", ErrMethod, i)
 		}
 		var err error
-		lists[i], err = neighborLists(ctx, p.View.Neighbors, p.Queries, t.units[i], k, t.workers, func(n, _ int) { progress(done+n, total) })
+		lists[i], err = neighborLists(ctx, p.View.Neighbors, p.Queries, t.units[i], k, t.workers,
+			func(n, _ int) { progress(done+n, total) })
 		if err != nil {
 			return err
 		}
@@ -77,9 +77,10 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 	return nil
 }
 
-// eachPart makes rows of all parts: work gets the part, the row in it, and
-// where to append its scores.
-func (t *trials) eachPart(ctx context.Context, work func(part int) func(tally *tally, row int, dst *vector.Sparse)) (*vector.CSR, error) {
+// eachPart computes rows of all parts: work receives the part and returns the function that
+// appends a row's scores.
+func (t *trials) eachPart(ctx context.Context,
+	work func(part int) func(tally *tally, row int, dst *vector.Sparse)) (*vector.CSR, error) {
 	rows := make([]vector.Sparse, t.truth.Rows())
 	at := 0
 	for i, p := range t.data.Parts {
@@ -101,7 +102,7 @@ func (t *trials) eachPart(ctx context.Context, work func(part int) func(tally *t
 	return stack(rows, t.truth.Labels()), nil
 }
 
-// features is the feature scores of all rows for beta.
+// features returns the feature scores of all rows for beta.
 func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error) {
 	if m := t.feature[beta]; m != nil {
 		return m, nil
@@ -138,15 +139,14 @@ func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error)
 	return scores, nil
 }
 
-// scoreRows are the scores of rows: all labels side by side where most have
-// one, a list otherwise.
+// scoreRows holds the scores of rows: a dense matrix if most labels have one, lists otherwise.
 type scoreRows struct {
 	labels int
 	dense  []float32
 	list   *vector.CSR
 }
 
-// newScoreRows takes over a matrix of scores.
+// newScoreRows converts a matrix of scores, which it takes over.
 func newScoreRows(m *vector.CSR) *scoreRows {
 	if cells := m.Rows() * m.Cols; 2*len(m.Index) < cells {
 		return &scoreRows{labels: m.Cols, list: m}
@@ -168,7 +168,7 @@ func (s *scoreRows) bytes() int {
 	return 8 * len(s.list.Index)
 }
 
-// entries is how many labels of a row may have a score.
+// entries returns the number of labels of a row that may have a score.
 func (s *scoreRows) entries(row int) int {
 	if s.list == nil {
 		return s.labels
@@ -176,9 +176,10 @@ func (s *scoreRows) entries(row int) int {
 	return int(s.list.Ptr[row+1] - s.list.Ptr[row])
 }
 
-// measure measures a setting with several cuts at once. thresholds[i] is what
-// cuts[i] comes to.
-func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut, progress func(done, total int)) ([]LCIFMeasures, []*labels.Thresholds, error) {
+// measure measures a setting with several cuts at once. thresholds[i] are the thresholds of
+// cuts[i].
+func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut,
+	progress func(done, total int)) ([]LCIFMeasures, []*labels.Thresholds, error) {
 	scores, precision, err := t.scores(ctx, s, t.wanted(cuts), progress)
 	if err != nil {
 		return nil, nil, err
@@ -197,8 +198,9 @@ func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut, pro
 	return measures, thresholds, nil
 }
 
-// scores is the scores by one setting that thresholds for want labels look at.
-func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64, progress func(done, total int)) (*vector.CSR, [3]float64, error) {
+// scores returns the scores of one setting that thresholds for want labels depend on.
+func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64,
+	progress func(done, total int)) (*vector.CSR, [3]float64, error) {
 	w, err := t.newSweep(ctx, []LCIFSetting{s}, progress)
 	if err != nil {
 		return nil, [3]float64{}, err
@@ -214,7 +216,7 @@ func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64, progre
 	return w.jobs[0].scores(t.truth.Labels()), w.jobs[0].precision, nil
 }
 
-// wanted is about the largest number of labels that the cuts predict.
+// wanted returns approximately the largest number of labels that the cuts predict.
 func (t *trials) wanted(cuts []LCIFCut) float64 {
 	share := 0.0
 	for _, c := range cuts {
@@ -222,7 +224,7 @@ func (t *trials) wanted(cuts []LCIFCut) float64 {
 		case c.PerLabel:
 			return math.Inf(1)
 		case c.Steps:
-			// The nearest of few thresholds predicts at most twice as many.
+			// The nearest of a few thresholds predicts at most twice as many labels.
 			share = max(share, 2*c.Share)
 		default:
 			share = max(share, c.Share)
@@ -231,11 +233,12 @@ func (t *trials) wanted(cuts []LCIFCut) float64 {
 	return share * t.data.Train.Cardinality() * float64(t.truth.Rows())
 }
 
-// measureAll measures many settings, each with its own cut. Settings that differ
-// only in their cuts share their scores.
-func (t *trials) measureAll(ctx context.Context, settings []LCIFSetting, progress func(done, total int)) ([]LCIFMeasures, error) {
+// measureAll measures many settings, each with its own cut. Settings that differ only in their
+// cuts share their scores.
+func (t *trials) measureAll(ctx context.Context, settings []LCIFSetting,
+	progress func(done, total int)) ([]LCIFMeasures, error) {
 	out := make([]LCIFMeasures, len(settings))
-	// Thresholds by label may look at any score, others at the largest only.
+	// Thresholds by label may depend on any score, others only on the largest ones.
 	for _, perLabel := range []bool{false, true} {
 		var b measureBatch
 		for i, s := range settings {
@@ -257,13 +260,13 @@ func (t *trials) measureAll(ctx context.Context, settings []LCIFSetting, progres
 	return out, nil
 }
 
-// measureBatch is settings that are scored together.
+// measureBatch holds settings that are scored together.
 type measureBatch struct {
-	settings []LCIFSetting // without cuts, no two equal
-	at       []int         // of the settings asked for
-	job      []int         // of each of them, its place in settings
+	settings []LCIFSetting // distinct settings without cuts
+	at       []int         // indexes of the requested settings
+	job      []int         // index of each of them in settings
 	cuts     []LCIFCut
-	want     float64 // labels
+	want     float64 // number of labels that thresholds need
 }
 
 // add adds setting s, number i, unless the batch is full.
@@ -288,7 +291,8 @@ func (b *measureBatch) add(t *trials, i int, s LCIFSetting) bool {
 }
 
 // measureBatch measures a batch and puts the measures into out.
-func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []LCIFMeasures, progress func(done, total int)) error {
+func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []LCIFMeasures,
+	progress func(done, total int)) error {
 	if len(b.at) == 0 {
 		return nil
 	}
@@ -319,9 +323,9 @@ func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []LCIFMe
 	return errors.Join(append(errs, err)...)
 }
 
-// apply makes thresholds of scores and measures what they predict; precision is
-// left out.
-func (t *trials) apply(scores *vector.CSR, c LCIFCut) (m LCIFMeasures, thresholds *labels.Thresholds, err error) {
+// apply derives thresholds from scores and measures their predictions, without precision.
+func (t *trials) apply(scores *vector.CSR, c LCIFCut) (m LCIFMeasures,
+	thresholds *labels.Thresholds, err error) {
 	if thresholds, err = t.cut(scores, c); err != nil {
 		return m, nil, err
 	}
@@ -337,7 +341,7 @@ func (t *trials) apply(scores *vector.CSR, c LCIFCut) (m LCIFMeasures, threshold
 	return m, thresholds, nil
 }
 
-// cut makes thresholds of scores.
+// cut derives thresholds from scores.
 func (t *trials) cut(scores *vector.CSR, c LCIFCut) (*labels.Thresholds, error) {
 	switch {
 	case len(scores.Index) == 0:

@@ -8,43 +8,40 @@ import (
 	"slices"
 )
 
-// LCIFTuneOptions select what is tuned and over which values. Zero values stand
-// for the defaults named.
+// LCIFTuneOptions select what is tuned and over which values. Zero values select the defaults
+// stated below.
 type LCIFTuneOptions struct {
-	// Objectives are the measures to choose settings by, each on its own:
-	// MicroF1 by default.
+	// Objectives are the measures to choose settings by, each separately; MicroF1 by default.
 	Objectives []LCIFObjective
 	// Variants are the parts of LCIF to tune: Combined by default.
 	Variants []LCIFVariant
-	// The values of the space, ascending. Defaults: k 1, 3, 5, 10, 20, 30, 50,
-	// 100, 150, …, 350; α and β 0.5, 1, 1.5, 2; λ 0, 0.1, …, 1; no second
-	// order; all features (FeatureShare has the shares s that are kept). Where
-	// the best k or α is the first or last of the default values, the search
-	// goes on past it as long as that improves the measure. Values that are given
-	// are not left.
+	// The values of the space, ascending. Defaults: k 1, 3, 5, 10, 20, 30, 50, 100, 150, …,
+	// 350; α and β 0.5, 1, 1.5, 2; λ 0, 0.1, …, 1; no second order; all features (FeatureShare
+	// has the shares s that are kept). Where the best k or α is the first or last of the
+	// default values, the search continues beyond it as long as that improves the measure. It
+	// does not leave values set by the user.
 	Ks                         []int
 	Alphas, Betas, Lambdas     []float64
 	SecondOrders, FeatureShare []float64
-	// Cuts are the ways to make thresholds, the paper's first:
-	// DefaultLCIFCuts by default. Precision@k reads the first only.
+	// Cuts are the ways to derive thresholds, the paper's first; DefaultLCIFCuts by default.
+	// Precision@k uses only the first.
 	Cuts []LCIFCut
 	// Search selects how the space is searched.
 	Search LCIFSearch
-	// Passes is the largest number of passes of a coordinate search: 3. The
-	// paper makes one.
+	// Passes is the maximum number of passes of coordinate descent: 3 by default. The paper
+	// runs one.
 	Passes int
 	// Workers is the number of goroutines; fewer than 1: all processors. The
 	// result does not depend on it.
 	Workers int
-	// Progress, which may be nil, is called with the stage, "neighbours" or
-	// "settings", and how far it is; total grows while a coordinate search
-	// finds more to try.
+	// Progress, which may be nil, is called with the stage, "neighbours" or "settings", and its
+	// progress; total grows while coordinate descent finds more settings to try.
 	Progress func(stage string, done, total int)
 
-	followK, followAlpha bool // past the ends of the default values
+	followK, followAlpha bool // continue beyond the ends of the default values
 }
 
-// LCIFSearch is how the space of settings is searched.
+// LCIFSearch selects how the space of settings is searched.
 type LCIFSearch uint8
 
 const (
@@ -63,10 +60,10 @@ const (
 	PaperProtocol
 )
 
-// DefaultLCIFCuts are the ways to make thresholds that a tuner tries: the single
-// threshold that meets the label cardinality, thresholds by label, and single
-// thresholds that aim at fewer or more labels. All keep the best label of a
-// row; allowEmpty adds some that do not.
+// DefaultLCIFCuts returns the ways to derive thresholds that a tuner tries: the single
+// threshold that meets the label cardinality, thresholds by label, and single thresholds that
+// aim at fewer or more labels. All keep the best label of a row; allowEmpty adds some that do
+// not.
 func DefaultLCIFCuts(allowEmpty bool) []LCIFCut {
 	cuts := []LCIFCut{{Share: 1}, {PerLabel: true, Share: 1}}
 	for _, share := range []float64{0.4, 0.6, 0.8, 1.25, 1.5, 2, 2.5, 3, 4} {
@@ -83,17 +80,16 @@ func DefaultLCIFCuts(allowEmpty bool) []LCIFCut {
 
 const (
 	startK = 100 // where a coordinate search starts, as in the paper
-	// gridScores is how many scores a grid may look at under AutoSearch.
+	// gridScores is the maximum number of scores that a grid reads under AutoSearch.
 	gridScores = 5e8
-	// gridFinalists are the best settings of a grid, for each cut that it was
-	// measured with, that all cuts are tried on.
+	// gridFinalists is the number of best settings of a grid, for each cut that it was measured
+	// with, that are tried with all cuts.
 	gridFinalists = 3
-	// The largest and the smallest α that a search past the default values
-	// tries.
+	// The largest and the smallest α that a search beyond the default values tries.
 	mostAlpha, leastAlpha = 8, 1. / 16
 )
 
-// PaperFeatureShares are the shares of the features that the paper tries.
+// PaperFeatureShares returns the shares of the features that the paper tries.
 func PaperFeatureShares() []float64 { return []float64{0.01, 0.1, 0.25, 0.5, 0.75, 0.99, 1} }
 
 // paperKs are the numbers of neighbours that the paper tries.
@@ -140,7 +136,7 @@ func (o *LCIFTuneOptions) fill() error {
 	return o.check()
 }
 
-// check reports values outside their ranges.
+// check returns an error for values outside their ranges.
 func (o *LCIFTuneOptions) check() error {
 	for _, x := range o.Objectives {
 		if int(x) >= len(objectiveNames) {
@@ -197,30 +193,27 @@ type lcifTuner struct {
 // 2020, section 5.1) and returns all that it measured: for each variant and
 // objective the best setting with its thresholds.
 //
-// If more than one share s of features is given, s is chosen first, by the first
-// objective and variant with k = 100, λ = 0.5, α = β = 1. Then either the whole
-// grid is measured, or k, α, β, λ and the weight of the second order are varied
-// one after the other, repeatedly while that improves, from the middle and from
-// the better of the two parts of a combination. This uses the first of the cuts,
-// and a grid for MacroF1, which often needs many more labels than a row has,
-// also the cuts that aim at more. The best settings, no two of them with
-// equal measures, are measured with all cuts. The best of these is improved
-// further with its own cut: k and α past the ends of the default values,
-// then one parameter at a time.
+// If more than one share s of features is given, s is chosen first, by the first objective and
+// variant with k = 100, λ = 0.5, α = β = 1. Then either the complete grid is measured, or k, α,
+// β, λ and the weight of the second order are varied one after the other, repeatedly while that
+// improves, from the middle and from the better of the two parts of a combination. This uses
+// the first of the cuts; a grid for MacroF1, which often needs many more labels than a row has,
+// also uses the cuts that aim at more labels. The best settings with distinct measures are
+// measured with all cuts. The best of these is improved further with its own cut: k and α
+// beyond the ends of the default values, then one parameter at a time.
 //
-// k costs no search of its own: neighbors are found once, for the largest k. Of
-// equally good settings the first one tried is chosen. The result depends on the
-// data and the options alone, not on Workers. See [PaperProtocol] for the
-// search of the paper.
+// k needs no search of its own: neighbors are found once, for the largest k. Of equally good
+// settings the first one tried is chosen. The result depends on the data and the options alone,
+// not on Workers. See [PaperProtocol] for the search of the paper.
 //
-// All measures are over all held-out rows at once and over all labels of the
-// training rows, macro averages too.
+// All measures, including macro averages, are over all held-out rows together and over all
+// labels of the training rows.
 //
-// Memory: the neighbors of all held-out rows, and two matrices of scores, rows
-// by labels as far as they are above zero; more where those are small.
+// Memory: the neighbors of all held-out rows, and two matrices of positive scores, rows by
+// labels; more if those are small.
 //
-// Errors: ErrParams for invalid options or data, ErrMethod for a variant that the
-// data lacks the parts of, those of the data and of Predict, the context's.
+// Errors: ErrParams for invalid options or data, ErrMethod for a variant that needs parts
+// missing from the data, those of the data and of Predict, the context's.
 func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -251,7 +244,7 @@ func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve
 	return t.curve, nil
 }
 
-// tryGrid measures all settings of a grid with the cuts that it is screened by.
+// tryGrid measures all settings of a grid with their screening cuts.
 func (t *lcifTuner) tryGrid(ctx context.Context, grid []LCIFSetting) error {
 	cuts := t.screens()
 	t.planned = len(t.curve.Points) + len(grid)*len(cuts)
@@ -269,9 +262,8 @@ func (t *lcifTuner) tryGrid(ctx context.Context, grid []LCIFSetting) error {
 	return nil
 }
 
-// screens are the cuts that a grid is measured with: the first and, if macro F1 is
-// an objective, of the single thresholds that aim at more labels the middle and
-// the last.
+// screens returns the cuts that a grid is measured with: the first and, if macro F1 is an
+// objective, the middle and the last of the single thresholds that aim at more labels.
 func (t *lcifTuner) screens() []LCIFCut {
 	out := t.o.Cuts[:1:1]
 	if !slices.Contains(t.o.Objectives, MacroF1) {
@@ -293,9 +285,10 @@ func (t *lcifTuner) screens() []LCIFCut {
 	return out
 }
 
-// start is where a coordinate search begins.
+// start returns the first setting of coordinate descent.
 func (t *lcifTuner) start(v LCIFVariant) LCIFSetting {
-	s := LCIFSetting{Features: t.features, K: min(startK, slices.Max(t.o.Ks)), Alpha: 1, Beta: 1, Lambda: 0.5, Cut: t.o.Cuts[0]}
+	s := LCIFSetting{Features: t.features, K: min(startK, slices.Max(t.o.Ks)), Alpha: 1, Beta: 1,
+		Lambda: 0.5, Cut: t.o.Cuts[0]}
 	switch v {
 	case InstanceOnly:
 		s.Lambda = 1
@@ -305,7 +298,7 @@ func (t *lcifTuner) start(v LCIFVariant) LCIFSetting {
 	return s
 }
 
-// chooseFeatures finds s, and leaves the trials with that many features.
+// chooseFeatures chooses s, and leaves the trials with that number of features.
 func (t *lcifTuner) chooseFeatures(ctx context.Context, data LCIFData) error {
 	all := 0
 	var best *LCIFPoint
@@ -325,7 +318,7 @@ func (t *lcifTuner) chooseFeatures(ctx context.Context, data LCIFData) error {
 	if len(shares) == 1 && shares[0] == 1 {
 		return load(0)
 	}
-	// All features first: that tells how many there are.
+	// All features first: this determines their number.
 	if err := load(0); err != nil {
 		return err
 	}
@@ -355,7 +348,7 @@ func (t *lcifTuner) chooseFeatures(ctx context.Context, data LCIFData) error {
 	return nil
 }
 
-// lambdas are the values of λ of a variant.
+// lambdas returns the values of λ of a variant.
 func (t *lcifTuner) lambdas(v LCIFVariant) []float64 {
 	switch v {
 	case InstanceOnly:
@@ -366,7 +359,7 @@ func (t *lcifTuner) lambdas(v LCIFVariant) []float64 {
 	return t.o.Lambdas
 }
 
-// grid is all settings of all variants, in the order that reuses most scores.
+// grid returns all settings of all variants, in the order that reuses most scores.
 func (t *lcifTuner) grid() []LCIFSetting {
 	var out []LCIFSetting
 	seen := map[LCIFSetting]bool{}
@@ -383,7 +376,8 @@ func (t *lcifTuner) grid() []LCIFSetting {
 				for _, beta := range t.o.Betas {
 					for _, v := range t.o.Variants {
 						for _, lambda := range t.lambdas(v) {
-							add(LCIFSetting{K: k, Alpha: alpha, Beta: beta, Lambda: lambda, SecondOrder: second})
+							add(LCIFSetting{K: k, Alpha: alpha, Beta: beta, Lambda: lambda,
+								SecondOrder: second})
 						}
 					}
 				}
@@ -393,11 +387,10 @@ func (t *lcifTuner) grid() []LCIFSetting {
 	return out
 }
 
-// progress reports the neighbours of a stage. They are searched for the largest
-// k at once.
+// progress reports the neighbours of a stage. They are searched once, for the largest k.
 func (t *lcifTuner) progress(done, total int) { t.o.Progress("neighbours", done, total) }
 
-// try measures a setting with its own cut, unless it has been.
+// try measures a setting with its own cut, unless it was measured before.
 func (t *lcifTuner) try(ctx context.Context, s LCIFSetting) (LCIFPoint, error) {
 	s = s.canonical()
 	if i, ok := t.memo[s]; ok {
@@ -422,7 +415,7 @@ func (t *lcifTuner) tryAll(ctx context.Context, settings []LCIFSetting) error {
 	return nil
 }
 
-// ahead measures settings that will be tried, as many together as share work.
+// ahead measures settings that will be tried; settings that share work are measured together.
 func (t *lcifTuner) ahead(ctx context.Context, settings []LCIFSetting) error {
 	var fresh []LCIFSetting
 	deep := 0
@@ -438,7 +431,7 @@ func (t *lcifTuner) ahead(ctx context.Context, settings []LCIFSetting) error {
 		}
 	}
 	if deep > 0 {
-		// Neighbors are searched for the largest k at once.
+		// Neighbors are searched once, for the largest k.
 		if err := t.trials.neighbors(ctx, max(deep, slices.Max(t.o.Ks)), t.progress); err != nil {
 			return err
 		}
@@ -453,7 +446,7 @@ func (t *lcifTuner) ahead(ctx context.Context, settings []LCIFSetting) error {
 	return nil
 }
 
-// note puts a measured setting on the curve.
+// note appends a measured setting to the curve.
 func (t *lcifTuner) note(s LCIFSetting, m LCIFMeasures) LCIFPoint {
 	p := LCIFPoint{s, m}
 	if _, ok := t.memo[s]; !ok {

@@ -7,21 +7,21 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// wanted says which scores of a row matter for the labels that are chosen: those
-// from the lowest threshold on, and the best ones. The others need not be listed.
+// wanted describes which scores of a row can affect the chosen labels: those of at least the
+// lowest threshold, and the best ones. The others may be omitted.
 type wanted struct {
 	floor float64 // the lowest threshold
 	top   int     // the best ones; negative: all scores matter
 	best  []float32
 }
 
-// mostWanted is the most best scores that are told from others one by one.
+// mostWanted is the maximum number of best scores that are tracked one by one.
 const mostWanted = 16
 
-// everything wants all scores.
+// everything marks all scores as needed.
 var everything = wanted{top: -1}
 
-// wantedFor is what choose and Set look at.
+// wantedFor returns the scores that choose and Set read.
 func wantedFor(p *LCIFParams) wanted {
 	w := wanted{floor: math.Inf(1), top: p.Top}
 	if t := p.Thresholds; t == nil {
@@ -41,7 +41,7 @@ func wantedFor(p *LCIFParams) wanted {
 	return w
 }
 
-// least is a score below which none matters.
+// least returns a score below which no score is needed.
 func (w *wanted) least() float64 {
 	if w.top < 0 || len(w.best) < w.top {
 		return 0
@@ -52,7 +52,7 @@ func (w *wanted) least() float64 {
 	return min(w.floor, float64(w.best[w.top-1]))
 }
 
-// note takes a score into account.
+// note records a score.
 func (w *wanted) note(score float32) {
 	if w.top <= 0 || len(w.best) == w.top && score <= w.best[w.top-1] {
 		return
@@ -69,9 +69,8 @@ func (w *wanted) note(score float32) {
 	w.best[at] = score
 }
 
-// reaches is the first of the sums from one number on whose product with its
-// factor is cut or more, or how many there are; end if that is less. factor may be
-// nil.
+// reaches returns the index of the first sum, starting at from, whose product with its factor
+// is at least cut, or the number of sums if there is none; at most end. factor may be nil.
 func reaches(sum, factor []float64, from, end int, cut float64) int {
 	sum = sum[:end]
 	if factor == nil {
@@ -91,14 +90,15 @@ func reaches(sum, factor []float64, from, end int, cut float64) int {
 	return from
 }
 
-// combineSums is combine for feature scores as sums by label, to be multiplied by
-// factor, if it is not nil, and divided by total; instance scores may be of more
-// labels. It leaves out scores that are not wanted.
-func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, total float64, w *wanted, dst *vector.Sparse) {
+// combineSums is combine for feature scores given as sums by label, to be multiplied by factor,
+// if it is not nil, and divided by total. Instance scores may cover more labels. It omits
+// scores that are not needed.
+func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, total float64,
+	w *wanted, dst *vector.Sparse) {
 	w.best = w.best[:0]
 	cut := 0.0
 	if total == 0 {
-		sum = nil // there is no feature
+		sum = nil // the query has no feature
 	}
 	feature := func(l int) float32 {
 		x := sum[l]
@@ -111,14 +111,15 @@ func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, 
 		if score := blend(lambda, a, b); score > 0 {
 			dst.Index, dst.Value = append(dst.Index, uint32(l)), append(dst.Value, score)
 			w.note(score)
-			// With a little room for rounding.
+			// With a margin for rounding.
 			cut = w.least() * (1 - 1e-5) * total / (1 - lambda)
 		}
 	}
 	done := 0
 	for i, l := range instance.Index {
 		end := min(int(l), len(sum))
-		for done = reaches(sum, factor, done, end, cut); done < end; done = reaches(sum, factor, done+1, end, cut) {
+		for done = reaches(sum, factor, done, end, cut); done < end; done = reaches(sum, factor,
+			done+1, end, cut) {
 			add(done, 0, feature(done))
 		}
 		var b float32
@@ -128,7 +129,8 @@ func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, 
 		}
 		add(int(l), instance.Value[i], b)
 	}
-	for done = reaches(sum, factor, done, len(sum), cut); done < len(sum); done = reaches(sum, factor, done+1, len(sum), cut) {
+	for done = reaches(sum, factor, done, len(sum), cut); done < len(sum); done = reaches(sum,
+		factor, done+1, len(sum), cut) {
 		add(done, 0, feature(done))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// meter measures settings on queries whose answers are known.
+// meter measures settings on queries with known answers.
 type meter struct {
 	v       *View
 	k       int
@@ -16,26 +16,25 @@ type meter struct {
 	truth   [][]uint32
 	s       *Searcher
 	dst     []vector.Neighbor
-	place   []uint32 // of a row on the beam, from 1; all zero between queries
+	place   []uint32 // place of a row on the beam, from 1; all zero between queries
 	found   []bool   // whether a row was found; all false between queries
 }
 
-// clockStep is how many queries are timed together: few enough that an
-// interruption spoils only one of many times, enough to hide the clock's cost.
+// clockStep is the number of queries that are timed together: few enough that an interruption
+// affects one of many times, enough to make the clock's cost negligible.
 const clockStep = 20
 
-// sample is the measurements of one setting.
+// sample holds the measurements of one setting.
 type sample struct {
 	hits, possible int
 	candidates     int
 	asked          int
-	micros         []float64 // by group of clockStep queries, the least of all rounds
-	// ranks counts true rows by the place they took on a beam, best estimate
-	// first.
+	micros         []float64 // per group of clockStep queries, the minimum of all rounds
+	// ranks counts true rows by their place on a beam, best estimate first.
 	ranks []int
 }
 
-// run asks every stride-th query and adds what it finds to the sample.
+// run runs every stride-th query and adds its results to the sample.
 func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) error {
 	p.K = m.k
 	*out = sample{micros: out.micros, ranks: out.ranks[:0]}
@@ -76,8 +75,8 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 	return nil
 }
 
-// count adds to the sample which of the true rows were found and, with a beam,
-// the places that they took on it. O(found + want + beam).
+// count adds to the sample which of the true rows were found and, with a beam, their places on
+// it. O(found + want + beam).
 func (m *meter) count(found []vector.Neighbor, want []uint32, beam bool, out *sample) {
 	if n := m.v.Rows.N; len(m.found) < n {
 		m.found, m.place = make([]bool, n), make([]uint32, n)
@@ -100,7 +99,7 @@ func (m *meter) count(found []vector.Neighbor, want []uint32, beam bool, out *sa
 		case at > 0:
 			out.ranks[at-1]++
 		case beam && m.found[id]:
-			out.ranks[0]++ // by a scan, of newer rows or of all
+			out.ranks[0]++ // found by a scan of newer rows or of all rows
 		}
 	}
 	for _, f := range found {
@@ -111,8 +110,8 @@ func (m *meter) count(found []vector.Neighbor, want []uint32, beam bool, out *sa
 	}
 }
 
-// point summarises a sample. Interrupted groups do not count: times beyond
-// three times the least are taken for the mean of the others.
+// point summarises a sample. Interrupted groups do not count: times above three times the
+// minimum are replaced by the mean of the others.
 func (s *sample) point(p Params) Point {
 	least := math.Inf(1)
 	for _, t := range s.micros {
@@ -133,8 +132,8 @@ func (s *sample) point(p Params) Point {
 	}
 }
 
-// byRank is the recall by the number of rows, best estimate first, that get an
-// exact distance, for all numbers up to a beam's width.
+// byRank returns the recall by the number of rows, best estimate first, that get an exact
+// distance, for all numbers up to a beam's width.
 func (s *sample) byRank(width int) []float64 {
 	out := make([]float64, width+1)
 	hits := 0

@@ -6,14 +6,14 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// smallNorm is the squared length below which a query is lengthened, for Cosine
-// and InnerProduct: products of short vectors fall below what a float32 holds,
-// while their order does not depend on the length of the query. Distances of L2
-// need no such thing: they are as large as the rows.
+// smallNorm is the squared length below which a query is lengthened, for Cosine and
+// InnerProduct: products of short vectors underflow in float32, while their order does not
+// depend on the length of the query. Distances of L2 do not need this: they are as large as the
+// rows.
 const smallNorm = 0x1p-40
 
-// lengthen copies a query, times a power of two that brings its length to between
-// 1 and 2. The zero vector stays as it is.
+// lengthen returns a copy of a query, multiplied by the power of two that makes its length
+// between 1 and 2. The zero vector does not change.
 func (s *Searcher) lengthen(q []float32, norm float32) ([]float32, float32) {
 	var sum float64
 	for _, x := range q {
@@ -35,7 +35,7 @@ func (s *Searcher) lengthen(q []float32, norm float32) ([]float32, float32) {
 	return s.scaled, vector.Dot(s.scaled, s.scaled)
 }
 
-// shorten makes the distances to a lengthened query those to the query itself.
+// shorten converts the distances to a lengthened query into those to the query itself.
 func (s *Searcher) shorten(hits []vector.Neighbor) {
 	if s.unscale == 1 || s.v.Metric != vector.InnerProduct {
 		return

@@ -8,24 +8,24 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Errors of the package; wrapped with what was wrong.
+// Errors of the package; they are wrapped with the details.
 var (
-	// ErrParams is returned for parameters that mean nothing, such as k < 1.
+	// ErrParams is returned for invalid parameters, such as k < 1.
 	ErrParams = errors.New("query: bad parameters")
-	// ErrDimension is returned for a query of another dimension than the view.
+	// ErrDimension is returned for a query whose dimension differs from the view's.
 	ErrDimension = errors.New("query: wrong dimension")
 	// ErrNotFinite is returned for a query with NaN or infinities.
 	ErrNotFinite = errors.New("query: vector is not finite")
-	// ErrNorm is returned for a query whose squared length is not a float32.
+	// ErrNorm is returned for a query whose squared length overflows a float32.
 	ErrNorm = errors.New("query: vector is too long")
 	// ErrMethod is returned when the view lacks what a method needs: a forest,
 	// label tables, member lists.
 	ErrMethod = errors.New("query: the view does not support the method")
-	// ErrView is returned by View.Validate for parts that contradict each other.
+	// ErrView is returned by View.Validate for inconsistent parts.
 	ErrView = errors.New("query: invalid view")
 )
 
-// Method is how candidates are selected.
+// Method selects how candidates are chosen.
 type Method uint8
 
 const (
@@ -34,8 +34,8 @@ const (
 	Natural Method = iota
 	// NaturalZero is Natural with Tau zero: every label of the leaves.
 	NaturalZero
-	// Voting elects rows that lie in the query's leaf in at least Votes trees:
-	// the naive classifier with free threshold (equation 9).
+	// Voting elects rows that are in the query's leaf in at least Votes trees: the naive
+	// classifier with free threshold (equation 9).
 	Voting
 	// Lookup is Voting with one vote: the union of the leaves (equation 9 with
 	// threshold zero).
@@ -46,7 +46,7 @@ const (
 
 var methodNames = [...]string{"natural", "natural-zero", "voting", "lookup", "flat"}
 
-// String is the method's name.
+// String returns the method's name.
 func (m Method) String() string {
 	if int(m) < len(methodNames) {
 		return methodNames[m]
@@ -72,12 +72,11 @@ func (m *Method) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// Params says how one search runs. The zero value of every field but K is a
-// sensible one: the natural classifier with all trees and threshold zero,
-// exact distances of all candidates.
+// Params are the parameters of one search. The zero value of every field but K is useful: the
+// natural classifier with all trees and threshold zero, exact distances of all candidates.
 type Params struct {
-	// K is how many neighbours are wanted, at least 1; in a range search the
-	// most that are returned, any number when below 1.
+	// K is the number of requested neighbours, at least 1. In a range search it is the maximum
+	// number of results; no limit when below 1.
 	K int `json:"-"`
 	// Method selects candidates.
 	Method Method `json:"method"`
@@ -87,68 +86,63 @@ type Params struct {
 	Tau float64 `json:"tau,omitempty"`
 	// Votes is the threshold of Voting, at least 1 (zero means 1).
 	Votes int `json:"votes,omitempty"`
-	// Extra is how many leaves are visited in addition to one per tree, those the
-	// query nearly fell into (priority search). The leaves of one tree count as one
-	// element of its partition: their points and votes are added up before the mean
-	// over the trees is taken (Hyvönen 2022, footnote 3).
+	// Extra is the number of leaves visited in addition to one per tree: those nearest to the
+	// query (priority search). The leaves of one tree count as one element of its partition:
+	// their points and votes are summed before the mean over the trees is computed (Hyvönen
+	// 2022, footnote 3).
 	Extra int `json:"extra,omitempty"`
-	// Sketch ranks candidates by sketch and keeps the best R (zero: the larger
-	// of 50 and 3K; never fewer than K). It does nothing where the view has no
-	// sketches.
+	// Sketch ranks candidates by sketch and keeps the best R (zero: the larger of 50 and 3K;
+	// never fewer than K). It has no effect if the view has no sketches.
 	Sketch bool `json:"sketch,omitempty"`
 	R      int  `json:"r,omitempty"`
-	// Hops is how many times the label lists of the best exact hits are
-	// followed: in each round the nearest HopFrom hits (zero: 8) that have not
-	// done so contribute the first HopWidth rows of their lists (zero: all).
-	// With Sketch the best HopKeep new rows of a round are kept (zero: all).
-	// Hops do nothing where the view has no label lists.
+	// Hops is the number of rounds in which the label lists of the best exact hits are
+	// followed. In each round the nearest HopFrom hits (zero: 8) that have not contributed
+	// contribute the first HopWidth rows of their lists (zero: all). With Sketch the best
+	// HopKeep new rows of a round are kept (zero: all). Hops has no effect if the view has no
+	// label lists.
 	Hops     int `json:"hops,omitempty"`
 	HopFrom  int `json:"hop_from,omitempty"`
 	HopWidth int `json:"hop_width,omitempty"`
 	HopKeep  int `json:"hop_keep,omitempty"`
-	// Beam, if positive, follows label lists as a graph in place of Hops: the
-	// best Beam rows by sketch (never fewer than R) contribute the first
-	// HopWidth rows of their lists until none among them has not, and the best
-	// R of them get exact distances. It needs Sketch, and does nothing where the
-	// view has no sketches or no label lists.
+	// Beam, if positive, follows label lists as a graph in place of Hops: the best Beam rows by
+	// sketch (never fewer than R) contribute the first HopWidth rows of their lists until all
+	// of them have contributed, and the best R of them get exact distances. It needs Sketch,
+	// and has no effect if the view has no sketches or no label lists.
 	Beam int `json:"beam,omitempty"`
-	// Quant ranks what is left by the 8-bit copy and keeps the best Rerank
-	// (zero: the larger of 20 and 2K) for exact distances. It does nothing
-	// where the view has no such copy.
+	// Quant ranks the remaining rows by the 8-bit copy and keeps the best Rerank (zero: the
+	// larger of 20 and 2K) for exact distances. It has no effect if the view has no such copy.
 	Quant  bool `json:"quant,omitempty"`
 	Rerank int  `json:"rerank,omitempty"`
-	// Filter and Accept restrict the answers to rows of the bitmap and rows the
-	// function accepts. Both apply before any distance. A search asks Accept about
-	// a row at most once, and no more once its context has ended.
+	// Filter and Accept restrict the answers to rows of the bitmap and rows the function
+	// accepts. Both apply before any distance is computed. A search calls Accept at most once
+	// per row, and not after its context has ended.
 	Filter *roaring.Bitmap       `json:"-"`
 	Accept func(row uint32) bool `json:"-"`
-	// Range asks for all rows found within Radius (internal distance) instead
-	// of the nearest K.
+	// Range returns all rows found within Radius (internal distance) instead of the nearest K.
 	Range  bool    `json:"-"`
 	Radius float32 `json:"-"`
-	// NoWiden returns what was found even when that is fewer than K rows.
-	// Otherwise a search widens until it has min(K, live rows that pass the
-	// filters) of them, at last to an exact scan.
+	// NoWiden returns the rows found even if there are fewer than K. Otherwise a search widens
+	// until it has min(K, live rows that pass the filters), in the last step by an exact scan.
 	NoWiden bool `json:"-"`
 }
 
 // Stats counts the work of one search.
 type Stats struct {
 	Leaves     int // leaves visited
-	Labels     int // label entries added up
+	Labels     int // label entries summed
 	Candidates int // rows elected, before filters
 	Sketched   int // sketches scored
 	Filtered   int // 8-bit distances
-	Exact      int // exact distances, fresh rows and hops included
-	Hopped     int // rows that only label lists contributed
-	Fresh      int // rows scanned that the index does not cover
-	Widened    int // times the search was widened to find enough rows
+	Exact      int // exact distances, including fresh rows and hops
+	Hopped     int // rows contributed only by label lists
+	Fresh      int // scanned rows that the index does not cover
+	Widened    int // number of times the search was widened
 }
 
 const defaultHopFrom = 8
 
-// check says whether the parameters mean something for the view. The query's
-// values are not looked at here.
+// check returns an error if the parameters are invalid for the view. It does not check the
+// query's values.
 func (p *Params) check(v *View, q []float32) error {
 	if len(q) != v.Dim {
 		return fmt.Errorf("%w: query has %d coordinates, want %d", ErrDimension, len(q), v.Dim)
@@ -159,7 +153,8 @@ func (p *Params) check(v *View, q []float32) error {
 	if p.Range && p.Radius != p.Radius {
 		return fmt.Errorf("%w: radius is not a number", ErrParams)
 	}
-	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank, p.Beam) < 0 {
+	if min(p.Trees, p.Votes, p.Extra, p.R, p.Hops, p.HopFrom, p.HopWidth, p.HopKeep, p.Rerank,
+		p.Beam) < 0 {
 		return fmt.Errorf("%w: negative count", ErrParams)
 	}
 	switch p.Method {
@@ -179,7 +174,8 @@ func (p *Params) check(v *View, q []float32) error {
 	}
 	if p.members() {
 		if len(f.MemberDir) == 0 {
-			return fmt.Errorf("%w: %v needs member lists, which the build leaves out unless told to keep members", ErrMethod, p.Method)
+			return fmt.Errorf("%w: %v needs member lists, which the build leaves out unless told to keep members",
+				ErrMethod, p.Method)
 		}
 		return nil
 	}
@@ -189,10 +185,10 @@ func (p *Params) check(v *View, q []float32) error {
 	return nil
 }
 
-// members says whether the method reads member lists instead of label tables.
+// members reports whether the method reads member lists instead of label tables.
 func (p *Params) members() bool { return p.Method == Voting || p.Method == Lookup }
 
-// trees is how many of all trees are used.
+// trees returns the number of trees used.
 func (p *Params) trees(all int) int {
 	if p.Trees == 0 {
 		return all
@@ -200,7 +196,7 @@ func (p *Params) trees(all int) int {
 	return min(p.Trees, all)
 }
 
-// Counts that are zero in Params stand for these.
+// Defaults of counts that are zero in Params.
 
 func (p *Params) sketchKeep() int {
 	if p.R == 0 {

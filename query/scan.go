@@ -1,28 +1,28 @@
 package query
 
-// filterScan is the number of rows up to which a filter is answered by scanning
-// its rows: cheaper than searching and discarding.
+// filterScan is the number of rows up to which a filter is answered by scanning its rows, which
+// is cheaper than searching and discarding.
 const filterScan = 2000
 
-// scanFirst says whether an exact scan is asked for or cheapest.
+// scanFirst reports whether an exact scan is requested or cheapest.
 func (s *Searcher) scanFirst() bool {
 	p := s.p
 	return p.Method == Flat || p.Filter != nil && !p.NoWiden && p.Filter.GetCardinality() <= filterScan
 }
 
-// restricted says whether some rows cannot be answers.
+// restricted reports whether some rows cannot be answers.
 func (s *Searcher) restricted() bool {
 	return s.v.Deleted != nil || s.p.Filter != nil || s.p.Accept != nil
 }
 
-// allowed says whether a row is live and passes the filters.
+// allowed reports whether a row is live and passes the filters.
 func (s *Searcher) allowed(row uint32) bool {
 	return !s.deleted(row) &&
 		(s.p.Filter == nil || s.p.Filter.Contains(row)) &&
 		(s.p.Accept == nil || s.accepted(row))
 }
 
-// deleted says whether a row has been deleted.
+// deleted reports whether a row is deleted.
 func (s *Searcher) deleted(row uint32) bool {
 	if bits := s.v.DeletedBits; bits != nil {
 		return bits[row>>6]>>(row&63)&1 != 0
@@ -45,14 +45,14 @@ func (s *Searcher) passing(ids []uint32) []uint32 {
 	return ids[:n]
 }
 
-// sparse says whether filters left so few of the elected rows that the best
-// passing ones are hardly among them.
+// sparse reports whether so few of the elected rows pass the filters that the best passing rows
+// are probably not among them.
 func (s *Searcher) sparse(passing int) bool {
 	return s.restricted() && !s.p.NoWiden &&
 		passing < s.stats.Candidates/2 && passing < 4*max(s.p.K, 10)
 }
 
-// complete says whether no scan could find more rows than there are.
+// complete reports whether the answer already holds all rows that a scan could find.
 func (s *Searcher) complete() bool {
 	p, v := s.p, s.v
 	if p.Range || p.NoWiden || s.top.Len() >= p.K {

@@ -9,12 +9,12 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Searcher is the memory of one query at a time. Reused, it allocates nothing
-// in steady state; it is not safe for concurrent use.
+// Searcher holds the memory of one query at a time. When reused, it allocates nothing in steady
+// state. It is not safe for concurrent use.
 type Searcher struct {
 	v      *View
 	p      *Params
-	params Params // what p points to: K is at most the number of rows
+	params Params // p points to it; K is at most the number of rows
 	stats  Stats
 
 	e      electorate
@@ -26,10 +26,10 @@ type Searcher struct {
 
 	unit    []float32 // the query in the partition space
 	rotated []float32
-	coords  []float32 // memory of the forest's projections
-	z       []float32 // what the forest compares
-	sums    []int32   // memory of the rotation of bytes
-	// The query as the sketches' kernels read it: q16 and scale, or packed.
+	coords  []float32 // scratch of the forest's projections
+	z       []float32 // coordinates that the forest compares
+	sums    []int32   // scratch of the byte rotation
+	// The query in the format of the sketch kernels: q16 and scale, or packed.
 	q16      []int16
 	scale    float32
 	weighted []float32
@@ -43,28 +43,28 @@ type Searcher struct {
 	hits   []vector.Neighbor
 	hop    []uint32
 	beam   []spot
-	come   []spot   // rows on their way onto the beam
-	fresh  []uint32 // rows newer than the index that are to be scored
+	come   []spot   // rows to be merged into the beam
+	fresh  []uint32 // rows newer than the index, to be scored
 	merged []uint32
 	// counting is 0, 1, 2...
 	counting []uint32
-	// seen[row] is epoch for a row that was scored and epoch+1 for one whose
-	// list was followed; smaller numbers are of older searches.
+	// seen[row] is epoch for a row that was scored and epoch+1 for a row whose list was
+	// followed; smaller numbers are of older searches.
 	seen  []uint16
 	epoch uint16
 
-	ctx   context.Context // of the search under way
-	err   error           // why it was stopped
-	every int             // rows are scored between two looks at ctx, less one: a mask
+	ctx   context.Context // context of the current search
+	err   error           // why the search was stopped
+	every int             // rows scored between two checks of ctx, minus one: a mask
 	judgements
 	scaled  []float32         // a short query, lengthened
-	unscale float64           // what its dot products are to be multiplied by
-	spare   []vector.Neighbor // memory of sort
+	unscale float64           // factor for its dot products
+	spare   []vector.Neighbor // scratch of sort
 
-	watch *watch // what Explain wants to know
+	watch *watch // the row that ExplainLast observes
 }
 
-// NewSearcher is an empty Searcher; it grows to what its queries need.
+// NewSearcher returns an empty Searcher; its memory grows as queries need it.
 func NewSearcher() *Searcher {
 	s := new(Searcher)
 	s.multi.Halt = s.halted
@@ -75,23 +75,22 @@ func NewSearcher() *Searcher {
 // row, with internal distances: squared for L2, 1 - cosine, negated dot
 // product. q has View.Dim finite coordinates.
 //
-// The pipeline is docs/ARCHITECTURE.md, section 6: route the query down the trees, add up the
-// leaves' label proportions (equation 5), elect the labels that exceed τ
-// (equation 8), thin them by sketch and 8-bit copy, score the rest exactly,
-// follow their own labels for a few hops, and scan the rows newer than the
-// index. A filter of few rows is answered by scanning them instead.
+// docs/ARCHITECTURE.md, section 6, describes the pipeline: route the query down the trees, sum
+// the leaves' label proportions (equation 5), elect the labels that exceed τ (equation 8),
+// reduce them by sketch and 8-bit copy, score the rest exactly, follow their own labels for a
+// few hops, and scan the rows newer than the index. A filter of few rows is answered by
+// scanning them instead.
 //
-// The answer holds min(K, live rows that pass the filters) rows unless
-// NoWiden is set; in a range search, all rows found within Radius, at most K
-// when K is positive.
+// The answer holds min(K, live rows that pass the filters) rows unless NoWiden is set. In a
+// range search it holds all rows found within Radius, at most K when K is positive.
 //
-// Cost: O(trees·depth + labels + R·Dim), independent of N where nothing needs
-// widening. Params.Accept is called at most once for a row. Errors: ErrParams,
-// ErrDimension, ErrNotFinite, ErrNorm, ErrMethod, and the context's, which is looked at
-// between stages, before every call of Params.Accept, and within a stage after 64
-// exact distances or 16,384 coordinates, whichever comes first; dst is then
-// returned as it was.
-func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params, dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
+// Cost: O(trees·depth + labels + R·Dim), independent of N where no widening is needed.
+// Params.Accept is called at most once per row. Errors: ErrParams, ErrDimension, ErrNotFinite,
+// ErrNorm, ErrMethod, and the context's, which is checked between stages, before every call of
+// Params.Accept, and within a stage after 64 exact distances or 16,384 coordinates, whichever
+// comes first. In case of an error dst is returned unchanged.
+func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params,
+	dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
 	s.stats = Stats{}
 	if err := p.check(v, q); err != nil {
 		return dst, s.stats, err
@@ -116,8 +115,9 @@ func (s *Searcher) Search(ctx context.Context, v *View, q []float32, p *Params, 
 	return s.search(ctx, q, norm, dst)
 }
 
-// search is Search once its parameters are checked and stored.
-func (s *Searcher) search(ctx context.Context, q []float32, norm float32, dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
+// search is Search after its parameters were checked and stored.
+func (s *Searcher) search(ctx context.Context, q []float32, norm float32,
+	dst []vector.Neighbor) ([]vector.Neighbor, Stats, error) {
 	s.begin(ctx)
 	s.exact.reset(s.v, q)
 	s.top.Reset(s.depth())
@@ -135,8 +135,8 @@ func (s *Searcher) search(ctx context.Context, q []float32, norm float32, dst []
 	return dst, s.stats, nil
 }
 
-// depth is how many of the best hits are kept: those asked for, and those that
-// a hop may start from.
+// depth returns the number of best hits that are kept: the requested ones, and those that a hop
+// may start from.
 func (s *Searcher) depth() int {
 	k := s.p.K
 	if s.p.Range {
@@ -155,7 +155,7 @@ func (s *Searcher) hops() int {
 	return s.p.Hops
 }
 
-// beamWidth is how many rows a beam search keeps, zero without one.
+// beamWidth returns the number of rows that a beam search keeps, zero without one.
 func (s *Searcher) beamWidth() int {
 	if s.p.Beam == 0 || !s.p.Sketch || s.v.Sketch == nil || s.v.Neighbors == nil {
 		return 0
@@ -163,7 +163,7 @@ func (s *Searcher) beamWidth() int {
 	return min(max(s.p.Beam, s.p.sketchKeep()), s.v.N)
 }
 
-// run fills top or within. It stops early where that sets err.
+// run fills top or within. It stops early if it sets err.
 func (s *Searcher) run(q []float32, norm float32) {
 	if s.halted() {
 		return
@@ -221,8 +221,8 @@ func (s *Searcher) run(q []float32, norm float32) {
 	s.scanAll()
 }
 
-// append appends the answer, nearest first: the nearest K rows, or the rows found
-// within the radius.
+// append appends the answer, nearest first: the nearest K rows, or the rows found within the
+// radius.
 func (s *Searcher) append(dst []vector.Neighbor) []vector.Neighbor {
 	found, k := s.within, s.p.K
 	if !s.p.Range {
@@ -241,7 +241,7 @@ func (s *Searcher) append(dst []vector.Neighbor) []vector.Neighbor {
 	return append(dst, found...)
 }
 
-// keep takes an exactly scored row into the answer.
+// keep adds an exactly scored row to the answer.
 func (s *Searcher) keep(row uint32, d float32) {
 	if s.p.Range && d <= s.p.Radius {
 		s.within = append(s.within, vector.Neighbor{ID: row, Distance: d})
@@ -249,8 +249,8 @@ func (s *Searcher) keep(row uint32, d float32) {
 	s.top.Push(row, d)
 }
 
-// project brings the query into the partition space and from there to the
-// coordinates that forest, sketches and 8-bit copy compare.
+// project transforms the query into the partition space and from there into the coordinates
+// that forest, sketches and 8-bit copy compare.
 func (s *Searcher) project(q []float32, norm float32) {
 	v := s.v
 	x := q
@@ -300,15 +300,14 @@ func (s *Searcher) project(q []float32, norm float32) {
 	s.z = z
 }
 
-// quantised says whether the 8-bit copy ranks candidates. It need not where
-// its distances are final anyway.
+// quantised reports whether the 8-bit copy ranks candidates. That is unnecessary where its
+// distances are final.
 func (s *Searcher) quantised() bool {
 	return s.p.Quant && s.v.Quant != nil && s.exact.lossless == nil
 }
 
-// quantiseQuery turns the principal coordinates into the integers that the
-// kernels of sketches multiply, and sets the scale of the estimate
-// ‖c‖² − 2⟨q, c⟩.
+// quantiseQuery converts the principal coordinates to the integers that the sketch kernels
+// multiply, and sets the scale of the estimate ‖c‖² − 2⟨q, c⟩.
 func (s *Searcher) quantiseQuery() {
 	sk := s.v.Sketch
 	if sk.Steps != nil {
@@ -340,7 +339,7 @@ func (s *Searcher) quantiseQuery() {
 	s.scale = 2 * step * sk.Scale
 }
 
-// estimate writes the sketches' estimates of rows to out, unless it is stopped.
+// estimate writes the sketch estimates of rows to out, unless the search is stopped.
 func (s *Searcher) estimate(sk *SketchView, ids []uint32, out []float32) {
 	for len(ids) > sketchRun {
 		s.estimateRun(sk, ids[:sketchRun], out)

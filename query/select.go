@@ -1,6 +1,6 @@
 package query
 
-// buckets is how many classes of score the selection counts.
+// buckets is the number of score classes that the selection counts.
 const buckets = 512
 
 // selector picks the best of many scores without sorting them.
@@ -11,14 +11,12 @@ type selector struct {
 	scores []float32
 }
 
-// best moves the k ids with the smallest scores to the front of ids, in no
-// particular order, and returns them. Scores are counted in classes of equal
-// width; whole classes are taken until the one in which the k-th lies, and
-// only that one is selected from by comparisons. Neither pass has a branch
-// that depends on a score: mispredicted ones would cost more than the rest.
-// O(n) on average, no allocation in steady state. Which of equal scores at the
-// border are taken depends on the order of ids only. Scores that are not
-// numbers are taken last or in any order, but never harm.
+// best moves the k ids with the smallest scores to the front of ids, in no particular order,
+// and returns them. It counts scores in classes of equal width and takes complete classes up to
+// the one that contains the k-th score. Only within that class it compares scores. Neither pass
+// has a branch that depends on a score: mispredicted branches would cost more than the rest.
+// O(n) on average, no allocation in steady state. Which of equal scores at the border are taken
+// depends only on the order of ids. NaN scores are taken last or in any order; they do no harm.
 func (s *selector) best(ids []uint32, scores []float32, k int) []uint32 {
 	n := len(ids)
 	if k >= n {
@@ -29,8 +27,8 @@ func (s *selector) best(ids []uint32, scores []float32, k int) []uint32 {
 	}
 	scores = scores[:n]
 	lo, hi := scores[0], scores[0]
-	// Comparisons, which soon are always false; the min and max of the
-	// language take ten times as long.
+	// Comparisons, which soon are always false; the built-in min and max take ten times as
+	// long.
 	for _, x := range scores {
 		if x < lo {
 			lo = x
@@ -62,7 +60,7 @@ func (s *selector) best(ids []uint32, scores []float32, k int) []uint32 {
 	for i, c := range class {
 		id := ids[i]
 		border[edge], borderScores[edge] = id, scores[i]
-		// taken never runs ahead of i, so nothing unread is overwritten.
+		// taken never exceeds i, so no unread element is overwritten.
 		ids[taken] = id
 		taken += int((uint32(c) - uint32(cut)) >> 31)
 		edge += int((uint32(c^cut) - 1) >> 31)
@@ -71,8 +69,8 @@ func (s *selector) best(ids []uint32, scores []float32, k int) []uint32 {
 	return ids[:k]
 }
 
-// selectBest is the same by quickselect with a median-of-three pivot. It also
-// reorders scores.
+// selectBest does the same by quickselect with a median-of-three pivot. It also reorders
+// scores.
 func selectBest(ids []uint32, scores []float32, k int) []uint32 {
 	if k >= len(ids) {
 		return ids
@@ -81,7 +79,7 @@ func selectBest(ids []uint32, scores []float32, k int) []uint32 {
 	for lo < hi {
 		pivot := medianOfThree(scores[lo], scores[(lo+hi)/2], scores[hi])
 		if pivot != pivot {
-			// Not a number: no order to select by.
+			// NaN: there is no order to select by.
 			break
 		}
 		i, j := lo, hi

@@ -9,38 +9,35 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// SketchEncoder writes the sketches of a SketchView: rotated coordinates in
-// few bits, then one float32 that stands for the rest of the row's squared
-// distance to the rotation's mean. Sketches of 64 bytes are packed: their
-// coordinates beyond the first twelve have four bits, in which a coordinate of
-// small variance loses little, so that 108 of them fit where int8 has room for
-// 60. On images the nearest 20 rows by such a sketch hold as many of the true
-// 10 as the nearest 30 by the other, on word vectors as many as its nearest 120.
+// SketchEncoder writes the sketches of a SketchView: rotated coordinates in few bits, then one
+// float32 for the rest of the row's squared distance to the rotation's mean. Sketches of 64
+// bytes are packed: their coordinates after the first twelve have four bits, in which a
+// coordinate of small variance loses little, so that 108 of them fit where int8 has room for
+// 60. On images the nearest 20 rows by such a sketch contain as many of the true 10 as the
+// nearest 30 by an int8 sketch, on word vectors as many as its nearest 120.
 //
-// Two corrections make the estimate ‖c‖² − 2⟨q, c⟩ rank better than with the
-// plain squared norm in that place. The norm is that of the rounded
-// coordinates, so that rounding c by e shifts an estimate by 2⟨q−c, e⟩, which
-// is small for neighbours, not by 2⟨q, e⟩. And the part of the norm outside
-// the sketched coordinates counts Rest times only: neighbours resemble each
-// other there too, which the estimate cannot see, so that a row far out in
-// those coordinates is nearer than its norm says.
+// Two corrections make the estimate ‖c‖² − 2⟨q, c⟩ rank better than the plain squared norm
+// does. First, the norm is that of the rounded coordinates, so that rounding c by e shifts an
+// estimate by 2⟨q−c, e⟩, which is small for neighbours, and not by 2⟨q, e⟩. Second, the part of
+// the norm outside the sketched coordinates is multiplied by Rest: neighbours are similar in
+// those coordinates, too, which the estimate does not include, so a row with a large norm there
+// is nearer than the norm suggests.
 type SketchEncoder struct {
 	Width int
-	Step  float32   // of sketches that are not packed
-	Steps []float32 // of packed sketches, by coordinate
+	Step  float32   // step of sketches that are not packed
+	Steps []float32 // steps of packed sketches, by coordinate
 	// Rest is the weight of the squared norm outside the sketched coordinates.
 	Rest float32
 }
 
 const (
-	// restPairs bounds the rows whose labels FitSketches looks at.
+	// restPairs bounds the pairs of rows and labels that FitSketches reads.
 	restPairs = 2000
-	// stepRows bounds the rows on which it chooses the steps of half bytes.
+	// stepRows bounds the rows by which it chooses the steps of half bytes.
 	stepRows = 4000
 )
 
-// SketchCoordinates is how many rotated coordinates a sketch of width bytes
-// holds.
+// SketchCoordinates returns the number of rotated coordinates in a sketch of width bytes.
 func SketchCoordinates(width int) int {
 	if width == vector.PackedWidth {
 		return vector.PackedHead + vector.PackedTail
@@ -48,19 +45,21 @@ func SketchCoordinates(width int) int {
 	return width - 4
 }
 
-// FitSketches chooses the steps and Rest. A step of int8 coordinates is such
-// that the largest just fits; one of half bytes, where that would be too
-// coarse, is the one of the least squared error, clamping included. space is
-// the rows in the partition space, rotated their coordinates, mean the
-// rotation's, lists the labels of the rows; without lists Rest is 1.
+// FitSketches chooses the steps and Rest. The step of int8 coordinates is the smallest with
+// which the largest coordinate fits; the step of half bytes, for which that would be too
+// coarse, is the one with the smallest squared error, including that of clamping. space holds
+// the rows in the partition space, rotated their coordinates, mean the rotation's mean, lists
+// the labels of the rows. Without lists Rest is 1.
 //
-// Rest is the slope with which the squared distance of a row to its labels, in
-// the coordinates that are not sketched, grows with the label's squared norm
-// there, least squares within each row. O(n·width + 2,000·K·Dim).
-func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neighbors, width int) SketchEncoder {
+// Rest is the slope with which the squared distance of a row to its labels, in the coordinates
+// that are not sketched, grows with the label's squared norm there, by least squares within
+// each row. O(n·width + 2,000·K·Dim).
+func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neighbors,
+	width int) SketchEncoder {
 	e := SketchEncoder{Width: width, Rest: 1}
 	n := min(SketchCoordinates(width), rotated.Dim())
-	bufA, bufB := make([]float32, max(space.Dim(), rotated.Dim())), make([]float32, max(space.Dim(), rotated.Dim()))
+	bufA, bufB := make([]float32, max(space.Dim(), rotated.Dim())),
+		make([]float32, max(space.Dim(), rotated.Dim()))
 	peaks := make([]float32, n)
 	for i := range rotated.Len() {
 		for j, x := range rotated.Row(i, bufA)[:n] {
@@ -108,13 +107,12 @@ func FitSketches(space, rotated labels.Rows, mean []float32, lists *labels.Neigh
 	return e
 }
 
-// restNorm is the squared distance to the mean outside the sketched
-// coordinates.
+// restNorm returns the squared distance to the mean outside the sketched coordinates.
 func restNorm(x, sketched, mean []float32) float32 {
 	return max(0, vector.L2Squared(x, mean)-vector.Dot(sketched, sketched))
 }
 
-// byteStep is the step with which int8 reaches a peak.
+// byteStep returns the step with which int8 reaches a peak.
 func byteStep(peak float32) float32 {
 	if step := peak / 127; step > 0 && !math.IsInf(float64(step), 1) {
 		return step
@@ -122,7 +120,7 @@ func byteStep(peak float32) float32 {
 	return 1
 }
 
-// packedSteps is the step of every coordinate of packed sketches.
+// packedSteps returns the step of every coordinate of packed sketches.
 func packedSteps(rotated labels.Rows, peaks []float32) []float32 {
 	n := len(peaks)
 	steps := make([]float32, n)
@@ -134,8 +132,8 @@ func packedSteps(rotated labels.Rows, peaks []float32) []float32 {
 	}
 	stride := max(1, rotated.Len()/stepRows)
 	buf := make([]float32, rotated.Dim())
-	// Steps to try, as what the largest number stands for in deviations: 2.5
-	// suits a normal distribution, more one with long tails.
+	// Steps to try, given by the value of the largest number in standard deviations: 2.5 suits
+	// a normal distribution, larger values suit long tails.
 	reach := [...]float64{1.5, 2, 2.5, 3, 4, 6, 10}
 	power, rows := make([]float64, n), 0
 	for i := 0; i < rotated.Len(); i += stride {
@@ -170,7 +168,7 @@ func packedSteps(rotated labels.Rows, peaks []float32) []float32 {
 	return steps
 }
 
-// halfByte is the whole number of -8 to 7 nearest to x/step.
+// halfByte returns the integer from -8 to 7 nearest to x/step.
 func halfByte(x, step float32) int {
 	if !(step > 0) {
 		return 0
@@ -178,7 +176,7 @@ func halfByte(x, step float32) int {
 	return int(max(-8, min(7, math.RoundToEven(float64(x/step)))))
 }
 
-// coordinates is how many coordinates the encoder's sketches have room for.
+// coordinates returns the number of coordinates in the encoder's sketches.
 func (e SketchEncoder) coordinates() int {
 	if e.Steps == nil {
 		return e.Width - 4
@@ -186,7 +184,7 @@ func (e SketchEncoder) coordinates() int {
 	return len(e.Steps)
 }
 
-// View views chunks of 1<<shift sketches that the encoder wrote.
+// View returns a view of chunks of 1<<shift sketches that the encoder wrote.
 func (e SketchEncoder) View(chunks [][]byte, shift uint) *SketchView {
 	s := NewSketchView(chunks, shift, e.Width, e.Step)
 	s.Steps = e.Steps

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The dimensions of the search space. A setting is an index into the values of
-// each; the first value of an optional stage leaves it out.
+// The dimensions of the search space. A setting is an index into the values of each dimension;
+// the first value of an optional stage omits the stage.
 const (
 	dimTrees = iota
 	dimVotes
@@ -25,22 +25,22 @@ const (
 
 type setting [dims]uint8
 
-// Budgets of Tune. They bound time, not the truth of a point.
+// Budgets of Tune. They limit its time; they do not affect the accuracy of a point.
 const (
-	tuneSearch  = 2 * time.Second // for finding settings
-	gridAlways  = 29              // settings of the grid that are tried at any rate
-	screenAsked = 240             // queries that compare settings in the search
-	glanceAsked = 60              // queries that rule out hopeless ones
-	finalists   = 24              // settings measured on all queries
+	tuneSearch  = 2 * time.Second // time to find settings
+	gridAlways  = 29              // settings of the grid that are always tried
+	screenAsked = 240             // number of queries that compare settings in the search
+	glanceAsked = 60              // number of queries that reject clearly worse settings
+	finalists   = 24              // maximum settings measured on all queries
 	finalRounds = 3               // fewer where they take longer than the search
-	patience    = 4               // how much longer the clock may run than a budget
+	patience    = 4               // maximum ratio of wall-clock time to a budget
 
-	reachedAll = 0.9995 // recall that no wider beam is tried for
+	reachedAll = 0.9995 // recall from which no wider beam is tried
 
-	affordableRun = 300 * time.Millisecond // of one setting on all queries
+	affordableRun = 300 * time.Millisecond // maximum time of one setting on all queries
 )
 
-// tuner searches the settings of one view.
+// tuner searches for the best settings of one view.
 type tuner struct {
 	m      meter
 	values [dims][]int
@@ -48,48 +48,50 @@ type tuner struct {
 	points []trial
 	start  time.Time
 	budget time.Duration
-	spent  time.Duration // by queries, interruptions left out
+	spent  time.Duration // time of queries, without interruptions
 	report func(done, total int)
-	done   int // percent reported
+	done   int // reported percentage
 }
 
 // trial is a setting measured on a part of the queries.
 type trial struct {
 	at       setting
 	p        Point
-	glance   Point // on the few queries of the first look
+	glance   Point // measurement on the few queries of the probe
 	expanded bool
 }
 
-// Tune measures settings of the search for k neighbours and returns the Pareto
-// front of recall and time. queries are held out: the view must not contain
-// them, or truth, the true nearest rows of each query (at least k of them,
-// nearest first, unless fewer exist), must say so.
+// Tune measures settings of the search for k neighbours and returns the Pareto front of recall
+// and time. queries are held out: the view must not contain them, or truth must account for it.
+// truth holds the true nearest rows of each query (at least k of them, nearest first, unless
+// fewer exist).
 //
-// Where the view has sketches and label lists, beams are measured: a ladder of
-// widths, from which the width and R for each of the recalls that are often asked
-// for are read off (tunebeam.go), and a few settings without a beam, for less
-// recall in less time. Without them, the space is the number of trees, the vote
-// threshold (τ as votes, or Votes where the forest has member lists only), Extra,
-// R, the four numbers of the hops, and Rerank, as far as the view has the parts: a
-// coarse grid comes first; then every point of the front is varied in one number
-// at a time, for as long as the front moves and at most some seconds. What looks
-// good on a sample is measured on all queries, or on some hundred of them where
-// all would take longer than 0.3 s. Recall is exact and repeatable, time the mean
-// over queries of the least of several rounds on one thread, or of one where a
-// round takes long. A k above the number of rows is taken for it, and for more
-// than half of them the exact scan is all that is measured. progress may be nil.
+// Where the view has sketches and label lists, beams are measured at a schedule of widths, from
+// which the width and R are derived for each of the commonly requested recalls (tunebeam.go). A
+// few settings without a beam serve lower recalls in less time. Otherwise, the space consists
+// of the number of trees, the vote threshold (τ as votes, or Votes where the forest has member
+// lists only), Extra, R, the four numbers of the hops, and Rerank, as far as the view has the
+// parts. A coarse grid is measured first; then every point of the front is varied in one number
+// at a time, for as long as the front changes and at most some seconds. The best settings on a
+// sample are measured on all queries, or on some hundred of them where all would take longer
+// than 0.3 s. Recall is exact and repeatable. Time is the mean over queries of the minimum of
+// several rounds on one thread, or of one where a round takes long. A k above the number of
+// rows is lowered to it; if k exceeds half of the rows, only the exact scan is measured.
+// progress may be nil.
 //
 // Errors: ErrParams without queries, with another number of truths, or k < 1;
 // ErrMethod without a forest; those of Search.
-func Tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int, progress func(done, total int)) (*Curve, error) {
+func Tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int,
+	progress func(done, total int)) (*Curve, error) {
 	return tune(ctx, v, queries, truth, k, progress, tuneSearch)
 }
 
 // tune is Tune with a budget for finding settings.
-func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int, progress func(done, total int), budget time.Duration) (*Curve, error) {
+func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k int,
+	progress func(done, total int), budget time.Duration) (*Curve, error) {
 	if k < 1 || len(queries) == 0 || len(truth) != len(queries) {
-		return nil, fmt.Errorf("%w: tuning for k %d with %d queries and %d answers", ErrParams, k, len(queries), len(truth))
+		return nil, fmt.Errorf("%w: tuning for k %d with %d queries and %d answers", ErrParams, k,
+			len(queries), len(truth))
 	}
 	if v.Forest == nil {
 		return nil, fmt.Errorf("%w: tuning needs a forest", ErrMethod)
@@ -136,8 +138,8 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 	return &Curve{K: k, Queries: len(queries), Points: pareto(points)}, nil
 }
 
-// scanning is the curve of a search for more than half of the rows: no index finds
-// them sooner than the exact scan does.
+// scanning returns the curve of a search for more than half of the rows, for which the exact
+// scan is the fastest.
 func (t *tuner) scanning(ctx context.Context) (*Curve, error) {
 	p := Params{Method: Flat}
 	stride := max(1, len(t.m.queries)/screenAsked)
@@ -149,7 +151,7 @@ func (t *tuner) scanning(ctx context.Context) (*Curve, error) {
 	return &Curve{K: t.m.k, Queries: len(t.m.queries), Points: []Point{s.point(p)}}, nil
 }
 
-// advance reports a percentage, unless it was passed before.
+// advance reports a percentage, unless a higher one was reported.
 func (t *tuner) advance(percent int) {
 	t.done = max(t.done, percent)
 	t.report(t.done, 100)
@@ -176,7 +178,8 @@ func (t *tuner) space() {
 		dimTrees: append(trees, v.Forest.Trees),
 		dimVotes: {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64},
 		dimExtra: {0, 2, 4, 8, 16, 32, 64},
-		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0}, dimHopKeep: {0}, dimRerank: {0},
+		dimKeep:  {0}, dimHops: {0}, dimHopFrom: {defaultHopFrom}, dimHopWidth: {0},
+		dimHopKeep: {0}, dimRerank: {0},
 	}
 	if v.Sketch != nil {
 		t.values[dimKeep] = append([]int{0}, of(10, 15, 20, 25, 30, 40, 60, 90, 120, 180, 270, 400, 800)...)
@@ -194,7 +197,7 @@ func (t *tuner) space() {
 	}
 }
 
-// nearest is the index of the first value of at least x, or the last.
+// nearest returns the index of the first value of at least x, or of the last value.
 func (t *tuner) nearest(dim, x int) uint8 {
 	values := t.values[dim]
 	for i, y := range values {
@@ -205,10 +208,11 @@ func (t *tuner) nearest(dim, x int) uint8 {
 	return uint8(len(values) - 1)
 }
 
-// grid is the coarse grid the search starts from, what is usually best first.
+// grid returns the coarse grid from which the search starts, usually best settings first.
 func (t *tuner) grid() []setting {
 	k := t.m.k
-	// The most of everything: however slow the machine, the curve reaches high.
+	// The maximum of every number, so that the curve reaches high recalls even on a slow
+	// machine.
 	var most setting
 	most[dimTrees] = t.nearest(dimTrees, 64)
 	most[dimKeep] = t.nearest(dimKeep, 12*k)
@@ -233,7 +237,7 @@ func (t *tuner) grid() []setting {
 	return out
 }
 
-// without is what may be faster than any beam, at the recalls that it has.
+// without returns the settings that may be faster than any beam at their recalls.
 func (t *tuner) without() []setting {
 	k := t.m.k
 	var out []setting
@@ -247,8 +251,8 @@ func (t *tuner) without() []setting {
 	return out
 }
 
-// hopping is a setting of so many trees, sketches kept and hops, and the usual of
-// all else.
+// hopping returns a setting with the given numbers of trees, sketches and hops, and defaults
+// for all others.
 func (t *tuner) hopping(trees, keep, hops int) (at setting) {
 	at[dimTrees] = t.nearest(dimTrees, trees)
 	at[dimKeep] = t.nearest(dimKeep, keep)
@@ -260,7 +264,7 @@ func (t *tuner) hopping(trees, keep, hops int) (at setting) {
 	return at
 }
 
-// canonical gives settings that run alike the same numbers.
+// canonical maps settings that run alike to the same numbers.
 func (t *tuner) canonical(at setting) setting {
 	if t.values[dimKeep][at[dimKeep]] == 0 {
 		at[dimHopKeep] = 0
@@ -271,7 +275,7 @@ func (t *tuner) canonical(at setting) setting {
 	return at
 }
 
-// params spells a setting out; ok is false for one that cannot run.
+// params converts a setting to Params; ok is false for one that cannot run.
 func (t *tuner) params(at setting) (p Params, ok bool) {
 	value := func(dim int) int { return t.values[dim][at[dim]] }
 	f := t.m.v.Forest
@@ -281,7 +285,8 @@ func (t *tuner) params(at setting) (p Params, ok bool) {
 		Quant: value(dimRerank) > 0, Rerank: value(dimRerank),
 	}
 	if value(dimHops) > 0 {
-		p.Hops, p.HopFrom, p.HopWidth, p.HopKeep = value(dimHops), value(dimHopFrom), value(dimHopWidth), value(dimHopKeep)
+		p.Hops, p.HopFrom, p.HopWidth, p.HopKeep = value(dimHops), value(dimHopFrom),
+			value(dimHopWidth), value(dimHopKeep)
 	}
 	votes, leaves := value(dimVotes), p.Trees+p.Extra
 	if len(f.LeafDir) == 0 {
@@ -289,14 +294,14 @@ func (t *tuner) params(at setting) (p Params, ok bool) {
 		return p, votes <= p.Trees
 	}
 	if votes > 1 {
-		// Halfway between two counts, out of reach of rounding.
+		// Halfway between two counts, so that rounding has no effect.
 		p.Tau = (float64(votes) - 0.5) / (float64(leaves) * f.MeanLeaf())
 	}
 	return p, p.Tau <= 1
 }
 
-// try measures a setting that was not tried yet on a sample of the queries. A
-// glance at fewer of them rules out what the points so far clearly beat.
+// try measures a new setting on a sample of the queries. A probe on fewer queries rejects
+// settings that the points so far clearly beat.
 func (t *tuner) try(ctx context.Context, at setting) error {
 	at = t.canonical(at)
 	p, ok := t.params(at)
@@ -310,7 +315,7 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 		return err
 	}
 	glance := few.point(p)
-	// Where few rows are elected most queries scan all rows, which needs no index.
+	// If few rows are elected, most queries scan all rows, which needs no index.
 	scans := len(t.points) > 0 && glance.Candidates < float64(t.m.k)
 	if scans || t.beaten(glance) {
 		return nil
@@ -323,7 +328,7 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 	return nil
 }
 
-// run is meter.run that keeps account of the time.
+// run is meter.run with an account of the time.
 func (t *tuner) run(ctx context.Context, p Params, stride int, out *sample) error {
 	if err := t.m.run(ctx, p, stride, out); err != nil {
 		return err
@@ -332,15 +337,15 @@ func (t *tuner) run(ctx context.Context, p Params, stride int, out *sample) erro
 	return nil
 }
 
-// elapsed is what counts against the budget: the time that queries have taken
-// without interruptions, so that a busy machine finds the settings of a quiet
-// one, or a share of the clock's, lest that take for ever.
+// elapsed returns the time that counts against the budget: the time of queries without
+// interruptions, so that a busy machine finds the same settings as an idle one, or a share of
+// the wall-clock time, which bounds the total time.
 func (t *tuner) elapsed() time.Duration {
 	return max(t.spent, time.Since(t.start)/patience)
 }
 
-// beaten says whether a point is worse than one measured on the same few
-// queries by more than the noise of such a look.
+// beaten reports whether a point is worse than one measured on the same few queries by more
+// than the noise of such a probe.
 func (t *tuner) beaten(p Point) bool {
 	return slices.ContainsFunc(t.points, func(o trial) bool {
 		o.p = o.glance
@@ -349,8 +354,8 @@ func (t *tuner) beaten(p Point) bool {
 	})
 }
 
-// front marks the trials on the Pareto front of the sample, given some slack
-// in time for its noise.
+// front returns the trials on the Pareto front of the sample, with some slack in time for its
+// noise.
 func (t *tuner) front(slack float64) []int {
 	var out []int
 	for i, a := range t.points {
@@ -364,13 +369,14 @@ func (t *tuner) front(slack float64) []int {
 	return out
 }
 
-// climb varies the front in one number at a time until it stands still or the
-// time is over. Points of high recall come first, as those are asked for.
+// climb varies the front in one number at a time until it does not change or the budget is
+// spent. Points of high recall are first, since they are requested most.
 func (t *tuner) climb(ctx context.Context) error {
 	for t.elapsed() < t.budget {
 		next := -1
 		for _, i := range t.front(1) {
-			if !t.points[i].expanded && t.points[i].p.Recall > 0.5 && (next < 0 || t.urgency(i) > t.urgency(next)) {
+			if !t.points[i].expanded && t.points[i].p.Recall > 0.5 &&
+				(next < 0 || t.urgency(i) > t.urgency(next)) {
 				next = i
 			}
 		}
@@ -396,8 +402,7 @@ func (t *tuner) climb(ctx context.Context) error {
 	return nil
 }
 
-// urgency orders the front for expansion: around the recalls that are usually
-// asked for first.
+// urgency orders the front for expansion: points near the usual recalls are first.
 func (t *tuner) urgency(i int) float64 {
 	r := t.points[i].p.Recall
 	best := 0.0
@@ -409,8 +414,8 @@ func (t *tuner) urgency(i int) float64 {
 	return best
 }
 
-// finish measures the best settings on all queries and adds them to points,
-// those that are measured already.
+// finish measures the best settings on all queries and adds them to points, which were measured
+// before.
 func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 	at := slices.DeleteFunc(t.front(1.06), func(i int) bool { return outdone(points, t.points[i].p) })
 	slices.SortStableFunc(at, func(a, b int) int {
@@ -423,7 +428,7 @@ func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 		return 0
 	})
 	if len(at) > finalists {
-		// Evenly over the front, both ends included.
+		// Spread them evenly over the front, including both ends.
 		thinned := make([]int, 0, finalists)
 		for i := range finalists {
 			thinned = append(thinned, at[i*(len(at)-1)/(finalists-1)])
@@ -439,7 +444,8 @@ func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 		}
 		for i, j := range at {
 			done++
-			// Recall is known after a round, and no other makes up for such a time.
+			// Recall is known after one round, and another round cannot compensate for such a
+			// time.
 			if round == 0 || !outdone(last, last[i]) {
 				if err := t.run(ctx, t.points[j].p.Params, 1, &samples[i]); err != nil {
 					return nil, err
@@ -454,15 +460,14 @@ func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 	return append(points, last...), nil
 }
 
-// affordable is the stride at which all queries together take not much longer
-// than a limit, if screenAsked queries are left.
+// affordable returns the stride at which all queries together do not take much longer than a
+// limit, if at least screenAsked queries remain.
 func (t *tuner) affordable(micros float64, limit time.Duration) int {
 	all := micros * float64(len(t.m.queries)) * float64(time.Microsecond)
 	return min(max(1, int(math.Ceil(all/float64(limit)))), max(1, len(t.m.queries)/screenAsked))
 }
 
-// outdone says whether another point has at least the recall in clearly less
-// time.
+// outdone reports whether another point has at least the recall in clearly less time.
 func outdone(points []Point, p Point) bool {
 	return slices.ContainsFunc(points, func(o Point) bool {
 		return o.Recall >= p.Recall && 1.06*o.Micros < p.Micros

@@ -7,72 +7,71 @@ import (
 	"time"
 )
 
-// Where a view has sketches and lists, beams are the best settings of all but the
-// lowest recalls, and they need no search at large: recall and time rise with the
-// width, and the places that the true rows take on a beam say what recall any
-// number R of exact distances would have had, without asking again. So a ladder of
-// widths, each twice the one before, is measured on a sample, the steps on both
-// sides of a recall that is often asked for are narrowed down, and what is chosen
-// there is measured on all queries.
+// Where a view has sketches and lists, beams are the best settings for all but the lowest
+// recalls, and they need no general search: recall and time rise with the width, and the places
+// of the true rows on a beam determine the recall of any number R of exact distances without
+// another run. So a schedule of widths, each twice the previous one, is measured on a sample.
+// Then the widths around each commonly requested recall are narrowed down, and the chosen
+// settings are measured on all queries.
 const (
-	ladderKeep    = 3    // times k, exact distances of the ladder's runs
-	ladderTop     = 64   // times k, the widest
+	ladderKeep    = 3    // times k, exact distances of the schedule's runs
+	ladderTop     = 64   // times k, the widest of the schedule
 	widest        = 192  // times k, the widest of all
-	beamsOfScan   = 16   // rows for a place of the beam
-	narrowSteps   = 2    // widths measured on the way to a recall
-	narrowGap     = 1.08 // ratio of two widths that is not worth another between
+	beamsOfScan   = 16   // rows per place of the beam from which a scan is as fast
+	narrowSteps   = 2    // widths measured to narrow down a recall
+	narrowGap     = 1.08 // ratio of two widths that needs no width between them
 	settleSteps   = 3    // widths tried on all queries until one has the recall
-	timeRounds    = 2    // of a setting, where one is too short for the clock
-	priceRounds   = 3    // where a difference of two times counts
-	slopeOver     = 1.8  // ratio of the widths that a slope is drawn through
-	confirmations = 2    // times that another way must be faster
-	variedAt      = 0.8  // recall at which other ways to start are tried
-	variedGain    = 0.93 // share of the time at which one is taken
-	longRun       = 1e5  // microseconds that need no second round
+	timeRounds    = 2    // rounds per setting, where one is too short for the clock
+	priceRounds   = 3    // rounds where a difference of two times counts
+	slopeOver     = 1.8  // minimum ratio of the widths that define a slope
+	confirmations = 2    // times that an alternative start must be faster
+	variedAt      = 0.8  // recall at which alternative starts are tried
+	variedGain    = 0.93 // share of the time at which one is chosen
+	longRun       = 1e5  // microseconds of a run that needs no second round
 	levelOut      = 0.85 // share of misses that a width four times as large leaves
-	minSlope      = 0.3  // of the share of misses over the width
+	minSlope      = 0.3  // minimum slope of the share of misses over the width
 )
 
-// rungRun is about how long the run of a rung may take.
+// rungRun is the approximate maximum time of the run of one width.
 const rungRun = 60 * time.Millisecond
 
-// moreStarts are the leaves that are visited beside one a tree where the rows of
+// moreStarts are the numbers of leaves visited in addition to one per tree where the rows of
 // two trees do not lead to all others.
 var moreStarts = [...]int{4, 16}
 
-// refined are the recalls that are often asked for, what matters most first.
+// refined are the commonly requested recalls, most important first.
 var refined = [...]float64{0.95, 0.9, 0.99, 0.98, 0.8, 0.97, 0.85, 0.995, 0.999}
 
-// rung is a width of the ladder as the sample saw it.
+// rung is a width of the schedule with its measurements on the sample.
 type rung struct {
 	p      Params
-	stride int // of the queries asked
+	stride int // stride of the queries that were run
 	micros float64
 	found  []float64 // recall by the number of rows that get exact distances
 }
 
-// most is the recall with exact distances of the whole beam.
+// most returns the recall with exact distances of the whole beam.
 func (r *rung) most() float64 { return r.found[len(r.found)-1] }
 
-// least is how many exact distances a recall takes, at least k.
+// least returns the number of exact distances that a recall requires, at least k.
 func (r *rung) least(recall float64, k int) (rows int, ok bool) {
 	rows, _ = slices.BinarySearch(r.found, recall)
 	return min(max(rows, k), r.p.Beam), rows < len(r.found)
 }
 
-// beams finds the settings with a beam.
+// beams searches for the settings with a beam.
 type beams struct {
 	t     *tuner
-	base  Params  // how beams start: trees, threshold, more leaves
+	base  Params  // start of beams: trees, threshold, extra leaves
 	rungs []rung  // widths ascending
 	exact float64 // time of an exact distance
 	time  [3]float64
-	// bias is the share of rows missed on all queries over that on the sample.
+	// bias is the ratio of the share of missed rows on all queries to that on the sample.
 	bias   float64
 	points []Point
 }
 
-// beamPoints are points with beams, measured on all queries.
+// beamPoints returns points with beams, measured on all queries.
 func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 	var at setting
 	at[dimTrees], at[dimKeep] = t.nearest(dimTrees, 2), 1
@@ -89,8 +88,8 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 	if err := b.settleAll(ctx, 0); err != nil {
 		return nil, err
 	}
-	// Wider beams do not help where the first rows lead to none of the others:
-	// more of them may.
+	// Wider beams do not help where the first rows lead to none of the others; more first rows
+	// may.
 	trees := t.m.v.Forest.Trees
 	for _, extra := range moreStarts {
 		last := b.rungs[len(b.rungs)-1]
@@ -109,14 +108,14 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 	return b.points, nil
 }
 
-// setting is a beam of a width from the base.
+// setting returns the base setting with a beam of the given width.
 func (b *beams) setting(width int) Params {
 	p := b.base
 	p.Beam, p.R = width, min(width, ladderKeep*b.t.m.k)
 	return p
 }
 
-// add measures a width and puts it on the ladder.
+// add measures a width and inserts it into the schedule.
 func (b *beams) add(ctx context.Context, width int) error {
 	p, stride := b.setting(width), 1
 	if len(b.rungs) > 2 {
@@ -133,8 +132,7 @@ func (b *beams) add(ctx context.Context, width int) error {
 	return nil
 }
 
-// climb measures widths that double, until nothing is missed or it takes too
-// long.
+// climb measures widths that double, until no row is missed or a run takes too long.
 func (b *beams) climb(ctx context.Context) error {
 	b.rungs = b.rungs[:0]
 	k := b.t.m.k
@@ -144,31 +142,32 @@ func (b *beams) climb(ctx context.Context) error {
 		}
 		b.t.advance(10 + 20*width/(ladderTop*k))
 		late := len(b.rungs) > 3 && b.t.elapsed() > b.t.budget
-		if b.rungs[len(b.rungs)-1].most() >= reachedAll || width >= ladderTop*k || b.tooWide(width) || late || b.level() {
+		if b.rungs[len(b.rungs)-1].most() >= reachedAll || width >= ladderTop*k ||
+			b.tooWide(width) || late || b.level() {
 			return nil
 		}
 	}
 }
 
-// tooWide says whether a beam costs about as much as a scan.
+// tooWide reports whether a beam costs about as much as a scan.
 func (b *beams) tooWide(width int) bool { return width >= b.t.m.v.N/beamsOfScan }
 
-// level says whether the last two rungs have found next to nothing more.
+// level reports whether the last two widths found almost no additional rows.
 func (b *beams) level() bool {
 	n := len(b.rungs)
 	return n > 2 && b.misses(b.rungs[n-1].most()) > levelOut*b.misses(b.rungs[n-3].most())
 }
 
-// affordsFew says whether a run of a width is too long to ask all queries.
+// affordsFew reports whether a run of a width takes too long to run all queries.
 func (b *beams) affordsFew(width int) bool {
 	p := b.setting(width)
 	return b.t.affordable(b.micros(float64(width), p.R), affordableRun/2) > 1
 }
 
-// stride is that of a sample that compares two settings.
+// stride returns the stride of a sample that compares two settings.
 func (b *beams) stride() int { return max(1, len(b.t.m.queries)/screenAsked) }
 
-// price measures what an exact distance costs, from two runs of one width.
+// price measures the cost of an exact distance, by two runs of one width.
 func (b *beams) price(ctx context.Context) error {
 	many := b.setting(2 * ladderKeep * b.t.m.k)
 	many.R = many.Beam
@@ -184,14 +183,15 @@ func (b *beams) price(ctx context.Context) error {
 		}
 	}
 	b.exact = max(0, (c.point(many).Micros-a.point(few).Micros)/float64(max(1, many.R-few.R)))
-	// The clock is noisy: no more than what a place on the beam and it take together.
+	// The clock is noisy, so the cost is limited to that of a place on the beam and its
+	// distance together.
 	b.exact = min(b.exact, c.point(many).Micros/float64(many.R)/2)
 	b.fit()
 	return nil
 }
 
-// vary tries other ways to start a beam at a width that many queries will have,
-// and builds the ladder anew from one that is clearly faster at equal recall.
+// vary tries alternative starts of a beam at a width that many queries will have, and rebuilds
+// the schedule from one that is clearly faster at equal recall.
 func (b *beams) vary(ctx context.Context) error {
 	at := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= variedAt })
 	if at < 0 {
@@ -232,10 +232,10 @@ func (b *beams) vary(ctx context.Context) error {
 	return b.climb(ctx)
 }
 
-// against is the time of a setting as a share of another's at the same recall.
+// against returns the time of a setting as a share of another's at the same recall.
 func (b *beams) against(ctx context.Context, p, as Params) (float64, error) {
 	var is, was sample
-	// In turn, so that both have the same of what else the machine does.
+	// Alternate, so that other load on the machine affects both equally.
 	for range timeRounds {
 		if err := b.t.run(ctx, as, b.stride(), &was); err != nil {
 			return 0, err
@@ -248,9 +248,9 @@ func (b *beams) against(ctx context.Context, p, as Params) (float64, error) {
 	return is.point(p).Micros / was.point(as).Micros * same, nil
 }
 
-// fit describes the ladder's times, without their exact distances, as
-// a + b·sqrt(width) + c·width by least squares of the relative error: one run is
-// too noisy to tell neighbouring widths apart, together they do.
+// fit models the times of the schedule, without their exact distances, as a + b·sqrt(width) +
+// c·width by least squares of the relative error: one run is too noisy to compare neighbouring
+// widths, all runs together are not.
 func (b *beams) fit() {
 	var m [3][4]float64
 	for _, r := range b.rungs {
@@ -282,24 +282,23 @@ func (b *beams) fit() {
 	}
 }
 
-// micros is the time that is to be expected of a width with exact distances of
-// so many rows.
+// micros returns the expected time of a width with exact distances of rows rows.
 func (b *beams) micros(width float64, rows int) float64 {
 	micros := b.time[0] + b.time[1]*math.Sqrt(width) + b.time[2]*width + b.exact*float64(rows)
 	if last := &b.rungs[len(b.rungs)-1]; width > float64(last.p.Beam) {
-		micros = max(micros, last.micros) // nothing is known there
+		micros = max(micros, last.micros) // no width was measured there
 	}
 	return max(0.01, micros)
 }
 
-// ideal is the expected time of a recall, where every width could be had.
+// ideal returns the expected time of a recall, if every width were possible.
 func (b *beams) ideal(recall float64) float64 {
 	return b.micros(b.width(recall), ladderKeep*b.t.m.k)
 }
 
-// width is the width at which a whole beam has the recall, by the line through
-// the two rungs around it, or the nearest two, of the logarithms of width and
-// share of misses.
+// width returns the width at which a whole beam has the recall. It interpolates linearly
+// between the logarithms of width and share of misses of the two measured widths around it, or
+// extrapolates from the nearest two.
 func (b *beams) width(recall float64) float64 {
 	i := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= recall })
 	if i < 0 {
@@ -310,8 +309,8 @@ func (b *beams) width(recall float64) float64 {
 	return float64(last.p.Beam) * math.Pow(b.misses(last.most())/b.misses(recall), 1/b.slope(i))
 }
 
-// slope is how fast the share of misses falls with the width up to rung i, as the
-// exponent of a power, over rungs far enough from each other.
+// slope returns how fast the share of misses falls with the width up to rung i, as the exponent
+// of a power, over sufficiently different widths.
 func (b *beams) slope(i int) float64 {
 	lo, hi := 0, b.rungs[i]
 	for i > lo+1 && float64(b.rungs[lo+1].p.Beam) <= float64(hi.p.Beam)/slopeOver {
@@ -325,13 +324,13 @@ func (b *beams) slope(i int) float64 {
 	return max(minSlope, fall/math.Log(float64(hi.p.Beam)/float64(from.p.Beam)))
 }
 
-// misses is 1 - recall, at least what half a row among all asked for makes.
+// misses returns 1 - recall, at least the share of half a row among all requested rows.
 func (b *beams) misses(recall float64) float64 {
 	return max(1-recall, 0.5/float64(b.t.m.k*len(b.t.m.queries)))
 }
 
-// choose is the cheapest setting of a recall on the sample, and the rung that it
-// was read off.
+// choose returns the cheapest setting of a recall on the sample, and the rung that it is
+// derived from.
 func (b *beams) choose(recall float64) (p Params, from int) {
 	best := math.Inf(1)
 	from = -1
@@ -349,8 +348,8 @@ func (b *beams) choose(recall float64) (p Params, from int) {
 	return p, from
 }
 
-// between is a width at which a recall is to be expected; ok is false where the
-// rungs around it are near enough, or the recall beyond the ladder.
+// between returns a width at which a recall is expected. ok is false if the measured widths
+// around it are close enough, or the recall is beyond the schedule.
 func (b *beams) between(recall float64) (width int, ok bool) {
 	i := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= recall })
 	if i < 1 {
@@ -365,8 +364,8 @@ func (b *beams) between(recall float64) (width int, ok bool) {
 	return width, width > lo && width < hi
 }
 
-// settleAll measures settings for the recalls beyond above that are often asked
-// for, and the narrowest and the widest beam.
+// settleAll measures settings for the commonly requested recalls beyond above, and the
+// narrowest and the widest beam.
 func (b *beams) settleAll(ctx context.Context, above float64) error {
 	began := b.t.elapsed()
 	ends := []rung{b.rungs[0], b.rungs[len(b.rungs)-1]}
@@ -388,14 +387,14 @@ func (b *beams) settleAll(ctx context.Context, above float64) error {
 		}
 		p, from := b.choose(want)
 		if width := b.width(want); from < 0 || b.affordsFew(p.Beam) && width < float64(p.Beam) {
-			// No rung has it, or rungs near it would cost as much as points.
+			// No measured width has the recall, or widths near it would cost as much as points.
 			if from < 0 && (width > widest*float64(b.t.m.k) || b.tooWide(int(width)) || b.level()) {
 				continue
 			}
 			if from < 0 {
 				from = len(b.rungs) - 1
 			}
-			rows := max(p.R, 2*ladderKeep*b.t.m.k) // next to nothing beside such a beam
+			rows := max(p.R, 2*ladderKeep*b.t.m.k) // a negligible cost compared with such a beam
 			p = b.setting(int(math.Ceil(width)))
 			p.R = min(rows, p.Beam)
 		}
@@ -427,8 +426,8 @@ func (b *beams) settleAll(ctx context.Context, above float64) error {
 	return nil
 }
 
-// settle measures a setting on all queries, and others near it until one has the
-// recall: more or fewer exact distances, as the places of the true rows say, or a
+// settle measures a setting on all queries. Then it adjusts the setting until it has the
+// recall: by the number of exact distances that the places of the true rows require, or by a
 // wider beam.
 func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) error {
 	last, slope := b.rungs[from], b.slope(from)
@@ -436,7 +435,7 @@ func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) 
 		if slices.ContainsFunc(b.points, func(x Point) bool {
 			return x.Recall >= recall && x.Params.Beam <= p.Beam && x.Params.R <= p.R
 		}) {
-			return nil // as for another recall
+			return nil // a point for another recall has it
 		}
 		stride := b.t.affordable(b.micros(float64(p.Beam), p.R), affordableRun)
 		var s sample
@@ -450,7 +449,7 @@ func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) 
 		rows, reached := all.least(recall, b.t.m.k)
 		narrower := math.Ceil(float64(p.Beam) * math.Pow(b.misses(all.most())/b.misses(recall), 1/slope))
 		if reached && step+1 < settleSteps && b.affordsFew(p.Beam) && narrower*narrowGap < float64(p.Beam) {
-			// No rung was near enough to tell that less does.
+			// No measured width was near enough to show that a narrower beam suffices.
 			b.points = append(b.points, s.point(p))
 			last = all
 			p.Beam = max(int(narrower), b.t.m.k)
@@ -459,7 +458,8 @@ func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) 
 		}
 		top := widest * b.t.m.k
 		if reached || step+1 == settleSteps || p.Beam >= top {
-			if long := all.micros*float64(s.asked) > longRun; reached && rows != p.R && !(long && rows < p.R) {
+			if long := all.micros*float64(s.asked) > longRun; reached && rows != p.R &&
+				!(long && rows < p.R) {
 				p.R, s = rows, sample{}
 			}
 			return b.point(ctx, p, all.micros, &s)
@@ -477,8 +477,8 @@ func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) 
 	return nil
 }
 
-// point measures a setting on all queries for a point of the curve. s is what was
-// measured already.
+// point measures a setting on all queries for a point of the curve. s holds the measurements so
+// far.
 func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) error {
 	stride := b.t.affordable(micros, affordableRun)
 	rounds := timeRounds
@@ -498,7 +498,7 @@ func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) 
 	if len(b.t.values[dimRerank]) < 2 || p.R <= few {
 		return nil
 	}
-	// The 8-bit copy may tell which of them need an exact distance.
+	// The 8-bit copy may select those that need an exact distance.
 	p.Quant, p.Rerank = true, few
 	var copied sample
 	if err := b.t.run(ctx, p, stride, &copied); err != nil {
@@ -508,8 +508,8 @@ func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) 
 	return nil
 }
 
-// compare learns how the sample differs from all queries: over all numbers of
-// exact distances that one width allows.
+// compare computes the bias between the sample and all queries over all numbers of exact
+// distances that one width allows.
 func (b *beams) compare(all, part *rung) {
 	var x, y float64
 	for rows := b.t.m.k; rows < min(len(all.found), len(part.found)); rows++ {

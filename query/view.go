@@ -11,43 +11,39 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// RowSet is the exact rows of a collection, sealed chunks first, then single
-// rows. Row i lies in Chunks[i>>Shift] when there is such a chunk, otherwise
-// in Tail[i - len(Chunks)<<Shift]. Numbers are in the machine's byte order and
-// aligned for their type.
+// RowSet holds the exact rows of a collection, sealed chunks first, then single rows. Row i is
+// in Chunks[i>>Shift] if there is such a chunk, otherwise in Tail[i - len(Chunks)<<Shift].
+// Numbers are in the machine's byte order and aligned for their type.
 type RowSet struct {
-	N     int // rows, deleted ones included
+	N     int // number of rows, including deleted ones
 	Dim   int
 	Shift uint // a chunk holds 1<<Shift rows
-	// Chunks holds Dim numbers a row, uint8 where Uint8 of the chunk is set,
-	// float32 elsewhere.
+	// Chunks holds Dim numbers per row, uint8 if Uint8 of the chunk is set, otherwise float32.
 	Chunks [][]byte
 	Uint8  []bool
-	// Tail holds one float32 row an element.
+	// Tail holds one float32 row per element.
 	Tail [][]byte
-	// InvNorm holds 1/|row| (0 for a zero row) by chunk, and the tail's as one
-	// more chunk behind them. Only Cosine reads it; missing chunks are computed
-	// row by row.
+	// InvNorm holds 1/|row| (0 for a zero row) by chunk, and the tail's as a last additional
+	// chunk. Only Cosine reads it; missing chunks are computed row by row.
 	InvNorm [][]float32
 }
 
-// SketchView is the sketches of the covered rows: Width bytes a row (64 or
-// 128), rotated coordinates, then the row's squared distance to the rotation's
-// mean, float32 little-endian, plain or as SketchEncoder corrects it. There are
-// Width-4 coordinates in int8, a step being Scale (vector.SketchScores), or
-// where Steps is set the coordinates of vector.PackedWidth, each with its own
-// step (vector.PackedScores).
+// SketchView holds the sketches of the covered rows: Width bytes per row (64 or 128), rotated
+// coordinates, then the row's squared distance to the rotation's mean, float32 little-endian,
+// plain or as SketchEncoder corrects it. There are Width-4 coordinates in int8 with step Scale
+// (vector.SketchScores), or, if Steps is set, the coordinates of vector.PackedWidth, each with
+// its own step (vector.PackedScores).
 type SketchView struct {
 	Chunks []unsafe.Pointer
 	Shift  uint
 	Width  int
 	Scale  float32   // value of one step of a stored coordinate
-	Steps  []float32 // of packed sketches: value of a step by coordinate
+	Steps  []float32 // packed sketches: value of a step by coordinate
 	Keep   [][]byte
 }
 
-// NewSketchView views chunks of 1<<shift sketches of width bytes whose
-// coordinates were divided by step; SketchEncoder.View views packed ones.
+// NewSketchView returns a view of chunks of 1<<shift sketches of width bytes whose coordinates
+// were divided by step; use SketchEncoder.View for packed ones.
 func NewSketchView(chunks [][]byte, shift uint, width int, step float32) *SketchView {
 	s := &SketchView{Shift: shift, Width: width, Scale: step, Keep: chunks}
 	for _, c := range chunks {
@@ -56,31 +52,28 @@ func NewSketchView(chunks [][]byte, shift uint, width int, step float32) *Sketch
 	return s
 }
 
-// NeighborView is the label lists of the covered rows: K near rows each,
-// nearest first, 1<<Shift lists a chunk, as labels.Diversify or nearest
-// neighbours give them. A list may repeat rows and may hold the row itself,
-// behind which a beam search does not read.
+// NeighborView holds the label lists of the covered rows: K near rows each, nearest first,
+// 1<<Shift lists per chunk, as labels.Diversify or nearest neighbours return them. A list may
+// repeat rows and may hold the row itself, after which a beam search does not read.
 type NeighborView struct {
 	Chunks [][]uint32
 	Shift  uint
 	K      int
 }
 
-// QuantView is an 8-bit copy of the covered rows in the space the partitions
-// work in (unit rows for Cosine, lifted rows for InnerProduct): coordinate =
-// Offset + Step·byte. 1<<Shift rows a chunk.
+// QuantView is an 8-bit copy of the covered rows in the partition space (unit rows for Cosine,
+// lifted rows for InnerProduct): coordinate = Offset + Step·byte. A chunk holds 1<<Shift rows.
 type QuantView struct {
 	Chunks       [][]byte
 	Shift        uint
 	Offset, Step float32
-	// Lossless says that the copy holds the very values of the rows. With Step
-	// 1 and metric L2 its distances are then final.
+	// Lossless reports that the copy holds the exact values of the rows. With Step 1 and metric
+	// L2 its distances are then final.
 	Lossless bool
 }
 
-// View is everything a query needs: an index over the rows [0, N) and the
-// exact rows, fresh ones [N, Rows.N) included. Nothing in it changes while it
-// is in use; many searchers may share it.
+// View is everything a query needs: an index over the rows [0, N) and the exact rows, including
+// fresh ones [N, Rows.N). It does not change while it is in use; many searchers may share it.
 type View struct {
 	Metric vector.Metric
 	Dim    int // coordinates of a query
@@ -92,41 +85,37 @@ type View struct {
 	// sketch and, unless RawForest, of the forest, which may split on the
 	// first Forest.Dim of them only.
 	Rotation *forest.Rotation
-	// RawForest says that the forest splits on unrotated coordinates although
-	// there is a Rotation. It is implied where Forest.Dim is larger than
-	// Rotation.R.
+	// RawForest reports that the forest splits on unrotated coordinates although there is a
+	// Rotation. It is implied where Forest.Dim is larger than Rotation.R.
 	RawForest bool
-	// ByteRotation, if there is one, is Rotation in small integers. It serves
-	// queries of whole numbers of 0 to 255 under L2.
+	// ByteRotation, if set, is Rotation in small integers. It serves queries of integers from 0
+	// to 255 under L2.
 	ByteRotation *forest.ByteRotation
 	Sketch       *SketchView
-	// Fresh is sketches of the first FreshN rows behind N, of Sketch's width and
-	// steps: sketch i is that of row N+i. Nil means that all rows behind N are
-	// scored exactly.
+	// Fresh holds sketches of the first FreshN rows after N, with Sketch's width and steps:
+	// sketch i is that of row N+i. If it is nil, all rows after N are scored exactly.
 	Fresh     *SketchView
 	FreshN    int
 	Neighbors *NeighborView
 	Quant     *QuantView
-	// Lift says that the partition space has one coordinate more than the
-	// rows, sqrt(LiftNorm²-|row|²) for rows and zero for queries: the reduction
-	// of inner product to L2 (docs/ARCHITECTURE.md, section 6).
+	// Lift reports that the partition space has one coordinate more than the rows,
+	// sqrt(LiftNorm²-|row|²) for rows and zero for queries: the reduction of inner product to
+	// L2 (docs/ARCHITECTURE.md, section 6).
 	Lift bool
-	// LiftNorm, if positive, is the length to which a lifted query is scaled,
-	// so that it lies on the sphere the lifted rows lie on. That changes no
-	// order of dot products. Zero leaves the query as it is.
+	// LiftNorm, if positive, is the length to which a lifted query is scaled, so that it is on
+	// the sphere of the lifted rows. That does not change the order of dot products. Zero
+	// leaves the query unchanged.
 	LiftNorm float32
-	// Deleted rows are never answers; nil means none. It must not be changed
-	// once a search has seen it.
+	// Deleted rows are never answers; nil means none. It must not change once a search has read
+	// it.
 	Deleted *roaring.Bitmap
-	// DeletedBits, if not nil, is Deleted as one bit a row, which is quicker to
-	// look at.
+	// DeletedBits, if not nil, is Deleted as one bit per row, which is faster to test.
 	DeletedBits []uint64
-	// LiveCount is the number of rows that are not deleted. Searches do not
-	// rely on it.
+	// LiveCount is the number of rows that are not deleted. Searches do not rely on it.
 	LiveCount int
 }
 
-// live is the number of rows that are not deleted.
+// live returns the number of rows that are not deleted.
 func (v *View) live() int {
 	if v.Deleted == nil || v.Rows.N == 0 {
 		return v.Rows.N
@@ -134,7 +123,7 @@ func (v *View) live() int {
 	return v.Rows.N - int(v.Deleted.Rank(uint32(v.Rows.N-1)))
 }
 
-// Inner is the dimension of the partition space: Dim, or one more with Lift.
+// Inner returns the dimension of the partition space: Dim, or one more with Lift.
 func (v *View) Inner() int {
 	if v.Lift {
 		return v.Dim + 1
@@ -142,16 +131,15 @@ func (v *View) Inner() int {
 	return v.Dim
 }
 
-// RotatedForest says whether the forest splits on rotated coordinates.
+// RotatedForest reports whether the forest splits on rotated coordinates.
 func (v *View) RotatedForest() bool {
 	return v.Rotation != nil && !v.RawForest && v.Forest.Dim <= v.Rotation.R
 }
 
-// Validate checks that every part covers the rows it must cover and that the
-// shapes agree, in time proportional to the number of chunks. Call it once
-// when a view is made over memory from outside (and Forest.Validate for the
-// forest): Search relies on it. The row numbers in Neighbors are not checked
-// here; searches ignore those beyond N. Errors wrap ErrView.
+// Validate checks that every part covers the rows it must cover and that the shapes agree, in
+// time proportional to the number of chunks. Call it once for a view over memory from outside
+// (and Forest.Validate for the forest): Search relies on it. It does not check the row numbers
+// in Neighbors; searches ignore those beyond N. Errors wrap ErrView.
 func (v *View) Validate() error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrView}, a...)...)
@@ -176,20 +164,23 @@ func (v *View) Validate() error {
 			want = f.Dim
 		}
 		if f.Dim != want || f.CorpusN > v.N {
-			return fail("forest over %d coordinates and %d rows, want %d and at most %d", f.Dim, f.CorpusN, want, v.N)
+			return fail("forest over %d coordinates and %d rows, want %d and at most %d", f.Dim,
+				f.CorpusN, want, v.N)
 		}
 	}
 	if r := v.Rotation; r != nil && (r.Dim != v.Inner() || r.R < 1) {
 		return fail("rotation from %d to %d coordinates, want from %d", r.Dim, r.R, v.Inner())
 	}
-	if b := v.ByteRotation; b != nil && (v.Rotation == nil || b.R != v.Rotation.R || b.Dim != v.Rotation.Dim) {
+	if b := v.ByteRotation; b != nil &&
+		(v.Rotation == nil || b.R != v.Rotation.R || b.Dim != v.Rotation.Dim) {
 		return fail("rotation of bytes of another shape")
 	}
 	if s := v.Sketch; s != nil {
 		if v.Rotation == nil || s.Width != 64 && s.Width != 128 {
 			return fail("sketches of %d bytes, rotation %v", s.Width, v.Rotation != nil)
 		}
-		if s.Steps != nil && (s.Width != vector.PackedWidth || len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail)) {
+		if s.Steps != nil && (s.Width != vector.PackedWidth ||
+			len(s.Steps) > min(v.Rotation.R, vector.PackedHead+vector.PackedTail)) {
 			return fail("%d steps of packed sketches, %d rotated coordinates", len(s.Steps), v.Rotation.R)
 		}
 		if len(s.Chunks) != len(s.Keep) || !covers(s.Keep, s.Shift, v.N, s.Width) {
@@ -197,7 +188,8 @@ func (v *View) Validate() error {
 		}
 	}
 	if f := v.Fresh; f != nil {
-		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Scale != v.Sketch.Scale || !slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
+		if v.Sketch == nil || f.Width != v.Sketch.Width || f.Scale != v.Sketch.Scale ||
+			!slices.Equal(f.Steps, v.Sketch.Steps) || v.FreshN < 0 || v.FreshN > v.Rows.N-v.N {
 			return fail("sketches of %d fresh rows do not suit the others", v.FreshN)
 		}
 		if len(f.Chunks) != len(f.Keep) || !covers(f.Keep, f.Shift, v.FreshN, f.Width) {
@@ -218,7 +210,8 @@ func (v *View) Validate() error {
 
 func (r *RowSet) validate() error {
 	if r.N < 0 || r.Shift > 31 || len(r.Uint8) != len(r.Chunks) {
-		return fmt.Errorf("%w: %d rows, shift %d, %d chunks with %d types", ErrView, r.N, r.Shift, len(r.Chunks), len(r.Uint8))
+		return fmt.Errorf("%w: %d rows, shift %d, %d chunks with %d types", ErrView, r.N, r.Shift,
+			len(r.Chunks), len(r.Uint8))
 	}
 	left := r.N
 	for c, chunk := range r.Chunks {
@@ -250,7 +243,7 @@ func aligned(b []byte) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%4 == 0
 }
 
-// covers says whether chunks of 1<<shift rows of width elements hold n rows.
+// covers reports whether chunks of 1<<shift rows of width elements hold n rows.
 func covers[T any](chunks [][]T, shift uint, n, width int) bool {
 	for _, c := range chunks {
 		if n <= 0 {
@@ -265,7 +258,7 @@ func covers[T any](chunks [][]T, shift uint, n, width int) bool {
 	return n <= 0
 }
 
-// float32s views the first n numbers of b in place.
+// float32s returns a view of the first n numbers of b.
 func float32s(b []byte, n int) []float32 {
 	b = b[: 4*n : 4*n]
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
