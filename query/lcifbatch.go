@@ -21,7 +21,7 @@ func PredictBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params 
 		p := NewPredictor()
 		var found []labels.Ranked
 		return func(lo, hi int) (int, error) {
-			return p.block(ctx, v, queries, lo, hi, params, wantedFor(params), func(i int) {
+			return p.block(ctx, v, queries, lo, hi, params, scoreFilterFor(params), func(i int) {
 				found = p.choose(found[:0])
 				out[i] = slices.Clone(found)
 			})
@@ -44,7 +44,7 @@ func (p *Predictor) PredictRows(ctx context.Context, v *LCIFView, queries *vecto
 	var found []labels.Ranked
 	for lo := 0; lo < queries.Rows(); lo += batchRows {
 		hi := min(lo+batchRows, queries.Rows())
-		at, err := p.block(ctx, v, queries, lo, hi, params, wantedFor(params), func(i int) {
+		at, err := p.block(ctx, v, queries, lo, hi, params, scoreFilterFor(params), func(i int) {
 			found = p.choose(found[:0])
 			each(i, found)
 		})
@@ -63,7 +63,7 @@ func ScoreBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params *L
 	err := eachBlock(ctx, len(rows), workers, progress, func() func(lo, hi int) (int, error) {
 		p := NewPredictor()
 		return func(lo, hi int) (int, error) {
-			return p.block(ctx, v, queries, lo, hi, params, everything, func(i int) {
+			return p.block(ctx, v, queries, lo, hi, params, allScores, func(i int) {
 				rows[i] = vector.Sparse{Index: slices.Clone(p.scores.Index),
 					Value: slices.Clone(p.scores.Value)}
 			})

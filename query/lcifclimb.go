@@ -10,7 +10,7 @@ import (
 func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObjective) error {
 	starts := t.finalists(v, objective)
 	if !t.curve.Grid {
-		at, err := t.climbs(ctx, v, objective)
+		at, err := t.coordinateSearches(ctx, v, objective)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObj
 		if err != nil {
 			return best, err
 		}
-		if at, _, err = t.climb(ctx, v, objective, at); err != nil {
+		if at, _, err = t.coordinateSearch(ctx, v, objective, at); err != nil {
 			return best, err
 		}
 		p, err := t.bestCut(ctx, at, objective)
@@ -216,11 +216,11 @@ func (t *lcifTuner) finalists(v LCIFVariant, objective LCIFObjective) []LCIFSett
 	return out
 }
 
-// climbs runs coordinate descent for a variant. For the combination it starts from the middle
+// coordinateSearches runs coordinate descent for a variant. For the combination it starts from the middle
 // and from the better of its two parts, so that the combination is never worse than either.
-func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant,
+func (t *lcifTuner) coordinateSearches(ctx context.Context, v LCIFVariant,
 	objective LCIFObjective) (LCIFSetting, error) {
-	at, best, err := t.climb(ctx, v, objective, t.start(v))
+	at, best, err := t.coordinateSearch(ctx, v, objective, t.start(v))
 	if err != nil || v != Combined || t.o.Search == PaperProtocol {
 		return at, err
 	}
@@ -229,7 +229,7 @@ func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant,
 		if !slices.Contains(t.o.Lambdas, t.lambdas(part)[0]) {
 			continue
 		}
-		s, p, err := t.climb(ctx, part, objective, t.start(part))
+		s, p, err := t.coordinateSearch(ctx, part, objective, t.start(part))
 		if err != nil {
 			return at, err
 		}
@@ -240,12 +240,12 @@ func (t *lcifTuner) climbs(ctx context.Context, v LCIFVariant,
 	if from == at {
 		return at, nil
 	}
-	at, _, err = t.climb(ctx, v, objective, from)
+	at, _, err = t.coordinateSearch(ctx, v, objective, from)
 	return at, err
 }
 
-// climb runs coordinate descent from a setting.
-func (t *lcifTuner) climb(ctx context.Context, v LCIFVariant, objective LCIFObjective,
+// coordinateSearch runs coordinate descent from a setting.
+func (t *lcifTuner) coordinateSearch(ctx context.Context, v LCIFVariant, objective LCIFObjective,
 	at LCIFSetting) (LCIFSetting, LCIFPoint, error) {
 	// at keeps numbers that are irrelevant now, since another λ may make them relevant.
 	best, err := t.try(ctx, at)

@@ -184,7 +184,7 @@ func (p *Predictor) score(v *LCIFView) {
 // block computes scores for rows lo to hi of queries, one after the other, and calls each after
 // each row; irrelevant scores may be missing. The number it returns is the row of the error.
 func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int,
-	params *LCIFParams, want wanted, each func(i int)) (int, error) {
+	params *LCIFParams, want scoreFilter, each func(i int)) (int, error) {
 	if err := p.begin(ctx, v, params); err != nil {
 		return lo, err
 	}
@@ -270,7 +270,7 @@ func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units
 }
 
 // scoreShared computes scores from the neighbours and the sums of query i of the group.
-func (p *Predictor) scoreShared(v *LCIFView, i int, want *wanted) {
+func (p *Predictor) scoreShared(v *LCIFView, i int, want *scoreFilter) {
 	clearSparse(&p.instance)
 	p.renew()
 	if p.params.Lambda > 0 {

@@ -155,9 +155,9 @@ func secondOrder(graph *vector.CSR, row uint32, alpha float64) (vector.Sparse, f
 
 // featureScores appends the feature-based confidence scores (definition 8, Algorithm 5) of a
 // query to dst: FLⱼ = Σᵢ xᵢ·Sᵢⱼ^β / Σᵢ xᵢ, over the values above zero:
-// as in the training rows, values below zero are ignored. The length of a feature's column is part of its weight, that
-// of a label's column is applied to the sum. Frequent features are added first. O(Σ labels of
-// the features).
+// as in the training rows, values below zero are ignored. The length of a feature's column is
+// part of its weight, that of a label's column is applied to the sum. Frequent features are
+// added first. O(Σ labels of the features).
 func featureScores(t *tally, m *labels.Powers, beta float64, q vector.Sparse, dst *vector.Sparse) {
 	raise := beta / m.Beta
 	total, entries, rare := 0.0, 0, 0

@@ -173,8 +173,8 @@ func (s *sweep) limits(ctx context.Context, want float64) error {
 }
 
 // cutoff returns sure, the lower bound of the smallest bucket with which the count from the top
-// reaches want, and least, the lower bound of the next nonempty bucket below it. A bound is 0
-// if there is no such bucket.
+// reaches want, and least, the lower bound of the next nonempty bucket below it. Both are 0 if
+// there is no such bucket.
 func cutoff(count []int, want float64) (least, sure float32) {
 	n, reached := 0, false
 	for i := len(count) - 1; i >= 0; i-- {

@@ -180,7 +180,7 @@ func (s *scoreRows) entries(row int) int {
 // cuts[i].
 func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut,
 	progress func(done, total int)) ([]LCIFMeasures, []*labels.Thresholds, error) {
-	scores, precision, err := t.scores(ctx, s, t.wanted(cuts), progress)
+	scores, precision, err := t.scores(ctx, s, t.predictedLabels(cuts), progress)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -216,8 +216,8 @@ func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64,
 	return w.jobs[0].scores(t.truth.Labels()), w.jobs[0].precision, nil
 }
 
-// wanted returns approximately the largest number of labels that the cuts predict.
-func (t *trials) wanted(cuts []LCIFCut) float64 {
+// predictedLabels returns approximately the largest number of labels that the cuts predict.
+func (t *trials) predictedLabels(cuts []LCIFCut) float64 {
 	share := 0.0
 	for _, c := range cuts {
 		switch {
@@ -273,7 +273,7 @@ type measureBatch struct {
 func (b *measureBatch) add(t *trials, i int, s LCIFSetting) bool {
 	cut := s.Cut
 	s.Cut = LCIFCut{}
-	want := max(b.want, t.wanted([]LCIFCut{cut}))
+	want := max(b.want, t.predictedLabels([]LCIFCut{cut}))
 	job := slices.Index(b.settings, s)
 	if job < 0 {
 		kept := want + float64(t.truth.Rows()) + 1

@@ -28,7 +28,7 @@ const clockStep = 20
 type sample struct {
 	hits, possible int
 	candidates     int
-	asked          int
+	queries        int
 	micros         []float64 // per group of clockStep queries, the minimum of all rounds
 	// ranks counts true rows by their place on a beam, best estimate first.
 	ranks []int
@@ -64,7 +64,7 @@ func (m *meter) run(ctx context.Context, p Params, stride int, out *sample) erro
 		m.count(found, want, p.Beam > 0 && !p.Quant, out)
 		out.possible += len(want)
 		out.candidates += stats.Candidates
-		out.asked++
+		out.queries++
 		if inGroup++; inGroup == clockStep {
 			flush()
 		}
@@ -128,7 +128,7 @@ func (s *sample) point(p Params) Point {
 		Params:     p,
 		Recall:     float64(s.hits) / float64(max(1, s.possible)),
 		Micros:     sum / float64(max(1, n)),
-		Candidates: float64(s.candidates) / float64(max(1, s.asked)),
+		Candidates: float64(s.candidates) / float64(max(1, s.queries)),
 	}
 }
 

@@ -27,13 +27,13 @@ type setting [dims]uint8
 
 // Budgets of Tune. They limit its time; they do not affect the accuracy of a point.
 const (
-	tuneSearch  = 2 * time.Second // time to find settings
-	gridAlways  = 29              // settings of the grid that are always tried
-	screenAsked = 240             // number of queries that compare settings in the search
-	glanceAsked = 60              // number of queries that reject clearly worse settings
-	finalists   = 24              // maximum settings measured on all queries
-	finalRounds = 3               // fewer where they take longer than the search
-	patience    = 4               // maximum ratio of wall-clock time to a budget
+	tuneSearch    = 2 * time.Second // time to find settings
+	gridAlways    = 29              // settings of the grid that are always tried
+	screenQueries = 240             // number of queries that compare settings in the search
+	probeQueries  = 60              // number of queries that reject clearly worse settings
+	finalists     = 24              // maximum settings measured on all queries
+	finalRounds   = 3               // fewer where they take longer than the search
+	patience      = 4               // maximum ratio of wall-clock time to a budget
 
 	reachedAll = 0.9995 // recall from which no wider beam is tried
 
@@ -57,7 +57,7 @@ type tuner struct {
 type trial struct {
 	at       setting
 	p        Point
-	glance   Point // measurement on the few queries of the probe
+	probe    Point // measurement on the few queries of the probe
 	expanded bool
 }
 
@@ -126,7 +126,7 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 	if beams {
 		points, err = t.beamPoints(ctx)
 	} else {
-		err = t.climb(ctx)
+		err = t.hillClimb(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func tune(ctx context.Context, v *View, queries [][]float32, truth [][]uint32, k
 // scan is the fastest.
 func (t *tuner) scanning(ctx context.Context) (*Curve, error) {
 	p := Params{Method: Flat}
-	stride := max(1, len(t.m.queries)/screenAsked)
+	stride := max(1, len(t.m.queries)/screenQueries)
 	var s sample
 	if err := t.run(ctx, p, stride, &s); err != nil {
 		return nil, err
@@ -311,19 +311,19 @@ func (t *tuner) try(ctx context.Context, at setting) error {
 	t.tried[at] = true
 	n := len(t.m.queries)
 	var few, s sample
-	if err := t.run(ctx, p, max(1, n/glanceAsked), &few); err != nil {
+	if err := t.run(ctx, p, max(1, n/probeQueries), &few); err != nil {
 		return err
 	}
-	glance := few.point(p)
+	probe := few.point(p)
 	// If few rows are elected, most queries scan all rows, which needs no index.
-	scans := len(t.points) > 0 && glance.Candidates < float64(t.m.k)
-	if scans || t.beaten(glance) {
+	scans := len(t.points) > 0 && probe.Candidates < float64(t.m.k)
+	if scans || t.beaten(probe) {
 		return nil
 	}
-	if err := t.run(ctx, p, max(1, n/screenAsked), &s); err != nil {
+	if err := t.run(ctx, p, max(1, n/screenQueries), &s); err != nil {
 		return err
 	}
-	t.points = append(t.points, trial{at: at, p: s.point(p), glance: glance})
+	t.points = append(t.points, trial{at: at, p: s.point(p), probe: probe})
 	t.advance(min(90, int(90*t.elapsed()/t.budget)))
 	return nil
 }
@@ -333,7 +333,7 @@ func (t *tuner) run(ctx context.Context, p Params, stride int, out *sample) erro
 	if err := t.m.run(ctx, p, stride, out); err != nil {
 		return err
 	}
-	t.spent += time.Duration(1e3 * out.point(p).Micros * float64(out.asked))
+	t.spent += time.Duration(1e3 * out.point(p).Micros * float64(out.queries))
 	return nil
 }
 
@@ -348,7 +348,7 @@ func (t *tuner) elapsed() time.Duration {
 // than the noise of such a probe.
 func (t *tuner) beaten(p Point) bool {
 	return slices.ContainsFunc(t.points, func(o trial) bool {
-		o.p = o.glance
+		o.p = o.probe
 		return o.p.Recall > p.Recall+0.01 && o.p.Micros < 0.85*p.Micros ||
 			o.p.Recall >= p.Recall && o.p.Micros < 0.75*p.Micros
 	})
@@ -369,9 +369,9 @@ func (t *tuner) front(slack float64) []int {
 	return out
 }
 
-// climb varies the front in one number at a time until it does not change or the budget is
+// hillClimb varies the front in one number at a time until it does not change or the budget is
 // spent. Points of high recall are first, since they are requested most.
-func (t *tuner) climb(ctx context.Context) error {
+func (t *tuner) hillClimb(ctx context.Context) error {
 	for t.elapsed() < t.budget {
 		next := -1
 		for _, i := range t.front(1) {
@@ -461,10 +461,10 @@ func (t *tuner) finish(ctx context.Context, points []Point) ([]Point, error) {
 }
 
 // affordable returns the stride at which all queries together do not take much longer than a
-// limit, if at least screenAsked queries remain.
+// limit, if at least screenQueries queries remain.
 func (t *tuner) affordable(micros float64, limit time.Duration) int {
 	all := micros * float64(len(t.m.queries)) * float64(time.Microsecond)
-	return min(max(1, int(math.Ceil(all/float64(limit)))), max(1, len(t.m.queries)/screenAsked))
+	return min(max(1, int(math.Ceil(all/float64(limit)))), max(1, len(t.m.queries)/screenQueries))
 }
 
 // outdone reports whether another point has at least the recall in clearly less time.

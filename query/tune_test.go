@@ -148,7 +148,7 @@ func TestResolve(t *testing.T) {
 
 // An interrupted group of queries does not count.
 func TestSamplePoint(t *testing.T) {
-	s := sample{hits: 30, possible: 40, candidates: 200, asked: 4, micros: []float64{10, 12, 14, 900}}
+	s := sample{hits: 30, possible: 40, candidates: 200, queries: 4, micros: []float64{10, 12, 14, 900}}
 	if p := s.point(Params{Trees: 3}); p.Recall != 0.75 || p.Micros != 12 || p.Candidates != 50 || p.Params.Trees != 3 {
 		t.Errorf("%+v", p)
 	}

@@ -14,13 +14,13 @@ import (
 // Then the widths around each commonly requested recall are narrowed down, and the chosen
 // settings are measured on all queries.
 const (
-	ladderKeep    = 3    // times k, exact distances of the schedule's runs
-	ladderTop     = 64   // times k, the widest of the schedule
+	scheduleKeep  = 3    // times k, exact distances of the schedule's runs
+	scheduleTop   = 64   // times k, the widest of the schedule
 	widest        = 192  // times k, the widest of all
 	beamsOfScan   = 16   // rows per place of the beam from which a scan is as fast
 	narrowSteps   = 2    // widths measured to narrow down a recall
 	narrowGap     = 1.08 // ratio of two widths that needs no width between them
-	settleSteps   = 3    // widths tried on all queries until one has the recall
+	recallSteps   = 3    // widths tried on all queries until one has the recall
 	timeRounds    = 2    // rounds per setting, where one is too short for the clock
 	priceRounds   = 3    // rounds where a difference of two times counts
 	slopeOver     = 1.8  // minimum ratio of the widths that define a slope
@@ -32,8 +32,8 @@ const (
 	minSlope      = 0.3  // minimum slope of the share of misses over the width
 )
 
-// rungRun is the approximate maximum time of the run of one width.
-const rungRun = 60 * time.Millisecond
+// widthRun is the approximate maximum time of the run of one width.
+const widthRun = 60 * time.Millisecond
 
 // moreStarts are the numbers of leaves visited in addition to one per tree where the rows of
 // two trees do not lead to all others.
@@ -42,8 +42,8 @@ var moreStarts = [...]int{4, 16}
 // refined are the commonly requested recalls, most important first.
 var refined = [...]float64{0.95, 0.9, 0.99, 0.98, 0.8, 0.97, 0.85, 0.995, 0.999}
 
-// rung is a width of the schedule with its measurements on the sample.
-type rung struct {
+// widthStep is a width of the schedule with its measurements on the sample.
+type widthStep struct {
 	p      Params
 	stride int // stride of the queries that were run
 	micros float64
@@ -51,21 +51,21 @@ type rung struct {
 }
 
 // most returns the recall with exact distances of the whole beam.
-func (r *rung) most() float64 { return r.found[len(r.found)-1] }
+func (r *widthStep) most() float64 { return r.found[len(r.found)-1] }
 
 // least returns the number of exact distances that a recall requires, at least k.
-func (r *rung) least(recall float64, k int) (rows int, ok bool) {
+func (r *widthStep) least(recall float64, k int) (rows int, ok bool) {
 	rows, _ = slices.BinarySearch(r.found, recall)
 	return min(max(rows, k), r.p.Beam), rows < len(r.found)
 }
 
 // beams searches for the settings with a beam.
 type beams struct {
-	t     *tuner
-	base  Params  // start of beams: trees, threshold, extra leaves
-	rungs []rung  // widths ascending
-	exact float64 // time of an exact distance
-	time  [3]float64
+	t        *tuner
+	base     Params      // start of beams: trees, threshold, extra leaves
+	schedule []widthStep // widths ascending
+	exact    float64     // time of an exact distance
+	time     [3]float64
 	// bias is the ratio of the share of missed rows on all queries to that on the sample.
 	bias   float64
 	points []Point
@@ -80,28 +80,28 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 		return nil, nil
 	}
 	b := &beams{t: t, base: base, bias: 1}
-	for _, step := range []func(context.Context) error{b.climb, b.price, b.vary} {
+	for _, step := range []func(context.Context) error{b.measureWidths, b.price, b.vary} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.settleAll(ctx, 0); err != nil {
+	if err := b.measureRecalls(ctx, 0); err != nil {
 		return nil, err
 	}
 	// Wider beams do not help where the first rows lead to none of the others; more first rows
 	// may.
 	trees := t.m.v.Forest.Trees
 	for _, extra := range moreStarts {
-		last := b.rungs[len(b.rungs)-1]
+		last := b.schedule[len(b.schedule)-1]
 		top := last.most()
 		if top >= reachedAll || !b.level() && !b.tooWide(last.p.Beam) || t.elapsed() > patience*t.budget {
 			break
 		}
 		b.base.Trees, b.base.Extra = trees, extra
-		if err := b.climb(ctx); err != nil {
+		if err := b.measureWidths(ctx); err != nil {
 			return nil, err
 		}
-		if err := b.settleAll(ctx, top); err != nil {
+		if err := b.measureRecalls(ctx, top); err != nil {
 			return nil, err
 		}
 	}
@@ -111,38 +111,38 @@ func (t *tuner) beamPoints(ctx context.Context) ([]Point, error) {
 // setting returns the base setting with a beam of the given width.
 func (b *beams) setting(width int) Params {
 	p := b.base
-	p.Beam, p.R = width, min(width, ladderKeep*b.t.m.k)
+	p.Beam, p.R = width, min(width, scheduleKeep*b.t.m.k)
 	return p
 }
 
 // add measures a width and inserts it into the schedule.
 func (b *beams) add(ctx context.Context, width int) error {
 	p, stride := b.setting(width), 1
-	if len(b.rungs) > 2 {
-		stride = b.t.affordable(b.micros(float64(width), p.R), rungRun)
+	if len(b.schedule) > 2 {
+		stride = b.t.affordable(b.micros(float64(width), p.R), widthRun)
 	}
 	var s sample
 	if err := b.t.run(ctx, p, stride, &s); err != nil {
 		return err
 	}
-	r := rung{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(width)}
-	i, _ := slices.BinarySearchFunc(b.rungs, width, func(x rung, w int) int { return x.p.Beam - w })
-	b.rungs = slices.Insert(b.rungs, i, r)
+	r := widthStep{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(width)}
+	i, _ := slices.BinarySearchFunc(b.schedule, width, func(x widthStep, w int) int { return x.p.Beam - w })
+	b.schedule = slices.Insert(b.schedule, i, r)
 	b.fit()
 	return nil
 }
 
-// climb measures widths that double, until no row is missed or a run takes too long.
-func (b *beams) climb(ctx context.Context) error {
-	b.rungs = b.rungs[:0]
+// measureWidths measures widths that double, until no row is missed or a run takes too long.
+func (b *beams) measureWidths(ctx context.Context) error {
+	b.schedule = b.schedule[:0]
 	k := b.t.m.k
 	for width := k; ; width *= 2 {
 		if err := b.add(ctx, width); err != nil {
 			return err
 		}
-		b.t.advance(10 + 20*width/(ladderTop*k))
-		late := len(b.rungs) > 3 && b.t.elapsed() > b.t.budget
-		if b.rungs[len(b.rungs)-1].most() >= reachedAll || width >= ladderTop*k ||
+		b.t.advance(10 + 20*width/(scheduleTop*k))
+		late := len(b.schedule) > 3 && b.t.elapsed() > b.t.budget
+		if b.schedule[len(b.schedule)-1].most() >= reachedAll || width >= scheduleTop*k ||
 			b.tooWide(width) || late || b.level() {
 			return nil
 		}
@@ -154,8 +154,8 @@ func (b *beams) tooWide(width int) bool { return width >= b.t.m.v.N/beamsOfScan 
 
 // level reports whether the last two widths found almost no additional rows.
 func (b *beams) level() bool {
-	n := len(b.rungs)
-	return n > 2 && b.misses(b.rungs[n-1].most()) > levelOut*b.misses(b.rungs[n-3].most())
+	n := len(b.schedule)
+	return n > 2 && b.misses(b.schedule[n-1].most()) > levelOut*b.misses(b.schedule[n-3].most())
 }
 
 // affordsFew reports whether a run of a width takes too long to run all queries.
@@ -165,11 +165,11 @@ func (b *beams) affordsFew(width int) bool {
 }
 
 // stride returns the stride of a sample that compares two settings.
-func (b *beams) stride() int { return max(1, len(b.t.m.queries)/screenAsked) }
+func (b *beams) stride() int { return max(1, len(b.t.m.queries)/screenQueries) }
 
 // price measures the cost of an exact distance, by two runs of one width.
 func (b *beams) price(ctx context.Context) error {
-	many := b.setting(2 * ladderKeep * b.t.m.k)
+	many := b.setting(2 * scheduleKeep * b.t.m.k)
 	many.R = many.Beam
 	few := many
 	few.R = b.t.m.k
@@ -193,11 +193,11 @@ func (b *beams) price(ctx context.Context) error {
 // vary tries alternative starts of a beam at a width that many queries will have, and rebuilds
 // the schedule from one that is clearly faster at equal recall.
 func (b *beams) vary(ctx context.Context) error {
-	at := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= variedAt })
+	at := slices.IndexFunc(b.schedule, func(r widthStep) bool { return r.most() >= variedAt })
 	if at < 0 {
-		at = len(b.rungs) - 1
+		at = len(b.schedule) - 1
 	}
-	as := b.setting(b.rungs[at].p.Beam)
+	as := b.setting(b.schedule[at].p.Beam)
 	best, gain := as, variedGain
 	for _, change := range []func(p *Params){
 		func(p *Params) { p.Trees = min(2*p.Trees, b.t.m.v.Forest.Trees) },
@@ -229,7 +229,7 @@ func (b *beams) vary(ctx context.Context) error {
 		return nil
 	}
 	b.base.Trees, b.base.Extra = best.Trees, best.Extra
-	return b.climb(ctx)
+	return b.measureWidths(ctx)
 }
 
 // against returns the time of a setting as a share of another's at the same recall.
@@ -253,7 +253,7 @@ func (b *beams) against(ctx context.Context, p, as Params) (float64, error) {
 // widths, all runs together are not.
 func (b *beams) fit() {
 	var m [3][4]float64
-	for _, r := range b.rungs {
+	for _, r := range b.schedule {
 		w, y := float64(r.p.Beam), max(r.micros-b.exact*float64(r.p.R), 0.01)
 		x := [3]float64{1 / y, math.Sqrt(w) / y, w / y}
 		for i := range 3 {
@@ -264,7 +264,7 @@ func (b *beams) fit() {
 		}
 	}
 	b.time = [3]float64{}
-	n := min(3, len(b.rungs))
+	n := min(3, len(b.schedule))
 	for i := range n {
 		for j := i + 1; j < n; j++ {
 			f := m[j][i] / m[i][i]
@@ -285,7 +285,7 @@ func (b *beams) fit() {
 // micros returns the expected time of a width with exact distances of rows rows.
 func (b *beams) micros(width float64, rows int) float64 {
 	micros := b.time[0] + b.time[1]*math.Sqrt(width) + b.time[2]*width + b.exact*float64(rows)
-	if last := &b.rungs[len(b.rungs)-1]; width > float64(last.p.Beam) {
+	if last := &b.schedule[len(b.schedule)-1]; width > float64(last.p.Beam) {
 		micros = max(micros, last.micros) // no width was measured there
 	}
 	return max(0.01, micros)
@@ -293,33 +293,33 @@ func (b *beams) micros(width float64, rows int) float64 {
 
 // ideal returns the expected time of a recall, if every width were possible.
 func (b *beams) ideal(recall float64) float64 {
-	return b.micros(b.width(recall), ladderKeep*b.t.m.k)
+	return b.micros(b.width(recall), scheduleKeep*b.t.m.k)
 }
 
 // width returns the width at which a whole beam has the recall. It interpolates linearly
 // between the logarithms of width and share of misses of the two measured widths around it, or
 // extrapolates from the nearest two.
 func (b *beams) width(recall float64) float64 {
-	i := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= recall })
+	i := slices.IndexFunc(b.schedule, func(r widthStep) bool { return r.most() >= recall })
 	if i < 0 {
-		i = len(b.rungs) - 1
+		i = len(b.schedule) - 1
 	}
-	i = max(i, min(1, len(b.rungs)-1))
-	last := &b.rungs[i]
+	i = max(i, min(1, len(b.schedule)-1))
+	last := &b.schedule[i]
 	return float64(last.p.Beam) * math.Pow(b.misses(last.most())/b.misses(recall), 1/b.slope(i))
 }
 
-// slope returns how fast the share of misses falls with the width up to rung i, as the exponent
+// slope returns how fast the share of misses falls with the width up to widthStep i, as the exponent
 // of a power, over sufficiently different widths.
 func (b *beams) slope(i int) float64 {
-	lo, hi := 0, b.rungs[i]
-	for i > lo+1 && float64(b.rungs[lo+1].p.Beam) <= float64(hi.p.Beam)/slopeOver {
+	lo, hi := 0, b.schedule[i]
+	for i > lo+1 && float64(b.schedule[lo+1].p.Beam) <= float64(hi.p.Beam)/slopeOver {
 		lo++
 	}
 	if i == 0 {
 		return 1
 	}
-	from := b.rungs[lo]
+	from := b.schedule[lo]
 	fall := math.Log(b.misses(from.most()) / b.misses(hi.most()))
 	return max(minSlope, fall/math.Log(float64(hi.p.Beam)/float64(from.p.Beam)))
 }
@@ -329,13 +329,13 @@ func (b *beams) misses(recall float64) float64 {
 	return max(1-recall, 0.5/float64(b.t.m.k*len(b.t.m.queries)))
 }
 
-// choose returns the cheapest setting of a recall on the sample, and the rung that it is
+// choose returns the cheapest setting of a recall on the sample, and the widthStep that it is
 // derived from.
 func (b *beams) choose(recall float64) (p Params, from int) {
 	best := math.Inf(1)
 	from = -1
-	for i := range b.rungs {
-		r := &b.rungs[i]
+	for i := range b.schedule {
+		r := &b.schedule[i]
 		rows, reached := r.least(recall, b.t.m.k)
 		if !reached {
 			continue
@@ -351,11 +351,11 @@ func (b *beams) choose(recall float64) (p Params, from int) {
 // between returns a width at which a recall is expected. ok is false if the measured widths
 // around it are close enough, or the recall is beyond the schedule.
 func (b *beams) between(recall float64) (width int, ok bool) {
-	i := slices.IndexFunc(b.rungs, func(r rung) bool { return r.most() >= recall })
+	i := slices.IndexFunc(b.schedule, func(r widthStep) bool { return r.most() >= recall })
 	if i < 1 {
 		return 0, false
 	}
-	lo, hi := b.rungs[i-1].p.Beam, b.rungs[i].p.Beam
+	lo, hi := b.schedule[i-1].p.Beam, b.schedule[i].p.Beam
 	least, most := float64(lo)*narrowGap, float64(hi)/narrowGap
 	if least > most {
 		return 0, false
@@ -364,11 +364,11 @@ func (b *beams) between(recall float64) (width int, ok bool) {
 	return width, width > lo && width < hi
 }
 
-// settleAll measures settings for the commonly requested recalls beyond above, and the
+// measureRecalls measures settings for the commonly requested recalls beyond above, and the
 // narrowest and the widest beam.
-func (b *beams) settleAll(ctx context.Context, above float64) error {
+func (b *beams) measureRecalls(ctx context.Context, above float64) error {
 	began := b.t.elapsed()
-	ends := []rung{b.rungs[0], b.rungs[len(b.rungs)-1]}
+	ends := []widthStep{b.schedule[0], b.schedule[len(b.schedule)-1]}
 	for i, recall := range refined {
 		b.t.advance(30 + 60*i/len(refined))
 		if recall <= above {
@@ -392,16 +392,16 @@ func (b *beams) settleAll(ctx context.Context, above float64) error {
 				continue
 			}
 			if from < 0 {
-				from = len(b.rungs) - 1
+				from = len(b.schedule) - 1
 			}
-			rows := max(p.R, 2*ladderKeep*b.t.m.k) // a negligible cost compared with such a beam
+			rows := max(p.R, 2*scheduleKeep*b.t.m.k) // a negligible cost compared with such a beam
 			p = b.setting(int(math.Ceil(width)))
 			p.R = min(rows, p.Beam)
 		}
 		if late && b.affordsFew(p.Beam) {
 			continue
 		}
-		if err := b.settle(ctx, p, from, recall); err != nil {
+		if err := b.measureRecall(ctx, p, from, recall); err != nil {
 			return err
 		}
 	}
@@ -426,12 +426,12 @@ func (b *beams) settleAll(ctx context.Context, above float64) error {
 	return nil
 }
 
-// settle measures a setting on all queries. Then it adjusts the setting until it has the
+// measureRecall measures a setting on all queries. Then it adjusts the setting until it has the
 // recall: by the number of exact distances that the places of the true rows require, or by a
 // wider beam.
-func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) error {
-	last, slope := b.rungs[from], b.slope(from)
-	for step := range settleSteps {
+func (b *beams) measureRecall(ctx context.Context, p Params, from int, recall float64) error {
+	last, slope := b.schedule[from], b.slope(from)
+	for step := range recallSteps {
 		if slices.ContainsFunc(b.points, func(x Point) bool {
 			return x.Recall >= recall && x.Params.Beam <= p.Beam && x.Params.R <= p.R
 		}) {
@@ -442,13 +442,13 @@ func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) 
 		if err := b.t.run(ctx, p, stride, &s); err != nil {
 			return err
 		}
-		all := rung{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(p.Beam)}
+		all := widthStep{p: p, stride: stride, micros: s.point(p).Micros, found: s.byRank(p.Beam)}
 		if step == 0 && last.stride != stride {
 			b.compare(&all, &last)
 		}
 		rows, reached := all.least(recall, b.t.m.k)
 		narrower := math.Ceil(float64(p.Beam) * math.Pow(b.misses(all.most())/b.misses(recall), 1/slope))
-		if reached && step+1 < settleSteps && b.affordsFew(p.Beam) && narrower*narrowGap < float64(p.Beam) {
+		if reached && step+1 < recallSteps && b.affordsFew(p.Beam) && narrower*narrowGap < float64(p.Beam) {
 			// No measured width was near enough to show that a narrower beam suffices.
 			b.points = append(b.points, s.point(p))
 			last = all
@@ -457,8 +457,8 @@ func (b *beams) settle(ctx context.Context, p Params, from int, recall float64) 
 			continue
 		}
 		top := widest * b.t.m.k
-		if reached || step+1 == settleSteps || p.Beam >= top {
-			if long := all.micros*float64(s.asked) > longRun; reached && rows != p.R &&
+		if reached || step+1 == recallSteps || p.Beam >= top {
+			if long := all.micros*float64(s.queries) > longRun; reached && rows != p.R &&
 				!(long && rows < p.R) {
 				p.R, s = rows, sample{}
 			}
@@ -485,7 +485,7 @@ func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) 
 	if micros*float64(len(b.t.m.queries)) > longRun {
 		rounds = 1
 	}
-	if s.asked > 0 {
+	if s.queries > 0 {
 		rounds--
 	}
 	for range rounds {
@@ -510,7 +510,7 @@ func (b *beams) point(ctx context.Context, p Params, micros float64, s *sample) 
 
 // compare computes the bias between the sample and all queries over all numbers of exact
 // distances that one width allows.
-func (b *beams) compare(all, part *rung) {
+func (b *beams) compare(all, part *widthStep) {
 	var x, y float64
 	for rows := b.t.m.k; rows < min(len(all.found), len(part.found)); rows++ {
 		x += 1 - all.found[rows]

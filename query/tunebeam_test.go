@@ -13,18 +13,18 @@ import (
 func powers(k int, s, a, c float64, widths ...int) *beams {
 	b := &beams{t: &tuner{m: meter{k: k, queries: make([][]float32, 1000), v: &View{N: 1 << 20}}}, bias: 1}
 	for _, w := range widths {
-		r := rung{p: Params{Beam: w, R: min(w, ladderKeep*k)}, stride: 1, micros: a + c*float64(w), found: make([]float64, w+1)}
+		r := widthStep{p: Params{Beam: w, R: min(w, scheduleKeep*k)}, stride: 1, micros: a + c*float64(w), found: make([]float64, w+1)}
 		most := 1 - math.Pow(float64(w), -s)
 		for i := range r.found {
 			r.found[i] = most * min(1, float64(i)/float64(k))
 		}
-		b.rungs = append(b.rungs, r)
+		b.schedule = append(b.schedule, r)
 	}
 	b.fit()
 	return b
 }
 
-// What lies between the rungs, and beyond them, is read off the power.
+// What lies between the measured widths, and beyond them, is read off the power.
 func TestBeamsWidth(t *testing.T) {
 	b := powers(10, 0.9, 4, 0.5, 10, 20, 40, 80, 160, 320)
 	for _, w := range []float64{15, 30, 100, 240, 700} {
@@ -47,8 +47,8 @@ func TestBeamsWidth(t *testing.T) {
 	}
 }
 
-// The cheapest rung that has a recall is taken with as few exact distances as
-// the recall needs; between rungs that are far apart there is a width to try.
+// The cheapest measured width that has a recall is taken with as few exact distances as
+// the recall needs; between widths that are far apart there is a width to try.
 func TestBeamsChoose(t *testing.T) {
 	b := powers(10, 0.9, 4, 0.5, 10, 20, 40, 80, 160)
 	// A beam of 20 misses 0.067; its best k are all that it finds.
@@ -60,7 +60,7 @@ func TestBeamsChoose(t *testing.T) {
 		t.Errorf("%+v from %d", p, from)
 	}
 	if _, from = b.choose(0.995); from >= 0 {
-		t.Errorf("found at %d what no rung has", from)
+		t.Errorf("found at %d what no width has", from)
 	}
 	if w, ok := b.between(0.95); !ok || w != 28 {
 		t.Errorf("between 20 and 40: %d, %v", w, ok)

@@ -7,23 +7,23 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// wanted describes which scores of a row can affect the chosen labels: those of at least the
+// scoreFilter describes which scores of a row can affect the chosen labels: those of at least the
 // lowest threshold, and the best ones. The others may be omitted.
-type wanted struct {
+type scoreFilter struct {
 	floor float64 // the lowest threshold
 	top   int     // the best ones; negative: all scores matter
 	best  []float32
 }
 
-// mostWanted is the maximum number of best scores that are tracked one by one.
-const mostWanted = 16
+// maxBest is the maximum number of best scores that are tracked one by one.
+const maxBest = 16
 
-// everything marks all scores as needed.
-var everything = wanted{top: -1}
+// allScores marks all scores as needed.
+var allScores = scoreFilter{top: -1}
 
-// wantedFor returns the scores that choose and Set read.
-func wantedFor(p *LCIFParams) wanted {
-	w := wanted{floor: math.Inf(1), top: p.Top}
+// scoreFilterFor returns the scores that choose and Set read.
+func scoreFilterFor(p *LCIFParams) scoreFilter {
+	w := scoreFilter{floor: math.Inf(1), top: p.Top}
 	if t := p.Thresholds; t == nil {
 		w.top = max(w.top, 1)
 	} else {
@@ -35,14 +35,14 @@ func wantedFor(p *LCIFParams) wanted {
 			w.top = max(w.top, 1)
 		}
 	}
-	if w.top > mostWanted {
-		return everything
+	if w.top > maxBest {
+		return allScores
 	}
 	return w
 }
 
 // least returns a score below which no score is needed.
-func (w *wanted) least() float64 {
+func (w *scoreFilter) least() float64 {
 	if w.top < 0 || len(w.best) < w.top {
 		return 0
 	}
@@ -53,7 +53,7 @@ func (w *wanted) least() float64 {
 }
 
 // note records a score.
-func (w *wanted) note(score float32) {
+func (w *scoreFilter) note(score float32) {
 	if w.top <= 0 || len(w.best) == w.top && score <= w.best[w.top-1] {
 		return
 	}
@@ -69,9 +69,9 @@ func (w *wanted) note(score float32) {
 	w.best[at] = score
 }
 
-// reaches returns the index of the first sum, starting at from, whose product with its factor
+// firstAbove returns the index of the first sum, starting at from, whose product with its factor
 // is at least cut, or the number of sums if there is none; at most end. factor may be nil.
-func reaches(sum, factor []float64, from, end int, cut float64) int {
+func firstAbove(sum, factor []float64, from, end int, cut float64) int {
 	sum = sum[:end]
 	if factor == nil {
 		for ; from < len(sum); from++ {
@@ -94,7 +94,7 @@ func reaches(sum, factor []float64, from, end int, cut float64) int {
 // if it is not nil, and divided by total. Instance scores may cover more labels. It omits
 // scores that are not needed.
 func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, total float64,
-	w *wanted, dst *vector.Sparse) {
+	w *scoreFilter, dst *vector.Sparse) {
 	w.best = w.best[:0]
 	cut := 0.0
 	if total == 0 {
@@ -118,7 +118,7 @@ func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, 
 	done := 0
 	for i, l := range instance.Index {
 		end := min(int(l), len(sum))
-		for done = reaches(sum, factor, done, end, cut); done < end; done = reaches(sum, factor,
+		for done = firstAbove(sum, factor, done, end, cut); done < end; done = firstAbove(sum, factor,
 			done+1, end, cut) {
 			add(done, 0, feature(done))
 		}
@@ -129,7 +129,7 @@ func combineSums(lambda float64, instance vector.Sparse, sum, factor []float64, 
 		}
 		add(int(l), instance.Value[i], b)
 	}
-	for done = reaches(sum, factor, done, len(sum), cut); done < len(sum); done = reaches(sum,
+	for done = firstAbove(sum, factor, done, len(sum), cut); done < len(sum); done = firstAbove(sum,
 		factor, done+1, len(sum), cut) {
 		add(done, 0, feature(done))
 	}
