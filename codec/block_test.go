@@ -320,7 +320,10 @@ func TestKeyOrderAndRoundTrip(t *testing.T) {
 		chunk   uint32
 	}
 	gen := rapid.Custom(func(t *rapid.T) parts {
-		return parts{rapid.Uint64().Draw(t, "object"), Kind(rapid.Uint16().Draw(t, "section")), rapid.Uint32().Draw(t, "chunk")}
+		return parts{
+			rapid.Uint64().Draw(t, "object"), Kind(rapid.Uint16().Draw(t, "section")),
+			rapid.Uint32().Draw(t, "chunk"),
+		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := gen.Draw(t, "a"), gen.Draw(t, "b")

@@ -61,8 +61,9 @@ func (s stored) forest() *Forest {
 func store(f *Forest) stored {
 	s := stored{
 		trees: f.Trees, depth: f.Depth, dim: f.Dim, corpusN: f.CorpusN, width: f.DirWidth,
-		coord: uint8(slices.Index(coords, f.Coord)), natural: f.Natural, members: f.Params.Members, points: f.Points,
-		ptr: codec.Bytes(f.Proj.Ptr), idx: codec.Bytes(f.Proj.Idx), val: codec.Bytes(f.Proj.Val),
+		coord: uint8(slices.Index(coords, f.Coord)), natural: f.Natural, members: f.Params.Members,
+		points: f.Points,
+		ptr:    codec.Bytes(f.Proj.Ptr), idx: codec.Bytes(f.Proj.Idx), val: codec.Bytes(f.Proj.Val),
 		dirIdx: codec.Bytes(f.DirIdx), dirVal: codec.Bytes(f.DirVal),
 		leafDir: codec.Bytes(f.LeafDir), memberDir: codec.Bytes(f.MemberDir),
 	}
@@ -303,7 +304,8 @@ func TestValidateRefuses(t *testing.T) {
 	} {
 		f := store(c.base).forest()
 		// The views alias the examples: damage a copy.
-		f.Proj.Ptr, f.Proj.Idx, f.DirIdx = slices.Clone(f.Proj.Ptr), slices.Clone(f.Proj.Idx), slices.Clone(f.DirIdx)
+		f.Proj.Ptr, f.Proj.Idx = slices.Clone(f.Proj.Ptr), slices.Clone(f.Proj.Idx)
+		f.DirIdx = slices.Clone(f.DirIdx)
 		f.LeafDir, f.MemberDir = slices.Clone(f.LeafDir), slices.Clone(f.MemberDir)
 		c.damage(f)
 		if err := f.Validate(); !errors.Is(err, ErrInvalid) {
