@@ -12,25 +12,25 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Weighting selects how a label model weighs the values of rows and queries before
-// it makes them unit-length. Empty leaves the choice to the tuner of an LCIF index:
-// it tries all that the collection can have and takes the best by cross-validation.
-// Without tuning, and for trees, empty means WeightNone.
+// Weighting selects how a label model weighs the values of rows and queries before it scales
+// them to unit length. Empty leaves the choice to the tuner of an LCIF index: it tries every
+// weighting that the collection allows and takes the best by cross-validation. Without tuning,
+// and for trees, empty means WeightNone.
 type Weighting string
 
 // The weightings.
 const (
-	// WeightNone takes values as they are.
+	// WeightNone uses values as they are.
 	WeightNone Weighting = "none"
-	// WeightTFIDF takes values as counts of terms: (1 + ln tf)·ln(N/df) for
-	// counts of at least 1, tf·ln(N/df) below, with N rows of which df have the
-	// feature. A feature that no row of the build has weighs nothing: it has no
-	// document frequency, and counting it as one row's would let an unknown word
-	// take most of a query's length.
+	// WeightTFIDF treats values as counts of terms: (1 + ln tf)·ln(N/df) for counts of at least
+	// 1, tf·ln(N/df) below, where N is the number of rows and df the number of rows that have
+	// the feature. A feature that occurs in no row of the build has weight zero: its document
+	// frequency is zero, and with a frequency of one an unknown word would make up most of a
+	// query's length.
 	WeightTFIDF Weighting = "tfidf"
-	// WeightStandard, for LCIF in dense collections, gives every column the mean 0
-	// and the standard deviation 1 over the rows. Neighbors are then found by the
-	// cosine of scaled rows, scanning all rows.
+	// WeightStandard, for LCIF in dense collections, scales every column to mean 0 and standard
+	// deviation 1 over the rows. Neighbors are then found by the cosine of scaled rows, with a
+	// scan of all rows.
 	WeightStandard Weighting = "standard"
 )
 
@@ -39,18 +39,19 @@ func (w Weighting) check() error {
 	case "", WeightNone, WeightTFIDF, WeightStandard:
 		return nil
 	}
-	return fmt.Errorf("%w: weighting %q, want %q, %q or %q", ErrOption, w, WeightNone, WeightTFIDF, WeightStandard)
+	return fmt.Errorf("%w: weighting %q, want %q, %q or %q",
+		ErrOption, w, WeightNone, WeightTFIDF, WeightStandard)
 }
 
-// labelled is what a label model learns from: all row numbers, and the live
-// ones among them.
+// labelled is the data that a label model is learned from: rows and label sets by row number,
+// and the numbers of the live rows.
 type labelled struct {
 	rows *vector.CSR
 	sets *labels.Matrix
 	live []int
 }
 
-// dead are the row numbers that are not live.
+// dead returns the numbers of the rows that are not live.
 func (d *labelled) dead() *roaring.Bitmap {
 	out := roaring.New()
 	out.AddRange(0, uint64(d.rows.Rows()))
@@ -60,9 +61,9 @@ func (d *labelled) dead() *roaring.Bitmap {
 	return out
 }
 
-// readLabelled copies rows and labels out of the map; of dense rows, the values
-// that are not zero. Known labels have the first numbers, in their order; others are
-// numbered in the order in which live rows have them.
+// readLabelled copies rows and labels out of the map. Of dense rows it keeps the values that
+// are not zero. Known labels get the first numbers, in their order; other labels are numbered
+// in the order in which they first occur in live rows.
 func readLabelled(
 	ctx context.Context, st source, known []string, report func(done, total int),
 ) (*labelled, []string, error) {
@@ -111,7 +112,7 @@ func readLabelled(
 	return data, b.Names(), nil
 }
 
-// listed is a dense vector as a sparse one.
+// listed returns a dense vector as a sparse one.
 func listed(x []float32) (s vector.Sparse) {
 	for i, v := range x {
 		if v != 0 {
@@ -122,8 +123,8 @@ func listed(x []float32) (s vector.Sparse) {
 	return s
 }
 
-// weigh weighs the rows in place and returns the weights of the features, nil
-// where values stay as they are.
+// weigh weighs the rows in place and returns the weights of the features, or nil if the
+// weighting leaves values as they are.
 func (d *labelled) weigh(w Weighting) []float32 {
 	if w != WeightTFIDF {
 		return nil
@@ -135,7 +136,7 @@ func (d *labelled) weigh(w Weighting) []float32 {
 	return idf
 }
 
-// inverseFrequencies is ln(N/df) of every feature, zero for those no row has.
+// inverseFrequencies returns ln(N/df) of every feature, and zero for features that no row has.
 func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 	df := make([]int, rows.Cols)
 	for _, f := range rows.Index {

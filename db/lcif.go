@@ -17,16 +17,17 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// KindLCIF as BuildOptions.Kind learns to predict the labels of a collection's
-// rows from nearest rows and from features (Feremans et al. 2020, LCIF). Of a
-// sparse collection it keeps an inverted index of its own, whose rows may be
-// weighed and thinned, so it does not answer SearchSparse. In a dense one it
-// finds neighbours by a forest of the collection, or by scanning; their
-// similarity is the cosine, and features are the coordinates: feature scores, not
-// similarities, take a coordinate below zero as zero, in rows and queries alike.
+// KindLCIF as BuildOptions.Kind learns to predict the labels of a collection's rows from
+// nearest rows and from features (Feremans et al. 2020, LCIF). In a sparse collection the model
+// keeps its own inverted index, whose rows may be weighed and reduced to selected features;
+// therefore it does not answer SearchSparse. In a dense collection it finds neighbors with a
+// forest of the collection, or with a scan; their similarity is the cosine, and the coordinates
+// are the features. Feature scores treat a coordinate below zero as zero, in rows and in
+// queries; similarities do not.
 const KindLCIF forest.Kind = "lcif"
 
-// LabelWeight is the best that the tuner of a label model found with a weighting.
+// LabelWeight is a weighting and the best setting that the tuner of a label model found with
+// it.
 type LabelWeight struct {
 	Weight Weighting
 	Best   query.LCIFPoint
@@ -34,56 +35,56 @@ type LabelWeight struct {
 
 // LCIFOptions are the options of KindLCIF.
 type LCIFOptions struct {
-	// Weight selects how values are weighed; a build puts in what it chose. Scaled
-	// columns are tried unasked only where rows are scanned for neighbors anyway.
+	// Weight selects how values are weighed; a build fills in the weighting that it chose. If
+	// Weight is empty, scaled columns are tried only where neighbors are found by a scan
+	// anyway.
 	Weight Weighting
-	// Params, when given, are used as they are, so that without Thresholds and Cut
-	// each row gets its best label only; otherwise the tuner chooses them by
-	// cross-validation on the rows themselves. IndexInfo has those in use.
+	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets
+	// its best label only. If nil, the tuner chooses them by cross-validation on the rows.
+	// IndexInfo returns those in use.
 	Params *query.LCIFParams
-	// Cut, beside Params without Thresholds, makes the thresholds of the scores that
-	// a cross-validation with Params gives the rows: so a setting that was tuned on
-	// one collection (LCIFPoint.Cut) serves another.
+	// Cut, if given with Params without Thresholds, computes the thresholds from the scores
+	// that a cross-validation with Params gives the rows. This transfers a setting that was
+	// tuned on one collection (LCIFPoint.Cut) to another.
 	Cut *query.LCIFCut `json:",omitempty"`
 	// AllowEmpty lets the tuner choose thresholds that leave rows without labels.
 	// Otherwise each row has at least its best label.
 	AllowEmpty bool `json:",omitempty"`
-	// Search selects how settings are searched; query.PaperProtocol does what the
-	// paper does, with values as they are unless Weight is given.
+	// Search selects how settings are searched. query.PaperProtocol follows the paper, with
+	// unweighed values unless Weight is given.
 	Search query.LCIFSearch `json:",omitempty"`
 	// Objective is the measure the tuner chooses by, micro F1 when empty.
 	Objective query.LCIFObjective
-	// Folds is the number of folds, 10 when zero and at most 1,000; fewer rows than
-	// that lower it. TuneRows is how many rows are tried at most over all folds,
-	// 10,000 when zero, as in the paper.
+	// Folds is the number of folds, 10 when zero and at most 1,000; it is at most the number of
+	// rows. TuneRows is the largest number of rows scored over all folds, 10,000 when zero, as
+	// in the paper.
 	Folds, TuneRows int
-	// FeatureShares are the shares of the features, those of highest entropy,
-	// among which the tuner chooses; all features when empty. Sparse collections
-	// only.
+	// FeatureShares are the shares of the features that the tuner chooses from; a share selects
+	// the features of highest entropy. Empty means all features. Sparse collections only.
 	FeatureShares []float64
-	// Neighbors names what finds neighbours in a dense collection: a tuned
-	// forest, asked for recall 0.95, or Flat. Empty means the first tuned forest
-	// by name, or Flat when there is none; a build puts in what it found. A model
-	// cannot replace the forest that finds its neighbours. If the forest is dropped
-	// or replaced by another kind of index later, rows are scanned.
+	// Neighbors names the index that finds neighbors in a dense collection: a tuned forest,
+	// which is searched with recall 0.95, or Flat. Empty means the first tuned forest by name,
+	// or Flat if there is none; a build fills in its choice. A model cannot replace the forest
+	// that finds its neighbors. If the forest is later dropped, or replaced by another kind of
+	// index, neighbors are found by a scan.
 	Neighbors string `json:",omitempty"`
-	// SecondOrders are the weights of second-order scores, 0 to 1, among which the
-	// tuner chooses; 0, none, when empty.
+	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner chooses from.
+	// Empty means 0: no second-order scores.
 	SecondOrders []float64 `json:",omitempty"`
-	// Graph is how many nearest other rows of each row second-order scores use,
-	// MaxGraph at most; 10 when zero, if Params or SecondOrders ask for such scores.
-	// A model that uses them stores the list of these rows; a build puts in 0 for
-	// others. Rows written or deleted since count in second-order scores after
-	// maintenance, which makes the list of all rows anew: a search for each row.
+	// Graph is the number of nearest other rows that second-order scores use for each row, at
+	// most MaxGraph; zero means 10 if Params or SecondOrders have a weight above zero. Such a
+	// model stores a neighbor list for each row; a build sets Graph to 0 for other models. Rows
+	// written or deleted later take part in second-order scores after maintenance, which
+	// rebuilds all neighbor lists with one search per row.
 	Graph int `json:",omitempty"`
 
-	labels []string // those that Params.Thresholds.PerLabel are of, if the model is learned anew
-	// relearn says that the options are those of a stored model, which maintenance,
-	// Compact or Repair rebuilds.
+	labels []string // labels of Params.Thresholds.PerLabel if the model is relearned
+	// relearn is set if the options are those of a stored model that maintenance, Compact or
+	// Repair rebuilds.
 	relearn bool
 }
 
-// MaxGraph is the most nearest rows of a row that second-order scores can use.
+// MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
 const MaxGraph = 1000
 
 // resolveGraph fills in the number of nearest rows that second-order scores use.
@@ -97,9 +98,11 @@ func (o *LCIFOptions) resolveGraph() error {
 	}
 	switch {
 	case o.Graph < 0 || o.Graph > MaxGraph:
-		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10", ErrOption, o.Graph, MaxGraph)
+		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10",
+			ErrOption, o.Graph, MaxGraph)
 	case !wanted && o.Graph > 0 && !o.relearn:
-		return fmt.Errorf("%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
+		return fmt.Errorf(
+			"%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
 			ErrOption, o.Graph)
 	case !wanted:
 		o.Graph = 0
@@ -139,15 +142,15 @@ func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
 	return o, o.resolveGraph()
 }
 
-// lcifLearned is a label model on its way to the file.
+// lcifLearned is a label model that has been learned but not yet stored.
 type lcifLearned struct {
-	sparseLearned // without an index in a dense collection
+	sparseLearned // without an inverted index in a dense collection
 	dim           int
 	metric        vector.Metric
 	names         []string
 	sets          *labels.Matrix // by row number; deleted rows have no labels
 	counts        *labels.FeatureLabels
-	power         *labels.Powers  // S to the power of params.Beta
+	power         *labels.Powers  // similarities to the power of params.Beta
 	dead          *roaring.Bitmap // rows that were deleted
 	keep          []uint64
 	idf           []float32
@@ -158,35 +161,36 @@ type lcifLearned struct {
 	weights       []LabelWeight
 }
 
-// lcifManifest is the detail of a label model. Its parameters are in the options.
+// lcifManifest is the part of a manifest that only label models have. Their parameters are in
+// the options.
 type lcifManifest struct {
 	plainDetail
 	Features, Labels int
-	// Neighbors is the index of a dense collection that finds neighbours.
+	// Neighbors names the index that finds neighbors in a dense collection.
 	Neighbors string `json:",omitempty"`
 	// Scale standardizes the columns of a dense collection, if set.
 	Scale *query.Scaling `json:",omitempty"`
-	// Graph is how many nearest other rows of each row are stored at most.
+	// Graph is the maximum length of the stored neighbor lists.
 	Graph int `json:",omitempty"`
-	// Base is the object that has the pairs, where that is another one.
+	// Base is the object that stores the pairs, if it is not the model's own.
 	Base uint64 `json:",omitempty"`
-	// Learned is how many rows the model was learned from when maintenance began,
-	// zero for as many as it covers; LearnedDead of them were deleted.
+	// Learned is the number of rows that the model was learned from, of which LearnedDead were
+	// deleted. Maintenance sets it; zero means the number of rows that the model covers.
 	Learned     int `json:",omitempty"`
 	LearnedDead int `json:",omitempty"`
-	// Segments are the parts of the inverted index, if the rows are sparse, and of
-	// the label sets.
+	// Segments are the parts of the label sets and, if the rows are sparse, of the inverted
+	// index.
 	Segments []segmentManifest
 }
 
-// lcif is the detail of a label model's manifest.
+// lcif returns the part of the manifest that only label models have.
 func (m *manifest) lcif() *lcifManifest { return m.own.(*lcifManifest) }
 
-// params are the parameters of a label model.
+// params returns the parameters of a label model.
 func (m *manifest) params() *query.LCIFParams { return m.Info.Options.LCIF.Params }
 
-// fits reports whether there is an inverted index where rows are sparse, and none
-// where they are dense.
+// fits reports whether the model has an inverted index if its rows are sparse, and none if they
+// are dense.
 func (l *lcifManifest) fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
 func (l *lcifManifest) segments() int         { return len(l.Segments) }
 func (l *lcifManifest) features() int         { return l.Features }
@@ -200,15 +204,17 @@ func (l *lcifManifest) objects() []uint64 {
 	return out
 }
 
-// check refuses what no build can have written.
+// check refuses values that no build writes.
 func (l *lcifManifest) check(m *manifest) error {
 	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
 	switch {
-	case m.params() == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 || l.Learned < 0 || l.LearnedDead < 0:
+	case m.params() == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
+		l.Learned < 0 || l.LearnedDead < 0:
 		return errors.New("label model")
 	case l.Graph < 0 || l.Graph > MaxGraph:
 		return errors.New("nearest rows of rows")
-	case l.Features < 0 || l.Features > MaxFeature+1 || !sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > MaxDim):
+	case l.Features < 0 || l.Features > MaxFeature+1 ||
+		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > MaxDim):
 		return errors.New("features")
 	case !validSegments(l.Segments, m.Info.Rows, sparse) || segmentFeatures(l.Segments) > l.Features:
 		return errors.New("segments")
@@ -216,16 +222,16 @@ func (l *lcifManifest) check(m *manifest) error {
 	return nil
 }
 
-// lcifKind are label models, over sparse and dense collections.
+// lcifKind implements label models over sparse and dense collections.
 type lcifKind struct{}
 
 func (lcifKind) suits(bool) bool { return true }
 func (lcifKind) predicts() bool  { return true }
 func (lcifKind) detail() detail  { return &lcifManifest{} }
 
-// again keeps the parameters. Thresholds are of labels by number, which may change,
-// so they go with names; without names, which a damaged model does not tell, they
-// stay with the numbers.
+// again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
+// they are passed on with the names of the labels. If the names cannot be read, as in a damaged
+// model, thresholds stay with the numbers.
 func (lcifKind) again(ctx context.Context, st source, m *manifest, o *BuildOptions) {
 	o.LCIF.relearn = true
 	if t := m.params().Thresholds; t != nil && t.PerLabel != nil && st != nil {
@@ -253,7 +259,7 @@ func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 		if err != nil || c.Sparse {
 			return err
 		}
-		// Neighbours are searched for in the map, so the snapshot must last.
+		// Neighbors are searched for in the map, so the snapshot must stay open.
 		return l.learnDense(ctx, st, data, o, job.timer)
 	})
 	if err == nil && l.sets == nil {
@@ -263,7 +269,9 @@ func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 }
 
 // learnSparse learns the model of a sparse collection.
-func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labelled, o BuildOptions, timer *stageTimer) error {
+func (l *lcifLearned) learnSparse(
+	ctx context.Context, coll string, data *labelled, o BuildOptions, timer *stageTimer,
+) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
 	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
 		return err
@@ -273,7 +281,8 @@ func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labell
 		own := *data
 		if w != WeightNone {
 			own.rows = &vector.CSR{
-				Ptr: data.rows.Ptr, Index: data.rows.Index, Value: slices.Clone(data.rows.Value), Cols: data.rows.Cols,
+				Ptr: data.rows.Ptr, Index: data.rows.Index, Value: slices.Clone(data.rows.Value),
+				Cols: data.rows.Cols,
 			}
 		}
 		candidates = append(candidates, weighted{weight: w, idf: own.weigh(w), data: &own})
@@ -286,8 +295,10 @@ func (l *lcifLearned) learnSparse(ctx context.Context, coll string, data *labell
 	return timer.run("model", func(report func(int, int)) error { return l.learn(ctx, data, o.Workers, report) })
 }
 
-// learn makes the model of all rows with the chosen parameters.
-func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int, report func(done, total int)) error {
+// learn learns the model from all rows with the chosen parameters.
+func (l *lcifLearned) learn(
+	ctx context.Context, data *labelled, workers int, report func(done, total int),
+) error {
 	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workers)
 	if err != nil {
 		return wrapf(err, "label model")
@@ -313,8 +324,10 @@ func (l *lcifLearned) learn(ctx context.Context, data *labelled, workers int, re
 	return l.learnGraph(ctx, view, data.rows, report)
 }
 
-// learnGraph lists the nearest rows of each row, if second-order scores use them.
-func (l *lcifLearned) learnGraph(ctx context.Context, view *query.LCIFView, rows *vector.CSR, report func(done, total int)) error {
+// learnGraph computes the neighbor lists, if second-order scores use them.
+func (l *lcifLearned) learnGraph(
+	ctx context.Context, view *query.LCIFView, rows *vector.CSR, report func(done, total int),
+) error {
 	if l.params.Lambda == 0 || l.params.SecondOrder == 0 {
 		l.opts.LCIF.Graph = 0
 		return nil
@@ -358,7 +371,7 @@ const (
 	arrayGraphPtr
 	arrayGraphRow
 	arrayGraphSimilarity
-	similarityArrays // how many there are
+	similarityArrays // the number of arrays
 )
 
 // emit writes a label model of one segment.
@@ -366,7 +379,8 @@ func (l *lcifLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	w := newArrayWriter(object, sink)
 	m := &manifest{Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim}
 	d := &lcifManifest{
-		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.LCIF.Neighbors, Scale: l.scale, Graph: l.opts.LCIF.Graph,
+		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.LCIF.Neighbors, Scale: l.scale,
+		Graph: l.opts.LCIF.Graph,
 	}
 	one := segmentManifest{Object: object, Rows: l.n, Dead: l.n - l.live, Bytes: w.sizes}
 	if l.index != nil {
@@ -377,22 +391,21 @@ func (l *lcifLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	sets := l.sets.CSR()
 	labelSetArrays(w.arrays(codec.KindLabelMatrix), &sets)
 	h := &lcifHead{
-		names: l.names, dead: l.dead, square: l.counts.Square, rows: l.counts.Rows, powers: l.power, keep: l.keep, idf: l.idf,
-		graph: l.graph,
+		names: l.names, dead: l.dead, square: l.counts.Square, rows: l.counts.Rows, powers: l.power,
+		keep: l.keep, idf: l.idf, graph: l.graph,
 	}
 	h.put(w)
 	basePairs.put(w, l.counts, l.power)
 	return m, w.err
 }
 
-// labelSetArrays are the arrays of the label sets of rows.
+// labelSetArrays reads or writes the arrays of the label sets of rows.
 func labelSetArrays(a *arrays, sets *vector.CSR) {
 	array(a, arrayLabelPtr, &sets.Ptr)
 	array(a, arrayLabelIndex, &sets.Index)
 }
 
-// lcifHead is what a label model has once, however many its segments are and
-// wherever its pairs.
+// lcifHead is the data that a label model stores once, not per segment, except for its pairs.
 type lcifHead struct {
 	names  []string
 	dead   *roaring.Bitmap
@@ -404,19 +417,21 @@ type lcifHead struct {
 	graph  *vector.CSR // nil without second-order scores
 }
 
-// put writes it.
+// put writes the arrays of the head.
 func (h *lcifHead) put(w *arrayWriter) {
 	a := w.arrays(codec.KindLabelMatrix)
 	a.writeNames(arrayLabelNames, h.names)
 	a.writeSet(arrayLabelDead, h.dead)
-	once := lcifArrays{rows: h.rows, keep: h.keep, idf: h.idf, feature: h.powers.Feature, label: h.powers.Label, graph: h.graph}
+	once := lcifArrays{
+		rows: h.rows, keep: h.keep, idf: h.idf, feature: h.powers.Feature, label: h.powers.Label, graph: h.graph,
+	}
 	for _, s := range h.square {
 		once.square = append(once.square, s.Hi, s.Lo)
 	}
 	once.onceArrays(w.arrays(codec.KindSimilarity))
 }
 
-// onceArrays are the arrays that a label model has once, but for its pairs.
+// onceArrays reads or writes the arrays of a lcifHead, except for names and deleted rows.
 func (x *lcifArrays) onceArrays(a *arrays) {
 	array(a, arraySquare, &x.square)
 	array(a, arrayLabelRows, &x.rows)
@@ -431,7 +446,7 @@ func (x *lcifArrays) onceArrays(a *arrays) {
 	}
 }
 
-// pairNumbers are the numbers of the arrays of pairs of features and labels.
+// pairNumbers are the numbers of the arrays that store pairs of a feature and a label.
 type pairNumbers struct{ ptr, label, sum, power uint32 }
 
 var (
@@ -439,7 +454,8 @@ var (
 	patchPairs = pairNumbers{arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower}
 )
 
-// arrays are the arrays of pairs: their powers, and the sums behind these.
+// arrays reads or writes the arrays of pairs: the powers, and the sums that they are computed
+// from.
 func (n pairNumbers) arrays(a *arrays, powers *vector.CSR, sums *[]int64) {
 	array(a, n.ptr, &powers.Ptr)
 	array(a, n.label, &powers.Index)
@@ -450,5 +466,6 @@ func (n pairNumbers) arrays(a *arrays, powers *vector.CSR, sums *[]int64) {
 // put writes pairs with their sums and powers.
 func (n pairNumbers) put(w *arrayWriter, counts *labels.FeatureLabels, powers *labels.Powers) {
 	sums := counts.Sum
-	n.arrays(w.arrays(codec.KindSimilarity), &vector.CSR{Ptr: counts.Ptr, Index: counts.Label, Value: powers.S.Value}, &sums)
+	n.arrays(w.arrays(codec.KindSimilarity),
+		&vector.CSR{Ptr: counts.Ptr, Index: counts.Label, Value: powers.S.Value}, &sums)
 }

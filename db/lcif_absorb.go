@@ -13,42 +13,40 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// A label model follows changes exactly. Its inverted index and the label sets
-// of its rows grow by segments, as inverted indexes do. The sums behind the
-// feature–label similarities are whole numbers: what fresh rows add to them and
-// what deleted rows took part in is worked out from these rows alone, and pairs
-// of features and labels whose sum has changed are kept beside the others until
-// they are so many that the pairs are written anew. What is stored and predicted
-// is then that of a model built anew with the same parameters. Weights and
-// selection of features are part of these: where there are any, a model of which
-// a fifth has changed is learned anew.
+// Maintenance of a label model is exact: it stores and predicts what a model rebuilt with the
+// same parameters would. The inverted index and the label sets of its rows grow by segments, as
+// inverted indexes do. The sums behind the feature–label similarities are integers, so a step
+// computes the contributions of fresh and of deleted rows from these rows alone. Pairs of a
+// feature and a label whose sum has changed are stored in a patch; when the patch is large, a
+// step rewrites all pairs. Weights and selection of features are part of the parameters: a
+// model that has any is relearned when a fifth of its rows has changed.
 
-// patchShare is the share of the pairs, one in so many, that may have changed
-// before all are written anew; patchLeast may at any rate.
+// All pairs are rewritten once more than one in patchShare of them has changed, but never for
+// patchLeast changed pairs or fewer.
 const (
 	patchShare = 2
 	patchLeast = 4096
 )
 
-// patchFull says whether to write all pairs anew, where changed ones are kept
-// beside base others and the step has touched some. A step writes the changed
-// pairs: if each touches q more of them and all B are written once there are L,
-// a step writes L/2 + B·q/L on average, which is least at L² = 2·q·B.
+// patchFull reports whether to rewrite all pairs, where the patch has changed pairs in addition
+// to base pairs, and the step has touched some of them. A step writes the patch: if each step
+// touches q more pairs and all B are rewritten once the patch has L, a step writes L/2 + B·q/L
+// pairs on average, which is least at L² = 2·q·B.
 func patchFull(changed, touched, base int) bool {
 	if changed <= patchLeast {
 		return false
 	}
-	return changed > base/patchShare || touched > 0 && float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
+	return changed > base/patchShare ||
+		touched > 0 && float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
 }
 
-// lcifStep is a step that makes a label model cover fresh rows and forget
-// deleted ones.
+// lcifStep is a step of maintenance after which a label model covers fresh rows and no longer
+// counts deleted ones.
 type lcifStep struct {
-	m *manifest // of the index before
-	// Segments [from, to) are replaced by one of n rows from first on, of which
-	// dead are deleted; n zero means that none is written. It is an object of its
-	// own: what the model has once is written by every step, and goes with the
-	// next.
+	m *manifest // of the index before the step
+	// The step replaces segments [from, to) by one of n rows that begins with row first and has
+	// dead deleted rows; if n is zero, it writes none. The segment is an object of its own.
+	// Every step writes the head, and the next step deletes it.
 	from, to       int
 	object         uint64 // of the segment
 	first, n, dead int
@@ -56,18 +54,20 @@ type lcifStep struct {
 	lengths        []float64
 	sets           vector.CSR
 	features       int
-	covered        int // rows that the model covers after the step
-	read           int // rows read
+	covered        int // number of rows that the model covers after the step
+	read           int // number of rows read
 	head           lcifHead
-	counts         *labels.FeatureLabels // the new patch, or all pairs if whole
+	counts         *labels.FeatureLabels // the new patch, or all pairs if whole is set
 	whole          bool
-	baseBytes      int64 // of the pairs that stay
+	baseBytes      int64 // size of the pairs that are not rewritten
 	params         query.LCIFParams
 }
 
-// absorb returns a step, or reports that too many rows have changed for the weights
-// and the selection of features that the model has.
-func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, w work) (s step, rebuild bool, err error) {
+// absorb returns a step, or reports that too many rows have changed for the model's weights and
+// selection of features.
+func (lcifKind) absorb(
+	ctx context.Context, st source, _ *indexRef, m *manifest, w work,
+) (s step, rebuild bool, err error) {
 	l, c := m.lcif(), st.entry()
 	if c.Sparse {
 		set, err := st.sparse(ctx)
@@ -91,13 +91,17 @@ func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest,
 		if learned == 0 {
 			learned, gone = m.Info.Rows, int(a.dead.GetCardinality())
 		}
-		if changed := int(c.Rows) - learned + int(dead.GetCardinality()) - gone; float64(changed) > drift*float64(learned-gone) {
+		changed := int(c.Rows) - learned + int(dead.GetCardinality()) - gone
+		if float64(changed) > drift*float64(learned-gone) {
 			return nil, true, nil
 		}
 	}
 	f := &lcifFollowing{
 		st: st, a: a, gone: dead,
-		lcifStep: lcifStep{m: m, covered: int(c.Rows), features: l.Features, head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)}},
+		lcifStep: lcifStep{
+			m: m, covered: int(c.Rows), features: l.Features,
+			head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)},
+		},
 	}
 	if c.Sparse {
 		f.features = c.Dim
@@ -112,7 +116,9 @@ func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest,
 	}
 	if err == nil && l.Graph > 0 && f.unchanged() {
 		g := a.graph
-		f.head.graph = &vector.CSR{Ptr: slices.Clone(g.Ptr), Index: slices.Clone(g.Index), Value: slices.Clone(g.Value), Cols: g.Cols}
+		f.head.graph = &vector.CSR{
+			Ptr: slices.Clone(g.Ptr), Index: slices.Clone(g.Index), Value: slices.Clone(g.Value), Cols: g.Cols,
+		}
 	} else if err == nil && l.Graph > 0 {
 		err = w.timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, w.workers, report) })
 	}
@@ -122,10 +128,10 @@ func (lcifKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest,
 	return &f.lcifStep, false, nil
 }
 
-// rewriteDue reports whether a segment of a label model is to be rewritten although
-// the model covers all rows and has forgotten those deleted: a step that inserts rows
-// and forgets others leaves the segments as they are that it does not merge. The
-// deleted rows of the segment must be the given share of those that the model covers.
+// rewriteDue reports whether a segment of a label model must be rewritten although the model
+// covers all rows and counts no deleted ones: a step leaves the segments unchanged that it does
+// not merge. A rewrite is due if the deleted rows of the segment are at least the given share
+// of the rows that the model covers.
 func (st *collState) rewriteDue(m *manifest, share float64) bool {
 	l, ok := m.own.(*lcifManifest)
 	if !ok {
@@ -136,7 +142,7 @@ func (st *collState) rewriteDue(m *manifest, share float64) bool {
 	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
 }
 
-// deletedWithin is the number of rows [first, first+n) that are in dead.
+// deletedWithin returns the number of rows in [first, first+n) that are in dead.
 func deletedWithin(dead *roaring.Bitmap, first, n int) int {
 	if b := within(dead, first, n); b != nil {
 		return int(b.GetCardinality())
@@ -144,8 +150,10 @@ func deletedWithin(dead *roaring.Bitmap, first, n int) int {
 	return 0
 }
 
-// graph lists the nearest rows of each row after the step.
-func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done, total int)) error {
+// graph computes the neighbor lists of all rows after the step.
+func (f *lcifFollowing) graph(
+	ctx context.Context, workers int, report func(done, total int),
+) error {
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for i := range uint32(f.covered) {
 		if i%4096 == 0 {
@@ -181,25 +189,26 @@ func (f *lcifFollowing) graph(ctx context.Context, workers int, report func(done
 	return nil
 }
 
-// lcifFollowing is the work of one step.
+// lcifFollowing is the state of one step while it is computed.
 type lcifFollowing struct {
 	lcifStep
 	st      source
 	a       *lcifArrays
 	gone    *roaring.Bitmap // rows that are deleted now
-	fresh   [][]uint32      // label sets of the rows behind those covered; deleted rows have none
-	added   *vector.CSR     // units of the live ones
+	fresh   [][]uint32      // label sets of the rows after those covered; empty for deleted rows
+	added   *vector.CSR     // unit vectors of the live fresh rows
 	addSets [][]uint32
-	removed *vector.CSR // units of covered rows deleted since
+	removed *vector.CSR // unit vectors of covered rows deleted since
 	subSets [][]uint32
 }
 
-// unchanged reports whether the model covers the rows that it is to cover already.
+// unchanged reports whether the model already covers exactly the rows that it would cover after
+// the step.
 func (f *lcifFollowing) unchanged() bool {
 	return f.covered == f.m.Info.Rows && f.removed.Rows() == 0
 }
 
-// row is a row's features as the model weighs them, in memory of its own.
+// row returns a copy of a row's features, weighed as the model weighs them.
 func (f *lcifFollowing) row(row uint32) vector.Sparse {
 	if !f.st.entry().Sparse {
 		x := f.st.denseRow(int(row), make([]float32, f.st.entry().Dim))
@@ -216,15 +225,15 @@ func (f *lcifFollowing) row(row uint32) vector.Sparse {
 	return x
 }
 
-// units makes rows unit-length as the model does.
+// units scales rows to unit length as the model does.
 func (f *lcifFollowing) units(rows *vector.CSR) *vector.CSR {
 	rows.Cols = f.features
 	return query.UnitRows(rows, &query.LCIFView{Features: f.features, Keep: f.head.keep})
 }
 
-// readChange reads the rows that came and went.
+// readChange reads the rows that were written or deleted since the model was made.
 func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total int)) error {
-	// Features that came since have no weight, and are not kept if any was left out.
+	// New features have no weight, and are not kept if the model leaves any feature out.
 	if f.head.idf != nil {
 		f.head.idf = append(f.head.idf, make([]float32, f.features-len(f.head.idf))...)
 	}
@@ -250,7 +259,8 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		}
 		return nil
 	}
-	added, removed := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}, &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	added := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	removed := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for it := gone.Iterator(); it.HasNext(); {
 		row := it.Next()
 		removed.Append(f.row(row))
@@ -294,7 +304,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	return nil
 }
 
-// count works out the sums after the change.
+// count computes the sums after the change.
 func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 	failed := func(err error) error { return wrapf(err, "label model") }
 	counted := func(units *vector.CSR, sets [][]uint32, names int) (*labels.FeatureLabels, error) {
@@ -308,7 +318,7 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 	if err != nil {
 		return failed(err)
 	}
-	// What went was of features and labels that the model knows.
+	// Deleted rows have only features and labels that the model knows.
 	f.removed.Cols = f.m.lcif().Features
 	sub, err := counted(f.removed, f.subSets, f.m.lcif().Labels)
 	if err != nil {
@@ -319,7 +329,9 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 	for i := 0; i < len(a.square); i += 2 {
 		old.Square = append(old.Square, labels.Uint128{Hi: a.square[i], Lo: a.square[i+1]})
 	}
-	p := &labels.Patched{Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old}
+	p := &labels.Patched{
+		Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old,
+	}
 	if f.counts, err = p.Change(add, sub, workers); err != nil {
 		return corruptf(f.st.entry().Name, "index %q: %w", f.m.Info.Name, err)
 	}
@@ -335,11 +347,12 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 	return nil
 }
 
-// segment makes the segment of the step, if there is one to make.
+// segment builds the segment of the step, if one is needed.
 func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	segments := f.m.lcif().Segments
 	gone := func(first, n int) int { return deletedWithin(f.gone, first, n) }
-	from, to, end, ok := planSegments(segments, f.covered, func(g *segmentManifest) int { return gone(g.First, g.Rows) - g.Dead })
+	from, to, end, ok := planSegments(segments, f.covered,
+		func(g *segmentManifest) int { return gone(g.First, g.Rows) - g.Dead })
 	if !ok {
 		return nil
 	}
@@ -383,7 +396,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	return nil
 }
 
-// rowOr is the labels of a row, which may be one of those behind the segments.
+// rowOr returns the labels of a row, which may be one of the fresh rows after the segments.
 func (s *segmentSets) rowOr(i int, fresh [][]uint32) []uint32 {
 	if n := s.Rows(); i >= n {
 		return fresh[i-n]
@@ -391,10 +404,10 @@ func (s *segmentSets) rowOr(i int, fresh [][]uint32) []uint32 {
 	return s.Row(i)
 }
 
-// rows is how many rows the step read.
+// rows returns the number of rows that the step has read.
 func (s *lcifStep) rows() int { return s.read }
 
-// action names the step.
+// action returns the name of the step, as in MaintainStep.Action.
 func (s *lcifStep) action() string {
 	if s.n == 0 {
 		return "forget"
@@ -402,11 +415,12 @@ func (s *lcifStep) action() string {
 	return (&segmentStep{m: s.m, from: s.from, to: s.to, first: s.first, n: s.n}).action()
 }
 
-// objects is one for the segment, if there is one, and one for the rest.
+// objects returns the number of objects: one for the segment, if there is one, and one for the
+// rest.
 func (s *lcifStep) objects() int { return min(s.n, 1) + 1 }
 
-// emit writes the segment, the pairs that changed and what there is once, and
-// describes the model with them.
+// emit writes the segment, the changed pairs and the head, and returns the manifest of the
+// model.
 func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	m, model := *s.m, *s.m.lcif()
 	m.own = &model
@@ -457,7 +471,7 @@ func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	return &m, w.err
 }
 
-// parts are the objects that the model holds besides its own.
+// parts returns the objects that the model holds in addition to its own.
 func (s *lcifStep) parts() []uint64 {
 	var out []uint64
 	if s.n > 0 {
@@ -474,11 +488,10 @@ func (s *lcifStep) parts() []uint64 {
 	return out
 }
 
-// garbage are the blocks of kept objects that the model no longer needs: what
-// there was once, pairs written anew, and segments replaced. What there was once
-// in an object that has more, as those of builds have, stays until the object
-// goes, or its pairs do: it is small, and stands between blocks that are not and
-// would be written again.
+// garbage returns the blocks of kept objects that the model no longer needs: the old head,
+// pairs that were rewritten, and segments that were replaced. If the object of the old head
+// also has a segment or pairs, as after a build, the head stays until the object or its pairs
+// are deleted: it is small, and is stored between large blocks that would have to be rewritten.
 func (s *lcifStep) garbage() []blockRef {
 	var out []blockRef
 	drop := func(object uint64, kind codec.Kind, numbers ...uint32) {
@@ -487,7 +500,7 @@ func (s *lcifStep) garbage() []blockRef {
 		}
 	}
 	home := s.m.lcif().home(s.m.Object)
-	// Unlike the rest of what there is once, these are large.
+	// Unlike the rest of the head, the neighbor lists are large.
 	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
 	stale := []uint64{s.m.Object}
 	switch {
@@ -499,7 +512,8 @@ func (s *lcifStep) garbage() []blockRef {
 	}
 	for _, object := range stale {
 		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
-		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF, arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
+		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF,
+			arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}
 	for _, g := range s.m.lcif().Segments[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)

@@ -16,33 +16,36 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// lcifRecall is the recall that a label model asks its forest for.
+// lcifRecall is the recall with which a label model searches its forest.
 const lcifRecall = 0.95
 
-// forestKs are the values of k that are tuned over dense rows. Beyond them a
-// forest, tuned for the nearest few, has too few candidates.
+// forestKs are the values of k that are tuned with a forest. Forests are tuned for few nearest
+// rows and have too few candidates for a larger k.
 var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
-// resolveNeighbors fills in the index that finds the neighbours of the label model
-// to be built under a name, and refuses what its collection cannot do.
+// resolveNeighbors fills in the index that finds neighbors for the label model to be built
+// under a name, and refuses options that its collection does not support.
 func resolveNeighbors(st source, name string, o *LCIFOptions) error {
 	if st.entry().Sparse {
 		if o.Weight == WeightStandard {
 			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", ErrOption, o.Weight, st.entry().Name)
 		}
 		if o.Neighbors != "" {
-			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q", ErrOption, o.Neighbors)
+			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q",
+				ErrOption, o.Neighbors)
 		}
 		return nil
 	}
 	switch {
 	case o.Weight == WeightTFIDF:
-		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense", ErrOption, o.Weight, st.entry().Name)
+		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
+			ErrOption, o.Weight, st.entry().Name)
 	case o.Weight == WeightStandard && o.Neighbors != "" && o.Neighbors != Flat:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
 			ErrOption, o.Weight, st.entry().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
-		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense", ErrOption, st.entry().Name)
+		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense",
+			ErrOption, st.entry().Name)
 	}
 	switch {
 	case o.relearn:
@@ -68,11 +71,12 @@ func resolveNeighbors(st source, name string, o *LCIFOptions) error {
 	return err
 }
 
-// errOwnNeighbors refuses a label model that would find its neighbours by an index
-// of its own name.
+// errOwnNeighbors returns the error for a label model that would replace the forest that finds
+// its neighbors.
 func errOwnNeighbors(name, coll string) error {
 	return fmt.Errorf("%w: label model %q of %q would replace the forest %q that finds its neighbours: "+
-		"give the model another name, or set its neighbours to another forest or %q", ErrOption, name, coll, name, Flat)
+		"give the model another name, or set its neighbours to another forest or %q",
+		ErrOption, name, coll, name, Flat)
 }
 
 // tunedForest reports whether an index is a forest that the tuner has measured.
@@ -81,8 +85,8 @@ func tunedForest(st source, r *indexRef) (bool, error) {
 	return err == nil && !m.kind().predicts() && m.Info.Curve != nil, err
 }
 
-// firstForest fills in the first tuned forest by name that the model of the given
-// name does not replace, or Flat if there is no tuned forest at all.
+// firstForest fills in the first tuned forest by name, or Flat if there is no tuned forest. If
+// the only tuned forest has the model's own name, it returns an error.
 func firstForest(st source, name string, o *LCIFOptions) error {
 	refs := slices.Clone(st.entry().Indexes)
 	slices.SortFunc(refs, func(a, b indexRef) int { return cmp.Compare(a.Name, b.Name) })
@@ -107,9 +111,9 @@ func firstForest(st source, name string, o *LCIFOptions) error {
 	return nil
 }
 
-// storedNeighbors resolves the neighbours of a stored model that is rebuilt. The
-// name of a forest that was dropped stays, for it may come back; that of an index
-// of another kind becomes Flat.
+// storedNeighbors resolves the neighbors of a stored model that is rebuilt. The name of a
+// dropped forest is kept, since a forest may be built under that name again; the name of an
+// index of another kind becomes Flat.
 func storedNeighbors(st source, name string, o *LCIFOptions) error {
 	r := st.entry().index(o.Neighbors)
 	if r == nil {
@@ -122,9 +126,9 @@ func storedNeighbors(st source, name string, o *LCIFOptions) error {
 	return err
 }
 
-// neighborCycle follows the indexes that find neighbours from a label model on and
-// returns the names that lead back to it, nil if none do. next returns the name
-// of the index that finds the neighbours of another one, empty if none does.
+// neighborCycle follows the indexes that find neighbors, from a label model on, and returns the
+// names on the path back to it, or nil if there is none. next returns the name of the index
+// that finds the neighbors of another one, or empty if it uses none.
 func neighborCycle(name string, next func(name string) (string, error)) ([]string, error) {
 	path := []string{name}
 	for at := name; ; {
@@ -136,7 +140,7 @@ func neighborCycle(name string, next func(name string) (string, error)) ([]strin
 			return append(path, at), nil
 		}
 		if slices.Contains(path, at) {
-			return nil, nil // a cycle of others
+			return nil, nil // a cycle that does not contain name
 		}
 		path = append(path, at)
 	}
@@ -157,13 +161,14 @@ func checkCycle(st source, m *manifest) error {
 		return m.own.uses(), nil
 	})
 	if err == nil && cycle != nil {
-		err = corruptf(st.entry().Name, "index %q depends on itself: its neighbours are found by %q: repair the database, or drop the index", m.Info.Name, cycle[1:])
+		err = corruptf(st.entry().Name, "index %q depends on itself: its neighbours are found by %q: "+
+			"repair the database, or drop the index", m.Info.Name, cycle[1:])
 	}
 	return err
 }
 
-// refuseCycle refuses to publish a label model that would depend on itself. Other
-// builds may have published such indexes since the model's neighbours were resolved.
+// refuseCycle refuses to publish a label model that would depend on itself. Other builds may
+// have published such indexes after the model's neighbors were resolved.
 func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
 		if name == m.Info.Name {
@@ -176,7 +181,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 		key := codec.Key(r.Object, codec.KindManifest, 0)
 		payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
 		if err != nil {
-			return "", nil // damage in another index is not this build's concern
+			return "", nil // damage in another index does not stop this build
 		}
 		other, err := decodeManifest(payload)
 		if err != nil {
@@ -191,8 +196,8 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 	return err
 }
 
-// denseNeighbors finds neighbours by the named forest, or by scanning if there is
-// no forest of that name or none of its settings has the recall.
+// denseNeighbors finds neighbors with the named forest, or with a scan if there is no such
+// forest or none of its settings has the recall.
 func denseNeighbors(ctx context.Context, st source, name string) (*query.ForestNeighbors, error) {
 	base, err := st.rows(ctx)
 	if err != nil {
@@ -219,18 +224,20 @@ func denseNeighbors(ctx context.Context, st source, name string) (*query.ForestN
 	if !ok || p.Method == query.Flat {
 		return flat, nil
 	}
-	// The same candidates for every k, so that the tuner may search once, for
-	// the largest; the best of them are all scored exactly. A forest that finds
-	// fewer rows than k has found those that are near.
+	// Every k gets the same candidates, so that the tuner can search once, for the largest k.
+	// The best candidates are all scored exactly. Widening is off: a forest that returns fewer
+	// than k rows has returned the nearest ones.
 	p.NoWiden = true
 	p.R = max(p.R, 2*slices.Max(forestKs))
 	p.Rerank = max(p.Rerank, p.R)
 	return query.NewForestNeighbors(found.rowView(), p, nil), nil
 }
 
-// modelNeighbors returns what finds the neighbors of a label model of dense rows:
-// a scan of scaled rows if the model has a scale, otherwise denseNeighbors.
-func modelNeighbors(ctx context.Context, st source, name string, scale *query.Scaling) (query.NeighborSource, error) {
+// modelNeighbors returns the neighbor source of a label model of dense rows: a scan of scaled
+// rows if the model has a scale, otherwise denseNeighbors.
+func modelNeighbors(
+	ctx context.Context, st source, name string, scale *query.Scaling,
+) (query.NeighborSource, error) {
 	if scale == nil {
 		return denseNeighbors(ctx, st, name)
 	}
@@ -242,7 +249,9 @@ func modelNeighbors(ctx context.Context, st source, name string, scale *query.Sc
 }
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
-func (l *lcifLearned) learnDense(ctx context.Context, st source, data *labelled, o BuildOptions, timer *stageTimer) error {
+func (l *lcifLearned) learnDense(
+	ctx context.Context, st source, data *labelled, o BuildOptions, timer *stageTimer,
+) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
 	source, err := denseNeighbors(ctx, st, o.LCIF.Neighbors)
 	if err != nil {
@@ -283,29 +292,31 @@ func (l *lcifLearned) learnDense(ctx context.Context, st source, data *labelled,
 	})
 }
 
-// guardedNeighbors finds neighbours in the map. It may be used in any goroutine:
-// each search has a guard of its own.
+// guardedNeighbors finds neighbors in the map. It is safe for concurrent use: each search has
+// its own guard.
 type guardedNeighbors struct {
 	st     source
 	source query.NeighborSource
 }
 
 // Neighbors implements query.NeighborSource.
-func (n *guardedNeighbors) Neighbors(ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit) (hits []postings.Hit, err error) {
+func (n *guardedNeighbors) Neighbors(
+	ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit,
+) (hits []postings.Hit, err error) {
 	defer guard(n.st.file(), setFaults(), &err)
 	return n.source.Neighbors(ctx, s, q, k, dst)
 }
 
-// liveNeighbors finds neighbours among the live rows, which it numbers in their
-// order. It may be used in any goroutine: each search has a guard of its own.
+// liveNeighbors finds neighbors among the live rows and returns their positions in live. It is
+// safe for concurrent use: each search has its own guard.
 type liveNeighbors struct {
 	st     source
 	source query.NeighborSource
 	live   []int
 }
 
-// denseCandidates are the weightings that are tried in a dense collection. Scaled
-// rows are scanned, so they are tried where the others are scanned, too.
+// denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
+// scanned, so scaling is tried only where the other weightings are scanned, too.
 func (o *LCIFOptions) denseCandidates() []Weighting {
 	if o.Weight == "" && o.Neighbors != Flat {
 		return []Weighting{WeightNone}
@@ -313,12 +324,13 @@ func (o *LCIFOptions) denseCandidates() []Weighting {
 	return o.candidates(WeightStandard)
 }
 
-// scaled is the rows of a dense collection with standardized columns, in which
-// neighbors are found by scanning.
+// scaled returns the rows of a dense collection with standardized columns. Neighbors are found
+// with a scan.
 func scaled(st source, base *query.View, data *labelled) weighted {
 	x := make([]float32, st.entry().Dim)
 	vectorOf := func(row int) []float32 { return st.denseRow(row, x) }
-	scale := query.FitScaling(st.entry().Dim, len(data.live), func(i int) []float32 { return vectorOf(data.live[i]) })
+	scale := query.FitScaling(st.entry().Dim, len(data.live),
+		func(i int) []float32 { return vectorOf(data.live[i]) })
 	own := *data
 	own.rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	live := 0
@@ -341,7 +353,7 @@ func scaled(st source, base *query.View, data *labelled) weighted {
 	}}
 }
 
-// numbered32 is a set of places in live as a set of row numbers; nil of nil.
+// numbered32 maps a set of positions in live to a set of row numbers; nil stays nil.
 func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
 	if places == nil {
 		return nil
@@ -354,7 +366,9 @@ func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
 	return rows
 }
 
-func newLiveNeighbors(st source, source *query.ForestNeighbors, live []int, without *roaring.Bitmap) *liveNeighbors {
+func newLiveNeighbors(
+	st source, source *query.ForestNeighbors, live []int, without *roaring.Bitmap,
+) *liveNeighbors {
 	if rows := numbered32(without, live); rows != nil {
 		source = query.NewForestNeighbors(source.View, source.Params, rows)
 	}
@@ -362,7 +376,9 @@ func newLiveNeighbors(st source, source *query.ForestNeighbors, live []int, with
 }
 
 // Neighbors implements query.NeighborSource.
-func (n *liveNeighbors) Neighbors(ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit) (hits []postings.Hit, err error) {
+func (n *liveNeighbors) Neighbors(
+	ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit,
+) (hits []postings.Hit, err error) {
 	defer guard(n.st.file(), setFaults(), &err)
 	from := len(dst)
 	hits, err = n.source.Neighbors(ctx, s, q, k, dst)

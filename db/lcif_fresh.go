@@ -9,25 +9,25 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// freshRows are the rows that came after a label model, as it needs them. Rows
-// never change, and later generations only have more of them, so all share one:
-// each takes as many as it knows. Deleted rows stay in; what is deleted, a
-// generation knows itself.
+// freshRows holds the rows written after a label model was made, in the form that the model
+// needs. Rows never change, and later generations only add rows, so all generations share one
+// freshRows; each uses as many rows as it knows. Deleted rows stay in; each generation has its
+// own set of deleted rows.
 type freshRows struct {
 	mu     sync.Mutex
-	once   sync.Once // for what follows of the model
-	sorted bool      // its labels stand in the order of their names
-	count  []uint32  // pairs of its features, and labels with rows, as labels.Powers has them
+	once   sync.Once // guards sorted, count, with and prior, which depend on the model only
+	sorted bool      // the model's labels are sorted by name
+	count  []uint32  // numbers of pairs, of features and of labels with rows, as in labels.Powers
 	with   int
 	prior  []float32         // frequencies of its labels
-	number map[string]uint32 // of all labels, those of the model among them
-	names  []string          // of labels that the model has not, in the order in which rows brought them
-	known  []int             // how many of these there are after each row
+	number map[string]uint32 // of all labels, including those of the model
+	names  []string          // labels that the model does not have, in order of first occurrence
+	known  []int             // length of names after each row
 	sets   [][]uint32
-	units  vector.CSR // of sparse rows, weighed as the model weighs
+	units  vector.CSR // of sparse rows, weighed as the model weighs them
 }
 
-// freshPart is what one generation sees of them.
+// freshPart is the part of freshRows that one generation uses.
 type freshPart struct {
 	sorted bool
 	count  []uint32
@@ -38,7 +38,7 @@ type freshPart struct {
 	units  *vector.CSR
 }
 
-// freshOf is the part of a model's fresh rows that this generation knows.
+// freshOf returns the model's fresh rows that this generation knows.
 func (model *labelModel) freshOf(m *manifest, a *lcifArrays) (*freshPart, error) {
 	st := model.st
 	have, _ := st.file().fresh.LoadOrStore(m.Object, &freshRows{})
@@ -57,22 +57,26 @@ func (model *labelModel) freshOf(m *manifest, a *lcifArrays) (*freshPart, error)
 	return f.part(n), nil
 }
 
-// part is the first n rows.
+// part returns the first n rows.
 func (f *freshRows) part(n int) *freshPart {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := &freshPart{sorted: f.sorted, count: f.count, with: f.with, prior: f.prior, sets: slices.Clip(f.sets[:n])}
+	p := &freshPart{
+		sorted: f.sorted, count: f.count, with: f.with, prior: f.prior, sets: slices.Clip(f.sets[:n]),
+	}
 	if n > 0 {
 		p.names = slices.Clip(f.names[:f.known[n-1]])
 	}
 	if f.units.Ptr != nil {
 		end := f.units.Ptr[n]
-		p.units = &vector.CSR{Ptr: f.units.Ptr[:n+1], Index: f.units.Index[:end], Value: f.units.Value[:end], Cols: f.units.Cols}
+		p.units = &vector.CSR{
+			Ptr: f.units.Ptr[:n+1], Index: f.units.Index[:end], Value: f.units.Value[:end], Cols: f.units.Cols,
+		}
 	}
 	return p
 }
 
-// read reads rows until there are n.
+// read reads rows until n are in memory.
 func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 	st, sparse := model.st, model.st.entry().Sparse
 	f.mu.Lock()
@@ -86,7 +90,7 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 	if sparse && f.units.Ptr == nil {
 		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.lcif().Features}
 	}
-	// What has been decoded belongs to the snapshot that read it.
+	// A decoded run belongs to the snapshot that reads it, so it is not kept in f.
 	var run *coldRows
 	for len(f.sets) < n {
 		row := uint32(m.Info.Rows + len(f.sets))
@@ -115,7 +119,7 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 	return nil
 }
 
-// unit is a row as the model's own rows are.
+// unit returns a row weighed and scaled to unit length as the model's own rows are.
 func (m *labelModel) unit(x vector.Sparse) vector.Sparse {
 	if m.idf != nil {
 		x = vector.Sparse{Index: x.Index, Value: slices.Clone(x.Value)}
@@ -146,9 +150,9 @@ func (g *grownSets) Row(i int) []uint32 {
 	return g.LabelSets.Row(i)
 }
 
-// grow makes the rows written since a model's build neighbours, with their
-// labels. Feature–label similarities and thresholds stay those of the build;
-// labels that came since have no similarity and the threshold of all labels.
+// grow adds the rows written since the model was built as neighbors, with their labels.
+// Feature–label similarities and thresholds stay those of the build; new labels have no
+// similarity and get the common threshold.
 func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 	f, err := model.freshOf(m, a)
 	if err != nil {
@@ -173,7 +177,8 @@ func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 	return nil
 }
 
-// grown gives labels that came since the build a threshold, where each has one.
+// grown adds thresholds for labels written since the build, if each label has its own
+// threshold.
 func (m *labelModel) grown(p query.LCIFParams) query.LCIFParams {
 	t := p.Thresholds
 	if len(m.fresh) == 0 || t == nil || len(t.PerLabel) != m.names.Len() {
@@ -187,7 +192,7 @@ func (m *labelModel) grown(p query.LCIFParams) query.LCIFParams {
 	return p
 }
 
-// name is the name of a label's number.
+// name returns the name of a label.
 func (m *labelModel) name(label uint32) string {
 	if n := m.names.Len(); int(label) >= n {
 		return m.fresh[int(label)-n]

@@ -23,19 +23,19 @@ type labelModel struct {
 	segments []postings.Segment // of sparse rows
 	view     *query.LCIFView
 	names    codec.Strings
-	sorted   bool     // names stand in the order of their bytes
-	fresh    []string // of labels that came since the build
+	sorted   bool     // names are in byte order
+	fresh    []string // labels that occur only in rows written since the build
 	idf      []float32
 	scale    *query.Scaling
-	params   query.LCIFParams // with thresholds for fresh labels, too
+	params   query.LCIFParams // with thresholds for fresh labels
 }
 
-// lcifArrays are the arrays of a label model, in the map. Pairs are those of
-// the base and those in their place.
+// lcifArrays are the arrays of a label model, in the map. Pairs in the patch replace those in
+// the base.
 type lcifArrays struct {
 	names          codec.Strings
 	sets           *segmentSets
-	base, patch    *vector.CSR // of powers
+	base, patch    *vector.CSR // powers
 	baseSum        []int64
 	patchSum       []int64
 	square         []uint64
@@ -44,7 +44,7 @@ type lcifArrays struct {
 	keep           []uint64
 	idf            []float32
 	graph          *vector.CSR     // nearest other rows; nil without second-order scores
-	dead           *roaring.Bitmap // rows that were deleted already
+	dead           *roaring.Bitmap // rows that are deleted and no longer counted
 }
 
 // segmentSets are the label sets of a model's rows, by segment.
@@ -72,7 +72,7 @@ func (s *segmentSets) Row(i int) []uint32 {
 	return query.LabelRows{CSR: s.sets[g]}.Row(i - s.first[g])
 }
 
-// home is the object that has the pairs of a label model.
+// home returns the object that stores the pairs of a label model.
 func (l *lcifManifest) home(own uint64) uint64 {
 	if l.Base != 0 {
 		return l.Base
@@ -80,7 +80,8 @@ func (l *lcifManifest) home(own uint64) uint64 {
 	return own
 }
 
-// storedPower is the power that a label model with these parameters is stored to.
+// storedPower returns the exponent of the powers that a label model with these parameters
+// stores.
 func storedPower(p *query.LCIFParams) float64 {
 	if p.Beta == 0 {
 		return 1
@@ -88,9 +89,8 @@ func storedPower(p *query.LCIFParams) float64 {
 	return labels.StoredPower(p.Beta)
 }
 
-// readLCIF views the arrays of a label model and checks what they say of each
-// other: blocks never change, so those of each object once in the life of the
-// process.
+// readLCIF maps the arrays of a label model and checks that they are consistent. Blocks never
+// change, so each object is checked once per process.
 func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) {
 	l := m.lcif()
 	r := st.arrays(ctx, m.Info.Name, m.Object)
@@ -111,7 +111,7 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 	return a, r.err
 }
 
-// readPairs views the arrays of feature–label similarities.
+// readPairs maps the arrays of feature–label similarities.
 func (a *lcifArrays) readPairs(r *arrayReader, m *manifest) {
 	l := m.lcif()
 	in := r.of(l.home(m.Object))
@@ -142,7 +142,8 @@ func (a *lcifArrays) readPairs(r *arrayReader, m *manifest) {
 	if a.patch.Ptr == nil {
 		a.patch.Ptr = make([]uint64, 1)
 	}
-	in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features, "lengths of features")
+	in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features,
+		"lengths of features")
 	in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
 	in.checkGraph(a.graph, m.Info.Rows)
 	in.once(roleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
@@ -164,7 +165,7 @@ func (a *lcifArrays) readPairs(r *arrayReader, m *manifest) {
 	r.err = in.err
 }
 
-// checkGraph checks the nearest other rows of n rows, nil if the model has none.
+// checkGraph checks the neighbor lists of n rows; g is nil if the model has none.
 func (r *arrayReader) checkGraph(g *vector.CSR, n int) {
 	if g == nil {
 		return
@@ -187,7 +188,7 @@ func (r *arrayReader) checkGraph(g *vector.CSR, n int) {
 // rounding.
 const maxSimilarity = 1.001
 
-// checked is the check of a matrix.
+// checked returns a function that validates a matrix.
 func checked(what string, m *vector.CSR) func() error {
 	return func() error {
 		if err := m.Validate(); err != nil {
@@ -197,11 +198,12 @@ func checked(what string, m *vector.CSR) func() error {
 	}
 }
 
-// open makes a label model of its arrays, and adds the rows written since.
+// open opens a label model from its arrays, and adds the rows written since.
 func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
 	l, sparse := m.lcif(), st.entry().Sparse
 	if s := l.Scale; s != nil && (sparse || !s.Valid(st.entry().Dim)) {
-		return nil, corruptf(st.entry().Name, "index %q: the scale of its columns does not fit the collection", m.Info.Name)
+		return nil, corruptf(st.entry().Name,
+			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
 	}
 	if err := st.load(ctx); err != nil {
 		return nil, err
@@ -225,14 +227,16 @@ func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error
 		return nil, err
 	}
 	out.view.Keep, out.view.Graph = a.keep, a.graph
-	out.view.Powers = []labels.Powers{{Beta: storedPower(m.params()), S: a.base, Feature: a.feature, Label: a.label}}
+	out.view.Powers = []labels.Powers{{
+		Beta: storedPower(m.params()), S: a.base, Feature: a.feature, Label: a.label,
+	}}
 	if len(a.patch.Index) > 0 {
 		out.view.Powers[0].Patch = a.patch
 	}
 	return out, out.grow(m, a)
 }
 
-// check checks the model, and its inverted index.
+// check checks the model and its inverted index.
 func (m *labelModel) check(context.Context) error {
 	if err := m.view.Validate(); err != nil {
 		return err
@@ -240,8 +244,8 @@ func (m *labelModel) check(context.Context) error {
 	return checkSegments(m.segments)
 }
 
-// frequencies is the share of the model's rows, those deleted before left out,
-// that have each label.
+// frequencies returns the share of the model's rows that have each label. Rows deleted before
+// the model was made do not count.
 func (a *lcifArrays) frequencies() []float32 {
 	out := make([]float32, len(a.rows))
 	if rows := a.sets.Rows() - int(a.dead.GetCardinality()); rows > 0 {
@@ -252,7 +256,7 @@ func (a *lcifArrays) frequencies() []float32 {
 	return out
 }
 
-// neighbors is what finds the model's neighbours.
+// neighbors returns the source of the model's neighbors.
 func (m *labelModel) neighbors(ctx context.Context, of *manifest) (query.NeighborSource, error) {
 	if !m.st.entry().Sparse {
 		if err := checkCycle(m.st, of); err != nil {
@@ -261,13 +265,15 @@ func (m *labelModel) neighbors(ctx context.Context, of *manifest) (query.Neighbo
 		return modelNeighbors(ctx, m.st, of.lcif().Neighbors, of.lcif().Scale)
 	}
 	if len(m.segments) == 1 {
-		return &query.PostingsNeighbors{Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.dead()}}, nil
+		return &query.PostingsNeighbors{
+			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.dead()},
+		}, nil
 	}
 	return &query.SegmentNeighbors{Segments: m.segments}, nil
 }
 
-// before settles ties between labels by their names, which is the same whatever
-// has happened to the model; nil where numbers are in that order.
+// before returns an order of labels that breaks ties by name, so that predictions do not depend
+// on the model's history. It returns nil if label numbers already have that order.
 func (m *labelModel) before() labels.Before {
 	if m.sorted && len(m.fresh) == 0 {
 		return nil
@@ -281,7 +287,7 @@ func (m *labelModel) before() labels.Before {
 	return func(a, b uint32) bool { return bytes.Compare(name(a), name(b)) < 0 }
 }
 
-// inOrder says whether names stand in the order of their bytes.
+// inOrder reports whether names are in byte order.
 func inOrder(names codec.Strings) bool {
 	for i := 1; i < names.Len(); i++ {
 		if bytes.Compare(names.At(i-1), names.At(i)) > 0 {
@@ -291,8 +297,8 @@ func inOrder(names codec.Strings) bool {
 	return true
 }
 
-// namedThresholds gives the thresholds of a model's labels to labels in another
-// order; those that the model did not have get the threshold of all.
+// namedThresholds moves the thresholds of a model's labels to labels in another order; labels
+// that the model did not have get the common threshold.
 func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Thresholds {
 	if t == nil || t.PerLabel == nil || had == nil {
 		return t
@@ -312,7 +318,7 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 	return out
 }
 
-// labelNames are the names of a stored label model's labels, by number.
+// labelNames returns the names of a stored label model's labels, by number.
 func labelNames(ctx context.Context, st source, m *manifest) (names []string, err error) {
 	defer guard(st.file(), setFaults(), &err)
 	a, err := readLCIF(ctx, st, m)

@@ -26,7 +26,8 @@ func (m *labelModel) predict(
 	ctx context.Context, x vector.Sparse, o *PredictOptions,
 ) (out []Prediction, stats query.LCIFStats, err error) {
 	if c := m.st.entry(); o.Strategy != postings.Auto && !c.Sparse {
-		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", ErrOption, o.Strategy, c.Name)
+		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense",
+			ErrOption, o.Strategy, c.Name)
 	}
 	p := m.asked(o)
 	x = m.prepare(x)
@@ -46,14 +47,15 @@ func (m *labelModel) predict(
 	return out, stats, nil
 }
 
-// predictMany reads the index and the similarities once for all queries.
+// predictMany predicts the labels of all queries in one pass over the index and the
+// similarities.
 func (m *labelModel) predictMany(
 	ctx context.Context, queries manyQueries, o *PredictOptions, out [][]Prediction,
 ) (bool, error) {
 	if o.Strategy != postings.Auto && !m.st.entry().Sparse {
 		return false, nil
 	}
-	sc := predictors.Get().(*predictScratch) // not given back if there is an error
+	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
 	sc.p.SetStrategy(o.Strategy)
 	rows := &sc.rows
 	rows.Ptr, rows.Index, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], 0
@@ -73,14 +75,14 @@ func (m *labelModel) predictMany(
 		}
 	}
 	p := m.asked(o)
-	names := make([]string, m.view.Labels.Labels()) // of the labels predicted: each is one string
+	names := make([]string, m.view.Labels.Labels()) // of the predicted labels: all queries share one string
 	name := func(label uint32) string {
 		if names[label] == "" {
 			names[label] = m.name(label)
 		}
 		return names[label]
 	}
-	var room []Prediction // for those of several queries
+	var room []Prediction // shared by the predictions of several queries
 	_, err := sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, found []labels.Ranked) {
 		sc.found = append(sc.found[:0], found...)
 		at := len(room)
@@ -99,8 +101,7 @@ func (m *labelModel) predictMany(
 	return true, nil
 }
 
-// prepare weighs or scales a query as the rows of the model were, in memory of its
-// own.
+// prepare returns a copy of a query, weighed or scaled as the rows of the model are.
 func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 	switch {
 	case m.scale != nil:
@@ -116,7 +117,7 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 	return x
 }
 
-// asked is the parameters that options ask for.
+// asked returns the parameters that the options select.
 func (m *labelModel) asked(o *PredictOptions) query.LCIFParams {
 	p := m.params
 	if o.Params != nil {
@@ -128,7 +129,7 @@ func (m *labelModel) asked(o *PredictOptions) query.LCIFParams {
 	return p
 }
 
-// predictions appends what was found for the last query, with names.
+// predictions appends the labels found for the last query, with names.
 func (sc *predictScratch) predictions(
 	out []Prediction, name func(label uint32) string, p *query.LCIFParams, o *PredictOptions,
 ) []Prediction {
@@ -173,7 +174,8 @@ func (m *labelModel) explain(
 			if err != nil {
 				return err
 			}
-			e.Neighbors = append(e.Neighbors, NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
+			e.Neighbors = append(e.Neighbors,
+				NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
 		}
 		for _, n := range f.Features {
 			name, err := st.featureName(n.Feature)

@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
-// weighted is what a label model may learn from: the rows, weighed in one way.
+// weighted is the data that a label model may be learned from, weighed in one way.
 type weighted struct {
 	weight Weighting
 	data   *labelled
@@ -17,7 +17,7 @@ type weighted struct {
 	cv     query.CVOptions
 }
 
-// candidates are the weightings to try: the given one, or none and another one.
+// candidates returns the weightings to try: the given one, or WeightNone and another one.
 func (o *LCIFOptions) candidates(other Weighting) []Weighting {
 	if o.Weight != "" {
 		return []Weighting{o.Weight}
@@ -25,10 +25,12 @@ func (o *LCIFOptions) candidates(other Weighting) []Weighting {
 	return []Weighting{WeightNone, other}
 }
 
-// choose sets the parameters and returns the rows that they are for: the given
-// parameters, or the tuner's choice by cross-validation on the live rows, with the
-// weighting that is best by the objective, ties to the first.
-func (l *lcifLearned) choose(ctx context.Context, candidates []weighted, o BuildOptions, timer *stageTimer) (*weighted, error) {
+// choose sets the parameters and returns the data that they apply to. The parameters
+// are those given, or the tuner's choice by cross-validation on the live rows, with the
+// weighting that is best by the objective; the first one wins a tie.
+func (l *lcifLearned) choose(
+	ctx context.Context, candidates []weighted, o BuildOptions, timer *stageTimer,
+) (*weighted, error) {
 	best := &candidates[0]
 	if p := o.LCIF.Params; p != nil && o.LCIF.Cut == nil {
 		l.params = *p
@@ -55,14 +57,17 @@ func (l *lcifLearned) choose(ctx context.Context, candidates []weighted, o Build
 	return best, err
 }
 
-// tune chooses parameters by cross-validation on the live rows. With parameters
-// given it only makes their thresholds.
-func (c *weighted) tune(ctx context.Context, o BuildOptions, report func(done, total int)) (*query.LCIFCurve, *query.LCIFChoice, error) {
+// tune chooses parameters by cross-validation on the live rows. If parameters are given,
+// it computes only their thresholds.
+func (c *weighted) tune(
+	ctx context.Context, o BuildOptions, report func(done, total int),
+) (*query.LCIFCurve, *query.LCIFChoice, error) {
 	cv := c.cv
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, o.Workers
 	tune := query.LCIFTuneOptions{
 		Objectives: []query.LCIFObjective{o.LCIF.Objective}, Variants: []query.LCIFVariant{query.Combined},
-		FeatureShare: o.LCIF.FeatureShares, Cuts: query.DefaultLCIFCuts(o.LCIF.AllowEmpty), Search: o.LCIF.Search,
+		FeatureShare: o.LCIF.FeatureShares, Cuts: query.DefaultLCIFCuts(o.LCIF.AllowEmpty),
+		Search:  o.LCIF.Search,
 		Workers: o.Workers, Progress: func(_ string, done, total int) { report(done, total) },
 	}
 	tune.SecondOrders, cv.Graph = o.LCIF.SecondOrders, o.LCIF.Graph
@@ -93,8 +98,8 @@ func (c *weighted) tune(ctx context.Context, o BuildOptions, report func(done, t
 	return curve, &choice, nil
 }
 
-// forest reports whether neighbors are found by a forest, which has candidates for
-// few of them only.
+// forest reports whether neighbors are found by a forest, which has candidates only for a small
+// k.
 func (c *weighted) forest() bool {
 	if c.cv.Neighbors == nil {
 		return false
@@ -107,9 +112,11 @@ func (c *weighted) forest() bool {
 	return ok && f.Params.Method != query.Flat
 }
 
-// fixed makes the one setting of p the whole space of the tuner, and data that has
-// its features.
-func fixed(tune *query.LCIFTuneOptions, p *query.LCIFParams, cut *query.LCIFCut, data query.LCIFData) query.LCIFData {
+// fixed reduces the search space of the tuner to the one setting p, and returns data with
+// the features of p.
+func fixed(
+	tune *query.LCIFTuneOptions, p *query.LCIFParams, cut *query.LCIFCut, data query.LCIFData,
+) query.LCIFData {
 	one := func(x float64) []float64 {
 		if x == 0 {
 			x = 1

@@ -7,35 +7,34 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// A file may come from anywhere, and checksums are easily made right. So the
-// work and the memory that a block causes are bounded by its length, and the
-// length of what is decoded as a whole by what it may hold.
+// A file may come from an untrusted source, and valid checksums are easy to compute. Therefore
+// the work and the memory that a block causes are bounded by its length, and the decoded length
+// is bounded by the limit of its kind.
 
 const (
-	// maxCatalog is the longest catalog in bytes, some 100,000 collections.
+	// maxCatalog is the largest size of a catalog in bytes, about 100,000 collections.
 	maxCatalog = 16 << 20
-	// maxManifest is the longest manifest of an index in bytes. The thresholds of
-	// a label model are most of it: up to some million labels.
+	// maxManifest is the largest size of an index manifest in bytes. Most of it are the
+	// thresholds of a label model: about a million labels.
 	maxManifest = 32 << 20
-	// maxObjects and maxValues bound the objects and the values of such a JSON
-	// text: two bytes of it may be an object of hundreds of bytes in memory.
+	// maxObjects and maxValues bound the objects and the values in the JSON text of either: two
+	// bytes of it may decode to an object of hundreds of bytes.
 	maxObjects = 1 << 18
 	maxValues  = 1 << 22
 
-	// maxCold is the most bytes of labels and payload of one row.
+	// maxCold is the largest size in bytes of the labels and the payload of one row.
 	maxCold = MaxPayload + MaxLabels*(MaxKey+2) + 2
-	// maxTail is the longest row that no chunk holds yet.
+	// maxTail is the largest size of a row that is not in a chunk yet.
 	maxTail = 4 + max(4*MaxDim, 8*MaxFeatures) + 2 + MaxKey + maxCold
-	// maxSet is the longest set of 65,536 rows: a bitmap, with what stands
-	// before it.
+	// maxSet is the largest size of a set of 65,536 rows: a bitmap and its header.
 	maxSet = 8<<10 + 64
 
-	// maxObject bounds object numbers. Nobody will give out that many.
+	// maxObject bounds object numbers. No database reaches it.
 	maxObject = 1 << 61
 )
 
-// limitOf is the most bytes that a block of the kind may have, once decompressed.
-// Those that are read in place may have any number.
+// limitOf returns the largest size in bytes of a block of the kind after decompression. Blocks
+// that are read in place have no limit of their own.
 func limitOf(kind codec.Kind) uint64 {
 	switch kind {
 	case codec.KindCatalog:
@@ -54,7 +53,7 @@ func limitOf(kind codec.Kind) uint64 {
 	return codec.MaxRaw
 }
 
-// checkShape reports what of a JSON text would take more memory than its length
+// checkShape returns an error if a JSON text would take much more memory than its length
 // suggests.
 func checkShape(text []byte) error {
 	if n := bytes.Count(text, []byte{'{'}); n > maxObjects {

@@ -6,40 +6,46 @@ import (
 	"iter"
 )
 
-// loadRow is about how much memory a row takes beside its vector.
+// loadRow is the approximate memory in bytes that a row takes in addition to its vector.
 const loadRow = 128
 
-// Load puts many rows, in transactions of about 32 MiB, and returns how many
-// of them are durable. The next transaction is filled while the one before is
-// written, so that two of them are in memory at a time. A later row of a key
-// replaces an earlier one. rows may reuse the memory of a row once it is asked
-// for the next. progress, if not nil, is called after every transaction.
+// Load puts many rows, in transactions of about 32 MiB, and returns how many of them are
+// durable. The next transaction is filled while the previous one is written, so two of them are
+// in memory at a time. A later row replaces an earlier one with the same key. The iterator may
+// reuse the memory of a row once it is asked for the next one. progress, if not nil, is called
+// after every transaction.
 //
-// An error, of rows among them, ends the load; the first n rows have then been
-// written and the others not.
+// An error, including one from rows, ends the load; then the first n rows are stored and the
+// others are not.
 //
 // Errors: those of Update and of rows.
-func (d *DB) Load(ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress)) (n int, err error) {
+func (d *DB) Load(
+	ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress),
+) (n int, err error) {
 	return d.load(ctx, coll, rows, (*Tx).Put, progress)
 }
 
-// LoadNew is Load for rows that must replace none, neither one stored before nor an
-// earlier one of rows: it ends with ErrExists at the transaction that would.
+// LoadNew is Load for new rows: a row must not replace a stored row or an earlier one of the
+// load. It returns ErrExists at the first transaction with such a row.
 //
 // Errors: those of Load, ErrExists.
-func (d *DB) LoadNew(ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress)) (n int, err error) {
+func (d *DB) LoadNew(
+	ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress),
+) (n int, err error) {
 	return d.load(ctx, coll, rows, (*Tx).Insert, progress)
 }
 
-// putFunc is how a load writes a row.
+// putFunc is the method with which a load writes a row.
 type putFunc func(b *Tx, coll string, r Row) error
 
-func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], put putFunc, progress func(Progress)) (n int, err error) {
+func (d *DB) load(
+	ctx context.Context, coll string, rows iter.Seq2[Row, error], put putFunc, progress func(Progress),
+) (n int, err error) {
 	type loaded struct {
 		rows int
 		err  error
 	}
-	var writing chan loaded // the transaction under way
+	var writing chan loaded // the transaction that is being written
 	wait := func() error {
 		if writing == nil {
 			return nil
@@ -54,7 +60,7 @@ func (d *DB) load(ctx context.Context, coll string, rows iter.Seq2[Row, error], 
 	}
 	next, stop := iter.Pull2(rows)
 	defer stop()
-	var left *Row // what did not fit the transaction before
+	var left *Row // the row that did not fit the previous transaction
 	for ended := false; !ended; {
 		l := loaded{}
 		fill := func(b *Tx) error {

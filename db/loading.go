@@ -8,19 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// loading is a load that the first caller runs and whose outcome is kept. Unlike
-// sync.Once it lets callers that wait return when their context ends, and forgets
-// a load that ended because the context of the caller that ran it did.
+// loading runs a load once, by its first caller, and keeps the outcome. Unlike sync.Once,
+// waiting callers return when their context ends, and a load that was cancelled by its caller's
+// context can run again.
 type loading struct {
 	done atomic.Bool // err is final
 	err  error
 
 	mu      sync.Mutex
-	running chan struct{} // closed when the load under way ends; nil if there is none
+	running chan struct{} // closed when the running load ends; nil if none is running
 }
 
-// do runs load, unless a call has run it to its end, and returns its error. load
-// is run by one caller at a time and may run again if it is cancelled.
+// do runs load unless a call has completed it, and returns its error. Only one caller at a time
+// runs load; if it is cancelled, another call runs it again.
 func (l *loading) do(ctx context.Context, load func(context.Context) error) error {
 	for !l.done.Load() {
 		running, first := l.enter()
@@ -39,8 +39,8 @@ func (l *loading) do(ctx context.Context, load func(context.Context) error) erro
 	return l.err
 }
 
-// enter returns the load to wait for, nil if it has ended, or reports that the
-// caller is the one to run it.
+// enter returns the load to wait for, or nil if it has ended, or reports that the caller must
+// run it.
 func (l *loading) enter() (running <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *loading) run(ctx context.Context, load func(context.Context) error) (er
 	return err
 }
 
-// isContextError reports whether an error is that of a context that ended.
+// isContextError reports whether an error is a context's cancellation or deadline.
 func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

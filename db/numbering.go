@@ -8,16 +8,17 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Row numbers, and the set of collections and indexes, stay as they are while a
-// share of DB.numbering is held. Builds, steps of maintenance, and what creates or
-// drops take a share; a compaction takes them all. The semaphore serves requests
-// in their order, so that neither can starve the other.
+// Row numbers and the set of collections and indexes do not change while a share of
+// DB.numbering is held. Builds, maintenance steps, and operations that create or drop
+// collections or indexes take one share; a compaction takes all. The semaphore serves requests
+// in order, so neither can starve the other.
 const allShares = 1 << 30
 
-// hold takes shares of d.numbering. The context it returns also ends when the
-// database is closed. release gives the shares back and makes ErrClosed of an
-// error for which that is the reason.
-func (d *DB) hold(parent context.Context, shares int64) (_ context.Context, release func(*error), err error) {
+// hold takes shares of d.numbering. The returned context also ends when the database is closed.
+// release returns the shares, and replaces an error that was caused by closing with ErrClosed.
+func (d *DB) hold(
+	parent context.Context, shares int64,
+) (_ context.Context, release func(*error), err error) {
 	ctx, cancel := context.WithCancel(parent)
 	stop := context.AfterFunc(d.life, cancel)
 	finish := func(err *error) {
@@ -38,10 +39,12 @@ func (d *DB) hold(parent context.Context, shares int64) (_ context.Context, rele
 	}, nil
 }
 
-// restructure is exclusive for what creates or drops collections and indexes. f
-// returns the objects that nothing refers to any more; they are removed before the
-// share is given back, since a compaction would copy their marks and leave them.
-func (d *DB) restructure(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) (gone []uint64, err error)) (err error) {
+// restructure is exclusive for operations that create or drop collections and indexes. f
+// returns the objects that are no longer referenced. They are removed before the share is
+// released, since a compaction would copy them with their marks.
+func (d *DB) restructure(
+	ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) (gone []uint64, err error),
+) (err error) {
 	if err := d.writable(ctx); err != nil {
 		return err
 	}
