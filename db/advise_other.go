@@ -11,5 +11,5 @@ import (
 // adviseNormal does nothing where there is no madvise.
 func adviseNormal(*bbolt.Info, int64) {}
 
-// unlock does nothing where closing a file gives up its lock.
+// unlock does nothing where closing a file releases its lock.
 func unlock(*os.File) {}

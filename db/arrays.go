@@ -10,12 +10,11 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// An index is stored as arrays in sections of an object. Arrays that queries walk
-// as one slice are one block each, however long; arrays of rows are cut into blocks
-// of about 1 MiB. bbolt keeps a value contiguous in the map, so both are read in
-// place.
+// An index is stored as arrays in sections of an object. An array that queries read as one
+// slice is one block of any length; arrays of rows are split into blocks of about 1 MiB. bbolt
+// keeps a value contiguous in the map, so both are read in place.
 
-// blockSink takes the blocks of an index on their way to the file.
+// blockSink receives the blocks of an index to be written.
 type blockSink func(key [codec.KeySize]byte, value []byte) error
 
 // arrayWriter writes the arrays of one object.
@@ -31,12 +30,14 @@ func newArrayWriter(object uint64, sink blockSink) *arrayWriter {
 }
 
 // block writes a block of rows of cols elements, unless it is empty.
-func (w *arrayWriter) block(kind codec.Kind, number uint32, elem codec.Elem, cols int, data []byte) {
+func (w *arrayWriter) block(kind codec.Kind, number uint32, elem codec.Elem, cols int,
+	data []byte) {
 	if w.err != nil || len(data) == 0 {
 		return
 	}
 	key := codec.Key(w.object, kind, number)
-	h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(len(data) / (cols * elem.Size())), Cols: uint32(cols)}
+	h := codec.Header{Kind: kind, Elem: elem, Rows: uint64(len(data) / (cols * elem.Size())),
+		Cols: uint32(cols)}
 	value := codec.Encode(key[:], h, data)
 	w.sizes[kind.String()] += int64(len(value))
 	if err := w.sink(key, value); err != nil {
@@ -44,7 +45,7 @@ func (w *arrayWriter) block(kind codec.Kind, number uint32, elem codec.Elem, col
 	}
 }
 
-// blocks writes blocks of bytes, numbered from 0 on.
+// blocks writes blocks of bytes, numbered from 0.
 func (w *arrayWriter) blocks(kind codec.Kind, blocks [][]byte) {
 	for i, b := range blocks {
 		w.block(kind, uint32(i), codec.U8, 1, b)
@@ -59,7 +60,7 @@ func writeRows[T codec.Number](w *arrayWriter, kind codec.Kind, data []T, cols i
 	}
 }
 
-// shiftFor is the log2 of the rows of width bytes that one block holds.
+// shiftFor returns log2 of the number of rows of width bytes that one block holds.
 func shiftFor(width int) uint {
 	rows := (1<<20 - codec.HeaderSize) / max(1, width)
 	var s uint
@@ -69,8 +70,8 @@ func shiftFor(width int) uint {
 	return s
 }
 
-// elemOf is the element type that numbers are stored as; signed integers of more
-// than a byte are stored as unsigned ones.
+// elemOf returns the element type that numbers are stored as. Signed integers of more than one
+// byte are stored as unsigned ones.
 func elemOf[T codec.Number]() codec.Elem {
 	var zero T
 	switch any(zero).(type) {
@@ -81,17 +82,18 @@ func elemOf[T codec.Number]() codec.Elem {
 	case float64:
 		return codec.F64
 	}
-	return map[uintptr]codec.Elem{1: codec.U8, 2: codec.U16, 4: codec.U32, 8: codec.U64}[unsafe.Sizeof(zero)]
+	return map[uintptr]codec.Elem{1: codec.U8, 2: codec.U16, 4: codec.U32,
+		8: codec.U64}[unsafe.Sizeof(zero)]
 }
 
-// arrayReader reads the arrays of one object, and of others where runs say so. It
-// keeps the first error.
+// arrayReader reads the arrays of one object and, where runs lists them, blocks of other
+// objects. It keeps the first error.
 type arrayReader struct {
 	ctx    context.Context
 	st     *collState
 	object uint64
-	index  string                    // its name, for errors
-	runs   map[codec.Kind][]blockRun // of sections that other objects share in
+	index  string                    // name of the index, for errors
+	runs   map[codec.Kind][]blockRun // of sections that include blocks of other objects
 	err    error
 }
 
@@ -100,13 +102,13 @@ func (st *collState) arrays(ctx context.Context, index string, object uint64) *a
 	return &arrayReader{ctx: ctx, st: st, object: object, index: index}
 }
 
-// of returns a reader of another object of the same index, which begins with the
-// error of this one.
+// of returns a reader of another object of the same index. It starts with the error of this
+// reader.
 func (r *arrayReader) of(object uint64) *arrayReader {
 	return &arrayReader{ctx: r.ctx, st: r.st, object: object, index: r.index, err: r.err}
 }
 
-// blocks returns the payloads of the blocks of a section, in their order.
+// blocks returns the payloads of the blocks of a section, in order.
 func (r *arrayReader) blocks(kind codec.Kind) [][]byte {
 	if r.err != nil {
 		return nil
@@ -131,7 +133,7 @@ func (r *arrayReader) blocks(kind codec.Kind) [][]byte {
 	return out
 }
 
-// readRows views n rows of cols elements in blocks of 1<<shift rows.
+// readRows returns views of n rows of cols elements in blocks of 1<<shift rows.
 func readRows[T codec.Number](r *arrayReader, kind codec.Kind, n, cols int, shift uint) [][]T {
 	parts := r.blocks(kind)
 	var zero T
@@ -161,7 +163,7 @@ func covers(parts [][]byte, n, width int, shift uint) bool {
 	return true
 }
 
-// numbers views a block as n numbers; n zero means it must be absent.
+// numbers returns a view of a block as n numbers. If n is zero, the block must be absent.
 func numbers[T codec.Number](r *arrayReader, parts [][]byte, number, n int) []T {
 	if r.err != nil || n == 0 {
 		return nil
@@ -177,7 +179,7 @@ func numbers[T codec.Number](r *arrayReader, parts [][]byte, number, n int) []T 
 	return v
 }
 
-// need records damage unless ok holds.
+// need records damage if ok is false.
 func (r *arrayReader) need(ok bool, what string) {
 	if r.err == nil && !ok {
 		r.fail("%s", what)
@@ -192,9 +194,8 @@ func (r *arrayReader) fail(format string, a ...any) {
 	}
 }
 
-// once runs a check of what has been read, unless it has passed before with this
-// bound or a lower one, and records damage. shape is what it takes from the
-// manifest.
+// once runs a check of the arrays read and records damage, unless the check has passed before
+// with this bound or a lower one. shape describes the manifest values that the check uses.
 func (r *arrayReader) once(role checkRole, shape string, bound int, check func() error) {
 	if r.err != nil {
 		return
@@ -205,25 +206,25 @@ func (r *arrayReader) once(role checkRole, shape string, bound int, check func()
 	}
 }
 
-// arrays are the numbered arrays of a section, to be written or read: the function
-// that lists the fields of a type serves both.
+// arrays are the numbered arrays of a section, to be written or read: one function that lists
+// the fields of a type serves both.
 type arrays struct {
 	kind  codec.Kind
-	w     *arrayWriter // nil where arrays are read
-	r     *arrayReader // nil where they are written
-	parts [][]byte     // read
+	w     *arrayWriter // nil when reading
+	r     *arrayReader // nil when writing
+	parts [][]byte     // blocks read
 }
 
-// arrays begins a section.
+// arrays begins writing a section.
 func (w *arrayWriter) arrays(kind codec.Kind) *arrays { return &arrays{kind: kind, w: w} }
 
-// arrays opens a section.
+// arrays opens a section for reading.
 func (r *arrayReader) arrays(kind codec.Kind) *arrays {
 	return &arrays{kind: kind, r: r, parts: r.blocks(kind)}
 }
 
-// array writes array x, or reads it whole: a view that must not be changed, nil if
-// there is none.
+// array writes array x or reads it completely: as a view that must not be modified, nil if the
+// array is absent.
 func array[T codec.Number](a *arrays, number uint32, x *[]T) {
 	if a.w != nil {
 		a.w.block(a.kind, number, elemOf[T](), 1, codec.Bytes(*x))
@@ -233,7 +234,7 @@ func array[T codec.Number](a *arrays, number uint32, x *[]T) {
 	*x = numbers[T](a.r, a.parts, int(number), len(a.part(number))/int(unsafe.Sizeof(zero)))
 }
 
-// arrayOf is array for one that must have n elements if it is read.
+// arrayOf is like array but requires n elements when reading.
 func arrayOf[T codec.Number](a *arrays, number uint32, x *[]T, n int) {
 	if a.w != nil {
 		array(a, number, x)
@@ -242,7 +243,7 @@ func arrayOf[T codec.Number](a *arrays, number uint32, x *[]T, n int) {
 	*x = numbers[T](a.r, a.parts, int(number), n)
 }
 
-// part is the payload of an array that is read, nil if there is none.
+// part returns the payload of an array when reading, nil if the array is absent.
 func (a *arrays) part(number uint32) []byte {
 	if a.r.err != nil || int(number) >= len(a.parts) {
 		return nil
@@ -284,7 +285,7 @@ func (a *arrays) writeSet(number uint32, rows *roaring.Bitmap) {
 	a.w.block(a.kind, number, codec.U8, 1, data)
 }
 
-// readSet reads a set of rows below n, empty if there is none.
+// readSet reads a set of rows below n. The set is empty if the block is absent.
 func (a *arrays) readSet(number uint32, n int) *roaring.Bitmap {
 	out := roaring.New()
 	part := a.part(number)

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Maintenance says how a database maintains its indexes by itself
-// (Options.Maintenance). The zero value is a modest default.
+// Maintenance configures background maintenance of indexes (Options.Maintenance). The zero
+// value is a modest default.
 type Maintenance struct {
-	// Every is how often to look for work, 10 s when zero.
+	// Every is the interval between looks for work, 10 s when zero.
 	Every time.Duration
-	// Share leaves an index alone until that share of its rows has changed, as
-	// in MaintainOptions; 0.01 when zero.
+	// Share is the minimum share of changed rows at which an index is maintained, as in
+	// MaintainOptions; 0.01 when zero.
 	Share float64
-	// CPU bounds the work to that share of one processor, on the average over a
-	// step and the rest after it: 0.5 when zero, at most 1. Steps that learn
-	// trees anew are single-threaded then.
+	// CPU bounds the work to that share of one processor, averaged over a step and the pause
+	// after it: 0.5 when zero, at most 1. Steps that retrain trees are then single-threaded.
 	CPU float64
 }
 
@@ -32,34 +31,34 @@ func (m Maintenance) resolve() (Maintenance, error) {
 		m.CPU = 0.5
 	}
 	if m.Every < 0 || !(m.Share > 0) || !(m.CPU > 0 && m.CPU <= 1) {
-		return m, fmt.Errorf("%w: maintenance every %v, by share %g, on %g of a processor", ErrOption, m.Every, m.Share, m.CPU)
+		return m, fmt.Errorf("%w: maintenance every %v, by share %g, on %g of a processor",
+			ErrOption, m.Every, m.Share, m.CPU)
 	}
 	return m, nil
 }
 
-// MaintenanceStats tell what maintenance has done since the database was
-// opened, by call or in the background.
+// MaintenanceStats describes the maintenance done since the database was opened, by calls or in
+// the background.
 type MaintenanceStats struct {
-	// Background says that it runs by itself, Paused that it has been told not
-	// to, Working that it is at it, by itself or by call.
+	// Background reports whether background maintenance is enabled, Paused whether it is
+	// paused, Working whether a step is running, in the background or by a call.
 	Background, Paused, Working bool
-	// Steps counts the steps done, Last is the latest of them that the
-	// background did.
+	// Steps counts all completed steps. Last is the latest step of the background.
 	Steps uint64
 	Last  MaintainStep
-	// Error is why the background could not make a step last time, if so.
+	// Error is the error of the last background step, empty if it succeeded.
 	Error string
 }
 
-// maintainer is the goroutine that maintains in the background.
+// maintainer is the goroutine that maintains indexes in the background.
 type maintainer struct {
 	stop context.CancelFunc
 	done chan struct{}
 
 	mu     sync.Mutex
 	paused bool
-	resume chan struct{}      // closed when it may go on; nil unless paused
-	cancel context.CancelFunc // of the step under way
+	resume chan struct{}      // closed by ResumeMaintenance; nil unless paused
+	cancel context.CancelFunc // of the running step
 	last   MaintainStep
 	err    error
 }
@@ -75,7 +74,7 @@ func (d *DB) startMaintenance(o Maintenance) {
 	}()
 }
 
-// stopMaintenance ends it and waits for that until the deadline.
+// stopMaintenance stops the background maintainer and waits for its end until the deadline.
 func (d *DB) stopMaintenance(deadline <-chan time.Time) error {
 	m := d.background
 	if m == nil {
@@ -90,8 +89,7 @@ func (d *DB) stopMaintenance(deadline <-chan time.Time) error {
 	}
 }
 
-// run makes steps as long as there is work, rests in between, and looks again
-// after a while.
+// run makes steps while there is work, pauses between them, and looks for work every o.Every.
 func (m *maintainer) run(ctx context.Context, d *DB, o Maintenance) {
 	opts := MaintainOptions{Share: o.Share, Workers: 1}
 	rest := func(t time.Duration) bool {
@@ -126,8 +124,8 @@ func (m *maintainer) run(ctx context.Context, d *DB, o Maintenance) {
 	}
 }
 
-// begin waits until it is not paused and gives the step a context that Pause
-// cancels.
+// begin waits while maintenance is paused and returns a context for the step, which
+// PauseMaintenance cancels.
 func (m *maintainer) begin(ctx context.Context) (context.Context, bool) {
 	for {
 		m.mu.Lock()
@@ -147,7 +145,7 @@ func (m *maintainer) begin(ctx context.Context) (context.Context, bool) {
 	}
 }
 
-// end notes how a step ended.
+// end records the result of a step.
 func (m *maintainer) end(s *MaintainStep, err error, cancelled bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,9 +159,8 @@ func (m *maintainer) end(s *MaintainStep, err error, cancelled bool) {
 	}
 }
 
-// PauseMaintenance keeps the background from working until ResumeMaintenance.
-// A step under way is given up, which loses nothing but its work. It does
-// nothing without Options.Maintenance.
+// PauseMaintenance stops background maintenance until ResumeMaintenance. It cancels a running
+// step, which loses only the work of that step. It does nothing without Options.Maintenance.
 func (d *DB) PauseMaintenance() {
 	m := d.background
 	if m == nil {
@@ -179,7 +176,7 @@ func (d *DB) PauseMaintenance() {
 	}
 }
 
-// ResumeMaintenance lets the background go on.
+// ResumeMaintenance continues background maintenance after PauseMaintenance.
 func (d *DB) ResumeMaintenance() {
 	m := d.background
 	if m == nil {
@@ -193,7 +190,7 @@ func (d *DB) ResumeMaintenance() {
 	}
 }
 
-// maintenanceStats tells about maintenance.
+// maintenanceStats returns the statistics of maintenance.
 func (d *DB) maintenanceStats() MaintenanceStats {
 	st := MaintenanceStats{Steps: d.steps.Load(), Working: len(d.maintaining) > 0}
 	if m := d.background; m != nil {

@@ -12,9 +12,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Backup writes a copy of the latest state to w and returns its length in
-// bytes. The copy is a complete database. Writers go on meanwhile; the pages of
-// the copied state are not reused before the end.
+// Backup writes a copy of the latest state to w and returns its length in bytes. The copy is a
+// complete database. Writers run concurrently; the pages of the copied state are not reused
+// until the backup ends.
 //
 // Errors: ErrClosed, ErrCorrupt, the context's, and those of w.
 func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
@@ -38,7 +38,7 @@ func backup(ctx context.Context, g *generation, w io.Writer) (n int64, err error
 	return n, nil
 }
 
-// contextWriter stops when its context is cancelled.
+// contextWriter is a writer that fails once its context is cancelled.
 type contextWriter struct {
 	ctx context.Context
 	w   io.Writer
@@ -54,37 +54,37 @@ func (c *contextWriter) Write(p []byte) (int, error) {
 // CompactStats is the length of the file before and after Compact, in bytes.
 type CompactStats struct{ Before, After int64 }
 
-// compactBytes is how much one transaction of a compaction copies.
+// compactBytes is the number of bytes that one transaction of a compaction copies.
 const compactBytes = 32 << 20
 
-// compactPrefix begins the names of the files that compactions of the database
-// at path write; digits follow.
+// compactPrefix is the prefix of the names of files that compactions of the database at path
+// write; digits follow.
 func compactPrefix(path string) string { return "." + filepath.Base(path) + ".compact-" }
 
-// Compact rewrites the file without free pages and puts the new file in the
-// place of the old one, atomically: a crash leaves one or the other. Readers do
-// not wait, and Update waits at the end only: until what was written during the
-// last round of copying is copied, too, about catchUpBytes unless writers are
-// faster than the copy. Builds, steps of maintenance and what creates or drops
-// wait for the end of a compaction, and it for theirs. Snapshots taken before keep
-// the old file, whose space is given back when the last of them is released. Where
-// the database was opened through a link, the file that it names is replaced.
+// Compact rewrites the file without free pages and replaces the old file with the new one
+// atomically: a crash leaves one or the other. Readers do not wait. Update waits only at the
+// end, until the changes committed during the last round of copying are copied, too: about
+// catchUpBytes unless writers are faster than the copy. A compaction excludes builds, steps of
+// maintenance, and the creation and removal of collections and indexes: each waits for the
+// other to end. Snapshots taken before keep the old file, whose space is freed when the last of
+// them is released. If the database was opened through a symbolic link, the file that the link
+// names is replaced.
 //
-// Deleted rows, and the former versions of updated ones, are left out as well
-// where they are a third of a collection's rows or more. The live rows get new
-// numbers then (Row.Row), and its indexes are learned anew, without tuning, which
-// takes as long as their builds; but not in a collection with a forest learned
-// from training queries, or by a version that kept no label lists, or with an
-// index that the rows left do not suffice for.
+// Deleted rows and the former versions of updated rows are also removed from collections where
+// they are at least a third of the rows. The live rows then get new numbers (Row.Row), and the
+// indexes of the collection are rebuilt without tuning, which takes as long as building them.
+// Such rows are kept in a collection with a forest learned from training queries, with a forest
+// written by a version that stored no label lists, or with an index that needs more rows
+// than remain.
 //
 // Errors: ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown and
-// the context's. Where the system does not let an open file be replaced, such
-// as Windows, it fails and the old file stays.
+// the context's. On systems that do not allow replacing an open file, such as Windows, it fails
+// and the old file stays.
 func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	return d.rewrite(ctx, false)
 }
 
-// rewrite is Compact or, with order, Reorder.
+// rewrite implements Compact or, if order is true, Reorder.
 func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err error) {
 	if err := d.writable(ctx); err != nil {
 		return st, err
@@ -99,7 +99,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 		return st, wrapf(asSystem(err), "compact")
 	}
 	name := tmp.Name()
-	defer os.Remove(name) // fails, as it should, once the file has its new name
+	defer os.Remove(name) // fails after the rename, as intended
 	if err := tmp.Close(); err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
@@ -117,9 +117,8 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	return st, nil
 }
 
-// replace writes the latest state into the empty file name, and puts that in the
-// place of the database's file once it has caught up with what was written
-// meanwhile. It returns the new file's length.
+// replace writes the latest state to the empty file name, applies the changes committed during
+// the copy, and replaces the database's file with it. It returns the length of the new file.
 func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, err error) {
 	moved, copied, err := d.copyTo(ctx, name, order)
 	if err != nil {
@@ -174,17 +173,17 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 	return info.Size(), err
 }
 
-// follower applies to a copy what is written to the database meanwhile.
+// follower applies changes to a copy that are committed to the database while the copy is made.
 type follower struct {
 	d       *DB
 	next    *store
 	moved   movedCollections
 	copied  map[uint64]copiedRows
-	written map[uint64]bool // collections that rows were added to since the copy began
+	written map[uint64]bool // collections that got rows since the copy began
 }
 
-// follow applies what has been written since the last call. It returns how many bytes
-// of rows that was, and the generation that next has then.
+// follow applies the changes since the last call. It returns the number of bytes of rows
+// applied and the generation that next then holds.
 func (f *follower) follow(ctx context.Context) (bytes int, last uint64, err error) {
 	s, err := f.d.Snapshot()
 	if err != nil {
@@ -201,9 +200,9 @@ func (f *follower) follow(ctx context.Context) (bytes int, last uint64, err erro
 	return bytes, s.Generation(), err
 }
 
-// kept returns the collections whose rows have the same numbers in the copy: those
-// that were copied as they were and got no rows since. Rows added since may have
-// other numbers, as those among them that were replaced or deleted are left out.
+// kept returns the collections whose rows have the same numbers in the copy: those that were
+// copied unchanged and got no rows since. Rows added since may get other numbers, because those
+// among them that were replaced or deleted are omitted.
 func (f *follower) kept() []uint64 {
 	var out []uint64
 	for id := range f.copied {
@@ -214,9 +213,10 @@ func (f *follower) kept() []uint64 {
 	return out
 }
 
-// copyTo writes the latest state into the empty file name, compacted. It returns
-// the collections that have been renumbered, and what has been copied.
-func (d *DB) copyTo(ctx context.Context, name string, order bool) (movedCollections, map[uint64]copiedRows, error) {
+// copyTo writes the latest state, compacted, to the empty file name. It returns the renumbered
+// collections and what has been copied.
+func (d *DB) copyTo(ctx context.Context, name string,
+	order bool) (movedCollections, map[uint64]copiedRows, error) {
 	s, err := d.Snapshot()
 	if err != nil {
 		return nil, nil, err
@@ -230,10 +230,10 @@ func (d *DB) copyTo(ctx context.Context, name string, order bool) (movedCollecti
 	return moved, copied, err
 }
 
-// copyState writes all pairs of a state into the empty file at path, in key
-// order; the caller syncs it. The moving collections have no rows in it, and new
-// numbers.
-func copyState(ctx context.Context, g *generation, path string, o Options, moved []moving) (err error) {
+// copyState writes all pairs of a state to the empty file at path, in key order; the caller
+// syncs it. The moving collections have no rows in the copy, and new numbers.
+func copyState(ctx context.Context, g *generation, path string, o Options,
+	moved []moving) (err error) {
 	defer guard(g.store, setFaults(), &err)
 	if err := g.store.sound(soundAll); err != nil {
 		return err
@@ -258,7 +258,7 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 	var tx *bbolt.Tx
 	defer func() {
 		if tx != nil {
-			_ = tx.Rollback() // the reason for giving up is worth more
+			_ = tx.Rollback() // the error returned is the reason for the rollback
 		}
 	}()
 	size := 0
@@ -272,7 +272,7 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 	}
 	for _, name := range append(slices.Clone(rootBuckets), bucketFeatures) {
 		if g.tx.Bucket(name) == nil {
-			continue // the dictionary of features, before anything needs it
+			continue // the dictionary of features is created on first use
 		}
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
@@ -288,7 +288,7 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 				size = len(k) + len(v)
 			}
 			b := tx.Bucket(name)
-			// Pairs come in order, so pages can be filled to the brim.
+			// Pairs arrive in key order, so pages can be filled completely.
 			b.FillPercent = 1
 			return b.Put(k, v)
 		})
@@ -301,16 +301,17 @@ func copyState(ctx context.Context, g *generation, path string, o Options, moved
 	return errors.Join(err, ctx.Err())
 }
 
-// swap gives the compacted file, in which collections may have moved, the
-// database's name, and retires the old one, whose latest generation is the last.
-// Where that name cannot be made durable nothing more may be written. It reports
-// whether the file was put in place. The caller holds d.write.
-func (d *DB) swap(name string, next *store, moved movedCollections, last uint64) (swapped bool, err error) {
+// swap renames the compacted file, in which collections may have moved, to the database's name,
+// and retires the old file, whose latest generation is last. If the rename cannot be made
+// durable, no further writes are allowed. swap reports whether the file was replaced. The
+// caller holds d.write.
+func (d *DB) swap(name string, next *store, moved movedCollections,
+	last uint64) (swapped bool, err error) {
 	tx, err := next.begin(false)
 	if err != nil {
 		return false, err
 	}
-	next.before = last + 1 - uint64(tx.ID()) // which wraps where it must
+	next.before = last + 1 - uint64(tx.ID()) // may wrap around
 	next.end(tx)
 	if err := os.Rename(name, d.file); err != nil {
 		return false, err
@@ -318,8 +319,8 @@ func (d *DB) swap(name string, next *store, moved movedCollections, last uint64)
 	next.bolt.NoSync, next.bolt.NoGrowSync = d.opts.NoSync, d.opts.NoSync
 	unsettled := syncDir(filepath.Dir(d.file))
 	if unsettled != nil {
-		// A crash of the machine may bring the old file back. It is whole and
-		// holds the same rows, but none that would be committed from here on.
+		// A crash of the machine may bring the old file back. It is complete and holds the same
+		// rows, but would lack those committed from here on.
 		unsettled = fmt.Errorf("sync directory: %w", unsettled)
 		d.poison.CompareAndSwap(nil, &unsettled)
 	}

@@ -12,32 +12,32 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// stageBytes is about how much a staging transaction of a build writes: large
-// enough for the disk, small enough that writers in line wait little.
+// stageBytes is the approximate size of a staging transaction of a build: large enough for the
+// disk, small enough that waiting writers wait briefly.
 const stageBytes = 32 << 20
 
-// Build learns an index over the rows of the latest state and publishes it
-// under name, in place of an index of that name if there is one. It reads rows
-// into memory, learns without holding a snapshot or a transaction, writes
-// blocks in several transactions, and publishes in one: readers and writers go
-// on all the while; Compact and Reorder wait for its end, and it for theirs. It
-// must not be called from a callback of one of them. Rows written meanwhile are scanned by queries until
-// maintenance or the next build. progress, if not nil, is called from several goroutines but
-// never at the same time.
+// Build learns an index over the rows of the latest state and publishes it under name,
+// replacing an index of that name if there is one. It reads rows into memory, learns without
+// holding a snapshot or a transaction, writes blocks in several transactions, and publishes in
+// one. Readers and writers run concurrently; Build and a Compact or Reorder wait for each other
+// to end. Build must not be called from a callback of one of them. Queries scan rows written
+// during the build until maintenance or the next build absorbs them. progress, if not nil, is
+// called from several goroutines but never concurrently.
 //
-// The cost is dominated by the labels: rows² · dim operations on all cores
-// where they are exact, about rows · (1,000 codes + 200 rows compared) where
-// they are approximate (BuildOptions.Labels). Memory: the rows as float32 and
-// their principal coordinates, the labels, the index; approximate labels take
-// 12 bytes for each label and a byte for each coordinate besides.
+// The cost is dominated by the neighbor lists: rows² · dim operations on all cores if they are
+// exact, about rows · (1,000 codes + 200 rows compared) if they are approximate
+// (BuildOptions.Labels). Memory: the rows as float32 and their principal coordinates, the
+// neighbor lists, and the index; approximate lists take another 12 bytes per neighbor and one
+// byte per coordinate.
 //
-// Cancelled or failed, it leaves the database as it was; a crash leaves blocks
-// that the next Open removes.
+// If it is cancelled or fails, the database is unchanged; a crash leaves blocks that the next
+// Open removes.
 //
 // Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite, ErrNorm,
 // ErrEmpty, ErrUnsuitable, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
 // and the context's.
-func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progress func(Progress)) (_ IndexInfo, err error) {
+func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions,
+	progress func(Progress)) (_ IndexInfo, err error) {
 	if err := checkName(name); err != nil {
 		return IndexInfo{}, err
 	}
@@ -59,8 +59,9 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions, progr
 	return info, asOption(err)
 }
 
-// build is Build with a valid name, for a caller that holds d.numbering.
-func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions, timer *stageTimer) (IndexInfo, error) {
+// build implements Build for a valid name. The caller holds d.numbering.
+func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions,
+	timer *stageTimer) (IndexInfo, error) {
 	job := &buildJob{coll: coll, name: name, timer: timer}
 	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
 	var k kind
@@ -83,7 +84,7 @@ func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions, timer
 	return d.storeIndex(ctx, job, l)
 }
 
-// latest calls f with the latest generation of the collection that a build is over.
+// latest calls f with the latest generation of the collection that is being indexed.
 func (d *DB) latest(job *buildJob, f func(st source) error) error {
 	return d.View(func(s *Snapshot) (err error) {
 		defer guard(s.gen.store, setFaults(), &err)
@@ -100,7 +101,7 @@ func (d *DB) latest(job *buildJob, f func(st source) error) error {
 	})
 }
 
-// dropped is the error of a build whose collection was dropped meanwhile.
+// dropped returns the error of a build whose collection was dropped during the build.
 func dropped(coll string) error {
 	return fmt.Errorf("%w: %q: the collection was dropped during the build", ErrNoCollection, coll)
 }
@@ -120,7 +121,7 @@ func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info Index
 	published := false
 	defer func() {
 		if !published {
-			// The mark stays if this fails, and the next Open removes the rest.
+			// If this fails, the mark stays and the next Open removes the remaining blocks.
 			err = errors.Join(err, d.sweep([]uint64{object}))
 		}
 	}()
@@ -130,7 +131,8 @@ func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info Index
 	}
 	timer.seconds["write"] += time.Since(start).Seconds()
 	l.describe(&m.Info)
-	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory = job.name, time.Now().UTC(), timer.seconds, timer.memory
+	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
+		job.name, time.Now().UTC(), timer.seconds, timer.memory
 	timer.keep(&m.Info)
 	replaced, err := d.publishIndex(ctx, job.coll, job.id, m)
 	if err != nil {
@@ -144,7 +146,8 @@ func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info Index
 }
 
 // stage writes the blocks of an index in transactions of about stageBytes.
-func (d *DB) stage(ctx context.Context, l product, object uint64, timer *stageTimer) (*manifest, error) {
+func (d *DB) stage(ctx context.Context, l product, object uint64,
+	timer *stageTimer) (*manifest, error) {
 	type pair struct {
 		key   [codec.KeySize]byte
 		value []byte
@@ -188,7 +191,8 @@ func (d *DB) stage(ctx context.Context, l product, object uint64, timer *stageTi
 }
 
 // publishIndex makes an index visible and returns the objects it replaces.
-func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manifest) (replaced []uint64, err error) {
+func (d *DB) publishIndex(ctx context.Context, coll string, id uint64,
+	m *manifest) (replaced []uint64, err error) {
 	data, err := encodeManifest(m)
 	if err != nil {
 		return nil, err
@@ -220,7 +224,7 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64, m *manife
 	return replaced, err
 }
 
-// DropIndex removes an index. Snapshots taken before go on using it.
+// DropIndex removes an index. Snapshots taken before can still use it.
 //
 // Errors: ErrNoCollection, ErrNoIndex, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
@@ -241,5 +245,6 @@ func (d *DB) DropIndex(ctx context.Context, coll, name string) error {
 }
 
 func noIndex(c *collection, name string) error {
-	return fmt.Errorf("%w: %q in collection %q, which has %q", ErrNoIndex, name, c.Name, c.info().Indexes)
+	return fmt.Errorf("%w: %q in collection %q, which has %q", ErrNoIndex, name, c.Name,
+		c.info().Indexes)
 }

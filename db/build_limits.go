@@ -2,8 +2,8 @@ package db
 
 import "fmt"
 
-// The limits of what BuildOptions may ask for. Those that depend on the number of
-// rows are lowered to it instead, since a collection grows and shrinks.
+// The limits of BuildOptions. Values whose limit depends on the number of rows are lowered
+// instead of refused, since a collection grows and shrinks.
 const (
 	maxLabelsK   = 4096
 	maxHopLabels = 1024
@@ -11,8 +11,8 @@ const (
 	maxFolds     = 1000
 )
 
-// checkLimits refuses options that no collection of the dimension, 0 for a sparse
-// one, can honor. It is for options that a user gives: stored ones are resolved.
+// checkLimits refuses options that no collection of the dimension can satisfy; dim is 0 for a
+// sparse collection. It is for options that a user gives: stored options are resolved.
 func (o BuildOptions) checkLimits(coll string, dim int) error {
 	for _, l := range []struct {
 		n     int
@@ -32,14 +32,16 @@ func (o BuildOptions) checkLimits(coll string, dim int) error {
 	case dim == 0:
 		return nil
 	case o.Rotate > dim:
-		return fmt.Errorf("%w: %d principal coordinates, want at most %d, the dimension of %q", ErrOption, o.Rotate, dim, coll)
+		return fmt.Errorf("%w: %d principal coordinates, want at most %d, the dimension of %q",
+			ErrOption, o.Rotate, dim, coll)
 	case o.Candidates > dim:
-		return fmt.Errorf("%w: %d candidates for a split, want at most %d, the dimension of %q", ErrOption, o.Candidates, dim, coll)
+		return fmt.Errorf("%w: %d candidates for a split, want at most %d, the dimension of %q",
+			ErrOption, o.Candidates, dim, coll)
 	}
 	return nil
 }
 
-// folds is the larger of the two numbers of folds.
+// folds returns the larger of the two numbers of folds.
 func (o BuildOptions) folds() int {
 	if g := o.Budget.Grid; g != nil {
 		return max(o.LCIF.Folds, g.Folds)
@@ -47,7 +49,7 @@ func (o BuildOptions) folds() int {
 	return o.LCIF.Folds
 }
 
-// checkRequest refuses options of Build beyond the limits of the collection.
+// checkRequest refuses options of Build that exceed the limits of the collection.
 func (d *DB) checkRequest(coll string, o BuildOptions) error {
 	return d.View(func(s *Snapshot) error {
 		st, err := s.collection(coll)

@@ -15,48 +15,48 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// catalogFormat is the version of the file format: of the catalog's JSON and of
-// all that it leads to.
+// catalogFormat is the version of the file format: of the catalog's JSON and of everything it
+// refers to.
 const catalogFormat = 1
 
-// catalog is the root of everything: it names the collections, their counters
-// and their indexes. It is one small block that every commit rewrites.
+// catalog is the root of the stored data: it names the collections, their counters and their
+// indexes. It is one small block that every commit rewrites.
 type catalog struct {
 	Format      int
-	Object      uint64 // last object number given out
+	Object      uint64 // last allocated object number
 	Collections []*collection
 }
 
-// collection is a collection's entry in the catalog. Row numbers below
-// sealed() lie in chunks, the others in the tail bucket.
+// collection is a collection's entry in the catalog. Rows below sealed() are stored in chunks,
+// the others in the tail bucket.
 type collection struct {
 	ID     uint64
 	Name   string
 	Sparse bool `json:",omitempty"`
 	Named  bool `json:",omitempty"` // features have names
-	// Numbering is the number that files give the first feature or coordinate.
+	// Numbering is the number of the first feature or coordinate in imported and exported
+	// files.
 	Numbering Numbering `json:",omitempty"`
 	Dim       int       // coordinates, or feature numbers in use
 	Metric    vector.Metric
 	Storage   Storage
-	Rows      uint32 // row numbers given out
+	Rows      uint32 // allocated row numbers
 	Live      uint32 // rows that are not deleted
 	Indexes   []indexRef
 }
 
-// indexRef names an index's current generation: the object that has its
-// manifest, and other objects that hold blocks of it, which maintenance took
-// over from earlier generations.
+// indexRef names an index's current generation: the object that holds its manifest, and other
+// objects that hold blocks of it, which maintenance reuses from earlier generations.
 type indexRef struct {
 	Name   string
 	Object uint64
 	Parts  []uint64 `json:",omitempty"`
 }
 
-// objects are all objects that hold blocks of the index.
+// objects returns all objects that hold blocks of the index.
 func (r *indexRef) objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
 
-// shift is the log2 of the rows of a chunk.
+// shift returns log2 of the number of rows of a chunk.
 func (c *collection) shift() uint {
 	if c.Sparse {
 		return sparseShift
@@ -67,7 +67,7 @@ func (c *collection) shift() uint {
 func (c *collection) chunks() uint32 { return c.Rows >> c.shift() }
 func (c *collection) sealed() uint32 { return c.chunks() << c.shift() }
 
-// index is the reference of the named index, or nil.
+// index returns the reference of the named index, or nil.
 func (c *collection) index(name string) *indexRef {
 	for i := range c.Indexes {
 		if c.Indexes[i].Name == name {
@@ -79,7 +79,8 @@ func (c *collection) index(name string) *indexRef {
 
 func (c *collection) info() CollectionInfo {
 	i := CollectionInfo{
-		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: c.Numbering, Dim: c.Dim, Metric: c.Metric, Storage: c.Storage,
+		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: c.Numbering, Dim: c.Dim,
+		Metric: c.Metric, Storage: c.Storage,
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
 	}
 	for _, x := range c.Indexes {
@@ -89,7 +90,7 @@ func (c *collection) info() CollectionInfo {
 	return i
 }
 
-// find is the named collection.
+// find returns the named collection.
 func (c *catalog) find(name string) (*collection, error) {
 	for _, x := range c.Collections {
 		if x.Name == name {
@@ -99,13 +100,13 @@ func (c *catalog) find(name string) (*collection, error) {
 	return nil, fmt.Errorf("%w: %q", ErrNoCollection, name)
 }
 
-// take gives out n object numbers, one behind the other, and returns the first.
+// take allocates n consecutive object numbers and returns the first.
 func (c *catalog) take(n int) uint64 {
 	c.Object += uint64(n)
 	return c.Object - uint64(n) + 1
 }
 
-// byID is the collection with a number, or nil.
+// byID returns the collection with the given number, or nil.
 func (c *catalog) byID(id uint64) *collection {
 	for _, x := range c.Collections {
 		if x.ID == id {
@@ -115,7 +116,7 @@ func (c *catalog) byID(id uint64) *collection {
 	return nil
 }
 
-// validate refuses a catalog no program of ours can have written.
+// validate refuses a catalog that this program cannot have written.
 func (c *catalog) validate() error {
 	if c.Object >= maxObject {
 		return corruptf("", "catalog: %d objects", c.Object)
@@ -135,7 +136,9 @@ func (c *catalog) validate() error {
 		if x.Sparse {
 			dims = x.Dim >= 0 && x.Dim <= MaxFeature+1 && x.Metric == vector.Cosine
 		}
-		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct || x.Storage > StorageFloat32 || x.Live > x.Rows || x.Named && !x.Sparse || x.Numbering.check() != nil {
+		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
+			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Named && !x.Sparse ||
+			x.Numbering.check() != nil {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		indexes := map[string]bool{}
@@ -165,8 +168,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// control reports whether a character has no place in a name: it would act on the
-// terminal that shows it, end the line, or change the direction of what follows.
+// control reports whether a character is not allowed in a name, because it controls a terminal,
+// ends the line, or changes the direction of the text after it.
 func control(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
@@ -190,9 +193,8 @@ func getCatalog(tx *bbolt.Tx) (*catalog, error) {
 	return decodeCatalog(payload)
 }
 
-// decodeCatalog reads a catalog and refuses one that nothing of ours wrote. A
-// later version may have changed anything but the number of the format, so
-// that is looked at first.
+// decodeCatalog decodes and validates a catalog. It checks the format number first, because a
+// later version may have changed everything else.
 func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := checkShape(payload); err != nil {
 		return nil, corruptf("", "catalog: %w", err)
@@ -202,7 +204,8 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 		return nil, corruptf("", "catalog: %v", err)
 	}
 	if version.Format > catalogFormat {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", ErrNewerFormat, version.Format, catalogFormat)
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", ErrNewerFormat,
+			version.Format, catalogFormat)
 	}
 	var c catalog
 	if err := json.Unmarshal(payload, &c); err != nil {
@@ -220,7 +223,7 @@ func putCatalog(tx *bbolt.Tx, c *catalog) error {
 	return tx.Bucket(bucketMeta).Put(catalogKey[:], value)
 }
 
-// encodeCatalog is the catalog as it is stored.
+// encodeCatalog returns the catalog's stored form.
 func encodeCatalog(c *catalog) ([]byte, error) {
 	c.Format = catalogFormat
 	b, err := json.Marshal(c)
@@ -228,14 +231,15 @@ func encodeCatalog(c *catalog) ([]byte, error) {
 		return nil, fmt.Errorf("db: encode catalog: %w", err)
 	}
 	if err := checkShape(b); err != nil || len(b) > maxCatalog {
-		return nil, fmt.Errorf("%w: %d collections need a catalog of %d bytes, want at most %d: drop collections or indexes",
+		return nil, fmt.Errorf(
+			"%w: %d collections need a catalog of %d bytes, want at most %d: drop collections or indexes",
 			ErrFull, len(c.Collections), len(b), maxCatalog)
 	}
 	return codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
 }
 
-// decodeBlock parses a stored block, checks that it is of the kind its key
-// says and, if asked, its checksum, and returns the raw payload as stored.
+// decodeBlock parses a stored block, checks that its kind matches the key and, if verify is
+// true, its checksum, and returns the raw payload as stored.
 func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
 	object, kind, chunk := codec.ParseKey(key)
 	b, err := codec.Parse(value)
@@ -254,23 +258,25 @@ func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
 	return nil, blockError(coll, object, kind, chunk, err)
 }
 
-// blockError gives damage in a block its place.
+// blockError adds the location of a block to the error for its damage.
 func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err error) error {
 	if errors.Is(err, codec.ErrNewerFormat) {
-		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", ErrNewerFormat, coll, object, kind, chunk, err)
+		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", ErrNewerFormat,
+			coll, object, kind, chunk, err)
 	}
-	return &CorruptError{Collection: coll, Object: object, Section: kind, Chunk: chunk, Offset: -1, Err: err}
+	return &CorruptError{Collection: coll, Object: object, Section: kind, Chunk: chunk,
+		Offset: -1, Err: err}
 }
 
-// markKey is the key under which an object awaiting removal, or not yet
-// published, is remembered.
+// markKey returns the key of the mark of an object that awaits removal or is not published yet.
 func markKey(object uint64) [codec.KeySize]byte { return codec.Key(object, codec.KindGeneric, 0) }
 
-// putMark notes that an object's blocks are garbage unless the mark is removed
-// by the transaction that publishes it.
+// putMark records that an object's blocks are garbage, unless the transaction that publishes
+// the object removes the mark.
 func putMark(tx *bbolt.Tx, object uint64) error {
 	k := markKey(object)
-	return tx.Bucket(bucketMeta).Put(k[:], codec.Encode(k[:], codec.Header{Kind: codec.KindGeneric}, nil))
+	return tx.Bucket(bucketMeta).Put(k[:],
+		codec.Encode(k[:], codec.Header{Kind: codec.KindGeneric}, nil))
 }
 
 func deleteMark(tx *bbolt.Tx, object uint64) error {
@@ -278,7 +284,7 @@ func deleteMark(tx *bbolt.Tx, object uint64) error {
 	return tx.Bucket(bucketMeta).Delete(k[:])
 }
 
-// orphanMarks lists the objects that are marked.
+// orphanMarks lists the marked objects.
 func orphanMarks(tx *bbolt.Tx) []uint64 {
 	var ids []uint64
 	c := tx.Bucket(bucketMeta).Cursor()
@@ -287,7 +293,7 @@ func orphanMarks(tx *bbolt.Tx) []uint64 {
 		if object == 0 || kind != codec.KindGeneric {
 			continue
 		}
-		// A damaged key must not condemn what is alive.
+		// A damaged key must not cause the removal of a live object.
 		if _, err := decodeBlock("", k, v, true); err == nil {
 			ids = append(ids, object)
 		}

@@ -12,20 +12,20 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// A compaction copies a state while batches go on being committed to the file.
-// What they changed is then applied to the copy, first without the write lock, in
-// rounds that become shorter, and at last with it.
+// A compaction copies a state while transactions are committed to the file. Their changes are
+// then applied to the copy, first without the write lock, in rounds that become shorter, and
+// finally with it.
 
 const (
-	// catchUpBytes is how much a round applies at most to be the last one without
-	// the write lock.
+	// catchUpBytes is the largest size of a round after which the write lock is taken for the
+	// last one.
 	catchUpBytes = 4 << 20
-	// catchUpRounds bounds the rounds when writers are faster than the copy.
+	// catchUpRounds bounds the number of rounds when writers are faster than the copy.
 	catchUpRounds = 10
 )
 
-// copiedRows is what the copy has of a collection: the rows below rows, of which
-// those in deleted had been deleted.
+// copiedRows describes what the copy holds of a collection: the rows numbered below rows, of
+// which those in deleted had been deleted.
 type copiedRows struct {
 	rows    uint32
 	deleted *roaring.Bitmap
@@ -35,7 +35,7 @@ func (c copiedRows) same(d copiedRows) bool {
 	return c.rows == d.rows && c.deleted.GetCardinality() == d.deleted.GetCardinality()
 }
 
-// copiedRows returns what a copy of the snapshot's state has, by collection.
+// copiedRows returns what a copy of the snapshot's state holds, by collection.
 func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	out := map[uint64]copiedRows{}
@@ -51,9 +51,9 @@ func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
 	return out, err
 }
 
-// catchUp applies to next what the snapshot's state has beyond what was copied
-// of it, and returns how many bytes of rows that was and what is copied then.
-// to returns the number of a collection in next.
+// catchUp applies to next the changes in the snapshot's state since copied. It returns the
+// number of bytes of rows applied and what is copied then. to returns the number of a
+// collection in next.
 func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]copiedRows,
 	to func(uint64) uint64) (bytes int, _ map[uint64]copiedRows, err error) {
 	after, err := s.copiedRows()
@@ -63,7 +63,8 @@ func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]c
 	for _, c := range s.gen.cat.Collections {
 		before, ok := copied[c.ID]
 		if !ok {
-			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied", ErrChanging, c.Name)
+			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied",
+				ErrChanging, c.Name)
 		}
 		if before.same(after[c.ID]) {
 			continue
@@ -76,8 +77,9 @@ func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]c
 	return bytes, after, nil
 }
 
-// catchUpRows is catchUp for one collection, in transactions of about stageBytes.
-func (s *Snapshot) catchUpRows(ctx context.Context, next *store, st *collState, before copiedRows, id uint64) (bytes int, err error) {
+// catchUpRows is catchUp for one collection. It commits transactions of about stageBytes.
+func (s *Snapshot) catchUpRows(ctx context.Context, next *store, st *collState, before copiedRows,
+	id uint64) (bytes int, err error) {
 	var ops []op
 	size := 0
 	add := func(o op, n int) error {
@@ -111,8 +113,8 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *store, st *collState, 
 	return bytes, errors.Join(ctx.Err(), next.apply(ops))
 }
 
-// deletedKeys yields copies of the keys that rows had when they were copied and
-// no row has now.
+// deletedKeys yields copies of the keys that rows had when they were copied and that no row has
+// now.
 func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copiedRows,
 	yield func(key []byte) error) (err error) {
 	defer guard(s.gen.store, setFaults(), &err)
@@ -143,7 +145,7 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copied
 	return nil
 }
 
-// apply commits changes of rows to a file that no handle has opened yet.
+// apply commits row changes to a file that is not yet open as a database.
 func (s *store) apply(ops []op) error {
 	if len(ops) == 0 {
 		return nil
@@ -163,7 +165,7 @@ func (s *store) apply(ops []op) error {
 		return a.finish()
 	})
 	if err != nil {
-		_ = tx.Rollback() // nothing was written; the reason is what counts
+		_ = tx.Rollback() // nothing was written; err is the reason
 		return err
 	}
 	return commit(s, tx)

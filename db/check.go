@@ -19,20 +19,20 @@ import (
 
 // Problem is one piece of damage that Check found.
 type Problem struct {
-	// Collection is the collection's name, empty where none is concerned.
+	// Collection is the collection's name, empty if the problem concerns none.
 	Collection string
-	// Object, Section and Chunk name the block, where one is concerned.
+	// Object, Section and Chunk identify the block, if the problem concerns one.
 	Object  uint64
 	Section string
 	Chunk   uint32
-	// Page and Offset are the place in the file; Offset is -1 when not known.
+	// Page and Offset are the position in the file; Offset is -1 if unknown.
 	Page   uint64
 	Offset int64
-	// Err is what is wrong.
+	// Err describes the damage.
 	Err error
 }
 
-// String is the problem in one line.
+// String returns the problem in one line.
 func (p Problem) String() string {
 	var b bytes.Buffer
 	if p.Collection != "" {
@@ -48,11 +48,11 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Check verifies the whole latest state without trusting any of it: every
-// page that is reachable (with reads of its own, not bbolt's), that pages are
-// used once, the checksum of every block, that rows, keys, tombstones, labels
-// and indexes agree. report is called for every problem; the error is
-// ErrCorrupt if there was any. It holds a snapshot meanwhile: writers go on.
+// Check verifies the complete latest state without trusting any of it: every reachable page
+// (with its own reads, not bbolt's), that each page is used once, the checksum of every block,
+// and that rows, keys, tombstones, labels and indexes agree. report is called for every
+// problem; the error is ErrCorrupt if there was any. Check holds a snapshot; writers run
+// concurrently.
 //
 // Cost: it reads the file once and keeps the keys of the largest collection in
 // memory, about 60 bytes each.
@@ -67,7 +67,7 @@ func (d *DB) Check(ctx context.Context, report func(Problem)) error {
 	return s.check(ctx, report)
 }
 
-// checker collects what a check finds.
+// checker collects the problems that a check finds.
 type checker struct {
 	ctx      context.Context
 	s        *Snapshot
@@ -91,8 +91,8 @@ func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) 
 	defer guard(s.gen.store, setFaults(), &err)
 	c := &checker{
 		ctx: ctx, s: s, report: report,
-		colls: map[uint64]*collection{}, labels: map[uint64]*collection{}, indexes: map[uint64]*collection{},
-		marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
+		colls: map[uint64]*collection{}, labels: map[uint64]*collection{},
+		indexes: map[uint64]*collection{}, marks: map[uint64]bool{}, keys: map[uint64]map[uint32]string{},
 	}
 	for _, x := range s.gen.cat.Collections {
 		c.colls[x.ID] = x
@@ -107,7 +107,7 @@ func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) 
 		return err
 	}
 	if ctx.Err() == nil && c.problems == 0 {
-		// Only over sound pages may decoded tables be walked.
+		// Decoded tables can only be traversed safely if all pages are valid.
 		for _, x := range s.gen.cat.Collections {
 			c.collection(x)
 		}
@@ -121,22 +121,23 @@ func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) 
 	return nil
 }
 
-// pages walks the pages of the snapshot's state.
+// pages checks the pages of the snapshot's state.
 func (c *checker) pages() error {
 	g := c.s.gen
 	m, live, err := c.meta(g.store.file)
 	if err != nil {
 		return err
 	}
-	// The size comes after the meta page: a writer that grows the file does so
-	// before it writes the meta page that needs the room.
+	// The size is read after the meta page: a writer that grows the file does so before it
+	// writes the meta page that needs the space.
 	info, err := g.store.file.Stat()
 	if err != nil {
 		return wrapf(err, "check")
 	}
 	file := info.Size()
 	if int64(m.high)*int64(m.pageSize) > file {
-		c.found(Problem{Offset: -1, Err: fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, file, m.high)})
+		c.found(Problem{Offset: -1,
+			Err: fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, file, m.high)})
 		return nil
 	}
 	w := &walker{
@@ -165,16 +166,15 @@ func (c *checker) pages() error {
 			c.found(Problem{Offset: -1, Err: fmt.Errorf("bucket %q is missing", name)})
 		}
 	}
-	// The list of free pages belongs to the latest state; a commit since then
-	// has rewritten it.
+	// The list of free pages belongs to the latest state; a later commit has rewritten it.
 	if live {
 		w.freelist(m.freelist)
 	}
 	return nil
 }
 
-// openBuckets finds the buckets through the transaction, for a state whose
-// meta page has been overwritten.
+// openBuckets finds the buckets through the transaction, for a state whose meta page has been
+// overwritten.
 func (c *checker) openBuckets(visit func(name []byte, root uint64, inline []byte, at int64)) {
 	g := c.s.gen
 	for _, name := range append(slices.Clone(rootBuckets), bucketFeatures) {
@@ -193,8 +193,8 @@ func (c *checker) openBuckets(visit func(name []byte, root uint64, inline []byte
 	}
 }
 
-// inlinePairs checks the pairs of a bucket that is stored in its parent, in a
-// page that only the transaction knows.
+// inlinePairs checks the pairs of a bucket that is stored inline in its parent, on a page that
+// only the transaction knows.
 func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
 	g := c.s.gen
 	defer guard(g.store, setFaults(), &err)
@@ -211,16 +211,15 @@ func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
 	return err
 }
 
-// meta finds the meta page of the snapshot's state. Writers may have moved on
-// and overwritten it; the pages of the state stay, and the newer meta page
-// bounds them.
+// meta finds the meta page of the snapshot's state. Later commits may have overwritten it; the
+// pages of the state are kept, and the newer meta page bounds their numbers.
 func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
 	metas, errs := readMetas(f)
 	for range 3 {
 		if errors.Join(errs[:]...) == nil {
 			break
 		}
-		// A writer may have been in the middle of one.
+		// The read may have seen a partially written page.
 		time.Sleep(time.Millisecond)
 		metas, errs = readMetas(f)
 	}
@@ -246,7 +245,8 @@ func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
 func (c *checker) pair(bucket, key, value []byte, at int64) {
 	page := uint64(max(at, 0)) / pageSize
 	fail := func(format string, a ...any) {
-		c.found(Problem{Page: page, Offset: at, Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
+		c.found(Problem{Page: page, Offset: at,
+			Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
 	}
 	switch string(bucket) {
 	case string(bucketBlocks), string(bucketTail), string(bucketSets), string(bucketMeta):
@@ -317,7 +317,7 @@ func (c *checker) feature(key, value []byte, fail func(string, ...any)) {
 	}
 }
 
-// mirror checks that name and number of a feature name each other.
+// mirror checks that the name and the number of a feature refer to each other.
 func (c *checker) mirror(x *collection, name string, id uint32, fail func(string, ...any)) {
 	back, err := c.s.gen.colls[x.Name].featureName(id)
 	if err != nil {
@@ -327,7 +327,7 @@ func (c *checker) mirror(x *collection, name string, id uint32, fail func(string
 	}
 }
 
-// marked says whether an object awaits removal.
+// marked reports whether an object awaits removal.
 func (c *checker) marked(object uint64) bool {
 	if len(c.marks) == 0 {
 		c.marks[0] = true
@@ -340,10 +340,11 @@ func (c *checker) marked(object uint64) bool {
 	return object > 0 && c.marks[object]
 }
 
-// block checks one block: frame, checksum, contents where they are self-contained.
+// block checks one block: frame, checksum, and contents if they are self-contained.
 func (c *checker) block(bucket string, key, value []byte, at int64) {
 	object, kind, chunk := codec.ParseKey(key)
-	p := Problem{Object: object, Section: kind.String(), Chunk: chunk, Page: uint64(max(at, 0)) / pageSize, Offset: at}
+	p := Problem{Object: object, Section: kind.String(), Chunk: chunk,
+		Page: uint64(max(at, 0)) / pageSize, Offset: at}
 	if x := c.colls[object]; x != nil {
 		p.Collection = x.Name
 	} else if x := c.indexes[object]; x != nil {
@@ -367,7 +368,8 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 			err = checkContents(kind, data)
 		}
 	}
-	if err == nil && object != 0 && kind != codec.KindLabelRows && c.colls[object] == nil && c.indexes[object] == nil && !c.marked(object) {
+	if err == nil && object != 0 && kind != codec.KindLabelRows && c.colls[object] == nil &&
+		c.indexes[object] == nil && !c.marked(object) {
 		err = errors.New("block of an object that does not exist")
 	}
 	if err != nil {
@@ -376,7 +378,7 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 	}
 }
 
-// checkContents decodes the payloads that have a structure of their own.
+// checkContents decodes payloads that have an internal structure.
 func checkContents(kind codec.Kind, data []byte) error {
 	switch kind {
 	case codec.KindKeys, codec.KindCold:
@@ -402,7 +404,7 @@ func checkContents(kind codec.Kind, data []byte) error {
 func (c *checker) collection(x *collection) {
 	fail := func(err error) {
 		if c.ctx.Err() != nil {
-			return // a load that was cancelled is no damage
+			return // a cancelled load is not damage
 		}
 		c.found(Problem{Collection: x.Name, Offset: -1, Err: err})
 	}
@@ -451,7 +453,7 @@ func (c *checker) collection(x *collection) {
 	}
 }
 
-// checkIndex checks what the arrays of an index say of each other.
+// checkIndex checks that the arrays of an index are consistent with each other.
 func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	defer guard(st.g.store, setFaults(), &err)
 	x, err := st.index(ctx, r)
@@ -461,7 +463,7 @@ func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	return x.open.check(ctx)
 }
 
-// rowLabels checks that the label sets know a row.
+// rowLabels checks that the label sets contain a row.
 func (c *checker) rowLabels(st *collState, r *Row, fail func(error)) {
 	for _, l := range r.Labels {
 		set, err := st.cachedLabel(l)
@@ -473,7 +475,7 @@ func (c *checker) rowLabels(st *collState, r *Row, fail func(error)) {
 	}
 }
 
-// cachedLabel is labelRows, kept for the rows that follow.
+// cachedLabel is like labelRows and caches the set for the following rows.
 func (st *collState) cachedLabel(label string) (*roaring.Bitmap, error) {
 	st.indexMu.Lock()
 	defer st.indexMu.Unlock()

@@ -2,12 +2,12 @@ package db
 
 import "sync"
 
-// checkRole is what of an object was checked.
+// checkRole is the part of an object that was checked.
 type checkRole uint8
 
 const (
 	roleForest   checkRole = iota // nodes, leaves and directions
-	roleOverlay                   // what leaves have gained
+	roleOverlay                   // additions to leaves
 	rolePostings                  // a segment of an inverted index
 	roleLabelSets
 	roleLabelPairs
@@ -16,26 +16,24 @@ const (
 	roleTree
 )
 
-// checkKey names arrays whose cross-references were checked. shape is all that
-// the check took from a manifest, so that arrays that are read with other
-// scalars are checked again.
+// checkKey identifies arrays whose cross-references were checked. shape contains everything
+// that the check used from a manifest, so that arrays are checked again if they are read with
+// other scalars.
 type checkKey struct {
 	object uint64
 	role   checkRole
 	shape  string
 }
 
-// checkedSet remembers which arrays of a store have been found valid: blocks
-// never change, so their cross-references are checked once in the life of the
-// process. A check may depend on a bound that grows as rows and labels come;
-// what is valid below a bound is so below a larger one.
+// checkedSet records which arrays of a store have been found valid. Blocks are immutable, so
+// their cross-references are checked once per process. A check may depend on a bound that grows
+// as rows and labels are added; what is valid for one bound is also valid for a larger one.
 type checkedSet struct {
 	mu    sync.Mutex
 	bound map[checkKey]int
 }
 
-// once runs a check unless the arrays have passed it with this bound or a lower
-// one.
+// once runs a check unless the arrays have passed it with this bound or a lower one.
 func (c *checkedSet) once(key checkKey, bound int, check func() error) error {
 	c.mu.Lock()
 	least, known := c.bound[key]
@@ -57,7 +55,7 @@ func (c *checkedSet) once(key checkKey, bound int, check func() error) error {
 	return nil
 }
 
-// forget drops what is known of an object.
+// forget removes the records of an object.
 func (c *checkedSet) forget(object uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

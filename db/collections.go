@@ -15,7 +15,7 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// CreateDense makes an empty collection of dense vectors.
+// CreateDense creates an empty collection of dense vectors.
 //
 // Errors: ErrExists, ErrName, ErrOption, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
@@ -33,15 +33,15 @@ func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error
 		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &collection{
-			ID: cat.Object, Name: name, Dim: o.Dim, Metric: o.Metric, Storage: o.Storage, Numbering: o.Numbering,
+			ID: cat.Object, Name: name, Dim: o.Dim, Metric: o.Metric, Storage: o.Storage,
+			Numbering: o.Numbering,
 		})
 		return nil, nil
 	})
 }
 
-// DropCollection removes a collection with its rows and indexes. Snapshots
-// taken before go on seeing it. The removal is one transaction; the space is
-// given back by further ones.
+// DropCollection removes a collection with its rows and indexes. Snapshots taken before can
+// still read it. The removal is one transaction; further ones free the space.
 //
 // Errors: ErrNoCollection, ErrReadOnly, ErrClosed, ErrNoSpace, ErrStateUnknown
 // and the context's.
@@ -60,8 +60,8 @@ func (d *DB) DropCollection(ctx context.Context, name string) error {
 	})
 }
 
-// sweep removes marked objects. What it cannot remove now, the next Open does;
-// so nothing is wrong when the database is closing.
+// sweep removes marked objects. The next Open removes what this call cannot, so a database that
+// is closing is not an error.
 func (d *DB) sweep(objects []uint64) error {
 	for _, id := range objects {
 		for done := false; !done; {
@@ -74,8 +74,8 @@ func (d *DB) sweep(objects []uint64) error {
 	return nil
 }
 
-// sweepSome removes a part of a marked object, so that writers in line need not
-// wait for all of it. done reports whether nothing is left to do.
+// sweepSome removes a part of a marked object, so that waiting writers do not wait for the
+// entire removal. done reports whether nothing is left to remove.
 func (d *DB) sweepSome(id uint64) (done bool, err error) {
 	d.write <- struct{}{}
 	defer func() { <-d.write }()
@@ -85,13 +85,12 @@ func (d *DB) sweepSome(id uint64) (done bool, err error) {
 	return d.removeMarked(id)
 }
 
-// sweepKeys is how many entries one sweeping transaction removes: enough to
-// be quick, few enough that writers in line need not wait long.
+// sweepKeys is the number of entries that one sweeping transaction removes: large enough to be
+// efficient, small enough that waiting writers do not wait long.
 const sweepKeys = 4096
 
-// removeMarked deletes a part of what is stored under a marked object, in one
-// transaction, and the mark with the last part. The caller holds d.write, or is
-// Open.
+// removeMarked deletes a part of what is stored under a marked object in one transaction, and
+// deletes the mark with the last part. The caller holds d.write or is Open.
 func (d *DB) removeMarked(id uint64) (done bool, err error) {
 	err = d.update(func(tx *bbolt.Tx, _ *catalog) (err error) {
 		if done, err = removeSome(tx, id); err == nil && done {
@@ -105,7 +104,7 @@ func (d *DB) removeMarked(id uint64) (done bool, err error) {
 	return done, err
 }
 
-// forget drops what is known of an object that has been removed.
+// forget removes the cached state of a removed object.
 func (s *store) forget(id uint64) {
 	s.verified.forget(id)
 	s.checked.forget(id)
@@ -114,12 +113,12 @@ func (s *store) forget(id uint64) {
 	s.features.Delete(id)
 }
 
-// removeSome deletes up to sweepKeys entries of an object from all buckets and
-// says whether none is left.
+// removeSome deletes up to sweepKeys entries of an object from all buckets and reports whether
+// none is left.
 func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 	left := sweepKeys
 	prefix := binary.BigEndian.AppendUint64(nil, object)
-	// The sets of a collection's labels are objects of their own.
+	// The row sets of a collection's labels are separate objects.
 	dict := tx.Bucket(bucketLabels)
 	for left > 0 {
 		k, v := dict.Cursor().Seek(prefix)
@@ -147,7 +146,7 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 			return false, nil
 		}
 		if tx.Bucket(name) == nil {
-			continue // no collection has needed it yet
+			continue // the bucket is created on first use
 		}
 		n, err := removePrefix(tx.Bucket(name), prefix, left)
 		if err != nil {
@@ -164,7 +163,7 @@ func removeSome(tx *bbolt.Tx, object uint64) (done bool, err error) {
 
 // removePrefix deletes up to limit entries whose keys have the prefix.
 func removePrefix(b *bbolt.Bucket, prefix []byte, limit int) (int, error) {
-	// Deleting under a cursor moves it, so the keys are collected first.
+	// Deleting under a cursor moves the cursor, so the keys are collected first.
 	var keys [][]byte
 	c := b.Cursor()
 	for k, _ := c.Seek(prefix); len(keys) < limit && k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
@@ -193,8 +192,8 @@ func (d *DB) Collections() (out []CollectionInfo, err error) {
 type Stats struct {
 	// Path is the file's path.
 	Path string
-	// FileBytes is the length of the file, FreeBytes the part of it in free
-	// pages, LiveBytes the rest.
+	// FileBytes is the length of the file, FreeBytes the part of it in free pages, LiveBytes
+	// the rest.
 	FileBytes, FreeBytes, LiveBytes int64
 	// MapReserve is the address space reserved for the map.
 	MapReserve int64
@@ -202,37 +201,36 @@ type Stats struct {
 	PageSize int
 	// Generation is the number of the latest committed transaction.
 	Generation uint64
-	// Snapshots counts the snapshots now held, OldestSnapshot is the age of
-	// the oldest state that one of them holds.
+	// Snapshots is the number of snapshots held, OldestSnapshot the age of the oldest state
+	// among them.
 	Snapshots      int
 	OldestSnapshot time.Duration
 	// Commits counts the transactions that this handle has committed.
 	Commits uint64
 	// Collections describes the collections of the latest state.
 	Collections []CollectionInfo
-	// Indexes tells by index how far it is behind.
+	// Indexes describes how far each index is behind its collection.
 	Indexes []IndexStatus
-	// Maintenance tells what maintenance does.
+	// Maintenance describes maintenance.
 	Maintenance MaintenanceStats
 }
 
-// IndexStatus tells how far an index is behind its collection.
+// IndexStatus describes how far an index is behind its collection.
 type IndexStatus struct {
 	Collection, Index string
-	// Rows is the number of row numbers that the index covers, Fresh that of
-	// later ones.
+	// Rows is the number of row numbers that the index covers, Fresh the number of later rows.
 	Rows, Fresh int
-	// Segments is how many parts an inverted index has, 1 for others.
+	// Segments is the number of segments of an inverted index, 1 for other kinds.
 	Segments int
 	// Bytes is the stored size.
 	Bytes int64
-	// Error is why the index cannot be described or, once this handle has tried,
-	// maintained, if so.
+	// Error is the reason why the index cannot be described or, if this handle has tried,
+	// maintained; empty otherwise.
 	Error string
 }
 
-// statuses describes the indexes; unmaintained holds the errors of those that
-// maintenance leaves as they are, by object.
+// statuses describes the indexes. unmaintained holds, by object, the errors of indexes that
+// maintenance does not change.
 func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 	for _, c := range s.gen.cat.Collections {
 		for i := range c.Indexes {
@@ -247,8 +245,8 @@ func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 	return out
 }
 
-// Stats describes the latest state. O(number of collections), and of the file's
-// pages where it was opened for reading only.
+// Stats describes the latest state. O(number of collections), plus the number of pages if the
+// database was opened read-only.
 //
 // Errors: ErrClosed, ErrCorrupt.
 func (d *DB) Stats() (st Stats, err error) {
@@ -258,7 +256,7 @@ func (d *DB) Stats() (st Stats, err error) {
 	held, age := s.readers(idle)
 	err = d.View(func(sn *Snapshot) (err error) {
 		defer guard(sn.gen.store, setFaults(), &err)
-		s := sn.gen.store // which the snapshot keeps open, whatever Compact does
+		s := sn.gen.store // the snapshot keeps it open during a compaction
 		info, err := os.Stat(d.path)
 		if err != nil {
 			return fmt.Errorf("db: stats: %w", err)
@@ -266,7 +264,7 @@ func (d *DB) Stats() (st Stats, err error) {
 		page := s.bolt.Info().PageSize
 		bs := s.bolt.Stats()
 		free := bs.FreePageN + bs.PendingPageN
-		if d.opts.ReadOnly { // bbolt has no list of free pages then
+		if d.opts.ReadOnly { // bbolt then has no list of free pages
 			if free, err = freePages(s.file); err != nil {
 				return fmt.Errorf("db: stats: %s: %w", d.path, err)
 			}

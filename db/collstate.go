@@ -17,12 +17,12 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// collState is what a generation has decoded of one collection: pointer tables
-// into the map, made by the first reader that needs them.
+// collState holds what a generation has decoded of one collection: pointer tables into the map,
+// made by the first reader that needs them.
 type collState struct {
 	g *generation
 	c *collection
-	// numbering is what the row numbers are those of.
+	// numbering identifies the assignment of row numbers.
 	numbering *numbering
 
 	rowsLoad   loading
@@ -41,23 +41,24 @@ type collState struct {
 }
 
 func newCollState(g *generation, c *collection) *collState {
-	return &collState{g: g, c: c, numbering: g.store.numberingOf(c.ID), indexes: map[string]*indexState{}}
+	return &collState{g: g, c: c, numbering: g.store.numberingOf(c.ID),
+		indexes: map[string]*indexState{}}
 }
 
-// value is a block as it stands in the map.
+// value is a stored block in the map.
 type value struct {
 	key     [codec.KeySize]byte
 	block   codec.Block
 	payload []byte
 }
 
-// number is the block's number in its section.
+// number returns the block's number in its section.
 func (v *value) number() uint32 { return binary.BigEndian.Uint32(v.key[codec.KeySize-4:]) }
 
-// section parses all blocks of an object's section, which must be numbered
-// 0..n-1 (any number of them if n is negative), and verifies those that have
-// not been verified yet. The payloads alias the map.
-func (g *generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind, n int) ([]value, error) {
+// section parses all blocks of an object's section and verifies those not verified yet. The
+// blocks must be numbered 0..n-1; a negative n allows any count. The payloads alias the map.
+func (g *generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind,
+	n int) ([]value, error) {
 	if err := g.store.sound(soundBlocks); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (g *generation) section(ctx context.Context, coll string, object uint64, ki
 		case b.Kind != kind:
 			err = fmt.Errorf("block is of kind %v", b.Kind)
 		case gaps(kind) && chunk < maxNumbered:
-			// These number what a block holds, not its place in a row of blocks.
+			// In these sections, a number identifies the content of a block, not its position.
 			for len(vals) < int(chunk) {
 				vals = append(vals, value{})
 			}
@@ -92,28 +93,30 @@ func (g *generation) section(ctx context.Context, coll string, object uint64, ki
 		return nil, err
 	}
 	if n >= 0 && len(vals) != n {
-		return nil, blockError(coll, object, kind, uint32(len(vals)), fmt.Errorf("%d blocks, want %d", len(vals), n))
+		return nil, blockError(coll, object, kind, uint32(len(vals)),
+			fmt.Errorf("%d blocks, want %d", len(vals), n))
 	}
 	return vals, g.verify(ctx, coll, object, kind, vals)
 }
 
-// gaps says whether a section's block numbers may leave some out.
+// gaps reports whether a section's block numbers may have gaps.
 func gaps(kind codec.Kind) bool {
 	switch kind {
-	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix, codec.KindSimilarity, codec.KindBudget,
-		codec.KindOverlayDir:
+	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix,
+		codec.KindSimilarity, codec.KindBudget, codec.KindOverlayDir:
 		return true
 	}
 	return false
 }
 
-// maxNumbered bounds the numbers of such blocks.
+// maxNumbered bounds the block numbers of such sections.
 const maxNumbered = 64
 
-// verify checks the checksums of blocks, on all processors when there are
-// many bytes, and remembers those that hold: blocks are immutable and object
-// numbers are never used twice, so that a bit once set stays true.
-func (g *generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind, vals []value) error {
+// verify checks the checksums of blocks, on all processors if there are many bytes, and records
+// those that match. Blocks are immutable and object numbers are never reused, so a set bit
+// stays true.
+func (g *generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind,
+	vals []value) error {
 	if g.store.verify == VerifyNever {
 		return nil
 	}
@@ -143,7 +146,8 @@ func (g *generation) verify(ctx context.Context, coll string, object uint64, kin
 }
 
 // payloads is section without the headers.
-func (g *generation) payloads(ctx context.Context, coll string, object uint64, kind codec.Kind) ([][]byte, error) {
+func (g *generation) payloads(ctx context.Context, coll string, object uint64,
+	kind codec.Kind) ([][]byte, error) {
 	vals, err := g.section(ctx, coll, object, kind, -1)
 	if err != nil {
 		return nil, err
@@ -155,7 +159,7 @@ func (g *generation) payloads(ctx context.Context, coll string, object uint64, k
 	return out, nil
 }
 
-// rows makes the pointer tables of the rows and reads the tombstones.
+// rows loads the pointer tables of the rows and the tombstones.
 func (st *collState) rows(ctx context.Context) (*query.View, error) {
 	if st.c.Sparse {
 		return nil, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
@@ -178,7 +182,8 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 			size = 1
 		}
 		if len(v.payload) != c.Dim*size<<c.shift() || size == 4 && v.block.Elem != codec.F32 {
-			return blockError(c.Name, c.ID, codec.KindRows, uint32(i), fmt.Errorf("%d bytes of %v", len(v.payload), v.block.Elem))
+			return blockError(c.Name, c.ID, codec.KindRows, uint32(i),
+				fmt.Errorf("%d bytes of %v", len(v.payload), v.block.Elem))
 		}
 		rs.Chunks = append(rs.Chunks, v.payload)
 		rs.Uint8 = append(rs.Uint8, size == 1)
@@ -211,7 +216,7 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// bitsOf is a set of rows below n as one bit a row, nil for no set.
+// bitsOf returns a set of rows below n as one bit per row, nil for a nil set.
 func bitsOf(set *roaring.Bitmap, n int) []uint64 {
 	if set == nil {
 		return nil
@@ -224,7 +229,7 @@ func bitsOf(set *roaring.Bitmap, n int) []uint64 {
 	return bits
 }
 
-// tombstones reads the set of deleted rows, nil when there are none.
+// tombstones reads the set of deleted rows, nil if there are none.
 func (st *collState) tombstones() (dead *roaring.Bitmap, err error) {
 	c, g := st.c, st.g
 	if err := g.store.sound(soundSets); err != nil {
@@ -243,7 +248,7 @@ func (st *collState) tombstones() (dead *roaring.Bitmap, err error) {
 	return dead, nil
 }
 
-// loadTail adds the rows behind the last chunk.
+// loadTail appends the rows after the last chunk.
 func (st *collState) loadTail(rs *query.RowSet) error {
 	c := st.c
 	st.tailKeys = nil
@@ -273,8 +278,8 @@ func (st *collState) loadTail(rs *query.RowSet) error {
 	return nil
 }
 
-// eachTail calls f for the verified payload of every row behind the last
-// chunk, in order. Errors of f are damage in that row.
+// eachTail calls f for the verified payload of every row after the last chunk, in order. It
+// reports errors of f as damage to that row.
 func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 	c, g := st.c, st.g
 	if err := g.store.sound(soundTail); err != nil {
@@ -310,7 +315,7 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 	return nil
 }
 
-// load loads the rows, whatever their kind.
+// load loads the rows of either kind of collection.
 func (st *collState) load(ctx context.Context) error {
 	if st.c.Sparse {
 		_, err := st.sparse(ctx)
@@ -320,8 +325,7 @@ func (st *collState) load(ctx context.Context) error {
 	return err
 }
 
-// dead is the set of deleted rows, nil when there are none. load must have
-// succeeded.
+// dead returns the set of deleted rows, nil if there are none. load must have succeeded.
 func (st *collState) dead() *roaring.Bitmap {
 	if st.c.Sparse {
 		return st.sparseRows.dead
@@ -329,7 +333,7 @@ func (st *collState) dead() *roaring.Bitmap {
 	return st.base.Deleted
 }
 
-// deleted says whether a row has a tombstone. load must have succeeded.
+// deleted reports whether a row has a tombstone. load must have succeeded.
 func (st *collState) deleted(row uint32) bool {
 	d := st.dead()
 	return d != nil && d.Contains(row)
@@ -351,7 +355,7 @@ func (st *collState) copyVector(r *Row) (err error) {
 	return err
 }
 
-// key is the user key of a row, aliasing the map. The row must exist.
+// key returns the user key of a row, aliasing the map. The row must exist.
 func (st *collState) key(row uint32) ([]byte, error) {
 	if err := st.keysLoad.do(context.Background(), st.loadKeys); err != nil {
 		return nil, err
@@ -389,8 +393,8 @@ func (st *collState) loadKeys(ctx context.Context) error {
 	return nil
 }
 
-// labelRows is the set of rows that carry a label, deleted ones included; nil
-// when no row ever did.
+// labelRows returns the set of rows that carry a label, including deleted ones; nil if no row
+// ever had it.
 func (st *collState) labelRows(label string) (*roaring.Bitmap, error) {
 	if err := st.g.store.sound(soundLabels | soundSets); err != nil {
 		return nil, err
