@@ -13,10 +13,11 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// MaintainOptions say how DB.Maintain works. The zero value folds everything in.
+// MaintainOptions selects how DB.Maintain works. The zero value absorbs every change.
 type MaintainOptions struct {
-	// Share leaves an index alone until its rows written or deleted since are
-	// this share of those it covers. Zero means that any change counts.
+	// Share is the least share of changed rows: an index is left as it is while the rows
+	// written or deleted since are fewer than this share of the rows it covers. Zero means that
+	// any change is absorbed.
 	Share float64
 	// Workers is the number of goroutines, all processors when zero.
 	Workers int
@@ -25,60 +26,57 @@ type MaintainOptions struct {
 	Progress func(Progress)
 }
 
-// MaintainStep is a step of maintenance: one transaction that made an index
-// newer.
+// MaintainStep describes a step of maintenance: one transaction that brought an index up to
+// date, or closer to it.
 type MaintainStep struct {
 	Collection, Index string
-	// Action is what was done: "segment" (fresh rows became a segment of an
-	// inverted index or label model), "merge" (together with other segments),
-	// "rewrite" (a segment lost its deleted rows), "forget" (deleted rows no
-	// longer count in a label model), "fold" (into a forest), "count" (budgeted
-	// trees count other rows, decisions stay), "subtree" (parts of budgeted trees
-	// were learned anew as well), "relearn" (the index was learned anew).
+	// Action is what the step did: "segment" (fresh rows became a segment of an inverted index
+	// or label model), "merge" (the same, merged with other segments), "rewrite" (a segment was
+	// rewritten without its deleted rows), "forget" (deleted rows no longer count in a label
+	// model), "fold" (fresh rows were inserted into a forest), "count" (budgeted trees updated
+	// their counts and kept their decisions), "subtree" (parts of budgeted trees were relearned
+	// as well), "relearn" (the index was rebuilt).
 	Action string
-	// Rows is how many rows were read for it.
+	// Rows is the number of rows that the step read.
 	Rows int
 	// Seconds is the wall time.
 	Seconds float64
 }
 
-// errOvertaken is returned by a step whose index has been built anew, or
-// dropped, meanwhile.
+// errOvertaken is returned by a step if its index was rebuilt or dropped during the step.
 var errOvertaken = errors.New("db: the index was replaced during maintenance")
 
-// Maintain makes all indexes cover the rows written since, and forget those
-// deleted, in steps of one transaction each, until nothing is left to do. Reads
-// and writes go on all the while; cancelled or crashed, all steps done before
-// stay done. Their list is returned. Only one call works at a time; others wait.
+// Maintain updates all indexes so that they cover the rows written since they were made and no
+// longer count deleted rows. It works in steps of one transaction each, until nothing is left
+// to do, and returns the list of steps. Reads and writes are possible at any time; if it is
+// cancelled or the process crashes, completed steps are kept. Only one call runs at a time;
+// others wait.
 //
-// Inverted indexes (KindPostings) and label models of KindLCIF take fresh rows in
-// as segments, so that the cost follows the change, and answer as if built anew:
-// a model's feature–label similarities and priors are those of the rows that
-// there are, bit for bit. Its parameters stay, thresholds among them, and so do
-// weights and selection of features, if it has any; of such models those are
-// learned anew of which a fifth has changed.
+// Inverted indexes (KindPostings) and label models of KindLCIF absorb fresh rows as segments,
+// at a cost in proportion to the change, and answer exactly as if rebuilt: a model's
+// feature–label similarities and priors are bit for bit those of the present rows. Its
+// parameters stay, including thresholds, weights and the selection of features; a model with
+// weights or a selection of features is relearned when a fifth of its rows has changed.
 //
-// Budgeted trees (KindSBT, KindPT, KindAT) keep the decisions of nodes of which at
-// most a fifth of the rows came or went since they were learned. The other nodes,
-// highest first, are relearned with all nodes below them from their present rows,
-// with the parameters and the seed of the build; above a fifth at a root, all trees
-// are retrained. Counts and leaves are always those of the present rows, and new
-// labels can be answered at once (see budget.Follow). A step reads all rows. The
-// weights of features stay until the trees are retrained, and features that came
-// since then have none; without weights, relearned nodes use them.
+// Budgeted trees (KindSBT, KindPT, KindAT) keep the decision of a node while at most a fifth of
+// its rows were written or deleted since the decision was learned. The other nodes, highest
+// first, are relearned with all nodes below them from their present rows, with the parameters
+// and the seed of the build; above a fifth at a root, all trees are retrained. Counts and
+// leaves are always those of the present rows, and new labels can be answered at once (see
+// budget.Follow). A step reads all rows. The weights of features stay until the trees are
+// retrained, and features that are new since then have none; without weights, relearned nodes
+// use new features.
 //
-// Fresh rows are folded into forests, as training
-// points and as labels, at a cost that follows their number; a forest of which
-// a fifth has changed is learned anew, with the settings that the tuner found.
-// One that was built over too few rows for the tuner is built again, with it, as
-// soon as there are 10, whatever Share says.
-// Forests of proportions (kind rf, or very large leaves) are only learned anew;
-// those that were learned from training queries stay as they are until the next
-// Build.
+// Fresh rows are inserted into forests, as training points and as labels, at a cost in
+// proportion to their number. A forest is retrained when a fifth of its rows has changed, with
+// the settings that the tuner found. A forest that was built over too few rows for the tuner is
+// rebuilt and tuned as soon as there are 10, whatever the value of Share. Forests of
+// proportions (kind rf, or very large leaves) can only be retrained. Forests that were learned
+// from training queries stay as they are until the next Build.
 //
-// An index that could not be built from the rows that there are now, because the feature
-// numbers have become too large for it (see ErrUnsuitable), stays as it is, which is no
-// error: IndexStatus.Error says so.
+// An index that could not be built from the present rows, because the feature numbers have
+// become too large for it (see ErrUnsuitable), stays as it is. That is no error:
+// IndexStatus.Error has the reason.
 //
 // Errors: ErrOption, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace,
 // ErrStateUnknown and the context's.
@@ -95,7 +93,7 @@ func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainS
 	case <-ctx.Done():
 		return nil, wrapf(ctx.Err(), "maintain")
 	}
-	var failed []error // one index that cannot be maintained is no reason to leave the others
+	var failed []error // an index that cannot be maintained does not stop the others
 	for name, err := range d.indexNames() {
 		for err == nil {
 			var s *MaintainStep
@@ -115,7 +113,7 @@ func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainS
 	return steps, errors.Join(failed...)
 }
 
-// maintainOnce makes one step, if there is one to make.
+// maintainOnce makes one step, if one is due.
 func (d *DB) maintainOnce(ctx context.Context, o MaintainOptions) (*MaintainStep, error) {
 	select {
 	case d.maintaining <- struct{}{}:
@@ -157,9 +155,10 @@ func (d *DB) indexNames() iter.Seq2[[2]string, error] {
 	}
 }
 
-// maintainIndex makes the next step of one index; nil means that there is
-// nothing to do.
-func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOptions) (_ *MaintainStep, err error) {
+// maintainIndex makes the next step of one index. It returns nil if no step is due.
+func (d *DB) maintainIndex(
+	ctx context.Context, coll, name string, o MaintainOptions,
+) (_ *MaintainStep, err error) {
 	ctx, release, err := d.hold(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -173,9 +172,11 @@ func (d *DB) maintainIndex(ctx context.Context, coll, name string, o MaintainOpt
 	}
 }
 
-// tryStep is maintainIndex; it returns errOvertaken where the index was replaced
-// or dropped meanwhile.
-func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) (*MaintainStep, error) {
+// tryStep is maintainIndex, except that it returns errOvertaken if the index was replaced or
+// dropped during the step.
+func (d *DB) tryStep(
+	ctx context.Context, coll, name string, o MaintainOptions,
+) (*MaintainStep, error) {
 	start := time.Now()
 	timer := newTimer(o.Progress)
 	var s step
@@ -186,7 +187,7 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 		defer guard(snap.gen.store, setFaults(), &err)
 		st := snap.gen.colls[coll]
 		if st == nil || st.c.index(name) == nil {
-			return nil // dropped meanwhile
+			return nil // dropped since its name was read
 		}
 		id, ref = st.c.ID, *st.c.index(name)
 		m, err := st.manifestOf(&ref)
@@ -194,7 +195,8 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 			return err
 		}
 		changed, err := st.changedRows(ctx, m)
-		due := changed > 0 && float64(changed) >= o.Share*float64(m.Info.Rows) || st.tunable(m) || st.rewriteDue(m, o.Share)
+		due := changed > 0 && float64(changed) >= o.Share*float64(m.Info.Rows) ||
+			st.tunable(m) || st.rewriteDue(m, o.Share)
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
@@ -230,8 +232,8 @@ func (d *DB) tryStep(ctx context.Context, coll, name string, o MaintainOptions) 
 	return nil, nil
 }
 
-// changedRows is how many rows were written or deleted since an index was made.
-// What it left out as deleted already counts, unless it says how many it did.
+// changedRows returns the number of rows written or deleted since an index was made. Rows that
+// were deleted before and left out do not count, if the index has recorded their number.
 func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) {
 	if err := st.load(ctx); err != nil {
 		return 0, err
@@ -243,20 +245,20 @@ func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) 
 	return int(st.c.Rows) - m.Info.Rows + dead - (m.Info.Rows - m.Info.TrainingPoints), nil
 }
 
-// tunable reports whether an index has waited for rows to be tuned on, and there
-// are enough now.
+// tunable reports whether the tuning of an index was put off for lack of rows, and there are
+// enough now.
 func (st *collState) tunable(m *manifest) bool {
 	return m.Requested != nil && st.c.Live >= heldOutOf
 }
 
-// rebuild is how an index is built again as it was built: without tuning, unless the
-// tuner has waited for rows until now.
+// rebuild describes how to rebuild an index with its stored settings: without tuning, unless
+// the tuning was put off and there are enough rows now.
 type rebuild struct {
 	m    *manifest
 	opts BuildOptions
 }
 
-// newRebuild returns the options for that. st is nil where the index cannot be read.
+// newRebuild returns the options for a rebuild. st is nil if the index cannot be read.
 func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 	if m.Requested != nil {
 		return &rebuild{m, *m.Requested}
@@ -267,8 +269,10 @@ func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 	return &rebuild{m, o}
 }
 
-// rebuild builds an index again.
-func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild, o MaintainOptions) (IndexInfo, error) {
+// rebuild rebuilds an index.
+func (d *DB) rebuild(
+	ctx context.Context, coll string, x *rebuild, o MaintainOptions,
+) (IndexInfo, error) {
 	again := x.opts
 	if o.Workers > 0 {
 		again.Workers = o.Workers
@@ -278,22 +282,23 @@ func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild, o MaintainOpt
 	return d.build(ctx, coll, x.m.Info.Name, again, timer)
 }
 
-// drift is the share of its rows by which what an index has learned may change before
-// it is relearned.
+// drift is the largest share of changed rows for which an index keeps what it has learned;
+// above it, the index is relearned.
 const drift = 0.2
 
-// stepBytes is how much a step may write in the transaction that publishes it:
-// little enough that writers in line need not wait long, and half of what they
-// wait for when an index is built.
+// stepBytes is the largest number of bytes that a step writes in the transaction that publishes
+// it. It bounds how long waiting writers are held up, to half of what a build holds them up.
 const stepBytes = stageBytes / 2
 
-// errLargeStep is returned where a step is larger than that.
+// errLargeStep is returned if a step exceeds stepBytes.
 var errLargeStep = errors.New("db: the step does not fit one transaction")
 
-// storeStep writes a step of maintenance and publishes it in the place of the
-// index's generation that it was made from: a small one in one transaction, a
-// large one in several that are garbage until the last.
-func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer) error {
+// storeStep writes a step of maintenance and replaces the generation of the index that the step
+// was made from. A small step takes one transaction, a large one several, whose blocks are
+// garbage until the last one commits.
+func (d *DB) storeStep(
+	ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer,
+) error {
 	var old replaced
 	err := d.storeAtOnce(ctx, id, from, s, timer, &old)
 	if errors.Is(err, errLargeStep) {
@@ -313,12 +318,14 @@ func (d *DB) storeStep(ctx context.Context, id uint64, from *indexRef, s step, t
 	return d.sweep(old.left)
 }
 
-// replaced are the objects that are garbage after a step: those that its last
-// transaction has removed, and those left to further ones, which are marked.
+// replaced holds the objects that are garbage after a step: those that its last
+// transaction has removed, and those that are marked and left to further transactions.
 type replaced struct{ removed, left []uint64 }
 
 // storeAtOnce is storeStep in one transaction.
-func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced) error {
+func (d *DB) storeAtOnce(
+	ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced,
+) error {
 	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		first := cat.take(s.objects())
 		written := 0
@@ -342,7 +349,9 @@ func (d *DB) storeAtOnce(ctx context.Context, id uint64, from *indexRef, s step,
 }
 
 // storeStaged is storeStep in several transactions.
-func (d *DB) storeStaged(ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced) (err error) {
+func (d *DB) storeStaged(
+	ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced,
+) (err error) {
 	objects := make([]uint64, s.objects())
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		first := cat.take(len(objects))
@@ -383,10 +392,12 @@ func (d *DB) storeStaged(ctx context.Context, id uint64, from *indexRef, s step,
 	return err
 }
 
-// publishStep puts a step's generation of an index in the place of the one that
-// it was made from, and removes objects that are garbage then, unless one has
-// many blocks.
-func publishStep(tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, m *manifest, old *replaced) error {
+// publishStep replaces the generation of an index that a step was made from by the step's
+// own, and removes the objects that are garbage then. An object with many blocks is only
+// marked, and removed later.
+func publishStep(
+	tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, m *manifest, old *replaced,
+) error {
 	*old = replaced{}
 	c := cat.byID(id)
 	if c == nil {

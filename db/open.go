@@ -23,45 +23,44 @@ import (
 
 // DB is an open database. Its methods are safe for concurrent use.
 type DB struct {
-	path string // as it was given
-	file string // what it names, once links are followed
+	path string // as given to Open
+	file string // path with symbolic links resolved
 	opts Options
 	log  *slog.Logger
 
 	write   chan struct{} // held by the one writer
 	queueMu sync.Mutex
-	queue   []*request // batches waiting for a writer to take them along
+	queue   []*request // transactions waiting for a writer to commit them
 	backlog backlog
 
-	maintaining chan struct{} // held by the one maintainer
-	steps       atomic.Uint64 // steps of maintenance done by this handle
+	maintaining chan struct{} // held by the running maintenance
+	steps       atomic.Uint64 // number of maintenance steps done by this handle
 	background  *maintainer   // nil without Options.Maintenance
-	// unmaintained holds why an index stays as it is, by its object.
+	// unmaintained has the reason why an index is not maintained, by its object.
 	unmaintained sync.Map
 
-	// numbering is held by who relies on row numbers, see hold.
+	// numbering is held while row numbers must not change, see hold.
 	numbering *semaphore.Weighted
 
 	closing atomic.Bool
 	life    context.Context // ends when Close begins
 	end     context.CancelFunc
 	poison  atomic.Pointer[error] // set by the commit that failed
-	// renumbered holds the new number of a collection by its old one, as long
-	// as this handle is open.
+	// renumbered maps the old number of a collection to its new one, for the life of this
+	// handle.
 	renumbered sync.Map
-	commits    atomic.Uint64 // committed transactions of this handle
+	commits    atomic.Uint64 // number of transactions committed by this handle
 	snapMu     sync.Mutex
 	store      *store      // current file; guarded by snapMu, replaced by Compact
 	cur        *generation // latest generation handed out; guarded by snapMu
 	finished   bool        // Close has unmapped everything; guarded by snapMu
 }
 
-// Open opens the database in the file at path, creating it when it does not
-// exist (unless Options say otherwise). nil options mean the defaults.
+// Open opens the database in the file at path, and creates it if it does not exist (unless
+// Options prevent that). nil options mean the defaults.
 //
-// Both meta pages and the file's length are checked before anything is mapped.
-// What an interrupted build or compaction left behind is removed, and the
-// file's name is made durable.
+// Both meta pages and the file's length are checked before anything is mapped. Open removes
+// leftovers of interrupted builds and compactions, and makes the file's name durable.
 //
 // Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrNewerFormat,
 // ErrTruncated, ErrCorrupt, ErrNoSpace, ErrOption.
@@ -69,9 +68,9 @@ func Open(path string, o *Options) (*DB, error) {
 	return OpenContext(context.Background(), path, o)
 }
 
-// OpenContext is Open that a context can end: while it waits for the file's
-// lock, walks the pages of a large file, or removes what an interrupted build
-// left, of which the next Open removes the rest.
+// OpenContext is Open with a context, which can end it while it waits for the file's lock,
+// walks the pages of a large file, or removes leftovers of an interrupted build. The next Open
+// removes the remaining ones.
 //
 // Errors: those of Open, and the context's.
 func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
@@ -103,7 +102,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 		err = d.recoverState(ctx)
 	}
 	if err != nil {
-		_ = s.close() // the reason for giving up is worth more
+		_ = s.close() // the first error matters more
 		return nil, err
 	}
 	if !opts.ReadOnly {
@@ -115,19 +114,22 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	return d, nil
 }
 
-// newDB is a handle on an open file.
+// newDB returns a handle of an open file.
 func newDB(path string, o Options, s *store) *DB {
-	d := &DB{path: path, file: path, opts: o, log: o.Logger, write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s}
+	d := &DB{
+		path: path, file: path, opts: o, log: o.Logger,
+		write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s,
+	}
 	d.backlog.limit = o.BacklogBytes
 	d.numbering = semaphore.NewWeighted(allShares)
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
 }
 
-// openCurrent validates and opens the file that path names. While it waits for
-// the lock, its holder may put a compacted file in the place of the one that is
-// waited for; what would then be written to the old one were lost, so that path
-// must still name the file once the lock is held.
+// openCurrent validates and opens the file that path names. While it waits for the lock, the
+// process that holds the lock may replace the file by a compacted one, and anything written to
+// the old file would be lost. Therefore path must still name the opened file once the lock is
+// held.
 func openCurrent(ctx context.Context, path string, o Options) (*store, error) {
 	deadline := time.Now().Add(o.Timeout)
 	o.Timeout = 1 // of each attempt
@@ -152,7 +154,7 @@ func openCurrent(ctx context.Context, path string, o Options) (*store, error) {
 // lockWait is how long Open waits between attempts to take the file's lock.
 const lockWait = 10 * time.Millisecond
 
-// openUnlocked validates and opens the file as soon as no one holds its lock.
+// openUnlocked validates and opens the file once no other process holds its lock.
 func openUnlocked(ctx context.Context, path string, o Options, deadline time.Time) (*store, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -172,8 +174,8 @@ func openUnlocked(ctx context.Context, path string, o Options, deadline time.Tim
 	}
 }
 
-// removeLeftovers removes the files of compactions that a crash has cut short.
-// Only who holds the database's lock compacts it, so none of them is in use.
+// removeLeftovers removes the files of compactions that a crash interrupted. Only the process
+// that holds the database's lock compacts, so none of them is in use.
 func (d *DB) removeLeftovers() {
 	dir := filepath.Dir(d.file)
 	entries, err := os.ReadDir(dir)
@@ -223,8 +225,8 @@ func create(path string, o Options) (err error) {
 		err = errors.Join(err, b.Close())
 	}
 	if err == nil {
-		// A link, unlike a rename, never replaces what another process has
-		// created in the meantime.
+		// Unlike a rename, a link never replaces a file that another process has created in the
+		// meantime.
 		if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
 			return nil
 		} else if err != nil {
@@ -240,7 +242,7 @@ func create(path string, o Options) (err error) {
 	return nil
 }
 
-// newBolt opens path as an empty bbolt file of our page size.
+// newBolt opens path as an empty bbolt file with our page size.
 func newBolt(path string, o Options) (*bbolt.DB, error) {
 	return bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: o.Timeout, NoSync: o.NoSync, NoGrowSync: o.NoSync,
@@ -248,10 +250,9 @@ func newBolt(path string, o Options) (*bbolt.DB, error) {
 	})
 }
 
-// settleName makes the name of the file durable, which it may not be where the
-// process that created or compacted it died before it had synced the directory.
-// A power cut would then bring another file back, and take along whatever had
-// been committed to this one meanwhile.
+// settleName makes the name of the file durable. It may not be if the process that created or
+// compacted the file ended before it synced the directory. A power failure would then restore
+// an older file under the name, and the transactions committed to this one would be lost.
 func (d *DB) settleName() error {
 	if d.opts.ReadOnly || d.opts.NoSync {
 		return nil
@@ -267,8 +268,8 @@ func (d *DB) settleName() error {
 	return nil
 }
 
-// syncDir makes a directory's entries durable. Windows has no such call, and
-// needs none. It is a variable so that tests can make it fail.
+// syncDir makes a directory's entries durable. Windows has no such call, and needs none. It is
+// a variable so that tests can make it fail.
 var syncDir = func(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -281,9 +282,9 @@ var syncDir = func(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// validate checks both meta pages and the length of the file. Another process
-// may be writing a meta page at this moment, so what looks damaged is looked
-// at again; if such a writer exists, taking the lock fails next anyway.
+// validate checks both meta pages and the length of the file. Another process may be writing a
+// meta page at this moment, so a page that looks damaged is read again; if there is such a
+// writer, taking the lock fails next anyway.
 func validate(path string, o Options) (err error) {
 	for range 3 {
 		if err = validateOnce(path, o); err == nil {
@@ -323,9 +324,11 @@ func validateOnce(path string, o Options) error {
 			return fmt.Errorf("%w: %s: %w", ErrTruncated, path, err)
 		}
 		if !o.AcceptOlder {
-			return corruptf("", "%s: one of two meta pages is damaged (%v); the other may be one transaction older, AcceptOlder opens it", path, err)
+			return corruptf("", "%s: one of two meta pages is damaged (%v); "+
+				"the other may be one transaction older, AcceptOlder opens it", path, err)
 		}
-		o.Logger.Warn("db: a meta page is damaged, opened from the other, which may be one transaction older", "path", path, "err", err)
+		o.Logger.Warn("db: a meta page is damaged, opened from the other, which may be one transaction older",
+			"path", path, "err", err)
 	case metas[1].txid > metas[0].txid:
 		m = metas[1]
 	}
@@ -335,8 +338,8 @@ func validateOnce(path string, o Options) error {
 	return nil
 }
 
-// recoverState checks that the file is ours, reads the counters, and removes
-// what an interrupted build left.
+// recoverState checks that the file is a database of this package, reads its catalog, and
+// removes leftovers of interrupted builds.
 func (d *DB) recoverState(ctx context.Context) (err error) {
 	if err := d.store.soundIn(ctx, soundMeta); err != nil {
 		return err
@@ -371,7 +374,7 @@ func (d *DB) recoverState(ctx context.Context) (err error) {
 	return nil
 }
 
-// viewTx runs f in a short read transaction of its own, guarded.
+// viewTx runs f in a short read transaction and converts faults to errors.
 func (d *DB) viewTx(f func(tx *bbolt.Tx) error) (err error) {
 	defer guard(d.store, setFaults(), &err)
 	tx, err := d.store.begin(false)
@@ -382,13 +385,12 @@ func (d *DB) viewTx(f func(tx *bbolt.Tx) error) (err error) {
 	return f(tx)
 }
 
-// Path is the path the database was opened under.
+// Path returns the path that the database was opened with.
 func (d *DB) Path() string { return d.path }
 
-// Close waits for the writer and for held snapshots, at most
-// Options.CloseTimeout, and closes the file. New calls fail with ErrClosed
-// from its start on. When snapshots are still held at the deadline it returns
-// ErrBusy and unmaps nothing; it may be called again after their release.
+// Close waits for the writer and for open snapshots, at most Options.CloseTimeout, and closes
+// the file. From its start on, new calls fail with ErrClosed. If snapshots are still open at
+// the deadline, it returns ErrBusy and unmaps nothing; call it again after they are released.
 func (d *DB) Close() error {
 	d.closing.Store(true)
 	d.end()
@@ -439,7 +441,7 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// tick waits a moment and says whether the deadline is still ahead.
+// tick waits a millisecond and reports whether the deadline has not passed.
 func tick(deadline <-chan time.Time) bool {
 	select {
 	case <-deadline:

@@ -11,7 +11,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Limits of what a database holds.
+// Limits of the contents of a database.
 const (
 	// MaxDim is the largest dimension of a collection.
 	MaxDim = 1 << 16
@@ -19,80 +19,78 @@ const (
 	MaxKey = 512
 	// MaxName is the longest collection or index name in bytes.
 	MaxName = 255
-	// MaxLabels is the most labels one row may carry.
+	// MaxLabels is the largest number of labels of one row.
 	MaxLabels = 1024
 	// MaxPayload is the longest payload of a row in bytes.
 	MaxPayload = 1 << 20
 	// MaxFeature is the largest feature number of a sparse collection.
 	MaxFeature = 1<<28 - 1
-	// MaxFeatures is the most features one sparse row may list.
+	// MaxFeatures is the largest number of features of one sparse row.
 	MaxFeatures = 1 << 16
-	// maxRows is one less than the row numbers there are, so that a count of
-	// rows is a uint32 as well.
+	// maxRows is the largest number of rows, one less than the number of row numbers, so that a
+	// count of rows fits a uint32.
 	maxRows = 1<<32 - 1
 )
 
-// Limits of the length of a dense vector. Queries have no least length, and the
-// zero vector is always allowed.
+// Limits of the length of a dense vector. Queries have no minimum length, and the zero vector
+// is always allowed.
 const (
-	// MaxNorm is above the length of all vectors: their squared length is a float32.
+	// MaxNorm exceeds the length of every vector: the squared length must fit a float32.
 	MaxNorm = 0x1p64
-	// MinNorm is the least length of a row under vector.L2 and vector.InnerProduct:
-	// squared distances of shorter ones would be lost in a float32.
+	// MinNorm is the minimum length of a row under vector.L2 and vector.InnerProduct: squared
+	// distances of shorter rows would underflow a float32.
 	MinNorm = 0x1p-62
-	// MinCosineNorm is that under vector.Cosine: coordinates of shorter rows have
-	// lost digits already.
+	// MinCosineNorm is the minimum length of a row under vector.Cosine: coordinates of shorter
+	// rows are denormal and have lost digits.
 	MinCosineNorm = 0x1p-126
 )
 
-// VerifyMode says when block checksums are verified by reads. Check verifies
-// all of them in any mode.
+// VerifyMode selects when reads verify block checksums. Check verifies all of them in any mode.
 type VerifyMode uint8
 
 // The verify modes.
 const (
-	// VerifyFirst verifies a block the first time this process touches it.
+	// VerifyFirst verifies a block the first time that this process reads it.
 	VerifyFirst VerifyMode = iota
-	// VerifyAlways verifies blocks anew for every published generation.
+	// VerifyAlways verifies blocks again for every published generation.
 	VerifyAlways
-	// VerifyNever trusts the file; for files checked by other means.
+	// VerifyNever verifies nothing; for files that are checked by other means.
 	VerifyNever
 )
 
-// Options says how Open opens a database. The zero value is the safe default.
+// Options selects how Open opens a database. The zero value is the safe default.
 type Options struct {
-	// ReadOnly opens for reading only. Any number of processes may do so at
-	// the same time, but not beside a writer.
+	// ReadOnly opens for reading only. Any number of processes may do so at the same time, but
+	// not concurrently with a writer.
 	ReadOnly bool
 	// MustExist makes Open fail with fs.ErrNotExist instead of creating a file.
 	MustExist bool
-	// NoSync leaves out every fsync: a crash of the machine may then lose or
-	// damage the database. For bulk loads that can be repeated, and tests.
+	// NoSync omits every fsync: a crash of the machine may then lose or damage the database.
+	// For bulk loads that can be repeated, and tests.
 	NoSync bool
-	// MapReserve is the address space reserved for the map in bytes, 1 TiB
-	// when zero. It costs no memory. Where the system refuses it, Open falls
-	// back to less; a file that outgrows its reservation makes writers wait
-	// for readers once per growth.
+	// MapReserve is the address space reserved for the map in bytes, 1 TiB when zero. It takes
+	// no memory. If the system refuses it, Open reserves less; when a file outgrows its
+	// reservation, writers wait for readers each time it grows.
 	MapReserve int64
-	// MaxSize bounds the file in bytes; zero means no bound. The file then grows in
-	// steps of 1 MiB. A write that would pass the bound is refused with ErrNoSpace
-	// and changes nothing; Compact makes room.
+	// MaxSize bounds the file in bytes; zero means no bound. The file then grows in steps of 1
+	// MiB. A write that would exceed the bound is refused with ErrNoSpace and changes nothing;
+	// Compact frees space.
 	MaxSize int64
-	// Timeout is how long Open waits for the file's lock, 1 s when zero.
+	// Timeout is the time that Open waits for the file's lock, 1 s when zero.
 	Timeout time.Duration
-	// CloseTimeout is how long Close waits for snapshots, 10 s when zero.
+	// CloseTimeout is the time that Close waits for snapshots, 10 s when zero.
 	CloseTimeout time.Duration
-	// Verify says when reads verify block checksums.
+	// Verify selects when reads verify block checksums.
 	Verify VerifyMode
-	// AcceptOlder opens a file with one damaged meta page from the other one,
-	// which may be one transaction older. Without it that is ErrCorrupt.
+	// AcceptOlder opens a file with one damaged meta page from the other one, which may be one
+	// transaction older. Without it, Open returns ErrCorrupt for such a file.
 	AcceptOlder bool
-	// BacklogBytes is how much data the batches of concurrent updates may hold
-	// before further ones wait for the disk, 256 MiB when zero. A single batch
-	// may be larger.
+	// BacklogBytes is the amount of data that the transactions of concurrent updates may hold
+	// before further ones wait for the disk, 256 MiB when zero. A single transaction may be
+	// larger.
 	BacklogBytes int64
-	// Maintenance, if not nil, maintains the indexes in the background. It does
-	// nothing with ReadOnly.
+	// Maintenance, if not nil, maintains the indexes in the background. It has no effect with
+	// ReadOnly.
 	Maintenance *Maintenance
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
@@ -106,7 +104,7 @@ const (
 	pageSize       = 16 << 10
 )
 
-// resolve fills in the defaults of a copy of o.
+// resolve returns a copy of o with the defaults filled in.
 func (o *Options) resolve() (Options, error) {
 	var r Options
 	if o != nil {
@@ -119,7 +117,7 @@ func (o *Options) resolve() (Options, error) {
 		}
 	}
 	if runtime.GOOS == "windows" {
-		// There the file itself would be stretched to the reservation.
+		// Windows would extend the file itself to the reservation.
 		r.MapReserve = 0
 	}
 	if r.Timeout == 0 {
@@ -141,34 +139,35 @@ func (o *Options) resolve() (Options, error) {
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
-	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 || r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
-		return r, fmt.Errorf("%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", ErrOption)
+	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 ||
+		r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
+		return r, fmt.Errorf(
+			"%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", ErrOption)
 	}
 	return r, nil
 }
 
-// Storage says how a collection's vectors are stored.
+// Storage selects how a collection's vectors are stored.
 type Storage uint8
 
 // The storage modes. The numbers are part of the file format.
 const (
-	// StorageAuto stores a chunk of rows as bytes when every coordinate in it
-	// is a whole number from 0 to 255, which loses nothing, and as float32
-	// otherwise.
+	// StorageAuto stores a chunk of rows as bytes if every coordinate in it is an integer from
+	// 0 to 255, which is lossless, and as float32 otherwise.
 	StorageAuto Storage = iota
 	// StorageFloat32 always stores float32.
 	StorageFloat32
 )
 
-// Numbering says which number the files that a collection is imported from, and the
-// people who ask it, give its first feature or coordinate. In the API the first is
-// 0 whatever the numbering; names that explanations give to features follow it.
+// Numbering is the number of the first feature or coordinate in the files that a collection is
+// imported from and in its users' queries. In the API the first is always 0; feature names in
+// explanations use the collection's numbering.
 type Numbering string
 
 // The numberings.
 const (
-	// NumberedUnknown is that of a collection that no numbered file was imported
-	// into first.
+	// NumberedUnknown is the numbering of a collection whose first import was not from a
+	// numbered file.
 	NumberedUnknown Numbering = ""
 	// NumberedFromZero and NumberedFromOne count from 0 and from 1.
 	NumberedFromZero Numbering = "0"
@@ -182,7 +181,7 @@ func (n Numbering) check() error {
 	return nil
 }
 
-// First is the number of the first feature.
+// First returns the number of the first feature.
 func (n Numbering) First() uint32 {
 	if n == NumberedFromOne {
 		return 1
@@ -196,9 +195,9 @@ type DenseOptions struct {
 	Dim int
 	// Metric is the distance, vector.L2 when zero.
 	Metric vector.Metric
-	// Storage says how vectors are stored.
+	// Storage selects how vectors are stored.
 	Storage Storage
-	// Numbering is how files number the coordinates.
+	// Numbering is the numbering of coordinates in files.
 	Numbering Numbering
 }
 
@@ -227,8 +226,8 @@ type Feature struct {
 type Row struct {
 	// Key is the user's key, 1 to MaxKey bytes, unique in the collection.
 	Key []byte
-	// Vector is the row of a dense collection: it has the collection's
-	// dimension; all values are finite.
+	// Vector is the row of a dense collection. It has the collection's dimension, and all
+	// values are finite.
 	Vector []float32
 	// Sparse is the row of a sparse collection whose features are numbers.
 	// Features ascend, values are finite and not negative; zeros are dropped.
@@ -238,10 +237,10 @@ type Row struct {
 	Features []Feature
 	// Labels are the row's labels; order and repetitions are not kept.
 	Labels []string
-	// Payload is any bytes, up to MaxPayload; empty and nil are the same.
+	// Payload is arbitrary bytes, at most MaxPayload; empty and nil are the same.
 	Payload []byte
-	// Row is the row's number. It is filled in by reads and ignored by Put;
-	// an update gives the row a new number, and a compaction may.
+	// Row is the row's number. Reads set it and Put ignores it; an update gives the row a new
+	// number, and so may a compaction.
 	Row uint32
 }
 
@@ -249,21 +248,20 @@ type Row struct {
 type CollectionInfo struct {
 	// Name is the collection's name.
 	Name string
-	// Sparse says that rows are sparse vectors, Named that their features have
-	// names.
+	// Sparse reports whether rows are sparse vectors, Named whether their features have names.
 	Sparse, Named bool
-	// Numbering is how files number the features or coordinates.
+	// Numbering is the numbering of features or coordinates in files.
 	Numbering Numbering
-	// Dim, Metric and Storage are what it was created with; Dim of a sparse
+	// Dim, Metric and Storage are those the collection was created with; Dim of a sparse
 	// collection is one more than the largest feature number in use.
 	Dim     int
 	Metric  vector.Metric
 	Storage Storage
-	// Live is the number of rows that can be found.
+	// Live is the number of rows that are not deleted.
 	Live int
 	// Rows is the number of row numbers in use, deleted rows included.
 	Rows int
-	// Sealed is how many of them lie in sealed chunks.
+	// Sealed is the number of rows in sealed chunks, deleted rows included.
 	Sealed int
 	// ChunkRows is the number of rows in a chunk.
 	ChunkRows int
@@ -277,8 +275,8 @@ type LabelCount struct {
 	Rows  int
 }
 
-// chunkShift is the log2 of the rows in a chunk: the largest power of two
-// whose float32 vectors fit a block of 1 MiB, at most 16,384.
+// chunkShift returns the log2 of the rows in a chunk: the largest power of two whose float32
+// vectors fit a block of 1 MiB, at most 16,384.
 func chunkShift(dim int) uint {
 	rows := (1<<20 - codec.HeaderSize) / (4 * max(1, dim))
 	var s uint
@@ -288,5 +286,5 @@ func chunkShift(dim int) uint {
 	return s
 }
 
-// maxChunkRows is the most rows of a chunk.
+// maxChunkRows is the largest number of rows in a chunk.
 const maxChunkRows = 1 << 14

@@ -9,15 +9,14 @@ import (
 	"io"
 )
 
-// This file reads bbolt's pages without bbolt: with bounds-checked reads of
-// the file, trusting no byte. bbolt itself follows page numbers and offsets
-// blindly, so a damaged file can crash or hang it.
+// This file reads bbolt's pages without bbolt: with bounds-checked reads of the file, trusting
+// no byte. bbolt itself follows page numbers and offsets without checks, so a damaged file can
+// crash it or make it loop.
 //
-// A page is a 16-byte header (id u64, flags u16, count u16, overflow u32),
-// then count elements of 16 bytes, then keys and values; overflow further
-// pages belong to it. Numbers are in the byte order of the machine that wrote
-// the file; bbolt files, and ours, are little-endian on every machine we build
-// for, and the magic number refuses the rest.
+// A page is a 16-byte header (id u64, flags u16, count u16, overflow u32), then count elements
+// of 16 bytes, then keys and values; it extends over overflow further pages. Numbers are in the
+// byte order of the machine that wrote the file. bbolt files, and ours, are little-endian on
+// every supported platform; the magic number refuses others.
 
 const (
 	pageHeader  = 16
@@ -64,7 +63,10 @@ func parseMeta(b []byte) (m metaPage, err error) {
 	if v := le.Uint32(b[4:]); v != boltVersion {
 		return m, fmt.Errorf("%w: page format %d", ErrNewerFormat, v)
 	}
-	m = metaPage{pageSize: le.Uint32(b[8:]), root: le.Uint64(b[16:]), freelist: le.Uint64(b[32:]), high: le.Uint64(b[40:]), txid: le.Uint64(b[48:])}
+	m = metaPage{
+		pageSize: le.Uint32(b[8:]), root: le.Uint64(b[16:]), freelist: le.Uint64(b[32:]),
+		high: le.Uint64(b[40:]), txid: le.Uint64(b[48:]),
+	}
 	switch {
 	case m.pageSize < 1024 || m.pageSize > 1<<20 || m.pageSize&(m.pageSize-1) != 0:
 		return m, fmt.Errorf("%w: page size %d", ErrCorrupt, m.pageSize)
@@ -76,9 +78,9 @@ func parseMeta(b []byte) (m metaPage, err error) {
 	return m, nil
 }
 
-// readMetas reads both meta pages. The second one's place depends on the page
-// size, which the first one tells, unless that is damaged: then every size
-// bbolt can have used is tried.
+// readMetas reads both meta pages. The offset of the second one is the page size, which the
+// first one stores. If the first one is damaged, every page size that bbolt can have used is
+// tried.
 func readMetas(r io.ReaderAt) (metas [2]metaPage, errs [2]error) {
 	read := func(at int64) (metaPage, error) {
 		buf := make([]byte, pageHeader+64)
@@ -111,15 +113,15 @@ func readMetas(r io.ReaderAt) (metas [2]metaPage, errs [2]error) {
 	return metas, errs
 }
 
-// span is a run of mapped or read bytes of a page, bounded by its length.
+// pageRun is a page and its overflow pages, as far as they have been read.
 type pageRun struct {
 	id   uint64
 	at   int64 // file offset
 	buf  []byte
 	flag uint16
-	n    int // elements
+	n    int // number of elements
 	over uint32
-	len  uint64 // bytes of the run, of which buf may hold only the first
+	len  uint64 // bytes of the run; buf may hold only the first part
 }
 
 // walker visits every page reachable from a root.
@@ -131,26 +133,26 @@ type walker struct {
 	file   int64 // bytes in the file
 	owner  []uint8
 	report func(page uint64, err error)
-	// keysOnly leaves the values of leaf pages unread; pair gets nil for them.
+	// keysOnly skips the values of leaf pages; pair gets nil for them.
 	keysOnly bool
-	// pagesOnly leaves leaf pages unread but for their headers and those of the
-	// root bucket, and needs keysOnly.
+	// pagesOnly reads only the headers of leaf pages, except for the root bucket's. It requires
+	// keysOnly.
 	pagesOnly bool
-	// strict also checks what bbolt keeps of our buckets and nobody reads.
+	// strict also checks the fields of bucket headers that no reader uses.
 	strict bool
 	// pair is called for every plain key and value of a bucket.
 	pair func(bucket, key, value []byte, at int64)
 }
 
-// page marks, as walker.owner.
+// Page states in walker.owner.
 const (
 	pageUnseen uint8 = iota
 	pageUsed
 	pageFree
 )
 
-// maxRun is the longest run of pages read at once, in bytes. bbolt never
-// splits four values of up to 1 GiB; ours are far smaller.
+// maxRun is the largest run of pages read at once, in bytes. bbolt never splits a page below
+// four values, of up to 1 GiB each; ours are far smaller.
 const maxRun = 1 << 32
 
 // load reads the run of pages that starts at id and marks it as used.
@@ -168,7 +170,9 @@ func (w *walker) load(id uint64, want uint16) (pageRun, bool) {
 		return bad("read header: %w", err)
 	}
 	le := binary.LittleEndian
-	p := pageRun{id: id, at: at, flag: le.Uint16(head[8:]), n: int(le.Uint16(head[10:])), over: le.Uint32(head[12:])}
+	p := pageRun{
+		id: id, at: at, flag: le.Uint16(head[8:]), n: int(le.Uint16(head[10:])), over: le.Uint32(head[12:]),
+	}
 	if got := le.Uint64(head); got != id {
 		return bad("page says it is page %d", got)
 	}
@@ -199,7 +203,7 @@ func (w *walker) load(id uint64, want uint16) (pageRun, bool) {
 	return p, true
 }
 
-// bytes are n bytes of a run, which holds them; nil if they cannot be read.
+// bytes returns n bytes of a run, which must contain them, or nil if they cannot be read.
 func (w *walker) bytes(p *pageRun, from, n uint64) []byte {
 	if from+n <= uint64(len(p.buf)) {
 		return p.buf[from : from+n]
@@ -212,10 +216,12 @@ func (w *walker) bytes(p *pageRun, from, n uint64) []byte {
 	return b
 }
 
-// walk visits the tree of pages under id. bucket is the name of the bucket it
-// belongs to, nil for the root bucket. lo and hi bound its keys: lo <= key < hi
-// where they are not nil.
-func (w *walker) walk(id uint64, bucket []byte, lo, hi []byte, depth int, nested func(name []byte, root uint64, inline []byte, at int64)) {
+// walk visits the tree of pages under id. bucket is the name of the bucket that the tree
+// belongs to, nil for the root bucket. lo and hi, if not nil, bound its keys: lo <= key < hi.
+func (w *walker) walk(
+	id uint64, bucket []byte, lo, hi []byte, depth int,
+	nested func(name []byte, root uint64, inline []byte, at int64),
+) {
 	if w.ctx.Err() != nil {
 		return
 	}
@@ -251,7 +257,8 @@ func (w *walker) walk(id uint64, bucket []byte, lo, hi []byte, depth int, nested
 		}
 		next += klen
 		key := p.buf[uint64(e)+pos : uint64(e)+pos+klen]
-		// The first key of a branch may lag behind deletions; the others bound.
+		// The first key of a branch may be too low after deletions; the others are exact
+		// bounds.
 		if i > 0 && bytes.Compare(kids[i-1].key, key) >= 0 || i > 0 && hi != nil && bytes.Compare(key, hi) >= 0 {
 			w.report(id, fmt.Errorf("branch key %d is out of order", i))
 			return
@@ -274,7 +281,9 @@ func (w *walker) walk(id uint64, bucket []byte, lo, hi []byte, depth int, nested
 }
 
 // leaf visits the pairs of a leaf page, or of an inline bucket.
-func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name []byte, root uint64, inline []byte, at int64)) {
+func (w *walker) leaf(
+	p pageRun, bucket []byte, lo, hi []byte, nested func(name []byte, root uint64, inline []byte, at int64),
+) {
 	if w.pagesOnly {
 		return
 	}
@@ -285,9 +294,10 @@ func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name 
 		w.report(p.id, fmt.Errorf("%d elements in %d bytes", p.n, p.len))
 		return
 	}
-	// Elsewhere the first element's place gives a wrong count away. bbolt
-	// clears what it does not use of a page.
-	if p.n == 0 && p.len >= pageHeader+pageElement && len(bytes.Trim(p.buf[pageHeader:pageHeader+pageElement], "\x00")) > 0 {
+	// With one element or more, the position of the first one reveals a wrong count. A count
+	// of zero is checked here: bbolt clears the unused part of a page.
+	if p.n == 0 && p.len >= pageHeader+pageElement &&
+		len(bytes.Trim(p.buf[pageHeader:pageHeader+pageElement], "\x00")) > 0 {
 		w.report(p.id, fmt.Errorf("a page with elements counts none"))
 	}
 	for i := range p.n {
@@ -315,7 +325,8 @@ func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name 
 		switch {
 		case klen == 0:
 			w.report(p.id, fmt.Errorf("leaf element %d has no key", i))
-		case i > 0 && bytes.Compare(prev, key) >= 0, lo != nil && bytes.Compare(key, lo) < 0, hi != nil && bytes.Compare(key, hi) >= 0:
+		case i > 0 && bytes.Compare(prev, key) >= 0, lo != nil && bytes.Compare(key, lo) < 0,
+			hi != nil && bytes.Compare(key, hi) >= 0:
 			w.report(p.id, fmt.Errorf("leaf key %d is out of order", i))
 		}
 		prev = key
@@ -337,10 +348,10 @@ func (w *walker) leaf(p pageRun, bucket []byte, lo, hi []byte, nested func(name 
 	}
 }
 
-// bucketHeader checks what a bucket's value in the root bucket says besides the
-// number of the bucket's page: a counter that none of ours uses; of a bucket
-// stored there, the number of its page and of those that continue it; and that
-// nothing follows. No answer depends on these.
+// bucketHeader checks a bucket's value in the root bucket, except for the page number of the
+// bucket's root: the sequence counter, which must be zero because our buckets do not use it;
+// the page number and the overflow of an inline bucket; and that nothing follows. No query
+// result depends on these.
 func bucketHeader(value []byte) error {
 	le := binary.LittleEndian
 	if n := le.Uint64(value[8:]); n != 0 {
@@ -372,16 +383,18 @@ func (w *walker) inline(name, page []byte, at int64) {
 		return
 	}
 	n := int(binary.LittleEndian.Uint16(page[10:]))
-	w.leaf(pageRun{id: uint64(at) / uint64(w.size), at: at + 16, buf: page, len: uint64(len(page)), n: n}, name, nil, nil, nil)
+	w.leaf(pageRun{
+		id: uint64(at) / uint64(w.size), at: at + 16, buf: page, len: uint64(len(page)), n: n,
+	}, name, nil, nil, nil)
 }
 
-// shape checks, after a walk of all buckets, that every page is in use or free
-// and none is both. A damaged number of a page may lead to what it held in a
-// former state, or past the pages that would show it, and all that is found there
-// may be sound in itself: entries would be missing, or old ones come back.
+// shape checks, after a walk of all buckets, that every page is either in use or free and none
+// is both. A damaged page number may point to a page of a former state, or skip pages. All
+// pages that the walk reaches may then be valid, although entries are missing or deleted ones
+// are present.
 func (w *walker) shape(freelist uint64) {
 	if freelist == noFreelist {
-		return // another program of bbolt's has left the list out: nothing to compare with
+		return // another program that uses bbolt has omitted the list: there is nothing to compare
 	}
 	w.freelist(freelist)
 	for id := uint64(2); id < w.high; id++ {
@@ -392,8 +405,8 @@ func (w *walker) shape(freelist uint64) {
 	}
 }
 
-// freelist marks the free pages and reports ids out of range, out of order or
-// in use. It returns how many there are.
+// freelist marks the free pages and reports ids that are out of range, out of order or in use.
+// It returns the number of free pages.
 func (w *walker) freelist(id uint64) int {
 	if id == noFreelist {
 		return 0

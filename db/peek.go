@@ -10,22 +10,22 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// peekTries is how often Peek begins anew where commits overtake it, and
-// peekWait how long it waits in between: a commit takes two writes to the disk.
+// peekTries is the number of times that Peek starts over when commits overtake it, and peekWait
+// the pause in between: a commit takes two writes to the disk.
 const (
 	peekTries = 50
 	peekWait  = time.Millisecond
 )
 
-// Peek describes the latest committed state of a file that another process, or
-// this one, may have open for writing: its size, collections and indexes. What
-// only an open database knows is zero: snapshots, commits, maintenance under
-// way. It takes no lock and maps nothing, so that nobody has to wait for it.
+// Peek describes the latest committed state of a file that another process, or this one, may
+// have open for writing: its size, collections and indexes. Fields that only an open database
+// knows are zero: snapshots, commits, running maintenance. It takes no lock and maps nothing,
+// so no other process has to wait for it.
 //
-// A commit writes to pages only that the state before it leaves free, and
-// publishes itself by a meta page. So what was read belongs together if the
-// latest meta page is still the same afterwards; otherwise Peek begins anew. Its
-// reads trust nothing, and blocks have checksums.
+// A commit writes only to pages that are free in the previous state, and then publishes the new
+// state with a meta page. So the pages read are consistent if the latest meta page is still the
+// same afterwards; otherwise Peek starts over. It validates everything that it reads, and
+// blocks have checksums.
 //
 // Errors: fs.ErrNotExist, ErrNotDatabase, ErrNewerFormat, ErrTruncated,
 // ErrCorrupt, ErrChanging; the context's.
@@ -45,8 +45,7 @@ func Peek(ctx context.Context, path string) (Stats, error) {
 }
 
 func peek(ctx context.Context, path string) (Stats, error) {
-	// Compaction puts another file in the place of the one that was opened
-	// last time.
+	// Open the file each time: a compaction may have replaced it.
 	f, err := os.Open(path)
 	if err != nil {
 		return Stats{}, wrapf(err, "peek")
@@ -70,8 +69,7 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	return st, nil
 }
 
-// latestMeta is the meta page of the latest state. One of them may be in the
-// middle of being written.
+// latestMeta returns the meta page of the latest state. The other one may be half written.
 func latestMeta(f *os.File) (metaPage, error) {
 	metas, errs := readMetas(f)
 	switch {
@@ -83,8 +81,8 @@ func latestMeta(f *os.File) (metaPage, error) {
 	return metas[0], nil
 }
 
-// look makes a walker over a state. first has the first damage that it reports;
-// a file that is too short for the state is an error.
+// look returns a walker over a state. first receives the first damage that the walker reports.
+// A file that is too short for the state is an error.
 func look(ctx context.Context, f *os.File, m metaPage) (w *walker, first *error, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -105,8 +103,7 @@ func look(ctx context.Context, f *os.File, m metaPage) (w *walker, first *error,
 	return w, first, nil
 }
 
-// freePages counts the free pages of the latest state of a file that no one
-// writes to.
+// freePages counts the free pages of the latest state of a file that is not being written to.
 func freePages(f *os.File) (int, error) {
 	m, err := latestMeta(f)
 	if err != nil {
@@ -120,7 +117,7 @@ func freePages(f *os.File) (int, error) {
 	return n, *first
 }
 
-// describe reads what a state says of itself.
+// describe reads the size, the collections and the indexes of a state.
 func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error) {
 	w, first, err := look(ctx, f, m)
 	if err != nil {
@@ -156,7 +153,8 @@ func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error)
 		return st, err
 	}
 	st = Stats{
-		FileBytes: w.file, FreeBytes: int64(free) * int64(m.pageSize), PageSize: int(m.pageSize), Generation: m.txid,
+		FileBytes: w.file, FreeBytes: int64(free) * int64(m.pageSize),
+		PageSize: int(m.pageSize), Generation: m.txid,
 	}
 	st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 	for _, c := range cat.Collections {
@@ -175,8 +173,8 @@ func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error)
 	return st, nil
 }
 
-// status is what an index's manifest, or the reason why there is none, tells of
-// the index.
+// status returns the status of an index from its manifest, or from the error if the manifest
+// cannot be read.
 func (c *collection) status(r *indexRef, m *manifest, err error) IndexStatus {
 	st := IndexStatus{Collection: c.Name, Index: r.Name, Segments: 1}
 	if err != nil {

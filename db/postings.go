@@ -11,28 +11,27 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// KindPostings as BuildOptions.Kind builds an inverted index over a sparse
-// collection, for exact nearest rows by cosine.
+// KindPostings as BuildOptions.Kind builds an inverted index over a sparse collection. It finds
+// the exact nearest rows by cosine.
 const KindPostings forest.Kind = "postings"
 
-// PostingsOptions are the options of an inverted index: of KindPostings, and of
-// KindLCIF over a sparse collection. The zero value builds the compact structure
-// only, which is the fastest.
+// PostingsOptions are the options of an inverted index: of KindPostings, and of KindLCIF over a
+// sparse collection. The zero value builds only the compact structure, which is the fastest.
 type PostingsOptions struct {
-	// Partition also builds the paper's pair of inverted indexes (Feremans
-	// 2020, Algorithm 7) with parameter M, -1 for plain TAAT.
+	// Partition also builds the paper's pair of inverted indexes (Feremans 2020, Algorithm 7)
+	// with parameter M; -1 selects plain TAAT.
 	Partition bool
 	M         int
 }
 
-// check refuses a partition that cannot be built, or that an index of the kind has
-// no place for.
+// check refuses a partition that cannot be built, or that an index of the kind does not have.
 func (o PostingsOptions) check(kind forest.Kind, sparse bool) error {
 	switch {
 	case o == (PostingsOptions{}):
 		return nil
 	case !sparse || kind != "" && kind != KindPostings && kind != KindLCIF:
-		return fmt.Errorf("%w: a partition is part of inverted indexes: kind %q and %q over a sparse collection", ErrOption, KindPostings, KindLCIF)
+		return fmt.Errorf("%w: a partition is part of inverted indexes: kind %q and %q over a sparse collection",
+			ErrOption, KindPostings, KindLCIF)
 	case !o.Partition:
 		return fmt.Errorf("%w: m is %d without a partition", ErrOption, o.M)
 	case o.M < -1:
@@ -41,7 +40,7 @@ func (o PostingsOptions) check(kind forest.Kind, sparse bool) error {
 	return nil
 }
 
-// params are the options as package postings takes them.
+// params returns the options as parameters of package postings.
 func (o PostingsOptions) params() postings.Params {
 	p := postings.Params{Compact: true, Partition: o.Partition, M: o.M}
 	if p.M < 0 {
@@ -50,28 +49,28 @@ func (o PostingsOptions) params() postings.Params {
 	return p
 }
 
-// sparseLearned is an inverted index on its way to the file.
+// sparseLearned is an inverted index that has been built but not yet stored.
 type sparseLearned struct {
 	n     int
-	live  int // rows that were not deleted
+	live  int // number of rows that were not deleted
 	opts  BuildOptions
 	index *postings.Index
-	// lengths is the length of each row before it was made unit-length, with
-	// the features that the index keeps.
+	// lengths has the length of each row before it was scaled to unit length, over the features
+	// that the index keeps.
 	lengths []float64
 }
 
 // sparseManifest holds the scalars of a stored inverted index.
 type sparseManifest struct {
 	Cols int
-	// Few says that only some of the features have lists.
+	// Few is set if only some of the features have lists.
 	Few       bool `json:",omitempty"`
 	Partition bool `json:",omitempty"`
 	M         int  `json:",omitempty"`
 	TAATRows  int  `json:",omitempty"`
-	// Highest is the highest value of all rows, Norm the length of the longest.
+	// Highest is the highest value of all rows, Norm the length of the longest row.
 	Highest, Norm float64
-	// Compact is "weighted", "uniform" or empty; the rest belongs to it.
+	// Compact is "weighted", "uniform" or empty; the fields below belong to it.
 	Compact        string    `json:",omitempty"`
 	Stride         int       `json:",omitempty"`
 	Unit, Residual float64   `json:",omitempty"`
@@ -83,17 +82,17 @@ func (m *sparseManifest) valid() bool {
 	return compact && m.Cols >= 0 && m.Cols <= MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
 }
 
-// postingsKind are inverted indexes over a sparse collection.
+// postingsKind implements inverted indexes over a sparse collection.
 type postingsKind struct{}
 
 func (postingsKind) suits(sparse bool) bool { return sparse }
 func (postingsKind) predicts() bool         { return false }
 func (postingsKind) detail() detail         { return &postingsManifest{} }
 
-// again changes nothing: nothing is tuned.
+// again changes nothing, since nothing is tuned.
 func (postingsKind) again(context.Context, source, *manifest, *BuildOptions) {}
 
-// postingsManifest is the detail of an inverted index.
+// postingsManifest is the part of a manifest that only inverted indexes have.
 type postingsManifest struct {
 	plainDetail
 	// Segments are the parts of the index, by rows.
@@ -106,7 +105,7 @@ func (m *postingsManifest) segments() int         { return len(m.Segments) }
 func (m *postingsManifest) objects() []uint64     { return segmentObjects(m.Segments) }
 func (m *postingsManifest) features() int         { return segmentFeatures(m.Segments) }
 
-// check refuses what no build can have written.
+// check refuses values that no build writes.
 func (p *postingsManifest) check(m *manifest) error {
 	if !validSegments(p.Segments, m.Info.Rows, true) {
 		return errors.New("segments")
@@ -145,10 +144,12 @@ func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
 	return l, nil
 }
 
-// matrix copies rows [lo, hi) out of the map, at unit length, and tells their
-// lengths. Deleted rows are left empty, so that numbers stay and no query meets
-// them.
-func (s *sparseSet) matrix(ctx context.Context, lo, hi, dim int, report func(done, total int)) (*vector.CSR, []float64, error) {
+// matrix copies rows [lo, hi) out of the map, scaled to unit length, and returns their
+// original lengths. Deleted rows are empty, so that row numbers are kept and no query
+// finds them.
+func (s *sparseSet) matrix(
+	ctx context.Context, lo, hi, dim int, report func(done, total int),
+) (*vector.CSR, []float64, error) {
 	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
 	lengths := make([]float64, hi-lo)
 	var unit vector.Sparse
@@ -179,11 +180,11 @@ func (l *sparseLearned) describe(i *IndexInfo) {
 const (
 	arrayFeature uint32 = iota
 	arrayMax
-	arrayTAAT // and the numbers up to arrayDAAT, see rowSetArrays
+	arrayTAAT // four numbers up to arrayDAAT, see rowSetArrays
 	_
 	_
 	_
-	arrayDAAT // and the numbers up to arrayListPtr
+	arrayDAAT // four numbers up to arrayListPtr
 	_
 	_
 	_
@@ -215,7 +216,7 @@ func (l *sparseLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	}, w.err
 }
 
-// put writes the arrays and completes the segment that they are of.
+// put writes the arrays of a segment and returns its completed manifest.
 func (l *sparseLearned) put(w *arrayWriter, g segmentManifest) segmentManifest {
 	x := l.index
 	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
@@ -235,7 +236,8 @@ func (l *sparseLearned) put(w *arrayWriter, g segmentManifest) segmentManifest {
 	return g
 }
 
-// postingsArrays are the arrays of an inverted index, whose parts are set.
+// postingsArrays reads or writes the arrays of an inverted index; the parts that it has must be
+// allocated.
 func postingsArrays(a *arrays, x *postings.Index) {
 	array(a, arrayUsed, &x.Used)
 	if p := x.Partition; p != nil {
@@ -258,7 +260,7 @@ func postingsArrays(a *arrays, x *postings.Index) {
 	}
 }
 
-// listArrays are the arrays of lists and of the columns of frequent features.
+// listArrays reads or writes the arrays of lists and of the columns of frequent features.
 func listArrays(a *arrays, b *postings.Blocks, c *postings.Columns) {
 	array(a, arrayListPtr, &b.Ptr)
 	array(a, arrayListKey, &b.Key)
@@ -269,7 +271,7 @@ func listArrays(a *arrays, b *postings.Blocks, c *postings.Columns) {
 	array(a, arrayRank, &c.Rank)
 }
 
-// rowSetArrays are the four arrays of a part of a partition, from number on.
+// rowSetArrays reads or writes the four arrays of a part of a partition, which begin at number.
 func rowSetArrays(a *arrays, number uint32, r *postings.RowSets) {
 	array(a, number, &r.At)
 	array(a, number+1, &r.First)

@@ -8,19 +8,20 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// segmentManifest holds the scalars of one segment of an inverted index or label
-// model: rows [First, First+Rows), in blocks of Object.
+// segmentManifest describes one segment of an inverted index or label model: rows [First,
+// First+Rows), stored in blocks of Object.
 type segmentManifest struct {
 	Object      uint64
 	First, Rows int
-	// Dead is how many of the rows were deleted already and left out.
+	// Dead is the number of rows that were deleted before the segment was written; it leaves
+	// them out.
 	Dead int `json:",omitempty"`
 	// Index is the inverted index; nil in a label model of dense rows.
 	Index *sparseManifest `json:",omitempty"`
 	Bytes map[string]int64
 }
 
-// segmentObjects are the objects of segments.
+// segmentObjects returns the objects of segments.
 func segmentObjects(segments []segmentManifest) (out []uint64) {
 	for _, g := range segments {
 		out = append(out, g.Object)
@@ -28,7 +29,7 @@ func segmentObjects(segments []segmentManifest) (out []uint64) {
 	return out
 }
 
-// segmentFeatures is one more than the largest feature number of segments.
+// segmentFeatures returns one more than the largest feature number in segments.
 func segmentFeatures(segments []segmentManifest) (n int) {
 	for _, g := range segments {
 		if g.Index != nil {
@@ -38,12 +39,12 @@ func segmentFeatures(segments []segmentManifest) (n int) {
 	return n
 }
 
-// maxSegments bounds the segments of an index. Each begins with less than half
-// of the rows of the one before (planSegments), so 33 are as many as there can be.
+// maxSegments bounds the segments of an index. Each has more than twice the rows of the next
+// one (planSegments), so there are at most 33.
 const maxSegments = 64
 
-// validSegments reports whether segments cover n rows one behind the other, each in
-// an object of its own, and all have an inverted index or none has.
+// validSegments reports whether segments cover n rows in sequence, each in an object of its
+// own, and either all or none have an inverted index.
 func validSegments(segments []segmentManifest, n int, inverted bool) bool {
 	if len(segments) < 1 || len(segments) > maxSegments {
 		return false
@@ -64,19 +65,21 @@ func validSegments(segments []segmentManifest, n int, inverted bool) bool {
 	return at == n
 }
 
-// Segments are merged so that each has more than mergeRatio times the rows of
-// all that follow it: a row is then written O(log n) times in its life, and a
-// query asks O(log n) segments. One of which a deadShare-th is deleted is
-// written anew.
+// Segments are merged so that each has more than mergeRatio times the rows of all that follow
+// it: a row is then written O(log n) times in all, and a query searches O(log n) segments. A
+// segment is rewritten when more than one in deadShare of its rows has been deleted since it
+// was written.
 const (
 	mergeRatio = 2
 	deadShare  = 4
 )
 
-// planSegments says which run of segments the next step replaces by one of
-// rows [first, end), and of what size; ok is false when there is nothing to do.
-// deleted counts the rows of a segment deleted since it was written.
-func planSegments(segments []segmentManifest, rows int, deleted func(g *segmentManifest) int) (from, to, end int, ok bool) {
+// planSegments returns the range of segments that the next step replaces by one new
+// segment, and the row at which the new one ends; ok is false if no step is due. deleted
+// counts the rows of a segment deleted since it was written.
+func planSegments(
+	segments []segmentManifest, rows int, deleted func(g *segmentManifest) int,
+) (from, to, end int, ok bool) {
 	covered := 0
 	if n := len(segments); n > 0 {
 		covered = segments[n-1].First + segments[n-1].Rows
@@ -101,25 +104,28 @@ func planSegments(segments []segmentManifest, rows int, deleted func(g *segmentM
 
 // segmentStep is a step that writes one segment.
 type segmentStep struct {
-	m        *manifest // of the index before
+	m        *manifest // of the index before the step
 	old      []segmentManifest
-	from, to int // the segments of old that are replaced
+	from, to int // the segments old[from:to] are replaced
 	first, n int
 	dead     int
 	index    *postings.Index
 	lengths  []float64
 }
 
-// absorb makes fresh rows a segment, merged with such as are no larger; deleted rows
-// are left out of what is written.
-func (postingsKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, w work) (step, bool, error) {
+// absorb makes fresh rows a segment, merged with the segments that are not much larger.
+// Rows that are deleted now are left out.
+func (postingsKind) absorb(
+	ctx context.Context, st source, _ *indexRef, m *manifest, w work,
+) (step, bool, error) {
 	set, err := st.sparse(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	segments := m.own.(*postingsManifest).Segments
 	dead := func(first, n int) int { return deletedWithin(set.dead, first, n) }
-	from, to, end, ok := planSegments(segments, set.n, func(g *segmentManifest) int { return dead(g.First, g.Rows) - g.Dead })
+	from, to, end, ok := planSegments(segments, set.n,
+		func(g *segmentManifest) int { return dead(g.First, g.Rows) - g.Dead })
 	if !ok {
 		return nil, false, nil
 	}
@@ -149,16 +155,16 @@ func (postingsKind) absorb(ctx context.Context, st source, _ *indexRef, m *manif
 	return s, false, nil
 }
 
-// rows is how many rows the step writes.
+// rows returns the number of rows that the step writes.
 func (s *segmentStep) rows() int { return s.n }
 
-// objects is one: the segment's.
+// objects returns one: the segment's.
 func (s *segmentStep) objects() int { return 1 }
 
-// garbage is nothing: segments are objects of their own.
+// garbage returns nil: segments are objects of their own.
 func (s *segmentStep) garbage() []blockRef { return nil }
 
-// action names the step.
+// action returns the name of the step, as in MaintainStep.Action.
 func (s *segmentStep) action() string {
 	switch {
 	case s.to-s.from > 1 || s.to-s.from == 1 && s.first+s.n > s.m.Info.Rows:
@@ -169,10 +175,11 @@ func (s *segmentStep) action() string {
 	return "segment"
 }
 
-// emit writes the segment's blocks and describes the index with it.
+// emit writes the segment's blocks and returns the manifest of the index.
 func (s *segmentStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	w := newArrayWriter(object, sink)
-	one := (&sparseLearned{index: s.index, lengths: s.lengths}).put(w, segmentManifest{First: s.first, Rows: s.n, Dead: s.dead})
+	one := (&sparseLearned{index: s.index, lengths: s.lengths}).put(w,
+		segmentManifest{First: s.first, Rows: s.n, Dead: s.dead})
 	d := &postingsManifest{Segments: slices.Concat(s.old[:s.from], []segmentManifest{one}, s.old[s.to:])}
 	m := *s.m
 	m.Object, m.Dim, m.own = object, max(m.Dim, s.index.Features()), d
@@ -187,7 +194,7 @@ func (s *segmentStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	return &m, w.err
 }
 
-// parts are the objects that the index holds besides the new one.
+// parts returns the objects that the index holds in addition to the new one.
 func (s *segmentStep) parts() []uint64 {
 	return segmentObjects(slices.Concat(s.old[:s.from], s.old[s.to:]))
 }

@@ -14,7 +14,7 @@ import (
 // postingsIndex is an inverted index as one generation sees it.
 type postingsIndex struct{ segments []postings.Segment }
 
-// open views all segments.
+// open opens all segments in the map.
 func (postingsKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
 	segments, err := loadSegments(ctx, st, m, m.own.(*postingsManifest).Segments, nil)
 	return &postingsIndex{segments}, err
@@ -43,25 +43,26 @@ func (x *postingsIndex) find(
 	return s.SearchSegments(ctx, segments, q.x, q.k, postings.SearchParams{Strategy: q.strategy}, hits)
 }
 
-// accepting is segments that answer with rows of a set only.
+// accepting returns segments that return only rows of a set.
 func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.Segment {
 	out := slices.Clone(segments)
 	for i := range out {
 		g := &out[i]
 		if g.Accept = within(accept, int(g.First), g.Len()); g.Accept == nil {
-			g.Accept = roaring.New() // nil would accept all
+			g.Accept = roaring.New() // nil would accept all rows
 		}
 	}
 	return out
 }
 
-// weighing is how a label model weighs and thins the rows that it indexes.
+// weighing holds the weights and the selection of features with which a label model indexes
+// rows.
 type weighing struct {
 	idf  []float32
 	keep []uint64
 }
 
-// loadSegments views segments of an inverted index, of weighed rows unless w is nil.
+// loadSegments opens segments of an inverted index. w is not nil if its rows are weighed.
 func loadSegments(
 	ctx context.Context, st source, m *manifest, segments []segmentManifest, w *weighing,
 ) ([]postings.Segment, error) {
@@ -82,9 +83,8 @@ func loadSegments(
 	return out, nil
 }
 
-// loadPostings views a segment of a stored inverted index. Its blocks never
-// change, so their cross-references are checked only once in the life of the
-// process.
+// loadPostings opens a segment of a stored inverted index. Its blocks never change, so their
+// cross-references are checked only once per process.
 func loadPostings(r *arrayReader, g *segmentManifest, w *weighing) (*postings.Index, error) {
 	a := r.arrays(codec.KindPostings)
 	s := g.Index
@@ -105,7 +105,7 @@ func loadPostings(r *arrayReader, g *segmentManifest, w *weighing) (*postings.In
 	case !s.Few:
 		x.Used = nil
 	case x.Used == nil:
-		x.Used = []uint32{} // nil would mean all
+		x.Used = []uint32{} // nil would mean all features
 	}
 	r.once(rolePostings, g.shape(w), 0, x.Validate)
 	if r.err != nil {
@@ -114,14 +114,14 @@ func loadPostings(r *arrayReader, g *segmentManifest, w *weighing) (*postings.In
 	return x, nil
 }
 
-// shape is what the arrays of a segment are viewed with.
+// shape identifies the properties that the arrays of a segment are checked against.
 func (g *segmentManifest) shape(w *weighing) string {
 	return fmt.Sprintf("%d %d %+v %t", g.First, g.Rows, *g.Index, w != nil)
 }
 
-// rowSource is the collection's rows as those of a segment, which has no copy of its
-// own. A label model weighs and thins them: of features that came later than the
-// segment it has no weights.
+// rowSource returns the collection's rows as the rows of a segment, which stores no copy of
+// them. A label model weighs them and selects features; it has no weights for features newer
+// than the segment.
 func rowSource(a *arrays, g *segmentManifest, w *weighing) *postings.Source {
 	r := a.r
 	if r.err != nil {
@@ -147,8 +147,7 @@ func rowSource(a *arrays, g *segmentManifest, w *weighing) *postings.Source {
 	if w.keep != nil {
 		s.Keep = w.keep[:min(len(w.keep), words)]
 	}
-	// The segment stays as the model goes on with other weights, so it may have
-	// been checked with others.
+	// The model may have got other weights since the segment was written and checked.
 	r.need(s.IDF == nil || len(s.IDF) == cols, "weights of features")
 	r.need(s.Keep == nil || len(s.Keep) == words, "features kept")
 	return s

@@ -8,17 +8,19 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// batchQueries is the most queries that are predicted together.
+// batchQueries is the largest number of queries that are predicted together.
 const batchQueries = 512
 
-// PredictBatch predicts the labels of many queries on the given number of
-// goroutines (all processors when zero). Element i is what Predict finds for
-// queries[i]. Label models of kind lcif read their index and their feature–label
-// similarities once for many queries, so one call with many is much faster than
-// many calls; explained predictions are made one by one.
+// PredictBatch predicts the labels of many queries on the given number of goroutines (all
+// processors when zero). Element i of the result is what Predict returns for queries[i]. Label
+// models of kind lcif read their index and their feature–label similarities once for many
+// queries, so one call with many queries is much faster than many calls. Explained predictions
+// are computed one by one.
 //
 // Errors: those of Predict, with the number of the first query that failed.
-func (s *Snapshot) PredictBatch(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, workers int) ([][]Prediction, error) {
+func (s *Snapshot) PredictBatch(
+	ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, workers int,
+) ([][]Prediction, error) {
 	if o == nil {
 		o = &PredictOptions{}
 	}
@@ -39,10 +41,11 @@ func (s *Snapshot) PredictBatch(ctx context.Context, coll string, queries []Spar
 	return out, nil
 }
 
-// predictBlock predicts the labels of queries on this goroutine: together if that
-// is possible and none fails, else one by one. It returns the number of the query
-// that failed.
-func (s *Snapshot) predictBlock(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction) (int, error) {
+// predictBlock predicts the labels of queries on this goroutine: together if that is
+// possible and none fails, otherwise one by one. If a query fails, it returns its index.
+func (s *Snapshot) predictBlock(
+	ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction,
+) (int, error) {
 	if len(queries) > 1 && !o.Explain {
 		if done, err := s.predictShared(ctx, coll, queries, o, out); done && err == nil {
 			return 0, nil
@@ -57,9 +60,11 @@ func (s *Snapshot) predictBlock(ctx context.Context, coll string, queries []Spar
 	return 0, nil
 }
 
-// predictShared predicts the labels of queries together; false if the model is
-// of no such kind.
-func (s *Snapshot) predictShared(ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction) (done bool, err error) {
+// predictShared predicts the labels of queries together. done is false if the model does
+// not support that.
+func (s *Snapshot) predictShared(
+	ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction,
+) (done bool, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if err := checkStrategy(o.Strategy); err != nil {
 		return false, err

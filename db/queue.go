@@ -8,23 +8,23 @@ import (
 	"sync"
 )
 
-// backlog bounds the memory of batches that are being filled or wait to be
-// written. Whoever wants to add to it waits while it is full, but only as long
-// as a batch is on its way to the disk: a batch that is filled inside another
-// one would otherwise wait for itself.
+// backlog bounds the memory of transactions that are being filled or wait to be written. A
+// caller that adds to it waits while it is full, but only while a submitted transaction has not
+// been answered: otherwise a transaction that is filled inside another one would wait for
+// itself.
 type backlog struct {
 	limit int64
 
 	mu    sync.Mutex
-	bytes int64         // of all batches that Update has not answered yet
-	moves int           // batches submitted and not answered
-	freed chan struct{} // closed when waiters should look again; nil without any
+	bytes int64         // of all transactions that Update has not answered yet
+	moves int           // number of transactions submitted and not answered
+	freed chan struct{} // closed when waiters should check again; nil if there are none
 }
 
-// full says whether to wait.
+// full reports whether a caller must wait.
 func (b *backlog) full() bool { return b.bytes >= b.limit && b.moves > 0 }
 
-// grow adds bytes once there is room for any.
+// grow adds bytes once the backlog is not full.
 func (b *backlog) grow(ctx context.Context, bytes int) error {
 	b.mu.Lock()
 	for b.full() {
@@ -45,10 +45,10 @@ func (b *backlog) grow(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// shrink takes bytes away.
+// shrink subtracts bytes.
 func (b *backlog) shrink(bytes int) { b.change(-int64(bytes), 0) }
 
-// moving counts batches on their way to the disk.
+// moving adds n to the number of submitted transactions.
 func (b *backlog) moving(n int) { b.change(0, n) }
 
 func (b *backlog) change(bytes int64, moves int) {
@@ -62,8 +62,8 @@ func (b *backlog) change(bytes int64, moves int) {
 	}
 }
 
-// submit queues a request and waits for its outcome. Whoever gets hold of the
-// write lock first commits everybody's.
+// submit queues a request and waits for its outcome. The first waiter that gets the write lock
+// commits the requests of all.
 func (d *DB) submit(ctx context.Context, r *request) error {
 	d.backlog.moving(1)
 	defer d.backlog.moving(-1)
@@ -92,9 +92,9 @@ func (d *DB) submit(ctx context.Context, r *request) error {
 	}
 }
 
-// awaitCompany lets goroutines that are ready to run submit their batches, such
-// as those that the last transaction has just answered. Without it the batches
-// of a steady load split into two groups that take turns.
+// awaitCompany lets goroutines that are ready to run submit their transactions, such as those
+// that the last commit has just answered. Without it, the transactions of a steady load split
+// into two groups that alternate.
 func (d *DB) awaitCompany() {
 	for last := -1; ; {
 		d.queueMu.Lock()
@@ -108,7 +108,7 @@ func (d *DB) awaitCompany() {
 	}
 }
 
-// takeRequests takes waiting requests, oldest first, up to commitBytes.
+// takeRequests takes waiting requests, oldest first, with at most commitBytes in total.
 func (d *DB) takeRequests() []*request {
 	d.queueMu.Lock()
 	defer d.queueMu.Unlock()
@@ -122,7 +122,7 @@ func (d *DB) takeRequests() []*request {
 	return taken
 }
 
-// withdraw takes back a request that no writer has taken yet.
+// withdraw removes a request from the queue and reports whether it was still there.
 func (d *DB) withdraw(r *request) bool {
 	d.queueMu.Lock()
 	defer d.queueMu.Unlock()

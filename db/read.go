@@ -122,7 +122,7 @@ func (r *coldRows) holds(row uint32) bool {
 	return r != nil && row >= r.first && row-r.first < uint32(r.table.Len())
 }
 
-// at is one row's part. The payload is a copy.
+// at returns the labels of one row and a copy of its payload.
 func (r *coldRows) at(row uint32) ([]string, []byte, error) {
 	labels, payload, err := decodeCold(r.table.At(int(row - r.first)))
 	if err != nil {
@@ -131,8 +131,8 @@ func (r *coldRows) at(row uint32) ([]string, []byte, error) {
 	return labels, append([]byte(nil), payload...), nil
 }
 
-// coldRun finds and decodes the run that holds a sealed row: the last one that
-// begins at or before it.
+// coldRun finds and decodes the run that holds a sealed row: the last run that begins at or
+// before it.
 func (st *collState) coldRun(row uint32) (*coldRows, error) {
 	key := codec.Key(st.c.ID, codec.KindCold, row)
 	var k, v []byte
@@ -162,13 +162,14 @@ func (st *collState) decodeRun(row uint32, k, v []byte) (*coldRows, error) {
 	}
 	run := &coldRows{st, first, t}
 	if !run.holds(row) {
-		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, first, fmt.Errorf("block of %d rows does not hold row %d", t.Len(), row))
+		return nil, blockError(st.c.Name, st.c.ID, codec.KindCold, first,
+			fmt.Errorf("block of %d rows does not hold row %d", t.Len(), row))
 	}
 	return run, nil
 }
 
-// Rows iterates over copies of the live rows in the order of their numbers.
-// After an error the iteration ends.
+// Rows iterates over copies of the live rows in the order of their numbers. The iteration ends
+// after an error.
 func (s *Snapshot) Rows(coll string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		st, err := s.collection(coll)
@@ -190,8 +191,8 @@ func (s *Snapshot) Rows(coll string) iter.Seq2[Row, error] {
 	}
 }
 
-// nextRow copies a row out unless it is deleted, keeping the decoded run of
-// labels and payloads for the rows that follow.
+// nextRow copies a row unless it is deleted, and keeps the decoded run of labels and payloads
+// for the following rows.
 func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok bool, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if s.released.Load() {
@@ -223,14 +224,14 @@ func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok
 
 // KeyRange selects keys. The zero value selects all of them.
 type KeyRange struct {
-	// Prefix is what the keys begin with.
+	// Prefix is the prefix of the selected keys.
 	Prefix []byte
-	// From is the first key, if there is one; otherwise the next one is first.
+	// From is the least key to select. It need not exist.
 	From []byte
 }
 
-// Keys iterates over copies of the keys of the live rows in bytewise order: of those
-// in a range, or of all if it is nil. After an error the iteration ends.
+// Keys iterates over copies of the keys of the live rows in bytewise order: of those in a
+// range, or of all if it is nil. The iteration ends after an error.
 func (s *Snapshot) Keys(coll string, in *KeyRange) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		st, err := s.collection(coll)
@@ -261,9 +262,11 @@ func (s *Snapshot) Keys(coll string, in *KeyRange) iter.Seq2[[]byte, error] {
 	}
 }
 
-// keyPage copies the next keys with a prefix and returns where to go on, nil at the
+// keyPage copies the next keys with a prefix and returns the key to continue with, nil at the
 // end. Keys are copied in pages so that no cursor is held while the caller works.
-func (s *Snapshot) keyPage(prefix, from []byte, page [][]byte) (_ [][]byte, next []byte, err error) {
+func (s *Snapshot) keyPage(
+	prefix, from []byte, page [][]byte,
+) (_ [][]byte, next []byte, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if s.released.Load() {
 		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
@@ -283,8 +286,8 @@ func (s *Snapshot) keyPage(prefix, from []byte, page [][]byte) (_ [][]byte, next
 	return page, nil, nil
 }
 
-// Labels lists the labels of a collection with the number of live rows that
-// carry each, in bytewise order; labels without a live row are left out.
+// Labels lists the labels of a collection with the number of live rows that have each, in
+// bytewise order. Labels without a live row are left out.
 //
 // Errors: ErrNoCollection, ErrCorrupt, ErrClosed.
 func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
@@ -332,8 +335,7 @@ func labelObject(coll string, key, v []byte) (uint64, error) {
 	return object, nil
 }
 
-// labelsOf reads the labels of a row, keeping the decoded run for the rows that
-// follow.
+// labelsOf reads the labels of a row, and keeps the decoded run for the following rows.
 func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
 	if row >= st.c.sealed() {
 		names, _, err := st.cold(row)

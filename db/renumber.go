@@ -12,14 +12,15 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A deleted row keeps its number, its place in a sealed chunk and what indexes
-// hold of it. Where updates and deletions go on for ever, so would the growth of
-// the file. A compaction therefore gives the live rows of a collection new
-// numbers, without gaps, where that is worth while, and learns its indexes anew
-// over them, in the new file, which nobody sees before it is whole.
+// A deleted row keeps its number, its place in a sealed chunk and its entries in indexes. With
+// continuing updates and deletions the file would grow without bound. Therefore a compaction
+// gives the live rows of a collection new numbers without gaps, if enough rows are deleted, and
+// rebuilds the indexes over them. All of this happens in the new file, which is not visible
+// until it is complete.
 //
-// The collection has a new number in it, too. Batches carry keys: they are led on
-// to the new number. What relies on row numbers holds them (see hold).
+// The collection itself gets a new number, too. Transactions refer to rows by key, so they are
+// redirected to the new number (see led). Operations that rely on row numbers hold them (see
+// hold).
 
 // movedCollections are the collections that a compaction renumbers.
 type movedCollections []moving
@@ -34,13 +35,12 @@ func (m movedCollections) to(id uint64) uint64 {
 	return id
 }
 
-// renumberShare is the share of its row numbers that must be of deleted rows
-// for a collection to be renumbered: below, indexes would be learned anew for
-// little.
+// renumberShare is the least share of deleted rows for a collection to be renumbered. Below it,
+// rebuilding the indexes would free too little space.
 const renumberShare = 1. / 3
 
-// notLearned is returned where an index cannot be learned anew, such as a label
-// model of rows that have lost their labels: its collection stays as it is.
+// notLearned is returned if an index cannot be rebuilt, such as a label model of rows that no
+// longer have labels. Its collection is then not renumbered.
 type notLearned struct {
 	coll string
 	error
@@ -52,20 +52,20 @@ func (e *notLearned) Unwrap() error { return e.error }
 type moving struct {
 	name     string
 	from, to uint64
-	objects  []uint64   // that hold anything of it, in the old file
-	indexes  []*rebuild // in the order in which they are learned anew
-	order    bool       // near rows get near numbers; else rows keep their order
+	objects  []uint64   // with blocks of the collection, in the old file
+	indexes  []*rebuild // in the order in which they are rebuilt
+	order    bool       // near rows get near numbers; otherwise rows keep their order
 }
 
-// toRenumber finds the collections to renumber, with order all dense ones. Such
-// with an index that cannot be learned anew from the rows alone are not among
-// them.
+// toRenumber returns the collections to renumber; with order, these include all dense ones.
+// Collections with an index that cannot be rebuilt from the rows alone are excluded.
 func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, err error) {
 	g := s.gen
 	for _, c := range g.cat.Collections {
 		dead := c.Rows - c.Live
 		m := moving{name: c.Name, from: c.ID, objects: []uint64{c.ID}, order: order && !c.Sparse && c.Live > 0}
-		if !m.order && (dead == 0 || float64(dead) < renumberShare*float64(c.Rows) || c.Live == 0 && len(c.Indexes) > 0) {
+		if !m.order && (dead == 0 || float64(dead) < renumberShare*float64(c.Rows) ||
+			c.Live == 0 && len(c.Indexes) > 0) {
 			continue
 		}
 		st, whole := g.colls[c.Name], true
@@ -100,7 +100,8 @@ func (g *generation) labelObjects(c *collection, dst []uint64) (_ []uint64, err 
 	prefix := binary.BigEndian.AppendUint64(nil, c.ID)
 	g.locked(func() {
 		cur := g.tx.Bucket(bucketLabels).Cursor()
-		for k, v := cur.Seek(prefix); err == nil && len(k) > 8 && string(k[:8]) == string(prefix); k, v = cur.Next() {
+		for k, v := cur.Seek(prefix); err == nil && len(k) > 8 &&
+			string(k[:8]) == string(prefix); k, v = cur.Next() {
 			var object uint64
 			object, err = labelObject(c.Name, k, v)
 			dst = append(dst, object)
@@ -109,7 +110,7 @@ func (g *generation) labelObjects(c *collection, dst []uint64) (_ []uint64, err 
 	return dst, err
 }
 
-// without is the catalog with the moving collections empty, under new numbers.
+// without returns the catalog with the moving collections emptied and given new numbers.
 func (c *catalog) without(moved []moving) *catalog {
 	out := *c
 	out.Collections = slices.Clone(c.Collections)
@@ -124,10 +125,12 @@ func (c *catalog) without(moved []moving) *catalog {
 	return &out
 }
 
-// renumbered writes the snapshot's state into the empty file at path with the
-// rows of the moving collections renumbered and their indexes learned anew. It
-// does so in a draft, and copies that, for it has free pages.
-func (s *Snapshot) renumbered(ctx context.Context, path string, o Options, moved []moving) (err error) {
+// renumbered writes the snapshot's state to the empty file at path, with the rows of the moving
+// collections renumbered and their indexes rebuilt. It works in a temporary file and copies
+// that, because the temporary file has free pages.
+func (s *Snapshot) renumbered(
+	ctx context.Context, path string, o Options, moved []moving,
+) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), compactPrefix(s.d.file)+"*")
 	if err != nil {
 		return err
@@ -145,8 +148,7 @@ func (s *Snapshot) renumbered(ctx context.Context, path string, o Options, moved
 	if err != nil {
 		return err
 	}
-	// Not opened as others are, for that removes what builds under way have
-	// staged.
+	// Not opened with Open, which would remove the blocks of unfinished builds.
 	d := newDB(draft, o, st)
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, m := range moved {
@@ -171,9 +173,8 @@ func (s *Snapshot) renumbered(ctx context.Context, path string, o Options, moved
 	return d.View(func(whole *Snapshot) error { return copyState(ctx, whole.gen, path, o, nil) })
 }
 
-// copyNames takes the dictionary of features over, with the numbers of all
-// names: whether a row ever had a feature decides how long a query is that asks
-// for it.
+// copyNames copies the dictionary of features, with the numbers of all names. Whether any row
+// has ever had a feature affects the length of queries that contain it.
 func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	prefix := featureKey(m.from, featureByID, nil)
 	dict := &names{number: map[string]uint32{}}
@@ -200,10 +201,12 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	})
 }
 
-// compacted writes the snapshot's state into the empty file at path, with the
-// rows renumbered of all collections of which that is worth while, or asked for,
-// and possible. It returns what has moved.
-func (s *Snapshot) compacted(ctx context.Context, path string, o Options, order bool) ([]moving, error) {
+// compacted writes the snapshot's state to the empty file at path. It renumbers the rows of
+// collections with enough deleted rows, or, with order, of all dense ones, if their indexes can
+// be rebuilt. It returns the collections that were renumbered.
+func (s *Snapshot) compacted(
+	ctx context.Context, path string, o Options, order bool,
+) ([]moving, error) {
 	moved, err := s.toRenumber(ctx, order)
 	for err == nil && len(moved) > 0 {
 		err = s.renumbered(ctx, path, o, moved)
@@ -211,7 +214,8 @@ func (s *Snapshot) compacted(ctx context.Context, path string, o Options, order 
 		if !errors.As(err, &not) || ctx.Err() != nil || errors.Is(asSystem(err), ErrNoSpace) {
 			return moved, err
 		}
-		s.d.log.Warn("db: compact: rows keep their numbers", "path", s.d.path, "collection", not.coll, "err", not.error)
+		s.d.log.Warn("db: compact: rows keep their numbers",
+			"path", s.d.path, "collection", not.coll, "err", not.error)
 		moved = slices.DeleteFunc(moved, func(m moving) bool { return m.name == not.coll })
 		err = nil
 	}
@@ -221,7 +225,7 @@ func (s *Snapshot) compacted(ctx context.Context, path string, o Options, order 
 	return nil, copyState(ctx, s.gen, path, o, nil)
 }
 
-// led is the number that a collection has now, if it was renumbered.
+// led returns the current number of a collection, which may have been renumbered.
 func (d *DB) led(id uint64) uint64 {
 	for {
 		to, ok := d.renumbered.Load(id)
@@ -232,7 +236,7 @@ func (d *DB) led(id uint64) uint64 {
 	}
 }
 
-// objectOf is the number of the object that an entry of any bucket belongs to.
+// objectOf returns the number of the object that an entry of any bucket belongs to.
 func objectOf(key []byte) uint64 {
 	if len(key) < 8 {
 		return 0
@@ -240,9 +244,11 @@ func objectOf(key []byte) uint64 {
 	return binary.BigEndian.Uint64(key)
 }
 
-// copyable yields the pairs of a bucket that a compaction takes over, with the
-// given catalog in the place of the state's.
-func copyable(b *bbolt.Bucket, skip map[uint64]bool, cat []byte, yield func(k, v []byte) error) error {
+// copyable yields the pairs of a bucket that a compaction copies, with the given catalog in
+// place of the stored one.
+func copyable(
+	b *bbolt.Bucket, skip map[uint64]bool, cat []byte, yield func(k, v []byte) error,
+) error {
 	c := b.Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		if skip[objectOf(k)] {

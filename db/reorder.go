@@ -8,38 +8,37 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// A search reads sketches, lists and vectors by row number, and what it reads
-// next is near in space to what it has read. Rows that came in any order make of
-// that a walk all over the memory; where near rows have near numbers they share
-// cache lines and pages. That matters where an index is larger than the
-// processor's caches.
+// A search reads sketches, lists and vectors by row number, and reads rows that are near each
+// other in space in succession. If rows are stored in arbitrary order, these reads are spread
+// over the whole memory; if near rows have near numbers, they share cache lines and pages. That
+// matters if an index is larger than the processor's caches.
 
 const (
-	nearLeaf  = 32       // rows whose order does not matter any more
+	nearLeaf  = 32       // number of rows below which their order does not matter
 	nearBatch = 64 << 20 // bytes of vectors that are read together
 )
 
-// Reorder is Compact, and gives the rows of every dense collection new numbers
-// such that near rows have near ones (forest.Order): searches in large
-// collections become faster. Keys and answers stay, the numbers (Row.Row) and with
-// them the order of ties do not. Indexes are learned anew, without tuning, so it
-// is cheapest before the first build; rows written later are appended as ever.
+// Reorder is Compact that also gives the rows of every dense collection new numbers such that
+// near rows have near numbers (forest.Order), which makes searches in large collections faster.
+// Keys and results stay the same; row numbers (Row.Row), and with them the order of ties,
+// change. Indexes are rebuilt without tuning, so Reorder is cheapest before the first build.
+// Rows written later are appended as usual.
 //
-// A million rows of 128 coordinates: a search takes two thirds of the time at
-// equal recall (bench/README.md).
+// For a million rows of 128 coordinates, a search takes two thirds of the time at equal recall
+// (bench/README.md).
 //
-// Errors: those of Compact, which says what collections stay as they are.
+// Errors: those of Compact, whose documentation lists the collections that stay unchanged.
 func (d *DB) Reorder(ctx context.Context) (CompactStats, error) { return d.rewrite(ctx, true) }
 
-// nearRows is a collection's live rows, near ones near each other.
+// nearRows iterates over a collection's live rows, near rows in succession.
 func (s *Snapshot) nearRows(ctx context.Context, coll string) (iter.Seq2[Row, error], error) {
 	st, order, err := s.nearOrder(ctx, coll)
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func(Row, error) bool) {
-		// Labels and payloads lie in compressed runs: rows that are written one
-		// after the other are read in the order of their numbers, many at a time.
+		// Labels and payloads are stored in compressed runs. Therefore the rows of a batch are
+		// read in the order of their numbers and then yielded in the new order.
 		batch := max(1, nearBatch/(4*st.c.Dim))
 		rows := make([]Row, 0, min(batch, len(order)))
 		for part := range slices.Chunk(order, batch) {
@@ -70,8 +69,10 @@ func (s *Snapshot) nearRows(ctx context.Context, coll string) (iter.Seq2[Row, er
 	}, nil
 }
 
-// nearOrder is the order in which nearRows yields rows.
-func (s *Snapshot) nearOrder(ctx context.Context, coll string) (st *collState, order []uint32, err error) {
+// nearOrder returns the order in which nearRows yields rows.
+func (s *Snapshot) nearOrder(
+	ctx context.Context, coll string,
+) (st *collState, order []uint32, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if st, err = s.collection(coll); err != nil {
 		return nil, nil, err

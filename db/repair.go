@@ -12,25 +12,27 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// RepairedIndex is a damaged index that Repair has met.
+// RepairedIndex is a damaged index that Repair has found.
 type RepairedIndex struct {
 	Collection, Index string
-	// Damage is what was wrong.
+	// Damage is the first error found in the index.
 	Damage error
-	// Err is why it could not be built anew; nil if it was.
+	// Err is the reason why it could not be rebuilt; nil if it was.
 	Err error
 }
 
-// Repair verifies every block and cross-reference of the indexes and builds the
-// damaged ones anew from their rows, as they were built and without tuning. How
-// they were built stands in the file twice; an index of which both are lost, or
-// the only one of earlier versions, stays as it is: drop it, or build it. Rows
-// are not repaired: Salvage saves what is left of them.
+// Repair verifies every block and cross-reference of the indexes and rebuilds the damaged ones
+// from their rows, with their stored settings and without tuning. The file holds two copies of
+// these settings. An index stays as it is if both copies are lost, or the only copy in files of
+// earlier versions: drop or build it. Repair does not repair rows; Salvage recovers what can be
+// read of them.
 //
-// Errors: ErrCorrupt if an index could not be built anew, or if pages are so
-// damaged that the file must not be written to; ErrReadOnly, ErrClosed,
-// ErrNoSpace, ErrStateUnknown and the context's.
-func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []RepairedIndex, err error) {
+// Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file
+// must not be written to; ErrReadOnly, ErrClosed, ErrNoSpace, ErrStateUnknown and the
+// context's.
+func (d *DB) Repair(
+	ctx context.Context, progress func(Progress),
+) (found []RepairedIndex, err error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -42,7 +44,7 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 	type damagedIndex struct {
 		RepairedIndex
 		again *rebuild
-		why   error // there is no manifest
+		why   error // why there is no manifest
 	}
 	var damaged []damagedIndex
 	err = d.View(func(s *Snapshot) (err error) {
@@ -97,15 +99,16 @@ func (d *DB) Repair(ctx context.Context, progress func(Progress)) (found []Repai
 	return found, nil
 }
 
-// verifyIndex checks the checksum of every block of an index, and what its
-// arrays say of each other.
+// verifyIndex checks the checksum of every block of an index, and that its arrays are
+// consistent.
 func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 	g := st.g
 	for _, object := range r.objects() {
 		g.locked(func() {
 			from := codec.Key(object, 0, 0)
 			c := g.tx.Bucket(bucketBlocks).Cursor()
-			for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize && string(k[:8]) == string(from[:8]); k, v = c.Next() {
+			for k, v := c.Seek(from[:]); err == nil && len(k) == codec.KeySize &&
+				string(k[:8]) == string(from[:8]); k, v = c.Next() {
 				_, kind, chunk := codec.ParseKey(k)
 				b, e := codec.Parse(v)
 				if e == nil {
@@ -121,16 +124,15 @@ func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 		}
 	}
 	if st.load(ctx) != nil {
-		return nil // the rows are damaged, which tells nothing about the index
+		return nil // the rows are damaged; the index cannot be checked without them
 	}
 	return st.checkIndex(ctx, r)
 }
 
-// Restore puts a copy of a backup in the place of the database at path, or
-// makes it there. The backup is checked whole first, and its copy again; only
-// then does it get the name, by one rename: a crash leaves what was there
-// before, or the backup. A file at path is replaced only if asked for, and never
-// while another process has it open.
+// Restore copies a backup to the database file at path, which it replaces or creates. The
+// backup is checked completely first, and then its copy. Only after that the copy is renamed to
+// path: a crash leaves either the previous file or the backup. An existing file is replaced
+// only if replace is set, and never while another process has it open.
 //
 // Errors: ErrCorrupt for a damaged backup, ErrExists, ErrLocked, those of Open,
 // the context's.
@@ -146,7 +148,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	case !replace:
 		return fmt.Errorf("%w: %s", ErrExists, path)
 	default:
-		// What a link names is replaced, not the link.
+		// If path is a symbolic link, its target is replaced.
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return wrapf(err, "restore")
 		}
@@ -155,8 +157,8 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 			return wrapf(err, "restore")
 		}
 		perm = info.Mode().Perm()
-		// Whoever holds the lock goes on with the old file, and would lose what
-		// it writes. A damaged file may be impossible to open; it is replaced.
+		// A process that holds the lock would continue with the old file and lose its writes. A
+		// damaged file may be impossible to open; it is replaced.
 		old, opened := Open(path, &Options{MustExist: true, AcceptOlder: true})
 		if errors.Is(opened, ErrLocked) {
 			return opened
@@ -169,7 +171,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	if err != nil {
 		return wrapf(asSystem(err), "restore")
 	}
-	defer os.Remove(tmp.Name()) // fails, as it should, once the file has its new name
+	defer os.Remove(tmp.Name()) // fails, as intended, after the rename
 	from, err := os.Open(backup)
 	if err != nil {
 		return errors.Join(wrapf(err, "restore"), tmp.Close())
@@ -188,7 +190,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	return syncDir(filepath.Dir(path))
 }
 
-// checkFile checks a database that is opened for it.
+// checkFile opens a database and checks it.
 func checkFile(ctx context.Context, path string) error {
 	d, err := Open(path, &Options{ReadOnly: true, MustExist: true})
 	if err != nil {
