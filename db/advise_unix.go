@@ -27,6 +27,6 @@ func unlock(f *os.File) {
 	if err != nil {
 		return
 	}
-	// A failure is ignored: the lock is then released when the file is closed.
+	// A failure is ignored: the lock then lasts until the process ends.
 	_ = raw.Control(func(fd uintptr) { _ = unix.Flock(int(fd), unix.LOCK_UN) })
 }

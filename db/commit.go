@@ -16,8 +16,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// update runs f in the write transaction and commits it. The caller holds
-// d.write. Without an error the new state is published.
+// update runs f in a write transaction, commits it, and publishes the new state. The caller
+// holds d.write.
 func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	if p := d.poison.Load(); p != nil {
 		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, innerError{*p})
@@ -30,13 +30,13 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 		return err
 	}
 	if err := fill(s, tx, f); err != nil {
-		_ = tx.Rollback() // nothing was written; the reason is what counts
+		_ = tx.Rollback() // nothing was written; err is the reason
 		return asSystem(err)
 	}
 	if err := commit(s, tx); err != nil {
 		err = asSystem(err)
 		if errors.Is(err, berrors.ErrMaxSizeReached) {
-			// bbolt finds that while it gives out pages, before it writes any.
+			// bbolt detects this while it allocates pages, before it writes any.
 			return wrapf(err, "%s would grow beyond MaxSize, %d bytes", d.path, d.opts.MaxSize)
 		}
 		d.poison.CompareAndSwap(nil, &err)
@@ -48,7 +48,7 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	return nil
 }
 
-// fill runs f on the transaction's catalog, which is written back.
+// fill runs f on the transaction's catalog and writes the catalog back.
 func fill(s *store, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	defer guard(s, setFaults(), &err)
 	if err := s.sound(soundAll); err != nil {
@@ -64,19 +64,19 @@ func fill(s *store, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err
 	return putCatalog(tx, cat)
 }
 
-// commit commits, with bbolt's panics as errors. A transaction that panicked
-// half-way must not keep bbolt's writer lock, or Close would wait for ever.
+// commit commits a transaction and returns panics of bbolt as errors. A transaction that
+// panicked must release bbolt's writer lock, or Close would wait for ever.
 func commit(s *store, tx *bbolt.Tx) (err error) {
 	defer func() {
 		if err != nil {
-			_ = tx.Rollback() // fails, as it should, where Commit has rolled back
+			_ = tx.Rollback() // fails if Commit has already rolled back
 		}
 	}()
 	defer guard(s, setFaults(), &err)
 	return tx.Commit()
 }
 
-// exclusive runs f in a write transaction of its own.
+// exclusive runs f in a separate write transaction.
 func (d *DB) exclusive(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) error) error {
 	if err := d.writable(ctx); err != nil {
 		return err
@@ -93,8 +93,8 @@ func (d *DB) exclusive(ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) e
 	return d.update(f)
 }
 
-// commitRequests applies requests in one transaction and answers each.
-// A request that cannot be applied fails alone, before it has changed anything.
+// commitRequests applies requests in one transaction and answers each of them. A request that
+// cannot be applied fails alone, before it changes anything.
 func (d *DB) commitRequests(reqs []*request) {
 	if len(reqs) == 0 {
 		return
@@ -131,8 +131,8 @@ func (d *DB) commitRequests(reqs []*request) {
 	}
 }
 
-// applier writes batches into a transaction: rows are kept in memory until
-// finish knows which chunks they complete.
+// applier applies operations within a transaction. It keeps new rows in memory until finish
+// determines which chunks they complete.
 type applier struct {
 	tx    *bbolt.Tx
 	cat   *catalog
@@ -141,21 +141,22 @@ type applier struct {
 	names map[uint64]*names // by collection
 }
 
-// collTx is what a transaction changes in one collection.
+// collTx holds the changes of a transaction to one collection.
 type collTx struct {
 	c      *collection
 	first  uint32 // number of rows[0]
 	rows   []newRow
-	dead   *roaring.Bitmap            // rows that this transaction buries
-	labels map[string]*roaring.Bitmap // rows that this transaction adds by label
+	dead   *roaring.Bitmap            // rows that this transaction deletes
+	labels map[string]*roaring.Bitmap // rows that this transaction adds, by label
 }
 
 func newApplier(tx *bbolt.Tx, cat *catalog) *applier {
-	return &applier{tx: tx, cat: cat, keys: tx.Bucket(bucketKeys), colls: map[uint64]*collTx{}, names: map[uint64]*names{}}
+	return &applier{tx: tx, cat: cat, keys: tx.Bucket(bucketKeys), colls: map[uint64]*collTx{},
+		names: map[uint64]*names{}}
 }
 
-// check says whether the operations can be applied. Their collections may
-// have been dropped, even made anew, since the batch was filled.
+// check reports an error if the operations cannot be applied. Their collections may have been
+// dropped, or dropped and created again, since the operations were added.
 func (a *applier) check(ops []op) error {
 	puts := map[uint64]uint64{}
 	for i := range ops {
@@ -177,9 +178,8 @@ func (a *applier) check(ops []op) error {
 	return nil
 }
 
-// unchanged checks that the keys that a transaction has read belong to the same rows
-// still. A compaction gives rows new numbers, so that what was read from the file
-// before it says nothing.
+// unchanged checks that the keys that a transaction has read still refer to the same rows. A
+// compaction renumbers rows, so reads from the file before a compaction conflict.
 func (a *applier) unchanged(r *request, now *store) error {
 	if len(r.reads) > 0 && r.store != now {
 		return errConflict
@@ -198,7 +198,7 @@ func (a *applier) unchanged(r *request, now *store) error {
 	return nil
 }
 
-// keyOf is the key of a user key in the keys bucket.
+// keyOf returns the key in the keys bucket of a user key.
 func keyOf(coll uint64, key []byte) []byte {
 	b := make([]byte, 8, 8+len(key))
 	binary.BigEndian.PutUint64(b, coll)
@@ -249,9 +249,9 @@ func (a *applier) apply(ops []op) error {
 		t.c.Rows++
 		t.c.Live++
 	}
-	// No key comes twice in a batch, so they may wait until all are known: in
-	// their order, for bbolt moves what lies behind a key that it puts into a leaf,
-	// and splits leaves only when the transaction ends.
+	// Keys are unique within a transaction's operations, so they can be put at the end, in
+	// order: bbolt moves the entries after a key that it puts into a leaf, and splits leaves
+	// only when the transaction ends.
 	slices.SortFunc(fresh, func(x, y entry) int { return bytes.Compare(x.key, y.key) })
 	for _, e := range fresh {
 		if err := a.keys.Put(e.key, e.value); err != nil {
@@ -261,8 +261,7 @@ func (a *applier) apply(ops []op) error {
 	return nil
 }
 
-// vectorise gives a sparse row its final form and keeps track of the feature
-// numbers in use.
+// vectorise converts a sparse row to its final form and updates the number of features in use.
 func (a *applier) vectorise(c *collection, r *newRow) error {
 	if !c.Sparse {
 		return nil
@@ -280,7 +279,7 @@ func (a *applier) vectorise(c *collection, r *newRow) error {
 	return nil
 }
 
-// finish seals the chunks that are complete and writes the rest.
+// finish writes complete chunks and the remaining rows.
 func (a *applier) finish() error {
 	for id, dict := range a.names {
 		if err := a.writeNames(id, dict); err != nil {
@@ -301,8 +300,8 @@ func (a *applier) finish() error {
 	return nil
 }
 
-// sealAndTail writes the new rows: those that complete a chunk as chunks,
-// together with the tail rows that began it, the others as tail rows.
+// sealAndTail writes the new rows: those that complete a chunk as chunks, together with the
+// earlier tail rows of the chunk, the others as tail rows.
 func (a *applier) sealAndTail(t *collTx) error {
 	blocks, tail := a.tx.Bucket(bucketBlocks), a.tx.Bucket(bucketTail)
 	put := func(key [codec.KeySize]byte, value []byte) error {
@@ -312,7 +311,7 @@ func (a *applier) sealAndTail(t *collTx) error {
 		return nil
 	}
 	per := uint32(1) << t.c.shift()
-	done := uint32(0) // rows of t.rows that are written
+	done := uint32(0) // written rows of t.rows
 	for lo := t.first &^ (per - 1); lo+per <= t.c.Rows && lo+per > t.first; lo += per {
 		rows := make([]newRow, 0, per)
 		for row := lo; row < t.first; row++ {
@@ -339,7 +338,7 @@ func (a *applier) sealAndTail(t *collTx) error {
 	return nil
 }
 
-// takeTail reads a tail row for sealing and removes it.
+// takeTail reads a tail row for a chunk and deletes it from the tail.
 func (a *applier) takeTail(tail *bbolt.Bucket, c *collection, row uint32) (newRow, error) {
 	key := codec.Key(c.ID, codec.KindTail, row)
 	value := tail.Get(key[:])
@@ -356,7 +355,7 @@ func (a *applier) takeTail(tail *bbolt.Bucket, c *collection, row uint32) (newRo
 	return r, nil
 }
 
-// readTail decodes and verifies a tail row; nothing in it aliases value.
+// readTail decodes and verifies a tail row. The result does not alias value.
 func readTail(c *collection, key, value []byte) (newRow, error) {
 	payload, err := decodeBlock(c.Name, key, value, true)
 	if err != nil {
@@ -370,7 +369,7 @@ func readTail(c *collection, key, value []byte) (newRow, error) {
 	return out, nil
 }
 
-// parseTail decodes the payload of a tail row; nothing in the row aliases it.
+// parseTail decodes the payload of a tail row. The result does not alias payload.
 func parseTail(c *collection, payload []byte) (r newRow, err error) {
 	var user, cold []byte
 	if c.Sparse {
@@ -398,7 +397,7 @@ func parseTail(c *collection, payload []byte) (r newRow, err error) {
 	return r, err
 }
 
-// addLabels gives new labels an object and adds their rows.
+// addLabels creates objects for new labels and adds rows to the labels' sets.
 func (a *applier) addLabels(t *collTx) error {
 	if len(t.labels) == 0 {
 		return nil

@@ -18,38 +18,36 @@
 //
 // # Reading
 //
-// A Snapshot is one committed state for as long as it is held. All readers of a
-// state share one read transaction and one set of pointer tables, which the first
-// of them builds, so taking a snapshot costs about as much as a mutex. Readers
-// never wait for writers, nor writers for readers. A held snapshot keeps the pages
-// of its state from being reused: release it soon.
+// A Snapshot is one committed state for as long as it is held. All readers of a state share one
+// read transaction and one set of pointer tables, which the first reader builds, so taking a
+// snapshot costs about as much as locking a mutex. Readers and writers never wait for each
+// other. While a snapshot is held, the pages of its state are not reused: release it soon.
 //
 // Results never alias the file: keys, vectors, labels and payloads are copies.
 //
 // # Maintenance
 //
-// An index covers the rows that existed when it was built. Every query also sees the
-// rows written since, ranked by sketch or compared one by one, and no deleted row.
-// DB.Maintain makes the indexes cover them, by call or in the background
-// (Options.Maintenance), in steps of one transaction each, at a cost that follows
-// the change where the kind of index allows it. DB.Stats reports how far the indexes
-// are behind; Peek reports it to other processes while this one writes.
+// An index covers the rows that existed when it was built. Every query also searches the rows
+// written since, ranked by sketch or compared one by one, and excludes deleted rows.
+// DB.Maintain extends the indexes to the new rows, by call or in the background
+// (Options.Maintenance), in steps of one transaction each, at a cost proportional to the change
+// if the kind of index allows it. DB.Stats reports how far the indexes are behind; Peek reports
+// it to other processes while this one writes.
 //
 // # Damage
 //
-// Every block carries a checksum over its key, header and payload, which is verified
-// the first time a process touches the block; so does every entry that maps a key or
-// a label. bbolt's pages have none: those of a bucket are walked by bounds-checked
-// reads before bbolt reads them, and all of them before the first write, so that no
-// entry can be hidden. Damage is ErrCorrupt with a place (CorruptError), never a
-// wrong answer and never a crash: memory faults, such as those of a file that was
-// truncated while it is mapped, become errors. DB.Check verifies everything,
-// DB.Repair rebuilds damaged indexes, and Salvage recovers the rows of a damaged
-// file, even of one that has lost its catalog.
+// Every block carries a checksum over its key, header and payload, which is verified the first
+// time a process reads the block; so does every entry that maps a key or a label. bbolt's pages
+// have no checksum: the pages of a bucket are checked by bounds-checked reads before bbolt
+// reads them, and all pages before the first write, so that no entry can be hidden. Damage is
+// reported as ErrCorrupt with its location (CorruptError), never as a wrong answer or a crash:
+// memory faults, such as those of a file that was truncated while it is mapped, become errors.
+// DB.Check verifies everything, DB.Repair rebuilds damaged indexes, and Salvage recovers the
+// rows of a damaged file, even if its catalog is lost.
 //
 // # Failure
 //
-// After a commit that failed the handle refuses writes (ErrStateUnknown) until the
-// file is opened again: the commit happened completely or not at all, and only the
-// file tells which. A full disk is also ErrNoSpace.
+// After a commit has failed, the handle refuses writes (ErrStateUnknown) until the file is
+// opened again: the commit happened completely or not at all, and only reopening shows which. A
+// full disk is also reported as ErrNoSpace.
 package db

@@ -19,25 +19,24 @@ var (
 	ErrClosed = errors.New("db: closed")
 	// ErrReadOnly is returned by writes to a database opened read-only.
 	ErrReadOnly = errors.New("db: opened read-only")
-	// ErrOption is returned when an option has a value nothing can honour.
+	// ErrOption is returned when an option has an invalid value.
 	ErrOption = errors.New("db: invalid option")
 	// ErrName is returned for the name of a collection or an index that is empty,
 	// longer than MaxName bytes, not valid UTF-8, or has control characters.
 	ErrName = errors.New("db: invalid name")
-	// ErrDimension is returned when a vector has another length than its
-	// collection's vectors.
+	// ErrDimension is returned when the length of a vector differs from the dimension of its
+	// collection.
 	ErrDimension = errors.New("db: wrong dimension")
 	// ErrNotFinite is returned when a vector holds NaN or an infinity.
 	ErrNotFinite = errors.New("db: vector is not finite")
-	// ErrNorm is returned when a vector's length is so large, or so small without
-	// being zero, that float32 does not hold its square: see MaxNorm, MinNorm and
-	// MinCosineNorm.
+	// ErrNorm is returned when a vector's length is so large, or so small without being zero,
+	// that float32 cannot represent its square: see MaxNorm, MinNorm and MinCosineNorm.
 	ErrNorm = errors.New("db: vector length out of range")
 	// ErrFeatures is returned when a sparse row's features are negative,
 	// repeated, out of order, too large or too many, or have bad names.
 	ErrFeatures = errors.New("db: invalid features")
-	// ErrKind is returned for a dense row or query to a sparse collection, or
-	// the other way round, or for an operation the kind does not have.
+	// ErrKind is returned for a dense row or query to a sparse collection and vice versa, or
+	// for an operation that the kind does not support.
 	ErrKind = errors.New("db: wrong kind of collection")
 	// ErrKey is returned for a key that is empty or longer than MaxKey bytes.
 	ErrKey = errors.New("db: invalid key")
@@ -49,17 +48,17 @@ var (
 	// ErrEmpty is returned when a collection has no live rows, or none with a
 	// label, to build an index over. Searches of an empty collection find nothing.
 	ErrEmpty = errors.New("db: collection is empty")
-	// ErrUnsuitable is returned by Build when an index cannot be learned from the
-	// rows: too few of them, a single class, features that are all constant, or
-	// feature numbers so large that a label model or weights, which store numbers for
-	// each feature up to the largest, would be far larger than the rows: above 2^22
-	// and eight times the values of all rows. Named features have no such gaps.
+	// ErrUnsuitable is returned by Build when an index cannot be learned from the rows: too few
+	// rows, a single class, only constant features, or feature numbers so large that a label
+	// model or weights, which store numbers for each feature up to the largest, would be far
+	// larger than the rows: above 2^22 and eight times the number of values of all rows. Named
+	// features have no such gaps.
 	ErrUnsuitable = errors.New("db: the rows do not suffice for the index")
-	// ErrK is returned when the number of requested rows is below 1. One above
-	// the number of rows asks for all of them.
+	// ErrK is returned when the number of requested rows is below 1. A number above the number
+	// of rows requests all rows.
 	ErrK = errors.New("db: k is out of range")
-	// ErrFilter is returned for a RowFilter of another collection, or of row numbers
-	// that have changed since.
+	// ErrFilter is returned for a RowFilter of another collection, or of row numbers that have
+	// changed since it was made.
 	ErrFilter = errors.New("db: invalid row filter")
 	// ErrFull is returned when a collection has used all its row numbers.
 	ErrFull = errors.New("db: collection is full")
@@ -72,49 +71,47 @@ var (
 	// ErrExists is returned when a collection of the name, or a row of a key to be
 	// inserted, exists already.
 	ErrExists = errors.New("db: already exists")
-	// ErrCorrupt is returned when stored bytes are damaged. A *CorruptError in
-	// the chain says where.
+	// ErrCorrupt is returned when stored bytes are damaged. A *CorruptError in the chain gives
+	// the location.
 	ErrCorrupt = errors.New("db: corrupt data")
 	// ErrNotDatabase is returned when a file is not an anndb database.
 	ErrNotDatabase = errors.New("db: not an anndb database")
 	// ErrNewerFormat is returned when a file was written by a later version.
 	ErrNewerFormat = errors.New("db: written by a newer version")
-	// ErrTruncated is returned when a file is shorter than its own description.
+	// ErrTruncated is returned when a file is shorter than its header states.
 	ErrTruncated = errors.New("db: file is truncated")
-	// ErrLocked is returned when another process, or another handle of this
-	// one, holds the file.
+	// ErrLocked is returned when another process, or another handle of this process, has the
+	// file open.
 	ErrLocked = errors.New("db: file is in use")
-	// ErrStateUnknown is returned by the commit that failed and by every write
-	// after it: the commit happened whole or not at all, and only reopening
-	// the file tells which.
+	// ErrStateUnknown is returned by a commit that failed and by every later write: the commit
+	// happened completely or not at all, and only reopening the file shows which.
 	ErrStateUnknown = errors.New("db: a commit failed, reopen to learn its outcome")
-	// ErrNoSpace is returned when a commit failed for want of disk space,
-	// quota, or because the file would pass Options.MaxSize.
+	// ErrNoSpace is returned when a commit failed because the disk or quota is full, or because
+	// the file would exceed Options.MaxSize.
 	ErrNoSpace = errors.New("db: no space left")
-	// ErrBusy is returned by Close when snapshots were still held at its
-	// deadline. Nothing is unmapped; Close may be called again.
+	// ErrBusy is returned by Close when snapshots are still held at its deadline. Nothing is
+	// unmapped; Close may be called again.
 	ErrBusy = errors.New("db: snapshots still in use")
-	// ErrChanging is returned by Peek when commits overtake it again and again, and
-	// by Compact if collections are not those that it copied, which its locks keep
-	// from happening.
+	// ErrChanging is returned by Peek when commits repeatedly overtake it, and by Compact if
+	// collections differ from those that it copied, which its locks prevent.
 	ErrChanging = errors.New("db: the file changes all the time")
 )
 
-// CorruptError says where damage was found. errors.Is(err, ErrCorrupt) holds.
+// CorruptError describes the location of damage. errors.Is(err, ErrCorrupt) holds.
 type CorruptError struct {
-	// Collection is the collection's name, empty where none is concerned.
+	// Collection is the collection's name, empty if the damage concerns none.
 	Collection string
 	// Object, Section and Chunk are the block's key.
 	Object  uint64
 	Section codec.Kind
 	Chunk   uint32
-	// Offset is the place in the file, -1 when not known.
+	// Offset is the position in the file, -1 if unknown.
 	Offset int64
 	// Err is the reason.
 	Err error
 }
 
-// Error names every part of the place that is known.
+// Error returns a message with every known part of the location.
 func (e *CorruptError) Error() string {
 	s := "db: corrupt data"
 	if e.Collection != "" {
@@ -129,55 +126,55 @@ func (e *CorruptError) Error() string {
 	return s + ": " + innerError{e.Err}.Error()
 }
 
-// Is makes every CorruptError an ErrCorrupt.
+// Is reports whether target is ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// prefix begins every message of this package, once.
+// prefix begins every message of this package; it appears once per message.
 const prefix = "db: "
 
-// innerError is an error within the message of another one, where the prefix is left
-// out.
+// innerError is an error within the message of another one; it omits the prefix.
 type innerError struct{ err error }
 
 func (e innerError) Error() string { return strings.TrimPrefix(e.err.Error(), prefix) }
 
 func (e innerError) Unwrap() error { return e.err }
 
-// wrapf returns err with a context in front of its message.
+// wrapf returns err with a context prepended to its message.
 func wrapf(err error, format string, a ...any) error {
 	return fmt.Errorf(prefix+format+": %w", append(a, innerError{err})...)
 }
 
-// corruptf is damage that belongs to no single block.
+// corruptf returns an error for damage that concerns no single block.
 func corruptf(coll, format string, a ...any) error {
 	return &CorruptError{Collection: coll, Offset: -1, Err: fmt.Errorf(format, a...)}
 }
 
-// addressed is what the runtime's memory fault panics satisfy.
+// addressed is implemented by the runtime's memory fault panics.
 type addressed interface {
 	runtime.Error
 	Addr() uintptr
 }
 
-// flattened is an error whose text alone told the reason.
+// flattened is an error whose reason was available only as text.
 type flattened struct {
 	error
 	reason syscall.Errno
 }
 
-// Unwrap is what the text told of.
+// Unwrap returns the error and the reason found in its text.
 func (f *flattened) Unwrap() []error { return []error{f.error, f.reason} }
 
-// lostReasons are what file systems answer to a write, a change of size or an
-// fsync that fails.
-var lostReasons = []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT, syscall.EROFS, syscall.EPERM}
+// lostReasons are the errors that file systems return when a write, a change of size or an
+// fsync fails.
+var lostReasons = []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT,
+	syscall.EROFS, syscall.EPERM}
 
-// asSystem brings back the reason of an error of bbolt's, which puts those of a
-// failed resize, of the sync after it and of the first pages of a copy into its
-// text only, and adds ErrNoSpace to errors that mean it.
+// asSystem restores the reason of an error of bbolt, which includes the reasons of a failed
+// resize, of the sync after it and of the first pages of a copy only as text. It adds
+// ErrNoSpace to errors that mean a lack of space.
 func asSystem(err error) error {
 	if err == nil {
 		return nil
@@ -191,7 +188,8 @@ func asSystem(err error) error {
 			}
 		}
 	}
-	for _, e := range []error{syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT, berrors.ErrMaxSizeReached} {
+	for _, e := range []error{syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT,
+		berrors.ErrMaxSizeReached} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("%w: %w", ErrNoSpace, err)
 		}

@@ -6,14 +6,13 @@ import (
 	"runtime/debug"
 )
 
-// setFaults makes memory faults of this goroutine panics that guard can turn
-// into errors, instead of the death of the process.
+// setFaults turns memory faults of this goroutine into panics that guard can convert to errors,
+// instead of ending the process. It returns the previous setting.
 func setFaults() bool { return debug.SetPanicOnFault(true) }
 
-// guard, deferred as `defer guard(store, setFaults(), &err)` where mapped
-// memory is touched, turns what a damaged or shortened file can do to us into
-// ErrCorrupt: a fault in the map, and the runtime errors and string panics of
-// bbolt when a page is nonsense. Other panics are somebody else's and go on.
+// guard, deferred as `defer guard(store, setFaults(), &err)` where mapped memory is read,
+// converts the effects of a damaged or truncated file to ErrCorrupt: a fault in the map, and
+// the runtime errors and string panics of bbolt on an invalid page. It re-raises other panics.
 func guard(s *store, old bool, err *error) {
 	r := recover()
 	debug.SetPanicOnFault(old)

@@ -13,32 +13,31 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// forestKind are forests over a dense collection, with what queries need besides:
-// sketches, neighbor lists, an 8-bit copy.
+// forestKind implements forests over a dense collection, with the other structures that queries
+// need: sketches, neighbor lists, an 8-bit copy.
 type forestKind struct{}
 
 func (forestKind) suits(sparse bool) bool { return !sparse }
 func (forestKind) predicts() bool         { return false }
 func (forestKind) detail() detail         { return &forestManifest{} }
 
-// again changes nothing: the learner and depth that the tuner chose are in the
-// options.
+// again does nothing: the options contain the learner and depth that the tuner chose.
 func (forestKind) again(context.Context, source, *manifest, *BuildOptions) {}
 
 // forestManifest is the detail of a forest.
 type forestManifest struct {
 	plainDetail
 	Lift float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
-	// Runs says which blocks make up the sections of a forest that maintenance
-	// has changed; a section that is missing is in the manifest's object.
+	// Runs lists the blocks of the sections of a forest that maintenance has changed; a section
+	// without an entry is in the manifest's object.
 	Runs map[codec.Kind][]blockRun `json:",omitempty"`
-	// Grown is how many rows the forest covered when its trees were grown, 0 for
-	// as many as it does now.
+	// Grown is the number of rows that the forest covered when its trees were grown, 0 if it
+	// equals the number covered now.
 	Grown int `json:",omitempty"`
-	// GrownDead is how many of these had been deleted.
+	// GrownDead is the number of these rows that had been deleted.
 	GrownDead int `json:",omitempty"`
 	Trees     treesManifest
-	Rotation  int // rotated coordinates stored, 0 for none
+	Rotation  int // stored rotated coordinates, 0 for none
 
 	SketchWidth int
 	SketchShift uint
@@ -48,7 +47,7 @@ type forestManifest struct {
 	NeighborK     int
 	NeighborShift uint
 
-	Lists     bool `json:",omitempty"` // there are label lists
+	Lists     bool `json:",omitempty"` // label lists are stored
 	ListShift uint `json:",omitempty"`
 
 	QuantShift  uint
@@ -64,10 +63,10 @@ type treesManifest struct {
 	CorpusN int
 	Coord   string
 	DirW    int
-	Points  int // that the trees were grown from
+	Points  int // training points of the trees
 }
 
-// forest is the detail of a forest's manifest.
+// forest returns the detail of a forest's manifest.
 func (m *manifest) forest() *forestManifest { return m.own.(*forestManifest) }
 
 // fits reports whether the collection is dense.
@@ -77,7 +76,7 @@ func (f *forestManifest) fits(sparse bool) bool { return !sparse }
 // queries, which are not stored.
 func (f *forestManifest) rebuilds() bool { return f.Lists }
 
-// objects are those that its runs are in.
+// objects returns the objects that hold its runs.
 func (f *forestManifest) objects() (out []uint64) {
 	for _, runs := range f.Runs {
 		for _, r := range runs {
@@ -87,7 +86,7 @@ func (f *forestManifest) objects() (out []uint64) {
 	return out
 }
 
-// check refuses what no build can have written.
+// check refuses values that no build can have written.
 func (f *forestManifest) check(m *manifest) error {
 	p := f.Trees.Params
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
@@ -98,7 +97,7 @@ func (f *forestManifest) check(m *manifest) error {
 		{validRuns(f.Runs), "runs of blocks"},
 		{m.Dim >= 1 && m.Dim <= MaxDim, "dimension"},
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
-		// They set the work of the next build.
+		// These options determine the work of the next build.
 		{m.Info.Options.Trees == p.Trees && m.Info.Options.Depth == p.Depth, "options of another forest"},
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= MaxDim+1, "direction width"},
@@ -108,7 +107,8 @@ func (f *forestManifest) check(m *manifest) error {
 		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
 		{f.QuantShift <= 24, "8-bit copy"},
 		{f.ListShift <= 24, "label lists"},
-		{f.Grown >= 0 && f.Grown <= m.Info.Rows && f.GrownDead >= 0 && f.GrownDead <= m.Info.Rows, "rows grown from"},
+		{f.Grown >= 0 && f.Grown <= m.Info.Rows && f.GrownDead >= 0 && f.GrownDead <= m.Info.Rows,
+			"rows grown from"},
 	} {
 		if !c.ok {
 			return errors.New(c.what)
@@ -117,7 +117,7 @@ func (f *forestManifest) check(m *manifest) error {
 	return nil
 }
 
-// forestIndex is a forest as one generation sees it.
+// forestIndex is a forest in one generation.
 type forestIndex struct {
 	view *query.View
 	st   source
@@ -177,7 +177,7 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 			return nil, err
 		}
 	case !o.NoTune:
-		requested.Workers = 0 // who builds it again says how many
+		requested.Workers = 0 // set by the caller that rebuilds the index
 		l.requested = &requested
 		if o.Kind == KindAuto {
 			o = choices(o)[0]
@@ -219,8 +219,9 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o BuildOption
 	return t, o, err
 }
 
-// readTraining copies all rows out of the map.
-func readTraining(ctx context.Context, st source, o BuildOptions, report func(int, int)) (*training, error) {
+// readTraining copies all rows from the map.
+func readTraining(ctx context.Context, st source, o BuildOptions,
+	report func(int, int)) (*training, error) {
 	view, err := st.rows(ctx)
 	if err != nil {
 		return nil, err
@@ -257,7 +258,7 @@ func readTraining(ctx context.Context, st source, o BuildOptions, report func(in
 	return t, nil
 }
 
-// tuneOn tunes on the rows as they are stored.
+// tuneOn tunes on the stored rows.
 func tuneOn(
 	ctx context.Context, job *buildJob, l *learned, t *training, o BuildOptions,
 ) (_ BuildOptions, err error) {
@@ -267,7 +268,7 @@ func tuneOn(
 			return err
 		}
 		base := *view
-		base.Rows.N = l.n // rows written since the build began are not in the truth
+		base.Rows.N = l.n // the truth excludes rows written since the build began
 		base.N = l.n
 		o, err = l.tune(ctx, st.file(), t, &base, o, job.timer)
 		return err
@@ -288,7 +289,7 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	if o.TargetRecall == 0 {
 		o.TargetRecall = 0.95
 	}
-	// Where a beam can follow label lists, trees only say where it starts.
+	// If a beam can follow neighbor lists, trees only provide its start.
 	trees, labelsK, leaf := 16, 50, 7
 	if o.SketchBytes >= 0 && o.HopLabels >= 0 && !o.NoNatural {
 		trees, labelsK, leaf = 2, 8, 14
@@ -299,7 +300,7 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	if o.Depth == 0 {
 		o.Depth = max(1, bits.Len(uint(n/leaf)))
 	}
-	if o.Depth <= maxDepth { // others are refused
+	if o.Depth <= maxDepth { // validate refuses larger values
 		o.Depth = min(o.Depth, bits.Len(uint(n))) // 2^Depth <= 2n
 	}
 	if o.LabelsK == 0 {
@@ -341,15 +342,15 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	return o
 }
 
-// heldOutOf is of how many points at most one is held out, and so how many rows
-// the tuner needs at least.
+// heldOutOf is the minimum number of points per held-out point, and so the minimum number of
+// rows for the tuner.
 const heldOutOf = 10
 
-// tunes reports whether the tuner is to run, by resolved options: whether it was
-// not forbidden and there are enough points to hold any out.
+// tunes reports whether the tuner runs, given resolved options: it is not disabled and there
+// are enough points to hold some out.
 func (o BuildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 
-// validate refuses options that no build can honour.
+// validate refuses options that no build can satisfy.
 func (o BuildOptions) validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", ErrOption, fmt.Sprintf(format, a...))
@@ -359,7 +360,8 @@ func (o BuildOptions) validate() error {
 		return bad("kind auto needs the tuner and label tables")
 	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
 		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
-	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 || o.MinVotes < 0,
+	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 ||
+		o.MinVotes < 0,
 		!(o.Density >= 0 && o.Density <= 1):
 		return bad("a negative count, or a density outside 0 to 1")
 	case len(o.TrainingQueries) > 0 && len(o.TrainingQueries) < 10:

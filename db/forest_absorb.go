@@ -17,17 +17,16 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Fresh rows are folded into a forest without growing its trees anew (DESIGN
-// section 10). A row becomes a training point: it is routed down every tree,
-// and the leaves it comes to gain its own nearest rows as labels. And it
-// becomes a label: the rows that it is a label of are found among its own
-// neighbours, for the distance of every row's farthest label is kept, and the
-// leaves that they lie in gain the row. Nothing leaves a leaf: neither deleted
-// rows nor labels than which others are nearer now, so those distances stay as
-// they were. The drift that this is ends when enough rows have changed for the
-// forest to be learned anew.
+// Maintenance absorbs fresh rows into a forest without regrowing its trees
+// (docs/ARCHITECTURE.md, section 10). A fresh row becomes a training point: it is routed down
+// every tree, and its nearest rows are added as labels to the leaves it is routed to. It also
+// becomes a label: the rows that have it as a label are found among its own neighbors, using
+// the stored distance of every row's farthest label, and the row is added to the leaves that
+// contain them. Nothing is removed from a leaf, neither deleted rows nor labels that are no
+// longer among the nearest, so those distances do not change. The forest becomes less accurate
+// with the share of changed rows, and is rebuilt when enough rows have changed.
 
-// foldRows is how many rows a step folds in at most.
+// foldRows is the maximum number of rows that a step absorbs.
 const foldRows = 2048
 
 // candidate is a row at a squared distance in the partition space.
@@ -40,12 +39,12 @@ func byDistance(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.dist, b.dist), cmp.Compare(a.row, b.row))
 }
 
-// forestStep is a step that folds rows into a forest.
+// forestStep is a step that absorbs rows into a forest.
 type forestStep struct {
 	m       *manifest // of the index before
 	v       *query.View
-	lo, hi  int // the rows folded in
-	live    int // of them not deleted
+	lo, hi  int // the absorbed rows
+	live    int // number of absorbed rows that are not deleted
 	overlay *forest.Overlay
 	lists   *patch[uint32]
 	hops    *patch[uint32]
@@ -55,11 +54,12 @@ type forestStep struct {
 	removed []blockRef
 }
 
-// absorb returns a step that folds rows in, or reports that too many have changed.
-func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest, w work) (s step, rebuild bool, err error) {
+// absorb returns a step that absorbs fresh rows, or reports that too many rows have changed.
+func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest,
+	w work) (s step, rebuild bool, err error) {
 	d, rows := m.forest(), int(st.entry().Rows)
 	if !d.Lists {
-		return nil, false, nil // learned from queries
+		return nil, false, nil // learned from training queries
 	}
 	grown := d.Grown
 	if grown == 0 {
@@ -95,7 +95,7 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 	return &f.forestStep, false, nil
 }
 
-// folding is the work of one step.
+// folding holds the work of one step.
 type folding struct {
 	forestStep
 	ctx     context.Context
@@ -104,8 +104,8 @@ type folding struct {
 	lists   *labelLists
 	dead    func(row uint32) bool
 	store   *store
-	rows    []uint32  // the rows folded in that are not deleted
-	space   *flatRows // all rows folded in, in the partition space
+	rows    []uint32  // the absorbed rows that are not deleted
+	space   *flatRows // all absorbed rows, in the partition space
 	near    [][]candidate
 	gains   forest.Gains
 }
@@ -139,7 +139,7 @@ func (f *folding) fold(timer *stageTimer) error {
 	})
 }
 
-// each runs a goroutine's function for i in [0, n) on the step's goroutines.
+// each runs the functions made by start for i in [0, n) on the step's goroutines.
 func (f *folding) each(n int, start func() func(i, _ int) error) error {
 	err := par.Ranges(f.ctx, par.Work{N: n, Workers: f.workers}, start)
 	if err != nil && err == f.ctx.Err() {
@@ -148,12 +148,12 @@ func (f *folding) each(n int, start func() func(i, _ int) error) error {
 	return err
 }
 
-// row is the vector, in the partition space, of a row folded in.
+// row returns the vector of an absorbed row in the partition space.
 func (f *folding) row(r uint32) []float32 { return f.space.Row(int(r)-f.lo, nil) }
 
-// findNear finds the nearest rows of every row folded in, covered ones and
-// others of the step: twice as many as it lists itself, since it may be a label
-// of rows that are none of its own.
+// findNear finds the nearest rows of every absorbed row, among covered rows and the other rows
+// of the step. It finds twice as many as the row's own list holds, since the row may be a label
+// of rows that are not its own labels.
 func (f *folding) findNear(report func(done, total int)) error {
 	f.near = make([][]candidate, len(f.rows))
 	k := 2 * f.nearest()
@@ -188,10 +188,10 @@ func (f *folding) findNear(report func(done, total int)) error {
 	})
 }
 
-// finder makes functions, one a goroutine, that find the k nearest covered rows
-// of a fresh one, nearest first, with squared distances in the partition space:
-// by the index itself, asked generously; exactly under inner product, where the
-// answers to a query are not the nearest rows of a row.
+// finder returns a function that makes one search function per goroutine. A search function
+// appends the k nearest covered rows of a fresh row, nearest first, with squared distances in
+// the partition space. It searches the index with generous parameters. Under inner product it
+// searches exactly, because the results of a query are not the nearest rows of a row.
 func (f *folding) finder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
 	live := f.v.N
 	if f.v.Deleted != nil {
@@ -230,7 +230,7 @@ func (f *folding) finder(k int) (func() func(row uint32, dst []candidate) ([]can
 	}, nil
 }
 
-// exactFinder compares with all covered rows.
+// exactFinder is a finder that compares with all covered rows.
 func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
 	corpus := subset{rows: partitionSpace(f.v, 0, f.v.N), ids: []uint32{}}
 	for row := range uint32(f.v.N) {
@@ -253,9 +253,9 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 	}, nil
 }
 
-// start prepares the sections that the step changes, and writes the sketches
-// and the 8-bit copy of the rows folded in, which need nothing else. Rows that
-// are deleted have them too, and lists of themselves.
+// start prepares the sections that the step changes, and writes the sketches and the 8-bit copy
+// of the absorbed rows, which depend on nothing else. Deleted rows have them too, and lists
+// that contain only themselves.
 func (f *folding) start() {
 	m, v := f.m.forest(), f.v
 	f.forestStep.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
@@ -293,8 +293,8 @@ func (f *folding) start() {
 	}
 }
 
-// nearest is how many nearest rows, itself first, a row folded in is given: what
-// its leaves gain, and what fills its hop list.
+// nearest returns the number of nearest rows, the row itself first, that an absorbed row gets:
+// those added to its leaves and those in its hop list.
 func (f *folding) nearest() int {
 	k := f.v.Forest.LabelsK
 	if n := f.v.Neighbors; n != nil {
@@ -303,14 +303,14 @@ func (f *folding) nearest() int {
 	return k
 }
 
-// entry is a row folded in that is near to a covered one.
+// entry is an absorbed row with a nearby covered row.
 type entry struct {
 	into uint32
 	candidate
 }
 
-// own makes the lists of the rows folded in, lets their leaves gain them, and
-// returns of which covered rows they are near.
+// own writes the lists of the absorbed rows, records the additions to their leaves, and returns
+// the absorbed rows near each covered row.
 func (f *folding) own() (near []entry) {
 	route := f.router()
 	labelsK := f.v.Forest.LabelsK
@@ -329,7 +329,7 @@ func (f *folding) own() (near []entry) {
 		}
 		putList(f.forestStep.lists.row(int(row)), row, reach)
 		if f.hops != nil {
-			// In the places left over the row itself.
+			// Unused places hold the row itself.
 			copy(f.hops.row(int(row)), ids[1:])
 		}
 		for t, leaf := range route(f.row(row)) {
@@ -349,8 +349,8 @@ func (f *folding) own() (near []entry) {
 	return near
 }
 
-// router makes a function that finds the leaf of a vector in every tree; its
-// result is valid until the next call.
+// router returns a function that finds the leaf of a vector in every tree. Its result is valid
+// until the next call.
 func (f *folding) router() func(x []float32) []uint32 {
 	v := f.v
 	leaves := make([]uint32, v.Forest.Trees)
@@ -372,9 +372,8 @@ func (f *folding) router() func(x []float32) []uint32 {
 	}
 }
 
-// enter lets the leaves of covered rows gain the rows folded in that are their
-// labels now, and puts those into their hop lists: in places left over, or else
-// in place of the farthest.
+// enter adds absorbed rows to the leaves of the covered rows whose labels they have become, and
+// to the hop lists of those rows: in unused places, or else in place of the farthest rows.
 func (f *folding) enter(near []entry) error {
 	near = slices.DeleteFunc(near, func(e entry) bool { return !(e.dist < f.lists.reach(e.into)) })
 	slices.SortFunc(near, func(a, b entry) int {
@@ -408,7 +407,8 @@ func (f *folding) enter(near []entry) error {
 	for i, entries := range groups {
 		for _, e := range entries {
 			for t, leaf := range leaves[i] {
-				f.gains.Labels = append(f.gains.Labels, forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
+				f.gains.Labels = append(f.gains.Labels,
+					forest.Gain{Slot: uint32(t)<<f.v.Forest.Depth + leaf, Label: e.row})
 			}
 		}
 		if f.hops != nil {
@@ -418,8 +418,8 @@ func (f *folding) enter(near []entry) error {
 	return nil
 }
 
-// list puts rows, nearest first, into the hop list of a covered row, whose
-// nearest one always stays.
+// list puts rows, nearest first, into the hop list of a covered row. The first row of the list
+// is never replaced.
 func (f *folding) list(row uint32, entries []entry) {
 	dst := f.hops.row(int(row))
 	last := len(dst)
@@ -443,7 +443,8 @@ func (s *forestStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	d := *was
 	m.Object, m.own = object, &d
 	d.Runs = map[codec.Kind][]blockRun{}
-	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections, codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
+	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections,
+		codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
 		if d.Runs[kind] = was.Runs[kind]; d.Runs[kind] == nil {
 			d.Runs[kind] = []blockRun{{Object: s.m.Object}}
 		}
@@ -456,9 +457,12 @@ func (s *forestStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	s.emitOverlay(w)
 	m.Info.Bytes = maps.Clone(s.m.Info.Bytes)
 	for kind, n := range map[codec.Kind]int64{
-		codec.KindLists: int64(4 * s.hi * listWidth), codec.KindNeighbors: int64(4 * s.hi * d.NeighborK),
-		codec.KindSketch: int64(s.hi * d.SketchWidth), codec.KindOverlayDir: int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
-		codec.KindOverlay: length(s.overlay.Blocks), codec.KindOverlayMembers: length(s.overlay.MemberBlocks),
+		codec.KindLists:          int64(4 * s.hi * listWidth),
+		codec.KindNeighbors:      int64(4 * s.hi * d.NeighborK),
+		codec.KindSketch:         int64(s.hi * d.SketchWidth),
+		codec.KindOverlayDir:     int64(4 * (len(s.overlay.Dir) + len(s.overlay.MemberDir))),
+		codec.KindOverlay:        length(s.overlay.Blocks),
+		codec.KindOverlayMembers: length(s.overlay.MemberBlocks),
 	} {
 		if n > 0 {
 			m.Info.Bytes[kind.String()] = n
@@ -474,9 +478,10 @@ func (s *forestStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	return &m, w.err
 }
 
-// writePatch writes the blocks of a section that a step changes, if it has the
-// section at all, and adds to runs where all of its blocks are then.
-func writePatch[T codec.Number](w *arrayWriter, s *forestStep, kind codec.Kind, p *patch[T], runs map[codec.Kind][]blockRun) {
+// writePatch writes the blocks of a section that a step changes, if the index has the section,
+// and sets runs to the location of all blocks of the section.
+func writePatch[T codec.Number](w *arrayWriter, s *forestStep, kind codec.Kind, p *patch[T],
+	runs map[codec.Kind][]blockRun) {
 	if p == nil {
 		return
 	}
@@ -498,10 +503,12 @@ func writePatch[T codec.Number](w *arrayWriter, s *forestStep, kind codec.Kind, 
 	runs[kind] = joined(blocks)
 }
 
-// emitOverlay writes the overlay, whole, and notes that the one before is gone.
+// emitOverlay writes the complete overlay and records the blocks of the previous one as
+// removed.
 func (s *forestStep) emitOverlay(w *arrayWriter) {
 	if old := s.v.Forest.Overlay; old != nil {
-		for kind, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks), codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
+		for kind, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
+			codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
 			for i := range n {
 				s.removed = append(s.removed, blockRef{s.m.Object, kind, uint32(i)})
 			}
@@ -515,7 +522,7 @@ func (s *forestStep) emitOverlay(w *arrayWriter) {
 	w.blocks(codec.KindOverlayMembers, o.MemberBlocks)
 }
 
-// parts are the objects that the index holds besides the new one.
+// parts returns the earlier objects that the index still uses.
 func (s *forestStep) parts() []uint64 {
 	before := map[uint64]bool{s.m.Object: true}
 	for _, runs := range s.m.forest().Runs {
@@ -527,7 +534,7 @@ func (s *forestStep) parts() []uint64 {
 	for _, runs := range s.kept {
 		for _, r := range runs {
 			if before[r.Object] {
-				before[r.Object] = false // it is there now
+				before[r.Object] = false // listed once
 				out = append(out, r.Object)
 			}
 		}
@@ -536,7 +543,7 @@ func (s *forestStep) parts() []uint64 {
 	return out
 }
 
-// garbage are the blocks of kept objects that the index no longer needs.
+// garbage returns the blocks of kept objects that the index no longer needs.
 func (s *forestStep) garbage() []blockRef { return s.removed }
 
 func length(blocks [][]byte) (n int64) {

@@ -12,8 +12,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// learned is everything a build makes before it is written: the forest, the
-// rotation, the sketches and the label lists, over the row numbers [0, n).
+// learned holds everything a build makes before it is written: the forest, the rotation, the
+// sketches and the lists, over the row numbers [0, n).
 type learned struct {
 	n        int
 	opts     BuildOptions
@@ -23,30 +23,31 @@ type learned struct {
 	forest   *forest.Forest
 	rotation *forest.Rotation
 	rotated  *flatRows // all rows in principal coordinates; not stored
-	reduced  *flatRows // what approximate labels work on, until they are found
-	outside  []float32 // of the live rows: the squared length outside it
+	reduced  *flatRows // coordinates for approximate labels, until these are found
+	outside  []float32 // of the live rows: the squared length outside reduced
 	sketch   []byte    // n * opts.SketchBytes
-	step     float32   // of a sketch's coordinate, or
-	steps    []float32 // of each, where sketches are packed
+	step     float32   // of a sketch's coordinates
+	steps    []float32 // of each coordinate, if sketches are packed
 	hops     []uint32  // n * opts.HopLabels
 	quant    []byte    // n * coordinates
 	quantOff float32
 	quantStp float32
 	curve    *query.Curve
 	points   int // training points
-	// requested is the options as they were given, if the tuner waits for rows.
+	// requested holds the options as given, if there are too few rows for the tuner.
 	requested *BuildOptions
 	labels    *LabelReport
-	lists     []uint32 // of label lists, n * 2; nil with training queries
+	lists     []uint32 // label lists, n * 2; nil with training queries
 }
 
 func (l *learned) describe(i *IndexInfo) {
 	i.Options, i.Rows, i.Curve, i.TrainingPoints, i.Labels = l.opts, l.n, l.curve, l.points, l.labels
 }
 
-// learnRest makes everything but the forest. It touches no storage, so it can
-// run for minutes beside readers and writers.
-func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTimer) (*learned, error) {
+// learnRest makes everything except the forest. It does not access storage, so it can run for
+// minutes concurrently with readers and writers.
+func learnRest(ctx context.Context, t *training, o BuildOptions,
+	timer *stageTimer) (*learned, error) {
 	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
 	if err := l.project(ctx, t, o, timer); err != nil {
 		return nil, err
@@ -64,7 +65,8 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 		if o.HopLabels > 0 {
 			nearest := hopLists(t, o.HopLabels)
 			var err error
-			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels, o.HopLabels, o.Workers); err != nil {
+			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels,
+				o.HopLabels, o.Workers); err != nil {
 				return wrapf(err, "label lists")
 			}
 		}
@@ -79,10 +81,10 @@ func learnRest(ctx context.Context, t *training, o BuildOptions, timer *stageTim
 	return l, err
 }
 
-// rotate is all rows in principal coordinates.
+// rotate returns all rows in principal coordinates.
 func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows, workers int) *flatRows {
 	out := &flatRows{make([]float32, rows.n*r.R), rows.n, r.R}
-	// Cancellation is looked at by the caller.
+	// The caller checks for cancellation.
 	_ = par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: workers}, func(i int) error {
 		r.Apply(rows.Row(i, nil), out.Row(i, nil))
 		return nil
@@ -90,7 +92,7 @@ func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows, workers int
 	return out
 }
 
-// space brings points into the coordinates the trees of o split on.
+// space returns points in the coordinates that the trees of o split on.
 func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o BuildOptions) subset {
 	if o.Rotate <= 0 {
 		return s
@@ -102,8 +104,10 @@ func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o BuildOp
 	return subset{rows: rotated.leading(min(o.Rotate, rotated.d)), ids: s.ids}
 }
 
-// growForest learns the trees of o from the given training points.
-func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, at []int, timer *stageTimer, stage string) (f *forest.Forest, err error) {
+// growForest learns the trees of o from the training points at the given positions, or from all
+// points if at is nil.
+func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, at []int,
+	timer *stageTimer, stage string) (f *forest.Forest, err error) {
 	points, lab := t.points, t.labels
 	if at != nil {
 		points, lab = t.only(at)
@@ -115,11 +119,12 @@ func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, a
 	}
 	err = timer.run(stage, func(report func(int, int)) error {
 		if o.Members {
-			// Leaves list row numbers, deleted ones among them, so all rows are
-			// routed whatever the trees are learned from.
+			// Leaves list row numbers including deleted rows, so all rows are routed,
+			// independently of the training points.
 			params.Corpus = l.space(ctx, subset{rows: t.corpus.rows}, t.corpus.rows, o)
 		}
-		f, err = forest.Learn(ctx, l.space(ctx, points, t.corpus.rows, o), l.n, lab, params, o.Workers, report)
+		f, err = forest.Learn(ctx, l.space(ctx, points, t.corpus.rows, o), l.n, lab, params,
+			o.Workers, report)
 		return err
 	})
 	if err != nil {
@@ -128,9 +133,9 @@ func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, a
 	return f, nil
 }
 
-// makeSketches encodes every row: one or two cache lines a row. The labels say
-// how much of the length outside the sketched coordinates separates a row from
-// its neighbours (query.FitSketches).
+// makeSketches encodes every row in one or two cache lines. The labels determine how much of
+// the length outside the sketched coordinates separates a row from its neighbors
+// (query.FitSketches).
 func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions) error {
 	rows, width := t.corpus.rows, o.SketchBytes
 	live := subset{rows: l.rotated, ids: t.corpus.ids}
@@ -138,7 +143,8 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions)
 	l.step, l.steps = enc.Step, enc.Steps
 	l.sketch = make([]byte, rows.n*width)
 	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: o.Workers}, func(i int) error {
-		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil), l.rotation.Mean)
+		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil),
+			l.rotation.Mean)
 		return nil
 	})
 	if err != nil {
@@ -147,10 +153,10 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions)
 	return nil
 }
 
-// hopLists keeps the nearest k rows of every row, itself left out. Rows
-// without enough neighbours repeat their last one, deleted rows name
-// themselves: queries weigh hops by exact distance and leave deleted rows out,
-// so a repeated or needless row costs time, never correctness.
+// hopLists returns the nearest k rows of every row, excluding the row itself. Rows with too few
+// neighbors repeat their last one, and deleted rows list themselves: queries compute exact
+// distances and exclude deleted rows, so a repeated row costs time but does not affect
+// correctness.
 func hopLists(t *training, k int) []uint32 {
 	out := make([]uint32, t.total()*k)
 	for row := range t.total() {
@@ -175,8 +181,8 @@ func hopLists(t *training, k int) []uint32 {
 	return out
 }
 
-// quantize makes the 8-bit copy: one offset and step for all coordinates, so
-// that distances in the copy are distances in the rows up to rounding.
+// quantize returns the 8-bit copy. All coordinates share one offset and step, so that distances
+// in the copy are distances in the rows up to rounding.
 func quantize(rows *flatRows) (out []byte, offset, step float32) {
 	lo, hi := float32(math.Inf(1)), float32(math.Inf(-1))
 	for _, v := range rows.data {

@@ -9,9 +9,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// freshSketches are the sketches of rows that came after an index, made by the
-// first search that meets them. Rows never change, so all generations share
-// them; those that a generation does not know lie behind the ones it does.
+// freshSketches holds the sketches of rows written after an index was built, made by the first
+// search that needs them. Rows are immutable, so all generations share the sketches; those of
+// rows that a generation does not contain follow those that it does.
 type freshSketches struct {
 	mu     sync.Mutex
 	chunks [][]byte // 1<<freshShift sketches each
@@ -20,16 +20,16 @@ type freshSketches struct {
 }
 
 const (
-	// freshShift is the log2 of the sketches in a chunk.
+	// freshShift is log2 of the number of sketches in a chunk.
 	freshShift = 10
-	// freshStep is how many sketches a search makes at most before it goes on:
-	// a few tenths of a second. The next generation makes the following ones.
+	// freshStep is the maximum number of sketches that a search makes, in a few tenths of a
+	// second. The next generation makes the following ones.
 	freshStep = 1 << 14
-	// fitRows is how many rows the encoder is worked out from.
+	// fitRows is the number of rows that the encoder is fitted on.
 	fitRows = 32
 )
 
-// addFreshSketches adds the sketches of rows behind the index to its view.
+// addFreshSketches adds the sketches of rows after the index to its view.
 func addFreshSketches(st source, m *manifest, v *query.View) {
 	if v.Sketch == nil || v.Rows.N == v.N {
 		return
@@ -49,7 +49,7 @@ func addFreshSketches(st source, m *manifest, v *query.View) {
 		}
 		space := partitionSpace(v, v.N+f.n, v.N+want)
 		lo := f.n
-		// Without a context to end it there is no error.
+		// The only error is that of a cancelled context.
 		_ = par.Each(context.Background(), par.Work{N: want - lo, Grain: 64}, func(i int) error {
 			rotated := make([]float32, v.Rotation.R)
 			v.Rotation.Apply(space.Row(i, nil), rotated)
@@ -64,7 +64,7 @@ func addFreshSketches(st source, m *manifest, v *query.View) {
 	v.Fresh = f.enc.View(f.chunks[:(v.FreshN+1<<freshShift-1)>>freshShift:len(f.chunks)], freshShift)
 }
 
-// encoderOf is the encoder of an index's sketches.
+// encoderOf returns the encoder of an index's sketches.
 func encoderOf(v *query.View) query.SketchEncoder {
 	step := max(1, v.N/fitRows)
 	var rows []uint32
@@ -77,8 +77,8 @@ func encoderOf(v *query.View) query.SketchEncoder {
 	return query.FitEncoder(v, sample, rows)
 }
 
-// partitionSpace copies rows [lo, hi) of a view into the space in which its
-// index partitions, as prepare does for those it is built from.
+// partitionSpace copies rows [lo, hi) of a view into the partition space of its index, as
+// prepare does for training rows.
 func partitionSpace(v *query.View, lo, hi int) *flatRows {
 	inner := v.Inner()
 	out := &flatRows{data: make([]float32, (hi-lo)*inner), n: hi - lo, d: inner}
@@ -88,7 +88,7 @@ func partitionSpace(v *query.View, lo, hi int) *flatRows {
 	return out
 }
 
-// spaced brings a row's coordinates, with room for a lift, into that space.
+// spaced maps a row's coordinates, with room for a lift, into that space in place.
 func spaced(v *query.View, x []float32) {
 	switch d := v.Dim; {
 	case v.Metric == vector.Cosine:

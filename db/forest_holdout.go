@@ -12,22 +12,21 @@ import (
 	"github.com/anndb/anndb/internal/par"
 )
 
-// split is the training points by what the tuner does with them: positions,
-// ascending.
+// split divides the training points for the tuner. The fields hold positions, ascending.
 type split struct {
-	learn []int // to learn from
-	hold  []int // to query with
-	// hidden is hold and all points that equal one of them. A query whose equal
-	// was among the rows searched would start next to its answers, as queries
-	// that come later do not.
+	learn []int // points to learn from
+	hold  []int // points to query with
+	// hidden is hold and all points that equal one of them. Otherwise a query with an equal
+	// among the searched rows would start next to its answers, unlike later queries.
 	hidden []int
 }
 
-// fewQueries is how many queries the tuner gets where equal points are so many
-// that a tenth of all points holds none: of up to half of the points then.
+// fewQueries is the minimum number of queries for the tuner. If groups of equal points are so
+// large that the points held out by default yield fewer queries, they come from up to half of
+// the points.
 const fewQueries = 10
 
-// splitFor makes the split that the tuner of a build uses, once.
+// splitFor returns the split that the tuner of a build uses, made on first use.
 func (t *training) splitFor(ctx context.Context, o BuildOptions) (*split, error) {
 	if t.parts != nil {
 		return t.parts, nil
@@ -40,20 +39,20 @@ func (t *training) splitFor(ctx context.Context, o BuildOptions) (*split, error)
 	return t.parts, nil
 }
 
-// pointGroups are points by equality: members[first[g]:first[g+1]] are the
-// positions in group g, ascending, and of is the group of every point.
+// pointGroups groups points by equality: members[first[g]:first[g+1]] are the positions in
+// group g, ascending, and of holds the group of every point.
 type pointGroups struct {
 	of      []uint32
 	members []int
 	first   []int
 }
 
-// size is the number of points in a group.
+// size returns the number of points in a group.
 func (g *pointGroups) size(group uint32) int { return g.first[group+1] - g.first[group] }
 
-// equalPoints groups the points that are equal, in the space that partitions work
-// in. It compares hashes of 64 bits: unequal points in one group are as good as
-// impossible, and would only be held out together.
+// equalPoints groups the points that are equal in the partition space. It compares hashes of 64
+// bits: unequal points with equal hashes are very unlikely, and would only be held out
+// together.
 func (t *training) equalPoints(ctx context.Context, workers int) (*pointGroups, error) {
 	n := t.points.Len()
 	hashes := make([]uint64, n)
@@ -81,7 +80,7 @@ func (t *training) equalPoints(ctx context.Context, workers int) (*pointGroups, 
 	return g, nil
 }
 
-// hashVector is equal for equal vectors; the two zeros are equal.
+// hashVector returns a hash that is equal for equal vectors; the two zeros are equal.
 func hashVector(x []float32) uint64 {
 	h := uint64(len(x))
 	for _, v := range x {
@@ -93,9 +92,9 @@ func hashVector(x []float32) uint64 {
 	return h ^ h>>32
 }
 
-// split holds groups of equal points out by seed, count points at most, and asks
-// one of each; where groups are so large that these are only few, up to half of
-// the points; and where not even that has a whole group, single points.
+// split holds out groups of equal points by seed, at most count points, with one query per
+// group. If the groups are so large that this yields few queries, it holds out up to half of
+// the points; if even half contains no complete group, it holds out single points.
 func (g *pointGroups) split(count int, seed uint64) *split {
 	n := len(g.of)
 	perm := rand.New(rand.NewPCG(seed, 0x686f6c646f7574)).Perm(n)
@@ -120,8 +119,8 @@ func (g *pointGroups) split(count int, seed uint64) *split {
 	return s
 }
 
-// draw takes groups in the order of perm until there are so many queries or no
-// group fits into what may be hidden.
+// draw takes groups in the order of perm until it has the given number of queries or no further
+// group fits into the most points that may be hidden.
 func (g *pointGroups) draw(perm []int, most, queries int) *split {
 	s := &split{}
 	taken := map[uint32]bool{}

@@ -10,12 +10,13 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// findLabels computes the labels of the training points, and of the rows where
-// hop lists need them besides.
-func (t *training) findLabels(ctx context.Context, l *learned, o BuildOptions, timer *stageTimer) error {
+// findLabels computes the labels of the training points and, if hop lists need them, of the
+// rows.
+func (t *training) findLabels(ctx context.Context, l *learned, o BuildOptions,
+	timer *stageTimer) error {
 	var err error
 	if t.own {
-		// One more than the hop lists hold, for a row is its own first label.
+		// One more than the hop lists hold, because a row's first label is the row itself.
 		k := min(max(o.LabelsK, o.HopLabels+1), t.corpus.Len())
 		t.labels, err = t.ofRows(ctx, l, k, o, timer)
 		t.hops = t.labels
@@ -30,8 +31,9 @@ func (t *training) findLabels(ctx context.Context, l *learned, o BuildOptions, t
 	return err
 }
 
-// exact computes exact labels, of the rows themselves without queries.
-func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o BuildOptions, timer *stageTimer) (lab *labels.Neighbors, err error) {
+// exact computes the exact labels of queries, or of the live rows if queries is nil.
+func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o BuildOptions,
+	timer *stageTimer) (lab *labels.Neighbors, err error) {
 	err = timer.run("labels", func(report func(int, int)) error {
 		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, o.Workers, report)
 		return err
@@ -43,10 +45,10 @@ func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o Buil
 	return lab, nil
 }
 
-// ofRows computes the labels of the live rows, exact or approximate. The
-// sample of the latter is what the tuner will hold out, which needs exact
-// lists anyway.
-func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions, timer *stageTimer) (*labels.Neighbors, error) {
+// ofRows computes the labels of the live rows, exact or approximate. The sample for approximate
+// labels consists of the points that the tuner holds out, which need exact labels anyway.
+func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions,
+	timer *stageTimer) (*labels.Neighbors, error) {
 	if o.Labels != LabelsApproximate {
 		return t.exact(ctx, nil, k, o, timer)
 	}
@@ -60,7 +62,8 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions
 	}
 	var a *labels.Approximation
 	err := timer.run("labels", func(report func(int, int)) (err error) {
-		a, err = labels.ApproximateNeighbors(ctx, t.corpus, subset{rows: l.reduced, ids: t.corpus.ids}, k, p, report)
+		a, err = labels.ApproximateNeighbors(ctx, t.corpus,
+			subset{rows: l.reduced, ids: t.corpus.ids}, k, p, report)
 		return err
 	})
 	if err != nil {
@@ -71,12 +74,13 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions
 		t.toRows(a.Exact)
 		t.truth = a.Exact
 	}
-	t.report = &LabelReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall, HeadRecall: a.HeadRecall, Rounds: a.Rounds}
+	t.report = &LabelReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
+		HeadRecall: a.HeadRecall, Rounds: a.Rounds}
 	l.reduced, l.outside = nil, nil
 	return a.Neighbors, nil
 }
 
-// toRows turns positions of live rows into row numbers.
+// toRows converts positions of live rows to row numbers.
 func (t *training) toRows(lab *labels.Neighbors) {
 	if t.corpus.ids == nil {
 		return
@@ -86,21 +90,21 @@ func (t *training) toRows(lab *labels.Neighbors) {
 	}
 }
 
-// Approximate labels are found over codes of so many principal coordinates:
-// the narrow ones fill a cache line, the wide ones two.
+// Approximate labels are found over codes of this many principal coordinates: narrow codes fill
+// one cache line, wide ones two.
 const (
 	narrowCodes = 60
 	wideCodes   = 124
 	// kept is the share of the squared lengths that narrow codes must keep.
 	kept = 0.8
-	// keptRows is on how many rows that is measured.
+	// keptRows is the number of rows on which that share is measured.
 	keptRows = 1000
 )
 
-// project learns the rotation and rotates all rows: for the trees and the
-// sketches of the index, and for approximate labels, which may need more
-// coordinates.
-func (l *learned) project(ctx context.Context, t *training, o BuildOptions, timer *stageTimer) error {
+// project learns the rotation and rotates all rows: for the trees and the sketches of the
+// index, and for approximate labels, which may need more coordinates.
+func (l *learned) project(ctx context.Context, t *training, o BuildOptions,
+	timer *stageTimer) error {
 	inner := t.corpus.rows.d
 	coords := min(max(o.Rotate, 0), inner)
 	if o.SketchBytes > 0 {
@@ -130,7 +134,7 @@ func (l *learned) project(ctx context.Context, t *training, o BuildOptions, time
 	})
 }
 
-// reduce makes the coordinates that approximate labels work on.
+// reduce computes the coordinates that approximate labels use.
 func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training, o BuildOptions) {
 	rows := t.corpus
 	r := whole.Leading(narrowCodes)
@@ -151,7 +155,7 @@ func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *trainin
 		l.reduced = rotate(ctx, r, rows.rows, o.Workers)
 	}
 	l.outside = make([]float32, rows.Len())
-	// Cancellation is looked at by the caller.
+	// The caller checks for cancellation.
 	_ = par.Each(ctx, par.Work{N: rows.Len(), Grain: 256, Workers: o.Workers}, func(i int) error {
 		x := l.reduced.Row(int(rows.id(i)), nil)
 		l.outside[i] = max(0, vector.L2Squared(rows.Row(i, nil), r.Mean)-vector.Dot(x, x))

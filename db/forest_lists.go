@@ -9,21 +9,20 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// labelLists say, of every row that a forest was learned from, how near another
-// row must be to be one of its labels: the squared distance of its farthest one.
-// That is all maintenance needs, so a list is the row itself and the bits of
-// that distance.
+// labelLists holds, for every row that a forest was learned from, the squared distance of its
+// farthest label: a nearer row becomes a label of the row. Maintenance needs nothing else, so a
+// list is the row itself and the bits of that distance.
 type labelLists struct {
 	shift  uint
 	chunks [][]uint32
 }
 
-// reach is the squared distance within which other rows are labels of a row.
+// reach returns the squared distance within which other rows are labels of a row.
 func (l *labelLists) reach(row uint32) float32 {
 	return math.Float32frombits(l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth+1])
 }
 
-// listWidth is how many numbers a list has.
+// listWidth is the number of values in a list.
 const listWidth = 2
 
 // putList writes the list of a row to dst.
@@ -31,9 +30,9 @@ func putList(dst []uint32, row uint32, reach float32) {
 	dst[0], dst[1] = row, math.Float32bits(reach)
 }
 
-// listsOf are the label lists of all rows of a training set whose points are
-// its rows. Deleted rows reach nothing; where a row has fewer labels than asked
-// for there are no others.
+// listsOf returns the label lists of all rows of a training set whose points are its rows.
+// Deleted rows have distance 0. A row with fewer labels than labelsK has an infinite distance,
+// because all rows are its labels.
 func listsOf(t *training, labelsK int) []uint32 {
 	lists := make([]uint32, 2*t.total())
 	for row := range t.total() {
@@ -54,7 +53,7 @@ func listsOf(t *training, labelsK int) []uint32 {
 	return lists
 }
 
-// loadLists views the label lists of a forest; nil without any.
+// loadLists returns a view of the label lists of a forest, nil if it has none.
 func loadLists(ctx context.Context, st source, m *manifest) (*labelLists, error) {
 	d := m.forest()
 	if !d.Lists {
@@ -62,7 +61,8 @@ func loadLists(ctx context.Context, st source, m *manifest) (*labelLists, error)
 	}
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	r.runs = d.Runs
-	l := &labelLists{shift: d.ListShift, chunks: readRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, d.ListShift)}
+	l := &labelLists{shift: d.ListShift,
+		chunks: readRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, d.ListShift)}
 	for row := uint32(0); r.err == nil && row < uint32(m.Info.Rows); row++ {
 		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth:]
 		r.need(list[0] == row && l.reach(row) >= 0, "a label list is not that of its row")
@@ -70,13 +70,13 @@ func loadLists(ctx context.Context, st source, m *manifest) (*labelLists, error)
 	return l, r.err
 }
 
-// patch is rows of width numbers that are changed, and added to, chunk by
-// chunk. Chunks that no one touches stay where they are.
+// patch holds changed and added rows of width numbers, by chunk. Unchanged chunks stay where
+// they are stored.
 type patch[T codec.Number] struct {
 	old   [][]T
 	width int
 	shift uint
-	n     int // rows in the end
+	n     int // rows after the change
 	fresh map[int][]T
 }
 
@@ -84,7 +84,7 @@ func newPatch[T codec.Number](old [][]T, width int, shift uint, n int) *patch[T]
 	return &patch[T]{old: old, width: width, shift: shift, n: n, fresh: map[int][]T{}}
 }
 
-// row is a row to be written to.
+// row returns row i for writing.
 func (p *patch[T]) row(i int) []T {
 	c := i >> p.shift
 	x := p.fresh[c]
@@ -99,11 +99,11 @@ func (p *patch[T]) row(i int) []T {
 	return x[at : at+p.width]
 }
 
-// chunks is how many chunks there are in the end.
+// chunks returns the number of chunks after the change.
 func (p *patch[T]) chunks() int { return (p.n + 1<<p.shift - 1) >> p.shift }
 
-// rowInSpace copies a row of a view into the space in which its index
-// partitions, as prepare does for those it is built from.
+// rowInSpace copies a row of a view into the partition space of its index, as prepare does for
+// training rows.
 func rowInSpace(v *query.View, row int, x []float32) {
 	d := v.Dim
 	if src := v.Rows.Vector(row, x[:d]); &src[0] != &x[0] {

@@ -10,8 +10,8 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// blockRun is the blocks [From, To) of a section of an object; two zeros mean
-// all of them.
+// blockRun is the blocks [From, To) of a section of an object. If both are zero, it is all
+// blocks of the section.
 type blockRun struct {
 	Object   uint64
 	From, To uint32
@@ -19,15 +19,17 @@ type blockRun struct {
 
 func (r blockRun) whole() bool { return r.From == 0 && r.To == 0 }
 
-// maxRuns bounds the blocks that a run may claim before any is looked for.
+// maxRuns bounds the blocks that a run may claim before any of them is read.
 const maxRuns = 1 << 24
 
-// validRuns reports whether no block is part of a section twice, so that there
-// are no more runs than blocks. A run of all blocks is alone.
+// validRuns reports whether every block occurs at most once in a section, so that there are no
+// more runs than blocks, and whether a run of all blocks is the only run.
 func validRuns(all map[codec.Kind][]blockRun) bool {
 	for _, runs := range all {
 		sorted := slices.Clone(runs)
-		slices.SortFunc(sorted, func(a, b blockRun) int { return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.From, b.From)) })
+		slices.SortFunc(sorted, func(a, b blockRun) int {
+			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.From, b.From))
+		})
 		for i, r := range sorted {
 			switch {
 			case r.whole() && len(runs) > 1, !r.whole() && r.From >= r.To, r.To > maxRuns:
@@ -40,7 +42,7 @@ func validRuns(all map[codec.Kind][]blockRun) bool {
 	return true
 }
 
-// firstObject is the object that has the first block of a section.
+// firstObject returns the object that holds the first block of a section.
 func (f *forestManifest) firstObject(own uint64, kind codec.Kind) uint64 {
 	if runs := f.Runs[kind]; len(runs) > 0 {
 		return runs[0].Object
@@ -49,7 +51,8 @@ func (f *forestManifest) firstObject(own uint64, kind codec.Kind) uint64 {
 }
 
 // run reads the payloads of a run of blocks.
-func (g *generation) run(ctx context.Context, coll string, r blockRun, kind codec.Kind) ([][]byte, error) {
+func (g *generation) run(ctx context.Context, coll string, r blockRun,
+	kind codec.Kind) ([][]byte, error) {
 	if err := g.store.sound(soundBlocks); err != nil {
 		return nil, err
 	}
@@ -94,7 +97,7 @@ func (g *generation) run(ctx context.Context, coll string, r blockRun, kind code
 	return out, nil
 }
 
-// blocks lists where the n blocks of a section are, one a block.
+// blocks lists the locations of the n blocks of a section, one run per block.
 func (f *forestManifest) blocks(own uint64, kind codec.Kind, n int) []blockRun {
 	runs, ok := f.Runs[kind]
 	if !ok {
@@ -112,7 +115,7 @@ func (f *forestManifest) blocks(own uint64, kind codec.Kind, n int) []blockRun {
 	return out
 }
 
-// joined makes runs of blocks that follow each other.
+// joined merges adjacent blocks into runs.
 func joined(blocks []blockRun) []blockRun {
 	var out []blockRun
 	for _, b := range blocks {

@@ -7,7 +7,7 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// flatRows are vectors side by side in memory: the form learners read.
+// flatRows holds vectors contiguously in memory, as learners read them.
 type flatRows struct {
 	data []float32
 	n, d int
@@ -16,13 +16,13 @@ type flatRows struct {
 func (f *flatRows) Len() int { return f.n }
 func (f *flatRows) Dim() int { return f.d }
 
-// Flat is all rows one behind the other, as package labels likes them.
+// Flat returns all rows, stored consecutively, for package labels.
 func (f *flatRows) Flat() []float32 { return f.data }
 func (f *flatRows) Row(i int, _ []float32) []float32 {
 	return f.data[i*f.d : (i+1)*f.d : (i+1)*f.d]
 }
 
-// leading are the first r coordinates of every row.
+// leading returns the first r coordinates of every row.
 func (f *flatRows) leading(r int) *flatRows {
 	if r == f.d {
 		return f
@@ -34,8 +34,7 @@ func (f *flatRows) leading(r int) *flatRows {
 	return out
 }
 
-// subset is some of the rows of another set, in the order of ids; nil ids
-// mean all of them.
+// subset is a selection of rows of another set, in the order of ids; nil ids select all rows.
 type subset struct {
 	rows *flatRows
 	ids  []uint32
@@ -50,7 +49,7 @@ func (s subset) Len() int {
 }
 func (s subset) Row(i int, _ []float32) []float32 { return s.rows.Row(int(s.id(i)), nil) }
 
-// Flat is the rows one behind the other where they lie so.
+// Flat returns the rows stored consecutively, or nil if they are not.
 func (s subset) Flat() []float32 {
 	if s.ids == nil {
 		return s.rows.data
@@ -58,7 +57,7 @@ func (s subset) Flat() []float32 {
 	return nil
 }
 
-// id is the number of element i in the other set.
+// id returns the number of element i in the other set.
 func (s subset) id(i int) uint32 {
 	if s.ids == nil {
 		return uint32(i)
@@ -68,8 +67,8 @@ func (s subset) id(i int) uint32 {
 
 var _, _ labels.Rows = (*flatRows)(nil), subset{}
 
-// training is what a build learns from, in the space where all partitions,
-// labels and sketches are Euclidean (see prepare).
+// training is the input of a build, in the space in which all partitions, labels and sketches
+// are Euclidean (see prepare).
 type training struct {
 	corpus subset // the live rows among all row numbers [0, corpus.rows.n)
 	points subset // the training points: the live rows, or training queries
@@ -79,17 +78,17 @@ type training struct {
 	metric vector.Metric
 	labels *labels.Neighbors // of the points; IDs are row numbers
 	hops   *labels.Neighbors // of the live rows; IDs are row numbers
-	truth  *labels.Neighbors // exact labels of the points held out, where labels are approximate
+	truth  *labels.Neighbors // exact labels of the held-out points, if labels are approximate
 	report *LabelReport      // of approximate labels
-	parts  *split            // of the points, once they are made
+	parts  *split            // of the points, nil until splitFor makes it
 }
 
-// total is the number of row numbers covered.
+// total returns the number of row numbers covered.
 func (t *training) total() int { return t.corpus.rows.n }
 
-// prepare maps vectors into that space, in place where it can: unit length for
-// cosine; one more coordinate sqrt(M²-|x|²) for inner product, where M, the lift, is the length of the longest row, so that
-// the nearest lifted row has the largest dot product.
+// prepare maps vectors into that space, in place if possible: to unit length for cosine; with
+// one more coordinate sqrt(M²-|x|²) for inner product, where M, the lift, is the length of the
+// longest row, so that the nearest lifted row has the largest dot product.
 func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, lift float32) {
 	switch metric {
 	case vector.Cosine:
@@ -113,17 +112,16 @@ func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, li
 	return &flatRows{data, n, d}, 0
 }
 
-// liftOf returns the last coordinate of a lifted row, given the square of the row's
-// length. It is zero for a row longer than all that the index was built from.
-// Builds, maintenance and searches all compute it here, from the lift that is
-// stored: thresholds of trees are values of rows, so a row whose coordinate
-// differed by one bit could come to another leaf than the one that counts it.
+// liftOf returns the last coordinate of a lifted row, given the square of the row's length. It
+// is zero for a row longer than all rows that the index was built from. Builds, maintenance and
+// searches must all compute it with this function from the stored lift: thresholds of trees are
+// values of rows, so a row whose coordinate differed by one bit could be routed to a leaf other
+// than the one that counts it.
 func liftOf(squared float64, lift float32) float32 {
 	return float32(math.Sqrt(max(0, float64(lift)*float64(lift)-squared)))
 }
 
-// prepareQueries maps queries into the same space, where they lie on the
-// sphere of the rows.
+// prepareQueries maps queries into the same space, onto the sphere of the rows.
 func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float32) *flatRows {
 	inner := d
 	if metric == vector.InnerProduct {
@@ -156,15 +154,15 @@ func squaredNorm(x []float32) float64 {
 // unit scales x to length one; a zero vector stays zero.
 func unit(x []float32) {
 	if s := squaredNorm(x); s > 0 {
-		inv := 1 / math.Sqrt(s) // of denormal coordinates it is beyond a float32
+		inv := 1 / math.Sqrt(s) // exceeds float32 for denormal coordinates
 		for i := range x {
 			x[i] = float32(float64(x[i]) * inv)
 		}
 	}
 }
 
-// localHops is hops with the positions of live rows in place of row numbers;
-// nil without hops.
+// localHops returns hops with positions of live rows instead of row numbers, nil if there are
+// no hops.
 func (t *training) localHops() *labels.Neighbors {
 	if t.hops == nil || t.corpus.ids == nil {
 		return t.hops
@@ -173,19 +171,20 @@ func (t *training) localHops() *labels.Neighbors {
 	for i, row := range t.corpus.ids {
 		at[row] = uint32(i)
 	}
-	local := &labels.Neighbors{N: t.hops.N, K: t.hops.K, KDist: t.hops.KDist, IDs: make([]uint32, len(t.hops.IDs))}
+	local := &labels.Neighbors{N: t.hops.N, K: t.hops.K, KDist: t.hops.KDist,
+		IDs: make([]uint32, len(t.hops.IDs))}
 	for i, row := range t.hops.IDs {
 		local.IDs[i] = at[row]
 	}
 	return local
 }
 
-// only is the subset of the training points at the given positions, with
-// their labels.
+// only returns the subset of the training points at the given positions, with their labels.
 func (t *training) only(at []int) (subset, *labels.Neighbors) {
 	k := t.labels.K
 	s := subset{rows: t.points.rows, ids: make([]uint32, len(at))}
-	lab := &labels.Neighbors{N: len(at), K: k, IDs: make([]uint32, 0, len(at)*k), KDist: make([]float32, 0, len(at))}
+	lab := &labels.Neighbors{N: len(at), K: k, IDs: make([]uint32, 0, len(at)*k),
+		KDist: make([]float32, 0, len(at))}
 	for j, i := range at {
 		s.ids[j] = t.points.id(i)
 		lab.IDs = append(lab.IDs, t.labels.IDs[i*k:(i+1)*k]...)

@@ -13,10 +13,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// trial is the questions a forest without the held-out points is measured
-// with. The held-out rows, and all that equal one of them, are not only left out
-// of the training points: they are also hidden from the answers, so that a query
-// is as new to the forest as a user's will be.
+// trial holds the queries that measure a forest learned without the held-out points. The
+// held-out rows, and all rows that equal one of them, are excluded from the training points and
+// also from the answers, so that a query is as new to the forest as a user's query.
 type trial struct {
 	*split  // of the training points
 	queries [][]float32
@@ -25,8 +24,9 @@ type trial struct {
 	k       int
 }
 
-// newTrial draws the held-out points and their true neighbours.
-func newTrial(ctx context.Context, st *store, t *training, base *query.View, o BuildOptions) (*trial, error) {
+// newTrial determines the held-out points and their true neighbors.
+func newTrial(ctx context.Context, st *store, t *training, base *query.View,
+	o BuildOptions) (*trial, error) {
 	parts, err := t.splitFor(ctx, o)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 	tr := &trial{split: parts, dead: roaring.New(), k: o.TuneK}
 	if base.Deleted != nil {
 		tr.dead.Or(base.Deleted)
-		// Rows that came and went since the build began are none of its own.
+		// Rows written and deleted since the build began are outside the trial.
 		tr.dead.RemoveRange(uint64(base.Rows.N), 1<<32)
 	}
 	if t.own {
@@ -48,8 +48,8 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 		return nil, fmt.Errorf("%w: too few rows to tune on", ErrOption)
 	}
 	buf := make([]float32, t.dim)
-	// The labels are neighbours of rows. Under inner product those are not the
-	// answers to the same vectors as queries, which have no lift.
+	// The labels are neighbors of rows. Under inner product they differ from the answers to the
+	// same vectors as queries, which have no lift.
 	complete := !t.own || t.metric != vector.InnerProduct
 	for j, i := range tr.hold {
 		if t.own {
@@ -73,7 +73,7 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 	if complete {
 		return tr, nil
 	}
-	// The labels do not reach far enough behind the hidden rows.
+	// Without the hidden rows, too few labels are left.
 	return tr, tr.scan(ctx, st, base, o.Workers)
 }
 
@@ -81,9 +81,10 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View, o B
 func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers int) error {
 	flat := tr.mask(base)
 	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workers}, func(i int) (err error) {
-		// A goroutine of its own needs a guard of its own.
+		// Each goroutine needs a separate guard.
 		defer guard(st, setFaults(), &err)
-		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i], &query.Params{K: tr.k, Method: query.Flat}, nil)
+		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],
+			&query.Params{K: tr.k, Method: query.Flat}, nil)
 		tr.truth[i] = tr.truth[i][:0]
 		for _, h := range found {
 			tr.truth[i] = append(tr.truth[i], h.ID)
@@ -96,7 +97,7 @@ func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers 
 	return nil
 }
 
-// mask is the view without the held-out rows.
+// mask returns the view without the held-out rows.
 func (tr *trial) mask(v *query.View) *query.View {
 	m := *v
 	m.Deleted, m.DeletedBits = tr.dead, bitsOf(tr.dead, v.Rows.N)
@@ -105,7 +106,8 @@ func (tr *trial) mask(v *query.View) *query.View {
 }
 
 // measure tunes queries on a forest.
-func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base *query.View, timer *stageTimer) (curve *query.Curve, err error) {
+func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base *query.View,
+	timer *stageTimer) (curve *query.Curve, err error) {
 	v := tr.mask(l.view(f, base))
 	if err := v.Validate(); err != nil {
 		return nil, wrapf(err, "tune")
@@ -120,7 +122,7 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 	return curve, nil
 }
 
-// view is what queries will see of the index, still in memory.
+// view returns the view that queries will use, with the index still in memory.
 func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 	v := *base
 	v.N, v.Forest, v.Rotation = l.n, f, l.rotation
@@ -132,21 +134,24 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 		v.Lift, v.LiftNorm = true, l.lift
 	}
 	if w := l.opts.SketchBytes; w > 0 {
-		v.Sketch = query.SketchEncoder{Width: w, Step: l.step, Steps: l.steps}.View([][]byte{l.sketch}, 31)
+		v.Sketch = query.SketchEncoder{Width: w, Step: l.step,
+			Steps: l.steps}.View([][]byte{l.sketch}, 31)
 	}
 	if k := l.opts.HopLabels; k > 0 {
 		v.Neighbors = &query.NeighborView{Chunks: [][]uint32{l.hops}, Shift: 31, K: k}
 	}
 	if l.quant != nil {
-		v.Quant = &query.QuantView{Chunks: [][]byte{l.quant}, Shift: 31, Offset: l.quantOff, Step: l.quantStp}
+		v.Quant = &query.QuantView{Chunks: [][]byte{l.quant}, Shift: 31, Offset: l.quantOff,
+			Step: l.quantStp}
 	}
 	return &v
 }
 
-// growTrial learns a forest without the held-out points. Where the splits look
-// at no labels it is the forest of all points with the votes of those taken
-// out, and the whole forest is returned as well.
-func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr *trial, timer *stageTimer) (whole, f *forest.Forest, err error) {
+// growTrial learns a forest without the held-out points. If the splits do not depend on labels,
+// it is the forest of all points with the votes of the held-out points removed, and growTrial
+// also returns the forest of all points as whole.
+func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr *trial,
+	timer *stageTimer) (whole, f *forest.Forest, err error) {
 	if o.Kind != forest.RF {
 		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
 			return nil, nil, err
@@ -168,8 +173,8 @@ func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr
 	return whole, f, err
 }
 
-// choices are the forests KindAuto compares: the axis-aligned learners over
-// principal coordinates, at the default depth and one level less and more.
+// choices returns the forests that KindAuto compares: the axis-aligned learners over principal
+// coordinates, for k-d trees at the default depth and one level less and more.
 func choices(o BuildOptions) []BuildOptions {
 	var out []BuildOptions
 	for _, c := range []struct {
@@ -183,9 +188,10 @@ func choices(o BuildOptions) []BuildOptions {
 	return out
 }
 
-// tune measures one forest, or for KindAuto several, and returns the options
-// of the cheapest at the target recall with its curve.
-func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.View, o BuildOptions, timer *stageTimer) (BuildOptions, error) {
+// tune measures one forest, or several for KindAuto, and returns the options of the cheapest at
+// the target recall. It sets the curve and, if available, the forest of l.
+func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.View,
+	o BuildOptions, timer *stageTimer) (BuildOptions, error) {
 	var tr *trial
 	err := timer.run("tune", func(func(int, int)) (err error) {
 		tr, err = newTrial(ctx, st, t, base, o)
@@ -211,7 +217,8 @@ func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.
 		}
 		micros, recall := costAt(curve, o.TargetRecall)
 		reached, was := recall >= o.TargetRecall, bestRecall >= o.TargetRecall
-		if best < 0 || reached && (!was || micros < bestMicros) || !reached && !was && recall > bestRecall {
+		if best < 0 || reached && (!was || micros < bestMicros) ||
+			!reached && !was && recall > bestRecall {
 			best, bestMicros, bestRecall = i, micros, recall
 			l.curve, l.forest = curve, whole
 		}
@@ -219,8 +226,8 @@ func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.
 	return options[best], nil
 }
 
-// costAt is the time of the cheapest point of at least the target recall, or
-// of the point of the highest recall where none has it.
+// costAt returns the time and recall of the cheapest point of at least the target recall, or of
+// the point of the highest recall if no point reaches the target.
 func costAt(c *query.Curve, target float64) (micros, recall float64) {
 	for _, p := range c.Points {
 		switch {
