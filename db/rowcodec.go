@@ -11,21 +11,21 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// newRow is a row on its way to the file.
+// newRow is a row in the form in which it is stored.
 type newRow struct {
 	key     []byte
 	vector  []float32
 	labels  []string
 	payload []byte
-	// Of a row of a sparse collection: the vector without zeros and, until the
-	// transaction gives them numbers, its named features.
+	// Only in sparse collections: the vector without zeros, and the named features until the
+	// transaction gives them numbers.
 	sparse   vector.Sparse
 	features []Feature
 }
 
-// appendCold encodes what queries do not read: labels and payload. A count of
-// labels, each label with its length, then the payload to the end; numbers are
-// unsigned varints.
+// appendCold encodes the parts of a row that queries do not read: labels and payload. The
+// format is the count of labels, each label with its length, then the payload to the end;
+// numbers are unsigned varints.
 func appendCold(dst []byte, labels []string, payload []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(labels)))
 	for _, l := range labels {
@@ -37,7 +37,7 @@ func appendCold(dst []byte, labels []string, payload []byte) []byte {
 
 var errCold = fmt.Errorf("labels and payload do not decode")
 
-// decodeCold is the inverse; labels are copies, the payload aliases b.
+// decodeCold is the inverse of appendCold; labels are copies, the payload aliases b.
 func decodeCold(b []byte) (labels []string, payload []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > MaxLabels {
@@ -58,9 +58,9 @@ func decodeCold(b []byte) (labels []string, payload []byte, err error) {
 	return labels, b, nil
 }
 
-// encodeTail is the block of a row that no chunk holds yet: the vector first,
-// so that queries read it in place, then the key with its length (uint16,
-// little-endian) and the cold part.
+// encodeTail returns the block of a row that is not in a chunk yet: the vector first, so that
+// queries read it in place, then the key with its length (uint16, little-endian), then labels
+// and payload.
 func encodeTail(c *collection, key []byte, r *newRow) []byte {
 	p := make([]byte, 0, 4*len(r.vector)+8*r.sparse.Len()+2+len(r.key)+64+len(r.payload))
 	h := codec.Header{Kind: codec.KindTail, Elem: codec.F32, Rows: 1, Cols: uint32(len(r.vector))}
@@ -76,7 +76,7 @@ func encodeTail(c *collection, key []byte, r *newRow) []byte {
 	return codec.Encode(key, h, p)
 }
 
-// splitTail cuts a tail row's payload into vector bytes, key and cold part.
+// splitTail splits a tail row's payload into vector bytes, key and cold part.
 func splitTail(p []byte, dim int) (vec, key, cold []byte, err error) {
 	if len(p) < 4*dim+2 {
 		return nil, nil, nil, fmt.Errorf("tail row of %d bytes is too short for %d coordinates", len(p), dim)
@@ -85,7 +85,7 @@ func splitTail(p []byte, dim int) (vec, key, cold []byte, err error) {
 	return p[:4*dim], key, cold, err
 }
 
-// splitKey cuts what follows the vector of a tail row into key and cold part.
+// splitKey splits the bytes after the vector of a tail row into key and cold part.
 func splitKey(rest []byte) (key, cold []byte, err error) {
 	if len(rest) < 2 {
 		return nil, nil, errors.New("tail row is too short for a key")
@@ -97,8 +97,8 @@ func splitKey(rest []byte) (key, cold []byte, err error) {
 	return rest[2 : 2+n], rest[2+n:], nil
 }
 
-// wholeBytes says whether every coordinate is a whole number 0..255, so that
-// bytes store it without loss. Minus zero is not: its sign would be lost.
+// wholeBytes reports whether every coordinate is an integer from 0 to 255, so that bytes store
+// it without loss. Minus zero is not, since its sign would be lost.
 func wholeBytes(x []float32) bool {
 	for _, v := range x {
 		if !(v >= 0 && v <= 255) || v != float32(uint8(v)) || math.Signbit(float64(v)) {
@@ -108,13 +108,15 @@ func wholeBytes(x []float32) bool {
 	return true
 }
 
-// coldRun is the most bytes of labels and payloads that share a compressed
-// block; one row may be longer.
+// coldRun is the largest number of bytes of labels and payloads in one compressed block; a
+// block of a single row may be larger.
 const coldRun = 256 << 10
 
-// encodeChunk makes the blocks of the sealed chunk c: vectors, keys, cold runs
-// and, for cosine, inverse norms.
-func encodeChunk(c *collection, chunk uint32, rows []newRow, put func(key [codec.KeySize]byte, value []byte) error) error {
+// encodeChunk writes the blocks of a sealed chunk of c: vectors, keys, cold runs and, for
+// cosine, inverse norms.
+func encodeChunk(
+	c *collection, chunk uint32, rows []newRow, put func(key [codec.KeySize]byte, value []byte) error,
+) error {
 	kind, elem, data := codec.KindSparse, codec.BytesElem, []byte(nil)
 	if c.Sparse {
 		data = encodeSparseChunk(rows)
@@ -150,8 +152,8 @@ func encodeChunk(c *collection, chunk uint32, rows []newRow, put func(key [codec
 	return encodeCold(c, chunk<<c.shift(), rows, put)
 }
 
-// encodeVectors is the vectors of dense rows side by side, as bytes where that
-// loses nothing and the collection's storage allows it.
+// encodeVectors returns the vectors of dense rows in sequence, as bytes if that is lossless and
+// the collection's storage allows it.
 func encodeVectors(c *collection, rows []newRow) (codec.Elem, []byte) {
 	bytes := c.Storage == StorageAuto
 	for i := range rows {
@@ -175,7 +177,9 @@ func encodeVectors(c *collection, rows []newRow) (codec.Elem, []byte) {
 
 // encodeCold writes labels and payloads as runs of rows; a run's block number
 // is its first row.
-func encodeCold(c *collection, first uint32, rows []newRow, put func(key [codec.KeySize]byte, value []byte) error) error {
+func encodeCold(
+	c *collection, first uint32, rows []newRow, put func(key [codec.KeySize]byte, value []byte) error,
+) error {
 	for lo := 0; lo < len(rows); {
 		var blobs [][]byte
 		size := 0
@@ -243,9 +247,8 @@ func checkDense(r *Row, dim int, metric vector.Metric) error {
 	return nil
 }
 
-// checkNorm checks that the length of a finite row is one that distances can be
-// computed with: one that overflows would make them infinite or NaN, one that
-// underflows would make them equal.
+// checkNorm checks that distances can be computed from the length of a finite row: a length
+// that overflows would make them infinite or NaN, one that underflows would make them equal.
 func checkNorm(x []float32, metric vector.Metric) error {
 	n := float64(vector.Dot(x, x))
 	if n > math.MaxFloat32 || math.IsNaN(n) {
@@ -259,22 +262,27 @@ func checkNorm(x []float32, metric vector.Metric) error {
 		return nil
 	}
 	if length := math.Sqrt(squaredNorm(x)); length > 0 && length < least {
-		return fmt.Errorf("%w: length %.3g, want 0 or at least %.3g (multiply all vectors by a constant)", ErrNorm, length, least)
+		return fmt.Errorf("%w: length %.3g, want 0 or at least %.3g (multiply all vectors by a constant)",
+			ErrNorm, length, least)
 	}
 	return nil
 }
 
-// copyRow is the row as it will be stored, sharing nothing with the caller.
+// copyRow returns the row in the form in which it is stored. It shares no memory with the
+// caller.
 func copyRow(r *Row) newRow {
 	labels := slices.Clone(r.Labels)
 	slices.Sort(labels)
-	out := newRow{key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: slices.Compact(labels), payload: slices.Clone(r.Payload)}
+	out := newRow{
+		key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: slices.Compact(labels),
+		payload: slices.Clone(r.Payload),
+	}
 	out.sparse = nonZero(r.Sparse)
 	out.features = slices.Clone(r.Features)
 	return out
 }
 
-// row is the row as its transaction reads it.
+// row returns a copy of the row for reads of its transaction.
 func (r *newRow) row() Row {
 	return Row{
 		Key: slices.Clone(r.key), Vector: slices.Clone(r.vector),

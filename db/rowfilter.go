@@ -6,26 +6,25 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// RowFilter is a set of rows of one collection by their numbers, which searches can
-// be restricted to. Row numbers stay valid as long as the collection is not
-// renumbered: by Reorder, by a Compact that leaves deleted rows out or during which
-// rows are written, or by opening the database again. Searches of another numbering
-// refuse the filter with ErrFilter. It is made by Snapshot.RowFilter.
+// RowFilter is a set of rows of one collection, by number, to which searches can be restricted.
+// Snapshot.RowFilter makes it. Row numbers stay valid until the collection is renumbered: by
+// Reorder, by a Compact that leaves out deleted rows or runs concurrently with writes, or by
+// opening the database again. After that, searches refuse the filter with ErrFilter.
 type RowFilter struct {
 	rows      *roaring.Bitmap
 	coll      string
 	numbering *numbering
 }
 
-// numbering identifies what the row numbers of a collection mean. Collections of a
-// file, and of those that Compact replaces it by, share one as long as their rows
-// keep their numbers. Only its address counts.
+// numbering identifies one assignment of row numbers in a collection. The collections of a
+// file, and of the files that replace it after Compact, share one while their rows keep their
+// numbers. Only its address matters.
 type numbering struct{ _ byte }
 
-// RowFilter returns the filter of the rows of a collection whose numbers in this
-// snapshot are in the bitmap, nil meaning none. The numbers must be those of this
-// snapshot, or of another one without a renumbering between them. The bitmap is not
-// copied: it must not be changed while a search uses it.
+// RowFilter returns a filter for the rows of a collection whose numbers in this snapshot are in
+// the bitmap; nil means no rows. The numbers must be those of this snapshot, or of another one
+// without a renumbering in between. The bitmap is not copied: it must not be changed while a
+// search uses it.
 //
 // Errors: ErrNoCollection, ErrClosed.
 func (s *Snapshot) RowFilter(coll string, rows *roaring.Bitmap) (*RowFilter, error) {
@@ -39,13 +38,14 @@ func (s *Snapshot) RowFilter(coll string, rows *roaring.Bitmap) (*RowFilter, err
 	return &RowFilter{rows: rows, coll: coll, numbering: st.numbering}, nil
 }
 
-// filtered returns the rows of a filter of this collection, nil meaning all.
+// filtered returns the rows of a filter for this collection; nil means all rows.
 func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
 	switch {
 	case f == nil:
 		return nil, nil
 	case f.numbering == nil:
-		return nil, fmt.Errorf("%w: empty value in a search of %q: make one with Snapshot.RowFilter", ErrFilter, st.c.Name)
+		return nil, fmt.Errorf("%w: empty value in a search of %q: make one with Snapshot.RowFilter",
+			ErrFilter, st.c.Name)
 	case f.numbering == st.numbering:
 		return f.rows, nil
 	case f.coll != st.c.Name:
@@ -55,7 +55,7 @@ func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
 		"make one from the snapshot that is searched", ErrFilter, st.c.Name)
 }
 
-// numberingOf returns the numbering of a collection in the file.
+// numberingOf returns the numbering of a collection in this file.
 func (s *store) numberingOf(id uint64) *numbering {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *store) numberingOf(id uint64) *numbering {
 	return n
 }
 
-// keepNumberings takes over the numberings of the collections whose rows have the
-// same numbers as in the file that this one was copied from.
+// keepNumberings takes over the numberings of the collections whose rows have the same numbers
+// as in the file that this one was copied from.
 func (s *store) keepNumberings(from *store, kept []uint64) {
 	for _, id := range kept {
 		n := from.numberingOf(id)

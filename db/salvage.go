@@ -16,21 +16,20 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LostRow is a row that Salvage could not read, or many of which it found
-// nothing.
+// LostRow is a row that Salvage could not read, or a range of rows of which it found nothing.
 type LostRow struct {
 	Collection string
-	// Row is the number of the row, or of the first.
+	// Row is the number of the row, or of the first row of the range.
 	Row uint32
-	// Rows is how many rows there were: 1, or more from Row on, of which neither a
-	// block nor a key was found. Deleted rows between them do not count.
+	// Rows is the number of rows: 1, or more for a range of rows of which neither a block nor a
+	// key was found. Deleted rows in the range do not count.
 	Rows int
-	// Key is the row's key, nil where that is lost as well.
+	// Key is the row's key; nil if it is lost as well.
 	Key []byte
 	Err error
 }
 
-// String is one line about the row, or rows.
+// String describes the row, or the range, in one line.
 func (l LostRow) String() string {
 	if l.Rows > 1 {
 		return fmt.Sprintf("collection %q: %d rows from row %d on: %v", l.Collection, l.Rows, l.Row, l.Err)
@@ -38,47 +37,46 @@ func (l LostRow) String() string {
 	return fmt.Sprintf("collection %q row %d key %q: %v", l.Collection, l.Row, l.Key, l.Err)
 }
 
-// SalvageReport tells what Salvage found.
+// SalvageReport is the result of Salvage.
 type SalvageReport struct {
-	// Rows counts the rows written to the new database, Lost those that could
-	// not be read.
+	// Rows is the number of rows written to the new database, Lost the number of rows that
+	// could not be read.
 	Rows, Lost int
-	// Indexes names those built anew, as collection/index; NotBuilt the others,
-	// with the reason.
+	// Indexes lists the rebuilt indexes as collection/index, NotBuilt the others with the
+	// error.
 	Indexes  []string
 	NotBuilt map[string]error
-	// Revived says of which collections deleted rows may have come back, since
-	// nothing is left to tell them.
+	// Revived lists the collections in which deleted rows may be present again, because the
+	// record of their deletion is lost.
 	Revived []string
-	// Searched is why the catalog could not be read, nil if it could. Rows and an
-	// earlier catalog were then searched for in all pages, those that are free
-	// among them: collections and rows may be missing or of an earlier state.
+	// Searched is the reason why the catalog could not be read; nil if it could. Rows and an
+	// earlier catalog were then searched for in all pages, including free ones: collections and
+	// rows may be missing or belong to an earlier state.
 	Searched error
-	// Unnamed are collections of which no catalog was found. Their names are their
-	// numbers; of dense ones the metric is a guess, unless it is the cosine.
+	// Unnamed lists the collections for which no catalog was found. They are named by their
+	// numbers; the metric of dense ones is a guess unless it is the cosine.
 	Unnamed []string
 }
 
-// SalvageOptions say how Salvage works.
+// SalvageOptions selects how Salvage works.
 type SalvageOptions struct {
-	// Lost is called for every row that could not be read, and once for rows one
-	// behind the other of which nothing was found; nil for no calls.
+	// Lost, if not nil, is called for every row that could not be read, and once for each range
+	// of rows of which nothing was found.
 	Lost func(LostRow)
-	// NoIndexes leaves the indexes unbuilt.
+	// NoIndexes skips rebuilding the indexes.
 	NoIndexes bool
-	// Progress, if not nil, is told about rows and indexes.
+	// Progress, if not nil, is called with the progress of rows and indexes.
 	Progress func(Progress)
 }
 
-// Salvage writes every row of the damaged database at from that can be read
-// into a new database at to, and builds its indexes anew as they were built,
-// without tuning. It reads the file page by page, trusting none of it: a
-// damaged page or block costs the rows in it, no more. Where the catalog, or
-// both meta pages, cannot be read, rows are searched for in all pages, see
-// Searched. The file at from, which must not be open for writing, is not changed.
+// Salvage writes every readable row of the damaged database at from to a new database at to,
+// and rebuilds its indexes with their stored settings, without tuning. It reads the file page
+// by page and validates everything: a damaged page or block loses only the rows in it. If the
+// catalog or both meta pages cannot be read, rows are searched for in all pages, see
+// SalvageReport.Searched. The file at from must not be open for writing; it is not changed.
 //
-// Cost: two passes over the file, three if its pages are damaged; in memory the
-// place of every block and the key of every row.
+// Cost: two passes over the file, three if its pages are damaged. In memory: the offset of
+// every block and the key of every row.
 //
 // Errors: ErrExists for a file at to; ErrCorrupt if there is no catalog and no
 // row; ErrNewerFormat; ErrLocked; those of Load; the context's.
@@ -113,7 +111,9 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 		if c.Sparse {
 			err = d.CreateSparse(ctx, c.Name, SparseOptions{Named: c.Named, Numbering: c.Numbering})
 		} else {
-			err = d.CreateDense(ctx, c.Name, DenseOptions{Dim: c.Dim, Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering})
+			err = d.CreateDense(ctx, c.Name, DenseOptions{
+				Dim: c.Dim, Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering,
+			})
 		}
 		if err != nil {
 			return r, err
@@ -154,7 +154,7 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 	return r, nil
 }
 
-// place is where a block stands in the file.
+// place is the position of a block in the file.
 type place struct {
 	at   int64
 	n    int
@@ -162,18 +162,18 @@ type place struct {
 	cols uint32
 }
 
-// wreck is what can be found in a damaged file.
+// wreck holds the parts found in a damaged file.
 type wreck struct {
 	ctx    context.Context
 	f      *os.File
 	cat    *catalog
-	blocks map[string]place // of sound blocks, by bucket and key
-	// pairs are the sound entries of the other buckets, by bucket and key.
+	blocks map[string]place // valid blocks, by bucket and key
+	// pairs holds the valid entries of the other buckets, by bucket and key.
 	pairs  map[string]map[string][]byte
-	broken map[string]bool         // buckets of which something may be missing
-	found  map[uint64]*salvageable // by collection; nil until it is asked for
-	// What follows a search has found.
-	reason  error // why the tree gave no catalog
+	broken map[string]bool         // buckets that may be incomplete
+	found  map[uint64]*salvageable // by collection; nil until it is needed
+	// The following fields are set by a search.
+	reason  error // why the catalog could not be read
 	latest  *catalog
 	dead    map[uint64]*roaring.Bitmap // by collection
 	unnamed []string
@@ -181,14 +181,14 @@ type wreck struct {
 
 func newWreck(ctx context.Context, f *os.File) *wreck {
 	return &wreck{
-		ctx: ctx, f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{}, broken: map[string]bool{},
-		dead: map[uint64]*roaring.Bitmap{},
+		ctx: ctx, f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{},
+		broken: map[string]bool{}, dead: map[uint64]*roaring.Bitmap{},
 	}
 }
 
-// survey walks all pages that can be reached. The newer state comes first; the
-// other one gets a turn if that has no catalog. What is missing, or all if
-// neither has one, is searched for.
+// survey walks all reachable pages, of the newer state first, and of the other one if the newer
+// one has no catalog. It then searches all pages for missing parts, or for everything if
+// neither state has a catalog.
 func (w *wreck) survey(path string) error {
 	info, err := w.f.Stat()
 	if err != nil {
@@ -241,7 +241,7 @@ func (w *wreck) walk(m metaPage, size int64) error {
 	clear(w.pairs)
 	clear(w.broken)
 	w.cat = nil
-	high := min(m.high, uint64(size)/uint64(m.pageSize)) // the file may have been cut short
+	high := min(m.high, uint64(size)/uint64(m.pageSize)) // the file may be truncated
 	now := ""
 	walk := &walker{
 		ctx: w.ctx, r: w.f, size: m.pageSize, high: high, file: size,
@@ -277,7 +277,7 @@ func (w *wreck) walk(m metaPage, size int64) error {
 	return err
 }
 
-// pair notes a key and value.
+// pair records a key and value.
 func (w *wreck) pair(bucket, key, value []byte, at int64) {
 	name := string(bucket)
 	switch name {
@@ -302,7 +302,7 @@ func (w *wreck) pair(bucket, key, value []byte, at int64) {
 
 var errGone = errors.New("block is missing or damaged")
 
-// block reads and decodes a sound block.
+// block reads and decodes a valid block.
 func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
 	p, ok := w.blocks[bucket+string(key[:])]
 	if !ok {
@@ -316,8 +316,10 @@ func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
 	return decodeBlock("", key[:], value, true)
 }
 
-// rebuild builds an index anew as its manifest says.
-func (w *wreck) rebuild(ctx context.Context, d *DB, c *collection, r *indexRef, report func(Progress)) error {
+// rebuild rebuilds an index with the settings in its manifest.
+func (w *wreck) rebuild(
+	ctx context.Context, d *DB, c *collection, r *indexRef, report func(Progress),
+) error {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
 	data, err := w.block(string(bucketMeta), key)
 	if err != nil {
@@ -334,19 +336,19 @@ func (w *wreck) rebuild(ctx context.Context, d *DB, c *collection, r *indexRef, 
 	return err
 }
 
-// wreckedRows are the rows of one collection.
+// wreckedRows reads the rows of one collection of a damaged file.
 type wreckedRows struct {
 	w      *wreck
 	c      *collection
 	found  *salvageable
-	keys   map[uint32][]byte // keys of rows that the key table knows
-	dead   *roaring.Bitmap   // nil where the tombstones cannot be trusted
-	whole  bool              // the key table misses nothing
+	keys   map[uint32][]byte // keys of rows in the key table
+	dead   *roaring.Bitmap   // nil if the tombstones are incomplete
+	whole  bool              // the key table is complete
 	unsure bool
-	// searched says that keys may be of an earlier state, but rows in dead are.
+	// searched is set if keys may be of an earlier state; then the rows in dead decide.
 	searched bool
 	lost     func(LostRow)
-	// What belongs to the chunk of the row read last.
+	// The following fields belong to the chunk of the row read last.
 	chunk     int64
 	vectors   []byte
 	elem      codec.Elem
@@ -357,7 +359,7 @@ type wreckedRows struct {
 	chunkErr  error
 }
 
-// collection gathers what says which rows of a collection are live.
+// collection determines which rows of a collection are live.
 func (w *wreck) collection(c *collection) *wreckedRows {
 	if w.reason != nil {
 		return w.searched(c)
@@ -373,7 +375,7 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 		key := codec.Key(c.ID, codec.KindTombstones, chunk)
 		p, ok := w.blocks[string(bucketSets)+string(key[:])]
 		if !ok {
-			continue // none, or lost: the count tells
+			continue // none, or lost: the count below decides
 		}
 		value := make([]byte, p.n)
 		if _, err := w.f.ReadAt(value, p.at); err != nil {
@@ -390,8 +392,8 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 	return x
 }
 
-// readKeys notes the keys of the collection's rows and says whether all entries
-// found are of such.
+// readKeys reads the keys of the collection's rows and reports whether all entries found have a
+// valid row number.
 func (x *wreckedRows) readKeys() (sound bool) {
 	x.found = x.w.of(x.c.ID)
 	x.keys, sound = x.found.keys, !x.found.badKeys
@@ -404,7 +406,7 @@ func (x *wreckedRows) readKeys() (sound bool) {
 	return sound
 }
 
-// live says whether a row was not deleted, as far as anything tells.
+// live reports whether a row was not deleted, as far as is known.
 func (x *wreckedRows) live(row uint32) bool {
 	switch {
 	case x.searched:
@@ -417,8 +419,8 @@ func (x *wreckedRows) live(row uint32) bool {
 	return !x.whole
 }
 
-// rows reads the live rows in the order of their numbers, so that of two rows
-// of a key, where both seem alive, the later one stays.
+// rows iterates over the live rows in the order of their numbers. If two rows with the same key
+// both seem live, the later one is kept.
 func (x *wreckedRows) rows() iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		at := uint64(0)
@@ -465,7 +467,7 @@ func (x *wreckedRows) row(row uint32) (Row, error) {
 	}
 	r, err := x.chunked(row)
 	if err != nil {
-		// A free page may have it as it was before its chunk was full.
+		// A free page may still have the row from before its chunk was sealed.
 		if old, e := x.fresh(row); e == nil {
 			return old, nil
 		}
@@ -473,7 +475,7 @@ func (x *wreckedRows) row(row uint32) (Row, error) {
 	return r, err
 }
 
-// fresh is a row that is in no chunk.
+// fresh returns a row that is in no chunk.
 func (x *wreckedRows) fresh(row uint32) (r Row, err error) {
 	data, err := x.w.block(string(bucketTail), codec.Key(x.c.ID, codec.KindTail, row))
 	if err != nil {
@@ -487,7 +489,7 @@ func (x *wreckedRows) fresh(row uint32) (r Row, err error) {
 	return r, x.named(&r)
 }
 
-// chunked is a row of a chunk.
+// chunked returns a row of a chunk.
 func (x *wreckedRows) chunked(row uint32) (r Row, err error) {
 	shift := x.c.shift()
 	if chunk := int64(row >> shift); chunk != x.chunk {
@@ -499,7 +501,7 @@ func (x *wreckedRows) chunked(row uint32) (r Row, err error) {
 		r.Key = bytes.Clone(x.keyTable.At(at))
 	}
 	if r.Key == nil {
-		r.Key = x.keys[row] // the key table of the whole knows it as well
+		r.Key = x.keys[row] // the key table of the collection has it as well
 	}
 	if x.chunkErr != nil {
 		return r, x.chunkErr
@@ -562,8 +564,8 @@ func (x *wreckedRows) open(chunk uint32) error {
 	return nil
 }
 
-// cold makes sure that the run of labels and payloads that holds a row is
-// decoded. It begins at the row or at an earlier one of the chunk.
+// cold decodes the run of labels and payloads that holds a row, unless it is decoded already.
+// The run begins at the row or at an earlier one of the chunk.
 func (x *wreckedRows) cold(row uint32) error {
 	if n := x.coldTable.Len(); n > 0 && row >= x.coldFirst && row-x.coldFirst < uint32(n) {
 		return nil
@@ -585,7 +587,7 @@ func (x *wreckedRows) cold(row uint32) error {
 	return nil
 }
 
-// named puts names in the place of the numbers of a row's features.
+// named replaces the numbers of a row's features by their names.
 func (x *wreckedRows) named(r *Row) error {
 	if !x.c.Named {
 		return nil
@@ -596,7 +598,7 @@ func (x *wreckedRows) named(r *Row) error {
 		if !ok {
 			return corruptf(x.c.Name, "feature %d has lost its name", id)
 		}
-		// The name must name the number, or it is damaged.
+		// The dictionary must map the name back to the number; otherwise it is damaged.
 		back := featureKey(x.c.ID, featureByName, name)
 		n, ok := entryNumber(string(bucketFeatures), back, dict[string(back)])
 		if !ok || n != uint64(id) {

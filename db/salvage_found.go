@@ -10,24 +10,24 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// salvageable is what the pages of a damaged file hold of one collection, by number.
-// The catalog may claim billions of rows: what Salvage does follows what there is.
+// salvageable lists the parts of one collection that were found in the pages of a damaged file,
+// by number. The catalog may claim billions of rows, so Salvage iterates over the parts found.
 type salvageable struct {
 	chunks     []foundChunk
 	tail       []uint32 // rows that are in no chunk
 	cold       []uint32 // first rows of runs of labels and payloads
 	tombstones []uint32
 	keys       map[uint32][]byte // by row
-	badKeys    bool              // there is a key of no row
+	badKeys    bool              // there is a key with an invalid row number
 }
 
-// foundChunk is a block of vectors, and its length.
+// foundChunk is a block of vectors.
 type foundChunk struct {
 	number uint32
 	bytes  int
 }
 
-// sortFound sorts what was found by collection.
+// sortFound groups the blocks and keys found by collection.
 func (w *wreck) sortFound() {
 	w.found = map[uint64]*salvageable{}
 	of := func(object uint64) *salvageable {
@@ -73,7 +73,7 @@ func (w *wreck) sortFound() {
 	}
 }
 
-// of is what was found of a collection.
+// of returns the parts found of a collection.
 func (w *wreck) of(object uint64) *salvageable {
 	if w.found == nil {
 		w.sortFound()
@@ -84,15 +84,15 @@ func (w *wreck) of(object uint64) *salvageable {
 	return &salvageable{}
 }
 
-// extent is rows [from, to).
+// extent is the range of rows [from, to).
 type extent struct{ from, to uint64 }
 
-// extents are the rows below n of which anything was found that may give the
-// row, or its key, in order and apart.
+// extents returns the disjoint ranges of rows below n, in ascending order, for which a block or
+// a key was found.
 func (f *salvageable) extents(n uint32, shift uint) []extent {
 	var all []extent
 	for _, c := range f.chunks {
-		if c.bytes>>shift > 0 { // or there are fewer bytes than rows
+		if c.bytes>>shift > 0 { // otherwise there are fewer bytes than rows
 			all = append(all, extent{uint64(c.number) << shift, (uint64(c.number) + 1) << shift})
 		}
 	}
@@ -123,8 +123,8 @@ func (f *salvageable) extents(n uint32, shift uint) []extent {
 	return out
 }
 
-// coldBefore is the last run of labels and payloads that begins at or before a
-// row and not before first.
+// coldBefore returns the last run of labels and payloads that begins at or before row and not
+// before first.
 func (f *salvageable) coldBefore(row, first uint32) (run uint32, ok bool) {
 	i := sort.Search(len(f.cold), func(i int) bool { return f.cold[i] > row })
 	if i == 0 || f.cold[i-1] < first {
@@ -133,8 +133,8 @@ func (f *salvageable) coldBefore(row, first uint32) (run uint32, ok bool) {
 	return f.cold[i-1], true
 }
 
-// liveIn counts the rows of an extent that were not deleted, as far as anything
-// tells. None of them has a key.
+// liveIn returns the number of rows in an extent that were not deleted, as far as is known.
+// None of them has a key.
 func (x *wreckedRows) liveIn(e extent) int {
 	switch {
 	case x.dead != nil:

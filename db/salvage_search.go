@@ -13,16 +13,15 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Where the tree of pages is broken, or has lost its catalog, the pages are
-// searched one by one: a leaf page says that it is one, blocks and entries have
-// checksums over their keys, and a block's key says what it belongs to. Pages
-// that were freed are among them. Rows and names never change and their numbers
-// are given out once, so that what is found of them is right whatever state it is
-// of; of tombstones the union counts, for nothing ever comes back to life; of the
-// entries of a key the one with the latest row; of catalogs the latest.
+// If the tree of pages is broken, or its catalog is lost, all pages are searched one by one:
+// the header of a leaf page identifies it, blocks and entries have checksums that include their
+// keys, and a block's key identifies its object. Freed pages are searched, too. Rows and names
+// never change and their numbers are never reused, so any copy found is correct, whatever state
+// it belongs to. Of tombstones the union is used, since deleted rows are never restored; of
+// several entries for a key the one with the latest row; of several catalogs the latest.
 
-// search notes what any leaf page of the file holds. Where the tree has given a
-// catalog, only rows and names that it has lost are taken.
+// search records the contents of all leaf pages in the file. If the tree has a catalog, only
+// missing rows and names are recorded.
 func (w *wreck) search(size int64, page int64) error {
 	head := make([]byte, pageHeader)
 	le := binary.LittleEndian
@@ -32,7 +31,7 @@ func (w *wreck) search(size int64, page int64) error {
 		}
 		at := id * page
 		if _, err := w.f.ReadAt(head, at); err != nil {
-			continue // a sector that cannot be read costs what is in it
+			continue // an unreadable sector loses only its own contents
 		}
 		if le.Uint64(head) != uint64(id) || le.Uint16(head[8:]) != flagLeaf {
 			continue
@@ -46,7 +45,7 @@ func (w *wreck) search(size int64, page int64) error {
 	return nil
 }
 
-// searchLeaf notes the pairs of a leaf page, or of a bucket stored in one.
+// searchLeaf records the pairs of a leaf page, or of an inline bucket in one.
 func (w *wreck) searchLeaf(page []byte, at int64, nested bool) {
 	if len(page) < pageHeader {
 		return
@@ -72,7 +71,7 @@ func (w *wreck) searchLeaf(page []byte, at int64, nested bool) {
 	}
 }
 
-// searchPair notes a key and value of a bucket that nothing names.
+// searchPair records a key and value whose bucket is unknown.
 func (w *wreck) searchPair(key, value []byte, at int64) {
 	if b, err := codec.Parse(value); err == nil && len(key) == codec.KeySize && b.Verify(key) == nil {
 		w.searchBlock(b, key, value, at)
@@ -105,7 +104,7 @@ func (w *wreck) searchPair(key, value []byte, at int64) {
 	}
 }
 
-// searchBlock notes a sound block.
+// searchBlock records a valid block.
 func (w *wreck) searchBlock(b codec.Block, key, value []byte, at int64) {
 	note := func(bucket []byte) {
 		k := string(bucket) + string(key)
@@ -141,7 +140,7 @@ func (w *wreck) searchBlock(b codec.Block, key, value []byte, at int64) {
 	}
 }
 
-// seen is what blocks tell of a collection.
+// seen is the information about a collection that its blocks give.
 type seen struct {
 	dense, sparse bool
 	dim           uint32
@@ -149,9 +148,8 @@ type seen struct {
 	cosine        bool
 }
 
-// assume makes a catalog of what a search has found: the latest one that there
-// is, with the rows that have come since; collections that it does not know get
-// their number for a name.
+// assume makes a catalog from the results of a search: the latest catalog found, with the rows
+// added since. Collections that are not in it are named by their number.
 func (w *wreck) assume() error {
 	found := map[uint64]*seen{}
 	for k, p := range w.blocks {
@@ -196,8 +194,8 @@ func (w *wreck) assume() error {
 	}
 	var fresh []uint64
 	for id, s := range found {
-		// What an older state of the catalog had given a number and did not have
-		// had been dropped.
+		// An object with an older number than the catalog's that is not in the catalog had been
+		// dropped.
 		if id > w.cat.Object && (s.dense != s.sparse) {
 			fresh = append(fresh, id)
 		}
@@ -205,7 +203,9 @@ func (w *wreck) assume() error {
 	slices.Sort(fresh)
 	for _, id := range fresh {
 		s := found[id]
-		c := &collection{ID: id, Name: fmt.Sprintf("collection-%d", id), Sparse: s.sparse, Dim: int(s.dim), Metric: vector.L2}
+		c := &collection{
+			ID: id, Name: fmt.Sprintf("collection-%d", id), Sparse: s.sparse, Dim: int(s.dim), Metric: vector.L2,
+		}
 		switch {
 		case s.sparse:
 			c.Dim, c.Metric = MaxFeature+1, vector.Cosine
@@ -231,8 +231,7 @@ func (w *wreck) assume() error {
 	return nil
 }
 
-// rows is how many rows of a collection have been given numbers, as far as
-// blocks tell.
+// rows returns the number of row numbers in use, as far as the blocks found show.
 func (s *seen) rows(c *collection) uint32 {
 	if uint64(s.chunks)<<c.shift() > maxRows {
 		return s.tail
@@ -240,8 +239,8 @@ func (s *seen) rows(c *collection) uint32 {
 	return max(s.tail, s.chunks<<c.shift())
 }
 
-// later says whether a catalog is of a later state than another one, which may
-// be nil. Numbers are only given out.
+// later reports whether a catalog is of a later state than another one, which may be nil.
+// Object numbers only grow.
 func (c *catalog) later(than *catalog) bool {
 	if than == nil || c.Object != than.Object {
 		return than == nil || c.Object > than.Object
@@ -255,14 +254,13 @@ func (c *catalog) later(than *catalog) bool {
 	return rows(c) > rows(than)
 }
 
-// named says whether a collection has that name.
+// named reports whether a collection has that name.
 func (c *catalog) named(name string) bool {
 	_, err := c.find(name)
 	return err == nil
 }
 
-// searched gathers what says which rows of a collection are live, after a
-// search.
+// searched determines which rows of a collection are live after a search.
 func (w *wreck) searched(c *collection) *wreckedRows {
 	x := &wreckedRows{w: w, c: c, dead: w.dead[c.ID], searched: true, unsure: true, chunk: -1}
 	if x.dead == nil {

@@ -22,42 +22,42 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// SearchOptions says how Snapshot.Search finds neighbours. The zero value
-// asks the collection's only index for recall 0.95, or scans exactly when the
-// collection has no index.
+// SearchOptions selects how Snapshot.Search finds neighbors. The zero value searches the
+// collection's only index with recall 0.95, or scans exactly if the collection has no index.
 type SearchOptions struct {
-	// Index is the index to ask. Empty means the collection's only index, or
-	// an exact scan when there is none. Flat names the exact scan.
+	// Index names the index to search. Empty means the collection's only index, or an exact
+	// scan if there is none. Flat selects the exact scan.
 	Index string
-	// Recall is the target that the tuner's curve resolves to parameters,
-	// 0.95 when zero. It is ignored when Params is given.
+	// Recall is the target that is resolved to parameters with the tuner's curve, 0.95 when
+	// zero. It is ignored if Params is given.
 	Recall float64
-	// Params, when given, are used as they are, but for K, which is that of the
-	// call. Its Filter must be nil: a search cannot tell what its numbers mean.
+	// Params, if not nil, are used as they are, except for K, which is the argument of the
+	// call. Its Filter must be nil, since a search cannot check which numbering its row numbers
+	// belong to.
 	Params *query.Params
-	// Filter keeps only the rows of a set, made by Snapshot.RowFilter.
+	// Filter keeps only the rows of a set made by Snapshot.RowFilter.
 	Filter *RowFilter
-	// Labels keeps only rows that carry at least one of these labels.
+	// Labels keeps only rows that have at least one of these labels.
 	Labels []string
-	// KeyPrefix and Key keep only rows whose key has the prefix, or satisfies
-	// the predicate, which is given a copy. A search calls it at most once for a
-	// row, and no more once its context has ended.
+	// KeyPrefix and Key keep only rows whose key has the prefix and satisfies the predicate,
+	// which gets a copy of the key. A search calls Key at most once per row, and not after its
+	// context has ended.
 	KeyPrefix []byte
 	Key       func(key []byte) bool
-	// Radius, when positive, returns all rows found within this distance (in
-	// the unit of Hit.Distance) instead of the nearest k; k then bounds them,
-	// zero for no bound. Recall is tuned for nearest rows, not for ranges: one
-	// that holds more rows than the index has labels of a row
-	// (BuildOptions.LabelsK) is better scanned exactly (Index: Flat).
+	// Radius, when positive, returns all rows found within this distance (in the unit of
+	// Hit.Distance) instead of the nearest k; k then bounds the number of hits, zero for no
+	// bound. Recall is tuned for nearest rows, not for ranges: a range that holds more rows
+	// than the index stores neighbors per row (BuildOptions.LabelsK) is better scanned exactly
+	// (Index: Flat).
 	Radius float64
-	// Explain fills Hit.Explanation.
+	// Explain fills in Hit.Explanation.
 	Explain bool
 }
 
-// Flat is the index name that asks for an exact scan of all rows.
+// Flat is the index name that selects an exact scan of all rows.
 const Flat = "flat"
 
-// Hit is one answer of a search. Its memory belongs to the caller.
+// Hit is one result of a search. Its memory belongs to the caller.
 type Hit struct {
 	// Key is the row's user key.
 	Key []byte
@@ -66,26 +66,25 @@ type Hit struct {
 	// Distance is Euclidean for L2, 1 - cosine for Cosine, and the negated dot
 	// product for InnerProduct: smaller is nearer for all three.
 	Distance float32
-	// Explanation says how the row was found; nil unless asked for.
+	// Explanation describes how the row was found; nil without SearchOptions.Explain.
 	Explanation *query.Explanation
 }
 
 // SearchStats counts the work of one search.
 type SearchStats = query.Stats
 
-// searchScratch is what one search needs and the next one reuses.
+// searchScratch is the reusable memory of one search.
 type searchScratch struct {
 	s      *query.Searcher
 	params query.Params
 	found  []vector.Neighbor
-	keys   [][]byte // of found, in the map
+	keys   [][]byte // keys of found, in the map
 }
 
-// idleSearchers are the scratches of a file that no search uses, as many as
-// there are processors. The one given back last is taken first, so that a
-// goroutine finds what it has in its caches. A sync.Pool would lose them to
-// the collector, and a goroutine that comes to another processor would find
-// none there.
+// idleSearchers holds the scratches of a file that no search uses, at most one per processor.
+// The one returned last is taken first, since its memory is most likely in the cache. A
+// sync.Pool would lose scratches to the garbage collector, and would have none for a goroutine
+// that moves to another processor.
 type idleSearchers struct {
 	mu   sync.Mutex
 	list []*searchScratch
@@ -113,18 +112,19 @@ func (i *idleSearchers) give(sc *searchScratch) {
 	}
 }
 
-// Search appends the k rows nearest to q to dst, nearest first, and returns
-// it with the counts of the work done. It may reuse the memory of keys in the
-// spare capacity of dst. q has the collection's dimension. With
-// a dst of enough capacity, and without filters by label or key, it allocates
-// nothing in steady state. It always returns min(k, live rows that pass the
-// filters) hits unless the parameters forbid widening: all rows where k is
-// larger, none from an empty collection.
+// Search appends the k rows nearest to q to dst, nearest first, and returns it with the counts
+// of the work done. It may reuse the memory of keys in the spare capacity of dst. q must have
+// the collection's dimension. If dst has enough capacity, and without filters by label or key,
+// it allocates nothing in steady state. It returns exactly min(k, live rows that pass the
+// filters) hits unless the parameters forbid widening: all rows if k is larger, none from an
+// empty collection.
 //
 // Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrNorm, ErrK (k < 1),
 // ErrOption (no index named among several, or one built with NoTune and no
 // Params), ErrFilter, ErrCorrupt, ErrClosed and the context's error.
-func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {
+func (s *Snapshot) Search(
+	ctx context.Context, coll string, q []float32, k int, o *SearchOptions, dst []Hit,
+) (hits []Hit, stats SearchStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if o == nil {
 		o = &defaultSearch
@@ -139,12 +139,15 @@ func (s *Snapshot) Search(ctx context.Context, coll string, q []float32, k int, 
 	}
 	sc := s.gen.store.searchers.take()
 	hits, stats, err = st.searchWith(ctx, sc, view, q, p, o, dst)
-	// Not after a panic: a fault in the map leaves counters half added up.
+	// A panic must not return the scratch: a fault in the map leaves its counters incomplete.
 	s.gen.store.searchers.give(sc)
 	return hits, stats, err
 }
 
-func (st *collState) searchWith(ctx context.Context, sc *searchScratch, view *query.View, q []float32, p query.Params, o *SearchOptions, dst []Hit) (hits []Hit, stats SearchStats, err error) {
+func (st *collState) searchWith(
+	ctx context.Context, sc *searchScratch, view *query.View, q []float32, p query.Params,
+	o *SearchOptions, dst []Hit,
+) (hits []Hit, stats SearchStats, err error) {
 	sc.params = p
 	if err := st.applyFilters(ctx, o, &sc.params); err != nil {
 		return dst, stats, err
@@ -157,8 +160,8 @@ func (st *collState) searchWith(ctx context.Context, sc *searchScratch, view *qu
 	return hits, stats, err
 }
 
-// asOption adds ErrOption to what other packages say of parameters, and
-// ErrUnsuitable to what they say of the rows they learn from.
+// asOption adds ErrOption to errors of other packages about parameters, and ErrUnsuitable to
+// errors about the rows to learn from.
 func asOption(err error) error {
 	if errors.Is(err, ErrOption) || errors.Is(err, ErrUnsuitable) {
 		return err
@@ -166,7 +169,8 @@ func asOption(err error) error {
 	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
 		return fmt.Errorf("%w: %w", ErrUnsuitable, innerError{err})
 	}
-	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
+	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) ||
+		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
 		return fmt.Errorf("%w: %w", ErrOption, innerError{err})
 	}
 	return err
@@ -174,14 +178,16 @@ func asOption(err error) error {
 
 var defaultSearch SearchOptions
 
-// keyRun is how many hits get their keys between two looks at the context.
+// keyRun is the number of hits whose keys are read between two checks of the context.
 const keyRun = 256
 
-// appendHits turns row numbers and internal distances into hits, reusing the
-// key memory of dst's spare capacity.
-func (st *collState) appendHits(ctx context.Context, view *query.View, o *SearchOptions, sc *searchScratch, dst []Hit) ([]Hit, error) {
-	// All keys are looked up before the first is copied: each is two misses of
-	// the cache, and so those of different keys overlap.
+// appendHits turns row numbers and internal distances into hits, reusing the key memory
+// of dst's spare capacity.
+func (st *collState) appendHits(
+	ctx context.Context, view *query.View, o *SearchOptions, sc *searchScratch, dst []Hit,
+) ([]Hit, error) {
+	// All keys are looked up before the first one is copied: each costs two cache misses, and
+	// this way those of different keys overlap.
 	sc.keys = sc.keys[:0]
 	for i, f := range sc.found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
@@ -206,7 +212,9 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, o *Search
 			dst = append(dst, Hit{})
 		}
 		h := &dst[n]
-		*h = Hit{Key: append(h.Key[:0], sc.keys[i]...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
+		*h = Hit{
+			Key: append(h.Key[:0], sc.keys[i]...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance),
+		}
 		if o.Explain {
 			e, err := sc.s.ExplainLast(ctx, f.ID)
 			if err != nil {
@@ -218,11 +226,13 @@ func (st *collState) appendHits(ctx context.Context, view *query.View, o *Search
 	return dst, nil
 }
 
-// SearchBatch answers many queries on the given number of goroutines (all
-// processors when zero). Element i of the result answers queries[i].
+// SearchBatch searches for many queries on the given number of goroutines (all processors when
+// zero). Element i of the result has the hits of queries[i].
 //
 // Errors: those of Search, with the number of the first query that failed.
-func (s *Snapshot) SearchBatch(ctx context.Context, coll string, queries [][]float32, k int, o *SearchOptions, workers int) ([][]Hit, error) {
+func (s *Snapshot) SearchBatch(
+	ctx context.Context, coll string, queries [][]float32, k int, o *SearchOptions, workers int,
+) ([][]Hit, error) {
 	out := make([][]Hit, len(queries))
 	work := par.Work{N: len(queries), Grain: 8, Workers: workers}
 	err := par.Each(ctx, work, func(i int) (err error) {
@@ -243,8 +253,8 @@ func atQuery(i int, err error) error {
 	return fmt.Errorf("query %d: %w", i, innerError{err})
 }
 
-// newHits is memory for n hits with keys of up to 16 bytes, in two pieces: one
-// a key would keep the collector busy beside the searches of a batch.
+// newHits allocates n hits with keys of up to 16 bytes, in two allocations: one per key would
+// keep the garbage collector busy during the searches of a batch.
 func newHits(n int) []Hit {
 	const width = 16
 	hits, keys := make([]Hit, n), make([]byte, n*width)
@@ -255,7 +265,9 @@ func newHits(n int) []Hit {
 }
 
 // prepareSearch checks the call and resolves index and parameters.
-func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *SearchOptions) (*query.View, query.Params, error) {
+func (st *collState) prepareSearch(
+	ctx context.Context, q []float32, k int, o *SearchOptions,
+) (*query.View, query.Params, error) {
 	var p query.Params
 	if st.c.Sparse {
 		return nil, p, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
@@ -269,7 +281,8 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 	case k < 1 && !ranged:
 		return nil, p, fmt.Errorf("%w: k is %d in a search of %q, want at least 1", ErrK, k, st.c.Name)
 	case o.Params != nil && o.Params.Filter != nil:
-		return nil, p, fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
+		return nil, p, fmt.Errorf(
+			"%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
 			ErrOption, st.c.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
 		return nil, p, fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
@@ -289,17 +302,17 @@ func (st *collState) prepareSearch(ctx context.Context, q []float32, k int, o *S
 		}
 	}
 	if k >= int(st.c.Live) && o.Params == nil && !(o.Radius > 0) {
-		p = query.Params{Method: query.Flat} // all rows are the answer
+		p = query.Params{Method: query.Flat} // all rows are hits
 	}
 	p.K = min(k, int(st.c.Live))
 	if o.Radius > 0 {
 		if o.Params == nil && k < 1 {
-			// Tuned to thin candidates to the nearest few, which would cut off
-			// most of a wide range.
+			// These settings are tuned to reduce the candidates to the nearest few, which would
+			// lose most of a wide range.
 			p.Sketch, p.Quant, p.Tau, p.Trees = false, false, 0, 0
 			if p.Beam > 0 {
-				// Without sketches there is no beam: lists are followed from the
-				// nearest hits instead, as far as a range can be expected to go.
+				// There is no beam without sketches. Instead, neighbor lists are followed from
+				// the nearest hits, as far as a range can be expected to extend.
 				p.Beam, p.Hops, p.HopFrom = 0, 8, p.Beam
 			}
 		}
@@ -313,7 +326,7 @@ func checkQuery(q []float32, dim int) error {
 	if len(q) != dim {
 		return fmt.Errorf("%w: %d coordinates, want %d", ErrDimension, len(q), dim)
 	}
-	// A finite sum of squares has finite terms: one pass usually is enough.
+	// A finite sum of squares has finite terms, so one pass usually is enough.
 	if n := vector.Dot(q, q); n <= math.MaxFloat32 {
 		return nil
 	}
@@ -323,15 +336,16 @@ func checkQuery(q []float32, dim int) error {
 	return fmt.Errorf("%w: length %.3g, want less than %.3g", ErrNorm, math.Sqrt(squaredNorm(q)), MaxNorm)
 }
 
-// defaultRecall is the target recall of a search that names none.
+// defaultRecall is the target recall of a search without one.
 const defaultRecall = 0.95
 
-// tuned is the setting of a target recall. It is the exact scan where no
-// measured setting has the recall, and where there were too few rows to measure
-// any.
+// tuned returns the setting for a target recall. It is the exact scan if no measured setting
+// reaches the recall, or if there were too few rows to measure any.
 func (m *manifest) tuned(recall float64) (query.Params, error) {
 	if m.Info.Curve == nil && m.Info.Options.NoTune {
-		return query.Params{}, fmt.Errorf("%w: index %q was built without the tuner: a search by it needs its parameters", ErrOption, m.Info.Name)
+		return query.Params{}, fmt.Errorf(
+			"%w: index %q was built without the tuner: a search by it needs its parameters",
+			ErrOption, m.Info.Name)
 	}
 	p, ok := m.Info.Curve.Resolve(recall)
 	if !ok {
@@ -340,7 +354,7 @@ func (m *manifest) tuned(recall float64) (query.Params, error) {
 	return p, nil
 }
 
-// applyFilters joins the bitmap, label and key filters of the call.
+// applyFilters combines the bitmap, label and key filters of the call.
 func (st *collState) applyFilters(ctx context.Context, o *SearchOptions, p *query.Params) error {
 	rows, err := st.filtered(o.Filter)
 	if err != nil {
@@ -360,7 +374,7 @@ func (st *collState) applyFilters(ctx context.Context, o *SearchOptions, p *quer
 			}
 			ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
 			if err != nil {
-				// Damage must not read as "no row passes".
+				// Damage must not look like "no row passes".
 				panic(keyFailure{err})
 			}
 			return ok
@@ -369,9 +383,11 @@ func (st *collState) applyFilters(ctx context.Context, o *SearchOptions, p *quer
 	return nil
 }
 
-// carrying is the rows of a filter, nil meaning all, that carry at least one of
-// the labels; the filter itself without labels.
-func (st *collState) carrying(ctx context.Context, labels []string, filter *roaring.Bitmap) (*roaring.Bitmap, error) {
+// carrying returns the rows of a filter, nil meaning all, that have at least one of the
+// labels. Without labels it returns the filter itself.
+func (st *collState) carrying(
+	ctx context.Context, labels []string, filter *roaring.Bitmap,
+) (*roaring.Bitmap, error) {
 	if len(labels) == 0 {
 		return filter, nil
 	}
@@ -391,21 +407,22 @@ func (st *collState) carrying(ctx context.Context, labels []string, filter *roar
 	return rows, nil
 }
 
-// keyPasses says whether a row's key has the prefix and satisfies the caller's
-// predicate, which may be nil.
+// keyPasses reports whether a row's key has the prefix and satisfies the caller's predicate,
+// which may be nil.
 func (st *collState) keyPasses(row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
 	key, err := st.key(row)
 	if err != nil {
 		return false, err
 	}
-	return bytes.HasPrefix(key, prefix) && (pred == nil || callback(func() bool { return pred(slices.Clone(key)) })), nil
+	return bytes.HasPrefix(key, prefix) &&
+		(pred == nil || callback(func() bool { return pred(slices.Clone(key)) })), nil
 }
 
-// keyFailure carries an error out of a filter; guard returns it.
+// keyFailure carries an error out of a filter; guard recovers and returns it.
 type keyFailure struct{ error }
 
-// callbackPanic wraps what the caller's own function panicked with, so that
-// guard does not take it for damage and passes it on.
+// callbackPanic wraps the panic value of a caller's function, so that guard passes it on and
+// does not report it as damage.
 type callbackPanic struct{ value any }
 
 // callback runs a function of the caller.
@@ -418,7 +435,7 @@ func callback(f func() bool) bool {
 	return f()
 }
 
-// externalDistance converts the pipeline's squared or negated measure.
+// externalDistance converts the internal distance, which is squared for L2.
 func externalDistance(m vector.Metric, d float32) float32 {
 	if m == vector.L2 {
 		return float32(math.Sqrt(float64(max(d, 0))))
@@ -426,8 +443,8 @@ func externalDistance(m vector.Metric, d float32) float32 {
 	return d
 }
 
-// internalRadius is the largest internal distance whose external one is at
-// most r, so that a hit lies within its own distance.
+// internalRadius returns the largest internal distance whose external distance is at most r, so
+// that no hit has a distance above r.
 func internalRadius(m vector.Metric, r float64) float32 {
 	limit := float32(r)
 	if m != vector.L2 || r*r > math.MaxFloat32 {

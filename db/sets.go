@@ -9,9 +9,8 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// Sets of row numbers are roaring bitmaps, one block for 65,536 rows, so that
-// a change rewrites a few kilobytes. The bitmap in block n holds row numbers
-// less n·65,536.
+// Sets of row numbers are roaring bitmaps with one block per 65,536 rows, so that a change
+// rewrites a few kilobytes. The bitmap in block n holds row numbers minus n·65,536.
 
 // orSets adds rows to the stored set of an object.
 func orSets(tx *bbolt.Tx, object uint64, kind codec.Kind, rows *roaring.Bitmap) error {
@@ -71,7 +70,7 @@ func decodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
 	return set, nil
 }
 
-// checkSet checks a set as it was read from a block.
+// checkSet checks a set that was read from a block.
 func checkSet(set *roaring.Bitmap) error {
 	if err := set.Validate(); err != nil {
 		return err
@@ -82,7 +81,7 @@ func checkSet(set *roaring.Bitmap) error {
 	return nil
 }
 
-// checkSetEnd checks that a block's set is one of n rows.
+// checkSetEnd checks that a block's set has only row numbers below n.
 func checkSetEnd(set *roaring.Bitmap, chunk, n uint32) error {
 	if chunk > 0xffff || !set.IsEmpty() && uint64(chunk)<<16+uint64(set.Maximum()) >= uint64(n) {
 		return fmt.Errorf("set names a row beyond %d", n)
@@ -90,8 +89,11 @@ func checkSetEnd(set *roaring.Bitmap, chunk, n uint32) error {
 	return nil
 }
 
-// readSet joins all blocks of an object's set. Rows at or beyond n are damage.
-func readSet(tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32) (*roaring.Bitmap, error) {
+// readSet returns the union of all blocks of an object's set. Rows at or beyond n are reported
+// as damage.
+func readSet(
+	tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32,
+) (*roaring.Bitmap, error) {
 	out := roaring.New()
 	err := eachBlock(tx.Bucket(bucketSets), object, kind, func(key, value []byte) error {
 		_, _, chunk := codec.ParseKey(key)
@@ -102,7 +104,7 @@ func readSet(tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32
 		if err := checkSetEnd(set, chunk, n); err != nil {
 			return blockError(coll, object, kind, chunk, err)
 		}
-		if chunk == 0 { // which comes first
+		if chunk == 0 { // the first block
 			out = set
 			return nil
 		}
@@ -127,8 +129,7 @@ func eachBlock(b *bbolt.Bucket, object uint64, kind codec.Kind, f func(key, valu
 	return nil
 }
 
-// within is the part of a set that lies in n rows from first on, counted from
-// there; nil if there is none.
+// within returns the members of a set in [first, first+n), minus first; nil if there are none.
 func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
 	if set == nil {
 		return nil

@@ -9,27 +9,27 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// generation is one committed state of the file: a read transaction and what
-// has been decoded from it, shared by all snapshots of that state.
+// generation is one committed state of the file: a read transaction and the data decoded from
+// it, shared by all snapshots of that state.
 type generation struct {
 	store  *store
 	tx     *bbolt.Tx
 	refs   atomic.Int64
 	opened time.Time
-	commit uint64 // DB.commits when the transaction began, or a later state
+	commit uint64 // DB.commits when the transaction began; the state may be a later one
 	cat    *catalog
-	// txMu serialises cursors and Get calls on tx: bbolt counts in its
-	// transaction's statistics without synchronisation.
+	// txMu serializes cursors and Get calls on tx: bbolt updates the statistics of its
+	// transaction without synchronization.
 	txMu  sync.Mutex
 	colls map[string]*collState
 }
 
-// number is that of the transaction in the file, and of those in the files that
-// were compacted away before.
+// number returns the transaction number in the file plus those of the files that compactions
+// replaced.
 func (g *generation) number() uint64 { return uint64(g.tx.ID()) + g.store.before }
 
-// locked runs f under txMu. The lock is given back even when bbolt panics on a
-// damaged page, or the next reader of the state would wait for ever.
+// locked runs f under txMu. It releases the lock even if bbolt panics on a damaged page;
+// otherwise the next reader of the state would block forever.
 func (g *generation) locked(f func()) {
 	g.txMu.Lock()
 	defer g.txMu.Unlock()
@@ -64,7 +64,9 @@ func openGeneration(s *store, commit uint64) (g *generation, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g = &generation{store: s, tx: tx, opened: time.Now(), commit: commit, cat: cat, colls: map[string]*collState{}}
+	g = &generation{
+		store: s, tx: tx, opened: time.Now(), commit: commit, cat: cat, colls: map[string]*collState{},
+	}
 	for _, c := range cat.Collections {
 		g.colls[c.Name] = newCollState(g, c)
 	}
@@ -76,18 +78,18 @@ func openGeneration(s *store, commit uint64) (g *generation, err error) {
 	return g, nil
 }
 
-// Snapshot is one committed state of the database for as long as it is held.
-// Its methods are safe for concurrent use. Release it soon: the pages of its
-// state are not reused before, so a snapshot held for long makes the file grow.
+// Snapshot is one committed state of the database. Its methods are safe for concurrent use.
+// Release it soon: the pages of its state are not reused until then, so a long-lived snapshot
+// makes the file grow.
 type Snapshot struct {
 	d        *DB
 	gen      *generation
 	released atomic.Bool
 }
 
-// Snapshot takes the latest committed state. Snapshots of one state share one
-// read transaction and its tables; taking one costs about a mutex, the first
-// one after a commit some tens of microseconds more.
+// Snapshot returns the latest committed state. Snapshots of one state share one read
+// transaction and its tables. The call costs about as much as locking a mutex; the first one
+// after a commit takes some tens of microseconds more.
 //
 // Errors: ErrClosed, ErrCorrupt.
 func (d *DB) Snapshot() (*Snapshot, error) {
@@ -112,8 +114,8 @@ func (d *DB) Snapshot() (*Snapshot, error) {
 		d.cur = nil
 		old.release()
 	}
-	// An idle state is kept for the next reader, unless the file may soon
-	// outgrow its map, for which a writer must wait until all readers are gone.
+	// An idle state is kept for the next reader, unless the file may soon outgrow its map: a
+	// writer must then wait until all readers have ended.
 	if d.store.roomy() {
 		g.refs.Add(1)
 		d.cur = g
@@ -121,8 +123,8 @@ func (d *DB) Snapshot() (*Snapshot, error) {
 	return &Snapshot{d: d, gen: g}, nil
 }
 
-// publish makes the next Snapshot see the state that was just committed, and
-// gives up the old one if nobody holds it, so that its pages can be reused.
+// publish makes the next Snapshot call see the latest commit, and releases the database's own
+// reference to the previous state, whose pages can be reused once no snapshot holds it.
 func (d *DB) publish() {
 	d.snapMu.Lock()
 	old := d.cur
@@ -133,8 +135,7 @@ func (d *DB) publish() {
 	}
 }
 
-// Release gives the snapshot up. It must not be used afterwards; releasing it
-// twice does nothing.
+// Release releases the snapshot. It must not be used afterwards; a second call has no effect.
 func (s *Snapshot) Release() {
 	if !s.released.Swap(true) {
 		s.gen.release()
@@ -151,10 +152,10 @@ func (d *DB) View(fn func(*Snapshot) error) error {
 	return fn(s)
 }
 
-// Generation grows with every commit that this handle has seen.
+// Generation returns a number that grows with every commit.
 func (s *Snapshot) Generation() uint64 { return s.gen.number() }
 
-// Collections lists the collections by creation.
+// Collections lists the collections in order of creation.
 func (s *Snapshot) Collections() []CollectionInfo {
 	out := make([]CollectionInfo, len(s.gen.cat.Collections))
 	for i, c := range s.gen.cat.Collections {
@@ -174,7 +175,7 @@ func (s *Snapshot) Collection(name string) (CollectionInfo, error) {
 	return c.c.info(), nil
 }
 
-// Count is the number of live rows of a collection.
+// Count returns the number of live rows of a collection.
 //
 // Errors: ErrNoCollection, ErrClosed.
 func (s *Snapshot) Count(coll string) (int, error) {
@@ -185,7 +186,7 @@ func (s *Snapshot) Count(coll string) (int, error) {
 	return int(c.c.Live), nil
 }
 
-// collection finds a collection's state; it is the gate of every read.
+// collection returns a collection's state; every read calls it first.
 func (s *Snapshot) collection(name string) (*collState, error) {
 	if s.released.Load() {
 		return nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)

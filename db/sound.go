@@ -9,18 +9,21 @@ import (
 	"slices"
 )
 
-// Blocks carry checksums, bbolt's pages do not: a flipped bit in a page can
-// hide entries, change keys, or send bbolt round in circles until the process
-// dies. So bbolt may walk a bucket only after this process has walked it once
-// itself, with reads that trust nothing (pages.go). What the process commits
-// afterwards it writes itself.
+// Blocks have checksums, bbolt's pages do not: a flipped bit in a page can hide entries, change
+// keys, or make bbolt loop until the process dies. Therefore bbolt may walk a bucket only after
+// this process has walked it once itself, with bounds-checked reads (pages.go). Later changes
+// are the process's own commits.
+//
+// The walk reads page headers, element tables and keys. It reads values only if they are small
+// and not verified elsewhere: the entries of keys and labels have their own checksums, and sets
+// are blocks whose absence no other check would detect.
 //
 // The walk reads page headers, element tables and keys. It reads values only
 // where they are small and matter: the entries of keys and labels have their
 // own checksums, and sets are blocks whose absence nothing else would notice.
 
-// What can be walked: the buckets, in the order of rootBuckets, and the list
-// of free pages against all of them, which must be sound before a write.
+// The parts of the file that can be walked: the buckets, in the order of rootBuckets, and the
+// list of free pages compared with all of them, which must be valid before a write.
 const (
 	soundBlocks uint32 = 1 << iota
 	soundKeys
@@ -29,21 +32,21 @@ const (
 	soundSets
 	soundTail
 	soundFree
-	soundShape // before all others, see shape
+	soundShape // before all others, see walker.shape
 	soundAll   = 1<<iota - 1
 )
 
-// sound makes sure that the named parts of the file have been walked.
+// sound walks the named parts of the file unless they have been walked already.
 func (s *store) sound(parts uint32) error { return s.soundIn(context.Background(), parts) }
 
-// soundIn is sound that a context can end.
+// soundIn is sound with a context.
 func (s *store) soundIn(ctx context.Context, parts uint32) error {
 	if s.walked.Load()&parts == parts || s.verify == VerifyNever {
 		return nil
 	}
-	// Until all parts have been walked, this process commits nothing, so that
-	// the latest state in the file is the one every transaction sees. A write
-	// waits here for a walk that a reader has begun.
+	// Until all parts have been walked, this process commits nothing, so the latest state in
+	// the file is the one that every transaction sees. A write waits here for a walk that a
+	// reader has begun.
 	s.walkMu.Lock()
 	defer s.walkMu.Unlock()
 	for todo := (parts | soundShape) &^ s.walked.Load(); todo != 0; {
@@ -55,7 +58,7 @@ func (s *store) soundIn(ctx context.Context, parts uint32) error {
 		i := bits.TrailingZeros32(part)
 		if s.unsound[i] == nil {
 			err := s.walk(ctx, part)
-			if ctx.Err() != nil { // which tells nothing about the file
+			if ctx.Err() != nil { // a cancelled walk has no result
 				return fmt.Errorf("db: open: %w", ctx.Err())
 			}
 			s.unsound[i] = err
@@ -108,7 +111,7 @@ func (s *store) walk(ctx context.Context, part uint32) error {
 			return
 		}
 		own++
-		// The dictionary of features counts as part of the keys.
+		// The dictionary of features is part of the keys.
 		for i, b := range append(slices.Clone(rootBuckets), bucketFeatures) {
 			if string(b) == string(bucketFeatures) {
 				i = bits.TrailingZeros32(soundKeys)
@@ -132,16 +135,16 @@ func (s *store) walk(ctx context.Context, part uint32) error {
 	if part == soundShape && own > 0 {
 		w.shape(m.freelist)
 	}
-	// A damaged name would make a bucket that need not be there, the dictionary
-	// of features, seem never to have been made. Without any bucket of ours it
-	// is somebody else's file, and nothing is wrong with it.
+	// If the name of the dictionary of features is damaged, the dictionary seems never to have
+	// been created, since that bucket is optional. If no bucket is ours, the file belongs to
+	// another program, and is not damaged.
 	if first == nil && own > 0 && len(foreign) > 0 {
 		return foreign[0]
 	}
 	return first
 }
 
-// ours says whether a database has a bucket of that name.
+// ours reports whether databases of this package have a bucket of that name.
 func ours(name []byte) bool {
 	return string(name) == string(bucketFeatures) ||
 		slices.ContainsFunc(rootBuckets, func(b []byte) bool { return string(b) == string(name) })
@@ -171,13 +174,13 @@ const entrySize = 12
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// entryValue is the value that maps key to n.
+// entryValue returns the value that maps key to n.
 func entryValue(bucket string, key []byte, n uint64) []byte {
 	v := binary.BigEndian.AppendUint64(make([]byte, 0, entrySize), n)
 	return binary.BigEndian.AppendUint32(v, entrySum(bucket, key, v))
 }
 
-// entryNumber is the number that key maps to, if the value is sound.
+// entryNumber returns the number that key maps to; ok reports whether the value is valid.
 func entryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
 	if len(value) != entrySize || len(key) < 9 || len(key) > 9+MaxKey {
 		return 0, false
