@@ -197,7 +197,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 }
 
 // denseNeighbors finds neighbors with the named forest, or with a scan if there is no such
-// forest or none of its settings has the recall.
+// forest or no setting of it reaches the recall.
 func denseNeighbors(ctx context.Context, st source, name string) (*query.ForestNeighbors, error) {
 	base, err := st.rows(ctx)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 // sparseShift is the log2 of the rows in a chunk of a sparse collection.
 const sparseShift = 10
 
-// bucketFeatures is the dictionary of named features. It exists once a
-// collection needs it: collection ‖ 'n' ‖ name → an entry with the number, and
-// collection ‖ 'i' ‖ number → name, all integers big-endian.
+// bucketFeatures is the dictionary of named features. It exists once a collection needs it:
+// collection ‖ 'n' ‖ name → an entry with the number, and collection ‖ 'i' ‖ number → name; all
+// integers are big-endian.
 var bucketFeatures = []byte("features")
 
 const (
@@ -31,16 +31,15 @@ const (
 
 // SparseOptions describes a collection of sparse vectors.
 type SparseOptions struct {
-	// Named says that features have names (Row.Features), which a dictionary
-	// in the file maps to numbers; otherwise they are numbers (Row.Sparse).
+	// Named selects features with names (Row.Features), which a dictionary in the file maps to
+	// numbers; otherwise features are numbers (Row.Sparse).
 	Named bool
-	// Numbering is how files number the features.
+	// Numbering is the numbering of features in files.
 	Numbering Numbering
 }
 
-// CreateSparse makes an empty collection of sparse non-negative vectors, which
-// are compared by cosine. Rows are kept as they are written; searches and
-// indexes scale them to unit length.
+// CreateSparse creates an empty collection of sparse non-negative vectors, which are compared
+// by cosine. Rows are stored as written; searches and indexes scale them to unit length.
 //
 // Errors: ErrExists, ErrName, ErrOption, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
@@ -86,7 +85,7 @@ func checkSparse(r *Row, named bool) error {
 	return checkNamed(r.Features)
 }
 
-// checkNumbered checks a sparse vector from outside.
+// checkNumbered checks a sparse vector given by a caller.
 func checkNumbered(s vector.Sparse) error {
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrFeatures, err)
@@ -102,7 +101,7 @@ func checkNumbered(s vector.Sparse) error {
 	return nil
 }
 
-// checkNamed checks named features from outside.
+// checkNamed checks named features given by a caller.
 func checkNamed(features []Feature) error {
 	seen := make(map[string]bool, len(features))
 	for _, f := range features {
@@ -120,7 +119,7 @@ func checkNamed(features []Feature) error {
 	return nil
 }
 
-// nonZero is a copy of s without zeros.
+// nonZero returns a copy of s without zeros.
 func nonZero(s vector.Sparse) (out vector.Sparse) {
 	for i, f := range s.Index {
 		if s.Value[i] > 0 {
@@ -131,9 +130,9 @@ func nonZero(s vector.Sparse) (out vector.Sparse) {
 	return out
 }
 
-// unitSparse sets dst to s scaled to unit length, reusing its memory. Values
-// that vanish beside the others are left out; a vector without a value above
-// zero becomes empty. Searches with and without an index see these very bits.
+// unitSparse sets dst to s scaled to unit length, reusing its memory. Values that become zero
+// are left out; a vector without a value above zero becomes empty. Searches with and without an
+// index use the same bits.
 func unitSparse(dst *vector.Sparse, s vector.Sparse) {
 	dst.Index, dst.Value = dst.Index[:0], dst.Value[:0]
 	norm := s.Norm()
@@ -148,7 +147,7 @@ func unitSparse(dst *vector.Sparse, s vector.Sparse) {
 	}
 }
 
-// featureKey is a key of the dictionary.
+// featureKey returns a key of the dictionary.
 func featureKey(coll uint64, kind byte, rest []byte) []byte {
 	k := make([]byte, 0, 9+len(rest))
 	k = binary.BigEndian.AppendUint64(k, coll)
@@ -156,14 +155,14 @@ func featureKey(coll uint64, kind byte, rest []byte) []byte {
 	return append(k, rest...)
 }
 
-// names is what a transaction knows of a collection's dictionary.
+// names is the part of a collection's dictionary that a transaction has read or added.
 type names struct {
-	number map[string]uint32 // of the names it has met
-	fresh  []string          // new ones, in the order of their numbers
+	number map[string]uint32 // of the names seen so far
+	fresh  []string          // new names, in the order of their numbers
 	first  uint32            // number of fresh[0]
 }
 
-// number maps named features to numbers, giving new names the next ones.
+// number maps named features to numbers and gives new names the next numbers.
 func (a *applier) number(c *collection, features []Feature) (vector.Sparse, error) {
 	dict := a.names[c.ID]
 	if dict == nil {
@@ -192,7 +191,7 @@ func (a *applier) number(c *collection, features []Feature) (vector.Sparse, erro
 	return s, nil
 }
 
-// lookUp finds a name in the file's dictionary or makes it a new one.
+// lookUp finds a name in the file's dictionary or adds it as a new one.
 func (a *applier) lookUp(c *collection, dict *names, name string) (uint32, error) {
 	b := a.tx.Bucket(bucketFeatures)
 	if b == nil {
@@ -214,9 +213,9 @@ func (a *applier) lookUp(c *collection, dict *names, name string) (uint32, error
 	return uint32(c.Dim - 1), nil
 }
 
-// writeNames writes the new names in the order of their keys: a page of bbolt
-// is one slice until the transaction commits, and inserting many keys into it
-// out of order would move most of it for each.
+// writeNames writes the new names in the order of their keys: a page of bbolt is one slice
+// until the transaction commits, and inserting many keys out of order would move most of it for
+// each.
 func (a *applier) writeNames(id uint64, dict *names) error {
 	if len(dict.fresh) == 0 {
 		return nil
@@ -237,11 +236,11 @@ func (a *applier) writeNames(id uint64, dict *names) error {
 	return nil
 }
 
-// featureNumber looks a name up; ok is false when no row ever had it.
+// featureNumber returns the number of a name; ok is false if no row has ever had it.
 func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) {
 	known := st.g.store.knownFeatures(st.c.ID)
 	if id, ok := known.get(name); ok {
-		// A later generation may have brought the name.
+		// A later generation may have added the name.
 		return id, int(id) < st.c.Dim, nil
 	}
 	if err := st.g.store.sound(soundKeys); err != nil {
@@ -273,14 +272,14 @@ func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) 
 	return id, ok, err
 }
 
-// featureNumbers are the numbers of names that queries asked for: a name keeps
-// its number as long as there is the collection.
+// featureNumbers caches the numbers of names in queries: a name keeps its number for the life
+// of the collection.
 type featureNumbers struct {
 	mu     sync.RWMutex
 	number map[string]uint32
 }
 
-// maxKnownFeatures bounds them. When there are more, they are forgotten.
+// maxKnownFeatures bounds the cache. It is cleared when full.
 const maxKnownFeatures = 1 << 17
 
 func (s *store) knownFeatures(coll uint64) *featureNumbers {
@@ -307,9 +306,9 @@ func (f *featureNumbers) put(name string, id uint32) {
 	f.number[strings.Clone(name)] = id
 }
 
-// featureName is the name of a feature number: the dictionary's for named
-// features, the number that files give it otherwise. Name and number must name each other,
-// so that a damaged name is found.
+// featureName returns the name of a feature number: from the dictionary for named features,
+// otherwise the number in the collection's Numbering. The dictionary must map name and number
+// to each other, so that a damaged name is found.
 func (st *collState) featureName(id uint32) (name string, err error) {
 	if !st.c.Named {
 		return fmt.Sprint(uint64(id) + uint64(st.c.Numbering.First())), nil
@@ -332,7 +331,7 @@ func (st *collState) featureName(id uint32) (name string, err error) {
 	return name, nil
 }
 
-// named gives a sparse vector's features their names.
+// named returns a sparse vector's features with their names.
 func (st *collState) named(s vector.Sparse) ([]Feature, error) {
 	out := make([]Feature, s.Len())
 	for i, id := range s.Index {

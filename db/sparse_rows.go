@@ -13,15 +13,15 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// appendSparse encodes the vector of a sparse tail row: the number of
-// features, features, values.
+// appendSparse encodes the vector of a sparse tail row: the number of features, features,
+// values.
 func appendSparse(dst []byte, s vector.Sparse) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(s.Len()))
 	dst = append(dst, codec.Bytes(s.Index)...)
 	return append(dst, codec.Bytes(s.Value)...)
 }
 
-// splitSparse views the vector in front of a sparse tail row's payload.
+// splitSparse maps the vector at the start of a sparse tail row's payload.
 func splitSparse(p []byte) (s vector.Sparse, rest []byte, err error) {
 	if len(p) < 4 {
 		return s, nil, errors.New("sparse row is too short")
@@ -39,8 +39,8 @@ func splitSparse(p []byte) (s vector.Sparse, rest []byte, err error) {
 	return s, p[4+8*n:], nil
 }
 
-// encodeSparseChunk is the payload of a chunk of sparse rows: row offsets
-// (uint64, one more than rows), features, values.
+// encodeSparseChunk returns the payload of a chunk of sparse rows: row offsets (uint64, one
+// more than rows), features, values.
 func encodeSparseChunk(rows []newRow) []byte {
 	ptr := make([]uint64, 1, len(rows)+1)
 	var idx []uint32
@@ -55,8 +55,8 @@ func encodeSparseChunk(rows []newRow) []byte {
 	return append(out, codec.Bytes(val)...)
 }
 
-// viewSparseChunk views a stored chunk of n rows. Unless that was done before,
-// it checks every offset, feature and value, so that no reader needs to.
+// viewSparseChunk maps a stored chunk of n rows. If check is set, it checks every offset,
+// feature and value, so that readers need not.
 func viewSparseChunk(p []byte, n, dim int, check bool) (c vector.CSR, err error) {
 	if c.Ptr, err = codec.View[uint64](p, n+1); err != nil {
 		return c, err
@@ -82,16 +82,16 @@ func viewSparseChunk(p []byte, n, dim int, check bool) (c vector.CSR, err error)
 	return c, err
 }
 
-// sparseSet is the sparse rows of a collection: sealed chunks, then the tail.
+// sparseSet holds the sparse rows of a collection: sealed chunks, then the tail.
 type sparseSet struct {
 	n      int
 	chunks []vector.CSR
 	tail   vector.CSR
-	dead   *roaring.Bitmap // nil: none
+	dead   *roaring.Bitmap // nil if there are none
 	live   int
 }
 
-// row is a row as it was written, in the map.
+// row returns a row as it was written, in the map.
 func (s *sparseSet) row(i uint32) vector.Sparse {
 	c, at := &s.tail, int(i)-len(s.chunks)<<sparseShift
 	if at < 0 {
@@ -100,7 +100,7 @@ func (s *sparseSet) row(i uint32) vector.Sparse {
 	return c.Row(at)
 }
 
-// runs is all rows in chunks, the last one the tail.
+// runs returns all rows in chunks; the last chunk is the tail.
 func (s *sparseSet) runs() []vector.CSR { return append(slices.Clip(s.chunks), s.tail) }
 
 // sparse loads the rows of a sparse collection.
@@ -119,7 +119,7 @@ func (st *collState) loadSparse(ctx context.Context) (err error) {
 		return err
 	}
 	set := sparseSet{n: int(c.Rows), live: int(c.Live)}
-	// Chunks never change and Dim only grows, so what was sound stays so.
+	// Chunks never change and Dim only grows, so a valid chunk stays valid.
 	checked := g.store.checked.section(c.ID, codec.KindSparse)
 	for i, v := range vals {
 		chunk, err := viewSparseChunk(v.payload, 1<<sparseShift, c.Dim, !checked.has(uint32(i)))

@@ -14,31 +14,29 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// SparseQuery is a query to a sparse collection: numbered features, or named
-// ones where the collection's have names. Its length does not matter. Features
-// that no row ever had are in no row, but count in the length of the query, so
-// they make it less similar to all rows. For label models over a dense collection
-// it is a Vector.
+// SparseQuery is a query to a sparse collection: numbered features, or named ones if the
+// collection's have names. Its length does not matter. Features that no row has ever had count
+// in the length of the query, so they make it less similar to all rows. For label models over a
+// dense collection it is a Vector.
 type SparseQuery struct {
 	Sparse   vector.Sparse
 	Features []Feature
 	Vector   []float32
 }
 
-// SparseSearchOptions says how Snapshot.SearchSparse finds rows. The zero
-// value asks the collection's only index, or compares with every row when
-// there is none.
+// SparseSearchOptions selects how Snapshot.SearchSparse finds rows. The zero value searches the
+// collection's only index, or compares with every row if there is none.
 type SparseSearchOptions struct {
-	// Index is the index to ask; Flat compares with every row. Empty means the
-	// only one, or Flat when there is none.
+	// Index names the index to search; Flat compares with every row. Empty means the only
+	// index, or Flat if there is none.
 	Index string
-	// Strategy is how an inverted index is searched. All strategies find the
-	// same rows; postings.Auto lets the planner choose.
+	// Strategy is the search strategy of an inverted index. All strategies find the same rows;
+	// postings.Auto lets the planner choose.
 	Strategy postings.Strategy
-	// Filter keeps only the rows of a set, made by Snapshot.RowFilter, Labels only those that carry
-	// one of these labels, KeyPrefix and Key only those whose key has the
-	// prefix or satisfies the predicate, which is given a copy and called at most
-	// once for a row, and no more once the context has ended.
+	// Filter keeps only the rows of a set made by Snapshot.RowFilter. Labels keeps only rows
+	// that have at least one of these labels. KeyPrefix and Key keep only rows whose key has
+	// the prefix and satisfies the predicate, which gets a copy of the key. A search calls Key
+	// at most once per row, and not after its context has ended.
 	Filter    *RowFilter
 	Labels    []string
 	KeyPrefix []byte
@@ -48,10 +46,10 @@ type SparseSearchOptions struct {
 // SparseStats counts the work of one sparse search.
 type SparseStats struct {
 	postings.Stats
-	// Fresh is how many rows were compared that the index does not cover.
+	// Fresh is the number of rows compared that the index does not cover.
 	Fresh int
-	// Unknown are the features of the query that no row ever had: names in
-	// ascending order, or numbers as the collection's Numbering has them.
+	// Unknown are the features of the query that no row has ever had: names in ascending order,
+	// or numbers in the collection's Numbering.
 	Unknown []string
 }
 
@@ -62,19 +60,20 @@ type sparseScratch struct {
 	hits []postings.Hit
 }
 
-// SearchSparse appends the k rows of highest cosine to the query to dst, best
-// first. Only rows that share a feature with the query are hits, so there may be
-// fewer than k, and none in an empty collection. Hit.Distance is 1 - cosine, rounded
-// to float32. Hits of equal distance are in ascending order of their row numbers.
-// Which k rows are hits is decided before rounding: by the cosine in double
-// precision, then by the row number. So of rows whose distances round to that of the
-// last hit, the nearer ones are hits, whatever their numbers. The answer is exact whatever the index; rows
-// written after its build are compared one by one.
+// SearchSparse appends the k rows of highest cosine to the query to dst, best first. Only rows
+// that share a feature with the query are hits, so there may be fewer than k, and none in an
+// empty collection. Hit.Distance is 1 - cosine, rounded to float32. Hits of equal distance are
+// in ascending order of their row numbers. Which k rows are hits is decided before rounding: by
+// the cosine in double precision, then by the row number. So if the distances of several rows
+// round to that of the last hit, the nearer rows are hits, whatever their numbers. Results are
+// exact with any index; rows written after its build are compared one by one.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrK (k < 1),
 // ErrOption (no index named among several, a strategy the index lacks), ErrFilter,
 // ErrCorrupt, ErrClosed and the context's.
-func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery, k int, o *SparseSearchOptions, dst []Hit) (hits []Hit, stats SparseStats, err error) {
+func (s *Snapshot) SearchSparse(
+	ctx context.Context, coll string, q SparseQuery, k int, o *SparseSearchOptions, dst []Hit,
+) (hits []Hit, stats SparseStats, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	if o == nil {
 		o = &SparseSearchOptions{}
@@ -106,7 +105,7 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	}
 	sc := sparseSearchers.Get().(*sparseScratch)
 	sc.hits = sc.hits[:0]
-	covered := 0 // rows
+	covered := 0 // number of rows covered by the index
 	if index != nil {
 		covered = index.m.Info.Rows
 		ask := sparseAsk{x: x, k: k, accept: accept, strategy: o.Strategy}
@@ -136,7 +135,7 @@ func (s *Snapshot) SearchSparse(ctx context.Context, coll string, q SparseQuery,
 	return dst, stats, nil
 }
 
-// checkStrategy refuses a strategy that there is not.
+// checkStrategy refuses an unknown strategy.
 func checkStrategy(s postings.Strategy) error {
 	if s > postings.Union {
 		return fmt.Errorf("%w: there is no search %v", ErrOption, s)
@@ -144,15 +143,17 @@ func checkStrategy(s postings.Strategy) error {
 	return nil
 }
 
-// askedFeatures are the features of a query by number. Those that no row ever had
-// have numbers from the collection's Dim on; unknown names them.
+// askedFeatures are the features of a query by number. Features that no row has ever had get
+// numbers from the collection's Dim on; unknown has their names.
 type askedFeatures struct {
 	features vector.Sparse
 	unknown  []string
 }
 
-// sparseQuery checks a query and numbers its features.
-func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (set *sparseSet, asked askedFeatures, err error) {
+// sparseQuery checks a query and returns its features by number.
+func (st *collState) sparseQuery(
+	ctx context.Context, q SparseQuery,
+) (set *sparseSet, asked askedFeatures, err error) {
 	if set, err = st.sparse(ctx); err != nil {
 		return nil, asked, err
 	}
@@ -175,9 +176,9 @@ func (st *collState) sparseQuery(ctx context.Context, q SparseQuery) (set *spars
 	return set, asked, nil
 }
 
-// numberFeatures numbers named features. Unknown ones get the numbers behind the
-// collection's, in the order of their names, so that sums do not depend on the
-// order in which they are given.
+// numberFeatures maps named features to numbers. Unknown ones get numbers after the
+// collection's, in the order of their names, so that sums do not depend on the order of the
+// features.
 func (st *collState) numberFeatures(features []Feature) (askedFeatures, error) {
 	type pair struct {
 		id    uint32
@@ -213,12 +214,14 @@ func (st *collState) numberFeatures(features []Feature) (askedFeatures, error) {
 	return out, nil
 }
 
-// UnknownFeatures returns the features of a query that no row of a sparse
-// collection ever had, as SparseStats.Unknown and PredictStats.Unknown list them.
+// UnknownFeatures returns the features of a query that no row of a sparse collection has ever
+// had, as SparseStats.Unknown and PredictStats.Unknown do.
 //
 // Errors: ErrNoCollection, ErrKind, ErrFeatures, ErrCorrupt, ErrClosed and the
 // context's.
-func (s *Snapshot) UnknownFeatures(ctx context.Context, coll string, q SparseQuery) (unknown []string, err error) {
+func (s *Snapshot) UnknownFeatures(
+	ctx context.Context, coll string, q SparseQuery,
+) (unknown []string, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	st, err := s.collection(coll)
 	if err != nil {
@@ -228,7 +231,7 @@ func (s *Snapshot) UnknownFeatures(ctx context.Context, coll string, q SparseQue
 	return asked.unknown, err
 }
 
-// accepted is the set of rows that pass the filters, nil when all do.
+// accepted returns the set of rows that pass the filters; nil if all rows pass.
 func (st *collState) accepted(ctx context.Context, o *SparseSearchOptions) (*roaring.Bitmap, error) {
 	out, err := st.filtered(o.Filter)
 	if err == nil {
@@ -259,14 +262,16 @@ func (st *collState) accepted(ctx context.Context, o *SparseSearchOptions) (*roa
 	return rows, nil
 }
 
-// scanWork is how many features are compared, a row being worth 16 of them and a
-// deleted one 1, between two looks at the context.
+// scanWork is the number of features compared between two checks of the context. A row counts
+// as 16 features, a deleted one as 1.
 const scanWork = 1 << 12
 
 // scan scores the rows from the given one on.
-func (s *sparseSet) scan(ctx context.Context, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit) ([]postings.Hit, error) {
+func (s *sparseSet) scan(
+	ctx context.Context, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit,
+) ([]postings.Hit, error) {
 	var unit vector.Sparse
-	work := 0 // since the last look at the context
+	work := 0 // since the last check of the context
 	for i := from; i < s.n; i++ {
 		if work++; work >= scanWork {
 			if err := ctx.Err(); err != nil {
@@ -287,17 +292,17 @@ func (s *sparseSet) scan(ctx context.Context, q vector.Sparse, from int, accept 
 	return hits, nil
 }
 
-// sparseDistance is the distance that a caller sees.
+// sparseDistance returns the distance of a hit in the API.
 func sparseDistance(h postings.Hit) float32 { return float32(1 - min(h.Score, 1)) }
 
-// orderTies orders sorted hits whose distances are equal once rounded by row number.
+// orderTies orders sorted hits whose rounded distances are equal by row number.
 func orderTies(hits []postings.Hit) {
 	slices.SortFunc(hits, func(a, b postings.Hit) int {
 		return cmp.Or(cmp.Compare(sparseDistance(a), sparseDistance(b)), cmp.Compare(a.Row, b.Row))
 	})
 }
 
-// sortHits orders hits by score, from the highest, then by row number.
+// sortHits orders hits by score, highest first, then by row number.
 func sortHits(hits []postings.Hit) {
 	slices.SortFunc(hits, func(a, b postings.Hit) int {
 		if c := cmp.Compare(b.Score, a.Score); c != 0 {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// stageTimer reports progress and keeps the wall time of every stage and the
-// most memory that the process held at the end of one.
+// stageTimer reports progress and records the wall time of every stage and the largest amount
+// of memory that the process held at the end of a stage.
 type stageTimer struct {
 	progress func(Progress)
 	seconds  map[string]float64
 	memory   int64
 	mu       sync.Mutex
-	// before is the index that maintenance learns anew, nil for a build.
+	// before is the index that maintenance rebuilds; nil for a build by the user.
 	before *manifest
 }
 
-// newTimer reports to a function of the caller, which may be nil.
+// newTimer returns a timer that reports to a function of the caller, which may be nil.
 func newTimer(progress func(Progress)) *stageTimer {
 	t := &stageTimer{seconds: map[string]float64{}}
 	if progress != nil {
@@ -28,8 +28,8 @@ func newTimer(progress func(Progress)) *stageTimer {
 	return t
 }
 
-// keep carries over what maintenance does not do again: the options as they
-// were asked for, what the tuner measured, and when the index was built.
+// keep copies the data that maintenance does not recompute: the options as requested, the
+// tuner's measurements, and the time of the build.
 func (s *stageTimer) keep(i *IndexInfo) {
 	if s.before == nil {
 		return
@@ -59,9 +59,9 @@ func (s *stageTimer) run(name string, f func(report func(done, total int)) error
 	return err
 }
 
-// memoryHeld is what the process has from the system, maps of files left out.
-// The runtime gives freed memory back slowly, so little of a peak within a
-// stage is gone at its end.
+// memoryHeld returns the memory that the process has from the system, except for maps of files.
+// The runtime returns freed memory slowly, so most of a peak within a stage is still held at
+// its end.
 func memoryHeld() int64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

@@ -30,48 +30,47 @@ var (
 
 var rootBuckets = [][]byte{bucketBlocks, bucketKeys, bucketLabels, bucketMeta, bucketSets, bucketTail}
 
-// ballast keeps a block bucket from ever being stored inline in its parent,
-// where bbolt gives values no alignment. It is object 0, which nothing uses.
+// ballastKey is the key of padding that keeps a block bucket from being stored inline in its
+// parent, where bbolt does not align values. It belongs to object 0, which is otherwise unused.
 var ballastKey = codec.Key(0, codec.KindGeneric, 0)
 
-// store is one open bbolt file. Compact replaces a DB's store; the old one
-// closes when its last generation does.
+// store is one open bbolt file. Compact replaces a DB's store; the old one is closed with its
+// last generation.
 type store struct {
 	bolt     *bbolt.DB
 	file     *os.File // bbolt's own handle, for bounds-checked reads
 	reserve  int64
 	verify   VerifyMode
 	tight    atomic.Bool // see makeRoom
-	before   uint64      // generations before the file's first, where it was compacted
+	before   uint64      // generations before the file's first, if it was compacted
 	verified verifiedSet
-	// validated holds what of an index's arrays has been checked once.
+	// validated records which arrays of an index have been checked.
 	validated checkedSet
-	// fresh holds *freshRows by the object of a label model and *freshSketches
-	// by that of an index with sketches, features
-	// *featureNumbers by the number of a collection.
+	// fresh holds *freshRows by the object of a label model and *freshSketches by the object of
+	// an index with sketches; features holds *featureNumbers by the number of a collection.
 	fresh, features sync.Map
-	// checked holds the chunks of sparse rows whose structure has been checked.
+	// checked records the chunks of sparse rows whose structure has been checked.
 	checked verifiedSet
-	// searchers are of forests.
+	// searchers are idle scratches for dense searches.
 	searchers idleSearchers
 
 	beginMu sync.Mutex
-	broken  atomic.Pointer[error] // set when bbolt's locks are lost, see begin
+	broken  atomic.Pointer[error] // set if bbolt's locks are lost, see begin
 
 	walkMu  sync.Mutex
-	walked  atomic.Uint32 // parts of the file found sound, see sound
-	unsound [8]error      // what was found in the others; guarded by walkMu
+	walked  atomic.Uint32 // parts of the file found valid, see sound
+	unsound [8]error      // the errors found in the other parts; guarded by walkMu
 
 	mu   sync.Mutex
 	gens map[*generation]struct{}
-	// numberings are those of the collections by their numbers.
+	// numberings has the numberings of collections by collection number.
 	numberings map[uint64]*numbering
 	retire     bool // no longer a DB's current store
 	closed     bool
-	base       uintptr // where the map was last advised
+	base       uintptr // address at which the map was last advised
 }
 
-// reserves are the map reservations to try, largest first.
+// reserves returns the map reservations to try, largest first.
 func reserves(want, size int64) []int64 {
 	out := []int64{want}
 	for _, r := range []int64{64 << 30, 4*size + 1<<30, 0} {
@@ -106,14 +105,15 @@ func openStore(path string, o Options) (*store, error) {
 	return nil, last
 }
 
-// mapFailed says whether bbolt could not map the file at the asked size.
+// mapFailed reports whether bbolt could not map the file with the requested size.
 func mapFailed(err error) bool {
-	return errors.Is(err, berrors.ErrInvalidMapping) || errors.Is(err, syscall.ENOMEM) || strings.Contains(err.Error(), "mmap")
+	return errors.Is(err, berrors.ErrInvalidMapping) || errors.Is(err, syscall.ENOMEM) ||
+		strings.Contains(err.Error(), "mmap")
 }
 
-// tryOpen opens path with one reservation. bbolt panics, or faults, on a
-// freelist page that is damaged: that becomes ErrCorrupt, and the file handle
-// it leaves behind is closed so that its lock does not outlive the attempt.
+// tryOpen opens path with one reservation. On a damaged freelist page bbolt panics or faults:
+// tryOpen converts that to ErrCorrupt, and closes the file handle that bbolt has left open, so
+// that its lock does not outlive the attempt.
 func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 	var file *os.File
 	defer func(old bool) {
@@ -123,8 +123,8 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 			s, err = nil, corruptf("", "open %s: %v", path, r)
 		}
 		if err != nil && file != nil {
-			// Closed already where bbolt failed in order. Where it panicked, its
-			// map lives on, and would keep the lock as well.
+			// If bbolt returned an error, the file is closed already. If it panicked, its map
+			// remains, and would keep the lock as well.
 			unlock(file)
 			_ = file.Close()
 		}
@@ -155,7 +155,7 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 		return nil, wrapf(asSystem(err), "open %s", path)
 	}
 	if o.MaxSize > 0 {
-		b.AllocSize = 1 << 20 // a file grows in steps of it, and a step is refused whole
+		b.AllocSize = 1 << 20 // the file grows in such steps; MaxSize refuses a step as a whole
 	}
 	return &store{
 		bolt: b, file: file, reserve: int64(reserve), verify: o.Verify,
@@ -163,8 +163,8 @@ func tryOpen(path string, o Options, reserve int) (s *store, err error) {
 	}, nil
 }
 
-// advise undoes bbolt's MADV_RANDOM, which makes cold scans ten times slower,
-// whenever the map is new.
+// advise reverts bbolt's MADV_RANDOM, which makes cold scans ten times slower, whenever the map
+// is new.
 func (s *store) advise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *store) advise() {
 	}
 }
 
-// mapped is a length that is certainly mapped.
+// mapped returns a length that is certainly mapped.
 func (s *store) mapped() int64 {
 	size := s.reserve
 	if info, err := s.file.Stat(); err == nil {
@@ -186,20 +186,20 @@ func (s *store) mapped() int64 {
 	return size
 }
 
-// roomBytes is how much a file may grow, at the least, before bbolt must remap,
-// while an idle generation is kept: four times what large transactions write.
+// roomBytes is the least space that must be left in the map for an idle generation to be kept:
+// four times the size of large transactions.
 const roomBytes = 512 << 20
 
-// roomy says whether the file can at least double, and take a large transaction
-// in, before bbolt must remap, which waits for every reader. Only then may an
-// idle generation be kept: nobody would release it.
+// roomy reports whether the file can at least double, and also take a large transaction, before
+// bbolt must remap. A remap waits for every reader, and no reader would release an idle
+// generation; so one may be kept only if the store is roomy.
 func (s *store) roomy() bool {
 	info, err := s.file.Stat()
 	return err == nil && !s.tight.Load() && s.reserve-info.Size() >= max(info.Size(), roomBytes)
 }
 
-// makeRoom keeps idle generations out of the way of a transaction of so many
-// bytes, if it is a very large one, until it is done.
+// makeRoom releases the idle generation before a very large transaction, and lets none be kept
+// until done is called.
 func (d *DB) makeRoom(bytes int) (done func()) {
 	if bytes < roomBytes/4 {
 		return func() {}
@@ -212,7 +212,7 @@ func (d *DB) makeRoom(bytes int) (done func()) {
 	return func() { s.tight.Store(false) }
 }
 
-// offset is the place in the file of an address in the map, or -1.
+// offset returns the file offset of an address in the map, or -1.
 func (s *store) offset(addr uintptr) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,9 +222,9 @@ func (s *store) offset(addr uintptr) int64 {
 	return int64(addr - s.base)
 }
 
-// begin begins a transaction. Where the file no longer has its meta pages,
-// bbolt faults in doing so and keeps its locks for ever: the store is then
-// given up, and nothing may wait for those locks again.
+// begin begins a transaction. If the file no longer has its meta pages, bbolt faults in Begin
+// and keeps its locks forever. The store is then marked as broken, so that no call waits for
+// those locks again.
 func (s *store) begin(write bool) (tx *bbolt.Tx, err error) {
 	s.beginMu.Lock()
 	defer s.beginMu.Unlock()
@@ -249,11 +249,11 @@ func (s *store) begin(write bool) (tx *bbolt.Tx, err error) {
 // end ends a read transaction.
 func (s *store) end(tx *bbolt.Tx) {
 	if s.broken.Load() == nil {
-		_ = tx.Rollback() // a read transaction has nothing to lose
+		_ = tx.Rollback() // a read transaction has no changes to lose
 	}
 }
 
-// close closes the file. A broken store leaves its map behind.
+// close closes the file. The map of a broken store remains.
 func (s *store) close() error {
 	if s.broken.Load() == nil {
 		return s.bolt.Close()
@@ -262,7 +262,7 @@ func (s *store) close() error {
 	return s.file.Close()
 }
 
-// drop forgets a generation and closes the store after its last one.
+// drop removes a generation and closes a retired store after its last one.
 func (s *store) drop(g *generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,17 +278,18 @@ func (s *store) retired() {
 	s.closeIdle()
 }
 
-// sync makes a file durable that was written without (Options.NoSync).
+// sync makes a file durable that was written with Options.NoSync.
 func (s *store) sync() error { return s.bolt.Sync() }
 
 func (s *store) closeIdle() {
 	if s.retire && len(s.gens) == 0 && !s.closed {
 		s.closed = true
-		_ = s.close() // nothing is left to write; the new file is in place
+		_ = s.close() // there is nothing left to write; the new file is in place
 	}
 }
 
-// readers counts held generations and the age of the oldest.
+// readers returns the number of held generations and the age of the oldest one. The reference
+// of the DB to idle does not count.
 func (s *store) readers(idle *generation) (n int, oldest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +306,8 @@ func (s *store) readers(idle *generation) (n int, oldest time.Duration) {
 	return n, oldest
 }
 
-// verifiedSet remembers which blocks of a store have been verified: a bit per
-// block, by object and section.
+// verifiedSet records which blocks of a store have been verified: one bit per block, by object
+// and section.
 type verifiedSet struct {
 	m sync.Map // sectionKey → *bitSet
 }
@@ -325,7 +326,7 @@ func (v *verifiedSet) section(object uint64, kind codec.Kind) *bitSet {
 	return b.(*bitSet)
 }
 
-// forget drops all bits of an object.
+// forget removes all bits of an object.
 func (v *verifiedSet) forget(object uint64) {
 	v.m.Range(func(k, _ any) bool {
 		if k.(sectionKey).object == object {
@@ -335,9 +336,9 @@ func (v *verifiedSet) forget(object uint64) {
 	})
 }
 
-// bitSet is a growing set of bits that is safe for concurrent use. Reading is
-// a load or two; bits live in pages, of which only those in use are there, so that growing
-// never moves them and a high number costs no more than its page.
+// bitSet is a growing set of bits that is safe for concurrent use. A read takes one or two
+// loads. Bits are stored in pages that are allocated on demand, so that growing never moves
+// them and a high number costs only its page.
 type bitSet struct {
 	mu    sync.Mutex
 	pages atomic.Pointer[[]*bitPage]

@@ -16,49 +16,47 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// The budgeted trees of Liu and Tsang 2017 as BuildOptions.Kind: a supervised
-// budgeted tree, one a label against the rest where there are more than two,
-// for rows that carry one label each; a powerset tree; an annotation tree.
-// They take sparse and dense collections.
+// The budgeted trees of Liu and Tsang 2017 as BuildOptions.Kind, over sparse and dense
+// collections: a supervised budgeted tree, for rows that have one label each, with one tree per
+// label against the rest if there are more than two; a powerset tree; an annotation tree.
 const (
 	KindSBT forest.Kind = forest.Kind(budget.SBT)
 	KindPT  forest.Kind = forest.Kind(budget.PT)
 	KindAT  forest.Kind = forest.Kind(budget.AT)
 )
 
-// treeKind are budgeted trees, over sparse and dense collections.
+// treeKind implements budgeted trees over sparse and dense collections.
 type treeKind struct{}
 
 func (treeKind) suits(bool) bool { return true }
 func (treeKind) predicts() bool  { return true }
 func (treeKind) detail() detail  { return &budgetManifest{} }
 
-// again leaves the grid out: the parameters are what it found.
+// again drops the grid, since the parameters are its result.
 func (treeKind) again(_ context.Context, _ source, _ *manifest, o *BuildOptions) { o.Budget.Grid = nil }
 
 // BudgetOptions are the options of KindSBT, KindPT and KindAT.
 type BudgetOptions struct {
 	// Params are those of the trees; a Budget of zero means 100.
 	Params budget.Params
-	// Grid, when given, is tried by cross-validation on the rows themselves:
-	// its best budget, cost and, for KindAT, threshold take the place of those of
-	// Params. An empty list stands for what Params have, and there are at most 1,000
-	// folds. IndexInfo.TreeTrials has what was measured.
+	// Grid, if not nil, is searched by cross-validation on the rows: its best budget, cost and,
+	// for KindAT, threshold replace those of Params. An empty list stands for the value in
+	// Params, and there are at most 1,000 folds. IndexInfo.TreeTrials has the measurements.
 	Grid *budget.Grid `json:",omitempty"`
-	// TuneRows is how many rows the cross-validation uses at most, a random
-	// choice by Params.Seed; 10,000 when zero.
+	// TuneRows is the largest number of rows that the cross-validation uses, drawn at random by
+	// Params.Seed; 10,000 when zero.
 	TuneRows int `json:",omitempty"`
 	// Weight selects how values are weighed.
 	Weight Weighting
-	// AllowEmpty lets a tree of KindAT answer no label at all. Otherwise a row whose
-	// leaf has none gets its best label, or the most frequent one.
+	// AllowEmpty lets a tree of KindAT predict no label at all. Otherwise a row whose leaf has
+	// no label gets its best label, or the most frequent one.
 	AllowEmpty bool `json:",omitempty"`
-	// Raw takes the rows of a sparse collection at their own length instead of
-	// unit length. Dense rows are always taken as they are.
+	// Raw uses the rows of a sparse collection with their own length instead of unit length.
+	// Dense rows are always used as they are.
 	Raw bool
 }
 
-// budgetLearned is a budgeted tree on its way to the file.
+// budgetLearned is a set of budgeted trees that has been learned but not yet stored.
 type budgetLearned struct {
 	n, points int
 	dim       int
@@ -71,7 +69,7 @@ type budgetLearned struct {
 	unit      bool
 }
 
-// budgetManifest is the detail of budgeted trees.
+// budgetManifest is the part of a manifest that only budgeted trees have.
 type budgetManifest struct {
 	plainDetail
 	Kind                 budget.Kind
@@ -80,7 +78,7 @@ type budgetManifest struct {
 	KeepTop              bool    `json:",omitempty"`
 	// Names is the number of label names.
 	Names int
-	// Unit says that rows were scaled to unit length.
+	// Unit is set if rows were scaled to unit length.
 	Unit bool `json:",omitempty"`
 }
 
@@ -118,7 +116,7 @@ func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
 	return l, l.learnFrom(ctx, job, data)
 }
 
-// learnFrom weighs and numbers the rows, and learns from them.
+// learnFrom weighs the rows, renumbers their features, and learns trees from them.
 func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labelled) error {
 	o := &l.opts
 	l.n, l.points = data.rows.Rows(), len(data.live)
@@ -129,9 +127,9 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 		}
 		l.idf = data.weigh(w)
 	}
-	used := data.rows.FewColumns() // of all, where there are weights of all
+	used := data.rows.FewColumns()
 	if l.idf != nil {
-		used = nil
+		used = nil // weights are of all features
 	}
 	if used != nil {
 		data.rows = data.rows.Renumbered(used)
@@ -151,7 +149,8 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
 		}
 		if errors.Is(err, budget.ErrConstant) && o.Budget.Weight == WeightTFIDF {
-			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have", err, o.Budget.Weight)
+			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have",
+				err, o.Budget.Weight)
 		}
 		return wrapf(asOption(err), "%s over %q", o.Kind, job.coll)
 	}
@@ -207,13 +206,13 @@ func (l *budgetLearned) emit(object uint64, sink blockSink) (*manifest, error) {
 	return &manifest{
 		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim,
 		own: &budgetManifest{
-			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold, KeepTop: m.KeepTop,
-			Names: len(l.names), Unit: l.unit,
+			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
+			KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
 		},
 	}, w.err
 }
 
-// treeArrays are the arrays of trees.
+// treeArrays reads or writes the arrays of trees.
 func treeArrays(a *arrays, m *budget.Model) {
 	array(a, arrayRoots, &m.Roots)
 	array(a, arrayFeatures, &m.Features)
@@ -238,14 +237,15 @@ func treeArrays(a *arrays, m *budget.Model) {
 	array(a, arrayLeafChanged, &m.LeafChanged)
 }
 
-// trees is the detail of the manifest of trees.
+// trees returns the part of the manifest that only budgeted trees have.
 func (m *manifest) trees() *budgetManifest { return m.own.(*budgetManifest) }
 
 func (b *budgetManifest) features() int { return b.Cols }
 
-// check refuses what no build can have written.
+// check refuses values that no build writes.
 func (b *budgetManifest) check(m *manifest) error {
-	ok := b.Cols >= 0 && b.Cols <= MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 && b.Voters >= 0 && b.Voters <= budget.MaxVoters
+	ok := b.Cols >= 0 && b.Cols <= MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
+		b.Voters >= 0 && b.Voters <= budget.MaxVoters
 	if o := m.Info.Options; !ok || o.Budget.check(o.Kind) != nil {
 		return errors.New("budgeted trees")
 	}
@@ -264,13 +264,14 @@ type treeModel struct {
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
 }
 
-// open views the arrays of trees.
+// open maps the arrays of trees.
 func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	a := r.arrays(codec.KindBudget)
 	b := m.trees()
 	x := &budget.Model{
-		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold, KeepTop: b.KeepTop,
+		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
+		KeepTop: b.KeepTop,
 	}
 	treeArrays(a, x)
 	t := &treeModel{st: st, m: m, model: x, names: a.readNames(arrayTreeNames, b.Names), unit: b.Unit}
@@ -285,13 +286,13 @@ func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error
 	return t, nil
 }
 
-// treeCut is the least chance of a path that ranking follows.
+// treeCut is the least probability of a path that ranking follows.
 const treeCut = 0.001
 
-// label is the name of a label.
+// label returns the name of a label.
 func (t *treeModel) label(l uint32) string { return string(t.names.At(int(l))) }
 
-// labels are the names of a list of labels.
+// labels returns the names of labels.
 func (t *treeModel) labels(list []uint32) []string {
 	var out []string
 	for _, l := range list {
@@ -314,25 +315,27 @@ func (t *treeModel) prepare(x vector.Sparse) vector.Sparse {
 	return x
 }
 
-// treeAnswer is a label with its score, and whether the tree predicts it.
+// treeAnswer is a label with its score; predicted is set if the tree predicts it.
 type treeAnswer struct {
 	labels.Ranked
 	predicted bool
 }
 
-// answers are the labels of a prepared query, best first: the label set of the
-// leaf it comes to, or the top labels by the chance of coming to a leaf that has
-// them, or both; for SBT, where the set is one class, by the classes' scores.
-func (t *treeModel) answers(p *budget.Predictor, x vector.Sparse, o *PredictOptions) (out []treeAnswer) {
+// answers returns labels for a prepared query, best first: the label set of the leaf that it
+// reaches, or the top labels by the probability of reaching a leaf that has them, or both; for
+// SBT, whose set is one class, the classes by score.
+func (t *treeModel) answers(
+	p *budget.Predictor, x vector.Sparse, o *PredictOptions,
+) (out []treeAnswer) {
 	if t.model.Kind == budget.SBT {
 		class, _ := p.Class(x)
 		for c, score := range p.ClassScores(nil, x) {
-			// Weights and values may be as large as float32 can tell.
+			// Weights and values may be so large that scores exceed the range of float32.
 			score = min(max(score, -math.MaxFloat32), math.MaxFloat32)
 			out = append(out, treeAnswer{labels.Ranked{Label: uint32(c), Score: float32(score)}, c == class})
 		}
 		slices.SortStableFunc(out, byScore)
-		// The best is the predicted one, so that it is all of the set.
+		// The best class is the predicted one, so it is the whole set.
 		return out[:min(max(o.Top, 1), len(out))]
 	}
 	set := p.Set(x)
@@ -348,7 +351,7 @@ func (t *treeModel) answers(p *budget.Predictor, x vector.Sparse, o *PredictOpti
 		if slices.ContainsFunc(out, func(a treeAnswer) bool { return a.Label == l }) {
 			continue
 		}
-		score := float32(0) // where treeCut has cut the path off
+		score := float32(0) // used if treeCut has cut the path off
 		if i, ok := slices.BinarySearch(scores.Index, l); ok {
 			score = scores.Value[i]
 		}
@@ -358,7 +361,7 @@ func (t *treeModel) answers(p *budget.Predictor, x vector.Sparse, o *PredictOpti
 	return out
 }
 
-// byScore puts the larger score first, and of equal ones what is predicted.
+// byScore orders by score, largest first, and predicted labels first if scores are equal.
 func byScore(a, b treeAnswer) int {
 	if c := cmp.Compare(b.Score, a.Score); c != 0 || a.predicted == b.predicted {
 		return c

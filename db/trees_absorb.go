@@ -8,18 +8,20 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// treeStep makes a budgeted tree cover fresh rows and forget deleted ones (see
-// budget.Follow). The weights of features stay until the tree is retrained, and
-// features that came since then have none.
+// treeStep is a step of maintenance after which a budgeted tree covers fresh rows and no longer
+// counts deleted ones (see budget.Follow). The weights of features stay until the tree is
+// retrained, and features that are new since then have none.
 type treeStep struct {
 	wholeStep
-	m        *manifest // of the index before
+	m        *manifest // of the index before the step
 	l        budgetLearned
 	subtrees int
 }
 
 // absorb returns the next step of a tree, or reports that the tree must be retrained.
-func (treeKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest, w work) (s step, rebuild bool, err error) {
+func (treeKind) absorb(
+	ctx context.Context, st source, r *indexRef, m *manifest, w work,
+) (s step, rebuild bool, err error) {
 	c := st.entry()
 	if c.Sparse {
 		set, err := st.sparse(ctx)
@@ -53,7 +55,7 @@ func (treeKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest,
 		return nil, false, err
 	}
 	if t.model.Kind == budget.SBT && oneLabelEach(st, data) != nil {
-		return nil, true, nil // which a build refuses
+		return nil, true, nil // a build returns the error
 	}
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
 	for i := range data.rows.Rows() {
@@ -68,7 +70,8 @@ func (treeKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest,
 		return err
 	})
 	switch {
-	case errors.Is(err, budget.ErrInvalid), errors.Is(err, budget.ErrParams): // which a build had accepted
+	case errors.Is(err, budget.ErrInvalid), errors.Is(err, budget.ErrParams):
+		// The build accepted the parameters, so the stored ones are damaged.
 		return nil, false, corruptf(c.Name, "index %q: %w", m.Info.Name, err)
 	case err != nil:
 		return nil, false, wrapf(asOption(err), "%s", m.trees().Kind)
@@ -81,10 +84,10 @@ func (treeKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest,
 	}}, false, nil
 }
 
-// rows is how many rows the step read.
+// rows returns the number of rows that the step has read.
 func (s *treeStep) rows() int { return s.l.points }
 
-// action names the step.
+// action returns the name of the step, as in MaintainStep.Action.
 func (s *treeStep) action() string {
 	if s.subtrees > 0 {
 		return "subtree"
@@ -92,7 +95,7 @@ func (s *treeStep) action() string {
 	return "count"
 }
 
-// emit writes the whole tree: each of its arrays is one block.
+// emit writes the whole tree, since each of its arrays is one block.
 func (s *treeStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	written, err := s.l.emit(object, sink)
 	if err != nil {
@@ -105,8 +108,8 @@ func (s *treeStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	return &m, nil
 }
 
-// check checks a tree's arrays and counts against each other, and these against
-// the rows that the index covers.
+// check checks that a tree's arrays and counts are consistent with each other and with the rows
+// that the index covers.
 func (t *treeModel) check(context.Context) error {
 	return errors.Join(t.model.Validate(), t.model.CheckCounts(t.m.Info.TrainingPoints))
 }

@@ -13,26 +13,28 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// maxRounds and maxIterations bound what the learning of a node may be told to
-// do: far more than it ever needs.
+// maxRounds and maxIterations bound the options for learning a node, far above what it ever
+// needs.
 const (
 	maxRounds     = 1000
 	maxIterations = 100_000
 )
 
-// check refuses options that no tree of the kind can honour.
+// check refuses options that trees of the kind do not support.
 func (o BudgetOptions) check(kind forest.Kind) error {
 	if err := o.Weight.check(); err != nil {
 		return err
 	}
 	if o.Weight == WeightStandard {
-		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees", ErrOption, o.Weight, KindLCIF)
+		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees",
+			ErrOption, o.Weight, KindLCIF)
 	}
 	if o.TuneRows < 0 {
 		return fmt.Errorf("%w: tuning on %d rows", ErrOption, o.TuneRows)
 	}
 	if b := o.Params.BAC; b.Rounds > maxRounds || b.Iterations > maxIterations {
-		return fmt.Errorf("%w: %d rounds of %d iterations, want at most %d and %d", ErrOption, b.Rounds, b.Iterations, maxRounds, maxIterations)
+		return fmt.Errorf("%w: %d rounds of %d iterations, want at most %d and %d",
+			ErrOption, b.Rounds, b.Iterations, maxRounds, maxIterations)
 	}
 	g := o.Grid
 	if g == nil {
@@ -80,13 +82,14 @@ func oneLabelEach(st source, data *labelled) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row", ErrOption, key, st.entry().Name, n, KindSBT)
+		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
+			ErrOption, key, st.entry().Name, n, KindSBT)
 	}
 	return nil
 }
 
-// treeJob is what trees of a kind are trained on: rows as the trees see them, with
-// the labels of data.
+// treeJob returns the training job for trees of a kind: rows as the trees use them, with the
+// labels of data.
 func treeJob(kind forest.Kind, rows *vector.CSR, data *labelled) budget.Job {
 	j := budget.Job{X: rows, Sets: data.sets, Rows: data.live}
 	if kind == KindSBT {
@@ -98,7 +101,7 @@ func treeJob(kind forest.Kind, rows *vector.CSR, data *labelled) budget.Job {
 	return j
 }
 
-// learn chooses parameters, if there is a grid, and trains.
+// learn chooses parameters, if there is a grid, and trains the trees.
 func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageTimer) error {
 	o, kind := &l.opts.Budget, budget.Kind(l.opts.Kind)
 	job.Workers = l.opts.Workers
@@ -120,22 +123,22 @@ func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageT
 	})
 }
 
-// filled is the grid with the parameters in place of empty lists.
+// filled returns the grid with the values of Params in place of empty lists.
 func (o BudgetOptions) filled() budget.Grid {
 	g := *o.Grid
 	if len(g.Budgets) == 0 {
 		g.Budgets = []int{o.Params.BAC.Budget}
 	}
 	if len(g.Costs) == 0 {
-		g.Costs = []float64{cmp.Or(o.Params.BAC.C, 5)} // which zero means there
+		g.Costs = []float64{cmp.Or(o.Params.BAC.C, 5)} // the meaning of zero in Params
 	}
 	return g
 }
 
-// defaultTuneRows is how many rows a tuner of label models tries.
+// defaultTuneRows is the number of rows that a tuner of label models uses at most by default.
 const defaultTuneRows = 10_000
 
-// sampled is at most limit of the rows, ascending, drawn by seed; 0 for the
+// sampled returns at most limit of the rows, ascending, drawn by seed; a limit of 0 means the
 // default.
 func sampled(rows []int, limit int, seed uint64) []int {
 	if limit == 0 {
@@ -159,7 +162,7 @@ func (d *labelled) oneSet() bool {
 	return !slices.ContainsFunc(d.live, func(i int) bool { return !slices.Equal(d.sets.Row(i), first) })
 }
 
-// describeSet is a set of labels in words.
+// describeSet returns a set of labels in words.
 func (l *budgetLearned) describeSet(set []uint32) string {
 	const most = 5
 	var names []string

@@ -11,63 +11,63 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// TreePath is how a budgeted tree came to its answer on a row (Liu 2017,
-// section 6): the decisions from the root to a leaf, with what each is made of.
+// TreePath is the path of a row through a budgeted tree (Liu 2017, section 6): the decisions
+// from the root to a leaf, with the parts of each.
 type TreePath struct {
-	// Class is the class that the tree tells from the rest; empty where one tree
-	// serves for all labels.
+	// Class is the class that the tree separates from the rest; empty if there is only one
+	// tree.
 	Class string
 	// Path lists the decisions in order; empty for a tree that is a leaf.
 	Path []TreeDecision
-	// Labels is the answer of the leaf: a label set, which may be empty, or for
-	// KindSBT the class, and none where it is the rest.
+	// Labels is the answer of the leaf: a label set, which may be empty, or for KindSBT the
+	// class, empty if it is the rest.
 	Labels []string
-	// Rows is the number of training rows in the leaf, Agree how many of these
-	// have the leaf's answer.
+	// Rows is the number of training rows in the leaf, Agree the number of those that have the
+	// leaf's answer.
 	Rows, Agree int
 }
 
 // TreeDecision is a decision on the path of a row.
 type TreeDecision struct {
-	// Node is the decision's number in the index.
+	// Node is the number of the decision's node in the index.
 	Node int
-	// Label is the label in question for KindAT, else empty.
+	// Label is the label that a decision of KindAT is about; otherwise empty.
 	Label string
-	// Yes says whether the decision is positive. It is where most of the Voters
-	// classifiers have a margin above zero, Votes of them; the mean of their
-	// margins decides ties.
+	// Yes reports whether the decision is positive: if more than half of the Voters classifiers
+	// have a margin above zero. Votes is their number; the mean margin decides ties.
 	Yes           bool
 	Votes, Voters int
-	// Margin is the mean margin: Offset and all Contributions added up, but for
-	// rounding.
+	// Margin is the mean margin: the sum of Offset and all Contributions, except for rounding.
 	Margin, Offset float64
-	// Features is the number of features that the decision looks at.
-	// Contributions lists those that the row has, by falling magnitude.
+	// Features is the number of features that the decision uses. Contributions lists those that
+	// the row has, by decreasing magnitude.
 	Features      int
 	Contributions []TreeContribution
 	// Always lists labels that all training rows of the node have (KindAT).
 	Always []string
-	// Rows is the number of training rows that reached the node, Errors how
-	// many of them cross-validation got wrong there (KindSBT).
+	// Rows is the number of training rows that reached the node, Errors the number of those
+	// that cross-validation misclassified there (KindSBT).
 	Rows, Errors int
 }
 
-// TreeContribution is what a feature of a row adds to a decision: its weight,
-// the mean over the classifiers, times its value. The value is the one that the
-// tree sees, weighed and scaled as BudgetOptions say.
+// TreeContribution is the contribution of a feature of a row to a decision: its weight, the
+// mean over the classifiers, times its value. The value is the one that the tree uses, weighed
+// and scaled as BudgetOptions select.
 type TreeContribution struct {
 	Feature       string
 	Weight, Value float32
 	Margin        float64
 }
 
-// ExplainTree tells the path of a row through a budgeted tree, the
-// collection's only label model if index is empty. It also explains answers
-// without a label, which Predict lists no prediction for. Of trees one against
-// the rest it explains that of the answer.
+// ExplainTree returns the path of a row through a budgeted tree, the collection's only label
+// model if index is empty. It also explains answers without a label, for which Predict returns
+// no prediction. If there is one tree per class, it returns the path through the tree of the
+// predicted class.
 //
 // Errors: those of Predict; ErrKind for a label model of another kind.
-func (s *Snapshot) ExplainTree(ctx context.Context, coll string, q SparseQuery, index string) (path *TreePath, err error) {
+func (s *Snapshot) ExplainTree(
+	ctx context.Context, coll string, q SparseQuery, index string,
+) (path *TreePath, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	t, x, err := s.askedTree(ctx, coll, q, index)
 	if err != nil {
@@ -82,8 +82,10 @@ func (s *Snapshot) ExplainTree(ctx context.Context, coll string, q SparseQuery, 
 	return t.path(p, x, tree)
 }
 
-// askedTree finds the tree that is asked, and the row as it sees it.
-func (s *Snapshot) askedTree(ctx context.Context, coll string, q SparseQuery, index string) (*treeModel, vector.Sparse, error) {
+// askedTree returns the tree that the index name selects, and the row as the tree uses it.
+func (s *Snapshot) askedTree(
+	ctx context.Context, coll string, q SparseQuery, index string,
+) (*treeModel, vector.Sparse, error) {
 	asked, state, err := s.asked(ctx, coll, q, index)
 	if err != nil {
 		return nil, vector.Sparse{}, err
@@ -95,7 +97,7 @@ func (s *Snapshot) askedTree(ctx context.Context, coll string, q SparseQuery, in
 	return t, t.prepare(asked.features), nil
 }
 
-// path is the path of a prepared row through a tree.
+// path returns the path of a prepared row through a tree.
 func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) (*TreePath, error) {
 	e := p.Explain(x, tree)
 	out := &TreePath{Rows: e.Rows, Agree: e.Rows}
@@ -137,25 +139,29 @@ func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) (*TreeP
 	return out, nil
 }
 
-// predict answers by the leaf that a row comes to.
-func (t *treeModel) predict(_ context.Context, x vector.Sparse, o *PredictOptions) ([]Prediction, query.LCIFStats, error) {
+// predict predicts by the leaf that a row reaches.
+func (t *treeModel) predict(
+	_ context.Context, x vector.Sparse, o *PredictOptions,
+) ([]Prediction, query.LCIFStats, error) {
 	if o.Params != nil {
 		return nil, query.LCIFStats{}, fmt.Errorf("%w: Params are for label models of kind %s", ErrOption, KindLCIF)
 	}
 	if o.Strategy != postings.Auto {
-		return nil, query.LCIFStats{}, fmt.Errorf("%w: strategy %v is for label models of kind %s", ErrOption, o.Strategy, KindLCIF)
+		return nil, query.LCIFStats{}, fmt.Errorf("%w: strategy %v is for label models of kind %s",
+			ErrOption, o.Strategy, KindLCIF)
 	}
 	out, err := t.predictions(t.prepare(x), o)
 	return out, query.LCIFStats{}, err
 }
 
-// predictMany leaves queries to predict: trees answer each by itself.
-func (t *treeModel) predictMany(context.Context, manyQueries, *PredictOptions, [][]Prediction) (bool, error) {
+// predictMany does nothing: trees predict queries one by one.
+func (t *treeModel) predictMany(
+	context.Context, manyQueries, *PredictOptions, [][]Prediction,
+) (bool, error) {
 	return false, nil
 }
 
-// predictions are the answers on a prepared row, with the paths that led to them if
-// asked for.
+// predictions returns the predictions for a prepared row, with their paths if o.Explain is set.
 func (t *treeModel) predictions(x vector.Sparse, o *PredictOptions) ([]Prediction, error) {
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
@@ -182,19 +188,21 @@ func (t *treeModel) predictions(x vector.Sparse, o *PredictOptions) ([]Predictio
 	return out, nil
 }
 
-// decides is the decision that found a label present, -1 if none did.
+// decides returns the index of the decision that found a label present, -1 if there is none.
 func (p *TreePath) decides(label string) int {
 	return slices.IndexFunc(p.Path, func(d TreeDecision) bool {
 		return d.Yes && d.Label == label || slices.Contains(d.Always, label)
 	})
 }
 
-// TreePicture is a stored tree as people see it: the decisions with the names
-// of their features and labels. o's own names are not looked at.
+// TreePicture returns a picture of a stored tree: the decisions with the names of their
+// features and labels. o.Names is ignored. classes selects trees if there is one per class.
 //
 // Errors: ErrNoCollection, ErrNoIndex, ErrKind, ErrOption for a name that no
 // class has, ErrCorrupt, ErrClosed.
-func (s *Snapshot) TreePicture(coll, index string, o budget.PictureOptions, classes ...string) (picture *budget.Picture, err error) {
+func (s *Snapshot) TreePicture(
+	coll, index string, o budget.PictureOptions, classes ...string,
+) (picture *budget.Picture, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	st, err := s.collection(coll)
 	if err != nil {
@@ -216,7 +224,8 @@ func (s *Snapshot) TreePicture(coll, index string, o budget.PictureOptions, clas
 			}
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("%w: index %q of %q has no tree for class %q", ErrOption, state.m.Info.Name, coll, c)
+			return nil, fmt.Errorf("%w: index %q of %q has no tree for class %q",
+				ErrOption, state.m.Info.Name, coll, c)
 		}
 		o.Trees = append(o.Trees, at)
 	}

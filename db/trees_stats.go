@@ -8,15 +8,17 @@ import (
 	"github.com/anndb/anndb/trees/budget"
 )
 
-// TreeDecisions is the mean number of decisions (annotations) that rows take in
-// a budgeted tree, the collection's only label model if index is empty; of trees
-// one against the rest, in all of them together. It is 0 without queries.
-// IndexInfo.Tree has that of the training rows, and the entropy that bounds it.
+// TreeDecisions returns the mean number of decisions (annotations) that the queries take in the
+// budgeted tree with the name index, the collection's only label model if empty. If there is
+// one tree per class, the decisions in all trees are added up. It is 0 without queries.
+// IndexInfo.Tree has the same number for the training rows, and the entropy that bounds it.
 // workers is the number of goroutines, all processors when zero.
 //
 // Errors: those of Predict, with the number of the query; ErrKind for a label
 // model of another kind.
-func (s *Snapshot) TreeDecisions(ctx context.Context, coll string, queries []SparseQuery, index string, workers int) (float64, error) {
+func (s *Snapshot) TreeDecisions(
+	ctx context.Context, coll string, queries []SparseQuery, index string, workers int,
+) (float64, error) {
 	if len(queries) == 0 {
 		return 0, nil
 	}
@@ -36,8 +38,10 @@ func (s *Snapshot) TreeDecisions(ctx context.Context, coll string, queries []Spa
 	return float64(sum) / float64(len(queries)), nil
 }
 
-// decisions counts those of one row.
-func (s *Snapshot) decisions(ctx context.Context, coll string, q SparseQuery, index string) (n int, err error) {
+// decisions returns the number of decisions for one row.
+func (s *Snapshot) decisions(
+	ctx context.Context, coll string, q SparseQuery, index string,
+) (n int, err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	t, x, err := s.askedTree(ctx, coll, q, index)
 	if err != nil {

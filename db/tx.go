@@ -14,8 +14,8 @@ type Tx struct {
 	cat   *catalog
 	ops   []op
 	bytes int
-	seen  map[string]map[string]int // collection → key → place in ops
-	state *Snapshot                 // what is read, from the first read on
+	seen  map[string]map[string]int // collection → key → index in ops
+	state *Snapshot                 // the state that is read, set by the first read
 	reads map[readKey]found
 	err   error
 	done  bool
@@ -38,7 +38,7 @@ type readKey struct {
 	key  string
 }
 
-// found is what was read: the number of the key's row, if there was one.
+// found is the result of a read: the number of the key's row, if there is one.
 type found struct {
 	row    uint32
 	exists bool
@@ -48,27 +48,27 @@ type found struct {
 type request struct {
 	ops   []op
 	reads map[readKey]found
-	store *store // that was read from
+	store *store // of the state that was read
 	bytes int
 	done  chan error
 }
 
-// errConflict is returned where a key that a transaction has read was changed
-// before the transaction could be committed. Update then runs it again.
+// errConflict is returned if a key that a transaction has read was changed before the
+// transaction was committed. Update then runs it again.
 var errConflict = errors.New("db: a key was changed since it was read")
 
-// size is about how much memory a row takes, in bytes.
+// size returns the approximate memory of a row in bytes.
 func (r *Row) size() int {
 	return 4*len(r.Vector) + 8*r.Sparse.Len() + 32*len(r.Features) + len(r.Key) + len(r.Payload)
 }
 
-// commitBytes is about how much data of waiting batches one transaction takes
-// along.
+// commitBytes is the approximate amount of data of waiting transactions that are committed
+// together.
 const commitBytes = 64 << 20
 
-// Put adds a row, or replaces the row of the same key. Everything is copied. Of
-// several changes of one key the last counts. The first error of a change also
-// fails the whole Update.
+// Put adds a row, or replaces the row with the same key. Everything is copied. Of several
+// changes of one key the last one counts. The first error of a change also fails the whole
+// Update.
 //
 // Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite, ErrNorm,
 // ErrFeatures, ErrLabel, ErrPayload, ErrClosed after Update has returned.
@@ -103,7 +103,7 @@ func (t *Tx) Delete(coll string, key []byte) error {
 	})
 }
 
-// Len is the number of keys that are changed so far.
+// Len returns the number of keys changed so far.
 func (t *Tx) Len() int { return len(t.ops) }
 
 // Get returns the row with the key as the transaction leaves it: the one that it
@@ -129,7 +129,7 @@ func (t *Tx) Get(coll string, key []byte) (Row, error) {
 	return r, err
 }
 
-// Has reports whether a row has the key, as Get without reading the row.
+// Has reports whether a row has the key, like Get without reading the row.
 //
 // Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
 func (t *Tx) Has(coll string, key []byte) (bool, error) {
@@ -144,7 +144,7 @@ func (t *Tx) Has(coll string, key []byte) (bool, error) {
 	return exists, err
 }
 
-// own returns the transaction's change of a key; if there is none, b.state is set.
+// own returns the transaction's change of a key; if there is none, t.state is set.
 func (t *Tx) own(coll string, key []byte) (*op, error) {
 	if t.done {
 		return nil, fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
@@ -166,7 +166,7 @@ func (t *Tx) own(coll string, key []byte) (*op, error) {
 	return nil, err
 }
 
-// note remembers what was read of the state.
+// note records the result of a read.
 func (t *Tx) note(coll string, key []byte, f found) {
 	if t.reads == nil {
 		t.reads = map[readKey]found{}
@@ -221,8 +221,8 @@ func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
 	return nil
 }
 
-// change puts a later change of a key in the place of an earlier one. What the
-// earlier one requires of the state before the transaction is still required.
+// change replaces an earlier change of a key by a later one. The earlier one's requirement on
+// the state before the transaction remains.
 func (t *Tx) change(earlier *op, o op) error {
 	if o.insert && !earlier.del {
 		return exists(o.coll, o.row.key)
@@ -254,8 +254,8 @@ func exists(coll string, key []byte) error {
 // Get or Has, is changed by another transaction before this one is committed, fn
 // runs again on the new state, as often as that happens: it must be repeatable.
 //
-// A context cancelled before the commit has begun leaves the database as it was;
-// later it has no effect.
+// Cancelling the context before the commit has begun leaves the database unchanged; later it
+// has no effect.
 //
 // Errors: those of the changes and of fn, ErrOption if fn is nil, ErrExists (see
 // Insert), ErrReadOnly, ErrClosed, ErrFull, ErrNoSpace, ErrStateUnknown, ErrCorrupt
@@ -272,8 +272,8 @@ func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	}
 }
 
-// fillTx lets fn fill a transaction, once there is room for one. Without an error
-// applyTx must follow.
+// fillTx waits for the backlog and lets fn fill a transaction. If it returns no error, applyTx
+// must follow.
 func (d *DB) fillTx(ctx context.Context, fn func(*Tx) error) (_ *Tx, err error) {
 	if fn == nil {
 		return nil, fmt.Errorf("%w: Update without a function", ErrOption)
@@ -289,8 +289,8 @@ func (d *DB) fillTx(ctx context.Context, fn func(*Tx) error) (_ *Tx, err error) 
 		return nil, err
 	}
 	b := &Tx{d: d, ctx: ctx, cat: s.gen.cat, seen: map[string]map[string]int{}}
-	// The catalog is a copy in memory. A transaction that reads nothing, such as a
-	// large load, must not pin the pages of a state.
+	// The catalog is a copy in memory. A transaction that reads nothing, such as a large load,
+	// must not pin the pages of a state.
 	s.Release()
 	filled := false
 	defer func() {
@@ -322,7 +322,7 @@ func (d *DB) applyTx(ctx context.Context, b *Tx) error {
 	return d.submit(ctx, r)
 }
 
-// writable says why the database cannot be written to, if so.
+// writable returns an error if the database cannot be written to.
 func (d *DB) writable(ctx context.Context) error {
 	switch {
 	case d.closing.Load():

@@ -5,27 +5,27 @@ import (
 	"fmt"
 )
 
-// maxSpread is up to how many features may be far more than the entries of all
-// rows before what is made for each of them is refused.
+// maxSpread is the number of features up to which they may far outnumber the entries of all
+// rows. Above it, arrays by feature are refused.
 const maxSpread = 1 << 22
 
 // errSpread marks the errors of checkSpread.
 var errSpread = errors.New("too many features for the rows")
 
-// checkSpread refuses rows whose features are numbered so sparsely that arrays by
-// feature, as label models and weights have them, would be far larger than the
-// rows.
+// checkSpread refuses rows whose feature numbers are so sparse that arrays by feature, which
+// label models and weights have, would be far larger than the rows.
 func checkSpread(coll string, features, entries int) error {
 	if features <= maxSpread || features/8 <= entries {
 		return nil
 	}
-	return fmt.Errorf("%w: %w: collection %q: %d features, numbers without a value included, and rows with %d values: "+
+	return fmt.Errorf("%w: %w: collection %q: %d features, numbers without a value included, "+
+		"and rows with %d values: "+
 		"label models and weights store numbers for each feature, of which there can be %d here: "+
 		"number the features without gaps, or use a collection of named features",
 		ErrUnsuitable, errSpread, coll, features, entries, max(maxSpread, 8*entries+7))
 }
 
-// entries is how many entries the rows have, deleted ones included.
+// entries returns the number of entries of the rows, including deleted ones.
 func (s *sparseSet) entries() int {
 	n := len(s.tail.Index)
 	for i := range s.chunks {
