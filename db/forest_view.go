@@ -13,14 +13,15 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// emit hands every block of a learned index to the sink.
+// emit writes every block of a learned index to the sink.
 func (l *learned) emit(object uint64, sink blockSink) (*manifest, error) {
 	w := newArrayWriter(object, sink)
 	f := l.forest
 	m := &forestManifest{
 		Lift: l.lift,
 		Trees: treesManifest{
-			Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth, Points: f.Points,
+			Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth,
+			Points: f.Points,
 		},
 	}
 	m.Trees.Params.Corpus = nil
@@ -42,7 +43,8 @@ func (l *learned) emit(object uint64, sink blockSink) (*manifest, error) {
 		array(w.arrays(codec.KindRotation), 0, &all)
 	}
 	if width := l.opts.SketchBytes; width > 0 {
-		m.SketchWidth, m.SketchShift, m.SketchStep, m.SketchSteps = width, shiftFor(width), l.step, l.steps
+		m.SketchWidth, m.SketchShift, m.SketchStep, m.SketchSteps =
+			width, shiftFor(width), l.step, l.steps
 		writeRows(w, codec.KindSketch, l.sketch, width, m.SketchShift)
 	}
 	if k := l.opts.HopLabels; k > 0 {
@@ -55,16 +57,18 @@ func (l *learned) emit(object uint64, sink blockSink) (*manifest, error) {
 	}
 	if l.quant != nil {
 		width := len(l.quant) / max(1, l.n)
-		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep = true, shiftFor(width), l.quantOff, l.quantStp
+		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep =
+			true, shiftFor(width), l.quantOff, l.quantStp
 		writeRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
 	}
 	return &manifest{
-		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim, Requested: l.requested, own: m,
+		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim,
+		Requested: l.requested, own: m,
 	}, w.err
 }
 
-// A node is stored as threshold (float32) and dimension (uint32), the layout
-// of forest.Node, so that the stored array is used in place.
+// A node is stored as threshold (float32) and dimension (uint32), the layout of forest.Node, so
+// that the stored array is used in place.
 const nodeBytes = 8
 
 var _ = [1]struct{}{}[unsafe.Sizeof(forest.Node{})-nodeBytes]
@@ -77,8 +81,8 @@ func encodeNodes(nodes []forest.Node) []byte {
 	return codec.Bytes(vals)
 }
 
-// decodeNodes views the stored nodes in place on little-endian machines with
-// aligned blocks, and copies otherwise.
+// decodeNodes returns a view of the stored nodes on little-endian machines with aligned blocks,
+// and a copy otherwise.
 func decodeNodes(r *arrayReader, n int) []forest.Node {
 	var vals []uint32
 	arrayOf(r.arrays(codec.KindNodes), 0, &vals, 2*n)
@@ -88,9 +92,9 @@ func decodeNodes(r *arrayReader, n int) []forest.Node {
 	return unsafe.Slice((*forest.Node)(unsafe.Pointer(unsafe.SliceData(vals))), n)
 }
 
-// loadView assembles the query view of a published index over the map. All
-// counts are checked against the manifest and every directory entry against
-// its block, so that queries need no bounds checks of their own.
+// loadView assembles the query view of a published index over the map. All counts are checked
+// against the manifest and every directory entry against its block, so that queries need no
+// bounds checks.
 func loadView(ctx context.Context, st source, m *manifest, base query.View) (*query.View, error) {
 	d := m.forest()
 	r := st.arrays(ctx, m.Info.Name, m.Object)
@@ -122,7 +126,8 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 	}
 	if d.SketchWidth > 0 {
 		parts := readRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
-		v.Sketch = query.SketchEncoder{Width: d.SketchWidth, Step: d.SketchStep, Steps: d.SketchSteps}.View(parts, d.SketchShift)
+		v.Sketch = query.SketchEncoder{Width: d.SketchWidth, Step: d.SketchStep,
+			Steps: d.SketchSteps}.View(parts, d.SketchShift)
 	}
 	if d.NeighborK > 0 {
 		ids := readRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)
@@ -130,7 +135,8 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 	}
 	if d.Quantized {
 		parts := readRows[byte](r, codec.KindQuantized, m.Info.Rows, inner, d.QuantShift)
-		v.Quant = &query.QuantView{Chunks: parts, Shift: d.QuantShift, Offset: d.QuantOffset, Step: d.QuantStep}
+		v.Quant = &query.QuantView{Chunks: parts, Shift: d.QuantShift, Offset: d.QuantOffset,
+			Step: d.QuantStep}
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -143,7 +149,7 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 	return &v, nil
 }
 
-// loadForest views the arrays of a forest and checks their cross-references.
+// loadForest returns a view of the arrays of a forest and checks their cross-references.
 func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
 	d := m.forest()
 	p := d.Trees.Params
@@ -193,23 +199,26 @@ func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
 	return f, r.err
 }
 
-// validate checks the arrays of a forest, and what its leaves have gained. The
-// trees stay for a while as maintenance goes on, with more rows each time.
+// validate checks the arrays of a forest and the additions to its leaves. The trees are checked
+// separately, because maintenance keeps them over several steps while the additions change.
 func (r *arrayReader) validate(m *manifest, f *forest.Forest) {
 	shape := func(kinds ...codec.Kind) string {
 		runs := make([][]blockRun, len(kinds))
 		for i, kind := range kinds {
 			runs[i] = m.forest().Runs[kind]
 		}
-		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord, f.DirWidth, f.Points, runs)
+		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord,
+			f.DirWidth, f.Points, runs)
 	}
 	trees := *r
 	trees.object = m.forest().firstObject(r.object, codec.KindNodes)
-	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers, codec.KindDirections)
+	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers,
+		codec.KindDirections)
 	trees.once(roleForest, grown, f.CorpusN, f.Validate)
 	if r.err = trees.err; f.Overlay != nil {
 		// The votes of an overlay are checked against the leaves of its forest.
 		gained := shape(codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers)
-		r.once(roleOverlay, fmt.Sprint(trees.object, grown, f.Overlay.Points, gained), f.CorpusN, f.ValidateOverlay)
+		r.once(roleOverlay, fmt.Sprint(trees.object, grown, f.Overlay.Points, gained), f.CorpusN,
+			f.ValidateOverlay)
 	}
 }

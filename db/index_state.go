@@ -13,14 +13,14 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// indexState is an index as one generation sees it, loaded by its first user.
+// indexState is an index in one generation, loaded by its first user.
 type indexState struct {
 	loading loading
 	m       *manifest
 	open    opened
 }
 
-// manifestOf is an index's manifest. It is read once, whether it is valid or not.
+// manifestOf returns an index's manifest. It is read once; an error is kept as well.
 func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 	st.indexMu.Lock()
 	read := st.manifests[r.Name]
@@ -55,12 +55,14 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, wrapf(err, "index %q", r.Name))
 	}
 	if what := m.foreign(r, st.c); what != "" {
-		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fmt.Errorf("index %q: %s", r.Name, what))
+		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0,
+			fmt.Errorf("index %q: %s", r.Name, what))
 	}
 	return m, nil
 }
 
-// foreign returns why a manifest is not that of an index of a collection, or nothing.
+// foreign returns the reason why a manifest does not belong to an index of a collection, or an
+// empty string.
 func (m *manifest) foreign(r *indexRef, c *collection) string {
 	switch {
 	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
@@ -78,7 +80,7 @@ func (m *manifest) foreign(r *indexRef, c *collection) string {
 	return ""
 }
 
-// index is the loaded state of the named index.
+// index returns the loaded state of the named index.
 func (st *collState) index(ctx context.Context, r *indexRef) (*indexState, error) {
 	st.indexMu.Lock()
 	x := st.indexes[r.Name]
@@ -99,7 +101,8 @@ func (st *collState) loadIndex(ctx context.Context, r *indexRef, x *indexState) 
 	return err
 }
 
-// target is what a search asks: an index, or the rows themselves.
+// target returns what a search reads: the view and manifest of an index, or the view of all
+// rows and no manifest.
 func (st *collState) target(ctx context.Context, name string) (*query.View, *manifest, error) {
 	x, err := st.asked(ctx, name)
 	if err != nil {
@@ -112,8 +115,8 @@ func (st *collState) target(ctx context.Context, name string) (*query.View, *man
 	return x.open.(rowFinder).rowView(), x.m, nil
 }
 
-// asked is the index that a search for rows asks, the only one if no name is
-// given; nil means the rows themselves.
+// asked returns the index for a search for rows: the named index, or the only one if name is
+// empty. nil means an exact scan of the rows.
 func (st *collState) asked(ctx context.Context, name string) (*indexState, error) {
 	name, err := st.only(name, Flat, func(k kind) bool { return !k.predicts() })
 	if err != nil || name == Flat {
@@ -133,8 +136,8 @@ func (st *collState) asked(ctx context.Context, name string) (*indexState, error
 	return x, nil
 }
 
-// only is the name given, or that of the only index that suits; none without
-// one.
+// only returns name if it is not empty, otherwise the name of the only index that suits, or
+// none if there is no such index.
 func (st *collState) only(name, none string, suits func(kind) bool) (string, error) {
 	if name != "" {
 		return name, nil
@@ -152,7 +155,8 @@ func (st *collState) only(name, none string, suits func(kind) bool) (string, err
 		}
 	}
 	if found > 1 {
-		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption, st.c.Name, st.c.info().Indexes)
+		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption,
+			st.c.Name, st.c.info().Indexes)
 	}
 	return name, nil
 }

@@ -15,31 +15,32 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// kind is a kind of index. The rest of the package builds, stores, opens, searches,
-// maintains, checks and repairs indexes through it and the interfaces below; a new
-// kind is an implementation in files of its own and an entry in kinds.
+// kind is a kind of index. The rest of the package builds, stores, opens, searches, maintains,
+// checks and repairs indexes through this interface and those below; a new kind is an
+// implementation in separate files and an entry in kinds.
 type kind interface {
-	// suits reports whether collections that are sparse, or dense, can have such an
-	// index.
+	// suits reports whether sparse (or, if sparse is false, dense) collections can have indexes
+	// of this kind.
 	suits(sparse bool) bool
-	// predicts reports whether its indexes predict labels, instead of finding rows.
+	// predicts reports whether its indexes predict labels instead of finding rows.
 	predicts() bool
-	// detail returns an empty detail, to be decoded into.
+	// detail returns an empty detail for decoding.
 	detail() detail
 	// build learns an index.
 	build(ctx context.Context, job *buildJob) (built, error)
 	// open loads an index.
 	open(ctx context.Context, st source, m *manifest) (opened, error)
-	// absorb makes the next step by which an index covers fresh rows and forgets
-	// deleted ones, or reports that it must be rebuilt. Neither means that there is
-	// nothing to do.
-	absorb(ctx context.Context, st source, r *indexRef, m *manifest, w work) (s step, rebuild bool, err error)
-	// again completes the options by which an index is rebuilt without tuning. st is
-	// nil where the index cannot be read.
+	// absorb returns the next step that inserts fresh rows into an index and removes deleted
+	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
+	// to do.
+	absorb(ctx context.Context, st source, r *indexRef, m *manifest,
+		w work) (s step, rebuild bool, err error)
+	// again completes the options with which an index is rebuilt without tuning. st is nil if
+	// the index cannot be read.
 	again(ctx context.Context, st source, m *manifest, o *BuildOptions)
 }
 
-// kinds are all kinds of indexes, by BuildOptions.Kind.
+// kinds holds all kinds of indexes, by BuildOptions.Kind.
 var kinds = map[forest.Kind]kind{
 	forest.RP: forestKind{}, forest.KD: forestKind{}, forest.KDChrono: forestKind{},
 	forest.PCATree: forestKind{}, forest.RF: forestKind{}, KindAuto: forestKind{},
@@ -48,7 +49,7 @@ var kinds = map[forest.Kind]kind{
 	KindSBT:      treeKind{}, KindPT: treeKind{}, KindAT: treeKind{},
 }
 
-// kindOf returns the kind that options ask for.
+// kindOf returns the kind that the options select, and sets the default kind.
 func kindOf(o *BuildOptions, coll string, sparse bool) (kind, error) {
 	if o.Kind == "" {
 		if o.Kind = forest.KD; sparse {
@@ -72,116 +73,115 @@ func kindOf(o *BuildOptions, coll string, sparse bool) (kind, error) {
 	return k, nil
 }
 
-// source is what a kind may ask of a collection, in one generation.
+// source is a kind's access to a collection in one generation.
 type source interface {
-	// entry is the collection's entry in the catalog: its name, dimension, metric,
-	// number of rows and indexes.
+	// entry returns the collection's entry in the catalog: its name, dimension, metric, number
+	// of rows and indexes.
 	entry() *collection
-	// file is what guards are for, and has what generations of an index share.
+	// file returns the store, for guards and for state shared by generations of an index.
 	file() *store
-	// load reads the tables of the rows. What follows needs it, up to deleted.
+	// load reads the tables of the rows. The methods down to deleted require it.
 	load(ctx context.Context) error
-	// denseRow is a row of a dense collection, in the map or copied to x.
+	// denseRow returns a row of a dense collection, in the map or copied to x.
 	denseRow(row int, x []float32) []float32
-	// sparseRow is a row of a sparse collection, in the map.
+	// sparseRow returns a row of a sparse collection, in the map.
 	sparseRow(row uint32) vector.Sparse
-	// dead is the set of deleted rows, nil if there are none.
+	// dead returns the set of deleted rows, nil if there are none.
 	dead() *roaring.Bitmap
 	deleted(row uint32) bool
-	// rows and sparse are all rows of a dense or sparse collection.
+	// rows and sparse return all rows of a dense or sparse collection.
 	rows(ctx context.Context) (*query.View, error)
 	sparse(ctx context.Context) (*sparseSet, error)
-	// labelsOf reads the labels of a row; run is kept for the rows that follow.
+	// labelsOf reads the labels of a row; run is a cache for the following rows.
 	labelsOf(row uint32, run **coldRows) ([]string, error)
 	key(row uint32) ([]byte, error)
 	featureName(number uint32) (string, error)
-	// arrays reads what is stored of an index.
+	// arrays returns a reader of the stored arrays of an index.
 	arrays(ctx context.Context, index string, object uint64) *arrayReader
-	// manifestOf and index are those of another index of the collection.
+	// manifestOf and index return the manifest and state of another index of the collection.
 	manifestOf(r *indexRef) (*manifest, error)
 	index(ctx context.Context, r *indexRef) (*indexState, error)
 }
 
 var _ source = (*collState)(nil)
 
-// buildJob is what an index is built from: options, and generations of a collection.
+// buildJob is the input of a build: options, and generations of a collection.
 type buildJob struct {
 	coll  string
 	name  string // of the index
-	id    uint64 // of the collection, once it has been read
+	id    uint64 // of the collection, set when it is first read
 	opts  BuildOptions
 	timer *stageTimer
-	// latest runs f on the latest generation. Whatever is in the map must not be used
-	// after that.
+	// latest runs f on the latest generation. Mapped memory must not be used after f returns.
 	latest func(f func(st source) error) error
 }
 
-// work is how maintenance works.
+// work configures a step of maintenance.
 type work struct {
 	workers int
 	timer   *stageTimer
 }
 
-// product is what a build or a step of maintenance makes, before it is written.
+// product is the result of a build or a step of maintenance before it is written.
 type product interface {
-	// emit hands every new block to the sink and returns the manifest of the index
-	// with them, with its size by section. object is the number of the first new
-	// object, the manifest's the last. It may be called again, with others.
+	// emit writes every new block to the sink and returns the manifest of the index with them,
+	// including its size by section. object is the number of the first new object; the manifest
+	// is stored in the last. emit may be called again with other arguments.
 	emit(object uint64, sink blockSink) (*manifest, error)
 }
 
 // built is the product of a build.
 type built interface {
 	product
-	// describe fills in what the product knows about itself.
+	// describe sets the fields that the product determines.
 	describe(*IndexInfo)
 }
 
-// step is what maintenance makes of an index, before it is written.
+// step is the result of a step of maintenance before it is written.
 type step interface {
 	product
-	// objects is how many objects it needs.
+	// objects returns the number of objects that the step needs.
 	objects() int
-	// parts are the objects that the index keeps besides the manifest's, once it
-	// has been emitted.
+	// parts returns the objects that the index keeps in addition to the manifest's. It is valid
+	// after emit.
 	parts() []uint64
-	// garbage are blocks of these objects that it no longer needs.
+	// garbage returns blocks of these objects that the index no longer needs.
 	garbage() []blockRef
 	action() string
 	rows() int
 }
 
-// blockRef names a block.
+// blockRef identifies a block.
 type blockRef struct {
 	object uint64
 	kind   codec.Kind
 	number uint32
 }
 
-// wholeStep is the part of a step that writes all of the index, as one object.
+// wholeStep is the part of a step that writes the complete index as one object.
 type wholeStep struct{}
 
 func (wholeStep) objects() int        { return 1 }
 func (wholeStep) parts() []uint64     { return nil }
 func (wholeStep) garbage() []blockRef { return nil }
 
-// opened is an index as one generation sees it. It is a rowFinder or a sparseFinder,
-// by its collection, or a labelPredictor.
+// opened is an index in one generation. Depending on its kind and collection, it is a
+// rowFinder, a sparseFinder or a labelPredictor.
 type opened interface {
-	// check checks what its arrays say of each other.
+	// check checks that the index's arrays are consistent with each other.
 	check(ctx context.Context) error
 }
 
 // rowFinder finds rows of a dense collection.
 type rowFinder interface {
-	// rowView is what a search reads: an index, and the rows behind it.
+	// rowView returns the view that a search reads: an index and the rows after it.
 	rowView() *query.View
 }
 
 // sparseFinder finds rows of a sparse collection.
 type sparseFinder interface {
-	// find appends the k rows of highest cosine to the unit vector x among those that
-	// the index covers, that are not deleted and are in accept, if that is not nil.
+	// find appends the k rows of highest cosine to the unit vector x among the rows that the
+	// index covers, that are not deleted and that are in accept, if accept is not nil.
 	find(
 		ctx context.Context, s *postings.Searcher, q sparseAsk, hits []postings.Hit,
 	) ([]postings.Hit, postings.Stats, error)
@@ -197,38 +197,39 @@ type sparseAsk struct {
 
 // labelPredictor predicts the labels of rows.
 type labelPredictor interface {
-	predict(ctx context.Context, x vector.Sparse, o *PredictOptions) ([]Prediction, query.LCIFStats, error)
-	// predictMany predicts for all queries together, or returns false if it cannot.
-	predictMany(ctx context.Context, queries manyQueries, o *PredictOptions, out [][]Prediction) (bool, error)
+	predict(ctx context.Context, x vector.Sparse,
+		o *PredictOptions) ([]Prediction, query.LCIFStats, error)
+	// predictMany predicts for all queries together. It returns false if it cannot.
+	predictMany(ctx context.Context, queries manyQueries, o *PredictOptions,
+		out [][]Prediction) (bool, error)
 }
 
-// manyQueries are n queries, which are checked as they are asked for.
+// manyQueries are n queries, which are validated when they are read.
 type manyQueries struct {
 	n     int
 	query func(i int) (vector.Sparse, error)
 }
 
-// detail is the part of a manifest that belongs to the index's kind. It is stored
-// as JSON.
+// detail is the part of a manifest that is specific to the index's kind. It is stored as JSON.
 type detail interface {
-	// check refuses what no build can have written.
+	// check refuses values that no build can have written.
 	check(m *manifest) error
-	// fits reports whether the index is one of a sparse, or of a dense, collection.
+	// fits reports whether the index can belong to a sparse (or, if sparse is false, dense)
+	// collection.
 	fits(sparse bool) bool
-	// objects are those that have blocks of the index besides the manifest's.
+	// objects returns the objects that hold blocks of the index in addition to the manifest's.
 	objects() []uint64
-	// features is one more than the largest feature number that the index knows, 0
-	// if it knows none.
+	// features returns one more than the largest feature number in the index, 0 if it has none.
 	features() int
 	// rebuilds reports whether the index can be rebuilt from the rows alone.
 	rebuilds() bool
-	// uses is the name of the index that this one needs, empty for none.
+	// uses returns the name of the index that this index requires, empty for none.
 	uses() string
-	// segments is how many parts the index has.
+	// segments returns the number of segments of the index.
 	segments() int
 }
 
-// plainDetail is the part of a detail that most kinds share.
+// plainDetail implements the methods of detail that most kinds share.
 type plainDetail struct{}
 
 func (plainDetail) fits(bool) bool    { return true }
@@ -238,7 +239,7 @@ func (plainDetail) rebuilds() bool    { return true }
 func (plainDetail) uses() string      { return "" }
 func (plainDetail) segments() int     { return 1 }
 
-// decodeDetail decodes the part of a manifest that belongs to its kind.
+// decodeDetail decodes the part of a manifest that is specific to its kind.
 func (m *manifest) decodeDetail() error {
 	k := kinds[m.Info.Options.Kind]
 	if k == nil {
@@ -251,5 +252,5 @@ func (m *manifest) decodeDetail() error {
 	return m.own.check(m)
 }
 
-// kind is the index's kind.
+// kind returns the index's kind.
 func (m *manifest) kind() kind { return kinds[m.Info.Options.Kind] }
