@@ -146,7 +146,7 @@ func neighborCycle(name string, next func(name string) (string, error)) ([]strin
 	}
 }
 
-// checkCycle refuses a stored label model that finds its neighbours by itself,
+// checkCycle refuses a stored label model that finds its neighbors by itself,
 // directly or through other models.
 func checkCycle(st source, m *manifest) error {
 	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {

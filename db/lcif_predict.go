@@ -18,7 +18,7 @@ var predictors = sync.Pool{New: func() any { return &predictScratch{p: query.New
 type predictScratch struct {
 	p     *query.Predictor
 	found []labels.Ranked
-	rows  vector.CSR // of a batch
+	rows  vector.CSR // the queries of predictMany
 }
 
 // predict predicts the labels of a query by nearest rows and features.

@@ -287,7 +287,7 @@ func (d *DB) rebuild(
 const drift = 0.2
 
 // stepBytes is the largest number of bytes that a step writes in the transaction that publishes
-// it. It bounds how long waiting writers are held up, to half of what a build holds them up.
+// it. It limits the wait of other writers to half of their wait during a build.
 const stepBytes = stageBytes / 2
 
 // errLargeStep is returned if a step exceeds stepBytes.

@@ -151,7 +151,7 @@ func openCurrent(ctx context.Context, path string, o Options) (*store, error) {
 	return nil, fmt.Errorf("%w: %s is being replaced", ErrLocked, path)
 }
 
-// lockWait is how long Open waits between attempts to take the file's lock.
+// lockWait is the pause between attempts of Open to take the file's lock.
 const lockWait = 10 * time.Millisecond
 
 // openUnlocked validates and opens the file once no other process holds its lock.

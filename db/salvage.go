@@ -111,9 +111,7 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 		if c.Sparse {
 			err = d.CreateSparse(ctx, c.Name, SparseOptions{Named: c.Named, Numbering: c.Numbering})
 		} else {
-			err = d.CreateDense(ctx, c.Name, DenseOptions{
-				Dim: c.Dim, Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering,
-			})
+			err = d.CreateDense(ctx, c.Name, DenseOptions{c.Dim, c.Metric, c.Storage, c.Numbering})
 		}
 		if err != nil {
 			return r, err
@@ -345,7 +343,7 @@ type wreckedRows struct {
 	dead   *roaring.Bitmap   // nil if the tombstones are incomplete
 	whole  bool              // the key table is complete
 	unsure bool
-	// searched is set if keys may be of an earlier state; then the rows in dead decide.
+	// searched is set if keys may be of an earlier state; then only dead decides which rows are live.
 	searched bool
 	lost     func(LostRow)
 	// The following fields belong to the chunk of the row read last.

@@ -17,10 +17,6 @@ import (
 // The walk reads page headers, element tables and keys. It reads values only if they are small
 // and not verified elsewhere: the entries of keys and labels have their own checksums, and sets
 // are blocks whose absence no other check would detect.
-//
-// The walk reads page headers, element tables and keys. It reads values only
-// where they are small and matter: the entries of keys and labels have their
-// own checksums, and sets are blocks whose absence nothing else would notice.
 
 // The parts of the file that can be walked: the buckets, in the order of rootBuckets, and the
 // list of free pages compared with all of them, which must be valid before a write.
