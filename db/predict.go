@@ -102,7 +102,7 @@ type PredictStats struct {
 //
 // Trees use only the rows that they were learned from. The score of an annotation or powerset
 // tree is the probability of reaching a leaf that has the label, that of a tree of kind sbt the
-// margin of its last decision; without Top such trees return one class.
+// margin of its last decision. Without Top, a tree of kind sbt returns one class.
 //
 // Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption,
 // ErrCorrupt, ErrClosed and the context's.
