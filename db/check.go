@@ -286,7 +286,7 @@ func (c *checker) pair(bucket, key, value []byte, at int64) {
 	case string(bucketFeatures):
 		c.feature(key, value, fail)
 	default:
-		fail("not a bucket of ours")
+		fail("unknown bucket")
 	}
 }
 
@@ -306,7 +306,7 @@ func (c *checker) feature(key, value []byte, fail func(string, ...any)) {
 	case key[8] == featureByName:
 		n, ok := entryNumber(string(bucketFeatures), key, value)
 		if !ok || n >= uint64(x.Dim) {
-			fail("feature %q has no sound number", key[9:])
+			fail("feature %q has no valid number", key[9:])
 			return
 		}
 		c.mirror(x, string(key[9:]), uint32(n), fail)

@@ -122,7 +122,7 @@ func (f *folding) fold(timer *stageTimer) error {
 	if err != nil {
 		return err
 	}
-	return timer.run("fold", func(func(int, int)) error {
+	return timer.run("insert", func(func(int, int)) error {
 		f.start()
 		entered := f.own()
 		if err := f.enter(entered); err != nil {
@@ -433,7 +433,7 @@ func (f *folding) list(row uint32, entries []entry) {
 }
 
 func (s *forestStep) rows() int      { return s.hi - s.lo }
-func (s *forestStep) action() string { return "fold" }
+func (s *forestStep) action() string { return "insert" }
 func (s *forestStep) objects() int   { return 1 }
 
 // emit writes the blocks that the step changes.

@@ -96,7 +96,7 @@ func TestMaintainForest(t *testing.T) {
 				steps, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
 				b.must(err)
 				for _, s := range steps {
-					if s.Action != "fold" {
+					if s.Action != "insert" {
 						t.Errorf("step %+v, want a fold", s)
 					}
 					folds++

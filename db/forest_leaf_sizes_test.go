@@ -108,7 +108,7 @@ func TestLeafSizes(t *testing.T) {
 			for _, more := range []int{60, 30} { // the second step adds to an overlay
 				putTied(t, d, tiedRows, tiedRows+more)
 				steps, err := d.Maintain(t.Context(), MaintainOptions{})
-				if err != nil || len(steps) != 1 || steps[0].Action != "fold" {
+				if err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 					t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
 				}
 				// Keys put a second time are new rows.

@@ -116,7 +116,7 @@ func TestGoldenMaintained(t *testing.T) {
 		return b.Put("dense", Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
 	})
 	steps, err2 := d.Maintain(ctx, MaintainOptions{})
-	if err := errors.Join(err, err2, mustCheck(d)); err != nil || len(steps) != 1 || steps[0].Action != "fold" {
+	if err := errors.Join(err, err2, mustCheck(d)); err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 		t.Errorf("steps %v, %v", steps, err)
 	}
 }

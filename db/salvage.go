@@ -111,7 +111,9 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 		if c.Sparse {
 			err = d.CreateSparse(ctx, c.Name, SparseOptions{Named: c.Named, Numbering: c.Numbering})
 		} else {
-			err = d.CreateDense(ctx, c.Name, DenseOptions{c.Dim, c.Metric, c.Storage, c.Numbering})
+			err = d.CreateDense(ctx, c.Name, DenseOptions{
+				Dim: c.Dim, Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering,
+			})
 		}
 		if err != nil {
 			return r, err

@@ -103,7 +103,7 @@ func (s *store) walk(ctx context.Context, part uint32) error {
 	var foreign []error
 	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
 		if !ours(name) {
-			foreign = append(foreign, &CorruptError{Offset: at, Err: fmt.Errorf("bucket %q is none of ours", name)})
+			foreign = append(foreign, &CorruptError{Offset: at, Err: fmt.Errorf("unknown bucket %q", name)})
 			return
 		}
 		own++

@@ -201,7 +201,7 @@ func (a *applier) lookUp(c *collection, dict *names, name string) (uint32, error
 	if v := b.Get(key); v != nil {
 		n, ok := entryNumber(string(bucketFeatures), key, v)
 		if !ok || n >= uint64(dict.first) {
-			return 0, corruptf(c.Name, "feature %q has no sound number", name)
+			return 0, corruptf(c.Name, "feature %q has no valid number", name)
 		}
 		return uint32(n), nil
 	}
@@ -261,7 +261,7 @@ func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) 
 		}
 		n, sound := entryNumber(string(bucketFeatures), key, v)
 		if !sound || n >= uint64(st.c.Dim) {
-			err = corruptf(st.c.Name, "feature %q has no sound number", name)
+			err = corruptf(st.c.Name, "feature %q has no valid number", name)
 			return
 		}
 		id, ok = uint32(n), true

@@ -171,7 +171,7 @@ func NewBuilder(names []string) (*Builder, error) {
 	b := &Builder{number: make(map[string]uint32, len(names)), rows: vector.CSR{Ptr: []uint64{0}}}
 	for _, name := range names {
 		if _, ok := b.number[name]; ok {
-			return nil, fmt.Errorf("%w: label %.40q stands twice", ErrMatrix, name)
+			return nil, fmt.Errorf("%w: label %.40q is given twice", ErrMatrix, name)
 		}
 		b.Number(name)
 	}

@@ -68,7 +68,7 @@ func (p *LCIFParams) check(v *LCIFView) error {
 	case p.K < 1 && p.Lambda > 0:
 		return fmt.Errorf("%w: k is %d, want at least 1", ErrParams, p.K)
 	case p.Top < 0 || p.Features < 0:
-		return fmt.Errorf("%w: %d labels, %d features asked for", ErrParams, p.Top, p.Features)
+		return fmt.Errorf("%w: top of %d labels and %d features", ErrParams, p.Top, p.Features)
 	case p.Lambda > 0 && v.Neighbors == nil:
 		return fmt.Errorf("%w: lambda %g needs neighbours", ErrMethod, p.Lambda)
 	case p.Lambda < 1 && len(v.Powers) == 0:
