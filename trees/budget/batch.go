@@ -3,11 +3,9 @@ package budget
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -66,27 +64,17 @@ func PredictScores(
 	return scores, nil
 }
 
-// forRows calls a worker's function for every row number below n.
+// forRows calls a function for every row number below n. Every goroutine calls start once and
+// then the function that start returns.
 func forRows(ctx context.Context, n, workers int, start func() func(int)) error {
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(workers, (n+batchRows-1)/batchRows) {
-		all.Go(func() {
-			f := start()
-			for ctx.Err() == nil {
-				lo := int(next.Add(batchRows)) - batchRows
-				if lo >= n {
-					return
-				}
-				for i := lo; i < min(lo+batchRows, n); i++ {
-					f(i)
-				}
+	work := par.Work{N: n, Grain: batchRows, Workers: workers}
+	return par.Ranges(ctx, work, func() func(lo, hi int) error {
+		f := start()
+		return func(lo, hi int) error {
+			for i := lo; i < hi; i++ {
+				f(i)
 			}
-		})
-	}
-	all.Wait()
-	return ctx.Err()
+			return nil
+		}
+	})
 }

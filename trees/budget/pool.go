@@ -2,8 +2,9 @@ package budget
 
 import (
 	"context"
-	"runtime"
 	"sync"
+
+	"github.com/anndb/anndb/internal/par"
 )
 
 // task grows one node and returns the tasks of its children. What it does
@@ -49,14 +50,11 @@ func (p *pool) advance(n int) {
 
 // run works until no task is left or one has failed, whose error it returns.
 func (p *pool) run(ctx context.Context, cols, labels, workers int, tasks []task) error {
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	p.waiting = tasks
 	stop := context.AfterFunc(ctx, func() { p.fail(ctx.Err()) })
 	defer stop()
 	var all sync.WaitGroup
-	for range workers {
+	for range par.Workers(workers) {
 		all.Go(func() {
 			w := &worker{}
 			for {
