@@ -20,7 +20,7 @@ func (s *Snapshot) Get(coll string, key []byte) (r Row, err error) {
 	if err != nil {
 		return Row{}, err
 	}
-	row, exists, err := s.find(coll, key)
+	row, exists, err := st.find(key)
 	if err != nil {
 		return Row{}, err
 	}
@@ -34,28 +34,23 @@ func (s *Snapshot) Get(coll string, key []byte) (r Row, err error) {
 	return r, err
 }
 
-// find returns the number of the row with the key, if there is one.
-func (s *Snapshot) find(coll string, key []byte) (row uint32, exists bool, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	st, err := s.collection(coll)
-	if err != nil {
-		return 0, false, err
-	}
+// find returns the number of the row with the key, if there is one. The caller guards it.
+func (st *collState) find(key []byte) (row uint32, exists bool, err error) {
 	if err := validKey(key); err != nil {
 		return 0, false, err
 	}
-	if err := s.gen.store.sound(soundKeys); err != nil {
+	if err := st.g.store.sound(soundKeys); err != nil {
 		return 0, false, err
 	}
 	k := keyOf(st.c.ID, key)
 	var v []byte
-	s.gen.locked(func() { v = s.gen.tx.Bucket(bucketKeys).Get(k) })
+	st.g.locked(func() { v = st.g.tx.Bucket(bucketKeys).Get(k) })
 	if v == nil {
 		return 0, false, nil
 	}
 	n, ok := entryNumber(string(bucketKeys), k, v)
 	if !ok || n >= uint64(st.c.Rows) {
-		return 0, false, corruptf(coll, "key %q points to no row", key)
+		return 0, false, corruptf(st.c.Name, "key %q points to no row", key)
 	}
 	return uint32(n), true, nil
 }

@@ -132,12 +132,17 @@ func (t *Tx) Get(coll string, key []byte) (Row, error) {
 // Has reports whether a row has the key, like Get without reading the row.
 //
 // Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
-func (t *Tx) Has(coll string, key []byte) (bool, error) {
+func (t *Tx) Has(coll string, key []byte) (exists bool, err error) {
 	o, err := t.own(coll, key)
 	if err != nil || o != nil {
 		return err == nil && !o.del, err
 	}
-	row, exists, err := t.state.find(coll, key)
+	defer guard(t.state.gen.store, setFaults(), &err)
+	st, err := t.state.collection(coll)
+	if err != nil {
+		return false, err
+	}
+	row, exists, err := st.find(key)
 	if err == nil {
 		t.note(coll, key, found{row, exists})
 	}
