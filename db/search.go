@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
@@ -169,7 +170,7 @@ func asOption(err error) error {
 	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
 		return fmt.Errorf("%w: %w", ErrUnsuitable, innerError{err})
 	}
-	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) ||
+	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) ||
 		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
 		return fmt.Errorf("%w: %w", ErrOption, innerError{err})
 	}

@@ -3,7 +3,6 @@ package db
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -111,10 +110,7 @@ func (s *Snapshot) SearchSparse(
 		ask := sparseAsk{x: x, k: k, accept: accept, strategy: o.Strategy}
 		sc.hits, stats.Stats, err = index.open.(sparseFinder).find(ctx, sc.s, ask, sc.hits)
 		if err != nil {
-			if errors.Is(err, postings.ErrParams) {
-				err = fmt.Errorf("%w: %w", ErrOption, err)
-			}
-			return dst, stats, wrapf(err, "search %q", coll)
+			return dst, stats, wrapf(asOption(err), "search %q", coll)
 		}
 	}
 	stats.Fresh = set.n - covered
