@@ -96,13 +96,8 @@ func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 	dst []postings.Hit) ([]postings.Hit, error) {
 	v := f.View
 	s.Stats = postings.Stats{}
-	s.coords = grow(s.coords, v.Dim)
-	clear(s.coords)
-	for i, j := range q.Raw.Index {
-		if int(j) >= v.Dim {
-			return dst, fmt.Errorf("%w: coordinate %d, rows have %d", ErrDimension, j, v.Dim)
-		}
-		s.coords[j] = q.Raw.Value[i]
+	if err := s.setCoords(q.Raw, v.Dim); err != nil {
+		return dst, err
 	}
 	s.params = f.Params
 	s.params.K = k
@@ -125,8 +120,24 @@ func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) floa
 		s.row = grow(s.row, f.View.Dim)
 		d = vector.CosineDistance(s.coords, f.View.Rows.Vector(int(n.ID), s.row))
 	}
-	return min(1, max(0, 1-float64(d)))
+	return similarity(d)
 }
+
+// setCoords makes s.coords the dense form of a query with dim coordinates.
+func (s *NeighborScratch) setCoords(x vector.Sparse, dim int) error {
+	s.coords = grow(s.coords, dim)
+	clear(s.coords)
+	for i, j := range x.Index {
+		if int(j) >= dim {
+			return fmt.Errorf("%w: coordinate %d, rows have %d", ErrDimension, j, dim)
+		}
+		s.coords[j] = x.Value[i]
+	}
+	return nil
+}
+
+// similarity converts a cosine distance to a similarity, 0 to 1.
+func similarity(distance float32) float64 { return min(1, max(0, 1-float64(distance))) }
 
 // AddGraph builds the view's Graph from its training rows before normalisation. The graph lists
 // for each row its k nearest other rows with their similarities, by the view's neighbors and

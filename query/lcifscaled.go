@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -85,13 +84,8 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 	dst []postings.Hit) ([]postings.Hit, error) {
 	v := n.View
 	s.Stats = postings.Stats{}
-	s.coords = grow(s.coords, v.Dim)
-	clear(s.coords)
-	for i, j := range q.Raw.Index {
-		if int(j) >= v.Dim {
-			return dst, fmt.Errorf("%w: coordinate %d, rows have %d", ErrDimension, j, v.Dim)
-		}
-		s.coords[j] = q.Raw.Value[i]
+	if err := s.setCoords(q.Raw, v.Dim); err != nil {
+		return dst, err
 	}
 	s.row = grow(s.row, v.Dim)
 	s.scan.Reset(min(k, v.Rows.N))
@@ -112,7 +106,7 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 	s.Stats.Candidates = s.Stats.Scored
 	s.found = s.scan.Append(s.found[:0])
 	for _, f := range s.found {
-		dst = append(dst, postings.Hit{Row: f.ID, Score: min(1, max(0, 1-float64(f.Distance)))})
+		dst = append(dst, postings.Hit{Row: f.ID, Score: similarity(f.Distance)})
 	}
 	return dst, nil
 }
