@@ -7,10 +7,7 @@
 //	})
 //	if err != nil { ... }
 //	defer r.Close()
-//	var rec dataset.Record
-//	for {
-//		err := r.Read(&rec)
-//		if err == io.EOF { break }
+//	for rec, err := range dataset.All(r) {
 //		if err != nil { return err } // names the file, the record and the line or offset
 //		use(rec.Key, rec.Vector, rec.Labels)
 //	}

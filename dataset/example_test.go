@@ -3,7 +3,6 @@ package dataset_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"os"
 	"path/filepath"
@@ -107,16 +106,11 @@ func ExampleOpen_sparse() {
 		log.Fatal(err)
 	}
 	defer out.Abort()
-	var rec dataset.Record
-	for {
-		err := in.Read(&rec)
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for rec, err := range dataset.All(in) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if err := out.Write(&rec); err != nil {
+		if err := out.Write(rec); err != nil {
 			log.Fatal(err)
 		}
 	}

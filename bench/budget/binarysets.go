@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -133,12 +131,7 @@ func loadBinary(s *settings, name string) (*vector.CSR, []int8, error) {
 	defer r.Close()
 	x := &vector.CSR{Ptr: []uint64{0}}
 	var y []int8
-	var rec dataset.Record
-	for {
-		err := r.Read(&rec)
-		if errors.Is(err, io.EOF) {
-			return x, y, nil
-		}
+	for rec, err := range dataset.All(r) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -149,6 +142,7 @@ func loadBinary(s *settings, name string) (*vector.CSR, []int8, error) {
 		}
 		y = append(y, c)
 	}
+	return x, y, nil
 }
 
 // rcv1Label is the label of most rows of rcv1sub1.
@@ -164,12 +158,7 @@ func loadOne(s *settings, file string, class func(set []string) int8) (*vector.C
 	defer r.Close()
 	x := &vector.CSR{Ptr: []uint64{0}}
 	var y []int8
-	var rec dataset.Record
-	for {
-		err := r.Read(&rec)
-		if errors.Is(err, io.EOF) {
-			return x, y, nil
-		}
+	for rec, err := range dataset.All(r) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -178,6 +167,7 @@ func loadOne(s *settings, file string, class func(set []string) int8) (*vector.C
 			y = append(y, c)
 		}
 	}
+	return x, y, nil
 }
 
 // unit makes rows of log counts of unit length, as text is usually given to linear

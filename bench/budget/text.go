@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -19,18 +17,14 @@ func readXMC(path string, names []string, x *vector.CSR, b *labels.Builder) erro
 		return fmt.Errorf("%w: %w", errSkipped, err)
 	}
 	defer r.Close()
-	var rec dataset.Record
-	for {
-		err := r.Read(&rec)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for rec, err := range dataset.All(r) {
 		if err != nil {
 			return err
 		}
 		x.Append(rec.Features)
 		b.Add(rec.Labels)
 	}
+	return nil
 }
 
 // tfidf weights counts by 1 + log count and by log n/df over the first n rows,

@@ -152,12 +152,7 @@ func read(path string, max int64) ([]float32, int, error) {
 	}
 	defer r.Close()
 	var out []float32
-	var rec dataset.Record
-	for {
-		err := r.Read(&rec)
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for rec, err := range dataset.All(r) {
 		if err != nil {
 			return nil, 0, err
 		}

@@ -196,20 +196,18 @@ func (s source) countFeatures() (n int, err error) {
 		return 0, err
 	}
 	defer in.Close()
-	var rec dataset.Record
-	for {
-		switch err := in.Reader.Read(&rec); {
-		case err == io.EOF && n == 0:
-			return 0, fmt.Errorf("no record of %s has a feature, so there is no dimension: %w", s.path, db.ErrDimension)
-		case err == io.EOF:
-			return n, nil
-		case err != nil:
+	for rec, err := range dataset.All(in.Reader) {
+		if err != nil {
 			return 0, err
 		}
 		if f := rec.Features.Index; len(f) > 0 {
 			n = max(n, int(f[len(f)-1])+1)
 		}
 	}
+	if n == 0 {
+		return 0, fmt.Errorf("no record of %s has a feature, so there is no dimension: %w", s.path, db.ErrDimension)
+	}
+	return n, nil
 }
 
 // Read reads the next record. Negative values of sparse records are refused here, so

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 
@@ -217,24 +216,21 @@ func (r *reader) part(path string) (Part, error) {
 		return Part{}, err
 	}
 	x := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	var rec dataset.Record
-	for {
+	for rec, err := range dataset.All(f) {
+		if err != nil {
+			return Part{}, err
+		}
 		if err := r.ctx.Err(); err != nil {
 			return Part{}, fmt.Errorf("lcifbench: %w", err)
-		}
-		switch err := f.Read(&rec); {
-		case err == io.EOF:
-			if len(b.Names()) != len(r.names) {
-				return Part{}, fmt.Errorf("%s: %d labels, the first part has %d", path, len(b.Names()), len(r.names))
-			}
-			r.features = max(r.features, x.Cols, f.Schema().Dim)
-			return Part{x, b.Matrix()}, nil
-		case err != nil:
-			return Part{}, err
 		}
 		x.Append(rec.Features)
 		b.Add(rec.Labels)
 	}
+	if len(b.Names()) != len(r.names) {
+		return Part{}, fmt.Errorf("%s: %d labels, the first part has %d", path, len(b.Names()), len(r.names))
+	}
+	r.features = max(r.features, x.Cols, f.Schema().Dim)
+	return Part{x, b.Matrix()}, nil
 }
 
 // TFIDF weights counts in place: (1 + ln count)·ln(N/df), where df of the N
