@@ -82,8 +82,15 @@ func elemOf[T codec.Number]() codec.Elem {
 	case float64:
 		return codec.F64
 	}
-	return map[uintptr]codec.Elem{1: codec.U8, 2: codec.U16, 4: codec.U32,
-		8: codec.U64}[unsafe.Sizeof(zero)]
+	switch unsafe.Sizeof(zero) {
+	case 1:
+		return codec.U8
+	case 2:
+		return codec.U16
+	case 4:
+		return codec.U32
+	}
+	return codec.U64
 }
 
 // arrayReader reads the arrays of one object and, where runs lists them, blocks of other
