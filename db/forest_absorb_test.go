@@ -62,7 +62,7 @@ func mean(x []float64) (m float64) {
 }
 
 // TestMaintainForest mixes puts, updates, deletes and maintenance, and compares
-// the maintained forest with one built anew, by the natural classifier alone,
+// the maintained forest with a new one, by the natural classifier alone,
 // with label hops, and by lookup where leaves have members. Both have equally many
 // candidates for each query, those of highest estimate. One threshold for all queries
 // would not compare rankings: leaves that gained points have smaller proportions a
@@ -148,18 +148,18 @@ func TestMaintainForest(t *testing.T) {
 					kept += recallAt(b, "kept", p, q, truth[i], 0.8*of) / float64(len(queries))
 					fresh += recallAt(b, "fresh", p, q, truth[i], 0.8*of) / float64(len(queries))
 				}
-				t.Logf("tau %g, %v, hops %d: %.0f candidates, built anew %.0f; recall %.4f with 0.8 of these, built anew %.4f",
+				t.Logf("tau %g, %v, hops %d: %.0f candidates, new %.0f; recall %.4f with 0.8 of these, new %.4f",
 					p.Tau, p.Method, p.Hops, used, of, kept, fresh)
 				// Labels that were pushed out of lists still count: a threshold
 				// takes more candidates than it would of leaves counted anew.
 				if used > 1.25*of {
-					t.Errorf("%.0f candidates, built anew %.0f", used, of)
+					t.Errorf("%.0f candidates, new %.0f", used, of)
 				}
 				gap += fresh - kept
 				cases++
 			}
 			if gap /= cases; gap > 0.005 {
-				t.Errorf("recall is %.4f below that of a forest built anew", gap)
+				t.Errorf("recall is %.4f below that of a new forest", gap)
 			}
 			b.must(b.d.DropIndex(context.Background(), "c", "fresh"))
 			// Much more of it: the forest is learned anew.

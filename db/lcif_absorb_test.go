@@ -25,7 +25,7 @@ import (
 // random. After every maintenance a label model's sums, lengths, priors and
 // predictions, ties included, are those of a model in memory of the rows that
 // there are, with the same weights and features, bit for bit; where it neither
-// weighs nor selects, those of one built anew, too.
+// weighs nor selects, those of a new one, too.
 func TestMaintainLCIF(t *testing.T) {
 	dir := t.TempDir()
 	runs := 0

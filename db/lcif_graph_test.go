@@ -279,7 +279,7 @@ func TestSecondOrder(t *testing.T) {
 }
 
 // TestSecondOrderRepaired damages the list of nearest rows: Check finds it, and
-// Repair makes it anew.
+// Repair rebuilds it.
 func TestSecondOrderRepaired(t *testing.T) {
 	for _, c := range graphCases {
 		for array := arrayGraphPtr; array <= arrayGraphSimilarity; array++ {

@@ -22,7 +22,7 @@ import (
 
 // TestMaintainPostings mixes puts, updates, deletes, maintenance and reopening
 // at random. After every maintenance the index covers all rows, and its answers
-// are those of one built anew, bit for bit, by every strategy, filtered or not.
+// are those of a new one, bit for bit, by every strategy, filtered or not.
 func TestMaintainPostings(t *testing.T) {
 	dir := t.TempDir()
 	runs := 0
@@ -230,7 +230,7 @@ func TestPlanSegmentsDeleted(t *testing.T) {
 }
 
 // TestMaintainLabels changes the rows under label models and maintains them:
-// they predict what models built anew with the same parameters do, bit for bit,
+// they predict what new models with the same parameters do, bit for bit,
 // unless weights of features stay those that were learned.
 func TestMaintainLabels(t *testing.T) {
 	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
