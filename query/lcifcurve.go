@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -153,6 +154,18 @@ type LCIFCut struct {
 	Steps bool `json:"steps,omitempty"`
 }
 
+// String describes the cut in a few words.
+func (c LCIFCut) String() string {
+	s := fmt.Sprintf("threshold for %.3g × the mean number of labels", c.Share)
+	if c.PerLabel {
+		s = "a threshold for each label"
+	}
+	if !c.NoTop {
+		s += ", always the best"
+	}
+	return s
+}
+
 // check returns an error for a cut that gives no thresholds.
 func (c LCIFCut) check() error {
 	switch {
@@ -175,6 +188,25 @@ type LCIFSetting struct {
 	Lambda      float64 `json:"lambda"`
 	SecondOrder float64 `json:"second_order,omitempty"`
 	Cut         LCIFCut `json:"cut"`
+}
+
+// Parameters describes the setting on one line, without its cut and without irrelevant
+// numbers.
+func (s LCIFSetting) Parameters() string {
+	out := fmt.Sprintf("λ=%.3g", s.Lambda)
+	if s.Lambda > 0 {
+		out += fmt.Sprintf(" k=%d α=%.3g", s.K, cmp.Or(s.Alpha, 1))
+	}
+	if s.Lambda < 1 {
+		out += fmt.Sprintf(" β=%.3g", cmp.Or(s.Beta, 1))
+	}
+	if s.SecondOrder > 0 {
+		out += fmt.Sprintf(" second-order=%.3g", s.SecondOrder)
+	}
+	if s.Features > 0 {
+		out += fmt.Sprintf(" features=%d", s.Features)
+	}
+	return out
 }
 
 // canonical zeroes irrelevant numbers. With one neighbor, its weight is irrelevant.

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/bench"
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/forestbench"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // benchCmd compares forests and methods.
@@ -49,8 +49,8 @@ func (c *benchCmd) check() error {
 		return usagef("--rotate must not be negative")
 	}
 	for _, k := range c.Kinds {
-		if !slices.Contains(bench.Kinds(), k) {
-			return usagef("--kinds %q (want some of %v)", k, bench.Kinds())
+		if !slices.Contains(forestbench.Kinds(), k) {
+			return usagef("--kinds %q (want some of %v)", k, forestbench.Kinds())
 		}
 	}
 	for _, r := range c.Recall {
@@ -83,51 +83,51 @@ func (c *benchCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		o := bench.Options{
+		o := forestbench.Options{
 			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK, Rotate: c.Rotate,
-			Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats, Progress: a.progress.update,
+			Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats, Progress: a.progress.Update,
 		}
 		// People see every forest as soon as it is measured; the whole takes minutes.
-		shown := a.format == table.Text || a.format == table.Markdown
+		shown := a.People()
 		first := true
-		res, err := bench.Run(a.ctx, rows, info.Metric, queries, o, func(forest string, points []bench.Point) {
+		res, err := forestbench.Run(a.ctx, rows, info.Metric, queries, o, func(forest string, points []forestbench.Point) {
 			if !shown {
 				return
 			}
-			a.progress.end()
+			a.progress.End()
 			if first {
-				a.title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.", c.Collection, rows.N, rows.D, len(queries), c.K)
-				a.title("µs a query of the cheapest measured setting that reaches the recall on these queries, as in the paper's tables.")
+				a.Title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.", c.Collection, rows.N, rows.D, len(queries), c.K)
+				a.Title("µs a query of the cheapest measured setting that reaches the recall on these queries, as in the paper's tables.")
 				first = false
 			}
-			a.title("\n%s", forest)
-			_ = a.table(wideTable(points, forest, c.Recall)) // a broken output shows at the last table
+			a.Title("\n%s", forest)
+			_ = a.Print(wideTable(points, forest, c.Recall)) // a broken output shows at the last table
 		})
 		if err != nil {
 			return err
 		}
-		a.progress.end()
+		a.progress.End()
 		q := &querySet{coll: c.Collection, vectors: queries, k: c.K}
 		tuned, points, err := c.pipeline(a, s, q)
 		if err != nil {
 			return err
 		}
 		points = append(res.Points, points...)
-		sections := []section{
-			{"verdicts", "The paper's findings", verdictTable(res.Points)},
-			{"pipeline", "The whole pipeline: indexes of the file at target recalls, settings chosen on held-out rows", tuned},
-			{"built", "What learning took", builtTable(res)},
+		sections := []table.Section{
+			verdictTable(res.Points).As("verdicts", "The paper's findings"),
+			tuned.As("pipeline", "The whole pipeline: indexes of the file at target recalls, settings chosen on held-out rows"),
+			builtTable(res).As("built", "What learning took"),
 		}
 		if !shown {
-			sections = append([]section{{"best", "", longTable(res.Points, c.Recall)}}, sections...)
+			sections = slices.Insert(sections, 0, longTable(res.Points, c.Recall).As("best", ""))
 		} else {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.W)
 		}
-		if err := a.report(sections...); err != nil {
+		if err := a.Report(sections...); err != nil {
 			return err
 		}
-		a.title("\n%d settings tried, %d timed; labels of all rows took %.1f s; rows kept as %s.", res.Screened, len(res.Points), res.LabelSeconds, rowForm(res.ByteRows))
-		a.title("%s", verdictLine(bench.Verdicts(res.Points, verdictRecalls)))
+		a.Title("\n%d settings tried, %d timed; labels of all rows took %.1f s; rows kept as %s.", res.Screened, len(res.Points), res.LabelSeconds, rowForm(res.ByteRows))
+		a.Title("%s", verdictLine(forestbench.Verdicts(res.Points, verdictRecalls)))
 		if c.Out == "" {
 			return nil
 		}
@@ -143,9 +143,9 @@ func rowForm(bytes bool) string {
 }
 
 // write leaves the points and their pictures in the folder.
-func (c *benchCmd) write(a *app, points []bench.Point) error {
+func (c *benchCmd) write(a *app, points []forestbench.Point) error {
 	path := filepath.Join(c.Out, "bench.csv")
-	err := writeFile(path, 0o644, func(w io.Writer) error { return bench.WriteCSV(w, points) })
+	err := writeFile(path, 0o644, func(w io.Writer) error { return forestbench.WriteCSV(w, points) })
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -154,7 +154,7 @@ func (c *benchCmd) write(a *app, points []bench.Point) error {
 	if err != nil {
 		return err
 	}
-	a.title("Written: %s and %d pictures.", path, len(files))
+	a.Title("Written: %s and %d pictures.", path, len(files))
 	return nil
 }
 
@@ -163,7 +163,7 @@ const pipelineMethod = "full pipeline"
 
 // pipeline measures the file's tuned indexes, at the target recalls and along
 // the whole curve of the tuner.
-func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, []bench.Point, error) {
+func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, []forestbench.Point, error) {
 	indexes, err := s.Indexes(c.Collection)
 	if err != nil {
 		return nil, nil, err
@@ -177,37 +177,37 @@ func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, 
 		return nil, nil, err
 	}
 	var variants []variant
-	var points []bench.Point
+	var points []forestbench.Point
 	for _, i := range indexes {
 		variants = append(variants, byRecall(i, c.Recall)...)
 		for n, p := range i.Curve.Points {
-			a.progress.update("index "+i.Name, n, len(i.Curve.Points))
+			a.progress.Update("index "+i.Name, n, len(i.Curve.Points))
 			m, err := q.measure(a.ctx, s, t, &db.SearchOptions{Index: i.Name, Params: &p.Params}, effort{c.Rounds, 1})
 			if err != nil {
 				return nil, nil, err
 			}
-			points = append(points, bench.Point{
+			points = append(points, forestbench.Point{
 				Forest: "index " + i.Name, Method: pipelineMethod, Depth: i.Options.Depth, Trees: p.Params.Trees,
 				Tau: p.Params.Tau, Votes: p.Params.Votes, Recall: m.Recall, Micros: m.Mean, Candidates: m.Candidates,
 			})
 		}
 	}
-	bench.MarkFronts(points)
+	forestbench.MarkFronts(points)
 	results, err := q.measureAll(a, s, t, variants, effort{c.Rounds, 1})
 	return results, points, err
 }
 
 // wideTable has one row a method and one column a recall, for people.
-func wideTable(points []bench.Point, forest string, recalls []float64) *table.Table {
+func wideTable(points []forestbench.Point, forest string, recalls []float64) *table.Table {
 	columns := []string{"method"}
 	for _, r := range recalls {
 		columns = append(columns, fmt.Sprintf("%.2f", r)+":1", "setting")
 	}
 	t := table.New(columns...)
-	for _, m := range bench.Methods() {
+	for _, m := range forestbench.Methods() {
 		values := []any{m.String()}
 		for _, r := range recalls {
-			p, ok := bench.Best(points, forest, m.String(), r)
+			p, ok := forestbench.Best(points, forest, m.String(), r)
 			if !ok {
 				values = append(values, nil, "not reached")
 				continue
@@ -224,12 +224,12 @@ func wideTable(points []bench.Point, forest string, recalls []float64) *table.Ta
 }
 
 // longTable has one row for every forest, method and recall, for programs.
-func longTable(points []bench.Point, recalls []float64) *table.Table {
+func longTable(points []forestbench.Point, recalls []float64) *table.Table {
 	t := table.New("forest", "method", "target", "micros", "recall", "depth", "trees", "tau", "votes", "candidates")
-	for _, f := range bench.Forests(points) {
-		for _, m := range bench.Methods() {
+	for _, f := range forestbench.Forests(points) {
+		for _, m := range forestbench.Methods() {
 			for _, r := range recalls {
-				if p, ok := bench.Best(points, f, m.String(), r); ok {
+				if p, ok := forestbench.Best(points, f, m.String(), r); ok {
 					t.Add(f, m.String(), r, p.Micros, p.Recall, p.Depth, p.Trees, p.Tau, p.Votes, p.Candidates)
 				} else {
 					t.Add(f, m.String(), r)
@@ -243,9 +243,9 @@ func longTable(points []bench.Point, recalls []float64) *table.Table {
 // verdictRecalls are where the paper's table compares methods.
 var verdictRecalls = []float64{0.80, 0.90, 0.95}
 
-func verdictTable(points []bench.Point) *table.Table {
+func verdictTable(points []forestbench.Point) *table.Table {
 	t := table.New("forest", "recall:2", "fastest", "slowest", "natural_fastest", "lookup_slowest", "other_over_natural:2")
-	for _, v := range bench.Verdicts(points, verdictRecalls) {
+	for _, v := range forestbench.Verdicts(points, verdictRecalls) {
 		var ratio any
 		if v.Ratio > 0 {
 			ratio = v.Ratio
@@ -256,7 +256,7 @@ func verdictTable(points []bench.Point) *table.Table {
 }
 
 // verdictLine sums the verdicts up.
-func verdictLine(verdicts []bench.Verdict) string {
+func verdictLine(verdicts []forestbench.Verdict) string {
 	fastest, slowest := 0, 0
 	for _, v := range verdicts {
 		if v.NaturalFastest {
@@ -269,10 +269,10 @@ func verdictLine(verdicts []bench.Verdict) string {
 	return fmt.Sprintf("The natural classifier is fastest in %d of %d cases, lookup slowest in %d.", fastest, len(verdicts), slowest)
 }
 
-func builtTable(res *bench.Result) *table.Table {
+func builtTable(res *forestbench.Result) *table.Table {
 	t := table.New("forest", "holds", "depth", "trees", "seconds:1", "size", "bytes")
 	for _, b := range res.Built {
-		t.Add(b.Forest, b.Holds, b.Depth, b.Trees, b.Seconds, size(b.Bytes), b.Bytes)
+		t.Add(b.Forest, b.Holds, b.Depth, b.Trees, b.Seconds, table.Size(b.Bytes), b.Bytes)
 	}
 	return t
 }

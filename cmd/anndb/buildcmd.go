@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -133,7 +133,7 @@ func (c *buildCmd) Run(a *app) error {
 			}
 		}
 		settings := shownSettings
-		if a.format != table.Text && a.format != table.Markdown {
+		if a.Format != table.Text && a.Format != table.Markdown {
 			settings = math.MaxInt
 		}
 		return build(a, d, c.Collection, c.Index, o, settings)
@@ -150,12 +150,12 @@ func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int
 	if err := checkLimits(about, o); err != nil {
 		return err
 	}
-	info, err := d.Build(a.ctx, coll, index, o, a.progress.build)
-	a.progress.end()
+	info, err := d.Build(a.ctx, coll, index, o, a.building)
+	a.progress.End()
 	if err != nil {
 		return err
 	}
-	return a.report(buildReport(info, settings)...)
+	return a.Report(buildReport(info, settings)...)
 }
 
 // infoOf describes a collection as it is now.
@@ -168,21 +168,21 @@ func infoOf(d *db.DB, coll string) (info db.CollectionInfo, err error) {
 }
 
 // buildReport describes a finished build.
-func buildReport(info db.IndexInfo, settings int) []section {
+func buildReport(info db.IndexInfo, settings int) []table.Section {
 	stages := table.New("stage", "seconds:2")
 	for _, s := range stagesOf(info) {
 		stages.Add(s.name, s.seconds)
 	}
-	return []section{
-		{"index", "", indexTable(info)},
-		{"stages", "Where the time went", stages},
-		{"memory", "", memoryTable(info)},
-		{"approximate", "Approximate labels", labelsTable(info)},
-		{"tree", treeTitle, treeTable(info)},
-		{"bytes", "Where the bytes are", bytesTable(info)},
-		{"curve", "Settings by recall", curveTable(info.Curve)},
-		{"settings", settingsTitle(info), settingsTable(info, settings)},
-		{"trials", trialsTitle(info), trialsTable(info, settings)},
+	return []table.Section{
+		indexTable(info).As("index", ""),
+		stages.As("stages", "Where the time went"),
+		memoryTable(info).As("memory", ""),
+		labelsTable(info).As("approximate", "Approximate labels"),
+		treeTable(info).As("tree", treeTitle),
+		bytesTable(info).As("bytes", "Where the bytes are"),
+		curveTable(info.Curve).As("curve", "Settings by recall"),
+		settingsTable(info, settings).As("settings", settingsTitle(info)),
+		trialsTable(info, settings).As("trials", trialsTitle(info)),
 	}
 }
 
@@ -215,7 +215,7 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 		if isForest(i) {
 			trees, depth, rotate, points = o.Trees, o.Depth, max(0, o.Rotate), i.TrainingPoints
 		}
-		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, size(i.TotalBytes()), i.TotalBytes(), seconds, points, sparseSetting(i))
+		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, table.Size(i.TotalBytes()), i.TotalBytes(), seconds, points, sparseSetting(i))
 	}
 	return t
 }
@@ -224,7 +224,7 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 func memoryTable(info db.IndexInfo) *table.Table {
 	t := table.New("memory", "bytes")
 	if n := info.BuildMemory; n > 0 {
-		t.Add(size(n), n)
+		t.Add(table.Size(n), n)
 	}
 	return t
 }
@@ -244,7 +244,7 @@ func labelsTable(infos ...db.IndexInfo) *table.Table {
 func bytesTable(info db.IndexInfo) *table.Table {
 	t := table.New("section", "size", "bytes")
 	for _, name := range slices.Sorted(maps.Keys(info.Bytes)) {
-		t.Add(name, size(info.Bytes[name]), info.Bytes[name])
+		t.Add(name, table.Size(info.Bytes[name]), info.Bytes[name])
 	}
 	return t
 }
@@ -291,6 +291,6 @@ func (c *dropCmd) Run(a *app) error {
 		}
 		t := table.New("collection", "dropped")
 		t.Add(c.Collection, what)
-		return a.table(t)
+		return a.Print(t)
 	})
 }

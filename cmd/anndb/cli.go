@@ -12,8 +12,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/progress"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // Exit codes.
@@ -34,26 +35,25 @@ type cli struct {
 
 	Version kong.VersionFlag `help:"Show the version."`
 
-	Import    importCmd    `cmd:"" help:"Read vectors from a file into a collection."`
-	Export    exportCmd    `cmd:"" help:"Write a collection's rows to a file."`
-	Build     buildCmd     `cmd:"" help:"Learn an index over a collection."`
-	Tune      tuneCmd      `cmd:"" help:"Tune and learn a label model, and show all settings that were measured."`
-	Drop      dropCmd      `cmd:"" help:"Remove an index, or a collection with all its rows."`
-	Search    searchCmd    `cmd:"" help:"Find the nearest rows of queries."`
-	Predict   predictCmd   `cmd:"" help:"Predict the labels of queries with a label model."`
-	Explain   explainCmd   `cmd:"" help:"Predict labels and show the rows and features that carried them, or the decisions of a tree."`
-	Evaluate  evaluateCmd  `cmd:"" help:"Measure recall and latency of indexes, or the quality of label models, on a file of queries."`
-	Stats     statsCmd     `cmd:"" help:"Describe the file, its collections and its indexes."`
-	Maintain  maintainCmd  `cmd:"" help:"Make all indexes cover the rows written since and forget those deleted."`
-	Check     checkCmd     `cmd:"" help:"Verify every checksum and cross-reference of the file."`
-	Repair    repairCmd    `cmd:"" help:"Rebuild damaged indexes from their rows, or save the rows of a damaged file."`
-	Restore   restoreCmd   `cmd:"" help:"Check a backup and put a copy of it in the place of a database."`
-	Bench     benchCmd     `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
-	BenchLCIF benchLCIFCmd `cmd:"" name:"bench-lcif" help:"Quality and times of label models on public data sets, beside the paper's."`
-	Plot      plotCmd      `cmd:"" help:"Draw the curves of a bench CSV, or a stored tree."`
-	Backup    backupCmd    `cmd:"" help:"Copy the database, as of now, to another file."`
-	Compact   compactCmd   `cmd:"" help:"Rewrite the file without its free pages, and without deleted rows where these are many."`
-	Demo      demoCmd      `cmd:"" help:"Index Go's own standard library, search it, and predict what its files import."`
+	Import   importCmd   `cmd:"" help:"Read vectors from a file into a collection."`
+	Export   exportCmd   `cmd:"" help:"Write a collection's rows to a file."`
+	Build    buildCmd    `cmd:"" help:"Learn an index over a collection."`
+	Tune     tuneCmd     `cmd:"" help:"Tune and learn a label model, and show all settings that were measured."`
+	Drop     dropCmd     `cmd:"" help:"Remove an index, or a collection with all its rows."`
+	Search   searchCmd   `cmd:"" help:"Find the nearest rows of queries."`
+	Predict  predictCmd  `cmd:"" help:"Predict the labels of queries with a label model."`
+	Explain  explainCmd  `cmd:"" help:"Predict labels and show the rows and features that carried them, or the decisions of a tree."`
+	Evaluate evaluateCmd `cmd:"" help:"Measure recall and latency of indexes, or the quality of label models, on a file of queries."`
+	Stats    statsCmd    `cmd:"" help:"Describe the file, its collections and its indexes."`
+	Maintain maintainCmd `cmd:"" help:"Make all indexes cover the rows written since and forget those deleted."`
+	Check    checkCmd    `cmd:"" help:"Verify every checksum and cross-reference of the file."`
+	Repair   repairCmd   `cmd:"" help:"Rebuild damaged indexes from their rows, or save the rows of a damaged file."`
+	Restore  restoreCmd  `cmd:"" help:"Check a backup and put a copy of it in the place of a database."`
+	Bench    benchCmd    `cmd:"" help:"Recall-time curves of every forest and method on a collection; writes nothing to the file."`
+	Plot     plotCmd     `cmd:"" help:"Draw the curves of a bench CSV, or a stored tree."`
+	Backup   backupCmd   `cmd:"" help:"Copy the database, as of now, to another file."`
+	Compact  compactCmd  `cmd:"" help:"Rewrite the file without its free pages, and without deleted rows where these are many."`
+	Demo     demoCmd     `cmd:"" help:"Index Go's own standard library, search it, and predict what its files import."`
 }
 
 // defaults are values that several commands share and some set otherwise.
@@ -61,32 +61,24 @@ var defaults = kong.Vars{"limit": "0"}
 
 // app is what commands work with.
 type app struct {
+	table.Output
 	ctx      context.Context
-	out      io.Writer
 	errs     io.Writer // for messages
-	progress *progress
-	format   table.Format
+	progress *progress.Line
 	workers  int
 }
 
-// table writes a result.
-func (a *app) table(t *table.Table) error { return t.Write(a.out, a.format) }
-
 // stream begins a result that is written row by row.
 func (a *app) stream(columns ...string) (*table.Stream, error) {
-	return table.NewStream(a.out, a.format, columns...)
+	return table.NewStream(a.W, a.Format, columns...)
 }
 
-// title writes a heading above a table, where people read.
-func (a *app) title(format string, args ...any) {
-	if a.format == table.Text || a.format == table.Markdown {
-		fmt.Fprintln(a.out, table.PrintableText(fmt.Sprintf(format, args...)))
-	}
-}
+// building takes the reports of db.Build.
+func (a *app) building(p db.Progress) { a.progress.Update(p.Stage, p.Done, p.Total) }
 
 // note writes a line about the work to standard error.
 func (a *app) note(format string, args ...any) {
-	a.progress.end()
+	a.progress.End()
 	fmt.Fprintln(a.errs, table.PrintableText(fmt.Sprintf(format, args...)))
 }
 
@@ -124,9 +116,12 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err != nil {
 		return fail(errs, err, k.Command())
 	}
-	a := &app{ctx: ctx, out: out, errs: errs, progress: newProgress(errs, c.Quiet), format: format, workers: c.Workers}
+	a := &app{
+		Output: table.Output{W: out, Format: format}, ctx: ctx, errs: errs,
+		progress: progress.New(errs, c.Quiet), workers: c.Workers,
+	}
 	err = k.Run(a)
-	a.progress.end()
+	a.progress.End()
 	if err == nil {
 		return exitOK
 	}

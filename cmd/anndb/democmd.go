@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/goroot"
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/goroot"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -82,14 +82,14 @@ func (c *demoCmd) Run(a *app) (err error) {
 	o := demoBuild
 	o.Seed, o.Workers = c.Seed, a.workers
 	o.Rotate = min(o.Rotate, corpus.dims)
-	info, err := d.Build(a.ctx, demoCollection, demoIndex, o, a.progress.build)
+	info, err := d.Build(a.ctx, demoCollection, demoIndex, o, a.building)
 	if err != nil {
 		return err
 	}
 	for _, stage := range stagesOf(info) {
 		steps.Add("build: "+stage.name, "", stage.seconds)
 	}
-	a.progress.end()
+	a.progress.End()
 	imports, err := c.imports(a, d, corpus.root, steps)
 	if err != nil {
 		return err
@@ -103,20 +103,20 @@ func (c *demoCmd) Run(a *app) (err error) {
 		if err != nil {
 			return err
 		}
-		sections := []section{
-			{"steps", "What was done", steps},
-			{"neighbours", "What is near", near},
-			{"measured", fmt.Sprintf("Recall and time a query in µs, k = 10, one thread, %d declarations that are not in the collection", len(corpus.queries)), results},
+		sections := []table.Section{
+			steps.As("steps", "What was done"),
+			near.As("neighbours", "What is near"),
+			results.As("measured", fmt.Sprintf("Recall and time a query in µs, k = 10, one thread, %d declarations that are not in the collection", len(corpus.queries))),
 		}
-		return a.report(append(sections, imports...)...)
+		return a.Report(append(sections, imports...)...)
 	})
 	if err != nil {
 		return err
 	}
-	a.title("\n%.0f s in all.", time.Since(start).Seconds())
+	a.Title("\n%.0f s in all.", time.Since(start).Seconds())
 	if c.File != "" {
-		a.title("Kept in %s; try: anndb search %s %s --key net/http.Get --payload", c.File, c.File, demoCollection)
-		a.title("or: anndb explain %s %s --features listener=3,accept=2,conn=5", c.File, demoFiles)
+		a.Title("Kept in %s; try: anndb search %s %s --key net/http.Get --payload", c.File, c.File, demoCollection)
+		a.Title("or: anndb explain %s %s --features listener=3,accept=2,conn=5", c.File, demoFiles)
 	}
 	return nil
 }
@@ -147,12 +147,12 @@ func (c *demoCmd) corpus(a *app) (*demoCorpus, error) {
 			return nil, err
 		}
 	}
-	docs, err := goroot.Walk(a.ctx, filepath.Join(out.root, "src"), a.workers, a.progress.steps("read"))
+	docs, err := goroot.Walk(a.ctx, filepath.Join(out.root, "src"), a.workers, a.progress.Steps("read"))
 	if err != nil {
 		return nil, err
 	}
 	out.readSeconds = lap()
-	a.progress.update("weigh", 0, 0)
+	a.progress.Update("weigh", 0, 0)
 	m, words, err := goroot.TFIDF(a.ctx, docs, demoMinDocs, demoMaxShare, a.workers)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (c *demoCmd) corpus(a *app) (*demoCorpus, error) {
 	out.words, out.weighSeconds = len(words), lap()
 	// A small tree has few documents; half its rank is still a reduction.
 	out.dims = max(1, min(demoDims, m.Rows/2, m.Cols/2))
-	data, _, err := goroot.SVD(a.ctx, m, out.dims, demoRounds, c.Seed, a.workers, a.progress.steps("reduce"))
+	data, _, err := goroot.SVD(a.ctx, m, out.dims, demoRounds, c.Seed, a.workers, a.progress.Steps("reduce"))
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (c *demoCorpus) store(a *app, d *db.DB) error {
 				return err
 			}
 			rows = rows[:0]
-			a.progress.update("store", i+1, len(c.docs))
+			a.progress.Update("store", i+1, len(c.docs))
 		}
 	}
 	return nil
@@ -259,7 +259,7 @@ func (c *demoCmd) neighbours(a *app, s *db.Snapshot) (*table.Table, error) {
 				return nil, err
 			}
 			t.Add(of, string(h.Key), h.Distance, clip(string(found.Payload), 70))
-			if a.format == table.Text || a.format == table.Markdown {
+			if a.People() {
 				of = "" // once is enough for people
 			}
 		}

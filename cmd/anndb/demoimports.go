@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/goroot"
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/goroot"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 )
@@ -43,7 +43,7 @@ type fileCorpus struct {
 // files reads the library once more, file by file, and divides it. Without
 // enough files there is nothing to divide.
 func (c *demoCmd) files(a *app, root string) (*fileCorpus, error) {
-	files, err := goroot.Files(a.ctx, filepath.Join(root, "src"), a.workers, a.progress.steps("read files"))
+	files, err := goroot.Files(a.ctx, filepath.Join(root, "src"), a.workers, a.progress.Steps("read files"))
 	if err != nil || len(files) < demoFewFiles {
 		return nil, err
 	}
@@ -88,14 +88,14 @@ func (c *fileCorpus) store(a *app, d *db.DB) error {
 		if err := putRows(a, d, demoFiles, rows, (*db.Tx).Insert); err != nil {
 			return err
 		}
-		a.progress.update("store files", hi, len(c.train))
+		a.progress.Update("store files", hi, len(c.train))
 	}
 	return nil
 }
 
 // imports is the second half: predict the packages that a file imports from
 // its words. Its steps are added to those of the first.
-func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]section, error) {
+func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]table.Section, error) {
 	start := time.Now()
 	lap := func() float64 {
 		took := time.Since(start).Seconds()
@@ -115,15 +115,15 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 		return nil, err
 	}
 	steps.Add("store files", fmt.Sprintf("%d rows of %d words", info.Live, info.Dim), lap())
-	model, err := d.Build(a.ctx, demoFiles, demoLabels, db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed, Workers: a.workers}, a.progress.build)
+	model, err := d.Build(a.ctx, demoFiles, demoLabels, db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed, Workers: a.workers}, a.building)
 	if err != nil {
 		return nil, err
 	}
 	for _, stage := range stagesOf(model) {
 		steps.Add("label model: "+stage.name, "", stage.seconds)
 	}
-	a.progress.end()
-	var sections []section
+	a.progress.End()
+	var sections []table.Section
 	err = d.View(func(s *db.Snapshot) error {
 		measured, err := corpus.measure(a, s)
 		if err != nil {
@@ -133,9 +133,9 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 		if err != nil {
 			return err
 		}
-		sections = []section{
-			{"imports", "Packages that files import, predicted from their words; import declarations left out; right ones in brackets", shown},
-			{"imports measured", fmt.Sprintf("Precision of the first 1, 3 and 5 packages, %d files that are not in the collection; perfect is what a file's number of imports allows", len(corpus.test)), measured},
+		sections = []table.Section{
+			shown.As("imports", "Packages that files import, predicted from their words; import declarations left out; right ones in brackets"),
+			measured.As("imports measured", fmt.Sprintf("Precision of the first 1, 3 and 5 packages, %d files that are not in the collection; perfect is what a file's number of imports allows", len(corpus.test))),
 		}
 		return nil
 	})

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/bench"
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/forestbench"
 	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -31,7 +31,7 @@ func usagef(format string, a ...any) error {
 func isUsage(err error) bool {
 	for _, target := range []error{
 		errUsage, db.ErrOption, db.ErrName, dataset.ErrOption, query.ErrParams, vector.ErrMetric,
-		table.ErrFormat, plot.ErrFormat, bench.ErrOptions,
+		table.ErrFormat, plot.ErrFormat, forestbench.ErrOptions,
 	} {
 		if errors.Is(err, target) {
 			return true
@@ -43,7 +43,7 @@ func isUsage(err error) bool {
 // goOnly matches what the library says to Go programs only: the package that an
 // error comes from, and its class where the text behind it says more.
 var goOnly = regexp.MustCompile(`(^|: |; |\n|\()(` +
-	`(?:bench|budget|codec|dataset|db|forest|goroot|labels|lcifbench|plot|postings|query|table|vector): ` +
+	`(?:budget|codec|dataset|db|forest|forestbench|goroot|labels|plot|postings|query|table|vector): ` +
 	`|(?:bad|invalid) option: )`)
 
 // message is the text of an error as users of the command read it.

@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/bench"
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/forestbench"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 )
 
@@ -100,8 +100,8 @@ func (c *evaluateCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		a.title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean", len(q.vectors), c.K, c.Threads)
-		return a.table(results)
+		a.Title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean", len(q.vectors), c.K, c.Threads)
+		return a.Print(results)
 	})
 }
 
@@ -207,11 +207,11 @@ func byRecall(i db.IndexInfo, targets []float64) []variant {
 
 // measureAll measures one variant after the other; times are µs a query,
 // micros their mean.
-func (q *querySet) measureAll(a *app, s *db.Snapshot, t *bench.Truth, variants []variant, e effort) (*table.Table, error) {
+func (q *querySet) measureAll(a *app, s *db.Snapshot, t *forestbench.Truth, variants []variant, e effort) (*table.Table, error) {
 	out := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1",
 		"per_second:0", "candidates:0", "exact:0", "setting")
 	for i, v := range variants {
-		a.progress.update("measure", i, len(variants))
+		a.progress.Update("measure", i, len(variants))
 		m, err := q.measure(a.ctx, s, t, &v.options, e)
 		if err != nil {
 			return nil, fmt.Errorf("index %s, %s: %w", v.index, v.setting, err)
@@ -219,6 +219,6 @@ func (q *querySet) measureAll(a *app, s *db.Snapshot, t *bench.Truth, variants [
 		out.Add(v.index, v.target, m.Recall, m.Mean, m.P50, m.P95, m.P99,
 			m.PerSecond, m.Candidates, m.Exact, v.setting)
 	}
-	a.progress.end()
+	a.progress.End()
 	return out, nil
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/vector"
 )
@@ -92,10 +92,10 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 			return fmt.Errorf("index %s: %w", m, err)
 		}
 	}
-	a.title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed%s; threads: %d",
+	a.Title("rows: %d, labels: %d, %d of them unknown to the collection and so always missed%s; threads: %d",
 		len(q.keys), len(t.names), t.unknown, t.omission(), c.Threads)
-	a.title("zero: the same with 0/0 counted as 0; value counts it as 1, as Mulan does and the paper of LCIF.")
-	return a.table(out)
+	a.Title("zero: the same with 0/0 counted as 0; value counts it as 1, as Mulan does and the paper of LCIF.")
+	return a.Print(out)
 }
 
 // labelModels are the label models of a collection, or those asked for.

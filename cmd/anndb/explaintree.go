@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // treeAnswer is a row's prediction by a tree and the path that led to it.

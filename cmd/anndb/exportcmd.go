@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -50,7 +50,7 @@ func (c *exportCmd) Run(a *app) error {
 				}
 			}
 		}
-		a.progress.end()
+		a.progress.End()
 		return c.report(a, info, schema, n)
 	})
 }
@@ -122,7 +122,7 @@ func (c *exportCmd) write(a *app, s *db.Snapshot, info db.CollectionInfo, x expo
 	err = scan(a, s, c.Collection, func(r *db.Row) error {
 		n++
 		if n%1024 == 0 {
-			a.progress.update("export", n, info.Live)
+			a.progress.Update("export", n, info.Live)
 		}
 		rec := dataset.Record{Key: r.Key, Vector: r.Vector, Features: r.Sparse, Labels: r.Labels, Payload: r.Payload}
 		if x.number != nil {
@@ -145,7 +145,7 @@ func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n i
 		}
 		t := table.New("collection", "rows", "format", "written", "file")
 		t.Add(c.Collection, n, o.Format, written, c.Output)
-		return a.table(t)
+		return a.Print(t)
 	}
 	written := "features, labels"
 	if o.Format == dataset.FormatJSONL {
@@ -153,7 +153,7 @@ func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n i
 	}
 	t := table.New("collection", "rows", "format", "numbering", "written", "file")
 	t.Add(c.Collection, n, o.Format, exportNumbering(o), written, c.Output)
-	return a.table(t)
+	return a.Print(t)
 }
 
 // exportNumbering is how a written file numbers features.

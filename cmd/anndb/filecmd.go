@@ -8,8 +8,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/progress"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // statsCmd describes a file.
@@ -38,7 +39,7 @@ func (c *statsCmd) Run(a *app) error {
 			return err
 		}
 		file := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation", "map_reserve")
-		file.Add(st.Path, size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize, st.Generation, size(st.MapReserve))
+		file.Add(st.Path, table.Size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize, st.Generation, table.Size(st.MapReserve))
 		colls := collectionsTable(st.Collections...)
 		var every []db.IndexInfo
 		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "fresh", "size", "recall:3", "micros:1", "setting")
@@ -57,7 +58,7 @@ func (c *statsCmd) Run(a *app) error {
 					case i.Tree != nil:
 						trees, depth = i.Tree.Trees, i.Tree.Depth
 					}
-					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, info.Rows-i.Rows, size(i.TotalBytes()), recall, micros, sparseSetting(i))
+					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, info.Rows-i.Rows, table.Size(i.TotalBytes()), recall, micros, sparseSetting(i))
 					i.Name = info.Name + "/" + i.Name
 					every = append(every, i)
 				}
@@ -67,7 +68,9 @@ func (c *statsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		return a.report(section{"file", "", file}, section{"collections", "Collections", colls}, section{"indexes", "Indexes (recall and µs of the setting that searches use by default)", indexes}, section{"trees", treeTitle, treeTable(every...)})
+		return a.Report(file.As("file", ""), colls.As("collections", "Collections"),
+			indexes.As("indexes", "Indexes (recall and µs of the setting that searches use by default)"),
+			treeTable(every...).As("trees", treeTitle))
 	})
 }
 
@@ -90,19 +93,20 @@ func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
 	for _, l := range counts {
 		byLabel.Add(l.Label, l.Rows)
 	}
-	sections := []section{
-		{"collection", "", collectionsTable(info)},
-		{"indexes", "Indexes", indexTable(list...)},
-		{"approximate", "Approximate labels of training points", labelsTable(list...)},
-		{"trees", treeTitle, treeTable(list...)},
-		{"labels", "Labels", byLabel},
+	sections := []table.Section{
+		collectionsTable(info).As("collection", ""),
+		indexTable(list...).As("indexes", "Indexes"),
+		labelsTable(list...).As("approximate", "Approximate labels of training points"),
+		treeTable(list...).As("trees", treeTitle),
+		byLabel.As("labels", "Labels"),
 	}
 	for _, i := range list {
-		sections = append(sections, section{"curve " + i.Name, "Settings of " + i.Name + " by recall", curveTable(i.Curve)},
-			section{"settings " + i.Name, i.Name + ": " + settingsTitle(i), settingsTable(i, shownSettings)},
-			section{"trials " + i.Name, i.Name + ": " + trialsTitle(i), trialsTable(i, shownSettings)})
+		sections = append(sections,
+			curveTable(i.Curve).As("curve "+i.Name, "Settings of "+i.Name+" by recall"),
+			settingsTable(i, shownSettings).As("settings "+i.Name, i.Name+": "+settingsTitle(i)),
+			trialsTable(i, shownSettings).As("trials "+i.Name, i.Name+": "+trialsTitle(i)))
 	}
-	return a.report(sections...)
+	return a.Report(sections...)
 }
 
 func collectionsTable(infos ...db.CollectionInfo) *table.Table {
@@ -152,15 +156,15 @@ func (c *checkCmd) Run(a *app) error {
 	err := c.with(a, true, func(d *db.DB) error {
 		return d.Check(a.ctx, func(p db.Problem) {
 			t.Add(p.Err.Error(), p.Collection, p.Object, p.Section, p.Chunk, p.Page, p.Offset)
-			a.progress.update("problems", t.Len(), 0)
+			a.progress.Update("problems", t.Len(), 0)
 		})
 	})
-	a.progress.end()
+	a.progress.End()
 	if err != nil && t.Len() == 0 {
 		return err
 	}
 	if t.Len() > 0 {
-		if werr := a.table(t); werr != nil {
+		if werr := a.Print(t); werr != nil {
 			return werr
 		}
 		return fmt.Errorf("%s: %w: %d problems (anndb repair %s rebuilds indexes, with --to NEW it saves the rows)",
@@ -168,7 +172,7 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	clean := table.New("file", "problems", "seconds:2")
 	clean.Add(c.File, 0, time.Since(start).Seconds())
-	return a.table(clean)
+	return a.Print(clean)
 }
 
 // backupCmd copies a database.
@@ -211,17 +215,17 @@ func (c *backupCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("backup to %s: %w", c.Output, err)
 	}
-	a.progress.end()
+	a.progress.End()
 	t := table.New("file", "size", "bytes", "seconds:2")
-	t.Add(c.Output, size(n), n, time.Since(start).Seconds())
-	return a.table(t)
+	t.Add(c.Output, table.Size(n), n, time.Since(start).Seconds())
+	return a.Print(t)
 }
 
 // meter reports how much was written through it.
 type meter struct {
 	w        io.Writer
 	n, total int64
-	progress *progress
+	progress *progress.Line
 }
 
 // Write passes p on and counts it.
@@ -229,7 +233,7 @@ func (m *meter) Write(p []byte) (int, error) {
 	n, err := m.w.Write(p)
 	m.n += int64(n)
 	// In MiB, so that a terabyte fits an int of 32 bits.
-	m.progress.update("backup", int(m.n>>20), int(m.total>>20))
+	m.progress.Update("backup", int(m.n>>20), int(m.total>>20))
 	return n, err
 }
 
@@ -252,7 +256,7 @@ func (c *compactCmd) Run(a *app) error {
 			return err
 		}
 		t := table.New("file", "before", "after", "bytes_before", "bytes_after", "seconds:2")
-		t.Add(c.File, size(st.Before), size(st.After), st.Before, st.After, time.Since(start).Seconds())
-		return a.table(t)
+		t.Add(c.File, table.Size(st.Before), table.Size(st.After), st.Before, st.After, time.Since(start).Seconds())
+		return a.Print(t)
 	})
 }

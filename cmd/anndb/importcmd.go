@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -193,8 +193,8 @@ func (c *importCmd) report(a *app, d *db.DB, in *input, x imported) error {
 	}
 	t := table.New(append(columns, "seconds:2", "rows/s:0")...)
 	t.Add(append(values, x.seconds, float64(x.rows)/x.seconds)...)
-	a.progress.end()
-	return a.table(t)
+	a.progress.End()
+	return a.Print(t)
 }
 
 // rowsAtATime is how many rows are read at a time.
@@ -262,7 +262,7 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 		if c.Replace {
 			load = d.Load
 		}
-		return load(a.ctx, c.Collection, rows, func(p db.Progress) { a.progress.update("import", p.Done, int(max(0, total))) })
+		return load(a.ctx, c.Collection, rows, func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) })
 	}
 	for len(batch) > 0 {
 		written, err := c.putRows(a, d, batch)
@@ -270,7 +270,7 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 		if err != nil {
 			return n, err
 		}
-		a.progress.update("import", n, int(max(0, total)))
+		a.progress.Update("import", n, int(max(0, total)))
 		if batch, err = next(); err != nil {
 			return n, err
 		}

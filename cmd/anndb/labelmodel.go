@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 )
@@ -203,12 +203,14 @@ func sparseSetting(i db.IndexInfo) any {
 		s += "neighbours by " + o.LCIF.Neighbors + ", "
 	}
 	if c, ok := chosen(i); ok {
-		s += describeLCIF(c.Point.LCIFSetting) + ", " + describeCut(c.Point.Cut)
+		s += c.Point.Parameters() + ", " + c.Point.Cut.String()
 	} else if p := o.LCIF.Params; p != nil {
-		s += describeLCIF(query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder})
+		s += query.LCIFSetting{
+			Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder,
+		}.Parameters()
 		switch t := p.Thresholds; {
 		case o.LCIF.Cut != nil:
-			s += ", " + describeCut(*o.LCIF.Cut)
+			s += ", " + o.LCIF.Cut.String()
 		case t != nil && t.PerLabel != nil:
 			s += ", a threshold for each label"
 		case t == nil:
@@ -216,43 +218,6 @@ func sparseSetting(i db.IndexInfo) any {
 		default:
 			s += fmt.Sprintf(", threshold %g", t.Single)
 		}
-	}
-	return s
-}
-
-// describeLCIF is a setting on one line: only what matters, thresholds left
-// out.
-func describeLCIF(p query.LCIFSetting) string {
-	s := fmt.Sprintf("λ=%.3g", p.Lambda)
-	if p.Lambda > 0 {
-		s += fmt.Sprintf(" k=%d α=%.3g", p.K, cmp.Or(p.Alpha, 1))
-	}
-	if p.Lambda < 1 {
-		s += fmt.Sprintf(" β=%.3g", cmp.Or(p.Beta, 1))
-	}
-	if p.SecondOrder > 0 {
-		s += fmt.Sprintf(" second-order=%.3g", p.SecondOrder)
-	}
-	if p.Features > 0 {
-		s += fmt.Sprintf(" features=%d", p.Features)
-	}
-	return s
-}
-
-// shownCut is a cut that people read as a sentence and programs as its fields.
-type shownCut query.LCIFCut
-
-// String is the sentence.
-func (c shownCut) String() string { return describeCut(query.LCIFCut(c)) }
-
-// describeCut describes how thresholds were chosen.
-func describeCut(c query.LCIFCut) string {
-	s := fmt.Sprintf("threshold for %.3g × the mean number of labels", c.Share)
-	if c.PerLabel {
-		s = "a threshold for each label"
-	}
-	if !c.NoTop {
-		s += ", always the best"
 	}
 	return s
 }
@@ -299,7 +264,7 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		if p.Features > 0 {
 			features = p.Features
 		}
-		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, second, features, shownCut(p.Cut))
+		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, second, features, p.Cut)
 	}
 	add(choice.Point, true)
 	for _, p := range points {

@@ -109,18 +109,6 @@ func TestCutFlagErrors(t *testing.T) {
 	}
 }
 
-func TestBenchLCIFTunesAsThePaper(t *testing.T) {
-	for _, paper := range []bool{false, true} {
-		o, err := (&benchLCIFCmd{K: 100, Paper: paper}).options(&app{})
-		if err != nil || (o.Tune.Search == query.PaperProtocol) != paper {
-			t.Errorf("--paper=%v: search %d, %v", paper, o.Tune.Search, err)
-		}
-	}
-	if _, err := (&benchLCIFCmd{K: 100, Paper: true, Only: "search"}).options(&app{}); !isUsage(err) {
-		t.Errorf("--paper --only search: %v", err)
-	}
-}
-
 func TestSparseSettingNamesAll(t *testing.T) {
 	info := db.IndexInfo{Options: db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{
 		Weight: db.WeightStandard, Neighbors: "main", Params: &query.LCIFParams{K: 3, Lambda: 1},

@@ -731,7 +731,7 @@ func TestInterrupted(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	out := must(t)
-	commands := []string{"import", "export", "build", "tune", "drop", "search", "predict", "explain", "evaluate", "stats", "check", "bench", "bench-lcif", "plot", "backup", "compact", "demo"}
+	commands := []string{"import", "export", "build", "tune", "drop", "search", "predict", "explain", "evaluate", "stats", "check", "bench", "plot", "backup", "compact", "demo"}
 	for _, c := range commands {
 		if !strings.Contains(out, "  "+c+" ") {
 			t.Errorf("no %s in\n%s", c, out)

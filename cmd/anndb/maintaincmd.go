@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // maintainCmd brings indexes up to date.
@@ -21,8 +21,8 @@ func (c *maintainCmd) Run(a *app) error {
 		return usagef("--share %g (want 0 to 1)", c.Share)
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		steps, err := d.Maintain(a.ctx, db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.progress.build})
-		a.progress.end()
+		steps, err := d.Maintain(a.ctx, db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.building})
+		a.progress.End()
 		t := table.New("collection", "index", "action", "rows", "seconds:2")
 		for _, s := range steps {
 			t.Add(s.Collection, s.Index, s.Action, s.Rows, s.Seconds)
@@ -35,7 +35,7 @@ func (c *maintainCmd) Run(a *app) error {
 			}
 		}
 		// The steps done stay done, whatever became of the next one.
-		return errors.Join(a.table(t), err)
+		return errors.Join(a.Print(t), err)
 	})
 }
 
@@ -61,9 +61,9 @@ func (c *statsCmd) watch(a *app) error {
 				fresh += x.Fresh
 				segments += x.Segments
 			}
-			t.Add(time.Now().Format(time.TimeOnly), size(st.FileBytes), size(st.FreeBytes), st.Generation, rows, len(st.Indexes), fresh, segments, "")
+			t.Add(time.Now().Format(time.TimeOnly), table.Size(st.FileBytes), table.Size(st.FreeBytes), st.Generation, rows, len(st.Indexes), fresh, segments, "")
 		}
-		if err := a.table(t); err != nil {
+		if err := a.Print(t); err != nil {
 			return fmt.Errorf("stats: %w", err)
 		}
 		if i == c.Times {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/bench"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/forestbench"
 	"github.com/anndb/anndb/internal/par"
 )
 
@@ -38,8 +38,8 @@ func (q *querySet) answer(i int, hits []db.Hit) []db.Hit {
 }
 
 // exact answers all queries by flat search on the given number of goroutines.
-func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*bench.Truth, error) {
-	t := new(bench.Truth)
+func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*forestbench.Truth, error) {
+	t := new(forestbench.Truth)
 	// In slices, so that progress shows and an interrupt is seen.
 	const slice = 64
 	for lo := 0; lo < len(q.vectors); lo += slice {
@@ -59,7 +59,7 @@ func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*bench.Truth, err
 			}
 			t.Add(rows, hits[len(hits)-1].Distance)
 		}
-		a.progress.update("exact search", hi, len(q.vectors))
+		a.progress.Update("exact search", hi, len(q.vectors))
 	}
 	return t, nil
 }
@@ -80,7 +80,7 @@ type measured struct {
 type effort struct{ rounds, threads int }
 
 // measure asks every query, after one round that warms up and counts.
-func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *bench.Truth, o *db.SearchOptions, e effort) (measured, error) {
+func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *forestbench.Truth, o *db.SearchOptions, e effort) (measured, error) {
 	var m measured
 	var work db.SearchStats
 	right := 0

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/bench"
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
+	"github.com/anndb/anndb/internal/forestbench"
 	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/query"
 )
 
@@ -52,11 +52,11 @@ func (c *plotCurvesCmd) Run(a *app) error {
 		return err
 	}
 	defer f.Close()
-	points, err := bench.ReadCSV(f)
+	points, err := forestbench.ReadCSV(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w: plot wants the file that bench --out writes, bench.csv", c.CSV, err)
 	}
-	points = slices.DeleteFunc(points, func(p bench.Point) bool {
+	points = slices.DeleteFunc(points, func(p forestbench.Point) bool {
 		return len(c.Forest) > 0 && !slices.Contains(c.Forest, p.Forest) || len(c.Method) > 0 && !slices.Contains(c.Method, p.Method)
 	})
 	d := drawing{dir: c.Out, types: c.Type, minRecall: c.MinRecall, title: c.Title, width: c.Width, height: c.Height}
@@ -64,7 +64,7 @@ func (c *plotCurvesCmd) Run(a *app) error {
 	if filepath.Ext(c.Out) != "" && !isFolder(c.Out) {
 		d.dir = ""
 		files = []string{c.Out}
-		err = d.file(c.Out, c.Title, curvesOf(points, func(p bench.Point) string { return p.Forest }, func(p bench.Point) string { return p.Method }))
+		err = d.file(c.Out, c.Title, curvesOf(points, func(p forestbench.Point) string { return p.Forest }, func(p forestbench.Point) string { return p.Method }))
 	} else if err = os.MkdirAll(c.Out, 0o755); err == nil {
 		files, err = d.all(points)
 	}
@@ -75,7 +75,7 @@ func (c *plotCurvesCmd) Run(a *app) error {
 	for _, p := range files {
 		t.Add(p)
 	}
-	return a.table(t)
+	return a.Print(t)
 }
 
 func isFolder(path string) bool {
@@ -94,7 +94,7 @@ type drawing struct {
 
 // all draws one picture a forest, with a curve a method, and one picture that
 // compares the natural classifiers of all forests and the tuned indexes.
-func (d drawing) all(points []bench.Point) ([]string, error) {
+func (d drawing) all(points []forestbench.Point) ([]string, error) {
 	var files []string
 	draw := func(name, title string, curves []plot.Curve) error {
 		if d.title != "" {
@@ -109,12 +109,12 @@ func (d drawing) all(points []bench.Point) ([]string, error) {
 		}
 		return nil
 	}
-	method := func(p bench.Point) string { return p.Method }
-	forest := func(p bench.Point) string { return p.Forest }
-	none := func(bench.Point) string { return "" }
+	method := func(p forestbench.Point) string { return p.Method }
+	forest := func(p forestbench.Point) string { return p.Forest }
+	none := func(forestbench.Point) string { return "" }
 	drawn := 0
-	for _, f := range bench.Forests(points) {
-		own := slices.DeleteFunc(slices.Clone(points), func(p bench.Point) bool { return p.Forest != f })
+	for _, f := range forestbench.Forests(points) {
+		own := slices.DeleteFunc(slices.Clone(points), func(p forestbench.Point) bool { return p.Forest != f })
 		err := draw(f, f, curvesOf(own, method, none))
 		if errors.Is(err, plot.ErrEmpty) { // nothing above the least recall
 			continue
@@ -124,7 +124,7 @@ func (d drawing) all(points []bench.Point) ([]string, error) {
 		}
 		drawn++
 	}
-	best := slices.DeleteFunc(slices.Clone(points), func(p bench.Point) bool {
+	best := slices.DeleteFunc(slices.Clone(points), func(p forestbench.Point) bool {
 		return p.Method != query.Natural.String() && p.Method != pipelineMethod
 	})
 	err := draw("forests", "natural classifier by forest", curvesOf(best, forest, none))
@@ -149,7 +149,7 @@ func (d drawing) file(path, title string, curves []plot.Curve) error {
 }
 
 // curvesOf makes a curve of the best points of every group and style.
-func curvesOf(points []bench.Point, group, style func(bench.Point) string) []plot.Curve {
+func curvesOf(points []forestbench.Point, group, style func(forestbench.Point) string) []plot.Curve {
 	var curves []plot.Curve
 	for _, p := range points {
 		g, s := group(p), style(p)

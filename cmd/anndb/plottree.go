@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/plot"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -58,7 +58,7 @@ func (c *plotTreeCmd) Run(a *app) error {
 		return err
 	}
 	if standard {
-		return write(p, a.out)
+		return write(p, a.W)
 	}
 	if err := writeFile(c.Out, 0o644, func(w io.Writer) error { return write(p, w) }); err != nil {
 		return fmt.Errorf("draw %s: %w", c.Out, err)
@@ -66,5 +66,5 @@ func (c *plotTreeCmd) Run(a *app) error {
 	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }))
 	t := table.New("picture", "decisions", "hidden")
 	t.Add(c.Out, shown, p.Hidden)
-	return a.table(t)
+	return a.Print(t)
 }

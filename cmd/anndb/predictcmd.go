@@ -5,8 +5,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // predictCmd predicts labels.
@@ -72,7 +72,7 @@ func (c *predictCmd) Run(a *app) error {
 		if err := w.out.Close(); err != nil {
 			return err
 		}
-		a.title("\nqueries: %d, %.1f µs each, a cold file and explanations included; %d without a label",
+		a.Title("\nqueries: %d, %.1f µs each, a cold file and explanations included; %d without a label",
 			p.n, p.took.Seconds()*1e6/float64(p.n), bare)
 		return nil
 	})
@@ -86,21 +86,21 @@ type answers struct {
 
 // answers begins the table that the flags ask for.
 func (c *predictCmd) answers(a *app, s *db.Snapshot, tree bool) (w answers, err error) {
-	people := a.format != table.CSV
+	people := a.Format != table.CSV
 	var columns []string
 	switch {
 	case c.Explain && tree:
-		columns = treeColumns(a.format)
+		columns = treeColumns(a.Format)
 		w.add = func(q labelQuery, found []db.Prediction) error {
 			// An answer may have no label that could carry the path.
 			path, err := s.ExplainTree(a.ctx, c.Collection, q.query, c.Index)
 			if err != nil {
 				return fmt.Errorf("query %s: %w", q.key, err)
 			}
-			c.addTree(w.out, treeAnswer{q.key, found, path}, a.format)
+			c.addTree(w.out, treeAnswer{q.key, found, path}, a.Format)
 			return w.out.Err()
 		}
-	case c.Explain && a.format != table.JSON:
+	case c.Explain && a.Format != table.JSON:
 		columns = []string{"query", "label", "score:4", "carried by", "what", "similarity:3", "share:4"}
 		w.add = func(q labelQuery, found []db.Prediction) error {
 			c.addEvidence(w.out, q.key, found, people)
@@ -174,7 +174,7 @@ func (p *predicting) each(queries iter.Seq2[labelQuery, error], f func(labelQuer
 			return err
 		}
 	}
-	p.a.progress.end()
+	p.a.progress.End()
 	return nil
 }
 
@@ -190,7 +190,7 @@ func (p *predicting) batch(batch []labelQuery, f func(labelQuery, []db.Predictio
 	}
 	p.took += time.Since(start)
 	p.n += len(batch)
-	p.a.progress.update("predict", p.n, p.total)
+	p.a.progress.Update("predict", p.n, p.total)
 	for i, q := range batch {
 		if err := f(q, found[i]); err != nil {
 			return err

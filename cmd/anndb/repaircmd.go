@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 )
 
 // repairCmd rebuilds damaged indexes, or saves the rows of a damaged file.
@@ -27,13 +27,13 @@ func (c *repairCmd) Run(a *app) error {
 		return usagef("--no-indexes goes with --to")
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		found, err := d.Repair(a.ctx, a.progress.build)
-		a.progress.end()
+		found, err := d.Repair(a.ctx, a.building)
+		a.progress.End()
 		t := table.New("collection", "index", "damage", "rebuilt")
 		for _, x := range found {
 			t.Add(x.Collection, x.Index, x.Damage.Error(), x.Err == nil)
 		}
-		if err = errors.Join(a.table(t), err); err == nil {
+		if err = errors.Join(a.Print(t), err); err == nil {
 			err = d.Check(a.ctx, nil) // rows are another matter
 		}
 		return err
@@ -44,10 +44,10 @@ func (c *repairCmd) Run(a *app) error {
 func (c *repairCmd) salvage(a *app) error {
 	lost := table.New("collection", "row", "rows", "key", "error")
 	r, err := db.Salvage(a.ctx, c.File, c.To, db.SalvageOptions{
-		NoIndexes: c.NoIndexes, Progress: a.progress.build,
+		NoIndexes: c.NoIndexes, Progress: a.building,
 		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), l.Err.Error()) },
 	})
-	a.progress.end()
+	a.progress.End()
 	switch {
 	case errors.Is(err, db.ErrExists) && notFolder(c.To) != nil:
 		return notFolder(c.To)
@@ -71,7 +71,7 @@ func (c *repairCmd) salvage(a *app) error {
 	for name, err := range r.NotBuilt {
 		notes.Add(fmt.Sprintf("index %s was not built: %v", name, err))
 	}
-	return a.report(section{"saved", "", sum}, section{"lost", "Lost rows", lost}, section{"notes", "Notes", notes})
+	return a.Report(sum.As("saved", ""), lost.As("lost", "Lost rows"), notes.As("notes", "Notes"))
 }
 
 // restoreCmd puts a backup in the place of a database.
@@ -102,5 +102,5 @@ func (c *restoreCmd) Run(a *app) error {
 	}
 	t := table.New("file", "seconds:2")
 	t.Add(c.File, time.Since(start).Seconds())
-	return a.table(t)
+	return a.Print(t)
 }

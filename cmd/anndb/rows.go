@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/bench"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/forestbench"
 )
 
 // scan calls f for every live row of a collection and stops where the caller
@@ -25,16 +25,16 @@ func scan(a *app, s *db.Snapshot, coll string, f func(*db.Row) error) error {
 }
 
 // loadRows reads all live vectors of a collection into memory.
-func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*bench.Matrix, error) {
+func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*forestbench.Matrix, error) {
 	if info.Live == 0 {
 		return nil, fmt.Errorf("collection %q: %w", info.Name, db.ErrEmpty)
 	}
-	m := &bench.Matrix{Data: make([]float32, 0, info.Live*info.Dim), D: info.Dim}
+	m := &forestbench.Matrix{Data: make([]float32, 0, info.Live*info.Dim), D: info.Dim}
 	err := scan(a, s, info.Name, func(r *db.Row) error {
 		m.Data = append(m.Data, r.Vector...)
 		m.N++
 		if m.N%1024 == 0 {
-			a.progress.update("read rows", m.N, info.Live)
+			a.progress.Update("read rows", m.N, info.Live)
 		}
 		return nil
 	})

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/postings"
 )
 
@@ -106,7 +106,7 @@ func (c *searchCmd) dense(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.
 	if err != nil {
 		return err
 	}
-	a.title("\nqueries: %.0f, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, "+
+	a.Title("\nqueries: %.0f, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, "+
 		"%.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
 		n, took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
 		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
@@ -151,10 +151,10 @@ func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 	if len(ways) == 0 {
 		ways = []string{"row by row"}
 	}
-	a.title("\nqueries: %.0f (%s), %.1f µs each, a cold file included; a query: %.0f candidates, %.0f rows scored, "+
+	a.Title("\nqueries: %.0f (%s), %.1f µs each, a cold file included; a query: %.0f candidates, %.0f rows scored, "+
 		"%.0f list entries, %s read, %.0f fresh rows",
 		n, strings.Join(ways, ", "), took.Seconds()*1e6/n, float64(work.Candidates)/n, float64(work.Scored)/n,
-		float64(work.Postings)/n, size(int64(float64(work.Bytes)/n)), float64(work.Fresh)/n)
+		float64(work.Postings)/n, table.Size(int64(float64(work.Bytes)/n)), float64(work.Fresh)/n)
 	return nil
 }
 
@@ -190,13 +190,13 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo,
 		if err != nil {
 			return took, n, h.out.Discard(fmt.Errorf("query %s: %w", q.key, err))
 		}
-		if err := h.add(q.key, hits, a.format); err != nil {
+		if err := h.add(q.key, hits, a.Format); err != nil {
 			return took, n, h.out.Discard(err)
 		}
 		n++
-		a.progress.update("search", int(n), queries.total)
+		a.progress.Update("search", int(n), queries.total)
 	}
-	a.progress.end()
+	a.progress.End()
 	unknown.note(a)
 	return took, n, h.out.Close()
 }

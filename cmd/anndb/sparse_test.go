@@ -465,40 +465,6 @@ func TestEvaluateLabels(t *testing.T) {
 	}
 }
 
-func TestBenchLCIF(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "medical"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	writeTopics(t, filepath.Join(dir, "medical", "medical-train.arff.gz"), "", 60, 10)
-	writeTopics(t, filepath.Join(dir, "medical", "medical-test.arff.gz"), "", 30, 20)
-	args := []string{"bench-lcif", dir, "--sets", "medical", "--folds", "2", "--objectives", "micro-f1,p@1", "-k", "5", "--queries", "20", "--rounds", "1"}
-	text := must(t, args...)
-	for _, want := range []string{"60 rows to train, 30 to test", "0.690", "lcif", "Seconds:", "dense TAAT", "ours, batch"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	got := mustJSON[map[string]rows](t, args...)
-	if len(got["quality"]) != 2*3 || len(got["times"]) != 1 || len(got["stored"]) != 1 || got["stored"][0]["differ"] != 0.0 || len(got["searches"]) < 8 {
-		t.Errorf("%v", got)
-	}
-	for _, s := range got["searches"] {
-		if s["wrong"] != 0.0 || s["micros"].(float64) <= 0 {
-			t.Errorf("%v", s)
-		}
-	}
-	part := mustJSON[map[string]rows](t, append(args, "--only", "search")...)
-	if len(part["quality"]) != 0 || len(part["searches"]) != len(got["searches"]) {
-		t.Errorf("%v", part)
-	}
-	part = mustJSON[map[string]rows](t, append(args, "--only", "stored")...)
-	if len(part["quality"]) != 0 || len(part["searches"]) != 0 || len(part["stored"]) != 1 || part["stored"][0]["differ"] != 0.0 || part["stored"][0]["batch_micros"].(float64) <= 0 {
-		t.Errorf("%v", part)
-	}
-}
-
 func TestSparseUsageErrors(t *testing.T) {
 	t.Parallel()
 	f := withModel(t, newDocs(t))
@@ -555,15 +521,9 @@ func TestSparseUsageErrors(t *testing.T) {
 		{[]string{"tune", f.file, "docs", "--tune-rows=-1"}, "--tune-rows", exitUsage},
 		{[]string{"evaluate", f.file, "docs", "--holdout", "5"}, "--queries", exitUsage},
 		{[]string{"evaluate", f.file, "docs", "--queries", f.queries, "--method", "natural"}, "dense", exitUsage},
-		{[]string{"bench-lcif", f.dir, "--sets", "nothing"}, "nothing", exitUsage},
-		{[]string{"bench-lcif", f.dir, "-k", "0"}, "-k", exitUsage},
-		{[]string{"bench-lcif", f.dir, "--rounds=-1"}, "--rounds", exitUsage},
-		{[]string{"bench-lcif", f.dir, "--folds", "1"}, "--folds", exitUsage},
-		{[]string{"bench-lcif", f.dir, "--objectives", "fame"}, "fame", exitUsage},
 		{[]string{"export", f.file, "docs", f.path("x.csv")}, "x.csv", exitUsage},
 		{[]string{"export", f.file, "dense", f.path("x.csv"), "--label-names", "y"}, "--label-names", exitUsage},
 
-		{[]string{"bench-lcif", f.dir, "--sets", "medical"}, "medical", exitError},
 		{[]string{"bench", f.file, "docs", "--queries", f.queries}, "forests", exitError},
 		{[]string{"predict", f.file, "dense", "--features", "1"}, "dense", exitUsage},
 		{[]string{"predict", f.file, "numbers", "--features", "1"}, "index", exitError},

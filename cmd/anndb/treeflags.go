@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/cmd/anndb/internal/table"
 	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )

@@ -1,4 +1,4 @@
-package bench
+package forestbench
 
 import (
 	"context"
@@ -125,7 +125,7 @@ func (c *corpus) view(f *forest.Forest, r *forest.Rotation) (*query.View, error)
 	v := c.base
 	v.Forest, v.Rotation = f, r
 	if err := v.Validate(); err != nil {
-		return nil, fmt.Errorf("bench: view of %s: %w", f.Kind, err)
+		return nil, fmt.Errorf("forestbench: view of %s: %w", f.Kind, err)
 	}
 	return &v, nil
 }
@@ -136,12 +136,12 @@ func (c *corpus) rotate(ctx context.Context, coordinates int, seed uint64, worke
 	const sample = 10_000
 	r, err := forest.PCA(ctx, c.space, coordinates, sample, seed, workers)
 	if err != nil {
-		return nil, nil, fmt.Errorf("bench: rotation: %w", err)
+		return nil, nil, fmt.Errorf("forestbench: rotation: %w", err)
 	}
 	out := &Matrix{Data: make([]float32, c.space.N*r.R), N: c.space.N, D: r.R}
 	for i := range out.N {
 		if i%1024 == 0 && ctx.Err() != nil {
-			return nil, nil, fmt.Errorf("bench: rotation: %w", ctx.Err())
+			return nil, nil, fmt.Errorf("forestbench: rotation: %w", ctx.Err())
 		}
 		r.Apply(c.space.Row(i, nil), out.Row(i, nil))
 	}

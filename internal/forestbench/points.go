@@ -1,4 +1,4 @@
-package bench
+package forestbench
 
 import (
 	"cmp"
@@ -150,7 +150,7 @@ func Verdicts(points []Point, targets []float64) []Verdict {
 }
 
 // ErrCSV says that a file is not one that WriteCSV wrote.
-var ErrCSV = errors.New("bench: not a file of measurements")
+var ErrCSV = errors.New("forestbench: not a file of measurements")
 
 var header = []string{"forest", "method", "depth", "trees", "tau", "votes", "recall", "micros", "candidates", "front"}
 

@@ -1,4 +1,4 @@
-package bench
+package forestbench
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 )
 
 // ErrOptions says that a run cannot be made as asked.
-var ErrOptions = errors.New("bench: bad options")
+var ErrOptions = errors.New("forestbench: bad options")
 
 // rotatedSuffix marks a learner that splits on principal coordinates.
 const rotatedSuffix = "-rot"
@@ -181,7 +181,7 @@ func Run(ctx context.Context, rows *Matrix, metric vector.Metric, queries [][]fl
 	for _, kind := range o.Kinds {
 		points, err := r.kind(ctx, kind)
 		if err != nil {
-			return nil, fmt.Errorf("bench: %s: %w", kind, err)
+			return nil, fmt.Errorf("forestbench: %s: %w", kind, err)
 		}
 		MarkFronts(points)
 		r.out.Points = append(r.out.Points, points...)
@@ -200,7 +200,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	start := time.Now()
 	r.labels, err = labels.ExactNeighbors(ctx, r.corpus.space, nil, r.LabelsK, r.Workers, func(done, total int) { r.Progress("labels", done, total) })
 	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+		return fmt.Errorf("forestbench: %w", err)
 	}
 	r.out.LabelSeconds = time.Since(start).Seconds()
 	if slices.ContainsFunc(r.Kinds, func(k string) bool { return strings.HasSuffix(k, rotatedSuffix) }) {
@@ -228,7 +228,7 @@ func (r *run) exact(ctx context.Context) (*Truth, error) {
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("bench: true answers: %w", err)
+		return nil, fmt.Errorf("forestbench: true answers: %w", err)
 	}
 	t := new(Truth)
 	for _, hits := range found {

@@ -1,4 +1,5 @@
-package main
+// Package progress shows how far long work is, on terminals only.
+package progress
 
 import (
 	"fmt"
@@ -7,13 +8,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/anndb/anndb/db"
 )
 
-// progress shows one line about long work, on terminals only. Its methods may
-// be called from several goroutines.
-type progress struct {
+// Line is one line about long work. Its methods may be called from several
+// goroutines.
+type Line struct {
 	w       io.Writer // nil: show nothing
 	mu      sync.Mutex
 	stage   string
@@ -22,22 +21,22 @@ type progress struct {
 	width   int
 }
 
-// newProgress shows progress on w if that is a terminal and quiet is not set.
-func newProgress(w io.Writer, quiet bool) *progress {
+// New returns a line on w; it shows nothing if quiet is set or w is no terminal.
+func New(w io.Writer, quiet bool) *Line {
 	f, ok := w.(*os.File)
 	if quiet || !ok {
-		return &progress{}
+		return &Line{}
 	}
 	st, err := f.Stat()
 	if err != nil || st.Mode()&os.ModeCharDevice == 0 {
-		return &progress{}
+		return &Line{}
 	}
-	return &progress{w: w}
+	return &Line{w: w}
 }
 
-// update reports that done of total steps of a stage are done; total is 0
+// Update reports that done of total steps of a stage are done; total is 0
 // where the end is not known. The line changes at most ten times a second.
-func (p *progress) update(stage string, done, total int) {
+func (p *Line) Update(stage string, done, total int) {
 	if p.w == nil {
 		return
 	}
@@ -80,16 +79,13 @@ func remaining(done, total int, took time.Duration) time.Duration {
 	return time.Duration(float64(took) * float64(total-done) / float64(done))
 }
 
-// stage returns a function that reports steps of the named stage.
-func (p *progress) steps(stage string) func(done, total int) {
-	return func(done, total int) { p.update(stage, done, total) }
+// Steps returns a function that reports steps of the named stage.
+func (p *Line) Steps(stage string) func(done, total int) {
+	return func(done, total int) { p.Update(stage, done, total) }
 }
 
-// build takes the reports of db.Build.
-func (p *progress) build(b db.Progress) { p.update(b.Stage, b.Done, b.Total) }
-
-// end wipes the line.
-func (p *progress) end() {
+// End wipes the line.
+func (p *Line) End() {
 	if p.w == nil {
 		return
 	}

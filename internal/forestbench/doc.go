@@ -1,4 +1,4 @@
-// Package bench measures what the paper compares (Hyvönen, Jääsaari and Roos
+// Package forestbench measures what the paper compares (Hyvönen, Jääsaari and Roos
 // 2022, section 9): recall and time per query of every forest with every way
 // of selecting candidates, each at its own best depth, number of trees and
 // threshold. Corpus and forests are in memory, searched by package query
@@ -6,4 +6,4 @@
 //
 // Run makes the measurements, Best and Verdicts read them, WriteCSV and
 // ReadCSV keep them.
-package bench
+package forestbench

@@ -1,4 +1,4 @@
-package main
+package progress
 
 import (
 	"bytes"
@@ -32,9 +32,9 @@ func TestProgressLine(t *testing.T) {
 
 func TestProgressOnTerminalsOnly(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b, false)
-	p.update("stage", 1, 2)
-	p.end()
+	p := New(&b, false)
+	p.Update("stage", 1, 2)
+	p.End()
 	if b.Len() > 0 {
 		t.Errorf("wrote %q to something that is no terminal", b.String())
 	}
@@ -42,20 +42,20 @@ func TestProgressOnTerminalsOnly(t *testing.T) {
 
 func TestProgressWipesItsLine(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b}
-	p.update("a long name of a stage", 1, 2)
-	p.update("b", 2, 2)
-	p.update("b", 2, 2)
+	p := &Line{w: &b}
+	p.Update("a long name of a stage", 1, 2)
+	p.Update("b", 2, 2)
+	p.Update("b", 2, 2)
 	long := len("a long name of a stage")
 	if lines := strings.Split(b.String(), "\r"); len(lines[len(lines)-1]) < long {
 		t.Errorf("a shorter line leaves the end of a longer one: %q", b.String())
 	}
-	p.end()
+	p.End()
 	if s := b.String(); !strings.HasSuffix(s, "\r") || p.width != 0 {
 		t.Errorf("the line stays: %q", s)
 	}
 	n := b.Len()
-	p.end()
+	p.End()
 	if b.Len() != n {
 		t.Error("a second end writes")
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/query"
+)
+
+// writeSet writes rows of two labels; each label has words of its own.
+func writeSet(t *testing.T, path string, n int) {
+	t.Helper()
+	h := dataset.Schema{Kind: dataset.Sparse, Dim: 20, LabelNames: []string{"a", "b"}}
+	for f := range h.Dim {
+		h.FeatureNames = append(h.FeatureNames, fmt.Sprint("word", f))
+	}
+	w, err := dataset.Create(path, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		label := i % 2
+		r := dataset.Record{Labels: h.LabelNames[label : label+1]}
+		for j := range 4 {
+			r.Features.Index = append(r.Features.Index, uint32(10*label+2*j+(i>>j)%2))
+			r.Features.Value = append(r.Features.Value, float32(1+i%3))
+		}
+		if err := w.Write(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// small is a configuration for a set of few rows, in a folder of its own.
+func small(t *testing.T) *config {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "medical"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeSet(t, filepath.Join(dir, "medical", "medical-train.arff.gz"), 60)
+	writeSet(t, filepath.Join(dir, "medical", "medical-test.arff.gz"), 30)
+	return &config{
+		Data: dir, Sets: []string{"medical"}, Folds: 2, Objectives: []string{"micro-f1", "p@1"},
+		K: 5, Queries: 20, Rounds: 1, Format: "text",
+	}
+}
+
+func TestText(t *testing.T) {
+	c := small(t)
+	var out bytes.Buffer
+	if err := c.run(t.Context(), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"60 rows to train, 30 to test", "0.690", "lcif", "Seconds:", "dense TAAT", "ours, batch"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestParts(t *testing.T) {
+	for only, want := range map[string][]int{ // rows of quality, times, stored, and searches or none
+		"": {6, 1, 1, 1}, "quality": {6, 1, 1, 0}, "search": {0, 0, 0, 1}, "stored": {0, 0, 1, 0},
+	} {
+		c := small(t)
+		c.Only, c.JSON = only, true
+		var out bytes.Buffer
+		if err := c.run(t.Context(), &out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		var got map[string][]map[string]any
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got["quality"]) != want[0] || len(got["times"]) != want[1] || len(got["stored"]) != want[2] ||
+			len(got["searches"]) > 0 != (want[3] > 0) {
+			t.Errorf("--only %q: %v", only, got)
+		}
+		for _, s := range got["searches"] {
+			if s["wrong"] != 0.0 || s["micros"].(float64) <= 0 {
+				t.Errorf("--only %q: %v", only, s)
+			}
+		}
+		for _, s := range got["stored"] {
+			if s["differ"] != 0.0 || s["batch_micros"].(float64) <= 0 {
+				t.Errorf("--only %q: %v", only, s)
+			}
+		}
+	}
+}
+
+func TestTunesAsThePaper(t *testing.T) {
+	for _, paper := range []bool{false, true} {
+		o, err := (&config{K: 100, Paper: paper}).options()
+		if err != nil || (o.Tune.Search == query.PaperProtocol) != paper {
+			t.Errorf("--paper=%v: search %d, %v", paper, o.Tune.Search, err)
+		}
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for want, c := range map[string]config{
+		"nothing":      {K: 1, Sets: []string{"nothing"}},
+		"-k":           {},
+		"--rounds":     {K: 1, Rounds: -1},
+		"--workers":    {K: 1, Workers: -1},
+		"--folds":      {K: 1, Folds: 1},
+		"fame":         {K: 1, Objectives: []string{"fame"}},
+		"--paper":      {K: 1, Paper: true, Only: "search"},
+		"medical-trai": {K: 1, Data: t.TempDir(), Sets: []string{"medical"}},
+	} {
+		if err := c.run(t.Context(), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package table
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Output is where the results of a command go, and in which format.
+type Output struct {
+	W      io.Writer
+	Format Format
+}
+
+// People reports whether the format is one that people read.
+func (o Output) People() bool { return o.Format == Text || o.Format == Markdown }
+
+// Print writes a table.
+func (o Output) Print(t *Table) error { return t.Write(o.W, o.Format) }
+
+// Title writes a heading above a table, where people read.
+func (o Output) Title(format string, args ...any) {
+	if o.People() {
+		fmt.Fprintln(o.W, PrintableText(fmt.Sprintf(format, args...)))
+	}
+}
+
+// Section is one table of a result that has several.
+type Section struct {
+	Key   string // its name in JSON
+	Title string // the line above it, for people
+	Table *Table
+}
+
+// As makes a section of the table.
+func (t *Table) As(key, title string) Section { return Section{Key: key, Title: title, Table: t} }
+
+// Report writes tables one below the other, and as one object in JSON, so
+// that a program reads one value from one command. Tables without rows are
+// left out for people.
+func (o Output) Report(sections ...Section) error {
+	if o.Format == JSON {
+		return o.reportJSON(sections)
+	}
+	first := true
+	for _, s := range sections {
+		if s.Table.Len() == 0 {
+			continue
+		}
+		if !first {
+			fmt.Fprintln(o.W)
+		}
+		first = false
+		if s.Title != "" {
+			o.Title("%s", s.Title)
+		}
+		if err := o.Print(s.Table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o Output) reportJSON(sections []Section) error {
+	var b bytes.Buffer
+	b.WriteString("{")
+	for i, s := range sections {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		key, err := json.Marshal(s.Key)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "\n%s: ", key)
+		if err := s.Table.Write(&b, JSON); err != nil {
+			return err
+		}
+		b.Truncate(b.Len() - 1)
+	}
+	b.WriteString("\n}\n")
+	_, err := o.W.Write(b.Bytes())
+	return err
+}
+
+// Size is a number of bytes as people read it.
+func Size(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n)/unit, 0
+	for f >= unit && i < 3 {
+		f /= unit
+		i++
+	}
+	return fmt.Sprintf("%.1f %s", f, []string{"KiB", "MiB", "GiB", "TiB"}[i])
+}
