@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/anndb/anndb/db/internal/page"
 )
 
 // TestDamagedBucketHeaders flips bits of what the root bucket says of the
@@ -48,24 +50,17 @@ func TestDamagedBucketHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	metas, errs := readMetas(f)
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
-	m := metas[0]
-	if metas[1].txid > m.txid {
-		m = metas[1]
-	}
+	m := latestOf(t, data)
 	le := binary.LittleEndian
-	at := int(m.root) * pageSize
+	at := int(m.Root) * pageSize
 	inline, tried := 0, 0
 	for i := range int(le.Uint16(data[at+10:])) {
-		e := at + pageHeader + i*pageElement
+		e := at + page.HeaderSize + i*page.ElementSize
 		value := e + int(le.Uint32(data[e+4:])) + int(le.Uint32(data[e+8:]))
-		parts := [][2]int{{e, e + pageElement}, {value, value + 16}}
+		parts := [][2]int{{e, e + page.ElementSize}, {value, value + 16}}
 		if le.Uint64(data[value:]) == 0 {
 			inline++
-			parts[1][1] += pageHeader
+			parts[1][1] += page.HeaderSize
 		}
 		for _, p := range parts {
 			for b := p[0]; b < p[1]; b++ {

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 )
 
 // Problem is one piece of damage that Check found.
@@ -135,31 +136,27 @@ func (c *checker) pages() error {
 		return wrapf(err, "check")
 	}
 	file := info.Size()
-	if int64(m.high)*int64(m.pageSize) > file {
-		c.found(Problem{Offset: -1,
-			Err: fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, file, m.high)})
+	if err := m.Fits(file); err != nil {
+		c.found(Problem{Offset: -1, Err: pageError(err)})
 		return nil
 	}
-	w := &walker{
-		ctx: c.ctx, r: g.store.file, size: m.pageSize, high: m.high, file: file,
-		owner: make([]uint8, m.high), pair: c.pair, strict: true,
-		report: func(page uint64, err error) {
-			c.found(Problem{Page: page, Offset: int64(page) * int64(m.pageSize), Err: err})
+	w := page.NewWalker(c.ctx, g.store.file, file, m, page.Visitor{
+		Pair: c.pair,
+		Report: func(id uint64, err error) {
+			c.found(Problem{Page: id, Offset: m.Offset(id), Err: err})
 		},
-	}
+	})
 	seen := map[string]bool{}
-	bucket := func(name []byte, root uint64, inline []byte, at int64) {
-		seen[string(name)] = true
-		if root == 0 {
-			w.inline(bytes.Clone(name), inline, at)
-		} else {
-			w.walk(root, bytes.Clone(name), nil, nil, 0, nil)
-		}
-	}
 	if live {
-		w.walk(m.root, nil, nil, nil, 0, bucket)
+		w.Buckets(func(b page.Bucket) {
+			seen[string(b.Name)] = true
+			if err := b.CheckHeader(); err != nil && partOf(b.Name) != 0 {
+				w.Report(b.Page, fmt.Errorf("bucket %q: %w", b.Name, err))
+			}
+			w.Walk(b, page.Values)
+		})
 	} else {
-		c.openBuckets(bucket)
+		c.openBuckets(w, seen)
 	}
 	for _, name := range rootBuckets {
 		if !seen[string(name)] && c.ctx.Err() == nil {
@@ -168,27 +165,26 @@ func (c *checker) pages() error {
 	}
 	// The list of free pages belongs to the latest state; a later commit has rewritten it.
 	if live {
-		w.freelist(m.freelist)
+		w.Freelist()
 	}
 	return nil
 }
 
-// openBuckets finds the buckets through the transaction, for a state whose meta page has been
-// overwritten.
-func (c *checker) openBuckets(visit func(name []byte, root uint64, inline []byte, at int64)) {
+// openBuckets visits the buckets through the transaction, for a state whose meta page has been
+// overwritten, and records their names in seen.
+func (c *checker) openBuckets(w *page.Walker, seen map[string]bool) {
 	g := c.s.gen
 	for _, name := range append(slices.Clone(rootBuckets), bucketFeatures) {
 		var b *bbolt.Bucket
 		g.locked(func() { b = g.tx.Bucket(name) })
-		if b != nil && b.Root() != 0 {
-			visit(name, uint64(b.Root()), nil, 0)
-		} else if b != nil {
-			page := make([]byte, pageHeader)
-			binary.LittleEndian.PutUint16(page[8:], flagLeaf)
-			visit(name, 0, page, 0)
-			if err := c.inlinePairs(name, b); err != nil {
-				c.found(Problem{Offset: -1, Err: fmt.Errorf("bucket %q: %w", name, err)})
-			}
+		if b == nil {
+			continue
+		}
+		seen[string(name)] = true
+		if b.Root() != 0 {
+			w.Walk(page.Bucket{Name: name, Root: uint64(b.Root())}, page.Values)
+		} else if err := c.inlinePairs(name, b); err != nil {
+			c.found(Problem{Offset: -1, Err: fmt.Errorf("bucket %q: %w", name, err)})
 		}
 	}
 }
@@ -213,29 +209,29 @@ func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
 
 // meta finds the meta page of the snapshot's state. Later commits may have overwritten it; the
 // pages of the state are kept, and the newer meta page bounds their numbers.
-func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
-	metas, errs := readMetas(f)
+func (c *checker) meta(f *os.File) (m page.Meta, live bool, err error) {
+	metas := readMetas(f)
 	for range 3 {
-		if errors.Join(errs[:]...) == nil {
+		if len(metas.Valid()) == 2 {
 			break
 		}
 		// The read may have seen a partially written page.
 		time.Sleep(time.Millisecond)
-		metas, errs = readMetas(f)
+		metas = readMetas(f)
 	}
 	id := uint64(c.s.gen.tx.ID())
-	for i, e := range errs {
+	for i, e := range metas.Err {
 		switch {
 		case e != nil:
 			c.found(Problem{Page: uint64(i), Offset: int64(i) * pageSize, Err: e})
 		case live:
-		case metas[i].txid == id:
-			m, live = metas[i], true
-		case metas[i].high >= m.high:
-			m = metas[i]
+		case metas.Meta[i].TxID == id:
+			m, live = metas.Meta[i], true
+		case metas.Meta[i].High >= m.High:
+			m = metas.Meta[i]
 		}
 	}
-	if m.pageSize == 0 {
+	if m.PageSize == 0 {
 		return m, false, fmt.Errorf("%w: %s: no meta page is sound", ErrCorrupt, c.s.d.path)
 	}
 	return m, live, nil
@@ -243,9 +239,9 @@ func (c *checker) meta(f *os.File) (m metaPage, live bool, err error) {
 
 // pair checks one key and value of a bucket.
 func (c *checker) pair(bucket, key, value []byte, at int64) {
-	page := uint64(max(at, 0)) / pageSize
+	id := uint64(max(at, 0)) / pageSize
 	fail := func(format string, a ...any) {
-		c.found(Problem{Page: page, Offset: at,
+		c.found(Problem{Page: id, Offset: at,
 			Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
 	}
 	switch string(bucket) {

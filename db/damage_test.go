@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -486,46 +487,30 @@ func flipsOf(t *testing.T, data []byte) []flip {
 			}
 		}
 	}
-	metas, errs := readMetas(bytes.NewReader(data))
-	if errs[0] != nil || errs[1] != nil {
-		t.Fatal(errs)
-	}
-	m := metas[0]
-	if metas[1].txid > m.txid {
-		m = metas[1]
-	}
 	// The walker tells which pages are in use, and where the pairs of which
 	// bucket lie.
 	where := map[int64]string{}
-	w := &walker{
-		ctx: context.Background(), r: bytes.NewReader(data), size: m.pageSize, high: m.high, file: int64(len(data)),
-		owner: make([]uint8, m.high), report: func(page uint64, err error) { t.Fatalf("page %d: %v", page, err) },
-		pair: func(bucket, _, _ []byte, at int64) { where[at] = string(bucket) },
-	}
-	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
-		where[at] = "root"
-		if root != 0 {
-			w.walk(root, name, nil, nil, 0, nil)
-		} else {
-			w.inline(name, inline, at)
-		}
+	w, m := soundWalker(t, data, func(bucket, _, _ []byte, at int64) { where[at] = string(bucket) })
+	w.Buckets(func(b page.Bucket) {
+		where[b.At] = "root"
+		w.Walk(b, page.Values)
 	})
-	w.freelist(m.freelist)
+	w.Freelist()
 	for i := range int64(2) {
 		add("meta page", false, i*pageSize, i*pageSize+16, 8)
 		add("meta page", false, i*pageSize+16, i*pageSize+80, 40)
 	}
 	le := binary.LittleEndian
-	for p := uint64(2); p < m.high; {
-		at := int64(p) * int64(m.pageSize)
-		if w.owner[p] != pageUsed {
-			add("free page", false, at, at+int64(m.pageSize), 2)
+	for p := uint64(2); p < m.High; {
+		at := m.Offset(p)
+		if !w.Used(p) {
+			add("free page", false, at, at+int64(m.PageSize), 2)
 			p++
 			continue
 		}
 		head := data[at:]
 		flags, n := le.Uint16(head[8:]), int(le.Uint16(head[10:]))
-		kind := map[uint16]string{flagBranch: "branch", flagLeaf: "leaf", flagFreelist: "freelist"}[flags]
+		kind := map[uint16]string{page.Branch: "branch", page.Leaf: "leaf", page.Freelist: "freelist"}[flags]
 		for i := range int64(16) {
 			out = append(out, flip{kind + " header", at + i, rng.IntN(8), false}, flip{kind + " header", at + i, rng.IntN(8), false})
 		}
@@ -534,14 +519,14 @@ func flipsOf(t *testing.T, data []byte) []flip {
 			out = append(out, flip{kind + " header", at + 10, bit, false})
 		}
 		switch flags {
-		case flagFreelist:
+		case page.Freelist:
 			add("freelist entries", false, at+16, at+16+8*int64(n), 40)
-		case flagBranch, flagLeaf:
+		case page.Branch, page.Leaf:
 			picks := rng.Perm(n)
 			for _, i := range picks[:min(n, 12)] {
 				e := at + 16 + 16*int64(i)
 				add(kind+" element", false, e, e+16, 8)
-				if flags == flagBranch {
+				if flags == page.Branch {
 					from := e + int64(le.Uint32(data[e:]))
 					add("branch key", false, from, from+int64(le.Uint32(data[e+4:])), 6)
 					continue
@@ -743,26 +728,16 @@ func TestDamageRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metas, errs := readMetas(bytes.NewReader(data))
-	if errs[0] != nil || errs[1] != nil {
-		t.Fatal(errs)
-	}
-	m := metas[0]
-	if metas[1].txid > m.txid {
-		m = metas[1]
-	}
-	w := &walker{
-		ctx: context.Background(), r: bytes.NewReader(data), size: m.pageSize, high: m.high, file: int64(len(data)),
-		owner: make([]uint8, m.high), report: func(page uint64, err error) { t.Fatalf("page %d: %v", page, err) },
-	}
 	var commands []command
-	w.walk(m.root, nil, nil, nil, 0, func(name []byte, _ uint64, _ []byte, at int64) {
-		if testing.Short() && string(name) != string(bucketFeatures) {
+	w, _ := soundWalker(t, data, nil)
+	w.Buckets(func(b page.Bucket) {
+		if testing.Short() && string(b.Name) != string(bucketFeatures) {
 			return
 		}
-		for i := range len(name) + 8 {
+		for i := range len(b.Name) + 8 {
 			for bit := range 8 {
-				commands = append(commands, command{fmt.Sprintf("flip %d %d", at-int64(len(name)-i), bit), string(name), false})
+				text := fmt.Sprintf("flip %d %d", b.At-int64(len(b.Name)-i), bit)
+				commands = append(commands, command{text, string(b.Name), false})
 			}
 		}
 	})
@@ -811,12 +786,7 @@ func cutShort(t *testing.T, kind damaged) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metas, _ := readMetas(bytes.NewReader(data))
-	latest := metas[0]
-	if metas[1].txid > latest.txid {
-		latest = metas[1]
-	}
-	need := int64(latest.high) * pageSize
+	need := latestOf(t, data).Bytes()
 	for _, n := range []int64{need, need - 1} {
 		if err := os.WriteFile(path, data[:n], 0o600); err != nil {
 			t.Fatal(err)

@@ -183,7 +183,7 @@ func TestNewerFormat(t *testing.T) {
 	t.Run("pages", func(t *testing.T) {
 		path := fresh(t)
 		for page := range int64(2) {
-			setMeta(t, path, page, func(meta []byte) { meta[4] = boltVersion + 1 })
+			setMeta(t, path, page, func(meta []byte) { meta[4]++ })
 		}
 		for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
 			if d, err := Open(path, o); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
@@ -203,9 +203,9 @@ func TestMetaPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metas, errs := readMetas(bytes.NewReader(pristine))
-	if errs[0] != nil || errs[1] != nil {
-		t.Fatal(errs)
+	metas := readMetas(bytes.NewReader(pristine))
+	if err := errors.Join(metas.Err[:]...); err != nil {
+		t.Fatal(err)
 	}
 	for page := range 2 {
 		data := bytes.Clone(pristine)
@@ -229,7 +229,7 @@ func TestMetaPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := s.Generation(), metas[1-page].txid; got != want {
+		if got, want := s.Generation(), metas.Meta[1-page].TxID; got != want {
 			t.Errorf("meta page %d is damaged: generation %d, want %d", page, got, want)
 		}
 		s.Release()

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/crc32"
-	"hash/fnv"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -168,25 +168,31 @@ func storedBlocks(tb testing.TB, path string) (out []storedBlock) {
 // walkFile visits every pair of a sound database file.
 func walkFile(tb testing.TB, data []byte, pair func(bucket, key, value []byte, at int64)) {
 	tb.Helper()
-	metas, errs := readMetas(bytes.NewReader(data))
-	if err := errors.Join(errs[:]...); err != nil {
+	w, _ := soundWalker(tb, data, pair)
+	w.Buckets(func(b page.Bucket) { w.Walk(b, page.Values) })
+}
+
+// soundWalker returns a walker over the latest state of a database file, and its
+// meta page. Any problem fails the test.
+func soundWalker(tb testing.TB, data []byte,
+	pair func(bucket, key, value []byte, at int64)) (*page.Walker, page.Meta) {
+	tb.Helper()
+	m := latestOf(tb, data)
+	return page.NewWalker(context.Background(), bytes.NewReader(data), int64(len(data)), m, page.Visitor{
+		Pair:   pair,
+		Report: func(page uint64, err error) { tb.Fatalf("page %d: %v", page, err) },
+	}), m
+}
+
+// latestOf returns the meta page of the latest state of a database file of which
+// both are sound.
+func latestOf(tb testing.TB, data []byte) page.Meta {
+	tb.Helper()
+	metas := readMetas(bytes.NewReader(data))
+	if err := errors.Join(metas.Err[:]...); err != nil {
 		tb.Fatal(err)
 	}
-	m := metas[0]
-	if metas[1].txid > m.txid {
-		m = metas[1]
-	}
-	w := &walker{
-		ctx: context.Background(), r: bytes.NewReader(data), size: m.pageSize, high: m.high, file: int64(len(data)),
-		owner: make([]uint8, m.high), report: func(page uint64, err error) { tb.Fatalf("page %d: %v", page, err) }, pair: pair,
-	}
-	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
-		if root != 0 {
-			w.walk(root, name, nil, nil, 0, nil)
-		} else {
-			w.inline(name, inline, at)
-		}
-	})
+	return metas.Valid()[0]
 }
 
 // patched is a file with a part of a block overwritten, under the checksum that
@@ -348,104 +354,6 @@ func FuzzSet(f *testing.F) {
 		}
 		if b, err := decodeSet("c", key[:], codec.Encode(key[:], codec.Header{Kind: codec.KindTombstones}, again)); err != nil || !b.Equals(set) {
 			t.Fatalf("the set does not come back: %v", err)
-		}
-	})
-}
-
-// FuzzPages walks arbitrary bytes as if they were pages of 1 KiB. It must end,
-// read nothing outside, and visit no page twice.
-func FuzzPages(f *testing.F) {
-	page := func(id uint64, flags uint16, elements ...[]byte) []byte {
-		p := make([]byte, 1024)
-		le := binary.LittleEndian
-		le.PutUint64(p, id)
-		le.PutUint16(p[8:], flags)
-		le.PutUint16(p[10:], uint16(len(elements)))
-		next := 16 + 16*len(elements)
-		for i, e := range elements {
-			at := 16 + 16*i
-			switch flags {
-			case flagBranch: // 8 bytes of page number, then the key
-				le.PutUint32(p[at:], uint32(next-at))
-				le.PutUint32(p[at+4:], uint32(len(e)-8))
-				copy(p[at+8:], e[:8])
-				next += copy(p[next:], e[8:])
-			default: // 1 byte of key
-				le.PutUint32(p[at+4:], uint32(next-at))
-				le.PutUint32(p[at+8:], 1)
-				le.PutUint32(p[at+12:], uint32(len(e)-1))
-				next += copy(p[next:], e)
-			}
-		}
-		return p
-	}
-	child := func(id uint64, key string) []byte {
-		return append(binary.LittleEndian.AppendUint64(nil, id), key...)
-	}
-	blank := make([]byte, 2048)
-	f.Add(slices.Concat(blank, page(2, flagLeaf, []byte("a1"), []byte("b22"))), true)
-	f.Add(slices.Concat(blank, page(2, flagBranch, child(3, "a"), child(4, "m")), page(3, flagLeaf, []byte("a1"), []byte("b22")), page(4, flagLeaf, []byte("n"))), false)
-	f.Add(slices.Concat(blank, page(2, flagBranch, child(3, "a"), child(2, "m")), page(3, flagBranch, child(2, "a"))), false)
-	f.Fuzz(func(t *testing.T, data []byte, keysOnly bool) {
-		if len(data) > 1<<20 {
-			return
-		}
-		high := uint64(len(data)/1024 + 2) // two pages more than there are
-		visits := 0
-		w := &walker{
-			ctx: context.Background(), r: bytes.NewReader(data), size: 1024, high: high, file: int64(len(data)),
-			owner: make([]uint8, high), keysOnly: keysOnly, report: func(uint64, error) {},
-			pair: func(_, key, value []byte, _ int64) {
-				if visits++; visits > len(data) || len(key)+len(value) > len(data) {
-					t.Fatalf("%d pairs, the last of %d bytes, in %d bytes", visits, len(key)+len(value), len(data))
-				}
-			},
-		}
-		w.walk(2, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
-			if root != 0 {
-				w.walk(root, name, nil, nil, 0, nil)
-			} else {
-				w.inline(name, inline, at)
-			}
-		})
-		w.freelist(3)
-	})
-}
-
-func FuzzMeta(f *testing.F) {
-	path := filepath.Join(f.TempDir(), "seed.anndb")
-	d, err := Open(path, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		f.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data[:80], false)
-	f.Add(data[pageSize:pageSize+80], true)
-	f.Add(data[:pageSize+80], false)
-	f.Add([]byte{}, true)
-	f.Fuzz(func(t *testing.T, data []byte, sum bool) {
-		if sum && len(data) >= 80 {
-			// A checksum of our own lets the fuzzer past it.
-			data = bytes.Clone(data)
-			h := fnv.New64a()
-			_, _ = h.Write(data[16:72])
-			binary.LittleEndian.PutUint64(data[72:], h.Sum64())
-		}
-		check := func(m metaPage, err error) {
-			if err == nil && (m.root < 2 || m.root >= m.high || m.pageSize < 1024 || m.high > math.MaxInt64/uint64(m.pageSize)) {
-				t.Fatalf("accepted %+v", m)
-			}
-		}
-		check(parseMeta(data))
-		metas, errs := readMetas(bytes.NewReader(data))
-		for i := range metas {
-			check(metas[i], errs[i])
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -305,21 +306,17 @@ func validateOnce(path string, o Options) error {
 	if err != nil {
 		return fmt.Errorf("db: open: %w", err)
 	}
-	metas, errs := readMetas(f)
-	m := metas[0]
-	switch {
-	case errs[0] != nil && errs[1] != nil:
-		if errors.Is(errs[0], io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%w: %s: %w", ErrNotDatabase, path, errs[0])
+	metas := readMetas(f)
+	valid := metas.Valid()
+	switch len(valid) {
+	case 0:
+		err := metas.Err[0]
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: %s: %w", ErrNotDatabase, path, err)
 		}
-		return wrapf(errs[0], "open %s", path)
-	case errs[0] != nil || errs[1] != nil:
-		err := errs[0]
-		if errs[0] == nil {
-			err = errs[1]
-		} else {
-			m = metas[1]
-		}
+		return wrapf(err, "open %s", path)
+	case 1:
+		err := cmp.Or(metas.Err[0], metas.Err[1])
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return fmt.Errorf("%w: %s: %w", ErrTruncated, path, err)
 		}
@@ -329,10 +326,8 @@ func validateOnce(path string, o Options) error {
 		}
 		o.Logger.Warn("db: a meta page is damaged, opened from the other, which may be one transaction older",
 			"path", path, "err", err)
-	case metas[1].txid > metas[0].txid:
-		m = metas[1]
 	}
-	if want := int64(m.high) * int64(m.pageSize); info.Size() < want {
+	if want := valid[0].Bytes(); info.Size() < want {
 		return fmt.Errorf("%w: %s has %d bytes, its pages need %d", ErrTruncated, path, info.Size(), want)
 	}
 	return nil

@@ -101,7 +101,6 @@ const (
 	defaultTimeout = time.Second
 	defaultDrain   = 10 * time.Second
 	defaultBacklog = 256 << 20
-	pageSize       = 16 << 10
 )
 
 // resolve returns a copy of o with the defaults filled in.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 )
 
 // peekTries is the number of times that Peek starts over when commits overtake it, and peekWait
@@ -60,7 +61,7 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	switch {
 	case ctx.Err() != nil:
 		return Stats{}, wrapf(ctx.Err(), "peek")
-	case metaErr != nil || now.txid != m.txid:
+	case metaErr != nil || now.TxID != m.TxID:
 		return Stats{}, ErrChanging
 	case err != nil:
 		return Stats{}, fmt.Errorf("%s: %w", path, err)
@@ -69,77 +70,38 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	return st, nil
 }
 
-// latestMeta returns the meta page of the latest state. The other one may be half written.
-func latestMeta(f *os.File) (metaPage, error) {
-	metas, errs := readMetas(f)
-	switch {
-	case errs[0] != nil && errs[1] != nil:
-		return metaPage{}, errs[0]
-	case errs[0] != nil || errs[1] == nil && metas[1].txid > metas[0].txid:
-		return metas[1], nil
-	}
-	return metas[0], nil
-}
-
-// look returns a walker over a state. first receives the first damage that the walker reports.
-// A file that is too short for the state is an error.
-func look(ctx context.Context, f *os.File, m metaPage) (w *walker, first *error, err error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, wrapf(err, "peek")
-	}
-	if int64(m.high)*int64(m.pageSize) > info.Size() {
-		return nil, nil, fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
-	}
-	first = new(error)
-	w = &walker{
-		ctx: ctx, r: f, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
-		report: func(page uint64, err error) {
-			if *first == nil {
-				*first = &CorruptError{Offset: int64(page) * int64(m.pageSize), Err: err}
-			}
-		},
-	}
-	return w, first, nil
-}
-
 // freePages counts the free pages of the latest state of a file that is not being written to.
 func freePages(f *os.File) (int, error) {
 	m, err := latestMeta(f)
 	if err != nil {
 		return 0, err
 	}
-	w, first, err := look(context.Background(), f, m)
+	w, err := walkPages(context.Background(), f, m)
 	if err != nil {
 		return 0, err
 	}
-	n := w.freelist(m.freelist)
-	return n, *first
+	n := w.Freelist()
+	return n, w.first
 }
 
 // describe reads the size, the collections and the indexes of a state.
-func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error) {
-	w, first, err := look(ctx, f, m)
+func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error) {
+	w, err := walkPages(ctx, f, m)
 	if err != nil {
 		return st, err
 	}
 	blocks := map[string][]byte{}
-	w.pair = func(_, key, value []byte, _ int64) { blocks[string(key)] = value }
+	w.Pair = func(_, key, value []byte, _ int64) { blocks[string(key)] = value }
 	found := false
-	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
-		switch {
-		case string(name) != string(bucketMeta):
-		case root == 0:
+	w.Buckets(func(b page.Bucket) {
+		if string(b.Name) == string(bucketMeta) {
 			found = true
-			w.inline(name, inline, at)
-		default:
-			found = true
-			w.walk(root, bucketMeta, nil, nil, 0, nil)
+			w.Walk(b, page.Values)
 		}
 	})
-	free := w.freelist(m.freelist)
-	if *first != nil {
-		return st, *first
+	free := w.Freelist()
+	if w.first != nil {
+		return st, w.first
 	}
 	if !found {
 		return st, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
@@ -153,8 +115,8 @@ func describe(ctx context.Context, f *os.File, m metaPage) (st Stats, err error)
 		return st, err
 	}
 	st = Stats{
-		FileBytes: w.file, FreeBytes: int64(free) * int64(m.pageSize),
-		PageSize: int(m.pageSize), Generation: m.txid,
+		FileBytes: w.length, FreeBytes: int64(free) * int64(m.PageSize),
+		PageSize: int(m.PageSize), Generation: m.TxID,
 	}
 	st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)
 	for _, c := range cat.Collections {

@@ -13,6 +13,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -194,21 +195,16 @@ func (w *wreck) survey(path string) error {
 	if err != nil {
 		return wrapf(err, "salvage")
 	}
-	metas, errs := readMetas(w.f)
-	order := []int{0, 1}
-	if errs[1] == nil && (errs[0] != nil || metas[1].txid > metas[0].txid) {
-		order = []int{1, 0}
-	}
-	reason := errors.Join(errs[:]...)
-	for _, i := range order {
-		if errs[i] != nil {
-			continue
-		}
-		if reason = w.walk(metas[i], info.Size()); reason == nil {
+	metas := readMetas(w.f)
+	reason := errors.Join(metas.Err[:]...)
+	size := int64(pageSize)
+	for _, m := range metas.Valid() {
+		size = int64(m.PageSize)
+		if reason = w.walk(m, info.Size()); reason == nil {
 			if len(w.broken) == 0 {
 				return nil
 			}
-			return w.search(info.Size(), int64(metas[i].pageSize))
+			return w.search(info.Size(), size)
 		}
 		if err := w.ctx.Err(); err != nil {
 			return wrapf(err, "salvage")
@@ -221,13 +217,7 @@ func (w *wreck) survey(path string) error {
 	clear(w.blocks)
 	clear(w.pairs)
 	w.cat = nil
-	page := int64(pageSize)
-	for i, m := range metas {
-		if errs[i] == nil {
-			page = int64(m.pageSize)
-		}
-	}
-	if err := w.search(info.Size(), page); err != nil {
+	if err := w.search(info.Size(), size); err != nil {
 		return err
 	}
 	if err := w.assume(); err != nil {
@@ -236,35 +226,21 @@ func (w *wreck) survey(path string) error {
 	return nil
 }
 
-func (w *wreck) walk(m metaPage, size int64) error {
+func (w *wreck) walk(m page.Meta, length int64) error {
 	clear(w.blocks)
 	clear(w.pairs)
 	clear(w.broken)
 	w.cat = nil
-	high := min(m.high, uint64(size)/uint64(m.pageSize)) // the file may be truncated
 	now := ""
-	walk := &walker{
-		ctx: w.ctx, r: w.f, size: m.pageSize, high: high, file: size,
-		owner: make([]uint8, high), pair: w.pair,
-		report: func(uint64, error) { w.broken[now] = true },
-	}
-	type root struct {
-		name   string
-		page   uint64
-		inline []byte
-		at     int64
-	}
-	var roots []root
-	walk.walk(m.root, nil, nil, nil, 0, func(name []byte, page uint64, inline []byte, at int64) {
-		roots = append(roots, root{string(name), page, bytes.Clone(inline), at})
+	walk := page.NewWalker(w.ctx, w.f, length, m, page.Visitor{
+		Pair:   w.pair,
+		Report: func(uint64, error) { w.broken[now] = true },
 	})
-	for _, r := range roots {
-		now = r.name
-		if r.page == 0 {
-			walk.inline([]byte(r.name), r.inline, r.at)
-		} else {
-			walk.walk(r.page, []byte(r.name), nil, nil, 0, nil)
-		}
+	var buckets []page.Bucket
+	walk.Buckets(func(b page.Bucket) { buckets = append(buckets, b) })
+	for _, b := range buckets {
+		now = string(b.Name)
+		walk.Walk(b, page.Values)
 	}
 	if err := w.ctx.Err(); err != nil {
 		return err

@@ -2,7 +2,6 @@ package db
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -22,53 +22,11 @@ import (
 
 // search records the contents of all leaf pages in the file. If the tree has a catalog, only
 // missing rows and names are recorded.
-func (w *wreck) search(size int64, page int64) error {
-	head := make([]byte, pageHeader)
-	le := binary.LittleEndian
-	for id := int64(2); (id+1)*page <= size; id++ {
-		if err := w.ctx.Err(); err != nil {
-			return fmt.Errorf("db: salvage: %w", err)
-		}
-		at := id * page
-		if _, err := w.f.ReadAt(head, at); err != nil {
-			continue // an unreadable sector loses only its own contents
-		}
-		if le.Uint64(head) != uint64(id) || le.Uint16(head[8:]) != flagLeaf {
-			continue
-		}
-		buf := make([]byte, min((int64(le.Uint32(head[12:]))+1)*page, size-at, maxRun))
-		if n, err := w.f.ReadAt(buf, at); err != nil {
-			buf = buf[:n]
-		}
-		w.searchLeaf(buf, at, true)
+func (w *wreck) search(length, pageSize int64) error {
+	if err := page.Scan(w.ctx, w.f, length, pageSize, w.searchPair); err != nil {
+		return fmt.Errorf("db: salvage: %w", err)
 	}
 	return nil
-}
-
-// searchLeaf records the pairs of a leaf page, or of an inline bucket in one.
-func (w *wreck) searchLeaf(page []byte, at int64, nested bool) {
-	if len(page) < pageHeader {
-		return
-	}
-	le := binary.LittleEndian
-	for i := range int(le.Uint16(page[10:])) {
-		e := pageHeader + i*pageElement
-		if e+pageElement > len(page) {
-			return
-		}
-		flags, k, v := le.Uint32(page[e:]), uint64(le.Uint32(page[e+8:])), uint64(le.Uint32(page[e+12:]))
-		from := uint64(e) + uint64(le.Uint32(page[e+4:]))
-		if from+k+v > uint64(len(page)) {
-			continue
-		}
-		key, value := page[from:from+k], page[from+k:from+k+v]
-		switch {
-		case flags == 0:
-			w.searchPair(key, value, at+int64(from+k))
-		case nested && len(value) > 16 && le.Uint64(value) == 0:
-			w.searchLeaf(value[16:], at+int64(from+k)+16, false)
-		}
-	}
 }
 
 // searchPair records a key and value whose bucket is unknown.

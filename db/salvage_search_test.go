@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/page"
 )
 
 // salvaged runs Salvage and returns the rows that came out.
@@ -170,10 +171,7 @@ func TestSalvageSearches(t *testing.T) {
 	for _, c := range w.cat.Collections {
 		numbers[c.Name] = fmt.Sprint("collection-", c.ID)
 	}
-	metas, errs := readMetas(bytes.NewReader(data))
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
+	size := int(latestOf(t, data).PageSize)
 	cases := map[string]func(data []byte) (unnamed bool){
 		"catalogs": func(data []byte) bool {
 			for _, at := range catalogs(data) {
@@ -183,17 +181,18 @@ func TestSalvageSearches(t *testing.T) {
 		},
 		"meta pages": func(data []byte) bool {
 			data[40] ^= 1
-			data[int(metas[0].pageSize)+40] ^= 1
+			data[size+40] ^= 1
 			return false
 		},
 		"roots": func(data []byte) bool {
-			for _, m := range metas {
-				data[m.root*uint64(m.pageSize)+8] ^= 0xff
+			metas := readMetas(bytes.NewReader(data))
+			for _, m := range metas.Valid() {
+				data[m.Offset(m.Root)+8] ^= 0xff
 			}
 			return false
 		},
 		"everything": func(data []byte) bool {
-			clear(data[:2*metas[0].pageSize])
+			clear(data[:2*size])
 			for _, at := range catalogs(data) {
 				data[at] ^= 1
 			}
@@ -277,20 +276,20 @@ func TestSalvageCut(t *testing.T) {
 func FuzzSalvageSearch(f *testing.F) {
 	key := codec.Key(1, codec.KindTail, 5)
 	value := encodeTail(&collection{ID: 1, Dim: 2}, key[:], &newRow{key: []byte("k"), vector: []float32{1, 2}})
-	page := make([]byte, pageHeader+pageElement, 4096)
-	page[8], page[10] = flagLeaf, 1
-	page[pageHeader+4], page[pageHeader+8] = pageElement, codec.KeySize
-	binary.LittleEndian.PutUint32(page[pageHeader+12:], uint32(len(value)))
-	page = append(append(page, key[:]...), value...)
-	f.Add(page)
+	leaf := make([]byte, page.HeaderSize+page.ElementSize, 4096)
+	leaf[8], leaf[10] = byte(page.Leaf), 1
+	leaf[page.HeaderSize+4], leaf[page.HeaderSize+8] = page.ElementSize, codec.KeySize
+	binary.LittleEndian.PutUint32(leaf[page.HeaderSize+12:], uint32(len(value)))
+	leaf = append(append(leaf, key[:]...), value...)
+	f.Add(leaf)
 	w := newWreck(f.Context(), nil)
-	w.searchLeaf(page, 0, true)
+	page.Pairs(leaf, 0, w.searchPair)
 	if err := w.assume(); err != nil || len(w.cat.Collections) != 1 || w.cat.Collections[0].Rows != 6 {
 		f.Fatalf("%+v, %v", w.cat, err)
 	}
-	f.Fuzz(func(t *testing.T, page []byte) {
+	f.Fuzz(func(t *testing.T, leaf []byte) {
 		w := newWreck(t.Context(), nil)
-		w.searchLeaf(page, 0, true)
+		page.Pairs(leaf, 0, w.searchPair)
 		if err := w.assume(); err != nil {
 			return
 		}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
-	"slices"
+
+	"github.com/anndb/anndb/db/internal/page"
 )
 
 // Blocks have checksums, bbolt's pages do not: a flipped bit in a page can hide entries, change
 // keys, or make bbolt loop until the process dies. Therefore bbolt may walk a bucket only after
-// this process has walked it once itself, with bounds-checked reads (pages.go). Later changes
+// this process has walked it once itself, with bounds-checked reads (package page). Later changes
 // are the process's own commits.
 //
 // The walk reads page headers, element tables and keys. It reads values only if they are small
@@ -28,7 +29,7 @@ const (
 	soundSets
 	soundTail
 	soundFree
-	soundShape // before all others, see walker.shape
+	soundShape // before all others, see page.Walker.Unaccounted
 	soundAll   = 1<<iota - 1
 )
 
@@ -69,81 +70,67 @@ func (s *store) soundIn(ctx context.Context, parts uint32) error {
 
 // walk walks one part of the file's latest state.
 func (s *store) walk(ctx context.Context, part uint32) error {
-	metas, errs := readMetas(s.file)
-	m := metas[0]
-	switch {
-	case errs[0] != nil && errs[1] != nil:
-		return corruptf("", "no meta page is sound: %w", errs[0])
-	case errs[0] != nil || errs[1] == nil && metas[1].txid > m.txid:
-		m = metas[1]
-	}
-	info, err := s.file.Stat()
+	m, err := latestMeta(s.file)
 	if err != nil {
-		return fmt.Errorf("db: %w", err)
+		return corruptf("", "no meta page is sound: %w", err)
 	}
-	if int64(m.high)*int64(m.pageSize) > info.Size() {
-		return fmt.Errorf("%w: file has %d bytes, %d pages need more", ErrTruncated, info.Size(), m.high)
+	w, err := walkPages(ctx, s.file, m)
+	if err != nil {
+		return err
 	}
-	var first error
-	report := func(at int64, err error) {
-		if first == nil {
-			first = &CorruptError{Offset: at, Err: err}
+	w.Pair = func(bucket, key, value []byte, at int64) {
+		if err := checkEntry(string(bucket), key, value); err != nil {
+			w.fail(at, err)
 		}
 	}
-	w := &walker{
-		ctx: ctx, r: s.file, size: m.pageSize, high: m.high, file: info.Size(), owner: make([]uint8, m.high),
-		report: func(page uint64, err error) { report(int64(page)*int64(m.pageSize), err) },
-		pair: func(bucket, key, value []byte, at int64) {
-			if err := checkEntry(string(bucket), key, value); err != nil {
-				report(at, err)
-			}
-		},
-	}
 	own := 0
-	var foreign []error
-	w.walk(m.root, nil, nil, nil, 0, func(name []byte, root uint64, inline []byte, at int64) {
-		if !ours(name) {
-			foreign = append(foreign, &CorruptError{Offset: at, Err: fmt.Errorf("unknown bucket %q", name)})
+	var foreign error
+	w.Buckets(func(b page.Bucket) {
+		of := partOf(b.Name)
+		if of == 0 {
+			if foreign == nil {
+				foreign = &CorruptError{Offset: b.At, Err: fmt.Errorf("unknown bucket %q", b.Name)}
+			}
 			return
 		}
 		own++
-		// The dictionary of features is part of the keys.
-		for i, b := range append(slices.Clone(rootBuckets), bucketFeatures) {
-			if string(b) == string(bucketFeatures) {
-				i = bits.TrailingZeros32(soundKeys)
-			}
-			if string(b) != string(name) || part&(soundFree|soundShape) == 0 && part != 1<<i {
-				continue
-			}
-			w.pagesOnly = part == soundShape
-			w.keysOnly = w.pagesOnly || 1<<i&(soundKeys|soundLabels|soundSets) == 0
-			if root == 0 {
-				w.inline(b, inline, at)
-			} else {
-				w.walk(root, b, nil, nil, 0, nil)
-			}
-			w.pagesOnly, w.keysOnly = false, false
+		switch {
+		case part == soundShape:
+			w.Walk(b, page.Headers)
+		case part != soundFree && part != of:
+		case of&(soundKeys|soundLabels|soundSets) == 0:
+			w.Walk(b, page.Keys)
+		default:
+			w.Walk(b, page.Values)
 		}
 	})
 	if part == soundFree {
-		w.freelist(m.freelist)
+		w.Freelist()
 	}
 	if part == soundShape && own > 0 {
-		w.shape(m.freelist)
+		w.Unaccounted()
 	}
 	// If the name of the dictionary of features is damaged, the dictionary seems never to have
 	// been created, since that bucket is optional. If no bucket is ours, the file belongs to
 	// another program, and is not damaged.
-	if first == nil && own > 0 && len(foreign) > 0 {
-		return foreign[0]
+	if w.first == nil && own > 0 && foreign != nil {
+		return foreign
 	}
-	return first
+	return w.first
 }
 
-// ours reports whether databases of this package have a bucket of that name.
-func ours(name []byte) bool {
-	return string(name) == string(bucketFeatures) ||
-		slices.ContainsFunc(rootBuckets, func(b []byte) bool { return string(b) == string(name) })
+// partOf returns the part of the file that a bucket is, or 0 if databases of this package have
+// no such bucket. The dictionary of features is part of the keys.
+func partOf(name []byte) uint32 {
+	if string(name) == string(bucketFeatures) {
+		return soundKeys
+	}
+	for i, b := range rootBuckets {
+		if string(b) == string(name) {
+			return 1 << i
+		}
+	}
+	return 0
 }
 
 // checkEntry verifies an entry of a bucket whose values the walk reads.
