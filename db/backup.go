@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/store"
 )
 
 // Backup writes a copy of the latest state to w and returns its length in bytes. The copy is a
@@ -57,10 +59,6 @@ type CompactStats struct{ Before, After int64 }
 // compactBytes is the number of bytes that one transaction of a compaction copies.
 const compactBytes = 32 << 20
 
-// compactPrefix is the prefix of the names of files that compactions of the database at path
-// write; digits follow.
-func compactPrefix(path string) string { return "." + filepath.Base(path) + ".compact-" }
-
 // Compact rewrites the file without free pages and replaces the old file with the new one
 // atomically: a crash leaves one or the other. Readers do not wait. Update waits only at the
 // end, until the changes committed during the last round of copying are copied, too: about
@@ -94,15 +92,11 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 		return st, err
 	}
 	defer release(&err)
-	tmp, err := os.CreateTemp(filepath.Dir(d.file), compactPrefix(d.file)+"*")
+	name, err := store.Temp(d.file)
 	if err != nil {
 		return st, wrapf(asSystem(err), "compact")
 	}
-	name := tmp.Name()
 	defer os.Remove(name) // fails after the rename, as intended
-	if err := tmp.Close(); err != nil {
-		return st, fmt.Errorf("db: compact: %w", err)
-	}
 	before, err := os.Stat(d.file)
 	if err != nil {
 		return st, fmt.Errorf("db: compact: %w", err)
@@ -126,14 +120,14 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 	}
 	o := d.opts
 	o.NoSync = true // until it is the database's file
-	next, err := openStore(name, o)
+	next, err := openValid(name, o)
 	if err != nil {
 		return 0, err
 	}
 	swapped := false
 	defer func() {
 		if !swapped {
-			err = errors.Join(err, next.close())
+			err = errors.Join(err, next.Close())
 		}
 	}()
 	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
@@ -144,7 +138,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 		if n, _, err = f.follow(ctx); err != nil {
 			return 0, err
 		}
-		if err := next.sync(); err != nil {
+		if err := next.Sync(); err != nil {
 			return 0, err
 		}
 	}
@@ -161,7 +155,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 	if err != nil {
 		return 0, err
 	}
-	if err := next.sync(); err != nil {
+	if err := next.Sync(); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(name)
@@ -176,7 +170,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 // follower applies changes to a copy that are committed to the database while the copy is made.
 type follower struct {
 	d       *DB
-	next    *store
+	next    *openFile
 	moved   movedCollections
 	copied  map[uint64]copiedRows
 	written map[uint64]bool // collections that got rows since the copy began
@@ -250,7 +244,7 @@ func copyState(ctx context.Context, g *generation, path string, o Options,
 			}
 		}
 	}
-	dst, err := newBolt(path, Options{Timeout: o.Timeout, NoSync: true})
+	dst, err := store.New(path, store.Options{Timeout: o.Timeout, NoSync: true})
 	if err != nil {
 		return err
 	}
@@ -305,19 +299,18 @@ func copyState(ctx context.Context, g *generation, path string, o Options,
 // and retires the old file, whose latest generation is last. If the rename cannot be made
 // durable, no further writes are allowed. swap reports whether the file was replaced. The
 // caller holds d.write.
-func (d *DB) swap(name string, next *store, moved movedCollections,
+func (d *DB) swap(name string, next *openFile, moved movedCollections,
 	last uint64) (swapped bool, err error) {
 	tx, err := next.begin(false)
 	if err != nil {
 		return false, err
 	}
 	next.before = last + 1 - uint64(tx.ID()) // may wrap around
-	next.end(tx)
-	if err := os.Rename(name, d.file); err != nil {
+	next.End(tx)
+	if err := next.Replace(name, d.file, d.opts.NoSync); err != nil {
 		return false, err
 	}
-	next.bolt.NoSync, next.bolt.NoGrowSync = d.opts.NoSync, d.opts.NoSync
-	unsettled := syncDir(filepath.Dir(d.file))
+	unsettled := store.SyncDir(filepath.Dir(d.file))
 	if unsettled != nil {
 		// A crash of the machine may bring the old file back. It is complete and holds the same
 		// rows, but would lack those committed from here on.
@@ -335,7 +328,7 @@ func (d *DB) swap(name string, next *store, moved movedCollections,
 	if cur != nil {
 		cur.release()
 	}
-	old.retired()
+	old.Retire()
 	if unsettled != nil {
 		return true, fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, unsettled)
 	}

@@ -54,7 +54,7 @@ func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
 // catchUp applies to next the changes in the snapshot's state since copied. It returns the
 // number of bytes of rows applied and what is copied then. to returns the number of a
 // collection in next.
-func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]copiedRows,
+func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint64]copiedRows,
 	to func(uint64) uint64) (bytes int, _ map[uint64]copiedRows, err error) {
 	after, err := s.copiedRows()
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *store, copied map[uint64]c
 }
 
 // catchUpRows is catchUp for one collection. It commits transactions of about stageBytes.
-func (s *Snapshot) catchUpRows(ctx context.Context, next *store, st *collState, before copiedRows,
+func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collState, before copiedRows,
 	id uint64) (bytes int, err error) {
 	var ops []op
 	size := 0
@@ -146,7 +146,7 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copied
 }
 
 // apply commits row changes to a file that is not yet open as a database.
-func (s *store) apply(ops []op) error {
+func (s *openFile) apply(ops []op) error {
 	if len(ops) == 0 {
 		return nil
 	}
@@ -168,5 +168,5 @@ func (s *store) apply(ops []op) error {
 		_ = tx.Rollback() // nothing was written; err is the reason
 		return err
 	}
-	return commit(s, tx)
+	return s.commit(tx)
 }

@@ -27,7 +27,7 @@ func TestCatchUp(t *testing.T) {
 			if order && len(moved) == 0 {
 				t.Fatal("no collection was renumbered")
 			}
-			next, err := openStore(name, d.opts)
+			next, err := openValid(name, d.opts)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"time"
 	"unsafe"
@@ -125,22 +125,21 @@ func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) 
 // pages checks the pages of the snapshot's state.
 func (c *checker) pages() error {
 	g := c.s.gen
-	m, live, err := c.meta(g.store.file)
+	m, live, err := c.meta(g.store)
 	if err != nil {
 		return err
 	}
 	// The size is read after the meta page: a writer that grows the file does so before it
 	// writes the meta page that needs the space.
-	info, err := g.store.file.Stat()
+	length, err := g.store.Size()
 	if err != nil {
 		return wrapf(err, "check")
 	}
-	file := info.Size()
-	if err := m.Fits(file); err != nil {
-		c.found(Problem{Offset: -1, Err: pageError(err)})
+	if err := m.Fits(length); err != nil {
+		c.found(Problem{Offset: -1, Err: translate(err)})
 		return nil
 	}
-	w := page.NewWalker(c.ctx, g.store.file, file, m, page.Visitor{
+	w := page.NewWalker(c.ctx, g.store, length, m, page.Visitor{
 		Pair: c.pair,
 		Report: func(id uint64, err error) {
 			c.found(Problem{Page: id, Offset: m.Offset(id), Err: err})
@@ -150,7 +149,7 @@ func (c *checker) pages() error {
 	if live {
 		w.Buckets(func(b page.Bucket) {
 			seen[string(b.Name)] = true
-			if err := b.CheckHeader(); err != nil && partOf(b.Name) != 0 {
+			if err := b.CheckHeader(); err != nil && layout.Has(b.Name) {
 				w.Report(b.Page, fmt.Errorf("bucket %q: %w", b.Name, err))
 			}
 			w.Walk(b, page.Values)
@@ -202,14 +201,14 @@ func (c *checker) inlinePairs(name []byte, b *bbolt.Bucket) (err error) {
 		})
 	})
 	for _, p := range pairs {
-		c.pair(name, p[0], p[1], g.store.offset(uintptr(unsafe.Pointer(unsafe.SliceData(p[1])))))
+		c.pair(name, p[0], p[1], g.store.Offset(uintptr(unsafe.Pointer(unsafe.SliceData(p[1])))))
 	}
 	return err
 }
 
 // meta finds the meta page of the snapshot's state. Later commits may have overwritten it; the
 // pages of the state are kept, and the newer meta page bounds their numbers.
-func (c *checker) meta(f *os.File) (m page.Meta, live bool, err error) {
+func (c *checker) meta(f io.ReaderAt) (m page.Meta, live bool, err error) {
 	metas := readMetas(f)
 	for range 3 {
 		if len(metas.Valid()) == 2 {
@@ -232,7 +231,7 @@ func (c *checker) meta(f *os.File) (m page.Meta, live bool, err error) {
 		}
 	}
 	if m.PageSize == 0 {
-		return m, false, fmt.Errorf("%w: %s: no meta page is sound", ErrCorrupt, c.s.d.path)
+		return m, false, fmt.Errorf("%w: %s: no meta page is valid", ErrCorrupt, c.s.d.path)
 	}
 	return m, live, nil
 }

@@ -105,7 +105,7 @@ func (d *DB) removeMarked(id uint64) (done bool, err error) {
 }
 
 // forget removes the cached state of a removed object.
-func (s *store) forget(id uint64) {
+func (s *openFile) forget(id uint64) {
 	s.verified.forget(id)
 	s.checked.forget(id)
 	s.validated.forget(id)
@@ -253,7 +253,7 @@ func (d *DB) Stats() (st Stats, err error) {
 	d.snapMu.Lock()
 	s, idle := d.store, d.cur
 	d.snapMu.Unlock()
-	held, age := s.readers(idle)
+	held, age := s.Readers(idle.shared())
 	err = d.View(func(sn *Snapshot) (err error) {
 		defer guard(sn.gen.store, setFaults(), &err)
 		s := sn.gen.store // the snapshot keeps it open during a compaction
@@ -261,17 +261,14 @@ func (d *DB) Stats() (st Stats, err error) {
 		if err != nil {
 			return fmt.Errorf("db: stats: %w", err)
 		}
-		page := s.bolt.Info().PageSize
-		bs := s.bolt.Stats()
-		free := bs.FreePageN + bs.PendingPageN
-		if d.opts.ReadOnly { // bbolt then has no list of free pages
-			if free, err = freePages(s.file); err != nil {
-				return fmt.Errorf("db: stats: %s: %w", d.path, err)
-			}
+		page := s.PageSize()
+		free, err := s.FreePages()
+		if err != nil {
+			return wrapf(translate(err), "stats: %s", d.path)
 		}
 		st = Stats{
 			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),
-			MapReserve: s.reserve, PageSize: page, Generation: sn.Generation(),
+			MapReserve: s.Reserved(), PageSize: page, Generation: sn.Generation(),
 			Snapshots: held, OldestSnapshot: age, Commits: d.commits.Load(), Collections: sn.Collections(),
 			Indexes: sn.statuses(&d.unmaintained), Maintenance: d.maintenanceStats(),
 		}

@@ -287,8 +287,8 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 	}
 	want := c.sealed()
 	seen := g.store.verified.section(c.ID, codec.KindTail)
-	g.txMu.Lock()
-	defer g.txMu.Unlock()
+	g.state.Lock()
+	defer g.state.Unlock()
 	err := eachBlock(g.tx.Bucket(bucketTail), c.ID, codec.KindTail, func(k, v []byte) error {
 		_, _, row := codec.ParseKey(k)
 		if row != want {
@@ -399,8 +399,8 @@ func (st *collState) labelRows(label string) (*roaring.Bitmap, error) {
 	if err := st.g.store.sound(soundLabels | soundSets); err != nil {
 		return nil, err
 	}
-	st.g.txMu.Lock()
-	defer st.g.txMu.Unlock()
+	st.g.state.Lock()
+	defer st.g.state.Unlock()
 	k := keyOf(st.c.ID, []byte(label))
 	v := st.g.tx.Bucket(bucketLabels).Get(k)
 	if v == nil {

@@ -33,7 +33,7 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 		_ = tx.Rollback() // nothing was written; err is the reason
 		return asSystem(err)
 	}
-	if err := commit(s, tx); err != nil {
+	if err := s.commit(tx); err != nil {
 		err = asSystem(err)
 		if errors.Is(err, berrors.ErrMaxSizeReached) {
 			// bbolt detects this while it allocates pages, before it writes any.
@@ -44,12 +44,12 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	}
 	d.commits.Add(1)
 	d.publish()
-	s.advise()
+	s.Advise()
 	return nil
 }
 
 // fill runs f on the transaction's catalog and writes the catalog back.
-func fill(s *store, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
+func fill(s *openFile, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	defer guard(s, setFaults(), &err)
 	if err := s.sound(soundAll); err != nil {
 		return err
@@ -62,18 +62,6 @@ func fill(s *store, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err
 		return err
 	}
 	return putCatalog(tx, cat)
-}
-
-// commit commits a transaction and returns panics of bbolt as errors. A transaction that
-// panicked must release bbolt's writer lock, or Close would wait for ever.
-func commit(s *store, tx *bbolt.Tx) (err error) {
-	defer func() {
-		if err != nil {
-			_ = tx.Rollback() // fails if Commit has already rolled back
-		}
-	}()
-	defer guard(s, setFaults(), &err)
-	return tx.Commit()
 }
 
 // exclusive runs f in a separate write transaction.
@@ -180,7 +168,7 @@ func (a *applier) check(ops []op) error {
 
 // unchanged checks that the keys that a transaction has read still refer to the same rows. A
 // compaction renumbers rows, so reads from the file before a compaction conflict.
-func (a *applier) unchanged(r *request, now *store) error {
+func (a *applier) unchanged(r *request, now *openFile) error {
 	if len(r.reads) > 0 && r.store != now {
 		return errConflict
 	}

@@ -651,7 +651,7 @@ func flipRow(t *testing.T, d *DB) {
 		}
 		key := codec.Key(c.ID, codec.KindRows, 0)
 		v := tx.Bucket(bucketBlocks).Get(key[:])
-		at := d.store.offset(uintptr(unsafe.Pointer(&v[codec.HeaderSize+1000])))
+		at := d.store.Offset(uintptr(unsafe.Pointer(&v[codec.HeaderSize+1000])))
 		_, err = f.WriteAt([]byte{v[codec.HeaderSize+1000] ^ 1}, at)
 		return err
 	})

@@ -3,7 +3,6 @@ package db
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -150,12 +149,6 @@ func wrapf(err error, format string, a ...any) error {
 // corruptf returns an error for damage that concerns no single block.
 func corruptf(coll, format string, a ...any) error {
 	return &CorruptError{Collection: coll, Offset: -1, Err: fmt.Errorf(format, a...)}
-}
-
-// addressed is implemented by the runtime's memory fault panics.
-type addressed interface {
-	runtime.Error
-	Addr() uintptr
 }
 
 // flattened is an error whose reason was available only as text.

@@ -1,19 +1,19 @@
 package db
 
 import (
-	"fmt"
-	"runtime"
 	"runtime/debug"
+
+	"github.com/anndb/anndb/db/internal/store"
 )
 
 // setFaults turns memory faults of this goroutine into panics that guard can convert to errors,
 // instead of ending the process. It returns the previous setting.
-func setFaults() bool { return debug.SetPanicOnFault(true) }
+func setFaults() bool { return store.CatchFaults() }
 
-// guard, deferred as `defer guard(store, setFaults(), &err)` where mapped memory is read,
-// converts the effects of a damaged or truncated file to ErrCorrupt: a fault in the map, and
-// the runtime errors and string panics of bbolt on an invalid page. It re-raises other panics.
-func guard(s *store, old bool, err *error) {
+// guard, deferred as `defer guard(file, setFaults(), &err)` where mapped memory is read,
+// converts the effects of a damaged or truncated file to ErrCorrupt, see store.File.Damage. It
+// re-raises other panics.
+func guard(f *openFile, old bool, err *error) {
 	r := recover()
 	debug.SetPanicOnFault(old)
 	switch r := r.(type) {
@@ -22,13 +22,7 @@ func guard(s *store, old bool, err *error) {
 		*err = r.error
 	case callbackPanic:
 		panic(r.value)
-	case addressed:
-		*err = &CorruptError{Offset: s.offset(r.Addr()), Err: fmt.Errorf("reading the memory map: %w", r)}
-	case runtime.Error:
-		*err = &CorruptError{Offset: -1, Err: r}
-	case string:
-		*err = &CorruptError{Offset: -1, Err: fmt.Errorf("page structure: %s", r)}
 	default:
-		panic(r)
+		*err = translate(f.Damage(r))
 	}
 }

@@ -103,7 +103,7 @@ type folding struct {
 	m       *manifest
 	lists   *labelLists
 	dead    func(row uint32) bool
-	store   *store
+	store   *openFile
 	rows    []uint32  // the absorbed rows that are not deleted
 	space   *flatRows // all absorbed rows, in the partition space
 	near    [][]candidate

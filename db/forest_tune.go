@@ -25,7 +25,7 @@ type trial struct {
 }
 
 // newTrial determines the held-out points and their true neighbors.
-func newTrial(ctx context.Context, st *store, t *training, base *query.View,
+func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
 	o BuildOptions) (*trial, error) {
 	parts, err := t.splitFor(ctx, o)
 	if err != nil {
@@ -78,7 +78,7 @@ func newTrial(ctx context.Context, st *store, t *training, base *query.View,
 }
 
 // scan finds the true neighbours by comparing with every row.
-func (tr *trial) scan(ctx context.Context, st *store, base *query.View, workers int) error {
+func (tr *trial) scan(ctx context.Context, st *openFile, base *query.View, workers int) error {
 	flat := tr.mask(base)
 	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workers}, func(i int) (err error) {
 		// Each goroutine needs a separate guard.
@@ -190,7 +190,7 @@ func choices(o BuildOptions) []BuildOptions {
 
 // tune measures one forest, or several for KindAuto, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
-func (l *learned) tune(ctx context.Context, st *store, t *training, base *query.View,
+func (l *learned) tune(ctx context.Context, st *openFile, t *training, base *query.View,
 	o BuildOptions, timer *stageTimer) (BuildOptions, error) {
 	var tr *trial
 	err := timer.run("tune", func(func(int, int)) (err error) {

@@ -202,7 +202,7 @@ func (s *Snapshot) Indexes(coll string) ([]IndexInfo, error) {
 }
 
 func (st *collState) entry() *collection { return st.c }
-func (st *collState) file() *store       { return st.g.store }
+func (st *collState) file() *openFile    { return st.g.store }
 
 func (st *collState) denseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
 func (st *collState) sparseRow(row uint32) vector.Sparse      { return st.sparseRows.row(row) }

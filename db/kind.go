@@ -79,7 +79,7 @@ type source interface {
 	// of rows and indexes.
 	entry() *collection
 	// file returns the store, for guards and for state shared by generations of an index.
-	file() *store
+	file() *openFile
 	// load reads the tables of the rows. The methods down to deleted require it.
 	load(ctx context.Context) error
 	// denseRow returns a row of a dense collection, in the map or copied to x.

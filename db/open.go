@@ -1,17 +1,13 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/store"
 )
 
 // DB is an open database. Its methods are safe for concurrent use.
@@ -52,7 +49,7 @@ type DB struct {
 	renumbered sync.Map
 	commits    atomic.Uint64 // number of transactions committed by this handle
 	snapMu     sync.Mutex
-	store      *store      // current file; guarded by snapMu, replaced by Compact
+	store      *openFile   // current file; guarded by snapMu, replaced by Compact
 	cur        *generation // latest generation handed out; guarded by snapMu
 	finished   bool        // Close has unmapped everything; guarded by snapMu
 }
@@ -90,11 +87,11 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w: %s is no regular file", ErrNotDatabase, path)
 	}
-	s, err := openCurrent(ctx, path, opts)
+	f, err := store.Open(ctx, path, opts.storeOptions())
 	if err != nil {
-		return nil, err
+		return nil, fileError(asSystem(err))
 	}
-	d := newDB(path, opts, s)
+	d := newDB(path, opts, newOpenFile(f, opts))
 	d.file, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		err = d.settleName()
@@ -103,11 +100,11 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 		err = d.recoverState(ctx)
 	}
 	if err != nil {
-		_ = s.close() // the first error matters more
+		_ = f.Close() // the first error matters more
 		return nil, err
 	}
 	if !opts.ReadOnly {
-		d.removeLeftovers()
+		store.RemoveLeftovers(d.file, d.log)
 		if opts.Maintenance != nil {
 			d.startMaintenance(*opts.Maintenance)
 		}
@@ -116,10 +113,10 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 }
 
 // newDB returns a handle of an open file.
-func newDB(path string, o Options, s *store) *DB {
+func newDB(path string, o Options, f *openFile) *DB {
 	d := &DB{
 		path: path, file: path, opts: o, log: o.Logger,
-		write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: s,
+		write: make(chan struct{}, 1), maintaining: make(chan struct{}, 1), store: f,
 	}
 	d.backlog.limit = o.BacklogBytes
 	d.numbering = semaphore.NewWeighted(allShares)
@@ -127,128 +124,26 @@ func newDB(path string, o Options, s *store) *DB {
 	return d
 }
 
-// openCurrent validates and opens the file that path names. While it waits for the lock, the
-// process that holds the lock may replace the file by a compacted one, and anything written to
-// the old file would be lost. Therefore path must still name the opened file once the lock is
-// held.
-func openCurrent(ctx context.Context, path string, o Options) (*store, error) {
-	deadline := time.Now().Add(o.Timeout)
-	o.Timeout = 1 // of each attempt
-	for range 10 {
-		s, err := openUnlocked(ctx, path, o, deadline)
-		if err != nil {
-			return nil, err
-		}
-		have, err1 := s.file.Stat()
-		want, err2 := os.Stat(path)
-		err = errors.Join(err1, err2)
-		if err == nil && os.SameFile(have, want) {
-			return s, nil
-		}
-		if err = errors.Join(err, s.close()); err != nil {
-			return nil, fmt.Errorf("db: open: %w", err)
-		}
-	}
-	return nil, fmt.Errorf("%w: %s is being replaced", ErrLocked, path)
-}
-
-// lockWait is the pause between attempts of Open to take the file's lock.
-const lockWait = 10 * time.Millisecond
-
-// openUnlocked validates and opens the file once no other process holds its lock.
-func openUnlocked(ctx context.Context, path string, o Options, deadline time.Time) (*store, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("db: open: %w", err)
-		}
-		if err := validate(path, o); err != nil {
-			return nil, err
-		}
-		s, err := openStore(path, o)
-		if !errors.Is(err, ErrLocked) || !time.Now().Before(deadline) {
-			return s, err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(min(lockWait, time.Until(deadline))):
-		}
-	}
-}
-
-// removeLeftovers removes the files of compactions that a crash interrupted. Only the process
-// that holds the database's lock compacts, so none of them is in use.
-func (d *DB) removeLeftovers() {
-	dir := filepath.Dir(d.file)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		d.log.Warn("db: look for interrupted compactions", "path", d.path, "err", err)
-		return
-	}
-	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), compactPrefix(d.file))
-		if !ok || strings.Trim(digits, "0123456789") != "" {
-			continue
-		}
-		d.log.Info("db: removing what an interrupted compaction left", "path", d.path, "file", e.Name())
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-			d.log.Warn("db: remove an interrupted compaction", "path", d.path, "err", err)
-		}
-	}
-}
-
-// create makes a new, complete database under a temporary name and links it
-// to path, so that a crash leaves either no file or a valid one.
-func create(path string, o Options) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
-	if err != nil {
-		return wrapf(asSystem(err), "create")
-	}
-	defer os.Remove(tmp.Name())
-	if err := tmp.Close(); err != nil {
-		return fmt.Errorf("db: create: %w", err)
-	}
-	b, err := newBolt(tmp.Name(), o)
-	if err == nil {
-		err = b.Update(func(tx *bbolt.Tx) error {
-			for _, name := range rootBuckets {
-				if _, err := tx.CreateBucket(name); err != nil {
-					return err
-				}
+// create makes a new, complete database at path. A crash leaves either no file or a valid one.
+func create(path string, o Options) error {
+	err := store.Create(path, o.storeOptions(), func(tx *bbolt.Tx) error {
+		for _, name := range rootBuckets {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
 			}
-			ballast := codec.Encode(ballastKey[:], codec.Header{Kind: codec.KindGeneric}, make([]byte, pageSize/4))
-			for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets} {
-				if err := tx.Bucket(name).Put(ballastKey[:], ballast); err != nil {
-					return err
-				}
-			}
-			return putCatalog(tx, &catalog{})
-		})
-		err = errors.Join(err, b.Close())
-	}
-	if err == nil {
-		// Unlike a rename, a link never replaces a file that another process has created in the
-		// meantime.
-		if err = os.Link(tmp.Name(), path); errors.Is(err, fs.ErrExist) {
-			return nil
-		} else if err != nil {
-			err = os.Rename(tmp.Name(), path)
 		}
-	}
-	if err == nil && !o.NoSync {
-		err = syncDir(filepath.Dir(path))
-	}
+		ballast := codec.Encode(ballastKey[:], codec.Header{Kind: codec.KindGeneric}, make([]byte, pageSize/4))
+		for _, name := range [][]byte{bucketBlocks, bucketTail, bucketSets} {
+			if err := tx.Bucket(name).Put(ballastKey[:], ballast); err != nil {
+				return err
+			}
+		}
+		return putCatalog(tx, &catalog{})
+	})
 	if err != nil {
 		return wrapf(asSystem(err), "create %s", path)
 	}
 	return nil
-}
-
-// newBolt opens path as an empty bbolt file with our page size.
-func newBolt(path string, o Options) (*bbolt.DB, error) {
-	return bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout: o.Timeout, NoSync: o.NoSync, NoGrowSync: o.NoSync,
-		FreelistType: bbolt.FreelistMapType, PageSize: pageSize,
-	})
 }
 
 // settleName makes the name of the file durable. It may not be if the process that created or
@@ -258,77 +153,13 @@ func (d *DB) settleName() error {
 	if d.opts.ReadOnly || d.opts.NoSync {
 		return nil
 	}
-	err := syncDir(filepath.Dir(d.file))
+	err := store.SyncDir(filepath.Dir(d.file))
 	if errors.Is(err, fs.ErrPermission) {
 		d.log.Warn("db: the directory cannot be synced", "path", d.path, "err", err)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("db: open %s: sync directory: %w", d.path, err)
-	}
-	return nil
-}
-
-// syncDir makes a directory's entries durable. Windows has no such call, and needs none. It is
-// a variable so that tests can make it fail.
-var syncDir = func(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	return errors.Join(err, f.Close())
-}
-
-// validate checks both meta pages and the length of the file. Another process may be writing a
-// meta page at this moment, so a page that looks damaged is read again; if there is such a
-// writer, taking the lock fails next anyway.
-func validate(path string, o Options) (err error) {
-	for range 3 {
-		if err = validateOnce(path, o); err == nil {
-			return nil
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return err
-}
-
-func validateOnce(path string, o Options) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("db: open: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("db: open: %w", err)
-	}
-	metas := readMetas(f)
-	valid := metas.Valid()
-	switch len(valid) {
-	case 0:
-		err := metas.Err[0]
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%w: %s: %w", ErrNotDatabase, path, err)
-		}
-		return wrapf(err, "open %s", path)
-	case 1:
-		err := cmp.Or(metas.Err[0], metas.Err[1])
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%w: %s: %w", ErrTruncated, path, err)
-		}
-		if !o.AcceptOlder {
-			return corruptf("", "%s: one of two meta pages is damaged (%v); "+
-				"the other may be one transaction older, AcceptOlder opens it", path, err)
-		}
-		o.Logger.Warn("db: a meta page is damaged, opened from the other, which may be one transaction older",
-			"path", path, "err", err)
-	}
-	if want := valid[0].Bytes(); info.Size() < want {
-		return fmt.Errorf("%w: %s has %d bytes, its pages need %d", ErrTruncated, path, info.Size(), want)
 	}
 	return nil
 }
@@ -376,7 +207,7 @@ func (d *DB) viewTx(f func(tx *bbolt.Tx) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer d.store.end(tx)
+	defer d.store.End(tx)
 	return f(tx)
 }
 
@@ -415,7 +246,7 @@ func (d *DB) Close() error {
 	s := d.store
 	d.snapMu.Unlock()
 	for {
-		if n, age := s.readers(nil); n == 0 {
+		if n, age := s.Readers(nil); n == 0 {
 			break
 		} else if !tick(deadline.C) {
 			return fmt.Errorf("%w: %d held, the oldest for %v", ErrBusy, n, age.Round(time.Millisecond))
@@ -424,16 +255,24 @@ func (d *DB) Close() error {
 	d.snapMu.Lock()
 	defer d.snapMu.Unlock()
 	d.finished = true
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		return fmt.Errorf("db: close: %w", err)
 	}
 	return nil
+}
+
+// makeRoom releases the idle generation before a very large transaction, and lets none be kept
+// until done is called.
+func (d *DB) makeRoom(bytes int) (done func()) {
+	if bytes < store.LargeBytes {
+		return func() {}
+	}
+	d.snapMu.Lock()
+	f := d.store
+	d.snapMu.Unlock()
+	f.SetTight(true)
+	d.publish()
+	return func() { f.SetTight(false) }
 }
 
 // tick waits a millisecond and reports whether the deadline has not passed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -52,12 +53,14 @@ func peek(ctx context.Context, path string) (Stats, error) {
 		return Stats{}, wrapf(err, "peek")
 	}
 	defer f.Close()
-	m, err := latestMeta(f)
+	metas := readMetas(f)
+	m, err := metas.Latest()
 	if err != nil {
 		return Stats{}, fmt.Errorf("%s: %w", path, err)
 	}
 	st, err := describe(ctx, f, m)
-	now, metaErr := latestMeta(f)
+	metas = readMetas(f)
+	now, metaErr := metas.Latest()
 	switch {
 	case ctx.Err() != nil:
 		return Stats{}, wrapf(ctx.Err(), "peek")
@@ -70,25 +73,24 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	return st, nil
 }
 
-// freePages counts the free pages of the latest state of a file that is not being written to.
-func freePages(f *os.File) (int, error) {
-	m, err := latestMeta(f)
-	if err != nil {
-		return 0, err
+// readMetas reads both meta pages. Their errors are errors of this package.
+func readMetas(r io.ReaderAt) page.Metas {
+	m := page.ReadMetas(r)
+	for i, err := range m.Err {
+		m.Err[i] = translate(err)
 	}
-	w, err := walkPages(context.Background(), f, m)
-	if err != nil {
-		return 0, err
-	}
-	n := w.Freelist()
-	return n, w.first
+	return m
 }
 
 // describe reads the size, the collections and the indexes of a state.
 func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error) {
-	w, err := walkPages(ctx, f, m)
+	info, err := f.Stat()
 	if err != nil {
-		return st, err
+		return st, wrapf(err, "peek")
+	}
+	w, err := page.NewVerifier(ctx, f, info.Size(), m)
+	if err != nil {
+		return st, translate(err)
 	}
 	blocks := map[string][]byte{}
 	w.Pair = func(_, key, value []byte, _ int64) { blocks[string(key)] = value }
@@ -100,8 +102,8 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 		}
 	})
 	free := w.Freelist()
-	if w.first != nil {
-		return st, w.first
+	if w.First != nil {
+		return st, translate(w.First)
 	}
 	if !found {
 		return st, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
@@ -115,7 +117,7 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 		return st, err
 	}
 	st = Stats{
-		FileBytes: w.length, FreeBytes: int64(free) * int64(m.PageSize),
+		FileBytes: info.Size(), FreeBytes: int64(free) * int64(m.PageSize),
 		PageSize: int(m.PageSize), Generation: m.TxID,
 	}
 	st.LiveBytes = max(0, st.FileBytes-st.FreeBytes)

@@ -269,8 +269,8 @@ func (s *Snapshot) keyPage(
 	if err := s.gen.store.sound(soundKeys); err != nil {
 		return nil, nil, err
 	}
-	s.gen.txMu.Lock()
-	defer s.gen.txMu.Unlock()
+	s.gen.state.Lock()
+	defer s.gen.state.Unlock()
 	c := s.gen.tx.Bucket(bucketKeys).Cursor()
 	for k, _ := c.Seek(from); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
 		if len(page) == 1024 {
@@ -297,8 +297,8 @@ func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
 	if err := s.gen.store.sound(soundLabels | soundSets); err != nil {
 		return nil, err
 	}
-	s.gen.txMu.Lock()
-	defer s.gen.txMu.Unlock()
+	s.gen.state.Lock()
+	defer s.gen.state.Unlock()
 	prefix := keyOf(st.c.ID, nil)
 	c := s.gen.tx.Bucket(bucketLabels).Cursor()
 	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {

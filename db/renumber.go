@@ -6,10 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/store"
 )
 
 // A deleted row keeps its number, its place in a sealed chunk and its entries in indexes. With
@@ -131,20 +132,16 @@ func (c *catalog) without(moved []moving) *catalog {
 func (s *Snapshot) renumbered(
 	ctx context.Context, path string, o Options, moved []moving,
 ) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), compactPrefix(s.d.file)+"*")
+	draft, err := store.Temp(s.d.file)
 	if err != nil {
 		return err
 	}
-	draft := tmp.Name()
 	defer func() { err = errors.Join(err, os.Remove(draft)) }()
-	if err := tmp.Close(); err != nil {
-		return err
-	}
 	if err := copyState(ctx, s.gen, draft, o, moved); err != nil {
 		return err
 	}
 	o.NoSync, o.Maintenance = true, nil
-	st, err := openStore(draft, o)
+	st, err := openValid(draft, o)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/store"
 )
 
 // RepairedIndex is a damaged index that Repair has found.
@@ -187,7 +188,7 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return wrapf(err, "restore")
 	}
-	return syncDir(filepath.Dir(path))
+	return store.SyncDir(filepath.Dir(path))
 }
 
 // checkFile opens a database and checks it.

@@ -56,9 +56,9 @@ func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
 }
 
 // numberingOf returns the numbering of a collection in this file.
-func (s *store) numberingOf(id uint64) *numbering {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *openFile) numberingOf(id uint64) *numbering {
+	s.numberingMu.Lock()
+	defer s.numberingMu.Unlock()
 	n := s.numberings[id]
 	if n == nil {
 		n = new(numbering)
@@ -69,11 +69,11 @@ func (s *store) numberingOf(id uint64) *numbering {
 
 // keepNumberings takes over the numberings of the collections whose rows have the same numbers
 // as in the file that this one was copied from.
-func (s *store) keepNumberings(from *store, kept []uint64) {
+func (s *openFile) keepNumberings(from *openFile, kept []uint64) {
 	for _, id := range kept {
 		n := from.numberingOf(id)
-		s.mu.Lock()
+		s.numberingMu.Lock()
 		s.numberings[id] = n
-		s.mu.Unlock()
+		s.numberingMu.Unlock()
 	}
 }

@@ -167,11 +167,11 @@ func TestRowFilterFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := openStore(name, d.opts)
+	next, err := openValid(name, d.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer next.close()
+	defer next.Close()
 	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
 	remove := func(b *Tx) error { return b.Delete("dense", []byte("07")) }
 	if err := errors.Join(putFiltered(d, "sparse", 3), d.Update(t.Context(), remove)); err != nil {

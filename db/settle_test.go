@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/anndb/anndb/db/internal/store"
 )
 
 // TestNameNotDurable lets the fsync of the directory fail after a compaction and
@@ -15,8 +17,8 @@ func TestNameNotDurable(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	synced, fails := 0, true
-	defer func(old func(string) error) { syncDir = old }(syncDir)
-	syncDir = func(string) error {
+	defer func(old func(string) error) { store.SyncDir = old }(store.SyncDir)
+	store.SyncDir = func(string) error {
 		if synced++; fails {
 			return syscall.EIO
 		}

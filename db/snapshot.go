@@ -2,78 +2,68 @@ package db
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/store"
 )
 
 // generation is one committed state of the file: a read transaction and the data decoded from
 // it, shared by all snapshots of that state.
 type generation struct {
-	store  *store
-	tx     *bbolt.Tx
-	refs   atomic.Int64
-	opened time.Time
-	commit uint64 // DB.commits when the transaction began; the state may be a later one
+	store  *openFile
+	state  *store.State
+	tx     *bbolt.Tx // of state
+	commit uint64    // DB.commits when the transaction began; the state may be a later one
 	cat    *catalog
-	// txMu serializes cursors and Get calls on tx: bbolt updates the statistics of its
-	// transaction without synchronization.
-	txMu  sync.Mutex
-	colls map[string]*collState
+	colls  map[string]*collState
 }
 
 // number returns the transaction number in the file plus those of the files that compactions
 // replaced.
 func (g *generation) number() uint64 { return uint64(g.tx.ID()) + g.store.before }
 
-// locked runs f under txMu. It releases the lock even if bbolt panics on a damaged page;
-// otherwise the next reader of the state would block forever.
-func (g *generation) locked(f func()) {
-	g.txMu.Lock()
-	defer g.txMu.Unlock()
-	f()
-}
+// locked runs f under the mutex of cursors and Get calls on tx.
+func (g *generation) locked(f func()) { g.state.Locked(f) }
 
 // release drops a reference; the last one ends the read transaction.
-func (g *generation) release() {
-	if g.refs.Add(-1) == 0 {
-		g.store.end(g.tx)
-		g.store.drop(g)
+func (g *generation) release() { g.state.Release() }
+
+// shared returns the generation's state; nil if there is no generation.
+func (g *generation) shared() *store.State {
+	if g == nil {
+		return nil
 	}
+	return g.state
 }
 
 // openGeneration begins a read transaction on the latest state.
-func openGeneration(s *store, commit uint64) (g *generation, err error) {
-	defer guard(s, setFaults(), &err)
-	if err := s.sound(soundMeta); err != nil {
+func openGeneration(f *openFile, commit uint64) (g *generation, err error) {
+	defer guard(f, setFaults(), &err)
+	if err := f.sound(soundMeta); err != nil {
 		return nil, err
 	}
-	tx, err := s.begin(false)
+	state, err := f.State()
 	if err != nil {
-		return nil, err
+		return nil, fileError(err)
 	}
 	done := false
 	defer func() {
 		if !done {
-			s.end(tx)
+			state.Release()
 		}
 	}()
-	cat, err := getCatalog(tx)
+	cat, err := getCatalog(state.Tx)
 	if err != nil {
 		return nil, err
 	}
 	g = &generation{
-		store: s, tx: tx, opened: time.Now(), commit: commit, cat: cat, colls: map[string]*collState{},
+		store: f, state: state, tx: state.Tx, commit: commit, cat: cat, colls: map[string]*collState{},
 	}
 	for _, c := range cat.Collections {
 		g.colls[c.Name] = newCollState(g, c)
 	}
-	g.refs.Store(1)
-	s.mu.Lock()
-	s.gens[g] = struct{}{}
-	s.mu.Unlock()
 	done = true
 	return g, nil
 }
@@ -103,7 +93,7 @@ func (d *DB) Snapshot() (*Snapshot, error) {
 	}
 	commit := d.commits.Load()
 	if g := d.cur; g != nil && g.commit == commit && g.store == d.store {
-		g.refs.Add(1)
+		g.state.Acquire()
 		return &Snapshot{d: d, gen: g}, nil
 	}
 	g, err := openGeneration(d.store, commit)
@@ -116,8 +106,8 @@ func (d *DB) Snapshot() (*Snapshot, error) {
 	}
 	// An idle state is kept for the next reader, unless the file may soon outgrow its map: a
 	// writer must then wait until all readers have ended.
-	if d.store.roomy() {
-		g.refs.Add(1)
+	if d.store.Roomy() {
+		g.state.Acquire()
 		d.cur = g
 	}
 	return &Snapshot{d: d, gen: g}, nil

@@ -282,7 +282,7 @@ type featureNumbers struct {
 // maxKnownFeatures bounds the cache. It is cleared when full.
 const maxKnownFeatures = 1 << 17
 
-func (s *store) knownFeatures(coll uint64) *featureNumbers {
+func (s *openFile) knownFeatures(coll uint64) *featureNumbers {
 	if known, ok := s.features.Load(coll); ok {
 		return known.(*featureNumbers)
 	}

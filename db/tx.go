@@ -48,7 +48,7 @@ type found struct {
 type request struct {
 	ops   []op
 	reads map[readKey]found
-	store *store // of the state that was read
+	store *openFile // of the state that was read
 	bytes int
 	done  chan error
 }

@@ -46,32 +46,38 @@ const (
 	noFreelist = ^uint64(0)
 )
 
-// Reasons why a file cannot be read. A caller tells them apart by Error.Reason.
+// Reasons why a file cannot be read, see Error.
 var (
 	// ErrForeign means that the file was not written by bbolt.
 	ErrForeign = errors.New("no bbolt file")
 	// ErrVersion means that a meta page has an unknown version of bbolt's format.
 	ErrVersion = errors.New("unknown version of bbolt's format")
-	// ErrDamaged means that a meta page is damaged.
-	ErrDamaged = errors.New("damaged meta page")
+	// ErrDamaged means that pages are damaged.
+	ErrDamaged = errors.New("damaged pages")
 	// ErrShort means that the file is shorter than its meta page states.
 	ErrShort = errors.New("file is truncated")
 )
 
 // Error is the reason why a file cannot be read, with details.
 type Error struct {
-	Reason error // one of the errors of this package
-	Detail string
+	Reason error // one of the errors of this package, or of one that uses it
+	Offset int64 // position in the file, -1 if unknown
+	Err    error // details
 }
 
 // Error returns the reason and its details.
-func (e *Error) Error() string { return e.Reason.Error() + ": " + e.Detail }
+func (e *Error) Error() string {
+	if e.Offset >= 0 {
+		return fmt.Sprintf("%v at file offset %d: %v", e.Reason, e.Offset, e.Err)
+	}
+	return fmt.Sprintf("%v: %v", e.Reason, e.Err)
+}
 
-// Unwrap returns the reason.
-func (e *Error) Unwrap() error { return e.Reason }
+// Unwrap returns the reason and the details.
+func (e *Error) Unwrap() []error { return []error{e.Reason, e.Err} }
 
 func refuse(reason error, format string, a ...any) error {
-	return &Error{reason, fmt.Sprintf(format, a...)}
+	return &Error{reason, -1, fmt.Errorf(format, a...)}
 }
 
 // Meta is the content of a meta page. It describes one committed state of the file.

@@ -418,3 +418,31 @@ func (w *Walker) Freelist() int {
 	}
 	return int(n)
 }
+
+// Verifier is a walker that keeps the first problem.
+type Verifier struct {
+	*Walker
+	// First is an *Error with reason ErrDamaged; nil if no problem was found.
+	First error
+}
+
+// NewVerifier returns a verifier of the state that m describes. length is the length of the
+// file; an *Error with reason ErrShort is returned if it is too short for the state. The caller
+// sets Pair before it walks a bucket.
+func NewVerifier(ctx context.Context, r io.ReaderAt, length int64, m Meta) (*Verifier, error) {
+	if err := m.Fits(length); err != nil {
+		return nil, err
+	}
+	v := &Verifier{}
+	v.Walker = NewWalker(ctx, r, length, m, Visitor{
+		Report: func(page uint64, err error) { v.Fail(m.Offset(page), err) },
+	})
+	return v, nil
+}
+
+// Fail records a problem at a file offset, unless there was one before.
+func (v *Verifier) Fail(at int64, err error) {
+	if v.First == nil {
+		v.First = &Error{ErrDamaged, at, err}
+	}
+}

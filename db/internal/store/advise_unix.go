@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package db
+package store
 
 import (
 	"os"

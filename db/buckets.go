@@ -1,0 +1,97 @@
+package db
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/store"
+)
+
+// The root buckets. The root holds nothing else, so no plain value can shift
+// the alignment of another (docs/ARCHITECTURE.md, section 4).
+var (
+	bucketMeta   = []byte("meta")   // catalog, orphan marks
+	bucketBlocks = []byte("blocks") // immutable codec blocks
+	bucketTail   = []byte("tail")   // rows not yet sealed, one block each
+	bucketSets   = []byte("sets")   // roaring blocks: tombstones, label rows
+	bucketKeys   = []byte("keys")   // collection ‖ user key → row, see entryValue
+	bucketLabels = []byte("labels") // collection ‖ label → object of its rows
+)
+
+var rootBuckets = [][]byte{bucketBlocks, bucketKeys, bucketLabels, bucketMeta, bucketSets, bucketTail}
+
+// ballastKey is the key of padding that keeps a block bucket from being stored inline in its
+// parent, where bbolt does not align values. It belongs to object 0, which is otherwise unused.
+var ballastKey = codec.Key(0, codec.KindGeneric, 0)
+
+// The parts of the file whose pages are verified separately.
+const (
+	soundBlocks store.Parts = 1 << iota
+	soundKeys               // and the dictionary of features
+	soundLabels
+	soundMeta
+	soundSets
+	soundTail
+	soundAll = 1<<iota - 1 | store.FreePages
+)
+
+// layout describes the buckets to package store. Values are verified with the pages if they are
+// small and not verified elsewhere: the entries of keys and labels have their own checksums, and
+// sets are blocks whose absence no other check would detect.
+var layout = store.Layout{
+	Buckets: []store.Bucket{
+		{Name: string(bucketBlocks), Part: soundBlocks},
+		{Name: string(bucketKeys), Part: soundKeys, Values: true},
+		{Name: string(bucketFeatures), Part: soundKeys, Values: true},
+		{Name: string(bucketLabels), Part: soundLabels, Values: true},
+		{Name: string(bucketMeta), Part: soundMeta},
+		{Name: string(bucketSets), Part: soundSets, Values: true},
+		{Name: string(bucketTail), Part: soundTail},
+	},
+	Pair: checkEntry,
+}
+
+// checkEntry verifies an entry of a bucket whose values are verified with its pages.
+func checkEntry(bucket string, key, value []byte) error {
+	switch bucket {
+	case string(bucketKeys), string(bucketLabels), string(bucketFeatures):
+		if len(key) > 8 && bucket == string(bucketFeatures) && key[8] == featureByID {
+			return nil // checked against the entry of the name when it is used
+		}
+		if _, ok := entryNumber(bucket, key, value); !ok {
+			return fmt.Errorf("bucket %q: checksum of an entry does not match", bucket)
+		}
+	case string(bucketSets):
+		if _, err := decodeBlock("", key, value, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An entry of the keys and labels buckets maps a name to a number: the number
+// (8 bytes) and the CRC-32C of bucket, key and number (4 bytes), big-endian.
+const entrySize = 12
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// entryValue returns the value that maps key to n.
+func entryValue(bucket string, key []byte, n uint64) []byte {
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, entrySize), n)
+	return binary.BigEndian.AppendUint32(v, entrySum(bucket, key, v))
+}
+
+// entryNumber returns the number that key maps to; ok reports whether the value is valid.
+func entryNumber(bucket string, key, value []byte) (n uint64, ok bool) {
+	if len(value) != entrySize || len(key) < 9 || len(key) > 9+MaxKey {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(value), binary.BigEndian.Uint32(value[8:]) == entrySum(bucket, key, value[:8])
+}
+
+func entrySum(bucket string, key, number []byte) uint32 {
+	sum := crc32.Checksum([]byte(bucket), castagnoli)
+	return crc32.Update(crc32.Update(sum, castagnoli, key), castagnoli, number)
+}
