@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/forestbench"
@@ -50,7 +51,7 @@ func (c *benchCmd) check() error {
 	}
 	for _, k := range c.Kinds {
 		if !slices.Contains(forestbench.Kinds(), k) {
-			return usagef("--kinds %q (want some of %v)", k, forestbench.Kinds())
+			return usagef("--kinds %q (want some of %s)", k, strings.Join(forestbench.Kinds(), ", "))
 		}
 	}
 	for _, r := range c.Recall {

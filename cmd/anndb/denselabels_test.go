@@ -45,22 +45,6 @@ func TestDenseLabelModel(t *testing.T) {
 	if s := must(t, "predict", f.file, "docs", "--vector", vector, "--top", "2"); !strings.Contains(s, "topic") {
 		t.Errorf("predict:\n%s", s)
 	}
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"evaluate", f.file, "docs", "--index", "labels,main", "--queries", tests}, "label models and forests"},
-		{[]string{"evaluate", f.file, "docs", "--index", "labels", "--holdout", "3"}, "--queries"},
-		{[]string{"import", f.file, "x", rows, "--dense", "--named"}, "--dense"},
-		{[]string{"evaluate", f.file, "docs", "--index", "labels", "--queries", tests, "--labels", "y"}, "--labels"},
-	} {
-		if _, errs, code := anndb(t, c.args...); code != exitUsage || !strings.Contains(errs, c.want) {
-			t.Errorf("%v: exit code %d, want %d and %q: %s", c.args, code, exitUsage, c.want, errs)
-		}
-	}
-	if _, errs, code := anndb(t, "evaluate", f.file, "docs", "--index", "labels", "--queries", writeRows(t, f.path("other.jsonl"), 3, 1)); code != exitError || !strings.Contains(errs, "dimensions") {
-		t.Errorf("queries of another dimension: exit code %d, %s", code, errs)
-	}
 }
 
 // Second-order scores are tuned, stored, explained and maintained from the command
@@ -103,11 +87,5 @@ func TestSecondOrderLabels(t *testing.T) {
 			t.Errorf("tune:\n%s", tuned)
 		}
 		must(t, "check", f.file)
-	}
-	for _, flags := range [][]string{{"--second-order", "2"}, {"--second-orders", "0,-1"}, {"--graph", "-1"}, {"--second-order", "0.5", "--second-orders", "0"}} {
-		args := append([]string{"build", f.file, "dense", "x", "--kind", "lcif", "--k", "8", "--lambda", "1"}, flags...)
-		if _, errs, code := anndb(t, args...); code != exitUsage {
-			t.Errorf("%v: exit code %d, want %d: %s", flags, code, exitUsage, errs)
-		}
 	}
 }

@@ -69,6 +69,8 @@ func explain(path string, err error) error {
 			return fmt.Errorf("%s: there is no folder %s: %w", path, dir, fs.ErrNotExist)
 		}
 		return fmt.Errorf("%s: %w: import creates a database", path, fs.ErrNotExist)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: %w", path, fs.ErrPermission)
 	case errors.Is(err, db.ErrNotDatabase):
 		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, looksLike(path))
 	case errors.Is(err, db.ErrLocked):

@@ -155,7 +155,7 @@ func (c *checkCmd) Run(a *app) error {
 	t := table.New("problem", "collection", "object", "section", "chunk", "page", "offset")
 	err := c.with(a, true, func(d *db.DB) error {
 		return d.Check(a.ctx, func(p db.Problem) {
-			t.Add(p.Err.Error(), p.Collection, p.Object, p.Section, p.Chunk, p.Page, p.Offset)
+			t.Add(message(p.Err), p.Collection, p.Object, p.Section, p.Chunk, p.Page, p.Offset)
 			a.progress.Update("problems", t.Len(), 0)
 		})
 	})
@@ -167,7 +167,7 @@ func (c *checkCmd) Run(a *app) error {
 		if werr := a.Print(t); werr != nil {
 			return werr
 		}
-		return fmt.Errorf("%s: %w: %d problems (anndb repair %s rebuilds indexes, with --to NEW it saves the rows)",
+		return fmt.Errorf("%s: %w: problems: %d (anndb repair %s rebuilds indexes, with --to NEW it saves the rows)",
 			c.File, errProblems, t.Len(), c.File)
 	}
 	clean := table.New("file", "problems", "seconds:2")

@@ -8,31 +8,6 @@ import (
 	"testing"
 )
 
-// TestImportReportsFormats: a file is refused as what it is, with the way out.
-func TestImportReportsFormats(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for name, c := range map[string]struct {
-		text, want string
-		flags      []string
-	}{
-		"weka":     {"@relation r\n@attribute a numeric\n@data\n1\n", "--labels-xml", nil},
-		"lab":      {"2 10 5\n0,9 1:1\n", "label 9, the header promises 5 from 0 on (read as xmc: --as", nil},
-		"semi.csv": {"key;a;b\nx;1;2\n", "';' the separator?", nil},
-		"other":    {"a b\nc d\n", `"a b" is not a number (read as csv: --as`, nil},
-	} {
-		in := f.path(name)
-		write(t, in, c.text)
-		fails(t, exitError, c.want, append([]string{"import", f.file, "new", in}, c.flags...)...)
-	}
-	got := mustJSON[rows](t, "import", f.file, "semi", f.path("semi.csv"), "--separator", ";")[0]
-	if got["rows"] != 1.0 || got["dim"] != 2.0 {
-		t.Errorf("%v", got)
-	}
-	fails(t, exitUsage, "--separator", "import", f.file, "new", f.path("semi.csv"), "--separator", "::")
-	fails(t, exitUsage, "libsvm files hold no dense records", "export", f.file, "things", f.path("x.libsvm"))
-}
-
 // TestPredictStreams: predictions of several slices of queries come in the order of
 // the queries, and equal those of one query at a time.
 func TestPredictStreams(t *testing.T) {

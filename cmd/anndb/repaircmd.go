@@ -31,7 +31,7 @@ func (c *repairCmd) Run(a *app) error {
 		a.progress.End()
 		t := table.New("collection", "index", "damage", "rebuilt")
 		for _, x := range found {
-			t.Add(x.Collection, x.Index, x.Damage.Error(), x.Err == nil)
+			t.Add(x.Collection, x.Index, message(x.Damage), x.Err == nil)
 		}
 		if err = errors.Join(a.Print(t), err); err == nil {
 			err = d.Check(a.ctx, nil) // rows are another matter
@@ -45,7 +45,7 @@ func (c *repairCmd) salvage(a *app) error {
 	lost := table.New("collection", "row", "rows", "key", "error")
 	r, err := db.Salvage(a.ctx, c.File, c.To, db.SalvageOptions{
 		NoIndexes: c.NoIndexes, Progress: a.building,
-		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), l.Err.Error()) },
+		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), message(l.Err)) },
 	})
 	a.progress.End()
 	switch {
@@ -69,7 +69,7 @@ func (c *repairCmd) salvage(a *app) error {
 		notes.Add(fmt.Sprintf("collection %q: deleted rows may have come back", name))
 	}
 	for name, err := range r.NotBuilt {
-		notes.Add(fmt.Sprintf("index %s was not built: %v", name, err))
+		notes.Add(fmt.Sprintf("index %s was not built: %v", name, message(err)))
 	}
 	return a.Report(sum.As("saved", ""), lost.As("lost", "Lost rows"), notes.As("notes", "Notes"))
 }
@@ -95,8 +95,11 @@ func (c *restoreCmd) Run(a *app) error {
 	}
 	start := time.Now()
 	if err := db.Restore(a.ctx, c.Backup, c.File, c.Force); err != nil {
-		if errors.Is(err, db.ErrExists) {
+		switch {
+		case errors.Is(err, db.ErrExists):
 			return usagef("%s exists: add --force to replace it", c.File)
+		case errors.Is(err, db.ErrLocked): // the file to make, unless its message names the backup
+			return explain(c.File, err)
 		}
 		return fmt.Errorf("backup %w", explain(c.Backup, err))
 	}

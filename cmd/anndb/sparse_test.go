@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -172,67 +170,6 @@ func near0(t *testing.T, file string, i int) string {
 	return fmt.Sprintf("%.5f", mustJSON[rows](t, "search", file, "libsvm", "--features", "2,1=2", "-k", "2")[i]["distance"])
 }
 
-// Text that could be either kind is what its first record looks like.
-func TestImportTellsKinds(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "x.anndb")
-	for name, c := range map[string]struct{ text, kind string }{
-		"csv.txt":     {"1,2,3\n4,5,6\n", "dense"},
-		"tsv.txt":     {"key\ta\tb\nx\t5\t6\n", "dense"},
-		"dense.jsonl": {`{"vector":[1,2]}` + "\n", "dense"},
-		"xmc.txt":     {"1 5 2\n1 1:1\n", "sparse"},
-		"svm.data":    {"yes,no 1:1 7:2\n", "sparse"},
-		"names.jsonl": {`{"key":"k","features":{"a":1},"labels":["x"]}` + "\n", "sparse, named"},
-		"nums.jsonl":  {`{"features":[[3,1.5]]}` + "\n", "sparse"},
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		must(t, "import", file, name, path, "--no-sync")
-		if got := mustJSON[map[string]rows](t, "stats", file, name)["collection"][0]["kind"]; got != c.kind {
-			t.Errorf("%s became %v, want %s", name, got, c.kind)
-		}
-	}
-}
-
-// What cannot be imported leaves no database behind.
-func TestSparseImportLeavesNothing(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "x.anndb")
-	for name, c := range map[string]struct {
-		text, want string
-		flags      []string
-		code       int
-	}{
-		"minus.libsvm": {"a 1:1 2:2\nb 1:-1\n", "negative", nil, exitError},
-		"line.libsvm":  {"a 1:1 2:2\nb 1:x\n", "line.libsvm", nil, exitError},
-		"twice.xmc":    {"2 5 2\n0 1:1\n1 2:1 2:3\n", "twice.xmc", nil, exitError},
-		"short.txt":    {"3 5 2\n0 1:1\n", "short.txt", []string{"--sparse"}, exitError},
-		"empty.arff":   {"", "empty.arff", nil, exitError},
-		"dense.csv":    {"1,2,3\n4,5,6\n", "dense.csv", []string{"--sparse", "--as", "arff"}, exitError},
-		"few.xmc":      {"1 5 2\n1 1:1\n", "names.txt", []string{"--label-names", "names.txt"}, exitError},
-		"plain.libsvm": {"a 1:1\n", "--named", []string{"--named"}, exitUsage},
-		"limit.libsvm": {"a 1:1\n", "--limit", []string{"--limit=-1"}, exitUsage},
-		"wide.libsvm":  {"a 1:1 9:1\n", "wide.libsvm", []string{"--max-features", "4"}, exitError},
-		"neg.libsvm":   {"a 1:1 9:1\n", "--max-features", []string{"--max-features=-4"}, exitUsage},
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, errs, code := anndb(t, append([]string{"import", file, "docs", path}, c.flags...)...)
-		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
-			t.Errorf("%s: exit code %d, want %d and %q\n%s%s", name, code, c.code, c.want, out, errs)
-		}
-		if _, err := os.Stat(file); err == nil {
-			t.Fatalf("%s left a database behind", name)
-		}
-	}
-}
-
 func TestSparseExport(t *testing.T) {
 	t.Parallel()
 	f := newDocs(t)
@@ -287,80 +224,6 @@ func TestSparseExport(t *testing.T) {
 	}
 }
 
-func TestSparseBuildAndSearch(t *testing.T) {
-	t.Parallel()
-	f := newDocs(t)
-	args := []string{"search", f.file, "docs", "--query", f.queries, "-k", "4"}
-	want := must(t, append(args, "--format", "csv")...)
-	built := mustJSON[map[string]rows](t, "build", f.file, "docs")
-	if i := built["index"][0]; i["kind"] != "postings" || i["rows"] != float64(topicRows) || i["trees"] != nil || len(built["stages"]) == 0 || len(built["bytes"]) == 0 {
-		t.Errorf("%v", built)
-	}
-	must(t, "build", f.file, "docs", "--kind", "postings", "--partition-m", "5")
-	for _, s := range []string{"auto", "partitioned", "union"} {
-		if got := must(t, append(args, "--strategy", s, "--format", "csv")...); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", s, got, want)
-		}
-	}
-	text := must(t, append(args, "--strategy", "partitioned")...)
-	if !strings.Contains(text, "partitioned 60") || !strings.Contains(text, "candidates") {
-		t.Error(text)
-	}
-	flat := must(t, append(args, "--index", "flat")...)
-	if !strings.Contains(flat, "row by row") || !strings.Contains(flat, "240 fresh rows") {
-		t.Error(flat)
-	}
-	for _, h := range mustJSON[rows](t, append(args, "--label", "topic1", "--key-prefix", "doc-0")...) {
-		if !strings.Contains(h["labels"].(string), "topic1") || !strings.HasPrefix(h["key"].(string), "doc-0") {
-			t.Errorf("%v", h)
-		}
-	}
-	if text := must(t, "stats", f.file, "docs"); !strings.Contains(text, "partition m=5") {
-		t.Error(text)
-	}
-}
-
-// TestPredictByPartition predicts labels by all strategies of a label model that has
-// a partition.
-func TestPredictByPartition(t *testing.T) {
-	t.Parallel()
-	f := newDocs(t)
-	must(t, "build", f.file, "docs", "near", "--kind", "lcif", "--k", "3", "--lambda", "1", "--partition-m", "5")
-	args := []string{"predict", f.file, "docs", "--query", f.queries, "--top", "2", "--format", "csv"}
-	want := must(t, args...)
-	for _, s := range []string{"auto", "partitioned", "union"} {
-		if got := must(t, append(args, "--strategy", s)...); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", s, got, want)
-		}
-	}
-	if text := must(t, "stats", f.file, "docs"); !strings.Contains(text, "partition m=5, ") {
-		t.Error(text)
-	}
-}
-
-func TestTune(t *testing.T) {
-	t.Parallel()
-	f := newDocs(t)
-	got := mustJSON[map[string]rows](t, "tune", f.file, "docs", "--folds", "3", "--tune-rows", "60", "--weight", "tfidf", "--objective", "p@1")
-	if i := got["index"][0]; i["index"] != "labels" || i["kind"] != "lcif" || !strings.HasPrefix(i["setting"].(string), "tfidf, λ=") {
-		t.Errorf("%v", got["index"])
-	}
-	if s := got["settings"]; len(s) < 50 || s[0]["chosen"] != true || s[1]["chosen"] != false || s[0]["p@1"].(float64) < 0.8 {
-		t.Errorf("%d settings, first %v", len(s), s[:2])
-	}
-	if m := mustJSON[rows](t, "evaluate", f.file, "docs", "--queries", f.queries); m[4]["measure"] != "micro-f1" || m[4]["value"].(float64) < 0.8 {
-		t.Errorf("%v", m[4])
-	}
-	text := must(t, "stats", f.file, "docs")
-	for _, want := range []string{"labels: What the tuner measured on 60 rows held out, best p@1 first", "topic3", "λ="} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	must(t, "drop", f.file, "docs", "labels")
-	must(t, "check", f.file)
-}
-
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	f := withModel(t, newDocs(t))
@@ -385,23 +248,8 @@ func TestPredict(t *testing.T) {
 	if w := features[0].(map[string]any)["feature"]; w != "word16" && w != "word17" && w != "word18" {
 		t.Errorf("most important feature %v", w)
 	}
-	key := neighbors[0].(map[string]any)["key"].(string)
-	text := must(t, "explain", f.file, "docs", "--features", words)
-	for _, want := range []string{"carried by", "topic2", "rows", "in all", key, "word16", "queries: 1"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
 	if csv := must(t, "predict", f.file, "docs", "--key", "doc-003", "--explain", "--format", "csv", "--evidence", "0"); strings.Count(csv, "doc-003,topic") < 5 {
 		t.Errorf("csv leaves out what people need not read twice:\n%s", csv)
-	}
-	// A query of unknown words has the most frequent label.
-	none, errs, code := anndb(t, "predict", f.file, "docs", "--features", "never")
-	if !strings.Contains(none, "0 without a label") || code != exitOK || errs != "1 of 1 features is not known: never\n" {
-		t.Error(none, errs, code)
-	}
-	if got, _, _ := anndb(t, "explain", f.file, "docs", "--features", "never"); !strings.Contains(got, "frequency") {
-		t.Error(got)
 	}
 }
 
@@ -463,122 +311,4 @@ func TestEvaluateLabels(t *testing.T) {
 	if text := must(t, "evaluate", f.file, "docs", "--queries", arff, "--index", "labels"); !strings.Contains(text, "rows: 3, labels: 6, 0") {
 		t.Error(text)
 	}
-}
-
-func TestSparseUsageErrors(t *testing.T) {
-	t.Parallel()
-	f := withModel(t, newDocs(t))
-	writeRows(t, f.path("dense.jsonl"), 30, 1)
-	must(t, "import", f.file, "dense", f.path("dense.jsonl"), "--no-sync")
-	must(t, "build", f.file, "dense", "--trees", "3", "--no-tune")
-	numbers := f.path("numbers.libsvm")
-	writeTopics(t, numbers, "", 5, 1)
-	must(t, "import", f.file, "numbers", numbers)
-	must(t, "build", f.file, "docs", "rows")
-	search := []string{"search", f.file, "docs", "--key", "doc-001"}
-	build := []string{"build", f.file, "docs", "x"}
-	lcif := slices.Clip(append(build, "--kind", "lcif"))
-	for _, c := range []struct {
-		args []string
-		want string
-		code int
-	}{
-		{[]string{"predict", f.file, "docs"}, "--query", exitUsage},
-		{[]string{"predict", f.file, "docs", "--key", "doc-001", "--top=-1"}, "--top", exitUsage},
-		{[]string{"predict", f.file, "docs", "--key", "doc-001", "--evidence=-1"}, "--evidence", exitUsage},
-		{[]string{"predict", f.file, "docs", "--features", "word1=x"}, "--features", exitUsage},
-		{[]string{"predict", f.file, "docs", "--features", ","}, "--features", exitUsage},
-		{[]string{"predict", f.file, "numbers", "--features", "word1=2"}, "word1", exitUsage},
-		{[]string{"search", f.file, "numbers", "--features", "1=2,1=3"}, "twice", exitUsage},
-		{append(search, "--strategy", "magic"), "magic", exitUsage},
-		{append(search, "--strategy", "partitioned", "--index", "rows"), "artition", exitUsage},
-		{append(search, "--recall", "0.9"), "exact", exitUsage},
-		{append(search, "--method", "natural"), "exact", exitUsage},
-		{append(search, "--radius", "1"), "exact", exitUsage},
-		{append(search, "--explain"), "exact", exitUsage},
-		{[]string{"search", f.file, "docs", "--vector", "1,2"}, "--features", exitUsage},
-		{[]string{"search", f.file, "dense", "--features", "1,2"}, "dense", exitUsage},
-		{[]string{"search", f.file, "dense", "--key", "row-001", "--strategy", "union"}, "dense", exitUsage},
-		{append(build, "--kind", "postings", "--trees", "3"), "forests", exitUsage},
-		{append(build, "--kind", "postings", "--k", "3"), "--kind lcif", exitUsage},
-		{append(build, "--kind", "postings", "--partition-m=-2"), "--partition-m", exitUsage},
-		{append(build, "--kind", "at", "--partition-m", "2"), "--partition-m", exitUsage},
-		{[]string{"predict", f.file, "docs", "--key", "doc-001", "--strategy", "magic"}, "magic", exitUsage},
-		{append(lcif, "--no-tune"), "forests", exitUsage},
-		{append(lcif, "--k", "3"), "--lambda", exitUsage},
-		{append(lcif, "--k", "0", "--lambda", "1"), "--k", exitUsage},
-		{append(lcif, "--lambda", "1"), "--k", exitUsage},
-		{append(lcif, "--k", "3", "--lambda", "2"), "--lambda", exitUsage},
-		{append(lcif, "--k", "3", "--lambda", "1", "--alpha=-1"), "--alpha", exitUsage},
-		{append(lcif, "--k", "3", "--lambda", "1", "--threshold", "3"), "--threshold", exitUsage},
-		{append(lcif, "--k", "3", "--lambda", "1", "--keep-features=-3"), "--keep-features", exitUsage},
-		{append(lcif, "--k", "3", "--lambda", "1", "--objective", "p@1"), "tuning", exitUsage},
-		{append(lcif, "--folds", "1"), "--folds", exitUsage},
-		{append(lcif, "--feature-share", "0"), "--feature-share", exitUsage},
-		{append(lcif, "--objective", "fame"), "--objective", exitUsage},
-		{append(lcif, "--weight", "heavy"), "--weight", exitUsage},
-		{[]string{"tune", f.file, "docs", "--settings=-1"}, "--settings", exitUsage},
-		{[]string{"tune", f.file, "docs", "--tune-rows=-1"}, "--tune-rows", exitUsage},
-		{[]string{"evaluate", f.file, "docs", "--holdout", "5"}, "--queries", exitUsage},
-		{[]string{"evaluate", f.file, "docs", "--queries", f.queries, "--method", "natural"}, "dense", exitUsage},
-		{[]string{"export", f.file, "docs", f.path("x.csv")}, "x.csv", exitUsage},
-		{[]string{"export", f.file, "dense", f.path("x.csv"), "--label-names", "y"}, "--label-names", exitUsage},
-
-		{[]string{"bench", f.file, "docs", "--queries", f.queries}, "forests", exitError},
-		{[]string{"predict", f.file, "dense", "--features", "1"}, "dense", exitUsage},
-		{[]string{"predict", f.file, "numbers", "--features", "1"}, "index", exitError},
-		{[]string{"predict", f.file, "docs", "--key", "nobody"}, "nobody", exitError},
-		{[]string{"predict", f.file, "docs", "--query", numbers}, "names", exitError},
-		{[]string{"search", f.file, "numbers", "--query", f.queries}, "numbers", exitError},
-		{[]string{"search", f.file, "docs", "--features", "word1=-2"}, "value -2", exitUsage},
-		{append(search, "--index", "labels"), "label model", exitError},
-		{[]string{"evaluate", f.file, "numbers", "--queries", numbers}, "label model", exitError},
-		{[]string{"evaluate", f.file, "docs", "--queries", f.queries, "--index", "none"}, "none", exitError},
-		{append(build, "--kind", "kd"), "kind", exitError},
-		{[]string{"build", f.file, "dense", "x", "--kind", "postings"}, "kind", exitError},
-		{[]string{"build", f.file, "docs", "x", "--kind", "rp"}, "kind", exitError},
-		{[]string{"tune", f.file, "dense", "--weight", "tfidf"}, "dense", exitUsage},
-		{[]string{"tune", f.file, "dense", "--neighbors", "main"}, "tuned", exitUsage},
-		{[]string{"tune", f.file, "docs", "--neighbors", "rows"}, "sparse", exitUsage},
-		{[]string{"predict", f.file, "docs", "--vector", "1,2"}, "sparse", exitUsage},
-		{[]string{"import", f.file, "dense", numbers}, "dense", exitError},
-		{[]string{"import", f.file, "docs", numbers}, "names", exitError},
-		{[]string{"import", f.file, "docs", f.path("dense.jsonl")}, "sparse", exitError},
-	} {
-		name := strings.ReplaceAll(strings.Join(c.args, " "), f.dir, "")
-		out, errs, code := anndb(t, c.args...)
-		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
-			t.Errorf("%s: exit code %d, want %d and %q\n%s%s", name, code, c.code, c.want, out, errs)
-		}
-	}
-	must(t, "check", f.file)
-	if got := mustJSON[map[string]rows](t, "stats", f.file, "docs")["collection"][0]; got["rows"] != float64(topicRows) || got["kind"] != "sparse, named" {
-		t.Errorf("%v", got)
-	}
-}
-
-func TestSparseInterrupted(t *testing.T) {
-	t.Parallel()
-	f := withModel(t, newDocs(t))
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, args := range [][]string{
-		{"import", f.file, "docs", f.rows, "--key-prefix", "again-"},
-		{"export", f.file, "docs", f.path("x.xmc")},
-		{"build", f.file, "docs"},
-		{"tune", f.file, "docs"},
-		{"search", f.file, "docs", "--query", f.queries},
-		{"predict", f.file, "docs", "--query", f.queries},
-		{"evaluate", f.file, "docs", "--queries", f.queries},
-	} {
-		var out, errs bytes.Buffer
-		code := run(ctx, args, &out, &errs)
-		if code != exitInterrupted || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
-			t.Errorf("%s: exit code %d\n%s%s", args[0], code, out.String(), errs.String())
-		}
-	}
-	if _, err := os.Stat(f.path("x.xmc")); err == nil {
-		t.Error("an export was left behind")
-	}
-	must(t, "check", f.file)
 }

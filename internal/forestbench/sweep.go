@@ -19,7 +19,7 @@ import (
 )
 
 // ErrOptions says that a run cannot be made as asked.
-var ErrOptions = errors.New("forestbench: bad options")
+var ErrOptions = errors.New("forestbench: bad option")
 
 // rotatedSuffix marks a learner that splits on principal coordinates.
 const rotatedSuffix = "-rot"

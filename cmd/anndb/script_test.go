@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/anndb/anndb/db"
+)
+
+// writeGolden is set to write the present output of all commands into the scripts:
+//
+//	go test ./cmd/anndb -run TestScript -write-golden
+var writeGolden = flag.Bool("write-golden", false, "write the output of commands into testdata/script")
+
+// TestMain makes the test binary the command anndb where a script calls it so.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"anndb": main})
+}
+
+// TestScript runs the scripts of testdata/script, which are those of package testscript
+// with the commands of scriptCommands.
+func TestScript(t *testing.T) {
+	data, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"), UpdateScripts: *writeGolden, Cmds: scriptCommands,
+		RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("DATA", data)
+			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
+	})
+}
+
+var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	// session FILE runs the lines of the file that begin with "$ " and writes the session
+	// that results to its standard output: comments, commands and what they wrote. Lines of
+	// standard error begin with "! ", and an exit code other than 0 is in brackets. The
+	// next line of a script compares: cmp stdout FILE.
+	"session": func(ts *testscript.TestScript, _ bool, args []string) {
+		var b strings.Builder
+		for line := range strings.Lines(ts.ReadFile(args[0])) {
+			if strings.HasPrefix(line, "# ") {
+				b.WriteString(line)
+			} else if command, ok := strings.CutPrefix(line, "$ "); ok {
+				b.WriteString(line)
+				runLine(ts, &b, command)
+			}
+		}
+		fmt.Fprint(ts.Stdout(), b.String())
+	},
+	// lock FILE holds a database open for writing until the script ends.
+	"lock": func(ts *testscript.TestScript, _ bool, args []string) {
+		d, err := db.Open(ts.MkAbs(args[0]), nil)
+		ts.Check(err)
+		ts.Defer(func() { _ = d.Close() })
+	},
+	// damage FILE KIND flips a bit of the first block of the kind (codec/FORMAT.md), or of
+	// a meta page of bbolt for "meta".
+	"damage": func(ts *testscript.TestScript, _ bool, args []string) {
+		path := ts.MkAbs(args[0])
+		data, err := os.ReadFile(path)
+		ts.Check(err)
+		at := 40
+		if args[1] != "meta" {
+			kind, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			at = bytes.Index(data, []byte{'A', 'N', 'N', 'B', 1, 0, byte(kind), 0})
+			if at < 0 {
+				ts.Fatalf("no block of kind %d in %s", kind, args[0])
+			}
+			at += 64
+		}
+		data[at] ^= 1
+		ts.Check(os.WriteFile(path, data, 0o600))
+	},
+}
+
+// runLine runs one command of a session and appends what it wrote. Words are separated
+// by blanks; single quotes keep them together.
+func runLine(ts *testscript.TestScript, b *strings.Builder, line string) {
+	var words []string
+	for _, w := range word.FindAllString(line, -1) {
+		words = append(words, strings.ReplaceAll(w, "'", ""))
+	}
+	err := ts.Exec(words[0], words[1:]...)
+	out, errs := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+	b.WriteString(stable(out))
+	for line := range strings.Lines(errs) {
+		if internal.MatchString(line) {
+			ts.Fatalf("a message for Go programs: %s", line)
+		}
+		b.WriteString("! " + line)
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		fmt.Fprintf(b, "[exit %d]\n", exit.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%s: %v", line, err)
+	}
+	b.WriteString("\n")
+}
+
+// internal matches what only Go programs know: packages, classes of errors, fields.
+var internal = regexp.MustCompile(`\b(db|dataset|codec|forest): |(bad|invalid) option|Accept[A-Z]|panic`)
+
+var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
+
+// varying are the columns of tables that depend on the machine and on the moment.
+var varying = []string{
+	"seconds", "rows/s", "micros", "p50", "p95", "p99", "per_second", "memory", "size", "bytes", "before",
+	"after", "bytes_before", "bytes_after", "free", "free_bytes", "live_bytes", "map_reserve", "time", "page", "offset",
+}
+
+// phrases are texts that do, each with what takes its place. In tables it is as wide.
+var phrases = []struct {
+	text *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(`(queries: [^\n]*, )[\d.]+ µs each`), "$1~ µs each"},
+	{regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}`), "checksum ~~~~~~~~, stored ~~~~~~~~"},
+	{regexp.MustCompile(`0x[\da-f]{16}`), "0x~"},
+	{regexp.MustCompile(`(?m)^(stage +seconds\n)(?:.+\n)+`), "$1~\n"}, // slow stages come first
+}
+
+// rowTime is the one row of a table whose value is a time.
+var rowTime = regexp.MustCompile(`µs a row +[\d.]+`)
+
+// stable returns an output with ~ in the place of what is measured.
+func stable(out string) string {
+	for _, p := range phrases {
+		out = p.text.ReplaceAllString(out, p.with)
+	}
+	out = rowTime.ReplaceAllStringFunc(out, func(row string) string {
+		return fmt.Sprintf("µs a row%*s", len(row)-len("µs a row"), "~")
+	})
+	lines := strings.Split(out, "\n")
+	for lo := 0; lo < len(lines); lo++ {
+		hi := lo
+		for hi < len(lines) && lines[hi] != "" {
+			hi++
+		}
+		hideColumns(lines[lo:hi])
+		lo = max(lo, hi)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// cell matches a cell of a table: words with single blanks between them.
+var cell = regexp.MustCompile(`\S+(?: \S+)*`)
+
+// hideColumns hides the measured columns of an aligned table, below any lines that are
+// no heading.
+func hideColumns(lines []string) {
+	type column struct {
+		lo, hi int
+		hidden bool
+	}
+	var columns []column
+	span := func(line string, at []int) (lo, hi int) {
+		return utf8.RuneCountInString(line[:at[0]]), utf8.RuneCountInString(line[:at[1]])
+	}
+	for len(lines) > 0 {
+		columns = columns[:0]
+		for _, at := range cell.FindAllStringIndex(lines[0], -1) {
+			lo, hi := span(lines[0], at)
+			columns = append(columns, column{lo, hi, slices.Contains(varying, lines[0][at[0]:at[1]])})
+		}
+		if slices.ContainsFunc(columns, func(c column) bool { return c.hidden }) || strings.Contains(lines[0], "  measure ") {
+			break
+		}
+		lines = lines[1:]
+	}
+	// A cell is below a part of its heading and of no other: first the widths, then the text.
+	heads := slices.Clone(columns)
+	of := func(lo, hi int) int {
+		return slices.IndexFunc(heads, func(c column) bool { return lo < c.hi && hi > c.lo })
+	}
+	for _, line := range lines {
+		for _, at := range cell.FindAllStringIndex(line, -1) {
+			lo, hi := span(line, at)
+			if i := of(lo, hi); i >= 0 {
+				columns[i].lo, columns[i].hi = min(columns[i].lo, lo), max(columns[i].hi, hi)
+			}
+		}
+	}
+	for n, line := range lines {
+		runes := []rune(line)
+		var parts []string
+		for i, c := range columns {
+			text, width := string(runes[min(c.lo, len(runes)):min(c.hi, len(runes))]), c.hi-c.lo
+			if c.hidden {
+				text, width = strings.TrimSpace(text), heads[i].hi-heads[i].lo
+				if n > 0 && text != "" {
+					text = "~"
+				}
+			}
+			text += strings.Repeat(" ", width-utf8.RuneCountInString(text))
+			parts = append(parts, text)
+		}
+		lines[n] = strings.TrimRight(strings.Join(parts, "  "), " ")
+	}
+}
