@@ -18,7 +18,7 @@ func TestBackground(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateSparse(ctx, "s", SparseOptions{}); err != nil {
+	if _, err := d.Create(ctx, "s", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -27,7 +27,7 @@ func TestBackground(t *testing.T) {
 		err := d.Update(ctx, func(b *Tx) error {
 			for range n {
 				at++
-				if err := b.Put("s", Row{Key: fmt.Append(nil, at), Sparse: randomSparse(rng, 8, 50)}); err != nil {
+				if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, at), Sparse: randomSparse(rng, 8, 50)}); err != nil {
 					return err
 				}
 			}
@@ -45,7 +45,7 @@ func TestBackground(t *testing.T) {
 		return st.Indexes[0], st.Maintenance
 	}
 	put(1000)
-	if _, err := d.Build(ctx, "s", "x", BuildOptions{}, nil); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	put(100)
@@ -82,7 +82,7 @@ func TestMaintainCancelled(t *testing.T) {
 	for i := range 50 {
 		b.put(rng, fmt.Sprint("a", i))
 	}
-	if _, err := b.d.Build(t.Context(), "s", "x", BuildOptions{}, nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.put(rng, "more")

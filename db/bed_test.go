@@ -14,6 +14,16 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
+var (
+	create       = db.CreateForTest
+	nearest      = db.NearestForTest
+	nearestInto  = db.NearestIntoForTest
+	nearestBatch = db.NearestBatchForTest
+	predict      = db.PredictForTest
+	predictBatch = db.PredictBatchForTest
+	treePath     = db.TreePathForTest
+)
+
 // bed is a database with one collection, "c", and an account of its own of
 // what that must hold, which answers are compared with.
 type bed struct {
@@ -34,7 +44,7 @@ func newBed(t testing.TB, metric vector.Metric, dim int) *bed {
 	}
 	b.open()
 	t.Cleanup(func() { b.d.Close() })
-	b.must(b.d.CreateDense(t.Context(), "c", db.DenseOptions{Dim: dim, Metric: metric}))
+	b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim, Metric: metric}))
 	return b
 }
 
@@ -68,7 +78,7 @@ func (b *bed) put(prefix string, rows [][]float32) {
 			if i%50 == 0 {
 				labels = append(labels, "rare")
 			}
-			if err := w.Put("c", db.Row{Key: []byte(key), Vector: x, Labels: labels}); err != nil {
+			if err := w.Collection("c").Put(db.Row{Key: []byte(key), Vector: x, Labels: labels}); err != nil {
 				return err
 			}
 			b.rows[key], b.labels[key] = x, labels
@@ -81,7 +91,7 @@ func (b *bed) drop(keys ...string) {
 	b.t.Helper()
 	b.must(b.d.Update(b.t.Context(), func(w *db.Tx) error {
 		for _, k := range keys {
-			if err := w.Delete("c", []byte(k)); err != nil {
+			if err := w.Collection("c").Delete([]byte(k)); err != nil {
 				return err
 			}
 			delete(b.rows, k)
@@ -93,7 +103,7 @@ func (b *bed) drop(keys ...string) {
 
 func (b *bed) build(name string, o db.BuildOptions) db.IndexInfo {
 	b.t.Helper()
-	info, err := b.d.Build(b.t.Context(), "c", name, o, nil)
+	info, err := b.d.Collection("c").Build(b.t.Context(), name, o, nil)
 	b.must(err)
 	return info
 }
@@ -101,7 +111,7 @@ func (b *bed) build(name string, o db.BuildOptions) db.IndexInfo {
 func (b *bed) search(q []float32, k int, o *db.SearchOptions) (hits []db.Hit, stats db.SearchStats) {
 	b.t.Helper()
 	b.must(b.d.View(func(s *db.Snapshot) (err error) {
-		hits, stats, err = s.Search(b.t.Context(), "c", q, k, o, nil)
+		hits, stats, err = nearest(b.t.Context(), s.Collection("c"), db.Query{Vector: q}, k, o)
 		return err
 	}))
 	return hits, stats

@@ -35,7 +35,7 @@ func BenchmarkSearch(b *testing.B) {
 			var dst []db.Hit
 			i := 0
 			for b.Loop() {
-				if dst, _, err = s.Search(context.Background(), "c", queries[i%len(queries)], 10, &c.o, dst[:0]); err != nil {
+				if dst, _, err = nearestInto(context.Background(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, &c.o, dst[:0]); err != nil {
 					b.Fatal(err)
 				}
 				i++

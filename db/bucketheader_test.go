@@ -24,12 +24,12 @@ func TestDamagedBucketHeaders(t *testing.T) {
 	}
 	ctx := t.Context()
 	err = errorsOf(
-		func() error { return d.CreateSparse(ctx, "s", SparseOptions{Named: true}) },
+		func() error { return create(ctx, d, "s", Schema{Features: Named}) },
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
 				for i := range 5 {
 					features := []Feature{{Name: "x", Value: 1}, {Name: fmt.Sprint("y", i), Value: 2}}
-					if err := b.Put("s", Row{Key: fmt.Append(nil, i), Labels: []string{"a", fmt.Sprint(i)}, Features: features}); err != nil {
+					if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, i), Labels: []string{"a", fmt.Sprint(i)}, Features: features}); err != nil {
 						return err
 					}
 				}

@@ -36,8 +36,12 @@ const stageBytes = 32 << 20
 // Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite, ErrNorm,
 // ErrEmpty, ErrUnsuitable, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
 // and the context's.
-func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions,
+func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
 	progress func(Progress)) (_ IndexInfo, err error) {
+	d, err := c.writer()
+	if err != nil {
+		return IndexInfo{}, err
+	}
 	if err := checkName(name); err != nil {
 		return IndexInfo{}, err
 	}
@@ -52,10 +56,10 @@ func (d *DB) Build(ctx context.Context, coll, name string, o BuildOptions,
 		return IndexInfo{}, err
 	}
 	defer release(&err)
-	if err := d.checkRequest(coll, o); err != nil {
+	if err := d.checkRequest(c.name, o); err != nil {
 		return IndexInfo{}, err
 	}
-	info, err := d.build(ctx, coll, name, o, newTimer(progress))
+	info, err := d.build(ctx, c.name, name, o, newTimer(progress))
 	return info, asOption(err)
 }
 
@@ -228,18 +232,22 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64,
 //
 // Errors: ErrNoCollection, ErrNoIndex, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
-func (d *DB) DropIndex(ctx context.Context, coll, name string) error {
+func (c Collection) DropIndex(ctx context.Context, name string) error {
+	d, err := c.writer()
+	if err != nil {
+		return err
+	}
 	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
-		c, err := cat.find(coll)
+		entry, err := cat.find(c.name)
 		if err != nil {
 			return nil, err
 		}
-		r := c.index(name)
+		r := entry.index(name)
 		if r == nil {
-			return nil, noIndex(c, name)
+			return nil, noIndex(entry, name)
 		}
 		gone := r.objects()
-		c.Indexes = slices.DeleteFunc(c.Indexes, func(x indexRef) bool { return x.Name == name })
+		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x indexRef) bool { return x.Name == name })
 		return gone, nil
 	})
 }

@@ -20,7 +20,7 @@ func TestBuildLimits(t *testing.T) {
 	const dim = 6
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 40, dim))
-	b.must(b.d.CreateSparse(t.Context(), "sparse", db.SparseOptions{}))
+	b.must(create(t.Context(), b.d, "sparse", db.Schema{Features: db.Numbered}))
 	folds := func(n int) db.BudgetOptions { return db.BudgetOptions{Grid: &budget.Grid{Folds: n}} }
 	for _, c := range []struct {
 		coll string
@@ -39,7 +39,7 @@ func TestBuildLimits(t *testing.T) {
 		{"c", db.BuildOptions{Kind: db.KindAT, Budget: folds(1001)}, []string{"1001", "1000"}},
 		{"sparse", db.BuildOptions{LabelsK: 5000}, []string{"5000", "4096"}},
 	} {
-		_, err := b.d.Build(t.Context(), c.coll, "x", c.o, nil)
+		_, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o, nil)
 		if !errors.Is(err, db.ErrOption) {
 			t.Errorf("%q, %v: %v", c.coll, c.want, err)
 			continue
@@ -64,7 +64,7 @@ func TestBuildLimits(t *testing.T) {
 	_, err := b.d.Compact(t.Context())
 	b.must(err)
 	params := &query.LCIFParams{K: 3}
-	if _, err := b.d.Build(t.Context(), "c", "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: params, Folds: 1000}}, nil); errors.Is(err, db.ErrOption) {
+	if _, err := b.d.Collection("c").Build(t.Context(), "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: params, Folds: 1000}}, nil); errors.Is(err, db.ErrOption) {
 		t.Errorf("1,000 folds: %v", err)
 	}
 	b.check()

@@ -88,7 +88,7 @@ func TestBuildKinds(t *testing.T) {
 					t.Error("answers changed by reopening")
 				}
 				b.must(b.d.View(func(s *db.Snapshot) error {
-					again, err := s.Index("c", "x")
+					again, err := s.Collection("c").Index("x")
 					if err == nil && fmt.Sprint(again) != fmt.Sprint(info) {
 						t.Errorf("stored description\n%+v\nis not the one Build returned\n%+v", again, info)
 					}
@@ -272,7 +272,7 @@ func TestBuildLifeCycle(t *testing.T) {
 	defer held.Release()
 	q := mixture(2, 1, dim)[0]
 	params := &db.SearchOptions{Index: "x", Params: &query.Params{}}
-	before, _, err := held.Search(t.Context(), "c", q, 5, params, nil)
+	before, _, err := nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
 	b.must(err)
 
 	fresh := b.build("x", db.BuildOptions{NoTune: true, Trees: 7, Kind: forest.RP})
@@ -280,13 +280,13 @@ func TestBuildLifeCycle(t *testing.T) {
 		t.Error("the new index is not newer")
 	}
 	list := func(s *db.Snapshot) string {
-		infos, err := s.Indexes("c")
+		infos, err := s.Collection("c").Indexes()
 		b.must(err)
 		var out []string
 		for _, i := range infos {
 			out = append(out, fmt.Sprintf("%s:%s:%d", i.Name, i.Options.Kind, i.Options.Trees))
 		}
-		c, err := s.Collection("c")
+		c, err := s.Collection("c").Info()
 		b.must(err)
 		return strings.Join(out, " ") + " " + strings.Join(c.Indexes, ",")
 	}
@@ -300,14 +300,14 @@ func TestBuildLifeCycle(t *testing.T) {
 	if got, want := list(held), "w:rp:2 x:kd:4 w,x"; got != want {
 		t.Errorf("indexes of the old snapshot %q, want %q", got, want)
 	}
-	b.must(b.d.DropIndex(t.Context(), "c", "x"))
-	if err := b.d.DropIndex(t.Context(), "c", "x"); !errors.Is(err, db.ErrNoIndex) {
+	b.must(b.d.Collection("c").DropIndex(t.Context(), "x"))
+	if err := b.d.Collection("c").DropIndex(t.Context(), "x"); !errors.Is(err, db.ErrNoIndex) {
 		t.Errorf("second drop: %v", err)
 	}
 	if got, want := latest(), "w:rp:2 w"; got != want {
 		t.Errorf("indexes %q after the drop, want %q", got, want)
 	}
-	after, _, err := held.Search(t.Context(), "c", q, 5, params, nil)
+	after, _, err := nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
 	b.must(err)
 	if fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Error("a held snapshot answers differently after its index was dropped")
@@ -315,12 +315,12 @@ func TestBuildLifeCycle(t *testing.T) {
 	held.Release()
 	b.check()
 	b.leftovers()
-	b.must(b.d.DropCollection(t.Context(), "c"))
+	b.must(b.d.Drop(t.Context(), "c"))
 	b.check()
 	if n := b.leftovers(); n != 0 {
 		t.Errorf("%d blocks in an empty database", n)
 	}
-	b.must(b.d.CreateDense(t.Context(), "c", db.DenseOptions{Dim: dim}))
+	b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
 }
 
 // stored is every block of the file; the database must be closed.
@@ -475,7 +475,7 @@ func TestBuildProgress(t *testing.T) {
 	var inside atomic.Int32
 	var seen []string
 	last := db.Progress{}
-	_, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Trees: 4, Holdout: 50}, func(p db.Progress) {
+	_, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Trees: 4, Holdout: 50}, func(p db.Progress) {
 		if inside.Add(1) != 1 {
 			t.Error("called from two goroutines at once")
 		}
@@ -520,7 +520,7 @@ func TestBuildCancel(t *testing.T) {
 		o := db.BuildOptions{Members: true, Trees: 8, Quantize: true, Holdout: 30, NoTune: !strings.HasPrefix(stage, "tun")}
 		ctx, cancel := context.WithCancel(t.Context())
 		reports, stopped := 0, false
-		_, err := b.d.Build(ctx, "c", "x", o, func(p db.Progress) {
+		_, err := b.d.Collection("c").Build(ctx, "x", o, func(p db.Progress) {
 			if p.Stage == stage {
 				if reports == at {
 					stopped = true
@@ -539,7 +539,7 @@ func TestBuildCancel(t *testing.T) {
 			t.Fatalf("cancelled at report %d of stage %q: %v", at, stage, err)
 		}
 		b.must(b.d.View(func(s *db.Snapshot) error {
-			infos, err := s.Indexes("c")
+			infos, err := s.Collection("c").Indexes()
 			if err == nil && (len(infos) != 1 || !infos[0].Created.Equal(old.Created)) {
 				t.Errorf("cancelled at report %d of stage %q: indexes are now %+v", at, stage, infos)
 			}
@@ -564,7 +564,7 @@ func TestBuildBesideWriters(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 600, dim))
 	changed := map[string]bool{}
-	info, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Holdout: 30, Trees: 4}, func(p db.Progress) {
+	info, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Holdout: 30, Trees: 4}, func(p db.Progress) {
 		if changed[p.Stage] {
 			return
 		}
@@ -592,11 +592,11 @@ func TestBuildBesideWriters(t *testing.T) {
 	b.check()
 
 	// The collection may also go away, even come back empty.
-	_, err = b.d.Build(t.Context(), "c", "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
+	_, err = b.d.Collection("c").Build(t.Context(), "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
 		if p.Stage == "trees" && b.rows != nil {
 			b.rows = nil
-			b.must(b.d.DropCollection(t.Context(), "c"))
-			b.must(b.d.CreateDense(t.Context(), "c", db.DenseOptions{Dim: dim}))
+			b.must(b.d.Drop(t.Context(), "c"))
+			b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
 		}
 	})
 	if !errors.Is(err, db.ErrNoCollection) {
@@ -625,7 +625,7 @@ func TestBuildSmall(t *testing.T) {
 				b := newBed(t, metric, dim)
 				b.put("a", rows)
 				o := db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Members: true, Quantize: true, Trees: 3}
-				if _, err := b.d.Build(t.Context(), "c", "x", o, nil); err != nil {
+				if _, err := b.d.Collection("c").Build(t.Context(), "x", o, nil); err != nil {
 					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
 					continue
 				}

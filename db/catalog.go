@@ -77,6 +77,20 @@ func (c *collection) index(name string) *indexRef {
 	return nil
 }
 
+// schema returns what the collection was created with.
+func (c *collection) schema() Schema {
+	s := Schema{Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering}
+	switch {
+	case c.Named:
+		s.Features = Named
+	case c.Sparse:
+		s.Features = Numbered
+	default:
+		s.Dim = c.Dim
+	}
+	return s
+}
+
 func (c *collection) info() CollectionInfo {
 	i := CollectionInfo{
 		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: c.Numbering, Dim: c.Dim,

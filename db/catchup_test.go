@@ -65,9 +65,9 @@ func fillChurned(t *testing.T, d *DB) {
 	t.Helper()
 	ctx := t.Context()
 	err := errorsOf(
-		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 16}) },
-		func() error { return d.CreateSparse(ctx, "sparse", SparseOptions{}) },
-		func() error { return d.CreateSparse(ctx, "named", SparseOptions{Named: true}) },
+		func() error { return create(ctx, d, "dense", Schema{Dim: 16}) },
+		func() error { return create(ctx, d, "sparse", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "named", Schema{Features: Named}) },
 		func() error { return churn(d, 1) },
 		func() error { return churn(d, 2) },
 	)
@@ -89,16 +89,16 @@ func changeChurned(d *DB, rng *rand.Rand, round int) error {
 			if i%3 == 0 {
 				for _, coll := range []string{"dense", "sparse", "named"} {
 					if err == nil {
-						err = b.Delete(coll, key)
+						err = b.Collection(coll).Delete(key)
 					}
 				}
 			} else {
 				label := []string{fmt.Sprint("label-", round)}
 				f := []Feature{{fmt.Sprint("word-", i), 2}, {fmt.Sprint("new-", round), 1}}
 				err = errorsOf(
-					func() error { return b.Put("dense", Row{Key: key, Vector: v, Labels: label}) },
-					func() error { return b.Put("sparse", Row{Key: key, Sparse: x, Payload: key}) },
-					func() error { return b.Put("named", Row{Key: key, Features: f, Labels: label}) },
+					func() error { return b.Collection("dense").Put(Row{Key: key, Vector: v, Labels: label}) },
+					func() error { return b.Collection("sparse").Put(Row{Key: key, Sparse: x, Payload: key}) },
+					func() error { return b.Collection("named").Put(Row{Key: key, Features: f, Labels: label}) },
 				)
 			}
 			if err != nil {
@@ -121,11 +121,11 @@ func sameRows(t *testing.T, s *Snapshot, other *DB) {
 			if !slices.Equal(want, got) {
 				t.Errorf("%s: %d rows, want %d, or other ones", coll, len(got), len(want))
 			}
-			l1, err := s.Labels(coll)
+			l1, err := s.Collection(coll).Labels()
 			if err != nil {
 				return err
 			}
-			l2, err := o.Labels(coll)
+			l2, err := o.Collection(coll).Labels()
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 	update := func(rows ...Row) error {
 		return d.Update(ctx, func(b *Tx) error {
 			for _, r := range rows {
-				if err := b.Put("c", r); err != nil {
+				if err := b.Collection("c").Put(r); err != nil {
 					return err
 				}
 			}
@@ -188,10 +188,10 @@ func TestUpdateDuringCompact(t *testing.T) {
 		labelled, plain = append(labelled, row(i, fmt.Sprint(i/15))), append(plain, row(i, "0"))
 	}
 	err := errorsOf(
-		func() error { return d.CreateDense(ctx, "c", DenseOptions{Dim: 2}) },
+		func() error { return create(ctx, d, "c", Schema{Dim: 2}) },
 		func() error { return update(labelled...) },
 		func() error {
-			_, err := d.Build(ctx, "c", "tree", BuildOptions{Kind: KindSBT}, nil)
+			_, err := d.Collection("c").Build(ctx, "tree", BuildOptions{Kind: KindSBT}, nil)
 			return err
 		},
 		func() error { return update(plain...) }, // one class is left, of which no tree can be learned
@@ -204,7 +204,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		t.Fatal("nothing was logged in the middle of the compaction")
 	}
 	err = d.View(func(s *Snapshot) error {
-		n, err := s.Count("c")
+		n, err := s.Collection("c").Count()
 		if err == nil && n != 30+int(wrote.Load()) {
 			t.Errorf("%d rows, want %d", n, 30+wrote.Load())
 		}
@@ -235,7 +235,7 @@ func TestBuildBesideReorder(t *testing.T) {
 		done <- nil
 	}()
 	for i := range 5 {
-		if _, err := d.Build(ctx, "dense", "x", BuildOptions{NoTune: true, Trees: 2, Seed: uint64(i)}, nil); err != nil {
+		if _, err := d.Collection("dense").Build(ctx, "x", BuildOptions{NoTune: true, Trees: 2, Seed: uint64(i)}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,37 +15,46 @@ import (
 	"github.com/anndb/anndb/codec"
 )
 
-// CreateDense creates an empty collection of dense vectors.
+// Create creates an empty collection and returns a handle of it.
 //
 // Errors: ErrExists, ErrName, ErrOption, ErrReadOnly, ErrClosed, ErrNoSpace,
 // ErrStateUnknown and the context's.
-func (d *DB) CreateDense(ctx context.Context, name string, o DenseOptions) error {
+func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection, error) {
 	if err := checkName(name); err != nil {
-		return err
+		return Collection{}, err
 	}
-	o, err := o.resolve()
+	s, err := schema.resolve()
 	if err != nil {
-		return err
+		return Collection{}, err
 	}
-	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
+	err = d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) ([]uint64, error) {
 		if _, err := cat.find(name); err == nil {
 			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
 		}
+		if s.Features == Named {
+			if _, err := tx.CreateBucketIfNotExists(bucketFeatures); err != nil {
+				return nil, fmt.Errorf("db: create dictionary: %w", err)
+			}
+		}
 		cat.Object++
 		cat.Collections = append(cat.Collections, &collection{
-			ID: cat.Object, Name: name, Dim: o.Dim, Metric: o.Metric, Storage: o.Storage,
-			Numbering: o.Numbering,
+			ID: cat.Object, Name: name, Dim: s.Dim, Metric: s.Metric, Storage: s.Storage,
+			Sparse: s.Features != 0, Named: s.Features == Named, Numbering: s.Numbering,
 		})
 		return nil, nil
 	})
+	if err != nil {
+		return Collection{}, err
+	}
+	return d.Collection(name), nil
 }
 
-// DropCollection removes a collection with its rows and indexes. Snapshots taken before can
+// Drop removes a collection with its rows and indexes. Snapshots taken before can
 // still read it. The removal is one transaction; further ones free the space.
 //
 // Errors: ErrNoCollection, ErrReadOnly, ErrClosed, ErrNoSpace, ErrStateUnknown
 // and the context's.
-func (d *DB) DropCollection(ctx context.Context, name string) error {
+func (d *DB) Drop(ctx context.Context, name string) error {
 	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
 		c, err := cat.find(name)
 		if err != nil {

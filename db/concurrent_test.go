@@ -64,10 +64,10 @@ func TestConcurrent(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must(d.CreateDense(ctx, "c", DenseOptions{Dim: dim}))
+	must(create(ctx, d, "c", Schema{Dim: dim}))
 	must(d.Update(ctx, func(b *Tx) error {
 		for i := range 30 {
-			if err := b.Put("c", Row{Key: fmt.Appendf(nil, "base-%d", i), Vector: modelVector(uint64(i), dim)}); err != nil {
+			if err := b.Collection("c").Put(Row{Key: fmt.Appendf(nil, "base-%d", i), Vector: modelVector(uint64(i), dim)}); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ func TestConcurrent(t *testing.T) {
 					x := modelVector(uint64(w*1000+i), dim)
 					for _, half := range []string{"left", "right"} {
 						for _, key := range []string{fmt.Sprintf("w%d-%s-%d", w, half, i), fmt.Sprintf("w%d-%s", w, half)} {
-							if err := b.Put("c", Row{Key: []byte(key), Vector: x, Payload: fmt.Append(nil, i), Labels: []string{half}}); err != nil {
+							if err := b.Collection("c").Put(Row{Key: []byte(key), Vector: x, Payload: fmt.Append(nil, i), Labels: []string{half}}); err != nil {
 								return err
 							}
 						}
@@ -103,8 +103,8 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	pair := func(s *Snapshot, w int) (string, error) {
-		l, err1 := s.Get("c", fmt.Appendf(nil, "w%d-left", w))
-		r, err2 := s.Get("c", fmt.Appendf(nil, "w%d-right", w))
+		l, err1 := s.Collection("c").Get(fmt.Appendf(nil, "w%d-left", w))
+		r, err2 := s.Collection("c").Get(fmt.Appendf(nil, "w%d-right", w))
 		if errors.Is(err1, ErrNotFound) && errors.Is(err2, ErrNotFound) {
 			return "", nil
 		}
@@ -124,28 +124,28 @@ func TestConcurrent(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				n, err := s.Count("c")
+				n, err := s.Collection("c").Count()
 				if err != nil {
 					return err
 				}
 				for range 3 {
 					q := modelVector(rand.Uint64N(1000), dim)
-					hits, _, err := s.Search(ctx, "c", q, 10, &SearchOptions{Index: Flat}, nil)
+					hits, _, err := nearest(ctx, s.Collection("c"), Query{Vector: q}, 10, &SearchOptions{Index: Flat})
 					if err != nil || len(hits) != 10 {
 						return fmt.Errorf("%d hits: %w", len(hits), err)
 					}
-					if _, err := s.GetRow("c", hits[0].Row); err != nil {
+					if _, err := s.Collection("c").GetRow(hits[0].Row); err != nil {
 						return fmt.Errorf("a hit that is no row: %w", err)
 					}
-					if c, err := s.Collection("c"); err != nil || len(c.Indexes) == 0 {
+					if c, err := s.Collection("c").Info(); err != nil || len(c.Indexes) == 0 {
 						continue
 					}
-					if _, _, err := s.Search(ctx, "c", q, 10, &SearchOptions{Index: "x", Params: &query.Params{}}, nil); err != nil {
+					if _, _, err := nearest(ctx, s.Collection("c"), Query{Vector: q}, 10, &SearchOptions{Index: "x", Params: &query.Params{}}); err != nil {
 						return err
 					}
 				}
 				again, err := pair(s, w)
-				if m, err := s.Count("c"); err != nil || m != n || again != first {
+				if m, err := s.Collection("c").Count(); err != nil || m != n || again != first {
 					return fmt.Errorf("a snapshot changed: %d rows then %d, payload %q then %q, %w", n, m, first, again, err)
 				}
 				return err
@@ -154,11 +154,11 @@ func TestConcurrent(t *testing.T) {
 	}
 	loop(func(i int) error {
 		o := BuildOptions{Kind: forest.RP, Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Rotate: -1, SketchBytes: -1, NoTune: true, Seed: uint64(i), Workers: 1}
-		if _, err := d.Build(ctx, "c", "x", o, nil); err != nil {
+		if _, err := d.Collection("c").Build(ctx, "x", o, nil); err != nil {
 			return err
 		}
 		if i%2 == 1 {
-			return d.DropIndex(ctx, "c", "x")
+			return d.Collection("c").DropIndex(ctx, "x")
 		}
 		return nil
 	})
@@ -180,13 +180,13 @@ func TestConcurrent(t *testing.T) {
 	stop.Store(true)
 	others.Wait()
 	must(d.View(func(s *Snapshot) error {
-		if n, err := s.Count("c"); err != nil || n != 30+writers*2*(batches+1) {
+		if n, err := s.Collection("c").Count(); err != nil || n != 30+writers*2*(batches+1) {
 			return fmt.Errorf("%d rows, want %d: %w", n, 30+writers*2*(batches+1), err)
 		}
 		for w := range writers {
 			for i := range batches {
 				for _, half := range []string{"left", "right"} {
-					if _, err := s.Get("c", fmt.Appendf(nil, "w%d-%s-%d", w, half, i)); err != nil {
+					if _, err := s.Collection("c").Get(fmt.Appendf(nil, "w%d-%s-%d", w, half, i)); err != nil {
 						return err
 					}
 				}
@@ -246,7 +246,7 @@ func TestHeldSnapshots(t *testing.T) {
 			t.Errorf("close after the release: %v", err)
 		}
 	}
-	if _, err := held[0].Count("c"); !errors.Is(err, ErrClosed) {
+	if _, err := held[0].Collection("c").Count(); !errors.Is(err, ErrClosed) {
 		t.Errorf("use after release: %v, want ErrClosed", err)
 	}
 }
@@ -261,7 +261,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 16}); err != nil && !errors.Is(err, ErrExists) {
+		if _, err := d.Create(ctx, "c", Schema{Dim: 16}); err != nil && !errors.Is(err, ErrExists) {
 			t.Fatal(err)
 		}
 		var acked sync.Map
@@ -282,7 +282,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			work(func(i int) error {
 				key := fmt.Sprintf("%d-%d-%d", round, w, i)
 				err := d.Update(ctx, func(b *Tx) error {
-					return b.Put("c", Row{Key: []byte(key), Vector: make([]float32, 16)})
+					return b.Collection("c").Put(Row{Key: []byte(key), Vector: make([]float32, 16)})
 				})
 				if err == nil {
 					acked.Store(key, true)
@@ -292,17 +292,17 @@ func TestCloseWhileBusy(t *testing.T) {
 		}
 		work(func(int) error {
 			return d.View(func(s *Snapshot) error {
-				_, _, err := s.Search(ctx, "c", make([]float32, 16), 1, &SearchOptions{Index: Flat}, nil)
+				_, _, err := nearest(ctx, s.Collection("c"), Query{Vector: make([]float32, 16)}, 1, &SearchOptions{Index: Flat})
 				return err
 			})
 		})
 		work(func(i int) error {
-			_, err := d.Build(ctx, "c", "x", BuildOptions{Trees: 1, Depth: 1, LabelsK: 2, NoTune: true}, nil)
+			_, err := d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 1, Depth: 1, LabelsK: 2, NoTune: true}, nil)
 			if errors.Is(err, ErrEmpty) {
 				return nil
 			}
 			if err == nil && i%2 == 0 {
-				err = d.DropIndex(ctx, "c", "x")
+				err = d.Collection("c").DropIndex(ctx, "x")
 			}
 			return err
 		})
@@ -318,7 +318,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		}
 		err = d.View(func(s *Snapshot) error {
 			acked.Range(func(key, _ any) bool {
-				if _, err := s.Get("c", []byte(key.(string))); err != nil {
+				if _, err := s.Collection("c").Get([]byte(key.(string))); err != nil {
 					t.Error(err)
 				}
 				return true
@@ -336,17 +336,17 @@ func TestCloseWhileBusy(t *testing.T) {
 func TestCancel(t *testing.T) {
 	d := openTemp(t, &Options{NoSync: true})
 	bg := context.Background()
-	if err := d.CreateDense(bg, "c", DenseOptions{Dim: 64}); err != nil {
+	if _, err := d.Create(bg, "c", Schema{Dim: 64}); err != nil {
 		t.Fatal(err)
 	}
-	m := model{"c": {opts: DenseOptions{Dim: 64, Metric: 1}, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}}
+	m := model{"c": {opts: Schema{Dim: 64, Metric: 1}, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}}
 	c := m["c"]
 	for i := range 200 {
 		c.put(fmt.Sprint(i), modelRow{vec: modelVector(uint64(i), 64)})
 	}
 	if err := d.Update(bg, func(b *Tx) error {
 		for _, key := range c.byRow() {
-			if err := b.Put("c", Row{Key: []byte(key), Vector: c.rows[key].vec}); err != nil {
+			if err := b.Collection("c").Put(Row{Key: []byte(key), Vector: c.rows[key].vec}); err != nil {
 				return err
 			}
 		}
@@ -361,12 +361,12 @@ func TestCancel(t *testing.T) {
 		done := func() {} // what the call does to the model
 		switch i % 6 {
 		case 0:
-			_, err = d.Build(ctx, "c", "x", BuildOptions{Trees: 8, Depth: 4, LabelsK: 20, NoTune: true, Members: true}, nil)
+			_, err = d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 8, Depth: 4, LabelsK: 20, NoTune: true, Members: true}, nil)
 			done = func() { c.indexes["x"] = forest.KD }
 		case 1:
 			err = d.Update(ctx, func(b *Tx) error {
 				time.Sleep(rand.N(2 * time.Millisecond))
-				return b.Put("c", Row{Key: []byte("7"), Vector: modelVector(uint64(i), 64)})
+				return b.Collection("c").Put(Row{Key: []byte("7"), Vector: modelVector(uint64(i), 64)})
 			})
 			done = func() { c.put("7", modelRow{vec: modelVector(uint64(i), 64)}) }
 		case 2:
@@ -381,7 +381,7 @@ func TestCancel(t *testing.T) {
 			}
 		case 5:
 			if c.indexes["x"] != "" {
-				err = d.DropIndex(ctx, "c", "x")
+				err = d.Collection("c").DropIndex(ctx, "x")
 				done = func() { delete(c.indexes, "x") }
 			}
 		}
@@ -409,14 +409,14 @@ func TestCancel(t *testing.T) {
 func TestCancelWaiting(t *testing.T) {
 	d := openTemp(t, &Options{NoSync: true})
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
 	d.write <- struct{}{} // a writer that takes its time
 	errs := make(chan error)
-	put := func(b *Tx) error { return b.Put("c", Row{Key: []byte("k"), Vector: []float32{1}}) }
+	put := func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte("k"), Vector: []float32{1}}) }
 	go func() { errs <- d.Update(ctx, put) }()
-	go func() { errs <- d.CreateDense(ctx, "other", DenseOptions{Dim: 1}) }()
+	go func() { errs <- create(ctx, d, "other", Schema{Dim: 1}) }()
 	go func() { _, err := d.Compact(ctx); errs <- err }()
 	time.Sleep(10 * time.Millisecond)
 	cancel()
@@ -427,7 +427,7 @@ func TestCancelWaiting(t *testing.T) {
 	}
 	<-d.write
 	if err := d.View(func(s *Snapshot) error {
-		n, err := s.Count("c")
+		n, err := s.Collection("c").Count()
 		if n != 0 || len(s.Collections()) != 1 {
 			t.Errorf("%d rows, collections %v", n, s.Collections())
 		}
@@ -569,7 +569,7 @@ func TestVerifyModes(t *testing.T) {
 	q := modelVector(8001, 8192)
 	ask := func(d *DB) error {
 		return d.View(func(s *Snapshot) error {
-			_, _, err := s.Search(ctx, "floats", q, 3, nil, nil)
+			_, _, err := nearest(ctx, s.Collection("floats"), Query{Vector: q}, 3, nil)
 			return err
 		})
 	}
@@ -583,7 +583,9 @@ func TestVerifyModes(t *testing.T) {
 	}
 	touch := func(d *DB) {
 		t.Helper()
-		if err := d.Update(ctx, func(b *Tx) error { return b.Put("small", Row{Key: damageKey(5), Vector: make([]float32, 8)}) }); err != nil {
+		if err := d.Update(ctx, func(b *Tx) error {
+			return b.Collection("small").Put(Row{Key: damageKey(5), Vector: make([]float32, 8)})
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -114,23 +114,23 @@ func killBatch(i int) []Row {
 func putKillBatch(d *DB, i int) error {
 	return d.Update(context.Background(), func(b *Tx) error {
 		for _, r := range killBatch(i) {
-			if err := errors.Join(b.Put("c", r), b.Put("s", killSparse(r))); err != nil {
+			if err := errors.Join(b.Collection("c").Put(r), b.Collection("s").Put(killSparse(r))); err != nil {
 				return err
 			}
 		}
 		if i > 0 {
 			key := fmt.Appendf(nil, "row-%d-0", i-1)
-			if err := errors.Join(b.Delete("c", key), b.Delete("s", key)); err != nil {
+			if err := errors.Join(b.Collection("c").Delete(key), b.Collection("s").Delete(key)); err != nil {
 				return err
 			}
 		}
-		return b.Put("c", Row{Key: []byte("last"), Vector: make([]float32, killDim), Payload: strconv.AppendInt(nil, int64(i), 10)})
+		return b.Collection("c").Put(Row{Key: []byte("last"), Vector: make([]float32, killDim), Payload: strconv.AppendInt(nil, int64(i), 10)})
 	})
 }
 
 // lastBatch is the number of the last batch, -1 before the first.
 func lastBatch(s *Snapshot) (int, error) {
-	r, err := s.Get("c", []byte("last"))
+	r, err := s.Collection("c").Get([]byte("last"))
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNoCollection) {
 		return -1, nil
 	} else if err != nil {
@@ -143,7 +143,7 @@ func lastBatch(s *Snapshot) (int, error) {
 func createKilled(d *DB) error {
 	ctx := context.Background()
 	for _, err := range []error{
-		d.CreateDense(ctx, "c", DenseOptions{Dim: killDim}), d.CreateSparse(ctx, "s", SparseOptions{Named: true}),
+		create(ctx, d, "c", Schema{Dim: killDim}), create(ctx, d, "s", Schema{Features: Named}),
 	} {
 		if err != nil && !errors.Is(err, ErrExists) {
 			return err
@@ -191,14 +191,14 @@ func childBuild(path, coll string) error {
 	ctx := context.Background()
 	for seed := uint64(1); ; seed++ {
 		// Even rounds replace the index, odd ones drop it first.
-		if _, err := d.Build(ctx, coll, "new", killBuild(coll, seed), nil); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "new", killBuild(coll, seed), nil); err != nil {
 			return err
 		}
 		fmt.Println("built", seed)
 		if seed%2 == 1 {
 			continue
 		}
-		if err := d.DropIndex(ctx, coll, "new"); err != nil {
+		if err := d.Collection(coll).DropIndex(ctx, "new"); err != nil {
 			return err
 		}
 		fmt.Println("dropped", seed)
@@ -348,7 +348,7 @@ func mustHoldBatches(s *Snapshot, last int) error {
 		}
 	}
 	sparse := maps.Clone(want)
-	for r, err := range s.Rows("s") {
+	for r, err := range s.Collection("s").Rows() {
 		if err != nil {
 			return err
 		}
@@ -361,7 +361,7 @@ func mustHoldBatches(s *Snapshot, last int) error {
 	if len(sparse) > 0 {
 		return fmt.Errorf("%d sparse rows of %d batches are missing", len(sparse), last+1)
 	}
-	for r, err := range s.Rows("c") {
+	for r, err := range s.Collection("c").Rows() {
 		if err != nil {
 			return err
 		}
@@ -484,7 +484,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 	}
 	if err == nil {
 		// 100 is an index that predicts and finds neighbours, too.
-		_, err = d.Build(ctx, coll, "old", killBuild(coll, 100), nil)
+		_, err = d.Collection(coll).Build(ctx, "old", killBuild(coll, 100), nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -497,7 +497,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 				hits, err = askSparse(s, index)
 				return err
 			}
-			hits, _, err = s.Search(ctx, "c", q, 5, &SearchOptions{Index: index, Params: p}, nil)
+			hits, _, err = nearest(ctx, s.Collection("c"), Query{Vector: q}, 5, &SearchOptions{Index: index, Params: p})
 			return err
 		})
 		return hits, err
@@ -551,7 +551,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 			}
 			grown = st.FileBytes
 			return d.View(func(s *Snapshot) error {
-				info, err := s.Index(coll, "new")
+				info, err := s.Collection(coll).Index("new")
 				if err != nil && !errors.Is(err, ErrNoIndex) {
 					return err
 				}
@@ -577,16 +577,16 @@ func killBuilds(t *testing.T, mode string, n int) {
 // that it predicts are the keys of the hits.
 func askSparse(s *Snapshot, index string) (hits []Hit, err error) {
 	ctx := context.Background()
-	info, err := s.Index("s", index)
+	info, err := s.Collection("s").Index(index)
 	if err != nil {
 		return nil, err
 	}
-	q := SparseQuery{Features: modelNames(modelSparse(1234))}
+	q := Query{Features: modelNames(modelSparse(1234))}
 	if info.Options.Kind == KindPostings {
-		hits, _, err = s.SearchSparse(ctx, "s", q, 5, &SparseSearchOptions{Index: index}, nil)
+		hits, _, err = nearest(ctx, s.Collection("s"), q, 5, &SearchOptions{Index: index})
 		return hits, err
 	}
-	found, _, err := s.Predict(ctx, "s", q, &PredictOptions{Index: index, Top: 5})
+	found, _, err := predict(ctx, s.Collection("s"), q, &PredictOptions{Index: index, Top: 5})
 	for _, p := range found {
 		hits = append(hits, Hit{Key: []byte(p.Label), Distance: p.Score})
 	}

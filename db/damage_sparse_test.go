@@ -55,7 +55,7 @@ func sparseDamageDB(path string) error {
 	put := func(coll string, from, to int) error {
 		return d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
-				if err := b.Put(coll, damageRow(coll, i)); err != nil {
+				if err := b.Collection(coll).Put(damageRow(coll, i)); err != nil {
 					return err
 				}
 			}
@@ -65,16 +65,16 @@ func sparseDamageDB(path string) error {
 	fill := func(coll string) error {
 		n := damageTerms()[coll]
 		// Some rows are newer than the indexes, some deleted.
-		return errors.Join(put(coll, 0, n-5), d.Update(ctx, func(b *Tx) error { return b.Delete(coll, damageKey(3)) }))
+		return errors.Join(put(coll, 0, n-5), d.Update(ctx, func(b *Tx) error { return b.Collection(coll).Delete(damageKey(3)) }))
 	}
 	model := LCIFOptions{Params: &query.LCIFParams{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	weighed := model
 	weighed.Weight = WeightTFIDF
 	trees := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}}
 	steps := []error{
-		d.CreateSparse(ctx, "terms", SparseOptions{}),
-		d.CreateSparse(ctx, "words", SparseOptions{Named: true}),
-		d.CreateDense(ctx, "points", DenseOptions{Dim: 12}),
+		create(ctx, d, "terms", Schema{Features: Numbered}),
+		create(ctx, d, "words", Schema{Features: Named}),
+		create(ctx, d, "points", Schema{Dim: 12}),
 		fill("terms"), fill("words"), fill("points"),
 	}
 	for _, b := range []struct {
@@ -89,7 +89,7 @@ func sparseDamageDB(path string) error {
 		{"words", "pt", BuildOptions{Kind: KindPT, Budget: trees}},
 		{"points", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
 	} {
-		_, err := d.Build(ctx, b.coll, b.index, b.o, nil)
+		_, err := d.Collection(b.coll).Build(ctx, b.index, b.o, nil)
 		steps = append(steps, err)
 	}
 	for coll, n := range damageTerms() {
@@ -130,7 +130,7 @@ func sparseQuestions() []question {
 		}
 		out = append(out, rowQuestions(coll, numbers)...)
 		add("indexes "+coll, func(s *Snapshot) (string, error) {
-			l, err := s.Indexes(coll)
+			l, err := s.Collection(coll).Indexes()
 			var b strings.Builder
 			for _, x := range l {
 				// Not printed with %+v: parameters are pointers.
@@ -139,36 +139,36 @@ func sparseQuestions() []question {
 			return b.String(), err
 		})
 		x := modelSparse(77)
-		q := SparseQuery{Sparse: x}
+		q := Query{Sparse: x}
 		switch coll {
 		case "words":
-			q = SparseQuery{}
+			q = Query{}
 			for _, f := range x.Index {
 				q.Features = append(q.Features, Feature{damageWord(f), 1})
 			}
 		case "points":
-			q = SparseQuery{Vector: damageRow(coll, 12).Vector}
+			q = Query{Vector: damageRow(coll, 12).Vector}
 		}
-		search := func(name string, o SparseSearchOptions) {
+		search := func(name string, o SearchOptions) {
 			add("search "+coll+" "+name, func(s *Snapshot) (string, error) {
-				hits, _, err := s.SearchSparse(ctx, coll, q, 10, &o, nil)
+				hits, _, err := nearest(ctx, s.Collection(coll), q, 10, &o)
 				return hitsText(hits), err
 			})
 		}
 		predict := func(index string, o PredictOptions) {
 			o.Index = index
 			add(fmt.Sprintf("predict %s %s %d", coll, index, o.Top), func(s *Snapshot) (string, error) {
-				p, _, err := s.Predict(ctx, coll, q, &o)
+				p, _, err := predict(ctx, s.Collection(coll), q, &o)
 				return predictionsText(p), err
 			})
 		}
 		if coll != "points" {
-			search("flat", SparseSearchOptions{Index: Flat})
-			search("label", SparseSearchOptions{Index: Flat, Labels: []string{"topic-1"}})
-			search("compact", SparseSearchOptions{Index: "rows", Strategy: postings.Compact})
+			search("flat", SearchOptions{Index: Flat})
+			search("label", SearchOptions{Index: Flat, Labels: []string{"topic-1"}})
+			search("compact", SearchOptions{Index: "rows", Strategy: postings.Compact})
 		}
 		if coll == "terms" {
-			search("partitioned", SparseSearchOptions{Index: "rows", Strategy: postings.Partitioned})
+			search("partitioned", SearchOptions{Index: "rows", Strategy: postings.Partitioned})
 		}
 		predict("labels", PredictOptions{Explain: true})
 		predict("labels", PredictOptions{Top: 2})

@@ -84,7 +84,7 @@ func damageDB(path string) error {
 					Key: damageKey(i), Vector: modelVector(seed, dim), Payload: bytes.Repeat([]byte{byte(i)}, i*3),
 					Labels: []string{damageLabel(i % 40), "all"},
 				}
-				if err := b.Put(coll, r); err != nil {
+				if err := b.Collection(coll).Put(r); err != nil {
 					return err
 				}
 			}
@@ -93,23 +93,23 @@ func damageDB(path string) error {
 	}
 	build := func(coll, index string, o BuildOptions) error {
 		o.Trees, o.Depth, o.LabelsK, o.HopLabels, o.Members, o.NoTune = 3, 2, 4, 3, true, true
-		_, err := d.Build(ctx, coll, index, o, nil)
+		_, err := d.Collection(coll).Build(ctx, index, o, nil)
 		return err
 	}
 	steps := []func() error{
-		func() error { return d.CreateDense(ctx, "bytes", DenseOptions{Dim: 4096}) },
+		func() error { return create(ctx, d, "bytes", Schema{Dim: 4096}) },
 		func() error {
-			return d.CreateDense(ctx, "floats", DenseOptions{Dim: 8192, Metric: vector.Cosine})
+			return create(ctx, d, "floats", Schema{Dim: 8192, Metric: vector.Cosine})
 		},
 		func() error {
-			return d.CreateDense(ctx, "small", DenseOptions{Dim: 8, Metric: vector.InnerProduct})
+			return create(ctx, d, "small", Schema{Dim: 8, Metric: vector.InnerProduct})
 		},
 		func() error { return put("bytes", 40, 4096, true) },
 		func() error { return put("floats", 18, 8192, false) },
 		func() error { return put("small", 70, 8, false) },
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
-				return errors.Join(b.Delete("bytes", damageKey(3)), b.Delete("bytes", damageKey(39)), b.Delete("small", damageKey(7)))
+				return errors.Join(b.Collection("bytes").Delete(damageKey(3)), b.Collection("bytes").Delete(damageKey(39)), b.Collection("small").Delete(damageKey(7)))
 			})
 		},
 		func() error { return build("small", "kd", BuildOptions{Rotate: 4, Quantize: true}) },
@@ -171,12 +171,12 @@ func questions() []question {
 		}
 		out = append(out, rowQuestions(coll, numbers)...)
 		add("indexes "+coll, func(s *Snapshot) (string, error) {
-			l, err := s.Indexes(coll)
+			l, err := s.Collection(coll).Indexes()
 			return fmt.Sprintf("%+v", l), err
 		})
 		search := func(name string, k int, o SearchOptions) {
 			add("search "+coll+" "+name, func(s *Snapshot) (string, error) {
-				hits, _, err := s.Search(ctx, coll, q, k, &o, nil)
+				hits, _, err := nearest(ctx, s.Collection(coll), Query{Vector: q}, k, &o)
 				return hitsText(hits), err
 			})
 		}
@@ -201,7 +201,7 @@ func rowQuestions(coll string, numbers []int) []question {
 	for _, i := range numbers {
 		key := damageKey(i)
 		add(fmt.Sprintf("get %s %d", coll, i), func(s *Snapshot) (string, error) {
-			r, err := s.Get(coll, key)
+			r, err := s.Collection(coll).Get(key)
 			if errors.Is(err, ErrNotFound) {
 				return "not found", nil
 			}
@@ -210,7 +210,7 @@ func rowQuestions(coll string, numbers []int) []question {
 	}
 	add("rows "+coll, func(s *Snapshot) (string, error) {
 		var b strings.Builder
-		for r, err := range s.Rows(coll) {
+		for r, err := range s.Collection(coll).Rows() {
 			if err != nil {
 				return "", err
 			}
@@ -220,7 +220,7 @@ func rowQuestions(coll string, numbers []int) []question {
 	})
 	add("keys "+coll, func(s *Snapshot) (string, error) {
 		var b strings.Builder
-		for k, err := range s.Keys(coll, nil) {
+		for k, err := range s.Collection(coll).Keys(nil) {
 			if err != nil {
 				return "", err
 			}
@@ -229,7 +229,7 @@ func rowQuestions(coll string, numbers []int) []question {
 		return b.String(), nil
 	})
 	add("labels "+coll, func(s *Snapshot) (string, error) {
-		l, err := s.Labels(coll)
+		l, err := s.Collection(coll).Labels()
 		return fmt.Sprint(l), err
 	})
 	return out
@@ -420,10 +420,10 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 	write := func(key []byte, del bool) error {
 		return d.Update(context.Background(), func(b *Tx) error {
 			if del {
-				return b.Delete(coll, key)
+				return b.Collection(coll).Delete(key)
 			}
 			row.Key = key
-			return b.Put(coll, row)
+			return b.Collection(coll).Put(row)
 		})
 	}
 	res = right
@@ -440,21 +440,21 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 	value := func(r Row) string { return fmt.Sprint(r.Vector, r.Sparse) }
 	qs = slices.Concat(qs, []question{
 		{"new key", func(s *Snapshot) (string, error) {
-			r, err := s.Get(coll, damageKey(900))
+			r, err := s.Collection(coll).Get(damageKey(900))
 			if errors.Is(err, ErrNotFound) {
 				return "not found", nil
 			}
 			return value(r), err
 		}},
 		{"changed key", func(s *Snapshot) (string, error) {
-			r, err := s.Get(coll, damageKey(20))
+			r, err := s.Collection(coll).Get(damageKey(20))
 			if errors.Is(err, ErrNotFound) {
 				return "not found", nil
 			}
 			return value(r), err
 		}},
 		{"deleted key", func(s *Snapshot) (string, error) {
-			_, err := s.Get(coll, damageKey(21))
+			_, err := s.Collection(coll).Get(damageKey(21))
 			if errors.Is(err, ErrNotFound) {
 				return "not found", nil
 			}

@@ -69,7 +69,7 @@ func TestDegenerate(t *testing.T) {
 					fillDegenerate(t, d, coll, metric, n, shape.vector, shape.labels)
 					for i, kind := range kinds {
 						name := fmt.Sprint("x", i)
-						_, err := d.Build(t.Context(), coll, name, db.BuildOptions{Kind: kind}, nil)
+						_, err := d.Collection(coll).Build(t.Context(), name, db.BuildOptions{Kind: kind}, nil)
 						checkDocumented(t, fmt.Sprintf("build %q over %s", kind, coll), err)
 						if err == nil {
 							askDegenerate(t, d, coll, name)
@@ -111,9 +111,9 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 	ctx := t.Context()
 	var err error
 	if metric == 0 {
-		err = d.CreateSparse(ctx, coll, db.SparseOptions{})
+		_, err = d.Create(ctx, coll, db.Schema{Features: db.Numbered})
 	} else {
-		err = d.CreateDense(ctx, coll, db.DenseOptions{Dim: dim, Metric: metric})
+		_, err = d.Create(ctx, coll, db.Schema{Dim: dim, Metric: metric})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func fillDegenerate(t *testing.T, d *db.DB, coll string, metric vector.Metric, n
 			if metric != 0 {
 				r.Vector = x
 			}
-			if err := b.Put(coll, r); err != nil {
+			if err := b.Collection(coll).Put(r); err != nil {
 				return err
 			}
 		}
@@ -147,23 +147,23 @@ func askDegenerate(t *testing.T, d *db.DB, coll, index string) {
 	t.Helper()
 	ctx := t.Context()
 	q := []float32{1, 0, 2, 0, 0, 1, 0, 3}
-	sparse := db.SparseQuery{Sparse: vector.Sparse{Index: []uint32{0, 3, 9}, Value: []float32{1, 2, 1}}}
+	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{0, 3, 9}, Value: []float32{1, 2, 1}}}
 	err := d.View(func(s *db.Snapshot) error {
 		if coll == "sparse" {
-			_, _, err := s.SearchSparse(ctx, coll, sparse, 3, &db.SparseSearchOptions{Index: index}, nil)
+			_, _, err := nearest(ctx, s.Collection(coll), sparse, 3, &db.SearchOptions{Index: index})
 			checkDocumented(t, "sparse search by "+index, err)
 		} else {
-			_, _, err := s.Search(ctx, coll, q, 3, &db.SearchOptions{Index: index}, nil)
+			_, _, err := nearest(ctx, s.Collection(coll), db.Query{Vector: q}, 3, &db.SearchOptions{Index: index})
 			checkDocumented(t, "search of "+coll+" by "+index, err)
-			_, _, err = s.Search(ctx, coll, q, 3, &db.SearchOptions{Index: index, Recall: 0.99}, nil)
+			_, _, err = nearest(ctx, s.Collection(coll), db.Query{Vector: q}, 3, &db.SearchOptions{Index: index, Recall: 0.99})
 			checkDocumented(t, "search of "+coll+" by "+index, err)
-			sparse = db.SparseQuery{Vector: q}
+			sparse = db.Query{Vector: q}
 		}
-		_, _, err := s.Predict(ctx, coll, sparse, &db.PredictOptions{Index: index})
+		_, _, err := predict(ctx, s.Collection(coll), sparse, &db.PredictOptions{Index: index})
 		checkDocumented(t, "predict over "+coll+" by "+index, err)
-		_, err = s.ExplainTree(ctx, coll, sparse, index)
+		_, err = treePath(ctx, s.Collection(coll), sparse, index)
 		checkDocumented(t, "explain over "+coll+" by "+index, err)
-		_, err = s.Index(coll, index)
+		_, err = s.Collection(coll).Index(index)
 		checkDocumented(t, "index "+index, err)
 		return nil
 	})

@@ -2,11 +2,14 @@
 // in one file, with learned indexes for nearest neighbors and labels.
 //
 // Dense collections hold float32 vectors of one dimension; forests find their
-// nearest rows (DB.Build, Snapshot.Search). Sparse collections hold features by
+// nearest rows (Collection.Build, Collection.Search). Sparse collections hold features by
 // number or by name; inverted indexes find the exact nearest rows by cosine
-// (KindPostings, Snapshot.SearchSparse). Rows of both may carry labels, which
-// label models learn to predict (KindLCIF, KindSBT, KindPT, KindAT,
-// Snapshot.Predict).
+// (KindPostings). Rows of both may carry labels, which label models learn to
+// predict (KindLCIF, KindSBT, KindPT, KindAT, Collection.Predict).
+//
+// A Collection is a handle by name: of the database it sees the latest state at each
+// call, of a snapshot the snapshot's. A TxCollection sees and makes the changes of a
+// transaction.
 //
 // # Writing
 //

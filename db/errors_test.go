@@ -28,17 +28,17 @@ func content(t testing.TB, s *db.Snapshot) string {
 	fmt.Fprintln(&out, s.Generation())
 	for _, c := range s.Collections() {
 		fmt.Fprintf(&out, "%+v\n", c)
-		for r, err := range s.Rows(c.Name) {
+		for r, err := range s.Collection(c.Name).Rows() {
 			if err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(&out, "%+v\n", r)
 		}
-		labels, err := s.Labels(c.Name)
+		labels, err := s.Collection(c.Name).Labels()
 		if err != nil {
 			t.Fatal(err)
 		}
-		infos, err := s.Indexes(c.Name)
+		infos, err := s.Collection(c.Name).Indexes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,25 +93,25 @@ func TestMisuseOfWrites(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 30, dim))
 	ctx := t.Context()
-	b.must(b.d.CreateDense(ctx, "empty", db.DenseOptions{Dim: 2}))
+	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
 	good := []float32{1, 2, 3, 4}
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	// Every failing batch has good changes around the bad one.
 	batch := func(rows ...db.Row) func() error {
 		return func() error {
 			return b.d.Update(ctx, func(w *db.Tx) error {
-				if err := w.Put("c", db.Row{Key: []byte("before"), Vector: good}); err != nil {
+				if err := w.Collection("c").Put(db.Row{Key: []byte("before"), Vector: good}); err != nil {
 					return err
 				}
-				if err := w.Delete("c", []byte("a3")); err != nil {
+				if err := w.Collection("c").Delete([]byte("a3")); err != nil {
 					return err
 				}
 				for _, r := range rows {
-					if err := w.Put("c", r); err != nil {
+					if err := w.Collection("c").Put(r); err != nil {
 						return err
 					}
 				}
-				return w.Put("c", db.Row{Key: []byte("after"), Vector: good})
+				return w.Collection("c").Put(db.Row{Key: []byte("after"), Vector: good})
 			})
 		}
 	}
@@ -129,13 +129,13 @@ func TestMisuseOfWrites(t *testing.T) {
 	cancel()
 	late, cancelLate := context.WithDeadline(ctx, time.Now().Add(-time.Second))
 	defer cancelLate()
-	create := func(name string, o db.DenseOptions) func() error {
-		return func() error { return b.d.CreateDense(ctx, name, o) }
+	creating := func(name string, o db.Schema) func() error {
+		return func() error { return create(ctx, b.d, name, o) }
 	}
 	update := func(ctx context.Context, f func(w *db.Tx) error) func() error {
 		return func() error { return b.d.Update(ctx, f) }
 	}
-	put := func(w *db.Tx) error { return w.Put("c", row("k", good...)) }
+	put := func(w *db.Tx) error { return w.Collection("c").Put(row("k", good...)) }
 	b.misuses([]misuse{
 		{"short vector", batch(row("k", 1, 2, 3)), db.ErrDimension, []string{`"c"`, `"k"`, "3", "4"}},
 		{"long vector", batch(row("k", 1, 2, 3, 4, 5)), db.ErrDimension, []string{`"c"`, `"k"`, "5"}},
@@ -146,24 +146,24 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"length beyond float32", batch(row("k", 2e19, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "2e+19", "1.84e+19"}},
 		{"length below float32", batch(row("k", 1e-20, 0, 0, 0)), db.ErrNorm, []string{`"k"`, "1e-20", "2.17e-19"}},
 		{"key put and inserted", update(ctx, func(w *db.Tx) error {
-			return errors.Join(put(w), w.Insert("c", row("k", good...)))
+			return errors.Join(put(w), w.Collection("c").Insert(row("k", good...)))
 		}), db.ErrExists, []string{`"c"`, `"k"`}},
 		{"key inserted twice", update(ctx, func(w *db.Tx) error {
-			return errors.Join(w.Insert("c", row("k", good...)), w.Insert("c", row("k", good...)))
+			return errors.Join(w.Collection("c").Insert(row("k", good...)), w.Collection("c").Insert(row("k", good...)))
 		}), db.ErrExists, []string{`"c"`, `"k"`}},
-		{"get without key", update(ctx, func(w *db.Tx) error { _, err := w.Get("c", nil); return err }), db.ErrKey, []string{`"c"`}},
-		{"has in no collection", update(ctx, func(w *db.Tx) error { _, err := w.Has("nowhere", []byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"get without key", update(ctx, func(w *db.Tx) error { _, err := w.Collection("c").Get(nil); return err }), db.ErrKey, []string{`"c"`}},
+		{"has in no collection", update(ctx, func(w *db.Tx) error { _, err := w.Collection("nowhere").Has([]byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
 		{"no key", batch(row("", good...)), db.ErrKey, []string{`"c"`, "0 bytes"}},
 		{"long key", batch(row(long, good...)), db.ErrKey, []string{"513 bytes", "512"}},
 		{"empty label", batch(labelled("good", "")), db.ErrLabel, []string{`"c"`, `"k"`}},
 		{"long label", batch(labelled(long)), db.ErrLabel, []string{`"k"`, "513"}},
 		{"many labels", batch(labelled(labels...)), db.ErrLabel, []string{`"k"`, "1025"}},
 		{"large payload", batch(paid), db.ErrPayload, []string{`"k"`, "1048577"}},
-		{"put into no collection", update(ctx, func(w *db.Tx) error { return w.Put("nowhere", row("k", good...)) }), db.ErrNoCollection, []string{`"nowhere"`}},
-		{"delete from no collection", update(ctx, func(w *db.Tx) error { return w.Delete("nowhere", []byte("k")) }), db.ErrNoCollection, []string{`"nowhere"`}},
-		{"delete without key", update(ctx, func(w *db.Tx) error { return w.Delete("c", nil) }), db.ErrKey, []string{`"c"`}},
+		{"put into no collection", update(ctx, func(w *db.Tx) error { return w.Collection("nowhere").Put(row("k", good...)) }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"delete from no collection", update(ctx, func(w *db.Tx) error { return w.Collection("nowhere").Delete([]byte("k")) }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"delete without key", update(ctx, func(w *db.Tx) error { return w.Collection("c").Delete(nil) }), db.ErrKey, []string{`"c"`}},
 		{"a failed put that is ignored", update(ctx, func(w *db.Tx) error {
-			_ = w.Put("c", row("bad", nan, 0, 0, 0)) // the batch must not forget it
+			_ = w.Collection("c").Put(row("bad", nan, 0, 0, 0)) // the batch must not forget it
 			return put(w)
 		}), db.ErrNotFinite, []string{`"bad"`}},
 		{"the caller's own error", update(ctx, func(w *db.Tx) error { return errors.Join(put(w), mine) }), mine, nil},
@@ -172,25 +172,25 @@ func TestMisuseOfWrites(t *testing.T) {
 		{"transaction used afterwards", func() error {
 			var kept *db.Tx
 			b.must(b.d.Update(ctx, func(w *db.Tx) error { kept = w; return nil }))
-			return errors.Join(put(kept), kept.Delete("c", []byte("a1")))
+			return errors.Join(put(kept), kept.Collection("c").Delete([]byte("a1")))
 		}, db.ErrClosed, []string{"transaction"}},
 
-		{"collection twice", create("c", db.DenseOptions{Dim: 9}), db.ErrExists, []string{`"c"`}},
-		{"no name", create("", db.DenseOptions{Dim: 2}), db.ErrName, nil},
-		{"long name", create(strings.Repeat("n", db.MaxName+1), db.DenseOptions{Dim: 2}), db.ErrName, []string{"255"}},
-		{"name with an escape", create("a\x1b[31m", db.DenseOptions{Dim: 2}), db.ErrName, []string{"control"}},
-		{"name of two lines", create("a\u2028b", db.DenseOptions{Dim: 2}), db.ErrName, []string{"control"}},
-		{"name that is no text", create("a\xff", db.DenseOptions{Dim: 2}), db.ErrName, nil},
-		{"no dimension", create("d", db.DenseOptions{}), db.ErrOption, []string{"dimension 0"}},
-		{"negative dimension", create("d", db.DenseOptions{Dim: -3}), db.ErrOption, []string{"-3"}},
-		{"dimension too large", create("d", db.DenseOptions{Dim: db.MaxDim + 1}), db.ErrOption, []string{"65537"}},
-		{"unknown metric", create("d", db.DenseOptions{Dim: 2, Metric: 99}), db.ErrOption, []string{"99"}},
-		{"unknown storage", create("d", db.DenseOptions{Dim: 2, Storage: 9}), db.ErrOption, []string{"9"}},
-		{"cancelled create", func() error { return b.d.CreateDense(cancelled, "d", db.DenseOptions{Dim: 2}) }, context.Canceled, nil},
-		{"drop of no collection", func() error { return b.d.DropCollection(ctx, "nowhere") }, db.ErrNoCollection, []string{`"nowhere"`}},
-		{"cancelled drop", func() error { return b.d.DropCollection(cancelled, "c") }, context.Canceled, nil},
-		{"drop of no index", func() error { return b.d.DropIndex(ctx, "c", "x") }, db.ErrNoIndex, []string{`"c"`, `"x"`}},
-		{"drop of an index of no collection", func() error { return b.d.DropIndex(ctx, "nowhere", "x") }, db.ErrNoCollection, []string{`"nowhere"`}},
+		{"collection twice", creating("c", db.Schema{Dim: 9}), db.ErrExists, []string{`"c"`}},
+		{"no name", creating("", db.Schema{Dim: 2}), db.ErrName, nil},
+		{"long name", creating(strings.Repeat("n", db.MaxName+1), db.Schema{Dim: 2}), db.ErrName, []string{"255"}},
+		{"name with an escape", creating("a\x1b[31m", db.Schema{Dim: 2}), db.ErrName, []string{"control"}},
+		{"name of two lines", creating("a\u2028b", db.Schema{Dim: 2}), db.ErrName, []string{"control"}},
+		{"name that is no text", creating("a\xff", db.Schema{Dim: 2}), db.ErrName, nil},
+		{"no dimension", creating("d", db.Schema{}), db.ErrOption, []string{"dimension 0"}},
+		{"negative dimension", creating("d", db.Schema{Dim: -3}), db.ErrOption, []string{"-3"}},
+		{"dimension too large", creating("d", db.Schema{Dim: db.MaxDim + 1}), db.ErrOption, []string{"65537"}},
+		{"unknown metric", creating("d", db.Schema{Dim: 2, Metric: 99}), db.ErrOption, []string{"99"}},
+		{"unknown storage", creating("d", db.Schema{Dim: 2, Storage: 9}), db.ErrOption, []string{"9"}},
+		{"cancelled create", func() error { return create(cancelled, b.d, "d", db.Schema{Dim: 2}) }, context.Canceled, nil},
+		{"drop of no collection", func() error { return b.d.Drop(ctx, "nowhere") }, db.ErrNoCollection, []string{`"nowhere"`}},
+		{"cancelled drop", func() error { return b.d.Drop(cancelled, "c") }, context.Canceled, nil},
+		{"drop of no index", func() error { return b.d.Collection("c").DropIndex(ctx, "x") }, db.ErrNoIndex, []string{`"c"`, `"x"`}},
+		{"drop of an index of no collection", func() error { return b.d.Collection("nowhere").DropIndex(ctx, "x") }, db.ErrNoCollection, []string{`"nowhere"`}},
 	})
 	// An error must not stop what comes later.
 	b.put("z", [][]float32{good})
@@ -203,12 +203,12 @@ func TestMisuseOfBuilds(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	ctx := t.Context()
 	b.put("a", mixture(1, 60, dim))
-	b.must(b.d.CreateDense(ctx, "empty", db.DenseOptions{Dim: 2}))
+	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
 	b.build("x", db.BuildOptions{NoTune: true})
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	in := func(coll, name string, o db.BuildOptions) func() error {
-		return func() error { _, err := b.d.Build(ctx, coll, name, o, nil); return err }
+		return func() error { _, err := b.d.Collection(coll).Build(ctx, name, o, nil); return err }
 	}
 	with := func(o db.BuildOptions) func() error { return in("c", "x", o) }
 	nan := mixture(2, 12, dim)
@@ -250,7 +250,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"dimension of a training query", with(db.BuildOptions{TrainingQueries: short}), db.ErrDimension, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(db.BuildOptions{TrainingQueries: nan}), db.ErrNotFinite, []string{"query 7", "coordinate 2"}},
 		{"length of a training query", with(db.BuildOptions{TrainingQueries: long}), db.ErrNorm, []string{"query 5"}},
-		{"cancelled", func() error { _, err := b.d.Build(cancelled, "c", "x", db.BuildOptions{}, nil); return err }, context.Canceled, nil},
+		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", db.BuildOptions{}, nil); return err }, context.Canceled, nil},
 	})
 	// Bad options are refused before any work, and leave no marks.
 	b.check()
@@ -264,7 +264,7 @@ func TestMisuseOfReads(t *testing.T) {
 	ctx := t.Context()
 	b.put("a", mixture(1, 60, dim))
 	b.drop("a9")
-	b.must(b.d.CreateDense(ctx, "empty", db.DenseOptions{Dim: 2}))
+	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
 	b.build("x", db.BuildOptions{NoTune: true})
 	s, err := b.d.Snapshot()
 	b.must(err)
@@ -276,11 +276,10 @@ func TestMisuseOfReads(t *testing.T) {
 	cancel()
 	q := []float32{1, 2, 3, 4}
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
-	dst := []db.Hit{{Key: []byte("kept"), Row: 7}}
 	ask := func(coll string, q []float32, k int, o *db.SearchOptions) func() error {
 		return func() error {
-			hits, _, err := s.Search(ctx, coll, q, k, o, dst)
-			if len(hits) != 1 || string(hits[0].Key) != "kept" {
+			hits, _, err := nearest(ctx, s.Collection(coll), db.Query{Vector: q}, k, o)
+			if hits != nil {
 				t.Errorf("the failed search returned %v", hits)
 			}
 			return err
@@ -299,9 +298,8 @@ func TestMisuseOfReads(t *testing.T) {
 		{"NaN", ask("c", []float32{1, nan, 3, 4}, 1, flat), db.ErrNotFinite, []string{`"c"`, "coordinate 1"}},
 		{"infinity", ask("c", []float32{1, 2, 3, inf}, 1, flat), db.ErrNotFinite, []string{`"c"`, "coordinate 3"}},
 		{"length", ask("c", []float32{1, 2, 3, 3e38}, 1, flat), db.ErrNorm, []string{`"c"`}},
-		{"k is 0", ask("c", q, 0, flat), db.ErrK, []string{`"c"`, "0"}},
 		{"k is negative", ask("c", q, -2, flat), db.ErrK, []string{"-2"}},
-		{"k is 0 in an empty collection", ask("empty", q[:2], 0, nil), db.ErrK, []string{`"empty"`}},
+		{"k is negative in an empty collection", ask("empty", q[:2], -1, nil), db.ErrK, []string{`"empty"`}},
 		{"radius is NaN", ask("c", q, 1, &db.SearchOptions{Index: db.Flat, Radius: math.NaN()}), db.ErrOption, []string{"NaN"}},
 		{"radius is negative", ask("c", q, 1, &db.SearchOptions{Index: db.Flat, Radius: -1}), db.ErrOption, []string{"-1"}},
 		{"recall above 1", ask("c", q, 1, &db.SearchOptions{Recall: 1.1}), db.ErrOption, []string{"1.1"}},
@@ -312,19 +310,25 @@ func TestMisuseOfReads(t *testing.T) {
 		{"unknown method", ask("c", q, 1, p(query.Params{Method: 77})), db.ErrOption, []string{"77"}},
 		{"tau", ask("c", q, 1, p(query.Params{Tau: 1.2})), db.ErrOption, []string{"1.2"}},
 		{"negative hops", ask("c", q, 1, p(query.Params{Hops: -1})), db.ErrOption, []string{`"c"`}},
-		{"cancelled search", func() error { _, _, err := s.Search(cancelled, "c", q, 1, flat, nil); return err }, context.Canceled, nil},
-		{"batch of no collection", func() error { _, err := s.SearchBatch(ctx, "nowhere", [][]float32{q}, 1, nil, 0); return err }, db.ErrNoCollection, []string{`"nowhere"`}},
+		{"cancelled search", func() error {
+			_, _, err := nearest(cancelled, s.Collection("c"), db.Query{Vector: q}, 1, flat)
+			return err
+		}, context.Canceled, nil},
+		{"batch of no collection", func() error {
+			_, err := nearestBatch(ctx, s.Collection("nowhere"), [][]float32{q}, 1, nil, 0)
+			return err
+		}, db.ErrNoCollection, []string{`"nowhere"`}},
 
-		{"get from no collection", on(s, func(s *db.Snapshot) error { _, err := s.Get("nowhere", []byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
-		{"get what is not there", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", []byte("zz")); return err }), db.ErrNotFound, []string{`"zz"`, `"c"`}},
-		{"get what was deleted", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", []byte("a9")); return err }), db.ErrNotFound, []string{`"a9"`}},
-		{"get without key", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", nil); return err }), db.ErrKey, nil},
-		{"get a long key", on(s, func(s *db.Snapshot) error { _, err := s.Get("c", make([]byte, 513)); return err }), db.ErrKey, []string{"513"}},
-		{"row beyond the end", on(s, func(s *db.Snapshot) error { _, err := s.GetRow("c", 60); return err }), db.ErrNotFound, []string{"60", `"c"`}},
-		{"deleted row", on(s, func(s *db.Snapshot) error { _, err := s.GetRow("c", 9); return err }), db.ErrNotFound, []string{"9", `"c"`}},
-		{"row of no collection", on(s, func(s *db.Snapshot) error { _, err := s.GetRow("nowhere", 0); return err }), db.ErrNoCollection, nil},
-		{"index of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Index("nowhere", "x"); return err }), db.ErrNoCollection, nil},
-		{"description of no index", on(s, func(s *db.Snapshot) error { _, err := s.Index("c", "y"); return err }), db.ErrNoIndex, []string{`"y"`, `"c"`}},
+		{"get from no collection", on(s, func(s *db.Snapshot) error { _, err := s.Collection("nowhere").Get([]byte("k")); return err }), db.ErrNoCollection, []string{`"nowhere"`}},
+		{"get what is not there", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").Get([]byte("zz")); return err }), db.ErrNotFound, []string{`"zz"`, `"c"`}},
+		{"get what was deleted", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").Get([]byte("a9")); return err }), db.ErrNotFound, []string{`"a9"`}},
+		{"get without key", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").Get(nil); return err }), db.ErrKey, nil},
+		{"get a long key", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").Get(make([]byte, 513)); return err }), db.ErrKey, []string{"513"}},
+		{"row beyond the end", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").GetRow(60); return err }), db.ErrNotFound, []string{"60", `"c"`}},
+		{"deleted row", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").GetRow(9); return err }), db.ErrNotFound, []string{"9", `"c"`}},
+		{"row of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Collection("nowhere").GetRow(0); return err }), db.ErrNoCollection, nil},
+		{"index of no collection", on(s, func(s *db.Snapshot) error { _, err := s.Collection("nowhere").Index("x"); return err }), db.ErrNoCollection, nil},
+		{"description of no index", on(s, func(s *db.Snapshot) error { _, err := s.Collection("c").Index("y"); return err }), db.ErrNoIndex, []string{`"y"`, `"c"`}},
 		{"cancelled check", func() error { return b.d.Check(cancelled, nil) }, context.Canceled, nil},
 	}
 	for _, c := range readers {
@@ -342,29 +346,29 @@ var readers = []struct {
 	name string
 	read func(s *db.Snapshot, coll string) error
 }{
-	{"Get", func(s *db.Snapshot, coll string) error { _, err := s.Get(coll, []byte("a0")); return err }},
-	{"GetRow", func(s *db.Snapshot, coll string) error { _, err := s.GetRow(coll, 0); return err }},
-	{"Count", func(s *db.Snapshot, coll string) error { _, err := s.Count(coll); return err }},
-	{"Collection", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll); return err }},
-	{"Labels", func(s *db.Snapshot, coll string) error { _, err := s.Labels(coll); return err }},
-	{"Index", func(s *db.Snapshot, coll string) error { _, err := s.Index(coll, "x"); return err }},
-	{"Indexes", func(s *db.Snapshot, coll string) error { _, err := s.Indexes(coll); return err }},
+	{"Get", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Get([]byte("a0")); return err }},
+	{"GetRow", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).GetRow(0); return err }},
+	{"Count", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Count(); return err }},
+	{"Collection", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Info(); return err }},
+	{"Labels", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Labels(); return err }},
+	{"Index", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Index("x"); return err }},
+	{"Indexes", func(s *db.Snapshot, coll string) error { _, err := s.Collection(coll).Indexes(); return err }},
 	{"Search", func(s *db.Snapshot, coll string) error {
-		_, _, err := s.Search(context.Background(), coll, make([]float32, 4), 1, &db.SearchOptions{Index: db.Flat}, nil)
+		_, _, err := nearest(context.Background(), s.Collection(coll), db.Query{Vector: make([]float32, 4)}, 1, &db.SearchOptions{Index: db.Flat})
 		return err
 	}},
 	{"SearchBatch", func(s *db.Snapshot, coll string) error {
-		_, err := s.SearchBatch(context.Background(), coll, make([][]float32, 3), 1, nil, 2)
+		_, err := nearestBatch(context.Background(), s.Collection(coll), make([][]float32, 3), 1, nil, 2)
 		return err
 	}},
 	{"Rows", func(s *db.Snapshot, coll string) (err error) {
-		for _, e := range s.Rows(coll) {
+		for _, e := range s.Collection(coll).Rows() {
 			err = e
 		}
 		return err
 	}},
 	{"Keys", func(s *db.Snapshot, coll string) (err error) {
-		for _, e := range s.Keys(coll, nil) {
+		for _, e := range s.Collection(coll).Keys(nil) {
 			err = e
 		}
 		return err
@@ -377,7 +381,7 @@ func TestReleaseWhileIterating(t *testing.T) {
 	b.put("a", mixture(1, 2000, 3))
 	for name, iterate := range map[string]func(s *db.Snapshot, step func()) (int, error){
 		"Rows": func(s *db.Snapshot, step func()) (n int, err error) {
-			for _, err := range s.Rows("c") {
+			for _, err := range s.Collection("c").Rows() {
 				if err != nil {
 					return n, err
 				}
@@ -387,7 +391,7 @@ func TestReleaseWhileIterating(t *testing.T) {
 			return n, nil
 		},
 		"Keys": func(s *db.Snapshot, step func()) (n int, err error) {
-			for _, err := range s.Keys("c", nil) {
+			for _, err := range s.Collection("c").Keys(nil) {
 				if err != nil {
 					return n, err
 				}
@@ -416,14 +420,14 @@ func TestMisuseOfClosed(t *testing.T) {
 	b.build("x", db.BuildOptions{NoTune: true})
 	writes := map[string]func(d *db.DB) error{
 		"Update": func(d *db.DB) error {
-			return d.Update(ctx, func(w *db.Tx) error { return w.Delete("c", []byte("a1")) })
+			return d.Update(ctx, func(w *db.Tx) error { return w.Collection("c").Delete([]byte("a1")) })
 		},
 		"Update of nothing": func(d *db.DB) error { return d.Update(ctx, func(*db.Tx) error { return nil }) },
-		"CreateDense":       func(d *db.DB) error { return d.CreateDense(ctx, "d", db.DenseOptions{Dim: 1}) },
-		"DropCollection":    func(d *db.DB) error { return d.DropCollection(ctx, "c") },
-		"DropIndex":         func(d *db.DB) error { return d.DropIndex(ctx, "c", "x") },
+		"Create":            func(d *db.DB) error { return create(ctx, d, "d", db.Schema{Dim: 1}) },
+		"Drop":              func(d *db.DB) error { return d.Drop(ctx, "c") },
+		"DropIndex":         func(d *db.DB) error { return d.Collection("c").DropIndex(ctx, "x") },
 		"Build": func(d *db.DB) error {
-			_, err := d.Build(ctx, "c", "y", db.BuildOptions{NoTune: true}, nil)
+			_, err := d.Collection("c").Build(ctx, "y", db.BuildOptions{NoTune: true}, nil)
 			return err
 		},
 	}
@@ -476,7 +480,7 @@ func TestMisuseOfClosed(t *testing.T) {
 		if got := content(t, s); got != want {
 			t.Errorf("read-only content\n%s\nwant\n%s", got, want)
 		}
-		_, _, err := s.Search(ctx, "c", make([]float32, dim), 3, &db.SearchOptions{Params: &query.Params{}}, nil)
+		_, _, err := nearest(ctx, s.Collection("c"), db.Query{Vector: make([]float32, dim)}, 3, &db.SearchOptions{Params: &query.Params{}})
 		return err
 	}))
 	// Both ways of opening at once.

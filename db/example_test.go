@@ -39,12 +39,12 @@ func palette(dir string) *db.DB {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := d.CreateDense(context.Background(), "colours", db.DenseOptions{Dim: 3}); err != nil {
+	if _, err := d.Create(context.Background(), "colours", db.Schema{Dim: 3}); err != nil {
 		log.Fatal(err)
 	}
 	err = d.Update(context.Background(), func(tx *db.Tx) error {
 		for _, c := range colours {
-			if err := tx.Put("colours", db.Row{Key: []byte(c.name), Vector: c.rgb, Labels: c.tags}); err != nil {
+			if err := tx.Collection("colours").Put(db.Row{Key: []byte(c.name), Vector: c.rgb, Labels: c.tags}); err != nil {
 				return err
 			}
 		}
@@ -76,12 +76,12 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.CreateDense(ctx, "colours", db.DenseOptions{Dim: 3, Metric: vector.L2}); err != nil {
+	if _, err := d.Create(ctx, "colours", db.Schema{Dim: 3, Metric: vector.L2}); err != nil {
 		log.Fatal(err)
 	}
 	err = d.Update(ctx, func(tx *db.Tx) error {
 		for _, c := range colours {
-			if err := tx.Put("colours", db.Row{Key: []byte(c.name), Vector: c.rgb}); err != nil {
+			if err := tx.Collection("colours").Put(db.Row{Key: []byte(c.name), Vector: c.rgb}); err != nil {
 				return err
 			}
 		}
@@ -91,16 +91,13 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	err = d.View(func(s *db.Snapshot) error {
-		tomato := []float32{255, 99, 71}
-		hits, _, err := s.Search(ctx, "colours", tomato, 3, nil, nil)
-		for _, h := range hits {
-			fmt.Printf("%s %.1f\n", h.Key, h.Distance)
-		}
-		return err
-	})
+	tomato := db.Query{Vector: []float32{255, 99, 71}}
+	near, err := d.Collection("colours").Search(ctx, tomato, &db.SearchOptions{K: 3})
 	if err != nil {
 		log.Fatal(err)
+	}
+	for _, h := range near.Hits {
+		fmt.Printf("%s %.1f\n", h.Key, h.Distance)
 	}
 	// Output:
 	// orange 96.9
@@ -110,7 +107,7 @@ func Example() {
 
 // Build learns an index and tunes it on rows held out: a search then needs no
 // more than the recall it should have.
-func ExampleDB_Build() {
+func ExampleCollection_Build() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
@@ -119,14 +116,14 @@ func ExampleDB_Build() {
 		log.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.CreateDense(ctx, "spiral", db.DenseOptions{Dim: 3}); err != nil {
+	if _, err := d.Create(ctx, "spiral", db.Schema{Dim: 3}); err != nil {
 		log.Fatal(err)
 	}
 	err = d.Update(ctx, func(tx *db.Tx) error {
 		for i := range 2000 {
 			a := float64(i) / 30
 			x := []float32{float32(a * math.Cos(a)), float32(a * math.Sin(a)), float32(a)}
-			if err := tx.Put("spiral", db.Row{Key: fmt.Appendf(nil, "point %d", i), Vector: x}); err != nil {
+			if err := tx.Collection("spiral").Put(db.Row{Key: fmt.Appendf(nil, "point %d", i), Vector: x}); err != nil {
 				return err
 			}
 		}
@@ -136,24 +133,18 @@ func ExampleDB_Build() {
 		log.Fatal(err)
 	}
 
-	info, err := d.Build(ctx, "spiral", "main", db.BuildOptions{Trees: 4, Seed: 1}, nil)
+	info, err := d.Collection("spiral").Build(ctx, "main", db.BuildOptions{Trees: 4, Seed: 1}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(info.Options.Kind, "over", info.Rows, "rows, tuned:", info.Curve != nil)
 
-	err = d.View(func(s *db.Snapshot) error {
-		q := []float32{0, 31, 30}
-		hits, stats, err := s.Search(ctx, "spiral", q, 1, &db.SearchOptions{Recall: 0.99}, nil)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("nearest is %s, compared with less than half: %t\n", hits[0].Key, stats.Exact < 1000)
-		return nil
-	})
+	q := db.Query{Vector: []float32{0, 31, 30}}
+	near, err := d.Collection("spiral").Search(ctx, q, &db.SearchOptions{K: 1, Recall: 0.99})
 	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Printf("nearest is %s, compared with less than half: %t\n", near.Hits[0].Key, near.Stats.Exact < 1000)
 	// Output:
 	// kd over 2000 rows, tuned: true
 	// nearest is point 989, compared with less than half: true
@@ -174,9 +165,9 @@ func ExampleDB_Snapshot() {
 	defer before.Release()
 	err = d.Update(ctx, func(tx *db.Tx) error {
 		return errors.Join(
-			tx.Delete("colours", []byte("teal")),
-			tx.Put("colours", db.Row{Key: []byte("violet"), Vector: []float32{238, 130, 238}}),
-			tx.Put("colours", db.Row{Key: []byte("indigo"), Vector: []float32{75, 0, 130}}),
+			tx.Collection("colours").Delete([]byte("teal")),
+			tx.Collection("colours").Put(db.Row{Key: []byte("violet"), Vector: []float32{238, 130, 238}}),
+			tx.Collection("colours").Put(db.Row{Key: []byte("indigo"), Vector: []float32{75, 0, 130}}),
 		)
 	})
 	if err != nil {
@@ -188,11 +179,11 @@ func ExampleDB_Snapshot() {
 	}
 	defer after.Release()
 	for _, s := range []*db.Snapshot{before, after} {
-		n, err := s.Count("colours")
+		n, err := s.Collection("colours").Count()
 		if err != nil {
 			log.Fatal(err)
 		}
-		_, err = s.Get("colours", []byte("teal"))
+		_, err = s.Collection("colours").Get([]byte("teal"))
 		fmt.Println(n, "colours, no teal:", errors.Is(err, db.ErrNotFound))
 	}
 	// Output:
@@ -202,35 +193,29 @@ func ExampleDB_Snapshot() {
 
 // Filters restrict the answers before any distance is computed, by label, by
 // key, or by a bitmap of row numbers. A radius asks for all rows within it.
-func ExampleSnapshot_Search_filters() {
+func ExampleCollection_Search_filters() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
 	d := palette(dir)
 	defer d.Close()
 
-	err := d.View(func(s *db.Snapshot) error {
-		q := []float32{90, 60, 62}
-		for _, o := range []db.SearchOptions{
-			{},
-			{Labels: []string{"warm"}},
-			{Key: func(key []byte) bool { return len(key) == 4 }},
-			{Radius: 120},
-		} {
-			hits, _, err := s.Search(ctx, "colours", q, 3, &o, nil)
-			if err != nil {
-				return err
-			}
-			var names []string
-			for _, h := range hits {
-				names = append(names, string(h.Key))
-			}
-			fmt.Println(names)
+	q := db.Query{Vector: []float32{90, 60, 62}}
+	for _, o := range []db.SearchOptions{
+		{K: 3},
+		{K: 3, Labels: []string{"warm"}},
+		{K: 3, Key: func(key []byte) bool { return len(key) == 4 }},
+		{Radius: 120},
+	} {
+		near, err := d.Collection("colours").Search(ctx, q, &o)
+		if err != nil {
+			log.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
+		var names []string
+		for _, h := range near.Hits {
+			names = append(names, string(h.Key))
+		}
+		fmt.Println(names)
 	}
 	// Output:
 	// [grey black navy]
@@ -241,7 +226,7 @@ func ExampleSnapshot_Search_filters() {
 
 // An explanation says which stage found a row, and how its label was elected
 // by the leaves that the query fell into.
-func ExampleSnapshot_Search_explain() {
+func ExampleCollection_Search_explain() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
@@ -249,29 +234,22 @@ func ExampleSnapshot_Search_explain() {
 	defer d.Close()
 
 	o := db.BuildOptions{Trees: 3, Depth: 1, LabelsK: 2, NoTune: true, Seed: 1}
-	if _, err := d.Build(ctx, "colours", "main", o, nil); err != nil {
+	if _, err := d.Collection("colours").Build(ctx, "main", o, nil); err != nil {
 		log.Fatal(err)
 	}
 	err := d.Update(ctx, func(tx *db.Tx) error {
-		return tx.Put("colours", db.Row{Key: []byte("maroon"), Vector: []float32{128, 0, 0}})
+		return tx.Collection("colours").Put(db.Row{Key: []byte("maroon"), Vector: []float32{128, 0, 0}})
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = d.View(func(s *db.Snapshot) error {
-		search := &db.SearchOptions{Params: &query.Params{Method: query.Natural}, Explain: true}
-		hits, _, err := s.Search(ctx, "colours", []float32{200, 0, 0}, 2, search, nil)
-		if err != nil {
-			return err
-		}
-		for _, h := range hits {
-			e := h.Explanation
-			fmt.Printf("%s: %s, elected by votes: %t\n", h.Key, e.Source, e.Elected)
-		}
-		return nil
-	})
+	search := &db.SearchOptions{K: 2, Params: &query.Params{Method: query.Natural}, Explain: true}
+	near, err := d.Collection("colours").Search(ctx, db.Query{Vector: []float32{200, 0, 0}}, search)
 	if err != nil {
 		log.Fatal(err)
+	}
+	for _, h := range near.Hits {
+		fmt.Printf("%s: %s, elected by votes: %t\n", h.Key, h.Explanation.Source, h.Explanation.Elected)
 	}
 	// Output:
 	// red: forest, elected by votes: true

@@ -55,7 +55,7 @@ func TestIndexOverFewRows(t *testing.T) {
 				}
 				var info db.IndexInfo
 				b.must(b.d.View(func(s *db.Snapshot) (err error) {
-					info, err = s.Index("c", "x")
+					info, err = s.Collection("c").Index("x")
 					return err
 				}))
 				if info.Curve == nil || info.Curve.Queries != 30 || info.Options.LabelsK != 7 || info.Maintained.IsZero() {
@@ -110,15 +110,15 @@ func TestMoreThanThereIs(t *testing.T) {
 	const dim = 3
 	ctx := t.Context()
 	q := []float32{1, -2, 3}
-	sparse := db.SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
+	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}
 	for _, n := range []int{0, 1, 7, 40} {
 		b := newBed(t, vector.L2, dim)
-		b.must(b.d.CreateSparse(ctx, "s", db.SparseOptions{}))
+		b.must(create(ctx, b.d, "s", db.Schema{Features: db.Numbered}))
 		b.put("a", mixture(1, max(n, 12), dim))
 		b.must(b.d.Update(ctx, func(w *db.Tx) error {
 			for i := range max(n, 1) {
 				x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%3)}, Value: []float32{1, float32(i + 1)}}
-				if err := w.Put("s", db.Row{Key: fmt.Appendf(nil, "s%d", i), Sparse: x, Labels: []string{"l"}}); err != nil {
+				if err := w.Collection("s").Put(db.Row{Key: fmt.Appendf(nil, "s%d", i), Sparse: x, Labels: []string{"l"}}); err != nil {
 					return err
 				}
 			}
@@ -130,14 +130,14 @@ func TestMoreThanThereIs(t *testing.T) {
 			if kind == db.KindLCIF {
 				o.LCIF.Params = &query.LCIFParams{K: 3, Lambda: 0.5}
 			}
-			_, err := b.d.Build(ctx, "s", string(kind), o, nil)
+			_, err := b.d.Collection("s").Build(ctx, string(kind), o, nil)
 			b.must(err)
 		}
 		for i := n; i < max(n, 12); i++ {
 			b.drop(fmt.Sprintf("a%d", i))
 		}
 		if n == 0 {
-			b.must(b.d.Update(ctx, func(w *db.Tx) error { return w.Delete("s", []byte("s0")) }))
+			b.must(b.d.Update(ctx, func(w *db.Tx) error { return w.Collection("s").Delete([]byte("s0")) }))
 		}
 		b.must(b.d.View(func(s *db.Snapshot) error {
 			for _, k := range []int{n + 1, 100, math.MaxInt} {
@@ -148,38 +148,38 @@ func TestMoreThanThereIs(t *testing.T) {
 					"lookup":  {Params: &query.Params{Method: query.Lookup, Sketch: true}},
 					"range":   {Radius: 1e9}, "flat range": {Radius: 1e9, Index: db.Flat},
 				} {
-					hits, _, err := s.Search(ctx, "c", q, k, o, nil)
+					hits, _, err := nearest(ctx, s.Collection("c"), db.Query{Vector: q}, k, o)
 					b.must(err)
 					if o == nil || o.Radius == 0 || o.Index == db.Flat {
 						b.same(q, hits, b.exact(q, nil), nil)
 					}
-					many, err := s.SearchBatch(ctx, "c", [][]float32{q, q}, k, o, 2)
+					many, err := nearestBatch(ctx, s.Collection("c"), [][]float32{q, q}, k, o, 2)
 					if err != nil || len(many) != 2 || len(many[1]) != len(hits) {
 						t.Errorf("%d rows, k %d, %s: batch %d, %v", n, k, name, len(many), err)
 					}
 				}
 				for _, index := range []string{db.Flat, string(db.KindPostings)} {
-					hits, _, err := s.SearchSparse(ctx, "s", sparse, k, &db.SparseSearchOptions{Index: index}, nil)
+					hits, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: index})
 					if err != nil || len(hits) != n {
 						t.Errorf("%d rows, k %d, sparse by %s: %d hits, %v", n, k, index, len(hits), err)
 					}
 				}
-				if _, _, err := s.SearchSparse(ctx, "s", sparse, k, &db.SparseSearchOptions{Index: string(db.KindPostings), Strategy: postings.Union}, nil); err != nil {
+				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: string(db.KindPostings), Strategy: postings.Union}); err != nil {
 					t.Errorf("%d rows, k %d: %v", n, k, err)
 				}
-				got, _, err := s.Predict(ctx, "s", sparse, &db.PredictOptions{Top: k})
+				got, _, err := predict(ctx, s.Collection("s"), sparse, &db.PredictOptions{Top: k})
 				if err != nil || len(got) > 1 {
 					t.Errorf("%d rows: the %d best labels of one are %v, %v", n, k, got, err)
 				}
-				batch, err := s.PredictBatch(ctx, "s", []db.SparseQuery{sparse, sparse}, &db.PredictOptions{Top: k}, 2)
+				batch, err := predictBatch(ctx, s.Collection("s"), []db.Query{sparse, sparse}, &db.PredictOptions{Top: k}, 2)
 				if err != nil || len(batch) != 2 || len(batch[0]) != len(got) {
 					t.Errorf("%d rows: batch of predictions %v, %v", n, batch, err)
 				}
 			}
-			if out, err := s.SearchBatch(ctx, "c", nil, 10, nil, 0); err != nil || len(out) != 0 {
+			if out, err := nearestBatch(ctx, s.Collection("c"), nil, 10, nil, 0); err != nil || len(out) != 0 {
 				t.Errorf("empty batch: %v, %v", out, err)
 			}
-			if out, err := s.PredictBatch(ctx, "s", nil, nil, 0); err != nil || len(out) != 0 {
+			if out, err := predictBatch(ctx, s.Collection("s"), nil, nil, 0); err != nil || len(out) != 0 {
 				t.Errorf("empty batch of predictions: %v, %v", out, err)
 			}
 			return nil

@@ -170,10 +170,10 @@ func TestNewerFormat(t *testing.T) {
 		}
 		defer d.Close()
 		err = d.View(func(s *Snapshot) error {
-			if _, err := s.Get("bytes", damageKey(1)); err != nil {
+			if _, err := s.Collection("bytes").Get(damageKey(1)); err != nil {
 				t.Errorf("another collection: %v", err)
 			}
-			_, _, err := s.Search(context.Background(), "floats", make([]float32, 8192), 1, nil, nil)
+			_, _, err := nearest(context.Background(), s.Collection("floats"), Query{Vector: make([]float32, 8192)}, 1, nil)
 			return err
 		})
 		if !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {

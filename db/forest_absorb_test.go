@@ -161,7 +161,7 @@ func TestMaintainForest(t *testing.T) {
 			if gap /= cases; gap > 0.005 {
 				t.Errorf("recall is %.4f below that of a new forest", gap)
 			}
-			b.must(b.d.DropIndex(context.Background(), "c", "fresh"))
+			b.must(b.d.Collection("c").DropIndex(context.Background(), "fresh"))
 			// Much more of it: the forest is learned anew.
 			b.put("much", mixture(uint64(60+i), n/4, dim))
 			steps, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
@@ -170,7 +170,7 @@ func TestMaintainForest(t *testing.T) {
 				t.Errorf("steps %+v, want one that learns the forest anew", steps)
 			}
 			b.must(b.d.View(func(s *db.Snapshot) error {
-				info, err := s.Index("c", "kept")
+				info, err := s.Collection("c").Index("kept")
 				if info.TrainingPoints != len(b.rows) || !info.Created.Equal(built.Created) || info.Maintained.IsZero() {
 					t.Errorf("after all: %d points of %d rows, built %v", info.TrainingPoints, len(b.rows), info.Created)
 				}
@@ -205,7 +205,7 @@ func TestMaintainFound(t *testing.T) {
 		t.Errorf("%d of %d rows folded in are found by themselves", found, fresh)
 	}
 	b.must(b.d.View(func(s *db.Snapshot) error {
-		hits, _, err := s.Search(context.Background(), "c", rows[0], 1, &db.SearchOptions{Params: &query.Params{}, Explain: true}, nil)
+		hits, _, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[0]}, 1, &db.SearchOptions{Params: &query.Params{}, Explain: true})
 		if err == nil && (hits[0].Explanation.Source != "forest" || hits[0].Explanation.Sum < 16) {
 			t.Errorf("%+v", hits[0].Explanation)
 		}

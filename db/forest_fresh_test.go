@@ -24,7 +24,7 @@ func TestFreshSketches(t *testing.T) {
 			ask := func(p query.Params) (recall float64, exact int) {
 				b.must(b.d.View(func(s *db.Snapshot) error {
 					for _, q := range queries {
-						hits, stats, err := s.Search(context.Background(), "c", q, k, &db.SearchOptions{Params: &p}, nil)
+						hits, stats, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: q}, k, &db.SearchOptions{Params: &p})
 						if err != nil {
 							return err
 						}
@@ -66,7 +66,7 @@ func TestFreshSketches(t *testing.T) {
 			// Deleted fresh rows are no answers, and an explanation names the
 			// stage.
 			b.must(b.d.View(func(s *db.Snapshot) error {
-				hits, _, err := s.Search(context.Background(), "c", rows[7], 1, &db.SearchOptions{Params: &query.Params{Sketch: true}, Explain: true}, nil)
+				hits, _, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[7]}, 1, &db.SearchOptions{Params: &query.Params{Sketch: true}, Explain: true})
 				if err == nil && metric != vector.InnerProduct && (string(hits[0].Key) != "new0-7" || hits[0].Explanation.Source != "fresh") {
 					t.Errorf("hit %s from %q", hits[0].Key, hits[0].Explanation.Source)
 				}
@@ -74,7 +74,7 @@ func TestFreshSketches(t *testing.T) {
 			}))
 			b.drop("new0-7")
 			b.must(b.d.View(func(s *db.Snapshot) error {
-				hits, _, err := s.Search(context.Background(), "c", rows[7], k, &db.SearchOptions{Params: &query.Params{Sketch: true}}, nil)
+				hits, _, err := nearest(context.Background(), s.Collection("c"), db.Query{Vector: rows[7]}, k, &db.SearchOptions{Params: &query.Params{Sketch: true}})
 				for _, h := range hits {
 					if string(h.Key) == "new0-7" {
 						t.Error("deleted row was found")

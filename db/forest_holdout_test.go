@@ -87,12 +87,12 @@ func TestTrialHidesTwins(t *testing.T) {
 	defer d.Close()
 	points := repeated(200, 6, func(i int) int { return 1 + i%3 })
 	data := points.points.rows
-	if err := d.CreateDense(t.Context(), "c", DenseOptions{Dim: data.d}); err != nil {
+	if _, err := d.Create(t.Context(), "c", Schema{Dim: data.d}); err != nil {
 		t.Fatal(err)
 	}
 	err = d.Update(t.Context(), func(b *Tx) error {
 		for i := range data.n {
-			if err := b.Put("c", Row{Key: []byte{'a', byte(i), byte(i >> 8)}, Vector: data.Row(i, nil)}); err != nil {
+			if err := b.Collection("c").Put(Row{Key: []byte{'a', byte(i), byte(i >> 8)}, Vector: data.Row(i, nil)}); err != nil {
 				return err
 			}
 		}

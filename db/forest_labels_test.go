@@ -20,7 +20,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	if err := store.CreateDense(t.Context(), "c", DenseOptions{Dim: d, Metric: metric}); err != nil {
+	if _, err := store.Create(t.Context(), "c", Schema{Dim: d, Metric: metric}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -30,7 +30,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 			for j := range x {
 				x[j] = float32((i*j)%9) + float32(rng.NormFloat64())*2/(1+0.1*float32(j))
 			}
-			if err := b.Put("c", Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
+			if err := b.Collection("c").Put(Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
 				return err
 			}
 		}
@@ -41,7 +41,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 	}
 	err = store.Update(t.Context(), func(b *Tx) error {
 		for i := 0; i < n; i += 37 {
-			if err := b.Delete("c", fmt.Append(nil, i)); err != nil {
+			if err := b.Collection("c").Delete(fmt.Append(nil, i)); err != nil {
 				return err
 			}
 		}
@@ -59,7 +59,7 @@ func TestApproximateLabels(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
 			found := map[LabelSource]float64{}
 			for _, source := range []LabelSource{LabelsExact, LabelsApproximate} {
-				info, err := store.Build(t.Context(), "c", "x", BuildOptions{Labels: source, LabelsK: 20, HopLabels: 16, Holdout: 100, Seed: 1, Trees: 4}, nil)
+				info, err := store.Collection("c").Build(t.Context(), "x", BuildOptions{Labels: source, LabelsK: 20, HopLabels: 16, Holdout: 100, Seed: 1, Trees: 4}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ func TestApproximateLabels(t *testing.T) {
 				}
 				var stored IndexInfo
 				err = store.View(func(s *Snapshot) error {
-					list, err := s.Indexes("c")
+					list, err := s.Collection("c").Indexes()
 					stored = list[0]
 					return err
 				})
@@ -100,17 +100,17 @@ func foundOf(t *testing.T, store *DB) float64 {
 			if i%37 == 0 {
 				continue // deleted
 			}
-			row, err := s.Get("c", fmt.Append(nil, i))
+			row, err := s.Collection("c").Get(fmt.Append(nil, i))
 			if err != nil {
 				return err
 			}
-			exact, _, err := s.Search(t.Context(), "c", row.Vector, 10, &SearchOptions{Index: Flat}, nil)
+			exact, _, err := nearest(t.Context(), s.Collection("c"), Query{Vector: row.Vector}, 10, &SearchOptions{Index: Flat})
 			if err != nil {
 				return err
 			}
-			got, _, err := s.Search(t.Context(), "c", row.Vector, 10, &SearchOptions{Index: "x", Params: &query.Params{
+			got, _, err := nearest(t.Context(), s.Collection("c"), Query{Vector: row.Vector}, 10, &SearchOptions{Index: "x", Params: &query.Params{
 				Sketch: true, R: 40, Hops: 2, HopFrom: 8, HopWidth: 16,
-			}}, nil)
+			}})
 			if err != nil {
 				return err
 			}

@@ -34,7 +34,7 @@ func putTied(t *testing.T, d *DB, from, to int) {
 			for len(x) < tiedDim {
 				x = append(x, float32(rng.IntN(2)))
 			}
-			if err := b.Put("d", Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
+			if err := b.Collection("d").Put(Row{Key: fmt.Append(nil, i), Vector: x}); err != nil {
 				return err
 			}
 		}
@@ -134,7 +134,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer d.Close()
-				if err := d.CreateDense(t.Context(), "d", DenseOptions{Dim: dim, Metric: metric}); err != nil {
+				if _, err := d.Create(t.Context(), "d", Schema{Dim: dim, Metric: metric}); err != nil {
 					t.Fatal(err)
 				}
 				rng := rand.New(rand.NewPCG(4, uint64(metric)))
@@ -147,7 +147,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 							for i := range x {
 								x[i] = float32(rng.NormFloat64())
 							}
-							if err := b.Put("d", Row{Key: fmt.Append(nil, len(rows)), Vector: x}); err != nil {
+							if err := b.Collection("d").Put(Row{Key: fmt.Append(nil, len(rows)), Vector: x}); err != nil {
 								return err
 							}
 							rows = append(rows, len(rows))
@@ -184,13 +184,13 @@ func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateDense(t.Context(), "d", DenseOptions{Dim: tiedDim}); err != nil {
+	if _, err := d.Create(t.Context(), "d", Schema{Dim: tiedDim}); err != nil {
 		t.Fatal(err)
 	}
 	putTied(t, d, 0, tiedRows)
 	if err := d.Update(t.Context(), func(b *Tx) error {
 		for i := 0; i < tiedRows; i += 10 {
-			if err := b.Delete("d", fmt.Append(nil, i)); err != nil {
+			if err := b.Collection("d").Delete(fmt.Append(nil, i)); err != nil {
 				return err
 			}
 		}
@@ -228,7 +228,7 @@ func TestHostileLeafSize(t *testing.T) {
 			}
 			changeSize(t, path, c.kind, c.add)
 			withFile(t, path, func(d *DB, s *Snapshot) {
-				_, _, err := s.Search(t.Context(), "d", make([]float32, tiedDim), 3, &SearchOptions{Index: "x"}, nil)
+				_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, tiedDim)}, 3, &SearchOptions{Index: "x"})
 				mustBeCorrupt(t, "search", err)
 				if !strings.Contains(fmt.Sprint(err), c.want) {
 					t.Errorf("search: error %v", err)
@@ -265,7 +265,7 @@ func TestHostilePoints(t *testing.T) {
 	}
 	putBlock(t, path, bucketMeta, codec.Key(m.Object, codec.KindManifest, 0), data)
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		_, _, err := s.Search(t.Context(), "d", make([]float32, tiedDim), 3, &SearchOptions{Index: "x"}, nil)
+		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, tiedDim)}, 3, &SearchOptions{Index: "x"})
 		mustBeCorrupt(t, "search", err)
 		if !strings.Contains(fmt.Sprint(err), "training points") {
 			t.Errorf("search: error %v", err)

@@ -115,12 +115,12 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 	ctx := context.Background()
 	d, err := Open(path, &Options{NoSync: true})
 	if err == nil {
-		err = d.CreateDense(ctx, "c", DenseOptions{Dim: 4, Metric: vector.InnerProduct})
+		_, err = d.Create(ctx, "c", Schema{Dim: 4, Metric: vector.InnerProduct})
 	}
 	if err == nil {
 		err = d.Update(ctx, func(b *Tx) error {
 			for i := range 40 {
-				if err := b.Put("c", Row{Key: []byte{byte(i + 1)}, Vector: modelVector(uint64(4*i), 4)}); err != nil {
+				if err := b.Collection("c").Put(Row{Key: []byte{byte(i + 1)}, Vector: modelVector(uint64(4*i), 4)}); err != nil {
 					return err
 				}
 			}
@@ -130,7 +130,7 @@ func indexBlocks(tb testing.TB, path string) []storedBlock {
 	for _, kind := range []forest.Kind{forest.RP, forest.KD, forest.PCATree, forest.RF} {
 		o := BuildOptions{Kind: kind, Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Members: true, NoTune: true, Quantize: true}
 		if err == nil {
-			_, err = d.Build(ctx, "c", string(kind), o, nil)
+			_, err = d.Collection("c").Build(ctx, string(kind), o, nil)
 		}
 	}
 	if err != nil {
@@ -233,7 +233,7 @@ func FuzzIndex(f *testing.F) {
 	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
 		for _, kind := range []string{"rp", "kd", "pca", "rf"} {
 			for _, p := range params {
-				hits, _, err := s.Search(ctx, "c", q, 5, &SearchOptions{Index: kind, Params: &p}, nil)
+				hits, _, err := nearest(ctx, s.Collection("c"), Query{Vector: q}, 5, &SearchOptions{Index: kind, Params: &p})
 				if err != nil {
 					if !errors.Is(err, ErrCorrupt) {
 						t.Fatalf("%s, %v: untyped error %v", kind, p.Method, err)
@@ -241,7 +241,7 @@ func FuzzIndex(f *testing.F) {
 					continue
 				}
 				for _, h := range hits {
-					r, err := s.GetRow("c", h.Row)
+					r, err := s.Collection("c").GetRow(h.Row)
 					if err != nil {
 						t.Fatalf("%s, %v: a hit that is no row: %v", kind, p.Method, err)
 					}

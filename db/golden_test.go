@@ -54,7 +54,7 @@ func golden(path string) (err error) {
 				if i%3 == 0 {
 					r.Labels = []string{"every third", fmt.Sprint("label-", i)}
 				}
-				if err := b.Put(coll, r); err != nil {
+				if err := b.Collection(coll).Put(r); err != nil {
 					return err
 				}
 			}
@@ -63,31 +63,31 @@ func golden(path string) (err error) {
 	}
 	build := BuildOptions{Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Members: true, NoTune: true, Rotate: 2, Quantize: true, Seed: 1}
 	for _, step := range []func() error{
-		func() error { return d.CreateDense(ctx, "bytes", DenseOptions{Dim: goldenDim}) },
+		func() error { return create(ctx, d, "bytes", Schema{Dim: goldenDim}) },
 		func() error {
-			return d.CreateDense(ctx, "floats", DenseOptions{Dim: 3, Metric: vector.Cosine})
+			return create(ctx, d, "floats", Schema{Dim: 3, Metric: vector.Cosine})
 		},
 		func() error {
-			return d.CreateDense(ctx, "products", DenseOptions{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32})
+			return create(ctx, d, "products", Schema{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32})
 		},
 		func() error { return put("bytes", 0, 17, goldenDim, 0) }, // one chunk and a tail row
 		func() error { return put("floats", 0, 40, 3, 0.5) },      // all in the tail
 		func() error { return put("products", 0, 30, 4, 0) },
 		func() error {
-			return d.CreateDense(ctx, "halves", DenseOptions{Dim: MaxDim, Metric: vector.Cosine})
+			return create(ctx, d, "halves", Schema{Dim: MaxDim, Metric: vector.Cosine})
 		},
 		func() error { return put("halves", 0, 2, MaxDim, 0.5) }, // one chunk of floats, no tail
 		func() error { return put("products", 4, 6, 4, 0.5) },    // replaced, so with tombstones
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
-				return errors.Join(b.Delete("bytes", []byte("key-3")), b.Delete("floats", []byte("key-9")))
+				return errors.Join(b.Collection("bytes").Delete([]byte("key-3")), b.Collection("floats").Delete([]byte("key-9")))
 			})
 		},
-		func() error { _, err := d.Build(ctx, "floats", "kd", build, nil); return err },
+		func() error { _, err := d.Collection("floats").Build(ctx, "kd", build, nil); return err },
 		func() error {
 			o := build
 			o.Kind, o.Rotate = forest.RP, -1
-			_, err := d.Build(ctx, "products", "rp", o, nil)
+			_, err := d.Collection("products").Build(ctx, "rp", o, nil)
 			return err
 		},
 		func() error { return put("floats", 40, 42, 3, 0.5) }, // not covered by the index
@@ -167,7 +167,7 @@ func unzip(name string) ([]byte, error) {
 
 // goldenModel is what the golden files hold, told without the database.
 func goldenModel() model {
-	fill := func(o DenseOptions, n int, half float32) *modelColl {
+	fill := func(o Schema, n int, half float32) *modelColl {
 		c := &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
 		for i := range n {
 			goldenPut(c, i, half)
@@ -175,10 +175,10 @@ func goldenModel() model {
 		return c
 	}
 	m := model{
-		"bytes":    fill(DenseOptions{Dim: goldenDim, Metric: vector.L2}, 17, 0),
-		"floats":   fill(DenseOptions{Dim: 3, Metric: vector.Cosine}, 42, 0.5),
-		"halves":   fill(DenseOptions{Dim: MaxDim, Metric: vector.Cosine}, 2, 0.5),
-		"products": fill(DenseOptions{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32}, 30, 0),
+		"bytes":    fill(Schema{Dim: goldenDim, Metric: vector.L2}, 17, 0),
+		"floats":   fill(Schema{Dim: 3, Metric: vector.Cosine}, 42, 0.5),
+		"halves":   fill(Schema{Dim: MaxDim, Metric: vector.Cosine}, 2, 0.5),
+		"products": fill(Schema{Dim: 4, Metric: vector.InnerProduct, Storage: StorageFloat32}, 30, 0),
 	}
 	goldenPut(m["products"], 4, 0.5)
 	goldenPut(m["products"], 5, 0.5)
@@ -227,7 +227,7 @@ func TestGolden(t *testing.T) {
 func putGolden(d *DB) error {
 	err := d.Update(context.Background(), func(b *Tx) error {
 		for i := 17; i < 40; i++ { // seals the chunk that the tail row began
-			if err := b.Put("bytes", Row{Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, goldenDim, 0)}); err != nil {
+			if err := b.Collection("bytes").Put(Row{Key: fmt.Appendf(nil, "key-%d", i), Vector: goldenVector(i, goldenDim, 0)}); err != nil {
 				return err
 			}
 		}
@@ -259,7 +259,7 @@ func goldenAnswers(s *Snapshot) error {
 		{"products", []float32{0, 0, 0, 1}, SearchOptions{Index: Flat, KeyPrefix: []byte("key-4")}, "key-4 -16.5"},
 	} {
 		k := strings.Count(c.want, ";") + 1
-		hits, _, err := s.Search(ctx, c.coll, c.q, k, &c.o, nil)
+		hits, _, err := nearest(ctx, s.Collection(c.coll), Query{Vector: c.q}, k, &c.o)
 		if err != nil {
 			return fmt.Errorf("search of %q: %w", c.coll, err)
 		}

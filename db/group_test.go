@@ -26,7 +26,7 @@ func groupRows(d *DB, from, to, goroutines int) error {
 					return
 				}
 				errs[g] = d.Update(context.Background(), func(b *Tx) error {
-					return b.Put("c", Row{Key: fmt.Appendf(nil, "row-%d", i), Vector: []float32{float32(i), 1, 2, 3}})
+					return b.Collection("c").Put(Row{Key: fmt.Appendf(nil, "row-%d", i), Vector: []float32{float32(i), 1, 2, 3}})
 				})
 				if errs[g] != nil {
 					return
@@ -47,7 +47,7 @@ func present(path string, n int) (missing int, err error) {
 	}
 	found := make([]bool, n)
 	err = d.View(func(s *Snapshot) error {
-		for r, err := range s.Rows("c") {
+		for r, err := range s.Collection("c").Rows() {
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
+	if _, err := d.Create(context.Background(), "c", Schema{Dim: 4}); err != nil {
 		b.Fatal(err)
 	}
 	b.ResetTimer()
@@ -102,7 +102,7 @@ func TestGroupCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateDense(context.Background(), "c", DenseOptions{Dim: 4}); err != nil {
+	if _, err := d.Create(context.Background(), "c", Schema{Dim: 4}); err != nil {
 		t.Fatal(err)
 	}
 	// All wait for the first one's transaction.
@@ -151,14 +151,14 @@ func TestBackPressure(t *testing.T) {
 	}
 	defer d.Close()
 	ctx := context.Background()
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(ctx context.Context, w int) error {
 		return d.Update(ctx, func(b *Tx) error {
 			for i := range 8 {
 				r := Row{Key: fmt.Appendf(nil, "%d-%d", w, i), Vector: []float32{1}, Payload: make([]byte, payload)}
-				if err := b.Put("c", r); err != nil {
+				if err := b.Collection("c").Put(r); err != nil {
 					return err
 				}
 			}
@@ -198,7 +198,7 @@ func TestBackPressure(t *testing.T) {
 		t.Errorf("%d bytes of %d batches are left", bytes, moves)
 	}
 	err = d.View(func(s *Snapshot) error {
-		if n, err := s.Count("c"); err != nil || n != 8*writers {
+		if n, err := s.Collection("c").Count(); err != nil || n != 8*writers {
 			t.Errorf("%d rows, %v", n, err)
 		}
 		return nil
@@ -215,7 +215,7 @@ func TestOutgrown(t *testing.T) {
 		d := openTemp(t, &Options{NoSync: true, MapReserve: reserve})
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		defer stop()
-		if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+		if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 			t.Fatal(err)
 		}
 		for round := range 4 {
@@ -227,7 +227,7 @@ func TestOutgrown(t *testing.T) {
 						if _, err := cryptorand.Read(r.Payload); err != nil {
 							return err
 						}
-						if err := b.Put("c", r); err != nil {
+						if err := b.Collection("c").Put(r); err != nil {
 							return err
 						}
 					}
@@ -242,7 +242,7 @@ func TestOutgrown(t *testing.T) {
 			case <-ctx.Done():
 				t.Fatalf("reserve %d, round %d: the batch hangs", reserve, round)
 			}
-			if err := d.View(func(s *Snapshot) error { _, err := s.Count("c"); return err }); err != nil {
+			if err := d.View(func(s *Snapshot) error { _, err := s.Collection("c").Count(); return err }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -258,15 +258,15 @@ func TestBackPressureNested(t *testing.T) {
 	}
 	defer d.Close()
 	ctx := context.Background()
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
 	err = d.Update(ctx, func(b *Tx) error {
-		if err := b.Put("c", Row{Key: []byte("outer"), Vector: []float32{1}}); err != nil {
+		if err := b.Collection("c").Put(Row{Key: []byte("outer"), Vector: []float32{1}}); err != nil {
 			return err
 		}
 		return d.Update(ctx, func(b *Tx) error {
-			return b.Put("c", Row{Key: []byte("inner"), Vector: []float32{1}})
+			return b.Collection("c").Put(Row{Key: []byte("inner"), Vector: []float32{1}})
 		})
 	})
 	if err != nil {

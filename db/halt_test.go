@@ -18,21 +18,21 @@ func TestKeyPredicateOnce(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))
 	b.build("x", db.BuildOptions{Members: true, NoTune: true})
-	b.must(b.d.CreateSparse(t.Context(), "s", db.SparseOptions{}))
+	b.must(create(t.Context(), b.d, "s", db.Schema{Features: db.Numbered}))
 	b.must(b.d.Update(t.Context(), func(w *db.Tx) error {
 		for i := range n {
 			x := vector.Sparse{Index: []uint32{1, 2 + uint32(i%30)}, Value: []float32{1, float32(i%7 + 1)}}
-			if err := w.Put("s", db.Row{Key: fmt.Appendf(nil, "a%d", i), Sparse: x}); err != nil {
+			if err := w.Collection("s").Put(db.Row{Key: fmt.Appendf(nil, "a%d", i), Sparse: x}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-	_, err := b.d.Build(t.Context(), "s", "x", db.BuildOptions{}, nil)
+	_, err := b.d.Collection("s").Build(t.Context(), "x", db.BuildOptions{}, nil)
 	b.must(err)
 	b.put("b", mixture(2, 100, dim)) // not in the index
 	q := mixture(3, 1, dim)[0]
-	sparse := db.SparseQuery{Sparse: vector.Sparse{Index: []uint32{1, 9}, Value: []float32{1, 2}}}
+	sparse := db.Query{Sparse: vector.Sparse{Index: []uint32{1, 9}, Value: []float32{1, 2}}}
 
 	snap, err := b.d.Snapshot()
 	b.must(err)
@@ -50,19 +50,19 @@ func TestKeyPredicateOnce(t *testing.T) {
 		searches[name] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
 			o.Key = key
-			_, _, err := snap.Search(ctx, "c", q, 5, &o, nil)
+			_, _, err := nearest(ctx, snap.Collection("c"), db.Query{Vector: q}, 5, &o)
 			return err
 		}
 		searches[name+", batch"] = func(ctx context.Context, key func(key []byte) bool) error {
 			o := o
 			o.Key = key
-			_, err := snap.SearchBatch(ctx, "c", [][]float32{q}, 5, &o, 1)
+			_, err := nearestBatch(ctx, snap.Collection("c"), [][]float32{q}, 5, &o, 1)
 			return err
 		}
 	}
 	for _, index := range []string{db.Flat, "x"} {
 		searches["sparse by "+index] = func(ctx context.Context, key func(key []byte) bool) error {
-			_, _, err := snap.SearchSparse(ctx, "s", sparse, 5, &db.SparseSearchOptions{Index: index, Key: key}, nil)
+			_, _, err := nearest(ctx, snap.Collection("s"), sparse, 5, &db.SearchOptions{Index: index, Key: key})
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 	path := filepath.Join(t.TempDir(), "db")
 	d, err := Open(path, &Options{NoSync: true})
 	if err == nil {
-		err = errors.Join(d.CreateDense(ctx, "d", DenseOptions{Dim: 4}), d.CreateSparse(ctx, "s", SparseOptions{}))
+		err = errors.Join(create(ctx, d, "d", Schema{Dim: 4}), create(ctx, d, "s", Schema{Features: Numbered}))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 				r.Vector = append(r.Vector, rng.Float32())
 			}
 			x.Sparse = vector.Sparse{Index: []uint32{uint32(rng.IntN(10)), uint32(10 + rng.IntN(10))}, Value: []float32{1 + rng.Float32(), 1}}
-			if err := errors.Join(b.Put("d", r), b.Put("s", x)); err != nil {
+			if err := errors.Join(b.Collection("d").Put(r), b.Collection("s").Put(x)); err != nil {
 				return err
 			}
 		}
@@ -130,7 +130,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 // builds makes an index.
 func builds(t *testing.T, d *DB, coll, name string, o BuildOptions) {
 	t.Helper()
-	if _, err := d.Build(t.Context(), coll, name, o, nil); err != nil {
+	if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -189,9 +189,9 @@ func TestHostileOverlay(t *testing.T) {
 	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindOverlayDir, 0), dir)
 	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindOverlay, 0), append(block, make([]byte, 64)...))
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{
+		_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, &SearchOptions{
 			Index: "kd", Params: &query.Params{Sketch: true, R: 5, NoWiden: true},
-		}, nil)
+		})
 		mustBeCorrupt(t, "search", err)
 		if !strings.Contains(fmt.Sprint(err), "label 40059 in a corpus of 60") {
 			t.Errorf("search: error %v", err)
@@ -227,7 +227,7 @@ func TestHostileSegments(t *testing.T) {
 		})
 		withFile(t, path, func(_ *DB, s *Snapshot) {
 			q := vector.Sparse{Index: []uint32{1, 12}, Value: []float32{1, 1}}
-			_, _, err := s.SearchSparse(t.Context(), "s", SparseQuery{Sparse: q}, 3, &SparseSearchOptions{Index: "p"}, nil)
+			_, _, err := nearest(t.Context(), s.Collection("s"), Query{Sparse: q}, 3, &SearchOptions{Index: "p"})
 			mustBeCorrupt(t, name, err)
 		})
 	}
@@ -314,7 +314,7 @@ func TestHostileCompression(t *testing.T) {
 			}
 			defer d.Close()
 			failed = d.View(func(s *Snapshot) error {
-				_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{Params: &query.Params{}}, nil)
+				_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, &SearchOptions{Params: &query.Params{}})
 				return err
 			})
 		})
@@ -359,7 +359,7 @@ func TestHostileManifestOnce(t *testing.T) {
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		var first error
 		once := func() {
-			_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, nil, nil)
+			_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, nil)
 			mustBeCorrupt(t, "search", err)
 			if first == nil {
 				first = err
@@ -406,7 +406,7 @@ func TestHostileRuns(t *testing.T) {
 	withFile(t, path, func(_ *DB, s *Snapshot) {
 		used := peak(func() {
 			// The block has no sketch, and one place: it may well be taken.
-			_, _, _ = s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{Params: &query.Params{}}, nil)
+			_, _, _ = nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, &SearchOptions{Params: &query.Params{}})
 		})
 		if used > 8<<20 {
 			t.Errorf("%d bytes allocated for a run behind %d blocks that are not there", used, high)
@@ -426,7 +426,7 @@ func TestWorkersAreNotStored(t *testing.T) {
 		o["Workers"] = 1 << 24
 	})
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		info, err := s.Index("d", "kd")
+		info, err := s.Collection("d").Index("kd")
 		if err != nil || info.Options.Workers != 0 {
 			t.Errorf("%d workers, %v", info.Options.Workers, err)
 		}
@@ -488,15 +488,15 @@ func TestHostileArrays(t *testing.T) {
 		}
 		if c.key[7] == byte(dense) {
 			err = d.View(func(s *Snapshot) error {
-				_, _, err := s.Search(t.Context(), "d", make([]float32, 4), 3, &SearchOptions{Params: &query.Params{}}, nil)
+				_, _, err := nearest(t.Context(), s.Collection("d"), Query{Vector: make([]float32, 4)}, 3, &SearchOptions{Params: &query.Params{}})
 				return err
 			})
 			mustBeCorrupt(t, c.name+": search", err)
 		}
 		err = d.Update(t.Context(), func(b *Tx) error {
 			return errors.Join(
-				b.Put("d", Row{Key: []byte("new"), Vector: make([]float32, 4)}),
-				b.Put("s", Row{Key: []byte("new"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{600}, Value: []float32{1}}}))
+				b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)}),
+				b.Collection("s").Put(Row{Key: []byte("new"), Labels: []string{"l0"}, Sparse: vector.Sparse{Index: []uint32{600}, Value: []float32{1}}}))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -535,7 +535,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(ctx, func(b *Tx) error { return b.Put("d", Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
+	err = d.Update(ctx, func(b *Tx) error { return b.Collection("d").Put(Row{Key: []byte("new"), Vector: make([]float32, 4)}) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -545,7 +545,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	}
 	same("compact")
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		if n, err := s.Count("d"); n != 61 || err != nil {
+		if n, err := s.Collection("d").Count(); n != 61 || err != nil {
 			t.Errorf("%d rows after a compaction, %v", n, err)
 		}
 	})
@@ -554,7 +554,7 @@ func TestLinksAreFollowed(t *testing.T) {
 	}
 	same("restore")
 	withFile(t, path, func(_ *DB, s *Snapshot) {
-		if n, err := s.Count("d"); n != 60 || err != nil {
+		if n, err := s.Collection("d").Count(); n != 60 || err != nil {
 			t.Errorf("%d rows after a restore, %v", n, err)
 		}
 	})

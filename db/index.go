@@ -20,7 +20,7 @@ import (
 // fastest on held-out rows.
 const KindAuto forest.Kind = "auto"
 
-// BuildOptions configures how DB.Build learns an index. The zero value is a good general index:
+// BuildOptions configures how Collection.Build learns an index. The zero value is a good general index:
 // k-d trees over PCA-rotated coordinates with sketches and neighbor lists, tuned on held-out
 // rows.
 type BuildOptions struct {

@@ -164,12 +164,33 @@ func (st *collState) only(name, none string, suits func(kind) bool) (string, err
 // Index describes an index.
 //
 // Errors: ErrNoCollection, ErrNoIndex, ErrCorrupt, ErrClosed.
-func (s *Snapshot) Index(coll, name string) (info IndexInfo, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	st, err := s.collection(coll)
-	if err != nil {
-		return IndexInfo{}, err
-	}
+func (c Collection) Index(name string) (info IndexInfo, err error) {
+	err = c.read(func(st *collState) (err error) {
+		info, err = st.indexInfo(name)
+		return err
+	})
+	return info, err
+}
+
+// Indexes describes the indexes of a collection, by name.
+//
+// Errors: ErrNoCollection, ErrCorrupt, ErrClosed.
+func (c Collection) Indexes() (out []IndexInfo, err error) {
+	err = c.read(func(st *collState) error {
+		for _, r := range st.c.Indexes {
+			info, err := st.indexInfo(r.Name)
+			if err != nil {
+				return err
+			}
+			out = append(out, info)
+		}
+		return nil
+	})
+	slices.SortFunc(out, func(a, b IndexInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return out, err
+}
+
+func (st *collState) indexInfo(name string) (IndexInfo, error) {
 	r := st.c.index(name)
 	if r == nil {
 		return IndexInfo{}, noIndex(st.c, name)
@@ -179,26 +200,6 @@ func (s *Snapshot) Index(coll, name string) (info IndexInfo, err error) {
 		return IndexInfo{}, err
 	}
 	return m.Info, nil
-}
-
-// Indexes describes the indexes of a collection, by name.
-//
-// Errors: ErrNoCollection, ErrCorrupt, ErrClosed.
-func (s *Snapshot) Indexes(coll string) ([]IndexInfo, error) {
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, err
-	}
-	var out []IndexInfo
-	for _, r := range st.c.Indexes {
-		info, err := s.Index(coll, r.Name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, info)
-	}
-	slices.SortFunc(out, func(a, b IndexInfo) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
 }
 
 func (st *collState) entry() *collection { return st.c }

@@ -16,14 +16,14 @@ func TestInsert(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
 	row := func(key string) Row { return Row{Key: []byte(key), Vector: []float32{1}} }
 	insert := func(keys ...string) error {
 		return d.Update(ctx, func(b *Tx) error {
 			for _, k := range keys {
-				if err := b.Insert("c", row(k)); err != nil {
+				if err := b.Collection("c").Insert(row(k)); err != nil {
 					return err
 				}
 			}
@@ -52,18 +52,18 @@ func TestInsert(t *testing.T) {
 	if good != 1 {
 		t.Errorf("%d inserts of one key succeeded", good)
 	}
-	if err := d.Update(ctx, func(b *Tx) error { return b.Delete("c", []byte("b")) }); err != nil {
+	if err := d.Update(ctx, func(b *Tx) error { return b.Collection("c").Delete([]byte("b")) }); err != nil {
 		t.Fatal(err)
 	}
-	n, err := d.LoadNew(ctx, "c", rowsOf(row("b"), row("x")), nil)
+	n, err := d.Collection("c").LoadNew(ctx, rowsOf(row("b"), row("x")), nil)
 	if n != 2 || err != nil {
 		t.Errorf("%d rows loaded, %v", n, err)
 	}
-	if _, err := d.LoadNew(ctx, "c", rowsOf(row("y"), row("y")), nil); !errors.Is(err, ErrExists) {
+	if _, err := d.Collection("c").LoadNew(ctx, rowsOf(row("y"), row("y")), nil); !errors.Is(err, ErrExists) {
 		t.Errorf("a key twice in a load: %v", err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		info, err := s.Collection("c")
+		info, err := s.Collection("c").Info()
 		if info.Live != 4 {
 			t.Errorf("%d rows, want a, b, same and x: the transaction with y failed", info.Live)
 		}

@@ -201,7 +201,7 @@ type labelPredictor interface {
 		o *PredictOptions) ([]Prediction, query.LCIFStats, error)
 	// predictMany predicts for all queries together. It returns false if it cannot.
 	predictMany(ctx context.Context, queries manyQueries, o *PredictOptions,
-		out [][]Prediction) (bool, error)
+		out []Predictions) (bool, error)
 }
 
 // manyQueries are n queries, which are validated when they are read.

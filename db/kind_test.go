@@ -139,7 +139,7 @@ func TestToyKind(t *testing.T) {
 		t.Helper()
 		err := d.Update(t.Context(), func(b *Tx) error {
 			for i := from; i < to; i++ {
-				if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 8, 40)}); err != nil {
+				if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 8, 40)}); err != nil {
 					return err
 				}
 			}
@@ -153,13 +153,13 @@ func TestToyKind(t *testing.T) {
 	same := func(d *DB, n, fresh int) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
-			info, err := s.Index("s", "x")
+			info, err := s.Collection("s").Index("x")
 			if err != nil || info.Rows != n || info.Bytes["postings"] == 0 {
 				t.Errorf("index %+v: %v", info, err)
 			}
-			q := SparseQuery{Sparse: randomSparse(rng, 8, 40)}
-			want, _, err := s.SearchSparse(t.Context(), "s", q, 9, &SparseSearchOptions{Index: Flat}, nil)
-			got, stats, err2 := s.SearchSparse(t.Context(), "s", q, 9, nil, nil)
+			q := Query{Sparse: randomSparse(rng, 8, 40)}
+			want, _, err := nearest(t.Context(), s.Collection("s"), q, 9, &SearchOptions{Index: Flat})
+			got, stats, err2 := nearest(t.Context(), s.Collection("s"), q, 9, nil)
 			if err != nil || err2 != nil || len(got) == 0 || stats.Fresh != fresh || !reflect.DeepEqual(got, want) {
 				t.Errorf("%d rows scanned: found %+v, want %+v: %v, %v", stats.Fresh, got, want, err, err2)
 			}
@@ -171,7 +171,7 @@ func TestToyKind(t *testing.T) {
 	}
 	var object uint64
 	withFile(t, path, func(d *DB, _ *Snapshot) {
-		if err := d.CreateSparse(t.Context(), "s", SparseOptions{}); err != nil {
+		if _, err := d.Create(t.Context(), "s", Schema{Features: Numbered}); err != nil {
 			t.Fatal(err)
 		}
 		put(d, 0, 50)

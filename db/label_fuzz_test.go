@@ -37,12 +37,12 @@ func FuzzLabelModel(f *testing.F) {
 	ctx := context.Background()
 	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
 		for coll, names := range map[string][]string{"counts": {"plain", "weighed"}, "dense": {"plain"}} {
-			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{1, 2, 7}, Value: []float32{1, 2, 1}}}
+			q := Query{Sparse: vector.Sparse{Index: []uint32{1, 2, 7}, Value: []float32{1, 2, 1}}}
 			if coll == "dense" {
-				q = SparseQuery{Vector: []float32{0, 1, 2, 0, 0, 0, 0, 1, 0}}
+				q = Query{Vector: []float32{0, 1, 2, 0, 0, 0, 0, 1, 0}}
 			}
 			for _, name := range names {
-				out, _, err := s.Predict(ctx, coll, q, &PredictOptions{Index: name, Top: 9, Set: true, Explain: true})
+				out, _, err := predict(ctx, s.Collection(coll), q, &PredictOptions{Index: name, Top: 9, Set: true, Explain: true})
 				if err != nil {
 					if !errors.Is(err, ErrCorrupt) {
 						t.Fatalf("%s, %s: untyped error %v", coll, name, err)

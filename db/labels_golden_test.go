@@ -27,7 +27,7 @@ func putLabelled(d *DB, from, to int) error {
 					r.Sparse.Value = append(r.Sparse.Value, dense.Vector[f])
 				}
 			}
-			if err := errors.Join(b.Put("counts", r), b.Put("dense", dense)); err != nil {
+			if err := errors.Join(b.Collection("counts").Put(r), b.Collection("dense").Put(dense)); err != nil {
 				return err
 			}
 		}
@@ -48,14 +48,14 @@ func labelsGolden(path string) (err error) {
 	build := func(coll, name string, o LCIFOptions) func() error {
 		o.Params = &query.LCIFParams{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 		return func() error {
-			_, err := d.Build(ctx, coll, name, BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+			_, err := d.Collection(coll).Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
 			return err
 		}
 	}
 	maintain := func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err }
 	return errorsOf(
-		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
-		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 9}) },
+		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "dense", Schema{Dim: 9}) },
 		func() error { return putLabelled(d, 0, 120) },
 		build("counts", "plain", LCIFOptions{}),
 		build("counts", "weighed", LCIFOptions{Weight: WeightTFIDF}),
@@ -82,17 +82,17 @@ func TestGoldenLabels(t *testing.T) {
 		if coll == "counts" {
 			o.LCIF.Neighbors = ""
 		}
-		if _, err := d.Build(ctx, coll, "fresh", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "fresh", o, nil); err != nil {
 			return err
 		}
 		err := d.View(func(s *Snapshot) error {
 			for i := range 20 {
-				q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(i % 7), 7, 8}, Value: []float32{3, 1, 2}}}
+				q := Query{Sparse: vector.Sparse{Index: []uint32{uint32(i % 7), 7, 8}, Value: []float32{3, 1, 2}}}
 				if coll == "dense" {
-					q = SparseQuery{Vector: []float32{1, 0, 2, 0, float32(i), 1, 0, 0, 1}}
+					q = Query{Vector: []float32{1, 0, 2, 0, float32(i), 1, 0, 0, 1}}
 				}
-				got, _, err1 := s.Predict(ctx, coll, q, &PredictOptions{Index: "plain"})
-				want, _, err2 := s.Predict(ctx, coll, q, &PredictOptions{Index: "fresh"})
+				got, _, err1 := predict(ctx, s.Collection(coll), q, &PredictOptions{Index: "plain"})
+				want, _, err2 := predict(ctx, s.Collection(coll), q, &PredictOptions{Index: "fresh"})
 				if err := errors.Join(err1, err2); err != nil {
 					return err
 				}
@@ -120,7 +120,7 @@ func TestGoldenLabels(t *testing.T) {
 			}
 			return nil
 		})
-		return errors.Join(err, d.DropIndex(ctx, coll, "fresh"))
+		return errors.Join(err, d.Collection(coll).DropIndex(ctx, "fresh"))
 	}
 	if err := errors.Join(mustCheck(d), compare("counts"), compare("dense")); err != nil {
 		t.Error(err)

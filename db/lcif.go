@@ -20,7 +20,7 @@ import (
 // KindLCIF as BuildOptions.Kind learns to predict the labels of a collection's rows from
 // nearest rows and from features (Feremans et al. 2020, LCIF). In a sparse collection the model
 // keeps its own inverted index, whose rows may be weighed and reduced to selected features;
-// therefore it does not answer SearchSparse. In a dense collection it finds neighbors with a
+// therefore it does not answer Search. In a dense collection it finds neighbors with a
 // forest of the collection, or with a scan; their similarity is the cosine, and the coordinates
 // are the features. Feature scores treat a coordinate below zero as zero, in rows and in
 // queries; similarities do not.

@@ -54,9 +54,9 @@ func TestMaintainLCIF(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		width, names := rapid.SampledFrom([]int{12, 60}).Draw(t, "width"), 4
 		if dense {
-			must(d.CreateDense(ctx, "s", DenseOptions{Dim: width}))
+			must(create(ctx, d, "s", Schema{Dim: width}))
 		} else {
-			must(d.CreateSparse(ctx, "s", SparseOptions{}))
+			must(create(ctx, d, "s", Schema{Features: Numbered}))
 		}
 		put := func(n, keys int) {
 			must(d.Update(ctx, func(b *Tx) error {
@@ -81,7 +81,7 @@ func TestMaintainLCIF(t *testing.T) {
 							r.Labels = append(r.Labels, name)
 						}
 					}
-					if err := b.Put("s", r); err != nil {
+					if err := b.Collection("s").Put(r); err != nil {
 						return err
 					}
 				}
@@ -110,7 +110,7 @@ func TestMaintainLCIF(t *testing.T) {
 			p.Thresholds = &labels.Thresholds{Single: 0.2, KeepTop: true}
 		}
 		put(rng.IntN(120)+20, 150)
-		_, err := d.Build(ctx, "s", "kept", o, nil)
+		_, err := d.Collection("s").Build(ctx, "kept", o, nil)
 		must(err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			if names += rng.IntN(3); !dense {
@@ -124,7 +124,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 			must(d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(250)[:rng.IntN(2)*rng.IntN(60)] {
-					if err := b.Delete("s", fmt.Append(nil, k)); err != nil {
+					if err := b.Collection("s").Delete(fmt.Append(nil, k)); err != nil {
 						return err
 					}
 				}
@@ -144,7 +144,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 			fresh := plain
 			if fresh {
-				if _, err = d.Build(ctx, "s", "fresh", o, nil); errors.Is(err, ErrEmpty) {
+				if _, err = d.Collection("s").Build(ctx, "fresh", o, nil); errors.Is(err, ErrEmpty) {
 					fresh = false // no labels are left
 				} else {
 					must(err)
@@ -152,7 +152,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 			must(d.View(func(s *Snapshot) error { return sameModel(ctx, t, s, rng, width, fresh) }))
 			if fresh {
-				must(d.DropIndex(ctx, "s", "fresh"))
+				must(d.Collection("s").DropIndex(ctx, "fresh"))
 			}
 			if again, err := d.Maintain(ctx, MaintainOptions{}); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
@@ -183,7 +183,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			return func() error {
 				return d.Update(ctx, func(b *Tx) (err error) {
 					for i := from; i < to && err == nil; i++ {
-						err = b.Put("s", Row{
+						err = b.Collection("s").Put(Row{
 							Key: fmt.Append(nil, i), Sparse: randomSparse(rng, 6, 80), Labels: []string{fmt.Sprint("l", rng.IntN(5))},
 						})
 					}
@@ -194,7 +194,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 		drop := func() error {
 			return d.Update(ctx, func(b *Tx) (err error) {
 				for i := 0; i < 80 && err == nil; i++ {
-					err = b.Delete("s", fmt.Append(nil, i))
+					err = b.Collection("s").Delete(fmt.Append(nil, i))
 				}
 				return err
 			})
@@ -204,9 +204,9 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			o.LCIF.Params.SecondOrder = 0.4
 		}
 		err = errorsOf(
-			func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+			func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 			put(0, 200),
-			func() error { _, err := d.Build(ctx, "s", "kept", o, nil); return err },
+			func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
 			drop, put(200, 205),
 		)
 		if err != nil {
@@ -335,9 +335,9 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 			if err != nil {
 				return err
 			}
-			asked := SparseQuery{Sparse: q}
+			asked := Query{Sparse: q}
 			if !st.c.Sparse {
-				asked = SparseQuery{Vector: make([]float32, st.c.Dim)}
+				asked = Query{Vector: make([]float32, st.c.Dim)}
 				for i, f := range q.Index {
 					asked.Vector[f] = q.Value[i]
 				}
@@ -347,7 +347,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 				compare = append(compare, "fresh")
 			}
 			for _, index := range compare {
-				got, _, err := s.Predict(ctx, "s", asked, &PredictOptions{Index: index, Params: &params})
+				got, _, err := predict(ctx, s.Collection("s"), asked, &PredictOptions{Index: index, Params: &params})
 				if err != nil {
 					return err
 				}
@@ -358,7 +358,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 					t.Fatalf("%s, top %d, query %v: %v, want %v of %q", index, top, q, got, want, names)
 				}
 				// Two together share reading the pairs.
-				both, err := s.PredictBatch(ctx, "s", []SparseQuery{asked, asked}, &PredictOptions{Index: index, Params: &params}, 1)
+				both, err := predictBatch(ctx, s.Collection("s"), []Query{asked, asked}, &PredictOptions{Index: index, Params: &params}, 1)
 				if err != nil {
 					return err
 				}
@@ -495,7 +495,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		return d.Update(ctx, func(b *Tx) error {
 			for range rows {
 				r := Row{Key: fmt.Append(nil, n), Sparse: randomSparse(rng, 20, 3000), Labels: []string{fmt.Sprint("a", rng.IntN(60)), fmt.Sprint("b", rng.IntN(60))}}
-				if err := b.Put("s", r); err != nil {
+				if err := b.Collection("s").Put(r); err != nil {
 					return err
 				}
 				n++
@@ -505,9 +505,9 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	}
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.3}}}
 	err = errorsOf(
-		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put(2000) },
-		func() error { _, err := d.Build(ctx, "s", "kept", o, nil); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -575,16 +575,16 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 	defer d.Close()
 	put := func(key, label string, f uint32) error {
 		return d.Update(ctx, func(b *Tx) error {
-			return b.Put("s", Row{Key: []byte(key), Sparse: vector.Sparse{Index: []uint32{f}, Value: []float32{1}}, Labels: []string{label}})
+			return b.Collection("s").Put(Row{Key: []byte(key), Sparse: vector.Sparse{Index: []uint32{f}, Value: []float32{1}}, Labels: []string{label}})
 		})
 	}
 	limits := &labels.Thresholds{Single: 0.5, PerLabel: []float64{0.1, 3}}
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: limits}}}
 	err = errorsOf(
-		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put("1", "low", 0) },
 		func() error { return put("2", "high", 1) },
-		func() error { _, err := d.Build(ctx, "s", "kept", o, nil); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
 		// The label of the first row goes and comes back behind the other one.
 		func() error { return put("1", "low", 0) },
 		func() error { return put("3", "new", 2) },
@@ -601,7 +601,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		for f, want := range []string{"low", "", "new"} {
 			var got []byte
 			err := d.View(func(s *Snapshot) error {
-				out, _, err := s.Predict(ctx, "s", SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(f)}, Value: []float32{1}}}, nil)
+				out, _, err := predict(ctx, s.Collection("s"), Query{Sparse: vector.Sparse{Index: []uint32{uint32(f)}, Value: []float32{1}}}, nil)
 				for _, p := range out {
 					got = fmt.Append(got, p.Label)
 				}

@@ -82,12 +82,12 @@ func TestLCIFCycleInFile(t *testing.T) {
 			d, queries, truth := spotDB(t, 300, 0, vector.L2)
 			name := func(i int) string { return fmt.Sprint("model ", i%n) }
 			for i := range n {
-				if _, err := d.Build(t.Context(), "docs", name(i), plainModel(Flat), nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name(i), plainModel(Flat), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			// This one leads to the cycle and is no part of it.
-			if _, err := d.Build(t.Context(), "docs", "beside", plainModel(Flat), nil); err != nil {
+			if _, err := d.Collection("docs").Build(t.Context(), "beside", plainModel(Flat), nil); err != nil {
 				t.Fatal(err)
 			}
 			for i := range n {
@@ -106,13 +106,13 @@ func TestLCIFCycleInFile(t *testing.T) {
 			calls := map[string]func(context.Context, string) error{
 				"Predict": func(ctx context.Context, index string) error {
 					return d.View(func(s *Snapshot) error {
-						_, _, err := s.Predict(ctx, "docs", queries[0], &PredictOptions{Index: index})
+						_, _, err := predict(ctx, s.Collection("docs"), queries[0], &PredictOptions{Index: index})
 						return err
 					})
 				},
 				"PredictBatch": func(ctx context.Context, index string) error {
 					return d.View(func(s *Snapshot) error {
-						_, err := s.PredictBatch(ctx, "docs", queries, &PredictOptions{Index: index}, 2)
+						_, err := predictBatch(ctx, s.Collection("docs"), queries, &PredictOptions{Index: index}, 2)
 						return err
 					})
 				},
@@ -167,7 +167,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 func TestLCIFCycleRefused(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
 	build := func(name string, o BuildOptions) (IndexInfo, error) {
-		return d.Build(t.Context(), "docs", name, o, nil)
+		return d.Collection("docs").Build(t.Context(), name, o, nil)
 	}
 	forests := BuildOptions{Trees: 2, LabelsK: 8}
 	if _, err := build("b", forests); err != nil {
@@ -182,7 +182,7 @@ func TestLCIFCycleRefused(t *testing.T) {
 		t.Errorf("a model by itself: %v", err)
 	}
 	err := d.View(func(s *Snapshot) error {
-		_, _, err := s.Search(t.Context(), "docs", queries[0].Vector, 3, &SearchOptions{Index: "b"}, nil)
+		_, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "b"})
 		return err
 	})
 	if err != nil {
@@ -203,14 +203,14 @@ func TestLCIFCycleRefused(t *testing.T) {
 func TestLCIFCyclePublished(t *testing.T) {
 	d, _, _ := spotDB(t, 300, 0, vector.L2)
 	for _, name := range []string{"a", "b"} {
-		if _, err := d.Build(t.Context(), "docs", name, BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var once sync.Once
-	_, err := d.Build(t.Context(), "docs", "a", plainModel("b"), func(Progress) {
+	_, err := d.Collection("docs").Build(t.Context(), "a", plainModel("b"), func(Progress) {
 		once.Do(func() {
-			if _, err := d.Build(t.Context(), "docs", "b", plainModel("a"), nil); err != nil {
+			if _, err := d.Collection("docs").Build(t.Context(), "b", plainModel("a"), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -275,10 +275,10 @@ func (c *endingContext) Err() error {
 // looks at the context: the next use loads it.
 func TestLoadIndexCancelled(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Build(t.Context(), "docs", "labels", plainModel("trees"), nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees"), nil); err != nil {
 		t.Fatal(err)
 	}
 	path := d.Path()
@@ -297,14 +297,14 @@ func TestLoadIndexCancelled(t *testing.T) {
 		}
 		ctx := &endingContext{Context: t.Context()}
 		ctx.left.Store(n)
-		_, _, first := s.Predict(ctx, "docs", queries[0], nil)
+		_, _, first := predict(ctx, s.Collection("docs"), queries[0], nil)
 		if first != nil {
 			cancelled++
 			if !errors.Is(first, context.Canceled) {
 				t.Errorf("after %d looks: %v", n, first)
 			}
 		}
-		if _, _, err := s.Predict(t.Context(), "docs", queries[0], nil); err != nil {
+		if _, _, err := predict(t.Context(), s.Collection("docs"), queries[0], nil); err != nil {
 			t.Errorf("a load cancelled after %d looks is remembered: %v", n, err)
 		}
 		s.Release()

@@ -30,14 +30,14 @@ func spotRow(rng *rand.Rand, shift float32) ([]float32, []string) {
 }
 
 // spotDB is a dense collection of such points, and queries with their labels.
-func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*DB, []SparseQuery, [][]string) {
+func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*DB, []Query, [][]string) {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	if err := d.CreateDense(t.Context(), "docs", DenseOptions{Dim: 12, Metric: metric}); err != nil {
+	if _, err := d.Create(t.Context(), "docs", Schema{Dim: 12, Metric: metric}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -45,11 +45,11 @@ func spotDB(t *testing.T, n int, shift float32, metric vector.Metric) (*DB, []Sp
 		v, l := spotRow(rng, shift)
 		return Row{Key: fmt.Append(nil, "p", i), Vector: v, Labels: l}
 	})
-	var queries []SparseQuery
+	var queries []Query
 	var truth [][]string
 	for range 100 {
 		v, l := spotRow(rng, shift)
-		queries, truth = append(queries, SparseQuery{Vector: v}), append(truth, l)
+		queries, truth = append(queries, Query{Vector: v}), append(truth, l)
 	}
 	return d, queries, truth
 }
@@ -59,7 +59,7 @@ func put(t *testing.T, d *DB, n int, row func(i int) Row) {
 	t.Helper()
 	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := range n {
-			if err := b.Put("docs", row(i)); err != nil {
+			if err := b.Collection("docs").Put(row(i)); err != nil {
 				return err
 			}
 		}
@@ -81,12 +81,12 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			neighbors := Flat
 			if c.forest {
 				neighbors = "trees"
-				if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 6, LabelsK: 20}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 6, LabelsK: 20}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
-			info, err := d.Build(t.Context(), "docs", "labels", o, nil)
+			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.LCIF.Params, choice.Params)
 			}
 			err = d.View(func(s *Snapshot) error {
-				stored, err := s.Index("docs", "labels")
+				stored, err := s.Collection("docs").Index("labels")
 				if !reflect.DeepEqual(stored.Options.LCIF.Params, info.Options.LCIF.Params) {
 					t.Errorf("stored parameters %+v, built with %+v", stored.Options.LCIF.Params, info.Options.LCIF.Params)
 				}
@@ -144,7 +144,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			}
 			if c.forest {
 				// Without its forest the model scans.
-				if err := d.DropIndex(t.Context(), "docs", "trees"); err != nil {
+				if err := d.Collection("docs").DropIndex(t.Context(), "trees"); err != nil {
 					t.Fatal(err)
 				}
 				check()
@@ -163,19 +163,19 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	d, queries, _ := spotDB(t, 400, 0, vector.Cosine)
 	params := &query.LCIFParams{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
-	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateSparse(t.Context(), "sparse", SparseOptions{}); err != nil {
+	if _, err := d.Create(t.Context(), "sparse", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
 		return d.Update(t.Context(), func(b *Tx) error {
-			for r, err := range s.Rows("docs") {
+			for r, err := range s.Collection("docs").Rows() {
 				if err != nil {
 					return err
 				}
-				if err := b.Put("sparse", Row{Key: r.Key, Sparse: listed(r.Vector), Labels: r.Labels}); err != nil {
+				if err := b.Collection("sparse").Put(Row{Key: r.Key, Sparse: listed(r.Vector), Labels: r.Labels}); err != nil {
 					return err
 				}
 			}
@@ -185,16 +185,16 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Build(t.Context(), "sparse", "labels", o, nil); err != nil {
+	if _, err := d.Collection("sparse").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
 		for _, q := range queries {
-			got, _, err := s.Predict(t.Context(), "docs", q, nil)
+			got, _, err := predict(t.Context(), s.Collection("docs"), q, nil)
 			if err != nil {
 				return err
 			}
-			want, _, err := s.Predict(t.Context(), "sparse", SparseQuery{Sparse: listed(q.Vector)}, nil)
+			want, _, err := predict(t.Context(), s.Collection("sparse"), Query{Sparse: listed(q.Vector)}, nil)
 			if err != nil {
 				return err
 			}
@@ -214,7 +214,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 
 func TestDenseLCIFOptions(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, -1, vector.L2)
-	if _, err := d.Build(t.Context(), "docs", "untuned", BuildOptions{Trees: 2, LabelsK: 5, NoTune: true}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "untuned", BuildOptions{Trees: 2, LabelsK: 5, NoTune: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIFOptions{
@@ -228,17 +228,17 @@ func TestDenseLCIFOptions(t *testing.T) {
 		"no such forest":   {Neighbors: "nonsense"},
 		"neighbours of it": {Neighbors: "labels"},
 	} {
-		_, err := d.Build(t.Context(), "docs", "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+		_, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
 		if !errors.Is(err, ErrOption) && !errors.Is(err, ErrNoIndex) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	info, err := d.Build(t.Context(), "docs", "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}, nil)
+	info, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}, nil)
 	if err != nil || info.Options.LCIF.Neighbors != Flat {
 		t.Fatalf("%+v, %v", info.Options.LCIF, err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		if _, _, err := s.Search(t.Context(), "docs", queries[0].Vector, 3, &SearchOptions{Index: "labels"}, nil); !errors.Is(err, ErrKind) {
+		if _, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "labels"}); !errors.Is(err, ErrKind) {
 			t.Errorf("rows from a label model: %v", err)
 		}
 		return nil
@@ -254,7 +254,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 	for _, kind := range []string{"sparse", "dense", "forest"} {
 		t.Run(kind, func(t *testing.T) {
 			var d *DB
-			var queries []SparseQuery
+			var queries []Query
 			rng := rand.New(rand.NewPCG(8, 9))
 			next := func() Row {
 				v, l := spotRow(rng, 0)
@@ -271,14 +271,14 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				d, queries, _ = spotDB(t, 1400, 0, vector.Cosine)
 			}
 			if kind == "forest" {
-				if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 8, LabelsK: 20}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 8, LabelsK: 20}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			params := &query.LCIFParams{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
 			build := func(name string) {
 				t.Helper()
-				if _, err := d.Build(t.Context(), "docs", name, BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -288,7 +288,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer old.Release()
-			before, err := old.PredictBatch(t.Context(), "docs", queries, &PredictOptions{Index: "old"}, 2)
+			before, err := predictBatch(t.Context(), old.Collection("docs"), queries, &PredictOptions{Index: "old"}, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +305,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				})
 				err := d.Update(t.Context(), func(b *Tx) error {
 					for i := range 100 {
-						if err := b.Delete("docs", fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, ErrNotFound) {
+						if err := b.Collection("docs").Delete(fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, ErrNotFound) {
 							return err
 						}
 					}
@@ -338,7 +338,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 					t.Error("no fresh label is predicted")
 				}
 			}
-			again, err := old.PredictBatch(t.Context(), "docs", queries, &PredictOptions{Index: "old"}, 2)
+			again, err := predictBatch(t.Context(), old.Collection("docs"), queries, &PredictOptions{Index: "old"}, 2)
 			if err != nil || !equalPredictions(before, again) {
 				t.Errorf("the old snapshot answers otherwise now, %v", err)
 			}
@@ -376,10 +376,10 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, dropped), func(t *testing.T) {
 				d, queries, truth := spotDB(t, 400, 0, vector.L2)
-				if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
 					t.Fatal(err)
 				}
-				built, err := d.Build(t.Context(), "docs", "labels", BuildOptions{Kind: KindLCIF, LCIF: c.o}, nil)
+				built, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: c.o}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -395,7 +395,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 					queries[i].Vector[i%12] -= 1
 				}
 				if dropped {
-					if err := d.DropIndex(t.Context(), "docs", "trees"); err != nil {
+					if err := d.Collection("docs").DropIndex(t.Context(), "trees"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -406,7 +406,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 				if dropped {
 					o.Neighbors = Flat
 				}
-				if _, err := d.Build(t.Context(), "docs", "rebuilt", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "rebuilt", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
 					t.Fatal(err)
 				}
 				kept := predictAll(t, d, queries, &PredictOptions{Index: "labels"}, 2)
@@ -418,7 +418,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 					t.Errorf("precision of the best label is %g", p)
 				}
 				err = d.View(func(s *Snapshot) error {
-					info, err := s.Index("docs", "labels")
+					info, err := s.Collection("docs").Index("labels")
 					if info.Rows != 700 {
 						t.Errorf("the model covers %d rows", info.Rows)
 					}
@@ -439,18 +439,18 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 // keeps the name.
 func TestRelearnWithoutForest(t *testing.T) {
 	d, queries, truth := spotDB(t, 400, 0, vector.L2)
-	if _, err := d.Build(t.Context(), "docs", "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Build(t.Context(), "docs", "labels", plainModel(""), nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel(""), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.DropIndex(t.Context(), "docs", "trees"); err != nil {
+	if err := d.Collection("docs").DropIndex(t.Context(), "trees"); err != nil {
 		t.Fatal(err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
 		for i := range 200 {
-			if err := b.Delete("docs", fmt.Append(nil, "p", i)); err != nil {
+			if err := b.Collection("docs").Delete(fmt.Append(nil, "p", i)); err != nil {
 				return err
 			}
 		}
@@ -464,7 +464,7 @@ func TestRelearnWithoutForest(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		info, err := s.Index("docs", "labels")
+		info, err := s.Collection("docs").Index("labels")
 		if info.Rows != 200 || info.Options.LCIF.Neighbors != "trees" {
 			t.Errorf("%d rows, neighbours by %q", info.Rows, info.Options.LCIF.Neighbors)
 		}

@@ -106,24 +106,24 @@ func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	}
 	g := &graphDB{DB: d, graphCase: c, rng: rand.New(rand.NewPCG(4, 7)), rows: map[string]graphRow{}}
 	if c.sparse {
-		err = d.CreateSparse(t.Context(), "docs", SparseOptions{})
+		_, err = d.Create(t.Context(), "docs", Schema{Features: Numbered})
 	} else {
-		err = d.CreateDense(t.Context(), "docs", DenseOptions{Dim: 8, Metric: vector.Cosine})
+		_, err = d.Create(t.Context(), "docs", Schema{Dim: 8, Metric: vector.Cosine})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.put(t, 150)
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: graphParams, Graph: graphDegree, Weight: c.weight}}
-	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
 // random is a row with values above zero, so that all cosines are.
-func (g *graphDB) random() (graphRow, SparseQuery) {
-	r, q := graphRow{}, SparseQuery{}
+func (g *graphDB) random() (graphRow, Query) {
+	r, q := graphRow{}, Query{}
 	for f := range uint32(8) {
 		v := float32(0.05 + g.rng.ExpFloat64())
 		r.x = append(r.x, float64(v))
@@ -158,7 +158,7 @@ func (g *graphDB) delete(t *testing.T, from, n int) {
 		for i := from; i < from+n; i++ {
 			key := fmt.Sprint("k", i)
 			delete(g.rows, key)
-			if err := b.Delete("docs", []byte(key)); err != nil {
+			if err := b.Collection("docs").Delete([]byte(key)); err != nil {
 				return err
 			}
 		}
@@ -206,7 +206,7 @@ func (g *graphDB) check(t *testing.T) {
 	}
 	for range 30 {
 		r, q := g.random()
-		out := predictAll(t, g.DB, []SparseQuery{q}, &PredictOptions{Top: 5, Explain: true}, 1)[0]
+		out := predictAll(t, g.DB, []Query{q}, &PredictOptions{Top: 5, Explain: true}, 1)[0]
 		if len(out) == 0 {
 			t.Fatal("nothing is predicted")
 		}
@@ -292,7 +292,7 @@ func TestSecondOrderRepaired(t *testing.T) {
 				}
 				_, q := g.random()
 				err := g.View(func(s *Snapshot) error {
-					_, _, err := s.Predict(t.Context(), "docs", q, nil)
+					_, _, err := predict(t.Context(), s.Collection("docs"), q, nil)
 					return err
 				})
 				if !errors.Is(err, ErrCorrupt) {
@@ -357,7 +357,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 func TestSecondOrderTuned(t *testing.T) {
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}}
-	info, err := d.Build(t.Context(), "docs", "labels", o, nil)
+	info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +379,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	o.LCIF.Params, o.LCIF.Cut = &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}, &query.LCIFCut{Share: 1}
 	o.LCIF.SecondOrders = nil
 	for _, o.LCIF.Weight = range []Weighting{WeightNone, WeightStandard} {
-		if info, err = d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+		if info, err = d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		p, points := info.Options.LCIF.Params, info.LabelCurve.Points
@@ -389,11 +389,11 @@ func TestSecondOrderTuned(t *testing.T) {
 	}
 	// Without a list of nearest rows there are no second-order scores.
 	plain := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}
-	if _, err := d.Build(t.Context(), "docs", "labels", plain, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		_, _, err := s.Predict(t.Context(), "docs", queries[0], &PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}})
+		_, _, err := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}})
 		return err
 	})
 	if !errors.Is(err, ErrOption) {

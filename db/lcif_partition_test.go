@@ -23,11 +23,11 @@ func TestLCIFPartition(t *testing.T) {
 	defer d.Close()
 	model := LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	build := func(name string, o PostingsOptions) error {
-		_, err := d.Build(ctx, "counts", name, BuildOptions{Kind: KindLCIF, LCIF: model, Postings: o}, nil)
+		_, err := d.Collection("counts").Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: model, Postings: o}, nil)
 		return err
 	}
 	err = errorsOf(
-		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
 		func() error { return putRowless(d, "counts", 0, 300) },
 		func() error { return build("parted", PostingsOptions{Partition: true, M: 2}) },
 		func() error { return build("plain", PostingsOptions{}) },
@@ -47,17 +47,17 @@ func TestLCIFPartition(t *testing.T) {
 				t.Errorf("%d segments, want %d", n, segments)
 			}
 			for i := range 12 {
-				q := SparseQuery{Sparse: rowlessRow("counts", i).Sparse}
+				q := Query{Sparse: rowlessRow("counts", i).Sparse}
 				if q.Sparse.Len() == 0 {
 					continue // such rows have no neighbors
 				}
-				want, _, err := s.Predict(ctx, "counts", q, &PredictOptions{Index: "plain", Top: 5, Explain: true})
+				want, _, err := predict(ctx, s.Collection("counts"), q, &PredictOptions{Index: "plain", Top: 5, Explain: true})
 				if err != nil {
 					return err
 				}
 				for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact, postings.Union} {
 					o := PredictOptions{Index: "parted", Top: 5, Explain: true, Strategy: strategy}
-					got, stats, err := s.Predict(ctx, "counts", q, &o)
+					got, stats, err := predict(ctx, s.Collection("counts"), q, &o)
 					if err != nil {
 						return err
 					}
@@ -70,13 +70,13 @@ func TestLCIFPartition(t *testing.T) {
 				}
 			}
 			o := PredictOptions{Index: "parted", Top: 5}
-			queries := []SparseQuery{{Sparse: rowlessRow("counts", 0).Sparse}, {Sparse: rowlessRow("counts", 3).Sparse}}
-			want, err := s.PredictBatch(ctx, "counts", queries, &o, 1)
+			queries := []Query{{Sparse: rowlessRow("counts", 0).Sparse}, {Sparse: rowlessRow("counts", 3).Sparse}}
+			want, err := predictBatch(ctx, s.Collection("counts"), queries, &o, 1)
 			if err != nil {
 				return err
 			}
 			o.Strategy = postings.Partitioned
-			got, err := s.PredictBatch(ctx, "counts", queries, &o, 1)
+			got, err := predictBatch(ctx, s.Collection("counts"), queries, &o, 1)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func TestLCIFPartition(t *testing.T) {
 					t.Errorf("batch, query %d: %s, want %s", i, predictionsText(got[i]), predictionsText(want[i]))
 				}
 			}
-			_, _, err = s.Predict(ctx, "counts", queries[0], &PredictOptions{Index: "plain", Strategy: postings.Partitioned})
+			_, _, err = predict(ctx, s.Collection("counts"), queries[0], &PredictOptions{Index: "plain", Strategy: postings.Partitioned})
 			if !errors.Is(err, ErrOption) {
 				t.Errorf("a strategy that the model has no lists for: %v", err)
 			}
@@ -118,12 +118,12 @@ func TestPartitionMisuse(t *testing.T) {
 	}
 	defer d.Close()
 	err = errorsOf(
-		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
 		func() error { return putRowless(d, "counts", 0, 30) },
-		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 2}) },
+		func() error { return create(ctx, d, "dense", Schema{Dim: 2}) },
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
-				return b.Put("dense", Row{Key: []byte("a"), Vector: []float32{1, 2}, Labels: []string{"x"}})
+				return b.Collection("dense").Put(Row{Key: []byte("a"), Vector: []float32{1, 2}, Labels: []string{"x"}})
 			})
 		},
 	)
@@ -141,15 +141,15 @@ func TestPartitionMisuse(t *testing.T) {
 		{"dense", BuildOptions{Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true}}},
 		{"dense", BuildOptions{Postings: PostingsOptions{Partition: true}}},
 	} {
-		if _, err := d.Build(ctx, c.coll, "x", c.o, nil); !errors.Is(err, ErrOption) {
+		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o, nil); !errors.Is(err, ErrOption) {
 			t.Errorf("%s, kind %q, %+v: %v", c.coll, c.o.Kind, c.o.Postings, err)
 		}
 	}
-	if _, err := d.Build(ctx, "dense", "x", BuildOptions{Kind: KindLCIF, LCIF: model}, nil); err != nil {
+	if _, err := d.Collection("dense").Build(ctx, "x", BuildOptions{Kind: KindLCIF, LCIF: model}, nil); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		_, _, err := s.Predict(ctx, "dense", SparseQuery{Vector: []float32{1, 1}}, &PredictOptions{Strategy: postings.Union})
+		_, _, err := predict(ctx, s.Collection("dense"), Query{Vector: []float32{1, 1}}, &PredictOptions{Strategy: postings.Union})
 		return err
 	})
 	if !errors.Is(err, ErrOption) {

@@ -50,7 +50,7 @@ func (m *labelModel) predict(
 // predictMany predicts the labels of all queries in one pass over the index and the
 // similarities.
 func (m *labelModel) predictMany(
-	ctx context.Context, queries manyQueries, o *PredictOptions, out [][]Prediction,
+	ctx context.Context, queries manyQueries, o *PredictOptions, out []Predictions,
 ) (bool, error) {
 	if o.Strategy != postings.Auto && !m.st.entry().Sparse {
 		return false, nil
@@ -88,7 +88,7 @@ func (m *labelModel) predictMany(
 		at := len(room)
 		room = sc.predictions(room, name, &p, o)
 		if n := len(room); n > at {
-			out[i] = room[at:n:n]
+			out[i].Labels = room[at:n:n]
 		}
 		if cap(room)-len(room) < len(found) {
 			room = make([]Prediction, 0, max(queries.n, 4*len(found)))

@@ -44,12 +44,16 @@ func topicRow(rng *rand.Rand, topics int) (vector.Sparse, []string) {
 
 // topicDB is a database of documents, numbered or named, and queries with
 // their labels.
-func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []SparseQuery, truth [][]string) {
+func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []Query, truth [][]string) {
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateSparse(t.Context(), "docs", SparseOptions{Named: named}); err != nil {
+	schema := Schema{Features: Numbered}
+	if named {
+		schema.Features = Named
+	}
+	if _, err := d.Create(t.Context(), "docs", schema); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -69,7 +73,7 @@ func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []SparseQuery
 	}
 	err = d.Update(t.Context(), func(b *Tx) error {
 		for _, r := range rows {
-			if err := b.Put("docs", r); err != nil {
+			if err := b.Collection("docs").Put(r); err != nil {
 				return err
 			}
 		}
@@ -80,9 +84,9 @@ func topicDB(t *testing.T, named bool) (d *DB, rows []Row, queries []SparseQuery
 	}
 	for range 100 {
 		x, l := topicRow(rng, 8)
-		q := SparseQuery{Sparse: x}
+		q := Query{Sparse: x}
 		if named {
-			q = SparseQuery{Features: append(name(x), Feature{"never seen", 3})}
+			q = Query{Features: append(name(x), Feature{"never seen", 3})}
 		}
 		queries, truth = append(queries, q), append(truth, l)
 	}
@@ -100,11 +104,11 @@ func first(out [][]Prediction, truth [][]string) float64 {
 	return float64(n) / float64(len(out))
 }
 
-func predictAll(t *testing.T, d *DB, queries []SparseQuery, o *PredictOptions, workers int) [][]Prediction {
+func predictAll(t *testing.T, d *DB, queries []Query, o *PredictOptions, workers int) [][]Prediction {
 	t.Helper()
 	var out [][]Prediction
 	err := d.View(func(s *Snapshot) (err error) {
-		out, err = s.PredictBatch(t.Context(), "docs", queries, o, workers)
+		out, err = predictBatch(t.Context(), s.Collection("docs"), queries, o, workers)
 		return err
 	})
 	if err != nil {
@@ -118,7 +122,7 @@ func TestLCIFPredicts(t *testing.T) {
 		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)
 			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
-			info, err := d.Build(t.Context(), "docs", "labels", o, nil)
+			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +182,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	gone := []int{3, 500, 1200}
 	err := d.Update(t.Context(), func(b *Tx) error {
 		for _, i := range gone {
-			if err := b.Delete("docs", rows[i].Key); err != nil {
+			if err := b.Collection("docs").Delete(rows[i].Key); err != nil {
 				return err
 			}
 		}
@@ -190,7 +194,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	params := &query.LCIFParams{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params, Weight: weight}}
-		if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		got := predictAll(t, d, queries, nil, 2)
@@ -256,33 +260,33 @@ func TestLCIFMisuse(t *testing.T) {
 	defer d.Close()
 	params := &query.LCIFParams{K: 5, Lambda: 0.5}
 	build := func(coll string, o LCIFOptions) error {
-		_, err := d.Build(t.Context(), coll, "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+		_, err := d.Collection(coll).Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
 		return err
 	}
-	predict := func(coll string, q SparseQuery, o *PredictOptions) error {
+	predict := func(coll string, q Query, o *PredictOptions) error {
 		return d.View(func(s *Snapshot) error {
-			_, _, err := s.Predict(t.Context(), coll, q, o)
+			_, _, err := predict(t.Context(), s.Collection(coll), q, o)
 			return err
 		})
 	}
-	if err := d.CreateSparse(t.Context(), "bare", SparseOptions{}); err != nil {
+	if _, err := d.Create(t.Context(), "bare", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateDense(t.Context(), "dense", DenseOptions{Dim: 2}); err != nil {
+	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if err := build("bare", LCIFOptions{Params: params}); !errors.Is(err, ErrEmpty) {
 		t.Errorf("no rows: %v", err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
-		return b.Put("bare", Row{Key: []byte("k"), Sparse: rows[0].Sparse})
+		return b.Collection("bare").Put(Row{Key: []byte("k"), Sparse: rows[0].Sparse})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.Build(ctx, "docs", "labels", BuildOptions{Kind: KindLCIF}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := d.Collection("docs").Build(ctx, "labels", BuildOptions{Kind: KindLCIF}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := predict("docs", queries[0], nil); !errors.Is(err, ErrNoIndex) {
@@ -291,7 +295,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if err := build("docs", LCIFOptions{Params: params}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Build(t.Context(), "docs", "rows", BuildOptions{}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "rows", BuildOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ err, want error }{
@@ -304,7 +308,7 @@ func TestLCIFMisuse(t *testing.T) {
 		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), ErrNoIndex},
 		"collection":    {predict("x", queries[0], nil), ErrNoCollection},
 		"dense query":   {predict("dense", queries[0], nil), ErrKind},
-		"negative": {predict("docs", SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil),
+		"negative": {predict("docs", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil),
 			ErrFeatures},
 	} {
 		if !errors.Is(c.err, c.want) {
@@ -313,11 +317,11 @@ func TestLCIFMisuse(t *testing.T) {
 	}
 	// A search must not take the label model for an index of the rows.
 	err = d.View(func(s *Snapshot) error {
-		_, _, err := s.SearchSparse(t.Context(), "docs", queries[0], 3, nil, nil)
+		_, _, err := nearest(t.Context(), s.Collection("docs"), queries[0], 3, nil)
 		if err != nil {
 			return err
 		}
-		_, _, err = s.SearchSparse(t.Context(), "docs", queries[0], 3, &SparseSearchOptions{Index: "labels"}, nil)
+		_, _, err = nearest(t.Context(), s.Collection("docs"), queries[0], 3, &SearchOptions{Index: "labels"})
 		if !errors.Is(err, ErrKind) {
 			t.Errorf("search by the label model: %v", err)
 		}
@@ -344,7 +348,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 				} else {
 					row.Sparse = vector.Sparse{Index: []uint32{uint32(i % 5), 7}, Value: []float32{1, 1}}
 				}
-				if err := b.Put(coll, row); err != nil {
+				if err := b.Collection(coll).Put(row); err != nil {
 					return err
 				}
 			}
@@ -354,20 +358,20 @@ func TestPredictWithoutEvidence(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := d.CreateSparse(t.Context(), "sparse", SparseOptions{}); err != nil {
+	if _, err := d.Create(t.Context(), "sparse", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateDense(t.Context(), "dense", DenseOptions{Dim: 2}); err != nil {
+	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
 	check := func(coll string, want string, score float32) {
 		t.Helper()
-		q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{900}, Value: []float32{1}}}
+		q := Query{Sparse: vector.Sparse{Index: []uint32{900}, Value: []float32{1}}}
 		if coll == "dense" {
-			q = SparseQuery{Vector: []float32{0, 0}}
+			q = Query{Vector: []float32{0, 0}}
 		}
 		err := d.View(func(s *Snapshot) error {
-			got, stats, err := s.Predict(t.Context(), coll, q, &PredictOptions{Explain: true})
+			got, stats, err := predict(t.Context(), s.Collection(coll), q, &PredictOptions{Explain: true})
 			if err != nil {
 				return err
 			}
@@ -375,7 +379,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 				got[0].Explanation.Prior != float64(score) {
 				t.Errorf("%s: %+v, %+v, want %s with %g", coll, got, stats, want, score)
 			}
-			many, err := s.PredictBatch(t.Context(), coll, []SparseQuery{q, q, q}, &PredictOptions{Top: 2}, 1)
+			many, err := predictBatch(t.Context(), s.Collection(coll), []Query{q, q, q}, &PredictOptions{Top: 2}, 1)
 			if err != nil {
 				return err
 			}
@@ -397,7 +401,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 		put(coll, 30, "often")
 		put(coll, 10, "seldom")
 		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
-		if _, err := d.Build(t.Context(), coll, "labels", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "labels", o, nil); err != nil {
 			t.Fatal(err)
 		}
 		check(coll, "often", 0.75)

@@ -27,7 +27,7 @@ func putTerms(t *testing.T, d *DB, coll string, from, to int) {
 				x.Value[f] = float32(1 + rng.IntN(20))
 			}
 			row := Row{Key: fmt.Append(nil, i), Sparse: x, Labels: []string{fmt.Sprint("topic ", topic)}}
-			if err := b.Put(coll, row); err != nil {
+			if err := b.Collection(coll).Put(row); err != nil {
 				return err
 			}
 		}
@@ -48,7 +48,7 @@ func putColumns(t *testing.T, d *DB, from, to int) {
 			topic := i % 2
 			x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(topic) + float32(0.02*rng.NormFloat64()), 7}
 			row := Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("topic ", topic)}}
-			if err := b.Put("dense", row); err != nil {
+			if err := b.Collection("dense").Put(row); err != nil {
 				return err
 			}
 		}
@@ -63,7 +63,7 @@ func putColumns(t *testing.T, d *DB, from, to int) {
 // says so, and the model is that of the weighting given by name.
 func TestTunerChoosesTheWeighting(t *testing.T) {
 	d := openTemp(t, nil)
-	if err := d.CreateSparse(t.Context(), "terms", SparseOptions{}); err != nil {
+	if _, err := d.Create(t.Context(), "terms", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
 	putTerms(t, d, "terms", 0, 240)
@@ -71,7 +71,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	for name, w := range map[string]Weighting{"auto": "", "none": WeightNone, "tfidf": WeightTFIDF} {
 		var err error
 		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4, Weight: w}}
-		if info[name], err = d.Build(t.Context(), "terms", name, o, nil); err != nil {
+		if info[name], err = d.Collection("terms").Build(t.Context(), name, o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,9 +91,9 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
 			for topic := range uint32(3) {
-				q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{0, 2, 3 + topic}, Value: []float32{9, 3, 1}}}
-				a, _, err1 := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: "auto", Top: 3})
-				b, _, err2 := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: "tfidf", Top: 3})
+				q := Query{Sparse: vector.Sparse{Index: []uint32{0, 2, 3 + topic}, Value: []float32{9, 3, 1}}}
+				a, _, err1 := predict(t.Context(), s.Collection("terms"), q, &PredictOptions{Index: "auto", Top: 3})
+				b, _, err2 := predict(t.Context(), s.Collection("terms"), q, &PredictOptions{Index: "tfidf", Top: 3})
 				if err := errors.Join(err1, err2); err != nil {
 					return err
 				}
@@ -125,11 +125,11 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { d.Close() }()
-	if err := d.CreateDense(t.Context(), "dense", DenseOptions{Dim: 3}); err != nil {
+	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 3}); err != nil {
 		t.Fatal(err)
 	}
 	putColumns(t, d, 0, 120)
-	info, err := d.Build(t.Context(), "dense", "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4}}, nil)
+	info, err := d.Collection("dense").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,19 +148,19 @@ func TestScaledColumns(t *testing.T) {
 			if m.lcif().Scale == nil || m.lcif().Scale.Factor[2] != 0 {
 				t.Errorf("scale %+v", m.lcif().Scale)
 			}
-			var queries []SparseQuery
+			var queries []Query
 			rng := rand.New(rand.NewPCG(9, 9))
 			for i := range 40 {
 				x := []float32{float32(1000 * rng.NormFloat64()), 5 + 0.2*float32(i%2), 7}
-				queries = append(queries, SparseQuery{Vector: x})
+				queries = append(queries, Query{Vector: x})
 			}
-			all, err := s.PredictBatch(t.Context(), "dense", queries, &PredictOptions{Top: 2}, 2)
+			all, err := predictBatch(t.Context(), s.Collection("dense"), queries, &PredictOptions{Top: 2}, 2)
 			if err != nil {
 				return err
 			}
 			right := 0
 			for i, q := range queries {
-				one, _, err := s.Predict(t.Context(), "dense", q, &PredictOptions{Top: 2})
+				one, _, err := predict(t.Context(), s.Collection("dense"), q, &PredictOptions{Top: 2})
 				if err != nil {
 					return err
 				}
@@ -222,7 +222,7 @@ func TestScaledColumns(t *testing.T) {
 		"tf-idf": {Weight: WeightTFIDF},
 		"forest": {Weight: WeightStandard, Neighbors: "trees"},
 	} {
-		if _, err := d.Build(t.Context(), "dense", "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
+		if _, err := d.Collection("dense").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -233,12 +233,12 @@ func TestScaledColumns(t *testing.T) {
 func TestTunedSettingOnAnotherCollection(t *testing.T) {
 	d := openTemp(t, nil)
 	for i, coll := range []string{"one", "other"} {
-		if err := d.CreateSparse(t.Context(), coll, SparseOptions{}); err != nil {
+		if _, err := d.Create(t.Context(), coll, Schema{Features: Numbered}); err != nil {
 			t.Fatal(err)
 		}
 		putTerms(t, d, coll, 0, 150+60*i)
 	}
-	tuned, err := d.Build(t.Context(), "one", "tuned", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 5, AllowEmpty: true}}, nil)
+	tuned, err := d.Collection("one").Build(t.Context(), "tuned", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 5, AllowEmpty: true}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
-			if _, err := d.Build(t.Context(), coll, "given", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
+			if _, err := d.Collection(coll).Build(t.Context(), "given", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
 				t.Fatal(err)
 			}
 			err := d.View(func(s *Snapshot) error {
@@ -278,7 +278,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		"thresholds": {Cut: &query.LCIFCut{Share: 1}, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
 		"no share":   {Cut: &query.LCIFCut{}, Params: &query.LCIFParams{K: 1, Lambda: 1}},
 	} {
-		if _, err := d.Build(t.Context(), "one", "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
+		if _, err := d.Collection("one").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

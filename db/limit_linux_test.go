@@ -72,7 +72,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	err = nil
 	for i := 0; err == nil && i < 100; i++ {
-		_, err = d.Build(t.Context(), "c", fmt.Sprint("index-", i), BuildOptions{Kind: "rp", Trees: 8, Depth: 4, Rotate: -1, SketchBytes: -1, Members: true, Quantize: true, NoTune: true}, nil)
+		_, err = d.Collection("c").Build(t.Context(), fmt.Sprint("index-", i), BuildOptions{Kind: "rp", Trees: 8, Depth: 4, Rotate: -1, SketchBytes: -1, Members: true, Quantize: true, NoTune: true}, nil)
 	}
 	if !errors.Is(err, ErrNoSpace) {
 		t.Errorf("build: %v, want ErrNoSpace", err)
@@ -137,7 +137,7 @@ func TestDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.View(func(s *Snapshot) error { _, err := s.Get("small", damageKey(1)); return err }); err != nil {
+		if err := d.View(func(s *Snapshot) error { _, err := s.Collection("small").Get(damageKey(1)); return err }); err != nil {
 			t.Fatal(err)
 		}
 		if i%10 == 1 && i%3 != 0 {

@@ -36,7 +36,7 @@ func limited(path string, o Options) (acked int, failure error, err error) {
 		}
 		// There are free pages enough for a small write, which is refused all
 		// the same when nobody knows what the file holds.
-		again := d.Update(ctx, func(b *Tx) error { return b.Delete("c", []byte("row-0-0")) })
+		again := d.Update(ctx, func(b *Tx) error { return b.Collection("c").Delete([]byte("row-0-0")) })
 		if errors.Is(failure, ErrStateUnknown) && !errors.Is(again, ErrStateUnknown) {
 			return fmt.Errorf("a write after %w: %w", failure, again)
 		}
@@ -109,10 +109,10 @@ func TestMaxSizeGoesOn(t *testing.T) {
 			payload[j] = byte(rng.Uint32())
 		}
 		return d.Update(ctx, func(b *Tx) error {
-			return b.Put("c", Row{Key: fmt.Appendf(nil, "k%d", i%4), Vector: []float32{float32(i), 1}, Payload: payload})
+			return b.Collection("c").Put(Row{Key: fmt.Appendf(nil, "k%d", i%4), Vector: []float32{float32(i), 1}, Payload: payload})
 		})
 	}
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 2}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
 	var err error

@@ -19,28 +19,28 @@ const loadRow = 128
 // others are not.
 //
 // Errors: those of Update and of rows.
-func (d *DB) Load(
-	ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress),
-) (n int, err error) {
-	return d.load(ctx, coll, rows, (*Tx).Put, progress)
+func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error], progress func(Progress)) (int, error) {
+	return c.load(ctx, rows, TxCollection.Put, progress)
 }
 
 // LoadNew is Load for new rows: a row must not replace a stored row or an earlier one of the
 // load. It returns ErrExists at the first transaction with such a row.
 //
 // Errors: those of Load, ErrExists.
-func (d *DB) LoadNew(
-	ctx context.Context, coll string, rows iter.Seq2[Row, error], progress func(Progress),
-) (n int, err error) {
-	return d.load(ctx, coll, rows, (*Tx).Insert, progress)
+func (c Collection) LoadNew(ctx context.Context, rows iter.Seq2[Row, error], progress func(Progress)) (int, error) {
+	return c.load(ctx, rows, TxCollection.Insert, progress)
 }
 
 // putFunc is the method with which a load writes a row.
-type putFunc func(b *Tx, coll string, r Row) error
+type putFunc func(c TxCollection, r Row) error
 
-func (d *DB) load(
-	ctx context.Context, coll string, rows iter.Seq2[Row, error], put putFunc, progress func(Progress),
+func (c Collection) load(
+	ctx context.Context, rows iter.Seq2[Row, error], put putFunc, progress func(Progress),
 ) (n int, err error) {
+	d, err := c.writer()
+	if err != nil {
+		return 0, err
+	}
 	type loaded struct {
 		rows int
 		err  error
@@ -76,7 +76,7 @@ func (d *DB) load(
 					}
 					left = &r
 				}
-				if err := put(b, coll, *left); err != nil {
+				if err := put(b.Collection(c.name), *left); err != nil {
 					return err
 				}
 				left = nil

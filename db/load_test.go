@@ -38,16 +38,16 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	var steps []int
-	got, err := b.d.Load(context.Background(), "c", stream(nil), func(p db.Progress) { steps = append(steps, p.Done) })
+	got, err := b.d.Collection("c").Load(context.Background(), stream(nil), func(p db.Progress) { steps = append(steps, p.Done) })
 	if err != nil || got != n || len(steps) < 3 || steps[len(steps)-1] != n {
 		t.Fatalf("loaded %d of %d rows in steps %v: %v", got, n, steps, err)
 	}
 	b.must(b.d.View(func(s *db.Snapshot) error {
-		if c, err := s.Count("c"); err != nil || c != n-n/10-1 {
+		if c, err := s.Collection("c").Count(); err != nil || c != n-n/10-1 {
 			t.Errorf("%d rows, %v", c, err)
 		}
 		for key, want := range map[string]float32{"k0": n - 1, "k10": 11, "k12": 12} {
-			r, err := s.Get("c", []byte(key))
+			r, err := s.Collection("c").Get([]byte(key))
 			if err != nil || r.Vector[0] != want || len(r.Payload) != payload || r.Payload[0] != byte(want) {
 				t.Errorf("%s: %v, %v, want %v", key, r.Vector, err, want)
 			}
@@ -55,20 +55,20 @@ func TestLoad(t *testing.T) {
 		return nil
 	}))
 	broken := errors.New("broken")
-	got, err = b.d.Load(context.Background(), "c", stream(broken), nil)
+	got, err = b.d.Collection("c").Load(context.Background(), stream(broken), nil)
 	if !errors.Is(err, broken) || got == 0 || got >= n {
 		t.Errorf("loaded %d rows: %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got, err := b.d.Load(ctx, "c", stream(nil), nil); got != 0 || !errors.Is(err, context.Canceled) {
+	if got, err := b.d.Collection("c").Load(ctx, stream(nil), nil); got != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled load: %d, %v", got, err)
 	}
-	if got, err := b.d.Load(context.Background(), "none", stream(nil), nil); got != 0 || !errors.Is(err, db.ErrNoCollection) {
+	if got, err := b.d.Collection("none").Load(context.Background(), stream(nil), nil); got != 0 || !errors.Is(err, db.ErrNoCollection) {
 		t.Errorf("load into nothing: %d, %v", got, err)
 	}
 	bad := func(yield func(db.Row, error) bool) { yield(db.Row{Key: []byte("x"), Vector: vec[:2]}, nil) }
-	if got, err := b.d.Load(context.Background(), "c", bad, nil); got != 0 || !errors.Is(err, db.ErrDimension) {
+	if got, err := b.d.Collection("c").Load(context.Background(), bad, nil); got != 0 || !errors.Is(err, db.ErrDimension) {
 		t.Errorf("load of a bad row: %d, %v", got, err)
 	}
 }

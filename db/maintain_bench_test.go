@@ -39,7 +39,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 					for i := from; i < to; i++ {
 						row := rows[(i+shift)%len(rows)]
 						row.Key = rows[i%len(rows)].Key
-						if err := batch.Put(coll, row); err != nil {
+						if err := batch.Collection(coll).Put(row); err != nil {
 							return err
 						}
 					}
@@ -56,13 +56,13 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			}
 			build := func(name string, o db.LCIFOptions) func() {
 				return func() {
-					if _, err := d.Build(ctx, "c", name, db.BuildOptions{Kind: db.KindLCIF, LCIF: o}, nil); err != nil {
+					if _, err := d.Collection("c").Build(ctx, name, db.BuildOptions{Kind: db.KindLCIF, LCIF: o}, nil); err != nil {
 						b.Fatal(err)
 					}
 				}
 			}
 			for _, name := range []string{"c", "small"} {
-				if err := d.CreateSparse(ctx, name, db.SparseOptions{}); err != nil {
+				if _, err := d.Create(ctx, name, db.Schema{Features: db.Numbered}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -70,7 +70,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			tuned := timed(build("anew", db.LCIFOptions{}))
 			given := db.LCIFOptions{Params: &query.LCIFParams{K: 20, Lambda: 0.5}}
 			build("x", given)()
-			if err := d.DropIndex(ctx, "c", "anew"); err != nil {
+			if err := d.Collection("c").DropIndex(ctx, "anew"); err != nil {
 				b.Fatal(err)
 			}
 			var commit, fold, anew time.Duration
@@ -86,7 +86,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 					}
 				})
 				anew += timed(build("anew", given))
-				if err := d.DropIndex(ctx, "c", "anew"); err != nil {
+				if err := d.Collection("c").DropIndex(ctx, "anew"); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -139,7 +139,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 							r = rows[n+(i-n)%(len(rows)-n)]
 							r.Key = fmt.Append(nil, keys[(i-n)%n])
 						}
-						if err := batch.Put("c", r); err != nil {
+						if err := batch.Collection("c").Put(r); err != nil {
 							return err
 						}
 					}
@@ -149,12 +149,12 @@ func BenchmarkMaintainTrees(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if err := d.CreateSparse(ctx, "c", db.SparseOptions{}); err != nil {
+			if _, err := d.Create(ctx, "c", db.Schema{Features: db.Numbered}); err != nil {
 				b.Fatal(err)
 			}
 			put(0, n)
 			o := db.BuildOptions{Kind: c.kind, Budget: db.BudgetOptions{Params: c.params, Weight: db.WeightTFIDF}}
-			if _, err := d.Build(ctx, "c", "x", o, nil); err != nil {
+			if _, err := d.Collection("c").Build(ctx, "x", o, nil); err != nil {
 				b.Fatal(err)
 			}
 			var follow, build time.Duration
@@ -170,7 +170,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 				}
 				read += steps[0].Rows
 				start = time.Now()
-				if _, err := d.Build(ctx, "c", "x", o, nil); err != nil {
+				if _, err := d.Collection("c").Build(ctx, "x", o, nil); err != nil {
 					b.Fatal(err)
 				}
 				build += time.Since(start)

@@ -66,13 +66,13 @@ func TestKillMaintain(t *testing.T) {
 		"c": {Kind: forest.KD, Trees: 4, Depth: 3, LabelsK: 8, HopLabels: 4, Rotate: 8, NoTune: true},
 		"s": {},
 	} {
-		_, e := d.Build(t.Context(), coll, "kept", o, nil)
+		_, e := d.Collection(coll).Build(t.Context(), "kept", o, nil)
 		err = errors.Join(err, e)
 	}
 	// Every batch has a label of its own.
 	for _, kind := range []forest.Kind{KindAT, KindPT} {
 		o := BuildOptions{Kind: kind, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}}
-		_, e := d.Build(t.Context(), "s", string(kind), o, nil)
+		_, e := d.Collection("s").Build(t.Context(), string(kind), o, nil)
 		err = errors.Join(err, e)
 	}
 	if err = errors.Join(err, d.Close()); err != nil {
@@ -113,7 +113,7 @@ func TestKillMaintain(t *testing.T) {
 	defer d.Close()
 	err = d.View(func(s *Snapshot) error {
 		for _, name := range []string{"kept", "at", "pt"} {
-			info, err := s.Index("s", name)
+			info, err := s.Collection("s").Index(name)
 			if err == nil && info.Maintained.IsZero() {
 				err = errors.New("nothing was ever maintained")
 			}
@@ -133,8 +133,8 @@ func mustAnswer(s *Snapshot) error {
 	ctx := context.Background()
 	for i := range 5 {
 		q := modelVector(uint64(i*100), killDim)
-		want, _, err1 := s.Search(ctx, "c", q, 3, &SearchOptions{Index: Flat}, nil)
-		got, _, err2 := s.Search(ctx, "c", q, 3, &SearchOptions{Index: "kept", Params: &query.Params{Extra: 28}}, nil)
+		want, _, err1 := nearest(ctx, s.Collection("c"), Query{Vector: q}, 3, &SearchOptions{Index: Flat})
+		got, _, err2 := nearest(ctx, s.Collection("c"), Query{Vector: q}, 3, &SearchOptions{Index: "kept", Params: &query.Params{Extra: 28}})
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
@@ -142,10 +142,10 @@ func mustAnswer(s *Snapshot) error {
 			return fmt.Errorf("nearest row is %d by the forest, %d by scan", got[0].Row, want[0].Row)
 		}
 		var hits [2][]Hit
-		sparse := SparseQuery{Features: modelNames(modelSparse(uint64(i)))}
+		sparse := Query{Features: modelNames(modelSparse(uint64(i)))}
 		for j, name := range []string{Flat, "kept"} {
 			var err error
-			if hits[j], _, err = s.SearchSparse(ctx, "s", sparse, 9, &SparseSearchOptions{Index: name}, nil); err != nil {
+			if hits[j], _, err = nearest(ctx, s.Collection("s"), sparse, 9, &SearchOptions{Index: name}); err != nil {
 				return err
 			}
 		}
@@ -169,7 +169,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: dim}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Dim: dim}); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -185,7 +185,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 		from := int(written.Load())
 		err := d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
-				if err := b.Put("c", Row{Key: fmt.Append(nil, i), Vector: rows[i]}); err != nil {
+				if err := b.Collection("c").Put(Row{Key: fmt.Append(nil, i), Vector: rows[i]}); err != nil {
 					return err
 				}
 			}
@@ -197,7 +197,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	if err := put(n); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Build(ctx, "c", "x", BuildOptions{NoTune: true, Trees: 6, LabelsK: 10}, nil); err != nil {
+	if _, err := d.Collection("c").Build(ctx, "x", BuildOptions{NoTune: true, Trees: 6, LabelsK: 10}, nil); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -216,7 +216,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 				}
 				i := r.IntN(int(written.Load()))
 				err := d.View(func(s *Snapshot) (err error) {
-					dst, _, err = s.Search(ctx, "c", rows[i], 1, &SearchOptions{Params: &query.Params{Sketch: true, Hops: 1}}, dst[:0])
+					dst, _, err = nearestInto(ctx, s.Collection("c"), Query{Vector: rows[i]}, 1, &SearchOptions{Params: &query.Params{Sketch: true, Hops: 1}}, dst[:0])
 					if err == nil && string(dst[0].Key) != fmt.Sprint(i) {
 						err = fmt.Errorf("row %d: the nearest is %s at %v", i, dst[0].Key, dst[0].Distance)
 					}
@@ -255,7 +255,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	d.write <- struct{}{}
 	defer func() { <-d.write }()
 	err = d.View(func(s *Snapshot) error {
-		_, _, err := s.Search(ctx, "c", rows[0], 1, &SearchOptions{Params: &query.Params{}}, nil)
+		_, _, err := nearest(ctx, s.Collection("c"), Query{Vector: rows[0]}, 1, &SearchOptions{Params: &query.Params{}})
 		return err
 	})
 	if err != nil {

@@ -28,8 +28,8 @@ func maintainedGolden(path string) (err error) {
 		return d.Update(ctx, func(b *Tx) error {
 			for i := from; i < to; i++ {
 				key := fmt.Appendf(nil, "key-%d", i)
-				err1 := b.Put("dense", Row{Key: key, Vector: goldenVector(i, 6, 0)})
-				err2 := b.Put("sparse", Row{Key: key, Sparse: sparse(i)})
+				err1 := b.Collection("dense").Put(Row{Key: key, Vector: goldenVector(i, 6, 0)})
+				err2 := b.Collection("sparse").Put(Row{Key: key, Sparse: sparse(i)})
 				if err := errors.Join(err1, err2); err != nil {
 					return err
 				}
@@ -38,7 +38,7 @@ func maintainedGolden(path string) (err error) {
 		})
 	}
 	build := func(coll string, o BuildOptions) error {
-		_, err := d.Build(ctx, coll, "x", o, nil)
+		_, err := d.Collection(coll).Build(ctx, "x", o, nil)
 		return err
 	}
 	maintain := func() error {
@@ -46,8 +46,8 @@ func maintainedGolden(path string) (err error) {
 		return err
 	}
 	return errorsOf(
-		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 6}) },
-		func() error { return d.CreateSparse(ctx, "sparse", SparseOptions{}) },
+		func() error { return create(ctx, d, "dense", Schema{Dim: 6}) },
+		func() error { return create(ctx, d, "sparse", Schema{Features: Numbered}) },
 		func() error { return put(0, 100) },
 		func() error {
 			return build("dense", BuildOptions{NoTune: true, Trees: 4, Depth: 3, LabelsK: 8, HopLabels: 4, Members: true, Quantize: true})
@@ -57,7 +57,7 @@ func maintainedGolden(path string) (err error) {
 		maintain,
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
-				return errors.Join(b.Delete("dense", []byte("key-7")), b.Delete("sparse", []byte("key-7")))
+				return errors.Join(b.Collection("dense").Delete([]byte("key-7")), b.Collection("sparse").Delete([]byte("key-7")))
 			})
 		},
 		func() error { return put(108, 110) },
@@ -86,17 +86,17 @@ func TestGoldenMaintained(t *testing.T) {
 			var hits [2][]Hit
 			for j, o := range []*SearchOptions{{Index: Flat}, {Params: &query.Params{Method: query.Lookup, Extra: 28, NoWiden: true}}} {
 				var err error
-				if hits[j], _, err = s.Search(ctx, "dense", q, 9, o, nil); err != nil {
+				if hits[j], _, err = nearest(ctx, s.Collection("dense"), Query{Vector: q}, 9, o); err != nil {
 					return err
 				}
 			}
 			if !slices.EqualFunc(hits[0], hits[1], func(a, b Hit) bool { return a.Row == b.Row && a.Distance == b.Distance }) {
 				t.Fatalf("row %d: %v by scan, %v by the forest", i, hits[0], hits[1])
 			}
-			for j, o := range []*SparseSearchOptions{{Index: Flat}, {}} {
+			for j, o := range []*SearchOptions{{Index: Flat}, {}} {
 				var err error
-				q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{uint32(i % 5), 5 + uint32(i%7)}, Value: []float32{1, 2}}}
-				if hits[j], _, err = s.SearchSparse(ctx, "sparse", q, 9, o, nil); err != nil {
+				q := Query{Sparse: vector.Sparse{Index: []uint32{uint32(i % 5), 5 + uint32(i%7)}, Value: []float32{1, 2}}}
+				if hits[j], _, err = nearest(ctx, s.Collection("sparse"), q, 9, o); err != nil {
 					return err
 				}
 			}
@@ -113,7 +113,7 @@ func TestGoldenMaintained(t *testing.T) {
 	}
 	// And it goes on: what is fresh can be folded in.
 	err = d.Update(ctx, func(b *Tx) error {
-		return b.Put("dense", Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
+		return b.Collection("dense").Put(Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
 	})
 	steps, err2 := d.Maintain(ctx, MaintainOptions{})
 	if err := errors.Join(err, err2, mustCheck(d)); err != nil || len(steps) != 1 || steps[0].Action != "insert" {

@@ -31,7 +31,7 @@ func TestMaintainLargeStep(t *testing.T) {
 							x.Index, x.Value = append(x.Index, uint32(f)), append(x.Value, 1+float32(rng.IntN(50)))
 						}
 					}
-					if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: x}); err != nil {
+					if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, i), Sparse: x}); err != nil {
 						return err
 					}
 				}
@@ -40,10 +40,10 @@ func TestMaintainLargeStep(t *testing.T) {
 		}
 	}
 	err = errorsOf(
-		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		put(0, 30, 9),
 		func() error {
-			_, err := d.Build(ctx, "s", "x", BuildOptions{Postings: PostingsOptions{Partition: true}}, nil)
+			_, err := d.Collection("s").Build(ctx, "x", BuildOptions{Postings: PostingsOptions{Partition: true}}, nil)
 			return err
 		},
 		put(30, rows, features),
@@ -56,7 +56,7 @@ func TestMaintainLargeStep(t *testing.T) {
 		t.Fatalf("steps %v, %v", steps, err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		info, err := s.Index("s", "x")
+		info, err := s.Collection("s").Index("x")
 		if err != nil {
 			return err
 		}
@@ -64,10 +64,10 @@ func TestMaintainLargeStep(t *testing.T) {
 			t.Errorf("an index of %d bytes and %d rows", n, info.Rows)
 		}
 		for range 5 {
-			q := SparseQuery{Sparse: randomSparse(rng, 12, features)}
+			q := Query{Sparse: randomSparse(rng, 12, features)}
 			var hits [2][]Hit
 			for i, index := range []string{Flat, "x"} {
-				if hits[i], _, err = s.SearchSparse(ctx, "s", q, 9, &SparseSearchOptions{Index: index}, nil); err != nil {
+				if hits[i], _, err = nearest(ctx, s.Collection("s"), q, 9, &SearchOptions{Index: index}); err != nil {
 					return err
 				}
 			}

@@ -45,14 +45,14 @@ func TestMaintainPostings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		must(d.CreateSparse(ctx, "s", SparseOptions{}))
+		must(create(ctx, d, "s", Schema{Features: Numbered}))
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		width := rapid.SampledFrom([]int{40, 400}).Draw(t, "width")
 		put := func(n, keys int) {
 			must(d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(keys)[:min(n, keys)] {
 					x := randomSparse(rng, rng.IntN(12), width)
-					if err := b.Put("s", Row{Key: fmt.Append(nil, k), Sparse: x}); err != nil {
+					if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, k), Sparse: x}); err != nil {
 						return err
 					}
 				}
@@ -61,7 +61,7 @@ func TestMaintainPostings(t *testing.T) {
 		}
 		o := BuildOptions{Postings: PostingsOptions{Partition: true, M: rng.IntN(3)}}
 		put(rng.IntN(150)+1, 150)
-		_, err := d.Build(ctx, "s", "kept", o, nil)
+		_, err := d.Collection("s").Build(ctx, "kept", o, nil)
 		must(err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			width += rng.IntN(20) // features that the index does not know
@@ -73,7 +73,7 @@ func TestMaintainPostings(t *testing.T) {
 			}
 			must(d.Update(ctx, func(b *Tx) error {
 				for _, k := range rng.Perm(250)[:rng.IntN(80)] {
-					if err := b.Delete("s", fmt.Append(nil, k)); err != nil {
+					if err := b.Collection("s").Delete(fmt.Append(nil, k)); err != nil {
 						return err
 					}
 				}
@@ -86,12 +86,12 @@ func TestMaintainPostings(t *testing.T) {
 			put(1, 2) // so that rows are left
 			_, err := d.Maintain(ctx, MaintainOptions{})
 			must(err)
-			_, err = d.Build(ctx, "s", "fresh", o, nil)
+			_, err = d.Collection("s").Build(ctx, "fresh", o, nil)
 			must(err)
 			must(d.View(func(s *Snapshot) error {
 				sameAnswers(ctx, t, s, rng, width)
-				info, err := s.Index("s", "kept")
-				if c, _ := s.Collection("s"); info.Rows != c.Rows {
+				info, err := s.Collection("s").Index("kept")
+				if c, _ := s.Collection("s").Info(); info.Rows != c.Rows {
 					t.Fatalf("index covers %d of %d rows", info.Rows, c.Rows)
 				}
 				return err
@@ -124,7 +124,7 @@ func TestMaintainPostings(t *testing.T) {
 
 // sameAnswers compares the answers of the indexes "kept" and "fresh".
 func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, width int) {
-	c, err := s.Collection("s")
+	c, err := s.Collection("s").Info()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,19 +134,19 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 			filter.Add(row)
 		}
 	}
-	filtered, err := s.RowFilter("s", filter)
+	filtered, err := s.Collection("s").RowFilter(filter)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		q := SparseQuery{Sparse: randomSparse(rng, 1+rng.IntN(12), width)}
+		q := Query{Sparse: randomSparse(rng, 1+rng.IntN(12), width)}
 		k := 1 + rng.IntN(30)
 		for strategy := postings.Auto; strategy <= postings.Union; strategy++ {
 			for _, f := range []*RowFilter{nil, filtered} {
 				var hits [2][]Hit
 				for i, name := range []string{"kept", "fresh"} {
-					o := &SparseSearchOptions{Index: name, Strategy: strategy, Filter: f}
-					if hits[i], _, err = s.SearchSparse(ctx, "s", q, k, o, nil); err != nil {
+					o := &SearchOptions{Index: name, Strategy: strategy, Filter: f}
+					if hits[i], _, err = nearest(ctx, s.Collection("s"), q, k, o); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -240,7 +240,7 @@ func TestMaintainLabels(t *testing.T) {
 			"lcif": {Kind: KindLCIF, LCIF: LCIFOptions{Weight: weight, Params: &query.LCIFParams{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}}},
 		}
 		for name, o := range o {
-			if _, err := d.Build(ctx, "docs", name, o, nil); err != nil {
+			if _, err := d.Collection("docs").Build(ctx, name, o, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -248,12 +248,12 @@ func TestMaintainLabels(t *testing.T) {
 		err := d.Update(ctx, func(b *Tx) error {
 			for i := range 40 {
 				x, names := topicRow(rng, 9)
-				if err := b.Put("docs", Row{Key: fmt.Append(nil, "more", i), Sparse: x, Labels: append(names, fmt.Sprint("new ", i%3))}); err != nil {
+				if err := b.Collection("docs").Put(Row{Key: fmt.Append(nil, "more", i), Sparse: x, Labels: append(names, fmt.Sprint("new ", i%3))}); err != nil {
 					return err
 				}
 			}
 			for i := range 30 {
-				if err := b.Delete("docs", rows[i].Key); err != nil {
+				if err := b.Collection("docs").Delete(rows[i].Key); err != nil {
 					return err
 				}
 			}
@@ -274,13 +274,13 @@ func TestMaintainLabels(t *testing.T) {
 			if o.LCIF.Weight != WeightNone {
 				continue
 			}
-			if _, err := d.Build(ctx, "docs", name+" anew", o, nil); err != nil {
+			if _, err := d.Collection("docs").Build(ctx, name+" anew", o, nil); err != nil {
 				t.Fatal(err)
 			}
 			err := d.View(func(s *Snapshot) error {
 				for i, q := range queries {
-					got, _, err1 := s.Predict(ctx, "docs", q, &PredictOptions{Index: name, Top: 5})
-					want, _, err2 := s.Predict(ctx, "docs", q, &PredictOptions{Index: name + " anew", Top: 5})
+					got, _, err1 := predict(ctx, s.Collection("docs"), q, &PredictOptions{Index: name, Top: 5})
+					want, _, err2 := predict(ctx, s.Collection("docs"), q, &PredictOptions{Index: name + " anew", Top: 5})
 					if err := errors.Join(err1, err2); err != nil {
 						return err
 					}

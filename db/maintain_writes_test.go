@@ -32,7 +32,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 						for range 8 {
 							r.Labels = append(r.Labels, fmt.Sprint(rng.IntN(300)))
 						}
-						if err := b.Put("s", r); err != nil {
+						if err := b.Collection("s").Put(r); err != nil {
 							return err
 						}
 					}
@@ -41,9 +41,9 @@ func TestMaintainWritesLittle(t *testing.T) {
 			}
 			var info IndexInfo
 			err = errorsOf(
-				func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+				func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 				func() error { return put(0, 3000) },
-				func() (err error) { info, err = d.Build(ctx, "s", "x", o, nil); return err },
+				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o, nil); return err },
 			)
 			if err != nil {
 				t.Fatal(err)

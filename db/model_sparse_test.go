@@ -50,7 +50,11 @@ func (x *machine) createSparse(t *rapid.T) {
 	ctx := context.Background()
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 	named := rapid.Bool().Draw(t, "named")
-	err := x.d.CreateSparse(ctx, name, SparseOptions{Named: named})
+	schema := Schema{Features: Numbered}
+	if named {
+		schema.Features = Named
+	}
+	_, err := x.d.Create(ctx, name, schema)
 	if x.m[name] != nil {
 		if !errors.Is(err, ErrExists) {
 			t.Fatalf("create of an existing collection: %v", err)
@@ -62,8 +66,8 @@ func (x *machine) createSparse(t *rapid.T) {
 		all.Index, all.Value = append(all.Index, f), append(all.Value, 1)
 	}
 	c := &modelColl{sparse: true, named: named, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
-	put := func(b *Tx) error { return b.Put(name, c.row("all", modelRow{sparse: all})) }
-	del := func(b *Tx) error { return b.Delete(name, []byte("all")) }
+	put := func(b *Tx) error { return b.Collection(name).Put(c.row("all", modelRow{sparse: all})) }
+	del := func(b *Tx) error { return b.Collection(name).Delete([]byte("all")) }
 	if err := errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)); err != nil {
 		t.Fatal(err)
 	}
@@ -115,29 +119,29 @@ func (c *modelColl) cosine(a, b modelRow) float64 {
 func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	ctx := context.Background()
 	x := modelRow{sparse: modelSparse(seed)}
-	q := SparseQuery{Sparse: x.sparse}
+	q := Query{Sparse: x.sparse}
 	if c.named {
-		q = SparseQuery{Features: modelNames(x.sparse)}
+		q = Query{Features: modelNames(x.sparse)}
 	}
 	if len(c.rows) == 0 {
-		hits, _, err := s.SearchSparse(ctx, name, q, 1, &SparseSearchOptions{Index: Flat}, nil)
+		hits, _, err := nearest(ctx, s.Collection(name), q, 1, &SearchOptions{Index: Flat})
 		if err != nil || len(hits) > 0 {
 			return fmt.Errorf("search of an empty collection: %d hits, %v", len(hits), err)
 		}
 		return nil
 	}
-	options := []SparseSearchOptions{{Index: Flat}, {Index: Flat, Labels: []string{"red"}}}
+	options := []SearchOptions{{Index: Flat}, {Index: Flat, Labels: []string{"red"}}}
 	for index, kind := range c.indexes {
 		if kind == KindPostings {
 			for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact} {
-				options = append(options, SparseSearchOptions{Index: index, Strategy: strategy})
+				options = append(options, SearchOptions{Index: index, Strategy: strategy})
 			}
-			options = append(options, SparseSearchOptions{Index: index, Labels: []string{"red"}})
+			options = append(options, SearchOptions{Index: index, Labels: []string{"red"}})
 		}
 	}
 	for _, o := range options {
 		for _, k := range []int{1 + int(seed%5), len(c.rows)} {
-			hits, _, err := s.SearchSparse(ctx, name, q, k, &o, nil)
+			hits, _, err := nearest(ctx, s.Collection(name), q, k, &o)
 			if err == nil {
 				err = mustBeNearest(c, x, k, func(r modelRow) bool { return len(o.Labels) == 0 || slices.Contains(r.labels, "red") }, hits)
 			}
@@ -179,7 +183,7 @@ func mustBeNearest(c *modelColl, q modelRow, k int, passes func(modelRow) bool, 
 
 // predictionsEqual asks the label models. With all rows as neighbours, those of
 // kind lcif must say what the model says of the rows there are now.
-func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q SparseQuery) error {
+func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Query) error {
 	ctx := context.Background()
 	for index, kind := range c.indexes {
 		if kind != KindLCIF && !isTree(kind) {
@@ -189,7 +193,7 @@ func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Spar
 		if kind == KindLCIF {
 			o.Params = &query.LCIFParams{K: 1000, Lambda: 1, Top: 100}
 		}
-		got, _, err := s.Predict(ctx, name, q, o)
+		got, _, err := predict(ctx, s.Collection(name), q, o)
 		if err != nil {
 			return fmt.Errorf("predict by %q: %w", index, err)
 		}

@@ -26,7 +26,7 @@ import (
 type model map[string]*modelColl
 
 type modelColl struct {
-	opts          DenseOptions
+	opts          Schema
 	sparse, named bool // a sparse collection, opts is empty then
 	rows          map[string]modelRow
 	next          uint32 // next row number
@@ -193,18 +193,18 @@ func mustEqual(s *Snapshot, m model, seed uint64) error {
 }
 
 func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
-	info, err := s.Collection(name)
+	info, err := s.Collection(name).Info()
 	if err != nil {
 		return err
 	}
 	if info.Live != len(c.rows) || info.Rows != int(c.next) || !slices.Equal(info.Indexes, slices.Sorted(maps.Keys(c.indexes))) {
 		return fmt.Errorf("info %+v, want %d live of %d rows and the indexes %v", info, len(c.rows), c.next, c.indexes)
 	}
-	if n, err := s.Count(name); err != nil || n != len(c.rows) {
+	if n, err := s.Collection(name).Count(); err != nil || n != len(c.rows) {
 		return fmt.Errorf("count %d, %v, want %d", n, err, len(c.rows))
 	}
 	order, i := c.byRow(), 0
-	for r, err := range s.Rows(name) {
+	for r, err := range s.Collection(name).Rows() {
 		if err != nil {
 			return fmt.Errorf("rows: %w", err)
 		}
@@ -220,7 +220,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 		return fmt.Errorf("%d rows, want %d", i, len(order))
 	}
 	var keys []string
-	for k, err := range s.Keys(name, nil) {
+	for k, err := range s.Collection(name).Keys(nil) {
 		if err != nil {
 			return fmt.Errorf("keys: %w", err)
 		}
@@ -230,7 +230,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 		return fmt.Errorf("keys %q, want %q", keys, want)
 	}
 	for key, want := range c.rows {
-		r, err := s.Get(name, []byte(key))
+		r, err := s.Collection(name).Get([]byte(key))
 		if err != nil {
 			return fmt.Errorf("get %q: %w", key, err)
 		}
@@ -238,7 +238,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 			return fmt.Errorf("get: %w", err)
 		}
 	}
-	if _, err := s.Get(name, []byte("no such key")); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Collection(name).Get([]byte("no such key")); !errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("get of a missing key: %w", err)
 	}
 	counts := map[string]int{}
@@ -247,7 +247,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 			counts[l]++
 		}
 	}
-	labels, err := s.Labels(name)
+	labels, err := s.Collection(name).Labels()
 	if err != nil {
 		return fmt.Errorf("labels: %w", err)
 	}
@@ -280,14 +280,14 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	ctx := context.Background()
 	q := modelVector(seed, c.opts.Dim)
 	if len(c.rows) == 0 {
-		if hits, _, err := s.Search(ctx, name, q, 1, &SearchOptions{Index: Flat}, nil); err != nil || len(hits) > 0 {
+		if hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, 1, &SearchOptions{Index: Flat}); err != nil || len(hits) > 0 {
 			return fmt.Errorf("search of an empty collection: %d hits, %v", len(hits), err)
 		}
 		return nil
 	}
 	few := 1 + int(seed%uint64(len(c.rows)))
 	for _, k := range []int{few, len(c.rows)} {
-		hits, _, err := s.Search(ctx, name, q, k, &SearchOptions{Index: Flat}, nil)
+		hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, k, &SearchOptions{Index: Flat})
 		if err == nil {
 			err = mustNeighbors(c, q, k, true, nil, hits)
 		}
@@ -296,14 +296,14 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		}
 	}
 	red := func(r modelRow) bool { return slices.Contains(r.labels, "red") }
-	hits, _, err := s.Search(ctx, name, q, len(c.rows), &SearchOptions{Index: Flat, Labels: []string{"red"}}, nil)
+	hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, len(c.rows), &SearchOptions{Index: Flat, Labels: []string{"red"}})
 	if err == nil {
 		err = mustNeighbors(c, q, len(c.rows), true, red, hits)
 	}
 	if err != nil {
 		return fmt.Errorf("flat search of a label: %w", err)
 	}
-	if err := predictionsEqual(s, name, c, modelRow{vec: q}, SparseQuery{Vector: q}); err != nil {
+	if err := predictionsEqual(s, name, c, modelRow{vec: q}, Query{Vector: q}); err != nil {
 		return err
 	}
 	for index, kind := range c.indexes {
@@ -321,7 +321,7 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 				// All rows can only be found by widening to an exact scan, and
 				// then in the right order.
 				exact := k == len(c.rows) || p.Method == query.Flat
-				hits, _, err := s.Search(ctx, name, q, k, &SearchOptions{Index: index, Params: &p}, nil)
+				hits, _, err := nearest(ctx, s.Collection(name), Query{Vector: q}, k, &SearchOptions{Index: index, Params: &p})
 				if err == nil {
 					err = mustNeighbors(c, q, k, exact, nil, hits)
 				}
@@ -399,12 +399,12 @@ func (x *machine) create(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 	// The large dimensions have chunks of 16 and 8 rows, so that few rows seal
 	// some; the small ones keep all of theirs in the tail.
-	o := DenseOptions{
+	o := Schema{
 		Dim:     rapid.SampledFrom([]int{1, 5, 9, 8192, 8192, 20000}).Draw(t, "dim"),
 		Metric:  rapid.SampledFrom([]vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct}).Draw(t, "metric"),
 		Storage: rapid.SampledFrom([]Storage{StorageAuto, StorageFloat32}).Draw(t, "storage"),
 	}
-	err := x.d.CreateDense(context.Background(), name, o)
+	_, err := x.d.Create(context.Background(), name, o)
 	if x.m[name] != nil {
 		if !errors.Is(err, ErrExists) {
 			t.Fatalf("create of an existing collection: %v", err)
@@ -419,7 +419,7 @@ func (x *machine) create(t *rapid.T) {
 
 func (x *machine) drop(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
-	err := x.d.DropCollection(context.Background(), name)
+	err := x.d.Drop(context.Background(), name)
 	if (x.m[name] == nil) != errors.Is(err, ErrNoCollection) || x.m[name] != nil && err != nil {
 		t.Fatalf("drop of %q: %v", name, err)
 	}
@@ -451,7 +451,7 @@ func (x *machine) update(t *rapid.T) {
 			c := next[name]
 			mustReadAs(t, b, name, key, c)
 			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
-				if err := b.Delete(name, []byte(key)); err != nil {
+				if err := b.Collection(name).Delete([]byte(key)); err != nil {
 					t.Fatal(err)
 				}
 				delete(c.rows, key)
@@ -460,7 +460,7 @@ func (x *machine) update(t *rapid.T) {
 			r := c.drawn(rapid.Uint64Range(0, 1000).Draw(t, "vector"))
 			r.labels = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"blue", "green", "red"}), 0, 2, rapid.ID).Draw(t, "labels")
 			r.payload = bytes.Repeat([]byte{byte(n)}, rapid.SampledFrom([]int{0, 1, 20, 70_000}).Draw(t, "payload"))
-			if err := b.Put(name, c.row(key, r)); err != nil {
+			if err := b.Collection(name).Put(c.row(key, r)); err != nil {
 				t.Fatal(err)
 			}
 			r.labels = slices.Sorted(slices.Values(r.labels))
@@ -473,14 +473,14 @@ func (x *machine) update(t *rapid.T) {
 		case "exists":
 			// The error must fail the transaction even if the callback ignores it.
 			r := next[last].row(lastKey, next[last].drawn(1))
-			_ = b.Put(last, r)
-			_ = b.Insert(last, r)
+			_ = b.Collection(last).Put(r)
+			_ = b.Collection(last).Insert(r)
 		case "dimension":
-			_ = b.Put(last, Row{Key: []byte("other"), Vector: make([]float32, dim+1)})
+			_ = b.Collection(last).Put(Row{Key: []byte("other"), Vector: make([]float32, dim+1)})
 		case "nan":
-			_ = b.Put(last, Row{Key: []byte("other"), Vector: slices.Repeat([]float32{float32(math.NaN())}, dim)})
+			_ = b.Collection(last).Put(Row{Key: []byte("other"), Vector: slices.Repeat([]float32{float32(math.NaN())}, dim)})
 		case "collection":
-			_ = b.Put("no such collection", Row{Key: []byte("other"), Vector: make([]float32, dim)})
+			_ = b.Collection("no such collection").Put(Row{Key: []byte("other"), Vector: make([]float32, dim)})
 		}
 		return nil
 	})
@@ -509,10 +509,10 @@ func (x *machine) update(t *rapid.T) {
 // mustReadAs compares what a transaction reads with the rows as it leaves them.
 func mustReadAs(t *rapid.T, b *Tx, name, key string, c *modelColl) {
 	want, exists := c.rows[key]
-	if has, err := b.Has(name, []byte(key)); err != nil || has != exists {
+	if has, err := b.Collection(name).Has([]byte(key)); err != nil || has != exists {
 		t.Fatalf("has %s/%s: %v, want %v: %v", name, key, has, exists, err)
 	}
-	got, err := b.Get(name, []byte(key))
+	got, err := b.Collection(name).Get([]byte(key))
 	if !exists {
 		if !errors.Is(err, ErrNotFound) {
 			t.Fatalf("get %s/%s: %v, want ErrNotFound", name, key, err)
@@ -548,7 +548,7 @@ func (x *machine) build(t *rapid.T) {
 		// Principal coordinates of so many dimensions take too long for a test.
 		o.Kind, o.Rotate, o.SketchBytes = forest.RP, -1, -1
 	}
-	_, err := x.d.Build(context.Background(), name, index, o, nil)
+	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
 	if len(c.rows) == 0 {
 		if !errors.Is(err, ErrEmpty) {
 			t.Fatalf("build over no rows: %v", err)
@@ -565,7 +565,7 @@ func (x *machine) build(t *rapid.T) {
 func (x *machine) buildOther(t *rapid.T, name, index string) {
 	c := x.m[name]
 	o := c.sparseBuild(t)
-	_, err := x.d.Build(context.Background(), name, index, o, nil)
+	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
 	if len(c.rows) == 0 || o.Kind != KindPostings && !c.labelled() {
 		if !errors.Is(err, ErrEmpty) {
 			t.Fatalf("build of %s over nothing: %v", o.Kind, err)
@@ -587,7 +587,7 @@ func (x *machine) dropIndex(t *rapid.T) {
 		return
 	}
 	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
-	err := x.d.DropIndex(context.Background(), name, index)
+	err := x.d.Collection(name).DropIndex(context.Background(), index)
 	if _, has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, ErrNoIndex) {
 		t.Fatalf("drop of index %q: %v", index, err)
 	}

@@ -43,7 +43,7 @@ func TestSmallMagnitudes(t *testing.T) {
 			if shortest < least {
 				err := b.d.Update(t.Context(), func(w *db.Tx) error {
 					for i, x := range rows {
-						if err := w.Put("c", db.Row{Key: fmt.Appendf(nil, "k%d", i), Vector: x}); err != nil {
+						if err := w.Collection("c").Put(db.Row{Key: fmt.Appendf(nil, "k%d", i), Vector: x}); err != nil {
 							return err
 						}
 					}

@@ -18,18 +18,18 @@ func TestNumberingStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateSparse(ctx, "x", SparseOptions{Numbering: "2"}); !errors.Is(err, ErrOption) {
+	if _, err := d.Create(ctx, "x", Schema{Features: Numbered, Numbering: "2"}); !errors.Is(err, ErrOption) {
 		t.Errorf("numbering from 2: %v", err)
 	}
-	if err := d.CreateDense(ctx, "x", DenseOptions{Dim: 1, Numbering: "one"}); !errors.Is(err, ErrOption) {
+	if _, err := d.Create(ctx, "x", Schema{Dim: 1, Numbering: "one"}); !errors.Is(err, ErrOption) {
 		t.Errorf("numbering from one: %v", err)
 	}
 	steps := []func() error{
-		func() error { return d.CreateSparse(ctx, "s", SparseOptions{Numbering: NumberedFromOne}) },
-		func() error { return d.CreateDense(ctx, "d", DenseOptions{Dim: 1, Numbering: NumberedFromZero}) },
+		func() error { return create(ctx, d, "s", Schema{Features: Numbered, Numbering: NumberedFromOne}) },
+		func() error { return create(ctx, d, "d", Schema{Dim: 1, Numbering: NumberedFromZero}) },
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {
-				return b.Put("s", Row{Key: []byte("k"), Sparse: vector.Sparse{Index: []uint32{3}, Value: []float32{1}}})
+				return b.Collection("s").Put(Row{Key: []byte("k"), Sparse: vector.Sparse{Index: []uint32{3}, Value: []float32{1}}})
 			})
 		},
 		func() error { _, err := d.Compact(ctx); return err },
@@ -50,14 +50,14 @@ func TestNumberingStays(t *testing.T) {
 		}
 		err := d.View(func(s *Snapshot) error {
 			for coll, want := range map[string]Numbering{"s": NumberedFromOne, "d": NumberedFromZero} {
-				if info, err := s.Collection(coll); err != nil || info.Numbering != want {
+				if info, err := s.Collection(coll).Info(); err != nil || info.Numbering != want {
 					t.Errorf("%s: %s has numbering %q, %v", name, coll, info.Numbering, err)
 				}
 			}
-			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{3, 8}, Value: []float32{1, 1}}}
-			unknown, err := s.UnknownFeatures(ctx, "s", q)
-			if !slices.Equal(unknown, []string{"9"}) {
-				t.Errorf("%s: unknown features %q", name, unknown)
+			q := Query{Sparse: vector.Sparse{Index: []uint32{3, 8}, Value: []float32{1, 1}}}
+			_, stats, err := nearest(ctx, s.Collection("s"), q, 1, nil)
+			if !slices.Equal(stats.Unknown, []string{"9"}) {
+				t.Errorf("%s: unknown features %q", name, stats.Unknown)
 			}
 			return err
 		})

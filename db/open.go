@@ -79,7 +79,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !opts.ReadOnly && !opts.MustExist:
-		if err := create(path, opts); err != nil {
+		if err := createFile(path, opts); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -124,8 +124,8 @@ func newDB(path string, o Options, f *openFile) *DB {
 	return d
 }
 
-// create makes a new, complete database at path. A crash leaves either no file or a valid one.
-func create(path string, o Options) error {
+// createFile makes a new, complete database at path. A crash leaves either no file or a valid one.
+func createFile(path string, o Options) error {
 	err := store.Create(path, o.storeOptions(), func(tx *bbolt.Tx) error {
 		for _, name := range rootBuckets {
 			if _, err := tx.CreateBucket(name); err != nil {

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -188,31 +189,58 @@ func (n Numbering) First() uint32 {
 	return 0
 }
 
-// DenseOptions describes a collection of dense vectors.
-type DenseOptions struct {
-	// Dim is the number of coordinates, 1 to MaxDim.
+// Schema describes the rows of a collection: dense vectors of Dim coordinates, or sparse ones
+// if Features is set.
+type Schema struct {
+	// Dim is the number of coordinates of dense vectors, 1 to MaxDim.
 	Dim int
-	// Metric is the distance, vector.L2 when zero.
+	// Metric is the distance of dense vectors, vector.L2 when zero. Sparse ones are compared by
+	// cosine.
 	Metric vector.Metric
-	// Storage selects how vectors are stored.
+	// Storage selects how dense vectors are stored.
 	Storage Storage
-	// Numbering is the numbering of coordinates in files.
+	// Features says what identifies the features of sparse vectors. Their values are not
+	// negative and are stored as written; searches and indexes scale them to unit length.
+	Features FeatureKind
+	// Numbering is the numbering of features or coordinates in files.
 	Numbering Numbering
 }
 
-func (o DenseOptions) resolve() (DenseOptions, error) {
-	if o.Metric == 0 {
-		o.Metric = vector.L2
+// FeatureKind says what identifies the features of sparse vectors.
+type FeatureKind uint8
+
+// The kinds of features.
+const (
+	// Numbered features are numbers (Row.Sparse).
+	Numbered FeatureKind = iota + 1
+	// Named features have names (Row.Features), which a dictionary in the file maps to numbers.
+	Named
+)
+
+// resolve checks a schema and fills in its defaults.
+func (s Schema) resolve() (Schema, error) {
+	if s.Features != 0 {
+		switch {
+		case s.Features > Named:
+			return s, fmt.Errorf("%w: unknown kind of features %d", ErrOption, s.Features)
+		case s.Dim != 0 || s.Storage != StorageAuto:
+			return s, fmt.Errorf("%w: Dim and Storage are for dense vectors, Features for sparse ones", ErrOption)
+		case s.Metric != 0 && s.Metric != vector.Cosine:
+			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", ErrOption, s.Metric)
+		}
+		s.Metric = vector.Cosine
+		return s, s.Numbering.check()
 	}
+	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
-	case o.Dim < 1 || o.Dim > MaxDim:
-		return o, fmt.Errorf("%w: dimension %d, want 1 to %d", ErrOption, o.Dim, MaxDim)
-	case o.Metric > vector.InnerProduct:
-		return o, fmt.Errorf("%w: unknown metric %d", ErrOption, o.Metric)
-	case o.Storage > StorageFloat32:
-		return o, fmt.Errorf("%w: unknown storage %d", ErrOption, o.Storage)
+	case s.Dim < 1 || s.Dim > MaxDim:
+		return s, fmt.Errorf("%w: dimension %d, want 1 to %d", ErrOption, s.Dim, MaxDim)
+	case s.Metric > vector.InnerProduct:
+		return s, fmt.Errorf("%w: unknown metric %d", ErrOption, s.Metric)
+	case s.Storage > StorageFloat32:
+		return s, fmt.Errorf("%w: unknown storage %d", ErrOption, s.Storage)
 	}
-	return o, o.Numbering.check()
+	return s, s.Numbering.check()
 }
 
 // Feature is a named feature and its value.

@@ -32,7 +32,7 @@ func TestPeek(t *testing.T) {
 			return d.Update(ctx, func(b *Tx) error {
 				for i := from; i < to; i++ {
 					x := vector.Sparse{Index: []uint32{uint32(i % 7), 9}, Value: []float32{1, 2}}
-					if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: x}); err != nil {
+					if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, i), Sparse: x}); err != nil {
 						return err
 					}
 				}
@@ -41,9 +41,9 @@ func TestPeek(t *testing.T) {
 		}
 	}
 	steps := []func() error{
-		func() error { return d.CreateSparse(ctx, "s", SparseOptions{}) },
+		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		put(0, 300),
-		func() error { _, err := d.Build(ctx, "s", "x", BuildOptions{}, nil); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}, nil); return err },
 		put(300, 310),
 		func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err },
 		put(310, 330),
@@ -101,14 +101,14 @@ func TestPeekBesideCommits(t *testing.T) {
 	put := func(i int) error {
 		return d.Update(ctx, func(b *Tx) error {
 			row := Row{Key: fmt.Append(nil, i), Sparse: vector.Sparse{Index: []uint32{uint32(i % 50)}, Value: []float32{1}}}
-			return errors.Join(b.Put("a", row), b.Put("b", row))
+			return errors.Join(b.Collection("a").Put(row), b.Collection("b").Put(row))
 		})
 	}
 	err = errorsOf(
-		func() error { return d.CreateSparse(ctx, "a", SparseOptions{}) },
-		func() error { return d.CreateSparse(ctx, "b", SparseOptions{}) },
+		func() error { return create(ctx, d, "a", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "b", Schema{Features: Numbered}) },
 		func() error { return put(0) },
-		func() error { _, err := d.Build(ctx, "a", "x", BuildOptions{}, nil); return err },
+		func() error { _, err := d.Collection("a").Build(ctx, "x", BuildOptions{}, nil); return err },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -177,19 +177,19 @@ func TestFreePagesReadOnly(t *testing.T) {
 		return st
 	}
 	stats(nil, func(d *DB) {
-		if err := d.CreateDense(ctx, "v", DenseOptions{Dim: 1024, Metric: vector.L2}); err != nil {
+		if _, err := d.Create(ctx, "v", Schema{Dim: 1024, Metric: vector.L2}); err != nil {
 			t.Fatal(err)
 		}
 		err := d.Update(ctx, func(b *Tx) error {
 			for i := range 200 {
-				if err := b.Put("v", Row{Key: fmt.Append(nil, i), Vector: make([]float32, 1024)}); err != nil {
+				if err := b.Collection("v").Put(Row{Key: fmt.Append(nil, i), Vector: make([]float32, 1024)}); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		if err == nil {
-			err = d.DropCollection(ctx, "v")
+			err = d.Drop(ctx, "v")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ func rowlessRow(coll string, i int) Row {
 func putRowless(d *DB, coll string, from, to int) error {
 	return d.Update(context.Background(), func(b *Tx) error {
 		for i := from; i < to; i++ {
-			if err := b.Put(coll, rowlessRow(coll, i)); err != nil {
+			if err := b.Collection(coll).Put(rowlessRow(coll, i)); err != nil {
 				return err
 			}
 		}
@@ -47,7 +47,7 @@ func learnRowless(d *DB) error {
 	model := LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{
 		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
 	}}
-	_, err := d.Build(context.Background(), "counts", "labels", BuildOptions{
+	_, err := d.Collection("counts").Build(context.Background(), "labels", BuildOptions{
 		Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true, M: 1},
 	}, nil)
 	return err
@@ -55,7 +55,7 @@ func learnRowless(d *DB) error {
 
 // deleteRowless deletes a row of the counts.
 func deleteRowless(d *DB) error {
-	return d.Update(context.Background(), func(b *Tx) error { return b.Delete("counts", []byte("key-3")) })
+	return d.Update(context.Background(), func(b *Tx) error { return b.Collection("counts").Delete([]byte("key-3")) })
 }
 
 // rowlessSealed is how many rows of the counts the first segment has, rowlessRows
@@ -76,12 +76,12 @@ func rowlessGolden(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	build := func(coll string, o BuildOptions) error {
-		_, err := d.Build(ctx, coll, "rows", o, nil)
+		_, err := d.Collection(coll).Build(ctx, "rows", o, nil)
 		return err
 	}
 	return errorsOf(
-		func() error { return d.CreateSparse(ctx, "binary", SparseOptions{}) },
-		func() error { return d.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return create(ctx, d, "binary", Schema{Features: Numbered}) },
+		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
 		func() error { return putRowless(d, "binary", 0, 50) },
 		func() error { return putRowless(d, "counts", 0, rowlessSealed) },
 		func() error { return deleteRowless(d) },
@@ -104,9 +104,9 @@ func TestGoldenRowless(t *testing.T) {
 		t.Error(err)
 	}
 	ctx := t.Context()
-	ask := func(s *Snapshot, coll string, i int, o SparseSearchOptions) []Hit {
+	ask := func(s *Snapshot, coll string, i int, o SearchOptions) []Hit {
 		t.Helper()
-		hits, _, err := s.SearchSparse(ctx, coll, SparseQuery{Sparse: rowlessRow("counts", i).Sparse}, 9, &o, nil)
+		hits, _, err := nearest(ctx, s.Collection(coll), Query{Sparse: rowlessRow("counts", i).Sparse}, 9, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,9 +123,9 @@ func TestGoldenRowless(t *testing.T) {
 				strategies = append(strategies, postings.Partitioned)
 			}
 			for i := range 25 {
-				want := ask(s, coll, i, SparseSearchOptions{Index: Flat})
+				want := ask(s, coll, i, SearchOptions{Index: Flat})
 				for _, strategy := range strategies {
-					if got := ask(s, coll, i, SparseSearchOptions{Index: "rows", Strategy: strategy}); !slices.EqualFunc(want, got, same) {
+					if got := ask(s, coll, i, SearchOptions{Index: "rows", Strategy: strategy}); !slices.EqualFunc(want, got, same) {
 						t.Fatalf("%s, query %d, %v: %v, want %v", coll, i, strategy, got, want)
 					}
 				}
@@ -142,7 +142,7 @@ func TestGoldenRowless(t *testing.T) {
 	}
 	defer anew.Close()
 	err = errorsOf(
-		func() error { return anew.CreateSparse(ctx, "counts", SparseOptions{}) },
+		func() error { return create(ctx, anew, "counts", Schema{Features: Numbered}) },
 		func() error { return putRowless(anew, "counts", 0, rowlessRows) },
 		func() error { return deleteRowless(anew) },
 		func() error { return learnRowless(anew) },
@@ -174,7 +174,7 @@ func TestGoldenRowless(t *testing.T) {
 // predictCounts explains the three best labels of a query.
 func predictCounts(t *testing.T, d *DB, q vector.Sparse) (out []Prediction) {
 	err := d.View(func(s *Snapshot) (err error) {
-		out, _, err = s.Predict(t.Context(), "counts", SparseQuery{Sparse: q}, &PredictOptions{Top: 3, Explain: true})
+		out, _, err = predict(t.Context(), s.Collection("counts"), Query{Sparse: q}, &PredictOptions{Top: 3, Explain: true})
 		return err
 	})
 	if err != nil {

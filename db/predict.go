@@ -8,7 +8,7 @@ import (
 	"github.com/anndb/anndb/query"
 )
 
-// PredictOptions selects how Snapshot.Predict predicts labels.
+// PredictOptions selects how Collection.Predict predicts labels.
 type PredictOptions struct {
 	// Index is the label model to use; the collection's only one if empty.
 	Index string
@@ -24,8 +24,22 @@ type PredictOptions struct {
 	// Strategy is the search strategy of the inverted index of a label model over sparse rows.
 	// All strategies find the same rows; postings.Auto lets the planner choose.
 	Strategy postings.Strategy
-	// Explain fills in Prediction.Explanation.
+	// Explain fills in Prediction.Explanation and, for trees, Predictions.Tree.
 	Explain bool
+	// Workers is the number of goroutines of PredictBatch, all processors when zero.
+	Workers int
+}
+
+// Predictions is the answer to a prediction.
+type Predictions struct {
+	// Labels are the predicted labels, highest score first.
+	Labels []Prediction
+	// Tree is the row's path through a budgeted tree, also if it predicts no label; with one
+	// tree per class, the path through the tree of the predicted class. It is nil without
+	// PredictOptions.Explain and for other label models.
+	Tree *TreePath
+	// Stats counts the work.
+	Stats PredictStats
 }
 
 // Prediction is a label with its confidence score: 0 to 1, or for KindSBT the margin of the
@@ -85,7 +99,8 @@ type PredictStats struct {
 	Unknown []string
 }
 
-// Predict predicts the labels of a query with a label model, highest score first.
+// Predict predicts the labels of a query with a label model, highest score first. A query by
+// Key predicts from the stored row, which counts as its own neighbor.
 //
 // For a model of kind lcif, neighbors are current: rows written since the build are compared
 // one by one, with their labels, which may be new, and deleted rows are left out. Feature–label
@@ -104,37 +119,46 @@ type PredictStats struct {
 // tree is the probability of reaching a leaf that has the label, that of a tree of kind sbt the
 // margin of its last decision. Without Top, a tree of kind sbt returns one class.
 //
-// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrOption,
-// ErrCorrupt, ErrClosed and the context's.
-func (s *Snapshot) Predict(
-	ctx context.Context, coll string, q SparseQuery, o *PredictOptions,
-) (out []Prediction, stats PredictStats, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrNotFound (no row has Query.Key),
+// ErrDimension, ErrNotFinite, ErrNorm, ErrFeatures, ErrOption, ErrCorrupt, ErrClosed and the
+// context's.
+func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	if err := checkStrategy(o.Strategy); err != nil {
-		return nil, stats, err
-	}
-	asked, x, err := s.asked(ctx, coll, q, o.Index)
-	if err != nil {
-		return nil, stats, err
-	}
-	stats.Unknown = asked.unknown
-	out, stats.LCIFStats, err = x.open.(labelPredictor).predict(ctx, asked.features, o)
-	return out, stats, err
+	err = c.read(func(st *collState) (err error) {
+		out, err = st.predict(ctx, q, o)
+		return err
+	})
+	return out, err
 }
 
-// asked returns the features of a query and the label model that the index name selects.
-func (s *Snapshot) asked(
-	ctx context.Context, coll string, q SparseQuery, index string,
+func (st *collState) predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
+	if err := checkStrategy(o.Strategy); err != nil {
+		return out, err
+	}
+	asked, x, err := st.askedModel(ctx, q, o.Index)
+	if err != nil {
+		return out, err
+	}
+	model := x.open.(labelPredictor)
+	out.Labels, out.Stats.LCIFStats, err = model.predict(ctx, asked.features, o)
+	if err != nil {
+		return Predictions{}, err
+	}
+	out.Stats.Unknown = asked.unknown
+	if t, ok := model.(*treeModel); ok && o.Explain {
+		out.Tree, err = t.chosenPath(t.prepare(asked.features))
+	}
+	return out, err
+}
+
+// askedModel returns the features of a query and the label model that the index name selects.
+func (st *collState) askedModel(
+	ctx context.Context, q Query, index string,
 ) (asked askedFeatures, x *indexState, err error) {
 	if err := ctx.Err(); err != nil {
 		return asked, nil, wrapf(err, "predict")
-	}
-	st, err := s.collection(coll)
-	if err != nil {
-		return asked, nil, err
 	}
 	if asked, err = st.labelQuery(ctx, q); err != nil {
 		return asked, nil, err
@@ -144,9 +168,12 @@ func (s *Snapshot) asked(
 }
 
 // labelQuery checks a query and returns its features by number.
-func (st *collState) labelQuery(
-	ctx context.Context, q SparseQuery,
-) (asked askedFeatures, err error) {
+func (st *collState) labelQuery(ctx context.Context, q Query) (asked askedFeatures, err error) {
+	ask := rowAsk{q: q}
+	if err := st.resolveQuery(&ask); err != nil {
+		return asked, err
+	}
+	q = ask.q
 	if st.c.Sparse {
 		_, asked, err = st.sparseQuery(ctx, q)
 		return asked, err

@@ -11,28 +11,39 @@ import (
 // batchQueries is the largest number of queries that are predicted together.
 const batchQueries = 512
 
-// PredictBatch predicts the labels of many queries on the given number of goroutines (all
-// processors when zero). Element i of the result is what Predict returns for queries[i]. Label
-// models of kind lcif read their index and their feature–label similarities once for many
-// queries, so one call with many queries is much faster than many calls. Explained predictions
-// are computed one by one.
+// PredictBatch predicts the labels of many queries in one state, on PredictOptions.Workers
+// goroutines. Element i of the result is what Predict returns for queries[i], but for the
+// counts in Stats. Label models of kind lcif read their index and their feature–label
+// similarities once for many queries, so one call with many queries is much faster than many
+// calls. Explained predictions are computed one by one.
 //
 // Errors: those of Predict, with the number of the first query that failed.
-func (s *Snapshot) PredictBatch(
-	ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, workers int,
-) ([][]Prediction, error) {
+func (c Collection) PredictBatch(
+	ctx context.Context, queries []Query, o *PredictOptions,
+) ([]Predictions, error) {
 	if o == nil {
 		o = &PredictOptions{}
 	}
-	workers = par.Workers(workers)
-	out := make([][]Prediction, len(queries))
+	s, err := c.hold()
+	if err != nil {
+		return nil, err
+	}
+	defer c.letGo(s)
+	workers := par.Workers(o.Workers)
+	out := make([]Predictions, len(queries))
 	rounds := max(1, (len(queries)+workers*batchQueries-1)/(workers*batchQueries))
 	size := max(1, (len(queries)+workers*rounds-1)/(workers*rounds))
 	work := par.Work{N: len(queries), Grain: size, Workers: workers}
-	err := par.Ranges(ctx, work, func() func(lo, hi int) error {
+	err = par.Ranges(ctx, work, func() func(lo, hi int) error {
 		return func(lo, hi int) error {
-			i, err := s.predictBlock(ctx, coll, queries[lo:hi], o, out[lo:hi])
-			return atQuery(lo+i, err)
+			at := lo
+			err := s.read(c.name, func(st *collState) (err error) {
+				var i int
+				i, err = st.predictBlock(ctx, queries[lo:hi], o, out[lo:hi])
+				at += i
+				return err
+			})
+			return atQuery(at, err)
 		}
 	})
 	if err != nil {
@@ -43,17 +54,17 @@ func (s *Snapshot) PredictBatch(
 
 // predictBlock predicts the labels of queries on this goroutine: together if that is
 // possible and none fails, otherwise one by one. If a query fails, it returns its index.
-func (s *Snapshot) predictBlock(
-	ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction,
+func (st *collState) predictBlock(
+	ctx context.Context, queries []Query, o *PredictOptions, out []Predictions,
 ) (int, error) {
 	if len(queries) > 1 && !o.Explain {
-		if done, err := s.predictShared(ctx, coll, queries, o, out); done && err == nil {
+		if done, err := st.predictShared(ctx, queries, o, out); done && err == nil {
 			return 0, nil
 		}
 	}
 	for i, q := range queries {
 		var err error
-		if out[i], _, err = s.Predict(ctx, coll, q, o); err != nil {
+		if out[i], err = st.predict(ctx, q, o); err != nil {
 			return i, err
 		}
 	}
@@ -62,23 +73,19 @@ func (s *Snapshot) predictBlock(
 
 // predictShared predicts the labels of queries together. done is false if the model does
 // not support that.
-func (s *Snapshot) predictShared(
-	ctx context.Context, coll string, queries []SparseQuery, o *PredictOptions, out [][]Prediction,
+func (st *collState) predictShared(
+	ctx context.Context, queries []Query, o *PredictOptions, out []Predictions,
 ) (done bool, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
 	if err := checkStrategy(o.Strategy); err != nil {
 		return false, err
 	}
-	_, x, err := s.asked(ctx, coll, queries[0], o.Index)
-	if err != nil {
-		return false, err
-	}
-	st, err := s.collection(coll)
+	x, err := st.labelModel(ctx, o.Index)
 	if err != nil {
 		return false, err
 	}
 	all := manyQueries{len(queries), func(i int) (vector.Sparse, error) {
 		asked, err := st.labelQuery(ctx, queries[i])
+		out[i].Stats.Unknown = asked.unknown
 		return asked.features, err
 	}}
 	return x.open.(labelPredictor).predictMany(ctx, all, o, out)

@@ -19,7 +19,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 	defer d.Close()
 	params := &query.LCIFParams{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params, Weight: WeightTFIDF}}
-	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	compare := func() {
@@ -29,7 +29,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 				got := predictAll(t, d, queries, &o, workers)
 				err := d.View(func(s *Snapshot) error {
 					for i, q := range queries {
-						want, _, err := s.Predict(t.Context(), "docs", q, &o)
+						want, _, err := predict(t.Context(), s.Collection("docs"), q, &o)
 						if err != nil {
 							return err
 						}
@@ -63,13 +63,13 @@ func TestPredictBatchErrors(t *testing.T) {
 	d, _, queries, _ := topicDB(t, false)
 	defer d.Close()
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}
-	if _, err := d.Build(t.Context(), "docs", "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
 		t.Fatal(err)
 	}
 	queries[17].Sparse = vector.Sparse{Index: []uint32{4, 4}, Value: []float32{1, 1}}
 	queries[40].Sparse = queries[17].Sparse
 	err := d.View(func(s *Snapshot) error {
-		_, err := s.PredictBatch(t.Context(), "docs", queries, nil, 1)
+		_, err := predictBatch(t.Context(), s.Collection("docs"), queries, nil, 1)
 		return err
 	})
 	if !errors.Is(err, ErrFeatures) || err == nil || err.Error()[:13] != "db: query 17:" {

@@ -17,69 +17,69 @@ import (
 func TestMisuseOfSparse(t *testing.T) {
 	b := newBed(t, vector.L2, 4)
 	ctx := t.Context()
-	b.must(errors.Join(b.d.CreateSparse(ctx, "s", db.SparseOptions{}), b.d.CreateSparse(ctx, "n", db.SparseOptions{Named: true})))
-	numbered := func(value float32, index ...uint32) db.SparseQuery {
+	b.must(errors.Join(create(ctx, b.d, "s", db.Schema{Features: db.Numbered}), create(ctx, b.d, "n", db.Schema{Features: db.Named})))
+	numbered := func(value float32, index ...uint32) db.Query {
 		values := make([]float32, len(index))
 		for i := range values {
 			values[i] = value
 		}
-		return db.SparseQuery{Sparse: vector.Sparse{Index: index, Value: values}}
+		return db.Query{Sparse: vector.Sparse{Index: index, Value: values}}
 	}
-	named := func(value float32, name string) db.SparseQuery {
-		return db.SparseQuery{Features: []db.Feature{{Name: name, Value: value}}}
+	named := func(value float32, name string) db.Query {
+		return db.Query{Features: []db.Feature{{Name: name, Value: value}}}
 	}
 	b.must(b.d.Update(ctx, func(w *db.Tx) error {
 		for i := range 60 {
 			r := db.Row{Key: fmt.Append(nil, i), Sparse: numbered(1, uint32(i%7), uint32(8+i%3)).Sparse, Labels: []string{fmt.Sprint(i % 3)}}
-			if err := w.Put("s", r); err != nil {
+			if err := w.Collection("s").Put(r); err != nil {
 				return err
 			}
 		}
-		return w.Put("n", db.Row{Key: []byte("a"), Features: named(1, "x").Features})
+		return w.Collection("n").Put(db.Row{Key: []byte("a"), Features: named(1, "x").Features})
 	}))
-	_, err := b.d.Build(ctx, "s", "m", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}, nil)
+	_, err := b.d.Collection("s").Build(ctx, "m", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}, nil)
 	b.must(err)
 	s, err := b.d.Snapshot()
 	b.must(err)
 	defer s.Release()
-	search := func(coll string, q db.SparseQuery, o db.SparseSearchOptions) func() error {
-		return func() error { _, _, err := s.SearchSparse(ctx, coll, q, 3, &o, nil); return err }
+	search := func(coll string, q db.Query, o db.SearchOptions) func() error {
+		return func() error { _, _, err := nearest(ctx, s.Collection(coll), q, 3, &o); return err }
 	}
-	predict := func(q db.SparseQuery, o db.PredictOptions) func() error {
-		return func() error { _, _, err := s.Predict(ctx, "s", q, &o); return err }
+	predict := func(q db.Query, o db.PredictOptions) func() error {
+		return func() error { _, _, err := predict(ctx, s.Collection("s"), q, &o); return err }
 	}
-	batch := func(q db.SparseQuery, o db.PredictOptions) func() error {
+	batch := func(q db.Query, o db.PredictOptions) func() error {
 		return func() error {
-			_, err := s.PredictBatch(ctx, "s", []db.SparseQuery{numbered(1, 2), q}, &o, 1)
+			_, err := predictBatch(ctx, s.Collection("s"), []db.Query{numbered(1, 2), q}, &o, 1)
 			return err
 		}
 	}
 	put := func(coll string, r db.Row) func() error {
-		return func() error { return b.d.Update(ctx, func(w *db.Tx) error { return w.Put(coll, r) }) }
+		return func() error { return b.d.Update(ctx, func(w *db.Tx) error { return w.Collection(coll).Put(r) }) }
 	}
 	build := func(o db.LCIFOptions) func() error {
 		return func() error {
-			_, err := b.d.Build(ctx, "s", "y", db.BuildOptions{Kind: db.KindLCIF, LCIF: o}, nil)
+			_, err := b.d.Collection("s").Build(ctx, "y", db.BuildOptions{Kind: db.KindLCIF, LCIF: o}, nil)
 			return err
 		}
 	}
 	unknown := postings.Union + 5
-	dense := db.SparseQuery{Vector: []float32{1}}
+	dense := db.Query{Vector: []float32{1}}
 	good := numbered(1, 1, 2)
 	graph := db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}, Graph: 5}
 	tuned := db.LCIFOptions{Graph: 5, SecondOrders: []float64{0}}
 	b.misuses([]misuse{
-		{"negative value", search("s", numbered(-1, 3), db.SparseSearchOptions{}), db.ErrFeatures, []string{`"s"`, "3", "-1"}},
-		{"features out of order", search("s", numbered(1, 3, 2), db.SparseSearchOptions{}), db.ErrFeatures, []string{"query"}},
-		{"negative named value", search("n", named(-1, "x"), db.SparseSearchOptions{}), db.ErrFeatures, []string{`"n"`, `"x"`}},
-		{"numbers for names", search("n", good, db.SparseSearchOptions{}), db.ErrKind, []string{"query", `"n"`}},
-		{"names for numbers", search("s", named(1, "x"), db.SparseSearchOptions{}), db.ErrKind, []string{"query", `"s"`}},
-		{"vector for features", search("s", dense, db.SparseSearchOptions{}), db.ErrKind, []string{"query", `"s"`}},
-		{"sparse search of vectors", search("c", good, db.SparseSearchOptions{}), db.ErrKind, []string{`"c"`}},
-		{"no sparse index", search("s", good, db.SparseSearchOptions{Index: "z"}), db.ErrNoIndex, []string{`"z"`}},
-		{"unknown strategy", search("s", good, db.SparseSearchOptions{Strategy: unknown}), db.ErrOption, []string{unknown.String()}},
-		{"unknown strategy of a scan", search("s", good, db.SparseSearchOptions{Index: db.Flat, Strategy: unknown}), db.ErrOption, []string{unknown.String()}},
-		{"strategy of the package", search("s", good, db.SparseSearchOptions{Index: db.Flat, Strategy: postings.Union + 1}), db.ErrOption, nil},
+		{"negative value", search("s", numbered(-1, 3), db.SearchOptions{}), db.ErrFeatures, []string{`"s"`, "3", "-1"}},
+		{"features out of order", search("s", numbered(1, 3, 2), db.SearchOptions{}), db.ErrFeatures, []string{"query"}},
+		{"negative named value", search("n", named(-1, "x"), db.SearchOptions{}), db.ErrFeatures, []string{`"n"`, `"x"`}},
+		{"numbers for names", search("n", good, db.SearchOptions{}), db.ErrKind, []string{"query", `"n"`}},
+		{"names for numbers", search("s", named(1, "x"), db.SearchOptions{}), db.ErrKind, []string{"query", `"s"`}},
+		{"vector for features", search("s", dense, db.SearchOptions{}), db.ErrKind, []string{"query", `"s"`}},
+		{"sparse search of vectors", search("c", good, db.SearchOptions{}), db.ErrKind, []string{`"c"`}},
+		{"no sparse index", search("s", good, db.SearchOptions{Index: "z"}), db.ErrNoIndex, []string{`"z"`}},
+		{"unknown strategy", search("s", good, db.SearchOptions{Strategy: unknown}), db.ErrOption, []string{unknown.String()}},
+		{"unknown strategy of a scan", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: unknown}), db.ErrOption, []string{unknown.String()}},
+		{"strategy of the package", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: postings.Union + 1}), db.ErrOption, nil},
 
 		{"no label model", predict(good, db.PredictOptions{Index: "z"}), db.ErrNoIndex, []string{`"z"`}},
 		{"prediction by a negative value", predict(numbered(-1, 3), db.PredictOptions{}), db.ErrFeatures, []string{"query"}},
@@ -97,7 +97,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"graph that no score uses", build(graph), db.ErrOption, []string{"5"}},
 		{"graph that no tried score uses", build(tuned), db.ErrOption, []string{"5"}},
 		{"tree of a single class", func() error {
-			_, err := b.d.Build(ctx, "n", "y", db.BuildOptions{Kind: db.KindAT}, nil)
+			_, err := b.d.Collection("n").Build(ctx, "y", db.BuildOptions{Kind: db.KindAT}, nil)
 			return err
 		}, db.ErrEmpty, nil},
 	})
@@ -114,7 +114,7 @@ func TestPrefixOnce(t *testing.T) {
 	ctx := t.Context()
 	_, again := db.Open(dir+"/x", nil)
 	_, directory := db.Open(dir, nil)
-	_, built := d.Build(ctx, "nowhere", "x", db.BuildOptions{}, nil)
+	_, built := d.Collection("nowhere").Build(ctx, "x", db.BuildOptions{}, nil)
 	for name, err := range map[string]error{
 		"open twice": again, "open a directory": directory, "build": built,
 		"restore":  db.Restore(ctx, dir+"/nothing", dir+"/y", false),

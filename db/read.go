@@ -14,27 +14,53 @@ import (
 // Get returns a copy of the live row with the key.
 //
 // Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrCorrupt, ErrClosed.
-func (s *Snapshot) Get(coll string, key []byte) (r Row, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	st, err := s.collection(coll)
-	if err != nil {
-		return Row{}, err
-	}
+func (c Collection) Get(key []byte) (r Row, err error) {
+	err = c.read(func(st *collState) (err error) {
+		r, err = st.get(key)
+		return err
+	})
+	return r, err
+}
+
+// Has reports whether a live row has the key.
+//
+// Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
+func (c Collection) Has(key []byte) (exists bool, err error) {
+	err = c.read(func(st *collState) (err error) {
+		_, exists, err = st.find(key)
+		return err
+	})
+	return exists, err
+}
+
+// GetRow returns a copy of the live row with the number.
+//
+// Errors: ErrNoCollection, ErrNotFound, ErrCorrupt, ErrClosed.
+func (c Collection) GetRow(row uint32) (r Row, err error) {
+	err = c.read(func(st *collState) (err error) {
+		r, err = st.row(row)
+		return err
+	})
+	return r, err
+}
+
+// get copies the live row with the key.
+func (st *collState) get(key []byte) (Row, error) {
 	row, exists, err := st.find(key)
 	if err != nil {
 		return Row{}, err
 	}
 	if !exists {
-		return Row{}, notFound(coll, key)
+		return Row{}, notFound(st.c.Name, key)
 	}
-	r, err = st.row(row)
+	r, err := st.row(row)
 	if err == nil && !bytes.Equal(r.Key, key) {
-		return Row{}, corruptf(coll, "key %q points to row %d of key %q", key, r.Row, r.Key)
+		return Row{}, corruptf(st.c.Name, "key %q points to row %d of key %q", key, r.Row, r.Key)
 	}
 	return r, err
 }
 
-// find returns the number of the row with the key, if there is one. The caller guards it.
+// find returns the number of the row with the key, if there is one.
 func (st *collState) find(key []byte) (row uint32, exists bool, err error) {
 	if err := validKey(key); err != nil {
 		return 0, false, err
@@ -53,18 +79,6 @@ func (st *collState) find(key []byte) (row uint32, exists bool, err error) {
 		return 0, false, corruptf(st.c.Name, "key %q points to no row", key)
 	}
 	return uint32(n), true, nil
-}
-
-// GetRow returns a copy of the live row with the number.
-//
-// Errors: ErrNoCollection, ErrNotFound, ErrCorrupt, ErrClosed.
-func (s *Snapshot) GetRow(coll string, row uint32) (r Row, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	st, err := s.collection(coll)
-	if err != nil {
-		return Row{}, err
-	}
-	return st.row(row)
 }
 
 // row copies one live row out of the map.
@@ -163,11 +177,17 @@ func (st *collState) decodeRun(row uint32, k, v []byte) (*coldRows, error) {
 	return run, nil
 }
 
-// Rows iterates over copies of the live rows in the order of their numbers. The iteration ends
-// after an error.
-func (s *Snapshot) Rows(coll string) iter.Seq2[Row, error] {
+// Rows iterates over copies of the live rows, of one state, in the order of their numbers. The
+// iteration ends after an error.
+func (c Collection) Rows() iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		st, err := s.collection(coll)
+		s, err := c.hold()
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		defer c.letGo(s)
+		st, err := s.collection(c.name)
 		if err != nil {
 			yield(Row{}, err)
 			return
@@ -227,9 +247,15 @@ type KeyRange struct {
 
 // Keys iterates over copies of the keys of the live rows in bytewise order: of those in a
 // range, or of all if it is nil. The iteration ends after an error.
-func (s *Snapshot) Keys(coll string, in *KeyRange) iter.Seq2[[]byte, error] {
+func (c Collection) Keys(in *KeyRange) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		st, err := s.collection(coll)
+		s, err := c.hold()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer c.letGo(s)
+		st, err := s.collection(c.name)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -285,29 +311,32 @@ func (s *Snapshot) keyPage(
 // bytewise order. Labels without a live row are left out.
 //
 // Errors: ErrNoCollection, ErrCorrupt, ErrClosed.
-func (s *Snapshot) Labels(coll string) (out []LabelCount, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, err
-	}
+func (c Collection) Labels() (out []LabelCount, err error) {
+	err = c.read(func(st *collState) (err error) {
+		out, err = st.countLabels()
+		return err
+	})
+	return out, err
+}
+
+func (st *collState) countLabels() (out []LabelCount, err error) {
 	if err := st.load(context.Background()); err != nil {
 		return nil, err
 	}
-	if err := s.gen.store.sound(soundLabels | soundSets); err != nil {
+	if err := st.g.store.sound(soundLabels | soundSets); err != nil {
 		return nil, err
 	}
-	s.gen.state.Lock()
-	defer s.gen.state.Unlock()
+	st.g.state.Lock()
+	defer st.g.state.Unlock()
 	prefix := keyOf(st.c.ID, nil)
-	c := s.gen.tx.Bucket(bucketLabels).Cursor()
+	c := st.g.tx.Bucket(bucketLabels).Cursor()
 	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		label := string(k[8:])
-		object, err := labelObject(coll, k, v)
+		object, err := labelObject(st.c.Name, k, v)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := readSet(s.gen.tx, coll, object, codec.KindLabelRows, st.c.Rows)
+		rows, err := readSet(st.g.tx, st.c.Name, object, codec.KindLabelRows, st.c.Rows)
 		if err != nil {
 			return nil, err
 		}

@@ -92,7 +92,7 @@ func openWith(t *testing.T, create func(context.Context, *db.DB) error, coll str
 	must(t, create(t.Context(), d))
 	must(t, d.Update(t.Context(), func(b *db.Tx) error {
 		for _, r := range rows {
-			if err := b.Put(coll, r); err != nil {
+			if err := b.Collection(coll).Put(r); err != nil {
 				return err
 			}
 		}
@@ -113,12 +113,13 @@ func recallAt10(t *testing.T, s *db.Snapshot, queries []db.Row, target float64) 
 	t.Helper()
 	found := 0
 	for _, q := range queries {
-		exact, _, err := s.Search(t.Context(), "images", q.Vector, 10, &db.SearchOptions{Index: db.Flat}, nil)
+		vector := db.Query{Vector: q.Vector}
+		exact, err := s.Collection("images").Search(t.Context(), vector, &db.SearchOptions{Index: db.Flat})
 		must(t, err)
-		hits, _, err := s.Search(t.Context(), "images", q.Vector, 10, &db.SearchOptions{Index: "main", Recall: target}, nil)
+		near, err := s.Collection("images").Search(t.Context(), vector, &db.SearchOptions{Index: "main", Recall: target})
 		must(t, err)
-		farthest := exact[len(exact)-1].Distance
-		for _, h := range hits {
+		farthest := exact.Hits[9].Distance
+		for _, h := range near.Hits {
 			if h.Distance <= farthest {
 				found++
 			}
@@ -135,9 +136,10 @@ func TestImages(t *testing.T) {
 	}
 	rows, queries := fashionRows(t, "train"), fashionRows(t, "test")
 	d := openWith(t, func(ctx context.Context, d *db.DB) error {
-		return d.CreateDense(ctx, "images", db.DenseOptions{Dim: len(rows[0].Vector)})
+		_, err := d.Create(ctx, "images", db.Schema{Dim: len(rows[0].Vector)})
+		return err
 	}, "images", rows)
-	_, err := d.Build(t.Context(), "images", "main", db.BuildOptions{Seed: 1}, nil)
+	_, err := d.Collection("images").Build(t.Context(), "main", db.BuildOptions{Seed: 1}, nil)
 	must(t, err)
 	reaches := func(state string) {
 		t.Helper()
@@ -153,18 +155,18 @@ func TestImages(t *testing.T) {
 		}))
 	}
 	reaches("new index")
-	_, err = d.Build(t.Context(), "images", "classes", db.BuildOptions{Kind: db.KindLCIF, Seed: 1,
+	_, err = d.Collection("images").Build(t.Context(), "classes", db.BuildOptions{Kind: db.KindLCIF, Seed: 1,
 		LCIF: db.LCIFOptions{Folds: 3}}, nil)
 	must(t, err)
 	must(t, d.View(func(s *db.Snapshot) error {
 		right := 0
 		for _, q := range queries {
-			p, _, err := s.Predict(t.Context(), "images", db.SparseQuery{Vector: q.Vector},
+			p, err := s.Collection("images").Predict(t.Context(), db.Query{Vector: q.Vector},
 				&db.PredictOptions{Index: "classes"})
 			if err != nil {
 				return err
 			}
-			if len(p) > 0 && p[0].Label == q.Labels[0] {
+			if len(p.Labels) > 0 && p.Labels[0].Label == q.Labels[0] {
 				right++
 			}
 		}
@@ -178,10 +180,10 @@ func TestImages(t *testing.T) {
 		for i := 0; i < len(rows); i += 20 {
 			moved := rows[i]
 			moved.Key = append([]byte("again-"), moved.Key...)
-			if err := b.Delete("images", rows[i].Key); err != nil {
+			if err := b.Collection("images").Delete(rows[i].Key); err != nil {
 				return err
 			}
-			if err := b.Put("images", moved); err != nil {
+			if err := b.Collection("images").Put(moved); err != nil {
 				return err
 			}
 		}
@@ -217,14 +219,15 @@ func TestSourceFiles(t *testing.T) {
 	}
 	rows, queries := goFiles(t, "train"), goFiles(t, "test")
 	d := openWith(t, func(ctx context.Context, d *db.DB) error {
-		return d.CreateSparse(ctx, "files", db.SparseOptions{Named: true})
+		_, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
+		return err
 	}, "files", rows)
 	for name, o := range map[string]db.BuildOptions{
 		"words":   {Kind: db.KindPostings},
 		"imports": {Kind: db.KindLCIF, Seed: 1, LCIF: db.LCIFOptions{Weight: db.WeightTFIDF, Folds: 3}},
 		"tree":    {Kind: db.KindAT, Seed: 1, Budget: db.BudgetOptions{Weight: db.WeightTFIDF}},
 	} {
-		_, err := d.Build(t.Context(), "files", name, o, nil)
+		_, err := d.Collection("files").Build(t.Context(), name, o, nil)
 		must(t, err)
 	}
 	must(t, d.View(func(s *db.Snapshot) error {
@@ -232,12 +235,12 @@ func TestSourceFiles(t *testing.T) {
 		for _, q := range queries {
 			mustBeNearest(t, s, rows, q)
 			for _, index := range []string{"imports", "tree"} {
-				p, _, err := s.Predict(t.Context(), "files", db.SparseQuery{Features: q.Features},
+				p, err := s.Collection("files").Predict(t.Context(), db.Query{Features: q.Features},
 					&db.PredictOptions{Index: index})
 				if err != nil {
 					return err
 				}
-				if len(p) > 0 && slices.Contains(q.Labels, p[0].Label) {
+				if len(p.Labels) > 0 && slices.Contains(q.Labels, p.Labels[0].Label) {
 					right[index]++
 				}
 			}
@@ -268,9 +271,10 @@ func TestSourceFiles(t *testing.T) {
 // mustBeNearest checks a search against the cosines of all rows.
 func mustBeNearest(t *testing.T, s *db.Snapshot, rows []db.Row, q db.Row) {
 	t.Helper()
-	hits, _, err := s.SearchSparse(t.Context(), "files", db.SparseQuery{Features: q.Features}, 5,
-		&db.SparseSearchOptions{Index: "words"}, nil)
+	near, err := s.Collection("files").Search(t.Context(), db.Query{Features: q.Features},
+		&db.SearchOptions{K: 5, Index: "words"})
 	must(t, err)
+	hits := near.Hits
 	similarities := make([]float64, len(rows))
 	for i, r := range rows {
 		similarities[i] = cosine(r.Features, q.Features)

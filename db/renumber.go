@@ -152,13 +152,13 @@ func (s *Snapshot) renumbered(
 		if err := s.copyNames(ctx, d, m); err != nil {
 			return err
 		}
-		rows := s.Rows(m.name)
+		rows := s.Collection(m.name).Rows()
 		if m.order {
 			if rows, err = s.nearRows(ctx, m.name); err != nil {
 				return err
 			}
 		}
-		if _, err := d.Load(ctx, m.name, rows, nil); err != nil {
+		if _, err := d.Collection(m.name).Load(ctx, rows, nil); err != nil {
 			return err
 		}
 		for _, x := range m.indexes {

@@ -33,9 +33,9 @@ func churn(d *DB, seed uint64) error {
 				v[j] = float32(rng.IntN(100))
 			}
 			err := errors.Join(
-				b.Put("dense", Row{Key: key, Vector: v, Labels: label, Payload: key}),
-				b.Put("sparse", Row{Key: key, Sparse: x, Labels: label}),
-				b.Put("named", Row{Key: key, Features: f, Labels: label}),
+				b.Collection("dense").Put(Row{Key: key, Vector: v, Labels: label, Payload: key}),
+				b.Collection("sparse").Put(Row{Key: key, Sparse: x, Labels: label}),
+				b.Collection("named").Put(Row{Key: key, Features: f, Labels: label}),
 			)
 			if err != nil {
 				return err
@@ -56,12 +56,12 @@ func churned(t *testing.T, d *DB) {
 			t.Fatal(err)
 		}
 	}
-	must(d.CreateDense(ctx, "dense", DenseOptions{Dim: 16}))
-	must(d.CreateSparse(ctx, "sparse", SparseOptions{}))
-	must(d.CreateSparse(ctx, "named", SparseOptions{Named: true}))
-	must(d.CreateDense(ctx, "still", DenseOptions{Dim: 4}))
+	must(create(ctx, d, "dense", Schema{Dim: 16}))
+	must(create(ctx, d, "sparse", Schema{Features: Numbered}))
+	must(create(ctx, d, "named", Schema{Features: Named}))
+	must(create(ctx, d, "still", Schema{Dim: 4}))
 	must(d.Update(ctx, func(b *Tx) error {
-		return errors.Join(b.Put("still", Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Put("still", Row{Key: []byte("b"), Vector: make([]float32, 4)}))
+		return errors.Join(b.Collection("still").Put(Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Collection("still").Put(Row{Key: []byte("b"), Vector: make([]float32, 4)}))
 	}))
 	must(churn(d, 1))
 	model := LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
@@ -77,18 +77,18 @@ func churned(t *testing.T, d *DB) {
 		{"named", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
 		{"named", "tree", BuildOptions{Kind: KindAT, Budget: tree}},
 	} {
-		_, err := d.Build(ctx, x.coll, x.name, x.o, nil)
+		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o, nil)
 		must(err)
 	}
 	must(churn(d, 2))
 	must(churn(d, 3))
-	must(d.Update(ctx, func(b *Tx) error { return b.Delete("sparse", []byte("key-007")) }))
+	must(d.Update(ctx, func(b *Tx) error { return b.Collection("sparse").Delete([]byte("key-007")) }))
 }
 
 // rowTexts are the rows of a collection without their numbers.
 func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
 	t.Helper()
-	for r, err := range s.Rows(coll) {
+	for r, err := range s.Collection(coll).Rows() {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestCompactRenumbers(t *testing.T) {
 		before[c] = rowTexts(t, held, c)
 	}
 	x := make([]float32, 16)
-	want, _, err := held.Search(t.Context(), "dense", x, 10, &SearchOptions{Index: Flat}, nil)
+	want, _, err := nearest(t.Context(), held.Collection("dense"), Query{Vector: x}, 10, &SearchOptions{Index: Flat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,11 +128,11 @@ func TestCompactRenumbers(t *testing.T) {
 	}
 	err = d.View(func(s *Snapshot) error {
 		for _, c := range colls {
-			info, err := s.Collection(c)
+			info, err := s.Collection(c).Info()
 			if err != nil {
 				return err
 			}
-			old, err := held.Collection(c)
+			old, err := held.Collection(c).Info()
 			if err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func TestCompactRenumbers(t *testing.T) {
 					t.Errorf("%q: other rows than before: %d, %d", c, len(got), len(before[c]))
 				}
 			}
-			all, err := s.Indexes(c)
+			all, err := s.Collection(c).Indexes()
 			if err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func TestCompactRenumbers(t *testing.T) {
 			}
 		}
 		for _, o := range []*SearchOptions{{Index: "z", Recall: 0.99}, {Index: Flat}} {
-			hits, _, err := s.Search(t.Context(), "dense", x, 10, o, nil)
+			hits, _, err := nearest(t.Context(), s.Collection("dense"), Query{Vector: x}, 10, o)
 			if err != nil {
 				return err
 			}
@@ -253,9 +253,9 @@ func TestRenumberedMeanwhile(t *testing.T) {
 			close(filled)
 			defer func() { <-compacted }()
 			return errors.Join(
-				b.Put("dense", Row{Key: []byte("new"), Vector: make([]float32, 16)}),
-				b.Put("named", Row{Key: []byte("new"), Features: []Feature{{"fresh", 1}}}),
-				b.Delete("sparse", []byte("key-001")))
+				b.Collection("dense").Put(Row{Key: []byte("new"), Vector: make([]float32, 16)}),
+				b.Collection("named").Put(Row{Key: []byte("new"), Features: []Feature{{"fresh", 1}}}),
+				b.Collection("sparse").Delete([]byte("key-001")))
 		})
 	}()
 	<-filled
@@ -267,9 +267,9 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		t.Fatalf("a batch filled before the compaction: %v", err)
 	}
 	err := d.View(func(s *Snapshot) error {
-		_, err1 := s.Get("dense", []byte("new"))
-		_, err2 := s.Get("named", []byte("new"))
-		if _, err := s.Get("sparse", []byte("key-001")); !errors.Is(err, ErrNotFound) {
+		_, err1 := s.Collection("dense").Get([]byte("new"))
+		_, err2 := s.Collection("named").Get([]byte("new"))
+		if _, err := s.Collection("sparse").Get([]byte("key-001")); !errors.Is(err, ErrNotFound) {
 			t.Errorf("a row deleted meanwhile: %v", err)
 		}
 		return errors.Join(err1, err2)
@@ -282,7 +282,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	once := false
-	_, err = d.Build(ctx, "dense", "late", BuildOptions{Trees: 2, NoTune: true}, func(p Progress) {
+	_, err = d.Collection("dense").Build(ctx, "late", BuildOptions{Trees: 2, NoTune: true}, func(p Progress) {
 		if p.Stage == "trees" && !once {
 			once = true
 			go func() {
@@ -295,11 +295,11 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		c, err := s.Collection("dense")
+		c, err := s.Collection("dense").Info()
 		if err != nil {
 			return err
 		}
-		x, err := s.Index("dense", "late")
+		x, err := s.Collection("dense").Index("late")
 		if c.Rows != c.Live || x.Rows != c.Rows {
 			t.Errorf("%d rows, %d live, %d covered", c.Rows, c.Live, x.Rows)
 		}
@@ -324,7 +324,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	run(func(int) error { _, err := d.Compact(ctx); return err })
 	run(func(int) error { _, err := d.Maintain(ctx, MaintainOptions{}); return err })
 	run(func(i int) error {
-		_, err := d.Build(ctx, "sparse", "rows", BuildOptions{Postings: PostingsOptions{Partition: i%2 == 0}}, nil)
+		_, err := d.Collection("sparse").Build(ctx, "rows", BuildOptions{Postings: PostingsOptions{Partition: i%2 == 0}}, nil)
 		return err
 	})
 	for range 4 {

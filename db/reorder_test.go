@@ -16,7 +16,7 @@ import (
 func fillClusters(t *testing.T, d *DB, clusters, each int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
-	if err := d.CreateDense(t.Context(), "rows", DenseOptions{Dim: 8}); err != nil {
+	if _, err := d.Create(t.Context(), "rows", Schema{Dim: 8}); err != nil {
 		t.Fatal(err)
 	}
 	for _, every := range []int{1, 7} {
@@ -27,7 +27,7 @@ func fillClusters(t *testing.T, d *DB, clusters, each int) {
 					v[j] = 100*float32((i%clusters)>>(j%4)&1) + float32(rng.NormFloat64())
 				}
 				row := Row{Key: fmt.Appendf(nil, "key-%04d", i), Vector: v, Labels: []string{fmt.Sprint("cluster-", i%clusters)}, Payload: fmt.Append(nil, i)}
-				if err := b.Put("rows", row); err != nil {
+				if err := b.Collection("rows").Put(row); err != nil {
 					return err
 				}
 			}
@@ -46,12 +46,12 @@ func TestReorder(t *testing.T) {
 	const clusters, each = 8, 80
 	d := openTemp(t, &Options{NoSync: true})
 	fillClusters(t, d, clusters, each)
-	_, err := d.Build(t.Context(), "rows", "main", BuildOptions{Trees: 2, Seed: 3, Holdout: 20}, nil)
+	_, err := d.Collection("rows").Build(t.Context(), "main", BuildOptions{Trees: 2, Seed: 3, Holdout: 20}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
-	if _, err := d.Build(t.Context(), "rows", "tree", BuildOptions{Kind: KindPT, Budget: tree}, nil); err != nil {
+	if _, err := d.Collection("rows").Build(t.Context(), "tree", BuildOptions{Kind: KindPT, Budget: tree}, nil); err != nil {
 		t.Fatal(err)
 	}
 	held, err := d.Snapshot()
@@ -68,7 +68,7 @@ func TestReorder(t *testing.T) {
 	err = d.View(func(s *Snapshot) error {
 		before, after := rowTexts(t, held, "rows"), rowTexts(t, s, "rows")
 		changes, last := 0, ""
-		for r, err := range s.Rows("rows") {
+		for r, err := range s.Collection("rows").Rows() {
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func TestReorder(t *testing.T) {
 		if !slices.Equal(before, after) {
 			t.Errorf("%d other rows than %d before", len(after), len(before))
 		}
-		info, err := s.Collection("rows")
+		info, err := s.Collection("rows").Info()
 		if err != nil || info.Rows != clusters*each || info.Live != clusters*each || len(info.Indexes) != 2 {
 			t.Errorf("%+v, %v", info, err)
 		}
@@ -97,8 +97,8 @@ func TestReorder(t *testing.T) {
 			q[i%8] = 100
 			q[i%3] -= float32(i)
 			for _, index := range []string{Flat, "main"} {
-				want, _, err1 := held.Search(t.Context(), "rows", q, 5, &SearchOptions{Index: index}, nil)
-				got, _, err2 := s.Search(t.Context(), "rows", q, 5, &SearchOptions{Index: index}, nil)
+				want, _, err1 := nearest(t.Context(), held.Collection("rows"), Query{Vector: q}, 5, &SearchOptions{Index: index})
+				got, _, err2 := nearest(t.Context(), s.Collection("rows"), Query{Vector: q}, 5, &SearchOptions{Index: index})
 				if err := errors.Join(err1, err2); err != nil {
 					return err
 				}
@@ -130,8 +130,8 @@ func TestReorder(t *testing.T) {
 func churnKeys(d *DB) error {
 	err := d.Update(context.Background(), func(b *Tx) error {
 		return errors.Join(
-			b.Put("rows", Row{Key: []byte("key-0001"), Vector: make([]float32, 8)}),
-			b.Delete("rows", []byte("key-0002")),
+			b.Collection("rows").Put(Row{Key: []byte("key-0001"), Vector: make([]float32, 8)}),
+			b.Collection("rows").Delete([]byte("key-0002")),
 		)
 	})
 	return errors.Join(err, mustCheck(d))
@@ -140,7 +140,7 @@ func churnKeys(d *DB) error {
 // A database without dense rows, or without any, is compacted.
 func TestReorderNothing(t *testing.T) {
 	d := openTemp(t, &Options{NoSync: true})
-	err := errors.Join(d.CreateSparse(t.Context(), "words", SparseOptions{Named: true}), d.CreateDense(t.Context(), "rows", DenseOptions{Dim: 3}))
+	err := errors.Join(create(t.Context(), d, "words", Schema{Features: Named}), create(t.Context(), d, "rows", Schema{Dim: 3}))
 	if err != nil {
 		t.Fatal(err)
 	}

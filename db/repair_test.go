@@ -33,7 +33,7 @@ func repairDB(t *testing.T, path string) {
 					}
 					r := Row{Key: key, Vector: x, Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Appendf(nil, "payload %d", i)}
 					s := Row{Key: key, Labels: r.Labels, Features: []Feature{{fmt.Sprint("f", i%11), 1}, {fmt.Sprint("g", i%13), 2}}}
-					if err := errors.Join(b.Put("dense", r), b.Put("words", s)); err != nil {
+					if err := errors.Join(b.Collection("dense").Put(r), b.Collection("words").Put(s)); err != nil {
 						return err
 					}
 				}
@@ -43,7 +43,7 @@ func repairDB(t *testing.T, path string) {
 	}
 	build := func(coll, name string, o BuildOptions) func() error {
 		return func() error {
-			_, err := d.Build(ctx, coll, name, o, nil)
+			_, err := d.Collection(coll).Build(ctx, name, o, nil)
 			return err
 		}
 	}
@@ -52,8 +52,8 @@ func repairDB(t *testing.T, path string) {
 		return err
 	}
 	err = errorsOf(
-		func() error { return d.CreateDense(ctx, "dense", DenseOptions{Dim: 700}) },
-		func() error { return d.CreateSparse(ctx, "words", SparseOptions{Named: true}) },
+		func() error { return create(ctx, d, "dense", Schema{Dim: 700}) },
+		func() error { return create(ctx, d, "words", Schema{Features: Named}) },
 		put(0, 1100),
 		build("dense", "trees", BuildOptions{NoTune: true, Trees: 4, LabelsK: 10}),
 		build("words", "lists", BuildOptions{}),
@@ -63,7 +63,7 @@ func repairDB(t *testing.T, path string) {
 			return d.Update(ctx, func(b *Tx) error {
 				for i := range 40 {
 					key := fmt.Appendf(nil, "key-%d", 25*i)
-					if err := errors.Join(b.Delete("dense", key), b.Delete("words", key)); err != nil {
+					if err := errors.Join(b.Collection("dense").Delete(key), b.Collection("words").Delete(key)); err != nil {
 						return err
 					}
 				}
@@ -82,7 +82,7 @@ func allRows(d *DB) (map[string]string, error) {
 	out := map[string]string{}
 	err := d.View(func(s *Snapshot) error {
 		for _, c := range s.Collections() {
-			for r, err := range s.Rows(c.Name) {
+			for r, err := range s.Collection(c.Name).Rows() {
 				if err != nil {
 					return err
 				}
@@ -191,7 +191,7 @@ func TestRepair(t *testing.T) {
 				if !errors.Is(err, ErrCorrupt) || found[0].Err == nil {
 					t.Errorf("repair without a manifest: %v", err)
 				}
-				err = d.DropIndex(ctx, c.coll, c.index)
+				err = d.Collection(c.coll).DropIndex(ctx, c.index)
 			}
 			if err != nil {
 				t.Error(err)
@@ -307,13 +307,13 @@ func TestRestore(t *testing.T) {
 		return d
 	}
 	put := func(d *DB, key string) {
-		err := d.Update(ctx, func(b *Tx) error { return b.Put("c", Row{Key: []byte(key), Vector: []float32{1}}) })
+		err := d.Update(ctx, func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte(key), Vector: []float32{1}}) })
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	d := open(path)
-	if err := d.CreateDense(ctx, "c", DenseOptions{Dim: 1}); err != nil {
+	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
 	}
 	put(d, "old")
@@ -352,7 +352,7 @@ func TestRestore(t *testing.T) {
 	count := func(path string) (n int) {
 		d := open(path)
 		defer d.Close()
-		err := d.View(func(s *Snapshot) (err error) { n, err = s.Count("c"); return err })
+		err := d.View(func(s *Snapshot) (err error) { n, err = s.Collection("c").Count(); return err })
 		if err != nil {
 			t.Error(err)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // RowFilter is a set of rows of one collection, by number, to which searches can be restricted.
-// Snapshot.RowFilter makes it. Row numbers stay valid until the collection is renumbered: by
+// Collection.RowFilter makes it. Row numbers stay valid until the collection is renumbered: by
 // Reorder, by a Compact that leaves out deleted rows or runs concurrently with writes, or by
 // opening the database again. After that, searches refuse the filter with ErrFilter.
 type RowFilter struct {
@@ -21,21 +21,21 @@ type RowFilter struct {
 // numbers. Only its address matters.
 type numbering struct{ _ byte }
 
-// RowFilter returns a filter for the rows of a collection whose numbers in this snapshot are in
-// the bitmap; nil means no rows. The numbers must be those of this snapshot, or of another one
-// without a renumbering in between. The bitmap is not copied: it must not be changed while a
+// RowFilter returns a filter for the rows whose numbers are in the bitmap; nil means no rows.
+// The numbers must be those of the state that the handle sees, or of another one without a
+// renumbering in between. The bitmap is not copied: it must not be changed while a
 // search uses it.
 //
 // Errors: ErrNoCollection, ErrClosed.
-func (s *Snapshot) RowFilter(coll string, rows *roaring.Bitmap) (*RowFilter, error) {
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, err
-	}
+func (c Collection) RowFilter(rows *roaring.Bitmap) (f *RowFilter, err error) {
 	if rows == nil {
 		rows = roaring.New()
 	}
-	return &RowFilter{rows: rows, coll: coll, numbering: st.numbering}, nil
+	err = c.read(func(st *collState) error {
+		f = &RowFilter{rows: rows, coll: st.c.Name, numbering: st.numbering}
+		return nil
+	})
+	return f, err
 }
 
 // filtered returns the rows of a filter for this collection; nil means all rows.
@@ -44,7 +44,7 @@ func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
 	case f == nil:
 		return nil, nil
 	case f.numbering == nil:
-		return nil, fmt.Errorf("%w: empty value in a search of %q: make one with Snapshot.RowFilter",
+		return nil, fmt.Errorf("%w: empty value in a search of %q: make one with Collection.RowFilter",
 			ErrFilter, st.c.Name)
 	case f.numbering == st.numbering:
 		return f.rows, nil

@@ -18,7 +18,7 @@ import (
 func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *RowFilter) {
 	t.Helper()
 	err := d.View(func(s *Snapshot) (err error) {
-		f, err = s.RowFilter(coll, rows)
+		f, err = s.Collection(coll).RowFilter(rows)
 		return err
 	})
 	if err != nil {
@@ -33,7 +33,7 @@ func filterBed(t *testing.T) (*DB, map[string]*RowFilter) {
 	t.Helper()
 	d := openTemp(t, &Options{NoSync: true})
 	ctx := t.Context()
-	if err := errors.Join(d.CreateDense(ctx, "dense", DenseOptions{Dim: 2}), d.CreateSparse(ctx, "sparse", SparseOptions{})); err != nil {
+	if err := errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Features: Numbered})); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 40 {
@@ -58,7 +58,7 @@ func putFiltered(d *DB, coll string, i int) error {
 	} else {
 		r.Vector = []float32{float32(i * 7 % 40), float32(i % 3)}
 	}
-	return d.Update(context.Background(), func(b *Tx) error { return b.Put(coll, r) })
+	return d.Update(context.Background(), func(b *Tx) error { return b.Collection(coll).Put(r) })
 }
 
 // searchFiltered returns the keys of all rows that a filter passes, in order.
@@ -67,10 +67,10 @@ func searchFiltered(d *DB, coll string, f *RowFilter) (keys []string, err error)
 		var hits []Hit
 		var err error
 		if coll == "sparse" {
-			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
-			hits, _, err = s.SearchSparse(context.Background(), coll, q, 100, &SparseSearchOptions{Filter: f}, nil)
+			q := Query{Sparse: vector.Sparse{Index: []uint32{0}, Value: []float32{1}}}
+			hits, _, err = nearest(context.Background(), s.Collection(coll), q, 100, &SearchOptions{Filter: f})
 		} else {
-			hits, _, err = s.Search(context.Background(), coll, []float32{1, 1}, 100, &SearchOptions{Filter: f}, nil)
+			hits, _, err = nearest(context.Background(), s.Collection(coll), Query{Vector: []float32{1, 1}}, 100, &SearchOptions{Filter: f})
 		}
 		for _, h := range hits {
 			keys = append(keys, string(h.Key))
@@ -133,7 +133,7 @@ func TestRowFilter(t *testing.T) {
 func TestRowFilterMisuse(t *testing.T) {
 	d, filters := filterBed(t)
 	other := openTemp(t, &Options{NoSync: true})
-	if err := other.CreateDense(t.Context(), "dense", DenseOptions{Dim: 2}); err != nil {
+	if _, err := other.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
 	for name, f := range map[string]*RowFilter{
@@ -150,7 +150,7 @@ func TestRowFilterMisuse(t *testing.T) {
 	}
 	err := d.View(func(s *Snapshot) error {
 		o := &SearchOptions{Params: &query.Params{Method: query.Flat, Filter: roaring.BitmapOf(1)}}
-		_, _, err := s.Search(t.Context(), "dense", []float32{1, 1}, 3, o, nil)
+		_, _, err := nearest(t.Context(), s.Collection("dense"), Query{Vector: []float32{1, 1}}, 3, o)
 		return err
 	})
 	if !errors.Is(err, ErrOption) {
@@ -173,7 +173,7 @@ func TestRowFilterFollow(t *testing.T) {
 	}
 	defer next.Close()
 	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
-	remove := func(b *Tx) error { return b.Delete("dense", []byte("07")) }
+	remove := func(b *Tx) error { return b.Collection("dense").Delete([]byte("07")) }
 	if err := errors.Join(putFiltered(d, "sparse", 3), d.Update(t.Context(), remove)); err != nil {
 		t.Fatal(err)
 	}

@@ -109,14 +109,7 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 		}
 	}
 	for _, c := range w.cat.Collections {
-		if c.Sparse {
-			err = d.CreateSparse(ctx, c.Name, SparseOptions{Named: c.Named, Numbering: c.Numbering})
-		} else {
-			err = d.CreateDense(ctx, c.Name, DenseOptions{
-				Dim: c.Dim, Metric: c.Metric, Storage: c.Storage, Numbering: c.Numbering,
-			})
-		}
-		if err != nil {
+		if _, err = d.Create(ctx, c.Name, c.schema()); err != nil {
 			return r, err
 		}
 		x := w.collection(c)
@@ -129,7 +122,7 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 				o.Lost(l)
 			}
 		}
-		n, err := d.Load(ctx, c.Name, x.rows(), report(c.Name))
+		n, err := d.Collection(c.Name).Load(ctx, x.rows(), report(c.Name))
 		r.Rows += n
 		if err != nil {
 			return r, err

@@ -119,7 +119,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.Update(t.Context(), func(b *Tx) error { return b.Delete("words", []byte("key-7")) })
+	err = d.Update(t.Context(), func(b *Tx) error { return b.Collection("words").Delete([]byte("key-7")) })
 	if err = errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -23,40 +23,78 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// SearchOptions selects how Snapshot.Search finds neighbors. The zero value searches the
-// collection's only index with recall 0.95, or scans exactly if the collection has no index.
+// Query is what a search or a prediction is asked about: in a dense collection a vector; in a
+// sparse one features, numbered (Sparse) or with names (Features); in both the key of a stored
+// row. One of the fields is set; a sparse query may be empty.
+//
+// The length of a sparse query does not matter. Features that no row has ever had count in the
+// length, so they make the query less similar to all rows.
+type Query struct {
+	Vector   []float32
+	Sparse   vector.Sparse
+	Features []Feature
+	// Key is the key of a stored row to search like. The row itself is not among the hits.
+	Key []byte
+}
+
+// SearchOptions selects how a search finds rows. The zero value finds 10 rows with the
+// collection's only index, dense ones with recall 0.95, or with an exact scan if there is no
+// index.
 type SearchOptions struct {
-	// Index names the index to search. Empty means the collection's only index, or an exact
-	// scan if there is none. Flat selects the exact scan.
+	// K is the number of rows to find, 10 when zero.
+	K int
+	// Index names the index to search; Flat selects the exact scan. Empty means the only index
+	// that finds rows, or Flat if there is none.
 	Index string
-	// Recall is the target that is resolved to parameters with the tuner's curve, 0.95 when
-	// zero. It is ignored if Params is given.
+	// Recall is the target, resolved to parameters with the tuner's curve; 0.95 when zero.
+	// Sparse searches are exact.
 	Recall float64
-	// Params, if not nil, are used as they are, except for K, which is the argument of the
-	// call. Its Filter must be nil, since a search cannot check which numbering its row numbers
-	// belong to.
-	Params *query.Params
-	// Filter keeps only the rows of a set made by Snapshot.RowFilter.
-	Filter *RowFilter
-	// Labels keeps only rows that have at least one of these labels.
-	Labels []string
-	// KeyPrefix and Key keep only rows whose key has the prefix and satisfies the predicate,
-	// which gets a copy of the key. A search calls Key at most once per row, and not after its
-	// context has ended.
+	// Filter keeps only the rows of a set made by Collection.RowFilter, Labels only rows that
+	// have at least one of these labels. KeyPrefix and Key keep only rows whose key has the
+	// prefix and satisfies the predicate, which gets a copy of the key. A search calls Key at
+	// most once per row, and not after its context has ended.
+	Filter    *RowFilter
+	Labels    []string
 	KeyPrefix []byte
 	Key       func(key []byte) bool
 	// Radius, when positive, returns all rows found within this distance (in the unit of
-	// Hit.Distance) instead of the nearest k; k then bounds the number of hits, zero for no
-	// bound. Recall is tuned for nearest rows, not for ranges: a range that holds more rows
-	// than the index stores neighbors per row (BuildOptions.LabelsK) is better scanned exactly
+	// Hit.Distance) instead of the nearest K; K then bounds the number of hits, zero for no
+	// bound. Dense collections only. Recall is tuned for nearest rows, not for ranges: a range
+	// that holds more rows than the index stores neighbors per row is better scanned exactly
 	// (Index: Flat).
 	Radius float64
-	// Explain fills in Hit.Explanation.
+	// Include selects what is copied into hits besides the key.
+	Include Content
+	// Explain fills in Hit.Explanation. Dense collections only.
 	Explain bool
+	// Reuse is the memory of an earlier result, which the search may overwrite. A dense search
+	// with enough of it, and without filters by label or key, allocates nothing in steady state.
+	Reuse []Hit
+	// Workers is the number of goroutines of SearchBatch, all processors when zero.
+	Workers int
+	// Params, if not nil, are used in place of Recall, except for K. Dense collections only.
+	// Their Filter must be nil, since a search cannot check which numbering its row numbers
+	// belong to.
+	Params *query.Params
+	// Strategy is the search strategy of an inverted index. All strategies find the same rows;
+	// postings.Auto lets the planner choose.
+	Strategy postings.Strategy
 }
+
+// Content is a set of the parts of a row.
+type Content uint8
+
+// The parts of a row that a search can include in its hits.
+const (
+	Labels Content = 1 << iota
+	Payload
+)
 
 // Flat is the index name that selects an exact scan of all rows.
 const Flat = "flat"
+
+// defaultK is the number of hits of a search that does not say.
+const defaultK = 10
 
 // Hit is one result of a search. Its memory belongs to the caller.
 type Hit struct {
@@ -64,15 +102,37 @@ type Hit struct {
 	Key []byte
 	// Row is the row's number in its collection.
 	Row uint32
-	// Distance is Euclidean for L2, 1 - cosine for Cosine, and the negated dot
+	// Distance is Euclidean for L2, 1 - cosine for Cosine and sparse rows, and the negated dot
 	// product for InnerProduct: smaller is nearer for all three.
 	Distance float32
+	// Labels and Payload are those of the row if SearchOptions.Include asks for them.
+	Labels  []string
+	Payload []byte
 	// Explanation describes how the row was found; nil without SearchOptions.Explain.
 	Explanation *query.Explanation
 }
 
+// Result is the answer to a search.
+type Result struct {
+	// Hits are the rows found, nearest first.
+	Hits []Hit
+	// Index is the index that was used, Flat for an exact scan. Params is the setting of a
+	// dense search, without filters.
+	Index  string
+	Params query.Params
+	// Stats counts the work.
+	Stats SearchStats
+}
+
 // SearchStats counts the work of one search.
-type SearchStats = query.Stats
+type SearchStats struct {
+	query.Stats
+	// Postings counts the work of an inverted index.
+	Postings postings.Stats
+	// Unknown are the features of a sparse query that no row has ever had: names in ascending
+	// order, or numbers in the collection's Numbering.
+	Unknown []string
+}
 
 // searchScratch is the reusable memory of one search.
 type searchScratch struct {
@@ -113,52 +173,100 @@ func (i *idleSearchers) give(sc *searchScratch) {
 	}
 }
 
-// Search appends the k rows nearest to q to dst, nearest first, and returns it with the counts
-// of the work done. It may reuse the memory of keys in the spare capacity of dst. q must have
-// the collection's dimension. If dst has enough capacity, and without filters by label or key,
-// it allocates nothing in steady state. It returns exactly min(k, live rows that pass the
-// filters) hits unless the parameters forbid widening: all rows if k is larger, none from an
-// empty collection.
+// Search finds the rows nearest to the query, nearest first: exactly min(K, live rows that pass
+// the filters) of a dense collection unless the parameters forbid widening, none in an empty
+// collection.
 //
-// Errors: ErrNoCollection, ErrNoIndex, ErrDimension, ErrNotFinite, ErrNorm, ErrK (k < 1),
-// ErrOption (no index named among several, or one built with NoTune and no
-// Params), ErrFilter, ErrCorrupt, ErrClosed and the context's error.
-func (s *Snapshot) Search(
-	ctx context.Context, coll string, q []float32, k int, o *SearchOptions, dst []Hit,
-) (hits []Hit, stats SearchStats, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
+// Of a sparse collection, only rows that share a feature with the query are hits, so there may
+// be fewer than K. They are exact with any index. Hits of equal distance are in ascending order
+// of their row numbers. Which rows are hits is decided before distances are rounded to float32:
+// by the cosine in double precision, then by the row number. So if the distances of several
+// rows round to that of the last hit, the nearer rows are hits, whatever their numbers.
+//
+// Rows written after the build of an index are compared one by one.
+//
+// Errors: ErrNoCollection, ErrNoIndex, ErrKind (a query that does not suit the collection),
+// ErrNotFound (no row has Query.Key), ErrDimension, ErrNotFinite, ErrNorm, ErrFeatures,
+// ErrK (negative), ErrOption (no index named among several, one built without the tuner and
+// no Params, a strategy the index lacks), ErrFilter, ErrCorrupt, ErrClosed and the context's.
+func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &defaultSearch
 	}
-	st, err := s.collection(coll)
+	err = c.read(func(st *collState) error {
+		ask := rowAsk{q: q, k: o.K}
+		if ask.k == 0 && o.Radius == 0 {
+			ask.k = defaultK
+		}
+		if err := st.resolveQuery(&ask); err != nil {
+			return err
+		}
+		if st.c.Sparse {
+			return st.searchSparse(ctx, &ask, o, &res)
+		}
+		return st.searchDense(ctx, &ask, o, &res)
+	})
 	if err != nil {
-		return dst, stats, err
+		return Result{}, err
 	}
-	view, p, err := st.prepareSearch(ctx, q, k, o)
-	if err != nil || st.c.Live == 0 {
-		return dst, stats, err
+	return res, nil
+}
+
+// rowAsk is a search for rows in one collection.
+type rowAsk struct {
+	q Query
+	k int
+	// self is the number of the row that the query was read from, if stored is set.
+	self   uint32
+	stored bool
+}
+
+// resolveQuery checks that the query is of one kind and replaces a key by its row.
+func (st *collState) resolveQuery(a *rowAsk) error {
+	q := &a.q
+	if q.Key == nil {
+		return nil
 	}
-	sc := s.gen.store.searchers.take()
-	hits, stats, err = st.searchWith(ctx, sc, view, q, p, o, dst)
+	if q.Vector != nil || q.Sparse.Len() > 0 || len(q.Features) > 0 {
+		return fmt.Errorf("%w: a query with a key and a vector", ErrOption)
+	}
+	r, err := st.get(q.Key)
+	if err != nil {
+		return wrapf(err, "query like a stored row")
+	}
+	a.q, a.self, a.stored = Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features}, r.Row, true
+	return nil
+}
+
+func (st *collState) searchDense(ctx context.Context, a *rowAsk, o *SearchOptions, res *Result) error {
+	view, index, p, err := st.prepareSearch(ctx, a, o)
+	if err != nil {
+		return err
+	}
+	res.Index, res.Params, res.Hits = index, p, o.Reuse[:0]
+	if st.c.Live == 0 {
+		return nil
+	}
+	sc := st.g.store.searchers.take()
+	sc.params = p
+	err = st.searchWith(ctx, sc, view, a, o, res)
 	// A panic must not return the scratch: a fault in the map leaves its counters incomplete.
-	s.gen.store.searchers.give(sc)
-	return hits, stats, err
+	st.g.store.searchers.give(sc)
+	return err
 }
 
 func (st *collState) searchWith(
-	ctx context.Context, sc *searchScratch, view *query.View, q []float32, p query.Params,
-	o *SearchOptions, dst []Hit,
-) (hits []Hit, stats SearchStats, err error) {
-	sc.params = p
-	if err := st.applyFilters(ctx, o, &sc.params); err != nil {
-		return dst, stats, err
+	ctx context.Context, sc *searchScratch, view *query.View, a *rowAsk, o *SearchOptions, res *Result,
+) (err error) {
+	if err := st.applyFilters(ctx, a, o, &sc.params); err != nil {
+		return err
 	}
-	sc.found, stats, err = sc.s.Search(ctx, view, q, &sc.params, sc.found[:0])
+	sc.found, res.Stats.Stats, err = sc.s.Search(ctx, view, a.q.Vector, &sc.params, sc.found[:0])
 	if err != nil {
-		return dst, stats, wrapf(asOption(err), "search %q", st.c.Name)
+		return wrapf(asOption(err), "search %q", st.c.Name)
 	}
-	hits, err = st.appendHits(ctx, view, o, sc, dst)
-	return hits, stats, err
+	res.Hits, err = st.appendHits(ctx, view, o, sc, res.Hits)
+	return err
 }
 
 // asOption adds ErrOption to errors of other packages about parameters, and ErrUnsuitable to
@@ -216,6 +324,11 @@ func (st *collState) appendHits(
 		*h = Hit{
 			Key: append(h.Key[:0], sc.keys[i]...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance),
 		}
+		if o.Include != 0 {
+			if err := st.include(h, o.Include); err != nil {
+				return dst[:start], err
+			}
+		}
 		if o.Explain {
 			e, err := sc.s.ExplainLast(ctx, f.ID)
 			if err != nil {
@@ -227,17 +340,41 @@ func (st *collState) appendHits(
 	return dst, nil
 }
 
-// SearchBatch searches for many queries on the given number of goroutines (all processors when
-// zero). Element i of the result has the hits of queries[i].
+// include copies parts of a row into its hit.
+func (st *collState) include(h *Hit, parts Content) error {
+	labels, payload, err := st.cold(h.Row)
+	if err != nil {
+		return err
+	}
+	if parts&Labels != 0 {
+		h.Labels = labels
+	}
+	if parts&Payload != 0 {
+		h.Payload = payload
+	}
+	return nil
+}
+
+// SearchBatch searches for many queries in one state, on SearchOptions.Workers goroutines.
+// Element i of the result is what Search returns for queries[i].
 //
 // Errors: those of Search, with the number of the first query that failed.
-func (s *Snapshot) SearchBatch(
-	ctx context.Context, coll string, queries [][]float32, k int, o *SearchOptions, workers int,
-) ([][]Hit, error) {
-	out := make([][]Hit, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: workers}
-	err := par.Each(ctx, work, func(i int) (err error) {
-		out[i], _, err = s.Search(ctx, coll, queries[i], k, o, newHits(max(0, min(k, 1024))))
+func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchOptions) ([]Result, error) {
+	if o == nil {
+		o = &defaultSearch
+	}
+	s, err := c.hold()
+	if err != nil {
+		return nil, err
+	}
+	defer c.letGo(s)
+	c = s.Collection(c.name)
+	out := make([]Result, len(queries))
+	work := par.Work{N: len(queries), Grain: 8, Workers: o.Workers}
+	err = par.Each(ctx, work, func(i int) (err error) {
+		one := *o
+		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
+		out[i], err = c.Search(ctx, queries[i], &one)
 		return atQuery(i, err)
 	})
 	if err != nil {
@@ -267,30 +404,25 @@ func newHits(n int) []Hit {
 
 // prepareSearch checks the call and resolves index and parameters.
 func (st *collState) prepareSearch(
-	ctx context.Context, q []float32, k int, o *SearchOptions,
-) (*query.View, query.Params, error) {
-	var p query.Params
-	if st.c.Sparse {
-		return nil, p, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
+	ctx context.Context, a *rowAsk, o *SearchOptions,
+) (view *query.View, index string, p query.Params, err error) {
+	k := a.k
+	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
+		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", ErrKind, st.c.Name)
 	}
-	if err := checkQuery(q, st.c.Dim); err != nil {
-		return nil, p, wrapf(err, "query to collection %q", st.c.Name)
+	if err := checkQuery(a.q.Vector, st.c.Dim); err != nil {
+		return nil, "", p, wrapf(err, "query to collection %q", st.c.Name)
 	}
-	switch ranged := o.Radius > 0; {
-	case math.IsNaN(o.Radius) || o.Radius < 0:
-		return nil, p, fmt.Errorf("%w: radius %g, want 0 for none or more", ErrOption, o.Radius)
-	case k < 1 && !ranged:
-		return nil, p, fmt.Errorf("%w: k is %d in a search of %q, want at least 1", ErrK, k, st.c.Name)
-	case o.Params != nil && o.Params.Filter != nil:
-		return nil, p, fmt.Errorf(
-			"%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
-			ErrOption, st.c.Name)
-	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
-		return nil, p, fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
+	if err := st.checkDense(a, o); err != nil {
+		return nil, "", p, err
 	}
 	view, m, err := st.target(ctx, o.Index)
 	if err != nil {
-		return nil, p, err
+		return nil, "", p, err
+	}
+	index = Flat
+	if m != nil {
+		index = m.Info.Name
 	}
 	switch {
 	case o.Params != nil:
@@ -299,7 +431,7 @@ func (st *collState) prepareSearch(
 		p.Method = query.Flat
 	default:
 		if p, err = m.tuned(cmp.Or(o.Recall, defaultRecall)); err != nil {
-			return nil, p, wrapf(err, "search of collection %q", st.c.Name)
+			return nil, "", p, wrapf(err, "search of collection %q", st.c.Name)
 		}
 	}
 	if k >= int(st.c.Live) && o.Params == nil && !(o.Radius > 0) {
@@ -319,7 +451,25 @@ func (st *collState) prepareSearch(
 		}
 		p.Range, p.Radius, p.K = true, internalRadius(view.Metric, o.Radius), max(p.K, 0)
 	}
-	return view, p, nil
+	return view, index, p, nil
+}
+
+// checkDense checks the options of a search of a dense collection.
+func (st *collState) checkDense(a *rowAsk, o *SearchOptions) error {
+	switch {
+	case math.IsNaN(o.Radius) || o.Radius < 0:
+		return fmt.Errorf("%w: radius %g, want 0 for none or more", ErrOption, o.Radius)
+	case a.k < 0:
+		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", ErrK, a.k, st.c.Name)
+	case o.Params != nil && o.Params.Filter != nil:
+		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
+			ErrOption, st.c.Name)
+	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
+		return fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
+	case o.Strategy != postings.Auto:
+		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", ErrOption, o.Strategy, st.c.Name)
+	}
+	return nil
 }
 
 // checkQuery checks a query vector.
@@ -356,7 +506,9 @@ func (m *manifest) tuned(recall float64) (query.Params, error) {
 }
 
 // applyFilters combines the bitmap, label and key filters of the call.
-func (st *collState) applyFilters(ctx context.Context, o *SearchOptions, p *query.Params) error {
+func (st *collState) applyFilters(
+	ctx context.Context, a *rowAsk, o *SearchOptions, p *query.Params,
+) error {
 	rows, err := st.filtered(o.Filter)
 	if err != nil {
 		return err
@@ -367,13 +519,18 @@ func (st *collState) applyFilters(ctx context.Context, o *SearchOptions, p *quer
 	if prev := p.Accept; prev != nil {
 		p.Accept = func(row uint32) bool { return callback(func() bool { return prev(row) }) }
 	}
-	if len(o.KeyPrefix) > 0 || o.Key != nil {
+	if a.stored {
+		prev, self := p.Accept, a.self
+		p.Accept = func(row uint32) bool { return row != self && (prev == nil || prev(row)) }
+	}
+	// The functions must not hold o itself, or the options of every search would be allocated.
+	if prefix, pred := o.KeyPrefix, o.Key; len(prefix) > 0 || pred != nil {
 		prev := p.Accept
 		p.Accept = func(row uint32) bool {
 			if prev != nil && !prev(row) {
 				return false
 			}
-			ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
+			ok, err := st.keyPasses(row, prefix, pred)
 			if err != nil {
 				// Damage must not look like "no row passes".
 				panic(keyFailure{err})

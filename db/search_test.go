@@ -230,7 +230,7 @@ func TestFilters(t *testing.T) {
 			b := searchBed(t, metric, n, dim)
 			number := map[string]uint32{}
 			b.must(b.d.View(func(s *db.Snapshot) error {
-				for r, err := range s.Rows("c") {
+				for r, err := range s.Collection("c").Rows() {
 					if err != nil {
 						return err
 					}
@@ -259,7 +259,7 @@ func TestFilters(t *testing.T) {
 				s, err := b.d.Snapshot()
 				b.must(err)
 				defer s.Release()
-				f, err := s.RowFilter("c", m)
+				f, err := s.Collection("c").RowFilter(m)
 				b.must(err)
 				return f
 			}
@@ -569,7 +569,7 @@ func TestSearchBatch(t *testing.T) {
 		}
 		for _, workers := range []int{0, 1, 2, 7, 100} {
 			b.must(b.d.View(func(s *db.Snapshot) error {
-				got, err := s.SearchBatch(t.Context(), "c", queries, 9, o, workers)
+				got, err := nearestBatch(t.Context(), s.Collection("c"), queries, 9, o, workers)
 				b.must(err)
 				for i := range queries {
 					if spell(got[i]) != want[i] {
@@ -581,17 +581,17 @@ func TestSearchBatch(t *testing.T) {
 		}
 	}
 	b.must(b.d.View(func(s *db.Snapshot) error {
-		if got, err := s.SearchBatch(t.Context(), "c", nil, 3, nil, 2); err != nil || len(got) != 0 {
+		if got, err := nearestBatch(t.Context(), s.Collection("c"), nil, 3, nil, 2); err != nil || len(got) != 0 {
 			t.Errorf("no queries: %v, %v", got, err)
 		}
 		bad := append(slices.Clone(queries), []float32{1})
-		_, err := s.SearchBatch(t.Context(), "c", bad, 3, &db.SearchOptions{Index: db.Flat}, 3)
+		_, err := nearestBatch(t.Context(), s.Collection("c"), bad, 3, &db.SearchOptions{Index: db.Flat}, 3)
 		if !errors.Is(err, db.ErrDimension) || !strings.Contains(err.Error(), "query 50") {
 			t.Errorf("bad query: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.SearchBatch(ctx, "c", queries, 3, nil, 2); !errors.Is(err, context.Canceled) {
+		if _, err := nearestBatch(ctx, s.Collection("c"), queries, 3, nil, 2); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 		return nil
@@ -619,7 +619,7 @@ func TestChoiceOfIndex(t *testing.T) {
 	q := mixture(2, 1, dim)[0]
 	ask := func(o *db.SearchOptions) (stats db.SearchStats, err error) {
 		err = b.d.View(func(s *db.Snapshot) error {
-			_, stats, err = s.Search(t.Context(), "c", q, 3, o, nil)
+			_, stats, err = nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 3, o)
 			return err
 		})
 		return stats, err
@@ -647,7 +647,7 @@ func TestChoiceOfIndex(t *testing.T) {
 	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrOption)
 	expect("two, y", &db.SearchOptions{Index: "y", Params: &query.Params{Method: query.Voting}}, true, nil)
 	expect("two, flat", &db.SearchOptions{Index: db.Flat}, false, nil)
-	b.must(b.d.DropIndex(t.Context(), "c", "x"))
+	b.must(b.d.Collection("c").DropIndex(t.Context(), "x"))
 	expect("one again", &db.SearchOptions{Params: &query.Params{Method: query.Lookup}}, true, nil)
 }
 
@@ -684,11 +684,11 @@ func TestHitsAreCopies(t *testing.T) {
 	s, err := b.d.Snapshot()
 	b.must(err)
 	o := &db.SearchOptions{Params: &query.Params{}, Explain: true}
-	hits, _, err := s.Search(t.Context(), "c", q, 600, o, nil)
+	hits, _, err := nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 600, o)
 	b.must(err)
 	first := spell(hits)
 	for i := range hits {
-		row, err := s.Get("c", hits[i].Key)
+		row, err := s.Collection("c").Get(hits[i].Key)
 		b.must(err)
 		for j := range row.Key {
 			row.Key[j], hits[i].Key[j] = '!', '?'
@@ -696,7 +696,7 @@ func TestHitsAreCopies(t *testing.T) {
 		clear(row.Vector)
 		hits[i].Explanation.Votes = nil
 	}
-	again, _, err := s.Search(t.Context(), "c", q, 600, o, nil)
+	again, _, err := nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 600, o)
 	b.must(err)
 	if spell(again) != first {
 		t.Error("writing to hits changed a later answer")
@@ -714,25 +714,26 @@ func TestHitsAreCopies(t *testing.T) {
 	b.check()
 }
 
-// TestDst: answers are appended, and memory is only taken from beyond the end.
-func TestDst(t *testing.T) {
+// TestReuse: hits are written to the memory of an earlier result, whose length does not matter.
+func TestReuse(t *testing.T) {
 	b := newBed(t, vector.L2, 5)
 	b.put("a", mixture(1, 50, 5))
 	q := mixture(2, 2, 5)
-	b.must(b.d.View(func(s *db.Snapshot) error {
-		one, _, err := s.Search(t.Context(), "c", q[0], 4, nil, nil)
+	ask := func(q []float32, k int, reuse []db.Hit) []db.Hit {
+		found, err := b.d.Collection("c").Search(t.Context(), db.Query{Vector: q},
+			&db.SearchOptions{K: k, Reuse: reuse})
 		b.must(err)
-		want := spell(one)
-		both, _, err := s.Search(t.Context(), "c", q[1], 6, nil, slices.Grow(one, 20))
-		b.must(err)
-		if len(both) != 10 || spell(both[:4]) != want || spell(one) != want {
-			t.Error("hits that were there before have changed")
-		}
-		if _, _, err := s.Search(t.Context(), "c", q[1][:4], 6, nil, both); !errors.Is(err, db.ErrDimension) || spell(both[:4]) != want {
-			t.Errorf("a failed search: %v", err)
-		}
-		return nil
-	}))
+		return found.Hits
+	}
+	want := spell(ask(q[1], 6, nil))
+	one := ask(q[0], 8, nil)
+	two := ask(q[1], 6, one)
+	if spell(two) != want || &two[0] != &one[0] || &two[0].Key[0] != &one[0].Key[0] {
+		t.Errorf("hits in memory used before: %s, want %s", spell(two), want)
+	}
+	if more := ask(q[0], 20, two); len(more) != 20 {
+		t.Errorf("%d hits, want 20", len(more))
+	}
 }
 
 // TestPanicInFilter: a panic of the caller's own function is not taken for
@@ -755,7 +756,7 @@ func TestPanicInFilter(t *testing.T) {
 					}
 				}()
 				b.must(b.d.View(func(s *db.Snapshot) error {
-					_, _, err := s.Search(t.Context(), "c", q, 10, o, nil)
+					_, _, err := nearest(t.Context(), s.Collection("c"), db.Query{Vector: q}, 10, o)
 					return fmt.Errorf("returned instead of panicking: %w", err)
 				}))
 			}()
@@ -765,7 +766,7 @@ func TestPanicInFilter(t *testing.T) {
 	if spell(before) != spell(after) {
 		t.Error("a panic changed later answers")
 	}
-	_, err := b.d.Build(t.Context(), "c", "y", db.BuildOptions{NoTune: true, Workers: 1}, nil)
+	_, err := b.d.Collection("c").Build(t.Context(), "y", db.BuildOptions{NoTune: true, Workers: 1}, nil)
 	b.must(err)
 	func() {
 		defer func() {
@@ -773,7 +774,7 @@ func TestPanicInFilter(t *testing.T) {
 				t.Errorf("recovered %v", r)
 			}
 		}()
-		_, err := b.d.Build(t.Context(), "c", "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
+		_, err := b.d.Collection("c").Build(t.Context(), "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
 			if p.Stage == "read" {
 				panic("progress")
 			}
@@ -798,7 +799,7 @@ func TestNoAllocations(t *testing.T) {
 		s, err := b.d.Snapshot()
 		b.must(err)
 		defer s.Release()
-		filter, err := s.RowFilter("c", some)
+		filter, err := s.Collection("c").RowFilter(some)
 		b.must(err)
 		for name, o := range map[string]*db.SearchOptions{
 			"flat":    {Index: db.Flat},
@@ -813,7 +814,7 @@ func TestNoAllocations(t *testing.T) {
 			i := 0
 			run := func() {
 				var err error
-				dst, _, err = s.Search(t.Context(), "c", queries[i%len(queries)], 10, o, dst[:0])
+				dst, _, err = nearestInto(t.Context(), s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, o, dst[:0])
 				i++
 				if err != nil {
 					t.Fatal(err)
@@ -838,7 +839,7 @@ func TestNoAllocations(t *testing.T) {
 				t.Errorf("%v: %v allocations a search and two collections", metric, n)
 			}
 			n := testing.AllocsPerRun(3, func() {
-				if _, err := s.SearchBatch(t.Context(), "c", queries, 10, o, 1); err != nil {
+				if _, err := nearestBatch(t.Context(), s.Collection("c"), queries, 10, o, 1); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -876,7 +877,7 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range learners {
-				_, err := b.d.Build(t.Context(), "c", "x", db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Quantize: true, Trees: 4}, nil)
+				_, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Quantize: true, Trees: 4}, nil)
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
 				} else if !errors.Is(err, db.ErrOption) || huge < 1e18 {

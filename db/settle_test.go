@@ -37,9 +37,9 @@ func TestNameNotDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	put := func(key string) error {
-		return d.Update(ctx, func(b *Tx) error { return b.Put("c", Row{Key: []byte(key), Vector: []float32{1}}) })
+		return d.Update(ctx, func(b *Tx) error { return b.Collection("c").Put(Row{Key: []byte(key), Vector: []float32{1}}) })
 	}
-	if err := errors.Join(d.CreateDense(ctx, "c", DenseOptions{Dim: 1}), put("before")); err != nil {
+	if err := errors.Join(create(ctx, d, "c", Schema{Dim: 1}), put("before")); err != nil {
 		t.Fatal(err)
 	}
 	fails = true
@@ -50,7 +50,7 @@ func TestNameNotDurable(t *testing.T) {
 	if err := put("after"); !errors.Is(err, ErrStateUnknown) {
 		t.Fatalf("committed to a file without a durable name: %v", err)
 	}
-	if err := errors.Join(d.View(func(s *Snapshot) error { _, err := s.Get("c", []byte("before")); return err }), d.Close()); err != nil {
+	if err := errors.Join(d.View(func(s *Snapshot) error { _, err := s.Collection("c").Get([]byte("before")); return err }), d.Close()); err != nil {
 		t.Fatalf("reading goes on: %v", err)
 	}
 	before := synced

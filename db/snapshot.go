@@ -154,28 +154,6 @@ func (s *Snapshot) Collections() []CollectionInfo {
 	return out
 }
 
-// Collection describes one collection.
-//
-// Errors: ErrNoCollection, ErrClosed.
-func (s *Snapshot) Collection(name string) (CollectionInfo, error) {
-	c, err := s.collection(name)
-	if err != nil {
-		return CollectionInfo{}, err
-	}
-	return c.c.info(), nil
-}
-
-// Count returns the number of live rows of a collection.
-//
-// Errors: ErrNoCollection, ErrClosed.
-func (s *Snapshot) Count(coll string) (int, error) {
-	c, err := s.collection(coll)
-	if err != nil {
-		return 0, err
-	}
-	return int(c.c.Live), nil
-}
-
 // collection returns a collection's state; every read calls it first.
 func (s *Snapshot) collection(name string) (*collState, error) {
 	if s.released.Load() {

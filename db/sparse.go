@@ -2,7 +2,6 @@ package db
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/vector"
 )
@@ -28,44 +25,6 @@ const (
 	featureByName = 'n'
 	featureByID   = 'i'
 )
-
-// SparseOptions describes a collection of sparse vectors.
-type SparseOptions struct {
-	// Named selects features with names (Row.Features), which a dictionary in the file maps to
-	// numbers; otherwise features are numbers (Row.Sparse).
-	Named bool
-	// Numbering is the numbering of features in files.
-	Numbering Numbering
-}
-
-// CreateSparse creates an empty collection of sparse non-negative vectors, which are compared
-// by cosine. Rows are stored as written; searches and indexes scale them to unit length.
-//
-// Errors: ErrExists, ErrName, ErrOption, ErrReadOnly, ErrClosed, ErrNoSpace,
-// ErrStateUnknown and the context's.
-func (d *DB) CreateSparse(ctx context.Context, name string, o SparseOptions) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if err := o.Numbering.check(); err != nil {
-		return err
-	}
-	return d.restructure(ctx, func(tx *bbolt.Tx, cat *catalog) ([]uint64, error) {
-		if _, err := cat.find(name); err == nil {
-			return nil, fmt.Errorf("%w: collection %q", ErrExists, name)
-		}
-		if o.Named {
-			if _, err := tx.CreateBucketIfNotExists(bucketFeatures); err != nil {
-				return nil, fmt.Errorf("db: create dictionary: %w", err)
-			}
-		}
-		cat.Object++
-		cat.Collections = append(cat.Collections, &collection{
-			ID: cat.Object, Name: name, Sparse: true, Named: o.Named, Metric: vector.Cosine, Numbering: o.Numbering,
-		})
-		return nil, nil
-	})
-}
 
 // checkSparse checks the vector of a row for a sparse collection.
 func checkSparse(r *Row, named bool) error {

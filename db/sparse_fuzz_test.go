@@ -86,7 +86,7 @@ func FuzzPostings(f *testing.F) {
 	q := rowlessRow("counts", 3).Sparse
 	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
 		for _, strategy := range []postings.Strategy{postings.Partitioned, postings.Compact, postings.Union} {
-			hits, _, err := s.SearchSparse(t.Context(), "counts", SparseQuery{Sparse: q}, 9, &SparseSearchOptions{Index: "rows", Strategy: strategy}, nil)
+			hits, _, err := nearest(t.Context(), s.Collection("counts"), Query{Sparse: q}, 9, &SearchOptions{Index: "rows", Strategy: strategy})
 			if err != nil {
 				if !errors.Is(err, ErrCorrupt) {
 					t.Fatalf("%v: untyped error %v", strategy, err)
@@ -94,7 +94,7 @@ func FuzzPostings(f *testing.F) {
 				continue
 			}
 			for _, h := range hits {
-				r, err := s.GetRow("counts", h.Row)
+				r, err := s.Collection("counts").GetRow(h.Row)
 				if err != nil {
 					t.Fatalf("%v: a hit that is no row: %v", strategy, err)
 				}

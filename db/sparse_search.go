@@ -13,45 +13,6 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// SparseQuery is a query to a sparse collection: numbered features, or named ones if the
-// collection's have names. Its length does not matter. Features that no row has ever had count
-// in the length of the query, so they make it less similar to all rows. For label models over a
-// dense collection it is a Vector.
-type SparseQuery struct {
-	Sparse   vector.Sparse
-	Features []Feature
-	Vector   []float32
-}
-
-// SparseSearchOptions selects how Snapshot.SearchSparse finds rows. The zero value searches the
-// collection's only index, or compares with every row if there is none.
-type SparseSearchOptions struct {
-	// Index names the index to search; Flat compares with every row. Empty means the only
-	// index, or Flat if there is none.
-	Index string
-	// Strategy is the search strategy of an inverted index. All strategies find the same rows;
-	// postings.Auto lets the planner choose.
-	Strategy postings.Strategy
-	// Filter keeps only the rows of a set made by Snapshot.RowFilter. Labels keeps only rows
-	// that have at least one of these labels. KeyPrefix and Key keep only rows whose key has
-	// the prefix and satisfies the predicate, which gets a copy of the key. A search calls Key
-	// at most once per row, and not after its context has ended.
-	Filter    *RowFilter
-	Labels    []string
-	KeyPrefix []byte
-	Key       func(key []byte) bool
-}
-
-// SparseStats counts the work of one sparse search.
-type SparseStats struct {
-	postings.Stats
-	// Fresh is the number of rows compared that the index does not cover.
-	Fresh int
-	// Unknown are the features of the query that no row has ever had: names in ascending order,
-	// or numbers in the collection's Numbering.
-	Unknown []string
-}
-
 var sparseSearchers = sync.Pool{New: func() any { return &sparseScratch{s: postings.NewSearcher()} }}
 
 type sparseScratch struct {
@@ -59,76 +20,73 @@ type sparseScratch struct {
 	hits []postings.Hit
 }
 
-// SearchSparse appends the k rows of highest cosine to the query to dst, best first. Only rows
-// that share a feature with the query are hits, so there may be fewer than k, and none in an
-// empty collection. Hit.Distance is 1 - cosine, rounded to float32. Hits of equal distance are
-// in ascending order of their row numbers. Which k rows are hits is decided before rounding: by
-// the cosine in double precision, then by the row number. So if the distances of several rows
-// round to that of the last hit, the nearer rows are hits, whatever their numbers. Results are
-// exact with any index; rows written after its build are compared one by one.
-//
-// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrFeatures, ErrK (k < 1),
-// ErrOption (no index named among several, a strategy the index lacks), ErrFilter,
-// ErrCorrupt, ErrClosed and the context's.
-func (s *Snapshot) SearchSparse(
-	ctx context.Context, coll string, q SparseQuery, k int, o *SparseSearchOptions, dst []Hit,
-) (hits []Hit, stats SparseStats, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	if o == nil {
-		o = &SparseSearchOptions{}
+// searchSparse finds the rows of highest cosine to the query.
+func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptions, res *Result) error {
+	if err := st.checkSparseAsk(a, o); err != nil {
+		return err
 	}
-	if err := checkStrategy(o.Strategy); err != nil {
-		return dst, stats, err
-	}
-	st, err := s.collection(coll)
+	set, asked, err := st.sparseQuery(ctx, a.q)
 	if err != nil {
-		return dst, stats, err
+		return err
 	}
-	set, asked, err := st.sparseQuery(ctx, q)
-	if err != nil {
-		return dst, stats, err
-	}
-	stats.Unknown = asked.unknown
+	res.Stats.Unknown = asked.unknown
 	var x vector.Sparse
 	unitSparse(&x, asked.features)
-	if k < 1 {
-		return dst, stats, fmt.Errorf("%w: k is %d, want at least 1", ErrK, k)
-	}
-	accept, err := st.accepted(ctx, o)
+	accept, err := st.accepted(ctx, a, o)
 	if err != nil {
-		return dst, stats, err
+		return err
 	}
 	index, err := st.asked(ctx, o.Index)
 	if err != nil {
-		return dst, stats, err
+		return err
 	}
 	sc := sparseSearchers.Get().(*sparseScratch)
 	sc.hits = sc.hits[:0]
 	covered := 0 // number of rows covered by the index
+	res.Index = Flat
 	if index != nil {
-		covered = index.m.Info.Rows
-		ask := sparseAsk{x: x, k: k, accept: accept, strategy: o.Strategy}
-		sc.hits, stats.Stats, err = index.open.(sparseFinder).find(ctx, sc.s, ask, sc.hits)
+		covered, res.Index = index.m.Info.Rows, index.m.Info.Name
+		ask := sparseAsk{x: x, k: a.k, accept: accept, strategy: o.Strategy}
+		sc.hits, res.Stats.Postings, err = index.open.(sparseFinder).find(ctx, sc.s, ask, sc.hits)
 		if err != nil {
-			return dst, stats, wrapf(asOption(err), "search %q", coll)
+			return wrapf(asOption(err), "search %q", st.c.Name)
 		}
 	}
-	stats.Fresh = set.n - covered
+	res.Stats.Fresh = set.n - covered
 	if sc.hits, err = set.scan(ctx, x, covered, accept, sc.hits); err != nil {
-		return dst, stats, err
+		return err
 	}
 	sortHits(sc.hits)
-	best := sc.hits[:min(k, len(sc.hits))]
+	best := sc.hits[:min(a.k, len(sc.hits))]
 	orderTies(best)
+	res.Hits = o.Reuse[:0]
 	for _, h := range best {
 		key, err := st.key(h.Row)
 		if err != nil {
-			return dst, stats, err
+			return err
 		}
-		dst = append(dst, Hit{Key: slices.Clone(key), Row: h.Row, Distance: sparseDistance(h)})
+		hit := Hit{Key: slices.Clone(key), Row: h.Row, Distance: sparseDistance(h)}
+		if o.Include != 0 {
+			if err := st.include(&hit, o.Include); err != nil {
+				return err
+			}
+		}
+		res.Hits = append(res.Hits, hit)
 	}
 	sparseSearchers.Put(sc)
-	return dst, stats, nil
+	return nil
+}
+
+// checkSparseAsk checks the options of a search of a sparse collection.
+func (st *collState) checkSparseAsk(a *rowAsk, o *SearchOptions) error {
+	switch {
+	case a.k < 0:
+		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", ErrK, a.k, st.c.Name)
+	case o.Params != nil || o.Radius != 0 || o.Explain:
+		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
+			ErrOption, st.c.Name)
+	}
+	return checkStrategy(o.Strategy)
 }
 
 // checkStrategy refuses an unknown strategy.
@@ -148,7 +106,7 @@ type askedFeatures struct {
 
 // sparseQuery checks a query and returns its features by number.
 func (st *collState) sparseQuery(
-	ctx context.Context, q SparseQuery,
+	ctx context.Context, q Query,
 ) (set *sparseSet, asked askedFeatures, err error) {
 	if set, err = st.sparse(ctx); err != nil {
 		return nil, asked, err
@@ -210,31 +168,23 @@ func (st *collState) numberFeatures(features []Feature) (askedFeatures, error) {
 	return out, nil
 }
 
-// UnknownFeatures returns the features of a query that no row of a sparse collection has ever
-// had, as SparseStats.Unknown and PredictStats.Unknown do.
-//
-// Errors: ErrNoCollection, ErrKind, ErrFeatures, ErrCorrupt, ErrClosed and the
-// context's.
-func (s *Snapshot) UnknownFeatures(
-	ctx context.Context, coll string, q SparseQuery,
-) (unknown []string, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, err
-	}
-	_, asked, err := st.sparseQuery(ctx, q)
-	return asked.unknown, err
-}
-
 // accepted returns the set of rows that pass the filters; nil if all rows pass.
-func (st *collState) accepted(ctx context.Context, o *SparseSearchOptions) (*roaring.Bitmap, error) {
+func (st *collState) accepted(ctx context.Context, a *rowAsk, o *SearchOptions) (*roaring.Bitmap, error) {
 	out, err := st.filtered(o.Filter)
 	if err == nil {
 		out, err = st.carrying(ctx, o.Labels, out)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if a.stored {
+		others := roaring.New()
+		others.AddRange(0, uint64(st.c.Rows))
+		others.Remove(a.self)
+		if out != nil {
+			others.And(out)
+		}
+		out = others
 	}
 	if len(o.KeyPrefix) == 0 && o.Key == nil {
 		return out, nil

@@ -41,7 +41,7 @@ func newSparseBed(t *testing.T) *sparseBed {
 			t.Error(err)
 		}
 	})
-	if err := d.CreateSparse(t.Context(), "s", SparseOptions{}); err != nil {
+	if _, err := d.Create(t.Context(), "s", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -54,7 +54,7 @@ func (b *sparseBed) put(rng *rand.Rand, keys ...string) {
 			b.rows[k] = randomSparse(rng, rng.IntN(12), 60)
 			b.row[k] = b.next
 			b.next++
-			if err := batch.Put("s", Row{Key: []byte(k), Sparse: b.rows[k], Labels: []string{"l" + k[len(k)-1:]}}); err != nil {
+			if err := batch.Collection("s").Put(Row{Key: []byte(k), Sparse: b.rows[k], Labels: []string{"l" + k[len(k)-1:]}}); err != nil {
 				return err
 			}
 		}
@@ -70,7 +70,7 @@ func (b *sparseBed) remove(keys ...string) {
 	err := b.d.Update(b.t.Context(), func(batch *Tx) error {
 		for _, k := range keys {
 			delete(b.rows, k)
-			if err := batch.Delete("s", []byte(k)); err != nil {
+			if err := batch.Collection("s").Delete([]byte(k)); err != nil {
 				return err
 			}
 		}
@@ -115,11 +115,11 @@ func (b *sparseBed) want(q vector.Sparse, k int, pass func(key string) bool) str
 	return out.String()
 }
 
-func (b *sparseBed) got(q vector.Sparse, k int, o *SparseSearchOptions) string {
+func (b *sparseBed) got(q vector.Sparse, k int, o *SearchOptions) string {
 	b.t.Helper()
 	var out strings.Builder
 	err := b.d.View(func(s *Snapshot) error {
-		hits, _, err := s.SearchSparse(b.t.Context(), "s", SparseQuery{Sparse: q}, k, o, nil)
+		hits, _, err := nearest(b.t.Context(), s.Collection("s"), Query{Sparse: q}, k, o)
 		for _, h := range hits {
 			fmt.Fprintf(&out, "%s %d %v\n", h.Key, h.Row, h.Distance)
 		}
@@ -145,7 +145,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 	}
 	b.put(rng, keys[:2200]...)
 	b.remove(keys[10:40]...)
-	compare := func(stage string, options ...*SparseSearchOptions) {
+	compare := func(stage string, options ...*SearchOptions) {
 		t.Helper()
 		for i := range 12 {
 			q := randomSparse(rng, 1+rng.IntN(15), 64)
@@ -166,21 +166,21 @@ func TestSearchSparseIsExact(t *testing.T) {
 	for i := uint32(1); i < 2600; i += 2 {
 		odd.Add(i)
 	}
-	filters := []*SparseSearchOptions{
+	filters := []*SearchOptions{
 		{}, {Labels: []string{"l3", "l4", "none"}}, {KeyPrefix: []byte("k1")}, {Filter: b.filter(odd)},
 		{Key: func(k []byte) bool { return k[len(k)-1] == '7' }, Labels: []string{"l7"}, Filter: b.filter(odd)},
 	}
 	compare("without an index", filters...)
-	info, err := b.d.Build(t.Context(), "s", "main", BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}}, nil)
+	info, err := b.d.Collection("s").Build(t.Context(), "main", BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.Rows != 2200 || info.Options.Kind != KindPostings || info.Bytes["postings"] == 0 {
 		t.Errorf("index %+v", info)
 	}
-	compare("indexed", append(filters, &SparseSearchOptions{Index: Flat},
-		&SparseSearchOptions{Strategy: postings.Partitioned}, &SparseSearchOptions{Strategy: postings.Compact},
-		&SparseSearchOptions{Strategy: postings.Union})...)
+	compare("indexed", append(filters, &SearchOptions{Index: Flat},
+		&SearchOptions{Strategy: postings.Partitioned}, &SearchOptions{Strategy: postings.Compact},
+		&SearchOptions{Strategy: postings.Union})...)
 	b.put(rng, keys[2200:]...)
 	b.put(rng, keys[50:80]...)
 	b.remove(keys[2300:2310]...)
@@ -198,7 +198,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 		}
 	}
 	compare("reopened", filters...)
-	if err := b.d.DropIndex(t.Context(), "s", "main"); err != nil {
+	if err := b.d.Collection("s").DropIndex(t.Context(), "main"); err != nil {
 		t.Fatal(err)
 	}
 	compare("dropped", filters[0])
@@ -215,7 +215,7 @@ func TestSearchSparseUniform(t *testing.T) {
 			}
 			key := fmt.Sprint(i)
 			b.rows[key], b.row[key] = x, uint32(i)
-			if err := batch.Put("s", Row{Key: []byte(key), Sparse: x}); err != nil {
+			if err := batch.Collection("s").Put(Row{Key: []byte(key), Sparse: x}); err != nil {
 				return err
 			}
 		}
@@ -224,7 +224,7 @@ func TestSearchSparseUniform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.d.Build(t.Context(), "s", "main", BuildOptions{}, nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", BuildOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -257,7 +257,7 @@ func TestSearchSparseTies(t *testing.T) {
 			}
 			key := fmt.Sprint(i)
 			b.rows[key], b.row[key] = x, uint32(i)
-			if err := batch.Put("s", Row{Key: []byte(key), Sparse: x}); err != nil {
+			if err := batch.Collection("s").Put(Row{Key: []byte(key), Sparse: x}); err != nil {
 				return err
 			}
 		}
@@ -267,12 +267,12 @@ func TestSearchSparseTies(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}}
-	if _, err := b.d.Build(t.Context(), "s", "main", o, nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", o, nil); err != nil {
 		t.Fatal(err)
 	}
-	options := []*SparseSearchOptions{{Index: Flat}}
+	options := []*SearchOptions{{Index: Flat}}
 	for s := postings.Auto; s <= postings.Union; s++ {
-		options = append(options, &SparseSearchOptions{Strategy: s})
+		options = append(options, &SearchOptions{Strategy: s})
 	}
 	ties, rounded := 0, 0
 	for i := range 40 {
@@ -297,7 +297,7 @@ func TestSearchSparseTies(t *testing.T) {
 func (b *sparseBed) tied(q vector.Sparse) (rounded, ties int) {
 	b.t.Helper()
 	err := b.d.View(func(s *Snapshot) error {
-		hits, _, err := s.SearchSparse(b.t.Context(), "s", SparseQuery{Sparse: q}, len(b.rows), nil, nil)
+		hits, _, err := nearest(b.t.Context(), s.Collection("s"), Query{Sparse: q}, len(b.rows), nil)
 		var unit, x, y vector.Sparse
 		unitSparse(&unit, q)
 		for i := 1; i < len(hits); i++ {
@@ -325,45 +325,45 @@ func (b *sparseBed) tied(q vector.Sparse) (rounded, ties int) {
 func TestSearchSparseMisuse(t *testing.T) {
 	b := newSparseBed(t)
 	q := vector.Sparse{Index: []uint32{1}, Value: []float32{1}}
-	search := func(coll string, q SparseQuery, k int, o *SparseSearchOptions) error {
+	search := func(coll string, q Query, k int, o *SearchOptions) error {
 		return b.d.View(func(s *Snapshot) error {
-			_, _, err := s.SearchSparse(t.Context(), coll, q, k, o, nil)
+			_, _, err := nearest(t.Context(), s.Collection(coll), q, k, o)
 			return err
 		})
 	}
-	if err := search("s", SparseQuery{Sparse: q}, 1, nil); err != nil {
+	if err := search("s", Query{Sparse: q}, 1, nil); err != nil {
 		t.Errorf("empty collection: %v", err)
 	}
-	if _, err := b.d.Build(t.Context(), "s", "x", BuildOptions{}, nil); !errors.Is(err, ErrEmpty) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}, nil); !errors.Is(err, ErrEmpty) {
 		t.Errorf("build of an empty collection: %v", err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	b.put(rng, "k1", "k2")
-	if err := b.d.CreateDense(t.Context(), "d", DenseOptions{Dim: 2}); err != nil {
+	if _, err := b.d.Create(t.Context(), "d", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.d.Build(t.Context(), "s", "main", BuildOptions{}, nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", BuildOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		err, want error
 	}{
-		"no such collection": {search("x", SparseQuery{Sparse: q}, 1, nil), ErrNoCollection},
-		"dense collection":   {search("d", SparseQuery{Sparse: q}, 1, nil), ErrKind},
-		"named features":     {search("s", SparseQuery{Features: []Feature{{"a", 1}}}, 1, nil), ErrKind},
-		"negative":           {search("s", SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), ErrFeatures},
-		"k":                  {search("s", SparseQuery{Sparse: q}, 0, nil), ErrK},
-		"index":              {search("s", SparseQuery{Sparse: q}, 1, &SparseSearchOptions{Index: "y"}), ErrNoIndex},
-		"strategy":           {search("s", SparseQuery{Sparse: q}, 1, &SparseSearchOptions{Strategy: postings.Partitioned}), ErrOption},
+		"no such collection": {search("x", Query{Sparse: q}, 1, nil), ErrNoCollection},
+		"dense collection":   {search("d", Query{Sparse: q}, 1, nil), ErrKind},
+		"named features":     {search("s", Query{Features: []Feature{{"a", 1}}}, 1, nil), ErrKind},
+		"negative":           {search("s", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), ErrFeatures},
+		"k":                  {search("s", Query{Sparse: q}, -1, nil), ErrK},
+		"index":              {search("s", Query{Sparse: q}, 1, &SearchOptions{Index: "y"}), ErrNoIndex},
+		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: postings.Partitioned}), ErrOption},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
-	if _, err := b.d.Build(t.Context(), "s", "y", BuildOptions{Kind: "kd"}, nil); !errors.Is(err, ErrKind) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "y", BuildOptions{Kind: "kd"}, nil); !errors.Is(err, ErrKind) {
 		t.Errorf("forest over a sparse collection: %v", err)
 	}
-	if _, err := b.d.Build(t.Context(), "d", "y", BuildOptions{Kind: KindPostings}, nil); !errors.Is(err, ErrKind) {
+	if _, err := b.d.Collection("d").Build(t.Context(), "y", BuildOptions{Kind: KindPostings}, nil); !errors.Is(err, ErrKind) {
 		t.Errorf("postings over a dense collection: %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateSparse(ctx, "s", SparseOptions{}); err != nil {
+	if _, err := d.Create(ctx, "s", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
 	const n = 2500 // two chunks and a tail
@@ -54,7 +54,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 		err := d.Update(ctx, func(b *Tx) error {
 			for i := lo; i < lo+500; i++ {
 				rows[i] = randomSparse(rng, rng.IntN(20), 3000)
-				if err := b.Put("s", Row{Key: fmt.Append(nil, i), Sparse: rows[i], Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "p", i)}); err != nil {
+				if err := b.Collection("s").Put(Row{Key: fmt.Append(nil, i), Sparse: rows[i], Labels: []string{fmt.Sprint("l", i%3)}, Payload: fmt.Append(nil, "p", i)}); err != nil {
 					return err
 				}
 			}
@@ -64,14 +64,14 @@ func TestSparseRowsComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := d.Update(ctx, func(b *Tx) error { return b.Delete("s", []byte("7")) }); err != nil {
+	if err := d.Update(ctx, func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }); err != nil {
 		t.Fatal(err)
 	}
 	check := func(d *DB) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
 			seen := 0
-			for r, err := range s.Rows("s") {
+			for r, err := range s.Collection("s").Rows() {
 				if err != nil {
 					return err
 				}
@@ -86,11 +86,11 @@ func TestSparseRowsComeBack(t *testing.T) {
 			if seen != n-1 {
 				return fmt.Errorf("%d rows, want %d", seen, n-1)
 			}
-			r, err := s.Get("s", []byte("2001"))
+			r, err := s.Collection("s").Get([]byte("2001"))
 			if err != nil {
 				return err
 			}
-			if _, err := s.Get("s", []byte("7")); !errors.Is(err, ErrNotFound) {
+			if _, err := s.Collection("s").Get([]byte("7")); !errors.Is(err, ErrNotFound) {
 				return fmt.Errorf("deleted row: %v", err)
 			}
 			return sameSparse(r.Sparse, rows[2001])
@@ -126,19 +126,19 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := d.CreateSparse(ctx, "s", SparseOptions{Named: true}); err != nil {
+	if _, err := d.Create(ctx, "s", Schema{Features: Named}); err != nil {
 		t.Fatal(err)
 	}
 	put := func(key string, f ...Feature) {
 		t.Helper()
-		if err := d.Update(ctx, func(b *Tx) error { return b.Put("s", Row{Key: []byte(key), Features: f}) }); err != nil {
+		if err := d.Update(ctx, func(b *Tx) error { return b.Collection("s").Put(Row{Key: []byte(key), Features: f}) }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put("a", Feature{"zebra", 3}, Feature{"ant", 4})
 	put("b", Feature{"ant", 1}, Feature{"bee", 0}, Feature{"cat", 1})
 	err = d.View(func(s *Snapshot) error {
-		r, err := s.Get("s", []byte("a"))
+		r, err := s.Collection("s").Get([]byte("a"))
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 		if want := []Feature{{"ant", 4}, {"zebra", 3}}; !slices.Equal(r.Features, want) {
 			return fmt.Errorf("features %v, want %v", r.Features, want)
 		}
-		info, err := s.Collection("s")
+		info, err := s.Collection("s").Info()
 		if err == nil && (!info.Sparse || !info.Named || info.Dim != 4) {
 			err = fmt.Errorf("collection %+v", info)
 		}
@@ -158,7 +158,7 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 	if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.DropCollection(ctx, "s"); err != nil {
+	if err := d.Drop(ctx, "s"); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
@@ -173,12 +173,12 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	for name, o := range map[string]SparseOptions{"ids": {}, "names": {Named: true}} {
-		if err := d.CreateSparse(ctx, name, o); err != nil {
+	for name, o := range map[string]Schema{"ids": {Features: Numbered}, "names": {Features: Named}} {
+		if _, err := d.Create(ctx, name, o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.CreateDense(ctx, "dense", DenseOptions{Dim: 2}); err != nil {
+	if _, err := d.Create(ctx, "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
 	nan := float32(math.NaN())
@@ -204,7 +204,7 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		{"names", Row{Features: []Feature{{"a\xff", 1}}}, ErrFeatures},
 	} {
 		c.row.Key = []byte("k")
-		if err := d.Update(ctx, func(b *Tx) error { return b.Put(c.coll, c.row) }); !errors.Is(err, c.want) {
+		if err := d.Update(ctx, func(b *Tx) error { return b.Collection(c.coll).Put(c.row) }); !errors.Is(err, c.want) {
 			t.Errorf("%s %+v: %v, want %v", c.coll, c.row, err, c.want)
 		}
 	}
@@ -214,7 +214,7 @@ func TestSparseRefusesBadRows(t *testing.T) {
 				return fmt.Errorf("%s has %d rows", c.Name, c.Rows)
 			}
 		}
-		_, _, err := s.Search(ctx, "ids", []float32{1}, 1, nil, nil)
+		_, _, err := nearest(ctx, s.Collection("ids"), Query{Vector: []float32{1}}, 1, nil)
 		if !errors.Is(err, ErrKind) {
 			return fmt.Errorf("dense search: %v", err)
 		}

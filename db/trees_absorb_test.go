@@ -73,7 +73,7 @@ func (b *treeBed) put(n, q int) {
 	b.keys += n
 	b.must(b.d.Update(b.t.Context(), func(w *Tx) error {
 		for key, r := range batch {
-			if err := w.Put("s", r); err != nil {
+			if err := w.Collection("s").Put(r); err != nil {
 				return err
 			}
 			b.live[key] = r.Labels
@@ -88,7 +88,7 @@ func (b *treeBed) remove(n int) {
 		keys := slices.Sorted(maps.Keys(b.live))
 		b.rng.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		for _, key := range keys[:min(n, len(keys))] {
-			if err := w.Delete("s", []byte(key)); err != nil {
+			if err := w.Collection("s").Delete([]byte(key)); err != nil {
 				return err
 			}
 			delete(b.live, key)
@@ -142,7 +142,7 @@ func (b *treeBed) check() {
 		}
 		rows, positive := make([]uint32, m.Leaves()), make([]uint32, m.Leaves())
 		p := budget.NewPredictor(x.open.(*treeModel).index)
-		for r, err := range s.Rows("s") {
+		for r, err := range s.Collection("s").Rows() {
 			if err != nil {
 				return err
 			}
@@ -184,14 +184,14 @@ func TestMaintainTrees(t *testing.T) {
 			b.open()
 			defer func() { b.must(b.d.Close()) }()
 			if c.dense {
-				b.must(b.d.CreateDense(ctx, "s", DenseOptions{Dim: 12}))
+				b.must(create(ctx, b.d, "s", Schema{Dim: 12}))
 			} else {
-				b.must(b.d.CreateSparse(ctx, "s", SparseOptions{}))
+				b.must(create(ctx, b.d, "s", Schema{Features: Numbered}))
 			}
 			b.put(300, c.labels)
 			b.remove(20)
 			o := BuildOptions{Kind: c.kind, Seed: 5, Budget: BudgetOptions{Weight: c.weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3}, Folds: 2, NoPrune: true}}}
-			_, err := b.d.Build(ctx, "s", "x", o, nil)
+			_, err := b.d.Collection("s").Build(ctx, "x", o, nil)
 			b.must(err)
 			b.check()
 			for round := range 10 {
@@ -268,10 +268,10 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 	b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), kind: KindAT, rng: rand.New(rand.NewPCG(4, 1)), live: map[string][]string{}}
 	b.open()
 	defer func() { b.must(b.d.Close()) }()
-	b.must(b.d.CreateSparse(ctx, "s", SparseOptions{}))
+	b.must(create(ctx, b.d, "s", Schema{Features: Numbered}))
 	b.put(120, 3)
 	o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}}
-	built, err := b.d.Build(ctx, "s", "x", o, nil)
+	built, err := b.d.Collection("s").Build(ctx, "x", o, nil)
 	b.must(err)
 	b.put(100, 3)
 	tuned := false

@@ -59,20 +59,9 @@ type TreeContribution struct {
 	Margin        float64
 }
 
-// ExplainTree returns the path of a row through a budgeted tree, the collection's only label
-// model if index is empty. It also explains answers without a label, for which Predict returns
-// no prediction. If there is one tree per class, it returns the path through the tree of the
+// chosenPath returns the path of a prepared row, with one tree per class through the tree of the
 // predicted class.
-//
-// Errors: those of Predict; ErrKind for a label model of another kind.
-func (s *Snapshot) ExplainTree(
-	ctx context.Context, coll string, q SparseQuery, index string,
-) (path *TreePath, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	t, x, err := s.askedTree(ctx, coll, q, index)
-	if err != nil {
-		return nil, err
-	}
+func (t *treeModel) chosenPath(x vector.Sparse) (*TreePath, error) {
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	tree := 0
@@ -82,19 +71,17 @@ func (s *Snapshot) ExplainTree(
 	return t.path(p, x, tree)
 }
 
-// askedTree returns the tree that the index name selects, and the row as the tree uses it.
-func (s *Snapshot) askedTree(
-	ctx context.Context, coll string, q SparseQuery, index string,
-) (*treeModel, vector.Sparse, error) {
-	asked, state, err := s.asked(ctx, coll, q, index)
+// treeModel returns the budgeted tree that the index name selects.
+func (st *collState) treeModel(ctx context.Context, index string) (*treeModel, error) {
+	state, err := st.labelModel(ctx, index)
 	if err != nil {
-		return nil, vector.Sparse{}, err
+		return nil, err
 	}
 	t, ok := state.open.(*treeModel)
 	if !ok {
-		return nil, vector.Sparse{}, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
+		return nil, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, st.c.Name)
 	}
-	return t, t.prepare(asked.features), nil
+	return t, nil
 }
 
 // path returns the path of a prepared row through a tree.
@@ -156,7 +143,7 @@ func (t *treeModel) predict(
 
 // predictMany does nothing: trees predict queries one by one.
 func (t *treeModel) predictMany(
-	context.Context, manyQueries, *PredictOptions, [][]Prediction,
+	context.Context, manyQueries, *PredictOptions, []Predictions,
 ) (bool, error) {
 	return false, nil
 }
@@ -200,22 +187,21 @@ func (p *TreePath) decides(label string) int {
 //
 // Errors: ErrNoCollection, ErrNoIndex, ErrKind, ErrOption for a name that no
 // class has, ErrCorrupt, ErrClosed.
-func (s *Snapshot) TreePicture(
-	coll, index string, o budget.PictureOptions, classes ...string,
+func (c Collection) TreePicture(
+	index string, o budget.PictureOptions, classes ...string,
 ) (picture *budget.Picture, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	st, err := s.collection(coll)
-	if err != nil {
-		return nil, err
-	}
-	state, err := st.labelModel(context.Background(), index)
-	if err != nil {
-		return nil, err
-	}
-	t, ok := state.open.(*treeModel)
-	if !ok {
-		return nil, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, coll)
-	}
+	err = c.read(func(st *collState) error {
+		t, err := st.treeModel(context.Background(), index)
+		if err != nil {
+			return err
+		}
+		picture, err = t.picture(o, classes)
+		return err
+	})
+	return picture, err
+}
+
+func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budget.Picture, err error) {
 	for _, c := range classes {
 		at := -1
 		for i := range t.model.Roots {
@@ -224,21 +210,20 @@ func (s *Snapshot) TreePicture(
 			}
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("%w: index %q of %q has no tree for class %q",
-				ErrOption, state.m.Info.Name, coll, c)
+			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", ErrOption, t.st.entry().Name, c)
 		}
 		o.Trees = append(o.Trees, at)
 	}
 	o.Names = budget.Names{Label: t.label}
-	if st.c.Named || st.c.Numbering.First() > 0 {
+	if e := t.st.entry(); e.Named || e.Numbering.First() > 0 {
 		o.Names.Feature = func(f uint32) string {
-			name, e := st.featureName(f)
+			name, e := t.st.featureName(f)
 			if err == nil {
 				err = e
 			}
 			return name
 		}
 	}
-	picture = t.model.Picture(o)
+	picture := t.model.Picture(o)
 	return picture, err
 }

@@ -41,21 +41,21 @@ func TestTreesExplain(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
 	for _, kind := range []forest.Kind{KindAT, KindPT} {
-		if _, err := d.Build(t.Context(), "docs", "tree", treeOptions(kind), nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind), nil); err != nil {
 			t.Fatal(err)
 		}
 		plain := predictAll(t, d, queries, nil, 1)
 		contributions, leaves, labels := 0, 0, 0
 		err := d.View(func(s *Snapshot) error {
 			for i, q := range queries {
-				path, err := s.ExplainTree(t.Context(), "docs", q, "tree")
+				path, err := treePath(t.Context(), s.Collection("docs"), q, "tree")
 				if err != nil {
 					return err
 				}
 				checkPath(t, path, func(f string) bool {
 					return slices.ContainsFunc(q.Features, func(x Feature) bool { return x.Name == f })
 				})
-				out, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Explain: true})
+				out, _, err := predict(t.Context(), s.Collection("docs"), q, &PredictOptions{Explain: true})
 				if err != nil {
 					return err
 				}
@@ -109,12 +109,12 @@ func TestTreesExplain(t *testing.T) {
 func TestClassTreesExplain(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
 		d := classDB(t, classes)
-		if _, err := d.Build(t.Context(), "points", "tree", treeOptions(KindSBT), nil); err != nil {
+		if _, err := d.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT), nil); err != nil {
 			t.Fatal(err)
 		}
-		q := SparseQuery{Vector: []float32{0, 2, 0, 0}}
+		q := Query{Vector: []float32{0, 2, 0, 0}}
 		err := d.View(func(s *Snapshot) error {
-			path, err := s.ExplainTree(t.Context(), "points", q, "")
+			path, err := treePath(t.Context(), s.Collection("points"), q, "")
 			if err != nil {
 				return err
 			}
@@ -122,7 +122,7 @@ func TestClassTreesExplain(t *testing.T) {
 			if !slices.Equal(path.Labels, []string{"class 1"}) || path.Agree > path.Rows || path.Agree == 0 {
 				t.Errorf("%d classes: %+v", classes, path)
 			}
-			out, _, err := s.Predict(t.Context(), "points", q, &PredictOptions{Top: 9, Explain: true})
+			out, _, err := predict(t.Context(), s.Collection("points"), q, &PredictOptions{Top: 9, Explain: true})
 			if err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func TestClassTreesExplain(t *testing.T) {
 					t.Errorf("%+v by %+v", p, tree)
 				}
 			}
-			best, _, err := s.Predict(t.Context(), "points", q, nil)
+			best, _, err := predict(t.Context(), s.Collection("points"), q, nil)
 			if err == nil && (len(best) != 1 || best[0] != (Prediction{Label: out[0].Label, Score: out[0].Score, Predicted: true})) {
 				t.Errorf("best %+v, first of all %+v", best, out[0])
 			}
@@ -160,7 +160,7 @@ func classDB(t *testing.T, classes int) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.CreateDense(t.Context(), "points", DenseOptions{Dim: 4}); err != nil {
+	if _, err := d.Create(t.Context(), "points", Schema{Dim: 4}); err != nil {
 		t.Fatal(err)
 	}
 	err = d.Update(t.Context(), func(b *Tx) error {
@@ -170,7 +170,7 @@ func classDB(t *testing.T, classes int) *DB {
 				x[j] = x[j]/100 + 0.1
 			}
 			x[i%classes] += 2
-			if err := b.Put("points", Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("class ", i%classes)}}); err != nil {
+			if err := b.Collection("points").Put(Row{Key: fmt.Append(nil, i), Vector: x, Labels: []string{fmt.Sprint("class ", i%classes)}}); err != nil {
 				return err
 			}
 		}
@@ -185,19 +185,19 @@ func classDB(t *testing.T, classes int) *DB {
 func TestTreePicture(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	if _, err := d.Build(t.Context(), "docs", "tree", treeOptions(KindAT), nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(KindAT), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Build(t.Context(), "docs", "index", BuildOptions{Kind: KindPostings}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "index", BuildOptions{Kind: KindPostings}, nil); err != nil {
 		t.Fatal(err)
 	}
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Build(t.Context(), "points", "tree", treeOptions(KindSBT), nil); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT), nil); err != nil {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
-		p, err := s.TreePicture("docs", "", budget.PictureOptions{Nodes: 3})
+		p, err := s.Collection("docs").TreePicture("", budget.PictureOptions{Nodes: 3})
 		if err != nil {
 			return err
 		}
@@ -215,12 +215,12 @@ func TestTreePicture(t *testing.T) {
 				}
 			}
 		}
-		_, kind := s.ExplainTree(t.Context(), "docs", queries[0], "index")
-		_, index := s.TreePicture("docs", "x", budget.PictureOptions{})
-		_, class := s.TreePicture("docs", "tree", budget.PictureOptions{}, "topic 1")
-		_, dense := s.ExplainTree(t.Context(), "docs", SparseQuery{Vector: []float32{1}}, "")
-		_, value := s.ExplainTree(t.Context(), "docs", SparseQuery{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
-		_, _, params := s.Predict(t.Context(), "docs", queries[0], &PredictOptions{Explain: true, Index: "index"})
+		_, kind := treePath(t.Context(), s.Collection("docs"), queries[0], "index")
+		_, index := s.Collection("docs").TreePicture("x", budget.PictureOptions{})
+		_, class := s.Collection("docs").TreePicture("tree", budget.PictureOptions{}, "topic 1")
+		_, dense := treePath(t.Context(), s.Collection("docs"), Query{Vector: []float32{1}}, "")
+		_, value := treePath(t.Context(), s.Collection("docs"), Query{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
+		_, _, params := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Explain: true, Index: "index"})
 		for name, c := range map[string]struct{ err, want error }{
 			"explain by postings": {kind, ErrKind}, "no index": {index, ErrNoIndex}, "class": {class, ErrOption},
 			"dense": {dense, ErrKind}, "not finite": {value, ErrFeatures}, "predict by postings": {params, ErrKind},
@@ -235,14 +235,14 @@ func TestTreePicture(t *testing.T) {
 		t.Error(err)
 	}
 	err = points.View(func(s *Snapshot) error {
-		p, err := s.TreePicture("points", "tree", budget.PictureOptions{}, "class 2")
+		p, err := s.Collection("points").TreePicture("tree", budget.PictureOptions{}, "class 2")
 		if err != nil {
 			return err
 		}
 		if p.Nodes[0].Heading != "class 2 against the rest" || slices.ContainsFunc(p.Nodes[1:], func(n budget.PictureNode) bool { return n.Heading != "" }) {
 			t.Errorf("%+v", p.Nodes)
 		}
-		_, err = s.TreePicture("points", "tree", budget.PictureOptions{}, "class 7")
+		_, err = s.Collection("points").TreePicture("tree", budget.PictureOptions{}, "class 7")
 		if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `"class 7"`) {
 			t.Errorf("class 7: %v", err)
 		}
@@ -259,20 +259,20 @@ func TestTreeDecisions(t *testing.T) {
 	defer d.Close()
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Build(t.Context(), "points", "tree", treeOptions(KindSBT), nil); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT), nil); err != nil {
 		t.Fatal(err)
 	}
-	var queries []SparseQuery
+	var queries []Query
 	for _, r := range rows {
-		queries = append(queries, SparseQuery{Features: r.Features})
+		queries = append(queries, Query{Features: r.Features})
 	}
 	for _, kind := range []forest.Kind{KindPT, KindAT} {
-		info, err := d.Build(t.Context(), "docs", "tree", treeOptions(kind), nil)
+		info, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = d.View(func(s *Snapshot) error {
-			got, err := s.TreeDecisions(t.Context(), "docs", queries, "", 2)
+			got, err := s.Collection("docs").TreeDecisions(t.Context(), queries, "", 2)
 			// Rows may leave the path of training, which goes by their labels.
 			if want := info.Tree.Decisions; math.Abs(got-want) > 0.05*want || want < info.Tree.Entropy {
 				t.Errorf("%s: %g decisions, %g in training, entropy %g", kind, got, want, info.Tree.Entropy)
@@ -284,14 +284,14 @@ func TestTreeDecisions(t *testing.T) {
 		}
 	}
 	err := points.View(func(s *Snapshot) error {
-		got, err := s.TreeDecisions(t.Context(), "points", []SparseQuery{{Vector: []float32{1, 0, 0, 0}}}, "tree", 0)
+		got, err := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}}, "tree", 0)
 		if got < 3 {
 			t.Errorf("%g decisions in three trees", got)
 		}
-		if n, err := s.TreeDecisions(t.Context(), "points", nil, "tree", 0); err != nil || n != 0 {
+		if n, err := s.Collection("points").TreeDecisions(t.Context(), nil, "tree", 0); err != nil || n != 0 {
 			t.Errorf("no queries: %g decisions, %v", n, err)
 		}
-		_, dim := s.TreeDecisions(t.Context(), "points", []SparseQuery{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree", 0)
+		_, dim := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree", 0)
 		if !errors.Is(dim, ErrDimension) || !strings.Contains(dim.Error(), "query 1") {
 			t.Errorf("dimension: %v", dim)
 		}

@@ -24,8 +24,8 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 		tb.Fatal(err)
 	}
 	err = errors.Join(
-		d.CreateSparse(ctx, "named", SparseOptions{Named: true}),
-		d.CreateDense(ctx, "classes", DenseOptions{Dim: 4}),
+		create(ctx, d, "named", Schema{Features: Named}),
+		create(ctx, d, "classes", Schema{Dim: 4}),
 		d.Update(ctx, func(b *Tx) error {
 			for i := range 40 {
 				r := Row{Key: []byte{byte(i + 1)}, Features: []Feature{{fmt.Sprint("f", i%5), float32(1 + i%3)}, {fmt.Sprint("g", i%4), 1}}}
@@ -36,7 +36,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 				}
 				x := modelVector(uint64(4*i), 4)
 				x[i%3] += 4
-				if err := errors.Join(b.Put("named", r), b.Put("classes", Row{Key: r.Key, Vector: x, Labels: []string{fmt.Sprint("class ", i%3)}})); err != nil {
+				if err := errors.Join(b.Collection("named").Put(r), b.Collection("classes").Put(Row{Key: r.Key, Vector: x, Labels: []string{fmt.Sprint("class ", i%3)}})); err != nil {
 					return err
 				}
 			}
@@ -51,7 +51,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			if o.Budget.Weight = WeightTFIDF; o.Kind == KindSBT {
 				o.Budget.Weight = WeightNone
 			}
-			if _, err := d.Build(ctx, coll, string(o.Kind), o, nil); err != nil {
+			if _, err := d.Collection(coll).Build(ctx, string(o.Kind), o, nil); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -62,9 +62,9 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 	// A change that maintenance can follow.
 	err = d.Update(ctx, func(b *Tx) error {
 		return errors.Join(
-			b.Put("named", Row{Key: []byte{1}, Features: []Feature{{"f1", 2}}, Labels: []string{"label 0", "label new"}}),
-			b.Put("classes", Row{Key: []byte{2}, Vector: []float32{5, 1, 0, 0}, Labels: []string{"class 0"}}),
-			b.Delete("named", []byte{9}), b.Delete("classes", []byte{9}))
+			b.Collection("named").Put(Row{Key: []byte{1}, Features: []Feature{{"f1", 2}}, Labels: []string{"label 0", "label new"}}),
+			b.Collection("classes").Put(Row{Key: []byte{2}, Vector: []float32{5, 1, 0, 0}, Labels: []string{"class 0"}}),
+			b.Collection("named").Delete([]byte{9}), b.Collection("classes").Delete([]byte{9}))
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -94,9 +94,9 @@ func FuzzTree(f *testing.F) {
 	}
 	ctx := context.Background()
 	fuzzBlocks(f, pristine, blocks, func(t *testing.T, s *Snapshot) {
-		ask := func(coll, index string, q SparseQuery) error {
+		ask := func(coll, index string, q Query) error {
 			for _, top := range []int{0, 2} {
-				out, _, err := s.Predict(ctx, coll, q, &PredictOptions{Index: index, Top: top, Set: true, Explain: true})
+				out, _, err := predict(ctx, s.Collection(coll), q, &PredictOptions{Index: index, Top: top, Set: true, Explain: true})
 				if err != nil {
 					return err
 				}
@@ -106,14 +106,14 @@ func FuzzTree(f *testing.F) {
 					}
 				}
 			}
-			path, err := s.ExplainTree(ctx, coll, q, index)
+			path, err := treePath(ctx, s.Collection(coll), q, index)
 			if err != nil {
 				return err
 			}
-			if n, err := s.TreeDecisions(ctx, coll, []SparseQuery{q}, index, 1); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
+			if n, err := s.Collection(coll).TreeDecisions(ctx, []Query{q}, index, 1); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
 				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
 			}
-			p, err := s.TreePicture(coll, index, budget.PictureOptions{Nodes: 5})
+			p, err := s.Collection(coll).TreePicture(index, budget.PictureOptions{Nodes: 5})
 			if err != nil {
 				return err
 			}
@@ -144,9 +144,9 @@ func FuzzTree(f *testing.F) {
 		}
 		for _, err := range []error{
 			maintain("named", "at"), maintain("named", "pt"), maintain("classes", "sbt"),
-			ask("named", "at", SparseQuery{Features: []Feature{{"f1", 2}, {"g1", 1}}}),
-			ask("named", "pt", SparseQuery{Features: []Feature{{"f2", math.MaxFloat32 / 4}, {"unknown", 1}}}),
-			ask("classes", "sbt", SparseQuery{Vector: []float32{1, 0, 5, -1}}),
+			ask("named", "at", Query{Features: []Feature{{"f1", 2}, {"g1", 1}}}),
+			ask("named", "pt", Query{Features: []Feature{{"f2", math.MaxFloat32 / 4}, {"unknown", 1}}}),
+			ask("classes", "sbt", Query{Vector: []float32{1, 0, 5, -1}}),
 		} {
 			if err != nil && !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("untyped error %v", err)

@@ -24,8 +24,8 @@ func putClassified(d *DB, from, to int) error {
 			}
 			x := goldenVector(i, 4, 0)
 			x[i%3] += 4
-			err1 := b.Put("terms", r)
-			err2 := b.Put("points", Row{Key: r.Key, Vector: x, Labels: []string{fmt.Sprint("class ", i%3)}})
+			err1 := b.Collection("terms").Put(r)
+			err2 := b.Collection("points").Put(Row{Key: r.Key, Vector: x, Labels: []string{fmt.Sprint("class ", i%3)}})
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
@@ -45,13 +45,13 @@ func treesGolden(path string) (err error) {
 	build := func(coll string, kind forest.Kind, weight Weighting) func() error {
 		o := BuildOptions{Kind: kind, Budget: BudgetOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}}
 		return func() error {
-			_, err := d.Build(ctx, coll, string(kind), o, nil)
+			_, err := d.Collection(coll).Build(ctx, string(kind), o, nil)
 			return err
 		}
 	}
 	return errorsOf(
-		func() error { return d.CreateSparse(ctx, "terms", SparseOptions{Named: true}) },
-		func() error { return d.CreateDense(ctx, "points", DenseOptions{Dim: 4}) },
+		func() error { return create(ctx, d, "terms", Schema{Features: Named}) },
+		func() error { return create(ctx, d, "points", Schema{Dim: 4}) },
 		func() error { return putClassified(d, 0, 80) },
 		func() error { return putClassified(d, 3, 5) },
 		build("terms", KindAT, WeightTFIDF),
@@ -83,8 +83,8 @@ func followChange(d *DB, from int) ([]MaintainStep, error) {
 	ctx := context.Background()
 	err := errors.Join(putClassified(d, from, from+3), d.Update(ctx, func(b *Tx) error {
 		return errors.Join(
-			b.Delete("terms", []byte("key-7")), b.Delete("points", []byte("key-7")),
-			b.Put("terms", Row{Key: []byte("more"), Features: []Feature{{"f1", 2}, {"g3", 1}}, Labels: []string{"label 1", "label new"}}))
+			b.Collection("terms").Delete([]byte("key-7")), b.Collection("points").Delete([]byte("key-7")),
+			b.Collection("terms").Put(Row{Key: []byte("more"), Features: []Feature{{"f1", 2}, {"g3", 1}}, Labels: []string{"label 1", "label new"}}))
 	}))
 	if err != nil {
 		return nil, err
@@ -100,14 +100,14 @@ func TestGoldenTrees(t *testing.T) {
 	ask := func(l string) error {
 		return d.View(func(s *Snapshot) error {
 			for _, index := range []string{"at", "pt"} {
-				q := SparseQuery{Features: []Feature{{"f0", 2}, {"g0", 1}}}
-				p, _, err := s.Predict(t.Context(), "terms", q, &PredictOptions{Index: index, Top: 1})
+				q := Query{Features: []Feature{{"f0", 2}, {"g0", 1}}}
+				p, _, err := predict(t.Context(), s.Collection("terms"), q, &PredictOptions{Index: index, Top: 1})
 				if err != nil || len(p) != 1 || p[0].Label != l {
 					return fmt.Errorf("%s: %v, %w", index, p, err)
 				}
 			}
-			q := SparseQuery{Vector: []float32{0, 5, 0, 0}}
-			p, _, err := s.Predict(t.Context(), "points", q, &PredictOptions{Index: "sbt"})
+			q := Query{Vector: []float32{0, 5, 0, 0}}
+			p, _, err := predict(t.Context(), s.Collection("points"), q, &PredictOptions{Index: "sbt"})
 			if err != nil || len(p) != 1 || p[0].Label != "class 1" {
 				return fmt.Errorf("sbt: %v, %w", p, err)
 			}

@@ -16,17 +16,24 @@ import (
 //
 // Errors: those of Predict, with the number of the query; ErrKind for a label
 // model of another kind.
-func (s *Snapshot) TreeDecisions(
-	ctx context.Context, coll string, queries []SparseQuery, index string, workers int,
-) (float64, error) {
+func (c Collection) TreeDecisions(
+	ctx context.Context, queries []Query, index string, workers int,
+) (mean float64, err error) {
 	if len(queries) == 0 {
 		return 0, nil
 	}
+	s, err := c.hold()
+	if err != nil {
+		return 0, err
+	}
+	defer c.letGo(s)
 	counts := make([]int, len(queries))
 	work := par.Work{N: len(queries), Grain: 8, Workers: workers}
-	err := par.Each(ctx, work, func(i int) (err error) {
-		counts[i], err = s.decisions(ctx, coll, queries[i], index)
-		return atQuery(i, err)
+	err = par.Each(ctx, work, func(i int) error {
+		return atQuery(i, s.read(c.name, func(st *collState) (err error) {
+			counts[i], err = st.decisions(ctx, queries[i], index)
+			return err
+		}))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("db: %w", err)
@@ -39,14 +46,16 @@ func (s *Snapshot) TreeDecisions(
 }
 
 // decisions returns the number of decisions for one row.
-func (s *Snapshot) decisions(
-	ctx context.Context, coll string, q SparseQuery, index string,
-) (n int, err error) {
-	defer guard(s.gen.store, setFaults(), &err)
-	t, x, err := s.askedTree(ctx, coll, q, index)
+func (st *collState) decisions(ctx context.Context, q Query, index string) (n int, err error) {
+	asked, err := st.labelQuery(ctx, q)
 	if err != nil {
 		return 0, err
 	}
+	t, err := st.treeModel(ctx, index)
+	if err != nil {
+		return 0, err
+	}
+	x := t.prepare(asked.features)
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	for tree := range t.model.Roots {

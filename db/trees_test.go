@@ -19,7 +19,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	for _, kind := range []forest.Kind{KindAT, KindPT} {
 		for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 			o := BuildOptions{Kind: kind, Budget: BudgetOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 10}}}}
-			info, err := d.Build(t.Context(), "docs", "tree", o, nil)
+			info, err := d.Collection("docs").Build(t.Context(), "tree", o, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 			t.Fatalf("query %d: %v after reopening, %v before", i, p, before[i])
 		}
 	}
-	if err := d.DropIndex(t.Context(), "docs", "tree"); err != nil {
+	if err := d.Collection("docs").DropIndex(t.Context(), "tree"); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
@@ -80,7 +80,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.CreateDense(t.Context(), "docs", DenseOptions{Dim: 4}); err != nil {
+		if _, err := d.Create(t.Context(), "docs", Schema{Dim: 4}); err != nil {
 			t.Fatal(err)
 		}
 		rng := rand.New(rand.NewPCG(7, 8))
@@ -95,22 +95,22 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		err = d.Update(t.Context(), func(b *Tx) error {
 			for i := range 600 {
 				c := i % classes
-				if err := b.Put("docs", Row{Key: fmt.Append(nil, i), Vector: point(c), Labels: []string{fmt.Sprint("class ", c)}}); err != nil {
+				if err := b.Collection("docs").Put(Row{Key: fmt.Append(nil, i), Vector: point(c), Labels: []string{fmt.Sprint("class ", c)}}); err != nil {
 					return err
 				}
 			}
-			return b.Delete("docs", []byte("none"))
+			return b.Collection("docs").Delete([]byte("none"))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := BuildOptions{Kind: KindSBT, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}}
-		if _, err := d.Build(t.Context(), "docs", "tree", o, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "tree", o, nil); err != nil {
 			t.Fatal(err)
 		}
-		var queries []SparseQuery
+		var queries []Query
 		for i := range 90 {
-			queries = append(queries, SparseQuery{Vector: point(i % classes)})
+			queries = append(queries, Query{Vector: point(i % classes)})
 		}
 		wrong := 0
 		for i, p := range predictAll(t, d, queries, nil, 2) {
@@ -123,14 +123,14 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		}
 		// The tree is no index of rows.
 		err = d.View(func(s *Snapshot) error {
-			hits, _, err := s.Search(t.Context(), "docs", point(0), 3, nil, nil)
+			hits, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: point(0)}, 3, nil)
 			if err == nil && len(hits) != 3 {
 				err = fmt.Errorf("%d hits", len(hits))
 			}
 			if err != nil {
 				return err
 			}
-			if _, _, err = s.Search(t.Context(), "docs", point(0), 3, &SearchOptions{Index: "tree"}, nil); !errors.Is(err, ErrKind) {
+			if _, _, err = nearest(t.Context(), s.Collection("docs"), Query{Vector: point(0)}, 3, &SearchOptions{Index: "tree"}); !errors.Is(err, ErrKind) {
 				t.Errorf("search by the tree: %v", err)
 			}
 			return nil
@@ -151,16 +151,16 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
 	build := func(coll string, kind forest.Kind, o BudgetOptions) error {
-		_, err := d.Build(t.Context(), coll, "tree", BuildOptions{Kind: kind, Budget: o}, nil)
+		_, err := d.Collection(coll).Build(t.Context(), "tree", BuildOptions{Kind: kind, Budget: o}, nil)
 		return err
 	}
-	if err := d.CreateSparse(t.Context(), "one", SparseOptions{}); err != nil {
+	if _, err := d.Create(t.Context(), "one", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
 		for _, r := range rows[:20] {
 			r.Labels = []string{"same"}
-			if err := b.Put("one", r); err != nil {
+			if err := b.Collection("one").Put(r); err != nil {
 				return err
 			}
 		}
@@ -173,9 +173,9 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 	if err := build("docs", KindAT, few); err != nil {
 		t.Fatal(err)
 	}
-	predict := func(q SparseQuery, o *PredictOptions) error {
+	predict := func(q Query, o *PredictOptions) error {
 		return d.View(func(s *Snapshot) error {
-			_, _, err := s.Predict(t.Context(), "docs", q, o)
+			_, _, err := predict(t.Context(), s.Collection("docs"), q, o)
 			return err
 		})
 	}
@@ -187,8 +187,8 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		"one label set":      {build("one", KindAT, BudgetOptions{}), budget.ErrOneClass},
 		"no such collection": {build("x", KindAT, BudgetOptions{}), ErrNoCollection},
 		"parameters":         {predict(queries[0], &PredictOptions{Params: &query.LCIFParams{K: 1}}), ErrOption},
-		"dense query":        {predict(SparseQuery{Vector: []float32{1}}, nil), ErrKind},
-		"negative value":     {predict(SparseQuery{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), ErrFeatures},
+		"dense query":        {predict(Query{Vector: []float32{1}}, nil), ErrKind},
+		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), ErrFeatures},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -200,7 +200,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 // after it is stored and loaded.
 func TestTreesKeepTheBestLabel(t *testing.T) {
 	d := openTemp(t, nil)
-	if err := d.CreateSparse(t.Context(), "docs", SparseOptions{}); err != nil {
+	if _, err := d.Create(t.Context(), "docs", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
@@ -209,7 +209,7 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 			if i%5 < 3 {
 				row.Labels = []string{fmt.Sprintf("topic %d", i%3)}
 			}
-			if err := b.Put("docs", row); err != nil {
+			if err := b.Collection("docs").Put(row); err != nil {
 				return err
 			}
 		}
@@ -221,22 +221,22 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
 	for name, allow := range map[string]bool{"kept": false, "empty": true} {
 		o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Params: params, AllowEmpty: allow}}
-		if _, err := d.Build(t.Context(), "docs", name, o, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	err = d.View(func(s *Snapshot) error {
 		for f := range uint32(3) {
-			q := SparseQuery{Sparse: vector.Sparse{Index: []uint32{f, 3}, Value: []float32{1, 2}}}
-			kept, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Index: "kept"})
+			q := Query{Sparse: vector.Sparse{Index: []uint32{f, 3}, Value: []float32{1, 2}}}
+			kept, _, err := predict(t.Context(), s.Collection("docs"), q, &PredictOptions{Index: "kept"})
 			if err != nil {
 				return err
 			}
-			ranked, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Index: "empty", Top: 1})
+			ranked, _, err := predict(t.Context(), s.Collection("docs"), q, &PredictOptions{Index: "empty", Top: 1})
 			if err != nil {
 				return err
 			}
-			none, _, err := s.Predict(t.Context(), "docs", q, &PredictOptions{Index: "empty"})
+			none, _, err := predict(t.Context(), s.Collection("docs"), q, &PredictOptions{Index: "empty"})
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func TestTreesChooseParameters(t *testing.T) {
 	} {
 		o := BuildOptions{Kind: c.kind, Budget: BudgetOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}}}
 		var stages []string
-		info, err := c.d.Build(t.Context(), c.coll, "tuned", o, func(p Progress) {
+		info, err := c.d.Collection(c.coll).Build(t.Context(), "tuned", o, func(p Progress) {
 			if !slices.Contains(stages, p.Stage) {
 				stages = append(stages, p.Stage)
 			}
@@ -58,12 +58,12 @@ func TestTreesChooseParameters(t *testing.T) {
 		if c.kind == KindAT && (p.Threshold == 50 || p.BAC.Budget != 20) {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
-		again, err := c.d.Build(t.Context(), c.coll, "again", o, nil)
+		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = c.d.View(func(s *Snapshot) error {
-			stored, err := s.Index(c.coll, "tuned")
+			stored, err := s.Collection(c.coll).Index("tuned")
 			if err == nil && (!slices.Equal(stored.TreeTrials, info.TreeTrials) || !slices.Equal(again.TreeTrials, info.TreeTrials)) {
 				t.Errorf("%s: stored %+v, built again %+v", c.name, stored.TreeTrials, again.TreeTrials)
 			}
@@ -82,14 +82,14 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	defer d.Close()
 	fill := func(coll string, n int, row func(i int) Row) {
 		t.Helper()
-		if err := d.CreateSparse(t.Context(), coll, SparseOptions{}); err != nil {
+		if _, err := d.Create(t.Context(), coll, Schema{Features: Numbered}); err != nil {
 			t.Fatal(err)
 		}
 		err := d.Update(t.Context(), func(b *Tx) error {
 			for i := range n {
 				r := row(i)
 				r.Key = fmt.Append(nil, "row-", i)
-				if err := b.Put(coll, r); err != nil {
+				if err := b.Collection(coll).Put(r); err != nil {
 					return err
 				}
 			}
@@ -158,13 +158,13 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"rare", KindSBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
 		{"rare", KindSBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {
-		_, err := d.Build(t.Context(), c.coll, "tree", BuildOptions{Kind: c.kind, Budget: c.o}, nil)
+		_, err := d.Collection(c.coll).Build(t.Context(), "tree", BuildOptions{Kind: c.kind, Budget: c.o}, nil)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s over %q: %v, want %v with %q", c.kind, c.coll, err, c.want, c.names)
 		}
 	}
 	err := d.View(func(s *Snapshot) error {
-		list, err := s.Indexes("single")
+		list, err := s.Collection("single").Indexes()
 		if len(list) > 0 {
 			t.Errorf("an index was left: %+v", list)
 		}

@@ -66,23 +66,33 @@ func (r *Row) size() int {
 // together.
 const commitBytes = 64 << 20
 
+// TxCollection is a handle of a collection in a transaction: its reads see the transaction's
+// own changes.
+type TxCollection struct {
+	t    *Tx
+	name string
+}
+
+// Collection returns a handle of the collection with the name.
+func (t *Tx) Collection(name string) TxCollection { return TxCollection{t, name} }
+
 // Put adds a row, or replaces the row with the same key. Everything is copied. Of several
 // changes of one key the last one counts. The first error of a change also fails the whole
 // Update.
 //
 // Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite, ErrNorm,
 // ErrFeatures, ErrLabel, ErrPayload, ErrClosed after Update has returned.
-func (t *Tx) Put(coll string, r Row) error { return t.put(coll, r, false) }
+func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 
 // Insert adds a row like Put, but never replaces one: if a row has the key when the
 // transaction is committed, Update fails with ErrExists; if the transaction itself
 // has put one, so does Insert.
 //
 // Errors: those of Put, ErrExists.
-func (t *Tx) Insert(coll string, r Row) error { return t.put(coll, r, true) }
+func (c TxCollection) Insert(r Row) error { return c.put(r, true) }
 
-func (t *Tx) put(coll string, r Row, insert bool) error {
-	return t.add(coll, func(c *collection) (op, error) {
+func (c TxCollection) put(r Row, insert bool) error {
+	return c.t.add(c.name, func(c *collection) (op, error) {
 		if err := checkRow(&r, c); err != nil {
 			return op{}, err
 		}
@@ -94,8 +104,8 @@ func (t *Tx) put(coll string, r Row, insert bool) error {
 // reports whether one has it.
 //
 // Errors: ErrNoCollection, ErrKey, ErrClosed.
-func (t *Tx) Delete(coll string, key []byte) error {
-	return t.add(coll, func(*collection) (op, error) {
+func (c TxCollection) Delete(key []byte) error {
+	return c.t.add(c.name, func(*collection) (op, error) {
 		if err := validKey(key); err != nil {
 			return op{}, err
 		}
@@ -112,19 +122,19 @@ func (t *Tx) Len() int { return len(t.ops) }
 // before this one is committed, Update runs its function again.
 //
 // Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrCorrupt, ErrClosed.
-func (t *Tx) Get(coll string, key []byte) (Row, error) {
-	o, err := t.own(coll, key)
+func (c TxCollection) Get(key []byte) (r Row, err error) {
+	o, err := c.t.own(c.name, key)
 	switch {
 	case err != nil:
 		return Row{}, err
 	case o != nil && o.del:
-		return Row{}, notFound(coll, key)
+		return Row{}, notFound(c.name, key)
 	case o != nil:
 		return o.row.row(), nil
 	}
-	r, err := t.state.Get(coll, key)
+	r, err = c.t.state.Collection(c.name).Get(key)
 	if err == nil || errors.Is(err, ErrNotFound) {
-		t.note(coll, key, found{r.Row, err == nil})
+		c.t.note(c.name, key, found{r.Row, err == nil})
 	}
 	return r, err
 }
@@ -132,19 +142,18 @@ func (t *Tx) Get(coll string, key []byte) (Row, error) {
 // Has reports whether a row has the key, like Get without reading the row.
 //
 // Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
-func (t *Tx) Has(coll string, key []byte) (exists bool, err error) {
-	o, err := t.own(coll, key)
+func (c TxCollection) Has(key []byte) (exists bool, err error) {
+	o, err := c.t.own(c.name, key)
 	if err != nil || o != nil {
 		return err == nil && !o.del, err
 	}
-	defer guard(t.state.gen.store, setFaults(), &err)
-	st, err := t.state.collection(coll)
-	if err != nil {
-		return false, err
-	}
-	row, exists, err := st.find(key)
+	var row uint32
+	err = c.t.state.read(c.name, func(st *collState) (err error) {
+		row, exists, err = st.find(key)
+		return err
+	})
 	if err == nil {
-		t.note(coll, key, found{row, exists})
+		c.t.note(c.name, key, found{row, exists})
 	}
 	return exists, err
 }

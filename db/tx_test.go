@@ -20,7 +20,7 @@ func TestUpdateRunsAgain(t *testing.T) {
 		return db.Row{Key: []byte(key), Vector: []float32{1, 2}, Payload: []byte(payload)}
 	}
 	read := func(b *db.Tx) string {
-		r, err := b.Get("c", []byte("k"))
+		r, err := b.Collection("c").Get([]byte("k"))
 		if errors.Is(err, db.ErrNotFound) {
 			return "nothing"
 		}
@@ -30,15 +30,15 @@ func TestUpdateRunsAgain(t *testing.T) {
 		return string(r.Payload)
 	}
 	has := func(b *db.Tx) string {
-		ok, err := b.Has("c", []byte("k"))
+		ok, err := b.Collection("c").Has([]byte("k"))
 		if err != nil {
 			t.Error(err)
 		}
 		return strconv.FormatBool(ok)
 	}
-	put := func(b *db.Tx) error { return b.Put("c", row("k", "new")) }
-	remove := func(b *db.Tx) error { return b.Delete("c", []byte("k")) }
-	other := func(b *db.Tx) error { return b.Put("c", row("other", "")) }
+	put := func(b *db.Tx) error { return b.Collection("c").Put(row("k", "new")) }
+	remove := func(b *db.Tx) error { return b.Collection("c").Delete([]byte("k")) }
+	other := func(b *db.Tx) error { return b.Collection("c").Put(row("other", "")) }
 	for _, test := range []struct {
 		name      string
 		exists    bool
@@ -58,7 +58,7 @@ func TestUpdateRunsAgain(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBed(t, vector.L2, 2)
 			if test.exists {
-				b.must(b.d.Update(t.Context(), func(b *db.Tx) error { return b.Put("c", row("k", "old")) }))
+				b.must(b.d.Update(t.Context(), func(b *db.Tx) error { return b.Collection("c").Put(row("k", "old")) }))
 			}
 			var seen []string
 			b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
@@ -66,13 +66,13 @@ func TestUpdateRunsAgain(t *testing.T) {
 				if len(seen) == 1 {
 					b.must(b.d.Update(t.Context(), test.meanwhile))
 				}
-				return tx.Put("c", row("written", fmt.Sprint(len(seen))))
+				return tx.Collection("c").Put(row("written", fmt.Sprint(len(seen))))
 			}))
 			if !slices.Equal(seen, test.seen) {
 				t.Errorf("the transaction saw %q, want %q", seen, test.seen)
 			}
 			b.must(b.d.View(func(s *db.Snapshot) error {
-				r, err := s.Get("c", []byte("written"))
+				r, err := s.Collection("c").Get([]byte("written"))
 				if string(r.Payload) != fmt.Sprint(len(test.seen)) {
 					t.Errorf("the run %q was written, want the last one", r.Payload)
 				}
@@ -95,14 +95,14 @@ func TestCounters(t *testing.T) {
 				key := fmt.Appendf(nil, "counter-%d", (g+i)%counters)
 				if err := b.d.Update(t.Context(), func(tx *db.Tx) error {
 					n := 0
-					r, err := tx.Get("c", key)
+					r, err := tx.Collection("c").Get(key)
 					if err == nil {
 						n, err = strconv.Atoi(string(r.Payload))
 					}
 					if err != nil && !errors.Is(err, db.ErrNotFound) {
 						return err
 					}
-					return tx.Put("c", db.Row{Key: key, Vector: []float32{float32(n), 1}, Payload: fmt.Append(nil, n+1)})
+					return tx.Collection("c").Put(db.Row{Key: key, Vector: []float32{float32(n), 1}, Payload: fmt.Append(nil, n+1)})
 				}); err != nil {
 					t.Error(err)
 				}
@@ -127,7 +127,7 @@ func TestCounters(t *testing.T) {
 	compactor.Wait()
 	sum := 0
 	b.must(b.d.View(func(s *db.Snapshot) error {
-		for r, err := range s.Rows("c") {
+		for r, err := range s.Collection("c").Rows() {
 			if err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func TestKeyRange(t *testing.T) {
 	keys := []string{"a", "b", "b/1", "b/2", "b/22", "b\xff", "c"}
 	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
 		for _, k := range keys {
-			if err := tx.Put("c", db.Row{Key: []byte(k), Vector: []float32{1, 2}}); err != nil {
+			if err := tx.Collection("c").Put(db.Row{Key: []byte(k), Vector: []float32{1, 2}}); err != nil {
 				return err
 			}
 		}
@@ -173,7 +173,7 @@ func TestKeyRange(t *testing.T) {
 	} {
 		b.must(b.d.View(func(s *db.Snapshot) error {
 			var got []string
-			for k, err := range s.Keys("c", test.in) {
+			for k, err := range s.Collection("c").Keys(test.in) {
 				if err != nil {
 					return err
 				}

@@ -22,8 +22,8 @@ func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	for name, o := range map[string]SparseOptions{"numbers": {}, "names": {Named: true}} {
-		if err := d.CreateSparse(t.Context(), name, o); err != nil {
+	for name, o := range map[string]Schema{"numbers": {Features: Numbered}, "names": {Features: Named}} {
+		if _, err := d.Create(t.Context(), name, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,11 +41,11 @@ func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 			}
 			r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", rows[i].Index[0]%4)}}
 			r.Sparse = rows[i]
-			if err := b.Put("numbers", r); err != nil {
+			if err := b.Collection("numbers").Put(r); err != nil {
 				return err
 			}
 			r.Sparse, r.Features = vector.Sparse{}, features(rows[i])
-			if err := b.Put("names", r); err != nil {
+			if err := b.Collection("names").Put(r); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 	for _, coll := range []string{"numbers", "names"} {
 		o := BuildOptions{Kind: KindPostings, Postings: PostingsOptions{Partition: true, M: 20}}
-		if _, err := d.Build(t.Context(), coll, "lists", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "lists", o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,8 +86,8 @@ func TestUnknownFeatures(t *testing.T) {
 		q.Value = append(q.Value, 2, 3)
 		norm := q.Norm()
 		err := d.View(func(s *Snapshot) error {
-			for _, o := range append([]SparseSearchOptions{{Index: Flat}}, options(strategies)...) {
-				want, stats, err := s.SearchSparse(t.Context(), "numbers", SparseQuery{Sparse: q}, 10, &o, nil)
+			for _, o := range append([]SearchOptions{{Index: Flat}}, options(strategies)...) {
+				want, stats, err := nearest(t.Context(), s.Collection("numbers"), Query{Sparse: q}, 10, &o)
 				if err != nil {
 					return err
 				}
@@ -96,7 +96,7 @@ func TestUnknownFeatures(t *testing.T) {
 				}
 				named := features(q)
 				slices.Reverse(named)
-				got, stats, err := s.SearchSparse(t.Context(), "names", SparseQuery{Features: named}, 10, &o, nil)
+				got, stats, err := nearest(t.Context(), s.Collection("names"), Query{Features: named}, 10, &o)
 				if err != nil {
 					return err
 				}
@@ -121,9 +121,9 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 }
 
-func options(strategies []postings.Strategy) (out []SparseSearchOptions) {
+func options(strategies []postings.Strategy) (out []SearchOptions) {
 	for _, s := range strategies {
-		out = append(out, SparseSearchOptions{Index: "lists", Strategy: s})
+		out = append(out, SearchOptions{Index: "lists", Strategy: s})
 	}
 	return out
 }
@@ -141,7 +141,7 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 	}
 	for name, o := range builds {
 		for _, coll := range []string{"numbers", "names"} {
-			if _, err := d.Build(t.Context(), coll, name, o, nil); err != nil {
+			if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,22 +155,22 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 		err := d.View(func(s *Snapshot) error {
 			for name := range builds {
 				o := &PredictOptions{Index: name, Top: 4}
-				want, stats, err := s.Predict(t.Context(), "numbers", SparseQuery{Sparse: q}, o)
+				want, stats, err := predict(t.Context(), s.Collection("numbers"), Query{Sparse: q}, o)
 				if err != nil {
 					return err
 				}
 				if !slices.Equal(stats.Unknown, []string{"31", "39"}) {
 					t.Errorf("%s: unknown %q", name, stats.Unknown)
 				}
-				asked := SparseQuery{Features: features(q)}
-				got, stats, err := s.Predict(t.Context(), "names", asked, o)
+				asked := Query{Features: features(q)}
+				got, stats, err := predict(t.Context(), s.Collection("names"), asked, o)
 				if err != nil {
 					return err
 				}
 				if !slices.Equal(stats.Unknown, []string{"f000031", "f000039"}) {
 					t.Errorf("%s: unknown %q", name, stats.Unknown)
 				}
-				both, err := s.PredictBatch(t.Context(), "names", []SparseQuery{asked, asked}, o, 1)
+				both, err := predictBatch(t.Context(), s.Collection("names"), []Query{asked, asked}, o, 1)
 				if err != nil {
 					return err
 				}
@@ -198,7 +198,7 @@ func shorter(t *testing.T, s *Snapshot, index string, known, q vector.Sparse) er
 	var best [2]float64
 	for i, x := range []vector.Sparse{known, q} {
 		o := &PredictOptions{Index: index, Top: 4, Explain: true}
-		found, _, err := s.Predict(t.Context(), "numbers", SparseQuery{Sparse: x}, o)
+		found, _, err := predict(t.Context(), s.Collection("numbers"), Query{Sparse: x}, o)
 		if err != nil {
 			return err
 		}
@@ -222,9 +222,9 @@ func shorter(t *testing.T, s *Snapshot, index string, known, q vector.Sparse) er
 // says why.
 func TestUnknownFeaturesOnly(t *testing.T) {
 	d, _ := twins(t, 20, 9)
-	q := SparseQuery{Features: []Feature{{"word", 1}, {"another", 2}, {"zero", 0}}}
+	q := Query{Features: []Feature{{"word", 1}, {"another", 2}, {"zero", 0}}}
 	err := d.View(func(s *Snapshot) error {
-		hits, stats, err := s.SearchSparse(t.Context(), "names", q, 3, nil, nil)
+		hits, stats, err := nearest(t.Context(), s.Collection("names"), q, 3, nil)
 		if err != nil {
 			return err
 		}
@@ -232,11 +232,7 @@ func TestUnknownFeaturesOnly(t *testing.T) {
 		if len(hits) != 0 || !slices.Equal(stats.Unknown, want) {
 			t.Errorf("%d hits, unknown %q", len(hits), stats.Unknown)
 		}
-		unknown, err := s.UnknownFeatures(t.Context(), "names", q)
-		if !slices.Equal(unknown, want) {
-			t.Errorf("unknown %q", unknown)
-		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -44,11 +44,11 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	must(err)
 	defer func() { must(d.Close()) }()
 	d.PauseMaintenance()
-	must(d.CreateDense(ctx, "c", db.DenseOptions{Dim: 28 * 28}))
+	must(create(ctx, d, "c", db.Schema{Dim: 28 * 28}))
 	put := func(lo, hi int) {
 		must(d.Update(ctx, func(batch *db.Tx) error {
 			for i := lo; i < hi; i++ {
-				if err := batch.Put("c", db.Row{Key: fmt.Append(nil, i), Vector: rows[i]}); err != nil {
+				if err := batch.Collection("c").Put(db.Row{Key: fmt.Append(nil, i), Vector: rows[i]}); err != nil {
 					return err
 				}
 			}
@@ -57,7 +57,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	}
 	at := len(rows) - 10*fold // more rounds would have the forest learned anew
 	put(0, at)
-	_, err = d.Build(ctx, "c", "main", db.BuildOptions{}, nil)
+	_, err = d.Collection("c").Build(ctx, "main", db.BuildOptions{}, nil)
 	must(err)
 	var hits []db.Hit
 	i := 0
@@ -65,7 +65,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	ask := func() time.Duration {
 		start := time.Now()
 		must(d.View(func(s *db.Snapshot) (err error) {
-			hits, _, err = s.Search(ctx, "c", queries[i%len(queries)], 10, o, hits[:0])
+			hits, _, err = nearestInto(ctx, s.Collection("c"), db.Query{Vector: queries[i%len(queries)]}, 10, o, hits[:0])
 			return err
 		}))
 		i++

@@ -20,7 +20,7 @@ func TestWideFeatures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	d, err := Open(path, &Options{NoSync: true})
 	if err == nil {
-		err = d.CreateSparse(ctx, "s", SparseOptions{})
+		_, err = d.Create(ctx, "s", Schema{Features: Numbered})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestWideFeatures(t *testing.T) {
 		t.Helper()
 		err := d.Update(ctx, func(b *Tx) (err error) {
 			for i := from; i < to && err == nil; i++ {
-				err = b.Put("s", row(i))
+				err = b.Collection("s").Put(row(i))
 			}
 			return err
 		})
@@ -47,18 +47,18 @@ func TestWideFeatures(t *testing.T) {
 		t.Helper()
 		err := d.View(func(s *Snapshot) error {
 			for i := range 30 {
-				want, _, err := s.SearchSparse(ctx, "s", SparseQuery{Sparse: row(i).Sparse}, 3, &SparseSearchOptions{Index: Flat}, nil)
+				want, _, err := nearest(ctx, s.Collection("s"), Query{Sparse: row(i).Sparse}, 3, &SearchOptions{Index: Flat})
 				if err != nil {
 					return err
 				}
-				got, _, err := s.SearchSparse(ctx, "s", SparseQuery{Sparse: row(i).Sparse}, 3, &SparseSearchOptions{Index: "p"}, nil)
+				got, _, err := nearest(ctx, s.Collection("s"), Query{Sparse: row(i).Sparse}, 3, &SearchOptions{Index: "p"})
 				if err != nil {
 					return err
 				}
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("row %d: %v, want %v", i, got, want)
 				}
-				p, _, err := s.Predict(ctx, "s", SparseQuery{Sparse: row(i).Sparse}, &PredictOptions{Index: "t", Set: true})
+				p, _, err := predict(ctx, s.Collection("s"), Query{Sparse: row(i).Sparse}, &PredictOptions{Index: "t", Set: true})
 				if err != nil {
 					return err
 				}
@@ -83,7 +83,7 @@ func TestWideFeatures(t *testing.T) {
 		answers()
 		err := d.Update(ctx, func(b *Tx) (err error) {
 			for i := range 12 {
-				err = errors.Join(err, b.Delete("s", fmt.Append(nil, i)))
+				err = errors.Join(err, b.Collection("s").Delete(fmt.Append(nil, i)))
 			}
 			return err
 		})
@@ -94,11 +94,11 @@ func TestWideFeatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers()
-		_, err = d.Build(ctx, "s", "l", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}}, nil)
+		_, err = d.Collection("s").Build(ctx, "l", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}}, nil)
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Build(ctx, "s", "w", BuildOptions{Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}}, nil)
+		_, err = d.Collection("s").Build(ctx, "w", BuildOptions{Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}}, nil)
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
@@ -127,7 +127,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
 	if err == nil {
-		err = d.CreateSparse(ctx, "s", SparseOptions{})
+		_, err = d.Create(ctx, "s", Schema{Features: Numbered})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 		t.Helper()
 		x := vector.Sparse{Index: features, Value: []float32{1, 2}}
 		err := d.Update(ctx, func(b *Tx) error {
-			return b.Put("s", Row{Key: []byte(key), Labels: []string{fmt.Sprint("l", features[0])}, Sparse: x})
+			return b.Collection("s").Put(Row{Key: []byte(key), Labels: []string{fmt.Sprint("l", features[0])}, Sparse: x})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -151,13 +151,18 @@ var tales = []struct {
 	sparse, named bool
 }{{"bytes", false, false}, {"floats", false, false}, {"terms", true, false}, {"words", true, true}}
 
+func create(ctx context.Context, d *db.DB, name string, s db.Schema) error {
+	_, err := d.Create(ctx, name, s)
+	return err
+}
+
 // step is one operation: all draw the same numbers whatever the options.
 func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) error {
 	switch {
 	case i == 0:
 		return errors.Join(
-			d.CreateDense(ctx, "bytes", db.DenseOptions{Dim: widest}), d.CreateDense(ctx, "floats", db.DenseOptions{Dim: 12, Metric: vector.Cosine}),
-			d.CreateSparse(ctx, "terms", db.SparseOptions{}), d.CreateSparse(ctx, "words", db.SparseOptions{Named: true}))
+			create(ctx, d, "bytes", db.Schema{Dim: widest}), create(ctx, d, "floats", db.Schema{Dim: 12, Metric: vector.Cosine}),
+			create(ctx, d, "terms", db.Schema{Features: db.Numbered}), create(ctx, d, "words", db.Schema{Features: db.Named}))
 	case i == 3:
 		return t.build(ctx, d)
 	case i == 6 || i == 10:
@@ -174,10 +179,10 @@ func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) erro
 				key := fmt.Appendf(nil, "%s-%03d", c.name, rng.IntN(400)/n*n+j)
 				r := tale(rng, c.name)
 				if r.Key = key; rng.IntN(6) == 0 {
-					if err := b.Delete(c.name, key); err != nil {
+					if err := b.Collection(c.name).Delete(key); err != nil {
 						return err
 					}
-				} else if err := b.Put(c.name, r); err != nil {
+				} else if err := b.Collection(c.name).Put(r); err != nil {
 					return err
 				}
 			}
@@ -235,7 +240,7 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		if x.o.Kind != db.KindPostings && x.coll == "bytes" {
 			x.o.Rotate, x.o.SketchBytes = -1, -1 // so many coordinates take long
 		}
-		if _, err := d.Build(ctx, x.coll, x.name, x.o, nil); err != nil {
+		if _, err := d.Collection(x.coll).Build(ctx, x.name, x.o, nil); err != nil {
 			return fmt.Errorf("build of %q: %w", x.name, err)
 		}
 	}

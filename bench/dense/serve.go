@@ -62,7 +62,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	if err != nil {
 		return err
 	}
-	dense := db.DenseOptions{Dim: base.Dim, Metric: vector.L2}
+	dense := db.Schema{Dim: base.Dim, Metric: vector.L2}
 	if o["metric"] == "cosine" {
 		dense.Metric = vector.Cosine
 	}
@@ -77,7 +77,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		return err
 	}
 	defer d.Close()
-	if err := d.CreateDense(ctx, collection, dense); err != nil {
+	if _, err := d.Create(ctx, collection, dense); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -86,7 +86,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		err := d.Update(ctx, func(b *db.Tx) error {
 			for i := first; i < min(first+group, base.N); i++ {
 				row := db.Row{Key: strconv.AppendInt(nil, int64(i), 10), Vector: base.Float32(i)}
-				if err := b.Put(collection, row); err != nil {
+				if err := b.Collection(collection).Put(row); err != nil {
 					return err
 				}
 			}
@@ -102,7 +102,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		return err
 	}
 	e.detail = append(e.detail, fmt.Sprintf("reorder:%.2f", time.Since(start).Seconds()))
-	info, err := d.Build(ctx, collection, index, options, nil)
+	info, err := d.Collection(collection).Build(ctx, index, options, nil)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (e *engine) Open(path string, _ int, _ child.Words) error {
 // Settings are the points of the curve that anndb's tuner measured on the rows
 // it held out when the index was built.
 func (e *engine) Settings() ([]string, error) {
-	list, err := e.snap.Indexes(e.coll)
+	list, err := e.snap.Collection(e.coll).Indexes()
 	if err != nil || len(list) != 1 || list[0].Curve == nil {
 		return nil, errors.Join(errors.New("no single tuned index"), err)
 	}
@@ -197,7 +197,9 @@ func (e *engine) Set(o child.Words) error {
 
 // Search asks for the k nearest rows.
 func (e *engine) Search(q *child.Rows, i, k int) (err error) {
-	e.hits, e.last, err = e.snap.Search(context.Background(), e.coll, q.Float32(i), k, &e.opts, e.hits[:0])
+	e.opts.K, e.opts.Reuse = k, e.hits
+	found, err := e.snap.Collection(e.coll).Search(context.Background(), db.Query{Vector: q.Float32(i)}, &e.opts)
+	e.hits, e.last = found.Hits, found.Stats
 	return err
 }
 
@@ -240,11 +242,12 @@ func decimal(key []byte) uint32 {
 
 // Batch answers all queries by SearchBatch.
 func (e *engine) Batch(q *child.Rows, k, threads int) error {
-	list := make([][]float32, q.N)
+	list := make([]db.Query, q.N)
 	for i := range list {
-		list[i] = q.Float32(i)
+		list[i].Vector = q.Float32(i)
 	}
-	_, err := e.snap.SearchBatch(context.Background(), e.coll, list, k, &e.opts, threads)
+	e.opts.K, e.opts.Workers = k, threads
+	_, err := e.snap.Collection(e.coll).SearchBatch(context.Background(), list, &e.opts)
 	return err
 }
 

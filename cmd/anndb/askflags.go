@@ -52,11 +52,11 @@ func (f askFlags) ask(a *app, s *db.Snapshot, info db.CollectionInfo) (*asked, e
 func (f askFlags) one(a *app, s *db.Snapshot, info db.CollectionInfo) (q labelQuery, err error) {
 	switch {
 	case f.OfKey != "":
-		row, err := s.Get(info.Name, []byte(f.OfKey))
+		row, err := s.Collection(info.Name).Get([]byte(f.OfKey))
 		if err != nil {
 			return q, fmt.Errorf("--key: %w", err)
 		}
-		query := db.SparseQuery{Sparse: row.Sparse, Features: row.Features, Vector: row.Vector}
+		query := db.Query{Sparse: row.Sparse, Features: row.Features, Vector: row.Vector}
 		return labelQuery{f.OfKey, query, row.Labels}, nil
 	case f.Vector != "" && info.Sparse:
 		return q, usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
@@ -105,8 +105,8 @@ func parseVector(text string) ([]float32, error) {
 // parseFeatures reads features with their values, commas between. A feature
 // alone has the value one; the last = counts, since names may have one. first is
 // the number of the first feature.
-func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.SparseQuery, error) {
-	var q db.SparseQuery
+func parseFeatures(text string, info db.CollectionInfo, first uint32) (db.Query, error) {
+	var q db.Query
 	values := map[uint32]float32{}
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
 		part = strings.TrimSpace(part)

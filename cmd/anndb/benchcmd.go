@@ -108,7 +108,7 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 		a.progress.End()
-		q := &querySet{coll: c.Collection, vectors: queries, k: c.K}
+		q := &querySet{coll: c.Collection, queries: vectorQueries(queries), k: c.K}
 		tuned, points, err := c.pipeline(a, s, q)
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ const pipelineMethod = "full pipeline"
 // pipeline measures the file's tuned indexes, at the target recalls and along
 // the whole curve of the tuner.
 func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, []forestbench.Point, error) {
-	indexes, err := s.Indexes(c.Collection)
+	indexes, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -150,7 +150,7 @@ func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int
 	if err := checkLimits(about, o); err != nil {
 		return err
 	}
-	info, err := d.Build(a.ctx, coll, index, o, a.building)
+	info, err := d.Collection(coll).Build(a.ctx, index, o, a.building)
 	a.progress.End()
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int
 // infoOf describes a collection as it is now.
 func infoOf(d *db.DB, coll string) (info db.CollectionInfo, err error) {
 	err = d.View(func(s *db.Snapshot) (err error) {
-		info, err = s.Collection(coll)
+		info, err = s.Collection(coll).Info()
 		return err
 	})
 	return info, err
@@ -281,10 +281,10 @@ func (c *dropCmd) Run(a *app) error {
 		what := fmt.Sprintf("index %s", c.Index)
 		var err error
 		if c.Index != "" {
-			err = d.DropIndex(a.ctx, c.Collection, c.Index)
+			err = d.Collection(c.Collection).DropIndex(a.ctx, c.Index)
 		} else {
 			what = "collection"
-			err = d.DropCollection(a.ctx, c.Collection)
+			err = d.Drop(a.ctx, c.Collection)
 		}
 		if err != nil {
 			return err

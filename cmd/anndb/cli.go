@@ -256,7 +256,7 @@ func (f inFile) snapshot(a *app, work func(*db.Snapshot) error) error {
 // its collections.
 func (f inFile) collection(a *app, name string, work func(*db.Snapshot, db.CollectionInfo) error) error {
 	return f.snapshot(a, func(s *db.Snapshot) error {
-		info, err := s.Collection(name)
+		info, err := s.Collection(name).Info()
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (c *demoCmd) Run(a *app) (err error) {
 	o := demoBuild
 	o.Seed, o.Workers = c.Seed, a.workers
 	o.Rotate = min(o.Rotate, corpus.dims)
-	info, err := d.Build(a.ctx, demoCollection, demoIndex, o, a.building)
+	info, err := d.Collection(demoCollection).Build(a.ctx, demoIndex, o, a.building)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (c *demoCmd) near() []string {
 
 // store writes all documents but the queries.
 func (c *demoCorpus) store(a *app, d *db.DB) error {
-	err := d.CreateDense(a.ctx, demoCollection, db.DenseOptions{Dim: c.dims, Metric: vector.Cosine})
+	_, err := d.Create(a.ctx, demoCollection, db.Schema{Dim: c.dims, Metric: vector.Cosine})
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (c *demoCorpus) store(a *app, d *db.DB) error {
 			})
 		}
 		if len(rows) == batch || i == len(c.docs)-1 {
-			if err := putRows(a, d, demoCollection, rows, (*db.Tx).Insert); err != nil {
+			if err := putRows(a, d, demoCollection, rows, db.TxCollection.Insert); err != nil {
 				return err
 			}
 			rows = rows[:0]
@@ -234,7 +234,7 @@ func (c *demoCmd) neighbours(a *app, s *db.Snapshot) (*table.Table, error) {
 	t := table.New("of", "near", "distance:3", "what it is")
 	const shown = 5
 	for _, name := range c.near() {
-		row, err := s.Get(demoCollection, []byte(name))
+		row, err := s.Collection(demoCollection).Get([]byte(name))
 		if errors.Is(err, db.ErrNotFound) {
 			if len(c.Near) > 0 {
 				return nil, usagef("--near: the library has no %s", name)
@@ -244,17 +244,13 @@ func (c *demoCmd) neighbours(a *app, s *db.Snapshot) (*table.Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		hits, _, err := s.Search(a.ctx, demoCollection, row.Vector, shown+1, nil, nil)
+		near, err := s.Collection(demoCollection).Search(a.ctx, db.Query{Key: row.Key}, &db.SearchOptions{K: shown})
 		if err != nil {
 			return nil, err
 		}
-		of, left := name, shown
-		for _, h := range hits {
-			if h.Row == row.Row || left == 0 {
-				continue
-			}
-			left--
-			found, err := s.GetRow(demoCollection, h.Row)
+		of := name
+		for _, h := range near.Hits {
+			found, err := s.Collection(demoCollection).GetRow(h.Row)
 			if err != nil {
 				return nil, err
 			}
@@ -281,10 +277,10 @@ func (c *demoCorpus) evaluate(a *app, s *db.Snapshot, info db.IndexInfo) (*table
 	q := &querySet{coll: demoCollection, k: 10}
 	for i, v := range c.vectors {
 		if c.queries[i] {
-			q.vectors = append(q.vectors, v)
+			q.queries = append(q.queries, db.Query{Vector: v})
 		}
 	}
-	if len(q.vectors) == 0 {
+	if len(q.queries) == 0 {
 		return table.New(), nil
 	}
 	t, err := q.exact(a, s, a.workers)

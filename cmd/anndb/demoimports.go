@@ -66,7 +66,7 @@ func features(f goroot.File, keep func(word string) bool) []db.Feature {
 
 // store writes the files that are learned from.
 func (c *fileCorpus) store(a *app, d *db.DB) error {
-	if err := d.CreateSparse(a.ctx, demoFiles, db.SparseOptions{Named: true}); err != nil {
+	if _, err := d.Create(a.ctx, demoFiles, db.Schema{Features: db.Named}); err != nil {
 		return err
 	}
 	files := map[string]int{}
@@ -85,7 +85,7 @@ func (c *fileCorpus) store(a *app, d *db.DB) error {
 				Features: features(f, func(w string) bool { return files[w] >= demoMinFiles }),
 			})
 		}
-		if err := putRows(a, d, demoFiles, rows, (*db.Tx).Insert); err != nil {
+		if err := putRows(a, d, demoFiles, rows, db.TxCollection.Insert); err != nil {
 			return err
 		}
 		a.progress.Update("store files", hi, len(c.train))
@@ -115,7 +115,7 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 		return nil, err
 	}
 	steps.Add("store files", fmt.Sprintf("%d rows of %d words", info.Live, info.Dim), lap())
-	model, err := d.Build(a.ctx, demoFiles, demoLabels, db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed, Workers: a.workers}, a.building)
+	model, err := d.Collection(demoFiles).Build(a.ctx, demoLabels, db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed, Workers: a.workers}, a.building)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (c *fileCorpus) queries() *labelQueries {
 	q := &labelQueries{}
 	for _, f := range c.test {
 		q.keys = append(q.keys, f.Path)
-		q.queries = append(q.queries, db.SparseQuery{Features: features(f, func(string) bool { return true })})
+		q.queries = append(q.queries, db.Query{Features: features(f, func(string) bool { return true })})
 		q.labels = append(q.labels, f.Imports)
 	}
 	return q
@@ -161,7 +161,7 @@ func (c *fileCorpus) measure(a *app, s *db.Snapshot) (*table.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts, err := s.Labels(demoFiles)
+	counts, err := s.Collection(demoFiles).Labels()
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,9 @@ func (c *fileCorpus) measure(a *app, s *db.Snapshot) (*table.Table, error) {
 		return nil, err
 	}
 	start := time.Now()
-	best, err := predictAll(a, s, demoFiles, q.queries, &db.PredictOptions{Index: demoLabels, Top: slices.Max(rankedAt)}, 1)
+	p := predicting{a: a, s: s, info: db.CollectionInfo{Name: demoFiles},
+		options: &db.PredictOptions{Index: demoLabels, Top: slices.Max(rankedAt), Workers: 1}}
+	best, err := p.all(q.queries)
 	if err != nil {
 		return nil, err
 	}
@@ -204,14 +206,15 @@ func (c *fileCorpus) show(a *app, s *db.Snapshot) (*table.Table, error) {
 	t := table.New("file", "imports", "predicted", "because of")
 	q := c.queries()
 	n := min(demoShownFiles, len(q.keys))
-	found, err := s.PredictBatch(a.ctx, demoFiles, q.queries[:n], &db.PredictOptions{Index: demoLabels, Top: 5, Explain: true}, a.workers)
+	found, err := s.Collection(demoFiles).PredictBatch(a.ctx, q.queries[:n],
+		&db.PredictOptions{Index: demoLabels, Top: 5, Explain: true, Workers: a.workers})
 	if err != nil {
 		return nil, err
 	}
 	for i, predictions := range found {
 		var names []string
 		why := ""
-		for rank, p := range predictions {
+		for rank, p := range predictions.Labels {
 			name := p.Label
 			if slices.Contains(q.labels[i], name) {
 				name = "[" + name + "]"

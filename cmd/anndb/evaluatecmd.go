@@ -100,7 +100,7 @@ func (c *evaluateCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		a.Title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean", len(q.vectors), c.K, c.Threads)
+		a.Title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean", len(q.queries), c.K, c.Threads)
 		return a.Print(results)
 	})
 }
@@ -109,7 +109,8 @@ func (c *evaluateCmd) Run(a *app) error {
 func (c *evaluateCmd) querySet(a *app, s *db.Snapshot, info db.CollectionInfo) (q *querySet, err error) {
 	q = &querySet{coll: c.Collection, k: c.K}
 	if c.Queries != "" {
-		q.vectors, err = readVectors(c.Queries, c.fileFlags, targetOf(a, info))
+		vectors, err := readVectors(c.Queries, c.fileFlags, targetOf(a, info))
+		q.queries = vectorQueries(vectors)
 		return q, err
 	}
 	if info.Live < 2 {
@@ -121,16 +122,16 @@ func (c *evaluateCmd) querySet(a *app, s *db.Snapshot, info db.CollectionInfo) (
 	}
 	picked := drawRows(info.Rows, c.Seed)
 	for _, row := range picked {
-		r, err := s.GetRow(c.Collection, row)
+		r, err := s.Collection(c.Collection).GetRow(row)
 		switch {
 		case errors.Is(err, db.ErrNotFound): // deleted
 			continue
 		case err != nil:
 			return nil, err
 		}
-		q.vectors = append(q.vectors, r.Vector)
+		q.queries = append(q.queries, db.Query{Vector: r.Vector})
 		q.self = append(q.self, row)
-		if len(q.vectors) == c.Holdout {
+		if len(q.queries) == c.Holdout {
 			break
 		}
 	}
@@ -150,7 +151,7 @@ func drawRows(n int, seed uint64) []uint32 {
 
 // variants are all ways of searching to measure.
 func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
-	indexes, err := s.Indexes(c.Collection)
+	indexes, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (c *evaluateCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) err
 // --index names, or all where there is nothing but label models. Where it is
 // none, nearest rows are measured.
 func (c *evaluateCmd) asked(s *db.Snapshot) ([]string, error) {
-	list, err := s.Indexes(c.Collection)
+	list, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
 		return nil, err
 	}
@@ -75,17 +75,11 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 		return usagef("no record of %s has a label to compare predictions with; "+
 			"labels of idx files are in a file of their own: --labels", c.Queries)
 	}
-	var unknown unknownFeatures
-	for _, x := range q.queries {
-		if err := unknown.add(a, s, info, x); err != nil {
-			return err
-		}
-	}
-	unknown.note(a)
 	t, err := newLabelTest(s, c.Collection, q)
 	if err != nil {
 		return err
 	}
+	t.info = info
 	out := table.New("index", "measure", "value:4", "zero:4")
 	for _, m := range models {
 		if err := t.evaluate(a, s, m, c.Threads, out); err != nil {
@@ -100,7 +94,7 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 
 // labelModels are the label models of a collection, or those asked for.
 func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) {
-	list, err := s.Indexes(coll)
+	list, err := s.Collection(coll).Indexes()
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +124,8 @@ func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) 
 // over those of the test rows that it cannot have.
 type labelTest struct {
 	coll    string
+	info    db.CollectionInfo // of coll
+	noted   bool              // unknown features were reported
 	q       *labelQueries
 	names   []string
 	unknown int // labels of test rows that no row of the collection has
@@ -138,7 +134,7 @@ type labelTest struct {
 }
 
 func newLabelTest(s *db.Snapshot, coll string, q *labelQueries) (*labelTest, error) {
-	counts, err := s.Labels(coll)
+	counts, err := s.Collection(coll).Labels()
 	if err != nil {
 		return nil, err
 	}
@@ -225,11 +221,17 @@ func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, out *table.Table) error {
 	start := time.Now()
 	// The best labels and the predicted set at once.
-	found, err := predictAll(a, s, t.coll, t.q.queries, &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}, threads)
+	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true, Workers: threads}
+	p := predicting{a: a, s: s, info: t.info, options: o}
+	found, err := p.all(t.q.queries)
 	if err != nil {
 		return err
 	}
 	took := time.Since(start)
+	if !t.noted {
+		p.unknown.note(a)
+		t.noted = true
+	}
 	sets := make([][]string, len(found))
 	for i, predictions := range found {
 		for _, p := range predictions {
@@ -268,12 +270,12 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 	}
 	add("labels a row", r.Cardinality, nil)
 	add("predicted a row", r.Predicted, nil)
-	info, err := s.Index(t.coll, model)
+	info, err := s.Collection(t.coll).Index(model)
 	if err != nil {
 		return err
 	}
 	if info.Tree != nil {
-		decisions, err := s.TreeDecisions(a.ctx, t.coll, t.q.queries, model, a.workers)
+		decisions, err := s.Collection(t.coll).TreeDecisions(a.ctx, t.q.queries, model, a.workers)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (c *exportCmd) schema(a *app, s *db.Snapshot, info db.CollectionInfo) (
 	if info.Numbering == db.NumberedFromZero {
 		o.Base = dataset.BaseZero
 	}
-	counts, err := s.Labels(c.Collection)
+	counts, err := s.Collection(c.Collection).Labels()
 	if err != nil {
 		return o, nil, err
 	}

@@ -45,7 +45,7 @@ func (c *statsCmd) Run(a *app) error {
 		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "fresh", "size", "recall:3", "micros:1", "setting")
 		err = d.View(func(s *db.Snapshot) error {
 			for _, info := range st.Collections {
-				list, err := s.Indexes(info.Name)
+				list, err := s.Collection(info.Name).Indexes()
 				if err != nil {
 					return err
 				}
@@ -77,15 +77,15 @@ func (c *statsCmd) Run(a *app) error {
 // collection describes one collection: its indexes with their curves, and its
 // labels.
 func (c *statsCmd) collection(a *app, s *db.Snapshot) error {
-	info, err := s.Collection(c.Collection)
+	info, err := s.Collection(c.Collection).Info()
 	if err != nil {
 		return err
 	}
-	list, err := s.Indexes(c.Collection)
+	list, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
 		return err
 	}
-	counts, err := s.Labels(c.Collection)
+	counts, err := s.Collection(c.Collection).Labels()
 	if err != nil {
 		return err
 	}

@@ -114,9 +114,13 @@ func (c *importCmd) checkKind(in *input, known *db.CollectionInfo) error {
 // create makes the collection unless there is one.
 func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created bool, err error) {
 	if in.Kind == dataset.Sparse {
-		err = d.CreateSparse(a.ctx, c.Collection, db.SparseOptions{Named: named, Numbering: in.numbering(named)})
+		o := db.Schema{Features: db.Numbered, Numbering: in.numbering(named)}
+		if named {
+			o.Features = db.Named
+		}
+		_, err = d.Create(a.ctx, c.Collection, o)
 	} else {
-		o := db.DenseOptions{Dim: in.Dim, Storage: db.StorageAuto, Numbering: db.NumberedUnknown}
+		o := db.Schema{Dim: in.Dim, Storage: db.StorageAuto, Numbering: db.NumberedUnknown}
 		if c.Float32 {
 			o.Storage = db.StorageFloat32
 		}
@@ -126,7 +130,7 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 		if o.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2")); err != nil {
 			return false, err
 		}
-		err = d.CreateDense(a.ctx, c.Collection, o)
+		_, err = d.Create(a.ctx, c.Collection, o)
 	}
 	if errors.Is(err, db.ErrExists) {
 		return false, nil
@@ -144,7 +148,7 @@ func (c *importCmd) undo(a *app, d *db.DB, created, newFile bool) {
 		}
 		if err == nil {
 			// The import may have failed because the context of the command has ended.
-			err = d.DropCollection(context.WithoutCancel(a.ctx), c.Collection)
+			err = d.Drop(context.WithoutCancel(a.ctx), c.Collection)
 		}
 		if err != nil {
 			a.note("the empty collection %q stays: %s", c.Collection, message(err))
@@ -182,7 +186,7 @@ func (c *importCmd) report(a *app, d *db.DB, in *input, x imported) error {
 	} else {
 		var labels []db.LabelCount
 		err = d.View(func(s *db.Snapshot) (err error) {
-			labels, err = s.Labels(c.Collection)
+			labels, err = s.Collection(c.Collection).Labels()
 			return err
 		})
 		if err != nil {
@@ -258,11 +262,11 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 				}
 			}
 		}
-		load := d.LoadNew
+		load := d.Collection(c.Collection).LoadNew
 		if c.Replace {
-			load = d.Load
+			load = d.Collection(c.Collection).Load
 		}
-		return load(a.ctx, c.Collection, rows, func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) })
+		return load(a.ctx, rows, func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) })
 	}
 	for len(batch) > 0 {
 		written, err := c.putRows(a, d, batch)
@@ -287,9 +291,9 @@ func (c *importCmd) putRows(a *app, d *db.DB, rows []db.Row) (n int, err error) 
 			seen[string(rows[end].Key)] = true
 			end++
 		}
-		put := (*db.Tx).Insert
+		put := db.TxCollection.Insert
 		if c.Replace {
-			put = (*db.Tx).Put
+			put = db.TxCollection.Put
 		}
 		err := putRows(a, d, c.Collection, rows[:end], put)
 		if err != nil {
@@ -301,10 +305,10 @@ func (c *importCmd) putRows(a *app, d *db.DB, rows []db.Row) (n int, err error) 
 }
 
 // putRows writes rows in one transaction.
-func putRows(a *app, d *db.DB, coll string, rows []db.Row, put func(*db.Tx, string, db.Row) error) error {
+func putRows(a *app, d *db.DB, coll string, rows []db.Row, put func(db.TxCollection, db.Row) error) error {
 	return d.Update(a.ctx, func(b *db.Tx) error {
 		for _, r := range rows {
-			if err := put(b, coll, r); err != nil {
+			if err := put(b.Collection(coll), r); err != nil {
 				return fmt.Errorf("key %q: %w", r.Key, err)
 			}
 		}

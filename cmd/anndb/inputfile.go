@@ -251,27 +251,27 @@ func (in *input) namesItself() bool {
 
 // query makes a record such as a collection with or without names takes it. It shares
 // no memory with the record.
-func (in *input) query(rec *dataset.Record, named bool) (db.SparseQuery, error) {
+func (in *input) query(rec *dataset.Record, named bool) (db.Query, error) {
 	if in.Kind == dataset.Dense {
-		return db.SparseQuery{Vector: slices.Clone(rec.Vector)}, nil
+		return db.Query{Vector: slices.Clone(rec.Vector)}, nil
 	}
 	n := rec.Features.Len()
 	switch {
 	case named && in.FeatureNames == nil && n > 0:
-		return db.SparseQuery{}, fmt.Errorf("the features of %s have no names, those of the collection have: %w",
+		return db.Query{}, fmt.Errorf("the features of %s have no names, those of the collection have: %w",
 			in.path, db.ErrFeatures)
 	case named:
 		names := in.Reader.Schema().FeatureNames // which grow while reading
-		q := db.SparseQuery{Features: make([]db.Feature, n)}
+		q := db.Query{Features: make([]db.Feature, n)}
 		for i, f := range rec.Features.Index {
 			q.Features[i] = db.Feature{Name: names[f], Value: rec.Features.Value[i]}
 		}
 		return q, nil
 	case in.namesItself() && n > 0:
-		return db.SparseQuery{}, fmt.Errorf("the features of %s have names, those of the collection have numbers: %w",
+		return db.Query{}, fmt.Errorf("the features of %s have names, those of the collection have numbers: %w",
 			in.path, db.ErrFeatures)
 	}
-	return db.SparseQuery{Sparse: vector.Sparse{
+	return db.Query{Sparse: vector.Sparse{
 		Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value),
 	}}, nil
 }
@@ -300,7 +300,7 @@ func (in *input) allLabels() []string {
 // labelQuery is a query from anywhere, sparse or dense, with what is known of it.
 type labelQuery struct {
 	key    string
-	query  db.SparseQuery
+	query  db.Query
 	labels []string
 }
 
@@ -333,7 +333,7 @@ func (in *input) queries() iter.Seq2[labelQuery, error] {
 // labelQueries are queries with what is known of them, all in memory.
 type labelQueries struct {
 	keys    []string
-	queries []db.SparseQuery
+	queries []db.Query
 	labels  [][]string
 	// names are all labels that the file lists, those of no record among them.
 	names []string

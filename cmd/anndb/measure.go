@@ -15,9 +15,18 @@ import (
 // ignore their own row.
 type querySet struct {
 	coll    string
-	vectors [][]float32
+	queries []db.Query
 	self    []uint32 // row numbers; nil for queries from elsewhere
 	k       int
+}
+
+// vectorQueries makes queries of vectors.
+func vectorQueries(vectors [][]float32) []db.Query {
+	out := make([]db.Query, len(vectors))
+	for i, v := range vectors {
+		out[i].Vector = v
+	}
+	return out
 }
 
 // ask is how many hits a search must give for k others to remain.
@@ -42,14 +51,15 @@ func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*forestbench.Trut
 	t := new(forestbench.Truth)
 	// In slices, so that progress shows and an interrupt is seen.
 	const slice = 64
-	for lo := 0; lo < len(q.vectors); lo += slice {
-		hi := min(lo+slice, len(q.vectors))
-		found, err := s.SearchBatch(a.ctx, q.coll, q.vectors[lo:hi], q.ask(), &db.SearchOptions{Index: db.Flat}, workers)
+	for lo := 0; lo < len(q.queries); lo += slice {
+		hi := min(lo+slice, len(q.queries))
+		found, err := s.Collection(q.coll).SearchBatch(a.ctx, q.queries[lo:hi],
+			&db.SearchOptions{K: q.ask(), Index: db.Flat, Workers: workers})
 		if err != nil {
 			return nil, fmt.Errorf("exact search: %w", err)
 		}
-		for i, hits := range found {
-			hits = q.answer(lo+i, hits)
+		for i, r := range found {
+			hits := q.answer(lo+i, r.Hits)
 			if len(hits) == 0 {
 				return nil, fmt.Errorf("collection %q: %w", q.coll, db.ErrEmpty)
 			}
@@ -59,7 +69,7 @@ func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*forestbench.Trut
 			}
 			t.Add(rows, hits[len(hits)-1].Distance)
 		}
-		a.progress.Update("exact search", hi, len(q.vectors))
+		a.progress.Update("exact search", hi, len(q.queries))
 	}
 	return t, nil
 }
@@ -84,22 +94,23 @@ func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *forestbench.T
 	var m measured
 	var work db.SearchStats
 	right := 0
-	hits := make([]db.Hit, 0, q.ask())
-	for i, v := range q.vectors {
-		found, stats, err := s.Search(ctx, q.coll, v, q.ask(), o, hits[:0])
+	with := *o
+	with.K, with.Reuse = q.ask(), make([]db.Hit, 0, q.ask())
+	for i, v := range q.queries {
+		found, err := s.Collection(q.coll).Search(ctx, v, &with)
 		if err != nil {
 			return m, fmt.Errorf("query %d: %w", i, err)
 		}
-		work = addStats(work, stats)
-		for _, h := range q.answer(i, found) {
+		work = addStats(work, found.Stats)
+		for _, h := range q.answer(i, found.Hits) {
 			if t.Right(i, h.Row, h.Distance) {
 				right++
 			}
 		}
 	}
-	n := float64(len(q.vectors))
+	n := float64(len(q.queries))
 	m.Recall, m.Candidates, m.Exact = t.Recall(right), float64(work.Candidates)/n, float64(work.Exact)/n
-	micros := make([]float64, e.rounds*len(q.vectors))
+	micros := make([]float64, e.rounds*len(q.queries))
 	start := time.Now()
 	if err := q.race(ctx, s, o, micros, e.threads); err != nil {
 		return m, err
@@ -113,12 +124,12 @@ func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *forestbench.T
 // one.
 func (q *querySet) race(ctx context.Context, s *db.Snapshot, o *db.SearchOptions, micros []float64, threads int) error {
 	return par.Ranges(ctx, par.Work{N: len(micros), Workers: threads}, func() func(i, _ int) error {
-		hits := make([]db.Hit, 0, q.ask())
+		with := *o
+		with.K, with.Reuse = q.ask(), make([]db.Hit, 0, q.ask())
 		return func(i, _ int) error {
 			start := time.Now()
-			found, _, err := s.Search(ctx, q.coll, q.vectors[i%len(q.vectors)], q.ask(), o, hits[:0])
+			_, err := s.Collection(q.coll).Search(ctx, q.queries[i%len(q.queries)], &with)
 			micros[i] = float64(time.Since(start).Nanoseconds()) / 1e3
-			hits = found
 			return err
 		}
 	})

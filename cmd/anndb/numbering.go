@@ -40,7 +40,7 @@ func existing(a *app, path, name string) (*db.CollectionInfo, error) {
 	}
 	var info *db.CollectionInfo
 	err := inFile{path}.snapshot(a, func(s *db.Snapshot) error {
-		found, err := s.Collection(name)
+		found, err := s.Collection(name).Info()
 		if err == nil {
 			info = &found
 		}

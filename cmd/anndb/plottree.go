@@ -51,7 +51,7 @@ func (c *plotTreeCmd) Run(a *app) error {
 	}
 	var p *budget.Picture
 	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
-		p, err = s.TreePicture(c.Collection, c.Index, budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}, c.Class...)
+		p, err = s.Collection(c.Collection).TreePicture(c.Index, budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}, c.Class...)
 		return err
 	})
 	if err != nil {

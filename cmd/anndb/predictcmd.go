@@ -52,15 +52,15 @@ func (c *predictCmd) Run(a *app) error {
 			return err
 		}
 		defer queries.close()
-		w, err := c.answers(a, s, tree)
+		w, err := c.answers(a, tree)
 		if err != nil {
 			return err
 		}
-		o := &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain && !tree}
-		p := predicting{a: a, s: s, info: info, workers: a.workers, total: queries.total, options: o}
+		o := &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain, Workers: a.workers}
+		p := predicting{a: a, s: s, info: info, total: queries.total, options: o}
 		bare := 0
-		err = p.each(queries.each, func(q labelQuery, found []db.Prediction) error {
-			if len(found) == 0 {
+		err = p.each(queries.each, func(q labelQuery, found db.Predictions) error {
+			if len(found.Labels) == 0 {
 				bare++
 			}
 			return w.add(q, found)
@@ -81,29 +81,24 @@ func (c *predictCmd) Run(a *app) error {
 // answers is a table of predictions.
 type answers struct {
 	out *table.Stream
-	add func(q labelQuery, found []db.Prediction) error
+	add func(q labelQuery, found db.Predictions) error
 }
 
 // answers begins the table that the flags ask for.
-func (c *predictCmd) answers(a *app, s *db.Snapshot, tree bool) (w answers, err error) {
+func (c *predictCmd) answers(a *app, tree bool) (w answers, err error) {
 	people := a.Format != table.CSV
 	var columns []string
 	switch {
 	case c.Explain && tree:
 		columns = treeColumns(a.Format)
-		w.add = func(q labelQuery, found []db.Prediction) error {
-			// An answer may have no label that could carry the path.
-			path, err := s.ExplainTree(a.ctx, c.Collection, q.query, c.Index)
-			if err != nil {
-				return fmt.Errorf("query %s: %w", q.key, err)
-			}
-			c.addTree(w.out, treeAnswer{q.key, found, path}, a.Format)
+		w.add = func(q labelQuery, found db.Predictions) error {
+			c.addTree(w.out, treeAnswer{q.key, found.Labels, found.Tree}, a.Format)
 			return w.out.Err()
 		}
 	case c.Explain && a.Format != table.JSON:
 		columns = []string{"query", "label", "score:4", "carried by", "what", "similarity:3", "share:4"}
-		w.add = func(q labelQuery, found []db.Prediction) error {
-			c.addEvidence(w.out, q.key, found, people)
+		w.add = func(q labelQuery, found db.Predictions) error {
+			c.addEvidence(w.out, q.key, found.Labels, people)
 			return w.out.Err()
 		}
 	default:
@@ -111,8 +106,8 @@ func (c *predictCmd) answers(a *app, s *db.Snapshot, tree bool) (w answers, err 
 		if c.Explain {
 			columns = append(columns, "explanation")
 		}
-		w.add = func(q labelQuery, found []db.Prediction) error {
-			c.addPlain(w.out, q.key, found)
+		w.add = func(q labelQuery, found db.Predictions) error {
+			c.addPlain(w.out, q.key, found.Labels)
 			return w.out.Err()
 		}
 	}
@@ -122,7 +117,7 @@ func (c *predictCmd) answers(a *app, s *db.Snapshot, tree bool) (w answers, err 
 
 // byTree reports whether a tree is asked.
 func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
-	list, err := s.Indexes(c.Collection)
+	list, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
 		return false, err
 	}
@@ -141,7 +136,6 @@ type predicting struct {
 	s       *db.Snapshot
 	info    db.CollectionInfo
 	options *db.PredictOptions
-	workers int
 	total   int // queries, 0 if not known
 
 	n       int           // queries so far
@@ -153,12 +147,9 @@ type predicting struct {
 const predictSlice = 256
 
 // each calls f with every query and its predictions, in order.
-func (p *predicting) each(queries iter.Seq2[labelQuery, error], f func(labelQuery, []db.Prediction) error) error {
+func (p *predicting) each(queries iter.Seq2[labelQuery, error], f func(labelQuery, db.Predictions) error) error {
 	batch := make([]labelQuery, 0, predictSlice)
 	for q, err := range queries {
-		if err == nil {
-			err = p.unknown.add(p.a, p.s, p.info, q.query)
-		}
 		if err != nil {
 			return err
 		}
@@ -178,13 +169,13 @@ func (p *predicting) each(queries iter.Seq2[labelQuery, error], f func(labelQuer
 	return nil
 }
 
-func (p *predicting) batch(batch []labelQuery, f func(labelQuery, []db.Prediction) error) error {
-	queries := make([]db.SparseQuery, len(batch))
+func (p *predicting) batch(batch []labelQuery, f func(labelQuery, db.Predictions) error) error {
+	queries := make([]db.Query, len(batch))
 	for i, q := range batch {
 		queries[i] = q.query
 	}
 	start := time.Now()
-	found, err := p.s.PredictBatch(p.a.ctx, p.info.Name, queries, p.options, p.workers)
+	found, err := p.s.Collection(p.info.Name).PredictBatch(p.a.ctx, queries, p.options)
 	if err != nil {
 		return err
 	}
@@ -192,6 +183,7 @@ func (p *predicting) batch(batch []labelQuery, f func(labelQuery, []db.Predictio
 	p.n += len(batch)
 	p.a.progress.Update("predict", p.n, p.total)
 	for i, q := range batch {
+		p.unknown.add(p.info, q.query, found[i].Stats.Unknown)
 		if err := f(q, found[i]); err != nil {
 			return err
 		}
@@ -199,11 +191,10 @@ func (p *predicting) batch(batch []labelQuery, f func(labelQuery, []db.Predictio
 	return nil
 }
 
-// predictAll predicts many queries.
-func predictAll(a *app, s *db.Snapshot, coll string, queries []db.SparseQuery, o *db.PredictOptions, workers int) (
-	[][]db.Prediction, error) {
+// all predicts many queries.
+func (p *predicting) all(queries []db.Query) ([][]db.Prediction, error) {
 	out := make([][]db.Prediction, 0, len(queries))
-	p := predicting{a: a, s: s, info: db.CollectionInfo{Name: coll}, options: o, workers: workers, total: len(queries)}
+	p.total = len(queries)
 	each := func(yield func(labelQuery, error) bool) {
 		for _, q := range queries {
 			if !yield(labelQuery{query: q}, nil) {
@@ -211,8 +202,8 @@ func predictAll(a *app, s *db.Snapshot, coll string, queries []db.SparseQuery, o
 			}
 		}
 	}
-	err := p.each(each, func(_ labelQuery, found []db.Prediction) error {
-		out = append(out, found)
+	err := p.each(each, func(_ labelQuery, found db.Predictions) error {
+		out = append(out, found.Labels)
 		return nil
 	})
 	return out, err

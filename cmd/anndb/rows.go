@@ -10,7 +10,7 @@ import (
 // scan calls f for every live row of a collection and stops where the caller
 // interrupts.
 func scan(a *app, s *db.Snapshot, coll string, f func(*db.Row) error) error {
-	for row, err := range s.Rows(coll) {
+	for row, err := range s.Collection(coll).Rows() {
 		if err == nil {
 			err = a.ctx.Err()
 		}

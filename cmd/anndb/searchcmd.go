@@ -57,7 +57,7 @@ func (c *searchCmd) options() (*db.SearchOptions, error) {
 		return nil, usagef("--radius must not be negative")
 	}
 	o := &db.SearchOptions{
-		Index: c.Index, Recall: c.Recall, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix),
+		K: c.K, Index: c.Index, Recall: c.Recall, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix),
 		Radius: c.Radius, Explain: c.Explain,
 	}
 	if c.Method == "" {
@@ -98,11 +98,7 @@ func (c *searchCmd) dense(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.
 		return usagef("--features and --strategy are for sparse collections; %q is dense", info.Name)
 	}
 	var work db.SearchStats
-	took, n, err := c.search(a, s, info, func(q db.SparseQuery, hits []db.Hit) ([]db.Hit, error) {
-		hits, stats, err := s.Search(a.ctx, c.Collection, q.Vector, c.K, o, hits)
-		work = addStats(work, stats)
-		return hits, err
-	})
+	took, n, err := c.search(a, s, info, o, func(stats db.SearchStats) { work = addStats(work, stats) })
 	if err != nil {
 		return err
 	}
@@ -126,18 +122,18 @@ func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 	if err != nil {
 		return err
 	}
-	o := &db.SparseSearchOptions{Index: c.Index, Strategy: strategy, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix)}
-	var work db.SparseStats
+	o := &db.SearchOptions{K: c.K, Index: c.Index, Strategy: strategy, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix)}
+	var work postings.Stats
+	fresh := 0
 	used := map[postings.Strategy]int{}
-	took, n, err := c.search(a, s, info, func(q db.SparseQuery, hits []db.Hit) ([]db.Hit, error) {
-		hits, stats, err := s.SearchSparse(a.ctx, c.Collection, q, c.K, o, hits)
-		work.Candidates += stats.Candidates
-		work.Scored += stats.Scored
-		work.Postings += stats.Postings
-		work.Bytes += stats.Bytes
-		work.Fresh += stats.Fresh
-		used[stats.Strategy]++
-		return hits, err
+	took, n, err := c.search(a, s, info, o, func(stats db.SearchStats) {
+		p := stats.Postings
+		work.Candidates += p.Candidates
+		work.Scored += p.Scored
+		work.Postings += p.Postings
+		work.Bytes += p.Bytes
+		fresh += stats.Fresh
+		used[p.Strategy]++
 	})
 	if err != nil {
 		return err
@@ -154,15 +150,15 @@ func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error
 	a.Title("\nqueries: %.0f (%s), %.1f µs each, a cold file included; a query: %.0f candidates, %.0f rows scored, "+
 		"%.0f list entries, %s read, %.0f fresh rows",
 		n, strings.Join(ways, ", "), took.Seconds()*1e6/n, float64(work.Candidates)/n, float64(work.Scored)/n,
-		float64(work.Postings)/n, table.Size(int64(float64(work.Bytes)/n)), float64(work.Fresh)/n)
+		float64(work.Postings)/n, table.Size(int64(float64(work.Bytes)/n)), float64(fresh)/n)
 	return nil
 }
 
 // search searches for one query after the other and writes all hits as one table. It
 // returns how long the searches took and how many there were.
 func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo,
-	find func(q db.SparseQuery, hits []db.Hit) ([]db.Hit, error)) (took time.Duration, n float64, err error) {
-	labelled, err := s.Labels(c.Collection)
+	o *db.SearchOptions, count func(db.SearchStats)) (took time.Duration, n float64, err error) {
+	labelled, err := s.Collection(c.Collection).Labels()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -176,21 +172,20 @@ func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo,
 		return 0, 0, err
 	}
 	var unknown unknownFeatures
-	var hits []db.Hit
 	for q, err := range queries.each {
-		if err == nil {
-			err = unknown.add(a, s, info, q.query)
-		}
 		if err != nil {
 			return took, n, h.out.Discard(err)
 		}
 		start := time.Now()
-		hits, err = find(q.query, hits[:0])
+		found, err := s.Collection(c.Collection).Search(a.ctx, q.query, o)
 		took += time.Since(start)
 		if err != nil {
 			return took, n, h.out.Discard(fmt.Errorf("query %s: %w", q.key, err))
 		}
-		if err := h.add(q.key, hits, a.Format); err != nil {
+		o.Reuse = found.Hits
+		count(found.Stats)
+		unknown.add(info, q.query, found.Stats.Unknown)
+		if err := h.add(q.key, found.Hits, a.Format); err != nil {
 			return took, n, h.out.Discard(err)
 		}
 		n++
@@ -228,7 +223,7 @@ func (t *hitTable) add(query string, hits []db.Hit, f table.Format) error {
 	for rank, h := range hits {
 		values := []any{query, rank + 1, string(h.Key), h.Row, h.Distance}
 		if t.labels || t.cmd.Payload {
-			row, err := t.s.GetRow(t.cmd.Collection, h.Row)
+			row, err := t.s.Collection(t.cmd.Collection).GetRow(h.Row)
 			if err != nil {
 				return err
 			}

@@ -16,10 +16,10 @@ const namedUnknown = 10
 // it ever had: they are in no row, and make queries less similar to all rows.
 type unknownFeatures struct{ all, unknown map[string]bool }
 
-// add looks at a query.
-func (u *unknownFeatures) add(a *app, s *db.Snapshot, info db.CollectionInfo, q db.SparseQuery) error {
+// add counts the features of a query and those that its answer says are unknown.
+func (u *unknownFeatures) add(info db.CollectionInfo, q db.Query, unknown []string) {
 	if !info.Sparse || info.Live == 0 {
-		return nil
+		return
 	}
 	if u.all == nil {
 		u.all, u.unknown = map[string]bool{}, map[string]bool{}
@@ -30,11 +30,9 @@ func (u *unknownFeatures) add(a *app, s *db.Snapshot, info db.CollectionInfo, q 
 	for _, f := range q.Sparse.Index {
 		u.all[fmt.Sprint(f)] = true
 	}
-	names, err := s.UnknownFeatures(a.ctx, info.Name, q)
-	for _, name := range names {
+	for _, name := range unknown {
 		u.unknown[name] = true
 	}
-	return err
 }
 
 // note writes what was found, if anything.

@@ -31,7 +31,7 @@ func run(path, stream string) error {
 		return err
 	}
 	defer in.Close()
-	if err := d.CreateDense(ctx, "feed", db.DenseOptions{Dim: in.Schema().Dim}); err != nil {
+	if _, err := d.Create(ctx, "feed", db.Schema{Dim: in.Schema().Dim}); err != nil {
 		return err
 	}
 	n := 0
@@ -40,29 +40,29 @@ func run(path, stream string) error {
 			return err
 		}
 		err = d.Update(ctx, func(tx *db.Tx) error { // both or neither, durable on return
-			if err := tx.Put("feed", db.Row{Key: rec.Key, Vector: rec.Vector}); err != nil || n < kept {
+			if err := tx.Collection("feed").Put(db.Row{Key: rec.Key, Vector: rec.Vector}); err != nil || n < kept {
 				return err
 			}
-			return tx.Delete("feed", fmt.Append(nil, n-kept))
+			return tx.Collection("feed").Delete(fmt.Append(nil, n-kept))
 		})
 		if n++; err == nil && n == kept {
-			_, err = d.Build(ctx, "feed", "main", db.BuildOptions{}, nil)
+			_, err = d.Collection("feed").Build(ctx, "main", db.BuildOptions{}, nil)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return d.View(func(s *db.Snapshot) error {
-		rows, err := s.Count("feed")
+		rows, err := s.Collection("feed").Count()
 		if err != nil {
 			return err
 		}
-		last, err := s.Get("feed", fmt.Append(nil, n-1))
+		last := db.Query{Key: fmt.Append(nil, n-1)}
+		like, err := s.Collection("feed").Search(ctx, last, &db.SearchOptions{K: 1})
 		if err != nil {
 			return err
 		}
-		hits, _, err := s.Search(ctx, "feed", last.Vector, 1, nil, nil)
-		fmt.Printf("%d items, %s looks most like the last one\n", rows, hits[0].Key)
-		return err
+		fmt.Printf("%d items, %s looks most like the last one\n", rows, like.Hits[0].Key)
+		return nil
 	})
 }

@@ -28,26 +28,21 @@ func run(path, images string) error {
 		return err
 	}
 	defer in.Close()
-	if err := d.CreateDense(ctx, "images", db.DenseOptions{Dim: in.Schema().Dim}); err != nil {
+	all, err := d.Create(ctx, "images", db.Schema{Dim: in.Schema().Dim})
+	if err != nil {
 		return err
 	}
-	if _, err := d.Load(ctx, "images", rows(in), nil); err != nil {
+	if _, err := all.Load(ctx, rows(in), nil); err != nil {
 		return err
 	}
-	if _, err := d.Build(ctx, "images", "main", db.BuildOptions{}, nil); err != nil {
+	if _, err := all.Build(ctx, "main", db.BuildOptions{}, nil); err != nil {
 		return err
 	}
-	return d.View(func(s *db.Snapshot) error {
-		first, err := s.Get("images", []byte("0"))
-		if err != nil {
-			return err
-		}
-		hits, _, err := s.Search(ctx, "images", first.Vector, 5, &db.SearchOptions{Recall: 0.99}, nil)
-		for _, h := range hits {
-			fmt.Printf("image %s, distance %.0f\n", h.Key, h.Distance)
-		}
-		return err
-	})
+	near, err := all.Search(ctx, db.Query{Key: []byte("0")}, &db.SearchOptions{K: 5, Recall: 0.99})
+	for _, h := range near.Hits {
+		fmt.Printf("image %s, distance %.0f\n", h.Key, h.Distance)
+	}
+	return err
 }
 
 // rows makes rows of records.

@@ -16,9 +16,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
-	// image 0, distance 0
 	// image 1719, distance 1440
 	// image 1370, distance 1446
 	// image 680, distance 1475
 	// image 208, distance 1487
+	// image 1926, distance 1544
 }

@@ -24,16 +24,16 @@ func run(path, data string) error {
 		return err
 	}
 	defer d.Close()
-	if err := d.CreateSparse(ctx, "files", db.SparseOptions{Named: true}); err != nil {
+	if _, err := d.Create(ctx, "files", db.Schema{Features: db.Named}); err != nil {
 		return err
 	}
 	err = d.Update(ctx, func(tx *db.Tx) error {
-		return files(data+"/go-files-train.jsonl.gz", func(r db.Row) error { return tx.Put("files", r) })
+		return files(data+"/go-files-train.jsonl.gz", func(r db.Row) error { return tx.Collection("files").Put(r) })
 	})
 	if err != nil {
 		return err
 	}
-	_, err = d.Build(ctx, "files", "imports", db.BuildOptions{Kind: db.KindLCIF,
+	_, err = d.Collection("files").Build(ctx, "imports", db.BuildOptions{Kind: db.KindLCIF,
 		LCIF: db.LCIFOptions{Weight: db.WeightTFIDF}}, nil)
 	if err != nil {
 		return err
@@ -43,9 +43,9 @@ func run(path, data string) error {
 			if string(r.Key) != "time/tick.go" {
 				return nil
 			}
-			labels, _, err := s.Predict(ctx, "files", db.SparseQuery{Features: r.Features}, nil)
+			best, err := s.Collection("files").Predict(ctx, db.Query{Features: r.Features}, nil)
 			fmt.Printf("%s imports %q\n", r.Key, r.Labels)
-			for _, l := range labels {
+			for _, l := range best.Labels {
 				fmt.Printf("\t%s\n", l.Label)
 			}
 			return err

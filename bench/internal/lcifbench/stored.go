@@ -64,7 +64,7 @@ func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, 
 		return row, err
 	}
 	row.Index, row.Similarities, row.Labels = info.Bytes["postings"], info.Bytes["feature-labels"], info.Bytes["label-matrix"]
-	queries := make([]db.SparseQuery, row.TestRows)
+	queries := make([]db.Query, row.TestRows)
 	for i := range queries {
 		queries[i].Sparse = set.Test.Rows.Row(i)
 	}
@@ -74,15 +74,16 @@ func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, 
 		return row, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	var found [][]db.Prediction
+	var found []db.Predictions
 	err = d.View(func(s *db.Snapshot) error {
-		if _, _, err := s.Predict(ctx, storedCollection, queries[0], nil); err != nil {
+		if _, err := s.Collection(storedCollection).Predict(ctx, queries[0], nil); err != nil {
 			return err
 		}
 		row.First = 1000 * time.Since(start).Seconds()
 		start = time.Now()
 		for lo := 0; lo < len(queries); lo += 512 {
-			some, err := s.PredictBatch(ctx, storedCollection, queries[lo:min(lo+512, len(queries))], nil, o.Workers)
+			some, err := s.Collection(storedCollection).PredictBatch(ctx, queries[lo:min(lo+512, len(queries))],
+				&db.PredictOptions{Workers: o.Workers})
 			if err != nil {
 				return err
 			}
@@ -100,18 +101,18 @@ func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, 
 }
 
 // batches takes the times of predictions one by one and as a batch.
-func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.SparseQuery) error {
+func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.Query) error {
 	one, batch := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	begun := time.Now()
 	for round := 0; round < batchRounds || time.Since(begun) < batchTime; round++ {
 		start := time.Now()
 		for _, q := range queries {
-			if _, _, err := s.Predict(ctx, storedCollection, q, nil); err != nil {
+			if _, err := s.Collection(storedCollection).Predict(ctx, q, nil); err != nil {
 				return err
 			}
 		}
 		between := time.Now()
-		if _, err := s.PredictBatch(ctx, storedCollection, queries, nil, 1); err != nil {
+		if _, err := s.Collection(storedCollection).PredictBatch(ctx, queries, &db.PredictOptions{Workers: 1}); err != nil {
 			return err
 		}
 		one, batch = min(one, between.Sub(start)), min(batch, time.Since(between))
@@ -130,7 +131,7 @@ func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFPa
 		return info, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.CreateSparse(ctx, storedCollection, db.SparseOptions{}); err != nil {
+	if _, err := d.Create(ctx, storedCollection, db.Schema{Features: db.Numbered}); err != nil {
 		return info, err
 	}
 	n := set.Train.Rows.Rows()
@@ -142,7 +143,7 @@ func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFPa
 				for _, l := range set.Train.Labels.Row(i) {
 					r.Labels = append(r.Labels, fmt.Sprint(l))
 				}
-				if err := b.Put(storedCollection, r); err != nil {
+				if err := b.Collection(storedCollection).Put(r); err != nil {
 					return err
 				}
 			}
@@ -170,12 +171,12 @@ func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFPa
 		}
 		own.Thresholds = &t
 	}
-	return d.Build(ctx, storedCollection, "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &own}, Workers: o.Workers}, nil)
+	return d.Collection(storedCollection).Build(ctx, "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &own}, Workers: o.Workers}, nil)
 }
 
 // differing compares predictions with those in memory: by their scores, since
 // labels are numbered otherwise, which decides ties.
-func differing(ctx context.Context, set *Set, params *query.LCIFParams, found [][]db.Prediction, o Options) (int, error) {
+func differing(ctx context.Context, set *Set, params *query.LCIFParams, found []db.Predictions, o Options) (int, error) {
 	view, counts, err := query.BuildLCIF(ctx, set.Train.Rows, set.Train.Labels, params.Features, o.Workers)
 	if err != nil {
 		return 0, err
@@ -191,7 +192,7 @@ func differing(ctx context.Context, set *Set, params *query.LCIFParams, found []
 	}
 	n := 0
 	for i, w := range want {
-		if !sameScores(found[i], w) {
+		if !sameScores(found[i].Labels, w) {
 			n++
 		}
 	}

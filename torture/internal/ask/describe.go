@@ -21,7 +21,7 @@ type Collection struct {
 	Live          int
 	Keys          [][]byte
 	Labels        []string
-	Queries       []db.SparseQuery
+	Queries       []db.Query
 	Indexes       []Index
 }
 
@@ -40,7 +40,7 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 	for i, info := range s.Collections() {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		c := Collection{Name: info.Name, Sparse: info.Sparse, Named: info.Named, Live: info.Live}
-		all, err := s.Labels(info.Name)
+		all, err := s.Collection(info.Name).Labels()
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 			c.Labels = append(c.Labels, all[j].Label)
 		}
 		var rows []db.Row
-		for r, err := range s.Rows(info.Name) {
+		for r, err := range s.Collection(info.Name).Rows() {
 			if err != nil {
 				return nil, err
 			}
@@ -68,9 +68,9 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 			for f := range r.Features {
 				r.Features[f].Value += rng.Float32()
 			}
-			c.Queries = append(c.Queries, db.SparseQuery{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features})
+			c.Queries = append(c.Queries, db.Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features})
 		}
-		indexes, err := s.Indexes(info.Name)
+		indexes, err := s.Collection(info.Name).Indexes()
 		if err != nil {
 			return nil, err
 		}

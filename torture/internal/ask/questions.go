@@ -148,7 +148,7 @@ func (c *Collection) rows() []Question {
 	}
 	for i, key := range c.Keys {
 		add(fmt.Sprint("row ", i), func(s *db.Snapshot, w *answer) error {
-			r, err := s.Get(c.Name, key)
+			r, err := s.Collection(c.Name).Get(key)
 			if errors.Is(err, db.ErrNotFound) {
 				w.printf("not found")
 				return nil
@@ -158,7 +158,7 @@ func (c *Collection) rows() []Question {
 		})
 	}
 	add("rows", func(s *db.Snapshot, w *answer) error {
-		for r, err := range s.Rows(c.Name) {
+		for r, err := range s.Collection(c.Name).Rows() {
 			if err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (c *Collection) rows() []Question {
 		return nil
 	})
 	add("keys", func(s *db.Snapshot, w *answer) error {
-		for k, err := range s.Keys(c.Name, nil) {
+		for k, err := range s.Collection(c.Name).Keys(nil) {
 			if err != nil {
 				return err
 			}
@@ -176,7 +176,7 @@ func (c *Collection) rows() []Question {
 		return nil
 	})
 	add("labels", func(s *db.Snapshot, w *answer) error {
-		l, err := s.Labels(c.Name)
+		l, err := s.Collection(c.Name).Labels()
 		w.printf("%v", l)
 		return err
 	})
@@ -187,7 +187,7 @@ func (c *Collection) rows() []Question {
 const neighbours = 10
 
 // search asks for nearest rows by an index, or by comparing with all.
-func (c *Collection) search(name, index string, q db.SparseQuery, o db.SearchOptions, so db.SparseSearchOptions) Question {
+func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions, so db.SearchOptions) Question {
 	exact := c.Sparse || index == db.Flat
 	group := c.Name
 	if index != db.Flat {
@@ -195,19 +195,18 @@ func (c *Collection) search(name, index string, q db.SparseQuery, o db.SearchOpt
 	}
 	return Question{"search " + c.Name + " " + name, group, exact, func(s *db.Snapshot, w *answer) error {
 		ctx := context.Background()
-		var hits []db.Hit
-		var err error
+		with := o
 		if c.Sparse {
-			so.Index = index
-			hits, _, err = s.SearchSparse(ctx, c.Name, q, neighbours, &so, nil)
-		} else {
-			o.Index = index
-			hits, _, err = s.Search(ctx, c.Name, q.Vector, neighbours, &o, nil)
-			for _, h := range hits {
+			with = so
+		}
+		with.K, with.Index = neighbours, index
+		found, err := s.Collection(c.Name).Search(ctx, c.asked(q), &with)
+		if !c.Sparse {
+			for _, h := range found.Hits {
 				w.distances = append(w.distances, h.Distance)
 			}
 		}
-		w.hits(hits)
+		w.hits(found.Hits)
 		return err
 	}}
 }
@@ -216,13 +215,13 @@ func (c *Collection) search(name, index string, q db.SparseQuery, o db.SearchOpt
 func (c *Collection) scans() []Question {
 	var out []Question
 	for i, q := range c.Queries {
-		out = append(out, c.search(fmt.Sprint("flat ", i), db.Flat, q, db.SearchOptions{}, db.SparseSearchOptions{}))
+		out = append(out, c.search(fmt.Sprint("flat ", i), db.Flat, q, db.SearchOptions{}, db.SearchOptions{}))
 	}
 	if len(c.Queries) == 0 {
 		return out
 	}
 	for _, l := range c.Labels {
-		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Labels: []string{l}}, db.SparseSearchOptions{Labels: []string{l}}))
+		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Labels: []string{l}}, db.SearchOptions{Labels: []string{l}}))
 	}
 	return out
 }
@@ -231,7 +230,7 @@ func (c *Collection) scans() []Question {
 func (c *Collection) index(x Index) []Question {
 	group := c.Name + "/" + x.Name
 	out := []Question{{"description of " + group, group, false, func(s *db.Snapshot, w *answer) error {
-		info, err := s.Index(c.Name, x.Name)
+		info, err := s.Collection(c.Name).Index(x.Name)
 		w.printf("%s %s %d %d", info.Name, info.Options.Kind, info.Rows, info.TrainingPoints)
 		return err
 	}}}
@@ -249,7 +248,7 @@ func (c *Collection) index(x Index) []Question {
 				strategies = append(strategies, postings.Partitioned)
 			}
 			for _, s := range strategies {
-				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{}, db.SparseSearchOptions{Strategy: s}))
+				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{}, db.SearchOptions{Strategy: s}))
 			}
 		default:
 			params := map[string]query.Params{
@@ -266,13 +265,13 @@ func (c *Collection) index(x Index) []Question {
 			}
 			for _, n := range names {
 				p := params[n]
-				out = append(out, c.search(n+at, x.Name, q, db.SearchOptions{Params: &p}, db.SparseSearchOptions{}))
+				out = append(out, c.search(n+at, x.Name, q, db.SearchOptions{Params: &p}, db.SearchOptions{}))
 			}
 		}
 	}
 	if x.Kind == db.KindAT || x.Kind == db.KindPT || x.Kind == db.KindSBT {
 		out = append(out, Question{"picture of " + group, group, false, func(s *db.Snapshot, w *answer) error {
-			p, err := s.TreePicture(c.Name, x.Name, budget.PictureOptions{})
+			p, err := s.Collection(c.Name).TreePicture(x.Name, budget.PictureOptions{})
 			if err != nil {
 				return err
 			}
@@ -285,32 +284,32 @@ func (c *Collection) index(x Index) []Question {
 	return out
 }
 
-func (c *Collection) predict(name string, x Index, q db.SparseQuery, o db.PredictOptions) Question {
+func (c *Collection) predict(name string, x Index, q db.Query, o db.PredictOptions) Question {
 	o.Index = x.Name
 	return Question{"predict " + c.Name + " " + name, c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
-		p, _, err := s.Predict(context.Background(), c.Name, c.asked(q), &o)
-		w.predictions(p)
+		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q), &o)
+		w.predictions(p.Labels)
 		return err
 	}}
 }
 
-func (c *Collection) path(x Index, q db.SparseQuery, i int) Question {
+func (c *Collection) path(x Index, q db.Query, i int) Question {
 	return Question{fmt.Sprintf("path %s %s %d", c.Name, x.Name, i), c.Name + "/" + x.Name, false, func(s *db.Snapshot, w *answer) error {
-		p, err := s.ExplainTree(context.Background(), c.Name, c.asked(q), x.Name)
+		p, err := s.Collection(c.Name).Predict(context.Background(), c.asked(q), &db.PredictOptions{Index: x.Name, Explain: true})
 		if err == nil {
-			w.printf("%+v", *p)
+			w.printf("%+v", *p.Tree)
 		}
 		return err
 	}}
 }
 
 // asked is the part of a query that suits the collection.
-func (c *Collection) asked(q db.SparseQuery) db.SparseQuery {
+func (c *Collection) asked(q db.Query) db.Query {
 	switch {
 	case !c.Sparse:
-		return db.SparseQuery{Vector: q.Vector}
+		return db.Query{Vector: q.Vector}
 	case c.Named:
-		return db.SparseQuery{Features: q.Features}
+		return db.Query{Features: q.Features}
 	}
-	return db.SparseQuery{Sparse: vector.Sparse{Index: q.Sparse.Index, Value: q.Sparse.Value}}
+	return db.Query{Sparse: vector.Sparse{Index: q.Sparse.Index, Value: q.Sparse.Value}}
 }

@@ -51,18 +51,22 @@ func (b *builder) build() error {
 	trees := db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
 	var err error
 	do := func(step error) { err = errors.Join(err, step) }
+	create := func(name string, s db.Schema) {
+		_, e := b.d.Create(ctx, name, s)
+		do(e)
+	}
 	index := func(coll, name string, o db.BuildOptions) {
 		if err == nil {
-			_, e := b.d.Build(ctx, coll, name, o, nil)
+			_, e := b.d.Collection(coll).Build(ctx, name, o, nil)
 			do(e)
 		}
 	}
-	do(b.d.CreateDense(ctx, "images", db.DenseOptions{Dim: 784}))
-	do(b.d.CreateDense(ctx, "vectors", db.DenseOptions{Dim: 300, Metric: vector.Cosine}))
-	do(b.d.CreateDense(ctx, "points", db.DenseOptions{Dim: 16, Metric: vector.InnerProduct}))
-	do(b.d.CreateSparse(ctx, "terms", db.SparseOptions{}))
-	do(b.d.CreateSparse(ctx, "words", db.SparseOptions{Named: true}))
-	do(b.d.CreateDense(ctx, "gone", db.DenseOptions{Dim: 784}))
+	create("images", db.Schema{Dim: 784})
+	create("vectors", db.Schema{Dim: 300, Metric: vector.Cosine})
+	create("points", db.Schema{Dim: 16, Metric: vector.InnerProduct})
+	create("terms", db.Schema{Features: db.Numbered})
+	create("words", db.Schema{Features: db.Named})
+	create("gone", db.Schema{Dim: 784})
 	do(b.put("images", 0, 1500))
 	do(b.put("vectors", 0, 1500))
 	do(b.put("points", 0, 400))
@@ -96,15 +100,15 @@ func (b *builder) build() error {
 		do(b.put(coll, 100, 110))
 		do(b.remove(coll, 5))
 	}
-	do(b.d.DropIndex(ctx, "vectors", "gone"))
-	do(b.d.DropCollection(ctx, "gone"))
+	do(b.d.Collection("vectors").DropIndex(ctx, "gone"))
+	do(b.d.Drop(ctx, "gone"))
 	return err
 }
 
 func (b *builder) put(coll string, from, to int) error {
 	return b.d.Update(context.Background(), func(batch *db.Tx) error {
 		for i := from; i < to; i++ {
-			if err := batch.Put(coll, b.row(coll, i)); err != nil {
+			if err := batch.Collection(coll).Put(b.row(coll, i)); err != nil {
 				return err
 			}
 		}
@@ -115,7 +119,7 @@ func (b *builder) put(coll string, from, to int) error {
 func (b *builder) remove(coll string, n int) error {
 	return b.d.Update(context.Background(), func(batch *db.Tx) error {
 		for i := range n {
-			if err := batch.Delete(coll, key(coll, 31*i)); err != nil {
+			if err := batch.Collection(coll).Delete(key(coll, 31*i)); err != nil {
 				return err
 			}
 		}

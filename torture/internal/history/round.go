@@ -86,14 +86,14 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 	}
 	work("builder", 30*time.Millisecond, func(rng *rand.Rand, i int) error {
 		if i%5 == 4 {
-			err := r.d.DropIndex(ctx, coll, "x")
+			err := r.d.Collection(coll).DropIndex(ctx, "x")
 			if errors.Is(err, db.ErrNoIndex) {
 				err = nil
 			}
 			return err
 		}
 		o := db.BuildOptions{Kind: forest.RP, Trees: 3, Depth: 2, LabelsK: 4, HopLabels: 3, Rotate: -1, SketchBytes: -1, Members: true, NoTune: true, Workers: 1, Seed: rng.Uint64()}
-		_, err := r.d.Build(ctx, coll, "x", o, nil)
+		_, err := r.d.Collection(coll).Build(ctx, "x", o, nil)
 		r.count("builds", 1)
 		return err
 	})
@@ -142,18 +142,18 @@ func (r *Round) count(what string, n int) {
 // begin writes the rows of no batch: counters at zero, and what makes an index
 // worth building.
 func (r *Round) begin(ctx context.Context) error {
-	err := r.d.CreateDense(ctx, coll, db.DenseOptions{Dim: dim})
+	_, err := r.d.Create(ctx, coll, db.Schema{Dim: dim})
 	if err != nil {
 		return err
 	}
 	return r.d.Update(ctx, func(b *db.Tx) error {
 		for w := range writers {
-			if err := b.Put(coll, counter(w, 0)); err != nil {
+			if err := b.Collection(coll).Put(counter(w, 0)); err != nil {
 				return err
 			}
 		}
 		for i := range 40 {
-			if err := b.Put(coll, db.Row{Key: fmt.Appendf(nil, "base-%d", i), Vector: vectorOf(uint64(i))}); err != nil {
+			if err := b.Collection(coll).Put(db.Row{Key: fmt.Appendf(nil, "base-%d", i), Vector: vectorOf(uint64(i))}); err != nil {
 				return err
 			}
 		}
@@ -248,9 +248,9 @@ func (r *Round) write(ctx context.Context, w, n int) error {
 		for k, v := range r.batch(w, n) {
 			var err error
 			if v < 0 {
-				err = b.Delete(coll, []byte(k))
+				err = b.Collection(coll).Delete([]byte(k))
 			} else {
-				err = b.Put(coll, db.Row{Key: []byte(k), Vector: vectorOf(uint64(v)), Payload: strconv.AppendInt(nil, int64(v), 10)})
+				err = b.Collection(coll).Put(db.Row{Key: []byte(k), Vector: vectorOf(uint64(v)), Payload: strconv.AppendInt(nil, int64(v), 10)})
 			}
 			if err != nil {
 				return err
@@ -259,14 +259,14 @@ func (r *Round) write(ctx context.Context, w, n int) error {
 		if shares {
 			k := fmt.Appendf(nil, "shared-%d", op.key)
 			if op.value == 0 {
-				if err := b.Delete(coll, k); err != nil {
+				if err := b.Collection(coll).Delete(k); err != nil {
 					return err
 				}
-			} else if err := b.Put(coll, db.Row{Key: k, Vector: vectorOf(1), Payload: strconv.AppendInt(nil, int64(op.value), 10)}); err != nil {
+			} else if err := b.Collection(coll).Put(db.Row{Key: k, Vector: vectorOf(1), Payload: strconv.AppendInt(nil, int64(op.value), 10)}); err != nil {
 				return err
 			}
 		}
-		return b.Put(coll, counter(w, n))
+		return b.Collection(coll).Put(counter(w, n))
 	})
 	if err == nil {
 		r.acked[w].Store(int64(n))
@@ -296,7 +296,7 @@ func (r *Round) read(ctx context.Context, client int, rng *rand.Rand) error {
 		return err
 	}
 	defer s.Release()
-	row, err := s.Get(coll, fmt.Appendf(nil, "shared-%d", op.key))
+	row, err := s.Collection(coll).Get(fmt.Appendf(nil, "shared-%d", op.key))
 	if err == nil {
 		op.value, err = strconv.Atoi(string(row.Payload))
 	} else if errors.Is(err, db.ErrNotFound) {
@@ -339,7 +339,7 @@ func (r *Round) remember(generation uint64, after [writers]int) error {
 // compare compares a snapshot with what its counters say, and returns them.
 func (r *Round) compare(ctx context.Context, s *db.Snapshot, known *[writers]progress, rng *rand.Rand) (after [writers]int, err error) {
 	for w := range after {
-		row, err := s.Get(coll, counter(w, 0).Key)
+		row, err := s.Collection(coll).Get(counter(w, 0).Key)
 		if err != nil {
 			return after, err
 		}
@@ -349,7 +349,7 @@ func (r *Round) compare(ctx context.Context, s *db.Snapshot, known *[writers]pro
 	}
 	want := r.expected(after, known)
 	live := map[string][]float32{}
-	for row, err := range s.Rows(coll) {
+	for row, err := range s.Collection(coll).Rows() {
 		if err != nil {
 			return after, err
 		}
@@ -382,22 +382,25 @@ func (r *Round) search(ctx context.Context, s *db.Snapshot, live map[string][]fl
 	for _, x := range live {
 		best = min(best, nearest(x))
 	}
-	hits, _, err := s.Search(ctx, coll, q, 5, &db.SearchOptions{Index: db.Flat}, nil)
+	exact, err := s.Collection(coll).Search(ctx, db.Query{Vector: q}, &db.SearchOptions{K: 5, Index: db.Flat})
 	if err != nil {
 		return err
 	}
+	hits := exact.Hits
 	if d := hits[0].Distance * hits[0].Distance; d < 0.999*best || d > 1.001*best {
 		return fmt.Errorf("the nearest row is at %g, found at %g", best, d)
 	}
-	c, err := s.Collection(coll)
+	c, err := s.Collection(coll).Info()
 	if err != nil || len(c.Indexes) == 0 {
 		return err
 	}
 	p := query.Params{Method: query.Voting, Votes: 1, Hops: 1}
-	if hits, _, err = s.Search(ctx, coll, q, 5, &db.SearchOptions{Index: "x", Params: &p}, hits[:0]); err != nil {
+	found, err := s.Collection(coll).Search(ctx, db.Query{Vector: q},
+		&db.SearchOptions{K: 5, Index: "x", Params: &p, Reuse: hits})
+	if err != nil {
 		return err
 	}
-	for _, h := range hits {
+	for _, h := range found.Hits {
 		if live[string(h.Key)] == nil {
 			return fmt.Errorf("hit %q is no row of the snapshot", h.Key)
 		}

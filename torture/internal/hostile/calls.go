@@ -160,7 +160,7 @@ func (c *caller) read(d *db.DB) {
 	_ = c.call("backup", func() error { _, err := d.Backup(c.ctx, io.Discard); return err })
 	for _, x := range collections[c.name] { // as an export reads
 		_ = c.call("rows of "+x.name, func() error {
-			for _, err := range s.Rows(x.name) {
+			for _, err := range s.Collection(x.name).Rows() {
 				if err != nil {
 					return err
 				}
@@ -182,7 +182,7 @@ func (c *caller) write(d *db.DB) {
 			if x.dim == 0 && c.rng.IntN(2) == 0 {
 				o = db.BuildOptions{Kind: forest.Kind(db.KindPT), Budget: small}
 			}
-			_, err := d.Build(c.ctx, x.name, "new", o, nil)
+			_, err := d.Collection(x.name).Build(c.ctx, "new", o, nil)
 			return err
 		})
 	}

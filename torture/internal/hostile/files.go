@@ -42,12 +42,14 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, c := range collections[name] {
-		if c.dim > 0 {
-			err = d.CreateDense(ctx, c.name, db.DenseOptions{Dim: c.dim, Metric: c.metric})
-		} else {
-			err = d.CreateSparse(ctx, c.name, db.SparseOptions{Named: c.named})
+		schema := db.Schema{Dim: c.dim, Metric: c.metric}
+		switch {
+		case c.named:
+			schema.Features = db.Named
+		case c.dim == 0:
+			schema.Features = db.Numbered
 		}
-		if err != nil {
+		if _, err = d.Create(ctx, c.name, schema); err != nil {
 			return err
 		}
 	}
@@ -57,7 +59,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	for _, c := range collections[name] {
 		for index, o := range c.indexes {
 			o.NoTune, o.Seed = true, 1
-			if _, err := d.Build(ctx, c.name, index, o, nil); err != nil {
+			if _, err := d.Collection(c.name).Build(ctx, index, o, nil); err != nil {
 				return fmt.Errorf("%s/%s: %w", c.name, index, err)
 			}
 		}
@@ -124,12 +126,12 @@ func put(ctx context.Context, d *db.DB, name string, from, to int) error {
 				if c.dim > 1000 && i%50 != 0 {
 					continue // each row is a chunk
 				}
-				if err := b.Put(c.name, row(c, i)); err != nil {
+				if err := b.Collection(c.name).Put(row(c, i)); err != nil {
 					return err
 				}
 			}
 			for i := 7; i < from && c.dim < 1000; i += 31 {
-				if err := b.Delete(c.name, key((i+from)%from)); err != nil && !errors.Is(err, db.ErrNotFound) {
+				if err := b.Collection(c.name).Delete(key((i + from) % from)); err != nil && !errors.Is(err, db.ErrNotFound) {
 					return err
 				}
 			}

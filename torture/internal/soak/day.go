@@ -110,14 +110,12 @@ func (y *Day) Run(ctx context.Context) (err error) {
 
 // begin fills the collections and builds the indexes.
 func (y *Day) begin(ctx context.Context) error {
-	err := errors.Join(
-		y.d.CreateDense(ctx, "dense", db.DenseOptions{Dim: denseDim}),
-		y.d.CreateSparse(ctx, "terms", db.SparseOptions{}),
-	)
-	if err != nil {
-		return err
+	for name, schema := range map[string]db.Schema{"dense": {Dim: denseDim}, "terms": {Features: db.Numbered}} {
+		if _, err := y.d.Create(ctx, name, schema); err != nil {
+			return err
+		}
 	}
-	err = y.d.Update(ctx, func(b *db.Tx) error {
+	err := y.d.Update(ctx, func(b *db.Tx) error {
 		for i := range denseKeys {
 			if err := y.put(b, "dense", i); err != nil {
 				return err
@@ -142,7 +140,7 @@ func (y *Day) begin(ctx context.Context) error {
 		{"terms", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 10, Lambda: 0.7}}}},
 		{"terms", "tree", db.BuildOptions{Kind: db.KindAT, Budget: db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}}},
 	} {
-		if _, err := y.d.Build(ctx, x.coll, x.name, x.o, nil); err != nil {
+		if _, err := y.d.Collection(x.coll).Build(ctx, x.name, x.o, nil); err != nil {
 			return err
 		}
 	}
@@ -194,7 +192,7 @@ func key(coll string, i int) []byte { return fmt.Appendf(nil, "%s/%05d", coll, i
 func (y *Day) put(b *db.Tx, coll string, i int) error {
 	k, seed := key(coll, i), y.rng.Uint64()
 	y.rows[string(k)] = seed
-	return b.Put(coll, row(coll, k, seed))
+	return b.Collection(coll).Put(row(coll, k, seed))
 }
 
 // write is a batch of changes: three of four put a row of a random key, new or
@@ -216,7 +214,7 @@ func (y *Day) write(ctx context.Context) error {
 			var err error
 			if y.rng.IntN(4) == 0 {
 				delete(y.rows, string(k))
-				err = b.Delete(coll, k)
+				err = b.Collection(coll).Delete(k)
 			} else {
 				err = y.put(b, coll, i)
 			}
@@ -234,14 +232,14 @@ func (y *Day) oneMinute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := held.Count("dense")
+	n, err := held.Collection("dense").Count()
 	asked := make(chan error, 1)
 	seed := y.rng.Uint64()
 	go func() { asked <- y.ask(ctx, seed) }()
 	for i := 0; i < batches && err == nil; i++ {
 		err = y.write(ctx)
 		if i == batches/2 {
-			if again, e := held.Count("dense"); e != nil || again != n {
+			if again, e := held.Collection("dense").Count(); e != nil || again != n {
 				err = errors.Join(err, fmt.Errorf("a held snapshot had %d rows and has %d: %w", n, again, e))
 			}
 			held.Release()
@@ -289,22 +287,22 @@ func (y *Day) ask(ctx context.Context, seed uint64) error {
 				if i%60 == 0 {
 					o = db.SearchOptions{Index: db.Flat}
 				}
-				hits, _, err := s.Search(ctx, "dense", r.Vector, 10, &o, nil)
-				if err == nil && len(hits) != 10 {
-					err = fmt.Errorf("%d hits", len(hits))
+				found, err := s.Collection("dense").Search(ctx, db.Query{Vector: r.Vector}, &o)
+				if err == nil && len(found.Hits) != 10 {
+					err = fmt.Errorf("%d hits", len(found.Hits))
 				}
 				return err
 			}
-			q := db.SparseQuery{Sparse: r.Sparse}
+			q := db.Query{Sparse: r.Sparse}
 			switch i % 9 {
 			case 2:
-				_, _, err := s.SearchSparse(ctx, "terms", q, 10, &db.SparseSearchOptions{Index: "rows"}, nil)
+				_, err := s.Collection("terms").Search(ctx, q, &db.SearchOptions{Index: "rows"})
 				return err
 			case 5:
-				_, _, err := s.Predict(ctx, "terms", q, &db.PredictOptions{Index: "labels"})
+				_, err := s.Collection("terms").Predict(ctx, q, &db.PredictOptions{Index: "labels"})
 				return err
 			}
-			_, _, err := s.Predict(ctx, "terms", q, &db.PredictOptions{Index: "tree"})
+			_, err := s.Collection("terms").Predict(ctx, q, &db.PredictOptions{Index: "tree"})
 			return err
 		})
 		if err != nil {
@@ -323,7 +321,7 @@ func (y *Day) compare(d *db.DB) error {
 	return d.View(func(s *db.Snapshot) error {
 		n := 0
 		for _, coll := range []string{"dense", "terms"} {
-			for r, err := range s.Rows(coll) {
+			for r, err := range s.Collection(coll).Rows() {
 				if err != nil {
 					return err
 				}

@@ -22,10 +22,15 @@ const (
 	Drop     = "drop"     // the indexes are dropped
 )
 
+func create(ctx context.Context, d *db.DB, name string, s db.Schema) error {
+	_, err := d.Create(ctx, name, s)
+	return err
+}
+
 // Create makes the collections, as far as they are missing.
 func (s Script) Create(ctx context.Context, d *db.DB) error {
 	for _, err := range []error{
-		d.CreateDense(ctx, Dense, db.DenseOptions{Dim: s.Dim}), d.CreateSparse(ctx, Sparse, db.SparseOptions{Named: true}),
+		create(ctx, d, Dense, db.Schema{Dim: s.Dim}), create(ctx, d, Sparse, db.Schema{Features: db.Named}),
 	} {
 		if err != nil && !errors.Is(err, db.ErrExists) {
 			return err
@@ -40,15 +45,15 @@ func (s Script) Apply(ctx context.Context, d *db.DB, i int) error {
 		for _, c := range s.batch(i) {
 			var err error
 			if c.delete {
-				err = errors.Join(b.Delete(Dense, []byte(c.key)), b.Delete(Sparse, []byte(c.key)))
+				err = errors.Join(b.Collection(Dense).Delete([]byte(c.key)), b.Collection(Sparse).Delete([]byte(c.key)))
 			} else {
-				err = errors.Join(b.Put(Dense, c.dense), b.Put(Sparse, c.sparse))
+				err = errors.Join(b.Collection(Dense).Put(c.dense), b.Collection(Sparse).Put(c.sparse))
 			}
 			if err != nil {
 				return err
 			}
 		}
-		return b.Put(Dense, s.last(i+1))
+		return b.Collection(Dense).Put(s.last(i + 1))
 	})
 }
 
@@ -57,7 +62,7 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 	switch step {
 	case Build:
 		for _, x := range s.Indexes() {
-			_, err := d.Build(ctx, x.Collection, x.Name, x.Options, nil)
+			_, err := d.Collection(x.Collection).Build(ctx, x.Name, x.Options, nil)
 			if err != nil {
 				return fmt.Errorf("build of %q: %w", x.Name, err)
 			}
@@ -72,7 +77,7 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 		err = backup(ctx, d)
 	case Drop:
 		for _, x := range s.Indexes() {
-			if err := d.DropIndex(ctx, x.Collection, x.Name); err != nil && !errors.Is(err, db.ErrNoIndex) {
+			if err := d.Collection(x.Collection).DropIndex(ctx, x.Name); err != nil && !errors.Is(err, db.ErrNoIndex) {
 				return err
 			}
 		}

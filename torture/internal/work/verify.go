@@ -26,7 +26,7 @@ func Batches(d *db.DB) (n int, err error) {
 }
 
 func batches(s *db.Snapshot) (int, error) {
-	r, err := s.Get(Dense, []byte(lastKey))
+	r, err := s.Collection(Dense).Get([]byte(lastKey))
 	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrNoCollection) {
 		return 0, nil
 	} else if err != nil {
@@ -95,7 +95,7 @@ func Check(ctx context.Context, d *db.DB) error {
 func (s Script) HasIndexes(d *db.DB) error {
 	return d.View(func(v *db.Snapshot) error {
 		for _, x := range s.Indexes() {
-			if _, err := v.Index(x.Collection, x.Name); err != nil {
+			if _, err := v.Collection(x.Collection).Index(x.Name); err != nil {
 				return fmt.Errorf("a build was acknowledged: %w", err)
 			}
 		}
@@ -154,7 +154,7 @@ func (s Script) VerifySnapshot(ctx context.Context, v *db.Snapshot) (int, error)
 // sameRows compares all rows, keys, counts and labels of a collection.
 func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 	seen := 0
-	for r, err := range v.Rows(name) {
+	for r, err := range v.Collection(name).Rows() {
 		if err != nil {
 			return err
 		}
@@ -167,12 +167,12 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 		}
 		seen++
 	}
-	if n, err := v.Count(name); err != nil || n != len(want) || seen != n {
+	if n, err := v.Collection(name).Count(); err != nil || n != len(want) || seen != n {
 		return fmt.Errorf("%d rows, %d counted, want %d: %w", seen, n, len(want), err)
 	}
 	labels := map[string]int{}
 	for key, w := range want {
-		r, err := v.Get(name, []byte(key))
+		r, err := v.Collection(name).Get([]byte(key))
 		if err != nil {
 			return fmt.Errorf("get %q: %w", key, err)
 		}
@@ -183,7 +183,7 @@ func sameRows(v *db.Snapshot, name string, want map[string]db.Row) error {
 			labels[l]++
 		}
 	}
-	counts, err := v.Labels(name)
+	counts, err := v.Collection(name).Labels()
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []fl
 		{db.SearchOptions{Index: db.Flat}, all, few, true},
 		{db.SearchOptions{Index: db.Flat, Labels: labelNames[:1]}, ambers, len(all), true},
 	}
-	indexes, err := v.Indexes(Dense)
+	indexes, err := v.Collection(Dense).Indexes()
 	if err != nil {
 		return err
 	}
@@ -231,9 +231,10 @@ func (s Script) verifyDense(ctx context.Context, v *db.Snapshot, m model, q []fl
 		}
 	}
 	for _, a := range asks {
-		hits, _, err := v.Search(ctx, Dense, q, a.k, &a.o, nil)
+		a.o.K = a.k
+		found, err := v.Collection(Dense).Search(ctx, db.Query{Vector: q}, &a.o)
 		if err == nil {
-			err = sameHits(hits, a.want, a.k, a.exact)
+			err = sameHits(found.Hits, a.want, a.k, a.exact)
 		}
 		if err != nil {
 			return fmt.Errorf("search by %q, k = %d: %w", a.o.Index, a.k, err)
@@ -250,31 +251,32 @@ func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []d
 	}
 	all, ambers := m.cosine(q, nil), m.cosine(q, amber)
 	names := []string{db.Flat}
-	indexes, err := v.Indexes(Sparse)
+	indexes, err := v.Collection(Sparse).Indexes()
 	if err != nil {
 		return err
 	}
-	ask := db.SparseQuery{Features: q}
+	ask := db.Query{Features: q}
 	for _, x := range indexes {
 		if x.Options.Kind == db.KindPostings {
 			names = append(names, x.Name)
-		} else if _, _, err := v.Predict(ctx, Sparse, ask, &db.PredictOptions{Index: x.Name, Top: 3}); err != nil {
+		} else if _, err := v.Collection(Sparse).Predict(ctx, ask, &db.PredictOptions{Index: x.Name, Top: 3}); err != nil {
 			return fmt.Errorf("predict by %q: %w", x.Name, err)
 		}
 	}
 	for _, name := range names {
 		for _, k := range []int{3, len(m.sparse)} {
-			hits, _, err := v.SearchSparse(ctx, Sparse, ask, k, &db.SparseSearchOptions{Index: name}, nil)
+			found, err := v.Collection(Sparse).Search(ctx, ask, &db.SearchOptions{K: k, Index: name})
 			if err == nil {
-				err = sameHits(hits, all, k, true)
+				err = sameHits(found.Hits, all, k, true)
 			}
 			if err != nil {
 				return fmt.Errorf("sparse search by %q, k = %d: %w", name, k, err)
 			}
 		}
-		hits, _, err := v.SearchSparse(ctx, Sparse, ask, len(m.sparse), &db.SparseSearchOptions{Index: name, Labels: labelNames[:1]}, nil)
+		found, err := v.Collection(Sparse).Search(ctx, ask,
+			&db.SearchOptions{K: len(m.sparse), Index: name, Labels: labelNames[:1]})
 		if err == nil {
-			err = sameHits(hits, ambers, len(m.sparse), true)
+			err = sameHits(found.Hits, ambers, len(m.sparse), true)
 		}
 		if err != nil {
 			return fmt.Errorf("sparse search of a label by %q: %w", name, err)

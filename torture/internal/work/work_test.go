@@ -50,7 +50,7 @@ func TestVerify(t *testing.T) {
 			if d, err = db.Open(path, Options()); err != nil {
 				t.Fatal(err)
 			}
-			err = d.Update(ctx, func(b *db.Tx) error { return b.Delete(Sparse, []byte(liveKey(s, 15))) })
+			err = d.Update(ctx, func(b *db.Tx) error { return b.Collection(Sparse).Delete([]byte(liveKey(s, 15))) })
 			if err != nil {
 				t.Fatal(err)
 			}

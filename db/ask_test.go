@@ -1,0 +1,97 @@
+package db
+
+import "context"
+
+// The functions below call the API and return several values in place of a struct, which reads
+// better in tests.
+
+// create is DB.Create without the handle.
+func create(ctx context.Context, d *DB, name string, s Schema) error {
+	_, err := d.Create(ctx, name, s)
+	return err
+}
+
+// nearest is Collection.Search for k rows.
+func nearest(ctx context.Context, c Collection, q Query, k int, o *SearchOptions) ([]Hit, SearchStats, error) {
+	return nearestInto(ctx, c, q, k, o, nil)
+}
+
+// nearestInto is nearest in the memory of earlier hits.
+func nearestInto(
+	ctx context.Context, c Collection, q Query, k int, o *SearchOptions, reuse []Hit,
+) ([]Hit, SearchStats, error) {
+	var with SearchOptions
+	if o != nil {
+		with = *o
+	}
+	with.K, with.Reuse = k, reuse
+	res, err := c.Search(ctx, q, &with)
+	return res.Hits, res.Stats, err
+}
+
+// nearestBatch is Collection.SearchBatch with vectors.
+func nearestBatch(
+	ctx context.Context, c Collection, vectors [][]float32, k int, o *SearchOptions, workers int,
+) ([][]Hit, error) {
+	var with SearchOptions
+	if o != nil {
+		with = *o
+	}
+	with.K, with.Workers = k, workers
+	queries := make([]Query, len(vectors))
+	for i, v := range vectors {
+		queries[i].Vector = v
+	}
+	found, err := c.SearchBatch(ctx, queries, &with)
+	if err != nil {
+		return nil, err
+	}
+	hits := make([][]Hit, len(found))
+	for i, r := range found {
+		hits[i] = r.Hits
+	}
+	return hits, nil
+}
+
+// predict is Collection.Predict.
+func predict(ctx context.Context, c Collection, q Query, o *PredictOptions) ([]Prediction, PredictStats, error) {
+	out, err := c.Predict(ctx, q, o)
+	return out.Labels, out.Stats, err
+}
+
+// predictBatch is Collection.PredictBatch.
+func predictBatch(
+	ctx context.Context, c Collection, queries []Query, o *PredictOptions, workers int,
+) ([][]Prediction, error) {
+	var with PredictOptions
+	if o != nil {
+		with = *o
+	}
+	with.Workers = workers
+	found, err := c.PredictBatch(ctx, queries, &with)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]Prediction, len(found))
+	for i, p := range found {
+		out[i] = p.Labels
+	}
+	return out, nil
+}
+
+// treePath is the explanation of a prediction by a budgeted tree.
+func treePath(ctx context.Context, c Collection, q Query, index string) (*TreePath, error) {
+	out, err := c.Predict(ctx, q, &PredictOptions{Index: index, Explain: true})
+	return out.Tree, err
+}
+
+// The same for tests outside of the package.
+var (
+	CreateForTest       = create
+	NearestForTest      = nearest
+	NearestIntoForTest  = nearestInto
+	NearestBatchForTest = nearestBatch
+	PredictForTest      = predict
+	PredictBatchForTest = predictBatch
+	TreePathForTest     = treePath
+)

@@ -1,0 +1,95 @@
+package db
+
+import "fmt"
+
+// Collection is a handle of a collection, by name. One of a database sees the latest state at
+// each call; one of a snapshot always sees the snapshot's. Loads, builds and drops need a
+// handle of the database; on one of a snapshot they return ErrReadOnly. A handle costs nothing, is safe for concurrent
+// use, and can be made before the collection exists: calls then return ErrNoCollection.
+type Collection struct {
+	d    *DB
+	s    *Snapshot // nil: the latest state
+	name string
+}
+
+// Collection returns a handle that sees the latest state at each call.
+func (d *DB) Collection(name string) Collection { return Collection{d: d, name: name} }
+
+// Collection returns a handle that sees the snapshot's state.
+func (s *Snapshot) Collection(name string) Collection {
+	return Collection{s: s, name: name}
+}
+
+// Name returns the collection's name.
+func (c Collection) Name() string { return c.name }
+
+// Info describes the collection.
+//
+// Errors: ErrNoCollection, ErrClosed.
+func (c Collection) Info() (info CollectionInfo, err error) {
+	err = c.read(func(st *collState) error {
+		info = st.c.info()
+		return nil
+	})
+	return info, err
+}
+
+// Count returns the number of live rows.
+//
+// Errors: ErrNoCollection, ErrClosed.
+func (c Collection) Count() (n int, err error) {
+	err = c.read(func(st *collState) error {
+		n = int(st.c.Live)
+		return nil
+	})
+	return n, err
+}
+
+// hold returns the snapshot that a call reads; letGo must follow.
+func (c Collection) hold() (*Snapshot, error) {
+	if c.s != nil {
+		return c.s, nil
+	}
+	if c.d == nil {
+		return nil, fmt.Errorf("%w: a Collection without a database", ErrClosed)
+	}
+	return c.d.Snapshot()
+}
+
+func (c Collection) letGo(s *Snapshot) {
+	if c.s == nil {
+		s.Release()
+	}
+}
+
+// writer returns the database of a handle that may write.
+func (c Collection) writer() (*DB, error) {
+	switch {
+	case c.d != nil:
+		return c.d, nil
+	case c.s != nil:
+		return nil, fmt.Errorf("%w: collection %q of a snapshot: use DB.Collection", ErrReadOnly, c.name)
+	}
+	return nil, fmt.Errorf("%w: a Collection without a database", ErrClosed)
+}
+
+// read calls f with the collection in the state that the handle sees. Faults of the map become
+// errors.
+func (c Collection) read(f func(st *collState) error) error {
+	s, err := c.hold()
+	if err != nil {
+		return err
+	}
+	defer c.letGo(s)
+	return s.read(c.name, f)
+}
+
+// read calls f with a collection of the snapshot. Faults of the map become errors.
+func (s *Snapshot) read(coll string, f func(st *collState) error) (err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	st, err := s.collection(coll)
+	if err != nil {
+		return err
+	}
+	return f(st)
+}
