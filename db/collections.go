@@ -115,9 +115,9 @@ func (d *DB) removeMarked(id uint64) (done bool, err error) {
 
 // forget removes the cached state of a removed object.
 func (s *openFile) forget(id uint64) {
-	s.verified.forget(id)
-	s.checked.forget(id)
-	s.validated.forget(id)
+	s.verified.Forget(id)
+	s.checked.Forget(id)
+	s.validated.Forget(id)
 	s.fresh.Delete(id)
 	s.features.Delete(id)
 }

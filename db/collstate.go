@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -43,120 +41,6 @@ type collState struct {
 func newCollState(g *generation, c *collection) *collState {
 	return &collState{g: g, c: c, numbering: g.store.numberingOf(c.ID),
 		indexes: map[string]*indexState{}}
-}
-
-// value is a stored block in the map.
-type value struct {
-	key     [codec.KeySize]byte
-	block   codec.Block
-	payload []byte
-}
-
-// number returns the block's number in its section.
-func (v *value) number() uint32 { return binary.BigEndian.Uint32(v.key[codec.KeySize-4:]) }
-
-// section parses all blocks of an object's section and verifies those not verified yet. The
-// blocks must be numbered 0..n-1; a negative n allows any count. The payloads alias the map.
-func (g *generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind,
-	n int) ([]value, error) {
-	if err := g.store.sound(soundBlocks); err != nil {
-		return nil, err
-	}
-	var vals []value
-	var err error
-	add := func(k, v []byte) error {
-		_, _, chunk := codec.ParseKey(k)
-		b, err := codec.Parse(v)
-		switch {
-		case err != nil:
-		case b.Kind != kind:
-			err = fmt.Errorf("block is of kind %v", b.Kind)
-		case gaps(kind) && chunk < maxNumbered:
-			// In these sections, a number identifies the content of a block, not its position.
-			for len(vals) < int(chunk) {
-				vals = append(vals, value{})
-			}
-		case int(chunk) != len(vals):
-			err = fmt.Errorf("block %d is missing", len(vals))
-		}
-		if err == nil && b.Flags != 0 {
-			err = errors.New("block is compressed")
-		}
-		if err != nil {
-			return blockError(coll, object, kind, chunk, err)
-		}
-		vals = append(vals, value{key: [codec.KeySize]byte(k), block: b, payload: b.Payload})
-		return nil
-	}
-	g.locked(func() { err = eachBlock(g.tx.Bucket(bucketBlocks), object, kind, add) })
-	if err != nil {
-		return nil, err
-	}
-	if n >= 0 && len(vals) != n {
-		return nil, blockError(coll, object, kind, uint32(len(vals)),
-			fmt.Errorf("%d blocks, want %d", len(vals), n))
-	}
-	return vals, g.verify(ctx, coll, object, kind, vals)
-}
-
-// gaps reports whether a section's block numbers may have gaps.
-func gaps(kind codec.Kind) bool {
-	switch kind {
-	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix,
-		codec.KindSimilarity, codec.KindBudget, codec.KindOverlayDir:
-		return true
-	}
-	return false
-}
-
-// maxNumbered bounds the block numbers of such sections.
-const maxNumbered = 64
-
-// verify checks the checksums of blocks, on all processors if there are many bytes, and records
-// those that match. Blocks are immutable and object numbers are never reused, so a set bit
-// stays true.
-func (g *generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind,
-	vals []value) error {
-	if g.store.verify == VerifyNever {
-		return nil
-	}
-	seen := g.store.verified.section(object, kind)
-	var todo []int
-	bytes := 0
-	for i := range vals {
-		if vals[i].payload != nil && (g.store.verify == VerifyAlways || !seen.has(vals[i].number())) {
-			todo = append(todo, i)
-			bytes += len(vals[i].payload)
-		}
-	}
-	work := par.Work{N: len(todo), Workers: min(par.Workers(0), bytes>>20+1)}
-	err := par.Each(ctx, work, func(j int) (err error) {
-		defer guard(g.store, setFaults(), &err)
-		v := &vals[todo[j]]
-		if err := v.block.Verify(v.key[:]); err != nil {
-			return blockError(coll, object, kind, v.number(), err)
-		}
-		seen.set(v.number())
-		return nil
-	})
-	if err != nil && err == ctx.Err() {
-		return fmt.Errorf("db: load: %w", err)
-	}
-	return err
-}
-
-// payloads is section without the headers.
-func (g *generation) payloads(ctx context.Context, coll string, object uint64,
-	kind codec.Kind) ([][]byte, error) {
-	vals, err := g.section(ctx, coll, object, kind, -1)
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]byte, len(vals))
-	for i := range vals {
-		out[i] = vals[i].payload
-	}
-	return out, nil
 }
 
 // rows loads the pointer tables of the rows and the tombstones.
@@ -286,7 +170,7 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 		return err
 	}
 	want := c.sealed()
-	seen := g.store.verified.section(c.ID, codec.KindTail)
+	seen := g.store.verified.Section(c.ID, codec.KindTail)
 	g.state.Lock()
 	defer g.state.Unlock()
 	err := eachBlock(g.tx.Bucket(bucketTail), c.ID, codec.KindTail, func(k, v []byte) error {
@@ -294,12 +178,12 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 		if row != want {
 			return blockError(c.Name, c.ID, codec.KindTail, want, errors.New("row is missing"))
 		}
-		check := g.store.verify == VerifyAlways || g.store.verify == VerifyFirst && !seen.has(row)
+		check := g.store.verify == VerifyAlways || g.store.verify == VerifyFirst && !seen.Has(row)
 		p, err := decodeBlock(c.Name, k, v, check)
 		if err != nil {
 			return err
 		}
-		seen.set(row)
+		seen.Set(row)
 		if err := f(row, p); err != nil {
 			return blockError(c.Name, c.ID, codec.KindTail, row, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -30,7 +31,7 @@ type forestManifest struct {
 	Lift float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
 	// Runs lists the blocks of the sections of a forest that maintenance has changed; a section
 	// without an entry is in the manifest's object.
-	Runs map[codec.Kind][]blockRun `json:",omitempty"`
+	Runs map[codec.Kind][]arrays.Run `json:",omitempty"`
 	// Grown is the number of rows that the forest covered when its trees were grown, 0 if it
 	// equals the number covered now.
 	Grown int `json:",omitempty"`
@@ -94,7 +95,7 @@ func (f *forestManifest) check(m *manifest) error {
 		ok   bool
 		what string
 	}{
-		{validRuns(f.Runs), "runs of blocks"},
+		{arrays.ValidRuns(f.Runs), "runs of blocks"},
 		{m.Dim >= 1 && m.Dim <= MaxDim, "dimension"},
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
@@ -382,4 +383,20 @@ func (o BuildOptions) validate() error {
 		return bad("rotation applies to axis-aligned learners, not to %s", o.Kind)
 	}
 	return nil
+}
+
+// firstObject returns the object that holds the first block of a section.
+func (f *forestManifest) firstObject(own uint64, kind codec.Kind) uint64 {
+	if runs := f.Runs[kind]; len(runs) > 0 {
+		return runs[0].Object
+	}
+	return own
+}
+
+// located lists the locations of the n blocks of a section, one run per block.
+func (f *forestManifest) located(own uint64, kind codec.Kind, n int) []arrays.Run {
+	if runs, ok := f.Runs[kind]; ok {
+		return arrays.Located(runs, n)
+	}
+	return arrays.Located([]arrays.Run{{Object: own}}, n)
 }

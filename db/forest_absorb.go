@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -50,7 +51,7 @@ type forestStep struct {
 	hops    *patch[uint32]
 	sketch  *patch[byte]
 	quant   *patch[byte]
-	kept    map[codec.Kind][]blockRun // runs of the index after the step; set by emit
+	kept    map[codec.Kind][]arrays.Run // runs of the index after the step; set by emit
 	removed []blockRef
 }
 
@@ -437,19 +438,19 @@ func (s *forestStep) action() string { return "insert" }
 func (s *forestStep) objects() int   { return 1 }
 
 // emit writes the blocks that the step changes.
-func (s *forestStep) emit(object uint64, sink blockSink) (*manifest, error) {
+func (s *forestStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	s.removed = nil
 	m, was := *s.m, s.m.forest()
 	d := *was
 	m.Object, m.own = object, &d
-	d.Runs = map[codec.Kind][]blockRun{}
+	d.Runs = map[codec.Kind][]arrays.Run{}
 	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections,
 		codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
 		if d.Runs[kind] = was.Runs[kind]; d.Runs[kind] == nil {
-			d.Runs[kind] = []blockRun{{Object: s.m.Object}}
+			d.Runs[kind] = []arrays.Run{{Object: s.m.Object}}
 		}
 	}
-	w := newArrayWriter(object, sink)
+	w := arrays.NewWriter(object, sink)
 	writePatch(w, s, codec.KindLists, s.lists, d.Runs)
 	writePatch(w, s, codec.KindNeighbors, s.hops, d.Runs)
 	writePatch(w, s, codec.KindSketch, s.sketch, d.Runs)
@@ -475,37 +476,37 @@ func (s *forestStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	m.Info.TrainingPoints += s.live
 	d.Trees.CorpusN = s.hi
 	s.kept = d.Runs
-	return &m, w.err
+	return &m, w.Err
 }
 
 // writePatch writes the blocks of a section that a step changes, if the index has the section,
 // and sets runs to the location of all blocks of the section.
-func writePatch[T codec.Number](w *arrayWriter, s *forestStep, kind codec.Kind, p *patch[T],
-	runs map[codec.Kind][]blockRun) {
+func writePatch[T codec.Number](w *arrays.Writer, s *forestStep, kind codec.Kind, p *patch[T],
+	runs map[codec.Kind][]arrays.Run) {
 	if p == nil {
 		return
 	}
-	blocks := s.m.forest().blocks(s.m.Object, kind, len(p.old))
+	blocks := s.m.forest().located(s.m.Object, kind, len(p.old))
 	for c := range p.chunks() {
 		data, ok := p.fresh[c]
 		if !ok {
 			continue
 		}
-		at := blockRun{w.object, uint32(c), uint32(c) + 1}
+		at := arrays.Run{Object: w.Object, From: uint32(c), To: uint32(c) + 1}
 		if c < len(blocks) {
 			s.removed = append(s.removed, blockRef{blocks[c].Object, kind, blocks[c].From})
 			blocks[c] = at
 		} else {
 			blocks = append(blocks, at)
 		}
-		w.block(kind, uint32(c), elemOf[T](), p.width, codec.Bytes(data))
+		w.Block(kind, uint32(c), arrays.ElemOf[T](), p.width, codec.Bytes(data))
 	}
-	runs[kind] = joined(blocks)
+	runs[kind] = arrays.Joined(blocks)
 }
 
 // emitOverlay writes the complete overlay and records the blocks of the previous one as
 // removed.
-func (s *forestStep) emitOverlay(w *arrayWriter) {
+func (s *forestStep) emitOverlay(w *arrays.Writer) {
 	if old := s.v.Forest.Overlay; old != nil {
 		for kind, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
 			codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
@@ -515,11 +516,11 @@ func (s *forestStep) emitOverlay(w *arrayWriter) {
 		}
 	}
 	o := s.overlay
-	dirs := w.arrays(codec.KindOverlayDir)
-	array(dirs, 0, &o.Dir)
-	array(dirs, 1, &o.MemberDir)
-	w.blocks(codec.KindOverlay, o.Blocks)
-	w.blocks(codec.KindOverlayMembers, o.MemberBlocks)
+	dirs := w.Section(codec.KindOverlayDir)
+	arrays.Field(dirs, 0, &o.Dir)
+	arrays.Field(dirs, 1, &o.MemberDir)
+	w.Blocks(codec.KindOverlay, o.Blocks)
+	w.Blocks(codec.KindOverlayMembers, o.MemberBlocks)
 }
 
 // parts returns the earlier objects that the index still uses.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -60,14 +61,14 @@ func loadLists(ctx context.Context, st source, m *manifest) (*labelLists, error)
 		return nil, nil
 	}
 	r := st.arrays(ctx, m.Info.Name, m.Object)
-	r.runs = d.Runs
+	r.Runs = d.Runs
 	l := &labelLists{shift: d.ListShift,
-		chunks: readRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, d.ListShift)}
-	for row := uint32(0); r.err == nil && row < uint32(m.Info.Rows); row++ {
+		chunks: arrays.ReadRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, d.ListShift)}
+	for row := uint32(0); r.Err == nil && row < uint32(m.Info.Rows); row++ {
 		list := l.chunks[row>>l.shift][int(row)&(1<<l.shift-1)*listWidth:]
-		r.need(list[0] == row && l.reach(row) >= 0, "a label list is not that of its row")
+		r.Need(list[0] == row && l.reach(row) >= 0, "a label list is not that of its row")
 	}
-	return l, r.err
+	return l, r.Err
 }
 
 // patch holds changed and added rows of width numbers, by chunk. Unchanged chunks stay where

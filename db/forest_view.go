@@ -8,14 +8,15 @@ import (
 	"unsafe"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
 // emit writes every block of a learned index to the sink.
-func (l *learned) emit(object uint64, sink blockSink) (*manifest, error) {
-	w := newArrayWriter(object, sink)
+func (l *learned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+	w := arrays.NewWriter(object, sink)
 	f := l.forest
 	m := &forestManifest{
 		Lift: l.lift,
@@ -25,46 +26,46 @@ func (l *learned) emit(object uint64, sink blockSink) (*manifest, error) {
 		},
 	}
 	m.Trees.Params.Corpus = nil
-	w.block(codec.KindNodes, 0, codec.U8, 1, encodeNodes(f.Nodes))
-	dirs := w.arrays(codec.KindLeafDir)
-	array(dirs, 0, &f.LeafDir)
-	array(dirs, 1, &f.MemberDir)
-	d := w.arrays(codec.KindDirections)
-	array(d, 0, &f.Proj.Ptr)
-	array(d, 1, &f.Proj.Idx)
-	array(d, 2, &f.Proj.Val)
-	array(d, 3, &f.DirIdx)
-	array(d, 4, &f.DirVal)
-	w.blocks(codec.KindLeaves, f.Leaves)
-	w.blocks(codec.KindMembers, f.Members)
+	w.Block(codec.KindNodes, 0, codec.U8, 1, encodeNodes(f.Nodes))
+	dirs := w.Section(codec.KindLeafDir)
+	arrays.Field(dirs, 0, &f.LeafDir)
+	arrays.Field(dirs, 1, &f.MemberDir)
+	d := w.Section(codec.KindDirections)
+	arrays.Field(d, 0, &f.Proj.Ptr)
+	arrays.Field(d, 1, &f.Proj.Idx)
+	arrays.Field(d, 2, &f.Proj.Val)
+	arrays.Field(d, 3, &f.DirIdx)
+	arrays.Field(d, 4, &f.DirVal)
+	w.Blocks(codec.KindLeaves, f.Leaves)
+	w.Blocks(codec.KindMembers, f.Members)
 	if r := l.rotation; r != nil {
 		m.Rotation = r.R
 		all := slices.Concat(r.Mean, r.Bias, r.Matrix)
-		array(w.arrays(codec.KindRotation), 0, &all)
+		arrays.Field(w.Section(codec.KindRotation), 0, &all)
 	}
 	if width := l.opts.SketchBytes; width > 0 {
 		m.SketchWidth, m.SketchShift, m.SketchStep, m.SketchSteps =
-			width, shiftFor(width), l.step, l.steps
-		writeRows(w, codec.KindSketch, l.sketch, width, m.SketchShift)
+			width, arrays.ShiftFor(width), l.step, l.steps
+		arrays.WriteRows(w, codec.KindSketch, l.sketch, width, m.SketchShift)
 	}
 	if k := l.opts.HopLabels; k > 0 {
-		m.NeighborK, m.NeighborShift = k, shiftFor(4*k)
-		writeRows(w, codec.KindNeighbors, l.hops, k, m.NeighborShift)
+		m.NeighborK, m.NeighborShift = k, arrays.ShiftFor(4*k)
+		arrays.WriteRows(w, codec.KindNeighbors, l.hops, k, m.NeighborShift)
 	}
 	if l.lists != nil {
-		m.Lists, m.ListShift = true, shiftFor(4*listWidth)
-		writeRows(w, codec.KindLists, l.lists, listWidth, m.ListShift)
+		m.Lists, m.ListShift = true, arrays.ShiftFor(4*listWidth)
+		arrays.WriteRows(w, codec.KindLists, l.lists, listWidth, m.ListShift)
 	}
 	if l.quant != nil {
 		width := len(l.quant) / max(1, l.n)
 		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep =
-			true, shiftFor(width), l.quantOff, l.quantStp
-		writeRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
+			true, arrays.ShiftFor(width), l.quantOff, l.quantStp
+		arrays.WriteRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
 	}
 	return &manifest{
-		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim,
+		Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
 		Requested: l.requested, own: m,
-	}, w.err
+	}, w.Err
 }
 
 // A node is stored as threshold (float32) and dimension (uint32), the layout of forest.Node, so
@@ -83,9 +84,9 @@ func encodeNodes(nodes []forest.Node) []byte {
 
 // decodeNodes returns a view of the stored nodes on little-endian machines with aligned blocks,
 // and a copy otherwise.
-func decodeNodes(r *arrayReader, n int) []forest.Node {
+func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 	var vals []uint32
-	arrayOf(r.arrays(codec.KindNodes), 0, &vals, 2*n)
+	arrays.FieldOf(r.Section(codec.KindNodes), 0, &vals, 2*n)
 	if vals == nil {
 		return nil
 	}
@@ -98,7 +99,7 @@ func decodeNodes(r *arrayReader, n int) []forest.Node {
 func loadView(ctx context.Context, st source, m *manifest, base query.View) (*query.View, error) {
 	d := m.forest()
 	r := st.arrays(ctx, m.Info.Name, m.Object)
-	r.runs = d.Runs
+	r.Runs = d.Runs
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
@@ -115,42 +116,42 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 	if d.Rotation > 0 {
 		rot := &forest.Rotation{R: d.Rotation, Dim: inner}
 		var all []float32
-		arrayOf(r.arrays(codec.KindRotation), 0, &all, inner+d.Rotation+d.Rotation*inner)
-		if r.err == nil {
+		arrays.FieldOf(r.Section(codec.KindRotation), 0, &all, inner+d.Rotation+d.Rotation*inner)
+		if r.Err == nil {
 			rot.Mean, rot.Bias, rot.Matrix = all[:inner], all[inner:inner+d.Rotation], all[inner+d.Rotation:]
 		}
 		v.Rotation = rot
-		if r.err == nil && m.Metric == vector.L2 {
+		if r.Err == nil && m.Metric == vector.L2 {
 			v.ByteRotation = rot.Bytes()
 		}
 	}
 	if d.SketchWidth > 0 {
-		parts := readRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
+		parts := arrays.ReadRows[byte](r, codec.KindSketch, m.Info.Rows, d.SketchWidth, d.SketchShift)
 		v.Sketch = query.SketchEncoder{Width: d.SketchWidth, Step: d.SketchStep,
 			Steps: d.SketchSteps}.View(parts, d.SketchShift)
 	}
 	if d.NeighborK > 0 {
-		ids := readRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)
+		ids := arrays.ReadRows[uint32](r, codec.KindNeighbors, m.Info.Rows, d.NeighborK, d.NeighborShift)
 		v.Neighbors = &query.NeighborView{Chunks: ids, Shift: d.NeighborShift, K: d.NeighborK}
 	}
 	if d.Quantized {
-		parts := readRows[byte](r, codec.KindQuantized, m.Info.Rows, inner, d.QuantShift)
+		parts := arrays.ReadRows[byte](r, codec.KindQuantized, m.Info.Rows, inner, d.QuantShift)
 		v.Quant = &query.QuantView{Chunks: parts, Shift: d.QuantShift, Offset: d.QuantOffset,
 			Step: d.QuantStep}
 	}
-	if r.err != nil {
-		return nil, r.err
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	addFreshSketches(st, m, &v)
 	if err := v.Validate(); err != nil {
-		r.fail("%v", err)
-		return nil, r.err
+		r.Fail("%v", err)
+		return nil, r.Err
 	}
 	return &v, nil
 }
 
 // loadForest returns a view of the arrays of a forest and checks their cross-references.
-func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
+func loadForest(m *manifest, r *arrays.Reader) (*forest.Forest, error) {
 	d := m.forest()
 	p := d.Trees.Params
 	slots := p.Trees << p.Depth
@@ -159,51 +160,51 @@ func loadForest(m *manifest, r *arrayReader) (*forest.Forest, error) {
 		DirWidth: d.Trees.DirW, Points: d.Trees.Points,
 	}
 	f.Nodes = decodeNodes(r, slots)
-	r.need(len(f.Nodes) == slots, "node count")
+	r.Need(len(f.Nodes) == slots, "node count")
 	gained := m.Info.TrainingPoints - d.Trees.Points
-	dirs := r.arrays(codec.KindLeafDir)
+	dirs := r.Section(codec.KindLeafDir)
 	if p.Natural {
-		arrayOf(dirs, 0, &f.LeafDir, slots)
-		f.Leaves = r.blocks(codec.KindLeaves)
+		arrays.FieldOf(dirs, 0, &f.LeafDir, slots)
+		f.Leaves = r.Blocks(codec.KindLeaves)
 	}
 	if p.Members {
-		arrayOf(dirs, 1, &f.MemberDir, slots)
-		f.Members = r.blocks(codec.KindMembers)
+		arrays.FieldOf(dirs, 1, &f.MemberDir, slots)
+		f.Members = r.Blocks(codec.KindMembers)
 	}
-	if o := r.arrays(codec.KindOverlayDir); len(o.parts) > 0 {
+	if o := r.Section(codec.KindOverlayDir); o.Len() > 0 {
 		f.Overlay = &forest.Overlay{Points: gained}
-		if p.Natural && len(o.part(0)) > 0 {
-			arrayOf(o, 0, &f.Overlay.Dir, slots)
-			f.Overlay.Blocks = r.blocks(codec.KindOverlay)
+		if p.Natural && o.Has(0) {
+			arrays.FieldOf(o, 0, &f.Overlay.Dir, slots)
+			f.Overlay.Blocks = r.Blocks(codec.KindOverlay)
 		}
-		if p.Members && len(o.parts) > 1 {
-			arrayOf(o, 1, &f.Overlay.MemberDir, slots)
-			f.Overlay.MemberBlocks = r.blocks(codec.KindOverlayMembers)
+		if p.Members && o.Len() > 1 {
+			arrays.FieldOf(o, 1, &f.Overlay.MemberDir, slots)
+			f.Overlay.MemberBlocks = r.Blocks(codec.KindOverlayMembers)
 		}
 	}
-	r.need(gained == 0 || f.Overlay != nil, "training points")
-	dir := r.arrays(codec.KindDirections)
+	r.Need(gained == 0 || f.Overlay != nil, "training points")
+	dir := r.Section(codec.KindDirections)
 	switch f.Coord {
 	case "projected":
-		arrayOf(dir, 0, &f.Proj.Ptr, p.Trees*p.Depth+1)
-		if r.err == nil {
+		arrays.FieldOf(dir, 0, &f.Proj.Ptr, p.Trees*p.Depth+1)
+		if r.Err == nil {
 			nnz := int(f.Proj.Ptr[len(f.Proj.Ptr)-1])
-			arrayOf(dir, 1, &f.Proj.Idx, nnz)
-			arrayOf(dir, 2, &f.Proj.Val, nnz)
+			arrays.FieldOf(dir, 1, &f.Proj.Idx, nnz)
+			arrays.FieldOf(dir, 2, &f.Proj.Val, nnz)
 		}
 	case "directions":
-		arrayOf(dir, 3, &f.DirIdx, slots*f.DirWidth)
-		arrayOf(dir, 4, &f.DirVal, slots*f.DirWidth)
+		arrays.FieldOf(dir, 3, &f.DirIdx, slots*f.DirWidth)
+		arrays.FieldOf(dir, 4, &f.DirVal, slots*f.DirWidth)
 	}
-	r.validate(m, f)
-	return f, r.err
+	validateForest(r, m, f)
+	return f, r.Err
 }
 
-// validate checks the arrays of a forest and the additions to its leaves. The trees are checked
+// validateForest checks the arrays of a forest and the additions to its leaves. The trees are checked
 // separately, because maintenance keeps them over several steps while the additions change.
-func (r *arrayReader) validate(m *manifest, f *forest.Forest) {
+func validateForest(r *arrays.Reader, m *manifest, f *forest.Forest) {
 	shape := func(kinds ...codec.Kind) string {
-		runs := make([][]blockRun, len(kinds))
+		runs := make([][]arrays.Run, len(kinds))
 		for i, kind := range kinds {
 			runs[i] = m.forest().Runs[kind]
 		}
@@ -211,14 +212,14 @@ func (r *arrayReader) validate(m *manifest, f *forest.Forest) {
 			f.DirWidth, f.Points, runs)
 	}
 	trees := *r
-	trees.object = m.forest().firstObject(r.object, codec.KindNodes)
+	trees.Object = m.forest().firstObject(r.Object, codec.KindNodes)
 	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers,
 		codec.KindDirections)
-	trees.once(roleForest, grown, f.CorpusN, f.Validate)
-	if r.err = trees.err; f.Overlay != nil {
+	trees.Once(roleForest, grown, f.CorpusN, f.Validate)
+	if r.Err = trees.Err; f.Overlay != nil {
 		// The votes of an overlay are checked against the leaves of its forest.
 		gained := shape(codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers)
-		r.once(roleOverlay, fmt.Sprint(trees.object, grown, f.Overlay.Points, gained), f.CorpusN,
+		r.Once(roleOverlay, fmt.Sprint(trees.Object, grown, f.Overlay.Points, gained), f.CorpusN,
 			f.ValidateOverlay)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -233,34 +234,8 @@ func TestHostileSegments(t *testing.T) {
 	}
 }
 
-// What was checked with some scalars of a manifest counts for no others, nor for
-// another role of the object; with a larger bound it does.
-func TestCheckedKeys(t *testing.T) {
-	var c checkedSet
-	runs := 0
-	once := func(k checkKey, bound int, fail error) error {
-		return c.once(k, bound, func() error { runs++; return fail })
-	}
-	bad := errors.New("bad")
-	a := checkKey{7, rolePostings, "a"}
-	for i, x := range []struct {
-		key   checkKey
-		bound int
-		fail  error
-		runs  int
-	}{
-		{a, 10, bad, 1}, {a, 10, nil, 2}, {a, 10, bad, 2}, {a, 11, bad, 2}, {a, 9, nil, 3}, {a, 9, bad, 3},
-		{checkKey{7, rolePostings, "b"}, 10, nil, 4}, {checkKey{7, roleLabelSets, "a"}, 10, nil, 5},
-		{checkKey{7 ^ 1<<63, rolePostings, "a"}, 10, nil, 6},
-	} {
-		err := once(x.key, x.bound, x.fail)
-		if runs != x.runs || (err != nil) != (i == 0) {
-			t.Errorf("%d: %d checks, error %v", i, runs, err)
-		}
-	}
-	if c.forget(7); len(c.bound) != 1 {
-		t.Errorf("%d keys are left", len(c.bound))
-	}
+// Object numbers that no database reaches are refused.
+func TestHostileObjects(t *testing.T) {
 	cat := catalog{Format: catalogFormat, Object: 1 << 62, Collections: []*collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}
 	if err := cat.validate(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("object numbers of 62 bits: %v", err)
@@ -376,29 +351,12 @@ func TestHostileManifestOnce(t *testing.T) {
 	})
 }
 
-// Runs of blocks are those that there are: none twice, none of them empty.
+// TestHostileRuns reads runs of blocks that are missing.
 func TestHostileRuns(t *testing.T) {
-	for name, c := range map[string]struct {
-		runs []blockRun
-		ok   bool
-	}{
-		"all":               {[]blockRun{{Object: 3}}, true},
-		"some":              {[]blockRun{{3, 0, 2}, {4, 2, 3}, {3, 3, 9}}, true},
-		"all, twice":        {[]blockRun{{Object: 3}, {Object: 3}}, false},
-		"all, and some":     {[]blockRun{{Object: 3}, {4, 1, 2}}, false},
-		"one block twice":   {[]blockRun{{3, 0, 2}, {3, 1, 3}}, false},
-		"none":              {[]blockRun{{3, 2, 2}}, false},
-		"backwards":         {[]blockRun{{3, 2, 1}}, false},
-		"more than any has": {[]blockRun{{3, 0, 1 << 30}}, false},
-	} {
-		if got := validRuns(map[codec.Kind][]blockRun{codec.KindSketch: c.runs}); got != c.ok {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
 	// One block with a high number costs no more than itself.
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
 	object := objectIn(t, path, "d", "kd")
-	const high = maxRuns - 1
+	const high = arrays.MaxRun - 1
 	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindSketch, high), make([]byte, 64*60))
 	editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
 		m["Runs"] = map[string]any{fmt.Sprint(uint16(codec.KindSketch)): []any{map[string]any{"Object": object, "From": high, "To": high + 1}}}

@@ -9,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -97,7 +98,7 @@ type source interface {
 	key(row uint32) ([]byte, error)
 	featureName(number uint32) (string, error)
 	// arrays returns a reader of the stored arrays of an index.
-	arrays(ctx context.Context, index string, object uint64) *arrayReader
+	arrays(ctx context.Context, index string, object uint64) *arrays.Reader
 	// manifestOf and index return the manifest and state of another index of the collection.
 	manifestOf(r *indexRef) (*manifest, error)
 	index(ctx context.Context, r *indexRef) (*indexState, error)
@@ -127,7 +128,7 @@ type product interface {
 	// emit writes every new block to the sink and returns the manifest of the index with them,
 	// including its size by section. object is the number of the first new object; the manifest
 	// is stored in the last. emit may be called again with other arguments.
-	emit(object uint64, sink blockSink) (*manifest, error)
+	emit(object uint64, sink arrays.Sink) (*manifest, error)
 }
 
 // built is the product of a build.

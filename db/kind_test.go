@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -67,18 +68,18 @@ func (toyKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, 
 
 func (t *toy) describe(i *IndexInfo) { i.Options, i.Rows, i.TrainingPoints = t.opts, t.n, t.live }
 
-func (t *toy) emit(object uint64, sink blockSink) (*manifest, error) {
-	w := newArrayWriter(object, sink)
-	toyArrays(w.arrays(codec.KindPostings), t.rows)
+func (t *toy) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+	w := arrays.NewWriter(object, sink)
+	toyArrays(w.Section(codec.KindPostings), t.rows)
 	m := &manifest{Object: object, Metric: vector.Cosine, Dim: t.rows.Cols, own: &toyManifest{Cols: t.rows.Cols}}
-	m.Info.Bytes = w.sizes
-	return m, w.err
+	m.Info.Bytes = w.Sizes
+	return m, w.Err
 }
 
-func toyArrays(a *arrays, rows *vector.CSR) {
-	array(a, 0, &rows.Ptr)
-	array(a, 1, &rows.Index)
-	array(a, 2, &rows.Value)
+func toyArrays(a *arrays.Section, rows *vector.CSR) {
+	arrays.Field(a, 0, &rows.Ptr)
+	arrays.Field(a, 1, &rows.Index)
+	arrays.Field(a, 2, &rows.Value)
 }
 
 type toyStep struct {
@@ -89,7 +90,7 @@ type toyStep struct {
 func (s *toyStep) action() string { return "copy" }
 func (s *toyStep) rows() int      { return s.n }
 
-func (s *toyStep) emit(object uint64, sink blockSink) (*manifest, error) {
+func (s *toyStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	m, err := s.toy.emit(object, sink)
 	if err != nil {
 		return nil, err
@@ -110,9 +111,9 @@ type toyIndex struct {
 func (toyKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	rows := &vector.CSR{Cols: m.own.(*toyManifest).Cols}
-	toyArrays(r.arrays(codec.KindPostings), rows)
-	r.need(rows.Rows() == m.Info.Rows && rows.Validate() == nil, "rows")
-	return &toyIndex{st, rows}, r.err
+	toyArrays(r.Section(codec.KindPostings), rows)
+	r.Need(rows.Rows() == m.Info.Rows && rows.Validate() == nil, "rows")
+	return &toyIndex{st, rows}, r.Err
 }
 
 func (x *toyIndex) check(context.Context) error { return x.rows.Validate() }

@@ -10,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -375,34 +376,34 @@ const (
 )
 
 // emit writes a label model of one segment.
-func (l *lcifLearned) emit(object uint64, sink blockSink) (*manifest, error) {
-	w := newArrayWriter(object, sink)
-	m := &manifest{Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim}
+func (l *lcifLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+	w := arrays.NewWriter(object, sink)
+	m := &manifest{Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
 	d := &lcifManifest{
 		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.LCIF.Neighbors, Scale: l.scale,
 		Graph: l.opts.LCIF.Graph,
 	}
-	one := segmentManifest{Object: object, Rows: l.n, Dead: l.n - l.live, Bytes: w.sizes}
+	one := segmentManifest{Object: object, Rows: l.n, Dead: l.n - l.live, Bytes: w.Sizes}
 	if l.index != nil {
 		one = l.put(w, one)
 		m.Dim, d.Features = l.index.Features(), l.index.Features()
 	}
 	m.own, d.Segments = d, []segmentManifest{one}
 	sets := l.sets.CSR()
-	labelSetArrays(w.arrays(codec.KindLabelMatrix), &sets)
+	labelSetArrays(w.Section(codec.KindLabelMatrix), &sets)
 	h := &lcifHead{
 		names: l.names, dead: l.dead, square: l.counts.Square, rows: l.counts.Rows, powers: l.power,
 		keep: l.keep, idf: l.idf, graph: l.graph,
 	}
 	h.put(w)
 	basePairs.put(w, l.counts, l.power)
-	return m, w.err
+	return m, w.Err
 }
 
 // labelSetArrays reads or writes the arrays of the label sets of rows.
-func labelSetArrays(a *arrays, sets *vector.CSR) {
-	array(a, arrayLabelPtr, &sets.Ptr)
-	array(a, arrayLabelIndex, &sets.Index)
+func labelSetArrays(a *arrays.Section, sets *vector.CSR) {
+	arrays.Field(a, arrayLabelPtr, &sets.Ptr)
+	arrays.Field(a, arrayLabelIndex, &sets.Index)
 }
 
 // lcifHead is the data that a label model stores once, not per segment, except for its pairs.
@@ -418,31 +419,31 @@ type lcifHead struct {
 }
 
 // put writes the arrays of the head.
-func (h *lcifHead) put(w *arrayWriter) {
-	a := w.arrays(codec.KindLabelMatrix)
-	a.writeNames(arrayLabelNames, h.names)
-	a.writeSet(arrayLabelDead, h.dead)
+func (h *lcifHead) put(w *arrays.Writer) {
+	a := w.Section(codec.KindLabelMatrix)
+	a.WriteNames(arrayLabelNames, h.names)
+	a.WriteSet(arrayLabelDead, h.dead)
 	once := lcifArrays{
 		rows: h.rows, keep: h.keep, idf: h.idf, feature: h.powers.Feature, label: h.powers.Label, graph: h.graph,
 	}
 	for _, s := range h.square {
 		once.square = append(once.square, s.Hi, s.Lo)
 	}
-	once.onceArrays(w.arrays(codec.KindSimilarity))
+	once.onceArrays(w.Section(codec.KindSimilarity))
 }
 
 // onceArrays reads or writes the arrays of a lcifHead, except for names and deleted rows.
-func (x *lcifArrays) onceArrays(a *arrays) {
-	array(a, arraySquare, &x.square)
-	array(a, arrayLabelRows, &x.rows)
-	array(a, arrayKeep, &x.keep)
-	array(a, arrayIDF, &x.idf)
-	array(a, arrayFeatureFactor, &x.feature)
-	array(a, arrayLabelFactor, &x.label)
+func (x *lcifArrays) onceArrays(a *arrays.Section) {
+	arrays.Field(a, arraySquare, &x.square)
+	arrays.Field(a, arrayLabelRows, &x.rows)
+	arrays.Field(a, arrayKeep, &x.keep)
+	arrays.Field(a, arrayIDF, &x.idf)
+	arrays.Field(a, arrayFeatureFactor, &x.feature)
+	arrays.Field(a, arrayLabelFactor, &x.label)
 	if g := x.graph; g != nil {
-		array(a, arrayGraphPtr, &g.Ptr)
-		array(a, arrayGraphRow, &g.Index)
-		array(a, arrayGraphSimilarity, &g.Value)
+		arrays.Field(a, arrayGraphPtr, &g.Ptr)
+		arrays.Field(a, arrayGraphRow, &g.Index)
+		arrays.Field(a, arrayGraphSimilarity, &g.Value)
 	}
 }
 
@@ -456,16 +457,16 @@ var (
 
 // arrays reads or writes the arrays of pairs: the powers, and the sums that they are computed
 // from.
-func (n pairNumbers) arrays(a *arrays, powers *vector.CSR, sums *[]int64) {
-	array(a, n.ptr, &powers.Ptr)
-	array(a, n.label, &powers.Index)
-	array(a, n.power, &powers.Value)
-	array(a, n.sum, sums)
+func (n pairNumbers) arrays(a *arrays.Section, powers *vector.CSR, sums *[]int64) {
+	arrays.Field(a, n.ptr, &powers.Ptr)
+	arrays.Field(a, n.label, &powers.Index)
+	arrays.Field(a, n.power, &powers.Value)
+	arrays.Field(a, n.sum, sums)
 }
 
 // put writes pairs with their sums and powers.
-func (n pairNumbers) put(w *arrayWriter, counts *labels.FeatureLabels, powers *labels.Powers) {
+func (n pairNumbers) put(w *arrays.Writer, counts *labels.FeatureLabels, powers *labels.Powers) {
 	sums := counts.Sum
-	n.arrays(w.arrays(codec.KindSimilarity),
+	n.arrays(w.Section(codec.KindSimilarity),
 		&vector.CSR{Ptr: counts.Ptr, Index: counts.Label, Value: powers.S.Value}, &sums)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -421,19 +422,19 @@ func (s *lcifStep) objects() int { return min(s.n, 1) + 1 }
 
 // emit writes the segment, the changed pairs and the head, and returns the manifest of the
 // model.
-func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
+func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	m, model := *s.m, *s.m.lcif()
 	m.own = &model
 	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
-		w := newArrayWriter(object, sink)
-		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: w.sizes}
+		w := arrays.NewWriter(object, sink)
+		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: w.Sizes}
 		if s.index != nil {
 			one = (&sparseLearned{index: s.index, lengths: s.lengths}).put(w, one)
 		}
-		labelSetArrays(w.arrays(codec.KindLabelMatrix), &s.sets)
-		if w.err != nil {
-			return nil, w.err
+		labelSetArrays(w.Section(codec.KindLabelMatrix), &s.sets)
+		if w.Err != nil {
+			return nil, w.Err
 		}
 		model.Segments = slices.Replace(model.Segments, s.from, s.to, one)
 		s.object = object
@@ -443,16 +444,16 @@ func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	if model.Segments[0].Index != nil {
 		m.Dim = s.features
 	}
-	w := newArrayWriter(object, sink)
+	w := arrays.NewWriter(object, sink)
 	for _, g := range model.Segments {
 		for _, kind := range []codec.Kind{codec.KindPostings, codec.KindLabelMatrix} {
 			if n := g.Bytes[kind.String()]; n > 0 {
-				w.sizes[kind.String()] += n
+				w.Sizes[kind.String()] += n
 			}
 		}
 	}
 	if s.baseBytes > 0 {
-		w.sizes[codec.KindSimilarity.String()] += s.baseBytes
+		w.Sizes[codec.KindSimilarity.String()] += s.baseBytes
 	}
 	s.head.put(w)
 	if s.whole {
@@ -467,8 +468,8 @@ func (s *lcifStep) emit(object uint64, sink blockSink) (*manifest, error) {
 	}
 	model.Features, model.Labels, m.Info.Options.LCIF.Params = s.features, len(s.head.names), &s.params
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.dead.GetCardinality())
-	m.Info.Bytes = w.sizes
-	return &m, w.err
+	m.Info.Bytes = w.Sizes
+	return &m, w.Err
 }
 
 // parts returns the objects that the model holds in addition to its own.

@@ -11,6 +11,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -95,58 +96,58 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 	l := m.lcif()
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	a := &lcifArrays{sets: &segmentSets{labels: l.Labels}}
-	head := r.arrays(codec.KindLabelMatrix)
-	a.names = head.readNames(arrayLabelNames, l.Labels)
-	a.dead = head.readSet(arrayLabelDead, m.Info.Rows)
+	head := r.Section(codec.KindLabelMatrix)
+	a.names = head.ReadNames(arrayLabelNames, l.Labels)
+	a.dead = head.ReadSet(arrayLabelDead, m.Info.Rows)
 	for _, g := range l.Segments {
-		in := r.of(g.Object)
+		in := r.Of(g.Object)
 		sets := &vector.CSR{Cols: l.Labels}
-		labelSetArrays(in.arrays(codec.KindLabelMatrix), sets)
-		in.need(len(sets.Ptr) == g.Rows+1, "labels of rows")
-		in.once(roleLabelSets, fmt.Sprint(g.Rows), l.Labels, checked("labels of rows", sets))
+		labelSetArrays(in.Section(codec.KindLabelMatrix), sets)
+		in.Need(len(sets.Ptr) == g.Rows+1, "labels of rows")
+		in.Once(roleLabelSets, fmt.Sprint(g.Rows), l.Labels, checked("labels of rows", sets))
 		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
-		r.err = in.err
+		r.Err = in.Err
 	}
 	a.readPairs(r, m)
-	return a, r.err
+	return a, r.Err
 }
 
 // readPairs maps the arrays of feature–label similarities.
-func (a *lcifArrays) readPairs(r *arrayReader, m *manifest) {
+func (a *lcifArrays) readPairs(r *arrays.Reader, m *manifest) {
 	l := m.lcif()
-	in := r.of(l.home(m.Object))
-	stored := in.arrays(codec.KindSimilarity)
+	in := r.Of(l.home(m.Object))
+	stored := in.Section(codec.KindSimilarity)
 	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
 		m, sums := &vector.CSR{Cols: l.Labels}, []int64(nil)
 		n.arrays(stored, m, &sums)
 		if m.Value == nil {
 			m.Value = []float32{}
 		}
-		in.need(len(sums) == len(m.Index), "sums of pairs")
+		in.Need(len(sums) == len(m.Index), "sums of pairs")
 		return m, sums
 	}
 	a.base, a.baseSum = pairs(basePairs)
-	in.once(roleLabelPairs, "", l.Labels, checked("pairs", a.base))
-	if in.object != m.Object {
-		in = in.of(m.Object)
-		stored = in.arrays(codec.KindSimilarity)
+	in.Once(roleLabelPairs, "", l.Labels, checked("pairs", a.base))
+	if in.Object != m.Object {
+		in = in.Of(m.Object)
+		stored = in.Section(codec.KindSimilarity)
 	}
 	if l.Graph > 0 {
 		a.graph = &vector.CSR{Cols: m.Info.Rows}
 	}
 	a.onceArrays(stored)
-	in.need(a.keep == nil || len(a.keep) == (l.Features+63)/64, "features kept")
-	in.need(len(a.idf) <= l.Features, "weights of features")
-	in.need(a.base.Rows() <= l.Features, "features")
+	in.Need(a.keep == nil || len(a.keep) == (l.Features+63)/64, "features kept")
+	in.Need(len(a.idf) <= l.Features, "weights of features")
+	in.Need(a.base.Rows() <= l.Features, "features")
 	a.patch, a.patchSum = pairs(patchPairs)
 	if a.patch.Ptr == nil {
 		a.patch.Ptr = make([]uint64, 1)
 	}
-	in.need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features,
+	in.Need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features,
 		"lengths of features")
-	in.need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
-	in.checkGraph(a.graph, m.Info.Rows)
-	in.once(roleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
+	in.Need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
+	checkGraph(in, a.graph, m.Info.Rows)
+	in.Once(roleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
 		if err := checked("pairs changed", a.patch)(); err != nil {
 			return err
 		}
@@ -162,19 +163,19 @@ func (a *lcifArrays) readPairs(r *arrayReader, m *manifest) {
 		}
 		return nil
 	})
-	r.err = in.err
+	r.Err = in.Err
 }
 
 // checkGraph checks the neighbor lists of n rows; g is nil if the model has none.
-func (r *arrayReader) checkGraph(g *vector.CSR, n int) {
+func checkGraph(r *arrays.Reader, g *vector.CSR, n int) {
 	if g == nil {
 		return
 	}
 	if g.Value == nil {
 		g.Value = []float32{}
 	}
-	r.need(len(g.Ptr) == n+1, "nearest rows of rows")
-	r.once(roleLabelGraph, "", n, func() error {
+	r.Need(len(g.Ptr) == n+1, "nearest rows of rows")
+	r.Once(roleLabelGraph, "", n, func() error {
 		for _, x := range g.Value {
 			if !(x > 0 && x <= maxSimilarity) {
 				return fmt.Errorf("a row has the similarity %g to another", x)

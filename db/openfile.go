@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/db/internal/verified"
 )
 
 // pageSize is the page size of new files.
@@ -22,14 +23,14 @@ type openFile struct {
 	*store.File
 	verify   VerifyMode
 	before   uint64 // generations before the file's first, if it was compacted
-	verified verifiedSet
+	verified verified.Blocks
 	// validated records which arrays of an index have been checked.
-	validated checkedSet
+	validated verified.Checks
 	// fresh holds *freshRows by the object of a label model and *freshSketches by the object of
 	// an index with sketches; features holds *featureNumbers by the number of a collection.
 	fresh, features sync.Map
 	// checked records the chunks of sparse rows whose structure has been checked.
-	checked verifiedSet
+	checked verified.Blocks
 	// searchers are idle scratches for dense searches.
 	searchers idleSearchers
 

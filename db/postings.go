@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -207,17 +208,17 @@ const (
 )
 
 // emit writes an inverted index of one segment.
-func (l *sparseLearned) emit(object uint64, sink blockSink) (*manifest, error) {
-	w := newArrayWriter(object, sink)
+func (l *sparseLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+	w := arrays.NewWriter(object, sink)
 	one := l.put(w, segmentManifest{Rows: l.n, Dead: l.n - l.live})
 	return &manifest{
-		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
+		Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
 		own: &postingsManifest{Segments: []segmentManifest{one}},
-	}, w.err
+	}, w.Err
 }
 
 // put writes the arrays of a segment and returns its completed manifest.
-func (l *sparseLearned) put(w *arrayWriter, g segmentManifest) segmentManifest {
+func (l *sparseLearned) put(w *arrays.Writer, g segmentManifest) segmentManifest {
 	x := l.index
 	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
 	if p := x.Partition; p != nil {
@@ -229,52 +230,52 @@ func (l *sparseLearned) put(w *arrayWriter, g segmentManifest) segmentManifest {
 	if c := x.Uniform; c != nil {
 		m.Compact, m.Stride = "uniform", c.Stride
 	}
-	a := w.arrays(codec.KindPostings)
-	array(a, arrayNorm, &l.lengths)
+	a := w.Section(codec.KindPostings)
+	arrays.Field(a, arrayNorm, &l.lengths)
 	postingsArrays(a, x)
-	g.Object, g.Index, g.Bytes = w.object, m, w.sizes
+	g.Object, g.Index, g.Bytes = w.Object, m, w.Sizes
 	return g
 }
 
 // postingsArrays reads or writes the arrays of an inverted index; the parts that it has must be
 // allocated.
-func postingsArrays(a *arrays, x *postings.Index) {
-	array(a, arrayUsed, &x.Used)
+func postingsArrays(a *arrays.Section, x *postings.Index) {
+	arrays.Field(a, arrayUsed, &x.Used)
 	if p := x.Partition; p != nil {
-		array(a, arrayFeature, &p.Feature)
-		array(a, arrayMax, &p.Max)
+		arrays.Field(a, arrayFeature, &p.Feature)
+		arrays.Field(a, arrayMax, &p.Max)
 		rowSetArrays(a, arrayTAAT, &p.TAAT)
 		rowSetArrays(a, arrayDAAT, &p.DAAT)
 	}
 	if c := x.Weighted; c != nil {
 		listArrays(a, &c.Blocks, &c.Columns)
-		array(a, arrayCells, &c.Cells)
-		array(a, arrayScale, &c.Scale)
-		array(a, arrayBand, &c.BandOf)
+		arrays.Field(a, arrayCells, &c.Cells)
+		arrays.Field(a, arrayScale, &c.Scale)
+		arrays.Field(a, arrayBand, &c.BandOf)
 	}
 	if c := x.Uniform; c != nil {
 		listArrays(a, &c.Blocks, &c.Columns)
-		array(a, arrayWords, &c.Words)
-		array(a, arrayOrder, &c.Order)
-		array(a, arrayValue, &c.Value)
+		arrays.Field(a, arrayWords, &c.Words)
+		arrays.Field(a, arrayOrder, &c.Order)
+		arrays.Field(a, arrayValue, &c.Value)
 	}
 }
 
 // listArrays reads or writes the arrays of lists and of the columns of frequent features.
-func listArrays(a *arrays, b *postings.Blocks, c *postings.Columns) {
-	array(a, arrayListPtr, &b.Ptr)
-	array(a, arrayListKey, &b.Key)
-	array(a, arrayListStart, &b.Start)
-	array(a, arrayListLow, &b.Low)
-	array(a, arrayListCode, &b.Code)
-	array(a, arrayHas, &c.Has)
-	array(a, arrayRank, &c.Rank)
+func listArrays(a *arrays.Section, b *postings.Blocks, c *postings.Columns) {
+	arrays.Field(a, arrayListPtr, &b.Ptr)
+	arrays.Field(a, arrayListKey, &b.Key)
+	arrays.Field(a, arrayListStart, &b.Start)
+	arrays.Field(a, arrayListLow, &b.Low)
+	arrays.Field(a, arrayListCode, &b.Code)
+	arrays.Field(a, arrayHas, &c.Has)
+	arrays.Field(a, arrayRank, &c.Rank)
 }
 
 // rowSetArrays reads or writes the four arrays of a part of a partition, which begin at number.
-func rowSetArrays(a *arrays, number uint32, r *postings.RowSets) {
-	array(a, number, &r.At)
-	array(a, number+1, &r.First)
-	array(a, number+2, &r.Sets)
-	array(a, number+3, &r.Value)
+func rowSetArrays(a *arrays.Section, number uint32, r *postings.RowSets) {
+	arrays.Field(a, number, &r.At)
+	arrays.Field(a, number+1, &r.First)
+	arrays.Field(a, number+2, &r.Sets)
+	arrays.Field(a, number+3, &r.Value)
 }

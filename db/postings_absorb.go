@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -176,8 +177,8 @@ func (s *segmentStep) action() string {
 }
 
 // emit writes the segment's blocks and returns the manifest of the index.
-func (s *segmentStep) emit(object uint64, sink blockSink) (*manifest, error) {
-	w := newArrayWriter(object, sink)
+func (s *segmentStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+	w := arrays.NewWriter(object, sink)
 	one := (&sparseLearned{index: s.index, lengths: s.lengths}).put(w,
 		segmentManifest{First: s.first, Rows: s.n, Dead: s.dead})
 	d := &postingsManifest{Segments: slices.Concat(s.old[:s.from], []segmentManifest{one}, s.old[s.to:])}
@@ -191,7 +192,7 @@ func (s *segmentStep) emit(object uint64, sink blockSink) (*manifest, error) {
 			m.Info.Bytes[k] += v
 		}
 	}
-	return &m, w.err
+	return &m, w.Err
 }
 
 // parts returns the objects that the index holds in addition to the new one.

@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
 )
 
@@ -72,7 +73,11 @@ func loadSegments(
 	var out []postings.Segment
 	for i := range segments {
 		g := &segments[i]
-		index, err := loadPostings(st.arrays(ctx, m.Info.Name, g.Object), g, w)
+		set, err := st.sparse(ctx)
+		if err != nil {
+			return nil, err
+		}
+		index, err := loadPostings(st.arrays(ctx, m.Info.Name, g.Object), set, g, w)
 		if err != nil {
 			return nil, err
 		}
@@ -85,17 +90,19 @@ func loadSegments(
 
 // loadPostings opens a segment of a stored inverted index. Its blocks never change, so their
 // cross-references are checked only once per process.
-func loadPostings(r *arrayReader, g *segmentManifest, w *weighing) (*postings.Index, error) {
-	a := r.arrays(codec.KindPostings)
+func loadPostings(
+	r *arrays.Reader, set *sparseSet, g *segmentManifest, w *weighing,
+) (*postings.Index, error) {
+	a := r.Section(codec.KindPostings)
 	s := g.Index
-	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: rowSource(a, g, w)}
+	x := &postings.Index{Unit: s.Highest, Norm: s.Norm, Source: rowSource(r, a, set, g, w)}
 	if s.Partition {
 		x.Partition = &postings.Partition{M: s.M, TAATRows: s.TAATRows}
 	}
 	switch s.Compact {
 	case "weighted":
 		x.Weighted = &postings.Weighted{Stride: s.Stride, Unit: s.Unit, Residual: s.Residual}
-		r.need(len(s.Bands) == len(x.Weighted.Bands), "bands")
+		r.Need(len(s.Bands) == len(x.Weighted.Bands), "bands")
 		copy(x.Weighted.Bands[:], s.Bands)
 	case "uniform":
 		x.Uniform = &postings.Uniform{Stride: s.Stride}
@@ -107,9 +114,9 @@ func loadPostings(r *arrayReader, g *segmentManifest, w *weighing) (*postings.In
 	case x.Used == nil:
 		x.Used = []uint32{} // nil would mean all features
 	}
-	r.once(rolePostings, g.shape(w), 0, x.Validate)
-	if r.err != nil {
-		return nil, r.err
+	r.Once(rolePostings, g.shape(w), 0, x.Validate)
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	return x, nil
 }
@@ -119,24 +126,21 @@ func (g *segmentManifest) shape(w *weighing) string {
 	return fmt.Sprintf("%d %d %+v %t", g.First, g.Rows, *g.Index, w != nil)
 }
 
-// rowSource returns the collection's rows as the rows of a segment, which stores no copy of
+// rowSource returns the collection's rows, set, as the rows of a segment, which stores no copy of
 // them. A label model weighs them and selects features; it has no weights for features newer
 // than the segment.
-func rowSource(a *arrays, g *segmentManifest, w *weighing) *postings.Source {
-	r := a.r
-	if r.err != nil {
-		return nil
-	}
-	var set *sparseSet
-	if set, r.err = r.st.sparse(r.ctx); r.err != nil {
+func rowSource(
+	r *arrays.Reader, a *arrays.Section, set *sparseSet, g *segmentManifest, w *weighing,
+) *postings.Source {
+	if r.Err != nil {
 		return nil
 	}
 	s, err := postings.NewSource(set.runs(), sparseShift, g.First, g.Rows, g.Index.Cols)
 	if err != nil {
-		r.fail("%v", err)
+		r.Fail("%v", err)
 		return nil
 	}
-	array(a, arrayNorm, &s.Norm)
+	arrays.Field(a, arrayNorm, &s.Norm)
 	if w == nil {
 		return s
 	}
@@ -148,7 +152,7 @@ func rowSource(a *arrays, g *segmentManifest, w *weighing) *postings.Source {
 		s.Keep = w.keep[:min(len(w.keep), words)]
 	}
 	// The model may have got other weights since the segment was written and checked.
-	r.need(s.IDF == nil || len(s.IDF) == cols, "weights of features")
-	r.need(s.Keep == nil || len(s.Keep) == words, "features kept")
+	r.Need(s.IDF == nil || len(s.IDF) == cols, "weights of features")
+	r.Need(s.Keep == nil || len(s.Keep) == words, "features kept")
 	return s
 }

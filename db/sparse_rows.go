@@ -120,13 +120,13 @@ func (st *collState) loadSparse(ctx context.Context) (err error) {
 	}
 	set := sparseSet{n: int(c.Rows), live: int(c.Live)}
 	// Chunks never change and Dim only grows, so a valid chunk stays valid.
-	checked := g.store.checked.section(c.ID, codec.KindSparse)
+	checked := g.store.checked.Section(c.ID, codec.KindSparse)
 	for i, v := range vals {
-		chunk, err := viewSparseChunk(v.payload, 1<<sparseShift, c.Dim, !checked.has(uint32(i)))
+		chunk, err := viewSparseChunk(v.payload, 1<<sparseShift, c.Dim, !checked.Has(uint32(i)))
 		if err != nil {
 			return blockError(c.Name, c.ID, codec.KindSparse, uint32(i), err)
 		}
-		checked.set(uint32(i))
+		checked.Set(uint32(i))
 		set.chunks = append(set.chunks, chunk)
 	}
 	set.tail = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
@@ -196,45 +197,45 @@ const (
 	arrayTreeIDF
 )
 
-func (l *budgetLearned) emit(object uint64, sink blockSink) (*manifest, error) {
-	w := newArrayWriter(object, sink)
-	a := w.arrays(codec.KindBudget)
+func (l *budgetLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+	w := arrays.NewWriter(object, sink)
+	a := w.Section(codec.KindBudget)
 	m := l.model
 	treeArrays(a, m)
-	a.writeNames(arrayTreeNames, l.names)
-	array(a, arrayTreeIDF, &l.idf)
+	a.WriteNames(arrayTreeNames, l.names)
+	arrays.Field(a, arrayTreeIDF, &l.idf)
 	return &manifest{
-		Info: IndexInfo{Bytes: w.sizes}, Object: object, Metric: l.metric, Dim: l.dim,
+		Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
 		own: &budgetManifest{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 			KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
 		},
-	}, w.err
+	}, w.Err
 }
 
 // treeArrays reads or writes the arrays of trees.
-func treeArrays(a *arrays, m *budget.Model) {
-	array(a, arrayRoots, &m.Roots)
-	array(a, arrayFeatures, &m.Features)
-	array(a, arrayLeft, &m.Left)
-	array(a, arrayRight, &m.Right)
-	array(a, arrayNodePtr, &m.NodePtr)
-	array(a, arrayNodeFeature, &m.NodeFeature)
-	array(a, arrayWeight, &m.Weight)
-	array(a, arrayOffset, &m.Offset)
-	array(a, arrayNodeRows, &m.NodeRows)
-	array(a, arrayNodeErrors, &m.NodeErrors)
-	array(a, arrayNodeLabel, &m.NodeLabel)
-	array(a, arrayOnePtr, &m.OnePtr)
-	array(a, arrayOneLabel, &m.OneLabel)
-	array(a, arrayNodeWorking, &m.NodeWorking)
-	array(a, arrayLeafRows, &m.LeafRows)
-	array(a, arrayLeafPositive, &m.LeafPositive)
-	array(a, arrayLeafClass, &m.LeafClass)
-	array(a, arraySetPtr, &m.SetPtr)
-	array(a, arraySetLabel, &m.SetLabel)
-	array(a, arrayNodeChanged, &m.NodeChanged)
-	array(a, arrayLeafChanged, &m.LeafChanged)
+func treeArrays(a *arrays.Section, m *budget.Model) {
+	arrays.Field(a, arrayRoots, &m.Roots)
+	arrays.Field(a, arrayFeatures, &m.Features)
+	arrays.Field(a, arrayLeft, &m.Left)
+	arrays.Field(a, arrayRight, &m.Right)
+	arrays.Field(a, arrayNodePtr, &m.NodePtr)
+	arrays.Field(a, arrayNodeFeature, &m.NodeFeature)
+	arrays.Field(a, arrayWeight, &m.Weight)
+	arrays.Field(a, arrayOffset, &m.Offset)
+	arrays.Field(a, arrayNodeRows, &m.NodeRows)
+	arrays.Field(a, arrayNodeErrors, &m.NodeErrors)
+	arrays.Field(a, arrayNodeLabel, &m.NodeLabel)
+	arrays.Field(a, arrayOnePtr, &m.OnePtr)
+	arrays.Field(a, arrayOneLabel, &m.OneLabel)
+	arrays.Field(a, arrayNodeWorking, &m.NodeWorking)
+	arrays.Field(a, arrayLeafRows, &m.LeafRows)
+	arrays.Field(a, arrayLeafPositive, &m.LeafPositive)
+	arrays.Field(a, arrayLeafClass, &m.LeafClass)
+	arrays.Field(a, arraySetPtr, &m.SetPtr)
+	arrays.Field(a, arraySetLabel, &m.SetLabel)
+	arrays.Field(a, arrayNodeChanged, &m.NodeChanged)
+	arrays.Field(a, arrayLeafChanged, &m.LeafChanged)
 }
 
 // trees returns the part of the manifest that only budgeted trees have.
@@ -267,19 +268,19 @@ type treeModel struct {
 // open maps the arrays of trees.
 func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
 	r := st.arrays(ctx, m.Info.Name, m.Object)
-	a := r.arrays(codec.KindBudget)
+	a := r.Section(codec.KindBudget)
 	b := m.trees()
 	x := &budget.Model{
 		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
 		KeepTop: b.KeepTop,
 	}
 	treeArrays(a, x)
-	t := &treeModel{st: st, m: m, model: x, names: a.readNames(arrayTreeNames, b.Names), unit: b.Unit}
-	array(a, arrayTreeIDF, &t.idf)
-	r.need(b.Labels <= b.Names, "label names")
-	r.once(roleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
-	if r.err != nil {
-		return nil, r.err
+	t := &treeModel{st: st, m: m, model: x, names: a.ReadNames(arrayTreeNames, b.Names), unit: b.Unit}
+	arrays.Field(a, arrayTreeIDF, &t.idf)
+	r.Need(b.Labels <= b.Names, "label names")
+	r.Once(roleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
+	if r.Err != nil {
+		return nil, r.Err
 	}
 	t.index = budget.NewIndex(x)
 	t.pool.New = func() any { return budget.NewPredictor(t.index) }

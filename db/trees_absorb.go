@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -96,7 +97,7 @@ func (s *treeStep) action() string {
 }
 
 // emit writes the whole tree, since each of its arrays is one block.
-func (s *treeStep) emit(object uint64, sink blockSink) (*manifest, error) {
+func (s *treeStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	written, err := s.l.emit(object, sink)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,217 @@
+package db
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/verified"
+	"github.com/anndb/anndb/internal/par"
+)
+
+// value is a stored block in the map.
+type value struct {
+	key     [codec.KeySize]byte
+	block   codec.Block
+	payload []byte
+}
+
+// number returns the block's number in its section.
+func (v *value) number() uint32 { return binary.BigEndian.Uint32(v.key[codec.KeySize-4:]) }
+
+// section parses all blocks of an object's section and verifies those not verified yet. The
+// blocks must be numbered 0..n-1; a negative n allows any count. The payloads alias the map.
+func (g *generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind,
+	n int) ([]value, error) {
+	if err := g.store.sound(soundBlocks); err != nil {
+		return nil, err
+	}
+	var vals []value
+	var err error
+	add := func(k, v []byte) error {
+		_, _, chunk := codec.ParseKey(k)
+		b, err := codec.Parse(v)
+		switch {
+		case err != nil:
+		case b.Kind != kind:
+			err = fmt.Errorf("block is of kind %v", b.Kind)
+		case gaps(kind) && chunk < maxNumbered:
+			// In these sections, a number identifies the content of a block, not its position.
+			for len(vals) < int(chunk) {
+				vals = append(vals, value{})
+			}
+		case int(chunk) != len(vals):
+			err = fmt.Errorf("block %d is missing", len(vals))
+		}
+		if err == nil && b.Flags != 0 {
+			err = errors.New("block is compressed")
+		}
+		if err != nil {
+			return blockError(coll, object, kind, chunk, err)
+		}
+		vals = append(vals, value{key: [codec.KeySize]byte(k), block: b, payload: b.Payload})
+		return nil
+	}
+	g.locked(func() { err = eachBlock(g.tx.Bucket(bucketBlocks), object, kind, add) })
+	if err != nil {
+		return nil, err
+	}
+	if n >= 0 && len(vals) != n {
+		return nil, blockError(coll, object, kind, uint32(len(vals)),
+			fmt.Errorf("%d blocks, want %d", len(vals), n))
+	}
+	return vals, g.verify(ctx, coll, object, kind, vals)
+}
+
+// gaps reports whether a section's block numbers may have gaps.
+func gaps(kind codec.Kind) bool {
+	switch kind {
+	case codec.KindLeafDir, codec.KindDirections, codec.KindPostings, codec.KindLabelMatrix,
+		codec.KindSimilarity, codec.KindBudget, codec.KindOverlayDir:
+		return true
+	}
+	return false
+}
+
+// maxNumbered bounds the block numbers of such sections.
+const maxNumbered = 64
+
+// verify checks the checksums of blocks, on all processors if there are many bytes, and records
+// those that match. Blocks are immutable and object numbers are never reused, so a set bit
+// stays true.
+func (g *generation) verify(ctx context.Context, coll string, object uint64, kind codec.Kind,
+	vals []value) error {
+	if g.store.verify == VerifyNever {
+		return nil
+	}
+	seen := g.store.verified.Section(object, kind)
+	var todo []int
+	bytes := 0
+	for i := range vals {
+		if vals[i].payload != nil && (g.store.verify == VerifyAlways || !seen.Has(vals[i].number())) {
+			todo = append(todo, i)
+			bytes += len(vals[i].payload)
+		}
+	}
+	work := par.Work{N: len(todo), Workers: min(par.Workers(0), bytes>>20+1)}
+	err := par.Each(ctx, work, func(j int) (err error) {
+		defer guard(g.store, setFaults(), &err)
+		v := &vals[todo[j]]
+		if err := v.block.Verify(v.key[:]); err != nil {
+			return blockError(coll, object, kind, v.number(), err)
+		}
+		seen.Set(v.number())
+		return nil
+	})
+	if err != nil && err == ctx.Err() {
+		return fmt.Errorf("db: load: %w", err)
+	}
+	return err
+}
+
+// payloads is section without the headers.
+func (g *generation) payloads(ctx context.Context, coll string, object uint64,
+	kind codec.Kind) ([][]byte, error) {
+	vals, err := g.section(ctx, coll, object, kind, -1)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]byte, len(vals))
+	for i := range vals {
+		out[i] = vals[i].payload
+	}
+	return out, nil
+}
+
+// run reads the payloads of a run of blocks.
+func (g *generation) run(ctx context.Context, coll string, r arrays.Run,
+	kind codec.Kind) ([][]byte, error) {
+	if err := g.store.sound(soundBlocks); err != nil {
+		return nil, err
+	}
+	vals := make([]value, 0, 16)
+	var err error
+	read := func() {
+		from := codec.Key(r.Object, kind, r.From)
+		c := g.tx.Bucket(bucketBlocks).Cursor()
+		k, v := c.Seek(from[:])
+		for at := r.From; at < r.To; at++ {
+			want := codec.Key(r.Object, kind, at)
+			if string(k) != string(want[:]) {
+				err = blockError(coll, r.Object, kind, at, errors.New("block is missing"))
+				return
+			}
+			b, e := codec.Parse(v)
+			if e == nil && b.Kind != kind {
+				e = fmt.Errorf("block is of kind %v", b.Kind)
+			}
+			if e == nil && b.Flags != 0 {
+				e = errors.New("block is compressed")
+			}
+			if e != nil {
+				err = blockError(coll, r.Object, kind, at, e)
+				return
+			}
+			vals = append(vals, value{key: want, block: b, payload: b.Payload})
+			k, v = c.Next()
+		}
+	}
+	g.locked(read)
+	if err == nil {
+		err = g.verify(ctx, coll, r.Object, kind, vals)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for _, v := range vals {
+		out = append(out, v.payload)
+	}
+	return out, nil
+}
+
+// The parts of objects that are checked once, see verified.Checks.
+const (
+	roleForest   verified.Role = iota // nodes, leaves and directions
+	roleOverlay                       // additions to leaves
+	rolePostings                      // a segment of an inverted index
+	roleLabelSets
+	roleLabelPairs
+	roleLabelHead
+	roleLabelGraph
+	roleTree
+)
+
+// indexArrays is the source of the arrays of an index.
+type indexArrays struct {
+	st   *collState
+	name string // of the index
+}
+
+// arrays returns a reader of an index's object.
+func (st *collState) arrays(ctx context.Context, index string, object uint64) *arrays.Reader {
+	return arrays.NewReader(ctx, indexArrays{st, index}, object)
+}
+
+// Blocks implements arrays.Source.
+func (x indexArrays) Blocks(ctx context.Context, r arrays.Run, kind codec.Kind) ([][]byte, error) {
+	if r.Whole() {
+		return x.st.g.payloads(ctx, x.st.c.Name, r.Object, kind)
+	}
+	return x.st.g.run(ctx, x.st.c.Name, r, kind)
+}
+
+// Damage implements arrays.Source.
+func (x indexArrays) Damage(object uint64, err error) error {
+	return &CorruptError{
+		Collection: x.st.c.Name, Object: object, Offset: -1, Err: fmt.Errorf("index %q: %w", x.name, err),
+	}
+}
+
+// Once implements arrays.Source.
+func (x indexArrays) Once(key verified.Key, bound int, check func() error) error {
+	return x.st.g.store.validated.Once(key, bound, check)
+}

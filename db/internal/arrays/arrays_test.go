@@ -1,0 +1,240 @@
+package arrays
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/verified"
+)
+
+// memory is a source of written blocks.
+type memory struct {
+	blocks map[[codec.KeySize]byte][]byte // payloads
+	checks verified.Checks
+}
+
+var errDamage = errors.New("damage")
+
+func (m *memory) put(key [codec.KeySize]byte, value []byte) error {
+	b, err := codec.Parse(value)
+	if err != nil {
+		return err
+	}
+	m.blocks[key] = b.Payload
+	return b.Verify(key[:])
+}
+
+func (m *memory) Blocks(_ context.Context, r Run, kind codec.Kind) (out [][]byte, _ error) {
+	for n := r.From; r.Whole() || n < r.To; n++ {
+		b, ok := m.blocks[codec.Key(r.Object, kind, n)]
+		if !ok && !r.Whole() {
+			return nil, fmt.Errorf("no block %d", n)
+		}
+		if !ok {
+			break
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+func (m *memory) Damage(object uint64, err error) error {
+	return fmt.Errorf("%w of object %d: %w", errDamage, object, err)
+}
+
+func (m *memory) Once(key verified.Key, bound int, check func() error) error {
+	return m.checks.Once(key, bound, check)
+}
+
+// thing has a field of every sort.
+type thing struct {
+	bytes  []byte
+	signed []int64
+	small  []int8
+	floats []float32
+	double []float64
+}
+
+func (x *thing) arrays(s *Section) {
+	Field(s, 0, &x.bytes)
+	Field(s, 1, &x.signed)
+	Field(s, 2, &x.small)
+	FieldOf(s, 3, &x.floats, 3)
+	Field(s, 4, &x.double)
+}
+
+func newThing() thing {
+	return thing{[]byte("bytes"), []int64{-1, 1 << 40}, []int8{-7}, []float32{1, 2, 3}, []float64{0.5}}
+}
+
+// written returns a source with a thing, names, a set and rows of object 5.
+func written(t *testing.T, rows []uint32) *memory {
+	t.Helper()
+	m := &memory{blocks: map[[codec.KeySize]byte][]byte{}}
+	w := NewWriter(5, m.put)
+	x := newThing()
+	x.arrays(w.Section(codec.KindBudget))
+	s := w.Section(codec.KindLabelMatrix)
+	s.WriteNames(0, []string{"a", "", "c"})
+	s.WriteSet(1, roaring.BitmapOf(3, 9))
+	WriteRows(w, codec.KindNeighbors, rows, 2, 2)
+	if w.Err != nil {
+		t.Fatal(w.Err)
+	}
+	size := int64(0)
+	for _, b := range m.blocks {
+		size += int64(len(b))
+	}
+	var counted int64
+	for _, n := range w.Sizes {
+		counted += n
+	}
+	if counted < size+64*int64(len(m.blocks)) {
+		t.Errorf("%d bytes counted, %d written", counted, size)
+	}
+	return m
+}
+
+// TestRoundTrip reads what was written.
+func TestRoundTrip(t *testing.T) {
+	rows := make([]uint32, 2*11)
+	for i := range rows {
+		rows[i] = uint32(i)
+	}
+	r := NewReader(t.Context(), written(t, rows), 5)
+	var x thing
+	x.arrays(r.Section(codec.KindBudget))
+	if !reflect.DeepEqual(x, newThing()) {
+		t.Errorf("%+v, want %+v", x, newThing())
+	}
+	s := r.Section(codec.KindLabelMatrix)
+	if names := s.ReadNames(0, 3); names.Len() != 3 || string(names.At(2)) != "c" {
+		t.Errorf("%d names", names.Len())
+	}
+	if set := s.ReadSet(1, 10); !slices.Equal(set.ToArray(), []uint32{3, 9}) {
+		t.Errorf("set %v", set)
+	}
+	if !s.Has(1) || s.Has(2) || s.Len() != 2 || !s.ReadSet(2, 10).IsEmpty() {
+		t.Error("an array that is absent")
+	}
+	got := ReadRows[uint32](r, codec.KindNeighbors, 11, 2, 2)
+	if len(got) != 3 || len(got[2]) != 6 || !slices.Equal(slices.Concat(got...), rows) {
+		t.Errorf("rows %v", got)
+	}
+	if parts := ReadRows[uint32](r, codec.KindSketch, 0, 2, 2); len(parts) != 0 || r.Err != nil {
+		t.Errorf("no rows: %v, %v", parts, r.Err)
+	}
+}
+
+// TestRuns reads a section from blocks of two objects.
+func TestRuns(t *testing.T) {
+	m := &memory{blocks: map[[codec.KeySize]byte][]byte{}}
+	WriteRows(NewWriter(5, m.put), codec.KindLists, []byte("aaaabbbbcccc"), 1, 2)
+	w := NewWriter(6, m.put)
+	w.Block(codec.KindLists, 1, codec.U8, 1, []byte("BBBB"))
+	blocks := Located([]Run{{Object: 5}}, 3)
+	blocks[1] = Run{6, 1, 2}
+	runs := Joined(blocks)
+	if want := []Run{{5, 0, 1}, {6, 1, 2}, {5, 2, 3}}; !slices.Equal(runs, want) {
+		t.Errorf("%v, want %v", runs, want)
+	}
+	if same := Joined(Located(runs, 3)); !slices.Equal(same, runs) {
+		t.Errorf("%v, want %v", same, runs)
+	}
+	r := NewReader(t.Context(), m, 5)
+	r.Runs = map[codec.Kind][]Run{codec.KindLists: runs}
+	if got := bytes.Join(r.Blocks(codec.KindLists), nil); string(got) != "aaaaBBBBcccc" || r.Err != nil {
+		t.Errorf("%q, %v", got, r.Err)
+	}
+	r.Runs[codec.KindLists] = []Run{{5, 2, 4}}
+	if got := r.Blocks(codec.KindLists); got != nil || r.Err == nil {
+		t.Errorf("%q, %v", got, r.Err)
+	}
+}
+
+// TestDamage reads arrays that do not agree with what is expected of them.
+func TestDamage(t *testing.T) {
+	m := written(t, make([]uint32, 10))
+	m.blocks[codec.Key(5, codec.KindPostings, 0)] = []byte("odd")
+	read := map[string]func(r *Reader){
+		"block 3": func(r *Reader) { FieldOf(r.Section(codec.KindBudget), 3, new([]float32), 4) },
+		"block 9 is missing": func(r *Reader) {
+			FieldOf(r.Section(codec.KindBudget), 9, new([]byte), 1)
+		},
+		"label names": func(r *Reader) { r.Section(codec.KindLabelMatrix).ReadNames(0, 4) },
+		"row 9 of 9 in a set": func(r *Reader) {
+			r.Section(codec.KindLabelMatrix).ReadSet(1, 9)
+		},
+		"set of rows":             func(r *Reader) { r.Section(codec.KindPostings).ReadSet(0, 9) },
+		"does not cover the rows": func(r *Reader) { ReadRows[uint32](r, codec.KindNeighbors, 6, 2, 2) },
+		"sums":                    func(r *Reader) { r.Need(false, "sums") },
+		"cross-reference": func(r *Reader) {
+			r.Once(0, "", 0, func() error { return errors.New("cross-reference") })
+		},
+	}
+	for want, f := range read {
+		t.Run(want, func(t *testing.T) {
+			r := NewReader(t.Context(), m, 5)
+			f(r)
+			if !errors.Is(r.Err, errDamage) || !strings.Contains(r.Err.Error(), want) {
+				t.Errorf("%v, want %q", r.Err, want)
+			}
+			first := r.Err
+			r.Need(false, "more")
+			r.Once(1, "", 0, func() error { t.Error("a check after damage"); return nil })
+			if other := r.Of(6); r.Err != first || other.Err != first || other.Blocks(codec.KindBudget) != nil {
+				t.Errorf("%v replaced the first error", r.Err)
+			}
+		})
+	}
+}
+
+// TestSink: after the first error of the sink nothing is written.
+func TestSink(t *testing.T) {
+	failed, calls := errors.New("failed"), 0
+	w := NewWriter(1, func([codec.KeySize]byte, []byte) error { calls++; return failed })
+	w.Blocks(codec.KindLeaves, [][]byte{{1}, {2}})
+	if w.Err != failed || calls != 1 {
+		t.Errorf("%d calls, %v", calls, w.Err)
+	}
+}
+
+// TestValidRuns: no block occurs twice in a section, and no run is empty.
+func TestValidRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs []Run
+		ok   bool
+	}{
+		"all":               {[]Run{{Object: 3}}, true},
+		"some":              {[]Run{{3, 0, 2}, {4, 2, 3}, {3, 3, 9}}, true},
+		"all, twice":        {[]Run{{Object: 3}, {Object: 3}}, false},
+		"all, and some":     {[]Run{{Object: 3}, {4, 1, 2}}, false},
+		"one block twice":   {[]Run{{3, 0, 2}, {3, 1, 3}}, false},
+		"none":              {[]Run{{3, 2, 2}}, false},
+		"backwards":         {[]Run{{3, 2, 1}}, false},
+		"more than any has": {[]Run{{3, 0, 1 << 30}}, false},
+	} {
+		if got := ValidRuns(map[codec.Kind][]Run{codec.KindSketch: c.runs}); got != c.ok {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestShiftFor: a block has at most about 1 MiB, and at least one row.
+func TestShiftFor(t *testing.T) {
+	for _, width := range []int{0, 1, 4, 63, 64, 400, 4096, 1 << 19, 1 << 20, 1 << 22} {
+		s := ShiftFor(width)
+		if size := width << s; s > 20 || s > 0 && size > 1<<20-codec.HeaderSize {
+			t.Errorf("rows of %d bytes: blocks of %d rows", width, 1<<s)
+		}
+	}
+}
