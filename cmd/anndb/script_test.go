@@ -42,6 +42,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", data)
+			e.Setenv("GODEBUG", os.Getenv("GODEBUG")) // which can switch kernels off
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
@@ -107,7 +108,7 @@ func runLine(ts *testscript.TestScript, b *strings.Builder, line string) {
 	err := ts.Exec(words[0], words[1:]...)
 	out, errs := ts.ReadFile("stdout"), ts.ReadFile("stderr")
 	b.WriteString(stable(out))
-	for line := range strings.Lines(errs) {
+	for line := range strings.Lines(stable(errs)) {
 		if internal.MatchString(line) {
 			ts.Fatalf("a message for Go programs: %s", line)
 		}
