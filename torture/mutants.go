@@ -26,7 +26,7 @@ type mutant struct {
 // states that are given up while somebody reads them.
 var seeded = []mutant{
 	{
-		"no fsync", false, "db/store.go", "NoSync:          o.NoSync,", "NoSync:          true,", "crashstates",
+		"no fsync", false, "db/internal/store/store.go", "NoSync:          o.NoSync,", "NoSync:          true,", "crashstates",
 	}, {
 		"meta page before the data", true, "tx.go",
 		"// gofail: var beforeSyncDataPages struct{}\n\t\tif err := fdatasync(tx.db); err != nil {",
@@ -36,23 +36,23 @@ var seeded = []mutant{
 		"// gofail: var beforeSyncMetaPage struct{}\n\t\tif err := fdatasync(tx.db); err != nil {",
 		"if err := error(nil); err != nil {", "crashstates",
 	}, {
-		"compacted copy not synced", false, "db/store.go",
-		"return s.bolt.Sync()", "return nil", "crashstates",
+		"compacted copy not synced", false, "db/internal/store/store.go",
+		"return f.bolt.Sync()", "return nil", "crashstates",
 	}, {
 		"compacted file's name not synced", false, "db/backup.go",
-		"unsettled := syncDir(filepath.Dir(d.file))", "var unsettled error", "crashstates",
+		"unsettled := store.SyncDir(filepath.Dir(d.file))", "var unsettled error\n\t_ = filepath.Dir(d.file)", "crashstates",
 	}, {
 		"name of an inherited file not synced", false, "db/open.go",
-		"err := syncDir(filepath.Dir(d.file))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
+		"err := store.SyncDir(filepath.Dir(d.file))\n\tif errors.Is", "var err error\n\tif errors.Is", "crashstates",
 	}, {
 		"failed commit acknowledged", false, "db/commit.go",
-		"if err := commit(s, tx); err != nil {", "if err := commit(s, tx); err != nil && s == nil {", "faults",
+		"if err := s.commit(tx); err != nil {", "if err := s.commit(tx); err != nil && s == nil {", "faults",
 	}, {
 		"tombstones of a batch left out", false, "db/commit.go",
 		"if err := orSets(a.tx, t.c.ID, codec.KindTombstones, t.dead); err != nil {", "if err := error(nil); err != nil {", "kill",
 	}, {
 		"state given up while it is read", false, "db/snapshot.go",
-		"d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {", "d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {\n\t\told.refs.Store(1)", "kill",
+		"d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {", "d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {\n\t\told.release()", "kill",
 	}, {
 		"checksum not compared", false, "codec/block.go",
 		"got := checksum(key, b.head[:48], b.Payload); got != want {", "got := checksum(key, b.head[:48], b.Payload); got != want && key == nil {", "damage",

@@ -40,7 +40,7 @@ func (s *State) Acquire() { s.refs.Add(1) }
 // Release drops a reference; the last one ends the read transaction. A retired file is closed
 // with its last state.
 func (s *State) Release() {
-	if s.refs.Add(-1) > 0 {
+	if s.refs.Add(-1) != 0 {
 		return
 	}
 	f := s.file
