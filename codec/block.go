@@ -77,6 +77,9 @@ const (
 	KindOverlayDir                 // positions of the blocks that maintenance added to leaves
 	KindOverlay                    // label tables that maintenance added to leaves
 	KindOverlayMembers             // members that maintenance added to leaves
+	KindChange                     // labels and payload of a row that changed after it was written
+	KindChanged                    // roaring bitmap of the rows with a block of KindChange
+	KindRelabelled                 // roaring bitmap of the rows whose labels changed since a label model was made
 	kindEnd
 )
 
@@ -86,6 +89,7 @@ var kindNames = [...]string{
 	"directions", "leaf-directory", "leaves", "members", "quantized", "catalog",
 	"sparse-rows", "postings", "label-matrix", "feature-labels", "budget",
 	"label-lists", "overlay-directory", "overlay", "overlay-members",
+	"change", "changed-rows", "relabelled-rows",
 }
 
 // String returns the kind's name as stats and errors print it.

@@ -114,6 +114,8 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 // replace writes the latest state to the empty file name, applies the changes committed during
 // the copy, and replaces the database's file with it. It returns the length of the new file.
 func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, err error) {
+	changes, end := d.watches.begin()
+	defer end()
 	moved, copied, err := d.copyTo(ctx, name, order)
 	if err != nil {
 		return 0, err
@@ -130,7 +132,9 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 			err = errors.Join(err, next.Close())
 		}
 	}()
-	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
+	f := follower{
+		d: d, next: next, moved: moved, copied: copied, changes: changes, written: map[uint64]bool{},
+	}
 	if err := next.sound(soundAll); err != nil {
 		return 0, err
 	}
@@ -173,19 +177,22 @@ type follower struct {
 	next    *openFile
 	moved   movedCollections
 	copied  map[uint64]copiedRows
+	changes *watch
 	written map[uint64]bool // collections that got rows since the copy began
 }
 
 // follow applies the changes since the last call. It returns the number of bytes of rows
 // applied and the generation that next then holds.
 func (f *follower) follow(ctx context.Context) (bytes int, last uint64, err error) {
+	// The snapshot is taken afterwards, so it has all changes that are taken.
+	changes := f.changes.take()
 	s, err := f.d.Snapshot()
 	if err != nil {
 		return 0, 0, err
 	}
 	defer s.Release()
 	before := f.copied
-	bytes, f.copied, err = s.catchUp(ctx, f.next, before, f.moved.to)
+	bytes, f.copied, err = s.catchUp(ctx, f.next, before, changes, f.moved.to)
 	for id, c := range f.copied {
 		if c.rows != before[id].rows {
 			f.written[id] = true

@@ -179,6 +179,7 @@ const (
 	roleOverlay                       // additions to leaves
 	rolePostings                      // a segment of an inverted index
 	roleLabelSets
+	roleRelabelled
 	roleLabelPairs
 	roleLabelHead
 	roleLabelGraph

@@ -66,7 +66,9 @@ func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
 // build implements Build for a valid name. The caller holds d.numbering.
 func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions,
 	timer *stageTimer) (IndexInfo, error) {
-	job := &buildJob{coll: coll, name: name, timer: timer}
+	changes, end := d.watches.begin()
+	defer end()
+	job := &buildJob{coll: coll, name: name, timer: timer, changes: changes}
 	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
 	var k kind
 	err := job.latest(func(st source) (err error) {
@@ -138,7 +140,7 @@ func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info Index
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
 		job.name, time.Now().UTC(), timer.seconds, timer.memory
 	timer.keep(&m.Info)
-	replaced, err := d.publishIndex(ctx, job.coll, job.id, m)
+	replaced, err := d.publishIndex(ctx, job, m)
 	if err != nil {
 		return info, err
 	}
@@ -195,16 +197,17 @@ func (d *DB) stage(ctx context.Context, l product, object uint64,
 }
 
 // publishIndex makes an index visible and returns the objects it replaces.
-func (d *DB) publishIndex(ctx context.Context, coll string, id uint64,
-	m *manifest) (replaced []uint64, err error) {
+func (d *DB) publishIndex(
+	ctx context.Context, job *buildJob, m *manifest,
+) (replaced []uint64, err error) {
 	data, err := encodeManifest(m)
 	if err != nil {
 		return nil, err
 	}
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		c := cat.byID(id)
+		c := cat.byID(job.id)
 		if c == nil {
-			return dropped(coll)
+			return dropped(job.coll)
 		}
 		if err := refuseCycle(tx, c, m); err != nil {
 			return err
@@ -219,13 +222,26 @@ func (d *DB) publishIndex(ctx context.Context, coll string, id uint64,
 					return err
 				}
 			}
-			r.Object, r.Parts = m.Object, nil
+			r.Object, r.Parts, r.Labels = m.Object, nil, m.kind().predicts()
 		} else {
-			c.Indexes = append(c.Indexes, indexRef{Name: m.Info.Name, Object: m.Object})
+			c.Indexes = append(c.Indexes, indexRef{
+				Name: m.Info.Name, Object: m.Object, Labels: m.kind().predicts(),
+			})
+		}
+		if err := putRelabelled(tx, job.id, m, job.changes); err != nil {
+			return err
 		}
 		return deleteMark(tx, m.Object)
 	})
 	return replaced, err
+}
+
+// putRelabelled records the rows that were relabelled while an index was made.
+func putRelabelled(tx *bbolt.Tx, coll uint64, m *manifest, changes *watch) error {
+	if !m.kind().predicts() {
+		return nil
+	}
+	return editSets(tx, m.Object, codec.KindRelabelled, changes.relabelled(coll), nil)
 }
 
 // DropIndex removes an index. Snapshots taken before can still use it.

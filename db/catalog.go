@@ -42,7 +42,9 @@ type collection struct {
 	Storage   Storage
 	Rows      uint32 // allocated row numbers
 	Live      uint32 // rows that are not deleted
-	Indexes   []indexRef
+	// Revision counts the changes of labels and payloads of stored rows.
+	Revision uint64 `json:",omitempty"`
+	Indexes  []indexRef
 }
 
 // indexRef names an index's current generation: the object that holds its manifest, and other
@@ -51,6 +53,9 @@ type indexRef struct {
 	Name   string
 	Object uint64
 	Parts  []uint64 `json:",omitempty"`
+	// Labels is set if the index learns from labels. Transactions that change labels then record
+	// the rows under Object, in section relabelled-rows.
+	Labels bool `json:",omitempty"`
 }
 
 // objects returns all objects that hold blocks of the index.
@@ -151,7 +156,7 @@ func (c *catalog) validate() error {
 			dims = x.Dim >= 0 && x.Dim <= MaxFeature+1 && x.Metric == vector.Cosine
 		}
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
-			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Named && !x.Sparse ||
+			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
 			x.Numbering.check() != nil {
 			return corruptf(x.Name, "catalog: impossible values")
 		}

@@ -1,10 +1,12 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
@@ -51,11 +53,12 @@ func (s *Snapshot) copiedRows() (_ map[uint64]copiedRows, err error) {
 	return out, err
 }
 
-// catchUp applies to next the changes in the snapshot's state since copied. It returns the
-// number of bytes of rows applied and what is copied then. to returns the number of a
-// collection in next.
+// catchUp applies to next the changes in the snapshot's state since copied; changes are the rows
+// whose labels or payloads have changed since. It returns the number of bytes of rows applied and
+// what is copied then. to returns the number of a collection in next.
 func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint64]copiedRows,
-	to func(uint64) uint64) (bytes int, _ map[uint64]copiedRows, err error) {
+	changes map[uint64]rowChanges, to func(uint64) uint64,
+) (bytes int, _ map[uint64]copiedRows, err error) {
 	after, err := s.copiedRows()
 	if err != nil {
 		return 0, nil, err
@@ -66,10 +69,10 @@ func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint6
 			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied",
 				ErrChanging, c.Name)
 		}
-		if before.same(after[c.ID]) {
+		if before.same(after[c.ID]) && changes[c.ID].all == nil {
 			continue
 		}
-		n, err := s.catchUpRows(ctx, next, s.gen.colls[c.Name], before, to(c.ID))
+		n, err := s.catchUpRows(ctx, next, s.gen.colls[c.Name], before, to(c.ID), changes[c.ID].all)
 		if bytes += n; err != nil {
 			return bytes, nil, err
 		}
@@ -79,7 +82,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint6
 
 // catchUpRows is catchUp for one collection. It commits transactions of about stageBytes.
 func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collState, before copiedRows,
-	id uint64) (bytes int, err error) {
+	id uint64, changed *roaring.Bitmap) (bytes int, err error) {
 	var ops []op
 	size := 0
 	add := func(o op, n int) error {
@@ -93,8 +96,11 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 		return err
 	}
 	if err := s.deletedKeys(ctx, st, before, func(key []byte) error {
-		return add(op{del: true, row: newRow{key: key}}, loadRow+len(key))
+		return add(op{what: opDelete, row: newRow{key: key}}, loadRow+len(key))
 	}); err != nil {
+		return bytes, err
+	}
+	if err := s.changedRows(st, before, changed, next, add); err != nil {
 		return bytes, err
 	}
 	var run *coldRows
@@ -143,6 +149,74 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copied
 		}
 	}
 	return nil
+}
+
+// changedRows yields the changes of labels and payloads of rows that were copied and still exist.
+func (s *Snapshot) changedRows(st *collState, before copiedRows, changed *roaring.Bitmap,
+	next *openFile, yield func(o op, n int) error) error {
+	if changed == nil {
+		return nil
+	}
+	// Other rows are copied with their present labels and payload.
+	changed.RemoveRange(uint64(before.rows), math.MaxUint32+1)
+	for it := changed.Iterator(); it.HasNext(); {
+		// yield may write to next, which must not have a reader then: bbolt may have to remap it.
+		ops, err := s.readChanges(st, it, next)
+		if err != nil {
+			return err
+		}
+		for _, o := range ops {
+			if err := yield(o, o.bytes); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readChanges reads changes of about stageBytes. What the copy has of a changed row is of the
+// previous round: a row that is changed in this round is neither deleted nor added in it.
+func (s *Snapshot) readChanges(
+	st *collState, rows roaring.IntPeekable, next *openFile,
+) (ops []op, err error) {
+	g, err := openGeneration(next, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer g.release()
+	defer guard(next, setFaults(), &err)
+	copied := g.colls[st.c.Name]
+	var run, old *coldRows
+	for size := 0; rows.HasNext() && size < stageBytes; {
+		r, live, err := s.nextRow(st, rows.Next(), &run)
+		if err != nil {
+			return nil, err
+		}
+		if !live {
+			continue
+		}
+		to, ok, err := copied.find(r.Key)
+		if err == nil && !ok {
+			err = corruptf(st.c.Name, "the copy lacks key %q", r.Key)
+		}
+		if err != nil {
+			return nil, err
+		}
+		labels, payload, err := copied.cold(to, &old)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Equal(labels, r.Labels) && bytes.Equal(payload, r.Payload) {
+			continue // the row was changed before it was copied
+		}
+		o := op{
+			what: opChange, had: labels,
+			row: newRow{key: r.Key, labels: r.Labels, payload: r.Payload},
+		}
+		o.bytes = loadRow + len(r.Key) + o.row.coldSize()
+		ops, size = append(ops, o), size+o.bytes
+	}
+	return ops, nil
 }
 
 // apply commits row changes to a file that is not yet open as a database.

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/anndb/anndb/query"
 )
 
 // TestCatchUp applies rounds of changes to a copy of an earlier state: the copy
@@ -19,6 +22,10 @@ func TestCatchUp(t *testing.T) {
 			d := openTemp(t, &Options{NoSync: true})
 			fillChurned(t, d)
 			ctx := t.Context()
+			model := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}}
+			if _, err := d.Collection("named").Build(ctx, "model", model, nil); err != nil {
+				t.Fatal(err)
+			}
 			name := filepath.Join(t.TempDir(), "copy.anndb")
 			moved, copied, err := d.copyTo(ctx, name, order)
 			if err != nil {
@@ -33,6 +40,8 @@ func TestCatchUp(t *testing.T) {
 			}
 			other := newDB(name, d.opts, next)
 			defer other.Close()
+			changes, end := d.watches.begin()
+			defer end()
 			rng := rand.New(rand.NewPCG(4, 4))
 			for round := range 4 {
 				if err := changeChurned(d, rng, round); err != nil {
@@ -43,10 +52,10 @@ func TestCatchUp(t *testing.T) {
 					t.Fatal(err)
 				}
 				var n int
-				if n, copied, err = s.catchUp(ctx, next, copied, moved.to); err != nil || n == 0 {
+				if n, copied, err = s.catchUp(ctx, next, copied, changes.take(), moved.to); err != nil || n == 0 {
 					t.Fatalf("round %d: %d bytes, %v", round, n, err)
 				}
-				if n, copied, err = s.catchUp(ctx, next, copied, moved.to); err != nil || n != 0 {
+				if n, copied, err = s.catchUp(ctx, next, copied, changes.take(), moved.to); err != nil || n != 0 {
 					t.Fatalf("round %d again: %d bytes, %v", round, n, err)
 				}
 				other.commits.Add(1) // the changes did not come through this handle
@@ -56,6 +65,14 @@ func TestCatchUp(t *testing.T) {
 			if err := mustCheck(other); err != nil {
 				t.Error(err)
 			}
+			// The copy knows which rows its label model must learn again.
+			if n := behind(t, other)["model"]; n == 0 {
+				t.Error("no row of the copy was relabelled")
+			}
+			if _, err := other.Maintain(ctx, MaintainOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			mustBeExact(t, other, "named", "model")
 		})
 	}
 }
@@ -76,7 +93,7 @@ func fillChurned(t *testing.T, d *DB) {
 	}
 }
 
-// changeChurned replaces, adds and deletes rows; some keys are deleted and come
+// changeChurned replaces, adds, deletes and changes rows; some keys are deleted and come
 // again in a later round.
 func changeChurned(d *DB, rng *rand.Rand, round int) error {
 	return d.Update(context.Background(), func(b *Tx) error {
@@ -86,6 +103,20 @@ func changeChurned(d *DB, rng *rand.Rand, round int) error {
 			v := make([]float32, 16)
 			v[i%16] = float32(i)
 			var err error
+			if i%4 == 1 {
+				for _, coll := range []string{"dense", "sparse", "named"} {
+					labels := []string{fmt.Sprint("label-", round), "changed"}
+					if i%8 == 1 {
+						err = b.Collection(coll).SetLabels(key, labels...)
+					} else {
+						err = b.Collection(coll).SetPayload(key, []byte("changed"))
+					}
+					if err != nil && !errors.Is(err, ErrNotFound) {
+						return err
+					}
+				}
+				continue
+			}
 			if i%3 == 0 {
 				for _, coll := range []string{"dense", "sparse", "named"} {
 					if err == nil {

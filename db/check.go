@@ -382,7 +382,10 @@ func checkContents(kind codec.Kind, data []byte) error {
 			_, _, err = decodeCold(t.At(i))
 		}
 		return err
-	case codec.KindTombstones, codec.KindLabelRows:
+	case codec.KindChange:
+		_, err := decodeChange(data)
+		return err
+	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled:
 		set := roaring.New()
 		if err := set.UnmarshalBinary(data); err != nil {
 			return err
@@ -417,6 +420,12 @@ func (c *checker) collection(x *collection) {
 	if len(keys) != int(x.Live) {
 		fail(fmt.Errorf("%d keys for %d live rows", len(keys), x.Live))
 	}
+	st.g.locked(func() { err = st.checkChanges() })
+	if err != nil {
+		fail(err)
+		return
+	}
+	counts := map[string]int{}
 	var run *coldRows
 	for row := range x.Rows {
 		if c.ctx.Err() != nil {
@@ -439,7 +448,11 @@ func (c *checker) collection(x *collection) {
 			fail(fmt.Errorf("row %d: %w", row, err))
 		}
 		c.rowLabels(st, &r, fail)
+		for _, l := range r.Labels {
+			counts[l]++
+		}
 	}
+	c.labelCounts(x.Name, counts, fail)
 	for i := range x.Indexes {
 		err := st.checkIndex(c.ctx, &x.Indexes[i])
 		if err != nil {
@@ -455,7 +468,57 @@ func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	if err != nil {
 		return err
 	}
+	if learns := x.m.kind().predicts(); r.Labels != learns {
+		return corruptf(st.c.Name, "the catalog has Labels = %v for an index of kind %s",
+			r.Labels, x.m.Info.Options.Kind)
+	}
+	if _, err := st.relabelled(r.Object); err != nil {
+		return err
+	}
 	return x.open.check(ctx)
+}
+
+// checkChanges checks that the changes of labels and payloads belong to rows that are not
+// deleted, and that the set of these rows is complete. The caller has locked the generation.
+func (st *collState) checkChanges() (err error) {
+	g := st.g
+	defer guard(g.store, setFaults(), &err)
+	set, err := readSet(g.tx, st.c.Name, st.c.ID, codec.KindChanged, st.c.Rows)
+	if err != nil {
+		return err
+	}
+	n := 0
+	err = eachBlock(g.tx.Bucket(bucketTail), st.c.ID, codec.KindChange, func(k, v []byte) error {
+		_, _, row := codec.ParseKey(k)
+		n++
+		if _, err := readChange(st.c, k, v); err != nil {
+			return err
+		}
+		if !set.Contains(row) || st.deleted(row) {
+			return blockError(st.c.Name, st.c.ID, codec.KindChange, row,
+				errors.New("the row is deleted or not in the set of changed rows"))
+		}
+		return nil
+	})
+	if err == nil && set.GetCardinality() != uint64(n) {
+		err = corruptf(st.c.Name, "%d rows are in the set of changed rows, %d changes exist",
+			set.GetCardinality(), n)
+	}
+	return err
+}
+
+// labelCounts checks that the label sets contain no other live rows than those counted.
+func (c *checker) labelCounts(coll string, counts map[string]int, fail func(error)) {
+	labels, err := c.s.Collection(coll).Labels()
+	if err != nil {
+		fail(err)
+	}
+	for _, l := range labels {
+		if l.Rows != counts[l.Label] {
+			fail(fmt.Errorf("label %q has a set of %d live rows, %d rows have it",
+				l.Label, l.Rows, counts[l.Label]))
+		}
+	}
 }
 
 // rowLabels checks that the label sets contain a row.

@@ -229,6 +229,9 @@ type IndexStatus struct {
 	Collection, Index string
 	// Rows is the number of row numbers that the index covers, Fresh the number of later rows.
 	Rows, Fresh int
+	// Relabelled is the number of covered rows whose labels were changed since an index that
+	// learns from labels was made or maintained.
+	Relabelled int
 	// Segments is the number of segments of an inverted index, 1 for other kinds.
 	Segments int
 	// Bytes is the stored size.
@@ -245,6 +248,12 @@ func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 		for i := range c.Indexes {
 			m, err := s.gen.colls[c.Name].manifestOf(&c.Indexes[i])
 			status := c.status(&c.Indexes[i], m, err)
+			if err == nil {
+				status.Relabelled, err = s.gen.colls[c.Name].stale(m.Object, m.Info.Rows)
+			}
+			if err != nil {
+				status.Error = err.Error()
+			}
 			if why, ok := unmaintained.Load(c.Indexes[i].Object); ok && err == nil {
 				status.Error = why.(string)
 			}

@@ -32,6 +32,9 @@ type collState struct {
 	keyTabs  []atomic.Pointer[codec.Strings] // decoded on first use
 	tailKeys [][]byte
 
+	changesLoad loading
+	changed     *roaring.Bitmap // rows whose labels or payload were changed; nil if none ever was
+
 	indexMu   sync.Mutex
 	indexes   map[string]*indexState
 	manifests map[string]func() (*manifest, error)

@@ -98,8 +98,9 @@ func (d *DB) commitRequests(reqs []*request) {
 	defer d.makeRoom(bytes)()
 	failed := make([]error, len(reqs))
 	if err == nil {
+		var a *applier
 		err = d.update(func(tx *bbolt.Tx, cat *catalog) error {
-			a := newApplier(tx, cat)
+			a = newApplier(tx, cat)
 			for i, r := range reqs {
 				for j := range r.ops {
 					r.ops[j].id = d.led(r.ops[j].id)
@@ -113,6 +114,9 @@ func (d *DB) commitRequests(reqs []*request) {
 			}
 			return a.finish()
 		})
+		if err == nil {
+			d.watches.add(a)
+		}
 	}
 	for i, r := range reqs {
 		r.done <- errors.Join(failed[i], err)
@@ -134,8 +138,25 @@ type collTx struct {
 	c      *collection
 	first  uint32 // number of rows[0]
 	rows   []newRow
-	dead   *roaring.Bitmap            // rows that this transaction deletes
-	labels map[string]*roaring.Bitmap // rows that this transaction adds, by label
+	dead   *roaring.Bitmap // rows that this transaction deletes
+	labels map[string]labelChange
+	// changes are those of labels and payloads of rows below first, by row; relabelled are the
+	// rows of those that change labels.
+	changes    map[uint32]*change
+	relabelled *roaring.Bitmap
+}
+
+// labelChange holds the rows that get or lose a label.
+type labelChange struct{ add, remove *roaring.Bitmap }
+
+// label returns the change of a label's rows.
+func (t *collTx) label(name string) labelChange {
+	x, ok := t.labels[name]
+	if !ok {
+		x = labelChange{roaring.New(), roaring.New()}
+		t.labels[name] = x
+	}
+	return x
 }
 
 func newApplier(tx *bbolt.Tx, cat *catalog) *applier {
@@ -153,7 +174,7 @@ func (a *applier) check(ops []op) error {
 		if c == nil {
 			return fmt.Errorf("%w: %q", ErrNoCollection, o.coll)
 		}
-		if !o.del {
+		if o.what == opPut {
 			puts[o.id]++
 		}
 		if o.insert && a.keys.Get(keyOf(o.id, o.row.key)) != nil {
@@ -166,8 +187,9 @@ func (a *applier) check(ops []op) error {
 	return nil
 }
 
-// unchanged checks that the keys that a transaction has read still refer to the same rows. A
-// compaction renumbers rows, so reads from the file before a compaction conflict.
+// unchanged checks that the keys that a transaction has read still refer to the same rows, whose
+// labels and payloads have not changed. A compaction renumbers rows, so reads from the file
+// before a compaction conflict.
 func (a *applier) unchanged(r *request, now *openFile) error {
 	if len(r.reads) > 0 && r.store != now {
 		return errConflict
@@ -182,8 +204,39 @@ func (a *applier) unchanged(r *request, now *openFile) error {
 		if !ok || (v != nil) != was.exists || was.exists && row != uint64(was.row) {
 			return errConflict
 		}
+		if !was.exists {
+			continue
+		}
+		revision, err := a.revision(read.coll, was.row)
+		if err != nil {
+			return err
+		}
+		if revision != was.revision {
+			return errConflict
+		}
 	}
 	return nil
+}
+
+// revision returns the number of a row's latest change, 0 if it was never changed.
+func (a *applier) revision(coll uint64, row uint32) (uint64, error) {
+	if t := a.colls[coll]; t != nil && t.changes[row] != nil {
+		return t.changes[row].revision, nil
+	}
+	c := a.cat.byID(coll)
+	if c == nil || c.Revision == 0 {
+		return 0, nil
+	}
+	key := codec.Key(coll, codec.KindChange, row)
+	v := a.tx.Bucket(bucketTail).Get(key[:])
+	if v == nil {
+		return 0, nil
+	}
+	x, err := readChange(c, key[:], v)
+	if err != nil {
+		return 0, err
+	}
+	return x.revision, nil
 }
 
 // keyOf returns the key in the keys bucket of a user key.
@@ -201,24 +254,33 @@ func (a *applier) apply(ops []op) error {
 		t := a.colls[o.id]
 		if t == nil {
 			c := a.cat.byID(o.id)
-			t = &collTx{c: c, first: c.Rows, dead: roaring.New(), labels: map[string]*roaring.Bitmap{}}
+			t = &collTx{
+				c: c, first: c.Rows, dead: roaring.New(), labels: map[string]labelChange{},
+				changes: map[uint32]*change{}, relabelled: roaring.New(),
+			}
 			a.colls[o.id] = t
 		}
 		k := keyOf(o.id, o.row.key)
-		if old := a.keys.Get(k); old != nil {
-			row, ok := entryNumber(string(bucketKeys), k, old)
-			if !ok || row >= uint64(t.c.Rows) || t.c.Live == 0 {
-				return corruptf(o.coll, "key %q points to no row", o.row.key)
-			}
+		old := a.keys.Get(k)
+		row, ok := uint64(0), true
+		if old != nil {
+			row, ok = entryNumber(string(bucketKeys), k, old)
+		}
+		if !ok || old != nil && (row >= uint64(t.c.Rows) || t.c.Live == 0) || old == nil && o.what == opChange {
+			return corruptf(o.coll, "key %q points to no row", o.row.key)
+		}
+		if o.what == opChange {
+			t.change(uint32(row), o)
+			continue
+		}
+		if old != nil {
 			t.dead.Add(uint32(row))
 			t.c.Live--
-			if o.del {
-				if err := a.keys.Delete(k); err != nil {
-					return fmt.Errorf("db: delete key: %w", err)
-				}
-			}
 		}
-		if o.del {
+		if o.what == opDelete {
+			if err := a.keys.Delete(k); err != nil {
+				return fmt.Errorf("db: delete key: %w", err)
+			}
 			continue
 		}
 		if err := a.vectorise(t.c, &o.row); err != nil {
@@ -226,12 +288,7 @@ func (a *applier) apply(ops []op) error {
 		}
 		fresh = append(fresh, entry{k, entryValue(string(bucketKeys), k, uint64(t.c.Rows))})
 		for _, l := range o.row.labels {
-			m := t.labels[l]
-			if m == nil {
-				m = roaring.New()
-				t.labels[l] = m
-			}
-			m.Add(t.c.Rows)
+			t.label(l).add.Add(t.c.Rows)
 		}
 		t.rows = append(t.rows, o.row)
 		t.c.Rows++
@@ -247,6 +304,26 @@ func (a *applier) apply(ops []op) error {
 		}
 	}
 	return nil
+}
+
+// change changes labels and payload of a row.
+func (t *collTx) change(row uint32, o *op) {
+	t.c.Revision++
+	t.changes[row] = &change{t.c.Revision, o.row.labels, o.row.payload}
+	if slices.Equal(o.had, o.row.labels) {
+		return
+	}
+	t.relabelled.Add(row)
+	for _, l := range o.had {
+		if _, kept := slices.BinarySearch(o.row.labels, l); !kept {
+			t.label(l).remove.Add(row)
+		}
+	}
+	for _, l := range o.row.labels {
+		if _, kept := slices.BinarySearch(o.had, l); !kept {
+			t.label(l).add.Add(row)
+		}
+	}
 }
 
 // vectorise converts a sparse row to its final form and updates the number of features in use.
@@ -278,10 +355,13 @@ func (a *applier) finish() error {
 		if err := a.sealAndTail(t); err != nil {
 			return err
 		}
-		if err := orSets(a.tx, t.c.ID, codec.KindTombstones, t.dead); err != nil {
+		if err := editSets(a.tx, t.c.ID, codec.KindTombstones, t.dead, nil); err != nil {
 			return err
 		}
-		if err := a.addLabels(t); err != nil {
+		if err := a.writeChanges(t); err != nil {
+			return err
+		}
+		if err := a.editLabels(t); err != nil {
 			return err
 		}
 	}
@@ -385,13 +465,58 @@ func parseTail(c *collection, payload []byte) (r newRow, err error) {
 	return r, err
 }
 
-// addLabels creates objects for new labels and adds rows to the labels' sets.
-func (a *applier) addLabels(t *collTx) error {
-	if len(t.labels) == 0 {
+// writeChanges writes the changes of labels and payloads, deletes those of deleted rows, and
+// records the relabelled rows for the indexes that learn from labels.
+func (a *applier) writeChanges(t *collTx) error {
+	if t.c.Revision == 0 {
 		return nil
 	}
+	tail := a.tx.Bucket(bucketTail)
+	deleted := roaring.New()
+	if !t.dead.IsEmpty() {
+		var err error
+		if deleted, err = readSet(a.tx, t.c.Name, t.c.ID, codec.KindChanged, t.c.Rows); err != nil {
+			return err
+		}
+		deleted.And(t.dead)
+	}
+	for it := deleted.Iterator(); it.HasNext(); {
+		key := codec.Key(t.c.ID, codec.KindChange, it.Next())
+		if err := tail.Delete(key[:]); err != nil {
+			return wrapf(err, "delete change")
+		}
+	}
+	changed := roaring.New()
+	for row := range t.changes {
+		changed.Add(row)
+	}
+	changed.AndNot(t.dead) // a later transaction of the group has deleted the row
+	for it := changed.Iterator(); it.HasNext(); {
+		row := it.Next()
+		key := codec.Key(t.c.ID, codec.KindChange, row)
+		if err := tail.Put(key[:], encodeChange(key[:], t.changes[row])); err != nil {
+			return wrapf(err, "put change")
+		}
+	}
+	if err := editSets(a.tx, t.c.ID, codec.KindChanged, changed, deleted); err != nil {
+		return err
+	}
+	for _, r := range t.c.Indexes {
+		if !r.Labels {
+			continue
+		}
+		if err := editSets(a.tx, r.Object, codec.KindRelabelled, t.relabelled, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// editLabels creates objects for new labels, adds rows to the labels' sets and removes others. A
+// label is deleted with its last row; a deleted row keeps its labels.
+func (a *applier) editLabels(t *collTx) error {
 	dict := a.tx.Bucket(bucketLabels)
-	for label, rows := range t.labels {
+	for label, x := range t.labels {
 		k := keyOf(t.c.ID, []byte(label))
 		var object uint64
 		if v := dict.Get(k); v != nil {
@@ -406,8 +531,14 @@ func (a *applier) addLabels(t *collTx) error {
 				return fmt.Errorf("db: put label: %w", err)
 			}
 		}
-		if err := orSets(a.tx, object, codec.KindLabelRows, rows); err != nil {
+		if err := editSets(a.tx, object, codec.KindLabelRows, x.add, x.remove); err != nil {
 			return err
+		}
+		if hasBlocks(a.tx.Bucket(bucketSets), object, codec.KindLabelRows) {
+			continue
+		}
+		if err := dict.Delete(k); err != nil {
+			return wrapf(err, "delete label")
 		}
 	}
 	return nil

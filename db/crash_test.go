@@ -99,13 +99,26 @@ func killSparse(r Row) Row {
 
 // killBatch is what batch i puts into the dense collection "c" and, in the form
 // of killSparse, into "s", besides the row "last" of c that names it. Every
-// batch deletes one row of the batch before.
+// batch deletes one row of the batch before and changes rows of earlier ones.
 func killBatch(i int) []Row {
 	rows := make([]Row, 1+i*7%40)
 	for j := range rows {
 		rows[j] = Row{
 			Key: fmt.Appendf(nil, "row-%d-%d", i, j), Vector: modelVector(uint64(i*100+j), killDim),
 			Labels: []string{fmt.Sprintf("batch-%d", i)}, Payload: fmt.Appendf(nil, "payload %d %d", i, j),
+		}
+	}
+	return rows
+}
+
+// killChanges are the rows of earlier batches that batch i changes, with their new labels and
+// payloads.
+func killChanges(i int) (rows []Row) {
+	for _, back := range []int{1, 5} {
+		if old := killBatch(max(0, i-back)); i >= back && len(old) > 2 {
+			r := old[1+i%(len(old)-1)]
+			r.Labels, r.Payload = []string{r.Labels[0], "changed"}, fmt.Appendf(nil, "changed by %d", i)
+			rows = append(rows, r)
 		}
 	}
 	return rows
@@ -122,6 +135,14 @@ func putKillBatch(d *DB, i int) error {
 			key := fmt.Appendf(nil, "row-%d-0", i-1)
 			if err := errors.Join(b.Collection("c").Delete(key), b.Collection("s").Delete(key)); err != nil {
 				return err
+			}
+		}
+		for _, r := range killChanges(i) {
+			for _, coll := range []string{"c", "s"} {
+				err := errors.Join(b.Collection(coll).SetLabels(r.Key, r.Labels...), b.Collection(coll).SetPayload(r.Key, r.Payload))
+				if err != nil {
+					return err
+				}
 			}
 		}
 		return b.Collection("c").Put(Row{Key: []byte("last"), Vector: make([]float32, killDim), Payload: strconv.AppendInt(nil, int64(i), 10)})
@@ -345,6 +366,9 @@ func mustHoldBatches(s *Snapshot, last int) error {
 		}
 		if i > 0 {
 			delete(want, fmt.Sprintf("row-%d-0", i-1))
+		}
+		for _, r := range killChanges(i) {
+			want[string(r.Key)] = r
 		}
 	}
 	sparse := maps.Clone(want)

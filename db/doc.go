@@ -17,7 +17,8 @@
 // are durable when it returns nil. Its reads see its own changes and one committed
 // state. Concurrent updates share commits. Putting a row whose key exists appends a
 // new row and marks the old one deleted; the transaction that completes a chunk of
-// rows (about 1 MiB) writes it as immutable, checksummed blocks.
+// rows (about 1 MiB) writes it as immutable, checksummed blocks. New labels or a new
+// payload of a stored row are a small block of their own: the row stays where it is.
 //
 // # Reading
 //

@@ -314,6 +314,39 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
+// FuzzChange: a change that decodes is its own encoding's.
+func FuzzChange(f *testing.F) {
+	for _, x := range []change{
+		{revision: 1}, {revision: 1 << 60, labels: []string{"a", "b"}, payload: []byte("payload")},
+	} {
+		b, err := codec.Parse(encodeChange(nil, &x))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Payload)
+	}
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		x, err := decodeChange(p)
+		if err != nil {
+			return
+		}
+		if len(x.labels) > MaxLabels || len(x.payload) > MaxPayload {
+			t.Fatalf("%d labels and %d bytes", len(x.labels), len(x.payload))
+		}
+		b, err := codec.Parse(encodeChange(nil, x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodeChange(b.Payload)
+		if err != nil || again.revision != x.revision || !slices.Equal(again.labels, x.labels) ||
+			!bytes.Equal(again.payload, x.payload) {
+			t.Fatalf("%+v comes back as %+v, %v", x, again, err)
+		}
+	})
+}
+
 func FuzzSet(f *testing.F) {
 	for _, rows := range [][]uint32{nil, {0}, {1, 5, 65535}, {65536}} {
 		set := roaring.BitmapOf(rows...)

@@ -83,6 +83,13 @@ func golden(path string) (err error) {
 				return errors.Join(b.Collection("bytes").Delete([]byte("key-3")), b.Collection("floats").Delete([]byte("key-9")))
 			})
 		},
+		func() error {
+			return d.Update(ctx, func(b *Tx) error { // a row of a chunk, and one of the tail
+				return errors.Join(b.Collection("bytes").SetLabels([]byte("key-1"), "changed"),
+					b.Collection("bytes").SetPayload([]byte("key-6"), []byte("changed")),
+					b.Collection("floats").SetLabels([]byte("key-12")))
+			})
+		},
 		func() error { _, err := d.Collection("floats").Build(ctx, "kd", build, nil); return err },
 		func() error {
 			o := build
@@ -184,6 +191,14 @@ func goldenModel() model {
 	goldenPut(m["products"], 5, 0.5)
 	delete(m["bytes"].rows, "key-3")
 	delete(m["floats"].rows, "key-9")
+	change := func(coll, key string, f func(r *modelRow)) {
+		r := m[coll].rows[key]
+		f(&r)
+		m[coll].rows[key] = r
+	}
+	change("bytes", "key-1", func(r *modelRow) { r.labels = []string{"changed"} })
+	change("bytes", "key-6", func(r *modelRow) { r.payload = []byte("changed") })
+	change("floats", "key-12", func(r *modelRow) { r.labels = nil })
 	m["floats"].indexes["kd"], m["products"].indexes["rp"] = forest.KD, forest.RP
 	return m
 }

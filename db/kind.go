@@ -90,6 +90,9 @@ type source interface {
 	// dead returns the set of deleted rows, nil if there are none.
 	dead() *roaring.Bitmap
 	deleted(row uint32) bool
+	// relabelled returns the rows whose labels were changed since an index with this main object
+	// was made; some of them may be deleted. It returns nil if there are none.
+	relabelled(object uint64) (*roaring.Bitmap, error)
 	// rows and sparse return all rows of a dense or sparse collection.
 	rows(ctx context.Context) (*query.View, error)
 	sparse(ctx context.Context) (*sparseSet, error)
@@ -113,6 +116,8 @@ type buildJob struct {
 	id    uint64 // of the collection, set when it is first read
 	opts  BuildOptions
 	timer *stageTimer
+	// changes are the rows that are relabelled during the build.
+	changes *watch
 	// latest runs f on the latest generation. Mapped memory must not be used after f returns.
 	latest func(f func(st source) error) error
 }

@@ -352,6 +352,9 @@ const (
 	arrayLabelIndex
 	arrayLabelNames
 	arrayLabelDead
+	arrayRelabelledRow
+	arrayRelabelledPtr
+	arrayRelabelledIndex
 )
 
 const (
@@ -406,16 +409,63 @@ func labelSetArrays(a *arrays.Section, sets *vector.CSR) {
 	arrays.Field(a, arrayLabelIndex, &sets.Index)
 }
 
+// relabelledSets are label sets of rows, which replace those in the segments. A step of
+// maintenance writes them, because segments are large.
+type relabelledSets struct {
+	rows []uint32 // ascending
+	sets vector.CSR
+}
+
+// arrays reads or writes the arrays of the sets.
+func (s *relabelledSets) arrays(a *arrays.Section) {
+	arrays.Field(a, arrayRelabelledRow, &s.rows)
+	arrays.Field(a, arrayRelabelledPtr, &s.sets.Ptr)
+	arrays.Field(a, arrayRelabelledIndex, &s.sets.Index)
+}
+
+// add appends the set of a row after all others.
+func (s *relabelledSets) add(row uint32, set []uint32) {
+	if s.sets.Ptr == nil {
+		s.sets.Ptr = []uint64{0}
+	}
+	s.rows, s.sets.Index = append(s.rows, row), append(s.sets.Index, set...)
+	s.sets.Ptr = append(s.sets.Ptr, uint64(len(s.sets.Index)))
+}
+
+// row returns the set of a row, if there is one.
+func (s *relabelledSets) row(i int) (set []uint32, ok bool) {
+	if len(s.rows) == 0 {
+		return nil, false
+	}
+	at, ok := slices.BinarySearch(s.rows, uint32(i))
+	if !ok {
+		return nil, false
+	}
+	return s.sets.Index[s.sets.Ptr[at]:s.sets.Ptr[at+1]], true
+}
+
+// validate checks sets of rows below n that were read from a file.
+func (s *relabelledSets) validate(n int) error {
+	for i, row := range s.rows {
+		if int(row) >= n || i > 0 && row <= s.rows[i-1] {
+			return fmt.Errorf("row %d of %d is relabelled out of order", row, n)
+		}
+	}
+	return checked("labels of relabelled rows", &s.sets)()
+}
+
 // lcifHead is the data that a label model stores once, not per segment, except for its pairs.
 type lcifHead struct {
-	names  []string
-	dead   *roaring.Bitmap
-	square []labels.Uint128
-	rows   []uint32
-	powers *labels.Powers
-	keep   []uint64
-	idf    []float32
-	graph  *vector.CSR // nil without second-order scores
+	names []string
+	dead  *roaring.Bitmap
+	// relabelled has the rows whose labels were changed since their segment was written.
+	relabelled relabelledSets
+	square     []labels.Uint128
+	rows       []uint32
+	powers     *labels.Powers
+	keep       []uint64
+	idf        []float32
+	graph      *vector.CSR // nil without second-order scores
 }
 
 // put writes the arrays of the head.
@@ -423,6 +473,7 @@ func (h *lcifHead) put(w *arrays.Writer) {
 	a := w.Section(codec.KindLabelMatrix)
 	a.WriteNames(arrayLabelNames, h.names)
 	a.WriteSet(arrayLabelDead, h.dead)
+	h.relabelled.arrays(a)
 	once := lcifArrays{
 		rows: h.rows, keep: h.keep, idf: h.idf, feature: h.powers.Feature, label: h.powers.Label, graph: h.graph,
 	}

@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -55,8 +57,9 @@ type lcifStep struct {
 	lengths        []float64
 	sets           vector.CSR
 	features       int
-	covered        int // number of rows that the model covers after the step
-	read           int // number of rows read
+	covered        int  // number of rows that the model covers after the step
+	read           int  // number of rows read
+	relabels       bool // no row is new or deleted
 	head           lcifHead
 	counts         *labels.FeatureLabels // the new patch, or all pairs if whole is set
 	whole          bool
@@ -98,7 +101,7 @@ func (lcifKind) absorb(
 		}
 	}
 	f := &lcifFollowing{
-		st: st, a: a, gone: dead,
+		st: st, a: a, gone: dead, relabelled: map[uint32][]uint32{},
 		lcifStep: lcifStep{
 			m: m, covered: int(c.Rows), features: l.Features,
 			head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)},
@@ -195,18 +198,23 @@ type lcifFollowing struct {
 	lcifStep
 	st      source
 	a       *lcifArrays
-	gone    *roaring.Bitmap // rows that are deleted now
-	fresh   [][]uint32      // label sets of the rows after those covered; empty for deleted rows
-	added   *vector.CSR     // unit vectors of the live fresh rows
+	gone    *roaring.Bitmap   // rows that are deleted now
+	number  map[string]uint32 // of labels
+	fresh   [][]uint32        // label sets of the rows after those covered; empty for deleted rows
+	added   *vector.CSR       // unit vectors of the live fresh rows
 	addSets [][]uint32
 	removed *vector.CSR // unit vectors of covered rows deleted since
 	subSets [][]uint32
+	deleted int // number of covered rows deleted since
+	// relabelled has the present label sets of the covered rows whose labels have changed. Such a
+	// row is among both the added and the removed rows.
+	relabelled map[uint32][]uint32
 }
 
 // unchanged reports whether the model already covers exactly the rows that it would cover after
 // the step.
 func (f *lcifFollowing) unchanged() bool {
-	return f.covered == f.m.Info.Rows && f.removed.Rows() == 0
+	return f.covered == f.m.Info.Rows && f.deleted == 0
 }
 
 // row returns a copy of a row's features, weighed as the model weighs them.
@@ -232,8 +240,8 @@ func (f *lcifFollowing) units(rows *vector.CSR) *vector.CSR {
 	return query.UnitRows(rows, &query.LCIFView{Features: f.features, Keep: f.head.keep})
 }
 
-// readChange reads the rows that were written or deleted since the model was made.
-func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total int)) error {
+// extend prepares the head for features and labels that the model does not know yet.
+func (f *lcifFollowing) extend() {
 	// New features have no weight, and are not kept if the model leaves any feature out.
 	if f.head.idf != nil {
 		f.head.idf = append(f.head.idf, make([]float32, f.features-len(f.head.idf))...)
@@ -241,16 +249,31 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	if f.head.keep != nil {
 		f.head.keep = append(f.head.keep, make([]uint64, (f.features+63)/64-len(f.head.keep))...)
 	}
-	number := make(map[string]uint32, f.a.names.Len())
+	f.number = make(map[string]uint32, f.a.names.Len())
 	for i := range f.a.names.Len() {
 		name := string(f.a.names.At(i))
-		number[name] = uint32(i)
+		f.number[name] = uint32(i)
 		f.head.names = append(f.head.names, name)
 	}
+}
+
+// readChange reads the rows that were written, deleted or relabelled since the model was made.
+func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total int)) error {
+	f.extend()
 	covered := f.m.Info.Rows
 	gone := roaring.AndNot(f.gone, f.a.dead)
 	gone.RemoveRange(uint64(covered), 1<<32)
-	total := f.covered - covered + int(gone.GetCardinality())
+	relabelled, err := f.st.relabelled(f.m.Object)
+	if err != nil {
+		return err
+	}
+	if relabelled == nil {
+		relabelled = roaring.New()
+	}
+	relabelled.AndNot(f.gone)
+	relabelled.RemoveRange(uint64(covered), 1<<32)
+	f.deleted = int(gone.GetCardinality())
+	total := f.covered - covered + f.deleted + int(relabelled.GetCardinality())
 	tick := func() error {
 		if f.read++; f.read%1024 == 0 {
 			report(f.read, total)
@@ -260,17 +283,28 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		}
 		return nil
 	}
-	added := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	removed := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	f.added = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	f.removed = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for it := gone.Iterator(); it.HasNext(); {
 		row := it.Next()
-		removed.Append(f.row(row))
-		f.subSets = append(f.subSets, slices.Clone(f.a.sets.Row(int(row))))
+		f.remove(row, f.a.sets.Row(int(row)))
 		if err := tick(); err != nil {
 			return err
 		}
 	}
 	var run *coldRows
+	for it := relabelled.Iterator(); it.HasNext(); {
+		row := it.Next()
+		set, err := f.setOf(row, &run)
+		if err := errors.Join(err, tick()); err != nil {
+			return err
+		}
+		if had := f.a.sets.Row(int(row)); !slices.Equal(set, had) {
+			f.relabelled[row] = set
+			f.remove(row, had)
+			f.add(row, set)
+		}
+	}
 	for row := uint32(covered); row < uint32(f.covered); row++ {
 		if err := tick(); err != nil {
 			return err
@@ -279,30 +313,51 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 			f.fresh = append(f.fresh, nil)
 			continue
 		}
-		names, err := f.st.labelsOf(row, &run)
+		set, err := f.setOf(row, &run)
 		if err != nil {
 			return err
 		}
-		var set []uint32
-		for _, name := range names {
-			id, ok := number[name]
-			if !ok {
-				id = uint32(len(f.head.names))
-				number[name] = id
-				f.head.names = append(f.head.names, name)
-			}
-			set = append(set, id)
-		}
-		slices.Sort(set)
-		set = slices.Compact(set)
-		added.Append(f.row(row))
-		f.fresh, f.addSets = append(f.fresh, set), append(f.addSets, set)
+		f.fresh = append(f.fresh, set)
+		f.add(row, set)
 	}
-	f.added, f.removed = f.units(added), f.units(removed)
-	f.head.dead = f.gone.Clone()
+	f.added, f.removed = f.units(f.added), f.units(f.removed)
+	f.head.dead, f.relabels = f.gone.Clone(), f.unchanged()
 	f.params = *f.m.params()
 	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.names.Len()], f.head.names)
 	return nil
+}
+
+// add counts a row with a label set.
+func (f *lcifFollowing) add(row uint32, set []uint32) {
+	f.added.Append(f.row(row))
+	f.addSets = append(f.addSets, set)
+}
+
+// remove no longer counts a row with a label set.
+func (f *lcifFollowing) remove(row uint32, set []uint32) {
+	f.removed.Append(f.row(row))
+	f.subSets = append(f.subSets, slices.Clone(set))
+}
+
+// setOf returns the numbers of a row's present labels, ascending, and gives new labels the next
+// numbers.
+func (f *lcifFollowing) setOf(row uint32, run **coldRows) ([]uint32, error) {
+	names, err := f.st.labelsOf(row, run)
+	if err != nil {
+		return nil, err
+	}
+	set := make([]uint32, 0, len(names))
+	for _, name := range names {
+		id, ok := f.number[name]
+		if !ok {
+			id = uint32(len(f.head.names))
+			f.number[name] = id
+			f.head.names = append(f.head.names, name)
+		}
+		set = append(set, id)
+	}
+	slices.Sort(set)
+	return slices.Compact(set), nil
 }
 
 // count computes the sums after the change.
@@ -354,7 +409,11 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	gone := func(first, n int) int { return deletedWithin(f.gone, first, n) }
 	from, to, end, ok := planSegments(segments, f.covered,
 		func(g *segmentManifest) int { return gone(g.First, g.Rows) - g.Dead })
+	if again := f.relabelledRows(); float64(len(again)) > drift*float64(f.covered) {
+		from, to, end, ok = 0, len(segments), f.covered, true
+	}
 	if !ok {
+		f.keepRelabelled()
 		return nil
 	}
 	f.from, f.to, f.first = from, to, f.m.Info.Rows
@@ -374,7 +433,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		var x vector.Sparse
 		var set []uint32
 		if !f.gone.Contains(uint32(i)) {
-			if set = f.a.sets.rowOr(i, f.fresh); f.st.entry().Sparse {
+			if set = f.labels(i); f.st.entry().Sparse {
 				x = f.row(uint32(i))
 			}
 		}
@@ -382,6 +441,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		f.sets.Index = append(f.sets.Index, set...)
 		f.sets.Ptr = append(f.sets.Ptr, uint64(len(f.sets.Index)))
 	}
+	f.keepRelabelled()
 	if !f.st.entry().Sparse {
 		return nil
 	}
@@ -397,12 +457,32 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	return nil
 }
 
-// rowOr returns the labels of a row, which may be one of the fresh rows after the segments.
-func (s *segmentSets) rowOr(i int, fresh [][]uint32) []uint32 {
-	if n := s.Rows(); i >= n {
-		return fresh[i-n]
+// labels returns the labels of a row after the step.
+func (f *lcifFollowing) labels(i int) []uint32 {
+	if set, ok := f.relabelled[uint32(i)]; ok {
+		return set
 	}
-	return s.Row(i)
+	if n := f.a.sets.Rows(); i >= n {
+		return f.fresh[i-n]
+	}
+	return f.a.sets.Row(i)
+}
+
+// relabelledRows returns the live covered rows whose labels are not those in their segment,
+// ascending.
+func (f *lcifFollowing) relabelledRows() []uint32 {
+	rows := slices.AppendSeq(slices.Clone(f.a.sets.relabelled.rows), maps.Keys(f.relabelled))
+	slices.Sort(rows)
+	return slices.DeleteFunc(slices.Compact(rows), f.gone.Contains)
+}
+
+// keepRelabelled sets the label sets that replace those of segments that the step does not write.
+func (f *lcifFollowing) keepRelabelled() {
+	for _, row := range f.relabelledRows() {
+		if i := int(row); i < f.first || i >= f.first+f.n {
+			f.head.relabelled.add(row, f.labels(i))
+		}
+	}
 }
 
 // rows returns the number of rows that the step has read.
@@ -410,7 +490,10 @@ func (s *lcifStep) rows() int { return s.read }
 
 // action returns the name of the step, as in MaintainStep.Action.
 func (s *lcifStep) action() string {
-	if s.n == 0 {
+	switch {
+	case s.n == 0 && s.relabels:
+		return "relabel"
+	case s.n == 0:
 		return "forget"
 	}
 	return (&segmentStep{m: s.m, from: s.from, to: s.to, first: s.first, n: s.n}).action()
@@ -501,8 +584,9 @@ func (s *lcifStep) garbage() []blockRef {
 		}
 	}
 	home := s.m.lcif().home(s.m.Object)
-	// Unlike the rest of the head, the neighbor lists are large.
+	// Unlike the rest of the head, the neighbor lists and the sets of relabelled rows are large.
 	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
+	drop(s.m.Object, codec.KindLabelMatrix, arrayRelabelledRow, arrayRelabelledPtr, arrayRelabelledIndex)
 	stale := []uint64{s.m.Object}
 	switch {
 	case s.whole:

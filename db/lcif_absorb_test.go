@@ -21,8 +21,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// TestMaintainLCIF mixes puts, updates, deletes, maintenance and reopening at
-// random. After every maintenance a label model's sums, lengths, priors and
+// TestMaintainLCIF mixes puts, updates, deletes, changes of labels and payloads,
+// maintenance and reopening at random. After every maintenance a label model's sums, lengths, priors and
 // predictions, ties included, are those of a model in memory of the rows that
 // there are, with the same weights and features, bit for bit; where it neither
 // weighs nor selects, those of a new one, too.
@@ -130,6 +130,7 @@ func TestMaintainLCIF(t *testing.T) {
 				}
 				return nil
 			}))
+			must(relabelSome(ctx, d, rng, names))
 			if rng.IntN(4) == 0 {
 				must(d.Close())
 				d = open()
@@ -162,11 +163,33 @@ func TestMaintainLCIF(t *testing.T) {
 		must(mustLeaveNothing(d))
 		must(d.View(mustUseAll))
 	})
-	for _, a := range []string{"segment", "merge", "forget", "relearn"} {
+	for _, a := range []string{"segment", "merge", "forget", "relabel", "relearn"} {
 		if actions[a] == 0 && runs >= 50 {
 			t.Errorf("no step of kind %q: %v", a, actions)
 		}
 	}
+}
+
+// relabelSome gives none, some or many rows other labels or payloads.
+func relabelSome(ctx context.Context, d *DB, rng *rand.Rand, names int) error {
+	n := []int{0, 3, 60}[rng.IntN(3)]
+	return d.Update(ctx, func(b *Tx) error {
+		for _, k := range rng.Perm(250)[:n] {
+			var set []string
+			for range rng.IntN(3) {
+				set = append(set, fmt.Sprint("l", 90-rng.IntN(names)))
+			}
+			key := fmt.Append(nil, k)
+			err := b.Collection("s").SetLabels(key, set...)
+			if rng.IntN(3) == 0 {
+				err = b.Collection("s").SetPayload(key, []byte("changed"))
+			}
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // TestMaintainLCIFRewrites deletes much of a segment while rows are added, too: the
@@ -274,7 +297,9 @@ func mustUseAll(s *Snapshot) error {
 		case codec.KindPostings:
 			used = segment
 		case codec.KindLabelMatrix:
-			used = once && n > arrayLabelIndex || segment && n <= arrayLabelIndex
+			relabelled := n >= arrayRelabelledRow && n <= arrayRelabelledIndex
+			used = once && n > arrayLabelIndex && !relabelled || segment && n <= arrayLabelIndex ||
+				object == m.Object && relabelled
 		case codec.KindSimilarity:
 			pair := n <= arraySum || n == arrayPower
 			patch := n >= arrayPatchPtr && n <= arrayPatchPower

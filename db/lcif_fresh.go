@@ -4,14 +4,16 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
 // freshRows holds the rows written after a label model was made, in the form that the model
-// needs. Rows never change, and later generations only add rows, so all generations share one
-// freshRows; each uses as many rows as it knows. Deleted rows stay in; each generation has its
+// needs. While none of these rows is relabelled, later generations only add rows, so all
+// generations share one freshRows; each uses as many rows as it knows. Deleted rows stay in; each generation has its
 // own set of deleted rows.
 type freshRows struct {
 	mu     sync.Mutex
@@ -38,8 +40,9 @@ type freshPart struct {
 	units  *vector.CSR
 }
 
-// freshOf returns the model's fresh rows that this generation knows.
-func (model *labelModel) freshOf(m *manifest, a *lcifArrays) (*freshPart, error) {
+// freshOf returns the model's fresh rows that this generation knows. If fresh rows were relabelled,
+// the generation reads all of them itself: other generations may see other labels.
+func (model *labelModel) freshOf(m *manifest, a *lcifArrays, relabelled bool) (*freshPart, error) {
 	st := model.st
 	have, _ := st.file().fresh.LoadOrStore(m.Object, &freshRows{})
 	f := have.(*freshRows)
@@ -50,6 +53,9 @@ func (model *labelModel) freshOf(m *manifest, a *lcifArrays) (*freshPart, error)
 			f.count, f.with = p.Count, p.With
 		}
 	})
+	if relabelled {
+		f = &freshRows{sorted: f.sorted, prior: f.prior, count: f.count, with: f.with}
+	}
 	n := int(st.entry().Rows) - m.Info.Rows
 	if err := f.read(m, model, n); err != nil {
 		return nil, err
@@ -150,30 +156,92 @@ func (g *grownSets) Row(i int) []uint32 {
 	return g.LabelSets.Row(i)
 }
 
-// grow adds the rows written since the model was built as neighbors, with their labels.
+// grow adds the rows written since the model was built as neighbors, with their labels, and gives
+// the other rows their present labels.
 // Feature–label similarities and thresholds stay those of the build; new labels have no
 // similarity and get the common threshold.
 func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
-	f, err := model.freshOf(m, a)
+	relabelled, err := model.st.relabelled(m.Object)
+	if err != nil {
+		return err
+	}
+	f, err := model.freshOf(m, a, relabelled != nil && int(relabelled.Maximum()) >= m.Info.Rows)
 	if err != nil {
 		return err
 	}
 	model.fresh, model.sorted = f.names, f.sorted
+	if err := model.relabel(m, relabelled); err != nil {
+		return err
+	}
 	model.view.Before, model.view.Prior = model.before(), f.prior
 	for i := range model.view.Powers {
 		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
 	}
 	c := model.st.entry()
-	if int(c.Rows) <= m.Info.Rows {
+	if int(c.Rows) <= m.Info.Rows && relabelled == nil {
 		return nil
 	}
-	model.view.Labels = &grownSets{model.view.Labels, f.sets, model.names.Len() + len(f.names)}
+	model.view.Labels = &grownSets{model.view.Labels, f.sets, model.names.Len() + len(model.fresh)}
 	model.params = model.grown(model.params)
-	if c.Sparse {
+	if c.Sparse && int(c.Rows) > m.Info.Rows {
 		model.view.Neighbors = &query.GrownNeighbors{
 			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.dead(),
 		}
 	}
+	return nil
+}
+
+// presentSets are the label sets of a model's rows, of which some have other labels now.
+type presentSets struct {
+	query.LabelSets
+	relabelled map[uint32][]uint32
+}
+
+// Row implements query.LabelSets.
+func (p *presentSets) Row(i int) []uint32 {
+	if set, ok := p.relabelled[uint32(i)]; ok {
+		return set
+	}
+	return p.LabelSets.Row(i)
+}
+
+// relabel gives the rows that the model covers their present labels as neighbors.
+func (model *labelModel) relabel(m *manifest, rows *roaring.Bitmap) error {
+	if rows == nil {
+		return nil
+	}
+	number := make(map[string]uint32, model.names.Len())
+	for i := range model.names.Len() + len(model.fresh) {
+		number[model.name(uint32(i))] = uint32(i)
+	}
+	sets := map[uint32][]uint32{}
+	var run *coldRows
+	for it := rows.Iterator(); it.HasNext(); {
+		row := it.Next()
+		if int(row) >= m.Info.Rows {
+			break
+		}
+		if model.st.deleted(row) {
+			continue
+		}
+		names, err := model.st.labelsOf(row, &run)
+		if err != nil {
+			return err
+		}
+		set := make([]uint32, 0, len(names))
+		for _, name := range names {
+			id, ok := number[name]
+			if !ok {
+				id = uint32(model.names.Len() + len(model.fresh))
+				number[name] = id
+				model.fresh = append(model.fresh, name)
+			}
+			set = append(set, id)
+		}
+		slices.Sort(set)
+		sets[row] = set
+	}
+	model.view.Labels = &presentSets{model.view.Labels, sets}
 	return nil
 }
 

@@ -50,9 +50,10 @@ type lcifArrays struct {
 
 // segmentSets are the label sets of a model's rows, by segment.
 type segmentSets struct {
-	first  []int
-	sets   []*vector.CSR
-	labels int
+	first      []int
+	sets       []*vector.CSR
+	relabelled relabelledSets
+	labels     int
 }
 
 // Rows implements query.LabelSets.
@@ -66,6 +67,9 @@ func (s *segmentSets) Labels() int { return s.labels }
 
 // Row implements query.LabelSets.
 func (s *segmentSets) Row(i int) []uint32 {
+	if set, ok := s.relabelled.row(i); ok {
+		return set
+	}
 	g := 0
 	if len(s.first) > 1 {
 		g = sort.SearchInts(s.first, i+1) - 1
@@ -99,6 +103,14 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 	head := r.Section(codec.KindLabelMatrix)
 	a.names = head.ReadNames(arrayLabelNames, l.Labels)
 	a.dead = head.ReadSet(arrayLabelDead, m.Info.Rows)
+	again := &a.sets.relabelled
+	again.sets.Cols = l.Labels
+	again.arrays(head)
+	if len(again.rows) > 0 {
+		r.Need(len(again.sets.Ptr) == len(again.rows)+1, "labels of relabelled rows")
+		r.Once(roleRelabelled, fmt.Sprint(m.Info.Rows), l.Labels,
+			func() error { return again.validate(m.Info.Rows) })
+	}
 	for _, g := range l.Segments {
 		in := r.Of(g.Object)
 		sets := &vector.CSR{Cols: l.Labels}
@@ -215,7 +227,7 @@ func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error
 	}
 	out := &labelModel{st: st, names: a.names, idf: a.idf, scale: l.Scale, params: *m.params()}
 	out.view = &query.LCIFView{Features: l.Features, Labels: a.sets}
-	if len(a.sets.sets) == 1 {
+	if len(a.sets.sets) == 1 && len(a.sets.relabelled.rows) == 0 {
 		out.view.Labels = query.LabelRows{CSR: a.sets.sets[0]}
 	}
 	if sparse {

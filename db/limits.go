@@ -43,7 +43,9 @@ func limitOf(kind codec.Kind) uint64 {
 		return maxManifest
 	case codec.KindTail:
 		return maxTail
-	case codec.KindTombstones, codec.KindLabelRows:
+	case codec.KindChange:
+		return 8 + maxCold
+	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled:
 		return maxSet
 	case codec.KindCold:
 		return coldRun + maxCold + 8 + 4*maxChunkRows

@@ -16,8 +16,8 @@ import (
 // MaintainOptions selects how DB.Maintain works. The zero value absorbs every change.
 type MaintainOptions struct {
 	// Share is the least share of changed rows: an index is left as it is while the rows
-	// written or deleted since are fewer than this share of the rows it covers. Zero means that
-	// any change is absorbed.
+	// written or deleted since, and for indexes that learn from labels the rows relabelled, are
+	// fewer than this share of the rows it covers. Zero means that any change is absorbed.
 	Share float64
 	// Workers is the number of goroutines, all processors when zero.
 	Workers int
@@ -33,7 +33,7 @@ type MaintainStep struct {
 	// Action is what the step did: "segment" (fresh rows became a segment of an inverted index
 	// or label model), "merge" (the same, merged with other segments), "rewrite" (a segment was
 	// rewritten without its deleted rows), "forget" (deleted rows no longer count in a label
-	// model), "insert" (fresh rows were inserted into a forest), "count" (budgeted trees updated
+	// model), "relabel" (rows count with their new labels in a label model), "insert" (fresh rows were inserted into a forest), "count" (budgeted trees updated
 	// their counts and kept their decisions), "subtree" (parts of budgeted trees were relearned
 	// as well), "relearn" (the index was rebuilt).
 	Action string
@@ -46,11 +46,11 @@ type MaintainStep struct {
 // errOvertaken is returned by a step if its index was rebuilt or dropped during the step.
 var errOvertaken = errors.New("db: the index was replaced during maintenance")
 
-// Maintain updates all indexes so that they cover the rows written since they were made and no
-// longer count deleted rows. It works in steps of one transaction each, until nothing is left
-// to do, and returns the list of steps. Reads and writes are possible at any time; if it is
-// cancelled or the process crashes, completed steps are kept. Only one call runs at a time;
-// others wait.
+// Maintain updates all indexes so that they cover the rows written since they were made, no
+// longer count deleted rows, and have learned changed labels. It works in steps of one
+// transaction each, until nothing is left to do, and returns the list of steps. Reads and writes
+// are possible at any time; if it is cancelled or the process crashes, completed steps are kept.
+// Only one call runs at a time; others wait.
 //
 // Inverted indexes (KindPostings) and label models of KindLCIF absorb fresh rows as segments,
 // at a cost in proportion to the change, and answer exactly as if rebuilt: a model's
@@ -59,13 +59,13 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // weights or a selection of features is relearned when a fifth of its rows has changed.
 //
 // Budgeted trees (KindSBT, KindPT, KindAT) keep the decision of a node while at most a fifth of
-// its rows were written or deleted since the decision was learned. The other nodes, highest
-// first, are relearned with all nodes below them from their present rows, with the parameters
-// and the seed of the build; above a fifth at a root, all trees are retrained. Counts and
-// leaves are always those of the present rows, and new labels can be answered at once (see
-// budget.Follow). A step reads all rows. The weights of features stay until the trees are
-// retrained, and features that are new since then have none; without weights, relearned nodes
-// use new features.
+// its rows were written, deleted or relabelled since the decision was learned (a relabelled row
+// counts twice). The other nodes, highest first, are relearned with all nodes below them from
+// their present rows, with the parameters and the seed of the build; above a fifth at a root, all
+// trees are retrained. Counts and leaves are always those of the present rows, and new labels can
+// be answered at once (see budget.Follow). A step reads all rows. The weights of features stay
+// until the trees are retrained, and features that are new since then have none; without weights,
+// relearned nodes use new features.
 //
 // Fresh rows are inserted into forests, as training points and as labels, at a cost in
 // proportion to their number. A forest is retrained when a fifth of its rows has changed, with
@@ -179,9 +179,11 @@ func (d *DB) tryStep(
 ) (*MaintainStep, error) {
 	start := time.Now()
 	timer := newTimer(o.Progress)
+	changes, end := d.watches.begin()
+	defer end()
 	var s step
-	var ref indexRef
-	var id uint64
+	at := stepBase{changes: changes}
+	ref := &at.from
 	var again *rebuild
 	err := d.View(func(snap *Snapshot) (err error) {
 		defer guard(snap.gen.store, setFaults(), &err)
@@ -189,8 +191,8 @@ func (d *DB) tryStep(
 		if st == nil || st.c.index(name) == nil {
 			return nil // dropped since its name was read
 		}
-		id, ref = st.c.ID, *st.c.index(name)
-		m, err := st.manifestOf(&ref)
+		at.coll, at.from = st.c.ID, *st.c.index(name)
+		m, err := st.manifestOf(ref)
 		if err != nil {
 			return err
 		}
@@ -202,7 +204,7 @@ func (d *DB) tryStep(
 		}
 		anew := st.tunable(m)
 		if !anew {
-			s, anew, err = m.kind().absorb(ctx, st, &ref, m, work{o.Workers, timer})
+			s, anew, err = m.kind().absorb(ctx, st, ref, m, work{o.Workers, timer})
 		}
 		if anew && err == nil {
 			again = newRebuild(ctx, st, m)
@@ -216,7 +218,7 @@ func (d *DB) tryStep(
 	case err != nil:
 		return nil, wrapf(err, "maintain index %q of %q", name, coll)
 	case s != nil:
-		err := d.storeStep(ctx, id, &ref, s, timer)
+		err := d.storeStep(ctx, &at, s, timer)
 		if err != nil {
 			return nil, err
 		}
@@ -232,8 +234,16 @@ func (d *DB) tryStep(
 	return nil, nil
 }
 
-// changedRows returns the number of rows written or deleted since an index was made. Rows that
-// were deleted before and left out do not count, if the index has recorded their number.
+// stepBase is what a step of maintenance starts from.
+type stepBase struct {
+	coll    uint64
+	from    indexRef
+	changes *watch // the rows that are relabelled during the step
+}
+
+// changedRows returns the number of rows written, deleted or relabelled since an index was made.
+// Rows that were deleted before and left out do not count, if the index has recorded their
+// number.
 func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) {
 	if err := st.load(ctx); err != nil {
 		return 0, err
@@ -242,7 +252,8 @@ func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) 
 	if b := within(st.dead(), 0, m.Info.Rows); b != nil {
 		dead = int(b.GetCardinality())
 	}
-	return int(st.c.Rows) - m.Info.Rows + dead - (m.Info.Rows - m.Info.TrainingPoints), nil
+	stale, err := st.stale(m.Object, m.Info.Rows)
+	return int(st.c.Rows) - m.Info.Rows + dead - (m.Info.Rows - m.Info.TrainingPoints) + stale, err
 }
 
 // tunable reports whether the tuning of an index was put off for lack of rows, and there are
@@ -296,19 +307,17 @@ var errLargeStep = errors.New("db: the step does not fit one transaction")
 // storeStep writes a step of maintenance and replaces the generation of the index that the step
 // was made from. A small step takes one transaction, a large one several, whose blocks are
 // garbage until the last one commits.
-func (d *DB) storeStep(
-	ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer,
-) error {
+func (d *DB) storeStep(ctx context.Context, at *stepBase, s step, timer *stageTimer) error {
 	var old replaced
-	err := d.storeAtOnce(ctx, id, from, s, timer, &old)
+	err := d.storeAtOnce(ctx, at, s, timer, &old)
 	if errors.Is(err, errLargeStep) {
-		err = d.storeStaged(ctx, id, from, s, timer, &old)
+		err = d.storeStaged(ctx, at, s, timer, &old)
 	}
 	if err != nil {
 		return err
 	}
 	d.steps.Add(1)
-	d.store.fresh.Delete(from.Object)
+	d.store.fresh.Delete(at.from.Object)
 	for _, id := range old.removed {
 		d.store.forget(id)
 	}
@@ -324,7 +333,7 @@ type replaced struct{ removed, left []uint64 }
 
 // storeAtOnce is storeStep in one transaction.
 func (d *DB) storeAtOnce(
-	ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced,
+	ctx context.Context, at *stepBase, s step, timer *stageTimer, old *replaced,
 ) error {
 	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		first := cat.take(s.objects())
@@ -344,13 +353,13 @@ func (d *DB) storeAtOnce(
 		if timer.progress != nil {
 			timer.progress(Progress{Stage: "write", Done: written})
 		}
-		return publishStep(tx, cat, id, from, s, m, old)
+		return publishStep(tx, cat, at, s, m, old)
 	})
 }
 
 // storeStaged is storeStep in several transactions.
 func (d *DB) storeStaged(
-	ctx context.Context, id uint64, from *indexRef, s step, timer *stageTimer, old *replaced,
+	ctx context.Context, at *stepBase, s step, timer *stageTimer, old *replaced,
 ) (err error) {
 	objects := make([]uint64, s.objects())
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
@@ -378,7 +387,7 @@ func (d *DB) storeStaged(
 		return err
 	}
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		if err := publishStep(tx, cat, id, from, s, m, old); err != nil {
+		if err := publishStep(tx, cat, at, s, m, old); err != nil {
 			return err
 		}
 		for _, object := range objects {
@@ -396,10 +405,11 @@ func (d *DB) storeStaged(
 // own, and removes the objects that are garbage then. An object with many blocks is only
 // marked, and removed later.
 func publishStep(
-	tx *bbolt.Tx, cat *catalog, id uint64, from *indexRef, s step, m *manifest, old *replaced,
+	tx *bbolt.Tx, cat *catalog, at *stepBase, s step, m *manifest, old *replaced,
 ) error {
 	*old = replaced{}
-	c := cat.byID(id)
+	from := &at.from
+	c := cat.byID(at.coll)
 	if c == nil {
 		return errOvertaken
 	}
@@ -413,6 +423,13 @@ func publishStep(
 		return err
 	}
 	if err := errors.Join(retireManifest(tx, from.Object), putManifest(tx, m.Object, data)); err != nil {
+		return err
+	}
+	// The old object may stay as a part of the index.
+	if err := deleteSet(tx, from.Object, codec.KindRelabelled); err != nil {
+		return err
+	}
+	if err := putRelabelled(tx, at.coll, m, at.changes); err != nil {
 		return err
 	}
 	for _, b := range s.garbage() {

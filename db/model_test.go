@@ -39,6 +39,7 @@ type modelRow struct {
 	sparse  vector.Sparse
 	labels  []string // ascending, none twice
 	payload []byte
+	written bool // put by the transaction that is being filled, so that num is unknown
 }
 
 // clone is a copy that later changes do not reach. Rows never change.
@@ -445,12 +446,18 @@ func (x *machine) update(t *rapid.T) {
 			name := x.coll(t)
 			key := fmt.Sprintf("key-%d", rapid.IntRange(0, 39).Draw(t, "key"))
 			last, lastKey = name, key
-			if change := [2]string{name, key}; !slices.Contains(changed, change) {
-				changed = append(changed, change)
-			}
 			c := next[name]
 			mustReadAs(t, b, name, key, c)
-			if rapid.IntRange(0, 3).Draw(t, "what") == 0 {
+			what := rapid.IntRange(0, 7).Draw(t, "what")
+			_, exists := c.rows[key]
+			if change := [2]string{name, key}; !slices.Contains(changed, change) && (exists || what <= 4) {
+				changed = append(changed, change)
+			}
+			if what > 4 {
+				c.change(t, b, name, key, what)
+				continue
+			}
+			if what == 0 {
 				if err := b.Collection(name).Delete([]byte(key)); err != nil {
 					t.Fatal(err)
 				}
@@ -458,12 +465,11 @@ func (x *machine) update(t *rapid.T) {
 				continue
 			}
 			r := c.drawn(rapid.Uint64Range(0, 1000).Draw(t, "vector"))
-			r.labels = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"blue", "green", "red"}), 0, 2, rapid.ID).Draw(t, "labels")
-			r.payload = bytes.Repeat([]byte{byte(n)}, rapid.SampledFrom([]int{0, 1, 20, 70_000}).Draw(t, "payload"))
+			r.labels, r.payload = modelLabels(t), modelPayload(t)
 			if err := b.Collection(name).Put(c.row(key, r)); err != nil {
 				t.Fatal(err)
 			}
-			r.labels = slices.Sorted(slices.Values(r.labels))
+			r.labels, r.written = slices.Sorted(slices.Values(r.labels)), true
 			c.rows[key] = r
 		}
 		dim := next[last].opts.Dim
@@ -499,11 +505,47 @@ func (x *machine) update(t *rapid.T) {
 	}
 	for _, change := range changed {
 		c := next[change[0]]
-		if r, ok := c.rows[change[1]]; ok {
+		if r, ok := c.rows[change[1]]; ok && r.written {
+			r.written = false
 			c.put(change[1], r)
 		}
 	}
 	x.m = next
+}
+
+// modelLabels draws labels of a row, in any order.
+func modelLabels(t *rapid.T) []string {
+	return rapid.SliceOfNDistinct(
+		rapid.SampledFrom([]string{"blue", "green", "red"}), 0, 2, rapid.ID).Draw(t, "labels")
+}
+
+// modelPayload draws a payload.
+func modelPayload(t *rapid.T) []byte {
+	size := rapid.SampledFrom([]int{0, 1, 20, 70_000}).Draw(t, "payload")
+	return bytes.Repeat([]byte{byte(size%251 + 1)}, size)
+}
+
+// change changes labels, payload or both of a row that may not exist. The row keeps its number.
+func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) {
+	r, exists := c.rows[key]
+	var errs []error
+	if what != 5 {
+		r.labels = modelLabels(t)
+		errs = append(errs, b.Collection(name).SetLabels([]byte(key), r.labels...))
+		r.labels = slices.Sorted(slices.Values(r.labels))
+	}
+	if what != 6 {
+		r.payload = modelPayload(t)
+		errs = append(errs, b.Collection(name).SetPayload([]byte(key), r.payload))
+	}
+	for _, err := range errs {
+		if exists && err != nil || !exists && !errors.Is(err, ErrNotFound) {
+			t.Fatalf("change of %s/%s, which exists: %v: %v", name, key, exists, err)
+		}
+	}
+	if exists {
+		c.rows[key] = r
+	}
 }
 
 // mustReadAs compares what a transaction reads with the rows as it leaves them.
@@ -651,6 +693,82 @@ func (x *machine) compact(t *rapid.T) {
 	}
 }
 
+// reorder gives rows any new numbers, which the model takes over.
+func (x *machine) reorder(t *rapid.T) {
+	if _, err := x.d.Reorder(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	err := x.d.View(func(s *Snapshot) error {
+		for name, c := range x.m {
+			info, err := s.Collection(name).Info()
+			if err != nil {
+				return err
+			}
+			if c.next = uint32(info.Rows); info.Live != len(c.rows) {
+				t.Fatalf("%q has %d rows after reordering, want %d", name, info.Live, len(c.rows))
+			}
+			for key, want := range c.rows {
+				r, err := s.Collection(name).Get([]byte(key))
+				if err != nil {
+					return err
+				}
+				want.num = r.Row
+				c.rows[key] = want
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// maintain brings all indexes up to date, except for those that cannot be learned from the rows.
+func (x *machine) maintain(t *rapid.T) {
+	_, err := x.d.Maintain(context.Background(), MaintainOptions{})
+	if err != nil && !errors.Is(err, ErrEmpty) && !errors.Is(err, budget.ErrInput) {
+		t.Fatal(err)
+	}
+	st, err := x.d.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range st.Indexes {
+		tree := isTree(x.m[i.Collection].indexes[i.Index])
+		if i.Relabelled > 0 && !tree && i.Error == "" {
+			t.Fatalf("%s/%s has %d relabelled rows after maintenance", i.Collection, i.Index, i.Relabelled)
+		}
+	}
+}
+
+// salvage compares what a salvage of the file has with the model.
+func (x *machine) salvage(t *rapid.T) {
+	x.release()
+	if err := x.d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	defer x.open(t)
+	name := x.path + ".saved"
+	defer os.Remove(name)
+	report, err := Salvage(context.Background(), x.path, name, SalvageOptions{NoIndexes: true})
+	if err != nil || report.Lost > 0 {
+		t.Fatalf("salvage: %+v, %v", report, err)
+	}
+	d, err := Open(name, modelOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := x.m.clone()
+	for _, c := range saved {
+		c.renumber()
+		clear(c.indexes)
+	}
+	err = d.View(func(s *Snapshot) error { return mustEqual(s, saved, x.step) })
+	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
+		t.Fatalf("salvage: %v", err)
+	}
+}
+
 // backup opens a copy read-only and compares it.
 func (x *machine) backup(t *rapid.T) {
 	name := x.path + ".copy"
@@ -701,6 +819,7 @@ func TestModel(t *testing.T) {
 			"build": x.build, "drop index": x.dropIndex,
 			"hold": x.hold, "look": x.look,
 			"reopen": x.reopen, "compact": x.compact, "backup": x.backup,
+			"reorder": x.reorder, "maintain": x.maintain, "salvage": x.salvage,
 			"": func(t *rapid.T) {
 				x.step++
 				if x.step%4 != 0 {

@@ -30,6 +30,7 @@ type DB struct {
 	queueMu sync.Mutex
 	queue   []*request // transactions waiting for a writer to commit them
 	backlog backlog
+	watches watches
 
 	maintaining chan struct{} // held by the running maintenance
 	steps       atomic.Uint64 // number of maintenance steps done by this handle

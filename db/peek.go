@@ -21,7 +21,7 @@ const (
 
 // Peek describes the latest committed state of a file that another process, or this one, may
 // have open for writing: its size, collections and indexes. Fields that only an open database
-// knows are zero: snapshots, commits, running maintenance. It takes no lock and maps nothing,
+// knows are zero: snapshots, commits, relabelled rows, running maintenance. It takes no lock and maps nothing,
 // so no other process has to wait for it.
 //
 // A commit writes only to pages that are free in the previous state, and then publishes the new

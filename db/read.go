@@ -93,7 +93,8 @@ func (st *collState) row(row uint32) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	labels, payload, err := st.cold(row)
+	var run *coldRows
+	labels, payload, err := st.cold(row, &run)
 	if err != nil {
 		return Row{}, err
 	}
@@ -101,23 +102,37 @@ func (st *collState) row(row uint32) (Row, error) {
 	return r, st.copyVector(&r)
 }
 
-// cold reads the labels and the payload of one row.
-func (st *collState) cold(row uint32) ([]string, []byte, error) {
-	if row >= st.c.sealed() {
-		key := codec.Key(st.c.ID, codec.KindTail, row)
-		var v []byte
-		st.g.locked(func() { v = st.g.tx.Bucket(bucketTail).Get(key[:]) })
-		if v == nil {
-			return nil, nil, blockError(st.c.Name, st.c.ID, codec.KindTail, row, errors.New("row is missing"))
-		}
-		r, err := readTail(st.c, key[:], v)
-		return r.labels, r.payload, err
-	}
-	run, err := st.coldRun(row)
-	if err != nil {
+// cold reads the present labels and payload of a row, and keeps the decoded run of labels and
+// payloads for the following rows. Everything that reads labels or payloads of stored rows reads
+// them here, except for Salvage.
+func (st *collState) cold(row uint32, run **coldRows) ([]string, []byte, error) {
+	x, err := st.change(row)
+	switch {
+	case err != nil:
 		return nil, nil, err
+	case x != nil:
+		return x.labels, x.payload, nil
+	case row >= st.c.sealed():
+		return st.tailCold(row)
 	}
-	return run.at(row)
+	if !(*run).holds(row) {
+		if *run, err = st.coldRun(row); err != nil {
+			return nil, nil, err
+		}
+	}
+	return (*run).at(row)
+}
+
+// tailCold reads the labels and the payload that a tail row was written with.
+func (st *collState) tailCold(row uint32) ([]string, []byte, error) {
+	key := codec.Key(st.c.ID, codec.KindTail, row)
+	var v []byte
+	st.g.locked(func() { v = st.g.tx.Bucket(bucketTail).Get(key[:]) })
+	if v == nil {
+		return nil, nil, blockError(st.c.Name, st.c.ID, codec.KindTail, row, errors.New("row is missing"))
+	}
+	r, err := readTail(st.c, key[:], v)
+	return r.labels, r.payload, err
 }
 
 // coldRows is a decoded run of labels and payloads.
@@ -224,16 +239,7 @@ func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok
 	if err := st.copyVector(&r); err != nil {
 		return r, false, err
 	}
-	if row >= st.c.sealed() {
-		r.Labels, r.Payload, err = st.cold(row)
-		return r, err == nil, err
-	}
-	if !(*run).holds(row) {
-		if *run, err = st.coldRun(row); err != nil {
-			return r, false, err
-		}
-	}
-	r.Labels, r.Payload, err = (*run).at(row)
+	r.Labels, r.Payload, err = st.cold(row, run)
 	return r, err == nil, err
 }
 
@@ -361,16 +367,6 @@ func labelObject(coll string, key, v []byte) (uint64, error) {
 
 // labelsOf reads the labels of a row, and keeps the decoded run for the following rows.
 func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
-	if row >= st.c.sealed() {
-		names, _, err := st.cold(row)
-		return names, err
-	}
-	if !(*run).holds(row) {
-		var err error
-		if *run, err = st.coldRun(row); err != nil {
-			return nil, err
-		}
-	}
-	names, _, err := (*run).at(row)
+	names, _, err := st.cold(row, run)
 	return names, err
 }

@@ -120,7 +120,7 @@ func (c *catalog) without(moved []moving) *catalog {
 		x := *out.Collections[at]
 		out.Object++
 		moved[i].to = out.Object
-		x.ID, x.Rows, x.Live, x.Indexes = moved[i].to, 0, 0, nil
+		x.ID, x.Rows, x.Live, x.Revision, x.Indexes = moved[i].to, 0, 0, 0, nil
 		out.Collections[at] = &x
 	}
 	return &out

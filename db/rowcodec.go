@@ -216,16 +216,29 @@ func checkRow(r *Row, c *collection) error {
 	} else if err := checkDense(r, c.Dim, c.Metric); err != nil {
 		return err
 	}
-	if len(r.Labels) > MaxLabels {
-		return fmt.Errorf("%w: key %q has %d labels, want at most %d", ErrLabel, r.Key, len(r.Labels), MaxLabels)
+	if err := checkLabels(r.Key, r.Labels); err != nil {
+		return err
 	}
-	for _, l := range r.Labels {
+	return checkPayload(r.Key, r.Payload)
+}
+
+// checkLabels checks the labels of a row.
+func checkLabels(key []byte, labels []string) error {
+	if len(labels) > MaxLabels {
+		return fmt.Errorf("%w: key %q has %d labels, want at most %d", ErrLabel, key, len(labels), MaxLabels)
+	}
+	for _, l := range labels {
 		if l == "" || len(l) > MaxKey {
-			return fmt.Errorf("%w: key %q has a label of %d bytes, want 1 to %d", ErrLabel, r.Key, len(l), MaxKey)
+			return fmt.Errorf("%w: key %q has a label of %d bytes, want 1 to %d", ErrLabel, key, len(l), MaxKey)
 		}
 	}
-	if len(r.Payload) > MaxPayload {
-		return fmt.Errorf("%w: key %q has %d bytes, want at most %d", ErrPayload, r.Key, len(r.Payload), MaxPayload)
+	return nil
+}
+
+// checkPayload checks the payload of a row.
+func checkPayload(key, payload []byte) error {
+	if len(payload) > MaxPayload {
+		return fmt.Errorf("%w: key %q has %d bytes, want at most %d", ErrPayload, key, len(payload), MaxPayload)
 	}
 	return nil
 }
@@ -271,15 +284,29 @@ func checkNorm(x []float32, metric vector.Metric) error {
 // copyRow returns the row in the form in which it is stored. It shares no memory with the
 // caller.
 func copyRow(r *Row) newRow {
-	labels := slices.Clone(r.Labels)
-	slices.Sort(labels)
 	out := newRow{
-		key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: slices.Compact(labels),
+		key: slices.Clone(r.Key), vector: slices.Clone(r.Vector), labels: labelSet(r.Labels),
 		payload: slices.Clone(r.Payload),
 	}
 	out.sparse = nonZero(r.Sparse)
 	out.features = slices.Clone(r.Features)
 	return out
+}
+
+// labelSet returns labels as they are stored: ascending, none twice.
+func labelSet(labels []string) []string {
+	labels = slices.Clone(labels)
+	slices.Sort(labels)
+	return slices.Compact(labels)
+}
+
+// coldSize returns the approximate size in bytes of a row's labels and payload.
+func (r *newRow) coldSize() int {
+	n := len(r.payload)
+	for _, l := range r.labels {
+		n += len(l)
+	}
+	return n
 }
 
 // row returns a copy of the row for reads of its transaction.

@@ -163,6 +163,8 @@ func TestRowFilterMisuse(t *testing.T) {
 func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")
+	changes, end := d.watches.begin()
+	defer end()
 	moved, copied, err := d.copyTo(t.Context(), name, false)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +174,7 @@ func TestRowFilterFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer next.Close()
-	f := follower{d: d, next: next, moved: moved, copied: copied, written: map[uint64]bool{}}
+	f := follower{d: d, next: next, moved: moved, copied: copied, changes: changes, written: map[uint64]bool{}}
 	remove := func(b *Tx) error { return b.Collection("dense").Delete([]byte("07")) }
 	if err := errors.Join(putFiltered(d, "sparse", 3), d.Update(t.Context(), remove)); err != nil {
 		t.Fatal(err)

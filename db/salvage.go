@@ -170,13 +170,17 @@ type wreck struct {
 	reason  error // why the catalog could not be read
 	latest  *catalog
 	dead    map[uint64]*roaring.Bitmap // by collection
+	changed map[uint64]*roaring.Bitmap // rows with a change, by collection
 	unnamed []string
+	// revisions has the revision of each change found by a search, by its key in blocks.
+	revisions map[string]uint64
 }
 
 func newWreck(ctx context.Context, f *os.File) *wreck {
 	return &wreck{
 		ctx: ctx, f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{},
 		broken: map[string]bool{}, dead: map[uint64]*roaring.Bitmap{},
+		changed: map[uint64]*roaring.Bitmap{}, revisions: map[string]uint64{},
 	}
 }
 
@@ -307,13 +311,15 @@ func (w *wreck) rebuild(
 
 // wreckedRows reads the rows of one collection of a damaged file.
 type wreckedRows struct {
-	w      *wreck
-	c      *collection
-	found  *salvageable
-	keys   map[uint32][]byte // keys of rows in the key table
-	dead   *roaring.Bitmap   // nil if the tombstones are incomplete
-	whole  bool              // the key table is complete
-	unsure bool
+	w     *wreck
+	c     *collection
+	found *salvageable
+	keys  map[uint32][]byte // keys of rows in the key table
+	dead  *roaring.Bitmap   // nil if the tombstones are incomplete
+	// changed has the rows whose labels or payload were changed, as far as is known.
+	changed *roaring.Bitmap
+	whole   bool // the key table is complete
+	unsure  bool
 	// searched is set if keys may be of an earlier state; then only dead decides which rows are live.
 	searched bool
 	lost     func(LostRow)
@@ -339,26 +345,36 @@ func (w *wreck) collection(c *collection) *wreckedRows {
 	if c.Rows == 0 {
 		x.whole = true
 	}
-	dead := roaring.New()
-	for _, chunk := range w.of(c.ID).tombstones {
-		key := codec.Key(c.ID, codec.KindTombstones, chunk)
-		p, ok := w.blocks[string(bucketSets)+string(key[:])]
-		if !ok {
-			continue // none, or lost: the count below decides
-		}
-		value := make([]byte, p.n)
-		if _, err := w.f.ReadAt(value, p.at); err != nil {
-			continue
-		}
-		if set, err := decodeSet(c.Name, key[:], value); err == nil && checkSetEnd(set, chunk, c.Rows) == nil {
-			dead.Or(roaring.AddOffset(set, chunk<<16))
-		}
+	dead := w.set(c, codec.KindTombstones, x.found.tombstones)
+	x.changed = w.set(c, codec.KindChanged, x.found.changed)
+	if found := w.changed[c.ID]; found != nil {
+		x.changed.Or(found)
 	}
 	if uint64(c.Rows)-dead.GetCardinality() == uint64(c.Live) {
 		x.dead = dead
 	}
 	x.unsure = !x.whole && x.dead == nil
 	return x
+}
+
+// set returns the union of the blocks found of a collection's set. Blocks may be missing.
+func (w *wreck) set(c *collection, kind codec.Kind, chunks []uint32) *roaring.Bitmap {
+	out := roaring.New()
+	for _, chunk := range chunks {
+		key := codec.Key(c.ID, kind, chunk)
+		p, ok := w.blocks[string(bucketSets)+string(key[:])]
+		if !ok {
+			continue
+		}
+		value := make([]byte, p.n)
+		if _, err := w.f.ReadAt(value, p.at); err != nil {
+			continue
+		}
+		if set, err := decodeSet(c.Name, key[:], value); err == nil && checkSetEnd(set, chunk, c.Rows) == nil {
+			out.Or(roaring.AddOffset(set, chunk<<16))
+		}
+	}
+	return out
 }
 
 // readKeys reads the keys of the collection's rows and reports whether all entries found have a
@@ -455,6 +471,13 @@ func (x *wreckedRows) fresh(row uint32) (r Row, err error) {
 		return r, err
 	}
 	r = Row{Key: t.key, Vector: t.vector, Sparse: t.sparse, Labels: t.labels, Payload: t.payload}
+	changed, err := x.change(row)
+	if err != nil {
+		return r, err
+	}
+	if changed != nil {
+		r.Labels, r.Payload = changed.labels, changed.payload
+	}
 	return r, x.named(&r)
 }
 
@@ -478,10 +501,7 @@ func (x *wreckedRows) chunked(row uint32) (r Row, err error) {
 	if r.Key == nil {
 		return r, blockError(x.c.Name, x.c.ID, codec.KindKeys, uint32(x.chunk), errGone)
 	}
-	if err := x.cold(row); err != nil {
-		return r, err
-	}
-	if r.Labels, r.Payload, err = decodeCold(x.coldTable.At(int(row - x.coldFirst))); err != nil {
+	if r.Labels, r.Payload, err = x.cold(row); err != nil {
 		return r, err
 	}
 	if x.c.Sparse {
@@ -533,9 +553,37 @@ func (x *wreckedRows) open(chunk uint32) error {
 	return nil
 }
 
-// cold decodes the run of labels and payloads that holds a row, unless it is decoded already.
+// cold returns the present labels and payload of a row of a chunk. If they were changed, the run
+// that holds those of the chunk is not needed.
+func (x *wreckedRows) cold(row uint32) ([]string, []byte, error) {
+	if changed, err := x.change(row); err != nil {
+		return nil, nil, err
+	} else if changed != nil {
+		return changed.labels, changed.payload, nil
+	}
+	if err := x.openRun(row); err != nil {
+		return nil, nil, err
+	}
+	return decodeCold(x.coldTable.At(int(row - x.coldFirst)))
+}
+
+// change returns the change of a row's labels and payload, nil if there is none. A change that
+// is lost is an error: what the row was written with is no longer true.
+func (x *wreckedRows) change(row uint32) (*change, error) {
+	key := codec.Key(x.c.ID, codec.KindChange, row)
+	if _, found := x.w.blocks[string(bucketTail)+string(key[:])]; !found && !x.changed.Contains(row) {
+		return nil, nil
+	}
+	data, err := x.w.block(string(bucketTail), key)
+	if err != nil {
+		return nil, err
+	}
+	return decodeChange(data)
+}
+
+// openRun decodes the run of labels and payloads that holds a row, unless it is decoded already.
 // The run begins at the row or at an earlier one of the chunk.
-func (x *wreckedRows) cold(row uint32) error {
+func (x *wreckedRows) openRun(row uint32) error {
 	if n := x.coldTable.Len(); n > 0 && row >= x.coldFirst && row-x.coldFirst < uint32(n) {
 		return nil
 	}

@@ -17,6 +17,7 @@ type salvageable struct {
 	tail       []uint32 // rows that are in no chunk
 	cold       []uint32 // first rows of runs of labels and payloads
 	tombstones []uint32
+	changed    []uint32          // numbers of the blocks of the set of changed rows
 	keys       map[uint32][]byte // by row
 	badKeys    bool              // there is a key with an invalid row number
 }
@@ -53,6 +54,9 @@ func (w *wreck) sortFound() {
 		case codec.KindTombstones:
 			f := of(object)
 			f.tombstones = append(f.tombstones, n)
+		case codec.KindChanged:
+			f := of(object)
+			f.changed = append(f.changed, n)
 		}
 	}
 	for _, f := range w.found {

@@ -17,8 +17,13 @@ import (
 // the header of a leaf page identifies it, blocks and entries have checksums that include their
 // keys, and a block's key identifies its object. Freed pages are searched, too. Rows and names
 // never change and their numbers are never reused, so any copy found is correct, whatever state
-// it belongs to. Of tombstones the union is used, since deleted rows are never restored; of
-// several entries for a key the one with the latest row; of several catalogs the latest.
+// it belongs to. Of tombstones and of
+// sets of changed rows the union is used, since deleted rows are never restored and a change
+// remains as long as its row; of
+// several entries for a key the one with the latest row; of several catalogs the latest; of
+// several changes of a row's labels and payload the one with the highest revision. If the tree
+// has a catalog, changes are taken from the tree only: one that was found elsewhere may be older
+// than the one that is lost, and the row is then reported as lost.
 
 // search records the contents of all leaf pages in the file. If the tree has a catalog, only
 // missing rows and names are recorded.
@@ -80,21 +85,40 @@ func (w *wreck) searchBlock(b codec.Block, key, value []byte, at int64) {
 		if c, err := decodeCatalog(data); err == nil && c.later(w.latest) {
 			w.latest = c
 		}
-	case codec.KindTombstones:
+	case codec.KindTombstones, codec.KindChanged:
+		sets := w.dead
+		if kind == codec.KindChanged {
+			sets = w.changed
+		}
 		if set, err := decodeSet("", key, value); err == nil && chunk < 1<<16 {
-			if w.dead[object] == nil {
-				w.dead[object] = roaring.New()
+			if sets[object] == nil {
+				sets[object] = roaring.New()
 			}
-			w.dead[object].Or(roaring.AddOffset(set, chunk<<16))
+			sets[object].Or(roaring.AddOffset(set, chunk<<16))
 		}
 	case codec.KindTail:
 		note(bucketTail)
 	case codec.KindManifest:
 		note(bucketMeta)
 		note(bucketBlocks)
-	case codec.KindGeneric, codec.KindLabelRows:
+	case codec.KindChange:
+		w.searchChange(key, value, at)
+	case codec.KindGeneric, codec.KindLabelRows, codec.KindRelabelled:
 	default:
 		note(bucketBlocks)
+	}
+}
+
+// searchChange records a change of a row's labels and payload, unless a later one is known.
+func (w *wreck) searchChange(key, value []byte, at int64) {
+	data, err := decodeBlock("", key, value, true)
+	if err != nil || w.cat != nil {
+		return
+	}
+	k := string(bucketTail) + string(key)
+	if x, err := decodeChange(data); err == nil && x.revision > w.revisions[k] {
+		w.revisions[k] = x.revision
+		w.blocks[k] = place{at: at, n: len(value)}
 	}
 }
 
@@ -205,7 +229,7 @@ func (c *catalog) later(than *catalog) bool {
 	}
 	rows := func(c *catalog) (n int64) {
 		for _, x := range c.Collections {
-			n += int64(x.Rows)
+			n += int64(x.Rows) + int64(min(x.Revision, 1<<40))
 		}
 		return n
 	}
@@ -223,6 +247,9 @@ func (w *wreck) searched(c *collection) *wreckedRows {
 	x := &wreckedRows{w: w, c: c, dead: w.dead[c.ID], searched: true, unsure: true, chunk: -1}
 	if x.dead == nil {
 		x.dead = roaring.New()
+	}
+	if x.changed = w.changed[c.ID]; x.changed == nil {
+		x.changed = roaring.New()
 	}
 	x.readKeys()
 	return x

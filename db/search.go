@@ -342,7 +342,8 @@ func (st *collState) appendHits(
 
 // include copies parts of a row into its hit.
 func (st *collState) include(h *Hit, parts Content) error {
-	labels, payload, err := st.cold(h.Row)
+	var run *coldRows
+	labels, payload, err := st.cold(h.Row, &run)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package db
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/bbolt"
@@ -12,45 +14,75 @@ import (
 // Sets of row numbers are roaring bitmaps with one block per 65,536 rows, so that a change
 // rewrites a few kilobytes. The bitmap in block n holds row numbers minus n·65,536.
 
-// orSets adds rows to the stored set of an object.
-func orSets(tx *bbolt.Tx, object uint64, kind codec.Kind, rows *roaring.Bitmap) error {
-	if rows.IsEmpty() {
-		return nil
-	}
+// editSets adds rows to the stored set of an object and removes others. The two sets are
+// disjoint; either may be nil.
+func editSets(tx *bbolt.Tx, object uint64, kind codec.Kind, add, remove *roaring.Bitmap) error {
 	b := tx.Bucket(bucketSets)
-	parts := map[uint32]*roaring.Bitmap{}
-	var order []uint32
-	for it := rows.Iterator(); it.HasNext(); {
-		row := it.Next()
-		p := parts[row>>16]
-		if p == nil {
-			p = roaring.New()
-			parts[row>>16] = p
-			order = append(order, row>>16)
-		}
-		p.Add(row & 0xffff)
-	}
-	for _, chunk := range order {
+	for _, chunk := range setBlocks(add, remove) {
 		key := codec.Key(object, kind, chunk)
-		p := parts[chunk]
-		if old := b.Get(key[:]); old != nil {
-			set, err := decodeSet("", key[:], old)
-			if err != nil {
+		set, old := roaring.New(), b.Get(key[:])
+		if old != nil {
+			var err error
+			if set, err = decodeSet("", key[:], old); err != nil {
 				return err
 			}
-			p.Or(set)
 		}
-		p.RunOptimize()
-		data, err := p.ToBytes()
+		if rows := within(add, int(chunk)<<16, 1<<16); rows != nil {
+			set.Or(rows)
+		}
+		if rows := within(remove, int(chunk)<<16, 1<<16); rows != nil {
+			set.AndNot(rows)
+		}
+		if set.IsEmpty() {
+			if err := b.Delete(key[:]); err != nil {
+				return wrapf(err, "delete set")
+			}
+			continue
+		}
+		set.RunOptimize()
+		data, err := set.ToBytes()
 		if err != nil {
 			return wrapf(err, "encode set")
 		}
-		h := codec.Header{Kind: kind, Rows: p.GetCardinality(), Cols: 1}
+		h := codec.Header{Kind: kind, Rows: set.GetCardinality(), Cols: 1}
 		if err := b.Put(key[:], codec.Encode(key[:], h, data)); err != nil {
 			return wrapf(err, "put set")
 		}
 	}
 	return nil
+}
+
+// setBlocks returns the numbers of the blocks that hold the rows of any of the sets, ascending.
+func setBlocks(sets ...*roaring.Bitmap) (blocks []uint32) {
+	for _, set := range sets {
+		if set == nil {
+			continue
+		}
+		for it := set.Iterator(); it.HasNext(); {
+			block := it.PeekNext() >> 16
+			blocks = append(blocks, block)
+			if block == 0xffff {
+				break
+			}
+			it.AdvanceIfNeeded((block + 1) << 16)
+		}
+	}
+	slices.Sort(blocks)
+	return slices.Compact(blocks)
+}
+
+// hasBlocks reports whether an object has a block in a section of a bucket.
+func hasBlocks(b *bbolt.Bucket, object uint64, kind codec.Kind) bool {
+	from := codec.Key(object, kind, 0)
+	k, _ := b.Cursor().Seek(from[:])
+	return bytes.HasPrefix(k, from[:12])
+}
+
+// deleteSet deletes the stored set of an object.
+func deleteSet(tx *bbolt.Tx, object uint64, kind codec.Kind) error {
+	from := codec.Key(object, kind, 0)
+	_, err := removePrefix(tx.Bucket(bucketSets), from[:12], 1<<16)
+	return err
 }
 
 // decodeSet reads one block of a set. The bitmap owns its memory.

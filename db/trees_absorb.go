@@ -64,10 +64,18 @@ func (treeKind) absorb(
 	}
 	job := treeJob(m.Info.Options.Kind, rows, data)
 	job.Params, job.Workers = m.Info.Options.Budget.Params, w.workers
+	relabelled, err := st.relabelled(m.Object)
+	if err != nil {
+		return nil, false, err
+	}
+	since := budget.Since{Covered: m.Info.Rows, Share: drift}
+	if relabelled != nil {
+		since.Relabelled = func(row int) bool { return relabelled.Contains(uint32(row)) }
+	}
 	var out *budget.Followed
 	err = w.timer.run("trees", func(report func(int, int)) (err error) {
 		job.Progress = report
-		out, err = budget.Follow(ctx, t.model, job, m.Info.Rows, drift)
+		out, err = budget.Follow(ctx, t.model, job, since)
 		return err
 	})
 	switch {

@@ -97,6 +97,23 @@ func (b *treeBed) remove(n int) {
 	}))
 }
 
+// relabel lets n pairs of rows exchange their labels.
+func (b *treeBed) relabel(n int) {
+	keys := slices.Sorted(maps.Keys(b.live))
+	b.must(b.d.Update(b.t.Context(), func(w *Tx) error {
+		for range n {
+			one, two := keys[b.rng.IntN(len(keys))], keys[b.rng.IntN(len(keys))]
+			b.live[one], b.live[two] = b.live[two], b.live[one]
+			for _, key := range []string{one, two} {
+				if err := w.Collection("s").SetLabels([]byte(key), b.live[key]...); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+}
+
 // tree is the stored tree, in memory of its own.
 func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 	b.must(b.d.View(func(s *Snapshot) error {
@@ -164,8 +181,8 @@ func (b *treeBed) check() {
 	}))
 }
 
-// TestMaintainTrees mixes puts, updates, deletes, maintenance, reopening and
-// compaction: trees count the rows that there are, and labels that come are
+// TestMaintainTrees mixes puts, updates, deletes, changes of labels, maintenance,
+// reopening and compaction: trees count the rows that there are, and labels that come are
 // answered. A change that a step is cancelled at leaves the tree as it was.
 func TestMaintainTrees(t *testing.T) {
 	actions := map[string]int{}
@@ -197,6 +214,7 @@ func TestMaintainTrees(t *testing.T) {
 			for round := range 10 {
 				b.put(1+b.rng.IntN(6), min(c.labels+round/3, c.labels*2))
 				b.remove(b.rng.IntN(5))
+				b.relabel(b.rng.IntN(3))
 				if round == 4 {
 					b.cancelled()
 				}

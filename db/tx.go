@@ -16,21 +16,32 @@ type Tx struct {
 	bytes int
 	seen  map[string]map[string]int // collection → key → index in ops
 	state *Snapshot                 // the state that is read, set by the first read
+	runs  map[string]*coldRows      // the labels and payloads read last, by collection
 	reads map[readKey]found
 	err   error
 	done  bool
 }
 
-// op is one change: a Put with a row, or a Delete with only its key.
+// op is what a transaction does with one key.
 type op struct {
 	id   uint64 // collection
 	coll string
-	del  bool
+	what opKind
 	// insert requires that no row has the key before the transaction.
 	insert bool
-	row    newRow
+	row    newRow   // to delete: only the key; to change: key, and the new labels and payload
+	had    []string // to change: the labels before, ascending
 	bytes  int
 }
+
+// opKind is the kind of an op.
+type opKind uint8
+
+const (
+	opPut    opKind = iota // adds a row or replaces it
+	opDelete               // deletes the row
+	opChange               // changes labels and payload of the row
+)
 
 // readKey is a key that a transaction has read.
 type readKey struct {
@@ -38,10 +49,12 @@ type readKey struct {
 	key  string
 }
 
-// found is the result of a read: the number of the key's row, if there is one.
+// found is the result of a read: the number of the key's row, if there is one, and the revision
+// of its labels and payload.
 type found struct {
-	row    uint32
-	exists bool
+	row      uint32
+	exists   bool
+	revision uint64
 }
 
 // request is a transaction waiting for a writer.
@@ -109,7 +122,38 @@ func (c TxCollection) Delete(key []byte) error {
 		if err := validKey(key); err != nil {
 			return op{}, err
 		}
-		return op{del: true, row: newRow{key: slices.Clone(key)}, bytes: len(key)}, nil
+		return op{what: opDelete, row: newRow{key: slices.Clone(key)}, bytes: len(key)}, nil
+	})
+}
+
+// SetLabels replaces the labels of the row with the key. The row keeps its number and its place
+// in every index. Indexes that learn from labels are brought up to date by maintenance.
+//
+// SetLabels reads the key as Get does: if another transaction changes the row before this one
+// is committed, Update runs its function again. ErrNotFound does not fail the Update; every
+// other error does.
+//
+// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrLabel, ErrCorrupt, ErrClosed.
+func (c TxCollection) SetLabels(key []byte, labels ...string) error {
+	return c.t.edit(c.name, key, func(r *newRow) error {
+		if err := checkLabels(key, labels); err != nil {
+			return err
+		}
+		r.labels = labelSet(labels)
+		return nil
+	})
+}
+
+// SetPayload replaces the payload of the row with the key, like SetLabels. No index is concerned.
+//
+// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrPayload, ErrCorrupt, ErrClosed.
+func (c TxCollection) SetPayload(key, payload []byte) error {
+	return c.t.edit(c.name, key, func(r *newRow) error {
+		if err := checkPayload(key, payload); err != nil {
+			return err
+		}
+		r.payload = slices.Clone(payload)
+		return nil
 	})
 }
 
@@ -127,14 +171,20 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 	switch {
 	case err != nil:
 		return Row{}, err
-	case o != nil && o.del:
+	case o != nil && o.what == opDelete:
 		return Row{}, notFound(c.name, key)
-	case o != nil:
+	case o != nil && o.what == opPut:
 		return o.row.row(), nil
 	}
 	r, err = c.t.state.Collection(c.name).Get(key)
+	if o != nil {
+		r.Labels, r.Payload = slices.Clone(o.row.labels), slices.Clone(o.row.payload)
+		return r, err
+	}
 	if err == nil || errors.Is(err, ErrNotFound) {
-		c.t.note(c.name, key, found{r.Row, err == nil})
+		if unread := c.t.note(c.name, key, r.Row, err == nil); unread != nil {
+			return Row{}, unread
+		}
 	}
 	return r, err
 }
@@ -145,7 +195,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 func (c TxCollection) Has(key []byte) (exists bool, err error) {
 	o, err := c.t.own(c.name, key)
 	if err != nil || o != nil {
-		return err == nil && !o.del, err
+		return err == nil && o.what != opDelete, err
 	}
 	var row uint32
 	err = c.t.state.read(c.name, func(st *collState) (err error) {
@@ -153,7 +203,7 @@ func (c TxCollection) Has(key []byte) (exists bool, err error) {
 		return err
 	})
 	if err == nil {
-		c.t.note(c.name, key, found{row, exists})
+		err = c.t.note(c.name, key, row, exists)
 	}
 	return exists, err
 }
@@ -181,11 +231,23 @@ func (t *Tx) own(coll string, key []byte) (*op, error) {
 }
 
 // note records the result of a read.
-func (t *Tx) note(coll string, key []byte, f found) {
+func (t *Tx) note(coll string, key []byte, row uint32, exists bool) error {
+	f := found{row: row, exists: exists}
+	var id uint64
+	err := t.state.read(coll, func(st *collState) (err error) {
+		if id = st.c.ID; exists {
+			f.revision, err = st.revision(row)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	if t.reads == nil {
 		t.reads = map[readKey]found{}
 	}
-	t.reads[readKey{t.state.gen.colls[coll].c.ID, string(key)}] = f
+	t.reads[readKey{id, string(key)}] = f
+	return nil
 }
 
 // validKey checks the length of a user key.
@@ -204,11 +266,7 @@ func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
 	if t.done {
 		return fmt.Errorf("%w: transaction used after Update returned", ErrClosed)
 	}
-	defer func() {
-		if t.err == nil {
-			t.err = err
-		}
-	}()
+	defer t.keep(&err)
 	c, err := t.cat.find(coll)
 	if err != nil {
 		return err
@@ -235,10 +293,17 @@ func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
 	return nil
 }
 
+// keep keeps the first error of a change, which fails the Update.
+func (t *Tx) keep(err *error) {
+	if t.err == nil {
+		t.err = *err
+	}
+}
+
 // change replaces an earlier change of a key by a later one. The earlier one's requirement on
 // the state before the transaction remains.
 func (t *Tx) change(earlier *op, o op) error {
-	if o.insert && !earlier.del {
+	if o.insert && earlier.what != opDelete {
 		return exists(o.coll, o.row.key)
 	}
 	if more := o.bytes - earlier.bytes; more > 0 {
@@ -252,6 +317,79 @@ func (t *Tx) change(earlier *op, o op) error {
 	o.insert = earlier.insert
 	*earlier = o
 	return nil
+}
+
+// edit changes labels or payload of the row with the key.
+func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
+	defer func() {
+		if !errors.Is(err, ErrNotFound) {
+			t.keep(&err)
+		}
+	}()
+	o, err := t.own(coll, key)
+	if err != nil {
+		return err
+	}
+	if o != nil && o.what == opDelete {
+		return notFound(coll, key)
+	}
+	read := o == nil
+	if read {
+		if o, err = t.stored(coll, key); err != nil {
+			return err
+		}
+	}
+	r := o.row
+	if err := f(&r); err != nil {
+		return wrapf(err, "collection %q", coll)
+	}
+	if read {
+		return t.add(coll, func(*collection) (op, error) {
+			o.row, o.bytes = r, len(key)+r.coldSize()
+			return *o, nil
+		})
+	}
+	more := r.coldSize() - o.row.coldSize()
+	if more > 0 {
+		if err := t.d.backlog.grow(t.ctx, more); err != nil {
+			return err
+		}
+	} else {
+		t.d.backlog.shrink(-more)
+	}
+	t.bytes, o.bytes, o.row = t.bytes+more, o.bytes+more, r
+	return nil
+}
+
+// stored reads the labels and the payload of a stored row as a change that changes nothing yet.
+func (t *Tx) stored(coll string, key []byte) (o *op, err error) {
+	err = t.state.read(coll, func(st *collState) error {
+		row, exists, err := st.find(key)
+		if err == nil {
+			err = t.note(coll, key, row, exists)
+		}
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return notFound(coll, key)
+		}
+		run := t.runs[coll]
+		labels, payload, err := st.cold(row, &run)
+		if err != nil {
+			return err
+		}
+		if t.runs == nil {
+			t.runs = map[string]*coldRows{}
+		}
+		t.runs[coll] = run
+		o = &op{
+			what: opChange, had: labels,
+			row: newRow{key: slices.Clone(key), labels: labels, payload: payload},
+		}
+		return nil
+	})
+	return o, err
 }
 
 func exists(coll string, key []byte) error {

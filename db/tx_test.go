@@ -39,6 +39,22 @@ func TestUpdateRunsAgain(t *testing.T) {
 	put := func(b *db.Tx) error { return b.Collection("c").Put(row("k", "new")) }
 	remove := func(b *db.Tx) error { return b.Collection("c").Delete([]byte("k")) }
 	other := func(b *db.Tx) error { return b.Collection("c").Put(row("other", "")) }
+	relabel := func(b *db.Tx) error { return b.Collection("c").SetLabels([]byte("k"), "new") }
+	repay := func(b *db.Tx) error { return b.Collection("c").SetPayload([]byte("k"), []byte("new")) }
+	labels := func(b *db.Tx) string {
+		r, err := b.Collection("c").Get([]byte("k"))
+		if err != nil {
+			t.Error(err)
+		}
+		return fmt.Sprint(r.Labels)
+	}
+	set := func(b *db.Tx) string {
+		err := b.Collection("c").SetLabels([]byte("k"), "set")
+		if err != nil && !errors.Is(err, db.ErrNotFound) {
+			t.Error(err)
+		}
+		return fmt.Sprint(err == nil)
+	}
 	for _, test := range []struct {
 		name      string
 		exists    bool
@@ -52,6 +68,13 @@ func TestUpdateRunsAgain(t *testing.T) {
 		{"replaced, by Has", true, has, put, []string{"true", "true"}},
 		{"deleted, by Has", true, has, remove, []string{"true", "false"}},
 		{"added, by Has", false, has, put, []string{"false", "true"}},
+		{"relabelled", true, labels, relabel, []string{"[]", "[new]"}},
+		{"payload changed", true, read, repay, []string{"old", "new"}},
+		{"relabelled, by Has", true, has, relabel, []string{"true", "true"}},
+		{"replaced, by SetLabels", true, set, put, []string{"true", "true"}},
+		{"relabelled, by SetLabels", true, set, relabel, []string{"true", "true"}},
+		{"deleted, by SetLabels", true, set, remove, []string{"true", "false"}},
+		{"added, by SetLabels", false, set, put, []string{"false", "true"}},
 		{"another key", true, read, other, []string{"old"}},
 		{"deleted without having been there", false, read, remove, []string{"nothing"}},
 	} {
@@ -101,6 +124,9 @@ func TestCounters(t *testing.T) {
 					}
 					if err != nil && !errors.Is(err, db.ErrNotFound) {
 						return err
+					}
+					if err == nil && i%2 == 0 {
+						return tx.Collection("c").SetPayload(key, fmt.Append(nil, n+1))
 					}
 					return tx.Collection("c").Put(db.Row{Key: key, Vector: []float32{float32(n), 1}, Payload: fmt.Append(nil, n+1)})
 				}); err != nil {

@@ -17,9 +17,20 @@ type Followed struct {
 	Subtrees, Rows int
 }
 
+// Since describes how the rows have changed since a model was trained or followed them.
+type Since struct {
+	// Covered is the number of rows of X that the model covers: later rows are new.
+	Covered int
+	// Relabelled, if not nil, reports whether a covered row may have other labels now. It counts
+	// as a row that was deleted and added again.
+	Relabelled func(row int) bool
+	// Share is the largest share of changed rows with which a node keeps its decision.
+	Share float64
+}
+
 // Follow returns a model for changed rows. The job has the present rows, with
 // the parameters that m was trained with. Of these, m counts the rows of X below
-// covered, and others that have been deleted since; a replaced row is deleted
+// Covered, and others that have been deleted since; a replaced row is deleted
 // and comes again as a new row. Features, labels and classes may be added, and
 // keep their numbers.
 //
@@ -45,12 +56,12 @@ type Followed struct {
 //
 // Errors: ErrParams, ErrInput, ErrInvalid for a model that cannot have counted
 // the rows, and the context's.
-func Follow(ctx context.Context, m *Model, job Job, covered int, share float64) (*Followed, error) {
+func Follow(ctx context.Context, m *Model, job Job, since Since) (*Followed, error) {
 	rows, err := job.prepare(m.Kind)
 	if err != nil {
 		return nil, fmt.Errorf("budget: follow: %w", err)
 	}
-	f := &follower{Job: job, m: m.Clone(), rows: rows, covered: covered, share: share}
+	f := &follower{Job: job, Since: since, m: m.Clone(), rows: rows}
 	ok, err := f.start()
 	if err == nil && ok {
 		ok, err = f.follow(ctx)
@@ -78,10 +89,9 @@ func Follow(ctx context.Context, m *Model, job Job, covered int, share float64) 
 // follower is the work of Follow.
 type follower struct {
 	Job
-	m       *Model
-	rows    []int32
-	covered int
-	share   float64
+	Since
+	m    *Model
+	rows []int32
 
 	leaves []*grown // of m, by number
 	roots  []*grown // of the new model
@@ -105,8 +115,8 @@ type part struct {
 func (f *follower) start() (ok bool, err error) {
 	m, labels := f.m, f.labels(f.m.Kind)
 	switch {
-	case f.X.Cols < m.Cols || labels < m.Labels || !(f.share > 0):
-		return false, fmt.Errorf("%w: %d features, %d labels, share %v", ErrParams, f.X.Cols, labels, f.share)
+	case f.X.Cols < m.Cols || labels < m.Labels || !(f.Share > 0):
+		return false, fmt.Errorf("%w: %d features, %d labels, share %v", ErrParams, f.X.Cols, labels, f.Share)
 	case m.Voters != f.Params.Folds || m.Kind == SBT && m.Labels == 2 && labels > 2:
 		return false, nil
 	case m.Kind != SBT && m.Roots[0] < 0:
@@ -236,7 +246,7 @@ func (f *follower) count(tree int, leaf []int32, signs []int8) error {
 		g.positive = 0
 		added := 0
 		for _, r := range g.reached {
-			if int(r) >= f.covered {
+			if int(r) >= f.Covered || f.Relabelled != nil && f.Relabelled(int(r)) {
 				added++
 			}
 			if signs != nil && signs[r] > 0 {
@@ -255,7 +265,7 @@ func (f *follower) count(tree int, leaf []int32, signs []int8) error {
 
 // stale reports whether so many rows of a node have changed that it is
 // relearned.
-func (f *follower) stale(g *grown) bool { return float64(g.changed) > f.share*float64(g.rows) }
+func (f *follower) stale(g *grown) bool { return float64(g.changed) > f.Share*float64(g.rows) }
 
 // revise brings the nodes and leaves of a counted tree up to date and collects
 // the parts to relearn, highest first. It reports false if all trees must be

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/anndb/anndb/labels"
@@ -24,6 +25,7 @@ type stream struct {
 	labels int
 	live   []int
 	m      *Model
+	swaps  int // pairs of rows that exchange their labels in a step
 }
 
 // draw appends n rows with some of q labels, or one of q classes.
@@ -105,13 +107,21 @@ func (s *stream) step(gone, come, q int) (*Followed, bool) {
 		s.live[i] = -1
 	}
 	s.live = slices.DeleteFunc(s.live, func(row int) bool { return row < 0 })
+	relabelled := map[int]bool{}
+	for range s.swaps {
+		a, b := s.live[s.rng.IntN(len(s.live))], s.live[s.rng.IntN(len(s.live))]
+		s.sets[a], s.sets[b] = s.sets[b], s.sets[a]
+		relabelled[a], relabelled[b] = true, true
+	}
 	s.live = append(s.live, s.draw(come, q)...)
 	var out []*Followed
 	before := clone(s.t, s.m)
 	for _, workers := range []int{1, 3} {
 		job := s.job()
 		job.Workers = workers
-		f, err := Follow(s.t.Context(), s.m, job, covered, 0.2)
+		f, err := Follow(s.t.Context(), s.m, job, Since{
+			Covered: covered, Relabelled: func(row int) bool { return relabelled[row] }, Share: 0.2,
+		})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -372,8 +382,8 @@ func (s *stream) compare(root int32, tree, depth int, seed uint64, p *Predictor)
 	}
 }
 
-// TestFollow lets trees of all kinds follow rows that come and go, labels and
-// classes among them that are new. After every step what a tree says of its rows
+// TestFollow lets trees of all kinds follow rows that come and go, and rows that
+// get other labels; labels and classes among them are new. After every step what a tree says of its rows
 // is what they say, decisions are what they were, or what learning them from the
 // present rows gives; all at any number of workers.
 func TestFollow(t *testing.T) {
@@ -388,11 +398,18 @@ func TestFollow(t *testing.T) {
 		{"powerset", PT, 4, Params{BAC: BACParams{Budget: 4}}},
 		{"annotation", AT, 4, Params{BAC: BACParams{Budget: 4}}},
 		{"frequent", AT, 4, Params{BAC: BACParams{Budget: 4}, MinPositive: 3}},
+		{"two classes, relabelled", SBT, 2, Params{BAC: BACParams{Budget: 3, C: 1}, Folds: 3, Seed: 3, NoPrune: true}},
+		{"four classes, relabelled", SBT, 4, Params{BAC: BACParams{Budget: 3, C: 1}, Folds: 2, Seed: 4}},
+		{"powerset, relabelled", PT, 4, Params{BAC: BACParams{Budget: 4}}},
+		{"annotation, relabelled", AT, 4, Params{BAC: BACParams{Budget: 4}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &stream{
 				x: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: 24}, t: t, kind: c.kind, params: c.params,
 				rng: rand.New(rand.NewPCG(7, 7)),
+			}
+			if strings.HasSuffix(c.name, "relabelled") {
+				s.swaps = 2
 			}
 			s.live = s.draw(300, c.classes)
 			s.m = s.learn(s.live, s.params)
@@ -434,7 +451,7 @@ func TestFollowNothing(t *testing.T) {
 		}
 		s.live = s.draw(200, 4)
 		m := s.learn(s.live, s.params)
-		f, err := Follow(t.Context(), m, s.job(), len(s.live), 0.2)
+		f, err := Follow(t.Context(), m, s.job(), Since{Covered: len(s.live), Share: 0.2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -470,7 +487,7 @@ func TestFollowErrors(t *testing.T) {
 		} {
 			job := s.job()
 			c.change(&job)
-			if _, err := Follow(t.Context(), m, job, c.covered, c.share); !errors.Is(err, c.want) {
+			if _, err := Follow(t.Context(), m, job, Since{Covered: c.covered, Share: c.share}); !errors.Is(err, c.want) {
 				t.Errorf("%s, %s: %v, want %v", kind, c.name, err, c.want)
 			}
 		}

@@ -27,8 +27,9 @@ func Make(ctx context.Context, dir string) error {
 	return nil
 }
 
-// A file has rows, then indexes, then more rows and fewer, to which maintenance
-// makes indexes follow, then some more that no index covers.
+// A file has rows, then indexes, then more rows and fewer, of which some get other
+// labels and payloads; maintenance makes indexes follow. Then some more changes come that
+// no index covers.
 const (
 	firstRows = 120
 	moreRows  = 150
@@ -67,10 +68,16 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	if err := put(ctx, d, name, firstRows, moreRows); err != nil {
 		return err
 	}
+	if err := change(ctx, d, name, 0); err != nil {
+		return err
+	}
 	if _, err := d.Maintain(ctx, db.MaintainOptions{}); err != nil {
 		return err
 	}
 	if err := put(ctx, d, name, moreRows, allRows); err != nil {
+		return err
+	}
+	if err := change(ctx, d, name, 1); err != nil {
 		return err
 	}
 	_, err = d.Compact(ctx)
@@ -132,6 +139,23 @@ func put(ctx context.Context, d *db.DB, name string, from, to int) error {
 			}
 			for i := 7; i < from && c.dim < 1000; i += 31 {
 				if err := b.Collection(c.name).Delete(key((i + from) % from)); err != nil && !errors.Is(err, db.ErrNotFound) {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// change gives some rows other labels and payloads.
+func change(ctx context.Context, d *db.DB, name string, from int) error {
+	return d.Update(ctx, func(b *db.Tx) error {
+		for _, c := range collections[name] {
+			for i := from; i < allRows; i += 9 {
+				labels := []string{fmt.Sprint("l", (i+1)%3)}
+				err := errors.Join(b.Collection(c.name).SetLabels(key(i), labels...),
+					b.Collection(c.name).SetPayload(key(i), fmt.Append(nil, "changed ", i)))
+				if err != nil && !errors.Is(err, db.ErrNotFound) {
 					return err
 				}
 			}
