@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
 )
 
@@ -76,12 +75,8 @@ func (f askFlags) one(a *app, s *db.Snapshot, info db.CollectionInfo) (q labelQu
 	if err != nil {
 		return q, err
 	}
-	first := uint32(0)
-	if base == dataset.BaseOne {
-		first = 1
-	}
 	q.key = "features"
-	q.query, err = parseFeatures(f.Features, info, first)
+	q.query, err = parseFeatures(f.Features, info, first(base))
 	return q, err
 }
 

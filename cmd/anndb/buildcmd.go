@@ -43,7 +43,7 @@ type forestFlags struct {
 	Sketch       int     `help:"Bytes of a row's sketch, 64 or 128; 0 for 64, -1 for none." default:"0"`
 	Hops         int     `help:"Neighbours a row keeps for label hops; 0 for 24, -1 for none." default:"0"`
 	Quantize     bool    `help:"Keep an 8-bit copy of float32 rows as a filter."`
-	Members      bool    `help:"Also store which rows lie in each leaf, for voting and lookup."`
+	Members      bool    `help:"Also store which rows each leaf has, for voting and lookup."`
 	NoNatural    bool    `help:"Leave the label tables out: voting and lookup only."`
 	Density      float64 `help:"Share of non-zero coordinates of a direction (rp, pca); 0 for the default." default:"0"`
 	Candidates   int     `help:"Coordinates that compete for a split (kd, rf); 0 for the default." default:"0"`

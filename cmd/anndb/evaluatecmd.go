@@ -61,7 +61,7 @@ func (c *evaluateCmd) check() error {
 		}
 	}
 	for _, m := range c.Method {
-		if _, err := parseMethod("--method", m); err != nil {
+		if _, err := choice("--method", m, methods); err != nil {
 			return err
 		}
 	}
@@ -74,10 +74,7 @@ func (c *evaluateCmd) Run(a *app) error {
 		return err
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if info.Sparse {
-			return c.sparse(a, s, info)
-		}
-		models, err := c.asked(s)
+		models, err := c.models(s, info)
 		if err != nil {
 			return err
 		}
@@ -100,7 +97,8 @@ func (c *evaluateCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		a.Title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean", len(q.queries), c.K, c.Threads)
+		a.Title("queries: %d, k: %d, threads: %d; times in µs a query, micros is the mean",
+			len(q.queries), c.K, c.Threads)
 		return a.Print(results)
 	})
 }
@@ -176,7 +174,7 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 			continue
 		}
 		for _, name := range c.Method {
-			m, err := parseMethod("--method", name)
+			m, err := choice("--method", name, methods)
 			if err != nil {
 				return nil, err
 			}
@@ -184,7 +182,8 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, variant{index: i.Name, setting: describe(p), options: db.SearchOptions{Index: i.Name, Params: &p}})
+			o := db.SearchOptions{Index: i.Name, Params: &p}
+			out = append(out, variant{index: i.Name, setting: describe(p), options: o})
 		}
 	}
 	if len(out) == 0 {
@@ -201,14 +200,16 @@ func byRecall(i db.IndexInfo, targets []float64) []variant {
 		if !ok {
 			p = query.Params{Method: query.Flat}
 		}
-		out = append(out, variant{index: i.Name, target: r, setting: describe(p), options: db.SearchOptions{Index: i.Name, Recall: r}})
+		o := db.SearchOptions{Index: i.Name, Recall: r}
+		out = append(out, variant{index: i.Name, target: r, setting: describe(p), options: o})
 	}
 	return out
 }
 
 // measureAll measures one variant after the other; times are µs a query,
 // micros their mean.
-func (q *querySet) measureAll(a *app, s *db.Snapshot, t *forestbench.Truth, variants []variant, e effort) (*table.Table, error) {
+func (q *querySet) measureAll(a *app, s *db.Snapshot, t *forestbench.Truth,
+	variants []variant, e effort) (*table.Table, error) {
 	out := table.New("index", "target", "recall:4", "micros:1", "p50:1", "p95:1", "p99:1",
 		"per_second:0", "candidates:0", "exact:0", "setting")
 	for i, v := range variants {

@@ -14,19 +14,10 @@ import (
 // rankedAt are the k of precision@k and nDCG@k.
 var rankedAt = []int{1, 3, 5}
 
-// sparse measures the label models of a sparse collection.
-func (c *evaluateCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error {
-	models, err := labelModels(s, c.Collection, c.Index)
-	if err != nil {
-		return err
-	}
-	return c.labels(a, s, info, models)
-}
-
-// asked are the label models to measure in a dense collection: those that
-// --index names, or all where there is nothing but label models. Where it is
-// none, nearest rows are measured.
-func (c *evaluateCmd) asked(s *db.Snapshot) ([]string, error) {
+// models are the label models to measure: those that --index names, or all. In a dense
+// collection there are none, and nearest rows are measured, where --index names none or
+// where there are other indexes, too.
+func (c *evaluateCmd) models(s *db.Snapshot, info db.CollectionInfo) ([]string, error) {
 	list, err := s.Collection(c.Collection).Indexes()
 	if err != nil {
 		return nil, err
@@ -37,25 +28,25 @@ func (c *evaluateCmd) asked(s *db.Snapshot) ([]string, error) {
 			models = append(models, i.Name)
 		}
 	}
-	if len(c.Index) == 0 {
-		if len(models) == len(list) {
-			return models, nil
-		}
-		return nil, nil
-	}
-	found := 0
+	var missing []string
 	for _, name := range c.Index {
-		if slices.Contains(models, name) {
-			found++
+		if !slices.Contains(models, name) {
+			missing = append(missing, name)
 		}
 	}
-	switch found {
-	case 0:
+	switch {
+	case info.Sparse && len(missing) > 0:
+		return nil, fmt.Errorf("%w: %q has no label model %q", db.ErrNoIndex, info.Name, missing[0])
+	case info.Sparse && len(models) == 0:
+		return nil, fmt.Errorf("%w: %q has no label model: make one with anndb tune", db.ErrNoIndex, info.Name)
+	case len(c.Index) == 0 && (info.Sparse || len(models) == len(list)):
+		return models, nil
+	case len(missing) == len(c.Index):
 		return nil, nil
-	case len(c.Index):
-		return c.Index, nil
+	case len(missing) > 0:
+		return nil, usagef("--index names label models and forests, which are measured by other things")
 	}
-	return nil, usagef("--index names label models and forests, which are measured by other things")
+	return c.Index, nil
 }
 
 // labels measures label models.
@@ -90,32 +81,6 @@ func (c *evaluateCmd) labels(a *app, s *db.Snapshot, info db.CollectionInfo, mod
 		len(q.keys), len(t.names), t.unknown, t.omission(), c.Threads)
 	a.Title("zero: the same with 0/0 counted as 0; value counts it as 1, as Mulan does and the paper of LCIF.")
 	return a.Print(out)
-}
-
-// labelModels are the label models of a collection, or those asked for.
-func labelModels(s *db.Snapshot, coll string, asked []string) ([]string, error) {
-	list, err := s.Collection(coll).Indexes()
-	if err != nil {
-		return nil, err
-	}
-	var models []string
-	for _, i := range list {
-		if predicts(i) {
-			models = append(models, i.Name)
-		}
-	}
-	for _, name := range asked {
-		if !slices.Contains(models, name) {
-			return nil, fmt.Errorf("%w: %q has no label model %q", db.ErrNoIndex, coll, name)
-		}
-	}
-	if len(asked) > 0 {
-		return asked, nil
-	}
-	if len(models) == 0 {
-		return nil, fmt.Errorf("%w: %q has no label model: make one with anndb tune", db.ErrNoIndex, coll)
-	}
-	return models, nil
 }
 
 // labelTest is test rows with their labels, numbered together with those of

@@ -138,21 +138,19 @@ func (c *exportCmd) write(a *app, s *db.Snapshot, info db.CollectionInfo, x expo
 
 // report describes a finished export.
 func (c *exportCmd) report(a *app, info db.CollectionInfo, o dataset.Schema, n int) error {
-	if !info.Sparse {
-		written := "keys, vectors, labels, payloads"
-		if dataset.VectorsOnly(o.Format) {
-			written = "vectors only"
+	columns, values := []string{"collection", "rows", "format"}, []any{c.Collection, n, o.Format}
+	written := "keys, vectors, labels, payloads"
+	switch {
+	case !info.Sparse && dataset.VectorsOnly(o.Format):
+		written = "vectors only"
+	case info.Sparse:
+		columns, values = append(columns, "numbering"), append(values, exportNumbering(o))
+		if written = "features, labels"; o.Format == dataset.FormatJSONL {
+			written = "keys, features, labels, payloads"
 		}
-		t := table.New("collection", "rows", "format", "written", "file")
-		t.Add(c.Collection, n, o.Format, written, c.Output)
-		return a.Print(t)
 	}
-	written := "features, labels"
-	if o.Format == dataset.FormatJSONL {
-		written = "keys, features, labels, payloads"
-	}
-	t := table.New("collection", "rows", "format", "numbering", "written", "file")
-	t.Add(c.Collection, n, o.Format, exportNumbering(o), written, c.Output)
+	t := table.New(append(columns, "written", "file")...)
+	t.Add(append(values, written, c.Output)...)
 	return a.Print(t)
 }
 

@@ -56,7 +56,8 @@ func (c *importCmd) Run(a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	in, err := source{path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note}}.open()
+	from := source{path: c.Input, labels: c.Labels, flags: c.fileFlags, kind: c.kind(), to: target{known, a.note}}
+	in, err := from.open()
 	if err != nil {
 		return c.readAs(err)
 	}
@@ -102,7 +103,8 @@ func (c *importCmd) checkKind(in *input, known *db.CollectionInfo) error {
 	if in.Kind == dataset.Sparse {
 		switch {
 		case c.Float32 || c.Metric != "" && c.Metric != vector.Cosine.String():
-			return usagef("--float-32 and --metric are for dense collections: sparse rows are float32 and compared by cosine")
+			return usagef("--float-32 and --metric are for dense collections: " +
+				"sparse rows are float32 and compared by cosine")
 		case c.Named && in.FeatureNames == nil:
 			return usagef("--named: %s has no names of features", c.Input)
 		}
@@ -113,14 +115,14 @@ func (c *importCmd) checkKind(in *input, known *db.CollectionInfo) error {
 
 // create makes the collection unless there is one.
 func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created bool, err error) {
+	var o db.Schema
 	if in.Kind == dataset.Sparse {
-		o := db.Schema{Features: db.Numbered, Numbering: in.numbering(named)}
+		o.Features, o.Numbering = db.Numbered, in.numbering(named)
 		if named {
 			o.Features = db.Named
 		}
-		_, err = d.Create(a.ctx, c.Collection, o)
 	} else {
-		o := db.Schema{Dim: in.Dim, Storage: db.StorageAuto, Numbering: db.NumberedUnknown}
+		o.Dim, o.Storage, o.Numbering = in.Dim, db.StorageAuto, db.NumberedUnknown
 		if c.Float32 {
 			o.Storage = db.StorageFloat32
 		}
@@ -130,8 +132,8 @@ func (c *importCmd) create(a *app, d *db.DB, in *input, named bool) (created boo
 		if o.Metric, err = vector.ParseMetric(cmp.Or(c.Metric, "l2")); err != nil {
 			return false, err
 		}
-		_, err = d.Create(a.ctx, c.Collection, o)
 	}
+	_, err = d.Create(a.ctx, c.Collection, o)
 	if errors.Is(err, db.ErrExists) {
 		return false, nil
 	}

@@ -49,7 +49,9 @@ func (f fileFlags) options() (dataset.Options, error) {
 		Format: f.As, KeyColumn: f.Key, LabelColumns: f.Label, LabelSeparator: f.LabelSeparator,
 		PayloadColumn: f.Payload, IgnoreColumns: f.Ignore, KeysPath: f.Keys, Max: f.Limit,
 		LabelsXML: f.LabelsXML, MaxFeatures: f.MaxFeatures, FeaturesField: f.Field,
-		Header: map[string]dataset.Header{"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent}[f.Header],
+		Header: map[string]dataset.Header{
+			"auto": dataset.HeaderAuto, "yes": dataset.HeaderPresent, "no": dataset.HeaderAbsent,
+		}[f.Header],
 	}
 	if f.given() {
 		o.Kind = dataset.Sparse
@@ -221,7 +223,7 @@ func (in *input) Read(rec *dataset.Record) error {
 			if v < 0 {
 				return fmt.Errorf("%s: record %q: feature %d has the negative value %g: %w: "+
 					"sparse values must not be negative (import with --dense)",
-					in.path, rec.Key, rec.Features.Index[i], v, db.ErrFeatures)
+					in.path, rec.Key, rec.Features.Index[i]+first(in.Base), v, db.ErrFeatures)
 			}
 		}
 		return nil
@@ -230,12 +232,8 @@ func (in *input) Read(rec *dataset.Record) error {
 	clear(rec.Vector)
 	for i, f := range rec.Features.Index {
 		if int(f) >= in.Dim {
-			first := uint32(0)
-			if in.Base == dataset.BaseOne {
-				first = 1
-			}
 			return fmt.Errorf("%s: record %q has a feature %d, the collection %d dimensions from %d on: %w",
-				in.path, rec.Key, f+first, in.Dim, first, db.ErrDimension)
+				in.path, rec.Key, f+first(in.Base), in.Dim, first(in.Base), db.ErrDimension)
 		}
 		rec.Vector[f] = rec.Features.Value[i]
 	}

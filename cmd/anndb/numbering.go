@@ -64,6 +64,14 @@ func (n target) base(flag string) (dataset.Base, error) {
 	return base[string(n.info.Numbering)], nil
 }
 
+// first is the number of a file's first feature.
+func first(b dataset.Base) uint32 {
+	if b == dataset.BaseOne {
+		return 1
+	}
+	return 0
+}
+
 // check refuses a file whose numbers could mean two things, and says where the
 // numbers of the file are not those of the collection.
 func (n target) check(in *input, flag string) error {

@@ -38,7 +38,7 @@ func (c *predictCmd) Run(a *app) error {
 	if c.Top < 0 || c.Evidence < 0 {
 		return usagef("--top and --evidence must not be negative")
 	}
-	strategy, err := parseStrategy(c.Strategy)
+	strategy, err := choice("--strategy", c.Strategy, strategies)
 	if err != nil {
 		return err
 	}

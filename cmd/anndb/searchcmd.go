@@ -31,51 +31,60 @@ type searchCmd struct {
 	settingFlags
 }
 
-// strategies are the ways to search an inverted index by name.
+// strategies are the ways to search an inverted index.
 var strategies = []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact, postings.Union}
 
-func parseStrategy(name string) (postings.Strategy, error) {
-	names := make([]string, len(strategies))
-	for i, s := range strategies {
-		if names[i] = s.String(); names[i] == name {
-			return s, nil
-		}
+// check refuses flags that make no sense.
+func (c *searchCmd) check() error {
+	switch {
+	case c.K < 1:
+		return usagef("-k must be at least 1")
+	case !(c.Recall >= 0 && c.Recall <= 1):
+		return usagef("--recall %g (want 0 to 1)", c.Recall)
+	case c.Recall > 0 && c.Method != "":
+		return usagef("--recall and --method exclude each other")
+	case !(c.Radius >= 0):
+		return usagef("--radius must not be negative")
+	case c.Method == "" && c.settingFlags != defaultSettings:
+		return errSettings
 	}
-	return 0, usagef("--strategy %q (want one of %s)", name, strings.Join(names, ", "))
+	return nil
+}
+
+// suits refuses flags that a kind of collection does not have.
+func (c *searchCmd) suits(info db.CollectionInfo) error {
+	switch {
+	case !info.Sparse && (c.Features != "" || c.Strategy != postings.Auto.String()):
+		return usagef("--features and --strategy are for sparse collections; %q is dense", info.Name)
+	case info.Sparse && c.Vector != "":
+		return usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
+	case info.Sparse && (c.Recall > 0 || c.Method != "" || c.Radius > 0 || c.Explain):
+		return usagef("--recall, --method, --radius and --explain are for dense collections; "+
+			"searches of the sparse %q are exact", info.Name)
+	}
+	return nil
 }
 
 // options are the flags as package db takes them.
 func (c *searchCmd) options() (*db.SearchOptions, error) {
-	switch {
-	case c.K < 1:
-		return nil, usagef("-k must be at least 1")
-	case !(c.Recall >= 0 && c.Recall <= 1):
-		return nil, usagef("--recall %g (want 0 to 1)", c.Recall)
-	case c.Recall > 0 && c.Method != "":
-		return nil, usagef("--recall and --method exclude each other")
-	case !(c.Radius >= 0):
-		return nil, usagef("--radius must not be negative")
+	if err := c.check(); err != nil {
+		return nil, err
 	}
 	o := &db.SearchOptions{
 		K: c.K, Index: c.Index, Recall: c.Recall, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix),
 		Radius: c.Radius, Explain: c.Explain,
 	}
-	if c.Method == "" {
-		if c.settingFlags != defaultSettings {
-			return nil, errSettings
-		}
-		return o, nil
+	var err error
+	if o.Strategy, err = choice("--strategy", c.Strategy, strategies); err != nil || c.Method == "" {
+		return o, err
 	}
-	m, err := parseMethod("--method", c.Method)
+	m, err := choice("--method", c.Method, methods)
 	if err != nil {
 		return nil, err
 	}
 	p, err := c.params(m)
-	if err != nil {
-		return nil, err
-	}
 	o.Params = &p
-	return o, nil
+	return o, err
 }
 
 // Run executes the command.
@@ -85,115 +94,96 @@ func (c *searchCmd) Run(a *app) error {
 		return err
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
-		if info.Sparse {
-			return c.sparse(a, s, info)
+		if err := c.suits(info); err != nil {
+			return err
 		}
-		return c.dense(a, s, info, o)
+		return c.search(a, s, info, o)
 	})
 }
 
-// dense searches a dense collection.
-func (c *searchCmd) dense(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.SearchOptions) error {
-	if c.askFlags.Features != "" || c.Strategy != postings.Auto.String() {
-		return usagef("--features and --strategy are for sparse collections; %q is dense", info.Name)
-	}
-	var work db.SearchStats
-	took, n, err := c.search(a, s, info, o, func(stats db.SearchStats) { work = addStats(work, stats) })
+// search searches for one query after the other and writes all hits as one table, and
+// below it what the searches did.
+func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo, o *db.SearchOptions) error {
+	labelled, err := s.Collection(c.Collection).Labels()
 	if err != nil {
 		return err
 	}
-	a.Title("\nqueries: %.0f, %.1f µs each, a cold file and explanations included; a query: %.1f leaves, %.0f candidates, "+
-		"%.0f sketches, %.0f exact distances, %.0f rows by hops, %.0f fresh rows",
-		n, took.Seconds()*1e6/n, float64(work.Leaves)/n, float64(work.Candidates)/n, float64(work.Sketched)/n,
-		float64(work.Exact)/n, float64(work.Hopped)/n, float64(work.Fresh)/n)
+	queries, err := c.ask(a, s, info)
+	if err != nil {
+		return err
+	}
+	defer queries.close()
+	h := hitTable{cmd: c, s: s, labels: len(labelled) > 0}
+	if h.out, err = a.stream(h.columns()...); err != nil {
+		return err
+	}
+	work := searchWork{used: map[postings.Strategy]int{}}
+	var unknown unknownFeatures
+	for q, err := range queries.each {
+		if err != nil {
+			return h.out.Discard(err)
+		}
+		start := time.Now()
+		found, err := s.Collection(c.Collection).Search(a.ctx, q.query, o)
+		if err != nil {
+			return h.out.Discard(fmt.Errorf("query %s: %w", q.key, err))
+		}
+		work.add(found.Stats, time.Since(start))
+		o.Reuse = found.Hits
+		unknown.add(info, q.query, found.Stats.Unknown)
+		if err := h.add(q.key, found.Hits, a.Format); err != nil {
+			return h.out.Discard(err)
+		}
+		a.progress.Update("search", work.queries, queries.total)
+	}
+	a.progress.End()
+	unknown.note(a)
+	if err := h.out.Close(); err != nil {
+		return err
+	}
+	a.Title("\n%s", work.describe(info.Sparse))
 	return nil
 }
 
-// sparse searches a sparse collection.
-func (c *searchCmd) sparse(a *app, s *db.Snapshot, info db.CollectionInfo) error {
-	switch {
-	case c.Vector != "":
-		return usagef("--vector is for dense collections; %q is sparse: give --features", info.Name)
-	case c.Recall > 0 || c.Method != "" || c.Radius > 0 || c.Explain:
-		return usagef("--recall, --method, --radius and --explain are for dense collections; "+
-			"searches of the sparse %q are exact", info.Name)
-	}
-	strategy, err := parseStrategy(c.Strategy)
-	if err != nil {
-		return err
-	}
-	o := &db.SearchOptions{K: c.K, Index: c.Index, Strategy: strategy, Labels: c.HasLabel, KeyPrefix: []byte(c.KeyPrefix)}
-	var work postings.Stats
-	fresh := 0
-	used := map[postings.Strategy]int{}
-	took, n, err := c.search(a, s, info, o, func(stats db.SearchStats) {
-		p := stats.Postings
-		work.Candidates += p.Candidates
-		work.Scored += p.Scored
-		work.Postings += p.Postings
-		work.Bytes += p.Bytes
-		fresh += stats.Fresh
-		used[p.Strategy]++
-	})
-	if err != nil {
-		return err
+// searchWork is what searches did.
+type searchWork struct {
+	queries int
+	took    time.Duration
+	sum     db.SearchStats
+	used    map[postings.Strategy]int
+}
+
+func (w *searchWork) add(s db.SearchStats, took time.Duration) {
+	w.queries++
+	w.took += took
+	w.sum = addStats(w.sum, s)
+	w.used[s.Postings.Strategy]++
+}
+
+// describe is the work on one line.
+func (w *searchWork) describe(sparse bool) string {
+	n, sum := float64(w.queries), w.sum
+	micros := w.took.Seconds() * 1e6 / n
+	if !sparse {
+		return fmt.Sprintf("queries: %.0f, %.1f µs each, a cold file and explanations included; "+
+			"a query: %.1f leaves, %.0f candidates, %.0f sketches, %.0f exact distances, %.0f rows by hops, "+
+			"%.0f fresh rows", n, micros, float64(sum.Leaves)/n, float64(sum.Candidates)/n, float64(sum.Sketched)/n,
+			float64(sum.Exact)/n, float64(sum.Hopped)/n, float64(sum.Fresh)/n)
 	}
 	var ways []string
 	for _, s := range strategies {
-		if k := used[s]; k > 0 && s != postings.Auto {
+		if k := w.used[s]; k > 0 && s != postings.Auto {
 			ways = append(ways, fmt.Sprintf("%s %d", s, k))
 		}
 	}
 	if len(ways) == 0 {
 		ways = []string{"row by row"}
 	}
-	a.Title("\nqueries: %.0f (%s), %.1f µs each, a cold file included; a query: %.0f candidates, %.0f rows scored, "+
-		"%.0f list entries, %s read, %.0f fresh rows",
-		n, strings.Join(ways, ", "), took.Seconds()*1e6/n, float64(work.Candidates)/n, float64(work.Scored)/n,
-		float64(work.Postings)/n, table.Size(int64(float64(work.Bytes)/n)), float64(fresh)/n)
-	return nil
-}
-
-// search searches for one query after the other and writes all hits as one table. It
-// returns how long the searches took and how many there were.
-func (c *searchCmd) search(a *app, s *db.Snapshot, info db.CollectionInfo,
-	o *db.SearchOptions, count func(db.SearchStats)) (took time.Duration, n float64, err error) {
-	labelled, err := s.Collection(c.Collection).Labels()
-	if err != nil {
-		return 0, 0, err
-	}
-	queries, err := c.ask(a, s, info)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer queries.close()
-	h := hitTable{cmd: c, s: s, labels: len(labelled) > 0}
-	if h.out, err = a.stream(h.columns()...); err != nil {
-		return 0, 0, err
-	}
-	var unknown unknownFeatures
-	for q, err := range queries.each {
-		if err != nil {
-			return took, n, h.out.Discard(err)
-		}
-		start := time.Now()
-		found, err := s.Collection(c.Collection).Search(a.ctx, q.query, o)
-		took += time.Since(start)
-		if err != nil {
-			return took, n, h.out.Discard(fmt.Errorf("query %s: %w", q.key, err))
-		}
-		o.Reuse = found.Hits
-		count(found.Stats)
-		unknown.add(info, q.query, found.Stats.Unknown)
-		if err := h.add(q.key, found.Hits, a.Format); err != nil {
-			return took, n, h.out.Discard(err)
-		}
-		n++
-		a.progress.Update("search", int(n), queries.total)
-	}
-	a.progress.End()
-	unknown.note(a)
-	return took, n, h.out.Close()
+	p := sum.Postings
+	return fmt.Sprintf("queries: %.0f (%s), %.1f µs each, a cold file included; a query: %.0f candidates, "+
+		"%.0f rows scored, %.0f list entries, %s read, %.0f fresh rows", n, strings.Join(ways, ", "), micros,
+		float64(p.Candidates)/n, float64(p.Scored)/n, float64(p.Postings)/n, table.Size(int64(float64(p.Bytes)/n)),
+		float64(sum.Fresh)/n)
 }
 
 // hitTable is the table of a search.
@@ -257,6 +247,10 @@ func addStats(a, b db.SearchStats) db.SearchStats {
 	a.Hopped += b.Hopped
 	a.Fresh += b.Fresh
 	a.Widened += b.Widened
+	a.Postings.Candidates += b.Postings.Candidates
+	a.Postings.Scored += b.Postings.Scored
+	a.Postings.Postings += b.Postings.Postings
+	a.Postings.Bytes += b.Postings.Bytes
 	return a
 }
 
@@ -285,5 +279,6 @@ func explanation(h db.Hit, f table.Format) (any, error) {
 	if !e.Elected {
 		compare = "not above"
 	}
-	return s + fmt.Sprintf(": votes %d in %d of %d leaves, estimate %.3g %s %.3g", e.Sum, len(e.Votes), e.Leaves, e.Estimate, compare, e.Threshold), nil
+	return s + fmt.Sprintf(": votes %d in %d of %d leaves, estimate %.3g %s %.3g",
+		e.Sum, len(e.Votes), e.Leaves, e.Estimate, compare, e.Threshold), nil
 }

@@ -10,15 +10,15 @@ import (
 // methods are the names of the ways to select candidates.
 var methods = []query.Method{query.Natural, query.NaturalZero, query.Voting, query.Lookup, query.Flat}
 
-// parseMethod reads a method's name.
-func parseMethod(flag, name string) (query.Method, error) {
-	names := make([]string, len(methods))
-	for i, m := range methods {
-		if names[i] = m.String(); names[i] == name {
-			return m, nil
+// choice is the one of all that a flag names.
+func choice[T fmt.Stringer](flag, name string, all []T) (one T, err error) {
+	names := make([]string, len(all))
+	for i, x := range all {
+		if names[i] = x.String(); names[i] == name {
+			return x, nil
 		}
 	}
-	return 0, usagef("%s %q (want one of %s)", flag, name, strings.Join(names, ", "))
+	return one, usagef("%s %q (want one of %s)", flag, name, strings.Join(names, ", "))
 }
 
 // settingFlags are the parameters of a search beside its method.
