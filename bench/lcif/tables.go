@@ -14,7 +14,8 @@ import (
 // test figure falls short of the paper's, below zero where it is better; bar is
 // what must be reached.
 func qualityTable() *table.Table {
-	return table.New("set", "measure", "variant", "tuned:3", "test:3", "test_zero:3", "paper:3", "gap:3", "bar:3", "setting")
+	return table.New("set", "measure", "variant", "tuned:3", "test:3", "test_zero:3", "paper:3", "gap:3", "bar:3",
+		"setting")
 }
 
 func addQuality(t *table.Table, rows []lcifbench.QualityRow) {
@@ -26,13 +27,16 @@ func addQuality(t *table.Table, rows []lcifbench.QualityRow) {
 		if least, ok := lcifbench.EurlexTarget(r.Objective); ok && r.Set == extremeSet && r.Variant == query.Combined {
 			bar = least
 		}
-		setting := query.LCIFSetting{Features: r.Params.Features, K: r.Params.K, Alpha: r.Params.Alpha, Beta: r.Params.Beta, Lambda: r.Params.Lambda}
-		t.Add(r.Set, r.Objective.String(), r.Variant.String(), r.Tuned, r.Test, r.TestZero, paper, gap, bar, setting.Parameters()+", "+r.Cut.String())
+		p := r.Params
+		setting := query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda}
+		t.Add(r.Set, r.Objective.String(), r.Variant.String(), r.Tuned, r.Test, r.TestZero, paper, gap, bar,
+			setting.Parameters()+", "+r.Cut.String())
 	}
 }
 
 func timesTable() *table.Table {
-	return table.New("set", "train_rows", "test_rows", "tune:2", "train:3", "similarities:3", "k", "neighbours:3", "predict:3", "paper")
+	return table.New("set", "train_rows", "test_rows", "tune:2", "train:3", "similarities:3", "k",
+		"neighbours:3", "predict:3", "paper")
 }
 
 func addTimes(t *table.Table, x lcifbench.Times) {
@@ -48,11 +52,13 @@ func addTimes(t *table.Table, x lcifbench.Times) {
 // storedTable has a row for each label model in a file. share is that of the
 // inverted index of the pairs.
 func storedTable() *table.Table {
-	return table.New("set", "pairs", "index", "share:2", "similarities", "labels", "first_ms:1", "test_rows", "predict:3", "one_micros:1", "batch_micros:1", "faster:2", "differ")
+	return table.New("set", "pairs", "index", "share:2", "similarities", "labels", "first_ms:1", "test_rows",
+		"predict:3", "one_micros:1", "batch_micros:1", "faster:2", "differ")
 }
 
 func addStored(t *table.Table, r lcifbench.StoredRow) {
-	t.Add(r.Set, r.Pairs, r.Index, float64(r.Index)/float64(max(1, r.Pairs)), r.Similarities, r.Labels, r.First, r.TestRows, r.Predict, r.One, r.Batch, r.One/max(r.Batch, 1e-9), r.Differ)
+	t.Add(r.Set, r.Pairs, r.Index, float64(r.Index)/float64(max(1, r.Pairs)), r.Similarities, r.Labels, r.First,
+		r.TestRows, r.Predict, r.One, r.Batch, r.One/max(r.Batch, 1e-9), r.Differ)
 }
 
 // searchTable has a row for each strategy. faster is how many times as long
@@ -60,7 +66,8 @@ func addStored(t *table.Table, r lcifbench.StoredRow) {
 // long one query after the other takes; wrong counts queries whose answers
 // differ from brute force.
 func searchTable() *table.Table {
-	return table.New("set", "strategy", "rows", "queries", "length:1", "candidates:0", "share:3", "paper_candidates", "micros:1", "faster:2", "paper_micros", "taat_share:3", "size", "bytes", "wrong")
+	return table.New("set", "strategy", "rows", "queries", "length:1", "candidates:0", "share:3",
+		"paper_candidates", "micros:1", "faster:2", "paper_micros", "taat_share:3", "size", "bytes", "wrong")
 }
 
 func addSearches(t *table.Table, rows []lcifbench.SearchRow) {
@@ -102,6 +109,7 @@ func addSearches(t *table.Table, rows []lcifbench.SearchRow) {
 		if i := slices.Index(columns, r.Strategy); i >= 0 && r.Set == extremeSet {
 			paperMicros = 1000 * lcifbench.PaperTable5[i]
 		}
-		t.Add(r.Set, r.Strategy, r.Rows, r.Queries, r.Length, candidates, share, paper, r.Micros, faster, paperMicros, taat, table.Size(int64(r.Bytes)), r.Bytes, r.Wrong)
+		t.Add(r.Set, r.Strategy, r.Rows, r.Queries, r.Length, candidates, share, paper, r.Micros, faster,
+			paperMicros, taat, table.Size(int64(r.Bytes)), r.Bytes, r.Wrong)
 	}
 }

@@ -85,25 +85,29 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 		o := forestbench.Options{
-			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK, Rotate: c.Rotate,
-			Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats, Progress: a.progress.Update,
+			K: c.K, Kinds: c.Kinds, Depths: c.Depths, Trees: c.Trees, VoteTrees: c.Voters, LabelsK: c.LabelsK,
+			Rotate: c.Rotate, Rounds: c.Rounds, Seed: c.Seed, Workers: a.workers, Floats: c.Floats,
+			Progress: a.progress.Update,
 		}
 		// People see every forest as soon as it is measured; the whole takes minutes.
 		shown := a.People()
 		first := true
-		res, err := forestbench.Run(a.ctx, rows, info.Metric, queries, o, func(forest string, points []forestbench.Point) {
+		show := func(forest string, points []forestbench.Point) {
 			if !shown {
 				return
 			}
 			a.progress.End()
 			if first {
-				a.Title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.", c.Collection, rows.N, rows.D, len(queries), c.K)
-				a.Title("µs a query of the cheapest measured setting that reaches the recall on these queries, as in the paper's tables.")
+				a.Title("%s: %d rows of %d dimensions, %d queries, k = %d, one thread. No sketches, no hops.",
+					c.Collection, rows.N, rows.D, len(queries), c.K)
+				a.Title("µs a query of the cheapest measured setting that reaches the recall on these queries, " +
+					"as in the paper's tables.")
 				first = false
 			}
 			a.Title("\n%s", forest)
 			_ = a.Print(wideTable(points, forest, c.Recall)) // a broken output shows at the last table
-		})
+		}
+		res, err := forestbench.Run(a.ctx, rows, info.Metric, queries, o, show)
 		if err != nil {
 			return err
 		}
@@ -116,7 +120,8 @@ func (c *benchCmd) Run(a *app) error {
 		points = append(res.Points, points...)
 		sections := []table.Section{
 			verdictTable(res.Points).As("verdicts", "The paper's findings"),
-			tuned.As("pipeline", "The whole pipeline: indexes of the file at target recalls, settings chosen on held-out rows"),
+			tuned.As("pipeline",
+				"The whole pipeline: indexes of the file at target recalls, settings chosen on held-out rows"),
 			builtTable(res).As("built", "What learning took"),
 		}
 		if !shown {
@@ -127,7 +132,8 @@ func (c *benchCmd) Run(a *app) error {
 		if err := a.Report(sections...); err != nil {
 			return err
 		}
-		a.Title("\n%d settings tried, %d timed; labels of all rows took %.1f s; rows kept as %s.", res.Screened, len(res.Points), res.LabelSeconds, rowForm(res.ByteRows))
+		a.Title("\n%d settings tried, %d timed; labels of all rows took %.1f s; rows kept as %s.",
+			res.Screened, len(res.Points), res.LabelSeconds, rowForm(res.ByteRows))
 		a.Title("%s", verdictLine(forestbench.Verdicts(res.Points, verdictRecalls)))
 		if c.Out == "" {
 			return nil
@@ -245,7 +251,8 @@ func longTable(points []forestbench.Point, recalls []float64) *table.Table {
 var verdictRecalls = []float64{0.80, 0.90, 0.95}
 
 func verdictTable(points []forestbench.Point) *table.Table {
-	t := table.New("forest", "recall:2", "fastest", "slowest", "natural_fastest", "lookup_slowest", "other_over_natural:2")
+	t := table.New("forest", "recall:2", "fastest", "slowest", "natural_fastest", "lookup_slowest",
+		"other_over_natural:2")
 	for _, v := range forestbench.Verdicts(points, verdictRecalls) {
 		var ratio any
 		if v.Ratio > 0 {
@@ -267,7 +274,8 @@ func verdictLine(verdicts []forestbench.Verdict) string {
 			slowest++
 		}
 	}
-	return fmt.Sprintf("The natural classifier is fastest in %d of %d cases, lookup slowest in %d.", fastest, len(verdicts), slowest)
+	return fmt.Sprintf("The natural classifier is fastest in %d of %d cases, lookup slowest in %d.",
+		fastest, len(verdicts), slowest)
 }
 
 func builtTable(res *forestbench.Result) *table.Table {

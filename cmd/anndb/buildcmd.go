@@ -67,6 +67,7 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 			return db.BuildOptions{}, usagef("--%s must not be negative", n.flag)
 		}
 	}
+	postings, lcif := c.Kind == string(db.KindPostings), c.Kind == string(db.KindLCIF)
 	switch {
 	case !(c.Density >= 0 && c.Density <= 1):
 		return db.BuildOptions{}, usagef("--density %g (want 0 to 1)", c.Density)
@@ -80,27 +81,30 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given()):
 		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs " +
 			"and --thresholds go with --kind sbt, pt and at")
-	case !isTree(c.Kind) && c.Kind != string(db.KindLCIF) && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
+	case !isTree(c.Kind) && !lcif && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
 		return db.BuildOptions{}, usagef("--weight, --objective, --allow-empty, --search, --folds, --tune-rows, " +
 			"--feature-share, --neighbors, --second-orders, --graph, --k, --alpha, --beta, --lambda, --threshold, " +
 			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
-	case c.Kind != "" && c.Kind != string(db.KindPostings) && c.Kind != string(db.KindLCIF) && c.PartitionM != nil:
+	case c.Kind != "" && !postings && !lcif && c.PartitionM != nil:
 		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings and lcif")
-	case (c.Kind == string(db.KindPostings) || c.Kind == string(db.KindLCIF) || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
+	case (postings || lcif || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
 		return db.BuildOptions{}, usagef("--kind %s takes none of the flags of forests", c.Kind)
 	case c.Train == "" && (c.Limit != 0 || c.sparseFlags.given()):
 		return db.BuildOptions{}, usagef("--limit and --base go with --train")
 	}
 	o := db.BuildOptions{
-		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth, LabelsK: c.LabelsK, Labels: db.LabelSource(c.Labels),
-		Rotate: c.Rotate, SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
+		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth,
+		LabelsK: c.LabelsK, Labels: db.LabelSource(c.Labels), Rotate: c.Rotate,
+		SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
 		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
 		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed, Workers: workers,
 		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout,
 	}
 	var err error
 	if isTree(c.Kind) {
-		o.Budget, err = treeBuild{kind: c.Kind, tree: c.treeFlags, grid: c.gridFlags, tune: c.tuneFlags, threshold: c.Threshold}.options()
+		o.Budget, err = treeBuild{
+			kind: c.Kind, tree: c.treeFlags, grid: c.gridFlags, tune: c.tuneFlags, threshold: c.Threshold,
+		}.options()
 	} else {
 		o.LCIF, err = c.lcif(c.tuneFlags)
 	}
@@ -204,7 +208,8 @@ func stagesOf(info db.IndexInfo) []stage {
 
 // indexTable has one row an index.
 func indexTable(infos ...db.IndexInfo) *table.Table {
-	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "bytes", "seconds:1", "trained_on", "setting")
+	t := table.New("index", "kind", "trees", "depth", "rotate", "rows", "size", "bytes", "seconds:1",
+		"trained_on", "setting")
 	for _, i := range infos {
 		var seconds float64
 		for _, s := range i.BuildSeconds {
@@ -215,7 +220,9 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 		if isForest(i) {
 			trees, depth, rotate, points = o.Trees, o.Depth, max(0, o.Rotate), i.TrainingPoints
 		}
-		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, table.Size(i.TotalBytes()), i.TotalBytes(), seconds, points, sparseSetting(i))
+		bytes := i.TotalBytes()
+		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, table.Size(bytes), bytes, seconds, points,
+			sparseSetting(i))
 	}
 	return t
 }
@@ -272,7 +279,8 @@ type dropCmd struct {
 func (c *dropCmd) Run(a *app) error {
 	if c.Index == "" && !c.Yes {
 		// One that is not there is no reason to ask for --yes.
-		if err := c.collection(a, c.Collection, func(*db.Snapshot, db.CollectionInfo) error { return nil }); err != nil {
+		err := c.collection(a, c.Collection, func(*db.Snapshot, db.CollectionInfo) error { return nil })
+		if err != nil {
 			return err
 		}
 		return usagef("this removes collection %q with all its rows: add --yes, or name an index", c.Collection)

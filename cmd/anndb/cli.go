@@ -89,7 +89,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	ended, endCode := false, exitOK
 	parser, err := kong.New(&c,
 		kong.Name("anndb"),
-		kong.Description("One file of vectors, dense and sparse, learned indexes over them, nearest neighbours and labels from the memory map."),
+		kong.Description("One file of vectors, dense and sparse, learned indexes over them, "+
+			"nearest neighbours and labels from the memory map."),
 		defaults, kong.Vars{"version": version()},
 		kong.Writers(out, errs),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),

@@ -43,7 +43,9 @@ const (
 var demoBuild = db.BuildOptions{Trees: 32, Rotate: 100, SketchBytes: 128, HopLabels: 32}
 
 // demoNear is what the demo shows where nothing else is asked for.
-var demoNear = []string{"strings.Index", "net/http.Get", "sort.Slice", "encoding/json.Marshal", "os.ReadFile", "crypto/sha256.Sum256"}
+var demoNear = []string{
+	"strings.Index", "net/http.Get", "sort.Slice", "encoding/json.Marshal", "os.ReadFile", "crypto/sha256.Sum256",
+}
 
 // Run executes the command.
 func (c *demoCmd) Run(a *app) (err error) {
@@ -106,7 +108,8 @@ func (c *demoCmd) Run(a *app) (err error) {
 		sections := []table.Section{
 			steps.As("steps", "What was done"),
 			near.As("neighbours", "What is near"),
-			results.As("measured", fmt.Sprintf("Recall and time a query in µs, k = 10, one thread, %d declarations that are not in the collection", len(corpus.queries))),
+			results.As("measured", fmt.Sprintf("Recall and time a query in µs, k = 10, one thread, "+
+				"%d declarations that are not in the collection", len(corpus.queries))),
 		}
 		return a.Report(append(sections, imports...)...)
 	})

@@ -115,7 +115,8 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 		return nil, err
 	}
 	steps.Add("store files", fmt.Sprintf("%d rows of %d words", info.Live, info.Dim), lap())
-	model, err := d.Collection(demoFiles).Build(a.ctx, demoLabels, db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed, Workers: a.workers}, a.building)
+	o := db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed, Workers: a.workers}
+	model, err := d.Collection(demoFiles).Build(a.ctx, demoLabels, o, a.building)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +135,11 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 			return err
 		}
 		sections = []table.Section{
-			shown.As("imports", "Packages that files import, predicted from their words; import declarations left out; right ones in brackets"),
-			measured.As("imports measured", fmt.Sprintf("Precision of the first 1, 3 and 5 packages, %d files that are not in the collection; perfect is what a file's number of imports allows", len(corpus.test))),
+			shown.As("imports", "Packages that files import, predicted from their words; "+
+				"import declarations left out; right ones in brackets"),
+			measured.As("imports measured", fmt.Sprintf("Precision of the first 1, 3 and 5 packages, "+
+				"%d files that are not in the collection; perfect is what a file's number of imports allows",
+				len(corpus.test))),
 		}
 		return nil
 	})
@@ -185,7 +189,8 @@ func (c *fileCorpus) measure(a *app, s *db.Snapshot) (*table.Table, error) {
 		out.Add(by, r.Precision[0], r.Precision[1], r.Precision[2], r.NDCG[2], micros)
 		return nil
 	}
-	if err := add("majority: the most imported packages", slices.Repeat([][]db.Prediction{majority}, len(q.keys)), nil); err != nil {
+	frequent := slices.Repeat([][]db.Prediction{majority}, len(q.keys))
+	if err := add("majority: the most imported packages", frequent, nil); err != nil {
 		return nil, err
 	}
 	start := time.Now()

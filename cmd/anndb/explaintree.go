@@ -77,11 +77,15 @@ type termJSON struct {
 }
 
 func (c *predictCmd) pathJSON(p *db.TreePath) pathJSON {
-	out := pathJSON{Class: p.Class, Decisions: []decisionJSON{}, Answer: append([]string{}, p.Labels...), Rows: p.Rows, Agree: p.Agree}
+	out := pathJSON{
+		Class: p.Class, Decisions: []decisionJSON{}, Answer: append([]string{}, p.Labels...),
+		Rows: p.Rows, Agree: p.Agree,
+	}
 	for _, d := range p.Path {
 		to := decisionJSON{
-			Node: d.Node, Label: d.Label, Yes: d.Yes, Margin: d.Margin, Offset: d.Offset, Votes: d.Votes, Voters: d.Voters,
-			Rows: d.Rows, Errors: d.Errors, Always: d.Always, Looks: d.Features, Present: len(d.Contributions), Features: []termJSON{},
+			Node: d.Node, Label: d.Label, Yes: d.Yes, Margin: d.Margin, Offset: d.Offset,
+			Votes: d.Votes, Voters: d.Voters, Rows: d.Rows, Errors: d.Errors, Always: d.Always,
+			Looks: d.Features, Present: len(d.Contributions), Features: []termJSON{},
 		}
 		for _, f := range d.Contributions[:c.shown(len(d.Contributions))] {
 			to.Features = append(to.Features, termJSON{f.Feature, f.Weight, f.Value, f.Margin})

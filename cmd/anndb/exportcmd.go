@@ -124,7 +124,9 @@ func (c *exportCmd) write(a *app, s *db.Snapshot, info db.CollectionInfo, x expo
 		if n%1024 == 0 {
 			a.progress.Update("export", n, info.Live)
 		}
-		rec := dataset.Record{Key: r.Key, Vector: r.Vector, Features: r.Sparse, Labels: r.Labels, Payload: r.Payload}
+		rec := dataset.Record{
+			Key: r.Key, Vector: r.Vector, Features: r.Sparse, Labels: r.Labels, Payload: r.Payload,
+		}
 		if x.number != nil {
 			rec.Features = numbered(r.Features, x.number)
 		}

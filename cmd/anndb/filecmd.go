@@ -38,11 +38,14 @@ func (c *statsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		file := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation", "map_reserve")
-		file.Add(st.Path, table.Size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize, st.Generation, table.Size(st.MapReserve))
+		file := table.New("file", "size", "bytes", "free_bytes", "live_bytes", "page_size", "generation",
+			"map_reserve")
+		file.Add(st.Path, table.Size(st.FileBytes), st.FileBytes, st.FreeBytes, st.LiveBytes, st.PageSize,
+			st.Generation, table.Size(st.MapReserve))
 		colls := collectionsTable(st.Collections...)
 		var every []db.IndexInfo
-		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "fresh", "size", "recall:3", "micros:1", "setting")
+		indexes := table.New("collection", "index", "kind", "trees", "depth", "rows", "fresh", "size", "recall:3",
+			"micros:1", "setting")
 		err = d.View(func(s *db.Snapshot) error {
 			for _, info := range st.Collections {
 				list, err := s.Collection(info.Name).Indexes()
@@ -58,7 +61,8 @@ func (c *statsCmd) Run(a *app) error {
 					case i.Tree != nil:
 						trees, depth = i.Tree.Trees, i.Tree.Depth
 					}
-					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, info.Rows-i.Rows, table.Size(i.TotalBytes()), recall, micros, sparseSetting(i))
+					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, info.Rows-i.Rows,
+						table.Size(i.TotalBytes()), recall, micros, sparseSetting(i))
 					i.Name = info.Name + "/" + i.Name
 					every = append(every, i)
 				}
@@ -119,7 +123,8 @@ func collectionsTable(infos ...db.CollectionInfo) *table.Table {
 		case i.Sparse:
 			kind = "sparse"
 		}
-		t.Add(i.Name, kind, i.Dim, numberingShown(i.Numbering), i.Metric.String(), i.Live, i.Rows-i.Live, i.Rows-i.Sealed, len(i.Indexes))
+		t.Add(i.Name, kind, i.Dim, numberingShown(i.Numbering), i.Metric.String(), i.Live, i.Rows-i.Live,
+			i.Rows-i.Sealed, len(i.Indexes))
 	}
 	return t
 }
@@ -167,8 +172,8 @@ func (c *checkCmd) Run(a *app) error {
 		if werr := a.Print(t); werr != nil {
 			return werr
 		}
-		return fmt.Errorf("%s: %w: problems: %d (anndb repair %s rebuilds indexes, with --to NEW it saves the rows)",
-			c.File, errProblems, t.Len(), c.File)
+		return fmt.Errorf("%s: %w: problems: %d "+
+			"(anndb repair %s rebuilds indexes, with --to NEW it saves the rows)", c.File, errProblems, t.Len(), c.File)
 	}
 	clean := table.New("file", "problems", "seconds:2")
 	clean.Add(c.File, 0, time.Since(start).Seconds())

@@ -248,7 +248,8 @@ const readRows = 1024
 // importRows puts batches of rows, beginning with one that has been read
 // already, and returns how many rows were acknowledged. Every batch is a
 // transaction of its own unless they go by size.
-func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]db.Row, error), total int64) (n int, err error) {
+func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]db.Row, error),
+	total int64) (n int, err error) {
 	if c.Batch == 0 {
 		rows := func(yield func(db.Row, error) bool) {
 			for len(batch) > 0 {

@@ -230,7 +230,8 @@ func settingsTitle(i db.IndexInfo) string {
 	if i.LabelCurve.Grid {
 		how = "the whole grid"
 	}
-	return fmt.Sprintf("What the tuner measured on %d rows held out, best %v first: %d settings, %s", i.LabelCurve.Rows, i.Options.LCIF.Objective, len(i.LabelCurve.Points), how)
+	return fmt.Sprintf("What the tuner measured on %d rows held out, best %v first: %d settings, %s",
+		i.LabelCurve.Rows, i.Options.LCIF.Objective, len(i.LabelCurve.Points), how)
 }
 
 // settingsTable is what the tuner of a label model measured, at most n of its
@@ -264,7 +265,8 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		if p.Features > 0 {
 			features = p.Features
 		}
-		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1], p.Precision[2], k, alpha, beta, p.Lambda, second, features, p.Cut)
+		t.Add(chosen, p.MicroF1, p.MacroF1, p.Accuracy, p.HammingLoss, p.Precision[0], p.Precision[1],
+			p.Precision[2], k, alpha, beta, p.Lambda, second, features, p.Cut)
 	}
 	add(choice.Point, true)
 	for _, p := range points {

@@ -21,7 +21,8 @@ func (c *maintainCmd) Run(a *app) error {
 		return usagef("--share %g (want 0 to 1)", c.Share)
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		steps, err := d.Maintain(a.ctx, db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.building})
+		o := db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.building}
+		steps, err := d.Maintain(a.ctx, o)
 		a.progress.End()
 		t := table.New("collection", "index", "action", "rows", "seconds:2")
 		for _, s := range steps {
@@ -61,7 +62,8 @@ func (c *statsCmd) watch(a *app) error {
 				fresh += x.Fresh
 				segments += x.Segments
 			}
-			t.Add(time.Now().Format(time.TimeOnly), table.Size(st.FileBytes), table.Size(st.FreeBytes), st.Generation, rows, len(st.Indexes), fresh, segments, "")
+			t.Add(time.Now().Format(time.TimeOnly), table.Size(st.FileBytes), table.Size(st.FreeBytes),
+				st.Generation, rows, len(st.Indexes), fresh, segments, "")
 		}
 		if err := a.Print(t); err != nil {
 			return fmt.Errorf("stats: %w", err)

@@ -90,7 +90,8 @@ type measured struct {
 type effort struct{ rounds, threads int }
 
 // measure asks every query, after one round that warms up and counts.
-func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *forestbench.Truth, o *db.SearchOptions, e effort) (measured, error) {
+func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *forestbench.Truth,
+	o *db.SearchOptions, e effort) (measured, error) {
 	var m measured
 	var work db.SearchStats
 	right := 0
@@ -122,7 +123,8 @@ func (q *querySet) measure(ctx context.Context, s *db.Snapshot, t *forestbench.T
 
 // race asks the queries in turn until every element of micros has the time of
 // one.
-func (q *querySet) race(ctx context.Context, s *db.Snapshot, o *db.SearchOptions, micros []float64, threads int) error {
+func (q *querySet) race(ctx context.Context, s *db.Snapshot, o *db.SearchOptions,
+	micros []float64, threads int) error {
 	return par.Ranges(ctx, par.Work{N: len(micros), Workers: threads}, func() func(i, _ int) error {
 		with := *o
 		with.K, with.Reuse = q.ask(), make([]db.Hit, 0, q.ask())

@@ -93,7 +93,8 @@ func (n target) check(in *input, flag string) error {
 
 // explain adds the collection to the error of a feature 0 that it has no place for.
 func (n target) explain(err error) error {
-	if err == nil || n.info == nil || n.info.Numbering != db.NumberedFromOne || !errors.Is(err, dataset.ErrFeatureZero) {
+	fromOne := n.info != nil && n.info.Numbering == db.NumberedFromOne
+	if !fromOne || !errors.Is(err, dataset.ErrFeatureZero) {
 		return err
 	}
 	return fmt.Errorf("%w in collection %q, by its first import: "+

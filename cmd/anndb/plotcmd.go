@@ -57,14 +57,15 @@ func (c *plotCurvesCmd) Run(a *app) error {
 		return fmt.Errorf("%s: %w: plot wants the file that bench --out writes, bench.csv", c.CSV, err)
 	}
 	points = slices.DeleteFunc(points, func(p forestbench.Point) bool {
-		return len(c.Forest) > 0 && !slices.Contains(c.Forest, p.Forest) || len(c.Method) > 0 && !slices.Contains(c.Method, p.Method)
+		return len(c.Forest) > 0 && !slices.Contains(c.Forest, p.Forest) ||
+			len(c.Method) > 0 && !slices.Contains(c.Method, p.Method)
 	})
 	d := drawing{dir: c.Out, types: c.Type, minRecall: c.MinRecall, title: c.Title, width: c.Width, height: c.Height}
 	var files []string
 	if filepath.Ext(c.Out) != "" && !isFolder(c.Out) {
 		d.dir = ""
 		files = []string{c.Out}
-		err = d.file(c.Out, c.Title, curvesOf(points, func(p forestbench.Point) string { return p.Forest }, func(p forestbench.Point) string { return p.Method }))
+		err = d.file(c.Out, c.Title, curvesOf(points, forestOf, methodOf))
 	} else if err = os.MkdirAll(c.Out, 0o755); err == nil {
 		files, err = d.all(points)
 	}
@@ -109,13 +110,11 @@ func (d drawing) all(points []forestbench.Point) ([]string, error) {
 		}
 		return nil
 	}
-	method := func(p forestbench.Point) string { return p.Method }
-	forest := func(p forestbench.Point) string { return p.Forest }
 	none := func(forestbench.Point) string { return "" }
 	drawn := 0
 	for _, f := range forestbench.Forests(points) {
 		own := slices.DeleteFunc(slices.Clone(points), func(p forestbench.Point) bool { return p.Forest != f })
-		err := draw(f, f, curvesOf(own, method, none))
+		err := draw(f, f, curvesOf(own, methodOf, none))
 		if errors.Is(err, plot.ErrEmpty) { // nothing above the least recall
 			continue
 		}
@@ -127,7 +126,7 @@ func (d drawing) all(points []forestbench.Point) ([]string, error) {
 	best := slices.DeleteFunc(slices.Clone(points), func(p forestbench.Point) bool {
 		return p.Method != query.Natural.String() && p.Method != pipelineMethod
 	})
-	err := draw("forests", "natural classifier by forest", curvesOf(best, forest, none))
+	err := draw("forests", "natural classifier by forest", curvesOf(best, forestOf, none))
 	if errors.Is(err, plot.ErrEmpty) && drawn > 0 {
 		err = nil
 	}
@@ -147,6 +146,9 @@ func (d drawing) file(path, title string, curves []plot.Curve) error {
 	}
 	return nil
 }
+
+func forestOf(p forestbench.Point) string { return p.Forest }
+func methodOf(p forestbench.Point) string { return p.Method }
 
 // curvesOf makes a curve of the best points of every group and style.
 func curvesOf(points []forestbench.Point, group, style func(forestbench.Point) string) []plot.Curve {

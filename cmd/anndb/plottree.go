@@ -51,7 +51,8 @@ func (c *plotTreeCmd) Run(a *app) error {
 	}
 	var p *budget.Picture
 	err := c.snapshot(a, func(s *db.Snapshot) (err error) {
-		p, err = s.Collection(c.Collection).TreePicture(c.Index, budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}, c.Class...)
+		o := budget.PictureOptions{Features: c.Features, Nodes: c.Nodes, Depth: c.Depth}
+		p, err = s.Collection(c.Collection).TreePicture(c.Index, o, c.Class...)
 		return err
 	})
 	if err != nil {
@@ -63,7 +64,8 @@ func (c *plotTreeCmd) Run(a *app) error {
 	if err := writeFile(c.Out, 0o644, func(w io.Writer) error { return write(p, w) }); err != nil {
 		return fmt.Errorf("draw %s: %w", c.Out, err)
 	}
-	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }))
+	hidden := func(n budget.PictureNode) bool { return n.Leaf() || n.Hidden > 0 }
+	shown := len(slices.DeleteFunc(slices.Clone(p.Nodes), hidden))
 	t := table.New("picture", "decisions", "hidden")
 	t.Add(c.Out, shown, p.Hidden)
 	return a.Print(t)

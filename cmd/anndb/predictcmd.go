@@ -245,7 +245,8 @@ type explainedFeature struct {
 func (c *predictCmd) value(e *db.PredictionExplanation) explained {
 	out := explained{e.Instance, e.Feature, e.Prior, []explainedNeighbor{}, []explainedFeature{}}
 	for _, n := range e.Neighbors[:c.shown(len(e.Neighbors))] {
-		out.Neighbors = append(out.Neighbors, explainedNeighbor{string(n.Key), n.Row, n.Similarity, n.Share, n.Indirect})
+		one := explainedNeighbor{string(n.Key), n.Row, n.Similarity, n.Share, n.Indirect}
+		out.Neighbors = append(out.Neighbors, one)
 	}
 	for _, f := range e.Features[:c.shown(len(e.Features))] {
 		out.Features = append(out.Features, explainedFeature{f.Feature, f.Share})
@@ -274,7 +275,7 @@ func (c *predictCmd) addEvidence(t *table.Stream, key string, found []db.Predict
 		if people {
 			query, label = nil, nil
 		}
-		part := func(kind string, total float64, n int, what func(i int) (name string, similarity any, share float64)) {
+		part := func(kind string, total float64, n int, what func(i int) (string, any, float64)) {
 			if n == 0 {
 				return
 			}

@@ -60,7 +60,8 @@ func (c *repairCmd) salvage(a *app) error {
 	sum.Add(c.To, r.Rows, r.Lost, len(r.Indexes))
 	notes := table.New("note")
 	if r.Searched != nil {
-		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %v: some may be missing, or of an earlier state", r.Searched))
+		notes.Add(fmt.Sprintf("rows were searched for in all pages, since %v: some may be missing, "+
+			"or of an earlier state", r.Searched))
 	}
 	for _, name := range r.Unnamed {
 		notes.Add(fmt.Sprintf("collection %q: its name is lost, and its metric unless it is the cosine", name))

@@ -142,6 +142,7 @@ var phrases = []struct {
 	{regexp.MustCompile(`(queries: [^\n]*, )[\d.]+ µs each`), "$1~ µs each"},
 	{regexp.MustCompile(`checksum [\da-f]{8}, stored [\da-f]{8}`), "checksum ~~~~~~~~, stored ~~~~~~~~"},
 	{regexp.MustCompile(`0x[\da-f]{16}`), "0x~"},
+	{regexp.MustCompile(`The system cannot find the (?:file|path) specified\.`), "no such file or directory"},
 	{regexp.MustCompile(`(?m)^(stage +seconds\n)(?:.+\n)+`), "$1~\n"}, // slow stages come first
 }
 

@@ -87,7 +87,8 @@ func (b treeBuild) check() error {
 		return usagef("--min-positive, --threshold and --thresholds go with --kind at")
 	case t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0:
 		return usagef("--folds must be 0 or at least 2, --tune-rows not negative")
-	case f.Budget != nil && len(g.Budgets) > 0, f.Cost != nil && len(g.Costs) > 0, threshold != nil && len(g.Thresholds) > 0:
+	case f.Budget != nil && len(g.Budgets) > 0, f.Cost != nil && len(g.Costs) > 0,
+		threshold != nil && len(g.Thresholds) > 0:
 		return usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds exclude each other")
 	case f.MinPositive > 0 && len(g.Positives) > 0:
 		return usagef("--min-positive and --positives exclude each other")
@@ -161,7 +162,8 @@ func given[T any](flag *T) []T {
 // treeTable describes the budgeted trees among indexes. decisions is the mean
 // number that a training row takes, and entropy that of the leaves.
 func treeTable(infos ...db.IndexInfo) *table.Table {
-	t := table.New("index", "kind", "trees", "depth", "nodes", "leaves", "features", "weights", "bytes", "decisions:2", "entropy:2", "entropy_plus_1:2", "below")
+	t := table.New("index", "kind", "trees", "depth", "nodes", "leaves", "features", "weights", "bytes",
+		"decisions:2", "entropy:2", "entropy_plus_1:2", "below")
 	for _, i := range infos {
 		s := i.Tree
 		if s == nil {
@@ -172,7 +174,8 @@ func treeTable(infos ...db.IndexInfo) *table.Table {
 		if s.Kind != budget.SBT {
 			bound, below = s.Entropy+1, s.Decisions < s.Entropy+1
 		}
-		t.Add(i.Name, string(s.Kind), s.Trees, s.Depth, s.Nodes, s.Leaves, s.Features, s.Weights, i.TotalBytes(), s.Decisions, s.Entropy, bound, below)
+		t.Add(i.Name, string(s.Kind), s.Trees, s.Depth, s.Nodes, s.Leaves, s.Features, s.Weights, i.TotalBytes(),
+			s.Decisions, s.Entropy, bound, below)
 	}
 	return t
 }
@@ -216,7 +219,8 @@ func trialsTitle(i db.IndexInfo) string {
 	if g := i.Options.Budget.Grid; g != nil {
 		folds = cmp.Or(g.Folds, folds)
 	}
-	return fmt.Sprintf("What cross-validation measured: %s, mean and standard deviation of %d folds, %d settings", what, folds, len(i.TreeTrials))
+	return fmt.Sprintf("What cross-validation measured: %s, mean and standard deviation of %d folds, %d settings",
+		what, folds, len(i.TreeTrials))
 }
 
 // trialsTable is what the cross-validation of trees measured, the best n of it,

@@ -64,7 +64,8 @@ func progressLine(stage string, done, total int, took time.Duration) string {
 	}
 	const cells = 30
 	full := min(cells, cells*done/total)
-	line := fmt.Sprintf("%-12s [%s%s] %3d %%", stage, strings.Repeat("#", full), strings.Repeat("-", cells-full), min(100, 100*done/total))
+	bar := strings.Repeat("#", full) + strings.Repeat("-", cells-full)
+	line := fmt.Sprintf("%-12s [%s] %3d %%", stage, bar, min(100, 100*done/total))
 	if left := remaining(done, total, took); left > time.Second {
 		line += fmt.Sprintf("  %s left", left.Round(time.Second))
 	}
