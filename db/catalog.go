@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -61,13 +62,15 @@ type indexRef struct {
 // objects returns all objects that hold blocks of the index.
 func (r *indexRef) objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
 
-// shift returns log2 of the number of rows of a chunk.
-func (c *collection) shift() uint {
-	if c.Sparse {
-		return sparseShift
+// format describes the stored form of the rows.
+func (c *collection) format() rows.Format {
+	return rows.Format{
+		ID: c.ID, Sparse: c.Sparse, Dim: c.Dim, Norms: c.Metric == vector.Cosine, Bytes: c.Storage == StorageAuto,
 	}
-	return chunkShift(c.Dim)
 }
+
+// shift returns log2 of the number of rows of a chunk.
+func (c *collection) shift() uint { return c.format().Shift() }
 
 func (c *collection) chunks() uint32 { return c.Rows >> c.shift() }
 func (c *collection) sealed() uint32 { return c.chunks() << c.shift() }

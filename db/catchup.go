@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // A compaction copies a state while transactions are committed to the file. Their changes are
@@ -96,7 +97,7 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 		return err
 	}
 	if err := s.deletedKeys(ctx, st, before, func(key []byte) error {
-		return add(op{what: opDelete, row: newRow{key: key}}, loadRow+len(key))
+		return add(op{what: opDelete, row: newRow{Row: rows.Row{Key: key}}}, loadRow+len(key))
 	}); err != nil {
 		return bytes, err
 	}
@@ -177,7 +178,7 @@ func (s *Snapshot) changedRows(st *collState, before copiedRows, changed *roarin
 // readChanges reads changes of about stageBytes. What the copy has of a changed row is of the
 // previous round: a row that is changed in this round is neither deleted nor added in it.
 func (s *Snapshot) readChanges(
-	st *collState, rows roaring.IntPeekable, next *openFile,
+	st *collState, changed roaring.IntPeekable, next *openFile,
 ) (ops []op, err error) {
 	g, err := openGeneration(next, 0)
 	if err != nil {
@@ -187,8 +188,8 @@ func (s *Snapshot) readChanges(
 	defer guard(next, setFaults(), &err)
 	copied := g.colls[st.c.Name]
 	var run, old *coldRows
-	for size := 0; rows.HasNext() && size < stageBytes; {
-		r, live, err := s.nextRow(st, rows.Next(), &run)
+	for size := 0; changed.HasNext() && size < stageBytes; {
+		r, live, err := s.nextRow(st, changed.Next(), &run)
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +212,7 @@ func (s *Snapshot) readChanges(
 		}
 		o := op{
 			what: opChange, had: labels,
-			row: newRow{key: r.Key, labels: r.Labels, payload: r.Payload},
+			row: newRow{Row: rows.Row{Key: r.Key, Labels: r.Labels, Payload: r.Payload}},
 		}
 		o.bytes = loadRow + len(r.Key) + o.row.coldSize()
 		ops, size = append(ops, o), size+o.bytes

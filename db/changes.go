@@ -11,6 +11,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // Labels and payload of a row can change; its key, vector and number cannot. A change is a small
@@ -36,7 +37,7 @@ type change struct {
 func encodeChange(key []byte, x *change) []byte {
 	p := binary.LittleEndian.AppendUint64(nil, x.revision)
 	h := codec.Header{Kind: codec.KindChange, Rows: 1, Cols: 1}
-	return codec.Encode(key, h, appendCold(p, x.labels, x.payload))
+	return codec.Encode(key, h, rows.AppendCold(p, x.labels, x.payload))
 }
 
 // decodeChange decodes the payload of a change. The result does not alias it.
@@ -46,7 +47,7 @@ func decodeChange(p []byte) (*change, error) {
 	}
 	x := &change{revision: binary.LittleEndian.Uint64(p)}
 	var err error
-	x.labels, x.payload, err = decodeCold(p[8:])
+	x.labels, x.payload, err = rows.DecodeCold(p[8:])
 	x.payload = slices.Clone(x.payload)
 	return x, err
 }

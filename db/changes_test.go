@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -610,7 +611,7 @@ func TestDamagedChanges(t *testing.T) {
 		return data
 	}
 	change := func(row uint32, revision byte) ([codec.KeySize]byte, []byte) {
-		p := append([]byte{revision, 0, 0, 0, 0, 0, 0, 0}, appendCold(nil, []string{"forged"}, nil)...)
+		p := append([]byte{revision, 0, 0, 0, 0, 0, 0, 0}, rows.AppendCold(nil, []string{"forged"}, nil)...)
 		return codec.Key(x.ID, codec.KindChange, row), p
 	}
 	at := x.index("at").Object

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // Problem is one piece of damage that Check found.
@@ -379,7 +380,7 @@ func checkContents(kind codec.Kind, data []byte) error {
 	case codec.KindKeys, codec.KindCold:
 		t, err := codec.NewStrings(data)
 		for i := 0; err == nil && kind == codec.KindCold && i < t.Len(); i++ {
-			_, _, err = decodeCold(t.At(i))
+			_, _, err = rows.DecodeCold(t.At(i))
 		}
 		return err
 	case codec.KindChange:

@@ -11,6 +11,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -141,7 +142,7 @@ func (st *collState) loadTail(rs *query.RowSet) error {
 	st.tailKeys = nil
 	var inv []float32
 	err := st.eachTail(func(row uint32, payload []byte) error {
-		vec, key, _, err := splitTail(payload, c.Dim)
+		vec, key, _, err := rows.SplitDense(payload, c.Dim)
 		if err != nil {
 			return err
 		}

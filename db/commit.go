@@ -13,7 +13,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/vector"
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // update runs f in a write transaction, commits it, and publishes the new state. The caller
@@ -137,7 +137,7 @@ type applier struct {
 type collTx struct {
 	c      *collection
 	first  uint32 // number of rows[0]
-	rows   []newRow
+	rows   []rows.Row
 	dead   *roaring.Bitmap // rows that this transaction deletes
 	labels map[string]labelChange
 	// changes are those of labels and payloads of rows below first, by row; relabelled are the
@@ -177,8 +177,8 @@ func (a *applier) check(ops []op) error {
 		if o.what == opPut {
 			puts[o.id]++
 		}
-		if o.insert && a.keys.Get(keyOf(o.id, o.row.key)) != nil {
-			return exists(o.coll, o.row.key)
+		if o.insert && a.keys.Get(keyOf(o.id, o.row.Key)) != nil {
+			return exists(o.coll, o.row.Key)
 		}
 		if uint64(c.Rows)+puts[o.id] > maxRows {
 			return fmt.Errorf("%w: %q", ErrFull, o.coll)
@@ -260,14 +260,14 @@ func (a *applier) apply(ops []op) error {
 			}
 			a.colls[o.id] = t
 		}
-		k := keyOf(o.id, o.row.key)
+		k := keyOf(o.id, o.row.Key)
 		old := a.keys.Get(k)
 		row, ok := uint64(0), true
 		if old != nil {
 			row, ok = entryNumber(string(bucketKeys), k, old)
 		}
 		if !ok || old != nil && (row >= uint64(t.c.Rows) || t.c.Live == 0) || old == nil && o.what == opChange {
-			return corruptf(o.coll, "key %q points to no row", o.row.key)
+			return corruptf(o.coll, "key %q points to no row", o.row.Key)
 		}
 		if o.what == opChange {
 			t.change(uint32(row), o)
@@ -287,10 +287,10 @@ func (a *applier) apply(ops []op) error {
 			return err
 		}
 		fresh = append(fresh, entry{k, entryValue(string(bucketKeys), k, uint64(t.c.Rows))})
-		for _, l := range o.row.labels {
+		for _, l := range o.row.Labels {
 			t.label(l).add.Add(t.c.Rows)
 		}
-		t.rows = append(t.rows, o.row)
+		t.rows = append(t.rows, o.row.Row)
 		t.c.Rows++
 		t.c.Live++
 	}
@@ -309,17 +309,17 @@ func (a *applier) apply(ops []op) error {
 // change changes labels and payload of a row.
 func (t *collTx) change(row uint32, o *op) {
 	t.c.Revision++
-	t.changes[row] = &change{t.c.Revision, o.row.labels, o.row.payload}
-	if slices.Equal(o.had, o.row.labels) {
+	t.changes[row] = &change{t.c.Revision, o.row.Labels, o.row.Payload}
+	if slices.Equal(o.had, o.row.Labels) {
 		return
 	}
 	t.relabelled.Add(row)
 	for _, l := range o.had {
-		if _, kept := slices.BinarySearch(o.row.labels, l); !kept {
+		if _, kept := slices.BinarySearch(o.row.Labels, l); !kept {
 			t.label(l).remove.Add(row)
 		}
 	}
-	for _, l := range o.row.labels {
+	for _, l := range o.row.Labels {
 		if _, kept := slices.BinarySearch(o.had, l); !kept {
 			t.label(l).add.Add(row)
 		}
@@ -336,10 +336,10 @@ func (a *applier) vectorise(c *collection, r *newRow) error {
 		if err != nil {
 			return err
 		}
-		r.sparse = nonZero(s)
+		r.Sparse = nonZero(s)
 	}
-	if n := r.sparse.Len(); n > 0 {
-		c.Dim = max(c.Dim, int(r.sparse.Index[n-1])+1)
+	if n := r.Sparse.Len(); n > 0 {
+		c.Dim = max(c.Dim, int(r.Sparse.Index[n-1])+1)
 	}
 	return nil
 }
@@ -378,28 +378,29 @@ func (a *applier) sealAndTail(t *collTx) error {
 		}
 		return nil
 	}
-	per := uint32(1) << t.c.shift()
+	format := t.c.format()
+	per := uint32(1) << format.Shift()
 	done := uint32(0) // written rows of t.rows
 	for lo := t.first &^ (per - 1); lo+per <= t.c.Rows && lo+per > t.first; lo += per {
-		rows := make([]newRow, 0, per)
+		chunk := make([]rows.Row, 0, per)
 		for row := lo; row < t.first; row++ {
 			r, err := a.takeTail(tail, t.c, row)
 			if err != nil {
 				return err
 			}
-			rows = append(rows, r)
+			chunk = append(chunk, r)
 		}
-		n := per - uint32(len(rows))
-		rows = append(rows, t.rows[done:done+n]...)
-		if err := encodeChunk(t.c, lo>>t.c.shift(), rows, put); err != nil {
-			return err
+		n := per - uint32(len(chunk))
+		chunk = append(chunk, t.rows[done:done+n]...)
+		if err := format.EncodeChunk(lo>>format.Shift(), chunk, put); err != nil {
+			return wrapf(err, "write a chunk")
 		}
 		done += n
 	}
 	for i := range t.rows[done:] {
 		row := t.first + done + uint32(i)
 		key := codec.Key(t.c.ID, codec.KindTail, row)
-		if err := tail.Put(key[:], encodeTail(t.c, key[:], &t.rows[done+uint32(i)])); err != nil {
+		if err := tail.Put(key[:], format.EncodeOne(key[:], &t.rows[done+uint32(i)])); err != nil {
 			return fmt.Errorf("db: put row: %w", err)
 		}
 	}
@@ -407,62 +408,34 @@ func (a *applier) sealAndTail(t *collTx) error {
 }
 
 // takeTail reads a tail row for a chunk and deletes it from the tail.
-func (a *applier) takeTail(tail *bbolt.Bucket, c *collection, row uint32) (newRow, error) {
+func (a *applier) takeTail(tail *bbolt.Bucket, c *collection, row uint32) (rows.Row, error) {
 	key := codec.Key(c.ID, codec.KindTail, row)
 	value := tail.Get(key[:])
 	if value == nil {
-		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, errors.New("row is missing"))
+		return rows.Row{}, blockError(c.Name, c.ID, codec.KindTail, row, errors.New("row is missing"))
 	}
 	r, err := readTail(c, key[:], value)
 	if err != nil {
-		return newRow{}, err
+		return rows.Row{}, err
 	}
 	if err := tail.Delete(key[:]); err != nil {
-		return newRow{}, fmt.Errorf("db: delete row: %w", err)
+		return rows.Row{}, fmt.Errorf("db: delete row: %w", err)
 	}
 	return r, nil
 }
 
 // readTail decodes and verifies a tail row. The result does not alias value.
-func readTail(c *collection, key, value []byte) (newRow, error) {
+func readTail(c *collection, key, value []byte) (rows.Row, error) {
 	payload, err := decodeBlock(c.Name, key, value, true)
 	if err != nil {
-		return newRow{}, err
+		return rows.Row{}, err
 	}
 	_, _, row := codec.ParseKey(key)
-	out, err := parseTail(c, payload)
+	out, err := c.format().DecodeOne(payload)
 	if err != nil {
-		return newRow{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
+		return rows.Row{}, blockError(c.Name, c.ID, codec.KindTail, row, err)
 	}
 	return out, nil
-}
-
-// parseTail decodes the payload of a tail row. The result does not alias payload.
-func parseTail(c *collection, payload []byte) (r newRow, err error) {
-	var user, cold []byte
-	if c.Sparse {
-		var rest []byte
-		if r.sparse, rest, err = splitSparse(payload); err != nil {
-			return r, err
-		}
-		r.sparse = vector.Sparse{Index: slices.Clone(r.sparse.Index), Value: slices.Clone(r.sparse.Value)}
-		user, cold, err = splitKey(rest)
-	} else {
-		var vec []byte
-		if vec, user, cold, err = splitTail(payload, c.Dim); err != nil {
-			return r, err
-		}
-		var x []float32
-		x, err = codec.View[float32](vec, c.Dim)
-		r.vector = slices.Clone(x)
-	}
-	if err != nil {
-		return r, err
-	}
-	r.key = slices.Clone(user)
-	r.labels, r.payload, err = decodeCold(cold)
-	r.payload = slices.Clone(r.payload)
-	return r, err
 }
 
 // writeChanges writes the changes of labels and payloads, deletes those of deleted rows, and

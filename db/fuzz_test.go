@@ -280,40 +280,6 @@ func fuzzBlocks(f *testing.F, pristine []byte, blocks []storedBlock, ask func(*t
 	})
 }
 
-func FuzzTail(f *testing.F) {
-	for _, r := range []newRow{
-		{key: []byte("k"), vector: []float32{1, 2, 3}},
-		{key: bytes.Repeat([]byte("k"), MaxKey), vector: []float32{1}, labels: []string{"a", "b"}, payload: []byte("payload")},
-	} {
-		b, err := codec.Parse(encodeTail(&collection{}, nil, &r))
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b.Payload, uint16(len(r.vector)))
-	}
-	f.Add([]byte{0, 0, 0, 0, 1, 0, 'k', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, uint16(1))
-	f.Fuzz(func(t *testing.T, p []byte, dim uint16) {
-		vec, key, cold, err := splitTail(p, int(dim))
-		if err != nil {
-			return
-		}
-		if len(vec) != 4*int(dim) || len(key) < 1 || len(key) > MaxKey || len(vec)+2+len(key)+len(cold) != len(p) {
-			t.Fatalf("%d bytes are cut into %d, %d and %d", len(p), len(vec), len(key), len(cold))
-		}
-		labels, payload, err := decodeCold(cold)
-		if err != nil {
-			return
-		}
-		if len(labels) > MaxLabels || len(payload) > MaxPayload {
-			t.Fatalf("%d labels and %d bytes", len(labels), len(payload))
-		}
-		l, p2, err := decodeCold(appendCold(nil, labels, payload))
-		if err != nil || !slices.Equal(l, labels) || !bytes.Equal(p2, payload) {
-			t.Fatalf("labels %q and payload %x come back as %q and %x: %v", labels, payload, l, p2, err)
-		}
-	})
-}
-
 // FuzzChange: a change that decodes is its own encoding's.
 func FuzzChange(f *testing.F) {
 	for _, x := range []change{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // A file may come from an untrusted source, and valid checksums are easy to compute. Therefore
@@ -33,6 +34,10 @@ const (
 	maxObject = 1 << 61
 )
 
+// The limits of rows are those of their stored form.
+var _ = [1]struct{}{}[(MaxKey-rows.MaxKey)|(MaxLabels-rows.MaxLabels)|
+	(MaxPayload-rows.MaxPayload)|(MaxFeatures-rows.MaxFeatures)]
+
 // limitOf returns the largest size in bytes of a block of the kind after decompression. Blocks
 // that are read in place have no limit of their own.
 func limitOf(kind codec.Kind) uint64 {
@@ -48,7 +53,7 @@ func limitOf(kind codec.Kind) uint64 {
 	case codec.KindTombstones, codec.KindLabelRows, codec.KindChanged, codec.KindRelabelled:
 		return maxSet
 	case codec.KindCold:
-		return coldRun + maxCold + 8 + 4*maxChunkRows
+		return rows.ColdRun + maxCold + 8 + 4*rows.MaxChunk
 	case codec.KindGeneric:
 		return pageSize
 	}

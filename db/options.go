@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -301,17 +300,3 @@ type LabelCount struct {
 	Label string
 	Rows  int
 }
-
-// chunkShift returns the log2 of the rows in a chunk: the largest power of two whose float32
-// vectors fit a block of 1 MiB, at most 16,384.
-func chunkShift(dim int) uint {
-	rows := (1<<20 - codec.HeaderSize) / (4 * max(1, dim))
-	var s uint
-	for 2<<s <= rows && 2<<s <= maxChunkRows {
-		s++
-	}
-	return s
-}
-
-// maxChunkRows is the largest number of rows in a chunk.
-const maxChunkRows = 1 << 14

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -61,7 +62,7 @@ func deleteRowless(d *DB) error {
 // rowlessSealed is how many rows of the counts the first segment has, rowlessRows
 // how many there are.
 const (
-	rowlessSealed = 1<<sparseShift + 20
+	rowlessSealed = 1<<rows.SparseShift + 20
 	rowlessRows   = rowlessSealed + 10
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/postings"
 )
 
@@ -135,7 +136,7 @@ func rowSource(
 	if r.Err != nil {
 		return nil
 	}
-	s, err := postings.NewSource(set.runs(), sparseShift, g.First, g.Rows, g.Index.Cols)
+	s, err := postings.NewSource(set.runs(), rows.SparseShift, g.First, g.Rows, g.Index.Cols)
 	if err != nil {
 		r.Fail("%v", err)
 		return nil

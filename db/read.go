@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // Get returns a copy of the live row with the key.
@@ -132,7 +133,7 @@ func (st *collState) tailCold(row uint32) ([]string, []byte, error) {
 		return nil, nil, blockError(st.c.Name, st.c.ID, codec.KindTail, row, errors.New("row is missing"))
 	}
 	r, err := readTail(st.c, key[:], v)
-	return r.labels, r.payload, err
+	return r.Labels, r.Payload, err
 }
 
 // coldRows is a decoded run of labels and payloads.
@@ -148,7 +149,7 @@ func (r *coldRows) holds(row uint32) bool {
 
 // at returns the labels of one row and a copy of its payload.
 func (r *coldRows) at(row uint32) ([]string, []byte, error) {
-	labels, payload, err := decodeCold(r.table.At(int(row - r.first)))
+	labels, payload, err := rows.DecodeCold(r.table.At(int(row - r.first)))
 	if err != nil {
 		return nil, nil, blockError(r.st.c.Name, r.st.c.ID, codec.KindCold, r.first, wrapf(err, "row %d", row))
 	}

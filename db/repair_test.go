@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 )
 
@@ -217,7 +218,7 @@ func TestSalvage(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, err := allRows(d)
-	per := 1 << chunkShift(700)
+	per := 1 << rows.Format{Dim: 700}.Shift()
 	if err = errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -466,11 +467,11 @@ func (x *wreckedRows) fresh(row uint32) (r Row, err error) {
 	if err != nil {
 		return r, err
 	}
-	t, err := parseTail(x.c, data)
+	t, err := x.c.format().DecodeOne(data)
 	if err != nil {
 		return r, err
 	}
-	r = Row{Key: t.key, Vector: t.vector, Sparse: t.sparse, Labels: t.labels, Payload: t.payload}
+	r = Row{Key: t.Key, Vector: t.Vector, Sparse: t.Sparse, Labels: t.Labels, Payload: t.Payload}
 	changed, err := x.change(row)
 	if err != nil {
 		return r, err
@@ -538,7 +539,7 @@ func (x *wreckedRows) open(chunk uint32) error {
 		return err
 	}
 	if c.Sparse {
-		x.sparse, err = viewSparseChunk(data, n, c.Dim, true)
+		x.sparse, err = rows.ViewSparse(data, n, c.Dim, true)
 		return err
 	}
 	switch len(data) {
@@ -564,7 +565,7 @@ func (x *wreckedRows) cold(row uint32) ([]string, []byte, error) {
 	if err := x.openRun(row); err != nil {
 		return nil, nil, err
 	}
-	return decodeCold(x.coldTable.At(int(row - x.coldFirst)))
+	return rows.DecodeCold(x.coldTable.At(int(row - x.coldFirst)))
 }
 
 // change returns the change of a row's labels and payload, nil if there is none. A change that

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/page"
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // salvaged runs Salvage and returns the rows that came out.
@@ -275,7 +276,7 @@ func TestSalvageCut(t *testing.T) {
 // is assumed of it is a catalog.
 func FuzzSalvageSearch(f *testing.F) {
 	key := codec.Key(1, codec.KindTail, 5)
-	value := encodeTail(&collection{ID: 1, Dim: 2}, key[:], &newRow{key: []byte("k"), vector: []float32{1, 2}})
+	value := rows.Format{ID: 1, Dim: 2}.EncodeOne(key[:], &rows.Row{Key: []byte("k"), Vector: []float32{1, 2}})
 	leaf := make([]byte, page.HeaderSize+page.ElementSize, 4096)
 	leaf[8], leaf[10] = byte(page.Leaf), 1
 	leaf[page.HeaderSize+4], leaf[page.HeaderSize+8] = page.ElementSize, codec.KeySize

@@ -13,9 +13,6 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// sparseShift is the log2 of the rows in a chunk of a sparse collection.
-const sparseShift = 10
-
 // bucketFeatures is the dictionary of named features. It exists once a collection needs it:
 // collection ‖ 'n' ‖ name → an entry with the number, and collection ‖ 'i' ‖ number → name; all
 // integers are big-endian.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/anndb/anndb/db/internal/rows"
 )
 
 // Tx is a transaction: the changes of one Update, and reads that see them.
@@ -122,7 +124,7 @@ func (c TxCollection) Delete(key []byte) error {
 		if err := validKey(key); err != nil {
 			return op{}, err
 		}
-		return op{what: opDelete, row: newRow{key: slices.Clone(key)}, bytes: len(key)}, nil
+		return op{what: opDelete, row: newRow{Row: rows.Row{Key: slices.Clone(key)}}, bytes: len(key)}, nil
 	})
 }
 
@@ -139,7 +141,7 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 		if err := checkLabels(key, labels); err != nil {
 			return err
 		}
-		r.labels = labelSet(labels)
+		r.Labels = labelSet(labels)
 		return nil
 	})
 }
@@ -152,7 +154,7 @@ func (c TxCollection) SetPayload(key, payload []byte) error {
 		if err := checkPayload(key, payload); err != nil {
 			return err
 		}
-		r.payload = slices.Clone(payload)
+		r.Payload = slices.Clone(payload)
 		return nil
 	})
 }
@@ -178,7 +180,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 	}
 	r, err = c.t.state.Collection(c.name).Get(key)
 	if o != nil {
-		r.Labels, r.Payload = slices.Clone(o.row.labels), slices.Clone(o.row.payload)
+		r.Labels, r.Payload = slices.Clone(o.row.Labels), slices.Clone(o.row.Payload)
 		return r, err
 	}
 	if err == nil || errors.Is(err, ErrNotFound) {
@@ -281,14 +283,14 @@ func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
 		keys = map[string]int{}
 		t.seen[coll] = keys
 	}
-	if i, again := keys[string(o.row.key)]; again {
+	if i, again := keys[string(o.row.Key)]; again {
 		return t.change(&t.ops[i], o)
 	}
 	if err := t.d.backlog.grow(t.ctx, o.bytes); err != nil {
 		return err
 	}
 	t.bytes += o.bytes
-	keys[string(o.row.key)] = len(t.ops)
+	keys[string(o.row.Key)] = len(t.ops)
 	t.ops = append(t.ops, o)
 	return nil
 }
@@ -304,7 +306,7 @@ func (t *Tx) keep(err *error) {
 // the state before the transaction remains.
 func (t *Tx) change(earlier *op, o op) error {
 	if o.insert && earlier.what != opDelete {
-		return exists(o.coll, o.row.key)
+		return exists(o.coll, o.row.Key)
 	}
 	if more := o.bytes - earlier.bytes; more > 0 {
 		if err := t.d.backlog.grow(t.ctx, more); err != nil {
@@ -385,7 +387,7 @@ func (t *Tx) stored(coll string, key []byte) (o *op, err error) {
 		t.runs[coll] = run
 		o = &op{
 			what: opChange, had: labels,
-			row: newRow{key: slices.Clone(key), labels: labels, payload: payload},
+			row: newRow{Row: rows.Row{Key: slices.Clone(key), Labels: labels, Payload: payload}},
 		}
 		return nil
 	})
