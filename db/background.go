@@ -32,7 +32,7 @@ func (m Maintenance) resolve() (Maintenance, error) {
 	}
 	if m.Every < 0 || !(m.Share > 0) || !(m.CPU > 0 && m.CPU <= 1) {
 		return m, fmt.Errorf("%w: maintenance every %v, by share %g, on %g of a processor",
-			ErrOption, m.Every, m.Share, m.CPU)
+			errOption, m.Every, m.Share, m.CPU)
 	}
 	return m, nil
 }

@@ -68,7 +68,7 @@ func TestBackground(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []Maintenance{{Every: -1}, {Share: -1}, {CPU: 2}} {
-		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, ErrOption) {
+		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, errOption) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestMaintainCancelled(t *testing.T) {
 	if steps, err := b.d.Maintain(t.Context(), MaintainOptions{}); err != nil || len(steps) != 1 {
 		t.Errorf("after it: %v, %v", steps, err)
 	}
-	if _, err := b.d.Maintain(t.Context(), MaintainOptions{Share: -1}); !errors.Is(err, ErrOption) {
+	if _, err := b.d.Maintain(t.Context(), MaintainOptions{Share: -1}); !errors.Is(err, errOption) {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // complete database. Writers run concurrently; the pages of the copied state are not reused
 // until the backup ends.
 //
-// Errors: ErrClosed, ErrCorrupt, the context's, and those of w.
+// Errors: those of w.
 func (d *DB) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
 	s, err := d.Snapshot()
 	if err != nil {
@@ -75,9 +75,8 @@ const compactBytes = 32 << 20
 // written by a version that stored no label lists, or with an index that needs more rows
 // than remain.
 //
-// Errors: ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown and
-// the context's. On systems that do not allow replacing an open file, such as Windows, it fails
-// and the old file stays.
+// On systems that do not allow replacing an open file, such as Windows, it fails and the old
+// file stays.
 func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
 	return d.rewrite(ctx, false)
 }
@@ -337,7 +336,7 @@ func (d *DB) swap(name string, next *openFile, moved movedCollections,
 	}
 	old.Retire()
 	if unsettled != nil {
-		return true, fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, unsettled)
+		return true, fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, unsettled)
 	}
 	return true, nil
 }

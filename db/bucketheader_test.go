@@ -73,7 +73,7 @@ func TestDamagedBucketHeaders(t *testing.T) {
 				if err == nil {
 					err = errors.Join(d.Check(context.Background(), nil), d.Close())
 				}
-				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrTruncated) && !errors.Is(err, ErrNotDatabase) {
+				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, errTruncated) && !errors.Is(err, ErrNotDatabase) {
 					t.Errorf("bucket %d, byte %d from %d on: %v", i, b-p[0], p[0]-at, err)
 				}
 				if _, err := f.WriteAt(data[b:b+1], int64(b)); err != nil {

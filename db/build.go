@@ -33,9 +33,7 @@ const stageBytes = 32 << 20
 // If it is cancelled or fails, the database is unchanged; a crash leaves blocks that the next
 // Open removes.
 //
-// Errors: ErrNoCollection, ErrName, ErrOption, ErrDimension, ErrNotFinite, ErrNorm,
-// ErrEmpty, ErrUnsuitable, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace, ErrStateUnknown
-// and the context's.
+// Errors: ErrNotFound, ErrInvalid, ErrUnsuitable.
 func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
 	progress func(Progress)) (_ IndexInfo, err error) {
 	d, err := c.writer()
@@ -46,7 +44,7 @@ func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
 		return IndexInfo{}, err
 	}
 	if name == Flat {
-		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", ErrName, name)
+		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", errName, name)
 	}
 	if err := d.writable(ctx); err != nil {
 		return IndexInfo{}, err
@@ -109,7 +107,7 @@ func (d *DB) latest(job *buildJob, f func(st source) error) error {
 
 // dropped returns the error of a build whose collection was dropped during the build.
 func dropped(coll string) error {
-	return fmt.Errorf("%w: %q: the collection was dropped during the build", ErrNoCollection, coll)
+	return fmt.Errorf("%w: %q: the collection was dropped during the build", errNoCollection, coll)
 }
 
 // storeIndex writes a learned index and publishes it.
@@ -246,8 +244,7 @@ func putRelabelled(tx *bbolt.Tx, coll uint64, m *manifest, changes *watch) error
 
 // DropIndex removes an index. Snapshots taken before can still use it.
 //
-// Errors: ErrNoCollection, ErrNoIndex, ErrReadOnly, ErrClosed, ErrNoSpace,
-// ErrStateUnknown and the context's.
+// Errors: ErrNotFound.
 func (c Collection) DropIndex(ctx context.Context, name string) error {
 	d, err := c.writer()
 	if err != nil {
@@ -269,6 +266,6 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 }
 
 func noIndex(c *collection, name string) error {
-	return fmt.Errorf("%w: %q in collection %q, which has %q", ErrNoIndex, name, c.Name,
+	return fmt.Errorf("%w: %q in collection %q, which has %q", errNoIndex, name, c.Name,
 		c.info().Indexes)
 }

@@ -25,7 +25,7 @@ func (o BuildOptions) checkLimits(coll string, dim int) error {
 		{o.folds(), "folds", maxFolds},
 	} {
 		if l.n > l.limit {
-			return fmt.Errorf("%w: %d %s, want at most %d", ErrOption, l.n, l.what, l.limit)
+			return fmt.Errorf("%w: %d %s, want at most %d", errOption, l.n, l.what, l.limit)
 		}
 	}
 	switch {
@@ -33,10 +33,10 @@ func (o BuildOptions) checkLimits(coll string, dim int) error {
 		return nil
 	case o.Rotate > dim:
 		return fmt.Errorf("%w: %d principal coordinates, want at most %d, the dimension of %q",
-			ErrOption, o.Rotate, dim, coll)
+			errOption, o.Rotate, dim, coll)
 	case o.Candidates > dim:
 		return fmt.Errorf("%w: %d candidates for a split, want at most %d, the dimension of %q",
-			ErrOption, o.Candidates, dim, coll)
+			errOption, o.Candidates, dim, coll)
 	}
 	return nil
 }

@@ -301,7 +301,7 @@ func TestBuildLifeCycle(t *testing.T) {
 		t.Errorf("indexes of the old snapshot %q, want %q", got, want)
 	}
 	b.must(b.d.Collection("c").DropIndex(t.Context(), "x"))
-	if err := b.d.Collection("c").DropIndex(t.Context(), "x"); !errors.Is(err, db.ErrNoIndex) {
+	if err := b.d.Collection("c").DropIndex(t.Context(), "x"); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("second drop: %v", err)
 	}
 	if got, want := latest(), "w:rp:2 w"; got != want {
@@ -599,7 +599,7 @@ func TestBuildBesideWriters(t *testing.T) {
 			b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
 		}
 	})
-	if !errors.Is(err, db.ErrNoCollection) {
+	if !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("collection dropped during the build: %v", err)
 	}
 	b.check()

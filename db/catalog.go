@@ -119,7 +119,7 @@ func (c *catalog) find(name string) (*collection, error) {
 			return x, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %q", ErrNoCollection, name)
+	return nil, fmt.Errorf("%w: %q", errNoCollection, name)
 }
 
 // take allocates n consecutive object numbers and returns the first.
@@ -182,10 +182,10 @@ func (c *catalog) validate() error {
 // checkName checks the name of a collection or an index.
 func checkName(name string) error {
 	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
-		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", ErrName, name, MaxName)
+		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", errName, name, MaxName)
 	}
 	if strings.ContainsFunc(name, control) {
-		return fmt.Errorf("%w: %q has control characters", ErrName, name)
+		return fmt.Errorf("%w: %q has control characters", errName, name)
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 		return nil, corruptf("", "catalog: %v", err)
 	}
 	if version.Format > catalogFormat {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", ErrNewerFormat,
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", errNewerFormat,
 			version.Format, catalogFormat)
 	}
 	var c catalog
@@ -255,7 +255,7 @@ func encodeCatalog(c *catalog) ([]byte, error) {
 	if err := checkShape(b); err != nil || len(b) > maxCatalog {
 		return nil, fmt.Errorf(
 			"%w: %d collections need a catalog of %d bytes, want at most %d: drop collections or indexes",
-			ErrFull, len(c.Collections), len(b), maxCatalog)
+			errFull, len(c.Collections), len(b), maxCatalog)
 	}
 	return codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
 }
@@ -283,7 +283,7 @@ func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
 // blockError adds the location of a block to the error for its damage.
 func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err error) error {
 	if errors.Is(err, codec.ErrNewerFormat) {
-		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", ErrNewerFormat,
+		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", errNewerFormat,
 			coll, object, kind, chunk, err)
 	}
 	return &CorruptError{Collection: coll, Object: object, Section: kind, Chunk: chunk,

@@ -68,7 +68,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint6
 		before, ok := copied[c.ID]
 		if !ok {
 			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied",
-				ErrChanging, c.Name)
+				errChanging, c.Name)
 		}
 		if before.same(after[c.ID]) && changes[c.ID].all == nil {
 			continue

@@ -111,7 +111,7 @@ func changeChurned(d *DB, rng *rand.Rand, round int) error {
 					} else {
 						err = b.Collection(coll).SetPayload(key, []byte("changed"))
 					}
-					if err != nil && !errors.Is(err, ErrNotFound) {
+					if err != nil && !errors.Is(err, errNoRow) {
 						return err
 					}
 				}

@@ -99,17 +99,17 @@ func TestChangesOfOneKey(t *testing.T) {
 		{"labels, put", []func(*Tx) error{labels, put}, nil, "[put] put 7", true},
 		{"labels, put, payload", []func(*Tx) error{labels, put, payload}, nil, "[put] new 7", true},
 		{"labels, delete", []func(*Tx) error{labels, del}, nil, "", true},
-		{"delete, labels", []func(*Tx) error{del, labels}, ErrNotFound, "", true},
+		{"delete, labels", []func(*Tx) error{del, labels}, errNoRow, "", true},
 		{"labels, delete, put", []func(*Tx) error{labels, del, put}, nil, "[put] put 7", true},
-		{"put, delete, payload", []func(*Tx) error{put, del, payload}, ErrNotFound, "", true},
-		{"no such row", []func(*Tx) error{none}, ErrNotFound, "[l1] p old", false},
+		{"put, delete, payload", []func(*Tx) error{put, del, payload}, errNoRow, "", true},
+		{"no such row", []func(*Tx) error{none}, errNoRow, "[l1] p old", false},
 		{"insert, labels", []func(*Tx) error{insert, none}, nil, "[l1] p old", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, _ := changedBase(t, 3, 2)
 			read := func(get func() (Row, error)) string {
 				r, err := get()
-				if errors.Is(err, ErrNotFound) {
+				if errors.Is(err, errNoRow) {
 					return ""
 				} else if err != nil {
 					t.Fatal(err)
@@ -163,11 +163,11 @@ func TestChangeErrors(t *testing.T) {
 		do   func(b *Tx) error
 		want error
 	}{
-		{"empty label", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), "") }, ErrLabel},
-		{"many labels", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), make([]string, MaxLabels+1)...) }, ErrLabel},
-		{"large payload", func(b *Tx) error { return b.Collection("d").SetPayload([]byte("1"), make([]byte, MaxPayload+1)) }, ErrPayload},
-		{"empty key", func(b *Tx) error { return b.Collection("d").SetLabels(nil) }, ErrKey},
-		{"no collection", func(b *Tx) error { return b.Collection("none").SetLabels([]byte("1")) }, ErrNoCollection},
+		{"empty label", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), "") }, errLabel},
+		{"many labels", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), make([]string, MaxLabels+1)...) }, errLabel},
+		{"large payload", func(b *Tx) error { return b.Collection("d").SetPayload([]byte("1"), make([]byte, MaxPayload+1)) }, errPayload},
+		{"empty key", func(b *Tx) error { return b.Collection("d").SetLabels(nil) }, errKey},
+		{"no collection", func(b *Tx) error { return b.Collection("none").SetLabels([]byte("1")) }, errNoCollection},
 	} {
 		err := d.Update(t.Context(), func(b *Tx) error {
 			if err := c.do(b); !errors.Is(err, c.want) {

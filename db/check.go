@@ -58,8 +58,6 @@ func (p Problem) String() string {
 //
 // Cost: it reads the file once and keeps the keys of the largest collection in
 // memory, about 60 bytes each.
-//
-// Errors: ErrCorrupt, ErrClosed, the context's.
 func (d *DB) Check(ctx context.Context, report func(Problem)) error {
 	s, err := d.Snapshot()
 	if err != nil {

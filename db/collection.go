@@ -5,7 +5,7 @@ import "fmt"
 // Collection is a handle of a collection, by name. One of a database sees the latest state at
 // each call; one of a snapshot always sees the snapshot's. Loads, builds and drops need a
 // handle of the database; on one of a snapshot they return ErrReadOnly. A handle costs nothing, is safe for concurrent
-// use, and can be made before the collection exists: calls then return ErrNoCollection.
+// use, and can be made before the collection exists: calls then return ErrNotFound.
 type Collection struct {
 	d    *DB
 	s    *Snapshot // nil: the latest state
@@ -25,7 +25,7 @@ func (c Collection) Name() string { return c.name }
 
 // Info describes the collection.
 //
-// Errors: ErrNoCollection, ErrClosed.
+// Errors: ErrNotFound.
 func (c Collection) Info() (info CollectionInfo, err error) {
 	err = c.read(func(st *collState) error {
 		info = st.c.info()
@@ -36,7 +36,7 @@ func (c Collection) Info() (info CollectionInfo, err error) {
 
 // Count returns the number of live rows.
 //
-// Errors: ErrNoCollection, ErrClosed.
+// Errors: ErrNotFound.
 func (c Collection) Count() (n int, err error) {
 	err = c.read(func(st *collState) error {
 		n = int(st.c.Live)

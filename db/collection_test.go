@@ -72,7 +72,7 @@ func TestHandles(t *testing.T) {
 		t.Errorf("build on a zero handle: %v", err)
 	}
 	early := b.d.Collection("later")
-	if _, err := early.Info(); !errors.Is(err, db.ErrNoCollection) {
+	if _, err := early.Info(); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("a handle of nothing: %v", err)
 	}
 	_, err = b.d.Create(ctx, "later", db.Schema{Dim: 2})
@@ -128,7 +128,7 @@ func TestSearchLikeRow(t *testing.T) {
 		t.Errorf("like no row: %v", err)
 	}
 	both := db.Query{Key: []byte("a1"), Vector: rows[1]}
-	if _, err := b.d.Collection("c").Search(ctx, both, nil); !errors.Is(err, db.ErrOption) {
+	if _, err := b.d.Collection("c").Search(ctx, both, nil); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a key and a vector: %v", err)
 	}
 }

@@ -17,8 +17,7 @@ import (
 
 // Create creates an empty collection and returns a handle of it.
 //
-// Errors: ErrExists, ErrName, ErrOption, ErrReadOnly, ErrClosed, ErrNoSpace,
-// ErrStateUnknown and the context's.
+// Errors: ErrExists, ErrInvalid.
 func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection, error) {
 	if err := checkName(name); err != nil {
 		return Collection{}, err
@@ -52,8 +51,7 @@ func (d *DB) Create(ctx context.Context, name string, schema Schema) (Collection
 // Drop removes a collection with its rows and indexes. Snapshots taken before can
 // still read it. The removal is one transaction; further ones free the space.
 //
-// Errors: ErrNoCollection, ErrReadOnly, ErrClosed, ErrNoSpace, ErrStateUnknown
-// and the context's.
+// Errors: ErrNotFound.
 func (d *DB) Drop(ctx context.Context, name string) error {
 	return d.restructure(ctx, func(_ *bbolt.Tx, cat *catalog) ([]uint64, error) {
 		c, err := cat.find(name)
@@ -187,8 +185,6 @@ func removePrefix(b *bbolt.Bucket, prefix []byte, limit int) (int, error) {
 }
 
 // Collections lists the collections of the latest state.
-//
-// Errors: ErrClosed, ErrCorrupt.
 func (d *DB) Collections() (out []CollectionInfo, err error) {
 	err = d.View(func(s *Snapshot) error {
 		out = s.Collections()
@@ -265,8 +261,6 @@ func (s *Snapshot) statuses(unmaintained *sync.Map) (out []IndexStatus) {
 
 // Stats describes the latest state. O(number of collections), plus the number of pages if the
 // database was opened read-only.
-//
-// Errors: ErrClosed, ErrCorrupt.
 func (d *DB) Stats() (st Stats, err error) {
 	d.snapMu.Lock()
 	s, idle := d.store, d.cur

@@ -50,7 +50,7 @@ func newCollState(g *generation, c *collection) *collState {
 // rows loads the pointer tables of the rows and the tombstones.
 func (st *collState) rows(ctx context.Context) (*query.View, error) {
 	if st.c.Sparse {
-		return nil, fmt.Errorf("%w: %q is sparse", ErrKind, st.c.Name)
+		return nil, fmt.Errorf("%w: %q is sparse", errKind, st.c.Name)
 	}
 	return &st.base, st.rowsLoad.do(ctx, st.loadRows)
 }

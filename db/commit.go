@@ -20,7 +20,7 @@ import (
 // holds d.write.
 func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	if p := d.poison.Load(); p != nil {
-		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, innerError{*p})
+		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, innerError{*p})
 	}
 	d.snapMu.Lock()
 	s := d.store
@@ -40,7 +40,7 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 			return wrapf(err, "%s would grow beyond MaxSize, %d bytes", d.path, d.opts.MaxSize)
 		}
 		d.poison.CompareAndSwap(nil, &err)
-		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, innerError{err})
+		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, innerError{err})
 	}
 	d.commits.Add(1)
 	d.publish()
@@ -172,7 +172,7 @@ func (a *applier) check(ops []op) error {
 		o := &ops[i]
 		c := a.cat.byID(o.id)
 		if c == nil {
-			return fmt.Errorf("%w: %q", ErrNoCollection, o.coll)
+			return fmt.Errorf("%w: %q", errNoCollection, o.coll)
 		}
 		if o.what == opPut {
 			puts[o.id]++
@@ -181,7 +181,7 @@ func (a *applier) check(ops []op) error {
 			return exists(o.coll, o.row.Key)
 		}
 		if uint64(c.Rows)+puts[o.id] > maxRows {
-			return fmt.Errorf("%w: %q", ErrFull, o.coll)
+			return fmt.Errorf("%w: %q", errFull, o.coll)
 		}
 	}
 	return nil

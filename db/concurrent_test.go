@@ -105,7 +105,7 @@ func TestConcurrent(t *testing.T) {
 	pair := func(s *Snapshot, w int) (string, error) {
 		l, err1 := s.Collection("c").Get(fmt.Appendf(nil, "w%d-left", w))
 		r, err2 := s.Collection("c").Get(fmt.Appendf(nil, "w%d-right", w))
-		if errors.Is(err1, ErrNotFound) && errors.Is(err2, ErrNotFound) {
+		if errors.Is(err1, errNoRow) && errors.Is(err2, errNoRow) {
 			return "", nil
 		}
 		if err := errors.Join(err1, err2); err != nil {
@@ -298,7 +298,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		})
 		work(func(i int) error {
 			_, err := d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 1, Depth: 1, LabelsK: 2, NoTune: true}, nil)
-			if errors.Is(err, ErrEmpty) {
+			if errors.Is(err, errEmpty) {
 				return nil
 			}
 			if err == nil && i%2 == 0 {

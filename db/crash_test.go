@@ -152,7 +152,7 @@ func putKillBatch(d *DB, i int) error {
 // lastBatch is the number of the last batch, -1 before the first.
 func lastBatch(s *Snapshot) (int, error) {
 	r, err := s.Collection("c").Get([]byte("last"))
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrNoCollection) {
+	if errors.Is(err, errNoRow) || errors.Is(err, errNoCollection) {
 		return -1, nil
 	} else if err != nil {
 		return 0, err
@@ -576,7 +576,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 			grown = st.FileBytes
 			return d.View(func(s *Snapshot) error {
 				info, err := s.Collection(coll).Index("new")
-				if err != nil && !errors.Is(err, ErrNoIndex) {
+				if err != nil && !errors.Is(err, errNoIndex) {
 					return err
 				}
 				if held = info.Options.Seed; !slices.Contains(may, held) {

@@ -141,7 +141,7 @@ type question struct {
 
 // typedDamage says whether err names damage.
 func typedDamage(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrTruncated) || errors.Is(err, ErrNotDatabase) || errors.Is(err, ErrNewerFormat)
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, errTruncated) || errors.Is(err, ErrNotDatabase) || errors.Is(err, errNewerFormat)
 }
 
 func rowText(r Row) string {
@@ -202,7 +202,7 @@ func rowQuestions(coll string, numbers []int) []question {
 		key := damageKey(i)
 		add(fmt.Sprintf("get %s %d", coll, i), func(s *Snapshot) (string, error) {
 			r, err := s.Collection(coll).Get(key)
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, errNoRow) {
 				return "not found", nil
 			}
 			return rowText(r), err
@@ -441,21 +441,21 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 	qs = slices.Concat(qs, []question{
 		{"new key", func(s *Snapshot) (string, error) {
 			r, err := s.Collection(coll).Get(damageKey(900))
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, errNoRow) {
 				return "not found", nil
 			}
 			return value(r), err
 		}},
 		{"changed key", func(s *Snapshot) (string, error) {
 			r, err := s.Collection(coll).Get(damageKey(20))
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, errNoRow) {
 				return "not found", nil
 			}
 			return value(r), err
 		}},
 		{"deleted key", func(s *Snapshot) (string, error) {
 			_, err := s.Collection(coll).Get(damageKey(21))
-			if errors.Is(err, ErrNotFound) {
+			if errors.Is(err, errNoRow) {
 				return "not found", nil
 			}
 			return "found", err
@@ -799,8 +799,8 @@ func cutShort(t *testing.T, kind damaged) {
 			if err != nil {
 				t.Errorf("%d bytes are all that is needed: %v", n, err)
 			}
-		} else if !errors.Is(err, ErrTruncated) {
-			t.Errorf("%d bytes of %d: %v, %v, want ErrTruncated", n, need, d, err)
+		} else if !errors.Is(err, errTruncated) {
+			t.Errorf("%d bytes of %d: %v, %v, want errTruncated", n, need, d, err)
 		}
 	}
 }

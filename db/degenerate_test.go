@@ -18,10 +18,10 @@ import (
 // documented are the errors that the package promises: every returned error wraps
 // one of them.
 var documented = []error{
-	db.ErrClosed, db.ErrReadOnly, db.ErrOption, db.ErrName, db.ErrDimension, db.ErrNotFinite, db.ErrNorm, db.ErrFeatures,
-	db.ErrKind, db.ErrKey, db.ErrLabel, db.ErrPayload, db.ErrEmpty, db.ErrFilter, db.ErrUnsuitable, db.ErrK,
-	db.ErrFull, db.ErrNoCollection, db.ErrNoIndex, db.ErrNotFound, db.ErrExists, db.ErrCorrupt, db.ErrNotDatabase,
-	db.ErrNewerFormat, db.ErrTruncated, db.ErrLocked, db.ErrStateUnknown, db.ErrNoSpace, db.ErrBusy, db.ErrChanging,
+	db.ErrClosed, db.ErrReadOnly, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid,
+	db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrInvalid, db.ErrUnsuitable, db.ErrInvalid, db.ErrUnsuitable, db.ErrInvalid,
+	db.ErrNoSpace, db.ErrNotFound, db.ErrNotFound, db.ErrNotFound, db.ErrExists, db.ErrCorrupt, db.ErrNotDatabase,
+	db.ErrNotDatabase, db.ErrCorrupt, db.ErrLocked, db.ErrUnknownState, db.ErrNoSpace, db.ErrBusy, db.ErrBusy,
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission, syscall.EIO,
 }
 

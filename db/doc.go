@@ -51,7 +51,7 @@
 //
 // # Failure
 //
-// After a commit has failed, the handle refuses writes (ErrStateUnknown) until the file is
+// After a commit has failed, the handle refuses writes (ErrUnknownState) until the file is
 // opened again: the commit happened completely or not at all, and only reopening shows which. A
 // full disk is also reported as ErrNoSpace.
 package db

@@ -12,88 +12,82 @@ import (
 )
 
 // Errors of this package. Every returned error wraps one of them, a context's
-// error, or an error of the operating system; test with errors.Is.
+// error, or an error of the operating system; test with errors.Is. The message names the
+// object, the value and the limit. Every call can return ErrClosed, ErrCorrupt and its
+// context's error, and calls that write ErrReadOnly, ErrNoSpace and ErrUnknownState; the
+// documentation of a function lists the others.
 var (
-	// ErrClosed is returned when the database is closed or the snapshot released.
-	ErrClosed = errors.New("db: closed")
-	// ErrReadOnly is returned by writes to a database opened read-only.
-	ErrReadOnly = errors.New("db: opened read-only")
-	// ErrOption is returned when an option has an invalid value.
-	ErrOption = errors.New("db: invalid option")
-	// ErrName is returned for the name of a collection or an index that is empty,
-	// longer than MaxName bytes, not valid UTF-8, or has control characters.
-	ErrName = errors.New("db: invalid name")
-	// ErrDimension is returned when the length of a vector differs from the dimension of its
-	// collection.
-	ErrDimension = errors.New("db: wrong dimension")
-	// ErrNotFinite is returned when a vector holds NaN or an infinity.
-	ErrNotFinite = errors.New("db: vector is not finite")
-	// ErrNorm is returned when a vector's length is so large, or so small without being zero,
-	// that float32 cannot represent its square: see MaxNorm, MinNorm and MinCosineNorm.
-	ErrNorm = errors.New("db: vector length out of range")
-	// ErrFeatures is returned when a sparse row's features are negative,
-	// repeated, out of order, too large or too many, or have bad names.
-	ErrFeatures = errors.New("db: invalid features")
-	// ErrKind is returned for a dense row or query to a sparse collection and vice versa, or
-	// for an operation that the kind does not support.
-	ErrKind = errors.New("db: wrong kind of collection")
-	// ErrKey is returned for a key that is empty or longer than MaxKey bytes.
-	ErrKey = errors.New("db: invalid key")
-	// ErrLabel is returned for a label that is empty or longer than MaxKey
-	// bytes, or for more than MaxLabels labels on one row.
-	ErrLabel = errors.New("db: invalid label")
-	// ErrPayload is returned for a payload longer than MaxPayload bytes.
-	ErrPayload = errors.New("db: payload too large")
-	// ErrEmpty is returned when a collection has no live rows, or none with a
-	// label, to build an index over. Searches of an empty collection find nothing.
-	ErrEmpty = errors.New("db: collection is empty")
+	// ErrInvalid is returned for an argument, option or row that breaks a rule of the function,
+	// of the collection or of the limits above.
+	ErrInvalid = errors.New("db: invalid argument")
+	// ErrNotFound is returned when there is no collection, index or live row of the name, key or
+	// number.
+	ErrNotFound = errors.New("db: not found")
+	// ErrExists is returned when a collection of the name, or a row of a key to be
+	// inserted, exists already.
+	ErrExists = errors.New("db: already exists")
 	// ErrUnsuitable is returned by Build when an index cannot be learned from the rows: too few
 	// rows, a single class, only constant features, or feature numbers so large that a label
 	// model or weights, which store numbers for each feature up to the largest, would be far
 	// larger than the rows: above 2^22 and eight times the number of values of all rows. Named
-	// features have no such gaps.
+	// features have no such gaps. Searches of an empty collection find nothing.
 	ErrUnsuitable = errors.New("db: the rows do not suffice for the index")
-	// ErrK is returned when the number of requested rows is below 1. A number above the number
-	// of rows requests all rows.
-	ErrK = errors.New("db: k is out of range")
-	// ErrFilter is returned for a RowFilter of another collection, or of row numbers that have
-	// changed since it was made.
-	ErrFilter = errors.New("db: invalid row filter")
-	// ErrFull is returned when a collection has used all its row numbers.
-	ErrFull = errors.New("db: collection is full")
-	// ErrNoCollection is returned when no collection has the name.
-	ErrNoCollection = errors.New("db: no such collection")
-	// ErrNoIndex is returned when the collection has no index of the name.
-	ErrNoIndex = errors.New("db: no such index")
-	// ErrNotFound is returned when no live row has the key or number.
-	ErrNotFound = errors.New("db: no such row")
-	// ErrExists is returned when a collection of the name, or a row of a key to be
-	// inserted, exists already.
-	ErrExists = errors.New("db: already exists")
-	// ErrCorrupt is returned when stored bytes are damaged. A *CorruptError in the chain gives
-	// the location.
+	// ErrClosed is returned when the database is closed or the snapshot released.
+	ErrClosed = errors.New("db: closed")
+	// ErrReadOnly is returned by writes to a database opened read-only or through a snapshot.
+	ErrReadOnly = errors.New("db: opened read-only")
+	// ErrCorrupt is returned when stored bytes are damaged or the file is shorter than its header
+	// states. A *CorruptError in the chain gives the location, if there is one.
 	ErrCorrupt = errors.New("db: corrupt data")
-	// ErrNotDatabase is returned when a file is not an anndb database.
+	// ErrNotDatabase is returned when a file is not an anndb database, or one of a later version.
 	ErrNotDatabase = errors.New("db: not an anndb database")
-	// ErrNewerFormat is returned when a file was written by a later version.
-	ErrNewerFormat = errors.New("db: written by a newer version")
-	// ErrTruncated is returned when a file is shorter than its header states.
-	ErrTruncated = errors.New("db: file is truncated")
 	// ErrLocked is returned when another process, or another handle of this process, has the
 	// file open.
 	ErrLocked = errors.New("db: file is in use")
-	// ErrStateUnknown is returned by a commit that failed and by every later write: the commit
+	// ErrUnknownState is returned by a commit that failed and by every later write: the commit
 	// happened completely or not at all, and only reopening the file shows which.
-	ErrStateUnknown = errors.New("db: a commit failed, reopen to learn its outcome")
-	// ErrNoSpace is returned when a commit failed because the disk or quota is full, or because
-	// the file would exceed Options.MaxSize.
+	ErrUnknownState = errors.New("db: a commit failed, reopen to learn its outcome")
+	// ErrNoSpace is returned when a commit failed because the disk or quota is full, because the
+	// file would exceed Options.MaxSize, or because a collection has used all its row numbers.
 	ErrNoSpace = errors.New("db: no space left")
-	// ErrBusy is returned by Close when snapshots are still held at its deadline. Nothing is
-	// unmapped; Close may be called again.
-	ErrBusy = errors.New("db: snapshots still in use")
-	// ErrChanging is returned by Peek when commits repeatedly overtake it, and by Compact if
-	// collections differ from those that it copied, which its locks prevent.
-	ErrChanging = errors.New("db: the file changes all the time")
+	// ErrBusy is returned when a call may succeed later: by Close if snapshots are still held at
+	// its deadline (nothing is unmapped), and by Peek if commits repeatedly overtake it.
+	ErrBusy = errors.New("db: busy")
+)
+
+// reason is why a call failed, in more detail than programs decide on: it has its own text and
+// wraps one of the errors above.
+type reason struct {
+	text string
+	is   error
+}
+
+func (r *reason) Error() string { return prefix + r.text }
+
+func (r *reason) Unwrap() error { return r.is }
+
+var (
+	errOption       = &reason{"invalid option", ErrInvalid}
+	errName         = &reason{"invalid name", ErrInvalid}
+	errDimension    = &reason{"wrong dimension", ErrInvalid}
+	errNotFinite    = &reason{"vector is not finite", ErrInvalid}
+	errNorm         = &reason{"vector length out of range", ErrInvalid}
+	errFeatures     = &reason{"invalid features", ErrInvalid}
+	errKind         = &reason{"wrong kind of collection", ErrInvalid}
+	errKey          = &reason{"invalid key", ErrInvalid}
+	errLabel        = &reason{"invalid label", ErrInvalid}
+	errPayload      = &reason{"payload too large", ErrInvalid}
+	errK            = &reason{"k is out of range", ErrInvalid}
+	errFilter       = &reason{"invalid row filter", ErrInvalid}
+	errEmpty        = &reason{"collection is empty", ErrUnsuitable}
+	errFull         = &reason{"collection is full", ErrNoSpace}
+	errNoCollection = &reason{"no such collection", ErrNotFound}
+	errNoIndex      = &reason{"no such index", ErrNotFound}
+	errNoRow        = &reason{"no such row", ErrNotFound}
+	errNewerFormat  = &reason{"written by a newer version", ErrNotDatabase}
+	errTruncated    = &reason{"file is truncated", ErrCorrupt}
+	errHeld         = &reason{"snapshots still in use", ErrBusy}
+	errChanging     = &reason{"the file changes all the time", ErrBusy}
 )
 
 // CorruptError describes the location of damage. errors.Is(err, ErrCorrupt) holds.

@@ -135,8 +135,8 @@ func TestNewerFormat(t *testing.T) {
 			b := tx.Bucket(bucketMeta)
 			return b.Put(catalogKey[:], newerBlock(catalogKey[:], b.Get(catalogKey[:])))
 		})
-		if d, err := Open(path, nil); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
-			t.Errorf("open: %v, %v, want ErrNewerFormat", d, err)
+		if d, err := Open(path, nil); !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
 		}
 	})
 	t.Run("catalog number", func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestNewerFormat(t *testing.T) {
 			data := []byte(fmt.Sprintf(`{"Format":%d,"Collections":{"no":"list"}}`, catalogFormat+1))
 			return tx.Bucket(bucketMeta).Put(catalogKey[:], codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, data))
 		})
-		if d, err := Open(path, nil); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
-			t.Errorf("open: %v, %v, want ErrNewerFormat", d, err)
+		if d, err := Open(path, nil); !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
 		}
 	})
 	t.Run("rows block", func(t *testing.T) {
@@ -176,8 +176,8 @@ func TestNewerFormat(t *testing.T) {
 			_, _, err := nearest(context.Background(), s.Collection("floats"), Query{Vector: make([]float32, 8192)}, 1, nil)
 			return err
 		})
-		if !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
-			t.Errorf("search: %v, want ErrNewerFormat", err)
+		if !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("search: %v, want errNewerFormat", err)
 		}
 	})
 	t.Run("pages", func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestNewerFormat(t *testing.T) {
 			setMeta(t, path, page, func(meta []byte) { meta[4]++ })
 		}
 		for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
-			if d, err := Open(path, o); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
-				t.Errorf("open with %+v: %v, %v, want ErrNewerFormat", o, d, err)
+			if d, err := Open(path, o); !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+				t.Errorf("open with %+v: %v, %v, want errNewerFormat", o, d, err)
 			}
 		}
 	})

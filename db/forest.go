@@ -201,7 +201,7 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o BuildOption
 	err = job.latest(func(st source) error {
 		c := st.entry()
 		if c.Live == 0 {
-			return fmt.Errorf("%w: %q", ErrEmpty, c.Name)
+			return fmt.Errorf("%w: %q", errEmpty, c.Name)
 		}
 		o = o.resolve(int(c.Live), c.Dim)
 		if err := o.validate(); err != nil {
@@ -354,7 +354,7 @@ func (o BuildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 // validate refuses options that no build can satisfy.
 func (o BuildOptions) validate() error {
 	bad := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %s", ErrOption, fmt.Sprintf(format, a...))
+		return fmt.Errorf("%w: %s", errOption, fmt.Sprintf(format, a...))
 	}
 	switch {
 	case o.Kind == KindAuto && (o.NoTune || o.NoNatural):

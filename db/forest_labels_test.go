@@ -140,7 +140,7 @@ func TestLabelSources(t *testing.T) {
 		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
 	}
 	o := (BuildOptions{Labels: "guessed"}).resolve(1000, 100)
-	if err := o.validate(); !errors.Is(err, ErrOption) {
+	if err := o.validate(); !errors.Is(err, errOption) {
 		t.Errorf("unknown source: %v", err)
 	}
 }

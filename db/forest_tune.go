@@ -45,7 +45,7 @@ func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
 	live := base.Rows.N - int(tr.dead.GetCardinality())
 	tr.k = min(tr.k, live)
 	if tr.k < 1 {
-		return nil, fmt.Errorf("%w: too few rows to tune on", ErrOption)
+		return nil, fmt.Errorf("%w: too few rows to tune on", errOption)
 	}
 	buf := make([]float32, t.dim)
 	// The labels are neighbors of rows. Under inner product they differ from the answers to the

@@ -45,7 +45,7 @@ func FuzzCatalog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := decodeCatalog(data)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, errNewerFormat) {
 				t.Fatalf("untyped error %v", err)
 			}
 			return

@@ -216,7 +216,7 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	if err := checkShape(b); err != nil || len(b) > maxManifest {
 		return nil, fmt.Errorf(
 			"%w: index %q: a description of %d bytes, want at most %d: a label model may have too many labels",
-			ErrFull, m.Info.Name, len(b), maxManifest)
+			errFull, m.Info.Name, len(b), maxManifest)
 	}
 	return b, nil
 }

@@ -131,7 +131,7 @@ func (st *collState) asked(ctx context.Context, name string) (*indexState, error
 		return nil, err
 	}
 	if x.m.kind().predicts() {
-		return nil, fmt.Errorf("%w: index %q of %q is a label model", ErrKind, name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is a label model", errKind, name, st.c.Name)
 	}
 	return x, nil
 }
@@ -155,7 +155,7 @@ func (st *collState) only(name, none string, suits func(kind) bool) (string, err
 		}
 	}
 	if found > 1 {
-		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", ErrOption,
+		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", errOption,
 			st.c.Name, st.c.info().Indexes)
 	}
 	return name, nil
@@ -163,7 +163,7 @@ func (st *collState) only(name, none string, suits func(kind) bool) (string, err
 
 // Index describes an index.
 //
-// Errors: ErrNoCollection, ErrNoIndex, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound.
 func (c Collection) Index(name string) (info IndexInfo, err error) {
 	err = c.read(func(st *collState) (err error) {
 		info, err = st.indexInfo(name)
@@ -174,7 +174,7 @@ func (c Collection) Index(name string) (info IndexInfo, err error) {
 
 // Indexes describes the indexes of a collection, by name.
 //
-// Errors: ErrNoCollection, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound.
 func (c Collection) Indexes() (out []IndexInfo, err error) {
 	err = c.read(func(st *collState) error {
 		for _, r := range st.c.Indexes {

@@ -66,10 +66,10 @@ func kindOf(o *BuildOptions, coll string, sparse bool) (kind, error) {
 			}
 		}
 		slices.Sort(known)
-		return nil, fmt.Errorf("%w: unknown kind of index %q, want one of %q", ErrOption, o.Kind, known)
+		return nil, fmt.Errorf("%w: unknown kind of index %q, want one of %q", errOption, o.Kind, known)
 	}
 	if !k.suits(sparse) {
-		return nil, fmt.Errorf("%w: kind %q does not suit %q", ErrKind, o.Kind, coll)
+		return nil, fmt.Errorf("%w: kind %q does not suit %q", errKind, o.Kind, coll)
 	}
 	return k, nil
 }

@@ -40,7 +40,7 @@ func (w Weighting) check() error {
 		return nil
 	}
 	return fmt.Errorf("%w: weighting %q, want %q, %q or %q",
-		ErrOption, w, WeightNone, WeightTFIDF, WeightStandard)
+		errOption, w, WeightNone, WeightTFIDF, WeightStandard)
 }
 
 // labelled is the data that a label model is learned from: rows and label sets by row number,
@@ -72,7 +72,7 @@ func readLabelled(
 	}
 	c := st.entry()
 	if c.Live == 0 {
-		return nil, nil, fmt.Errorf("%w: %q", ErrEmpty, c.Name)
+		return nil, nil, fmt.Errorf("%w: %q", errEmpty, c.Name)
 	}
 	b, err := labels.NewBuilder(known)
 	if err != nil {
@@ -107,7 +107,7 @@ func readLabelled(
 	data.rows.Cols = c.Dim
 	data.sets = b.Matrix()
 	if data.sets.Labels() == 0 {
-		return nil, nil, fmt.Errorf("%w: no row of %q has a label", ErrEmpty, c.Name)
+		return nil, nil, fmt.Errorf("%w: no row of %q has a label", errEmpty, c.Name)
 	}
 	return data, b.Names(), nil
 }

@@ -93,18 +93,18 @@ func (o *LCIFOptions) resolveGraph() error {
 	wanted := o.Params != nil && o.Params.SecondOrder > 0
 	for _, w := range o.SecondOrders {
 		if !(w >= 0 && w <= 1) {
-			return fmt.Errorf("%w: weight %g of second-order scores, want 0 to 1", ErrOption, w)
+			return fmt.Errorf("%w: weight %g of second-order scores, want 0 to 1", errOption, w)
 		}
 		wanted = wanted || o.Params == nil && w > 0
 	}
 	switch {
 	case o.Graph < 0 || o.Graph > MaxGraph:
 		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10",
-			ErrOption, o.Graph, MaxGraph)
+			errOption, o.Graph, MaxGraph)
 	case !wanted && o.Graph > 0 && !o.relearn:
 		return fmt.Errorf(
 			"%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
-			ErrOption, o.Graph)
+			errOption, o.Graph)
 	case !wanted:
 		o.Graph = 0
 	case o.Graph == 0:
@@ -125,17 +125,17 @@ func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
 	case o.Weight.check() != nil:
 		return o, o.Weight.check()
 	case o.Folds < 0 || o.TuneRows < 0:
-		return o, fmt.Errorf("%w: a negative count", ErrOption)
+		return o, fmt.Errorf("%w: a negative count", errOption)
 	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
-		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params without Cut", ErrOption, live)
+		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params without Cut", errOption, live)
 	case o.Search > query.PaperProtocol:
-		return o, fmt.Errorf("%w: search %d", ErrOption, o.Search)
+		return o, fmt.Errorf("%w: search %d", errOption, o.Search)
 	}
 	if o.relearn {
 		o.Cut = nil // the stored thresholds stay
 	}
 	if o.Cut != nil && (o.Params == nil || o.Params.Thresholds != nil) {
-		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", ErrOption)
+		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", errOption)
 	}
 	if o.Weight == "" && (o.Params != nil || o.Search == query.PaperProtocol) {
 		o.Weight = WeightNone

@@ -145,7 +145,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 			fresh := plain
 			if fresh {
-				if _, err = d.Collection("s").Build(ctx, "fresh", o, nil); errors.Is(err, ErrEmpty) {
+				if _, err = d.Collection("s").Build(ctx, "fresh", o, nil); errors.Is(err, errEmpty) {
 					fresh = false // no labels are left
 				} else {
 					must(err)
@@ -184,7 +184,7 @@ func relabelSome(ctx context.Context, d *DB, rng *rand.Rand, names int) error {
 			if rng.IntN(3) == 0 {
 				err = b.Collection("s").SetPayload(key, []byte("changed"))
 			}
-			if err != nil && !errors.Is(err, ErrNotFound) {
+			if err != nil && !errors.Is(err, errNoRow) {
 				return err
 			}
 		}

@@ -174,11 +174,11 @@ func TestLCIFCycleRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, neighbors := range []string{"", "b"} {
-		if _, err := build("b", plainModel(neighbors)); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "would replace") {
+		if _, err := build("b", plainModel(neighbors)); !errors.Is(err, errOption) || !strings.Contains(err.Error(), "would replace") {
 			t.Errorf("neighbours %q: %v", neighbors, err)
 		}
 	}
-	if _, err := build("new", plainModel("new")); !errors.Is(err, ErrOption) {
+	if _, err := build("new", plainModel("new")); !errors.Is(err, errOption) {
 		t.Errorf("a model by itself: %v", err)
 	}
 	err := d.View(func(s *Snapshot) error {
@@ -215,7 +215,7 @@ func TestLCIFCyclePublished(t *testing.T) {
 			}
 		})
 	})
-	if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "depend on itself") {
+	if !errors.Is(err, errOption) || !strings.Contains(err.Error(), "depend on itself") {
 		t.Errorf("the later build: %v", err)
 	}
 	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {

@@ -28,24 +28,24 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 func resolveNeighbors(st source, name string, o *LCIFOptions) error {
 	if st.entry().Sparse {
 		if o.Weight == WeightStandard {
-			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", ErrOption, o.Weight, st.entry().Name)
+			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", errOption, o.Weight, st.entry().Name)
 		}
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q",
-				ErrOption, o.Neighbors)
+				errOption, o.Neighbors)
 		}
 		return nil
 	}
 	switch {
 	case o.Weight == WeightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
-			ErrOption, o.Weight, st.entry().Name)
+			errOption, o.Weight, st.entry().Name)
 	case o.Weight == WeightStandard && o.Neighbors != "" && o.Neighbors != Flat:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
-			ErrOption, o.Weight, st.entry().Name, o.Neighbors)
+			errOption, o.Weight, st.entry().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
 		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense",
-			ErrOption, st.entry().Name)
+			errOption, st.entry().Name)
 	}
 	switch {
 	case o.relearn:
@@ -66,7 +66,7 @@ func resolveNeighbors(st source, name string, o *LCIFOptions) error {
 	}
 	tuned, err := tunedForest(st, r)
 	if err == nil && !tuned {
-		err = fmt.Errorf("%w: index %q of %q is no tuned forest", ErrOption, o.Neighbors, st.entry().Name)
+		err = fmt.Errorf("%w: index %q of %q is no tuned forest", errOption, o.Neighbors, st.entry().Name)
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func resolveNeighbors(st source, name string, o *LCIFOptions) error {
 func errOwnNeighbors(name, coll string) error {
 	return fmt.Errorf("%w: label model %q of %q would replace the forest %q that finds its neighbours: "+
 		"give the model another name, or set its neighbours to another forest or %q",
-		ErrOption, name, coll, name, Flat)
+		errOption, name, coll, name, Flat)
 }
 
 // tunedForest reports whether an index is a forest that the tuner has measured.
@@ -191,7 +191,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 	})
 	if err == nil && cycle != nil {
 		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
-			"give it another name, or other neighbours", ErrOption, m.Info.Name, c.Name, cycle[1:])
+			"give it another name, or other neighbours", errOption, m.Info.Name, c.Name, cycle[1:])
 	}
 	return err
 }

@@ -229,7 +229,7 @@ func TestDenseLCIFOptions(t *testing.T) {
 		"neighbours of it": {Neighbors: "labels"},
 	} {
 		_, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
-		if !errors.Is(err, ErrOption) && !errors.Is(err, ErrNoIndex) {
+		if !errors.Is(err, errOption) && !errors.Is(err, errNoIndex) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -238,7 +238,7 @@ func TestDenseLCIFOptions(t *testing.T) {
 		t.Fatalf("%+v, %v", info.Options.LCIF, err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		if _, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "labels"}); !errors.Is(err, ErrKind) {
+		if _, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "labels"}); !errors.Is(err, errKind) {
 			t.Errorf("rows from a label model: %v", err)
 		}
 		return nil
@@ -305,7 +305,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				})
 				err := d.Update(t.Context(), func(b *Tx) error {
 					for i := range 100 {
-						if err := b.Collection("docs").Delete(fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, ErrNotFound) {
+						if err := b.Collection("docs").Delete(fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, errNoRow) {
 							return err
 						}
 					}

@@ -396,7 +396,7 @@ func TestSecondOrderTuned(t *testing.T) {
 		_, _, err := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}})
 		return err
 	})
-	if !errors.Is(err, ErrOption) {
+	if !errors.Is(err, errOption) {
 		t.Errorf("second-order scores of a model without: %v", err)
 	}
 }

@@ -86,7 +86,7 @@ func TestLCIFPartition(t *testing.T) {
 				}
 			}
 			_, _, err = predict(ctx, s.Collection("counts"), queries[0], &PredictOptions{Index: "plain", Strategy: postings.Partitioned})
-			if !errors.Is(err, ErrOption) {
+			if !errors.Is(err, errOption) {
 				t.Errorf("a strategy that the model has no lists for: %v", err)
 			}
 			return nil
@@ -141,7 +141,7 @@ func TestPartitionMisuse(t *testing.T) {
 		{"dense", BuildOptions{Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true}}},
 		{"dense", BuildOptions{Postings: PostingsOptions{Partition: true}}},
 	} {
-		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o, nil); !errors.Is(err, ErrOption) {
+		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o, nil); !errors.Is(err, errOption) {
 			t.Errorf("%s, kind %q, %+v: %v", c.coll, c.o.Kind, c.o.Postings, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestPartitionMisuse(t *testing.T) {
 		_, _, err := predict(ctx, s.Collection("dense"), Query{Vector: []float32{1, 1}}, &PredictOptions{Strategy: postings.Union})
 		return err
 	})
-	if !errors.Is(err, ErrOption) {
+	if !errors.Is(err, errOption) {
 		t.Errorf("a strategy for a dense collection: %v", err)
 	}
 }

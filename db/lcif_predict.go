@@ -27,7 +27,7 @@ func (m *labelModel) predict(
 ) (out []Prediction, stats query.LCIFStats, err error) {
 	if c := m.st.entry(); o.Strategy != postings.Auto && !c.Sparse {
 		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense",
-			ErrOption, o.Strategy, c.Name)
+			errOption, o.Strategy, c.Name)
 	}
 	p := m.asked(o)
 	x = m.prepare(x)
@@ -146,7 +146,7 @@ func (sc *predictScratch) predictions(
 
 func predictError(coll string, err error) error {
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) {
-		return fmt.Errorf("%w: predict in %q: %w", ErrOption, coll, innerError{err})
+		return fmt.Errorf("%w: predict in %q: %w", errOption, coll, innerError{err})
 	}
 	return wrapf(err, "predict in %q", coll)
 }

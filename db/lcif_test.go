@@ -275,7 +275,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := build("bare", LCIFOptions{Params: params}); !errors.Is(err, ErrEmpty) {
+	if err := build("bare", LCIFOptions{Params: params}); !errors.Is(err, errEmpty) {
 		t.Errorf("no rows: %v", err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
@@ -289,7 +289,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if _, err := d.Collection("docs").Build(ctx, "labels", BuildOptions{Kind: KindLCIF}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := predict("docs", queries[0], nil); !errors.Is(err, ErrNoIndex) {
+	if err := predict("docs", queries[0], nil); !errors.Is(err, errNoIndex) {
 		t.Errorf("no model: %v", err)
 	}
 	if err := build("docs", LCIFOptions{Params: params}); err != nil {
@@ -299,17 +299,17 @@ func TestLCIFMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"no labels":     {build("bare", LCIFOptions{Params: params}), ErrEmpty},
-		"too few rows":  {build("bare", LCIFOptions{}), ErrOption},
-		"dense":         {build("dense", LCIFOptions{Params: params}), ErrEmpty},
-		"weighting":     {build("docs", LCIFOptions{Params: params, Weight: "x"}), ErrOption},
-		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &query.LCIFParams{Lambda: 2}}), ErrOption},
-		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), ErrKind},
-		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), ErrNoIndex},
-		"collection":    {predict("x", queries[0], nil), ErrNoCollection},
-		"dense query":   {predict("dense", queries[0], nil), ErrKind},
+		"no labels":     {build("bare", LCIFOptions{Params: params}), errEmpty},
+		"too few rows":  {build("bare", LCIFOptions{}), errOption},
+		"dense":         {build("dense", LCIFOptions{Params: params}), errEmpty},
+		"weighting":     {build("docs", LCIFOptions{Params: params, Weight: "x"}), errOption},
+		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &query.LCIFParams{Lambda: 2}}), errOption},
+		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), errKind},
+		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), errNoIndex},
+		"collection":    {predict("x", queries[0], nil), errNoCollection},
+		"dense query":   {predict("dense", queries[0], nil), errKind},
 		"negative": {predict("docs", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil),
-			ErrFeatures},
+			errFeatures},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -322,7 +322,7 @@ func TestLCIFMisuse(t *testing.T) {
 			return err
 		}
 		_, _, err = nearest(t.Context(), s.Collection("docs"), queries[0], 3, &SearchOptions{Index: "labels"})
-		if !errors.Is(err, ErrKind) {
+		if !errors.Is(err, errKind) {
 			t.Errorf("search by the label model: %v", err)
 		}
 		return nil

@@ -88,7 +88,7 @@ func (c *weighted) tune(
 	}
 	choice, ok := curve.Choice(o.LCIF.Objective, query.Combined)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", ErrOption, o.LCIF.Objective)
+		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", errOption, o.LCIF.Objective)
 	}
 	if p := o.LCIF.Params; p != nil {
 		thresholds := choice.Params.Thresholds

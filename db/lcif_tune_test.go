@@ -222,7 +222,7 @@ func TestScaledColumns(t *testing.T) {
 		"tf-idf": {Weight: WeightTFIDF},
 		"forest": {Weight: WeightStandard, Neighbors: "trees"},
 	} {
-		if _, err := d.Collection("dense").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
+		if _, err := d.Collection("dense").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, errOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -278,7 +278,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		"thresholds": {Cut: &query.LCIFCut{Share: 1}, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
 		"no share":   {Cut: &query.LCIFCut{}, Params: &query.LCIFParams{K: 1, Lambda: 1}},
 	} {
-		if _, err := d.Collection("one").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, ErrOption) {
+		if _, err := d.Collection("one").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, errOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

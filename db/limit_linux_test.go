@@ -67,7 +67,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	// The compacted file does not fit beside the old one. It fails without
 	// harm: the handle goes on writing where pages are free.
-	if _, err := d.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrStateUnknown) {
+	if _, err := d.Compact(t.Context()); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
 		t.Errorf("compact: %v, want ErrNoSpace", err)
 	}
 	err = nil

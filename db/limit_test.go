@@ -37,7 +37,7 @@ func limited(path string, o Options) (acked int, failure error, err error) {
 		// There are free pages enough for a small write, which is refused all
 		// the same when nobody knows what the file holds.
 		again := d.Update(ctx, func(b *Tx) error { return b.Collection("c").Delete([]byte("row-0-0")) })
-		if errors.Is(failure, ErrStateUnknown) && !errors.Is(again, ErrStateUnknown) {
+		if errors.Is(failure, ErrUnknownState) && !errors.Is(again, ErrUnknownState) {
 			return fmt.Errorf("a write after %w: %w", failure, again)
 		}
 		return d.View(func(s *Snapshot) error {
@@ -82,7 +82,7 @@ func TestMaxSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d batches, then: %v", acked, failure)
-	if errors.Is(failure, ErrStateUnknown) {
+	if errors.Is(failure, ErrUnknownState) {
 		t.Errorf("the write that was refused: %v", failure)
 	}
 	info, err := os.Stat(path)
@@ -119,7 +119,7 @@ func TestMaxSizeGoesOn(t *testing.T) {
 	for i := 0; err == nil && i < 1000; i++ {
 		err = put(i)
 	}
-	if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrStateUnknown) {
+	if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrUnknownState) {
 		t.Fatalf("the write beyond the bound: %v", err)
 	}
 	if _, err := d.Compact(ctx); err != nil {

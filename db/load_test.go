@@ -64,11 +64,11 @@ func TestLoad(t *testing.T) {
 	if got, err := b.d.Collection("c").Load(ctx, stream(nil), nil); got != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled load: %d, %v", got, err)
 	}
-	if got, err := b.d.Collection("none").Load(context.Background(), stream(nil), nil); got != 0 || !errors.Is(err, db.ErrNoCollection) {
+	if got, err := b.d.Collection("none").Load(context.Background(), stream(nil), nil); got != 0 || !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("load into nothing: %d, %v", got, err)
 	}
 	bad := func(yield func(db.Row, error) bool) { yield(db.Row{Key: []byte("x"), Vector: vec[:2]}, nil) }
-	if got, err := b.d.Collection("c").Load(context.Background(), bad, nil); got != 0 || !errors.Is(err, db.ErrDimension) {
+	if got, err := b.d.Collection("c").Load(context.Background(), bad, nil); got != 0 || !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("load of a bad row: %d, %v", got, err)
 	}
 }

@@ -78,11 +78,10 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // become too large for it (see ErrUnsuitable), stays as it is. That is no error:
 // IndexStatus.Error has the reason.
 //
-// Errors: ErrOption, ErrReadOnly, ErrClosed, ErrCorrupt, ErrNoSpace,
-// ErrStateUnknown and the context's.
+// Errors: ErrInvalid.
 func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainStep, err error) {
 	if !(o.Share >= 0) || o.Workers < 0 {
-		return nil, fmt.Errorf("%w: a negative share or count", ErrOption)
+		return nil, fmt.Errorf("%w: a negative share or count", errOption)
 	}
 	if err := d.writable(ctx); err != nil {
 		return nil, err

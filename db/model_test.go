@@ -239,7 +239,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 			return fmt.Errorf("get: %w", err)
 		}
 	}
-	if _, err := s.Collection(name).Get([]byte("no such key")); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Collection(name).Get([]byte("no such key")); !errors.Is(err, errNoRow) {
 		return fmt.Errorf("get of a missing key: %w", err)
 	}
 	counts := map[string]int{}
@@ -421,7 +421,7 @@ func (x *machine) create(t *rapid.T) {
 func (x *machine) drop(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 	err := x.d.Drop(context.Background(), name)
-	if (x.m[name] == nil) != errors.Is(err, ErrNoCollection) || x.m[name] != nil && err != nil {
+	if (x.m[name] == nil) != errors.Is(err, errNoCollection) || x.m[name] != nil && err != nil {
 		t.Fatalf("drop of %q: %v", name, err)
 	}
 	delete(x.m, name)
@@ -491,12 +491,12 @@ func (x *machine) update(t *rapid.T) {
 		return nil
 	})
 	if next[last].sparse && fail == "dimension" || next[last].sparse && fail == "nan" {
-		if !errors.Is(err, ErrKind) {
+		if !errors.Is(err, errKind) {
 			t.Fatalf("dense rows for a sparse collection: %v", err)
 		}
 		return
 	}
-	want := map[string]error{"own": errWanted, "exists": ErrExists, "dimension": ErrDimension, "nan": ErrNotFinite, "collection": ErrNoCollection}[fail]
+	want := map[string]error{"own": errWanted, "exists": ErrExists, "dimension": errDimension, "nan": errNotFinite, "collection": errNoCollection}[fail]
 	if !errors.Is(err, want) || (want == nil) != (err == nil) {
 		t.Fatalf("update that should fail with %v: %v", want, err)
 	}
@@ -539,7 +539,7 @@ func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) {
 		errs = append(errs, b.Collection(name).SetPayload([]byte(key), r.payload))
 	}
 	for _, err := range errs {
-		if exists && err != nil || !exists && !errors.Is(err, ErrNotFound) {
+		if exists && err != nil || !exists && !errors.Is(err, errNoRow) {
 			t.Fatalf("change of %s/%s, which exists: %v: %v", name, key, exists, err)
 		}
 	}
@@ -556,8 +556,8 @@ func mustReadAs(t *rapid.T, b *Tx, name, key string, c *modelColl) {
 	}
 	got, err := b.Collection(name).Get([]byte(key))
 	if !exists {
-		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("get %s/%s: %v, want ErrNotFound", name, key, err)
+		if !errors.Is(err, errNoRow) {
+			t.Fatalf("get %s/%s: %v, want errNoRow", name, key, err)
 		}
 		return
 	}
@@ -592,7 +592,7 @@ func (x *machine) build(t *rapid.T) {
 	}
 	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
 	if len(c.rows) == 0 {
-		if !errors.Is(err, ErrEmpty) {
+		if !errors.Is(err, errEmpty) {
 			t.Fatalf("build over no rows: %v", err)
 		}
 		return
@@ -609,7 +609,7 @@ func (x *machine) buildOther(t *rapid.T, name, index string) {
 	o := c.sparseBuild(t)
 	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
 	if len(c.rows) == 0 || o.Kind != KindPostings && !c.labelled() {
-		if !errors.Is(err, ErrEmpty) {
+		if !errors.Is(err, errEmpty) {
 			t.Fatalf("build of %s over nothing: %v", o.Kind, err)
 		}
 		return
@@ -630,7 +630,7 @@ func (x *machine) dropIndex(t *rapid.T) {
 	}
 	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
 	err := x.d.Collection(name).DropIndex(context.Background(), index)
-	if _, has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, ErrNoIndex) {
+	if _, has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, errNoIndex) {
 		t.Fatalf("drop of index %q: %v", index, err)
 	}
 	delete(x.m[name].indexes, index)
@@ -726,7 +726,7 @@ func (x *machine) reorder(t *rapid.T) {
 // maintain brings all indexes up to date, except for those that cannot be learned from the rows.
 func (x *machine) maintain(t *rapid.T) {
 	_, err := x.d.Maintain(context.Background(), MaintainOptions{})
-	if err != nil && !errors.Is(err, ErrEmpty) && !errors.Is(err, budget.ErrInput) {
+	if err != nil && !errors.Is(err, errEmpty) && !errors.Is(err, budget.ErrInput) {
 		t.Fatal(err)
 	}
 	st, err := x.d.Stats()

@@ -49,7 +49,7 @@ func TestSmallMagnitudes(t *testing.T) {
 					}
 					return nil
 				})
-				if !errors.Is(err, db.ErrNorm) {
+				if !errors.Is(err, db.ErrInvalid) {
 					t.Errorf("%v, rows of scale %g: %v", metric, scale, err)
 				}
 				continue

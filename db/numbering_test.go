@@ -18,10 +18,10 @@ func TestNumberingStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Create(ctx, "x", Schema{Features: Numbered, Numbering: "2"}); !errors.Is(err, ErrOption) {
+	if _, err := d.Create(ctx, "x", Schema{Features: Numbered, Numbering: "2"}); !errors.Is(err, errOption) {
 		t.Errorf("numbering from 2: %v", err)
 	}
-	if _, err := d.Create(ctx, "x", Schema{Dim: 1, Numbering: "one"}); !errors.Is(err, ErrOption) {
+	if _, err := d.Create(ctx, "x", Schema{Dim: 1, Numbering: "one"}); !errors.Is(err, errOption) {
 		t.Errorf("numbering from one: %v", err)
 	}
 	steps := []func() error{

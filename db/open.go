@@ -61,8 +61,7 @@ type DB struct {
 // Both meta pages and the file's length are checked before anything is mapped. Open removes
 // leftovers of interrupted builds and compactions, and makes the file's name durable.
 //
-// Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrNewerFormat,
-// ErrTruncated, ErrCorrupt, ErrNoSpace, ErrOption.
+// Errors: fs.ErrNotExist, ErrLocked, ErrNotDatabase, ErrInvalid.
 func Open(path string, o *Options) (*DB, error) {
 	return OpenContext(context.Background(), path, o)
 }
@@ -71,7 +70,7 @@ func Open(path string, o *Options) (*DB, error) {
 // walks the pages of a large file, or removes leftovers of an interrupted build. The next Open
 // removes the remaining ones.
 //
-// Errors: those of Open, and the context's.
+// Errors: those of Open.
 func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	opts, err := o.resolve()
 	if err != nil {
@@ -250,7 +249,7 @@ func (d *DB) Close() error {
 		if n, age := s.Readers(nil); n == 0 {
 			break
 		} else if !tick(deadline.C) {
-			return fmt.Errorf("%w: %d held, the oldest for %v", ErrBusy, n, age.Round(time.Millisecond))
+			return fmt.Errorf("%w: %d held, the oldest for %v", errHeld, n, age.Round(time.Millisecond))
 		}
 	}
 	d.snapMu.Lock()

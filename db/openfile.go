@@ -94,9 +94,9 @@ func translate(err error) error {
 	case page.ErrForeign:
 		return fmt.Errorf("%w: %w", ErrNotDatabase, e.Err)
 	case page.ErrVersion:
-		return fmt.Errorf("%w: %w", ErrNewerFormat, e.Err)
+		return fmt.Errorf("%w: %w", errNewerFormat, e.Err)
 	case page.ErrShort:
-		return fmt.Errorf("%w: %w", ErrTruncated, e.Err)
+		return fmt.Errorf("%w: %w", errTruncated, e.Err)
 	}
 	return &CorruptError{Offset: e.Offset, Err: e.Err}
 }

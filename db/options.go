@@ -141,7 +141,7 @@ func (o *Options) resolve() (Options, error) {
 	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 ||
 		r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
 		return r, fmt.Errorf(
-			"%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", ErrOption)
+			"%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", errOption)
 	}
 	return r, nil
 }
@@ -175,7 +175,7 @@ const (
 
 func (n Numbering) check() error {
 	if n != NumberedUnknown && n != NumberedFromZero && n != NumberedFromOne {
-		return fmt.Errorf("%w: numbering %q, want %q, %q or none", ErrOption, n, NumberedFromZero, NumberedFromOne)
+		return fmt.Errorf("%w: numbering %q, want %q, %q or none", errOption, n, NumberedFromZero, NumberedFromOne)
 	}
 	return nil
 }
@@ -221,11 +221,11 @@ func (s Schema) resolve() (Schema, error) {
 	if s.Features != 0 {
 		switch {
 		case s.Features > Named:
-			return s, fmt.Errorf("%w: unknown kind of features %d", ErrOption, s.Features)
+			return s, fmt.Errorf("%w: unknown kind of features %d", errOption, s.Features)
 		case s.Dim != 0 || s.Storage != StorageAuto:
-			return s, fmt.Errorf("%w: Dim and Storage are for dense vectors, Features for sparse ones", ErrOption)
+			return s, fmt.Errorf("%w: Dim and Storage are for dense vectors, Features for sparse ones", errOption)
 		case s.Metric != 0 && s.Metric != vector.Cosine:
-			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", ErrOption, s.Metric)
+			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", errOption, s.Metric)
 		}
 		s.Metric = vector.Cosine
 		return s, s.Numbering.check()
@@ -233,11 +233,11 @@ func (s Schema) resolve() (Schema, error) {
 	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
 	case s.Dim < 1 || s.Dim > MaxDim:
-		return s, fmt.Errorf("%w: dimension %d, want 1 to %d", ErrOption, s.Dim, MaxDim)
+		return s, fmt.Errorf("%w: dimension %d, want 1 to %d", errOption, s.Dim, MaxDim)
 	case s.Metric > vector.InnerProduct:
-		return s, fmt.Errorf("%w: unknown metric %d", ErrOption, s.Metric)
+		return s, fmt.Errorf("%w: unknown metric %d", errOption, s.Metric)
 	case s.Storage > StorageFloat32:
-		return s, fmt.Errorf("%w: unknown storage %d", ErrOption, s.Storage)
+		return s, fmt.Errorf("%w: unknown storage %d", errOption, s.Storage)
 	}
 	return s, s.Numbering.check()
 }

@@ -29,12 +29,11 @@ const (
 // same afterwards; otherwise Peek starts over. It validates everything that it reads, and
 // blocks have checksums.
 //
-// Errors: fs.ErrNotExist, ErrNotDatabase, ErrNewerFormat, ErrTruncated,
-// ErrCorrupt, ErrChanging; the context's.
+// Errors: fs.ErrNotExist, ErrNotDatabase, ErrBusy.
 func Peek(ctx context.Context, path string) (Stats, error) {
 	for range peekTries {
 		st, err := peek(ctx, path)
-		if !errors.Is(err, ErrChanging) {
+		if !errors.Is(err, errChanging) {
 			return st, err
 		}
 		select {
@@ -43,7 +42,7 @@ func Peek(ctx context.Context, path string) (Stats, error) {
 		case <-time.After(peekWait):
 		}
 	}
-	return Stats{}, fmt.Errorf("%w: %s", ErrChanging, path)
+	return Stats{}, fmt.Errorf("%w: %s", errChanging, path)
 }
 
 func peek(ctx context.Context, path string) (Stats, error) {
@@ -65,7 +64,7 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	case ctx.Err() != nil:
 		return Stats{}, wrapf(ctx.Err(), "peek")
 	case metaErr != nil || now.TxID != m.TxID:
-		return Stats{}, ErrChanging
+		return Stats{}, errChanging
 	case err != nil:
 		return Stats{}, fmt.Errorf("%s: %w", path, err)
 	}

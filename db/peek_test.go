@@ -137,7 +137,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		default:
 		}
 		st, err := Peek(ctx, path)
-		if errors.Is(err, ErrChanging) {
+		if errors.Is(err, errChanging) {
 			continue
 		}
 		if err != nil {

@@ -32,11 +32,11 @@ func (o PostingsOptions) check(kind forest.Kind, sparse bool) error {
 		return nil
 	case !sparse || kind != "" && kind != KindPostings && kind != KindLCIF:
 		return fmt.Errorf("%w: a partition is part of inverted indexes: kind %q and %q over a sparse collection",
-			ErrOption, KindPostings, KindLCIF)
+			errOption, KindPostings, KindLCIF)
 	case !o.Partition:
-		return fmt.Errorf("%w: m is %d without a partition", ErrOption, o.M)
+		return fmt.Errorf("%w: m is %d without a partition", errOption, o.M)
 	case o.M < -1:
-		return fmt.Errorf("%w: m of a partition is %d, want -1 or more", ErrOption, o.M)
+		return fmt.Errorf("%w: m of a partition is %d, want -1 or more", errOption, o.M)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
 			return err
 		}
 		if set.live == 0 {
-			return fmt.Errorf("%w: %q", ErrEmpty, job.coll)
+			return fmt.Errorf("%w: %q", errEmpty, job.coll)
 		}
 		l.n, l.live = set.n, set.live
 		return job.timer.run("read", func(report func(int, int)) error {

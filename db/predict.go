@@ -119,9 +119,7 @@ type PredictStats struct {
 // tree is the probability of reaching a leaf that has the label, that of a tree of kind sbt the
 // margin of its last decision. Without Top, a tree of kind sbt returns one class.
 //
-// Errors: ErrNoCollection, ErrKind, ErrNoIndex, ErrNotFound (no row has Query.Key),
-// ErrDimension, ErrNotFinite, ErrNorm, ErrFeatures, ErrOption, ErrCorrupt, ErrClosed and the
-// context's.
+// Errors: ErrInvalid, ErrNotFound (no row has Query.Key).
 func (c Collection) Predict(ctx context.Context, q Query, o *PredictOptions) (out Predictions, err error) {
 	if o == nil {
 		o = &PredictOptions{}
@@ -179,7 +177,7 @@ func (st *collState) labelQuery(ctx context.Context, q Query) (asked askedFeatur
 		return asked, err
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return asked, fmt.Errorf("%w: %q is dense", ErrKind, st.c.Name)
+		return asked, fmt.Errorf("%w: %q is dense", errKind, st.c.Name)
 	}
 	if err := checkQuery(q.Vector, st.c.Dim); err != nil {
 		return asked, err
@@ -195,7 +193,7 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%w: collection %q has no label model: build one of kind %s",
-			ErrNoIndex, st.c.Name, KindLCIF)
+			errNoIndex, st.c.Name, KindLCIF)
 	}
 	r := st.c.index(name)
 	if r == nil {
@@ -206,7 +204,7 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 		return nil, err
 	}
 	if !x.m.kind().predicts() {
-		return nil, fmt.Errorf("%w: index %q of %q is no label model", ErrKind, name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is no label model", errKind, name, st.c.Name)
 	}
 	return x, nil
 }

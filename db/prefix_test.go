@@ -69,37 +69,37 @@ func TestMisuseOfSparse(t *testing.T) {
 	graph := db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}, Graph: 5}
 	tuned := db.LCIFOptions{Graph: 5, SecondOrders: []float64{0}}
 	b.misuses([]misuse{
-		{"negative value", search("s", numbered(-1, 3), db.SearchOptions{}), db.ErrFeatures, []string{`"s"`, "3", "-1"}},
-		{"features out of order", search("s", numbered(1, 3, 2), db.SearchOptions{}), db.ErrFeatures, []string{"query"}},
-		{"negative named value", search("n", named(-1, "x"), db.SearchOptions{}), db.ErrFeatures, []string{`"n"`, `"x"`}},
-		{"numbers for names", search("n", good, db.SearchOptions{}), db.ErrKind, []string{"query", `"n"`}},
-		{"names for numbers", search("s", named(1, "x"), db.SearchOptions{}), db.ErrKind, []string{"query", `"s"`}},
-		{"vector for features", search("s", dense, db.SearchOptions{}), db.ErrKind, []string{"query", `"s"`}},
-		{"sparse search of vectors", search("c", good, db.SearchOptions{}), db.ErrKind, []string{`"c"`}},
-		{"no sparse index", search("s", good, db.SearchOptions{Index: "z"}), db.ErrNoIndex, []string{`"z"`}},
-		{"unknown strategy", search("s", good, db.SearchOptions{Strategy: unknown}), db.ErrOption, []string{unknown.String()}},
-		{"unknown strategy of a scan", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: unknown}), db.ErrOption, []string{unknown.String()}},
-		{"strategy of the package", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: postings.Union + 1}), db.ErrOption, nil},
+		{"negative value", search("s", numbered(-1, 3), db.SearchOptions{}), db.ErrInvalid, []string{`"s"`, "3", "-1"}},
+		{"features out of order", search("s", numbered(1, 3, 2), db.SearchOptions{}), db.ErrInvalid, []string{"query"}},
+		{"negative named value", search("n", named(-1, "x"), db.SearchOptions{}), db.ErrInvalid, []string{`"n"`, `"x"`}},
+		{"numbers for names", search("n", good, db.SearchOptions{}), db.ErrInvalid, []string{"query", `"n"`}},
+		{"names for numbers", search("s", named(1, "x"), db.SearchOptions{}), db.ErrInvalid, []string{"query", `"s"`}},
+		{"vector for features", search("s", dense, db.SearchOptions{}), db.ErrInvalid, []string{"query", `"s"`}},
+		{"sparse search of vectors", search("c", good, db.SearchOptions{}), db.ErrInvalid, []string{`"c"`}},
+		{"no sparse index", search("s", good, db.SearchOptions{Index: "z"}), db.ErrNotFound, []string{`"z"`}},
+		{"unknown strategy", search("s", good, db.SearchOptions{Strategy: unknown}), db.ErrInvalid, []string{unknown.String()}},
+		{"unknown strategy of a scan", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: unknown}), db.ErrInvalid, []string{unknown.String()}},
+		{"strategy of the package", search("s", good, db.SearchOptions{Index: db.Flat, Strategy: postings.Union + 1}), db.ErrInvalid, nil},
 
-		{"no label model", predict(good, db.PredictOptions{Index: "z"}), db.ErrNoIndex, []string{`"z"`}},
-		{"prediction by a negative value", predict(numbered(-1, 3), db.PredictOptions{}), db.ErrFeatures, []string{"query"}},
-		{"prediction by a vector", predict(dense, db.PredictOptions{}), db.ErrKind, []string{"query"}},
-		{"weight of features", predict(good, db.PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 7}}), db.ErrOption, []string{`"s"`}},
-		{"second order without a graph", predict(good, db.PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 1}}), db.ErrOption, nil},
-		{"prediction by an unknown strategy", predict(good, db.PredictOptions{Strategy: unknown}), db.ErrOption, []string{unknown.String()}},
-		{"negative value in a batch", batch(numbered(-1, 3), db.PredictOptions{}), db.ErrFeatures, []string{"query 1", "-1"}},
-		{"unknown strategy of a batch", batch(good, db.PredictOptions{Strategy: unknown}), db.ErrOption, []string{"query 0"}},
+		{"no label model", predict(good, db.PredictOptions{Index: "z"}), db.ErrNotFound, []string{`"z"`}},
+		{"prediction by a negative value", predict(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
+		{"prediction by a vector", predict(dense, db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
+		{"weight of features", predict(good, db.PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 7}}), db.ErrInvalid, []string{`"s"`}},
+		{"second order without a graph", predict(good, db.PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 1}}), db.ErrInvalid, nil},
+		{"prediction by an unknown strategy", predict(good, db.PredictOptions{Strategy: unknown}), db.ErrInvalid, []string{unknown.String()}},
+		{"negative value in a batch", batch(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query 1", "-1"}},
+		{"unknown strategy of a batch", batch(good, db.PredictOptions{Strategy: unknown}), db.ErrInvalid, []string{"query 0"}},
 
-		{"row with a negative value", put("s", db.Row{Key: []byte("k1"), Sparse: numbered(-1, 3).Sparse}), db.ErrFeatures, []string{`"k1"`, "-1"}},
-		{"row with names", put("s", db.Row{Key: []byte("k1"), Features: named(1, "x").Features}), db.ErrKind, []string{`"k1"`}},
-		{"row with a vector", put("n", db.Row{Key: []byte("k1"), Vector: []float32{1}}), db.ErrKind, []string{`"k1"`}},
+		{"row with a negative value", put("s", db.Row{Key: []byte("k1"), Sparse: numbered(-1, 3).Sparse}), db.ErrInvalid, []string{`"k1"`, "-1"}},
+		{"row with names", put("s", db.Row{Key: []byte("k1"), Features: named(1, "x").Features}), db.ErrInvalid, []string{`"k1"`}},
+		{"row with a vector", put("n", db.Row{Key: []byte("k1"), Vector: []float32{1}}), db.ErrInvalid, []string{`"k1"`}},
 
-		{"graph that no score uses", build(graph), db.ErrOption, []string{"5"}},
-		{"graph that no tried score uses", build(tuned), db.ErrOption, []string{"5"}},
+		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"5"}},
+		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"5"}},
 		{"tree of a single class", func() error {
 			_, err := b.d.Collection("n").Build(ctx, "y", db.BuildOptions{Kind: db.KindAT}, nil)
 			return err
-		}, db.ErrEmpty, nil},
+		}, db.ErrUnsuitable, nil},
 	})
 }
 

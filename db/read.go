@@ -14,7 +14,7 @@ import (
 
 // Get returns a copy of the live row with the key.
 //
-// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Get(key []byte) (r Row, err error) {
 	err = c.read(func(st *collState) (err error) {
 		r, err = st.get(key)
@@ -25,7 +25,7 @@ func (c Collection) Get(key []byte) (r Row, err error) {
 
 // Has reports whether a live row has the key.
 //
-// Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid.
 func (c Collection) Has(key []byte) (exists bool, err error) {
 	err = c.read(func(st *collState) (err error) {
 		_, exists, err = st.find(key)
@@ -36,7 +36,7 @@ func (c Collection) Has(key []byte) (exists bool, err error) {
 
 // GetRow returns a copy of the live row with the number.
 //
-// Errors: ErrNoCollection, ErrNotFound, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound.
 func (c Collection) GetRow(row uint32) (r Row, err error) {
 	err = c.read(func(st *collState) (err error) {
 		r, err = st.row(row)
@@ -88,7 +88,7 @@ func (st *collState) row(row uint32) (Row, error) {
 		return Row{}, err
 	}
 	if row >= st.c.Rows || st.deleted(row) {
-		return Row{}, fmt.Errorf("%w: row %d of collection %q", ErrNotFound, row, st.c.Name)
+		return Row{}, fmt.Errorf("%w: row %d of collection %q", errNoRow, row, st.c.Name)
 	}
 	key, err := st.key(row)
 	if err != nil {
@@ -317,7 +317,7 @@ func (s *Snapshot) keyPage(
 // Labels lists the labels of a collection with the number of live rows that have each, in
 // bytewise order. Labels without a live row are left out.
 //
-// Errors: ErrNoCollection, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound.
 func (c Collection) Labels() (out []LabelCount, err error) {
 	err = c.read(func(st *collState) (err error) {
 		out, err = st.countLabels()

@@ -269,7 +269,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	err := d.View(func(s *Snapshot) error {
 		_, err1 := s.Collection("dense").Get([]byte("new"))
 		_, err2 := s.Collection("named").Get([]byte("new"))
-		if _, err := s.Collection("sparse").Get([]byte("key-001")); !errors.Is(err, ErrNotFound) {
+		if _, err := s.Collection("sparse").Get([]byte("key-001")); !errors.Is(err, errNoRow) {
 			t.Errorf("a row deleted meanwhile: %v", err)
 		}
 		return errors.Join(err1, err2)

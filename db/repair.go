@@ -29,8 +29,7 @@ type RepairedIndex struct {
 // read of them.
 //
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file
-// must not be written to; ErrReadOnly, ErrClosed, ErrNoSpace, ErrStateUnknown and the
-// context's.
+// must not be written to.
 func (d *DB) Repair(
 	ctx context.Context, progress func(Progress),
 ) (found []RepairedIndex, err error) {
@@ -135,8 +134,7 @@ func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 // path: a crash leaves either the previous file or the backup. An existing file is replaced
 // only if replace is set, and never while another process has it open.
 //
-// Errors: ErrCorrupt for a damaged backup, ErrExists, ErrLocked, those of Open,
-// the context's.
+// Errors: ErrCorrupt for a damaged backup, ErrExists, ErrLocked, those of Open.
 func Restore(ctx context.Context, backup, path string, replace bool) (err error) {
 	if err := checkFile(ctx, backup); err != nil {
 		return wrapf(err, "restore: backup")

@@ -9,7 +9,7 @@ import (
 // RowFilter is a set of rows of one collection, by number, to which searches can be restricted.
 // Collection.RowFilter makes it. Row numbers stay valid until the collection is renumbered: by
 // Reorder, by a Compact that leaves out deleted rows or runs concurrently with writes, or by
-// opening the database again. After that, searches refuse the filter with ErrFilter.
+// opening the database again. After that, searches refuse the filter with ErrInvalid.
 type RowFilter struct {
 	rows      *roaring.Bitmap
 	coll      string
@@ -26,7 +26,7 @@ type numbering struct{ _ byte }
 // renumbering in between. The bitmap is not copied: it must not be changed while a
 // search uses it.
 //
-// Errors: ErrNoCollection, ErrClosed.
+// Errors: ErrNotFound.
 func (c Collection) RowFilter(rows *roaring.Bitmap) (f *RowFilter, err error) {
 	if rows == nil {
 		rows = roaring.New()
@@ -45,14 +45,14 @@ func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
 		return nil, nil
 	case f.numbering == nil:
 		return nil, fmt.Errorf("%w: empty value in a search of %q: make one with Collection.RowFilter",
-			ErrFilter, st.c.Name)
+			errFilter, st.c.Name)
 	case f.numbering == st.numbering:
 		return f.rows, nil
 	case f.coll != st.c.Name:
-		return nil, fmt.Errorf("%w: of %q in a search of %q", ErrFilter, f.coll, st.c.Name)
+		return nil, fmt.Errorf("%w: of %q in a search of %q", errFilter, f.coll, st.c.Name)
 	}
 	return nil, fmt.Errorf("%w: the rows of %q have other numbers than in the snapshot that it was made from: "+
-		"make one from the snapshot that is searched", ErrFilter, st.c.Name)
+		"make one from the snapshot that is searched", errFilter, st.c.Name)
 }
 
 // numberingOf returns the numbering of a collection in this file.

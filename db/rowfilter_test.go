@@ -118,8 +118,8 @@ func TestRowFilter(t *testing.T) {
 				keys, err := searchFiltered(d, coll, f)
 				switch want := []string{"03", "04", "17"}; {
 				case slices.Contains(c.moves, coll):
-					if !errors.Is(err, ErrFilter) {
-						t.Errorf("%s: rows %v, error %v, want ErrFilter", coll, keys, err)
+					if !errors.Is(err, errFilter) {
+						t.Errorf("%s: rows %v, error %v, want errFilter", coll, keys, err)
 					}
 				case err != nil || !slices.Equal(keys, want):
 					t.Errorf("%s: rows %v, error %v, want %v", coll, keys, err, want)
@@ -141,8 +141,8 @@ func TestRowFilterMisuse(t *testing.T) {
 		"empty value":        {},
 		"another database":   filterOf(t, other, "dense", roaring.BitmapOf(1)),
 	} {
-		if keys, err := searchFiltered(d, "dense", f); !errors.Is(err, ErrFilter) {
-			t.Errorf("%s: rows %v, error %v, want ErrFilter", name, keys, err)
+		if keys, err := searchFiltered(d, "dense", f); !errors.Is(err, errFilter) {
+			t.Errorf("%s: rows %v, error %v, want errFilter", name, keys, err)
 		}
 	}
 	if keys, err := searchFiltered(d, "dense", filterOf(t, d, "dense", nil)); err != nil || len(keys) > 0 {
@@ -153,8 +153,8 @@ func TestRowFilterMisuse(t *testing.T) {
 		_, _, err := nearest(t.Context(), s.Collection("dense"), Query{Vector: []float32{1, 1}}, 3, o)
 		return err
 	})
-	if !errors.Is(err, ErrOption) {
-		t.Errorf("a bitmap in the parameters: %v, want ErrOption", err)
+	if !errors.Is(err, errOption) {
+		t.Errorf("a bitmap in the parameters: %v, want errOption", err)
 	}
 }
 

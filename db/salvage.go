@@ -80,8 +80,8 @@ type SalvageOptions struct {
 // Cost: two passes over the file, three if its pages are damaged. In memory: the offset of
 // every block and the key of every row.
 //
-// Errors: ErrExists for a file at to; ErrCorrupt if there is no catalog and no
-// row; ErrNewerFormat; ErrLocked; those of Load; the context's.
+// Errors: ErrExists for a file at to, ErrCorrupt if there is no catalog and no row,
+// ErrNotDatabase, ErrLocked, those of Load.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageReport, err error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s", ErrExists, to)
@@ -209,7 +209,7 @@ func (w *wreck) survey(path string) error {
 		}
 	}
 	w.reason = fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, innerError{reason})
-	if errors.Is(reason, ErrNewerFormat) {
+	if errors.Is(reason, errNewerFormat) {
 		return w.reason
 	}
 	clear(w.blocks)

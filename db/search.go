@@ -185,10 +185,9 @@ func (i *idleSearchers) give(sc *searchScratch) {
 //
 // Rows written after the build of an index are compared one by one.
 //
-// Errors: ErrNoCollection, ErrNoIndex, ErrKind (a query that does not suit the collection),
-// ErrNotFound (no row has Query.Key), ErrDimension, ErrNotFinite, ErrNorm, ErrFeatures,
-// ErrK (negative), ErrOption (no index named among several, one built without the tuner and
-// no Params, a strategy the index lacks), ErrFilter, ErrCorrupt, ErrClosed and the context's.
+// Errors: ErrNotFound (also if no row has Query.Key), ErrInvalid (also if no index is named
+// among several, for an index built without the tuner without Params, and for a strategy that
+// the index lacks).
 func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res Result, err error) {
 	if o == nil {
 		o = &defaultSearch
@@ -228,7 +227,7 @@ func (st *collState) resolveQuery(a *rowAsk) error {
 		return nil
 	}
 	if q.Vector != nil || q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return fmt.Errorf("%w: a query with a key and a vector", ErrOption)
+		return fmt.Errorf("%w: a query with a key and a vector", errOption)
 	}
 	r, err := st.get(q.Key)
 	if err != nil {
@@ -269,10 +268,10 @@ func (st *collState) searchWith(
 	return err
 }
 
-// asOption adds ErrOption to errors of other packages about parameters, and ErrUnsuitable to
+// asOption adds ErrInvalid to errors of other packages about parameters, and ErrUnsuitable to
 // errors about the rows to learn from.
 func asOption(err error) error {
-	if errors.Is(err, ErrOption) || errors.Is(err, ErrUnsuitable) {
+	if errors.Is(err, errOption) || errors.Is(err, ErrUnsuitable) {
 		return err
 	}
 	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
@@ -280,7 +279,7 @@ func asOption(err error) error {
 	}
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) ||
 		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
-		return fmt.Errorf("%w: %w", ErrOption, innerError{err})
+		return fmt.Errorf("%w: %w", errOption, innerError{err})
 	}
 	return err
 }
@@ -409,7 +408,7 @@ func (st *collState) prepareSearch(
 ) (view *query.View, index string, p query.Params, err error) {
 	k := a.k
 	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
-		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", ErrKind, st.c.Name)
+		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", errKind, st.c.Name)
 	}
 	if err := checkQuery(a.q.Vector, st.c.Dim); err != nil {
 		return nil, "", p, wrapf(err, "query to collection %q", st.c.Name)
@@ -459,16 +458,16 @@ func (st *collState) prepareSearch(
 func (st *collState) checkDense(a *rowAsk, o *SearchOptions) error {
 	switch {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
-		return fmt.Errorf("%w: radius %g, want 0 for none or more", ErrOption, o.Radius)
+		return fmt.Errorf("%w: radius %g, want 0 for none or more", errOption, o.Radius)
 	case a.k < 0:
-		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", ErrK, a.k, st.c.Name)
+		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", errK, a.k, st.c.Name)
 	case o.Params != nil && o.Params.Filter != nil:
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
-			ErrOption, st.c.Name)
+			errOption, st.c.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
-		return fmt.Errorf("%w: target recall %g, want 0 to 1", ErrOption, o.Recall)
+		return fmt.Errorf("%w: target recall %g, want 0 to 1", errOption, o.Recall)
 	case o.Strategy != postings.Auto:
-		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", ErrOption, o.Strategy, st.c.Name)
+		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", errOption, o.Strategy, st.c.Name)
 	}
 	return nil
 }
@@ -476,16 +475,16 @@ func (st *collState) checkDense(a *rowAsk, o *SearchOptions) error {
 // checkQuery checks a query vector.
 func checkQuery(q []float32, dim int) error {
 	if len(q) != dim {
-		return fmt.Errorf("%w: %d coordinates, want %d", ErrDimension, len(q), dim)
+		return fmt.Errorf("%w: %d coordinates, want %d", errDimension, len(q), dim)
 	}
 	// A finite sum of squares has finite terms, so one pass usually is enough.
 	if n := vector.Dot(q, q); n <= math.MaxFloat32 {
 		return nil
 	}
 	if i := vector.IsFinite(q); i >= 0 {
-		return fmt.Errorf("%w: coordinate %d is %g", ErrNotFinite, i, q[i])
+		return fmt.Errorf("%w: coordinate %d is %g", errNotFinite, i, q[i])
 	}
-	return fmt.Errorf("%w: length %.3g, want less than %.3g", ErrNorm, math.Sqrt(squaredNorm(q)), MaxNorm)
+	return fmt.Errorf("%w: length %.3g, want less than %.3g", errNorm, math.Sqrt(squaredNorm(q)), MaxNorm)
 }
 
 // defaultRecall is the target recall of a search without one.
@@ -497,7 +496,7 @@ func (m *manifest) tuned(recall float64) (query.Params, error) {
 	if m.Info.Curve == nil && m.Info.Options.NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
-			ErrOption, m.Info.Name)
+			errOption, m.Info.Name)
 	}
 	p, ok := m.Info.Curve.Resolve(recall)
 	if !ok {

@@ -586,7 +586,7 @@ func TestSearchBatch(t *testing.T) {
 		}
 		bad := append(slices.Clone(queries), []float32{1})
 		_, err := nearestBatch(t.Context(), s.Collection("c"), bad, 3, &db.SearchOptions{Index: db.Flat}, 3)
-		if !errors.Is(err, db.ErrDimension) || !strings.Contains(err.Error(), "query 50") {
+		if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "query 50") {
 			t.Errorf("bad query: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -633,18 +633,18 @@ func TestChoiceOfIndex(t *testing.T) {
 	}
 	p := &query.Params{}
 	expect("no index", nil, false, nil)
-	expect("no index, named", &db.SearchOptions{Index: "x"}, false, db.ErrNoIndex)
-	expect("no index, parameters that need one", &db.SearchOptions{Params: p}, false, db.ErrOption)
+	expect("no index, named", &db.SearchOptions{Index: "x"}, false, db.ErrNotFound)
+	expect("no index, parameters that need one", &db.SearchOptions{Params: p}, false, db.ErrInvalid)
 	b.build("x", db.BuildOptions{NoTune: true})
-	expect("one untuned", nil, false, db.ErrOption)
-	expect("one untuned, recall", &db.SearchOptions{Recall: 0.5}, false, db.ErrOption)
+	expect("one untuned", nil, false, db.ErrInvalid)
+	expect("one untuned, recall", &db.SearchOptions{Recall: 0.5}, false, db.ErrInvalid)
 	expect("one", &db.SearchOptions{Params: p}, true, nil)
 	expect("one, flat", &db.SearchOptions{Index: "flat"}, false, nil)
-	expect("one, without members", &db.SearchOptions{Params: &query.Params{Method: query.Voting}}, false, db.ErrOption)
+	expect("one, without members", &db.SearchOptions{Params: &query.Params{Method: query.Voting}}, false, db.ErrInvalid)
 	b.build("y", db.BuildOptions{NoTune: true, Members: true, NoNatural: true})
-	expect("two", &db.SearchOptions{Params: p}, false, db.ErrOption)
+	expect("two", &db.SearchOptions{Params: p}, false, db.ErrInvalid)
 	expect("two, x", &db.SearchOptions{Index: "x", Params: p}, true, nil)
-	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrOption)
+	expect("two, y without tables", &db.SearchOptions{Index: "y", Params: p}, false, db.ErrInvalid)
 	expect("two, y", &db.SearchOptions{Index: "y", Params: &query.Params{Method: query.Voting}}, true, nil)
 	expect("two, flat", &db.SearchOptions{Index: db.Flat}, false, nil)
 	b.must(b.d.Collection("c").DropIndex(t.Context(), "x"))
@@ -880,7 +880,7 @@ func TestHugeValues(t *testing.T) {
 				_, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Quantize: true, Trees: 4}, nil)
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
-				} else if !errors.Is(err, db.ErrOption) || huge < 1e18 {
+				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {
 					t.Errorf("%v, %s: build: %v", metric, l.kind, err)
 				}
 			}

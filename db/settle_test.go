@@ -43,11 +43,11 @@ func TestNameNotDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails = true
-	if _, err := d.Compact(ctx); !errors.Is(err, ErrStateUnknown) || !errors.Is(err, syscall.EIO) {
+	if _, err := d.Compact(ctx); !errors.Is(err, ErrUnknownState) || !errors.Is(err, syscall.EIO) {
 		t.Fatalf("compacted without a durable name: %v", err)
 	}
 	fails = false
-	if err := put("after"); !errors.Is(err, ErrStateUnknown) {
+	if err := put("after"); !errors.Is(err, ErrUnknownState) {
 		t.Fatalf("committed to a file without a durable name: %v", err)
 	}
 	if err := errors.Join(d.View(func(s *Snapshot) error { _, err := s.Collection("c").Get([]byte("before")); return err }), d.Close()); err != nil {

@@ -80,8 +80,6 @@ type Snapshot struct {
 // Snapshot returns the latest committed state. Snapshots of one state share one read
 // transaction and its tables. The call costs about as much as locking a mutex; the first one
 // after a commit takes some tens of microseconds more.
-//
-// Errors: ErrClosed, ErrCorrupt.
 func (d *DB) Snapshot() (*Snapshot, error) {
 	if d.closing.Load() {
 		return nil, fmt.Errorf("%w: %s", ErrClosed, d.path)
@@ -162,5 +160,5 @@ func (s *Snapshot) collection(name string) (*collState, error) {
 	if st := s.gen.colls[name]; st != nil {
 		return st, nil
 	}
-	return nil, fmt.Errorf("%w: %q", ErrNoCollection, name)
+	return nil, fmt.Errorf("%w: %q", errNoCollection, name)
 }

@@ -36,7 +36,7 @@ func (s *sparseSet) runs() []vector.CSR { return append(slices.Clip(s.chunks), s
 // sparse loads the rows of a sparse collection.
 func (st *collState) sparse(ctx context.Context) (*sparseSet, error) {
 	if !st.c.Sparse {
-		return nil, fmt.Errorf("%w: %q is dense", ErrKind, st.c.Name)
+		return nil, fmt.Errorf("%w: %q is dense", errKind, st.c.Name)
 	}
 	return &st.sparseRows, st.rowsLoad.do(ctx, st.loadSparse)
 }

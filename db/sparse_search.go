@@ -81,10 +81,10 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 func (st *collState) checkSparseAsk(a *rowAsk, o *SearchOptions) error {
 	switch {
 	case a.k < 0:
-		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", ErrK, a.k, st.c.Name)
+		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", errK, a.k, st.c.Name)
 	case o.Params != nil || o.Radius != 0 || o.Explain:
 		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
-			ErrOption, st.c.Name)
+			errOption, st.c.Name)
 	}
 	return checkStrategy(o.Strategy)
 }
@@ -92,7 +92,7 @@ func (st *collState) checkSparseAsk(a *rowAsk, o *SearchOptions) error {
 // checkStrategy refuses an unknown strategy.
 func checkStrategy(s postings.Strategy) error {
 	if s > postings.Union {
-		return fmt.Errorf("%w: there is no search %v", ErrOption, s)
+		return fmt.Errorf("%w: there is no search %v", errOption, s)
 	}
 	return nil
 }

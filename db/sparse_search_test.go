@@ -334,7 +334,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 	if err := search("s", Query{Sparse: q}, 1, nil); err != nil {
 		t.Errorf("empty collection: %v", err)
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}, nil); !errors.Is(err, ErrEmpty) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}, nil); !errors.Is(err, errEmpty) {
 		t.Errorf("build of an empty collection: %v", err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -348,22 +348,22 @@ func TestSearchSparseMisuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		err, want error
 	}{
-		"no such collection": {search("x", Query{Sparse: q}, 1, nil), ErrNoCollection},
-		"dense collection":   {search("d", Query{Sparse: q}, 1, nil), ErrKind},
-		"named features":     {search("s", Query{Features: []Feature{{"a", 1}}}, 1, nil), ErrKind},
-		"negative":           {search("s", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), ErrFeatures},
-		"k":                  {search("s", Query{Sparse: q}, -1, nil), ErrK},
-		"index":              {search("s", Query{Sparse: q}, 1, &SearchOptions{Index: "y"}), ErrNoIndex},
-		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: postings.Partitioned}), ErrOption},
+		"no such collection": {search("x", Query{Sparse: q}, 1, nil), errNoCollection},
+		"dense collection":   {search("d", Query{Sparse: q}, 1, nil), errKind},
+		"named features":     {search("s", Query{Features: []Feature{{"a", 1}}}, 1, nil), errKind},
+		"negative":           {search("s", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), errFeatures},
+		"k":                  {search("s", Query{Sparse: q}, -1, nil), errK},
+		"index":              {search("s", Query{Sparse: q}, 1, &SearchOptions{Index: "y"}), errNoIndex},
+		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: postings.Partitioned}), errOption},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "y", BuildOptions{Kind: "kd"}, nil); !errors.Is(err, ErrKind) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "y", BuildOptions{Kind: "kd"}, nil); !errors.Is(err, errKind) {
 		t.Errorf("forest over a sparse collection: %v", err)
 	}
-	if _, err := b.d.Collection("d").Build(t.Context(), "y", BuildOptions{Kind: KindPostings}, nil); !errors.Is(err, ErrKind) {
+	if _, err := b.d.Collection("d").Build(t.Context(), "y", BuildOptions{Kind: KindPostings}, nil); !errors.Is(err, errKind) {
 		t.Errorf("postings over a dense collection: %v", err)
 	}
 }

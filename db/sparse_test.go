@@ -90,7 +90,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, err := s.Collection("s").Get([]byte("7")); !errors.Is(err, ErrNotFound) {
+			if _, err := s.Collection("s").Get([]byte("7")); !errors.Is(err, errNoRow) {
 				return fmt.Errorf("deleted row: %v", err)
 			}
 			return sameSparse(r.Sparse, rows[2001])
@@ -187,21 +187,21 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		row  Row
 		want error
 	}{
-		{"ids", Row{Vector: []float32{1, 2}}, ErrKind},
-		{"ids", Row{Features: []Feature{{"a", 1}}}, ErrKind},
-		{"names", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, ErrKind},
-		{"dense", Row{Vector: []float32{1, 2}, Features: []Feature{{"a", 1}}}, ErrKind},
-		{"dense", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, ErrKind},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{2, 1}, Value: []float32{1, 1}}}, ErrFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1, 1}, Value: []float32{1, 1}}}, ErrFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, ErrFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{nan}}}, ErrFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{MaxFeature + 1}, Value: []float32{1}}}, ErrFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}}}, ErrFeatures},
-		{"names", Row{Features: []Feature{{"a", 1}, {"a", 2}}}, ErrFeatures},
-		{"names", Row{Features: []Feature{{"", 1}}}, ErrFeatures},
-		{"names", Row{Features: []Feature{{"a", -1}}}, ErrFeatures},
-		{"names", Row{Features: []Feature{{"a\xff", 1}}}, ErrFeatures},
+		{"ids", Row{Vector: []float32{1, 2}}, errKind},
+		{"ids", Row{Features: []Feature{{"a", 1}}}, errKind},
+		{"names", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, errKind},
+		{"dense", Row{Vector: []float32{1, 2}, Features: []Feature{{"a", 1}}}, errKind},
+		{"dense", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, errKind},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{2, 1}, Value: []float32{1, 1}}}, errFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1, 1}, Value: []float32{1, 1}}}, errFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, errFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{nan}}}, errFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{MaxFeature + 1}, Value: []float32{1}}}, errFeatures},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}}}, errFeatures},
+		{"names", Row{Features: []Feature{{"a", 1}, {"a", 2}}}, errFeatures},
+		{"names", Row{Features: []Feature{{"", 1}}}, errFeatures},
+		{"names", Row{Features: []Feature{{"a", -1}}}, errFeatures},
+		{"names", Row{Features: []Feature{{"a\xff", 1}}}, errFeatures},
 	} {
 		c.row.Key = []byte("k")
 		if err := d.Update(ctx, func(b *Tx) error { return b.Collection(c.coll).Put(c.row) }); !errors.Is(err, c.want) {
@@ -215,7 +215,7 @@ func TestSparseRefusesBadRows(t *testing.T) {
 			}
 		}
 		_, _, err := nearest(ctx, s.Collection("ids"), Query{Vector: []float32{1}}, 1, nil)
-		if !errors.Is(err, ErrKind) {
+		if !errors.Is(err, errKind) {
 			return fmt.Errorf("dense search: %v", err)
 		}
 		return nil

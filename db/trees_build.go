@@ -27,14 +27,14 @@ func (o BudgetOptions) check(kind forest.Kind) error {
 	}
 	if o.Weight == WeightStandard {
 		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees",
-			ErrOption, o.Weight, KindLCIF)
+			errOption, o.Weight, KindLCIF)
 	}
 	if o.TuneRows < 0 {
-		return fmt.Errorf("%w: tuning on %d rows", ErrOption, o.TuneRows)
+		return fmt.Errorf("%w: tuning on %d rows", errOption, o.TuneRows)
 	}
 	if b := o.Params.BAC; b.Rounds > maxRounds || b.Iterations > maxIterations {
 		return fmt.Errorf("%w: %d rounds of %d iterations, want at most %d and %d",
-			ErrOption, b.Rounds, b.Iterations, maxRounds, maxIterations)
+			errOption, b.Rounds, b.Iterations, maxRounds, maxIterations)
 	}
 	g := o.Grid
 	if g == nil {
@@ -42,31 +42,31 @@ func (o BudgetOptions) check(kind forest.Kind) error {
 	}
 	for _, b := range g.Budgets {
 		if b < 1 {
-			return fmt.Errorf("%w: a grid with a budget of %d features", ErrOption, b)
+			return fmt.Errorf("%w: a grid with a budget of %d features", errOption, b)
 		}
 	}
 	for _, c := range g.Costs {
 		if !(c > 0 && c-c == 0) {
-			return fmt.Errorf("%w: a grid with a cost of %g", ErrOption, c)
+			return fmt.Errorf("%w: a grid with a cost of %g", errOption, c)
 		}
 	}
 	for _, t := range g.Thresholds {
 		if t-t != 0 {
-			return fmt.Errorf("%w: a grid with a threshold of %g", ErrOption, t)
+			return fmt.Errorf("%w: a grid with a threshold of %g", errOption, t)
 		}
 	}
 	for _, n := range g.Positives {
 		if n < 1 {
-			return fmt.Errorf("%w: a grid with %d positive rows", ErrOption, n)
+			return fmt.Errorf("%w: a grid with %d positive rows", errOption, n)
 		}
 	}
 	switch {
 	case len(g.Positives) > 0 && kind != KindAT:
-		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", ErrOption, KindAT, kind)
+		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", errOption, KindAT, kind)
 	case len(g.Thresholds) > 0 && kind != KindAT:
-		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", ErrOption, KindAT, kind)
+		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", errOption, KindAT, kind)
 	case g.Folds < 0 || g.Folds == 1:
-		return fmt.Errorf("%w: cross-validation of %d folds", ErrOption, g.Folds)
+		return fmt.Errorf("%w: cross-validation of %d folds", errOption, g.Folds)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func oneLabelEach(st source, data *labelled) error {
 			return err
 		}
 		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
-			ErrOption, key, st.entry().Name, n, KindSBT)
+			errOption, key, st.entry().Name, n, KindSBT)
 	}
 	return nil
 }

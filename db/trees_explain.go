@@ -79,7 +79,7 @@ func (st *collState) treeModel(ctx context.Context, index string) (*treeModel, e
 	}
 	t, ok := state.open.(*treeModel)
 	if !ok {
-		return nil, fmt.Errorf("%w: index %q of %q is no tree", ErrKind, state.m.Info.Name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is no tree", errKind, state.m.Info.Name, st.c.Name)
 	}
 	return t, nil
 }
@@ -131,11 +131,11 @@ func (t *treeModel) predict(
 	_ context.Context, x vector.Sparse, o *PredictOptions,
 ) ([]Prediction, query.LCIFStats, error) {
 	if o.Params != nil {
-		return nil, query.LCIFStats{}, fmt.Errorf("%w: Params are for label models of kind %s", ErrOption, KindLCIF)
+		return nil, query.LCIFStats{}, fmt.Errorf("%w: Params are for label models of kind %s", errOption, KindLCIF)
 	}
 	if o.Strategy != postings.Auto {
 		return nil, query.LCIFStats{}, fmt.Errorf("%w: strategy %v is for label models of kind %s",
-			ErrOption, o.Strategy, KindLCIF)
+			errOption, o.Strategy, KindLCIF)
 	}
 	out, err := t.predictions(t.prepare(x), o)
 	return out, query.LCIFStats{}, err
@@ -185,8 +185,7 @@ func (p *TreePath) decides(label string) int {
 // TreePicture returns a picture of a stored tree: the decisions with the names of their
 // features and labels. o.Names is ignored. classes selects trees if there is one per class.
 //
-// Errors: ErrNoCollection, ErrNoIndex, ErrKind, ErrOption for a name that no
-// class has, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid for a name that no class has.
 func (c Collection) TreePicture(
 	index string, o budget.PictureOptions, classes ...string,
 ) (picture *budget.Picture, err error) {
@@ -210,7 +209,7 @@ func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budge
 			}
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", ErrOption, t.st.entry().Name, c)
+			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", errOption, t.st.entry().Name, c)
 		}
 		o.Trees = append(o.Trees, at)
 	}

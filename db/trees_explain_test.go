@@ -222,8 +222,8 @@ func TestTreePicture(t *testing.T) {
 		_, value := treePath(t.Context(), s.Collection("docs"), Query{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
 		_, _, params := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Explain: true, Index: "index"})
 		for name, c := range map[string]struct{ err, want error }{
-			"explain by postings": {kind, ErrKind}, "no index": {index, ErrNoIndex}, "class": {class, ErrOption},
-			"dense": {dense, ErrKind}, "not finite": {value, ErrFeatures}, "predict by postings": {params, ErrKind},
+			"explain by postings": {kind, errKind}, "no index": {index, errNoIndex}, "class": {class, errOption},
+			"dense": {dense, errKind}, "not finite": {value, errFeatures}, "predict by postings": {params, errKind},
 		} {
 			if !errors.Is(c.err, c.want) {
 				t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -243,7 +243,7 @@ func TestTreePicture(t *testing.T) {
 			t.Errorf("%+v", p.Nodes)
 		}
 		_, err = s.Collection("points").TreePicture("tree", budget.PictureOptions{}, "class 7")
-		if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), `"class 7"`) {
+		if !errors.Is(err, errOption) || !strings.Contains(err.Error(), `"class 7"`) {
 			t.Errorf("class 7: %v", err)
 		}
 		return nil
@@ -292,7 +292,7 @@ func TestTreeDecisions(t *testing.T) {
 			t.Errorf("no queries: %g decisions, %v", n, err)
 		}
 		_, dim := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree", 0)
-		if !errors.Is(dim, ErrDimension) || !strings.Contains(dim.Error(), "query 1") {
+		if !errors.Is(dim, errDimension) || !strings.Contains(dim.Error(), "query 1") {
 			t.Errorf("dimension: %v", dim)
 		}
 		return err

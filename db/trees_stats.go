@@ -14,8 +14,8 @@ import (
 // IndexInfo.Tree has the same number for the training rows, and the entropy that bounds it.
 // workers is the number of goroutines, all processors when zero.
 //
-// Errors: those of Predict, with the number of the query; ErrKind for a label
-// model of another kind.
+// Errors: those of Predict, with the number of the query, ErrInvalid for a label model of
+// another kind.
 func (c Collection) TreeDecisions(
 	ctx context.Context, queries []Query, index string, workers int,
 ) (mean float64, err error) {

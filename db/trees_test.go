@@ -130,7 +130,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, _, err = nearest(t.Context(), s.Collection("docs"), Query{Vector: point(0)}, 3, &SearchOptions{Index: "tree"}); !errors.Is(err, ErrKind) {
+			if _, _, err = nearest(t.Context(), s.Collection("docs"), Query{Vector: point(0)}, 3, &SearchOptions{Index: "tree"}); !errors.Is(err, errKind) {
 				t.Errorf("search by the tree: %v", err)
 			}
 			return nil
@@ -180,15 +180,15 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"negative budget":    {build("docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), ErrOption},
-		"weighting":          {build("docs", KindPT, BudgetOptions{Weight: "x"}), ErrOption},
-		"several labels":     {build("docs", KindSBT, BudgetOptions{}), ErrOption},
+		"negative budget":    {build("docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), errOption},
+		"weighting":          {build("docs", KindPT, BudgetOptions{Weight: "x"}), errOption},
+		"several labels":     {build("docs", KindSBT, BudgetOptions{}), errOption},
 		"one class":          {build("one", KindSBT, BudgetOptions{}), budget.ErrOneClass},
 		"one label set":      {build("one", KindAT, BudgetOptions{}), budget.ErrOneClass},
-		"no such collection": {build("x", KindAT, BudgetOptions{}), ErrNoCollection},
-		"parameters":         {predict(queries[0], &PredictOptions{Params: &query.LCIFParams{K: 1}}), ErrOption},
-		"dense query":        {predict(Query{Vector: []float32{1}}, nil), ErrKind},
-		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), ErrFeatures},
+		"no such collection": {build("x", KindAT, BudgetOptions{}), errNoCollection},
+		"parameters":         {predict(queries[0], &PredictOptions{Params: &query.LCIFParams{K: 1}}), errOption},
+		"dense query":        {predict(Query{Vector: []float32{1}}, nil), errKind},
+		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), errFeatures},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

@@ -95,8 +95,7 @@ func (t *Tx) Collection(name string) TxCollection { return TxCollection{t, name}
 // changes of one key the last one counts. The first error of a change also fails the whole
 // Update.
 //
-// Errors: ErrNoCollection, ErrKey, ErrKind, ErrDimension, ErrNotFinite, ErrNorm,
-// ErrFeatures, ErrLabel, ErrPayload, ErrClosed after Update has returned.
+// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Put(r Row) error { return c.put(r, false) }
 
 // Insert adds a row like Put, but never replaces one: if a row has the key when the
@@ -118,7 +117,7 @@ func (c TxCollection) put(r Row, insert bool) error {
 // Delete removes the row with the key. A key that no row has is no error; Has
 // reports whether one has it.
 //
-// Errors: ErrNoCollection, ErrKey, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Delete(key []byte) error {
 	return c.t.add(c.name, func(*collection) (op, error) {
 		if err := validKey(key); err != nil {
@@ -135,7 +134,7 @@ func (c TxCollection) Delete(key []byte) error {
 // is committed, Update runs its function again. ErrNotFound does not fail the Update; every
 // other error does.
 //
-// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrLabel, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 	return c.t.edit(c.name, key, func(r *newRow) error {
 		if err := checkLabels(key, labels); err != nil {
@@ -148,7 +147,7 @@ func (c TxCollection) SetLabels(key []byte, labels ...string) error {
 
 // SetPayload replaces the payload of the row with the key, like SetLabels. No index is concerned.
 //
-// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrPayload, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) SetPayload(key, payload []byte) error {
 	return c.t.edit(c.name, key, func(r *newRow) error {
 		if err := checkPayload(key, payload); err != nil {
@@ -167,7 +166,7 @@ func (t *Tx) Len() int { return len(t.ops) }
 // transaction see one committed state. If another transaction changes the key
 // before this one is committed, Update runs its function again.
 //
-// Errors: ErrNoCollection, ErrNotFound, ErrKey, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Get(key []byte) (r Row, err error) {
 	o, err := c.t.own(c.name, key)
 	switch {
@@ -183,7 +182,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 		r.Labels, r.Payload = slices.Clone(o.row.Labels), slices.Clone(o.row.Payload)
 		return r, err
 	}
-	if err == nil || errors.Is(err, ErrNotFound) {
+	if err == nil || errors.Is(err, errNoRow) {
 		if unread := c.t.note(c.name, key, r.Row, err == nil); unread != nil {
 			return Row{}, unread
 		}
@@ -193,7 +192,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 
 // Has reports whether a row has the key, like Get without reading the row.
 //
-// Errors: ErrNoCollection, ErrKey, ErrCorrupt, ErrClosed.
+// Errors: ErrNotFound, ErrInvalid.
 func (c TxCollection) Has(key []byte) (exists bool, err error) {
 	o, err := c.t.own(c.name, key)
 	if err != nil || o != nil {
@@ -255,13 +254,13 @@ func (t *Tx) note(coll string, key []byte, row uint32, exists bool) error {
 // validKey checks the length of a user key.
 func validKey(key []byte) error {
 	if len(key) < 1 || len(key) > MaxKey {
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", ErrKey, len(key), MaxKey)
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", errKey, len(key), MaxKey)
 	}
 	return nil
 }
 
 func notFound(coll string, key []byte) error {
-	return fmt.Errorf("%w: key %q in collection %q", ErrNotFound, key, coll)
+	return fmt.Errorf("%w: key %q in collection %q", errNoRow, key, coll)
 }
 
 func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
@@ -324,7 +323,7 @@ func (t *Tx) change(earlier *op, o op) error {
 // edit changes labels or payload of the row with the key.
 func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 	defer func() {
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, errNoRow) {
 			t.keep(&err)
 		}
 	}()
@@ -411,9 +410,7 @@ func exists(coll string, key []byte) error {
 // Cancelling the context before the commit has begun leaves the database unchanged; later it
 // has no effect.
 //
-// Errors: those of the changes and of fn, ErrOption if fn is nil, ErrExists (see
-// Insert), ErrReadOnly, ErrClosed, ErrFull, ErrNoSpace, ErrStateUnknown, ErrCorrupt
-// and the context's.
+// Errors: those of the changes and of fn, ErrInvalid if fn is nil, ErrExists (see Insert).
 func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	for {
 		b, err := d.fillTx(ctx, fn)
@@ -430,7 +427,7 @@ func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 // must follow.
 func (d *DB) fillTx(ctx context.Context, fn func(*Tx) error) (_ *Tx, err error) {
 	if fn == nil {
-		return nil, fmt.Errorf("%w: Update without a function", ErrOption)
+		return nil, fmt.Errorf("%w: Update without a function", errOption)
 	}
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -485,7 +482,7 @@ func (d *DB) writable(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", ErrReadOnly, d.path)
 	}
 	if p := d.poison.Load(); p != nil {
-		return fmt.Errorf("%w: %s: %w", ErrStateUnknown, d.path, innerError{*p})
+		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, innerError{*p})
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("db: %w", err)

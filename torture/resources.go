@@ -66,7 +66,7 @@ func scarceChild(args []string) error {
 	ctx, s := context.Background(), killScript(seed)
 	for {
 		err = s.Run(ctx, d, scarcePlan, func(n int, step string) { fmt.Println("acked", n, step) })
-		if !errors.Is(err, syscall.EMFILE) || errors.Is(err, db.ErrStateUnknown) {
+		if !errors.Is(err, syscall.EMFILE) || errors.Is(err, db.ErrUnknownState) {
 			break
 		}
 		fmt.Println("again")

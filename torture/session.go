@@ -121,8 +121,8 @@ func (s *sessionState) carryOut(o order, a *answer) (err error) {
 
 // sentinels are the errors that db promises to wrap.
 var sentinels = []error{
-	db.ErrClosed, db.ErrReadOnly, db.ErrCorrupt, db.ErrNotDatabase, db.ErrTruncated, db.ErrLocked, db.ErrStateUnknown,
-	db.ErrNoSpace, db.ErrBusy, db.ErrExists, db.ErrNoIndex, db.ErrNotFound, os.ErrNotExist,
+	db.ErrClosed, db.ErrReadOnly, db.ErrCorrupt, db.ErrNotDatabase, db.ErrLocked, db.ErrUnknownState,
+	db.ErrNoSpace, db.ErrBusy, db.ErrExists, db.ErrNotFound, os.ErrNotExist,
 }
 
 func typed(err error) bool {

@@ -74,7 +74,7 @@ func (c *benchCmd) Run(a *app) error {
 	}
 	return c.collection(a, c.Collection, func(s *db.Snapshot, info db.CollectionInfo) error {
 		if info.Sparse {
-			return fmt.Errorf("bench compares forests, which %q has none of: %w", c.Collection, db.ErrKind)
+			return usagef("bench compares forests, which the sparse %q has none of", c.Collection)
 		}
 		queries, err := readVectors(c.Queries, c.fileFlags, targetOf(a, info))
 		if err != nil {

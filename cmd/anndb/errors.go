@@ -27,10 +27,28 @@ func usagef(format string, a ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, a...))
 }
 
+// inputError is an error of the content of a file, as opposed to errors of the arguments.
+type inputError struct{ error }
+
+func (e inputError) Unwrap() error { return e.error }
+
+func badInput(format string, a ...any) error { return inputError{fmt.Errorf(format, a...)} }
+
+// ofFile says that the rows of a file are to blame for an error.
+func ofFile(err error) error {
+	if err == nil {
+		return nil
+	}
+	return inputError{err}
+}
+
 // isUsage reports whether the caller's arguments are to blame.
 func isUsage(err error) bool {
+	if _, ok := errors.AsType[inputError](err); ok {
+		return false
+	}
 	for _, target := range []error{
-		errUsage, db.ErrOption, db.ErrName, dataset.ErrOption, query.ErrParams, vector.ErrMetric,
+		errUsage, db.ErrInvalid, dataset.ErrOption, query.ErrParams, vector.ErrMetric,
 		table.ErrFormat, plot.ErrFormat, forestbench.ErrOptions,
 	} {
 		if errors.Is(err, target) {
@@ -75,7 +93,7 @@ func explain(path string, err error) error {
 		return fmt.Errorf("%s: %w: %s", path, db.ErrNotDatabase, looksLike(path))
 	case errors.Is(err, db.ErrLocked):
 		return fmt.Errorf("%w by another process: wait until it ends", err)
-	case errors.Is(err, db.ErrCorrupt) || errors.Is(err, db.ErrTruncated):
+	case errors.Is(err, db.ErrCorrupt):
 		return fmt.Errorf("%s is damaged: %w (save its rows: anndb repair %s --to NEW)", path, err, path)
 	}
 	return err

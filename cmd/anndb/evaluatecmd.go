@@ -112,8 +112,8 @@ func (c *evaluateCmd) querySet(a *app, s *db.Snapshot, info db.CollectionInfo) (
 		return q, err
 	}
 	if info.Live < 2 {
-		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2: %w",
-			c.Collection, info.Live, db.ErrEmpty)
+		return nil, fmt.Errorf("--holdout: collection %q has %d rows, want at least 2",
+			c.Collection, info.Live)
 	}
 	if c.Holdout > info.Live {
 		return nil, usagef("--holdout %d: collection %q has %d rows", c.Holdout, c.Collection, info.Live)
@@ -159,7 +159,7 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 	}
 	for _, name := range c.Index {
 		if !slices.ContainsFunc(indexes, func(i db.IndexInfo) bool { return i.Name == name }) {
-			return nil, fmt.Errorf("%w: %q of %q", db.ErrNoIndex, name, c.Collection)
+			return nil, fmt.Errorf("collection %q has no index %q", c.Collection, name)
 		}
 	}
 	for _, i := range indexes {
@@ -187,7 +187,7 @@ func (c *evaluateCmd) variants(s *db.Snapshot) ([]variant, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: %q has no index", db.ErrNoIndex, c.Collection)
+		return nil, fmt.Errorf("collection %q has no index", c.Collection)
 	}
 	return out, nil
 }

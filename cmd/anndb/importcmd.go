@@ -269,7 +269,8 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 		if c.Replace {
 			load = d.Collection(c.Collection).Load
 		}
-		return load(a.ctx, rows, func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) })
+		n, err := load(a.ctx, rows, func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) })
+		return n, ofFile(err)
 	}
 	for len(batch) > 0 {
 		written, err := c.putRows(a, d, batch)
@@ -312,7 +313,7 @@ func putRows(a *app, d *db.DB, coll string, rows []db.Row, put func(db.TxCollect
 	return d.Update(a.ctx, func(b *db.Tx) error {
 		for _, r := range rows {
 			if err := put(b.Collection(coll), r); err != nil {
-				return fmt.Errorf("key %q: %w", r.Key, err)
+				return ofFile(fmt.Errorf("key %q: %w", r.Key, err))
 			}
 		}
 		return nil

@@ -148,10 +148,10 @@ func (s source) suits(in *input) error {
 	info := s.to.info
 	switch {
 	case info != nil && info.Sparse && in.Kind == dataset.Dense:
-		return fmt.Errorf("collection %q is sparse, and %s holds vectors: %w", info.Name, s.path, db.ErrKind)
+		return badInput("collection %q is sparse, and %s holds vectors", info.Name, s.path)
 	case info != nil && !info.Sparse && in.Kind == dataset.Sparse && s.kind != dataset.Dense:
-		return fmt.Errorf("collection %q is dense, and the records of %s are sparse (--dense takes them as vectors): %w",
-			info.Name, s.path, db.ErrKind)
+		return badInput("collection %q is dense, and the records of %s are sparse (--dense takes them as vectors)",
+			info.Name, s.path)
 	}
 	if in.Kind == dataset.Sparse {
 		if err := s.to.check(in, s.flags.Base); err != nil {
@@ -164,8 +164,8 @@ func (s source) suits(in *input) error {
 		}
 	}
 	if info != nil && !info.Sparse && in.Dim != info.Dim {
-		return fmt.Errorf("%s has %d dimensions, collection %q has %d: %w",
-			s.path, in.Dim, info.Name, info.Dim, db.ErrDimension)
+		return badInput("%s has %d dimensions, collection %q has %d",
+			s.path, in.Dim, info.Name, info.Dim)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (s source) countFeatures() (n int, err error) {
 		}
 	}
 	if n == 0 {
-		return 0, fmt.Errorf("no record of %s has a feature, so there is no dimension: %w", s.path, db.ErrDimension)
+		return 0, badInput("no record of %s has a feature, so there is no dimension", s.path)
 	}
 	return n, nil
 }
@@ -221,9 +221,9 @@ func (in *input) Read(rec *dataset.Record) error {
 	if !in.filled {
 		for i, v := range rec.Features.Value {
 			if v < 0 {
-				return fmt.Errorf("%s: record %q: feature %d has the negative value %g: %w: "+
+				return badInput("%s: record %q: feature %d has the negative value %g: "+
 					"sparse values must not be negative (import with --dense)",
-					in.path, rec.Key, rec.Features.Index[i]+first(in.Base), v, db.ErrFeatures)
+					in.path, rec.Key, rec.Features.Index[i]+first(in.Base), v)
 			}
 		}
 		return nil
@@ -232,8 +232,8 @@ func (in *input) Read(rec *dataset.Record) error {
 	clear(rec.Vector)
 	for i, f := range rec.Features.Index {
 		if int(f) >= in.Dim {
-			return fmt.Errorf("%s: record %q has a feature %d, the collection %d dimensions from %d on: %w",
-				in.path, rec.Key, f+first(in.Base), in.Dim, first(in.Base), db.ErrDimension)
+			return badInput("%s: record %q has a feature %d, the collection %d dimensions from %d on",
+				in.path, rec.Key, f+first(in.Base), in.Dim, first(in.Base))
 		}
 		rec.Vector[f] = rec.Features.Value[i]
 	}
@@ -256,8 +256,8 @@ func (in *input) query(rec *dataset.Record, named bool) (db.Query, error) {
 	n := rec.Features.Len()
 	switch {
 	case named && in.FeatureNames == nil && n > 0:
-		return db.Query{}, fmt.Errorf("the features of %s have no names, those of the collection have: %w",
-			in.path, db.ErrFeatures)
+		return db.Query{}, badInput("the features of %s have no names, those of the collection have",
+			in.path)
 	case named:
 		names := in.Reader.Schema().FeatureNames // which grow while reading
 		q := db.Query{Features: make([]db.Feature, n)}
@@ -266,8 +266,8 @@ func (in *input) query(rec *dataset.Record, named bool) (db.Query, error) {
 		}
 		return q, nil
 	case in.namesItself() && n > 0:
-		return db.Query{}, fmt.Errorf("the features of %s have names, those of the collection have numbers: %w",
-			in.path, db.ErrFeatures)
+		return db.Query{}, badInput("the features of %s have names, those of the collection have numbers",
+			in.path)
 	}
 	return db.Query{Sparse: vector.Sparse{
 		Index: slices.Clone(rec.Features.Index), Value: slices.Clone(rec.Features.Value),

@@ -49,7 +49,7 @@ func (c *statsCmd) watch(a *app) error {
 		switch {
 		case a.ctx.Err() != nil:
 			return nil // which is how a watch ends
-		case errors.Is(err, db.ErrChanging):
+		case errors.Is(err, db.ErrBusy):
 			t.Add(time.Now().Format(time.TimeOnly), nil, nil, nil, nil, nil, nil, nil, "written to all the time")
 		case err != nil:
 			return explain(c.File, err)

@@ -61,7 +61,7 @@ func (q *querySet) exact(a *app, s *db.Snapshot, workers int) (*forestbench.Trut
 		for i, r := range found {
 			hits := q.answer(lo+i, r.Hits)
 			if len(hits) == 0 {
-				return nil, fmt.Errorf("collection %q: %w", q.coll, db.ErrEmpty)
+				return nil, fmt.Errorf("collection %q is empty", q.coll)
 			}
 			rows := make([]uint32, len(hits))
 			for j, h := range hits {

@@ -46,7 +46,7 @@ func existing(a *app, path, name string) (*db.CollectionInfo, error) {
 		}
 		return err
 	})
-	if errors.Is(err, db.ErrNoCollection) {
+	if errors.Is(err, db.ErrNotFound) {
 		err = nil
 	}
 	return info, err

@@ -27,7 +27,7 @@ func scan(a *app, s *db.Snapshot, coll string, f func(*db.Row) error) error {
 // loadRows reads all live vectors of a collection into memory.
 func loadRows(a *app, s *db.Snapshot, info db.CollectionInfo) (*forestbench.Matrix, error) {
 	if info.Live == 0 {
-		return nil, fmt.Errorf("collection %q: %w", info.Name, db.ErrEmpty)
+		return nil, fmt.Errorf("collection %q is empty", info.Name)
 	}
 	m := &forestbench.Matrix{Data: make([]float32, 0, info.Live*info.Dim), D: info.Dim}
 	err := scan(a, s, info.Name, func(r *db.Row) error {

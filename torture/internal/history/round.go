@@ -87,7 +87,7 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 	work("builder", 30*time.Millisecond, func(rng *rand.Rand, i int) error {
 		if i%5 == 4 {
 			err := r.d.Collection(coll).DropIndex(ctx, "x")
-			if errors.Is(err, db.ErrNoIndex) {
+			if errors.Is(err, db.ErrNotFound) {
 				err = nil
 			}
 			return err

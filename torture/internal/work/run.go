@@ -77,7 +77,7 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 		err = backup(ctx, d)
 	case Drop:
 		for _, x := range s.Indexes() {
-			if err := d.Collection(x.Collection).DropIndex(ctx, x.Name); err != nil && !errors.Is(err, db.ErrNoIndex) {
+			if err := d.Collection(x.Collection).DropIndex(ctx, x.Name); err != nil && !errors.Is(err, db.ErrNotFound) {
 				return err
 			}
 		}
