@@ -37,12 +37,12 @@ func nearestBatch(
 	if o != nil {
 		with = *o
 	}
-	with.K, with.Workers = k, workers
+	with.K = k
 	queries := make([]Query, len(vectors))
 	for i, v := range vectors {
 		queries[i].Vector = v
 	}
-	found, err := c.SearchBatch(ctx, queries, &with)
+	found, err := c.SearchBatch(WithWorkers(ctx, workers), queries, &with)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,7 @@ func predictBatch(
 	if o != nil {
 		with = *o
 	}
-	with.Workers = workers
-	found, err := c.PredictBatch(ctx, queries, &with)
+	found, err := c.PredictBatch(WithWorkers(ctx, workers), queries, &with)
 	if err != nil {
 		return nil, err
 	}

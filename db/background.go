@@ -91,7 +91,7 @@ func (d *DB) stopMaintenance(deadline <-chan time.Time) error {
 
 // run makes steps while there is work, pauses between them, and looks for work every o.Every.
 func (m *maintainer) run(ctx context.Context, d *DB, o Maintenance) {
-	opts := MaintainOptions{Share: o.Share, Workers: 1}
+	ctx = WithWorkers(ctx, 1)
 	rest := func(t time.Duration) bool {
 		timer := time.NewTimer(t)
 		defer timer.Stop()
@@ -109,7 +109,7 @@ func (m *maintainer) run(ctx context.Context, d *DB, o Maintenance) {
 				return
 			}
 			start := time.Now()
-			step, err := d.maintainOnce(stepCtx, opts)
+			step, err := d.maintainOnce(stepCtx, o.Share)
 			m.end(step, err, stepCtx.Err() != nil)
 			if err != nil && stepCtx.Err() == nil {
 				d.log.Warn("db: maintenance", "path", d.path, "err", err)

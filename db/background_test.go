@@ -45,7 +45,7 @@ func TestBackground(t *testing.T) {
 		return st.Indexes[0], st.Maintenance
 	}
 	put(1000)
-	if _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}, nil); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	put(100)
@@ -82,19 +82,18 @@ func TestMaintainCancelled(t *testing.T) {
 	for i := range 50 {
 		b.put(rng, fmt.Sprint("a", i))
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}, nil); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.put(rng, "more")
 	ctx, cancel := context.WithCancel(t.Context())
-	stop := MaintainOptions{Progress: func(Progress) { cancel() }}
-	if steps, err := b.d.Maintain(ctx, stop); !errors.Is(err, context.Canceled) || len(steps) != 0 {
+	if steps, err := b.d.Maintain(WithProgress(ctx, func(Progress) { cancel() }), nil); !errors.Is(err, context.Canceled) || len(steps) != 0 {
 		t.Errorf("cancelled: %v, %v", steps, err)
 	}
-	if steps, err := b.d.Maintain(t.Context(), MaintainOptions{}); err != nil || len(steps) != 1 {
+	if steps, err := b.d.Maintain(t.Context(), nil); err != nil || len(steps) != 1 {
 		t.Errorf("after it: %v, %v", steps, err)
 	}
-	if _, err := b.d.Maintain(t.Context(), MaintainOptions{Share: -1}); !errors.Is(err, errOption) {
+	if _, err := b.d.Maintain(t.Context(), &MaintainOptions{Share: -1}); !errors.Is(err, errOption) {
 		t.Error(err)
 	}
 }

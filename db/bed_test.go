@@ -103,7 +103,7 @@ func (b *bed) drop(keys ...string) {
 
 func (b *bed) build(name string, o db.BuildOptions) db.IndexInfo {
 	b.t.Helper()
-	info, err := b.d.Collection("c").Build(b.t.Context(), name, o, nil)
+	info, err := b.d.Collection("c").Build(b.t.Context(), name, o)
 	b.must(err)
 	return info
 }

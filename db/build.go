@@ -21,8 +21,7 @@ const stageBytes = 32 << 20
 // holding a snapshot or a transaction, writes blocks in several transactions, and publishes in
 // one. Readers and writers run concurrently; Build and a Compact or Reorder wait for each other
 // to end. Build must not be called from a callback of one of them. Queries scan rows written
-// during the build until maintenance or the next build absorbs them. progress, if not nil, is
-// called from several goroutines but never concurrently.
+// during the build until maintenance or the next build absorbs them.
 //
 // The cost is dominated by the neighbor lists: rows² · dim operations on all cores if they are
 // exact, about rows · (1,000 codes + 200 rows compared) if they are approximate
@@ -35,7 +34,7 @@ const stageBytes = 32 << 20
 //
 // Errors: ErrNotFound, ErrInvalid, ErrUnsuitable.
 func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
-	progress func(Progress)) (_ IndexInfo, err error) {
+) (_ IndexInfo, err error) {
 	d, err := c.writer()
 	if err != nil {
 		return IndexInfo{}, err
@@ -57,7 +56,7 @@ func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
 	if err := d.checkRequest(c.name, o); err != nil {
 		return IndexInfo{}, err
 	}
-	info, err := d.build(ctx, c.name, name, o, newTimer(progress))
+	info, err := d.build(ctx, c.name, name, o, newTimer(ctx))
 	return info, asOption(err)
 }
 

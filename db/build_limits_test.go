@@ -39,7 +39,7 @@ func TestBuildLimits(t *testing.T) {
 		{"c", db.BuildOptions{Kind: db.KindAT, Budget: folds(1001)}, []string{"1001", "1000"}},
 		{"sparse", db.BuildOptions{LabelsK: 5000}, []string{"5000", "4096"}},
 	} {
-		_, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o, nil)
+		_, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o)
 		if !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%q, %v: %v", c.coll, c.want, err)
 			continue
@@ -64,7 +64,7 @@ func TestBuildLimits(t *testing.T) {
 	_, err := b.d.Compact(t.Context())
 	b.must(err)
 	params := &query.LCIFParams{K: 3}
-	if _, err := b.d.Collection("c").Build(t.Context(), "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: params, Folds: 1000}}, nil); errors.Is(err, db.ErrInvalid) {
+	if _, err := b.d.Collection("c").Build(t.Context(), "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: params, Folds: 1000}}); errors.Is(err, db.ErrInvalid) {
 		t.Errorf("1,000 folds: %v", err)
 	}
 	b.check()

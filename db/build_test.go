@@ -423,9 +423,10 @@ func TestBuildDeterministic(t *testing.T) {
 				b.drop("a10", "a20")
 				o := db.BuildOptions{
 					Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: i%2 == 0,
-					Workers: workers, Seed: seed, Trees: 6, Labels: []db.LabelSource{db.LabelsExact, db.LabelsApproximate}[i%2],
+					Seed: seed, Trees: 6, Labels: []db.LabelSource{db.LabelsExact, db.LabelsApproximate}[i%2],
 				}
-				b.build("x", o)
+				_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), workers), "x", o)
+				b.must(err)
 				answers = b.answers(mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})
 				b.must(b.d.Close())
 				blocks = b.stored()
@@ -475,7 +476,7 @@ func TestBuildProgress(t *testing.T) {
 	var inside atomic.Int32
 	var seen []string
 	last := db.Progress{}
-	_, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Trees: 4, Holdout: 50}, func(p db.Progress) {
+	_, err := b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
 		if inside.Add(1) != 1 {
 			t.Error("called from two goroutines at once")
 		}
@@ -488,7 +489,7 @@ func TestBuildProgress(t *testing.T) {
 			t.Errorf("%+v after %+v", p, last)
 		}
 		last = p
-	})
+	}), "x", db.BuildOptions{Trees: 4, Holdout: 50})
 	b.must(err)
 	if !slices.Equal(seen, stages) {
 		t.Errorf("stages %q, want %q", seen, stages)
@@ -520,7 +521,7 @@ func TestBuildCancel(t *testing.T) {
 		o := db.BuildOptions{Members: true, Trees: 8, Quantize: true, Holdout: 30, NoTune: !strings.HasPrefix(stage, "tun")}
 		ctx, cancel := context.WithCancel(t.Context())
 		reports, stopped := 0, false
-		_, err := b.d.Collection("c").Build(ctx, "x", o, func(p db.Progress) {
+		_, err := b.d.Collection("c").Build(db.WithProgress(ctx, func(p db.Progress) {
 			if p.Stage == stage {
 				if reports == at {
 					stopped = true
@@ -528,7 +529,7 @@ func TestBuildCancel(t *testing.T) {
 				}
 				reports++
 			}
-		})
+		}), "x", o)
 		cancel()
 		switch {
 		case !stopped && err == nil:
@@ -564,7 +565,7 @@ func TestBuildBesideWriters(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 600, dim))
 	changed := map[string]bool{}
-	info, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Holdout: 30, Trees: 4}, func(p db.Progress) {
+	info, err := b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
 		if changed[p.Stage] {
 			return
 		}
@@ -579,7 +580,7 @@ func TestBuildBesideWriters(t *testing.T) {
 			gone = append(gone, fmt.Sprintf("%s%d", prefix, i))
 		}
 		b.drop(append(gone, fmt.Sprintf("a%d", len(changed)))...)
-	})
+	}), "x", db.BuildOptions{Holdout: 30, Trees: 4})
 	b.must(err)
 	// Rows that the forest cannot know must not count against it.
 	if c := info.Curve; c == nil || c.Points[len(c.Points)-1].Recall < 0.95 {
@@ -592,13 +593,13 @@ func TestBuildBesideWriters(t *testing.T) {
 	b.check()
 
 	// The collection may also go away, even come back empty.
-	_, err = b.d.Collection("c").Build(t.Context(), "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
+	_, err = b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
 		if p.Stage == "trees" && b.rows != nil {
 			b.rows = nil
 			b.must(b.d.Drop(t.Context(), "c"))
 			b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
 		}
-	})
+	}), "y", db.BuildOptions{NoTune: true})
 	if !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("collection dropped during the build: %v", err)
 	}
@@ -625,7 +626,7 @@ func TestBuildSmall(t *testing.T) {
 				b := newBed(t, metric, dim)
 				b.put("a", rows)
 				o := db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Members: true, Quantize: true, Trees: 3}
-				if _, err := b.d.Collection("c").Build(t.Context(), "x", o, nil); err != nil {
+				if _, err := b.d.Collection("c").Build(t.Context(), "x", o); err != nil {
 					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
 					continue
 				}

@@ -222,7 +222,7 @@ func TestChangeWritesLittle(t *testing.T) {
 	ctx := t.Context()
 	d, _ := changedBase(t, 1100, 784)
 	for coll, o := range map[string]BuildOptions{"d": {NoTune: true, Seed: 1}, "s": {}} {
-		if _, err := d.Collection(coll).Build(ctx, "x", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "x", o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,7 +268,7 @@ func TestChangeWritesLittle(t *testing.T) {
 			t.Errorf("index %+v is behind", i)
 		}
 	}
-	if steps, err := d.Maintain(ctx, MaintainOptions{}); err != nil || len(steps) > 0 {
+	if steps, err := d.Maintain(ctx, nil); err != nil || len(steps) > 0 {
 		t.Errorf("steps %+v, %v", steps, err)
 	}
 }
@@ -364,7 +364,7 @@ func TestRelabelledModels(t *testing.T) {
 	all := map[string]int{}
 	for coll, kinds := range labelKinds {
 		for name, o := range kinds {
-			if _, err := d.Collection(coll).Build(ctx, name, o, nil); err != nil {
+			if _, err := d.Collection(coll).Build(ctx, name, o); err != nil {
 				t.Fatal(err)
 			}
 			all[name] = 0
@@ -381,7 +381,7 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	maintain := func(share float64, steps bool) {
 		t.Helper()
-		done, err := d.Maintain(ctx, MaintainOptions{Share: share})
+		done, err := d.Maintain(ctx, &MaintainOptions{Share: share})
 		if err != nil || (len(done) > 0) != steps {
 			t.Fatalf("share %g: steps %+v, %v", share, done, err)
 		}
@@ -425,7 +425,7 @@ func TestRelabelledModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	relabel(t, d, 7, "l2")
-	if _, err := d.Collection("s").Build(ctx, "at", labelKinds["s"]["at"], nil); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "at", labelKinds["s"]["at"]); err != nil {
 		t.Fatal(err)
 	}
 	if got := behind(t, d); got["at"] != 0 || got["pt"] != 1 {
@@ -455,7 +455,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 						}
 					}
 				}
-				if _, err := d.Collection(coll).Build(ctx, name, o, once()); err != nil {
+				if _, err := d.Collection(coll).Build(WithProgress(ctx, once()), name, o); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; next != 2 || got != 1 {
@@ -466,7 +466,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				}
 				// The step absorbs the row; another one is relabelled meanwhile, and absorbed by the
 				// next step. Nothing is left then.
-				steps, err := d.Maintain(ctx, MaintainOptions{Progress: once()})
+				steps, err := d.Maintain(WithProgress(ctx, once()), nil)
 				if err != nil || len(steps) != 2 || next != 4 {
 					t.Fatalf("steps %+v, %v", steps, err)
 				}
@@ -476,7 +476,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				for i := 50; i < 120; i++ { // too many for trees to follow
 					relabel(t, d, i, fmt.Sprint("l", (i+1)%3))
 				}
-				if _, err := d.Maintain(ctx, MaintainOptions{Progress: once()}); err != nil {
+				if _, err := d.Maintain(WithProgress(ctx, once()), nil); err != nil {
 					t.Fatal(err)
 				}
 				if got := behind(t, d)[name]; got != 0 {
@@ -526,7 +526,7 @@ func mustBeExact(t *testing.T, d *DB, coll, name string) {
 func TestPredictRelabelled(t *testing.T) {
 	ctx := t.Context()
 	d, _ := changedBase(t, 60, 4)
-	if _, err := d.Collection("s").Build(ctx, "lcif", labelKinds["s"]["lcif"], nil); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "lcif", labelKinds["s"]["lcif"]); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Update(ctx, func(b *Tx) error { return putChanged(b, 60, 63, 4) }); err != nil {
@@ -567,7 +567,7 @@ func TestPredictRelabelled(t *testing.T) {
 				t.Errorf("row %d before: %q, want %q", i, got, want)
 			}
 		}
-		if steps, err := d.Maintain(ctx, MaintainOptions{}); err != nil {
+		if steps, err := d.Maintain(ctx, nil); err != nil {
 			t.Fatalf("%v, %v", steps, err)
 		}
 	}
@@ -583,7 +583,7 @@ func TestDamagedChanges(t *testing.T) {
 	if err := d.Update(t.Context(), func(b *Tx) error { return b.Collection("s").Delete([]byte("7")) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("s").Build(t.Context(), "at", labelKinds["s"]["at"], nil); err != nil {
+	if _, err := d.Collection("s").Build(t.Context(), "at", labelKinds["s"]["at"]); err != nil {
 		t.Fatal(err)
 	}
 	relabel(t, d, 5, "newer")
@@ -653,7 +653,7 @@ func TestDamagedChanges(t *testing.T) {
 					t.Errorf("get: %+v, %v", r, err)
 				}
 				mustBeCorrupt(t, "check", s.check(t.Context(), nil))
-				_, err = d.Maintain(t.Context(), MaintainOptions{})
+				_, err = d.Maintain(t.Context(), nil)
 				if c.model {
 					mustBeCorrupt(t, "maintain", err)
 				}
@@ -707,7 +707,7 @@ func TestSalvageChanges(t *testing.T) {
 			}
 			c.damage(t, path, st)
 			to := filepath.Join(t.TempDir(), "saved.anndb")
-			report, err := Salvage(ctx, path, to, SalvageOptions{})
+			report, err := Salvage(ctx, path, to, nil)
 			if err != nil || report.Lost != c.lost {
 				t.Fatalf("%+v, %v, want %d rows lost", report, err, c.lost)
 			}

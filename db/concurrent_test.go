@@ -153,8 +153,8 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	loop(func(i int) error {
-		o := BuildOptions{Kind: forest.RP, Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Rotate: -1, SketchBytes: -1, NoTune: true, Seed: uint64(i), Workers: 1}
-		if _, err := d.Collection("c").Build(ctx, "x", o, nil); err != nil {
+		o := BuildOptions{Kind: forest.RP, Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Rotate: -1, SketchBytes: -1, NoTune: true, Seed: uint64(i)}
+		if _, err := d.Collection("c").Build(WithWorkers(ctx, 1), "x", o); err != nil {
 			return err
 		}
 		if i%2 == 1 {
@@ -297,7 +297,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			})
 		})
 		work(func(i int) error {
-			_, err := d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 1, Depth: 1, LabelsK: 2, NoTune: true}, nil)
+			_, err := d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 1, Depth: 1, LabelsK: 2, NoTune: true})
 			if errors.Is(err, errEmpty) {
 				return nil
 			}
@@ -361,7 +361,7 @@ func TestCancel(t *testing.T) {
 		done := func() {} // what the call does to the model
 		switch i % 6 {
 		case 0:
-			_, err = d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 8, Depth: 4, LabelsK: 20, NoTune: true, Members: true}, nil)
+			_, err = d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 8, Depth: 4, LabelsK: 20, NoTune: true, Members: true})
 			done = func() { c.indexes["x"] = forest.KD }
 		case 1:
 			err = d.Update(ctx, func(b *Tx) error {

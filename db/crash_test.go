@@ -212,7 +212,7 @@ func childBuild(path, coll string) error {
 	ctx := context.Background()
 	for seed := uint64(1); ; seed++ {
 		// Even rounds replace the index, odd ones drop it first.
-		if _, err := d.Collection(coll).Build(ctx, "new", killBuild(coll, seed), nil); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "new", killBuild(coll, seed)); err != nil {
 			return err
 		}
 		fmt.Println("built", seed)
@@ -508,7 +508,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 	}
 	if err == nil {
 		// 100 is an index that predicts and finds neighbours, too.
-		_, err = d.Collection(coll).Build(ctx, "old", killBuild(coll, 100), nil)
+		_, err = d.Collection(coll).Build(ctx, "old", killBuild(coll, 100))
 	}
 	if err != nil {
 		t.Fatal(err)

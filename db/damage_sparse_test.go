@@ -89,13 +89,13 @@ func sparseDamageDB(path string) error {
 		{"words", "pt", BuildOptions{Kind: KindPT, Budget: trees}},
 		{"points", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
 	} {
-		_, err := d.Collection(b.coll).Build(ctx, b.index, b.o, nil)
+		_, err := d.Collection(b.coll).Build(ctx, b.index, b.o)
 		steps = append(steps, err)
 	}
 	for coll, n := range damageTerms() {
 		steps = append(steps, put(coll, n-5, n-3))
 	}
-	_, err = d.Maintain(ctx, MaintainOptions{})
+	_, err = d.Maintain(ctx, nil)
 	steps = append(steps, err)
 	for coll, n := range damageTerms() {
 		steps = append(steps, put(coll, n-3, n))

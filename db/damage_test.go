@@ -93,7 +93,7 @@ func damageDB(path string) error {
 	}
 	build := func(coll, index string, o BuildOptions) error {
 		o.Trees, o.Depth, o.LabelsK, o.HopLabels, o.Members, o.NoTune = 3, 2, 4, 3, true, true
-		_, err := d.Collection(coll).Build(ctx, index, o, nil)
+		_, err := d.Collection(coll).Build(ctx, index, o)
 		return err
 	}
 	steps := []func() error{

@@ -69,7 +69,7 @@ func TestDegenerate(t *testing.T) {
 					fillDegenerate(t, d, coll, metric, n, shape.vector, shape.labels)
 					for i, kind := range kinds {
 						name := fmt.Sprint("x", i)
-						_, err := d.Collection(coll).Build(t.Context(), name, db.BuildOptions{Kind: kind}, nil)
+						_, err := d.Collection(coll).Build(t.Context(), name, db.BuildOptions{Kind: kind})
 						checkDocumented(t, fmt.Sprintf("build %q over %s", kind, coll), err)
 						if err == nil {
 							askDegenerate(t, d, coll, name)
@@ -78,7 +78,7 @@ func TestDegenerate(t *testing.T) {
 					askDegenerate(t, d, coll, "")
 					askDegenerate(t, d, coll, db.Flat)
 				}
-				_, err = d.Maintain(t.Context(), db.MaintainOptions{})
+				_, err = d.Maintain(t.Context(), nil)
 				checkDocumented(t, "maintain", err)
 				_, err = d.Reorder(t.Context())
 				checkDocumented(t, "reorder", err)

@@ -208,7 +208,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	in := func(coll, name string, o db.BuildOptions) func() error {
-		return func() error { _, err := b.d.Collection(coll).Build(ctx, name, o, nil); return err }
+		return func() error { _, err := b.d.Collection(coll).Build(ctx, name, o); return err }
 	}
 	with := func(o db.BuildOptions) func() error { return in("c", "x", o) }
 	nan := mixture(2, 12, dim)
@@ -238,7 +238,6 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"candidates", with(db.BuildOptions{Candidates: -1}), db.ErrInvalid, nil},
 		{"subsample", with(db.BuildOptions{Subsample: -1}), db.ErrInvalid, nil},
 		{"votes", with(db.BuildOptions{MinVotes: -1}), db.ErrInvalid, nil},
-		{"workers", with(db.BuildOptions{Workers: -1}), db.ErrInvalid, nil},
 		{"held out", with(db.BuildOptions{Holdout: -1}), db.ErrInvalid, nil},
 		{"tuner's k", with(db.BuildOptions{TuneK: -1}), db.ErrInvalid, nil},
 		{"rotation of rp", with(db.BuildOptions{Kind: forest.RP, Rotate: 2}), db.ErrInvalid, []string{"rp"}},
@@ -250,7 +249,7 @@ func TestMisuseOfBuilds(t *testing.T) {
 		{"dimension of a training query", with(db.BuildOptions{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
 		{"NaN in a training query", with(db.BuildOptions{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
 		{"length of a training query", with(db.BuildOptions{TrainingQueries: long}), db.ErrInvalid, []string{"query 5"}},
-		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", db.BuildOptions{}, nil); return err }, context.Canceled, nil},
+		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", db.BuildOptions{}); return err }, context.Canceled, nil},
 	})
 	// Bad options are refused before any work, and leave no marks.
 	b.check()
@@ -427,7 +426,7 @@ func TestMisuseOfClosed(t *testing.T) {
 		"Drop":              func(d *db.DB) error { return d.Drop(ctx, "c") },
 		"DropIndex":         func(d *db.DB) error { return d.Collection("c").DropIndex(ctx, "x") },
 		"Build": func(d *db.DB) error {
-			_, err := d.Collection("c").Build(ctx, "y", db.BuildOptions{NoTune: true}, nil)
+			_, err := d.Collection("c").Build(ctx, "y", db.BuildOptions{NoTune: true})
 			return err
 		},
 	}

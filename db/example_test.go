@@ -133,7 +133,7 @@ func ExampleCollection_Build() {
 		log.Fatal(err)
 	}
 
-	info, err := d.Collection("spiral").Build(ctx, "main", db.BuildOptions{Trees: 4, Seed: 1}, nil)
+	info, err := d.Collection("spiral").Build(ctx, "main", db.BuildOptions{Trees: 4, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func ExampleCollection_Search_explain() {
 	defer d.Close()
 
 	o := db.BuildOptions{Trees: 3, Depth: 1, LabelsK: 2, NoTune: true, Seed: 1}
-	if _, err := d.Collection("colours").Build(ctx, "main", o, nil); err != nil {
+	if _, err := d.Collection("colours").Build(ctx, "main", o); err != nil {
 		log.Fatal(err)
 	}
 	err := d.Update(ctx, func(tx *db.Tx) error {

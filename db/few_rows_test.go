@@ -37,18 +37,18 @@ func TestIndexOverFewRows(t *testing.T) {
 				b.reopen()
 				exact(0)
 				// Still too few.
-				steps, err := b.d.Maintain(t.Context(), db.MaintainOptions{})
+				steps, err := b.d.Maintain(t.Context(), nil)
 				b.must(err)
 				if len(steps) > 0 {
 					t.Fatalf("steps %v without a change", steps)
 				}
 				b.put("b", mixture(3, 9-n, dim))
-				_, err = b.d.Maintain(t.Context(), db.MaintainOptions{})
+				_, err = b.d.Maintain(t.Context(), nil)
 				b.must(err)
 				exact(0)
 
 				b.put("c", mixture(4, 400, dim))
-				steps, err = b.d.Maintain(t.Context(), db.MaintainOptions{Share: 1000, Workers: 2})
+				steps, err = b.d.Maintain(db.WithWorkers(t.Context(), 2), &db.MaintainOptions{Share: 1000})
 				b.must(err)
 				if len(steps) != 1 || steps[0].Action != "relearn" {
 					t.Fatalf("steps %v, want one that learns it again", steps)
@@ -68,7 +68,7 @@ func TestIndexOverFewRows(t *testing.T) {
 				if r := b.recall(queries, 10, nil); r < 0.9 {
 					t.Errorf("recall %.3f after the tuning", r)
 				}
-				steps, err = b.d.Maintain(t.Context(), db.MaintainOptions{})
+				steps, err = b.d.Maintain(t.Context(), nil)
 				b.must(err)
 				if len(steps) > 0 {
 					t.Errorf("steps %v when all is done", steps)
@@ -87,7 +87,7 @@ func TestTenthRowTunes(t *testing.T) {
 	b.put("a", mixture(1, 9, dim))
 	b.build("x", db.BuildOptions{})
 	b.put("b", mixture(2, 1, dim))
-	steps, err := b.d.Maintain(t.Context(), db.MaintainOptions{Share: 0.9})
+	steps, err := b.d.Maintain(t.Context(), &db.MaintainOptions{Share: 0.9})
 	b.must(err)
 	if len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v", steps)
@@ -130,7 +130,7 @@ func TestMoreThanThereIs(t *testing.T) {
 			if kind == db.KindLCIF {
 				o.LCIF.Params = &query.LCIFParams{K: 3, Lambda: 0.5}
 			}
-			_, err := b.d.Collection("s").Build(ctx, string(kind), o, nil)
+			_, err := b.d.Collection("s").Build(ctx, string(kind), o)
 			b.must(err)
 		}
 		for i := n; i < max(n, 12); i++ {

@@ -178,7 +178,6 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 			return nil, err
 		}
 	case !o.NoTune:
-		requested.Workers = 0 // set by the caller that rebuilds the index
 		l.requested = &requested
 		if o.Kind == KindAuto {
 			o = choices(o)[0]
@@ -361,7 +360,7 @@ func (o BuildOptions) validate() error {
 		return bad("kind auto needs the tuner and label tables")
 	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
 		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
-	case o.Holdout < 0 || o.TuneK < 1 || o.Workers < 0 || o.Candidates < 0 || o.Subsample < 0 ||
+	case o.Holdout < 0 || o.TuneK < 1 || o.Candidates < 0 || o.Subsample < 0 ||
 		o.MinVotes < 0,
 		!(o.Density >= 0 && o.Density <= 1):
 		return bad("a negative count, or a density outside 0 to 1")

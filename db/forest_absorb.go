@@ -57,7 +57,7 @@ type forestStep struct {
 
 // absorb returns a step that absorbs fresh rows, or reports that too many rows have changed.
 func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest,
-	w work) (s step, rebuild bool, err error) {
+	timer *stageTimer) (s step, rebuild bool, err error) {
 	d, rows := m.forest(), int(st.entry().Rows)
 	if !d.Lists {
 		return nil, false, nil // learned from training queries
@@ -87,10 +87,10 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 	}
 	v := x.open.(*forestIndex).view
 	f := &folding{
-		ctx: ctx, workers: w.workers, m: m, lists: lists, dead: st.deleted, store: st.file(),
+		ctx: ctx, m: m, lists: lists, dead: st.deleted, store: st.file(),
 		forestStep: forestStep{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
 	}
-	if err := f.fold(w.timer); err != nil {
+	if err := f.fold(timer); err != nil {
 		return nil, false, err
 	}
 	return &f.forestStep, false, nil
@@ -99,16 +99,15 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 // folding holds the work of one step.
 type folding struct {
 	forestStep
-	ctx     context.Context
-	workers int
-	m       *manifest
-	lists   *labelLists
-	dead    func(row uint32) bool
-	store   *openFile
-	rows    []uint32  // the absorbed rows that are not deleted
-	space   *flatRows // all absorbed rows, in the partition space
-	near    [][]candidate
-	gains   forest.Gains
+	ctx   context.Context
+	m     *manifest
+	lists *labelLists
+	dead  func(row uint32) bool
+	store *openFile
+	rows  []uint32  // the absorbed rows that are not deleted
+	space *flatRows // all absorbed rows, in the partition space
+	near  [][]candidate
+	gains forest.Gains
 }
 
 func (f *folding) fold(timer *stageTimer) error {
@@ -142,7 +141,7 @@ func (f *folding) fold(timer *stageTimer) error {
 
 // each runs the functions made by start for i in [0, n) on the step's goroutines.
 func (f *folding) each(n int, start func() func(i, _ int) error) error {
-	err := par.Ranges(f.ctx, par.Work{N: n, Workers: f.workers}, start)
+	err := par.Ranges(f.ctx, par.Work{N: n, Workers: workersOf(f.ctx)}, start)
 	if err != nil && err == f.ctx.Err() {
 		return fmt.Errorf("db: %w", err)
 	}
@@ -239,7 +238,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 			corpus.ids = append(corpus.ids, row)
 		}
 	}
-	lab, err := labels.ExactNeighbors(f.ctx, corpus, f.space, k, f.workers, nil)
+	lab, err := labels.ExactNeighbors(f.ctx, corpus, f.space, k, workersOf(f.ctx), nil)
 	if err != nil {
 		return nil, wrapf(err, "labels")
 	}

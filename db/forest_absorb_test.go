@@ -93,7 +93,7 @@ func TestMaintainForest(t *testing.T) {
 			folds := 0
 			next := n
 			maintain := func() {
-				steps, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
+				steps, err := b.d.Maintain(context.Background(), nil)
 				b.must(err)
 				for _, s := range steps {
 					if s.Action != "insert" {
@@ -164,7 +164,7 @@ func TestMaintainForest(t *testing.T) {
 			b.must(b.d.Collection("c").DropIndex(context.Background(), "fresh"))
 			// Much more of it: the forest is learned anew.
 			b.put("much", mixture(uint64(60+i), n/4, dim))
-			steps, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
+			steps, err := b.d.Maintain(context.Background(), nil)
 			b.must(err)
 			if len(steps) != 1 || steps[0].Action != "relearn" {
 				t.Errorf("steps %+v, want one that learns the forest anew", steps)
@@ -189,7 +189,7 @@ func TestMaintainFound(t *testing.T) {
 	b.build("x", db.BuildOptions{NoTune: true, LabelsK: 30, Trees: 16})
 	rows := mixture(2, fresh, dim)
 	b.put("new", rows)
-	_, err := b.d.Maintain(context.Background(), db.MaintainOptions{})
+	_, err := b.d.Maintain(context.Background(), nil)
 	b.must(err)
 	found := 0
 	for i, x := range rows {

@@ -66,7 +66,7 @@ func learnRest(ctx context.Context, t *training, o BuildOptions,
 			nearest := hopLists(t, o.HopLabels)
 			var err error
 			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels,
-				o.HopLabels, o.Workers); err != nil {
+				o.HopLabels, workersOf(ctx)); err != nil {
 				return wrapf(err, "label lists")
 			}
 		}
@@ -82,10 +82,10 @@ func learnRest(ctx context.Context, t *training, o BuildOptions,
 }
 
 // rotate returns all rows in principal coordinates.
-func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows, workers int) *flatRows {
+func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows) *flatRows {
 	out := &flatRows{make([]float32, rows.n*r.R), rows.n, r.R}
 	// The caller checks for cancellation.
-	_ = par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: workers}, func(i int) error {
+	_ = par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
 		r.Apply(rows.Row(i, nil), out.Row(i, nil))
 		return nil
 	})
@@ -99,7 +99,7 @@ func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o BuildOp
 	}
 	rotated := l.rotated
 	if s.rows != rows {
-		rotated = rotate(ctx, l.rotation, s.rows, o.Workers)
+		rotated = rotate(ctx, l.rotation, s.rows)
 	}
 	return subset{rows: rotated.leading(min(o.Rotate, rotated.d)), ids: s.ids}
 }
@@ -124,7 +124,7 @@ func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, a
 			params.Corpus = l.space(ctx, subset{rows: t.corpus.rows}, t.corpus.rows, o)
 		}
 		f, err = forest.Learn(ctx, l.space(ctx, points, t.corpus.rows, o), l.n, lab, params,
-			o.Workers, report)
+			workersOf(ctx), report)
 		return err
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions)
 	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
 	l.step, l.steps = enc.Step, enc.Steps
 	l.sketch = make([]byte, rows.n*width)
-	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: o.Workers}, func(i int) error {
+	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
 		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil),
 			l.rotation.Mean)
 		return nil

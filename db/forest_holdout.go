@@ -31,7 +31,7 @@ func (t *training) splitFor(ctx context.Context, o BuildOptions) (*split, error)
 	if t.parts != nil {
 		return t.parts, nil
 	}
-	groups, err := t.equalPoints(ctx, o.Workers)
+	groups, err := t.equalPoints(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +53,10 @@ func (g *pointGroups) size(group uint32) int { return g.first[group+1] - g.first
 // equalPoints groups the points that are equal in the partition space. It compares hashes of 64
 // bits: unequal points with equal hashes are very unlikely, and would only be held out
 // together.
-func (t *training) equalPoints(ctx context.Context, workers int) (*pointGroups, error) {
+func (t *training) equalPoints(ctx context.Context) (*pointGroups, error) {
 	n := t.points.Len()
 	hashes := make([]uint64, n)
-	err := par.Each(ctx, par.Work{N: n, Grain: 256, Workers: workers}, func(i int) error {
+	err := par.Each(ctx, par.Work{N: n, Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
 		hashes[i] = hashVector(t.points.Row(i, nil))
 		return nil
 	})

@@ -44,7 +44,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
 	} {
 		points := repeated(c.n, 5, c.times)
-		s, err := points.splitFor(t.Context(), BuildOptions{Holdout: c.count, Seed: 7, Workers: 2})
+		s, err := points.splitFor(WithWorkers(t.Context(), 2), BuildOptions{Holdout: c.count, Seed: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 				}
 			}
 		}
-		again, err := repeated(c.n, 5, c.times).splitFor(t.Context(), BuildOptions{Holdout: c.count, Seed: 7, Workers: 1})
+		again, err := repeated(c.n, 5, c.times).splitFor(WithWorkers(t.Context(), 1), BuildOptions{Holdout: c.count, Seed: 7})
 		if err != nil || !slices.Equal(again.hold, s.hold) || !slices.Equal(again.hidden, s.hidden) {
 			t.Errorf("%s: another split with one goroutine: %v", name, err)
 		}

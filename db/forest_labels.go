@@ -35,7 +35,7 @@ func (t *training) findLabels(ctx context.Context, l *learned, o BuildOptions,
 func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o BuildOptions,
 	timer *stageTimer) (lab *labels.Neighbors, err error) {
 	err = timer.run("labels", func(report func(int, int)) error {
-		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, o.Workers, report)
+		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, workersOf(ctx), report)
 		return err
 	})
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o BuildOptions
 	if o.Labels != LabelsApproximate {
 		return t.exact(ctx, nil, k, o, timer)
 	}
-	p := labels.ApproximateOptions{Seed: o.Seed, Workers: o.Workers, Outside: l.outside}
+	p := labels.ApproximateOptions{Seed: o.Seed, Workers: workersOf(ctx), Outside: l.outside}
 	if t.own && o.tunes() {
 		parts, err := t.splitFor(ctx, o)
 		if err != nil {
@@ -119,13 +119,13 @@ func (l *learned) project(ctx context.Context, t *training, o BuildOptions,
 		return nil
 	}
 	return timer.run("rotate", func(func(int, int)) error {
-		whole, err := forest.PCA(ctx, t.corpus, wanted, 10_000, o.Seed, o.Workers)
+		whole, err := forest.PCA(ctx, t.corpus, wanted, 10_000, o.Seed, workersOf(ctx))
 		if err != nil {
 			return wrapf(asOption(err), "rotate")
 		}
 		if coords > 0 {
 			l.rotation = whole.Leading(coords)
-			l.rotated = rotate(ctx, l.rotation, t.corpus.rows, o.Workers)
+			l.rotated = rotate(ctx, l.rotation, t.corpus.rows)
 		}
 		if approximate {
 			l.reduce(ctx, whole, t, o)
@@ -152,11 +152,11 @@ func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *trainin
 	if l.rotated != nil && l.rotated.d >= r.R {
 		l.reduced = l.rotated.leading(r.R)
 	} else {
-		l.reduced = rotate(ctx, r, rows.rows, o.Workers)
+		l.reduced = rotate(ctx, r, rows.rows)
 	}
 	l.outside = make([]float32, rows.Len())
 	// The caller checks for cancellation.
-	_ = par.Each(ctx, par.Work{N: rows.Len(), Grain: 256, Workers: o.Workers}, func(i int) error {
+	_ = par.Each(ctx, par.Work{N: rows.Len(), Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
 		x := l.reduced.Row(int(rows.id(i)), nil)
 		l.outside[i] = max(0, vector.L2Squared(rows.Row(i, nil), r.Mean)-vector.Dot(x, x))
 		return nil

@@ -59,7 +59,7 @@ func TestApproximateLabels(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
 			found := map[LabelSource]float64{}
 			for _, source := range []LabelSource{LabelsExact, LabelsApproximate} {
-				info, err := store.Collection("c").Build(t.Context(), "x", BuildOptions{Labels: source, LabelsK: 20, HopLabels: 16, Holdout: 100, Seed: 1, Trees: 4}, nil)
+				info, err := store.Collection("c").Build(t.Context(), "x", BuildOptions{Labels: source, LabelsK: 20, HopLabels: 16, Holdout: 100, Seed: 1, Trees: 4})
 				if err != nil {
 					t.Fatal(err)
 				}

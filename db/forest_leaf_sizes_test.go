@@ -107,7 +107,7 @@ func TestLeafSizes(t *testing.T) {
 			look(0)
 			for _, more := range []int{60, 30} { // the second step adds to an overlay
 				putTied(t, d, tiedRows, tiedRows+more)
-				steps, err := d.Maintain(t.Context(), MaintainOptions{})
+				steps, err := d.Maintain(t.Context(), nil)
 				if err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 					t.Fatalf("steps %+v, error %v, want one that inserts rows", steps, err)
 				}
@@ -158,7 +158,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 					}
 					if want == 0 {
 						builds(t, d, "d", "x", BuildOptions{Kind: kind, Trees: 4, Depth: 7, LabelsK: 10, NoTune: true})
-					} else if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+					} else if _, err := d.Maintain(t.Context(), nil); err != nil {
 						t.Fatal(err)
 					}
 					if err := d.View(func(s *Snapshot) error {
@@ -222,7 +222,7 @@ func TestHostileLeafSize(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "db")
 			d := tiedDB(t, path, forest.KD)
 			putTied(t, d, tiedRows, tiedRows+60)
-			_, err := d.Maintain(t.Context(), MaintainOptions{})
+			_, err := d.Maintain(t.Context(), nil)
 			if err = errors.Join(err, d.Close()); err != nil {
 				t.Fatal(err)
 			}

@@ -74,13 +74,13 @@ func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
 		return tr, nil
 	}
 	// Without the hidden rows, too few labels are left.
-	return tr, tr.scan(ctx, st, base, o.Workers)
+	return tr, tr.scan(ctx, st, base)
 }
 
 // scan finds the true neighbours by comparing with every row.
-func (tr *trial) scan(ctx context.Context, st *openFile, base *query.View, workers int) error {
+func (tr *trial) scan(ctx context.Context, st *openFile, base *query.View) error {
 	flat := tr.mask(base)
-	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workers}, func(i int) (err error) {
+	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workersOf(ctx)}, func(i int) (err error) {
 		// Each goroutine needs a separate guard.
 		defer guard(st, setFaults(), &err)
 		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],

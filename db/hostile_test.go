@@ -131,7 +131,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 // builds makes an index.
 func builds(t *testing.T, d *DB, coll, name string, o BuildOptions) {
 	t.Helper()
-	if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
+	if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -372,25 +372,6 @@ func TestHostileRuns(t *testing.T) {
 	})
 }
 
-// The number of goroutines of a build is no property of its index.
-func TestWorkersAreNotStored(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true, Workers: 3}) })
-	key := codec.Key(objectIn(t, path, "d", "kd"), codec.KindManifest, 0)
-	editJSON(t, path, key, func(m map[string]any) {
-		o := m["Info"].(map[string]any)["Options"].(map[string]any)
-		if _, ok := o["Workers"]; ok {
-			t.Error("Workers are stored")
-		}
-		o["Workers"] = 1 << 24
-	})
-	withFile(t, path, func(_ *DB, s *Snapshot) {
-		info, err := s.Collection("d").Index("kd")
-		if err != nil || info.Options.Workers != 0 {
-			t.Errorf("%d workers, %v", info.Options.Workers, err)
-		}
-	})
-}
-
 // A catalog that claims billions of rows costs Salvage nothing but a line.
 func TestHostileSalvage(t *testing.T) {
 	path := hostileBase(t, 60, func(*DB) {})
@@ -403,7 +384,7 @@ func TestHostileSalvage(t *testing.T) {
 		defer cancel()
 		lines := 0
 		to := filepath.Join(t.TempDir(), "to")
-		r, err := Salvage(ctx, path, to, SalvageOptions{Lost: func(l LostRow) {
+		r, err := Salvage(ctx, path, to, &SalvageOptions{Lost: func(l LostRow) {
 			if lines++; l.Rows < 1 || !errors.Is(l.Err, ErrCorrupt) {
 				t.Errorf("%v", l)
 			}
@@ -459,7 +440,7 @@ func TestHostileArrays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = d.Maintain(t.Context(), MaintainOptions{})
+		_, err = d.Maintain(t.Context(), nil)
 		mustBeCorrupt(t, c.name+": maintain", err)
 		if err := d.Close(); err != nil {
 			t.Fatal(err)

@@ -75,9 +75,6 @@ type BuildOptions struct {
 	// Seed makes the build reproducible: equal rows, options and seed give an
 	// equal index at any number of workers.
 	Seed uint64
-	// Workers is the number of goroutines, all processors when zero. It is not stored: a
-	// rebuild uses the processors of its machine.
-	Workers int `json:"-"`
 	// NoTune skips the tuner: queries must then specify their parameters. Fewer than 10 rows
 	// are too few for the tuner: searches of such an index are exact scans, and DB.Maintain
 	// rebuilds it with the tuner and the original options once there are 10.
@@ -96,9 +93,9 @@ type BuildOptions struct {
 	// Postings are the options of KindPostings, which uses no others, and of the inverted index
 	// of a KindLCIF over a sparse collection.
 	Postings PostingsOptions `json:",omitzero"`
-	// LCIF are the options of KindLCIF, which also uses Seed and Workers.
+	// LCIF are the options of KindLCIF, which also uses Seed.
 	LCIF LCIFOptions `json:",omitzero"`
-	// Budget are the options of KindSBT, KindPT and KindAT, which also use Seed and Workers.
+	// Budget are the options of KindSBT, KindPT and KindAT, which also use Seed.
 	Budget BudgetOptions `json:",omitzero"`
 }
 
@@ -129,14 +126,6 @@ type LabelReport struct {
 	Recall, HeadRecall float64
 	// Rounds is the number of refinement rounds on exact distances.
 	Rounds int
-}
-
-// Progress is the report of a long call: a stage's name and the work done in it. Total is 0 if
-// it is unknown.
-type Progress struct {
-	Stage string
-	Done  int
-	Total int
 }
 
 // IndexInfo describes a published index.

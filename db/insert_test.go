@@ -55,11 +55,11 @@ func TestInsert(t *testing.T) {
 	if err := d.Update(ctx, func(b *Tx) error { return b.Collection("c").Delete([]byte("b")) }); err != nil {
 		t.Fatal(err)
 	}
-	n, err := d.Collection("c").LoadNew(ctx, rowsOf(row("b"), row("x")), nil)
+	n, err := d.Collection("c").LoadNew(ctx, rowsOf(row("b"), row("x")))
 	if n != 2 || err != nil {
 		t.Errorf("%d rows loaded, %v", n, err)
 	}
-	if _, err := d.Collection("c").LoadNew(ctx, rowsOf(row("y"), row("y")), nil); !errors.Is(err, ErrExists) {
+	if _, err := d.Collection("c").LoadNew(ctx, rowsOf(row("y"), row("y"))); !errors.Is(err, ErrExists) {
 		t.Errorf("a key twice in a load: %v", err)
 	}
 	err = d.View(func(s *Snapshot) error {

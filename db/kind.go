@@ -35,7 +35,7 @@ type kind interface {
 	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
 	// to do.
 	absorb(ctx context.Context, st source, r *indexRef, m *manifest,
-		w work) (s step, rebuild bool, err error)
+		timer *stageTimer) (s step, rebuild bool, err error)
 	// again completes the options with which an index is rebuilt without tuning. st is nil if
 	// the index cannot be read.
 	again(ctx context.Context, st source, m *manifest, o *BuildOptions)
@@ -120,12 +120,6 @@ type buildJob struct {
 	changes *watch
 	// latest runs f on the latest generation. Mapped memory must not be used after f returns.
 	latest func(f func(st source) error) error
-}
-
-// work configures a step of maintenance.
-type work struct {
-	workers int
-	timer   *stageTimer
 }
 
 // product is the result of a build or a step of maintenance before it is written.

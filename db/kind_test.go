@@ -61,7 +61,7 @@ func (toyKind) build(ctx context.Context, job *buildJob) (_ built, err error) {
 	return t, err
 }
 
-func (toyKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, _ work) (step, bool, error) {
+func (toyKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, _ *stageTimer) (step, bool, error) {
 	t, err := newToy(ctx, st, m.Info.Options)
 	return &toyStep{t, m}, false, err
 }
@@ -180,7 +180,7 @@ func TestToyKind(t *testing.T) {
 		same(d, 50, 0)
 		put(d, 40, 60)
 		same(d, 50, 20)
-		steps, err := d.Maintain(t.Context(), MaintainOptions{})
+		steps, err := d.Maintain(t.Context(), nil)
 		if err != nil || len(steps) != 1 || steps[0].Action != "copy" {
 			t.Errorf("steps %+v: %v", steps, err)
 		}
@@ -195,7 +195,7 @@ func TestToyKind(t *testing.T) {
 		if d.Check(t.Context(), nil) == nil {
 			t.Error("damage was not found")
 		}
-		if found, err := d.Repair(t.Context(), nil); err != nil || len(found) != 1 || found[0].Index != "x" {
+		if found, err := d.Repair(t.Context()); err != nil || len(found) != 1 || found[0].Index != "x" {
 			t.Errorf("repaired %+v: %v", found, err)
 		}
 		same(d, 70, 0)

@@ -48,11 +48,11 @@ func labelsGolden(path string) (err error) {
 	build := func(coll, name string, o LCIFOptions) func() error {
 		o.Params = &query.LCIFParams{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 		return func() error {
-			_, err := d.Collection(coll).Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+			_, err := d.Collection(coll).Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: o})
 			return err
 		}
 	}
-	maintain := func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err }
+	maintain := func() error { _, err := d.Maintain(ctx, nil); return err }
 	return errorsOf(
 		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
 		func() error { return create(ctx, d, "dense", Schema{Dim: 9}) },
@@ -82,7 +82,7 @@ func TestGoldenLabels(t *testing.T) {
 		if coll == "counts" {
 			o.LCIF.Neighbors = ""
 		}
-		if _, err := d.Collection(coll).Build(ctx, "fresh", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(ctx, "fresh", o); err != nil {
 			return err
 		}
 		err := d.View(func(s *Snapshot) error {
@@ -128,7 +128,7 @@ func TestGoldenLabels(t *testing.T) {
 	if err := putLabelled(d, 123, 126); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(ctx, MaintainOptions{})
+	steps, err := d.Maintain(ctx, nil)
 	if err != nil || len(steps) != 3 || slices.ContainsFunc(steps, func(s MaintainStep) bool { return s.Action == "relearn" }) {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

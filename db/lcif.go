@@ -293,14 +293,14 @@ func (l *lcifLearned) learnSparse(
 		return err
 	}
 	data, l.idf = best.data, best.idf
-	return timer.run("model", func(report func(int, int)) error { return l.learn(ctx, data, o.Workers, report) })
+	return timer.run("model", func(report func(int, int)) error { return l.learn(ctx, data, report) })
 }
 
 // learn learns the model from all rows with the chosen parameters.
 func (l *lcifLearned) learn(
-	ctx context.Context, data *labelled, workers int, report func(done, total int),
+	ctx context.Context, data *labelled, report func(done, total int),
 ) error {
-	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workers)
+	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workersOf(ctx))
 	if err != nil {
 		return wrapf(err, "label model")
 	}
@@ -333,7 +333,7 @@ func (l *lcifLearned) learnGraph(
 		l.opts.LCIF.Graph = 0
 		return nil
 	}
-	if err := view.AddGraph(ctx, rows, l.opts.LCIF.Graph, l.opts.Workers, report); err != nil {
+	if err := view.AddGraph(ctx, rows, l.opts.LCIF.Graph, workersOf(ctx), report); err != nil {
 		return wrapf(err, "nearest rows of rows")
 	}
 	l.graph = view.Graph

@@ -70,7 +70,7 @@ type lcifStep struct {
 // absorb returns a step, or reports that too many rows have changed for the model's weights and
 // selection of features.
 func (lcifKind) absorb(
-	ctx context.Context, st source, _ *indexRef, m *manifest, w work,
+	ctx context.Context, st source, _ *indexRef, m *manifest, timer *stageTimer,
 ) (s step, rebuild bool, err error) {
 	l, c := m.lcif(), st.entry()
 	if c.Sparse {
@@ -110,13 +110,13 @@ func (lcifKind) absorb(
 	if c.Sparse {
 		f.features = c.Dim
 	}
-	err = w.timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
+	err = timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
 	if err != nil {
 		return nil, false, err
 	}
-	err = w.timer.run("count", func(func(int, int)) error { return f.count(ctx, w.workers) })
+	err = timer.run("count", func(func(int, int)) error { return f.count(ctx) })
 	if err == nil {
-		err = f.segment(ctx, w.timer)
+		err = f.segment(ctx, timer)
 	}
 	if err == nil && l.Graph > 0 && f.unchanged() {
 		g := a.graph
@@ -124,7 +124,7 @@ func (lcifKind) absorb(
 			Ptr: slices.Clone(g.Ptr), Index: slices.Clone(g.Index), Value: slices.Clone(g.Value), Cols: g.Cols,
 		}
 	} else if err == nil && l.Graph > 0 {
-		err = w.timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, w.workers, report) })
+		err = timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, report) })
 	}
 	if err != nil {
 		return nil, false, err
@@ -156,7 +156,7 @@ func deletedWithin(dead *roaring.Bitmap, first, n int) int {
 
 // graph computes the neighbor lists of all rows after the step.
 func (f *lcifFollowing) graph(
-	ctx context.Context, workers int, report func(done, total int),
+	ctx context.Context, report func(done, total int),
 ) error {
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for i := range uint32(f.covered) {
@@ -186,7 +186,7 @@ func (f *lcifFollowing) graph(
 		}
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
-	if err := view.AddGraph(ctx, rows, f.m.lcif().Graph, workers, report); err != nil {
+	if err := view.AddGraph(ctx, rows, f.m.lcif().Graph, workersOf(ctx), report); err != nil {
 		return wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
@@ -361,14 +361,14 @@ func (f *lcifFollowing) setOf(row uint32, run **coldRows) ([]uint32, error) {
 }
 
 // count computes the sums after the change.
-func (f *lcifFollowing) count(ctx context.Context, workers int) error {
+func (f *lcifFollowing) count(ctx context.Context) error {
 	failed := func(err error) error { return wrapf(err, "label model") }
 	counted := func(units *vector.CSR, sets [][]uint32, names int) (*labels.FeatureLabels, error) {
 		matrix, err := labels.FromSets(sets, names)
 		if err != nil {
 			return nil, err
 		}
-		return labels.CountFeatureLabels(ctx, query.FeatureRows(units), matrix, workers)
+		return labels.CountFeatureLabels(ctx, query.FeatureRows(units), matrix, workersOf(ctx))
 	}
 	add, err := counted(f.added, f.addSets, len(f.head.names))
 	if err != nil {
@@ -388,7 +388,7 @@ func (f *lcifFollowing) count(ctx context.Context, workers int) error {
 	p := &labels.Patched{
 		Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old,
 	}
-	if f.counts, err = p.Change(add, sub, workers); err != nil {
+	if f.counts, err = p.Change(add, sub, workersOf(ctx)); err != nil {
 		return corruptf(f.st.entry().Name, "index %q: %w", f.m.Info.Name, err)
 	}
 	f.baseBytes = int64(8*len(a.base.Ptr) + 16*len(a.base.Index))

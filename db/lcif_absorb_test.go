@@ -110,7 +110,7 @@ func TestMaintainLCIF(t *testing.T) {
 			p.Thresholds = &labels.Thresholds{Single: 0.2, KeepTop: true}
 		}
 		put(rng.IntN(120)+20, 150)
-		_, err := d.Collection("s").Build(ctx, "kept", o, nil)
+		_, err := d.Collection("s").Build(ctx, "kept", o)
 		must(err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			if names += rng.IntN(3); !dense {
@@ -135,7 +135,7 @@ func TestMaintainLCIF(t *testing.T) {
 				must(d.Close())
 				d = open()
 			}
-			steps, err := d.Maintain(ctx, MaintainOptions{})
+			steps, err := d.Maintain(ctx, nil)
 			must(err)
 			for _, s := range steps {
 				actions[s.Action]++
@@ -145,7 +145,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 			fresh := plain
 			if fresh {
-				if _, err = d.Collection("s").Build(ctx, "fresh", o, nil); errors.Is(err, errEmpty) {
+				if _, err = d.Collection("s").Build(ctx, "fresh", o); errors.Is(err, errEmpty) {
 					fresh = false // no labels are left
 				} else {
 					must(err)
@@ -155,7 +155,7 @@ func TestMaintainLCIF(t *testing.T) {
 			if fresh {
 				must(d.Collection("s").DropIndex(ctx, "fresh"))
 			}
-			if again, err := d.Maintain(ctx, MaintainOptions{}); err != nil || len(again) > 0 {
+			if again, err := d.Maintain(ctx, nil); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
@@ -229,14 +229,14 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 		err = errorsOf(
 			func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 			put(0, 200),
-			func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
+			func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
 			drop, put(200, 205),
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range [][]string{{"segment", "rewrite"}, nil} {
-			steps, err := d.Maintain(ctx, MaintainOptions{})
+			steps, err := d.Maintain(ctx, nil)
 			var got []string
 			for _, s := range steps {
 				got = append(got, s.Action)
@@ -532,7 +532,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	err = errorsOf(
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put(2000) },
-		func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -559,7 +559,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		if err := put(40); err != nil {
 			t.Fatal(err)
 		}
-		steps, err := d.Maintain(ctx, MaintainOptions{})
+		steps, err := d.Maintain(ctx, nil)
 		if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
 			t.Fatalf("steps %v, %v", steps, err)
 		}
@@ -609,7 +609,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put("1", "low", 0) },
 		func() error { return put("2", "high", 1) },
-		func() error { _, err := d.Collection("s").Build(ctx, "kept", o, nil); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "kept", o); return err },
 		// The label of the first row goes and comes back behind the other one.
 		func() error { return put("1", "low", 0) },
 		func() error { return put("3", "new", 2) },
@@ -617,7 +617,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(ctx, MaintainOptions{})
+	steps, err := d.Maintain(ctx, nil)
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

@@ -82,12 +82,12 @@ func TestLCIFCycleInFile(t *testing.T) {
 			d, queries, truth := spotDB(t, 300, 0, vector.L2)
 			name := func(i int) string { return fmt.Sprint("model ", i%n) }
 			for i := range n {
-				if _, err := d.Collection("docs").Build(t.Context(), name(i), plainModel(Flat), nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name(i), plainModel(Flat)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			// This one leads to the cycle and is no part of it.
-			if _, err := d.Collection("docs").Build(t.Context(), "beside", plainModel(Flat), nil); err != nil {
+			if _, err := d.Collection("docs").Build(t.Context(), "beside", plainModel(Flat)); err != nil {
 				t.Fatal(err)
 			}
 			for i := range n {
@@ -141,7 +141,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 				t.Errorf("Check found %d problems: %v", problems, err)
 			}
 			err = within30(t, "Repair", func(ctx context.Context) error {
-				found, err := d.Repair(ctx, nil)
+				found, err := d.Repair(ctx)
 				if len(found) == 0 {
 					t.Error("Repair found nothing")
 				}
@@ -167,7 +167,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 func TestLCIFCycleRefused(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
 	build := func(name string, o BuildOptions) (IndexInfo, error) {
-		return d.Collection("docs").Build(t.Context(), name, o, nil)
+		return d.Collection("docs").Build(t.Context(), name, o)
 	}
 	forests := BuildOptions{Trees: 2, LabelsK: 8}
 	if _, err := build("b", forests); err != nil {
@@ -203,18 +203,19 @@ func TestLCIFCycleRefused(t *testing.T) {
 func TestLCIFCyclePublished(t *testing.T) {
 	d, _, _ := spotDB(t, 300, 0, vector.L2)
 	for _, name := range []string{"a", "b"} {
-		if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var once sync.Once
-	_, err := d.Collection("docs").Build(t.Context(), "a", plainModel("b"), func(Progress) {
+	rebuildFirst := func(Progress) {
 		once.Do(func() {
-			if _, err := d.Collection("docs").Build(t.Context(), "b", plainModel("a"), nil); err != nil {
+			if _, err := d.Collection("docs").Build(t.Context(), "b", plainModel("a")); err != nil {
 				t.Error(err)
 			}
 		})
-	})
+	}
+	_, err := d.Collection("docs").Build(WithProgress(t.Context(), rebuildFirst), "a", plainModel("b"))
 	if !errors.Is(err, errOption) || !strings.Contains(err.Error(), "depend on itself") {
 		t.Errorf("the later build: %v", err)
 	}
@@ -275,10 +276,10 @@ func (c *endingContext) Err() error {
 // looks at the context: the next use loads it.
 func TestLoadIndexCancelled(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees"), nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees")); err != nil {
 		t.Fatal(err)
 	}
 	path := d.Path()

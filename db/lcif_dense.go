@@ -281,7 +281,7 @@ func (l *lcifLearned) learnDense(
 		view := &query.LCIFView{Features: st.entry().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
 		units := query.FeatureRows(query.UnitRows(data.rows, view))
 		var err error
-		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, o.Workers); err != nil {
+		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, workersOf(ctx)); err != nil {
 			return wrapf(err, "label model")
 		}
 		if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {

@@ -81,12 +81,12 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			neighbors := Flat
 			if c.forest {
 				neighbors = "trees"
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 6, LabelsK: 20}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 6, LabelsK: 20}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
-			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
+			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	d, queries, _ := spotDB(t, 400, 0, vector.Cosine)
 	params := &query.LCIFParams{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Create(t.Context(), "sparse", Schema{Features: Numbered}); err != nil {
@@ -185,7 +185,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("sparse").Build(t.Context(), "labels", o, nil); err != nil {
+	if _, err := d.Collection("sparse").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
@@ -214,7 +214,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 
 func TestDenseLCIFOptions(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, -1, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "untuned", BuildOptions{Trees: 2, LabelsK: 5, NoTune: true}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "untuned", BuildOptions{Trees: 2, LabelsK: 5, NoTune: true}); err != nil {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIFOptions{
@@ -228,12 +228,12 @@ func TestDenseLCIFOptions(t *testing.T) {
 		"no such forest":   {Neighbors: "nonsense"},
 		"neighbours of it": {Neighbors: "labels"},
 	} {
-		_, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+		_, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o})
 		if !errors.Is(err, errOption) && !errors.Is(err, errNoIndex) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	info, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}, nil)
+	info, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}})
 	if err != nil || info.Options.LCIF.Neighbors != Flat {
 		t.Fatalf("%+v, %v", info.Options.LCIF, err)
 	}
@@ -271,14 +271,14 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				d, queries, _ = spotDB(t, 1400, 0, vector.Cosine)
 			}
 			if kind == "forest" {
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 8, LabelsK: 20}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 8, LabelsK: 20}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			params := &query.LCIFParams{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
 			build := func(name string) {
 				t.Helper()
-				if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -376,10 +376,10 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, dropped), func(t *testing.T) {
 				d, queries, truth := spotDB(t, 400, 0, vector.L2)
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
 					t.Fatal(err)
 				}
-				built, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: c.o}, nil)
+				built, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: c.o})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -399,14 +399,14 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+				if _, err := d.Maintain(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 				o := LCIFOptions{Params: built.Options.LCIF.Params, Neighbors: built.Options.LCIF.Neighbors}
 				if dropped {
 					o.Neighbors = Flat
 				}
-				if _, err := d.Collection("docs").Build(t.Context(), "rebuilt", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "rebuilt", BuildOptions{Kind: KindLCIF, LCIF: o}); err != nil {
 					t.Fatal(err)
 				}
 				kept := predictAll(t, d, queries, &PredictOptions{Index: "labels"}, 2)
@@ -439,10 +439,10 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 // keeps the name.
 func TestRelearnWithoutForest(t *testing.T) {
 	d, queries, truth := spotDB(t, 400, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel(""), nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("")); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Collection("docs").DropIndex(t.Context(), "trees"); err != nil {

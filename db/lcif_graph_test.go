@@ -115,7 +115,7 @@ func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	}
 	g.put(t, 150)
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: graphParams, Graph: graphDegree, Weight: c.weight}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
 	return g
@@ -246,7 +246,7 @@ func TestSecondOrder(t *testing.T) {
 			g.check(t)
 			maintain := func() {
 				t.Helper()
-				if _, err := g.Maintain(t.Context(), MaintainOptions{}); err != nil {
+				if _, err := g.Maintain(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -298,7 +298,7 @@ func TestSecondOrderRepaired(t *testing.T) {
 				if !errors.Is(err, ErrCorrupt) {
 					t.Errorf("Predict: %v", err)
 				}
-				if found, err := g.Repair(t.Context(), nil); err != nil || len(found) != 1 {
+				if found, err := g.Repair(t.Context()); err != nil || len(found) != 1 {
 					t.Fatalf("Repair: %v, %v", found, err)
 				}
 				g.check(t)
@@ -357,7 +357,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 func TestSecondOrderTuned(t *testing.T) {
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}}
-	info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
+	info, err := d.Collection("docs").Build(t.Context(), "labels", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,14 +372,14 @@ func TestSecondOrderTuned(t *testing.T) {
 	if share := first(predictAll(t, d, queries, nil, 1), truth); share < 0.95 {
 		t.Errorf("precision of the best label is %g", share)
 	}
-	if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+	if _, err := d.Maintain(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	// The thresholds of a given setting are those of its second-order scores.
 	o.LCIF.Params, o.LCIF.Cut = &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}, &query.LCIFCut{Share: 1}
 	o.LCIF.SecondOrders = nil
 	for _, o.LCIF.Weight = range []Weighting{WeightNone, WeightStandard} {
-		if info, err = d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
+		if info, err = d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
 		}
 		p, points := info.Options.LCIF.Params, info.LabelCurve.Points
@@ -389,7 +389,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	}
 	// Without a list of nearest rows there are no second-order scores.
 	plain := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {

@@ -23,7 +23,7 @@ func TestLCIFPartition(t *testing.T) {
 	defer d.Close()
 	model := LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	build := func(name string, o PostingsOptions) error {
-		_, err := d.Collection("counts").Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: model, Postings: o}, nil)
+		_, err := d.Collection("counts").Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: model, Postings: o})
 		return err
 	}
 	err = errorsOf(
@@ -100,7 +100,7 @@ func TestLCIFPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(1) // with rows that the index does not cover
-	if _, err := d.Maintain(ctx, MaintainOptions{}); err != nil {
+	if _, err := d.Maintain(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	compare(2)
@@ -141,11 +141,11 @@ func TestPartitionMisuse(t *testing.T) {
 		{"dense", BuildOptions{Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true}}},
 		{"dense", BuildOptions{Postings: PostingsOptions{Partition: true}}},
 	} {
-		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o, nil); !errors.Is(err, errOption) {
+		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o); !errors.Is(err, errOption) {
 			t.Errorf("%s, kind %q, %+v: %v", c.coll, c.o.Kind, c.o.Postings, err)
 		}
 	}
-	if _, err := d.Collection("dense").Build(ctx, "x", BuildOptions{Kind: KindLCIF, LCIF: model}, nil); err != nil {
+	if _, err := d.Collection("dense").Build(ctx, "x", BuildOptions{Kind: KindLCIF, LCIF: model}); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {

@@ -122,7 +122,7 @@ func TestLCIFPredicts(t *testing.T) {
 		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)
 			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
-			info, err := d.Collection("docs").Build(t.Context(), "labels", o, nil)
+			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	params := &query.LCIFParams{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params, Weight: weight}}
-		if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
 		}
 		got := predictAll(t, d, queries, nil, 2)
@@ -260,7 +260,7 @@ func TestLCIFMisuse(t *testing.T) {
 	defer d.Close()
 	params := &query.LCIFParams{K: 5, Lambda: 0.5}
 	build := func(coll string, o LCIFOptions) error {
-		_, err := d.Collection(coll).Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o}, nil)
+		_, err := d.Collection(coll).Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o})
 		return err
 	}
 	predict := func(coll string, q Query, o *PredictOptions) error {
@@ -286,7 +286,7 @@ func TestLCIFMisuse(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.Collection("docs").Build(ctx, "labels", BuildOptions{Kind: KindLCIF}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := d.Collection("docs").Build(ctx, "labels", BuildOptions{Kind: KindLCIF}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := predict("docs", queries[0], nil); !errors.Is(err, errNoIndex) {
@@ -295,7 +295,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if err := build("docs", LCIFOptions{Params: params}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "rows", BuildOptions{}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "rows", BuildOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ err, want error }{
@@ -401,12 +401,12 @@ func TestPredictWithoutEvidence(t *testing.T) {
 		put(coll, 30, "often")
 		put(coll, 10, "seldom")
 		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
-		if _, err := d.Collection(coll).Build(t.Context(), "labels", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
 		}
 		check(coll, "often", 0.75)
 		put(coll, 40, "seldom")
-		if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+		if _, err := d.Maintain(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		check(coll, "seldom", float32(40)/70)

@@ -63,12 +63,12 @@ func (c *weighted) tune(
 	ctx context.Context, o BuildOptions, report func(done, total int),
 ) (*query.LCIFCurve, *query.LCIFChoice, error) {
 	cv := c.cv
-	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, o.Workers
+	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, workersOf(ctx)
 	tune := query.LCIFTuneOptions{
 		Objectives: []query.LCIFObjective{o.LCIF.Objective}, Variants: []query.LCIFVariant{query.Combined},
 		FeatureShare: o.LCIF.FeatureShares, Cuts: query.DefaultLCIFCuts(o.LCIF.AllowEmpty),
 		Search:  o.LCIF.Search,
-		Workers: o.Workers, Progress: func(_ string, done, total int) { report(done, total) },
+		Workers: workersOf(ctx), Progress: func(_ string, done, total int) { report(done, total) },
 	}
 	tune.SecondOrders, cv.Graph = o.LCIF.SecondOrders, o.LCIF.Graph
 	if cv.Neighbors != nil {

@@ -71,7 +71,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	for name, w := range map[string]Weighting{"auto": "", "none": WeightNone, "tfidf": WeightTFIDF} {
 		var err error
 		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4, Weight: w}}
-		if info[name], err = d.Collection("terms").Build(t.Context(), name, o, nil); err != nil {
+		if info[name], err = d.Collection("terms").Build(t.Context(), name, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	}
 	same()
 	putTerms(t, d, "terms", 240, 400) // so many that the model is relearned
-	if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+	if _, err := d.Maintain(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	same()
@@ -129,7 +129,7 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	putColumns(t, d, 0, 120)
-	info, err := d.Collection("dense").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4}}, nil)
+	info, err := d.Collection("dense").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestScaledColumns(t *testing.T) {
 			putColumns(t, d, 130, 250)
 		}
 		check()
-		if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+		if _, err := d.Maintain(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		check()
@@ -222,7 +222,7 @@ func TestScaledColumns(t *testing.T) {
 		"tf-idf": {Weight: WeightTFIDF},
 		"forest": {Weight: WeightStandard, Neighbors: "trees"},
 	} {
-		if _, err := d.Collection("dense").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, errOption) {
+		if _, err := d.Collection("dense").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}); !errors.Is(err, errOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -238,7 +238,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		putTerms(t, d, coll, 0, 150+60*i)
 	}
-	tuned, err := d.Collection("one").Build(t.Context(), "tuned", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 5, AllowEmpty: true}}, nil)
+	tuned, err := d.Collection("one").Build(t.Context(), "tuned", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 5, AllowEmpty: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
-			if _, err := d.Collection(coll).Build(t.Context(), "given", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); err != nil {
+			if _, err := d.Collection(coll).Build(t.Context(), "given", BuildOptions{Kind: KindLCIF, LCIF: o}); err != nil {
 				t.Fatal(err)
 			}
 			err := d.View(func(s *Snapshot) error {
@@ -278,7 +278,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		"thresholds": {Cut: &query.LCIFCut{Share: 1}, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
 		"no share":   {Cut: &query.LCIFCut{}, Params: &query.LCIFParams{K: 1, Lambda: 1}},
 	} {
-		if _, err := d.Collection("one").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}, nil); !errors.Is(err, errOption) {
+		if _, err := d.Collection("one").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}); !errors.Is(err, errOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,30 +12,29 @@ const loadRow = 128
 // Load puts many rows, in transactions of about 32 MiB, and returns how many of them are
 // durable. The next transaction is filled while the previous one is written, so two of them are
 // in memory at a time. A later row replaces an earlier one with the same key. The iterator may
-// reuse the memory of a row once it is asked for the next one. progress, if not nil, is called
-// after every transaction.
+// reuse the memory of a row once it is asked for the next one.
 //
 // An error, including one from rows, ends the load; then the first n rows are stored and the
 // others are not.
 //
 // Errors: those of Update and of rows.
-func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error], progress func(Progress)) (int, error) {
-	return c.load(ctx, rows, TxCollection.Put, progress)
+func (c Collection) Load(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
+	return c.load(ctx, rows, TxCollection.Put)
 }
 
 // LoadNew is Load for new rows: a row must not replace a stored row or an earlier one of the
 // load. It returns ErrExists at the first transaction with such a row.
 //
 // Errors: those of Load, ErrExists.
-func (c Collection) LoadNew(ctx context.Context, rows iter.Seq2[Row, error], progress func(Progress)) (int, error) {
-	return c.load(ctx, rows, TxCollection.Insert, progress)
+func (c Collection) LoadNew(ctx context.Context, rows iter.Seq2[Row, error]) (int, error) {
+	return c.load(ctx, rows, TxCollection.Insert)
 }
 
 // putFunc is the method with which a load writes a row.
 type putFunc func(c TxCollection, r Row) error
 
 func (c Collection) load(
-	ctx context.Context, rows iter.Seq2[Row, error], put putFunc, progress func(Progress),
+	ctx context.Context, rows iter.Seq2[Row, error], put putFunc,
 ) (n int, err error) {
 	d, err := c.writer()
 	if err != nil {
@@ -53,7 +52,7 @@ func (c Collection) load(
 		l := <-writing
 		writing = nil
 		n += l.rows
-		if l.err == nil && progress != nil {
+		if progress := progressOf(ctx); l.err == nil && progress != nil {
 			progress(Progress{Stage: "load", Done: n})
 		}
 		return l.err

@@ -19,11 +19,6 @@ type MaintainOptions struct {
 	// written or deleted since, and for indexes that learn from labels the rows relabelled, are
 	// fewer than this share of the rows it covers. Zero means that any change is absorbed.
 	Share float64
-	// Workers is the number of goroutines, all processors when zero.
-	Workers int
-	// Progress, if not nil, is called from several goroutines but never at the
-	// same time.
-	Progress func(Progress)
 }
 
 // MaintainStep describes a step of maintenance: one transaction that brought an index up to
@@ -79,9 +74,12 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // IndexStatus.Error has the reason.
 //
 // Errors: ErrInvalid.
-func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainStep, err error) {
-	if !(o.Share >= 0) || o.Workers < 0 {
-		return nil, fmt.Errorf("%w: a negative share or count", errOption)
+func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []MaintainStep, err error) {
+	if o == nil {
+		o = &MaintainOptions{}
+	}
+	if !(o.Share >= 0) {
+		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", errOption, o.Share)
 	}
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -96,7 +94,7 @@ func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainS
 	for name, err := range d.indexNames() {
 		for err == nil {
 			var s *MaintainStep
-			if s, err = d.maintainIndex(ctx, name[0], name[1], o); s == nil {
+			if s, err = d.maintainIndex(ctx, name[0], name[1], o.Share); s == nil {
 				break
 			}
 			steps = append(steps, *s)
@@ -113,7 +111,7 @@ func (d *DB) Maintain(ctx context.Context, o MaintainOptions) (steps []MaintainS
 }
 
 // maintainOnce makes one step, if one is due.
-func (d *DB) maintainOnce(ctx context.Context, o MaintainOptions) (*MaintainStep, error) {
+func (d *DB) maintainOnce(ctx context.Context, share float64) (*MaintainStep, error) {
 	select {
 	case d.maintaining <- struct{}{}:
 		defer func() { <-d.maintaining }()
@@ -124,7 +122,7 @@ func (d *DB) maintainOnce(ctx context.Context, o MaintainOptions) (*MaintainStep
 	for name, err := range d.indexNames() {
 		var s *MaintainStep
 		if err == nil {
-			s, err = d.maintainIndex(ctx, name[0], name[1], o)
+			s, err = d.maintainIndex(ctx, name[0], name[1], share)
 		}
 		if s != nil {
 			return s, err
@@ -156,7 +154,7 @@ func (d *DB) indexNames() iter.Seq2[[2]string, error] {
 
 // maintainIndex makes the next step of one index. It returns nil if no step is due.
 func (d *DB) maintainIndex(
-	ctx context.Context, coll, name string, o MaintainOptions,
+	ctx context.Context, coll, name string, share float64,
 ) (_ *MaintainStep, err error) {
 	ctx, release, err := d.hold(ctx, 1)
 	if err != nil {
@@ -164,7 +162,7 @@ func (d *DB) maintainIndex(
 	}
 	defer release(&err)
 	for {
-		s, err := d.tryStep(ctx, coll, name, o)
+		s, err := d.tryStep(ctx, coll, name, share)
 		if !errors.Is(err, errOvertaken) {
 			return s, err
 		}
@@ -174,10 +172,10 @@ func (d *DB) maintainIndex(
 // tryStep is maintainIndex, except that it returns errOvertaken if the index was replaced or
 // dropped during the step.
 func (d *DB) tryStep(
-	ctx context.Context, coll, name string, o MaintainOptions,
+	ctx context.Context, coll, name string, share float64,
 ) (*MaintainStep, error) {
 	start := time.Now()
-	timer := newTimer(o.Progress)
+	timer := newTimer(ctx)
 	changes, end := d.watches.begin()
 	defer end()
 	var s step
@@ -196,14 +194,14 @@ func (d *DB) tryStep(
 			return err
 		}
 		changed, err := st.changedRows(ctx, m)
-		due := changed > 0 && float64(changed) >= o.Share*float64(m.Info.Rows) ||
-			st.tunable(m) || st.rewriteDue(m, o.Share)
+		due := changed > 0 && float64(changed) >= share*float64(m.Info.Rows) ||
+			st.tunable(m) || st.rewriteDue(m, share)
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
 		anew := st.tunable(m)
 		if !anew {
-			s, anew, err = m.kind().absorb(ctx, st, ref, m, work{o.Workers, timer})
+			s, anew, err = m.kind().absorb(ctx, st, ref, m, timer)
 		}
 		if anew && err == nil {
 			again = newRebuild(ctx, st, m)
@@ -223,7 +221,7 @@ func (d *DB) tryStep(
 		}
 		return &MaintainStep{coll, name, s.action(), s.rows(), time.Since(start).Seconds()}, nil
 	case again != nil:
-		info, err := d.rebuild(ctx, coll, again, o)
+		info, err := d.rebuild(ctx, coll, again)
 		if err != nil {
 			return nil, err
 		}
@@ -281,15 +279,11 @@ func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 
 // rebuild rebuilds an index.
 func (d *DB) rebuild(
-	ctx context.Context, coll string, x *rebuild, o MaintainOptions,
+	ctx context.Context, coll string, x *rebuild,
 ) (IndexInfo, error) {
-	again := x.opts
-	if o.Workers > 0 {
-		again.Workers = o.Workers
-	}
-	timer := newTimer(o.Progress)
+	timer := newTimer(ctx)
 	timer.before = x.m
-	return d.build(ctx, coll, x.m.Info.Name, again, timer)
+	return d.build(ctx, coll, x.m.Info.Name, x.opts, timer)
 }
 
 // drift is the largest share of changed rows for which an index keeps what it has learned;

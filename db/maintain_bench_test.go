@@ -56,7 +56,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			}
 			build := func(name string, o db.LCIFOptions) func() {
 				return func() {
-					if _, err := d.Collection("c").Build(ctx, name, db.BuildOptions{Kind: db.KindLCIF, LCIF: o}, nil); err != nil {
+					if _, err := d.Collection("c").Build(ctx, name, db.BuildOptions{Kind: db.KindLCIF, LCIF: o}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -81,7 +81,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 				commit += timed(func() { put("small", at, at+1, 0) })
 				at += n
 				fold += timed(func() {
-					if _, err := d.Maintain(ctx, db.MaintainOptions{}); err != nil {
+					if _, err := d.Maintain(ctx, nil); err != nil {
 						b.Fatal(err)
 					}
 				})
@@ -154,7 +154,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 			}
 			put(0, n)
 			o := db.BuildOptions{Kind: c.kind, Budget: db.BudgetOptions{Params: c.params, Weight: db.WeightTFIDF}}
-			if _, err := d.Collection("c").Build(ctx, "x", o, nil); err != nil {
+			if _, err := d.Collection("c").Build(ctx, "x", o); err != nil {
 				b.Fatal(err)
 			}
 			var follow, build time.Duration
@@ -163,14 +163,14 @@ func BenchmarkMaintainTrees(b *testing.B) {
 				put(at, at+n/100)
 				at += n / 100
 				start := time.Now()
-				steps, err := d.Maintain(ctx, db.MaintainOptions{})
+				steps, err := d.Maintain(ctx, nil)
 				follow += time.Since(start)
 				if err != nil || len(steps) != 1 || steps[0].Action == "relearn" {
 					b.Fatal(steps, err)
 				}
 				read += steps[0].Rows
 				start = time.Now()
-				if _, err := d.Collection("c").Build(ctx, "x", o, nil); err != nil {
+				if _, err := d.Collection("c").Build(ctx, "x", o); err != nil {
 					b.Fatal(err)
 				}
 				build += time.Since(start)

@@ -35,7 +35,7 @@ func childMaintain(path string) error {
 			return err
 		}
 		fmt.Printf("batch %d\n", i)
-		steps, err := d.Maintain(context.Background(), MaintainOptions{})
+		steps, err := d.Maintain(context.Background(), nil)
 		if err != nil {
 			return err
 		}
@@ -66,13 +66,13 @@ func TestKillMaintain(t *testing.T) {
 		"c": {Kind: forest.KD, Trees: 4, Depth: 3, LabelsK: 8, HopLabels: 4, Rotate: 8, NoTune: true},
 		"s": {},
 	} {
-		_, e := d.Collection(coll).Build(t.Context(), "kept", o, nil)
+		_, e := d.Collection(coll).Build(t.Context(), "kept", o)
 		err = errors.Join(err, e)
 	}
 	// Every batch has a label of its own.
 	for _, kind := range []forest.Kind{KindAT, KindPT} {
 		o := BuildOptions{Kind: kind, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}}
-		_, e := d.Collection("s").Build(t.Context(), string(kind), o, nil)
+		_, e := d.Collection("s").Build(t.Context(), string(kind), o)
 		err = errors.Join(err, e)
 	}
 	if err = errors.Join(err, d.Close()); err != nil {
@@ -197,7 +197,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	if err := put(n); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("c").Build(ctx, "x", BuildOptions{NoTune: true, Trees: 6, LabelsK: 10}, nil); err != nil {
+	if _, err := d.Collection("c").Build(ctx, "x", BuildOptions{NoTune: true, Trees: 6, LabelsK: 10}); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -234,7 +234,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	for to := n + 10; to <= len(rows) && err == nil; to += 10 {
 		if err = put(to); err == nil {
 			var done []MaintainStep
-			done, err = d.Maintain(ctx, MaintainOptions{Workers: 1})
+			done, err = d.Maintain(WithWorkers(ctx, 1), nil)
 			steps += len(done)
 		}
 	}

@@ -38,11 +38,11 @@ func maintainedGolden(path string) (err error) {
 		})
 	}
 	build := func(coll string, o BuildOptions) error {
-		_, err := d.Collection(coll).Build(ctx, "x", o, nil)
+		_, err := d.Collection(coll).Build(ctx, "x", o)
 		return err
 	}
 	maintain := func() error {
-		_, err := d.Maintain(ctx, MaintainOptions{})
+		_, err := d.Maintain(ctx, nil)
 		return err
 	}
 	return errorsOf(
@@ -115,7 +115,7 @@ func TestGoldenMaintained(t *testing.T) {
 	err = d.Update(ctx, func(b *Tx) error {
 		return b.Collection("dense").Put(Row{Key: []byte("more"), Vector: goldenVector(3, 6, 0)})
 	})
-	steps, err2 := d.Maintain(ctx, MaintainOptions{})
+	steps, err2 := d.Maintain(ctx, nil)
 	if err := errors.Join(err, err2, mustCheck(d)); err != nil || len(steps) != 1 || steps[0].Action != "insert" {
 		t.Errorf("steps %v, %v", steps, err)
 	}

@@ -43,7 +43,7 @@ func TestMaintainLargeStep(t *testing.T) {
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		put(0, 30, 9),
 		func() error {
-			_, err := d.Collection("s").Build(ctx, "x", BuildOptions{Postings: PostingsOptions{Partition: true}}, nil)
+			_, err := d.Collection("s").Build(ctx, "x", BuildOptions{Postings: PostingsOptions{Partition: true}})
 			return err
 		},
 		put(30, rows, features),
@@ -51,7 +51,7 @@ func TestMaintainLargeStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps, err := d.Maintain(ctx, MaintainOptions{})
+	steps, err := d.Maintain(ctx, nil)
 	if err != nil || len(steps) != 1 {
 		t.Fatalf("steps %v, %v", steps, err)
 	}

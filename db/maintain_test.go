@@ -61,7 +61,7 @@ func TestMaintainPostings(t *testing.T) {
 		}
 		o := BuildOptions{Postings: PostingsOptions{Partition: true, M: rng.IntN(3)}}
 		put(rng.IntN(150)+1, 150)
-		_, err := d.Collection("s").Build(ctx, "kept", o, nil)
+		_, err := d.Collection("s").Build(ctx, "kept", o)
 		must(err)
 		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
 			width += rng.IntN(20) // features that the index does not know
@@ -84,9 +84,9 @@ func TestMaintainPostings(t *testing.T) {
 				d = open()
 			}
 			put(1, 2) // so that rows are left
-			_, err := d.Maintain(ctx, MaintainOptions{})
+			_, err := d.Maintain(ctx, nil)
 			must(err)
-			_, err = d.Collection("s").Build(ctx, "fresh", o, nil)
+			_, err = d.Collection("s").Build(ctx, "fresh", o)
 			must(err)
 			must(d.View(func(s *Snapshot) error {
 				sameAnswers(ctx, t, s, rng, width)
@@ -96,7 +96,7 @@ func TestMaintainPostings(t *testing.T) {
 				}
 				return err
 			}))
-			if again, err := d.Maintain(ctx, MaintainOptions{}); err != nil || len(again) > 0 {
+			if again, err := d.Maintain(ctx, nil); err != nil || len(again) > 0 {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
@@ -240,7 +240,7 @@ func TestMaintainLabels(t *testing.T) {
 			"lcif": {Kind: KindLCIF, LCIF: LCIFOptions{Weight: weight, Params: &query.LCIFParams{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}}},
 		}
 		for name, o := range o {
-			if _, err := d.Collection("docs").Build(ctx, name, o, nil); err != nil {
+			if _, err := d.Collection("docs").Build(ctx, name, o); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -263,10 +263,10 @@ func TestMaintainLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A change below the share is left alone.
-		if steps, err := d.Maintain(ctx, MaintainOptions{Share: 0.9}); err != nil || len(steps) != 0 {
+		if steps, err := d.Maintain(ctx, &MaintainOptions{Share: 0.9}); err != nil || len(steps) != 0 {
 			t.Errorf("steps %v, %v", steps, err)
 		}
-		steps, err := d.Maintain(ctx, MaintainOptions{})
+		steps, err := d.Maintain(ctx, nil)
 		if err != nil || len(steps) != len(o) {
 			t.Fatalf("steps %v, %v", steps, err)
 		}
@@ -274,7 +274,7 @@ func TestMaintainLabels(t *testing.T) {
 			if o.LCIF.Weight != WeightNone {
 				continue
 			}
-			if _, err := d.Collection("docs").Build(ctx, name+" anew", o, nil); err != nil {
+			if _, err := d.Collection("docs").Build(ctx, name+" anew", o); err != nil {
 				t.Fatal(err)
 			}
 			err := d.View(func(s *Snapshot) error {

@@ -43,7 +43,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 			err = errorsOf(
 				func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 				func() error { return put(0, 3000) },
-				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o, nil); return err },
+				func() (err error) { info, err = d.Collection("s").Build(ctx, "x", o); return err },
 			)
 			if err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func TestMaintainWritesLittle(t *testing.T) {
 					t.Fatal(err)
 				}
 				before := allocated()
-				steps, err := d.Maintain(ctx, MaintainOptions{})
+				steps, err := d.Maintain(ctx, nil)
 				if err != nil || len(steps) != 1 {
 					t.Fatalf("steps %v, %v", steps, err)
 				}

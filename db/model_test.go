@@ -590,7 +590,7 @@ func (x *machine) build(t *rapid.T) {
 		// Principal coordinates of so many dimensions take too long for a test.
 		o.Kind, o.Rotate, o.SketchBytes = forest.RP, -1, -1
 	}
-	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
+	_, err := x.d.Collection(name).Build(context.Background(), index, o)
 	if len(c.rows) == 0 {
 		if !errors.Is(err, errEmpty) {
 			t.Fatalf("build over no rows: %v", err)
@@ -607,7 +607,7 @@ func (x *machine) build(t *rapid.T) {
 func (x *machine) buildOther(t *rapid.T, name, index string) {
 	c := x.m[name]
 	o := c.sparseBuild(t)
-	_, err := x.d.Collection(name).Build(context.Background(), index, o, nil)
+	_, err := x.d.Collection(name).Build(context.Background(), index, o)
 	if len(c.rows) == 0 || o.Kind != KindPostings && !c.labelled() {
 		if !errors.Is(err, errEmpty) {
 			t.Fatalf("build of %s over nothing: %v", o.Kind, err)
@@ -725,7 +725,7 @@ func (x *machine) reorder(t *rapid.T) {
 
 // maintain brings all indexes up to date, except for those that cannot be learned from the rows.
 func (x *machine) maintain(t *rapid.T) {
-	_, err := x.d.Maintain(context.Background(), MaintainOptions{})
+	_, err := x.d.Maintain(context.Background(), nil)
 	if err != nil && !errors.Is(err, errEmpty) && !errors.Is(err, budget.ErrInput) {
 		t.Fatal(err)
 	}
@@ -750,7 +750,7 @@ func (x *machine) salvage(t *rapid.T) {
 	defer x.open(t)
 	name := x.path + ".saved"
 	defer os.Remove(name)
-	report, err := Salvage(context.Background(), x.path, name, SalvageOptions{NoIndexes: true})
+	report, err := Salvage(context.Background(), x.path, name, &SalvageOptions{Indexes: Off})
 	if err != nil || report.Lost > 0 {
 		t.Fatalf("salvage: %+v, %v", report, err)
 	}

@@ -41,7 +41,7 @@ func TestNumberingStays(t *testing.T) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
-	if _, err := Salvage(ctx, d.Path(), filepath.Join(dir, "b.anndb"), SalvageOptions{}); err != nil {
+	if _, err := Salvage(ctx, d.Path(), filepath.Join(dir, "b.anndb"), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a.anndb", "b.anndb"} {

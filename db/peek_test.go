@@ -43,9 +43,9 @@ func TestPeek(t *testing.T) {
 	steps := []func() error{
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		put(0, 300),
-		func() error { _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}, nil); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}); return err },
 		put(300, 310),
-		func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err },
+		func() error { _, err := d.Maintain(ctx, nil); return err },
 		put(310, 330),
 	}
 	for i, step := range steps {
@@ -108,7 +108,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		func() error { return create(ctx, d, "a", Schema{Features: Numbered}) },
 		func() error { return create(ctx, d, "b", Schema{Features: Numbered}) },
 		func() error { return put(0) },
-		func() error { _, err := d.Collection("a").Build(ctx, "x", BuildOptions{}, nil); return err },
+		func() error { _, err := d.Collection("a").Build(ctx, "x", BuildOptions{}); return err },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		for i := 1; i < 300; i++ {
 			err := put(i)
 			if err == nil && i%10 == 0 {
-				_, err = d.Maintain(ctx, MaintainOptions{})
+				_, err = d.Maintain(ctx, nil)
 			}
 			if err != nil {
 				done <- err

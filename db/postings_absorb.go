@@ -117,7 +117,7 @@ type segmentStep struct {
 // absorb makes fresh rows a segment, merged with the segments that are not much larger.
 // Rows that are deleted now are left out.
 func (postingsKind) absorb(
-	ctx context.Context, st source, _ *indexRef, m *manifest, w work,
+	ctx context.Context, st source, _ *indexRef, m *manifest, timer *stageTimer,
 ) (step, bool, error) {
 	set, err := st.sparse(ctx)
 	if err != nil {
@@ -139,14 +139,14 @@ func (postingsKind) absorb(
 	s.n = end - s.first
 	s.dead = dead(s.first, s.n)
 	var rows *vector.CSR
-	err = w.timer.run("read", func(report func(int, int)) (err error) {
+	err = timer.run("read", func(report func(int, int)) (err error) {
 		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.entry().Dim, report)
 		return err
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	err = w.timer.run("postings", func(report func(int, int)) (err error) {
+	err = timer.run("postings", func(report func(int, int)) (err error) {
 		s.index, err = postings.Build(ctx, rows, m.Info.Options.Postings.params(), report)
 		return err
 	})

@@ -50,7 +50,7 @@ func learnRowless(d *DB) error {
 	}}
 	_, err := d.Collection("counts").Build(context.Background(), "labels", BuildOptions{
 		Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true, M: 1},
-	}, nil)
+	})
 	return err
 }
 
@@ -77,7 +77,7 @@ func rowlessGolden(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	build := func(coll string, o BuildOptions) error {
-		_, err := d.Collection(coll).Build(ctx, "rows", o, nil)
+		_, err := d.Collection(coll).Build(ctx, "rows", o)
 		return err
 	}
 	return errorsOf(
@@ -89,7 +89,7 @@ func rowlessGolden(path string) (err error) {
 		func() error { return build("binary", BuildOptions{}) },
 		func() error { return build("counts", BuildOptions{Postings: PostingsOptions{Partition: true, M: 2}}) },
 		func() error { return putRowless(d, "counts", rowlessSealed, rowlessRows) },
-		func() error { _, err := d.Maintain(ctx, MaintainOptions{}); return err },
+		func() error { _, err := d.Maintain(ctx, nil); return err },
 		func() error { return learnRowless(d) },
 		func() error { _, err := d.Compact(ctx); return err },
 	)
@@ -163,7 +163,7 @@ func TestGoldenRowless(t *testing.T) {
 	compare()
 	// The model follows further changes, with the weights that features had.
 	err = putRowless(d, "counts", rowlessRows, rowlessRows+3)
-	steps, err2 := d.Maintain(ctx, MaintainOptions{})
+	steps, err2 := d.Maintain(ctx, nil)
 	if err := errors.Join(err, err2, mustCheck(d)); err != nil {
 		t.Fatal(err)
 	}

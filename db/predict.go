@@ -26,8 +26,6 @@ type PredictOptions struct {
 	Strategy postings.Strategy
 	// Explain fills in Prediction.Explanation and, for trees, Predictions.Tree.
 	Explain bool
-	// Workers is the number of goroutines of PredictBatch, all processors when zero.
-	Workers int
 }
 
 // Predictions is the answer to a prediction.

@@ -11,8 +11,8 @@ import (
 // batchQueries is the largest number of queries that are predicted together.
 const batchQueries = 512
 
-// PredictBatch predicts the labels of many queries in one state, on PredictOptions.Workers
-// goroutines. Element i of the result is what Predict returns for queries[i], but for the
+// PredictBatch predicts the labels of many queries in one state, in
+// parallel (WithWorkers). Element i of the result is what Predict returns for queries[i], but for the
 // counts in Stats. Label models of kind lcif read their index and their feature–label
 // similarities once for many queries, so one call with many queries is much faster than many
 // calls. Explained predictions are computed one by one.
@@ -29,7 +29,7 @@ func (c Collection) PredictBatch(
 		return nil, err
 	}
 	defer c.letGo(s)
-	workers := par.Workers(o.Workers)
+	workers := par.Workers(workersOf(ctx))
 	out := make([]Predictions, len(queries))
 	rounds := max(1, (len(queries)+workers*batchQueries-1)/(workers*batchQueries))
 	size := max(1, (len(queries)+workers*rounds-1)/(workers*rounds))

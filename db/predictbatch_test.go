@@ -19,7 +19,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 	defer d.Close()
 	params := &query.LCIFParams{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params, Weight: WeightTFIDF}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
 	compare := func() {
@@ -63,7 +63,7 @@ func TestPredictBatchErrors(t *testing.T) {
 	d, _, queries, _ := topicDB(t, false)
 	defer d.Close()
 	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}
-	if _, err := d.Collection("docs").Build(t.Context(), "labels", o, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
 	queries[17].Sparse = vector.Sparse{Index: []uint32{4, 4}, Value: []float32{1, 1}}

@@ -37,7 +37,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		}
 		return w.Collection("n").Put(db.Row{Key: []byte("a"), Features: named(1, "x").Features})
 	}))
-	_, err := b.d.Collection("s").Build(ctx, "m", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}, nil)
+	_, err := b.d.Collection("s").Build(ctx, "m", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}})
 	b.must(err)
 	s, err := b.d.Snapshot()
 	b.must(err)
@@ -59,7 +59,7 @@ func TestMisuseOfSparse(t *testing.T) {
 	}
 	build := func(o db.LCIFOptions) func() error {
 		return func() error {
-			_, err := b.d.Collection("s").Build(ctx, "y", db.BuildOptions{Kind: db.KindLCIF, LCIF: o}, nil)
+			_, err := b.d.Collection("s").Build(ctx, "y", db.BuildOptions{Kind: db.KindLCIF, LCIF: o})
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"5"}},
 		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"5"}},
 		{"tree of a single class", func() error {
-			_, err := b.d.Collection("n").Build(ctx, "y", db.BuildOptions{Kind: db.KindAT}, nil)
+			_, err := b.d.Collection("n").Build(ctx, "y", db.BuildOptions{Kind: db.KindAT})
 			return err
 		}, db.ErrUnsuitable, nil},
 	})
@@ -114,11 +114,11 @@ func TestPrefixOnce(t *testing.T) {
 	ctx := t.Context()
 	_, again := db.Open(dir+"/x", nil)
 	_, directory := db.Open(dir, nil)
-	_, built := d.Collection("nowhere").Build(ctx, "x", db.BuildOptions{}, nil)
+	_, built := d.Collection("nowhere").Build(ctx, "x", db.BuildOptions{})
 	for name, err := range map[string]error{
 		"open twice": again, "open a directory": directory, "build": built,
 		"restore":  db.Restore(ctx, dir+"/nothing", dir+"/y", false),
-		"maintain": func() error { _, err := d.Maintain(ctx, db.MaintainOptions{Share: -1}); return err }(),
+		"maintain": func() error { _, err := d.Maintain(ctx, &db.MaintainOptions{Share: -1}); return err }(),
 	} {
 		if err == nil || strings.Count(err.Error(), "db:") != 1 {
 			t.Errorf("%s: error %v", name, err)

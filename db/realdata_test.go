@@ -139,7 +139,7 @@ func TestImages(t *testing.T) {
 		_, err := d.Create(ctx, "images", db.Schema{Dim: len(rows[0].Vector)})
 		return err
 	}, "images", rows)
-	_, err := d.Collection("images").Build(t.Context(), "main", db.BuildOptions{Seed: 1}, nil)
+	_, err := d.Collection("images").Build(t.Context(), "main", db.BuildOptions{Seed: 1})
 	must(t, err)
 	reaches := func(state string) {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestImages(t *testing.T) {
 	}
 	reaches("new index")
 	_, err = d.Collection("images").Build(t.Context(), "classes", db.BuildOptions{Kind: db.KindLCIF, Seed: 1,
-		LCIF: db.LCIFOptions{Folds: 3}}, nil)
+		LCIF: db.LCIFOptions{Folds: 3}})
 	must(t, err)
 	must(t, d.View(func(s *db.Snapshot) error {
 		right := 0
@@ -190,7 +190,7 @@ func TestImages(t *testing.T) {
 		return nil
 	}))
 	reaches("before maintenance")
-	_, err = d.Maintain(t.Context(), db.MaintainOptions{})
+	_, err = d.Maintain(t.Context(), nil)
 	must(t, err)
 	reaches("after maintenance")
 	must(t, d.Check(t.Context(), func(p db.Problem) { t.Error(p) }))
@@ -227,7 +227,7 @@ func TestSourceFiles(t *testing.T) {
 		"imports": {Kind: db.KindLCIF, Seed: 1, LCIF: db.LCIFOptions{Weight: db.WeightTFIDF, Folds: 3}},
 		"tree":    {Kind: db.KindAT, Seed: 1, Budget: db.BudgetOptions{Weight: db.WeightTFIDF}},
 	} {
-		_, err := d.Collection("files").Build(t.Context(), name, o, nil)
+		_, err := d.Collection("files").Build(t.Context(), name, o)
 		must(t, err)
 	}
 	must(t, d.View(func(s *db.Snapshot) error {

@@ -158,11 +158,11 @@ func (s *Snapshot) renumbered(
 				return err
 			}
 		}
-		if _, err := d.Collection(m.name).Load(ctx, rows, nil); err != nil {
+		if _, err := d.Collection(m.name).Load(ctx, rows); err != nil {
 			return err
 		}
 		for _, x := range m.indexes {
-			if _, err := d.rebuild(ctx, m.name, x, MaintainOptions{}); err != nil {
+			if _, err := d.rebuild(ctx, m.name, x); err != nil {
 				return &notLearned{m.name, wrapf(err, "index %q of %q", x.m.Info.Name, m.name)}
 			}
 		}

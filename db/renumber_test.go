@@ -77,7 +77,7 @@ func churned(t *testing.T, d *DB) {
 		{"named", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
 		{"named", "tree", BuildOptions{Kind: KindAT, Budget: tree}},
 	} {
-		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o, nil)
+		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o)
 		must(err)
 	}
 	must(churn(d, 2))
@@ -180,7 +180,7 @@ func TestCompactRenumbers(t *testing.T) {
 	if err := churn(d, 4); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Maintain(t.Context(), MaintainOptions{}); err != nil {
+	if _, err := d.Maintain(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := d.Compact(t.Context()); err != nil {
@@ -282,7 +282,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	once := false
-	_, err = d.Collection("dense").Build(ctx, "late", BuildOptions{Trees: 2, NoTune: true}, func(p Progress) {
+	_, err = d.Collection("dense").Build(WithProgress(ctx, func(p Progress) {
 		if p.Stage == "trees" && !once {
 			once = true
 			go func() {
@@ -290,7 +290,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 				done <- err
 			}()
 		}
-	})
+	}), "late", BuildOptions{Trees: 2, NoTune: true})
 	if err := errors.Join(err, <-done); err != nil {
 		t.Error(err)
 	}
@@ -322,9 +322,9 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	}
 	run(func(i int) error { return churn(d, uint64(i)) })
 	run(func(int) error { _, err := d.Compact(ctx); return err })
-	run(func(int) error { _, err := d.Maintain(ctx, MaintainOptions{}); return err })
+	run(func(int) error { _, err := d.Maintain(ctx, nil); return err })
 	run(func(i int) error {
-		_, err := d.Collection("sparse").Build(ctx, "rows", BuildOptions{Postings: PostingsOptions{Partition: i%2 == 0}}, nil)
+		_, err := d.Collection("sparse").Build(ctx, "rows", BuildOptions{Postings: PostingsOptions{Partition: i%2 == 0}})
 		return err
 	})
 	for range 4 {

@@ -30,9 +30,7 @@ type RepairedIndex struct {
 //
 // Errors: ErrCorrupt if an index could not be rebuilt, or if pages are damaged so that the file
 // must not be written to.
-func (d *DB) Repair(
-	ctx context.Context, progress func(Progress),
-) (found []RepairedIndex, err error) {
+func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -83,7 +81,7 @@ func (d *DB) Repair(
 	var failed []error
 	for _, x := range damaged {
 		if x.Err = x.why; x.Err == nil {
-			_, x.Err = d.rebuild(ctx, x.Collection, x.again, MaintainOptions{Progress: progress})
+			_, x.Err = d.rebuild(ctx, x.Collection, x.again)
 		}
 		found = append(found, x.RepairedIndex)
 		if x.Err != nil {

@@ -44,12 +44,12 @@ func repairDB(t *testing.T, path string) {
 	}
 	build := func(coll, name string, o BuildOptions) func() error {
 		return func() error {
-			_, err := d.Collection(coll).Build(ctx, name, o, nil)
+			_, err := d.Collection(coll).Build(ctx, name, o)
 			return err
 		}
 	}
 	maintain := func() error {
-		_, err := d.Maintain(ctx, MaintainOptions{})
+		_, err := d.Maintain(ctx, nil)
 		return err
 	}
 	err = errorsOf(
@@ -184,7 +184,7 @@ func TestRepair(t *testing.T) {
 			if err := d.Check(ctx, nil); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("check of the damaged file: %v", err)
 			}
-			found, err := d.Repair(ctx, nil)
+			found, err := d.Repair(ctx)
 			if len(found) != 1 || found[0].Index != c.index || !errors.Is(found[0].Damage, ErrCorrupt) {
 				t.Errorf("found %v", found)
 			}
@@ -200,7 +200,7 @@ func TestRepair(t *testing.T) {
 			if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
 				t.Errorf("check after the repair: %v", err)
 			}
-			if again, err := d.Repair(ctx, nil); err != nil || len(again) != 0 {
+			if again, err := d.Repair(ctx); err != nil || len(again) != 0 {
 				t.Errorf("repair again: %v, %v", again, err)
 			}
 		})
@@ -251,7 +251,11 @@ func TestSalvage(t *testing.T) {
 				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			}
 			lost := map[string]bool{}
-			r, err := Salvage(ctx, path, to, SalvageOptions{NoIndexes: c.name != "nothing", Lost: func(l LostRow) {
+			indexes := Off
+			if c.name == "nothing" {
+				indexes = On
+			}
+			r, err := Salvage(ctx, path, to, &SalvageOptions{Indexes: indexes, Lost: func(l LostRow) {
 				lost[l.Collection+"/"+string(l.Key)] = true
 				if !errors.Is(l.Err, ErrCorrupt) {
 					t.Errorf("%v", l)
@@ -287,7 +291,7 @@ func TestSalvage(t *testing.T) {
 			if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
 				t.Error(err)
 			}
-			if _, err := Salvage(ctx, path, to, SalvageOptions{}); !errors.Is(err, ErrExists) {
+			if _, err := Salvage(ctx, path, to, nil); !errors.Is(err, ErrExists) {
 				t.Errorf("salvage over a file: %v", err)
 			}
 		})

@@ -65,10 +65,8 @@ type SalvageOptions struct {
 	// Lost, if not nil, is called for every row that could not be read, and once for each range
 	// of rows of which nothing was found.
 	Lost func(LostRow)
-	// NoIndexes skips rebuilding the indexes.
-	NoIndexes bool
-	// Progress, if not nil, is called with the progress of rows and indexes.
-	Progress func(Progress)
+	// Indexes selects whether indexes are rebuilt: On, also when empty, or Off.
+	Indexes Switch
 }
 
 // Salvage writes every readable row of the damaged database at from to a new database at to,
@@ -81,8 +79,14 @@ type SalvageOptions struct {
 // every block and the key of every row.
 //
 // Errors: ErrExists for a file at to, ErrCorrupt if there is no catalog and no row,
-// ErrNotDatabase, ErrLocked, those of Load.
-func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageReport, err error) {
+// ErrNotDatabase, ErrLocked, ErrInvalid, those of Load.
+func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r SalvageReport, err error) {
+	if o == nil {
+		o = &SalvageOptions{}
+	}
+	if err := o.Indexes.check("Indexes"); err != nil {
+		return r, err
+	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%w: %s", ErrExists, to)
 	}
@@ -101,14 +105,6 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 		return r, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	report := func(stage string) func(Progress) {
-		return func(p Progress) {
-			if o.Progress != nil {
-				p.Stage = stage
-				o.Progress(p)
-			}
-		}
-	}
 	for _, c := range w.cat.Collections {
 		if _, err = d.Create(ctx, c.Name, c.schema()); err != nil {
 			return r, err
@@ -123,17 +119,17 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (r SalvageR
 				o.Lost(l)
 			}
 		}
-		n, err := d.Collection(c.Name).Load(ctx, x.rows(), report(c.Name))
+		n, err := d.Collection(c.Name).Load(asStage(ctx, c.Name), x.rows())
 		r.Rows += n
 		if err != nil {
 			return r, err
 		}
-		if o.NoIndexes {
+		if o.Indexes == Off {
 			continue
 		}
 		for i := range c.Indexes {
 			name := c.Name + "/" + c.Indexes[i].Name
-			if err := w.rebuild(ctx, d, c, &c.Indexes[i], report(name)); err != nil {
+			if err := w.rebuild(asStage(ctx, name), d, c, &c.Indexes[i]); err != nil {
 				if ctx.Err() != nil {
 					return r, err
 				}
@@ -292,7 +288,7 @@ func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
 
 // rebuild rebuilds an index with the settings in its manifest.
 func (w *wreck) rebuild(
-	ctx context.Context, d *DB, c *collection, r *indexRef, report func(Progress),
+	ctx context.Context, d *DB, c *collection, r *indexRef,
 ) error {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
 	data, err := w.block(string(bucketMeta), key)
@@ -306,7 +302,7 @@ func (w *wreck) rebuild(
 	if err != nil {
 		return err
 	}
-	_, err = d.rebuild(ctx, c.Name, newRebuild(ctx, nil, m), MaintainOptions{Progress: report})
+	_, err = d.rebuild(ctx, c.Name, newRebuild(ctx, nil, m))
 	return err
 }
 

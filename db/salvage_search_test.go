@@ -20,7 +20,7 @@ import (
 )
 
 // salvaged runs Salvage and returns the rows that came out.
-func salvaged(t *testing.T, path string, o SalvageOptions) (SalvageReport, map[string]string) {
+func salvaged(t *testing.T, path string, o *SalvageOptions) (SalvageReport, map[string]string) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "new")
 	r, err := Salvage(t.Context(), path, to, o)
@@ -109,7 +109,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 	path := write(t, data)
 	at, n := blockPlace(t, path, bucketMeta, "dense", "trees", codec.KindManifest, 0)
 	flipAt(t, path, at+int64(n)/2)
-	r, got := salvaged(t, path, SalvageOptions{})
+	r, got := salvaged(t, path, nil)
 	if len(r.Indexes) != 3 || len(r.NotBuilt) != 0 || r.Searched != nil {
 		t.Errorf("without a manifest: %+v", r)
 	}
@@ -127,7 +127,7 @@ func TestSalvageSecondCopies(t *testing.T) {
 	w := surveyed(t, path)
 	p := w.blocks[string(bucketMeta)+string(catalogKey[:])]
 	flipAt(t, path, p.at+int64(p.n)/2)
-	r, got = salvaged(t, path, SalvageOptions{NoIndexes: true})
+	r, got = salvaged(t, path, &SalvageOptions{Indexes: Off})
 	if r.Lost != 0 || r.Searched != nil || len(r.Revived) != 0 {
 		t.Errorf("without the last catalog: %+v", r)
 	}
@@ -204,7 +204,7 @@ func TestSalvageSearches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			damaged := slices.Clone(data)
 			unnamed := damage(damaged)
-			r, got := salvaged(t, write(t, damaged), SalvageOptions{NoIndexes: true})
+			r, got := salvaged(t, write(t, damaged), &SalvageOptions{Indexes: Off})
 			if r.Lost != 0 || !errors.Is(r.Searched, ErrCorrupt) || len(r.Revived) != 2 {
 				t.Errorf("%+v", r)
 			}
@@ -224,7 +224,7 @@ func TestSalvageSearches(t *testing.T) {
 	}
 	t.Run("nothing left", func(t *testing.T) {
 		path := write(t, make([]byte, len(data)))
-		if _, err := Salvage(t.Context(), path, path+".new", SalvageOptions{}); !errors.Is(err, ErrCorrupt) {
+		if _, err := Salvage(t.Context(), path, path+".new", nil); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -248,7 +248,7 @@ func TestSalvageCut(t *testing.T) {
 			clear(damaged[page*pageSize : (page+1)*pageSize])
 		}
 		clear(damaged[:2*pageSize])
-		r, got := salvaged(t, write(t, damaged), SalvageOptions{NoIndexes: true})
+		r, got := salvaged(t, write(t, damaged), &SalvageOptions{Indexes: Off})
 		right := 0
 		for key, row := range got {
 			_, key, _ := strings.Cut(key, "/")
@@ -267,7 +267,7 @@ func TestSalvageCut(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	path := write(t, data)
-	if _, err := Salvage(ctx, path, path+".new", SalvageOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Salvage(ctx, path, path+".new", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -70,8 +70,6 @@ type SearchOptions struct {
 	// Reuse is the memory of an earlier result, which the search may overwrite. A dense search
 	// with enough of it, and without filters by label or key, allocates nothing in steady state.
 	Reuse []Hit
-	// Workers is the number of goroutines of SearchBatch, all processors when zero.
-	Workers int
 	// Params, if not nil, are used in place of Recall, except for K. Dense collections only.
 	// Their Filter must be nil, since a search cannot check which numbering its row numbers
 	// belong to.
@@ -355,7 +353,7 @@ func (st *collState) include(h *Hit, parts Content) error {
 	return nil
 }
 
-// SearchBatch searches for many queries in one state, on SearchOptions.Workers goroutines.
+// SearchBatch searches for many queries in one state, in parallel (WithWorkers).
 // Element i of the result is what Search returns for queries[i].
 //
 // Errors: those of Search, with the number of the first query that failed.
@@ -370,7 +368,7 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 	defer c.letGo(s)
 	c = s.Collection(c.name)
 	out := make([]Result, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: o.Workers}
+	work := par.Work{N: len(queries), Grain: 8, Workers: workersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) (err error) {
 		one := *o
 		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))

@@ -766,7 +766,7 @@ func TestPanicInFilter(t *testing.T) {
 	if spell(before) != spell(after) {
 		t.Error("a panic changed later answers")
 	}
-	_, err := b.d.Collection("c").Build(t.Context(), "y", db.BuildOptions{NoTune: true, Workers: 1}, nil)
+	_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), 1), "y", db.BuildOptions{NoTune: true})
 	b.must(err)
 	func() {
 		defer func() {
@@ -774,11 +774,11 @@ func TestPanicInFilter(t *testing.T) {
 				t.Errorf("recovered %v", r)
 			}
 		}()
-		_, err := b.d.Collection("c").Build(t.Context(), "y", db.BuildOptions{NoTune: true}, func(p db.Progress) {
+		_, err := b.d.Collection("c").Build(db.WithProgress(t.Context(), func(p db.Progress) {
 			if p.Stage == "read" {
 				panic("progress")
 			}
-		})
+		}), "y", db.BuildOptions{NoTune: true})
 		t.Errorf("returned instead of panicking: %v", err)
 	}()
 	b.check()
@@ -877,7 +877,7 @@ func TestHugeValues(t *testing.T) {
 			}
 			ask(query.Params{Method: query.Flat})
 			for _, l := range learners {
-				_, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Quantize: true, Trees: 4}, nil)
+				_, err := b.d.Collection("c").Build(t.Context(), "x", db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Quantize: true, Trees: 4})
 				if err == nil {
 					ask(query.Params{Sketch: true, Quant: true, Hops: 1})
 				} else if !errors.Is(err, db.ErrInvalid) || huge < 1e18 {

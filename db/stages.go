@@ -1,8 +1,8 @@
 package db
 
 import (
+	"context"
 	"runtime/metrics"
-	"sync"
 	"time"
 )
 
@@ -12,20 +12,13 @@ type stageTimer struct {
 	progress func(Progress)
 	seconds  map[string]float64
 	memory   int64
-	mu       sync.Mutex
 	// before is the index that maintenance rebuilds; nil for a build by the user.
 	before *manifest
 }
 
-// newTimer returns a timer that reports to a function of the caller, which may be nil.
-func newTimer(progress func(Progress)) *stageTimer {
-	t := &stageTimer{seconds: map[string]float64{}}
-	if progress != nil {
-		t.progress = func(p Progress) {
-			callback(func() bool { progress(p); return true })
-		}
-	}
-	return t
+// newTimer returns a timer that reports to the function of the context, if there is one.
+func newTimer(ctx context.Context) *stageTimer {
+	return &stageTimer{seconds: map[string]float64{}, progress: progressOf(ctx)}
 }
 
 // keep copies the data that maintenance does not recompute: the options as requested, the
@@ -49,8 +42,6 @@ func (s *stageTimer) run(name string, f func(report func(done, total int)) error
 	start := time.Now()
 	err := f(func(done, total int) {
 		if s.progress != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
 			s.progress(Progress{Stage: name, Done: done, Total: total})
 		}
 	})

@@ -21,7 +21,7 @@ type treeStep struct {
 
 // absorb returns the next step of a tree, or reports that the tree must be retrained.
 func (treeKind) absorb(
-	ctx context.Context, st source, r *indexRef, m *manifest, w work,
+	ctx context.Context, st source, r *indexRef, m *manifest, timer *stageTimer,
 ) (s step, rebuild bool, err error) {
 	c := st.entry()
 	if c.Sparse {
@@ -48,7 +48,7 @@ func (treeKind) absorb(
 	}
 	var data *labelled
 	var names []string
-	err = w.timer.run("read", func(report func(int, int)) error {
+	err = timer.run("read", func(report func(int, int)) error {
 		data, names, err = readLabelled(ctx, st, known, report)
 		return err
 	})
@@ -63,7 +63,7 @@ func (treeKind) absorb(
 		rows.Append(t.prepare(data.rows.Row(i)))
 	}
 	job := treeJob(m.Info.Options.Kind, rows, data)
-	job.Params, job.Workers = m.Info.Options.Budget.Params, w.workers
+	job.Params, job.Workers = m.Info.Options.Budget.Params, workersOf(ctx)
 	relabelled, err := st.relabelled(m.Object)
 	if err != nil {
 		return nil, false, err
@@ -73,7 +73,7 @@ func (treeKind) absorb(
 		since.Relabelled = func(row int) bool { return relabelled.Contains(uint32(row)) }
 	}
 	var out *budget.Followed
-	err = w.timer.run("trees", func(report func(int, int)) (err error) {
+	err = timer.run("trees", func(report func(int, int)) (err error) {
 		job.Progress = report
 		out, err = budget.Follow(ctx, t.model, job, since)
 		return err

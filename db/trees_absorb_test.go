@@ -208,7 +208,7 @@ func TestMaintainTrees(t *testing.T) {
 			b.put(300, c.labels)
 			b.remove(20)
 			o := BuildOptions{Kind: c.kind, Seed: 5, Budget: BudgetOptions{Weight: c.weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3}, Folds: 2, NoPrune: true}}}
-			_, err := b.d.Collection("s").Build(ctx, "x", o, nil)
+			_, err := b.d.Collection("s").Build(ctx, "x", o)
 			b.must(err)
 			b.check()
 			for round := range 10 {
@@ -219,7 +219,7 @@ func TestMaintainTrees(t *testing.T) {
 					b.cancelled()
 				}
 				before, _ := b.tree()
-				steps, err := b.d.Maintain(ctx, MaintainOptions{})
+				steps, err := b.d.Maintain(ctx, nil)
 				if err != nil || len(steps) != 1 {
 					t.Fatalf("steps %v, %v", steps, err)
 				}
@@ -230,7 +230,7 @@ func TestMaintainTrees(t *testing.T) {
 				if steps[0].Action == "count" && (len(after.NodePtr) == len(before.NodePtr) && !slices.Equal(after.Weight, before.Weight) || info.Maintained.IsZero()) {
 					t.Error("decisions were changed by counting")
 				}
-				if steps, err := b.d.Maintain(ctx, MaintainOptions{}); err != nil || len(steps) != 0 {
+				if steps, err := b.d.Maintain(ctx, nil); err != nil || len(steps) != 0 {
 					t.Fatalf("nothing has changed: %v, %v", steps, err)
 				}
 				if round == 6 {
@@ -244,7 +244,7 @@ func TestMaintainTrees(t *testing.T) {
 			}
 			b.check()
 			b.put(3, c.labels)
-			if _, err := b.d.Maintain(ctx, MaintainOptions{}); err != nil {
+			if _, err := b.d.Maintain(ctx, nil); err != nil {
 				t.Fatal(err)
 			}
 			b.check()
@@ -262,7 +262,7 @@ func (b *treeBed) cancelled() {
 	before, was := b.tree()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	defer cancel()
-	steps, err := b.d.Maintain(ctx, MaintainOptions{Progress: func(Progress) { cancel() }})
+	steps, err := b.d.Maintain(WithProgress(ctx, func(Progress) { cancel() }), nil)
 	if ctx.Err() == nil {
 		b.t.Fatal("no progress")
 	}
@@ -289,11 +289,11 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 	b.must(create(ctx, b.d, "s", Schema{Features: Numbered}))
 	b.put(120, 3)
 	o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}}
-	built, err := b.d.Collection("s").Build(ctx, "x", o, nil)
+	built, err := b.d.Collection("s").Build(ctx, "x", o)
 	b.must(err)
 	b.put(100, 3)
 	tuned := false
-	steps, err := b.d.Maintain(ctx, MaintainOptions{Progress: func(p Progress) { tuned = tuned || p.Stage == "tune" }})
+	steps, err := b.d.Maintain(WithProgress(ctx, func(p Progress) { tuned = tuned || p.Stage == "tune" }), nil)
 	if err != nil || len(steps) != 1 || steps[0].Action != "relearn" || tuned {
 		t.Fatalf("steps %v, %v, tuned %v", steps, err, tuned)
 	}

@@ -104,7 +104,7 @@ func treeJob(kind forest.Kind, rows *vector.CSR, data *labelled) budget.Job {
 // learn chooses parameters, if there is a grid, and trains the trees.
 func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageTimer) error {
 	o, kind := &l.opts.Budget, budget.Kind(l.opts.Kind)
-	job.Workers = l.opts.Workers
+	job.Workers = workersOf(ctx)
 	if o.Grid != nil {
 		err := timer.run("tune", func(report func(int, int)) (err error) {
 			tune := job

@@ -183,18 +183,21 @@ func (p *TreePath) decides(label string) int {
 }
 
 // TreePicture returns a picture of a stored tree: the decisions with the names of their
-// features and labels. o.Names is ignored. classes selects trees if there is one per class.
+// features and labels. nil options are the defaults; Names is ignored. classes selects trees if there is one per class.
 //
 // Errors: ErrNotFound, ErrInvalid for a name that no class has.
 func (c Collection) TreePicture(
-	index string, o budget.PictureOptions, classes ...string,
+	index string, o *budget.PictureOptions, classes ...string,
 ) (picture *budget.Picture, err error) {
+	if o == nil {
+		o = &budget.PictureOptions{}
+	}
 	err = c.read(func(st *collState) error {
 		t, err := st.treeModel(context.Background(), index)
 		if err != nil {
 			return err
 		}
-		picture, err = t.picture(o, classes)
+		picture, err = t.picture(*o, classes)
 		return err
 	})
 	return picture, err

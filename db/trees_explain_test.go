@@ -41,7 +41,7 @@ func TestTreesExplain(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
 	for _, kind := range []forest.Kind{KindAT, KindPT} {
-		if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind), nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind)); err != nil {
 			t.Fatal(err)
 		}
 		plain := predictAll(t, d, queries, nil, 1)
@@ -109,7 +109,7 @@ func TestTreesExplain(t *testing.T) {
 func TestClassTreesExplain(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
 		d := classDB(t, classes)
-		if _, err := d.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT), nil); err != nil {
+		if _, err := d.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT)); err != nil {
 			t.Fatal(err)
 		}
 		q := Query{Vector: []float32{0, 2, 0, 0}}
@@ -185,19 +185,19 @@ func classDB(t *testing.T, classes int) *DB {
 func TestTreePicture(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(KindAT), nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(KindAT)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "index", BuildOptions{Kind: KindPostings}, nil); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "index", BuildOptions{Kind: KindPostings}); err != nil {
 		t.Fatal(err)
 	}
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT), nil); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT)); err != nil {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
-		p, err := s.Collection("docs").TreePicture("", budget.PictureOptions{Nodes: 3})
+		p, err := s.Collection("docs").TreePicture("", &budget.PictureOptions{Nodes: 3})
 		if err != nil {
 			return err
 		}
@@ -216,8 +216,8 @@ func TestTreePicture(t *testing.T) {
 			}
 		}
 		_, kind := treePath(t.Context(), s.Collection("docs"), queries[0], "index")
-		_, index := s.Collection("docs").TreePicture("x", budget.PictureOptions{})
-		_, class := s.Collection("docs").TreePicture("tree", budget.PictureOptions{}, "topic 1")
+		_, index := s.Collection("docs").TreePicture("x", nil)
+		_, class := s.Collection("docs").TreePicture("tree", nil, "topic 1")
 		_, dense := treePath(t.Context(), s.Collection("docs"), Query{Vector: []float32{1}}, "")
 		_, value := treePath(t.Context(), s.Collection("docs"), Query{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
 		_, _, params := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Explain: true, Index: "index"})
@@ -235,14 +235,14 @@ func TestTreePicture(t *testing.T) {
 		t.Error(err)
 	}
 	err = points.View(func(s *Snapshot) error {
-		p, err := s.Collection("points").TreePicture("tree", budget.PictureOptions{}, "class 2")
+		p, err := s.Collection("points").TreePicture("tree", nil, "class 2")
 		if err != nil {
 			return err
 		}
 		if p.Nodes[0].Heading != "class 2 against the rest" || slices.ContainsFunc(p.Nodes[1:], func(n budget.PictureNode) bool { return n.Heading != "" }) {
 			t.Errorf("%+v", p.Nodes)
 		}
-		_, err = s.Collection("points").TreePicture("tree", budget.PictureOptions{}, "class 7")
+		_, err = s.Collection("points").TreePicture("tree", nil, "class 7")
 		if !errors.Is(err, errOption) || !strings.Contains(err.Error(), `"class 7"`) {
 			t.Errorf("class 7: %v", err)
 		}
@@ -259,7 +259,7 @@ func TestTreeDecisions(t *testing.T) {
 	defer d.Close()
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT), nil); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT)); err != nil {
 		t.Fatal(err)
 	}
 	var queries []Query
@@ -267,12 +267,12 @@ func TestTreeDecisions(t *testing.T) {
 		queries = append(queries, Query{Features: r.Features})
 	}
 	for _, kind := range []forest.Kind{KindPT, KindAT} {
-		info, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind), nil)
+		info, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind))
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = d.View(func(s *Snapshot) error {
-			got, err := s.Collection("docs").TreeDecisions(t.Context(), queries, "", 2)
+			got, err := s.Collection("docs").TreeDecisions(WithWorkers(t.Context(), 2), queries, "")
 			// Rows may leave the path of training, which goes by their labels.
 			if want := info.Tree.Decisions; math.Abs(got-want) > 0.05*want || want < info.Tree.Entropy {
 				t.Errorf("%s: %g decisions, %g in training, entropy %g", kind, got, want, info.Tree.Entropy)
@@ -284,14 +284,14 @@ func TestTreeDecisions(t *testing.T) {
 		}
 	}
 	err := points.View(func(s *Snapshot) error {
-		got, err := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}}, "tree", 0)
+		got, err := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}}, "tree")
 		if got < 3 {
 			t.Errorf("%g decisions in three trees", got)
 		}
-		if n, err := s.Collection("points").TreeDecisions(t.Context(), nil, "tree", 0); err != nil || n != 0 {
+		if n, err := s.Collection("points").TreeDecisions(t.Context(), nil, "tree"); err != nil || n != 0 {
 			t.Errorf("no queries: %g decisions, %v", n, err)
 		}
-		_, dim := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree", 0)
+		_, dim := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree")
 		if !errors.Is(dim, errDimension) || !strings.Contains(dim.Error(), "query 1") {
 			t.Errorf("dimension: %v", dim)
 		}

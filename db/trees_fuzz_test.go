@@ -51,7 +51,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 			if o.Budget.Weight = WeightTFIDF; o.Kind == KindSBT {
 				o.Budget.Weight = WeightNone
 			}
-			if _, err := d.Collection(coll).Build(ctx, string(o.Kind), o, nil); err != nil {
+			if _, err := d.Collection(coll).Build(ctx, string(o.Kind), o); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -110,10 +110,10 @@ func FuzzTree(f *testing.F) {
 			if err != nil {
 				return err
 			}
-			if n, err := s.Collection(coll).TreeDecisions(ctx, []Query{q}, index, 1); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
+			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
 				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
 			}
-			p, err := s.Collection(coll).TreePicture(index, budget.PictureOptions{Nodes: 5})
+			p, err := s.Collection(coll).TreePicture(index, &budget.PictureOptions{Nodes: 5})
 			if err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func FuzzTree(f *testing.F) {
 			if err != nil || !isTree(m.Info.Options.Kind) {
 				return err
 			}
-			made, _, err := treeKind{}.absorb(ctx, st, r, m, work{1, newTimer(nil)})
+			made, _, err := treeKind{}.absorb(WithWorkers(ctx, 1), st, r, m, newTimer(ctx))
 			if made, ok := made.(*treeStep); ok && made != nil {
 				return made.l.model.Validate()
 			}

@@ -45,7 +45,7 @@ func treesGolden(path string) (err error) {
 	build := func(coll string, kind forest.Kind, weight Weighting) func() error {
 		o := BuildOptions{Kind: kind, Budget: BudgetOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}}
 		return func() error {
-			_, err := d.Collection(coll).Build(ctx, string(kind), o, nil)
+			_, err := d.Collection(coll).Build(ctx, string(kind), o)
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func followChange(d *DB, from int) ([]MaintainStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.Maintain(ctx, MaintainOptions{})
+	return d.Maintain(ctx, nil)
 }
 
 // TestGoldenTrees opens the golden file of trees that have followed a change and

@@ -12,12 +12,11 @@ import (
 // budgeted tree with the name index, the collection's only label model if empty. If there is
 // one tree per class, the decisions in all trees are added up. It is 0 without queries.
 // IndexInfo.Tree has the same number for the training rows, and the entropy that bounds it.
-// workers is the number of goroutines, all processors when zero.
 //
 // Errors: those of Predict, with the number of the query, ErrInvalid for a label model of
 // another kind.
 func (c Collection) TreeDecisions(
-	ctx context.Context, queries []Query, index string, workers int,
+	ctx context.Context, queries []Query, index string,
 ) (mean float64, err error) {
 	if len(queries) == 0 {
 		return 0, nil
@@ -28,7 +27,7 @@ func (c Collection) TreeDecisions(
 	}
 	defer c.letGo(s)
 	counts := make([]int, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: workers}
+	work := par.Work{N: len(queries), Grain: 8, Workers: workersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) error {
 		return atQuery(i, s.read(c.name, func(st *collState) (err error) {
 			counts[i], err = st.decisions(ctx, queries[i], index)

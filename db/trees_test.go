@@ -19,7 +19,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	for _, kind := range []forest.Kind{KindAT, KindPT} {
 		for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 			o := BuildOptions{Kind: kind, Budget: BudgetOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 10}}}}
-			info, err := d.Collection("docs").Build(t.Context(), "tree", o, nil)
+			info, err := d.Collection("docs").Build(t.Context(), "tree", o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := BuildOptions{Kind: KindSBT, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}}
-		if _, err := d.Collection("docs").Build(t.Context(), "tree", o, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), "tree", o); err != nil {
 			t.Fatal(err)
 		}
 		var queries []Query
@@ -151,7 +151,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
 	build := func(coll string, kind forest.Kind, o BudgetOptions) error {
-		_, err := d.Collection(coll).Build(t.Context(), "tree", BuildOptions{Kind: kind, Budget: o}, nil)
+		_, err := d.Collection(coll).Build(t.Context(), "tree", BuildOptions{Kind: kind, Budget: o})
 		return err
 	}
 	if _, err := d.Create(t.Context(), "one", Schema{Features: Numbered}); err != nil {
@@ -221,7 +221,7 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
 	for name, allow := range map[string]bool{"kept": false, "empty": true} {
 		o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Params: params, AllowEmpty: allow}}
-		if _, err := d.Collection("docs").Build(t.Context(), name, o, nil); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, o); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -36,11 +36,11 @@ func TestTreesChooseParameters(t *testing.T) {
 	} {
 		o := BuildOptions{Kind: c.kind, Budget: BudgetOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}}}
 		var stages []string
-		info, err := c.d.Collection(c.coll).Build(t.Context(), "tuned", o, func(p Progress) {
+		info, err := c.d.Collection(c.coll).Build(WithProgress(t.Context(), func(p Progress) {
 			if !slices.Contains(stages, p.Stage) {
 				stages = append(stages, p.Stage)
 			}
-		})
+		}), "tuned", o)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -58,7 +58,7 @@ func TestTreesChooseParameters(t *testing.T) {
 		if c.kind == KindAT && (p.Threshold == 50 || p.BAC.Budget != 20) {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
-		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o, nil)
+		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 		{"rare", KindSBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
 		{"rare", KindSBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {
-		_, err := d.Collection(c.coll).Build(t.Context(), "tree", BuildOptions{Kind: c.kind, Budget: c.o}, nil)
+		_, err := d.Collection(c.coll).Build(t.Context(), "tree", BuildOptions{Kind: c.kind, Budget: c.o})
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s over %q: %v, want %v with %q", c.kind, c.coll, err, c.want, c.names)
 		}

@@ -75,7 +75,7 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 	for _, coll := range []string{"numbers", "names"} {
 		o := BuildOptions{Kind: KindPostings, Postings: PostingsOptions{Partition: true, M: 20}}
-		if _, err := d.Collection(coll).Build(t.Context(), "lists", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "lists", o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 	}
 	for name, o := range builds {
 		for _, coll := range []string{"numbers", "names"} {
-			if _, err := d.Collection(coll).Build(t.Context(), name, o, nil); err != nil {
+			if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
 				t.Fatal(err)
 			}
 		}

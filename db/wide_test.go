@@ -77,7 +77,7 @@ func TestWideFeatures(t *testing.T) {
 		builds(t, d, "s", "t", BuildOptions{Kind: KindPT})
 		answers()
 		put(20, 30)
-		if _, err := d.Maintain(ctx, MaintainOptions{}); err != nil {
+		if _, err := d.Maintain(ctx, nil); err != nil {
 			t.Fatal(err)
 		}
 		answers()
@@ -94,11 +94,11 @@ func TestWideFeatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers()
-		_, err = d.Collection("s").Build(ctx, "l", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}}, nil)
+		_, err = d.Collection("s").Build(ctx, "l", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}})
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Collection("s").Build(ctx, "w", BuildOptions{Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}}, nil)
+		_, err = d.Collection("s").Build(ctx, "w", BuildOptions{Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}})
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
@@ -112,7 +112,7 @@ func TestWideFeatures(t *testing.T) {
 	}
 	to := filepath.Join(t.TempDir(), "to")
 	used += peak(func() {
-		if r, err := Salvage(ctx, path, to, SalvageOptions{}); err != nil || len(r.Indexes) != 2 || r.Rows != 18 {
+		if r, err := Salvage(ctx, path, to, nil); err != nil || len(r.Indexes) != 2 || r.Rows != 18 {
 			t.Errorf("salvage: %+v, %v", r, err)
 		}
 	})
@@ -159,12 +159,12 @@ func TestMaintainSkipsWide(t *testing.T) {
 	}
 	put("wide", 1, 1<<26)
 	for _, want := range []int{2, 0} { // at the second call nothing is left to do
-		steps, err := d.Maintain(ctx, MaintainOptions{})
+		steps, err := d.Maintain(ctx, nil)
 		if err != nil || len(steps) != want {
 			t.Errorf("steps %+v, want %d: %v", steps, want, err)
 		}
 	}
-	if s, err := d.maintainOnce(ctx, MaintainOptions{}); s != nil || err != nil {
+	if s, err := d.maintainOnce(ctx, 0); s != nil || err != nil {
 		t.Errorf("in the background: %+v, %v", s, err)
 	}
 	st, err := d.Stats()

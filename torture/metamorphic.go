@@ -166,7 +166,7 @@ func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) erro
 	case i == 3:
 		return t.build(ctx, d)
 	case i == 6 || i == 10:
-		_, err := d.Maintain(ctx, db.MaintainOptions{Workers: t.Workers})
+		_, err := d.Maintain(db.WithWorkers(ctx, t.Workers), nil)
 		return err
 	case i == 8:
 		_, err := d.Compact(ctx)
@@ -236,11 +236,11 @@ func (t telling) build(ctx context.Context, d *db.DB) error {
 		{"words", "rows", db.BuildOptions{}, db.KindPostings},
 		{"words", "labels", db.BuildOptions{LCIF: model}, db.KindLCIF},
 	} {
-		x.o.Kind, x.o.Workers = x.kind, t.Workers
+		x.o.Kind = x.kind
 		if x.o.Kind != db.KindPostings && x.coll == "bytes" {
 			x.o.Rotate, x.o.SketchBytes = -1, -1 // so many coordinates take long
 		}
-		if _, err := d.Collection(x.coll).Build(ctx, x.name, x.o, nil); err != nil {
+		if _, err := d.Collection(x.coll).Build(db.WithWorkers(ctx, t.Workers), x.name, x.o); err != nil {
 			return fmt.Errorf("build of %q: %w", x.name, err)
 		}
 	}

@@ -58,7 +58,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	if e.path == "" || base.F32 == nil {
 		return errors.New("build needs a scratch file and float32 rows")
 	}
-	options, err := buildOptions(o, threads)
+	options, err := buildOptions(o)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 		return err
 	}
 	e.detail = append(e.detail, fmt.Sprintf("reorder:%.2f", time.Since(start).Seconds()))
-	info, err := d.Collection(collection).Build(ctx, index, options, nil)
+	info, err := d.Collection(collection).Build(db.WithWorkers(ctx, threads), index, options)
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 // buildOptions reads the words kind, trees, depth, labels, rotate, sketch,
 // hops, seed and quantize (0, 1); what is left out is anndb's default. The
 // 8-bit copy defaults to on where the rows are not bytes.
-func buildOptions(o child.Words, threads int) (db.BuildOptions, error) {
-	b := db.BuildOptions{Workers: threads}
+func buildOptions(o child.Words) (db.BuildOptions, error) {
+	b := db.BuildOptions{}
 	var seed, quantize int
 	var errs []error
 	for name, to := range map[string]*int{
@@ -246,8 +246,8 @@ func (e *engine) Batch(q *child.Rows, k, threads int) error {
 	for i := range list {
 		list[i].Vector = q.Float32(i)
 	}
-	e.opts.K, e.opts.Workers = k, threads
-	_, err := e.snap.Collection(e.coll).SearchBatch(context.Background(), list, &e.opts)
+	e.opts.K = k
+	_, err := e.snap.Collection(e.coll).SearchBatch(db.WithWorkers(context.Background(), threads), list, &e.opts)
 	return err
 }
 

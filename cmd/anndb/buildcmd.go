@@ -54,7 +54,7 @@ type forestFlags struct {
 }
 
 // options are the flags as package db takes them, training queries left out.
-func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
+func (c *buildCmd) options() (db.BuildOptions, error) {
 	counts := []struct {
 		flag string
 		n    int
@@ -97,7 +97,7 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 		LabelsK: c.LabelsK, Labels: db.LabelSource(c.Labels), Rotate: c.Rotate,
 		SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
 		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
-		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed, Workers: workers,
+		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed,
 		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout,
 	}
 	var err error
@@ -122,7 +122,7 @@ func (c *buildCmd) options(workers int) (db.BuildOptions, error) {
 
 // Run executes the command.
 func (c *buildCmd) Run(a *app) error {
-	o, err := c.options(a.workers)
+	o, err := c.options()
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int
 	if err := checkLimits(about, o); err != nil {
 		return err
 	}
-	info, err := d.Collection(coll).Build(a.ctx, index, o, a.building)
+	info, err := d.Collection(coll).Build(db.WithProgress(a.ctx, a.building), index, o)
 	a.progress.End()
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return fail(errs, err, k.Command())
 	}
 	a := &app{
-		Output: table.Output{W: out, Format: format}, ctx: ctx, errs: errs,
+		Output: table.Output{W: out, Format: format}, ctx: db.WithWorkers(ctx, c.Workers), errs: errs,
 		progress: progress.New(errs, c.Quiet), workers: c.Workers,
 	}
 	err = k.Run(a)

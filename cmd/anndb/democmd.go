@@ -82,9 +82,9 @@ func (c *demoCmd) Run(a *app) (err error) {
 	}
 	steps.Add("store", fmt.Sprintf("%d rows", len(corpus.docs)-len(corpus.queries)), time.Since(stored).Seconds())
 	o := demoBuild
-	o.Seed, o.Workers = c.Seed, a.workers
+	o.Seed = c.Seed
 	o.Rotate = min(o.Rotate, corpus.dims)
-	info, err := d.Collection(demoCollection).Build(a.ctx, demoIndex, o, a.building)
+	info, err := d.Collection(demoCollection).Build(db.WithProgress(a.ctx, a.building), demoIndex, o)
 	if err != nil {
 		return err
 	}

@@ -115,8 +115,8 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 		return nil, err
 	}
 	steps.Add("store files", fmt.Sprintf("%d rows of %d words", info.Live, info.Dim), lap())
-	o := db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed, Workers: a.workers}
-	model, err := d.Collection(demoFiles).Build(a.ctx, demoLabels, o, a.building)
+	o := db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed}
+	model, err := d.Collection(demoFiles).Build(db.WithProgress(a.ctx, a.building), demoLabels, o)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (c *fileCorpus) measure(a *app, s *db.Snapshot) (*table.Table, error) {
 	}
 	start := time.Now()
 	p := predicting{a: a, s: s, info: db.CollectionInfo{Name: demoFiles},
-		options: &db.PredictOptions{Index: demoLabels, Top: slices.Max(rankedAt), Workers: 1}}
+		options: &db.PredictOptions{Index: demoLabels, Top: slices.Max(rankedAt)}, workers: 1}
 	best, err := p.all(q.queries)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (c *fileCorpus) show(a *app, s *db.Snapshot) (*table.Table, error) {
 	q := c.queries()
 	n := min(demoShownFiles, len(q.keys))
 	found, err := s.Collection(demoFiles).PredictBatch(a.ctx, q.queries[:n],
-		&db.PredictOptions{Index: demoLabels, Top: 5, Explain: true, Workers: a.workers})
+		&db.PredictOptions{Index: demoLabels, Top: 5, Explain: true})
 	if err != nil {
 		return nil, err
 	}

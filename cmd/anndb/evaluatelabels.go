@@ -186,8 +186,8 @@ func (t *labelTest) scores(found [][]db.Prediction) *vector.CSR {
 func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, out *table.Table) error {
 	start := time.Now()
 	// The best labels and the predicted set at once.
-	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true, Workers: threads}
-	p := predicting{a: a, s: s, info: t.info, options: o}
+	o := &db.PredictOptions{Index: model, Top: slices.Max(rankedAt), Set: true}
+	p := predicting{a: a, s: s, info: t.info, options: o, workers: threads}
 	found, err := p.all(t.q.queries)
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (t *labelTest) evaluate(a *app, s *db.Snapshot, model string, threads int, 
 		return err
 	}
 	if info.Tree != nil {
-		decisions, err := s.Collection(t.coll).TreeDecisions(a.ctx, t.q.queries, model, a.workers)
+		decisions, err := s.Collection(t.coll).TreeDecisions(a.ctx, t.q.queries, model)
 		if err != nil {
 			return err
 		}

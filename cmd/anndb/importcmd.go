@@ -269,7 +269,8 @@ func (c *importCmd) importRows(a *app, d *db.DB, batch []db.Row, next func() ([]
 		if c.Replace {
 			load = d.Collection(c.Collection).Load
 		}
-		n, err := load(a.ctx, rows, func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) })
+		loaded := func(p db.Progress) { a.progress.Update("import", p.Done, int(max(0, total))) }
+		n, err := load(db.WithProgress(a.ctx, loaded), rows)
 		return n, ofFile(err)
 	}
 	for len(batch) > 0 {

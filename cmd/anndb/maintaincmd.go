@@ -21,8 +21,8 @@ func (c *maintainCmd) Run(a *app) error {
 		return usagef("--share %g (want 0 to 1)", c.Share)
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		o := db.MaintainOptions{Share: c.Share, Workers: a.workers, Progress: a.building}
-		steps, err := d.Maintain(a.ctx, o)
+		o := db.MaintainOptions{Share: c.Share}
+		steps, err := d.Maintain(db.WithProgress(a.ctx, a.building), &o)
 		a.progress.End()
 		t := table.New("collection", "index", "action", "rows", "seconds:2")
 		for _, s := range steps {

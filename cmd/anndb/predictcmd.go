@@ -56,7 +56,7 @@ func (c *predictCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		o := &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain, Workers: a.workers}
+		o := &db.PredictOptions{Index: c.Index, Top: c.Top, Strategy: strategy, Explain: c.Explain}
 		p := predicting{a: a, s: s, info: info, total: queries.total, options: o}
 		bare := 0
 		err = p.each(queries.each, func(q labelQuery, found db.Predictions) error {
@@ -137,6 +137,7 @@ type predicting struct {
 	info    db.CollectionInfo
 	options *db.PredictOptions
 	total   int // queries, 0 if not known
+	workers int // goroutines, those of the command when zero
 
 	n       int           // queries so far
 	took    time.Duration // by predictions
@@ -175,7 +176,11 @@ func (p *predicting) batch(batch []labelQuery, f func(labelQuery, db.Predictions
 		queries[i] = q.query
 	}
 	start := time.Now()
-	found, err := p.s.Collection(p.info.Name).PredictBatch(p.a.ctx, queries, p.options)
+	ctx := p.a.ctx
+	if p.workers > 0 {
+		ctx = db.WithWorkers(ctx, p.workers)
+	}
+	found, err := p.s.Collection(p.info.Name).PredictBatch(ctx, queries, p.options)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (c *repairCmd) Run(a *app) error {
 		return usagef("--no-indexes goes with --to")
 	}
 	return c.with(a, false, func(d *db.DB) error {
-		found, err := d.Repair(a.ctx, a.building)
+		found, err := d.Repair(db.WithProgress(a.ctx, a.building))
 		a.progress.End()
 		t := table.New("collection", "index", "damage", "rebuilt")
 		for _, x := range found {
@@ -43,9 +43,13 @@ func (c *repairCmd) Run(a *app) error {
 // salvage writes what can be read to another file.
 func (c *repairCmd) salvage(a *app) error {
 	lost := table.New("collection", "row", "rows", "key", "error")
-	r, err := db.Salvage(a.ctx, c.File, c.To, db.SalvageOptions{
-		NoIndexes: c.NoIndexes, Progress: a.building,
-		Lost: func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), message(l.Err)) },
+	indexes := db.On
+	if c.NoIndexes {
+		indexes = db.Off
+	}
+	r, err := db.Salvage(db.WithProgress(a.ctx, a.building), c.File, c.To, &db.SalvageOptions{
+		Indexes: indexes,
+		Lost:    func(l db.LostRow) { lost.Add(l.Collection, l.Row, l.Rows, string(l.Key), message(l.Err)) },
 	})
 	a.progress.End()
 	switch {

@@ -37,7 +37,7 @@ func (c *tuneCmd) Run(a *app) error {
 		return usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and " +
 			"--thresholds go with --kind sbt, pt and at")
 	}
-	o := db.BuildOptions{Kind: forest.Kind(c.Kind), Seed: c.Seed, Workers: a.workers}
+	o := db.BuildOptions{Kind: forest.Kind(c.Kind), Seed: c.Seed}
 	var err error
 	if isTree(c.Kind) {
 		// Wrong flags are found before the file is opened.

@@ -32,10 +32,10 @@ func run(path, images string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := all.Load(ctx, rows(in), nil); err != nil {
+	if _, err := all.Load(ctx, rows(in)); err != nil {
 		return err
 	}
-	if _, err := all.Build(ctx, "main", db.BuildOptions{}, nil); err != nil {
+	if _, err := all.Build(ctx, "main", db.BuildOptions{}); err != nil {
 		return err
 	}
 	near, err := all.Search(ctx, db.Query{Key: []byte("0")}, &db.SearchOptions{K: 5, Recall: 0.99})

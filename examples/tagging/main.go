@@ -34,7 +34,7 @@ func run(path, data string) error {
 		return err
 	}
 	_, err = d.Collection("files").Build(ctx, "imports", db.BuildOptions{Kind: db.KindLCIF,
-		LCIF: db.LCIFOptions{Weight: db.WeightTFIDF}}, nil)
+		LCIF: db.LCIFOptions{Weight: db.WeightTFIDF}})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -271,7 +270,7 @@ func (c *Collection) index(x Index) []Question {
 	}
 	if x.Kind == db.KindAT || x.Kind == db.KindPT || x.Kind == db.KindSBT {
 		out = append(out, Question{"picture of " + group, group, false, func(s *db.Snapshot, w *answer) error {
-			p, err := s.Collection(c.Name).TreePicture(x.Name, budget.PictureOptions{})
+			p, err := s.Collection(c.Name).TreePicture(x.Name, nil)
 			if err != nil {
 				return err
 			}

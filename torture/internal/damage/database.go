@@ -57,7 +57,7 @@ func (b *builder) build() error {
 	}
 	index := func(coll, name string, o db.BuildOptions) {
 		if err == nil {
-			_, e := b.d.Collection(coll).Build(ctx, name, o, nil)
+			_, e := b.d.Collection(coll).Build(ctx, name, o)
 			do(e)
 		}
 	}
@@ -93,7 +93,7 @@ func (b *builder) build() error {
 		do(b.remove(coll, 20))
 	}
 	if err == nil {
-		_, e := b.d.Maintain(ctx, db.MaintainOptions{Share: 0.01})
+		_, e := b.d.Maintain(ctx, &db.MaintainOptions{Share: 0.01})
 		do(e)
 	}
 	for _, coll := range []string{"images", "vectors", "points", "terms", "words"} {

@@ -92,8 +92,8 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 			}
 			return err
 		}
-		o := db.BuildOptions{Kind: forest.RP, Trees: 3, Depth: 2, LabelsK: 4, HopLabels: 3, Rotate: -1, SketchBytes: -1, Members: true, NoTune: true, Workers: 1, Seed: rng.Uint64()}
-		_, err := r.d.Collection(coll).Build(ctx, "x", o, nil)
+		o := db.BuildOptions{Kind: forest.RP, Trees: 3, Depth: 2, LabelsK: 4, HopLabels: 3, Rotate: -1, SketchBytes: -1, Members: true, NoTune: true, Seed: rng.Uint64()}
+		_, err := r.d.Collection(coll).Build(db.WithWorkers(ctx, 1), "x", o)
 		r.count("builds", 1)
 		return err
 	})
@@ -103,7 +103,7 @@ func Play(ctx context.Context, path string, seed uint64, length time.Duration) (
 		return err
 	})
 	work("maintainer", 10*time.Millisecond, func(*rand.Rand, int) error {
-		steps, err := r.d.Maintain(ctx, db.MaintainOptions{Workers: 1})
+		steps, err := r.d.Maintain(db.WithWorkers(ctx, 1), nil)
 		r.count("steps of maintenance", len(steps))
 		return err
 	})

@@ -89,7 +89,7 @@ func (c *caller) all() {
 	switch c.rng.IntN(4) {
 	case 0:
 		c.again("repair", func(d *db.DB) error {
-			found, err := d.Repair(c.ctx, nil)
+			found, err := d.Repair(c.ctx)
 			for _, x := range found {
 				c.note("repair", fmt.Sprint(x.Damage, x.Err))
 			}
@@ -101,7 +101,7 @@ func (c *caller) all() {
 		_ = c.call("salvage", func() error {
 			to := filepath.Join(c.dir, "salvaged")
 			_ = os.Remove(to)
-			r, err := db.Salvage(c.ctx, c.path, to, db.SalvageOptions{Lost: func(l db.LostRow) { c.note("salvage", l.String()) }})
+			r, err := db.Salvage(c.ctx, c.path, to, &db.SalvageOptions{Lost: func(l db.LostRow) { c.note("salvage", l.String()) }})
 			for _, err := range r.NotBuilt {
 				c.note("salvage", err.Error())
 			}
@@ -173,7 +173,7 @@ func (c *caller) read(d *db.DB) {
 // write changes rows, and lets indexes follow.
 func (c *caller) write(d *db.DB) {
 	_ = c.call("update", func() error { return put(c.ctx, d, c.name, allRows, allRows+5) })
-	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, db.MaintainOptions{}); return err })
+	_ = c.call("maintain", func() error { _, err := d.Maintain(c.ctx, nil); return err })
 	if c.rng.IntN(3) == 0 {
 		some := slices.DeleteFunc(slices.Clone(collections[c.name]), func(x collection) bool { return x.dim > 1000 })
 		x := some[c.rng.IntN(len(some))]
@@ -182,7 +182,7 @@ func (c *caller) write(d *db.DB) {
 			if x.dim == 0 && c.rng.IntN(2) == 0 {
 				o = db.BuildOptions{Kind: forest.Kind(db.KindPT), Budget: small}
 			}
-			_, err := d.Collection(x.name).Build(c.ctx, "new", o, nil)
+			_, err := d.Collection(x.name).Build(c.ctx, "new", o)
 			return err
 		})
 	}

@@ -60,7 +60,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	for _, c := range collections[name] {
 		for index, o := range c.indexes {
 			o.NoTune, o.Seed = true, 1
-			if _, err := d.Collection(c.name).Build(ctx, index, o, nil); err != nil {
+			if _, err := d.Collection(c.name).Build(ctx, index, o); err != nil {
 				return fmt.Errorf("%s/%s: %w", c.name, index, err)
 			}
 		}
@@ -71,7 +71,7 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	if err := change(ctx, d, name, 0); err != nil {
 		return err
 	}
-	if _, err := d.Maintain(ctx, db.MaintainOptions{}); err != nil {
+	if _, err := d.Maintain(ctx, nil); err != nil {
 		return err
 	}
 	if err := put(ctx, d, name, moreRows, allRows); err != nil {

@@ -135,12 +135,12 @@ func (y *Day) begin(ctx context.Context) error {
 		coll, name string
 		o          db.BuildOptions
 	}{
-		{"dense", "forest", db.BuildOptions{Trees: 6, LabelsK: 20, HopLabels: 16, Rotate: 16, NoTune: true, Workers: 1}},
+		{"dense", "forest", db.BuildOptions{Trees: 6, LabelsK: 20, HopLabels: 16, Rotate: 16, NoTune: true}},
 		{"terms", "rows", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 3}}},
 		{"terms", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 10, Lambda: 0.7}}}},
 		{"terms", "tree", db.BuildOptions{Kind: db.KindAT, Budget: db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}}},
 	} {
-		if _, err := y.d.Collection(x.coll).Build(ctx, x.name, x.o, nil); err != nil {
+		if _, err := y.d.Collection(x.coll).Build(db.WithWorkers(ctx, 1), x.name, x.o); err != nil {
 			return err
 		}
 	}

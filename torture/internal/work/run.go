@@ -62,13 +62,13 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 	switch step {
 	case Build:
 		for _, x := range s.Indexes() {
-			_, err := d.Collection(x.Collection).Build(ctx, x.Name, x.Options, nil)
+			_, err := d.Collection(x.Collection).Build(db.WithWorkers(ctx, 1), x.Name, x.Options)
 			if err != nil {
 				return fmt.Errorf("build of %q: %w", x.Name, err)
 			}
 		}
 	case Maintain:
-		_, err = d.Maintain(ctx, db.MaintainOptions{Workers: 1})
+		_, err = d.Maintain(db.WithWorkers(ctx, 1), nil)
 	case Compact:
 		_, err = d.Compact(ctx)
 	case Reorder:
@@ -98,12 +98,12 @@ type Index struct {
 func (s Script) Indexes() []Index {
 	return []Index{
 		{Dense, "forest", db.BuildOptions{
-			Kind: forest.RP, Trees: 3, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, Members: true, NoTune: true, Seed: s.Seed, Workers: 1,
+			Kind: forest.RP, Trees: 3, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, Members: true, NoTune: true, Seed: s.Seed,
 		}},
-		{Sparse, "postings", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 2}, Workers: 1}},
-		{Sparse, "lcif", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 1}}, Workers: 1}},
+		{Sparse, "postings", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 2}}},
+		{Sparse, "lcif", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 1}}}},
 		{Sparse, "tree", db.BuildOptions{
-			Kind: db.KindAT, Budget: db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}, Seed: s.Seed, Workers: 1,
+			Kind: db.KindAT, Budget: db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}, Seed: s.Seed,
 		}},
 	}
 }

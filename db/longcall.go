@@ -1,0 +1,73 @@
+package db
+
+import (
+	"context"
+	"sync"
+)
+
+// Progress is the report of a long call: a stage's name and the work done in it. Total is 0 if
+// it is unknown. The unit depends on the stage: rows in most, bytes in "write".
+type Progress struct {
+	Stage string
+	Done  int
+	Total int
+}
+
+// contextKey is the type of the keys of this package in contexts.
+type contextKey int
+
+const (
+	progressKey contextKey = iota
+	workersKey
+)
+
+// WithProgress returns a context with which long calls report their progress to f. Load and
+// LoadNew report after every transaction, Build, Maintain and Repair during every stage,
+// Salvage during the rows of a collection and the rebuild of an index, whose names are then the
+// stages, Compact and Reorder while they write rows and rebuild indexes. Other calls ignore f.
+//
+// f is called from several goroutines, but never concurrently, and must not use the context for
+// a call of this package. A nil f ends reports.
+func WithProgress(ctx context.Context, f func(Progress)) context.Context {
+	if f == nil {
+		return context.WithValue(ctx, progressKey, (func(Progress))(nil))
+	}
+	var mu sync.Mutex
+	return context.WithValue(ctx, progressKey, func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		callback(func() bool { f(p); return true })
+	})
+}
+
+// WithWorkers returns a context with which a call uses n goroutines for parallel work. Without
+// it, or if n is below 1, calls use all processors. Build, Maintain, Repair, Salvage, Compact,
+// Reorder, SearchBatch, PredictBatch and TreeDecisions work in parallel; their results do not
+// depend on n.
+func WithWorkers(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, workersKey, max(0, n))
+}
+
+// progressOf returns the function to which a call with the context reports, nil for none.
+func progressOf(ctx context.Context) func(Progress) {
+	f, _ := ctx.Value(progressKey).(func(Progress))
+	return f
+}
+
+// workersOf returns the number of goroutines of a call with the context, 0 for all processors.
+func workersOf(ctx context.Context) int {
+	n, _ := ctx.Value(workersKey).(int)
+	return n
+}
+
+// asStage returns a context with which calls report their progress as that of one stage.
+func asStage(ctx context.Context, stage string) context.Context {
+	f := progressOf(ctx)
+	if f == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, progressKey, func(p Progress) {
+		p.Stage = stage
+		f(p)
+	})
+}
