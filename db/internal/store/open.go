@@ -90,28 +90,27 @@ func validateOnce(path string, o Options) error {
 	}
 	metas := page.ReadMetas(f)
 	valid := metas.Valid()
-	switch len(valid) {
-	case 0:
-		err := metas.Err[0]
-		var e *page.Error
-		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return refuse(page.ErrForeign, "%s: %w", path, err)
-		case errors.As(err, &e):
-			return refuse(e.Reason, "%s: %w", path, e.Err)
-		}
+	err = cmp.Or(metas.Err[0], metas.Err[1])
+	why := err // without the reason, which the message gives
+	var e *page.Error
+	if errors.As(err, &e) {
+		why = e.Err
+	}
+	switch {
+	case len(valid) == 0 && errors.Is(err, io.ErrUnexpectedEOF):
+		return refuse(page.ErrForeign, "%s: %w", path, err)
+	case len(valid) == 0 && e != nil:
+		return refuse(e.Reason, "%s: %w", path, why)
+	case len(valid) == 0:
 		return fmt.Errorf("open %s: %w", path, err)
-	case 1:
-		err := cmp.Or(metas.Err[0], metas.Err[1])
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return refuse(page.ErrShort, "%s: %w", path, err)
-		}
-		if !o.AcceptOlder {
-			return refuse(page.ErrDamaged, "%s: one of two meta pages is damaged (%v); "+
-				"the other may be one transaction older, AcceptOlder opens it", path, err)
-		}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return refuse(page.ErrShort, "%s: %w", path, err)
+	case err != nil && !o.AcceptOlder:
+		return refuse(page.ErrDamaged, "%s: one of two meta pages is damaged (%v); "+
+			"the other may be one transaction older, AcceptOlder opens it", path, why)
+	case err != nil:
 		o.Logger.Warn("db: a meta page is damaged, opened from the other, which may be one transaction older",
-			"path", path, "err", err)
+			"path", path, "err", why)
 	}
 	if want := valid[0].Bytes(); info.Size() < want {
 		return refuse(page.ErrShort, "%s has %d bytes, its pages need %d", path, info.Size(), want)

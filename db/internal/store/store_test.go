@@ -283,7 +283,8 @@ func TestOpenInvalid(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "none"), testOptions()); !errors.Is(err, fs.ErrNotExist) {
+	none := filepath.Join(t.TempDir(), "none")
+	if _, err := Open(t.Context(), none, testOptions()); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
