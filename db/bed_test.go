@@ -120,7 +120,7 @@ func (b *bed) search(q []float32, k int, o *db.SearchOptions) (hits []db.Hit, st
 // check fails on any damage, and on blocks that belong to nothing.
 func (b *bed) check() {
 	b.t.Helper()
-	b.must(b.d.Check(b.t.Context(), func(p db.Problem) { b.t.Error(p) }))
+	b.must(b.d.Check(b.t.Context(), func(p *db.CorruptError) { b.t.Error(p) }))
 }
 
 // distance is the documented external distance, in double precision.

@@ -286,7 +286,7 @@ func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err e
 		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", errNewerFormat,
 			coll, object, kind, chunk, err)
 	}
-	return &CorruptError{Collection: coll, Object: object, Section: kind, Chunk: chunk,
+	return &CorruptError{Collection: coll, Object: object, Section: kind.String(), Chunk: chunk,
 		Offset: -1, Err: err}
 }
 

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -19,37 +18,6 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
-// Problem is one piece of damage that Check found.
-type Problem struct {
-	// Collection is the collection's name, empty if the problem concerns none.
-	Collection string
-	// Object, Section and Chunk identify the block, if the problem concerns one.
-	Object  uint64
-	Section string
-	Chunk   uint32
-	// Page and Offset are the position in the file; Offset is -1 if unknown.
-	Page   uint64
-	Offset int64
-	// Err describes the damage.
-	Err error
-}
-
-// String returns the problem in one line.
-func (p Problem) String() string {
-	var b bytes.Buffer
-	if p.Collection != "" {
-		fmt.Fprintf(&b, "collection %q: ", p.Collection)
-	}
-	if p.Object != 0 {
-		fmt.Fprintf(&b, "object %d section %s chunk %d: ", p.Object, p.Section, p.Chunk)
-	}
-	if p.Offset >= 0 {
-		fmt.Fprintf(&b, "page %d offset %d: ", p.Page, p.Offset)
-	}
-	fmt.Fprint(&b, p.Err)
-	return b.String()
-}
-
 // Check verifies the complete latest state without trusting any of it: every reachable page
 // (with its own reads, not bbolt's), that each page is used once, the checksum of every block,
 // and that rows, keys, tombstones, labels and indexes agree. report is called for every
@@ -58,7 +26,7 @@ func (p Problem) String() string {
 //
 // Cost: it reads the file once and keeps the keys of the largest collection in
 // memory, about 60 bytes each.
-func (d *DB) Check(ctx context.Context, report func(Problem)) error {
+func (d *DB) Check(ctx context.Context, report func(*CorruptError)) error {
 	s, err := d.Snapshot()
 	if err != nil {
 		return err
@@ -71,7 +39,7 @@ func (d *DB) Check(ctx context.Context, report func(Problem)) error {
 type checker struct {
 	ctx      context.Context
 	s        *Snapshot
-	report   func(Problem)
+	report   func(*CorruptError)
 	problems int
 	colls    map[uint64]*collection
 	labels   map[uint64]*collection // label objects
@@ -80,14 +48,14 @@ type checker struct {
 	keys     map[uint64]map[uint32]string
 }
 
-func (c *checker) found(p Problem) {
+func (c *checker) found(e *CorruptError) {
 	c.problems++
 	if c.report != nil {
-		c.report(p)
+		c.report(e)
 	}
 }
 
-func (s *Snapshot) check(ctx context.Context, report func(Problem)) (err error) {
+func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) (err error) {
 	defer guard(s.gen.store, setFaults(), &err)
 	c := &checker{
 		ctx: ctx, s: s, report: report,
@@ -135,13 +103,13 @@ func (c *checker) pages() error {
 		return wrapf(err, "check")
 	}
 	if err := m.Fits(length); err != nil {
-		c.found(Problem{Offset: -1, Err: translate(err)})
+		c.found(&CorruptError{Offset: -1, Err: translate(err)})
 		return nil
 	}
 	w := page.NewWalker(c.ctx, g.store, length, m, page.Visitor{
 		Pair: c.pair,
 		Report: func(id uint64, err error) {
-			c.found(Problem{Page: id, Offset: m.Offset(id), Err: err})
+			c.found(&CorruptError{Offset: m.Offset(id), Err: err})
 		},
 	})
 	seen := map[string]bool{}
@@ -158,7 +126,7 @@ func (c *checker) pages() error {
 	}
 	for _, name := range rootBuckets {
 		if !seen[string(name)] && c.ctx.Err() == nil {
-			c.found(Problem{Offset: -1, Err: fmt.Errorf("bucket %q is missing", name)})
+			c.found(&CorruptError{Offset: -1, Err: fmt.Errorf("bucket %q is missing", name)})
 		}
 	}
 	// The list of free pages belongs to the latest state; a later commit has rewritten it.
@@ -182,7 +150,7 @@ func (c *checker) openBuckets(w *page.Walker, seen map[string]bool) {
 		if b.Root() != 0 {
 			w.Walk(page.Bucket{Name: name, Root: uint64(b.Root())}, page.Values)
 		} else if err := c.inlinePairs(name, b); err != nil {
-			c.found(Problem{Offset: -1, Err: fmt.Errorf("bucket %q: %w", name, err)})
+			c.found(&CorruptError{Offset: -1, Err: fmt.Errorf("bucket %q: %w", name, err)})
 		}
 	}
 }
@@ -221,7 +189,7 @@ func (c *checker) meta(f io.ReaderAt) (m page.Meta, live bool, err error) {
 	for i, e := range metas.Err {
 		switch {
 		case e != nil:
-			c.found(Problem{Page: uint64(i), Offset: int64(i) * pageSize, Err: e})
+			c.found(&CorruptError{Offset: int64(i) * pageSize, Err: e})
 		case live:
 		case metas.Meta[i].TxID == id:
 			m, live = metas.Meta[i], true
@@ -237,9 +205,8 @@ func (c *checker) meta(f io.ReaderAt) (m page.Meta, live bool, err error) {
 
 // pair checks one key and value of a bucket.
 func (c *checker) pair(bucket, key, value []byte, at int64) {
-	id := uint64(max(at, 0)) / pageSize
 	fail := func(format string, a ...any) {
-		c.found(Problem{Page: id, Offset: at,
+		c.found(&CorruptError{Offset: at,
 			Err: fmt.Errorf("bucket %q: "+format, append([]any{bucket}, a...)...)})
 	}
 	switch string(bucket) {
@@ -337,8 +304,7 @@ func (c *checker) marked(object uint64) bool {
 // block checks one block: frame, checksum, and contents if they are self-contained.
 func (c *checker) block(bucket string, key, value []byte, at int64) {
 	object, kind, chunk := codec.ParseKey(key)
-	p := Problem{Object: object, Section: kind.String(), Chunk: chunk,
-		Page: uint64(max(at, 0)) / pageSize, Offset: at}
+	p := &CorruptError{Object: object, Section: kind.String(), Chunk: chunk, Offset: at}
 	if x := c.colls[object]; x != nil {
 		p.Collection = x.Name
 	} else if x := c.indexes[object]; x != nil {
@@ -403,7 +369,7 @@ func (c *checker) collection(x *collection) {
 		if c.ctx.Err() != nil {
 			return // a cancelled load is not damage
 		}
-		c.found(Problem{Collection: x.Name, Offset: -1, Err: err})
+		c.found(&CorruptError{Collection: x.Name, Offset: -1, Err: err})
 	}
 	st := c.s.gen.colls[x.Name]
 	err := func() (err error) {

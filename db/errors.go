@@ -7,8 +7,6 @@ import (
 	"syscall"
 
 	berrors "go.etcd.io/bbolt/errors"
-
-	"github.com/anndb/anndb/codec"
 )
 
 // Errors of this package. Every returned error wraps one of them, a context's
@@ -96,7 +94,7 @@ type CorruptError struct {
 	Collection string
 	// Object, Section and Chunk are the block's key.
 	Object  uint64
-	Section codec.Kind
+	Section string
 	Chunk   uint32
 	// Offset is the position in the file, -1 if unknown.
 	Offset int64
@@ -111,7 +109,7 @@ func (e *CorruptError) Error() string {
 		s += fmt.Sprintf(" in collection %q", e.Collection)
 	}
 	if e.Object != 0 {
-		s += fmt.Sprintf(", object %d section %v chunk %d", e.Object, e.Section, e.Chunk)
+		s += fmt.Sprintf(", object %d section %s chunk %d", e.Object, e.Section, e.Chunk)
 	}
 	if e.Offset >= 0 {
 		s += fmt.Sprintf(", file offset %d", e.Offset)

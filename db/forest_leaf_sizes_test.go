@@ -233,9 +233,9 @@ func TestHostileLeafSize(t *testing.T) {
 				if !strings.Contains(fmt.Sprint(err), c.want) {
 					t.Errorf("search: error %v", err)
 				}
-				var found []Problem
-				err = d.Check(t.Context(), func(p Problem) { found = append(found, p) })
-				if !slices.ContainsFunc(found, func(p Problem) bool { return p.Collection == "d" && errors.Is(p.Err, ErrCorrupt) }) {
+				var found []*CorruptError
+				err = d.Check(t.Context(), func(p *CorruptError) { found = append(found, p) })
+				if !slices.ContainsFunc(found, func(p *CorruptError) bool { return p.Collection == "d" && errors.Is(p.Err, ErrCorrupt) }) {
 					t.Errorf("check: problems %v, error %v", found, err)
 				}
 			})

@@ -207,7 +207,7 @@ func TestToyKind(t *testing.T) {
 			t.Error(err)
 		}
 		same(d, 60, 0)
-		if err := d.Check(t.Context(), func(p Problem) { t.Error(p) }); err != nil {
+		if err := d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }); err != nil {
 			t.Error(err)
 		}
 	})

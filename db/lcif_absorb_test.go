@@ -159,7 +159,7 @@ func TestMaintainLCIF(t *testing.T) {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
-		must(d.Check(ctx, func(p Problem) { t.Log(p) }))
+		must(d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 		must(mustLeaveNothing(d))
 		must(d.View(mustUseAll))
 	})

@@ -130,7 +130,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 			}
 			problems := 0
 			err = within30(t, "Check", func(ctx context.Context) error {
-				return d.Check(ctx, func(p Problem) {
+				return d.Check(ctx, func(p *CorruptError) {
 					if !strings.Contains(p.Err.Error(), "depends on itself") {
 						t.Errorf("Check found %v", p)
 					}
@@ -150,7 +150,7 @@ func TestLCIFCycleInFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 				t.Fatal(err)
 			}
 			for i := range n {
@@ -219,7 +219,7 @@ func TestLCIFCyclePublished(t *testing.T) {
 	if !errors.Is(err, errOption) || !strings.Contains(err.Error(), "depend on itself") {
 		t.Errorf("the later build: %v", err)
 	}
-	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -116,7 +116,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 				if p := first(out, truth); p < 0.95 {
 					t.Errorf("precision of the best label is %g", p)
 				}
-				if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+				if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 					t.Error(err)
 				}
 				return out
@@ -342,7 +342,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 			if err != nil || !equalPredictions(before, again) {
 				t.Errorf("the old snapshot answers otherwise now, %v", err)
 			}
-			if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 				t.Error(err)
 			}
 			path := d.Path()

@@ -231,7 +231,7 @@ func (g *graphDB) check(t *testing.T) {
 	if indirect == 0 || compared < 50 {
 		t.Errorf("%d rows explain an indirect share, %d scores are compared", indirect, compared)
 	}
-	if err := g.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+	if err := g.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -134,7 +134,7 @@ func TestLCIFPredicts(t *testing.T) {
 				t.Errorf("precision of the best label is %g", p)
 			}
 			path := d.Path()
-			if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+			if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 				t.Error(err)
 			}
 			if err := d.Close(); err != nil {

@@ -215,7 +215,7 @@ func TestScaledColumns(t *testing.T) {
 			t.Errorf("%d rows: scale %+v, it was %+v", n, now, before)
 		}
 	}
-	if err := d.Check(t.Context(), func(p Problem) { t.Error(p) }); err != nil {
+	if err := d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIFOptions{

@@ -100,7 +100,7 @@ func TestMaintainPostings(t *testing.T) {
 				t.Fatalf("maintenance at once again: %v, %v", again, err)
 			}
 		}
-		must(d.Check(ctx, func(p Problem) { t.Log(p) }))
+		must(d.Check(ctx, func(p *CorruptError) { t.Log(p) }))
 		// What is no longer part of an index is gone.
 		must(d.View(func(s *Snapshot) error {
 			held := map[uint64]bool{0: true, s.gen.cat.Collections[0].ID: true}
@@ -294,7 +294,7 @@ func TestMaintainLabels(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+		if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
 			t.Error(err)
 		}
 		if err := d.Close(); err != nil {

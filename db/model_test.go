@@ -347,7 +347,7 @@ func mustCheck(d *DB) error {
 
 func snapshotCheck(s *Snapshot) error {
 	var found []string
-	err := s.check(context.Background(), func(p Problem) { found = append(found, p.String()) })
+	err := s.check(context.Background(), func(p *CorruptError) { found = append(found, p.Error()) })
 	if err != nil {
 		return fmt.Errorf("check: %w: %s", err, strings.Join(found, "; "))
 	}

@@ -193,7 +193,7 @@ func TestImages(t *testing.T) {
 	_, err = d.Maintain(t.Context(), nil)
 	must(t, err)
 	reaches("after maintenance")
-	must(t, d.Check(t.Context(), func(p db.Problem) { t.Error(p) }))
+	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }))
 }
 
 // cosine is the similarity of two rows, from their definition.
@@ -265,7 +265,7 @@ func TestSourceFiles(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, d.Check(t.Context(), func(p db.Problem) { t.Error(p) }))
+	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }))
 }
 
 // mustBeNearest checks a search against the cosines of all rows.

@@ -194,13 +194,13 @@ func checkFile(ctx context.Context, path string) error {
 		return err
 	}
 	var first error
-	err = d.Check(ctx, func(p Problem) {
+	err = d.Check(ctx, func(p *CorruptError) {
 		if first == nil {
-			first = errors.New(p.String())
+			first = p
 		}
 	})
 	if err != nil && first != nil {
-		err = fmt.Errorf("%w, the first: %w", err, first)
+		err = fmt.Errorf("%w, the first: %w", err, innerError{first})
 	}
 	return errors.Join(err, d.Close())
 }

@@ -197,7 +197,7 @@ func TestRepair(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+			if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
 				t.Errorf("check after the repair: %v", err)
 			}
 			if again, err := d.Repair(ctx); err != nil || len(again) != 0 {
@@ -288,7 +288,7 @@ func TestSalvage(t *testing.T) {
 			if c.name == "nothing" && (len(r.Indexes) != 3 || len(r.NotBuilt) != 0) {
 				t.Errorf("indexes %v, not built %v", r.Indexes, r.NotBuilt)
 			}
-			if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+			if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
 				t.Error(err)
 			}
 			if _, err := Salvage(ctx, path, to, nil); !errors.Is(err, ErrExists) {

@@ -34,7 +34,7 @@ func newSparseBed(t *testing.T) *sparseBed {
 	b := &sparseBed{t: t, d: d, rows: map[string]vector.Sparse{}, row: map[string]uint32{}}
 	t.Cleanup(func() {
 		d := b.d // a test may have reopened it
-		if err := d.Check(context.Background(), func(p Problem) { t.Log(p) }); err != nil {
+		if err := d.Check(context.Background(), func(p *CorruptError) { t.Log(p) }); err != nil {
 			t.Error(err)
 		}
 		if err := d.Close(); err != nil {

@@ -98,7 +98,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+		if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,13 +155,13 @@ func TestNamedFeaturesComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+	if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Drop(ctx, "s"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Check(ctx, func(p Problem) { t.Log(p) }); err != nil {
+	if err := d.Check(ctx, func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -49,7 +49,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	}
 	before := predictAll(t, d, queries, nil, 1)
 	path := d.Path()
-	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Error(err)
 	}
 	if err := d.Close(); err != nil {
@@ -68,7 +68,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 	if err := d.Collection("docs").DropIndex(t.Context(), "tree"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := d.Check(t.Context(), func(p Problem) { t.Log(p) }); err != nil {
+		if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {
 			t.Error(err)
 		}
 		if err := d.Close(); err != nil {

@@ -157,10 +157,10 @@ var errProblems = errors.New("the file is damaged")
 // Run executes the command.
 func (c *checkCmd) Run(a *app) error {
 	start := time.Now()
-	t := table.New("problem", "collection", "object", "section", "chunk", "page", "offset")
+	t := table.New("problem", "collection", "object", "section", "chunk", "offset")
 	err := c.with(a, true, func(d *db.DB) error {
-		return d.Check(a.ctx, func(p db.Problem) {
-			t.Add(message(p.Err), p.Collection, p.Object, p.Section, p.Chunk, p.Page, p.Offset)
+		return d.Check(a.ctx, func(p *db.CorruptError) {
+			t.Add(message(p.Err), p.Collection, p.Object, p.Section, p.Chunk, p.Offset)
 			a.progress.Update("problems", t.Len(), 0)
 		})
 	})

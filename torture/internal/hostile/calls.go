@@ -154,7 +154,7 @@ func (c *caller) read(d *db.DB) {
 		}
 	}
 	if c.rng.IntN(2) == 0 {
-		_ = c.call("check", func() error { return d.Check(c.ctx, func(p db.Problem) { c.note("check", p.String()) }) })
+		_ = c.call("check", func() error { return d.Check(c.ctx, func(p *db.CorruptError) { c.note("check", p.Error()) }) })
 	}
 	_ = c.call("stats", func() error { _, err := d.Stats(); return err })
 	_ = c.call("backup", func() error { _, err := d.Backup(c.ctx, io.Discard); return err })
