@@ -7,9 +7,11 @@ import (
 	"time"
 )
 
-// Maintenance configures background maintenance of indexes (Options.Maintenance). The zero
-// value is a modest default.
+// Maintenance is the policy by which indexes follow writes in the background
+// (Options.Maintenance).
 type Maintenance struct {
+	// Manual leaves all maintenance to calls of DB.Maintain.
+	Manual bool
 	// Every is the interval between looks for work, 10 s when zero.
 	Every time.Duration
 	// Share is the minimum share of changed rows at which an index is maintained, as in
@@ -19,6 +21,9 @@ type Maintenance struct {
 	// after it: 0.5 when zero, at most 1. Steps that retrain trees are then single-threaded.
 	CPU float64
 }
+
+// maintainByDefault is off in tests that count steps and states.
+var maintainByDefault = true
 
 func (m Maintenance) resolve() (Maintenance, error) {
 	if m.Every == 0 {
@@ -160,7 +165,7 @@ func (m *maintainer) end(s *MaintainStep, err error, cancelled bool) {
 }
 
 // PauseMaintenance stops background maintenance until ResumeMaintenance. It cancels a running
-// step, which loses only the work of that step. It does nothing without Options.Maintenance.
+// step, which loses only the work of that step. It does nothing if maintenance is manual.
 func (d *DB) PauseMaintenance() {
 	m := d.background
 	if m == nil {

@@ -97,3 +97,29 @@ func TestMaintainCancelled(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMaintainedByDefault: a database maintains itself unless it is told not to, or cannot.
+func TestMaintainedByDefault(t *testing.T) {
+	maintainByDefault = true
+	defer func() { maintainByDefault = false }()
+	path := filepath.Join(t.TempDir(), "a.anndb")
+	for _, c := range []struct {
+		o    *Options
+		want bool
+	}{
+		{nil, true}, {&Options{}, true}, {&Options{Maintenance: &Maintenance{}}, true},
+		{&Options{Maintenance: &Maintenance{Manual: true}}, false}, {&Options{ReadOnly: true}, false},
+	} {
+		d, err := Open(path, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := d.Stats()
+		if st.Maintenance.Background != c.want || err != nil {
+			t.Errorf("%+v: in the background %t, %v", c.o, st.Maintenance.Background, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

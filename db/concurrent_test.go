@@ -26,6 +26,7 @@ import (
 // TestMain becomes a child process where a test has asked for one, and
 // otherwise runs the tests and fails when they leave goroutines behind.
 func TestMain(m *testing.M) {
+	maintainByDefault = false
 	if mode := os.Getenv(envChild); mode != "" {
 		os.Exit(childMain(mode))
 	}

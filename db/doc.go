@@ -33,9 +33,9 @@
 //
 // An index covers the rows that existed when it was built. Every query also searches the rows
 // written since, ranked by sketch or compared one by one, and excludes deleted rows.
-// DB.Maintain extends the indexes to the new rows, by call or in the background
-// (Options.Maintenance), in steps of one transaction each, at a cost proportional to the change
-// if the kind of index allows it. DB.Stats reports how far the indexes are behind; Peek reports
+// Maintenance extends the indexes to the new rows, in the background within the bounds of
+// Options.Maintenance or by calls of DB.Maintain, in steps of one transaction each, at a cost
+// proportional to the change if the kind of index allows it. DB.Stats reports how far the indexes are behind; Peek reports
 // it to other processes while this one writes.
 //
 // # Damage

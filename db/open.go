@@ -34,7 +34,7 @@ type DB struct {
 
 	maintaining chan struct{} // held by the running maintenance
 	steps       atomic.Uint64 // number of maintenance steps done by this handle
-	background  *maintainer   // nil without Options.Maintenance
+	background  *maintainer   // nil if maintenance is manual
 	// unmaintained has the reason why an index is not maintained, by its object.
 	unmaintained sync.Map
 
@@ -105,7 +105,7 @@ func OpenContext(ctx context.Context, path string, o *Options) (*DB, error) {
 	}
 	if !opts.ReadOnly {
 		store.RemoveLeftovers(d.file, d.log)
-		if opts.Maintenance != nil {
+		if !opts.Maintenance.Manual {
 			d.startMaintenance(*opts.Maintenance)
 		}
 	}

@@ -89,8 +89,8 @@ type Options struct {
 	// before further ones wait for the disk, 256 MiB when zero. A single transaction may be
 	// larger.
 	BacklogBytes int64
-	// Maintenance, if not nil, maintains the indexes in the background. It has no effect with
-	// ReadOnly.
+	// Maintenance says how indexes are maintained in the background; nil means the defaults of
+	// Maintenance. It has no effect with ReadOnly.
 	Maintenance *Maintenance
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
@@ -128,13 +128,17 @@ func (o *Options) resolve() (Options, error) {
 	if r.BacklogBytes == 0 {
 		r.BacklogBytes = defaultBacklog
 	}
+	var m Maintenance
 	if r.Maintenance != nil {
-		m, err := r.Maintenance.resolve()
-		if err != nil {
-			return r, err
-		}
-		r.Maintenance = &m
+		m = *r.Maintenance
+	} else {
+		m.Manual = !maintainByDefault
 	}
+	m, err := m.resolve()
+	if err != nil {
+		return r, err
+	}
+	r.Maintenance = &m
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}

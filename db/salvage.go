@@ -100,7 +100,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		return r, err
 	}
 	r.Searched, r.Unnamed = w.reason, w.unnamed
-	d, err := Open(to, nil)
+	d, err := Open(to, &Options{Maintenance: &Maintenance{Manual: true}})
 	if err != nil {
 		return r, err
 	}

@@ -135,7 +135,7 @@ func tell(args []string) error {
 }
 
 func (t telling) open() (*db.DB, error) {
-	o := &db.Options{NoSync: t.NoSync, MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify}
+	o := &db.Options{NoSync: t.NoSync, MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify, Maintenance: &db.Maintenance{Manual: true}}
 	if t.Background {
 		o.Maintenance = &db.Maintenance{Every: time.Millisecond, Share: 0.01, CPU: 1}
 	}

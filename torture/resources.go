@@ -59,7 +59,7 @@ func scarceChild(args []string) error {
 		return nil
 	}
 	// The default reservation is what a small address space must refuse.
-	d, err := db.Open(args[0], &db.Options{Timeout: 10 * time.Second})
+	d, err := db.Open(args[0], &db.Options{Timeout: 10 * time.Second, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return end(err)
 	}

@@ -72,7 +72,7 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 	if err := os.Remove(e.path); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	d, err := db.Open(e.path, nil)
+	d, err := db.Open(e.path, &db.Options{Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}

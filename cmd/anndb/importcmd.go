@@ -79,7 +79,7 @@ func (c *importCmd) Run(a *app) (err error) {
 		return c.failed(0, err)
 	}
 	newFile := !exists(c.File)
-	d, err := db.OpenContext(a.ctx, c.File, &db.Options{NoSync: c.NoSync})
+	d, err := db.OpenContext(a.ctx, c.File, &db.Options{NoSync: c.NoSync, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return explain(c.File, err)
 	}

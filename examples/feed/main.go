@@ -21,7 +21,7 @@ const kept = 500
 
 func run(path, stream string) error {
 	ctx := context.Background()
-	d, err := db.Open(path, &db.Options{Maintenance: &db.Maintenance{}}) // indexes follow by themselves
+	d, err := db.Open(path, nil) // indexes follow by themselves
 	if err != nil {
 		return err
 	}

@@ -410,7 +410,7 @@ func (r *Round) search(ctx context.Context, s *db.Snapshot, live map[string][]fl
 
 // reopened looks for what was acknowledged in the file.
 func (r *Round) reopened(ctx context.Context) error {
-	d, err := db.Open(r.path, &db.Options{MapReserve: 1 << 34})
+	d, err := db.Open(r.path, &db.Options{MapReserve: 1 << 34, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,9 @@ func batches(s *db.Snapshot) (int, error) {
 
 // Options are what tests open databases with: the small reservation costs less
 // where thousands of files are opened.
-func Options() *db.Options { return &db.Options{MapReserve: 1 << 32} }
+func Options() *db.Options {
+	return &db.Options{MapReserve: 1 << 32, Maintenance: &db.Maintenance{Manual: true}}
+}
 
 // Verify opens the database at path, which makes it recover, and checks that it
 // holds at least acked batches and at most acked + inFlight, that all of them
