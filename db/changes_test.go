@@ -259,6 +259,10 @@ func TestChangeWritesLittle(t *testing.T) {
 	if limit := int64(40 * pageSize); pages > limit {
 		t.Errorf("%d bytes of pages are allocated, want at most %d", pages, limit)
 	}
+	commits := d.commits.Load()
+	if relabel(t, d, 1, "label", "a"); d.commits.Load() != commits {
+		t.Error("labels that a row has were written")
+	}
 	st, err := d.Stats()
 	if err != nil {
 		t.Fatal(err)
@@ -353,6 +357,15 @@ func behind(t *testing.T, d *DB) map[string]int {
 		}
 		out[i.Index] = i.Relabelled
 	}
+	peeked, err := Peek(t.Context(), d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range peeked.Indexes {
+		if i.Error != "" || i.Relabelled != out[i.Index] {
+			t.Errorf("peek: index %s has %d rows relabelled, want %d: %s", i.Index, i.Relabelled, out[i.Index], i.Error)
+		}
+	}
 	return out
 }
 
@@ -404,6 +417,12 @@ func TestRelabelledModels(t *testing.T) {
 	}
 	relabel(t, d, 2, "l1")
 	want("relabelled", 20)
+	if err := d.Update(ctx, func(b *Tx) error {
+		return errors.Join(b.Collection("s").Delete([]byte("38")), b.Collection("d").Delete([]byte("38")))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want("deleted", 19)
 	maintain(0.1, false)
 	if err := errors.Join(mustCheck(d), d.Close()); err != nil {
 		t.Fatal(err)
@@ -413,11 +432,11 @@ func TestRelabelledModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	want("reopened", 20)
+	want("reopened", 19)
 	if _, err := d.Compact(ctx); err != nil {
 		t.Fatal(err)
 	}
-	want("compacted", 20)
+	want("compacted", 19)
 	maintain(0.05, true)
 	want("maintained", 0)
 	maintain(0, false)
@@ -759,5 +778,73 @@ func wipeMeta(t *testing.T, path string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestHostileRelabelled: the label sets that a step of maintenance stores for relabelled rows are
+// checked before they are used, in a sparse and in a dense collection.
+func TestHostileRelabelled(t *testing.T) {
+	d, path := changedBase(t, 200, 4)
+	o := labelKinds["s"]["lcif"]
+	o.LCIF.Neighbors = ""
+	for _, coll := range []string{"d", "s"} {
+		if _, err := d.Collection(coll).Build(t.Context(), "x", o, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	relabel(t, d, 3, "l1", "l2")
+	relabel(t, d, 9)
+	relabel(t, d, 12, "l2")
+	steps, err := d.Maintain(t.Context(), MaintainOptions{})
+	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		if s.Action != "relabel" || s.Rows != 3 {
+			t.Fatalf("steps %+v", steps)
+		}
+	}
+	pristine, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	le := func(width int, numbers ...uint64) (out []byte) {
+		for _, x := range numbers {
+			for i := range width {
+				out = append(out, byte(x>>(8*i)))
+			}
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name              string
+		rows, ptr, labels []byte // nil: as it is
+	}{
+		{name: "row beyond", rows: le(4, 3, 9, 200)},
+		{name: "rows out of order", rows: le(4, 3, 12, 9)},
+		{name: "row twice", rows: le(4, 3, 3, 12)},
+		{name: "fewer rows", rows: le(4, 3, 9)},
+		{name: "label beyond", labels: le(4, 1, 2, 70)},
+		{name: "labels out of order", labels: le(4, 2, 1, 2)},
+		{name: "offsets beyond", ptr: le(8, 0, 2, 2, 9)},
+		{name: "offsets decrease", ptr: le(8, 0, 2, 1, 3)},
+		{name: "offsets missing", ptr: le(8, 0)},
+	} {
+		for _, coll := range []string{"d", "s"} {
+			if err := os.WriteFile(path, pristine, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			object := objectIn(t, path, coll, "x")
+			for i, data := range [][]byte{c.rows, c.ptr, c.labels} {
+				if data != nil {
+					key := codec.Key(object, codec.KindLabelMatrix, arrayRelabelledRow+uint32(i))
+					putBlock(t, path, bucketBlocks, key, data)
+				}
+			}
+			withFile(t, path, func(d *DB, s *Snapshot) {
+				_, err := s.Collection(coll).Predict(t.Context(), Query{Key: []byte("5")}, &PredictOptions{Index: "x"})
+				mustBeCorrupt(t, coll+": "+c.name, err)
+			})
+		}
 	}
 }

@@ -276,11 +276,13 @@ func (a *applier) apply(ops []op) error {
 		if old != nil {
 			t.dead.Add(uint32(row))
 			t.c.Live--
+			if o.what == opDelete {
+				if err := a.keys.Delete(k); err != nil {
+					return fmt.Errorf("db: delete key: %w", err)
+				}
+			}
 		}
 		if o.what == opDelete {
-			if err := a.keys.Delete(k); err != nil {
-				return fmt.Errorf("db: delete key: %w", err)
-			}
 			continue
 		}
 		if err := a.vectorise(t.c, &o.row); err != nil {

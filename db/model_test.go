@@ -449,12 +449,11 @@ func (x *machine) update(t *rapid.T) {
 			c := next[name]
 			mustReadAs(t, b, name, key, c)
 			what := rapid.IntRange(0, 7).Draw(t, "what")
-			_, exists := c.rows[key]
-			if change := [2]string{name, key}; !slices.Contains(changed, change) && (exists || what <= 4) {
+			changes := what <= 4 || c.change(t, b, name, key, what)
+			if change := [2]string{name, key}; changes && !slices.Contains(changed, change) {
 				changed = append(changed, change)
 			}
 			if what > 4 {
-				c.change(t, b, name, key, what)
 				continue
 			}
 			if what == 0 {
@@ -526,8 +525,10 @@ func modelPayload(t *rapid.T) []byte {
 }
 
 // change changes labels, payload or both of a row that may not exist. The row keeps its number.
-func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) {
+// It reports whether anything changes.
+func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) bool {
 	r, exists := c.rows[key]
+	before := r
 	var errs []error
 	if what != 5 {
 		r.labels = modelLabels(t)
@@ -546,6 +547,7 @@ func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) {
 	if exists {
 		c.rows[key] = r
 	}
+	return exists && (!slices.Equal(r.labels, before.labels) || !bytes.Equal(r.payload, before.payload))
 }
 
 // mustReadAs compares what a transaction reads with the rows as it leaves them.

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/page"
@@ -21,7 +24,7 @@ const (
 
 // Peek describes the latest committed state of a file that another process, or this one, may
 // have open for writing: its size, collections and indexes. Fields that only an open database
-// knows are zero: snapshots, commits, relabelled rows, running maintenance. It takes no lock and maps nothing,
+// knows are zero: snapshots, commits, running maintenance. It takes no lock and maps nothing,
 // so no other process has to wait for it.
 //
 // A commit writes only to pages that are free in the previous state, and then publishes the new
@@ -95,9 +98,14 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 	w.Pair = func(_, key, value []byte, _ int64) { blocks[string(key)] = value }
 	found := false
 	w.Buckets(func(b page.Bucket) {
-		if string(b.Name) == string(bucketMeta) {
+		switch string(b.Name) {
+		case string(bucketMeta): // comes before the sets
 			found = true
 			w.Walk(b, page.Values)
+		case string(bucketSets):
+			if cat, err := peekCatalog(blocks); err == nil && cat.relabelled() {
+				w.Walk(b, page.Values)
+			}
 		}
 	})
 	free := w.Freelist()
@@ -107,11 +115,7 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 	if !found {
 		return st, fmt.Errorf("%w: no bucket %q", ErrNotDatabase, bucketMeta)
 	}
-	data, err := decodeBlock("", catalogKey[:], blocks[string(catalogKey[:])], true)
-	if err != nil {
-		return st, wrapf(err, "catalog")
-	}
-	cat, err := decodeCatalog(data)
+	cat, err := peekCatalog(blocks)
 	if err != nil {
 		return st, err
 	}
@@ -130,10 +134,62 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 			if err == nil {
 				man, err = decodeManifest(data)
 			}
-			st.Indexes = append(st.Indexes, c.status(r, man, err))
+			status := c.status(r, man, err)
+			if err == nil {
+				if status.Relabelled, err = c.peekStale(blocks, r.Object, status.Rows); err != nil {
+					status.Error = err.Error()
+				}
+			}
+			st.Indexes = append(st.Indexes, status)
 		}
 	}
 	return st, nil
+}
+
+// peekCatalog decodes the catalog among the blocks read.
+func peekCatalog(blocks map[string][]byte) (*catalog, error) {
+	data, err := decodeBlock("", catalogKey[:], blocks[string(catalogKey[:])], true)
+	if err != nil {
+		return nil, wrapf(err, "catalog")
+	}
+	return decodeCatalog(data)
+}
+
+// relabelled reports whether an index that learns from labels may be behind by changed labels.
+func (c *catalog) relabelled() bool {
+	for _, x := range c.Collections {
+		if x.Revision > 0 && slices.ContainsFunc(x.Indexes, func(r indexRef) bool { return r.Labels }) {
+			return true
+		}
+	}
+	return false
+}
+
+// peekStale is collState.stale for blocks that were read without a transaction.
+func (c *collection) peekStale(blocks map[string][]byte, object uint64, n int) (int, error) {
+	read := func(object uint64, kind codec.Kind, chunk uint32) (*roaring.Bitmap, error) {
+		key := codec.Key(object, kind, chunk)
+		value, ok := blocks[string(key[:])]
+		if !ok {
+			return roaring.New(), nil
+		}
+		return decodeSet(c.Name, key[:], value)
+	}
+	stale := 0
+	for chunk := range uint32((n + 0xffff) >> 16) {
+		rows, err := read(object, codec.KindRelabelled, chunk)
+		if err != nil {
+			return 0, err
+		}
+		dead, err := read(c.ID, codec.KindTombstones, chunk)
+		if err != nil {
+			return 0, err
+		}
+		rows.AndNot(dead)
+		rows.RemoveRange(uint64(max(0, n-int(chunk)<<16)), 1<<32)
+		stale += int(rows.GetCardinality())
+	}
+	return stale, nil
 }
 
 // status returns the status of an index from its manifest, or from the error if the manifest

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -127,8 +128,9 @@ func (c TxCollection) Delete(key []byte) error {
 	})
 }
 
-// SetLabels replaces the labels of the row with the key. The row keeps its number and its place
-// in every index. Indexes that learn from labels are brought up to date by maintenance.
+// SetLabels replaces the labels of the row with the key: of the one that the transaction has put,
+// or of the stored one, which keeps its number and its place in every index. Indexes that learn
+// from labels are brought up to date by maintenance.
 //
 // SetLabels reads the key as Get does: if another transaction changes the row before this one
 // is committed, Update runs its function again. ErrNotFound does not fail the Update; every
@@ -344,6 +346,9 @@ func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 	if err := f(&r); err != nil {
 		return wrapf(err, "collection %q", coll)
 	}
+	if read && slices.Equal(r.Labels, o.had) && bytes.Equal(r.Payload, o.row.Payload) {
+		return nil
+	}
 	if read {
 		return t.add(coll, func(*collection) (op, error) {
 			o.row, o.bytes = r, len(key)+r.coldSize()
@@ -404,8 +409,9 @@ func exists(coll string, key []byte) error {
 // Options.BacklogBytes wait for the disk, Update and Put wait for room.
 //
 // Updates do not wait for each other while fn runs. If a key that fn has read, by
-// Get or Has, is changed by another transaction before this one is committed, fn
-// runs again on the new state, as often as that happens: it must be repeatable.
+// Get, Has, SetLabels or SetPayload, is changed by another transaction before this one
+// is committed, fn runs again on the new state, as often as that happens: it must be
+// repeatable.
 //
 // Cancelling the context before the commit has begun leaves the database unchanged; later it
 // has no effect.
