@@ -131,13 +131,17 @@ func (st *collState) relabelled(object uint64) (rows *roaring.Bitmap, err error)
 }
 
 // stale returns the number of live rows below n whose labels were changed since an index with
-// this main object was made. load must have succeeded.
+// this main object was made. Unlike dead, it does not need the tables of the rows.
 func (st *collState) stale(object uint64, n int) (int, error) {
 	rows, err := st.relabelled(object)
 	if rows == nil || err != nil {
 		return 0, err
 	}
-	if dead := st.dead(); dead != nil {
+	dead, err := st.tombstones()
+	if err != nil {
+		return 0, err
+	}
+	if dead != nil {
 		rows.AndNot(dead)
 	}
 	rows.RemoveRange(uint64(n), 1<<32)

@@ -155,6 +155,33 @@ func TestChangesOfOneKey(t *testing.T) {
 	}
 }
 
+// TestChangeOfDeletedRow: a change is deleted with its row, or with the row that is replaced.
+func TestChangeOfDeletedRow(t *testing.T) {
+	d, _ := changedBase(t, 9, 2)
+	for i := range 4 {
+		relabel(t, d, i, "changed")
+	}
+	err := d.Update(t.Context(), func(b *Tx) error {
+		return errors.Join(b.Collection("d").Delete([]byte("1")), b.Collection("s").Delete([]byte("1")),
+			putChanged(b, 2, 3, 2))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for k := range storedPairs(t, d) {
+		if kindInKey(k) == codec.KindChange {
+			n++
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d changes are stored, want those of two rows in each collection", n)
+	}
+	if err := mustCheck(d); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestChangeErrors: a change that is refused fails the Update, except for one of a missing row.
 func TestChangeErrors(t *testing.T) {
 	d, _ := changedBase(t, 3, 2)
@@ -709,7 +736,11 @@ func TestSalvageChanges(t *testing.T) {
 			if err := d.Drop(ctx, "d"); err != nil {
 				t.Fatal(err)
 			}
-			for _, label := range []string{"new", "newer", "newest"} {
+			for i := range 30 {
+				label := "newest"
+				if i < 29 {
+					label = fmt.Sprint("old ", i)
+				}
 				for key, l := range map[string]string{"5": label, "1099": "tail"} {
 					err := d.Update(ctx, func(b *Tx) error { return b.Collection("s").SetLabels([]byte(key), l) })
 					if err != nil {
@@ -788,14 +819,14 @@ func TestHostileRelabelled(t *testing.T) {
 	o := labelKinds["s"]["lcif"]
 	o.LCIF.Neighbors = ""
 	for _, coll := range []string{"d", "s"} {
-		if _, err := d.Collection(coll).Build(t.Context(), "x", o, nil); err != nil {
+		if _, err := d.Collection(coll).Build(t.Context(), "x", o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	relabel(t, d, 3, "l1", "l2")
 	relabel(t, d, 9)
 	relabel(t, d, 12, "l2")
-	steps, err := d.Maintain(t.Context(), MaintainOptions{})
+	steps, err := d.Maintain(t.Context(), nil)
 	if err := errors.Join(err, mustCheck(d), d.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -332,6 +332,10 @@ func (c *checker) block(bucket string, key, value []byte, at int64) {
 		c.indexes[object] == nil && !c.marked(object) {
 		err = errors.New("block of an object that does not exist")
 	}
+	if x := c.indexes[object]; err == nil && kind == codec.KindRelabelled && x != nil &&
+		!slices.ContainsFunc(x.Indexes, func(r indexRef) bool { return r.Object == object && r.Labels }) {
+		err = errors.New("relabelled rows of an object that is not the main one of a label model")
+	}
 	if err != nil {
 		p.Err = fmt.Errorf("bucket %q: %w", bucket, err)
 		c.found(p)

@@ -332,6 +332,9 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if m.Info.Rows != int(st.c.Rows) {
 		t.Fatalf("model covers %d of %d rows", m.Info.Rows, st.c.Rows)
 	}
+	if n := len(a.sets.relabelled.rows); float64(n) > drift*float64(m.Info.Rows) {
+		t.Fatalf("%d of %d rows are relabelled outside of their segments", n, m.Info.Rows)
+	}
 	view, counts, names, err := inMemory(ctx, st, a, m)
 	if err != nil {
 		return err

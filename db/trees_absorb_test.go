@@ -97,17 +97,15 @@ func (b *treeBed) remove(n int) {
 	}))
 }
 
-// relabel lets n pairs of rows exchange their labels.
+// relabel gives n rows the labels of other rows.
 func (b *treeBed) relabel(n int) {
 	keys := slices.Sorted(maps.Keys(b.live))
 	b.must(b.d.Update(b.t.Context(), func(w *Tx) error {
 		for range n {
-			one, two := keys[b.rng.IntN(len(keys))], keys[b.rng.IntN(len(keys))]
-			b.live[one], b.live[two] = b.live[two], b.live[one]
-			for _, key := range []string{one, two} {
-				if err := w.Collection("s").SetLabels([]byte(key), b.live[key]...); err != nil {
-					return err
-				}
+			from, to := keys[b.rng.IntN(len(keys))], keys[b.rng.IntN(len(keys))]
+			b.live[to] = b.live[from]
+			if err := w.Collection("s").SetLabels([]byte(to), b.live[to]...); err != nil {
+				return err
 			}
 		}
 		return nil
