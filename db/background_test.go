@@ -45,7 +45,7 @@ func TestBackground(t *testing.T) {
 		return st.Indexes[0], st.Maintenance
 	}
 	put(1000)
-	if _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}); err != nil {
+	if _, err := d.Collection("s").Build(ctx, "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	put(100)
@@ -82,7 +82,7 @@ func TestMaintainCancelled(t *testing.T) {
 	for i := range 50 {
 		b.put(rng, fmt.Sprint("a", i))
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	b.put(rng, "more")

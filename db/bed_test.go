@@ -101,7 +101,7 @@ func (b *bed) drop(keys ...string) {
 	}))
 }
 
-func (b *bed) build(name string, o db.BuildOptions) db.IndexInfo {
+func (b *bed) build(name string, o db.IndexOptions) db.IndexInfo {
 	b.t.Helper()
 	info, err := b.d.Collection("c").Build(b.t.Context(), name, o)
 	b.must(err)
@@ -259,11 +259,23 @@ func fewer(one int) []vector.Metric {
 	return metrics
 }
 
-// learners are the kinds, over plain and over rotated coordinates.
-var learners = []struct {
+// learner is a kind of forest over so many principal coordinates, none if negative.
+type learner struct {
 	kind   forest.Kind
 	rotate int
-}{
+}
+
+// in returns options with the learner, for rows of a dimension.
+func (l learner) in(o db.Forest, dim int) *db.Forest {
+	o.Learner, o.Coordinates = l.kind, max(0, min(l.rotate, dim))
+	if l.rotate < 0 {
+		o.Rotation = db.Off
+	}
+	return &o
+}
+
+// learners are the kinds, over plain and over rotated coordinates.
+var learners = []learner{
 	{forest.RP, 0}, {forest.PCATree, 0},
 	{forest.KD, -1}, {forest.KD, 0}, {forest.KD, 10},
 	{forest.KDChrono, 0}, {forest.KDChrono, 10},
@@ -272,12 +284,12 @@ var learners = []struct {
 
 // extras are option sets that go round over the learners and metrics, so that
 // each is met by each metric and by several learners.
-var extras = []db.BuildOptions{
+var extras = []db.Forest{
 	{},
-	{SketchBytes: -1, HopLabels: -1},
-	{SketchBytes: 128, HopLabels: 5, Members: true},
-	{Quantize: true, SketchBytes: -1},
-	{Members: true, NoNatural: true, SketchBytes: 64},
-	{Quantize: true, HopLabels: 30, Members: true, LabelsK: 20},
-	{MinVotes: 2, Depth: 5, HopLabels: -1},
+	{Sketches: db.Off, Lists: db.Off},
+	{SketchBytes: 128, ListNeighbors: 5, Members: true},
+	{Quantize: true, Sketches: db.Off},
+	{Members: true, Tables: db.Off, SketchBytes: 64},
+	{Quantize: true, ListNeighbors: 30, Members: true, LeafNeighbors: 20},
+	{MinVotes: 2, Depth: 5, Lists: db.Off},
 }

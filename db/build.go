@@ -17,23 +17,25 @@ import (
 const stageBytes = 32 << 20
 
 // Build learns an index over the rows of the latest state and publishes it under name,
-// replacing an index of that name if there is one. It reads rows into memory, learns without
-// holding a snapshot or a transaction, writes blocks in several transactions, and publishes in
-// one. Readers and writers run concurrently; Build and a Compact or Reorder wait for each other
-// to end. Build must not be called from a callback of one of them. Queries scan rows written
-// during the build until maintenance or the next build absorbs them.
+// replacing an index of that name if there is one. The type of o selects the kind of index; nil
+// means Auto. Build reads rows into memory, learns without holding a snapshot or a transaction,
+// writes blocks in several transactions, and publishes in one. Readers and writers run
+// concurrently; Build and a Compact or Reorder wait for each other to end. Build must not be
+// called from a callback of one of them. Queries scan rows written during the build until
+// maintenance or the next build absorbs them.
 //
 // The cost is dominated by the neighbor lists: rows² · dim operations on all cores if they are
 // exact, about rows · (1,000 codes + 200 rows compared) if they are approximate
-// (BuildOptions.Labels). Memory: the rows as float32 and their principal coordinates, the
-// neighbor lists, and the index; approximate lists take another 12 bytes per neighbor and one
-// byte per coordinate.
+// (Forest.Source). Memory: the rows as float32 and their principal coordinates, the neighbor
+// lists, and the index; approximate lists take another 12 bytes per neighbor and one byte per
+// coordinate.
 //
 // If it is cancelled or fails, the database is unchanged; a crash leaves blocks that the next
 // Open removes.
 //
 // Errors: ErrNotFound, ErrInvalid, ErrUnsuitable.
-func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
+func (c Collection) Build(
+	ctx context.Context, name string, o IndexOptions,
 ) (_ IndexInfo, err error) {
 	d, err := c.writer()
 	if err != nil {
@@ -53,15 +55,22 @@ func (c Collection) Build(ctx context.Context, name string, o BuildOptions,
 		return IndexInfo{}, err
 	}
 	defer release(&err)
-	if err := d.checkRequest(c.name, o); err != nil {
+	if o == nil {
+		o = &Auto{}
+	}
+	request, err := o.request()
+	if err != nil {
 		return IndexInfo{}, err
 	}
-	info, err := d.build(ctx, c.name, name, o, newTimer(ctx))
+	if err := d.checkRequest(c.name, request); err != nil {
+		return IndexInfo{}, err
+	}
+	info, err := d.build(ctx, c.name, name, request, newTimer(ctx))
 	return info, asOption(err)
 }
 
 // build implements Build for a valid name. The caller holds d.numbering.
-func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions,
+func (d *DB) build(ctx context.Context, coll, name string, o buildOptions,
 	timer *stageTimer) (IndexInfo, error) {
 	changes, end := d.watches.begin()
 	defer end()
@@ -70,11 +79,10 @@ func (d *DB) build(ctx context.Context, coll, name string, o BuildOptions,
 	var k kind
 	err := job.latest(func(st source) (err error) {
 		sparse := st.entry().Sparse
-		if err := o.Postings.check(o.Kind, sparse); err != nil {
+		if k, err = kindOf(&o, coll, sparse); err != nil {
 			return err
 		}
-		k, err = kindOf(&o, coll, sparse)
-		return err
+		return o.Postings.check(sparse)
 	})
 	if err != nil {
 		return IndexInfo{}, err
@@ -133,10 +141,10 @@ func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info Index
 		return info, err
 	}
 	timer.seconds["write"] += time.Since(start).Seconds()
-	l.describe(&m.Info)
+	l.describe(m)
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
 		job.name, time.Now().UTC(), timer.seconds, timer.memory
-	timer.keep(&m.Info)
+	timer.keep(m)
 	replaced, err := d.publishIndex(ctx, job, m)
 	if err != nil {
 		return info, err
@@ -145,7 +153,7 @@ func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info Index
 	if len(replaced) > 0 {
 		err = d.sweep(replaced)
 	}
-	return m.Info, err
+	return m.info(), err
 }
 
 // stage writes the blocks of an index in transactions of about stageBytes.

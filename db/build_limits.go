@@ -2,7 +2,7 @@ package db
 
 import "fmt"
 
-// The limits of BuildOptions. Values whose limit depends on the number of rows are lowered
+// The limits of buildOptions. Values whose limit depends on the number of rows are lowered
 // instead of refused, since a collection grows and shrinks.
 const (
 	maxLabelsK   = 4096
@@ -13,7 +13,7 @@ const (
 
 // checkLimits refuses options that no collection of the dimension can satisfy; dim is 0 for a
 // sparse collection. It is for options that a user gives: stored options are resolved.
-func (o BuildOptions) checkLimits(coll string, dim int) error {
+func (o buildOptions) checkLimits(coll string, dim int) error {
 	for _, l := range []struct {
 		n     int
 		what  string
@@ -42,7 +42,7 @@ func (o BuildOptions) checkLimits(coll string, dim int) error {
 }
 
 // folds returns the larger of the two numbers of folds.
-func (o BuildOptions) folds() int {
+func (o buildOptions) folds() int {
 	if g := o.Budget.Grid; g != nil {
 		return max(o.LCIF.Folds, g.Folds)
 	}
@@ -50,7 +50,7 @@ func (o BuildOptions) folds() int {
 }
 
 // checkRequest refuses options of Build that exceed the limits of the collection.
-func (d *DB) checkRequest(coll string, o BuildOptions) error {
+func (d *DB) checkRequest(coll string, o buildOptions) error {
 	return d.View(func(s *Snapshot) error {
 		st, err := s.collection(coll)
 		if err != nil {

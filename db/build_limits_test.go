@@ -21,23 +21,23 @@ func TestBuildLimits(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 40, dim))
 	b.must(create(t.Context(), b.d, "sparse", db.Schema{Features: db.Numbered}))
-	folds := func(n int) db.BudgetOptions { return db.BudgetOptions{Grid: &budget.Grid{Folds: n}} }
+	folds := func(n int) *db.AT { return &db.AT{Grid: &budget.Grid{Folds: n}} }
 	for _, c := range []struct {
 		coll string
-		o    db.BuildOptions
+		o    db.IndexOptions
 		want []string
 	}{
-		{"c", db.BuildOptions{LabelsK: 4097}, []string{"4097", "4096"}},
-		{"c", db.BuildOptions{LabelsK: math.MaxInt}, []string{"4096"}},
-		{"c", db.BuildOptions{HopLabels: 1025}, []string{"1025", "1024"}},
-		{"c", db.BuildOptions{Holdout: 100_001}, []string{"100001", "100000"}},
-		{"c", db.BuildOptions{Rotate: 7}, []string{"7", "6", `"c"`}},
-		{"c", db.BuildOptions{Kind: forest.RF, Rotate: 5000}, []string{"5000", "6", `"c"`}},
-		{"c", db.BuildOptions{Candidates: 7}, []string{"7", "6", `"c"`}},
-		{"c", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Folds: 1001}}, []string{"1001", "1000"}},
-		{"sparse", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Folds: 1001}}, []string{"1001", "1000"}},
-		{"c", db.BuildOptions{Kind: db.KindAT, Budget: folds(1001)}, []string{"1001", "1000"}},
-		{"sparse", db.BuildOptions{LabelsK: 5000}, []string{"5000", "4096"}},
+		{"c", &db.Forest{LeafNeighbors: 4097}, []string{"4097", "4096"}},
+		{"c", &db.Forest{LeafNeighbors: math.MaxInt}, []string{"4096"}},
+		{"c", &db.Forest{ListNeighbors: 1025}, []string{"1025", "1024"}},
+		{"c", &db.Forest{Holdout: 100_001}, []string{"100001", "100000"}},
+		{"c", &db.Forest{Coordinates: 7}, []string{"7", "6", `"c"`}},
+		{"c", &db.Forest{Learner: forest.RF, Coordinates: 5000}, []string{"5000", "6", `"c"`}},
+		{"c", &db.Forest{Candidates: 7}, []string{"7", "6", `"c"`}},
+		{"c", &db.LCIF{Folds: 1001}, []string{"1001", "1000"}},
+		{"sparse", &db.LCIF{Folds: 1001}, []string{"1001", "1000"}},
+		{"c", folds(1001), []string{"1001", "1000"}},
+		{"sparse", &db.Forest{LeafNeighbors: 5000}, []string{"5000", "4096"}},
 	} {
 		_, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o)
 		if !errors.Is(err, db.ErrInvalid) {
@@ -51,8 +51,9 @@ func TestBuildLimits(t *testing.T) {
 		}
 	}
 	b.leftovers()
-	info := b.build("x", db.BuildOptions{LabelsK: 4096, HopLabels: 1024, Holdout: 100_000, Rotate: dim, Candidates: dim})
-	if o := info.Options; o.LabelsK != 40 || o.HopLabels != 39 || o.Holdout != 4 || o.Rotate != dim {
+	info := b.build("x", &db.Forest{LeafNeighbors: 4096, ListNeighbors: 1024, Holdout: 100_000, Coordinates: dim, Candidates: dim})
+	o := info.Options.(*db.Forest)
+	if o.LeafNeighbors != 40 || o.ListNeighbors != 39 || o.Holdout != 4 || o.Coordinates != dim {
 		t.Errorf("resolved to %+v", o)
 	}
 	// What was resolved can be given to another build, and stays good for a
@@ -64,7 +65,7 @@ func TestBuildLimits(t *testing.T) {
 	_, err := b.d.Compact(t.Context())
 	b.must(err)
 	params := &query.LCIFParams{K: 3}
-	if _, err := b.d.Collection("c").Build(t.Context(), "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: params, Folds: 1000}}); errors.Is(err, db.ErrInvalid) {
+	if _, err := b.d.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}); errors.Is(err, db.ErrInvalid) {
 		t.Errorf("1,000 folds: %v", err)
 	}
 	b.check()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,12 +24,12 @@ import (
 )
 
 // uses is parameters that make use of everything an index was built with.
-func uses(o db.BuildOptions) *query.Params {
+func uses(o *db.Forest) *query.Params {
 	p := &query.Params{Sketch: true, Quant: true, Hops: 1, R: 150, Rerank: 60}
-	if o.NoNatural {
+	if o.Tables == db.Off {
 		p.Method = query.Voting
 	}
-	if o.Kind == forest.KDChrono {
+	if o.Learner == forest.KDChrono {
 		p.Extra = 8 // all its trees are equal, so one leaf a tree is one leaf
 	}
 	return p
@@ -46,8 +47,8 @@ func TestBuildKinds(t *testing.T) {
 				at++
 				continue
 			}
-			o := extras[at%len(extras)]
-			o.Kind, o.Rotate, o.Seed, o.NoTune = l.kind, l.rotate, uint64(100+at), true
+			o := l.in(extras[at%len(extras)], dim)
+			o.Seed, o.Tuning = uint64(100+at), db.Off
 			name := fmt.Sprintf("%v/%s_rotate%d_extra%d", metric, l.kind, l.rotate, at%len(extras))
 			at++
 			t.Run(name, func(t *testing.T) {
@@ -89,7 +90,9 @@ func TestBuildKinds(t *testing.T) {
 				}
 				b.must(b.d.View(func(s *db.Snapshot) error {
 					again, err := s.Collection("c").Index("x")
-					if err == nil && fmt.Sprint(again) != fmt.Sprint(info) {
+					same := err == nil && reflect.DeepEqual(again.Options, info.Options)
+					again.Options, info.Options = nil, nil // printed as addresses
+					if err == nil && (!same || fmt.Sprint(again) != fmt.Sprint(info)) {
 						t.Errorf("stored description\n%+v\nis not the one Build returned\n%+v", again, info)
 					}
 					return err
@@ -140,26 +143,28 @@ func (b *bed) eachFresh(o *db.SearchOptions, most int) {
 }
 
 // checkInfo checks the description of an index that was just built.
-func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
+func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
 	t := b.t
 	t.Helper()
 	if info.Name != "x" || info.Rows != covered || info.TrainingPoints != len(b.rows) || info.Curve != nil || info.Created.IsZero() {
 		t.Errorf("index is %q over %d rows from %d points, curve %v, created %v", info.Name, info.Rows, info.TrainingPoints, info.Curve, info.Created)
 	}
-	got, trees := info.Options, 2
-	if o.SketchBytes < 0 || o.HopLabels < 0 || o.NoNatural {
+	got, trees := info.Options.(*db.Forest), 2
+	sketched, listed, tables := o.Sketches != db.Off, o.Lists != db.Off, o.Tables != db.Off
+	if !sketched || !listed || !tables {
 		trees = 16
 	}
-	if got.Kind != o.Kind || got.Seed != o.Seed || got.Trees != trees || got.Depth < 1 || got.LabelsK < 1 || !got.NoTune {
+	if info.Kind != string(o.Learner) || got.Learner != o.Learner || got.Seed != o.Seed || got.Trees != trees ||
+		got.Depth < 1 || got.LeafNeighbors < 1 || got.Tuning != db.Off {
 		t.Errorf("resolved options %+v", got)
 	}
 	var want []string
 	for kind, there := range map[codec.Kind]bool{
 		codec.KindNodes: true, codec.KindLeafDir: true, codec.KindLists: len(o.TrainingQueries) == 0,
-		codec.KindLeaves: !o.NoNatural, codec.KindMembers: o.Members,
-		codec.KindDirections: o.Kind == forest.RP || o.Kind == forest.PCATree,
-		codec.KindRotation:   o.SketchBytes >= 0 || got.Rotate > 0,
-		codec.KindSketch:     o.SketchBytes >= 0, codec.KindNeighbors: o.HopLabels >= 0,
+		codec.KindLeaves: tables, codec.KindMembers: o.Members,
+		codec.KindDirections: o.Learner == forest.RP || o.Learner == forest.PCATree,
+		codec.KindRotation:   sketched || got.Coordinates > 0,
+		codec.KindSketch:     sketched, codec.KindNeighbors: listed,
 		codec.KindQuantized: o.Quantize,
 	} {
 		if there {
@@ -182,7 +187,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o db.BuildOptions, covered int) {
 			t.Errorf("no time of stage %q in %v", stage, info.BuildSeconds)
 		}
 	}
-	if w := o.SketchBytes; w >= 0 {
+	if w := o.SketchBytes; sketched {
 		if n := info.Bytes[codec.KindSketch.String()]; n < int64(covered*max(w, 64)) {
 			t.Errorf("%d bytes of sketches", n)
 		}
@@ -197,10 +202,9 @@ func TestBuildAuto(t *testing.T) {
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 2000, dim))
-	info := b.build("auto", db.BuildOptions{Kind: db.KindAuto, TargetRecall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
-	o := info.Options
-	if o.Kind != forest.KD && o.Kind != forest.RF {
-		t.Errorf("auto chose %q", o.Kind)
+	info := b.build("auto", &db.Forest{Learner: db.AnyLearner, Recall: 0.9, Trees: 8, Holdout: 100, TuneK: 5})
+	if info.Kind != string(forest.KD) && info.Kind != string(forest.RF) {
+		t.Errorf("auto chose %q", info.Kind)
 	}
 	if c := info.Curve; c == nil || len(c.Points) == 0 || c.K != 5 || c.Queries != 100 {
 		t.Fatalf("curve %+v", c)
@@ -218,7 +222,7 @@ func TestBuildAuto(t *testing.T) {
 	}
 
 	// A training set apart from the rows.
-	sep := b.build("apart", db.BuildOptions{TrainingQueries: mixture(4, 600, dim), Holdout: 60, Trees: 8, Members: true})
+	sep := b.build("apart", &db.Forest{TrainingQueries: mixture(4, 600, dim), Holdout: 60, Trees: 8, Members: true})
 	if sep.TrainingPoints != 600 || sep.Curve == nil || sep.Curve.Queries != 60 || sep.Rows != 2000 {
 		t.Errorf("%d training points, %d rows, curve %+v", sep.TrainingPoints, sep.Rows, sep.Curve)
 	}
@@ -235,22 +239,22 @@ func TestBuildTrainingQueries(t *testing.T) {
 		b := newBed(t, metric, dim)
 		b.put("a", mixture(1, 900, dim))
 		b.drop("a3", "a5", "a8")
-		for _, o := range []db.BuildOptions{
-			{Kind: forest.RP, Members: true}, {Kind: forest.KD, HopLabels: -1}, {Kind: forest.RF, Rotate: 8},
+		for _, o := range []db.Forest{
+			{Learner: forest.RP, Members: true}, {Learner: forest.KD, Lists: db.Off}, {Learner: forest.RF, Coordinates: 8},
 		} {
-			o.NoTune, o.Trees, o.LabelsK, o.TrainingQueries = true, 8, 50, mixture(2, 700, dim)
-			info := b.build("x", o)
+			o.Tuning, o.Trees, o.LeafNeighbors, o.TrainingQueries = db.Off, 8, 50, mixture(2, 700, dim)
+			info := b.build("x", &o)
 			if info.TrainingPoints != 700 || info.Rows != 900 {
 				t.Errorf("%d points, %d rows", info.TrainingPoints, info.Rows)
 			}
 			r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Params: &query.Params{Trees: 2, Tau: 0.05}})
-			t.Logf("%v %s: recall %.3f", metric, o.Kind, r)
+			t.Logf("%v %s: recall %.3f", metric, o.Learner, r)
 			if r < 0.9 {
-				t.Errorf("%v %s: recall %.3f", metric, o.Kind, r)
+				t.Errorf("%v %s: recall %.3f", metric, o.Learner, r)
 			}
 			if o.Members {
 				if r := b.recall(mixture(3, 40, dim), 10, &db.SearchOptions{Params: &query.Params{Method: query.Lookup}}); r < 0.4 {
-					t.Errorf("%v %s: recall %.3f by lookup", metric, o.Kind, r)
+					t.Errorf("%v %s: recall %.3f by lookup", metric, o.Learner, r)
 				}
 			}
 		}
@@ -264,8 +268,8 @@ func TestBuildLifeCycle(t *testing.T) {
 	const dim = 8
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 500, dim))
-	old := b.build("x", db.BuildOptions{NoTune: true, Trees: 4})
-	b.build("w", db.BuildOptions{NoTune: true, Trees: 2, Kind: forest.RP})
+	old := b.build("x", &db.Forest{Tuning: db.Off, Trees: 4})
+	b.build("w", &db.Forest{Tuning: db.Off, Trees: 2, Learner: forest.RP})
 
 	held, err := b.d.Snapshot()
 	b.must(err)
@@ -275,7 +279,7 @@ func TestBuildLifeCycle(t *testing.T) {
 	before, _, err := nearest(t.Context(), held.Collection("c"), db.Query{Vector: q}, 5, params)
 	b.must(err)
 
-	fresh := b.build("x", db.BuildOptions{NoTune: true, Trees: 7, Kind: forest.RP})
+	fresh := b.build("x", &db.Forest{Tuning: db.Off, Trees: 7, Learner: forest.RP})
 	if !fresh.Created.After(old.Created) {
 		t.Error("the new index is not newer")
 	}
@@ -284,7 +288,7 @@ func TestBuildLifeCycle(t *testing.T) {
 		b.must(err)
 		var out []string
 		for _, i := range infos {
-			out = append(out, fmt.Sprintf("%s:%s:%d", i.Name, i.Options.Kind, i.Options.Trees))
+			out = append(out, fmt.Sprintf("%s:%s:%d", i.Name, i.Kind, i.Options.(*db.Forest).Trees))
 		}
 		c, err := s.Collection("c").Info()
 		b.must(err)
@@ -421,10 +425,10 @@ func TestBuildDeterministic(t *testing.T) {
 				b := newBed(t, metric, dim)
 				b.put("a", mixture(1, n, dim))
 				b.drop("a10", "a20")
-				o := db.BuildOptions{
-					Kind: l.kind, Rotate: l.rotate, NoTune: true, Members: true, Quantize: i%2 == 0,
-					Seed: seed, Trees: 6, Labels: []db.LabelSource{db.LabelsExact, db.LabelsApproximate}[i%2],
-				}
+				o := l.in(db.Forest{
+					Tuning: db.Off, Members: true, Quantize: i%2 == 0, Seed: seed, Trees: 6,
+					Source: []db.NeighborSource{db.NeighborsExact, db.NeighborsApproximate}[i%2],
+				}, dim)
 				_, err := b.d.Collection("c").Build(db.WithWorkers(t.Context(), workers), "x", o)
 				b.must(err)
 				answers = b.answers(mixture(5, 20, dim), &db.SearchOptions{Params: uses(o)})
@@ -489,7 +493,7 @@ func TestBuildProgress(t *testing.T) {
 			t.Errorf("%+v after %+v", p, last)
 		}
 		last = p
-	}), "x", db.BuildOptions{Trees: 4, Holdout: 50})
+	}), "x", &db.Forest{Trees: 4, Holdout: 50})
 	b.must(err)
 	if !slices.Equal(seen, stages) {
 		t.Errorf("stages %q, want %q", seen, stages)
@@ -503,7 +507,7 @@ func TestBuildCancel(t *testing.T) {
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 1200, dim))
-	old := b.build("x", db.BuildOptions{NoTune: true, Trees: 3, Kind: forest.RP})
+	old := b.build("x", &db.Forest{Tuning: db.Off, Trees: 3, Learner: forest.RP})
 	queries := mixture(2, 5, dim)
 	search := &db.SearchOptions{Index: "x", Params: &query.Params{}}
 	want := b.answers(queries, search)
@@ -518,7 +522,10 @@ func TestBuildCancel(t *testing.T) {
 		if i >= len(stages) {
 			at = int(math.Exp(3 * rng.Float64()))
 		}
-		o := db.BuildOptions{Members: true, Trees: 8, Quantize: true, Holdout: 30, NoTune: !strings.HasPrefix(stage, "tun")}
+		o := &db.Forest{Members: true, Trees: 8, Quantize: true, Holdout: 30}
+		if !strings.HasPrefix(stage, "tun") {
+			o.Tuning = db.Off
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		reports, stopped := 0, false
 		_, err := b.d.Collection("c").Build(db.WithProgress(ctx, func(p db.Progress) {
@@ -580,7 +587,7 @@ func TestBuildBesideWriters(t *testing.T) {
 			gone = append(gone, fmt.Sprintf("%s%d", prefix, i))
 		}
 		b.drop(append(gone, fmt.Sprintf("a%d", len(changed)))...)
-	}), "x", db.BuildOptions{Holdout: 30, Trees: 4})
+	}), "x", &db.Forest{Holdout: 30, Trees: 4})
 	b.must(err)
 	// Rows that the forest cannot know must not count against it.
 	if c := info.Curve; c == nil || c.Points[len(c.Points)-1].Recall < 0.95 {
@@ -599,7 +606,7 @@ func TestBuildBesideWriters(t *testing.T) {
 			b.must(b.d.Drop(t.Context(), "c"))
 			b.must(create(t.Context(), b.d, "c", db.Schema{Dim: dim}))
 		}
-	}), "y", db.BuildOptions{NoTune: true})
+	}), "y", &db.Forest{Tuning: db.Off})
 	if !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("collection dropped during the build: %v", err)
 	}
@@ -625,7 +632,7 @@ func TestBuildSmall(t *testing.T) {
 			for _, l := range learners {
 				b := newBed(t, metric, dim)
 				b.put("a", rows)
-				o := db.BuildOptions{Kind: l.kind, Rotate: min(l.rotate, dim), NoTune: true, Members: true, Quantize: true, Trees: 3}
+				o := l.in(db.Forest{Tuning: db.Off, Members: true, Quantize: true, Trees: 3}, dim)
 				if _, err := b.d.Collection("c").Build(t.Context(), "x", o); err != nil {
 					t.Errorf("%v, %s, %s rotate %d: %v", metric, name, l.kind, l.rotate, err)
 					continue

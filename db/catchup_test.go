@@ -22,7 +22,7 @@ func TestCatchUp(t *testing.T) {
 			d := openTemp(t, &Options{NoSync: true})
 			fillChurned(t, d)
 			ctx := t.Context()
-			model := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}}
+			model := &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}
 			if _, err := d.Collection("named").Build(ctx, "model", model); err != nil {
 				t.Fatal(err)
 			}
@@ -222,7 +222,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 		func() error { return create(ctx, d, "c", Schema{Dim: 2}) },
 		func() error { return update(labelled...) },
 		func() error {
-			_, err := d.Collection("c").Build(ctx, "tree", BuildOptions{Kind: KindSBT})
+			_, err := d.Collection("c").Build(ctx, "tree", &SBT{})
 			return err
 		},
 		func() error { return update(plain...) }, // one class is left, of which no tree can be learned
@@ -266,7 +266,7 @@ func TestBuildBesideReorder(t *testing.T) {
 		done <- nil
 	}()
 	for i := range 5 {
-		if _, err := d.Collection("dense").Build(ctx, "x", BuildOptions{NoTune: true, Trees: 2, Seed: uint64(i)}); err != nil {
+		if _, err := d.Collection("dense").Build(ctx, "x", &Forest{Tuning: Off, Trees: 2, Seed: uint64(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

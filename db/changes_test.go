@@ -17,7 +17,6 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -248,7 +247,7 @@ func storedPairs(t *testing.T, d *DB) map[string]uint32 {
 func TestChangeWritesLittle(t *testing.T) {
 	ctx := t.Context()
 	d, _ := changedBase(t, 1100, 784)
-	for coll, o := range map[string]BuildOptions{"d": {NoTune: true, Seed: 1}, "s": {}} {
+	for coll, o := range map[string]IndexOptions{"d": &Forest{Tuning: Off, Seed: 1}, "s": nil} {
 		if _, err := d.Collection(coll).Build(ctx, "x", o); err != nil {
 			t.Fatal(err)
 		}
@@ -360,14 +359,14 @@ func TestLabelsDisappear(t *testing.T) {
 }
 
 // labelKinds are options of one index of each kind that learns from labels, by collection.
-var labelKinds = map[string]map[string]BuildOptions{
+var labelKinds = map[string]map[string]IndexOptions{
 	"s": {
-		"lcif":  {Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
-		"tfidf": {Kind: KindLCIF, LCIF: LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
-		"pt":    {Kind: KindPT, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4}}}},
-		"at":    {Kind: KindAT, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4}}}},
+		"lcif":  &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+		"tfidf": &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+		"pt":    &PT{Budget: 4},
+		"at":    &AT{Budget: 4},
 	},
-	"d": {"sbt": {Kind: KindSBT, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4}}}}},
+	"d": {"sbt": &SBT{Budget: 4}},
 }
 
 // behind returns Relabelled of all indexes by name.
@@ -531,7 +530,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				if err := mustCheck(d); err != nil {
 					t.Error(err)
 				}
-				if KindLCIF == o.Kind {
+				if _, ok := o.(*LCIF); ok {
 					mustBeExact(t, d, coll, name)
 				}
 			})
@@ -817,7 +816,6 @@ func wipeMeta(t *testing.T, path string) {
 func TestHostileRelabelled(t *testing.T) {
 	d, path := changedBase(t, 200, 4)
 	o := labelKinds["s"]["lcif"]
-	o.LCIF.Neighbors = ""
 	for _, coll := range []string{"d", "s"} {
 		if _, err := d.Collection(coll).Build(t.Context(), "x", o); err != nil {
 			t.Fatal(err)

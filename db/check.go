@@ -439,7 +439,7 @@ func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	}
 	if learns := x.m.kind().predicts(); r.Labels != learns {
 		return corruptf(st.c.Name, "the catalog has Labels = %v for an index of kind %s",
-			r.Labels, x.m.Info.Options.Kind)
+			r.Labels, x.m.Options.Kind)
 	}
 	if _, err := st.relabelled(r.Object); err != nil {
 		return err

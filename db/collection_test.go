@@ -55,7 +55,7 @@ func TestHandles(t *testing.T) {
 			t.Errorf("%s: %d rows, %d listed, has the new one: %t", c.name, n, listed, has)
 		}
 	}
-	if _, err := before.Build(ctx, "x", db.BuildOptions{}); !errors.Is(err, db.ErrReadOnly) {
+	if _, err := before.Build(ctx, "x", nil); !errors.Is(err, db.ErrReadOnly) {
 		t.Errorf("build on a snapshot: %v", err)
 	}
 	if _, err := before.Load(ctx, nil); !errors.Is(err, db.ErrReadOnly) {
@@ -68,7 +68,7 @@ func TestHandles(t *testing.T) {
 	if _, err := none.Count(); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("zero handle: %v", err)
 	}
-	if _, err := none.Build(ctx, "x", db.BuildOptions{}); !errors.Is(err, db.ErrClosed) {
+	if _, err := none.Build(ctx, "x", nil); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("build on a zero handle: %v", err)
 	}
 	early := b.d.Collection("later")
@@ -89,7 +89,7 @@ func TestSearchLikeRow(t *testing.T) {
 	ctx := t.Context()
 	rows := mixture(3, 300, 6)
 	b.put("a", rows)
-	b.build("main", db.BuildOptions{Seed: 1})
+	b.build("main", &db.Auto{Seed: 1})
 	_, err := b.d.Create(ctx, "s", db.Schema{Features: db.Named})
 	b.must(err)
 	b.must(b.d.Update(ctx, func(tx *db.Tx) error {
@@ -102,7 +102,7 @@ func TestSearchLikeRow(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err = b.d.Collection("s").Build(ctx, "words", db.BuildOptions{Kind: db.KindPostings})
+	_, err = b.d.Collection("s").Build(ctx, "words", &db.Postings{})
 	b.must(err)
 	for _, coll := range []string{"c", "s"} {
 		key := []byte("17")
@@ -139,7 +139,7 @@ func TestResult(t *testing.T) {
 	ctx := t.Context()
 	rows := mixture(5, 400, 4)
 	b.put("a", rows)
-	b.build("main", db.BuildOptions{Seed: 1})
+	b.build("main", &db.Auto{Seed: 1})
 	c := b.d.Collection("c")
 	found, err := c.Search(ctx, db.Query{Vector: rows[0]}, nil)
 	b.must(err)

@@ -154,7 +154,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	loop(func(i int) error {
-		o := BuildOptions{Kind: forest.RP, Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Rotate: -1, SketchBytes: -1, NoTune: true, Seed: uint64(i)}
+		o := &Forest{Learner: forest.RP, Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Rotation: Off, Sketches: Off, Tuning: Off, Seed: uint64(i)}
 		if _, err := d.Collection("c").Build(WithWorkers(ctx, 1), "x", o); err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func TestCloseWhileBusy(t *testing.T) {
 			})
 		})
 		work(func(i int) error {
-			_, err := d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 1, Depth: 1, LabelsK: 2, NoTune: true})
+			_, err := d.Collection("c").Build(ctx, "x", &Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, Tuning: Off})
 			if errors.Is(err, errEmpty) {
 				return nil
 			}
@@ -362,7 +362,7 @@ func TestCancel(t *testing.T) {
 		done := func() {} // what the call does to the model
 		switch i % 6 {
 		case 0:
-			_, err = d.Collection("c").Build(ctx, "x", BuildOptions{Trees: 8, Depth: 4, LabelsK: 20, NoTune: true, Members: true})
+			_, err = d.Collection("c").Build(ctx, "x", &Forest{Trees: 8, Depth: 4, LeafNeighbors: 20, Tuning: Off, Members: true})
 			done = func() { c.indexes["x"] = forest.KD }
 		case 1:
 			err = d.Update(ctx, func(b *Tx) error {

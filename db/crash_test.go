@@ -228,19 +228,33 @@ func childBuild(path, coll string) error {
 
 // killBuild is the options of a seed. Of a sparse collection, all kinds of
 // indexes come in turn.
-func killBuild(coll string, seed uint64) BuildOptions {
+func killBuild(coll string, seed uint64) IndexOptions {
 	if coll == "s" {
-		o := BuildOptions{
-			Kind: []forest.Kind{KindLCIF, KindPostings, KindAT, KindPT}[seed%4], Seed: seed,
-			LCIF:   LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
-			Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}},
-		}
-		if !isTree(o.Kind) {
-			o.Postings = PostingsOptions{Partition: true, M: 2}
-		}
-		return o
+		parted := Postings{Partition: true, M: int(seed)} // has no seed of its own
+		tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: seed}
+		return []IndexOptions{
+			&LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}, Postings: parted, Seed: seed},
+			&parted, (*AT)(&tree), (*PT)(&tree),
+		}[seed%4]
 	}
-	return BuildOptions{Kind: forest.RP, Trees: 4, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, SketchBytes: -1, Members: true, NoTune: true, Seed: seed}
+	return &Forest{Learner: forest.RP, Trees: 4, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, Rotation: Off, Sketches: Off, Members: true, Tuning: Off, Seed: seed}
+}
+
+// killSeed returns the seed of options made by killBuild, 0 for nil.
+func killSeed(o IndexOptions) uint64 {
+	switch o := o.(type) {
+	case *Forest:
+		return o.Seed
+	case *LCIF:
+		return o.Seed
+	case *AT:
+		return o.Seed
+	case *PT:
+		return o.Seed
+	case *Postings:
+		return uint64(o.M)
+	}
+	return 0
 }
 
 // runAndKill starts a child and kills it a random time after it is ready.
@@ -579,7 +593,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 				if err != nil && !errors.Is(err, errNoIndex) {
 					return err
 				}
-				if held = info.Options.Seed; !slices.Contains(may, held) {
+				if held = killSeed(info.Options); !slices.Contains(may, held) {
 					return fmt.Errorf("the index is of seed %d, want one of %d", held, may)
 				}
 				if held > 0 {
@@ -606,7 +620,7 @@ func askSparse(s *Snapshot, index string) (hits []Hit, err error) {
 		return nil, err
 	}
 	q := Query{Features: modelNames(modelSparse(1234))}
-	if info.Options.Kind == KindPostings {
+	if info.Kind == string(kindPostings) {
 		hits, _, err = nearest(ctx, s.Collection("s"), q, 5, &SearchOptions{Index: index})
 		return hits, err
 	}

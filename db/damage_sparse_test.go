@@ -67,10 +67,10 @@ func sparseDamageDB(path string) error {
 		// Some rows are newer than the indexes, some deleted.
 		return errors.Join(put(coll, 0, n-5), d.Update(ctx, func(b *Tx) error { return b.Collection(coll).Delete(damageKey(3)) }))
 	}
-	model := LCIFOptions{Params: &query.LCIFParams{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	model := LCIF{Params: &query.LCIFParams{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	weighed := model
 	weighed.Weight = WeightTFIDF
-	trees := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}}
+	trees := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}}
 	steps := []error{
 		create(ctx, d, "terms", Schema{Features: Numbered}),
 		create(ctx, d, "words", Schema{Features: Named}),
@@ -79,15 +79,15 @@ func sparseDamageDB(path string) error {
 	}
 	for _, b := range []struct {
 		coll, index string
-		o           BuildOptions
+		o           IndexOptions
 	}{
-		{"terms", "rows", BuildOptions{Kind: KindPostings, Postings: PostingsOptions{Partition: true, M: 3}}},
-		{"terms", "labels", BuildOptions{Kind: KindLCIF, LCIF: weighed}},
-		{"terms", "at", BuildOptions{Kind: KindAT, Budget: trees}},
-		{"words", "rows", BuildOptions{Kind: KindPostings}},
-		{"words", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
-		{"words", "pt", BuildOptions{Kind: KindPT, Budget: trees}},
-		{"points", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
+		{"terms", "rows", &Postings{Partition: true, M: 3}},
+		{"terms", "labels", &weighed},
+		{"terms", "at", (*AT)(&trees)},
+		{"words", "rows", &Postings{}},
+		{"words", "labels", &model},
+		{"words", "pt", (*PT)(&trees)},
+		{"points", "labels", &model},
 	} {
 		_, err := d.Collection(b.coll).Build(ctx, b.index, b.o)
 		steps = append(steps, err)
@@ -134,7 +134,7 @@ func sparseQuestions() []question {
 			var b strings.Builder
 			for _, x := range l {
 				// Not printed with %+v: parameters are pointers.
-				fmt.Fprintf(&b, "%s %s %d %v;", x.Name, x.Options.Kind, x.Rows, x.Bytes)
+				fmt.Fprintf(&b, "%s %s %d %v;", x.Name, x.Kind, x.Rows, x.Bytes)
 			}
 			return b.String(), err
 		})

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -91,8 +92,9 @@ func damageDB(path string) error {
 			return nil
 		})
 	}
-	build := func(coll, index string, o BuildOptions) error {
-		o.Trees, o.Depth, o.LabelsK, o.HopLabels, o.Members, o.NoTune = 3, 2, 4, 3, true, true
+	build := func(coll, index string, o *Forest) error {
+		o.Trees, o.Depth, o.LeafNeighbors, o.ListNeighbors = 3, 2, 4, 3
+		o.Members, o.Tuning = true, Off
 		_, err := d.Collection(coll).Build(ctx, index, o)
 		return err
 	}
@@ -112,12 +114,12 @@ func damageDB(path string) error {
 				return errors.Join(b.Collection("bytes").Delete(damageKey(3)), b.Collection("bytes").Delete(damageKey(39)), b.Collection("small").Delete(damageKey(7)))
 			})
 		},
-		func() error { return build("small", "kd", BuildOptions{Rotate: 4, Quantize: true}) },
+		func() error { return build("small", "kd", &Forest{Coordinates: 4, Quantize: true}) },
 		func() error {
-			return build("small", "pca", BuildOptions{Kind: forest.PCATree, SketchBytes: -1})
+			return build("small", "pca", &Forest{Learner: forest.PCATree, Sketches: Off})
 		},
 		func() error {
-			return build("bytes", "rp", BuildOptions{Kind: forest.RP, Rotate: -1, SketchBytes: -1})
+			return build("bytes", "rp", &Forest{Learner: forest.RP, Rotation: Off, Sketches: Off})
 		},
 		func() error { return put("small", 2, 8, false) }, // rows that the indexes do not cover
 	}
@@ -172,7 +174,11 @@ func questions() []question {
 		out = append(out, rowQuestions(coll, numbers)...)
 		add("indexes "+coll, func(s *Snapshot) (string, error) {
 			l, err := s.Collection(coll).Indexes()
-			return fmt.Sprintf("%+v", l), err
+			if err != nil {
+				return "", err
+			}
+			text, err := json.Marshal(l) // printing would show the address of options
+			return string(text), err
 		})
 		search := func(name string, k int, o SearchOptions) {
 			add("search "+coll+" "+name, func(s *Snapshot) (string, error) {

@@ -51,9 +51,11 @@ var degenerate = []struct {
 // TestDegenerate builds every kind of index over few and degenerate rows, and asks
 // it everything: answers, or documented errors, whose text is no other package's.
 func TestDegenerate(t *testing.T) {
-	kinds := []forest.Kind{
-		"", forest.RP, forest.KD, forest.KDChrono, "pca", forest.RF, db.KindAuto,
-		db.KindPostings, db.KindLCIF, db.KindAT, db.KindPT, db.KindSBT,
+	kinds := []db.IndexOptions{nil, &db.Postings{}, &db.LCIF{}, &db.AT{}, &db.PT{}, &db.SBT{}}
+	for _, learner := range []forest.Kind{
+		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, db.AnyLearner,
+	} {
+		kinds = append(kinds, &db.Forest{Learner: learner})
 	}
 	colls := map[string]vector.Metric{"l2": vector.L2, "cosine": vector.Cosine, "ip": vector.InnerProduct, "sparse": 0}
 	for _, shape := range degenerate {
@@ -67,10 +69,10 @@ func TestDegenerate(t *testing.T) {
 				defer d.Close()
 				for coll, metric := range colls {
 					fillDegenerate(t, d, coll, metric, n, shape.vector, shape.labels)
-					for i, kind := range kinds {
+					for i, o := range kinds {
 						name := fmt.Sprint("x", i)
-						_, err := d.Collection(coll).Build(t.Context(), name, db.BuildOptions{Kind: kind})
-						checkDocumented(t, fmt.Sprintf("build %q over %s", kind, coll), err)
+						_, err := d.Collection(coll).Build(t.Context(), name, o)
+						checkDocumented(t, fmt.Sprintf("build %T %+v over %s", o, o, coll), err)
 						if err == nil {
 							askDegenerate(t, d, coll, name)
 						}

@@ -4,8 +4,8 @@
 // Dense collections hold float32 vectors of one dimension; forests find their
 // nearest rows (Collection.Build, Collection.Search). Sparse collections hold features by
 // number or by name; inverted indexes find the exact nearest rows by cosine
-// (KindPostings). Rows of both may carry labels, which label models learn to
-// predict (KindLCIF, KindSBT, KindPT, KindAT, Collection.Predict).
+// (Postings). Rows of both may carry labels, which label models learn to
+// predict (LCIF, SBT, PT, AT, Collection.Predict).
 //
 // A Collection is a handle by name: of the database it sees the latest state at each
 // call, of a snapshot the snapshot's. A TxCollection sees and makes the changes of a

@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,7 +43,11 @@ func content(t testing.TB, s *db.Snapshot) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&out, "%v %+v\n", labels, infos)
+		text, err := json.Marshal(infos) // printing would show the address of options
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%v %s\n", labels, text)
 	}
 	return out.String()
 }
@@ -204,13 +209,13 @@ func TestMisuseOfBuilds(t *testing.T) {
 	ctx := t.Context()
 	b.put("a", mixture(1, 60, dim))
 	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
-	b.build("x", db.BuildOptions{NoTune: true})
+	b.build("x", &db.Forest{Tuning: db.Off})
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	in := func(coll, name string, o db.BuildOptions) func() error {
+	in := func(coll, name string, o db.IndexOptions) func() error {
 		return func() error { _, err := b.d.Collection(coll).Build(ctx, name, o); return err }
 	}
-	with := func(o db.BuildOptions) func() error { return in("c", "x", o) }
+	with := func(o db.IndexOptions) func() error { return in("c", "x", o) }
 	nan := mixture(2, 12, dim)
 	nan[7][2] = float32(math.NaN())
 	short := mixture(2, 12, dim)
@@ -218,38 +223,38 @@ func TestMisuseOfBuilds(t *testing.T) {
 	long := mixture(2, 12, dim)
 	long[5][0] = 3e38
 	b.misuses([]misuse{
-		{"no collection", in("nowhere", "x", db.BuildOptions{}), db.ErrNotFound, []string{`"nowhere"`}},
-		{"empty collection", in("empty", "x", db.BuildOptions{}), db.ErrUnsuitable, []string{`"empty"`}},
-		{"no name", in("c", "", db.BuildOptions{}), db.ErrInvalid, nil},
-		{"the exact scan's name", in("c", db.Flat, db.BuildOptions{}), db.ErrInvalid, []string{"flat"}},
-		{"name with a return", in("c", "main\rx", db.BuildOptions{}), db.ErrInvalid, []string{"control"}},
-		{"long name", in("c", strings.Repeat("n", 256), db.BuildOptions{}), db.ErrInvalid, nil},
-		{"kind", with(db.BuildOptions{Kind: "ball"}), db.ErrInvalid, []string{"ball", "kd-chrono"}},
-		{"trees", with(db.BuildOptions{Trees: -1}), db.ErrInvalid, []string{"-1"}},
-		{"many trees", with(db.BuildOptions{Trees: 5000}), db.ErrInvalid, []string{"5000", "4096"}},
-		{"depth", with(db.BuildOptions{Depth: 25}), db.ErrInvalid, []string{"25", "24"}},
-		{"negative depth", with(db.BuildOptions{Depth: -1}), db.ErrInvalid, []string{"-1"}},
-		{"labels", with(db.BuildOptions{LabelsK: -4}), db.ErrInvalid, []string{"-4"}},
-		{"sketch", with(db.BuildOptions{SketchBytes: 65}), db.ErrInvalid, []string{"65"}},
-		{"recall", with(db.BuildOptions{TargetRecall: 1.5}), db.ErrInvalid, []string{"1.5"}},
-		{"recall is NaN", with(db.BuildOptions{TargetRecall: math.NaN()}), db.ErrInvalid, []string{"NaN"}},
-		{"density", with(db.BuildOptions{Density: 2}), db.ErrInvalid, nil},
-		{"density is NaN", with(db.BuildOptions{Density: math.NaN()}), db.ErrInvalid, nil},
-		{"candidates", with(db.BuildOptions{Candidates: -1}), db.ErrInvalid, nil},
-		{"subsample", with(db.BuildOptions{Subsample: -1}), db.ErrInvalid, nil},
-		{"votes", with(db.BuildOptions{MinVotes: -1}), db.ErrInvalid, nil},
-		{"held out", with(db.BuildOptions{Holdout: -1}), db.ErrInvalid, nil},
-		{"tuner's k", with(db.BuildOptions{TuneK: -1}), db.ErrInvalid, nil},
-		{"rotation of rp", with(db.BuildOptions{Kind: forest.RP, Rotate: 2}), db.ErrInvalid, []string{"rp"}},
-		{"rotation of pca", with(db.BuildOptions{Kind: forest.PCATree, Rotate: 2}), db.ErrInvalid, []string{"pca"}},
-		{"no tables at all", with(db.BuildOptions{NoNatural: true}), db.ErrInvalid, []string{"members"}},
-		{"auto untuned", with(db.BuildOptions{Kind: db.KindAuto, NoTune: true}), db.ErrInvalid, []string{"auto"}},
-		{"auto without tables", with(db.BuildOptions{Kind: db.KindAuto, NoNatural: true, Members: true}), db.ErrInvalid, []string{"auto"}},
-		{"few training queries", with(db.BuildOptions{TrainingQueries: mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
-		{"dimension of a training query", with(db.BuildOptions{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
-		{"NaN in a training query", with(db.BuildOptions{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
-		{"length of a training query", with(db.BuildOptions{TrainingQueries: long}), db.ErrInvalid, []string{"query 5"}},
-		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", db.BuildOptions{}); return err }, context.Canceled, nil},
+		{"no collection", in("nowhere", "x", nil), db.ErrNotFound, []string{`"nowhere"`}},
+		{"empty collection", in("empty", "x", nil), db.ErrUnsuitable, []string{`"empty"`}},
+		{"no name", in("c", "", nil), db.ErrInvalid, nil},
+		{"the exact scan's name", in("c", db.Flat, nil), db.ErrInvalid, []string{"flat"}},
+		{"name with a return", in("c", "main\rx", nil), db.ErrInvalid, []string{"control"}},
+		{"long name", in("c", strings.Repeat("n", 256), nil), db.ErrInvalid, nil},
+		{"kind", with(&db.Forest{Learner: "ball"}), db.ErrInvalid, []string{"ball", "kd-chrono"}},
+		{"trees", with(&db.Forest{Trees: -1}), db.ErrInvalid, []string{"-1"}},
+		{"many trees", with(&db.Forest{Trees: 5000}), db.ErrInvalid, []string{"5000", "4096"}},
+		{"depth", with(&db.Forest{Depth: 25}), db.ErrInvalid, []string{"25", "24"}},
+		{"negative depth", with(&db.Forest{Depth: -1}), db.ErrInvalid, []string{"-1"}},
+		{"labels", with(&db.Forest{LeafNeighbors: -4}), db.ErrInvalid, []string{"-4"}},
+		{"sketch", with(&db.Forest{SketchBytes: 65}), db.ErrInvalid, []string{"65"}},
+		{"recall", with(&db.Forest{Recall: 1.5}), db.ErrInvalid, []string{"1.5"}},
+		{"recall is NaN", with(&db.Forest{Recall: math.NaN()}), db.ErrInvalid, []string{"NaN"}},
+		{"density", with(&db.Forest{Density: 2}), db.ErrInvalid, nil},
+		{"density is NaN", with(&db.Forest{Density: math.NaN()}), db.ErrInvalid, nil},
+		{"candidates", with(&db.Forest{Candidates: -1}), db.ErrInvalid, nil},
+		{"subsample", with(&db.Forest{Subsample: -1}), db.ErrInvalid, nil},
+		{"votes", with(&db.Forest{MinVotes: -1}), db.ErrInvalid, nil},
+		{"held out", with(&db.Forest{Holdout: -1}), db.ErrInvalid, nil},
+		{"tuner's k", with(&db.Forest{TuneK: -1}), db.ErrInvalid, nil},
+		{"rotation of rp", with(&db.Forest{Learner: forest.RP, Coordinates: 2}), db.ErrInvalid, []string{"rp"}},
+		{"rotation of pca", with(&db.Forest{Learner: forest.PCATree, Coordinates: 2}), db.ErrInvalid, []string{"pca"}},
+		{"no tables at all", with(&db.Forest{Tables: db.Off}), db.ErrInvalid, []string{"members"}},
+		{"auto untuned", with(&db.Forest{Learner: db.AnyLearner, Tuning: db.Off}), db.ErrInvalid, []string{"auto"}},
+		{"auto without tables", with(&db.Forest{Learner: db.AnyLearner, Tables: db.Off, Members: true}), db.ErrInvalid, []string{"auto"}},
+		{"few training queries", with(&db.Forest{TrainingQueries: mixture(2, 9, dim)}), db.ErrInvalid, []string{"9"}},
+		{"dimension of a training query", with(&db.Forest{TrainingQueries: short}), db.ErrInvalid, []string{"query 3", "3", "4"}},
+		{"NaN in a training query", with(&db.Forest{TrainingQueries: nan}), db.ErrInvalid, []string{"query 7", "coordinate 2"}},
+		{"length of a training query", with(&db.Forest{TrainingQueries: long}), db.ErrInvalid, []string{"query 5"}},
+		{"cancelled", func() error { _, err := b.d.Collection("c").Build(cancelled, "x", nil); return err }, context.Canceled, nil},
 	})
 	// Bad options are refused before any work, and leave no marks.
 	b.check()
@@ -264,7 +269,7 @@ func TestMisuseOfReads(t *testing.T) {
 	b.put("a", mixture(1, 60, dim))
 	b.drop("a9")
 	b.must(create(ctx, b.d, "empty", db.Schema{Dim: 2}))
-	b.build("x", db.BuildOptions{NoTune: true})
+	b.build("x", &db.Forest{Tuning: db.Off})
 	s, err := b.d.Snapshot()
 	b.must(err)
 	released, err := b.d.Snapshot()
@@ -416,7 +421,7 @@ func TestMisuseOfClosed(t *testing.T) {
 	b := newBed(t, vector.L2, dim)
 	ctx := t.Context()
 	b.put("a", mixture(1, 60, dim))
-	b.build("x", db.BuildOptions{NoTune: true})
+	b.build("x", &db.Forest{Tuning: db.Off})
 	writes := map[string]func(d *db.DB) error{
 		"Update": func(d *db.DB) error {
 			return d.Update(ctx, func(w *db.Tx) error { return w.Collection("c").Delete([]byte("a1")) })
@@ -426,7 +431,7 @@ func TestMisuseOfClosed(t *testing.T) {
 		"Drop":              func(d *db.DB) error { return d.Drop(ctx, "c") },
 		"DropIndex":         func(d *db.DB) error { return d.Collection("c").DropIndex(ctx, "x") },
 		"Build": func(d *db.DB) error {
-			_, err := d.Collection("c").Build(ctx, "y", db.BuildOptions{NoTune: true})
+			_, err := d.Collection("c").Build(ctx, "y", &db.Forest{Tuning: db.Off})
 			return err
 		},
 	}

@@ -133,11 +133,11 @@ func ExampleCollection_Build() {
 		log.Fatal(err)
 	}
 
-	info, err := d.Collection("spiral").Build(ctx, "main", db.BuildOptions{Trees: 4, Seed: 1})
+	info, err := d.Collection("spiral").Build(ctx, "main", &db.Forest{Trees: 4, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(info.Options.Kind, "over", info.Rows, "rows, tuned:", info.Curve != nil)
+	fmt.Println(info.Kind, "over", info.Rows, "rows, tuned:", info.Curve != nil)
 
 	q := db.Query{Vector: []float32{0, 31, 30}}
 	near, err := d.Collection("spiral").Search(ctx, q, &db.SearchOptions{K: 1, Recall: 0.99})
@@ -233,7 +233,7 @@ func ExampleCollection_Search_explain() {
 	d := palette(dir)
 	defer d.Close()
 
-	o := db.BuildOptions{Trees: 3, Depth: 1, LabelsK: 2, NoTune: true, Seed: 1}
+	o := &db.Forest{Trees: 3, Depth: 1, LeafNeighbors: 2, Tuning: db.Off, Seed: 1}
 	if _, err := d.Collection("colours").Build(ctx, "main", o); err != nil {
 		log.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestFashion(t *testing.T) {
 	}
 	t.Logf("imported in %v", time.Since(start).Round(time.Millisecond))
 	start = time.Now()
-	info := b.build("main", db.BuildOptions{})
+	info := b.build("main", nil)
 	t.Logf("built in %v: %v", time.Since(start).Round(time.Millisecond), info.BuildSeconds)
 	b.reopen()
 

@@ -18,12 +18,12 @@ func TestIndexOverFewRows(t *testing.T) {
 	const dim = 6
 	queries := mixture(2, 20, dim)
 	for _, n := range []int{1, 2, 5, 9} {
-		for _, kind := range []forest.Kind{"", db.KindAuto, forest.RF} {
+		for _, kind := range []forest.Kind{"", db.AnyLearner, forest.RF} {
 			t.Run(fmt.Sprintf("%d rows, kind %q", n, kind), func(t *testing.T) {
 				b := newBed(t, vector.L2, dim)
 				b.put("a", mixture(1, n, dim))
-				o := db.BuildOptions{Kind: kind, Holdout: 30, LabelsK: 7}
-				if info := b.build("x", o); info.Curve != nil || info.Options.NoTune {
+				o := &db.Forest{Learner: kind, Holdout: 30, LeafNeighbors: 7}
+				if info := b.build("x", o); info.Curve != nil || info.Options.(*db.Forest).Tuning == db.Off {
 					t.Errorf("curve %v, options %+v", info.Curve, info.Options)
 				}
 				exact := func(recall float64) {
@@ -58,7 +58,7 @@ func TestIndexOverFewRows(t *testing.T) {
 					info, err = s.Collection("c").Index("x")
 					return err
 				}))
-				if info.Curve == nil || info.Curve.Queries != 30 || info.Options.LabelsK != 7 || info.Maintained.IsZero() {
+				if info.Curve == nil || info.Curve.Queries != 30 || info.Options.(*db.Forest).LeafNeighbors != 7 || info.Maintained.IsZero() {
 					t.Fatalf("maintained: curve %v, options %+v", info.Curve, info.Options)
 				}
 				_, stats := b.search(queries[0], 3, &db.SearchOptions{Recall: 0.5})
@@ -85,7 +85,7 @@ func TestTenthRowTunes(t *testing.T) {
 	const dim = 4
 	b := newBed(t, vector.Cosine, dim)
 	b.put("a", mixture(1, 9, dim))
-	b.build("x", db.BuildOptions{})
+	b.build("x", nil)
 	b.put("b", mixture(2, 1, dim))
 	steps, err := b.d.Maintain(t.Context(), &db.MaintainOptions{Share: 0.9})
 	b.must(err)
@@ -95,7 +95,7 @@ func TestTenthRowTunes(t *testing.T) {
 	// Compaction that gives rows new numbers builds it again, too.
 	b2 := newBed(t, vector.L2, dim)
 	b2.put("a", mixture(1, 8, dim))
-	b2.build("x", db.BuildOptions{})
+	b2.build("x", nil)
 	b2.drop("a0", "a1", "a2", "a3", "a4")
 	_, err = b2.d.Compact(t.Context())
 	b2.must(err)
@@ -124,13 +124,11 @@ func TestMoreThanThereIs(t *testing.T) {
 			}
 			return nil
 		}))
-		b.build("x", db.BuildOptions{Members: true})
-		for _, kind := range []forest.Kind{db.KindPostings, db.KindLCIF} {
-			o := db.BuildOptions{Kind: kind}
-			if kind == db.KindLCIF {
-				o.LCIF.Params = &query.LCIFParams{K: 3, Lambda: 0.5}
-			}
-			_, err := b.d.Collection("s").Build(ctx, string(kind), o)
+		b.build("x", &db.Forest{Members: true})
+		for name, o := range map[string]db.IndexOptions{
+			"postings": nil, "lcif": &db.LCIF{Params: &query.LCIFParams{K: 3, Lambda: 0.5}},
+		} {
+			_, err := b.d.Collection("s").Build(ctx, name, o)
 			b.must(err)
 		}
 		for i := n; i < max(n, 12); i++ {
@@ -158,13 +156,13 @@ func TestMoreThanThereIs(t *testing.T) {
 						t.Errorf("%d rows, k %d, %s: batch %d, %v", n, k, name, len(many), err)
 					}
 				}
-				for _, index := range []string{db.Flat, string(db.KindPostings)} {
+				for _, index := range []string{db.Flat, "postings"} {
 					hits, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: index})
 					if err != nil || len(hits) != n {
 						t.Errorf("%d rows, k %d, sparse by %s: %d hits, %v", n, k, index, len(hits), err)
 					}
 				}
-				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: string(db.KindPostings), Strategy: postings.Union}); err != nil {
+				if _, _, err := nearest(ctx, s.Collection("s"), sparse, k, &db.SearchOptions{Index: "postings", Strategy: postings.Union}); err != nil {
 					t.Errorf("%d rows, k %d: %v", n, k, err)
 				}
 				got, _, err := predict(ctx, s.Collection("s"), sparse, &db.PredictOptions{Top: k})

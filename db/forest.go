@@ -23,7 +23,7 @@ func (forestKind) predicts() bool         { return false }
 func (forestKind) detail() detail         { return &forestManifest{} }
 
 // again does nothing: the options contain the learner and depth that the tuner chose.
-func (forestKind) again(context.Context, source, *manifest, *BuildOptions) {}
+func (forestKind) again(context.Context, source, *manifest, *buildOptions) {}
 
 // forestManifest is the detail of a forest.
 type forestManifest struct {
@@ -99,7 +99,7 @@ func (f *forestManifest) check(m *manifest) error {
 		{m.Dim >= 1 && m.Dim <= MaxDim, "dimension"},
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
-		{m.Info.Options.Trees == p.Trees && m.Info.Options.Depth == p.Depth, "options of another forest"},
+		{m.Options.Trees == p.Trees && m.Options.Depth == p.Depth, "options of another forest"},
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= MaxDim+1, "direction width"},
 		{f.Rotation >= 0 && f.Rotation <= MaxDim+1, "rotation"},
@@ -179,7 +179,7 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 		}
 	case !o.NoTune:
 		l.requested = &requested
-		if o.Kind == KindAuto {
+		if o.Kind == AnyLearner {
 			o = choices(o)[0]
 		}
 	}
@@ -195,7 +195,7 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 
 // trainingSet reads the live rows of the latest generation into memory and resolves
 // the options for them.
-func trainingSet(ctx context.Context, job *buildJob) (t *training, o BuildOptions, err error) {
+func trainingSet(ctx context.Context, job *buildJob) (t *training, o buildOptions, err error) {
 	o = job.opts
 	err = job.latest(func(st source) error {
 		c := st.entry()
@@ -220,7 +220,7 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o BuildOption
 }
 
 // readTraining copies all rows from the map.
-func readTraining(ctx context.Context, st source, o BuildOptions,
+func readTraining(ctx context.Context, st source, o buildOptions,
 	report func(int, int)) (*training, error) {
 	view, err := st.rows(ctx)
 	if err != nil {
@@ -260,8 +260,8 @@ func readTraining(ctx context.Context, st source, o BuildOptions,
 
 // tuneOn tunes on the stored rows.
 func tuneOn(
-	ctx context.Context, job *buildJob, l *learned, t *training, o BuildOptions,
-) (_ BuildOptions, err error) {
+	ctx context.Context, job *buildJob, l *learned, t *training, o buildOptions,
+) (_ buildOptions, err error) {
 	err = job.latest(func(st source) error {
 		view, err := st.rows(ctx)
 		if err != nil {
@@ -282,7 +282,7 @@ const (
 )
 
 // resolve fills the defaults for n rows of dim coordinates.
-func (o BuildOptions) resolve(n, dim int) BuildOptions {
+func (o buildOptions) resolve(n, dim int) buildOptions {
 	if o.Kind == "" {
 		o.Kind = forest.KD
 	}
@@ -308,12 +308,12 @@ func (o BuildOptions) resolve(n, dim int) BuildOptions {
 	}
 	o.LabelsK = min(o.LabelsK, n)
 	if o.Labels == "" {
-		o.Labels = LabelsExact
+		o.Labels = NeighborsExact
 		if float64(n)*float64(n)*float64(dim) > exactWork {
-			o.Labels = LabelsApproximate
+			o.Labels = NeighborsApproximate
 		}
 	}
-	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == KindAuto) {
+	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == AnyLearner) {
 		o.Rotate = 64
 	}
 	if o.Rotate > 0 {
@@ -348,15 +348,15 @@ const heldOutOf = 10
 
 // tunes reports whether the tuner runs, given resolved options: it is not disabled and there
 // are enough points to hold some out.
-func (o BuildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
+func (o buildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 
 // validate refuses options that no build can satisfy.
-func (o BuildOptions) validate() error {
+func (o buildOptions) validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", errOption, fmt.Sprintf(format, a...))
 	}
 	switch {
-	case o.Kind == KindAuto && (o.NoTune || o.NoNatural):
+	case o.Kind == AnyLearner && (o.NoTune || o.NoNatural):
 		return bad("kind auto needs the tuner and label tables")
 	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
 		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
@@ -370,7 +370,7 @@ func (o BuildOptions) validate() error {
 		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
 	case o.Depth < 1 || o.Depth > maxDepth:
 		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
-	case o.Labels != LabelsExact && o.Labels != LabelsApproximate:
+	case o.Labels != NeighborsExact && o.Labels != NeighborsApproximate:
 		return bad("unknown labels %q (want exact or approximate)", o.Labels)
 	case o.LabelsK < 1:
 		return bad("%d labels a row, want at least 1", o.LabelsK)

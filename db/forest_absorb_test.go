@@ -76,20 +76,20 @@ func TestMaintainForest(t *testing.T) {
 	}
 	for i, c := range []struct {
 		metric vector.Metric
-		o      db.BuildOptions
+		o      db.Forest
 	}{
-		{vector.L2, db.BuildOptions{Members: true, Quantize: true}},
-		{vector.Cosine, db.BuildOptions{Kind: forest.PCATree}},
-		{vector.InnerProduct, db.BuildOptions{Kind: forest.RP}},
+		{vector.L2, db.Forest{Members: true, Quantize: true}},
+		{vector.Cosine, db.Forest{Learner: forest.PCATree}},
+		{vector.InnerProduct, db.Forest{Learner: forest.RP}},
 	} {
 		t.Run(c.metric.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 7))
 			b := newBed(t, c.metric, dim)
 			pool := mixture(uint64(20+i), 2*n, dim)
 			b.put("a", pool[:n])
-			c.o.NoTune, c.o.Trees, c.o.LabelsK = true, 10, 30
+			c.o.Tuning, c.o.Trees, c.o.LeafNeighbors = db.Off, 10, 30
 			c.o.Depth = bits.Len(uint(n / 7)) // so that no threshold is near a whole vote
-			built := b.build("kept", c.o)
+			built := b.build("kept", &c.o)
 			folds := 0
 			next := n
 			maintain := func() {
@@ -121,7 +121,7 @@ func TestMaintainForest(t *testing.T) {
 			if folds < 5 {
 				t.Errorf("%d folds", folds)
 			}
-			b.build("fresh", c.o)
+			b.build("fresh", &c.o)
 			queries := mixture(uint64(40+i), 150, dim)
 			truth := make([]map[string]bool, len(queries))
 			for j, q := range queries {
@@ -186,7 +186,7 @@ func TestMaintainFound(t *testing.T) {
 	const n, fresh, dim = 2000, 100, 32
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))
-	b.build("x", db.BuildOptions{NoTune: true, LabelsK: 30, Trees: 16})
+	b.build("x", &db.Forest{Tuning: db.Off, LeafNeighbors: 30, Trees: 16})
 	rows := mixture(2, fresh, dim)
 	b.put("new", rows)
 	_, err := b.d.Maintain(context.Background(), nil)

@@ -16,7 +16,7 @@ import (
 // sketches and the lists, over the row numbers [0, n).
 type learned struct {
 	n        int
-	opts     BuildOptions
+	opts     buildOptions
 	metric   vector.Metric
 	dim      int
 	lift     float32
@@ -35,18 +35,19 @@ type learned struct {
 	curve    *query.Curve
 	points   int // training points
 	// requested holds the options as given, if there are too few rows for the tuner.
-	requested *BuildOptions
+	requested *buildOptions
 	labels    *LabelReport
 	lists     []uint32 // label lists, n * 2; nil with training queries
 }
 
-func (l *learned) describe(i *IndexInfo) {
-	i.Options, i.Rows, i.Curve, i.TrainingPoints, i.Labels = l.opts, l.n, l.curve, l.points, l.labels
+func (l *learned) describe(m *manifest) {
+	i := &m.Info
+	m.Options, i.Rows, i.Curve, i.TrainingPoints, i.Labels = l.opts, l.n, l.curve, l.points, l.labels
 }
 
 // learnRest makes everything except the forest. It does not access storage, so it can run for
 // minutes concurrently with readers and writers.
-func learnRest(ctx context.Context, t *training, o BuildOptions,
+func learnRest(ctx context.Context, t *training, o buildOptions,
 	timer *stageTimer) (*learned, error) {
 	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
 	if err := l.project(ctx, t, o, timer); err != nil {
@@ -93,7 +94,7 @@ func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows) *flatRows {
 }
 
 // space returns points in the coordinates that the trees of o split on.
-func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o BuildOptions) subset {
+func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o buildOptions) subset {
 	if o.Rotate <= 0 {
 		return s
 	}
@@ -106,7 +107,7 @@ func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o BuildOp
 
 // growForest learns the trees of o from the training points at the given positions, or from all
 // points if at is nil.
-func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, at []int,
+func (l *learned) growForest(ctx context.Context, t *training, o buildOptions, at []int,
 	timer *stageTimer, stage string) (f *forest.Forest, err error) {
 	points, lab := t.points, t.labels
 	if at != nil {
@@ -136,7 +137,7 @@ func (l *learned) growForest(ctx context.Context, t *training, o BuildOptions, a
 // makeSketches encodes every row in one or two cache lines. The labels determine how much of
 // the length outside the sketched coordinates separates a row from its neighbors
 // (query.FitSketches).
-func (l *learned) makeSketches(ctx context.Context, t *training, o BuildOptions) error {
+func (l *learned) makeSketches(ctx context.Context, t *training, o buildOptions) error {
 	rows, width := t.corpus.rows, o.SketchBytes
 	live := subset{rows: l.rotated, ids: t.corpus.ids}
 	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)

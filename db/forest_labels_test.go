@@ -57,14 +57,14 @@ func TestApproximateLabels(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		t.Run(metric.String(), func(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
-			found := map[LabelSource]float64{}
-			for _, source := range []LabelSource{LabelsExact, LabelsApproximate} {
-				info, err := store.Collection("c").Build(t.Context(), "x", BuildOptions{Labels: source, LabelsK: 20, HopLabels: 16, Holdout: 100, Seed: 1, Trees: 4})
+			found := map[NeighborSource]float64{}
+			for _, source := range []NeighborSource{NeighborsExact, NeighborsApproximate} {
+				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4})
 				if err != nil {
 					t.Fatal(err)
 				}
 				found[source] = foundOf(t, store)
-				if source == LabelsExact {
+				if source == NeighborsExact {
 					if info.Labels != nil {
 						t.Errorf("a report of exact labels: %+v", info.Labels)
 					}
@@ -84,8 +84,8 @@ func TestApproximateLabels(t *testing.T) {
 					t.Errorf("stored report %+v, %v", stored.Labels, err)
 				}
 			}
-			if found[LabelsExact] < 0.9 || found[LabelsApproximate] < found[LabelsExact]-0.02 {
-				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[LabelsApproximate], found[LabelsExact])
+			if found[NeighborsExact] < 0.9 || found[NeighborsApproximate] < found[NeighborsExact]-0.02 {
+				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[NeighborsApproximate], found[NeighborsExact])
 			}
 		})
 	}
@@ -129,17 +129,17 @@ func foundOf(t *testing.T, store *DB) float64 {
 	return float64(hits) / float64(all)
 }
 
-func TestLabelSources(t *testing.T) {
-	if o := (BuildOptions{}).resolve(1000, 100); o.Labels != LabelsExact {
+func TestNeighborSources(t *testing.T) {
+	if o := (buildOptions{}).resolve(1000, 100); o.Labels != NeighborsExact {
 		t.Errorf("1,000 rows: %s", o.Labels)
 	}
-	if o := (BuildOptions{}).resolve(60_000, 784); o.Labels != LabelsApproximate {
+	if o := (buildOptions{}).resolve(60_000, 784); o.Labels != NeighborsApproximate {
 		t.Errorf("60,000 rows: %s", o.Labels)
 	}
-	if o := (BuildOptions{Labels: LabelsExact}).resolve(60_000, 784); o.Labels != LabelsExact {
+	if o := (buildOptions{forestOptions: forestOptions{Labels: NeighborsExact}}).resolve(60_000, 784); o.Labels != NeighborsExact {
 		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
 	}
-	o := (BuildOptions{Labels: "guessed"}).resolve(1000, 100)
+	o := (buildOptions{forestOptions: forestOptions{Labels: "guessed"}}).resolve(1000, 100)
 	if err := o.validate(); !errors.Is(err, errOption) {
 		t.Errorf("unknown source: %v", err)
 	}

@@ -26,7 +26,7 @@ type trial struct {
 
 // newTrial determines the held-out points and their true neighbors.
 func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
-	o BuildOptions) (*trial, error) {
+	o buildOptions) (*trial, error) {
 	parts, err := t.splitFor(ctx, o)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 // growTrial learns a forest without the held-out points. If the splits do not depend on labels,
 // it is the forest of all points with the votes of the held-out points removed, and growTrial
 // also returns the forest of all points as whole.
-func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr *trial,
+func (l *learned) growTrial(ctx context.Context, t *training, o buildOptions, tr *trial,
 	timer *stageTimer) (whole, f *forest.Forest, err error) {
 	if o.Kind != forest.RF {
 		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
@@ -173,10 +173,10 @@ func (l *learned) growTrial(ctx context.Context, t *training, o BuildOptions, tr
 	return whole, f, err
 }
 
-// choices returns the forests that KindAuto compares: the axis-aligned learners over principal
+// choices returns the forests that AnyLearner compares: the axis-aligned learners over principal
 // coordinates, for k-d trees at the default depth and one level less and more.
-func choices(o BuildOptions) []BuildOptions {
-	var out []BuildOptions
+func choices(o buildOptions) []buildOptions {
+	var out []buildOptions
 	for _, c := range []struct {
 		kind forest.Kind
 		deep int
@@ -188,10 +188,10 @@ func choices(o BuildOptions) []BuildOptions {
 	return out
 }
 
-// tune measures one forest, or several for KindAuto, and returns the options of the cheapest at
+// tune measures one forest, or several for AnyLearner, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
 func (l *learned) tune(ctx context.Context, st *openFile, t *training, base *query.View,
-	o BuildOptions, timer *stageTimer) (BuildOptions, error) {
+	o buildOptions, timer *stageTimer) (buildOptions, error) {
 	var tr *trial
 	err := timer.run("tune", func(func(int, int)) (err error) {
 		tr, err = newTrial(ctx, st, t, base, o)
@@ -200,8 +200,8 @@ func (l *learned) tune(ctx context.Context, st *openFile, t *training, base *que
 	if err != nil {
 		return o, err
 	}
-	options := []BuildOptions{o}
-	if o.Kind == KindAuto {
+	options := []buildOptions{o}
+	if o.Kind == AnyLearner {
 		options = choices(o)
 	}
 	best := -1

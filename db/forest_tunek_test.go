@@ -16,7 +16,7 @@ func TestTuneKAboveRows(t *testing.T) {
 	b.put("a", mixture(1, 2000, dim))
 	q := mixture(5, 1, dim)[0]
 	for _, k := range []int{1000, 3000, 1 << 40} {
-		info := b.build("x", db.BuildOptions{TuneK: k})
+		info := b.build("x", &db.Forest{TuneK: k})
 		points := info.Curve.Points
 		if info.Curve.K != min(k, 1800) || len(points) != 1 || points[0].Params.Method != query.Flat || points[0].Recall != 1 {
 			t.Errorf("TuneK %d: tuned for %d: %+v", k, info.Curve.K, points)

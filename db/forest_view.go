@@ -103,7 +103,7 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
-	v.RawForest = m.Info.Options.Rotate <= 0
+	v.RawForest = m.Options.Rotate <= 0
 	f, err := loadForest(m, r)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func golden(path string) (err error) {
 			return nil
 		})
 	}
-	build := BuildOptions{Trees: 2, Depth: 2, LabelsK: 3, HopLabels: 2, Members: true, NoTune: true, Rotate: 2, Quantize: true, Seed: 1}
+	build := &Forest{Trees: 2, Depth: 2, LeafNeighbors: 3, ListNeighbors: 2, Members: true, Tuning: Off, Coordinates: 2, Quantize: true, Seed: 1}
 	for _, step := range []func() error{
 		func() error { return create(ctx, d, "bytes", Schema{Dim: goldenDim}) },
 		func() error {
@@ -92,9 +92,9 @@ func golden(path string) (err error) {
 		},
 		func() error { _, err := d.Collection("floats").Build(ctx, "kd", build); return err },
 		func() error {
-			o := build
-			o.Kind, o.Rotate = forest.RP, -1
-			_, err := d.Collection("products").Build(ctx, "rp", o)
+			o := *build
+			o.Learner, o.Rotation, o.Coordinates = forest.RP, Off, 0
+			_, err := d.Collection("products").Build(ctx, "rp", &o)
 			return err
 		},
 		func() error { return put("floats", 40, 42, 3, 0.5) }, // not covered by the index

@@ -17,7 +17,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 	const dim, n = 6, 3000
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))
-	b.build("x", db.BuildOptions{Members: true, NoTune: true})
+	b.build("x", &db.Forest{Members: true, Tuning: db.Off})
 	b.must(create(t.Context(), b.d, "s", db.Schema{Features: db.Numbered}))
 	b.must(b.d.Update(t.Context(), func(w *db.Tx) error {
 		for i := range n {
@@ -28,7 +28,7 @@ func TestKeyPredicateOnce(t *testing.T) {
 		}
 		return nil
 	}))
-	_, err := b.d.Collection("s").Build(t.Context(), "x", db.BuildOptions{})
+	_, err := b.d.Collection("s").Build(t.Context(), "x", nil)
 	b.must(err)
 	b.put("b", mixture(2, 100, dim)) // not in the index
 	q := mixture(3, 1, dim)[0]

@@ -129,7 +129,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 }
 
 // builds makes an index.
-func builds(t *testing.T, d *DB, coll, name string, o BuildOptions) {
+func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
 	t.Helper()
 	if _, err := d.Collection(coll).Build(t.Context(), name, o); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func mustBeCorrupt(t *testing.T, what string, err error) {
 // An overlay in the object that has the trees is checked like any other: its
 // labels are row numbers that kernels index sketches with.
 func TestHostileOverlay(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	object := objectIn(t, path, "d", "kd")
 	var slots int
 	withFile(t, path, func(_ *DB, s *Snapshot) {
@@ -202,7 +202,7 @@ func TestHostileOverlay(t *testing.T) {
 
 // Two segments of one object, and segments that are none, are no index.
 func TestHostileSegments(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "s", "p", BuildOptions{}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "s", "p", nil) })
 	object := objectIn(t, path, "s", "p")
 	var sparse map[string]any
 	for name, segments := range map[string]func() []any{
@@ -256,7 +256,7 @@ func peak(f func()) uint64 {
 // yet sealed are never compressed, and no block is decoded beyond what it may
 // hold.
 func TestHostileCompression(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	object := objectIn(t, path, "d", "kd")
 	pristine, err := os.ReadFile(path)
 	if err != nil {
@@ -328,7 +328,7 @@ func TestHostileShape(t *testing.T) {
 
 // A manifest that cannot be decoded is decoded once a generation.
 func TestHostileManifestOnce(t *testing.T) {
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	key := codec.Key(objectIn(t, path, "d", "kd"), codec.KindManifest, 0)
 	putBlock(t, path, bucketMeta, key, append(bytes.Repeat([]byte(" "), 1<<20), "x"...))
 	withFile(t, path, func(_ *DB, s *Snapshot) {
@@ -354,7 +354,7 @@ func TestHostileManifestOnce(t *testing.T) {
 // TestHostileRuns reads runs of blocks that are missing.
 func TestHostileRuns(t *testing.T) {
 	// One block with a high number costs no more than itself.
-	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", BuildOptions{NoTune: true}) })
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	object := objectIn(t, path, "d", "kd")
 	const high = arrays.MaxRun - 1
 	putBlock(t, path, bucketBlocks, codec.Key(object, codec.KindSketch, high), make([]byte, 64*60))
@@ -399,8 +399,8 @@ func TestHostileSalvage(t *testing.T) {
 // stumbled on.
 func TestHostileArrays(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
-		builds(t, d, "d", "kd", BuildOptions{NoTune: true, Kind: forest.RP})
-		lcif := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 3, Lambda: 0.5}}}
+		builds(t, d, "d", "kd", &Forest{Tuning: Off, Learner: forest.RP})
+		lcif := &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 3, Lambda: 0.5}}
 		builds(t, d, "s", "l", lcif)
 	})
 	dense, model := objectIn(t, path, "d", "kd"), objectIn(t, path, "s", "l")

@@ -12,108 +12,8 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
-
-// KindAuto as BuildOptions.Kind selects the learner and the depth that reach TargetRecall
-// fastest on held-out rows.
-const KindAuto forest.Kind = "auto"
-
-// BuildOptions configures how Collection.Build learns an index. The zero value is a good general index:
-// k-d trees over PCA-rotated coordinates with sketches and neighbor lists, tuned on held-out
-// rows.
-type BuildOptions struct {
-	// Kind is the forest learner, forest.KD when empty, or KindAuto. For a sparse collection it
-	// is KindPostings, also when empty. KindLCIF, KindSBT, KindPT and KindAT apply to both.
-	Kind forest.Kind
-	// TargetRecall is the recall at which KindAuto compares forests, 0.95 when
-	// zero.
-	TargetRecall float64
-	// Trees is the number of trees. Zero means 2 if the index has label tables, sketches and
-	// neighbor lists, 16 otherwise.
-	Trees int
-	// Depth is the number of levels of a tree. Zero selects the depth at which a leaf holds
-	// three and a half to seven rows, where the natural classifier works best, or one level
-	// less if Trees is 2 by default. A depth that would make more than two leaves per row is
-	// lowered.
-	Depth int
-	// LabelsK is the number of nearest rows (the row itself first) that are the labels of a
-	// training point, at most 4,096; it is lowered to the number of rows. Zero means 8 if Trees
-	// is 2 by default, 50 otherwise.
-	LabelsK int
-	// Labels selects how the nearest rows are found: LabelsExact, LabelsApproximate, or empty
-	// for exact ones if that takes only seconds and approximate ones otherwise. The labels of
-	// TrainingQueries are always exact.
-	Labels LabelSource `json:",omitempty"`
-	// Rotate is the number of principal coordinates that the axis-aligned learners (kd,
-	// kd-chrono, rf) split on, at most the dimension. Zero means the learner's default: 64, or
-	// the dimension if it is lower, for kd and auto, none otherwise. A negative number means
-	// none.
-	Rotate int
-	// SketchBytes is the width of a row's sketch: 64, 128, zero for 64, or
-	// negative for none.
-	SketchBytes int
-	// HopLabels is the number of neighbors in a row's neighbor list, which beams and hops
-	// follow, at most 1,024; it is lowered to the number of other rows. Zero means 24, negative
-	// means none.
-	HopLabels int
-	// Quantize stores an 8-bit copy of float32 rows as a filter before the exact distances.
-	// Rows stored as integers 0..255 need none.
-	Quantize bool
-	// Members also stores the rows of each leaf, for voting and lookup.
-	Members bool
-	// NoNatural omits the label-proportion tables (voting and lookup only).
-	NoNatural bool
-	// Density, Candidates, Subsample and MinVotes are passed to the learner;
-	// zero means the learner's default (see forest.Params). Candidates is at most
-	// the dimension.
-	Density    float64
-	Candidates int
-	Subsample  int
-	MinVotes   int
-	// Seed makes the build reproducible: equal rows, options and seed give an
-	// equal index at any number of workers.
-	Seed uint64
-	// NoTune skips the tuner: queries must then specify their parameters. Fewer than 10 rows
-	// are too few for the tuner: searches of such an index are exact scans, and DB.Maintain
-	// rebuilds it with the tuner and the original options once there are 10.
-	NoTune bool
-	// TuneK is the k of the tuner's queries, 10 when zero. It is lowered to the number of rows
-	// that remain (see Curve.K). If it is more than half of the rows, searches are exact scans.
-	TuneK int
-	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at
-	// most 100,000 and at most a tenth of the rows. Equal rows are held out together and
-	// queried once, so that many equal rows reduce the number of queries.
-	Holdout int
-	// TrainingQueries, if given, are the training points instead of the rows (the paper's
-	// separate training query set, section 3), and a part of them is held out for the tuner. At
-	// least 10.
-	TrainingQueries [][]float32 `json:"-"`
-	// Postings are the options of KindPostings, which uses no others, and of the inverted index
-	// of a KindLCIF over a sparse collection.
-	Postings PostingsOptions `json:",omitzero"`
-	// LCIF are the options of KindLCIF, which also uses Seed.
-	LCIF LCIFOptions `json:",omitzero"`
-	// Budget are the options of KindSBT, KindPT and KindAT, which also use Seed.
-	Budget BudgetOptions `json:",omitzero"`
-}
-
-// LabelSource selects how a build finds the nearest rows of every row.
-type LabelSource string
-
-// The label sources.
-const (
-	// LabelsExact compares every row with every other row.
-	LabelsExact LabelSource = "exact"
-	// LabelsApproximate refines approximate neighbor lists and measures their recall
-	// (labels.ApproximateNeighbors).
-	LabelsApproximate LabelSource = "approximate"
-)
-
-// exactWork is the largest rows² · dim for which labels are exact by default: some seconds on
-// two cores.
-const exactWork = 1e11
 
 // LabelReport holds the measurements of approximate labels.
 type LabelReport struct {
@@ -132,8 +32,12 @@ type LabelReport struct {
 type IndexInfo struct {
 	// Name is the index's name in its collection.
 	Name string
-	// Options are the resolved build options.
-	Options BuildOptions
+	// Kind is the kind of the index: "postings", "lcif", "sbt", "pt", "at", or for a forest its
+	// learner.
+	Kind string `json:",omitempty"`
+	// Options are the options that the index was built with, with defaults and what was tuned
+	// filled in. Build with them makes an equal index of equal rows.
+	Options IndexOptions `json:",omitempty"`
 	// Rows is the number of row numbers that the index covers. Queries scan later rows until
 	// maintenance or the next build.
 	Rows int
@@ -180,16 +84,25 @@ func (i IndexInfo) TotalBytes() int64 {
 // object Object. It is stored as JSON in a checksummed block, because it is small, rarely read,
 // and should be readable by people.
 type manifest struct {
-	Info   IndexInfo
+	Info   IndexInfo // without Kind and Options
 	Object uint64
 	Metric vector.Metric
 	Dim    int // of the collection
+	// Options are the resolved options.
+	Options buildOptions
 	// Requested holds the options as given, if there were too few rows for the tuner. The index
 	// is rebuilt with them once there are enough.
-	Requested *BuildOptions `json:",omitempty"`
-	// Detail is the encoded part specific to the kind of Info.Options, own the decoded part.
+	Requested *buildOptions `json:",omitempty"`
+	// Detail is the encoded part specific to the kind in Options, own the decoded part.
 	Detail json.RawMessage
 	own    detail
+}
+
+// info returns the description of the index.
+func (m *manifest) info() IndexInfo {
+	i := m.Info
+	i.Kind, i.Options = string(m.Options.Kind), m.kind().options(&m.Options)
+	return i
 }
 
 func encodeManifest(m *manifest) ([]byte, error) {

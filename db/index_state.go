@@ -199,7 +199,7 @@ func (st *collState) indexInfo(name string) (IndexInfo, error) {
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	return m.Info, nil
+	return m.info(), nil
 }
 
 func (st *collState) entry() *collection { return st.c }

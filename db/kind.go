@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -27,6 +26,8 @@ type kind interface {
 	predicts() bool
 	// detail returns an empty detail for decoding.
 	detail() detail
+	// options returns the options of the kind that its stored ones stand for.
+	options(o *buildOptions) IndexOptions
 	// build learns an index.
 	build(ctx context.Context, job *buildJob) (built, error)
 	// open loads an index.
@@ -38,35 +39,28 @@ type kind interface {
 		timer *stageTimer) (s step, rebuild bool, err error)
 	// again completes the options with which an index is rebuilt without tuning. st is nil if
 	// the index cannot be read.
-	again(ctx context.Context, st source, m *manifest, o *BuildOptions)
+	again(ctx context.Context, st source, m *manifest, o *buildOptions)
 }
 
-// kinds holds all kinds of indexes, by BuildOptions.Kind.
+// kinds holds all kinds of indexes, by buildOptions.Kind.
 var kinds = map[forest.Kind]kind{
 	forest.RP: forestKind{}, forest.KD: forestKind{}, forest.KDChrono: forestKind{},
-	forest.PCATree: forestKind{}, forest.RF: forestKind{}, KindAuto: forestKind{},
-	KindPostings: postingsKind{},
-	KindLCIF:     lcifKind{},
-	KindSBT:      treeKind{}, KindPT: treeKind{}, KindAT: treeKind{},
+	forest.PCATree: forestKind{}, forest.RF: forestKind{}, AnyLearner: forestKind{},
+	kindPostings: postingsKind{},
+	kindLCIF:     lcifKind{},
+	kindSBT:      treeKind{}, kindPT: treeKind{}, kindAT: treeKind{},
 }
 
 // kindOf returns the kind that the options select, and sets the default kind.
-func kindOf(o *BuildOptions, coll string, sparse bool) (kind, error) {
+func kindOf(o *buildOptions, coll string, sparse bool) (kind, error) {
 	if o.Kind == "" {
 		if o.Kind = forest.KD; sparse {
-			o.Kind = KindPostings
+			o.Kind = kindPostings
 		}
 	}
 	k, ok := kinds[o.Kind]
-	if !ok {
-		var known []forest.Kind
-		for name, k := range kinds {
-			if k.suits(sparse) {
-				known = append(known, name)
-			}
-		}
-		slices.Sort(known)
-		return nil, fmt.Errorf("%w: unknown kind of index %q, want one of %q", errOption, o.Kind, known)
+	if !ok { // in a damaged manifest
+		return nil, fmt.Errorf("%w: unknown kind of index %q", errOption, o.Kind)
 	}
 	if !k.suits(sparse) {
 		return nil, fmt.Errorf("%w: kind %q does not suit %q", errKind, o.Kind, coll)
@@ -114,7 +108,7 @@ type buildJob struct {
 	coll  string
 	name  string // of the index
 	id    uint64 // of the collection, set when it is first read
-	opts  BuildOptions
+	opts  buildOptions
 	timer *stageTimer
 	// changes are the rows that are relabelled during the build.
 	changes *watch
@@ -134,7 +128,7 @@ type product interface {
 type built interface {
 	product
 	// describe sets the fields that the product determines.
-	describe(*IndexInfo)
+	describe(*manifest)
 }
 
 // step is the result of a step of maintenance before it is written.
@@ -241,9 +235,9 @@ func (plainDetail) segments() int     { return 1 }
 
 // decodeDetail decodes the part of a manifest that is specific to its kind.
 func (m *manifest) decodeDetail() error {
-	k := kinds[m.Info.Options.Kind]
+	k := kinds[m.Options.Kind]
 	if k == nil {
-		return fmt.Errorf("unknown kind of index %q", m.Info.Options.Kind)
+		return fmt.Errorf("unknown kind of index %q", m.Options.Kind)
 	}
 	m.own = k.detail()
 	if err := json.Unmarshal(m.Detail, m.own); err != nil {
@@ -253,4 +247,4 @@ func (m *manifest) decodeDetail() error {
 }
 
 // kind returns the index's kind.
-func (m *manifest) kind() kind { return kinds[m.Info.Options.Kind] }
+func (m *manifest) kind() kind { return kinds[m.Options.Kind] }

@@ -26,7 +26,13 @@ type toyKind struct{}
 func (toyKind) suits(sparse bool) bool                                  { return sparse }
 func (toyKind) predicts() bool                                          { return false }
 func (toyKind) detail() detail                                          { return &toyManifest{} }
-func (toyKind) again(context.Context, source, *manifest, *BuildOptions) {}
+func (toyKind) again(context.Context, source, *manifest, *buildOptions) {}
+func (toyKind) options(*buildOptions) IndexOptions                      { return &Toy{} }
+
+// Toy are its options.
+type Toy struct{}
+
+func (*Toy) request() (buildOptions, error) { return buildOptions{Kind: kindToy}, nil }
 
 // toyManifest is the detail of a toy.
 type toyManifest struct {
@@ -40,12 +46,12 @@ func (d *toyManifest) check(*manifest) error { return nil }
 // toy is a copy on its way to the file.
 type toy struct {
 	wholeStep
-	opts    BuildOptions
+	opts    buildOptions
 	rows    *vector.CSR
 	n, live int
 }
 
-func newToy(ctx context.Context, st source, o BuildOptions) (*toy, error) {
+func newToy(ctx context.Context, st source, o buildOptions) (*toy, error) {
 	set, err := st.sparse(ctx)
 	if err != nil {
 		return nil, err
@@ -62,11 +68,13 @@ func (toyKind) build(ctx context.Context, job *buildJob) (_ built, err error) {
 }
 
 func (toyKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, _ *stageTimer) (step, bool, error) {
-	t, err := newToy(ctx, st, m.Info.Options)
+	t, err := newToy(ctx, st, m.Options)
 	return &toyStep{t, m}, false, err
 }
 
-func (t *toy) describe(i *IndexInfo) { i.Options, i.Rows, i.TrainingPoints = t.opts, t.n, t.live }
+func (t *toy) describe(m *manifest) {
+	m.Options, m.Info.Rows, m.Info.TrainingPoints = t.opts, t.n, t.live
+}
 
 func (t *toy) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	w := arrays.NewWriter(object, sink)
@@ -98,7 +106,7 @@ func (s *toyStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	bytes := m.Info.Bytes
 	m.Info = s.was.Info
 	m.Info.Bytes = bytes
-	s.describe(&m.Info)
+	s.describe(m)
 	return m, nil
 }
 
@@ -176,7 +184,7 @@ func TestToyKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(d, 0, 50)
-		builds(t, d, "s", "x", BuildOptions{Kind: kindToy})
+		builds(t, d, "s", "x", &Toy{})
 		same(d, 50, 0)
 		put(d, 40, 60)
 		same(d, 50, 20)

@@ -45,10 +45,10 @@ func labelsGolden(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	build := func(coll, name string, o LCIFOptions) func() error {
+	build := func(coll, name string, o LCIF) func() error {
 		o.Params = &query.LCIFParams{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 		return func() error {
-			_, err := d.Collection(coll).Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: o})
+			_, err := d.Collection(coll).Build(ctx, name, &o)
 			return err
 		}
 	}
@@ -57,9 +57,9 @@ func labelsGolden(path string) (err error) {
 		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
 		func() error { return create(ctx, d, "dense", Schema{Dim: 9}) },
 		func() error { return putLabelled(d, 0, 120) },
-		build("counts", "plain", LCIFOptions{}),
-		build("counts", "weighed", LCIFOptions{Weight: WeightTFIDF}),
-		build("dense", "plain", LCIFOptions{Neighbors: Flat}),
+		build("counts", "plain", LCIF{}),
+		build("counts", "weighed", LCIF{Weight: WeightTFIDF}),
+		build("dense", "plain", LCIF{Neighbors: Flat}),
 		func() error { return putLabelled(d, 117, 124) },
 		maintain,
 		func() error { return putLabelled(d, 2, 3) },
@@ -76,11 +76,11 @@ func TestGoldenLabels(t *testing.T) {
 	defer d.Close()
 	ctx := t.Context()
 	compare := func(coll string) error {
-		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Neighbors: Flat, Params: &query.LCIFParams{
+		o := &LCIF{Neighbors: Flat, Params: &query.LCIFParams{
 			K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
-		}}}
+		}}
 		if coll == "counts" {
-			o.LCIF.Neighbors = ""
+			o.Neighbors = ""
 		}
 		if _, err := d.Collection(coll).Build(ctx, "fresh", o); err != nil {
 			return err

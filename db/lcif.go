@@ -18,14 +18,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// KindLCIF as BuildOptions.Kind learns to predict the labels of a collection's rows from
-// nearest rows and from features (Feremans et al. 2020, LCIF). In a sparse collection the model
-// keeps its own inverted index, whose rows may be weighed and reduced to selected features;
-// therefore it does not answer Search. In a dense collection it finds neighbors with a
-// forest of the collection, or with a scan; their similarity is the cosine, and the coordinates
-// are the features. Feature scores treat a coordinate below zero as zero, in rows and in
-// queries; similarities do not.
-const KindLCIF forest.Kind = "lcif"
+// kindLCIF is the kind of label models by LCIF.
+const kindLCIF forest.Kind = "lcif"
 
 // LabelWeight is a weighting and the best setting that the tuner of a label model found with
 // it.
@@ -34,8 +28,14 @@ type LabelWeight struct {
 	Best   query.LCIFPoint
 }
 
-// LCIFOptions are the options of KindLCIF.
-type LCIFOptions struct {
+// LCIF are the options of a label model that predicts the labels of rows from nearest rows and
+// from features (Feremans et al. 2020, LCIF). In a sparse collection the model keeps its own
+// inverted index, whose rows may be weighed and reduced to selected features; therefore it does
+// not answer Search. In a dense collection it finds neighbors with a forest of the collection,
+// or with a scan; their similarity is the cosine, and the coordinates are the features. Feature
+// scores treat a coordinate below zero as zero, in rows and in queries; similarities do not. The
+// zero value chooses the parameters by cross-validation.
+type LCIF struct {
 	// Weight selects how values are weighed; a build fills in the weighting that it chose. If
 	// Weight is empty, scaled columns are tried only where neighbors are found by a scan
 	// anyway.
@@ -79,6 +79,16 @@ type LCIFOptions struct {
 	// rebuilds all neighbor lists with one search per row.
 	Graph int `json:",omitempty"`
 
+	// Postings are the options of the model's inverted index. Sparse collections only.
+	Postings Postings `json:",omitzero"`
+	// Seed makes the build reproducible: equal rows, options and seed give an equal model.
+	Seed uint64 `json:",omitempty"`
+}
+
+// lcifOptions are the stored options of a label model. Postings and Seed are in buildOptions.
+type lcifOptions struct {
+	LCIF
+
 	labels []string // labels of Params.Thresholds.PerLabel if the model is relearned
 	// relearn is set if the options are those of a stored model that maintenance, Compact or
 	// Repair rebuilds.
@@ -88,8 +98,24 @@ type LCIFOptions struct {
 // MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
 const MaxGraph = 1000
 
+func (o *LCIF) request() (buildOptions, error) {
+	if o == nil {
+		o = &LCIF{}
+	}
+	b := buildOptions{Kind: kindLCIF, Seed: o.Seed, Postings: o.Postings, LCIF: lcifOptions{LCIF: *o}}
+	b.LCIF.Seed, b.LCIF.Postings = 0, Postings{}
+	return b, nil
+}
+
+// options returns the options of a model that its stored ones stand for.
+func (lcifKind) options(b *buildOptions) IndexOptions {
+	o := b.LCIF.LCIF
+	o.Seed, o.Postings = b.Seed, b.Postings
+	return &o
+}
+
 // resolveGraph fills in the number of nearest rows that second-order scores use.
-func (o *LCIFOptions) resolveGraph() error {
+func (o *lcifOptions) resolveGraph() error {
 	wanted := o.Params != nil && o.Params.SecondOrder > 0
 	for _, w := range o.SecondOrders {
 		if !(w >= 0 && w <= 1) {
@@ -113,7 +139,7 @@ func (o *LCIFOptions) resolveGraph() error {
 	return nil
 }
 
-func (o LCIFOptions) resolve(live int) (LCIFOptions, error) {
+func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 	if o.Folds == 0 {
 		o.Folds = 10
 	}
@@ -188,7 +214,7 @@ type lcifManifest struct {
 func (m *manifest) lcif() *lcifManifest { return m.own.(*lcifManifest) }
 
 // params returns the parameters of a label model.
-func (m *manifest) params() *query.LCIFParams { return m.Info.Options.LCIF.Params }
+func (m *manifest) params() *query.LCIFParams { return m.Options.LCIF.Params }
 
 // fits reports whether the model has an inverted index if its rows are sparse, and none if they
 // are dense.
@@ -233,7 +259,7 @@ func (lcifKind) detail() detail  { return &lcifManifest{} }
 // again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
 // they are passed on with the names of the labels. If the names cannot be read, as in a damaged
 // model, thresholds stay with the numbers.
-func (lcifKind) again(ctx context.Context, st source, m *manifest, o *BuildOptions) {
+func (lcifKind) again(ctx context.Context, st source, m *manifest, o *buildOptions) {
 	o.LCIF.relearn = true
 	if t := m.params().Thresholds; t != nil && t.PerLabel != nil && st != nil {
 		o.LCIF.labels, _ = labelNames(ctx, st, m)
@@ -271,7 +297,7 @@ func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 
 // learnSparse learns the model of a sparse collection.
 func (l *lcifLearned) learnSparse(
-	ctx context.Context, coll string, data *labelled, o BuildOptions, timer *stageTimer,
+	ctx context.Context, coll string, data *labelled, o buildOptions, timer *stageTimer,
 ) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
 	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
@@ -340,9 +366,9 @@ func (l *lcifLearned) learnGraph(
 	return nil
 }
 
-func (l *lcifLearned) describe(i *IndexInfo) {
-	l.sparseLearned.describe(i)
-	i.LabelCurve, i.LabelWeights, i.Options.LCIF.Params = l.curve, l.weights, &l.params
+func (l *lcifLearned) describe(m *manifest) {
+	l.sparseLearned.describe(m)
+	m.Info.LabelCurve, m.Info.LabelWeights, m.Options.LCIF.Params = l.curve, l.weights, &l.params
 }
 
 // The numbers of a label model's arrays in the sections label-matrix and

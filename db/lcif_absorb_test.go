@@ -92,16 +92,16 @@ func TestMaintainLCIF(t *testing.T) {
 			K: 1 + rng.IntN(12), Alpha: []float64{0.5, 1, 1.5}[rng.IntN(3)], Beta: []float64{0.5, 1, 1.5, 2, 0.8, 5}[rng.IntN(6)],
 			Lambda: []float64{0, 0.4, 1}[rng.IntN(3)],
 		}
-		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: p, Neighbors: Flat}}
+		o := &LCIF{Params: p, Neighbors: Flat}
 		if rng.IntN(2) == 0 {
-			p.SecondOrder, o.LCIF.Graph = []float64{0.3, 1}[rng.IntN(2)], rng.IntN(6)
+			p.SecondOrder, o.Graph = []float64{0.3, 1}[rng.IntN(2)], rng.IntN(6)
 		}
 		plain := true
 		if !dense {
-			o.LCIF.Neighbors = ""
+			o.Neighbors = ""
 			switch rng.IntN(3) {
 			case 0:
-				o.LCIF.Weight, plain = WeightTFIDF, false
+				o.Weight, plain = WeightTFIDF, false
 			case 1:
 				p.Features, plain = width/2, false
 			}
@@ -222,9 +222,9 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 				return err
 			})
 		}
-		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.3}, Graph: degree}}
+		o := &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.3}, Graph: degree}
 		if degree > 0 {
-			o.LCIF.Params.SecondOrder = 0.4
+			o.Params.SecondOrder = 0.4
 		}
 		err = errorsOf(
 			func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
@@ -531,7 +531,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			return nil
 		})
 	}
-	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.3}}}
+	o := &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.3}}
 	err = errorsOf(
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put(2000) },
@@ -607,7 +607,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		})
 	}
 	limits := &labels.Thresholds{Single: 0.5, PerLabel: []float64{0.1, 3}}
-	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: limits}}}
+	o := &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: limits}}
 	err = errorsOf(
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put("1", "low", 0) },

@@ -18,10 +18,8 @@ import (
 )
 
 // plainModel are the options of a label model that nothing tunes.
-func plainModel(neighbors string) BuildOptions {
-	return BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{
-		Params: &query.LCIFParams{K: 5, Lambda: 0.5}, Neighbors: neighbors,
-	}}
+func plainModel(neighbors string) IndexOptions {
+	return &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}, Neighbors: neighbors}
 }
 
 // redirect writes the manifest of a label model anew, with other neighbours: no
@@ -42,7 +40,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		m.lcif().Neighbors, m.Info.Options.LCIF.Neighbors = neighbors, neighbors
+		m.lcif().Neighbors, m.Options.LCIF.Neighbors = neighbors, neighbors
 		data, err := encodeManifest(m)
 		if err != nil {
 			return err
@@ -166,10 +164,10 @@ func TestLCIFCycleInFile(t *testing.T) {
 // find their neighbours.
 func TestLCIFCycleRefused(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	build := func(name string, o BuildOptions) (IndexInfo, error) {
+	build := func(name string, o IndexOptions) (IndexInfo, error) {
 		return d.Collection("docs").Build(t.Context(), name, o)
 	}
-	forests := BuildOptions{Trees: 2, LabelsK: 8}
+	forests := &Forest{Trees: 2, LeafNeighbors: 8}
 	if _, err := build("b", forests); err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +191,8 @@ func TestLCIFCycleRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := build("a", plainModel(""))
-	if err != nil || info.Options.LCIF.Neighbors != "b" {
-		t.Errorf("neighbours %q: %v", info.Options.LCIF.Neighbors, err)
+	if err != nil || info.Options.(*LCIF).Neighbors != "b" {
+		t.Errorf("neighbours %q: %v", info.Options.(*LCIF).Neighbors, err)
 	}
 }
 
@@ -203,7 +201,7 @@ func TestLCIFCycleRefused(t *testing.T) {
 func TestLCIFCyclePublished(t *testing.T) {
 	d, _, _ := spotDB(t, 300, 0, vector.L2)
 	for _, name := range []string{"a", "b"} {
-		if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
+		if _, err := d.Collection("docs").Build(t.Context(), name, &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -276,7 +274,7 @@ func (c *endingContext) Err() error {
 // looks at the context: the next use loads it.
 func TestLoadIndexCancelled(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("trees")); err != nil {

@@ -25,7 +25,7 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
 // resolveNeighbors fills in the index that finds neighbors for the label model to be built
 // under a name, and refuses options that its collection does not support.
-func resolveNeighbors(st source, name string, o *LCIFOptions) error {
+func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	if st.entry().Sparse {
 		if o.Weight == WeightStandard {
 			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", errOption, o.Weight, st.entry().Name)
@@ -87,7 +87,7 @@ func tunedForest(st source, r *indexRef) (bool, error) {
 
 // firstForest fills in the first tuned forest by name, or Flat if there is no tuned forest. If
 // the only tuned forest has the model's own name, it returns an error.
-func firstForest(st source, name string, o *LCIFOptions) error {
+func firstForest(st source, name string, o *lcifOptions) error {
 	refs := slices.Clone(st.entry().Indexes)
 	slices.SortFunc(refs, func(a, b indexRef) int { return cmp.Compare(a.Name, b.Name) })
 	replaced := false
@@ -114,7 +114,7 @@ func firstForest(st source, name string, o *LCIFOptions) error {
 // storedNeighbors resolves the neighbors of a stored model that is rebuilt. The name of a
 // dropped forest is kept, since a forest may be built under that name again; the name of an
 // index of another kind becomes Flat.
-func storedNeighbors(st source, name string, o *LCIFOptions) error {
+func storedNeighbors(st source, name string, o *lcifOptions) error {
 	r := st.entry().index(o.Neighbors)
 	if r == nil {
 		return nil
@@ -250,7 +250,7 @@ func modelNeighbors(
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
 func (l *lcifLearned) learnDense(
-	ctx context.Context, st source, data *labelled, o BuildOptions, timer *stageTimer,
+	ctx context.Context, st source, data *labelled, o buildOptions, timer *stageTimer,
 ) error {
 	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
 	source, err := denseNeighbors(ctx, st, o.LCIF.Neighbors)
@@ -317,7 +317,7 @@ type liveNeighbors struct {
 
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
 // scanned, so scaling is tried only where the other weightings are scanned, too.
-func (o *LCIFOptions) denseCandidates() []Weighting {
+func (o *lcifOptions) denseCandidates() []Weighting {
 	if o.Weight == "" && o.Neighbors != Flat {
 		return []Weighting{WeightNone}
 	}

@@ -81,29 +81,29 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			neighbors := Flat
 			if c.forest {
 				neighbors = "trees"
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 6, LabelsK: 20}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 6, LeafNeighbors: 20}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
+			o := &LCIF{Folds: 3, TuneRows: 300}
 			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if info.Options.LCIF.Neighbors != neighbors || info.LabelCurve == nil {
+			if info.Options.(*LCIF).Neighbors != neighbors || info.LabelCurve == nil {
 				t.Errorf("index %+v", info.Options)
 			}
 			if info.Bytes["feature-labels"] == 0 {
 				t.Errorf("no similarities of values from %g", c.shift)
 			}
 			choice, _ := info.LabelCurve.Choice(query.MicroF1, query.Combined)
-			if !reflect.DeepEqual(info.Options.LCIF.Params, &choice.Params) {
-				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.LCIF.Params, choice.Params)
+			if !reflect.DeepEqual(info.Options.(*LCIF).Params, &choice.Params) {
+				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.(*LCIF).Params, choice.Params)
 			}
 			err = d.View(func(s *Snapshot) error {
 				stored, err := s.Collection("docs").Index("labels")
-				if !reflect.DeepEqual(stored.Options.LCIF.Params, info.Options.LCIF.Params) {
-					t.Errorf("stored parameters %+v, built with %+v", stored.Options.LCIF.Params, info.Options.LCIF.Params)
+				if !reflect.DeepEqual(stored.Options.(*LCIF).Params, info.Options.(*LCIF).Params) {
+					t.Errorf("stored parameters %+v, built with %+v", stored.Options.(*LCIF).Params, info.Options.(*LCIF).Params)
 				}
 				return err
 			})
@@ -162,7 +162,7 @@ func equalPredictions(a, b [][]Prediction) bool {
 func TestDenseLCIFIsSparse(t *testing.T) {
 	d, queries, _ := spotDB(t, 400, 0, vector.Cosine)
 	params := &query.LCIFParams{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
-	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
+	o := &LCIF{Params: params}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
@@ -212,12 +212,12 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 	}
 }
 
-func TestDenseLCIFOptions(t *testing.T) {
+func TestDenseLCIFResolve(t *testing.T) {
 	d, queries, _ := spotDB(t, 300, -1, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "untuned", BuildOptions{Trees: 2, LabelsK: 5, NoTune: true}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "untuned", &Forest{Trees: 2, LeafNeighbors: 5, Tuning: Off}); err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]LCIFOptions{
+	for name, o := range map[string]LCIF{
 		"nearest rows":     {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: MaxGraph + 1},
 		"below zero":       {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: -1},
 		"second order":     {SecondOrders: []float64{0, 1.5}},
@@ -228,14 +228,14 @@ func TestDenseLCIFOptions(t *testing.T) {
 		"no such forest":   {Neighbors: "nonsense"},
 		"neighbours of it": {Neighbors: "labels"},
 	} {
-		_, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o})
+		_, err := d.Collection("docs").Build(t.Context(), "labels", &o)
 		if !errors.Is(err, errOption) && !errors.Is(err, errNoIndex) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	info, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}})
-	if err != nil || info.Options.LCIF.Neighbors != Flat {
-		t.Fatalf("%+v, %v", info.Options.LCIF, err)
+	info, err := d.Collection("docs").Build(t.Context(), "labels", &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}})
+	if err != nil || info.Options.(*LCIF).Neighbors != Flat {
+		t.Fatalf("%+v, %v", info.Options.(*LCIF), err)
 	}
 	err = d.View(func(s *Snapshot) error {
 		if _, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "labels"}); !errors.Is(err, errKind) {
@@ -271,14 +271,14 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				d, queries, _ = spotDB(t, 1400, 0, vector.Cosine)
 			}
 			if kind == "forest" {
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 8, LabelsK: 20}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 8, LeafNeighbors: 20}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			params := &query.LCIFParams{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
 			build := func(name string) {
 				t.Helper()
-				if _, err := d.Collection("docs").Build(t.Context(), name, BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), name, &LCIF{Params: params}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -368,18 +368,18 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 func TestNegativeCoordinateIsMaintained(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		o    LCIFOptions
+		o    LCIF
 	}{
-		{"given", LCIFOptions{Params: &query.LCIFParams{K: 9, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.2}}}},
-		{"tuned", LCIFOptions{Folds: 3, TuneRows: 200}},
+		{"given", LCIF{Params: &query.LCIFParams{K: 9, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.2}}}},
+		{"tuned", LCIF{Folds: 3, TuneRows: 200}},
 	} {
 		for _, dropped := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, dropped), func(t *testing.T) {
 				d, queries, truth := spotDB(t, 400, 0, vector.L2)
-				if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
 					t.Fatal(err)
 				}
-				built, err := d.Collection("docs").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: c.o})
+				built, err := d.Collection("docs").Build(t.Context(), "labels", &c.o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -402,11 +402,11 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 				if _, err := d.Maintain(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
-				o := LCIFOptions{Params: built.Options.LCIF.Params, Neighbors: built.Options.LCIF.Neighbors}
+				o := LCIF{Params: built.Options.(*LCIF).Params, Neighbors: built.Options.(*LCIF).Neighbors}
 				if dropped {
 					o.Neighbors = Flat
 				}
-				if _, err := d.Collection("docs").Build(t.Context(), "rebuilt", BuildOptions{Kind: KindLCIF, LCIF: o}); err != nil {
+				if _, err := d.Collection("docs").Build(t.Context(), "rebuilt", &o); err != nil {
 					t.Fatal(err)
 				}
 				kept := predictAll(t, d, queries, &PredictOptions{Index: "labels"}, 2)
@@ -422,8 +422,8 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 					if info.Rows != 700 {
 						t.Errorf("the model covers %d rows", info.Rows)
 					}
-					if info.Options.LCIF.Neighbors != "trees" {
-						t.Errorf("neighbours by %q", info.Options.LCIF.Neighbors)
+					if info.Options.(*LCIF).Neighbors != "trees" {
+						t.Errorf("neighbours by %q", info.Options.(*LCIF).Neighbors)
 					}
 					return err
 				})
@@ -439,7 +439,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 // keeps the name.
 func TestRelearnWithoutForest(t *testing.T) {
 	d, queries, truth := spotDB(t, 400, 0, vector.L2)
-	if _, err := d.Collection("docs").Build(t.Context(), "trees", BuildOptions{Trees: 2, LabelsK: 8}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "trees", &Forest{Trees: 2, LeafNeighbors: 8}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", plainModel("")); err != nil {
@@ -465,8 +465,8 @@ func TestRelearnWithoutForest(t *testing.T) {
 	}
 	err = d.View(func(s *Snapshot) error {
 		info, err := s.Collection("docs").Index("labels")
-		if info.Rows != 200 || info.Options.LCIF.Neighbors != "trees" {
-			t.Errorf("%d rows, neighbours by %q", info.Rows, info.Options.LCIF.Neighbors)
+		if info.Rows != 200 || info.Options.(*LCIF).Neighbors != "trees" {
+			t.Errorf("%d rows, neighbours by %q", info.Rows, info.Options.(*LCIF).Neighbors)
 		}
 		return err
 	})

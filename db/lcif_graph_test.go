@@ -114,7 +114,7 @@ func newGraphDB(t *testing.T, c graphCase) *graphDB {
 		t.Fatal(err)
 	}
 	g.put(t, 150)
-	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: graphParams, Graph: graphDegree, Weight: c.weight}}
+	o := &LCIF{Params: graphParams, Graph: graphDegree, Weight: c.weight}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +356,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 // a row is that of the rows near it and its own is often missing.
 func TestSecondOrderTuned(t *testing.T) {
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
-	o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}}
+	o := &LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}
 	info, err := d.Collection("docs").Build(t.Context(), "labels", o)
 	if err != nil {
 		t.Fatal(err)
@@ -365,9 +365,9 @@ func TestSecondOrderTuned(t *testing.T) {
 	if !tried {
 		t.Error("the weight was not tried")
 	}
-	p := info.Options.LCIF.Params
-	if want := p.SecondOrder > 0; want != (info.Options.LCIF.Graph > 0) {
-		t.Errorf("weight %g with %d nearest rows", p.SecondOrder, info.Options.LCIF.Graph)
+	p := info.Options.(*LCIF).Params
+	if want := p.SecondOrder > 0; want != (info.Options.(*LCIF).Graph > 0) {
+		t.Errorf("weight %g with %d nearest rows", p.SecondOrder, info.Options.(*LCIF).Graph)
 	}
 	if share := first(predictAll(t, d, queries, nil, 1), truth); share < 0.95 {
 		t.Errorf("precision of the best label is %g", share)
@@ -376,19 +376,19 @@ func TestSecondOrderTuned(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The thresholds of a given setting are those of its second-order scores.
-	o.LCIF.Params, o.LCIF.Cut = &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}, &query.LCIFCut{Share: 1}
-	o.LCIF.SecondOrders = nil
-	for _, o.LCIF.Weight = range []Weighting{WeightNone, WeightStandard} {
+	o.Params, o.Cut = &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}, &query.LCIFCut{Share: 1}
+	o.SecondOrders = nil
+	for _, o.Weight = range []Weighting{WeightNone, WeightStandard} {
 		if info, err = d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
 		}
-		p, points := info.Options.LCIF.Params, info.LabelCurve.Points
+		p, points := info.Options.(*LCIF).Params, info.LabelCurve.Points
 		if len(points) != 1 || points[0].SecondOrder != 0.5 || p.Thresholds == nil || p.SecondOrder != 0.5 {
-			t.Errorf("%s: measured %+v, parameters %+v", o.LCIF.Weight, points, p)
+			t.Errorf("%s: measured %+v, parameters %+v", o.Weight, points, p)
 		}
 	}
 	// Without a list of nearest rows there are no second-order scores.
-	plain := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}}
+	plain := &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain); err != nil {
 		t.Fatal(err)
 	}

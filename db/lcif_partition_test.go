@@ -21,16 +21,16 @@ func TestLCIFPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	model := LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
-	build := func(name string, o PostingsOptions) error {
-		_, err := d.Collection("counts").Build(ctx, name, BuildOptions{Kind: KindLCIF, LCIF: model, Postings: o})
+	p := &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
+	build := func(name string, o Postings) error {
+		_, err := d.Collection("counts").Build(ctx, name, &LCIF{Params: p, Postings: o})
 		return err
 	}
 	err = errorsOf(
 		func() error { return create(ctx, d, "counts", Schema{Features: Numbered}) },
 		func() error { return putRowless(d, "counts", 0, 300) },
-		func() error { return build("parted", PostingsOptions{Partition: true, M: 2}) },
-		func() error { return build("plain", PostingsOptions{}) },
+		func() error { return build("parted", Postings{Partition: true, M: 2}) },
+		func() error { return build("plain", Postings{}) },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -130,22 +130,20 @@ func TestPartitionMisuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := LCIFOptions{Params: &query.LCIFParams{K: 1, Lambda: 1}}
+	model := LCIF{Params: &query.LCIFParams{K: 1, Lambda: 1}}
 	for _, c := range []struct {
 		coll string
-		o    BuildOptions
+		o    IndexOptions
 	}{
-		{"counts", BuildOptions{Postings: PostingsOptions{M: 3}}},
-		{"counts", BuildOptions{Postings: PostingsOptions{Partition: true, M: -2}}},
-		{"counts", BuildOptions{Kind: KindAT, Postings: PostingsOptions{Partition: true}}},
-		{"dense", BuildOptions{Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true}}},
-		{"dense", BuildOptions{Postings: PostingsOptions{Partition: true}}},
+		{"counts", &Postings{M: 3}},
+		{"counts", &Postings{Partition: true, M: -2}},
+		{"dense", &LCIF{Params: model.Params, Postings: Postings{Partition: true}}},
 	} {
 		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o); !errors.Is(err, errOption) {
-			t.Errorf("%s, kind %q, %+v: %v", c.coll, c.o.Kind, c.o.Postings, err)
+			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)
 		}
 	}
-	if _, err := d.Collection("dense").Build(ctx, "x", BuildOptions{Kind: KindLCIF, LCIF: model}); err != nil {
+	if _, err := d.Collection("dense").Build(ctx, "x", &model); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {

@@ -121,7 +121,7 @@ func TestLCIFPredicts(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)
-			o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 3, TuneRows: 300}}
+			o := &LCIF{Folds: 3, TuneRows: 300}
 			info, err := d.Collection("docs").Build(t.Context(), "labels", o)
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +193,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	}
 	params := &query.LCIFParams{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
-		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params, Weight: weight}}
+		o := &LCIF{Params: params, Weight: weight}
 		if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
 		}
@@ -259,8 +259,8 @@ func TestLCIFMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
 	params := &query.LCIFParams{K: 5, Lambda: 0.5}
-	build := func(coll string, o LCIFOptions) error {
-		_, err := d.Collection(coll).Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: o})
+	build := func(coll string, o LCIF) error {
+		_, err := d.Collection(coll).Build(t.Context(), "labels", &o)
 		return err
 	}
 	predict := func(coll string, q Query, o *PredictOptions) error {
@@ -275,7 +275,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := build("bare", LCIFOptions{Params: params}); !errors.Is(err, errEmpty) {
+	if err := build("bare", LCIF{Params: params}); !errors.Is(err, errEmpty) {
 		t.Errorf("no rows: %v", err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
@@ -286,23 +286,23 @@ func TestLCIFMisuse(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.Collection("docs").Build(ctx, "labels", BuildOptions{Kind: KindLCIF}); !errors.Is(err, context.Canceled) {
+	if _, err := d.Collection("docs").Build(ctx, "labels", &LCIF{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := predict("docs", queries[0], nil); !errors.Is(err, errNoIndex) {
 		t.Errorf("no model: %v", err)
 	}
-	if err := build("docs", LCIFOptions{Params: params}); err != nil {
+	if err := build("docs", LCIF{Params: params}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "rows", BuildOptions{}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "rows", nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"no labels":     {build("bare", LCIFOptions{Params: params}), errEmpty},
-		"too few rows":  {build("bare", LCIFOptions{}), errOption},
-		"dense":         {build("dense", LCIFOptions{Params: params}), errEmpty},
-		"weighting":     {build("docs", LCIFOptions{Params: params, Weight: "x"}), errOption},
+		"no labels":     {build("bare", LCIF{Params: params}), errEmpty},
+		"too few rows":  {build("bare", LCIF{}), errOption},
+		"dense":         {build("dense", LCIF{Params: params}), errEmpty},
+		"weighting":     {build("docs", LCIF{Params: params, Weight: "x"}), errOption},
 		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &query.LCIFParams{Lambda: 2}}), errOption},
 		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), errKind},
 		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), errNoIndex},
@@ -400,7 +400,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 	} {
 		put(coll, 30, "often")
 		put(coll, 10, "seldom")
-		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: params}}
+		o := &LCIF{Params: params}
 		if _, err := d.Collection(coll).Build(t.Context(), "labels", o); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ type weighted struct {
 }
 
 // candidates returns the weightings to try: the given one, or WeightNone and another one.
-func (o *LCIFOptions) candidates(other Weighting) []Weighting {
+func (o *lcifOptions) candidates(other Weighting) []Weighting {
 	if o.Weight != "" {
 		return []Weighting{o.Weight}
 	}
@@ -29,7 +29,7 @@ func (o *LCIFOptions) candidates(other Weighting) []Weighting {
 // are those given, or the tuner's choice by cross-validation on the live rows, with the
 // weighting that is best by the objective; the first one wins a tie.
 func (l *lcifLearned) choose(
-	ctx context.Context, candidates []weighted, o BuildOptions, timer *stageTimer,
+	ctx context.Context, candidates []weighted, o buildOptions, timer *stageTimer,
 ) (*weighted, error) {
 	best := &candidates[0]
 	if p := o.LCIF.Params; p != nil && o.LCIF.Cut == nil {
@@ -60,7 +60,7 @@ func (l *lcifLearned) choose(
 // tune chooses parameters by cross-validation on the live rows. If parameters are given,
 // it computes only their thresholds.
 func (c *weighted) tune(
-	ctx context.Context, o BuildOptions, report func(done, total int),
+	ctx context.Context, o buildOptions, report func(done, total int),
 ) (*query.LCIFCurve, *query.LCIFChoice, error) {
 	cv := c.cv
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, workersOf(ctx)

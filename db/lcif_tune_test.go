@@ -70,13 +70,13 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 	info := map[string]IndexInfo{}
 	for name, w := range map[string]Weighting{"auto": "", "none": WeightNone, "tfidf": WeightTFIDF} {
 		var err error
-		o := BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4, Weight: w}}
+		o := &LCIF{Folds: 4, Weight: w}
 		if info[name], err = d.Collection("terms").Build(t.Context(), name, o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	auto := info["auto"]
-	if w := auto.Options.LCIF.Weight; w != WeightTFIDF {
+	if w := auto.Options.(*LCIF).Weight; w != WeightTFIDF {
 		t.Errorf("weighting %q is chosen", w)
 	}
 	if len(auto.LabelWeights) != 2 || auto.LabelWeights[0].Weight != WeightNone ||
@@ -129,13 +129,13 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	putColumns(t, d, 0, 120)
-	info, err := d.Collection("dense").Build(t.Context(), "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 4}})
+	info, err := d.Collection("dense").Build(t.Context(), "labels", &LCIF{Folds: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := info.LabelWeights
-	if info.Options.LCIF.Weight != WeightStandard || len(w) != 2 || !(w[1].Best.MicroF1 > w[0].Best.MicroF1+0.2) {
-		t.Fatalf("weighting %q, tried %+v", info.Options.LCIF.Weight, w)
+	if info.Options.(*LCIF).Weight != WeightStandard || len(w) != 2 || !(w[1].Best.MicroF1 > w[0].Best.MicroF1+0.2) {
+		t.Fatalf("weighting %q, tried %+v", info.Options.(*LCIF).Weight, w)
 	}
 	check := func() {
 		t.Helper()
@@ -218,11 +218,11 @@ func TestScaledColumns(t *testing.T) {
 	if err := d.Check(t.Context(), func(p *CorruptError) { t.Error(p) }); err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]LCIFOptions{
+	for name, o := range map[string]LCIF{
 		"tf-idf": {Weight: WeightTFIDF},
 		"forest": {Weight: WeightStandard, Neighbors: "trees"},
 	} {
-		if _, err := d.Collection("dense").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}); !errors.Is(err, errOption) {
+		if _, err := d.Collection("dense").Build(t.Context(), "x", &o); !errors.Is(err, errOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -238,19 +238,19 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 		putTerms(t, d, coll, 0, 150+60*i)
 	}
-	tuned, err := d.Collection("one").Build(t.Context(), "tuned", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Folds: 5, AllowEmpty: true}})
+	tuned, err := d.Collection("one").Build(t.Context(), "tuned", &LCIF{Folds: 5, AllowEmpty: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	point := tuned.LabelCurve.Choices[0].Point
 	for _, cut := range []query.LCIFCut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
-		o := LCIFOptions{
-			Folds: 5, Weight: tuned.Options.LCIF.Weight, Cut: &cut,
+		o := LCIF{
+			Folds: 5, Weight: tuned.Options.(*LCIF).Weight, Cut: &cut,
 			Params: &query.LCIFParams{K: point.K, Alpha: point.Alpha, Beta: point.Beta, Lambda: point.Lambda},
 		}
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
-			if _, err := d.Collection(coll).Build(t.Context(), "given", BuildOptions{Kind: KindLCIF, LCIF: o}); err != nil {
+			if _, err := d.Collection(coll).Build(t.Context(), "given", &o); err != nil {
 				t.Fatal(err)
 			}
 			err := d.View(func(s *Snapshot) error {
@@ -273,12 +273,12 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 			t.Errorf("thresholds %+v, the tuner made %+v", thresholds["one"], want)
 		}
 	}
-	for name, o := range map[string]LCIFOptions{
+	for name, o := range map[string]LCIF{
 		"cut alone":  {Cut: &query.LCIFCut{Share: 1}},
 		"thresholds": {Cut: &query.LCIFCut{Share: 1}, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
 		"no share":   {Cut: &query.LCIFCut{}, Params: &query.LCIFParams{K: 1, Lambda: 1}},
 	} {
-		if _, err := d.Collection("one").Build(t.Context(), "x", BuildOptions{Kind: KindLCIF, LCIF: o}); !errors.Is(err, errOption) {
+		if _, err := d.Collection("one").Build(t.Context(), "x", &o); !errors.Is(err, errOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -72,7 +72,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	err = nil
 	for i := 0; err == nil && i < 100; i++ {
-		_, err = d.Collection("c").Build(t.Context(), fmt.Sprint("index-", i), BuildOptions{Kind: "rp", Trees: 8, Depth: 4, Rotate: -1, SketchBytes: -1, Members: true, Quantize: true, NoTune: true})
+		_, err = d.Collection("c").Build(t.Context(), fmt.Sprint("index-", i), &Forest{Learner: "rp", Trees: 8, Depth: 4, Rotation: Off, Sketches: Off, Members: true, Quantize: true, Tuning: Off})
 	}
 	if !errors.Is(err, ErrNoSpace) {
 		t.Errorf("build: %v, want ErrNoSpace", err)

@@ -26,7 +26,7 @@ func TestWithProgress(t *testing.T) {
 	ended := make(chan error)
 	for _, name := range []string{"a", "b"} {
 		go func() {
-			_, err := docs.Build(ctx, name, BuildOptions{Trees: 2, LabelsK: 8})
+			_, err := docs.Build(ctx, name, &Forest{Trees: 2, LeafNeighbors: 8})
 			ended <- err
 		}()
 	}

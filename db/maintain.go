@@ -47,13 +47,13 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // are possible at any time; if it is cancelled or the process crashes, completed steps are kept.
 // Only one call runs at a time; others wait.
 //
-// Inverted indexes (KindPostings) and label models of KindLCIF absorb fresh rows as segments,
+// Inverted indexes (Postings) and label models by LCIF absorb fresh rows as segments,
 // at a cost in proportion to the change, and answer exactly as if rebuilt: a model's
 // feature–label similarities and priors are bit for bit those of the present rows. Its
 // parameters stay, including thresholds, weights and the selection of features; a model with
 // weights or a selection of features is relearned when a fifth of its rows has changed.
 //
-// Budgeted trees (KindSBT, KindPT, KindAT) keep the decision of a node while at most a fifth of
+// Budgeted trees (SBT, PT, AT) keep the decision of a node while at most a fifth of
 // its rows were written, deleted or relabelled since the decision was learned (a relabelled row
 // counts twice). The other nodes, highest first, are relearned with all nodes below them from
 // their present rows, with the parameters and the seed of the build; above a fifth at a root, all
@@ -263,7 +263,7 @@ func (st *collState) tunable(m *manifest) bool {
 // the tuning was put off and there are enough rows now.
 type rebuild struct {
 	m    *manifest
-	opts BuildOptions
+	opts buildOptions
 }
 
 // newRebuild returns the options for a rebuild. st is nil if the index cannot be read.
@@ -271,7 +271,7 @@ func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 	if m.Requested != nil {
 		return &rebuild{m, *m.Requested}
 	}
-	o := m.Info.Options
+	o := m.Options
 	o.NoTune = true
 	m.kind().again(ctx, st, m, &o)
 	return &rebuild{m, o}

@@ -14,7 +14,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -54,9 +53,9 @@ func BenchmarkMaintainLabels(b *testing.B) {
 				f()
 				return time.Since(start)
 			}
-			build := func(name string, o db.LCIFOptions) func() {
+			build := func(name string, o db.LCIF) func() {
 				return func() {
-					if _, err := d.Collection("c").Build(ctx, name, db.BuildOptions{Kind: db.KindLCIF, LCIF: o}); err != nil {
+					if _, err := d.Collection("c").Build(ctx, name, &o); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -67,8 +66,8 @@ func BenchmarkMaintainLabels(b *testing.B) {
 				}
 			}
 			put("c", 0, len(rows), 0)
-			tuned := timed(build("anew", db.LCIFOptions{}))
-			given := db.LCIFOptions{Params: &query.LCIFParams{K: 20, Lambda: 0.5}}
+			tuned := timed(build("anew", db.LCIF{}))
+			given := db.LCIF{Params: &query.LCIFParams{K: 20, Lambda: 0.5}}
 			build("x", given)()
 			if err := d.Collection("c").DropIndex(ctx, "anew"); err != nil {
 				b.Fatal(err)
@@ -107,17 +106,18 @@ func BenchmarkMaintainLabels(b *testing.B) {
 // data set, drawn at random.
 func BenchmarkMaintainTrees(b *testing.B) {
 	for _, c := range []struct {
-		file   string
-		kind   forest.Kind
-		params budget.Params
+		file, kind string
+		o          db.IndexOptions
 	}{
-		{"bibtex/bibtex-train.arff.gz", db.KindAT, budget.Params{}},
-		{"bibtex/bibtex-train.arff.gz", db.KindPT, budget.Params{}},
-		{"delicious/delicious-train.arff.gz", db.KindAT, budget.Params{}},
-		{"delicious/delicious-train.arff.gz", db.KindPT, budget.Params{}},
-		{"eurlex57k/eurlex57k-train.txt.gz", db.KindAT, budget.Params{}},
-		{"eurlex57k/eurlex57k-train.txt.gz", db.KindPT, budget.Params{}},
-		{"news20-bydate/news20-bydate-train.txt.gz", db.KindSBT, budget.Params{BAC: budget.BACParams{Budget: 2000, C: 1}}},
+		{"bibtex/bibtex-train.arff.gz", "at", &db.AT{Weight: db.WeightTFIDF}},
+		{"bibtex/bibtex-train.arff.gz", "pt", &db.PT{Weight: db.WeightTFIDF}},
+		{"delicious/delicious-train.arff.gz", "at", &db.AT{Weight: db.WeightTFIDF}},
+		{"delicious/delicious-train.arff.gz", "pt", &db.PT{Weight: db.WeightTFIDF}},
+		{"eurlex57k/eurlex57k-train.txt.gz", "at", &db.AT{Weight: db.WeightTFIDF}},
+		{"eurlex57k/eurlex57k-train.txt.gz", "pt", &db.PT{Weight: db.WeightTFIDF}},
+		{"news20-bydate/news20-bydate-train.txt.gz", "sbt", &db.SBT{
+			Budget: 2000, Params: budget.Params{BAC: budget.BACParams{C: 1}}, Weight: db.WeightTFIDF,
+		}},
 	} {
 		b.Run(fmt.Sprintf("%s/%s", filepath.Dir(c.file), c.kind), func(b *testing.B) {
 			rows := readLabelled(b, c.file)
@@ -153,8 +153,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 				b.Fatal(err)
 			}
 			put(0, n)
-			o := db.BuildOptions{Kind: c.kind, Budget: db.BudgetOptions{Params: c.params, Weight: db.WeightTFIDF}}
-			if _, err := d.Collection("c").Build(ctx, "x", o); err != nil {
+			if _, err := d.Collection("c").Build(ctx, "x", c.o); err != nil {
 				b.Fatal(err)
 			}
 			var follow, build time.Duration
@@ -170,7 +169,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 				}
 				read += steps[0].Rows
 				start = time.Now()
-				if _, err := d.Collection("c").Build(ctx, "x", o); err != nil {
+				if _, err := d.Collection("c").Build(ctx, "x", c.o); err != nil {
 					b.Fatal(err)
 				}
 				build += time.Since(start)

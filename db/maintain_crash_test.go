@@ -62,16 +62,16 @@ func TestKillMaintain(t *testing.T) {
 	for i := range 30 {
 		err = errors.Join(err, putKillBatch(d, i))
 	}
-	for coll, o := range map[string]BuildOptions{
-		"c": {Kind: forest.KD, Trees: 4, Depth: 3, LabelsK: 8, HopLabels: 4, Rotate: 8, NoTune: true},
-		"s": {},
+	for coll, o := range map[string]IndexOptions{
+		"c": &Forest{Learner: forest.KD, Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Coordinates: 8, Tuning: Off},
+		"s": nil,
 	} {
 		_, e := d.Collection(coll).Build(t.Context(), "kept", o)
 		err = errors.Join(err, e)
 	}
 	// Every batch has a label of its own.
-	for _, kind := range []forest.Kind{KindAT, KindPT} {
-		o := BuildOptions{Kind: kind, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}}
+	for _, kind := range []forest.Kind{kindAT, kindPT} {
+		o := treesOf(kind, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}})
 		_, e := d.Collection("s").Build(t.Context(), string(kind), o)
 		err = errors.Join(err, e)
 	}
@@ -197,7 +197,7 @@ func TestQueriesDuringMaintenance(t *testing.T) {
 	if err := put(n); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("c").Build(ctx, "x", BuildOptions{NoTune: true, Trees: 6, LabelsK: 10}); err != nil {
+	if _, err := d.Collection("c").Build(ctx, "x", &Forest{Tuning: Off, Trees: 6, LeafNeighbors: 10}); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})

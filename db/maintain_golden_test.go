@@ -37,7 +37,7 @@ func maintainedGolden(path string) (err error) {
 			return nil
 		})
 	}
-	build := func(coll string, o BuildOptions) error {
+	build := func(coll string, o IndexOptions) error {
 		_, err := d.Collection(coll).Build(ctx, "x", o)
 		return err
 	}
@@ -50,9 +50,9 @@ func maintainedGolden(path string) (err error) {
 		func() error { return create(ctx, d, "sparse", Schema{Features: Numbered}) },
 		func() error { return put(0, 100) },
 		func() error {
-			return build("dense", BuildOptions{NoTune: true, Trees: 4, Depth: 3, LabelsK: 8, HopLabels: 4, Members: true, Quantize: true})
+			return build("dense", &Forest{Tuning: Off, Trees: 4, Depth: 3, LeafNeighbors: 8, ListNeighbors: 4, Members: true, Quantize: true})
 		},
-		func() error { return build("sparse", BuildOptions{Postings: PostingsOptions{Partition: true, M: 1}}) },
+		func() error { return build("sparse", &Postings{Partition: true, M: 1}) },
 		func() error { return put(100, 108) },
 		maintain,
 		func() error {

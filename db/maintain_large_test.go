@@ -43,7 +43,7 @@ func TestMaintainLargeStep(t *testing.T) {
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		put(0, 30, 9),
 		func() error {
-			_, err := d.Collection("s").Build(ctx, "x", BuildOptions{Postings: PostingsOptions{Partition: true}})
+			_, err := d.Collection("s").Build(ctx, "x", &Postings{Partition: true})
 			return err
 		},
 		put(30, rows, features),

@@ -59,7 +59,7 @@ func TestMaintainPostings(t *testing.T) {
 				return nil
 			}))
 		}
-		o := BuildOptions{Postings: PostingsOptions{Partition: true, M: rng.IntN(3)}}
+		o := &Postings{Partition: true, M: rng.IntN(3)}
 		put(rng.IntN(150)+1, 150)
 		_, err := d.Collection("s").Build(ctx, "kept", o)
 		must(err)
@@ -236,8 +236,8 @@ func TestMaintainLabels(t *testing.T) {
 	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 		ctx := t.Context()
 		d, rows, queries, _ := topicDB(t, false)
-		o := map[string]BuildOptions{
-			"lcif": {Kind: KindLCIF, LCIF: LCIFOptions{Weight: weight, Params: &query.LCIFParams{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}}},
+		o := map[string]IndexOptions{
+			"lcif": &LCIF{Weight: weight, Params: &query.LCIFParams{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}},
 		}
 		for name, o := range o {
 			if _, err := d.Collection("docs").Build(ctx, name, o); err != nil {
@@ -271,7 +271,7 @@ func TestMaintainLabels(t *testing.T) {
 			t.Fatalf("steps %v, %v", steps, err)
 		}
 		for name, o := range o {
-			if o.LCIF.Weight != WeightNone {
+			if o, ok := o.(*LCIF); ok && o.Weight != WeightNone {
 				continue
 			}
 			if _, err := d.Collection("docs").Build(ctx, name+" anew", o); err != nil {

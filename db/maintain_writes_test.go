@@ -13,9 +13,9 @@ import (
 // what is written follows the row and what there is once in an index, not the
 // blocks that happen to stand beside it.
 func TestMaintainWritesLittle(t *testing.T) {
-	for name, o := range map[string]BuildOptions{
-		"postings": {Kind: KindPostings, Postings: PostingsOptions{Partition: true}},
-		"labels":   {Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
+	for name, o := range map[string]IndexOptions{
+		"postings": &Postings{Partition: true},
+		"labels":   &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()

@@ -132,7 +132,7 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	}
 	options := []SearchOptions{{Index: Flat}, {Index: Flat, Labels: []string{"red"}}}
 	for index, kind := range c.indexes {
-		if kind == KindPostings {
+		if kind == kindPostings {
 			for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact} {
 				options = append(options, SearchOptions{Index: index, Strategy: strategy})
 			}
@@ -186,18 +186,18 @@ func mustBeNearest(c *modelColl, q modelRow, k int, passes func(modelRow) bool, 
 func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Query) error {
 	ctx := context.Background()
 	for index, kind := range c.indexes {
-		if kind != KindLCIF && !isTree(kind) {
+		if kind != kindLCIF && !isTree(kind) {
 			continue
 		}
 		o := &PredictOptions{Index: index}
-		if kind == KindLCIF {
+		if kind == kindLCIF {
 			o.Params = &query.LCIFParams{K: 1000, Lambda: 1, Top: 100}
 		}
 		got, _, err := predict(ctx, s.Collection(name), q, o)
 		if err != nil {
 			return fmt.Errorf("predict by %q: %w", index, err)
 		}
-		if kind != KindLCIF {
+		if kind != kindLCIF {
 			continue
 		}
 		want, total := map[string]float64{}, 0.0
@@ -234,21 +234,19 @@ func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Quer
 
 // sparseBuild is options for an index of a sparse collection, or for a label
 // model of any.
-func (c *modelColl) sparseBuild(t *rapid.T) BuildOptions {
-	kinds := []forest.Kind{KindLCIF, KindPT, KindAT}
+func (c *modelColl) sparseBuild(t *rapid.T) (forest.Kind, IndexOptions) {
+	kinds := []forest.Kind{kindLCIF, kindPT, kindAT}
 	if c.sparse {
-		kinds = append(kinds, KindPostings, KindPostings, KindPostings)
+		kinds = append(kinds, kindPostings, kindPostings, kindPostings)
 	}
-	o := BuildOptions{Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
-	switch o.Kind {
-	case KindPostings:
-		o.Postings = PostingsOptions{Partition: true, M: rapid.SampledFrom([]int{-1, 0, 2}).Draw(t, "m")}
-	case KindLCIF:
-		o.LCIF.Params = &query.LCIFParams{K: 3, Lambda: 1}
-	default:
-		o.Budget.Params = budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}
+	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+	switch kind {
+	case kindPostings:
+		return kind, &Postings{Partition: true, M: rapid.SampledFrom([]int{-1, 0, 2}).Draw(t, "m")}
+	case kindLCIF:
+		return kind, &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}}
 	}
-	return o
+	return kind, treesOf(kind, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}})
 }
 
 // labelled says whether a row has a label.

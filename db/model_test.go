@@ -308,7 +308,7 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		return err
 	}
 	for index, kind := range c.indexes {
-		if kind == KindLCIF || isTree(kind) {
+		if kind == kindLCIF || isTree(kind) {
 			continue
 		}
 		for _, p := range []query.Params{
@@ -580,17 +580,17 @@ func (x *machine) build(t *rapid.T) {
 		x.buildOther(t, name, index)
 		return
 	}
-	o := BuildOptions{
-		Kind:    rapid.SampledFrom([]forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF}).Draw(t, "kind"),
-		Trees:   3,
-		Depth:   rapid.IntRange(1, 3).Draw(t, "depth"),
-		LabelsK: 4, HopLabels: 3, Members: true, NoTune: true,
+	o := &Forest{
+		Learner:       rapid.SampledFrom([]forest.Kind{forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF}).Draw(t, "kind"),
+		Trees:         3,
+		Depth:         rapid.IntRange(1, 3).Draw(t, "depth"),
+		LeafNeighbors: 4, ListNeighbors: 3, Members: true, Tuning: Off,
 		Quantize: rapid.Bool().Draw(t, "quantize"),
 		Seed:     rapid.Uint64Range(0, 9).Draw(t, "seed"),
 	}
 	if c.opts.Dim > 100 {
 		// Principal coordinates of so many dimensions take too long for a test.
-		o.Kind, o.Rotate, o.SketchBytes = forest.RP, -1, -1
+		o.Learner, o.Rotation, o.Sketches = forest.RP, Off, Off
 	}
 	_, err := x.d.Collection(name).Build(context.Background(), index, o)
 	if len(c.rows) == 0 {
@@ -602,27 +602,27 @@ func (x *machine) build(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("build of %+v over %d rows of dim %d: %v", o, len(c.rows), c.opts.Dim, err)
 	}
-	c.indexes[index] = o.Kind
+	c.indexes[index] = o.Learner
 }
 
 // buildOther builds anything but a forest.
 func (x *machine) buildOther(t *rapid.T, name, index string) {
 	c := x.m[name]
-	o := c.sparseBuild(t)
+	kind, o := c.sparseBuild(t)
 	_, err := x.d.Collection(name).Build(context.Background(), index, o)
-	if len(c.rows) == 0 || o.Kind != KindPostings && !c.labelled() {
+	if len(c.rows) == 0 || kind != kindPostings && !c.labelled() {
 		if !errors.Is(err, errEmpty) {
-			t.Fatalf("build of %s over nothing: %v", o.Kind, err)
+			t.Fatalf("build of %s over nothing: %v", kind, err)
 		}
 		return
 	}
-	if isTree(o.Kind) && errors.Is(err, budget.ErrInput) {
+	if isTree(kind) && errors.Is(err, budget.ErrInput) {
 		return // all rows have the same labels
 	}
 	if err != nil {
 		t.Fatalf("build of %+v over %d rows: %v", o, len(c.rows), err)
 	}
-	c.indexes[index] = o.Kind
+	c.indexes[index] = kind
 }
 
 func (x *machine) dropIndex(t *rapid.T) {

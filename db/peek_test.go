@@ -43,7 +43,7 @@ func TestPeek(t *testing.T) {
 	steps := []func() error{
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		put(0, 300),
-		func() error { _, err := d.Collection("s").Build(ctx, "x", BuildOptions{}); return err },
+		func() error { _, err := d.Collection("s").Build(ctx, "x", nil); return err },
 		put(300, 310),
 		func() error { _, err := d.Maintain(ctx, nil); return err },
 		put(310, 330),
@@ -108,7 +108,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		func() error { return create(ctx, d, "a", Schema{Features: Numbered}) },
 		func() error { return create(ctx, d, "b", Schema{Features: Numbered}) },
 		func() error { return put(0) },
-		func() error { _, err := d.Collection("a").Build(ctx, "x", BuildOptions{}); return err },
+		func() error { _, err := d.Collection("a").Build(ctx, "x", nil); return err },
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -12,27 +12,39 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// KindPostings as BuildOptions.Kind builds an inverted index over a sparse collection. It finds
-// the exact nearest rows by cosine.
-const KindPostings forest.Kind = "postings"
+// kindPostings is the kind of inverted indexes over sparse collections.
+const kindPostings forest.Kind = "postings"
 
-// PostingsOptions are the options of an inverted index: of KindPostings, and of KindLCIF over a
-// sparse collection. The zero value builds only the compact structure, which is the fastest.
-type PostingsOptions struct {
+// Postings are the options of an inverted index, which finds the exact nearest rows of a sparse
+// collection by cosine, and of the one in a label model (LCIF.Postings). The zero value builds
+// only the compact structure, which is the fastest.
+type Postings struct {
 	// Partition also builds the paper's pair of inverted indexes (Feremans 2020, Algorithm 7)
 	// with parameter M; -1 selects plain TAAT.
 	Partition bool
 	M         int
 }
 
-// check refuses a partition that cannot be built, or that an index of the kind does not have.
-func (o PostingsOptions) check(kind forest.Kind, sparse bool) error {
+func (o *Postings) request() (buildOptions, error) {
+	if o == nil {
+		o = &Postings{}
+	}
+	return buildOptions{Kind: kindPostings, Postings: *o}, nil
+}
+
+// options returns the stored options.
+func (postingsKind) options(b *buildOptions) IndexOptions {
+	o := b.Postings
+	return &o
+}
+
+// check refuses a partition that cannot be built.
+func (o Postings) check(sparse bool) error {
 	switch {
-	case o == (PostingsOptions{}):
+	case o == (Postings{}):
 		return nil
-	case !sparse || kind != "" && kind != KindPostings && kind != KindLCIF:
-		return fmt.Errorf("%w: a partition is part of inverted indexes: kind %q and %q over a sparse collection",
-			errOption, KindPostings, KindLCIF)
+	case !sparse:
+		return fmt.Errorf("%w: a partition is part of an inverted index, over a sparse collection", errOption)
 	case !o.Partition:
 		return fmt.Errorf("%w: m is %d without a partition", errOption, o.M)
 	case o.M < -1:
@@ -42,7 +54,7 @@ func (o PostingsOptions) check(kind forest.Kind, sparse bool) error {
 }
 
 // params returns the options as parameters of package postings.
-func (o PostingsOptions) params() postings.Params {
+func (o Postings) params() postings.Params {
 	p := postings.Params{Compact: true, Partition: o.Partition, M: o.M}
 	if p.M < 0 {
 		p.M = postings.Everything
@@ -54,7 +66,7 @@ func (o PostingsOptions) params() postings.Params {
 type sparseLearned struct {
 	n     int
 	live  int // number of rows that were not deleted
-	opts  BuildOptions
+	opts  buildOptions
 	index *postings.Index
 	// lengths has the length of each row before it was scaled to unit length, over the features
 	// that the index keeps.
@@ -91,7 +103,7 @@ func (postingsKind) predicts() bool         { return false }
 func (postingsKind) detail() detail         { return &postingsManifest{} }
 
 // again changes nothing, since nothing is tuned.
-func (postingsKind) again(context.Context, source, *manifest, *BuildOptions) {}
+func (postingsKind) again(context.Context, source, *manifest, *buildOptions) {}
 
 // postingsManifest is the part of a manifest that only inverted indexes have.
 type postingsManifest struct {
@@ -172,8 +184,8 @@ func (s *sparseSet) matrix(
 	return m, lengths, nil
 }
 
-func (l *sparseLearned) describe(i *IndexInfo) {
-	i.Options, i.Rows, i.TrainingPoints = l.opts, l.n, l.live
+func (l *sparseLearned) describe(m *manifest) {
+	m.Options, m.Info.Rows, m.Info.TrainingPoints = l.opts, l.n, l.live
 }
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part

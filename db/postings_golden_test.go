@@ -45,12 +45,10 @@ func putRowless(d *DB, coll string, from, to int) error {
 
 // learnRowless learns the label model of the counts, which weighs and thins rows.
 func learnRowless(d *DB) error {
-	model := LCIFOptions{Weight: WeightTFIDF, Params: &query.LCIFParams{
+	model := &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{
 		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
-	}}
-	_, err := d.Collection("counts").Build(context.Background(), "labels", BuildOptions{
-		Kind: KindLCIF, LCIF: model, Postings: PostingsOptions{Partition: true, M: 1},
-	})
+	}, Postings: Postings{Partition: true, M: 1}}
+	_, err := d.Collection("counts").Build(context.Background(), "labels", model)
 	return err
 }
 
@@ -76,7 +74,7 @@ func rowlessGolden(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	build := func(coll string, o BuildOptions) error {
+	build := func(coll string, o IndexOptions) error {
 		_, err := d.Collection(coll).Build(ctx, "rows", o)
 		return err
 	}
@@ -86,8 +84,8 @@ func rowlessGolden(path string) (err error) {
 		func() error { return putRowless(d, "binary", 0, 50) },
 		func() error { return putRowless(d, "counts", 0, rowlessSealed) },
 		func() error { return deleteRowless(d) },
-		func() error { return build("binary", BuildOptions{}) },
-		func() error { return build("counts", BuildOptions{Postings: PostingsOptions{Partition: true, M: 2}}) },
+		func() error { return build("binary", nil) },
+		func() error { return build("counts", &Postings{Partition: true, M: 2}) },
 		func() error { return putRowless(d, "counts", rowlessSealed, rowlessRows) },
 		func() error { _, err := d.Maintain(ctx, nil); return err },
 		func() error { return learnRowless(d) },

@@ -40,7 +40,7 @@ type Predictions struct {
 	Stats PredictStats
 }
 
-// Prediction is a label with its confidence score: 0 to 1, or for KindSBT the margin of the
+// Prediction is a label with its confidence score: 0 to 1, or for SBT the margin of the
 // last decision, which is negative if the tree rejects the label.
 type Prediction struct {
 	Label string
@@ -52,12 +52,12 @@ type Prediction struct {
 	Explanation *PredictionExplanation
 }
 
-// PredictionExplanation lists the parts of a label's score: for KindLCIF the rows and features
+// PredictionExplanation lists the parts of a label's score: for LCIF the rows and features
 // that contribute to it (Feremans 2020, definition 9), whose sum is the score except for
 // rounding; for trees the decisions.
 type PredictionExplanation struct {
 	// Tree is the row's path through the tree, which all labels of one tree share; nil for
-	// KindLCIF. For trees, all fields after Decision are empty. Decision is the index in
+	// LCIF. For trees, all fields after Decision are empty. Decision is the index in
 	// Tree.Path of the decision that found the label present; -1 if there is none, because the
 	// label is not in the leaf's answer or only the leaf has it.
 	Tree     *TreePath
@@ -191,7 +191,7 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%w: collection %q has no label model: build one of kind %s",
-			errNoIndex, st.c.Name, KindLCIF)
+			errNoIndex, st.c.Name, kindLCIF)
 	}
 	r := st.c.index(name)
 	if r == nil {

@@ -37,7 +37,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		}
 		return w.Collection("n").Put(db.Row{Key: []byte("a"), Features: named(1, "x").Features})
 	}))
-	_, err := b.d.Collection("s").Build(ctx, "m", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}}})
+	_, err := b.d.Collection("s").Build(ctx, "m", &db.LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}})
 	b.must(err)
 	s, err := b.d.Snapshot()
 	b.must(err)
@@ -57,17 +57,17 @@ func TestMisuseOfSparse(t *testing.T) {
 	put := func(coll string, r db.Row) func() error {
 		return func() error { return b.d.Update(ctx, func(w *db.Tx) error { return w.Collection(coll).Put(r) }) }
 	}
-	build := func(o db.LCIFOptions) func() error {
+	build := func(o db.LCIF) func() error {
 		return func() error {
-			_, err := b.d.Collection("s").Build(ctx, "y", db.BuildOptions{Kind: db.KindLCIF, LCIF: o})
+			_, err := b.d.Collection("s").Build(ctx, "y", &o)
 			return err
 		}
 	}
 	unknown := postings.Union + 5
 	dense := db.Query{Vector: []float32{1}}
 	good := numbered(1, 1, 2)
-	graph := db.LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 1}, Graph: 5}
-	tuned := db.LCIFOptions{Graph: 5, SecondOrders: []float64{0}}
+	graph := db.LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}, Graph: 5}
+	tuned := db.LCIF{Graph: 5, SecondOrders: []float64{0}}
 	b.misuses([]misuse{
 		{"negative value", search("s", numbered(-1, 3), db.SearchOptions{}), db.ErrInvalid, []string{`"s"`, "3", "-1"}},
 		{"features out of order", search("s", numbered(1, 3, 2), db.SearchOptions{}), db.ErrInvalid, []string{"query"}},
@@ -97,7 +97,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"graph that no score uses", build(graph), db.ErrInvalid, []string{"5"}},
 		{"graph that no tried score uses", build(tuned), db.ErrInvalid, []string{"5"}},
 		{"tree of a single class", func() error {
-			_, err := b.d.Collection("n").Build(ctx, "y", db.BuildOptions{Kind: db.KindAT})
+			_, err := b.d.Collection("n").Build(ctx, "y", &db.AT{})
 			return err
 		}, db.ErrUnsuitable, nil},
 	})
@@ -114,7 +114,7 @@ func TestPrefixOnce(t *testing.T) {
 	ctx := t.Context()
 	_, again := db.Open(dir+"/x", nil)
 	_, directory := db.Open(dir, nil)
-	_, built := d.Collection("nowhere").Build(ctx, "x", db.BuildOptions{})
+	_, built := d.Collection("nowhere").Build(ctx, "x", nil)
 	for name, err := range map[string]error{
 		"open twice": again, "open a directory": directory, "build": built,
 		"restore":  db.Restore(ctx, dir+"/nothing", dir+"/y", false),

@@ -139,7 +139,7 @@ func TestImages(t *testing.T) {
 		_, err := d.Create(ctx, "images", db.Schema{Dim: len(rows[0].Vector)})
 		return err
 	}, "images", rows)
-	_, err := d.Collection("images").Build(t.Context(), "main", db.BuildOptions{Seed: 1})
+	_, err := d.Collection("images").Build(t.Context(), "main", &db.Auto{Seed: 1})
 	must(t, err)
 	reaches := func(state string) {
 		t.Helper()
@@ -155,8 +155,7 @@ func TestImages(t *testing.T) {
 		}))
 	}
 	reaches("new index")
-	_, err = d.Collection("images").Build(t.Context(), "classes", db.BuildOptions{Kind: db.KindLCIF, Seed: 1,
-		LCIF: db.LCIFOptions{Folds: 3}})
+	_, err = d.Collection("images").Build(t.Context(), "classes", &db.LCIF{Folds: 3, Seed: 1})
 	must(t, err)
 	must(t, d.View(func(s *db.Snapshot) error {
 		right := 0
@@ -222,10 +221,10 @@ func TestSourceFiles(t *testing.T) {
 		_, err := d.Create(ctx, "files", db.Schema{Features: db.Named})
 		return err
 	}, "files", rows)
-	for name, o := range map[string]db.BuildOptions{
-		"words":   {Kind: db.KindPostings},
-		"imports": {Kind: db.KindLCIF, Seed: 1, LCIF: db.LCIFOptions{Weight: db.WeightTFIDF, Folds: 3}},
-		"tree":    {Kind: db.KindAT, Seed: 1, Budget: db.BudgetOptions{Weight: db.WeightTFIDF}},
+	for name, o := range map[string]db.IndexOptions{
+		"words":   &db.Postings{},
+		"imports": &db.LCIF{Weight: db.WeightTFIDF, Folds: 3, Seed: 1},
+		"tree":    &db.AT{Weight: db.WeightTFIDF, Seed: 1},
 	} {
 		_, err := d.Collection("files").Build(t.Context(), name, o)
 		must(t, err)

@@ -64,18 +64,18 @@ func churned(t *testing.T, d *DB) {
 		return errors.Join(b.Collection("still").Put(Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Collection("still").Put(Row{Key: []byte("b"), Vector: make([]float32, 4)}))
 	}))
 	must(churn(d, 1))
-	model := LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
-	tree := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
+	model := LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
 	for _, x := range []struct {
 		coll, name string
-		o          BuildOptions
+		o          IndexOptions
 	}{
-		{"dense", "z", BuildOptions{Trees: 4, Members: true, Seed: 3, Holdout: 20}}, // tuned
-		{"dense", "a", BuildOptions{Kind: KindLCIF, LCIF: model}},                   // finds neighbours by z
-		{"sparse", "rows", BuildOptions{Postings: PostingsOptions{Partition: true, M: 2}}},
-		{"sparse", "tree", BuildOptions{Kind: KindPT, Budget: tree}},
-		{"named", "labels", BuildOptions{Kind: KindLCIF, LCIF: model}},
-		{"named", "tree", BuildOptions{Kind: KindAT, Budget: tree}},
+		{"dense", "z", &Forest{Trees: 4, Members: true, Seed: 3, Holdout: 20}}, // tuned
+		{"dense", "a", &model}, // finds neighbours by z
+		{"sparse", "rows", &Postings{Partition: true, M: 2}},
+		{"sparse", "tree", (*PT)(&tree)},
+		{"named", "labels", &model},
+		{"named", "tree", (*AT)(&tree)},
 	} {
 		_, err := d.Collection(x.coll).Build(ctx, x.name, x.o)
 		must(err)
@@ -290,7 +290,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 				done <- err
 			}()
 		}
-	}), "late", BuildOptions{Trees: 2, NoTune: true})
+	}), "late", &Forest{Trees: 2, Tuning: Off})
 	if err := errors.Join(err, <-done); err != nil {
 		t.Error(err)
 	}
@@ -324,7 +324,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	run(func(int) error { _, err := d.Compact(ctx); return err })
 	run(func(int) error { _, err := d.Maintain(ctx, nil); return err })
 	run(func(i int) error {
-		_, err := d.Collection("sparse").Build(ctx, "rows", BuildOptions{Postings: PostingsOptions{Partition: i%2 == 0}})
+		_, err := d.Collection("sparse").Build(ctx, "rows", &Postings{Partition: i%2 == 0})
 		return err
 	})
 	for range 4 {

@@ -77,7 +77,7 @@ func (s *Snapshot) nearOrder(
 	if st, err = s.collection(coll); err != nil {
 		return nil, nil, err
 	}
-	t, err := readTraining(ctx, st, BuildOptions{}, func(int, int) {})
+	t, err := readTraining(ctx, st, buildOptions{}, func(int, int) {})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -46,12 +46,12 @@ func TestReorder(t *testing.T) {
 	const clusters, each = 8, 80
 	d := openTemp(t, &Options{NoSync: true})
 	fillClusters(t, d, clusters, each)
-	_, err := d.Collection("rows").Build(t.Context(), "main", BuildOptions{Trees: 2, Seed: 3, Holdout: 20})
+	_, err := d.Collection("rows").Build(t.Context(), "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
-	if _, err := d.Collection("rows").Build(t.Context(), "tree", BuildOptions{Kind: KindPT, Budget: tree}); err != nil {
+	tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 8}}}
+	if _, err := d.Collection("rows").Build(t.Context(), "tree", (*PT)(&tree)); err != nil {
 		t.Fatal(err)
 	}
 	held, err := d.Snapshot()

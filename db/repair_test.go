@@ -42,7 +42,7 @@ func repairDB(t *testing.T, path string) {
 			})
 		}
 	}
-	build := func(coll, name string, o BuildOptions) func() error {
+	build := func(coll, name string, o IndexOptions) func() error {
 		return func() error {
 			_, err := d.Collection(coll).Build(ctx, name, o)
 			return err
@@ -56,9 +56,9 @@ func repairDB(t *testing.T, path string) {
 		func() error { return create(ctx, d, "dense", Schema{Dim: 700}) },
 		func() error { return create(ctx, d, "words", Schema{Features: Named}) },
 		put(0, 1100),
-		build("dense", "trees", BuildOptions{NoTune: true, Trees: 4, LabelsK: 10}),
-		build("words", "lists", BuildOptions{}),
-		build("words", "labels", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}}}),
+		build("dense", "trees", &Forest{Tuning: Off, Trees: 4, LeafNeighbors: 10}),
+		build("words", "lists", nil),
+		build("words", "labels", &LCIF{Params: &query.LCIFParams{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}}),
 		put(1100, 1130), maintain,
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {

@@ -491,7 +491,7 @@ const defaultRecall = 0.95
 // tuned returns the setting for a target recall. It is the exact scan if no measured setting
 // reaches the recall, or if there were too few rows to measure any.
 func (m *manifest) tuned(recall float64) (query.Params, error) {
-	if m.Info.Curve == nil && m.Info.Options.NoTune {
+	if m.Info.Curve == nil && m.Options.NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
 			errOption, m.Info.Name)

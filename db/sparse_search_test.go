@@ -171,11 +171,11 @@ func TestSearchSparseIsExact(t *testing.T) {
 		{Key: func(k []byte) bool { return k[len(k)-1] == '7' }, Labels: []string{"l7"}, Filter: b.filter(odd)},
 	}
 	compare("without an index", filters...)
-	info, err := b.d.Collection("s").Build(t.Context(), "main", BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}})
+	info, err := b.d.Collection("s").Build(t.Context(), "main", &Postings{Partition: true, M: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Rows != 2200 || info.Options.Kind != KindPostings || info.Bytes["postings"] == 0 {
+	if info.Rows != 2200 || info.Kind != string(kindPostings) || info.Bytes["postings"] == 0 {
 		t.Errorf("index %+v", info)
 	}
 	compare("indexed", append(filters, &SearchOptions{Index: Flat},
@@ -224,7 +224,7 @@ func TestSearchSparseUniform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "main", BuildOptions{}); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
@@ -266,7 +266,7 @@ func TestSearchSparseTies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := BuildOptions{Postings: PostingsOptions{Partition: true, M: 3}}
+	o := &Postings{Partition: true, M: 3}
 	if _, err := b.d.Collection("s").Build(t.Context(), "main", o); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 	if err := search("s", Query{Sparse: q}, 1, nil); err != nil {
 		t.Errorf("empty collection: %v", err)
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", BuildOptions{}); !errors.Is(err, errEmpty) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil); !errors.Is(err, errEmpty) {
 		t.Errorf("build of an empty collection: %v", err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -342,7 +342,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 	if _, err := b.d.Create(t.Context(), "d", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "main", BuildOptions{}); err != nil {
+	if _, err := b.d.Collection("s").Build(t.Context(), "main", nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -360,10 +360,10 @@ func TestSearchSparseMisuse(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "y", BuildOptions{Kind: "kd"}); !errors.Is(err, errKind) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "y", &Forest{Learner: "kd"}); !errors.Is(err, errKind) {
 		t.Errorf("forest over a sparse collection: %v", err)
 	}
-	if _, err := b.d.Collection("d").Build(t.Context(), "y", BuildOptions{Kind: KindPostings}); !errors.Is(err, errKind) {
+	if _, err := b.d.Collection("d").Build(t.Context(), "y", &Postings{}); !errors.Is(err, errKind) {
 		t.Errorf("postings over a dense collection: %v", err)
 	}
 }

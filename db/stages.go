@@ -23,19 +23,19 @@ func newTimer(ctx context.Context) *stageTimer {
 
 // keep copies the data that maintenance does not recompute: the options as requested, the
 // tuner's measurements, and the time of the build.
-func (s *stageTimer) keep(i *IndexInfo) {
+func (s *stageTimer) keep(m *manifest) {
 	if s.before == nil {
 		return
 	}
-	b := &s.before.Info
+	i, b := &m.Info, &s.before.Info
 	i.Created, i.Maintained = b.Created, time.Now().UTC()
 	if s.before.Requested != nil {
 		return // nothing was measured
 	}
-	resolved := i.Options
-	i.Options, i.Curve, i.TreeTrials = b.Options, b.Curve, b.TreeTrials
+	resolved := m.Options
+	m.Options, i.Curve, i.TreeTrials = s.before.Options, b.Curve, b.TreeTrials
 	i.LabelCurve, i.LabelWeights = b.LabelCurve, b.LabelWeights
-	i.Options.Depth, i.Options.LCIF.Params = resolved.Depth, resolved.LCIF.Params
+	m.Options.Depth, m.Options.LCIF.Params = resolved.Depth, resolved.LCIF.Params
 }
 
 func (s *stageTimer) run(name string, f func(report func(done, total int)) error) error {

@@ -18,3 +18,11 @@ func (s Switch) check(name string) error {
 	}
 	return nil
 }
+
+// offIf returns Off if off is true, and otherwise On.
+func offIf(off bool) Switch {
+	if off {
+		return Off
+	}
+	return On
+}

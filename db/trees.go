@@ -17,13 +17,11 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// The budgeted trees of Liu and Tsang 2017 as BuildOptions.Kind, over sparse and dense
-// collections: a supervised budgeted tree, for rows that have one label each, with one tree per
-// label against the rest if there are more than two; a powerset tree; an annotation tree.
+// The kinds of budgeted trees.
 const (
-	KindSBT forest.Kind = forest.Kind(budget.SBT)
-	KindPT  forest.Kind = forest.Kind(budget.PT)
-	KindAT  forest.Kind = forest.Kind(budget.AT)
+	kindSBT forest.Kind = forest.Kind(budget.SBT)
+	kindPT  forest.Kind = forest.Kind(budget.PT)
+	kindAT  forest.Kind = forest.Kind(budget.AT)
 )
 
 // treeKind implements budgeted trees over sparse and dense collections.
@@ -34,14 +32,28 @@ func (treeKind) predicts() bool  { return true }
 func (treeKind) detail() detail  { return &budgetManifest{} }
 
 // again drops the grid, since the parameters are its result.
-func (treeKind) again(_ context.Context, _ source, _ *manifest, o *BuildOptions) { o.Budget.Grid = nil }
+func (treeKind) again(_ context.Context, _ source, _ *manifest, o *buildOptions) { o.Budget.Grid = nil }
 
-// BudgetOptions are the options of KindSBT, KindPT and KindAT.
-type BudgetOptions struct {
-	// Params are those of the trees; a Budget of zero means 100.
+// SBT are the options of a supervised budgeted tree, for rows that have one label each, with one
+// tree per label against the rest if there are more than two.
+type SBT TreeOptions
+
+// PT are the options of a powerset tree, which predicts sets of labels that rows have.
+type PT TreeOptions
+
+// AT are the options of an annotation tree, which decides about one label after the other.
+type AT TreeOptions
+
+// TreeOptions are the options of the budgeted trees of Liu and Tsang 2017 (SBT, PT and AT), over
+// sparse and dense collections.
+type TreeOptions struct {
+	// Budget is the number of features that a round adds to a decision; it replaces the one in
+	// Params. 100 if both are zero.
+	Budget int `json:",omitempty"`
+	// Params are the other parameters of the trees.
 	Params budget.Params
 	// Grid, if not nil, is searched by cross-validation on the rows: its best budget, cost and,
-	// for KindAT, threshold replace those of Params. An empty list stands for the value in
+	// for AT, threshold replace those of Params. An empty list stands for the value in
 	// Params, and there are at most 1,000 folds. IndexInfo.TreeTrials has the measurements.
 	Grid *budget.Grid `json:",omitempty"`
 	// TuneRows is the largest number of rows that the cross-validation uses, drawn at random by
@@ -49,12 +61,46 @@ type BudgetOptions struct {
 	TuneRows int `json:",omitempty"`
 	// Weight selects how values are weighed.
 	Weight Weighting
-	// AllowEmpty lets a tree of KindAT predict no label at all. Otherwise a row whose leaf has
+	// AllowEmpty lets an AT predict no label at all. Otherwise a row whose leaf has
 	// no label gets its best label, or the most frequent one.
 	AllowEmpty bool `json:",omitempty"`
 	// Raw uses the rows of a sparse collection with their own length instead of unit length.
 	// Dense rows are always used as they are.
 	Raw bool
+	// Seed makes the build reproducible: equal rows, options and seed give equal trees. It
+	// applies if Params.Seed is zero.
+	Seed uint64 `json:",omitempty"`
+}
+
+func (o *SBT) request() (buildOptions, error) { return (*TreeOptions)(o).request(kindSBT) }
+func (o *PT) request() (buildOptions, error)  { return (*TreeOptions)(o).request(kindPT) }
+func (o *AT) request() (buildOptions, error)  { return (*TreeOptions)(o).request(kindAT) }
+
+// request returns the stored form of the options, in which the budget is one of Params.
+func (o *TreeOptions) request(kind forest.Kind) (buildOptions, error) {
+	if o == nil {
+		o = &TreeOptions{}
+	}
+	b := buildOptions{Kind: kind, Seed: o.Seed, Budget: *o}
+	b.Budget.Budget, b.Budget.Seed = 0, 0
+	p := &b.Budget.Params
+	p.BAC.Budget = cmp.Or(o.Budget, p.BAC.Budget, 100)
+	p.Seed = cmp.Or(p.Seed, o.Seed)
+	p.KeepTop = kind == kindAT && !o.AllowEmpty
+	return b, nil
+}
+
+// options returns the options of trees that their stored ones stand for.
+func (treeKind) options(b *buildOptions) IndexOptions {
+	o := b.Budget
+	o.Budget, o.Seed = o.Params.BAC.Budget, b.Seed
+	switch b.Kind {
+	case kindSBT:
+		return (*SBT)(&o)
+	case kindPT:
+		return (*PT)(&o)
+	}
+	return (*AT)(&o)
 }
 
 // budgetLearned is a set of budgeted trees that has been learned but not yet stored.
@@ -62,7 +108,7 @@ type budgetLearned struct {
 	n, points int
 	dim       int
 	metric    vector.Metric
-	opts      BuildOptions
+	opts      buildOptions
 	model     *budget.Model
 	trials    []budget.Trial
 	names     []string
@@ -86,13 +132,6 @@ type budgetManifest struct {
 // build learns trees.
 func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
 	o := job.opts
-	if o.Budget.Params.BAC.Budget == 0 {
-		o.Budget.Params.BAC.Budget = 100
-	}
-	o.Budget.Params.KeepTop = o.Kind == KindAT && !o.Budget.AllowEmpty
-	if o.Budget.Params.Seed == 0 {
-		o.Budget.Params.Seed = o.Seed
-	}
 	if err := o.Budget.check(o.Kind); err != nil {
 		return nil, err
 	}
@@ -106,7 +145,7 @@ func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
 			data, l.names, err = readLabelled(ctx, st, nil, report)
 			return err
 		})
-		if err == nil && o.Kind == KindSBT {
+		if err == nil && o.Kind == kindSBT {
 			err = oneLabelEach(st, data)
 		}
 		return err
@@ -164,9 +203,9 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 	return nil
 }
 
-func (l *budgetLearned) describe(i *IndexInfo) {
-	s := l.model.Stats()
-	i.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = l.opts, l.n, l.points, &s, l.trials
+func (l *budgetLearned) describe(m *manifest) {
+	s, i := l.model.Stats(), &m.Info
+	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = l.opts, l.n, l.points, &s, l.trials
 }
 
 // The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They
@@ -247,7 +286,7 @@ func (b *budgetManifest) features() int { return b.Cols }
 func (b *budgetManifest) check(m *manifest) error {
 	ok := b.Cols >= 0 && b.Cols <= MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
 		b.Voters >= 0 && b.Voters <= budget.MaxVoters
-	if o := m.Info.Options; !ok || o.Budget.check(o.Kind) != nil {
+	if o := m.Options; !ok || o.Budget.check(o.Kind) != nil {
 		return errors.New("budgeted trees")
 	}
 	return nil

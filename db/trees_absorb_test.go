@@ -55,7 +55,7 @@ func (b *treeBed) put(n, q int) {
 				r.Labels = append(r.Labels, fmt.Sprint("l", l))
 			}
 		}
-		if b.kind == KindSBT {
+		if b.kind == kindSBT {
 			if r.Labels = r.Labels[:min(1, len(r.Labels))]; len(r.Labels) == 0 {
 				r.Labels = []string{"none"}
 			}
@@ -118,7 +118,7 @@ func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 		st := s.gen.colls["s"]
 		x, err := st.index(context.Background(), st.c.index("x"))
 		if err == nil {
-			m, info = x.open.(*treeModel).model.Clone(), x.m.Info
+			m, info = x.open.(*treeModel).model.Clone(), x.m.info()
 		}
 		return err
 	}))
@@ -140,7 +140,7 @@ func (b *treeBed) check() {
 		if x.m.Info.Rows != int(st.c.Rows) || x.m.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.m.Info.Tree, m.Stats()) {
 			b.t.Fatalf("%+v for %d rows, %d live", x.m.Info, st.c.Rows, len(b.live))
 		}
-		if b.kind != KindSBT {
+		if b.kind != kindSBT {
 			sets := map[string]int{}
 			for _, names := range b.live {
 				names = slices.Sorted(slices.Values(names))
@@ -190,8 +190,8 @@ func TestMaintainTrees(t *testing.T) {
 		weight Weighting
 		labels int
 	}{
-		{KindAT, false, WeightTFIDF, 4}, {KindAT, true, WeightNone, 4}, {KindPT, false, WeightNone, 4},
-		{KindSBT, false, WeightTFIDF, 3}, {KindSBT, true, WeightNone, 1},
+		{kindAT, false, WeightTFIDF, 4}, {kindAT, true, WeightNone, 4}, {kindPT, false, WeightNone, 4},
+		{kindSBT, false, WeightTFIDF, 3}, {kindSBT, true, WeightNone, 1},
 	} {
 		t.Run(fmt.Sprint(c.kind, c.dense), func(t *testing.T) {
 			ctx := t.Context()
@@ -205,7 +205,7 @@ func TestMaintainTrees(t *testing.T) {
 			}
 			b.put(300, c.labels)
 			b.remove(20)
-			o := BuildOptions{Kind: c.kind, Seed: 5, Budget: BudgetOptions{Weight: c.weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3}, Folds: 2, NoPrune: true}}}
+			o := treesOf(c.kind, TreeOptions{Budget: 3, Seed: 5, Weight: c.weight, Params: budget.Params{Folds: 2, NoPrune: true}})
 			_, err := b.d.Collection("s").Build(ctx, "x", o)
 			b.must(err)
 			b.check()
@@ -281,12 +281,12 @@ func (b *treeBed) cancelled() {
 // options and trials that they were built with, and are not tuned again.
 func TestMaintainTreesAsBuilt(t *testing.T) {
 	ctx := t.Context()
-	b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), kind: KindAT, rng: rand.New(rand.NewPCG(4, 1)), live: map[string][]string{}}
+	b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), kind: kindAT, rng: rand.New(rand.NewPCG(4, 1)), live: map[string][]string{}}
 	b.open()
 	defer func() { b.must(b.d.Close()) }()
 	b.must(create(ctx, b.d, "s", Schema{Features: Numbered}))
 	b.put(120, 3)
-	o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}}
+	o := &AT{Grid: &budget.Grid{Budgets: []int{1, 3}, Folds: 2}}
 	built, err := b.d.Collection("s").Build(ctx, "x", o)
 	b.must(err)
 	b.put(100, 3)

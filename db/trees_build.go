@@ -21,13 +21,13 @@ const (
 )
 
 // check refuses options that trees of the kind do not support.
-func (o BudgetOptions) check(kind forest.Kind) error {
+func (o TreeOptions) check(kind forest.Kind) error {
 	if err := o.Weight.check(); err != nil {
 		return err
 	}
 	if o.Weight == WeightStandard {
 		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees",
-			errOption, o.Weight, KindLCIF)
+			errOption, o.Weight, kindLCIF)
 	}
 	if o.TuneRows < 0 {
 		return fmt.Errorf("%w: tuning on %d rows", errOption, o.TuneRows)
@@ -61,10 +61,10 @@ func (o BudgetOptions) check(kind forest.Kind) error {
 		}
 	}
 	switch {
-	case len(g.Positives) > 0 && kind != KindAT:
-		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", errOption, KindAT, kind)
-	case len(g.Thresholds) > 0 && kind != KindAT:
-		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", errOption, KindAT, kind)
+	case len(g.Positives) > 0 && kind != kindAT:
+		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", errOption, kindAT, kind)
+	case len(g.Thresholds) > 0 && kind != kindAT:
+		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", errOption, kindAT, kind)
 	case g.Folds < 0 || g.Folds == 1:
 		return fmt.Errorf("%w: cross-validation of %d folds", errOption, g.Folds)
 	}
@@ -83,7 +83,7 @@ func oneLabelEach(st source, data *labelled) error {
 			return err
 		}
 		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
-			errOption, key, st.entry().Name, n, KindSBT)
+			errOption, key, st.entry().Name, n, kindSBT)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func oneLabelEach(st source, data *labelled) error {
 // labels of data.
 func treeJob(kind forest.Kind, rows *vector.CSR, data *labelled) budget.Job {
 	j := budget.Job{X: rows, Sets: data.sets, Rows: data.live}
-	if kind == KindSBT {
+	if kind == kindSBT {
 		j.Class, j.Classes = make([]uint32, rows.Rows()), max(2, data.sets.Labels())
 		for _, i := range data.live {
 			j.Class[i] = data.sets.Row(i)[0]
@@ -124,7 +124,7 @@ func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageT
 }
 
 // filled returns the grid with the values of Params in place of empty lists.
-func (o BudgetOptions) filled() budget.Grid {
+func (o TreeOptions) filled() budget.Grid {
 	g := *o.Grid
 	if len(g.Budgets) == 0 {
 		g.Budgets = []int{o.Params.BAC.Budget}

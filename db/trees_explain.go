@@ -19,7 +19,7 @@ type TreePath struct {
 	Class string
 	// Path lists the decisions in order; empty for a tree that is a leaf.
 	Path []TreeDecision
-	// Labels is the answer of the leaf: a label set, which may be empty, or for KindSBT the
+	// Labels is the answer of the leaf: a label set, which may be empty, or for SBT the
 	// class, empty if it is the rest.
 	Labels []string
 	// Rows is the number of training rows in the leaf, Agree the number of those that have the
@@ -31,7 +31,7 @@ type TreePath struct {
 type TreeDecision struct {
 	// Node is the number of the decision's node in the index.
 	Node int
-	// Label is the label that a decision of KindAT is about; otherwise empty.
+	// Label is the label that a decision of AT is about; otherwise empty.
 	Label string
 	// Yes reports whether the decision is positive: if more than half of the Voters classifiers
 	// have a margin above zero. Votes is their number; the mean margin decides ties.
@@ -43,16 +43,16 @@ type TreeDecision struct {
 	// the row has, by decreasing magnitude.
 	Features      int
 	Contributions []TreeContribution
-	// Always lists labels that all training rows of the node have (KindAT).
+	// Always lists labels that all training rows of the node have (AT).
 	Always []string
 	// Rows is the number of training rows that reached the node, Errors the number of those
-	// that cross-validation misclassified there (KindSBT).
+	// that cross-validation misclassified there (SBT).
 	Rows, Errors int
 }
 
 // TreeContribution is the contribution of a feature of a row to a decision: its weight, the
 // mean over the classifiers, times its value. The value is the one that the tree uses, weighed
-// and scaled as BudgetOptions select.
+// and scaled as TreeOptions select.
 type TreeContribution struct {
 	Feature       string
 	Weight, Value float32
@@ -131,11 +131,11 @@ func (t *treeModel) predict(
 	_ context.Context, x vector.Sparse, o *PredictOptions,
 ) ([]Prediction, query.LCIFStats, error) {
 	if o.Params != nil {
-		return nil, query.LCIFStats{}, fmt.Errorf("%w: Params are for label models of kind %s", errOption, KindLCIF)
+		return nil, query.LCIFStats{}, fmt.Errorf("%w: Params are for label models of kind %s", errOption, kindLCIF)
 	}
 	if o.Strategy != postings.Auto {
 		return nil, query.LCIFStats{}, fmt.Errorf("%w: strategy %v is for label models of kind %s",
-			errOption, o.Strategy, KindLCIF)
+			errOption, o.Strategy, kindLCIF)
 	}
 	out, err := t.predictions(t.prepare(x), o)
 	return out, query.LCIFStats{}, err

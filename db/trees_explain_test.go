@@ -13,8 +13,11 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-func treeOptions(kind forest.Kind) BuildOptions {
-	return BuildOptions{Kind: kind, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 10}}}}
+func treeOptions(kind forest.Kind) IndexOptions { return treesOf(kind, TreeOptions{Budget: 10}) }
+
+// treesOf returns options of budgeted trees as those of a kind.
+func treesOf(kind forest.Kind, o TreeOptions) IndexOptions {
+	return map[forest.Kind]IndexOptions{kindSBT: (*SBT)(&o), kindPT: (*PT)(&o), kindAT: (*AT)(&o)}[kind]
 }
 
 // checkPath checks that a path's decisions are made of what it says.
@@ -40,7 +43,7 @@ func checkPath(t *testing.T, p *TreePath, has func(feature string) bool) {
 func TestTreesExplain(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	for _, kind := range []forest.Kind{KindAT, KindPT} {
+	for _, kind := range []forest.Kind{kindAT, kindPT} {
 		if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind)); err != nil {
 			t.Fatal(err)
 		}
@@ -71,16 +74,16 @@ func TestTreesExplain(t *testing.T) {
 						t.Fatalf("query %d: %+v, another path than %+v", i, e, path)
 					}
 					switch {
-					case kind == KindPT && e.Decision != -1:
+					case kind == kindPT && e.Decision != -1:
 						t.Errorf("decision %d of a powerset tree", e.Decision)
-					case kind == KindAT && e.Decision < 0: // all rows of the leaf have it
+					case kind == kindAT && e.Decision < 0: // all rows of the leaf have it
 						for _, d := range e.Tree.Path {
 							if d.Label == p.Label || slices.Contains(d.Always, p.Label) {
 								t.Errorf("no decision found label %q: %+v", p.Label, e.Tree)
 							}
 						}
 						leaves++
-					case kind == KindAT:
+					case kind == kindAT:
 						if by := e.Tree.Path[e.Decision]; by.Label != p.Label && !slices.Contains(by.Always, p.Label) {
 							t.Errorf("%q by %+v", p.Label, by)
 						}
@@ -109,7 +112,7 @@ func TestTreesExplain(t *testing.T) {
 func TestClassTreesExplain(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
 		d := classDB(t, classes)
-		if _, err := d.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT)); err != nil {
+		if _, err := d.Collection("points").Build(t.Context(), "tree", treeOptions(kindSBT)); err != nil {
 			t.Fatal(err)
 		}
 		q := Query{Vector: []float32{0, 2, 0, 0}}
@@ -185,15 +188,15 @@ func classDB(t *testing.T, classes int) *DB {
 func TestTreePicture(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(KindAT)); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kindAT)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Collection("docs").Build(t.Context(), "index", BuildOptions{Kind: KindPostings}); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "index", &Postings{}); err != nil {
 		t.Fatal(err)
 	}
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT)); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(kindSBT)); err != nil {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
@@ -259,14 +262,14 @@ func TestTreeDecisions(t *testing.T) {
 	defer d.Close()
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(KindSBT)); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(kindSBT)); err != nil {
 		t.Fatal(err)
 	}
 	var queries []Query
 	for _, r := range rows {
 		queries = append(queries, Query{Features: r.Features})
 	}
-	for _, kind := range []forest.Kind{KindPT, KindAT} {
+	for _, kind := range []forest.Kind{kindPT, kindAT} {
 		info, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind))
 		if err != nil {
 			t.Fatal(err)

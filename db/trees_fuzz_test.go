@@ -45,13 +45,13 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := BuildOptions{Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}}
-	for coll, kinds := range map[string][]forest.Kind{"named": {KindAT, KindPT}, "classes": {KindSBT}} {
-		for _, o.Kind = range kinds {
-			if o.Budget.Weight = WeightTFIDF; o.Kind == KindSBT {
-				o.Budget.Weight = WeightNone
+	o := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
+	for coll, kinds := range map[string][]forest.Kind{"named": {kindAT, kindPT}, "classes": {kindSBT}} {
+		for _, kind := range kinds {
+			if o.Weight = WeightTFIDF; kind == kindSBT {
+				o.Weight = WeightNone
 			}
-			if _, err := d.Collection(coll).Build(ctx, string(o.Kind), o); err != nil {
+			if _, err := d.Collection(coll).Build(ctx, string(kind), treesOf(kind, o)); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -110,7 +110,7 @@ func FuzzTree(f *testing.F) {
 			if err != nil {
 				return err
 			}
-			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(KindSBT) && n != float64(len(path.Path)) {
+			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(kindSBT) && n != float64(len(path.Path)) {
 				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
 			}
 			p, err := s.Collection(coll).TreePicture(index, &budget.PictureOptions{Nodes: 5})
@@ -130,7 +130,7 @@ func FuzzTree(f *testing.F) {
 			if err == nil {
 				err = st.load(t.Context())
 			}
-			if err != nil || !isTree(m.Info.Options.Kind) {
+			if err != nil || !isTree(m.Options.Kind) {
 				return err
 			}
 			made, _, err := treeKind{}.absorb(WithWorkers(ctx, 1), st, r, m, newTimer(ctx))

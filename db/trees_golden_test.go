@@ -43,7 +43,7 @@ func treesGolden(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	build := func(coll string, kind forest.Kind, weight Weighting) func() error {
-		o := BuildOptions{Kind: kind, Budget: BudgetOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}}
+		o := treesOf(kind, TreeOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}})
 		return func() error {
 			_, err := d.Collection(coll).Build(ctx, string(kind), o)
 			return err
@@ -54,9 +54,9 @@ func treesGolden(path string) (err error) {
 		func() error { return create(ctx, d, "points", Schema{Dim: 4}) },
 		func() error { return putClassified(d, 0, 80) },
 		func() error { return putClassified(d, 3, 5) },
-		build("terms", KindAT, WeightTFIDF),
-		build("terms", KindPT, WeightNone),
-		build("points", KindSBT, WeightNone),
+		build("terms", kindAT, WeightTFIDF),
+		build("terms", kindPT, WeightNone),
+		build("points", kindSBT, WeightNone),
 	)
 }
 

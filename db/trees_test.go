@@ -16,9 +16,9 @@ import (
 
 func TestBudgetedTreesPredict(t *testing.T) {
 	d, _, queries, truth := topicDB(t, true)
-	for _, kind := range []forest.Kind{KindAT, KindPT} {
+	for _, kind := range []forest.Kind{kindAT, kindPT} {
 		for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
-			o := BuildOptions{Kind: kind, Budget: BudgetOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 10}}}}
+			o := treesOf(kind, TreeOptions{Budget: 10, Weight: weight})
 			info, err := d.Collection("docs").Build(t.Context(), "tree", o)
 			if err != nil {
 				t.Fatal(err)
@@ -38,7 +38,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 					right++
 				}
 			}
-			if right < map[forest.Kind]int{KindAT: 80, KindPT: 60}[kind] {
+			if right < map[forest.Kind]int{kindAT: 80, kindPT: 60}[kind] {
 				t.Errorf("%s %q: %d of 100 label sets are right", kind, weight, right)
 			}
 			top := predictAll(t, d, queries, &PredictOptions{Top: 1}, 1)
@@ -104,7 +104,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := BuildOptions{Kind: KindSBT, Budget: BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}}
+		o := &SBT{Params: budget.Params{BAC: budget.BACParams{Budget: 2}}}
 		if _, err := d.Collection("docs").Build(t.Context(), "tree", o); err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +150,8 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 func TestBudgetedTreesMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
-	build := func(coll string, kind forest.Kind, o BudgetOptions) error {
-		_, err := d.Collection(coll).Build(t.Context(), "tree", BuildOptions{Kind: kind, Budget: o})
+	build := func(coll string, kind forest.Kind, o TreeOptions) error {
+		_, err := d.Collection(coll).Build(t.Context(), "tree", treesOf(kind, o))
 		return err
 	}
 	if _, err := d.Create(t.Context(), "one", Schema{Features: Numbered}); err != nil {
@@ -169,8 +169,8 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	few := BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3}, MinPositive: 100}}
-	if err := build("docs", KindAT, few); err != nil {
+	few := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3}, MinPositive: 100}}
+	if err := build("docs", kindAT, few); err != nil {
 		t.Fatal(err)
 	}
 	predict := func(q Query, o *PredictOptions) error {
@@ -180,12 +180,12 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"negative budget":    {build("docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), errOption},
-		"weighting":          {build("docs", KindPT, BudgetOptions{Weight: "x"}), errOption},
-		"several labels":     {build("docs", KindSBT, BudgetOptions{}), errOption},
-		"one class":          {build("one", KindSBT, BudgetOptions{}), budget.ErrOneClass},
-		"one label set":      {build("one", KindAT, BudgetOptions{}), budget.ErrOneClass},
-		"no such collection": {build("x", KindAT, BudgetOptions{}), errNoCollection},
+		"negative budget":    {build("docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), errOption},
+		"weighting":          {build("docs", kindPT, TreeOptions{Weight: "x"}), errOption},
+		"several labels":     {build("docs", kindSBT, TreeOptions{}), errOption},
+		"one class":          {build("one", kindSBT, TreeOptions{}), budget.ErrOneClass},
+		"one label set":      {build("one", kindAT, TreeOptions{}), budget.ErrOneClass},
+		"no such collection": {build("x", kindAT, TreeOptions{}), errNoCollection},
 		"parameters":         {predict(queries[0], &PredictOptions{Params: &query.LCIFParams{K: 1}}), errOption},
 		"dense query":        {predict(Query{Vector: []float32{1}}, nil), errKind},
 		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), errFeatures},
@@ -220,7 +220,7 @@ func TestTreesKeepTheBestLabel(t *testing.T) {
 	}
 	params := budget.Params{BAC: budget.BACParams{Budget: 3, C: 1}, Threshold: 0.9}
 	for name, allow := range map[string]bool{"kept": false, "empty": true} {
-		o := BuildOptions{Kind: KindAT, Budget: BudgetOptions{Params: params, AllowEmpty: allow}}
+		o := &AT{Params: params, AllowEmpty: allow}
 		if _, err := d.Collection("docs").Build(t.Context(), name, o); err != nil {
 			t.Fatal(err)
 		}

@@ -29,12 +29,12 @@ func TestTreesChooseParameters(t *testing.T) {
 		grid   budget.Grid
 		trials int
 	}{
-		{"annotation", d, "docs", KindAT, budget.Grid{Budgets: []int{1, 20}, Costs: []float64{1}, Thresholds: []float32{-0.5, 0, 50}, Folds: 3}, 6},
-		{"powerset", d, "docs", KindPT, budget.Grid{Budgets: []int{1, 20}, Folds: 2}, 2},
-		{"two classes", points[2], "points", KindSBT, budget.Grid{Costs: []float64{0.1, 1}}, 2},
-		{"three classes", points[3], "points", KindSBT, budget.Grid{Budgets: []int{1, 2}, Costs: []float64{1}, Folds: 3}, 2},
+		{"annotation", d, "docs", kindAT, budget.Grid{Budgets: []int{1, 20}, Costs: []float64{1}, Thresholds: []float32{-0.5, 0, 50}, Folds: 3}, 6},
+		{"powerset", d, "docs", kindPT, budget.Grid{Budgets: []int{1, 20}, Folds: 2}, 2},
+		{"two classes", points[2], "points", kindSBT, budget.Grid{Costs: []float64{0.1, 1}}, 2},
+		{"three classes", points[3], "points", kindSBT, budget.Grid{Budgets: []int{1, 2}, Costs: []float64{1}, Folds: 3}, 2},
 	} {
-		o := BuildOptions{Kind: c.kind, Budget: BudgetOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}}}
+		o := treesOf(c.kind, TreeOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}})
 		var stages []string
 		info, err := c.d.Collection(c.coll).Build(WithProgress(t.Context(), func(p Progress) {
 			if !slices.Contains(stages, p.Stage) {
@@ -48,14 +48,18 @@ func TestTreesChooseParameters(t *testing.T) {
 			t.Errorf("%s: %+v in stages %q", c.name, info.TreeTrials, stages)
 		}
 		best := slices.MaxFunc(info.TreeTrials, func(a, b budget.Trial) int { return int(math.Copysign(1, a.Score-b.Score)) })
-		p := info.Options.Budget.Params
+		request, err := info.Options.request()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := request.Budget.Params
 		chosen := slices.IndexFunc(info.TreeTrials, func(tr budget.Trial) bool {
 			return tr.Budget == p.BAC.Budget && tr.C == p.BAC.C && tr.Threshold == p.Threshold
 		})
 		if chosen < 0 || info.TreeTrials[chosen].Score != best.Score || best.Score < 0.5 {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
-		if c.kind == KindAT && (p.Threshold == 50 || p.BAC.Budget != 20) {
+		if c.kind == kindAT && (p.Threshold == 50 || p.BAC.Budget != 20) {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
 		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o)
@@ -121,44 +125,44 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	fill("rare", 20, func(i int) Row { // the second class may be missing from a fold's training part
 		return Row{Sparse: x(i), Labels: []string{fmt.Sprint(i / 19)}}
 	})
-	grid := func(g budget.Grid) BudgetOptions { return BudgetOptions{Grid: &g} }
+	grid := func(g budget.Grid) TreeOptions { return TreeOptions{Grid: &g} }
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
 		coll  string
 		kind  forest.Kind
-		o     BudgetOptions
+		o     TreeOptions
 		want  error
 		names string
 	}{
-		{"single", KindSBT, BudgetOptions{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
-		{"single", KindAT, BudgetOptions{}, budget.ErrOneClass, `over "single"`},
-		{"pair", KindPT, BudgetOptions{}, budget.ErrOneClass, `the labels "one", "two"`},
-		{"pair", KindSBT, BudgetOptions{}, errOption, `row "row-0" of "pair" has 2 labels`},
-		{"bare", KindAT, BudgetOptions{}, errEmpty, `no row of "bare" has a label`},
-		{"bare", KindSBT, BudgetOptions{}, errEmpty, `"bare"`},
-		{"void", KindPT, BudgetOptions{}, errEmpty, `"void"`},
-		{"constant", KindSBT, BudgetOptions{}, budget.ErrConstant, `over "constant"`},
-		{"constant", KindPT, BudgetOptions{}, budget.ErrConstant, `over "constant"`},
-		{"everywhere", KindSBT, BudgetOptions{Weight: WeightTFIDF}, budget.ErrConstant, "after weighing by tfidf"},
-		{"gap", KindSBT, BudgetOptions{}, errOption, `row "row-13" of "gap" has 0 labels`},
-		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, errOption, "budget of -3"},
-		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, errOption, "cost +Inf"},
-		{"docs", KindAT, BudgetOptions{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, errOption, "cost NaN"},
-		{"docs", KindAT, BudgetOptions{Params: budget.Params{Threshold: float32(nan)}}, errOption, "threshold NaN"},
-		{"single", KindSBT, BudgetOptions{Params: budget.Params{Folds: 99}}, errOption, "99 folds"},
-		{"docs", KindAT, grid(budget.Grid{Budgets: []int{5, 0}}), errOption, "budget of 0"},
-		{"docs", KindAT, grid(budget.Grid{Costs: []float64{1, 0}}), errOption, "cost of 0"},
-		{"docs", KindAT, grid(budget.Grid{Costs: []float64{nan}}), errOption, "cost of NaN"},
-		{"docs", KindAT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), errOption, "threshold of +Inf"},
-		{"docs", KindPT, grid(budget.Grid{Thresholds: []float32{0}}), errOption, "not pt"},
-		{"docs", KindPT, grid(budget.Grid{Positives: []int{2}}), errOption, "not pt"},
-		{"docs", KindAT, grid(budget.Grid{Positives: []int{0}}), errOption, "0 positive rows"},
-		{"docs", KindPT, grid(budget.Grid{Folds: 1}), errOption, "1 folds"},
-		{"docs", KindPT, BudgetOptions{TuneRows: -1}, errOption, "-1 rows"},
-		{"rare", KindSBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
-		{"rare", KindSBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
+		{"single", kindSBT, TreeOptions{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
+		{"single", kindAT, TreeOptions{}, budget.ErrOneClass, `over "single"`},
+		{"pair", kindPT, TreeOptions{}, budget.ErrOneClass, `the labels "one", "two"`},
+		{"pair", kindSBT, TreeOptions{}, errOption, `row "row-0" of "pair" has 2 labels`},
+		{"bare", kindAT, TreeOptions{}, errEmpty, `no row of "bare" has a label`},
+		{"bare", kindSBT, TreeOptions{}, errEmpty, `"bare"`},
+		{"void", kindPT, TreeOptions{}, errEmpty, `"void"`},
+		{"constant", kindSBT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
+		{"constant", kindPT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
+		{"everywhere", kindSBT, TreeOptions{Weight: WeightTFIDF}, budget.ErrConstant, "after weighing by tfidf"},
+		{"gap", kindSBT, TreeOptions{}, errOption, `row "row-13" of "gap" has 0 labels`},
+		{"docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, errOption, "budget of -3"},
+		{"docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, errOption, "cost +Inf"},
+		{"docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, errOption, "cost NaN"},
+		{"docs", kindAT, TreeOptions{Params: budget.Params{Threshold: float32(nan)}}, errOption, "threshold NaN"},
+		{"single", kindSBT, TreeOptions{Params: budget.Params{Folds: 99}}, errOption, "99 folds"},
+		{"docs", kindAT, grid(budget.Grid{Budgets: []int{5, 0}}), errOption, "budget of 0"},
+		{"docs", kindAT, grid(budget.Grid{Costs: []float64{1, 0}}), errOption, "cost of 0"},
+		{"docs", kindAT, grid(budget.Grid{Costs: []float64{nan}}), errOption, "cost of NaN"},
+		{"docs", kindAT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), errOption, "threshold of +Inf"},
+		{"docs", kindPT, grid(budget.Grid{Thresholds: []float32{0}}), errOption, "not pt"},
+		{"docs", kindPT, grid(budget.Grid{Positives: []int{2}}), errOption, "not pt"},
+		{"docs", kindAT, grid(budget.Grid{Positives: []int{0}}), errOption, "0 positive rows"},
+		{"docs", kindPT, grid(budget.Grid{Folds: 1}), errOption, "1 folds"},
+		{"docs", kindPT, TreeOptions{TuneRows: -1}, errOption, "-1 rows"},
+		{"rare", kindSBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
+		{"rare", kindSBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {
-		_, err := d.Collection(c.coll).Build(t.Context(), "tree", BuildOptions{Kind: c.kind, Budget: c.o})
+		_, err := d.Collection(c.coll).Build(t.Context(), "tree", treesOf(c.kind, c.o))
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s over %q: %v, want %v with %q", c.kind, c.coll, err, c.want, c.names)
 		}

@@ -74,7 +74,7 @@ func TestUnknownFeatures(t *testing.T) {
 		postings.Auto, postings.Partitioned, postings.Compact, postings.Union,
 	}
 	for _, coll := range []string{"numbers", "names"} {
-		o := BuildOptions{Kind: KindPostings, Postings: PostingsOptions{Partition: true, M: 20}}
+		o := &Postings{Partition: true, M: 20}
 		if _, err := d.Collection(coll).Build(t.Context(), "lists", o); err != nil {
 			t.Fatal(err)
 		}
@@ -134,10 +134,10 @@ func TestUnknownFeaturesPredict(t *testing.T) {
 	const n, dim = 120, 30
 	d, _ := twins(t, n, dim)
 	only := &query.LCIFParams{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5, Top: 4}
-	builds := map[string]BuildOptions{
-		"plain":  {Kind: KindLCIF, LCIF: LCIFOptions{Params: only}},
-		"weighs": {Kind: KindLCIF, LCIF: LCIFOptions{Params: only, Weight: WeightTFIDF}},
-		"tree":   {Kind: KindAT},
+	builds := map[string]IndexOptions{
+		"plain":  &LCIF{Params: only},
+		"weighs": &LCIF{Params: only, Weight: WeightTFIDF},
+		"tree":   &AT{},
 	}
 	for name, o := range builds {
 		for _, coll := range []string{"numbers", "names"} {

@@ -57,7 +57,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 	}
 	at := len(rows) - 10*fold // more rounds would have the forest learned anew
 	put(0, at)
-	_, err = d.Collection("c").Build(ctx, "main", db.BuildOptions{})
+	_, err = d.Collection("c").Build(ctx, "main", nil)
 	must(err)
 	var hits []db.Hit
 	i := 0

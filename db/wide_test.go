@@ -73,8 +73,8 @@ func TestWideFeatures(t *testing.T) {
 	}
 	used := peak(func() {
 		put(0, 20)
-		builds(t, d, "s", "p", BuildOptions{Postings: PostingsOptions{Partition: true, M: 2}})
-		builds(t, d, "s", "t", BuildOptions{Kind: KindPT})
+		builds(t, d, "s", "p", &Postings{Partition: true, M: 2})
+		builds(t, d, "s", "t", &PT{})
 		answers()
 		put(20, 30)
 		if _, err := d.Maintain(ctx, nil); err != nil {
@@ -94,11 +94,11 @@ func TestWideFeatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers()
-		_, err = d.Collection("s").Build(ctx, "l", BuildOptions{Kind: KindLCIF, LCIF: LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}})
+		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 0.5}})
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
-		_, err = d.Collection("s").Build(ctx, "w", BuildOptions{Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}})
+		_, err = d.Collection("s").Build(ctx, "w", &PT{Weight: WeightTFIDF})
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("weights: %v", err)
 		}
@@ -146,14 +146,14 @@ func TestMaintainSkipsWide(t *testing.T) {
 	for i := range uint32(20) {
 		put(fmt.Sprint(i), i%3, 3+i%4)
 	}
-	lcif := LCIFOptions{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}
+	lcif := LCIF{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}
 	weighted := lcif
 	weighted.Weight = WeightTFIDF
 	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}
-	for name, o := range map[string]BuildOptions{
-		"postings": {}, "tree": {Kind: KindPT},
-		"lcif": {Kind: KindLCIF, LCIF: lcif}, "weighted": {Kind: KindLCIF, LCIF: weighted},
-		"weights": {Kind: KindPT, Budget: BudgetOptions{Weight: WeightTFIDF}},
+	for name, o := range map[string]IndexOptions{
+		"postings": nil, "tree": &PT{},
+		"lcif": &lcif, "weighted": &weighted,
+		"weights": &PT{Weight: WeightTFIDF},
 	} {
 		builds(t, d, "s", name, o)
 	}

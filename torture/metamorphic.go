@@ -222,24 +222,26 @@ func tale(rng *rand.Rand, coll string) db.Row {
 }
 
 func (t telling) build(ctx context.Context, d *db.DB) error {
-	model := db.LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
-	tree := db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
-	grown := db.BuildOptions{Trees: 3, Depth: 4, LabelsK: 6, HopLabels: 5, Members: true, NoTune: true, Seed: t.Seed}
+	model := db.LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	tree := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
+	grown := func(learner forest.Kind, parts db.Switch) *db.Forest {
+		return &db.Forest{
+			Learner: learner, Trees: 3, Depth: 4, LeafNeighbors: 6, ListNeighbors: 5, Members: true, Tuning: db.Off,
+			Rotation: parts, Sketches: parts, Seed: t.Seed,
+		}
+	}
 	for _, x := range []struct {
 		coll, name string
-		o          db.BuildOptions
-		kind       forest.Kind
+		o          db.IndexOptions
 	}{
-		{"bytes", "kd", grown, forest.KD}, {"bytes", "rp", grown, forest.RP}, {"floats", "pca", grown, forest.PCATree}, {"floats", "rf", grown, forest.RF},
-		{"terms", "rows", db.BuildOptions{Postings: db.PostingsOptions{Partition: true, M: 2}}, db.KindPostings},
-		{"terms", "at", db.BuildOptions{Budget: tree}, db.KindAT},
-		{"words", "rows", db.BuildOptions{}, db.KindPostings},
-		{"words", "labels", db.BuildOptions{LCIF: model}, db.KindLCIF},
+		// The rows of bytes have so many coordinates that principal ones take long.
+		{"bytes", "kd", grown(forest.KD, db.Off)}, {"bytes", "rp", grown(forest.RP, db.Off)},
+		{"floats", "pca", grown(forest.PCATree, db.On)}, {"floats", "rf", grown(forest.RF, db.On)},
+		{"terms", "rows", &db.Postings{Partition: true, M: 2}},
+		{"terms", "at", (*db.AT)(&tree)},
+		{"words", "rows", nil},
+		{"words", "labels", &model},
 	} {
-		x.o.Kind = x.kind
-		if x.o.Kind != db.KindPostings && x.coll == "bytes" {
-			x.o.Rotate, x.o.SketchBytes = -1, -1 // so many coordinates take long
-		}
 		if _, err := d.Collection(x.coll).Build(db.WithWorkers(ctx, t.Workers), x.name, x.o); err != nil {
 			return fmt.Errorf("build of %q: %w", x.name, err)
 		}

@@ -121,19 +121,32 @@ func (e *engine) Build(ctx context.Context, base *child.Rows, o child.Words, thr
 // buildOptions reads the words kind, trees, depth, labels, rotate, sketch,
 // hops, seed and quantize (0, 1); what is left out is anndb's default. The
 // 8-bit copy defaults to on where the rows are not bytes.
-func buildOptions(o child.Words) (db.BuildOptions, error) {
-	b := db.BuildOptions{}
-	var seed, quantize int
+func buildOptions(o child.Words) (*db.Forest, error) {
+	b := &db.Forest{}
+	var seed, quantize, rotate, sketch, hops int
 	var errs []error
 	for name, to := range map[string]*int{
-		"trees": &b.Trees, "depth": &b.Depth, "labels": &b.LabelsK, "rotate": &b.Rotate,
-		"sketch": &b.SketchBytes, "hops": &b.HopLabels, "seed": &seed, "quantize": &quantize,
+		"trees": &b.Trees, "depth": &b.Depth, "labels": &b.LeafNeighbors, "rotate": &rotate,
+		"sketch": &sketch, "hops": &hops, "seed": &seed, "quantize": &quantize,
 	} {
 		v, err := o.Int(name, 0)
 		errs = append(errs, err)
 		*to = v
 	}
 	b.Seed, b.Quantize = uint64(seed), quantize != 0
+	for _, part := range []struct {
+		n    int // negative: off
+		on   *db.Switch
+		size *int
+	}{
+		{rotate, &b.Rotation, &b.Coordinates},
+		{sketch, &b.Sketches, &b.SketchBytes},
+		{hops, &b.Lists, &b.ListNeighbors},
+	} {
+		if *part.size = max(0, part.n); part.n < 0 {
+			*part.on = db.Off
+		}
+	}
 	return b, errors.Join(errs...)
 }
 

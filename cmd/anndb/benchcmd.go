@@ -186,6 +186,10 @@ func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, 
 	var variants []variant
 	var points []forestbench.Point
 	for _, i := range indexes {
+		o, ok := i.Options.(*db.Forest)
+		if !ok {
+			continue
+		}
 		variants = append(variants, byRecall(i, c.Recall)...)
 		for n, p := range i.Curve.Points {
 			a.progress.Update("index "+i.Name, n, len(i.Curve.Points))
@@ -194,7 +198,7 @@ func (c *benchCmd) pipeline(a *app, s *db.Snapshot, q *querySet) (*table.Table, 
 				return nil, nil, err
 			}
 			points = append(points, forestbench.Point{
-				Forest: "index " + i.Name, Method: pipelineMethod, Depth: i.Options.Depth, Trees: p.Params.Trees,
+				Forest: "index " + i.Name, Method: pipelineMethod, Depth: o.Depth, Trees: p.Params.Trees,
 				Tau: p.Params.Tau, Votes: p.Params.Votes, Recall: m.Recall, Micros: m.Mean, Candidates: m.Candidates,
 			})
 		}

@@ -54,7 +54,7 @@ type forestFlags struct {
 }
 
 // options are the flags as package db takes them, training queries left out.
-func (c *buildCmd) options() (db.BuildOptions, error) {
+func (c *buildCmd) options() (db.IndexOptions, error) {
 	counts := []struct {
 		flag string
 		n    int
@@ -64,60 +64,84 @@ func (c *buildCmd) options() (db.BuildOptions, error) {
 	}
 	for _, n := range counts {
 		if n.n < 0 {
-			return db.BuildOptions{}, usagef("--%s must not be negative", n.flag)
+			return nil, usagef("--%s must not be negative", n.flag)
 		}
 	}
-	postings, lcif := c.Kind == string(db.KindPostings), c.Kind == string(db.KindLCIF)
+	postings, lcif := c.Kind == kindPostings || c.Kind == "" && c.PartitionM != nil, c.Kind == kindLCIF
 	switch {
 	case !(c.Density >= 0 && c.Density <= 1):
-		return db.BuildOptions{}, usagef("--density %g (want 0 to 1)", c.Density)
+		return nil, usagef("--density %g (want 0 to 1)", c.Density)
 	case !(c.TargetRecall >= 0 && c.TargetRecall <= 1):
-		return db.BuildOptions{}, usagef("--target-recall %g (want 0 to 1)", c.TargetRecall)
+		return nil, usagef("--target-recall %g (want 0 to 1)", c.TargetRecall)
 	case c.TargetRecall > 0 && c.Kind != "auto":
-		return db.BuildOptions{}, usagef("--target-recall goes with --kind auto")
+		return nil, usagef("--target-recall goes with --kind auto")
 	case isTree(c.Kind) && (c.tuneFlags.lcifOnly() || c.modelFlags.withoutThreshold() != modelFlags{}):
-		return db.BuildOptions{}, usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold, "+
+		return nil, usagef("--kind %s takes --weight, --folds, --tune-rows, --threshold, "+
 			"--allow-empty (only at) and the flags of budgeted trees only", c.Kind)
 	case !isTree(c.Kind) && (c.treeFlags != treeFlags{} || c.gridFlags.given()):
-		return db.BuildOptions{}, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs " +
+		return nil, usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs " +
 			"and --thresholds go with --kind sbt, pt and at")
 	case !isTree(c.Kind) && !lcif && (c.tuneFlags.given() || c.modelFlags != modelFlags{}):
-		return db.BuildOptions{}, usagef("--weight, --objective, --allow-empty, --search, --folds, --tune-rows, " +
+		return nil, usagef("--weight, --objective, --allow-empty, --search, --folds, --tune-rows, " +
 			"--feature-share, --neighbors, --second-orders, --graph, --k, --alpha, --beta, --lambda, --threshold, " +
 			"--cut-share, --cut-per-label, --keep-features and --second-order go with --kind lcif")
 	case c.Kind != "" && !postings && !lcif && c.PartitionM != nil:
-		return db.BuildOptions{}, usagef("--partition-m goes with --kind postings and lcif")
+		return nil, usagef("--partition-m goes with --kind postings and lcif")
 	case (postings || lcif || isTree(c.Kind)) && (c.forestFlags != forestFlags{} || c.NoTune || c.Train != ""):
-		return db.BuildOptions{}, usagef("--kind %s takes none of the flags of forests", c.Kind)
+		return nil, usagef("--kind %s takes none of the flags of forests", c.Kind)
 	case c.Train == "" && (c.Limit != 0 || c.sparseFlags.given()):
-		return db.BuildOptions{}, usagef("--limit and --base go with --train")
+		return nil, usagef("--limit and --base go with --train")
 	}
-	o := db.BuildOptions{
-		Kind: forest.Kind(c.Kind), TargetRecall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth,
-		LabelsK: c.LabelsK, Labels: db.LabelSource(c.Labels), Rotate: c.Rotate,
-		SketchBytes: c.Sketch, HopLabels: c.Hops, Quantize: c.Quantize,
-		Members: c.Members, NoNatural: c.NoNatural, Density: c.Density, Candidates: c.Candidates,
-		Subsample: c.Subsample, MinVotes: c.MinVotes, Seed: c.Seed,
-		NoTune: c.NoTune, TuneK: c.TuneK, Holdout: c.Holdout,
+	if c.PartitionM != nil && *c.PartitionM < -1 {
+		return nil, usagef("--partition-m %d (want -1 or more)", *c.PartitionM)
 	}
-	var err error
-	if isTree(c.Kind) {
-		o.Budget, err = treeBuild{
-			kind: c.Kind, tree: c.treeFlags, grid: c.gridFlags, tune: c.tuneFlags, threshold: c.Threshold,
-		}.options()
-	} else {
-		o.LCIF, err = c.lcif(c.tuneFlags)
-	}
-	if err != nil {
-		return o, err
-	}
+	var parted db.Postings
 	if c.PartitionM != nil {
-		if *c.PartitionM < -1 {
-			return o, usagef("--partition-m %d (want -1 or more)", *c.PartitionM)
-		}
-		o.Postings = db.PostingsOptions{Partition: true, M: *c.PartitionM}
+		parted = db.Postings{Partition: true, M: *c.PartitionM}
 	}
-	return o, nil
+	switch {
+	case isTree(c.Kind):
+		return treeBuild{
+			kind: c.Kind, tree: c.treeFlags, grid: c.gridFlags, tune: c.tuneFlags, threshold: c.Threshold,
+		}.index(c.Seed)
+	case lcif:
+		o, err := c.lcif(c.tuneFlags)
+		o.Postings, o.Seed = parted, c.Seed
+		return &o, err
+	case postings:
+		return &parted, nil
+	case c.Kind == "" && c.forestFlags == forestFlags{} && !c.NoTune && c.Train == "":
+		return &db.Auto{Seed: c.Seed}, nil
+	}
+	return c.forest(), nil
+}
+
+// forest are the flags of a forest.
+func (c *buildCmd) forest() *db.Forest {
+	o := &db.Forest{
+		Learner: forest.Kind(c.Kind), Recall: c.TargetRecall, Trees: c.Trees, Depth: c.Depth,
+		LeafNeighbors: c.LabelsK, Source: db.NeighborSource(c.Labels), Quantize: c.Quantize,
+		Members: c.Members, Density: c.Density, Candidates: c.Candidates,
+		Subsample: c.Subsample, MinVotes: c.MinVotes, TuneK: c.TuneK, Holdout: c.Holdout, Seed: c.Seed,
+	}
+	o.Rotation, o.Coordinates = part(c.Rotate)
+	o.Sketches, o.SketchBytes = part(c.Sketch)
+	o.Lists, o.ListNeighbors = part(c.Hops)
+	if c.NoNatural {
+		o.Tables = db.Off
+	}
+	if c.NoTune {
+		o.Tuning = db.Off
+	}
+	return o
+}
+
+// part divides the size of a part of an index that is off if it is negative.
+func part(size int) (db.Switch, int) {
+	if size < 0 {
+		return db.Off, 0
+	}
+	return db.On, size
 }
 
 // Run executes the command.
@@ -132,9 +156,11 @@ func (c *buildCmd) Run(a *app) error {
 			return err
 		}
 		if c.Train != "" {
-			if o.TrainingQueries, err = readVectors(c.Train, c.fileFlags, targetOf(a, info)); err != nil {
+			f := c.forest()
+			if f.TrainingQueries, err = readVectors(c.Train, c.fileFlags, targetOf(a, info)); err != nil {
 				return err
 			}
+			o = f
 		}
 		settings := shownSettings
 		if a.Format != table.Text && a.Format != table.Markdown {
@@ -146,7 +172,7 @@ func (c *buildCmd) Run(a *app) error {
 
 // build learns an index and describes it, with so many of the settings that
 // the tuner of a label model measured.
-func build(a *app, d *db.DB, coll, index string, o db.BuildOptions, settings int) error {
+func build(a *app, d *db.DB, coll, index string, o db.IndexOptions, settings int) error {
 	about, err := infoOf(d, coll)
 	if err != nil {
 		return err
@@ -215,13 +241,12 @@ func indexTable(infos ...db.IndexInfo) *table.Table {
 		for _, s := range i.BuildSeconds {
 			seconds += s
 		}
-		o := i.Options
 		var trees, depth, rotate, points any
-		if isForest(i) {
-			trees, depth, rotate, points = o.Trees, o.Depth, max(0, o.Rotate), i.TrainingPoints
+		if o, ok := i.Options.(*db.Forest); ok {
+			trees, depth, rotate, points = o.Trees, o.Depth, o.Coordinates, i.TrainingPoints
 		}
 		bytes := i.TotalBytes()
-		t.Add(i.Name, string(o.Kind), trees, depth, rotate, i.Rows, table.Size(bytes), bytes, seconds, points,
+		t.Add(i.Name, i.Kind, trees, depth, rotate, i.Rows, table.Size(bytes), bytes, seconds, points,
 			sparseSetting(i))
 	}
 	return t

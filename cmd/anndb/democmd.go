@@ -40,7 +40,7 @@ const (
 // demoBuild asks for more of everything than the defaults: text in 128
 // dimensions has no few directions that hold most of the variance, as images
 // have, so recall 0.99 takes more trees, wider sketches and longer lists.
-var demoBuild = db.BuildOptions{Trees: 32, Rotate: 100, SketchBytes: 128, HopLabels: 32}
+var demoBuild = db.Forest{Trees: 32, Coordinates: 100, SketchBytes: 128, ListNeighbors: 32}
 
 // demoNear is what the demo shows where nothing else is asked for.
 var demoNear = []string{
@@ -83,8 +83,8 @@ func (c *demoCmd) Run(a *app) (err error) {
 	steps.Add("store", fmt.Sprintf("%d rows", len(corpus.docs)-len(corpus.queries)), time.Since(stored).Seconds())
 	o := demoBuild
 	o.Seed = c.Seed
-	o.Rotate = min(o.Rotate, corpus.dims)
-	info, err := d.Collection(demoCollection).Build(db.WithProgress(a.ctx, a.building), demoIndex, o)
+	o.Coordinates = min(o.Coordinates, corpus.dims)
+	info, err := d.Collection(demoCollection).Build(db.WithProgress(a.ctx, a.building), demoIndex, &o)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ const (
 
 // demoModel tunes on a part of the files: what is best for some hundred of
 // them hardly differs from what is best for all.
-var demoModel = db.LCIFOptions{Weight: db.WeightTFIDF, Objective: query.PrecisionAt3, Folds: 5, TuneRows: 600}
+var demoModel = db.LCIF{Weight: db.WeightTFIDF, Objective: query.PrecisionAt3, Folds: 5, TuneRows: 600}
 
 // fileCorpus is the source files of a library, divided by file.
 type fileCorpus struct {
@@ -115,8 +115,9 @@ func (c *demoCmd) imports(a *app, d *db.DB, root string, steps *table.Table) ([]
 		return nil, err
 	}
 	steps.Add("store files", fmt.Sprintf("%d rows of %d words", info.Live, info.Dim), lap())
-	o := db.BuildOptions{Kind: db.KindLCIF, LCIF: demoModel, Seed: c.Seed}
-	model, err := d.Collection(demoFiles).Build(db.WithProgress(a.ctx, a.building), demoLabels, o)
+	o := demoModel
+	o.Seed = c.Seed
+	model, err := d.Collection(demoFiles).Build(db.WithProgress(a.ctx, a.building), demoLabels, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -55,13 +55,13 @@ func (c *statsCmd) Run(a *app) error {
 				for _, i := range list {
 					recall, micros := best(i)
 					var trees, depth any
-					switch {
-					case isForest(i):
-						trees, depth = i.Options.Trees, i.Options.Depth
+					switch o, ok := i.Options.(*db.Forest); {
+					case ok:
+						trees, depth = o.Trees, o.Depth
 					case i.Tree != nil:
 						trees, depth = i.Tree.Trees, i.Tree.Depth
 					}
-					indexes.Add(info.Name, i.Name, string(i.Options.Kind), trees, depth, i.Rows, info.Rows-i.Rows,
+					indexes.Add(info.Name, i.Name, i.Kind, trees, depth, i.Rows, info.Rows-i.Rows,
 						table.Size(i.TotalBytes()), recall, micros, sparseSetting(i))
 					i.Name = info.Name + "/" + i.Name
 					every = append(every, i)

@@ -63,8 +63,8 @@ type modelFlags struct {
 }
 
 // lcif are the flags as package db takes them.
-func (m modelFlags) lcif(t tuneFlags) (db.LCIFOptions, error) {
-	o := db.LCIFOptions{
+func (m modelFlags) lcif(t tuneFlags) (db.LCIF, error) {
+	o := db.LCIF{
 		Folds: t.Folds, TuneRows: t.TuneRows, FeatureShares: t.FeatureShare, Neighbors: t.Neighbors,
 		AllowEmpty: t.AllowEmpty, SecondOrders: t.SecondOrders, Graph: t.Graph,
 	}
@@ -159,12 +159,22 @@ func (m modelFlags) check(t tuneFlags) error {
 
 // predicts reports whether an index predicts labels.
 func predicts(i db.IndexInfo) bool {
-	return i.Options.Kind == db.KindLCIF || isTree(string(i.Options.Kind))
+	_, lcif := i.Options.(*db.LCIF)
+	return lcif || isTree(i.Kind)
 }
 
 // isForest reports whether an index is a forest that finds nearest rows.
 func isForest(i db.IndexInfo) bool {
-	return i.Options.Kind != db.KindPostings && !predicts(i)
+	_, ok := i.Options.(*db.Forest)
+	return ok
+}
+
+// lcifOptions are the options of a label model by LCIF; those of other indexes are zero.
+func lcifOptions(i db.IndexInfo) db.LCIF {
+	if o, ok := i.Options.(*db.LCIF); ok {
+		return *o
+	}
+	return db.LCIF{}
 }
 
 // chosen is what the tuner of a label model chose; ok is false without tuning.
@@ -173,7 +183,7 @@ func chosen(i db.IndexInfo) (c query.LCIFChoice, ok bool) {
 		return c, false
 	}
 	for _, c := range i.LabelCurve.Choices {
-		if c.Objective == i.Options.LCIF.Objective {
+		if c.Objective == lcifOptions(i).Objective {
 			return c, true
 		}
 	}
@@ -183,34 +193,35 @@ func chosen(i db.IndexInfo) (c query.LCIFChoice, ok bool) {
 // sparseSetting is what an index other than a forest was built with; nil for
 // forests, which say it in columns of their own.
 func sparseSetting(i db.IndexInfo) any {
-	o := i.Options
-	switch {
-	case o.Kind == db.KindPostings && o.Postings.Partition:
-		return fmt.Sprintf("partition m=%d", o.Postings.M)
-	case isTree(string(o.Kind)):
-		return treeSetting(o)
-	case o.Kind != db.KindLCIF:
+	if o, ok := i.Options.(*db.Postings); ok && o.Partition {
+		return fmt.Sprintf("partition m=%d", o.M)
+	}
+	if isTree(i.Kind) {
+		return treeSetting(i)
+	}
+	o, ok := i.Options.(*db.LCIF)
+	if !ok {
 		return nil
 	}
 	s := ""
 	if o.Postings.Partition {
 		s = fmt.Sprintf("partition m=%d, ", o.Postings.M)
 	}
-	if w := o.LCIF.Weight; w != "" && w != db.WeightNone {
+	if w := o.Weight; w != "" && w != db.WeightNone {
 		s += string(w) + ", "
 	}
-	if o.LCIF.Neighbors != "" {
-		s += "neighbours by " + o.LCIF.Neighbors + ", "
+	if o.Neighbors != "" {
+		s += "neighbours by " + o.Neighbors + ", "
 	}
 	if c, ok := chosen(i); ok {
 		s += c.Point.Parameters() + ", " + c.Point.Cut.String()
-	} else if p := o.LCIF.Params; p != nil {
+	} else if p := o.Params; p != nil {
 		s += query.LCIFSetting{
 			Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder,
 		}.Parameters()
 		switch t := p.Thresholds; {
-		case o.LCIF.Cut != nil:
-			s += ", " + o.LCIF.Cut.String()
+		case o.Cut != nil:
+			s += ", " + o.Cut.String()
 		case t != nil && t.PerLabel != nil:
 			s += ", a threshold for each label"
 		case t == nil:
@@ -231,7 +242,7 @@ func settingsTitle(i db.IndexInfo) string {
 		how = "the whole grid"
 	}
 	return fmt.Sprintf("What the tuner measured on %d rows held out, best %v first: %d settings, %s",
-		i.LabelCurve.Rows, i.Options.LCIF.Objective, len(i.LabelCurve.Points), how)
+		i.LabelCurve.Rows, lcifOptions(i).Objective, len(i.LabelCurve.Points), how)
 }
 
 // settingsTable is what the tuner of a label model measured, at most n of its
@@ -244,7 +255,7 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		return t
 	}
 	points := slices.Clone(i.LabelCurve.Points)
-	objective := i.Options.LCIF.Objective
+	objective := lcifOptions(i).Objective
 	slices.SortStableFunc(points, func(a, b query.LCIFPoint) int {
 		if objective == query.HammingLoss {
 			return cmp.Compare(a.HammingLoss, b.HammingLoss)

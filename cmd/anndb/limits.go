@@ -7,25 +7,33 @@ import (
 
 // checkLimits refuses options of a build beyond what the collection has: the
 // library takes what there is instead.
-func checkLimits(info db.CollectionInfo, o db.BuildOptions) error {
-	points := info.Live
-	if n := len(o.TrainingQueries); n > 0 {
-		points = n
+func checkLimits(info db.CollectionInfo, o db.IndexOptions) error {
+	var f db.Forest
+	var folds, graph int
+	switch o := o.(type) {
+	case *db.Forest:
+		f = *o
+	case *db.LCIF:
+		folds, graph = o.Folds, o.Graph
+	default:
+		if t, ok := treeOptions(o); ok && t.Grid != nil {
+			folds = t.Grid.Folds
+		}
 	}
-	folds := o.LCIF.Folds
-	if g := o.Budget.Grid; g != nil {
-		folds = max(folds, g.Folds)
+	points := info.Live
+	if n := len(f.TrainingQueries); n > 0 {
+		points = n
 	}
 	for _, l := range []struct {
 		flag     string
 		n, limit int
 		what     string
 	}{
-		{"labels-k", o.LabelsK, info.Live, "as many as there are rows"},
-		{"hops", o.HopLabels, info.Live - 1, "one less than there are rows"},
-		{"rotate", o.Rotate, info.Dim, "as many as there are coordinates"},
-		{"holdout", o.Holdout, points / 10, "a tenth of the rows or training queries"},
-		{"graph", o.LCIF.Graph, info.Live - 1, "one less than there are rows"},
+		{"labels-k", f.LeafNeighbors, info.Live, "as many as there are rows"},
+		{"hops", f.ListNeighbors, info.Live - 1, "one less than there are rows"},
+		{"rotate", f.Coordinates, info.Dim, "as many as there are coordinates"},
+		{"holdout", f.Holdout, points / 10, "a tenth of the rows or training queries"},
+		{"graph", graph, info.Live - 1, "one less than there are rows"},
 		{"folds", folds, info.Live, "as many as there are rows"},
 	} {
 		if info.Live > 0 && l.n > max(0, l.limit) {

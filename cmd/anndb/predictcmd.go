@@ -123,7 +123,7 @@ func (c *predictCmd) byTree(s *db.Snapshot) (bool, error) {
 	}
 	for _, i := range list {
 		if predicts(i) && (c.Index == "" || c.Index == i.Name) { // several are refused by Predict
-			return isTree(string(i.Options.Kind)), nil
+			return isTree(i.Kind), nil
 		}
 	}
 	return false, nil

@@ -8,7 +8,6 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // treeFlags are the parameters of budgeted trees.
@@ -33,10 +32,30 @@ func (g gridFlags) given() bool {
 	return len(g.Budgets)+len(g.Costs)+len(g.Positives)+len(g.Thresholds) > 0
 }
 
-var treeKinds = []forest.Kind{db.KindSBT, db.KindPT, db.KindAT}
+// The kinds of indexes, as --kind names them, except for forests.
+const (
+	kindPostings = "postings"
+	kindLCIF     = "lcif"
+	kindSBT      = "sbt"
+	kindPT       = "pt"
+	kindAT       = "at"
+)
 
 // isTree reports whether a kind is a budgeted tree.
-func isTree(kind string) bool { return slices.Contains(treeKinds, forest.Kind(kind)) }
+func isTree(kind string) bool { return slices.Contains([]string{kindSBT, kindPT, kindAT}, kind) }
+
+// treeOptions returns the options of budgeted trees; ok is false for other options.
+func treeOptions(o db.IndexOptions) (_ db.TreeOptions, ok bool) {
+	switch o := o.(type) {
+	case *db.SBT:
+		return db.TreeOptions(*o), true
+	case *db.PT:
+		return db.TreeOptions(*o), true
+	case *db.AT:
+		return db.TreeOptions(*o), true
+	}
+	return db.TreeOptions{}, false
+}
 
 // treeBuild is what the flags say of a tree to build.
 type treeBuild struct {
@@ -51,9 +70,9 @@ type treeBuild struct {
 }
 
 // options are the flags as package db takes them.
-func (b treeBuild) options() (db.BudgetOptions, error) {
+func (b treeBuild) options() (db.TreeOptions, error) {
 	f, t := b.tree, b.tune
-	o := db.BudgetOptions{AllowEmpty: t.AllowEmpty, Raw: f.Raw, TuneRows: t.TuneRows}
+	o := db.TreeOptions{AllowEmpty: t.AllowEmpty, Raw: f.Raw, TuneRows: t.TuneRows}
 	if err := b.check(); err != nil {
 		return o, err
 	}
@@ -63,7 +82,7 @@ func (b treeBuild) options() (db.BudgetOptions, error) {
 	p := &o.Params
 	p.BAC.Rounds, p.BAC.Exact, p.MinPositive = f.Rounds, f.Exact, f.MinPositive
 	if f.Budget != nil {
-		p.BAC.Budget = *f.Budget
+		o.Budget = *f.Budget
 	}
 	if f.Cost != nil {
 		p.BAC.C = *f.Cost
@@ -75,15 +94,28 @@ func (b treeBuild) options() (db.BudgetOptions, error) {
 	return o, nil
 }
 
+// index are the options as those of the kind of tree.
+func (b treeBuild) index(seed uint64) (db.IndexOptions, error) {
+	o, err := b.options()
+	o.Seed = seed
+	switch b.kind {
+	case kindSBT:
+		return (*db.SBT)(&o), err
+	case kindPT:
+		return (*db.PT)(&o), err
+	}
+	return (*db.AT)(&o), err
+}
+
 // check refuses flags that make no sense.
 func (b treeBuild) check() error {
 	f, g, t, kind, threshold, features := b.tree, b.grid, b.tune, b.kind, b.threshold, b.features
 	switch {
-	case t.AllowEmpty && kind != string(db.KindAT):
+	case t.AllowEmpty && kind != kindAT:
 		return usagef("--allow-empty goes with --kind lcif and at: a tree of kind %s always answers", kind)
 	case f.Rounds < 0 || f.MinPositive < 0:
 		return usagef("--rounds and --min-positive must not be negative")
-	case f.MinPositive > 0 && kind != string(db.KindAT), threshold != nil && kind != string(db.KindAT):
+	case f.MinPositive > 0 && kind != kindAT, threshold != nil && kind != kindAT:
 		return usagef("--min-positive, --threshold and --thresholds go with --kind at")
 	case t.Folds < 0 || t.Folds == 1 || t.TuneRows < 0:
 		return usagef("--folds must be 0 or at least 2, --tune-rows not negative")
@@ -92,7 +124,7 @@ func (b treeBuild) check() error {
 		return usagef("--budget and --budgets, --cost and --costs, --threshold and --thresholds exclude each other")
 	case f.MinPositive > 0 && len(g.Positives) > 0:
 		return usagef("--min-positive and --positives exclude each other")
-	case len(g.Positives)+len(g.Thresholds) > 0 && kind != string(db.KindAT):
+	case len(g.Positives)+len(g.Thresholds) > 0 && kind != kindAT:
 		return usagef("--positives and --thresholds go with --kind at")
 	case !g.given() && features == 0 && (t.Folds != 0 || t.TuneRows != 0):
 		return usagef("--folds and --tune-rows go with --budgets, --costs, --positives or --thresholds")
@@ -185,8 +217,9 @@ const treeTitle = `Trees: decisions (annotations) of a training row, mean: never
 in every powerset tree (theorem 12), and in some annotation trees only, although theorem 13 claims it of all`
 
 // treeSetting is what budgeted trees were built with.
-func treeSetting(o db.BuildOptions) string {
-	p := o.Budget.Params
+func treeSetting(i db.IndexInfo) string {
+	o, _ := treeOptions(i.Options)
+	p := o.Params
 	s := fmt.Sprintf("budget=%d", p.BAC.Budget)
 	if p.BAC.C > 0 {
 		s += fmt.Sprintf(" cost=%g", p.BAC.C)
@@ -200,8 +233,8 @@ func treeSetting(o db.BuildOptions) string {
 	if p.MinPositive > 0 {
 		s += fmt.Sprintf(" min-positive=%d", p.MinPositive)
 	}
-	if w := o.Budget.Weight; w != "" && w != db.WeightNone {
-		s = string(o.Budget.Weight) + ", " + s
+	if w := o.Weight; w != "" && w != db.WeightNone {
+		s = string(w) + ", " + s
 	}
 	return s
 }
@@ -212,11 +245,12 @@ func trialsTitle(i db.IndexInfo) string {
 		return ""
 	}
 	what := "example-based F1"
-	if i.Options.Kind == db.KindSBT {
+	if i.Kind == kindSBT {
 		what = "share of rows with the right class"
 	}
 	folds := 5
-	if g := i.Options.Budget.Grid; g != nil {
+	o, _ := treeOptions(i.Options)
+	if g := o.Grid; g != nil {
 		folds = cmp.Or(g.Folds, folds)
 	}
 	return fmt.Sprintf("What cross-validation measured: %s, mean and standard deviation of %d folds, %d settings",
@@ -227,7 +261,8 @@ func trialsTitle(i db.IndexInfo) string {
 // the chosen one first.
 func trialsTable(i db.IndexInfo, n int) *table.Table {
 	t := table.New("chosen", "score:4", "spread:4", "budget", "cost", "positive", "threshold:3")
-	p := i.Options.Budget.Params
+	o, _ := treeOptions(i.Options)
+	p := o.Params
 	chosen := func(x budget.Trial) bool {
 		return x.Budget == p.BAC.Budget && x.C == p.BAC.C && x.Threshold == p.Threshold && x.Positive == p.MinPositive
 	}
@@ -243,7 +278,7 @@ func trialsTable(i db.IndexInfo, n int) *table.Table {
 	})
 	for _, x := range trials[:min(n, len(trials))] {
 		var positive, threshold any
-		if i.Options.Kind == db.KindAT {
+		if i.Kind == kindAT {
 			positive, threshold = max(1, x.Positive), float64(x.Threshold)
 		}
 		t.Add(chosen(x), x.Score, x.Spread, x.Budget, x.C, positive, threshold)

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // tuneCmd tunes a label model and shows all that was measured.
@@ -37,13 +36,16 @@ func (c *tuneCmd) Run(a *app) error {
 		return usagef("--budget, --cost, --rounds, --min-positive, --raw, --budgets, --costs, --threshold and " +
 			"--thresholds go with --kind sbt, pt and at")
 	}
-	o := db.BuildOptions{Kind: forest.Kind(c.Kind), Seed: c.Seed}
+	var o db.IndexOptions
 	var err error
 	if isTree(c.Kind) {
 		// Wrong flags are found before the file is opened.
 		_, err = c.tree(1).options()
 	} else {
-		o.LCIF, err = modelFlags{}.lcif(c.tuneFlags)
+		var model db.LCIF
+		model, err = modelFlags{}.lcif(c.tuneFlags)
+		model.Seed = c.Seed
+		o = &model
 	}
 	if err != nil {
 		return err
@@ -58,7 +60,7 @@ func (c *tuneCmd) Run(a *app) error {
 			if err != nil {
 				return err
 			}
-			if o.Budget, err = c.tree(max(1, info.Dim)).options(); err != nil {
+			if o, err = c.tree(max(1, info.Dim)).index(c.Seed); err != nil {
 				return err
 			}
 		}

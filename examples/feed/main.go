@@ -46,7 +46,7 @@ func run(path, stream string) error {
 			return tx.Collection("feed").Delete(fmt.Append(nil, n-kept))
 		})
 		if n++; err == nil && n == kept {
-			_, err = d.Collection("feed").Build(ctx, "main", db.BuildOptions{})
+			_, err = d.Collection("feed").Build(ctx, "main", nil)
 		}
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ func run(path, images string) error {
 	if _, err := all.Load(ctx, rows(in)); err != nil {
 		return err
 	}
-	if _, err := all.Build(ctx, "main", db.BuildOptions{}); err != nil {
+	if _, err := all.Build(ctx, "main", nil); err != nil {
 		return err
 	}
 	near, err := all.Search(ctx, db.Query{Key: []byte("0")}, &db.SearchOptions{K: 5, Recall: 0.99})

@@ -33,8 +33,7 @@ func run(path, data string) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.Collection("files").Build(ctx, "imports", db.BuildOptions{Kind: db.KindLCIF,
-		LCIF: db.LCIFOptions{Weight: db.WeightTFIDF}})
+	_, err = d.Collection("files").Build(ctx, "imports", &db.LCIF{Weight: db.WeightTFIDF})
 	if err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFPa
 		}
 		own.Thresholds = &t
 	}
-	return d.Collection(storedCollection).Build(db.WithWorkers(ctx, o.Workers), "model", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &own}})
+	return d.Collection(storedCollection).Build(db.WithWorkers(ctx, o.Workers), "model", &db.LCIF{Params: &own})
 }
 
 // differing compares predictions with those in memory: by their scores, since

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // Collection is what there is to ask about a collection. It can be stored as
@@ -28,8 +27,21 @@ type Collection struct {
 // Index is what there is to ask about an index.
 type Index struct {
 	Name               string
-	Kind               forest.Kind
+	Kind               string
 	Members, Partition bool
+}
+
+func describe(i db.IndexInfo) Index {
+	x := Index{Name: i.Name, Kind: i.Kind}
+	switch o := i.Options.(type) {
+	case *db.Forest:
+		x.Members = o.Members
+	case *db.Postings:
+		x.Partition = o.Partition
+	case *db.LCIF:
+		x.Partition = o.Postings.Partition
+	}
+	return x
 }
 
 // Describe lists what there is to ask: up to keys rows of every collection one
@@ -75,7 +87,7 @@ func Describe(s *db.Snapshot, seed uint64, keys, labels, queries int) ([]Collect
 			return nil, err
 		}
 		for _, x := range indexes {
-			c.Indexes = append(c.Indexes, Index{x.Name, x.Options.Kind, x.Options.Members, x.Options.Postings.Partition})
+			c.Indexes = append(c.Indexes, describe(x))
 		}
 		out = append(out, c)
 	}

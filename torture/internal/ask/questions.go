@@ -230,18 +230,18 @@ func (c *Collection) index(x Index) []Question {
 	group := c.Name + "/" + x.Name
 	out := []Question{{"description of " + group, group, false, func(s *db.Snapshot, w *answer) error {
 		info, err := s.Collection(c.Name).Index(x.Name)
-		w.printf("%s %s %d %d", info.Name, info.Options.Kind, info.Rows, info.TrainingPoints)
+		w.printf("%s %s %d %d", info.Name, info.Kind, info.Rows, info.TrainingPoints)
 		return err
 	}}}
 	for i, q := range c.Queries {
 		at := fmt.Sprintf(" %s %d", x.Name, i)
 		switch x.Kind {
-		case db.KindLCIF, db.KindAT, db.KindPT, db.KindSBT:
+		case "lcif", "at", "pt", "sbt":
 			out = append(out, c.predict("set"+at, x, q, db.PredictOptions{Explain: true}), c.predict("top"+at, x, q, db.PredictOptions{Top: 3}))
-			if x.Kind != db.KindLCIF {
+			if x.Kind != "lcif" {
 				out = append(out, c.path(x, q, i))
 			}
-		case db.KindPostings:
+		case "postings":
 			strategies := []postings.Strategy{postings.Auto, postings.Compact, postings.Union}
 			if x.Partition {
 				strategies = append(strategies, postings.Partitioned)
@@ -268,7 +268,7 @@ func (c *Collection) index(x Index) []Question {
 			}
 		}
 	}
-	if x.Kind == db.KindAT || x.Kind == db.KindPT || x.Kind == db.KindSBT {
+	if x.Kind == "at" || x.Kind == "pt" || x.Kind == "sbt" {
 		out = append(out, Question{"picture of " + group, group, false, func(s *db.Snapshot, w *answer) error {
 			p, err := s.Collection(c.Name).TreePicture(x.Name, nil)
 			if err != nil {

@@ -40,22 +40,22 @@ type builder struct {
 
 func (b *builder) build() error {
 	ctx := context.Background()
-	forests := func(o db.BuildOptions) db.BuildOptions {
-		o.Trees, o.LabelsK, o.HopLabels, o.NoTune, o.Seed = 4, 10, 12, true, 7
+	forests := func(o *db.Forest) db.IndexOptions {
+		o.Trees, o.LeafNeighbors, o.ListNeighbors, o.Tuning, o.Seed = 4, 10, 12, db.Off, 7
 		return o
 	}
 	thresholds := &labels.Thresholds{Single: 0.2, KeepTop: true}
-	model := db.LCIFOptions{Params: &query.LCIFParams{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
+	model := db.LCIF{Params: &query.LCIFParams{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
 	weighed := model
 	weighed.Weight = db.WeightTFIDF
-	trees := db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
+	trees := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}
 	var err error
 	do := func(step error) { err = errors.Join(err, step) }
 	create := func(name string, s db.Schema) {
 		_, e := b.d.Create(ctx, name, s)
 		do(e)
 	}
-	index := func(coll, name string, o db.BuildOptions) {
+	index := func(coll, name string, o db.IndexOptions) {
 		if err == nil {
 			_, e := b.d.Collection(coll).Build(ctx, name, o)
 			do(e)
@@ -73,19 +73,19 @@ func (b *builder) build() error {
 	do(b.put("terms", 0, 1200))
 	do(b.put("words", 0, 200))
 	do(b.put("gone", 0, 400))
-	index("images", "kd", forests(db.BuildOptions{Rotate: 16, Members: true}))
-	index("images", "rp", forests(db.BuildOptions{Kind: forest.RP, SketchBytes: -1, Members: true}))
-	index("vectors", "pca", forests(db.BuildOptions{Kind: forest.PCATree, Quantize: true}))
-	index("vectors", "gone", forests(db.BuildOptions{Kind: forest.RP, Members: true}))
-	index("points", "rf", forests(db.BuildOptions{Kind: forest.RF, Members: true}))
-	index("points", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: model})
-	index("points", "pt", db.BuildOptions{Kind: db.KindPT, Budget: trees})
-	index("terms", "rows", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 3}})
-	index("terms", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: weighed})
-	index("terms", "at", db.BuildOptions{Kind: db.KindAT, Budget: trees})
-	index("words", "rows", db.BuildOptions{Kind: db.KindPostings})
-	index("words", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: model})
-	index("words", "sbt", db.BuildOptions{Kind: db.KindSBT, Budget: trees})
+	index("images", "kd", forests(&db.Forest{Coordinates: 16, Members: true}))
+	index("images", "rp", forests(&db.Forest{Learner: forest.RP, Sketches: db.Off, Members: true}))
+	index("vectors", "pca", forests(&db.Forest{Learner: forest.PCATree, Quantize: true}))
+	index("vectors", "gone", forests(&db.Forest{Learner: forest.RP, Members: true}))
+	index("points", "rf", forests(&db.Forest{Learner: forest.RF, Members: true}))
+	index("points", "labels", &model)
+	index("points", "pt", (*db.PT)(&trees))
+	index("terms", "rows", &db.Postings{Partition: true, M: 3})
+	index("terms", "labels", &weighed)
+	index("terms", "at", (*db.AT)(&trees))
+	index("words", "rows", &db.Postings{})
+	index("words", "labels", &model)
+	index("words", "sbt", (*db.SBT)(&trees))
 	// Rows that came after the indexes, and deleted ones: covered where
 	// maintenance follows, fresh where it does not.
 	for _, coll := range []string{"images", "terms"} {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/torture/internal/ask"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // caller makes the calls on one file.
@@ -178,9 +177,9 @@ func (c *caller) write(d *db.DB) {
 		some := slices.DeleteFunc(slices.Clone(collections[c.name]), func(x collection) bool { return x.dim > 1000 })
 		x := some[c.rng.IntN(len(some))]
 		_ = c.call("build", func() error {
-			o := db.BuildOptions{NoTune: true}
-			if x.dim == 0 && c.rng.IntN(2) == 0 {
-				o = db.BuildOptions{Kind: forest.Kind(db.KindPT), Budget: small}
+			var o db.IndexOptions = &db.Forest{Tuning: db.Off}
+			if x.dim == 0 {
+				o = []db.IndexOptions{nil, (*db.PT)(&small)}[c.rng.IntN(2)]
 			}
 			_, err := d.Collection(x.name).Build(c.ctx, "new", o)
 			return err

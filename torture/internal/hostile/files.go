@@ -59,7 +59,6 @@ func makeFile(ctx context.Context, path, name string) (err error) {
 	}
 	for _, c := range collections[name] {
 		for index, o := range c.indexes {
-			o.NoTune, o.Seed = true, 1
 			if _, err := d.Collection(c.name).Build(ctx, index, o); err != nil {
 				return fmt.Errorf("%s/%s: %w", c.name, index, err)
 			}
@@ -90,40 +89,40 @@ type collection struct {
 	dim     int // 0 for sparse ones
 	metric  vector.Metric
 	named   bool
-	indexes map[string]db.BuildOptions
+	indexes map[string]db.IndexOptions
 }
 
 var collections = map[string][]collection{
 	"dense": {
-		{"l2", 12, vector.L2, false, map[string]db.BuildOptions{
-			"kd": {Kind: forest.KD, Quantize: true, Members: true},
-			"rp": {Kind: forest.RP, Trees: 3, HopLabels: -1, SketchBytes: -1},
-			"rf": {Kind: forest.RF, Trees: 2},
+		{"l2", 12, vector.L2, false, map[string]db.IndexOptions{
+			"kd": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.KD, Quantize: true, Members: true},
+			"rp": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.RP, Trees: 3, Lists: db.Off, Sketches: db.Off},
+			"rf": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.RF, Trees: 2},
 		}},
-		{"cosine", 6, vector.Cosine, false, map[string]db.BuildOptions{"pca": {Kind: forest.PCATree}}},
-		{"product", 5, vector.InnerProduct, false, map[string]db.BuildOptions{"kd": {}}},
+		{"cosine", 6, vector.Cosine, false, map[string]db.IndexOptions{"pca": &db.Forest{Tuning: db.Off, Seed: 1, Learner: forest.PCATree}}},
+		{"product", 5, vector.InnerProduct, false, map[string]db.IndexOptions{"kd": &db.Forest{Tuning: db.Off, Seed: 1}}},
 		{"long", 12000, vector.L2, false, nil},
 	},
 	"sparse": {
-		{"counts", 0, 0, false, map[string]db.BuildOptions{"p": {Postings: db.PostingsOptions{Partition: true, M: 3}}}},
-		{"words", 0, 0, true, map[string]db.BuildOptions{"p": {}}},
-		{"wide", 0, 0, false, map[string]db.BuildOptions{"p": {Postings: db.PostingsOptions{Partition: true}}}},
+		{"counts", 0, 0, false, map[string]db.IndexOptions{"p": &db.Postings{Partition: true, M: 3}}},
+		{"words", 0, 0, true, map[string]db.IndexOptions{"p": nil}},
+		{"wide", 0, 0, false, map[string]db.IndexOptions{"p": &db.Postings{Partition: true}}},
 	},
 	"labels": {
-		{"counts", 0, 0, false, map[string]db.BuildOptions{
-			"lcif": {Kind: db.KindLCIF, LCIF: db.LCIFOptions{Weight: db.WeightTFIDF, Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
-			"at":   {Kind: db.KindAT, Budget: small},
-			"pt":   {Kind: db.KindPT, Budget: small},
+		{"counts", 0, 0, false, map[string]db.IndexOptions{
+			"lcif": &db.LCIF{Weight: db.WeightTFIDF, Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+			"at":   (*db.AT)(&small),
+			"pt":   (*db.PT)(&small),
 		}},
-		{"dense", 6, vector.Cosine, false, map[string]db.BuildOptions{
-			"kd":   {},
-			"lcif": {Kind: db.KindLCIF, LCIF: db.LCIFOptions{Neighbors: db.Flat, Params: &query.LCIFParams{K: 5, Lambda: 0.5}}},
-			"sbt":  {Kind: db.KindSBT, Budget: small},
+		{"dense", 6, vector.Cosine, false, map[string]db.IndexOptions{
+			"kd":   &db.Forest{Tuning: db.Off, Seed: 1},
+			"lcif": &db.LCIF{Neighbors: db.Flat, Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+			"sbt":  (*db.SBT)(&small),
 		}},
 	},
 }
 
-var small = db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2, Iterations: 20}}}
+var small = db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2, Iterations: 20}}, Seed: 1}
 
 // put writes rows of all collections and deletes some of the others.
 func put(ctx context.Context, d *db.DB, name string, from, to int) error {

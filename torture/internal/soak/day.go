@@ -133,12 +133,12 @@ func (y *Day) begin(ctx context.Context) error {
 	}
 	for _, x := range []struct {
 		coll, name string
-		o          db.BuildOptions
+		o          db.IndexOptions
 	}{
-		{"dense", "forest", db.BuildOptions{Trees: 6, LabelsK: 20, HopLabels: 16, Rotate: 16, NoTune: true}},
-		{"terms", "rows", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 3}}},
-		{"terms", "labels", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 10, Lambda: 0.7}}}},
-		{"terms", "tree", db.BuildOptions{Kind: db.KindAT, Budget: db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}}},
+		{"dense", "forest", &db.Forest{Trees: 6, LeafNeighbors: 20, ListNeighbors: 16, Coordinates: 16, Tuning: db.Off}},
+		{"terms", "rows", &db.Postings{Partition: true, M: 3}},
+		{"terms", "labels", &db.LCIF{Params: &query.LCIFParams{K: 10, Lambda: 0.7}}},
+		{"terms", "tree", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
 	} {
 		if _, err := y.d.Collection(x.coll).Build(db.WithWorkers(ctx, 1), x.name, x.o); err != nil {
 			return err

@@ -90,21 +90,19 @@ func (s Script) Step(ctx context.Context, d *db.DB, step string) (err error) {
 // Index is an index that a script builds.
 type Index struct {
 	Collection, Name string
-	Options          db.BuildOptions
+	Options          db.IndexOptions
 }
 
 // Indexes are the indexes that Build builds: a forest with label lists and
 // sketches, an inverted index with a partition, and two label models.
 func (s Script) Indexes() []Index {
 	return []Index{
-		{Dense, "forest", db.BuildOptions{
-			Kind: forest.RP, Trees: 3, Depth: 3, LabelsK: 5, HopLabels: 4, Rotate: -1, Members: true, NoTune: true, Seed: s.Seed,
+		{Dense, "forest", &db.Forest{
+			Learner: forest.RP, Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, Rotation: db.Off, Members: true, Tuning: db.Off, Seed: s.Seed,
 		}},
-		{Sparse, "postings", db.BuildOptions{Kind: db.KindPostings, Postings: db.PostingsOptions{Partition: true, M: 2}}},
-		{Sparse, "lcif", db.BuildOptions{Kind: db.KindLCIF, LCIF: db.LCIFOptions{Params: &query.LCIFParams{K: 5, Lambda: 1}}}},
-		{Sparse, "tree", db.BuildOptions{
-			Kind: db.KindAT, Budget: db.BudgetOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}, Seed: s.Seed,
-		}},
+		{Sparse, "postings", &db.Postings{Partition: true, M: 2}},
+		{Sparse, "lcif", &db.LCIF{Params: &query.LCIFParams{K: 5, Lambda: 1}}},
+		{Sparse, "tree", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
 	}
 }
 

@@ -259,7 +259,7 @@ func (s Script) verifySparse(ctx context.Context, v *db.Snapshot, m model, q []d
 	}
 	ask := db.Query{Features: q}
 	for _, x := range indexes {
-		if x.Options.Kind == db.KindPostings {
+		if _, ok := x.Options.(*db.Postings); ok {
 			names = append(names, x.Name)
 		} else if _, err := v.Collection(Sparse).Predict(ctx, ask, &db.PredictOptions{Index: x.Name, Top: 3}); err != nil {
 			return fmt.Errorf("predict by %q: %w", x.Name, err)

@@ -1,0 +1,105 @@
+package db_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/vector"
+)
+
+// optionsBed returns a database with labelled rows in the dense collection "c" and the sparse "s".
+func optionsBed(t *testing.T) *bed {
+	b := newBed(t, vector.L2, 6)
+	b.must(create(t.Context(), b.d, "s", db.Schema{Features: db.Numbered}))
+	b.must(b.d.Update(t.Context(), func(tx *db.Tx) error {
+		for i, x := range mixture(1, 60, 6) {
+			key, label := fmt.Appendf(nil, "key-%d", i), []string{fmt.Sprint("l", i%2)}
+			sparse := vector.Sparse{Index: []uint32{uint32(i % 2), 2 + uint32(i%3)}, Value: []float32{1, 2}}
+			err := errors.Join(tx.Collection("c").Put(db.Row{Key: key, Vector: x, Labels: label}),
+				tx.Collection("s").Put(db.Row{Key: key, Sparse: sparse, Labels: label}))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return b
+}
+
+// TestIndexOptions builds every kind of index with its zero value, nil and nil pointers, and
+// again with the options that the index was built with, which are then the same.
+func TestIndexOptions(t *testing.T) {
+	b := optionsBed(t)
+	model := &query.LCIFParams{K: 3, Lambda: 0.5}
+	for _, c := range []struct {
+		coll string
+		o    db.IndexOptions
+		kind string
+	}{
+		{"c", nil, "kd"}, {"c", &db.Auto{Seed: 3}, "kd"}, {"c", (*db.Auto)(nil), "kd"},
+		{"c", (*db.Forest)(nil), "kd"}, {"c", &db.Forest{Learner: forest.RP, Sketches: db.Off}, "rp"},
+		{"c", &db.Forest{Rotation: db.Off, Lists: db.Off, Tuning: db.Off, Members: true, Tables: db.Off}, "kd"},
+		{"s", nil, "postings"}, {"s", (*db.Postings)(nil), "postings"},
+		{"s", &db.Postings{Partition: true, M: 2}, "postings"},
+		{"s", (*db.LCIF)(nil), "lcif"}, {"c", &db.LCIF{Params: model, Seed: 2}, "lcif"},
+		{"s", &db.LCIF{Params: model, Postings: db.Postings{Partition: true, M: -1}}, "lcif"},
+		{"c", (*db.SBT)(nil), "sbt"}, {"s", (*db.PT)(nil), "pt"}, {"s", (*db.AT)(nil), "at"},
+		{"s", &db.AT{Budget: 7, AllowEmpty: true, Seed: 5}, "at"},
+	} {
+		build := func(o db.IndexOptions) db.IndexInfo {
+			t.Helper()
+			info, err := b.d.Collection(c.coll).Build(t.Context(), "x", o)
+			if err != nil {
+				t.Fatalf("%s, %T %+v: %v", c.coll, o, o, err)
+			}
+			return info
+		}
+		info := build(c.o)
+		if info.Kind != c.kind {
+			t.Errorf("%s, %T: built %q, want %q", c.coll, c.o, info.Kind, c.kind)
+		}
+		if again := build(info.Options); !reflect.DeepEqual(again.Options, info.Options) {
+			t.Errorf("%T %+v, built again with %+v", info.Options, info.Options, again.Options)
+		}
+	}
+	info, err := b.d.Collection("s").Index("x")
+	if o := info.Options.(*db.AT); err != nil || o.Budget != 7 || o.Seed != 5 || !o.AllowEmpty {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// TestIndexOptionsRefused checks that options which contradict each other, or the collection,
+// are errors.
+func TestIndexOptionsRefused(t *testing.T) {
+	b := optionsBed(t)
+	for _, c := range []struct {
+		coll string
+		o    db.IndexOptions
+	}{
+		{"c", &db.Forest{Tuning: "yes"}},
+		{"c", &db.Forest{Tables: "none"}},
+		{"c", &db.Forest{Tables: db.Off}}, // without members
+		{"c", &db.Forest{Coordinates: -1}},
+		{"c", &db.Forest{Sketches: db.Off, SketchBytes: 64}},
+		{"c", &db.Forest{Lists: db.Off, ListNeighbors: 4}},
+		{"c", &db.Forest{Learner: "postings"}},
+		{"c", &db.Forest{Learner: "oak"}},
+		{"c", &db.Postings{}},
+		{"s", &db.Forest{}},
+		{"s", &db.Forest{Learner: "postings"}},
+		{"s", &db.Postings{M: 3}},
+		{"c", &db.LCIF{Postings: db.Postings{Partition: true}}},
+		{"s", &db.AT{Budget: -1}},
+		{"s", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}},
+	} {
+		if _, err := b.d.Collection(c.coll).Build(t.Context(), "x", c.o); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)
+		}
+	}
+}
