@@ -28,9 +28,10 @@ type MaintainStep struct {
 	// Action is what the step did: "segment" (fresh rows became a segment of an inverted index
 	// or label model), "merge" (the same, merged with other segments), "rewrite" (a segment was
 	// rewritten without its deleted rows), "forget" (deleted rows no longer count in a label
-	// model), "relabel" (rows count with their new labels in a label model), "insert" (fresh rows were inserted into a forest), "count" (budgeted trees updated
-	// their counts and kept their decisions), "subtree" (parts of budgeted trees were relearned
-	// as well), "relearn" (the index was rebuilt).
+	// model), "relabel" (rows count with their new labels in a label model), "insert" (fresh
+	// rows were inserted into a forest), "count" (budgeted trees updated their counts and kept
+	// their decisions), "subtree" (parts of budgeted trees were relearned as well), "relearn"
+	// (the index was rebuilt).
 	Action string
 	// Rows is the number of rows that the step read.
 	Rows int

@@ -183,7 +183,8 @@ func (p *TreePath) decides(label string) int {
 }
 
 // TreePicture returns a picture of a stored tree: the decisions with the names of their
-// features and labels. nil options are the defaults; Names is ignored. classes selects trees if there is one per class.
+// features and labels. nil options are the defaults; Names is ignored. classes selects trees if
+// there is one per class.
 //
 // Errors: ErrNotFound, ErrInvalid for a name that no class has.
 func (c Collection) TreePicture(
