@@ -134,7 +134,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 	f := follower{
 		d: d, next: next, moved: moved, copied: copied, changes: changes, written: map[uint64]bool{},
 	}
-	if err := next.sound(soundAll); err != nil {
+	if err := next.verifyPages(allParts); err != nil {
 		return 0, err
 	}
 	for round, n := 0, catchUpBytes+1; n > catchUpBytes && round < catchUpRounds; round++ {
@@ -235,7 +235,7 @@ func (d *DB) copyTo(ctx context.Context, name string,
 func copyState(ctx context.Context, g *generation, path string, o Options,
 	moved []moving) (err error) {
 	defer guard(g.store, setFaults(), &err)
-	if err := g.store.sound(soundAll); err != nil {
+	if err := g.store.verifyPages(allParts); err != nil {
 		return err
 	}
 	var cat []byte

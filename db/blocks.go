@@ -26,7 +26,7 @@ func (v *value) number() uint32 { return binary.BigEndian.Uint32(v.key[codec.Key
 // blocks must be numbered 0..n-1; a negative n allows any count. The payloads alias the map.
 func (g *generation) section(ctx context.Context, coll string, object uint64, kind codec.Kind,
 	n int) ([]value, error) {
-	if err := g.store.sound(soundBlocks); err != nil {
+	if err := g.store.verifyPages(partBlocks); err != nil {
 		return nil, err
 	}
 	var vals []value
@@ -129,7 +129,7 @@ func (g *generation) payloads(ctx context.Context, coll string, object uint64,
 // run reads the payloads of a run of blocks.
 func (g *generation) run(ctx context.Context, coll string, r arrays.Run,
 	kind codec.Kind) ([][]byte, error) {
-	if err := g.store.sound(soundBlocks); err != nil {
+	if err := g.store.verifyPages(partBlocks); err != nil {
 		return nil, err
 	}
 	vals := make([]value, 0, 16)

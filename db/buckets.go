@@ -28,13 +28,13 @@ var ballastKey = codec.Key(0, codec.KindGeneric, 0)
 
 // The parts of the file whose pages are verified separately.
 const (
-	soundBlocks store.Parts = 1 << iota
-	soundKeys               // and the dictionary of features
-	soundLabels
-	soundMeta
-	soundSets
-	soundTail
-	soundAll = 1<<iota - 1 | store.FreePages
+	partBlocks store.Parts = 1 << iota
+	partKeys               // and the dictionary of features
+	partLabels
+	partMeta
+	partSets
+	partTail
+	allParts = 1<<iota - 1 | store.FreePages
 )
 
 // layout describes the buckets to package store. Values are verified with the pages if they are
@@ -42,13 +42,13 @@ const (
 // sets are blocks whose absence no other check would detect.
 var layout = store.Layout{
 	Buckets: []store.Bucket{
-		{Name: string(bucketBlocks), Part: soundBlocks},
-		{Name: string(bucketKeys), Part: soundKeys, Values: true},
-		{Name: string(bucketFeatures), Part: soundKeys, Values: true},
-		{Name: string(bucketLabels), Part: soundLabels, Values: true},
-		{Name: string(bucketMeta), Part: soundMeta},
-		{Name: string(bucketSets), Part: soundSets, Values: true},
-		{Name: string(bucketTail), Part: soundTail},
+		{Name: string(bucketBlocks), Part: partBlocks},
+		{Name: string(bucketKeys), Part: partKeys, Values: true},
+		{Name: string(bucketFeatures), Part: partKeys, Values: true},
+		{Name: string(bucketLabels), Part: partLabels, Values: true},
+		{Name: string(bucketMeta), Part: partMeta},
+		{Name: string(bucketSets), Part: partSets, Values: true},
+		{Name: string(bucketTail), Part: partTail},
 	},
 	Pair: checkEntry,
 }

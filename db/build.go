@@ -266,9 +266,9 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 		if r == nil {
 			return nil, noIndex(entry, name)
 		}
-		gone := r.objects()
+		removed := r.objects()
 		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x indexRef) bool { return x.Name == name })
-		return gone, nil
+		return removed, nil
 	})
 }
 

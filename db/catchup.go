@@ -128,13 +128,13 @@ func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copied
 	if err := st.load(ctx); err != nil {
 		return err
 	}
-	now := st.dead()
+	now := st.deletedSet()
 	if now == nil {
 		return nil
 	}
-	gone := roaring.AndNot(now, before.deleted)
-	gone.RemoveRange(uint64(before.rows), math.MaxUint32+1)
-	for it := gone.Iterator(); it.HasNext(); {
+	newlyDeleted := roaring.AndNot(now, before.deleted)
+	newlyDeleted.RemoveRange(uint64(before.rows), math.MaxUint32+1)
+	for it := newlyDeleted.Iterator(); it.HasNext(); {
 		key, err := st.key(it.Next())
 		if err != nil {
 			return err

@@ -75,7 +75,7 @@ func (st *collState) loadChanges(context.Context) (err error) {
 	if c.Revision == 0 {
 		return nil
 	}
-	if err := g.store.sound(soundSets | soundTail); err != nil {
+	if err := g.store.verifyPages(partSets | partTail); err != nil {
 		return err
 	}
 	var set *roaring.Bitmap
@@ -118,7 +118,7 @@ func (st *collState) relabelled(object uint64) (rows *roaring.Bitmap, err error)
 	if st.c.Revision == 0 {
 		return nil, nil
 	}
-	if err := st.g.store.sound(soundSets); err != nil {
+	if err := st.g.store.verifyPages(partSets); err != nil {
 		return nil, err
 	}
 	st.g.locked(func() {
@@ -131,18 +131,18 @@ func (st *collState) relabelled(object uint64) (rows *roaring.Bitmap, err error)
 }
 
 // stale returns the number of live rows below n whose labels were changed since an index with
-// this main object was made. Unlike dead, it does not need the tables of the rows.
+// this main object was made. Unlike deletedSet, it does not need the tables of the rows.
 func (st *collState) stale(object uint64, n int) (int, error) {
 	rows, err := st.relabelled(object)
 	if rows == nil || err != nil {
 		return 0, err
 	}
-	dead, err := st.tombstones()
+	deletedRows, err := st.tombstones()
 	if err != nil {
 		return 0, err
 	}
-	if dead != nil {
-		rows.AndNot(dead)
+	if deletedRows != nil {
+		rows.AndNot(deletedRows)
 	}
 	rows.RemoveRange(uint64(n), 1<<32)
 	return int(rows.GetCardinality()), nil

@@ -58,12 +58,12 @@ func (d *DB) Drop(ctx context.Context, name string) error {
 		if err != nil {
 			return nil, err
 		}
-		gone := []uint64{c.ID}
+		removed := []uint64{c.ID}
 		for _, x := range c.Indexes {
-			gone = append(gone, x.objects()...)
+			removed = append(removed, x.objects()...)
 		}
 		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *collection) bool { return x == c })
-		return gone, nil
+		return removed, nil
 	})
 }
 

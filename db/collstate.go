@@ -92,12 +92,12 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 	if err := st.loadTail(&rs); err != nil {
 		return err
 	}
-	dead, err := st.tombstones()
+	deletedRows, err := st.tombstones()
 	if err != nil {
 		return err
 	}
 	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: int(c.Live)}
-	st.base.Deleted, st.base.DeletedBits = dead, bitsOf(dead, int(c.Rows))
+	st.base.Deleted, st.base.DeletedBits = deletedRows, bitsOf(deletedRows, int(c.Rows))
 	if err := st.base.Validate(); err != nil {
 		return corruptf(c.Name, "%w", err)
 	}
@@ -118,22 +118,22 @@ func bitsOf(set *roaring.Bitmap, n int) []uint64 {
 }
 
 // tombstones reads the set of deleted rows, nil if there are none.
-func (st *collState) tombstones() (dead *roaring.Bitmap, err error) {
+func (st *collState) tombstones() (deletedRows *roaring.Bitmap, err error) {
 	c, g := st.c, st.g
-	if err := g.store.sound(soundSets); err != nil {
+	if err := g.store.verifyPages(partSets); err != nil {
 		return nil, err
 	}
-	g.locked(func() { dead, err = readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
+	g.locked(func() { deletedRows, err = readSet(g.tx, c.Name, c.ID, codec.KindTombstones, c.Rows) })
 	if err != nil {
 		return nil, err
 	}
-	if live := c.Rows - uint32(dead.GetCardinality()); live != c.Live {
+	if live := c.Rows - uint32(deletedRows.GetCardinality()); live != c.Live {
 		return nil, corruptf(c.Name, "%d rows are not deleted, the catalog counts %d", live, c.Live)
 	}
-	if dead.IsEmpty() {
+	if deletedRows.IsEmpty() {
 		return nil, nil
 	}
-	return dead, nil
+	return deletedRows, nil
 }
 
 // loadTail appends the rows after the last chunk.
@@ -170,7 +170,7 @@ func (st *collState) loadTail(rs *query.RowSet) error {
 // reports errors of f as damage to that row.
 func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 	c, g := st.c, st.g
-	if err := g.store.sound(soundTail); err != nil {
+	if err := g.store.verifyPages(partTail); err != nil {
 		return err
 	}
 	want := c.sealed()
@@ -213,17 +213,17 @@ func (st *collState) load(ctx context.Context) error {
 	return err
 }
 
-// dead returns the set of deleted rows, nil if there are none. load must have succeeded.
-func (st *collState) dead() *roaring.Bitmap {
+// deletedSet returns the set of deleted rows, nil if there are none. load must have succeeded.
+func (st *collState) deletedSet() *roaring.Bitmap {
 	if st.c.Sparse {
-		return st.sparseRows.dead
+		return st.sparseRows.deletedRows
 	}
 	return st.base.Deleted
 }
 
 // deleted reports whether a row has a tombstone. load must have succeeded.
 func (st *collState) deleted(row uint32) bool {
-	d := st.dead()
+	d := st.deletedSet()
 	return d != nil && d.Contains(row)
 }
 
@@ -284,7 +284,7 @@ func (st *collState) loadKeys(ctx context.Context) error {
 // labelRows returns the set of rows that carry a label, including deleted ones; nil if no row
 // ever had it.
 func (st *collState) labelRows(label string) (*roaring.Bitmap, error) {
-	if err := st.g.store.sound(soundLabels | soundSets); err != nil {
+	if err := st.g.store.verifyPages(partLabels | partSets); err != nil {
 		return nil, err
 	}
 	st.g.state.Lock()

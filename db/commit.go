@@ -51,7 +51,7 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 // fill runs f on the transaction's catalog and writes the catalog back.
 func fill(s *openFile, tx *bbolt.Tx, f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	defer guard(s, setFaults(), &err)
-	if err := s.sound(soundAll); err != nil {
+	if err := s.verifyPages(allParts); err != nil {
 		return err
 	}
 	cat, err := getCatalog(tx)
@@ -103,7 +103,7 @@ func (d *DB) commitRequests(reqs []*request) {
 			a = newApplier(tx, cat)
 			for i, r := range reqs {
 				for j := range r.ops {
-					r.ops[j].id = d.led(r.ops[j].id)
+					r.ops[j].id = d.currentID(r.ops[j].id)
 				}
 				if failed[i] = errors.Join(a.unchanged(r, d.store), a.check(r.ops)); failed[i] != nil {
 					continue
@@ -135,11 +135,11 @@ type applier struct {
 
 // collTx holds the changes of a transaction to one collection.
 type collTx struct {
-	c      *collection
-	first  uint32 // number of rows[0]
-	rows   []rows.Row
-	dead   *roaring.Bitmap // rows that this transaction deletes
-	labels map[string]labelChange
+	c           *collection
+	first       uint32 // number of rows[0]
+	rows        []rows.Row
+	deletedRows *roaring.Bitmap // rows that this transaction deletes
+	labels      map[string]labelChange
 	// changes are those of labels and payloads of rows below first, by row; relabelled are the
 	// rows of those that change labels.
 	changes    map[uint32]*change
@@ -255,7 +255,7 @@ func (a *applier) apply(ops []op) error {
 		if t == nil {
 			c := a.cat.byID(o.id)
 			t = &collTx{
-				c: c, first: c.Rows, dead: roaring.New(), labels: map[string]labelChange{},
+				c: c, first: c.Rows, deletedRows: roaring.New(), labels: map[string]labelChange{},
 				changes: map[uint32]*change{}, relabelled: roaring.New(),
 			}
 			a.colls[o.id] = t
@@ -274,7 +274,7 @@ func (a *applier) apply(ops []op) error {
 			continue
 		}
 		if old != nil {
-			t.dead.Add(uint32(row))
+			t.deletedRows.Add(uint32(row))
 			t.c.Live--
 			if o.what == opDelete {
 				if err := a.keys.Delete(k); err != nil {
@@ -357,7 +357,7 @@ func (a *applier) finish() error {
 		if err := a.sealAndTail(t); err != nil {
 			return err
 		}
-		if err := editSets(a.tx, t.c.ID, codec.KindTombstones, t.dead, nil); err != nil {
+		if err := editSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {
 			return err
 		}
 		if err := a.writeChanges(t); err != nil {
@@ -448,12 +448,12 @@ func (a *applier) writeChanges(t *collTx) error {
 	}
 	tail := a.tx.Bucket(bucketTail)
 	deleted := roaring.New()
-	if !t.dead.IsEmpty() {
+	if !t.deletedRows.IsEmpty() {
 		var err error
 		if deleted, err = readSet(a.tx, t.c.Name, t.c.ID, codec.KindChanged, t.c.Rows); err != nil {
 			return err
 		}
-		deleted.And(t.dead)
+		deleted.And(t.deletedRows)
 	}
 	for it := deleted.Iterator(); it.HasNext(); {
 		key := codec.Key(t.c.ID, codec.KindChange, it.Next())
@@ -465,7 +465,7 @@ func (a *applier) writeChanges(t *collTx) error {
 	for row := range t.changes {
 		changed.Add(row)
 	}
-	changed.AndNot(t.dead) // a later transaction of the group has deleted the row
+	changed.AndNot(t.deletedRows) // a later transaction of the group has deleted the row
 	for it := changed.Iterator(); it.HasNext(); {
 		row := it.Next()
 		key := codec.Key(t.c.ID, codec.KindChange, row)

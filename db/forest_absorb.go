@@ -66,11 +66,11 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 	if grown == 0 {
 		grown = m.Info.Rows
 	}
-	dead := 0
-	if b := within(st.dead(), 0, rows); b != nil {
-		dead = int(b.GetCardinality())
+	deletedRows := 0
+	if b := within(st.deletedSet(), 0, rows); b != nil {
+		deletedRows = int(b.GetCardinality())
 	}
-	changed := rows - grown + dead - d.GrownDead
+	changed := rows - grown + deletedRows - d.GrownDead
 	if float64(changed) > drift*float64(grown-d.GrownDead) {
 		return nil, true, nil
 	}
@@ -87,7 +87,7 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 	}
 	v := x.open.(*forestIndex).view
 	f := &folding{
-		ctx: ctx, m: m, lists: lists, dead: st.deleted, store: st.file(),
+		ctx: ctx, m: m, lists: lists, isDeleted: st.deleted, store: st.file(),
 		forestStep: forestStep{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
 	}
 	if err := f.fold(timer); err != nil {
@@ -99,20 +99,20 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 // folding holds the work of one step.
 type folding struct {
 	forestStep
-	ctx   context.Context
-	m     *manifest
-	lists *labelLists
-	dead  func(row uint32) bool
-	store *openFile
-	rows  []uint32  // the absorbed rows that are not deleted
-	space *flatRows // all absorbed rows, in the partition space
-	near  [][]candidate
-	gains forest.Gains
+	ctx       context.Context
+	m         *manifest
+	lists     *labelLists
+	isDeleted func(row uint32) bool
+	store     *openFile
+	rows      []uint32  // the absorbed rows that are not deleted
+	space     *flatRows // all absorbed rows, in the partition space
+	near      [][]candidate
+	gains     forest.Gains
 }
 
 func (f *folding) fold(timer *stageTimer) error {
 	for row := f.lo; row < f.hi; row++ {
-		if !f.dead(uint32(row)) {
+		if !f.isDeleted(uint32(row)) {
 			f.rows = append(f.rows, uint32(row))
 		}
 	}
@@ -234,7 +234,7 @@ func (f *folding) finder(k int) (func() func(row uint32, dst []candidate) ([]can
 func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) ([]candidate, error), error) {
 	corpus := subset{rows: partitionSpace(f.v, 0, f.v.N), ids: []uint32{}}
 	for row := range uint32(f.v.N) {
-		if !f.dead(row) {
+		if !f.isDeleted(row) {
 			corpus.ids = append(corpus.ids, row)
 		}
 	}

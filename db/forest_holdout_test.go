@@ -128,12 +128,12 @@ func TestTrialHidesTwins(t *testing.T) {
 		}
 		for i, q := range trial.queries {
 			for row := range data.n {
-				if !trial.dead.Contains(uint32(row)) && slices.Equal(q, data.Row(row, nil)) {
+				if !trial.deletedRows.Contains(uint32(row)) && slices.Equal(q, data.Row(row, nil)) {
 					t.Fatalf("query %d equals row %d, which is searched", i, row)
 				}
 			}
 			for _, row := range trial.truth[i] {
-				if trial.dead.Contains(row) {
+				if trial.deletedRows.Contains(row) {
 					t.Fatalf("query %d: answer %d is hidden", i, row)
 				}
 			}

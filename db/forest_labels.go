@@ -110,16 +110,16 @@ func (l *learned) project(ctx context.Context, t *training, o buildOptions,
 	if o.SketchBytes > 0 {
 		coords = max(coords, min(query.SketchCoordinates(o.SketchBytes), inner))
 	}
-	wanted := coords
+	requested := coords
 	approximate := o.Labels == NeighborsApproximate && (t.own || o.HopLabels > 0)
 	if approximate {
-		wanted = max(wanted, min(wideCodes, inner))
+		requested = max(requested, min(wideCodes, inner))
 	}
-	if wanted == 0 {
+	if requested == 0 {
 		return nil
 	}
 	return timer.run("rotate", func(func(int, int)) error {
-		whole, err := forest.PCA(ctx, t.corpus, wanted, 10_000, o.Seed, workersOf(ctx))
+		whole, err := forest.PCA(ctx, t.corpus, requested, 10_000, o.Seed, workersOf(ctx))
 		if err != nil {
 			return wrapf(asOption(err), "rotate")
 		}

@@ -17,11 +17,11 @@ import (
 // held-out rows, and all rows that equal one of them, are excluded from the training points and
 // also from the answers, so that a query is as new to the forest as a user's query.
 type trial struct {
-	*split  // of the training points
-	queries [][]float32
-	truth   [][]uint32
-	dead    *roaring.Bitmap
-	k       int
+	*split      // of the training points
+	queries     [][]float32
+	truth       [][]uint32
+	deletedRows *roaring.Bitmap
+	k           int
 }
 
 // newTrial determines the held-out points and their true neighbors.
@@ -31,18 +31,18 @@ func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
 	if err != nil {
 		return nil, err
 	}
-	tr := &trial{split: parts, dead: roaring.New(), k: o.TuneK}
+	tr := &trial{split: parts, deletedRows: roaring.New(), k: o.TuneK}
 	if base.Deleted != nil {
-		tr.dead.Or(base.Deleted)
+		tr.deletedRows.Or(base.Deleted)
 		// Rows written and deleted since the build began are outside the trial.
-		tr.dead.RemoveRange(uint64(base.Rows.N), 1<<32)
+		tr.deletedRows.RemoveRange(uint64(base.Rows.N), 1<<32)
 	}
 	if t.own {
 		for _, i := range tr.hidden {
-			tr.dead.Add(t.points.id(i))
+			tr.deletedRows.Add(t.points.id(i))
 		}
 	}
-	live := base.Rows.N - int(tr.dead.GetCardinality())
+	live := base.Rows.N - int(tr.deletedRows.GetCardinality())
 	tr.k = min(tr.k, live)
 	if tr.k < 1 {
 		return nil, fmt.Errorf("%w: too few rows to tune on", errOption)
@@ -63,7 +63,7 @@ func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
 			exact = t.truth.Row(j)
 		}
 		for _, id := range exact {
-			if len(truth) < tr.k && !tr.dead.Contains(id) {
+			if len(truth) < tr.k && !tr.deletedRows.Contains(id) {
 				truth = append(truth, id)
 			}
 		}
@@ -100,8 +100,8 @@ func (tr *trial) scan(ctx context.Context, st *openFile, base *query.View) error
 // mask returns the view without the held-out rows.
 func (tr *trial) mask(v *query.View) *query.View {
 	m := *v
-	m.Deleted, m.DeletedBits = tr.dead, bitsOf(tr.dead, v.Rows.N)
-	m.LiveCount = v.Rows.N - int(tr.dead.GetCardinality())
+	m.Deleted, m.DeletedBits = tr.deletedRows, bitsOf(tr.deletedRows, v.Rows.N)
+	m.LiveCount = v.Rows.N - int(tr.deletedRows.GetCardinality())
 	return &m
 }
 

@@ -104,7 +104,7 @@ func (st *collState) loadIndex(ctx context.Context, r *indexRef, x *indexState) 
 // target returns what a search reads: the view and manifest of an index, or the view of all
 // rows and no manifest.
 func (st *collState) target(ctx context.Context, name string) (*query.View, *manifest, error) {
-	x, err := st.asked(ctx, name)
+	x, err := st.searchIndex(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,9 +115,9 @@ func (st *collState) target(ctx context.Context, name string) (*query.View, *man
 	return x.open.(rowFinder).rowView(), x.m, nil
 }
 
-// asked returns the index for a search for rows: the named index, or the only one if name is
+// searchIndex returns the index for a search for rows: the named index, or the only one if name is
 // empty. nil means an exact scan of the rows.
-func (st *collState) asked(ctx context.Context, name string) (*indexState, error) {
+func (st *collState) searchIndex(ctx context.Context, name string) (*indexState, error) {
 	name, err := st.only(name, Flat, func(k kind) bool { return !k.predicts() })
 	if err != nil || name == Flat {
 		return nil, err

@@ -81,8 +81,8 @@ type source interface {
 	denseRow(row int, x []float32) []float32
 	// sparseRow returns a row of a sparse collection, in the map.
 	sparseRow(row uint32) vector.Sparse
-	// dead returns the set of deleted rows, nil if there are none.
-	dead() *roaring.Bitmap
+	// deletedSet returns the set of deleted rows, nil if there are none.
+	deletedSet() *roaring.Bitmap
 	deleted(row uint32) bool
 	// relabelled returns the rows whose labels were changed since an index with this main object
 	// was made; some of them may be deleted. It returns nil if there are none.

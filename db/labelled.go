@@ -51,8 +51,8 @@ type labelled struct {
 	live []int
 }
 
-// dead returns the numbers of the rows that are not live.
-func (d *labelled) dead() *roaring.Bitmap {
+// deletedSet returns the numbers of the rows that are not live.
+func (d *labelled) deletedSet() *roaring.Bitmap {
 	out := roaring.New()
 	out.AddRange(0, uint64(d.rows.Rows()))
 	for _, row := range d.live {

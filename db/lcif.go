@@ -116,22 +116,22 @@ func (lcifKind) options(b *buildOptions) IndexOptions {
 
 // resolveGraph fills in the number of nearest rows that second-order scores use.
 func (o *lcifOptions) resolveGraph() error {
-	wanted := o.Params != nil && o.Params.SecondOrder > 0
+	requested := o.Params != nil && o.Params.SecondOrder > 0
 	for _, w := range o.SecondOrders {
 		if !(w >= 0 && w <= 1) {
 			return fmt.Errorf("%w: weight %g of second-order scores, want 0 to 1", errOption, w)
 		}
-		wanted = wanted || o.Params == nil && w > 0
+		requested = requested || o.Params == nil && w > 0
 	}
 	switch {
 	case o.Graph < 0 || o.Graph > MaxGraph:
 		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10",
 			errOption, o.Graph, MaxGraph)
-	case !wanted && o.Graph > 0 && !o.relearn:
+	case !requested && o.Graph > 0 && !o.relearn:
 		return fmt.Errorf(
 			"%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
 			errOption, o.Graph)
-	case !wanted:
+	case !requested:
 		o.Graph = 0
 	case o.Graph == 0:
 		o.Graph = 10
@@ -178,7 +178,7 @@ type lcifLearned struct {
 	sets          *labels.Matrix // by row number; deleted rows have no labels
 	counts        *labels.FeatureLabels
 	power         *labels.Powers  // similarities to the power of params.Beta
-	dead          *roaring.Bitmap // rows that were deleted
+	deletedRows   *roaring.Bitmap // rows that were deleted
 	keep          []uint64
 	idf           []float32
 	scale         *query.Scaling
@@ -299,7 +299,7 @@ func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 func (l *lcifLearned) learnSparse(
 	ctx context.Context, coll string, data *labelled, o buildOptions, timer *stageTimer,
 ) error {
-	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
+	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.deletedSet()
 	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
 		return err
 	}
@@ -421,7 +421,7 @@ func (l *lcifLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	sets := l.sets.CSR()
 	labelSetArrays(w.Section(codec.KindLabelMatrix), &sets)
 	h := &lcifHead{
-		names: l.names, dead: l.dead, square: l.counts.Square, rows: l.counts.Rows, powers: l.power,
+		names: l.names, deletedRows: l.deletedRows, square: l.counts.Square, rows: l.counts.Rows, powers: l.power,
 		keep: l.keep, idf: l.idf, graph: l.graph,
 	}
 	h.put(w)
@@ -482,8 +482,8 @@ func (s *relabelledSets) validate(n int) error {
 
 // lcifHead is the data that a label model stores once, not per segment, except for its pairs.
 type lcifHead struct {
-	names []string
-	dead  *roaring.Bitmap
+	names       []string
+	deletedRows *roaring.Bitmap
 	// relabelled has the rows whose labels were changed since their segment was written.
 	relabelled relabelledSets
 	square     []labels.Uint128
@@ -498,7 +498,7 @@ type lcifHead struct {
 func (h *lcifHead) put(w *arrays.Writer) {
 	a := w.Section(codec.KindLabelMatrix)
 	a.WriteNames(arrayLabelNames, h.names)
-	a.WriteSet(arrayLabelDead, h.dead)
+	a.WriteSet(arrayLabelDead, h.deletedRows)
 	h.relabelled.arrays(a)
 	once := lcifArrays{
 		rows: h.rows, keep: h.keep, idf: h.idf, feature: h.powers.Feature, label: h.powers.Label, graph: h.graph,

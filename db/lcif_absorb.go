@@ -48,23 +48,23 @@ func patchFull(changed, touched, base int) bool {
 type lcifStep struct {
 	m *manifest // of the index before the step
 	// The step replaces segments [from, to) by one of n rows that begins with row first and has
-	// dead deleted rows; if n is zero, it writes none. The segment is an object of its own.
+	// deletedRows deleted rows; if n is zero, it writes none. The segment is an object of its own.
 	// Every step writes the head, and the next step deletes it.
-	from, to       int
-	object         uint64 // of the segment
-	first, n, dead int
-	index          *postings.Index // nil over dense rows
-	lengths        []float64
-	sets           vector.CSR
-	features       int
-	covered        int  // number of rows that the model covers after the step
-	read           int  // number of rows read
-	relabels       bool // no row is new or deleted
-	head           lcifHead
-	counts         *labels.FeatureLabels // the new patch, or all pairs if whole is set
-	whole          bool
-	baseBytes      int64 // size of the pairs that are not rewritten
-	params         query.LCIFParams
+	from, to              int
+	object                uint64 // of the segment
+	first, n, deletedRows int
+	index                 *postings.Index // nil over dense rows
+	lengths               []float64
+	sets                  vector.CSR
+	features              int
+	covered               int  // number of rows that the model covers after the step
+	read                  int  // number of rows read
+	relabels              bool // no row is new or deleted
+	head                  lcifHead
+	counts                *labels.FeatureLabels // the new patch, or all pairs if whole is set
+	whole                 bool
+	baseBytes             int64 // size of the pairs that are not rewritten
+	params                query.LCIFParams
 }
 
 // absorb returns a step, or reports that too many rows have changed for the model's weights and
@@ -86,22 +86,22 @@ func (lcifKind) absorb(
 	if err != nil {
 		return nil, false, err
 	}
-	dead := roaring.New()
-	if d := st.dead(); d != nil {
-		dead = d
+	deletedRows := roaring.New()
+	if d := st.deletedSet(); d != nil {
+		deletedRows = d
 	}
 	if a.idf != nil || a.keep != nil || l.Scale != nil {
-		learned, gone := l.Learned, l.LearnedDead
+		learned, newlyDeleted := l.Learned, l.LearnedDead
 		if learned == 0 {
-			learned, gone = m.Info.Rows, int(a.dead.GetCardinality())
+			learned, newlyDeleted = m.Info.Rows, int(a.deletedRows.GetCardinality())
 		}
-		changed := int(c.Rows) - learned + int(dead.GetCardinality()) - gone
-		if float64(changed) > drift*float64(learned-gone) {
+		changed := int(c.Rows) - learned + int(deletedRows.GetCardinality()) - newlyDeleted
+		if float64(changed) > drift*float64(learned-newlyDeleted) {
 			return nil, true, nil
 		}
 	}
 	f := &lcifFollowing{
-		st: st, a: a, gone: dead, relabelled: map[uint32][]uint32{},
+		st: st, a: a, newlyDeleted: deletedRows, relabelled: map[uint32][]uint32{},
 		lcifStep: lcifStep{
 			m: m, covered: int(c.Rows), features: l.Features,
 			head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)},
@@ -141,14 +141,14 @@ func (st *collState) rewriteDue(m *manifest, share float64) bool {
 	if !ok {
 		return false
 	}
-	deleted := func(g *segmentManifest) int { return deletedWithin(st.dead(), g.First, g.Rows) - g.Dead }
+	deleted := func(g *segmentManifest) int { return deletedWithin(st.deletedSet(), g.First, g.Rows) - g.Dead }
 	from, _, _, ok := planSegments(l.Segments, m.Info.Rows, deleted)
 	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
 }
 
-// deletedWithin returns the number of rows in [first, first+n) that are in dead.
-func deletedWithin(dead *roaring.Bitmap, first, n int) int {
-	if b := within(dead, first, n); b != nil {
+// deletedWithin returns the number of rows in [first, first+n) that are in deletedRows.
+func deletedWithin(deletedRows *roaring.Bitmap, first, n int) int {
+	if b := within(deletedRows, first, n); b != nil {
 		return int(b.GetCardinality())
 	}
 	return 0
@@ -166,7 +166,7 @@ func (f *lcifFollowing) graph(
 			}
 		}
 		var x vector.Sparse
-		if !f.gone.Contains(i) {
+		if !f.newlyDeleted.Contains(i) {
 			x = f.row(i)
 		}
 		rows.Append(x)
@@ -196,16 +196,16 @@ func (f *lcifFollowing) graph(
 // lcifFollowing is the state of one step while it is computed.
 type lcifFollowing struct {
 	lcifStep
-	st      source
-	a       *lcifArrays
-	gone    *roaring.Bitmap   // rows that are deleted now
-	number  map[string]uint32 // of labels
-	fresh   [][]uint32        // label sets of the rows after those covered; empty for deleted rows
-	added   *vector.CSR       // unit vectors of the live fresh rows
-	addSets [][]uint32
-	removed *vector.CSR // unit vectors of covered rows deleted since
-	subSets [][]uint32
-	deleted int // number of covered rows deleted since
+	st           source
+	a            *lcifArrays
+	newlyDeleted *roaring.Bitmap   // rows that are deleted now
+	number       map[string]uint32 // of labels
+	fresh        [][]uint32        // label sets of the rows after those covered; empty for deleted rows
+	added        *vector.CSR       // unit vectors of the live fresh rows
+	addSets      [][]uint32
+	removed      *vector.CSR // unit vectors of covered rows deleted since
+	subSets      [][]uint32
+	deleted      int // number of covered rows deleted since
 	// relabelled has the present label sets of the covered rows whose labels have changed. Such a
 	// row is among both the added and the removed rows.
 	relabelled map[uint32][]uint32
@@ -261,8 +261,8 @@ func (f *lcifFollowing) extend() {
 func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total int)) error {
 	f.extend()
 	covered := f.m.Info.Rows
-	gone := roaring.AndNot(f.gone, f.a.dead)
-	gone.RemoveRange(uint64(covered), 1<<32)
+	newlyDeleted := roaring.AndNot(f.newlyDeleted, f.a.deletedRows)
+	newlyDeleted.RemoveRange(uint64(covered), 1<<32)
 	relabelled, err := f.st.relabelled(f.m.Object)
 	if err != nil {
 		return err
@@ -270,9 +270,9 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	if relabelled == nil {
 		relabelled = roaring.New()
 	}
-	relabelled.AndNot(f.gone)
+	relabelled.AndNot(f.newlyDeleted)
 	relabelled.RemoveRange(uint64(covered), 1<<32)
-	f.deleted = int(gone.GetCardinality())
+	f.deleted = int(newlyDeleted.GetCardinality())
 	total := f.covered - covered + f.deleted + int(relabelled.GetCardinality())
 	tick := func() error {
 		if f.read++; f.read%1024 == 0 {
@@ -285,7 +285,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	}
 	f.added = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	f.removed = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	for it := gone.Iterator(); it.HasNext(); {
+	for it := newlyDeleted.Iterator(); it.HasNext(); {
 		row := it.Next()
 		f.remove(row, f.a.sets.Row(int(row)))
 		if err := tick(); err != nil {
@@ -309,7 +309,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		if err := tick(); err != nil {
 			return err
 		}
-		if f.gone.Contains(row) {
+		if f.newlyDeleted.Contains(row) {
 			f.fresh = append(f.fresh, nil)
 			continue
 		}
@@ -321,7 +321,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		f.add(row, set)
 	}
 	f.added, f.removed = f.units(f.added), f.units(f.removed)
-	f.head.dead, f.relabels = f.gone.Clone(), f.unchanged()
+	f.head.deletedRows, f.relabels = f.newlyDeleted.Clone(), f.unchanged()
 	f.params = *f.m.params()
 	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.names.Len()], f.head.names)
 	return nil
@@ -406,9 +406,9 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 // segment builds the segment of the step, if one is needed.
 func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	segments := f.m.lcif().Segments
-	gone := func(first, n int) int { return deletedWithin(f.gone, first, n) }
+	newlyDeleted := func(first, n int) int { return deletedWithin(f.newlyDeleted, first, n) }
 	from, to, end, ok := planSegments(segments, f.covered,
-		func(g *segmentManifest) int { return gone(g.First, g.Rows) - g.Dead })
+		func(g *segmentManifest) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
 	if again := f.relabelledRows(); float64(len(again)) > drift*float64(f.covered) {
 		from, to, end, ok = 0, len(segments), f.covered, true
 	}
@@ -420,7 +420,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	if from < len(segments) {
 		f.first = segments[from].First
 	}
-	f.n, f.dead = end-f.first, gone(f.first, end-f.first)
+	f.n, f.deletedRows = end-f.first, newlyDeleted(f.first, end-f.first)
 	f.read += max(0, f.m.Info.Rows-f.first)
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	f.sets = vector.CSR{Ptr: []uint64{0}, Cols: len(f.head.names)}
@@ -432,7 +432,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		}
 		var x vector.Sparse
 		var set []uint32
-		if !f.gone.Contains(uint32(i)) {
+		if !f.newlyDeleted.Contains(uint32(i)) {
 			if set = f.labels(i); f.st.entry().Sparse {
 				x = f.row(uint32(i))
 			}
@@ -473,7 +473,7 @@ func (f *lcifFollowing) labels(i int) []uint32 {
 func (f *lcifFollowing) relabelledRows() []uint32 {
 	rows := slices.AppendSeq(slices.Clone(f.a.sets.relabelled.rows), maps.Keys(f.relabelled))
 	slices.Sort(rows)
-	return slices.DeleteFunc(slices.Compact(rows), f.gone.Contains)
+	return slices.DeleteFunc(slices.Compact(rows), f.newlyDeleted.Contains)
 }
 
 // keepRelabelled sets the label sets that replace those of segments that the step does not write.
@@ -511,7 +511,7 @@ func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
 		w := arrays.NewWriter(object, sink)
-		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.dead, Bytes: w.Sizes}
+		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.deletedRows, Bytes: w.Sizes}
 		if s.index != nil {
 			one = (&sparseLearned{index: s.index, lengths: s.lengths}).put(w, one)
 		}
@@ -543,14 +543,14 @@ func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 		model.Base = 0
 		basePairs.put(w, s.counts, s.head.powers)
 	} else {
-		model.Base = model.home(s.m.Object)
+		model.Base = model.baseObject(s.m.Object)
 		patchPairs.put(w, s.counts, s.head.powers)
 	}
 	if model.Learned == 0 {
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
 	model.Features, model.Labels, m.Options.LCIF.Params = s.features, len(s.head.names), &s.params
-	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.dead.GetCardinality())
+	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.deletedRows.GetCardinality())
 	m.Info.Bytes = w.Sizes
 	return &m, w.Err
 }
@@ -566,7 +566,7 @@ func (s *lcifStep) parts() []uint64 {
 			out = append(out, g.Object)
 		}
 	}
-	if base := s.m.lcif().home(s.m.Object); !s.whole && !slices.Contains(out, base) {
+	if base := s.m.lcif().baseObject(s.m.Object); !s.whole && !slices.Contains(out, base) {
 		out = append(out, base)
 	}
 	return out
@@ -583,16 +583,16 @@ func (s *lcifStep) garbage() []blockRef {
 			out = append(out, blockRef{object, kind, n})
 		}
 	}
-	home := s.m.lcif().home(s.m.Object)
+	baseObject := s.m.lcif().baseObject(s.m.Object)
 	// Unlike the rest of the head, the neighbor lists and the sets of relabelled rows are large.
 	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
 	drop(s.m.Object, codec.KindLabelMatrix, arrayRelabelledRow, arrayRelabelledPtr, arrayRelabelledIndex)
 	stale := []uint64{s.m.Object}
 	switch {
 	case s.whole:
-		drop(home, codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
-		stale = append(stale, home)
-	case home == s.m.Object:
+		drop(baseObject, codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
+		stale = append(stale, baseObject)
+	case baseObject == s.m.Object:
 		stale = nil
 	}
 	for _, object := range stale {

@@ -287,7 +287,7 @@ func mustUseAll(s *Snapshot) error {
 		}
 		segment := slices.ContainsFunc(m.lcif().Segments, func(g segmentManifest) bool { return g.Object == object })
 		used := object == m.Object
-		home := object == m.lcif().home(m.Object)
+		home := object == m.lcif().baseObject(m.Object)
 		// What there is once stays in an object with pairs or of a build until
 		// these go.
 		once := used || home

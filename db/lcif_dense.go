@@ -252,7 +252,7 @@ func modelNeighbors(
 func (l *lcifLearned) learnDense(
 	ctx context.Context, st source, data *labelled, o buildOptions, timer *stageTimer,
 ) error {
-	l.n, l.live, l.opts, l.dead = data.rows.Rows(), len(data.live), o, data.dead()
+	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.deletedSet()
 	source, err := denseNeighbors(ctx, st, o.LCIF.Neighbors)
 	if err != nil {
 		return err

@@ -185,7 +185,7 @@ func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 	model.params = model.grown(model.params)
 	if c.Sparse && int(c.Rows) > m.Info.Rows {
 		model.view.Neighbors = &query.GrownNeighbors{
-			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.dead(),
+			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.deletedSet(),
 		}
 	}
 	return nil

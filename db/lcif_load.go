@@ -45,7 +45,7 @@ type lcifArrays struct {
 	keep           []uint64
 	idf            []float32
 	graph          *vector.CSR     // nearest other rows; nil without second-order scores
-	dead           *roaring.Bitmap // rows that are deleted and no longer counted
+	deletedRows    *roaring.Bitmap // rows that are deleted and no longer counted
 }
 
 // segmentSets are the label sets of a model's rows, by segment.
@@ -77,8 +77,8 @@ func (s *segmentSets) Row(i int) []uint32 {
 	return query.LabelRows{CSR: s.sets[g]}.Row(i - s.first[g])
 }
 
-// home returns the object that stores the pairs of a label model.
-func (l *lcifManifest) home(own uint64) uint64 {
+// baseObject returns the object that stores the pairs of a label model.
+func (l *lcifManifest) baseObject(own uint64) uint64 {
 	if l.Base != 0 {
 		return l.Base
 	}
@@ -102,7 +102,7 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 	a := &lcifArrays{sets: &segmentSets{labels: l.Labels}}
 	head := r.Section(codec.KindLabelMatrix)
 	a.names = head.ReadNames(arrayLabelNames, l.Labels)
-	a.dead = head.ReadSet(arrayLabelDead, m.Info.Rows)
+	a.deletedRows = head.ReadSet(arrayLabelDead, m.Info.Rows)
 	again := &a.sets.relabelled
 	again.sets.Cols = l.Labels
 	again.arrays(head)
@@ -127,7 +127,7 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 // readPairs maps the arrays of feature–label similarities.
 func (a *lcifArrays) readPairs(r *arrays.Reader, m *manifest) {
 	l := m.lcif()
-	in := r.Of(l.home(m.Object))
+	in := r.Of(l.baseObject(m.Object))
 	stored := in.Section(codec.KindSimilarity)
 	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
 		m, sums := &vector.CSR{Cols: l.Labels}, []int64(nil)
@@ -261,7 +261,7 @@ func (m *labelModel) check(context.Context) error {
 // the model was made do not count.
 func (a *lcifArrays) frequencies() []float32 {
 	out := make([]float32, len(a.rows))
-	if rows := a.sets.Rows() - int(a.dead.GetCardinality()); rows > 0 {
+	if rows := a.sets.Rows() - int(a.deletedRows.GetCardinality()); rows > 0 {
 		for l, n := range a.rows {
 			out[l] = min(1, float32(n)/float32(rows))
 		}
@@ -279,7 +279,7 @@ func (m *labelModel) neighbors(ctx context.Context, of *manifest) (query.Neighbo
 	}
 	if len(m.segments) == 1 {
 		return &query.PostingsNeighbors{
-			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.dead()},
+			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.deletedSet()},
 		}, nil
 	}
 	return &query.SegmentNeighbors{Segments: m.segments}, nil

@@ -29,7 +29,7 @@ func (m *labelModel) predict(
 		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense",
 			errOption, o.Strategy, c.Name)
 	}
-	p := m.asked(o)
+	p := m.paramsFor(o)
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch)
 	sc.p.SetStrategy(o.Strategy)
@@ -74,7 +74,7 @@ func (m *labelModel) predictMany(
 			weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)
 		}
 	}
-	p := m.asked(o)
+	p := m.paramsFor(o)
 	names := make([]string, m.view.Labels.Labels()) // of the predicted labels: all queries share one string
 	name := func(label uint32) string {
 		if names[label] == "" {
@@ -117,8 +117,8 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 	return x
 }
 
-// asked returns the parameters that the options select.
-func (m *labelModel) asked(o *PredictOptions) query.LCIFParams {
+// paramsFor returns the parameters that the options select.
+func (m *labelModel) paramsFor(o *PredictOptions) query.LCIFParams {
 	p := m.params
 	if o.Params != nil {
 		p = m.grown(*o.Params)

@@ -246,12 +246,12 @@ func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) 
 	if err := st.load(ctx); err != nil {
 		return 0, err
 	}
-	dead := 0
-	if b := within(st.dead(), 0, m.Info.Rows); b != nil {
-		dead = int(b.GetCardinality())
+	deletedRows := 0
+	if b := within(st.deletedSet(), 0, m.Info.Rows); b != nil {
+		deletedRows = int(b.GetCardinality())
 	}
 	stale, err := st.stale(m.Object, m.Info.Rows)
-	return int(st.c.Rows) - m.Info.Rows + dead - (m.Info.Rows - m.Info.TrainingPoints) + stale, err
+	return int(st.c.Rows) - m.Info.Rows + deletedRows - (m.Info.Rows - m.Info.TrainingPoints) + stale, err
 }
 
 // tunable reports whether the tuning of an index was put off for lack of rows, and there are

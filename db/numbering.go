@@ -43,7 +43,7 @@ func (d *DB) hold(
 // returns the objects that are no longer referenced. They are removed before the share is
 // released, since a compaction would copy them with their marks.
 func (d *DB) restructure(
-	ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) (gone []uint64, err error),
+	ctx context.Context, f func(tx *bbolt.Tx, cat *catalog) (removed []uint64, err error),
 ) (err error) {
 	if err := d.writable(ctx); err != nil {
 		return err
@@ -53,12 +53,12 @@ func (d *DB) restructure(
 		return err
 	}
 	defer release(&err)
-	var gone []uint64
+	var removed []uint64
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) (err error) {
-		if gone, err = f(tx, cat); err != nil {
+		if removed, err = f(tx, cat); err != nil {
 			return err
 		}
-		for _, id := range gone {
+		for _, id := range removed {
 			if err := putMark(tx, id); err != nil {
 				return err
 			}
@@ -68,5 +68,5 @@ func (d *DB) restructure(
 	if err != nil {
 		return err
 	}
-	return d.sweep(gone)
+	return d.sweep(removed)
 }

@@ -167,7 +167,7 @@ func (d *DB) settleName() error {
 // recoverState checks that the file is a database of this package, reads its catalog, and
 // removes leftovers of interrupted builds.
 func (d *DB) recoverState(ctx context.Context) (err error) {
-	if err := d.store.soundIn(ctx, soundMeta); err != nil {
+	if err := d.store.verifyPagesOf(ctx, partMeta); err != nil {
 		return err
 	}
 	var orphans []uint64

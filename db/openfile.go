@@ -69,13 +69,13 @@ func (f *openFile) begin(write bool) (*bbolt.Tx, error) {
 // commit commits a transaction.
 func (f *openFile) commit(tx *bbolt.Tx) error { return translate(f.Commit(tx)) }
 
-// sound verifies the pages of parts of the file unless they have been verified already.
-func (f *openFile) sound(parts store.Parts) error {
-	return f.soundIn(context.Background(), parts)
+// verifyPages verifies the pages of parts of the file unless they have been verified already.
+func (f *openFile) verifyPages(parts store.Parts) error {
+	return f.verifyPagesOf(context.Background(), parts)
 }
 
-// soundIn is sound with a context.
-func (f *openFile) soundIn(ctx context.Context, parts store.Parts) error {
+// verifyPagesOf is verifyPages with a context.
+func (f *openFile) verifyPagesOf(ctx context.Context, parts store.Parts) error {
 	return fileError(f.Verify(ctx, parts))
 }
 

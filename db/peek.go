@@ -181,11 +181,11 @@ func (c *collection) peekStale(blocks map[string][]byte, object uint64, n int) (
 		if err != nil {
 			return 0, err
 		}
-		dead, err := read(c.ID, codec.KindTombstones, chunk)
+		deletedRows, err := read(c.ID, codec.KindTombstones, chunk)
 		if err != nil {
 			return 0, err
 		}
-		rows.AndNot(dead)
+		rows.AndNot(deletedRows)
 		rows.RemoveRange(uint64(max(0, n-int(chunk)<<16)), 1<<32)
 		stale += int(rows.GetCardinality())
 	}

@@ -174,7 +174,7 @@ func (s *sparseSet) matrix(
 			report(i-lo, hi-lo)
 		}
 		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
-		if row := uint32(i); s.dead == nil || !s.dead.Contains(row) {
+		if row := uint32(i); s.deletedRows == nil || !s.deletedRows.Contains(row) {
 			x := s.row(row)
 			lengths[i-lo] = x.Norm()
 			unitSparse(&unit, x)

@@ -96,7 +96,7 @@ func planSegments(
 	}
 	for i := range segments {
 		g := &segments[i]
-		if gone := deleted(g); gone > 0 && gone*deadShare > g.Rows-g.Dead {
+		if newlyDeleted := deleted(g); newlyDeleted > 0 && newlyDeleted*deadShare > g.Rows-g.Dead {
 			return i, i + 1, g.First + g.Rows, true
 		}
 	}
@@ -105,13 +105,13 @@ func planSegments(
 
 // segmentStep is a step that writes one segment.
 type segmentStep struct {
-	m        *manifest // of the index before the step
-	old      []segmentManifest
-	from, to int // the segments old[from:to] are replaced
-	first, n int
-	dead     int
-	index    *postings.Index
-	lengths  []float64
+	m           *manifest // of the index before the step
+	old         []segmentManifest
+	from, to    int // the segments old[from:to] are replaced
+	first, n    int
+	deletedRows int
+	index       *postings.Index
+	lengths     []float64
 }
 
 // absorb makes fresh rows a segment, merged with the segments that are not much larger.
@@ -124,9 +124,9 @@ func (postingsKind) absorb(
 		return nil, false, err
 	}
 	segments := m.own.(*postingsManifest).Segments
-	dead := func(first, n int) int { return deletedWithin(set.dead, first, n) }
+	isDeleted := func(first, n int) int { return deletedWithin(set.deletedRows, first, n) }
 	from, to, end, ok := planSegments(segments, set.n,
-		func(g *segmentManifest) int { return dead(g.First, g.Rows) - g.Dead })
+		func(g *segmentManifest) int { return isDeleted(g.First, g.Rows) - g.Dead })
 	if !ok {
 		return nil, false, nil
 	}
@@ -137,7 +137,7 @@ func (postingsKind) absorb(
 		s.first = segments[from-1].First + segments[from-1].Rows
 	}
 	s.n = end - s.first
-	s.dead = dead(s.first, s.n)
+	s.deletedRows = isDeleted(s.first, s.n)
 	var rows *vector.CSR
 	err = timer.run("read", func(report func(int, int)) (err error) {
 		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.entry().Dim, report)
@@ -180,7 +180,7 @@ func (s *segmentStep) action() string {
 func (s *segmentStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	one := (&sparseLearned{index: s.index, lengths: s.lengths}).put(w,
-		segmentManifest{First: s.first, Rows: s.n, Dead: s.dead})
+		segmentManifest{First: s.first, Rows: s.n, Dead: s.deletedRows})
 	d := &postingsManifest{Segments: slices.Concat(s.old[:s.from], []segmentManifest{one}, s.old[s.to:])}
 	m := *s.m
 	m.Object, m.Dim, m.own = object, max(m.Dim, s.index.Features()), d

@@ -83,7 +83,7 @@ func loadSegments(
 			return nil, err
 		}
 		out = append(out, postings.Segment{
-			Index: index, First: uint32(g.First), Deleted: within(st.dead(), g.First, g.Rows),
+			Index: index, First: uint32(g.First), Deleted: within(st.deletedSet(), g.First, g.Rows),
 		})
 	}
 	return out, nil

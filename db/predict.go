@@ -133,54 +133,54 @@ func (st *collState) predict(ctx context.Context, q Query, o *PredictOptions) (o
 	if err := checkStrategy(o.Strategy); err != nil {
 		return out, err
 	}
-	asked, x, err := st.askedModel(ctx, q, o.Index)
+	resolved, x, err := st.queryModel(ctx, q, o.Index)
 	if err != nil {
 		return out, err
 	}
 	model := x.open.(labelPredictor)
-	out.Labels, out.Stats.LCIFStats, err = model.predict(ctx, asked.features, o)
+	out.Labels, out.Stats.LCIFStats, err = model.predict(ctx, resolved.features, o)
 	if err != nil {
 		return Predictions{}, err
 	}
-	out.Stats.Unknown = asked.unknown
+	out.Stats.Unknown = resolved.unknown
 	if t, ok := model.(*treeModel); ok && o.Explain {
-		out.Tree, err = t.chosenPath(t.prepare(asked.features))
+		out.Tree, err = t.chosenPath(t.prepare(resolved.features))
 	}
 	return out, err
 }
 
-// askedModel returns the features of a query and the label model that the index name selects.
-func (st *collState) askedModel(
+// queryModel returns the features of a query and the label model that the index name selects.
+func (st *collState) queryModel(
 	ctx context.Context, q Query, index string,
-) (asked askedFeatures, x *indexState, err error) {
+) (resolved queryFeatures, x *indexState, err error) {
 	if err := ctx.Err(); err != nil {
-		return asked, nil, wrapf(err, "predict")
+		return resolved, nil, wrapf(err, "predict")
 	}
-	if asked, err = st.labelQuery(ctx, q); err != nil {
-		return asked, nil, err
+	if resolved, err = st.labelQuery(ctx, q); err != nil {
+		return resolved, nil, err
 	}
 	x, err = st.labelModel(ctx, index)
-	return asked, x, err
+	return resolved, x, err
 }
 
 // labelQuery checks a query and returns its features by number.
-func (st *collState) labelQuery(ctx context.Context, q Query) (asked askedFeatures, err error) {
+func (st *collState) labelQuery(ctx context.Context, q Query) (resolved queryFeatures, err error) {
 	ask := rowAsk{q: q}
 	if err := st.resolveQuery(&ask); err != nil {
-		return asked, err
+		return resolved, err
 	}
 	q = ask.q
 	if st.c.Sparse {
-		_, asked, err = st.sparseQuery(ctx, q)
-		return asked, err
+		_, resolved, err = st.sparseQuery(ctx, q)
+		return resolved, err
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return asked, fmt.Errorf("%w: %q is dense", errKind, st.c.Name)
+		return resolved, fmt.Errorf("%w: %q is dense", errKind, st.c.Name)
 	}
 	if err := checkQuery(q.Vector, st.c.Dim); err != nil {
-		return asked, err
+		return resolved, err
 	}
-	return askedFeatures{features: listed(q.Vector)}, nil
+	return queryFeatures{features: listed(q.Vector)}, nil
 }
 
 // labelModel finds and opens a label model.

@@ -84,9 +84,9 @@ func (st *collState) predictShared(
 		return false, err
 	}
 	all := manyQueries{len(queries), func(i int) (vector.Sparse, error) {
-		asked, err := st.labelQuery(ctx, queries[i])
-		out[i].Stats.Unknown = asked.unknown
-		return asked.features, err
+		resolved, err := st.labelQuery(ctx, queries[i])
+		out[i].Stats.Unknown = resolved.unknown
+		return resolved.features, err
 	}}
 	return x.open.(labelPredictor).predictMany(ctx, all, o, out)
 }

@@ -66,7 +66,7 @@ func (st *collState) find(key []byte) (row uint32, exists bool, err error) {
 	if err := validKey(key); err != nil {
 		return 0, false, err
 	}
-	if err := st.g.store.sound(soundKeys); err != nil {
+	if err := st.g.store.verifyPages(partKeys); err != nil {
 		return 0, false, err
 	}
 	k := keyOf(st.c.ID, key)
@@ -299,7 +299,7 @@ func (s *Snapshot) keyPage(
 	if s.released.Load() {
 		return nil, nil, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
-	if err := s.gen.store.sound(soundKeys); err != nil {
+	if err := s.gen.store.verifyPages(partKeys); err != nil {
 		return nil, nil, err
 	}
 	s.gen.state.Lock()
@@ -330,7 +330,7 @@ func (st *collState) countLabels() (out []LabelCount, err error) {
 	if err := st.load(context.Background()); err != nil {
 		return nil, err
 	}
-	if err := st.g.store.sound(soundLabels | soundSets); err != nil {
+	if err := st.g.store.verifyPages(partLabels | partSets); err != nil {
 		return nil, err
 	}
 	st.g.state.Lock()
@@ -347,8 +347,8 @@ func (st *collState) countLabels() (out []LabelCount, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if dead := st.dead(); dead != nil {
-			rows.AndNot(dead)
+		if deletedRows := st.deletedSet(); deletedRows != nil {
+			rows.AndNot(deletedRows)
 		}
 		if n := int(rows.GetCardinality()); n > 0 {
 			out = append(out, LabelCount{label, n})

@@ -20,7 +20,7 @@ import (
 // until it is complete.
 //
 // The collection itself gets a new number, too. Transactions refer to rows by key, so they are
-// redirected to the new number (see led). Operations that rely on row numbers hold them (see
+// redirected to the new number (see currentID). Operations that rely on row numbers hold them (see
 // hold).
 
 // movedCollections are the collections that a compaction renumbers.
@@ -63,9 +63,9 @@ type moving struct {
 func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, err error) {
 	g := s.gen
 	for _, c := range g.cat.Collections {
-		dead := c.Rows - c.Live
+		deletedRows := c.Rows - c.Live
 		m := moving{name: c.Name, from: c.ID, objects: []uint64{c.ID}, order: order && !c.Sparse && c.Live > 0}
-		if !m.order && (dead == 0 || float64(dead) < renumberShare*float64(c.Rows) ||
+		if !m.order && (deletedRows == 0 || float64(deletedRows) < renumberShare*float64(c.Rows) ||
 			c.Live == 0 && len(c.Indexes) > 0) {
 			continue
 		}
@@ -95,7 +95,7 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 
 // labelObjects appends the objects of a collection's labels.
 func (g *generation) labelObjects(c *collection, dst []uint64) (_ []uint64, err error) {
-	if err := g.store.sound(soundLabels); err != nil {
+	if err := g.store.verifyPages(partLabels); err != nil {
 		return dst, err
 	}
 	prefix := binary.BigEndian.AppendUint64(nil, c.ID)
@@ -222,8 +222,8 @@ func (s *Snapshot) compacted(
 	return nil, copyState(ctx, s.gen, path, o, nil)
 }
 
-// led returns the current number of a collection, which may have been renumbered.
-func (d *DB) led(id uint64) uint64 {
+// currentID returns the current number of a collection, which may have been renumbered.
+func (d *DB) currentID(id uint64) uint64 {
 	for {
 		to, ok := d.renumbered.Load(id)
 		if !ok {

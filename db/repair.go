@@ -47,7 +47,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 	var damaged []damagedIndex
 	err = d.View(func(s *Snapshot) (err error) {
 		defer guard(s.gen.store, setFaults(), &err)
-		if err := s.gen.store.sound(soundAll); err != nil {
+		if err := s.gen.store.verifyPages(allParts); err != nil {
 			return err
 		}
 		for _, c := range s.gen.cat.Collections {

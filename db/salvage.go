@@ -95,7 +95,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 		return r, wrapf(err, "salvage")
 	}
 	defer f.Close()
-	w := newWreck(ctx, f)
+	w := newDamagedFile(ctx, f)
 	if err := w.survey(from); err != nil {
 		return r, err
 	}
@@ -153,8 +153,8 @@ type place struct {
 	cols uint32
 }
 
-// wreck holds the parts found in a damaged file.
-type wreck struct {
+// damagedFile holds the parts found in a damaged file.
+type damagedFile struct {
 	ctx    context.Context
 	f      *os.File
 	cat    *catalog
@@ -164,19 +164,19 @@ type wreck struct {
 	broken map[string]bool         // buckets that may be incomplete
 	found  map[uint64]*salvageable // by collection; nil until it is needed
 	// The following fields are set by a search.
-	reason  error // why the catalog could not be read
-	latest  *catalog
-	dead    map[uint64]*roaring.Bitmap // by collection
-	changed map[uint64]*roaring.Bitmap // rows with a change, by collection
-	unnamed []string
+	reason      error // why the catalog could not be read
+	latest      *catalog
+	deletedRows map[uint64]*roaring.Bitmap // by collection
+	changed     map[uint64]*roaring.Bitmap // rows with a change, by collection
+	unnamed     []string
 	// revisions has the revision of each change found by a search, by its key in blocks.
 	revisions map[string]uint64
 }
 
-func newWreck(ctx context.Context, f *os.File) *wreck {
-	return &wreck{
+func newDamagedFile(ctx context.Context, f *os.File) *damagedFile {
+	return &damagedFile{
 		ctx: ctx, f: f, blocks: map[string]place{}, pairs: map[string]map[string][]byte{},
-		broken: map[string]bool{}, dead: map[uint64]*roaring.Bitmap{},
+		broken: map[string]bool{}, deletedRows: map[uint64]*roaring.Bitmap{},
 		changed: map[uint64]*roaring.Bitmap{}, revisions: map[string]uint64{},
 	}
 }
@@ -184,7 +184,7 @@ func newWreck(ctx context.Context, f *os.File) *wreck {
 // survey walks all reachable pages, of the newer state first, and of the other one if the newer
 // one has no catalog. It then searches all pages for missing parts, or for everything if
 // neither state has a catalog.
-func (w *wreck) survey(path string) error {
+func (w *damagedFile) survey(path string) error {
 	info, err := w.f.Stat()
 	if err != nil {
 		return wrapf(err, "salvage")
@@ -220,7 +220,7 @@ func (w *wreck) survey(path string) error {
 	return nil
 }
 
-func (w *wreck) walk(m page.Meta, length int64) error {
+func (w *damagedFile) walk(m page.Meta, length int64) error {
 	clear(w.blocks)
 	clear(w.pairs)
 	clear(w.broken)
@@ -248,7 +248,7 @@ func (w *wreck) walk(m page.Meta, length int64) error {
 }
 
 // pair records a key and value.
-func (w *wreck) pair(bucket, key, value []byte, at int64) {
+func (w *damagedFile) pair(bucket, key, value []byte, at int64) {
 	name := string(bucket)
 	switch name {
 	case string(bucketBlocks), string(bucketTail), string(bucketSets), string(bucketMeta):
@@ -273,7 +273,7 @@ func (w *wreck) pair(bucket, key, value []byte, at int64) {
 var errGone = errors.New("block is missing or damaged")
 
 // block reads and decodes a valid block.
-func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
+func (w *damagedFile) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
 	p, ok := w.blocks[bucket+string(key[:])]
 	if !ok {
 		object, kind, chunk := codec.ParseKey(key[:])
@@ -287,7 +287,7 @@ func (w *wreck) block(bucket string, key [codec.KeySize]byte) ([]byte, error) {
 }
 
 // rebuild rebuilds an index with the settings in its manifest.
-func (w *wreck) rebuild(
+func (w *damagedFile) rebuild(
 	ctx context.Context, d *DB, c *collection, r *indexRef,
 ) error {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
@@ -306,18 +306,18 @@ func (w *wreck) rebuild(
 	return err
 }
 
-// wreckedRows reads the rows of one collection of a damaged file.
-type wreckedRows struct {
-	w     *wreck
-	c     *collection
-	found *salvageable
-	keys  map[uint32][]byte // keys of rows in the key table
-	dead  *roaring.Bitmap   // nil if the tombstones are incomplete
+// salvagedRows reads the rows of one collection of a damaged file.
+type salvagedRows struct {
+	w           *damagedFile
+	c           *collection
+	found       *salvageable
+	keys        map[uint32][]byte // keys of rows in the key table
+	deletedRows *roaring.Bitmap   // nil if the tombstones are incomplete
 	// changed has the rows whose labels or payload were changed, as far as is known.
 	changed *roaring.Bitmap
 	whole   bool // the key table is complete
 	unsure  bool
-	// searched is set if keys may be of an earlier state; then only dead decides which rows are live.
+	// searched is set if keys may be of an earlier state; then only deletedRows decides which rows are live.
 	searched bool
 	lost     func(LostRow)
 	// The following fields belong to the chunk of the row read last.
@@ -332,30 +332,30 @@ type wreckedRows struct {
 }
 
 // collection determines which rows of a collection are live.
-func (w *wreck) collection(c *collection) *wreckedRows {
+func (w *damagedFile) collection(c *collection) *salvagedRows {
 	if w.reason != nil {
 		return w.searched(c)
 	}
-	x := &wreckedRows{w: w, c: c, chunk: -1}
-	sound := x.readKeys()
-	x.whole = sound && !w.broken[string(bucketKeys)] && w.pairs[string(bucketKeys)] != nil
+	x := &salvagedRows{w: w, c: c, chunk: -1}
+	verifyPages := x.readKeys()
+	x.whole = verifyPages && !w.broken[string(bucketKeys)] && w.pairs[string(bucketKeys)] != nil
 	if c.Rows == 0 {
 		x.whole = true
 	}
-	dead := w.set(c, codec.KindTombstones, x.found.tombstones)
+	deletedRows := w.set(c, codec.KindTombstones, x.found.tombstones)
 	x.changed = w.set(c, codec.KindChanged, x.found.changed)
 	if found := w.changed[c.ID]; found != nil {
 		x.changed.Or(found)
 	}
-	if uint64(c.Rows)-dead.GetCardinality() == uint64(c.Live) {
-		x.dead = dead
+	if uint64(c.Rows)-deletedRows.GetCardinality() == uint64(c.Live) {
+		x.deletedRows = deletedRows
 	}
-	x.unsure = !x.whole && x.dead == nil
+	x.unsure = !x.whole && x.deletedRows == nil
 	return x
 }
 
 // set returns the union of the blocks found of a collection's set. Blocks may be missing.
-func (w *wreck) set(c *collection, kind codec.Kind, chunks []uint32) *roaring.Bitmap {
+func (w *damagedFile) set(c *collection, kind codec.Kind, chunks []uint32) *roaring.Bitmap {
 	out := roaring.New()
 	for _, chunk := range chunks {
 		key := codec.Key(c.ID, kind, chunk)
@@ -376,34 +376,34 @@ func (w *wreck) set(c *collection, kind codec.Kind, chunks []uint32) *roaring.Bi
 
 // readKeys reads the keys of the collection's rows and reports whether all entries found have a
 // valid row number.
-func (x *wreckedRows) readKeys() (sound bool) {
+func (x *salvagedRows) readKeys() (verifyPages bool) {
 	x.found = x.w.of(x.c.ID)
-	x.keys, sound = x.found.keys, !x.found.badKeys
+	x.keys, verifyPages = x.found.keys, !x.found.badKeys
 	for row := range x.keys {
 		if row >= x.c.Rows {
-			sound = false
+			verifyPages = false
 			delete(x.keys, row)
 		}
 	}
-	return sound
+	return verifyPages
 }
 
 // live reports whether a row was not deleted, as far as is known.
-func (x *wreckedRows) live(row uint32) bool {
+func (x *salvagedRows) live(row uint32) bool {
 	switch {
 	case x.searched:
-		return !x.dead.Contains(row)
+		return !x.deletedRows.Contains(row)
 	case x.keys[row] != nil:
 		return true
-	case x.dead != nil:
-		return !x.dead.Contains(row)
+	case x.deletedRows != nil:
+		return !x.deletedRows.Contains(row)
 	}
 	return !x.whole
 }
 
 // rows iterates over the live rows in the order of their numbers. If two rows with the same key
 // both seem live, the later one is kept.
-func (x *wreckedRows) rows() iter.Seq2[Row, error] {
+func (x *salvagedRows) rows() iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		at := uint64(0)
 		for _, e := range x.found.extents(x.c.Rows, x.c.shift()) {
@@ -420,7 +420,7 @@ func (x *wreckedRows) rows() iter.Seq2[Row, error] {
 }
 
 // yield reads a row and yields it, if it is live.
-func (x *wreckedRows) yield(row uint32, yield func(Row, error) bool) bool {
+func (x *salvagedRows) yield(row uint32, yield func(Row, error) bool) bool {
 	if err := x.w.ctx.Err(); err != nil {
 		yield(Row{}, wrapf(err, "salvage"))
 		return false
@@ -443,7 +443,7 @@ func (x *wreckedRows) yield(row uint32, yield func(Row, error) bool) bool {
 	return true
 }
 
-func (x *wreckedRows) row(row uint32) (Row, error) {
+func (x *salvagedRows) row(row uint32) (Row, error) {
 	if row >= x.c.sealed() {
 		return x.fresh(row)
 	}
@@ -458,7 +458,7 @@ func (x *wreckedRows) row(row uint32) (Row, error) {
 }
 
 // fresh returns a row that is in no chunk.
-func (x *wreckedRows) fresh(row uint32) (r Row, err error) {
+func (x *salvagedRows) fresh(row uint32) (r Row, err error) {
 	data, err := x.w.block(string(bucketTail), codec.Key(x.c.ID, codec.KindTail, row))
 	if err != nil {
 		return r, err
@@ -479,7 +479,7 @@ func (x *wreckedRows) fresh(row uint32) (r Row, err error) {
 }
 
 // chunked returns a row of a chunk.
-func (x *wreckedRows) chunked(row uint32) (r Row, err error) {
+func (x *salvagedRows) chunked(row uint32) (r Row, err error) {
 	shift := x.c.shift()
 	if chunk := int64(row >> shift); chunk != x.chunk {
 		x.chunk = chunk
@@ -518,7 +518,7 @@ func (x *wreckedRows) chunked(row uint32) (r Row, err error) {
 }
 
 // open reads the vectors and keys of a chunk.
-func (x *wreckedRows) open(chunk uint32) error {
+func (x *salvagedRows) open(chunk uint32) error {
 	c, n := x.c, 1<<x.c.shift()
 	x.keyTable, x.coldTable = codec.Strings{}, codec.Strings{}
 	if data, err := x.w.block(string(bucketBlocks), codec.Key(c.ID, codec.KindKeys, chunk)); err == nil {
@@ -552,7 +552,7 @@ func (x *wreckedRows) open(chunk uint32) error {
 
 // cold returns the present labels and payload of a row of a chunk. If they were changed, the run
 // that holds those of the chunk is not needed.
-func (x *wreckedRows) cold(row uint32) ([]string, []byte, error) {
+func (x *salvagedRows) cold(row uint32) ([]string, []byte, error) {
 	if changed, err := x.change(row); err != nil {
 		return nil, nil, err
 	} else if changed != nil {
@@ -566,7 +566,7 @@ func (x *wreckedRows) cold(row uint32) ([]string, []byte, error) {
 
 // change returns the change of a row's labels and payload, nil if there is none. A change that
 // is lost is an error: what the row was written with is no longer true.
-func (x *wreckedRows) change(row uint32) (*change, error) {
+func (x *salvagedRows) change(row uint32) (*change, error) {
 	key := codec.Key(x.c.ID, codec.KindChange, row)
 	if _, found := x.w.blocks[string(bucketTail)+string(key[:])]; !found && !x.changed.Contains(row) {
 		return nil, nil
@@ -580,7 +580,7 @@ func (x *wreckedRows) change(row uint32) (*change, error) {
 
 // openRun decodes the run of labels and payloads that holds a row, unless it is decoded already.
 // The run begins at the row or at an earlier one of the chunk.
-func (x *wreckedRows) openRun(row uint32) error {
+func (x *salvagedRows) openRun(row uint32) error {
 	if n := x.coldTable.Len(); n > 0 && row >= x.coldFirst && row-x.coldFirst < uint32(n) {
 		return nil
 	}
@@ -602,7 +602,7 @@ func (x *wreckedRows) openRun(row uint32) error {
 }
 
 // named replaces the numbers of a row's features by their names.
-func (x *wreckedRows) named(r *Row) error {
+func (x *salvagedRows) named(r *Row) error {
 	if !x.c.Named {
 		return nil
 	}

@@ -29,7 +29,7 @@ type foundChunk struct {
 }
 
 // sortFound groups the blocks and keys found by collection.
-func (w *wreck) sortFound() {
+func (w *damagedFile) sortFound() {
 	w.found = map[uint64]*salvageable{}
 	of := func(object uint64) *salvageable {
 		f := w.found[object]
@@ -78,7 +78,7 @@ func (w *wreck) sortFound() {
 }
 
 // of returns the parts found of a collection.
-func (w *wreck) of(object uint64) *salvageable {
+func (w *damagedFile) of(object uint64) *salvageable {
 	if w.found == nil {
 		w.sortFound()
 	}
@@ -139,12 +139,12 @@ func (f *salvageable) coldBefore(row, first uint32) (run uint32, ok bool) {
 
 // liveIn returns the number of rows in an extent that were not deleted, as far as is known.
 // None of them has a key.
-func (x *wreckedRows) liveIn(e extent) int {
+func (x *salvagedRows) liveIn(e extent) int {
 	switch {
-	case x.dead != nil:
-		gone := roaring.New()
-		gone.AddRange(e.from, e.to)
-		return int(e.to-e.from) - int(gone.AndCardinality(x.dead))
+	case x.deletedRows != nil:
+		newlyDeleted := roaring.New()
+		newlyDeleted.AddRange(e.from, e.to)
+		return int(e.to-e.from) - int(newlyDeleted.AndCardinality(x.deletedRows))
 	case x.whole:
 		return 0
 	}
@@ -152,7 +152,7 @@ func (x *wreckedRows) liveIn(e extent) int {
 }
 
 // lose reports the rows of an extent of which nothing was found.
-func (x *wreckedRows) lose(e extent) {
+func (x *salvagedRows) lose(e extent) {
 	n := 0
 	if e.from < e.to {
 		n = x.liveIn(e)

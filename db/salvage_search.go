@@ -27,7 +27,7 @@ import (
 
 // search records the contents of all leaf pages in the file. If the tree has a catalog, only
 // missing rows and names are recorded.
-func (w *wreck) search(length, pageSize int64) error {
+func (w *damagedFile) search(length, pageSize int64) error {
 	if err := page.Scan(w.ctx, w.f, length, pageSize, w.searchPair); err != nil {
 		return fmt.Errorf("db: salvage: %w", err)
 	}
@@ -35,7 +35,7 @@ func (w *wreck) search(length, pageSize int64) error {
 }
 
 // searchPair records a key and value whose bucket is unknown.
-func (w *wreck) searchPair(key, value []byte, at int64) {
+func (w *damagedFile) searchPair(key, value []byte, at int64) {
 	if b, err := codec.Parse(value); err == nil && len(key) == codec.KeySize && b.Verify(key) == nil {
 		w.searchBlock(b, key, value, at)
 		return
@@ -68,7 +68,7 @@ func (w *wreck) searchPair(key, value []byte, at int64) {
 }
 
 // searchBlock records a valid block.
-func (w *wreck) searchBlock(b codec.Block, key, value []byte, at int64) {
+func (w *damagedFile) searchBlock(b codec.Block, key, value []byte, at int64) {
 	note := func(bucket []byte) {
 		k := string(bucket) + string(key)
 		if _, ok := w.blocks[k]; !ok {
@@ -86,7 +86,7 @@ func (w *wreck) searchBlock(b codec.Block, key, value []byte, at int64) {
 			w.latest = c
 		}
 	case codec.KindTombstones, codec.KindChanged:
-		sets := w.dead
+		sets := w.deletedRows
 		if kind == codec.KindChanged {
 			sets = w.changed
 		}
@@ -110,7 +110,7 @@ func (w *wreck) searchBlock(b codec.Block, key, value []byte, at int64) {
 }
 
 // searchChange records a change of a row's labels and payload, unless a later one is known.
-func (w *wreck) searchChange(key, value []byte, at int64) {
+func (w *damagedFile) searchChange(key, value []byte, at int64) {
 	data, err := decodeBlock("", key, value, true)
 	if err != nil || w.cat != nil {
 		return
@@ -132,7 +132,7 @@ type seen struct {
 
 // assume makes a catalog from the results of a search: the latest catalog found, with the rows
 // added since. Collections that are not in it are named by their number.
-func (w *wreck) assume() error {
+func (w *damagedFile) assume() error {
 	found := map[uint64]*seen{}
 	for k, p := range w.blocks {
 		object, kind, n := codec.ParseKey([]byte(k[len(k)-codec.KeySize:]))
@@ -243,10 +243,10 @@ func (c *catalog) named(name string) bool {
 }
 
 // searched determines which rows of a collection are live after a search.
-func (w *wreck) searched(c *collection) *wreckedRows {
-	x := &wreckedRows{w: w, c: c, dead: w.dead[c.ID], searched: true, unsure: true, chunk: -1}
-	if x.dead == nil {
-		x.dead = roaring.New()
+func (w *damagedFile) searched(c *collection) *salvagedRows {
+	x := &salvagedRows{w: w, c: c, deletedRows: w.deletedRows[c.ID], searched: true, unsure: true, chunk: -1}
+	if x.deletedRows == nil {
+		x.deletedRows = roaring.New()
 	}
 	if x.changed = w.changed[c.ID]; x.changed == nil {
 		x.changed = roaring.New()

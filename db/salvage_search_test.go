@@ -135,14 +135,14 @@ func TestSalvageSecondCopies(t *testing.T) {
 }
 
 // surveyed is what Salvage sees of a file.
-func surveyed(t *testing.T, path string) *wreck {
+func surveyed(t *testing.T, path string) *damagedFile {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := newWreck(t.Context(), f)
+	w := newDamagedFile(t.Context(), f)
 	if err := w.survey(path); err != nil {
 		t.Fatal(err)
 	}
@@ -283,13 +283,13 @@ func FuzzSalvageSearch(f *testing.F) {
 	binary.LittleEndian.PutUint32(leaf[page.HeaderSize+12:], uint32(len(value)))
 	leaf = append(append(leaf, key[:]...), value...)
 	f.Add(leaf)
-	w := newWreck(f.Context(), nil)
+	w := newDamagedFile(f.Context(), nil)
 	page.Pairs(leaf, 0, w.searchPair)
 	if err := w.assume(); err != nil || len(w.cat.Collections) != 1 || w.cat.Collections[0].Rows != 6 {
 		f.Fatalf("%+v, %v", w.cat, err)
 	}
 	f.Fuzz(func(t *testing.T, leaf []byte) {
-		w := newWreck(t.Context(), nil)
+		w := newDamagedFile(t.Context(), nil)
 		page.Pairs(leaf, 0, w.searchPair)
 		if err := w.assume(); err != nil {
 			return

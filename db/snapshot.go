@@ -41,7 +41,7 @@ func (g *generation) shared() *store.State {
 // openGeneration begins a read transaction on the latest state.
 func openGeneration(f *openFile, commit uint64) (g *generation, err error) {
 	defer guard(f, setFaults(), &err)
-	if err := f.sound(soundMeta); err != nil {
+	if err := f.verifyPages(partMeta); err != nil {
 		return nil, err
 	}
 	state, err := f.State()

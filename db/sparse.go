@@ -199,7 +199,7 @@ func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) 
 		// A later generation may have added the name.
 		return id, int(id) < st.c.Dim, nil
 	}
-	if err := st.g.store.sound(soundKeys); err != nil {
+	if err := st.g.store.verifyPages(partKeys); err != nil {
 		return 0, false, err
 	}
 	key := featureKey(st.c.ID, featureByName, []byte(name))
@@ -215,8 +215,8 @@ func (st *collState) featureNumber(name string) (id uint32, ok bool, err error) 
 		if v == nil {
 			return
 		}
-		n, sound := entryNumber(string(bucketFeatures), key, v)
-		if !sound || n >= uint64(st.c.Dim) {
+		n, verifyPages := entryNumber(string(bucketFeatures), key, v)
+		if !verifyPages || n >= uint64(st.c.Dim) {
 			err = corruptf(st.c.Name, "feature %q has no valid number", name)
 			return
 		}
@@ -269,7 +269,7 @@ func (st *collState) featureName(id uint32) (name string, err error) {
 	if !st.c.Named {
 		return fmt.Sprint(uint64(id) + uint64(st.c.Numbering.First())), nil
 	}
-	if err := st.g.store.sound(soundKeys); err != nil {
+	if err := st.g.store.verifyPages(partKeys); err != nil {
 		return "", err
 	}
 	st.g.locked(func() {

@@ -14,11 +14,11 @@ import (
 
 // sparseSet holds the sparse rows of a collection: sealed chunks, then the tail.
 type sparseSet struct {
-	n      int
-	chunks []vector.CSR
-	tail   vector.CSR
-	dead   *roaring.Bitmap // nil if there are none
-	live   int
+	n           int
+	chunks      []vector.CSR
+	tail        vector.CSR
+	deletedRows *roaring.Bitmap // nil if there are none
+	live        int
 }
 
 // row returns a row as it was written, in the map.
@@ -79,11 +79,11 @@ func (st *collState) loadSparse(ctx context.Context) (err error) {
 	if set.tail.Cols > c.Dim {
 		return corruptf(c.Name, "feature %d of %d", set.tail.Cols-1, c.Dim)
 	}
-	dead, err := st.tombstones()
+	deletedRows, err := st.tombstones()
 	if err != nil {
 		return err
 	}
-	set.dead = dead
+	set.deletedRows = deletedRows
 	st.sparseRows = set
 	return nil
 }

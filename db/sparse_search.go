@@ -25,18 +25,18 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 	if err := st.checkSparseAsk(a, o); err != nil {
 		return err
 	}
-	set, asked, err := st.sparseQuery(ctx, a.q)
+	set, resolved, err := st.sparseQuery(ctx, a.q)
 	if err != nil {
 		return err
 	}
-	res.Stats.Unknown = asked.unknown
+	res.Stats.Unknown = resolved.unknown
 	var x vector.Sparse
-	unitSparse(&x, asked.features)
+	unitSparse(&x, resolved.features)
 	accept, err := st.accepted(ctx, a, o)
 	if err != nil {
 		return err
 	}
-	index, err := st.asked(ctx, o.Index)
+	index, err := st.searchIndex(ctx, o.Index)
 	if err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func checkStrategy(s postings.Strategy) error {
 	return nil
 }
 
-// askedFeatures are the features of a query by number. Features that no row has ever had get
+// queryFeatures are the features of a query by number. Features that no row has ever had get
 // numbers from the collection's Dim on; unknown has their names.
-type askedFeatures struct {
+type queryFeatures struct {
 	features vector.Sparse
 	unknown  []string
 }
@@ -107,33 +107,33 @@ type askedFeatures struct {
 // sparseQuery checks a query and returns its features by number.
 func (st *collState) sparseQuery(
 	ctx context.Context, q Query,
-) (set *sparseSet, asked askedFeatures, err error) {
+) (set *sparseSet, resolved queryFeatures, err error) {
 	if set, err = st.sparse(ctx); err != nil {
-		return nil, asked, err
+		return nil, resolved, err
 	}
 	row := Row{Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}
 	if err := checkSparse(&row, st.c.Named); err != nil {
-		return nil, asked, wrapf(err, "query to collection %q", st.c.Name)
+		return nil, resolved, wrapf(err, "query to collection %q", st.c.Name)
 	}
 	if st.c.Named {
-		asked, err = st.numberFeatures(q.Features)
-		return set, asked, err
+		resolved, err = st.numberFeatures(q.Features)
+		return set, resolved, err
 	}
-	asked.features = q.Sparse
+	resolved.features = q.Sparse
 	for i := len(q.Sparse.Index) - 1; i >= 0 && int(q.Sparse.Index[i]) >= st.c.Dim; i-- {
 		if q.Sparse.Value[i] != 0 {
 			number := uint64(q.Sparse.Index[i]) + uint64(st.c.Numbering.First())
-			asked.unknown = append(asked.unknown, fmt.Sprint(number))
+			resolved.unknown = append(resolved.unknown, fmt.Sprint(number))
 		}
 	}
-	slices.Reverse(asked.unknown)
-	return set, asked, nil
+	slices.Reverse(resolved.unknown)
+	return set, resolved, nil
 }
 
 // numberFeatures maps named features to numbers. Unknown ones get numbers after the
 // collection's, in the order of their names, so that sums do not depend on the order of the
 // features.
-func (st *collState) numberFeatures(features []Feature) (askedFeatures, error) {
+func (st *collState) numberFeatures(features []Feature) (queryFeatures, error) {
 	type pair struct {
 		id    uint32
 		value float32
@@ -144,7 +144,7 @@ func (st *collState) numberFeatures(features []Feature) (askedFeatures, error) {
 		id, ok, err := st.featureNumber(f.Name)
 		switch {
 		case err != nil:
-			return askedFeatures{}, err
+			return queryFeatures{}, err
 		case ok:
 			pairs = append(pairs, pair{id, f.Value})
 		case f.Value != 0:
@@ -152,7 +152,7 @@ func (st *collState) numberFeatures(features []Feature) (askedFeatures, error) {
 		}
 	}
 	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.id, b.id) })
-	var out askedFeatures
+	var out queryFeatures
 	if len(unknown) > 0 {
 		slices.SortFunc(unknown, func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
 		out.unknown = make([]string, len(unknown))
@@ -226,7 +226,7 @@ func (s *sparseSet) scan(
 			work = 0
 		}
 		row := uint32(i)
-		if s.dead != nil && s.dead.Contains(row) || accept != nil && !accept.Contains(row) {
+		if s.deletedRows != nil && s.deletedRows.Contains(row) || accept != nil && !accept.Contains(row) {
 			continue
 		}
 		unitSparse(&unit, s.row(row))

@@ -46,7 +46,7 @@ func (c Collection) TreeDecisions(
 
 // decisions returns the number of decisions for one row.
 func (st *collState) decisions(ctx context.Context, q Query, index string) (n int, err error) {
-	asked, err := st.labelQuery(ctx, q)
+	resolved, err := st.labelQuery(ctx, q)
 	if err != nil {
 		return 0, err
 	}
@@ -54,7 +54,7 @@ func (st *collState) decisions(ctx context.Context, q Query, index string) (n in
 	if err != nil {
 		return 0, err
 	}
-	x := t.prepare(asked.features)
+	x := t.prepare(resolved.features)
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	for tree := range t.model.Roots {

@@ -49,7 +49,7 @@ var seeded = []mutant{
 		"if err := s.commit(tx); err != nil {", "if err := s.commit(tx); err != nil && s == nil {", "faults",
 	}, {
 		"tombstones of a batch left out", false, "db/commit.go",
-		"if err := orSets(a.tx, t.c.ID, codec.KindTombstones, t.dead); err != nil {", "if err := error(nil); err != nil {", "kill",
+		"if err := editSets(a.tx, t.c.ID, codec.KindTombstones, t.deletedRows, nil); err != nil {", "if err := error(nil); err != nil {", "kill",
 	}, {
 		"state given up while it is read", false, "db/snapshot.go",
 		"d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {", "d.cur = nil\n\td.snapMu.Unlock()\n\tif old != nil {\n\t\told.release()", "kill",

@@ -163,12 +163,6 @@ func predicts(i db.IndexInfo) bool {
 	return lcif || isTree(i.Kind)
 }
 
-// isForest reports whether an index is a forest that finds nearest rows.
-func isForest(i db.IndexInfo) bool {
-	_, ok := i.Options.(*db.Forest)
-	return ok
-}
-
 // lcifOptions are the options of a label model by LCIF; those of other indexes are zero.
 func lcifOptions(i db.IndexInfo) db.LCIF {
 	if o, ok := i.Options.(*db.LCIF); ok {

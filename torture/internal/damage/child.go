@@ -166,7 +166,7 @@ func (s *Sheet) judge(path string, cut int64) (v Verdict) {
 // that it has not its type, or names no place. Errors of a whole file name the
 // file.
 func classify(err error, whole bool) string {
-	if !errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrNotDatabase) && !errors.Is(err, db.ErrNotDatabase) {
+	if !errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrNotDatabase) {
 		return Untyped
 	}
 	var c *db.CorruptError

@@ -27,7 +27,7 @@ func Batches(d *db.DB) (n int, err error) {
 
 func batches(s *db.Snapshot) (int, error) {
 	r, err := s.Collection(Dense).Get([]byte(lastKey))
-	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrNotFound) {
+	if errors.Is(err, db.ErrNotFound) {
 		return 0, nil
 	} else if err != nil {
 		return 0, err
