@@ -96,6 +96,7 @@ type manifest struct {
 	// Detail is the encoded part specific to the kind in Options, own the decoded part.
 	Detail json.RawMessage
 	own    detail
+	of     kind // of a decoded manifest
 }
 
 // info returns the description of the index.

@@ -239,12 +239,18 @@ func (m *manifest) decodeDetail() error {
 	if k == nil {
 		return fmt.Errorf("unknown kind of index %q", m.Options.Kind)
 	}
-	m.own = k.detail()
+	m.of, m.own = k, k.detail()
 	if err := json.Unmarshal(m.Detail, m.own); err != nil {
 		return err
 	}
 	return m.own.check(m)
 }
 
-// kind returns the index's kind.
-func (m *manifest) kind() kind { return kinds[m.Options.Kind] }
+// kind returns the index's kind. Every search and prediction asks for it, so that it is looked
+// up once for a manifest that was read.
+func (m *manifest) kind() kind {
+	if m.of != nil {
+		return m.of
+	}
+	return kinds[m.Options.Kind]
+}

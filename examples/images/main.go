@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/dataset/rows"
 	"github.com/anndb/anndb/db"
 )
 
@@ -16,46 +17,26 @@ func main() {
 	}
 }
 
-func run(path, images string) error {
+func run(path, file string) error {
 	ctx := context.Background()
 	d, err := db.Open(path, nil)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	in, err := dataset.Open(images, dataset.Options{})
+	images, err := d.Create(ctx, "images", db.Schema{Dim: 28 * 28})
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	all, err := d.Create(ctx, "images", db.Schema{Dim: in.Schema().Dim})
-	if err != nil {
+	if _, err := images.Load(ctx, rows.File(file, dataset.Options{})); err != nil {
 		return err
 	}
-	if _, err := all.Load(ctx, rows(in)); err != nil {
+	if _, err := images.Build(ctx, "main", nil); err != nil {
 		return err
 	}
-	if _, err := all.Build(ctx, "main", nil); err != nil {
-		return err
-	}
-	near, err := all.Search(ctx, db.Query{Key: []byte("0")}, &db.SearchOptions{K: 5, Recall: 0.99})
+	near, err := images.Search(ctx, db.Query{Key: []byte("0")}, &db.SearchOptions{K: 5, Recall: 0.99})
 	for _, h := range near.Hits {
 		fmt.Printf("image %s, distance %.0f\n", h.Key, h.Distance)
 	}
 	return err
-}
-
-// rows makes rows of records.
-func rows(in dataset.Reader) func(yield func(db.Row, error) bool) {
-	return func(yield func(db.Row, error) bool) {
-		for rec, err := range dataset.All(in) {
-			if err != nil {
-				yield(db.Row{}, err)
-				return
-			}
-			if !yield(db.Row{Key: rec.Key, Vector: rec.Vector}, nil) {
-				return
-			}
-		}
-	}
 }

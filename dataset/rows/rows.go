@@ -1,0 +1,48 @@
+// Package rows turns the records of data files into rows of a database.
+package rows
+
+import (
+	"iter"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/db"
+)
+
+// File iterates over the records of a file as rows: dense ones with a vector, sparse ones with
+// named features if the file names them, with numbered ones otherwise. It opens the file when the
+// iteration begins and closes it when that ends. The memory of a row is reused for the next one.
+// The iteration ends after an error, which names the file and the line.
+func File(path string, o dataset.Options) iter.Seq2[db.Row, error] {
+	return func(yield func(db.Row, error) bool) {
+		in, err := dataset.Open(path, o)
+		if err != nil {
+			yield(db.Row{}, err)
+			return
+		}
+		defer in.Close()
+		var named []db.Feature
+		for rec, err := range dataset.All(in) {
+			if err != nil {
+				yield(db.Row{}, err)
+				return
+			}
+			row := db.Row{Key: rec.Key, Labels: rec.Labels, Payload: rec.Payload}
+			schema := in.Schema()
+			switch {
+			case schema.Kind == dataset.Dense:
+				row.Vector = rec.Vector
+			case schema.FeatureNames == nil:
+				row.Sparse = rec.Features
+			default:
+				named = named[:0]
+				for i, f := range rec.Features.Index {
+					named = append(named, db.Feature{Name: schema.FeatureNames[f], Value: rec.Features.Value[i]})
+				}
+				row.Features = named
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package rows_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/anndb/anndb/dataset"
+	"github.com/anndb/anndb/dataset/rows"
+	"github.com/anndb/anndb/db"
+	"github.com/anndb/anndb/vector"
+)
+
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		text string
+		kind dataset.Kind
+		want db.Row
+	}{
+		"a.csv":   {"1,2.5\n", dataset.Dense, db.Row{Key: []byte("0"), Vector: []float32{1, 2.5}}},
+		"a.svm":   {"x,y 1:2 3:1\n", dataset.Sparse, db.Row{Key: []byte("0"), Labels: []string{"x", "y"}, Sparse: vector.Sparse{Index: []uint32{0, 2}, Value: []float32{2, 1}}}},
+		"a.jsonl": {`{"key":"k","features":{"goal":2},"labels":["sport"]}` + "\n", dataset.Sparse, db.Row{Key: []byte("k"), Labels: []string{"sport"}, Features: []db.Feature{{Name: "goal", Value: 2}}}},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for r, err := range rows.File(path, dataset.Options{Kind: c.kind}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; len(r.Labels) == 0 {
+				r.Labels = nil
+			}
+			if len(r.Payload) == 0 {
+				r.Payload = nil
+			}
+			if !reflect.DeepEqual(r, c.want) {
+				t.Errorf("%s: %+v, want %+v", name, r, c.want)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s: %d rows", name, n)
+		}
+	}
+	for _, err := range rows.File(filepath.Join(dir, "none.csv"), dataset.Options{}) {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("no file: %v", err)
+		}
+	}
+	bad := filepath.Join(dir, "bad.csv")
+	if err := os.WriteFile(bad, []byte("1,2\n3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var last error
+	n := 0
+	for _, err := range rows.File(bad, dataset.Options{Kind: dataset.Dense}) {
+		n++
+		last = err
+	}
+	if n != 2 || last == nil {
+		t.Errorf("a bad line: %d rows, %v", n, last)
+	}
+}
