@@ -14,7 +14,7 @@ import (
 // index while it is open, not while it is paused, and Close ends the work.
 func TestBackground(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off, Maintenance: &Maintenance{Every: time.Millisecond, Share: 0.05, CPU: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

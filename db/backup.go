@@ -120,7 +120,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 		return 0, err
 	}
 	o := d.opts
-	o.NoSync = true // until it is the database's file
+	o.Sync = Off // until it is the database's file
 	next, err := openValid(name, o)
 	if err != nil {
 		return 0, err
@@ -313,7 +313,7 @@ func (d *DB) swap(name string, next *openFile, moved movedCollections,
 	}
 	next.before = last + 1 - uint64(tx.ID()) // may wrap around
 	next.End(tx)
-	if err := next.Replace(name, d.file, d.opts.NoSync); err != nil {
+	if err := next.Replace(name, d.file, d.opts.Sync == Off); err != nil {
 		return false, err
 	}
 	unsettled := store.SyncDir(filepath.Dir(d.file))

@@ -50,7 +50,7 @@ func newBed(t testing.TB, metric vector.Metric, dim int) *bed {
 
 func (b *bed) open() {
 	b.t.Helper()
-	d, err := db.Open(b.path, &db.Options{NoSync: true})
+	d, err := db.Open(b.path, &db.Options{Sync: db.Off})
 	b.must(err)
 	b.d = d
 }

@@ -19,7 +19,7 @@ import (
 func TestCatchUp(t *testing.T) {
 	for _, order := range []bool{false, true} {
 		t.Run(fmt.Sprintf("order %v", order), func(t *testing.T) {
-			d := openTemp(t, &Options{NoSync: true})
+			d := openTemp(t, &Options{Sync: Off})
 			fillChurned(t, d)
 			ctx := t.Context()
 			model := &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}
@@ -213,7 +213,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 			t.Error(err)
 		}
 	}})
-	d = openTemp(t, &Options{NoSync: true, Logger: log})
+	d = openTemp(t, &Options{Sync: Off, Logger: log})
 	var labelled, plain []Row
 	for i := range 30 {
 		labelled, plain = append(labelled, row(i, fmt.Sprint(i/15))), append(plain, row(i, "0"))
@@ -252,7 +252,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 // TestBuildBesideReorder: builds make progress in a loop of compactions that
 // renumber rows.
 func TestBuildBesideReorder(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	fillChurned(t, d)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

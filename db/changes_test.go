@@ -26,7 +26,7 @@ func changedBase(t *testing.T, n, dim int) (*DB, string) {
 	t.Helper()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err == nil {
 		t.Cleanup(func() { _ = d.Close() }) // a test may have closed it
 		err = errors.Join(create(ctx, d, "d", Schema{Dim: dim}), create(ctx, d, "s", Schema{Features: Numbered}))
@@ -454,7 +454,7 @@ func TestRelabelledModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	if d, err = Open(path, &Options{NoSync: true}); err != nil {
+	if d, err = Open(path, &Options{Sync: Off}); err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()

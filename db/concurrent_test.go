@@ -58,7 +58,7 @@ func TestConcurrent(t *testing.T) {
 	if testing.Short() {
 		batches = 8
 	}
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	ctx := context.Background()
 	must := func(err error) {
 		if err != nil {
@@ -202,7 +202,7 @@ func TestConcurrent(t *testing.T) {
 // TestHeldSnapshots: a writer is not blocked by held snapshots, Close is, and
 // says so in time; then it can be called again.
 func TestHeldSnapshots(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true, CloseTimeout: 50 * time.Millisecond})
+	d := openTemp(t, &Options{Sync: Off, CloseTimeout: 50 * time.Millisecond})
 	if err := createKilled(d); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestCloseWhileBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "busy.anndb")
 	ctx := context.Background()
 	for round := range 5 {
-		d, err := Open(path, &Options{NoSync: true})
+		d, err := Open(path, &Options{Sync: Off})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestCloseWhileBusy(t *testing.T) {
 // TestCancel cancels everything that takes a context at random moments: an
 // error of the context leaves the database as it was.
 func TestCancel(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	bg := context.Background()
 	if _, err := d.Create(bg, "c", Schema{Dim: 64}); err != nil {
 		t.Fatal(err)
@@ -408,7 +408,7 @@ func TestCancel(t *testing.T) {
 // TestCancelWaiting: a write that waits for its turn gives up when its context
 // ends, and has changed nothing.
 func TestCancelWaiting(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	ctx, cancel := context.WithCancel(context.Background())
 	if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
 		t.Fatal(err)
@@ -517,7 +517,7 @@ func TestLock(t *testing.T) {
 // which has no name any more.
 func TestOpenDuringCompact(t *testing.T) {
 	ctx := context.Background()
-	a := openTemp(t, &Options{NoSync: true})
+	a := openTemp(t, &Options{Sync: Off})
 	if err := createKilled(a); err != nil {
 		t.Fatal(err)
 	}
@@ -530,7 +530,7 @@ func TestOpenDuringCompact(t *testing.T) {
 	}
 	second := make(chan opened)
 	go func() {
-		d, err := Open(a.Path(), &Options{NoSync: true, Timeout: 30 * time.Second})
+		d, err := Open(a.Path(), &Options{Sync: Off, Timeout: 30 * time.Second})
 		second <- opened{d, err}
 	}()
 	time.Sleep(50 * time.Millisecond) // it is waiting for the lock now
@@ -576,7 +576,7 @@ func TestVerifyModes(t *testing.T) {
 	}
 	open := func(m VerifyMode) *DB {
 		t.Helper()
-		d, err := Open(path, &Options{NoSync: true, Verify: m})
+		d, err := Open(path, &Options{Sync: Off, Verify: m})
 		if err != nil {
 			t.Fatal(err)
 		}

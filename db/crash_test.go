@@ -512,7 +512,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 	coll := killed[mode]
 	path := filepath.Join(t.TempDir(), "kill.anndb")
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

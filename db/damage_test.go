@@ -70,7 +70,7 @@ func damagedOf(d *DB) (out damaged, err error) {
 // tombstones, indexes with every section there is, free pages.
 func damageDB(path string) error {
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		return err
 	}
@@ -401,7 +401,7 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 	if err := os.WriteFile(work, data, 0o600); err != nil {
 		return untyped, err.Error()
 	}
-	o := &Options{NoSync: true, MapReserve: 1 << 30, CloseTimeout: time.Second}
+	o := &Options{Sync: Off, MapReserve: 1 << 30, CloseTimeout: time.Second}
 	d, err := Open(work, o)
 	if err != nil {
 		if !typedDamage(err) {

@@ -62,7 +62,7 @@ func TestDegenerate(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 9} {
 			t.Run(fmt.Sprintf("%s/%d", shape.name, n), func(t *testing.T) {
 				t.Parallel()
-				d, err := db.Open(filepath.Join(t.TempDir(), "x.anndb"), &db.Options{NoSync: true})
+				d, err := db.Open(filepath.Join(t.TempDir(), "x.anndb"), &db.Options{Sync: db.Off})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -552,7 +552,7 @@ func TestMisuseOfOpen(t *testing.T) {
 // called again.
 func TestCloseBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.anndb")
-	d, err := db.Open(path, &db.Options{NoSync: true, CloseTimeout: 30 * time.Millisecond})
+	d, err := db.Open(path, &db.Options{Sync: db.Off, CloseTimeout: 30 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

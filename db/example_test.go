@@ -111,7 +111,7 @@ func ExampleCollection_Build() {
 	ctx := context.Background()
 	dir := tempDir()
 	defer os.RemoveAll(dir)
-	d, err := db.Open(filepath.Join(dir, "spiral.anndb"), &db.Options{NoSync: true})
+	d, err := db.Open(filepath.Join(dir, "spiral.anndb"), &db.Options{Sync: db.Off})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -36,13 +36,13 @@ type learned struct {
 	points   int // training points
 	// requested holds the options as given, if there are too few rows for the tuner.
 	requested *buildOptions
-	labels    *LabelReport
+	neighbors *NeighborReport
 	lists     []uint32 // label lists, n * 2; nil with training queries
 }
 
 func (l *learned) describe(m *manifest) {
 	i := &m.Info
-	m.Options, i.Rows, i.Curve, i.TrainingPoints, i.Labels = l.opts, l.n, l.curve, l.points, l.labels
+	m.Options, i.Rows, i.Curve, i.TrainingPoints, i.Neighbors = l.opts, l.n, l.curve, l.points, l.neighbors
 }
 
 // learnRest makes everything except the forest. It does not access storage, so it can run for
@@ -56,7 +56,7 @@ func learnRest(ctx context.Context, t *training, o buildOptions,
 	if err := t.findLabels(ctx, l, o, timer); err != nil {
 		return nil, err
 	}
-	l.labels = t.report
+	l.neighbors = t.report
 	err := timer.run("sketch", func(func(int, int)) error {
 		if o.SketchBytes > 0 {
 			if err := l.makeSketches(ctx, t, o); err != nil {

@@ -80,7 +80,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 // TestTrialHidesTwins: neither rows that are searched nor the true answers of a
 // trial equal its queries.
 func TestTrialHidesTwins(t *testing.T) {
-	d, err := Open(t.TempDir()+"/x.anndb", &Options{NoSync: true})
+	d, err := Open(t.TempDir()+"/x.anndb", &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o buildOptions
 		t.toRows(a.Exact)
 		t.truth = a.Exact
 	}
-	t.report = &LabelReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
+	t.report = &NeighborReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
 		HeadRecall: a.HeadRecall, Rounds: a.Rounds}
 	l.reduced, l.outside = nil, nil
 	return a.Neighbors, nil

@@ -15,7 +15,7 @@ import (
 // the first and some others deleted.
 func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 	t.Helper()
-	store, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{NoSync: true})
+	store, err := Open(filepath.Join(t.TempDir(), "x.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +65,12 @@ func TestApproximateLabels(t *testing.T) {
 				}
 				found[source] = foundOf(t, store)
 				if source == NeighborsExact {
-					if info.Labels != nil {
-						t.Errorf("a report of exact labels: %+v", info.Labels)
+					if info.Neighbors != nil {
+						t.Errorf("a report of exact labels: %+v", info.Neighbors)
 					}
 					continue
 				}
-				r := info.Labels
+				r := info.Neighbors
 				if r == nil || r.K != 20 || r.Sample != 100 || r.Recall < 0.95 || r.HeadRecall < 0.95 || r.Rounds < 1 {
 					t.Fatalf("report %+v", r)
 				}
@@ -80,8 +80,8 @@ func TestApproximateLabels(t *testing.T) {
 					stored = list[0]
 					return err
 				})
-				if err != nil || stored.Labels == nil || *stored.Labels != *r {
-					t.Errorf("stored report %+v, %v", stored.Labels, err)
+				if err != nil || stored.Neighbors == nil || *stored.Neighbors != *r {
+					t.Errorf("stored report %+v, %v", stored.Neighbors, err)
 				}
 			}
 			if found[NeighborsExact] < 0.9 || found[NeighborsApproximate] < found[NeighborsExact]-0.02 {

@@ -129,7 +129,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {
 			t.Run(fmt.Sprint(metric, " ", kind), func(t *testing.T) {
-				d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+				d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -180,7 +180,7 @@ func TestLeafSizesByMetric(t *testing.T) {
 // tiedDB is a database with an index over tied rows, every tenth of them deleted.
 func tiedDB(t *testing.T, path string, kind forest.Kind) *DB {
 	t.Helper()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ type training struct {
 	labels *labels.Neighbors // of the points; IDs are row numbers
 	hops   *labels.Neighbors // of the live rows; IDs are row numbers
 	truth  *labels.Neighbors // exact labels of the held-out points, if labels are approximate
-	report *LabelReport      // of approximate labels
+	report *NeighborReport   // of approximate lists
 	parts  *split            // of the points, nil until splitFor makes it
 }
 

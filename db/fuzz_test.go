@@ -113,7 +113,7 @@ type storedBlock struct {
 func indexBlocks(tb testing.TB, path string) []storedBlock {
 	tb.Helper()
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err == nil {
 		_, err = d.Create(ctx, "c", Schema{Dim: 4, Metric: vector.InnerProduct})
 	}

@@ -98,7 +98,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 // transaction, and every one is there after reopening.
 func TestGroupCommit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 func TestBackPressure(t *testing.T) {
 	const payload, limit, writers = 64 << 10, 1 << 20, 100
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true, BacklogBytes: limit})
+	d, err := Open(path, &Options{Sync: Off, BacklogBytes: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestBackPressure(t *testing.T) {
 // not wait for a state that nobody holds any more.
 func TestOutgrown(t *testing.T) {
 	for _, reserve := range []int64{1 << 18, 1 << 20, 1 << 23} {
-		d := openTemp(t, &Options{NoSync: true, MapReserve: reserve})
+		d := openTemp(t, &Options{Sync: Off, MapReserve: reserve})
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		defer stop()
 		if _, err := d.Create(ctx, "c", Schema{Dim: 1}); err != nil {
@@ -252,7 +252,7 @@ func TestOutgrown(t *testing.T) {
 // TestBackPressureNested fills a batch inside another one that is larger than
 // the bound: waiting for room would be waiting for itself.
 func TestBackPressureNested(t *testing.T) {
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true, BacklogBytes: 1})
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off, BacklogBytes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

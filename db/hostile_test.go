@@ -98,7 +98,7 @@ func hostileBase(t *testing.T, n int, index func(d *DB)) string {
 	t.Helper()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err == nil {
 		err = errors.Join(create(ctx, d, "d", Schema{Dim: 4}), create(ctx, d, "s", Schema{Features: Numbered}))
 	}
@@ -139,7 +139,7 @@ func builds(t *testing.T, d *DB, coll, name string, o IndexOptions) {
 // withFile runs f on an open database.
 func withFile(t *testing.T, path string, f func(d *DB, s *Snapshot)) {
 	t.Helper()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestHostileCompression(t *testing.T) {
 		inFile(t, path, func(tx *bbolt.Tx) error { return tx.Bucket(c.bucket).Put(c.key[:], value) })
 		var failed error
 		used := peak(func() {
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(path, &Options{Sync: Off})
 			if err != nil {
 				failed = err
 				return
@@ -421,7 +421,7 @@ func TestHostileArrays(t *testing.T) {
 			t.Fatal(err)
 		}
 		putBlock(t, path, bucketBlocks, c.key, c.data)
-		d, err := Open(path, &Options{NoSync: true})
+		d, err := Open(path, &Options{Sync: Off})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// LabelReport holds the measurements of approximate labels.
-type LabelReport struct {
+// NeighborReport holds the measurements of approximate neighbor lists.
+type NeighborReport struct {
 	// K is the number of rows in a list, including the row itself.
 	K int
 	// Sample is the number of rows on which the recall was measured.
@@ -67,8 +67,8 @@ type IndexInfo struct {
 	TreeTrials []budget.Trial `json:",omitempty"`
 	// TrainingPoints is the number of points that the forest was learned from.
 	TrainingPoints int
-	// Labels describes the quality of approximate labels; nil if all labels are exact.
-	Labels *LabelReport `json:",omitempty"`
+	// Neighbors describes the quality of approximate neighbor lists; nil if they are exact.
+	Neighbors *NeighborReport `json:",omitempty"`
 }
 
 // TotalBytes returns the stored size of the index.

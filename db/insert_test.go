@@ -11,7 +11,7 @@ import (
 // shares its transaction.
 func TestInsert(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

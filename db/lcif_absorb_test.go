@@ -35,7 +35,7 @@ func TestMaintainLCIF(t *testing.T) {
 		runs++
 		path := filepath.Join(dir, fmt.Sprint(runs))
 		open := func() *DB {
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(path, &Options{Sync: Off})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +197,7 @@ func relabelSome(ctx context.Context, d *DB, rng *rand.Rand, names int) error {
 func TestMaintainLCIFRewrites(t *testing.T) {
 	for _, degree := range []int{0, 3} {
 		ctx := t.Context()
-		d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+		d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -512,7 +512,7 @@ func samePairs(a *lcifArrays, m *manifest, counts *labels.FeatureLabels, names [
 // are written anew, and few at other times; a small change writes little.
 func TestMaintainLCIFPairs(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -596,7 +596,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 // rows were renumbered.
 func TestMaintainLCIFThresholds(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

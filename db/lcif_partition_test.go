@@ -16,7 +16,7 @@ import (
 // are.
 func TestLCIFPartition(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestLCIFPartition(t *testing.T) {
 // TestPartitionMisuse asks for partitions where there is no place for them.
 func TestPartitionMisuse(t *testing.T) {
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

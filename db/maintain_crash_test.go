@@ -164,7 +164,7 @@ func mustAnswer(s *Snapshot) error {
 func TestQueriesDuringMaintenance(t *testing.T) {
 	const n, dim = 600, 24
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

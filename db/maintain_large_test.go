@@ -15,7 +15,7 @@ import (
 func TestMaintainLargeStep(t *testing.T) {
 	const rows, features = 2200, 1400
 	ctx := t.Context()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

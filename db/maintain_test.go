@@ -31,7 +31,7 @@ func TestMaintainPostings(t *testing.T) {
 		runs++
 		path := filepath.Join(dir, fmt.Sprint(runs))
 		open := func() *DB {
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(path, &Options{Sync: Off})
 			if err != nil {
 				t.Fatal(err)
 			}

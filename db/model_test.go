@@ -371,7 +371,7 @@ type heldSnapshot struct {
 // modelOptions leave the fsyncs out: this test never cuts the power.
 // The small reservation is for runs that fail: rapid repeats those hundreds of
 // times, and each may leave a map behind.
-func modelOptions() *Options { return &Options{NoSync: true, MapReserve: 1 << 32} }
+func modelOptions() *Options { return &Options{Sync: Off, MapReserve: 1 << 32} }
 
 func (x *machine) open(t *rapid.T) {
 	d, err := Open(x.path, modelOptions())

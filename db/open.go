@@ -150,7 +150,7 @@ func createFile(path string, o Options) error {
 // compacted the file ended before it synced the directory. A power failure would then restore
 // an older file under the name, and the transactions committed to this one would be lost.
 func (d *DB) settleName() error {
-	if d.opts.ReadOnly || d.opts.NoSync {
+	if d.opts.ReadOnly || d.opts.Sync == Off {
 		return nil
 	}
 	err := store.SyncDir(filepath.Dir(d.file))

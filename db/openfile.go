@@ -42,7 +42,7 @@ type openFile struct {
 // storeOptions returns the options of a database for its file.
 func (o *Options) storeOptions() store.Options {
 	return store.Options{
-		ReadOnly: o.ReadOnly, NoSync: o.NoSync, AcceptOlder: o.AcceptOlder, Trust: o.Verify == VerifyNever,
+		ReadOnly: o.ReadOnly, NoSync: o.Sync == Off, AcceptOlder: o.AcceptOlder, Trust: o.Verify == VerifyNever,
 		Timeout: o.Timeout, Reserve: o.MapReserve, MaxSize: o.MaxSize, Logger: o.Logger, Layout: &layout,
 	}
 }

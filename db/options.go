@@ -65,9 +65,9 @@ type Options struct {
 	ReadOnly bool
 	// MustExist makes Open fail with fs.ErrNotExist instead of creating a file.
 	MustExist bool
-	// NoSync omits every fsync: a crash of the machine may then lose or damage the database.
+	// Sync Off omits every fsync: a crash of the machine may then lose or damage the database.
 	// For bulk loads that can be repeated, and tests.
-	NoSync bool
+	Sync Switch
 	// MapReserve is the address space reserved for the map in bytes, 1 TiB when zero. It takes
 	// no memory. If the system refuses it, Open reserves less; when a file outgrows its
 	// reservation, writers wait for readers each time it grows.
@@ -127,6 +127,9 @@ func (o *Options) resolve() (Options, error) {
 	}
 	if r.BacklogBytes == 0 {
 		r.BacklogBytes = defaultBacklog
+	}
+	if err := r.Sync.check("Sync"); err != nil {
+		return r, err
 	}
 	var m Maintenance
 	if r.Maintenance != nil {

@@ -92,7 +92,7 @@ func TestPeek(t *testing.T) {
 func TestPeekBesideCommits(t *testing.T) {
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "a.anndb")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

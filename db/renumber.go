@@ -140,7 +140,7 @@ func (s *Snapshot) renumbered(
 	if err := copyState(ctx, s.gen, draft, o, moved); err != nil {
 		return err
 	}
-	o.NoSync, o.Maintenance = true, nil
+	o.Sync, o.Maintenance = Off, nil
 	st, err := openValid(draft, o)
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
 // with their order, learns every index anew, and leaves collections alone of
 // which little is dead. Held snapshots see what they saw.
 func TestCompactRenumbers(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	held, err := d.Snapshot()
 	if err != nil {
@@ -194,7 +194,7 @@ func TestCompactRenumbers(t *testing.T) {
 // TestGenerations: they grow with every commit and compaction, whatever the
 // numbers of transactions in a compacted file are.
 func TestGenerations(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	last := uint64(0)
 	for i := range 8 {
@@ -219,7 +219,7 @@ func TestGenerations(t *testing.T) {
 // TestCompactLevels updates the same rows again and again: with compactions the
 // file does not grow.
 func TestCompactLevels(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	var sizes []int64
 	for i := range 8 {
@@ -242,7 +242,7 @@ func TestCompactLevels(t *testing.T) {
 // TestRenumberedMeanwhile has batches, builds and maintenance under way while
 // compactions renumber rows: all come to the right end.
 func TestRenumberedMeanwhile(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	ctx := t.Context()
 	// A batch that was filled before, and applied after.
@@ -341,7 +341,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 // and nothing has changed.
 func TestRenumberCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func fillClusters(t *testing.T, d *DB, clusters, each int) {
 // sees what it saw.
 func TestReorder(t *testing.T) {
 	const clusters, each = 8, 80
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	fillClusters(t, d, clusters, each)
 	_, err := d.Collection("rows").Build(t.Context(), "main", &Forest{Trees: 2, Seed: 3, Holdout: 20})
 	if err != nil {
@@ -139,7 +139,7 @@ func churnKeys(d *DB) error {
 
 // A database without dense rows, or without any, is compacted.
 func TestReorderNothing(t *testing.T) {
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	err := errors.Join(create(t.Context(), d, "words", Schema{Features: Named}), create(t.Context(), d, "rows", Schema{Dim: 3}))
 	if err != nil {
 		t.Fatal(err)

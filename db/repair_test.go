@@ -19,7 +19,7 @@ import (
 // sparse rows under an inverted index and a label model; some rows are deleted.
 func repairDB(t *testing.T, path string) {
 	ctx := t.Context()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestRepair(t *testing.T) {
 				at, n = blockPlace(t, path, bucketBlocks, c.coll, c.index, c.kind, c.number)
 				flipAt(t, path, at+int64(codec.HeaderSize+n)/2)
 			}
-			d, err := Open(path, &Options{NoSync: true})
+			d, err := Open(path, &Options{Sync: Off})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func filterOf(t *testing.T, d *DB, coll string, rows *roaring.Bitmap) (f *RowFil
 // numbers, and a filter of some of each.
 func filterBed(t *testing.T) (*DB, map[string]*RowFilter) {
 	t.Helper()
-	d := openTemp(t, &Options{NoSync: true})
+	d := openTemp(t, &Options{Sync: Off})
 	ctx := t.Context()
 	if err := errors.Join(create(ctx, d, "dense", Schema{Dim: 2}), create(ctx, d, "sparse", Schema{Features: Numbered})); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestRowFilter(t *testing.T) {
 // TestRowFilterMisuse: what is no filter of the collection is refused.
 func TestRowFilterMisuse(t *testing.T) {
 	d, filters := filterBed(t)
-	other := openTemp(t, &Options{NoSync: true})
+	other := openTemp(t, &Options{Sync: Off})
 	if _, err := other.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (b *treeBed) must(err error) {
 
 func (b *treeBed) open() {
 	var err error
-	b.d, err = Open(b.path, &Options{NoSync: true})
+	b.d, err = Open(b.path, &Options{Sync: Off})
 	b.must(err)
 }
 

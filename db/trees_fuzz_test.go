@@ -19,7 +19,7 @@ import (
 func treeBlocks(tb testing.TB, path string) []storedBlock {
 	tb.Helper()
 	ctx := context.Background()
-	d, err := Open(path, &Options{NoSync: true})
+	d, err := Open(path, &Options{Sync: Off})
 	if err != nil {
 		tb.Fatal(err)
 	}

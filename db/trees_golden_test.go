@@ -95,7 +95,7 @@ func followChange(d *DB, from int) ([]MaintainStep, error) {
 // TestGoldenTrees opens the golden file of trees that have followed a change and
 // follow the next.
 func TestGoldenTrees(t *testing.T) {
-	d := openGolden(t, "trees.anndb.gz", followedGolden, &Options{NoSync: true})
+	d := openGolden(t, "trees.anndb.gz", followedGolden, &Options{Sync: Off})
 	defer d.Close()
 	ask := func(l string) error {
 		return d.View(func(s *Snapshot) error {

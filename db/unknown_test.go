@@ -17,7 +17,7 @@ import (
 // features have the same numbers.
 func twins(t *testing.T, n, dim int) (*DB, []vector.Sparse) {
 	t.Helper()
-	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{NoSync: true})
+	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {
 		t.Fatal(err)
 	}

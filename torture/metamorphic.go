@@ -135,7 +135,10 @@ func tell(args []string) error {
 }
 
 func (t telling) open() (*db.DB, error) {
-	o := &db.Options{NoSync: t.NoSync, MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify, Maintenance: &db.Maintenance{Manual: true}}
+	o := &db.Options{MapReserve: t.MapReserve, BacklogBytes: t.Backlog, Verify: t.Verify, Maintenance: &db.Maintenance{Manual: true}}
+	if t.NoSync {
+		o.Sync = db.Off
+	}
 	if t.Background {
 		o.Maintenance = &db.Maintenance{Every: time.Millisecond, Share: 0.01, CPU: 1}
 	}

@@ -93,7 +93,9 @@ func (s *sessionState) carryOut(o order, a *answer) (err error) {
 	switch o.Do {
 	case "open":
 		opts := work.Options()
-		opts.NoSync = o.NoSync
+		if o.NoSync {
+			opts.Sync = db.Off
+		}
 		s.script, s.path, s.batches = o.Script, o.Path, 0
 		if s.d, err = db.Open(o.Path, opts); err != nil {
 			s.d = nil

@@ -29,7 +29,9 @@ func writer(args []string) error {
 	}
 	fmt.Println("ready")
 	o := work.Options()
-	o.NoSync = w.NoSync
+	if w.NoSync {
+		o.Sync = db.Off
+	}
 	d, err := db.Open(w.Path, o)
 	if err != nil {
 		return err

@@ -266,7 +266,7 @@ func memoryTable(info db.IndexInfo) *table.Table {
 func labelsTable(infos ...db.IndexInfo) *table.Table {
 	t := table.New("index", "labels", "recall:4", "recall_10:4", "sample", "rounds")
 	for _, i := range infos {
-		if r := i.Labels; r != nil {
+		if r := i.Neighbors; r != nil {
 			t.Add(i.Name, r.K, r.Recall, r.HeadRecall, r.Sample, r.Rounds)
 		}
 	}

@@ -79,7 +79,11 @@ func (c *importCmd) Run(a *app) (err error) {
 		return c.failed(0, err)
 	}
 	newFile := !exists(c.File)
-	d, err := db.OpenContext(a.ctx, c.File, &db.Options{NoSync: c.NoSync, Maintenance: &db.Maintenance{Manual: true}})
+	o := &db.Options{Maintenance: &db.Maintenance{Manual: true}}
+	if c.NoSync {
+		o.Sync = db.Off
+	}
+	d, err := db.OpenContext(a.ctx, c.File, o)
 	if err != nil {
 		return explain(c.File, err)
 	}

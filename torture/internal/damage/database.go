@@ -20,7 +20,7 @@ import (
 // inverted indexes in segments, label models, trees of all kinds, and pages that
 // were freed.
 func Build(path string, seed uint64) error {
-	d, err := db.Open(path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(path, &db.Options{Sync: db.Off, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}

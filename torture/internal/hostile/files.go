@@ -37,7 +37,7 @@ const (
 )
 
 func makeFile(ctx context.Context, path, name string) (err error) {
-	d, err := db.Open(path, &db.Options{NoSync: true, Maintenance: &db.Maintenance{Manual: true}})
+	d, err := db.Open(path, &db.Options{Sync: db.Off, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return err
 	}
