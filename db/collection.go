@@ -4,8 +4,9 @@ import "fmt"
 
 // Collection is a handle of a collection, by name. One of a database sees the latest state at
 // each call; one of a snapshot always sees the snapshot's. Loads, builds and drops need a
-// handle of the database; on one of a snapshot they return ErrReadOnly. A handle costs nothing, is safe for concurrent
-// use, and can be made before the collection exists: calls then return ErrNotFound.
+// handle of the database; on one of a snapshot they return ErrReadOnly. A handle costs nothing,
+// is safe for concurrent use, and can be made before the collection exists: until then, calls
+// return ErrNotFound.
 type Collection struct {
 	d    *DB
 	s    *Snapshot // nil: the latest state

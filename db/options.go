@@ -89,8 +89,8 @@ type Options struct {
 	// before further ones wait for the disk, 256 MiB when zero. A single transaction may be
 	// larger.
 	BacklogBytes int64
-	// Maintenance says how indexes are maintained in the background; nil means the defaults of
-	// Maintenance. It has no effect with ReadOnly.
+	// Maintenance is the policy of maintenance in the background; nil means the defaults of its
+	// fields. It has no effect with ReadOnly.
 	Maintenance *Maintenance
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
@@ -205,14 +205,14 @@ type Schema struct {
 	Metric vector.Metric
 	// Storage selects how dense vectors are stored.
 	Storage Storage
-	// Features says what identifies the features of sparse vectors. Their values are not
+	// Features selects sparse vectors and what identifies their features. Their values are not
 	// negative and are stored as written; searches and indexes scale them to unit length.
 	Features FeatureKind
 	// Numbering is the numbering of features or coordinates in files.
 	Numbering Numbering
 }
 
-// FeatureKind says what identifies the features of sparse vectors.
+// FeatureKind is what identifies the features of sparse vectors.
 type FeatureKind uint8
 
 // The kinds of features.

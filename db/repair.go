@@ -156,7 +156,8 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 		perm = info.Mode().Perm()
 		// A process that holds the lock would continue with the old file and lose its writes. A
 		// damaged file may be impossible to open; it is replaced.
-		old, opened := Open(path, &Options{MustExist: true, AcceptOlder: true, Maintenance: &Maintenance{Manual: true}})
+		o := Options{MustExist: true, AcceptOlder: true, Maintenance: &Maintenance{Manual: true}}
+		old, opened := Open(path, &o)
 		if errors.Is(opened, ErrLocked) {
 			return opened
 		}

@@ -275,7 +275,8 @@ func asOption(err error) error {
 	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
 		return fmt.Errorf("%w: %w", ErrUnsuitable, innerError{err})
 	}
-	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) ||
+	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) ||
+		errors.Is(err, postings.ErrParams) ||
 		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
 		return fmt.Errorf("%w: %w", errOption, innerError{err})
 	}

@@ -13,7 +13,7 @@ import (
 type Role uint8
 
 // Key identifies arrays whose cross-references were checked. Shape contains everything that the
-// check used besides them, so that arrays are checked again if they are read with other scalars.
+// check used as well, so that arrays are checked again if they are read with other scalars.
 type Key struct {
 	Object uint64
 	Role   Role
