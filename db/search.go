@@ -192,7 +192,10 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 	}
 	err = c.read(func(st *collState) error {
 		ask := rowAsk{q: q, k: o.K}
-		if ask.k == 0 && o.Radius == 0 {
+		switch {
+		case ask.k < 0:
+			return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", errK, ask.k, st.c.Name)
+		case ask.k == 0 && o.Radius == 0:
 			ask.k = defaultK
 		}
 		if err := st.resolveQuery(&ask); err != nil {
@@ -298,60 +301,63 @@ func (st *collState) appendHits(
 	sc.keys = sc.keys[:0]
 	for i, f := range sc.found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return dst, wrapf(ctx.Err(), "search %q", st.c.Name)
+			return nil, wrapf(ctx.Err(), "search %q", st.c.Name)
 		}
 		key, err := st.key(f.ID)
 		if err != nil {
-			return dst, err
+			return nil, err
 		}
 		vector.Prefetch(unsafe.Pointer(unsafe.SliceData(key)), len(key))
 		sc.keys = append(sc.keys, key)
 	}
-	start := len(dst)
+	var run *coldRows
 	for i, f := range sc.found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return dst[:start], wrapf(ctx.Err(), "search %q", st.c.Name)
+			return nil, wrapf(ctx.Err(), "search %q", st.c.Name)
 		}
-		n := len(dst)
-		if n < cap(dst) {
-			dst = dst[:n+1]
-		} else {
-			dst = append(dst, Hit{})
-		}
-		h := &dst[n]
-		*h = Hit{
-			Key: append(h.Key[:0], sc.keys[i]...), Row: f.ID, Distance: externalDistance(view.Metric, f.Distance),
-		}
-		if o.Include != 0 {
-			if err := st.include(h, o.Include); err != nil {
-				return dst[:start], err
-			}
-		}
+		h := Hit{Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
 		if o.Explain {
 			e, err := sc.s.ExplainLast(ctx, f.ID)
 			if err != nil {
-				return dst[:start], wrapf(err, "explain row %d of %q", f.ID, st.c.Name)
+				return nil, wrapf(err, "explain row %d of %q", f.ID, st.c.Name)
 			}
 			h.Explanation = e
+		}
+		var err error
+		if dst, err = st.appendHit(dst, h, sc.keys[i], o.Include, &run); err != nil {
+			return nil, err
 		}
 	}
 	return dst, nil
 }
 
-// include copies parts of a row into its hit.
-func (st *collState) include(h *Hit, parts Content) error {
-	var run *coldRows
-	labels, payload, err := st.cold(h.Row, &run)
-	if err != nil {
-		return err
+// appendHit appends a hit with a copy of its row's key, in the key memory of dst's spare capacity,
+// and with the other parts of the row. It keeps the decoded run of labels and payloads for the
+// following hits.
+func (st *collState) appendHit(
+	dst []Hit, h Hit, key []byte, parts Content, run **coldRows,
+) ([]Hit, error) {
+	n := len(dst)
+	if n < cap(dst) {
+		dst = dst[:n+1]
+	} else {
+		dst = append(dst, Hit{})
 	}
-	if parts&Labels != 0 {
-		h.Labels = labels
+	h.Key = append(dst[n].Key[:0], key...)
+	if parts != 0 {
+		labels, payload, err := st.cold(h.Row, run)
+		if err != nil {
+			return nil, err
+		}
+		if parts&Labels != 0 {
+			h.Labels = labels
+		}
+		if parts&Payload != 0 {
+			h.Payload = payload
+		}
 	}
-	if parts&Payload != 0 {
-		h.Payload = payload
-	}
-	return nil
+	dst[n] = h
+	return dst, nil
 }
 
 // SearchBatch searches for many queries in one state, in parallel (WithWorkers).
@@ -412,7 +418,7 @@ func (st *collState) prepareSearch(
 	if err := checkQuery(a.q.Vector, st.c.Dim); err != nil {
 		return nil, "", p, wrapf(err, "query to collection %q", st.c.Name)
 	}
-	if err := st.checkDense(a, o); err != nil {
+	if err := st.checkDenseAsk(o); err != nil {
 		return nil, "", p, err
 	}
 	view, m, err := st.target(ctx, o.Index)
@@ -453,13 +459,11 @@ func (st *collState) prepareSearch(
 	return view, index, p, nil
 }
 
-// checkDense checks the options of a search of a dense collection.
-func (st *collState) checkDense(a *rowAsk, o *SearchOptions) error {
+// checkDenseAsk checks the options of a search of a dense collection.
+func (st *collState) checkDenseAsk(o *SearchOptions) error {
 	switch {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
 		return fmt.Errorf("%w: radius %g, want 0 for none or more", errOption, o.Radius)
-	case a.k < 0:
-		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", errK, a.k, st.c.Name)
 	case o.Params != nil && o.Params.Filter != nil:
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
 			errOption, st.c.Name)

@@ -22,7 +22,7 @@ type sparseScratch struct {
 
 // searchSparse finds the rows of highest cosine to the query.
 func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptions, res *Result) error {
-	if err := st.checkSparseAsk(a, o); err != nil {
+	if err := st.checkSparseAsk(o); err != nil {
 		return err
 	}
 	set, resolved, err := st.sparseQuery(ctx, a.q)
@@ -60,29 +60,24 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 	best := sc.hits[:min(a.k, len(sc.hits))]
 	orderTies(best)
 	res.Hits = o.Reuse[:0]
+	var run *coldRows
 	for _, h := range best {
 		key, err := st.key(h.Row)
 		if err != nil {
 			return err
 		}
-		hit := Hit{Key: slices.Clone(key), Row: h.Row, Distance: sparseDistance(h)}
-		if o.Include != 0 {
-			if err := st.include(&hit, o.Include); err != nil {
-				return err
-			}
+		hit := Hit{Row: h.Row, Distance: sparseDistance(h)}
+		if res.Hits, err = st.appendHit(res.Hits, hit, key, o.Include, &run); err != nil {
+			return err
 		}
-		res.Hits = append(res.Hits, hit)
 	}
 	sparseSearchers.Put(sc)
 	return nil
 }
 
 // checkSparseAsk checks the options of a search of a sparse collection.
-func (st *collState) checkSparseAsk(a *rowAsk, o *SearchOptions) error {
-	switch {
-	case a.k < 0:
-		return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", errK, a.k, st.c.Name)
-	case o.Params != nil || o.Radius != 0 || o.Explain:
+func (st *collState) checkSparseAsk(o *SearchOptions) error {
+	if o.Params != nil || o.Radius != 0 || o.Explain {
 		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
 			errOption, st.c.Name)
 	}
