@@ -191,8 +191,8 @@ type sparseAsk struct {
 
 // labelPredictor predicts the labels of rows.
 type labelPredictor interface {
-	predict(ctx context.Context, x vector.Sparse,
-		o *PredictOptions) ([]Prediction, query.LCIFStats, error)
+	// predict fills in everything but the unknown features of the query.
+	predict(ctx context.Context, x vector.Sparse, o *PredictOptions) (Predictions, error)
 	// predictMany predicts for all queries together. It returns false if it cannot.
 	predictMany(ctx context.Context, queries manyQueries, o *PredictOptions,
 		out []Predictions) (bool, error)

@@ -24,27 +24,27 @@ type predictScratch struct {
 // predict predicts the labels of a query by nearest rows and features.
 func (m *labelModel) predict(
 	ctx context.Context, x vector.Sparse, o *PredictOptions,
-) (out []Prediction, stats query.LCIFStats, err error) {
+) (out Predictions, err error) {
 	if c := m.st.entry(); o.Strategy != postings.Auto && !c.Sparse {
-		return nil, stats, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense",
+		return out, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense",
 			errOption, o.Strategy, c.Name)
 	}
 	p := m.paramsFor(o)
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch)
 	sc.p.SetStrategy(o.Strategy)
-	sc.found, stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	sc.found, out.Stats.LCIFStats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
-		return nil, stats, predictError(m.st.entry().Name, err)
+		return out, predictError(m.st.entry().Name, err)
 	}
-	out = sc.predictions(nil, m.name, &p, o)
+	out.Labels = sc.predictions(nil, m.name, &p, o)
 	if o.Explain {
-		if err := m.explain(ctx, sc, x, &p, out); err != nil {
-			return nil, stats, err
+		if err := m.explain(ctx, sc, x, &p, out.Labels); err != nil {
+			return out, err
 		}
 	}
 	predictors.Put(sc)
-	return out, stats, nil
+	return out, nil
 }
 
 // predictMany predicts the labels of all queries in one pass over the index and the

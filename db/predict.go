@@ -137,16 +137,11 @@ func (st *collState) predict(ctx context.Context, q Query, o *PredictOptions) (o
 	if err != nil {
 		return out, err
 	}
-	model := x.open.(labelPredictor)
-	out.Labels, out.Stats.LCIFStats, err = model.predict(ctx, resolved.features, o)
-	if err != nil {
+	if out, err = x.open.(labelPredictor).predict(ctx, resolved.features, o); err != nil {
 		return Predictions{}, err
 	}
 	out.Stats.Unknown = resolved.unknown
-	if t, ok := model.(*treeModel); ok && o.Explain {
-		out.Tree, err = t.chosenPath(t.prepare(resolved.features))
-	}
-	return out, err
+	return out, nil
 }
 
 // queryModel returns the features of a query and the label model that the index name selects.

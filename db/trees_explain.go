@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -57,18 +56,6 @@ type TreeContribution struct {
 	Feature       string
 	Weight, Value float32
 	Margin        float64
-}
-
-// chosenPath returns the path of a prepared row, with one tree per class through the tree of the
-// predicted class.
-func (t *treeModel) chosenPath(x vector.Sparse) (*TreePath, error) {
-	p := t.pool.Get().(*budget.Predictor)
-	defer t.pool.Put(p)
-	tree := 0
-	if len(t.model.Roots) > 1 {
-		tree, _ = p.Class(x)
-	}
-	return t.path(p, x, tree)
 }
 
 // treeModel returns the budgeted tree that the index name selects.
@@ -129,16 +116,60 @@ func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) (*TreeP
 // predict predicts by the leaf that a row reaches.
 func (t *treeModel) predict(
 	_ context.Context, x vector.Sparse, o *PredictOptions,
-) ([]Prediction, query.LCIFStats, error) {
+) (out Predictions, err error) {
 	if o.Params != nil {
-		return nil, query.LCIFStats{}, fmt.Errorf("%w: Params are for label models of kind %s", errOption, kindLCIF)
+		return out, fmt.Errorf("%w: Params are for label models of kind %s", errOption, kindLCIF)
 	}
 	if o.Strategy != postings.Auto {
-		return nil, query.LCIFStats{}, fmt.Errorf("%w: strategy %v is for label models of kind %s",
-			errOption, o.Strategy, kindLCIF)
+		return out, fmt.Errorf("%w: strategy %v is for label models of kind %s", errOption, o.Strategy, kindLCIF)
 	}
-	out, err := t.predictions(t.prepare(x), o)
-	return out, query.LCIFStats{}, err
+	x = t.prepare(x)
+	p := t.pool.Get().(*budget.Predictor)
+	defer t.pool.Put(p)
+	answers := t.answers(p, x, o)
+	for _, a := range answers {
+		out.Labels = append(out.Labels, Prediction{Label: t.label(a.Label), Score: a.Score, Predicted: a.predicted})
+	}
+	if o.Explain {
+		err = t.explain(p, x, answers, &out)
+	}
+	return out, err
+}
+
+// explain fills in the paths of a prepared row: for each label the path through its tree, and the
+// path through the only tree or, with one tree per class, through that of the predicted class.
+func (t *treeModel) explain(
+	p *budget.Predictor, x vector.Sparse, answers []treeAnswer, out *Predictions,
+) (err error) {
+	several := len(t.model.Roots) > 1
+	paths := map[int]*TreePath{}
+	path := func(tree int) (*TreePath, error) {
+		var err error
+		if paths[tree] == nil {
+			paths[tree], err = t.path(p, x, tree)
+		}
+		return paths[tree], err
+	}
+	predicted := 0
+	if several {
+		predicted, _ = p.Class(x)
+	}
+	if out.Tree, err = path(predicted); err != nil {
+		return err
+	}
+	for i, a := range answers {
+		tree := 0
+		if several {
+			tree = int(a.Label)
+		}
+		through, err := path(tree)
+		if err != nil {
+			return err
+		}
+		to := &out.Labels[i]
+		to.Explanation = &PredictionExplanation{Tree: through, Decision: through.decides(to.Label)}
+	}
+	return nil
 }
 
 // predictMany does nothing: trees predict queries one by one.
@@ -146,33 +177,6 @@ func (t *treeModel) predictMany(
 	context.Context, manyQueries, *PredictOptions, []Predictions,
 ) (bool, error) {
 	return false, nil
-}
-
-// predictions returns the predictions for a prepared row, with their paths if o.Explain is set.
-func (t *treeModel) predictions(x vector.Sparse, o *PredictOptions) ([]Prediction, error) {
-	p := t.pool.Get().(*budget.Predictor)
-	defer t.pool.Put(p)
-	var out []Prediction
-	paths := map[int]*TreePath{}
-	for _, a := range t.answers(p, x, o) {
-		to := Prediction{Label: t.label(a.Label), Score: a.Score, Predicted: a.predicted}
-		if o.Explain {
-			tree := 0
-			if len(t.model.Roots) > 1 {
-				tree = int(a.Label)
-			}
-			if paths[tree] == nil {
-				path, err := t.path(p, x, tree)
-				if err != nil {
-					return nil, err
-				}
-				paths[tree] = path
-			}
-			to.Explanation = &PredictionExplanation{Tree: paths[tree], Decision: paths[tree].decides(to.Label)}
-		}
-		out = append(out, to)
-	}
-	return out, nil
 }
 
 // decides returns the index of the decision that found a label present, -1 if there is none.
