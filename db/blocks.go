@@ -33,11 +33,9 @@ func (g *generation) section(ctx context.Context, coll string, object uint64, ki
 	var err error
 	add := func(k, v []byte) error {
 		_, _, chunk := codec.ParseKey(k)
-		b, err := codec.Parse(v)
+		b, err := parsePlain(kind, v)
 		switch {
 		case err != nil:
-		case b.Kind != kind:
-			err = fmt.Errorf("block is of kind %v", b.Kind)
 		case gaps(kind) && chunk < maxNumbered:
 			// In these sections, a number identifies the content of a block, not its position.
 			for len(vals) < int(chunk) {
@@ -45,9 +43,6 @@ func (g *generation) section(ctx context.Context, coll string, object uint64, ki
 			}
 		case int(chunk) != len(vals):
 			err = fmt.Errorf("block %d is missing", len(vals))
-		}
-		if err == nil && b.Flags != 0 {
-			err = errors.New("block is compressed")
 		}
 		if err != nil {
 			return blockError(coll, object, kind, chunk, err)
@@ -64,6 +59,20 @@ func (g *generation) section(ctx context.Context, coll string, object uint64, ki
 			fmt.Errorf("%d blocks, want %d", len(vals), n))
 	}
 	return vals, g.verify(ctx, coll, object, kind, vals)
+}
+
+// parsePlain parses a block that is read in the map: one of the kind and not compressed.
+func parsePlain(kind codec.Kind, v []byte) (codec.Block, error) {
+	b, err := codec.Parse(v)
+	switch {
+	case err != nil:
+		return b, err
+	case b.Kind != kind:
+		return b, fmt.Errorf("block is of kind %v", b.Kind)
+	case b.Flags != 0:
+		return b, errors.New("block is compressed")
+	}
+	return b, nil
 }
 
 // gaps reports whether a section's block numbers may have gaps.
@@ -144,13 +153,7 @@ func (g *generation) run(ctx context.Context, coll string, r arrays.Run,
 				err = blockError(coll, r.Object, kind, at, errors.New("block is missing"))
 				return
 			}
-			b, e := codec.Parse(v)
-			if e == nil && b.Kind != kind {
-				e = fmt.Errorf("block is of kind %v", b.Kind)
-			}
-			if e == nil && b.Flags != 0 {
-				e = errors.New("block is compressed")
-			}
+			b, e := parsePlain(kind, v)
 			if e != nil {
 				err = blockError(coll, r.Object, kind, at, e)
 				return

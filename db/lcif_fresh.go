@@ -13,8 +13,8 @@ import (
 
 // freshRows holds the rows written after a label model was made, in the form that the model
 // needs. While none of these rows is relabelled, later generations only add rows, so all
-// generations share one freshRows; each uses as many rows as it knows. Deleted rows stay in; each generation has its
-// own set of deleted rows.
+// generations share one freshRows; each uses as many rows as it knows. Deleted rows stay in; each
+// generation has its own set of deleted rows.
 type freshRows struct {
 	mu     sync.Mutex
 	once   sync.Once // guards sorted, count, with and prior, which depend on the model only
@@ -104,17 +104,8 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 		if err != nil {
 			return err
 		}
-		set := make([]uint32, 0, len(names))
-		for _, name := range names {
-			id, ok := f.number[name]
-			if !ok {
-				id = uint32(model.names.Len() + len(f.names))
-				f.number[name] = id
-				f.names = append(f.names, name)
-			}
-			set = append(set, id)
-		}
-		slices.Sort(set)
+		var set []uint32
+		set, f.names = model.numbered(names, f.number, f.names)
 		if sparse {
 			f.units.Append(model.unit(st.sparseRow(row)))
 			f.units.Cols = m.lcif().Features
@@ -123,6 +114,25 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 		f.sets = append(f.sets, set)
 	}
 	return nil
+}
+
+// numbered returns the numbers of a row's labels, sorted. Labels that have none yet get the numbers
+// after those of the model and of fresh, and are added to number and fresh.
+func (m *labelModel) numbered(
+	names []string, number map[string]uint32, fresh []string,
+) (set []uint32, _ []string) {
+	set = make([]uint32, 0, len(names))
+	for _, name := range names {
+		id, ok := number[name]
+		if !ok {
+			id = uint32(m.names.Len() + len(fresh))
+			number[name] = id
+			fresh = append(fresh, name)
+		}
+		set = append(set, id)
+	}
+	slices.Sort(set)
+	return set, fresh
 }
 
 // unit returns a row weighed and scaled to unit length as the model's own rows are.
@@ -228,18 +238,7 @@ func (model *labelModel) relabel(m *manifest, rows *roaring.Bitmap) error {
 		if err != nil {
 			return err
 		}
-		set := make([]uint32, 0, len(names))
-		for _, name := range names {
-			id, ok := number[name]
-			if !ok {
-				id = uint32(model.names.Len() + len(model.fresh))
-				number[name] = id
-				model.fresh = append(model.fresh, name)
-			}
-			set = append(set, id)
-		}
-		slices.Sort(set)
-		sets[row] = set
+		sets[row], model.fresh = model.numbered(names, number, model.fresh)
 	}
 	model.view.Labels = &presentSets{model.view.Labels, sets}
 	return nil
