@@ -148,24 +148,25 @@ func (t telling) open() (*db.DB, error) {
 // widest is how many coordinates the widest rows have.
 const widest = 600
 
-// tales are the collections of a sequence: name, whether sparse, whether named.
+// tales are the collections of a sequence.
 var tales = []struct {
-	name          string
-	sparse, named bool
-}{{"bytes", false, false}, {"floats", false, false}, {"terms", true, false}, {"words", true, true}}
-
-func create(ctx context.Context, d *db.DB, name string, s db.Schema) error {
-	_, err := d.Create(ctx, name, s)
-	return err
+	name   string
+	schema db.Schema
+}{
+	{"bytes", db.Schema{Dim: widest}}, {"floats", db.Schema{Dim: 12, Metric: vector.Cosine}},
+	{"terms", db.Schema{Features: db.Numbered}}, {"words", db.Schema{Features: db.Named}},
 }
 
 // step is one operation: all draw the same numbers whatever the options.
 func (t telling) step(ctx context.Context, d *db.DB, rng *rand.Rand, i int) error {
 	switch {
 	case i == 0:
-		return errors.Join(
-			create(ctx, d, "bytes", db.Schema{Dim: widest}), create(ctx, d, "floats", db.Schema{Dim: 12, Metric: vector.Cosine}),
-			create(ctx, d, "terms", db.Schema{Features: db.Numbered}), create(ctx, d, "words", db.Schema{Features: db.Named}))
+		for _, c := range tales {
+			if _, err := d.Create(ctx, c.name, c.schema); err != nil {
+				return err
+			}
+		}
+		return nil
 	case i == 3:
 		return t.build(ctx, d)
 	case i == 6 || i == 10:

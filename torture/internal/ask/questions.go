@@ -186,7 +186,7 @@ func (c *Collection) rows() []Question {
 const neighbours = 10
 
 // search asks for nearest rows by an index, or by comparing with all.
-func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions, so db.SearchOptions) Question {
+func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions) Question {
 	exact := c.Sparse || index == db.Flat
 	group := c.Name
 	if index != db.Flat {
@@ -195,9 +195,6 @@ func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions, 
 	return Question{"search " + c.Name + " " + name, group, exact, func(s *db.Snapshot, w *answer) error {
 		ctx := context.Background()
 		with := o
-		if c.Sparse {
-			with = so
-		}
 		with.K, with.Index = neighbours, index
 		found, err := s.Collection(c.Name).Search(ctx, c.asked(q), &with)
 		if !c.Sparse {
@@ -214,13 +211,13 @@ func (c *Collection) search(name, index string, q db.Query, o db.SearchOptions, 
 func (c *Collection) scans() []Question {
 	var out []Question
 	for i, q := range c.Queries {
-		out = append(out, c.search(fmt.Sprint("flat ", i), db.Flat, q, db.SearchOptions{}, db.SearchOptions{}))
+		out = append(out, c.search(fmt.Sprint("flat ", i), db.Flat, q, db.SearchOptions{}))
 	}
 	if len(c.Queries) == 0 {
 		return out
 	}
 	for _, l := range c.Labels {
-		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Labels: []string{l}}, db.SearchOptions{Labels: []string{l}}))
+		out = append(out, c.search("label "+l, db.Flat, c.Queries[0], db.SearchOptions{Labels: []string{l}}))
 	}
 	return out
 }
@@ -247,7 +244,7 @@ func (c *Collection) index(x Index) []Question {
 				strategies = append(strategies, postings.Partitioned)
 			}
 			for _, s := range strategies {
-				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{}, db.SearchOptions{Strategy: s}))
+				out = append(out, c.search(fmt.Sprint(s, at), x.Name, q, db.SearchOptions{Strategy: s}))
 			}
 		default:
 			params := map[string]query.Params{
@@ -264,7 +261,7 @@ func (c *Collection) index(x Index) []Question {
 			}
 			for _, n := range names {
 				p := params[n]
-				out = append(out, c.search(n+at, x.Name, q, db.SearchOptions{Params: &p}, db.SearchOptions{}))
+				out = append(out, c.search(n+at, x.Name, q, db.SearchOptions{Params: &p}))
 			}
 		}
 	}

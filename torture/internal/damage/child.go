@@ -148,7 +148,10 @@ func (s *Sheet) judge(path string, cut int64) (v Verdict) {
 		note("snapshot", err)
 	}
 	place := false
-	if err := d.Check(context.Background(), func(p *db.CorruptError) { place = place || p.Offset >= 0 || p.Object != 0 || p.Collection != "" }); err != nil {
+	err = d.Check(context.Background(), func(p *db.CorruptError) {
+		place = place || p.Offset >= 0 || p.Object != 0 || p.Collection != ""
+	})
+	if err != nil {
 		v.Checked = true
 		if bad := classify(err, true); bad != "" && v.Outcome != Wrong {
 			v.Outcome, v.Detail = bad, "check: "+err.Error()

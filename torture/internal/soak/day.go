@@ -110,10 +110,11 @@ func (y *Day) Run(ctx context.Context) (err error) {
 
 // begin fills the collections and builds the indexes.
 func (y *Day) begin(ctx context.Context) error {
-	for name, schema := range map[string]db.Schema{"dense": {Dim: denseDim}, "terms": {Features: db.Numbered}} {
-		if _, err := y.d.Create(ctx, name, schema); err != nil {
-			return err
-		}
+	if _, err := y.d.Create(ctx, "dense", db.Schema{Dim: denseDim}); err != nil {
+		return err
+	}
+	if _, err := y.d.Create(ctx, "terms", db.Schema{Features: db.Numbered}); err != nil {
+		return err
 	}
 	err := y.d.Update(ctx, func(b *db.Tx) error {
 		for i := range denseKeys {

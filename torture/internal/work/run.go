@@ -14,7 +14,7 @@ import (
 
 // The steps that a run may take between batches.
 const (
-	Build    = "build"    // all indexes of both collections anew, see Indexes
+	Build    = "build"    // all indexes of both collections, again; see Indexes
 	Maintain = "maintain" // DB.Maintain
 	Compact  = "compact"  // DB.Compact
 	Reorder  = "reorder"  // DB.Reorder
@@ -22,17 +22,13 @@ const (
 	Drop     = "drop"     // the indexes are dropped
 )
 
-func create(ctx context.Context, d *db.DB, name string, s db.Schema) error {
-	_, err := d.Create(ctx, name, s)
-	return err
-}
-
 // Create makes the collections, as far as they are missing.
 func (s Script) Create(ctx context.Context, d *db.DB) error {
-	for _, err := range []error{
-		create(ctx, d, Dense, db.Schema{Dim: s.Dim}), create(ctx, d, Sparse, db.Schema{Features: db.Named}),
-	} {
-		if err != nil && !errors.Is(err, db.ErrExists) {
+	for _, c := range []struct {
+		name   string
+		schema db.Schema
+	}{{Dense, db.Schema{Dim: s.Dim}}, {Sparse, db.Schema{Features: db.Named}}} {
+		if _, err := d.Create(ctx, c.name, c.schema); err != nil && !errors.Is(err, db.ErrExists) {
 			return err
 		}
 	}
