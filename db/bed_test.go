@@ -174,7 +174,7 @@ func (b *bed) honest(q []float32, hits []db.Hit, pass func(key string) bool) {
 		case !ok:
 			b.t.Fatalf("hit %d is %q, which is not in the collection", i, key)
 		case seen[key]:
-			b.t.Fatalf("hit %d, %q, comes twice", i, key)
+			b.t.Fatalf("hit %d, %q, is returned twice", i, key)
 		case pass != nil && !pass(key):
 			b.t.Fatalf("hit %d, %q, does not pass the filter", i, key)
 		case i > 0 && h.Distance < hits[i-1].Distance:

@@ -509,7 +509,7 @@ func TestRelabelledMeanwhile(t *testing.T) {
 				if err := d.Update(ctx, func(b *Tx) error { return putChanged(b, 200, 205, 4) }); err != nil {
 					t.Fatal(err)
 				}
-				// The step absorbs the row; another one is relabelled meanwhile, and absorbed by the
+				// The step absorbs the row; another one is relabelled during it, and absorbed by the
 				// next step. Nothing is left then.
 				steps, err := d.Maintain(WithProgress(ctx, once()), nil)
 				if err != nil || len(steps) != 2 || next != 4 {

@@ -133,7 +133,7 @@ func TestSearchLikeRow(t *testing.T) {
 	}
 }
 
-// TestResult: a result says what was used, and includes what was asked for.
+// TestResult: a result names the index and setting used, and includes the requested parts.
 func TestResult(t *testing.T) {
 	b := newBed(t, vector.L2, 4)
 	ctx := t.Context()

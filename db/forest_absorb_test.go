@@ -151,7 +151,7 @@ func TestMaintainForest(t *testing.T) {
 				t.Logf("tau %g, %v, hops %d: %.0f candidates, new %.0f; recall %.4f with 0.8 of these, new %.4f",
 					p.Tau, p.Method, p.Hops, used, of, kept, fresh)
 				// Labels that were pushed out of lists still count: a threshold
-				// takes more candidates than it would of leaves counted anew.
+				// takes more candidates than it would of leaves counted rebuilt.
 				if used > 1.25*of {
 					t.Errorf("%.0f candidates, new %.0f", used, of)
 				}
@@ -162,12 +162,12 @@ func TestMaintainForest(t *testing.T) {
 				t.Errorf("recall is %.4f below that of a new forest", gap)
 			}
 			b.must(b.d.Collection("c").DropIndex(context.Background(), "fresh"))
-			// Much more of it: the forest is learned anew.
+			// Much more of it: the forest is relearned.
 			b.put("much", mixture(uint64(60+i), n/4, dim))
 			steps, err := b.d.Maintain(context.Background(), nil)
 			b.must(err)
 			if len(steps) != 1 || steps[0].Action != "relearn" {
-				t.Errorf("steps %+v, want one that learns the forest anew", steps)
+				t.Errorf("steps %+v, want one that learns the forest rebuilt", steps)
 			}
 			b.must(b.d.View(func(s *db.Snapshot) error {
 				info, err := s.Collection("c").Index("kept")

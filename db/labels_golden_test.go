@@ -70,7 +70,7 @@ func labelsGolden(path string) (err error) {
 
 // TestGoldenLabels opens the golden file of label models that have followed
 // changes, which is written as the other ones are: their sums are those of the
-// rows, the plain ones predict what models learned anew do, and all follow on.
+// rows, the plain ones predict what models relearned do, and all follow on.
 func TestGoldenLabels(t *testing.T) {
 	d := openGolden(t, "labels.anndb.gz", labelsGolden, nil)
 	defer d.Close()

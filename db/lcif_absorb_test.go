@@ -140,7 +140,7 @@ func TestMaintainLCIF(t *testing.T) {
 			for _, s := range steps {
 				actions[s.Action]++
 				if plain && s.Action == "relearn" {
-					t.Fatal("learned anew without need")
+					t.Fatal("relearned without need")
 				}
 			}
 			fresh := plain
@@ -509,7 +509,7 @@ func samePairs(a *lcifArrays, m *manifest, counts *labels.FeatureLabels, names [
 }
 
 // TestMaintainLCIFPairs changes so many pairs of features and labels that they
-// are written anew, and few at other times; a small change writes little.
+// are rewritten, and few at other times; a small change writes little.
 func TestMaintainLCIFPairs(t *testing.T) {
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
@@ -574,7 +574,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		}
 	}
 	if _, after, _ := base(); whole == 0 || patched < 2*whole || after <= before {
-		t.Errorf("pairs were written anew %d times, patched %d times; %d of them, %d before", whole, patched, after, before)
+		t.Errorf("pairs were rewritten %d times, patched %d times; %d of them, %d before", whole, patched, after, before)
 	}
 	err = d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
@@ -592,7 +592,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 }
 
 // TestMaintainLCIFThresholds keeps each label's threshold its own, whatever
-// numbers labels have after a model was learned anew, by maintenance or because
+// numbers labels have after a model was relearned, by maintenance or because
 // rows were renumbered.
 func TestMaintainLCIFThresholds(t *testing.T) {
 	ctx := t.Context()

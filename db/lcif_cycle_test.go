@@ -22,7 +22,7 @@ func plainModel(neighbors string) IndexOptions {
 	return &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}, Neighbors: neighbors}
 }
 
-// redirect writes the manifest of a label model anew, with other neighbours: no
+// redirect writes the manifest of a label model rebuilt, with other neighbours: no
 // build makes such a file.
 func redirect(t *testing.T, d *DB, index, neighbors string) {
 	t.Helper()

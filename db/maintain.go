@@ -200,11 +200,11 @@ func (d *DB) tryStep(
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
-		anew := st.tunable(m)
-		if !anew {
-			s, anew, err = m.kind().absorb(ctx, st, ref, m, timer)
+		rebuilt := st.tunable(m)
+		if !rebuilt {
+			s, rebuilt, err = m.kind().absorb(ctx, st, ref, m, timer)
 		}
-		if anew && err == nil {
+		if rebuilt && err == nil {
 			again = newRebuild(ctx, st, m)
 		}
 		return err
@@ -279,9 +279,7 @@ func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 }
 
 // rebuild rebuilds an index.
-func (d *DB) rebuild(
-	ctx context.Context, coll string, x *rebuild,
-) (IndexInfo, error) {
+func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild) (IndexInfo, error) {
 	timer := newTimer(ctx)
 	timer.before = x.m
 	return d.build(ctx, coll, x.m.Info.Name, x.opts, timer)

@@ -274,18 +274,18 @@ func TestMaintainLabels(t *testing.T) {
 			if o, ok := o.(*LCIF); ok && o.Weight != WeightNone {
 				continue
 			}
-			if _, err := d.Collection("docs").Build(ctx, name+" anew", o); err != nil {
+			if _, err := d.Collection("docs").Build(ctx, name+" rebuilt", o); err != nil {
 				t.Fatal(err)
 			}
 			err := d.View(func(s *Snapshot) error {
 				for i, q := range queries {
 					got, _, err1 := predict(ctx, s.Collection("docs"), q, &PredictOptions{Index: name, Top: 5})
-					want, _, err2 := predict(ctx, s.Collection("docs"), q, &PredictOptions{Index: name + " anew", Top: 5})
+					want, _, err2 := predict(ctx, s.Collection("docs"), q, &PredictOptions{Index: name + " rebuilt", Top: 5})
 					if err := errors.Join(err1, err2); err != nil {
 						return err
 					}
 					if !slices.EqualFunc(got, want, func(a, b Prediction) bool { return a.Label == b.Label && a.Score == b.Score }) {
-						t.Errorf("%s, query %d: %v, anew %v", name, i, got, want)
+						t.Errorf("%s, query %d: %v, rebuilt %v", name, i, got, want)
 					}
 				}
 				return nil

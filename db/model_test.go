@@ -686,7 +686,7 @@ func (x *machine) compact(t *rapid.T) {
 		c := x.m[info.Name]
 		dead := int(c.next) - len(c.rows)
 		worth := dead > 0 && 3*dead >= int(c.next)
-		// An index that cannot be learned anew keeps the rows where they are.
+		// An index that cannot be relearned keeps the rows where they are.
 		if moved := info.Rows != int(c.next); moved && !worth || !moved && worth && len(c.indexes) == 0 {
 			t.Fatalf("%q has %d row numbers after a compaction, %d before, %d rows", info.Name, info.Rows, c.next, len(c.rows))
 		} else if moved {

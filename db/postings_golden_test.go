@@ -95,7 +95,7 @@ func rowlessGolden(path string) (err error) {
 
 // TestGoldenRowless opens the golden file of inverted indexes without rows,
 // which is written as the other ones are: every strategy answers as a scan
-// does, bit for bit, and the label model as one learned anew, but for rounding.
+// does, bit for bit, and the label model as one relearned, but for rounding.
 func TestGoldenRowless(t *testing.T) {
 	d := openGolden(t, "postings.anndb.gz", rowlessGolden, nil)
 	defer d.Close()
@@ -135,16 +135,16 @@ func TestGoldenRowless(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	anew, err := Open(filepath.Join(t.TempDir(), "new.anndb"), nil)
+	rebuilt, err := Open(filepath.Join(t.TempDir(), "new.anndb"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer anew.Close()
+	defer rebuilt.Close()
 	err = errorsOf(
-		func() error { return create(ctx, anew, "counts", Schema{Features: Numbered}) },
-		func() error { return putRowless(anew, "counts", 0, rowlessRows) },
-		func() error { return deleteRowless(anew) },
-		func() error { return learnRowless(anew) },
+		func() error { return create(ctx, rebuilt, "counts", Schema{Features: Numbered}) },
+		func() error { return putRowless(rebuilt, "counts", 0, rowlessRows) },
+		func() error { return deleteRowless(rebuilt) },
+		func() error { return learnRowless(rebuilt) },
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestGoldenRowless(t *testing.T) {
 		t.Helper()
 		for i := range 20 {
 			q := vector.Sparse{Index: []uint32{uint32(i), 25, 39}, Value: []float32{3, 1, 2}}
-			if got, want := predictCounts(t, d, q), predictCounts(t, anew, q); !slices.EqualFunc(got, want, nearPrediction) {
+			if got, want := predictCounts(t, d, q), predictCounts(t, rebuilt, q); !slices.EqualFunc(got, want, nearPrediction) {
 				t.Errorf("query %d: %s, by a new model %s", i, predictionsText(got), predictionsText(want))
 			}
 		}

@@ -100,7 +100,7 @@ func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
 }
 
 // TestCompactRenumbers: a compaction leaves deleted rows out, keeps the others
-// with their order, learns every index anew, and leaves collections alone of
+// with their order, learns every index rebuilt, and leaves collections alone of
 // which little is dead. Held snapshots see what they saw.
 func TestCompactRenumbers(t *testing.T) {
 	d := openTemp(t, &Options{Sync: Off})

@@ -139,7 +139,7 @@ func flipAt(t *testing.T, path string, at int64) {
 }
 
 // TestRepair damages blocks of three kinds of indexes: repair names them and
-// builds them anew, and the file is clean; so it does with a lost manifest, unless
+// rebuilds them, and the file is clean; so it does with a lost manifest, unless
 // its copy is lost, too.
 func TestRepair(t *testing.T) {
 	ctx := t.Context()

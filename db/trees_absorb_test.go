@@ -277,7 +277,7 @@ func (b *treeBed) cancelled() {
 	}
 }
 
-// TestMaintainTreesAsBuilt: trees learned anew for want of following have the
+// TestMaintainTreesAsBuilt: trees relearned for want of following have the
 // options and trials that they were built with, and are not tuned again.
 func TestMaintainTreesAsBuilt(t *testing.T) {
 	ctx := t.Context()

@@ -78,7 +78,7 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 // FuzzTree overwrites part of a stored tree and gives it the checksum it then
 // should have. Whatever can be asked of a tree is answered, with finite scores
 // and paths that add up, or refused as damage. A step of maintenance makes a valid
-// tree of it, asks to learn it anew, or refuses.
+// tree of it, asks to relearn it, or refuses.
 func FuzzTree(f *testing.F) {
 	seed := filepath.Join(f.TempDir(), "seed.anndb")
 	blocks := treeBlocks(f, seed)

@@ -55,7 +55,7 @@ func BenchmarkQueryWhileMaintained(b *testing.B) {
 			return nil
 		}))
 	}
-	at := len(rows) - 10*fold // more rounds would have the forest learned anew
+	at := len(rows) - 10*fold // more rounds would have the forest relearned
 	put(0, at)
 	_, err = d.Collection("c").Build(ctx, "main", nil)
 	must(err)

@@ -79,7 +79,7 @@ func appendSets(file string, limit int, x *vector.CSR, b *labels.Builder) (*labe
 }
 
 // runSets prints table 8: example-based F1, mean and standard deviation over
-// the folds. The parameters of every method are chosen anew in each fold, on a
+// the folds. The parameters of every method are chosen rebuilt in each fold, on a
 // fifth of its training rows held out.
 func runSets(ctx context.Context, s *settings) error {
 	fmt.Printf("Example-based F1 (0/0 = 0), %d of %d folds from %d on; parameters chosen in each on a fifth of its training rows.\n", min(s.seeds, s.folds-s.first), s.folds, s.first)

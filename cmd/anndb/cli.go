@@ -230,7 +230,8 @@ type inFile struct {
 
 // open opens the file; it must exist.
 func (f inFile) open(a *app, readOnly bool) (*db.DB, error) {
-	d, err := db.OpenContext(a.ctx, f.File, &db.Options{ReadOnly: readOnly, MustExist: true, Maintenance: &db.Maintenance{Manual: true}})
+	o := &db.Options{ReadOnly: readOnly, MustExist: true, Maintenance: &db.Maintenance{Manual: true}}
+	d, err := db.OpenContext(a.ctx, f.File, o)
 	return d, explain(f.File, err)
 }
 

@@ -29,13 +29,14 @@ func run(path, data string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := files.Load(ctx, rows.File(data+"/go-files-train.jsonl.gz", dataset.Options{Kind: dataset.Sparse})); err != nil {
+	sparse := dataset.Options{Kind: dataset.Sparse}
+	if _, err := files.Load(ctx, rows.File(data+"/go-files-train.jsonl.gz", sparse)); err != nil {
 		return err
 	}
 	if _, err := files.Build(ctx, "imports", &db.LCIF{Weight: db.WeightTFIDF}); err != nil {
 		return err
 	}
-	for r, err := range rows.File(data+"/go-files-test.jsonl.gz", dataset.Options{Kind: dataset.Sparse}) {
+	for r, err := range rows.File(data+"/go-files-test.jsonl.gz", sparse) {
 		if err != nil {
 			return err
 		}

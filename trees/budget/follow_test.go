@@ -316,7 +316,7 @@ func (s *stream) checkParts(before *Model) (subtrees int) {
 		tree  int
 		depth int
 		seed  uint64
-		above bool // learned anew above
+		above bool // relearned above
 	}
 	var stack []place
 	for t, r := range m.Roots {
@@ -494,7 +494,7 @@ func TestFollowErrors(t *testing.T) {
 }
 
 // TestFollowDrift: while labels come to mean something else, trees that follow
-// predict nearly as well as such as are learned anew from the rows of the time:
+// predict nearly as well as such as are relearned from the rows of the time:
 // the share of right label sets (classes) is at most a twelfth below.
 func TestFollowDrift(t *testing.T) {
 	for _, kind := range []Kind{SBT, PT, AT} {
@@ -527,9 +527,9 @@ func TestFollowDrift(t *testing.T) {
 			return float64(n) / float64(len(test))
 		}
 		got, want := right(s.m), right(s.learn(s.live, s.params))
-		t.Logf("%s: %d steps followed, %.3f right, learned anew %.3f", kind, followed, got, want)
+		t.Logf("%s: %d steps followed, %.3f right, relearned %.3f", kind, followed, got, want)
 		if got < want*11/12 || followed != 5 {
-			t.Errorf("%s: %d steps followed, %.3f right, learned anew %.3f", kind, followed, got, want)
+			t.Errorf("%s: %d steps followed, %.3f right, relearned %.3f", kind, followed, got, want)
 		}
 	}
 }

@@ -176,7 +176,9 @@ func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFPa
 
 // differing compares predictions with those in memory: by their scores, since
 // labels are numbered otherwise, which decides ties.
-func differing(ctx context.Context, set *Set, params *query.LCIFParams, found []db.Predictions, o Options) (int, error) {
+func differing(
+	ctx context.Context, set *Set, params *query.LCIFParams, found []db.Predictions, o Options,
+) (int, error) {
 	view, counts, err := query.BuildLCIF(ctx, set.Train.Rows, set.Train.Labels, params.Features, o.Workers)
 	if err != nil {
 		return 0, err
