@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -64,7 +64,7 @@ func TestBuildLimits(t *testing.T) {
 	}
 	_, err := b.d.Compact(t.Context())
 	b.must(err)
-	params := &query.LCIFParams{K: 3}
+	params := &lcif.Params{K: 3}
 	if _, err := b.d.Collection("c").Build(t.Context(), "model", &db.LCIF{Params: params, Folds: 1000}); errors.Is(err, db.ErrInvalid) {
 		t.Errorf("1,000 folds: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // TestCatchUp applies rounds of changes to a copy of an earlier state: the copy
@@ -22,7 +22,7 @@ func TestCatchUp(t *testing.T) {
 			d := openTemp(t, &Options{Sync: Off})
 			fillChurned(t, d)
 			ctx := t.Context()
-			model := &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}}
+			model := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}}
 			if _, err := d.Collection("named").Build(ctx, "model", model); err != nil {
 				t.Fatal(err)
 			}

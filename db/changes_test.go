@@ -16,7 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/rows"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -361,8 +361,8 @@ func TestLabelsDisappear(t *testing.T) {
 // labelKinds are options of one index of each kind that learns from labels, by collection.
 var labelKinds = map[string]map[string]IndexOptions{
 	"s": {
-		"lcif":  &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
-		"tfidf": &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+		"lcif":  &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
+		"tfidf": &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{K: 5, Lambda: 0.5}},
 		"pt":    &PT{Budget: 4},
 		"at":    &AT{Budget: 4},
 	},
@@ -577,7 +577,7 @@ func TestPredictRelabelled(t *testing.T) {
 	if err := d.Update(ctx, func(b *Tx) error { return putChanged(b, 60, 63, 4) }); err != nil {
 		t.Fatal(err)
 	}
-	one := &PredictOptions{Index: "lcif", Params: &query.LCIFParams{K: 1, Lambda: 1, Top: 1}}
+	one := &PredictOptions{Index: "lcif", Params: &lcif.Params{K: 1, Lambda: 1, Top: 1}}
 	label := func(s *Snapshot, i int) string {
 		r, err := s.Collection("s").Get(fmt.Append(nil, i))
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -233,7 +234,7 @@ func killBuild(coll string, seed uint64) IndexOptions {
 		parted := Postings{Partition: true, M: int(seed)} // has no seed of its own
 		tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: seed}
 		return []IndexOptions{
-			&LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}, Postings: parted, Seed: seed},
+			&LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Postings: parted, Seed: seed},
 			&parted, (*AT)(&tree), (*PT)(&tree),
 		}[seed%4]
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -67,7 +67,7 @@ func sparseDamageDB(path string) error {
 		// Some rows are newer than the indexes, some deleted.
 		return errors.Join(put(coll, 0, n-5), d.Update(ctx, func(b *Tx) error { return b.Collection(coll).Delete(damageKey(3)) }))
 	}
-	model := LCIF{Params: &query.LCIFParams{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	model := LCIF{Params: &lcif.Params{K: 4, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	weighed := model
 	weighed.Weight = WeightTFIDF
 	trees := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}}}

@@ -8,6 +8,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -126,7 +127,7 @@ func TestMoreThanThereIs(t *testing.T) {
 		}))
 		b.build("x", &db.Forest{Members: true})
 		for name, o := range map[string]db.IndexOptions{
-			"postings": nil, "lcif": &db.LCIF{Params: &query.LCIFParams{K: 3, Lambda: 0.5}},
+			"postings": nil, "lcif": &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}},
 		} {
 			_, err := b.d.Collection("s").Build(ctx, name, o)
 			b.must(err)

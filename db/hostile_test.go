@@ -21,6 +21,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -400,7 +401,7 @@ func TestHostileSalvage(t *testing.T) {
 func TestHostileArrays(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) {
 		builds(t, d, "d", "kd", &Forest{Tuning: Off, Learner: forest.RP})
-		lcif := &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 3, Lambda: 0.5}}
+		lcif := &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{K: 3, Lambda: 0.5}}
 		builds(t, d, "s", "l", lcif)
 	})
 	dense, model := objectIn(t, path, "d", "kd"), objectIn(t, path, "s", "l")

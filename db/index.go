@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -57,7 +58,7 @@ type IndexInfo struct {
 	Curve *query.Curve
 	// LabelCurve holds the measurements of a label model's tuner by cross-validation; nil for
 	// other indexes and without tuning.
-	LabelCurve *query.LCIFCurve `json:",omitempty"`
+	LabelCurve *lcif.Curve `json:",omitempty"`
 	// LabelWeights are the weightings that the tuner tried, with the best result of each.
 	LabelWeights []LabelWeight `json:",omitempty"`
 	// Tree describes budgeted trees; nil for other indexes.

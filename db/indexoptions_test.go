@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -36,7 +36,7 @@ func optionsBed(t *testing.T) *bed {
 // again with the options that the index was built with, which are then the same.
 func TestIndexOptions(t *testing.T) {
 	b := optionsBed(t)
-	model := &query.LCIFParams{K: 3, Lambda: 0.5}
+	model := &lcif.Params{K: 3, Lambda: 0.5}
 	for _, c := range []struct {
 		coll string
 		o    db.IndexOptions

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -46,7 +46,7 @@ func labelsGolden(path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	build := func(coll, name string, o LCIF) func() error {
-		o.Params = &query.LCIFParams{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
+		o.Params = &lcif.Params{K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 		return func() error {
 			_, err := d.Collection(coll).Build(ctx, name, &o)
 			return err
@@ -76,7 +76,7 @@ func TestGoldenLabels(t *testing.T) {
 	defer d.Close()
 	ctx := t.Context()
 	compare := func(coll string) error {
-		o := &LCIF{Neighbors: Flat, Params: &query.LCIFParams{
+		o := &LCIF{Neighbors: Flat, Params: &lcif.Params{
 			K: 4, Lambda: 0.4, Beta: 1.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
 		}}
 		if coll == "counts" {

@@ -13,7 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -25,7 +25,7 @@ const kindLCIF forest.Kind = "lcif"
 // it.
 type LabelWeight struct {
 	Weight Weighting
-	Best   query.LCIFPoint
+	Best   lcif.Point
 }
 
 // LCIF are the options of a label model that predicts the labels of rows from nearest rows and
@@ -43,19 +43,19 @@ type LCIF struct {
 	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets
 	// its best label only. If nil, the tuner chooses them by cross-validation on the rows.
 	// IndexInfo returns those in use.
-	Params *query.LCIFParams
+	Params *lcif.Params
 	// Cut, if given with Params without Thresholds, computes the thresholds from the scores
 	// that a cross-validation with Params gives the rows. This transfers a setting that was
-	// tuned on one collection (LCIFPoint.Cut) to another.
-	Cut *query.LCIFCut `json:",omitempty"`
+	// tuned on one collection (lcif.Point.Cut) to another.
+	Cut *lcif.Cut `json:",omitempty"`
 	// AllowEmpty lets the tuner choose thresholds that leave rows without labels.
 	// Otherwise each row has at least its best label.
 	AllowEmpty bool `json:",omitempty"`
 	// Search selects how settings are searched. query.PaperProtocol follows the paper, with
 	// unweighed values unless Weight is given.
-	Search query.LCIFSearch `json:",omitempty"`
+	Search lcif.Search `json:",omitempty"`
 	// Objective is the measure the tuner chooses by, micro F1 when empty.
-	Objective query.LCIFObjective
+	Objective lcif.Objective
 	// Folds is the number of folds, 10 when zero and at most 1,000; it is at most the number of
 	// rows. TuneRows is the largest number of rows scored over all folds, 10,000 when zero, as
 	// in the paper.
@@ -154,7 +154,7 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 		return o, fmt.Errorf("%w: a negative count", errOption)
 	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
 		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params without Cut", errOption, live)
-	case o.Search > query.PaperProtocol:
+	case o.Search > lcif.PaperProtocol:
 		return o, fmt.Errorf("%w: search %d", errOption, o.Search)
 	}
 	if o.relearn {
@@ -163,7 +163,7 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 	if o.Cut != nil && (o.Params == nil || o.Params.Thresholds != nil) {
 		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", errOption)
 	}
-	if o.Weight == "" && (o.Params != nil || o.Search == query.PaperProtocol) {
+	if o.Weight == "" && (o.Params != nil || o.Search == lcif.PaperProtocol) {
 		o.Weight = WeightNone
 	}
 	return o, o.resolveGraph()
@@ -181,10 +181,10 @@ type lcifLearned struct {
 	deletedRows   *roaring.Bitmap // rows that were deleted
 	keep          []uint64
 	idf           []float32
-	scale         *query.Scaling
+	scale         *lcif.Scaling
 	graph         *vector.CSR // nearest other rows; nil without second-order scores
-	params        query.LCIFParams
-	curve         *query.LCIFCurve
+	params        lcif.Params
+	curve         *lcif.Curve
 	weights       []LabelWeight
 }
 
@@ -196,7 +196,7 @@ type lcifManifest struct {
 	// Neighbors names the index that finds neighbors in a dense collection.
 	Neighbors string `json:",omitempty"`
 	// Scale standardizes the columns of a dense collection, if set.
-	Scale *query.Scaling `json:",omitempty"`
+	Scale *lcif.Scaling `json:",omitempty"`
 	// Graph is the maximum length of the stored neighbor lists.
 	Graph int `json:",omitempty"`
 	// Base is the object that stores the pairs, if it is not the model's own.
@@ -214,7 +214,7 @@ type lcifManifest struct {
 func (m *manifest) lcif() *lcifManifest { return m.own.(*lcifManifest) }
 
 // params returns the parameters of a label model.
-func (m *manifest) params() *query.LCIFParams { return m.Options.LCIF.Params }
+func (m *manifest) params() *lcif.Params { return m.Options.LCIF.Params }
 
 // fits reports whether the model has an inverted index if its rows are sparse, and none if they
 // are dense.
@@ -326,7 +326,7 @@ func (l *lcifLearned) learnSparse(
 func (l *lcifLearned) learn(
 	ctx context.Context, data *labelled, report func(done, total int),
 ) error {
-	view, counts, err := query.BuildLCIF(ctx, data.rows, data.sets, l.params.Features, workersOf(ctx))
+	view, counts, err := lcif.Build(ctx, data.rows, data.sets, l.params.Features, workersOf(ctx))
 	if err != nil {
 		return wrapf(err, "label model")
 	}
@@ -337,7 +337,7 @@ func (l *lcifLearned) learn(
 	if err := view.AddPower(counts, beta); err != nil {
 		return wrapf(err, "label model")
 	}
-	source, ok := view.Neighbors.(*query.PostingsNeighbors)
+	source, ok := view.Neighbors.(*lcif.PostingsNeighbors)
 	if !ok {
 		return fmt.Errorf("db: label model: neighbours by %T", view.Neighbors)
 	}
@@ -353,7 +353,7 @@ func (l *lcifLearned) learn(
 
 // learnGraph computes the neighbor lists, if second-order scores use them.
 func (l *lcifLearned) learnGraph(
-	ctx context.Context, view *query.LCIFView, rows *vector.CSR, report func(done, total int),
+	ctx context.Context, view *lcif.View, rows *vector.CSR, report func(done, total int),
 ) error {
 	if l.params.Lambda == 0 || l.params.SecondOrder == 0 {
 		l.opts.LCIF.Graph = 0

@@ -12,7 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -64,7 +64,7 @@ type lcifStep struct {
 	counts                *labels.FeatureLabels // the new patch, or all pairs if whole is set
 	whole                 bool
 	baseBytes             int64 // size of the pairs that are not rewritten
-	params                query.LCIFParams
+	params                lcif.Params
 }
 
 // absorb returns a step, or reports that too many rows have changed for the model's weights and
@@ -172,13 +172,13 @@ func (f *lcifFollowing) graph(
 		rows.Append(x)
 	}
 	rows.Cols = f.features
-	view := &query.LCIFView{Features: f.features, Keep: f.head.keep}
+	view := &lcif.View{Features: f.features, Keep: f.head.keep}
 	if f.st.entry().Sparse {
-		index, err := postings.Build(ctx, query.UnitRows(rows, view), postings.Params{}, nil)
+		index, err := postings.Build(ctx, lcif.UnitRows(rows, view), postings.Params{}, nil)
 		if err != nil {
 			return wrapf(err, "postings")
 		}
-		view.Neighbors = &query.PostingsNeighbors{Index: index}
+		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
 	} else {
 		source, err := modelNeighbors(ctx, f.st, f.m.lcif().Neighbors, f.m.lcif().Scale)
 		if err != nil {
@@ -237,7 +237,7 @@ func (f *lcifFollowing) row(row uint32) vector.Sparse {
 // units scales rows to unit length as the model does.
 func (f *lcifFollowing) units(rows *vector.CSR) *vector.CSR {
 	rows.Cols = f.features
-	return query.UnitRows(rows, &query.LCIFView{Features: f.features, Keep: f.head.keep})
+	return lcif.UnitRows(rows, &lcif.View{Features: f.features, Keep: f.head.keep})
 }
 
 // extend prepares the head for features and labels that the model does not know yet.
@@ -368,7 +368,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return labels.CountFeatureLabels(ctx, query.FeatureRows(units), matrix, workersOf(ctx))
+		return labels.CountFeatureLabels(ctx, lcif.FeatureRows(units), matrix, workersOf(ctx))
 	}
 	add, err := counted(f.added, f.addSets, len(f.head.names))
 	if err != nil {

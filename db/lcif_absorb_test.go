@@ -18,6 +18,7 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -88,7 +89,7 @@ func TestMaintainLCIF(t *testing.T) {
 				return nil
 			}))
 		}
-		p := &query.LCIFParams{
+		p := &lcif.Params{
 			K: 1 + rng.IntN(12), Alpha: []float64{0.5, 1, 1.5}[rng.IntN(3)], Beta: []float64{0.5, 1, 1.5, 2, 0.8, 5}[rng.IntN(6)],
 			Lambda: []float64{0, 0.4, 1}[rng.IntN(3)],
 		}
@@ -222,7 +223,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 				return err
 			})
 		}
-		o := &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.3}, Graph: degree}
+		o := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.3}, Graph: degree}
 		if degree > 0 {
 			o.Params.SecondOrder = 0.4
 		}
@@ -359,7 +360,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 			if a.idf != nil {
 				weigh(x, a.idf)
 			}
-			want, _, err := query.NewPredictor().Predict(ctx, view, x, &params, nil)
+			want, _, err := lcif.NewPredictor().Predict(ctx, view, x, &params, nil)
 			if err != nil {
 				return err
 			}
@@ -401,7 +402,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 
 // inMemory is a model of the live rows with the weights and features of a stored
 // one.
-func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*query.LCIFView, *labels.FeatureLabels, []string, error) {
+func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*lcif.View, *labels.FeatureLabels, []string, error) {
 	b, err := labels.NewBuilder(nil)
 	if err != nil {
 		return nil, nil, nil, err
@@ -433,14 +434,14 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 	}
 	rows.Cols = m.lcif().Features
 	names := b.Names()
-	view := &query.LCIFView{
+	view := &lcif.View{
 		Features: m.lcif().Features, Keep: a.keep, Labels: b.Matrix(),
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
 	for l := range names {
 		view.Prior = append(view.Prior, float32(len(b.Matrix().Column(l)))/float32(st.c.Live))
 	}
-	units := query.UnitRows(rows, view)
+	units := lcif.UnitRows(rows, view)
 	counted := &vector.CSR{Ptr: units.Ptr, Index: units.Index, Value: slices.Clone(units.Value), Cols: units.Cols}
 	for i, x := range counted.Value {
 		counted.Value[i] = max(0, x)
@@ -454,9 +455,9 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		view.Neighbors = &query.PostingsNeighbors{Index: index}
+		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
 	} else {
-		view.Neighbors = query.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
+		view.Neighbors = lcif.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
 	}
 	if m.lcif().Graph > 0 {
 		if err := view.AddGraph(ctx, rows, m.lcif().Graph, 1, nil); err != nil {
@@ -531,7 +532,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			return nil
 		})
 	}
-	o := &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.3}}
+	o := &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.3}}
 	err = errorsOf(
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put(2000) },
@@ -607,7 +608,7 @@ func TestMaintainLCIFThresholds(t *testing.T) {
 		})
 	}
 	limits := &labels.Thresholds{Single: 0.5, PerLabel: []float64{0.1, 3}}
-	o := &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: limits}}
+	o := &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: limits}}
 	err = errorsOf(
 		func() error { return create(ctx, d, "s", Schema{Features: Numbered}) },
 		func() error { return put("1", "low", 0) },

@@ -13,13 +13,13 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
 // plainModel are the options of a label model that nothing tunes.
 func plainModel(neighbors string) IndexOptions {
-	return &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}, Neighbors: neighbors}
+	return &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}, Neighbors: neighbors}
 }
 
 // redirect writes the manifest of a label model rebuilt, with other neighbours: no

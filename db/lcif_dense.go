@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -198,12 +199,12 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 
 // denseNeighbors finds neighbors with the named forest, or with a scan if there is no such
 // forest or no setting of it reaches the recall.
-func denseNeighbors(ctx context.Context, st source, name string) (*query.ForestNeighbors, error) {
+func denseNeighbors(ctx context.Context, st source, name string) (*lcif.ForestNeighbors, error) {
 	base, err := st.rows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	flat := query.NewForestNeighbors(base, query.Params{Method: query.Flat}, nil)
+	flat := lcif.NewForestNeighbors(base, query.Params{Method: query.Flat}, nil)
 	r := st.entry().index(name)
 	if name == Flat || r == nil {
 		return flat, nil
@@ -230,14 +231,14 @@ func denseNeighbors(ctx context.Context, st source, name string) (*query.ForestN
 	p.NoWiden = true
 	p.R = max(p.R, 2*slices.Max(forestKs))
 	p.Rerank = max(p.Rerank, p.R)
-	return query.NewForestNeighbors(found.rowView(), p, nil), nil
+	return lcif.NewForestNeighbors(found.rowView(), p, nil), nil
 }
 
 // modelNeighbors returns the neighbor source of a label model of dense rows: a scan of scaled
 // rows if the model has a scale, otherwise denseNeighbors.
 func modelNeighbors(
-	ctx context.Context, st source, name string, scale *query.Scaling,
-) (query.NeighborSource, error) {
+	ctx context.Context, st source, name string, scale *lcif.Scaling,
+) (lcif.NeighborSource, error) {
 	if scale == nil {
 		return denseNeighbors(ctx, st, name)
 	}
@@ -245,7 +246,7 @@ func modelNeighbors(
 	if err != nil {
 		return nil, err
 	}
-	return &query.ScaledNeighbors{View: base, Scaling: scale}, nil
+	return &lcif.ScaledNeighbors{View: base, Scaling: scale}, nil
 }
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
@@ -263,7 +264,7 @@ func (l *lcifLearned) learnDense(
 			candidates = append(candidates, scaled(st, source.View, data))
 			continue
 		}
-		cv := query.CVOptions{Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
+		cv := lcif.CVOptions{Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
 			return newLiveNeighbors(st, source, data.live, without)
 		}}
 		candidates = append(candidates, weighted{weight: w, data: data, cv: cv})
@@ -278,8 +279,8 @@ func (l *lcifLearned) learnDense(
 		return err
 	}
 	return timer.run("model", func(report func(int, int)) error {
-		view := &query.LCIFView{Features: st.entry().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
-		units := query.FeatureRows(query.UnitRows(data.rows, view))
+		view := &lcif.View{Features: st.entry().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
+		units := lcif.FeatureRows(lcif.UnitRows(data.rows, view))
 		var err error
 		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, workersOf(ctx)); err != nil {
 			return wrapf(err, "label model")
@@ -296,12 +297,12 @@ func (l *lcifLearned) learnDense(
 // its own guard.
 type guardedNeighbors struct {
 	st     source
-	source query.NeighborSource
+	source lcif.NeighborSource
 }
 
 // Neighbors implements query.NeighborSource.
 func (n *guardedNeighbors) Neighbors(
-	ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit,
+	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
 	defer guard(n.st.file(), setFaults(), &err)
 	return n.source.Neighbors(ctx, s, q, k, dst)
@@ -311,7 +312,7 @@ func (n *guardedNeighbors) Neighbors(
 // safe for concurrent use: each search has its own guard.
 type liveNeighbors struct {
 	st     source
-	source query.NeighborSource
+	source lcif.NeighborSource
 	live   []int
 }
 
@@ -329,7 +330,7 @@ func (o *lcifOptions) denseCandidates() []Weighting {
 func scaled(st source, base *query.View, data *labelled) weighted {
 	x := make([]float32, st.entry().Dim)
 	vectorOf := func(row int) []float32 { return st.denseRow(row, x) }
-	scale := query.FitScaling(st.entry().Dim, len(data.live),
+	scale := lcif.FitScaling(st.entry().Dim, len(data.live),
 		func(i int) []float32 { return vectorOf(data.live[i]) })
 	own := *data
 	own.rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
@@ -345,9 +346,9 @@ func scaled(st source, base *query.View, data *labelled) weighted {
 		own.rows.Append(listed(y))
 	}
 	own.rows.Cols = st.entry().Dim
-	return weighted{weight: WeightStandard, data: &own, scale: scale, cv: query.CVOptions{
-		Neighbors: func(without *roaring.Bitmap) query.NeighborSource {
-			source := &query.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.live)}
+	return weighted{weight: WeightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
+		Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
+			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.live)}
 			return &liveNeighbors{st, source, data.live}
 		},
 	}}
@@ -367,17 +368,17 @@ func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
 }
 
 func newLiveNeighbors(
-	st source, source *query.ForestNeighbors, live []int, without *roaring.Bitmap,
+	st source, source *lcif.ForestNeighbors, live []int, without *roaring.Bitmap,
 ) *liveNeighbors {
 	if rows := numbered32(without, live); rows != nil {
-		source = query.NewForestNeighbors(source.View, source.Params, rows)
+		source = lcif.NewForestNeighbors(source.View, source.Params, rows)
 	}
 	return &liveNeighbors{st, source, live}
 }
 
 // Neighbors implements query.NeighborSource.
 func (n *liveNeighbors) Neighbors(
-	ctx context.Context, s *query.NeighborScratch, q query.NeighborQuery, k int, dst []postings.Hit,
+	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
 	defer guard(n.st.file(), setFaults(), &err)
 	from := len(dst)

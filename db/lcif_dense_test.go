@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -96,7 +96,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			if info.Bytes["feature-labels"] == 0 {
 				t.Errorf("no similarities of values from %g", c.shift)
 			}
-			choice, _ := info.LabelCurve.Choice(query.MicroF1, query.Combined)
+			choice, _ := info.LabelCurve.Choice(lcif.MicroF1, lcif.Combined)
 			if !reflect.DeepEqual(info.Options.(*LCIF).Params, &choice.Params) {
 				t.Errorf("parameters %+v, the tuner chose %+v", info.Options.(*LCIF).Params, choice.Params)
 			}
@@ -136,7 +136,7 @@ func TestDenseLCIFPredicts(t *testing.T) {
 			if again := check(); !equalPredictions(out, again) {
 				t.Error("predictions differ after reopening")
 			}
-			for i, p := range predictAll(t, d, queries[:5], &PredictOptions{Explain: true, Params: &query.LCIFParams{K: 9, Lambda: 1}}, 1) {
+			for i, p := range predictAll(t, d, queries[:5], &PredictOptions{Explain: true, Params: &lcif.Params{K: 9, Lambda: 1}}, 1) {
 				e := p[0].Explanation
 				if len(e.Neighbors) == 0 || e.Neighbors[0].Key[0] != 'p' || math.Abs(e.Instance+e.Feature-float64(p[0].Score)) > 1e-5 {
 					t.Errorf("query %d: %+v of %+v", i, e, p[0])
@@ -161,7 +161,7 @@ func equalPredictions(a, b [][]Prediction) bool {
 // features: the same labels with the same scores.
 func TestDenseLCIFIsSparse(t *testing.T) {
 	d, queries, _ := spotDB(t, 400, 0, vector.Cosine)
-	params := &query.LCIFParams{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
+	params := &lcif.Params{K: 7, Alpha: 2, Beta: 1.5, Lambda: 0.6, Thresholds: &labels.Thresholds{Single: 0.1}}
 	o := &LCIF{Params: params}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
@@ -218,12 +218,12 @@ func TestDenseLCIFResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]LCIF{
-		"nearest rows":     {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: MaxGraph + 1},
-		"below zero":       {Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: -1},
+		"nearest rows":     {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: MaxGraph + 1},
+		"below zero":       {Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.1}, Graph: -1},
 		"second order":     {SecondOrders: []float64{0, 1.5}},
 		"weights":          {Weight: WeightTFIDF},
 		"selected":         {FeatureShares: []float64{0.5}},
-		"features":         {Params: &query.LCIFParams{K: 3, Lambda: 1, Features: 4}},
+		"features":         {Params: &lcif.Params{K: 3, Lambda: 1, Features: 4}},
 		"untuned forest":   {Neighbors: "untuned"},
 		"no such forest":   {Neighbors: "nonsense"},
 		"neighbours of it": {Neighbors: "labels"},
@@ -233,7 +233,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	info, err := d.Collection("docs").Build(t.Context(), "labels", &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}})
+	info, err := d.Collection("docs").Build(t.Context(), "labels", &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}})
 	if err != nil || info.Options.(*LCIF).Neighbors != Flat {
 		t.Fatalf("%+v, %v", info.Options.(*LCIF), err)
 	}
@@ -275,7 +275,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			params := &query.LCIFParams{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
+			params := &lcif.Params{K: 5, Lambda: 1, Thresholds: &labels.Thresholds{PerLabel: make([]float64, 30), Single: 0.1}}
 			build := func(name string) {
 				t.Helper()
 				if _, err := d.Collection("docs").Build(t.Context(), name, &LCIF{Params: params}); err != nil {
@@ -370,7 +370,7 @@ func TestNegativeCoordinateIsMaintained(t *testing.T) {
 		name string
 		o    LCIF
 	}{
-		{"given", LCIF{Params: &query.LCIFParams{K: 9, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.2}}}},
+		{"given", LCIF{Params: &lcif.Params{K: 9, Lambda: 0.4, Thresholds: &labels.Thresholds{Single: 0.2}}}},
 		{"tuned", LCIF{Folds: 3, TuneRows: 200}},
 	} {
 		for _, dropped := range []bool{false, true} {

@@ -7,7 +7,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -142,12 +142,12 @@ func (m *labelModel) unit(x vector.Sparse) vector.Sparse {
 		weigh(x, m.idf)
 	}
 	one := &vector.CSR{Ptr: []uint64{0, uint64(x.Len())}, Index: x.Index, Value: x.Value, Cols: m.view.Features}
-	return query.UnitRows(one, m.view).Row(0)
+	return lcif.UnitRows(one, m.view).Row(0)
 }
 
 // grownSets are the label sets of a model's rows and of fresh ones.
 type grownSets struct {
-	query.LabelSets
+	lcif.LabelSets
 	fresh  [][]uint32
 	labels int
 }
@@ -194,7 +194,7 @@ func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 	model.view.Labels = &grownSets{model.view.Labels, f.sets, model.names.Len() + len(model.fresh)}
 	model.params = model.grown(model.params)
 	if c.Sparse && int(c.Rows) > m.Info.Rows {
-		model.view.Neighbors = &query.GrownNeighbors{
+		model.view.Neighbors = &lcif.GrownNeighbors{
 			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.deletedSet(),
 		}
 	}
@@ -203,7 +203,7 @@ func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 
 // presentSets are the label sets of a model's rows, of which some have other labels now.
 type presentSets struct {
-	query.LabelSets
+	lcif.LabelSets
 	relabelled map[uint32][]uint32
 }
 
@@ -246,7 +246,7 @@ func (model *labelModel) relabel(m *manifest, rows *roaring.Bitmap) error {
 
 // grown adds thresholds for labels written since the build, if each label has its own
 // threshold.
-func (m *labelModel) grown(p query.LCIFParams) query.LCIFParams {
+func (m *labelModel) grown(p lcif.Params) lcif.Params {
 	t := p.Thresholds
 	if len(m.fresh) == 0 || t == nil || len(t.PerLabel) != m.names.Len() {
 		return p

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -51,7 +51,7 @@ func nearestOf(q graphRow, rows map[string]graphRow, k int, but string) (keys []
 // bySecondOrder is the score of a label: definition 6 with the labels of
 // neighbours, and with the score by definition 6 of each neighbour itself. It is
 // not clear where rounding decides which rows are the nearest.
-func bySecondOrder(q graphRow, rows map[string]graphRow, label string, p *query.LCIFParams, degree int) (s float64, clear bool) {
+func bySecondOrder(q graphRow, rows map[string]graphRow, label string, p *lcif.Params, degree int) (s float64, clear bool) {
 	clear = true
 	score := func(q graphRow, k int, but string, of func(key string) float64) float64 {
 		sum, total := 0.0, 0.0
@@ -96,7 +96,7 @@ type graphDB struct {
 
 const graphDegree = 4
 
-var graphParams = &query.LCIFParams{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, Top: 5}
+var graphParams = &lcif.Params{K: 6, Alpha: 1.5, Lambda: 1, SecondOrder: 0.4, Top: 5}
 
 func newGraphDB(t *testing.T, c graphCase) *graphDB {
 	t.Helper()
@@ -172,7 +172,7 @@ func (g *graphDB) delete(t *testing.T, from, n int) {
 // scaling returns how the model compares rows: as they are, or scaled as it says.
 func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 	t.Helper()
-	var scale *query.Scaling
+	var scale *lcif.Scaling
 	err := g.View(func(s *Snapshot) error {
 		st := s.gen.colls["docs"]
 		m, err := st.manifestOf(st.c.index("labels"))
@@ -361,7 +361,7 @@ func TestSecondOrderTuned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p query.LCIFPoint) bool { return p.SecondOrder == 0.5 })
+	tried := slices.ContainsFunc(info.LabelCurve.Points, func(p lcif.Point) bool { return p.SecondOrder == 0.5 })
 	if !tried {
 		t.Error("the weight was not tried")
 	}
@@ -376,7 +376,7 @@ func TestSecondOrderTuned(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The thresholds of a given setting are those of its second-order scores.
-	o.Params, o.Cut = &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}, &query.LCIFCut{Share: 1}
+	o.Params, o.Cut = &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.5}, &lcif.Cut{Share: 1}
 	o.SecondOrders = nil
 	for _, o.Weight = range []Weighting{WeightNone, WeightStandard} {
 		if info, err = d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
@@ -388,12 +388,12 @@ func TestSecondOrderTuned(t *testing.T) {
 		}
 	}
 	// Without a list of nearest rows there are no second-order scores.
-	plain := &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}}
+	plain := &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", plain); err != nil {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		_, _, err := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 0.5}})
+		_, _, err := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.5}})
 		return err
 	})
 	if !errors.Is(err, errOption) {

@@ -14,7 +14,7 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -22,13 +22,13 @@ import (
 type labelModel struct {
 	st       source
 	segments []postings.Segment // of sparse rows
-	view     *query.LCIFView
+	view     *lcif.View
 	names    codec.Strings
 	sorted   bool     // names are in byte order
 	fresh    []string // labels that occur only in rows written since the build
 	idf      []float32
-	scale    *query.Scaling
-	params   query.LCIFParams // with thresholds for fresh labels
+	scale    *lcif.Scaling
+	params   lcif.Params // with thresholds for fresh labels
 }
 
 // lcifArrays are the arrays of a label model, in the map. Pairs in the patch replace those in
@@ -74,7 +74,7 @@ func (s *segmentSets) Row(i int) []uint32 {
 	if len(s.first) > 1 {
 		g = sort.SearchInts(s.first, i+1) - 1
 	}
-	return query.LabelRows{CSR: s.sets[g]}.Row(i - s.first[g])
+	return lcif.LabelRows{CSR: s.sets[g]}.Row(i - s.first[g])
 }
 
 // baseObject returns the object that stores the pairs of a label model.
@@ -87,7 +87,7 @@ func (l *lcifManifest) baseObject(own uint64) uint64 {
 
 // storedPower returns the exponent of the powers that a label model with these parameters
 // stores.
-func storedPower(p *query.LCIFParams) float64 {
+func storedPower(p *lcif.Params) float64 {
 	if p.Beta == 0 {
 		return 1
 	}
@@ -226,9 +226,9 @@ func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error
 		return nil, err
 	}
 	out := &labelModel{st: st, names: a.names, idf: a.idf, scale: l.Scale, params: *m.params()}
-	out.view = &query.LCIFView{Features: l.Features, Labels: a.sets}
+	out.view = &lcif.View{Features: l.Features, Labels: a.sets}
 	if len(a.sets.sets) == 1 && len(a.sets.relabelled.rows) == 0 {
-		out.view.Labels = query.LabelRows{CSR: a.sets.sets[0]}
+		out.view.Labels = lcif.LabelRows{CSR: a.sets.sets[0]}
 	}
 	if sparse {
 		out.segments, err = loadSegments(ctx, st, m, l.Segments, &weighing{a.idf, a.keep})
@@ -270,7 +270,7 @@ func (a *lcifArrays) frequencies() []float32 {
 }
 
 // neighbors returns the source of the model's neighbors.
-func (m *labelModel) neighbors(ctx context.Context, of *manifest) (query.NeighborSource, error) {
+func (m *labelModel) neighbors(ctx context.Context, of *manifest) (lcif.NeighborSource, error) {
 	if !m.st.entry().Sparse {
 		if err := checkCycle(m.st, of); err != nil {
 			return nil, err
@@ -278,11 +278,11 @@ func (m *labelModel) neighbors(ctx context.Context, of *manifest) (query.Neighbo
 		return modelNeighbors(ctx, m.st, of.lcif().Neighbors, of.lcif().Scale)
 	}
 	if len(m.segments) == 1 {
-		return &query.PostingsNeighbors{
+		return &lcif.PostingsNeighbors{
 			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.deletedSet()},
 		}, nil
 	}
-	return &query.SegmentNeighbors{Segments: m.segments}, nil
+	return &lcif.SegmentNeighbors{Segments: m.segments}, nil
 }
 
 // before returns an order of labels that breaks ties by name, so that predictions do not depend

@@ -8,7 +8,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // TestLCIFPartition builds a label model with a partition and maintains it: all
@@ -21,7 +21,7 @@ func TestLCIFPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	p := &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
+	p := &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 	build := func(name string, o Postings) error {
 		_, err := d.Collection("counts").Build(ctx, name, &LCIF{Params: p, Postings: o})
 		return err
@@ -130,7 +130,7 @@ func TestPartitionMisuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := LCIF{Params: &query.LCIFParams{K: 1, Lambda: 1}}
+	model := LCIF{Params: &lcif.Params{K: 1, Lambda: 1}}
 	for _, c := range []struct {
 		coll string
 		o    IndexOptions

@@ -10,13 +10,14 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
-var predictors = sync.Pool{New: func() any { return &predictScratch{p: query.NewPredictor()} }}
+var predictors = sync.Pool{New: func() any { return &predictScratch{p: lcif.NewPredictor()} }}
 
 type predictScratch struct {
-	p     *query.Predictor
+	p     *lcif.Predictor
 	found []labels.Ranked
 	rows  vector.CSR // the queries of predictMany
 }
@@ -33,7 +34,7 @@ func (m *labelModel) predict(
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch)
 	sc.p.SetStrategy(o.Strategy)
-	sc.found, out.Stats.LCIFStats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	sc.found, out.Stats.Stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
 		return out, predictError(m.st.entry().Name, err)
 	}
@@ -118,7 +119,7 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 }
 
 // paramsFor returns the parameters that the options select.
-func (m *labelModel) paramsFor(o *PredictOptions) query.LCIFParams {
+func (m *labelModel) paramsFor(o *PredictOptions) lcif.Params {
 	p := m.params
 	if o.Params != nil {
 		p = m.grown(*o.Params)
@@ -131,7 +132,7 @@ func (m *labelModel) paramsFor(o *PredictOptions) query.LCIFParams {
 
 // predictions appends the labels found for the last query, with names.
 func (sc *predictScratch) predictions(
-	out []Prediction, name func(label uint32) string, p *query.LCIFParams, o *PredictOptions,
+	out []Prediction, name func(label uint32) string, p *lcif.Params, o *PredictOptions,
 ) []Prediction {
 	if p.Top > 0 && o.Set {
 		sc.found = sc.p.AppendSet(sc.found)
@@ -153,7 +154,7 @@ func predictError(coll string, err error) error {
 
 // explain fills in the explanations of predictions.
 func (m *labelModel) explain(
-	ctx context.Context, sc *predictScratch, x vector.Sparse, params *query.LCIFParams, out []Prediction,
+	ctx context.Context, sc *predictScratch, x vector.Sparse, params *lcif.Params, out []Prediction,
 ) error {
 	st := m.st
 	which := make([]uint32, len(sc.found))

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -191,7 +191,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	params := &query.LCIFParams{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
+	params := &lcif.Params{K: 7, Alpha: 1.5, Beta: 0.5, Lambda: 0.6, Top: 5}
 	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 		o := &LCIF{Params: params, Weight: weight}
 		if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
@@ -229,7 +229,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		for i := range m.Rows() {
 			copy(m.Row(i).Value, tfidf(m.Row(i)).Value)
 		}
-		view, counts, err := query.BuildLCIF(t.Context(), m, b.Matrix(), 0, 1)
+		view, counts, err := lcif.Build(t.Context(), m, b.Matrix(), 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 		}
 		names := b.Names()
 		for i, q := range queries {
-			want, _, err := query.NewPredictor().Predict(t.Context(), view, tfidf(q.Sparse), params, nil)
+			want, _, err := lcif.NewPredictor().Predict(t.Context(), view, tfidf(q.Sparse), params, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -258,7 +258,7 @@ func TestLCIFIsThatOfMemory(t *testing.T) {
 func TestLCIFMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
-	params := &query.LCIFParams{K: 5, Lambda: 0.5}
+	params := &lcif.Params{K: 5, Lambda: 0.5}
 	build := func(coll string, o LCIF) error {
 		_, err := d.Collection(coll).Build(t.Context(), "labels", &o)
 		return err
@@ -303,7 +303,7 @@ func TestLCIFMisuse(t *testing.T) {
 		"too few rows":  {build("bare", LCIF{}), errOption},
 		"dense":         {build("dense", LCIF{Params: params}), errEmpty},
 		"weighting":     {build("docs", LCIF{Params: params, Weight: "x"}), errOption},
-		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &query.LCIFParams{Lambda: 2}}), errOption},
+		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &lcif.Params{Lambda: 2}}), errOption},
 		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), errKind},
 		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), errNoIndex},
 		"collection":    {predict("x", queries[0], nil), errNoCollection},
@@ -395,7 +395,7 @@ func TestPredictWithoutEvidence(t *testing.T) {
 		}
 	}
 	limits := &labels.Thresholds{Single: 0.9, KeepTop: true}
-	for coll, params := range map[string]*query.LCIFParams{
+	for coll, params := range map[string]*lcif.Params{
 		"sparse": {K: 3, Lambda: 0.5, Thresholds: limits}, "dense": {K: 3, Lambda: 1, Thresholds: limits},
 	} {
 		put(coll, 30, "often")

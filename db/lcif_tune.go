@@ -6,6 +6,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // weighted is the data that a label model may be learned from, weighed in one way.
@@ -13,8 +14,8 @@ type weighted struct {
 	weight Weighting
 	data   *labelled
 	idf    []float32
-	scale  *query.Scaling
-	cv     query.CVOptions
+	scale  *lcif.Scaling
+	cv     lcif.CVOptions
 }
 
 // candidates returns the weightings to try: the given one, or WeightNone and another one.
@@ -38,7 +39,7 @@ func (l *lcifLearned) choose(
 		l.opts.LCIF.Weight = best.weight
 		return best, nil
 	}
-	var point query.LCIFPoint
+	var point lcif.Point
 	err := timer.run("tune", func(report func(int, int)) error {
 		for i := range candidates {
 			c := &candidates[i]
@@ -47,7 +48,7 @@ func (l *lcifLearned) choose(
 				return err
 			}
 			l.weights = append(l.weights, LabelWeight{Weight: c.weight, Best: choice.Point})
-			if i == 0 || choice.Point.Better(&point.LCIFMeasures, o.LCIF.Objective) {
+			if i == 0 || choice.Point.Better(&point.Measures, o.LCIF.Objective) {
 				best, point, l.curve, l.params = c, choice.Point, curve, choice.Params
 			}
 		}
@@ -61,12 +62,12 @@ func (l *lcifLearned) choose(
 // it computes only their thresholds.
 func (c *weighted) tune(
 	ctx context.Context, o buildOptions, report func(done, total int),
-) (*query.LCIFCurve, *query.LCIFChoice, error) {
+) (*lcif.Curve, *lcif.Choice, error) {
 	cv := c.cv
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, workersOf(ctx)
-	tune := query.LCIFTuneOptions{
-		Objectives: []query.LCIFObjective{o.LCIF.Objective}, Variants: []query.LCIFVariant{query.Combined},
-		FeatureShare: o.LCIF.FeatureShares, Cuts: query.DefaultLCIFCuts(o.LCIF.AllowEmpty),
+	tune := lcif.TuneOptions{
+		Objectives: []lcif.Objective{o.LCIF.Objective}, Variants: []lcif.Variant{lcif.Combined},
+		FeatureShare: o.LCIF.FeatureShares, Cuts: lcif.DefaultCuts(o.LCIF.AllowEmpty),
 		Search:  o.LCIF.Search,
 		Workers: workersOf(ctx), Progress: func(_ string, done, total int) { report(done, total) },
 	}
@@ -78,15 +79,15 @@ func (c *weighted) tune(
 		tune.Ks = forestKs
 	}
 	rows, sets := labels.SelectRows(c.data.rows, c.data.live), c.data.sets.Select(c.data.live)
-	data := query.CrossValidation(rows, sets, cv)
+	data := lcif.CrossValidation(rows, sets, cv)
 	if p := o.LCIF.Params; p != nil {
 		data = fixed(&tune, p, o.LCIF.Cut, data)
 	}
-	curve, err := query.TuneLCIF(ctx, data, tune)
+	curve, err := lcif.Tune(ctx, data, tune)
 	if err != nil {
 		return nil, nil, wrapf(asOption(err), "tune")
 	}
-	choice, ok := curve.Choice(o.LCIF.Objective, query.Combined)
+	choice, ok := curve.Choice(o.LCIF.Objective, lcif.Combined)
 	if !ok {
 		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", errOption, o.LCIF.Objective)
 	}
@@ -108,24 +109,24 @@ func (c *weighted) forest() bool {
 	if !ok {
 		return false
 	}
-	f, ok := n.source.(*query.ForestNeighbors)
+	f, ok := n.source.(*lcif.ForestNeighbors)
 	return ok && f.Params.Method != query.Flat
 }
 
 // fixed reduces the search space of the tuner to the one setting p, and returns data with
 // the features of p.
 func fixed(
-	tune *query.LCIFTuneOptions, p *query.LCIFParams, cut *query.LCIFCut, data query.LCIFData,
-) query.LCIFData {
+	tune *lcif.TuneOptions, p *lcif.Params, cut *lcif.Cut, data lcif.Data,
+) lcif.Data {
 	one := func(x float64) []float64 {
 		if x == 0 {
 			x = 1
 		}
 		return []float64{x}
 	}
-	tune.Search = query.FullGrid
+	tune.Search = lcif.FullGrid
 	tune.Ks, tune.Alphas, tune.Betas = []int{max(1, p.K)}, one(p.Alpha), one(p.Beta)
 	tune.Lambdas, tune.SecondOrders = []float64{p.Lambda}, []float64{p.SecondOrder}
-	tune.FeatureShare, tune.Cuts = []float64{1}, []query.LCIFCut{*cut}
-	return func(ctx context.Context, _ int) (*query.LCIFHeldOut, error) { return data(ctx, p.Features) }
+	tune.FeatureShare, tune.Cuts = []float64{1}, []lcif.Cut{*cut}
+	return func(ctx context.Context, _ int) (*lcif.HeldOut, error) { return data(ctx, p.Features) }
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -188,7 +188,7 @@ func TestScaledColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	check()
-	scale := func() (s query.Scaling) {
+	scale := func() (s lcif.Scaling) {
 		err := d.View(func(snap *Snapshot) error {
 			st := snap.gen.colls["dense"]
 			m, err := st.manifestOf(st.c.index("labels"))
@@ -243,10 +243,10 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	point := tuned.LabelCurve.Choices[0].Point
-	for _, cut := range []query.LCIFCut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
+	for _, cut := range []lcif.Cut{point.Cut, {Share: 1.5, NoTop: true}, {Share: 1, PerLabel: true}} {
 		o := LCIF{
 			Folds: 5, Weight: tuned.Options.(*LCIF).Weight, Cut: &cut,
-			Params: &query.LCIFParams{K: point.K, Alpha: point.Alpha, Beta: point.Beta, Lambda: point.Lambda},
+			Params: &lcif.Params{K: point.K, Alpha: point.Alpha, Beta: point.Beta, Lambda: point.Lambda},
 		}
 		thresholds := map[string]*labels.Thresholds{}
 		for _, coll := range []string{"one", "other"} {
@@ -274,9 +274,9 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]LCIF{
-		"cut alone":  {Cut: &query.LCIFCut{Share: 1}},
-		"thresholds": {Cut: &query.LCIFCut{Share: 1}, Params: &query.LCIFParams{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
-		"no share":   {Cut: &query.LCIFCut{}, Params: &query.LCIFParams{K: 1, Lambda: 1}},
+		"cut alone":  {Cut: &lcif.Cut{Share: 1}},
+		"thresholds": {Cut: &lcif.Cut{Share: 1}, Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
+		"no share":   {Cut: &lcif.Cut{}, Params: &lcif.Params{K: 1, Lambda: 1}},
 	} {
 		if _, err := d.Collection("one").Build(t.Context(), "x", &o); !errors.Is(err, errOption) {
 			t.Errorf("%s: %v", name, err)

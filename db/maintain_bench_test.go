@@ -12,7 +12,7 @@ import (
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -67,7 +67,7 @@ func BenchmarkMaintainLabels(b *testing.B) {
 			}
 			put("c", 0, len(rows), 0)
 			tuned := timed(build("rebuilt", db.LCIF{}))
-			given := db.LCIF{Params: &query.LCIFParams{K: 20, Lambda: 0.5}}
+			given := db.LCIF{Params: &lcif.Params{K: 20, Lambda: 0.5}}
 			build("x", given)()
 			if err := d.Collection("c").DropIndex(ctx, "rebuilt"); err != nil {
 				b.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // TestMaintainPostings mixes puts, updates, deletes, maintenance and reopening
@@ -237,7 +237,7 @@ func TestMaintainLabels(t *testing.T) {
 		ctx := t.Context()
 		d, rows, queries, _ := topicDB(t, false)
 		o := map[string]IndexOptions{
-			"lcif": &LCIF{Weight: weight, Params: &query.LCIFParams{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}},
+			"lcif": &LCIF{Weight: weight, Params: &lcif.Params{K: 10, Alpha: 1, Beta: 1, Lambda: 0.5}},
 		}
 		for name, o := range o {
 			if _, err := d.Collection("docs").Build(ctx, name, o); err != nil {

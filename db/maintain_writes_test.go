@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // TestMaintainWritesLittle folds one row at a time into indexes of large blocks:
@@ -15,7 +15,7 @@ import (
 func TestMaintainWritesLittle(t *testing.T) {
 	for name, o := range map[string]IndexOptions{
 		"postings": &Postings{Partition: true},
-		"labels":   &LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+		"labels":   &LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()

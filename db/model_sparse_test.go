@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -191,7 +191,7 @@ func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Quer
 		}
 		o := &PredictOptions{Index: index}
 		if kind == kindLCIF {
-			o.Params = &query.LCIFParams{K: 1000, Lambda: 1, Top: 100}
+			o.Params = &lcif.Params{K: 1000, Lambda: 1, Top: 100}
 		}
 		got, _, err := predict(ctx, s.Collection(name), q, o)
 		if err != nil {
@@ -244,7 +244,7 @@ func (c *modelColl) sparseBuild(t *rapid.T) (forest.Kind, IndexOptions) {
 	case kindPostings:
 		return kind, &Postings{Partition: true, M: rapid.SampledFrom([]int{-1, 0, 2}).Draw(t, "m")}
 	case kindLCIF:
-		return kind, &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}}
+		return kind, &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	}
 	return kind, treesOf(kind, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -45,7 +45,7 @@ func putRowless(d *DB, coll string, from, to int) error {
 
 // learnRowless learns the label model of the counts, which weighs and thins rows.
 func learnRowless(d *DB) error {
-	model := &LCIF{Weight: WeightTFIDF, Params: &query.LCIFParams{
+	model := &LCIF{Weight: WeightTFIDF, Params: &lcif.Params{
 		K: 4, Lambda: 0.5, Beta: 2, Features: 30, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true},
 	}, Postings: Postings{Partition: true, M: 1}}
 	_, err := d.Collection("counts").Build(context.Background(), "labels", model)

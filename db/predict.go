@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // PredictOptions selects how Collection.Predict predicts labels.
@@ -20,7 +20,7 @@ type PredictOptions struct {
 	Set bool
 	// Params, if not nil, replaces the parameters of the model. A Beta other than the model's
 	// gives exact results, but slowly.
-	Params *query.LCIFParams
+	Params *lcif.Params
 	// Strategy is the search strategy of the inverted index of a label model over sparse rows.
 	// All strategies find the same rows; postings.Auto lets the planner choose.
 	Strategy postings.Strategy
@@ -91,7 +91,7 @@ type FeatureEvidence struct {
 
 // PredictStats counts the work of one prediction.
 type PredictStats struct {
-	query.LCIFStats
+	lcif.Stats
 	// Unknown are the features of a query to a sparse collection that no row has ever had:
 	// names in ascending order, or numbers in the collection's Numbering.
 	Unknown []string

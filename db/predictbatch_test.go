@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestPredictBatchIsPredict(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	params := &query.LCIFParams{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
+	params := &lcif.Params{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}
 	o := &LCIF{Params: params, Weight: WeightTFIDF}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestPredictBatchIsPredict(t *testing.T) {
 func TestPredictBatchErrors(t *testing.T) {
 	d, _, queries, _ := topicDB(t, false)
 	defer d.Close()
-	o := &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}}
+	o := &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	if _, err := d.Collection("docs").Build(t.Context(), "labels", o); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -37,7 +37,7 @@ func TestMisuseOfSparse(t *testing.T) {
 		}
 		return w.Collection("n").Put(db.Row{Key: []byte("a"), Features: named(1, "x").Features})
 	}))
-	_, err := b.d.Collection("s").Build(ctx, "m", &db.LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}})
+	_, err := b.d.Collection("s").Build(ctx, "m", &db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}})
 	b.must(err)
 	s, err := b.d.Snapshot()
 	b.must(err)
@@ -66,7 +66,7 @@ func TestMisuseOfSparse(t *testing.T) {
 	unknown := postings.Union + 5
 	dense := db.Query{Vector: []float32{1}}
 	good := numbered(1, 1, 2)
-	graph := db.LCIF{Params: &query.LCIFParams{K: 3, Lambda: 1}, Graph: 5}
+	graph := db.LCIF{Params: &lcif.Params{K: 3, Lambda: 1}, Graph: 5}
 	tuned := db.LCIF{Graph: 5, SecondOrders: []float64{0}}
 	b.misuses([]misuse{
 		{"negative value", search("s", numbered(-1, 3), db.SearchOptions{}), db.ErrInvalid, []string{`"s"`, "3", "-1"}},
@@ -84,8 +84,8 @@ func TestMisuseOfSparse(t *testing.T) {
 		{"no label model", predict(good, db.PredictOptions{Index: "z"}), db.ErrNotFound, []string{`"z"`}},
 		{"prediction by a negative value", predict(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
 		{"prediction by a vector", predict(dense, db.PredictOptions{}), db.ErrInvalid, []string{"query"}},
-		{"weight of features", predict(good, db.PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 7}}), db.ErrInvalid, []string{`"s"`}},
-		{"second order without a graph", predict(good, db.PredictOptions{Params: &query.LCIFParams{K: 3, Lambda: 1, SecondOrder: 1}}), db.ErrInvalid, nil},
+		{"weight of features", predict(good, db.PredictOptions{Params: &lcif.Params{K: 3, Lambda: 7}}), db.ErrInvalid, []string{`"s"`}},
+		{"second order without a graph", predict(good, db.PredictOptions{Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 1}}), db.ErrInvalid, nil},
 		{"prediction by an unknown strategy", predict(good, db.PredictOptions{Strategy: unknown}), db.ErrInvalid, []string{unknown.String()}},
 		{"negative value in a batch", batch(numbered(-1, 3), db.PredictOptions{}), db.ErrInvalid, []string{"query 1", "-1"}},
 		{"unknown strategy of a batch", batch(good, db.PredictOptions{Strategy: unknown}), db.ErrInvalid, []string{"query 0"}},

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -64,7 +64,7 @@ func churned(t *testing.T, d *DB) {
 		return errors.Join(b.Collection("still").Put(Row{Key: []byte("a"), Vector: make([]float32, 4)}), b.Collection("still").Put(Row{Key: []byte("b"), Vector: make([]float32, 4)}))
 	}))
 	must(churn(d, 1))
-	model := LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	model := LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	tree := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 2}}}
 	for _, x := range []struct {
 		coll, name string

@@ -12,7 +12,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/rows"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // repairDB is a database of dense rows under a maintained forest and of named
@@ -58,7 +58,7 @@ func repairDB(t *testing.T, path string) {
 		put(0, 1100),
 		build("dense", "trees", &Forest{Tuning: Off, Trees: 4, LeafNeighbors: 10}),
 		build("words", "lists", nil),
-		build("words", "labels", &LCIF{Params: &query.LCIFParams{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}}),
+		build("words", "labels", &LCIF{Params: &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5}}),
 		put(1100, 1130), maintain,
 		func() error {
 			return d.Update(ctx, func(b *Tx) error {

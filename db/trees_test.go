@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -186,7 +186,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		"one class":          {build("one", kindSBT, TreeOptions{}), budget.ErrOneClass},
 		"one label set":      {build("one", kindAT, TreeOptions{}), budget.ErrOneClass},
 		"no such collection": {build("x", kindAT, TreeOptions{}), errNoCollection},
-		"parameters":         {predict(queries[0], &PredictOptions{Params: &query.LCIFParams{K: 1}}), errOption},
+		"parameters":         {predict(queries[0], &PredictOptions{Params: &lcif.Params{K: 1}}), errOption},
 		"dense query":        {predict(Query{Vector: []float32{1}}, nil), errKind},
 		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), errFeatures},
 	} {

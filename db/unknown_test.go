@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -133,7 +133,7 @@ func options(strategies []postings.Strategy) (out []SearchOptions) {
 func TestUnknownFeaturesPredict(t *testing.T) {
 	const n, dim = 120, 30
 	d, _ := twins(t, n, dim)
-	only := &query.LCIFParams{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5, Top: 4}
+	only := &lcif.Params{K: 5, Alpha: 1, Beta: 1, Lambda: 0.5, Top: 4}
 	builds := map[string]IndexOptions{
 		"plain":  &LCIF{Params: only},
 		"weighs": &LCIF{Params: only, Weight: WeightTFIDF},

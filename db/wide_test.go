@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -94,7 +94,7 @@ func TestWideFeatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers()
-		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &query.LCIFParams{K: 3, Lambda: 0.5}})
+		_, err = d.Collection("s").Build(ctx, "l", &LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}})
 		if !errors.Is(err, ErrUnsuitable) {
 			t.Errorf("label model: %v", err)
 		}
@@ -146,7 +146,7 @@ func TestMaintainSkipsWide(t *testing.T) {
 	for i := range uint32(20) {
 		put(fmt.Sprint(i), i%3, 3+i%4)
 	}
-	lcif := LCIF{Params: &query.LCIFParams{K: 3, Lambda: 0.5}}
+	lcif := LCIF{Params: &lcif.Params{K: 3, Lambda: 0.5}}
 	weighted := lcif
 	weighted.Weight = WeightTFIDF
 	skipped := map[string]bool{"lcif": true, "weighted": true, "weights": true}

@@ -2,11 +2,7 @@
 // as a multilabel classifier (Hyvönen, Jääsaari and Roos 2022, sections 4 and 6), reduces them
 // by sketches and an 8-bit copy, follows label lists, and computes the exact distances of the
 // remaining rows. It also tunes the parameters of that pipeline on held-out rows and explains
-// single answers.
-//
-// It also predicts labels of labelled rows: LCIF (Feremans et al. 2020) combines the labels of
-// the nearest rows with those of the features (LCIFView, Predictor), and TuneLCIF chooses its
-// parameters on held-out rows.
+// single answers. Package lcif below it predicts labels.
 //
 // The package is independent of storage: a View consists of slices and pointers that its
 // creator keeps alive, typically a memory map. A Searcher holds all scratch memory, so that a

@@ -23,12 +23,7 @@ func (s *Searcher) allowed(row uint32) bool {
 }
 
 // deleted reports whether a row is deleted.
-func (s *Searcher) deleted(row uint32) bool {
-	if bits := s.v.DeletedBits; bits != nil {
-		return bits[row>>6]>>(row&63)&1 != 0
-	}
-	return s.v.Deleted != nil && s.v.Deleted.Contains(row)
-}
+func (s *Searcher) deleted(row uint32) bool { return s.v.IsDeleted(row) }
 
 // passing keeps the rows that are live and pass the filters.
 func (s *Searcher) passing(ids []uint32) []uint32 {

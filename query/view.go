@@ -115,6 +115,14 @@ type View struct {
 	LiveCount int
 }
 
+// IsDeleted reports whether a row is deleted.
+func (v *View) IsDeleted(row uint32) bool {
+	if v.DeletedBits != nil {
+		return v.DeletedBits[row>>6]>>(row&63)&1 != 0
+	}
+	return v.Deleted != nil && v.Deleted.Contains(row)
+}
+
 // live returns the number of rows that are not deleted.
 func (v *View) live() int {
 	if v.Deleted == nil || v.Rows.N == 0 {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/torture/internal/ask"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
@@ -226,7 +226,7 @@ func tale(rng *rand.Rand, coll string) db.Row {
 }
 
 func (t telling) build(ctx context.Context, d *db.DB) error {
-	model := db.LCIF{Params: &query.LCIFParams{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
+	model := db.LCIF{Params: &lcif.Params{K: 5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}}
 	tree := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}}
 	grown := func(learner forest.Kind, parts db.Switch) *db.Forest {
 		return &db.Forest{

@@ -11,7 +11,7 @@ import (
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -301,21 +301,21 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 	dev = dev[:min(len(dev), 1000)]
 	rows, sets := labels.SelectRows(set.x, learn), set.y.Select(learn)
 	start := cpu()
-	curve, err := query.TuneLCIF(ctx, query.HoldOut(rows, sets, labels.SelectRows(set.x, dev), set.y.Select(dev), s.workers), query.LCIFTuneOptions{
+	curve, err := lcif.Tune(ctx, lcif.HoldOut(rows, sets, labels.SelectRows(set.x, dev), set.y.Select(dev), s.workers), lcif.TuneOptions{
 		Ks: []int{5, 10, 20, 30}, Alphas: []float64{1, 2}, Betas: []float64{1}, Lambdas: []float64{0.7, 0.9, 1},
-		Cuts: query.DefaultLCIFCuts(false), Passes: 1, Workers: s.workers,
+		Cuts: lcif.DefaultCuts(false), Passes: 1, Workers: s.workers,
 	})
 	if err != nil {
 		return nil, err
 	}
 	tuned := (cpu() - start).Seconds()
-	choice, ok := curve.Choice(query.MicroF1, query.Combined)
+	choice, ok := curve.Choice(lcif.MicroF1, lcif.Combined)
 	if !ok {
 		return nil, errors.New("LCIF: nothing was chosen")
 	}
 	params := choice.Params
 	start = cpu()
-	view, counts, err := query.BuildLCIF(ctx, labels.SelectRows(set.x, set.train), set.y.Select(set.train), 0, s.workers)
+	view, counts, err := lcif.Build(ctx, labels.SelectRows(set.x, set.train), set.y.Select(set.train), 0, s.workers)
 	if err != nil {
 		return nil, err
 	}
@@ -323,10 +323,10 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 		return nil, err
 	}
 	e := &entrant{name: "lcif", train: (cpu() - start).Seconds(), features: set.x.Cols, bytes: 8 * int(set.x.Ptr[len(set.train)])}
-	test := query.UnitRows(labels.SelectRows(set.x, set.test), view)
+	test := lcif.UnitRows(labels.SelectRows(set.x, set.test), view)
 	answers := make([][]uint32, test.Rows())
 	e.answer, err = micros(test.Rows(), func() error {
-		got, err := query.PredictBatch(ctx, view, test, &params, 1, nil)
+		got, err := lcif.PredictBatch(ctx, view, test, &params, 1, nil)
 		for i, row := range got {
 			for _, r := range row {
 				answers[i] = append(answers[i], r.Label)
@@ -339,7 +339,7 @@ func neighbours(ctx context.Context, s *settings, set *textSet) (*entrant, error
 		return nil, err
 	}
 	e.score, err = micros(test.Rows(), func() (err error) {
-		e.scores, err = query.ScoreBatch(ctx, view, test, &params, 1, nil)
+		e.scores, err = lcif.ScoreBatch(ctx, view, test, &params, 1, nil)
 		return err
 	})
 	if err != nil {

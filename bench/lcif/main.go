@@ -20,7 +20,7 @@ import (
 	"github.com/anndb/anndb/bench/internal/lcifbench"
 	"github.com/anndb/anndb/internal/progress"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // extremeSet is the set that the paper's tables of extreme sets are compared
@@ -80,10 +80,10 @@ func (c *config) options() (lcifbench.Options, error) {
 		return o, fmt.Errorf("--queries, --rounds and --workers must not be negative")
 	}
 	if c.Paper {
-		o.Tune.Search = query.PaperProtocol
+		o.Tune.Search = lcif.PaperProtocol
 	}
 	for _, name := range c.Objectives {
-		var objective query.LCIFObjective
+		var objective lcif.Objective
 		if err := objective.UnmarshalText([]byte(name)); err != nil {
 			return o, fmt.Errorf("--objectives: %v", err)
 		}
@@ -219,7 +219,7 @@ func (r *report) measureQuality(set *lcifbench.Set, o lcifbench.Options) error {
 	return r.show(one)
 }
 
-func (r *report) measureStored(set *lcifbench.Set, p *query.LCIFParams, o lcifbench.Options) error {
+func (r *report) measureStored(set *lcifbench.Set, p *lcif.Params, o lcifbench.Options) error {
 	dir, err := os.MkdirTemp("", "anndb-bench-")
 	if err != nil {
 		return err

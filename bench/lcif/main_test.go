@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/dataset"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // writeSet writes rows of two labels; each label has words of its own.
@@ -103,7 +103,7 @@ func TestParts(t *testing.T) {
 func TestTunesAsThePaper(t *testing.T) {
 	for _, paper := range []bool{false, true} {
 		o, err := (&config{K: 100, Paper: paper}).options()
-		if err != nil || (o.Tune.Search == query.PaperProtocol) != paper {
+		if err != nil || (o.Tune.Search == lcif.PaperProtocol) != paper {
 			t.Errorf("--paper=%v: search %d, %v", paper, o.Tune.Search, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/anndb/anndb/bench/internal/lcifbench"
 	"github.com/anndb/anndb/internal/table"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // qualityTable has a row for each measure and variant. gap is by how much the
@@ -24,11 +24,11 @@ func addQuality(t *table.Table, rows []lcifbench.QualityRow) {
 		if r.HasPaper {
 			paper, gap = r.Paper, r.Gap()
 		}
-		if least, ok := lcifbench.EurlexTarget(r.Objective); ok && r.Set == extremeSet && r.Variant == query.Combined {
+		if least, ok := lcifbench.EurlexTarget(r.Objective); ok && r.Set == extremeSet && r.Variant == lcif.Combined {
 			bar = least
 		}
 		p := r.Params
-		setting := query.LCIFSetting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda}
+		setting := lcif.Setting{Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda}
 		t.Add(r.Set, r.Objective.String(), r.Variant.String(), r.Tuned, r.Test, r.TestZero, paper, gap, bar,
 			setting.Parameters()+", "+r.Cut.String())
 	}

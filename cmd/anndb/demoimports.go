@@ -14,7 +14,7 @@ import (
 	"github.com/anndb/anndb/internal/goroot"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 
 // demoModel tunes on a part of the files: what is best for some hundred of
 // them hardly differs from what is best for all.
-var demoModel = db.LCIF{Weight: db.WeightTFIDF, Objective: query.PrecisionAt3, Folds: 5, TuneRows: 600}
+var demoModel = db.LCIF{Weight: db.WeightTFIDF, Objective: lcif.PrecisionAt3, Folds: 5, TuneRows: 600}
 
 // fileCorpus is the source files of a library, divided by file.
 type fileCorpus struct {

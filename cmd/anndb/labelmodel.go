@@ -9,7 +9,7 @@ import (
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/internal/table"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // shownSettings is how many of the settings that a tuner measured people see.
@@ -69,8 +69,8 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIF, error) {
 		AllowEmpty: t.AllowEmpty, SecondOrders: t.SecondOrders, Graph: t.Graph,
 	}
 	o.Weight = db.Weighting(t.Weight)
-	o.Search = map[string]query.LCIFSearch{
-		"grid": query.FullGrid, "coordinates": query.Coordinates, "paper": query.PaperProtocol,
+	o.Search = map[string]lcif.Search{
+		"grid": lcif.FullGrid, "coordinates": lcif.Coordinates, "paper": lcif.PaperProtocol,
 	}[t.Search]
 	if t.Objective != "" {
 		if err := o.Objective.UnmarshalText([]byte(t.Objective)); err != nil {
@@ -80,14 +80,14 @@ func (m modelFlags) lcif(t tuneFlags) (db.LCIF, error) {
 	if err := m.check(t); err != nil || m == (modelFlags{}) {
 		return o, err
 	}
-	o.Params = &query.LCIFParams{
+	o.Params = &lcif.Params{
 		Lambda: *m.Lambda, Alpha: m.Alpha, Beta: m.Beta, Features: m.KeepFeatures, SecondOrder: m.SecondOrder,
 	}
 	if m.K != nil {
 		o.Params.K = *m.K
 	}
 	if m.CutShare != 0 || m.CutPerLabel {
-		o.Cut = &query.LCIFCut{Share: cmp.Or(m.CutShare, 1), PerLabel: m.CutPerLabel, NoTop: o.AllowEmpty}
+		o.Cut = &lcif.Cut{Share: cmp.Or(m.CutShare, 1), PerLabel: m.CutPerLabel, NoTop: o.AllowEmpty}
 	}
 	if m.Threshold != nil {
 		o.Params.Thresholds = &labels.Thresholds{Single: *m.Threshold, KeepTop: !o.AllowEmpty}
@@ -172,7 +172,7 @@ func lcifOptions(i db.IndexInfo) db.LCIF {
 }
 
 // chosen is what the tuner of a label model chose; ok is false without tuning.
-func chosen(i db.IndexInfo) (c query.LCIFChoice, ok bool) {
+func chosen(i db.IndexInfo) (c lcif.Choice, ok bool) {
 	if i.LabelCurve == nil {
 		return c, false
 	}
@@ -210,7 +210,7 @@ func sparseSetting(i db.IndexInfo) any {
 	if c, ok := chosen(i); ok {
 		s += c.Point.Parameters() + ", " + c.Point.Cut.String()
 	} else if p := o.Params; p != nil {
-		s += query.LCIFSetting{
+		s += lcif.Setting{
 			Features: p.Features, K: p.K, Alpha: p.Alpha, Beta: p.Beta, Lambda: p.Lambda, SecondOrder: p.SecondOrder,
 		}.Parameters()
 		switch t := p.Thresholds; {
@@ -250,13 +250,13 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 	}
 	points := slices.Clone(i.LabelCurve.Points)
 	objective := lcifOptions(i).Objective
-	slices.SortStableFunc(points, func(a, b query.LCIFPoint) int {
-		if objective == query.HammingLoss {
+	slices.SortStableFunc(points, func(a, b lcif.Point) int {
+		if objective == lcif.HammingLoss {
 			return cmp.Compare(a.HammingLoss, b.HammingLoss)
 		}
 		return cmp.Compare(b.Of(objective), a.Of(objective))
 	})
-	add := func(p query.LCIFPoint, chosen bool) {
+	add := func(p lcif.Point, chosen bool) {
 		var k, alpha, beta, second, features any
 		if p.Lambda > 0 {
 			k, alpha = p.K, p.Alpha
@@ -278,7 +278,7 @@ func settingsTable(i db.IndexInfo, n int) *table.Table {
 		if t.Len() >= n {
 			break
 		}
-		if p.LCIFSetting != choice.Point.LCIFSetting {
+		if p.Setting != choice.Point.Setting {
 			add(p, false)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/anndb/anndb/dataset"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -52,7 +52,7 @@ func made(t *testing.T, n int, seed uint64) Part {
 func TestEvaluate(t *testing.T) {
 	ctx := context.Background()
 	set := &Set{Name: "made", Train: made(t, 200, 1), Test: made(t, 80, 2)}
-	o := Options{Folds: 4, Workers: 2, Tune: query.LCIFTuneOptions{Ks: []int{1, 10}, Alphas: []float64{1}, Lambdas: []float64{0, 0.5, 1}, Search: query.FullGrid}}
+	o := Options{Folds: 4, Workers: 2, Tune: lcif.TuneOptions{Ks: []int{1, 10}, Alphas: []float64{1}, Lambdas: []float64{0, 0.5, 1}, Search: lcif.FullGrid}}
 	res, err := Evaluate(ctx, set, o)
 	if err != nil {
 		t.Fatal(err)
@@ -61,11 +61,11 @@ func TestEvaluate(t *testing.T) {
 		t.Fatalf("%d rows, %+v", len(res.Rows), res.Times)
 	}
 	for _, r := range res.Rows {
-		if r.HasPaper || r.Test != r.Measures.Of(r.Objective) || r.Objective != query.HammingLoss && r.Test < 0.5 {
+		if r.HasPaper || r.Test != r.Measures.Of(r.Objective) || r.Objective != lcif.HammingLoss && r.Test < 0.5 {
 			t.Errorf("%+v", r)
 		}
 		// The measures again, from single predictions.
-		view, counts, err := query.BuildLCIF(ctx, set.Train.Rows, set.Train.Labels, 0, 1)
+		view, counts, err := lcif.Build(ctx, set.Train.Rows, set.Train.Labels, 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestEvaluate(t *testing.T) {
 			}
 		}
 		var sets [][]uint32
-		p := query.NewPredictor()
+		p := lcif.NewPredictor()
 		for i := range set.Test.Rows.Rows() {
 			ranked, _, err := p.Predict(ctx, view, set.Test.Rows.Row(i), &r.Params, nil)
 			if err != nil {
@@ -233,7 +233,7 @@ func TestPaperFigures(t *testing.T) {
 	}
 	for _, line := range lines {
 		f := strings.Fields(line)
-		var o query.LCIFObjective
+		var o lcif.Objective
 		if err := o.UnmarshalText([]byte(f[0])); err != nil {
 			t.Fatal(err)
 		}
@@ -253,13 +253,13 @@ func TestPaperFigures(t *testing.T) {
 		}
 	}
 	for _, o := range ExtremeObjectives {
-		x, ok := PaperTable3(o, query.Combined)
+		x, ok := PaperTable3(o, lcif.Combined)
 		least, bar := EurlexTarget(o)
 		if !ok || bar && least < x {
 			t.Errorf("%v: %v in the paper, %v wanted", o, x, least)
 		}
 	}
-	if _, ok := PaperTable2("medical", query.PrecisionAt1, query.Combined); ok {
+	if _, ok := PaperTable2("medical", lcif.PrecisionAt1, lcif.Combined); ok {
 		t.Error("a figure that the paper has not")
 	}
 }
@@ -290,7 +290,7 @@ func TestMedical(t *testing.T) {
 	}
 	for _, r := range res.Rows {
 		t.Logf("%v %v: %.3f, paper %.3f", r.Objective, r.Variant, r.Test, r.Paper)
-		if r.Gap() <= 0.01 || r.Objective == query.MacroF1 && r.Variant == query.InstanceOnly {
+		if r.Gap() <= 0.01 || r.Objective == lcif.MacroF1 && r.Variant == lcif.InstanceOnly {
 			continue
 		}
 		t.Errorf("%v %v: %.3f, paper %.3f", r.Objective, r.Variant, r.Test, r.Paper)

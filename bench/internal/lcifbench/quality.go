@@ -6,23 +6,23 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // Objectives are the measures of Table 2, in its order.
-var Objectives = []query.LCIFObjective{query.Accuracy, query.MicroF1, query.MacroF1, query.HammingLoss}
+var Objectives = []lcif.Objective{lcif.Accuracy, lcif.MicroF1, lcif.MacroF1, lcif.HammingLoss}
 
 // ExtremeObjectives are the measures of Table 3, in its order.
-var ExtremeObjectives = []query.LCIFObjective{query.MicroF1, query.MacroF1, query.PrecisionAt1, query.PrecisionAt3, query.PrecisionAt5}
+var ExtremeObjectives = []lcif.Objective{lcif.MicroF1, lcif.MacroF1, lcif.PrecisionAt1, lcif.PrecisionAt3, lcif.PrecisionAt5}
 
 // Variants are the columns of Tables 2 and 3, in their order.
-var Variants = []query.LCIFVariant{query.InstanceOnly, query.FeatureOnly, query.Combined}
+var Variants = []lcif.Variant{lcif.InstanceOnly, lcif.FeatureOnly, lcif.Combined}
 
 // Options say how a set is evaluated.
 type Options struct {
 	// Objectives and Variants to tune, each on its own.
-	Objectives []query.LCIFObjective
-	Variants   []query.LCIFVariant
+	Objectives []lcif.Objective
+	Variants   []lcif.Variant
 	// Folds of the cross-validation; zero means 10.
 	Folds int
 	Seed  uint64
@@ -32,7 +32,7 @@ type Options struct {
 	TuneRows int
 	// Tune has the space of settings; objectives, variants, workers and
 	// progress are set from here.
-	Tune     query.LCIFTuneOptions
+	Tune     lcif.TuneOptions
 	Workers  int
 	Progress func(stage string, done, total int)
 }
@@ -43,8 +43,8 @@ const eurlex = "eurlex57k"
 // QualityRow is one cell of Table 2 or 3.
 type QualityRow struct {
 	Set       string
-	Objective query.LCIFObjective
-	Variant   query.LCIFVariant
+	Objective lcif.Objective
+	Variant   lcif.Variant
 	// Tuned is the objective on the rows held out in tuning, Test on the test
 	// rows: set measures with 0/0 counted as 1, as in Mulan.
 	Tuned, Test float64
@@ -55,16 +55,16 @@ type QualityRow struct {
 	Paper    float64
 	HasPaper bool
 	// Params is the chosen setting, Cut how its thresholds were made.
-	Params query.LCIFParams
-	Cut    query.LCIFCut
+	Params lcif.Params
+	Cut    lcif.Cut
 	// Measures are all measures on the test rows with this setting.
-	Measures query.LCIFMeasures
+	Measures lcif.Measures
 }
 
 // Gap is by how much Test falls short of the paper's figure: below zero where
 // it is better.
 func (r *QualityRow) Gap() float64 {
-	if r.Objective == query.HammingLoss {
+	if r.Objective == lcif.HammingLoss {
 		return r.Test - r.Paper
 	}
 	return r.Paper - r.Test
@@ -94,9 +94,9 @@ type Result struct {
 	Note  string
 	Rows  []QualityRow
 	Times Times
-	Curve *query.LCIFCurve
+	Curve *lcif.Curve
 	// Choice is what Times are of.
-	Choice query.LCIFChoice
+	Choice lcif.Choice
 }
 
 // Evaluate tunes on the set's development part, or by cross-validation on its
@@ -115,18 +115,18 @@ func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
 	tune := o.Tune
 	tune.Objectives, tune.Variants, tune.Workers = o.Objectives, o.Variants, o.Workers
 	tune.Progress = o.Progress
-	cv := query.CVOptions{Folds: o.Folds, Seed: o.Seed, Workers: o.Workers}
+	cv := lcif.CVOptions{Folds: o.Folds, Seed: o.Seed, Workers: o.Workers}
 	if s, err := find(set.Name); err == nil && s.large {
 		cv.Rows = o.TuneRows
 	}
-	data := query.CrossValidation(set.Train.Rows, set.Train.Labels, cv)
+	data := lcif.CrossValidation(set.Train.Rows, set.Train.Labels, cv)
 	if set.Dev.Rows != nil {
-		data = query.HoldOut(set.Train.Rows, set.Train.Labels, set.Dev.Rows, set.Dev.Labels, o.Workers)
+		data = lcif.HoldOut(set.Train.Rows, set.Train.Labels, set.Dev.Rows, set.Dev.Labels, o.Workers)
 	}
 	res := &Result{Set: set.Name, Note: set.Note}
 	start := time.Now()
 	var err error
-	if res.Curve, err = query.TuneLCIF(ctx, data, tune); err != nil {
+	if res.Curve, err = lcif.Tune(ctx, data, tune); err != nil {
 		return nil, err
 	}
 	res.Times = Times{Set: set.Name, Workers: o.Workers, Tune: time.Since(start).Seconds(), TrainRows: set.Train.Rows.Rows(), TestRows: set.Test.Rows.Rows()}
@@ -142,7 +142,7 @@ func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
 		}
 	}
 	choice := res.Curve.Choices[len(res.Curve.Choices)-1]
-	if c, ok := res.Curve.Choice(o.Objectives[0], query.Combined); ok {
+	if c, ok := res.Curve.Choice(o.Objectives[0], lcif.Combined); ok {
 		choice = c
 	}
 	res.Choice = choice
@@ -151,7 +151,7 @@ func Evaluate(ctx context.Context, set *Set, o Options) (*Result, error) {
 
 // model is a trained view.
 type model struct {
-	view   *query.LCIFView
+	view   *lcif.View
 	counts *labels.FeatureLabels
 }
 
@@ -169,13 +169,13 @@ func (t *tester) model(ctx context.Context, features int) (*model, error) {
 	}
 	m := new(model)
 	var err error
-	m.view, m.counts, err = query.BuildLCIF(ctx, t.set.Train.Rows, t.set.Train.Labels, features, t.o.Workers)
+	m.view, m.counts, err = lcif.Build(ctx, t.set.Train.Rows, t.set.Train.Labels, features, t.o.Workers)
 	t.models[features] = m
 	return m, err
 }
 
 // measure predicts the test part with a choice.
-func (t *tester) measure(ctx context.Context, c query.LCIFChoice) (QualityRow, error) {
+func (t *tester) measure(ctx context.Context, c lcif.Choice) (QualityRow, error) {
 	r := QualityRow{Set: t.set.Name, Objective: c.Objective, Variant: c.Variant, Tuned: c.Point.Of(c.Objective), Params: c.Params, Cut: c.Point.Cut}
 	if r.Paper, r.HasPaper = PaperTable2(t.set.Name, c.Objective, c.Variant); t.set.Name == eurlex {
 		r.Paper, r.HasPaper = PaperTable3(c.Objective, c.Variant)
@@ -189,7 +189,7 @@ func (t *tester) measure(ctx context.Context, c query.LCIFChoice) (QualityRow, e
 			return r, err
 		}
 	}
-	scores, err := query.ScoreBatch(ctx, m.view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
+	scores, err := lcif.ScoreBatch(ctx, m.view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
 	if err != nil {
 		return r, err
 	}
@@ -205,27 +205,27 @@ func (t *tester) measure(ctx context.Context, c query.LCIFChoice) (QualityRow, e
 	if err != nil {
 		return r, err
 	}
-	r.Measures = query.LCIFMeasures{
+	r.Measures = lcif.Measures{
 		Accuracy: report.Mulan.Accuracy, MicroF1: report.Mulan.Micro.F1, MacroF1: report.Mulan.Macro.F1,
 		MacroF1Zero: report.Zero.Macro.F1, HammingLoss: report.HammingLoss, Precision: [3]float64(ranking.Precision),
 	}
 	r.Test = r.Measures.Of(c.Objective)
 	r.TestZero = r.Test
-	if c.Objective == query.MacroF1 {
+	if c.Objective == lcif.MacroF1 {
 		r.TestZero = r.Measures.MacroF1Zero
 	}
 	return r, nil
 }
 
 // clock takes the times of training and predicting with a choice.
-func (t *tester) clock(ctx context.Context, c query.LCIFChoice) error {
+func (t *tester) clock(ctx context.Context, c lcif.Choice) error {
 	seconds := func(into *float64, do func() error) error {
 		start := time.Now()
 		err := do()
 		*into = time.Since(start).Seconds()
 		return err
 	}
-	var view *query.LCIFView
+	var view *lcif.View
 	var counts *labels.FeatureLabels
 	power := func() error {
 		if c.Params.Lambda == 1 {
@@ -235,7 +235,7 @@ func (t *tester) clock(ctx context.Context, c query.LCIFChoice) error {
 	}
 	t.times.K = c.Params.K
 	err := seconds(&t.times.Train, func() (err error) {
-		if view, counts, err = query.BuildLCIF(ctx, t.set.Train.Rows, t.set.Train.Labels, c.Params.Features, t.o.Workers); err != nil {
+		if view, counts, err = lcif.Build(ctx, t.set.Train.Rows, t.set.Train.Labels, c.Params.Features, t.o.Workers); err != nil {
 			return err
 		}
 		return power()
@@ -243,7 +243,7 @@ func (t *tester) clock(ctx context.Context, c query.LCIFChoice) error {
 	if err != nil {
 		return err
 	}
-	units := query.UnitRows(t.set.Train.Rows, view)
+	units := lcif.UnitRows(t.set.Train.Rows, view)
 	err = seconds(&t.times.Similarities, func() (err error) {
 		if counts, err = labels.CountFeatureLabels(ctx, units, t.set.Train.Labels, t.o.Workers); err != nil {
 			return err
@@ -259,9 +259,9 @@ func (t *tester) clock(ctx context.Context, c query.LCIFChoice) error {
 		// is the searches.
 		bare := *view
 		bare.Labels = noLabels{t.set.Train.Labels}
-		p := query.LCIFParams{K: c.Params.K, Lambda: 1}
+		p := lcif.Params{K: c.Params.K, Lambda: 1}
 		err = seconds(&t.times.Neighbors, func() error {
-			_, err := query.PredictBatch(ctx, &bare, t.set.Test.Rows, &p, t.o.Workers, nil)
+			_, err := lcif.PredictBatch(ctx, &bare, t.set.Test.Rows, &p, t.o.Workers, nil)
 			return err
 		})
 		if err != nil {
@@ -269,7 +269,7 @@ func (t *tester) clock(ctx context.Context, c query.LCIFChoice) error {
 		}
 	}
 	return seconds(&t.times.Predict, func() error {
-		_, err := query.PredictBatch(ctx, view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
+		_, err := lcif.PredictBatch(ctx, view, t.set.Test.Rows, &c.Params, t.o.Workers, nil)
 		return err
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/postings/paper"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -82,13 +82,13 @@ type SearchRow struct {
 // postings, the context's.
 func Search(ctx context.Context, set *Set, o SearchOptions) ([]SearchRow, error) {
 	o.fill()
-	all := &query.LCIFView{Features: set.Train.Rows.Cols}
-	rows := query.UnitRows(set.Train.Rows, all)
+	all := &lcif.View{Features: set.Train.Rows.Cols}
+	rows := lcif.UnitRows(set.Train.Rows, all)
 	first := make([]int, min(o.Queries, set.Test.Rows.Rows()))
 	for i := range first {
 		first[i] = i
 	}
-	queries := query.UnitRows(labels.SelectRows(set.Test.Rows, first), all)
+	queries := lcif.UnitRows(labels.SelectRows(set.Test.Rows, first), all)
 	m := &searchMeter{ctx: ctx, o: o, rows: rows, queries: queries}
 	if err := m.bruteForce(); err != nil {
 		return nil, err

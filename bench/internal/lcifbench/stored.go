@@ -11,7 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 )
 
 // StoredRow is what becomes of a label model in a file that is closed and
@@ -35,7 +35,7 @@ type StoredRow struct {
 
 // StoredParams are the parameters of models whose quality does not matter: the
 // middle of the ranges that are tuned.
-var StoredParams = query.LCIFParams{K: 20, Alpha: 2, Beta: 1, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
+var StoredParams = lcif.Params{K: 20, Alpha: 2, Beta: 1, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}}
 
 // batchRows is how many test rows are predicted in a round, batchRounds how many
 // rounds there are at least; there are more until batchTime has gone by, since a
@@ -52,7 +52,7 @@ const storedCollection = "rows"
 // Store writes the training rows into a database in the folder, learns the model
 // of a choice, and predicts the test rows from the file opened again. Errors:
 // those of package db, the context's.
-func Store(ctx context.Context, dir string, set *Set, params *query.LCIFParams, o Options) (row StoredRow, err error) {
+func Store(ctx context.Context, dir string, set *Set, params *lcif.Params, o Options) (row StoredRow, err error) {
 	if o.Progress == nil {
 		o.Progress = func(string, int, int) {}
 	}
@@ -125,7 +125,7 @@ func (r *StoredRow) batches(ctx context.Context, s *db.Snapshot, queries []db.Qu
 }
 
 // storeModel writes rows and model.
-func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFParams, o Options) (info db.IndexInfo, err error) {
+func storeModel(ctx context.Context, path string, set *Set, params *lcif.Params, o Options) (info db.IndexInfo, err error) {
 	d, err := db.Open(path, &db.Options{Sync: db.Off, Maintenance: &db.Maintenance{Manual: true}})
 	if err != nil {
 		return info, err
@@ -177,9 +177,9 @@ func storeModel(ctx context.Context, path string, set *Set, params *query.LCIFPa
 // differing compares predictions with those in memory: by their scores, since
 // labels are numbered otherwise, which decides ties.
 func differing(
-	ctx context.Context, set *Set, params *query.LCIFParams, found []db.Predictions, o Options,
+	ctx context.Context, set *Set, params *lcif.Params, found []db.Predictions, o Options,
 ) (int, error) {
-	view, counts, err := query.BuildLCIF(ctx, set.Train.Rows, set.Train.Labels, params.Features, o.Workers)
+	view, counts, err := lcif.Build(ctx, set.Train.Rows, set.Train.Labels, params.Features, o.Workers)
 	if err != nil {
 		return 0, err
 	}
@@ -188,7 +188,7 @@ func differing(
 			return 0, err
 		}
 	}
-	want, err := query.PredictBatch(ctx, view, set.Test.Rows, params, o.Workers, nil)
+	want, err := lcif.PredictBatch(ctx, view, set.Test.Rows, params, o.Workers, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -45,7 +45,7 @@ func (b *builder) build() error {
 		return o
 	}
 	thresholds := &labels.Thresholds{Single: 0.2, KeepTop: true}
-	model := db.LCIF{Params: &query.LCIFParams{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
+	model := db.LCIF{Params: &lcif.Params{K: 8, Lambda: 0.6, Beta: 1.5, Thresholds: thresholds}}
 	weighed := model
 	weighed.Weight = db.WeightTFIDF
 	trees := db.TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 6, Rounds: 3, Iterations: 100}}}

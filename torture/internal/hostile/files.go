@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -110,13 +110,13 @@ var collections = map[string][]collection{
 	},
 	"labels": {
 		{"counts", 0, 0, false, map[string]db.IndexOptions{
-			"lcif": &db.LCIF{Weight: db.WeightTFIDF, Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+			"lcif": &db.LCIF{Weight: db.WeightTFIDF, Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"at":   (*db.AT)(&small),
 			"pt":   (*db.PT)(&small),
 		}},
 		{"dense", 6, vector.Cosine, false, map[string]db.IndexOptions{
 			"kd":   &db.Forest{Tuning: db.Off, Seed: 1},
-			"lcif": &db.LCIF{Neighbors: db.Flat, Params: &query.LCIFParams{K: 5, Lambda: 0.5}},
+			"lcif": &db.LCIF{Neighbors: db.Flat, Params: &lcif.Params{K: 5, Lambda: 0.5}},
 			"sbt":  (*db.SBT)(&small),
 		}},
 	},

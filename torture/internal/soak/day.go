@@ -24,6 +24,7 @@ import (
 
 	"github.com/anndb/anndb/db"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -138,7 +139,7 @@ func (y *Day) begin(ctx context.Context) error {
 	}{
 		{"dense", "forest", &db.Forest{Trees: 6, LeafNeighbors: 20, ListNeighbors: 16, Coordinates: 16, Tuning: db.Off}},
 		{"terms", "rows", &db.Postings{Partition: true, M: 3}},
-		{"terms", "labels", &db.LCIF{Params: &query.LCIFParams{K: 10, Lambda: 0.7}}},
+		{"terms", "labels", &db.LCIF{Params: &lcif.Params{K: 10, Lambda: 0.7}}},
 		{"terms", "tree", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: 5, Rounds: 3, Iterations: 100}}}},
 	} {
 		if _, err := y.d.Collection(x.coll).Build(db.WithWorkers(ctx, 1), x.name, x.o); err != nil {

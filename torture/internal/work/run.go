@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/anndb/anndb/db"
-	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -97,7 +97,7 @@ func (s Script) Indexes() []Index {
 			Learner: forest.RP, Trees: 3, Depth: 3, LeafNeighbors: 5, ListNeighbors: 4, Rotation: db.Off, Members: true, Tuning: db.Off, Seed: s.Seed,
 		}},
 		{Sparse, "postings", &db.Postings{Partition: true, M: 2}},
-		{Sparse, "lcif", &db.LCIF{Params: &query.LCIFParams{K: 5, Lambda: 1}}},
+		{Sparse, "lcif", &db.LCIF{Params: &lcif.Params{K: 5, Lambda: 1}}},
 		{Sparse, "tree", &db.AT{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}, Seed: s.Seed}},
 	}
 }

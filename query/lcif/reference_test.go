@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -98,7 +98,7 @@ type lcifFixture struct {
 	rows   *vector.CSR
 	truth  *labels.Matrix
 	counts *labels.FeatureLabels
-	view   *LCIFView
+	view   *View
 	ref    lcifReference
 }
 
@@ -127,7 +127,7 @@ func newLCIFFixture(t testing.TB, raw [][]float32, m int, sets [][]uint32, l int
 	check(err)
 	ix, err := postings.Build(ctx, f.rows, postings.Params{}, nil)
 	check(err)
-	f.view = &LCIFView{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Index: ix}}
+	f.view = &View{Features: m, Labels: f.truth, Neighbors: &PostingsNeighbors{Index: ix}}
 	check(f.view.AddPower(f.counts, 1))
 	check(f.view.AddPower(f.counts, 2))
 	check(f.view.AddGraph(ctx, f.rows, lcifDegree, 1, nil))
@@ -174,9 +174,9 @@ func drawLCIF(t *rapid.T) (raw [][]float32, m int, sets [][]uint32, l int) {
 	return raw, m, sets, l
 }
 
-func drawLCIFParams(t *rapid.T) LCIFParams {
+func drawLCIFParams(t *rapid.T) Params {
 	powers := rapid.SampledFrom([]float64{0.5, 1, 1.5, 2, 0.8})
-	return LCIFParams{
+	return Params{
 		K:     rapid.IntRange(1, 16).Draw(t, "k"),
 		Alpha: powers.Draw(t, "alpha"), Beta: powers.Draw(t, "beta"),
 		Lambda:      rapid.SampledFrom([]float64{0, 0.3, 0.5, 1}).Draw(t, "lambda"),

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -54,8 +55,8 @@ type LabelExplanation struct {
 // whether predicted or not; nil explains the predicted ones. Cost: a prediction, and for each
 // label a pass over the neighbours' label sets and the query's features. Errors: those of
 // Predict; ErrParams for a label that does not exist.
-func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Sparse,
-	params *LCIFParams, which []uint32) ([]LabelExplanation, error) {
+func (p *Predictor) ExplainLabels(ctx context.Context, v *View, q vector.Sparse,
+	params *Params, which []uint32) ([]LabelExplanation, error) {
 	predicted, _, err := p.Predict(ctx, v, q, params, nil)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Spa
 	out := make([]LabelExplanation, 0, len(which))
 	for _, l := range which {
 		if int64(l) >= int64(v.Labels.Labels()) {
-			return nil, fmt.Errorf("%w: label %d of %d", ErrParams, l, v.Labels.Labels())
+			return nil, fmt.Errorf("%w: label %d of %d", query.ErrParams, l, v.Labels.Labels())
 		}
 		e := LabelExplanation{Label: l}
 		if i, ok := slices.BinarySearch(p.scores.Index, l); ok {
@@ -88,7 +89,7 @@ func (p *Predictor) ExplainLabels(ctx context.Context, v *LCIFView, q vector.Spa
 }
 
 // explainNeighbors divides the instance score by neighbour.
-func (p *Predictor) explainNeighbors(v *LCIFView, e *LabelExplanation) {
+func (p *Predictor) explainNeighbors(v *View, e *LabelExplanation) {
 	has := func(row uint32) bool {
 		if int(row) >= v.Labels.Rows() {
 			return false
@@ -127,7 +128,7 @@ func (p *Predictor) explainNeighbors(v *LCIFView, e *LabelExplanation) {
 }
 
 // explainFeatures divides the feature score by feature.
-func (p *Predictor) explainFeatures(v *LCIFView, e *LabelExplanation) {
+func (p *Predictor) explainFeatures(v *View, e *LabelExplanation) {
 	if p.params.Lambda == 1 {
 		return
 	}

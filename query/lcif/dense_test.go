@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
-	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -25,9 +25,9 @@ type hidden struct{ NeighborSource }
 // what else there is works query by query, too.
 func TestTuneOverForest(t *testing.T) {
 	ctx := context.Background()
-	m := clustered(360, 10, 9)
+	m := twelveClusters(360, 10, 9)
 	const n, l = 300, 12
-	view := build(t, &matrix{m.data[:n*m.d], n, m.d}, spec{metric: vector.L2, forest: forest.Params{Kind: forest.RP, Trees: 6, Depth: 4, Natural: true, Seed: 1}, labelsK: 20})
+	view := forestView(t, m, n, vector.L2)
 	sets := make([][]uint32, m.n)
 	q := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for i := range sets {
@@ -45,17 +45,17 @@ func TestTuneOverForest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &LCIFView{Features: m.d, Labels: train, Neighbors: NewForestNeighbors(view, Params{Method: Flat}, nil)}
-	held := &LCIFHeldOut{Parts: []LCIFPart{{View: v, Queries: q, Truth: truth}}, Train: train}
-	c, err := TuneLCIF(ctx, func(context.Context, int) (*LCIFHeldOut, error) { return held, nil }, LCIFTuneOptions{
-		Objectives: []LCIFObjective{Accuracy}, Variants: []LCIFVariant{InstanceOnly}, Ks: []int{1, 5, 20}, Workers: 2,
+	v := &View{Features: m.d, Labels: train, Neighbors: NewForestNeighbors(view, query.Params{Method: query.Flat}, nil)}
+	held := &HeldOut{Parts: []Part{{View: v, Queries: q, Truth: truth}}, Train: train}
+	c, err := Tune(ctx, func(context.Context, int) (*HeldOut, error) { return held, nil }, TuneOptions{
+		Objectives: []Objective{Accuracy}, Variants: []Variant{InstanceOnly}, Ks: []int{1, 5, 20}, Workers: 2,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	choice := c.Choices[0]
-	want, th := plain(t, held, choice.Point.LCIFSetting)
-	if !equalMeasures(choice.Point.LCIFMeasures, want) || !reflect.DeepEqual(choice.Params.Thresholds, th) || want.Accuracy < 0.8 {
+	want, th := plain(t, held, choice.Point.Setting)
+	if !equalMeasures(choice.Point.Measures, want) || !reflect.DeepEqual(choice.Params.Thresholds, th) || want.Accuracy < 0.8 {
 		t.Errorf("chosen for %+v, predictions do %+v", choice.Point, want)
 	}
 }
@@ -67,7 +67,7 @@ func TestBatchesAreSinglePredictions(t *testing.T) {
 	single.Neighbors = hidden{f.view.Neighbors}
 	weighted := labels.SelectRows(q, []int{0, 1, 2, 3, 4, 5, 6, 7})
 	weighted.Append(vector.Sparse{}) // a query without features
-	for _, p := range []LCIFParams{{K: 5, Lambda: 1, Top: 4}, {K: 40, Alpha: 2, Lambda: 0.5, SecondOrder: 0.2, Top: 4}, {Top: 4}} {
+	for _, p := range []Params{{K: 5, Lambda: 1, Top: 4}, {K: 40, Alpha: 2, Lambda: 0.5, SecondOrder: 0.2, Top: 4}, {Top: 4}} {
 		want, err := PredictBatch(ctx, &single, weighted, &p, 1, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestNegativeFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &LCIFView{Features: m, Labels: matrix}
+	v := &View{Features: m, Labels: matrix}
 	counts, err := labels.CountFeatureLabels(ctx, FeatureRows(UnitRows(signed, v)), matrix, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestNegativeFeatures(t *testing.T) {
 	if err := v.AddPower(counts, 1); err != nil {
 		t.Fatal(err)
 	}
-	p := &LCIFParams{Top: l}
+	p := &Params{Top: l}
 	got, err := PredictBatch(ctx, v, signed, p, 1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestScaledNeighbors(t *testing.T) {
 			data = append(data, float32(x))
 		}
 	}
-	view := &View{Dim: dim, Rows: RowSet{N: n, Dim: dim}, Deleted: roaring.BitmapOf(3)}
+	view := &query.View{Dim: dim, Rows: query.RowSet{N: n, Dim: dim}, Deleted: roaring.BitmapOf(3)}
 	for i := range n {
 		view.Rows.Tail = append(view.Rows.Tail, codec.Bytes(data[i*dim:(i+1)*dim]))
 	}

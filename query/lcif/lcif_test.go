@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/trees/forest"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -54,7 +54,7 @@ func topicFixture(t testing.TB, n int) (*lcifFixture, *vector.CSR) {
 func TestPredictAllocatesNothing(t *testing.T) {
 	f, q := topicFixture(t, 400)
 	ctx := context.Background()
-	for name, p := range map[string]LCIFParams{
+	for name, p := range map[string]Params{
 		"set":          {K: 20, Alpha: 2, Beta: 2, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.2, KeepTop: true}},
 		"top":          {K: 20, Alpha: 1.3, Beta: 1.3, Lambda: 0.5, Top: 3},
 		"second order": {K: 20, Lambda: 0.5, SecondOrder: 0.3, Top: 3},
@@ -92,32 +92,32 @@ func TestPredictAllocatesNothing(t *testing.T) {
 
 func TestPredictErrors(t *testing.T) {
 	f, q := topicFixture(t, 50)
-	good := LCIFParams{K: 5, Lambda: 0.5}
-	with := func(change func(*LCIFParams)) LCIFParams { p := good; change(&p); return p }
+	good := Params{K: 5, Lambda: 0.5}
+	with := func(change func(*Params)) Params { p := good; change(&p); return p }
 	noNeighbors, noPowers, noGraph := *f.view, *f.view, *f.view
 	noNeighbors.Neighbors, noPowers.Powers, noGraph.Graph = nil, nil, nil
 	nan := math.NaN()
 	for name, c := range map[string]struct {
-		view *LCIFView
-		p    LCIFParams
+		view *View
+		p    Params
 		q    vector.Sparse
 		want error
 	}{
-		"k":                    {f.view, with(func(p *LCIFParams) { p.K = 0 }), q.Row(0), ErrParams},
-		"alpha":                {f.view, with(func(p *LCIFParams) { p.Alpha = -1 }), q.Row(0), ErrParams},
-		"alpha not a number":   {f.view, with(func(p *LCIFParams) { p.Alpha = nan }), q.Row(0), ErrParams},
-		"beta infinite":        {f.view, with(func(p *LCIFParams) { p.Beta = math.Inf(1) }), q.Row(0), ErrParams},
-		"lambda above 1":       {f.view, with(func(p *LCIFParams) { p.Lambda = 1.1 }), q.Row(0), ErrParams},
-		"lambda not a number":  {f.view, with(func(p *LCIFParams) { p.Lambda = nan }), q.Row(0), ErrParams},
-		"second order below 0": {f.view, with(func(p *LCIFParams) { p.SecondOrder = -0.1 }), q.Row(0), ErrParams},
-		"top":                  {f.view, with(func(p *LCIFParams) { p.Top = -1 }), q.Row(0), ErrParams},
-		"few thresholds":       {f.view, with(func(p *LCIFParams) { p.Thresholds = &labels.Thresholds{PerLabel: []float64{1}} }), q.Row(0), ErrParams},
-		"unsorted query":       {f.view, good, vector.Sparse{Index: []uint32{3, 1}, Value: []float32{1, 1}}, ErrParams},
+		"k":                    {f.view, with(func(p *Params) { p.K = 0 }), q.Row(0), query.ErrParams},
+		"alpha":                {f.view, with(func(p *Params) { p.Alpha = -1 }), q.Row(0), query.ErrParams},
+		"alpha not a number":   {f.view, with(func(p *Params) { p.Alpha = nan }), q.Row(0), query.ErrParams},
+		"beta infinite":        {f.view, with(func(p *Params) { p.Beta = math.Inf(1) }), q.Row(0), query.ErrParams},
+		"lambda above 1":       {f.view, with(func(p *Params) { p.Lambda = 1.1 }), q.Row(0), query.ErrParams},
+		"lambda not a number":  {f.view, with(func(p *Params) { p.Lambda = nan }), q.Row(0), query.ErrParams},
+		"second order below 0": {f.view, with(func(p *Params) { p.SecondOrder = -0.1 }), q.Row(0), query.ErrParams},
+		"top":                  {f.view, with(func(p *Params) { p.Top = -1 }), q.Row(0), query.ErrParams},
+		"few thresholds":       {f.view, with(func(p *Params) { p.Thresholds = &labels.Thresholds{PerLabel: []float64{1}} }), q.Row(0), query.ErrParams},
+		"unsorted query":       {f.view, good, vector.Sparse{Index: []uint32{3, 1}, Value: []float32{1, 1}}, query.ErrParams},
 		"negative query":       {f.view, good, vector.Sparse{Index: []uint32{1, 3}, Value: []float32{1, -1}}, postings.ErrParams},
-		"negative, instances":  {f.view, with(func(p *LCIFParams) { p.Lambda = 1 }), vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}, postings.ErrParams},
-		"no neighbours":        {&noNeighbors, good, q.Row(0), ErrMethod},
-		"no similarities":      {&noPowers, good, q.Row(0), ErrMethod},
-		"no graph":             {&noGraph, with(func(p *LCIFParams) { p.SecondOrder = 0.5 }), q.Row(0), ErrMethod},
+		"negative, instances":  {f.view, with(func(p *Params) { p.Lambda = 1 }), vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}, postings.ErrParams},
+		"no neighbours":        {&noNeighbors, good, q.Row(0), query.ErrMethod},
+		"no similarities":      {&noPowers, good, q.Row(0), query.ErrMethod},
+		"no graph":             {&noGraph, with(func(p *Params) { p.SecondOrder = 0.5 }), q.Row(0), query.ErrMethod},
 	} {
 		before := []labels.Ranked{{Label: 1}}
 		got, _, err := NewPredictor().Predict(context.Background(), c.view, c.q, &c.p, before)
@@ -125,21 +125,21 @@ func TestPredictErrors(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
 	}
-	if _, err := NewPredictor().ExplainLabels(context.Background(), f.view, q.Row(0), &good, []uint32{9}); !errors.Is(err, ErrParams) {
+	if _, err := NewPredictor().ExplainLabels(context.Background(), f.view, q.Row(0), &good, []uint32{9}); !errors.Is(err, query.ErrParams) {
 		t.Errorf("explaining a label that does not exist: %v", err)
 	}
-	features := with(func(p *LCIFParams) { p.Lambda = 0; p.K = 0 })
+	features := with(func(p *Params) { p.Lambda = 0; p.K = 0 })
 	if _, _, err := NewPredictor().Predict(context.Background(), &noNeighbors, q.Row(0), &features, nil); err != nil {
 		t.Errorf("features alone: %v", err)
 	}
-	if err := f.view.AddGraph(context.Background(), f.rows, 0, 1, nil); !errors.Is(err, ErrParams) {
+	if err := f.view.AddGraph(context.Background(), f.rows, 0, 1, nil); !errors.Is(err, query.ErrParams) {
 		t.Errorf("graph without neighbours: %v", err)
 	}
 }
 
 func TestPredictDegenerate(t *testing.T) {
 	ctx := context.Background()
-	p := LCIFParams{K: 3, Lambda: 0.5, SecondOrder: 0.5, Top: 5}
+	p := Params{K: 3, Lambda: 0.5, SecondOrder: 0.5, Top: 5}
 	one := vector.Sparse{Index: []uint32{0}, Value: []float32{2}}
 	for name, c := range map[string]struct {
 		raw  [][]float32
@@ -205,7 +205,7 @@ func TestSelectedFeatures(t *testing.T) {
 	small := newLCIFFixture(t, raw, f.rows.Cols, sets, f.truth.Labels())
 	masked := *small.view
 	masked.SelectFeatures(append(slices.Clone(chosen), 4000))
-	p := LCIFParams{K: 7, Alpha: 2, Lambda: 0.4, Top: 9}
+	p := Params{K: 7, Alpha: 2, Lambda: 0.4, Top: 9}
 	want, err := PredictBatch(context.Background(), small.view, keepFeatures(q, chosen), &p, 1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestSelectedFeatures(t *testing.T) {
 func TestPredictBatch(t *testing.T) {
 	f, q := topicFixture(t, 300)
 	ctx := context.Background()
-	p := LCIFParams{K: 10, Alpha: 1.5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.15, KeepTop: true}}
+	p := Params{K: 10, Alpha: 1.5, Lambda: 0.5, Thresholds: &labels.Thresholds{Single: 0.15, KeepTop: true}}
 	var reported []int
 	got, err := PredictBatch(ctx, f.view, q, &p, 4, func(done, total int) { reported = append(reported, done) })
 	if err != nil {
@@ -259,11 +259,11 @@ func TestPredictBatch(t *testing.T) {
 	if out, err := PredictBatch(stopped, f.view, q, &p, 2, nil); !errors.Is(err, context.Canceled) || out != nil {
 		t.Errorf("cancelled batch: %v", err)
 	}
-	if _, _, err := s.Predict(stopped, f.view, q.Row(0), &LCIFParams{Lambda: 0}, nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := s.Predict(stopped, f.view, q.Row(0), &Params{Lambda: 0}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled prediction: %v", err)
 	}
-	bad := LCIFParams{Lambda: 3}
-	if _, err := ScoreBatch(ctx, f.view, q, &bad, 2, nil); !errors.Is(err, ErrParams) {
+	bad := Params{Lambda: 3}
+	if _, err := ScoreBatch(ctx, f.view, q, &bad, 2, nil); !errors.Is(err, query.ErrParams) {
 		t.Errorf("batch with bad parameters: %v", err)
 	}
 }
@@ -274,7 +274,7 @@ func TestBinaryQueries(t *testing.T) {
 	ones := vector.CSR{Ptr: q.Ptr, Index: q.Index, Value: slices.Repeat([]float32{1}, len(q.Index)), Cols: q.Cols}
 	bare := ones
 	bare.Value = nil
-	p := LCIFParams{K: 10, Lambda: 0.5, Top: 3}
+	p := Params{K: 10, Lambda: 0.5, Top: 3}
 	want, err := PredictBatch(context.Background(), f.view, &ones, &p, 1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestBinaryQueries(t *testing.T) {
 // cosines whatever the metric.
 func TestForestNeighbors(t *testing.T) {
 	ctx := context.Background()
-	m := clustered(300, 12, 5)
+	m := twelveClusters(300, 12, 5)
 	sets := make([][]uint32, m.n)
 	for i := range sets {
 		sets[i] = []uint32{uint32(i % 12)}
@@ -299,12 +299,12 @@ func TestForestNeighbors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
-		view := build(t, m, spec{metric: metric, forest: forest.Params{Kind: forest.RP, Trees: 8, Depth: 4, Natural: true, Seed: 1}, labelsK: 20})
-		for _, method := range []Method{Flat, NaturalZero} {
+		view := forestView(t, m, m.n, metric)
+		for _, method := range []query.Method{query.Flat, query.NaturalZero} {
 			out := roaring.BitmapOf(7)
-			source := NewForestNeighbors(view, Params{Method: method}, out)
-			v := &LCIFView{Features: m.d, Labels: truth, Neighbors: source}
-			p := LCIFParams{K: 10, Lambda: 1}
+			source := NewForestNeighbors(view, query.Params{Method: method}, out)
+			v := &View{Features: m.d, Labels: truth, Neighbors: source}
+			p := Params{K: 10, Lambda: 1}
 			s := NewPredictor()
 			hits := 0
 			for i := range 30 {
@@ -316,7 +316,11 @@ func TestForestNeighbors(t *testing.T) {
 				if len(got) == 1 && got[0].Label == uint32(i%12) {
 					hits++
 				}
-				want := search(t, view, m.row(i), Params{K: p.K, Method: method, Accept: func(r uint32) bool { return r != 7 }})
+				want, _, err := query.NewSearcher().Search(ctx, view, m.row(i),
+					&query.Params{K: p.K, Method: method, Accept: func(r uint32) bool { return r != 7 }}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
 				for j, n := range s.near {
 					cosine := 1 - float64(vector.CosineDistance(m.row(i), m.row(int(n.row))))
 					if n.row == 7 || n.row != want[j].ID || math.Abs(float64(n.sim)-cosine) > 1e-5 {
@@ -329,7 +333,7 @@ func TestForestNeighbors(t *testing.T) {
 			}
 			long := vector.Sparse{Index: []uint32{uint32(m.d)}, Value: []float32{1}}
 			v.Features++
-			if _, _, err := s.Predict(ctx, v, long, &p, nil); !errors.Is(err, ErrDimension) {
+			if _, _, err := s.Predict(ctx, v, long, &p, nil); !errors.Is(err, query.ErrDimension) {
 				t.Errorf("%v: coordinate beyond the rows: %v", metric, err)
 			}
 		}
@@ -345,28 +349,28 @@ func TestLCIFViewValidate(t *testing.T) {
 	}
 	wide := vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{70}, Value: []float32{1}, Cols: 71}
 	bad := vector.CSR{Ptr: []uint64{0, 2}, Index: []uint32{1, 0}, Cols: 2}
-	for name, change := range map[string]func(v *LCIFView){
-		"no labels":        func(v *LCIFView) { v.Labels = nil },
-		"features":         func(v *LCIFView) { v.Features = -1 },
-		"mask":             func(v *LCIFView) { v.Keep = []uint64{}; v.Features = 80 },
-		"labels unsorted":  func(v *LCIFView) { v.Labels = LabelRows{&bad} },
-		"labels too large": func(v *LCIFView) { v.Labels = wrongLabels{f.truth} },
-		"graph too wide":   func(v *LCIFView) { v.Graph = &wide },
-		"graph unsorted":   func(v *LCIFView) { v.Graph = &bad },
-		"graph values":     func(v *LCIFView) { v.Graph = &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1} },
-		"S too wide":       func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: 1, S: &wide}} },
-		"S of too many":    func(v *LCIFView) { v.Features = 0 },
-		"S unsorted":       func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: 1, S: &bad}} },
-		"S to no power":    func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: 0, S: &vector.CSR{Ptr: []uint64{0}}}} },
-		"S without values": func(v *LCIFView) {
+	for name, change := range map[string]func(v *View){
+		"no labels":        func(v *View) { v.Labels = nil },
+		"features":         func(v *View) { v.Features = -1 },
+		"mask":             func(v *View) { v.Keep = []uint64{}; v.Features = 80 },
+		"labels unsorted":  func(v *View) { v.Labels = LabelRows{&bad} },
+		"labels too large": func(v *View) { v.Labels = wrongLabels{f.truth} },
+		"graph too wide":   func(v *View) { v.Graph = &wide },
+		"graph unsorted":   func(v *View) { v.Graph = &bad },
+		"graph values":     func(v *View) { v.Graph = &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1} },
+		"S too wide":       func(v *View) { v.Powers = []labels.Powers{{Beta: 1, S: &wide}} },
+		"S of too many":    func(v *View) { v.Features = 0 },
+		"S unsorted":       func(v *View) { v.Powers = []labels.Powers{{Beta: 1, S: &bad}} },
+		"S to no power":    func(v *View) { v.Powers = []labels.Powers{{Beta: 0, S: &vector.CSR{Ptr: []uint64{0}}}} },
+		"S without values": func(v *View) {
 			v.Powers = []labels.Powers{{Beta: 1, S: &vector.CSR{Ptr: []uint64{0, 1}, Index: []uint32{0}, Cols: 1}}}
 		},
-		"S to a NaN power":  func(v *LCIFView) { v.Powers = []labels.Powers{{Beta: math.NaN(), S: &vector.CSR{Ptr: []uint64{0}}}} },
-		"S and no features": func(v *LCIFView) { v.Features = 1 },
+		"S to a NaN power":  func(v *View) { v.Powers = []labels.Powers{{Beta: math.NaN(), S: &vector.CSR{Ptr: []uint64{0}}}} },
+		"S and no features": func(v *View) { v.Features = 1 },
 	} {
 		v := *f.view
 		change(&v)
-		if err := v.Validate(); !errors.Is(err, ErrView) {
+		if err := v.Validate(); !errors.Is(err, query.ErrView) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -390,7 +394,7 @@ func (wrongLabels) Labels() int { return 1 }
 func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 3)
-	view, counts, err := BuildLCIF(ctx, x, y, 0, 1)
+	view, counts, err := Build(ctx, x, y, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +415,7 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 		queries.Append(vector.Sparse{Index: []uint32{90}, Value: []float32{2}})
 		queries.Append(x.Row(len(queries.Ptr)))
 	}
-	for name, p := range map[string]LCIFParams{
+	for name, p := range map[string]Params{
 		"top":       {K: 5, Lambda: 0.5, Top: 3},
 		"best":      {K: 5, Lambda: 1},
 		"features":  {Lambda: 0, Top: 20},
@@ -434,7 +438,7 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 			}
 		}
 	}
-	all, err := NewPredictor().ExplainLabels(ctx, view, vector.Sparse{}, &LCIFParams{K: 5, Lambda: 0.5}, nil)
+	all, err := NewPredictor().ExplainLabels(ctx, view, vector.Sparse{}, &Params{K: 5, Lambda: 0.5}, nil)
 	if err != nil || len(all) != 1 || all[0].Prior != float64(want[0].Score) || all[0].Instance+all[0].Feature != 0 {
 		t.Errorf("explained by %+v, %v", all, err)
 	}
@@ -457,8 +461,8 @@ func TestNoEvidenceMeansTheMostFrequentLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := LCIFSetting{K: 7, Alpha: 1, Beta: 1, Lambda: lambda, Cut: LCIFCut{Share: 1}}.canonical()
-		got, _, err := tr.measure(ctx, s, []LCIFCut{s.Cut}, func(int, int) {})
+		s := Setting{K: 7, Alpha: 1, Beta: 1, Lambda: lambda, Cut: Cut{Share: 1}}.canonical()
+		got, _, err := tr.measure(ctx, s, []Cut{s.Cut}, func(int, int) {})
 		if err != nil {
 			t.Fatal(err)
 		}

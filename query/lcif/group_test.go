@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func TestPredictRows(t *testing.T) {
 	}
 	p, alone := NewPredictor(), NewPredictor()
 	for _, lambda := range []float64{0, 0.3, 1} {
-		for name, params := range map[string]LCIFParams{
+		for name, params := range map[string]Params{
 			"best":       {},
 			"single":     {Thresholds: &labels.Thresholds{Single: 0.05}},
 			"zero":       {Thresholds: &labels.Thresholds{}},
@@ -94,7 +94,7 @@ func TestPredictRows(t *testing.T) {
 				}
 			})
 		}
-		params := LCIFParams{K: 12, Lambda: lambda}
+		params := Params{K: 12, Lambda: lambda}
 		scores, err := ScoreBatch(context.Background(), f.view, q, &params, 1, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestPredictRows(t *testing.T) {
 func TestPredictRowsErrors(t *testing.T) {
 	f, q := wordsFixture(t, 3)
 	q.Append(vector.Sparse{Index: []uint32{1}, Value: []float32{float32(math.NaN())}})
-	at, err := NewPredictor().PredictRows(context.Background(), f.view, q, &LCIFParams{K: 3, Lambda: 0.5}, func(int, []labels.Ranked) {})
+	at, err := NewPredictor().PredictRows(context.Background(), f.view, q, &Params{K: 3, Lambda: 0.5}, func(int, []labels.Ranked) {})
 	if err == nil || at != q.Rows()-1 {
 		t.Errorf("row %d, %v", at, err)
 	}

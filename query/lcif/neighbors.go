@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -73,14 +74,14 @@ func (p *SegmentNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q 
 // Neighbours are in the order of the view's metric, nearest first; their similarity is always
 // the cosine.
 type ForestNeighbors struct {
-	View *View
+	View *query.View
 	// Params are the options of the searches; K is set for each search.
-	Params Params
+	Params query.Params
 }
 
 // NewForestNeighbors returns a source that searches the view and excludes the given rows; nil
 // excludes none.
-func NewForestNeighbors(v *View, p Params, without *roaring.Bitmap) *ForestNeighbors {
+func NewForestNeighbors(v *query.View, p query.Params, without *roaring.Bitmap) *ForestNeighbors {
 	p.Range = false
 	if without != nil {
 		accept := p.Accept
@@ -117,7 +118,7 @@ func (f *ForestNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) float64 {
 	d := n.Distance
 	if f.View.Metric != vector.Cosine {
-		s.row = grow(s.row, f.View.Dim)
+		s.row = room(s.row, f.View.Dim)
 		d = vector.CosineDistance(s.coords, f.View.Rows.Vector(int(n.ID), s.row))
 	}
 	return similarity(d)
@@ -125,11 +126,11 @@ func (f *ForestNeighbors) similarity(s *NeighborScratch, n vector.Neighbor) floa
 
 // setCoords makes s.coords the dense form of a query with dim coordinates.
 func (s *NeighborScratch) setCoords(x vector.Sparse, dim int) error {
-	s.coords = grow(s.coords, dim)
+	s.coords = room(s.coords, dim)
 	clear(s.coords)
 	for i, j := range x.Index {
 		if int(j) >= dim {
-			return fmt.Errorf("%w: coordinate %d, rows have %d", ErrDimension, j, dim)
+			return fmt.Errorf("%w: coordinate %d, rows have %d", query.ErrDimension, j, dim)
 		}
 		s.coords[j] = x.Value[i]
 	}
@@ -146,10 +147,10 @@ func similarity(distance float32) float64 { return min(1, max(0, 1-float64(dista
 // nil. It costs one search per row.
 //
 // Errors: ErrParams for k < 1; those of the source.
-func (v *LCIFView) AddGraph(ctx context.Context, rows *vector.CSR, k, workers int,
+func (v *View) AddGraph(ctx context.Context, rows *vector.CSR, k, workers int,
 	progress func(done, total int)) (err error) {
 	if k < 1 {
-		return fmt.Errorf("%w: graph of %d neighbours", ErrParams, k)
+		return fmt.Errorf("%w: graph of %d neighbours", query.ErrParams, k)
 	}
 	v.Graph, err = neighborGraph(ctx, v.Neighbors, rows, UnitRows(rows, v),
 		graphOptions{k, workers, progress})
@@ -206,7 +207,7 @@ func (l *nearLists) row(i int) []near { return l.list[l.ptr[i]:l.ptr[i+1]] }
 // UnitRows returns the rows as predictions with the view normalise them: with only the features
 // that the view knows and keeps, and divided by a length that includes unknown features. Rows
 // without any such feature are empty. O(entries).
-func UnitRows(rows *vector.CSR, v *LCIFView) *vector.CSR {
+func UnitRows(rows *vector.CSR, v *View) *vector.CSR {
 	return unitRows(rows, v.Features, v.Keep)
 }
 

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -7,14 +7,15 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
 // Predictor holds the memory of one label prediction at a time. When reused, it allocates
 // nothing in steady state. It is not safe for concurrent use. The zero value is ready.
 type Predictor struct {
-	params   LCIFParams
-	stats    LCIFStats
+	params   Params
+	stats    Stats
 	scratch  NeighborScratch
 	tally    tally
 	unit     vector.Sparse
@@ -54,10 +55,10 @@ func (p *Predictor) SetStrategy(s postings.Strategy) { p.scratch.Strategy = s }
 // Cost: the search for K neighbours, then O(labels of the neighbours + labels of the query's
 // features + L/64). Errors: ErrParams for bad parameters or queries, ErrMethod for missing
 // parts of the view, those of the source, the context's; dst is then returned unchanged.
-func (p *Predictor) Predict(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams,
-	dst []labels.Ranked) ([]labels.Ranked, LCIFStats, error) {
+func (p *Predictor) Predict(ctx context.Context, v *View, q vector.Sparse, params *Params,
+	dst []labels.Ranked) ([]labels.Ranked, Stats, error) {
 	if err := p.run(ctx, v, q, params); err != nil {
-		return dst, LCIFStats{}, err
+		return dst, Stats{}, err
 	}
 	return p.choose(dst), p.stats, nil
 }
@@ -99,7 +100,7 @@ func (p *Predictor) AppendSet(dst []labels.Ranked) []labels.Ranked {
 }
 
 // run computes scores.
-func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, params *LCIFParams) error {
+func (p *Predictor) run(ctx context.Context, v *View, q vector.Sparse, params *Params) error {
 	if err := p.prepare(ctx, v, q, params); err != nil {
 		return err
 	}
@@ -116,8 +117,8 @@ func (p *Predictor) run(ctx context.Context, v *LCIFView, q vector.Sparse, param
 }
 
 // prepare checks everything and normalises the query to unit length.
-func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse,
-	params *LCIFParams) error {
+func (p *Predictor) prepare(ctx context.Context, v *View, q vector.Sparse,
+	params *Params) error {
 	if err := p.begin(ctx, v, params); err != nil {
 		return err
 	}
@@ -130,13 +131,13 @@ func (p *Predictor) prepare(ctx context.Context, v *LCIFView, q vector.Sparse,
 }
 
 // begin checks the parameters and prepares for queries.
-func (p *Predictor) begin(ctx context.Context, v *LCIFView, params *LCIFParams) error {
-	p.stats = LCIFStats{}
+func (p *Predictor) begin(ctx context.Context, v *View, params *Params) error {
+	p.stats = Stats{}
 	p.params = params.filled()
 	if err := p.params.check(v); err != nil {
 		return err
 	}
-	if err := stopped(ctx); err != nil {
+	if err := ended(ctx); err != nil {
 		return err
 	}
 	p.before = v.Before
@@ -149,7 +150,7 @@ func (p *Predictor) begin(ctx context.Context, v *LCIFView, params *LCIFParams) 
 // check returns an error for an invalid query.
 func (p *Predictor) check(q vector.Sparse) error {
 	if err := q.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrParams, err)
+		return fmt.Errorf("%w: %w", query.ErrParams, err)
 	}
 	return nil
 }
@@ -164,7 +165,7 @@ func (p *Predictor) take(hits []postings.Hit) {
 }
 
 // score computes scores from the neighbours and the unit query.
-func (p *Predictor) score(v *LCIFView) {
+func (p *Predictor) score(v *View) {
 	clearSparse(&p.instance)
 	clearSparse(&p.feature)
 	p.renew()
@@ -183,8 +184,8 @@ func (p *Predictor) score(v *LCIFView) {
 
 // block computes scores for rows lo to hi of queries, one after the other, and calls each after
 // each row; irrelevant scores may be missing. The number it returns is the row of the error.
-func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR, lo, hi int,
-	params *LCIFParams, want scoreFilter, each func(i int)) (int, error) {
+func (p *Predictor) block(ctx context.Context, v *View, queries *vector.CSR, lo, hi int,
+	params *Params, want scoreFilter, each func(i int)) (int, error) {
 	if err := p.begin(ctx, v, params); err != nil {
 		return lo, err
 	}
@@ -220,7 +221,7 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 	defer func() { p.unit = own }()
 	for from := 0; from < hi-lo; from += size {
 		to := min(from+size, hi-lo)
-		if err := stopped(ctx); err != nil {
+		if err := ended(ctx); err != nil {
 			return lo + from, err
 		}
 		shared := m != nil && shares(m, units, from, to)
@@ -242,7 +243,7 @@ func (p *Predictor) block(ctx context.Context, v *LCIFView, queries *vector.CSR,
 
 // neighborsOf finds the neighbours of rows lo to hi of queries, whose unit vectors are given,
 // if instance scores have a weight.
-func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units *vector.CSR,
+func (p *Predictor) neighborsOf(ctx context.Context, v *View, queries, units *vector.CSR,
 	lo, hi int) (int, error) {
 	p.lists.ptr, p.lists.list = append(p.lists.ptr[:0], 0), p.lists.list[:0]
 	keep := func(_ int, hits []postings.Hit) error {
@@ -270,7 +271,7 @@ func (p *Predictor) neighborsOf(ctx context.Context, v *LCIFView, queries, units
 }
 
 // scoreShared computes scores from the neighbours and the sums of query i of the group.
-func (p *Predictor) scoreShared(v *LCIFView, i int, want *scoreFilter) {
+func (p *Predictor) scoreShared(v *View, i int, want *scoreFilter) {
 	clearSparse(&p.instance)
 	p.renew()
 	if p.params.Lambda > 0 {
@@ -283,7 +284,7 @@ func (p *Predictor) scoreShared(v *LCIFView, i int, want *scoreFilter) {
 }
 
 // fallBack uses the labels' frequencies as scores if no label has evidence.
-func (p *Predictor) fallBack(v *LCIFView) {
+func (p *Predictor) fallBack(v *View) {
 	p.stats.Prior = p.scores.Len() == 0 && len(v.Prior) > 0
 	if !p.stats.Prior {
 		return
@@ -315,3 +316,17 @@ func (p *Predictor) choose(dst []labels.Ranked) []labels.Ranked {
 	}
 	return p.AppendSet(dst)
 }
+
+// haltRows is the number of rows that are scored between two checks of the context.
+const haltRows = 64
+
+// ended returns the error of a context that has ended.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("lcif: %w", err)
+	}
+	return nil
+}
+
+// room returns x with n elements, whose values are undefined, in its memory if that suffices.
+func room[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }

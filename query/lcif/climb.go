@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -7,22 +7,22 @@ import (
 )
 
 // choose finds the best setting of a variant by an objective, and its thresholds.
-func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObjective) error {
+func (t *lcifTuner) choose(ctx context.Context, v Variant, objective Objective) error {
 	starts := t.finalists(v, objective)
 	if !t.curve.Grid {
 		at, err := t.coordinateSearches(ctx, v, objective)
 		if err != nil {
 			return err
 		}
-		starts = []LCIFSetting{at}
+		starts = []Setting{at}
 	}
-	var best LCIFPoint
+	var best Point
 	for i, s := range starts {
 		p, err := t.bestCut(ctx, s, objective)
 		if err != nil {
 			return err
 		}
-		if i == 0 || p.Better(&best.LCIFMeasures, objective) {
+		if i == 0 || p.Better(&best.Measures, objective) {
 			best = p
 		}
 	}
@@ -30,13 +30,13 @@ func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObj
 	if err != nil {
 		return err
 	}
-	s := best.LCIFSetting
-	_, thresholds, err := t.trials.measure(ctx, s, []LCIFCut{s.Cut}, t.progress)
+	s := best.Setting
+	_, thresholds, err := t.trials.measure(ctx, s, []Cut{s.Cut}, t.progress)
 	if err != nil {
 		return err
 	}
-	t.curve.Choices = append(t.curve.Choices, LCIFChoice{
-		Objective: objective, Variant: v, Point: best, Params: LCIFParams{
+	t.curve.Choices = append(t.curve.Choices, Choice{
+		Objective: objective, Variant: v, Point: best, Params: Params{
 			K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder,
 			Features: s.Features, Thresholds: thresholds[0],
 		},
@@ -45,27 +45,27 @@ func (t *lcifTuner) choose(ctx context.Context, v LCIFVariant, objective LCIFObj
 }
 
 // bestCut measures a setting with all cuts and returns the best.
-func (t *lcifTuner) bestCut(ctx context.Context, s LCIFSetting,
-	objective LCIFObjective) (LCIFPoint, error) {
+func (t *lcifTuner) bestCut(ctx context.Context, s Setting,
+	objective Objective) (Point, error) {
 	cuts := t.o.Cuts
 	if objective >= PrecisionAt1 {
 		cuts = cuts[:1] // thresholds do not change the order of labels
 	}
-	settings := make([]LCIFSetting, len(cuts))
+	settings := make([]Setting, len(cuts))
 	for i, c := range cuts {
 		settings[i] = s
 		settings[i].Cut = c
 	}
 	if err := t.ahead(ctx, settings); err != nil {
-		return LCIFPoint{}, err
+		return Point{}, err
 	}
-	var best LCIFPoint
+	var best Point
 	for i, s := range settings {
 		p, err := t.try(ctx, s)
 		if err != nil {
 			return p, err
 		}
-		if i == 0 || p.Better(&best.LCIFMeasures, objective) {
+		if i == 0 || p.Better(&best.Measures, objective) {
 			best = p
 		}
 	}
@@ -74,13 +74,13 @@ func (t *lcifTuner) bestCut(ctx context.Context, s LCIFSetting,
 
 // refine improves a setting with its own cut: beyond the ends of the default values, then by
 // coordinate descent, then with all cuts again.
-func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObjective,
-	best LCIFPoint) (LCIFPoint, error) {
+func (t *lcifTuner) refine(ctx context.Context, v Variant, objective Objective,
+	best Point) (Point, error) {
 	if t.o.Search == PaperProtocol {
 		return best, nil
 	}
 	for range t.o.Passes {
-		at, err := t.follow(ctx, objective, t.freed(best.LCIFSetting))
+		at, err := t.follow(ctx, objective, t.freed(best.Setting))
 		if err != nil {
 			return best, err
 		}
@@ -91,7 +91,7 @@ func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObj
 		if err != nil {
 			return best, err
 		}
-		if !p.Better(&best.LCIFMeasures, objective) {
+		if !p.Better(&best.Measures, objective) {
 			break
 		}
 		best = p
@@ -101,7 +101,7 @@ func (t *lcifTuner) refine(ctx context.Context, v LCIFVariant, objective LCIFObj
 
 // freed returns a setting with the start values in place of its irrelevant numbers, which
 // become relevant with another λ or k.
-func (t *lcifTuner) freed(s LCIFSetting) LCIFSetting {
+func (t *lcifTuner) freed(s Setting) Setting {
 	start := t.start(Combined)
 	if s.K == 0 {
 		s.K = start.K
@@ -117,13 +117,13 @@ func (t *lcifTuner) freed(s LCIFSetting) LCIFSetting {
 
 // follow moves k, then α, beyond the ends of the default values as long as that improves the
 // measure.
-func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective,
-	at LCIFSetting) (LCIFSetting, error) {
+func (t *lcifTuner) follow(ctx context.Context, objective Objective,
+	at Setting) (Setting, error) {
 	best, err := t.try(ctx, at)
 	if err != nil {
 		return at, err
 	}
-	for _, next := range []func(LCIFSetting) LCIFSetting{t.moreK, t.moreAlpha, t.lessAlpha} {
+	for _, next := range []func(Setting) Setting{t.moreK, t.moreAlpha, t.lessAlpha} {
 		for {
 			s := next(at)
 			if s == at {
@@ -133,7 +133,7 @@ func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective,
 			if err != nil {
 				return at, err
 			}
-			if !p.Better(&best.LCIFMeasures, objective) {
+			if !p.Better(&best.Measures, objective) {
 				break
 			}
 			at, best = s, p
@@ -144,7 +144,7 @@ func (t *lcifTuner) follow(ctx context.Context, objective LCIFObjective,
 
 // moreK returns the setting with 1.5 times as many neighbors, if its k is at the end of the
 // default values; otherwise, and beyond the number of rows, it returns the setting itself.
-func (t *lcifTuner) moreK(s LCIFSetting) LCIFSetting {
+func (t *lcifTuner) moreK(s Setting) Setting {
 	if !t.o.followK || s.Lambda == 0 || s.K < slices.Max(t.o.Ks) {
 		return s
 	}
@@ -160,7 +160,7 @@ func (t *lcifTuner) moreK(s LCIFSetting) LCIFSetting {
 
 // moreAlpha returns the setting with a larger α, if its own is at the upper end of the default
 // values.
-func (t *lcifTuner) moreAlpha(s LCIFSetting) LCIFSetting {
+func (t *lcifTuner) moreAlpha(s Setting) Setting {
 	if t.o.followAlpha && s.Lambda > 0 && s.Alpha >= slices.Max(t.o.Alphas) {
 		s.Alpha = math.Min(s.Alpha+0.5, mostAlpha)
 	}
@@ -168,7 +168,7 @@ func (t *lcifTuner) moreAlpha(s LCIFSetting) LCIFSetting {
 }
 
 // lessAlpha returns the setting with a smaller α, if its own is at the lower end.
-func (t *lcifTuner) lessAlpha(s LCIFSetting) LCIFSetting {
+func (t *lcifTuner) lessAlpha(s Setting) Setting {
 	if t.o.followAlpha && s.Lambda > 0 && s.Alpha <= slices.Min(t.o.Alphas) {
 		s.Alpha = math.Max(s.Alpha/2, leastAlpha)
 	}
@@ -178,38 +178,38 @@ func (t *lcifTuner) lessAlpha(s LCIFSetting) LCIFSetting {
 // finalists returns the few best settings of a variant on the grid, for each cut that it was
 // measured with. Of settings with equal measures, which are the same model or equivalent, it
 // returns only the first.
-func (t *lcifTuner) finalists(v LCIFVariant, objective LCIFObjective) []LCIFSetting {
+func (t *lcifTuner) finalists(v Variant, objective Objective) []Setting {
 	if !t.curve.Grid {
 		return nil
 	}
-	var out []LCIFSetting
+	var out []Setting
 	for _, c := range t.screens() {
-		var points []LCIFPoint
+		var points []Point
 		for _, p := range t.curve.Points {
 			if p.Features == t.features && p.Cut == c && slices.Contains(t.lambdas(v), p.Lambda) {
 				points = append(points, p)
 			}
 		}
-		slices.SortStableFunc(points, func(a, b LCIFPoint) int {
+		slices.SortStableFunc(points, func(a, b Point) int {
 			switch {
-			case a.Better(&b.LCIFMeasures, objective):
+			case a.Better(&b.Measures, objective):
 				return -1
-			case b.Better(&a.LCIFMeasures, objective):
+			case b.Better(&a.Measures, objective):
 				return 1
 			}
 			return 0
 		})
-		var taken []LCIFMeasures
+		var taken []Measures
 		for _, p := range points {
 			if len(taken) == gridFinalists {
 				break
 			}
-			if slices.Contains(taken, p.LCIFMeasures) {
+			if slices.Contains(taken, p.Measures) {
 				continue
 			}
-			taken = append(taken, p.LCIFMeasures)
-			if p.Cut = t.o.Cuts[0]; !slices.Contains(out, p.LCIFSetting) {
-				out = append(out, p.LCIFSetting)
+			taken = append(taken, p.Measures)
+			if p.Cut = t.o.Cuts[0]; !slices.Contains(out, p.Setting) {
+				out = append(out, p.Setting)
 			}
 		}
 	}
@@ -218,14 +218,14 @@ func (t *lcifTuner) finalists(v LCIFVariant, objective LCIFObjective) []LCIFSett
 
 // coordinateSearches runs coordinate descent for a variant. For the combination it starts from the middle
 // and from the better of its two parts, so that the combination is never worse than either.
-func (t *lcifTuner) coordinateSearches(ctx context.Context, v LCIFVariant,
-	objective LCIFObjective) (LCIFSetting, error) {
+func (t *lcifTuner) coordinateSearches(ctx context.Context, v Variant,
+	objective Objective) (Setting, error) {
 	at, best, err := t.coordinateSearch(ctx, v, objective, t.start(v))
 	if err != nil || v != Combined || t.o.Search == PaperProtocol {
 		return at, err
 	}
 	from, found := at, best
-	for _, part := range []LCIFVariant{InstanceOnly, FeatureOnly} {
+	for _, part := range []Variant{InstanceOnly, FeatureOnly} {
 		if !slices.Contains(t.o.Lambdas, t.lambdas(part)[0]) {
 			continue
 		}
@@ -233,7 +233,7 @@ func (t *lcifTuner) coordinateSearches(ctx context.Context, v LCIFVariant,
 		if err != nil {
 			return at, err
 		}
-		if p.Better(&found.LCIFMeasures, objective) {
+		if p.Better(&found.Measures, objective) {
 			from, found = s, p
 		}
 	}
@@ -245,14 +245,14 @@ func (t *lcifTuner) coordinateSearches(ctx context.Context, v LCIFVariant,
 }
 
 // coordinateSearch runs coordinate descent from a setting.
-func (t *lcifTuner) coordinateSearch(ctx context.Context, v LCIFVariant, objective LCIFObjective,
-	at LCIFSetting) (LCIFSetting, LCIFPoint, error) {
+func (t *lcifTuner) coordinateSearch(ctx context.Context, v Variant, objective Objective,
+	at Setting) (Setting, Point, error) {
 	// at keeps numbers that are irrelevant now, since another λ may make them relevant.
 	best, err := t.try(ctx, at)
 	if err != nil {
 		return at, best, err
 	}
-	var values []LCIFSetting
+	var values []Setting
 	for range t.o.Passes {
 		before := at
 		for _, coordinate := range t.coordinates(v) {
@@ -266,7 +266,7 @@ func (t *lcifTuner) coordinateSearch(ctx context.Context, v LCIFVariant, objecti
 				if err != nil {
 					return at, best, err
 				}
-				if p.Better(&best.LCIFMeasures, objective) {
+				if p.Better(&best.Measures, objective) {
 					at, best = s, p
 				}
 			}
@@ -279,10 +279,10 @@ func (t *lcifTuner) coordinateSearch(ctx context.Context, v LCIFVariant, objecti
 }
 
 // coordinates returns functions that vary a setting in one parameter each.
-func (t *lcifTuner) coordinates(v LCIFVariant) []func(LCIFSetting, []LCIFSetting) []LCIFSetting {
-	along := func(values []float64, field func(*LCIFSetting) *float64) func(LCIFSetting,
-		[]LCIFSetting) []LCIFSetting {
-		return func(s LCIFSetting, out []LCIFSetting) []LCIFSetting {
+func (t *lcifTuner) coordinates(v Variant) []func(Setting, []Setting) []Setting {
+	along := func(values []float64, field func(*Setting) *float64) func(Setting,
+		[]Setting) []Setting {
+		return func(s Setting, out []Setting) []Setting {
 			for _, x := range values {
 				*field(&s) = x
 				out = append(out, s)
@@ -290,17 +290,17 @@ func (t *lcifTuner) coordinates(v LCIFVariant) []func(LCIFSetting, []LCIFSetting
 			return out
 		}
 	}
-	return []func(LCIFSetting, []LCIFSetting) []LCIFSetting{
-		func(s LCIFSetting, out []LCIFSetting) []LCIFSetting {
+	return []func(Setting, []Setting) []Setting{
+		func(s Setting, out []Setting) []Setting {
 			for _, k := range t.o.Ks {
 				s.K = k
 				out = append(out, s)
 			}
 			return out
 		},
-		along(t.o.Alphas, func(s *LCIFSetting) *float64 { return &s.Alpha }),
-		along(t.o.Betas, func(s *LCIFSetting) *float64 { return &s.Beta }),
-		along(t.lambdas(v), func(s *LCIFSetting) *float64 { return &s.Lambda }),
-		along(t.o.SecondOrders, func(s *LCIFSetting) *float64 { return &s.SecondOrder }),
+		along(t.o.Alphas, func(s *Setting) *float64 { return &s.Alpha }),
+		along(t.o.Betas, func(s *Setting) *float64 { return &s.Beta }),
+		along(t.lambdas(v), func(s *Setting) *float64 { return &s.Lambda }),
+		along(t.o.SecondOrders, func(s *Setting) *float64 { return &s.SecondOrder }),
 	}
 }

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -77,8 +77,8 @@ func (g *GrownNeighbors) add(ctx context.Context, q vector.Sparse, k int, hits [
 	}
 	found := len(hits)
 	for i := range g.Rows.Rows() {
-		if i%mostRows == mostRows-1 {
-			if err := stopped(ctx); err != nil {
+		if i%haltRows == haltRows-1 {
+			if err := ended(ctx); err != nil {
 				return hits[:found], err
 			}
 		}

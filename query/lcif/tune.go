@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/anndb/anndb/query"
 )
 
-// LCIFTuneOptions select what is tuned and over which values. Zero values select the defaults
+// TuneOptions select what is tuned and over which values. Zero values select the defaults
 // stated below.
-type LCIFTuneOptions struct {
+type TuneOptions struct {
 	// Objectives are the measures to choose settings by, each separately; MicroF1 by default.
-	Objectives []LCIFObjective
+	Objectives []Objective
 	// Variants are the parts of LCIF to tune: Combined by default.
-	Variants []LCIFVariant
+	Variants []Variant
 	// The values of the space, ascending. Defaults: k 1, 3, 5, 10, 20, 30, 50, 100, 150, …,
 	// 350; α and β 0.5, 1, 1.5, 2; λ 0, 0.1, …, 1; no second order; all features (FeatureShare
 	// has the shares s that are kept). Where the best k or α is the first or last of the
@@ -23,11 +25,11 @@ type LCIFTuneOptions struct {
 	Ks                         []int
 	Alphas, Betas, Lambdas     []float64
 	SecondOrders, FeatureShare []float64
-	// Cuts are the ways to derive thresholds, the paper's first; DefaultLCIFCuts by default.
+	// Cuts are the ways to derive thresholds, the paper's first; DefaultCuts by default.
 	// Precision@k uses only the first.
-	Cuts []LCIFCut
+	Cuts []Cut
 	// Search selects how the space is searched.
-	Search LCIFSearch
+	Search Search
 	// Passes is the maximum number of passes of coordinate descent: 3 by default. The paper
 	// runs one.
 	Passes int
@@ -41,12 +43,12 @@ type LCIFTuneOptions struct {
 	followK, followAlpha bool // continue beyond the ends of the default values
 }
 
-// LCIFSearch selects how the space of settings is searched.
-type LCIFSearch uint8
+// Search selects how the space of settings is searched.
+type Search uint8
 
 const (
 	// AutoSearch tries the whole grid on small data only.
-	AutoSearch LCIFSearch = iota
+	AutoSearch Search = iota
 	// FullGrid tries all settings.
 	FullGrid
 	// Coordinates varies one parameter at a time, s, k, α, β, λ, t, and repeats
@@ -60,20 +62,20 @@ const (
 	PaperProtocol
 )
 
-// DefaultLCIFCuts returns the ways to derive thresholds that a tuner tries: the single
+// DefaultCuts returns the ways to derive thresholds that a tuner tries: the single
 // threshold that meets the label cardinality, thresholds by label, and single thresholds that
 // aim at fewer or more labels. All keep the best label of a row; allowEmpty adds some that do
 // not.
-func DefaultLCIFCuts(allowEmpty bool) []LCIFCut {
-	cuts := []LCIFCut{{Share: 1}, {PerLabel: true, Share: 1}}
+func DefaultCuts(allowEmpty bool) []Cut {
+	cuts := []Cut{{Share: 1}, {PerLabel: true, Share: 1}}
 	for _, share := range []float64{0.4, 0.6, 0.8, 1.25, 1.5, 2, 2.5, 3, 4} {
-		cuts = append(cuts, LCIFCut{Share: share})
+		cuts = append(cuts, Cut{Share: share})
 	}
 	if !allowEmpty {
 		return cuts
 	}
 	for _, share := range []float64{0.2, 0.4, 0.6, 0.8, 1} {
-		cuts = append(cuts, LCIFCut{Share: share, NoTop: true})
+		cuts = append(cuts, Cut{Share: share, NoTop: true})
 	}
 	return cuts
 }
@@ -95,12 +97,12 @@ func PaperFeatureShares() []float64 { return []float64{0.01, 0.1, 0.25, 0.5, 0.7
 // paperKs are the numbers of neighbours that the paper tries.
 var paperKs = []int{1, 5, 50, 100, 150, 200, 250, 300, 350}
 
-func (o *LCIFTuneOptions) fill() error {
+func (o *TuneOptions) fill() error {
 	if len(o.Objectives) == 0 {
-		o.Objectives = []LCIFObjective{MicroF1}
+		o.Objectives = []Objective{MicroF1}
 	}
 	if len(o.Variants) == 0 {
-		o.Variants = []LCIFVariant{Combined}
+		o.Variants = []Variant{Combined}
 	}
 	defaults := func(p *[]float64, values ...float64) {
 		if len(*p) == 0 {
@@ -112,7 +114,7 @@ func (o *LCIFTuneOptions) fill() error {
 			o.Ks = paperKs
 		}
 		defaults(&o.FeatureShare, PaperFeatureShares()...)
-		o.Cuts, o.Passes = []LCIFCut{{Share: 1, Steps: true}}, 1
+		o.Cuts, o.Passes = []Cut{{Share: 1, Steps: true}}, 1
 	} else {
 		o.followK, o.followAlpha = len(o.Ks) == 0, len(o.Alphas) == 0
 	}
@@ -125,7 +127,7 @@ func (o *LCIFTuneOptions) fill() error {
 	defaults(&o.SecondOrders, 0)
 	defaults(&o.FeatureShare, 1)
 	if len(o.Cuts) == 0 {
-		o.Cuts = DefaultLCIFCuts(false)
+		o.Cuts = DefaultCuts(false)
 	}
 	if o.Passes < 1 {
 		o.Passes = 3
@@ -137,31 +139,31 @@ func (o *LCIFTuneOptions) fill() error {
 }
 
 // check returns an error for values outside their ranges.
-func (o *LCIFTuneOptions) check() error {
+func (o *TuneOptions) check() error {
 	for _, x := range o.Objectives {
 		if int(x) >= len(objectiveNames) {
-			return fmt.Errorf("%w: %v", ErrParams, x)
+			return fmt.Errorf("%w: %v", query.ErrParams, x)
 		}
 	}
 	for _, x := range o.Variants {
 		if int(x) >= len(variantNames) {
-			return fmt.Errorf("%w: %v", ErrParams, x)
+			return fmt.Errorf("%w: %v", query.ErrParams, x)
 		}
 	}
 	if o.Search > PaperProtocol {
-		return fmt.Errorf("%w: search %d", ErrParams, o.Search)
+		return fmt.Errorf("%w: search %d", query.ErrParams, o.Search)
 	}
 	inside := func(what string, values []float64, lo, hi float64, open bool) error {
 		for _, x := range values {
 			if !(x >= lo && x <= hi) || open && x == lo {
-				return fmt.Errorf("%w: %s %g", ErrParams, what, x)
+				return fmt.Errorf("%w: %s %g", query.ErrParams, what, x)
 			}
 		}
 		return nil
 	}
 	for _, k := range o.Ks {
 		if k < 1 {
-			return fmt.Errorf("%w: k is %d, want at least 1", ErrParams, k)
+			return fmt.Errorf("%w: k is %d, want at least 1", query.ErrParams, k)
 		}
 	}
 	for _, c := range o.Cuts {
@@ -178,18 +180,18 @@ func (o *LCIFTuneOptions) check() error {
 	)
 }
 
-// lcifTuner is one run of TuneLCIF.
+// lcifTuner is one run of Tune.
 type lcifTuner struct {
-	o        LCIFTuneOptions
+	o        TuneOptions
 	trials   *trials
 	features int
-	curve    *LCIFCurve
-	memo     map[LCIFSetting]int          // index in curve.Points
-	measured map[LCIFSetting]LCIFMeasures // not yet on the curve
+	curve    *Curve
+	memo     map[Setting]int      // index in curve.Points
+	measured map[Setting]Measures // not yet on the curve
 	planned  int
 }
 
-// TuneLCIF chooses the parameters of LCIF on held-out rows (Feremans et al.
+// Tune chooses the parameters of LCIF on held-out rows (Feremans et al.
 // 2020, section 5.1) and returns all that it measured: for each variant and
 // objective the best setting with its thresholds.
 //
@@ -214,12 +216,12 @@ type lcifTuner struct {
 //
 // Errors: ErrParams for invalid options or data, ErrMethod for a variant that needs parts
 // missing from the data, those of the data and of Predict, the context's.
-func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve, error) {
+func Tune(ctx context.Context, data Data, o TuneOptions) (*Curve, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
 	t := &lcifTuner{
-		o: o, memo: map[LCIFSetting]int{}, measured: map[LCIFSetting]LCIFMeasures{}, curve: &LCIFCurve{},
+		o: o, memo: map[Setting]int{}, measured: map[Setting]Measures{}, curve: &Curve{},
 	}
 	if err := t.chooseFeatures(ctx, data); err != nil {
 		return nil, err
@@ -245,11 +247,11 @@ func TuneLCIF(ctx context.Context, data LCIFData, o LCIFTuneOptions) (*LCIFCurve
 }
 
 // tryGrid measures all settings of a grid with their screening cuts.
-func (t *lcifTuner) tryGrid(ctx context.Context, grid []LCIFSetting) error {
+func (t *lcifTuner) tryGrid(ctx context.Context, grid []Setting) error {
 	cuts := t.screens()
 	t.planned = len(t.curve.Points) + len(grid)*len(cuts)
 	for some := range slices.Chunk(grid, sweepJobs) {
-		var settings []LCIFSetting
+		var settings []Setting
 		for _, s := range some {
 			for _, s.Cut = range cuts {
 				settings = append(settings, s)
@@ -264,18 +266,18 @@ func (t *lcifTuner) tryGrid(ctx context.Context, grid []LCIFSetting) error {
 
 // screens returns the cuts that a grid is measured with: the first and, if macro F1 is an
 // objective, the middle and the last of the single thresholds that aim at more labels.
-func (t *lcifTuner) screens() []LCIFCut {
+func (t *lcifTuner) screens() []Cut {
 	out := t.o.Cuts[:1:1]
 	if !slices.Contains(t.o.Objectives, MacroF1) {
 		return out
 	}
-	var more []LCIFCut
+	var more []Cut
 	for _, c := range t.o.Cuts[1:] {
 		if !c.PerLabel && c.NoTop == out[0].NoTop && c.Share > out[0].Share {
 			more = append(more, c)
 		}
 	}
-	slices.SortFunc(more, func(a, b LCIFCut) int { return cmp.Compare(a.Share, b.Share) })
+	slices.SortFunc(more, func(a, b Cut) int { return cmp.Compare(a.Share, b.Share) })
 	if n := len(more); n > 0 {
 		out = append(out, more[(n-1)/2])
 		if n > 1 {
@@ -286,8 +288,8 @@ func (t *lcifTuner) screens() []LCIFCut {
 }
 
 // start returns the first setting of coordinate descent.
-func (t *lcifTuner) start(v LCIFVariant) LCIFSetting {
-	s := LCIFSetting{Features: t.features, K: min(startK, slices.Max(t.o.Ks)), Alpha: 1, Beta: 1,
+func (t *lcifTuner) start(v Variant) Setting {
+	s := Setting{Features: t.features, K: min(startK, slices.Max(t.o.Ks)), Alpha: 1, Beta: 1,
 		Lambda: 0.5, Cut: t.o.Cuts[0]}
 	switch v {
 	case InstanceOnly:
@@ -299,9 +301,9 @@ func (t *lcifTuner) start(v LCIFVariant) LCIFSetting {
 }
 
 // chooseFeatures chooses s, and leaves the trials with that number of features.
-func (t *lcifTuner) chooseFeatures(ctx context.Context, data LCIFData) error {
+func (t *lcifTuner) chooseFeatures(ctx context.Context, data Data) error {
 	all := 0
-	var best *LCIFPoint
+	var best *Point
 	load := func(features int) error {
 		held, err := data(ctx, features)
 		if err != nil {
@@ -338,7 +340,7 @@ func (t *lcifTuner) chooseFeatures(ctx context.Context, data LCIFData) error {
 		if err != nil {
 			return err
 		}
-		if best == nil || p.Better(&best.LCIFMeasures, t.o.Objectives[0]) {
+		if best == nil || p.Better(&best.Measures, t.o.Objectives[0]) {
 			best = &p
 		}
 	}
@@ -349,7 +351,7 @@ func (t *lcifTuner) chooseFeatures(ctx context.Context, data LCIFData) error {
 }
 
 // lambdas returns the values of λ of a variant.
-func (t *lcifTuner) lambdas(v LCIFVariant) []float64 {
+func (t *lcifTuner) lambdas(v Variant) []float64 {
 	switch v {
 	case InstanceOnly:
 		return []float64{1}
@@ -360,10 +362,10 @@ func (t *lcifTuner) lambdas(v LCIFVariant) []float64 {
 }
 
 // grid returns all settings of all variants, in the order that reuses most scores.
-func (t *lcifTuner) grid() []LCIFSetting {
-	var out []LCIFSetting
-	seen := map[LCIFSetting]bool{}
-	add := func(s LCIFSetting) {
+func (t *lcifTuner) grid() []Setting {
+	var out []Setting
+	seen := map[Setting]bool{}
+	add := func(s Setting) {
 		s.Features, s.Cut = t.features, t.o.Cuts[0]
 		if s = s.canonical(); !seen[s] {
 			seen[s] = true
@@ -376,7 +378,7 @@ func (t *lcifTuner) grid() []LCIFSetting {
 				for _, beta := range t.o.Betas {
 					for _, v := range t.o.Variants {
 						for _, lambda := range t.lambdas(v) {
-							add(LCIFSetting{K: k, Alpha: alpha, Beta: beta, Lambda: lambda,
+							add(Setting{K: k, Alpha: alpha, Beta: beta, Lambda: lambda,
 								SecondOrder: second})
 						}
 					}
@@ -391,19 +393,19 @@ func (t *lcifTuner) grid() []LCIFSetting {
 func (t *lcifTuner) progress(done, total int) { t.o.Progress("neighbours", done, total) }
 
 // try measures a setting with its own cut, unless it was measured before.
-func (t *lcifTuner) try(ctx context.Context, s LCIFSetting) (LCIFPoint, error) {
+func (t *lcifTuner) try(ctx context.Context, s Setting) (Point, error) {
 	s = s.canonical()
 	if i, ok := t.memo[s]; ok {
 		return t.curve.Points[i], nil
 	}
-	if err := t.ahead(ctx, []LCIFSetting{s}); err != nil {
-		return LCIFPoint{}, err
+	if err := t.ahead(ctx, []Setting{s}); err != nil {
+		return Point{}, err
 	}
 	return t.note(s, t.measured[s]), nil
 }
 
 // tryAll is try for each of the settings.
-func (t *lcifTuner) tryAll(ctx context.Context, settings []LCIFSetting) error {
+func (t *lcifTuner) tryAll(ctx context.Context, settings []Setting) error {
 	if err := t.ahead(ctx, settings); err != nil {
 		return err
 	}
@@ -416,10 +418,10 @@ func (t *lcifTuner) tryAll(ctx context.Context, settings []LCIFSetting) error {
 }
 
 // ahead measures settings that will be tried; settings that share work are measured together.
-func (t *lcifTuner) ahead(ctx context.Context, settings []LCIFSetting) error {
-	var fresh []LCIFSetting
+func (t *lcifTuner) ahead(ctx context.Context, settings []Setting) error {
+	var fresh []Setting
 	deep := 0
-	seen := map[LCIFSetting]bool{}
+	seen := map[Setting]bool{}
 	for _, s := range settings {
 		s = s.canonical()
 		_, tried := t.memo[s]
@@ -447,8 +449,8 @@ func (t *lcifTuner) ahead(ctx context.Context, settings []LCIFSetting) error {
 }
 
 // note appends a measured setting to the curve.
-func (t *lcifTuner) note(s LCIFSetting, m LCIFMeasures) LCIFPoint {
-	p := LCIFPoint{s, m}
+func (t *lcifTuner) note(s Setting, m Measures) Point {
+	p := Point{s, m}
 	if _, ok := t.memo[s]; !ok {
 		t.memo[s] = len(t.curve.Points)
 		t.curve.Points = append(t.curve.Points, p)

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -68,7 +69,7 @@ func (s *Scaling) Apply(dst, x []float32) []float32 {
 // ScaledNeighbors finds neighbors among dense rows by the cosine of scaled rows, exactly: it
 // scans all rows. Queries are already scaled.
 type ScaledNeighbors struct {
-	View    *View
+	View    *query.View
 	Scaling *Scaling
 	// Without holds rows to exclude, in addition to the view's deleted rows; nil excludes none.
 	Without *roaring.Bitmap
@@ -87,16 +88,15 @@ func (n *ScaledNeighbors) Neighbors(ctx context.Context, s *NeighborScratch, q N
 	if err := s.setCoords(q.Raw, v.Dim); err != nil {
 		return dst, err
 	}
-	s.row = grow(s.row, v.Dim)
+	s.row = room(s.row, v.Dim)
 	s.scan.Reset(min(k, v.Rows.N))
-	deleted := Searcher{v: v}
 	for row := range v.Rows.N {
 		if row%scaledStep == 0 {
-			if err := stopped(ctx); err != nil {
+			if err := ended(ctx); err != nil {
 				return dst, err
 			}
 		}
-		if deleted.deleted(uint32(row)) || n.Without != nil && n.Without.Contains(uint32(row)) {
+		if v.IsDeleted(uint32(row)) || n.Without != nil && n.Without.Contains(uint32(row)) {
 			continue
 		}
 		s.scaled = n.Scaling.Apply(s.scaled[:0], v.Rows.Vector(row, s.row))

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"unsafe"
@@ -93,12 +93,12 @@ type groupQuery struct {
 func (g *featureGroup) load(m *labels.Powers, queries *vector.CSR, lo, hi int) {
 	g.powers = m
 	g.take(queries, lo, hi)
-	g.sums = grow(g.sums, (hi-lo)*g.labels)
+	g.sums = room(g.sums, (hi-lo)*g.labels)
 	clear(g.sums)
 	strips := 0
 	if n := len(g.features) * vector.RowCells; n > 0 {
 		strips = min(max(groupCells/n, 1), g.labels/vector.RowCells)
-		g.cells = grow(g.cells, strips*n)
+		g.cells = room(g.cells, strips*n)
 	}
 	for first := 0; first < g.labels && strips > 0; first += strips * vector.RowCells {
 		n := min(strips, (g.labels-first)/vector.RowCells)

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"fmt"
@@ -6,10 +6,11 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 )
 
-// LCIFParams are the hyperparameters of LCIF (Feremans et al. 2020, Algorithm 6).
-type LCIFParams struct {
+// Params are the hyperparameters of LCIF (Feremans et al. 2020, Algorithm 6).
+type Params struct {
 	// K is the number of neighbours, at least 1 unless Lambda is 0.
 	K int `json:"k"`
 	// Alpha is the power of instance similarities (definition 6), Beta that of
@@ -21,10 +22,10 @@ type LCIFParams struct {
 	Lambda float64 `json:"lambda"`
 	// SecondOrder is the weight, 0 to 1, of the second-order score in the instance score:
 	// labels that a neighbour does not have but its own neighbours have. Above zero it needs
-	// LCIFView.Graph.
+	// View.Graph.
 	SecondOrder float64 `json:"second_order,omitempty"`
 	// Features is the number of features of highest entropy in the index; zero means all. Only
-	// builders of views read it: LCIFView.Keep decides.
+	// builders of views read it: View.Keep decides.
 	Features int `json:"features,omitempty"`
 	// Top, if above zero, requests the Top best labels instead of a set.
 	Top int `json:"top,omitempty"`
@@ -32,8 +33,8 @@ type LCIFParams struct {
 	Thresholds *labels.Thresholds `json:"thresholds,omitempty"`
 }
 
-// LCIFStats counts the work of one prediction.
-type LCIFStats struct {
+// Stats counts the work of one prediction.
+type Stats struct {
 	Neighbors  int  // neighbours found
 	Features   int  // features of the query that are known and kept
 	Instance   int  // labels with an instance score
@@ -45,7 +46,7 @@ type LCIFStats struct {
 }
 
 // filled returns the parameters with defaults in place of zeros.
-func (p *LCIFParams) filled() LCIFParams {
+func (p *Params) filled() Params {
 	f := *p
 	if f.Alpha == 0 {
 		f.Alpha = 1
@@ -57,27 +58,27 @@ func (p *LCIFParams) filled() LCIFParams {
 }
 
 // check returns an error if the filled parameters are invalid for the view.
-func (p *LCIFParams) check(v *LCIFView) error {
+func (p *Params) check(v *View) error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	switch {
 	case !positive(p.Alpha) || !positive(p.Beta):
-		return fmt.Errorf("%w: powers %g and %g, want more than zero", ErrParams, p.Alpha, p.Beta)
+		return fmt.Errorf("%w: powers %g and %g, want more than zero", query.ErrParams, p.Alpha, p.Beta)
 	case !share(p.Lambda) || !share(p.SecondOrder):
-		return fmt.Errorf("%w: lambda %g, second order %g, want 0 to 1", ErrParams, p.Lambda, p.SecondOrder)
+		return fmt.Errorf("%w: lambda %g, second order %g, want 0 to 1", query.ErrParams, p.Lambda, p.SecondOrder)
 	case p.K < 1 && p.Lambda > 0:
-		return fmt.Errorf("%w: k is %d, want at least 1", ErrParams, p.K)
+		return fmt.Errorf("%w: k is %d, want at least 1", query.ErrParams, p.K)
 	case p.Top < 0 || p.Features < 0:
-		return fmt.Errorf("%w: top of %d labels and %d features", ErrParams, p.Top, p.Features)
+		return fmt.Errorf("%w: top of %d labels and %d features", query.ErrParams, p.Top, p.Features)
 	case p.Lambda > 0 && v.Neighbors == nil:
-		return fmt.Errorf("%w: lambda %g needs neighbours", ErrMethod, p.Lambda)
+		return fmt.Errorf("%w: lambda %g needs neighbours", query.ErrMethod, p.Lambda)
 	case p.Lambda < 1 && len(v.Powers) == 0:
-		return fmt.Errorf("%w: lambda %g needs feature–label similarities", ErrMethod, p.Lambda)
+		return fmt.Errorf("%w: lambda %g needs feature–label similarities", query.ErrMethod, p.Lambda)
 	case p.Lambda > 0 && p.SecondOrder > 0 && v.Graph == nil:
-		return fmt.Errorf("%w: second-order scores need the graph of neighbours", ErrMethod)
+		return fmt.Errorf("%w: second-order scores need the graph of neighbours", query.ErrMethod)
 	}
 	if t := p.Thresholds; t != nil && t.PerLabel != nil && len(t.PerLabel) < v.Labels.Labels() {
-		return fmt.Errorf("%w: %d thresholds for %d labels", ErrParams, len(t.PerLabel), v.Labels.Labels())
+		return fmt.Errorf("%w: %d thresholds for %d labels", query.ErrParams, len(t.PerLabel), v.Labels.Labels())
 	}
 	return nil
 }

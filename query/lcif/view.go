@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -35,14 +36,14 @@ func (l LabelRows) Row(i int) []uint32 { return l.CSR.Index[l.CSR.Ptr[i]:l.CSR.P
 // needs. One goroutine may use it at a time; the zero value is ready.
 type NeighborScratch struct {
 	Postings postings.Searcher
-	Dense    Searcher
+	Dense    query.Searcher
 	// Strategy selects how sources search inverted indexes; all strategies find the same rows.
 	// Auto leaves it to the source.
 	Strategy postings.Strategy
 	// Stats describes the last search, if the source counts its work.
 	Stats postings.Stats
 
-	params Params
+	params query.Params
 	coords []float32
 	found  []vector.Neighbor
 	row    []float32
@@ -79,9 +80,9 @@ type BatchNeighborSource interface {
 		each func(i int, hits []postings.Hit) error) error
 }
 
-// LCIFView is everything a label prediction needs (Feremans et al. 2020, LCIF). It does not
+// View is everything a label prediction needs (Feremans et al. 2020, LCIF). It does not
 // change while it is in use; many predictors may share it.
-type LCIFView struct {
+type View struct {
 	// Features is M. Features of a query from M on are unknown and ignored.
 	Features int
 	// Keep, if set, has a bit for each selected feature; other features are removed from
@@ -108,7 +109,7 @@ type LCIFView struct {
 
 // AddPower computes S to the power beta from its counts, unless it already exists. O(entries of
 // S). Errors: labels.ErrInput unless beta is above 0 and finite.
-func (v *LCIFView) AddPower(counts *labels.FeatureLabels, beta float64) error {
+func (v *View) AddPower(counts *labels.FeatureLabels, beta float64) error {
 	for _, p := range v.Powers {
 		if p.Beta == labels.StoredPower(beta) {
 			return nil
@@ -124,7 +125,7 @@ func (v *LCIFView) AddPower(counts *labels.FeatureLabels, beta float64) error {
 
 // power returns the matrix for beta: one to that power, or the first, whose entries must still
 // be raised. There must be at least one.
-func (v *LCIFView) power(beta float64) *labels.Powers {
+func (v *View) power(beta float64) *labels.Powers {
 	for i := range v.Powers {
 		if v.Powers[i].Beta == beta {
 			return &v.Powers[i]
@@ -135,7 +136,7 @@ func (v *LCIFView) power(beta float64) *labels.Powers {
 
 // SelectFeatures restricts the view to the given features, as labels.SelectFeatures chooses
 // them. The neighbours and S must be of training rows with only these features. O(features).
-func (v *LCIFView) SelectFeatures(features []uint32) {
+func (v *View) SelectFeatures(features []uint32) {
 	v.Keep = make([]uint64, (v.Features+63)/64)
 	for _, f := range features {
 		if int(f) < v.Features {
@@ -147,9 +148,9 @@ func (v *LCIFView) SelectFeatures(features []uint32) {
 // Validate checks that the shapes of all parts agree and that all label and row numbers are in
 // range: predictions rely on it. Call it once for a view over memory from outside. O(labels and
 // entries of S and Graph). Errors: ErrView.
-func (v *LCIFView) Validate() error {
+func (v *View) Validate() error {
 	fail := func(format string, a ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{ErrView}, a...)...)
+		return fmt.Errorf("%w: "+format, append([]any{query.ErrView}, a...)...)
 	}
 	if v.Features < 0 || v.Labels == nil {
 		return fail("%d features, labels %v", v.Features, v.Labels != nil)
@@ -193,7 +194,7 @@ func (v *LCIFView) Validate() error {
 }
 
 // checkPowers is Validate for one matrix.
-func (v *LCIFView) checkPowers(p *labels.Powers) error {
+func (v *View) checkPowers(p *labels.Powers) error {
 	matrices := []*vector.CSR{p.S}
 	if p.Patch != nil {
 		matrices = append(matrices, p.Patch)

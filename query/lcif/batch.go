@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // (fewer than 1: all processors). Element i is the result of Predict for row i and does not
 // depend on the number of goroutines. progress may be nil. Errors: those of Predict for the
 // first query that fails, with its number; then there are no predictions.
-func PredictBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params *LCIFParams,
+func PredictBatch(ctx context.Context, v *View, queries *vector.CSR, params *Params,
 	workers int, progress func(done, total int)) ([][]labels.Ranked, error) {
 	out := make([][]labels.Ranked, queries.Rows())
 	err := eachBlock(ctx, len(out), workers, progress, func() func(lo, hi int) (int, error) {
@@ -39,8 +39,8 @@ func PredictBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params 
 // row by row, since the rows share reading the index and the feature–label matrix. Errors:
 // those of Predict, with the number of the row or, if it is unknown, of an earlier one; each
 // may have been called for some of the rows before it.
-func (p *Predictor) PredictRows(ctx context.Context, v *LCIFView, queries *vector.CSR,
-	params *LCIFParams, each func(i int, found []labels.Ranked)) (int, error) {
+func (p *Predictor) PredictRows(ctx context.Context, v *View, queries *vector.CSR,
+	params *Params, each func(i int, found []labels.Ranked)) (int, error) {
 	var found []labels.Ranked
 	for lo := 0; lo < queries.Rows(); lo += batchRows {
 		hi := min(lo+batchRows, queries.Rows())
@@ -57,7 +57,7 @@ func (p *Predictor) PredictRows(ctx context.Context, v *LCIFView, queries *vecto
 
 // ScoreBatch returns the scores of all candidate labels of every query, N × L, by which
 // thresholds and rankings are evaluated. Otherwise it is like PredictBatch.
-func ScoreBatch(ctx context.Context, v *LCIFView, queries *vector.CSR, params *LCIFParams,
+func ScoreBatch(ctx context.Context, v *View, queries *vector.CSR, params *Params,
 	workers int, progress func(done, total int)) (*vector.CSR, error) {
 	rows := make([]vector.Sparse, queries.Rows())
 	err := eachBlock(ctx, len(rows), workers, progress, func() func(lo, hi int) (int, error) {
@@ -143,7 +143,7 @@ func eachBlock(ctx context.Context, n, workers int, progress func(done, total in
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("query: %w", err)
+		return fmt.Errorf("lcif: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -16,7 +17,7 @@ import (
 // the largest k, of which smaller k use the first, and the two kinds of scores by their own
 // parameters, so that another λ or threshold costs a pass over cached scores.
 type trials struct {
-	data    *LCIFHeldOut
+	data    *HeldOut
 	workers int
 	truth   *labels.Matrix // of all parts, concatenated
 	units   []*vector.CSR  // unit vectors by part
@@ -31,9 +32,9 @@ type trials struct {
 // recently requested scores are kept whatever their size.
 const keepScores = 256 << 20
 
-func newTrials(data *LCIFHeldOut, workers int) (*trials, error) {
+func newTrials(data *HeldOut, workers int) (*trials, error) {
 	if len(data.Parts) == 0 || data.Train == nil {
-		return nil, fmt.Errorf("%w: nothing held out", ErrParams)
+		return nil, fmt.Errorf("%w: nothing held out", query.ErrParams)
 	}
 	t := &trials{data: data, workers: workers, feature: map[float64]*scoreRows{}}
 	all := vector.CSR{Ptr: []uint64{0}, Cols: data.Train.Labels()}
@@ -41,7 +42,7 @@ func newTrials(data *LCIFHeldOut, workers int) (*trials, error) {
 		if p.View == nil || p.Queries == nil || p.Truth == nil || p.Queries.Rows() != p.Truth.Rows() ||
 			p.Truth.Labels() != all.Cols || p.View.Labels.Labels() != all.Cols {
 			return nil, fmt.Errorf("%w: part %d does not fit: queries, their labels and the training labels differ",
-				ErrParams, i)
+				query.ErrParams, i)
 		}
 		for r := range p.Truth.Rows() {
 			all.Index = append(all.Index, p.Truth.Row(r)...)
@@ -63,7 +64,7 @@ func (t *trials) neighbors(ctx context.Context, k int, progress func(done, total
 	done, total := 0, t.truth.Rows()
 	for i, p := range t.data.Parts {
 		if p.View.Neighbors == nil {
-			return fmt.Errorf("%w: part %d finds no neighbours", ErrMethod, i)
+			return fmt.Errorf("%w: part %d finds no neighbours", query.ErrMethod, i)
 		}
 		var err error
 		lists[i], err = neighborLists(ctx, p.View.Neighbors, p.Queries, t.units[i], k, t.workers,
@@ -109,7 +110,7 @@ func (t *trials) features(ctx context.Context, beta float64) (*scoreRows, error)
 	}
 	for i, p := range t.data.Parts {
 		if p.Counts == nil {
-			return nil, fmt.Errorf("%w: part %d has no feature–label counts", ErrMethod, i)
+			return nil, fmt.Errorf("%w: part %d has no feature–label counts", query.ErrMethod, i)
 		}
 	}
 	powers, errs := make([]*labels.Powers, len(t.data.Parts)), make([]error, len(t.data.Parts))
@@ -178,13 +179,13 @@ func (s *scoreRows) entries(row int) int {
 
 // measure measures a setting with several cuts at once. thresholds[i] are the thresholds of
 // cuts[i].
-func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut,
-	progress func(done, total int)) ([]LCIFMeasures, []*labels.Thresholds, error) {
+func (t *trials) measure(ctx context.Context, s Setting, cuts []Cut,
+	progress func(done, total int)) ([]Measures, []*labels.Thresholds, error) {
 	scores, precision, err := t.scores(ctx, s, t.predictedLabels(cuts), progress)
 	if err != nil {
 		return nil, nil, err
 	}
-	measures, thresholds := make([]LCIFMeasures, len(cuts)), make([]*labels.Thresholds, len(cuts))
+	measures, thresholds := make([]Measures, len(cuts)), make([]*labels.Thresholds, len(cuts))
 	errs := make([]error, len(cuts))
 	err = eachRow(ctx, len(cuts), t.workers, func() func(int) {
 		return func(i int) {
@@ -199,9 +200,9 @@ func (t *trials) measure(ctx context.Context, s LCIFSetting, cuts []LCIFCut,
 }
 
 // scores returns the scores of one setting that thresholds for want labels depend on.
-func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64,
+func (t *trials) scores(ctx context.Context, s Setting, want float64,
 	progress func(done, total int)) (*vector.CSR, [3]float64, error) {
-	w, err := t.newSweep(ctx, []LCIFSetting{s}, progress)
+	w, err := t.newSweep(ctx, []Setting{s}, progress)
 	if err != nil {
 		return nil, [3]float64{}, err
 	}
@@ -217,7 +218,7 @@ func (t *trials) scores(ctx context.Context, s LCIFSetting, want float64,
 }
 
 // predictedLabels returns approximately the largest number of labels that the cuts predict.
-func (t *trials) predictedLabels(cuts []LCIFCut) float64 {
+func (t *trials) predictedLabels(cuts []Cut) float64 {
 	share := 0.0
 	for _, c := range cuts {
 		switch {
@@ -235,9 +236,9 @@ func (t *trials) predictedLabels(cuts []LCIFCut) float64 {
 
 // measureAll measures many settings, each with its own cut. Settings that differ only in their
 // cuts share their scores.
-func (t *trials) measureAll(ctx context.Context, settings []LCIFSetting,
-	progress func(done, total int)) ([]LCIFMeasures, error) {
-	out := make([]LCIFMeasures, len(settings))
+func (t *trials) measureAll(ctx context.Context, settings []Setting,
+	progress func(done, total int)) ([]Measures, error) {
+	out := make([]Measures, len(settings))
 	// Thresholds by label may depend on any score, others only on the largest ones.
 	for _, perLabel := range []bool{false, true} {
 		var b measureBatch
@@ -262,18 +263,18 @@ func (t *trials) measureAll(ctx context.Context, settings []LCIFSetting,
 
 // measureBatch holds settings that are scored together.
 type measureBatch struct {
-	settings []LCIFSetting // distinct settings without cuts
-	at       []int         // indexes of the requested settings
-	job      []int         // index of each of them in settings
-	cuts     []LCIFCut
+	settings []Setting // distinct settings without cuts
+	at       []int     // indexes of the requested settings
+	job      []int     // index of each of them in settings
+	cuts     []Cut
 	want     float64 // number of labels that thresholds need
 }
 
 // add adds setting s, number i, unless the batch is full.
-func (b *measureBatch) add(t *trials, i int, s LCIFSetting) bool {
+func (b *measureBatch) add(t *trials, i int, s Setting) bool {
 	cut := s.Cut
-	s.Cut = LCIFCut{}
-	want := max(b.want, t.predictedLabels([]LCIFCut{cut}))
+	s.Cut = Cut{}
+	want := max(b.want, t.predictedLabels([]Cut{cut}))
 	job := slices.Index(b.settings, s)
 	if job < 0 {
 		kept := want + float64(t.truth.Rows()) + 1
@@ -291,7 +292,7 @@ func (b *measureBatch) add(t *trials, i int, s LCIFSetting) bool {
 }
 
 // measureBatch measures a batch and puts the measures into out.
-func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []LCIFMeasures,
+func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []Measures,
 	progress func(done, total int)) error {
 	if len(b.at) == 0 {
 		return nil
@@ -324,7 +325,7 @@ func (t *trials) measureBatch(ctx context.Context, b *measureBatch, out []LCIFMe
 }
 
 // apply derives thresholds from scores and measures their predictions, without precision.
-func (t *trials) apply(scores *vector.CSR, c LCIFCut) (m LCIFMeasures,
+func (t *trials) apply(scores *vector.CSR, c Cut) (m Measures,
 	thresholds *labels.Thresholds, err error) {
 	if thresholds, err = t.cut(scores, c); err != nil {
 		return m, nil, err
@@ -342,7 +343,7 @@ func (t *trials) apply(scores *vector.CSR, c LCIFCut) (m LCIFMeasures,
 }
 
 // cut derives thresholds from scores.
-func (t *trials) cut(scores *vector.CSR, c LCIFCut) (*labels.Thresholds, error) {
+func (t *trials) cut(scores *vector.CSR, c Cut) (*labels.Thresholds, error) {
 	switch {
 	case len(scores.Index) == 0:
 		// Without scores nothing is predicted, whatever the threshold.

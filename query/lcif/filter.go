@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"math"
@@ -22,7 +22,7 @@ const maxBest = 16
 var allScores = scoreFilter{top: -1}
 
 // scoreFilterFor returns the scores that choose and Set read.
-func scoreFilterFor(p *LCIFParams) scoreFilter {
+func scoreFilterFor(p *Params) scoreFilter {
 	w := scoreFilter{floor: math.Inf(1), top: p.Top}
 	if t := p.Thresholds; t == nil {
 		w.top = max(w.top, 1)

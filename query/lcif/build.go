@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -8,18 +8,19 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
-// BuildLCIF builds the view of labelled rows in memory: it keeps the given number of features
+// Build builds the view of labelled rows in memory: it keeps the given number of features
 // of highest entropy (0: all), normalises the rows to unit length, indexes them (Algorithm 1)
 // and counts feature–label pairs (Algorithm 4). The view has no powers of S yet: AddPower
 // computes them from the counts. workers < 1 means all processors; the answer does not depend
 // on it.
 //
 // Errors: those of postings.Build and labels.CountFeatureLabels.
-func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix,
-	features, workers int) (*LCIFView, *labels.FeatureLabels, error) {
+func Build(ctx context.Context, rows *vector.CSR, sets *labels.Matrix,
+	features, workers int) (*View, *labels.FeatureLabels, error) {
 	m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
 	if err != nil {
 		return nil, nil, err
@@ -29,7 +30,7 @@ func BuildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix,
 
 // lcifModel is the result of training.
 type lcifModel struct {
-	view   *LCIFView
+	view   *View
 	rows   *vector.CSR // before normalisation
 	units  *vector.CSR
 	counts *labels.FeatureLabels // nil if there are only instance scores
@@ -63,7 +64,7 @@ func priors(sets *labels.Matrix, without []int) []float32 {
 // options.
 func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, features int,
 	o CVOptions) (*lcifModel, error) {
-	m := &lcifModel{view: &LCIFView{Features: rows.Cols, Labels: sets}, rows: rows, without: o.Neighbors}
+	m := &lcifModel{view: &View{Features: rows.Cols, Labels: sets}, rows: rows, without: o.Neighbors}
 	m.view.Prior = priors(sets, nil)
 	if features > 0 && features < rows.Cols {
 		m.view.SelectFeatures(labels.SelectFeatures(rows, features))
@@ -89,41 +90,41 @@ func buildLCIF(ctx context.Context, rows *vector.CSR, sets *labels.Matrix, featu
 	return m, nil
 }
 
-// LCIFPart holds labelled rows for measuring settings, and a view of other rows for training.
-type LCIFPart struct {
+// Part holds labelled rows for measuring settings, and a view of other rows for training.
+type Part struct {
 	// View must not find any of the queries as neighbours. Its powers of S are not read.
-	View *LCIFView
+	View *View
 	// Counts are the counts behind S; nil leaves only instance scores.
 	Counts  *labels.FeatureLabels
 	Queries *vector.CSR
 	Truth   *labels.Matrix
 }
 
-// LCIFHeldOut is the data that a tuner measures on: one part, or the folds of a
+// HeldOut is the data that a tuner measures on: one part, or the folds of a
 // cross-validation, which are measured together.
-type LCIFHeldOut struct {
-	Parts []LCIFPart
+type HeldOut struct {
+	Parts []Part
 	// Train has the labels of the training rows, which define label cardinality and priors.
 	Train *labels.Matrix
 }
 
-// LCIFData returns held-out parts whose views keep the given number of features of highest
+// Data returns held-out parts whose views keep the given number of features of highest
 // entropy; 0 means all.
-type LCIFData func(ctx context.Context, features int) (*LCIFHeldOut, error)
+type Data func(ctx context.Context, features int) (*HeldOut, error)
 
 // HoldOut tunes on rows separate from the training rows. workers < 1 means all processors.
 func HoldOut(rows *vector.CSR, sets *labels.Matrix, queries *vector.CSR, truth *labels.Matrix,
-	workers int) LCIFData {
-	return func(ctx context.Context, features int) (*LCIFHeldOut, error) {
+	workers int) Data {
+	return func(ctx context.Context, features int) (*HeldOut, error) {
 		if queries.Rows() != truth.Rows() || truth.Labels() != sets.Labels() {
 			return nil, fmt.Errorf("%w: %d queries, %d with labels; %d labels held out, %d in training",
-				ErrParams, queries.Rows(), truth.Rows(), truth.Labels(), sets.Labels())
+				query.ErrParams, queries.Rows(), truth.Rows(), truth.Labels(), sets.Labels())
 		}
 		m, err := buildLCIF(ctx, rows, sets, features, CVOptions{Workers: workers})
 		if err != nil {
 			return nil, err
 		}
-		return &LCIFHeldOut{Parts: []LCIFPart{{m.view, m.counts, queries, truth}}, Train: sets}, nil
+		return &HeldOut{Parts: []Part{{m.view, m.counts, queries, truth}}, Train: sets}, nil
 	}
 }
 
@@ -152,11 +153,11 @@ type CVOptions struct {
 // its fold. All folds share one index: searches exclude a fold's rows, and the fold's counts
 // are subtracted from those of all rows, both exactly. Errors of the returned data: ErrParams,
 // labels.ErrInput for an invalid number of folds.
-func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) LCIFData {
+func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) Data {
 	if o.Folds == 0 {
 		o.Folds = 10
 	}
-	return func(ctx context.Context, features int) (*LCIFHeldOut, error) {
+	return func(ctx context.Context, features int) (*HeldOut, error) {
 		folds, err := labels.KFold(rows.Rows(), o.Folds, o.Seed)
 		if err != nil {
 			return nil, err
@@ -165,7 +166,7 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) LCIFDat
 		if err != nil {
 			return nil, err
 		}
-		out := &LCIFHeldOut{Train: sets}
+		out := &HeldOut{Train: sets}
 		for i, fold := range folds {
 			part, err := m.leaveOut(ctx, fold.Test, sets, o)
 			if err != nil {
@@ -184,9 +185,9 @@ func CrossValidation(rows *vector.CSR, sets *labels.Matrix, o CVOptions) LCIFDat
 
 // leaveOut returns the model without some of its rows; row numbers do not change.
 func (m *lcifModel) leaveOut(ctx context.Context, rows []int, sets *labels.Matrix,
-	o CVOptions) (LCIFPart, error) {
+	o CVOptions) (Part, error) {
 	view := *m.view
-	part := LCIFPart{View: &view}
+	part := Part{View: &view}
 	if m.counts != nil {
 		own, err := labels.CountFeatureLabels(ctx, FeatureRows(labels.SelectRows(m.units, rows)),
 			sets.Select(rows), o.Workers)

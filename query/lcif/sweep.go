@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -27,7 +28,7 @@ type sweep struct {
 
 // sweepJob is one setting of a sweep and its result.
 type sweepJob struct {
-	setting LCIFSetting
+	setting Setting
 	beta    int // index in sweep.betas; -1: no feature scores
 	at      int // index in sweep.jobs
 	// Scores below least are omitted, except for the best of a row. There are as many scores of
@@ -82,7 +83,7 @@ const (
 )
 
 // newSweep prepares the settings; λ determines which scores a setting needs.
-func (t *trials) newSweep(ctx context.Context, settings []LCIFSetting,
+func (t *trials) newSweep(ctx context.Context, settings []Setting,
 	progress func(done, total int)) (*sweep, error) {
 	s := &sweep{t: t}
 	var betas []float64
@@ -106,7 +107,7 @@ func (t *trials) newSweep(ctx context.Context, settings []LCIFSetting,
 		slices.SortFunc(s.groups[i].steps, func(a, b sweepStep) int { return cmp.Compare(a.k, b.k) })
 		for p := range t.data.Parts {
 			if s.groups[i].second > 0 && t.data.Parts[p].View.Graph == nil {
-				return nil, fmt.Errorf("%w: part %d has no graph for second-order scores", ErrMethod, p)
+				return nil, fmt.Errorf("%w: part %d has no graph for second-order scores", query.ErrMethod, p)
 			}
 		}
 	}
@@ -207,7 +208,7 @@ func (s *sweep) run(ctx context.Context, want float64) error {
 	if len(again) == 0 {
 		return nil
 	}
-	settings := make([]LCIFSetting, len(again))
+	settings := make([]Setting, len(again))
 	for i, j := range again {
 		settings[i] = j.setting
 	}
@@ -411,7 +412,7 @@ func (w *sweeper) row(part, r, at int) {
 
 // candidates returns the places of the labels that may have a score. If most labels have one,
 // it lists all of them.
-func (w *sweeper) candidates(view *LCIFView, list []near, at int) []uint32 {
+func (w *sweeper) candidates(view *View, list []near, at int) []uint32 {
 	entries := 0
 	for _, m := range w.s.betas {
 		entries = max(entries, m.entries(at))
@@ -450,7 +451,7 @@ func (w *sweeper) candidates(view *LCIFView, list []near, at int) []uint32 {
 }
 
 // indirect computes the instance scores of second order.
-func (w *sweeper) indirect(view *LCIFView, list []near, group *sweepGroup, place []uint32,
+func (w *sweeper) indirect(view *View, list []near, group *sweepGroup, place []uint32,
 	inst []float32) {
 	clearSparse(&w.second)
 	instanceScores(&w.tally, view.Labels, view.Graph, list, group.alpha, group.second, &w.second)

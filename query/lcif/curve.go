@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"cmp"
@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/query"
 )
 
-// LCIFObjective selects the measure by which settings are chosen.
-type LCIFObjective uint8
+// Objective selects the measure by which settings are chosen.
+type Objective uint8
 
 const (
 	// MicroF1 is the F1 of all label decisions together.
-	MicroF1 LCIFObjective = iota
+	MicroF1 Objective = iota
 	// MacroF1 is the mean F1 of the labels, 0/0 counted as 1 as in Mulan.
 	MacroF1
 	// Accuracy is the example-based accuracy.
@@ -32,7 +33,7 @@ var objectiveNames = [...]string{"micro-f1", "macro-f1", "accuracy", "hamming-lo
 	"p@5"}
 
 // String returns the objective's name.
-func (o LCIFObjective) String() string {
+func (o Objective) String() string {
 	if int(o) < len(objectiveNames) {
 		return objectiveNames[o]
 	}
@@ -40,29 +41,29 @@ func (o LCIFObjective) String() string {
 }
 
 // MarshalText writes the objective's name. Errors: ErrParams.
-func (o LCIFObjective) MarshalText() ([]byte, error) {
+func (o Objective) MarshalText() ([]byte, error) {
 	if int(o) >= len(objectiveNames) {
-		return nil, fmt.Errorf("%w: %v", ErrParams, o)
+		return nil, fmt.Errorf("%w: %v", query.ErrParams, o)
 	}
 	return []byte(objectiveNames[o]), nil
 }
 
 // UnmarshalText reads an objective's name. Errors: ErrParams.
-func (o *LCIFObjective) UnmarshalText(name []byte) error {
+func (o *Objective) UnmarshalText(name []byte) error {
 	i := slices.Index(objectiveNames[:], string(name))
 	if i < 0 {
-		return fmt.Errorf("%w: unknown objective %q, want one of %v", ErrParams, name, objectiveNames)
+		return fmt.Errorf("%w: unknown objective %q, want one of %v", query.ErrParams, name, objectiveNames)
 	}
-	*o = LCIFObjective(i)
+	*o = Objective(i)
 	return nil
 }
 
-// LCIFVariant selects the part of LCIF that is tuned.
-type LCIFVariant uint8
+// Variant selects the part of LCIF that is tuned.
+type Variant uint8
 
 const (
 	// Combined tunes the weight λ, too.
-	Combined LCIFVariant = iota
+	Combined Variant = iota
 	// InstanceOnly is instance-based kNN, λ = 1.
 	InstanceOnly
 	// FeatureOnly is feature-based kNN, λ = 0.
@@ -72,7 +73,7 @@ const (
 var variantNames = [...]string{"lcif", "instance", "feature"}
 
 // String returns the variant's name.
-func (v LCIFVariant) String() string {
+func (v Variant) String() string {
 	if int(v) < len(variantNames) {
 		return variantNames[v]
 	}
@@ -80,27 +81,27 @@ func (v LCIFVariant) String() string {
 }
 
 // MarshalText writes the variant's name. Errors: ErrParams.
-func (v LCIFVariant) MarshalText() ([]byte, error) {
+func (v Variant) MarshalText() ([]byte, error) {
 	if int(v) >= len(variantNames) {
-		return nil, fmt.Errorf("%w: %v", ErrParams, v)
+		return nil, fmt.Errorf("%w: %v", query.ErrParams, v)
 	}
 	return []byte(variantNames[v]), nil
 }
 
 // UnmarshalText reads a variant's name. Errors: ErrParams.
-func (v *LCIFVariant) UnmarshalText(name []byte) error {
+func (v *Variant) UnmarshalText(name []byte) error {
 	i := slices.Index(variantNames[:], string(name))
 	if i < 0 {
-		return fmt.Errorf("%w: unknown variant %q, want one of %v", ErrParams, name, variantNames)
+		return fmt.Errorf("%w: unknown variant %q, want one of %v", query.ErrParams, name, variantNames)
 	}
-	*v = LCIFVariant(i)
+	*v = Variant(i)
 	return nil
 }
 
-// LCIFMeasures are the measures of one setting on held-out rows, over all folds of a
+// Measures are the measures of one setting on held-out rows, over all folds of a
 // cross-validation together. Set measures count 0/0 as 1, as Mulan does, except for
 // MacroF1Zero. Macro averages are over all labels of the training rows.
-type LCIFMeasures struct {
+type Measures struct {
 	Accuracy    float64 `json:"accuracy"`
 	MicroF1     float64 `json:"micro_f1"`
 	MacroF1     float64 `json:"macro_f1"`
@@ -111,7 +112,7 @@ type LCIFMeasures struct {
 }
 
 // Of returns the measure of an objective.
-func (m *LCIFMeasures) Of(o LCIFObjective) float64 {
+func (m *Measures) Of(o Objective) float64 {
 	switch o {
 	case MicroF1:
 		return m.MicroF1
@@ -126,7 +127,7 @@ func (m *LCIFMeasures) Of(o LCIFObjective) float64 {
 }
 
 // Better reports whether m is better than n by an objective.
-func (m *LCIFMeasures) Better(n *LCIFMeasures, o LCIFObjective) bool {
+func (m *Measures) Better(n *Measures, o Objective) bool {
 	if o == HammingLoss {
 		return m.HammingLoss < n.HammingLoss
 	}
@@ -134,13 +135,13 @@ func (m *LCIFMeasures) Better(n *LCIFMeasures, o LCIFObjective) bool {
 }
 
 // setMeasures sets the measures of predicted sets.
-func (m *LCIFMeasures) setMeasures(r *labels.Report) {
+func (m *Measures) setMeasures(r *labels.Report) {
 	m.Accuracy, m.MicroF1, m.MacroF1 = r.Mulan.Accuracy, r.Mulan.Micro.F1, r.Mulan.Macro.F1
 	m.MacroF1Zero, m.HammingLoss = r.Zero.Macro.F1, r.HammingLoss
 }
 
-// LCIFCut selects how thresholds are derived from the scores of held-out rows.
-type LCIFCut struct {
+// Cut selects how thresholds are derived from the scores of held-out rows.
+type Cut struct {
 	// PerLabel gives each label its own threshold, by its prior (definition
 	// 11); otherwise there is one (definition 10).
 	PerLabel bool `json:"per_label,omitempty"`
@@ -155,7 +156,7 @@ type LCIFCut struct {
 }
 
 // String describes the cut in a few words.
-func (c LCIFCut) String() string {
+func (c Cut) String() string {
 	s := fmt.Sprintf("threshold for %.3g × the mean number of labels", c.Share)
 	if c.PerLabel {
 		s = "a threshold for each label"
@@ -167,32 +168,32 @@ func (c LCIFCut) String() string {
 }
 
 // check returns an error for a cut that gives no thresholds.
-func (c LCIFCut) check() error {
+func (c Cut) check() error {
 	switch {
 	case !(c.Share > 0) || math.IsInf(c.Share, 1):
 		return fmt.Errorf("%w: cut at %g times the mean number of labels, want more than 0",
-			ErrParams, c.Share)
+			query.ErrParams, c.Share)
 	case c.PerLabel && c.Steps:
-		return fmt.Errorf("%w: a cut by label has no steps", ErrParams)
+		return fmt.Errorf("%w: a cut by label has no steps", query.ErrParams)
 	}
 	return nil
 }
 
-// LCIFSetting is a point of the search space. Irrelevant numbers (K and Alpha at Lambda 0,
+// Setting is a point of the search space. Irrelevant numbers (K and Alpha at Lambda 0,
 // Alpha at K 1, Beta at Lambda 1) are zero.
-type LCIFSetting struct {
+type Setting struct {
 	Features    int     `json:"features,omitempty"` // 0: all
 	K           int     `json:"k"`
 	Alpha       float64 `json:"alpha"`
 	Beta        float64 `json:"beta"`
 	Lambda      float64 `json:"lambda"`
 	SecondOrder float64 `json:"second_order,omitempty"`
-	Cut         LCIFCut `json:"cut"`
+	Cut         Cut     `json:"cut"`
 }
 
 // Parameters describes the setting on one line, without its cut and without irrelevant
 // numbers.
-func (s LCIFSetting) Parameters() string {
+func (s Setting) Parameters() string {
 	out := fmt.Sprintf("λ=%.3g", s.Lambda)
 	if s.Lambda > 0 {
 		out += fmt.Sprintf(" k=%d α=%.3g", s.K, cmp.Or(s.Alpha, 1))
@@ -210,7 +211,7 @@ func (s LCIFSetting) Parameters() string {
 }
 
 // canonical zeroes irrelevant numbers. With one neighbor, its weight is irrelevant.
-func (s LCIFSetting) canonical() LCIFSetting {
+func (s Setting) canonical() Setting {
 	if s.K == 1 && s.SecondOrder == 0 {
 		s.Alpha = 0
 	}
@@ -223,38 +224,38 @@ func (s LCIFSetting) canonical() LCIFSetting {
 	return s
 }
 
-// LCIFPoint is a setting and its measurements.
-type LCIFPoint struct {
-	LCIFSetting
-	LCIFMeasures
+// Point is a setting and its measurements.
+type Point struct {
+	Setting
+	Measures
 }
 
-// LCIFChoice is the best setting for an objective.
-type LCIFChoice struct {
-	Objective LCIFObjective `json:"objective"`
-	Variant   LCIFVariant   `json:"variant"`
-	Point     LCIFPoint     `json:"point"`
+// Choice is the best setting for an objective.
+type Choice struct {
+	Objective Objective `json:"objective"`
+	Variant   Variant   `json:"variant"`
+	Point     Point     `json:"point"`
 	// Params predict with the setting, including its thresholds.
-	Params LCIFParams `json:"params"`
+	Params Params `json:"params"`
 }
 
-// LCIFCurve is the result of a tuner.
-type LCIFCurve struct {
+// Curve is the result of a tuner.
+type Curve struct {
 	Rows   int  `json:"rows"`   // number of held-out rows
 	Labels int  `json:"labels"` // L
 	Grid   bool `json:"grid"`   // all settings were tried
 	// Points are all measured settings, in the order in which they were first tried.
-	Points  []LCIFPoint  `json:"points"`
-	Choices []LCIFChoice `json:"choices"`
+	Points  []Point  `json:"points"`
+	Choices []Choice `json:"choices"`
 }
 
 // Choice returns the choice for an objective and a variant; ok is false if they were not
 // requested.
-func (c *LCIFCurve) Choice(o LCIFObjective, v LCIFVariant) (choice LCIFChoice, ok bool) {
+func (c *Curve) Choice(o Objective, v Variant) (choice Choice, ok bool) {
 	for _, x := range c.Choices {
 		if x.Objective == o && x.Variant == v {
 			return x, true
 		}
 	}
-	return LCIFChoice{}, false
+	return Choice{}, false
 }

@@ -1,4 +1,4 @@
-package query
+package lcif
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -103,7 +104,7 @@ func TestFoldsAreTrainedOnOtherRows(t *testing.T) {
 
 // plain measures a setting the long way: all scores by the predictor, all
 // measures by package labels.
-func plain(t testing.TB, held *LCIFHeldOut, s LCIFSetting) (LCIFMeasures, *labels.Thresholds) {
+func plain(t testing.TB, held *HeldOut, s Setting) (Measures, *labels.Thresholds) {
 	t.Helper()
 	ctx := context.Background()
 	check := func(err error) {
@@ -120,7 +121,7 @@ func plain(t testing.TB, held *LCIFHeldOut, s LCIFSetting) (LCIFMeasures, *label
 		if s.Beta > 0 {
 			check(v.AddPower(part.Counts, s.Beta))
 		}
-		m, err := ScoreBatch(ctx, &v, part.Queries, &LCIFParams{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder}, 1, nil)
+		m, err := ScoreBatch(ctx, &v, part.Queries, &Params{K: s.K, Alpha: s.Alpha, Beta: s.Beta, Lambda: s.Lambda, SecondOrder: s.SecondOrder}, 1, nil)
 		check(err)
 		for i := range m.Rows() {
 			scores.Append(m.Row(i))
@@ -147,7 +148,7 @@ func plain(t testing.TB, held *LCIFHeldOut, s LCIFSetting) (LCIFMeasures, *label
 	check(err)
 	ranking, err := labels.EvaluateRanking(truth, scores, []int{1, 3, 5})
 	check(err)
-	m := LCIFMeasures{
+	m := Measures{
 		Accuracy: r.Mulan.Accuracy, MicroF1: r.Mulan.Micro.F1, MacroF1: r.Mulan.Macro.F1,
 		MacroF1Zero: r.Zero.Macro.F1, HammingLoss: r.HammingLoss, Precision: [3]float64(ranking.Precision),
 	}
@@ -155,7 +156,7 @@ func plain(t testing.TB, held *LCIFHeldOut, s LCIFSetting) (LCIFMeasures, *label
 }
 
 // equalMeasures compares with room for another order of sums.
-func equalMeasures(a, b LCIFMeasures) bool {
+func equalMeasures(a, b Measures) bool {
 	for o := MicroF1; o <= PrecisionAt5; o++ {
 		if d := a.Of(o) - b.Of(o); d > 1e-12 || d < -1e-12 {
 			return false
@@ -181,13 +182,13 @@ func TestTrialsMeasureWhatPredictionsDo(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		powers := rapid.SampledFrom([]float64{0.5, 1, 1.5, 2, 0.7})
-		s := LCIFSetting{
+		s := Setting{
 			K: rapid.IntRange(1, 30).Draw(rt, "k"), Alpha: powers.Draw(rt, "alpha"), Beta: powers.Draw(rt, "beta"),
 			Lambda:      rapid.SampledFrom([]float64{0, 0.1, 0.5, 1}).Draw(rt, "lambda"),
 			SecondOrder: rapid.SampledFrom([]float64{0, 0.5}).Draw(rt, "second"),
 		}.canonical()
-		draw := rapid.Custom(func(rt *rapid.T) LCIFCut {
-			return LCIFCut{
+		draw := rapid.Custom(func(rt *rapid.T) Cut {
+			return Cut{
 				PerLabel: rapid.IntRange(0, 5).Draw(rt, "per label") == 0,
 				Share:    rapid.SampledFrom([]float64{0.1, 0.5, 1, 2, 50}).Draw(rt, "share"),
 				NoTop:    rapid.Bool().Draw(rt, "no top"),
@@ -222,8 +223,8 @@ func TestMacroAveragesOverAllRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := LCIFSetting{Beta: 1, Cut: LCIFCut{Share: 1}}
-	got, _, err := tr.measure(ctx, s, []LCIFCut{s.Cut}, func(int, int) {})
+	s := Setting{Beta: 1, Cut: Cut{Share: 1}}
+	got, _, err := tr.measure(ctx, s, []Cut{s.Cut}, func(int, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,45 +279,45 @@ func TestCoordinateSearchVariesEveryParameter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := LCIFTuneOptions{
+	o := TuneOptions{
 		Ks: []int{5, 20, 100}, Alphas: []float64{0.5, 1, 2, 4}, Betas: []float64{0.25, 0.5, 1, 2, 3},
-		Lambdas: []float64{0.2, 0.5, 0.8}, Cuts: []LCIFCut{{Share: 1}, {Share: 1.5}}, Search: Coordinates, Passes: 20,
+		Lambdas: []float64{0.2, 0.5, 0.8}, Cuts: []Cut{{Share: 1}, {Share: 1.5}}, Search: Coordinates, Passes: 20,
 	}
 	moved := map[string]bool{}
-	for _, o.Objectives = range [][]LCIFObjective{{MicroF1}, {MacroF1}, {Accuracy}} {
+	for _, o.Objectives = range [][]Objective{{MicroF1}, {MacroF1}, {Accuracy}} {
 		objective := o.Objectives[0]
-		c, err := TuneLCIF(ctx, data, o)
+		c, err := Tune(ctx, data, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		best := c.Choices[0].Point
-		try := func(name string, s LCIFSetting) {
+		try := func(name string, s Setting) {
 			if m, _ := plain(t, held, s.canonical()); m.Of(objective) > best.Of(objective)+1e-12 {
 				t.Errorf("%v: %s: %+v has %v, the choice %+v", objective, name, s, m.Of(objective), best)
 			}
 		}
 		for _, k := range o.Ks {
-			s := best.LCIFSetting
+			s := best.Setting
 			s.K = k
 			try("k", s)
 		}
 		for _, x := range o.Alphas {
-			s := best.LCIFSetting
+			s := best.Setting
 			s.Alpha = x
 			try("alpha", s)
 		}
 		for _, x := range o.Betas {
-			s := best.LCIFSetting
+			s := best.Setting
 			s.Beta = x
 			try("beta", s)
 		}
 		for _, x := range o.Lambdas {
-			s := best.LCIFSetting
+			s := best.Setting
 			s.Lambda = x
 			try("lambda", s)
 		}
 		for _, cut := range o.Cuts {
-			s := best.LCIFSetting
+			s := best.Setting
 			s.Cut = cut
 			try("cut", s)
 		}
@@ -394,11 +395,11 @@ func TestTuningGoesPastTheGrid(t *testing.T) {
 	ctx := context.Background()
 	x, y := sharp(t, 5, 1400)
 	queries, truth := sharp(t, 1, 10)
-	for _, search := range []LCIFSearch{FullGrid, Coordinates} {
-		o := LCIFTuneOptions{
-			Variants: []LCIFVariant{InstanceOnly}, Objectives: []LCIFObjective{PrecisionAt1}, Search: search, Ks: []int{300},
+	for _, search := range []Search{FullGrid, Coordinates} {
+		o := TuneOptions{
+			Variants: []Variant{InstanceOnly}, Objectives: []Objective{PrecisionAt1}, Search: search, Ks: []int{300},
 		}
-		c, err := TuneLCIF(ctx, HoldOut(x, y, queries, truth, 2), o)
+		c, err := Tune(ctx, HoldOut(x, y, queries, truth, 2), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,19 +407,19 @@ func TestTuningGoesPastTheGrid(t *testing.T) {
 			t.Errorf("search %d: α %g is chosen, a larger one is better", search, p.Alpha)
 		}
 		o.Alphas = []float64{1, 2}
-		if c, err = TuneLCIF(ctx, HoldOut(x, y, queries, truth, 2), o); err != nil {
+		if c, err = Tune(ctx, HoldOut(x, y, queries, truth, 2), o); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range c.Points {
 			if p.Alpha > 2 || p.K != 300 && p.K != startK {
-				t.Errorf("search %d: %+v is not among the values given", search, p.LCIFSetting)
+				t.Errorf("search %d: %+v is not among the values given", search, p.Setting)
 			}
 		}
 		rows, queries, sets, truth := decoyed(t)
-		o = LCIFTuneOptions{
-			Variants: []LCIFVariant{InstanceOnly}, Objectives: []LCIFObjective{PrecisionAt3}, Search: search,
+		o = TuneOptions{
+			Variants: []Variant{InstanceOnly}, Objectives: []Objective{PrecisionAt3}, Search: search,
 		}
-		if c, err = TuneLCIF(ctx, HoldOut(rows, sets, queries, truth, 2), o); err != nil {
+		if c, err = Tune(ctx, HoldOut(rows, sets, queries, truth, 2), o); err != nil {
 			t.Fatal(err)
 		}
 		if k := c.Choices[0].Params.K; k <= 400 {
@@ -431,9 +432,9 @@ func TestTuningGoesPastTheGrid(t *testing.T) {
 func TestFinalistsDiffer(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 9)
-	tune := func(ks []int) *LCIFCurve {
-		c, err := TuneLCIF(ctx, CrossValidation(x, y, CVOptions{Folds: 4}), LCIFTuneOptions{
-			Variants: []LCIFVariant{InstanceOnly}, Ks: ks, Search: FullGrid,
+	tune := func(ks []int) *Curve {
+		c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4}), TuneOptions{
+			Variants: []Variant{InstanceOnly}, Ks: ks, Search: FullGrid,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -442,21 +443,21 @@ func TestFinalistsDiffer(t *testing.T) {
 	}
 	one := 0
 	for _, p := range tune([]int{1}).Points {
-		if p.Cut == DefaultLCIFCuts(false)[0] {
+		if p.Cut == DefaultCuts(false)[0] {
 			one++
 		}
 	}
 	if one != 1 {
 		t.Errorf("%d settings with one neighbor were measured, all of them one model", one)
 	}
-	taken := map[LCIFSetting]LCIFMeasures{}
-	first := DefaultLCIFCuts(false)[0]
+	taken := map[Setting]Measures{}
+	first := DefaultCuts(false)[0]
 	c := tune([]int{1, 2, 5, 20})
 	for _, p := range c.Points {
-		if s := p.LCIFSetting; p.Cut != first {
+		if s := p.Setting; p.Cut != first {
 			s.Cut = first
-			i := slices.IndexFunc(c.Points, func(p LCIFPoint) bool { return p.LCIFSetting == s })
-			taken[s] = c.Points[i].LCIFMeasures
+			i := slices.IndexFunc(c.Points, func(p Point) bool { return p.Setting == s })
+			taken[s] = c.Points[i].Measures
 		}
 	}
 	if len(taken) < gridFinalists {
@@ -476,12 +477,12 @@ func TestFinalistsDiffer(t *testing.T) {
 func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
 	ctx := context.Background()
 	x, y := uneven(t, 400, 7)
-	o := LCIFTuneOptions{
-		Objectives: []LCIFObjective{MacroF1}, Ks: []int{1, 10, 50, 200}, Alphas: []float64{0.5, 1, 2},
+	o := TuneOptions{
+		Objectives: []Objective{MacroF1}, Ks: []int{1, 10, 50, 200}, Alphas: []float64{0.5, 1, 2},
 		Betas: []float64{1}, Lambdas: []float64{0, 0.5, 1}, Search: FullGrid,
 	}
 	data := CrossValidation(x, y, CVOptions{Folds: 5})
-	c, err := TuneLCIF(ctx, data, o)
+	c, err := Tune(ctx, data, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -497,7 +498,7 @@ func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
 	if err := tr.neighbors(ctx, 200, func(int, int) {}); err != nil {
 		t.Fatal(err)
 	}
-	cuts := DefaultLCIFCuts(false)
+	cuts := DefaultCuts(false)
 	if last := cuts[len(cuts)-1]; last.Share < 4 {
 		t.Errorf("cuts end at %g times the mean number of labels", last.Share)
 	}
@@ -505,7 +506,7 @@ func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
 	for _, k := range o.Ks {
 		for _, alpha := range o.Alphas {
 			for _, lambda := range o.Lambdas {
-				s := LCIFSetting{K: k, Alpha: alpha, Beta: 1, Lambda: lambda}.canonical()
+				s := Setting{K: k, Alpha: alpha, Beta: 1, Lambda: lambda}.canonical()
 				all, _, err := tr.measure(ctx, s, cuts, func(int, int) {})
 				if err != nil {
 					t.Fatal(err)
@@ -517,7 +518,7 @@ func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
 		}
 	}
 	if best.MacroF1 < most-1e-12 {
-		t.Errorf("macro F1 %v by %+v, the best of all settings and cuts has %v", best.MacroF1, best.LCIFSetting, most)
+		t.Errorf("macro F1 %v by %+v, the best of all settings and cuts has %v", best.MacroF1, best.Setting, most)
 	}
 }
 
@@ -525,17 +526,17 @@ func TestMacroF1IsTunedOverAllCuts(t *testing.T) {
 func TestPaperProtocol(t *testing.T) {
 	ctx := context.Background()
 	x, y := uneven(t, 500, 5)
-	c, err := TuneLCIF(ctx, CrossValidation(x, y, CVOptions{Folds: 5}), LCIFTuneOptions{Search: PaperProtocol})
+	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 5}), TuneOptions{Search: PaperProtocol})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ks, shares := map[int]bool{}, map[int]bool{}
 	// One pass: k, then α with that k, then β, then λ, each from the best so far.
-	stage, at := 0, LCIFSetting{}
-	better := func(p LCIFPoint, than float64) bool { return p.MicroF1 > than }
+	stage, at := 0, Setting{}
+	better := func(p Point, than float64) bool { return p.MicroF1 > than }
 	best := -1.0
 	for i, p := range c.Points {
-		if p.Cut != (LCIFCut{Share: 1, Steps: true}) {
+		if p.Cut != (Cut{Share: 1, Steps: true}) {
 			t.Fatalf("%+v: not a threshold of the paper", p)
 		}
 		ks[p.K], shares[p.Features] = true, true
@@ -544,9 +545,9 @@ func TestPaperProtocol(t *testing.T) {
 		}
 		if i == 0 || best < 0 {
 			if p.K != 100 || p.Alpha != 1 || p.Beta != 1 || p.Lambda != 0.5 {
-				t.Errorf("starts at %+v", p.LCIFSetting)
+				t.Errorf("starts at %+v", p.Setting)
 			}
-			best, at = p.MicroF1, p.LCIFSetting
+			best, at = p.MicroF1, p.Setting
 			continue
 		}
 		changed := 0
@@ -556,12 +557,12 @@ func TestPaperProtocol(t *testing.T) {
 			}
 		}
 		if changed < stage {
-			t.Errorf("point %d, %+v: parameter %d after parameter %d", i, p.LCIFSetting, changed, stage)
+			t.Errorf("point %d, %+v: parameter %d after parameter %d", i, p.Setting, changed, stage)
 		}
 		stage = max(stage, changed)
 		if better(p, best) {
 			best = p.MicroF1
-			at = p.LCIFSetting
+			at = p.Setting
 		}
 	}
 	delete(ks, 0)
@@ -578,10 +579,10 @@ func TestTuneLCIF(t *testing.T) {
 	x, y := topicSet(t, 240, 7)
 	queries, truth := topicSet(t, 80, 8)
 	data := HoldOut(x, y, queries, truth, 2)
-	all := []LCIFObjective{MicroF1, MacroF1, Accuracy, HammingLoss, PrecisionAt1, PrecisionAt3, PrecisionAt5}
-	variants := []LCIFVariant{Combined, InstanceOnly, FeatureOnly}
+	all := []Objective{MicroF1, MacroF1, Accuracy, HammingLoss, PrecisionAt1, PrecisionAt3, PrecisionAt5}
+	variants := []Variant{Combined, InstanceOnly, FeatureOnly}
 	stages := map[string]bool{}
-	o := LCIFTuneOptions{
+	o := TuneOptions{
 		Objectives: all, Variants: variants, Workers: 2,
 		Ks: []int{1, 5, 20, 400}, Alphas: []float64{1, 2}, Betas: []float64{1, 2}, Lambdas: []float64{0, 0.3, 0.6, 1},
 		Progress: func(stage string, done, total int) {
@@ -595,10 +596,10 @@ func TestTuneLCIF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	curves := map[LCIFSearch]*LCIFCurve{}
-	for _, search := range []LCIFSearch{FullGrid, Coordinates} {
+	curves := map[Search]*Curve{}
+	for _, search := range []Search{FullGrid, Coordinates} {
 		o.Search = search
-		c, err := TuneLCIF(ctx, data, o)
+		c, err := Tune(ctx, data, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -606,24 +607,24 @@ func TestTuneLCIF(t *testing.T) {
 		if c.Grid != (search == FullGrid) || c.Rows != 80 || c.Labels != 9 || len(c.Choices) != len(all)*len(variants) || !stages["settings"] || !stages["neighbours"] {
 			t.Fatalf("grid %v, %d rows, %d labels, %d choices, stages %v", c.Grid, c.Rows, c.Labels, len(c.Choices), stages)
 		}
-		seen := map[LCIFSetting]bool{}
+		seen := map[Setting]bool{}
 		for _, p := range c.Points {
-			if seen[p.LCIFSetting] || p.LCIFSetting != p.canonical() {
+			if seen[p.Setting] || p.Setting != p.canonical() {
 				t.Fatalf("%+v stands twice on the curve or says what does not matter", p)
 			}
-			seen[p.LCIFSetting] = true
+			seen[p.Setting] = true
 		}
 		for _, choice := range c.Choices {
 			v, objective := choice.Variant, choice.Objective
 			if v == InstanceOnly && choice.Params.Lambda != 1 || v == FeatureOnly && choice.Params.Lambda != 0 {
 				t.Errorf("%v tuned to λ %g", v, choice.Params.Lambda)
 			}
-			m, th := plain(t, held, choice.Point.LCIFSetting)
-			if !equalMeasures(m, choice.Point.LCIFMeasures) || !reflect.DeepEqual(th, choice.Params.Thresholds) {
+			m, th := plain(t, held, choice.Point.Setting)
+			if !equalMeasures(m, choice.Point.Measures) || !reflect.DeepEqual(th, choice.Params.Thresholds) {
 				t.Errorf("%v %v: chosen for %+v, predictions do %+v", v, objective, choice.Point, m)
 			}
 			for _, p := range c.Points {
-				if c.Grid && p.Cut == DefaultLCIFCuts(false)[0] && p.Better(&choice.Point.LCIFMeasures, objective) &&
+				if c.Grid && p.Cut == DefaultCuts(false)[0] && p.Better(&choice.Point.Measures, objective) &&
 					(v == Combined || v == InstanceOnly && p.Lambda == 1 || v == FeatureOnly && p.Lambda == 0) {
 					t.Errorf("%v %v: %+v is better than the choice %+v", v, objective, p, choice.Point)
 				}
@@ -633,7 +634,7 @@ func TestTuneLCIF(t *testing.T) {
 			}
 		}
 		o.Workers = 1
-		again, err := TuneLCIF(ctx, data, o)
+		again, err := Tune(ctx, data, o)
 		if err != nil || !reflect.DeepEqual(c, again) {
 			t.Errorf("another number of workers gives another curve, %v", err)
 		}
@@ -641,7 +642,7 @@ func TestTuneLCIF(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back LCIFCurve
+		var back Curve
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(&back, c) {
 			t.Errorf("the curve does not survive JSON, %v", err)
 		}
@@ -650,7 +651,7 @@ func TestTuneLCIF(t *testing.T) {
 		both, _ := curves[Coordinates].Choice(objective, Combined)
 		for _, v := range variants[1:] {
 			one, _ := curves[Coordinates].Choice(objective, v)
-			if p := one.Point; p.Cut == both.Point.Cut && p.Better(&both.Point.LCIFMeasures, objective) {
+			if p := one.Point; p.Cut == both.Point.Cut && p.Better(&both.Point.Measures, objective) {
 				t.Errorf("%v: %v alone is better than the combination", objective, v)
 			}
 		}
@@ -668,7 +669,7 @@ func TestTuneLCIF(t *testing.T) {
 func TestTuneLCIFFeatures(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 200, 9)
-	c, err := TuneLCIF(ctx, CrossValidation(x, y, CVOptions{Folds: 4, Graph: 5}), LCIFTuneOptions{
+	c, err := Tune(ctx, CrossValidation(x, y, CVOptions{Folds: 4, Graph: 5}), TuneOptions{
 		FeatureShare: []float64{0.1, 0.5, 1}, Ks: []int{5, 20}, SecondOrders: []float64{0, 0.3}, Search: Coordinates, Passes: 1,
 	})
 	if err != nil {
@@ -689,7 +690,7 @@ func TestTuneLCIFFeatures(t *testing.T) {
 			t.Errorf("%d features give %v, chosen are %d with %v", features, f1, choice.Params.Features, tried[choice.Params.Features])
 		}
 	}
-	if !slices.ContainsFunc(c.Points, func(p LCIFPoint) bool { return p.SecondOrder == 0.3 }) {
+	if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.SecondOrder == 0.3 }) {
 		t.Error("second order was not tried")
 	}
 }
@@ -703,14 +704,14 @@ func TestTuneLCIFDegenerate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string]LCIFData{
+	for name, data := range map[string]Data{
 		"rows without features": CrossValidation(empty, y, CVOptions{Folds: 2}),
 		"rows without labels":   CrossValidation(x, none, CVOptions{Folds: 2}),
 		"unlike queries":        HoldOut(x, y, empty, none, 1),
 		"no queries":            HoldOut(x, y, labels.SelectRows(x, nil), y.Select(nil), 1),
 	} {
-		for _, search := range []LCIFSearch{FullGrid, Coordinates} {
-			c, err := TuneLCIF(ctx, data, LCIFTuneOptions{Ks: []int{1, 50}, Search: search})
+		for _, search := range []Search{FullGrid, Coordinates} {
+			c, err := Tune(ctx, data, TuneOptions{Ks: []int{1, 50}, Search: search})
 			if err != nil || len(c.Choices) != 1 {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -722,17 +723,17 @@ func TestTuneLCIFErrors(t *testing.T) {
 	ctx := context.Background()
 	x, y := topicSet(t, 40, 3)
 	data := CrossValidation(x, y, CVOptions{Folds: 4})
-	noCounts := func(ctx context.Context, features int) (*LCIFHeldOut, error) {
+	noCounts := func(ctx context.Context, features int) (*HeldOut, error) {
 		held, err := data(ctx, features)
 		held.Parts[1].Counts = nil
 		return held, err
 	}
-	noNeighbors := func(ctx context.Context, features int) (*LCIFHeldOut, error) {
+	noNeighbors := func(ctx context.Context, features int) (*HeldOut, error) {
 		held, err := data(ctx, features)
 		held.Parts[0].View.Neighbors = nil
 		return held, err
 	}
-	misfit := func(ctx context.Context, features int) (*LCIFHeldOut, error) {
+	misfit := func(ctx context.Context, features int) (*HeldOut, error) {
 		held, err := data(ctx, features)
 		held.Parts[0].Truth = y
 		return held, err
@@ -741,36 +742,36 @@ func TestTuneLCIFErrors(t *testing.T) {
 	negative.Value[0] = -1
 	short := []int{5}
 	for name, c := range map[string]struct {
-		data LCIFData
-		o    LCIFTuneOptions
+		data Data
+		o    TuneOptions
 		want error
 	}{
-		"objective":       {data, LCIFTuneOptions{Objectives: []LCIFObjective{99}}, ErrParams},
-		"variant":         {data, LCIFTuneOptions{Variants: []LCIFVariant{99}}, ErrParams},
-		"search":          {data, LCIFTuneOptions{Search: 9}, ErrParams},
-		"k":               {data, LCIFTuneOptions{Ks: []int{0}}, ErrParams},
-		"alpha":           {data, LCIFTuneOptions{Alphas: []float64{0}}, ErrParams},
-		"beta":            {data, LCIFTuneOptions{Betas: []float64{-1}}, ErrParams},
-		"lambda":          {data, LCIFTuneOptions{Lambdas: []float64{1.5}}, ErrParams},
-		"second order":    {data, LCIFTuneOptions{SecondOrders: []float64{2}}, ErrParams},
-		"share":           {data, LCIFTuneOptions{FeatureShare: []float64{0}}, ErrParams},
-		"cut":             {data, LCIFTuneOptions{Cuts: []LCIFCut{{}}}, ErrParams},
-		"folds":           {CrossValidation(x, y, CVOptions{Folds: 1}), LCIFTuneOptions{}, labels.ErrInput},
-		"no counts":       {noCounts, LCIFTuneOptions{Ks: short}, ErrMethod},
-		"no neighbours":   {noNeighbors, LCIFTuneOptions{Ks: short}, ErrMethod},
-		"no graph":        {data, LCIFTuneOptions{Ks: short, SecondOrders: []float64{0.5}, Search: FullGrid}, ErrMethod},
-		"misfit":          {misfit, LCIFTuneOptions{Ks: short}, ErrParams},
-		"held out misfit": {HoldOut(x, y, negative, y, 1), LCIFTuneOptions{}, ErrParams},
-		"negative":        {HoldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), LCIFTuneOptions{Ks: short}, postings.ErrParams},
-		"nothing":         {func(context.Context, int) (*LCIFHeldOut, error) { return &LCIFHeldOut{}, nil }, LCIFTuneOptions{}, ErrParams},
+		"objective":       {data, TuneOptions{Objectives: []Objective{99}}, query.ErrParams},
+		"variant":         {data, TuneOptions{Variants: []Variant{99}}, query.ErrParams},
+		"search":          {data, TuneOptions{Search: 9}, query.ErrParams},
+		"k":               {data, TuneOptions{Ks: []int{0}}, query.ErrParams},
+		"alpha":           {data, TuneOptions{Alphas: []float64{0}}, query.ErrParams},
+		"beta":            {data, TuneOptions{Betas: []float64{-1}}, query.ErrParams},
+		"lambda":          {data, TuneOptions{Lambdas: []float64{1.5}}, query.ErrParams},
+		"second order":    {data, TuneOptions{SecondOrders: []float64{2}}, query.ErrParams},
+		"share":           {data, TuneOptions{FeatureShare: []float64{0}}, query.ErrParams},
+		"cut":             {data, TuneOptions{Cuts: []Cut{{}}}, query.ErrParams},
+		"folds":           {CrossValidation(x, y, CVOptions{Folds: 1}), TuneOptions{}, labels.ErrInput},
+		"no counts":       {noCounts, TuneOptions{Ks: short}, query.ErrMethod},
+		"no neighbours":   {noNeighbors, TuneOptions{Ks: short}, query.ErrMethod},
+		"no graph":        {data, TuneOptions{Ks: short, SecondOrders: []float64{0.5}, Search: FullGrid}, query.ErrMethod},
+		"misfit":          {misfit, TuneOptions{Ks: short}, query.ErrParams},
+		"held out misfit": {HoldOut(x, y, negative, y, 1), TuneOptions{}, query.ErrParams},
+		"negative":        {HoldOut(x, y, negative, y.Select([]int{0, 1, 2}), 1), TuneOptions{Ks: short}, postings.ErrParams},
+		"nothing":         {func(context.Context, int) (*HeldOut, error) { return &HeldOut{}, nil }, TuneOptions{}, query.ErrParams},
 	} {
-		if curve, err := TuneLCIF(ctx, c.data, c.o); curve != nil || !errors.Is(err, c.want) {
+		if curve, err := Tune(ctx, c.data, c.o); curve != nil || !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
 	stop, cancel := context.WithCancel(ctx)
 	settings := 0
-	_, err := TuneLCIF(stop, data, LCIFTuneOptions{Progress: func(stage string, _, _ int) {
+	_, err := Tune(stop, data, TuneOptions{Progress: func(stage string, _, _ int) {
 		if stage == "settings" {
 			if settings++; settings == 3 {
 				cancel()
@@ -781,15 +782,15 @@ func TestTuneLCIFErrors(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || settings > sweepJobs {
 		t.Errorf("cancelled after %d settings: %v", settings, err)
 	}
-	var o LCIFObjective
-	var v LCIFVariant
+	var o Objective
+	var v Variant
 	if o.UnmarshalText([]byte("x")) == nil || v.UnmarshalText([]byte("x")) == nil {
 		t.Error("unknown names are read")
 	}
-	if _, err := LCIFObjective(99).MarshalText(); !errors.Is(err, ErrParams) {
+	if _, err := Objective(99).MarshalText(); !errors.Is(err, query.ErrParams) {
 		t.Errorf("writing an unknown objective: %v", err)
 	}
-	if _, err := LCIFVariant(99).MarshalText(); !errors.Is(err, ErrParams) {
+	if _, err := Variant(99).MarshalText(); !errors.Is(err, query.ErrParams) {
 		t.Errorf("writing an unknown variant: %v", err)
 	}
 }
