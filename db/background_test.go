@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -121,5 +123,67 @@ func TestMaintainedByDefault(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestRelearnOvertaken drops or builds an index while maintenance relearns it: what the program
+// did last counts.
+func TestRelearnOvertaken(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(c Collection) error
+		want   []uint64 // the seeds of the indexes
+	}{
+		{"drop", func(c Collection) error { return c.DropIndex(context.Background(), "x") }, nil},
+		{"build", func(c Collection) error {
+			_, err := c.Build(context.Background(), "x", &Forest{Seed: 7})
+			return err
+		}, []uint64{7}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := openTemp(t, &Options{Sync: Off})
+			coll, err := d.Create(t.Context(), "c", Schema{Dim: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			put := func(from, to int) {
+				err := d.Update(t.Context(), func(tx *Tx) error {
+					for i := from; i < to; i++ {
+						r := Row{Key: fmt.Append(nil, i), Vector: []float32{float32(i % 7), float32(i)}}
+						if err := tx.Collection("c").Put(r); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			put(0, 40)
+			if _, err := coll.Build(t.Context(), "x", nil); err != nil {
+				t.Fatal(err)
+			}
+			put(40, 60)
+			var once sync.Once
+			ctx := WithProgress(t.Context(), func(Progress) {
+				once.Do(func() {
+					if err := c.change(coll); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+			if steps, err := d.Maintain(ctx, nil); err != nil || len(steps) > 0 {
+				t.Errorf("%+v, %v", steps, err)
+			}
+			infos, err := coll.Indexes()
+			var seeds []uint64
+			for _, x := range infos {
+				seeds = append(seeds, x.Options.(*Forest).Seed)
+			}
+			if err != nil || !slices.Equal(seeds, c.want) {
+				t.Errorf("indexes with seeds %v, %v, want %v", seeds, err, c.want)
+			}
+		})
 	}
 }

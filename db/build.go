@@ -65,29 +65,27 @@ func (c Collection) Build(
 	if err := d.checkRequest(c.name, request); err != nil {
 		return IndexInfo{}, err
 	}
-	info, err := d.build(ctx, c.name, name, request, newTimer(ctx))
+	info, err := d.build(ctx, &buildJob{coll: c.name, name: name, opts: request, timer: newTimer(ctx)})
 	return info, asOption(err)
 }
 
-// build implements Build for a valid name. The caller holds d.numbering.
-func (d *DB) build(ctx context.Context, coll, name string, o buildOptions,
-	timer *stageTimer) (IndexInfo, error) {
+// build implements Build for a job with a valid name. The caller holds d.numbering.
+func (d *DB) build(ctx context.Context, job *buildJob) (IndexInfo, error) {
 	changes, end := d.watches.begin()
 	defer end()
-	job := &buildJob{coll: coll, name: name, timer: timer, changes: changes}
+	job.changes = changes
 	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
 	var k kind
 	err := job.latest(func(st source) (err error) {
 		sparse := st.entry().Sparse
-		if k, err = kindOf(&o, coll, sparse); err != nil {
+		if k, err = kindOf(&job.opts, job.coll, sparse); err != nil {
 			return err
 		}
-		return o.Postings.check(sparse)
+		return job.opts.Postings.check(sparse)
 	})
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	job.opts = o
 	l, err := k.build(ctx, job)
 	if err != nil {
 		return IndexInfo{}, err
@@ -213,6 +211,9 @@ func (d *DB) publishIndex(
 		c := cat.byID(job.id)
 		if c == nil {
 			return dropped(job.coll)
+		}
+		if job.overtaken != nil && job.overtaken(c) {
+			return errOvertaken
 		}
 		if err := refuseCycle(tx, c, m); err != nil {
 			return err

@@ -112,6 +112,9 @@ type buildJob struct {
 	timer *stageTimer
 	// changes are the rows that are relabelled during the build.
 	changes *watch
+	// overtaken reports whether the program has changed the indexes so that this one must not be
+	// published any more. It is nil for a build by the program.
+	overtaken func(c *collection) bool
 	// latest runs f on the latest generation. Mapped memory must not be used after f returns.
 	latest func(f func(st source) error) error
 }

@@ -39,7 +39,8 @@ type MaintainStep struct {
 	Seconds float64
 }
 
-// errOvertaken is returned by a step if its index was rebuilt or dropped during the step.
+// errOvertaken is returned by a step of maintenance if its index was built or dropped by the
+// program during the step.
 var errOvertaken = errors.New("db: the index was replaced during maintenance")
 
 // Maintain updates all indexes so that they cover the rows written since they were made, no
@@ -206,6 +207,7 @@ func (d *DB) tryStep(
 		}
 		if rebuilt && err == nil {
 			again = newRebuild(ctx, st, m)
+			again.replaces = ref.Object
 		}
 		return err
 	})
@@ -265,24 +267,36 @@ func (st *collState) tunable(m *manifest) bool {
 type rebuild struct {
 	m    *manifest
 	opts buildOptions
+	// replaces is the main object of the index to rebuild, zero if the file does not have the
+	// index yet.
+	replaces uint64
+}
+
+// overtaken reports whether the index to rebuild no longer exists.
+func (x *rebuild) overtaken(c *collection) bool {
+	r := c.index(x.m.Info.Name)
+	return x.replaces > 0 && (r == nil || r.Object != x.replaces)
 }
 
 // newRebuild returns the options for a rebuild. st is nil if the index cannot be read.
 func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 	if m.Requested != nil {
-		return &rebuild{m, *m.Requested}
+		return &rebuild{m: m, opts: *m.Requested}
 	}
 	o := m.Options
 	o.NoTune = true
 	m.kind().again(ctx, st, m, &o)
-	return &rebuild{m, o}
+	return &rebuild{m: m, opts: o}
 }
 
-// rebuild rebuilds an index.
+// rebuild rebuilds an index. It returns errOvertaken if the program has built or dropped the
+// index meanwhile.
 func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild) (IndexInfo, error) {
 	timer := newTimer(ctx)
 	timer.before = x.m
-	return d.build(ctx, coll, x.m.Info.Name, x.opts, timer)
+	return d.build(ctx, &buildJob{
+		coll: coll, name: x.m.Info.Name, opts: x.opts, timer: timer, overtaken: x.overtaken,
+	})
 }
 
 // drift is the largest share of changed rows for which an index keeps what it has learned;

@@ -68,6 +68,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 					}
 					if x.why = err; err == nil {
 						x.again = newRebuild(ctx, st, m)
+						x.again.replaces = r.Object
 					}
 					damaged = append(damaged, x)
 				}
@@ -82,6 +83,9 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 	for _, x := range damaged {
 		if x.Err = x.why; x.Err == nil {
 			_, x.Err = d.rebuild(ctx, x.Collection, x.again)
+			if errors.Is(x.Err, errOvertaken) {
+				x.Err = nil // the damaged index is gone
+			}
 		}
 		found = append(found, x.RepairedIndex)
 		if x.Err != nil {
