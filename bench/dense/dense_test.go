@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -294,20 +295,72 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestQuantizedGraphs: SymphonyQG and pyglass are peers of every set by L2, and of no
-// other, because their drivers know no other distance.
+// TestQuantizedGraphs: SymphonyQG and pyglass are peers of every set. By cosine pyglass
+// compares by inner product; SymphonyQG compares unit rows by L2, its only distance.
 func TestQuantizedGraphs(t *testing.T) {
-	peers := []string{"symphonyqg", "pyglass*"}
-	byL2 := pick(systems(&set{metric: vector.L2, dim: 100}), peers)
-	if len(byL2) != 3 {
-		t.Fatalf("%d systems by L2, want 3", len(byL2))
-	}
-	for _, s := range byL2 {
-		if s.rows != "f32" || !s.ladder || s.settings[0] != "ef=10" {
-			t.Errorf("%s: rows %s, first setting %s", s.name, s.rows, s.settings[0])
+	for _, c := range []struct {
+		metric vector.Metric
+		glass  string
+	}{{vector.L2, "metric=l2 "}, {vector.Cosine, "metric=ip "}} {
+		list := pick(systems(&set{metric: c.metric, dim: 100}), []string{"symphonyqg*", "pyglass*"})
+		if len(list) != 5 {
+			t.Fatalf("%v: %d systems, want 5", c.metric, len(list))
+		}
+		for _, s := range list {
+			if s.rows != "f32" || !s.ladder || s.settings[0] != "ef=10" {
+				t.Errorf("%v: %s: rows %s, first setting %s", c.metric, s.name, s.rows, s.settings[0])
+			}
+			want := c.glass
+			if s.driver == "symphonyqg" {
+				want = "metric=l2 "
+			}
+			if !strings.HasPrefix(s.build, want) {
+				t.Errorf("%v: %s is built with %q, want %q first", c.metric, s.name, s.build, want)
+			}
 		}
 	}
-	if n := len(pick(systems(&set{metric: vector.Cosine, dim: 100}), peers)); n != 0 {
-		t.Fatalf("%d systems by cosine, want none", n)
+}
+
+// TestQuantizedGraphRecall: the drivers of SymphonyQG and pyglass, if they are built, find
+// nearly all nearest rows of a small set whose row length is no multiple of 16.
+func TestQuantizedGraphRecall(t *testing.T) {
+	for _, metric := range []vector.Metric{vector.L2, vector.Cosine} {
+		s := random(1000, 100, false)
+		if s.metric = metric; metric == vector.Cosine {
+			for _, rows := range [][]float32{s.base, s.test, s.valid} {
+				normalise(rows, s.dim)
+			}
+		}
+		dir := t.TempDir()
+		l := &lab{set: s, dir: dir, drivers: "../peers/bin", files: files{dir: dir, set: s}, say: t.Logf}
+		truth, err := s.exact(dir, "test", s.test)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range pick(systems(s), []string{"symphonyqg*", "pyglass*"}) {
+			t.Run(fmt.Sprintf("%v/%s", metric, x.name), func(t *testing.T) {
+				if _, err := l.argv(x.driver); err != nil {
+					t.Skip(err)
+				}
+				if err := l.builds(t.Context(), &x, []int{1}); err != nil {
+					t.Fatal(err)
+				}
+				p, err := l.open(t.Context(), &x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := p.run("test", k, 1, 0, 0, "ef=200")
+				if err := errors.Join(err, p.stop()); err != nil {
+					t.Fatal(err)
+				}
+				want := 0.95
+				if strings.Contains(x.build, "SQ4U") {
+					want = 0.85 // of 15 rows by 4-bit codes
+				}
+				if got := s.recall(truth, s.test, r.ids); got < want {
+					t.Errorf("recall %.3f, want %.2f", got, want)
+				}
+			})
+		}
 	}
 }

@@ -111,9 +111,7 @@ func systems(s *set) []system {
 		system{name: "faiss-ivf-sq8", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf %s metric=%s nlist=%d", sq, ip, lists), settings: ladder("nprobe", 1, lists), ladder: true},
 		system{name: "faiss-ivf-pqfs", driver: "faiss", rows: "f32", build: fmt.Sprintf("index=ivf kind=pqfs pq=%d metric=%s nlist=%d", pq, ip, lists), settings: nprobe},
 	)
-	if s.metric == vector.L2 {
-		all = append(all, quantizedGraphs(ef)...)
-	}
+	all = append(all, quantizedGraphs(ip, ef)...)
 	if s.whole {
 		all = append(all,
 			system{name: "faiss-debian-hnsw-sq8", driver: "faiss-debian", rows: "f32", build: "index=hnsw " + sq + " metric=" + ip + " M=16 efc=200", settings: ef, ladder: true,
@@ -134,17 +132,23 @@ func systems(s *set) []system {
 	return all
 }
 
-// quantizedGraphs are the peers that search a graph over short codes, by L2, each built
-// as its own example does.
-func quantizedGraphs(ef []string) []system {
-	glass := "metric=l2 R=48 L=200 codes="
+// quantizedGraphs are the peers that search a graph over short codes, with the parameters
+// of their own examples. The metric is l2 or ip. SymphonyQG supports L2 only, and its
+// authors normalise rows compared by cosine, as those of the sets by cosine are here.
+func quantizedGraphs(metric string, ef []string) []system {
+	symphony := "metric=l2 efc=400 iterations=3 degree="
+	glass := "metric=" + metric + " R=48 L=200 "
 	return []system{
 		{name: "symphonyqg", driver: "symphonyqg", rows: "f32", settings: ef, ladder: true,
-			build: "metric=l2 degree=32 efc=400 iterations=3", note: "needs AVX-512"},
+			build: symphony + "32", note: "needs AVX-512"},
+		{name: "symphonyqg-d64", driver: "symphonyqg", rows: "f32", settings: ef, ladder: true,
+			build: symphony + "64", note: "the same with degree 64"},
 		{name: "pyglass", driver: "pyglass", rows: "f32", settings: ef, ladder: true,
-			build: glass + "SQ4U", note: "HNSW, searched over 4-bit codes, refined over float16"},
+			build: glass + "codes=SQ4U", note: "HNSW, searched over 4-bit codes, refined over float16"},
 		{name: "pyglass-sq8", driver: "pyglass", rows: "f32", settings: ef, ladder: true,
-			build: glass + "SQ8U", note: "the same over 8-bit codes"},
+			build: glass + "codes=SQ8U", note: "the same over 8-bit codes"},
+		{name: "pyglass-f16", driver: "pyglass", rows: "f32", settings: ef, ladder: true,
+			build: glass + "graph=FP16 codes=FP16", note: "built and searched over float16"},
 	}
 }
 

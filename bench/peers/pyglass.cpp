@@ -1,6 +1,6 @@
-// pyglass over float32 rows by L2: its HNSW, built over SQ8U codes, searched over
-// 4-bit or 8-bit codes (codes=) and refined over float16, as its example does.
-// Settings: ef.
+// pyglass over float32 rows (metric=l2 or ip): its HNSW, built over one kind of its codes
+// (graph=), searched over the same or another kind (codes=) and refined over float16. The
+// defaults are those of its example. Settings: ef.
 #include <immintrin.h>
 #include <omp.h>
 
@@ -24,16 +24,38 @@ struct Pyglass : driver::Engine {
     glass::Graph<int32_t> graph;
     std::unique_ptr<glass::GraphSearcherBase> searcher;
     const Rows* rows = nullptr;
+    size_t dim = 0;
+    std::vector<float> query;
     driver::Turns turns;
 
     std::string about() override { return std::string("pyglass ") + PEER_VERSION; }
+
+    static std::string metric(const Options& o) { return o.text("metric", "l2") == "ip" ? "IP" : "L2"; }
+
+    // Its float16 codes of a row whose length is no multiple of 16 go on with the next row's
+    // first coordinates, which makes distances by L2 wrong. Such rows get zeros appended;
+    // its codes are aligned to as many coordinates anyway.
+    static size_t width(size_t dim) { return (dim + 15) / 16 * 16; }
+
+    // padded returns a copy of n rows of that width, nothing if they have it.
+    static std::vector<float> padded(const float* from, size_t n, size_t dim) {
+        size_t wide = width(dim);
+        std::vector<float> to(wide == dim ? 0 : n * wide);
+        if (!to.empty())
+            for (size_t i = 0; i < n; i++) std::copy_n(from + i * dim, dim, &to[i * wide]);
+        return to;
+    }
 
     void build(const Rows& base, const Options& o, int threads) override {
         if (base.bytes) throw std::runtime_error("rows of the wrong type");
         driver::Quiet quiet;
         omp_set_num_threads(threads);
-        auto hnsw = glass::create_hnsw("L2", "SQ8U", int32_t(o.number("R", 48)), int32_t(o.number("L", 200)));
-        graph = hnsw->Build(base.floats(0), int32_t(base.n), int32_t(base.dim));
+        int32_t R = int32_t(o.number("R", 48)), L = int32_t(o.number("L", 200));
+        auto hnsw = glass::create_hnsw(metric(o), o.text("graph", "SQ8U"), R, L);
+        if (!hnsw) throw std::runtime_error("pyglass builds no graph over such codes");
+        auto copy = padded(base.floats(0), base.n, base.dim);
+        const float* from = copy.empty() ? base.floats(0) : copy.data();
+        graph = hnsw->Build(from, int32_t(base.n), int32_t(width(base.dim)));
         rows = &base;
     }
     // The graph's file lacks the rows, of which a searcher makes its codes: they follow.
@@ -44,8 +66,9 @@ struct Pyglass : driver::Engine {
         out.write(rows->data, std::streamsize(rows->length));
         if (!out.flush()) throw std::runtime_error("cannot write " + path);
     }
-    void open(const std::string& path, const Options& o, size_t dim) override {
+    void open(const std::string& path, const Options& o, size_t d) override {
         driver::Quiet quiet;
+        dim = d;
         omp_set_num_threads(1);
         glass::Graph<int32_t> loaded;
         loaded.load(path, "glass");
@@ -55,8 +78,14 @@ struct Pyglass : driver::Engine {
         in.seekg(std::streamoff(driver::fileSize(path) - base.size() * sizeof(float)));
         if (!in.read(reinterpret_cast<char*>(base.data()), std::streamsize(base.size() * sizeof(float))))
             throw std::runtime_error("cannot read " + path);
-        searcher = glass::create_searcher(std::move(loaded), "L2", o.text("codes", "SQ4U"), "FP16");
-        searcher->SetData(base.data(), int32_t(n), int32_t(dim));
+        std::string codes = o.text("codes", "SQ4U");
+        // Refining float16 codes over float16 rows changes nothing but the memory needed.
+        std::string refined = codes == "FP16" ? "" : "FP16";
+        searcher = glass::create_searcher(std::move(loaded), metric(o), codes, refined);
+        if (!searcher) throw std::runtime_error("pyglass searches no such codes");
+        if (auto copy = padded(base.data(), n, dim); !copy.empty()) base.swap(copy);
+        query.assign(width(dim) == dim ? 0 : width(dim), 0.0f);
+        searcher->SetData(base.data(), int32_t(n), int32_t(width(dim)));
         // It tries distances of prefetching; a first answer does not wait for that.
         if (o.number("first", 0) == 0) searcher->Optimize(1);
     }
@@ -64,7 +93,12 @@ struct Pyglass : driver::Engine {
     void threads(int n) override { turns.needed = n > 1; }
     void search(const void* q, size_t k, uint32_t* ids, int) override {
         auto turn = turns.take();
-        searcher->Search(static_cast<const float*>(q), int32_t(k), reinterpret_cast<int32_t*>(ids));
+        auto row = static_cast<const float*>(q);
+        if (!query.empty()) {
+            std::copy_n(row, dim, query.data());
+            row = query.data();
+        }
+        searcher->Search(row, int32_t(k), reinterpret_cast<int32_t*>(ids));
     }
 };
 
