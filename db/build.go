@@ -77,7 +77,7 @@ func (d *DB) build(ctx context.Context, job *buildJob) (IndexInfo, error) {
 	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
 	var k kind
 	err := job.latest(func(st source) (err error) {
-		sparse := st.entry().Sparse
+		sparse := st.about().Sparse
 		if k, err = kindOf(&job.opts, job.coll, sparse); err != nil {
 			return err
 		}
@@ -240,6 +240,35 @@ func (d *DB) publishIndex(
 		return deleteMark(tx, m.Object)
 	})
 	return replaced, err
+}
+
+// refuseCycle refuses to publish a label model that would depend on itself. Other builds may
+// have published such indexes after the model's neighbors were resolved.
+func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
+	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
+		if name == m.Info.Name {
+			return m.own.uses(), nil
+		}
+		r := c.index(name)
+		if r == nil {
+			return "", nil
+		}
+		key := codec.Key(r.Object, codec.KindManifest, 0)
+		payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+		if err != nil {
+			return "", nil // damage in another index does not stop this build
+		}
+		other, err := decodeManifest(payload)
+		if err != nil {
+			return "", nil
+		}
+		return other.own.uses(), nil
+	})
+	if err == nil && cycle != nil {
+		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
+			"give it another name, or other neighbours", errOption, m.Info.Name, c.Name, cycle[1:])
+	}
+	return err
 }
 
 // putRelabelled records the rows that were relabelled while an index was made.

@@ -112,6 +112,19 @@ func (c *collection) info() CollectionInfo {
 	return i
 }
 
+// about returns what kinds of index know of the collection.
+func (c *collection) about() about {
+	a := about{
+		Name: c.Name, Sparse: c.Sparse, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
+		Renamed: c.Named || c.Numbering.First() > 0,
+	}
+	for _, x := range c.Indexes {
+		a.Indexes = append(a.Indexes, x.Name)
+	}
+	slices.Sort(a.Indexes)
+	return a
+}
+
 // find returns the named collection.
 func (c *catalog) find(name string) (*collection, error) {
 	for _, x := range c.Collections {

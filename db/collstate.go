@@ -21,6 +21,8 @@ import (
 type collState struct {
 	g *generation
 	c *collection
+	// describe is what kinds know of c.
+	describe about
 	// numbering identifies the assignment of row numbers.
 	numbering *numbering
 
@@ -43,7 +45,7 @@ type collState struct {
 }
 
 func newCollState(g *generation, c *collection) *collState {
-	return &collState{g: g, c: c, numbering: g.store.numberingOf(c.ID),
+	return &collState{g: g, c: c, numbering: g.store.numberingOf(c.ID), describe: c.about(),
 		indexes: map[string]*indexState{}}
 }
 

@@ -14,9 +14,13 @@ func setFaults() bool { return store.CatchFaults() }
 // converts the effects of a damaged or truncated file to ErrCorrupt, see store.File.Damage. It
 // re-raises other panics.
 func guard(f *openFile, old bool, err *error) {
-	r := recover()
+	caught(f, recover(), old, err)
+}
+
+// caught handles what a deferred call recovered.
+func caught(f *openFile, recovered any, old bool, err *error) {
 	debug.SetPanicOnFault(old)
-	switch r := r.(type) {
+	switch r := recovered.(type) {
 	case nil:
 	case keyFailure:
 		*err = r.error

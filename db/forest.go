@@ -198,7 +198,7 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 func trainingSet(ctx context.Context, job *buildJob) (t *training, o buildOptions, err error) {
 	o = job.opts
 	err = job.latest(func(st source) error {
-		c := st.entry()
+		c := st.about()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", errEmpty, c.Name)
 		}
@@ -226,7 +226,7 @@ func readTraining(ctx context.Context, st source, o buildOptions,
 	if err != nil {
 		return nil, err
 	}
-	n, dim := view.Rows.N, st.entry().Dim
+	n, dim := view.Rows.N, st.about().Dim
 	data := make([]float32, n*dim)
 	for i := range n {
 		if i%4096 == 0 {
@@ -240,10 +240,10 @@ func readTraining(ctx context.Context, st source, o buildOptions,
 			copy(dst, src)
 		}
 	}
-	t := &training{own: true, dim: dim, metric: st.entry().Metric}
+	t := &training{own: true, dim: dim, metric: st.about().Metric}
 	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
 	if view.Deleted != nil {
-		t.corpus.ids = make([]uint32, 0, st.entry().Live)
+		t.corpus.ids = make([]uint32, 0, st.about().Live)
 		for row := range uint32(n) {
 			if !view.Deleted.Contains(row) {
 				t.corpus.ids = append(t.corpus.ids, row)
@@ -270,7 +270,7 @@ func tuneOn(
 		base := *view
 		base.Rows.N = l.n // the truth excludes rows written since the build began
 		base.N = l.n
-		o, err = l.tune(ctx, st.file(), t, &base, o, job.timer)
+		o, err = l.tune(ctx, st, t, &base, o, job.timer)
 		return err
 	})
 	return o, err

@@ -56,9 +56,8 @@ type forestStep struct {
 }
 
 // absorb returns a step that absorbs fresh rows, or reports that too many rows have changed.
-func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifest,
-	timer *stageTimer) (s step, rebuild bool, err error) {
-	d, rows := m.forest(), int(st.entry().Rows)
+func (forestKind) absorb(ctx context.Context, st source, m *manifest, timer *stageTimer) (s step, rebuild bool, err error) {
+	d, rows := m.forest(), int(st.about().Rows)
 	if !d.Lists {
 		return nil, false, nil // learned from training queries
 	}
@@ -77,7 +76,7 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 	if rows == m.Info.Rows {
 		return nil, false, nil
 	}
-	x, err := st.index(ctx, r)
+	x, err := st.openNamed(ctx, m.Info.Name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -85,9 +84,9 @@ func (forestKind) absorb(ctx context.Context, st source, r *indexRef, m *manifes
 	if err != nil {
 		return nil, false, err
 	}
-	v := x.open.(*forestIndex).view
+	v := x.(*forestIndex).view
 	f := &folding{
-		ctx: ctx, m: m, lists: lists, isDeleted: st.deleted, store: st.file(),
+		ctx: ctx, m: m, lists: lists, isDeleted: st.deleted, st: st,
 		forestStep: forestStep{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
 	}
 	if err := f.fold(timer); err != nil {
@@ -103,7 +102,7 @@ type folding struct {
 	m         *manifest
 	lists     *labelLists
 	isDeleted func(row uint32) bool
-	store     *openFile
+	st        source
 	rows      []uint32  // the absorbed rows that are not deleted
 	space     *flatRows // all absorbed rows, in the partition space
 	near      [][]candidate
@@ -165,7 +164,7 @@ func (f *folding) findNear(report func(done, total int)) error {
 	return f.each(len(f.rows), func() func(i, _ int) error {
 		one := find()
 		return func(i, _ int) (err error) {
-			defer guard(f.store, setFaults(), &err)
+			defer f.st.guard(setFaults(), &err)
 			near, err := one(f.rows[i], nil)
 			if err != nil {
 				return err
@@ -394,7 +393,7 @@ func (f *folding) enter(near []entry) error {
 			route := f.router()
 			x := make([]float32, f.v.Inner())
 			return func(i, _ int) (err error) {
-				defer guard(f.store, setFaults(), &err)
+				defer f.st.guard(setFaults(), &err)
 				rowInSpace(f.v, int(groups[i][0].into), x)
 				leaves[i] = slices.Clone(route(x))
 				return nil

@@ -34,8 +34,7 @@ func addFreshSketches(st source, m *manifest, v *query.View) {
 	if v.Sketch == nil || v.Rows.N == v.N {
 		return
 	}
-	x, _ := st.file().fresh.LoadOrStore(m.Object, &freshSketches{})
-	f := x.(*freshSketches)
+	f := st.shared(m.Object, &freshSketches{}).(*freshSketches)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.enc == nil {

@@ -119,7 +119,7 @@ func TestTrialHidesTwins(t *testing.T) {
 		}
 		base := *view
 		base.N = l.n
-		trial, err := newTrial(t.Context(), s.gen.store, tr, &base, o)
+		trial, err := newTrial(t.Context(), s.gen.colls["c"], tr, &base, o)
 		if err != nil {
 			return err
 		}

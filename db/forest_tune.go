@@ -25,7 +25,7 @@ type trial struct {
 }
 
 // newTrial determines the held-out points and their true neighbors.
-func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
+func newTrial(ctx context.Context, st source, t *training, base *query.View,
 	o buildOptions) (*trial, error) {
 	parts, err := t.splitFor(ctx, o)
 	if err != nil {
@@ -78,11 +78,11 @@ func newTrial(ctx context.Context, st *openFile, t *training, base *query.View,
 }
 
 // scan finds the true neighbours by comparing with every row.
-func (tr *trial) scan(ctx context.Context, st *openFile, base *query.View) error {
+func (tr *trial) scan(ctx context.Context, st source, base *query.View) error {
 	flat := tr.mask(base)
 	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workersOf(ctx)}, func(i int) (err error) {
 		// Each goroutine needs a separate guard.
-		defer guard(st, setFaults(), &err)
+		defer st.guard(setFaults(), &err)
 		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],
 			&query.Params{K: tr.k, Method: query.Flat}, nil)
 		tr.truth[i] = tr.truth[i][:0]
@@ -190,7 +190,7 @@ func choices(o buildOptions) []buildOptions {
 
 // tune measures one forest, or several for AnyLearner, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
-func (l *learned) tune(ctx context.Context, st *openFile, t *training, base *query.View,
+func (l *learned) tune(ctx context.Context, st source, t *training, base *query.View,
 	o buildOptions, timer *stageTimer) (buildOptions, error) {
 	var tr *trial
 	err := timer.run("tune", func(func(int, int)) (err error) {

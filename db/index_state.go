@@ -202,8 +202,35 @@ func (st *collState) indexInfo(name string) (IndexInfo, error) {
 	return m.info(), nil
 }
 
-func (st *collState) entry() *collection { return st.c }
-func (st *collState) file() *openFile    { return st.g.store }
+// manifestNamed implements kind.Source.
+func (st *collState) manifestNamed(name string) (*manifest, error) {
+	r := st.c.index(name)
+	if r == nil {
+		return nil, nil
+	}
+	return st.manifestOf(r)
+}
+
+// openNamed implements kind.Source.
+func (st *collState) openNamed(ctx context.Context, name string) (opened, error) {
+	r := st.c.index(name)
+	if r == nil {
+		return nil, noIndex(st.c, name)
+	}
+	x, err := st.index(ctx, r)
+	return x.open, err
+}
+
+func (st *collState) about() *about { return &st.describe }
+
+func (st *collState) guard(old bool, err *error) { caught(st.g.store, recover(), old, err) }
+
+func (st *collState) corrupt(format string, a ...any) error { return corruptf(st.c.Name, format, a...) }
+
+func (st *collState) shared(object uint64, empty any) any {
+	x, _ := st.g.store.fresh.LoadOrStore(object, empty)
+	return x
+}
 
 func (st *collState) denseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
 func (st *collState) sparseRow(row uint32) vector.Sparse      { return st.sparseRows.row(row) }

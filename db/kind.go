@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -35,8 +36,7 @@ type kind interface {
 	// absorb returns the next step that inserts fresh rows into an index and removes deleted
 	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
 	// to do.
-	absorb(ctx context.Context, st source, r *indexRef, m *manifest,
-		timer *stageTimer) (s step, rebuild bool, err error)
+	absorb(ctx context.Context, st source, m *manifest, timer *stageTimer) (s step, rebuild bool, err error)
 	// again completes the options with which an index is rebuilt without tuning. st is nil if
 	// the index cannot be read.
 	again(ctx context.Context, st source, m *manifest, o *buildOptions)
@@ -68,13 +68,33 @@ func kindOf(o *buildOptions, coll string, sparse bool) (kind, error) {
 	return k, nil
 }
 
+// about describes a collection in one generation.
+type about struct {
+	Name   string
+	Sparse bool
+	// Dim is the number of coordinates, or of feature numbers in use.
+	Dim    int
+	Metric vector.Metric
+	// Rows is the number of allocated row numbers, Live the number of rows that are not deleted.
+	Rows, Live uint32
+	// Indexes are the names of the indexes, ascending.
+	Indexes []string
+	// Renamed is set if features have names, or numbers that differ from those that users see.
+	Renamed bool
+}
+
 // source is a kind's access to a collection in one generation.
 type source interface {
-	// entry returns the collection's entry in the catalog: its name, dimension, metric, number
-	// of rows and indexes.
-	entry() *collection
-	// file returns the store, for guards and for state shared by generations of an index.
-	file() *openFile
+	// about returns what a kind may know of the collection.
+	about() *about
+	// guard, deferred as `defer st.guard(setFaults(), &err)` where mapped memory is read, converts
+	// the effects of a damaged or truncated file to an error.
+	guard(old bool, err *error)
+	// corrupt returns an error for damage of an index that concerns no single block.
+	corrupt(format string, a ...any) error
+	// shared returns the state that all generations of an index with this main object share: what
+	// the first caller gave.
+	shared(object uint64, empty any) any
 	// load reads the tables of the rows. The methods down to deleted require it.
 	load(ctx context.Context) error
 	// denseRow returns a row of a dense collection, in the map or copied to x.
@@ -90,15 +110,17 @@ type source interface {
 	// rows and sparse return all rows of a dense or sparse collection.
 	rows(ctx context.Context) (*query.View, error)
 	sparse(ctx context.Context) (*sparseSet, error)
-	// labelsOf reads the labels of a row; run is a cache for the following rows.
-	labelsOf(row uint32, run **coldRows) ([]string, error)
+	// labelReader returns a function that reads the labels of a row. It keeps what it has decoded
+	// for the following rows and is not safe for concurrent use.
+	labelReader() func(row uint32) ([]string, error)
 	key(row uint32) ([]byte, error)
 	featureName(number uint32) (string, error)
 	// arrays returns a reader of the stored arrays of an index.
 	arrays(ctx context.Context, index string, object uint64) *arrays.Reader
-	// manifestOf and index return the manifest and state of another index of the collection.
-	manifestOf(r *indexRef) (*manifest, error)
-	index(ctx context.Context, r *indexRef) (*indexState, error)
+	// manifestNamed returns the manifest of an index of the collection, nil if there is none of the
+	// name, and openNamed an index.
+	manifestNamed(name string) (*manifest, error)
+	openNamed(ctx context.Context, name string) (opened, error)
 }
 
 var _ source = (*collState)(nil)
@@ -256,4 +278,24 @@ func (m *manifest) kind() kind {
 		return m.of
 	}
 	return kinds[m.Options.Kind]
+}
+
+// neighborCycle follows the indexes that find neighbors, from a label model on, and returns the
+// names on the path back to it, or nil if there is none. next returns the name of the index
+// that finds the neighbors of another one, or empty if it uses none.
+func neighborCycle(name string, next func(name string) (string, error)) ([]string, error) {
+	path := []string{name}
+	for at := name; ; {
+		var err error
+		if at, err = next(at); err != nil || at == "" || at == Flat {
+			return nil, err
+		}
+		if at == name {
+			return append(path, at), nil
+		}
+		if slices.Contains(path, at) {
+			return nil, nil // a cycle that does not contain name
+		}
+		path = append(path, at)
+	}
 }

@@ -57,7 +57,7 @@ func newToy(ctx context.Context, st source, o buildOptions) (*toy, error) {
 		return nil, err
 	}
 	t := &toy{opts: o, n: set.n, live: set.live}
-	t.rows, _, err = set.matrix(ctx, 0, set.n, st.entry().Dim, func(int, int) {})
+	t.rows, _, err = set.matrix(ctx, 0, set.n, st.about().Dim, func(int, int) {})
 	return t, err
 }
 
@@ -67,7 +67,7 @@ func (toyKind) build(ctx context.Context, job *buildJob) (_ built, err error) {
 	return t, err
 }
 
-func (toyKind) absorb(ctx context.Context, st source, _ *indexRef, m *manifest, _ *stageTimer) (step, bool, error) {
+func (toyKind) absorb(ctx context.Context, st source, m *manifest, _ *stageTimer) (step, bool, error) {
 	t, err := newToy(ctx, st, m.Options)
 	return &toyStep{t, m}, false, err
 }

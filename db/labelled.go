@@ -70,16 +70,16 @@ func readLabelled(
 	if err := st.load(ctx); err != nil {
 		return nil, nil, err
 	}
-	c := st.entry()
+	c := st.about()
 	if c.Live == 0 {
 		return nil, nil, fmt.Errorf("%w: %q", errEmpty, c.Name)
 	}
 	b, err := labels.NewBuilder(known)
 	if err != nil {
-		return nil, nil, corruptf(c.Name, "label names: %w", err)
+		return nil, nil, st.corrupt("label names: %w", err)
 	}
 	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
-	var run *coldRows
+	labelsOf := st.labelReader()
 	for row := range c.Rows {
 		if row%1024 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -92,7 +92,7 @@ func readLabelled(
 			b.Add(nil)
 			continue
 		}
-		names, err := st.labelsOf(row, &run)
+		names, err := labelsOf(row)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -271,7 +271,7 @@ func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 	var data *labelled
 	l, o := &lcifLearned{}, job.opts
 	err := job.latest(func(st source) (err error) {
-		c := st.entry()
+		c := st.about()
 		l.dim, l.metric = c.Dim, c.Metric
 		if o.LCIF, err = o.LCIF.resolve(int(c.Live)); err != nil {
 			return err

@@ -70,9 +70,9 @@ type lcifStep struct {
 // absorb returns a step, or reports that too many rows have changed for the model's weights and
 // selection of features.
 func (lcifKind) absorb(
-	ctx context.Context, st source, _ *indexRef, m *manifest, timer *stageTimer,
+	ctx context.Context, st source, m *manifest, timer *stageTimer,
 ) (s step, rebuild bool, err error) {
-	l, c := m.lcif(), st.entry()
+	l, c := m.lcif(), st.about()
 	if c.Sparse {
 		set, err := st.sparse(ctx)
 		if err == nil {
@@ -173,7 +173,7 @@ func (f *lcifFollowing) graph(
 	}
 	rows.Cols = f.features
 	view := &lcif.View{Features: f.features, Keep: f.head.keep}
-	if f.st.entry().Sparse {
+	if f.st.about().Sparse {
 		index, err := postings.Build(ctx, lcif.UnitRows(rows, view), postings.Params{}, nil)
 		if err != nil {
 			return wrapf(err, "postings")
@@ -219,8 +219,8 @@ func (f *lcifFollowing) unchanged() bool {
 
 // row returns a copy of a row's features, weighed as the model weighs them.
 func (f *lcifFollowing) row(row uint32) vector.Sparse {
-	if !f.st.entry().Sparse {
-		x := f.st.denseRow(int(row), make([]float32, f.st.entry().Dim))
+	if !f.st.about().Sparse {
+		x := f.st.denseRow(int(row), make([]float32, f.st.about().Dim))
 		if s := f.m.lcif().Scale; s != nil {
 			x = s.Apply(nil, x)
 		}
@@ -292,10 +292,10 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 			return err
 		}
 	}
-	var run *coldRows
+	labelsOf := f.st.labelReader()
 	for it := relabelled.Iterator(); it.HasNext(); {
 		row := it.Next()
-		set, err := f.setOf(row, &run)
+		set, err := f.setOf(row, labelsOf)
 		if err := errors.Join(err, tick()); err != nil {
 			return err
 		}
@@ -313,7 +313,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 			f.fresh = append(f.fresh, nil)
 			continue
 		}
-		set, err := f.setOf(row, &run)
+		set, err := f.setOf(row, labelsOf)
 		if err != nil {
 			return err
 		}
@@ -341,8 +341,8 @@ func (f *lcifFollowing) remove(row uint32, set []uint32) {
 
 // setOf returns the numbers of a row's present labels, ascending, and gives new labels the next
 // numbers.
-func (f *lcifFollowing) setOf(row uint32, run **coldRows) ([]uint32, error) {
-	names, err := f.st.labelsOf(row, run)
+func (f *lcifFollowing) setOf(row uint32, labelsOf func(uint32) ([]string, error)) ([]uint32, error) {
+	names, err := labelsOf(row)
 	if err != nil {
 		return nil, err
 	}
@@ -389,7 +389,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old,
 	}
 	if f.counts, err = p.Change(add, sub, workersOf(ctx)); err != nil {
-		return corruptf(f.st.entry().Name, "index %q: %w", f.m.Info.Name, err)
+		return f.st.corrupt("index %q: %w", f.m.Info.Name, err)
 	}
 	f.baseBytes = int64(8*len(a.base.Ptr) + 16*len(a.base.Index))
 	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.base.Index)) {
@@ -433,7 +433,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		var x vector.Sparse
 		var set []uint32
 		if !f.newlyDeleted.Contains(uint32(i)) {
-			if set = f.labels(i); f.st.entry().Sparse {
+			if set = f.labels(i); f.st.about().Sparse {
 				x = f.row(uint32(i))
 			}
 		}
@@ -442,7 +442,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		f.sets.Ptr = append(f.sets.Ptr, uint64(len(f.sets.Index)))
 	}
 	f.keepRelabelled()
-	if !f.st.entry().Sparse {
+	if !f.st.about().Sparse {
 		return nil
 	}
 	units := f.units(rows)

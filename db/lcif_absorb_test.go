@@ -408,7 +408,7 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 		return nil, nil, nil, err
 	}
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	var run *coldRows
+	labelsOf := st.labelReader()
 	for row := range st.c.Rows {
 		if st.deleted(row) {
 			rows.Append(vector.Sparse{})
@@ -426,7 +426,7 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 			x = listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim)))
 		}
 		rows.Append(x)
-		own, err := st.labelsOf(row, &run)
+		own, err := labelsOf(row)
 		if err != nil {
 			return nil, nil, nil, err
 		}

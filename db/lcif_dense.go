@@ -7,9 +7,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"go.etcd.io/bbolt"
 
-	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -27,9 +25,9 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 // resolveNeighbors fills in the index that finds neighbors for the label model to be built
 // under a name, and refuses options that its collection does not support.
 func resolveNeighbors(st source, name string, o *lcifOptions) error {
-	if st.entry().Sparse {
+	if st.about().Sparse {
 		if o.Weight == WeightStandard {
-			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", errOption, o.Weight, st.entry().Name)
+			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", errOption, o.Weight, st.about().Name)
 		}
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q",
@@ -40,13 +38,13 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	switch {
 	case o.Weight == WeightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
-			errOption, o.Weight, st.entry().Name)
+			errOption, o.Weight, st.about().Name)
 	case o.Weight == WeightStandard && o.Neighbors != "" && o.Neighbors != Flat:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
-			errOption, o.Weight, st.entry().Name, o.Neighbors)
+			errOption, o.Weight, st.about().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
 		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense",
-			errOption, st.entry().Name)
+			errOption, st.about().Name)
 	}
 	switch {
 	case o.relearn:
@@ -59,15 +57,11 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	case o.Neighbors == Flat:
 		return nil
 	case o.Neighbors == name:
-		return errOwnNeighbors(name, st.entry().Name)
+		return errOwnNeighbors(name, st.about().Name)
 	}
-	r := st.entry().index(o.Neighbors)
-	if r == nil {
-		return wrapf(noIndex(st.entry(), o.Neighbors), "neighbors")
-	}
-	tuned, err := tunedForest(st, r)
+	tuned, err := tunedForest(st, o.Neighbors)
 	if err == nil && !tuned {
-		err = fmt.Errorf("%w: index %q of %q is no tuned forest", errOption, o.Neighbors, st.entry().Name)
+		err = fmt.Errorf("%w: index %q of %q is no tuned forest", errOption, o.Neighbors, st.about().Name)
 	}
 	return err
 }
@@ -81,32 +75,37 @@ func errOwnNeighbors(name, coll string) error {
 }
 
 // tunedForest reports whether an index is a forest that the tuner has measured.
-func tunedForest(st source, r *indexRef) (bool, error) {
-	m, err := st.manifestOf(r)
-	return err == nil && !m.kind().predicts() && m.Info.Curve != nil, err
+func tunedForest(st source, name string) (bool, error) {
+	m, err := st.manifestNamed(name)
+	switch {
+	case err != nil:
+		return false, err
+	case m == nil:
+		return false, fmt.Errorf("%w: neighbors: %q in collection %q, which has %q", errNoIndex, name,
+			st.about().Name, st.about().Indexes)
+	}
+	return !m.kind().predicts() && m.Info.Curve != nil, nil
 }
 
 // firstForest fills in the first tuned forest by name, or Flat if there is no tuned forest. If
 // the only tuned forest has the model's own name, it returns an error.
 func firstForest(st source, name string, o *lcifOptions) error {
-	refs := slices.Clone(st.entry().Indexes)
-	slices.SortFunc(refs, func(a, b indexRef) int { return cmp.Compare(a.Name, b.Name) })
 	replaced := false
-	for i := range refs {
-		tuned, err := tunedForest(st, &refs[i])
+	for _, x := range st.about().Indexes {
+		tuned, err := tunedForest(st, x)
 		switch {
 		case err != nil:
 			return err
 		case !tuned:
-		case refs[i].Name == name:
+		case x == name:
 			replaced = true
 		default:
-			o.Neighbors = refs[i].Name
+			o.Neighbors = x
 			return nil
 		}
 	}
 	if replaced {
-		return errOwnNeighbors(name, st.entry().Name)
+		return errOwnNeighbors(name, st.about().Name)
 	}
 	o.Neighbors = Flat
 	return nil
@@ -116,83 +115,26 @@ func firstForest(st source, name string, o *lcifOptions) error {
 // dropped forest is kept, since a forest may be built under that name again; the name of an
 // index of another kind becomes Flat.
 func storedNeighbors(st source, name string, o *lcifOptions) error {
-	r := st.entry().index(o.Neighbors)
-	if r == nil {
-		return nil
-	}
-	m, err := st.manifestOf(r)
-	if err == nil && (r.Name == name || m.kind().predicts()) {
+	m, err := st.manifestNamed(o.Neighbors)
+	if m != nil && (o.Neighbors == name || m.kind().predicts()) {
 		o.Neighbors = Flat
 	}
 	return err
-}
-
-// neighborCycle follows the indexes that find neighbors, from a label model on, and returns the
-// names on the path back to it, or nil if there is none. next returns the name of the index
-// that finds the neighbors of another one, or empty if it uses none.
-func neighborCycle(name string, next func(name string) (string, error)) ([]string, error) {
-	path := []string{name}
-	for at := name; ; {
-		var err error
-		if at, err = next(at); err != nil || at == "" || at == Flat {
-			return nil, err
-		}
-		if at == name {
-			return append(path, at), nil
-		}
-		if slices.Contains(path, at) {
-			return nil, nil // a cycle that does not contain name
-		}
-		path = append(path, at)
-	}
 }
 
 // checkCycle refuses a stored label model that finds its neighbors by itself,
 // directly or through other models.
 func checkCycle(st source, m *manifest) error {
 	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
-		r := st.entry().index(name)
-		if r == nil {
-			return "", nil
-		}
-		m, err := st.manifestOf(r)
-		if err != nil {
+		m, err := st.manifestNamed(name)
+		if m == nil {
 			return "", err
 		}
 		return m.own.uses(), nil
 	})
 	if err == nil && cycle != nil {
-		err = corruptf(st.entry().Name, "index %q depends on itself: its neighbours are found by %q: "+
+		err = st.corrupt("index %q depends on itself: its neighbours are found by %q: "+
 			"repair the database, or drop the index", m.Info.Name, cycle[1:])
-	}
-	return err
-}
-
-// refuseCycle refuses to publish a label model that would depend on itself. Other builds may
-// have published such indexes after the model's neighbors were resolved.
-func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
-	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
-		if name == m.Info.Name {
-			return m.own.uses(), nil
-		}
-		r := c.index(name)
-		if r == nil {
-			return "", nil
-		}
-		key := codec.Key(r.Object, codec.KindManifest, 0)
-		payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
-		if err != nil {
-			return "", nil // damage in another index does not stop this build
-		}
-		other, err := decodeManifest(payload)
-		if err != nil {
-			return "", nil
-		}
-		return other.own.uses(), nil
-	})
-	if err == nil && cycle != nil {
-		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
-			"give it another name, or other neighbours", errOption, m.Info.Name, c.Name, cycle[1:])
 	}
 	return err
 }
@@ -205,23 +147,23 @@ func denseNeighbors(ctx context.Context, st source, name string) (*lcif.ForestNe
 		return nil, err
 	}
 	flat := lcif.NewForestNeighbors(base, query.Params{Method: query.Flat}, nil)
-	r := st.entry().index(name)
-	if name == Flat || r == nil {
+	if name == Flat {
 		return flat, nil
 	}
 	// Only forests are loaded: they depend on no other index.
-	if m, err := st.manifestOf(r); err != nil || m.kind().predicts() {
+	m, err := st.manifestNamed(name)
+	if err != nil || m == nil || m.kind().predicts() || m.Info.Curve == nil {
 		return flat, err
 	}
-	x, err := st.index(ctx, r)
+	x, err := st.openNamed(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	found, ok := x.open.(rowFinder)
-	if !ok || x.m.Info.Curve == nil {
+	found, ok := x.(rowFinder)
+	if !ok {
 		return flat, nil
 	}
-	p, ok := x.m.Info.Curve.Resolve(lcifRecall)
+	p, ok := m.Info.Curve.Resolve(lcifRecall)
 	if !ok || p.Method == query.Flat {
 		return flat, nil
 	}
@@ -279,7 +221,7 @@ func (l *lcifLearned) learnDense(
 		return err
 	}
 	return timer.run("model", func(report func(int, int)) error {
-		view := &lcif.View{Features: st.entry().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
+		view := &lcif.View{Features: st.about().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
 		units := lcif.FeatureRows(lcif.UnitRows(data.rows, view))
 		var err error
 		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, workersOf(ctx)); err != nil {
@@ -304,7 +246,7 @@ type guardedNeighbors struct {
 func (n *guardedNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
-	defer guard(n.st.file(), setFaults(), &err)
+	defer n.st.guard(setFaults(), &err)
 	return n.source.Neighbors(ctx, s, q, k, dst)
 }
 
@@ -328,9 +270,9 @@ func (o *lcifOptions) denseCandidates() []Weighting {
 // scaled returns the rows of a dense collection with standardized columns. Neighbors are found
 // with a scan.
 func scaled(st source, base *query.View, data *labelled) weighted {
-	x := make([]float32, st.entry().Dim)
+	x := make([]float32, st.about().Dim)
 	vectorOf := func(row int) []float32 { return st.denseRow(row, x) }
-	scale := lcif.FitScaling(st.entry().Dim, len(data.live),
+	scale := lcif.FitScaling(st.about().Dim, len(data.live),
 		func(i int) []float32 { return vectorOf(data.live[i]) })
 	own := *data
 	own.rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
@@ -345,7 +287,7 @@ func scaled(st source, base *query.View, data *labelled) weighted {
 		y = scale.Apply(y[:0], vectorOf(row))
 		own.rows.Append(listed(y))
 	}
-	own.rows.Cols = st.entry().Dim
+	own.rows.Cols = st.about().Dim
 	return weighted{weight: WeightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
 		Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
 			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.live)}
@@ -380,7 +322,7 @@ func newLiveNeighbors(
 func (n *liveNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
-	defer guard(n.st.file(), setFaults(), &err)
+	defer n.st.guard(setFaults(), &err)
 	from := len(dst)
 	hits, err = n.source.Neighbors(ctx, s, q, k, dst)
 	for i := from; i < len(hits); i++ {

@@ -44,8 +44,7 @@ type freshPart struct {
 // the generation reads all of them itself: other generations may see other labels.
 func (model *labelModel) freshOf(m *manifest, a *lcifArrays, relabelled bool) (*freshPart, error) {
 	st := model.st
-	have, _ := st.file().fresh.LoadOrStore(m.Object, &freshRows{})
-	f := have.(*freshRows)
+	f := st.shared(m.Object, &freshRows{}).(*freshRows)
 	f.once.Do(func() {
 		f.sorted, f.prior = inOrder(model.names), a.frequencies()
 		for _, p := range model.view.Powers { // there is one at most
@@ -56,7 +55,7 @@ func (model *labelModel) freshOf(m *manifest, a *lcifArrays, relabelled bool) (*
 	if relabelled {
 		f = &freshRows{sorted: f.sorted, prior: f.prior, count: f.count, with: f.with}
 	}
-	n := int(st.entry().Rows) - m.Info.Rows
+	n := int(st.about().Rows) - m.Info.Rows
 	if err := f.read(m, model, n); err != nil {
 		return nil, err
 	}
@@ -84,7 +83,7 @@ func (f *freshRows) part(n int) *freshPart {
 
 // read reads rows until n are in memory.
 func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
-	st, sparse := model.st, model.st.entry().Sparse
+	st, sparse := model.st, model.st.about().Sparse
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.number == nil && n > 0 {
@@ -97,10 +96,10 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.lcif().Features}
 	}
 	// A decoded run belongs to the snapshot that reads it, so it is not kept in f.
-	var run *coldRows
+	labelsOf := st.labelReader()
 	for len(f.sets) < n {
 		row := uint32(m.Info.Rows + len(f.sets))
-		names, err := st.labelsOf(row, &run)
+		names, err := labelsOf(row)
 		if err != nil {
 			return err
 		}
@@ -187,7 +186,7 @@ func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 	for i := range model.view.Powers {
 		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
 	}
-	c := model.st.entry()
+	c := model.st.about()
 	if int(c.Rows) <= m.Info.Rows && relabelled == nil {
 		return nil
 	}
@@ -225,7 +224,7 @@ func (model *labelModel) relabel(m *manifest, rows *roaring.Bitmap) error {
 		number[model.name(uint32(i))] = uint32(i)
 	}
 	sets := map[uint32][]uint32{}
-	var run *coldRows
+	labelsOf := model.st.labelReader()
 	for it := rows.Iterator(); it.HasNext(); {
 		row := it.Next()
 		if int(row) >= m.Info.Rows {
@@ -234,7 +233,7 @@ func (model *labelModel) relabel(m *manifest, rows *roaring.Bitmap) error {
 		if model.st.deleted(row) {
 			continue
 		}
-		names, err := model.st.labelsOf(row, &run)
+		names, err := labelsOf(row)
 		if err != nil {
 			return err
 		}

@@ -213,9 +213,9 @@ func checked(what string, m *vector.CSR) func() error {
 
 // open opens a label model from its arrays, and adds the rows written since.
 func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
-	l, sparse := m.lcif(), st.entry().Sparse
-	if s := l.Scale; s != nil && (sparse || !s.Valid(st.entry().Dim)) {
-		return nil, corruptf(st.entry().Name,
+	l, sparse := m.lcif(), st.about().Sparse
+	if s := l.Scale; s != nil && (sparse || !s.Valid(st.about().Dim)) {
+		return nil, st.corrupt(
 			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
 	}
 	if err := st.load(ctx); err != nil {
@@ -271,7 +271,7 @@ func (a *lcifArrays) frequencies() []float32 {
 
 // neighbors returns the source of the model's neighbors.
 func (m *labelModel) neighbors(ctx context.Context, of *manifest) (lcif.NeighborSource, error) {
-	if !m.st.entry().Sparse {
+	if !m.st.about().Sparse {
 		if err := checkCycle(m.st, of); err != nil {
 			return nil, err
 		}
@@ -333,7 +333,7 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 
 // labelNames returns the names of a stored label model's labels, by number.
 func labelNames(ctx context.Context, st source, m *manifest) (names []string, err error) {
-	defer guard(st.file(), setFaults(), &err)
+	defer st.guard(setFaults(), &err)
 	a, err := readLCIF(ctx, st, m)
 	if err != nil {
 		return nil, err

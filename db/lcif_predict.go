@@ -26,7 +26,7 @@ type predictScratch struct {
 func (m *labelModel) predict(
 	ctx context.Context, x vector.Sparse, o *PredictOptions,
 ) (out Predictions, err error) {
-	if c := m.st.entry(); o.Strategy != postings.Auto && !c.Sparse {
+	if c := m.st.about(); o.Strategy != postings.Auto && !c.Sparse {
 		return out, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense",
 			errOption, o.Strategy, c.Name)
 	}
@@ -36,7 +36,7 @@ func (m *labelModel) predict(
 	sc.p.SetStrategy(o.Strategy)
 	sc.found, out.Stats.Stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
-		return out, predictError(m.st.entry().Name, err)
+		return out, predictError(m.st.about().Name, err)
 	}
 	out.Labels = sc.predictions(nil, m.name, &p, o)
 	if o.Explain {
@@ -53,7 +53,7 @@ func (m *labelModel) predict(
 func (m *labelModel) predictMany(
 	ctx context.Context, queries manyQueries, o *PredictOptions, out []Predictions,
 ) (bool, error) {
-	if o.Strategy != postings.Auto && !m.st.entry().Sparse {
+	if o.Strategy != postings.Auto && !m.st.about().Sparse {
 		return false, nil
 	}
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
@@ -163,7 +163,7 @@ func (m *labelModel) explain(
 	}
 	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
 	if err != nil {
-		return predictError(st.entry().Name, err)
+		return predictError(st.about().Name, err)
 	}
 	if len(found) != len(out) {
 		return fmt.Errorf("db: %d explanations for %d labels", len(found), len(out))

@@ -203,7 +203,7 @@ func (d *DB) tryStep(
 		}
 		rebuilt := st.tunable(m)
 		if !rebuilt {
-			s, rebuilt, err = m.kind().absorb(ctx, st, ref, m, timer)
+			s, rebuilt, err = m.kind().absorb(ctx, st, m, timer)
 		}
 		if rebuilt && err == nil {
 			again = newRebuild(ctx, st, m)

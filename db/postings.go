@@ -140,7 +140,7 @@ func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
 		}
 		l.n, l.live = set.n, set.live
 		return job.timer.run("read", func(report func(int, int)) error {
-			rows, l.lengths, err = set.matrix(ctx, 0, set.n, st.entry().Dim, report)
+			rows, l.lengths, err = set.matrix(ctx, 0, set.n, st.about().Dim, report)
 			return err
 		})
 	})

@@ -117,7 +117,7 @@ type segmentStep struct {
 // absorb makes fresh rows a segment, merged with the segments that are not much larger.
 // Rows that are deleted now are left out.
 func (postingsKind) absorb(
-	ctx context.Context, st source, _ *indexRef, m *manifest, timer *stageTimer,
+	ctx context.Context, st source, m *manifest, timer *stageTimer,
 ) (step, bool, error) {
 	set, err := st.sparse(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (postingsKind) absorb(
 	s.deletedRows = isDeleted(s.first, s.n)
 	var rows *vector.CSR
 	err = timer.run("read", func(report func(int, int)) (err error) {
-		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.entry().Dim, report)
+		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.about().Dim, report)
 		return err
 	})
 	if err != nil {

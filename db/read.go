@@ -366,8 +366,11 @@ func labelObject(coll string, key, v []byte) (uint64, error) {
 	return object, nil
 }
 
-// labelsOf reads the labels of a row, and keeps the decoded run for the following rows.
-func (st *collState) labelsOf(row uint32, run **coldRows) ([]string, error) {
-	names, _, err := st.cold(row, run)
-	return names, err
+// labelReader implements kind.Source.
+func (st *collState) labelReader() func(row uint32) ([]string, error) {
+	var run *coldRows
+	return func(row uint32) ([]string, error) {
+		names, _, err := st.cold(row, &run)
+		return names, err
+	}
 }

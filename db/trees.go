@@ -138,7 +138,7 @@ func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
 	l := &budgetLearned{opts: o}
 	var data *labelled
 	err := job.latest(func(st source) error {
-		c := st.entry()
+		c := st.about()
 		l.dim, l.metric = c.Dim, c.Metric
 		l.unit = c.Sparse && !o.Budget.Raw
 		err := job.timer.run("read", func(report func(int, int)) (err error) {

@@ -21,9 +21,9 @@ type treeStep struct {
 
 // absorb returns the next step of a tree, or reports that the tree must be retrained.
 func (treeKind) absorb(
-	ctx context.Context, st source, r *indexRef, m *manifest, timer *stageTimer,
+	ctx context.Context, st source, m *manifest, timer *stageTimer,
 ) (s step, rebuild bool, err error) {
-	c := st.entry()
+	c := st.about()
 	if c.Sparse {
 		set, err := st.sparse(ctx)
 		if err != nil {
@@ -37,11 +37,11 @@ func (treeKind) absorb(
 			return nil, true, nil // a build leaves out the features that no row has
 		}
 	}
-	x, err := st.index(ctx, r)
+	x, err := st.openNamed(ctx, m.Info.Name)
 	if err != nil {
 		return nil, false, err
 	}
-	t := x.open.(*treeModel)
+	t := x.(*treeModel)
 	known := make([]string, t.names.Len())
 	for i := range known {
 		known[i] = string(t.names.At(i))
@@ -81,7 +81,7 @@ func (treeKind) absorb(
 	switch {
 	case errors.Is(err, budget.ErrInvalid), errors.Is(err, budget.ErrParams):
 		// The build accepted the parameters, so the stored ones are damaged.
-		return nil, false, corruptf(c.Name, "index %q: %w", m.Info.Name, err)
+		return nil, false, st.corrupt("index %q: %w", m.Info.Name, err)
 	case err != nil:
 		return nil, false, wrapf(asOption(err), "%s", m.trees().Kind)
 	case out.Model == nil:

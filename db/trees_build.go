@@ -83,7 +83,7 @@ func oneLabelEach(st source, data *labelled) error {
 			return err
 		}
 		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
-			errOption, key, st.entry().Name, n, kindSBT)
+			errOption, key, st.about().Name, n, kindSBT)
 	}
 	return nil
 }

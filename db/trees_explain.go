@@ -217,12 +217,12 @@ func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budge
 			}
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", errOption, t.st.entry().Name, c)
+			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", errOption, t.st.about().Name, c)
 		}
 		o.Trees = append(o.Trees, at)
 	}
 	o.Names = budget.Names{Label: t.label}
-	if e := t.st.entry(); e.Named || e.Numbering.First() > 0 {
+	if t.st.about().Renamed {
 		o.Names.Feature = func(f uint32) string {
 			name, e := t.st.featureName(f)
 			if err == nil {

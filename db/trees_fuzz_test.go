@@ -133,7 +133,7 @@ func FuzzTree(f *testing.F) {
 			if err != nil || !isTree(m.Options.Kind) {
 				return err
 			}
-			made, _, err := treeKind{}.absorb(WithWorkers(ctx, 1), st, r, m, newTimer(ctx))
+			made, _, err := treeKind{}.absorb(WithWorkers(ctx, 1), st, m, newTimer(ctx))
 			if made, ok := made.(*treeStep); ok && made != nil {
 				return made.l.model.Validate()
 			}
