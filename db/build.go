@@ -58,35 +58,62 @@ func (c Collection) Build(
 	if o == nil {
 		o = &Auto{}
 	}
-	request, err := o.request()
+	request, err := d.request(c.name, o)
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	if err := d.checkRequest(c.name, request); err != nil {
-		return IndexInfo{}, err
-	}
-	info, err := d.build(ctx, &buildJob{coll: c.name, name: name, opts: request, timer: newTimer(ctx)})
+	info, err := d.build(ctx, &building{
+		buildJob: buildJob{coll: c.name, name: name, opts: request, timer: newTimer(ctx)},
+	})
 	return info, asOption(err)
 }
 
+// request returns the stored form of the options of a build, and refuses those that the collection
+// cannot satisfy.
+func (d *DB) request(coll string, given IndexOptions) (o options, err error) {
+	err = d.View(func(s *Snapshot) error {
+		st, err := s.collection(coll)
+		if err != nil {
+			return err
+		}
+		if o, err = given.request(st.c.Sparse); err != nil {
+			return err
+		}
+		dim := st.c.Dim
+		if st.c.Sparse {
+			dim = 0
+		}
+		return o.limits(coll, dim)
+	})
+	return o, err
+}
+
+// building is a build in progress.
+type building struct {
+	buildJob
+	kind kind
+	id   uint64 // of the collection, set when it is first read
+	// changes are the rows that are relabelled during the build.
+	changes *watch
+	// overtaken reports whether the program has changed the indexes so that this one must not be
+	// published any more. It is nil for a build by the program.
+	overtaken func(c *collection) bool
+}
+
 // build implements Build for a job with a valid name. The caller holds d.numbering.
-func (d *DB) build(ctx context.Context, job *buildJob) (IndexInfo, error) {
+func (d *DB) build(ctx context.Context, job *building) (IndexInfo, error) {
 	changes, end := d.watches.begin()
 	defer end()
 	job.changes = changes
 	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
-	var k kind
 	err := job.latest(func(st source) (err error) {
-		sparse := st.about().Sparse
-		if k, err = kindOf(&job.opts, job.coll, sparse); err != nil {
-			return err
-		}
-		return job.opts.Postings.check(sparse)
+		job.kind, err = suitable(job.opts, job.coll, st.about().Sparse)
+		return err
 	})
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	l, err := k.build(ctx, job)
+	l, err := job.kind.build(ctx, &job.buildJob)
 	if err != nil {
 		return IndexInfo{}, err
 	}
@@ -94,7 +121,7 @@ func (d *DB) build(ctx context.Context, job *buildJob) (IndexInfo, error) {
 }
 
 // latest calls f with the latest generation of the collection that is being indexed.
-func (d *DB) latest(job *buildJob, f func(st source) error) error {
+func (d *DB) latest(job *building, f func(st source) error) error {
 	return d.View(func(s *Snapshot) (err error) {
 		defer guard(s.gen.store, setFaults(), &err)
 		st, err := s.collection(job.coll)
@@ -116,7 +143,7 @@ func dropped(coll string) error {
 }
 
 // storeIndex writes a learned index and publishes it.
-func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info IndexInfo, err error) {
+func (d *DB) storeIndex(ctx context.Context, job *building, l built) (info IndexInfo, err error) {
 	start, timer := time.Now(), job.timer
 	var object uint64
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
@@ -140,6 +167,7 @@ func (d *DB) storeIndex(ctx context.Context, job *buildJob, l built) (info Index
 	}
 	timer.seconds["write"] += time.Since(start).Seconds()
 	l.describe(m)
+	m.Kind, m.of = m.Options.kindName(), job.kind
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
 		job.name, time.Now().UTC(), timer.seconds, timer.memory
 	timer.keep(m)
@@ -201,7 +229,7 @@ func (d *DB) stage(ctx context.Context, l product, object uint64,
 
 // publishIndex makes an index visible and returns the objects it replaces.
 func (d *DB) publishIndex(
-	ctx context.Context, job *buildJob, m *manifest,
+	ctx context.Context, job *building, m *manifest,
 ) (replaced []uint64, err error) {
 	data, err := encodeManifest(m)
 	if err != nil {
@@ -228,10 +256,10 @@ func (d *DB) publishIndex(
 					return err
 				}
 			}
-			r.Object, r.Parts, r.Labels = m.Object, nil, m.kind().predicts()
+			r.Object, r.Parts, r.Labels = m.Object, nil, m.of.predicts()
 		} else {
 			c.Indexes = append(c.Indexes, indexRef{
-				Name: m.Info.Name, Object: m.Object, Labels: m.kind().predicts(),
+				Name: m.Info.Name, Object: m.Object, Labels: m.of.predicts(),
 			})
 		}
 		if err := putRelabelled(tx, job.id, m, job.changes); err != nil {
@@ -273,7 +301,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 
 // putRelabelled records the rows that were relabelled while an index was made.
 func putRelabelled(tx *bbolt.Tx, coll uint64, m *manifest, changes *watch) error {
-	if !m.kind().predicts() {
+	if !m.of.predicts() {
 		return nil
 	}
 	return editSets(tx, m.Object, codec.KindRelabelled, changes.relabelled(coll), nil)

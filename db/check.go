@@ -437,9 +437,9 @@ func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	if err != nil {
 		return err
 	}
-	if learns := x.m.kind().predicts(); r.Labels != learns {
+	if learns := x.m.of.predicts(); r.Labels != learns {
 		return corruptf(st.c.Name, "the catalog has Labels = %v for an index of kind %s",
-			r.Labels, x.m.Options.Kind)
+			r.Labels, x.m.Kind)
 	}
 	if _, err := st.relabelled(r.Object); err != nil {
 		return err

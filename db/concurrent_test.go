@@ -340,7 +340,7 @@ func TestCancel(t *testing.T) {
 	if _, err := d.Create(bg, "c", Schema{Dim: 64}); err != nil {
 		t.Fatal(err)
 	}
-	m := model{"c": {opts: Schema{Dim: 64, Metric: 1}, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}}
+	m := model{"c": {opts: Schema{Dim: 64, Metric: 1}, rows: map[string]modelRow{}, indexes: map[string]string{}}}
 	c := m["c"]
 	for i := range 200 {
 		c.put(fmt.Sprint(i), modelRow{vec: modelVector(uint64(i), 64)})
@@ -363,7 +363,7 @@ func TestCancel(t *testing.T) {
 		switch i % 6 {
 		case 0:
 			_, err = d.Collection("c").Build(ctx, "x", &Forest{Trees: 8, Depth: 4, LeafNeighbors: 20, Tuning: Off, Members: true})
-			done = func() { c.indexes["x"] = forest.KD }
+			done = func() { c.indexes["x"] = string(forest.KD) }
 		case 1:
 			err = d.Update(ctx, func(b *Tx) error {
 				time.Sleep(rand.N(2 * time.Millisecond))

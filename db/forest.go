@@ -22,8 +22,14 @@ func (forestKind) suits(sparse bool) bool { return !sparse }
 func (forestKind) predicts() bool         { return false }
 func (forestKind) detail() detail         { return &forestManifest{} }
 
-// again does nothing: the options contain the learner and depth that the tuner chose.
-func (forestKind) again(context.Context, source, *manifest, *buildOptions) {}
+func (forestKind) options() options { return &forestOptions{} }
+
+// again keeps the learner and depth that the tuner chose.
+func (forestKind) again(_ context.Context, _ source, m *manifest) options {
+	o := *m.forestOptions()
+	o.NoTune = true
+	return &o
+}
 
 // forestManifest is the detail of a forest.
 type forestManifest struct {
@@ -67,6 +73,9 @@ type treesManifest struct {
 	Points  int // training points of the trees
 }
 
+// forestOptions returns the options in a forest's manifest.
+func (m *manifest) forestOptions() *forestOptions { return m.Options.(*forestOptions) }
+
 // forest returns the detail of a forest's manifest.
 func (m *manifest) forest() *forestManifest { return m.own.(*forestManifest) }
 
@@ -89,7 +98,7 @@ func (f *forestManifest) objects() (out []uint64) {
 
 // check refuses values that no build can have written.
 func (f *forestManifest) check(m *manifest) error {
-	p := f.Trees.Params
+	p, o := f.Trees.Params, m.forestOptions()
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
 	for _, c := range []struct {
 		ok   bool
@@ -99,7 +108,8 @@ func (f *forestManifest) check(m *manifest) error {
 		{m.Dim >= 1 && m.Dim <= MaxDim, "dimension"},
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
-		{m.Options.Trees == p.Trees && m.Options.Depth == p.Depth, "options of another forest"},
+		{o.Trees == p.Trees && o.Depth == p.Depth, "options of another forest"},
+		{p.LabelsK >= 0 && p.LabelsK <= maxLabelsK, "labels of a leaf"},
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= MaxDim+1, "direction width"},
 		{f.Rotation >= 0 && f.Rotation <= MaxDim+1, "rotation"},
@@ -137,6 +147,19 @@ func (forestKind) open(ctx context.Context, st source, m *manifest) (opened, err
 
 func (x *forestIndex) rowView() *query.View { return x.view }
 
+func (x *forestIndex) setting(recall float64) (query.Params, error) {
+	if x.m.Info.Curve == nil && x.m.forestOptions().NoTune {
+		return query.Params{}, fmt.Errorf(
+			"%w: index %q was built without the tuner: a search by it needs its parameters",
+			errOption, x.m.Info.Name)
+	}
+	p, ok := x.m.Info.Curve.Resolve(recall)
+	if !ok {
+		p.Method = query.Flat
+	}
+	return p, nil
+}
+
 // check checks trees, label lists and neighbor lists.
 func (x *forestIndex) check(ctx context.Context) error {
 	f := x.view.Forest
@@ -163,7 +186,7 @@ func (x *forestIndex) check(ctx context.Context) error {
 // build learns a forest, tuned unless there are too few rows.
 func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 	timer := job.timer
-	requested := job.opts
+	requested := *job.opts.(*forestOptions)
 	t, o, err := trainingSet(ctx, job)
 	if err != nil {
 		return nil, err
@@ -195,8 +218,8 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 
 // trainingSet reads the live rows of the latest generation into memory and resolves
 // the options for them.
-func trainingSet(ctx context.Context, job *buildJob) (t *training, o buildOptions, err error) {
-	o = job.opts
+func trainingSet(ctx context.Context, job *buildJob) (t *training, o forestOptions, err error) {
+	o = *job.opts.(*forestOptions)
 	err = job.latest(func(st source) error {
 		c := st.about()
 		if c.Live == 0 {
@@ -220,7 +243,7 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o buildOption
 }
 
 // readTraining copies all rows from the map.
-func readTraining(ctx context.Context, st source, o buildOptions,
+func readTraining(ctx context.Context, st source, o forestOptions,
 	report func(int, int)) (*training, error) {
 	view, err := st.rows(ctx)
 	if err != nil {
@@ -260,8 +283,8 @@ func readTraining(ctx context.Context, st source, o buildOptions,
 
 // tuneOn tunes on the stored rows.
 func tuneOn(
-	ctx context.Context, job *buildJob, l *learned, t *training, o buildOptions,
-) (_ buildOptions, err error) {
+	ctx context.Context, job *buildJob, l *learned, t *training, o forestOptions,
+) (_ forestOptions, err error) {
 	err = job.latest(func(st source) error {
 		view, err := st.rows(ctx)
 		if err != nil {
@@ -282,7 +305,7 @@ const (
 )
 
 // resolve fills the defaults for n rows of dim coordinates.
-func (o buildOptions) resolve(n, dim int) buildOptions {
+func (o forestOptions) resolve(n, dim int) forestOptions {
 	if o.Kind == "" {
 		o.Kind = forest.KD
 	}
@@ -348,10 +371,10 @@ const heldOutOf = 10
 
 // tunes reports whether the tuner runs, given resolved options: it is not disabled and there
 // are enough points to hold some out.
-func (o buildOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
+func (o forestOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 
 // validate refuses options that no build can satisfy.
-func (o buildOptions) validate() error {
+func (o forestOptions) validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", errOption, fmt.Sprintf(format, a...))
 	}

@@ -16,7 +16,7 @@ import (
 // sketches and the lists, over the row numbers [0, n).
 type learned struct {
 	n        int
-	opts     buildOptions
+	opts     forestOptions
 	metric   vector.Metric
 	dim      int
 	lift     float32
@@ -35,19 +35,22 @@ type learned struct {
 	curve    *query.Curve
 	points   int // training points
 	// requested holds the options as given, if there are too few rows for the tuner.
-	requested *buildOptions
+	requested *forestOptions
 	neighbors *NeighborReport
 	lists     []uint32 // label lists, n * 2; nil with training queries
 }
 
 func (l *learned) describe(m *manifest) {
-	i := &m.Info
-	m.Options, i.Rows, i.Curve, i.TrainingPoints, i.Neighbors = l.opts, l.n, l.curve, l.points, l.neighbors
+	i, opts := &m.Info, l.opts
+	if m.Options = &opts; l.requested != nil {
+		m.Requested = l.requested
+	}
+	i.Rows, i.Curve, i.TrainingPoints, i.Neighbors = l.n, l.curve, l.points, l.neighbors
 }
 
 // learnRest makes everything except the forest. It does not access storage, so it can run for
 // minutes concurrently with readers and writers.
-func learnRest(ctx context.Context, t *training, o buildOptions,
+func learnRest(ctx context.Context, t *training, o forestOptions,
 	timer *stageTimer) (*learned, error) {
 	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
 	if err := l.project(ctx, t, o, timer); err != nil {
@@ -94,7 +97,7 @@ func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows) *flatRows {
 }
 
 // space returns points in the coordinates that the trees of o split on.
-func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o buildOptions) subset {
+func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o forestOptions) subset {
 	if o.Rotate <= 0 {
 		return s
 	}
@@ -107,7 +110,7 @@ func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o buildOp
 
 // growForest learns the trees of o from the training points at the given positions, or from all
 // points if at is nil.
-func (l *learned) growForest(ctx context.Context, t *training, o buildOptions, at []int,
+func (l *learned) growForest(ctx context.Context, t *training, o forestOptions, at []int,
 	timer *stageTimer, stage string) (f *forest.Forest, err error) {
 	points, lab := t.points, t.labels
 	if at != nil {
@@ -137,7 +140,7 @@ func (l *learned) growForest(ctx context.Context, t *training, o buildOptions, a
 // makeSketches encodes every row in one or two cache lines. The labels determine how much of
 // the length outside the sketched coordinates separates a row from its neighbors
 // (query.FitSketches).
-func (l *learned) makeSketches(ctx context.Context, t *training, o buildOptions) error {
+func (l *learned) makeSketches(ctx context.Context, t *training, o forestOptions) error {
 	rows, width := t.corpus.rows, o.SketchBytes
 	live := subset{rows: l.rotated, ids: t.corpus.ids}
 	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)

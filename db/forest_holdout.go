@@ -27,7 +27,7 @@ type split struct {
 const fewQueries = 10
 
 // splitFor returns the split that the tuner of a build uses, made on first use.
-func (t *training) splitFor(ctx context.Context, o buildOptions) (*split, error) {
+func (t *training) splitFor(ctx context.Context, o forestOptions) (*split, error) {
 	if t.parts != nil {
 		return t.parts, nil
 	}

@@ -44,7 +44,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
 	} {
 		points := repeated(c.n, 5, c.times)
-		s, err := points.splitFor(WithWorkers(t.Context(), 2), buildOptions{forestOptions: forestOptions{Holdout: c.count}, Seed: 7})
+		s, err := points.splitFor(WithWorkers(t.Context(), 2), forestOptions{Holdout: c.count, Seed: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 				}
 			}
 		}
-		again, err := repeated(c.n, 5, c.times).splitFor(WithWorkers(t.Context(), 1), buildOptions{forestOptions: forestOptions{Holdout: c.count}, Seed: 7})
+		again, err := repeated(c.n, 5, c.times).splitFor(WithWorkers(t.Context(), 1), forestOptions{Holdout: c.count, Seed: 7})
 		if err != nil || !slices.Equal(again.hold, s.hold) || !slices.Equal(again.hidden, s.hidden) {
 			t.Errorf("%s: another split with one goroutine: %v", name, err)
 		}
@@ -102,9 +102,9 @@ func TestTrialHidesTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	timer := newTimer(t.Context())
-	job := &buildJob{coll: "c", opts: buildOptions{Seed: 1}, timer: timer}
+	job := &building{buildJob: buildJob{coll: "c", opts: &forestOptions{Seed: 1}, timer: timer}}
 	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
-	tr, o, err := trainingSet(t.Context(), job)
+	tr, o, err := trainingSet(t.Context(), &job.buildJob)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // findLabels computes the labels of the training points and, if hop lists need them, of the
 // rows.
-func (t *training) findLabels(ctx context.Context, l *learned, o buildOptions,
+func (t *training) findLabels(ctx context.Context, l *learned, o forestOptions,
 	timer *stageTimer) error {
 	var err error
 	if t.own {
@@ -32,7 +32,7 @@ func (t *training) findLabels(ctx context.Context, l *learned, o buildOptions,
 }
 
 // exact computes the exact labels of queries, or of the live rows if queries is nil.
-func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o buildOptions,
+func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o forestOptions,
 	timer *stageTimer) (lab *labels.Neighbors, err error) {
 	err = timer.run("labels", func(report func(int, int)) error {
 		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, workersOf(ctx), report)
@@ -47,7 +47,7 @@ func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o buil
 
 // ofRows computes the labels of the live rows, exact or approximate. The sample for approximate
 // labels consists of the points that the tuner holds out, which need exact labels anyway.
-func (t *training) ofRows(ctx context.Context, l *learned, k int, o buildOptions,
+func (t *training) ofRows(ctx context.Context, l *learned, k int, o forestOptions,
 	timer *stageTimer) (*labels.Neighbors, error) {
 	if o.Labels != NeighborsApproximate {
 		return t.exact(ctx, nil, k, o, timer)
@@ -103,7 +103,7 @@ const (
 
 // project learns the rotation and rotates all rows: for the trees and the sketches of the
 // index, and for approximate labels, which may need more coordinates.
-func (l *learned) project(ctx context.Context, t *training, o buildOptions,
+func (l *learned) project(ctx context.Context, t *training, o forestOptions,
 	timer *stageTimer) error {
 	inner := t.corpus.rows.d
 	coords := min(max(o.Rotate, 0), inner)
@@ -135,7 +135,7 @@ func (l *learned) project(ctx context.Context, t *training, o buildOptions,
 }
 
 // reduce computes the coordinates that approximate labels use.
-func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training, o buildOptions) {
+func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *training, o forestOptions) {
 	rows := t.corpus
 	r := whole.Leading(narrowCodes)
 	var all, inside float64

@@ -130,16 +130,16 @@ func foundOf(t *testing.T, store *DB) float64 {
 }
 
 func TestNeighborSources(t *testing.T) {
-	if o := (buildOptions{}).resolve(1000, 100); o.Labels != NeighborsExact {
+	if o := (forestOptions{}).resolve(1000, 100); o.Labels != NeighborsExact {
 		t.Errorf("1,000 rows: %s", o.Labels)
 	}
-	if o := (buildOptions{}).resolve(60_000, 784); o.Labels != NeighborsApproximate {
+	if o := (forestOptions{}).resolve(60_000, 784); o.Labels != NeighborsApproximate {
 		t.Errorf("60,000 rows: %s", o.Labels)
 	}
-	if o := (buildOptions{forestOptions: forestOptions{Labels: NeighborsExact}}).resolve(60_000, 784); o.Labels != NeighborsExact {
+	if o := (forestOptions{Labels: NeighborsExact}).resolve(60_000, 784); o.Labels != NeighborsExact {
 		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
 	}
-	o := (buildOptions{forestOptions: forestOptions{Labels: "guessed"}}).resolve(1000, 100)
+	o := (forestOptions{Labels: "guessed"}).resolve(1000, 100)
 	if err := o.validate(); !errors.Is(err, errOption) {
 		t.Errorf("unknown source: %v", err)
 	}

@@ -89,6 +89,8 @@ type Forest struct {
 // forestOptions are the stored options of a forest. Rotate, SketchBytes and HopLabels are -1 for
 // none.
 type forestOptions struct {
+	Kind         forest.Kind
+	Seed         uint64
 	TargetRecall float64
 	Trees, Depth int
 	LabelsK      int
@@ -126,16 +128,59 @@ const (
 // two cores.
 const exactWork = 1e11
 
-func (o *Forest) request() (buildOptions, error) {
+func (o *forestOptions) kindName() string { return string(o.Kind) }
+
+// The largest values of options.
+const (
+	maxLabelsK   = 4096
+	maxHopLabels = 1024
+	maxHoldout   = 100_000
+)
+
+func (o *forestOptions) limits(coll string, dim int) error {
+	for _, l := range []struct {
+		n     int
+		what  string
+		limit int
+	}{
+		{o.LabelsK, "labels a row", maxLabelsK},
+		{o.HopLabels, "neighbors a row for hops", maxHopLabels},
+		{o.Holdout, "rows to hold out", maxHoldout},
+	} {
+		if l.n > l.limit {
+			return fmt.Errorf("%w: %d %s, want at most %d", errOption, l.n, l.what, l.limit)
+		}
+	}
+	switch {
+	case dim == 0:
+		return nil
+	case o.Rotate > dim:
+		return fmt.Errorf("%w: %d principal coordinates, want at most %d, the dimension of %q",
+			errOption, o.Rotate, dim, coll)
+	case o.Candidates > dim:
+		return fmt.Errorf("%w: %d candidates for a split, want at most %d, the dimension of %q",
+			errOption, o.Candidates, dim, coll)
+	}
+	return nil
+}
+
+// after takes the depth of the rebuild, which follows the number of rows.
+func (o *forestOptions) after(rebuilt options) options {
+	kept := *o
+	kept.Depth = rebuilt.(*forestOptions).Depth
+	return &kept
+}
+
+func (o *Forest) request(bool) (options, error) {
 	if o == nil {
 		o = &Forest{}
 	}
-	b := buildOptions{Kind: o.Learner, Seed: o.Seed, forestOptions: forestOptions{
-		TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth, LabelsK: o.LeafNeighbors, Labels: o.Source,
+	b := &forestOptions{
+		Kind: o.Learner, Seed: o.Seed, TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth, LabelsK: o.LeafNeighbors, Labels: o.Source,
 		Quantize: o.Quantize, Members: o.Members, NoNatural: o.Tables == Off,
 		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample, MinVotes: o.MinVotes,
 		NoTune: o.Tuning == Off, TuneK: o.TuneK, Holdout: o.Holdout, TrainingQueries: o.TrainingQueries,
-	}}
+	}
 	if b.Kind == "" {
 		b.Kind = forest.KD
 	}
@@ -171,8 +216,9 @@ func (o *Forest) request() (buildOptions, error) {
 	return b, nil
 }
 
-// options returns the options of a forest that its stored ones stand for.
-func (forestKind) options(b *buildOptions) IndexOptions {
+// publicForest returns the options of a forest that its stored ones stand for.
+func publicForest(stored options) IndexOptions {
+	b := stored.(*forestOptions)
 	return &Forest{
 		Learner: b.Kind, Recall: b.TargetRecall, Trees: b.Trees, Depth: b.Depth,
 		LeafNeighbors: b.LabelsK, Source: b.Labels,

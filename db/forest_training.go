@@ -1,9 +1,11 @@
 package db
 
 import (
+	"context"
 	"math"
 
 	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -193,4 +195,23 @@ func (t *training) only(at []int) (subset, *labels.Neighbors) {
 		}
 	}
 	return s, lab
+}
+
+// nearLeaf is the number of rows below which their order does not matter.
+const nearLeaf = 32
+
+// nearFirst returns the live rows in an order in which near rows follow each other.
+func nearFirst(ctx context.Context, st source) ([]uint32, error) {
+	t, err := readTraining(ctx, st, forestOptions{}, func(int, int) {})
+	if err != nil {
+		return nil, err
+	}
+	order, err := forest.Order(ctx, t.corpus, nearLeaf, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i, at := range order {
+		order[i] = t.corpus.id(int(at))
+	}
+	return order, nil
 }

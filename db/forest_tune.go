@@ -26,7 +26,7 @@ type trial struct {
 
 // newTrial determines the held-out points and their true neighbors.
 func newTrial(ctx context.Context, st source, t *training, base *query.View,
-	o buildOptions) (*trial, error) {
+	o forestOptions) (*trial, error) {
 	parts, err := t.splitFor(ctx, o)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 // growTrial learns a forest without the held-out points. If the splits do not depend on labels,
 // it is the forest of all points with the votes of the held-out points removed, and growTrial
 // also returns the forest of all points as whole.
-func (l *learned) growTrial(ctx context.Context, t *training, o buildOptions, tr *trial,
+func (l *learned) growTrial(ctx context.Context, t *training, o forestOptions, tr *trial,
 	timer *stageTimer) (whole, f *forest.Forest, err error) {
 	if o.Kind != forest.RF {
 		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
@@ -175,8 +175,8 @@ func (l *learned) growTrial(ctx context.Context, t *training, o buildOptions, tr
 
 // choices returns the forests that AnyLearner compares: the axis-aligned learners over principal
 // coordinates, for k-d trees at the default depth and one level less and more.
-func choices(o buildOptions) []buildOptions {
-	var out []buildOptions
+func choices(o forestOptions) []forestOptions {
+	var out []forestOptions
 	for _, c := range []struct {
 		kind forest.Kind
 		deep int
@@ -191,7 +191,7 @@ func choices(o buildOptions) []buildOptions {
 // tune measures one forest, or several for AnyLearner, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
 func (l *learned) tune(ctx context.Context, st source, t *training, base *query.View,
-	o buildOptions, timer *stageTimer) (buildOptions, error) {
+	o forestOptions, timer *stageTimer) (forestOptions, error) {
 	var tr *trial
 	err := timer.run("tune", func(func(int, int)) (err error) {
 		tr, err = newTrial(ctx, st, t, base, o)
@@ -200,7 +200,7 @@ func (l *learned) tune(ctx context.Context, st source, t *training, base *query.
 	if err != nil {
 		return o, err
 	}
-	options := []buildOptions{o}
+	options := []forestOptions{o}
 	if o.Kind == AnyLearner {
 		options = choices(o)
 	}

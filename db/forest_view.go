@@ -64,7 +64,7 @@ func (l *learned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	}
 	return &manifest{
 		Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		Requested: l.requested, own: m,
+		own: m,
 	}, w.Err
 }
 
@@ -103,7 +103,7 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
-	v.RawForest = m.Options.Rotate <= 0
+	v.RawForest = m.forestOptions().Rotate <= 0
 	f, err := loadForest(m, r)
 	if err != nil {
 		return nil, err

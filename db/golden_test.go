@@ -175,7 +175,7 @@ func unzip(name string) ([]byte, error) {
 // goldenModel is what the golden files hold, told without the database.
 func goldenModel() model {
 	fill := func(o Schema, n int, half float32) *modelColl {
-		c := &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
+		c := &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]string{}}
 		for i := range n {
 			goldenPut(c, i, half)
 		}
@@ -199,7 +199,7 @@ func goldenModel() model {
 	change("bytes", "key-1", func(r *modelRow) { r.labels = []string{"changed"} })
 	change("bytes", "key-6", func(r *modelRow) { r.payload = []byte("changed") })
 	change("floats", "key-12", func(r *modelRow) { r.labels = nil })
-	m["floats"].indexes["kd"], m["products"].indexes["rp"] = forest.KD, forest.RP
+	m["floats"].indexes["kd"], m["products"].indexes["rp"] = string(forest.KD), string(forest.RP)
 	return m
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -208,10 +209,7 @@ func TestHostileSegments(t *testing.T) {
 	var sparse map[string]any
 	for name, segments := range map[string]func() []any{
 		"one object twice": func() []any {
-			other := map[string]any{}
-			for k, v := range sparse {
-				other[k] = v
-			}
+			other := maps.Clone(sparse)
 			other["Stride"] = 64
 			return []any{
 				map[string]any{"Object": object, "First": 0, "Rows": 59, "Index": sparse},
@@ -219,6 +217,11 @@ func TestHostileSegments(t *testing.T) {
 			}
 		},
 		"none": func() []any { return []any{} },
+		"no lists": func() []any {
+			other := maps.Clone(sparse)
+			delete(other, "Compact")
+			return []any{map[string]any{"Object": object, "First": 0, "Rows": 60, "Index": other}}
+		},
 	} {
 		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
 			d := m["Detail"].(map[string]any)
@@ -231,6 +234,21 @@ func TestHostileSegments(t *testing.T) {
 			q := vector.Sparse{Index: []uint32{1, 12}, Value: []float32{1, 1}}
 			_, _, err := nearest(t.Context(), s.Collection("s"), Query{Sparse: q}, 3, &SearchOptions{Index: "p"})
 			mustBeCorrupt(t, name, err)
+		})
+	}
+}
+
+// A number of labels that no leaf has would be an index out of range in maintenance.
+func TestHostileLabels(t *testing.T) {
+	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
+	object := objectIn(t, path, "d", "kd")
+	for _, n := range []int{-1, maxLabelsK + 1} {
+		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
+			m["Detail"].(map[string]any)["Trees"].(map[string]any)["Params"].(map[string]any)["LabelsK"] = n
+		})
+		withFile(t, path, func(d *DB, _ *Snapshot) {
+			_, err := d.Maintain(t.Context(), nil)
+			mustBeCorrupt(t, fmt.Sprint(n), err)
 		})
 	}
 }

@@ -86,31 +86,79 @@ func (i IndexInfo) TotalBytes() int64 {
 // and should be readable by people.
 type manifest struct {
 	Info   IndexInfo // without Kind and Options
+	Kind   string
 	Object uint64
 	Metric vector.Metric
 	Dim    int // of the collection
 	// Options are the resolved options.
-	Options buildOptions
-	// Requested holds the options as given, if there were too few rows for the tuner. The index
-	// is rebuilt with them once there are enough.
-	Requested *buildOptions `json:",omitempty"`
-	// Detail is the encoded part specific to the kind in Options, own the decoded part.
-	Detail json.RawMessage
-	own    detail
-	of     kind // of a decoded manifest
+	Options options `json:"-"`
+	// Requested holds the options as given, if there were too few rows for the tuner, otherwise
+	// nil. The index is rebuilt with them once there are enough.
+	Requested options `json:"-"`
+	// Own is the part specific to the kind, of the kind itself.
+	own detail
+	of  kind
+	encoded
+}
+
+// encoded holds the parts of a manifest that its kind encodes and decodes.
+type encoded struct {
+	StoredOptions   json.RawMessage `json:"Options"`
+	StoredRequested json.RawMessage `json:"Requested,omitempty"`
+	Detail          json.RawMessage
+}
+
+// encode fills in the encoded parts.
+func (m *manifest) encode() (err error) {
+	if m.StoredOptions, err = json.Marshal(m.Options); err != nil {
+		return err
+	}
+	m.StoredRequested = nil
+	if m.Requested != nil {
+		if m.StoredRequested, err = json.Marshal(m.Requested); err != nil {
+			return err
+		}
+	}
+	m.Detail, err = json.Marshal(m.own)
+	return err
+}
+
+// decode decodes the encoded parts by the kind that kindOf returns for a name, which is nil for an
+// unknown one.
+func (m *manifest) decode(kindOf func(name string) kind) error {
+	k := kindOf(m.Kind)
+	if k == nil {
+		return fmt.Errorf("unknown kind of index %q", m.Kind)
+	}
+	m.of, m.own, m.Options = k, k.detail(), k.options()
+	if err := json.Unmarshal(m.StoredOptions, m.Options); err != nil {
+		return err
+	}
+	if m.Options.kindName() != m.Kind {
+		return fmt.Errorf("options of kind %q", m.Options.kindName())
+	}
+	if m.StoredRequested != nil {
+		m.Requested = k.options()
+		if err := json.Unmarshal(m.StoredRequested, m.Requested); err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal(m.Detail, m.own); err != nil {
+		return err
+	}
+	return m.own.check(m)
 }
 
 // info returns the description of the index.
 func (m *manifest) info() IndexInfo {
 	i := m.Info
-	i.Kind, i.Options = string(m.Options.Kind), m.kind().options(&m.Options)
+	i.Kind, i.Options = m.Kind, kinds[m.Kind].public(m.Options)
 	return i
 }
 
 func encodeManifest(m *manifest) ([]byte, error) {
 	stored := *m
-	var err error
-	if stored.Detail, err = json.Marshal(m.own); err != nil {
+	if err := stored.encode(); err != nil {
 		return nil, wrapf(err, "index %q: encode manifest", m.Info.Name)
 	}
 	b, err := json.Marshal(&stored)
@@ -163,7 +211,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 {
 		err = errors.New("row count")
 	} else {
-		err = m.decodeDetail()
+		err = m.decode(kindOf)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: index manifest of %q: %w", ErrCorrupt, m.Info.Name, err)

@@ -97,13 +97,12 @@ func (st *collState) loadIndex(ctx context.Context, r *indexRef, x *indexState) 
 	if x.m, err = st.manifestOf(r); err != nil {
 		return err
 	}
-	x.open, err = x.m.kind().open(ctx, st, x.m)
+	x.open, err = x.m.of.open(ctx, st, x.m)
 	return err
 }
 
-// target returns what a search reads: the view and manifest of an index, or the view of all
-// rows and no manifest.
-func (st *collState) target(ctx context.Context, name string) (*query.View, *manifest, error) {
+// target returns what a search reads: an index and its view, or the view of all rows and nil.
+func (st *collState) target(ctx context.Context, name string) (*query.View, *indexState, error) {
 	x, err := st.searchIndex(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -112,7 +111,7 @@ func (st *collState) target(ctx context.Context, name string) (*query.View, *man
 		v, err := st.rows(ctx)
 		return v, nil, err
 	}
-	return x.open.(rowFinder).rowView(), x.m, nil
+	return x.open.(rowFinder).rowView(), x, nil
 }
 
 // searchIndex returns the index for a search for rows: the named index, or the only one if name is
@@ -130,7 +129,7 @@ func (st *collState) searchIndex(ctx context.Context, name string) (*indexState,
 	if err != nil {
 		return nil, err
 	}
-	if x.m.kind().predicts() {
+	if x.m.of.predicts() {
 		return nil, fmt.Errorf("%w: index %q of %q is a label model", errKind, name, st.c.Name)
 	}
 	return x, nil
@@ -149,7 +148,7 @@ func (st *collState) only(name, none string, suits func(kind) bool) (string, err
 		if err != nil {
 			return "", err
 		}
-		if suits(m.kind()) {
+		if suits(m.of) {
 			name = st.c.Indexes[i].Name
 			found++
 		}

@@ -1,13 +1,18 @@
 package db
 
-import "github.com/anndb/anndb/trees/forest"
+import (
+	"fmt"
+
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/trees/forest"
+)
 
 // IndexOptions are the options of a kind of index, with which Build makes one: *Auto, *Forest,
 // *Postings, *LCIF, *SBT, *PT or *AT. The zero value of each is a good default.
 type IndexOptions interface {
-	// request returns the stored form of the options, and refuses values that contradict each
-	// other.
-	request() (buildOptions, error)
+	// request returns the stored form of the options for a sparse or dense collection, and refuses
+	// values that contradict each other.
+	request(sparse bool) (options, error)
 }
 
 // Auto builds the index that suits the collection: over dense rows a forest with the defaults of
@@ -17,21 +22,49 @@ type Auto struct {
 	Seed uint64
 }
 
-func (o *Auto) request() (buildOptions, error) {
+func (o *Auto) request(sparse bool) (options, error) {
 	if o == nil {
-		return buildOptions{}, nil
+		o = &Auto{}
 	}
-	return buildOptions{Seed: o.Seed}, nil
+	if sparse {
+		return (*Postings)(nil).request(sparse)
+	}
+	return (&Forest{Seed: o.Seed}).request(sparse)
 }
 
-// buildOptions are the options of an index of any kind, as a manifest stores them. A kind uses
-// Kind, Seed and its own fields.
-type buildOptions struct {
-	// Kind is the kind of index, for forests the learner. Empty means the collection's default.
-	Kind forest.Kind
-	Seed uint64
-	forestOptions
-	Postings Postings    `json:",omitzero"`
-	LCIF     lcifOptions `json:",omitzero"`
-	Budget   TreeOptions `json:",omitzero"`
+// registered is a kind of index, and the function that returns the public form of its stored
+// options.
+type registered struct {
+	kind   kind
+	public func(o options) IndexOptions
+}
+
+// kinds holds all kinds of indexes by name. A new kind is an entry here.
+var kinds = map[string]registered{
+	string(forest.RP):       {forestKind{}, publicForest},
+	string(forest.KD):       {forestKind{}, publicForest},
+	string(forest.KDChrono): {forestKind{}, publicForest},
+	string(forest.PCATree):  {forestKind{}, publicForest},
+	string(forest.RF):       {forestKind{}, publicForest},
+	string(AnyLearner):      {forestKind{}, publicForest},
+	kindPostings:            {postingsKind{}, publicPostings},
+	kindLCIF:                {lcifKind{}, publicLCIF},
+	string(budget.SBT):      {treeKind{}, publicTrees},
+	string(budget.PT):       {treeKind{}, publicTrees},
+	string(budget.AT):       {treeKind{}, publicTrees},
+}
+
+// kindOf returns the kind with a name, nil if there is none.
+func kindOf(name string) kind { return kinds[name].kind }
+
+// suitable returns the kind that options select, or an error if it does not suit a collection.
+func suitable(o options, coll string, sparse bool) (kind, error) {
+	k := kindOf(o.kindName())
+	if k == nil { // in a damaged manifest
+		return nil, fmt.Errorf("%w: unknown kind of index %q", errOption, o.kindName())
+	}
+	if !k.suits(sparse) {
+		return nil, fmt.Errorf("%w: kind %q does not suit %q", errKind, o.kindName(), coll)
+	}
+	return k, nil
 }

@@ -2,8 +2,6 @@ package db
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -12,7 +10,6 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -27,8 +24,8 @@ type kind interface {
 	predicts() bool
 	// detail returns an empty detail for decoding.
 	detail() detail
-	// options returns the options of the kind that its stored ones stand for.
-	options(o *buildOptions) IndexOptions
+	// options returns empty options for decoding.
+	options() options
 	// build learns an index.
 	build(ctx context.Context, job *buildJob) (built, error)
 	// open loads an index.
@@ -37,35 +34,23 @@ type kind interface {
 	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
 	// to do.
 	absorb(ctx context.Context, st source, m *manifest, timer *stageTimer) (s step, rebuild bool, err error)
-	// again completes the options with which an index is rebuilt without tuning. st is nil if
+	// again returns the options with which an index is rebuilt without tuning. st is nil if
 	// the index cannot be read.
-	again(ctx context.Context, st source, m *manifest, o *buildOptions)
+	again(ctx context.Context, st source, m *manifest) options
 }
 
-// kinds holds all kinds of indexes, by buildOptions.Kind.
-var kinds = map[forest.Kind]kind{
-	forest.RP: forestKind{}, forest.KD: forestKind{}, forest.KDChrono: forestKind{},
-	forest.PCATree: forestKind{}, forest.RF: forestKind{}, AnyLearner: forestKind{},
-	kindPostings: postingsKind{},
-	kindLCIF:     lcifKind{},
-	kindSBT:      treeKind{}, kindPT: treeKind{}, kindAT: treeKind{},
-}
-
-// kindOf returns the kind that the options select, and sets the default kind.
-func kindOf(o *buildOptions, coll string, sparse bool) (kind, error) {
-	if o.Kind == "" {
-		if o.Kind = forest.KD; sparse {
-			o.Kind = kindPostings
-		}
-	}
-	k, ok := kinds[o.Kind]
-	if !ok { // in a damaged manifest
-		return nil, fmt.Errorf("%w: unknown kind of index %q", errOption, o.Kind)
-	}
-	if !k.suits(sparse) {
-		return nil, fmt.Errorf("%w: kind %q does not suit %q", errKind, o.Kind, coll)
-	}
-	return k, nil
+// options are the options of an index, as a manifest stores them as JSON.
+type options interface {
+	// kindName returns the name of the kind, for forests the learner.
+	kindName() string
+	// limits refuses options that no collection of the dimension can satisfy; dim is 0 for a
+	// sparse collection. It is for options that a user gives: stored ones are resolved. Values
+	// whose limit depends on the number of rows are lowered instead of refused, since a collection
+	// grows and shrinks.
+	limits(coll string, dim int) error
+	// after returns the options to store after a rebuild without tuning: these, with what the
+	// rebuild has resolved anew.
+	after(rebuilt options) options
 }
 
 // about describes a collection in one generation.
@@ -129,14 +114,8 @@ var _ source = (*collState)(nil)
 type buildJob struct {
 	coll  string
 	name  string // of the index
-	id    uint64 // of the collection, set when it is first read
-	opts  buildOptions
+	opts  options
 	timer *stageTimer
-	// changes are the rows that are relabelled during the build.
-	changes *watch
-	// overtaken reports whether the program has changed the indexes so that this one must not be
-	// published any more. It is nil for a build by the program.
-	overtaken func(c *collection) bool
 	// latest runs f on the latest generation. Mapped memory must not be used after f returns.
 	latest func(f func(st source) error) error
 }
@@ -195,6 +174,9 @@ type opened interface {
 type rowFinder interface {
 	// rowView returns the view that a search reads: an index and the rows after it.
 	rowView() *query.View
+	// setting returns the setting for a target recall. It is the exact scan if no measured setting
+	// reaches the recall, or if there were too few rows to measure any.
+	setting(recall float64) (query.Params, error)
 }
 
 // sparseFinder finds rows of a sparse collection.
@@ -257,28 +239,6 @@ func (plainDetail) features() int     { return 0 }
 func (plainDetail) rebuilds() bool    { return true }
 func (plainDetail) uses() string      { return "" }
 func (plainDetail) segments() int     { return 1 }
-
-// decodeDetail decodes the part of a manifest that is specific to its kind.
-func (m *manifest) decodeDetail() error {
-	k := kinds[m.Options.Kind]
-	if k == nil {
-		return fmt.Errorf("unknown kind of index %q", m.Options.Kind)
-	}
-	m.of, m.own = k, k.detail()
-	if err := json.Unmarshal(m.Detail, m.own); err != nil {
-		return err
-	}
-	return m.own.check(m)
-}
-
-// kind returns the index's kind. Every search and prediction asks for it, so that it is looked
-// up once for a manifest that was read.
-func (m *manifest) kind() kind {
-	if m.of != nil {
-		return m.of
-	}
-	return kinds[m.Options.Kind]
-}
 
 // neighborCycle follows the indexes that find neighbors, from a label model on, and returns the
 // names on the path back to it, or nil if there is none. next returns the name of the index

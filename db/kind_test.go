@@ -11,28 +11,32 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
 // kindToy is a kind of index that is added here: a copy of a sparse collection's rows
 // at unit length, which a search compares with one by one.
-const kindToy forest.Kind = "toy"
+const kindToy = "toy"
 
-func init() { kinds[kindToy] = toyKind{} }
+func init() {
+	kinds[kindToy] = registered{toyKind{}, func(options) IndexOptions { return &Toy{} }}
+}
 
 type toyKind struct{}
 
-func (toyKind) suits(sparse bool) bool                                  { return sparse }
-func (toyKind) predicts() bool                                          { return false }
-func (toyKind) detail() detail                                          { return &toyManifest{} }
-func (toyKind) again(context.Context, source, *manifest, *buildOptions) {}
-func (toyKind) options(*buildOptions) IndexOptions                      { return &Toy{} }
+func (toyKind) suits(sparse bool) bool                                 { return sparse }
+func (toyKind) predicts() bool                                         { return false }
+func (toyKind) detail() detail                                         { return &toyManifest{} }
+func (toyKind) options() options                                       { return &Toy{} }
+func (toyKind) again(_ context.Context, _ source, m *manifest) options { return m.Options }
 
 // Toy are its options.
 type Toy struct{}
 
-func (*Toy) request() (buildOptions, error) { return buildOptions{Kind: kindToy}, nil }
+func (o *Toy) request(bool) (options, error) { return o, nil }
+func (*Toy) kindName() string                { return kindToy }
+func (*Toy) limits(string, int) error        { return nil }
+func (o *Toy) after(options) options         { return o }
 
 // toyManifest is the detail of a toy.
 type toyManifest struct {
@@ -46,34 +50,33 @@ func (d *toyManifest) check(*manifest) error { return nil }
 // toy is a copy on its way to the file.
 type toy struct {
 	wholeStep
-	opts    buildOptions
 	rows    *vector.CSR
 	n, live int
 }
 
-func newToy(ctx context.Context, st source, o buildOptions) (*toy, error) {
+func newToy(ctx context.Context, st source) (*toy, error) {
 	set, err := st.sparse(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &toy{opts: o, n: set.n, live: set.live}
+	t := &toy{n: set.n, live: set.live}
 	t.rows, _, err = set.matrix(ctx, 0, set.n, st.about().Dim, func(int, int) {})
 	return t, err
 }
 
 func (toyKind) build(ctx context.Context, job *buildJob) (_ built, err error) {
 	var t *toy
-	err = job.latest(func(st source) error { t, err = newToy(ctx, st, job.opts); return err })
+	err = job.latest(func(st source) error { t, err = newToy(ctx, st); return err })
 	return t, err
 }
 
 func (toyKind) absorb(ctx context.Context, st source, m *manifest, _ *stageTimer) (step, bool, error) {
-	t, err := newToy(ctx, st, m.Options)
+	t, err := newToy(ctx, st)
 	return &toyStep{t, m}, false, err
 }
 
 func (t *toy) describe(m *manifest) {
-	m.Options, m.Info.Rows, m.Info.TrainingPoints = t.opts, t.n, t.live
+	m.Options, m.Info.Rows, m.Info.TrainingPoints = &Toy{}, t.n, t.live
 }
 
 func (t *toy) emit(object uint64, sink arrays.Sink) (*manifest, error) {

@@ -12,35 +12,20 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Weighting selects how a label model weighs the values of rows and queries before it scales
-// them to unit length. Empty leaves the choice to the tuner of an LCIF index: it tries every
-// weighting that the collection allows and takes the best by cross-validation. Without tuning,
-// and for trees, empty means WeightNone.
-type Weighting string
-
-// The weightings.
+// The weightings, see Weighting.
 const (
-	// WeightNone uses values as they are.
-	WeightNone Weighting = "none"
-	// WeightTFIDF treats values as counts of terms: (1 + ln tf)·ln(N/df) for counts of at least
-	// 1, tf·ln(N/df) below, where N is the number of rows and df the number of rows that have
-	// the feature. A feature that occurs in no row of the build has weight zero: its document
-	// frequency is zero, and with a frequency of one an unknown word would make up most of a
-	// query's length.
-	WeightTFIDF Weighting = "tfidf"
-	// WeightStandard, for LCIF in dense collections, scales every column to mean 0 and standard
-	// deviation 1 over the rows. Neighbors are then found by the cosine of scaled rows, with a
-	// scan of all rows.
-	WeightStandard Weighting = "standard"
+	weightNone     = "none"
+	weightTFIDF    = "tfidf"
+	weightStandard = "standard"
 )
 
-func (w Weighting) check() error {
+func checkWeight(w string) error {
 	switch w {
-	case "", WeightNone, WeightTFIDF, WeightStandard:
+	case "", weightNone, weightTFIDF, weightStandard:
 		return nil
 	}
 	return fmt.Errorf("%w: weighting %q, want %q, %q or %q",
-		errOption, w, WeightNone, WeightTFIDF, WeightStandard)
+		errOption, w, weightNone, weightTFIDF, weightStandard)
 }
 
 // labelled is the data that a label model is learned from: rows and label sets by row number,
@@ -125,8 +110,8 @@ func listed(x []float32) (s vector.Sparse) {
 
 // weigh weighs the rows in place and returns the weights of the features, or nil if the
 // weighting leaves values as they are.
-func (d *labelled) weigh(w Weighting) []float32 {
-	if w != WeightTFIDF {
+func (d *labelled) weigh(w string) []float32 {
+	if w != weightTFIDF {
 		return nil
 	}
 	idf := inverseFrequencies(d.rows, len(d.live))
@@ -152,7 +137,7 @@ func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 }
 
 // weigh weighs the values of x in place. Features beyond idf are unknown and get
-// zero (see WeightTFIDF).
+// zero (see db.WeightTFIDF).
 func weigh(x vector.Sparse, idf []float32) {
 	for i, f := range x.Index {
 		if int(f) < len(idf) {

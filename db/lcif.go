@@ -14,12 +14,11 @@ import (
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
 // kindLCIF is the kind of label models by LCIF.
-const kindLCIF forest.Kind = "lcif"
+const kindLCIF = "lcif"
 
 // LabelWeight is a weighting and the best setting that the tuner of a label model found with
 // it.
@@ -85,9 +84,21 @@ type LCIF struct {
 	Seed uint64 `json:",omitempty"`
 }
 
-// lcifOptions are the stored options of a label model. Postings and Seed are in buildOptions.
+// lcifOptions are the stored options of a label model.
 type lcifOptions struct {
-	LCIF
+	Weight          string
+	Params          *lcif.Params
+	Cut             *lcif.Cut   `json:",omitempty"`
+	AllowEmpty      bool        `json:",omitempty"`
+	Search          lcif.Search `json:",omitempty"`
+	Objective       lcif.Objective
+	Folds, TuneRows int
+	FeatureShares   []float64
+	Neighbors       string          `json:",omitempty"`
+	SecondOrders    []float64       `json:",omitempty"`
+	Graph           int             `json:",omitempty"`
+	Postings        postingsOptions `json:",omitzero"`
+	Seed            uint64
 
 	labels []string // labels of Params.Thresholds.PerLabel if the model is relearned
 	// relearn is set if the options are those of a stored model that maintenance, Compact or
@@ -95,23 +106,53 @@ type lcifOptions struct {
 	relearn bool
 }
 
+func (*lcifOptions) kindName() string { return kindLCIF }
+
+// maxFolds is the largest number of folds of a cross-validation.
+const maxFolds = 1000
+
+func (o *lcifOptions) limits(_ string, dim int) error {
+	if o.Folds > maxFolds {
+		return fmt.Errorf("%w: %d folds, want at most %d", errOption, o.Folds, maxFolds)
+	}
+	if dim > 0 && o.Postings != (postingsOptions{}) {
+		return fmt.Errorf("%w: a partition is part of an inverted index, over a sparse collection", errOption)
+	}
+	return nil
+}
+
+// after takes the parameters of the rebuild, whose thresholds follow the numbers of the labels.
+func (o *lcifOptions) after(rebuilt options) options {
+	kept := *o
+	kept.Params = rebuilt.(*lcifOptions).Params
+	return &kept
+}
+
 // MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
 const MaxGraph = 1000
 
-func (o *LCIF) request() (buildOptions, error) {
+func (o *LCIF) request(bool) (options, error) {
 	if o == nil {
 		o = &LCIF{}
 	}
-	b := buildOptions{Kind: kindLCIF, Seed: o.Seed, Postings: o.Postings, LCIF: lcifOptions{LCIF: *o}}
-	b.LCIF.Seed, b.LCIF.Postings = 0, Postings{}
-	return b, nil
+	b := &lcifOptions{
+		Weight: string(o.Weight), Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Search: o.Search,
+		Objective: o.Objective, Folds: o.Folds, TuneRows: o.TuneRows, FeatureShares: o.FeatureShares,
+		Neighbors: o.Neighbors, SecondOrders: o.SecondOrders, Graph: o.Graph,
+		Postings: postingsOptions(o.Postings), Seed: o.Seed,
+	}
+	return b, b.Postings.check()
 }
 
-// options returns the options of a model that its stored ones stand for.
-func (lcifKind) options(b *buildOptions) IndexOptions {
-	o := b.LCIF.LCIF
-	o.Seed, o.Postings = b.Seed, b.Postings
-	return &o
+// publicLCIF returns the options of a model that its stored ones stand for.
+func publicLCIF(stored options) IndexOptions {
+	b := stored.(*lcifOptions)
+	return &LCIF{
+		Weight: Weighting(b.Weight), Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Search: b.Search,
+		Objective: b.Objective, Folds: b.Folds, TuneRows: b.TuneRows, FeatureShares: b.FeatureShares,
+		Neighbors: b.Neighbors, SecondOrders: b.SecondOrders, Graph: b.Graph,
+		Postings: Postings(b.Postings), Seed: b.Seed,
+	}
 }
 
 // resolveGraph fills in the number of nearest rows that second-order scores use.
@@ -148,8 +189,8 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 		o.TuneRows = 10_000
 	}
 	switch {
-	case o.Weight.check() != nil:
-		return o, o.Weight.check()
+	case checkWeight(o.Weight) != nil:
+		return o, checkWeight(o.Weight)
 	case o.Folds < 0 || o.TuneRows < 0:
 		return o, fmt.Errorf("%w: a negative count", errOption)
 	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
@@ -164,7 +205,7 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", errOption)
 	}
 	if o.Weight == "" && (o.Params != nil || o.Search == lcif.PaperProtocol) {
-		o.Weight = WeightNone
+		o.Weight = weightNone
 	}
 	return o, o.resolveGraph()
 }
@@ -172,6 +213,7 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 // lcifLearned is a label model that has been learned but not yet stored.
 type lcifLearned struct {
 	sparseLearned // without an inverted index in a dense collection
+	opts          lcifOptions
 	dim           int
 	metric        vector.Metric
 	names         []string
@@ -214,7 +256,10 @@ type lcifManifest struct {
 func (m *manifest) lcif() *lcifManifest { return m.own.(*lcifManifest) }
 
 // params returns the parameters of a label model.
-func (m *manifest) params() *lcif.Params { return m.Options.LCIF.Params }
+func (m *manifest) params() *lcif.Params { return m.lcifOptions().Params }
+
+// lcifOptions returns the options in the manifest of a label model.
+func (m *manifest) lcifOptions() *lcifOptions { return m.Options.(*lcifOptions) }
 
 // fits reports whether the model has an inverted index if its rows are sparse, and none if they
 // are dense.
@@ -252,31 +297,34 @@ func (l *lcifManifest) check(m *manifest) error {
 // lcifKind implements label models over sparse and dense collections.
 type lcifKind struct{}
 
-func (lcifKind) suits(bool) bool { return true }
-func (lcifKind) predicts() bool  { return true }
-func (lcifKind) detail() detail  { return &lcifManifest{} }
+func (lcifKind) suits(bool) bool  { return true }
+func (lcifKind) predicts() bool   { return true }
+func (lcifKind) detail() detail   { return &lcifManifest{} }
+func (lcifKind) options() options { return &lcifOptions{} }
 
 // again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
 // they are passed on with the names of the labels. If the names cannot be read, as in a damaged
 // model, thresholds stay with the numbers.
-func (lcifKind) again(ctx context.Context, st source, m *manifest, o *buildOptions) {
-	o.LCIF.relearn = true
-	if t := m.params().Thresholds; t != nil && t.PerLabel != nil && st != nil {
-		o.LCIF.labels, _ = labelNames(ctx, st, m)
+func (lcifKind) again(ctx context.Context, st source, m *manifest) options {
+	o := *m.lcifOptions()
+	o.relearn = true
+	if t := o.Params.Thresholds; t != nil && t.PerLabel != nil && st != nil {
+		o.labels, _ = labelNames(ctx, st, m)
 	}
+	return &o
 }
 
 // build learns a label model.
 func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 	var data *labelled
-	l, o := &lcifLearned{}, job.opts
+	l, o := &lcifLearned{}, *job.opts.(*lcifOptions)
 	err := job.latest(func(st source) (err error) {
 		c := st.about()
 		l.dim, l.metric = c.Dim, c.Metric
-		if o.LCIF, err = o.LCIF.resolve(int(c.Live)); err != nil {
+		if o, err = o.resolve(int(c.Live)); err != nil {
 			return err
 		}
-		if err := resolveNeighbors(st, job.name, &o.LCIF); err != nil {
+		if err := resolveNeighbors(st, job.name, &o); err != nil {
 			return err
 		}
 		err = job.timer.run("read", func(report func(int, int)) error {
@@ -297,16 +345,16 @@ func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 
 // learnSparse learns the model of a sparse collection.
 func (l *lcifLearned) learnSparse(
-	ctx context.Context, coll string, data *labelled, o buildOptions, timer *stageTimer,
+	ctx context.Context, coll string, data *labelled, o lcifOptions, timer *stageTimer,
 ) error {
 	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.deletedSet()
 	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
 		return err
 	}
 	var candidates []weighted
-	for _, w := range o.LCIF.candidates(WeightTFIDF) {
+	for _, w := range o.candidates(weightTFIDF) {
 		own := *data
-		if w != WeightNone {
+		if w != weightNone {
 			own.rows = &vector.CSR{
 				Ptr: data.rows.Ptr, Index: data.rows.Index, Value: slices.Clone(data.rows.Value),
 				Cols: data.rows.Cols,
@@ -356,10 +404,10 @@ func (l *lcifLearned) learnGraph(
 	ctx context.Context, view *lcif.View, rows *vector.CSR, report func(done, total int),
 ) error {
 	if l.params.Lambda == 0 || l.params.SecondOrder == 0 {
-		l.opts.LCIF.Graph = 0
+		l.opts.Graph = 0
 		return nil
 	}
-	if err := view.AddGraph(ctx, rows, l.opts.LCIF.Graph, workersOf(ctx), report); err != nil {
+	if err := view.AddGraph(ctx, rows, l.opts.Graph, workersOf(ctx), report); err != nil {
 		return wrapf(err, "nearest rows of rows")
 	}
 	l.graph = view.Graph
@@ -368,7 +416,9 @@ func (l *lcifLearned) learnGraph(
 
 func (l *lcifLearned) describe(m *manifest) {
 	l.sparseLearned.describe(m)
-	m.Info.LabelCurve, m.Info.LabelWeights, m.Options.LCIF.Params = l.curve, l.weights, &l.params
+	o := l.opts
+	o.Params = &l.params
+	m.Options, m.Info.LabelCurve, m.Info.LabelWeights = &o, l.curve, l.weights
 }
 
 // The numbers of a label model's arrays in the sections label-matrix and
@@ -409,8 +459,8 @@ func (l *lcifLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	m := &manifest{Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
 	d := &lcifManifest{
-		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.LCIF.Neighbors, Scale: l.scale,
-		Graph: l.opts.LCIF.Graph,
+		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale,
+		Graph: l.opts.Graph,
 	}
 	one := segmentManifest{Object: object, Rows: l.n, Dead: l.n - l.live, Bytes: w.Sizes}
 	if l.index != nil {

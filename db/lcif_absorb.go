@@ -448,7 +448,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
 	err := timer.run("postings", func(report func(int, int)) (err error) {
-		f.index, err = postings.Build(ctx, units, f.m.Options.Postings.params(), report)
+		f.index, err = postings.Build(ctx, units, f.m.lcifOptions().Postings.params(), report)
 		return err
 	})
 	if err != nil {
@@ -549,7 +549,9 @@ func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	if model.Learned == 0 {
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
-	model.Features, model.Labels, m.Options.LCIF.Params = s.features, len(s.head.names), &s.params
+	opts := *m.lcifOptions()
+	opts.Params = &s.params
+	model.Features, model.Labels, m.Options = s.features, len(s.head.names), &opts
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.deletedRows.GetCardinality())
 	m.Info.Bytes = w.Sizes
 	return &m, w.Err

@@ -40,7 +40,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		m.lcif().Neighbors, m.Options.LCIF.Neighbors = neighbors, neighbors
+		m.lcif().Neighbors, m.lcifOptions().Neighbors = neighbors, neighbors
 		data, err := encodeManifest(m)
 		if err != nil {
 			return err

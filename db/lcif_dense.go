@@ -26,7 +26,7 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 // under a name, and refuses options that its collection does not support.
 func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	if st.about().Sparse {
-		if o.Weight == WeightStandard {
+		if o.Weight == weightStandard {
 			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", errOption, o.Weight, st.about().Name)
 		}
 		if o.Neighbors != "" {
@@ -36,10 +36,10 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 		return nil
 	}
 	switch {
-	case o.Weight == WeightTFIDF:
+	case o.Weight == weightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
 			errOption, o.Weight, st.about().Name)
-	case o.Weight == WeightStandard && o.Neighbors != "" && o.Neighbors != Flat:
+	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != Flat:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
 			errOption, o.Weight, st.about().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
@@ -49,7 +49,7 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	switch {
 	case o.relearn:
 		return storedNeighbors(st, name, o)
-	case o.Weight == WeightStandard:
+	case o.Weight == weightStandard:
 		o.Neighbors = Flat
 		return nil
 	case o.Neighbors == "":
@@ -84,7 +84,7 @@ func tunedForest(st source, name string) (bool, error) {
 		return false, fmt.Errorf("%w: neighbors: %q in collection %q, which has %q", errNoIndex, name,
 			st.about().Name, st.about().Indexes)
 	}
-	return !m.kind().predicts() && m.Info.Curve != nil, nil
+	return !m.of.predicts() && m.Info.Curve != nil, nil
 }
 
 // firstForest fills in the first tuned forest by name, or Flat if there is no tuned forest. If
@@ -116,7 +116,7 @@ func firstForest(st source, name string, o *lcifOptions) error {
 // index of another kind becomes Flat.
 func storedNeighbors(st source, name string, o *lcifOptions) error {
 	m, err := st.manifestNamed(o.Neighbors)
-	if m != nil && (o.Neighbors == name || m.kind().predicts()) {
+	if m != nil && (o.Neighbors == name || m.of.predicts()) {
 		o.Neighbors = Flat
 	}
 	return err
@@ -152,7 +152,7 @@ func denseNeighbors(ctx context.Context, st source, name string) (*lcif.ForestNe
 	}
 	// Only forests are loaded: they depend on no other index.
 	m, err := st.manifestNamed(name)
-	if err != nil || m == nil || m.kind().predicts() || m.Info.Curve == nil {
+	if err != nil || m == nil || m.of.predicts() || m.Info.Curve == nil {
 		return flat, err
 	}
 	x, err := st.openNamed(ctx, name)
@@ -193,16 +193,16 @@ func modelNeighbors(
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
 func (l *lcifLearned) learnDense(
-	ctx context.Context, st source, data *labelled, o buildOptions, timer *stageTimer,
+	ctx context.Context, st source, data *labelled, o lcifOptions, timer *stageTimer,
 ) error {
 	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.deletedSet()
-	source, err := denseNeighbors(ctx, st, o.LCIF.Neighbors)
+	source, err := denseNeighbors(ctx, st, o.Neighbors)
 	if err != nil {
 		return err
 	}
 	var candidates []weighted
-	for _, w := range o.LCIF.denseCandidates() {
-		if w == WeightStandard {
+	for _, w := range o.denseCandidates() {
+		if w == weightStandard {
 			candidates = append(candidates, scaled(st, source.View, data))
 			continue
 		}
@@ -216,7 +216,7 @@ func (l *lcifLearned) learnDense(
 		return err
 	}
 	data, l.scale = best.data, best.scale
-	used, err := modelNeighbors(ctx, st, o.LCIF.Neighbors, l.scale)
+	used, err := modelNeighbors(ctx, st, o.Neighbors, l.scale)
 	if err != nil {
 		return err
 	}
@@ -260,11 +260,11 @@ type liveNeighbors struct {
 
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
 // scanned, so scaling is tried only where the other weightings are scanned, too.
-func (o *lcifOptions) denseCandidates() []Weighting {
+func (o *lcifOptions) denseCandidates() []string {
 	if o.Weight == "" && o.Neighbors != Flat {
-		return []Weighting{WeightNone}
+		return []string{weightNone}
 	}
-	return o.candidates(WeightStandard)
+	return o.candidates(weightStandard)
 }
 
 // scaled returns the rows of a dense collection with standardized columns. Neighbors are found
@@ -288,7 +288,7 @@ func scaled(st source, base *query.View, data *labelled) weighted {
 		own.rows.Append(listed(y))
 	}
 	own.rows.Cols = st.about().Dim
-	return weighted{weight: WeightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
+	return weighted{weight: weightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
 		Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
 			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.live)}
 			return &liveNeighbors{st, source, data.live}

@@ -11,32 +11,32 @@ import (
 
 // weighted is the data that a label model may be learned from, weighed in one way.
 type weighted struct {
-	weight Weighting
+	weight string
 	data   *labelled
 	idf    []float32
 	scale  *lcif.Scaling
 	cv     lcif.CVOptions
 }
 
-// candidates returns the weightings to try: the given one, or WeightNone and another one.
-func (o *lcifOptions) candidates(other Weighting) []Weighting {
+// candidates returns the weightings to try: the given one, or weightNone and another one.
+func (o *lcifOptions) candidates(other string) []string {
 	if o.Weight != "" {
-		return []Weighting{o.Weight}
+		return []string{o.Weight}
 	}
-	return []Weighting{WeightNone, other}
+	return []string{weightNone, other}
 }
 
 // choose sets the parameters and returns the data that they apply to. The parameters
 // are those given, or the tuner's choice by cross-validation on the live rows, with the
 // weighting that is best by the objective; the first one wins a tie.
 func (l *lcifLearned) choose(
-	ctx context.Context, candidates []weighted, o buildOptions, timer *stageTimer,
+	ctx context.Context, candidates []weighted, o lcifOptions, timer *stageTimer,
 ) (*weighted, error) {
 	best := &candidates[0]
-	if p := o.LCIF.Params; p != nil && o.LCIF.Cut == nil {
+	if p := o.Params; p != nil && o.Cut == nil {
 		l.params = *p
-		l.params.Thresholds = namedThresholds(p.Thresholds, o.LCIF.labels, l.names)
-		l.opts.LCIF.Weight = best.weight
+		l.params.Thresholds = namedThresholds(p.Thresholds, o.labels, l.names)
+		l.opts.Weight = best.weight
 		return best, nil
 	}
 	var point lcif.Point
@@ -47,31 +47,31 @@ func (l *lcifLearned) choose(
 			if err != nil {
 				return err
 			}
-			l.weights = append(l.weights, LabelWeight{Weight: c.weight, Best: choice.Point})
-			if i == 0 || choice.Point.Better(&point.Measures, o.LCIF.Objective) {
+			l.weights = append(l.weights, LabelWeight{Weight: Weighting(c.weight), Best: choice.Point})
+			if i == 0 || choice.Point.Better(&point.Measures, o.Objective) {
 				best, point, l.curve, l.params = c, choice.Point, curve, choice.Params
 			}
 		}
 		return nil
 	})
-	l.opts.LCIF.Weight = best.weight
+	l.opts.Weight = best.weight
 	return best, err
 }
 
 // tune chooses parameters by cross-validation on the live rows. If parameters are given,
 // it computes only their thresholds.
 func (c *weighted) tune(
-	ctx context.Context, o buildOptions, report func(done, total int),
+	ctx context.Context, o lcifOptions, report func(done, total int),
 ) (*lcif.Curve, *lcif.Choice, error) {
 	cv := c.cv
-	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.LCIF.Folds, o.Seed, o.LCIF.TuneRows, workersOf(ctx)
+	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, workersOf(ctx)
 	tune := lcif.TuneOptions{
-		Objectives: []lcif.Objective{o.LCIF.Objective}, Variants: []lcif.Variant{lcif.Combined},
-		FeatureShare: o.LCIF.FeatureShares, Cuts: lcif.DefaultCuts(o.LCIF.AllowEmpty),
-		Search:  o.LCIF.Search,
+		Objectives: []lcif.Objective{o.Objective}, Variants: []lcif.Variant{lcif.Combined},
+		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
+		Search:  o.Search,
 		Workers: workersOf(ctx), Progress: func(_ string, done, total int) { report(done, total) },
 	}
-	tune.SecondOrders, cv.Graph = o.LCIF.SecondOrders, o.LCIF.Graph
+	tune.SecondOrders, cv.Graph = o.SecondOrders, o.Graph
 	if cv.Neighbors != nil {
 		tune.FeatureShare = []float64{1}
 	}
@@ -80,18 +80,18 @@ func (c *weighted) tune(
 	}
 	rows, sets := labels.SelectRows(c.data.rows, c.data.live), c.data.sets.Select(c.data.live)
 	data := lcif.CrossValidation(rows, sets, cv)
-	if p := o.LCIF.Params; p != nil {
-		data = fixed(&tune, p, o.LCIF.Cut, data)
+	if p := o.Params; p != nil {
+		data = fixed(&tune, p, o.Cut, data)
 	}
 	curve, err := lcif.Tune(ctx, data, tune)
 	if err != nil {
 		return nil, nil, wrapf(asOption(err), "tune")
 	}
-	choice, ok := curve.Choice(o.LCIF.Objective, lcif.Combined)
+	choice, ok := curve.Choice(o.Objective, lcif.Combined)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", errOption, o.LCIF.Objective)
+		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", errOption, o.Objective)
 	}
-	if p := o.LCIF.Params; p != nil {
+	if p := o.Params; p != nil {
 		thresholds := choice.Params.Thresholds
 		choice.Params = *p
 		choice.Params.Thresholds = thresholds

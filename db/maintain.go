@@ -195,6 +195,7 @@ func (d *DB) tryStep(
 		if err != nil {
 			return err
 		}
+		at.m = m
 		changed, err := st.changedRows(ctx, m)
 		due := changed > 0 && float64(changed) >= share*float64(m.Info.Rows) ||
 			st.tunable(m) || st.rewriteDue(m, share)
@@ -203,7 +204,7 @@ func (d *DB) tryStep(
 		}
 		rebuilt := st.tunable(m)
 		if !rebuilt {
-			s, rebuilt, err = m.kind().absorb(ctx, st, m, timer)
+			s, rebuilt, err = m.of.absorb(ctx, st, m, timer)
 		}
 		if rebuilt && err == nil {
 			again = newRebuild(ctx, st, m)
@@ -238,7 +239,8 @@ func (d *DB) tryStep(
 type stepBase struct {
 	coll    uint64
 	from    indexRef
-	changes *watch // the rows that are relabelled during the step
+	m       *manifest // of from
+	changes *watch    // the rows that are relabelled during the step
 }
 
 // changedRows returns the number of rows written, deleted or relabelled since an index was made.
@@ -266,7 +268,7 @@ func (st *collState) tunable(m *manifest) bool {
 // the tuning was put off and there are enough rows now.
 type rebuild struct {
 	m    *manifest
-	opts buildOptions
+	opts options
 	// replaces is the main object of the index to rebuild, zero if the file does not have the
 	// index yet.
 	replaces uint64
@@ -281,12 +283,9 @@ func (x *rebuild) overtaken(c *collection) bool {
 // newRebuild returns the options for a rebuild. st is nil if the index cannot be read.
 func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 	if m.Requested != nil {
-		return &rebuild{m: m, opts: *m.Requested}
+		return &rebuild{m: m, opts: m.Requested}
 	}
-	o := m.Options
-	o.NoTune = true
-	m.kind().again(ctx, st, m, &o)
-	return &rebuild{m: m, opts: o}
+	return &rebuild{m: m, opts: m.of.again(ctx, st, m)}
 }
 
 // rebuild rebuilds an index. It returns errOvertaken if the program has built or dropped the
@@ -294,8 +293,9 @@ func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
 func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild) (IndexInfo, error) {
 	timer := newTimer(ctx)
 	timer.before = x.m
-	return d.build(ctx, &buildJob{
-		coll: coll, name: x.m.Info.Name, opts: x.opts, timer: timer, overtaken: x.overtaken,
+	return d.build(ctx, &building{
+		buildJob:  buildJob{coll: coll, name: x.m.Info.Name, opts: x.opts, timer: timer},
+		overtaken: x.overtaken,
 	})
 }
 
@@ -423,7 +423,7 @@ func publishStep(
 	if r == nil || r.Object != from.Object {
 		return errOvertaken
 	}
-	m.Info.Maintained = time.Now().UTC()
+	m.Kind, m.of, m.Info.Maintained = at.m.Kind, at.m.of, time.Now().UTC()
 	data, err := encodeManifest(m)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func TestKillMaintain(t *testing.T) {
 		err = errors.Join(err, e)
 	}
 	// Every batch has a label of its own.
-	for _, kind := range []forest.Kind{kindAT, kindPT} {
+	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
 		o := treesOf(kind, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}}})
 		_, e := d.Collection("s").Build(t.Context(), string(kind), o)
 		err = errors.Join(err, e)

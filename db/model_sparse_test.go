@@ -14,7 +14,6 @@ import (
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -65,7 +64,7 @@ func (x *machine) createSparse(t *rapid.T) {
 	for f := range uint32(modelFeatures) {
 		all.Index, all.Value = append(all.Index, f), append(all.Value, 1)
 	}
-	c := &modelColl{sparse: true, named: named, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
+	c := &modelColl{sparse: true, named: named, rows: map[string]modelRow{}, indexes: map[string]string{}}
 	put := func(b *Tx) error { return b.Collection(name).Put(c.row("all", modelRow{sparse: all})) }
 	del := func(b *Tx) error { return b.Collection(name).Delete([]byte("all")) }
 	if err := errors.Join(err, x.d.Update(ctx, put), x.d.Update(ctx, del)); err != nil {
@@ -234,8 +233,8 @@ func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Quer
 
 // sparseBuild is options for an index of a sparse collection, or for a label
 // model of any.
-func (c *modelColl) sparseBuild(t *rapid.T) (forest.Kind, IndexOptions) {
-	kinds := []forest.Kind{kindLCIF, kindPT, kindAT}
+func (c *modelColl) sparseBuild(t *rapid.T) (string, IndexOptions) {
+	kinds := []string{kindLCIF, string(budget.PT), string(budget.AT)}
 	if c.sparse {
 		kinds = append(kinds, kindPostings, kindPostings, kindPostings)
 	}
@@ -246,7 +245,7 @@ func (c *modelColl) sparseBuild(t *rapid.T) (forest.Kind, IndexOptions) {
 	case kindLCIF:
 		return kind, &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	}
-	return kind, treesOf(kind, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}})
+	return kind, treesOf(budget.Kind(kind), TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}})
 }
 
 // labelled says whether a row has a label.

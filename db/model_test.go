@@ -30,7 +30,7 @@ type modelColl struct {
 	sparse, named bool // a sparse collection, opts is empty then
 	rows          map[string]modelRow
 	next          uint32 // next row number
-	indexes       map[string]forest.Kind
+	indexes       map[string]string
 }
 
 type modelRow struct {
@@ -415,7 +415,7 @@ func (x *machine) create(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.m[name] = &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]forest.Kind{}}
+	x.m[name] = &modelColl{opts: o, rows: map[string]modelRow{}, indexes: map[string]string{}}
 }
 
 func (x *machine) drop(t *rapid.T) {
@@ -602,7 +602,7 @@ func (x *machine) build(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("build of %+v over %d rows of dim %d: %v", o, len(c.rows), c.opts.Dim, err)
 	}
-	c.indexes[index] = o.Learner
+	c.indexes[index] = string(o.Learner)
 }
 
 // buildOther builds anything but a forest.

@@ -8,12 +8,11 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/postings"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
 // kindPostings is the kind of inverted indexes over sparse collections.
-const kindPostings forest.Kind = "postings"
+const kindPostings = "postings"
 
 // Postings are the options of an inverted index, which finds the exact nearest rows of a sparse
 // collection by cosine, and of the one in a label model (LCIF.Postings). The zero value builds
@@ -25,26 +24,35 @@ type Postings struct {
 	M         int
 }
 
-func (o *Postings) request() (buildOptions, error) {
+func (o *Postings) request(bool) (options, error) {
 	if o == nil {
 		o = &Postings{}
 	}
-	return buildOptions{Kind: kindPostings, Postings: *o}, nil
+	stored := postingsOptions(*o)
+	return &stored, stored.check()
 }
 
-// options returns the stored options.
-func (postingsKind) options(b *buildOptions) IndexOptions {
-	o := b.Postings
+// publicPostings returns the options that stored ones stand for.
+func publicPostings(stored options) IndexOptions {
+	o := Postings(*stored.(*postingsOptions))
 	return &o
 }
 
+// postingsOptions are the stored options of an inverted index.
+type postingsOptions struct {
+	Partition bool `json:",omitempty"`
+	M         int  `json:",omitempty"`
+}
+
+func (*postingsOptions) kindName() string              { return kindPostings }
+func (*postingsOptions) limits(string, int) error      { return nil }
+func (*postingsOptions) after(rebuilt options) options { return rebuilt }
+
 // check refuses a partition that cannot be built.
-func (o Postings) check(sparse bool) error {
+func (o postingsOptions) check() error {
 	switch {
-	case o == (Postings{}):
+	case o == (postingsOptions{}):
 		return nil
-	case !sparse:
-		return fmt.Errorf("%w: a partition is part of an inverted index, over a sparse collection", errOption)
 	case !o.Partition:
 		return fmt.Errorf("%w: m is %d without a partition", errOption, o.M)
 	case o.M < -1:
@@ -54,7 +62,7 @@ func (o Postings) check(sparse bool) error {
 }
 
 // params returns the options as parameters of package postings.
-func (o Postings) params() postings.Params {
+func (o postingsOptions) params() postings.Params {
 	p := postings.Params{Compact: true, Partition: o.Partition, M: o.M}
 	if p.M < 0 {
 		p.M = postings.Everything
@@ -66,7 +74,7 @@ func (o Postings) params() postings.Params {
 type sparseLearned struct {
 	n     int
 	live  int // number of rows that were not deleted
-	opts  buildOptions
+	opts  postingsOptions
 	index *postings.Index
 	// lengths has the length of each row before it was scaled to unit length, over the features
 	// that the index keeps.
@@ -91,7 +99,7 @@ type sparseManifest struct {
 }
 
 func (m *sparseManifest) valid() bool {
-	compact := m.Compact == "" || m.Compact == "weighted" || m.Compact == "uniform"
+	compact := m.Compact == "weighted" || m.Compact == "uniform"
 	return compact && m.Cols >= 0 && m.Cols <= MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
 }
 
@@ -102,8 +110,10 @@ func (postingsKind) suits(sparse bool) bool { return sparse }
 func (postingsKind) predicts() bool         { return false }
 func (postingsKind) detail() detail         { return &postingsManifest{} }
 
+func (postingsKind) options() options { return &postingsOptions{} }
+
 // again changes nothing, since nothing is tuned.
-func (postingsKind) again(context.Context, source, *manifest, *buildOptions) {}
+func (postingsKind) again(_ context.Context, _ source, m *manifest) options { return m.Options }
 
 // postingsManifest is the part of a manifest that only inverted indexes have.
 type postingsManifest struct {
@@ -128,7 +138,7 @@ func (p *postingsManifest) check(m *manifest) error {
 
 // build indexes all rows.
 func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
-	l := &sparseLearned{opts: job.opts}
+	l := &sparseLearned{opts: *job.opts.(*postingsOptions)}
 	var rows *vector.CSR
 	err := job.latest(func(st source) error {
 		set, err := st.sparse(ctx)
@@ -148,7 +158,7 @@ func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
 		return nil, err
 	}
 	err = job.timer.run("postings", func(report func(int, int)) (err error) {
-		l.index, err = postings.Build(ctx, rows, l.opts.Postings.params(), report)
+		l.index, err = postings.Build(ctx, rows, l.opts.params(), report)
 		return err
 	})
 	if err != nil {
@@ -185,7 +195,8 @@ func (s *sparseSet) matrix(
 }
 
 func (l *sparseLearned) describe(m *manifest) {
-	m.Options, m.Info.Rows, m.Info.TrainingPoints = l.opts, l.n, l.live
+	opts := l.opts
+	m.Options, m.Info.Rows, m.Info.TrainingPoints = &opts, l.n, l.live
 }
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part

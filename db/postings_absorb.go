@@ -147,7 +147,7 @@ func (postingsKind) absorb(
 		return nil, false, err
 	}
 	err = timer.run("postings", func(report func(int, int)) (err error) {
-		s.index, err = postings.Build(ctx, rows, m.Options.Postings.params(), report)
+		s.index, err = postings.Build(ctx, rows, m.Options.(*postingsOptions).params(), report)
 		return err
 	})
 	if err != nil {

@@ -196,7 +196,7 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	if err != nil {
 		return nil, err
 	}
-	if !x.m.kind().predicts() {
+	if !x.m.of.predicts() {
 		return nil, fmt.Errorf("%w: index %q of %q is no label model", errKind, name, st.c.Name)
 	}
 	return x, nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // A search reads sketches, lists and vectors by row number, and reads rows that are near each
@@ -14,7 +12,6 @@ import (
 // matters if an index is larger than the processor's caches.
 
 const (
-	nearLeaf  = 32       // number of rows below which their order does not matter
 	nearBatch = 64 << 20 // bytes of vectors that are read together
 )
 
@@ -77,15 +74,6 @@ func (s *Snapshot) nearOrder(
 	if st, err = s.collection(coll); err != nil {
 		return nil, nil, err
 	}
-	t, err := readTraining(ctx, st, buildOptions{}, func(int, int) {})
-	if err != nil {
-		return nil, nil, err
-	}
-	if order, err = forest.Order(ctx, t.corpus, nearLeaf, 0); err != nil {
-		return nil, nil, err
-	}
-	for i, at := range order {
-		order[i] = t.corpus.id(int(at))
-	}
-	return st, order, nil
+	order, err = nearFirst(ctx, st)
+	return st, order, err
 }

@@ -421,21 +421,21 @@ func (st *collState) prepareSearch(
 	if err := st.checkDenseAsk(o); err != nil {
 		return nil, "", p, err
 	}
-	view, m, err := st.target(ctx, o.Index)
+	view, x, err := st.target(ctx, o.Index)
 	if err != nil {
 		return nil, "", p, err
 	}
 	index = Flat
-	if m != nil {
-		index = m.Info.Name
+	if x != nil {
+		index = x.m.Info.Name
 	}
 	switch {
 	case o.Params != nil:
 		p = *o.Params
-	case m == nil:
+	case x == nil:
 		p.Method = query.Flat
 	default:
-		if p, err = m.tuned(cmp.Or(o.Recall, defaultRecall)); err != nil {
+		if p, err = x.open.(rowFinder).setting(cmp.Or(o.Recall, defaultRecall)); err != nil {
 			return nil, "", p, wrapf(err, "search of collection %q", st.c.Name)
 		}
 	}
@@ -492,21 +492,6 @@ func checkQuery(q []float32, dim int) error {
 
 // defaultRecall is the target recall of a search without one.
 const defaultRecall = 0.95
-
-// tuned returns the setting for a target recall. It is the exact scan if no measured setting
-// reaches the recall, or if there were too few rows to measure any.
-func (m *manifest) tuned(recall float64) (query.Params, error) {
-	if m.Info.Curve == nil && m.Options.NoTune {
-		return query.Params{}, fmt.Errorf(
-			"%w: index %q was built without the tuner: a search by it needs its parameters",
-			errOption, m.Info.Name)
-	}
-	p, ok := m.Info.Curve.Resolve(recall)
-	if !ok {
-		p.Method = query.Flat
-	}
-	return p, nil
-}
 
 // applyFilters combines the bitmap, label and key filters of the call.
 func (st *collState) applyFilters(

@@ -32,10 +32,8 @@ func (s *stageTimer) keep(m *manifest) {
 	if s.before.Requested != nil {
 		return // nothing was measured
 	}
-	resolved := m.Options
-	m.Options, i.Curve, i.TreeTrials = s.before.Options, b.Curve, b.TreeTrials
-	i.LabelCurve, i.LabelWeights = b.LabelCurve, b.LabelWeights
-	m.Options.Depth, m.Options.LCIF.Params = resolved.Depth, resolved.LCIF.Params
+	m.Options = s.before.Options.after(m.Options)
+	i.Curve, i.TreeTrials, i.LabelCurve, i.LabelWeights = b.Curve, b.TreeTrials, b.LabelCurve, b.LabelWeights
 }
 
 func (s *stageTimer) run(name string, f func(report func(done, total int)) error) error {

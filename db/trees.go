@@ -13,15 +13,7 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
-)
-
-// The kinds of budgeted trees.
-const (
-	kindSBT forest.Kind = forest.Kind(budget.SBT)
-	kindPT  forest.Kind = forest.Kind(budget.PT)
-	kindAT  forest.Kind = forest.Kind(budget.AT)
 )
 
 // treeKind implements budgeted trees over sparse and dense collections.
@@ -31,8 +23,14 @@ func (treeKind) suits(bool) bool { return true }
 func (treeKind) predicts() bool  { return true }
 func (treeKind) detail() detail  { return &budgetManifest{} }
 
+func (treeKind) options() options { return &treeOptions{} }
+
 // again drops the grid, since the parameters are its result.
-func (treeKind) again(_ context.Context, _ source, _ *manifest, o *buildOptions) { o.Budget.Grid = nil }
+func (treeKind) again(_ context.Context, _ source, m *manifest) options {
+	o := *m.treeOptions()
+	o.Grid = nil
+	return &o
+}
 
 // SBT are the options of a supervised budgeted tree, for rows that have one label each, with one
 // tree per label against the rest if there are more than two.
@@ -72,43 +70,75 @@ type TreeOptions struct {
 	Seed uint64 `json:",omitempty"`
 }
 
-func (o *SBT) request() (buildOptions, error) { return (*TreeOptions)(o).request(kindSBT) }
-func (o *PT) request() (buildOptions, error)  { return (*TreeOptions)(o).request(kindPT) }
-func (o *AT) request() (buildOptions, error)  { return (*TreeOptions)(o).request(kindAT) }
+func (o *SBT) request(bool) (options, error) { return (*TreeOptions)(o).stored(budget.SBT), nil }
+func (o *PT) request(bool) (options, error)  { return (*TreeOptions)(o).stored(budget.PT), nil }
+func (o *AT) request(bool) (options, error)  { return (*TreeOptions)(o).stored(budget.AT), nil }
 
-// request returns the stored form of the options, in which the budget is one of Params.
-func (o *TreeOptions) request(kind forest.Kind) (buildOptions, error) {
+// stored returns the stored form of the options, in which the budget is one of Params.
+func (o *TreeOptions) stored(kind budget.Kind) *treeOptions {
 	if o == nil {
 		o = &TreeOptions{}
 	}
-	b := buildOptions{Kind: kind, Seed: o.Seed, Budget: *o}
-	b.Budget.Budget, b.Budget.Seed = 0, 0
-	p := &b.Budget.Params
+	b := &treeOptions{
+		Kind: kind, Params: o.Params, Grid: o.Grid, TuneRows: o.TuneRows, Weight: string(o.Weight),
+		AllowEmpty: o.AllowEmpty, Raw: o.Raw, Seed: o.Seed,
+	}
+	p := &b.Params
 	p.BAC.Budget = cmp.Or(o.Budget, p.BAC.Budget, 100)
 	p.Seed = cmp.Or(p.Seed, o.Seed)
-	p.KeepTop = kind == kindAT && !o.AllowEmpty
-	return b, nil
+	p.KeepTop = kind == budget.AT && !o.AllowEmpty
+	return b
 }
 
-// options returns the options of trees that their stored ones stand for.
-func (treeKind) options(b *buildOptions) IndexOptions {
-	o := b.Budget
-	o.Budget, o.Seed = o.Params.BAC.Budget, b.Seed
-	switch b.Kind {
-	case kindSBT:
-		return (*SBT)(&o)
-	case kindPT:
-		return (*PT)(&o)
+// publicTrees returns the options of trees that their stored ones stand for.
+func publicTrees(stored options) IndexOptions {
+	b := stored.(*treeOptions)
+	o := &TreeOptions{
+		Budget: b.Params.BAC.Budget, Params: b.Params, Grid: b.Grid, TuneRows: b.TuneRows,
+		Weight: Weighting(b.Weight), AllowEmpty: b.AllowEmpty, Raw: b.Raw, Seed: b.Seed,
 	}
-	return (*AT)(&o)
+	switch b.Kind {
+	case budget.SBT:
+		return (*SBT)(o)
+	case budget.PT:
+		return (*PT)(o)
+	}
+	return (*AT)(o)
 }
+
+// treeOptions are the stored options of budgeted trees.
+type treeOptions struct {
+	Kind       budget.Kind
+	Params     budget.Params
+	Grid       *budget.Grid `json:",omitempty"`
+	TuneRows   int          `json:",omitempty"`
+	Weight     string
+	AllowEmpty bool `json:",omitempty"`
+	Raw        bool
+	Seed       uint64 `json:",omitempty"`
+}
+
+func (o *treeOptions) kindName() string { return string(o.Kind) }
+
+func (o *treeOptions) limits(string, int) error {
+	if g := o.Grid; g != nil && g.Folds > maxFolds {
+		return fmt.Errorf("%w: %d folds, want at most %d", errOption, g.Folds, maxFolds)
+	}
+	return nil
+}
+
+// after keeps the options: the rebuild trains with their parameters.
+func (o *treeOptions) after(options) options { return o }
+
+// treeOptions returns the options in the manifest of budgeted trees.
+func (m *manifest) treeOptions() *treeOptions { return m.Options.(*treeOptions) }
 
 // budgetLearned is a set of budgeted trees that has been learned but not yet stored.
 type budgetLearned struct {
 	n, points int
 	dim       int
 	metric    vector.Metric
-	opts      buildOptions
+	opts      treeOptions
 	model     *budget.Model
 	trials    []budget.Trial
 	names     []string
@@ -131,8 +161,8 @@ type budgetManifest struct {
 
 // build learns trees.
 func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
-	o := job.opts
-	if err := o.Budget.check(o.Kind); err != nil {
+	o := *job.opts.(*treeOptions)
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	l := &budgetLearned{opts: o}
@@ -140,12 +170,12 @@ func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
 	err := job.latest(func(st source) error {
 		c := st.about()
 		l.dim, l.metric = c.Dim, c.Metric
-		l.unit = c.Sparse && !o.Budget.Raw
+		l.unit = c.Sparse && !o.Raw
 		err := job.timer.run("read", func(report func(int, int)) (err error) {
 			data, l.names, err = readLabelled(ctx, st, nil, report)
 			return err
 		})
-		if err == nil && o.Kind == kindSBT {
+		if err == nil && o.Kind == budget.SBT {
 			err = oneLabelEach(st, data)
 		}
 		return err
@@ -161,7 +191,7 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 	o := &l.opts
 	l.n, l.points = data.rows.Rows(), len(data.live)
 	features := data.rows.Cols
-	if w := o.Budget.Weight; w != "" && w != WeightNone {
+	if w := o.Weight; w != "" && w != weightNone {
 		if err := checkSpread(job.coll, features, len(data.rows.Index)); err != nil {
 			return err
 		}
@@ -188,9 +218,9 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
 		}
-		if errors.Is(err, budget.ErrConstant) && o.Budget.Weight == WeightTFIDF {
+		if errors.Is(err, budget.ErrConstant) && o.Weight == weightTFIDF {
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have",
-				err, o.Budget.Weight)
+				err, o.Weight)
 		}
 		return wrapf(asOption(err), "%s over %q", o.Kind, job.coll)
 	}
@@ -204,8 +234,8 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 }
 
 func (l *budgetLearned) describe(m *manifest) {
-	s, i := l.model.Stats(), &m.Info
-	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = l.opts, l.n, l.points, &s, l.trials
+	s, i, opts := l.model.Stats(), &m.Info, l.opts
+	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = &opts, l.n, l.points, &s, l.trials
 }
 
 // The numbers of a tree's arrays in the section budget (codec/FORMAT.md). They
@@ -286,7 +316,7 @@ func (b *budgetManifest) features() int { return b.Cols }
 func (b *budgetManifest) check(m *manifest) error {
 	ok := b.Cols >= 0 && b.Cols <= MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
 		b.Voters >= 0 && b.Voters <= budget.MaxVoters
-	if o := m.Options; !ok || o.Budget.check(o.Kind) != nil {
+	if !ok || m.treeOptions().check() != nil {
 		return errors.New("budgeted trees")
 	}
 	return nil

@@ -30,7 +30,7 @@ func (treeKind) absorb(
 			return nil, false, err
 		}
 		err = checkSpread(c.Name, c.Dim, set.entries())
-		if o := m.Options.Budget.Weight; err != nil && o != "" && o != WeightNone {
+		if o := m.treeOptions().Weight; err != nil && o != "" && o != weightNone {
 			return nil, false, err
 		}
 		if err != nil {
@@ -62,8 +62,8 @@ func (treeKind) absorb(
 	for i := range data.rows.Rows() {
 		rows.Append(t.prepare(data.rows.Row(i)))
 	}
-	job := treeJob(m.Options.Kind, rows, data)
-	job.Params, job.Workers = m.Options.Budget.Params, workersOf(ctx)
+	job := treeJob(m.treeOptions().Kind, rows, data)
+	job.Params, job.Workers = m.treeOptions().Params, workersOf(ctx)
 	relabelled, err := st.relabelled(m.Object)
 	if err != nil {
 		return nil, false, err
@@ -88,7 +88,7 @@ func (treeKind) absorb(
 		return nil, true, nil
 	}
 	return &treeStep{m: m, subtrees: out.Subtrees, l: budgetLearned{
-		n: int(c.Rows), points: len(data.live), dim: c.Dim, metric: m.Metric, opts: m.Options,
+		n: int(c.Rows), points: len(data.live), dim: c.Dim, metric: m.Metric, opts: *m.treeOptions(),
 		model: out.Model, names: names, idf: t.idf, unit: t.unit,
 	}}, false, nil
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // treeBed is a collection with one tree, and what its rows are.
@@ -21,7 +20,7 @@ type treeBed struct {
 	d     *DB
 	path  string
 	dense bool
-	kind  forest.Kind
+	kind  budget.Kind
 	rng   *rand.Rand
 	keys  int
 	live  map[string][]string // labels by key
@@ -55,7 +54,7 @@ func (b *treeBed) put(n, q int) {
 				r.Labels = append(r.Labels, fmt.Sprint("l", l))
 			}
 		}
-		if b.kind == kindSBT {
+		if b.kind == budget.SBT {
 			if r.Labels = r.Labels[:min(1, len(r.Labels))]; len(r.Labels) == 0 {
 				r.Labels = []string{"none"}
 			}
@@ -140,7 +139,7 @@ func (b *treeBed) check() {
 		if x.m.Info.Rows != int(st.c.Rows) || x.m.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.m.Info.Tree, m.Stats()) {
 			b.t.Fatalf("%+v for %d rows, %d live", x.m.Info, st.c.Rows, len(b.live))
 		}
-		if b.kind != kindSBT {
+		if b.kind != budget.SBT {
 			sets := map[string]int{}
 			for _, names := range b.live {
 				names = slices.Sorted(slices.Values(names))
@@ -185,13 +184,13 @@ func (b *treeBed) check() {
 func TestMaintainTrees(t *testing.T) {
 	actions := map[string]int{}
 	for _, c := range []struct {
-		kind   forest.Kind
+		kind   budget.Kind
 		dense  bool
 		weight Weighting
 		labels int
 	}{
-		{kindAT, false, WeightTFIDF, 4}, {kindAT, true, WeightNone, 4}, {kindPT, false, WeightNone, 4},
-		{kindSBT, false, WeightTFIDF, 3}, {kindSBT, true, WeightNone, 1},
+		{budget.AT, false, WeightTFIDF, 4}, {budget.AT, true, WeightNone, 4}, {budget.PT, false, WeightNone, 4},
+		{budget.SBT, false, WeightTFIDF, 3}, {budget.SBT, true, WeightNone, 1},
 	} {
 		t.Run(fmt.Sprint(c.kind, c.dense), func(t *testing.T) {
 			ctx := t.Context()
@@ -281,7 +280,7 @@ func (b *treeBed) cancelled() {
 // options and trials that they were built with, and are not tuned again.
 func TestMaintainTreesAsBuilt(t *testing.T) {
 	ctx := t.Context()
-	b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), kind: kindAT, rng: rand.New(rand.NewPCG(4, 1)), live: map[string][]string{}}
+	b := &treeBed{t: t, path: filepath.Join(t.TempDir(), "db"), kind: budget.AT, rng: rand.New(rand.NewPCG(4, 1)), live: map[string][]string{}}
 	b.open()
 	defer func() { b.must(b.d.Close()) }()
 	b.must(create(ctx, b.d, "s", Schema{Features: Numbered}))
@@ -301,4 +300,4 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 }
 
 // isTree reports whether indexes of a kind are budgeted trees.
-func isTree(name forest.Kind) bool { return kinds[name] == kind(treeKind{}) }
+func isTree(name string) bool { return kindOf(name) == kind(treeKind{}) }

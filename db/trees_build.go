@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -21,11 +20,12 @@ const (
 )
 
 // check refuses options that trees of the kind do not support.
-func (o TreeOptions) check(kind forest.Kind) error {
-	if err := o.Weight.check(); err != nil {
+func (o *treeOptions) check() error {
+	kind := o.Kind
+	if err := checkWeight(o.Weight); err != nil {
 		return err
 	}
-	if o.Weight == WeightStandard {
+	if o.Weight == weightStandard {
 		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees",
 			errOption, o.Weight, kindLCIF)
 	}
@@ -61,10 +61,10 @@ func (o TreeOptions) check(kind forest.Kind) error {
 		}
 	}
 	switch {
-	case len(g.Positives) > 0 && kind != kindAT:
-		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", errOption, kindAT, kind)
-	case len(g.Thresholds) > 0 && kind != kindAT:
-		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", errOption, kindAT, kind)
+	case len(g.Positives) > 0 && kind != budget.AT:
+		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", errOption, budget.AT, kind)
+	case len(g.Thresholds) > 0 && kind != budget.AT:
+		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", errOption, budget.AT, kind)
 	case g.Folds < 0 || g.Folds == 1:
 		return fmt.Errorf("%w: cross-validation of %d folds", errOption, g.Folds)
 	}
@@ -83,16 +83,16 @@ func oneLabelEach(st source, data *labelled) error {
 			return err
 		}
 		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
-			errOption, key, st.about().Name, n, kindSBT)
+			errOption, key, st.about().Name, n, budget.SBT)
 	}
 	return nil
 }
 
 // treeJob returns the training job for trees of a kind: rows as the trees use them, with the
 // labels of data.
-func treeJob(kind forest.Kind, rows *vector.CSR, data *labelled) budget.Job {
+func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled) budget.Job {
 	j := budget.Job{X: rows, Sets: data.sets, Rows: data.live}
-	if kind == kindSBT {
+	if kind == budget.SBT {
 		j.Class, j.Classes = make([]uint32, rows.Rows()), max(2, data.sets.Labels())
 		for _, i := range data.live {
 			j.Class[i] = data.sets.Row(i)[0]
@@ -103,7 +103,7 @@ func treeJob(kind forest.Kind, rows *vector.CSR, data *labelled) budget.Job {
 
 // learn chooses parameters, if there is a grid, and trains the trees.
 func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageTimer) error {
-	o, kind := &l.opts.Budget, budget.Kind(l.opts.Kind)
+	o, kind := &l.opts, l.opts.Kind
 	job.Workers = workersOf(ctx)
 	if o.Grid != nil {
 		err := timer.run("tune", func(report func(int, int)) (err error) {
@@ -124,7 +124,7 @@ func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageT
 }
 
 // filled returns the grid with the values of Params in place of empty lists.
-func (o TreeOptions) filled() budget.Grid {
+func (o *treeOptions) filled() budget.Grid {
 	g := *o.Grid
 	if len(g.Budgets) == 0 {
 		g.Budgets = []int{o.Params.BAC.Budget}

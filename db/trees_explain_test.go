@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 )
 
-func treeOptions(kind forest.Kind) IndexOptions { return treesOf(kind, TreeOptions{Budget: 10}) }
+func smallTrees(kind budget.Kind) IndexOptions { return treesOf(kind, TreeOptions{Budget: 10}) }
 
 // treesOf returns options of budgeted trees as those of a kind.
-func treesOf(kind forest.Kind, o TreeOptions) IndexOptions {
-	return map[forest.Kind]IndexOptions{kindSBT: (*SBT)(&o), kindPT: (*PT)(&o), kindAT: (*AT)(&o)}[kind]
+func treesOf(kind budget.Kind, o TreeOptions) IndexOptions {
+	return map[budget.Kind]IndexOptions{budget.SBT: (*SBT)(&o), budget.PT: (*PT)(&o), budget.AT: (*AT)(&o)}[kind]
 }
 
 // checkPath checks that a path's decisions are made of what it says.
@@ -43,8 +42,8 @@ func checkPath(t *testing.T, p *TreePath, has func(feature string) bool) {
 func TestTreesExplain(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	for _, kind := range []forest.Kind{kindAT, kindPT} {
-		if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind)); err != nil {
+	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
+		if _, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(kind)); err != nil {
 			t.Fatal(err)
 		}
 		plain := predictAll(t, d, queries, nil, 1)
@@ -74,16 +73,16 @@ func TestTreesExplain(t *testing.T) {
 						t.Fatalf("query %d: %+v, another path than %+v", i, e, path)
 					}
 					switch {
-					case kind == kindPT && e.Decision != -1:
+					case kind == budget.PT && e.Decision != -1:
 						t.Errorf("decision %d of a powerset tree", e.Decision)
-					case kind == kindAT && e.Decision < 0: // all rows of the leaf have it
+					case kind == budget.AT && e.Decision < 0: // all rows of the leaf have it
 						for _, d := range e.Tree.Path {
 							if d.Label == p.Label || slices.Contains(d.Always, p.Label) {
 								t.Errorf("no decision found label %q: %+v", p.Label, e.Tree)
 							}
 						}
 						leaves++
-					case kind == kindAT:
+					case kind == budget.AT:
 						if by := e.Tree.Path[e.Decision]; by.Label != p.Label && !slices.Contains(by.Always, p.Label) {
 							t.Errorf("%q by %+v", p.Label, by)
 						}
@@ -112,7 +111,7 @@ func TestTreesExplain(t *testing.T) {
 func TestClassTreesExplain(t *testing.T) {
 	for classes := 2; classes <= 3; classes++ {
 		d := classDB(t, classes)
-		if _, err := d.Collection("points").Build(t.Context(), "tree", treeOptions(kindSBT)); err != nil {
+		if _, err := d.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT)); err != nil {
 			t.Fatal(err)
 		}
 		q := Query{Vector: []float32{0, 2, 0, 0}}
@@ -188,7 +187,7 @@ func classDB(t *testing.T, classes int) *DB {
 func TestTreePicture(t *testing.T) {
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
-	if _, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kindAT)); err != nil {
+	if _, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(budget.AT)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Collection("docs").Build(t.Context(), "index", &Postings{}); err != nil {
@@ -196,7 +195,7 @@ func TestTreePicture(t *testing.T) {
 	}
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(kindSBT)); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT)); err != nil {
 		t.Fatal(err)
 	}
 	err := d.View(func(s *Snapshot) error {
@@ -262,15 +261,15 @@ func TestTreeDecisions(t *testing.T) {
 	defer d.Close()
 	points := classDB(t, 3)
 	defer points.Close()
-	if _, err := points.Collection("points").Build(t.Context(), "tree", treeOptions(kindSBT)); err != nil {
+	if _, err := points.Collection("points").Build(t.Context(), "tree", smallTrees(budget.SBT)); err != nil {
 		t.Fatal(err)
 	}
 	var queries []Query
 	for _, r := range rows {
 		queries = append(queries, Query{Features: r.Features})
 	}
-	for _, kind := range []forest.Kind{kindPT, kindAT} {
-		info, err := d.Collection("docs").Build(t.Context(), "tree", treeOptions(kind))
+	for _, kind := range []budget.Kind{budget.PT, budget.AT} {
+		info, err := d.Collection("docs").Build(t.Context(), "tree", smallTrees(kind))
 		if err != nil {
 			t.Fatal(err)
 		}

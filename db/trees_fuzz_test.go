@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // treeBlocks makes a small database with trees of all kinds and lists their
@@ -46,9 +45,9 @@ func treeBlocks(tb testing.TB, path string) []storedBlock {
 		tb.Fatal(err)
 	}
 	o := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}}
-	for coll, kinds := range map[string][]forest.Kind{"named": {kindAT, kindPT}, "classes": {kindSBT}} {
+	for coll, kinds := range map[string][]budget.Kind{"named": {budget.AT, budget.PT}, "classes": {budget.SBT}} {
 		for _, kind := range kinds {
-			if o.Weight = WeightTFIDF; kind == kindSBT {
+			if o.Weight = WeightTFIDF; kind == budget.SBT {
 				o.Weight = WeightNone
 			}
 			if _, err := d.Collection(coll).Build(ctx, string(kind), treesOf(kind, o)); err != nil {
@@ -110,7 +109,7 @@ func FuzzTree(f *testing.F) {
 			if err != nil {
 				return err
 			}
-			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(kindSBT) && n != float64(len(path.Path)) {
+			if n, err := s.Collection(coll).TreeDecisions(WithWorkers(ctx, 1), []Query{q}, index); err != nil || index != string(budget.SBT) && n != float64(len(path.Path)) {
 				t.Fatalf("%s: %g decisions, %d on the path: %v", index, n, len(path.Path), err)
 			}
 			p, err := s.Collection(coll).TreePicture(index, &budget.PictureOptions{Nodes: 5})
@@ -130,7 +129,7 @@ func FuzzTree(f *testing.F) {
 			if err == nil {
 				err = st.load(t.Context())
 			}
-			if err != nil || !isTree(m.Options.Kind) {
+			if err != nil || !isTree(m.Kind) {
 				return err
 			}
 			made, _, err := treeKind{}.absorb(WithWorkers(ctx, 1), st, m, newTimer(ctx))

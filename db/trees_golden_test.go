@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 )
 
 // putClassified writes rows of the collections of the golden files of trees:
@@ -42,7 +41,7 @@ func treesGolden(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	build := func(coll string, kind forest.Kind, weight Weighting) func() error {
+	build := func(coll string, kind budget.Kind, weight Weighting) func() error {
 		o := treesOf(kind, TreeOptions{Weight: weight, Params: budget.Params{BAC: budget.BACParams{Budget: 3, Rounds: 2}, Folds: 3}})
 		return func() error {
 			_, err := d.Collection(coll).Build(ctx, string(kind), o)
@@ -54,9 +53,9 @@ func treesGolden(path string) (err error) {
 		func() error { return create(ctx, d, "points", Schema{Dim: 4}) },
 		func() error { return putClassified(d, 0, 80) },
 		func() error { return putClassified(d, 3, 5) },
-		build("terms", kindAT, WeightTFIDF),
-		build("terms", kindPT, WeightNone),
-		build("points", kindSBT, WeightNone),
+		build("terms", budget.AT, WeightTFIDF),
+		build("terms", budget.PT, WeightNone),
+		build("points", budget.SBT, WeightNone),
 	)
 }
 

@@ -10,13 +10,12 @@ import (
 
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
 func TestBudgetedTreesPredict(t *testing.T) {
 	d, _, queries, truth := topicDB(t, true)
-	for _, kind := range []forest.Kind{kindAT, kindPT} {
+	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
 		for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 			o := treesOf(kind, TreeOptions{Budget: 10, Weight: weight})
 			info, err := d.Collection("docs").Build(t.Context(), "tree", o)
@@ -38,7 +37,7 @@ func TestBudgetedTreesPredict(t *testing.T) {
 					right++
 				}
 			}
-			if right < map[forest.Kind]int{kindAT: 80, kindPT: 60}[kind] {
+			if right < map[budget.Kind]int{budget.AT: 80, budget.PT: 60}[kind] {
 				t.Errorf("%s %q: %d of 100 label sets are right", kind, weight, right)
 			}
 			top := predictAll(t, d, queries, &PredictOptions{Top: 1}, 1)
@@ -150,7 +149,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 func TestBudgetedTreesMisuse(t *testing.T) {
 	d, rows, queries, _ := topicDB(t, false)
 	defer d.Close()
-	build := func(coll string, kind forest.Kind, o TreeOptions) error {
+	build := func(coll string, kind budget.Kind, o TreeOptions) error {
 		_, err := d.Collection(coll).Build(t.Context(), "tree", treesOf(kind, o))
 		return err
 	}
@@ -170,7 +169,7 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	few := TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 3}, MinPositive: 100}}
-	if err := build("docs", kindAT, few); err != nil {
+	if err := build("docs", budget.AT, few); err != nil {
 		t.Fatal(err)
 	}
 	predict := func(q Query, o *PredictOptions) error {
@@ -180,12 +179,12 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"negative budget":    {build("docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), errOption},
-		"weighting":          {build("docs", kindPT, TreeOptions{Weight: "x"}), errOption},
-		"several labels":     {build("docs", kindSBT, TreeOptions{}), errOption},
-		"one class":          {build("one", kindSBT, TreeOptions{}), budget.ErrOneClass},
-		"one label set":      {build("one", kindAT, TreeOptions{}), budget.ErrOneClass},
-		"no such collection": {build("x", kindAT, TreeOptions{}), errNoCollection},
+		"negative budget":    {build("docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), errOption},
+		"weighting":          {build("docs", budget.PT, TreeOptions{Weight: "x"}), errOption},
+		"several labels":     {build("docs", budget.SBT, TreeOptions{}), errOption},
+		"one class":          {build("one", budget.SBT, TreeOptions{}), budget.ErrOneClass},
+		"one label set":      {build("one", budget.AT, TreeOptions{}), budget.ErrOneClass},
+		"no such collection": {build("x", budget.AT, TreeOptions{}), errNoCollection},
 		"parameters":         {predict(queries[0], &PredictOptions{Params: &lcif.Params{K: 1}}), errOption},
 		"dense query":        {predict(Query{Vector: []float32{1}}, nil), errKind},
 		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), errFeatures},

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -25,14 +24,14 @@ func TestTreesChooseParameters(t *testing.T) {
 		name   string
 		d      *DB
 		coll   string
-		kind   forest.Kind
+		kind   budget.Kind
 		grid   budget.Grid
 		trials int
 	}{
-		{"annotation", d, "docs", kindAT, budget.Grid{Budgets: []int{1, 20}, Costs: []float64{1}, Thresholds: []float32{-0.5, 0, 50}, Folds: 3}, 6},
-		{"powerset", d, "docs", kindPT, budget.Grid{Budgets: []int{1, 20}, Folds: 2}, 2},
-		{"two classes", points[2], "points", kindSBT, budget.Grid{Costs: []float64{0.1, 1}}, 2},
-		{"three classes", points[3], "points", kindSBT, budget.Grid{Budgets: []int{1, 2}, Costs: []float64{1}, Folds: 3}, 2},
+		{"annotation", d, "docs", budget.AT, budget.Grid{Budgets: []int{1, 20}, Costs: []float64{1}, Thresholds: []float32{-0.5, 0, 50}, Folds: 3}, 6},
+		{"powerset", d, "docs", budget.PT, budget.Grid{Budgets: []int{1, 20}, Folds: 2}, 2},
+		{"two classes", points[2], "points", budget.SBT, budget.Grid{Costs: []float64{0.1, 1}}, 2},
+		{"three classes", points[3], "points", budget.SBT, budget.Grid{Budgets: []int{1, 2}, Costs: []float64{1}, Folds: 3}, 2},
 	} {
 		o := treesOf(c.kind, TreeOptions{Grid: &c.grid, TuneRows: 300, Params: budget.Params{BAC: budget.BACParams{Rounds: 3}}})
 		var stages []string
@@ -48,18 +47,18 @@ func TestTreesChooseParameters(t *testing.T) {
 			t.Errorf("%s: %+v in stages %q", c.name, info.TreeTrials, stages)
 		}
 		best := slices.MaxFunc(info.TreeTrials, func(a, b budget.Trial) int { return int(math.Copysign(1, a.Score-b.Score)) })
-		request, err := info.Options.request()
+		request, err := info.Options.request(true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := request.Budget.Params
+		p := request.(*treeOptions).Params
 		chosen := slices.IndexFunc(info.TreeTrials, func(tr budget.Trial) bool {
 			return tr.Budget == p.BAC.Budget && tr.C == p.BAC.C && tr.Threshold == p.Threshold
 		})
 		if chosen < 0 || info.TreeTrials[chosen].Score != best.Score || best.Score < 0.5 {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
-		if c.kind == kindAT && (p.Threshold == 50 || p.BAC.Budget != 20) {
+		if c.kind == budget.AT && (p.Threshold == 50 || p.BAC.Budget != 20) {
 			t.Errorf("%s: chose %+v of %+v", c.name, p, info.TreeTrials)
 		}
 		again, err := c.d.Collection(c.coll).Build(t.Context(), "again", o)
@@ -129,38 +128,38 @@ func TestTreesNameWhatIsWrong(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
 		coll  string
-		kind  forest.Kind
+		kind  budget.Kind
 		o     TreeOptions
 		want  error
 		names string
 	}{
-		{"single", kindSBT, TreeOptions{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
-		{"single", kindAT, TreeOptions{}, budget.ErrOneClass, `over "single"`},
-		{"pair", kindPT, TreeOptions{}, budget.ErrOneClass, `the labels "one", "two"`},
-		{"pair", kindSBT, TreeOptions{}, errOption, `row "row-0" of "pair" has 2 labels`},
-		{"bare", kindAT, TreeOptions{}, errEmpty, `no row of "bare" has a label`},
-		{"bare", kindSBT, TreeOptions{}, errEmpty, `"bare"`},
-		{"void", kindPT, TreeOptions{}, errEmpty, `"void"`},
-		{"constant", kindSBT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
-		{"constant", kindPT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
-		{"everywhere", kindSBT, TreeOptions{Weight: WeightTFIDF}, budget.ErrConstant, "after weighing by tfidf"},
-		{"gap", kindSBT, TreeOptions{}, errOption, `row "row-13" of "gap" has 0 labels`},
-		{"docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, errOption, "budget of -3"},
-		{"docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, errOption, "cost +Inf"},
-		{"docs", kindAT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, errOption, "cost NaN"},
-		{"docs", kindAT, TreeOptions{Params: budget.Params{Threshold: float32(nan)}}, errOption, "threshold NaN"},
-		{"single", kindSBT, TreeOptions{Params: budget.Params{Folds: 99}}, errOption, "99 folds"},
-		{"docs", kindAT, grid(budget.Grid{Budgets: []int{5, 0}}), errOption, "budget of 0"},
-		{"docs", kindAT, grid(budget.Grid{Costs: []float64{1, 0}}), errOption, "cost of 0"},
-		{"docs", kindAT, grid(budget.Grid{Costs: []float64{nan}}), errOption, "cost of NaN"},
-		{"docs", kindAT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), errOption, "threshold of +Inf"},
-		{"docs", kindPT, grid(budget.Grid{Thresholds: []float32{0}}), errOption, "not pt"},
-		{"docs", kindPT, grid(budget.Grid{Positives: []int{2}}), errOption, "not pt"},
-		{"docs", kindAT, grid(budget.Grid{Positives: []int{0}}), errOption, "0 positive rows"},
-		{"docs", kindPT, grid(budget.Grid{Folds: 1}), errOption, "1 folds"},
-		{"docs", kindPT, TreeOptions{TuneRows: -1}, errOption, "-1 rows"},
-		{"rare", kindSBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
-		{"rare", kindSBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
+		{"single", budget.SBT, TreeOptions{}, budget.ErrOneClass, `all 20 rows have the label "only"`},
+		{"single", budget.AT, TreeOptions{}, budget.ErrOneClass, `over "single"`},
+		{"pair", budget.PT, TreeOptions{}, budget.ErrOneClass, `the labels "one", "two"`},
+		{"pair", budget.SBT, TreeOptions{}, errOption, `row "row-0" of "pair" has 2 labels`},
+		{"bare", budget.AT, TreeOptions{}, errEmpty, `no row of "bare" has a label`},
+		{"bare", budget.SBT, TreeOptions{}, errEmpty, `"bare"`},
+		{"void", budget.PT, TreeOptions{}, errEmpty, `"void"`},
+		{"constant", budget.SBT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
+		{"constant", budget.PT, TreeOptions{}, budget.ErrConstant, `over "constant"`},
+		{"everywhere", budget.SBT, TreeOptions{Weight: WeightTFIDF}, budget.ErrConstant, "after weighing by tfidf"},
+		{"gap", budget.SBT, TreeOptions{}, errOption, `row "row-13" of "gap" has 0 labels`},
+		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -3}}}, errOption, "budget of -3"},
+		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: inf}}}, errOption, "cost +Inf"},
+		{"docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{C: nan}}}, errOption, "cost NaN"},
+		{"docs", budget.AT, TreeOptions{Params: budget.Params{Threshold: float32(nan)}}, errOption, "threshold NaN"},
+		{"single", budget.SBT, TreeOptions{Params: budget.Params{Folds: 99}}, errOption, "99 folds"},
+		{"docs", budget.AT, grid(budget.Grid{Budgets: []int{5, 0}}), errOption, "budget of 0"},
+		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{1, 0}}), errOption, "cost of 0"},
+		{"docs", budget.AT, grid(budget.Grid{Costs: []float64{nan}}), errOption, "cost of NaN"},
+		{"docs", budget.AT, grid(budget.Grid{Thresholds: []float32{float32(inf)}}), errOption, "threshold of +Inf"},
+		{"docs", budget.PT, grid(budget.Grid{Thresholds: []float32{0}}), errOption, "not pt"},
+		{"docs", budget.PT, grid(budget.Grid{Positives: []int{2}}), errOption, "not pt"},
+		{"docs", budget.AT, grid(budget.Grid{Positives: []int{0}}), errOption, "0 positive rows"},
+		{"docs", budget.PT, grid(budget.Grid{Folds: 1}), errOption, "1 folds"},
+		{"docs", budget.PT, TreeOptions{TuneRows: -1}, errOption, "-1 rows"},
+		{"rare", budget.SBT, grid(budget.Grid{Budgets: []int{1, 2}}), budget.ErrOneClass, "cross-validation"},
+		{"rare", budget.SBT, grid(budget.Grid{Folds: 30}), budget.ErrInput, "30 folds of 20 rows"},
 	} {
 		_, err := d.Collection(c.coll).Build(t.Context(), "tree", treesOf(c.kind, c.o))
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.names) {

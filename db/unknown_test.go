@@ -86,7 +86,7 @@ func TestUnknownFeatures(t *testing.T) {
 		q.Value = append(q.Value, 2, 3)
 		norm := q.Norm()
 		err := d.View(func(s *Snapshot) error {
-			for _, o := range append([]SearchOptions{{Index: Flat}}, options(strategies)...) {
+			for _, o := range append([]SearchOptions{{Index: Flat}}, searchOptions(strategies)...) {
 				want, stats, err := nearest(t.Context(), s.Collection("numbers"), Query{Sparse: q}, 10, &o)
 				if err != nil {
 					return err
@@ -121,7 +121,7 @@ func TestUnknownFeatures(t *testing.T) {
 	}
 }
 
-func options(strategies []postings.Strategy) (out []SearchOptions) {
+func searchOptions(strategies []postings.Strategy) (out []SearchOptions) {
 	for _, s := range strategies {
 		out = append(out, SearchOptions{Index: "lists", Strategy: s})
 	}
