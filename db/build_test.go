@@ -39,6 +39,7 @@ func uses(o *db.Forest) *query.Params {
 // deleted and replaced before the build and after it, an index is built,
 // asked, and asked again by another handle.
 func TestBuildKinds(t *testing.T) {
+	t.Parallel()
 	const n, dim = 1000, 20
 	at := 0
 	for m, metric := range metrics {
@@ -196,6 +197,7 @@ func (b *bed) checkInfo(info db.IndexInfo, o *db.Forest, covered int) {
 
 // TestBuildAuto lets the tuner choose, and tunes on training queries.
 func TestBuildAuto(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("tunes five forests")
 	}
@@ -234,6 +236,7 @@ func TestBuildAuto(t *testing.T) {
 
 // TestBuildTrainingQueries learns from a separate set under every metric.
 func TestBuildTrainingQueries(t *testing.T) {
+	t.Parallel()
 	const dim = 16
 	for _, metric := range fewer(2) {
 		b := newBed(t, metric, dim)
@@ -409,6 +412,7 @@ func (b *bed) catalogue(all map[string]string) (out []uint64) {
 // and another seed for contrast: with the tuner's clock out of the way, every
 // stored block is a function of rows, options and seed.
 func TestBuildDeterministic(t *testing.T) {
+	t.Parallel()
 	const dim = 20
 	n := 1000
 	if testing.Short() {
@@ -474,6 +478,7 @@ var stages = []string{"read", "labels", "trees", "tune", "write"}
 
 // TestBuildProgress checks what a build reports of itself.
 func TestBuildProgress(t *testing.T) {
+	t.Parallel()
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 3000, dim))
@@ -504,6 +509,7 @@ func TestBuildProgress(t *testing.T) {
 // progress, in every stage: nothing of them may stay, and the index that they
 // were to replace must answer as before.
 func TestBuildCancel(t *testing.T) {
+	t.Parallel()
 	const dim = 16
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 1200, dim))
@@ -568,6 +574,7 @@ func TestBuildCancel(t *testing.T) {
 // before, during and after must be searchable, and the build succeeds even
 // where more rows came and went meanwhile than it learned from.
 func TestBuildBesideWriters(t *testing.T) {
+	t.Parallel()
 	const dim = 10
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 600, dim))
@@ -616,6 +623,7 @@ func TestBuildBesideWriters(t *testing.T) {
 
 // TestBuildSmall builds over very few rows, equal rows and zero rows.
 func TestBuildSmall(t *testing.T) {
+	t.Parallel()
 	const dim = 3
 	same := func(n int, v float32) [][]float32 {
 		out := make([][]float32, n)

@@ -17,6 +17,7 @@ import (
 // TestCatchUp applies rounds of changes to a copy of an earlier state: the copy
 // then has the rows of the state, whether their numbers moved or not.
 func TestCatchUp(t *testing.T) {
+	t.Parallel()
 	for _, order := range []bool{false, true} {
 		t.Run(fmt.Sprintf("order %v", order), func(t *testing.T) {
 			d := openTemp(t, &Options{Sync: Off})
@@ -252,6 +253,7 @@ func TestUpdateDuringCompact(t *testing.T) {
 // TestBuildBesideReorder: builds make progress in a loop of compactions that
 // renumber rows.
 func TestBuildBesideReorder(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off})
 	fillChurned(t, d)
 	ctx, cancel := context.WithCancel(t.Context())

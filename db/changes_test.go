@@ -245,6 +245,7 @@ func storedPairs(t *testing.T, d *DB) map[string]uint32 {
 // and one with an inverted index: no block of vectors, rows or indexes is written, indexes are
 // not behind, and the transaction writes a few pages.
 func TestChangeWritesLittle(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	d, _ := changedBase(t, 1100, 784)
 	for coll, o := range map[string]IndexOptions{"d": &Forest{Tuning: Off, Seed: 1}, "s": nil} {
@@ -484,6 +485,7 @@ func TestRelabelledModels(t *testing.T) {
 // TestRelabelledMeanwhile relabels rows while an index is built, maintained or rebuilt: it is
 // then behind by these rows, and maintenance makes up for it.
 func TestRelabelledMeanwhile(t *testing.T) {
+	t.Parallel()
 	for coll, kinds := range labelKinds {
 		for name, o := range kinds {
 			t.Run(name, func(t *testing.T) {

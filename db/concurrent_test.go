@@ -202,6 +202,7 @@ func TestConcurrent(t *testing.T) {
 // TestHeldSnapshots: a writer is not blocked by held snapshots, Close is, and
 // says so in time; then it can be called again.
 func TestHeldSnapshots(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off, CloseTimeout: 50 * time.Millisecond})
 	if err := createKilled(d); err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ var degenerate = []struct {
 // TestDegenerate builds every kind of index over few and degenerate rows, and asks
 // it everything: answers, or documented errors, whose text is no other package's.
 func TestDegenerate(t *testing.T) {
+	t.Parallel()
 	kinds := []db.IndexOptions{nil, &db.Postings{}, &db.LCIF{}, &db.AT{}, &db.PT{}, &db.SBT{}}
 	for _, learner := range []forest.Kind{
 		forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, db.AnyLearner,

@@ -39,6 +39,7 @@ func images(t testing.TB, path string, n int64) [][]float32 {
 // the default index, and test images, which the index has never seen, as
 // queries at a target recall.
 func TestFashion(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("SKIPPED: -short leaves out the test on Fashion-MNIST")
 	}

@@ -16,6 +16,7 @@ import (
 // TestIndexOverFewRows: where there are too few rows for the tuner, searches by
 // the index are exact, until there are enough and maintenance has tuned it.
 func TestIndexOverFewRows(t *testing.T) {
+	t.Parallel()
 	const dim = 6
 	queries := mixture(2, 20, dim)
 	for _, n := range []int{1, 2, 5, 9} {

@@ -122,6 +122,7 @@ func setMeta(t *testing.T, path string, page int64, change func(meta []byte)) {
 // TestNewerFormat: what a later version has written is refused by that name,
 // never taken for damage and never read.
 func TestNewerFormat(t *testing.T) {
+	t.Parallel()
 	fresh := func(t *testing.T) string {
 		path := filepath.Join(t.TempDir(), "newer.anndb")
 		if err := damageDB(path); err != nil {

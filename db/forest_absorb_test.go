@@ -70,6 +70,7 @@ func mean(x []float64) (m float64) {
 // product, where no forest finds nearly all rows, this costs a recall of 0.007 at
 // equal means, with and without exact leaf sizes, while rankings are equally good.
 func TestMaintainForest(t *testing.T) {
+	t.Parallel()
 	n, dim, k := 3000, 32, 10
 	if testing.Short() {
 		n = 1500
@@ -183,6 +184,7 @@ func TestMaintainForest(t *testing.T) {
 // TestMaintainFound folds rows in and asks for each of them: all are found by
 // the index itself, as are their neighbours in the lists of others.
 func TestMaintainFound(t *testing.T) {
+	t.Parallel()
 	const n, fresh, dim = 2000, 100, 32
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))

@@ -14,6 +14,7 @@ import (
 // sketch among the forest's candidates they are found as often as if all of
 // them got an exact distance, and few of them do.
 func TestFreshSketches(t *testing.T) {
+	t.Parallel()
 	const n, fresh, dim, k, keep = 1500, 600, 72, 10, 60
 	for _, metric := range metrics {
 		t.Run(metric.String(), func(t *testing.T) {

@@ -54,6 +54,7 @@ func clustered(t *testing.T, n, d int, metric vector.Metric) *DB {
 }
 
 func TestApproximateLabels(t *testing.T) {
+	t.Parallel()
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		t.Run(metric.String(), func(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)

@@ -125,6 +125,7 @@ func TestLeafSizes(t *testing.T) {
 // built, for all metrics: thresholds are values of rows, so one bit of difference
 // between the coordinates of builds and those of maintenance would move rows.
 func TestLeafSizesByMetric(t *testing.T) {
+	t.Parallel()
 	const n, more, dim = 1000, 50, 12
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine, vector.InnerProduct} {
 		for _, kind := range []forest.Kind{forest.KD, forest.RP, forest.PCATree, forest.RF} {

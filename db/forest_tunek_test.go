@@ -11,6 +11,7 @@ import (
 // TestTuneKAboveRows: a TuneK of more rows than there are is taken for their
 // number, and a build with it measures nothing but the exact scan.
 func TestTuneKAboveRows(t *testing.T) {
+	t.Parallel()
 	const dim = 8
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 2000, dim))

@@ -14,6 +14,7 @@ import (
 // TestKeyPredicateOnce: a search calls the key predicate at most once for a key,
 // however it finds its rows, and no more once its context has ended.
 func TestKeyPredicateOnce(t *testing.T) {
+	t.Parallel()
 	const dim, n = 6, 3000
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, n, dim))

@@ -35,6 +35,7 @@ func optionsBed(t *testing.T) *bed {
 // TestIndexOptions builds every kind of index with its zero value, nil and nil pointers, and
 // again with the options that the index was built with, which are then the same.
 func TestIndexOptions(t *testing.T) {
+	t.Parallel()
 	b := optionsBed(t)
 	model := &lcif.Params{K: 3, Lambda: 0.5}
 	for _, c := range []struct {

@@ -28,6 +28,7 @@ import (
 // there are, with the same weights and features, bit for bit; where it neither
 // weighs nor selects, those of a new one, too.
 func TestMaintainLCIF(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	runs := 0
 	actions := map[string]int{}
@@ -512,6 +513,7 @@ func samePairs(a *lcifArrays, m *manifest, counts *labels.FeatureLabels, names [
 // TestMaintainLCIFPairs changes so many pairs of features and labels that they
 // are rewritten, and few at other times; a small change writes little.
 func TestMaintainLCIFPairs(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})
 	if err != nil {

@@ -75,6 +75,7 @@ func within30(t *testing.T, what string, f func(ctx context.Context) error) erro
 // TestLCIFCycleInFile opens files in which label models depend on themselves,
 // directly or through others: each call reports it, and Repair rebuilds them.
 func TestLCIFCycleInFile(t *testing.T) {
+	t.Parallel()
 	for n := 1; n <= 3; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			d, queries, truth := spotDB(t, 300, 0, vector.L2)

@@ -71,6 +71,7 @@ func put(t *testing.T, d *DB, n int, row func(i int) Row) {
 }
 
 func TestDenseLCIFPredicts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		forest bool
@@ -251,6 +252,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 // Rows written since the build are neighbours as if the model had been built
 // with them, deleted ones are gone, and old snapshots see what they saw.
 func TestFreshRowsAreNeighbors(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"sparse", "dense", "forest"} {
 		t.Run(kind, func(t *testing.T) {
 			var d *DB
@@ -366,6 +368,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 // a model of rows without one. Feature scores take the coordinate as zero; nothing
 // stops maintenance, with the forest of the neighbours or without.
 func TestNegativeCoordinateIsMaintained(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		o    LCIF

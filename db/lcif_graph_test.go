@@ -239,6 +239,7 @@ func (g *graphDB) check(t *testing.T) {
 // TestSecondOrder builds, maintains, reopens and compacts models with second-order
 // scores: they are those of the definition over the rows that there are.
 func TestSecondOrder(t *testing.T) {
+	t.Parallel()
 	for _, c := range graphCases {
 		t.Run(c.String(), func(t *testing.T) {
 			g := newGraphDB(t, c)
@@ -281,6 +282,7 @@ func TestSecondOrder(t *testing.T) {
 // TestSecondOrderRepaired damages the list of nearest rows: Check finds it, and
 // Repair rebuilds it.
 func TestSecondOrderRepaired(t *testing.T) {
+	t.Parallel()
 	for _, c := range graphCases {
 		for array := arrayGraphPtr; array <= arrayGraphSimilarity; array++ {
 			t.Run(fmt.Sprintf("%v, array %d", c, array), func(t *testing.T) {
@@ -355,6 +357,7 @@ func damageGraph(t *testing.T, g *graphDB, array uint32) {
 // TestSecondOrderTuned tunes the weight of second-order scores, where the label of
 // a row is that of the rows near it and its own is often missing.
 func TestSecondOrderTuned(t *testing.T) {
+	t.Parallel()
 	d, queries, truth := spotDB(t, 300, 0, vector.L2)
 	o := &LCIF{Folds: 3, TuneRows: 100, SecondOrders: []float64{0.5}}
 	info, err := d.Collection("docs").Build(t.Context(), "labels", o)

@@ -118,6 +118,7 @@ func predictAll(t *testing.T, d *DB, queries []Query, o *PredictOptions, workers
 }
 
 func TestLCIFPredicts(t *testing.T) {
+	t.Parallel()
 	for _, named := range []bool{false, true} {
 		t.Run(fmt.Sprint("named ", named), func(t *testing.T) {
 			d, _, queries, truth := topicDB(t, named)

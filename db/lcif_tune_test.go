@@ -62,6 +62,7 @@ func putColumns(t *testing.T, d *DB, from, to int) {
 // Without a weighting given, the tuner takes what its cross-validation finds best,
 // says so, and the model is that of the weighting given by name.
 func TestTunerChoosesTheWeighting(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, nil)
 	if _, err := d.Create(t.Context(), "terms", Schema{Features: Numbered}); err != nil {
 		t.Fatal(err)
@@ -119,6 +120,7 @@ func TestTunerChoosesTheWeighting(t *testing.T) {
 // applied to queries, alone and in batches, and to rows that came later, and
 // renewed by maintenance.
 func TestScaledColumns(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")
 	d, err := Open(path, nil)
 	if err != nil {
@@ -231,6 +233,7 @@ func TestScaledColumns(t *testing.T) {
 // A setting that was tuned, its cut included, makes on the same rows the model that
 // the tuner made, and on others thresholds of their own.
 func TestTunedSettingOnAnotherCollection(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, nil)
 	for i, coll := range []string{"one", "other"} {
 		if _, err := d.Create(t.Context(), coll, Schema{Features: Numbered}); err != nil {

@@ -28,6 +28,7 @@ func childLimit(path string) error {
 
 // TestFileSizeLimit fills a file up to the process's limit (EFBIG).
 func TestFileSizeLimit(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "full.anndb")
 	out, err := child(t, "limit", path).Output()
 	if err != nil {

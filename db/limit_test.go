@@ -76,6 +76,7 @@ func survived(path string, acked int) error {
 
 // TestMaxSize fills a file up to Options.MaxSize.
 func TestMaxSize(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "full.anndb")
 	acked, failure, err := limited(path, Options{Sync: Off, MaxSize: 20 << 20, MapReserve: 1 << 24})
 	if err != nil {
@@ -100,6 +101,7 @@ func TestMaxSize(t *testing.T) {
 // TestMaxSizeGoesOn: after a write that was refused the handle goes on: it reads,
 // compacts, and has room for writes again.
 func TestMaxSizeGoesOn(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off, MaxSize: 8 << 20})
 	ctx := t.Context()
 	payload := bytes.Repeat([]byte("0123456789abcdef"), 4096)

@@ -13,6 +13,7 @@ import (
 // TestLoad streams rows through one reused buffer, some keys twice, and stops
 // at errors with what it has acknowledged.
 func TestLoad(t *testing.T) {
+	t.Parallel()
 	const n, dim, payload = 900, 4, 100 << 10 // several transactions
 	b := newBed(t, vector.L2, dim)
 	vec, cold := make([]float32, dim), make([]byte, payload)

@@ -49,6 +49,7 @@ func childMaintain(path string) error {
 // batch is lost, the file is clean, nothing is left behind, and the indexes
 // answer.
 func TestKillMaintain(t *testing.T) {
+	t.Parallel()
 	kills := 10
 	if testing.Short() {
 		kills = 3
@@ -162,6 +163,7 @@ func mustAnswer(s *Snapshot) error {
 // again and again: every answer has the row that was asked for, by the index,
 // and no query waits for a step.
 func TestQueriesDuringMaintenance(t *testing.T) {
+	t.Parallel()
 	const n, dim = 600, 24
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Sync: Off})

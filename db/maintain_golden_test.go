@@ -68,6 +68,7 @@ func maintainedGolden(path string) (err error) {
 // TestGoldenMaintained opens the golden file of maintained indexes, which is
 // written as the other one is, and asks the indexes what exact scans answer.
 func TestGoldenMaintained(t *testing.T) {
+	t.Parallel()
 	d := openGolden(t, "maintained.anndb.gz", maintainedGolden, nil)
 	defer d.Close()
 	if err := mustCheck(d); err != nil {

@@ -13,6 +13,7 @@ import (
 // TestMaintainLargeStep makes a step that is too large for the transaction that
 // publishes it: it answers as a scan does and leaves nothing behind.
 func TestMaintainLargeStep(t *testing.T) {
+	t.Parallel()
 	const rows, features = 2200, 1400
 	ctx := t.Context()
 	d, err := Open(filepath.Join(t.TempDir(), "a.anndb"), &Options{Sync: Off})

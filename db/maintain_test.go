@@ -24,6 +24,7 @@ import (
 // at random. After every maintenance the index covers all rows, and its answers
 // are those of a new one, bit for bit, by every strategy, filtered or not.
 func TestMaintainPostings(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -233,6 +234,7 @@ func TestPlanSegmentsDeleted(t *testing.T) {
 // they predict what new models with the same parameters do, bit for bit,
 // unless weights of features stay those that were learned.
 func TestMaintainLabels(t *testing.T) {
+	t.Parallel()
 	for _, weight := range []Weighting{WeightNone, WeightTFIDF} {
 		ctx := t.Context()
 		d, rows, queries, _ := topicDB(t, false)

@@ -798,6 +798,7 @@ func (x *machine) backup(t *rapid.T) {
 // TestModel runs random histories against the model. A failure prints the
 // shortest history that rapid finds, and the flags that repeat it.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {

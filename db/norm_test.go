@@ -14,6 +14,7 @@ import (
 // TestSmallMagnitudes: exact answers are right at every scale, for rows and for
 // queries, or the row is refused.
 func TestSmallMagnitudes(t *testing.T) {
+	t.Parallel()
 	const dim, n, k = 16, 200, 10
 	scaled := func(rows [][]float32, scale float64) [][]float32 {
 		out := make([][]float32, len(rows))

@@ -90,6 +90,7 @@ func TestPeek(t *testing.T) {
 // indexes maintained: every look is at a state that was committed, each at the
 // same or a later one.
 func TestPeekBesideCommits(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	d, err := Open(path, &Options{Sync: Off})

@@ -15,6 +15,7 @@ import (
 // A batch predicts what Predict does query by query, to the bit, also where rows
 // and labels came and went since the build.
 func TestPredictBatchIsPredict(t *testing.T) {
+	t.Parallel()
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
 	params := &lcif.Params{K: 7, Lambda: 0.5, Beta: 2, Thresholds: &labels.Thresholds{Single: 0.1, KeepTop: true}}

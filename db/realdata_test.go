@@ -131,6 +131,7 @@ func recallAt10(t *testing.T, s *db.Snapshot, queries []db.Row, target float64) 
 // TestImages searches images for a recall and predicts their classes, with an
 // index that is new, and with one that has followed writes.
 func TestImages(t *testing.T) {
+	t.Parallel()
 	if racing {
 		t.Skip("too slow under the race detector")
 	}
@@ -213,6 +214,7 @@ func cosine(a, b []db.Feature) float64 {
 // TestSourceFiles searches source files by their words exactly, and predicts what
 // they import.
 func TestSourceFiles(t *testing.T) {
+	t.Parallel()
 	if racing {
 		t.Skip("too slow under the race detector")
 	}

@@ -103,6 +103,7 @@ func rowTexts(t *testing.T, s *Snapshot, coll string) (out []string) {
 // with their order, learns every index rebuilt, and leaves collections alone of
 // which little is dead. Held snapshots see what they saw.
 func TestCompactRenumbers(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	held, err := d.Snapshot()
@@ -194,6 +195,7 @@ func TestCompactRenumbers(t *testing.T) {
 // TestGenerations: they grow with every commit and compaction, whatever the
 // numbers of transactions in a compacted file are.
 func TestGenerations(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	last := uint64(0)
@@ -219,6 +221,7 @@ func TestGenerations(t *testing.T) {
 // TestCompactLevels updates the same rows again and again: with compactions the
 // file does not grow.
 func TestCompactLevels(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	var sizes []int64
@@ -242,6 +245,7 @@ func TestCompactLevels(t *testing.T) {
 // TestRenumberedMeanwhile has batches, builds and maintenance under way while
 // compactions renumber rows: all come to the right end.
 func TestRenumberedMeanwhile(t *testing.T) {
+	t.Parallel()
 	d := openTemp(t, &Options{Sync: Off})
 	churned(t, d)
 	ctx := t.Context()

@@ -43,6 +43,7 @@ func fillClusters(t *testing.T, d *DB, clusters, each int) {
 // answer; near rows get near numbers; indexes are there; a snapshot that is held
 // sees what it saw.
 func TestReorder(t *testing.T) {
+	t.Parallel()
 	const clusters, each = 8, 80
 	d := openTemp(t, &Options{Sync: Off})
 	fillClusters(t, d, clusters, each)

@@ -142,6 +142,7 @@ func flipAt(t *testing.T, path string, at int64) {
 // rebuilds them, and the file is clean; so it does with a lost manifest, unless
 // its copy is lost, too.
 func TestRepair(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	pristine := filepath.Join(t.TempDir(), "db")
 	repairDB(t, pristine)
@@ -210,6 +211,7 @@ func TestRepair(t *testing.T) {
 // TestSalvage damages blocks of rows: those rows are listed, all others come
 // out as they were, and no deleted one does.
 func TestSalvage(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	pristine := filepath.Join(t.TempDir(), "db")
 	repairDB(t, pristine)

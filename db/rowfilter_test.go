@@ -84,6 +84,7 @@ func searchFiltered(d *DB, coll string, f *RowFilter) (keys []string, err error)
 // TestRowFilter: a filter holds as long as the rows have their numbers, and is
 // refused afterwards.
 func TestRowFilter(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	for _, c := range []struct {
 		name   string

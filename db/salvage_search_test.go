@@ -105,6 +105,7 @@ func same(t *testing.T, got, want map[string]string) {
 // as the copy of its manifest says, and the state before the last commit has the
 // catalog.
 func TestSalvageSecondCopies(t *testing.T) {
+	t.Parallel()
 	data, want := wreckDB(t)
 	path := write(t, data)
 	at, n := blockPlace(t, path, bucketMeta, "dense", "trees", codec.KindManifest, 0)
@@ -153,6 +154,7 @@ func surveyed(t *testing.T, path string) *damagedFile {
 // are found by searching, those deleted stay so. Without any catalog collections
 // have their numbers for names.
 func TestSalvageSearches(t *testing.T) {
+	t.Parallel()
 	data, want := wreckDB(t)
 	begin := codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, nil)[:8]
 	// Every catalog that was ever written and is still in the file.
@@ -234,6 +236,7 @@ func TestSalvageSearches(t *testing.T) {
 // catalog among them: what comes out under a key is what was put under it, if
 // deleted rows may come back.
 func TestSalvageCut(t *testing.T) {
+	t.Parallel()
 	data, want := wreckDB(t)
 	puts := map[string][]string{}
 	for key, row := range want {

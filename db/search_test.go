@@ -33,6 +33,7 @@ func levels(rows [][]float32) [][]float32 {
 // TestFlatExact compares the exact scan with brute force over all the ways in
 // which rows are stored: in the tail, in sealed chunks of float32 or of bytes.
 func TestFlatExact(t *testing.T) {
+	t.Parallel()
 	for _, metric := range metrics {
 		for _, c := range []struct {
 			name   string
@@ -74,6 +75,7 @@ func TestFlatExact(t *testing.T) {
 // are new draws, so what the tuner promises is an estimate: 0.03 for its error
 // and ours.
 func TestRecallTargets(t *testing.T) {
+	t.Parallel()
 	const dim, k = 24, 10
 	n := 3000
 	if testing.Short() {
@@ -145,6 +147,7 @@ func searchBed(t testing.TB, metric vector.Metric, n, dim int) *bed {
 
 // TestMethods runs the paper's methods on one index.
 func TestMethods(t *testing.T) {
+	t.Parallel()
 	const dim, k = 14, 10
 	for _, metric := range fewer(0) {
 		b := searchBed(t, metric, 2000, dim)
@@ -219,6 +222,7 @@ func TestHopLists(t *testing.T) {
 // TestFilters compares filtered searches with brute force. Filters of few rows
 // must be exact through an index too.
 func TestFilters(t *testing.T) {
+	t.Parallel()
 	const n, dim, k = 4200, 12, 10
 	asked := 8
 	if testing.Short() {
@@ -360,6 +364,7 @@ func TestFilters(t *testing.T) {
 
 // TestRange compares range searches with brute force.
 func TestRange(t *testing.T) {
+	t.Parallel()
 	const dim = 10
 	for _, metric := range fewer(0) {
 		b := searchBed(t, metric, 1500, dim)
@@ -444,6 +449,7 @@ func TestRangeBorder(t *testing.T) {
 // TestRangeTuned: what the tuner found good for ten neighbours must not cut
 // off a range of many more.
 func TestRangeTuned(t *testing.T) {
+	t.Parallel()
 	const dim = 12
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 1500, dim))
@@ -467,6 +473,7 @@ func TestRangeTuned(t *testing.T) {
 
 // TestExplain checks what explanations say against what is known about the rows.
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	const dim, k = 12, 12
 	for _, metric := range fewer(1) {
 		b := searchBed(t, metric, 2000, dim)
@@ -555,6 +562,7 @@ func (b *bed) explained(h db.Hit, p *query.Params, stats db.SearchStats) {
 
 // TestSearchBatch equals Search at any number of workers.
 func TestSearchBatch(t *testing.T) {
+	t.Parallel()
 	const dim = 12
 	b := searchBed(t, vector.L2, 1500, dim)
 	queries := mixture(3, 50, dim)
@@ -676,6 +684,7 @@ func TestZeroVectors(t *testing.T) {
 
 // TestHitsAreCopies scribbles over answers, of searches and of reads.
 func TestHitsAreCopies(t *testing.T) {
+	t.Parallel()
 	const dim = 300 // some rows sealed, some not
 	b := newBed(t, vector.L2, dim)
 	b.put("a", mixture(1, 600, dim))
@@ -739,6 +748,7 @@ func TestReuse(t *testing.T) {
 // TestPanicInFilter: a panic of the caller's own function is not taken for
 // damage, and leaves nothing behind that a later search would trip over.
 func TestPanicInFilter(t *testing.T) {
+	t.Parallel()
 	const dim = 8
 	b := searchBed(t, vector.L2, 1500, dim)
 	q := mixture(4, 1, dim)[0]
@@ -853,6 +863,7 @@ func TestNoAllocations(t *testing.T) {
 // TestHugeValues: a few rows of lengths that single precision can just square.
 // Builds either work or say what overflows; searches are right all the same.
 func TestHugeValues(t *testing.T) {
+	t.Parallel()
 	const dim, n = 4, 200
 	for _, metric := range metrics {
 		for _, huge := range []float32{1e17, 1.8e19} {

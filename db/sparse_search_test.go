@@ -137,6 +137,7 @@ func (b *sparseBed) filter(rows *roaring.Bitmap) *RowFilter {
 }
 
 func TestSearchSparseIsExact(t *testing.T) {
+	t.Parallel()
 	b := newSparseBed(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	var keys []string
@@ -242,6 +243,7 @@ func TestSearchSparseUniform(t *testing.T) {
 // differ in the last bits, and equal distances. All ways to search have the same
 // hits, and those of equal distance are in the order of the rows.
 func TestSearchSparseTies(t *testing.T) {
+	t.Parallel()
 	b := newSparseBed(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	err := b.d.Update(t.Context(), func(batch *Tx) error {

@@ -38,6 +38,7 @@ func sameSparse(a, b vector.Sparse) error {
 }
 
 func TestSparseRowsComeBack(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "a.anndb")
 	d, err := Open(path, nil)

@@ -182,6 +182,7 @@ func (b *treeBed) check() {
 // reopening and compaction: trees count the rows that there are, and labels that come are
 // answered. A change that a step is cancelled at leaves the tree as it was.
 func TestMaintainTrees(t *testing.T) {
+	t.Parallel()
 	actions := map[string]int{}
 	for _, c := range []struct {
 		kind   budget.Kind

@@ -40,6 +40,7 @@ func checkPath(t *testing.T, p *TreePath, has func(feature string) bool) {
 }
 
 func TestTreesExplain(t *testing.T) {
+	t.Parallel()
 	d, _, queries, _ := topicDB(t, true)
 	defer d.Close()
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
@@ -257,6 +258,7 @@ func TestTreePicture(t *testing.T) {
 
 // The training rows take as many decisions as the description of the tree says.
 func TestTreeDecisions(t *testing.T) {
+	t.Parallel()
 	d, rows, _, _ := topicDB(t, true)
 	defer d.Close()
 	points := classDB(t, 3)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestBudgetedTreesPredict(t *testing.T) {
+	t.Parallel()
 	d, _, queries, truth := topicDB(t, true)
 	for _, kind := range []budget.Kind{budget.AT, budget.PT} {
 		for _, weight := range []Weighting{WeightNone, WeightTFIDF} {

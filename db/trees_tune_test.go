@@ -14,6 +14,7 @@ import (
 
 // A grid is tried, the best of it is used, and what was measured is stored.
 func TestTreesChooseParameters(t *testing.T) {
+	t.Parallel()
 	d, _, _, _ := topicDB(t, false)
 	defer d.Close()
 	points := map[int]*DB{2: classDB(t, 2), 3: classDB(t, 3)}
