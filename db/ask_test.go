@@ -78,8 +78,8 @@ func predictBatch(
 	return out, nil
 }
 
-// treePath is the explanation of a prediction by a budgeted tree.
-func treePath(ctx context.Context, c Collection, q Query, index string) (*TreePath, error) {
+// pathThrough is the explanation of a prediction by a budgeted tree.
+func pathThrough(ctx context.Context, c Collection, q Query, index string) (*TreePath, error) {
 	out, err := c.Predict(ctx, q, &PredictOptions{Index: index, Explain: true})
 	return out.Tree, err
 }

@@ -8,8 +8,11 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -198,11 +201,56 @@ type sparseAsk struct {
 
 // labelPredictor predicts the labels of rows.
 type labelPredictor interface {
-	// predict fills in everything but the unknown features of the query.
-	predict(ctx context.Context, x vector.Sparse, o *PredictOptions) (Predictions, error)
-	// predictMany predicts for all queries together. It returns false if it cannot.
-	predictMany(ctx context.Context, queries manyQueries, o *PredictOptions,
-		out []Predictions) (bool, error)
+	// label returns the name of a label, labels the number of labels.
+	label(l uint32) string
+	labels() int
+	// predict appends to the labels of an answer, best first, and fills in the rest.
+	predict(ctx context.Context, x vector.Sparse, o *labelAsk, a *labelAnswer) error
+	// predictMany predicts for all queries together and calls found for each, in order. It
+	// returns false if it cannot.
+	predictMany(ctx context.Context, queries manyQueries, o *labelAsk,
+		found func(i int, labels []ranked)) (bool, error)
+}
+
+// labelAsk is a prediction: the fields of PredictOptions.
+type labelAsk struct {
+	top      int
+	set      bool
+	params   *lcif.Params
+	strategy postings.Strategy
+	explain  bool
+}
+
+// ranked is a label with its score; predicted is set if the model predicts it.
+type ranked struct {
+	labels.Ranked
+	predicted bool
+}
+
+// labelAnswer is the answer to a prediction. The explanations are empty unless asked for.
+type labelAnswer struct {
+	labels []ranked
+	stats  lcif.Stats
+	// evidence explains each label by rows and features.
+	evidence []lcif.LabelExplanation
+	// paths has each label's path through a tree, tree the path that decides the prediction.
+	paths []*treePath
+	tree  *treePath
+}
+
+// treePath is a path through a budgeted tree, with the fields of TreePath.
+type treePath struct {
+	class       string
+	path        []treeDecision
+	labels      []string
+	rows, agree int
+}
+
+// treeDecision is a decision on a path, and the labels that it is about.
+type treeDecision struct {
+	budget.Decision
+	label  string
+	always []string
 }
 
 // manyQueries are n queries, which are validated when they are read.

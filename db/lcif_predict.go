@@ -17,47 +17,48 @@ import (
 var predictors = sync.Pool{New: func() any { return &predictScratch{p: lcif.NewPredictor()} }}
 
 type predictScratch struct {
-	p     *lcif.Predictor
-	found []labels.Ranked
-	rows  vector.CSR // the queries of predictMany
+	p      *lcif.Predictor
+	found  []labels.Ranked
+	ranked []ranked
+	rows   vector.CSR // the queries of predictMany
 }
 
+func (m *labelModel) label(l uint32) string { return m.name(l) }
+func (m *labelModel) labels() int           { return m.view.Labels.Labels() }
+
 // predict predicts the labels of a query by nearest rows and features.
-func (m *labelModel) predict(
-	ctx context.Context, x vector.Sparse, o *PredictOptions,
-) (out Predictions, err error) {
-	if c := m.st.about(); o.Strategy != postings.Auto && !c.Sparse {
-		return out, fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense",
-			errOption, o.Strategy, c.Name)
+func (m *labelModel) predict(ctx context.Context, x vector.Sparse, o *labelAsk, a *labelAnswer) (err error) {
+	if c := m.st.about(); o.strategy != postings.Auto && !c.Sparse {
+		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", errOption, o.strategy, c.Name)
 	}
 	p := m.paramsFor(o)
 	x = m.prepare(x)
-	sc := predictors.Get().(*predictScratch)
-	sc.p.SetStrategy(o.Strategy)
-	sc.found, out.Stats.Stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
+	sc.p.SetStrategy(o.strategy)
+	sc.found, a.stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
-		return out, predictError(m.st.about().Name, err)
+		return predictError(m.st.about().Name, err)
 	}
-	out.Labels = sc.predictions(nil, m.name, &p, o)
-	if o.Explain {
-		if err := m.explain(ctx, sc, x, &p, out.Labels); err != nil {
-			return out, err
+	a.labels = sc.rank(a.labels, &p, o)
+	if o.explain {
+		if a.evidence, err = m.explain(ctx, sc, x, &p); err != nil {
+			return err
 		}
 	}
 	predictors.Put(sc)
-	return out, nil
+	return nil
 }
 
 // predictMany predicts the labels of all queries in one pass over the index and the
 // similarities.
 func (m *labelModel) predictMany(
-	ctx context.Context, queries manyQueries, o *PredictOptions, out []Predictions,
+	ctx context.Context, queries manyQueries, o *labelAsk, found func(i int, labels []ranked),
 ) (bool, error) {
-	if o.Strategy != postings.Auto && !m.st.about().Sparse {
+	if o.strategy != postings.Auto && !m.st.about().Sparse {
 		return false, nil
 	}
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
-	sc.p.SetStrategy(o.Strategy)
+	sc.p.SetStrategy(o.strategy)
 	rows := &sc.rows
 	rows.Ptr, rows.Index, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], 0
 	rows.Value = append(rows.Value[:0], 0)[:0]
@@ -76,24 +77,10 @@ func (m *labelModel) predictMany(
 		}
 	}
 	p := m.paramsFor(o)
-	names := make([]string, m.view.Labels.Labels()) // of the predicted labels: all queries share one string
-	name := func(label uint32) string {
-		if names[label] == "" {
-			names[label] = m.name(label)
-		}
-		return names[label]
-	}
-	var room []Prediction // shared by the predictions of several queries
-	_, err := sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, found []labels.Ranked) {
-		sc.found = append(sc.found[:0], found...)
-		at := len(room)
-		room = sc.predictions(room, name, &p, o)
-		if n := len(room); n > at {
-			out[i].Labels = room[at:n:n]
-		}
-		if cap(room)-len(room) < len(found) {
-			room = make([]Prediction, 0, max(queries.n, 4*len(found)))
-		}
+	_, err := sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, of []labels.Ranked) {
+		sc.found = append(sc.found[:0], of...)
+		sc.ranked = sc.rank(sc.ranked[:0], &p, o)
+		found(i, sc.ranked)
 	})
 	if err != nil {
 		return true, err
@@ -119,28 +106,26 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 }
 
 // paramsFor returns the parameters that the options select.
-func (m *labelModel) paramsFor(o *PredictOptions) lcif.Params {
+func (m *labelModel) paramsFor(o *labelAsk) lcif.Params {
 	p := m.params
-	if o.Params != nil {
-		p = m.grown(*o.Params)
+	if o.params != nil {
+		p = m.grown(*o.params)
 	}
-	if o.Top > 0 {
-		p.Top = o.Top
+	if o.top > 0 {
+		p.Top = o.top
 	}
 	return p
 }
 
-// predictions appends the labels found for the last query, with names.
-func (sc *predictScratch) predictions(
-	out []Prediction, name func(label uint32) string, p *lcif.Params, o *PredictOptions,
-) []Prediction {
-	if p.Top > 0 && o.Set {
+// rank appends the labels found for the last query.
+func (sc *predictScratch) rank(out []ranked, p *lcif.Params, o *labelAsk) []ranked {
+	if p.Top > 0 && o.set {
 		sc.found = sc.p.AppendSet(sc.found)
 	}
 	set := sc.p.Set()
 	for _, f := range sc.found {
 		_, predicted := slices.BinarySearch(set, f.Label)
-		out = append(out, Prediction{Label: name(f.Label), Score: f.Score, Predicted: predicted})
+		out = append(out, ranked{f, predicted})
 	}
 	return out
 }
@@ -152,40 +137,20 @@ func predictError(coll string, err error) error {
 	return wrapf(err, "predict in %q", coll)
 }
 
-// explain fills in the explanations of predictions.
+// explain explains the labels found for the last query.
 func (m *labelModel) explain(
-	ctx context.Context, sc *predictScratch, x vector.Sparse, params *lcif.Params, out []Prediction,
-) error {
-	st := m.st
+	ctx context.Context, sc *predictScratch, x vector.Sparse, params *lcif.Params,
+) ([]lcif.LabelExplanation, error) {
 	which := make([]uint32, len(sc.found))
 	for i, r := range sc.found {
 		which[i] = r.Label
 	}
 	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
 	if err != nil {
-		return predictError(st.about().Name, err)
+		return nil, predictError(m.st.about().Name, err)
 	}
-	if len(found) != len(out) {
-		return fmt.Errorf("db: %d explanations for %d labels", len(found), len(out))
+	if len(found) != len(which) {
+		return nil, fmt.Errorf("db: %d explanations for %d labels", len(found), len(which))
 	}
-	for i, f := range found {
-		e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
-		for _, n := range f.Neighbors {
-			key, err := st.key(n.Row)
-			if err != nil {
-				return err
-			}
-			e.Neighbors = append(e.Neighbors,
-				NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
-		}
-		for _, n := range f.Features {
-			name, err := st.featureName(n.Feature)
-			if err != nil {
-				return err
-			}
-			e.Features = append(e.Features, FeatureEvidence{name, n.Share})
-		}
-		out[i].Explanation = e
-	}
-	return nil
+	return found, nil
 }

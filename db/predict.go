@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -137,11 +139,86 @@ func (st *collState) predict(ctx context.Context, q Query, o *PredictOptions) (o
 	if err != nil {
 		return out, err
 	}
-	if out, err = x.open.(labelPredictor).predict(ctx, resolved.features, o); err != nil {
-		return Predictions{}, err
+	model, ask := x.open.(labelPredictor), o.ask()
+	a := answers.Get().(*labelAnswer) // not returned to the pool if there is an error
+	if err := model.predict(ctx, resolved.features, &ask, a); err != nil {
+		return out, err
 	}
-	out.Stats.Unknown = resolved.unknown
+	out.Labels, out.Stats = named(nil, model.label, a.labels), PredictStats{a.stats, resolved.unknown}
+	if o.Explain {
+		if err := st.explainLabels(&out, a); err != nil {
+			return Predictions{}, err
+		}
+	}
+	*a = labelAnswer{labels: a.labels[:0]}
+	answers.Put(a)
 	return out, nil
+}
+
+var answers = sync.Pool{New: func() any { return new(labelAnswer) }}
+
+func (o *PredictOptions) ask() labelAsk {
+	return labelAsk{top: o.Top, set: o.Set, params: o.Params, strategy: o.Strategy, explain: o.Explain}
+}
+
+// named appends labels with their names.
+func named(out []Prediction, name func(label uint32) string, labels []ranked) []Prediction {
+	for _, r := range labels {
+		out = append(out, Prediction{Label: name(r.Label), Score: r.Score, Predicted: r.predicted})
+	}
+	return out
+}
+
+// explainLabels fills in the explanations of predictions.
+func (st *collState) explainLabels(out *Predictions, a *labelAnswer) error {
+	paths := map[*treePath]*TreePath{}
+	path := func(p *treePath) (to *TreePath, err error) {
+		if to = paths[p]; to == nil && p != nil {
+			to, err = st.treePath(p)
+			paths[p] = to
+		}
+		return to, err
+	}
+	var err error
+	if out.Tree, err = path(a.tree); err != nil {
+		return err
+	}
+	for i := range out.Labels {
+		to := &out.Labels[i]
+		if len(a.paths) > 0 {
+			through, err := path(a.paths[i])
+			if err != nil {
+				return err
+			}
+			to.Explanation = &PredictionExplanation{Tree: through, Decision: through.decides(to.Label)}
+			continue
+		}
+		if to.Explanation, err = st.evidence(&a.evidence[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evidence returns the explanation of a label by rows and features.
+func (st *collState) evidence(f *lcif.LabelExplanation) (*PredictionExplanation, error) {
+	e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
+	for _, n := range f.Neighbors {
+		key, err := st.key(n.Row)
+		if err != nil {
+			return nil, err
+		}
+		e.Neighbors = append(e.Neighbors,
+			NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
+	}
+	for _, n := range f.Features {
+		name, err := st.featureName(n.Feature)
+		if err != nil {
+			return nil, err
+		}
+		e.Features = append(e.Features, FeatureEvidence{name, n.Share})
+	}
+	return e, nil
 }
 
 // queryModel returns the features of a query and the label model that the index name selects.

@@ -88,5 +88,26 @@ func (st *collState) predictShared(
 		out[i].Stats.Unknown = resolved.unknown
 		return resolved.features, err
 	}}
-	return x.open.(labelPredictor).predictMany(ctx, all, o, out)
+	model, ask := x.open.(labelPredictor), o.ask()
+	var names []string // of the predicted labels: all queries share one string
+	name := func(label uint32) string {
+		if names == nil {
+			names = make([]string, model.labels())
+		}
+		if names[label] == "" {
+			names[label] = model.label(label)
+		}
+		return names[label]
+	}
+	var room []Prediction // shared by the predictions of several queries
+	return model.predictMany(ctx, all, &ask, func(i int, found []ranked) {
+		at := len(room)
+		room = named(room, name, found)
+		if n := len(room); n > at {
+			out[i].Labels = room[at:n:n]
+		}
+		if cap(room)-len(room) < len(found) {
+			room = make([]Prediction, 0, max(len(queries), 4*len(found)))
+		}
+	})
 }

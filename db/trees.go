@@ -362,8 +362,11 @@ const treeCut = 0.001
 // label returns the name of a label.
 func (t *treeModel) label(l uint32) string { return string(t.names.At(int(l))) }
 
-// labels returns the names of labels.
-func (t *treeModel) labels(list []uint32) []string {
+// labels returns the number of labels.
+func (t *treeModel) labels() int { return t.names.Len() }
+
+// labelNames returns the names of labels.
+func (t *treeModel) labelNames(list []uint32) []string {
 	var out []string
 	for _, l := range list {
 		out = append(out, t.label(l))
@@ -385,54 +388,48 @@ func (t *treeModel) prepare(x vector.Sparse) vector.Sparse {
 	return x
 }
 
-// treeAnswer is a label with its score; predicted is set if the tree predicts it.
-type treeAnswer struct {
-	labels.Ranked
-	predicted bool
-}
-
 // answers returns labels for a prepared query, best first: the label set of the leaf that it
 // reaches, or the top labels by the probability of reaching a leaf that has them, or both; for
 // SBT, whose set is one class, the classes by score.
 func (t *treeModel) answers(
-	p *budget.Predictor, x vector.Sparse, o *PredictOptions,
-) (out []treeAnswer) {
+	p *budget.Predictor, x vector.Sparse, o *labelAsk, out []ranked,
+) []ranked {
 	if t.model.Kind == budget.SBT {
 		class, _ := p.Class(x)
 		for c, score := range p.ClassScores(nil, x) {
 			// Weights and values may be so large that scores exceed the range of float32.
 			score = min(max(score, -math.MaxFloat32), math.MaxFloat32)
-			out = append(out, treeAnswer{labels.Ranked{Label: uint32(c), Score: float32(score)}, c == class})
+			out = append(out, ranked{labels.Ranked{Label: uint32(c), Score: float32(score)}, c == class})
 		}
 		slices.SortStableFunc(out, byScore)
 		// The best class is the predicted one, so it is the whole set.
-		return out[:min(max(o.Top, 1), len(out))]
+		return out[:min(max(o.top, 1), len(out))]
 	}
 	set := p.Set(x)
 	scores := p.Scores(x, treeCut)
-	for _, r := range labels.Rank(nil, scores, o.Top) {
+	for _, r := range labels.Rank(nil, scores, o.top) {
 		_, predicted := slices.BinarySearch(set, r.Label)
-		out = append(out, treeAnswer{r, predicted})
+		out = append(out, ranked{r, predicted})
 	}
-	if o.Top > 0 && !o.Set {
+	if o.top > 0 && !o.set {
 		return out
 	}
 	for _, l := range set {
-		if slices.ContainsFunc(out, func(a treeAnswer) bool { return a.Label == l }) {
+		if slices.ContainsFunc(out, func(a ranked) bool { return a.Label == l }) {
 			continue
 		}
 		score := float32(0) // used if treeCut has cut the path off
 		if i, ok := slices.BinarySearch(scores.Index, l); ok {
 			score = scores.Value[i]
 		}
-		out = append(out, treeAnswer{labels.Ranked{Label: l, Score: score}, true})
+		out = append(out, ranked{labels.Ranked{Label: l, Score: score}, true})
 	}
 	slices.SortStableFunc(out, byScore)
 	return out
 }
 
 // byScore orders by score, largest first, and predicted labels first if scores are equal.
-func byScore(a, b treeAnswer) int {
+func byScore(a, b ranked) int {
 	if c := cmp.Compare(b.Score, a.Score); c != 0 || a.predicted == b.predicted {
 		return c
 	}

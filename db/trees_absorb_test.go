@@ -146,7 +146,7 @@ func (b *treeBed) check() {
 				sets[fmt.Sprint(names)]++
 			}
 			for leaf, n := range m.LeafRows {
-				names := x.open.(*treeModel).labels(m.Set(leaf))
+				names := x.open.(*treeModel).labelNames(m.Set(leaf))
 				slices.Sort(names)
 				if sets[fmt.Sprint(names)] != int(n) {
 					b.t.Fatalf("%d rows are in the leaf of %v, %d have these labels", n, names, sets[fmt.Sprint(names)])

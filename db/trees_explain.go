@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -58,51 +57,36 @@ type TreeContribution struct {
 	Margin        float64
 }
 
+// treeReader is a budgeted tree, which has decisions to count and to draw.
+type treeReader interface {
+	// decisions returns the number of decisions that a row takes in all trees.
+	decisions(x vector.Sparse) int
+	picture(o budget.PictureOptions, classes []string) (*budget.Picture, error)
+}
+
 // treeModel returns the budgeted tree that the index name selects.
-func (st *collState) treeModel(ctx context.Context, index string) (*treeModel, error) {
+func (st *collState) treeModel(ctx context.Context, index string) (treeReader, error) {
 	state, err := st.labelModel(ctx, index)
 	if err != nil {
 		return nil, err
 	}
-	t, ok := state.open.(*treeModel)
+	t, ok := state.open.(treeReader)
 	if !ok {
 		return nil, fmt.Errorf("%w: index %q of %q is no tree", errKind, state.m.Info.Name, st.c.Name)
 	}
 	return t, nil
 }
 
-// path returns the path of a prepared row through a tree.
-func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) (*TreePath, error) {
-	e := p.Explain(x, tree)
-	out := &TreePath{Rows: e.Rows, Agree: e.Rows}
-	several := len(t.model.Roots) > 1
-	switch {
-	case t.model.Kind != budget.SBT:
-		out.Labels = t.labels(e.Set)
-	case e.Class > 0:
-		out.Agree = e.Positive
-		if out.Labels = []string{t.label(1)}; several {
-			out.Labels = []string{t.label(uint32(tree))}
-		}
-	default:
-		out.Agree = e.Rows - e.Positive
-		if !several {
-			out.Labels = []string{t.label(0)}
-		}
-	}
-	if several {
-		out.Class = t.label(uint32(tree))
-	}
-	for _, d := range e.Path {
+// treePath returns the public form of a path through a tree.
+func (st *collState) treePath(p *treePath) (*TreePath, error) {
+	out := &TreePath{Class: p.class, Labels: p.labels, Rows: p.rows, Agree: p.agree}
+	for _, d := range p.path {
 		to := TreeDecision{
-			Node: d.Node, Yes: d.Left, Votes: d.Votes, Voters: d.Voters, Margin: d.Margin, Offset: d.Offset,
-			Features: d.Selected, Always: t.labels(d.Ones), Rows: d.Rows, Errors: d.Errors,
-		}
-		if t.model.Kind == budget.AT {
-			to.Label = t.label(d.Label)
+			Node: d.Node, Label: d.label, Yes: d.Left, Votes: d.Votes, Voters: d.Voters, Margin: d.Margin,
+			Offset: d.Offset, Features: d.Selected, Always: d.always, Rows: d.Rows, Errors: d.Errors,
 		}
 		for _, c := range d.Contributions {
-			name, err := t.st.featureName(c.Feature)
+			name, err := st.featureName(c.Feature)
 			if err != nil {
 				return nil, err
 			}
@@ -111,72 +95,6 @@ func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) (*TreeP
 		out.Path = append(out.Path, to)
 	}
 	return out, nil
-}
-
-// predict predicts by the leaf that a row reaches.
-func (t *treeModel) predict(
-	_ context.Context, x vector.Sparse, o *PredictOptions,
-) (out Predictions, err error) {
-	if o.Params != nil {
-		return out, fmt.Errorf("%w: Params are for label models of kind %s", errOption, kindLCIF)
-	}
-	if o.Strategy != postings.Auto {
-		return out, fmt.Errorf("%w: strategy %v is for label models of kind %s", errOption, o.Strategy, kindLCIF)
-	}
-	x = t.prepare(x)
-	p := t.pool.Get().(*budget.Predictor)
-	defer t.pool.Put(p)
-	answers := t.answers(p, x, o)
-	for _, a := range answers {
-		out.Labels = append(out.Labels, Prediction{Label: t.label(a.Label), Score: a.Score, Predicted: a.predicted})
-	}
-	if o.Explain {
-		err = t.explain(p, x, answers, &out)
-	}
-	return out, err
-}
-
-// explain fills in the paths of a prepared row: for each label the path through its tree, and the
-// path through the only tree or, with one tree per class, through that of the predicted class.
-func (t *treeModel) explain(
-	p *budget.Predictor, x vector.Sparse, answers []treeAnswer, out *Predictions,
-) (err error) {
-	several := len(t.model.Roots) > 1
-	paths := map[int]*TreePath{}
-	path := func(tree int) (*TreePath, error) {
-		var err error
-		if paths[tree] == nil {
-			paths[tree], err = t.path(p, x, tree)
-		}
-		return paths[tree], err
-	}
-	predicted := 0
-	if several {
-		predicted, _ = p.Class(x)
-	}
-	if out.Tree, err = path(predicted); err != nil {
-		return err
-	}
-	for i, a := range answers {
-		tree := 0
-		if several {
-			tree = int(a.Label)
-		}
-		through, err := path(tree)
-		if err != nil {
-			return err
-		}
-		to := &out.Labels[i]
-		to.Explanation = &PredictionExplanation{Tree: through, Decision: through.decides(to.Label)}
-	}
-	return nil
-}
-
-// predictMany does nothing: trees predict queries one by one.
-func (t *treeModel) predictMany(
-	context.Context, manyQueries, *PredictOptions, []Predictions,
-) (bool, error) {
-	return false, nil
 }
 
 // decides returns the index of the decision that found a label present, -1 if there is none.
@@ -205,32 +123,5 @@ func (c Collection) TreePicture(
 		picture, err = t.picture(*o, classes)
 		return err
 	})
-	return picture, err
-}
-
-func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budget.Picture, err error) {
-	for _, c := range classes {
-		at := -1
-		for i := range t.model.Roots {
-			if len(t.model.Roots) > 1 && t.label(uint32(i)) == c {
-				at = i
-			}
-		}
-		if at < 0 {
-			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", errOption, t.st.about().Name, c)
-		}
-		o.Trees = append(o.Trees, at)
-	}
-	o.Names = budget.Names{Label: t.label}
-	if t.st.about().Renamed {
-		o.Names.Feature = func(f uint32) string {
-			name, e := t.st.featureName(f)
-			if err == nil {
-				err = e
-			}
-			return name
-		}
-	}
-	picture := t.model.Picture(o)
 	return picture, err
 }

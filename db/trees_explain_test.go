@@ -51,7 +51,7 @@ func TestTreesExplain(t *testing.T) {
 		contributions, leaves, labels := 0, 0, 0
 		err := d.View(func(s *Snapshot) error {
 			for i, q := range queries {
-				path, err := treePath(t.Context(), s.Collection("docs"), q, "tree")
+				path, err := pathThrough(t.Context(), s.Collection("docs"), q, "tree")
 				if err != nil {
 					return err
 				}
@@ -117,7 +117,7 @@ func TestClassTreesExplain(t *testing.T) {
 		}
 		q := Query{Vector: []float32{0, 2, 0, 0}}
 		err := d.View(func(s *Snapshot) error {
-			path, err := treePath(t.Context(), s.Collection("points"), q, "")
+			path, err := pathThrough(t.Context(), s.Collection("points"), q, "")
 			if err != nil {
 				return err
 			}
@@ -218,11 +218,11 @@ func TestTreePicture(t *testing.T) {
 				}
 			}
 		}
-		_, kind := treePath(t.Context(), s.Collection("docs"), queries[0], "index")
+		_, kind := pathThrough(t.Context(), s.Collection("docs"), queries[0], "index")
 		_, index := s.Collection("docs").TreePicture("x", nil)
 		_, class := s.Collection("docs").TreePicture("tree", nil, "topic 1")
-		_, dense := treePath(t.Context(), s.Collection("docs"), Query{Vector: []float32{1}}, "")
-		_, value := treePath(t.Context(), s.Collection("docs"), Query{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
+		_, dense := pathThrough(t.Context(), s.Collection("docs"), Query{Vector: []float32{1}}, "")
+		_, value := pathThrough(t.Context(), s.Collection("docs"), Query{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
 		_, _, params := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Explain: true, Index: "index"})
 		for name, c := range map[string]struct{ err, want error }{
 			"explain by postings": {kind, errKind}, "no index": {index, errNoIndex}, "class": {class, errOption},

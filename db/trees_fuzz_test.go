@@ -105,7 +105,7 @@ func FuzzTree(f *testing.F) {
 					}
 				}
 			}
-			path, err := treePath(ctx, s.Collection(coll), q, index)
+			path, err := pathThrough(ctx, s.Collection(coll), q, index)
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/internal/par"
-	"github.com/anndb/anndb/trees/budget"
 )
 
 // TreeDecisions returns the mean number of decisions (annotations) that the queries take in the
@@ -54,12 +53,5 @@ func (st *collState) decisions(ctx context.Context, q Query, index string) (n in
 	if err != nil {
 		return 0, err
 	}
-	x := t.prepare(resolved.features)
-	p := t.pool.Get().(*budget.Predictor)
-	defer t.pool.Put(p)
-	for tree := range t.model.Roots {
-		_, steps := p.Leaf(x, tree)
-		n += steps
-	}
-	return n, nil
+	return t.decisions(resolved.features), nil
 }
