@@ -92,5 +92,5 @@ var (
 	NearestBatchForTest = nearestBatch
 	PredictForTest      = predict
 	PredictBatchForTest = predictBatch
-	TreePathForTest     = treePath
+	TreePathForTest     = pathThrough
 )

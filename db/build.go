@@ -179,7 +179,7 @@ func (d *DB) storeIndex(ctx context.Context, job *building, l built) (info Index
 	if len(replaced) > 0 {
 		err = d.sweep(replaced)
 	}
-	return m.info(), err
+	return publicInfo(m), err
 }
 
 // stage writes the blocks of an index in transactions of about stageBytes.
@@ -207,7 +207,7 @@ func (d *DB) stage(ctx context.Context, l product, object uint64,
 		written += size
 		batch, size = batch[:0], 0
 		if timer.progress != nil {
-			timer.progress(Progress{Stage: "write", Done: written})
+			timer.progress(progress{Stage: "write", Done: written})
 		}
 		return err
 	}

@@ -106,19 +106,6 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// bitsOf returns a set of rows below n as one bit per row, nil for a nil set.
-func bitsOf(set *roaring.Bitmap, n int) []uint64 {
-	if set == nil {
-		return nil
-	}
-	bits := make([]uint64, (n+63)/64)
-	for it := set.Iterator(); it.HasNext(); {
-		row := it.Next()
-		bits[row>>6] |= 1 << (row & 63)
-	}
-	return bits
-}
-
 // tombstones reads the set of deleted rows, nil if there are none.
 func (st *collState) tombstones() (deletedRows *roaring.Bitmap, err error) {
 	c, g := st.c, st.g

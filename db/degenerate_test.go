@@ -164,7 +164,7 @@ func askDegenerate(t *testing.T, d *db.DB, coll, index string) {
 		}
 		_, _, err := predict(ctx, s.Collection(coll), sparse, &db.PredictOptions{Index: index})
 		checkDocumented(t, "predict over "+coll+" by "+index, err)
-		_, err = pathThrough(ctx, s.Collection(coll), sparse, index)
+		_, err = treePath(ctx, s.Collection(coll), sparse, index)
 		checkDocumented(t, "explain over "+coll+" by "+index, err)
 		_, err = s.Collection(coll).Index(index)
 		checkDocumented(t, "index "+index, err)

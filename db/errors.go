@@ -17,75 +17,40 @@ import (
 var (
 	// ErrInvalid is returned for an argument, option or row that breaks a rule of the function,
 	// of the collection or of the limits above.
-	ErrInvalid = errors.New("db: invalid argument")
+	ErrInvalid = isInvalid
 	// ErrNotFound is returned when there is no collection, index or live row of the name, key or
 	// number.
-	ErrNotFound = errors.New("db: not found")
+	ErrNotFound = isNotFound
 	// ErrExists is returned when a collection of the name, or a row of a key to be
 	// inserted, exists already.
-	ErrExists = errors.New("db: already exists")
+	ErrExists = isExists
 	// ErrUnsuitable is returned by Build when an index cannot be learned from the rows: too few
 	// rows, a single class, only constant features, or feature numbers so large that a label
 	// model or weights, which store numbers for each feature up to the largest, would be far
 	// larger than the rows: above 2^22 and eight times the number of values of all rows. Named
 	// features have no such gaps. Searches of an empty collection find nothing.
-	ErrUnsuitable = errors.New("db: the rows do not suffice for the index")
+	ErrUnsuitable = isUnsuitable
 	// ErrClosed is returned when the database is closed or the snapshot released.
-	ErrClosed = errors.New("db: closed")
+	ErrClosed = isClosed
 	// ErrReadOnly is returned by writes to a database opened read-only or through a snapshot.
-	ErrReadOnly = errors.New("db: opened read-only")
+	ErrReadOnly = isReadOnly
 	// ErrCorrupt is returned when stored bytes are damaged or the file is shorter than its header
 	// states. A *CorruptError in the chain gives the location, if there is one.
-	ErrCorrupt = errors.New("db: corrupt data")
+	ErrCorrupt = isCorrupt
 	// ErrNotDatabase is returned when a file is not an anndb database, or one of a later version.
-	ErrNotDatabase = errors.New("db: not an anndb database")
+	ErrNotDatabase = isNotDatabase
 	// ErrLocked is returned when another process, or another handle of this process, has the
 	// file open.
-	ErrLocked = errors.New("db: file is in use")
+	ErrLocked = isLocked
 	// ErrUnknownState is returned by a commit that failed and by every later write: the commit
 	// happened completely or not at all, and only reopening the file shows which.
-	ErrUnknownState = errors.New("db: a commit failed, reopen to learn its outcome")
+	ErrUnknownState = isUnknownState
 	// ErrNoSpace is returned when a commit failed because the disk or quota is full, because the
 	// file would exceed Options.MaxSize, or because a collection has used all its row numbers.
-	ErrNoSpace = errors.New("db: no space left")
+	ErrNoSpace = isNoSpace
 	// ErrBusy is returned when a call may succeed later: by Close if snapshots are still held at
 	// its deadline (nothing is unmapped), and by Peek if commits repeatedly overtake it.
-	ErrBusy = errors.New("db: busy")
-)
-
-// reason is why a call failed, in more detail than programs decide on: it has its own text and
-// wraps one of the errors above.
-type reason struct {
-	text string
-	is   error
-}
-
-func (r *reason) Error() string { return prefix + r.text }
-
-func (r *reason) Unwrap() error { return r.is }
-
-var (
-	errOption       = &reason{"invalid option", ErrInvalid}
-	errName         = &reason{"invalid name", ErrInvalid}
-	errDimension    = &reason{"wrong dimension", ErrInvalid}
-	errNotFinite    = &reason{"vector is not finite", ErrInvalid}
-	errNorm         = &reason{"vector length out of range", ErrInvalid}
-	errFeatures     = &reason{"invalid features", ErrInvalid}
-	errKind         = &reason{"wrong kind of collection", ErrInvalid}
-	errKey          = &reason{"invalid key", ErrInvalid}
-	errLabel        = &reason{"invalid label", ErrInvalid}
-	errPayload      = &reason{"payload too large", ErrInvalid}
-	errK            = &reason{"k is out of range", ErrInvalid}
-	errFilter       = &reason{"invalid row filter", ErrInvalid}
-	errEmpty        = &reason{"collection is empty", ErrUnsuitable}
-	errFull         = &reason{"collection is full", ErrNoSpace}
-	errNoCollection = &reason{"no such collection", ErrNotFound}
-	errNoIndex      = &reason{"no such index", ErrNotFound}
-	errNoRow        = &reason{"no such row", ErrNotFound}
-	errNewerFormat  = &reason{"written by a newer version", ErrNotDatabase}
-	errTruncated    = &reason{"file is truncated", ErrCorrupt}
-	errHeld         = &reason{"snapshots still in use", ErrBusy}
-	errChanging     = &reason{"the file changes all the time", ErrBusy}
+	ErrBusy = isBusy
 )
 
 // CorruptError describes the location of damage. errors.Is(err, ErrCorrupt) holds.
@@ -122,21 +87,6 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 // Unwrap returns the reason.
 func (e *CorruptError) Unwrap() error { return e.Err }
-
-// prefix begins every message of this package; it appears once per message.
-const prefix = "db: "
-
-// innerError is an error within the message of another one; it omits the prefix.
-type innerError struct{ err error }
-
-func (e innerError) Error() string { return strings.TrimPrefix(e.err.Error(), prefix) }
-
-func (e innerError) Unwrap() error { return e.err }
-
-// wrapf returns err with a context prepended to its message.
-func wrapf(err error, format string, a ...any) error {
-	return fmt.Errorf(prefix+format+": %w", append(a, innerError{err})...)
-}
 
 // corruptf returns an error for damage that concerns no single block.
 func corruptf(coll, format string, a ...any) error {

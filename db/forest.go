@@ -105,14 +105,14 @@ func (f *forestManifest) check(m *manifest) error {
 		what string
 	}{
 		{arrays.ValidRuns(f.Runs), "runs of blocks"},
-		{m.Dim >= 1 && m.Dim <= MaxDim, "dimension"},
+		{m.Dim >= 1 && m.Dim <= maxDim, "dimension"},
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
 		{o.Trees == p.Trees && o.Depth == p.Depth, "options of another forest"},
 		{p.LabelsK >= 0 && p.LabelsK <= maxLabelsK, "labels of a leaf"},
-		{f.Trees.Dim >= 1 && f.Trees.Dim <= MaxDim+1, "forest dimension"},
-		{f.Trees.DirW >= 0 && f.Trees.DirW <= MaxDim+1, "direction width"},
-		{f.Rotation >= 0 && f.Rotation <= MaxDim+1, "rotation"},
+		{f.Trees.Dim >= 1 && f.Trees.Dim <= maxDim+1, "forest dimension"},
+		{f.Trees.DirW >= 0 && f.Trees.DirW <= maxDim+1, "direction width"},
+		{f.Rotation >= 0 && f.Rotation <= maxDim+1, "rotation"},
 		{f.SketchWidth >= 0 && f.SketchWidth <= 4096 && f.SketchShift <= 24, "sketch shape"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
 		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
@@ -202,7 +202,7 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 		}
 	case !o.NoTune:
 		l.requested = &requested
-		if o.Kind == AnyLearner {
+		if o.Kind == anyLearner {
 			o = choices(o)[0]
 		}
 	}
@@ -331,12 +331,12 @@ func (o forestOptions) resolve(n, dim int) forestOptions {
 	}
 	o.LabelsK = min(o.LabelsK, n)
 	if o.Labels == "" {
-		o.Labels = NeighborsExact
+		o.Labels = neighborsExact
 		if float64(n)*float64(n)*float64(dim) > exactWork {
-			o.Labels = NeighborsApproximate
+			o.Labels = neighborsApproximate
 		}
 	}
-	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == AnyLearner) {
+	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == anyLearner) {
 		o.Rotate = 64
 	}
 	if o.Rotate > 0 {
@@ -365,10 +365,6 @@ func (o forestOptions) resolve(n, dim int) forestOptions {
 	return o
 }
 
-// heldOutOf is the minimum number of points per held-out point, and so the minimum number of
-// rows for the tuner.
-const heldOutOf = 10
-
 // tunes reports whether the tuner runs, given resolved options: it is not disabled and there
 // are enough points to hold some out.
 func (o forestOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
@@ -379,7 +375,7 @@ func (o forestOptions) validate() error {
 		return fmt.Errorf("%w: %s", errOption, fmt.Sprintf(format, a...))
 	}
 	switch {
-	case o.Kind == AnyLearner && (o.NoTune || o.NoNatural):
+	case o.Kind == anyLearner && (o.NoTune || o.NoNatural):
 		return bad("kind auto needs the tuner and label tables")
 	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
 		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
@@ -393,7 +389,7 @@ func (o forestOptions) validate() error {
 		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
 	case o.Depth < 1 || o.Depth > maxDepth:
 		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
-	case o.Labels != NeighborsExact && o.Labels != NeighborsApproximate:
+	case o.Labels != neighborsExact && o.Labels != neighborsApproximate:
 		return bad("unknown labels %q (want exact or approximate)", o.Labels)
 	case o.LabelsK < 1:
 		return bad("%d labels a row, want at least 1", o.LabelsK)

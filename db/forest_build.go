@@ -36,7 +36,7 @@ type learned struct {
 	points   int // training points
 	// requested holds the options as given, if there are too few rows for the tuner.
 	requested *forestOptions
-	neighbors *NeighborReport
+	neighbors *neighborReport
 	lists     []uint32 // label lists, n * 2; nil with training queries
 }
 

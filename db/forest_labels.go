@@ -49,7 +49,7 @@ func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o fore
 // labels consists of the points that the tuner holds out, which need exact labels anyway.
 func (t *training) ofRows(ctx context.Context, l *learned, k int, o forestOptions,
 	timer *stageTimer) (*labels.Neighbors, error) {
-	if o.Labels != NeighborsApproximate {
+	if o.Labels != neighborsApproximate {
 		return t.exact(ctx, nil, k, o, timer)
 	}
 	p := labels.ApproximateOptions{Seed: o.Seed, Workers: workersOf(ctx), Outside: l.outside}
@@ -74,7 +74,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o forestOption
 		t.toRows(a.Exact)
 		t.truth = a.Exact
 	}
-	t.report = &NeighborReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
+	t.report = &neighborReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
 		HeadRecall: a.HeadRecall, Rounds: a.Rounds}
 	l.reduced, l.outside = nil, nil
 	return a.Neighbors, nil
@@ -111,7 +111,7 @@ func (l *learned) project(ctx context.Context, t *training, o forestOptions,
 		coords = max(coords, min(query.SketchCoordinates(o.SketchBytes), inner))
 	}
 	requested := coords
-	approximate := o.Labels == NeighborsApproximate && (t.own || o.HopLabels > 0)
+	approximate := o.Labels == neighborsApproximate && (t.own || o.HopLabels > 0)
 	if approximate {
 		requested = max(requested, min(wideCodes, inner))
 	}

@@ -59,13 +59,13 @@ func TestApproximateLabels(t *testing.T) {
 		t.Run(metric.String(), func(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
 			found := map[NeighborSource]float64{}
-			for _, source := range []NeighborSource{NeighborsExact, NeighborsApproximate} {
+			for _, source := range []NeighborSource{neighborsExact, neighborsApproximate} {
 				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4})
 				if err != nil {
 					t.Fatal(err)
 				}
 				found[source] = foundOf(t, store)
-				if source == NeighborsExact {
+				if source == neighborsExact {
 					if info.Neighbors != nil {
 						t.Errorf("a report of exact labels: %+v", info.Neighbors)
 					}
@@ -85,8 +85,8 @@ func TestApproximateLabels(t *testing.T) {
 					t.Errorf("stored report %+v, %v", stored.Neighbors, err)
 				}
 			}
-			if found[NeighborsExact] < 0.9 || found[NeighborsApproximate] < found[NeighborsExact]-0.02 {
-				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[NeighborsApproximate], found[NeighborsExact])
+			if found[neighborsExact] < 0.9 || found[neighborsApproximate] < found[neighborsExact]-0.02 {
+				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[neighborsApproximate], found[neighborsExact])
 			}
 		})
 	}
@@ -131,13 +131,13 @@ func foundOf(t *testing.T, store *DB) float64 {
 }
 
 func TestNeighborSources(t *testing.T) {
-	if o := (forestOptions{}).resolve(1000, 100); o.Labels != NeighborsExact {
+	if o := (forestOptions{}).resolve(1000, 100); o.Labels != neighborsExact {
 		t.Errorf("1,000 rows: %s", o.Labels)
 	}
-	if o := (forestOptions{}).resolve(60_000, 784); o.Labels != NeighborsApproximate {
+	if o := (forestOptions{}).resolve(60_000, 784); o.Labels != neighborsApproximate {
 		t.Errorf("60,000 rows: %s", o.Labels)
 	}
-	if o := (forestOptions{Labels: NeighborsExact}).resolve(60_000, 784); o.Labels != NeighborsExact {
+	if o := (forestOptions{Labels: neighborsExact}).resolve(60_000, 784); o.Labels != neighborsExact {
 		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
 	}
 	o := (forestOptions{Labels: "guessed"}).resolve(1000, 100)

@@ -81,7 +81,7 @@ type training struct {
 	labels *labels.Neighbors // of the points; IDs are row numbers
 	hops   *labels.Neighbors // of the live rows; IDs are row numbers
 	truth  *labels.Neighbors // exact labels of the held-out points, if labels are approximate
-	report *NeighborReport   // of approximate lists
+	report *neighborReport   // of approximate lists
 	parts  *split            // of the points, nil until splitFor makes it
 }
 
@@ -143,14 +143,6 @@ func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float
 		}
 	}
 	return out
-}
-
-func squaredNorm(x []float32) float64 {
-	var s float64
-	for _, v := range x {
-		s += float64(v) * float64(v)
-	}
-	return s
 }
 
 // unit scales x to length one; a zero vector stays zero.

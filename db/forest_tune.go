@@ -173,7 +173,7 @@ func (l *learned) growTrial(ctx context.Context, t *training, o forestOptions, t
 	return whole, f, err
 }
 
-// choices returns the forests that AnyLearner compares: the axis-aligned learners over principal
+// choices returns the forests that anyLearner compares: the axis-aligned learners over principal
 // coordinates, for k-d trees at the default depth and one level less and more.
 func choices(o forestOptions) []forestOptions {
 	var out []forestOptions
@@ -188,7 +188,7 @@ func choices(o forestOptions) []forestOptions {
 	return out
 }
 
-// tune measures one forest, or several for AnyLearner, and returns the options of the cheapest at
+// tune measures one forest, or several for anyLearner, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
 func (l *learned) tune(ctx context.Context, st source, t *training, base *query.View,
 	o forestOptions, timer *stageTimer) (forestOptions, error) {
@@ -201,7 +201,7 @@ func (l *learned) tune(ctx context.Context, st source, t *training, base *query.
 		return o, err
 	}
 	options := []forestOptions{o}
-	if o.Kind == AnyLearner {
+	if o.Kind == anyLearner {
 		options = choices(o)
 	}
 	best := -1

@@ -63,7 +63,7 @@ func (l *learned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 		arrays.WriteRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
 	}
 	return &manifest{
-		Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
+		Info: info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
 		own: m,
 	}, w.Err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/vector"
 )
 
 // NeighborReport holds the measurements of approximate neighbor lists.
@@ -81,78 +80,18 @@ func (i IndexInfo) TotalBytes() int64 {
 	return n
 }
 
-// manifest is the stored description of an index: the meaning of the arrays in the blocks of
-// object Object. It is stored as JSON in a checksummed block, because it is small, rarely read,
-// and should be readable by people.
-type manifest struct {
-	Info   IndexInfo // without Kind and Options
-	Kind   string
-	Object uint64
-	Metric vector.Metric
-	Dim    int // of the collection
-	// Options are the resolved options.
-	Options options `json:"-"`
-	// Requested holds the options as given, if there were too few rows for the tuner, otherwise
-	// nil. The index is rebuilt with them once there are enough.
-	Requested options `json:"-"`
-	// Own is the part specific to the kind, of the kind itself.
-	own detail
-	of  kind
-	encoded
-}
-
-// encoded holds the parts of a manifest that its kind encodes and decodes.
-type encoded struct {
-	StoredOptions   json.RawMessage `json:"Options"`
-	StoredRequested json.RawMessage `json:"Requested,omitempty"`
-	Detail          json.RawMessage
-}
-
-// encode fills in the encoded parts.
-func (m *manifest) encode() (err error) {
-	if m.StoredOptions, err = json.Marshal(m.Options); err != nil {
-		return err
+// publicInfo returns the description of an index.
+func publicInfo(m *manifest) IndexInfo {
+	x := &m.Info
+	i := IndexInfo{
+		Name: x.Name, Kind: m.Kind, Options: kinds[m.Kind].public(m.Options), Rows: x.Rows,
+		Created: x.Created, Maintained: x.Maintained, BuildSeconds: x.BuildSeconds, BuildMemory: x.BuildMemory,
+		Bytes: x.Bytes, Curve: x.Curve, LabelCurve: x.LabelCurve, Tree: x.Tree, TreeTrials: x.TreeTrials,
+		TrainingPoints: x.TrainingPoints, Neighbors: (*NeighborReport)(x.Neighbors),
 	}
-	m.StoredRequested = nil
-	if m.Requested != nil {
-		if m.StoredRequested, err = json.Marshal(m.Requested); err != nil {
-			return err
-		}
+	for _, w := range x.LabelWeights {
+		i.LabelWeights = append(i.LabelWeights, LabelWeight{Weighting(w.Weight), w.Best})
 	}
-	m.Detail, err = json.Marshal(m.own)
-	return err
-}
-
-// decode decodes the encoded parts by the kind that kindOf returns for a name, which is nil for an
-// unknown one.
-func (m *manifest) decode(kindOf func(name string) kind) error {
-	k := kindOf(m.Kind)
-	if k == nil {
-		return fmt.Errorf("unknown kind of index %q", m.Kind)
-	}
-	m.of, m.own, m.Options = k, k.detail(), k.options()
-	if err := json.Unmarshal(m.StoredOptions, m.Options); err != nil {
-		return err
-	}
-	if m.Options.kindName() != m.Kind {
-		return fmt.Errorf("options of kind %q", m.Options.kindName())
-	}
-	if m.StoredRequested != nil {
-		m.Requested = k.options()
-		if err := json.Unmarshal(m.StoredRequested, m.Requested); err != nil {
-			return err
-		}
-	}
-	if err := json.Unmarshal(m.Detail, m.own); err != nil {
-		return err
-	}
-	return m.own.check(m)
-}
-
-// info returns the description of the index.
-func (m *manifest) info() IndexInfo {
-	i := m.Info
-	i.Kind, i.Options = m.Kind, kinds[m.Kind].public(m.Options)
 	return i
 }
 

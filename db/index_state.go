@@ -198,7 +198,7 @@ func (st *collState) indexInfo(name string) (IndexInfo, error) {
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	return m.info(), nil
+	return publicInfo(m), nil
 }
 
 // manifestNamed implements kind.Source.

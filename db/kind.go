@@ -71,6 +71,9 @@ type about struct {
 	Renamed bool
 }
 
+// scanName is the name of the exact scan in place of an index.
+const scanName = "flat"
+
 // source is a kind's access to a collection in one generation.
 type source interface {
 	// about returns what a kind may know of the collection.
@@ -295,7 +298,7 @@ func neighborCycle(name string, next func(name string) (string, error)) ([]strin
 	path := []string{name}
 	for at := name; ; {
 		var err error
-		if at, err = next(at); err != nil || at == "" || at == Flat {
+		if at, err = next(at); err != nil || at == "" || at == scanName {
 			return nil, err
 		}
 		if at == name {

@@ -97,17 +97,6 @@ func readLabelled(
 	return data, b.Names(), nil
 }
 
-// listed returns a dense vector as a sparse one.
-func listed(x []float32) (s vector.Sparse) {
-	for i, v := range x {
-		if v != 0 {
-			s.Index = append(s.Index, uint32(i))
-			s.Value = append(s.Value, v)
-		}
-	}
-	return s
-}
-
 // weigh weighs the rows in place and returns the weights of the features, or nil if the
 // weighting leaves values as they are.
 func (d *labelled) weigh(w string) []float32 {

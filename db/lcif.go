@@ -20,70 +20,6 @@ import (
 // kindLCIF is the kind of label models by LCIF.
 const kindLCIF = "lcif"
 
-// LabelWeight is a weighting and the best setting that the tuner of a label model found with
-// it.
-type LabelWeight struct {
-	Weight Weighting
-	Best   lcif.Point
-}
-
-// LCIF are the options of a label model that predicts the labels of rows from nearest rows and
-// from features (Feremans et al. 2020, LCIF). In a sparse collection the model keeps its own
-// inverted index, whose rows may be weighed and reduced to selected features; therefore it does
-// not answer Search. In a dense collection it finds neighbors with a forest of the collection,
-// or with a scan; their similarity is the cosine, and the coordinates are the features. Feature
-// scores treat a coordinate below zero as zero, in rows and in queries; similarities do not. The
-// zero value chooses the parameters by cross-validation.
-type LCIF struct {
-	// Weight selects how values are weighed; a build fills in the weighting that it chose. If
-	// Weight is empty, scaled columns are tried only where neighbors are found by a scan
-	// anyway.
-	Weight Weighting
-	// Params, if not nil, are used as they are; without Thresholds and Cut, each row then gets
-	// its best label only. If nil, the tuner chooses them by cross-validation on the rows.
-	// IndexInfo returns those in use.
-	Params *lcif.Params
-	// Cut, if given with Params without Thresholds, computes the thresholds from the scores
-	// that a cross-validation with Params gives the rows. This transfers a setting that was
-	// tuned on one collection (lcif.Point.Cut) to another.
-	Cut *lcif.Cut `json:",omitempty"`
-	// AllowEmpty lets the tuner choose thresholds that leave rows without labels.
-	// Otherwise each row has at least its best label.
-	AllowEmpty bool `json:",omitempty"`
-	// Search selects how settings are searched. query.PaperProtocol follows the paper, with
-	// unweighed values unless Weight is given.
-	Search lcif.Search `json:",omitempty"`
-	// Objective is the measure the tuner chooses by, micro F1 when empty.
-	Objective lcif.Objective
-	// Folds is the number of folds, 10 when zero and at most 1,000; it is at most the number of
-	// rows. TuneRows is the largest number of rows scored over all folds, 10,000 when zero, as
-	// in the paper.
-	Folds, TuneRows int
-	// FeatureShares are the shares of the features that the tuner chooses from; a share selects
-	// the features of highest entropy. Empty means all features. Sparse collections only.
-	FeatureShares []float64
-	// Neighbors names the index that finds neighbors in a dense collection: a tuned forest,
-	// which is searched with recall 0.95, or Flat. Empty means the first tuned forest by name,
-	// or Flat if there is none; a build fills in its choice. A model cannot replace the forest
-	// that finds its neighbors. If the forest is later dropped, or replaced by another kind of
-	// index, neighbors are found by a scan.
-	Neighbors string `json:",omitempty"`
-	// SecondOrders are the weights of second-order scores, 0 to 1, that the tuner chooses from.
-	// Empty means 0: no second-order scores.
-	SecondOrders []float64 `json:",omitempty"`
-	// Graph is the number of nearest other rows that second-order scores use for each row, at
-	// most MaxGraph; zero means 10 if Params or SecondOrders have a weight above zero. Such a
-	// model stores a neighbor list for each row; a build sets Graph to 0 for other models. Rows
-	// written or deleted later take part in second-order scores after maintenance, which
-	// rebuilds all neighbor lists with one search per row.
-	Graph int `json:",omitempty"`
-
-	// Postings are the options of the model's inverted index. Sparse collections only.
-	Postings Postings `json:",omitzero"`
-	// Seed makes the build reproducible: equal rows, options and seed give an equal model.
-	Seed uint64 `json:",omitempty"`
-}
-
 // lcifOptions are the stored options of a label model.
 type lcifOptions struct {
 	Weight          string
@@ -128,33 +64,6 @@ func (o *lcifOptions) after(rebuilt options) options {
 	return &kept
 }
 
-// MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
-const MaxGraph = 1000
-
-func (o *LCIF) request(bool) (options, error) {
-	if o == nil {
-		o = &LCIF{}
-	}
-	b := &lcifOptions{
-		Weight: string(o.Weight), Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Search: o.Search,
-		Objective: o.Objective, Folds: o.Folds, TuneRows: o.TuneRows, FeatureShares: o.FeatureShares,
-		Neighbors: o.Neighbors, SecondOrders: o.SecondOrders, Graph: o.Graph,
-		Postings: postingsOptions(o.Postings), Seed: o.Seed,
-	}
-	return b, b.Postings.check()
-}
-
-// publicLCIF returns the options of a model that its stored ones stand for.
-func publicLCIF(stored options) IndexOptions {
-	b := stored.(*lcifOptions)
-	return &LCIF{
-		Weight: Weighting(b.Weight), Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Search: b.Search,
-		Objective: b.Objective, Folds: b.Folds, TuneRows: b.TuneRows, FeatureShares: b.FeatureShares,
-		Neighbors: b.Neighbors, SecondOrders: b.SecondOrders, Graph: b.Graph,
-		Postings: Postings(b.Postings), Seed: b.Seed,
-	}
-}
-
 // resolveGraph fills in the number of nearest rows that second-order scores use.
 func (o *lcifOptions) resolveGraph() error {
 	requested := o.Params != nil && o.Params.SecondOrder > 0
@@ -165,9 +74,9 @@ func (o *lcifOptions) resolveGraph() error {
 		requested = requested || o.Params == nil && w > 0
 	}
 	switch {
-	case o.Graph < 0 || o.Graph > MaxGraph:
+	case o.Graph < 0 || o.Graph > maxGraph:
 		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10",
-			errOption, o.Graph, MaxGraph)
+			errOption, o.Graph, maxGraph)
 	case !requested && o.Graph > 0 && !o.relearn:
 		return fmt.Errorf(
 			"%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
@@ -227,7 +136,7 @@ type lcifLearned struct {
 	graph         *vector.CSR // nearest other rows; nil without second-order scores
 	params        lcif.Params
 	curve         *lcif.Curve
-	weights       []LabelWeight
+	weights       []labelWeight
 }
 
 // lcifManifest is the part of a manifest that only label models have. Their parameters are in
@@ -283,10 +192,10 @@ func (l *lcifManifest) check(m *manifest) error {
 	case m.params() == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
 		l.Learned < 0 || l.LearnedDead < 0:
 		return errors.New("label model")
-	case l.Graph < 0 || l.Graph > MaxGraph:
+	case l.Graph < 0 || l.Graph > maxGraph:
 		return errors.New("nearest rows of rows")
-	case l.Features < 0 || l.Features > MaxFeature+1 ||
-		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > MaxDim):
+	case l.Features < 0 || l.Features > maxFeature+1 ||
+		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > maxDim):
 		return errors.New("features")
 	case !validSegments(l.Segments, m.Info.Rows, sparse) || segmentFeatures(l.Segments) > l.Features:
 		return errors.New("segments")
@@ -457,7 +366,7 @@ const (
 // emit writes a label model of one segment.
 func (l *lcifLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	w := arrays.NewWriter(object, sink)
-	m := &manifest{Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
+	m := &manifest{Info: info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
 	d := &lcifManifest{
 		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale,
 		Graph: l.opts.Graph,
@@ -597,3 +506,6 @@ func (n pairNumbers) put(w *arrays.Writer, counts *labels.FeatureLabels, powers 
 	n.arrays(w.Section(codec.KindSimilarity),
 		&vector.CSR{Ptr: counts.Ptr, Index: counts.Label, Value: powers.S.Value}, &sums)
 }
+
+// maxGraph is the largest number of nearest rows that second-order scores can use for a row.
+const maxGraph = 1000

@@ -39,7 +39,7 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	case o.Weight == weightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
 			errOption, o.Weight, st.about().Name)
-	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != Flat:
+	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != scanName:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
 			errOption, o.Weight, st.about().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
@@ -50,11 +50,11 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	case o.relearn:
 		return storedNeighbors(st, name, o)
 	case o.Weight == weightStandard:
-		o.Neighbors = Flat
+		o.Neighbors = scanName
 		return nil
 	case o.Neighbors == "":
 		return firstForest(st, name, o)
-	case o.Neighbors == Flat:
+	case o.Neighbors == scanName:
 		return nil
 	case o.Neighbors == name:
 		return errOwnNeighbors(name, st.about().Name)
@@ -71,7 +71,7 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 func errOwnNeighbors(name, coll string) error {
 	return fmt.Errorf("%w: label model %q of %q would replace the forest %q that finds its neighbours: "+
 		"give the model another name, or set its neighbours to another forest or %q",
-		errOption, name, coll, name, Flat)
+		errOption, name, coll, name, scanName)
 }
 
 // tunedForest reports whether an index is a forest that the tuner has measured.
@@ -87,7 +87,7 @@ func tunedForest(st source, name string) (bool, error) {
 	return !m.of.predicts() && m.Info.Curve != nil, nil
 }
 
-// firstForest fills in the first tuned forest by name, or Flat if there is no tuned forest. If
+// firstForest fills in the first tuned forest by name, or scanName if there is no tuned forest. If
 // the only tuned forest has the model's own name, it returns an error.
 func firstForest(st source, name string, o *lcifOptions) error {
 	replaced := false
@@ -107,17 +107,17 @@ func firstForest(st source, name string, o *lcifOptions) error {
 	if replaced {
 		return errOwnNeighbors(name, st.about().Name)
 	}
-	o.Neighbors = Flat
+	o.Neighbors = scanName
 	return nil
 }
 
 // storedNeighbors resolves the neighbors of a stored model that is rebuilt. The name of a
 // dropped forest is kept, since a forest may be built under that name again; the name of an
-// index of another kind becomes Flat.
+// index of another kind becomes scanName.
 func storedNeighbors(st source, name string, o *lcifOptions) error {
 	m, err := st.manifestNamed(o.Neighbors)
 	if m != nil && (o.Neighbors == name || m.of.predicts()) {
-		o.Neighbors = Flat
+		o.Neighbors = scanName
 	}
 	return err
 }
@@ -147,7 +147,7 @@ func denseNeighbors(ctx context.Context, st source, name string) (*lcif.ForestNe
 		return nil, err
 	}
 	flat := lcif.NewForestNeighbors(base, query.Params{Method: query.Flat}, nil)
-	if name == Flat {
+	if name == scanName {
 		return flat, nil
 	}
 	// Only forests are loaded: they depend on no other index.
@@ -261,7 +261,7 @@ type liveNeighbors struct {
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
 // scanned, so scaling is tried only where the other weightings are scanned, too.
 func (o *lcifOptions) denseCandidates() []string {
-	if o.Weight == "" && o.Neighbors != Flat {
+	if o.Weight == "" && o.Neighbors != scanName {
 		return []string{weightNone}
 	}
 	return o.candidates(weightStandard)

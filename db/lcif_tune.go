@@ -47,7 +47,7 @@ func (l *lcifLearned) choose(
 			if err != nil {
 				return err
 			}
-			l.weights = append(l.weights, LabelWeight{Weight: Weighting(c.weight), Best: choice.Point})
+			l.weights = append(l.weights, labelWeight{Weight: c.weight, Best: choice.Point})
 			if i == 0 || choice.Point.Better(&point.Measures, o.Objective) {
 				best, point, l.curve, l.params = c, choice.Point, curve, choice.Params
 			}

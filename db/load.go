@@ -52,8 +52,8 @@ func (c Collection) load(
 		l := <-writing
 		writing = nil
 		n += l.rows
-		if progress := progressOf(ctx); l.err == nil && progress != nil {
-			progress(Progress{Stage: "load", Done: n})
+		if report := progressOf(ctx); l.err == nil && report != nil {
+			report(progress{Stage: "load", Done: n})
 		}
 		return l.err
 	}

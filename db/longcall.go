@@ -13,14 +13,6 @@ type Progress struct {
 	Total int
 }
 
-// contextKey is the type of the keys of this package in contexts.
-type contextKey int
-
-const (
-	progressKey contextKey = iota
-	workersKey
-)
-
 // WithProgress returns a context with which long calls report their progress to f. Load and
 // LoadNew report after every transaction, Build, Maintain and Repair during every stage,
 // Salvage during the rows of a collection and the rebuild of an index, whose names are then the
@@ -30,13 +22,13 @@ const (
 // a call of this package. A nil f ends reports.
 func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	if f == nil {
-		return context.WithValue(ctx, progressKey, (func(Progress))(nil))
+		return withProgress(ctx, nil)
 	}
 	var mu sync.Mutex
-	return context.WithValue(ctx, progressKey, func(p Progress) {
+	return withProgress(ctx, func(p progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		callback(func() bool { f(p); return true })
+		callback(func() bool { f(Progress(p)); return true })
 	})
 }
 
@@ -45,19 +37,7 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 // Reorder, SearchBatch, PredictBatch and TreeDecisions work in parallel; their results do not
 // depend on n.
 func WithWorkers(ctx context.Context, n int) context.Context {
-	return context.WithValue(ctx, workersKey, max(0, n))
-}
-
-// progressOf returns the function to which a call with the context reports, nil for none.
-func progressOf(ctx context.Context) func(Progress) {
-	f, _ := ctx.Value(progressKey).(func(Progress))
-	return f
-}
-
-// workersOf returns the number of goroutines of a call with the context, 0 for all processors.
-func workersOf(ctx context.Context) int {
-	n, _ := ctx.Value(workersKey).(int)
-	return n
+	return withWorkers(ctx, n)
 }
 
 // asStage returns a context with which calls report their progress as that of one stage.
@@ -66,7 +46,7 @@ func asStage(ctx context.Context, stage string) context.Context {
 	if f == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, progressKey, func(p Progress) {
+	return withProgress(ctx, func(p progress) {
 		p.Stage = stage
 		f(p)
 	})

@@ -299,10 +299,6 @@ func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild) (IndexInfo, e
 	})
 }
 
-// drift is the largest share of changed rows for which an index keeps what it has learned;
-// above it, the index is relearned.
-const drift = 0.2
-
 // stepBytes is the largest number of bytes that a step writes in the transaction that publishes
 // it. It limits the wait of other writers to half of their wait during a build.
 const stepBytes = stageBytes / 2
@@ -357,7 +353,7 @@ func (d *DB) storeAtOnce(
 			return err
 		}
 		if timer.progress != nil {
-			timer.progress(Progress{Stage: "write", Done: written})
+			timer.progress(progress{Stage: "write", Done: written})
 		}
 		return publishStep(tx, cat, at, s, m, old)
 	})

@@ -201,6 +201,6 @@ func (c *collection) status(r *indexRef, m *manifest, err error) IndexStatus {
 		return st
 	}
 	st.Rows, st.Fresh = m.Info.Rows, int(c.Rows)-m.Info.Rows
-	st.Segments, st.Bytes = m.own.segments(), m.Info.TotalBytes()
+	st.Segments, st.Bytes = m.own.segments(), publicInfo(m).TotalBytes()
 	return st
 }

@@ -14,30 +14,6 @@ import (
 // kindPostings is the kind of inverted indexes over sparse collections.
 const kindPostings = "postings"
 
-// Postings are the options of an inverted index, which finds the exact nearest rows of a sparse
-// collection by cosine, and of the one in a label model (LCIF.Postings). The zero value builds
-// only the compact structure, which is the fastest.
-type Postings struct {
-	// Partition also builds the paper's pair of inverted indexes (Feremans 2020, Algorithm 7)
-	// with parameter M; -1 selects plain TAAT.
-	Partition bool
-	M         int
-}
-
-func (o *Postings) request(bool) (options, error) {
-	if o == nil {
-		o = &Postings{}
-	}
-	stored := postingsOptions(*o)
-	return &stored, stored.check()
-}
-
-// publicPostings returns the options that stored ones stand for.
-func publicPostings(stored options) IndexOptions {
-	o := Postings(*stored.(*postingsOptions))
-	return &o
-}
-
 // postingsOptions are the stored options of an inverted index.
 type postingsOptions struct {
 	Partition bool `json:",omitempty"`
@@ -100,7 +76,7 @@ type sparseManifest struct {
 
 func (m *sparseManifest) valid() bool {
 	compact := m.Compact == "weighted" || m.Compact == "uniform"
-	return compact && m.Cols >= 0 && m.Cols <= MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
+	return compact && m.Cols >= 0 && m.Cols <= maxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
 }
 
 // postingsKind implements inverted indexes over a sparse collection.
@@ -235,7 +211,7 @@ func (l *sparseLearned) emit(object uint64, sink arrays.Sink) (*manifest, error)
 	w := arrays.NewWriter(object, sink)
 	one := l.put(w, segmentManifest{Rows: l.n, Dead: l.n - l.live})
 	return &manifest{
-		Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
+		Info: info{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
 		own: &postingsManifest{Segments: []segmentManifest{one}},
 	}, w.Err
 }

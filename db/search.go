@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -15,11 +14,8 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/internal/par"
-	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
-	"github.com/anndb/anndb/trees/budget"
-	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -269,23 +265,6 @@ func (st *collState) searchWith(
 	return err
 }
 
-// asOption adds ErrInvalid to errors of other packages about parameters, and ErrUnsuitable to
-// errors about the rows to learn from.
-func asOption(err error) error {
-	if errors.Is(err, errOption) || errors.Is(err, ErrUnsuitable) {
-		return err
-	}
-	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
-		return fmt.Errorf("%w: %w", ErrUnsuitable, innerError{err})
-	}
-	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) ||
-		errors.Is(err, postings.ErrParams) ||
-		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
-		return fmt.Errorf("%w: %w", errOption, innerError{err})
-	}
-	return err
-}
-
 var defaultSearch SearchOptions
 
 // keyRun is the number of hits whose keys are read between two checks of the context.
@@ -473,21 +452,6 @@ func (st *collState) checkDenseAsk(o *SearchOptions) error {
 		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", errOption, o.Strategy, st.c.Name)
 	}
 	return nil
-}
-
-// checkQuery checks a query vector.
-func checkQuery(q []float32, dim int) error {
-	if len(q) != dim {
-		return fmt.Errorf("%w: %d coordinates, want %d", errDimension, len(q), dim)
-	}
-	// A finite sum of squares has finite terms, so one pass usually is enough.
-	if n := vector.Dot(q, q); n <= math.MaxFloat32 {
-		return nil
-	}
-	if i := vector.IsFinite(q); i >= 0 {
-		return fmt.Errorf("%w: coordinate %d is %g", errNotFinite, i, q[i])
-	}
-	return fmt.Errorf("%w: length %.3g, want less than %.3g", errNorm, math.Sqrt(squaredNorm(q)), MaxNorm)
 }
 
 // defaultRecall is the target recall of a search without one.

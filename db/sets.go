@@ -160,21 +160,3 @@ func eachBlock(b *bbolt.Bucket, object uint64, kind codec.Kind, f func(key, valu
 	}
 	return nil
 }
-
-// within returns the members of a set in [first, first+n), minus first; nil if there are none.
-func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
-	if set == nil {
-		return nil
-	}
-	out := set
-	if first > 0 || !set.IsEmpty() && int(set.Maximum()) >= n {
-		out = roaring.New()
-		out.AddRange(uint64(first), uint64(first)+uint64(n))
-		out.And(set)
-		out = roaring.AddOffset64(out, -int64(first))
-	}
-	if out.IsEmpty() {
-		return nil
-	}
-	return out
-}

@@ -86,23 +86,6 @@ func nonZero(s vector.Sparse) (out vector.Sparse) {
 	return out
 }
 
-// unitSparse sets dst to s scaled to unit length, reusing its memory. Values that become zero
-// are left out; a vector without a value above zero becomes empty. Searches with and without an
-// index use the same bits.
-func unitSparse(dst *vector.Sparse, s vector.Sparse) {
-	dst.Index, dst.Value = dst.Index[:0], dst.Value[:0]
-	norm := s.Norm()
-	if norm == 0 {
-		return
-	}
-	for i, f := range s.Index {
-		if v := float32(float64(s.Value[i]) / norm); v > 0 {
-			dst.Index = append(dst.Index, f)
-			dst.Value = append(dst.Value, v)
-		}
-	}
-}
-
 // featureKey returns a key of the dictionary.
 func featureKey(coll uint64, kind byte, rest []byte) []byte {
 	k := make([]byte, 0, 9+len(rest))

@@ -3,35 +3,11 @@ package db
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
-
-// sparseSet holds the sparse rows of a collection: sealed chunks, then the tail.
-type sparseSet struct {
-	n           int
-	chunks      []vector.CSR
-	tail        vector.CSR
-	deletedRows *roaring.Bitmap // nil if there are none
-	live        int
-}
-
-// row returns a row as it was written, in the map.
-func (s *sparseSet) row(i uint32) vector.Sparse {
-	c, at := &s.tail, int(i)-len(s.chunks)<<rows.SparseShift
-	if at < 0 {
-		c, at = &s.chunks[i>>rows.SparseShift], int(i&(1<<rows.SparseShift-1))
-	}
-	return c.Row(at)
-}
-
-// runs returns all rows in chunks; the last chunk is the tail.
-func (s *sparseSet) runs() []vector.CSR { return append(slices.Clip(s.chunks), s.tail) }
 
 // sparse loads the rows of a sparse collection.
 func (st *collState) sparse(ctx context.Context) (*sparseSet, error) {

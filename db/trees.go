@@ -32,80 +32,6 @@ func (treeKind) again(_ context.Context, _ source, m *manifest) options {
 	return &o
 }
 
-// SBT are the options of a supervised budgeted tree, for rows that have one label each, with one
-// tree per label against the rest if there are more than two.
-type SBT TreeOptions
-
-// PT are the options of a powerset tree, which predicts sets of labels that rows have.
-type PT TreeOptions
-
-// AT are the options of an annotation tree, which decides about one label after the other.
-type AT TreeOptions
-
-// TreeOptions are the options of the budgeted trees of Liu and Tsang 2017 (SBT, PT and AT), over
-// sparse and dense collections.
-type TreeOptions struct {
-	// Budget is the number of features that a round adds to a decision; it replaces the one in
-	// Params. 100 if both are zero.
-	Budget int `json:",omitempty"`
-	// Params are the other parameters of the trees.
-	Params budget.Params
-	// Grid, if not nil, is searched by cross-validation on the rows: its best budget, cost and,
-	// for AT, threshold replace those of Params. An empty list stands for the value in
-	// Params, and there are at most 1,000 folds. IndexInfo.TreeTrials has the measurements.
-	Grid *budget.Grid `json:",omitempty"`
-	// TuneRows is the largest number of rows that the cross-validation uses, drawn at random by
-	// Params.Seed; 10,000 when zero.
-	TuneRows int `json:",omitempty"`
-	// Weight selects how values are weighed.
-	Weight Weighting
-	// AllowEmpty lets an AT predict no label at all. Otherwise a row whose leaf has
-	// no label gets its best label, or the most frequent one.
-	AllowEmpty bool `json:",omitempty"`
-	// Raw uses the rows of a sparse collection with their own length instead of unit length.
-	// Dense rows are always used as they are.
-	Raw bool
-	// Seed makes the build reproducible: equal rows, options and seed give equal trees. It
-	// applies if Params.Seed is zero.
-	Seed uint64 `json:",omitempty"`
-}
-
-func (o *SBT) request(bool) (options, error) { return (*TreeOptions)(o).stored(budget.SBT), nil }
-func (o *PT) request(bool) (options, error)  { return (*TreeOptions)(o).stored(budget.PT), nil }
-func (o *AT) request(bool) (options, error)  { return (*TreeOptions)(o).stored(budget.AT), nil }
-
-// stored returns the stored form of the options, in which the budget is one of Params.
-func (o *TreeOptions) stored(kind budget.Kind) *treeOptions {
-	if o == nil {
-		o = &TreeOptions{}
-	}
-	b := &treeOptions{
-		Kind: kind, Params: o.Params, Grid: o.Grid, TuneRows: o.TuneRows, Weight: string(o.Weight),
-		AllowEmpty: o.AllowEmpty, Raw: o.Raw, Seed: o.Seed,
-	}
-	p := &b.Params
-	p.BAC.Budget = cmp.Or(o.Budget, p.BAC.Budget, 100)
-	p.Seed = cmp.Or(p.Seed, o.Seed)
-	p.KeepTop = kind == budget.AT && !o.AllowEmpty
-	return b
-}
-
-// publicTrees returns the options of trees that their stored ones stand for.
-func publicTrees(stored options) IndexOptions {
-	b := stored.(*treeOptions)
-	o := &TreeOptions{
-		Budget: b.Params.BAC.Budget, Params: b.Params, Grid: b.Grid, TuneRows: b.TuneRows,
-		Weight: Weighting(b.Weight), AllowEmpty: b.AllowEmpty, Raw: b.Raw, Seed: b.Seed,
-	}
-	switch b.Kind {
-	case budget.SBT:
-		return (*SBT)(o)
-	case budget.PT:
-		return (*PT)(o)
-	}
-	return (*AT)(o)
-}
-
 // treeOptions are the stored options of budgeted trees.
 type treeOptions struct {
 	Kind       budget.Kind
@@ -274,7 +200,7 @@ func (l *budgetLearned) emit(object uint64, sink arrays.Sink) (*manifest, error)
 	a.WriteNames(arrayTreeNames, l.names)
 	arrays.Field(a, arrayTreeIDF, &l.idf)
 	return &manifest{
-		Info: IndexInfo{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
+		Info: info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
 		own: &budgetManifest{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 			KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
@@ -314,7 +240,7 @@ func (b *budgetManifest) features() int { return b.Cols }
 
 // check refuses values that no build writes.
 func (b *budgetManifest) check(m *manifest) error {
-	ok := b.Cols >= 0 && b.Cols <= MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
+	ok := b.Cols >= 0 && b.Cols <= maxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
 		b.Voters >= 0 && b.Voters <= budget.MaxVoters
 	if !ok || m.treeOptions().check() != nil {
 		return errors.New("budgeted trees")

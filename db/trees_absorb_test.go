@@ -117,7 +117,7 @@ func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 		st := s.gen.colls["s"]
 		x, err := st.index(context.Background(), st.c.index("x"))
 		if err == nil {
-			m, info = x.open.(*treeModel).model.Clone(), x.m.info()
+			m, info = x.open.(*treeModel).model.Clone(), publicInfo(x.m)
 		}
 		return err
 	}))

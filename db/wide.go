@@ -22,14 +22,5 @@ func checkSpread(coll string, features, entries int) error {
 		"and rows with %d values: "+
 		"label models and weights store numbers for each feature, of which there can be %d here: "+
 		"number the features without gaps, or use a collection of named features",
-		ErrUnsuitable, errSpread, coll, features, entries, max(maxSpread, 8*entries+7))
-}
-
-// entries returns the number of entries of the rows, including deleted ones.
-func (s *sparseSet) entries() int {
-	n := len(s.tail.Index)
-	for i := range s.chunks {
-		n += len(s.chunks[i].Index)
-	}
-	return n
+		isUnsuitable, errSpread, coll, features, entries, max(maxSpread, 8*entries+7))
 }

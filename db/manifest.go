@@ -1,0 +1,111 @@
+package db
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// info is the part of a manifest that describes the index to users, with the fields of
+// db.IndexInfo.
+type info struct {
+	Name           string
+	Rows           int
+	Created        time.Time
+	Maintained     time.Time `json:",omitzero"`
+	BuildSeconds   map[string]float64
+	BuildMemory    int64 `json:",omitempty"`
+	Bytes          map[string]int64
+	Curve          *query.Curve
+	LabelCurve     *lcif.Curve    `json:",omitempty"`
+	LabelWeights   []labelWeight  `json:",omitempty"`
+	Tree           *budget.Stats  `json:",omitempty"`
+	TreeTrials     []budget.Trial `json:",omitempty"`
+	TrainingPoints int
+	Neighbors      *neighborReport `json:",omitempty"`
+}
+
+// labelWeight has the fields of db.LabelWeight, neighborReport those of db.NeighborReport.
+type labelWeight struct {
+	Weight string
+	Best   lcif.Point
+}
+
+type neighborReport struct {
+	K, Sample          int
+	Recall, HeadRecall float64
+	Rounds             int
+}
+
+// manifest is the stored description of an index: the meaning of the arrays in the blocks of
+// object Object. It is stored as JSON in a checksummed block, because it is small, rarely read,
+// and should be readable by people.
+type manifest struct {
+	Info   info
+	Kind   string
+	Object uint64
+	Metric vector.Metric
+	Dim    int // of the collection
+	// Options are the resolved options.
+	Options options `json:"-"`
+	// Requested holds the options as given, if there were too few rows for the tuner, otherwise
+	// nil. The index is rebuilt with them once there are enough.
+	Requested options `json:"-"`
+	// Own is the part specific to the kind, of the kind itself.
+	own detail
+	of  kind
+	encoded
+}
+
+// encoded holds the parts of a manifest that its kind encodes and decodes.
+type encoded struct {
+	StoredOptions   json.RawMessage `json:"Options"`
+	StoredRequested json.RawMessage `json:"Requested,omitempty"`
+	Detail          json.RawMessage
+}
+
+// encode fills in the encoded parts.
+func (m *manifest) encode() (err error) {
+	if m.StoredOptions, err = json.Marshal(m.Options); err != nil {
+		return err
+	}
+	m.StoredRequested = nil
+	if m.Requested != nil {
+		if m.StoredRequested, err = json.Marshal(m.Requested); err != nil {
+			return err
+		}
+	}
+	m.Detail, err = json.Marshal(m.own)
+	return err
+}
+
+// decode decodes the encoded parts by the kind that kindOf returns for a name, which is nil for an
+// unknown one.
+func (m *manifest) decode(kindOf func(name string) kind) error {
+	k := kindOf(m.Kind)
+	if k == nil {
+		return fmt.Errorf("unknown kind of index %q", m.Kind)
+	}
+	m.of, m.own, m.Options = k, k.detail(), k.options()
+	if err := json.Unmarshal(m.StoredOptions, m.Options); err != nil {
+		return err
+	}
+	if m.Options.kindName() != m.Kind {
+		return fmt.Errorf("options of kind %q", m.Options.kindName())
+	}
+	if m.StoredRequested != nil {
+		m.Requested = k.options()
+		if err := json.Unmarshal(m.StoredRequested, m.Requested); err != nil {
+			return err
+		}
+	}
+	if err := json.Unmarshal(m.Detail, m.own); err != nil {
+		return err
+	}
+	return m.own.check(m)
+}

@@ -1,0 +1,159 @@
+package db
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/anndb/anndb/trees/forest"
+)
+
+// AnyLearner as Forest.Learner selects the learner and the depth that reach Forest.Recall
+// fastest on held-out rows.
+const AnyLearner forest.Kind = "auto"
+
+// learners are the values of Forest.Learner.
+var learners = []forest.Kind{
+	forest.RP, forest.KD, forest.KDChrono, forest.PCATree, forest.RF, AnyLearner,
+}
+
+// Forest are the options of a forest, which finds rows of a dense collection. The zero value is
+// a good general index: k-d trees over principal coordinates with sketches and neighbor lists,
+// tuned on held-out rows.
+type Forest struct {
+	// Learner is the forest learner, forest.KD when empty, or AnyLearner.
+	Learner forest.Kind
+	// Recall is the recall at which AnyLearner compares forests, 0.95 when zero.
+	Recall float64
+	// Trees is the number of trees. Zero means 2 if the index has tables, sketches and neighbor
+	// lists, 16 otherwise.
+	Trees int
+	// Depth is the number of levels of a tree. Zero selects the depth at which a leaf holds
+	// three and a half to seven rows, where the natural classifier works best, or one level
+	// less if Trees is 2 by default. A depth that would make more than two leaves per row is
+	// lowered.
+	Depth int
+	// LeafNeighbors is the number of nearest rows (the row itself first) that a training point
+	// contributes to the table of its leaf, at most 4,096; it is lowered to the number of rows.
+	// Zero means 8 if Trees is 2 by default, 50 otherwise.
+	LeafNeighbors int
+	// Source selects how the nearest rows are found: NeighborsExact, NeighborsApproximate, or
+	// empty for exact ones if that takes only seconds and approximate ones otherwise. Those of
+	// TrainingQueries are always exact.
+	Source NeighborSource
+	// Rotation selects whether the axis-aligned learners (kd, kd-chrono, rf) split on principal
+	// coordinates, Coordinates their number, at most the dimension. Zero means the learner's
+	// default: 64, or the dimension if it is lower, for kd and AnyLearner, none otherwise.
+	Rotation    Switch
+	Coordinates int
+	// Sketches selects whether rows have sketches, SketchBytes the width of one: 64 or 128, 64
+	// when zero.
+	Sketches    Switch
+	SketchBytes int
+	// Lists selects whether rows have neighbor lists, which beams and hops follow, ListNeighbors
+	// the number of neighbors in one: at most 1,024, 24 when zero. It is lowered to the number of
+	// other rows.
+	Lists         Switch
+	ListNeighbors int
+	// Tables selects whether leaves have tables of the nearest rows of their training points,
+	// which the natural classifier uses. Without them, only voting and lookup search; they need
+	// Members.
+	Tables Switch
+	// Quantize stores an 8-bit copy of float32 rows as a filter before the exact distances.
+	// Rows stored as integers 0..255 need none.
+	Quantize bool
+	// Members also stores the rows of each leaf, for voting and lookup.
+	Members bool
+	// Density, Candidates, Subsample and MinVotes are passed to the learner; zero means the
+	// learner's default (see forest.Params). Candidates is at most the dimension.
+	Density                         float64
+	Candidates, Subsample, MinVotes int
+	// Tuning selects whether the tuner runs. Without it, queries must specify their parameters.
+	// Fewer than 10 rows are too few for the tuner: searches of such an index are exact scans,
+	// and DB.Maintain rebuilds it with the tuner and the original options once there are 10.
+	Tuning Switch
+	// TuneK is the k of the tuner's queries, 10 when zero. It is lowered to the number of rows
+	// that remain (see Curve.K). If it is more than half of the rows, searches are exact scans.
+	TuneK int
+	// Holdout is the number of rows that the tuner holds out as queries, 1000 when zero, at
+	// most 100,000 and at most a tenth of the rows. Equal rows are held out together and
+	// queried once, so that many equal rows reduce the number of queries.
+	Holdout int
+	// TrainingQueries, if given, are the training points instead of the rows (the paper's
+	// separate training query set, section 3), and a part of them is held out for the tuner. At
+	// least 10. They are not stored.
+	TrainingQueries [][]float32 `json:"-"`
+	// Seed makes the build reproducible: equal rows, options and seed give an equal index.
+	Seed uint64
+}
+
+// NeighborSource selects how a build finds the nearest rows of every row.
+type NeighborSource string
+
+// The sources of nearest rows.
+const (
+	// NeighborsExact compares every row with every other row.
+	NeighborsExact NeighborSource = "exact"
+	// NeighborsApproximate refines approximate neighbor lists and measures their recall
+	// (labels.ApproximateNeighbors).
+	NeighborsApproximate NeighborSource = "approximate"
+)
+
+func (o *Forest) request(bool) (options, error) {
+	if o == nil {
+		o = &Forest{}
+	}
+	b := &forestOptions{
+		Kind: o.Learner, Seed: o.Seed, TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth, LabelsK: o.LeafNeighbors, Labels: string(o.Source),
+		Quantize: o.Quantize, Members: o.Members, NoNatural: o.Tables == Off,
+		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample, MinVotes: o.MinVotes,
+		NoTune: o.Tuning == Off, TuneK: o.TuneK, Holdout: o.Holdout, TrainingQueries: o.TrainingQueries,
+	}
+	if b.Kind == "" {
+		b.Kind = forest.KD
+	}
+	if !slices.Contains(learners, b.Kind) {
+		return b, fmt.Errorf("%w: unknown learner %q of forests, want one of %q", errOption, b.Kind, learners)
+	}
+	for _, part := range []struct {
+		name   string
+		on     Switch
+		size   int
+		stored *int
+	}{
+		{"Rotation", o.Rotation, o.Coordinates, &b.Rotate},
+		{"Sketches", o.Sketches, o.SketchBytes, &b.SketchBytes},
+		{"Lists", o.Lists, o.ListNeighbors, &b.HopLabels},
+		{"Tables", o.Tables, 0, nil},
+		{"Tuning", o.Tuning, 0, nil},
+	} {
+		if err := part.on.check(part.name); err != nil {
+			return b, err
+		}
+		switch {
+		case part.size < 0:
+			return b, fmt.Errorf("%w: size %d of %s, want 0 or more", errOption, part.size, part.name)
+		case part.on == Off && part.size > 0:
+			return b, fmt.Errorf("%w: %s is off and has size %d", errOption, part.name, part.size)
+		case part.stored != nil && part.on == Off:
+			*part.stored = -1
+		case part.stored != nil:
+			*part.stored = part.size
+		}
+	}
+	return b, nil
+}
+
+// publicForest returns the options of a forest that its stored ones stand for.
+func publicForest(stored options) IndexOptions {
+	b := stored.(*forestOptions)
+	return &Forest{
+		Learner: b.Kind, Recall: b.TargetRecall, Trees: b.Trees, Depth: b.Depth,
+		LeafNeighbors: b.LabelsK, Source: NeighborSource(b.Labels),
+		Rotation: offIf(b.Rotate < 0), Coordinates: max(0, b.Rotate),
+		Sketches: offIf(b.SketchBytes < 0), SketchBytes: max(0, b.SketchBytes),
+		Lists: offIf(b.HopLabels < 0), ListNeighbors: max(0, b.HopLabels),
+		Tables: offIf(b.NoNatural), Quantize: b.Quantize, Members: b.Members,
+		Density: b.Density, Candidates: b.Candidates, Subsample: b.Subsample, MinVotes: b.MinVotes,
+		Tuning: offIf(b.NoTune), TuneK: b.TuneK, Holdout: b.Holdout, Seed: b.Seed,
+	}
+}

@@ -1,0 +1,25 @@
+package db
+
+// Postings are the options of an inverted index, which finds the exact nearest rows of a sparse
+// collection by cosine, and of the one in a label model (LCIF.Postings). The zero value builds
+// only the compact structure, which is the fastest.
+type Postings struct {
+	// Partition also builds the paper's pair of inverted indexes (Feremans 2020, Algorithm 7)
+	// with parameter M; -1 selects plain TAAT.
+	Partition bool
+	M         int
+}
+
+func (o *Postings) request(bool) (options, error) {
+	if o == nil {
+		o = &Postings{}
+	}
+	stored := postingsOptions(*o)
+	return &stored, stored.check()
+}
+
+// publicPostings returns the options that stored ones stand for.
+func publicPostings(stored options) IndexOptions {
+	o := Postings(*stored.(*postingsOptions))
+	return &o
+}
