@@ -176,19 +176,6 @@ func (g *generation) run(ctx context.Context, coll string, r arrays.Run,
 	return out, nil
 }
 
-// The parts of objects that are checked once, see verified.Checks.
-const (
-	roleForest   verified.Role = iota // nodes, leaves and directions
-	roleOverlay                       // additions to leaves
-	rolePostings                      // a segment of an inverted index
-	roleLabelSets
-	roleRelabelled
-	roleLabelPairs
-	roleLabelHead
-	roleLabelGraph
-	roleTree
-)
-
 // indexArrays is the source of the arrays of an index.
 type indexArrays struct {
 	st   *collState

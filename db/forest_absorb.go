@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
@@ -164,7 +165,7 @@ func (f *folding) findNear(report func(done, total int)) error {
 	return f.each(len(f.rows), func() func(i, _ int) error {
 		one := find()
 		return func(i, _ int) (err error) {
-			defer f.st.guard(setFaults(), &err)
+			defer f.st.guard(debug.SetPanicOnFault(true), &err)
 			near, err := one(f.rows[i], nil)
 			if err != nil {
 				return err
@@ -393,7 +394,7 @@ func (f *folding) enter(near []entry) error {
 			route := f.router()
 			x := make([]float32, f.v.Inner())
 			return func(i, _ int) (err error) {
-				defer f.st.guard(setFaults(), &err)
+				defer f.st.guard(debug.SetPanicOnFault(true), &err)
 				rowInSpace(f.v, int(groups[i][0].into), x)
 				leaves[i] = slices.Clone(route(x))
 				return nil

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -82,7 +83,7 @@ func (tr *trial) scan(ctx context.Context, st source, base *query.View) error {
 	flat := tr.mask(base)
 	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workersOf(ctx)}, func(i int) (err error) {
 		// Each goroutine needs a separate guard.
-		defer st.guard(setFaults(), &err)
+		defer st.guard(debug.SetPanicOnFault(true), &err)
 		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],
 			&query.Params{K: tr.k, Method: query.Flat}, nil)
 		tr.truth[i] = tr.truth[i][:0]

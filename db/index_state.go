@@ -233,3 +233,5 @@ func (st *collState) shared(object uint64, empty any) any {
 
 func (st *collState) denseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
 func (st *collState) sparseRow(row uint32) vector.Sparse      { return st.sparseRows.row(row) }
+
+var _ source = (*collState)(nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/verified"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -78,7 +79,7 @@ const scanName = "flat"
 type source interface {
 	// about returns what a kind may know of the collection.
 	about() *about
-	// guard, deferred as `defer st.guard(setFaults(), &err)` where mapped memory is read, converts
+	// guard, deferred as `defer st.guard(debug.SetPanicOnFault(true), &err)` where mapped memory is read, converts
 	// the effects of a damaged or truncated file to an error.
 	guard(old bool, err *error)
 	// corrupt returns an error for damage of an index that concerns no single block.
@@ -113,8 +114,6 @@ type source interface {
 	manifestNamed(name string) (*manifest, error)
 	openNamed(ctx context.Context, name string) (opened, error)
 }
-
-var _ source = (*collState)(nil)
 
 // buildJob is the input of a build: options, and generations of a collection.
 type buildJob struct {
@@ -279,6 +278,9 @@ type detail interface {
 	uses() string
 	// segments returns the number of segments of the index.
 	segments() int
+	// rewriteDue reports whether maintenance must rewrite a part of the index because of its
+	// deleted rows, although the index covers all rows and counts no deleted ones.
+	rewriteDue(deletedRows *roaring.Bitmap, m *manifest, share float64) bool
 }
 
 // plainDetail implements the methods of detail that most kinds share.
@@ -290,6 +292,8 @@ func (plainDetail) features() int     { return 0 }
 func (plainDetail) rebuilds() bool    { return true }
 func (plainDetail) uses() string      { return "" }
 func (plainDetail) segments() int     { return 1 }
+
+func (plainDetail) rewriteDue(*roaring.Bitmap, *manifest, float64) bool { return false }
 
 // neighborCycle follows the indexes that find neighbors, from a label model on, and returns the
 // names on the path back to it, or nil if there is none. next returns the name of the index
@@ -310,3 +314,16 @@ func neighborCycle(name string, next func(name string) (string, error)) ([]strin
 		path = append(path, at)
 	}
 }
+
+// The parts of objects that are checked once, see verified.Checks.
+const (
+	roleForest   verified.Role = iota // nodes, leaves and directions
+	roleOverlay                       // additions to leaves
+	rolePostings                      // a segment of an inverted index
+	roleLabelSets
+	roleRelabelled
+	roleLabelPairs
+	roleLabelHead
+	roleLabelGraph
+	roleTree
+)

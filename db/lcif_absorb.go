@@ -136,12 +136,8 @@ func (lcifKind) absorb(
 // covers all rows and counts no deleted ones: a step leaves the segments unchanged that it does
 // not merge. A rewrite is due if the deleted rows of the segment are at least the given share
 // of the rows that the model covers.
-func (st *collState) rewriteDue(m *manifest, share float64) bool {
-	l, ok := m.own.(*lcifManifest)
-	if !ok {
-		return false
-	}
-	deleted := func(g *segmentManifest) int { return deletedWithin(st.deletedSet(), g.First, g.Rows) - g.Dead }
+func (l *lcifManifest) rewriteDue(deletedRows *roaring.Bitmap, m *manifest, share float64) bool {
+	deleted := func(g *segmentManifest) int { return deletedWithin(deletedRows, g.First, g.Rows) - g.Dead }
 	from, _, _, ok := planSegments(l.Segments, m.Info.Rows, deleted)
 	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -246,7 +247,7 @@ type guardedNeighbors struct {
 func (n *guardedNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
-	defer n.st.guard(setFaults(), &err)
+	defer n.st.guard(debug.SetPanicOnFault(true), &err)
 	return n.source.Neighbors(ctx, s, q, k, dst)
 }
 
@@ -322,7 +323,7 @@ func newLiveNeighbors(
 func (n *liveNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
-	defer n.st.guard(setFaults(), &err)
+	defer n.st.guard(debug.SetPanicOnFault(true), &err)
 	from := len(dst)
 	hits, err = n.source.Neighbors(ctx, s, q, k, dst)
 	for i := from; i < len(hits); i++ {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"sort"
 
@@ -333,7 +334,7 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 
 // labelNames returns the names of a stored label model's labels, by number.
 func labelNames(ctx context.Context, st source, m *manifest) (names []string, err error) {
-	defer st.guard(setFaults(), &err)
+	defer st.guard(debug.SetPanicOnFault(true), &err)
 	a, err := readLCIF(ctx, st, m)
 	if err != nil {
 		return nil, err

@@ -198,7 +198,7 @@ func (d *DB) tryStep(
 		at.m = m
 		changed, err := st.changedRows(ctx, m)
 		due := changed > 0 && float64(changed) >= share*float64(m.Info.Rows) ||
-			st.tunable(m) || st.rewriteDue(m, share)
+			st.tunable(m) || m.own.rewriteDue(st.deletedSet(), m, share)
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
