@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // Maintenance is the policy by which indexes follow writes in the background
@@ -37,7 +39,7 @@ func (m Maintenance) resolve() (Maintenance, error) {
 	}
 	if m.Every < 0 || !(m.Share > 0) || !(m.CPU > 0 && m.CPU <= 1) {
 		return m, fmt.Errorf("%w: maintenance every %v, by share %g, on %g of a processor",
-			errOption, m.Every, m.Share, m.CPU)
+			fail.Option, m.Every, m.Share, m.CPU)
 	}
 	return m, nil
 }

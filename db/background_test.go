@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // TestBackground lets a database maintain itself: fresh rows become part of the
@@ -70,7 +72,7 @@ func TestBackground(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []Maintenance{{Every: -1}, {Share: -1}, {CPU: 2}} {
-		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, errOption) {
+		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -95,7 +97,7 @@ func TestMaintainCancelled(t *testing.T) {
 	if steps, err := b.d.Maintain(t.Context(), nil); err != nil || len(steps) != 1 {
 		t.Errorf("after it: %v, %v", steps, err)
 	}
-	if _, err := b.d.Maintain(t.Context(), &MaintainOptions{Share: -1}); !errors.Is(err, errOption) {
+	if _, err := b.d.Maintain(t.Context(), &MaintainOptions{Share: -1}); !errors.Is(err, fail.Option) {
 		t.Error(err)
 	}
 }

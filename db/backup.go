@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -35,7 +36,7 @@ func backup(ctx context.Context, g *generation, w io.Writer) (n int64, err error
 		return n, fmt.Errorf("db: backup: %w", stop) // bbolt's error does not wrap it
 	}
 	if err != nil {
-		return n, wrapf(asSystem(err), "backup")
+		return n, fail.Wrapf(asSystem(err), "backup")
 	}
 	return n, nil
 }
@@ -93,7 +94,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	defer release(&err)
 	name, err := store.Temp(d.file)
 	if err != nil {
-		return st, wrapf(asSystem(err), "compact")
+		return st, fail.Wrapf(asSystem(err), "compact")
 	}
 	defer os.Remove(name) // fails after the rename, as intended
 	before, err := os.Stat(d.file)
@@ -105,7 +106,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 	}
 	st.Before = before.Size()
 	if st.After, err = d.replace(ctx, name, order); err != nil {
-		return CompactStats{}, wrapf(asSystem(err), "compact")
+		return CompactStats{}, fail.Wrapf(asSystem(err), "compact")
 	}
 	return st, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/page"
 )
 
@@ -73,7 +74,7 @@ func TestDamagedBucketHeaders(t *testing.T) {
 				if err == nil {
 					err = errors.Join(d.Check(context.Background(), nil), d.Close())
 				}
-				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, errTruncated) && !errors.Is(err, ErrNotDatabase) {
+				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, fail.Truncated) && !errors.Is(err, ErrNotDatabase) {
 					t.Errorf("bucket %d, byte %d from %d on: %v", i, b-p[0], p[0]-at, err)
 				}
 				if _, err := f.WriteAt(data[b:b+1], int64(b)); err != nil {

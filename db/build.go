@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // stageBytes is the approximate size of a staging transaction of a build: large enough for the
@@ -45,7 +46,7 @@ func (c Collection) Build(
 		return IndexInfo{}, err
 	}
 	if name == Flat {
-		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", errName, name)
+		return IndexInfo{}, fmt.Errorf("%w: %q is the name of the exact scan", fail.Name, name)
 	}
 	if err := d.writable(ctx); err != nil {
 		return IndexInfo{}, err
@@ -139,7 +140,7 @@ func (d *DB) latest(job *building, f func(st source) error) error {
 
 // dropped returns the error of a build whose collection was dropped during the build.
 func dropped(coll string) error {
-	return fmt.Errorf("%w: %q: the collection was dropped during the build", errNoCollection, coll)
+	return fmt.Errorf("%w: %q: the collection was dropped during the build", fail.NoCollection, coll)
 }
 
 // storeIndex writes a learned index and publishes it.
@@ -199,7 +200,7 @@ func (d *DB) stage(ctx context.Context, l product, object uint64,
 			b := tx.Bucket(bucketBlocks)
 			for _, p := range batch {
 				if err := b.Put(p.key[:], p.value); err != nil {
-					return wrapf(err, "put block")
+					return fail.Wrapf(err, "put block")
 				}
 			}
 			return nil
@@ -294,7 +295,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 	})
 	if err == nil && cycle != nil {
 		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
-			"give it another name, or other neighbours", errOption, m.Info.Name, c.Name, cycle[1:])
+			"give it another name, or other neighbours", fail.Option, m.Info.Name, c.Name, cycle[1:])
 	}
 	return err
 }
@@ -331,6 +332,6 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 }
 
 func noIndex(c *collection, name string) error {
-	return fmt.Errorf("%w: %q in collection %q, which has %q", errNoIndex, name, c.Name,
+	return fmt.Errorf("%w: %q in collection %q, which has %q", fail.NoIndex, name, c.Name,
 		c.info().Indexes)
 }

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -132,7 +133,7 @@ func (c *catalog) find(name string) (*collection, error) {
 			return x, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %q", errNoCollection, name)
+	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)
 }
 
 // take allocates n consecutive object numbers and returns the first.
@@ -195,10 +196,10 @@ func (c *catalog) validate() error {
 // checkName checks the name of a collection or an index.
 func checkName(name string) error {
 	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
-		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", errName, name, MaxName)
+		return fmt.Errorf("%w: %q (want 1 to %d bytes of UTF-8)", fail.Name, name, MaxName)
 	}
 	if strings.ContainsFunc(name, control) {
-		return fmt.Errorf("%w: %q has control characters", errName, name)
+		return fmt.Errorf("%w: %q has control characters", fail.Name, name)
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func getCatalog(tx *bbolt.Tx) (*catalog, error) {
 	}
 	payload, err := decodeBlock("", catalogKey[:], value, true)
 	if err != nil {
-		return nil, wrapf(err, "catalog")
+		return nil, fail.Wrapf(err, "catalog")
 	}
 	return decodeCatalog(payload)
 }
@@ -239,7 +240,7 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 		return nil, corruptf("", "catalog: %v", err)
 	}
 	if version.Format > catalogFormat {
-		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", errNewerFormat,
+		return nil, fmt.Errorf("%w: catalog format %d, this program reads %d", fail.NewerFormat,
 			version.Format, catalogFormat)
 	}
 	var c catalog
@@ -268,7 +269,7 @@ func encodeCatalog(c *catalog) ([]byte, error) {
 	if err := checkShape(b); err != nil || len(b) > maxCatalog {
 		return nil, fmt.Errorf(
 			"%w: %d collections need a catalog of %d bytes, want at most %d: drop collections or indexes",
-			errFull, len(c.Collections), len(b), maxCatalog)
+			fail.Full, len(c.Collections), len(b), maxCatalog)
 	}
 	return codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, b), nil
 }
@@ -296,7 +297,7 @@ func decodeBlock(coll string, key, value []byte, verify bool) ([]byte, error) {
 // blockError adds the location of a block to the error for its damage.
 func blockError(coll string, object uint64, kind codec.Kind, chunk uint32, err error) error {
 	if errors.Is(err, codec.ErrNewerFormat) {
-		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", errNewerFormat,
+		return fmt.Errorf("%w: collection %q object %d section %v chunk %d: %w", fail.NewerFormat,
 			coll, object, kind, chunk, err)
 	}
 	return &CorruptError{Collection: coll, Object: object, Section: kind.String(), Chunk: chunk,

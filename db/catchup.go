@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
@@ -68,7 +69,7 @@ func (s *Snapshot) catchUp(ctx context.Context, next *openFile, copied map[uint6
 		before, ok := copied[c.ID]
 		if !ok {
 			return bytes, nil, fmt.Errorf("%w: collection %q is not the one that the compaction copied",
-				errChanging, c.Name)
+				fail.Changing, c.Name)
 		}
 		if before.same(after[c.ID]) && changes[c.ID].all == nil {
 			continue

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -112,7 +113,7 @@ func changeChurned(d *DB, rng *rand.Rand, round int) error {
 					} else {
 						err = b.Collection(coll).SetPayload(key, []byte("changed"))
 					}
-					if err != nil && !errors.Is(err, errNoRow) {
+					if err != nil && !errors.Is(err, fail.NoRow) {
 						return err
 					}
 				}

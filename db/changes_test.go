@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -98,17 +99,17 @@ func TestChangesOfOneKey(t *testing.T) {
 		{"labels, put", []func(*Tx) error{labels, put}, nil, "[put] put 7", true},
 		{"labels, put, payload", []func(*Tx) error{labels, put, payload}, nil, "[put] new 7", true},
 		{"labels, delete", []func(*Tx) error{labels, del}, nil, "", true},
-		{"delete, labels", []func(*Tx) error{del, labels}, errNoRow, "", true},
+		{"delete, labels", []func(*Tx) error{del, labels}, fail.NoRow, "", true},
 		{"labels, delete, put", []func(*Tx) error{labels, del, put}, nil, "[put] put 7", true},
-		{"put, delete, payload", []func(*Tx) error{put, del, payload}, errNoRow, "", true},
-		{"no such row", []func(*Tx) error{none}, errNoRow, "[l1] p old", false},
+		{"put, delete, payload", []func(*Tx) error{put, del, payload}, fail.NoRow, "", true},
+		{"no such row", []func(*Tx) error{none}, fail.NoRow, "[l1] p old", false},
 		{"insert, labels", []func(*Tx) error{insert, none}, nil, "[l1] p old", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, _ := changedBase(t, 3, 2)
 			read := func(get func() (Row, error)) string {
 				r, err := get()
-				if errors.Is(err, errNoRow) {
+				if errors.Is(err, fail.NoRow) {
 					return ""
 				} else if err != nil {
 					t.Fatal(err)
@@ -189,11 +190,11 @@ func TestChangeErrors(t *testing.T) {
 		do   func(b *Tx) error
 		want error
 	}{
-		{"empty label", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), "") }, errLabel},
-		{"many labels", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), make([]string, MaxLabels+1)...) }, errLabel},
-		{"large payload", func(b *Tx) error { return b.Collection("d").SetPayload([]byte("1"), make([]byte, MaxPayload+1)) }, errPayload},
-		{"empty key", func(b *Tx) error { return b.Collection("d").SetLabels(nil) }, errKey},
-		{"no collection", func(b *Tx) error { return b.Collection("none").SetLabels([]byte("1")) }, errNoCollection},
+		{"empty label", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), "") }, fail.Label},
+		{"many labels", func(b *Tx) error { return b.Collection("d").SetLabels([]byte("1"), make([]string, MaxLabels+1)...) }, fail.Label},
+		{"large payload", func(b *Tx) error { return b.Collection("d").SetPayload([]byte("1"), make([]byte, MaxPayload+1)) }, fail.Payload},
+		{"empty key", func(b *Tx) error { return b.Collection("d").SetLabels(nil) }, fail.Key},
+		{"no collection", func(b *Tx) error { return b.Collection("none").SetLabels([]byte("1")) }, fail.NoCollection},
 	} {
 		err := d.Update(t.Context(), func(b *Tx) error {
 			if err := c.do(b); !errors.Is(err, c.want) {

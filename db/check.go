@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
 )
@@ -81,7 +82,7 @@ func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) (err e
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return wrapf(err, "check")
+		return fail.Wrapf(err, "check")
 	}
 	if c.problems > 0 {
 		return fmt.Errorf("%w: %s: %d problems", ErrCorrupt, s.d.path, c.problems)
@@ -100,7 +101,7 @@ func (c *checker) pages() error {
 	// writes the meta page that needs the space.
 	length, err := g.store.Size()
 	if err != nil {
-		return wrapf(err, "check")
+		return fail.Wrapf(err, "check")
 	}
 	if err := m.Fits(length); err != nil {
 		c.found(&CorruptError{Offset: -1, Err: translate(err)})

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // Create creates an empty collection and returns a handle of it.
@@ -276,7 +277,7 @@ func (d *DB) Stats() (st Stats, err error) {
 		page := s.PageSize()
 		free, err := s.FreePages()
 		if err != nil {
-			return wrapf(translate(err), "stats: %s", d.path)
+			return fail.Wrapf(translate(err), "stats: %s", d.path)
 		}
 		st = Stats{
 			Path: d.path, FileBytes: info.Size(), FreeBytes: int64(free) * int64(page),

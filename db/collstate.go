@@ -11,6 +11,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -52,7 +53,7 @@ func newCollState(g *generation, c *collection) *collState {
 // rows loads the pointer tables of the rows and the tombstones.
 func (st *collState) rows(ctx context.Context) (*query.View, error) {
 	if st.c.Sparse {
-		return nil, fmt.Errorf("%w: %q is sparse", errKind, st.c.Name)
+		return nil, fmt.Errorf("%w: %q is sparse", fail.Kind, st.c.Name)
 	}
 	return &st.base, st.rowsLoad.do(ctx, st.loadRows)
 }

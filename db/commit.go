@@ -13,6 +13,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
@@ -20,7 +21,7 @@ import (
 // holds d.write.
 func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 	if p := d.poison.Load(); p != nil {
-		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, innerError{*p})
+		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, fail.Inner{Err: *p})
 	}
 	d.snapMu.Lock()
 	s := d.store
@@ -37,10 +38,10 @@ func (d *DB) update(f func(tx *bbolt.Tx, cat *catalog) error) (err error) {
 		err = asSystem(err)
 		if errors.Is(err, berrors.ErrMaxSizeReached) {
 			// bbolt detects this while it allocates pages, before it writes any.
-			return wrapf(err, "%s would grow beyond MaxSize, %d bytes", d.path, d.opts.MaxSize)
+			return fail.Wrapf(err, "%s would grow beyond MaxSize, %d bytes", d.path, d.opts.MaxSize)
 		}
 		d.poison.CompareAndSwap(nil, &err)
-		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, innerError{err})
+		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, fail.Inner{Err: err})
 	}
 	d.commits.Add(1)
 	d.publish()
@@ -172,7 +173,7 @@ func (a *applier) check(ops []op) error {
 		o := &ops[i]
 		c := a.cat.byID(o.id)
 		if c == nil {
-			return fmt.Errorf("%w: %q", errNoCollection, o.coll)
+			return fmt.Errorf("%w: %q", fail.NoCollection, o.coll)
 		}
 		if o.what == opPut {
 			puts[o.id]++
@@ -181,7 +182,7 @@ func (a *applier) check(ops []op) error {
 			return exists(o.coll, o.row.Key)
 		}
 		if uint64(c.Rows)+puts[o.id] > maxRows {
-			return fmt.Errorf("%w: %q", errFull, o.coll)
+			return fmt.Errorf("%w: %q", fail.Full, o.coll)
 		}
 	}
 	return nil
@@ -395,7 +396,7 @@ func (a *applier) sealAndTail(t *collTx) error {
 		n := per - uint32(len(chunk))
 		chunk = append(chunk, t.rows[done:done+n]...)
 		if err := format.EncodeChunk(lo>>format.Shift(), chunk, put); err != nil {
-			return wrapf(err, "write a chunk")
+			return fail.Wrapf(err, "write a chunk")
 		}
 		done += n
 	}
@@ -458,7 +459,7 @@ func (a *applier) writeChanges(t *collTx) error {
 	for it := deleted.Iterator(); it.HasNext(); {
 		key := codec.Key(t.c.ID, codec.KindChange, it.Next())
 		if err := tail.Delete(key[:]); err != nil {
-			return wrapf(err, "delete change")
+			return fail.Wrapf(err, "delete change")
 		}
 	}
 	changed := roaring.New()
@@ -470,7 +471,7 @@ func (a *applier) writeChanges(t *collTx) error {
 		row := it.Next()
 		key := codec.Key(t.c.ID, codec.KindChange, row)
 		if err := tail.Put(key[:], encodeChange(key[:], t.changes[row])); err != nil {
-			return wrapf(err, "put change")
+			return fail.Wrapf(err, "put change")
 		}
 	}
 	if err := editSets(a.tx, t.c.ID, codec.KindChanged, changed, deleted); err != nil {
@@ -513,7 +514,7 @@ func (a *applier) editLabels(t *collTx) error {
 			continue
 		}
 		if err := dict.Delete(k); err != nil {
-			return wrapf(err, "delete label")
+			return fail.Wrapf(err, "delete label")
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -106,7 +107,7 @@ func TestConcurrent(t *testing.T) {
 	pair := func(s *Snapshot, w int) (string, error) {
 		l, err1 := s.Collection("c").Get(fmt.Appendf(nil, "w%d-left", w))
 		r, err2 := s.Collection("c").Get(fmt.Appendf(nil, "w%d-right", w))
-		if errors.Is(err1, errNoRow) && errors.Is(err2, errNoRow) {
+		if errors.Is(err1, fail.NoRow) && errors.Is(err2, fail.NoRow) {
 			return "", nil
 		}
 		if err := errors.Join(err1, err2); err != nil {
@@ -300,7 +301,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		})
 		work(func(i int) error {
 			_, err := d.Collection("c").Build(ctx, "x", &Forest{Trees: 1, Depth: 1, LeafNeighbors: 2, Tuning: Off})
-			if errors.Is(err, errEmpty) {
+			if errors.Is(err, fail.Empty) {
 				return nil
 			}
 			if err == nil && i%2 == 0 {

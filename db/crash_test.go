@@ -24,6 +24,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -153,7 +154,7 @@ func putKillBatch(d *DB, i int) error {
 // lastBatch is the number of the last batch, -1 before the first.
 func lastBatch(s *Snapshot) (int, error) {
 	r, err := s.Collection("c").Get([]byte("last"))
-	if errors.Is(err, errNoRow) || errors.Is(err, errNoCollection) {
+	if errors.Is(err, fail.NoRow) || errors.Is(err, fail.NoCollection) {
 		return -1, nil
 	} else if err != nil {
 		return 0, err
@@ -591,7 +592,7 @@ func killBuilds(t *testing.T, mode string, n int) {
 			grown = st.FileBytes
 			return d.View(func(s *Snapshot) error {
 				info, err := s.Collection(coll).Index("new")
-				if err != nil && !errors.Is(err, errNoIndex) {
+				if err != nil && !errors.Is(err, fail.NoIndex) {
 					return err
 				}
 				if held = killSeed(info.Options); !slices.Contains(may, held) {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -143,7 +144,7 @@ type question struct {
 
 // typedDamage says whether err names damage.
 func typedDamage(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, errTruncated) || errors.Is(err, ErrNotDatabase) || errors.Is(err, errNewerFormat)
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, fail.Truncated) || errors.Is(err, ErrNotDatabase) || errors.Is(err, fail.NewerFormat)
 }
 
 func rowText(r Row) string {
@@ -208,7 +209,7 @@ func rowQuestions(coll string, numbers []int) []question {
 		key := damageKey(i)
 		add(fmt.Sprintf("get %s %d", coll, i), func(s *Snapshot) (string, error) {
 			r, err := s.Collection(coll).Get(key)
-			if errors.Is(err, errNoRow) {
+			if errors.Is(err, fail.NoRow) {
 				return "not found", nil
 			}
 			return rowText(r), err
@@ -447,21 +448,21 @@ func writeDamaged(kind damaged, work string, data []byte, qs []question, want ma
 	qs = slices.Concat(qs, []question{
 		{"new key", func(s *Snapshot) (string, error) {
 			r, err := s.Collection(coll).Get(damageKey(900))
-			if errors.Is(err, errNoRow) {
+			if errors.Is(err, fail.NoRow) {
 				return "not found", nil
 			}
 			return value(r), err
 		}},
 		{"changed key", func(s *Snapshot) (string, error) {
 			r, err := s.Collection(coll).Get(damageKey(20))
-			if errors.Is(err, errNoRow) {
+			if errors.Is(err, fail.NoRow) {
 				return "not found", nil
 			}
 			return value(r), err
 		}},
 		{"deleted key", func(s *Snapshot) (string, error) {
 			_, err := s.Collection(coll).Get(damageKey(21))
-			if errors.Is(err, errNoRow) {
+			if errors.Is(err, fail.NoRow) {
 				return "not found", nil
 			}
 			return "found", err
@@ -805,7 +806,7 @@ func cutShort(t *testing.T, kind damaged) {
 			if err != nil {
 				t.Errorf("%d bytes are all that is needed: %v", n, err)
 			}
-		} else if !errors.Is(err, errTruncated) {
+		} else if !errors.Is(err, fail.Truncated) {
 			t.Errorf("%d bytes of %d: %v, %v, want errTruncated", n, need, d, err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // Errors of this package. Every returned error wraps one of them, a context's
@@ -17,40 +19,40 @@ import (
 var (
 	// ErrInvalid is returned for an argument, option or row that breaks a rule of the function,
 	// of the collection or of the limits above.
-	ErrInvalid = isInvalid
+	ErrInvalid = fail.Invalid
 	// ErrNotFound is returned when there is no collection, index or live row of the name, key or
 	// number.
-	ErrNotFound = isNotFound
+	ErrNotFound = fail.NotFound
 	// ErrExists is returned when a collection of the name, or a row of a key to be
 	// inserted, exists already.
-	ErrExists = isExists
+	ErrExists = fail.Exists
 	// ErrUnsuitable is returned by Build when an index cannot be learned from the rows: too few
 	// rows, a single class, only constant features, or feature numbers so large that a label
 	// model or weights, which store numbers for each feature up to the largest, would be far
 	// larger than the rows: above 2^22 and eight times the number of values of all rows. Named
 	// features have no such gaps. Searches of an empty collection find nothing.
-	ErrUnsuitable = isUnsuitable
+	ErrUnsuitable = fail.Unsuitable
 	// ErrClosed is returned when the database is closed or the snapshot released.
-	ErrClosed = isClosed
+	ErrClosed = fail.Closed
 	// ErrReadOnly is returned by writes to a database opened read-only or through a snapshot.
-	ErrReadOnly = isReadOnly
+	ErrReadOnly = fail.ReadOnly
 	// ErrCorrupt is returned when stored bytes are damaged or the file is shorter than its header
 	// states. A *CorruptError in the chain gives the location, if there is one.
-	ErrCorrupt = isCorrupt
+	ErrCorrupt = fail.Corrupt
 	// ErrNotDatabase is returned when a file is not an anndb database, or one of a later version.
-	ErrNotDatabase = isNotDatabase
+	ErrNotDatabase = fail.NotDatabase
 	// ErrLocked is returned when another process, or another handle of this process, has the
 	// file open.
-	ErrLocked = isLocked
+	ErrLocked = fail.Locked
 	// ErrUnknownState is returned by a commit that failed and by every later write: the commit
 	// happened completely or not at all, and only reopening the file shows which.
-	ErrUnknownState = isUnknownState
+	ErrUnknownState = fail.UnknownState
 	// ErrNoSpace is returned when a commit failed because the disk or quota is full, because the
 	// file would exceed Options.MaxSize, or because a collection has used all its row numbers.
-	ErrNoSpace = isNoSpace
+	ErrNoSpace = fail.NoSpace
 	// ErrBusy is returned when a call may succeed later: by Close if snapshots are still held at
 	// its deadline (nothing is unmapped), and by Peek if commits repeatedly overtake it.
-	ErrBusy = isBusy
+	ErrBusy = fail.Busy
 )
 
 // CorruptError describes the location of damage. errors.Is(err, ErrCorrupt) holds.
@@ -79,7 +81,7 @@ func (e *CorruptError) Error() string {
 	if e.Offset >= 0 {
 		s += fmt.Sprintf(", file offset %d", e.Offset)
 	}
-	return s + ": " + innerError{e.Err}.Error()
+	return s + ": " + fail.Inner{Err: e.Err}.Error()
 }
 
 // Is reports whether target is ErrCorrupt.

@@ -18,6 +18,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // TestForeignFiles opens what is no database.
@@ -136,7 +137,7 @@ func TestNewerFormat(t *testing.T) {
 			b := tx.Bucket(bucketMeta)
 			return b.Put(catalogKey[:], newerBlock(catalogKey[:], b.Get(catalogKey[:])))
 		})
-		if d, err := Open(path, nil); !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+		if d, err := Open(path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
 		}
 	})
@@ -146,7 +147,7 @@ func TestNewerFormat(t *testing.T) {
 			data := []byte(fmt.Sprintf(`{"Format":%d,"Collections":{"no":"list"}}`, catalogFormat+1))
 			return tx.Bucket(bucketMeta).Put(catalogKey[:], codec.Encode(catalogKey[:], codec.Header{Kind: codec.KindCatalog}, data))
 		})
-		if d, err := Open(path, nil); !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+		if d, err := Open(path, nil); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("open: %v, %v, want errNewerFormat", d, err)
 		}
 	})
@@ -177,7 +178,7 @@ func TestNewerFormat(t *testing.T) {
 			_, _, err := nearest(context.Background(), s.Collection("floats"), Query{Vector: make([]float32, 8192)}, 1, nil)
 			return err
 		})
-		if !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("search: %v, want errNewerFormat", err)
 		}
 	})
@@ -187,7 +188,7 @@ func TestNewerFormat(t *testing.T) {
 			setMeta(t, path, page, func(meta []byte) { meta[4]++ })
 		}
 		for _, o := range []*Options{nil, {ReadOnly: true}, {AcceptOlder: true}} {
-			if d, err := Open(path, o); !errors.Is(err, errNewerFormat) || errors.Is(err, ErrCorrupt) {
+			if d, err := Open(path, o); !errors.Is(err, fail.NewerFormat) || errors.Is(err, ErrCorrupt) {
 				t.Errorf("open with %+v: %v, %v, want errNewerFormat", o, d, err)
 			}
 		}

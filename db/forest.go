@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -151,7 +152,7 @@ func (x *forestIndex) setting(recall float64) (query.Params, error) {
 	if x.m.Info.Curve == nil && x.m.forestOptions().NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
-			errOption, x.m.Info.Name)
+			fail.Option, x.m.Info.Name)
 	}
 	p, ok := x.m.Info.Curve.Resolve(recall)
 	if !ok {
@@ -223,7 +224,7 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o forestOptio
 	err = job.latest(func(st source) error {
 		c := st.about()
 		if c.Live == 0 {
-			return fmt.Errorf("%w: %q", errEmpty, c.Name)
+			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
 		o = o.resolve(int(c.Live), c.Dim)
 		if err := o.validate(); err != nil {
@@ -231,7 +232,7 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o forestOptio
 		}
 		for i, q := range o.TrainingQueries {
 			if err := checkQuery(q, c.Dim); err != nil {
-				return wrapf(err, "training query %d", i)
+				return fail.Wrapf(err, "training query %d", i)
 			}
 		}
 		return job.timer.run("read", func(report func(int, int)) (err error) {
@@ -254,7 +255,7 @@ func readTraining(ctx context.Context, st source, o forestOptions,
 	for i := range n {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, wrapf(err, "build")
+				return nil, fail.Wrapf(err, "build")
 			}
 			report(i, n)
 		}
@@ -372,7 +373,7 @@ func (o forestOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 // validate refuses options that no build can satisfy.
 func (o forestOptions) validate() error {
 	bad := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %s", errOption, fmt.Sprintf(format, a...))
+		return fmt.Errorf("%w: %s", fail.Option, fmt.Sprintf(format, a...))
 	}
 	switch {
 	case o.Kind == anyLearner && (o.NoTune || o.NoNatural):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -240,7 +241,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 	}
 	lab, err := labels.ExactNeighbors(f.ctx, corpus, f.space, k, workersOf(f.ctx), nil)
 	if err != nil {
-		return nil, wrapf(err, "labels")
+		return nil, fail.Wrapf(err, "labels")
 	}
 	return func() func(uint32, []candidate) ([]candidate, error) {
 		return func(row uint32, dst []candidate) ([]candidate, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -71,7 +72,7 @@ func learnRest(ctx context.Context, t *training, o forestOptions,
 			var err error
 			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels,
 				o.HopLabels, workersOf(ctx)); err != nil {
-				return wrapf(err, "label lists")
+				return fail.Wrapf(err, "label lists")
 			}
 		}
 		if t.own {
@@ -132,7 +133,7 @@ func (l *learned) growForest(ctx context.Context, t *training, o forestOptions, 
 		return err
 	})
 	if err != nil {
-		return nil, wrapf(asOption(err), "%s", stage)
+		return nil, fail.Wrapf(asOption(err), "%s", stage)
 	}
 	return f, nil
 }

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -39,7 +40,7 @@ func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o fore
 		return err
 	})
 	if err != nil {
-		return nil, wrapf(err, "labels")
+		return nil, fail.Wrapf(err, "labels")
 	}
 	t.toRows(lab)
 	return lab, nil
@@ -67,7 +68,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o forestOption
 		return err
 	})
 	if err != nil {
-		return nil, wrapf(err, "labels")
+		return nil, fail.Wrapf(err, "labels")
 	}
 	t.toRows(a.Neighbors)
 	if p.Sample != nil {
@@ -121,7 +122,7 @@ func (l *learned) project(ctx context.Context, t *training, o forestOptions,
 	return timer.run("rotate", func(func(int, int)) error {
 		whole, err := forest.PCA(ctx, t.corpus, requested, 10_000, o.Seed, workersOf(ctx))
 		if err != nil {
-			return wrapf(asOption(err), "rotate")
+			return fail.Wrapf(asOption(err), "rotate")
 		}
 		if coords > 0 {
 			l.rotation = whole.Leading(coords)

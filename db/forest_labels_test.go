@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -141,7 +142,7 @@ func TestNeighborSources(t *testing.T) {
 		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
 	}
 	o := (forestOptions{Labels: "guessed"}).resolve(1000, 100)
-	if err := o.validate(); !errors.Is(err, errOption) {
+	if err := o.validate(); !errors.Is(err, fail.Option) {
 		t.Errorf("unknown source: %v", err)
 	}
 }

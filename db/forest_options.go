@@ -3,6 +3,7 @@ package db
 import (
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/forest"
 )
 
@@ -56,7 +57,7 @@ func (o *forestOptions) limits(coll string, dim int) error {
 		{o.Holdout, "rows to hold out", maxHoldout},
 	} {
 		if l.n > l.limit {
-			return fmt.Errorf("%w: %d %s, want at most %d", errOption, l.n, l.what, l.limit)
+			return fmt.Errorf("%w: %d %s, want at most %d", fail.Option, l.n, l.what, l.limit)
 		}
 	}
 	switch {
@@ -64,10 +65,10 @@ func (o *forestOptions) limits(coll string, dim int) error {
 		return nil
 	case o.Rotate > dim:
 		return fmt.Errorf("%w: %d principal coordinates, want at most %d, the dimension of %q",
-			errOption, o.Rotate, dim, coll)
+			fail.Option, o.Rotate, dim, coll)
 	case o.Candidates > dim:
 		return fmt.Errorf("%w: %d candidates for a split, want at most %d, the dimension of %q",
-			errOption, o.Candidates, dim, coll)
+			fail.Option, o.Candidates, dim, coll)
 	}
 	return nil
 }

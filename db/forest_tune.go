@@ -8,6 +8,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -46,7 +47,7 @@ func newTrial(ctx context.Context, st source, t *training, base *query.View,
 	live := base.Rows.N - int(tr.deletedRows.GetCardinality())
 	tr.k = min(tr.k, live)
 	if tr.k < 1 {
-		return nil, fmt.Errorf("%w: too few rows to tune on", errOption)
+		return nil, fmt.Errorf("%w: too few rows to tune on", fail.Option)
 	}
 	buf := make([]float32, t.dim)
 	// The labels are neighbors of rows. Under inner product they differ from the answers to the
@@ -93,7 +94,7 @@ func (tr *trial) scan(ctx context.Context, st source, base *query.View) error {
 		return err
 	})
 	if err != nil {
-		return wrapf(err, "tune")
+		return fail.Wrapf(err, "tune")
 	}
 	return nil
 }
@@ -111,14 +112,14 @@ func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base
 	timer *stageTimer) (curve *query.Curve, err error) {
 	v := tr.mask(l.view(f, base))
 	if err := v.Validate(); err != nil {
-		return nil, wrapf(err, "tune")
+		return nil, fail.Wrapf(err, "tune")
 	}
 	err = timer.run("tune", func(report func(int, int)) error {
 		curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report)
 		return err
 	})
 	if err != nil {
-		return nil, wrapf(asOption(err), "tune")
+		return nil, fail.Wrapf(asOption(err), "tune")
 	}
 	return curve, nil
 }
@@ -164,7 +165,7 @@ func (l *learned) growTrial(ctx context.Context, t *training, o forestOptions, t
 			return err
 		})
 		if err != nil {
-			return nil, nil, wrapf(err, "tuning trees")
+			return nil, nil, fail.Wrapf(err, "tuning trees")
 		}
 		if ok {
 			return whole, f, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -45,7 +46,7 @@ func FuzzCatalog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := decodeCatalog(data)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, errNewerFormat) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, fail.NewerFormat) {
 				t.Fatalf("untyped error %v", err)
 			}
 			return

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -98,16 +99,16 @@ func publicInfo(m *manifest) IndexInfo {
 func encodeManifest(m *manifest) ([]byte, error) {
 	stored := *m
 	if err := stored.encode(); err != nil {
-		return nil, wrapf(err, "index %q: encode manifest", m.Info.Name)
+		return nil, fail.Wrapf(err, "index %q: encode manifest", m.Info.Name)
 	}
 	b, err := json.Marshal(&stored)
 	if err != nil {
-		return nil, wrapf(err, "index %q: encode manifest", m.Info.Name)
+		return nil, fail.Wrapf(err, "index %q: encode manifest", m.Info.Name)
 	}
 	if err := checkShape(b); err != nil || len(b) > maxManifest {
 		return nil, fmt.Errorf(
 			"%w: index %q: a description of %d bytes, want at most %d: a label model may have too many labels",
-			errFull, m.Info.Name, len(b), maxManifest)
+			fail.Full, m.Info.Name, len(b), maxManifest)
 	}
 	return b, nil
 }
@@ -119,7 +120,7 @@ func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 	value := codec.Encode(key[:], codec.Header{Kind: codec.KindManifest}, data)
 	for _, bucket := range [][]byte{bucketMeta, bucketBlocks} {
 		if err := tx.Bucket(bucket).Put(key[:], value); err != nil {
-			return wrapf(err, "put manifest")
+			return fail.Wrapf(err, "put manifest")
 		}
 	}
 	return nil
@@ -131,7 +132,7 @@ func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {
 func retireManifest(tx *bbolt.Tx, object uint64) error {
 	key := codec.Key(object, codec.KindManifest, 0)
 	if err := tx.Bucket(bucketMeta).Delete(key[:]); err != nil {
-		return wrapf(err, "delete manifest")
+		return fail.Wrapf(err, "delete manifest")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -48,11 +49,11 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 	}
 	payload, err := decodeBlock(st.c.Name, key[:], v, true)
 	if err != nil {
-		return nil, wrapf(err, "index %q", r.Name)
+		return nil, fail.Wrapf(err, "index %q", r.Name)
 	}
 	m, err := decodeManifest(payload)
 	if err != nil {
-		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, wrapf(err, "index %q", r.Name))
+		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fail.Wrapf(err, "index %q", r.Name))
 	}
 	if what := m.foreign(r, st.c); what != "" {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0,
@@ -130,7 +131,7 @@ func (st *collState) searchIndex(ctx context.Context, name string) (*indexState,
 		return nil, err
 	}
 	if x.m.of.predicts() {
-		return nil, fmt.Errorf("%w: index %q of %q is a label model", errKind, name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.c.Name)
 	}
 	return x, nil
 }
@@ -154,7 +155,7 @@ func (st *collState) only(name, none string, suits func(kind) bool) (string, err
 		}
 	}
 	if found > 1 {
-		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", errOption,
+		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", fail.Option,
 			st.c.Name, st.c.info().Indexes)
 	}
 	return name, nil

@@ -3,6 +3,7 @@ package db
 import (
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -61,10 +62,10 @@ func kindOf(name string) kind { return kinds[name].kind }
 func suitable(o options, coll string, sparse bool) (kind, error) {
 	k := kindOf(o.kindName())
 	if k == nil { // in a damaged manifest
-		return nil, fmt.Errorf("%w: unknown kind of index %q", errOption, o.kindName())
+		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.kindName())
 	}
 	if !k.suits(sparse) {
-		return nil, fmt.Errorf("%w: kind %q does not suit %q", errKind, o.kindName(), coll)
+		return nil, fmt.Errorf("%w: kind %q does not suit %q", fail.Kind, o.kindName(), coll)
 	}
 	return k, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -11,19 +12,19 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// asOption adds ErrInvalid to errors of other packages about parameters, and isUnsuitable to
+// asOption adds ErrInvalid to errors of other packages about parameters, and Unsuitable to
 // errors about the rows to learn from.
 func asOption(err error) error {
-	if errors.Is(err, errOption) || errors.Is(err, isUnsuitable) {
+	if errors.Is(err, fail.Option) || errors.Is(err, fail.Unsuitable) {
 		return err
 	}
 	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
-		return fmt.Errorf("%w: %w", isUnsuitable, innerError{err})
+		return fmt.Errorf("%w: %w", fail.Unsuitable, fail.Inner{Err: err})
 	}
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) ||
 		errors.Is(err, postings.ErrParams) ||
 		errors.Is(err, forest.ErrParams) || errors.Is(err, budget.ErrParams) {
-		return fmt.Errorf("%w: %w", errOption, innerError{err})
+		return fmt.Errorf("%w: %w", fail.Option, fail.Inner{Err: err})
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -50,16 +51,16 @@ func (s *sparseSet) entries() int {
 // checkQuery checks a query vector.
 func checkQuery(q []float32, dim int) error {
 	if len(q) != dim {
-		return fmt.Errorf("%w: %d coordinates, want %d", errDimension, len(q), dim)
+		return fmt.Errorf("%w: %d coordinates, want %d", fail.Dimension, len(q), dim)
 	}
 	// A finite sum of squares has finite terms, so one pass usually is enough.
 	if n := vector.Dot(q, q); n <= math.MaxFloat32 {
 		return nil
 	}
 	if i := vector.IsFinite(q); i >= 0 {
-		return fmt.Errorf("%w: coordinate %d is %g", errNotFinite, i, q[i])
+		return fmt.Errorf("%w: coordinate %d is %g", fail.NotFinite, i, q[i])
 	}
-	return fmt.Errorf("%w: length %.3g, want less than %.3g", errNorm, math.Sqrt(squaredNorm(q)), maxNorm)
+	return fmt.Errorf("%w: length %.3g, want less than %.3g", fail.Norm, math.Sqrt(squaredNorm(q)), maxNorm)
 }
 
 // unitSparse sets dst to s scaled to unit length, reusing its memory. Values that become zero

@@ -7,6 +7,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
@@ -25,7 +26,7 @@ func checkWeight(w string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: weighting %q, want %q, %q or %q",
-		errOption, w, weightNone, weightTFIDF, weightStandard)
+		fail.Option, w, weightNone, weightTFIDF, weightStandard)
 }
 
 // labelled is the data that a label model is learned from: rows and label sets by row number,
@@ -57,7 +58,7 @@ func readLabelled(
 	}
 	c := st.about()
 	if c.Live == 0 {
-		return nil, nil, fmt.Errorf("%w: %q", errEmpty, c.Name)
+		return nil, nil, fmt.Errorf("%w: %q", fail.Empty, c.Name)
 	}
 	b, err := labels.NewBuilder(known)
 	if err != nil {
@@ -68,7 +69,7 @@ func readLabelled(
 	for row := range c.Rows {
 		if row%1024 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, nil, wrapf(err, "build")
+				return nil, nil, fail.Wrapf(err, "build")
 			}
 			report(int(row), int(c.Rows))
 		}
@@ -92,7 +93,7 @@ func readLabelled(
 	data.rows.Cols = c.Dim
 	data.sets = b.Matrix()
 	if data.sets.Labels() == 0 {
-		return nil, nil, fmt.Errorf("%w: no row of %q has a label", errEmpty, c.Name)
+		return nil, nil, fmt.Errorf("%w: no row of %q has a label", fail.Empty, c.Name)
 	}
 	return data, b.Names(), nil
 }

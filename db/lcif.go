@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -49,10 +50,10 @@ const maxFolds = 1000
 
 func (o *lcifOptions) limits(_ string, dim int) error {
 	if o.Folds > maxFolds {
-		return fmt.Errorf("%w: %d folds, want at most %d", errOption, o.Folds, maxFolds)
+		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, o.Folds, maxFolds)
 	}
 	if dim > 0 && o.Postings != (postingsOptions{}) {
-		return fmt.Errorf("%w: a partition is part of an inverted index, over a sparse collection", errOption)
+		return fmt.Errorf("%w: a partition is part of an inverted index, over a sparse collection", fail.Option)
 	}
 	return nil
 }
@@ -69,18 +70,18 @@ func (o *lcifOptions) resolveGraph() error {
 	requested := o.Params != nil && o.Params.SecondOrder > 0
 	for _, w := range o.SecondOrders {
 		if !(w >= 0 && w <= 1) {
-			return fmt.Errorf("%w: weight %g of second-order scores, want 0 to 1", errOption, w)
+			return fmt.Errorf("%w: weight %g of second-order scores, want 0 to 1", fail.Option, w)
 		}
 		requested = requested || o.Params == nil && w > 0
 	}
 	switch {
 	case o.Graph < 0 || o.Graph > maxGraph:
 		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10",
-			errOption, o.Graph, maxGraph)
+			fail.Option, o.Graph, maxGraph)
 	case !requested && o.Graph > 0 && !o.relearn:
 		return fmt.Errorf(
 			"%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
-			errOption, o.Graph)
+			fail.Option, o.Graph)
 	case !requested:
 		o.Graph = 0
 	case o.Graph == 0:
@@ -101,17 +102,17 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 	case checkWeight(o.Weight) != nil:
 		return o, checkWeight(o.Weight)
 	case o.Folds < 0 || o.TuneRows < 0:
-		return o, fmt.Errorf("%w: a negative count", errOption)
+		return o, fmt.Errorf("%w: a negative count", fail.Option)
 	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
-		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params without Cut", errOption, live)
+		return o, fmt.Errorf("%w: %d rows are too few to tune on, give Params without Cut", fail.Option, live)
 	case o.Search > lcif.PaperProtocol:
-		return o, fmt.Errorf("%w: search %d", errOption, o.Search)
+		return o, fmt.Errorf("%w: search %d", fail.Option, o.Search)
 	}
 	if o.relearn {
 		o.Cut = nil // the stored thresholds stay
 	}
 	if o.Cut != nil && (o.Params == nil || o.Params.Thresholds != nil) {
-		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", errOption)
+		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", fail.Option)
 	}
 	if o.Weight == "" && (o.Params != nil || o.Search == lcif.PaperProtocol) {
 		o.Weight = weightNone
@@ -285,14 +286,14 @@ func (l *lcifLearned) learn(
 ) error {
 	view, counts, err := lcif.Build(ctx, data.rows, data.sets, l.params.Features, workersOf(ctx))
 	if err != nil {
-		return wrapf(err, "label model")
+		return fail.Wrapf(err, "label model")
 	}
 	beta := l.params.Beta
 	if beta == 0 {
 		beta = 1
 	}
 	if err := view.AddPower(counts, beta); err != nil {
-		return wrapf(err, "label model")
+		return fail.Wrapf(err, "label model")
 	}
 	source, ok := view.Neighbors.(*lcif.PostingsNeighbors)
 	if !ok {
@@ -300,7 +301,7 @@ func (l *lcifLearned) learn(
 	}
 	if p := l.opts.Postings; p.Partition {
 		if err := source.Index.AddPartition(ctx, p.params().M); err != nil {
-			return wrapf(err, "label model")
+			return fail.Wrapf(err, "label model")
 		}
 	}
 	l.lengths = postings.Lengths(data.rows, view.Keep)
@@ -317,7 +318,7 @@ func (l *lcifLearned) learnGraph(
 		return nil
 	}
 	if err := view.AddGraph(ctx, rows, l.opts.Graph, workersOf(ctx), report); err != nil {
-		return wrapf(err, "nearest rows of rows")
+		return fail.Wrapf(err, "nearest rows of rows")
 	}
 	l.graph = view.Graph
 	return nil

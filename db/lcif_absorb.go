@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -158,7 +159,7 @@ func (f *lcifFollowing) graph(
 	for i := range uint32(f.covered) {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return wrapf(err, "maintain")
+				return fail.Wrapf(err, "maintain")
 			}
 		}
 		var x vector.Sparse
@@ -172,7 +173,7 @@ func (f *lcifFollowing) graph(
 	if f.st.about().Sparse {
 		index, err := postings.Build(ctx, lcif.UnitRows(rows, view), postings.Params{}, nil)
 		if err != nil {
-			return wrapf(err, "postings")
+			return fail.Wrapf(err, "postings")
 		}
 		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
 	} else {
@@ -183,7 +184,7 @@ func (f *lcifFollowing) graph(
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
 	if err := view.AddGraph(ctx, rows, f.m.lcif().Graph, workersOf(ctx), report); err != nil {
-		return wrapf(err, "nearest rows of rows")
+		return fail.Wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
 	return nil
@@ -274,7 +275,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		if f.read++; f.read%1024 == 0 {
 			report(f.read, total)
 			if err := ctx.Err(); err != nil {
-				return wrapf(err, "maintain")
+				return fail.Wrapf(err, "maintain")
 			}
 		}
 		return nil
@@ -358,7 +359,7 @@ func (f *lcifFollowing) setOf(row uint32, labelsOf func(uint32) ([]string, error
 
 // count computes the sums after the change.
 func (f *lcifFollowing) count(ctx context.Context) error {
-	failed := func(err error) error { return wrapf(err, "label model") }
+	failed := func(err error) error { return fail.Wrapf(err, "label model") }
 	counted := func(units *vector.CSR, sets [][]uint32, names int) (*labels.FeatureLabels, error) {
 		matrix, err := labels.FromSets(sets, names)
 		if err != nil {
@@ -423,7 +424,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	for i := f.first; i < end; i++ {
 		if i%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return wrapf(err, "maintain")
+				return fail.Wrapf(err, "maintain")
 			}
 		}
 		var x vector.Sparse
@@ -448,7 +449,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		return err
 	})
 	if err != nil {
-		return wrapf(err, "postings")
+		return fail.Wrapf(err, "postings")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -147,7 +148,7 @@ func TestMaintainLCIF(t *testing.T) {
 			}
 			fresh := plain
 			if fresh {
-				if _, err = d.Collection("s").Build(ctx, "fresh", o); errors.Is(err, errEmpty) {
+				if _, err = d.Collection("s").Build(ctx, "fresh", o); errors.Is(err, fail.Empty) {
 					fresh = false // no labels are left
 				} else {
 					must(err)
@@ -186,7 +187,7 @@ func relabelSome(ctx context.Context, d *DB, rng *rand.Rand, names int) error {
 			if rng.IntN(3) == 0 {
 				err = b.Collection("s").SetPayload(key, []byte("changed"))
 			}
-			if err != nil && !errors.Is(err, errNoRow) {
+			if err != nil && !errors.Is(err, fail.NoRow) {
 				return err
 			}
 		}

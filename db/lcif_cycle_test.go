@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -173,11 +174,11 @@ func TestLCIFCycleRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, neighbors := range []string{"", "b"} {
-		if _, err := build("b", plainModel(neighbors)); !errors.Is(err, errOption) || !strings.Contains(err.Error(), "would replace") {
+		if _, err := build("b", plainModel(neighbors)); !errors.Is(err, fail.Option) || !strings.Contains(err.Error(), "would replace") {
 			t.Errorf("neighbours %q: %v", neighbors, err)
 		}
 	}
-	if _, err := build("new", plainModel("new")); !errors.Is(err, errOption) {
+	if _, err := build("new", plainModel("new")); !errors.Is(err, fail.Option) {
 		t.Errorf("a model by itself: %v", err)
 	}
 	err := d.View(func(s *Snapshot) error {
@@ -215,7 +216,7 @@ func TestLCIFCyclePublished(t *testing.T) {
 		})
 	}
 	_, err := d.Collection("docs").Build(WithProgress(t.Context(), rebuildFirst), "a", plainModel("b"))
-	if !errors.Is(err, errOption) || !strings.Contains(err.Error(), "depend on itself") {
+	if !errors.Is(err, fail.Option) || !strings.Contains(err.Error(), "depend on itself") {
 		t.Errorf("the later build: %v", err)
 	}
 	if err := d.Check(t.Context(), func(p *CorruptError) { t.Log(p) }); err != nil {

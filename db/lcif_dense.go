@@ -9,6 +9,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -28,24 +29,24 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	if st.about().Sparse {
 		if o.Weight == weightStandard {
-			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", errOption, o.Weight, st.about().Name)
+			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", fail.Option, o.Weight, st.about().Name)
 		}
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q",
-				errOption, o.Neighbors)
+				fail.Option, o.Neighbors)
 		}
 		return nil
 	}
 	switch {
 	case o.Weight == weightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
-			errOption, o.Weight, st.about().Name)
+			fail.Option, o.Weight, st.about().Name)
 	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != scanName:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
-			errOption, o.Weight, st.about().Name, o.Neighbors)
+			fail.Option, o.Weight, st.about().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
 		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense",
-			errOption, st.about().Name)
+			fail.Option, st.about().Name)
 	}
 	switch {
 	case o.relearn:
@@ -62,7 +63,7 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	}
 	tuned, err := tunedForest(st, o.Neighbors)
 	if err == nil && !tuned {
-		err = fmt.Errorf("%w: index %q of %q is no tuned forest", errOption, o.Neighbors, st.about().Name)
+		err = fmt.Errorf("%w: index %q of %q is no tuned forest", fail.Option, o.Neighbors, st.about().Name)
 	}
 	return err
 }
@@ -72,7 +73,7 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 func errOwnNeighbors(name, coll string) error {
 	return fmt.Errorf("%w: label model %q of %q would replace the forest %q that finds its neighbours: "+
 		"give the model another name, or set its neighbours to another forest or %q",
-		errOption, name, coll, name, scanName)
+		fail.Option, name, coll, name, scanName)
 }
 
 // tunedForest reports whether an index is a forest that the tuner has measured.
@@ -82,7 +83,7 @@ func tunedForest(st source, name string) (bool, error) {
 	case err != nil:
 		return false, err
 	case m == nil:
-		return false, fmt.Errorf("%w: neighbors: %q in collection %q, which has %q", errNoIndex, name,
+		return false, fmt.Errorf("%w: neighbors: %q in collection %q, which has %q", fail.NoIndex, name,
 			st.about().Name, st.about().Indexes)
 	}
 	return !m.of.predicts() && m.Info.Curve != nil, nil
@@ -226,10 +227,10 @@ func (l *lcifLearned) learnDense(
 		units := lcif.FeatureRows(lcif.UnitRows(data.rows, view))
 		var err error
 		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, workersOf(ctx)); err != nil {
-			return wrapf(err, "label model")
+			return fail.Wrapf(err, "label model")
 		}
 		if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {
-			return wrapf(err, "label model")
+			return fail.Wrapf(err, "label model")
 		}
 		l.sets = data.sets
 		return l.learnGraph(ctx, view, data.rows, report)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -230,7 +231,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 		"neighbours of it": {Neighbors: "labels"},
 	} {
 		_, err := d.Collection("docs").Build(t.Context(), "labels", &o)
-		if !errors.Is(err, errOption) && !errors.Is(err, errNoIndex) {
+		if !errors.Is(err, fail.Option) && !errors.Is(err, fail.NoIndex) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -239,7 +240,7 @@ func TestDenseLCIFResolve(t *testing.T) {
 		t.Fatalf("%+v, %v", info.Options.(*LCIF), err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		if _, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "labels"}); !errors.Is(err, errKind) {
+		if _, _, err := nearest(t.Context(), s.Collection("docs"), Query{Vector: queries[0].Vector}, 3, &SearchOptions{Index: "labels"}); !errors.Is(err, fail.Kind) {
 			t.Errorf("rows from a label model: %v", err)
 		}
 		return nil
@@ -307,7 +308,7 @@ func TestFreshRowsAreNeighbors(t *testing.T) {
 				})
 				err := d.Update(t.Context(), func(b *Tx) error {
 					for i := range 100 {
-						if err := b.Collection("docs").Delete(fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, errNoRow) {
+						if err := b.Collection("docs").Delete(fmt.Append(nil, "d", 200*round+i)); err != nil && !errors.Is(err, fail.NoRow) {
 							return err
 						}
 					}

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -399,7 +400,7 @@ func TestSecondOrderTuned(t *testing.T) {
 		_, _, err := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Params: &lcif.Params{K: 3, Lambda: 1, SecondOrder: 0.5}})
 		return err
 	})
-	if !errors.Is(err, errOption) {
+	if !errors.Is(err, fail.Option) {
 		t.Errorf("second-order scores of a model without: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -86,7 +87,7 @@ func TestLCIFPartition(t *testing.T) {
 				}
 			}
 			_, _, err = predict(ctx, s.Collection("counts"), queries[0], &PredictOptions{Index: "plain", Strategy: postings.Partitioned})
-			if !errors.Is(err, errOption) {
+			if !errors.Is(err, fail.Option) {
 				t.Errorf("a strategy that the model has no lists for: %v", err)
 			}
 			return nil
@@ -139,7 +140,7 @@ func TestPartitionMisuse(t *testing.T) {
 		{"counts", &Postings{Partition: true, M: -2}},
 		{"dense", &LCIF{Params: model.Params, Postings: Postings{Partition: true}}},
 	} {
-		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o); !errors.Is(err, errOption) {
+		if _, err := d.Collection(c.coll).Build(ctx, "x", c.o); !errors.Is(err, fail.Option) {
 			t.Errorf("%s, %T %+v: %v", c.coll, c.o, c.o, err)
 		}
 	}
@@ -150,7 +151,7 @@ func TestPartitionMisuse(t *testing.T) {
 		_, _, err := predict(ctx, s.Collection("dense"), Query{Vector: []float32{1, 1}}, &PredictOptions{Strategy: postings.Union})
 		return err
 	})
-	if !errors.Is(err, errOption) {
+	if !errors.Is(err, fail.Option) {
 		t.Errorf("a strategy for a dense collection: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -29,7 +30,7 @@ func (m *labelModel) labels() int           { return m.view.Labels.Labels() }
 // predict predicts the labels of a query by nearest rows and features.
 func (m *labelModel) predict(ctx context.Context, x vector.Sparse, o *labelAsk, a *labelAnswer) (err error) {
 	if c := m.st.about(); o.strategy != postings.Auto && !c.Sparse {
-		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", errOption, o.strategy, c.Name)
+		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.strategy, c.Name)
 	}
 	p := m.paramsFor(o)
 	x = m.prepare(x)
@@ -132,9 +133,9 @@ func (sc *predictScratch) rank(out []ranked, p *lcif.Params, o *labelAsk) []rank
 
 func predictError(coll string, err error) error {
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) || errors.Is(err, postings.ErrParams) {
-		return fmt.Errorf("%w: predict in %q: %w", errOption, coll, innerError{err})
+		return fmt.Errorf("%w: predict in %q: %w", fail.Option, coll, fail.Inner{Err: err})
 	}
-	return wrapf(err, "predict in %q", coll)
+	return fail.Wrapf(err, "predict in %q", coll)
 }
 
 // explain explains the labels found for the last query.

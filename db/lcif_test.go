@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -276,7 +277,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if _, err := d.Create(t.Context(), "dense", Schema{Dim: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if err := build("bare", LCIF{Params: params}); !errors.Is(err, errEmpty) {
+	if err := build("bare", LCIF{Params: params}); !errors.Is(err, fail.Empty) {
 		t.Errorf("no rows: %v", err)
 	}
 	err := d.Update(t.Context(), func(b *Tx) error {
@@ -290,7 +291,7 @@ func TestLCIFMisuse(t *testing.T) {
 	if _, err := d.Collection("docs").Build(ctx, "labels", &LCIF{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := predict("docs", queries[0], nil); !errors.Is(err, errNoIndex) {
+	if err := predict("docs", queries[0], nil); !errors.Is(err, fail.NoIndex) {
 		t.Errorf("no model: %v", err)
 	}
 	if err := build("docs", LCIF{Params: params}); err != nil {
@@ -300,17 +301,17 @@ func TestLCIFMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"no labels":     {build("bare", LCIF{Params: params}), errEmpty},
-		"too few rows":  {build("bare", LCIF{}), errOption},
-		"dense":         {build("dense", LCIF{Params: params}), errEmpty},
-		"weighting":     {build("docs", LCIF{Params: params, Weight: "x"}), errOption},
-		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &lcif.Params{Lambda: 2}}), errOption},
-		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), errKind},
-		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), errNoIndex},
-		"collection":    {predict("x", queries[0], nil), errNoCollection},
-		"dense query":   {predict("dense", queries[0], nil), errKind},
+		"no labels":     {build("bare", LCIF{Params: params}), fail.Empty},
+		"too few rows":  {build("bare", LCIF{}), fail.Option},
+		"dense":         {build("dense", LCIF{Params: params}), fail.Empty},
+		"weighting":     {build("docs", LCIF{Params: params, Weight: "x"}), fail.Option},
+		"parameters":    {predict("docs", queries[0], &PredictOptions{Params: &lcif.Params{Lambda: 2}}), fail.Option},
+		"not a model":   {predict("docs", queries[0], &PredictOptions{Index: "rows"}), fail.Kind},
+		"no such model": {predict("docs", queries[0], &PredictOptions{Index: "x"}), fail.NoIndex},
+		"collection":    {predict("x", queries[0], nil), fail.NoCollection},
+		"dense query":   {predict("dense", queries[0], nil), fail.Kind},
 		"negative": {predict("docs", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil),
-			errFeatures},
+			fail.Features},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -323,7 +324,7 @@ func TestLCIFMisuse(t *testing.T) {
 			return err
 		}
 		_, _, err = nearest(t.Context(), s.Collection("docs"), queries[0], 3, &SearchOptions{Index: "labels"})
-		if !errors.Is(err, errKind) {
+		if !errors.Is(err, fail.Kind) {
 			t.Errorf("search by the label model: %v", err)
 		}
 		return nil

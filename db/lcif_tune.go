@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -85,11 +86,11 @@ func (c *weighted) tune(
 	}
 	curve, err := lcif.Tune(ctx, data, tune)
 	if err != nil {
-		return nil, nil, wrapf(asOption(err), "tune")
+		return nil, nil, fail.Wrapf(asOption(err), "tune")
 	}
 	choice, ok := curve.Choice(o.Objective, lcif.Combined)
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", errOption, o.Objective)
+		return nil, nil, fmt.Errorf("%w: the tuner found no setting for %v", fail.Option, o.Objective)
 	}
 	if p := o.Params; p != nil {
 		thresholds := choice.Params.Thresholds

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -224,7 +225,7 @@ func TestScaledColumns(t *testing.T) {
 		"tf-idf": {Weight: WeightTFIDF},
 		"forest": {Weight: WeightStandard, Neighbors: "trees"},
 	} {
-		if _, err := d.Collection("dense").Build(t.Context(), "x", &o); !errors.Is(err, errOption) {
+		if _, err := d.Collection("dense").Build(t.Context(), "x", &o); !errors.Is(err, fail.Option) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -281,7 +282,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 		"thresholds": {Cut: &lcif.Cut{Share: 1}, Params: &lcif.Params{K: 1, Lambda: 1, Thresholds: &labels.Thresholds{}}},
 		"no share":   {Cut: &lcif.Cut{}, Params: &lcif.Params{K: 1, Lambda: 1}},
 	} {
-		if _, err := d.Collection("one").Build(t.Context(), "x", &o); !errors.Is(err, errOption) {
+		if _, err := d.Collection("one").Build(t.Context(), "x", &o); !errors.Is(err, fail.Option) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

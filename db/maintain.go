@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // MaintainOptions selects how DB.Maintain works. The zero value absorbs every change.
@@ -81,7 +82,7 @@ func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []Maintain
 		o = &MaintainOptions{}
 	}
 	if !(o.Share >= 0) {
-		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", errOption, o.Share)
+		return nil, fmt.Errorf("%w: maintenance by share %g, want 0 or more", fail.Option, o.Share)
 	}
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (d *DB) Maintain(ctx context.Context, o *MaintainOptions) (steps []Maintain
 	case d.maintaining <- struct{}{}:
 		defer func() { <-d.maintaining }()
 	case <-ctx.Done():
-		return nil, wrapf(ctx.Err(), "maintain")
+		return nil, fail.Wrapf(ctx.Err(), "maintain")
 	}
 	var failed []error // an index that cannot be maintained does not stop the others
 	for name, err := range d.indexNames() {
@@ -118,7 +119,7 @@ func (d *DB) maintainOnce(ctx context.Context, share float64) (*MaintainStep, er
 	case d.maintaining <- struct{}{}:
 		defer func() { <-d.maintaining }()
 	case <-ctx.Done():
-		return nil, wrapf(ctx.Err(), "maintain")
+		return nil, fail.Wrapf(ctx.Err(), "maintain")
 	}
 	var failed []error
 	for name, err := range d.indexNames() {
@@ -217,7 +218,7 @@ func (d *DB) tryStep(
 		d.unmaintained.Store(ref.Object, err.Error())
 		return nil, nil
 	case err != nil:
-		return nil, wrapf(err, "maintain index %q of %q", name, coll)
+		return nil, fail.Wrapf(err, "maintain index %q of %q", name, coll)
 	case s != nil:
 		err := d.storeStep(ctx, &at, s, timer)
 		if err != nil {
@@ -345,7 +346,7 @@ func (d *DB) storeAtOnce(
 				return errLargeStep
 			}
 			if err := tx.Bucket(bucketBlocks).Put(key[:], value); err != nil {
-				return wrapf(err, "put block")
+				return fail.Wrapf(err, "put block")
 			}
 			return nil
 		})
@@ -437,7 +438,7 @@ func publishStep(
 	for _, b := range s.garbage() {
 		k := codec.Key(b.object, b.kind, b.number)
 		if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
-			return wrapf(err, "delete block")
+			return fail.Wrapf(err, "delete block")
 		}
 	}
 	parts := s.parts()

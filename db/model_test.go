@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
@@ -239,7 +240,7 @@ func collectionEqual(s *Snapshot, name string, c *modelColl, seed uint64) error 
 			return fmt.Errorf("get: %w", err)
 		}
 	}
-	if _, err := s.Collection(name).Get([]byte("no such key")); !errors.Is(err, errNoRow) {
+	if _, err := s.Collection(name).Get([]byte("no such key")); !errors.Is(err, fail.NoRow) {
 		return fmt.Errorf("get of a missing key: %w", err)
 	}
 	counts := map[string]int{}
@@ -421,7 +422,7 @@ func (x *machine) create(t *rapid.T) {
 func (x *machine) drop(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 	err := x.d.Drop(context.Background(), name)
-	if (x.m[name] == nil) != errors.Is(err, errNoCollection) || x.m[name] != nil && err != nil {
+	if (x.m[name] == nil) != errors.Is(err, fail.NoCollection) || x.m[name] != nil && err != nil {
 		t.Fatalf("drop of %q: %v", name, err)
 	}
 	delete(x.m, name)
@@ -437,7 +438,7 @@ func (x *machine) update(t *rapid.T) {
 		return
 	}
 	next := x.m.clone()
-	fail := rapid.SampledFrom([]string{"", "", "", "", "own", "exists", "dimension", "nan", "collection"}).Draw(t, "fail")
+	flaw := rapid.SampledFrom([]string{"", "", "", "", "own", "exists", "dimension", "nan", "collection"}).Draw(t, "fail")
 	n := rapid.IntRange(1, 12).Draw(t, "changes")
 	var last, lastKey string
 	var changed [][2]string // collections and keys, in the order of their first changes
@@ -472,7 +473,7 @@ func (x *machine) update(t *rapid.T) {
 			c.rows[key] = r
 		}
 		dim := next[last].opts.Dim
-		switch fail {
+		switch flaw {
 		case "own":
 			return errWanted
 		case "exists":
@@ -489,13 +490,13 @@ func (x *machine) update(t *rapid.T) {
 		}
 		return nil
 	})
-	if next[last].sparse && fail == "dimension" || next[last].sparse && fail == "nan" {
-		if !errors.Is(err, errKind) {
+	if next[last].sparse && flaw == "dimension" || next[last].sparse && flaw == "nan" {
+		if !errors.Is(err, fail.Kind) {
 			t.Fatalf("dense rows for a sparse collection: %v", err)
 		}
 		return
 	}
-	want := map[string]error{"own": errWanted, "exists": ErrExists, "dimension": errDimension, "nan": errNotFinite, "collection": errNoCollection}[fail]
+	want := map[string]error{"own": errWanted, "exists": ErrExists, "dimension": fail.Dimension, "nan": fail.NotFinite, "collection": fail.NoCollection}[flaw]
 	if !errors.Is(err, want) || (want == nil) != (err == nil) {
 		t.Fatalf("update that should fail with %v: %v", want, err)
 	}
@@ -540,7 +541,7 @@ func (c *modelColl) change(t *rapid.T, b *Tx, name, key string, what int) bool {
 		errs = append(errs, b.Collection(name).SetPayload([]byte(key), r.payload))
 	}
 	for _, err := range errs {
-		if exists && err != nil || !exists && !errors.Is(err, errNoRow) {
+		if exists && err != nil || !exists && !errors.Is(err, fail.NoRow) {
 			t.Fatalf("change of %s/%s, which exists: %v: %v", name, key, exists, err)
 		}
 	}
@@ -558,7 +559,7 @@ func mustReadAs(t *rapid.T, b *Tx, name, key string, c *modelColl) {
 	}
 	got, err := b.Collection(name).Get([]byte(key))
 	if !exists {
-		if !errors.Is(err, errNoRow) {
+		if !errors.Is(err, fail.NoRow) {
 			t.Fatalf("get %s/%s: %v, want errNoRow", name, key, err)
 		}
 		return
@@ -594,7 +595,7 @@ func (x *machine) build(t *rapid.T) {
 	}
 	_, err := x.d.Collection(name).Build(context.Background(), index, o)
 	if len(c.rows) == 0 {
-		if !errors.Is(err, errEmpty) {
+		if !errors.Is(err, fail.Empty) {
 			t.Fatalf("build over no rows: %v", err)
 		}
 		return
@@ -611,7 +612,7 @@ func (x *machine) buildOther(t *rapid.T, name, index string) {
 	kind, o := c.sparseBuild(t)
 	_, err := x.d.Collection(name).Build(context.Background(), index, o)
 	if len(c.rows) == 0 || kind != kindPostings && !c.labelled() {
-		if !errors.Is(err, errEmpty) {
+		if !errors.Is(err, fail.Empty) {
 			t.Fatalf("build of %s over nothing: %v", kind, err)
 		}
 		return
@@ -632,7 +633,7 @@ func (x *machine) dropIndex(t *rapid.T) {
 	}
 	index := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "index")
 	err := x.d.Collection(name).DropIndex(context.Background(), index)
-	if _, has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, errNoIndex) {
+	if _, has := x.m[name].indexes[index]; has && err != nil || !has && !errors.Is(err, fail.NoIndex) {
 		t.Fatalf("drop of index %q: %v", index, err)
 	}
 	delete(x.m[name].indexes, index)
@@ -728,7 +729,7 @@ func (x *machine) reorder(t *rapid.T) {
 // maintain brings all indexes up to date, except for those that cannot be learned from the rows.
 func (x *machine) maintain(t *rapid.T) {
 	_, err := x.d.Maintain(context.Background(), nil)
-	if err != nil && !errors.Is(err, errEmpty) && !errors.Is(err, budget.ErrInput) {
+	if err != nil && !errors.Is(err, fail.Empty) && !errors.Is(err, budget.ErrInput) {
 		t.Fatal(err)
 	}
 	st, err := x.d.Stats()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -18,10 +19,10 @@ func TestNumberingStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Create(ctx, "x", Schema{Features: Numbered, Numbering: "2"}); !errors.Is(err, errOption) {
+	if _, err := d.Create(ctx, "x", Schema{Features: Numbered, Numbering: "2"}); !errors.Is(err, fail.Option) {
 		t.Errorf("numbering from 2: %v", err)
 	}
-	if _, err := d.Create(ctx, "x", Schema{Dim: 1, Numbering: "one"}); !errors.Is(err, errOption) {
+	if _, err := d.Create(ctx, "x", Schema{Dim: 1, Numbering: "one"}); !errors.Is(err, fail.Option) {
 		t.Errorf("numbering from one: %v", err)
 	}
 	steps := []func() error{

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -141,7 +142,7 @@ func createFile(path string, o Options) error {
 		return putCatalog(tx, &catalog{})
 	})
 	if err != nil {
-		return wrapf(asSystem(err), "create %s", path)
+		return fail.Wrapf(asSystem(err), "create %s", path)
 	}
 	return nil
 }
@@ -249,7 +250,7 @@ func (d *DB) Close() error {
 		if n, age := s.Readers(nil); n == 0 {
 			break
 		} else if !tick(deadline.C) {
-			return fmt.Errorf("%w: %d held, the oldest for %v", errHeld, n, age.Round(time.Millisecond))
+			return fmt.Errorf("%w: %d held, the oldest for %v", fail.Held, n, age.Round(time.Millisecond))
 		}
 	}
 	d.snapMu.Lock()

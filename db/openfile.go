@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/store"
 	"github.com/anndb/anndb/db/internal/verified"
@@ -94,17 +95,17 @@ func translate(err error) error {
 	case page.ErrForeign:
 		return fmt.Errorf("%w: %w", ErrNotDatabase, e.Err)
 	case page.ErrVersion:
-		return fmt.Errorf("%w: %w", errNewerFormat, e.Err)
+		return fmt.Errorf("%w: %w", fail.NewerFormat, e.Err)
 	case page.ErrShort:
-		return fmt.Errorf("%w: %w", errTruncated, e.Err)
+		return fmt.Errorf("%w: %w", fail.Truncated, e.Err)
 	}
 	return &CorruptError{Offset: e.Offset, Err: e.Err}
 }
 
 // fileError is translate, and begins the messages of all errors with this package's prefix.
 func fileError(err error) error {
-	if err = translate(err); err == nil || strings.HasPrefix(err.Error(), prefix) {
+	if err = translate(err); err == nil || strings.HasPrefix(err.Error(), fail.Prefix) {
 		return err
 	}
-	return fmt.Errorf("%s%w", prefix, err)
+	return fmt.Errorf("%s%w", fail.Prefix, err)
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -148,7 +149,7 @@ func (o *Options) resolve() (Options, error) {
 	if r.MapReserve < 0 || r.MapReserve > 1<<46 || r.MaxSize < 0 || r.BacklogBytes < 0 ||
 		r.Timeout < 0 || r.CloseTimeout < 0 || r.Verify > VerifyNever {
 		return r, fmt.Errorf(
-			"%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", errOption)
+			"%w: a negative size or time, a reservation above 64 TiB, or an unknown verify mode", fail.Option)
 	}
 	return r, nil
 }
@@ -182,7 +183,7 @@ const (
 
 func (n Numbering) check() error {
 	if n != NumberedUnknown && n != NumberedFromZero && n != NumberedFromOne {
-		return fmt.Errorf("%w: numbering %q, want %q, %q or none", errOption, n, NumberedFromZero, NumberedFromOne)
+		return fmt.Errorf("%w: numbering %q, want %q, %q or none", fail.Option, n, NumberedFromZero, NumberedFromOne)
 	}
 	return nil
 }
@@ -228,11 +229,11 @@ func (s Schema) resolve() (Schema, error) {
 	if s.Features != 0 {
 		switch {
 		case s.Features > Named:
-			return s, fmt.Errorf("%w: unknown kind of features %d", errOption, s.Features)
+			return s, fmt.Errorf("%w: unknown kind of features %d", fail.Option, s.Features)
 		case s.Dim != 0 || s.Storage != StorageAuto:
-			return s, fmt.Errorf("%w: Dim and Storage are for dense vectors, Features for sparse ones", errOption)
+			return s, fmt.Errorf("%w: Dim and Storage are for dense vectors, Features for sparse ones", fail.Option)
 		case s.Metric != 0 && s.Metric != vector.Cosine:
-			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", errOption, s.Metric)
+			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
 		s.Metric = vector.Cosine
 		return s, s.Numbering.check()
@@ -240,11 +241,11 @@ func (s Schema) resolve() (Schema, error) {
 	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
 	case s.Dim < 1 || s.Dim > MaxDim:
-		return s, fmt.Errorf("%w: dimension %d, want 1 to %d", errOption, s.Dim, MaxDim)
+		return s, fmt.Errorf("%w: dimension %d, want 1 to %d", fail.Option, s.Dim, MaxDim)
 	case s.Metric > vector.InnerProduct:
-		return s, fmt.Errorf("%w: unknown metric %d", errOption, s.Metric)
+		return s, fmt.Errorf("%w: unknown metric %d", fail.Option, s.Metric)
 	case s.Storage > StorageFloat32:
-		return s, fmt.Errorf("%w: unknown storage %d", errOption, s.Storage)
+		return s, fmt.Errorf("%w: unknown storage %d", fail.Option, s.Storage)
 	}
 	return s, s.Numbering.check()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/forest"
 )
 
@@ -112,7 +113,7 @@ func (o *Forest) request(bool) (options, error) {
 		b.Kind = forest.KD
 	}
 	if !slices.Contains(learners, b.Kind) {
-		return b, fmt.Errorf("%w: unknown learner %q of forests, want one of %q", errOption, b.Kind, learners)
+		return b, fmt.Errorf("%w: unknown learner %q of forests, want one of %q", fail.Option, b.Kind, learners)
 	}
 	for _, part := range []struct {
 		name   string
@@ -131,9 +132,9 @@ func (o *Forest) request(bool) (options, error) {
 		}
 		switch {
 		case part.size < 0:
-			return b, fmt.Errorf("%w: size %d of %s, want 0 or more", errOption, part.size, part.name)
+			return b, fmt.Errorf("%w: size %d of %s, want 0 or more", fail.Option, part.size, part.name)
 		case part.on == Off && part.size > 0:
-			return b, fmt.Errorf("%w: %s is off and has size %d", errOption, part.name, part.size)
+			return b, fmt.Errorf("%w: %s is off and has size %d", fail.Option, part.name, part.size)
 		case part.stored != nil && part.on == Off:
 			*part.stored = -1
 		case part.stored != nil:

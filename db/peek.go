@@ -12,6 +12,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/page"
 )
 
@@ -36,23 +37,23 @@ const (
 func Peek(ctx context.Context, path string) (Stats, error) {
 	for range peekTries {
 		st, err := peek(ctx, path)
-		if !errors.Is(err, errChanging) {
+		if !errors.Is(err, fail.Changing) {
 			return st, err
 		}
 		select {
 		case <-ctx.Done():
-			return Stats{}, wrapf(ctx.Err(), "peek")
+			return Stats{}, fail.Wrapf(ctx.Err(), "peek")
 		case <-time.After(peekWait):
 		}
 	}
-	return Stats{}, fmt.Errorf("%w: %s", errChanging, path)
+	return Stats{}, fmt.Errorf("%w: %s", fail.Changing, path)
 }
 
 func peek(ctx context.Context, path string) (Stats, error) {
 	// Open the file each time: a compaction may have replaced it.
 	f, err := os.Open(path)
 	if err != nil {
-		return Stats{}, wrapf(err, "peek")
+		return Stats{}, fail.Wrapf(err, "peek")
 	}
 	defer f.Close()
 	metas := readMetas(f)
@@ -65,9 +66,9 @@ func peek(ctx context.Context, path string) (Stats, error) {
 	now, metaErr := metas.Latest()
 	switch {
 	case ctx.Err() != nil:
-		return Stats{}, wrapf(ctx.Err(), "peek")
+		return Stats{}, fail.Wrapf(ctx.Err(), "peek")
 	case metaErr != nil || now.TxID != m.TxID:
-		return Stats{}, errChanging
+		return Stats{}, fail.Changing
 	case err != nil:
 		return Stats{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -88,7 +89,7 @@ func readMetas(r io.ReaderAt) page.Metas {
 func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return st, wrapf(err, "peek")
+		return st, fail.Wrapf(err, "peek")
 	}
 	w, err := page.NewVerifier(ctx, f, info.Size(), m)
 	if err != nil {
@@ -150,7 +151,7 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 func peekCatalog(blocks map[string][]byte) (*catalog, error) {
 	data, err := decodeBlock("", catalogKey[:], blocks[string(catalogKey[:])], true)
 	if err != nil {
-		return nil, wrapf(err, "catalog")
+		return nil, fail.Wrapf(err, "catalog")
 	}
 	return decodeCatalog(data)
 }

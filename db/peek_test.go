@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -138,7 +139,7 @@ func TestPeekBesideCommits(t *testing.T) {
 		default:
 		}
 		st, err := Peek(ctx, path)
-		if errors.Is(err, errChanging) {
+		if errors.Is(err, fail.Changing) {
 			continue
 		}
 		if err != nil {

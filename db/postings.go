@@ -7,6 +7,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -30,9 +31,9 @@ func (o postingsOptions) check() error {
 	case o == (postingsOptions{}):
 		return nil
 	case !o.Partition:
-		return fmt.Errorf("%w: m is %d without a partition", errOption, o.M)
+		return fmt.Errorf("%w: m is %d without a partition", fail.Option, o.M)
 	case o.M < -1:
-		return fmt.Errorf("%w: m of a partition is %d, want -1 or more", errOption, o.M)
+		return fmt.Errorf("%w: m of a partition is %d, want -1 or more", fail.Option, o.M)
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
 			return err
 		}
 		if set.live == 0 {
-			return fmt.Errorf("%w: %q", errEmpty, job.coll)
+			return fmt.Errorf("%w: %q", fail.Empty, job.coll)
 		}
 		l.n, l.live = set.n, set.live
 		return job.timer.run("read", func(report func(int, int)) error {
@@ -138,7 +139,7 @@ func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
 		return err
 	})
 	if err != nil {
-		return nil, wrapf(err, "postings")
+		return nil, fail.Wrapf(err, "postings")
 	}
 	return l, nil
 }
@@ -155,7 +156,7 @@ func (s *sparseSet) matrix(
 	for i := lo; i < hi; i++ {
 		if (i-lo)%4096 == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, nil, wrapf(err, "build")
+				return nil, nil, fail.Wrapf(err, "build")
 			}
 			report(i-lo, hi-lo)
 		}

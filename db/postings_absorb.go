@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -151,7 +152,7 @@ func (postingsKind) absorb(
 		return err
 	})
 	if err != nil {
-		return nil, false, wrapf(err, "postings")
+		return nil, false, fail.Wrapf(err, "postings")
 	}
 	return s, false, nil
 }

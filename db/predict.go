@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -226,7 +227,7 @@ func (st *collState) queryModel(
 	ctx context.Context, q Query, index string,
 ) (resolved queryFeatures, x *indexState, err error) {
 	if err := ctx.Err(); err != nil {
-		return resolved, nil, wrapf(err, "predict")
+		return resolved, nil, fail.Wrapf(err, "predict")
 	}
 	if resolved, err = st.labelQuery(ctx, q); err != nil {
 		return resolved, nil, err
@@ -247,7 +248,7 @@ func (st *collState) labelQuery(ctx context.Context, q Query) (resolved queryFea
 		return resolved, err
 	}
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return resolved, fmt.Errorf("%w: %q is dense", errKind, st.c.Name)
+		return resolved, fmt.Errorf("%w: %q is dense", fail.Kind, st.c.Name)
 	}
 	if err := checkQuery(q.Vector, st.c.Dim); err != nil {
 		return resolved, err
@@ -263,18 +264,18 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%w: collection %q has no label model: build one of kind %s",
-			errNoIndex, st.c.Name, kindLCIF)
+			fail.NoIndex, st.c.Name, kindLCIF)
 	}
 	r := st.c.index(name)
 	if r == nil {
-		return nil, wrapf(noIndex(st.c, name), "label model")
+		return nil, fail.Wrapf(noIndex(st.c, name), "label model")
 	}
 	x, err := st.index(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if !x.m.of.predicts() {
-		return nil, fmt.Errorf("%w: index %q of %q is no label model", errKind, name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is no label model", fail.Kind, name, st.c.Name)
 	}
 	return x, nil
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -73,7 +74,7 @@ func TestPredictBatchErrors(t *testing.T) {
 		_, err := predictBatch(t.Context(), s.Collection("docs"), queries, nil, 1)
 		return err
 	})
-	if !errors.Is(err, errFeatures) || err == nil || err.Error()[:13] != "db: query 17:" {
+	if !errors.Is(err, fail.Features) || err == nil || err.Error()[:13] != "db: query 17:" {
 		t.Errorf("error %v", err)
 	}
 	if out := predictAll(t, d, nil, nil, 2); len(out) != 0 {

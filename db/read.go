@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
@@ -88,7 +89,7 @@ func (st *collState) row(row uint32) (Row, error) {
 		return Row{}, err
 	}
 	if row >= st.c.Rows || st.deleted(row) {
-		return Row{}, fmt.Errorf("%w: row %d of collection %q", errNoRow, row, st.c.Name)
+		return Row{}, fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.c.Name)
 	}
 	key, err := st.key(row)
 	if err != nil {
@@ -151,7 +152,7 @@ func (r *coldRows) holds(row uint32) bool {
 func (r *coldRows) at(row uint32) ([]string, []byte, error) {
 	labels, payload, err := rows.DecodeCold(r.table.At(int(row - r.first)))
 	if err != nil {
-		return nil, nil, blockError(r.st.c.Name, r.st.c.ID, codec.KindCold, r.first, wrapf(err, "row %d", row))
+		return nil, nil, blockError(r.st.c.Name, r.st.c.ID, codec.KindCold, r.first, fail.Wrapf(err, "row %d", row))
 	}
 	return labels, append([]byte(nil), payload...), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -163,7 +164,7 @@ func (s *Snapshot) renumbered(
 		}
 		for _, x := range m.indexes {
 			if _, err := d.rebuild(ctx, m.name, x); err != nil {
-				return &notLearned{m.name, wrapf(err, "index %q of %q", x.m.Info.Name, m.name)}
+				return &notLearned{m.name, fail.Wrapf(err, "index %q of %q", x.m.Info.Name, m.name)}
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -273,7 +274,7 @@ func TestRenumberedMeanwhile(t *testing.T) {
 	err := d.View(func(s *Snapshot) error {
 		_, err1 := s.Collection("dense").Get([]byte("new"))
 		_, err2 := s.Collection("named").Get([]byte("new"))
-		if _, err := s.Collection("sparse").Get([]byte("key-001")); !errors.Is(err, errNoRow) {
+		if _, err := s.Collection("sparse").Get([]byte("key-001")); !errors.Is(err, fail.NoRow) {
 			t.Errorf("a row deleted meanwhile: %v", err)
 		}
 		return errors.Join(err1, err2)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -56,7 +57,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 				r := &c.Indexes[i]
 				wrong := st.verifyIndex(ctx, r)
 				if err := ctx.Err(); err != nil {
-					return wrapf(err, "repair")
+					return fail.Wrapf(err, "repair")
 				}
 				if wrong != nil {
 					x := damagedIndex{RepairedIndex: RepairedIndex{Collection: c.Name, Index: r.Name, Damage: wrong}}
@@ -89,7 +90,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 		}
 		found = append(found, x.RepairedIndex)
 		if x.Err != nil {
-			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, innerError{x.Err}))
+			failed = append(failed, fmt.Errorf("index %q of %q: %w", x.Index, x.Collection, fail.Inner{Err: x.Err}))
 		}
 		if err := d.writable(ctx); err != nil {
 			return found, errors.Join(append(failed, err)...)
@@ -139,23 +140,23 @@ func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 // Errors: ErrCorrupt for a damaged backup, ErrExists, ErrLocked, those of Open.
 func Restore(ctx context.Context, backup, path string, replace bool) (err error) {
 	if err := checkFile(ctx, backup); err != nil {
-		return wrapf(err, "restore: backup")
+		return fail.Wrapf(err, "restore: backup")
 	}
 	perm := fs.FileMode(0o600)
 	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return wrapf(err, "restore")
+		return fail.Wrapf(err, "restore")
 	case !replace:
 		return fmt.Errorf("%w: %s", ErrExists, path)
 	default:
 		// If path is a symbolic link, its target is replaced.
 		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return wrapf(err, "restore")
+			return fail.Wrapf(err, "restore")
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			return wrapf(err, "restore")
+			return fail.Wrapf(err, "restore")
 		}
 		perm = info.Mode().Perm()
 		// A process that holds the lock would continue with the old file and lose its writes. A
@@ -171,23 +172,23 @@ func Restore(ctx context.Context, backup, path string, replace bool) (err error)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".restore-*")
 	if err != nil {
-		return wrapf(asSystem(err), "restore")
+		return fail.Wrapf(asSystem(err), "restore")
 	}
 	defer os.Remove(tmp.Name()) // fails, as intended, after the rename
 	from, err := os.Open(backup)
 	if err != nil {
-		return errors.Join(wrapf(err, "restore"), tmp.Close())
+		return errors.Join(fail.Wrapf(err, "restore"), tmp.Close())
 	}
 	_, err = io.Copy(&contextWriter{ctx, tmp}, from)
 	err = errors.Join(err, from.Close(), tmp.Chmod(perm), tmp.Sync(), tmp.Close())
 	if err != nil {
-		return wrapf(asSystem(err), "restore")
+		return fail.Wrapf(asSystem(err), "restore")
 	}
 	if err := checkFile(ctx, tmp.Name()); err != nil {
-		return wrapf(err, "restore: copy")
+		return fail.Wrapf(err, "restore: copy")
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
-		return wrapf(err, "restore")
+		return fail.Wrapf(err, "restore")
 	}
 	return store.SyncDir(filepath.Dir(path))
 }
@@ -205,7 +206,7 @@ func checkFile(ctx context.Context, path string) error {
 		}
 	})
 	if err != nil && first != nil {
-		err = fmt.Errorf("%w, the first: %w", err, innerError{first})
+		err = fmt.Errorf("%w, the first: %w", err, fail.Inner{Err: first})
 	}
 	return errors.Join(err, d.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -22,7 +23,7 @@ func checkRow(r *Row, c *collection) error {
 	}
 	if c.Sparse {
 		if err := checkSparse(r, c.Named); err != nil {
-			return wrapf(err, "key %q", r.Key)
+			return fail.Wrapf(err, "key %q", r.Key)
 		}
 	} else if err := checkDense(r, c.Dim, c.Metric); err != nil {
 		return err
@@ -36,11 +37,11 @@ func checkRow(r *Row, c *collection) error {
 // checkLabels checks the labels of a row.
 func checkLabels(key []byte, labels []string) error {
 	if len(labels) > MaxLabels {
-		return fmt.Errorf("%w: key %q has %d labels, want at most %d", errLabel, key, len(labels), MaxLabels)
+		return fmt.Errorf("%w: key %q has %d labels, want at most %d", fail.Label, key, len(labels), MaxLabels)
 	}
 	for _, l := range labels {
 		if l == "" || len(l) > MaxKey {
-			return fmt.Errorf("%w: key %q has a label of %d bytes, want 1 to %d", errLabel, key, len(l), MaxKey)
+			return fmt.Errorf("%w: key %q has a label of %d bytes, want 1 to %d", fail.Label, key, len(l), MaxKey)
 		}
 	}
 	return nil
@@ -49,7 +50,7 @@ func checkLabels(key []byte, labels []string) error {
 // checkPayload checks the payload of a row.
 func checkPayload(key, payload []byte) error {
 	if len(payload) > MaxPayload {
-		return fmt.Errorf("%w: key %q has %d bytes, want at most %d", errPayload, key, len(payload), MaxPayload)
+		return fmt.Errorf("%w: key %q has %d bytes, want at most %d", fail.Payload, key, len(payload), MaxPayload)
 	}
 	return nil
 }
@@ -57,16 +58,16 @@ func checkPayload(key, payload []byte) error {
 // checkDense checks the vector of a row for a dense collection.
 func checkDense(r *Row, dim int, metric vector.Metric) error {
 	if r.Sparse.Len() > 0 || len(r.Features) > 0 {
-		return fmt.Errorf("%w: key %q has sparse features, the collection is dense", errKind, r.Key)
+		return fmt.Errorf("%w: key %q has sparse features, the collection is dense", fail.Kind, r.Key)
 	}
 	if len(r.Vector) != dim {
-		return fmt.Errorf("%w: key %q has %d coordinates, want %d", errDimension, r.Key, len(r.Vector), dim)
+		return fmt.Errorf("%w: key %q has %d coordinates, want %d", fail.Dimension, r.Key, len(r.Vector), dim)
 	}
 	if i := vector.IsFinite(r.Vector); i >= 0 {
-		return fmt.Errorf("%w: key %q coordinate %d is %g", errNotFinite, r.Key, i, r.Vector[i])
+		return fmt.Errorf("%w: key %q coordinate %d is %g", fail.NotFinite, r.Key, i, r.Vector[i])
 	}
 	if err := checkNorm(r.Vector, metric); err != nil {
-		return wrapf(err, "key %q", r.Key)
+		return fail.Wrapf(err, "key %q", r.Key)
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func checkDense(r *Row, dim int, metric vector.Metric) error {
 func checkNorm(x []float32, metric vector.Metric) error {
 	n := float64(vector.Dot(x, x))
 	if n > math.MaxFloat32 || math.IsNaN(n) {
-		return fmt.Errorf("%w: length %.3g, want less than %.3g", errNorm, math.Sqrt(squaredNorm(x)), MaxNorm)
+		return fmt.Errorf("%w: length %.3g, want less than %.3g", fail.Norm, math.Sqrt(squaredNorm(x)), MaxNorm)
 	}
 	least := MinNorm
 	if metric == vector.Cosine {
@@ -87,7 +88,7 @@ func checkNorm(x []float32, metric vector.Metric) error {
 	}
 	if length := math.Sqrt(squaredNorm(x)); length > 0 && length < least {
 		return fmt.Errorf("%w: length %.3g, want 0 or at least %.3g (multiply all vectors by a constant)",
-			errNorm, length, least)
+			fail.Norm, length, least)
 	}
 	return nil
 }

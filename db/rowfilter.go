@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // RowFilter is a set of rows of one collection, by number, to which searches can be restricted.
@@ -45,14 +47,14 @@ func (st *collState) filtered(f *RowFilter) (*roaring.Bitmap, error) {
 		return nil, nil
 	case f.numbering == nil:
 		return nil, fmt.Errorf("%w: empty value in a search of %q: make one with Collection.RowFilter",
-			errFilter, st.c.Name)
+			fail.Filter, st.c.Name)
 	case f.numbering == st.numbering:
 		return f.rows, nil
 	case f.coll != st.c.Name:
-		return nil, fmt.Errorf("%w: of %q in a search of %q", errFilter, f.coll, st.c.Name)
+		return nil, fmt.Errorf("%w: of %q in a search of %q", fail.Filter, f.coll, st.c.Name)
 	}
 	return nil, fmt.Errorf("%w: the rows of %q have other numbers than in the snapshot that it was made from: "+
-		"make one from the snapshot that is searched", errFilter, st.c.Name)
+		"make one from the snapshot that is searched", fail.Filter, st.c.Name)
 }
 
 // numberingOf returns the numbering of a collection in this file.

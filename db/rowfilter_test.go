@@ -10,6 +10,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -119,7 +120,7 @@ func TestRowFilter(t *testing.T) {
 				keys, err := searchFiltered(d, coll, f)
 				switch want := []string{"03", "04", "17"}; {
 				case slices.Contains(c.moves, coll):
-					if !errors.Is(err, errFilter) {
+					if !errors.Is(err, fail.Filter) {
 						t.Errorf("%s: rows %v, error %v, want errFilter", coll, keys, err)
 					}
 				case err != nil || !slices.Equal(keys, want):
@@ -142,7 +143,7 @@ func TestRowFilterMisuse(t *testing.T) {
 		"empty value":        {},
 		"another database":   filterOf(t, other, "dense", roaring.BitmapOf(1)),
 	} {
-		if keys, err := searchFiltered(d, "dense", f); !errors.Is(err, errFilter) {
+		if keys, err := searchFiltered(d, "dense", f); !errors.Is(err, fail.Filter) {
 			t.Errorf("%s: rows %v, error %v, want errFilter", name, keys, err)
 		}
 	}
@@ -154,7 +155,7 @@ func TestRowFilterMisuse(t *testing.T) {
 		_, _, err := nearest(t.Context(), s.Collection("dense"), Query{Vector: []float32{1, 1}}, 3, o)
 		return err
 	})
-	if !errors.Is(err, errOption) {
+	if !errors.Is(err, fail.Option) {
 		t.Errorf("a bitmap in the parameters: %v, want errOption", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
@@ -92,7 +93,7 @@ func Salvage(ctx context.Context, from, to string, o *SalvageOptions) (r Salvage
 	}
 	f, err := os.Open(from)
 	if err != nil {
-		return r, wrapf(err, "salvage")
+		return r, fail.Wrapf(err, "salvage")
 	}
 	defer f.Close()
 	w := newDamagedFile(ctx, f)
@@ -187,7 +188,7 @@ func newDamagedFile(ctx context.Context, f *os.File) *damagedFile {
 func (w *damagedFile) survey(path string) error {
 	info, err := w.f.Stat()
 	if err != nil {
-		return wrapf(err, "salvage")
+		return fail.Wrapf(err, "salvage")
 	}
 	metas := readMetas(w.f)
 	reason := errors.Join(metas.Err[:]...)
@@ -201,11 +202,11 @@ func (w *damagedFile) survey(path string) error {
 			return w.search(info.Size(), size)
 		}
 		if err := w.ctx.Err(); err != nil {
-			return wrapf(err, "salvage")
+			return fail.Wrapf(err, "salvage")
 		}
 	}
-	w.reason = fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, innerError{reason})
-	if errors.Is(reason, errNewerFormat) {
+	w.reason = fmt.Errorf("%w: %s: no catalog can be read: %w", ErrCorrupt, path, fail.Inner{Err: reason})
+	if errors.Is(reason, fail.NewerFormat) {
 		return w.reason
 	}
 	clear(w.blocks)
@@ -281,7 +282,7 @@ func (w *damagedFile) block(bucket string, key [codec.KeySize]byte) ([]byte, err
 	}
 	value := make([]byte, p.n)
 	if _, err := w.f.ReadAt(value, p.at); err != nil {
-		return nil, wrapf(err, "salvage")
+		return nil, fail.Wrapf(err, "salvage")
 	}
 	return decodeBlock("", key[:], value, true)
 }
@@ -422,7 +423,7 @@ func (x *salvagedRows) rows() iter.Seq2[Row, error] {
 // yield reads a row and yields it, if it is live.
 func (x *salvagedRows) yield(row uint32, yield func(Row, error) bool) bool {
 	if err := x.w.ctx.Err(); err != nil {
-		yield(Row{}, wrapf(err, "salvage"))
+		yield(Row{}, fail.Wrapf(err, "salvage"))
 		return false
 	}
 	if !x.live(row) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -190,7 +191,7 @@ func (c Collection) Search(ctx context.Context, q Query, o *SearchOptions) (res 
 		ask := rowAsk{q: q, k: o.K}
 		switch {
 		case ask.k < 0:
-			return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", errK, ask.k, st.c.Name)
+			return fmt.Errorf("%w: k is %d in a search of %q, want 0 or more", fail.K, ask.k, st.c.Name)
 		case ask.k == 0 && o.Radius == 0:
 			ask.k = defaultK
 		}
@@ -224,11 +225,11 @@ func (st *collState) resolveQuery(a *rowAsk) error {
 		return nil
 	}
 	if q.Vector != nil || q.Sparse.Len() > 0 || len(q.Features) > 0 {
-		return fmt.Errorf("%w: a query with a key and a vector", errOption)
+		return fmt.Errorf("%w: a query with a key and a vector", fail.Option)
 	}
 	r, err := st.get(q.Key)
 	if err != nil {
-		return wrapf(err, "query like a stored row")
+		return fail.Wrapf(err, "query like a stored row")
 	}
 	a.q, a.self, a.stored = Query{Vector: r.Vector, Sparse: r.Sparse, Features: r.Features}, r.Row, true
 	return nil
@@ -259,7 +260,7 @@ func (st *collState) searchWith(
 	}
 	sc.found, res.Stats.Stats, err = sc.s.Search(ctx, view, a.q.Vector, &sc.params, sc.found[:0])
 	if err != nil {
-		return wrapf(asOption(err), "search %q", st.c.Name)
+		return fail.Wrapf(asOption(err), "search %q", st.c.Name)
 	}
 	res.Hits, err = st.appendHits(ctx, view, o, sc, res.Hits)
 	return err
@@ -280,7 +281,7 @@ func (st *collState) appendHits(
 	sc.keys = sc.keys[:0]
 	for i, f := range sc.found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return nil, wrapf(ctx.Err(), "search %q", st.c.Name)
+			return nil, fail.Wrapf(ctx.Err(), "search %q", st.c.Name)
 		}
 		key, err := st.key(f.ID)
 		if err != nil {
@@ -292,13 +293,13 @@ func (st *collState) appendHits(
 	var run *coldRows
 	for i, f := range sc.found {
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
-			return nil, wrapf(ctx.Err(), "search %q", st.c.Name)
+			return nil, fail.Wrapf(ctx.Err(), "search %q", st.c.Name)
 		}
 		h := Hit{Row: f.ID, Distance: externalDistance(view.Metric, f.Distance)}
 		if o.Explain {
 			e, err := sc.s.ExplainLast(ctx, f.ID)
 			if err != nil {
-				return nil, wrapf(err, "explain row %d of %q", f.ID, st.c.Name)
+				return nil, fail.Wrapf(err, "explain row %d of %q", f.ID, st.c.Name)
 			}
 			h.Explanation = e
 		}
@@ -372,7 +373,7 @@ func atQuery(i int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("query %d: %w", i, innerError{err})
+	return fmt.Errorf("query %d: %w", i, fail.Inner{Err: err})
 }
 
 // newHits allocates n hits with keys of up to 16 bytes, in two allocations: one per key would
@@ -392,10 +393,10 @@ func (st *collState) prepareSearch(
 ) (view *query.View, index string, p query.Params, err error) {
 	k := a.k
 	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
-		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", errKind, st.c.Name)
+		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", fail.Kind, st.c.Name)
 	}
 	if err := checkQuery(a.q.Vector, st.c.Dim); err != nil {
-		return nil, "", p, wrapf(err, "query to collection %q", st.c.Name)
+		return nil, "", p, fail.Wrapf(err, "query to collection %q", st.c.Name)
 	}
 	if err := st.checkDenseAsk(o); err != nil {
 		return nil, "", p, err
@@ -415,7 +416,7 @@ func (st *collState) prepareSearch(
 		p.Method = query.Flat
 	default:
 		if p, err = x.open.(rowFinder).setting(cmp.Or(o.Recall, defaultRecall)); err != nil {
-			return nil, "", p, wrapf(err, "search of collection %q", st.c.Name)
+			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.c.Name)
 		}
 	}
 	if k >= int(st.c.Live) && o.Params == nil && !(o.Radius > 0) {
@@ -442,14 +443,14 @@ func (st *collState) prepareSearch(
 func (st *collState) checkDenseAsk(o *SearchOptions) error {
 	switch {
 	case math.IsNaN(o.Radius) || o.Radius < 0:
-		return fmt.Errorf("%w: radius %g, want 0 for none or more", errOption, o.Radius)
+		return fmt.Errorf("%w: radius %g, want 0 for none or more", fail.Option, o.Radius)
 	case o.Params != nil && o.Params.Filter != nil:
 		return fmt.Errorf("%w: parameters with a bitmap in a search of %q: give SearchOptions.Filter a RowFilter",
-			errOption, st.c.Name)
+			fail.Option, st.c.Name)
 	case o.Recall < 0 || o.Recall > 1 || math.IsNaN(o.Recall):
-		return fmt.Errorf("%w: target recall %g, want 0 to 1", errOption, o.Recall)
+		return fmt.Errorf("%w: target recall %g, want 0 to 1", fail.Option, o.Recall)
 	case o.Strategy != postings.Auto:
-		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", errOption, o.Strategy, st.c.Name)
+		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy, st.c.Name)
 	}
 	return nil
 }
@@ -505,7 +506,7 @@ func (st *collState) carrying(
 	for _, l := range labels {
 		r, err := st.labelRows(l)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, wrapf(err, "rows with label %q", l)
+			return nil, fail.Wrapf(err, "rows with label %q", l)
 		}
 		if r != nil {
 			rows.Or(r)

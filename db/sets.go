@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // Sets of row numbers are roaring bitmaps with one block per 65,536 rows, so that a change
@@ -35,18 +36,18 @@ func editSets(tx *bbolt.Tx, object uint64, kind codec.Kind, add, remove *roaring
 		}
 		if set.IsEmpty() {
 			if err := b.Delete(key[:]); err != nil {
-				return wrapf(err, "delete set")
+				return fail.Wrapf(err, "delete set")
 			}
 			continue
 		}
 		set.RunOptimize()
 		data, err := set.ToBytes()
 		if err != nil {
-			return wrapf(err, "encode set")
+			return fail.Wrapf(err, "encode set")
 		}
 		h := codec.Header{Kind: kind, Rows: set.GetCardinality(), Cols: 1}
 		if err := b.Put(key[:], codec.Encode(key[:], h, data)); err != nil {
-			return wrapf(err, "put set")
+			return fail.Wrapf(err, "put set")
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/store"
 )
 
@@ -160,5 +161,5 @@ func (s *Snapshot) collection(name string) (*collState, error) {
 	if st := s.gen.colls[name]; st != nil {
 		return st, nil
 	}
-	return nil, fmt.Errorf("%w: %q", errNoCollection, name)
+	return nil, fmt.Errorf("%w: %q", fail.NoCollection, name)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -27,13 +28,13 @@ const (
 func checkSparse(r *Row, named bool) error {
 	switch {
 	case r.Vector != nil:
-		return fmt.Errorf("%w: a dense vector, the collection is sparse", errKind)
+		return fmt.Errorf("%w: a dense vector, the collection is sparse", fail.Kind)
 	case named && r.Sparse.Len() > 0:
-		return fmt.Errorf("%w: numbered features, the collection's have names", errKind)
+		return fmt.Errorf("%w: numbered features, the collection's have names", fail.Kind)
 	case !named && len(r.Features) > 0:
-		return fmt.Errorf("%w: named features, the collection's are numbers", errKind)
+		return fmt.Errorf("%w: named features, the collection's are numbers", fail.Kind)
 	case r.Sparse.Len() > MaxFeatures || len(r.Features) > MaxFeatures:
-		return fmt.Errorf("%w: more than %d", errFeatures, MaxFeatures)
+		return fmt.Errorf("%w: more than %d", fail.Features, MaxFeatures)
 	}
 	if err := checkNumbered(r.Sparse); err != nil {
 		return err
@@ -44,14 +45,14 @@ func checkSparse(r *Row, named bool) error {
 // checkNumbered checks a sparse vector given by a caller.
 func checkNumbered(s vector.Sparse) error {
 	if err := s.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", errFeatures, err)
+		return fmt.Errorf("%w: %w", fail.Features, err)
 	}
 	for i, f := range s.Index {
 		if f > MaxFeature {
-			return fmt.Errorf("%w: feature %d, want at most %d", errFeatures, f, MaxFeature)
+			return fmt.Errorf("%w: feature %d, want at most %d", fail.Features, f, MaxFeature)
 		}
 		if s.Value[i] < 0 {
-			return fmt.Errorf("%w: feature %d has the negative value %g", errFeatures, f, s.Value[i])
+			return fmt.Errorf("%w: feature %d has the negative value %g", fail.Features, f, s.Value[i])
 		}
 	}
 	return nil
@@ -64,11 +65,11 @@ func checkNamed(features []Feature) error {
 		v := float64(f.Value)
 		switch {
 		case f.Name == "" || len(f.Name) > MaxKey || !utf8.ValidString(f.Name):
-			return fmt.Errorf("%w: name %q (want 1 to %d bytes of UTF-8)", errFeatures, f.Name, MaxKey)
+			return fmt.Errorf("%w: name %q (want 1 to %d bytes of UTF-8)", fail.Features, f.Name, MaxKey)
 		case seen[f.Name]:
-			return fmt.Errorf("%w: %q is given twice", errFeatures, f.Name)
+			return fmt.Errorf("%w: %q is given twice", fail.Features, f.Name)
 		case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
-			return fmt.Errorf("%w: %q has the value %g", errFeatures, f.Name, v)
+			return fmt.Errorf("%w: %q has the value %g", fail.Features, f.Name, v)
 		}
 		seen[f.Name] = true
 	}
@@ -145,7 +146,7 @@ func (a *applier) lookUp(c *collection, dict *names, name string) (uint32, error
 		return uint32(n), nil
 	}
 	if c.Dim > MaxFeature {
-		return 0, fmt.Errorf("%w: collection %q has used all feature numbers", errFull, c.Name)
+		return 0, fmt.Errorf("%w: collection %q has used all feature numbers", fail.Full, c.Name)
 	}
 	dict.fresh = append(dict.fresh, name)
 	c.Dim++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -12,7 +13,7 @@ import (
 // sparse loads the rows of a sparse collection.
 func (st *collState) sparse(ctx context.Context) (*sparseSet, error) {
 	if !st.c.Sparse {
-		return nil, fmt.Errorf("%w: %q is dense", errKind, st.c.Name)
+		return nil, fmt.Errorf("%w: %q is dense", fail.Kind, st.c.Name)
 	}
 	return &st.sparseRows, st.rowsLoad.do(ctx, st.loadSparse)
 }

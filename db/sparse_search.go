@@ -9,6 +9,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -49,7 +50,7 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 		ask := sparseAsk{x: x, k: a.k, accept: accept, strategy: o.Strategy}
 		sc.hits, res.Stats.Postings, err = index.open.(sparseFinder).find(ctx, sc.s, ask, sc.hits)
 		if err != nil {
-			return wrapf(asOption(err), "search %q", st.c.Name)
+			return fail.Wrapf(asOption(err), "search %q", st.c.Name)
 		}
 	}
 	res.Stats.Fresh = set.n - covered
@@ -79,7 +80,7 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 func (st *collState) checkSparseAsk(o *SearchOptions) error {
 	if o.Params != nil || o.Radius != 0 || o.Explain {
 		return fmt.Errorf("%w: Params, Radius and Explain are for dense collections, %q is sparse",
-			errOption, st.c.Name)
+			fail.Option, st.c.Name)
 	}
 	return checkStrategy(o.Strategy)
 }
@@ -87,7 +88,7 @@ func (st *collState) checkSparseAsk(o *SearchOptions) error {
 // checkStrategy refuses an unknown strategy.
 func checkStrategy(s postings.Strategy) error {
 	if s > postings.Union {
-		return fmt.Errorf("%w: there is no search %v", errOption, s)
+		return fmt.Errorf("%w: there is no search %v", fail.Option, s)
 	}
 	return nil
 }
@@ -108,7 +109,7 @@ func (st *collState) sparseQuery(
 	}
 	row := Row{Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}
 	if err := checkSparse(&row, st.c.Named); err != nil {
-		return nil, resolved, wrapf(err, "query to collection %q", st.c.Name)
+		return nil, resolved, fail.Wrapf(err, "query to collection %q", st.c.Name)
 	}
 	if st.c.Named {
 		resolved, err = st.numberFeatures(q.Features)
@@ -190,7 +191,7 @@ func (st *collState) accepted(ctx context.Context, a *rowAsk, o *SearchOptions) 
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, wrapf(err, "search %q", st.c.Name)
+			return nil, fail.Wrapf(err, "search %q", st.c.Name)
 		}
 		ok, err := st.keyPasses(row, o.KeyPrefix, o.Key)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -336,7 +337,7 @@ func TestSearchSparseMisuse(t *testing.T) {
 	if err := search("s", Query{Sparse: q}, 1, nil); err != nil {
 		t.Errorf("empty collection: %v", err)
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil); !errors.Is(err, errEmpty) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "x", nil); !errors.Is(err, fail.Empty) {
 		t.Errorf("build of an empty collection: %v", err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -350,22 +351,22 @@ func TestSearchSparseMisuse(t *testing.T) {
 	for name, c := range map[string]struct {
 		err, want error
 	}{
-		"no such collection": {search("x", Query{Sparse: q}, 1, nil), errNoCollection},
-		"dense collection":   {search("d", Query{Sparse: q}, 1, nil), errKind},
-		"named features":     {search("s", Query{Features: []Feature{{"a", 1}}}, 1, nil), errKind},
-		"negative":           {search("s", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), errFeatures},
-		"k":                  {search("s", Query{Sparse: q}, -1, nil), errK},
-		"index":              {search("s", Query{Sparse: q}, 1, &SearchOptions{Index: "y"}), errNoIndex},
-		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: postings.Partitioned}), errOption},
+		"no such collection": {search("x", Query{Sparse: q}, 1, nil), fail.NoCollection},
+		"dense collection":   {search("d", Query{Sparse: q}, 1, nil), fail.Kind},
+		"named features":     {search("s", Query{Features: []Feature{{"a", 1}}}, 1, nil), fail.Kind},
+		"negative":           {search("s", Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, 1, nil), fail.Features},
+		"k":                  {search("s", Query{Sparse: q}, -1, nil), fail.K},
+		"index":              {search("s", Query{Sparse: q}, 1, &SearchOptions{Index: "y"}), fail.NoIndex},
+		"strategy":           {search("s", Query{Sparse: q}, 1, &SearchOptions{Strategy: postings.Partitioned}), fail.Option},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
-	if _, err := b.d.Collection("s").Build(t.Context(), "y", &Forest{Learner: "kd"}); !errors.Is(err, errKind) {
+	if _, err := b.d.Collection("s").Build(t.Context(), "y", &Forest{Learner: "kd"}); !errors.Is(err, fail.Kind) {
 		t.Errorf("forest over a sparse collection: %v", err)
 	}
-	if _, err := b.d.Collection("d").Build(t.Context(), "y", &Postings{}); !errors.Is(err, errKind) {
+	if _, err := b.d.Collection("d").Build(t.Context(), "y", &Postings{}); !errors.Is(err, fail.Kind) {
 		t.Errorf("postings over a dense collection: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -91,7 +92,7 @@ func TestSparseRowsComeBack(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, err := s.Collection("s").Get([]byte("7")); !errors.Is(err, errNoRow) {
+			if _, err := s.Collection("s").Get([]byte("7")); !errors.Is(err, fail.NoRow) {
 				return fmt.Errorf("deleted row: %v", err)
 			}
 			return sameSparse(r.Sparse, rows[2001])
@@ -188,21 +189,21 @@ func TestSparseRefusesBadRows(t *testing.T) {
 		row  Row
 		want error
 	}{
-		{"ids", Row{Vector: []float32{1, 2}}, errKind},
-		{"ids", Row{Features: []Feature{{"a", 1}}}, errKind},
-		{"names", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, errKind},
-		{"dense", Row{Vector: []float32{1, 2}, Features: []Feature{{"a", 1}}}, errKind},
-		{"dense", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, errKind},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{2, 1}, Value: []float32{1, 1}}}, errFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1, 1}, Value: []float32{1, 1}}}, errFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, errFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{nan}}}, errFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{MaxFeature + 1}, Value: []float32{1}}}, errFeatures},
-		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}}}, errFeatures},
-		{"names", Row{Features: []Feature{{"a", 1}, {"a", 2}}}, errFeatures},
-		{"names", Row{Features: []Feature{{"", 1}}}, errFeatures},
-		{"names", Row{Features: []Feature{{"a", -1}}}, errFeatures},
-		{"names", Row{Features: []Feature{{"a\xff", 1}}}, errFeatures},
+		{"ids", Row{Vector: []float32{1, 2}}, fail.Kind},
+		{"ids", Row{Features: []Feature{{"a", 1}}}, fail.Kind},
+		{"names", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, fail.Kind},
+		{"dense", Row{Vector: []float32{1, 2}, Features: []Feature{{"a", 1}}}, fail.Kind},
+		{"dense", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{1}}}, fail.Kind},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{2, 1}, Value: []float32{1, 1}}}, fail.Features},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1, 1}, Value: []float32{1, 1}}}, fail.Features},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, fail.Features},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{nan}}}, fail.Features},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{MaxFeature + 1}, Value: []float32{1}}}, fail.Features},
+		{"ids", Row{Sparse: vector.Sparse{Index: []uint32{1}}}, fail.Features},
+		{"names", Row{Features: []Feature{{"a", 1}, {"a", 2}}}, fail.Features},
+		{"names", Row{Features: []Feature{{"", 1}}}, fail.Features},
+		{"names", Row{Features: []Feature{{"a", -1}}}, fail.Features},
+		{"names", Row{Features: []Feature{{"a\xff", 1}}}, fail.Features},
 	} {
 		c.row.Key = []byte("k")
 		if err := d.Update(ctx, func(b *Tx) error { return b.Collection(c.coll).Put(c.row) }); !errors.Is(err, c.want) {
@@ -216,7 +217,7 @@ func TestSparseRefusesBadRows(t *testing.T) {
 			}
 		}
 		_, _, err := nearest(ctx, s.Collection("ids"), Query{Vector: []float32{1}}, 1, nil)
-		if !errors.Is(err, errKind) {
+		if !errors.Is(err, fail.Kind) {
 			return fmt.Errorf("dense search: %v", err)
 		}
 		return nil

@@ -1,6 +1,10 @@
 package db
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/anndb/anndb/db/internal/fail"
+)
 
 // Switch turns off a part of a call or of an index that is on by default.
 type Switch string
@@ -14,7 +18,7 @@ const (
 // check refuses positions that there are not. name is the option's.
 func (s Switch) check(name string) error {
 	if s != "" && s != On && s != Off {
-		return fmt.Errorf("%w: %s is %q, want %q or %q", errOption, name, s, On, Off)
+		return fmt.Errorf("%w: %s is %q, want %q or %q", fail.Option, name, s, On, Off)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -48,7 +49,7 @@ func (o *treeOptions) kindName() string { return string(o.Kind) }
 
 func (o *treeOptions) limits(string, int) error {
 	if g := o.Grid; g != nil && g.Folds > maxFolds {
-		return fmt.Errorf("%w: %d folds, want at most %d", errOption, g.Folds, maxFolds)
+		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, g.Folds, maxFolds)
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have",
 				err, o.Weight)
 		}
-		return wrapf(asOption(err), "%s over %q", o.Kind, job.coll)
+		return fail.Wrapf(asOption(err), "%s over %q", o.Kind, job.coll)
 	}
 	if used != nil {
 		for i, at := range l.model.Features {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -83,7 +84,7 @@ func (treeKind) absorb(
 		// The build accepted the parameters, so the stored ones are damaged.
 		return nil, false, st.corrupt("index %q: %w", m.Info.Name, err)
 	case err != nil:
-		return nil, false, wrapf(asOption(err), "%s", m.trees().Kind)
+		return nil, false, fail.Wrapf(asOption(err), "%s", m.trees().Kind)
 	case out.Model == nil:
 		return nil, true, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -27,14 +28,14 @@ func (o *treeOptions) check() error {
 	}
 	if o.Weight == weightStandard {
 		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees",
-			errOption, o.Weight, kindLCIF)
+			fail.Option, o.Weight, kindLCIF)
 	}
 	if o.TuneRows < 0 {
-		return fmt.Errorf("%w: tuning on %d rows", errOption, o.TuneRows)
+		return fmt.Errorf("%w: tuning on %d rows", fail.Option, o.TuneRows)
 	}
 	if b := o.Params.BAC; b.Rounds > maxRounds || b.Iterations > maxIterations {
 		return fmt.Errorf("%w: %d rounds of %d iterations, want at most %d and %d",
-			errOption, b.Rounds, b.Iterations, maxRounds, maxIterations)
+			fail.Option, b.Rounds, b.Iterations, maxRounds, maxIterations)
 	}
 	g := o.Grid
 	if g == nil {
@@ -42,31 +43,31 @@ func (o *treeOptions) check() error {
 	}
 	for _, b := range g.Budgets {
 		if b < 1 {
-			return fmt.Errorf("%w: a grid with a budget of %d features", errOption, b)
+			return fmt.Errorf("%w: a grid with a budget of %d features", fail.Option, b)
 		}
 	}
 	for _, c := range g.Costs {
 		if !(c > 0 && c-c == 0) {
-			return fmt.Errorf("%w: a grid with a cost of %g", errOption, c)
+			return fmt.Errorf("%w: a grid with a cost of %g", fail.Option, c)
 		}
 	}
 	for _, t := range g.Thresholds {
 		if t-t != 0 {
-			return fmt.Errorf("%w: a grid with a threshold of %g", errOption, t)
+			return fmt.Errorf("%w: a grid with a threshold of %g", fail.Option, t)
 		}
 	}
 	for _, n := range g.Positives {
 		if n < 1 {
-			return fmt.Errorf("%w: a grid with %d positive rows", errOption, n)
+			return fmt.Errorf("%w: a grid with %d positive rows", fail.Option, n)
 		}
 	}
 	switch {
 	case len(g.Positives) > 0 && kind != budget.AT:
-		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", errOption, budget.AT, kind)
+		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", fail.Option, budget.AT, kind)
 	case len(g.Thresholds) > 0 && kind != budget.AT:
-		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", errOption, budget.AT, kind)
+		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", fail.Option, budget.AT, kind)
 	case g.Folds < 0 || g.Folds == 1:
-		return fmt.Errorf("%w: cross-validation of %d folds", errOption, g.Folds)
+		return fmt.Errorf("%w: cross-validation of %d folds", fail.Option, g.Folds)
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ func oneLabelEach(st source, data *labelled) error {
 			return err
 		}
 		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
-			errOption, key, st.about().Name, n, budget.SBT)
+			fail.Option, key, st.about().Name, n, budget.SBT)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -72,7 +73,7 @@ func (st *collState) treeModel(ctx context.Context, index string) (treeReader, e
 	}
 	t, ok := state.open.(treeReader)
 	if !ok {
-		return nil, fmt.Errorf("%w: index %q of %q is no tree", errKind, state.m.Info.Name, st.c.Name)
+		return nil, fmt.Errorf("%w: index %q of %q is no tree", fail.Kind, state.m.Info.Name, st.c.Name)
 	}
 	return t, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -225,8 +226,8 @@ func TestTreePicture(t *testing.T) {
 		_, value := pathThrough(t.Context(), s.Collection("docs"), Query{Features: []Feature{{"w1", float32(math.NaN())}}}, "")
 		_, _, params := predict(t.Context(), s.Collection("docs"), queries[0], &PredictOptions{Explain: true, Index: "index"})
 		for name, c := range map[string]struct{ err, want error }{
-			"explain by postings": {kind, errKind}, "no index": {index, errNoIndex}, "class": {class, errOption},
-			"dense": {dense, errKind}, "not finite": {value, errFeatures}, "predict by postings": {params, errKind},
+			"explain by postings": {kind, fail.Kind}, "no index": {index, fail.NoIndex}, "class": {class, fail.Option},
+			"dense": {dense, fail.Kind}, "not finite": {value, fail.Features}, "predict by postings": {params, fail.Kind},
 		} {
 			if !errors.Is(c.err, c.want) {
 				t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -246,7 +247,7 @@ func TestTreePicture(t *testing.T) {
 			t.Errorf("%+v", p.Nodes)
 		}
 		_, err = s.Collection("points").TreePicture("tree", nil, "class 7")
-		if !errors.Is(err, errOption) || !strings.Contains(err.Error(), `"class 7"`) {
+		if !errors.Is(err, fail.Option) || !strings.Contains(err.Error(), `"class 7"`) {
 			t.Errorf("class 7: %v", err)
 		}
 		return nil
@@ -296,7 +297,7 @@ func TestTreeDecisions(t *testing.T) {
 			t.Errorf("no queries: %g decisions, %v", n, err)
 		}
 		_, dim := s.Collection("points").TreeDecisions(t.Context(), []Query{{Vector: []float32{1, 0, 0, 0}}, {Vector: []float32{1}}}, "tree")
-		if !errors.Is(dim, errDimension) || !strings.Contains(dim.Error(), "query 1") {
+		if !errors.Is(dim, fail.Dimension) || !strings.Contains(dim.Error(), "query 1") {
 			t.Errorf("dimension: %v", dim)
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -12,10 +13,10 @@ import (
 // predict predicts by the leaf that a row reaches.
 func (t *treeModel) predict(_ context.Context, x vector.Sparse, o *labelAsk, a *labelAnswer) error {
 	if o.params != nil {
-		return fmt.Errorf("%w: Params are for label models of kind lcif", errOption)
+		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
 	}
 	if o.strategy != postings.Auto {
-		return fmt.Errorf("%w: strategy %v is for label models of kind lcif", errOption, o.strategy)
+		return fmt.Errorf("%w: strategy %v is for label models of kind lcif", fail.Option, o.strategy)
 	}
 	x = t.prepare(x)
 	p := t.pool.Get().(*budget.Predictor)
@@ -112,7 +113,7 @@ func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budge
 			}
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", errOption, t.st.about().Name, c)
+			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", fail.Option, t.st.about().Name, c)
 		}
 		o.Trees = append(o.Trees, at)
 	}

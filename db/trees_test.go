@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -130,7 +131,7 @@ func TestSupervisedTreeOverDenseRows(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, _, err = nearest(t.Context(), s.Collection("docs"), Query{Vector: point(0)}, 3, &SearchOptions{Index: "tree"}); !errors.Is(err, errKind) {
+			if _, _, err = nearest(t.Context(), s.Collection("docs"), Query{Vector: point(0)}, 3, &SearchOptions{Index: "tree"}); !errors.Is(err, fail.Kind) {
 				t.Errorf("search by the tree: %v", err)
 			}
 			return nil
@@ -180,15 +181,15 @@ func TestBudgetedTreesMisuse(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"negative budget":    {build("docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), errOption},
-		"weighting":          {build("docs", budget.PT, TreeOptions{Weight: "x"}), errOption},
-		"several labels":     {build("docs", budget.SBT, TreeOptions{}), errOption},
+		"negative budget":    {build("docs", budget.AT, TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: -1}}}), fail.Option},
+		"weighting":          {build("docs", budget.PT, TreeOptions{Weight: "x"}), fail.Option},
+		"several labels":     {build("docs", budget.SBT, TreeOptions{}), fail.Option},
 		"one class":          {build("one", budget.SBT, TreeOptions{}), budget.ErrOneClass},
 		"one label set":      {build("one", budget.AT, TreeOptions{}), budget.ErrOneClass},
-		"no such collection": {build("x", budget.AT, TreeOptions{}), errNoCollection},
-		"parameters":         {predict(queries[0], &PredictOptions{Params: &lcif.Params{K: 1}}), errOption},
-		"dense query":        {predict(Query{Vector: []float32{1}}, nil), errKind},
-		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), errFeatures},
+		"no such collection": {build("x", budget.AT, TreeOptions{}), fail.NoCollection},
+		"parameters":         {predict(queries[0], &PredictOptions{Params: &lcif.Params{K: 1}}), fail.Option},
+		"dense query":        {predict(Query{Vector: []float32{1}}, nil), fail.Kind},
+		"negative value":     {predict(Query{Sparse: vector.Sparse{Index: []uint32{1}, Value: []float32{-1}}}, nil), fail.Features},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

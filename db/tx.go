@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 )
 
@@ -184,7 +185,7 @@ func (c TxCollection) Get(key []byte) (r Row, err error) {
 		r.Labels, r.Payload = slices.Clone(o.row.Labels), slices.Clone(o.row.Payload)
 		return r, err
 	}
-	if err == nil || errors.Is(err, errNoRow) {
+	if err == nil || errors.Is(err, fail.NoRow) {
 		if unread := c.t.note(c.name, key, r.Row, err == nil); unread != nil {
 			return Row{}, unread
 		}
@@ -220,7 +221,7 @@ func (t *Tx) own(coll string, key []byte) (*op, error) {
 		return nil, err
 	}
 	if err := validKey(key); err != nil {
-		return nil, wrapf(err, "collection %q", coll)
+		return nil, fail.Wrapf(err, "collection %q", coll)
 	}
 	if i, ok := t.seen[coll][string(key)]; ok {
 		return &t.ops[i], nil
@@ -256,13 +257,13 @@ func (t *Tx) note(coll string, key []byte, row uint32, exists bool) error {
 // validKey checks the length of a user key.
 func validKey(key []byte) error {
 	if len(key) < 1 || len(key) > MaxKey {
-		return fmt.Errorf("%w: %d bytes, want 1 to %d", errKey, len(key), MaxKey)
+		return fmt.Errorf("%w: %d bytes, want 1 to %d", fail.Key, len(key), MaxKey)
 	}
 	return nil
 }
 
 func notFound(coll string, key []byte) error {
-	return fmt.Errorf("%w: key %q in collection %q", errNoRow, key, coll)
+	return fmt.Errorf("%w: key %q in collection %q", fail.NoRow, key, coll)
 }
 
 func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
@@ -276,7 +277,7 @@ func (t *Tx) add(coll string, make func(*collection) (op, error)) (err error) {
 	}
 	o, err := make(c)
 	if err != nil {
-		return wrapf(err, "collection %q", coll)
+		return fail.Wrapf(err, "collection %q", coll)
 	}
 	o.id, o.coll = c.ID, coll
 	keys := t.seen[coll]
@@ -325,7 +326,7 @@ func (t *Tx) change(earlier *op, o op) error {
 // edit changes labels or payload of the row with the key.
 func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 	defer func() {
-		if !errors.Is(err, errNoRow) {
+		if !errors.Is(err, fail.NoRow) {
 			t.keep(&err)
 		}
 	}()
@@ -344,7 +345,7 @@ func (t *Tx) edit(coll string, key []byte, f func(*newRow) error) (err error) {
 	}
 	r := o.row
 	if err := f(&r); err != nil {
-		return wrapf(err, "collection %q", coll)
+		return fail.Wrapf(err, "collection %q", coll)
 	}
 	if read && slices.Equal(r.Labels, o.had) && bytes.Equal(r.Payload, o.row.Payload) {
 		return nil
@@ -433,7 +434,7 @@ func (d *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 // must follow.
 func (d *DB) fillTx(ctx context.Context, fn func(*Tx) error) (_ *Tx, err error) {
 	if fn == nil {
-		return nil, fmt.Errorf("%w: Update without a function", errOption)
+		return nil, fmt.Errorf("%w: Update without a function", fail.Option)
 	}
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -488,7 +489,7 @@ func (d *DB) writable(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", ErrReadOnly, d.path)
 	}
 	if p := d.poison.Load(); p != nil {
-		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, innerError{*p})
+		return fmt.Errorf("%w: %s: %w", ErrUnknownState, d.path, fail.Inner{Err: *p})
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("db: %w", err)

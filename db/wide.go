@@ -3,6 +3,8 @@ package db
 import (
 	"errors"
 	"fmt"
+
+	"github.com/anndb/anndb/db/internal/fail"
 )
 
 // maxSpread is the number of features up to which they may far outnumber the entries of all
@@ -22,5 +24,5 @@ func checkSpread(coll string, features, entries int) error {
 		"and rows with %d values: "+
 		"label models and weights store numbers for each feature, of which there can be %d here: "+
 		"number the features without gaps, or use a collection of named features",
-		isUnsuitable, errSpread, coll, features, entries, max(maxSpread, 8*entries+7))
+		fail.Unsuitable, errSpread, coll, features, entries, max(maxSpread, 8*entries+7))
 }
