@@ -481,12 +481,12 @@ func (s *forestStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 
 // writePatch writes the blocks of a section that a step changes, if the index has the section,
 // and sets runs to the location of all blocks of the section.
-func writePatch[T codec.Number](w *arrays.Writer, s *forestStep, kind codec.Kind, p *patch[T],
+func writePatch[T codec.Number](w *arrays.Writer, s *forestStep, section codec.Kind, p *patch[T],
 	runs map[codec.Kind][]arrays.Run) {
 	if p == nil {
 		return
 	}
-	blocks := s.m.forest().located(s.m.Object, kind, len(p.old))
+	blocks := s.m.forest().located(s.m.Object, section, len(p.old))
 	for c := range p.chunks() {
 		data, ok := p.fresh[c]
 		if !ok {
@@ -494,24 +494,24 @@ func writePatch[T codec.Number](w *arrays.Writer, s *forestStep, kind codec.Kind
 		}
 		at := arrays.Run{Object: w.Object, From: uint32(c), To: uint32(c) + 1}
 		if c < len(blocks) {
-			s.removed = append(s.removed, blockRef{blocks[c].Object, kind, blocks[c].From})
+			s.removed = append(s.removed, blockRef{blocks[c].Object, section, blocks[c].From})
 			blocks[c] = at
 		} else {
 			blocks = append(blocks, at)
 		}
-		w.Block(kind, uint32(c), arrays.ElemOf[T](), p.width, codec.Bytes(data))
+		w.Block(section, uint32(c), arrays.ElemOf[T](), p.width, codec.Bytes(data))
 	}
-	runs[kind] = arrays.Joined(blocks)
+	runs[section] = arrays.Joined(blocks)
 }
 
 // emitOverlay writes the complete overlay and records the blocks of the previous one as
 // removed.
 func (s *forestStep) emitOverlay(w *arrays.Writer) {
 	if old := s.v.Forest.Overlay; old != nil {
-		for kind, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
+		for section, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
 			codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
 			for i := range n {
-				s.removed = append(s.removed, blockRef{s.m.Object, kind, uint32(i)})
+				s.removed = append(s.removed, blockRef{s.m.Object, section, uint32(i)})
 			}
 		}
 	}

@@ -577,9 +577,9 @@ func (s *lcifStep) parts() []uint64 {
 // are deleted: it is small, and is stored between large blocks that would have to be rewritten.
 func (s *lcifStep) garbage() []blockRef {
 	var out []blockRef
-	drop := func(object uint64, kind codec.Kind, numbers ...uint32) {
+	drop := func(object uint64, section codec.Kind, numbers ...uint32) {
 		for _, n := range numbers {
-			out = append(out, blockRef{object, kind, n})
+			out = append(out, blockRef{object, section, n})
 		}
 	}
 	baseObject := s.m.lcif().baseObject(s.m.Object)

@@ -17,10 +17,10 @@ import (
 
 // editSets adds rows to the stored set of an object and removes others. The two sets are
 // disjoint; either may be nil.
-func editSets(tx *bbolt.Tx, object uint64, kind codec.Kind, add, remove *roaring.Bitmap) error {
+func editSets(tx *bbolt.Tx, object uint64, section codec.Kind, add, remove *roaring.Bitmap) error {
 	b := tx.Bucket(bucketSets)
 	for _, chunk := range setBlocks(add, remove) {
-		key := codec.Key(object, kind, chunk)
+		key := codec.Key(object, section, chunk)
 		set, old := roaring.New(), b.Get(key[:])
 		if old != nil {
 			var err error
@@ -45,7 +45,7 @@ func editSets(tx *bbolt.Tx, object uint64, kind codec.Kind, add, remove *roaring
 		if err != nil {
 			return fail.Wrapf(err, "encode set")
 		}
-		h := codec.Header{Kind: kind, Rows: set.GetCardinality(), Cols: 1}
+		h := codec.Header{Kind: section, Rows: set.GetCardinality(), Cols: 1}
 		if err := b.Put(key[:], codec.Encode(key[:], h, data)); err != nil {
 			return fail.Wrapf(err, "put set")
 		}
@@ -73,15 +73,15 @@ func setBlocks(sets ...*roaring.Bitmap) (blocks []uint32) {
 }
 
 // hasBlocks reports whether an object has a block in a section of a bucket.
-func hasBlocks(b *bbolt.Bucket, object uint64, kind codec.Kind) bool {
-	from := codec.Key(object, kind, 0)
+func hasBlocks(b *bbolt.Bucket, object uint64, section codec.Kind) bool {
+	from := codec.Key(object, section, 0)
 	k, _ := b.Cursor().Seek(from[:])
 	return bytes.HasPrefix(k, from[:12])
 }
 
 // deleteSet deletes the stored set of an object.
-func deleteSet(tx *bbolt.Tx, object uint64, kind codec.Kind) error {
-	from := codec.Key(object, kind, 0)
+func deleteSet(tx *bbolt.Tx, object uint64, section codec.Kind) error {
+	from := codec.Key(object, section, 0)
 	_, err := removePrefix(tx.Bucket(bucketSets), from[:12], 1<<16)
 	return err
 }
@@ -92,13 +92,13 @@ func decodeSet(coll string, key, value []byte) (*roaring.Bitmap, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, kind, chunk := codec.ParseKey(key)
+	object, section, chunk := codec.ParseKey(key)
 	set := roaring.New()
 	if err := set.UnmarshalBinary(payload); err != nil {
-		return nil, blockError(coll, object, kind, chunk, err)
+		return nil, blockError(coll, object, section, chunk, err)
 	}
 	if err := checkSet(set); err != nil {
-		return nil, blockError(coll, object, kind, chunk, err)
+		return nil, blockError(coll, object, section, chunk, err)
 	}
 	return set, nil
 }
@@ -125,17 +125,17 @@ func checkSetEnd(set *roaring.Bitmap, chunk, n uint32) error {
 // readSet returns the union of all blocks of an object's set. Rows at or beyond n are reported
 // as damage.
 func readSet(
-	tx *bbolt.Tx, coll string, object uint64, kind codec.Kind, n uint32,
+	tx *bbolt.Tx, coll string, object uint64, section codec.Kind, n uint32,
 ) (*roaring.Bitmap, error) {
 	out := roaring.New()
-	err := eachBlock(tx.Bucket(bucketSets), object, kind, func(key, value []byte) error {
+	err := eachBlock(tx.Bucket(bucketSets), object, section, func(key, value []byte) error {
 		_, _, chunk := codec.ParseKey(key)
 		set, err := decodeSet(coll, key, value)
 		if err != nil {
 			return err
 		}
 		if err := checkSetEnd(set, chunk, n); err != nil {
-			return blockError(coll, object, kind, chunk, err)
+			return blockError(coll, object, section, chunk, err)
 		}
 		if chunk == 0 { // the first block
 			out = set
@@ -148,8 +148,8 @@ func readSet(
 }
 
 // eachBlock calls f for every block of an object's section, in order.
-func eachBlock(b *bbolt.Bucket, object uint64, kind codec.Kind, f func(key, value []byte) error) error {
-	from := codec.Key(object, kind, 0)
+func eachBlock(b *bbolt.Bucket, object uint64, section codec.Kind, f func(key, value []byte) error) error {
+	from := codec.Key(object, section, 0)
 	c := b.Cursor()
 	for k, v := c.Seek(from[:]); k != nil; k, v = c.Next() {
 		if len(k) != codec.KeySize || string(k[:12]) != string(from[:12]) {

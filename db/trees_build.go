@@ -104,13 +104,13 @@ func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled) budget.Job {
 
 // learn chooses parameters, if there is a grid, and trains the trees.
 func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageTimer) error {
-	o, kind := &l.opts, l.opts.Kind
+	o := &l.opts
 	job.Workers = workersOf(ctx)
 	if o.Grid != nil {
 		err := timer.run("tune", func(report func(int, int)) (err error) {
 			tune := job
 			tune.Rows, tune.Params, tune.Progress = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params, report
-			o.Params, l.trials, err = budget.Choose(ctx, kind, tune, o.filled())
+			o.Params, l.trials, err = budget.Choose(ctx, o.Kind, tune, o.filled())
 			return err
 		})
 		if err != nil {
@@ -119,7 +119,7 @@ func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageT
 	}
 	return timer.run("trees", func(report func(int, int)) (err error) {
 		job.Params, job.Progress = o.Params, report
-		l.model, err = budget.Train(ctx, kind, job)
+		l.model, err = budget.Train(ctx, o.Kind, job)
 		return err
 	})
 }
