@@ -27,7 +27,7 @@ func (forestKind) options() options { return &forestOptions{} }
 
 // again keeps the learner and depth that the tuner chose.
 func (forestKind) again(_ context.Context, _ source, m *manifest) options {
-	o := *m.forestOptions()
+	o := *forestOptionsOf(m)
 	o.NoTune = true
 	return &o
 }
@@ -74,11 +74,11 @@ type treesManifest struct {
 	Points  int // training points of the trees
 }
 
-// forestOptions returns the options in a forest's manifest.
-func (m *manifest) forestOptions() *forestOptions { return m.Options.(*forestOptions) }
+// forestOptionsOf returns the options in a forest's manifest.
+func forestOptionsOf(m *manifest) *forestOptions { return m.Options.(*forestOptions) }
 
-// forest returns the detail of a forest's manifest.
-func (m *manifest) forest() *forestManifest { return m.own.(*forestManifest) }
+// forestOf returns the detail of a forest's manifest.
+func forestOf(m *manifest) *forestManifest { return m.own.(*forestManifest) }
 
 // fits reports whether the collection is dense.
 func (f *forestManifest) fits(sparse bool) bool { return !sparse }
@@ -99,7 +99,7 @@ func (f *forestManifest) objects() (out []uint64) {
 
 // check refuses values that no build can have written.
 func (f *forestManifest) check(m *manifest) error {
-	p, o := f.Trees.Params, m.forestOptions()
+	p, o := f.Trees.Params, forestOptionsOf(m)
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
 	for _, c := range []struct {
 		ok   bool
@@ -149,7 +149,7 @@ func (forestKind) open(ctx context.Context, st source, m *manifest) (opened, err
 func (x *forestIndex) rowView() *query.View { return x.view }
 
 func (x *forestIndex) setting(recall float64) (query.Params, error) {
-	if x.m.Info.Curve == nil && x.m.forestOptions().NoTune {
+	if x.m.Info.Curve == nil && forestOptionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
 			fail.Option, x.m.Info.Name)

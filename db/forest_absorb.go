@@ -59,7 +59,7 @@ type forestStep struct {
 
 // absorb returns a step that absorbs fresh rows, or reports that too many rows have changed.
 func (forestKind) absorb(ctx context.Context, st source, m *manifest, timer *stageTimer) (s step, rebuild bool, err error) {
-	d, rows := m.forest(), int(st.about().Rows)
+	d, rows := forestOf(m), int(st.about().Rows)
 	if !d.Lists {
 		return nil, false, nil // learned from training queries
 	}
@@ -258,7 +258,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 // of the absorbed rows, which depend on nothing else. Deleted rows have them too, and lists
 // that contain only themselves.
 func (f *folding) start() {
-	m, v := f.m.forest(), f.v
+	m, v := forestOf(f.m), f.v
 	f.forestStep.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
 		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
@@ -440,7 +440,7 @@ func (s *forestStep) objects() int   { return 1 }
 // emit writes the blocks that the step changes.
 func (s *forestStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	s.removed = nil
-	m, was := *s.m, s.m.forest()
+	m, was := *s.m, forestOf(s.m)
 	d := *was
 	m.Object, m.own = object, &d
 	d.Runs = map[codec.Kind][]arrays.Run{}
@@ -486,7 +486,7 @@ func writePatch[T codec.Number](w *arrays.Writer, s *forestStep, section codec.K
 	if p == nil {
 		return
 	}
-	blocks := s.m.forest().located(s.m.Object, section, len(p.old))
+	blocks := forestOf(s.m).located(s.m.Object, section, len(p.old))
 	for c := range p.chunks() {
 		data, ok := p.fresh[c]
 		if !ok {
@@ -526,7 +526,7 @@ func (s *forestStep) emitOverlay(w *arrays.Writer) {
 // parts returns the earlier objects that the index still uses.
 func (s *forestStep) parts() []uint64 {
 	before := map[uint64]bool{s.m.Object: true}
-	for _, runs := range s.m.forest().Runs {
+	for _, runs := range forestOf(s.m).Runs {
 		for _, r := range runs {
 			before[r.Object] = true
 		}

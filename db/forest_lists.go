@@ -56,7 +56,7 @@ func listsOf(t *training, labelsK int) []uint32 {
 
 // loadLists returns a view of the label lists of a forest, nil if it has none.
 func loadLists(ctx context.Context, st source, m *manifest) (*labelLists, error) {
-	d := m.forest()
+	d := forestOf(m)
 	if !d.Lists {
 		return nil, nil
 	}

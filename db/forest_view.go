@@ -97,13 +97,13 @@ func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 // against the manifest and every directory entry against its block, so that queries need no
 // bounds checks.
 func loadView(ctx context.Context, st source, m *manifest, base query.View) (*query.View, error) {
-	d := m.forest()
+	d := forestOf(m)
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	r.Runs = d.Runs
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
-	v.RawForest = m.forestOptions().Rotate <= 0
+	v.RawForest = forestOptionsOf(m).Rotate <= 0
 	f, err := loadForest(m, r)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 
 // loadForest returns a view of the arrays of a forest and checks their cross-references.
 func loadForest(m *manifest, r *arrays.Reader) (*forest.Forest, error) {
-	d := m.forest()
+	d := forestOf(m)
 	p := d.Trees.Params
 	slots := p.Trees << p.Depth
 	f := &forest.Forest{
@@ -206,13 +206,13 @@ func validateForest(r *arrays.Reader, m *manifest, f *forest.Forest) {
 	shape := func(kinds ...codec.Kind) string {
 		runs := make([][]arrays.Run, len(kinds))
 		for i, kind := range kinds {
-			runs[i] = m.forest().Runs[kind]
+			runs[i] = forestOf(m).Runs[kind]
 		}
 		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord,
 			f.DirWidth, f.Points, runs)
 	}
 	trees := *r
-	trees.Object = m.forest().firstObject(r.Object, codec.KindNodes)
+	trees.Object = forestOf(m).firstObject(r.Object, codec.KindNodes)
 	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers,
 		codec.KindDirections)
 	trees.Once(roleForest, grown, f.CorpusN, f.Validate)

@@ -55,7 +55,7 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 	if err != nil {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0, fail.Wrapf(err, "index %q", r.Name))
 	}
-	if what := m.foreign(r, st.c); what != "" {
+	if what := foreign(m, r, st.c); what != "" {
 		return nil, blockError(st.c.Name, r.Object, codec.KindManifest, 0,
 			fmt.Errorf("index %q: %s", r.Name, what))
 	}
@@ -64,7 +64,7 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 
 // foreign returns the reason why a manifest does not belong to an index of a collection, or an
 // empty string.
-func (m *manifest) foreign(r *indexRef, c *collection) string {
+func foreign(m *manifest, r *indexRef, c *collection) string {
 	switch {
 	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
 		!m.own.fits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:

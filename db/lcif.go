@@ -162,14 +162,14 @@ type lcifManifest struct {
 	Segments []segmentManifest
 }
 
-// lcif returns the part of the manifest that only label models have.
-func (m *manifest) lcif() *lcifManifest { return m.own.(*lcifManifest) }
+// lcifOf returns the part of the manifest that only label models have.
+func lcifOf(m *manifest) *lcifManifest { return m.own.(*lcifManifest) }
 
-// params returns the parameters of a label model.
-func (m *manifest) params() *lcif.Params { return m.lcifOptions().Params }
+// paramsOf returns the parameters of a label model.
+func paramsOf(m *manifest) *lcif.Params { return lcifOptionsOf(m).Params }
 
-// lcifOptions returns the options in the manifest of a label model.
-func (m *manifest) lcifOptions() *lcifOptions { return m.Options.(*lcifOptions) }
+// lcifOptionsOf returns the options in the manifest of a label model.
+func lcifOptionsOf(m *manifest) *lcifOptions { return m.Options.(*lcifOptions) }
 
 // fits reports whether the model has an inverted index if its rows are sparse, and none if they
 // are dense.
@@ -190,7 +190,7 @@ func (l *lcifManifest) objects() []uint64 {
 func (l *lcifManifest) check(m *manifest) error {
 	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
 	switch {
-	case m.params() == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
+	case paramsOf(m) == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
 		l.Learned < 0 || l.LearnedDead < 0:
 		return errors.New("label model")
 	case l.Graph < 0 || l.Graph > maxGraph:
@@ -216,7 +216,7 @@ func (lcifKind) options() options { return &lcifOptions{} }
 // they are passed on with the names of the labels. If the names cannot be read, as in a damaged
 // model, thresholds stay with the numbers.
 func (lcifKind) again(ctx context.Context, st source, m *manifest) options {
-	o := *m.lcifOptions()
+	o := *lcifOptionsOf(m)
 	o.relearn = true
 	if t := o.Params.Thresholds; t != nil && t.PerLabel != nil && st != nil {
 		o.labels, _ = labelNames(ctx, st, m)

@@ -73,7 +73,7 @@ type lcifStep struct {
 func (lcifKind) absorb(
 	ctx context.Context, st source, m *manifest, timer *stageTimer,
 ) (s step, rebuild bool, err error) {
-	l, c := m.lcif(), st.about()
+	l, c := lcifOf(m), st.about()
 	if c.Sparse {
 		set, err := st.sparse(ctx)
 		if err == nil {
@@ -177,13 +177,13 @@ func (f *lcifFollowing) graph(
 		}
 		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
 	} else {
-		source, err := modelNeighbors(ctx, f.st, f.m.lcif().Neighbors, f.m.lcif().Scale)
+		source, err := modelNeighbors(ctx, f.st, lcifOf(f.m).Neighbors, lcifOf(f.m).Scale)
 		if err != nil {
 			return err
 		}
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
-	if err := view.AddGraph(ctx, rows, f.m.lcif().Graph, workersOf(ctx), report); err != nil {
+	if err := view.AddGraph(ctx, rows, lcifOf(f.m).Graph, workersOf(ctx), report); err != nil {
 		return fail.Wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
@@ -218,7 +218,7 @@ func (f *lcifFollowing) unchanged() bool {
 func (f *lcifFollowing) row(row uint32) vector.Sparse {
 	if !f.st.about().Sparse {
 		x := f.st.denseRow(int(row), make([]float32, f.st.about().Dim))
-		if s := f.m.lcif().Scale; s != nil {
+		if s := lcifOf(f.m).Scale; s != nil {
 			x = s.Apply(nil, x)
 		}
 		return listed(x)
@@ -319,7 +319,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	}
 	f.added, f.removed = f.units(f.added), f.units(f.removed)
 	f.head.deletedRows, f.relabels = f.newlyDeleted.Clone(), f.unchanged()
-	f.params = *f.m.params()
+	f.params = *paramsOf(f.m)
 	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.names.Len()], f.head.names)
 	return nil
 }
@@ -372,8 +372,8 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		return failed(err)
 	}
 	// Deleted rows have only features and labels that the model knows.
-	f.removed.Cols = f.m.lcif().Features
-	sub, err := counted(f.removed, f.subSets, f.m.lcif().Labels)
+	f.removed.Cols = lcifOf(f.m).Features
+	sub, err := counted(f.removed, f.subSets, lcifOf(f.m).Labels)
 	if err != nil {
 		return failed(err)
 	}
@@ -394,7 +394,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		f.counts = (&labels.Patched{Base: p.Base, Patch: f.counts}).Whole()
 	}
 	f.head.square, f.head.rows = f.counts.Square, f.counts.Rows
-	if f.head.powers, err = f.counts.Powers(storedPower(f.m.params())); err != nil {
+	if f.head.powers, err = f.counts.Powers(storedPower(paramsOf(f.m))); err != nil {
 		return failed(err)
 	}
 	return nil
@@ -402,7 +402,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 
 // segment builds the segment of the step, if one is needed.
 func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
-	segments := f.m.lcif().Segments
+	segments := lcifOf(f.m).Segments
 	newlyDeleted := func(first, n int) int { return deletedWithin(f.newlyDeleted, first, n) }
 	from, to, end, ok := planSegments(segments, f.covered,
 		func(g *segmentManifest) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
@@ -445,7 +445,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
 	err := timer.run("postings", func(report func(int, int)) (err error) {
-		f.index, err = postings.Build(ctx, units, f.m.lcifOptions().Postings.params(), report)
+		f.index, err = postings.Build(ctx, units, lcifOptionsOf(f.m).Postings.params(), report)
 		return err
 	})
 	if err != nil {
@@ -503,7 +503,7 @@ func (s *lcifStep) objects() int { return min(s.n, 1) + 1 }
 // emit writes the segment, the changed pairs and the head, and returns the manifest of the
 // model.
 func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
-	m, model := *s.m, *s.m.lcif()
+	m, model := *s.m, *lcifOf(s.m)
 	m.own = &model
 	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
@@ -546,7 +546,7 @@ func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	if model.Learned == 0 {
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
-	opts := *m.lcifOptions()
+	opts := *lcifOptionsOf(&m)
 	opts.Params = &s.params
 	model.Features, model.Labels, m.Options = s.features, len(s.head.names), &opts
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.deletedRows.GetCardinality())
@@ -560,12 +560,12 @@ func (s *lcifStep) parts() []uint64 {
 	if s.n > 0 {
 		out = append(out, s.object)
 	}
-	for i, g := range s.m.lcif().Segments {
+	for i, g := range lcifOf(s.m).Segments {
 		if s.n == 0 || i < s.from || i >= s.to {
 			out = append(out, g.Object)
 		}
 	}
-	if base := s.m.lcif().baseObject(s.m.Object); !s.whole && !slices.Contains(out, base) {
+	if base := lcifOf(s.m).baseObject(s.m.Object); !s.whole && !slices.Contains(out, base) {
 		out = append(out, base)
 	}
 	return out
@@ -582,7 +582,7 @@ func (s *lcifStep) garbage() []blockRef {
 			out = append(out, blockRef{object, section, n})
 		}
 	}
-	baseObject := s.m.lcif().baseObject(s.m.Object)
+	baseObject := lcifOf(s.m).baseObject(s.m.Object)
 	// Unlike the rest of the head, the neighbor lists and the sets of relabelled rows are large.
 	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
 	drop(s.m.Object, codec.KindLabelMatrix, arrayRelabelledRow, arrayRelabelledPtr, arrayRelabelledIndex)
@@ -599,7 +599,7 @@ func (s *lcifStep) garbage() []blockRef {
 		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF,
 			arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}
-	for _, g := range s.m.lcif().Segments[s.from:s.to] {
+	for _, g := range lcifOf(s.m).Segments[s.from:s.to] {
 		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
 		for n := range arrayPostingsEnd {
 			drop(g.Object, codec.KindPostings, n)

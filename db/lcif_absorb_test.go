@@ -255,7 +255,7 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
-			if s := m.lcif().Segments; len(s) != 2 || s[0].Dead != 80 {
+			if s := lcifOf(m).Segments; len(s) != 2 || s[0].Dead != 80 {
 				t.Errorf("graph %d: segments %+v", degree, s)
 			}
 			view, counts, names, err := inMemory(ctx, st, a, m)
@@ -288,9 +288,9 @@ func mustUseAll(s *Snapshot) error {
 		if !slices.Contains(r.objects(), object) {
 			continue
 		}
-		segment := slices.ContainsFunc(m.lcif().Segments, func(g segmentManifest) bool { return g.Object == object })
+		segment := slices.ContainsFunc(lcifOf(m).Segments, func(g segmentManifest) bool { return g.Object == object })
 		used := object == m.Object
-		home := object == m.lcif().baseObject(m.Object)
+		home := object == lcifOf(m).baseObject(m.Object)
 		// What there is once stays in an object with pairs or of a build until
 		// these go.
 		once := used || home
@@ -345,7 +345,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err := samePairs(a, m, counts, names); err != nil {
 		return err
 	}
-	params := *m.params()
+	params := *paramsOf(m)
 	if params.Thresholds != nil && rng.IntN(2) == 0 {
 		params.Thresholds = &labels.Thresholds{Single: params.Thresholds.Single}
 	}
@@ -434,10 +434,10 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 		}
 		b.Add(own)
 	}
-	rows.Cols = m.lcif().Features
+	rows.Cols = lcifOf(m).Features
 	names := b.Names()
 	view := &lcif.View{
-		Features: m.lcif().Features, Keep: a.keep, Labels: b.Matrix(),
+		Features: lcifOf(m).Features, Keep: a.keep, Labels: b.Matrix(),
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
 	for l := range names {
@@ -461,12 +461,12 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 	} else {
 		view.Neighbors = lcif.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
 	}
-	if m.lcif().Graph > 0 {
-		if err := view.AddGraph(ctx, rows, m.lcif().Graph, 1, nil); err != nil {
+	if lcifOf(m).Graph > 0 {
+		if err := view.AddGraph(ctx, rows, lcifOf(m).Graph, 1, nil); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	return view, counts, names, view.AddPower(counts, storedPower(m.params()))
+	return view, counts, names, view.AddPower(counts, storedPower(paramsOf(m)))
 }
 
 // samePairs compares the stored sums, lengths and priors with counted ones.
@@ -491,7 +491,7 @@ func samePairs(a *lcifArrays, m *manifest, counts *labels.FeatureLabels, names [
 	if len(whole.Label) != len(counts.Label) {
 		return fmt.Errorf("%d pairs, want %d", len(whole.Label), len(counts.Label))
 	}
-	powers, err := counts.Powers(storedPower(m.params()))
+	powers, err := counts.Powers(storedPower(paramsOf(m)))
 	if err != nil {
 		return err
 	}
@@ -552,7 +552,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 				return err
 			}
 			a, err := readLCIF(context.Background(), st, m)
-			own, pairs, patched = m.lcif().Base == 0, len(a.base.Index), len(a.patch.Index)
+			own, pairs, patched = lcifOf(m).Base == 0, len(a.base.Index), len(a.patch.Index)
 			return err
 		})
 		if err != nil {

@@ -41,7 +41,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		m.lcif().Neighbors, m.lcifOptions().Neighbors = neighbors, neighbors
+		lcifOf(m).Neighbors, lcifOptionsOf(m).Neighbors = neighbors, neighbors
 		data, err := encodeManifest(m)
 		if err != nil {
 			return err

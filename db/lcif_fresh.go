@@ -93,7 +93,7 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 		}
 	}
 	if sparse && f.units.Ptr == nil {
-		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: m.lcif().Features}
+		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: lcifOf(m).Features}
 	}
 	// A decoded run belongs to the snapshot that reads it, so it is not kept in f.
 	labelsOf := st.labelReader()
@@ -107,7 +107,7 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 		set, f.names = model.numbered(names, f.number, f.names)
 		if sparse {
 			f.units.Append(model.unit(st.sparseRow(row)))
-			f.units.Cols = m.lcif().Features
+			f.units.Cols = lcifOf(m).Features
 		}
 		f.known = append(f.known, len(f.names))
 		f.sets = append(f.sets, set)

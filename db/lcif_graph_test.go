@@ -178,7 +178,7 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 		st := s.gen.colls["docs"]
 		m, err := st.manifestOf(st.c.index("labels"))
 		if err == nil {
-			scale = m.lcif().Scale
+			scale = lcifOf(m).Scale
 		}
 		return err
 	})

@@ -98,7 +98,7 @@ func storedPower(p *lcif.Params) float64 {
 // readLCIF maps the arrays of a label model and checks that they are consistent. Blocks never
 // change, so each object is checked once per process.
 func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) {
-	l := m.lcif()
+	l := lcifOf(m)
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	a := &lcifArrays{sets: &segmentSets{labels: l.Labels}}
 	head := r.Section(codec.KindLabelMatrix)
@@ -127,7 +127,7 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 
 // readPairs maps the arrays of feature–label similarities.
 func (a *lcifArrays) readPairs(r *arrays.Reader, m *manifest) {
-	l := m.lcif()
+	l := lcifOf(m)
 	in := r.Of(l.baseObject(m.Object))
 	stored := in.Section(codec.KindSimilarity)
 	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
@@ -214,7 +214,7 @@ func checked(what string, m *vector.CSR) func() error {
 
 // open opens a label model from its arrays, and adds the rows written since.
 func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
-	l, sparse := m.lcif(), st.about().Sparse
+	l, sparse := lcifOf(m), st.about().Sparse
 	if s := l.Scale; s != nil && (sparse || !s.Valid(st.about().Dim)) {
 		return nil, st.corrupt(
 			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
@@ -226,7 +226,7 @@ func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error
 	if err != nil {
 		return nil, err
 	}
-	out := &labelModel{st: st, names: a.names, idf: a.idf, scale: l.Scale, params: *m.params()}
+	out := &labelModel{st: st, names: a.names, idf: a.idf, scale: l.Scale, params: *paramsOf(m)}
 	out.view = &lcif.View{Features: l.Features, Labels: a.sets}
 	if len(a.sets.sets) == 1 && len(a.sets.relabelled.rows) == 0 {
 		out.view.Labels = lcif.LabelRows{CSR: a.sets.sets[0]}
@@ -242,7 +242,7 @@ func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error
 	}
 	out.view.Keep, out.view.Graph = a.keep, a.graph
 	out.view.Powers = []labels.Powers{{
-		Beta: storedPower(m.params()), S: a.base, Feature: a.feature, Label: a.label,
+		Beta: storedPower(paramsOf(m)), S: a.base, Feature: a.feature, Label: a.label,
 	}}
 	if len(a.patch.Index) > 0 {
 		out.view.Powers[0].Patch = a.patch
@@ -276,7 +276,7 @@ func (m *labelModel) neighbors(ctx context.Context, of *manifest) (lcif.Neighbor
 		if err := checkCycle(m.st, of); err != nil {
 			return nil, err
 		}
-		return modelNeighbors(ctx, m.st, of.lcif().Neighbors, of.lcif().Scale)
+		return modelNeighbors(ctx, m.st, lcifOf(of).Neighbors, lcifOf(of).Scale)
 	}
 	if len(m.segments) == 1 {
 		return &lcif.PostingsNeighbors{

@@ -148,8 +148,8 @@ func TestScaledColumns(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if m.lcif().Scale == nil || m.lcif().Scale.Factor[2] != 0 {
-				t.Errorf("scale %+v", m.lcif().Scale)
+			if lcifOf(m).Scale == nil || lcifOf(m).Scale.Factor[2] != 0 {
+				t.Errorf("scale %+v", lcifOf(m).Scale)
 			}
 			var queries []Query
 			rng := rand.New(rand.NewPCG(9, 9))
@@ -195,7 +195,7 @@ func TestScaledColumns(t *testing.T) {
 		err := d.View(func(snap *Snapshot) error {
 			st := snap.gen.colls["dense"]
 			m, err := st.manifestOf(st.c.index("labels"))
-			s = *m.lcif().Scale
+			s = *lcifOf(m).Scale
 			return err
 		})
 		if err != nil {
@@ -260,7 +260,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 			err := d.View(func(s *Snapshot) error {
 				st := s.gen.colls[coll]
 				m, err := st.manifestOf(st.c.index("given"))
-				thresholds[coll] = m.params().Thresholds
+				thresholds[coll] = paramsOf(m).Thresholds
 				return err
 			})
 			if err != nil {

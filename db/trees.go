@@ -28,7 +28,7 @@ func (treeKind) options() options { return &treeOptions{} }
 
 // again drops the grid, since the parameters are its result.
 func (treeKind) again(_ context.Context, _ source, m *manifest) options {
-	o := *m.treeOptions()
+	o := *treeOptionsOf(m)
 	o.Grid = nil
 	return &o
 }
@@ -57,8 +57,8 @@ func (o *treeOptions) limits(string, int) error {
 // after keeps the options: the rebuild trains with their parameters.
 func (o *treeOptions) after(options) options { return o }
 
-// treeOptions returns the options in the manifest of budgeted trees.
-func (m *manifest) treeOptions() *treeOptions { return m.Options.(*treeOptions) }
+// treeOptionsOf returns the options in the manifest of budgeted trees.
+func treeOptionsOf(m *manifest) *treeOptions { return m.Options.(*treeOptions) }
 
 // budgetLearned is a set of budgeted trees that has been learned but not yet stored.
 type budgetLearned struct {
@@ -234,8 +234,8 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 	arrays.Field(a, arrayLeafChanged, &m.LeafChanged)
 }
 
-// trees returns the part of the manifest that only budgeted trees have.
-func (m *manifest) trees() *budgetManifest { return m.own.(*budgetManifest) }
+// treesManifestOf returns the part of the manifest that only budgeted trees have.
+func treesManifestOf(m *manifest) *budgetManifest { return m.own.(*budgetManifest) }
 
 func (b *budgetManifest) features() int { return b.Cols }
 
@@ -243,7 +243,7 @@ func (b *budgetManifest) features() int { return b.Cols }
 func (b *budgetManifest) check(m *manifest) error {
 	ok := b.Cols >= 0 && b.Cols <= maxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
 		b.Voters >= 0 && b.Voters <= budget.MaxVoters
-	if !ok || m.treeOptions().check() != nil {
+	if !ok || treeOptionsOf(m).check() != nil {
 		return errors.New("budgeted trees")
 	}
 	return nil
@@ -265,7 +265,7 @@ type treeModel struct {
 func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
 	r := st.arrays(ctx, m.Info.Name, m.Object)
 	a := r.Section(codec.KindBudget)
-	b := m.trees()
+	b := treesManifestOf(m)
 	x := &budget.Model{
 		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
 		KeepTop: b.KeepTop,

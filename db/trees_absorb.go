@@ -31,7 +31,7 @@ func (treeKind) absorb(
 			return nil, false, err
 		}
 		err = checkSpread(c.Name, c.Dim, set.entries())
-		if o := m.treeOptions().Weight; err != nil && o != "" && o != weightNone {
+		if o := treeOptionsOf(m).Weight; err != nil && o != "" && o != weightNone {
 			return nil, false, err
 		}
 		if err != nil {
@@ -63,8 +63,8 @@ func (treeKind) absorb(
 	for i := range data.rows.Rows() {
 		rows.Append(t.prepare(data.rows.Row(i)))
 	}
-	job := treeJob(m.treeOptions().Kind, rows, data)
-	job.Params, job.Workers = m.treeOptions().Params, workersOf(ctx)
+	job := treeJob(treeOptionsOf(m).Kind, rows, data)
+	job.Params, job.Workers = treeOptionsOf(m).Params, workersOf(ctx)
 	relabelled, err := st.relabelled(m.Object)
 	if err != nil {
 		return nil, false, err
@@ -84,12 +84,12 @@ func (treeKind) absorb(
 		// The build accepted the parameters, so the stored ones are damaged.
 		return nil, false, st.corrupt("index %q: %w", m.Info.Name, err)
 	case err != nil:
-		return nil, false, fail.Wrapf(asOption(err), "%s", m.trees().Kind)
+		return nil, false, fail.Wrapf(asOption(err), "%s", treesManifestOf(m).Kind)
 	case out.Model == nil:
 		return nil, true, nil
 	}
 	return &treeStep{m: m, subtrees: out.Subtrees, l: budgetLearned{
-		n: int(c.Rows), points: len(data.live), dim: c.Dim, metric: m.Metric, opts: *m.treeOptions(),
+		n: int(c.Rows), points: len(data.live), dim: c.Dim, metric: m.Metric, opts: *treeOptionsOf(m),
 		model: out.Model, names: names, idf: t.idf, unit: t.unit,
 	}}, false, nil
 }
