@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -128,4 +129,31 @@ func squaredNorm(x []float32) float64 {
 		s += float64(v) * float64(v)
 	}
 	return s
+}
+
+// matrix copies rows [lo, hi) out of the map, scaled to unit length, and returns their
+// original lengths. Deleted rows are empty, so that row numbers are kept and no query
+// finds them.
+func (s *sparseSet) matrix(
+	ctx context.Context, lo, hi, dim int, report func(done, total int),
+) (*vector.CSR, []float64, error) {
+	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
+	lengths := make([]float64, hi-lo)
+	var unit vector.Sparse
+	for i := lo; i < hi; i++ {
+		if (i-lo)%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, nil, fail.Wrapf(err, "build")
+			}
+			report(i-lo, hi-lo)
+		}
+		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
+		if row := uint32(i); s.deletedRows == nil || !s.deletedRows.Contains(row) {
+			x := s.row(row)
+			lengths[i-lo] = x.Norm()
+			unitSparse(&unit, x)
+		}
+		m.Append(unit)
+	}
+	return m, lengths, nil
 }

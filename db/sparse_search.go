@@ -54,7 +54,7 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 		}
 	}
 	res.Stats.Fresh = set.n - covered
-	if sc.hits, err = set.scan(ctx, x, covered, accept, sc.hits); err != nil {
+	if sc.hits, err = scanSparse(set, ctx, x, covered, accept, sc.hits); err != nil {
 		return err
 	}
 	sortHits(sc.hits)
@@ -209,7 +209,7 @@ func (st *collState) accepted(ctx context.Context, a *rowAsk, o *SearchOptions) 
 const scanWork = 1 << 12
 
 // scan scores the rows from the given one on.
-func (s *sparseSet) scan(
+func scanSparse(s *sparseSet,
 	ctx context.Context, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit,
 ) ([]postings.Hit, error) {
 	var unit vector.Sparse
