@@ -182,8 +182,8 @@ type indexArrays struct {
 	name string // of the index
 }
 
-// arrays returns a reader of an index's object.
-func (st *collState) arrays(ctx context.Context, index string, object uint64) *arrays.Reader {
+// Arrays returns a reader of an index's object.
+func (st *collState) Arrays(ctx context.Context, index string, object uint64) *arrays.Reader {
 	return arrays.NewReader(ctx, indexArrays{st, index}, object)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // stageBytes is the approximate size of a staging transaction of a build: large enough for the
@@ -64,14 +65,14 @@ func (c Collection) Build(
 		return IndexInfo{}, err
 	}
 	info, err := d.build(ctx, &building{
-		buildJob: buildJob{coll: c.name, name: name, opts: request, timer: newTimer(ctx)},
+		Job: kind.Job{Coll: c.name, Name: name, Opts: request, Timer: kind.NewTimer(ctx)},
 	})
-	return info, asOption(err)
+	return info, kind.AsParameter(err)
 }
 
 // request returns the stored form of the options of a build, and refuses those that the collection
 // cannot satisfy.
-func (d *DB) request(coll string, given IndexOptions) (o options, err error) {
+func (d *DB) request(coll string, given IndexOptions) (o kind.Options, err error) {
 	err = d.View(func(s *Snapshot) error {
 		st, err := s.collection(coll)
 		if err != nil {
@@ -84,15 +85,15 @@ func (d *DB) request(coll string, given IndexOptions) (o options, err error) {
 		if st.c.Sparse {
 			dim = 0
 		}
-		return o.limits(coll, dim)
+		return o.Limits(coll, dim)
 	})
 	return o, err
 }
 
 // building is a build in progress.
 type building struct {
-	buildJob
-	kind kind
+	kind.Job
+	kind kind.Kind
 	id   uint64 // of the collection, set when it is first read
 	// changes are the rows that are relabelled during the build.
 	changes *watch
@@ -106,15 +107,15 @@ func (d *DB) build(ctx context.Context, job *building) (IndexInfo, error) {
 	changes, end := d.watches.begin()
 	defer end()
 	job.changes = changes
-	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
-	err := job.latest(func(st source) (err error) {
-		job.kind, err = suitable(job.opts, job.coll, st.about().Sparse)
+	job.Latest = func(f func(st kind.Source) error) error { return d.latest(job, f) }
+	err := job.Latest(func(st kind.Source) (err error) {
+		job.kind, err = suitable(job.Opts, job.Coll, st.Collection().Sparse)
 		return err
 	})
 	if err != nil {
 		return IndexInfo{}, err
 	}
-	l, err := job.kind.build(ctx, &job.buildJob)
+	l, err := job.kind.Build(ctx, &job.Job)
 	if err != nil {
 		return IndexInfo{}, err
 	}
@@ -122,17 +123,17 @@ func (d *DB) build(ctx context.Context, job *building) (IndexInfo, error) {
 }
 
 // latest calls f with the latest generation of the collection that is being indexed.
-func (d *DB) latest(job *building, f func(st source) error) error {
+func (d *DB) latest(job *building, f func(st kind.Source) error) error {
 	return d.View(func(s *Snapshot) (err error) {
 		defer guard(s.gen.store, setFaults(), &err)
-		st, err := s.collection(job.coll)
+		st, err := s.collection(job.Coll)
 		switch {
 		case err != nil:
 			return err
 		case job.id == 0:
 			job.id = st.c.ID
 		case job.id != st.c.ID:
-			return dropped(job.coll)
+			return dropped(job.Coll)
 		}
 		return f(st)
 	})
@@ -144,8 +145,8 @@ func dropped(coll string) error {
 }
 
 // storeIndex writes a learned index and publishes it.
-func (d *DB) storeIndex(ctx context.Context, job *building, l built) (info IndexInfo, err error) {
-	start, timer := time.Now(), job.timer
+func (d *DB) storeIndex(ctx context.Context, job *building, l kind.Built) (info IndexInfo, err error) {
+	start, timer := time.Now(), job.Timer
 	var object uint64
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		cat.Object++
@@ -166,12 +167,12 @@ func (d *DB) storeIndex(ctx context.Context, job *building, l built) (info Index
 	if err != nil {
 		return info, err
 	}
-	timer.seconds["write"] += time.Since(start).Seconds()
-	l.describe(m)
-	m.Kind, m.of = m.Options.kindName(), job.kind
+	timer.Seconds["write"] += time.Since(start).Seconds()
+	l.Describe(m)
+	m.Kind, m.Of = m.Options.Name(), job.kind
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
-		job.name, time.Now().UTC(), timer.seconds, timer.memory
-	timer.keep(m)
+		job.Name, time.Now().UTC(), timer.Seconds, timer.Memory
+	timer.Keep(m)
 	replaced, err := d.publishIndex(ctx, job, m)
 	if err != nil {
 		return info, err
@@ -184,8 +185,8 @@ func (d *DB) storeIndex(ctx context.Context, job *building, l built) (info Index
 }
 
 // stage writes the blocks of an index in transactions of about stageBytes.
-func (d *DB) stage(ctx context.Context, l product, object uint64,
-	timer *stageTimer) (*manifest, error) {
+func (d *DB) stage(ctx context.Context, l kind.Product, object uint64,
+	timer *kind.Timer) (*kind.Manifest, error) {
 	type pair struct {
 		key   [codec.KeySize]byte
 		value []byte
@@ -207,12 +208,12 @@ func (d *DB) stage(ctx context.Context, l product, object uint64,
 		})
 		written += size
 		batch, size = batch[:0], 0
-		if timer.progress != nil {
-			timer.progress(progress{Stage: "write", Done: written})
+		if timer.Progress != nil {
+			timer.Progress(kind.Progress{Stage: "write", Done: written})
 		}
 		return err
 	}
-	m, err := l.emit(object, func(key [codec.KeySize]byte, value []byte) error {
+	m, err := l.Emit(object, func(key [codec.KeySize]byte, value []byte) error {
 		batch = append(batch, pair{key, value})
 		if size += len(value); size >= stageBytes {
 			return flush()
@@ -230,7 +231,7 @@ func (d *DB) stage(ctx context.Context, l product, object uint64,
 
 // publishIndex makes an index visible and returns the objects it replaces.
 func (d *DB) publishIndex(
-	ctx context.Context, job *building, m *manifest,
+	ctx context.Context, job *building, m *kind.Manifest,
 ) (replaced []uint64, err error) {
 	data, err := encodeManifest(m)
 	if err != nil {
@@ -239,7 +240,7 @@ func (d *DB) publishIndex(
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		c := cat.byID(job.id)
 		if c == nil {
-			return dropped(job.coll)
+			return dropped(job.Coll)
 		}
 		if job.overtaken != nil && job.overtaken(c) {
 			return errOvertaken
@@ -251,16 +252,16 @@ func (d *DB) publishIndex(
 			return err
 		}
 		if r := c.index(m.Info.Name); r != nil {
-			replaced = r.objects()
+			replaced = r.Objects()
 			for _, object := range replaced {
 				if err := putMark(tx, object); err != nil {
 					return err
 				}
 			}
-			r.Object, r.Parts, r.Labels = m.Object, nil, m.of.predicts()
+			r.Object, r.Parts, r.Labels = m.Object, nil, m.Of.Predicts()
 		} else {
 			c.Indexes = append(c.Indexes, indexRef{
-				Name: m.Info.Name, Object: m.Object, Labels: m.of.predicts(),
+				Name: m.Info.Name, Object: m.Object, Labels: m.Of.Predicts(),
 			})
 		}
 		if err := putRelabelled(tx, job.id, m, job.changes); err != nil {
@@ -273,10 +274,10 @@ func (d *DB) publishIndex(
 
 // refuseCycle refuses to publish a label model that would depend on itself. Other builds may
 // have published such indexes after the model's neighbors were resolved.
-func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
-	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
+func refuseCycle(tx *bbolt.Tx, c *collection, m *kind.Manifest) error {
+	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
 		if name == m.Info.Name {
-			return m.own.uses(), nil
+			return m.Own.Uses(), nil
 		}
 		r := c.index(name)
 		if r == nil {
@@ -291,7 +292,7 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 		if err != nil {
 			return "", nil
 		}
-		return other.own.uses(), nil
+		return other.Own.Uses(), nil
 	})
 	if err == nil && cycle != nil {
 		err = fmt.Errorf("%w: label model %q of %q would depend on itself: its neighbours are found by %q: "+
@@ -301,8 +302,8 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *manifest) error {
 }
 
 // putRelabelled records the rows that were relabelled while an index was made.
-func putRelabelled(tx *bbolt.Tx, coll uint64, m *manifest, changes *watch) error {
-	if !m.of.predicts() {
+func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *watch) error {
+	if !m.Of.Predicts() {
 		return nil
 	}
 	return editSets(tx, m.Object, codec.KindRelabelled, changes.relabelled(coll), nil)
@@ -325,7 +326,7 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 		if r == nil {
 			return nil, noIndex(entry, name)
 		}
-		removed := r.objects()
+		removed := r.Objects()
 		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x indexRef) bool { return x.Name == name })
 		return removed, nil
 	})

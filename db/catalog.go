@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -60,8 +61,8 @@ type indexRef struct {
 	Labels bool `json:",omitempty"`
 }
 
-// objects returns all objects that hold blocks of the index.
-func (r *indexRef) objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
+// Objects returns all objects that hold blocks of the index.
+func (r *indexRef) Objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
 
 // format describes the stored form of the rows.
 func (c *collection) format() rows.Format {
@@ -114,8 +115,8 @@ func (c *collection) info() CollectionInfo {
 }
 
 // about returns what kinds of index know of the collection.
-func (c *collection) about() about {
-	a := about{
+func (c *collection) about() kind.Collection {
+	a := kind.Collection{
 		Name: c.Name, Sparse: c.Sparse, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
 		Renamed: c.Named || c.Numbering.First() > 0,
 	}
@@ -183,7 +184,7 @@ func (c *catalog) validate() error {
 				return corruptf(x.Name, "catalog: bad index entry")
 			}
 			indexes[r.Name] = true
-			for _, object := range r.objects() {
+			for _, object := range r.Objects() {
 				if !claim(object) {
 					return corruptf(x.Name, "catalog: bad index entry")
 				}

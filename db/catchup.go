@@ -126,17 +126,17 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 func (s *Snapshot) deletedKeys(ctx context.Context, st *collState, before copiedRows,
 	yield func(key []byte) error) (err error) {
 	defer guard(s.gen.store, setFaults(), &err)
-	if err := st.load(ctx); err != nil {
+	if err := st.Load(ctx); err != nil {
 		return err
 	}
-	now := st.deletedSet()
+	now := st.DeletedSet()
 	if now == nil {
 		return nil
 	}
 	newlyDeleted := roaring.AndNot(now, before.deleted)
 	newlyDeleted.RemoveRange(uint64(before.rows), math.MaxUint32+1)
 	for it := newlyDeleted.Iterator(); it.HasNext(); {
-		key, err := st.key(it.Next())
+		key, err := st.Key(it.Next())
 		if err != nil {
 			return err
 		}

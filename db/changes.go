@@ -112,9 +112,9 @@ func (st *collState) revision(row uint32) (uint64, error) {
 	return x.revision, nil
 }
 
-// relabelled returns the rows whose labels were changed since an index with this main object was
+// Relabelled returns the rows whose labels were changed since an index with this main object was
 // made; some of them may be deleted. It returns nil if there are none.
-func (st *collState) relabelled(object uint64) (rows *roaring.Bitmap, err error) {
+func (st *collState) Relabelled(object uint64) (rows *roaring.Bitmap, err error) {
 	if st.c.Revision == 0 {
 		return nil, nil
 	}
@@ -131,9 +131,9 @@ func (st *collState) relabelled(object uint64) (rows *roaring.Bitmap, err error)
 }
 
 // stale returns the number of live rows below n whose labels were changed since an index with
-// this main object was made. Unlike deletedSet, it does not need the tables of the rows.
+// this main object was made. Unlike DeletedSet, it does not need the tables of the rows.
 func (st *collState) stale(object uint64, n int) (int, error) {
-	rows, err := st.relabelled(object)
+	rows, err := st.Relabelled(object)
 	if rows == nil || err != nil {
 		return 0, err
 	}

@@ -550,7 +550,7 @@ func mustBeExact(t *testing.T, d *DB, coll, name string) {
 		if err != nil {
 			return err
 		}
-		if err := st.load(t.Context()); err != nil {
+		if err := st.Load(t.Context()); err != nil {
 			return err
 		}
 		a, err := readLCIF(t.Context(), st, m)

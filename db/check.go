@@ -67,7 +67,7 @@ func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) (err e
 		c.colls[x.ID] = x
 		c.keys[x.ID] = map[uint32]string{}
 		for _, r := range x.Indexes {
-			for _, object := range r.objects() {
+			for _, object := range r.Objects() {
 				c.indexes[object] = x
 			}
 		}
@@ -281,7 +281,7 @@ func (c *checker) feature(key, value []byte, fail func(string, ...any)) {
 
 // mirror checks that the name and the number of a feature refer to each other.
 func (c *checker) mirror(x *collection, name string, id uint32, fail func(string, ...any)) {
-	back, err := c.s.gen.colls[x.Name].featureName(id)
+	back, err := c.s.gen.colls[x.Name].FeatureName(id)
 	if err != nil {
 		fail("%w", err)
 	} else if back != name {
@@ -379,7 +379,7 @@ func (c *checker) collection(x *collection) {
 	st := c.s.gen.colls[x.Name]
 	err := func() (err error) {
 		defer guard(c.s.gen.store, setFaults(), &err)
-		err = st.load(c.ctx)
+		err = st.Load(c.ctx)
 		return err
 	}()
 	if err != nil {
@@ -438,14 +438,14 @@ func (st *collState) checkIndex(ctx context.Context, r *indexRef) (err error) {
 	if err != nil {
 		return err
 	}
-	if learns := x.m.of.predicts(); r.Labels != learns {
+	if learns := x.m.Of.Predicts(); r.Labels != learns {
 		return corruptf(st.c.Name, "the catalog has Labels = %v for an index of kind %s",
 			r.Labels, x.m.Kind)
 	}
-	if _, err := st.relabelled(r.Object); err != nil {
+	if _, err := st.Relabelled(r.Object); err != nil {
 		return err
 	}
-	return x.open.check(ctx)
+	return x.open.Check(ctx)
 }
 
 // checkChanges checks that the changes of labels and payloads belong to rows that are not
@@ -464,7 +464,7 @@ func (st *collState) checkChanges() (err error) {
 		if _, err := readChange(st.c, k, v); err != nil {
 			return err
 		}
-		if !set.Contains(row) || st.deleted(row) {
+		if !set.Contains(row) || st.Deleted(row) {
 			return blockError(st.c.Name, st.c.ID, codec.KindChange, row,
 				errors.New("the row is deleted or not in the set of changed rows"))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -23,13 +24,13 @@ type collState struct {
 	g *generation
 	c *collection
 	// describe is what kinds know of c.
-	describe about
+	describe kind.Collection
 	// numbering identifies the assignment of row numbers.
 	numbering *numbering
 
 	rowsLoad   loading
-	base       query.View // of dense rows: Metric, Dim, Rows, Deleted, LiveCount
-	sparseRows sparseSet  // of sparse rows
+	base       query.View     // of dense rows: Metric, Dim, Rows, Deleted, LiveCount
+	sparseRows kind.SparseSet // of sparse rows
 
 	keysLoad loading
 	keyRaw   [][]byte                        // payloads of the chunks' key tables
@@ -41,7 +42,7 @@ type collState struct {
 
 	indexMu   sync.Mutex
 	indexes   map[string]*indexState
-	manifests map[string]func() (*manifest, error)
+	manifests map[string]func() (*kind.Manifest, error)
 	labelSets map[string]*roaring.Bitmap // filled by labelled searches and Check
 }
 
@@ -50,8 +51,8 @@ func newCollState(g *generation, c *collection) *collState {
 		indexes: map[string]*indexState{}}
 }
 
-// rows loads the pointer tables of the rows and the tombstones.
-func (st *collState) rows(ctx context.Context) (*query.View, error) {
+// Rows loads the pointer tables of the rows and the tombstones.
+func (st *collState) Rows(ctx context.Context) (*query.View, error) {
 	if st.c.Sparse {
 		return nil, fmt.Errorf("%w: %q is sparse", fail.Kind, st.c.Name)
 	}
@@ -100,7 +101,7 @@ func (st *collState) loadRows(ctx context.Context) (err error) {
 		return err
 	}
 	st.base = query.View{Metric: c.Metric, Dim: c.Dim, Rows: rs, LiveCount: int(c.Live)}
-	st.base.Deleted, st.base.DeletedBits = deletedRows, bitsOf(deletedRows, int(c.Rows))
+	st.base.Deleted, st.base.DeletedBits = deletedRows, kind.BitsOf(deletedRows, int(c.Rows))
 	if err := st.base.Validate(); err != nil {
 		return corruptf(c.Name, "%w", err)
 	}
@@ -193,27 +194,27 @@ func (st *collState) eachTail(f func(row uint32, payload []byte) error) error {
 	return nil
 }
 
-// load loads the rows of either kind of collection.
-func (st *collState) load(ctx context.Context) error {
+// Load loads the rows of either kind of collection.
+func (st *collState) Load(ctx context.Context) error {
 	if st.c.Sparse {
-		_, err := st.sparse(ctx)
+		_, err := st.Sparse(ctx)
 		return err
 	}
-	_, err := st.rows(ctx)
+	_, err := st.Rows(ctx)
 	return err
 }
 
-// deletedSet returns the set of deleted rows, nil if there are none. load must have succeeded.
-func (st *collState) deletedSet() *roaring.Bitmap {
+// DeletedSet returns the set of deleted rows, nil if there are none. load must have succeeded.
+func (st *collState) DeletedSet() *roaring.Bitmap {
 	if st.c.Sparse {
-		return st.sparseRows.deletedRows
+		return st.sparseRows.DeletedRows
 	}
 	return st.base.Deleted
 }
 
-// deleted reports whether a row has a tombstone. load must have succeeded.
-func (st *collState) deleted(row uint32) bool {
-	d := st.deletedSet()
+// Deleted reports whether a row has a tombstone. load must have succeeded.
+func (st *collState) Deleted(row uint32) bool {
+	d := st.DeletedSet()
 	return d != nil && d.Contains(row)
 }
 
@@ -224,7 +225,7 @@ func (st *collState) copyVector(r *Row) (err error) {
 		r.Vector = slices.Clone(st.base.Rows.Vector(int(r.Row), make([]float32, st.c.Dim)))
 		return nil
 	}
-	x := st.sparseRows.row(r.Row)
+	x := st.sparseRows.Row(r.Row)
 	r.Sparse = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 	if st.c.Named {
 		r.Features, err = st.named(r.Sparse)
@@ -233,8 +234,8 @@ func (st *collState) copyVector(r *Row) (err error) {
 	return err
 }
 
-// key returns the user key of a row, aliasing the map. The row must exist.
-func (st *collState) key(row uint32) ([]byte, error) {
+// Key returns the user key of a row, aliasing the map. The row must exist.
+func (st *collState) Key(row uint32) ([]byte, error) {
 	if err := st.keysLoad.do(context.Background(), st.loadKeys); err != nil {
 		return nil, err
 	}

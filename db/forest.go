@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -19,14 +20,14 @@ import (
 // need: sketches, neighbor lists, an 8-bit copy.
 type forestKind struct{}
 
-func (forestKind) suits(sparse bool) bool { return !sparse }
-func (forestKind) predicts() bool         { return false }
-func (forestKind) detail() detail         { return &forestManifest{} }
+func (forestKind) Suits(sparse bool) bool { return !sparse }
+func (forestKind) Predicts() bool         { return false }
+func (forestKind) Detail() kind.Detail    { return &forestManifest{} }
 
-func (forestKind) options() options { return &forestOptions{} }
+func (forestKind) Options() kind.Options { return &forestOptions{} }
 
-// again keeps the learner and depth that the tuner chose.
-func (forestKind) again(_ context.Context, _ source, m *manifest) options {
+// Again keeps the learner and depth that the tuner chose.
+func (forestKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
 	o := *forestOptionsOf(m)
 	o.NoTune = true
 	return &o
@@ -34,7 +35,7 @@ func (forestKind) again(_ context.Context, _ source, m *manifest) options {
 
 // forestManifest is the detail of a forest.
 type forestManifest struct {
-	plainDetail
+	kind.PlainDetail
 	Lift float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
 	// Runs lists the blocks of the sections of a forest that maintenance has changed; a section
 	// without an entry is in the manifest's object.
@@ -75,20 +76,20 @@ type treesManifest struct {
 }
 
 // forestOptionsOf returns the options in a forest's manifest.
-func forestOptionsOf(m *manifest) *forestOptions { return m.Options.(*forestOptions) }
+func forestOptionsOf(m *kind.Manifest) *forestOptions { return m.Options.(*forestOptions) }
 
 // forestOf returns the detail of a forest's manifest.
-func forestOf(m *manifest) *forestManifest { return m.own.(*forestManifest) }
+func forestOf(m *kind.Manifest) *forestManifest { return m.Own.(*forestManifest) }
 
-// fits reports whether the collection is dense.
-func (f *forestManifest) fits(sparse bool) bool { return !sparse }
+// Fits reports whether the collection is dense.
+func (f *forestManifest) Fits(sparse bool) bool { return !sparse }
 
-// rebuilds reports whether the forest was learned from the rows, not from training
+// Rebuilds reports whether the forest was learned from the rows, not from training
 // queries, which are not stored.
-func (f *forestManifest) rebuilds() bool { return f.Lists }
+func (f *forestManifest) Rebuilds() bool { return f.Lists }
 
-// objects returns the objects that hold its runs.
-func (f *forestManifest) objects() (out []uint64) {
+// Objects returns the objects that hold its runs.
+func (f *forestManifest) Objects() (out []uint64) {
 	for _, runs := range f.Runs {
 		for _, r := range runs {
 			out = append(out, r.Object)
@@ -97,8 +98,8 @@ func (f *forestManifest) objects() (out []uint64) {
 	return out
 }
 
-// check refuses values that no build can have written.
-func (f *forestManifest) check(m *manifest) error {
+// Check refuses values that no build can have written.
+func (f *forestManifest) Check(m *kind.Manifest) error {
 	p, o := f.Trees.Params, forestOptionsOf(m)
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
 	for _, c := range []struct {
@@ -106,14 +107,14 @@ func (f *forestManifest) check(m *manifest) error {
 		what string
 	}{
 		{arrays.ValidRuns(f.Runs), "runs of blocks"},
-		{m.Dim >= 1 && m.Dim <= maxDim, "dimension"},
+		{m.Dim >= 1 && m.Dim <= kind.MaxDim, "dimension"},
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
 		{o.Trees == p.Trees && o.Depth == p.Depth, "options of another forest"},
 		{p.LabelsK >= 0 && p.LabelsK <= maxLabelsK, "labels of a leaf"},
-		{f.Trees.Dim >= 1 && f.Trees.Dim <= maxDim+1, "forest dimension"},
-		{f.Trees.DirW >= 0 && f.Trees.DirW <= maxDim+1, "direction width"},
-		{f.Rotation >= 0 && f.Rotation <= maxDim+1, "rotation"},
+		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
+		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
+		{f.Rotation >= 0 && f.Rotation <= kind.MaxDim+1, "rotation"},
 		{f.SketchWidth >= 0 && f.SketchWidth <= 4096 && f.SketchShift <= 24, "sketch shape"},
 		{!slices.ContainsFunc(f.SketchSteps, func(x float32) bool { return !step(x) }), "sketch steps"},
 		{f.NeighborK >= 0 && f.NeighborK <= 1<<16 && f.NeighborShift <= 24, "neighbor shape"},
@@ -132,13 +133,13 @@ func (f *forestManifest) check(m *manifest) error {
 // forestIndex is a forest in one generation.
 type forestIndex struct {
 	view *query.View
-	st   source
-	m    *manifest
+	st   kind.Source
+	m    *kind.Manifest
 }
 
-// open assembles the view of a stored forest.
-func (forestKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
-	base, err := st.rows(ctx)
+// Open assembles the view of a stored forest.
+func (forestKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	base, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,9 +147,9 @@ func (forestKind) open(ctx context.Context, st source, m *manifest) (opened, err
 	return &forestIndex{v, st, m}, err
 }
 
-func (x *forestIndex) rowView() *query.View { return x.view }
+func (x *forestIndex) RowView() *query.View { return x.view }
 
-func (x *forestIndex) setting(recall float64) (query.Params, error) {
+func (x *forestIndex) Setting(recall float64) (query.Params, error) {
 	if x.m.Info.Curve == nil && forestOptionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
@@ -161,8 +162,8 @@ func (x *forestIndex) setting(recall float64) (query.Params, error) {
 	return p, nil
 }
 
-// check checks trees, label lists and neighbor lists.
-func (x *forestIndex) check(ctx context.Context) error {
+// Check checks trees, label lists and neighbor lists.
+func (x *forestIndex) Check(ctx context.Context) error {
 	f := x.view.Forest
 	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
 		return err
@@ -184,10 +185,10 @@ func (x *forestIndex) check(ctx context.Context) error {
 	return nil
 }
 
-// build learns a forest, tuned unless there are too few rows.
-func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
-	timer := job.timer
-	requested := *job.opts.(*forestOptions)
+// Build learns a forest, tuned unless there are too few rows.
+func (forestKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	timer := job.Timer
+	requested := *job.Opts.(*forestOptions)
 	t, o, err := trainingSet(ctx, job)
 	if err != nil {
 		return nil, err
@@ -219,10 +220,10 @@ func (forestKind) build(ctx context.Context, job *buildJob) (built, error) {
 
 // trainingSet reads the live rows of the latest generation into memory and resolves
 // the options for them.
-func trainingSet(ctx context.Context, job *buildJob) (t *training, o forestOptions, err error) {
-	o = *job.opts.(*forestOptions)
-	err = job.latest(func(st source) error {
-		c := st.about()
+func trainingSet(ctx context.Context, job *kind.Job) (t *training, o forestOptions, err error) {
+	o = *job.Opts.(*forestOptions)
+	err = job.Latest(func(st kind.Source) error {
+		c := st.Collection()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
@@ -231,11 +232,11 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o forestOptio
 			return err
 		}
 		for i, q := range o.TrainingQueries {
-			if err := checkQuery(q, c.Dim); err != nil {
+			if err := kind.CheckQuery(q, c.Dim); err != nil {
 				return fail.Wrapf(err, "training query %d", i)
 			}
 		}
-		return job.timer.run("read", func(report func(int, int)) (err error) {
+		return job.Timer.Run("read", func(report func(int, int)) (err error) {
 			t, err = readTraining(ctx, st, o, report)
 			return err
 		})
@@ -244,13 +245,13 @@ func trainingSet(ctx context.Context, job *buildJob) (t *training, o forestOptio
 }
 
 // readTraining copies all rows from the map.
-func readTraining(ctx context.Context, st source, o forestOptions,
+func readTraining(ctx context.Context, st kind.Source, o forestOptions,
 	report func(int, int)) (*training, error) {
-	view, err := st.rows(ctx)
+	view, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n, dim := view.Rows.N, st.about().Dim
+	n, dim := view.Rows.N, st.Collection().Dim
 	data := make([]float32, n*dim)
 	for i := range n {
 		if i%4096 == 0 {
@@ -264,10 +265,10 @@ func readTraining(ctx context.Context, st source, o forestOptions,
 			copy(dst, src)
 		}
 	}
-	t := &training{own: true, dim: dim, metric: st.about().Metric}
+	t := &training{own: true, dim: dim, metric: st.Collection().Metric}
 	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
 	if view.Deleted != nil {
-		t.corpus.ids = make([]uint32, 0, st.about().Live)
+		t.corpus.ids = make([]uint32, 0, st.Collection().Live)
 		for row := range uint32(n) {
 			if !view.Deleted.Contains(row) {
 				t.corpus.ids = append(t.corpus.ids, row)
@@ -284,17 +285,17 @@ func readTraining(ctx context.Context, st source, o forestOptions,
 
 // tuneOn tunes on the stored rows.
 func tuneOn(
-	ctx context.Context, job *buildJob, l *learned, t *training, o forestOptions,
+	ctx context.Context, job *kind.Job, l *learned, t *training, o forestOptions,
 ) (_ forestOptions, err error) {
-	err = job.latest(func(st source) error {
-		view, err := st.rows(ctx)
+	err = job.Latest(func(st kind.Source) error {
+		view, err := st.Rows(ctx)
 		if err != nil {
 			return err
 		}
 		base := *view
 		base.Rows.N = l.n // the truth excludes rows written since the build began
 		base.N = l.n
-		o, err = l.tune(ctx, st, t, &base, o, job.timer)
+		o, err = l.tune(ctx, st, t, &base, o, job.Timer)
 		return err
 	})
 	return o, err
@@ -362,7 +363,7 @@ func (o forestOptions) resolve(n, dim int) forestOptions {
 	if len(o.TrainingQueries) > 0 {
 		points = len(o.TrainingQueries)
 	}
-	o.Holdout = min(o.Holdout, points/heldOutOf)
+	o.Holdout = min(o.Holdout, points/kind.HeldOutOf)
 	return o
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -44,7 +45,7 @@ func byDistance(a, b candidate) int {
 
 // forestStep is a step that absorbs rows into a forest.
 type forestStep struct {
-	m       *manifest // of the index before
+	m       *kind.Manifest // of the index before
 	v       *query.View
 	lo, hi  int // the absorbed rows
 	live    int // number of absorbed rows that are not deleted
@@ -54,12 +55,12 @@ type forestStep struct {
 	sketch  *patch[byte]
 	quant   *patch[byte]
 	kept    map[codec.Kind][]arrays.Run // runs of the index after the step; set by emit
-	removed []blockRef
+	removed []kind.BlockRef
 }
 
-// absorb returns a step that absorbs fresh rows, or reports that too many rows have changed.
-func (forestKind) absorb(ctx context.Context, st source, m *manifest, timer *stageTimer) (s step, rebuild bool, err error) {
-	d, rows := forestOf(m), int(st.about().Rows)
+// Absorb returns a step that absorbs fresh rows, or reports that too many rows have changed.
+func (forestKind) Absorb(ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer) (s kind.Step, rebuild bool, err error) {
+	d, rows := forestOf(m), int(st.Collection().Rows)
 	if !d.Lists {
 		return nil, false, nil // learned from training queries
 	}
@@ -68,17 +69,17 @@ func (forestKind) absorb(ctx context.Context, st source, m *manifest, timer *sta
 		grown = m.Info.Rows
 	}
 	deletedRows := 0
-	if b := within(st.deletedSet(), 0, rows); b != nil {
+	if b := kind.Within(st.DeletedSet(), 0, rows); b != nil {
 		deletedRows = int(b.GetCardinality())
 	}
 	changed := rows - grown + deletedRows - d.GrownDead
-	if float64(changed) > drift*float64(grown-d.GrownDead) {
+	if float64(changed) > kind.Drift*float64(grown-d.GrownDead) {
 		return nil, true, nil
 	}
 	if rows == m.Info.Rows {
 		return nil, false, nil
 	}
-	x, err := st.openNamed(ctx, m.Info.Name)
+	x, err := st.OpenNamed(ctx, m.Info.Name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -88,7 +89,7 @@ func (forestKind) absorb(ctx context.Context, st source, m *manifest, timer *sta
 	}
 	v := x.(*forestIndex).view
 	f := &folding{
-		ctx: ctx, m: m, lists: lists, isDeleted: st.deleted, st: st,
+		ctx: ctx, m: m, lists: lists, isDeleted: st.Deleted, st: st,
 		forestStep: forestStep{m: m, v: v, lo: m.Info.Rows, hi: min(rows, m.Info.Rows+foldRows)},
 	}
 	if err := f.fold(timer); err != nil {
@@ -101,17 +102,17 @@ func (forestKind) absorb(ctx context.Context, st source, m *manifest, timer *sta
 type folding struct {
 	forestStep
 	ctx       context.Context
-	m         *manifest
+	m         *kind.Manifest
 	lists     *labelLists
 	isDeleted func(row uint32) bool
-	st        source
+	st        kind.Source
 	rows      []uint32  // the absorbed rows that are not deleted
 	space     *flatRows // all absorbed rows, in the partition space
 	near      [][]candidate
 	gains     forest.Gains
 }
 
-func (f *folding) fold(timer *stageTimer) error {
+func (f *folding) fold(timer *kind.Timer) error {
 	for row := f.lo; row < f.hi; row++ {
 		if !f.isDeleted(uint32(row)) {
 			f.rows = append(f.rows, uint32(row))
@@ -119,11 +120,11 @@ func (f *folding) fold(timer *stageTimer) error {
 	}
 	f.live = len(f.rows)
 	f.space = partitionSpace(f.v, f.lo, f.hi)
-	err := timer.run("neighbours", func(report func(int, int)) error { return f.findNear(report) })
+	err := timer.Run("neighbours", func(report func(int, int)) error { return f.findNear(report) })
 	if err != nil {
 		return err
 	}
-	return timer.run("insert", func(func(int, int)) error {
+	return timer.Run("insert", func(func(int, int)) error {
 		f.start()
 		entered := f.own()
 		if err := f.enter(entered); err != nil {
@@ -142,7 +143,7 @@ func (f *folding) fold(timer *stageTimer) error {
 
 // each runs the functions made by start for i in [0, n) on the step's goroutines.
 func (f *folding) each(n int, start func() func(i, _ int) error) error {
-	err := par.Ranges(f.ctx, par.Work{N: n, Workers: workersOf(f.ctx)}, start)
+	err := par.Ranges(f.ctx, par.Work{N: n, Workers: kind.WorkersOf(f.ctx)}, start)
 	if err != nil && err == f.ctx.Err() {
 		return fmt.Errorf("db: %w", err)
 	}
@@ -166,7 +167,7 @@ func (f *folding) findNear(report func(done, total int)) error {
 	return f.each(len(f.rows), func() func(i, _ int) error {
 		one := find()
 		return func(i, _ int) (err error) {
-			defer f.st.guard(debug.SetPanicOnFault(true), &err)
+			defer f.st.Guard(debug.SetPanicOnFault(true), &err)
 			near, err := one(f.rows[i], nil)
 			if err != nil {
 				return err
@@ -239,7 +240,7 @@ func (f *folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 			corpus.ids = append(corpus.ids, row)
 		}
 	}
-	lab, err := labels.ExactNeighbors(f.ctx, corpus, f.space, k, workersOf(f.ctx), nil)
+	lab, err := labels.ExactNeighbors(f.ctx, corpus, f.space, k, kind.WorkersOf(f.ctx), nil)
 	if err != nil {
 		return nil, fail.Wrapf(err, "labels")
 	}
@@ -395,7 +396,7 @@ func (f *folding) enter(near []entry) error {
 			route := f.router()
 			x := make([]float32, f.v.Inner())
 			return func(i, _ int) (err error) {
-				defer f.st.guard(debug.SetPanicOnFault(true), &err)
+				defer f.st.Guard(debug.SetPanicOnFault(true), &err)
 				rowInSpace(f.v, int(groups[i][0].into), x)
 				leaves[i] = slices.Clone(route(x))
 				return nil
@@ -433,16 +434,16 @@ func (f *folding) list(row uint32, entries []entry) {
 	}
 }
 
-func (s *forestStep) rows() int      { return s.hi - s.lo }
-func (s *forestStep) action() string { return "insert" }
-func (s *forestStep) objects() int   { return 1 }
+func (s *forestStep) Rows() int      { return s.hi - s.lo }
+func (s *forestStep) Action() string { return "insert" }
+func (s *forestStep) Objects() int   { return 1 }
 
-// emit writes the blocks that the step changes.
-func (s *forestStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+// Emit writes the blocks that the step changes.
+func (s *forestStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	s.removed = nil
 	m, was := *s.m, forestOf(s.m)
 	d := *was
-	m.Object, m.own = object, &d
+	m.Object, m.Own = object, &d
 	d.Runs = map[codec.Kind][]arrays.Run{}
 	for _, kind := range []codec.Kind{codec.KindNodes, codec.KindLeafDir, codec.KindDirections,
 		codec.KindLeaves, codec.KindMembers, codec.KindRotation} {
@@ -494,7 +495,7 @@ func writePatch[T codec.Number](w *arrays.Writer, s *forestStep, section codec.K
 		}
 		at := arrays.Run{Object: w.Object, From: uint32(c), To: uint32(c) + 1}
 		if c < len(blocks) {
-			s.removed = append(s.removed, blockRef{blocks[c].Object, section, blocks[c].From})
+			s.removed = append(s.removed, kind.BlockRef{Object: blocks[c].Object, Kind: section, Number: blocks[c].From})
 			blocks[c] = at
 		} else {
 			blocks = append(blocks, at)
@@ -511,7 +512,7 @@ func (s *forestStep) emitOverlay(w *arrays.Writer) {
 		for section, n := range map[codec.Kind]int{codec.KindOverlay: len(old.Blocks),
 			codec.KindOverlayMembers: len(old.MemberBlocks), codec.KindOverlayDir: 2} {
 			for i := range n {
-				s.removed = append(s.removed, blockRef{s.m.Object, section, uint32(i)})
+				s.removed = append(s.removed, kind.BlockRef{Object: s.m.Object, Kind: section, Number: uint32(i)})
 			}
 		}
 	}
@@ -523,8 +524,8 @@ func (s *forestStep) emitOverlay(w *arrays.Writer) {
 	w.Blocks(codec.KindOverlayMembers, o.MemberBlocks)
 }
 
-// parts returns the earlier objects that the index still uses.
-func (s *forestStep) parts() []uint64 {
+// Parts returns the earlier objects that the index still uses.
+func (s *forestStep) Parts() []uint64 {
 	before := map[uint64]bool{s.m.Object: true}
 	for _, runs := range forestOf(s.m).Runs {
 		for _, r := range runs {
@@ -544,8 +545,8 @@ func (s *forestStep) parts() []uint64 {
 	return out
 }
 
-// garbage returns the blocks of kept objects that the index no longer needs.
-func (s *forestStep) garbage() []blockRef { return s.removed }
+// Garbage returns the blocks of kept objects that the index no longer needs.
+func (s *forestStep) Garbage() []kind.BlockRef { return s.removed }
 
 func length(blocks [][]byte) (n int64) {
 	for _, b := range blocks {

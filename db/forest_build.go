@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -37,11 +38,11 @@ type learned struct {
 	points   int // training points
 	// requested holds the options as given, if there are too few rows for the tuner.
 	requested *forestOptions
-	neighbors *neighborReport
+	neighbors *kind.NeighborReport
 	lists     []uint32 // label lists, n * 2; nil with training queries
 }
 
-func (l *learned) describe(m *manifest) {
+func (l *learned) Describe(m *kind.Manifest) {
 	i, opts := &m.Info, l.opts
 	if m.Options = &opts; l.requested != nil {
 		m.Requested = l.requested
@@ -52,7 +53,7 @@ func (l *learned) describe(m *manifest) {
 // learnRest makes everything except the forest. It does not access storage, so it can run for
 // minutes concurrently with readers and writers.
 func learnRest(ctx context.Context, t *training, o forestOptions,
-	timer *stageTimer) (*learned, error) {
+	timer *kind.Timer) (*learned, error) {
 	l := &learned{n: t.total(), opts: o, lift: t.lift, metric: t.metric, dim: t.dim}
 	if err := l.project(ctx, t, o, timer); err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func learnRest(ctx context.Context, t *training, o forestOptions,
 		return nil, err
 	}
 	l.neighbors = t.report
-	err := timer.run("sketch", func(func(int, int)) error {
+	err := timer.Run("sketch", func(func(int, int)) error {
 		if o.SketchBytes > 0 {
 			if err := l.makeSketches(ctx, t, o); err != nil {
 				return err
@@ -71,7 +72,7 @@ func learnRest(ctx context.Context, t *training, o forestOptions,
 			nearest := hopLists(t, o.HopLabels)
 			var err error
 			if l.hops, err = labels.Diversify(ctx, t.corpus.rows, nearest, o.HopLabels,
-				o.HopLabels, workersOf(ctx)); err != nil {
+				o.HopLabels, kind.WorkersOf(ctx)); err != nil {
 				return fail.Wrapf(err, "label lists")
 			}
 		}
@@ -90,7 +91,7 @@ func learnRest(ctx context.Context, t *training, o forestOptions,
 func rotate(ctx context.Context, r *forest.Rotation, rows *flatRows) *flatRows {
 	out := &flatRows{make([]float32, rows.n*r.R), rows.n, r.R}
 	// The caller checks for cancellation.
-	_ = par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
+	_ = par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		r.Apply(rows.Row(i, nil), out.Row(i, nil))
 		return nil
 	})
@@ -112,7 +113,7 @@ func (l *learned) space(ctx context.Context, s subset, rows *flatRows, o forestO
 // growForest learns the trees of o from the training points at the given positions, or from all
 // points if at is nil.
 func (l *learned) growForest(ctx context.Context, t *training, o forestOptions, at []int,
-	timer *stageTimer, stage string) (f *forest.Forest, err error) {
+	timer *kind.Timer, stage string) (f *forest.Forest, err error) {
 	points, lab := t.points, t.labels
 	if at != nil {
 		points, lab = t.only(at)
@@ -122,18 +123,18 @@ func (l *learned) growForest(ctx context.Context, t *training, o forestOptions, 
 		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample,
 		Members: o.Members, Natural: !o.NoNatural, MinVotes: o.MinVotes,
 	}
-	err = timer.run(stage, func(report func(int, int)) error {
+	err = timer.Run(stage, func(report func(int, int)) error {
 		if o.Members {
 			// Leaves list row numbers including deleted rows, so all rows are routed,
 			// independently of the training points.
 			params.Corpus = l.space(ctx, subset{rows: t.corpus.rows}, t.corpus.rows, o)
 		}
 		f, err = forest.Learn(ctx, l.space(ctx, points, t.corpus.rows, o), l.n, lab, params,
-			workersOf(ctx), report)
+			kind.WorkersOf(ctx), report)
 		return err
 	})
 	if err != nil {
-		return nil, fail.Wrapf(asOption(err), "%s", stage)
+		return nil, fail.Wrapf(kind.AsParameter(err), "%s", stage)
 	}
 	return f, nil
 }
@@ -147,7 +148,7 @@ func (l *learned) makeSketches(ctx context.Context, t *training, o forestOptions
 	enc := query.FitSketches(t.corpus, live, l.rotation.Mean, t.localHops(), width)
 	l.step, l.steps = enc.Step, enc.Steps
 	l.sketch = make([]byte, rows.n*width)
-	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
+	err := par.Each(ctx, par.Work{N: rows.n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		enc.Encode(l.sketch[i*width:(i+1)*width], rows.Row(i, nil), l.rotated.Row(i, nil),
 			l.rotation.Mean)
 		return nil

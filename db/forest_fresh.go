@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
@@ -30,11 +31,11 @@ const (
 )
 
 // addFreshSketches adds the sketches of rows after the index to its view.
-func addFreshSketches(st source, m *manifest, v *query.View) {
+func addFreshSketches(st kind.Source, m *kind.Manifest, v *query.View) {
 	if v.Sketch == nil || v.Rows.N == v.N {
 		return
 	}
-	f := st.shared(m.Object, &freshSketches{}).(*freshSketches)
+	f := st.Shared(m.Object, &freshSketches{}).(*freshSketches)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.enc == nil {
@@ -93,6 +94,6 @@ func spaced(v *query.View, x []float32) {
 	case v.Metric == vector.Cosine:
 		unit(x)
 	case v.Lift:
-		x[d] = liftOf(squaredNorm(x[:d]), v.LiftNorm)
+		x[d] = liftOf(kind.SquaredNorm(x[:d]), v.LiftNorm)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 )
 
@@ -56,7 +57,7 @@ func (g *pointGroups) size(group uint32) int { return g.first[group+1] - g.first
 func (t *training) equalPoints(ctx context.Context) (*pointGroups, error) {
 	n := t.points.Len()
 	hashes := make([]uint64, n)
-	err := par.Each(ctx, par.Work{N: n, Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
+	err := par.Each(ctx, par.Work{N: n, Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		hashes[i] = hashVector(t.points.Row(i, nil))
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/vector"
 )
 
@@ -101,10 +102,10 @@ func TestTrialHidesTwins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timer := newTimer(t.Context())
-	job := &building{buildJob: buildJob{coll: "c", opts: &forestOptions{Seed: 1}, timer: timer}}
-	job.latest = func(f func(st source) error) error { return d.latest(job, f) }
-	tr, o, err := trainingSet(t.Context(), &job.buildJob)
+	timer := kind.NewTimer(t.Context())
+	job := &building{Job: kind.Job{Coll: "c", Opts: &forestOptions{Seed: 1}, Timer: timer}}
+	job.Latest = func(f func(st kind.Source) error) error { return d.latest(job, f) }
+	tr, o, err := trainingSet(t.Context(), &job.Job)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestTrialHidesTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = d.View(func(s *Snapshot) error {
-		view, err := s.gen.colls["c"].rows(t.Context())
+		view, err := s.gen.colls["c"].Rows(t.Context())
 		if err != nil {
 			return err
 		}

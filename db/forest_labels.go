@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
@@ -14,7 +15,7 @@ import (
 // findLabels computes the labels of the training points and, if hop lists need them, of the
 // rows.
 func (t *training) findLabels(ctx context.Context, l *learned, o forestOptions,
-	timer *stageTimer) error {
+	timer *kind.Timer) error {
 	var err error
 	if t.own {
 		// One more than the hop lists hold, because a row's first label is the row itself.
@@ -34,9 +35,9 @@ func (t *training) findLabels(ctx context.Context, l *learned, o forestOptions,
 
 // exact computes the exact labels of queries, or of the live rows if queries is nil.
 func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o forestOptions,
-	timer *stageTimer) (lab *labels.Neighbors, err error) {
-	err = timer.run("labels", func(report func(int, int)) error {
-		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, workersOf(ctx), report)
+	timer *kind.Timer) (lab *labels.Neighbors, err error) {
+	err = timer.Run("labels", func(report func(int, int)) error {
+		lab, err = labels.ExactNeighbors(ctx, t.corpus, queries, k, kind.WorkersOf(ctx), report)
 		return err
 	})
 	if err != nil {
@@ -49,11 +50,11 @@ func (t *training) exact(ctx context.Context, queries labels.Rows, k int, o fore
 // ofRows computes the labels of the live rows, exact or approximate. The sample for approximate
 // labels consists of the points that the tuner holds out, which need exact labels anyway.
 func (t *training) ofRows(ctx context.Context, l *learned, k int, o forestOptions,
-	timer *stageTimer) (*labels.Neighbors, error) {
+	timer *kind.Timer) (*labels.Neighbors, error) {
 	if o.Labels != neighborsApproximate {
 		return t.exact(ctx, nil, k, o, timer)
 	}
-	p := labels.ApproximateOptions{Seed: o.Seed, Workers: workersOf(ctx), Outside: l.outside}
+	p := labels.ApproximateOptions{Seed: o.Seed, Workers: kind.WorkersOf(ctx), Outside: l.outside}
 	if t.own && o.tunes() {
 		parts, err := t.splitFor(ctx, o)
 		if err != nil {
@@ -62,7 +63,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o forestOption
 		p.Sample = parts.hold
 	}
 	var a *labels.Approximation
-	err := timer.run("labels", func(report func(int, int)) (err error) {
+	err := timer.Run("labels", func(report func(int, int)) (err error) {
 		a, err = labels.ApproximateNeighbors(ctx, t.corpus,
 			subset{rows: l.reduced, ids: t.corpus.ids}, k, p, report)
 		return err
@@ -75,7 +76,7 @@ func (t *training) ofRows(ctx context.Context, l *learned, k int, o forestOption
 		t.toRows(a.Exact)
 		t.truth = a.Exact
 	}
-	t.report = &neighborReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
+	t.report = &kind.NeighborReport{K: a.Neighbors.K, Sample: len(a.Sample), Recall: a.Recall,
 		HeadRecall: a.HeadRecall, Rounds: a.Rounds}
 	l.reduced, l.outside = nil, nil
 	return a.Neighbors, nil
@@ -105,7 +106,7 @@ const (
 // project learns the rotation and rotates all rows: for the trees and the sketches of the
 // index, and for approximate labels, which may need more coordinates.
 func (l *learned) project(ctx context.Context, t *training, o forestOptions,
-	timer *stageTimer) error {
+	timer *kind.Timer) error {
 	inner := t.corpus.rows.d
 	coords := min(max(o.Rotate, 0), inner)
 	if o.SketchBytes > 0 {
@@ -119,10 +120,10 @@ func (l *learned) project(ctx context.Context, t *training, o forestOptions,
 	if requested == 0 {
 		return nil
 	}
-	return timer.run("rotate", func(func(int, int)) error {
-		whole, err := forest.PCA(ctx, t.corpus, requested, 10_000, o.Seed, workersOf(ctx))
+	return timer.Run("rotate", func(func(int, int)) error {
+		whole, err := forest.PCA(ctx, t.corpus, requested, 10_000, o.Seed, kind.WorkersOf(ctx))
 		if err != nil {
-			return fail.Wrapf(asOption(err), "rotate")
+			return fail.Wrapf(kind.AsParameter(err), "rotate")
 		}
 		if coords > 0 {
 			l.rotation = whole.Leading(coords)
@@ -157,7 +158,7 @@ func (l *learned) reduce(ctx context.Context, whole *forest.Rotation, t *trainin
 	}
 	l.outside = make([]float32, rows.Len())
 	// The caller checks for cancellation.
-	_ = par.Each(ctx, par.Work{N: rows.Len(), Grain: 256, Workers: workersOf(ctx)}, func(i int) error {
+	_ = par.Each(ctx, par.Work{N: rows.Len(), Grain: 256, Workers: kind.WorkersOf(ctx)}, func(i int) error {
 		x := l.reduced.Row(int(rows.id(i)), nil)
 		l.outside[i] = max(0, vector.L2Squared(rows.Row(i, nil), r.Mean)-vector.Dot(x, x))
 		return nil

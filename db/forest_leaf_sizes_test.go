@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -249,7 +250,7 @@ func TestHostileLeafSize(t *testing.T) {
 func TestHostilePoints(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	d := tiedDB(t, path, forest.KD)
-	var m *manifest
+	var m *kind.Manifest
 	err := d.View(func(s *Snapshot) (err error) {
 		st := s.gen.colls["d"]
 		m, err = st.manifestOf(st.c.index("x"))

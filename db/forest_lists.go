@@ -6,6 +6,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -55,12 +56,12 @@ func listsOf(t *training, labelsK int) []uint32 {
 }
 
 // loadLists returns a view of the label lists of a forest, nil if it has none.
-func loadLists(ctx context.Context, st source, m *manifest) (*labelLists, error) {
+func loadLists(ctx context.Context, st kind.Source, m *kind.Manifest) (*labelLists, error) {
 	d := forestOf(m)
 	if !d.Lists {
 		return nil, nil
 	}
-	r := st.arrays(ctx, m.Info.Name, m.Object)
+	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	r.Runs = d.Runs
 	l := &labelLists{shift: d.ListShift,
 		chunks: arrays.ReadRows[uint32](r, codec.KindLists, m.Info.Rows, listWidth, d.ListShift)}

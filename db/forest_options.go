@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/forest"
 )
 
@@ -37,7 +38,7 @@ type forestOptions struct {
 // two cores.
 const exactWork = 1e11
 
-func (o *forestOptions) kindName() string { return string(o.Kind) }
+func (o *forestOptions) Name() string { return string(o.Kind) }
 
 // The largest values of options.
 const (
@@ -46,7 +47,7 @@ const (
 	maxHoldout   = 100_000
 )
 
-func (o *forestOptions) limits(coll string, dim int) error {
+func (o *forestOptions) Limits(coll string, dim int) error {
 	for _, l := range []struct {
 		n     int
 		what  string
@@ -73,8 +74,8 @@ func (o *forestOptions) limits(coll string, dim int) error {
 	return nil
 }
 
-// after takes the depth of the rebuild, which follows the number of rows.
-func (o *forestOptions) after(rebuilt options) options {
+// After takes the depth of the rebuild, which follows the number of rows.
+func (o *forestOptions) After(rebuilt kind.Options) kind.Options {
 	kept := *o
 	kept.Depth = rebuilt.(*forestOptions).Depth
 	return &kept

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
@@ -78,11 +79,11 @@ type training struct {
 	lift   float32
 	dim    int // dimension of the collection
 	metric vector.Metric
-	labels *labels.Neighbors // of the points; IDs are row numbers
-	hops   *labels.Neighbors // of the live rows; IDs are row numbers
-	truth  *labels.Neighbors // exact labels of the held-out points, if labels are approximate
-	report *neighborReport   // of approximate lists
-	parts  *split            // of the points, nil until splitFor makes it
+	labels *labels.Neighbors    // of the points; IDs are row numbers
+	hops   *labels.Neighbors    // of the live rows; IDs are row numbers
+	truth  *labels.Neighbors    // exact labels of the held-out points, if labels are approximate
+	report *kind.NeighborReport // of approximate lists
+	parts  *split               // of the points, nil until splitFor makes it
 }
 
 // total returns the number of row numbers covered.
@@ -100,7 +101,7 @@ func prepare(metric vector.Metric, data []float32, n, d int) (rows *flatRows, li
 	case vector.InnerProduct:
 		norms, longest := make([]float64, n), 0.0
 		for i := range n {
-			norms[i] = squaredNorm(data[i*d : (i+1)*d])
+			norms[i] = kind.SquaredNorm(data[i*d : (i+1)*d])
 			longest = max(longest, norms[i])
 		}
 		lift = float32(math.Sqrt(longest))
@@ -147,7 +148,7 @@ func prepareQueries(metric vector.Metric, queries [][]float32, d int, lift float
 
 // unit scales x to length one; a zero vector stays zero.
 func unit(x []float32) {
-	if s := squaredNorm(x); s > 0 {
+	if s := kind.SquaredNorm(x); s > 0 {
 		inv := 1 / math.Sqrt(s) // exceeds float32 for denormal coordinates
 		for i := range x {
 			x[i] = float32(float64(x[i]) * inv)
@@ -193,7 +194,7 @@ func (t *training) only(at []int) (subset, *labels.Neighbors) {
 const nearLeaf = 32
 
 // nearFirst returns the live rows in an order in which near rows follow each other.
-func nearFirst(ctx context.Context, st source) ([]uint32, error) {
+func nearFirst(ctx context.Context, st kind.Source) ([]uint32, error) {
 	t, err := readTraining(ctx, st, forestOptions{}, func(int, int) {})
 	if err != nil {
 		return nil, err

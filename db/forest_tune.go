@@ -9,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -27,7 +28,7 @@ type trial struct {
 }
 
 // newTrial determines the held-out points and their true neighbors.
-func newTrial(ctx context.Context, st source, t *training, base *query.View,
+func newTrial(ctx context.Context, st kind.Source, t *training, base *query.View,
 	o forestOptions) (*trial, error) {
 	parts, err := t.splitFor(ctx, o)
 	if err != nil {
@@ -80,11 +81,11 @@ func newTrial(ctx context.Context, st source, t *training, base *query.View,
 }
 
 // scan finds the true neighbours by comparing with every row.
-func (tr *trial) scan(ctx context.Context, st source, base *query.View) error {
+func (tr *trial) scan(ctx context.Context, st kind.Source, base *query.View) error {
 	flat := tr.mask(base)
-	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: workersOf(ctx)}, func(i int) (err error) {
+	err := par.Each(ctx, par.Work{N: len(tr.queries), Workers: kind.WorkersOf(ctx)}, func(i int) (err error) {
 		// Each goroutine needs a separate guard.
-		defer st.guard(debug.SetPanicOnFault(true), &err)
+		defer st.Guard(debug.SetPanicOnFault(true), &err)
 		found, _, err := query.NewSearcher().Search(ctx, flat, tr.queries[i],
 			&query.Params{K: tr.k, Method: query.Flat}, nil)
 		tr.truth[i] = tr.truth[i][:0]
@@ -102,24 +103,24 @@ func (tr *trial) scan(ctx context.Context, st source, base *query.View) error {
 // mask returns the view without the held-out rows.
 func (tr *trial) mask(v *query.View) *query.View {
 	m := *v
-	m.Deleted, m.DeletedBits = tr.deletedRows, bitsOf(tr.deletedRows, v.Rows.N)
+	m.Deleted, m.DeletedBits = tr.deletedRows, kind.BitsOf(tr.deletedRows, v.Rows.N)
 	m.LiveCount = v.Rows.N - int(tr.deletedRows.GetCardinality())
 	return &m
 }
 
 // measure tunes queries on a forest.
 func (tr *trial) measure(ctx context.Context, l *learned, f *forest.Forest, base *query.View,
-	timer *stageTimer) (curve *query.Curve, err error) {
+	timer *kind.Timer) (curve *query.Curve, err error) {
 	v := tr.mask(l.view(f, base))
 	if err := v.Validate(); err != nil {
 		return nil, fail.Wrapf(err, "tune")
 	}
-	err = timer.run("tune", func(report func(int, int)) error {
+	err = timer.Run("tune", func(report func(int, int)) error {
 		curve, err = query.Tune(ctx, v, tr.queries, tr.truth, tr.k, report)
 		return err
 	})
 	if err != nil {
-		return nil, fail.Wrapf(asOption(err), "tune")
+		return nil, fail.Wrapf(kind.AsParameter(err), "tune")
 	}
 	return curve, nil
 }
@@ -153,14 +154,14 @@ func (l *learned) view(f *forest.Forest, base *query.View) *query.View {
 // it is the forest of all points with the votes of the held-out points removed, and growTrial
 // also returns the forest of all points as whole.
 func (l *learned) growTrial(ctx context.Context, t *training, o forestOptions, tr *trial,
-	timer *stageTimer) (whole, f *forest.Forest, err error) {
+	timer *kind.Timer) (whole, f *forest.Forest, err error) {
 	if o.Kind != forest.RF {
 		if whole, err = l.growForest(ctx, t, o, nil, timer, "trees"); err != nil {
 			return nil, nil, err
 		}
 		points, lab := t.only(tr.hidden)
 		var ok bool
-		err = timer.run("tuning trees", func(func(int, int)) error {
+		err = timer.Run("tuning trees", func(func(int, int)) error {
 			f, ok, err = whole.Without(l.space(ctx, points, t.corpus.rows, o), lab)
 			return err
 		})
@@ -192,10 +193,10 @@ func choices(o forestOptions) []forestOptions {
 
 // tune measures one forest, or several for anyLearner, and returns the options of the cheapest at
 // the target recall. It sets the curve and, if available, the forest of l.
-func (l *learned) tune(ctx context.Context, st source, t *training, base *query.View,
-	o forestOptions, timer *stageTimer) (forestOptions, error) {
+func (l *learned) tune(ctx context.Context, st kind.Source, t *training, base *query.View,
+	o forestOptions, timer *kind.Timer) (forestOptions, error) {
 	var tr *trial
-	err := timer.run("tune", func(func(int, int)) (err error) {
+	err := timer.Run("tune", func(func(int, int)) (err error) {
 		tr, err = newTrial(ctx, st, t, base, o)
 		return err
 	})

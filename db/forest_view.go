@@ -9,13 +9,14 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
 
-// emit writes every block of a learned index to the sink.
-func (l *learned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+// Emit writes every block of a learned index to the sink.
+func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	f := l.forest
 	m := &forestManifest{
@@ -62,9 +63,9 @@ func (l *learned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 			true, arrays.ShiftFor(width), l.quantOff, l.quantStp
 		arrays.WriteRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
 	}
-	return &manifest{
-		Info: info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		own: m,
+	return &kind.Manifest{
+		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
+		Own: m,
 	}, w.Err
 }
 
@@ -96,9 +97,9 @@ func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 // loadView assembles the query view of a published index over the map. All counts are checked
 // against the manifest and every directory entry against its block, so that queries need no
 // bounds checks.
-func loadView(ctx context.Context, st source, m *manifest, base query.View) (*query.View, error) {
+func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.View) (*query.View, error) {
 	d := forestOf(m)
-	r := st.arrays(ctx, m.Info.Name, m.Object)
+	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	r.Runs = d.Runs
 	v := base
 	v.N = m.Info.Rows
@@ -151,7 +152,7 @@ func loadView(ctx context.Context, st source, m *manifest, base query.View) (*qu
 }
 
 // loadForest returns a view of the arrays of a forest and checks their cross-references.
-func loadForest(m *manifest, r *arrays.Reader) (*forest.Forest, error) {
+func loadForest(m *kind.Manifest, r *arrays.Reader) (*forest.Forest, error) {
 	d := forestOf(m)
 	p := d.Trees.Params
 	slots := p.Trees << p.Depth
@@ -202,7 +203,7 @@ func loadForest(m *manifest, r *arrays.Reader) (*forest.Forest, error) {
 
 // validateForest checks the arrays of a forest and the additions to its leaves. The trees are checked
 // separately, because maintenance keeps them over several steps while the additions change.
-func validateForest(r *arrays.Reader, m *manifest, f *forest.Forest) {
+func validateForest(r *arrays.Reader, m *kind.Manifest, f *forest.Forest) {
 	shape := func(kinds ...codec.Kind) string {
 		runs := make([][]arrays.Run, len(kinds))
 		for i, kind := range kinds {
@@ -215,11 +216,11 @@ func validateForest(r *arrays.Reader, m *manifest, f *forest.Forest) {
 	trees.Object = forestOf(m).firstObject(r.Object, codec.KindNodes)
 	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers,
 		codec.KindDirections)
-	trees.Once(roleForest, grown, f.CorpusN, f.Validate)
+	trees.Once(kind.RoleForest, grown, f.CorpusN, f.Validate)
 	if r.Err = trees.Err; f.Overlay != nil {
 		// The votes of an overlay are checked against the leaves of its forest.
 		gained := shape(codec.KindOverlayDir, codec.KindOverlay, codec.KindOverlayMembers)
-		r.Once(roleOverlay, fmt.Sprint(trees.Object, grown, f.Overlay.Points, gained), f.CorpusN,
+		r.Once(kind.RoleOverlay, fmt.Sprint(trees.Object, grown, f.Overlay.Points, gained), f.CorpusN,
 			f.ValidateOverlay)
 	}
 }

@@ -87,7 +87,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		// What later arithmetic on the shape needs.
-		if d, ok := m.own.(*forestManifest); ok {
+		if d, ok := m.Own.(*forestManifest); ok {
 			p := d.Trees.Params
 			if slots := float64(p.Trees) * math.Exp2(float64(p.Depth)); slots*float64(d.Trees.DirW+1)*4 > math.MaxInt64/2 {
 				t.Fatalf("a forest of %v nodes", slots)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -82,7 +83,7 @@ func (i IndexInfo) TotalBytes() int64 {
 }
 
 // publicInfo returns the description of an index.
-func publicInfo(m *manifest) IndexInfo {
+func publicInfo(m *kind.Manifest) IndexInfo {
 	x := &m.Info
 	i := IndexInfo{
 		Name: x.Name, Kind: m.Kind, Options: kinds[m.Kind].public(m.Options), Rows: x.Rows,
@@ -96,9 +97,9 @@ func publicInfo(m *manifest) IndexInfo {
 	return i
 }
 
-func encodeManifest(m *manifest) ([]byte, error) {
+func encodeManifest(m *kind.Manifest) ([]byte, error) {
 	stored := *m
-	if err := stored.encode(); err != nil {
+	if err := stored.Encode(); err != nil {
 		return nil, fail.Wrapf(err, "index %q: encode manifest", m.Info.Name)
 	}
 	b, err := json.Marshal(&stored)
@@ -139,8 +140,8 @@ func retireManifest(tx *bbolt.Tx, object uint64) error {
 
 // decodeManifest decodes a manifest and refuses shapes that no build can have written, so that
 // later arithmetic on them cannot overflow.
-func decodeManifest(b []byte) (*manifest, error) {
-	var m manifest
+func decodeManifest(b []byte) (*kind.Manifest, error) {
+	var m kind.Manifest
 	err := checkShape(b)
 	if err == nil {
 		err = json.Unmarshal(b, &m)
@@ -151,7 +152,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if m.Info.Rows < 0 || int64(m.Info.Rows) > math.MaxUint32 {
 		err = errors.New("row count")
 	} else {
-		err = m.decode(kindOf)
+		err = m.Decode(kindOf)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: index manifest of %q: %w", ErrCorrupt, m.Info.Name, err)

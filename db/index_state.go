@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -17,21 +18,21 @@ import (
 // indexState is an index in one generation, loaded by its first user.
 type indexState struct {
 	loading loading
-	m       *manifest
-	open    opened
+	m       *kind.Manifest
+	open    kind.Opened
 }
 
 // manifestOf returns an index's manifest. It is read once; an error is kept as well.
-func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
+func (st *collState) manifestOf(r *indexRef) (*kind.Manifest, error) {
 	st.indexMu.Lock()
 	read := st.manifests[r.Name]
 	if read == nil {
-		read = sync.OnceValues(func() (m *manifest, err error) {
+		read = sync.OnceValues(func() (m *kind.Manifest, err error) {
 			defer guard(st.g.store, setFaults(), &err)
 			return st.readManifest(r, bucketMeta)
 		})
 		if st.manifests == nil {
-			st.manifests = map[string]func() (*manifest, error){}
+			st.manifests = map[string]func() (*kind.Manifest, error){}
 		}
 		st.manifests[r.Name] = read
 	}
@@ -40,7 +41,7 @@ func (st *collState) manifestOf(r *indexRef) (*manifest, error) {
 }
 
 // readManifest reads the manifest of an index, or its copy among the blocks.
-func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error) {
+func (st *collState) readManifest(r *indexRef, bucket []byte) (*kind.Manifest, error) {
 	key := codec.Key(r.Object, codec.KindManifest, 0)
 	var v []byte
 	st.g.locked(func() { v = st.g.tx.Bucket(bucket).Get(key[:]) })
@@ -64,16 +65,16 @@ func (st *collState) readManifest(r *indexRef, bucket []byte) (*manifest, error)
 
 // foreign returns the reason why a manifest does not belong to an index of a collection, or an
 // empty string.
-func foreign(m *manifest, r *indexRef, c *collection) string {
+func foreign(m *kind.Manifest, r *indexRef, c *collection) string {
 	switch {
 	case m.Object != r.Object || m.Info.Name != r.Name || m.Info.Rows > int(c.Rows),
-		!m.own.fits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
+		!m.Own.Fits(c.Sparse) || !c.Sparse && m.Dim != c.Dim || m.Metric != c.Metric:
 		return "manifest of another index"
-	case m.own.features() > c.Dim:
-		return fmt.Sprintf("%d features of %d", m.own.features(), c.Dim)
+	case m.Own.FeatureCount() > c.Dim:
+		return fmt.Sprintf("%d features of %d", m.Own.FeatureCount(), c.Dim)
 	}
-	known := r.objects()
-	for _, object := range m.own.objects() {
+	known := r.Objects()
+	for _, object := range m.Own.Objects() {
 		if !slices.Contains(known, object) {
 			return "blocks of an object that is no part of it"
 		}
@@ -98,7 +99,7 @@ func (st *collState) loadIndex(ctx context.Context, r *indexRef, x *indexState) 
 	if x.m, err = st.manifestOf(r); err != nil {
 		return err
 	}
-	x.open, err = x.m.of.open(ctx, st, x.m)
+	x.open, err = x.m.Of.Open(ctx, st, x.m)
 	return err
 }
 
@@ -109,16 +110,16 @@ func (st *collState) target(ctx context.Context, name string) (*query.View, *ind
 		return nil, nil, err
 	}
 	if x == nil {
-		v, err := st.rows(ctx)
+		v, err := st.Rows(ctx)
 		return v, nil, err
 	}
-	return x.open.(rowFinder).rowView(), x, nil
+	return x.open.(kind.RowFinder).RowView(), x, nil
 }
 
 // searchIndex returns the index for a search for rows: the named index, or the only one if name is
 // empty. nil means an exact scan of the rows.
 func (st *collState) searchIndex(ctx context.Context, name string) (*indexState, error) {
-	name, err := st.only(name, Flat, func(k kind) bool { return !k.predicts() })
+	name, err := st.only(name, Flat, func(k kind.Kind) bool { return !k.Predicts() })
 	if err != nil || name == Flat {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (st *collState) searchIndex(ctx context.Context, name string) (*indexState,
 	if err != nil {
 		return nil, err
 	}
-	if x.m.of.predicts() {
+	if x.m.Of.Predicts() {
 		return nil, fmt.Errorf("%w: index %q of %q is a label model", fail.Kind, name, st.c.Name)
 	}
 	return x, nil
@@ -138,7 +139,7 @@ func (st *collState) searchIndex(ctx context.Context, name string) (*indexState,
 
 // only returns name if it is not empty, otherwise the name of the only index that suits, or
 // none if there is no such index.
-func (st *collState) only(name, none string, suits func(kind) bool) (string, error) {
+func (st *collState) only(name, none string, suits func(kind.Kind) bool) (string, error) {
 	if name != "" {
 		return name, nil
 	}
@@ -149,7 +150,7 @@ func (st *collState) only(name, none string, suits func(kind) bool) (string, err
 		if err != nil {
 			return "", err
 		}
-		if suits(m.of) {
+		if suits(m.Of) {
 			name = st.c.Indexes[i].Name
 			found++
 		}
@@ -202,8 +203,8 @@ func (st *collState) indexInfo(name string) (IndexInfo, error) {
 	return publicInfo(m), nil
 }
 
-// manifestNamed implements kind.Source.
-func (st *collState) manifestNamed(name string) (*manifest, error) {
+// ManifestNamed implements kind.Source.
+func (st *collState) ManifestNamed(name string) (*kind.Manifest, error) {
 	r := st.c.index(name)
 	if r == nil {
 		return nil, nil
@@ -211,8 +212,8 @@ func (st *collState) manifestNamed(name string) (*manifest, error) {
 	return st.manifestOf(r)
 }
 
-// openNamed implements kind.Source.
-func (st *collState) openNamed(ctx context.Context, name string) (opened, error) {
+// OpenNamed implements kind.Source.
+func (st *collState) OpenNamed(ctx context.Context, name string) (kind.Opened, error) {
 	r := st.c.index(name)
 	if r == nil {
 		return nil, noIndex(st.c, name)
@@ -221,18 +222,18 @@ func (st *collState) openNamed(ctx context.Context, name string) (opened, error)
 	return x.open, err
 }
 
-func (st *collState) about() *about { return &st.describe }
+func (st *collState) Collection() *kind.Collection { return &st.describe }
 
-func (st *collState) guard(old bool, err *error) { caught(st.g.store, recover(), old, err) }
+func (st *collState) Guard(old bool, err *error) { caught(st.g.store, recover(), old, err) }
 
-func (st *collState) corrupt(format string, a ...any) error { return corruptf(st.c.Name, format, a...) }
+func (st *collState) Corrupt(format string, a ...any) error { return corruptf(st.c.Name, format, a...) }
 
-func (st *collState) shared(object uint64, empty any) any {
+func (st *collState) Shared(object uint64, empty any) any {
 	x, _ := st.g.store.fresh.LoadOrStore(object, empty)
 	return x
 }
 
-func (st *collState) denseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
-func (st *collState) sparseRow(row uint32) vector.Sparse      { return st.sparseRows.row(row) }
+func (st *collState) DenseRow(row int, x []float32) []float32 { return st.base.Rows.Vector(row, x) }
+func (st *collState) SparseRow(row uint32) vector.Sparse      { return st.sparseRows.Row(row) }
 
-var _ source = (*collState)(nil)
+var _ kind.Source = (*collState)(nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -13,7 +14,7 @@ import (
 type IndexOptions interface {
 	// request returns the stored form of the options for a sparse or dense collection, and refuses
 	// values that contradict each other.
-	request(sparse bool) (options, error)
+	request(sparse bool) (kind.Options, error)
 }
 
 // Auto builds the index that suits the collection: over dense rows a forest with the defaults of
@@ -23,7 +24,7 @@ type Auto struct {
 	Seed uint64
 }
 
-func (o *Auto) request(sparse bool) (options, error) {
+func (o *Auto) request(sparse bool) (kind.Options, error) {
 	if o == nil {
 		o = &Auto{}
 	}
@@ -36,8 +37,8 @@ func (o *Auto) request(sparse bool) (options, error) {
 // registered is a kind of index, and the function that returns the public form of its stored
 // options.
 type registered struct {
-	kind   kind
-	public func(o options) IndexOptions
+	kind   kind.Kind
+	public func(o kind.Options) IndexOptions
 }
 
 // kinds holds all kinds of indexes by name. A new kind is an entry here.
@@ -56,16 +57,16 @@ var kinds = map[string]registered{
 }
 
 // kindOf returns the kind with a name, nil if there is none.
-func kindOf(name string) kind { return kinds[name].kind }
+func kindOf(name string) kind.Kind { return kinds[name].kind }
 
 // suitable returns the kind that options select, or an error if it does not suit a collection.
-func suitable(o options, coll string, sparse bool) (kind, error) {
-	k := kindOf(o.kindName())
+func suitable(o kind.Options, coll string, sparse bool) (kind.Kind, error) {
+	k := kindOf(o.Name())
 	if k == nil { // in a damaged manifest
-		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.kindName())
+		return nil, fmt.Errorf("%w: unknown kind of index %q", fail.Option, o.Name())
 	}
-	if !k.suits(sparse) {
-		return nil, fmt.Errorf("%w: kind %q does not suit %q", fail.Kind, o.kindName(), coll)
+	if !k.Suits(sparse) {
+		return nil, fmt.Errorf("%w: kind %q does not suit %q", fail.Kind, o.Name(), coll)
 	}
 	return k, nil
 }

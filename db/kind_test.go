@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -19,70 +20,72 @@ import (
 const kindToy = "toy"
 
 func init() {
-	kinds[kindToy] = registered{toyKind{}, func(options) IndexOptions { return &Toy{} }}
+	kinds[kindToy] = registered{toyKind{}, func(kind.Options) IndexOptions { return &Toy{} }}
 }
 
 type toyKind struct{}
 
-func (toyKind) suits(sparse bool) bool                                 { return sparse }
-func (toyKind) predicts() bool                                         { return false }
-func (toyKind) detail() detail                                         { return &toyManifest{} }
-func (toyKind) options() options                                       { return &Toy{} }
-func (toyKind) again(_ context.Context, _ source, m *manifest) options { return m.Options }
+func (toyKind) Suits(sparse bool) bool { return sparse }
+func (toyKind) Predicts() bool         { return false }
+func (toyKind) Detail() kind.Detail    { return &toyManifest{} }
+func (toyKind) Options() kind.Options  { return &Toy{} }
+func (toyKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
+	return m.Options
+}
 
 // Toy are its options.
 type Toy struct{}
 
-func (o *Toy) request(bool) (options, error) { return o, nil }
-func (*Toy) kindName() string                { return kindToy }
-func (*Toy) limits(string, int) error        { return nil }
-func (o *Toy) after(options) options         { return o }
+func (o *Toy) request(bool) (kind.Options, error) { return o, nil }
+func (*Toy) Name() string                         { return kindToy }
+func (*Toy) Limits(string, int) error             { return nil }
+func (o *Toy) After(kind.Options) kind.Options    { return o }
 
 // toyManifest is the detail of a toy.
 type toyManifest struct {
-	plainDetail
+	kind.PlainDetail
 	Cols int
 }
 
-func (d *toyManifest) features() int         { return d.Cols }
-func (d *toyManifest) check(*manifest) error { return nil }
+func (d *toyManifest) FeatureCount() int          { return d.Cols }
+func (d *toyManifest) Check(*kind.Manifest) error { return nil }
 
 // toy is a copy on its way to the file.
 type toy struct {
-	wholeStep
+	kind.WholeStep
 	rows    *vector.CSR
 	n, live int
 }
 
-func newToy(ctx context.Context, st source) (*toy, error) {
-	set, err := st.sparse(ctx)
+func newToy(ctx context.Context, st kind.Source) (*toy, error) {
+	set, err := st.Sparse(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &toy{n: set.n, live: set.live}
-	t.rows, _, err = set.matrix(ctx, 0, set.n, st.about().Dim, func(int, int) {})
+	t := &toy{n: set.N, live: set.Live}
+	t.rows, _, err = set.Matrix(ctx, 0, set.N, st.Collection().Dim, func(int, int) {})
 	return t, err
 }
 
-func (toyKind) build(ctx context.Context, job *buildJob) (_ built, err error) {
+func (toyKind) Build(ctx context.Context, job *kind.Job) (_ kind.Built, err error) {
 	var t *toy
-	err = job.latest(func(st source) error { t, err = newToy(ctx, st); return err })
+	err = job.Latest(func(st kind.Source) error { t, err = newToy(ctx, st); return err })
 	return t, err
 }
 
-func (toyKind) absorb(ctx context.Context, st source, m *manifest, _ *stageTimer) (step, bool, error) {
+func (toyKind) Absorb(ctx context.Context, st kind.Source, m *kind.Manifest, _ *kind.Timer) (kind.Step, bool, error) {
 	t, err := newToy(ctx, st)
 	return &toyStep{t, m}, false, err
 }
 
-func (t *toy) describe(m *manifest) {
+func (t *toy) Describe(m *kind.Manifest) {
 	m.Options, m.Info.Rows, m.Info.TrainingPoints = &Toy{}, t.n, t.live
 }
 
-func (t *toy) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+func (t *toy) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	toyArrays(w.Section(codec.KindPostings), t.rows)
-	m := &manifest{Object: object, Metric: vector.Cosine, Dim: t.rows.Cols, own: &toyManifest{Cols: t.rows.Cols}}
+	m := &kind.Manifest{Object: object, Metric: vector.Cosine, Dim: t.rows.Cols, Own: &toyManifest{Cols: t.rows.Cols}}
 	m.Info.Bytes = w.Sizes
 	return m, w.Err
 }
@@ -95,47 +98,47 @@ func toyArrays(a *arrays.Section, rows *vector.CSR) {
 
 type toyStep struct {
 	*toy
-	was *manifest
+	was *kind.Manifest
 }
 
-func (s *toyStep) action() string { return "copy" }
-func (s *toyStep) rows() int      { return s.n }
+func (s *toyStep) Action() string { return "copy" }
+func (s *toyStep) Rows() int      { return s.n }
 
-func (s *toyStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
-	m, err := s.toy.emit(object, sink)
+func (s *toyStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+	m, err := s.toy.Emit(object, sink)
 	if err != nil {
 		return nil, err
 	}
 	bytes := m.Info.Bytes
 	m.Info = s.was.Info
 	m.Info.Bytes = bytes
-	s.describe(m)
+	s.Describe(m)
 	return m, nil
 }
 
 // toyIndex is a copy as one generation sees it.
 type toyIndex struct {
-	st   source
+	st   kind.Source
 	rows *vector.CSR
 }
 
-func (toyKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
-	r := st.arrays(ctx, m.Info.Name, m.Object)
-	rows := &vector.CSR{Cols: m.own.(*toyManifest).Cols}
+func (toyKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	r := st.Arrays(ctx, m.Info.Name, m.Object)
+	rows := &vector.CSR{Cols: m.Own.(*toyManifest).Cols}
 	toyArrays(r.Section(codec.KindPostings), rows)
 	r.Need(rows.Rows() == m.Info.Rows && rows.Validate() == nil, "rows")
 	return &toyIndex{st, rows}, r.Err
 }
 
-func (x *toyIndex) check(context.Context) error { return x.rows.Validate() }
+func (x *toyIndex) Check(context.Context) error { return x.rows.Validate() }
 
-func (x *toyIndex) find(_ context.Context, _ *postings.Searcher, q sparseAsk, hits []postings.Hit) ([]postings.Hit, postings.Stats, error) {
+func (x *toyIndex) Find(_ context.Context, _ *postings.Searcher, q kind.SparseAsk, hits []postings.Hit) ([]postings.Hit, postings.Stats, error) {
 	for i := range x.rows.Rows() {
 		row := uint32(i)
-		if x.st.deleted(row) || q.accept != nil && !q.accept.Contains(row) {
+		if x.st.Deleted(row) || q.Accept != nil && !q.Accept.Contains(row) {
 			continue
 		}
-		if score := vector.DotSparse(q.x, x.rows.Row(i)); score > 0 {
+		if score := vector.DotSparse(q.X, x.rows.Row(i)); score > 0 {
 			hits = append(hits, postings.Hit{Row: row, Score: score})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
@@ -37,8 +38,8 @@ type labelled struct {
 	live []int
 }
 
-// deletedSet returns the numbers of the rows that are not live.
-func (d *labelled) deletedSet() *roaring.Bitmap {
+// DeletedSet returns the numbers of the rows that are not live.
+func (d *labelled) DeletedSet() *roaring.Bitmap {
 	out := roaring.New()
 	out.AddRange(0, uint64(d.rows.Rows()))
 	for _, row := range d.live {
@@ -51,21 +52,21 @@ func (d *labelled) deletedSet() *roaring.Bitmap {
 // are not zero. Known labels get the first numbers, in their order; other labels are numbered
 // in the order in which they first occur in live rows.
 func readLabelled(
-	ctx context.Context, st source, known []string, report func(done, total int),
+	ctx context.Context, st kind.Source, known []string, report func(done, total int),
 ) (*labelled, []string, error) {
-	if err := st.load(ctx); err != nil {
+	if err := st.Load(ctx); err != nil {
 		return nil, nil, err
 	}
-	c := st.about()
+	c := st.Collection()
 	if c.Live == 0 {
 		return nil, nil, fmt.Errorf("%w: %q", fail.Empty, c.Name)
 	}
 	b, err := labels.NewBuilder(known)
 	if err != nil {
-		return nil, nil, st.corrupt("label names: %w", err)
+		return nil, nil, st.Corrupt("label names: %w", err)
 	}
 	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
-	labelsOf := st.labelReader()
+	labelsOf := st.LabelReader()
 	for row := range c.Rows {
 		if row%1024 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -73,7 +74,7 @@ func readLabelled(
 			}
 			report(int(row), int(c.Rows))
 		}
-		if st.deleted(row) {
+		if st.Deleted(row) {
 			data.rows.Append(vector.Sparse{})
 			b.Add(nil)
 			continue
@@ -83,9 +84,9 @@ func readLabelled(
 			return nil, nil, err
 		}
 		if c.Sparse {
-			data.rows.Append(st.sparseRow(row))
+			data.rows.Append(st.SparseRow(row))
 		} else {
-			data.rows.Append(listed(st.denseRow(int(row), make([]float32, c.Dim))))
+			data.rows.Append(kind.Listed(st.DenseRow(int(row), make([]float32, c.Dim))))
 		}
 		b.Add(names)
 		data.live = append(data.live, int(row))

@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -43,12 +44,12 @@ type lcifOptions struct {
 	relearn bool
 }
 
-func (*lcifOptions) kindName() string { return kindLCIF }
+func (*lcifOptions) Name() string { return kindLCIF }
 
 // maxFolds is the largest number of folds of a cross-validation.
 const maxFolds = 1000
 
-func (o *lcifOptions) limits(_ string, dim int) error {
+func (o *lcifOptions) Limits(_ string, dim int) error {
 	if o.Folds > maxFolds {
 		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, o.Folds, maxFolds)
 	}
@@ -58,8 +59,8 @@ func (o *lcifOptions) limits(_ string, dim int) error {
 	return nil
 }
 
-// after takes the parameters of the rebuild, whose thresholds follow the numbers of the labels.
-func (o *lcifOptions) after(rebuilt options) options {
+// After takes the parameters of the rebuild, whose thresholds follow the numbers of the labels.
+func (o *lcifOptions) After(rebuilt kind.Options) kind.Options {
 	kept := *o
 	kept.Params = rebuilt.(*lcifOptions).Params
 	return &kept
@@ -137,13 +138,13 @@ type lcifLearned struct {
 	graph         *vector.CSR // nearest other rows; nil without second-order scores
 	params        lcif.Params
 	curve         *lcif.Curve
-	weights       []labelWeight
+	weights       []kind.LabelWeight
 }
 
 // lcifManifest is the part of a manifest that only label models have. Their parameters are in
 // the options.
 type lcifManifest struct {
-	plainDetail
+	kind.PlainDetail
 	Features, Labels int
 	// Neighbors names the index that finds neighbors in a dense collection.
 	Neighbors string `json:",omitempty"`
@@ -163,22 +164,22 @@ type lcifManifest struct {
 }
 
 // lcifOf returns the part of the manifest that only label models have.
-func lcifOf(m *manifest) *lcifManifest { return m.own.(*lcifManifest) }
+func lcifOf(m *kind.Manifest) *lcifManifest { return m.Own.(*lcifManifest) }
 
 // paramsOf returns the parameters of a label model.
-func paramsOf(m *manifest) *lcif.Params { return lcifOptionsOf(m).Params }
+func paramsOf(m *kind.Manifest) *lcif.Params { return lcifOptionsOf(m).Params }
 
 // lcifOptionsOf returns the options in the manifest of a label model.
-func lcifOptionsOf(m *manifest) *lcifOptions { return m.Options.(*lcifOptions) }
+func lcifOptionsOf(m *kind.Manifest) *lcifOptions { return m.Options.(*lcifOptions) }
 
-// fits reports whether the model has an inverted index if its rows are sparse, and none if they
+// Fits reports whether the model has an inverted index if its rows are sparse, and none if they
 // are dense.
-func (l *lcifManifest) fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
-func (l *lcifManifest) segments() int         { return len(l.Segments) }
-func (l *lcifManifest) features() int         { return l.Features }
-func (l *lcifManifest) uses() string          { return l.Neighbors }
+func (l *lcifManifest) Fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
+func (l *lcifManifest) SegmentCount() int     { return len(l.Segments) }
+func (l *lcifManifest) FeatureCount() int     { return l.Features }
+func (l *lcifManifest) Uses() string          { return l.Neighbors }
 
-func (l *lcifManifest) objects() []uint64 {
+func (l *lcifManifest) Objects() []uint64 {
 	out := segmentObjects(l.Segments)
 	if l.Base != 0 {
 		out = append(out, l.Base)
@@ -186,8 +187,8 @@ func (l *lcifManifest) objects() []uint64 {
 	return out
 }
 
-// check refuses values that no build writes.
-func (l *lcifManifest) check(m *manifest) error {
+// Check refuses values that no build writes.
+func (l *lcifManifest) Check(m *kind.Manifest) error {
 	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
 	switch {
 	case paramsOf(m) == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
@@ -195,8 +196,8 @@ func (l *lcifManifest) check(m *manifest) error {
 		return errors.New("label model")
 	case l.Graph < 0 || l.Graph > maxGraph:
 		return errors.New("nearest rows of rows")
-	case l.Features < 0 || l.Features > maxFeature+1 ||
-		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > maxDim):
+	case l.Features < 0 || l.Features > kind.MaxFeature+1 ||
+		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > kind.MaxDim):
 		return errors.New("features")
 	case !validSegments(l.Segments, m.Info.Rows, sparse) || segmentFeatures(l.Segments) > l.Features:
 		return errors.New("segments")
@@ -207,15 +208,15 @@ func (l *lcifManifest) check(m *manifest) error {
 // lcifKind implements label models over sparse and dense collections.
 type lcifKind struct{}
 
-func (lcifKind) suits(bool) bool  { return true }
-func (lcifKind) predicts() bool   { return true }
-func (lcifKind) detail() detail   { return &lcifManifest{} }
-func (lcifKind) options() options { return &lcifOptions{} }
+func (lcifKind) Suits(bool) bool       { return true }
+func (lcifKind) Predicts() bool        { return true }
+func (lcifKind) Detail() kind.Detail   { return &lcifManifest{} }
+func (lcifKind) Options() kind.Options { return &lcifOptions{} }
 
-// again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
+// Again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
 // they are passed on with the names of the labels. If the names cannot be read, as in a damaged
 // model, thresholds stay with the numbers.
-func (lcifKind) again(ctx context.Context, st source, m *manifest) options {
+func (lcifKind) Again(ctx context.Context, st kind.Source, m *kind.Manifest) kind.Options {
 	o := *lcifOptionsOf(m)
 	o.relearn = true
 	if t := o.Params.Thresholds; t != nil && t.PerLabel != nil && st != nil {
@@ -224,20 +225,20 @@ func (lcifKind) again(ctx context.Context, st source, m *manifest) options {
 	return &o
 }
 
-// build learns a label model.
-func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
+// Build learns a label model.
+func (lcifKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	var data *labelled
-	l, o := &lcifLearned{}, *job.opts.(*lcifOptions)
-	err := job.latest(func(st source) (err error) {
-		c := st.about()
+	l, o := &lcifLearned{}, *job.Opts.(*lcifOptions)
+	err := job.Latest(func(st kind.Source) (err error) {
+		c := st.Collection()
 		l.dim, l.metric = c.Dim, c.Metric
 		if o, err = o.resolve(int(c.Live)); err != nil {
 			return err
 		}
-		if err := resolveNeighbors(st, job.name, &o); err != nil {
+		if err := resolveNeighbors(st, job.Name, &o); err != nil {
 			return err
 		}
-		err = job.timer.run("read", func(report func(int, int)) error {
+		err = job.Timer.Run("read", func(report func(int, int)) error {
 			data, l.names, err = readLabelled(ctx, st, nil, report)
 			return err
 		})
@@ -245,19 +246,19 @@ func (lcifKind) build(ctx context.Context, job *buildJob) (built, error) {
 			return err
 		}
 		// Neighbors are searched for in the map, so the snapshot must stay open.
-		return l.learnDense(ctx, st, data, o, job.timer)
+		return l.learnDense(ctx, st, data, o, job.Timer)
 	})
 	if err == nil && l.sets == nil {
-		err = l.learnSparse(ctx, job.coll, data, o, job.timer)
+		err = l.learnSparse(ctx, job.Coll, data, o, job.Timer)
 	}
 	return l, err
 }
 
 // learnSparse learns the model of a sparse collection.
 func (l *lcifLearned) learnSparse(
-	ctx context.Context, coll string, data *labelled, o lcifOptions, timer *stageTimer,
+	ctx context.Context, coll string, data *labelled, o lcifOptions, timer *kind.Timer,
 ) error {
-	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.deletedSet()
+	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.DeletedSet()
 	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
 		return err
 	}
@@ -277,14 +278,14 @@ func (l *lcifLearned) learnSparse(
 		return err
 	}
 	data, l.idf = best.data, best.idf
-	return timer.run("model", func(report func(int, int)) error { return l.learn(ctx, data, report) })
+	return timer.Run("model", func(report func(int, int)) error { return l.learn(ctx, data, report) })
 }
 
 // learn learns the model from all rows with the chosen parameters.
 func (l *lcifLearned) learn(
 	ctx context.Context, data *labelled, report func(done, total int),
 ) error {
-	view, counts, err := lcif.Build(ctx, data.rows, data.sets, l.params.Features, workersOf(ctx))
+	view, counts, err := lcif.Build(ctx, data.rows, data.sets, l.params.Features, kind.WorkersOf(ctx))
 	if err != nil {
 		return fail.Wrapf(err, "label model")
 	}
@@ -317,15 +318,15 @@ func (l *lcifLearned) learnGraph(
 		l.opts.Graph = 0
 		return nil
 	}
-	if err := view.AddGraph(ctx, rows, l.opts.Graph, workersOf(ctx), report); err != nil {
+	if err := view.AddGraph(ctx, rows, l.opts.Graph, kind.WorkersOf(ctx), report); err != nil {
 		return fail.Wrapf(err, "nearest rows of rows")
 	}
 	l.graph = view.Graph
 	return nil
 }
 
-func (l *lcifLearned) describe(m *manifest) {
-	l.sparseLearned.describe(m)
+func (l *lcifLearned) Describe(m *kind.Manifest) {
+	l.sparseLearned.Describe(m)
 	o := l.opts
 	o.Params = &l.params
 	m.Options, m.Info.LabelCurve, m.Info.LabelWeights = &o, l.curve, l.weights
@@ -364,10 +365,10 @@ const (
 	similarityArrays // the number of arrays
 )
 
-// emit writes a label model of one segment.
-func (l *lcifLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+// Emit writes a label model of one segment.
+func (l *lcifLearned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
-	m := &manifest{Info: info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
+	m := &kind.Manifest{Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
 	d := &lcifManifest{
 		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale,
 		Graph: l.opts.Graph,
@@ -377,7 +378,7 @@ func (l *lcifLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 		one = l.put(w, one)
 		m.Dim, d.Features = l.index.Features(), l.index.Features()
 	}
-	m.own, d.Segments = d, []segmentManifest{one}
+	m.Own, d.Segments = d, []segmentManifest{one}
 	sets := l.sets.CSR()
 	labelSetArrays(w.Section(codec.KindLabelMatrix), &sets)
 	h := &lcifHead{

@@ -11,6 +11,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -47,9 +48,9 @@ func patchFull(changed, touched, base int) bool {
 // lcifStep is a step of maintenance after which a label model covers fresh rows and no longer
 // counts deleted ones.
 type lcifStep struct {
-	m *manifest // of the index before the step
+	m *kind.Manifest // of the index before the step
 	// The step replaces segments [from, to) by one of n rows that begins with row first and has
-	// deletedRows deleted rows; if n is zero, it writes none. The segment is an object of its own.
+	// DeletedRows deleted rows; if n is zero, it writes none. The segment is an object of its own.
 	// Every step writes the head, and the next step deletes it.
 	from, to              int
 	object                uint64 // of the segment
@@ -68,16 +69,16 @@ type lcifStep struct {
 	params                lcif.Params
 }
 
-// absorb returns a step, or reports that too many rows have changed for the model's weights and
+// Absorb returns a step, or reports that too many rows have changed for the model's weights and
 // selection of features.
-func (lcifKind) absorb(
-	ctx context.Context, st source, m *manifest, timer *stageTimer,
-) (s step, rebuild bool, err error) {
-	l, c := lcifOf(m), st.about()
+func (lcifKind) Absorb(
+	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
+) (s kind.Step, rebuild bool, err error) {
+	l, c := lcifOf(m), st.Collection()
 	if c.Sparse {
-		set, err := st.sparse(ctx)
+		set, err := st.Sparse(ctx)
 		if err == nil {
-			err = checkSpread(c.Name, c.Dim, set.entries())
+			err = checkSpread(c.Name, c.Dim, set.Entries())
 		}
 		if err != nil {
 			return nil, false, err
@@ -88,7 +89,7 @@ func (lcifKind) absorb(
 		return nil, false, err
 	}
 	deletedRows := roaring.New()
-	if d := st.deletedSet(); d != nil {
+	if d := st.DeletedSet(); d != nil {
 		deletedRows = d
 	}
 	if a.idf != nil || a.keep != nil || l.Scale != nil {
@@ -97,7 +98,7 @@ func (lcifKind) absorb(
 			learned, newlyDeleted = m.Info.Rows, int(a.deletedRows.GetCardinality())
 		}
 		changed := int(c.Rows) - learned + int(deletedRows.GetCardinality()) - newlyDeleted
-		if float64(changed) > drift*float64(learned-newlyDeleted) {
+		if float64(changed) > kind.Drift*float64(learned-newlyDeleted) {
 			return nil, true, nil
 		}
 	}
@@ -111,11 +112,11 @@ func (lcifKind) absorb(
 	if c.Sparse {
 		f.features = c.Dim
 	}
-	err = timer.run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
+	err = timer.Run("read", func(report func(int, int)) error { return f.readChange(ctx, report) })
 	if err != nil {
 		return nil, false, err
 	}
-	err = timer.run("count", func(func(int, int)) error { return f.count(ctx) })
+	err = timer.Run("count", func(func(int, int)) error { return f.count(ctx) })
 	if err == nil {
 		err = f.segment(ctx, timer)
 	}
@@ -125,7 +126,7 @@ func (lcifKind) absorb(
 			Ptr: slices.Clone(g.Ptr), Index: slices.Clone(g.Index), Value: slices.Clone(g.Value), Cols: g.Cols,
 		}
 	} else if err == nil && l.Graph > 0 {
-		err = timer.run("graph", func(report func(int, int)) error { return f.graph(ctx, report) })
+		err = timer.Run("graph", func(report func(int, int)) error { return f.graph(ctx, report) })
 	}
 	if err != nil {
 		return nil, false, err
@@ -133,19 +134,19 @@ func (lcifKind) absorb(
 	return &f.lcifStep, false, nil
 }
 
-// rewriteDue reports whether a segment of a label model must be rewritten although the model
+// RewriteDue reports whether a segment of a label model must be rewritten although the model
 // covers all rows and counts no deleted ones: a step leaves the segments unchanged that it does
 // not merge. A rewrite is due if the deleted rows of the segment are at least the given share
 // of the rows that the model covers.
-func (l *lcifManifest) rewriteDue(deletedRows *roaring.Bitmap, m *manifest, share float64) bool {
+func (l *lcifManifest) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, share float64) bool {
 	deleted := func(g *segmentManifest) int { return deletedWithin(deletedRows, g.First, g.Rows) - g.Dead }
 	from, _, _, ok := planSegments(l.Segments, m.Info.Rows, deleted)
 	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
 }
 
-// deletedWithin returns the number of rows in [first, first+n) that are in deletedRows.
+// deletedWithin returns the number of rows in [first, first+n) that are in DeletedRows.
 func deletedWithin(deletedRows *roaring.Bitmap, first, n int) int {
-	if b := within(deletedRows, first, n); b != nil {
+	if b := kind.Within(deletedRows, first, n); b != nil {
 		return int(b.GetCardinality())
 	}
 	return 0
@@ -164,13 +165,13 @@ func (f *lcifFollowing) graph(
 		}
 		var x vector.Sparse
 		if !f.newlyDeleted.Contains(i) {
-			x = f.row(i)
+			x = f.Row(i)
 		}
 		rows.Append(x)
 	}
 	rows.Cols = f.features
 	view := &lcif.View{Features: f.features, Keep: f.head.keep}
-	if f.st.about().Sparse {
+	if f.st.Collection().Sparse {
 		index, err := postings.Build(ctx, lcif.UnitRows(rows, view), postings.Params{}, nil)
 		if err != nil {
 			return fail.Wrapf(err, "postings")
@@ -183,7 +184,7 @@ func (f *lcifFollowing) graph(
 		}
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
-	if err := view.AddGraph(ctx, rows, lcifOf(f.m).Graph, workersOf(ctx), report); err != nil {
+	if err := view.AddGraph(ctx, rows, lcifOf(f.m).Graph, kind.WorkersOf(ctx), report); err != nil {
 		return fail.Wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
@@ -193,7 +194,7 @@ func (f *lcifFollowing) graph(
 // lcifFollowing is the state of one step while it is computed.
 type lcifFollowing struct {
 	lcifStep
-	st           source
+	st           kind.Source
 	a            *lcifArrays
 	newlyDeleted *roaring.Bitmap   // rows that are deleted now
 	number       map[string]uint32 // of labels
@@ -214,16 +215,16 @@ func (f *lcifFollowing) unchanged() bool {
 	return f.covered == f.m.Info.Rows && f.deleted == 0
 }
 
-// row returns a copy of a row's features, weighed as the model weighs them.
-func (f *lcifFollowing) row(row uint32) vector.Sparse {
-	if !f.st.about().Sparse {
-		x := f.st.denseRow(int(row), make([]float32, f.st.about().Dim))
+// Row returns a copy of a row's features, weighed as the model weighs them.
+func (f *lcifFollowing) Row(row uint32) vector.Sparse {
+	if !f.st.Collection().Sparse {
+		x := f.st.DenseRow(int(row), make([]float32, f.st.Collection().Dim))
 		if s := lcifOf(f.m).Scale; s != nil {
 			x = s.Apply(nil, x)
 		}
-		return listed(x)
+		return kind.Listed(x)
 	}
-	x := f.st.sparseRow(row)
+	x := f.st.SparseRow(row)
 	x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 	if f.head.idf != nil {
 		weigh(x, f.head.idf)
@@ -260,7 +261,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	covered := f.m.Info.Rows
 	newlyDeleted := roaring.AndNot(f.newlyDeleted, f.a.deletedRows)
 	newlyDeleted.RemoveRange(uint64(covered), 1<<32)
-	relabelled, err := f.st.relabelled(f.m.Object)
+	relabelled, err := f.st.Relabelled(f.m.Object)
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 			return err
 		}
 	}
-	labelsOf := f.st.labelReader()
+	labelsOf := f.st.LabelReader()
 	for it := relabelled.Iterator(); it.HasNext(); {
 		row := it.Next()
 		set, err := f.setOf(row, labelsOf)
@@ -326,13 +327,13 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 
 // add counts a row with a label set.
 func (f *lcifFollowing) add(row uint32, set []uint32) {
-	f.added.Append(f.row(row))
+	f.added.Append(f.Row(row))
 	f.addSets = append(f.addSets, set)
 }
 
 // remove no longer counts a row with a label set.
 func (f *lcifFollowing) remove(row uint32, set []uint32) {
-	f.removed.Append(f.row(row))
+	f.removed.Append(f.Row(row))
 	f.subSets = append(f.subSets, slices.Clone(set))
 }
 
@@ -365,7 +366,7 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return labels.CountFeatureLabels(ctx, lcif.FeatureRows(units), matrix, workersOf(ctx))
+		return labels.CountFeatureLabels(ctx, lcif.FeatureRows(units), matrix, kind.WorkersOf(ctx))
 	}
 	add, err := counted(f.added, f.addSets, len(f.head.names))
 	if err != nil {
@@ -385,8 +386,8 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 	p := &labels.Patched{
 		Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old,
 	}
-	if f.counts, err = p.Change(add, sub, workersOf(ctx)); err != nil {
-		return f.st.corrupt("index %q: %w", f.m.Info.Name, err)
+	if f.counts, err = p.Change(add, sub, kind.WorkersOf(ctx)); err != nil {
+		return f.st.Corrupt("index %q: %w", f.m.Info.Name, err)
 	}
 	f.baseBytes = int64(8*len(a.base.Ptr) + 16*len(a.base.Index))
 	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.base.Index)) {
@@ -401,12 +402,12 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 }
 
 // segment builds the segment of the step, if one is needed.
-func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
+func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
 	segments := lcifOf(f.m).Segments
 	newlyDeleted := func(first, n int) int { return deletedWithin(f.newlyDeleted, first, n) }
 	from, to, end, ok := planSegments(segments, f.covered,
 		func(g *segmentManifest) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
-	if again := f.relabelledRows(); float64(len(again)) > drift*float64(f.covered) {
+	if again := f.relabelledRows(); float64(len(again)) > kind.Drift*float64(f.covered) {
 		from, to, end, ok = 0, len(segments), f.covered, true
 	}
 	if !ok {
@@ -430,8 +431,8 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		var x vector.Sparse
 		var set []uint32
 		if !f.newlyDeleted.Contains(uint32(i)) {
-			if set = f.labels(i); f.st.about().Sparse {
-				x = f.row(uint32(i))
+			if set = f.labels(i); f.st.Collection().Sparse {
+				x = f.Row(uint32(i))
 			}
 		}
 		rows.Append(x)
@@ -439,12 +440,12 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *stageTimer) error {
 		f.sets.Ptr = append(f.sets.Ptr, uint64(len(f.sets.Index)))
 	}
 	f.keepRelabelled()
-	if !f.st.about().Sparse {
+	if !f.st.Collection().Sparse {
 		return nil
 	}
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
-	err := timer.run("postings", func(report func(int, int)) (err error) {
+	err := timer.Run("postings", func(report func(int, int)) (err error) {
 		f.index, err = postings.Build(ctx, units, lcifOptionsOf(f.m).Postings.params(), report)
 		return err
 	})
@@ -482,29 +483,29 @@ func (f *lcifFollowing) keepRelabelled() {
 	}
 }
 
-// rows returns the number of rows that the step has read.
-func (s *lcifStep) rows() int { return s.read }
+// Rows returns the number of rows that the step has read.
+func (s *lcifStep) Rows() int { return s.read }
 
-// action returns the name of the step, as in MaintainStep.Action.
-func (s *lcifStep) action() string {
+// Action returns the name of the step, as in MaintainStep.Action.
+func (s *lcifStep) Action() string {
 	switch {
 	case s.n == 0 && s.relabels:
 		return "relabel"
 	case s.n == 0:
 		return "forget"
 	}
-	return (&segmentStep{m: s.m, from: s.from, to: s.to, first: s.first, n: s.n}).action()
+	return (&segmentStep{m: s.m, from: s.from, to: s.to, first: s.first, n: s.n}).Action()
 }
 
-// objects returns the number of objects: one for the segment, if there is one, and one for the
+// Objects returns the number of objects: one for the segment, if there is one, and one for the
 // rest.
-func (s *lcifStep) objects() int { return min(s.n, 1) + 1 }
+func (s *lcifStep) Objects() int { return min(s.n, 1) + 1 }
 
-// emit writes the segment, the changed pairs and the head, and returns the manifest of the
+// Emit writes the segment, the changed pairs and the head, and returns the manifest of the
 // model.
-func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+func (s *lcifStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	m, model := *s.m, *lcifOf(s.m)
-	m.own = &model
+	m.Own = &model
 	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
 		w := arrays.NewWriter(object, sink)
@@ -554,8 +555,8 @@ func (s *lcifStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	return &m, w.Err
 }
 
-// parts returns the objects that the model holds in addition to its own.
-func (s *lcifStep) parts() []uint64 {
+// Parts returns the objects that the model holds in addition to its own.
+func (s *lcifStep) Parts() []uint64 {
 	var out []uint64
 	if s.n > 0 {
 		out = append(out, s.object)
@@ -571,15 +572,15 @@ func (s *lcifStep) parts() []uint64 {
 	return out
 }
 
-// garbage returns the blocks of kept objects that the model no longer needs: the old head,
+// Garbage returns the blocks of kept objects that the model no longer needs: the old head,
 // pairs that were rewritten, and segments that were replaced. If the object of the old head
 // also has a segment or pairs, as after a build, the head stays until the object or its pairs
 // are deleted: it is small, and is stored between large blocks that would have to be rewritten.
-func (s *lcifStep) garbage() []blockRef {
-	var out []blockRef
+func (s *lcifStep) Garbage() []kind.BlockRef {
+	var out []kind.BlockRef
 	drop := func(object uint64, section codec.Kind, numbers ...uint32) {
 		for _, n := range numbers {
-			out = append(out, blockRef{object, section, n})
+			out = append(out, kind.BlockRef{Object: object, Kind: section, Number: n})
 		}
 	}
 	baseObject := lcifOf(s.m).baseObject(s.m.Object)
@@ -605,6 +606,6 @@ func (s *lcifStep) garbage() []blockRef {
 			drop(g.Object, codec.KindPostings, n)
 		}
 	}
-	kept := s.parts()
-	return slices.DeleteFunc(out, func(b blockRef) bool { return !slices.Contains(kept, b.object) })
+	kept := s.Parts()
+	return slices.DeleteFunc(out, func(b kind.BlockRef) bool { return !slices.Contains(kept, b.Object) })
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -285,7 +286,7 @@ func mustUseAll(s *Snapshot) error {
 	c := s.gen.tx.Bucket(bucketBlocks).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		object, kind, n := codec.ParseKey(k)
-		if !slices.Contains(r.objects(), object) {
+		if !slices.Contains(r.Objects(), object) {
 			continue
 		}
 		segment := slices.ContainsFunc(lcifOf(m).Segments, func(g segmentManifest) bool { return g.Object == object })
@@ -335,7 +336,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if m.Info.Rows != int(st.c.Rows) {
 		t.Fatalf("model covers %d of %d rows", m.Info.Rows, st.c.Rows)
 	}
-	if n := len(a.sets.relabelled.rows); float64(n) > drift*float64(m.Info.Rows) {
+	if n := len(a.sets.relabelled.rows); float64(n) > kind.Drift*float64(m.Info.Rows) {
 		t.Fatalf("%d of %d rows are relabelled outside of their segments", n, m.Info.Rows)
 	}
 	view, counts, names, err := inMemory(ctx, st, a, m)
@@ -404,28 +405,28 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 
 // inMemory is a model of the live rows with the weights and features of a stored
 // one.
-func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*lcif.View, *labels.FeatureLabels, []string, error) {
+func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *kind.Manifest) (*lcif.View, *labels.FeatureLabels, []string, error) {
 	b, err := labels.NewBuilder(nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
-	labelsOf := st.labelReader()
+	labelsOf := st.LabelReader()
 	for row := range st.c.Rows {
-		if st.deleted(row) {
+		if st.Deleted(row) {
 			rows.Append(vector.Sparse{})
 			b.Add(nil)
 			continue
 		}
 		var x vector.Sparse
 		if st.c.Sparse {
-			x = st.sparseRows.row(row)
+			x = st.sparseRows.Row(row)
 			x = vector.Sparse{Index: x.Index, Value: slices.Clone(x.Value)}
 			if a.idf != nil {
 				weigh(x, a.idf)
 			}
 		} else {
-			x = listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim)))
+			x = kind.Listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim)))
 		}
 		rows.Append(x)
 		own, err := labelsOf(row)
@@ -470,7 +471,7 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *manifest) (*
 }
 
 // samePairs compares the stored sums, lengths and priors with counted ones.
-func samePairs(a *lcifArrays, m *manifest, counts *labels.FeatureLabels, names []string) error {
+func samePairs(a *lcifArrays, m *kind.Manifest, counts *labels.FeatureLabels, names []string) error {
 	number := map[string]uint32{}
 	for i, name := range names {
 		number[name] = uint32(i)

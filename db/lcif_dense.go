@@ -10,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -26,10 +27,10 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
 // resolveNeighbors fills in the index that finds neighbors for the label model to be built
 // under a name, and refuses options that its collection does not support.
-func resolveNeighbors(st source, name string, o *lcifOptions) error {
-	if st.about().Sparse {
+func resolveNeighbors(st kind.Source, name string, o *lcifOptions) error {
+	if st.Collection().Sparse {
 		if o.Weight == weightStandard {
-			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", fail.Option, o.Weight, st.about().Name)
+			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", fail.Option, o.Weight, st.Collection().Name)
 		}
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q",
@@ -40,30 +41,30 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 	switch {
 	case o.Weight == weightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
-			fail.Option, o.Weight, st.about().Name)
-	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != scanName:
+			fail.Option, o.Weight, st.Collection().Name)
+	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != kind.ScanName:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
-			fail.Option, o.Weight, st.about().Name, o.Neighbors)
+			fail.Option, o.Weight, st.Collection().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
 		return fmt.Errorf("%w: features are selected in sparse collections, %q is dense",
-			fail.Option, st.about().Name)
+			fail.Option, st.Collection().Name)
 	}
 	switch {
 	case o.relearn:
 		return storedNeighbors(st, name, o)
 	case o.Weight == weightStandard:
-		o.Neighbors = scanName
+		o.Neighbors = kind.ScanName
 		return nil
 	case o.Neighbors == "":
 		return firstForest(st, name, o)
-	case o.Neighbors == scanName:
+	case o.Neighbors == kind.ScanName:
 		return nil
 	case o.Neighbors == name:
-		return errOwnNeighbors(name, st.about().Name)
+		return errOwnNeighbors(name, st.Collection().Name)
 	}
 	tuned, err := tunedForest(st, o.Neighbors)
 	if err == nil && !tuned {
-		err = fmt.Errorf("%w: index %q of %q is no tuned forest", fail.Option, o.Neighbors, st.about().Name)
+		err = fmt.Errorf("%w: index %q of %q is no tuned forest", fail.Option, o.Neighbors, st.Collection().Name)
 	}
 	return err
 }
@@ -73,27 +74,27 @@ func resolveNeighbors(st source, name string, o *lcifOptions) error {
 func errOwnNeighbors(name, coll string) error {
 	return fmt.Errorf("%w: label model %q of %q would replace the forest %q that finds its neighbours: "+
 		"give the model another name, or set its neighbours to another forest or %q",
-		fail.Option, name, coll, name, scanName)
+		fail.Option, name, coll, name, kind.ScanName)
 }
 
 // tunedForest reports whether an index is a forest that the tuner has measured.
-func tunedForest(st source, name string) (bool, error) {
-	m, err := st.manifestNamed(name)
+func tunedForest(st kind.Source, name string) (bool, error) {
+	m, err := st.ManifestNamed(name)
 	switch {
 	case err != nil:
 		return false, err
 	case m == nil:
 		return false, fmt.Errorf("%w: neighbors: %q in collection %q, which has %q", fail.NoIndex, name,
-			st.about().Name, st.about().Indexes)
+			st.Collection().Name, st.Collection().Indexes)
 	}
-	return !m.of.predicts() && m.Info.Curve != nil, nil
+	return !m.Of.Predicts() && m.Info.Curve != nil, nil
 }
 
-// firstForest fills in the first tuned forest by name, or scanName if there is no tuned forest. If
+// firstForest fills in the first tuned forest by name, or ScanName if there is no tuned forest. If
 // the only tuned forest has the model's own name, it returns an error.
-func firstForest(st source, name string, o *lcifOptions) error {
+func firstForest(st kind.Source, name string, o *lcifOptions) error {
 	replaced := false
-	for _, x := range st.about().Indexes {
+	for _, x := range st.Collection().Indexes {
 		tuned, err := tunedForest(st, x)
 		switch {
 		case err != nil:
@@ -107,35 +108,35 @@ func firstForest(st source, name string, o *lcifOptions) error {
 		}
 	}
 	if replaced {
-		return errOwnNeighbors(name, st.about().Name)
+		return errOwnNeighbors(name, st.Collection().Name)
 	}
-	o.Neighbors = scanName
+	o.Neighbors = kind.ScanName
 	return nil
 }
 
 // storedNeighbors resolves the neighbors of a stored model that is rebuilt. The name of a
 // dropped forest is kept, since a forest may be built under that name again; the name of an
-// index of another kind becomes scanName.
-func storedNeighbors(st source, name string, o *lcifOptions) error {
-	m, err := st.manifestNamed(o.Neighbors)
-	if m != nil && (o.Neighbors == name || m.of.predicts()) {
-		o.Neighbors = scanName
+// index of another kind becomes ScanName.
+func storedNeighbors(st kind.Source, name string, o *lcifOptions) error {
+	m, err := st.ManifestNamed(o.Neighbors)
+	if m != nil && (o.Neighbors == name || m.Of.Predicts()) {
+		o.Neighbors = kind.ScanName
 	}
 	return err
 }
 
 // checkCycle refuses a stored label model that finds its neighbors by itself,
 // directly or through other models.
-func checkCycle(st source, m *manifest) error {
-	cycle, err := neighborCycle(m.Info.Name, func(name string) (string, error) {
-		m, err := st.manifestNamed(name)
+func checkCycle(st kind.Source, m *kind.Manifest) error {
+	cycle, err := kind.Cycle(m.Info.Name, func(name string) (string, error) {
+		m, err := st.ManifestNamed(name)
 		if m == nil {
 			return "", err
 		}
-		return m.own.uses(), nil
+		return m.Own.Uses(), nil
 	})
 	if err == nil && cycle != nil {
-		err = st.corrupt("index %q depends on itself: its neighbours are found by %q: "+
+		err = st.Corrupt("index %q depends on itself: its neighbours are found by %q: "+
 			"repair the database, or drop the index", m.Info.Name, cycle[1:])
 	}
 	return err
@@ -143,25 +144,25 @@ func checkCycle(st source, m *manifest) error {
 
 // denseNeighbors finds neighbors with the named forest, or with a scan if there is no such
 // forest or no setting of it reaches the recall.
-func denseNeighbors(ctx context.Context, st source, name string) (*lcif.ForestNeighbors, error) {
-	base, err := st.rows(ctx)
+func denseNeighbors(ctx context.Context, st kind.Source, name string) (*lcif.ForestNeighbors, error) {
+	base, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	flat := lcif.NewForestNeighbors(base, query.Params{Method: query.Flat}, nil)
-	if name == scanName {
+	if name == kind.ScanName {
 		return flat, nil
 	}
 	// Only forests are loaded: they depend on no other index.
-	m, err := st.manifestNamed(name)
-	if err != nil || m == nil || m.of.predicts() || m.Info.Curve == nil {
+	m, err := st.ManifestNamed(name)
+	if err != nil || m == nil || m.Of.Predicts() || m.Info.Curve == nil {
 		return flat, err
 	}
-	x, err := st.openNamed(ctx, name)
+	x, err := st.OpenNamed(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	found, ok := x.(rowFinder)
+	found, ok := x.(kind.RowFinder)
 	if !ok {
 		return flat, nil
 	}
@@ -175,18 +176,18 @@ func denseNeighbors(ctx context.Context, st source, name string) (*lcif.ForestNe
 	p.NoWiden = true
 	p.R = max(p.R, 2*slices.Max(forestKs))
 	p.Rerank = max(p.Rerank, p.R)
-	return lcif.NewForestNeighbors(found.rowView(), p, nil), nil
+	return lcif.NewForestNeighbors(found.RowView(), p, nil), nil
 }
 
 // modelNeighbors returns the neighbor source of a label model of dense rows: a scan of scaled
 // rows if the model has a scale, otherwise denseNeighbors.
 func modelNeighbors(
-	ctx context.Context, st source, name string, scale *lcif.Scaling,
+	ctx context.Context, st kind.Source, name string, scale *lcif.Scaling,
 ) (lcif.NeighborSource, error) {
 	if scale == nil {
 		return denseNeighbors(ctx, st, name)
 	}
-	base, err := st.rows(ctx)
+	base, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -195,9 +196,9 @@ func modelNeighbors(
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
 func (l *lcifLearned) learnDense(
-	ctx context.Context, st source, data *labelled, o lcifOptions, timer *stageTimer,
+	ctx context.Context, st kind.Source, data *labelled, o lcifOptions, timer *kind.Timer,
 ) error {
-	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.deletedSet()
+	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.DeletedSet()
 	source, err := denseNeighbors(ctx, st, o.Neighbors)
 	if err != nil {
 		return err
@@ -222,11 +223,11 @@ func (l *lcifLearned) learnDense(
 	if err != nil {
 		return err
 	}
-	return timer.run("model", func(report func(int, int)) error {
-		view := &lcif.View{Features: st.about().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
+	return timer.Run("model", func(report func(int, int)) error {
+		view := &lcif.View{Features: st.Collection().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
 		units := lcif.FeatureRows(lcif.UnitRows(data.rows, view))
 		var err error
-		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, workersOf(ctx)); err != nil {
+		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, kind.WorkersOf(ctx)); err != nil {
 			return fail.Wrapf(err, "label model")
 		}
 		if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {
@@ -240,7 +241,7 @@ func (l *lcifLearned) learnDense(
 // guardedNeighbors finds neighbors in the map. It is safe for concurrent use: each search has
 // its own guard.
 type guardedNeighbors struct {
-	st     source
+	st     kind.Source
 	source lcif.NeighborSource
 }
 
@@ -248,14 +249,14 @@ type guardedNeighbors struct {
 func (n *guardedNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
-	defer n.st.guard(debug.SetPanicOnFault(true), &err)
+	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
 	return n.source.Neighbors(ctx, s, q, k, dst)
 }
 
 // liveNeighbors finds neighbors among the live rows and returns their positions in live. It is
 // safe for concurrent use: each search has its own guard.
 type liveNeighbors struct {
-	st     source
+	st     kind.Source
 	source lcif.NeighborSource
 	live   []int
 }
@@ -263,7 +264,7 @@ type liveNeighbors struct {
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
 // scanned, so scaling is tried only where the other weightings are scanned, too.
 func (o *lcifOptions) denseCandidates() []string {
-	if o.Weight == "" && o.Neighbors != scanName {
+	if o.Weight == "" && o.Neighbors != kind.ScanName {
 		return []string{weightNone}
 	}
 	return o.candidates(weightStandard)
@@ -271,10 +272,10 @@ func (o *lcifOptions) denseCandidates() []string {
 
 // scaled returns the rows of a dense collection with standardized columns. Neighbors are found
 // with a scan.
-func scaled(st source, base *query.View, data *labelled) weighted {
-	x := make([]float32, st.about().Dim)
-	vectorOf := func(row int) []float32 { return st.denseRow(row, x) }
-	scale := lcif.FitScaling(st.about().Dim, len(data.live),
+func scaled(st kind.Source, base *query.View, data *labelled) weighted {
+	x := make([]float32, st.Collection().Dim)
+	vectorOf := func(row int) []float32 { return st.DenseRow(row, x) }
+	scale := lcif.FitScaling(st.Collection().Dim, len(data.live),
 		func(i int) []float32 { return vectorOf(data.live[i]) })
 	own := *data
 	own.rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
@@ -287,9 +288,9 @@ func scaled(st source, base *query.View, data *labelled) weighted {
 		}
 		live++
 		y = scale.Apply(y[:0], vectorOf(row))
-		own.rows.Append(listed(y))
+		own.rows.Append(kind.Listed(y))
 	}
-	own.rows.Cols = st.about().Dim
+	own.rows.Cols = st.Collection().Dim
 	return weighted{weight: weightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
 		Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
 			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.live)}
@@ -312,7 +313,7 @@ func numbered32(places *roaring.Bitmap, live []int) *roaring.Bitmap {
 }
 
 func newLiveNeighbors(
-	st source, source *lcif.ForestNeighbors, live []int, without *roaring.Bitmap,
+	st kind.Source, source *lcif.ForestNeighbors, live []int, without *roaring.Bitmap,
 ) *liveNeighbors {
 	if rows := numbered32(without, live); rows != nil {
 		source = lcif.NewForestNeighbors(source.View, source.Params, rows)
@@ -324,7 +325,7 @@ func newLiveNeighbors(
 func (n *liveNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
-	defer n.st.guard(debug.SetPanicOnFault(true), &err)
+	defer n.st.Guard(debug.SetPanicOnFault(true), &err)
 	from := len(dst)
 	hits, err = n.source.Neighbors(ctx, s, q, k, dst)
 	for i := from; i < len(hits); i++ {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -177,7 +178,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if err := b.Collection("sparse").Put(Row{Key: r.Key, Sparse: listed(r.Vector), Labels: r.Labels}); err != nil {
+				if err := b.Collection("sparse").Put(Row{Key: r.Key, Sparse: kind.Listed(r.Vector), Labels: r.Labels}); err != nil {
 					return err
 				}
 			}
@@ -196,7 +197,7 @@ func TestDenseLCIFIsSparse(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			want, _, err := predict(t.Context(), s.Collection("sparse"), Query{Sparse: listed(q.Vector)}, nil)
+			want, _, err := predict(t.Context(), s.Collection("sparse"), Query{Sparse: kind.Listed(q.Vector)}, nil)
 			if err != nil {
 				return err
 			}

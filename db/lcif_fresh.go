@@ -6,6 +6,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -42,9 +43,9 @@ type freshPart struct {
 
 // freshOf returns the model's fresh rows that this generation knows. If fresh rows were relabelled,
 // the generation reads all of them itself: other generations may see other labels.
-func (model *labelModel) freshOf(m *manifest, a *lcifArrays, relabelled bool) (*freshPart, error) {
+func (model *labelModel) freshOf(m *kind.Manifest, a *lcifArrays, relabelled bool) (*freshPart, error) {
 	st := model.st
-	f := st.shared(m.Object, &freshRows{}).(*freshRows)
+	f := st.Shared(m.Object, &freshRows{}).(*freshRows)
 	f.once.Do(func() {
 		f.sorted, f.prior = inOrder(model.names), a.frequencies()
 		for _, p := range model.view.Powers { // there is one at most
@@ -55,7 +56,7 @@ func (model *labelModel) freshOf(m *manifest, a *lcifArrays, relabelled bool) (*
 	if relabelled {
 		f = &freshRows{sorted: f.sorted, prior: f.prior, count: f.count, with: f.with}
 	}
-	n := int(st.about().Rows) - m.Info.Rows
+	n := int(st.Collection().Rows) - m.Info.Rows
 	if err := f.read(m, model, n); err != nil {
 		return nil, err
 	}
@@ -82,8 +83,8 @@ func (f *freshRows) part(n int) *freshPart {
 }
 
 // read reads rows until n are in memory.
-func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
-	st, sparse := model.st, model.st.about().Sparse
+func (f *freshRows) read(m *kind.Manifest, model *labelModel, n int) error {
+	st, sparse := model.st, model.st.Collection().Sparse
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.number == nil && n > 0 {
@@ -96,7 +97,7 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 		f.units = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: lcifOf(m).Features}
 	}
 	// A decoded run belongs to the snapshot that reads it, so it is not kept in f.
-	labelsOf := st.labelReader()
+	labelsOf := st.LabelReader()
 	for len(f.sets) < n {
 		row := uint32(m.Info.Rows + len(f.sets))
 		names, err := labelsOf(row)
@@ -106,7 +107,7 @@ func (f *freshRows) read(m *manifest, model *labelModel, n int) error {
 		var set []uint32
 		set, f.names = model.numbered(names, f.number, f.names)
 		if sparse {
-			f.units.Append(model.unit(st.sparseRow(row)))
+			f.units.Append(model.unit(st.SparseRow(row)))
 			f.units.Cols = lcifOf(m).Features
 		}
 		f.known = append(f.known, len(f.names))
@@ -169,8 +170,8 @@ func (g *grownSets) Row(i int) []uint32 {
 // the other rows their present labels.
 // Feature–label similarities and thresholds stay those of the build; new labels have no
 // similarity and get the common threshold.
-func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
-	relabelled, err := model.st.relabelled(m.Object)
+func (model *labelModel) grow(m *kind.Manifest, a *lcifArrays) error {
+	relabelled, err := model.st.Relabelled(m.Object)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 	for i := range model.view.Powers {
 		model.view.Powers[i].Count, model.view.Powers[i].With = f.count, f.with
 	}
-	c := model.st.about()
+	c := model.st.Collection()
 	if int(c.Rows) <= m.Info.Rows && relabelled == nil {
 		return nil
 	}
@@ -194,7 +195,7 @@ func (model *labelModel) grow(m *manifest, a *lcifArrays) error {
 	model.params = model.grown(model.params)
 	if c.Sparse && int(c.Rows) > m.Info.Rows {
 		model.view.Neighbors = &lcif.GrownNeighbors{
-			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.deletedSet(),
+			Base: model.view.Neighbors, First: uint32(m.Info.Rows), Rows: f.units, Deleted: model.st.DeletedSet(),
 		}
 	}
 	return nil
@@ -215,7 +216,7 @@ func (p *presentSets) Row(i int) []uint32 {
 }
 
 // relabel gives the rows that the model covers their present labels as neighbors.
-func (model *labelModel) relabel(m *manifest, rows *roaring.Bitmap) error {
+func (model *labelModel) relabel(m *kind.Manifest, rows *roaring.Bitmap) error {
 	if rows == nil {
 		return nil
 	}
@@ -224,13 +225,13 @@ func (model *labelModel) relabel(m *manifest, rows *roaring.Bitmap) error {
 		number[model.name(uint32(i))] = uint32(i)
 	}
 	sets := map[uint32][]uint32{}
-	labelsOf := model.st.labelReader()
+	labelsOf := model.st.LabelReader()
 	for it := rows.Iterator(); it.HasNext(); {
 		row := it.Next()
 		if int(row) >= m.Info.Rows {
 			break
 		}
-		if model.st.deleted(row) {
+		if model.st.Deleted(row) {
 			continue
 		}
 		names, err := labelsOf(row)

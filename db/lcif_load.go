@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -21,7 +22,7 @@ import (
 
 // labelModel is a stored label model as one generation sees it.
 type labelModel struct {
-	st       source
+	st       kind.Source
 	segments []postings.Segment // of sparse rows
 	view     *lcif.View
 	names    codec.Strings
@@ -97,9 +98,9 @@ func storedPower(p *lcif.Params) float64 {
 
 // readLCIF maps the arrays of a label model and checks that they are consistent. Blocks never
 // change, so each object is checked once per process.
-func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) {
+func readLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*lcifArrays, error) {
 	l := lcifOf(m)
-	r := st.arrays(ctx, m.Info.Name, m.Object)
+	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	a := &lcifArrays{sets: &segmentSets{labels: l.Labels}}
 	head := r.Section(codec.KindLabelMatrix)
 	a.names = head.ReadNames(arrayLabelNames, l.Labels)
@@ -109,7 +110,7 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 	again.arrays(head)
 	if len(again.rows) > 0 {
 		r.Need(len(again.sets.Ptr) == len(again.rows)+1, "labels of relabelled rows")
-		r.Once(roleRelabelled, fmt.Sprint(m.Info.Rows), l.Labels,
+		r.Once(kind.RoleRelabelled, fmt.Sprint(m.Info.Rows), l.Labels,
 			func() error { return again.validate(m.Info.Rows) })
 	}
 	for _, g := range l.Segments {
@@ -117,7 +118,7 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 		sets := &vector.CSR{Cols: l.Labels}
 		labelSetArrays(in.Section(codec.KindLabelMatrix), sets)
 		in.Need(len(sets.Ptr) == g.Rows+1, "labels of rows")
-		in.Once(roleLabelSets, fmt.Sprint(g.Rows), l.Labels, checked("labels of rows", sets))
+		in.Once(kind.RoleLabelSets, fmt.Sprint(g.Rows), l.Labels, checked("labels of rows", sets))
 		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
 		r.Err = in.Err
 	}
@@ -126,7 +127,7 @@ func readLCIF(ctx context.Context, st source, m *manifest) (*lcifArrays, error) 
 }
 
 // readPairs maps the arrays of feature–label similarities.
-func (a *lcifArrays) readPairs(r *arrays.Reader, m *manifest) {
+func (a *lcifArrays) readPairs(r *arrays.Reader, m *kind.Manifest) {
 	l := lcifOf(m)
 	in := r.Of(l.baseObject(m.Object))
 	stored := in.Section(codec.KindSimilarity)
@@ -140,7 +141,7 @@ func (a *lcifArrays) readPairs(r *arrays.Reader, m *manifest) {
 		return m, sums
 	}
 	a.base, a.baseSum = pairs(basePairs)
-	in.Once(roleLabelPairs, "", l.Labels, checked("pairs", a.base))
+	in.Once(kind.RoleLabelPairs, "", l.Labels, checked("pairs", a.base))
 	if in.Object != m.Object {
 		in = in.Of(m.Object)
 		stored = in.Section(codec.KindSimilarity)
@@ -160,7 +161,7 @@ func (a *lcifArrays) readPairs(r *arrays.Reader, m *manifest) {
 		"lengths of features")
 	in.Need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
 	checkGraph(in, a.graph, m.Info.Rows)
-	in.Once(roleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
+	in.Once(kind.RoleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
 		if err := checked("pairs changed", a.patch)(); err != nil {
 			return err
 		}
@@ -188,7 +189,7 @@ func checkGraph(r *arrays.Reader, g *vector.CSR, n int) {
 		g.Value = []float32{}
 	}
 	r.Need(len(g.Ptr) == n+1, "nearest rows of rows")
-	r.Once(roleLabelGraph, "", n, func() error {
+	r.Once(kind.RoleLabelGraph, "", n, func() error {
 		for _, x := range g.Value {
 			if !(x > 0 && x <= maxSimilarity) {
 				return fmt.Errorf("a row has the similarity %g to another", x)
@@ -212,14 +213,14 @@ func checked(what string, m *vector.CSR) func() error {
 	}
 }
 
-// open opens a label model from its arrays, and adds the rows written since.
-func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
-	l, sparse := lcifOf(m), st.about().Sparse
-	if s := l.Scale; s != nil && (sparse || !s.Valid(st.about().Dim)) {
-		return nil, st.corrupt(
+// Open opens a label model from its arrays, and adds the rows written since.
+func (lcifKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	l, sparse := lcifOf(m), st.Collection().Sparse
+	if s := l.Scale; s != nil && (sparse || !s.Valid(st.Collection().Dim)) {
+		return nil, st.Corrupt(
 			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
 	}
-	if err := st.load(ctx); err != nil {
+	if err := st.Load(ctx); err != nil {
 		return nil, err
 	}
 	a, err := readLCIF(ctx, st, m)
@@ -250,8 +251,8 @@ func (lcifKind) open(ctx context.Context, st source, m *manifest) (opened, error
 	return out, out.grow(m, a)
 }
 
-// check checks the model and its inverted index.
-func (m *labelModel) check(context.Context) error {
+// Check checks the model and its inverted index.
+func (m *labelModel) Check(context.Context) error {
 	if err := m.view.Validate(); err != nil {
 		return err
 	}
@@ -271,8 +272,8 @@ func (a *lcifArrays) frequencies() []float32 {
 }
 
 // neighbors returns the source of the model's neighbors.
-func (m *labelModel) neighbors(ctx context.Context, of *manifest) (lcif.NeighborSource, error) {
-	if !m.st.about().Sparse {
+func (m *labelModel) neighbors(ctx context.Context, of *kind.Manifest) (lcif.NeighborSource, error) {
+	if !m.st.Collection().Sparse {
 		if err := checkCycle(m.st, of); err != nil {
 			return nil, err
 		}
@@ -280,7 +281,7 @@ func (m *labelModel) neighbors(ctx context.Context, of *manifest) (lcif.Neighbor
 	}
 	if len(m.segments) == 1 {
 		return &lcif.PostingsNeighbors{
-			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.deletedSet()},
+			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.DeletedSet()},
 		}, nil
 	}
 	return &lcif.SegmentNeighbors{Segments: m.segments}, nil
@@ -333,8 +334,8 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 }
 
 // labelNames returns the names of a stored label model's labels, by number.
-func labelNames(ctx context.Context, st source, m *manifest) (names []string, err error) {
-	defer st.guard(debug.SetPanicOnFault(true), &err)
+func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []string, err error) {
+	defer st.Guard(debug.SetPanicOnFault(true), &err)
 	a, err := readLCIF(ctx, st, m)
 	if err != nil {
 		return nil, err

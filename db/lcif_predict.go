@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -20,29 +21,29 @@ var predictors = sync.Pool{New: func() any { return &predictScratch{p: lcif.NewP
 type predictScratch struct {
 	p      *lcif.Predictor
 	found  []labels.Ranked
-	ranked []ranked
-	rows   vector.CSR // the queries of predictMany
+	ranked []kind.Ranked
+	rows   vector.CSR // the queries of PredictMany
 }
 
-func (m *labelModel) label(l uint32) string { return m.name(l) }
-func (m *labelModel) labels() int           { return m.view.Labels.Labels() }
+func (m *labelModel) Label(l uint32) string { return m.name(l) }
+func (m *labelModel) Labels() int           { return m.view.Labels.Labels() }
 
-// predict predicts the labels of a query by nearest rows and features.
-func (m *labelModel) predict(ctx context.Context, x vector.Sparse, o *labelAsk, a *labelAnswer) (err error) {
-	if c := m.st.about(); o.strategy != postings.Auto && !c.Sparse {
-		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.strategy, c.Name)
+// Predict predicts the labels of a query by nearest rows and features.
+func (m *labelModel) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) (err error) {
+	if c := m.st.Collection(); o.Strategy != postings.Auto && !c.Sparse {
+		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy, c.Name)
 	}
 	p := m.paramsFor(o)
 	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
-	sc.p.SetStrategy(o.strategy)
-	sc.found, a.stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	sc.p.SetStrategy(o.Strategy)
+	sc.found, a.Stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
 	if err != nil {
-		return predictError(m.st.about().Name, err)
+		return predictError(m.st.Collection().Name, err)
 	}
-	a.labels = sc.rank(a.labels, &p, o)
-	if o.explain {
-		if a.evidence, err = m.explain(ctx, sc, x, &p); err != nil {
+	a.Labels = sc.rank(a.Labels, &p, o)
+	if o.Explain {
+		if a.Evidence, err = m.explain(ctx, sc, x, &p); err != nil {
 			return err
 		}
 	}
@@ -50,21 +51,21 @@ func (m *labelModel) predict(ctx context.Context, x vector.Sparse, o *labelAsk, 
 	return nil
 }
 
-// predictMany predicts the labels of all queries in one pass over the index and the
+// PredictMany predicts the labels of all queries in one pass over the index and the
 // similarities.
-func (m *labelModel) predictMany(
-	ctx context.Context, queries manyQueries, o *labelAsk, found func(i int, labels []ranked),
+func (m *labelModel) PredictMany(
+	ctx context.Context, queries kind.ManyQueries, o *kind.LabelAsk, found func(i int, labels []kind.Ranked),
 ) (bool, error) {
-	if o.strategy != postings.Auto && !m.st.about().Sparse {
+	if o.Strategy != postings.Auto && !m.st.Collection().Sparse {
 		return false, nil
 	}
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
-	sc.p.SetStrategy(o.strategy)
+	sc.p.SetStrategy(o.Strategy)
 	rows := &sc.rows
 	rows.Ptr, rows.Index, rows.Cols = append(rows.Ptr[:0], 0), rows.Index[:0], 0
 	rows.Value = append(rows.Value[:0], 0)[:0]
-	for i := range queries.n {
-		x, err := queries.query(i)
+	for i := range queries.N {
+		x, err := queries.Query(i)
 		if err != nil {
 			return true, err
 		}
@@ -98,7 +99,7 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 		for i, j := range x.Index {
 			dense[j] = x.Value[i]
 		}
-		return listed(m.scale.Apply(make([]float32, 0, len(dense)), dense))
+		return kind.Listed(m.scale.Apply(make([]float32, 0, len(dense)), dense))
 	case m.idf != nil:
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 		weigh(x, m.idf)
@@ -107,26 +108,26 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 }
 
 // paramsFor returns the parameters that the options select.
-func (m *labelModel) paramsFor(o *labelAsk) lcif.Params {
+func (m *labelModel) paramsFor(o *kind.LabelAsk) lcif.Params {
 	p := m.params
-	if o.params != nil {
-		p = m.grown(*o.params)
+	if o.Params != nil {
+		p = m.grown(*o.Params)
 	}
-	if o.top > 0 {
-		p.Top = o.top
+	if o.Top > 0 {
+		p.Top = o.Top
 	}
 	return p
 }
 
 // rank appends the labels found for the last query.
-func (sc *predictScratch) rank(out []ranked, p *lcif.Params, o *labelAsk) []ranked {
-	if p.Top > 0 && o.set {
+func (sc *predictScratch) rank(out []kind.Ranked, p *lcif.Params, o *kind.LabelAsk) []kind.Ranked {
+	if p.Top > 0 && o.Set {
 		sc.found = sc.p.AppendSet(sc.found)
 	}
 	set := sc.p.Set()
 	for _, f := range sc.found {
 		_, predicted := slices.BinarySearch(set, f.Label)
-		out = append(out, ranked{f, predicted})
+		out = append(out, kind.Ranked{Ranked: f, Predicted: predicted})
 	}
 	return out
 }
@@ -148,7 +149,7 @@ func (m *labelModel) explain(
 	}
 	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
 	if err != nil {
-		return nil, predictError(m.st.about().Name, err)
+		return nil, predictError(m.st.Collection().Name, err)
 	}
 	if len(found) != len(which) {
 		return nil, fmt.Errorf("db: %d explanations for %d labels", len(found), len(which))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -31,7 +32,7 @@ func (o *lcifOptions) candidates(other string) []string {
 // are those given, or the tuner's choice by cross-validation on the live rows, with the
 // weighting that is best by the objective; the first one wins a tie.
 func (l *lcifLearned) choose(
-	ctx context.Context, candidates []weighted, o lcifOptions, timer *stageTimer,
+	ctx context.Context, candidates []weighted, o lcifOptions, timer *kind.Timer,
 ) (*weighted, error) {
 	best := &candidates[0]
 	if p := o.Params; p != nil && o.Cut == nil {
@@ -41,14 +42,14 @@ func (l *lcifLearned) choose(
 		return best, nil
 	}
 	var point lcif.Point
-	err := timer.run("tune", func(report func(int, int)) error {
+	err := timer.Run("tune", func(report func(int, int)) error {
 		for i := range candidates {
 			c := &candidates[i]
 			curve, choice, err := c.tune(ctx, o, report)
 			if err != nil {
 				return err
 			}
-			l.weights = append(l.weights, labelWeight{Weight: c.weight, Best: choice.Point})
+			l.weights = append(l.weights, kind.LabelWeight{Weight: c.weight, Best: choice.Point})
 			if i == 0 || choice.Point.Better(&point.Measures, o.Objective) {
 				best, point, l.curve, l.params = c, choice.Point, curve, choice.Params
 			}
@@ -65,12 +66,12 @@ func (c *weighted) tune(
 	ctx context.Context, o lcifOptions, report func(done, total int),
 ) (*lcif.Curve, *lcif.Choice, error) {
 	cv := c.cv
-	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, workersOf(ctx)
+	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, kind.WorkersOf(ctx)
 	tune := lcif.TuneOptions{
 		Objectives: []lcif.Objective{o.Objective}, Variants: []lcif.Variant{lcif.Combined},
 		FeatureShare: o.FeatureShares, Cuts: lcif.DefaultCuts(o.AllowEmpty),
 		Search:  o.Search,
-		Workers: workersOf(ctx), Progress: func(_ string, done, total int) { report(done, total) },
+		Workers: kind.WorkersOf(ctx), Progress: func(_ string, done, total int) { report(done, total) },
 	}
 	tune.SecondOrders, cv.Graph = o.SecondOrders, o.Graph
 	if cv.Neighbors != nil {
@@ -86,7 +87,7 @@ func (c *weighted) tune(
 	}
 	curve, err := lcif.Tune(ctx, data, tune)
 	if err != nil {
-		return nil, nil, fail.Wrapf(asOption(err), "tune")
+		return nil, nil, fail.Wrapf(kind.AsParameter(err), "tune")
 	}
 	choice, ok := curve.Choice(o.Objective, lcif.Combined)
 	if !ok {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+
+	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // loadRow is the approximate memory in bytes that a row takes in addition to its vector.
@@ -52,8 +54,8 @@ func (c Collection) load(
 		l := <-writing
 		writing = nil
 		n += l.rows
-		if report := progressOf(ctx); l.err == nil && report != nil {
-			report(progress{Stage: "load", Done: n})
+		if report := kind.ProgressOf(ctx); l.err == nil && report != nil {
+			report(kind.Progress{Stage: "load", Done: n})
 		}
 		return l.err
 	}

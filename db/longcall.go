@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"sync"
+
+	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // Progress is the report of a long call: a stage's name and the work done in it. Total is 0 if
@@ -22,10 +24,10 @@ type Progress struct {
 // a call of this package. A nil f ends reports.
 func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 	if f == nil {
-		return withProgress(ctx, nil)
+		return kind.WithProgress(ctx, nil)
 	}
 	var mu sync.Mutex
-	return withProgress(ctx, func(p progress) {
+	return kind.WithProgress(ctx, func(p kind.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
 		callback(func() bool { f(Progress(p)); return true })
@@ -37,16 +39,16 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 // Reorder, SearchBatch, PredictBatch and TreeDecisions work in parallel; their results do not
 // depend on n.
 func WithWorkers(ctx context.Context, n int) context.Context {
-	return withWorkers(ctx, n)
+	return kind.WithWorkers(ctx, n)
 }
 
 // asStage returns a context with which calls report their progress as that of one stage.
 func asStage(ctx context.Context, stage string) context.Context {
-	f := progressOf(ctx)
+	f := kind.ProgressOf(ctx)
 	if f == nil {
 		return ctx
 	}
-	return withProgress(ctx, func(p progress) {
+	return kind.WithProgress(ctx, func(p kind.Progress) {
 		p.Stage = stage
 		f(p)
 	})

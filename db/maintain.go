@@ -12,6 +12,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // MaintainOptions selects how DB.Maintain works. The zero value absorbs every change.
@@ -178,10 +179,10 @@ func (d *DB) tryStep(
 	ctx context.Context, coll, name string, share float64,
 ) (*MaintainStep, error) {
 	start := time.Now()
-	timer := newTimer(ctx)
+	timer := kind.NewTimer(ctx)
 	changes, end := d.watches.begin()
 	defer end()
-	var s step
+	var s kind.Step
 	at := stepBase{changes: changes}
 	ref := &at.from
 	var again *rebuild
@@ -199,13 +200,13 @@ func (d *DB) tryStep(
 		at.m = m
 		changed, err := st.changedRows(ctx, m)
 		due := changed > 0 && float64(changed) >= share*float64(m.Info.Rows) ||
-			st.tunable(m) || m.own.rewriteDue(st.deletedSet(), m, share)
+			st.tunable(m) || m.Own.RewriteDue(st.DeletedSet(), m, share)
 		if err != nil || !due || st.c.Live == 0 {
 			return err
 		}
 		rebuilt := st.tunable(m)
 		if !rebuilt {
-			s, rebuilt, err = m.of.absorb(ctx, st, m, timer)
+			s, rebuilt, err = m.Of.Absorb(ctx, st, m, timer)
 		}
 		if rebuilt && err == nil {
 			again = newRebuild(ctx, st, m)
@@ -224,7 +225,7 @@ func (d *DB) tryStep(
 		if err != nil {
 			return nil, err
 		}
-		return &MaintainStep{coll, name, s.action(), s.rows(), time.Since(start).Seconds()}, nil
+		return &MaintainStep{coll, name, s.Action(), s.Rows(), time.Since(start).Seconds()}, nil
 	case again != nil:
 		info, err := d.rebuild(ctx, coll, again)
 		if err != nil {
@@ -240,19 +241,19 @@ func (d *DB) tryStep(
 type stepBase struct {
 	coll    uint64
 	from    indexRef
-	m       *manifest // of from
-	changes *watch    // the rows that are relabelled during the step
+	m       *kind.Manifest // of from
+	changes *watch         // the rows that are relabelled during the step
 }
 
 // changedRows returns the number of rows written, deleted or relabelled since an index was made.
 // Rows that were deleted before and left out do not count, if the index has recorded their
 // number.
-func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) {
-	if err := st.load(ctx); err != nil {
+func (st *collState) changedRows(ctx context.Context, m *kind.Manifest) (int, error) {
+	if err := st.Load(ctx); err != nil {
 		return 0, err
 	}
 	deletedRows := 0
-	if b := within(st.deletedSet(), 0, m.Info.Rows); b != nil {
+	if b := kind.Within(st.DeletedSet(), 0, m.Info.Rows); b != nil {
 		deletedRows = int(b.GetCardinality())
 	}
 	stale, err := st.stale(m.Object, m.Info.Rows)
@@ -261,15 +262,15 @@ func (st *collState) changedRows(ctx context.Context, m *manifest) (int, error) 
 
 // tunable reports whether the tuning of an index was put off for lack of rows, and there are
 // enough now.
-func (st *collState) tunable(m *manifest) bool {
-	return m.Requested != nil && st.c.Live >= heldOutOf
+func (st *collState) tunable(m *kind.Manifest) bool {
+	return m.Requested != nil && st.c.Live >= kind.HeldOutOf
 }
 
 // rebuild describes how to rebuild an index with its stored settings: without tuning, unless
 // the tuning was put off and there are enough rows now.
 type rebuild struct {
-	m    *manifest
-	opts options
+	m    *kind.Manifest
+	opts kind.Options
 	// replaces is the main object of the index to rebuild, zero if the file does not have the
 	// index yet.
 	replaces uint64
@@ -282,20 +283,20 @@ func (x *rebuild) overtaken(c *collection) bool {
 }
 
 // newRebuild returns the options for a rebuild. st is nil if the index cannot be read.
-func newRebuild(ctx context.Context, st source, m *manifest) *rebuild {
+func newRebuild(ctx context.Context, st kind.Source, m *kind.Manifest) *rebuild {
 	if m.Requested != nil {
 		return &rebuild{m: m, opts: m.Requested}
 	}
-	return &rebuild{m: m, opts: m.of.again(ctx, st, m)}
+	return &rebuild{m: m, opts: m.Of.Again(ctx, st, m)}
 }
 
 // rebuild rebuilds an index. It returns errOvertaken if the program has built or dropped the
 // index meanwhile.
 func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild) (IndexInfo, error) {
-	timer := newTimer(ctx)
-	timer.before = x.m
+	timer := kind.NewTimer(ctx)
+	timer.Before = x.m
 	return d.build(ctx, &building{
-		buildJob:  buildJob{coll: coll, name: x.m.Info.Name, opts: x.opts, timer: timer},
+		Job:       kind.Job{Coll: coll, Name: x.m.Info.Name, Opts: x.opts, Timer: timer},
 		overtaken: x.overtaken,
 	})
 }
@@ -310,7 +311,7 @@ var errLargeStep = errors.New("db: the step does not fit one transaction")
 // storeStep writes a step of maintenance and replaces the generation of the index that the step
 // was made from. A small step takes one transaction, a large one several, whose blocks are
 // garbage until the last one commits.
-func (d *DB) storeStep(ctx context.Context, at *stepBase, s step, timer *stageTimer) error {
+func (d *DB) storeStep(ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer) error {
 	var old replaced
 	err := d.storeAtOnce(ctx, at, s, timer, &old)
 	if errors.Is(err, errLargeStep) {
@@ -336,12 +337,12 @@ type replaced struct{ removed, left []uint64 }
 
 // storeAtOnce is storeStep in one transaction.
 func (d *DB) storeAtOnce(
-	ctx context.Context, at *stepBase, s step, timer *stageTimer, old *replaced,
+	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
 ) error {
 	return d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
-		first := cat.take(s.objects())
+		first := cat.take(s.Objects())
 		written := 0
-		m, err := s.emit(first, func(key [codec.KeySize]byte, value []byte) error {
+		m, err := s.Emit(first, func(key [codec.KeySize]byte, value []byte) error {
 			if written += len(value); written > stepBytes {
 				return errLargeStep
 			}
@@ -353,8 +354,8 @@ func (d *DB) storeAtOnce(
 		if err != nil {
 			return err
 		}
-		if timer.progress != nil {
-			timer.progress(progress{Stage: "write", Done: written})
+		if timer.Progress != nil {
+			timer.Progress(kind.Progress{Stage: "write", Done: written})
 		}
 		return publishStep(tx, cat, at, s, m, old)
 	})
@@ -362,9 +363,9 @@ func (d *DB) storeAtOnce(
 
 // storeStaged is storeStep in several transactions.
 func (d *DB) storeStaged(
-	ctx context.Context, at *stepBase, s step, timer *stageTimer, old *replaced,
+	ctx context.Context, at *stepBase, s kind.Step, timer *kind.Timer, old *replaced,
 ) (err error) {
-	objects := make([]uint64, s.objects())
+	objects := make([]uint64, s.Objects())
 	err = d.exclusive(ctx, func(tx *bbolt.Tx, cat *catalog) error {
 		first := cat.take(len(objects))
 		for i := range objects {
@@ -408,7 +409,7 @@ func (d *DB) storeStaged(
 // own, and removes the objects that are garbage then. An object with many blocks is only
 // marked, and removed later.
 func publishStep(
-	tx *bbolt.Tx, cat *catalog, at *stepBase, s step, m *manifest, old *replaced,
+	tx *bbolt.Tx, cat *catalog, at *stepBase, s kind.Step, m *kind.Manifest, old *replaced,
 ) error {
 	*old = replaced{}
 	from := &at.from
@@ -420,7 +421,7 @@ func publishStep(
 	if r == nil || r.Object != from.Object {
 		return errOvertaken
 	}
-	m.Kind, m.of, m.Info.Maintained = at.m.Kind, at.m.of, time.Now().UTC()
+	m.Kind, m.Of, m.Info.Maintained = at.m.Kind, at.m.Of, time.Now().UTC()
 	data, err := encodeManifest(m)
 	if err != nil {
 		return err
@@ -435,14 +436,14 @@ func publishStep(
 	if err := putRelabelled(tx, at.coll, m, at.changes); err != nil {
 		return err
 	}
-	for _, b := range s.garbage() {
-		k := codec.Key(b.object, b.kind, b.number)
+	for _, b := range s.Garbage() {
+		k := codec.Key(b.Object, b.Kind, b.Number)
 		if err := tx.Bucket(bucketBlocks).Delete(k[:]); err != nil {
 			return fail.Wrapf(err, "delete block")
 		}
 	}
-	parts := s.parts()
-	for _, x := range from.objects() {
+	parts := s.Parts()
+	for _, x := range from.Objects() {
 		if slices.Contains(parts, x) {
 			continue
 		}

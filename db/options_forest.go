@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/forest"
 )
 
@@ -99,7 +100,7 @@ const (
 	NeighborsApproximate NeighborSource = "approximate"
 )
 
-func (o *Forest) request(bool) (options, error) {
+func (o *Forest) request(bool) (kind.Options, error) {
 	if o == nil {
 		o = &Forest{}
 	}
@@ -145,7 +146,7 @@ func (o *Forest) request(bool) (options, error) {
 }
 
 // publicForest returns the options of a forest that its stored ones stand for.
-func publicForest(stored options) IndexOptions {
+func publicForest(stored kind.Options) IndexOptions {
 	b := stored.(*forestOptions)
 	return &Forest{
 		Learner: b.Kind, Recall: b.TargetRecall, Trees: b.Trees, Depth: b.Depth,

@@ -1,6 +1,9 @@
 package db
 
-import "github.com/anndb/anndb/query/lcif"
+import (
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/query/lcif"
+)
 
 // LabelWeight is a weighting and the best setting that the tuner of a label model found with
 // it.
@@ -69,7 +72,7 @@ type LCIF struct {
 // MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
 const MaxGraph = 1000
 
-func (o *LCIF) request(bool) (options, error) {
+func (o *LCIF) request(bool) (kind.Options, error) {
 	if o == nil {
 		o = &LCIF{}
 	}
@@ -83,7 +86,7 @@ func (o *LCIF) request(bool) (options, error) {
 }
 
 // publicLCIF returns the options of a model that its stored ones stand for.
-func publicLCIF(stored options) IndexOptions {
+func publicLCIF(stored kind.Options) IndexOptions {
 	b := stored.(*lcifOptions)
 	return &LCIF{
 		Weight: Weighting(b.Weight), Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Search: b.Search,

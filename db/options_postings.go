@@ -1,5 +1,7 @@
 package db
 
+import "github.com/anndb/anndb/db/internal/kind"
+
 // Postings are the options of an inverted index, which finds the exact nearest rows of a sparse
 // collection by cosine, and of the one in a label model (LCIF.Postings). The zero value builds
 // only the compact structure, which is the fastest.
@@ -10,7 +12,7 @@ type Postings struct {
 	M         int
 }
 
-func (o *Postings) request(bool) (options, error) {
+func (o *Postings) request(bool) (kind.Options, error) {
 	if o == nil {
 		o = &Postings{}
 	}
@@ -19,7 +21,7 @@ func (o *Postings) request(bool) (options, error) {
 }
 
 // publicPostings returns the options that stored ones stand for.
-func publicPostings(stored options) IndexOptions {
+func publicPostings(stored kind.Options) IndexOptions {
 	o := Postings(*stored.(*postingsOptions))
 	return &o
 }

@@ -3,6 +3,7 @@ package db
 import (
 	"cmp"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -44,9 +45,9 @@ type TreeOptions struct {
 	Seed uint64 `json:",omitempty"`
 }
 
-func (o *SBT) request(bool) (options, error) { return (*TreeOptions)(o).stored(budget.SBT), nil }
-func (o *PT) request(bool) (options, error)  { return (*TreeOptions)(o).stored(budget.PT), nil }
-func (o *AT) request(bool) (options, error)  { return (*TreeOptions)(o).stored(budget.AT), nil }
+func (o *SBT) request(bool) (kind.Options, error) { return (*TreeOptions)(o).stored(budget.SBT), nil }
+func (o *PT) request(bool) (kind.Options, error)  { return (*TreeOptions)(o).stored(budget.PT), nil }
+func (o *AT) request(bool) (kind.Options, error)  { return (*TreeOptions)(o).stored(budget.AT), nil }
 
 // stored returns the stored form of the options, in which the budget is one of Params.
 func (o *TreeOptions) stored(kind budget.Kind) *treeOptions {
@@ -65,7 +66,7 @@ func (o *TreeOptions) stored(kind budget.Kind) *treeOptions {
 }
 
 // publicTrees returns the options of trees that their stored ones stand for.
-func publicTrees(stored options) IndexOptions {
+func publicTrees(stored kind.Options) IndexOptions {
 	b := stored.(*treeOptions)
 	o := &TreeOptions{
 		Budget: b.Params.BAC.Budget, Params: b.Params, Grid: b.Grid, TuneRows: b.TuneRows,

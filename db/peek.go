@@ -13,6 +13,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/page"
 )
 
@@ -130,7 +131,7 @@ func describe(ctx context.Context, f *os.File, m page.Meta) (st Stats, err error
 		for i := range c.Indexes {
 			r := &c.Indexes[i]
 			key := codec.Key(r.Object, codec.KindManifest, 0)
-			var man *manifest
+			var man *kind.Manifest
 			data, err := decodeBlock(c.Name, key[:], blocks[string(key[:])], true)
 			if err == nil {
 				man, err = decodeManifest(data)
@@ -195,13 +196,13 @@ func (c *collection) peekStale(blocks map[string][]byte, object uint64, n int) (
 
 // status returns the status of an index from its manifest, or from the error if the manifest
 // cannot be read.
-func (c *collection) status(r *indexRef, m *manifest, err error) IndexStatus {
+func (c *collection) status(r *indexRef, m *kind.Manifest, err error) IndexStatus {
 	st := IndexStatus{Collection: c.Name, Index: r.Name, Segments: 1}
 	if err != nil {
 		st.Error = err.Error()
 		return st
 	}
 	st.Rows, st.Fresh = m.Info.Rows, int(c.Rows)-m.Info.Rows
-	st.Segments, st.Bytes = m.own.segments(), publicInfo(m).TotalBytes()
+	st.Segments, st.Bytes = m.Own.SegmentCount(), publicInfo(m).TotalBytes()
 	return st
 }

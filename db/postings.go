@@ -8,6 +8,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -21,9 +22,9 @@ type postingsOptions struct {
 	M         int  `json:",omitempty"`
 }
 
-func (*postingsOptions) kindName() string              { return kindPostings }
-func (*postingsOptions) limits(string, int) error      { return nil }
-func (*postingsOptions) after(rebuilt options) options { return rebuilt }
+func (*postingsOptions) Name() string                            { return kindPostings }
+func (*postingsOptions) Limits(string, int) error                { return nil }
+func (*postingsOptions) After(rebuilt kind.Options) kind.Options { return rebuilt }
 
 // check refuses a partition that cannot be built.
 func (o postingsOptions) check() error {
@@ -77,64 +78,66 @@ type sparseManifest struct {
 
 func (m *sparseManifest) valid() bool {
 	compact := m.Compact == "weighted" || m.Compact == "uniform"
-	return compact && m.Cols >= 0 && m.Cols <= maxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
+	return compact && m.Cols >= 0 && m.Cols <= kind.MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
 }
 
 // postingsKind implements inverted indexes over a sparse collection.
 type postingsKind struct{}
 
-func (postingsKind) suits(sparse bool) bool { return sparse }
-func (postingsKind) predicts() bool         { return false }
-func (postingsKind) detail() detail         { return &postingsManifest{} }
+func (postingsKind) Suits(sparse bool) bool { return sparse }
+func (postingsKind) Predicts() bool         { return false }
+func (postingsKind) Detail() kind.Detail    { return &postingsManifest{} }
 
-func (postingsKind) options() options { return &postingsOptions{} }
+func (postingsKind) Options() kind.Options { return &postingsOptions{} }
 
-// again changes nothing, since nothing is tuned.
-func (postingsKind) again(_ context.Context, _ source, m *manifest) options { return m.Options }
+// Again changes nothing, since nothing is tuned.
+func (postingsKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
+	return m.Options
+}
 
 // postingsManifest is the part of a manifest that only inverted indexes have.
 type postingsManifest struct {
-	plainDetail
+	kind.PlainDetail
 	// Segments are the parts of the index, by rows.
 	Segments []segmentManifest
 }
 
-// fits reports whether the collection is sparse.
-func (m *postingsManifest) fits(sparse bool) bool { return sparse }
-func (m *postingsManifest) segments() int         { return len(m.Segments) }
-func (m *postingsManifest) objects() []uint64     { return segmentObjects(m.Segments) }
-func (m *postingsManifest) features() int         { return segmentFeatures(m.Segments) }
+// Fits reports whether the collection is sparse.
+func (m *postingsManifest) Fits(sparse bool) bool { return sparse }
+func (m *postingsManifest) SegmentCount() int     { return len(m.Segments) }
+func (m *postingsManifest) Objects() []uint64     { return segmentObjects(m.Segments) }
+func (m *postingsManifest) FeatureCount() int     { return segmentFeatures(m.Segments) }
 
-// check refuses values that no build writes.
-func (p *postingsManifest) check(m *manifest) error {
+// Check refuses values that no build writes.
+func (p *postingsManifest) Check(m *kind.Manifest) error {
 	if !validSegments(p.Segments, m.Info.Rows, true) {
 		return errors.New("segments")
 	}
 	return nil
 }
 
-// build indexes all rows.
-func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
-	l := &sparseLearned{opts: *job.opts.(*postingsOptions)}
+// Build indexes all rows.
+func (postingsKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	l := &sparseLearned{opts: *job.Opts.(*postingsOptions)}
 	var rows *vector.CSR
-	err := job.latest(func(st source) error {
-		set, err := st.sparse(ctx)
+	err := job.Latest(func(st kind.Source) error {
+		set, err := st.Sparse(ctx)
 		if err != nil {
 			return err
 		}
-		if set.live == 0 {
-			return fmt.Errorf("%w: %q", fail.Empty, job.coll)
+		if set.Live == 0 {
+			return fmt.Errorf("%w: %q", fail.Empty, job.Coll)
 		}
-		l.n, l.live = set.n, set.live
-		return job.timer.run("read", func(report func(int, int)) error {
-			rows, l.lengths, err = set.matrix(ctx, 0, set.n, st.about().Dim, report)
+		l.n, l.live = set.N, set.Live
+		return job.Timer.Run("read", func(report func(int, int)) error {
+			rows, l.lengths, err = set.Matrix(ctx, 0, set.N, st.Collection().Dim, report)
 			return err
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = job.timer.run("postings", func(report func(int, int)) (err error) {
+	err = job.Timer.Run("postings", func(report func(int, int)) (err error) {
 		l.index, err = postings.Build(ctx, rows, l.opts.params(), report)
 		return err
 	})
@@ -144,7 +147,7 @@ func (postingsKind) build(ctx context.Context, job *buildJob) (built, error) {
 	return l, nil
 }
 
-func (l *sparseLearned) describe(m *manifest) {
+func (l *sparseLearned) Describe(m *kind.Manifest) {
 	opts := l.opts
 	m.Options, m.Info.Rows, m.Info.TrainingPoints = &opts, l.n, l.live
 }
@@ -180,13 +183,13 @@ const (
 	arrayPostingsEnd
 )
 
-// emit writes an inverted index of one segment.
-func (l *sparseLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+// Emit writes an inverted index of one segment.
+func (l *sparseLearned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	one := l.put(w, segmentManifest{Rows: l.n, Dead: l.n - l.live})
-	return &manifest{
-		Info: info{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
-		own: &postingsManifest{Segments: []segmentManifest{one}},
+	return &kind.Manifest{
+		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
+		Own: &postingsManifest{Segments: []segmentManifest{one}},
 	}, w.Err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -106,7 +107,7 @@ func planSegments(
 
 // segmentStep is a step that writes one segment.
 type segmentStep struct {
-	m           *manifest // of the index before the step
+	m           *kind.Manifest // of the index before the step
 	old         []segmentManifest
 	from, to    int // the segments old[from:to] are replaced
 	first, n    int
@@ -115,18 +116,18 @@ type segmentStep struct {
 	lengths     []float64
 }
 
-// absorb makes fresh rows a segment, merged with the segments that are not much larger.
+// Absorb makes fresh rows a segment, merged with the segments that are not much larger.
 // Rows that are deleted now are left out.
-func (postingsKind) absorb(
-	ctx context.Context, st source, m *manifest, timer *stageTimer,
-) (step, bool, error) {
-	set, err := st.sparse(ctx)
+func (postingsKind) Absorb(
+	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
+) (kind.Step, bool, error) {
+	set, err := st.Sparse(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	segments := m.own.(*postingsManifest).Segments
-	isDeleted := func(first, n int) int { return deletedWithin(set.deletedRows, first, n) }
-	from, to, end, ok := planSegments(segments, set.n,
+	segments := m.Own.(*postingsManifest).Segments
+	isDeleted := func(first, n int) int { return deletedWithin(set.DeletedRows, first, n) }
+	from, to, end, ok := planSegments(segments, set.N,
 		func(g *segmentManifest) int { return isDeleted(g.First, g.Rows) - g.Dead })
 	if !ok {
 		return nil, false, nil
@@ -140,14 +141,14 @@ func (postingsKind) absorb(
 	s.n = end - s.first
 	s.deletedRows = isDeleted(s.first, s.n)
 	var rows *vector.CSR
-	err = timer.run("read", func(report func(int, int)) (err error) {
-		rows, s.lengths, err = set.matrix(ctx, s.first, end, st.about().Dim, report)
+	err = timer.Run("read", func(report func(int, int)) (err error) {
+		rows, s.lengths, err = set.Matrix(ctx, s.first, end, st.Collection().Dim, report)
 		return err
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	err = timer.run("postings", func(report func(int, int)) (err error) {
+	err = timer.Run("postings", func(report func(int, int)) (err error) {
 		s.index, err = postings.Build(ctx, rows, m.Options.(*postingsOptions).params(), report)
 		return err
 	})
@@ -157,17 +158,17 @@ func (postingsKind) absorb(
 	return s, false, nil
 }
 
-// rows returns the number of rows that the step writes.
-func (s *segmentStep) rows() int { return s.n }
+// Rows returns the number of rows that the step writes.
+func (s *segmentStep) Rows() int { return s.n }
 
-// objects returns one: the segment's.
-func (s *segmentStep) objects() int { return 1 }
+// Objects returns one: the segment's.
+func (s *segmentStep) Objects() int { return 1 }
 
-// garbage returns nil: segments are objects of their own.
-func (s *segmentStep) garbage() []blockRef { return nil }
+// Garbage returns nil: segments are objects of their own.
+func (s *segmentStep) Garbage() []kind.BlockRef { return nil }
 
-// action returns the name of the step, as in MaintainStep.Action.
-func (s *segmentStep) action() string {
+// Action returns the name of the step, as in MaintainStep.Action.
+func (s *segmentStep) Action() string {
 	switch {
 	case s.to-s.from > 1 || s.to-s.from == 1 && s.first+s.n > s.m.Info.Rows:
 		return "merge"
@@ -177,14 +178,14 @@ func (s *segmentStep) action() string {
 	return "segment"
 }
 
-// emit writes the segment's blocks and returns the manifest of the index.
-func (s *segmentStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+// Emit writes the segment's blocks and returns the manifest of the index.
+func (s *segmentStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	one := (&sparseLearned{index: s.index, lengths: s.lengths}).put(w,
 		segmentManifest{First: s.first, Rows: s.n, Dead: s.deletedRows})
 	d := &postingsManifest{Segments: slices.Concat(s.old[:s.from], []segmentManifest{one}, s.old[s.to:])}
 	m := *s.m
-	m.Object, m.Dim, m.own = object, max(m.Dim, s.index.Features()), d
+	m.Object, m.Dim, m.Own = object, max(m.Dim, s.index.Features()), d
 	m.Info.Rows, m.Info.TrainingPoints, m.Info.Bytes = 0, 0, map[string]int64{}
 	for _, g := range d.Segments {
 		m.Info.Rows += g.Rows
@@ -196,7 +197,7 @@ func (s *segmentStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
 	return &m, w.Err
 }
 
-// parts returns the objects that the index holds in addition to the new one.
-func (s *segmentStep) parts() []uint64 {
+// Parts returns the objects that the index holds in addition to the new one.
+func (s *segmentStep) Parts() []uint64 {
 	return segmentObjects(slices.Concat(s.old[:s.from], s.old[s.to:]))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/postings"
 )
@@ -16,14 +17,14 @@ import (
 // postingsIndex is an inverted index as one generation sees it.
 type postingsIndex struct{ segments []postings.Segment }
 
-// open opens all segments in the map.
-func (postingsKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
-	segments, err := loadSegments(ctx, st, m, m.own.(*postingsManifest).Segments, nil)
+// Open opens all segments in the map.
+func (postingsKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	segments, err := loadSegments(ctx, st, m, m.Own.(*postingsManifest).Segments, nil)
 	return &postingsIndex{segments}, err
 }
 
-// check checks each segment.
-func (x *postingsIndex) check(context.Context) error { return checkSegments(x.segments) }
+// Check checks each segment.
+func (x *postingsIndex) Check(context.Context) error { return checkSegments(x.segments) }
 
 func checkSegments(segments []postings.Segment) error {
 	for i := range segments {
@@ -34,15 +35,15 @@ func checkSegments(segments []postings.Segment) error {
 	return nil
 }
 
-// find searches all segments.
-func (x *postingsIndex) find(
-	ctx context.Context, s *postings.Searcher, q sparseAsk, hits []postings.Hit,
+// Find searches all segments.
+func (x *postingsIndex) Find(
+	ctx context.Context, s *postings.Searcher, q kind.SparseAsk, hits []postings.Hit,
 ) ([]postings.Hit, postings.Stats, error) {
 	segments := x.segments
-	if q.accept != nil {
-		segments = accepting(segments, q.accept)
+	if q.Accept != nil {
+		segments = accepting(segments, q.Accept)
 	}
-	return s.SearchSegments(ctx, segments, q.x, q.k, postings.SearchParams{Strategy: q.strategy}, hits)
+	return s.SearchSegments(ctx, segments, q.X, q.K, postings.SearchParams{Strategy: q.Strategy}, hits)
 }
 
 // accepting returns segments that return only rows of a set.
@@ -50,7 +51,7 @@ func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.S
 	out := slices.Clone(segments)
 	for i := range out {
 		g := &out[i]
-		if g.Accept = within(accept, int(g.First), g.Len()); g.Accept == nil {
+		if g.Accept = kind.Within(accept, int(g.First), g.Len()); g.Accept == nil {
 			g.Accept = roaring.New() // nil would accept all rows
 		}
 	}
@@ -66,24 +67,24 @@ type weighing struct {
 
 // loadSegments opens segments of an inverted index. w is not nil if its rows are weighed.
 func loadSegments(
-	ctx context.Context, st source, m *manifest, segments []segmentManifest, w *weighing,
+	ctx context.Context, st kind.Source, m *kind.Manifest, segments []segmentManifest, w *weighing,
 ) ([]postings.Segment, error) {
-	if err := st.load(ctx); err != nil {
+	if err := st.Load(ctx); err != nil {
 		return nil, err
 	}
 	var out []postings.Segment
 	for i := range segments {
 		g := &segments[i]
-		set, err := st.sparse(ctx)
+		set, err := st.Sparse(ctx)
 		if err != nil {
 			return nil, err
 		}
-		index, err := loadPostings(st.arrays(ctx, m.Info.Name, g.Object), set, g, w)
+		index, err := loadPostings(st.Arrays(ctx, m.Info.Name, g.Object), set, g, w)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, postings.Segment{
-			Index: index, First: uint32(g.First), Deleted: within(st.deletedSet(), g.First, g.Rows),
+			Index: index, First: uint32(g.First), Deleted: kind.Within(st.DeletedSet(), g.First, g.Rows),
 		})
 	}
 	return out, nil
@@ -92,7 +93,7 @@ func loadSegments(
 // loadPostings opens a segment of a stored inverted index. Its blocks never change, so their
 // cross-references are checked only once per process.
 func loadPostings(
-	r *arrays.Reader, set *sparseSet, g *segmentManifest, w *weighing,
+	r *arrays.Reader, set *kind.SparseSet, g *segmentManifest, w *weighing,
 ) (*postings.Index, error) {
 	a := r.Section(codec.KindPostings)
 	s := g.Index
@@ -115,7 +116,7 @@ func loadPostings(
 	case x.Used == nil:
 		x.Used = []uint32{} // nil would mean all features
 	}
-	r.Once(rolePostings, g.shape(w), 0, x.Validate)
+	r.Once(kind.RolePostings, g.shape(w), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
 	}
@@ -131,12 +132,12 @@ func (g *segmentManifest) shape(w *weighing) string {
 // them. A label model weighs them and selects features; it has no weights for features newer
 // than the segment.
 func rowSource(
-	r *arrays.Reader, a *arrays.Section, set *sparseSet, g *segmentManifest, w *weighing,
+	r *arrays.Reader, a *arrays.Section, set *kind.SparseSet, g *segmentManifest, w *weighing,
 ) *postings.Source {
 	if r.Err != nil {
 		return nil
 	}
-	s, err := postings.NewSource(set.runs(), rows.SparseShift, g.First, g.Rows, g.Index.Cols)
+	s, err := postings.NewSource(set.Runs(), rows.SparseShift, g.First, g.Rows, g.Index.Cols)
 	if err != nil {
 		r.Fail("%v", err)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -140,40 +141,40 @@ func (st *collState) predict(ctx context.Context, q Query, o *PredictOptions) (o
 	if err != nil {
 		return out, err
 	}
-	model, ask := x.open.(labelPredictor), o.ask()
-	a := answers.Get().(*labelAnswer) // not returned to the pool if there is an error
-	if err := model.predict(ctx, resolved.features, &ask, a); err != nil {
+	model, ask := x.open.(kind.LabelPredictor), o.ask()
+	a := answers.Get().(*kind.LabelAnswer) // not returned to the pool if there is an error
+	if err := model.Predict(ctx, resolved.features, &ask, a); err != nil {
 		return out, err
 	}
-	out.Labels, out.Stats = named(nil, model.label, a.labels), PredictStats{a.stats, resolved.unknown}
+	out.Labels, out.Stats = named(nil, model.Label, a.Labels), PredictStats{a.Stats, resolved.unknown}
 	if o.Explain {
 		if err := st.explainLabels(&out, a); err != nil {
 			return Predictions{}, err
 		}
 	}
-	*a = labelAnswer{labels: a.labels[:0]}
+	*a = kind.LabelAnswer{Labels: a.Labels[:0]}
 	answers.Put(a)
 	return out, nil
 }
 
-var answers = sync.Pool{New: func() any { return new(labelAnswer) }}
+var answers = sync.Pool{New: func() any { return new(kind.LabelAnswer) }}
 
-func (o *PredictOptions) ask() labelAsk {
-	return labelAsk{top: o.Top, set: o.Set, params: o.Params, strategy: o.Strategy, explain: o.Explain}
+func (o *PredictOptions) ask() kind.LabelAsk {
+	return kind.LabelAsk{Top: o.Top, Set: o.Set, Params: o.Params, Strategy: o.Strategy, Explain: o.Explain}
 }
 
 // named appends labels with their names.
-func named(out []Prediction, name func(label uint32) string, labels []ranked) []Prediction {
+func named(out []Prediction, name func(label uint32) string, labels []kind.Ranked) []Prediction {
 	for _, r := range labels {
-		out = append(out, Prediction{Label: name(r.Label), Score: r.Score, Predicted: r.predicted})
+		out = append(out, Prediction{Label: name(r.Label), Score: r.Score, Predicted: r.Predicted})
 	}
 	return out
 }
 
 // explainLabels fills in the explanations of predictions.
-func (st *collState) explainLabels(out *Predictions, a *labelAnswer) error {
-	paths := map[*treePath]*TreePath{}
-	path := func(p *treePath) (to *TreePath, err error) {
+func (st *collState) explainLabels(out *Predictions, a *kind.LabelAnswer) error {
+	paths := map[*kind.TreePath]*TreePath{}
+	path := func(p *kind.TreePath) (to *TreePath, err error) {
 		if to = paths[p]; to == nil && p != nil {
 			to, err = st.treePath(p)
 			paths[p] = to
@@ -181,20 +182,20 @@ func (st *collState) explainLabels(out *Predictions, a *labelAnswer) error {
 		return to, err
 	}
 	var err error
-	if out.Tree, err = path(a.tree); err != nil {
+	if out.Tree, err = path(a.Tree); err != nil {
 		return err
 	}
 	for i := range out.Labels {
 		to := &out.Labels[i]
-		if len(a.paths) > 0 {
-			through, err := path(a.paths[i])
+		if len(a.Paths) > 0 {
+			through, err := path(a.Paths[i])
 			if err != nil {
 				return err
 			}
 			to.Explanation = &PredictionExplanation{Tree: through, Decision: through.decides(to.Label)}
 			continue
 		}
-		if to.Explanation, err = st.evidence(&a.evidence[i]); err != nil {
+		if to.Explanation, err = st.evidence(&a.Evidence[i]); err != nil {
 			return err
 		}
 	}
@@ -205,7 +206,7 @@ func (st *collState) explainLabels(out *Predictions, a *labelAnswer) error {
 func (st *collState) evidence(f *lcif.LabelExplanation) (*PredictionExplanation, error) {
 	e := &PredictionExplanation{Instance: f.Instance, Feature: f.Feature, Prior: f.Prior}
 	for _, n := range f.Neighbors {
-		key, err := st.key(n.Row)
+		key, err := st.Key(n.Row)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +214,7 @@ func (st *collState) evidence(f *lcif.LabelExplanation) (*PredictionExplanation,
 			NeighborEvidence{slices.Clone(key), n.Row, n.Similarity, n.Share, n.Indirect})
 	}
 	for _, n := range f.Features {
-		name, err := st.featureName(n.Feature)
+		name, err := st.FeatureName(n.Feature)
 		if err != nil {
 			return nil, err
 		}
@@ -250,15 +251,15 @@ func (st *collState) labelQuery(ctx context.Context, q Query) (resolved queryFea
 	if q.Sparse.Len() > 0 || len(q.Features) > 0 {
 		return resolved, fmt.Errorf("%w: %q is dense", fail.Kind, st.c.Name)
 	}
-	if err := checkQuery(q.Vector, st.c.Dim); err != nil {
+	if err := kind.CheckQuery(q.Vector, st.c.Dim); err != nil {
 		return resolved, err
 	}
-	return queryFeatures{features: listed(q.Vector)}, nil
+	return queryFeatures{features: kind.Listed(q.Vector)}, nil
 }
 
 // labelModel finds and opens a label model.
 func (st *collState) labelModel(ctx context.Context, name string) (*indexState, error) {
-	name, err := st.only(name, "", kind.predicts)
+	name, err := st.only(name, "", kind.Kind.Predicts)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +275,7 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	if err != nil {
 		return nil, err
 	}
-	if !x.m.of.predicts() {
+	if !x.m.Of.Predicts() {
 		return nil, fmt.Errorf("%w: index %q of %q is no label model", fail.Kind, name, st.c.Name)
 	}
 	return x, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/vector"
 )
@@ -29,7 +30,7 @@ func (c Collection) PredictBatch(
 		return nil, err
 	}
 	defer c.letGo(s)
-	workers := par.Workers(workersOf(ctx))
+	workers := par.Workers(kind.WorkersOf(ctx))
 	out := make([]Predictions, len(queries))
 	rounds := max(1, (len(queries)+workers*batchQueries-1)/(workers*batchQueries))
 	size := max(1, (len(queries)+workers*rounds-1)/(workers*rounds))
@@ -83,24 +84,24 @@ func (st *collState) predictShared(
 	if err != nil {
 		return false, err
 	}
-	all := manyQueries{len(queries), func(i int) (vector.Sparse, error) {
+	all := kind.ManyQueries{N: len(queries), Query: func(i int) (vector.Sparse, error) {
 		resolved, err := st.labelQuery(ctx, queries[i])
 		out[i].Stats.Unknown = resolved.unknown
 		return resolved.features, err
 	}}
-	model, ask := x.open.(labelPredictor), o.ask()
+	model, ask := x.open.(kind.LabelPredictor), o.ask()
 	var names []string // of the predicted labels: all queries share one string
 	name := func(label uint32) string {
 		if names == nil {
-			names = make([]string, model.labels())
+			names = make([]string, model.Labels())
 		}
 		if names[label] == "" {
-			names[label] = model.label(label)
+			names[label] = model.Label(label)
 		}
 		return names[label]
 	}
 	var room []Prediction // shared by the predictions of several queries
-	return model.predictMany(ctx, all, &ask, func(i int, found []ranked) {
+	return model.PredictMany(ctx, all, &ask, func(i int, found []kind.Ranked) {
 		at := len(room)
 		room = named(room, name, found)
 		if n := len(room); n > at {

@@ -85,13 +85,13 @@ func (st *collState) find(key []byte) (row uint32, exists bool, err error) {
 
 // row copies one live row out of the map.
 func (st *collState) row(row uint32) (Row, error) {
-	if err := st.load(context.Background()); err != nil {
+	if err := st.Load(context.Background()); err != nil {
 		return Row{}, err
 	}
-	if row >= st.c.Rows || st.deleted(row) {
+	if row >= st.c.Rows || st.Deleted(row) {
 		return Row{}, fmt.Errorf("%w: row %d of collection %q", fail.NoRow, row, st.c.Name)
 	}
-	key, err := st.key(row)
+	key, err := st.Key(row)
 	if err != nil {
 		return Row{}, err
 	}
@@ -230,10 +230,10 @@ func (s *Snapshot) nextRow(st *collState, row uint32, run **coldRows) (r Row, ok
 	if s.released.Load() {
 		return r, false, fmt.Errorf("%w: snapshot used after Release", ErrClosed)
 	}
-	if err := st.load(context.Background()); err != nil || st.deleted(row) {
+	if err := st.Load(context.Background()); err != nil || st.Deleted(row) {
 		return r, false, err
 	}
-	key, err := st.key(row)
+	key, err := st.Key(row)
 	if err != nil {
 		return r, false, err
 	}
@@ -328,7 +328,7 @@ func (c Collection) Labels() (out []LabelCount, err error) {
 }
 
 func (st *collState) countLabels() (out []LabelCount, err error) {
-	if err := st.load(context.Background()); err != nil {
+	if err := st.Load(context.Background()); err != nil {
 		return nil, err
 	}
 	if err := st.g.store.verifyPages(partLabels | partSets); err != nil {
@@ -348,7 +348,7 @@ func (st *collState) countLabels() (out []LabelCount, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if deletedRows := st.deletedSet(); deletedRows != nil {
+		if deletedRows := st.DeletedSet(); deletedRows != nil {
 			rows.AndNot(deletedRows)
 		}
 		if n := int(rows.GetCardinality()); n > 0 {
@@ -367,8 +367,8 @@ func labelObject(coll string, key, v []byte) (uint64, error) {
 	return object, nil
 }
 
-// labelReader implements kind.Source.
-func (st *collState) labelReader() func(row uint32) ([]string, error) {
+// LabelReader implements kind.Source.
+func (st *collState) LabelReader() func(row uint32) ([]string, error) {
 	var run *coldRows
 	return func(row uint32) ([]string, error) {
 		names, _, err := st.cold(row, &run)

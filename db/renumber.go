@@ -76,15 +76,15 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 			if err != nil {
 				return nil, err
 			}
-			whole = whole && x.own.rebuilds()
-			m.objects = append(m.objects, c.Indexes[i].objects()...)
+			whole = whole && x.Own.Rebuilds()
+			m.objects = append(m.objects, c.Indexes[i].Objects()...)
 			m.indexes = append(m.indexes, newRebuild(ctx, st, x))
 		}
 		if !whole {
 			continue
 		}
 		// Indexes that need others come after them.
-		needs := func(x *rebuild) int { return min(1, len(x.m.own.uses())) }
+		needs := func(x *rebuild) int { return min(1, len(x.m.Own.Uses())) }
 		slices.SortStableFunc(m.indexes, func(a, b *rebuild) int { return needs(a) - needs(b) })
 		if m.objects, err = g.labelObjects(c, m.objects); err != nil {
 			return nil, err

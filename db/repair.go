@@ -106,7 +106,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 // consistent.
 func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 	g := st.g
-	for _, object := range r.objects() {
+	for _, object := range r.Objects() {
 		g.locked(func() {
 			from := codec.Key(object, 0, 0)
 			c := g.tx.Bucket(bucketBlocks).Cursor()
@@ -126,7 +126,7 @@ func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 			return err
 		}
 	}
-	if st.load(ctx) != nil {
+	if st.Load(ctx) != nil {
 		return nil // the rows are damaged; the index cannot be checked without them
 	}
 	return st.checkIndex(ctx, r)

@@ -111,7 +111,7 @@ func blockPlace(t *testing.T, path string, bucket []byte, coll string, index str
 	}
 	objects := []uint64{c.ID}
 	if index != "" {
-		objects = c.index(index).objects()
+		objects = c.index(index).Objects()
 	}
 	for _, object := range objects {
 		key := codec.Key(object, kind, number)

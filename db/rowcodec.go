@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
@@ -77,7 +78,7 @@ func checkDense(r *Row, dim int, metric vector.Metric) error {
 func checkNorm(x []float32, metric vector.Metric) error {
 	n := float64(vector.Dot(x, x))
 	if n > math.MaxFloat32 || math.IsNaN(n) {
-		return fmt.Errorf("%w: length %.3g, want less than %.3g", fail.Norm, math.Sqrt(squaredNorm(x)), MaxNorm)
+		return fmt.Errorf("%w: length %.3g, want less than %.3g", fail.Norm, math.Sqrt(kind.SquaredNorm(x)), MaxNorm)
 	}
 	least := MinNorm
 	if metric == vector.Cosine {
@@ -86,7 +87,7 @@ func checkNorm(x []float32, metric vector.Metric) error {
 	if n > 4*MinNorm*MinNorm {
 		return nil
 	}
-	if length := math.Sqrt(squaredNorm(x)); length > 0 && length < least {
+	if length := math.Sqrt(kind.SquaredNorm(x)); length > 0 && length < least {
 		return fmt.Errorf("%w: length %.3g, want 0 or at least %.3g (multiply all vectors by a constant)",
 			fail.Norm, length, least)
 	}

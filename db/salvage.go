@@ -318,7 +318,7 @@ type salvagedRows struct {
 	changed *roaring.Bitmap
 	whole   bool // the key table is complete
 	unsure  bool
-	// searched is set if keys may be of an earlier state; then only deletedRows decides which rows are live.
+	// searched is set if keys may be of an earlier state; then only DeletedRows decides which rows are live.
 	searched bool
 	lost     func(LostRow)
 	// The following fields belong to the chunk of the row read last.

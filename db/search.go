@@ -14,6 +14,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -260,7 +261,7 @@ func (st *collState) searchWith(
 	}
 	sc.found, res.Stats.Stats, err = sc.s.Search(ctx, view, a.q.Vector, &sc.params, sc.found[:0])
 	if err != nil {
-		return fail.Wrapf(asOption(err), "search %q", st.c.Name)
+		return fail.Wrapf(kind.AsParameter(err), "search %q", st.c.Name)
 	}
 	res.Hits, err = st.appendHits(ctx, view, o, sc, res.Hits)
 	return err
@@ -283,7 +284,7 @@ func (st *collState) appendHits(
 		if i%keyRun == keyRun-1 && ctx.Err() != nil {
 			return nil, fail.Wrapf(ctx.Err(), "search %q", st.c.Name)
 		}
-		key, err := st.key(f.ID)
+		key, err := st.Key(f.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -355,7 +356,7 @@ func (c Collection) SearchBatch(ctx context.Context, queries []Query, o *SearchO
 	defer c.letGo(s)
 	c = s.Collection(c.name)
 	out := make([]Result, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: workersOf(ctx)}
+	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) (err error) {
 		one := *o
 		one.Reuse = newHits(max(0, min(cmp.Or(o.K, defaultK), 1024)))
@@ -395,7 +396,7 @@ func (st *collState) prepareSearch(
 	if a.q.Sparse.Len() > 0 || len(a.q.Features) > 0 {
 		return nil, "", p, fmt.Errorf("%w: a query of features, %q is dense", fail.Kind, st.c.Name)
 	}
-	if err := checkQuery(a.q.Vector, st.c.Dim); err != nil {
+	if err := kind.CheckQuery(a.q.Vector, st.c.Dim); err != nil {
 		return nil, "", p, fail.Wrapf(err, "query to collection %q", st.c.Name)
 	}
 	if err := st.checkDenseAsk(o); err != nil {
@@ -415,7 +416,7 @@ func (st *collState) prepareSearch(
 	case x == nil:
 		p.Method = query.Flat
 	default:
-		if p, err = x.open.(rowFinder).setting(cmp.Or(o.Recall, defaultRecall)); err != nil {
+		if p, err = x.open.(kind.RowFinder).Setting(cmp.Or(o.Recall, defaultRecall)); err != nil {
 			return nil, "", p, fail.Wrapf(err, "search of collection %q", st.c.Name)
 		}
 	}
@@ -521,7 +522,7 @@ func (st *collState) carrying(
 // keyPasses reports whether a row's key has the prefix and satisfies the caller's predicate,
 // which may be nil.
 func (st *collState) keyPasses(row uint32, prefix []byte, pred func(key []byte) bool) (bool, error) {
-	key, err := st.key(row)
+	key, err := st.Key(row)
 	if err != nil {
 		return false, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 )
 
 // Sets of row numbers are roaring bitmaps with one block per 65,536 rows, so that a change
@@ -28,10 +29,10 @@ func editSets(tx *bbolt.Tx, object uint64, section codec.Kind, add, remove *roar
 				return err
 			}
 		}
-		if rows := within(add, int(chunk)<<16, 1<<16); rows != nil {
+		if rows := kind.Within(add, int(chunk)<<16, 1<<16); rows != nil {
 			set.Or(rows)
 		}
-		if rows := within(remove, int(chunk)<<16, 1<<16); rows != nil {
+		if rows := kind.Within(remove, int(chunk)<<16, 1<<16); rows != nil {
 			set.AndNot(rows)
 		}
 		if set.IsEmpty() {

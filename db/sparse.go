@@ -246,10 +246,10 @@ func (f *featureNumbers) put(name string, id uint32) {
 	f.number[strings.Clone(name)] = id
 }
 
-// featureName returns the name of a feature number: from the dictionary for named features,
+// FeatureName returns the name of a feature number: from the dictionary for named features,
 // otherwise the number in the collection's Numbering. The dictionary must map name and number
 // to each other, so that a damaged name is found.
-func (st *collState) featureName(id uint32) (name string, err error) {
+func (st *collState) FeatureName(id uint32) (name string, err error) {
 	if !st.c.Named {
 		return fmt.Sprint(uint64(id) + uint64(st.c.Numbering.First())), nil
 	}
@@ -275,7 +275,7 @@ func (st *collState) featureName(id uint32) (name string, err error) {
 func (st *collState) named(s vector.Sparse) ([]Feature, error) {
 	out := make([]Feature, s.Len())
 	for i, id := range s.Index {
-		name, err := st.featureName(id)
+		name, err := st.FeatureName(id)
 		if err != nil {
 			return nil, err
 		}

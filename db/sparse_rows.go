@@ -6,12 +6,13 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
 )
 
-// sparse loads the rows of a sparse collection.
-func (st *collState) sparse(ctx context.Context) (*sparseSet, error) {
+// Sparse loads the rows of a sparse collection.
+func (st *collState) Sparse(ctx context.Context) (*kind.SparseSet, error) {
 	if !st.c.Sparse {
 		return nil, fmt.Errorf("%w: %q is dense", fail.Kind, st.c.Name)
 	}
@@ -25,7 +26,7 @@ func (st *collState) loadSparse(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	set := sparseSet{n: int(c.Rows), live: int(c.Live)}
+	set := kind.SparseSet{N: int(c.Rows), Live: int(c.Live)}
 	// Chunks never change and Dim only grows, so a valid chunk stays valid.
 	checked := g.store.checked.Section(c.ID, codec.KindSparse)
 	for i, v := range vals {
@@ -34,33 +35,33 @@ func (st *collState) loadSparse(ctx context.Context) (err error) {
 			return blockError(c.Name, c.ID, codec.KindSparse, uint32(i), err)
 		}
 		checked.Set(uint32(i))
-		set.chunks = append(set.chunks, chunk)
+		set.Chunks = append(set.Chunks, chunk)
 	}
-	set.tail = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
+	set.Tail = vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
 	st.tailKeys = nil
 	err = st.eachTail(func(row uint32, payload []byte) error {
 		x, key, _, err := rows.SplitSparse(payload)
 		if err != nil {
 			return err
 		}
-		set.tail.Append(x)
+		set.Tail.Append(x)
 		st.tailKeys = append(st.tailKeys, key)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := set.tail.Validate(); err != nil {
+	if err := set.Tail.Validate(); err != nil {
 		return corruptf(c.Name, "rows not sealed yet: %w", err)
 	}
-	if set.tail.Cols > c.Dim {
-		return corruptf(c.Name, "feature %d of %d", set.tail.Cols-1, c.Dim)
+	if set.Tail.Cols > c.Dim {
+		return corruptf(c.Name, "feature %d of %d", set.Tail.Cols-1, c.Dim)
 	}
 	deletedRows, err := st.tombstones()
 	if err != nil {
 		return err
 	}
-	set.deletedRows = deletedRows
+	set.DeletedRows = deletedRows
 	st.sparseRows = set
 	return nil
 }

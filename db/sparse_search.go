@@ -10,6 +10,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -32,7 +33,7 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 	}
 	res.Stats.Unknown = resolved.unknown
 	var x vector.Sparse
-	unitSparse(&x, resolved.features)
+	kind.UnitSparse(&x, resolved.features)
 	accept, err := st.accepted(ctx, a, o)
 	if err != nil {
 		return err
@@ -47,14 +48,14 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 	res.Index = Flat
 	if index != nil {
 		covered, res.Index = index.m.Info.Rows, index.m.Info.Name
-		ask := sparseAsk{x: x, k: a.k, accept: accept, strategy: o.Strategy}
-		sc.hits, res.Stats.Postings, err = index.open.(sparseFinder).find(ctx, sc.s, ask, sc.hits)
+		ask := kind.SparseAsk{X: x, K: a.k, Accept: accept, Strategy: o.Strategy}
+		sc.hits, res.Stats.Postings, err = index.open.(kind.SparseFinder).Find(ctx, sc.s, ask, sc.hits)
 		if err != nil {
-			return fail.Wrapf(asOption(err), "search %q", st.c.Name)
+			return fail.Wrapf(kind.AsParameter(err), "search %q", st.c.Name)
 		}
 	}
-	res.Stats.Fresh = set.n - covered
-	if sc.hits, err = scanSparse(set, ctx, x, covered, accept, sc.hits); err != nil {
+	res.Stats.Fresh = set.N - covered
+	if sc.hits, err = scanSparse(ctx, set, x, covered, accept, sc.hits); err != nil {
 		return err
 	}
 	sortHits(sc.hits)
@@ -63,7 +64,7 @@ func (st *collState) searchSparse(ctx context.Context, a *rowAsk, o *SearchOptio
 	res.Hits = o.Reuse[:0]
 	var run *coldRows
 	for _, h := range best {
-		key, err := st.key(h.Row)
+		key, err := st.Key(h.Row)
 		if err != nil {
 			return err
 		}
@@ -103,8 +104,8 @@ type queryFeatures struct {
 // sparseQuery checks a query and returns its features by number.
 func (st *collState) sparseQuery(
 	ctx context.Context, q Query,
-) (set *sparseSet, resolved queryFeatures, err error) {
-	if set, err = st.sparse(ctx); err != nil {
+) (set *kind.SparseSet, resolved queryFeatures, err error) {
+	if set, err = st.Sparse(ctx); err != nil {
 		return nil, resolved, err
 	}
 	row := Row{Sparse: q.Sparse, Features: q.Features, Vector: q.Vector}
@@ -187,7 +188,7 @@ func (st *collState) accepted(ctx context.Context, a *rowAsk, o *SearchOptions) 
 	}
 	rows := roaring.New()
 	for row := range st.c.Rows {
-		if out != nil && !out.Contains(row) || st.deleted(row) {
+		if out != nil && !out.Contains(row) || st.Deleted(row) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -208,13 +209,13 @@ func (st *collState) accepted(ctx context.Context, a *rowAsk, o *SearchOptions) 
 // as 16 features, a deleted one as 1.
 const scanWork = 1 << 12
 
-// scan scores the rows from the given one on.
-func scanSparse(s *sparseSet,
-	ctx context.Context, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit,
+// scanSparse scores the rows from the given one on.
+func scanSparse(
+	ctx context.Context, s *kind.SparseSet, q vector.Sparse, from int, accept *roaring.Bitmap, hits []postings.Hit,
 ) ([]postings.Hit, error) {
 	var unit vector.Sparse
 	work := 0 // since the last check of the context
-	for i := from; i < s.n; i++ {
+	for i := from; i < s.N; i++ {
 		if work++; work >= scanWork {
 			if err := ctx.Err(); err != nil {
 				return hits, fmt.Errorf("db: %w", err)
@@ -222,10 +223,10 @@ func scanSparse(s *sparseSet,
 			work = 0
 		}
 		row := uint32(i)
-		if s.deletedRows != nil && s.deletedRows.Contains(row) || accept != nil && !accept.Contains(row) {
+		if s.DeletedRows != nil && s.DeletedRows.Contains(row) || accept != nil && !accept.Contains(row) {
 			continue
 		}
-		unitSparse(&unit, s.row(row))
+		kind.UnitSparse(&unit, s.Row(row))
 		work += unit.Len() + 16
 		if score := vector.DotSparse(q, unit); score > 0 {
 			hits = append(hits, postings.Hit{Row: row, Score: score})

@@ -14,6 +14,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -91,9 +92,9 @@ func (b *sparseBed) want(q vector.Sparse, k int, pass func(key string) bool) str
 	}
 	var all []hit
 	var unit, x vector.Sparse
-	unitSparse(&unit, q)
+	kind.UnitSparse(&unit, q)
 	for key, row := range b.rows {
-		unitSparse(&x, row)
+		kind.UnitSparse(&x, row)
 		if s := vector.DotSparse(unit, x); s > 0 && pass(key) {
 			all = append(all, hit{key, s})
 		}
@@ -302,7 +303,7 @@ func (b *sparseBed) tied(q vector.Sparse) (rounded, ties int) {
 	err := b.d.View(func(s *Snapshot) error {
 		hits, _, err := nearest(b.t.Context(), s.Collection("s"), Query{Sparse: q}, len(b.rows), nil)
 		var unit, x, y vector.Sparse
-		unitSparse(&unit, q)
+		kind.UnitSparse(&unit, q)
 		for i := 1; i < len(hits); i++ {
 			if hits[i].Distance != hits[i-1].Distance {
 				continue
@@ -311,8 +312,8 @@ func (b *sparseBed) tied(q vector.Sparse) (rounded, ties int) {
 			if hits[i].Row < hits[i-1].Row {
 				b.t.Fatalf("row %d after row %d, both at %v", hits[i].Row, hits[i-1].Row, hits[i].Distance)
 			}
-			unitSparse(&x, b.rows[string(hits[i].Key)])
-			unitSparse(&y, b.rows[string(hits[i-1].Key)])
+			kind.UnitSparse(&x, b.rows[string(hits[i].Key)])
+			kind.UnitSparse(&y, b.rows[string(hits[i-1].Key)])
 			if vector.DotSparse(unit, x) != vector.DotSparse(unit, y) {
 				rounded++
 			}

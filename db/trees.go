@@ -12,6 +12,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
@@ -20,14 +21,14 @@ import (
 // treeKind implements budgeted trees over sparse and dense collections.
 type treeKind struct{}
 
-func (treeKind) suits(bool) bool { return true }
-func (treeKind) predicts() bool  { return true }
-func (treeKind) detail() detail  { return &budgetManifest{} }
+func (treeKind) Suits(bool) bool     { return true }
+func (treeKind) Predicts() bool      { return true }
+func (treeKind) Detail() kind.Detail { return &budgetManifest{} }
 
-func (treeKind) options() options { return &treeOptions{} }
+func (treeKind) Options() kind.Options { return &treeOptions{} }
 
-// again drops the grid, since the parameters are its result.
-func (treeKind) again(_ context.Context, _ source, m *manifest) options {
+// Again drops the grid, since the parameters are its result.
+func (treeKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
 	o := *treeOptionsOf(m)
 	o.Grid = nil
 	return &o
@@ -45,20 +46,20 @@ type treeOptions struct {
 	Seed       uint64 `json:",omitempty"`
 }
 
-func (o *treeOptions) kindName() string { return string(o.Kind) }
+func (o *treeOptions) Name() string { return string(o.Kind) }
 
-func (o *treeOptions) limits(string, int) error {
+func (o *treeOptions) Limits(string, int) error {
 	if g := o.Grid; g != nil && g.Folds > maxFolds {
 		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, g.Folds, maxFolds)
 	}
 	return nil
 }
 
-// after keeps the options: the rebuild trains with their parameters.
-func (o *treeOptions) after(options) options { return o }
+// After keeps the options: the rebuild trains with their parameters.
+func (o *treeOptions) After(kind.Options) kind.Options { return o }
 
 // treeOptionsOf returns the options in the manifest of budgeted trees.
-func treeOptionsOf(m *manifest) *treeOptions { return m.Options.(*treeOptions) }
+func treeOptionsOf(m *kind.Manifest) *treeOptions { return m.Options.(*treeOptions) }
 
 // budgetLearned is a set of budgeted trees that has been learned but not yet stored.
 type budgetLearned struct {
@@ -75,7 +76,7 @@ type budgetLearned struct {
 
 // budgetManifest is the part of a manifest that only budgeted trees have.
 type budgetManifest struct {
-	plainDetail
+	kind.PlainDetail
 	Kind                 budget.Kind
 	Cols, Labels, Voters int
 	Threshold            float32 `json:",omitempty"`
@@ -86,19 +87,19 @@ type budgetManifest struct {
 	Unit bool `json:",omitempty"`
 }
 
-// build learns trees.
-func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
-	o := *job.opts.(*treeOptions)
+// Build learns trees.
+func (treeKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	o := *job.Opts.(*treeOptions)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	l := &budgetLearned{opts: o}
 	var data *labelled
-	err := job.latest(func(st source) error {
-		c := st.about()
+	err := job.Latest(func(st kind.Source) error {
+		c := st.Collection()
 		l.dim, l.metric = c.Dim, c.Metric
 		l.unit = c.Sparse && !o.Raw
-		err := job.timer.run("read", func(report func(int, int)) (err error) {
+		err := job.Timer.Run("read", func(report func(int, int)) (err error) {
 			data, l.names, err = readLabelled(ctx, st, nil, report)
 			return err
 		})
@@ -114,12 +115,12 @@ func (treeKind) build(ctx context.Context, job *buildJob) (built, error) {
 }
 
 // learnFrom weighs the rows, renumbers their features, and learns trees from them.
-func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labelled) error {
+func (l *budgetLearned) learnFrom(ctx context.Context, job *kind.Job, data *labelled) error {
 	o := &l.opts
 	l.n, l.points = data.rows.Rows(), len(data.live)
 	features := data.rows.Cols
 	if w := o.Weight; w != "" && w != weightNone {
-		if err := checkSpread(job.coll, features, len(data.rows.Index)); err != nil {
+		if err := checkSpread(job.Coll, features, len(data.rows.Index)); err != nil {
 			return err
 		}
 		l.idf = data.weigh(w)
@@ -136,12 +137,12 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 		rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: data.rows.Cols}
 		var unit vector.Sparse
 		for i := range data.rows.Rows() {
-			unitSparse(&unit, data.rows.Row(i))
+			kind.UnitSparse(&unit, data.rows.Row(i))
 			rows.Append(unit)
 		}
 		rows.Cols = data.rows.Cols
 	}
-	if err := l.learn(ctx, treeJob(o.Kind, rows, data), job.timer); err != nil {
+	if err := l.learn(ctx, treeJob(o.Kind, rows, data), job.Timer); err != nil {
 		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
 			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
 		}
@@ -149,7 +150,7 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have",
 				err, o.Weight)
 		}
-		return fail.Wrapf(asOption(err), "%s over %q", o.Kind, job.coll)
+		return fail.Wrapf(kind.AsParameter(err), "%s over %q", o.Kind, job.Coll)
 	}
 	if used != nil {
 		for i, at := range l.model.Features {
@@ -160,7 +161,7 @@ func (l *budgetLearned) learnFrom(ctx context.Context, job *buildJob, data *labe
 	return nil
 }
 
-func (l *budgetLearned) describe(m *manifest) {
+func (l *budgetLearned) Describe(m *kind.Manifest) {
 	s, i, opts := l.model.Stats(), &m.Info, l.opts
 	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = &opts, l.n, l.points, &s, l.trials
 }
@@ -193,16 +194,16 @@ const (
 	arrayTreeIDF
 )
 
-func (l *budgetLearned) emit(object uint64, sink arrays.Sink) (*manifest, error) {
+func (l *budgetLearned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	a := w.Section(codec.KindBudget)
 	m := l.model
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
 	arrays.Field(a, arrayTreeIDF, &l.idf)
-	return &manifest{
-		Info: info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		own: &budgetManifest{
+	return &kind.Manifest{
+		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
+		Own: &budgetManifest{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 			KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
 		},
@@ -235,13 +236,13 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 }
 
 // treesManifestOf returns the part of the manifest that only budgeted trees have.
-func treesManifestOf(m *manifest) *budgetManifest { return m.own.(*budgetManifest) }
+func treesManifestOf(m *kind.Manifest) *budgetManifest { return m.Own.(*budgetManifest) }
 
-func (b *budgetManifest) features() int { return b.Cols }
+func (b *budgetManifest) FeatureCount() int { return b.Cols }
 
-// check refuses values that no build writes.
-func (b *budgetManifest) check(m *manifest) error {
-	ok := b.Cols >= 0 && b.Cols <= maxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
+// Check refuses values that no build writes.
+func (b *budgetManifest) Check(m *kind.Manifest) error {
+	ok := b.Cols >= 0 && b.Cols <= kind.MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
 		b.Voters >= 0 && b.Voters <= budget.MaxVoters
 	if !ok || treeOptionsOf(m).check() != nil {
 		return errors.New("budgeted trees")
@@ -251,8 +252,8 @@ func (b *budgetManifest) check(m *manifest) error {
 
 // treeModel is a stored tree as one generation sees it.
 type treeModel struct {
-	st    source
-	m     *manifest
+	st    kind.Source
+	m     *kind.Manifest
 	index *budget.Index
 	model *budget.Model
 	names codec.Strings
@@ -261,9 +262,9 @@ type treeModel struct {
 	pool  sync.Pool // of *budget.Predictor, which belong to this tree
 }
 
-// open maps the arrays of trees.
-func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error) {
-	r := st.arrays(ctx, m.Info.Name, m.Object)
+// Open maps the arrays of trees.
+func (treeKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	a := r.Section(codec.KindBudget)
 	b := treesManifestOf(m)
 	x := &budget.Model{
@@ -274,7 +275,7 @@ func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error
 	t := &treeModel{st: st, m: m, model: x, names: a.ReadNames(arrayTreeNames, b.Names), unit: b.Unit}
 	arrays.Field(a, arrayTreeIDF, &t.idf)
 	r.Need(b.Labels <= b.Names, "label names")
-	r.Once(roleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
+	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
 	}
@@ -286,17 +287,17 @@ func (treeKind) open(ctx context.Context, st source, m *manifest) (opened, error
 // treeCut is the least probability of a path that ranking follows.
 const treeCut = 0.001
 
-// label returns the name of a label.
-func (t *treeModel) label(l uint32) string { return string(t.names.At(int(l))) }
+// Label returns the name of a label.
+func (t *treeModel) Label(l uint32) string { return string(t.names.At(int(l))) }
 
-// labels returns the number of labels.
-func (t *treeModel) labels() int { return t.names.Len() }
+// Labels returns the number of labels.
+func (t *treeModel) Labels() int { return t.names.Len() }
 
 // labelNames returns the names of labels.
 func (t *treeModel) labelNames(list []uint32) []string {
 	var out []string
 	for _, l := range list {
-		out = append(out, t.label(l))
+		out = append(out, t.Label(l))
 	}
 	return out
 }
@@ -309,7 +310,7 @@ func (t *treeModel) prepare(x vector.Sparse) vector.Sparse {
 	}
 	if t.unit {
 		var unit vector.Sparse
-		unitSparse(&unit, x)
+		kind.UnitSparse(&unit, x)
 		x = unit
 	}
 	return x
@@ -319,48 +320,48 @@ func (t *treeModel) prepare(x vector.Sparse) vector.Sparse {
 // reaches, or the top labels by the probability of reaching a leaf that has them, or both; for
 // SBT, whose set is one class, the classes by score.
 func (t *treeModel) answers(
-	p *budget.Predictor, x vector.Sparse, o *labelAsk, out []ranked,
-) []ranked {
+	p *budget.Predictor, x vector.Sparse, o *kind.LabelAsk, out []kind.Ranked,
+) []kind.Ranked {
 	if t.model.Kind == budget.SBT {
 		class, _ := p.Class(x)
 		for c, score := range p.ClassScores(nil, x) {
 			// Weights and values may be so large that scores exceed the range of float32.
 			score = min(max(score, -math.MaxFloat32), math.MaxFloat32)
-			out = append(out, ranked{labels.Ranked{Label: uint32(c), Score: float32(score)}, c == class})
+			out = append(out, kind.Ranked{Ranked: labels.Ranked{Label: uint32(c), Score: float32(score)}, Predicted: c == class})
 		}
 		slices.SortStableFunc(out, byScore)
 		// The best class is the predicted one, so it is the whole set.
-		return out[:min(max(o.top, 1), len(out))]
+		return out[:min(max(o.Top, 1), len(out))]
 	}
 	set := p.Set(x)
 	scores := p.Scores(x, treeCut)
-	for _, r := range labels.Rank(nil, scores, o.top) {
+	for _, r := range labels.Rank(nil, scores, o.Top) {
 		_, predicted := slices.BinarySearch(set, r.Label)
-		out = append(out, ranked{r, predicted})
+		out = append(out, kind.Ranked{Ranked: r, Predicted: predicted})
 	}
-	if o.top > 0 && !o.set {
+	if o.Top > 0 && !o.Set {
 		return out
 	}
 	for _, l := range set {
-		if slices.ContainsFunc(out, func(a ranked) bool { return a.Label == l }) {
+		if slices.ContainsFunc(out, func(a kind.Ranked) bool { return a.Label == l }) {
 			continue
 		}
 		score := float32(0) // used if treeCut has cut the path off
 		if i, ok := slices.BinarySearch(scores.Index, l); ok {
 			score = scores.Value[i]
 		}
-		out = append(out, ranked{labels.Ranked{Label: l, Score: score}, true})
+		out = append(out, kind.Ranked{Ranked: labels.Ranked{Label: l, Score: score}, Predicted: true})
 	}
 	slices.SortStableFunc(out, byScore)
 	return out
 }
 
 // byScore orders by score, largest first, and predicted labels first if scores are equal.
-func byScore(a, b ranked) int {
-	if c := cmp.Compare(b.Score, a.Score); c != 0 || a.predicted == b.predicted {
+func byScore(a, b kind.Ranked) int {
+	if c := cmp.Compare(b.Score, a.Score); c != 0 || a.Predicted == b.Predicted {
 		return c
 	}
-	if a.predicted {
+	if a.Predicted {
 		return -1
 	}
 	return 1

@@ -6,6 +6,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -14,23 +15,23 @@ import (
 // counts deleted ones (see budget.Follow). The weights of features stay until the tree is
 // retrained, and features that are new since then have none.
 type treeStep struct {
-	wholeStep
-	m        *manifest // of the index before the step
+	kind.WholeStep
+	m        *kind.Manifest // of the index before the step
 	l        budgetLearned
 	subtrees int
 }
 
-// absorb returns the next step of a tree, or reports that the tree must be retrained.
-func (treeKind) absorb(
-	ctx context.Context, st source, m *manifest, timer *stageTimer,
-) (s step, rebuild bool, err error) {
-	c := st.about()
+// Absorb returns the next step of a tree, or reports that the tree must be retrained.
+func (treeKind) Absorb(
+	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
+) (s kind.Step, rebuild bool, err error) {
+	c := st.Collection()
 	if c.Sparse {
-		set, err := st.sparse(ctx)
+		set, err := st.Sparse(ctx)
 		if err != nil {
 			return nil, false, err
 		}
-		err = checkSpread(c.Name, c.Dim, set.entries())
+		err = checkSpread(c.Name, c.Dim, set.Entries())
 		if o := treeOptionsOf(m).Weight; err != nil && o != "" && o != weightNone {
 			return nil, false, err
 		}
@@ -38,7 +39,7 @@ func (treeKind) absorb(
 			return nil, true, nil // a build leaves out the features that no row has
 		}
 	}
-	x, err := st.openNamed(ctx, m.Info.Name)
+	x, err := st.OpenNamed(ctx, m.Info.Name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -49,7 +50,7 @@ func (treeKind) absorb(
 	}
 	var data *labelled
 	var names []string
-	err = timer.run("read", func(report func(int, int)) error {
+	err = timer.Run("read", func(report func(int, int)) error {
 		data, names, err = readLabelled(ctx, st, known, report)
 		return err
 	})
@@ -64,17 +65,17 @@ func (treeKind) absorb(
 		rows.Append(t.prepare(data.rows.Row(i)))
 	}
 	job := treeJob(treeOptionsOf(m).Kind, rows, data)
-	job.Params, job.Workers = treeOptionsOf(m).Params, workersOf(ctx)
-	relabelled, err := st.relabelled(m.Object)
+	job.Params, job.Workers = treeOptionsOf(m).Params, kind.WorkersOf(ctx)
+	relabelled, err := st.Relabelled(m.Object)
 	if err != nil {
 		return nil, false, err
 	}
-	since := budget.Since{Covered: m.Info.Rows, Share: drift}
+	since := budget.Since{Covered: m.Info.Rows, Share: kind.Drift}
 	if relabelled != nil {
 		since.Relabelled = func(row int) bool { return relabelled.Contains(uint32(row)) }
 	}
 	var out *budget.Followed
-	err = timer.run("trees", func(report func(int, int)) (err error) {
+	err = timer.Run("trees", func(report func(int, int)) (err error) {
 		job.Progress = report
 		out, err = budget.Follow(ctx, t.model, job, since)
 		return err
@@ -82,9 +83,9 @@ func (treeKind) absorb(
 	switch {
 	case errors.Is(err, budget.ErrInvalid), errors.Is(err, budget.ErrParams):
 		// The build accepted the parameters, so the stored ones are damaged.
-		return nil, false, st.corrupt("index %q: %w", m.Info.Name, err)
+		return nil, false, st.Corrupt("index %q: %w", m.Info.Name, err)
 	case err != nil:
-		return nil, false, fail.Wrapf(asOption(err), "%s", treesManifestOf(m).Kind)
+		return nil, false, fail.Wrapf(kind.AsParameter(err), "%s", treesManifestOf(m).Kind)
 	case out.Model == nil:
 		return nil, true, nil
 	}
@@ -94,32 +95,32 @@ func (treeKind) absorb(
 	}}, false, nil
 }
 
-// rows returns the number of rows that the step has read.
-func (s *treeStep) rows() int { return s.l.points }
+// Rows returns the number of rows that the step has read.
+func (s *treeStep) Rows() int { return s.l.points }
 
-// action returns the name of the step, as in MaintainStep.Action.
-func (s *treeStep) action() string {
+// Action returns the name of the step, as in MaintainStep.Action.
+func (s *treeStep) Action() string {
 	if s.subtrees > 0 {
 		return "subtree"
 	}
 	return "count"
 }
 
-// emit writes the whole tree, since each of its arrays is one block.
-func (s *treeStep) emit(object uint64, sink arrays.Sink) (*manifest, error) {
-	written, err := s.l.emit(object, sink)
+// Emit writes the whole tree, since each of its arrays is one block.
+func (s *treeStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+	written, err := s.l.Emit(object, sink)
 	if err != nil {
 		return nil, err
 	}
 	m := *s.m
-	m.Object, m.Dim, m.own = object, written.Dim, written.own
+	m.Object, m.Dim, m.Own = object, written.Dim, written.Own
 	stats := s.l.model.Stats()
 	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree, m.Info.Bytes = s.l.n, s.l.points, &stats, written.Info.Bytes
 	return &m, nil
 }
 
-// check checks that a tree's arrays and counts are consistent with each other and with the rows
+// Check checks that a tree's arrays and counts are consistent with each other and with the rows
 // that the index covers.
-func (t *treeModel) check(context.Context) error {
+func (t *treeModel) Check(context.Context) error {
 	return errors.Join(t.model.Validate(), t.model.CheckCounts(t.m.Info.TrainingPoints))
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -161,12 +162,12 @@ func (b *treeBed) check() {
 				return err
 			}
 			if b.dense {
-				r.Sparse = listed(r.Vector)
+				r.Sparse = kind.Listed(r.Vector)
 			}
 			for tree := range m.Roots {
 				leaf, _ := p.Leaf(x.open.(*treeModel).prepare(r.Sparse), tree)
 				rows[leaf]++
-				if r.Labels[0] == x.open.(*treeModel).label(uint32(max(tree, 3-m.Labels))) {
+				if r.Labels[0] == x.open.(*treeModel).Label(uint32(max(tree, 3-m.Labels))) {
 					positive[leaf]++
 				}
 			}
@@ -301,4 +302,4 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 }
 
 // isTree reports whether indexes of a kind are budgeted trees.
-func isTree(name string) bool { return kindOf(name) == kind(treeKind{}) }
+func isTree(name string) bool { return kindOf(name) == kind.Kind(treeKind{}) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -73,18 +74,18 @@ func (o *treeOptions) check() error {
 }
 
 // oneLabelEach refuses rows that have no class, or several.
-func oneLabelEach(st source, data *labelled) error {
+func oneLabelEach(st kind.Source, data *labelled) error {
 	for _, i := range data.live {
 		n := len(data.sets.Row(i))
 		if n == 1 {
 			continue
 		}
-		key, err := st.key(uint32(i))
+		key, err := st.Key(uint32(i))
 		if err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: row %q of %q has %d labels, and a tree of kind %s wants one of each row",
-			fail.Option, key, st.about().Name, n, budget.SBT)
+			fail.Option, key, st.Collection().Name, n, budget.SBT)
 	}
 	return nil
 }
@@ -103,11 +104,11 @@ func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled) budget.Job {
 }
 
 // learn chooses parameters, if there is a grid, and trains the trees.
-func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageTimer) error {
+func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) error {
 	o := &l.opts
-	job.Workers = workersOf(ctx)
+	job.Workers = kind.WorkersOf(ctx)
 	if o.Grid != nil {
-		err := timer.run("tune", func(report func(int, int)) (err error) {
+		err := timer.Run("tune", func(report func(int, int)) (err error) {
 			tune := job
 			tune.Rows, tune.Params, tune.Progress = sampled(job.Rows, o.TuneRows, o.Params.Seed), o.Params, report
 			o.Params, l.trials, err = budget.Choose(ctx, o.Kind, tune, o.filled())
@@ -117,7 +118,7 @@ func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *stageT
 			return fmt.Errorf("cross-validation: %w", err)
 		}
 	}
-	return timer.run("trees", func(report func(int, int)) (err error) {
+	return timer.Run("trees", func(report func(int, int)) (err error) {
 		job.Params, job.Progress = o.Params, report
 		l.model, err = budget.Train(ctx, o.Kind, job)
 		return err

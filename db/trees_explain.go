@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -78,16 +79,16 @@ func (st *collState) treeModel(ctx context.Context, index string) (treeReader, e
 	return t, nil
 }
 
-// treePath returns the public form of a path through a tree.
-func (st *collState) treePath(p *treePath) (*TreePath, error) {
-	out := &TreePath{Class: p.class, Labels: p.labels, Rows: p.rows, Agree: p.agree}
-	for _, d := range p.path {
+// TreePath returns the public form of a path through a tree.
+func (st *collState) treePath(p *kind.TreePath) (*TreePath, error) {
+	out := &TreePath{Class: p.Class, Labels: p.Labels, Rows: p.Rows, Agree: p.Agree}
+	for _, d := range p.Path {
 		to := TreeDecision{
-			Node: d.Node, Label: d.label, Yes: d.Left, Votes: d.Votes, Voters: d.Voters, Margin: d.Margin,
-			Offset: d.Offset, Features: d.Selected, Always: d.always, Rows: d.Rows, Errors: d.Errors,
+			Node: d.Node, Label: d.Label, Yes: d.Left, Votes: d.Votes, Voters: d.Voters, Margin: d.Margin,
+			Offset: d.Offset, Features: d.Selected, Always: d.Always, Rows: d.Rows, Errors: d.Errors,
 		}
 		for _, c := range d.Contributions {
-			name, err := st.featureName(c.Feature)
+			name, err := st.FeatureName(c.Feature)
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -127,12 +128,12 @@ func FuzzTree(f *testing.F) {
 			r := st.c.index(index)
 			m, err := st.manifestOf(r)
 			if err == nil {
-				err = st.load(t.Context())
+				err = st.Load(t.Context())
 			}
 			if err != nil || !isTree(m.Kind) {
 				return err
 			}
-			made, _, err := treeKind{}.absorb(WithWorkers(ctx, 1), st, m, newTimer(ctx))
+			made, _, err := treeKind{}.Absorb(WithWorkers(ctx, 1), st, m, kind.NewTimer(ctx))
 			if made, ok := made.(*treeStep); ok && made != nil {
 				return made.l.model.Validate()
 			}

@@ -5,42 +5,43 @@ import (
 	"fmt"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
-// predict predicts by the leaf that a row reaches.
-func (t *treeModel) predict(_ context.Context, x vector.Sparse, o *labelAsk, a *labelAnswer) error {
-	if o.params != nil {
+// Predict predicts by the leaf that a row reaches.
+func (t *treeModel) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
+	if o.Params != nil {
 		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
 	}
-	if o.strategy != postings.Auto {
-		return fmt.Errorf("%w: strategy %v is for label models of kind lcif", fail.Option, o.strategy)
+	if o.Strategy != postings.Auto {
+		return fmt.Errorf("%w: strategy %v is for label models of kind lcif", fail.Option, o.Strategy)
 	}
 	x = t.prepare(x)
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
-	a.labels = t.answers(p, x, o, a.labels)
-	if o.explain {
+	a.Labels = t.answers(p, x, o, a.Labels)
+	if o.Explain {
 		t.explain(p, x, a)
 	}
 	return nil
 }
 
-// predictMany does nothing: trees predict queries one by one.
-func (t *treeModel) predictMany(
-	context.Context, manyQueries, *labelAsk, func(int, []ranked),
+// PredictMany does nothing: trees predict queries one by one.
+func (t *treeModel) PredictMany(
+	context.Context, kind.ManyQueries, *kind.LabelAsk, func(int, []kind.Ranked),
 ) (bool, error) {
 	return false, nil
 }
 
 // explain fills in the paths of a prepared row: for each label the path through its tree, and the
 // path through the only tree or, with one tree per class, through that of the predicted class.
-func (t *treeModel) explain(p *budget.Predictor, x vector.Sparse, a *labelAnswer) {
+func (t *treeModel) explain(p *budget.Predictor, x vector.Sparse, a *kind.LabelAnswer) {
 	several := len(t.model.Roots) > 1
-	paths := map[int]*treePath{}
-	path := func(tree int) *treePath {
+	paths := map[int]*kind.TreePath{}
+	path := func(tree int) *kind.TreePath {
 		if paths[tree] == nil {
 			paths[tree] = t.path(p, x, tree)
 		}
@@ -50,44 +51,44 @@ func (t *treeModel) explain(p *budget.Predictor, x vector.Sparse, a *labelAnswer
 	if several {
 		predicted, _ = p.Class(x)
 	}
-	a.tree = path(predicted)
-	for _, r := range a.labels {
+	a.Tree = path(predicted)
+	for _, r := range a.Labels {
 		tree := 0
 		if several {
 			tree = int(r.Label)
 		}
-		a.paths = append(a.paths, path(tree))
+		a.Paths = append(a.Paths, path(tree))
 	}
 }
 
 // path returns the path of a prepared row through a tree.
-func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) *treePath {
+func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreePath {
 	e := p.Explain(x, tree)
-	out := &treePath{rows: e.Rows, agree: e.Rows}
+	out := &kind.TreePath{Rows: e.Rows, Agree: e.Rows}
 	several := len(t.model.Roots) > 1
 	switch {
 	case t.model.Kind != budget.SBT:
-		out.labels = t.labelNames(e.Set)
+		out.Labels = t.labelNames(e.Set)
 	case e.Class > 0:
-		out.agree = e.Positive
-		if out.labels = []string{t.label(1)}; several {
-			out.labels = []string{t.label(uint32(tree))}
+		out.Agree = e.Positive
+		if out.Labels = []string{t.Label(1)}; several {
+			out.Labels = []string{t.Label(uint32(tree))}
 		}
 	default:
-		out.agree = e.Rows - e.Positive
+		out.Agree = e.Rows - e.Positive
 		if !several {
-			out.labels = []string{t.label(0)}
+			out.Labels = []string{t.Label(0)}
 		}
 	}
 	if several {
-		out.class = t.label(uint32(tree))
+		out.Class = t.Label(uint32(tree))
 	}
 	for _, d := range e.Path {
-		to := treeDecision{Decision: d, always: t.labelNames(d.Ones)}
+		to := kind.TreeDecision{Decision: d, Always: t.labelNames(d.Ones)}
 		if t.model.Kind == budget.AT {
-			to.label = t.label(d.Label)
+			to.Label = t.Label(d.Label)
 		}
-		out.path = append(out.path, to)
+		out.Path = append(out.Path, to)
 	}
 	return out
 }
@@ -108,19 +109,19 @@ func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budge
 	for _, c := range classes {
 		at := -1
 		for i := range t.model.Roots {
-			if len(t.model.Roots) > 1 && t.label(uint32(i)) == c {
+			if len(t.model.Roots) > 1 && t.Label(uint32(i)) == c {
 				at = i
 			}
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", fail.Option, t.st.about().Name, c)
+			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", fail.Option, t.st.Collection().Name, c)
 		}
 		o.Trees = append(o.Trees, at)
 	}
-	o.Names = budget.Names{Label: t.label}
-	if t.st.about().Renamed {
+	o.Names = budget.Names{Label: t.Label}
+	if t.st.Collection().Renamed {
 		o.Names.Feature = func(f uint32) string {
-			name, e := t.st.featureName(f)
+			name, e := t.st.FeatureName(f)
 			if err == nil {
 				err = e
 			}

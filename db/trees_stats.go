@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/anndb/anndb/db/internal/kind"
 	"github.com/anndb/anndb/internal/par"
 )
 
@@ -26,7 +27,7 @@ func (c Collection) TreeDecisions(
 	}
 	defer c.letGo(s)
 	counts := make([]int, len(queries))
-	work := par.Work{N: len(queries), Grain: 8, Workers: workersOf(ctx)}
+	work := par.Work{N: len(queries), Grain: 8, Workers: kind.WorkersOf(ctx)}
 	err = par.Each(ctx, work, func(i int) error {
 		return atQuery(i, s.read(c.name, func(st *collState) (err error) {
 			counts[i], err = st.decisions(ctx, queries[i], index)

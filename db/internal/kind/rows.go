@@ -1,4 +1,4 @@
-package db
+package kind
 
 import (
 	"context"
@@ -14,43 +14,43 @@ import (
 
 // Limits of package db.
 const (
-	maxDim     = 1 << 16
-	maxFeature = 1<<28 - 1
-	maxNorm    = 0x1p64
+	MaxDim     = 1 << 16
+	MaxFeature = 1<<28 - 1
+	MaxNorm    = 0x1p64
 )
 
-// sparseSet holds the sparse rows of a collection: sealed chunks, then the tail.
-type sparseSet struct {
-	n           int
-	chunks      []vector.CSR
-	tail        vector.CSR
-	deletedRows *roaring.Bitmap // nil if there are none
-	live        int
+// SparseSet holds the sparse rows of a collection: sealed chunks, then the tail.
+type SparseSet struct {
+	N           int
+	Chunks      []vector.CSR
+	Tail        vector.CSR
+	DeletedRows *roaring.Bitmap // nil if there are none
+	Live        int
 }
 
-// row returns a row as it was written, in the map.
-func (s *sparseSet) row(i uint32) vector.Sparse {
-	c, at := &s.tail, int(i)-len(s.chunks)<<rows.SparseShift
+// Row returns a row as it was written, in the map.
+func (s *SparseSet) Row(i uint32) vector.Sparse {
+	c, at := &s.Tail, int(i)-len(s.Chunks)<<rows.SparseShift
 	if at < 0 {
-		c, at = &s.chunks[i>>rows.SparseShift], int(i&(1<<rows.SparseShift-1))
+		c, at = &s.Chunks[i>>rows.SparseShift], int(i&(1<<rows.SparseShift-1))
 	}
 	return c.Row(at)
 }
 
-// runs returns all rows in chunks; the last chunk is the tail.
-func (s *sparseSet) runs() []vector.CSR { return append(slices.Clip(s.chunks), s.tail) }
+// Runs returns all rows in chunks; the last chunk is the tail.
+func (s *SparseSet) Runs() []vector.CSR { return append(slices.Clip(s.Chunks), s.Tail) }
 
-// entries returns the number of entries of the rows, including deleted ones.
-func (s *sparseSet) entries() int {
-	n := len(s.tail.Index)
-	for i := range s.chunks {
-		n += len(s.chunks[i].Index)
+// Entries returns the number of entries of the rows, including deleted ones.
+func (s *SparseSet) Entries() int {
+	n := len(s.Tail.Index)
+	for i := range s.Chunks {
+		n += len(s.Chunks[i].Index)
 	}
 	return n
 }
 
-// checkQuery checks a query vector.
-func checkQuery(q []float32, dim int) error {
+// CheckQuery checks a query vector.
+func CheckQuery(q []float32, dim int) error {
 	if len(q) != dim {
 		return fmt.Errorf("%w: %d coordinates, want %d", fail.Dimension, len(q), dim)
 	}
@@ -61,13 +61,13 @@ func checkQuery(q []float32, dim int) error {
 	if i := vector.IsFinite(q); i >= 0 {
 		return fmt.Errorf("%w: coordinate %d is %g", fail.NotFinite, i, q[i])
 	}
-	return fmt.Errorf("%w: length %.3g, want less than %.3g", fail.Norm, math.Sqrt(squaredNorm(q)), maxNorm)
+	return fmt.Errorf("%w: length %.3g, want less than %.3g", fail.Norm, math.Sqrt(SquaredNorm(q)), MaxNorm)
 }
 
-// unitSparse sets dst to s scaled to unit length, reusing its memory. Values that become zero
+// UnitSparse sets dst to s scaled to unit length, reusing its memory. Values that become zero
 // are left out; a vector without a value above zero becomes empty. Searches with and without an
 // index use the same bits.
-func unitSparse(dst *vector.Sparse, s vector.Sparse) {
+func UnitSparse(dst *vector.Sparse, s vector.Sparse) {
 	dst.Index, dst.Value = dst.Index[:0], dst.Value[:0]
 	norm := s.Norm()
 	if norm == 0 {
@@ -81,8 +81,8 @@ func unitSparse(dst *vector.Sparse, s vector.Sparse) {
 	}
 }
 
-// within returns the members of a set in [first, first+n), minus first; nil if there are none.
-func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
+// Within returns the members of a set in [first, first+n), minus first; nil if there are none.
+func Within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
 	if set == nil {
 		return nil
 	}
@@ -99,8 +99,8 @@ func within(set *roaring.Bitmap, first, n int) *roaring.Bitmap {
 	return out
 }
 
-// bitsOf returns a set of rows below n as one bit per row, nil for a nil set.
-func bitsOf(set *roaring.Bitmap, n int) []uint64 {
+// BitsOf returns a set of rows below n as one bit per row, nil for a nil set.
+func BitsOf(set *roaring.Bitmap, n int) []uint64 {
 	if set == nil {
 		return nil
 	}
@@ -112,8 +112,8 @@ func bitsOf(set *roaring.Bitmap, n int) []uint64 {
 	return bits
 }
 
-// listed returns a dense vector as a sparse one.
-func listed(x []float32) (s vector.Sparse) {
+// Listed returns a dense vector as a sparse one.
+func Listed(x []float32) (s vector.Sparse) {
 	for i, v := range x {
 		if v != 0 {
 			s.Index = append(s.Index, uint32(i))
@@ -123,7 +123,7 @@ func listed(x []float32) (s vector.Sparse) {
 	return s
 }
 
-func squaredNorm(x []float32) float64 {
+func SquaredNorm(x []float32) float64 {
 	var s float64
 	for _, v := range x {
 		s += float64(v) * float64(v)
@@ -131,10 +131,10 @@ func squaredNorm(x []float32) float64 {
 	return s
 }
 
-// matrix copies rows [lo, hi) out of the map, scaled to unit length, and returns their
+// Matrix copies rows [lo, hi) out of the map, scaled to unit length, and returns their
 // original lengths. Deleted rows are empty, so that row numbers are kept and no query
 // finds them.
-func (s *sparseSet) matrix(
+func (s *SparseSet) Matrix(
 	ctx context.Context, lo, hi, dim int, report func(done, total int),
 ) (*vector.CSR, []float64, error) {
 	m := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: dim}
@@ -148,10 +148,10 @@ func (s *sparseSet) matrix(
 			report(i-lo, hi-lo)
 		}
 		unit.Index, unit.Value = unit.Index[:0], unit.Value[:0]
-		if row := uint32(i); s.deletedRows == nil || !s.deletedRows.Contains(row) {
-			x := s.row(row)
+		if row := uint32(i); s.DeletedRows == nil || !s.DeletedRows.Contains(row) {
+			x := s.Row(row)
 			lengths[i-lo] = x.Norm()
-			unitSparse(&unit, x)
+			UnitSparse(&unit, x)
 		}
 		m.Append(unit)
 	}

@@ -1,4 +1,4 @@
-package db
+package kind
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// asOption adds ErrInvalid to errors of other packages about parameters, and Unsuitable to
+// AsParameter adds ErrInvalid to errors of other packages about parameters, and Unsuitable to
 // errors about the rows to learn from.
-func asOption(err error) error {
+func AsParameter(err error) error {
 	if errors.Is(err, fail.Option) || errors.Is(err, fail.Unsuitable) {
 		return err
 	}
@@ -29,10 +29,10 @@ func asOption(err error) error {
 	return err
 }
 
-// drift is the largest share of changed rows for which an index keeps what it has learned;
+// Drift is the largest share of changed rows for which an index keeps what it has learned;
 // above it, the index is relearned.
-const drift = 0.2
+const Drift = 0.2
 
-// heldOutOf is the minimum number of points per held-out point, and so the minimum number of
+// HeldOutOf is the minimum number of points per held-out point, and so the minimum number of
 // rows for the tuner.
-const heldOutOf = 10
+const HeldOutOf = 10

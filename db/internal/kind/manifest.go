@@ -1,4 +1,4 @@
-package db
+package kind
 
 import (
 	"encoding/json"
@@ -11,9 +11,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// info is the part of a manifest that describes the index to users, with the fields of
+// Info is the part of a manifest that describes the index to users, with the fields of
 // db.IndexInfo.
-type info struct {
+type Info struct {
 	Name           string
 	Rows           int
 	Created        time.Time
@@ -23,54 +23,54 @@ type info struct {
 	Bytes          map[string]int64
 	Curve          *query.Curve
 	LabelCurve     *lcif.Curve    `json:",omitempty"`
-	LabelWeights   []labelWeight  `json:",omitempty"`
+	LabelWeights   []LabelWeight  `json:",omitempty"`
 	Tree           *budget.Stats  `json:",omitempty"`
 	TreeTrials     []budget.Trial `json:",omitempty"`
 	TrainingPoints int
-	Neighbors      *neighborReport `json:",omitempty"`
+	Neighbors      *NeighborReport `json:",omitempty"`
 }
 
-// labelWeight has the fields of db.LabelWeight, neighborReport those of db.NeighborReport.
-type labelWeight struct {
+// LabelWeight has the fields of db.LabelWeight, NeighborReport those of db.NeighborReport.
+type LabelWeight struct {
 	Weight string
 	Best   lcif.Point
 }
 
-type neighborReport struct {
+type NeighborReport struct {
 	K, Sample          int
 	Recall, HeadRecall float64
 	Rounds             int
 }
 
-// manifest is the stored description of an index: the meaning of the arrays in the blocks of
+// Manifest is the stored description of an index: the meaning of the arrays in the blocks of
 // object Object. It is stored as JSON in a checksummed block, because it is small, rarely read,
 // and should be readable by people.
-type manifest struct {
-	Info   info
+type Manifest struct {
+	Info   Info
 	Kind   string
 	Object uint64
 	Metric vector.Metric
 	Dim    int // of the collection
 	// Options are the resolved options.
-	Options options `json:"-"`
+	Options Options `json:"-"`
 	// Requested holds the options as given, if there were too few rows for the tuner, otherwise
 	// nil. The index is rebuilt with them once there are enough.
-	Requested options `json:"-"`
+	Requested Options `json:"-"`
 	// Own is the part specific to the kind, of the kind itself.
-	own detail
-	of  kind
-	encoded
+	Own Detail `json:"-"`
+	Of  Kind   `json:"-"`
+	Encoded
 }
 
-// encoded holds the parts of a manifest that its kind encodes and decodes.
-type encoded struct {
+// Encoded holds the parts of a manifest that its kind encodes and decodes.
+type Encoded struct {
 	StoredOptions   json.RawMessage `json:"Options"`
 	StoredRequested json.RawMessage `json:"Requested,omitempty"`
 	Detail          json.RawMessage
 }
 
-// encode fills in the encoded parts.
-func (m *manifest) encode() (err error) {
+// Encode fills in the encoded parts.
+func (m *Manifest) Encode() (err error) {
 	if m.StoredOptions, err = json.Marshal(m.Options); err != nil {
 		return err
 	}
@@ -80,32 +80,32 @@ func (m *manifest) encode() (err error) {
 			return err
 		}
 	}
-	m.Detail, err = json.Marshal(m.own)
+	m.Detail, err = json.Marshal(m.Own)
 	return err
 }
 
-// decode decodes the encoded parts by the kind that kindOf returns for a name, which is nil for an
+// Decode decodes the encoded parts by the kind that kindOf returns for a name, which is nil for an
 // unknown one.
-func (m *manifest) decode(kindOf func(name string) kind) error {
+func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 	k := kindOf(m.Kind)
 	if k == nil {
 		return fmt.Errorf("unknown kind of index %q", m.Kind)
 	}
-	m.of, m.own, m.Options = k, k.detail(), k.options()
+	m.Of, m.Own, m.Options = k, k.Detail(), k.Options()
 	if err := json.Unmarshal(m.StoredOptions, m.Options); err != nil {
 		return err
 	}
-	if m.Options.kindName() != m.Kind {
-		return fmt.Errorf("options of kind %q", m.Options.kindName())
+	if m.Options.Name() != m.Kind {
+		return fmt.Errorf("options of kind %q", m.Options.Name())
 	}
 	if m.StoredRequested != nil {
-		m.Requested = k.options()
+		m.Requested = k.Options()
 		if err := json.Unmarshal(m.StoredRequested, m.Requested); err != nil {
 			return err
 		}
 	}
-	if err := json.Unmarshal(m.Detail, m.own); err != nil {
+	if err := json.Unmarshal(m.Detail, m.Own); err != nil {
 		return err
 	}
-	return m.own.check(m)
+	return m.Own.Check(m)
 }

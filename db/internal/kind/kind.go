@@ -1,0 +1,332 @@
+// Package kind is the seam between package db and the kinds of index. A kind implements Kind; what
+// it may ask of a collection is Source. The kinds are packages below this one, and db/indexoptions.go
+// registers them.
+package kind
+
+import (
+	"context"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/verified"
+	"github.com/anndb/anndb/labels"
+	"github.com/anndb/anndb/postings"
+	"github.com/anndb/anndb/query"
+	"github.com/anndb/anndb/query/lcif"
+	"github.com/anndb/anndb/trees/budget"
+	"github.com/anndb/anndb/vector"
+)
+
+// Kind is a kind of index. The rest of the package builds, stores, opens, searches, maintains,
+// checks and repairs indexes through this interface and those below; a new kind is
+// a package with an implementation and an entry in the table of package db.
+type Kind interface {
+	// Suits reports whether sparse (or, if sparse is false, dense) collections can have indexes
+	// of this kind.
+	Suits(sparse bool) bool
+	// Predicts reports whether its indexes predict labels instead of finding rows.
+	Predicts() bool
+	// Detail returns an empty detail for decoding.
+	Detail() Detail
+	// Options returns empty options for decoding.
+	Options() Options
+	// Build learns an index.
+	Build(ctx context.Context, job *Job) (Built, error)
+	// Open loads an index.
+	Open(ctx context.Context, st Source, m *Manifest) (Opened, error)
+	// Absorb returns the next step that inserts fresh rows into an index and removes deleted
+	// ones, or reports that the index must be rebuilt. If it returns neither, there is nothing
+	// to do.
+	Absorb(ctx context.Context, st Source, m *Manifest, timer *Timer) (s Step, rebuild bool, err error)
+	// Again returns the options with which an index is rebuilt without tuning. st is nil if
+	// the index cannot be read.
+	Again(ctx context.Context, st Source, m *Manifest) Options
+}
+
+// Options are the options of an index, as a manifest stores them as JSON.
+type Options interface {
+	// Name returns the name of the kind, for forests the learner.
+	Name() string
+	// Limits refuses options that no collection of the dimension can satisfy; dim is 0 for a
+	// sparse collection. It is for options that a user gives: stored ones are resolved. Values
+	// whose limit depends on the number of rows are lowered instead of refused, since a collection
+	// grows and shrinks.
+	Limits(coll string, dim int) error
+	// After returns the options to store after a rebuild without tuning: these, with what the
+	// rebuild has resolved anew.
+	After(rebuilt Options) Options
+}
+
+// Collection describes a collection in one generation.
+type Collection struct {
+	Name   string
+	Sparse bool
+	// Dim is the number of coordinates, or of feature numbers in use.
+	Dim    int
+	Metric vector.Metric
+	// Rows is the number of allocated row numbers, Live the number of rows that are not deleted.
+	Rows, Live uint32
+	// Indexes are the names of the indexes, ascending.
+	Indexes []string
+	// Renamed is set if features have names, or numbers that differ from those that users see.
+	Renamed bool
+}
+
+// ScanName is the name of the exact scan in place of an index.
+const ScanName = "flat"
+
+// Source is a kind's access to a collection in one generation.
+type Source interface {
+	// Collection returns what a kind may know of the collection.
+	Collection() *Collection
+	// Guard, deferred as `defer st.guard(debug.SetPanicOnFault(true), &err)` where mapped memory is read, converts
+	// the effects of a damaged or truncated file to an error.
+	Guard(old bool, err *error)
+	// Corrupt returns an error for damage of an index that concerns no single block.
+	Corrupt(format string, a ...any) error
+	// Shared returns the state that all generations of an index with this main object share: what
+	// the first caller gave.
+	Shared(object uint64, empty any) any
+	// Load reads the tables of the rows. The methods down to deleted require it.
+	Load(ctx context.Context) error
+	// DenseRow returns a row of a dense collection, in the map or copied to x.
+	DenseRow(row int, x []float32) []float32
+	// SparseRow returns a row of a sparse collection, in the map.
+	SparseRow(row uint32) vector.Sparse
+	// DeletedSet returns the set of deleted rows, nil if there are none.
+	DeletedSet() *roaring.Bitmap
+	Deleted(row uint32) bool
+	// Relabelled returns the rows whose labels were changed since an index with this main object
+	// was made; some of them may be deleted. It returns nil if there are none.
+	Relabelled(object uint64) (*roaring.Bitmap, error)
+	// Rows and sparse return all rows of a dense or sparse collection.
+	Rows(ctx context.Context) (*query.View, error)
+	Sparse(ctx context.Context) (*SparseSet, error)
+	// LabelReader returns a function that reads the labels of a row. It keeps what it has decoded
+	// for the following rows and is not safe for concurrent use.
+	LabelReader() func(row uint32) ([]string, error)
+	Key(row uint32) ([]byte, error)
+	FeatureName(number uint32) (string, error)
+	// Arrays returns a reader of the stored arrays of an index.
+	Arrays(ctx context.Context, index string, object uint64) *arrays.Reader
+	// ManifestNamed returns the manifest of an index of the collection, nil if there is none of the
+	// name, and OpenNamed an index.
+	ManifestNamed(name string) (*Manifest, error)
+	OpenNamed(ctx context.Context, name string) (Opened, error)
+}
+
+// Job is the input of a build: options, and generations of a collection.
+type Job struct {
+	Coll  string
+	Name  string // of the index
+	Opts  Options
+	Timer *Timer
+	// Latest runs f on the latest generation. Mapped memory must not be used after f returns.
+	Latest func(f func(st Source) error) error
+}
+
+// Product is the result of a build or a step of maintenance before it is written.
+type Product interface {
+	// Emit writes every new block to the sink and returns the manifest of the index with them,
+	// including its size by section. object is the number of the first new object; the manifest
+	// is stored in the last. emit may be called again with other arguments.
+	Emit(object uint64, sink arrays.Sink) (*Manifest, error)
+}
+
+// Built is the product of a build.
+type Built interface {
+	Product
+	// Describe sets the fields that the product determines.
+	Describe(*Manifest)
+}
+
+// Step is the result of a step of maintenance before it is written.
+type Step interface {
+	Product
+	// Objects returns the number of objects that the step needs.
+	Objects() int
+	// Parts returns the objects that the index keeps in addition to the manifest's. It is valid
+	// after emit.
+	Parts() []uint64
+	// Garbage returns blocks of these objects that the index no longer needs.
+	Garbage() []BlockRef
+	Action() string
+	Rows() int
+}
+
+// BlockRef identifies a block.
+type BlockRef struct {
+	Object uint64
+	Kind   codec.Kind
+	Number uint32
+}
+
+// WholeStep is the part of a step that writes the complete index as one object.
+type WholeStep struct{}
+
+func (WholeStep) Objects() int        { return 1 }
+func (WholeStep) Parts() []uint64     { return nil }
+func (WholeStep) Garbage() []BlockRef { return nil }
+
+// Opened is an index in one generation. Depending on its kind and collection, it is a
+// RowFinder, a SparseFinder or a LabelPredictor.
+type Opened interface {
+	// Check checks that the index's arrays are consistent with each other.
+	Check(ctx context.Context) error
+}
+
+// RowFinder finds rows of a dense collection.
+type RowFinder interface {
+	// RowView returns the view that a search reads: an index and the rows after it.
+	RowView() *query.View
+	// Setting returns the setting for a target recall. It is the exact scan if no measured setting
+	// reaches the recall, or if there were too few rows to measure any.
+	Setting(recall float64) (query.Params, error)
+}
+
+// SparseFinder finds rows of a sparse collection.
+type SparseFinder interface {
+	// Find appends the k rows of highest cosine to the unit vector x among the rows that the
+	// index covers, that are not deleted and that are in accept, if accept is not nil.
+	Find(
+		ctx context.Context, s *postings.Searcher, q SparseAsk, hits []postings.Hit,
+	) ([]postings.Hit, postings.Stats, error)
+}
+
+// SparseAsk is a search of a sparse collection.
+type SparseAsk struct {
+	X        vector.Sparse
+	K        int
+	Accept   *roaring.Bitmap
+	Strategy postings.Strategy
+}
+
+// LabelPredictor predicts the labels of rows.
+type LabelPredictor interface {
+	// Label returns the name of a label, labels the number of labels.
+	Label(l uint32) string
+	Labels() int
+	// Predict appends to the labels of an answer, best first, and fills in the rest.
+	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
+	// PredictMany predicts for all queries together and calls found for each, in order. It
+	// returns false if it cannot.
+	PredictMany(ctx context.Context, queries ManyQueries, o *LabelAsk,
+		found func(i int, labels []Ranked)) (bool, error)
+}
+
+// LabelAsk is a prediction: the fields of PredictOptions.
+type LabelAsk struct {
+	Top      int
+	Set      bool
+	Params   *lcif.Params
+	Strategy postings.Strategy
+	Explain  bool
+}
+
+// Ranked is a label with its score; predicted is set if the model predicts it.
+type Ranked struct {
+	labels.Ranked
+	Predicted bool
+}
+
+// LabelAnswer is the answer to a prediction. The explanations are empty unless asked for.
+type LabelAnswer struct {
+	Labels []Ranked
+	Stats  lcif.Stats
+	// Evidence explains each label by rows and features.
+	Evidence []lcif.LabelExplanation
+	// Paths has each label's path through a tree, tree the path that decides the prediction.
+	Paths []*TreePath
+	Tree  *TreePath
+}
+
+// TreePath is a path through a budgeted tree, with the fields of TreePath.
+type TreePath struct {
+	Class       string
+	Path        []TreeDecision
+	Labels      []string
+	Rows, Agree int
+}
+
+// TreeDecision is a decision on a path, and the labels that it is about.
+type TreeDecision struct {
+	budget.Decision
+	Label  string
+	Always []string
+}
+
+// ManyQueries are n queries, which are validated when they are read.
+type ManyQueries struct {
+	N     int
+	Query func(i int) (vector.Sparse, error)
+}
+
+// Detail is the part of a manifest that is specific to the index's kind. It is stored as JSON.
+type Detail interface {
+	// Check refuses values that no build can have written.
+	Check(m *Manifest) error
+	// Fits reports whether the index can belong to a sparse (or, if sparse is false, dense)
+	// collection.
+	Fits(sparse bool) bool
+	// Objects returns the objects that hold blocks of the index in addition to the manifest's.
+	Objects() []uint64
+	// FeatureCount returns one more than the largest feature number in the index, 0 if it has none.
+	FeatureCount() int
+	// Rebuilds reports whether the index can be rebuilt from the rows alone.
+	Rebuilds() bool
+	// Uses returns the name of the index that this index requires, empty for none.
+	Uses() string
+	// SegmentCount returns the number of segments of the index.
+	SegmentCount() int
+	// RewriteDue reports whether maintenance must rewrite a part of the index because of its
+	// deleted rows, although the index covers all rows and counts no deleted ones.
+	RewriteDue(deletedRows *roaring.Bitmap, m *Manifest, share float64) bool
+}
+
+// PlainDetail implements the methods of detail that most kinds share.
+type PlainDetail struct{}
+
+func (PlainDetail) Fits(bool) bool    { return true }
+func (PlainDetail) Objects() []uint64 { return nil }
+func (PlainDetail) FeatureCount() int { return 0 }
+func (PlainDetail) Rebuilds() bool    { return true }
+func (PlainDetail) Uses() string      { return "" }
+func (PlainDetail) SegmentCount() int { return 1 }
+
+func (PlainDetail) RewriteDue(*roaring.Bitmap, *Manifest, float64) bool { return false }
+
+// Cycle follows the indexes that find neighbors, from a label model on, and returns the
+// names on the path back to it, or nil if there is none. next returns the name of the index
+// that finds the neighbors of another one, or empty if it uses none.
+func Cycle(name string, next func(name string) (string, error)) ([]string, error) {
+	path := []string{name}
+	for at := name; ; {
+		var err error
+		if at, err = next(at); err != nil || at == "" || at == ScanName {
+			return nil, err
+		}
+		if at == name {
+			return append(path, at), nil
+		}
+		if slices.Contains(path, at) {
+			return nil, nil // a cycle that does not contain name
+		}
+		path = append(path, at)
+	}
+}
+
+// The parts of objects that are checked once, see verified.Checks.
+const (
+	RoleForest   verified.Role = iota // nodes, leaves and directions
+	RoleOverlay                       // additions to leaves
+	RolePostings                      // a segment of an inverted index
+	RoleLabelSets
+	RoleRelabelled
+	RoleLabelPairs
+	RoleLabelHead
+	RoleLabelGraph
+	RoleTree
+)

@@ -1,0 +1,95 @@
+package kind
+
+import (
+	"context"
+	"runtime/metrics"
+	"time"
+)
+
+// Timer reports progress and records the wall time of every stage and the largest amount
+// of memory that the process held at the end of a stage.
+type Timer struct {
+	Progress func(Progress)
+	Seconds  map[string]float64
+	Memory   int64
+	// Before is the index that maintenance rebuilds; nil for a build by the user.
+	Before *Manifest
+}
+
+// NewTimer returns a timer that reports to the function of the context, if there is one.
+func NewTimer(ctx context.Context) *Timer {
+	return &Timer{Seconds: map[string]float64{}, Progress: ProgressOf(ctx)}
+}
+
+// Keep copies the data that maintenance does not recompute: the options as requested, the
+// tuner's measurements, and the time of the build.
+func (s *Timer) Keep(m *Manifest) {
+	if s.Before == nil {
+		return
+	}
+	i, b := &m.Info, &s.Before.Info
+	i.Created, i.Maintained = b.Created, time.Now().UTC()
+	if s.Before.Requested != nil {
+		return // nothing was measured
+	}
+	m.Options = s.Before.Options.After(m.Options)
+	i.Curve, i.TreeTrials, i.LabelCurve, i.LabelWeights = b.Curve, b.TreeTrials, b.LabelCurve, b.LabelWeights
+}
+
+func (s *Timer) Run(name string, f func(report func(done, total int)) error) error {
+	start := time.Now()
+	err := f(func(done, total int) {
+		if s.Progress != nil {
+			s.Progress(Progress{Stage: name, Done: done, Total: total})
+		}
+	})
+	s.Seconds[name] += time.Since(start).Seconds()
+	s.Memory = max(s.Memory, memoryHeld())
+	return err
+}
+
+// memoryHeld returns the memory that the process has from the system, except for maps of files.
+// The runtime returns freed memory slowly, so most of a peak within a stage is still held at
+// its end.
+func memoryHeld() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
+}
+
+// Progress is the report of a long call, with the fields of db.Progress.
+type Progress struct {
+	Stage string
+	Done  int
+	Total int
+}
+
+// contextKey is the type of the keys of contexts.
+type contextKey int
+
+const (
+	progressKey contextKey = iota
+	workersKey
+)
+
+// WithProgress returns a context with which long calls report to f, nil for none.
+func WithProgress(ctx context.Context, f func(Progress)) context.Context {
+	return context.WithValue(ctx, progressKey, f)
+}
+
+// WithWorkers returns a context with which a call uses n goroutines, 0 for all processors.
+func WithWorkers(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, workersKey, max(0, n))
+}
+
+// ProgressOf returns the function to which a call with the context reports, nil for none.
+func ProgressOf(ctx context.Context) func(Progress) {
+	f, _ := ctx.Value(progressKey).(func(Progress))
+	return f
+}
+
+// WorkersOf returns the number of goroutines of a call with the context, 0 for all processors.
+func WorkersOf(ctx context.Context) int {
+	n, _ := ctx.Value(workersKey).(int)
+	return n
+}
