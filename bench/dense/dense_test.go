@@ -321,9 +321,9 @@ func TestQuantizedGraphs(t *testing.T) {
 	}
 }
 
-// TestQuantizedGraphRecall: the drivers of SymphonyQG and pyglass, if they are built, find
-// nearly all nearest rows of a small set whose row length is no multiple of 16.
-func TestQuantizedGraphRecall(t *testing.T) {
+// TestPeerRecall: drivers, if they are built, find nearly all nearest rows of a small set
+// whose row length is no multiple of 8 or 16.
+func TestPeerRecall(t *testing.T) {
 	for _, metric := range []vector.Metric{vector.L2, vector.Cosine} {
 		s := random(1000, 100, false)
 		if s.metric = metric; metric == vector.Cosine {
@@ -337,7 +337,7 @@ func TestQuantizedGraphRecall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range pick(systems(s), []string{"symphonyqg*", "pyglass*"}) {
+		for _, x := range pick(systems(s), []string{"hnswlib", "usearch", "faiss-hnsw*", "symphonyqg*", "pyglass*"}) {
 			t.Run(fmt.Sprintf("%v/%s", metric, x.name), func(t *testing.T) {
 				if _, err := l.argv(x.driver); err != nil {
 					t.Skip(err)

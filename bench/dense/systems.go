@@ -97,9 +97,9 @@ func systems(s *set) []system {
 			nprobe = append(nprobe, fmt.Sprintf("%s refine=%d", w, refine))
 		}
 	}
-	sq := "kind=sq8"
+	sq := "kind=sq8 pad=8"
 	if s.whole {
-		sq = "kind=sq8direct"
+		sq = "kind=sq8direct pad=8"
 	}
 	all = append(all,
 		system{name: "hnswlib", driver: "hnswlib", rows: "f32", build: "metric=" + ip + " M=16 efc=200", settings: ef, ladder: true},
@@ -137,7 +137,7 @@ func systems(s *set) []system {
 // authors normalise rows compared by cosine, as those of the sets by cosine are here.
 func quantizedGraphs(metric string, ef []string) []system {
 	symphony := "metric=l2 efc=400 iterations=3 degree="
-	glass := "metric=" + metric + " R=48 L=200 "
+	glass := "metric=" + metric + " pad=16 R=48 L=200 "
 	return []system{
 		{name: "symphonyqg", driver: "symphonyqg", rows: "f32", settings: ef, ladder: true,
 			build: symphony + "32", note: "needs AVX-512"},

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -99,6 +100,26 @@ struct Rows {
     const void* row(size_t i) const { return data + i * dim * (bytes ? 1 : sizeof(float)); }
     const float* floats(size_t i) const { return reinterpret_cast<const float*>(row(i)); }
     const uint8_t* u8(size_t i) const { return reinterpret_cast<const uint8_t*>(row(i)); }
+};
+
+// Appends zeros to rows, up to a multiple of pad= coordinates, for libraries that are slow
+// or wrong at other lengths. This changes neither L2 distances nor inner products.
+struct Padding {
+    size_t dim = 0, wide = 0;
+
+    Padding() = default;
+    Padding(const Options& o, size_t d) : dim(d) {
+        size_t multiple = size_t(std::max(1L, o.number("pad", 1)));
+        wide = (d + multiple - 1) / multiple * multiple;
+    }
+    // The rows themselves if their length is such a multiple, or copies in to, which is
+    // empty or was used for as many rows before.
+    const float* rows(const float* from, size_t n, std::vector<float>& to) const {
+        if (wide == dim) return from;
+        to.resize(n * wide);
+        for (size_t i = 0; i < n; i++) std::memcpy(&to[i * wide], from + i * dim, dim * sizeof(float));
+        return to.data();
+    }
 };
 
 // What a driver does with its library.

@@ -1,7 +1,8 @@
 // faiss: index=hnsw with kind=flat, sq8 or sq8direct (bytes as they are), or
 // index=ivf with these or kind=pqfs, 4-bit product quantisation by fast scan
-// whose best refine x k rows are compared again as float32. Settings: ef, or
-// nprobe and refine.
+// whose best refine x k rows are compared again as float32. 8-bit codes of rows whose
+// length is no multiple of 8 are compared without vector instructions (pad=8). Settings:
+// ef, or nprobe and refine.
 #include <faiss/IndexFlat.h>
 #include <faiss/IndexHNSW.h>
 #include <faiss/IndexIVFFlat.h>
@@ -24,6 +25,7 @@ struct Faiss : driver::Engine {
     faiss::IndexIVF* ivf = nullptr;
     faiss::IndexIVFFastScan* scan = nullptr;
     faiss::IndexRefine* refine = nullptr;
+    driver::Padding padding;
 
     std::string about() override {
         std::string s = "faiss " + std::to_string(FAISS_VERSION_MAJOR) + "." + std::to_string(FAISS_VERSION_MINOR) + "." +
@@ -42,7 +44,8 @@ struct Faiss : driver::Engine {
         if (base.bytes) throw std::runtime_error("faiss takes float32 rows");
         omp_set_num_threads(threads);
         openblas_set_num_threads(threads);
-        int d = int(base.dim);
+        padding = driver::Padding(o, base.dim);
+        int d = int(padding.wide);
         auto metric = o.text("metric", "l2") == "ip" ? faiss::METRIC_INNER_PRODUCT : faiss::METRIC_L2;
         std::string kind = o.text("kind", "flat");
         auto type = kind == "sq8direct" ? faiss::ScalarQuantizer::QT_8bit_direct : faiss::ScalarQuantizer::QT_8bit;
@@ -73,11 +76,14 @@ struct Faiss : driver::Engine {
             }
         }
         parts();
-        index->train(long(base.n), base.floats(0));
-        index->add(long(base.n), base.floats(0));
+        std::vector<float> copy;
+        const float* rows = padding.rows(base.floats(0), base.n, copy);
+        index->train(long(base.n), rows);
+        index->add(long(base.n), rows);
     }
     void save(const std::string& path) override { faiss::write_index(index.get(), path.c_str()); }
-    void open(const std::string& path, const Options&, size_t) override {
+    void open(const std::string& path, const Options& o, size_t dim) override {
+        padding = driver::Padding(o, dim);
         index.reset(faiss::read_index(path.c_str()));
         parts();
     }
@@ -100,7 +106,9 @@ struct Faiss : driver::Engine {
         thread_local std::vector<faiss::Index::idx_t> rows;
         distances.resize(k);
         rows.resize(k);
-        index->search(1, static_cast<const float*>(q), long(k), distances.data(), rows.data());
+        thread_local std::vector<float> copy;
+        const float* row = padding.rows(static_cast<const float*>(q), 1, copy);
+        index->search(1, row, long(k), distances.data(), rows.data());
         for (size_t i = 0; i < k; i++) ids[i] = rows[i] < 0 ? driver::kMissing : uint32_t(rows[i]);
     }
 };

@@ -1,6 +1,7 @@
 // pyglass over float32 rows (metric=l2 or ip): its HNSW, built over one kind of its codes
 // (graph=), searched over the same or another kind (codes=) and refined over float16. The
-// defaults are those of its example. Settings: ef.
+// defaults are those of its example. Its float16 codes of rows whose length is no multiple
+// of 16 are wrong by L2 (pad=16): they go on with the next row. Settings: ef.
 #include <immintrin.h>
 #include <omp.h>
 
@@ -24,27 +25,13 @@ struct Pyglass : driver::Engine {
     glass::Graph<int32_t> graph;
     std::unique_ptr<glass::GraphSearcherBase> searcher;
     const Rows* rows = nullptr;
-    size_t dim = 0;
+    driver::Padding padding;
     std::vector<float> query;
     driver::Turns turns;
 
     std::string about() override { return std::string("pyglass ") + PEER_VERSION; }
 
     static std::string metric(const Options& o) { return o.text("metric", "l2") == "ip" ? "IP" : "L2"; }
-
-    // Its float16 codes of a row whose length is no multiple of 16 go on with the next row's
-    // first coordinates, which makes distances by L2 wrong. Such rows get zeros appended;
-    // its codes are aligned to as many coordinates anyway.
-    static size_t width(size_t dim) { return (dim + 15) / 16 * 16; }
-
-    // padded returns a copy of n rows of that width, nothing if they have it.
-    static std::vector<float> padded(const float* from, size_t n, size_t dim) {
-        size_t wide = width(dim);
-        std::vector<float> to(wide == dim ? 0 : n * wide);
-        if (!to.empty())
-            for (size_t i = 0; i < n; i++) std::copy_n(from + i * dim, dim, &to[i * wide]);
-        return to;
-    }
 
     void build(const Rows& base, const Options& o, int threads) override {
         if (base.bytes) throw std::runtime_error("rows of the wrong type");
@@ -53,9 +40,10 @@ struct Pyglass : driver::Engine {
         int32_t R = int32_t(o.number("R", 48)), L = int32_t(o.number("L", 200));
         auto hnsw = glass::create_hnsw(metric(o), o.text("graph", "SQ8U"), R, L);
         if (!hnsw) throw std::runtime_error("pyglass builds no graph over such codes");
-        auto copy = padded(base.floats(0), base.n, base.dim);
-        const float* from = copy.empty() ? base.floats(0) : copy.data();
-        graph = hnsw->Build(from, int32_t(base.n), int32_t(width(base.dim)));
+        std::vector<float> copy;
+        padding = driver::Padding(o, base.dim);
+        const float* from = padding.rows(base.floats(0), base.n, copy);
+        graph = hnsw->Build(from, int32_t(base.n), int32_t(padding.wide));
         rows = &base;
     }
     // The graph's file lacks the rows, of which a searcher makes its codes: they follow.
@@ -66,9 +54,8 @@ struct Pyglass : driver::Engine {
         out.write(rows->data, std::streamsize(rows->length));
         if (!out.flush()) throw std::runtime_error("cannot write " + path);
     }
-    void open(const std::string& path, const Options& o, size_t d) override {
+    void open(const std::string& path, const Options& o, size_t dim) override {
         driver::Quiet quiet;
-        dim = d;
         omp_set_num_threads(1);
         glass::Graph<int32_t> loaded;
         loaded.load(path, "glass");
@@ -83,9 +70,9 @@ struct Pyglass : driver::Engine {
         std::string refined = codes == "FP16" ? "" : "FP16";
         searcher = glass::create_searcher(std::move(loaded), metric(o), codes, refined);
         if (!searcher) throw std::runtime_error("pyglass searches no such codes");
-        if (auto copy = padded(base.data(), n, dim); !copy.empty()) base.swap(copy);
-        query.assign(width(dim) == dim ? 0 : width(dim), 0.0f);
-        searcher->SetData(base.data(), int32_t(n), int32_t(width(dim)));
+        std::vector<float> copy;
+        padding = driver::Padding(o, dim);
+        searcher->SetData(padding.rows(base.data(), n, copy), int32_t(n), int32_t(padding.wide));
         // It tries distances of prefetching; a first answer does not wait for that.
         if (o.number("first", 0) == 0) searcher->Optimize(1);
     }
@@ -93,11 +80,7 @@ struct Pyglass : driver::Engine {
     void threads(int n) override { turns.needed = n > 1; }
     void search(const void* q, size_t k, uint32_t* ids, int) override {
         auto turn = turns.take();
-        auto row = static_cast<const float*>(q);
-        if (!query.empty()) {
-            std::copy_n(row, dim, query.data());
-            row = query.data();
-        }
+        const float* row = padding.rows(static_cast<const float*>(q), 1, query);
         searcher->Search(row, int32_t(k), reinterpret_cast<int32_t*>(ids));
     }
 };
