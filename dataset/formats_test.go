@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -23,9 +24,12 @@ func numbered(vectors ...[]float32) []Record {
 	return all
 }
 
+// wholeBytes compares long payloads at once, where cmp compares byte by byte.
+var wholeBytes = cmp.FilterValues(func(a, b []byte) bool { return len(a) > 0 || len(b) > 0 }, cmp.Comparer(bytes.Equal))
+
 func compare(t *testing.T, got, want []Record) {
 	t.Helper()
-	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), wholeBytes); d != "" {
 		t.Errorf("records differ (-want +got):\n%s", d)
 	}
 }

@@ -59,8 +59,11 @@ func TestDegenerate(t *testing.T) {
 		kinds = append(kinds, &db.Forest{Learner: learner})
 	}
 	colls := map[string]vector.Metric{"l2": vector.L2, "cosine": vector.Cosine, "ip": vector.InnerProduct, "sparse": 0}
-	for _, shape := range degenerate {
+	for at, shape := range degenerate {
 		for _, n := range []int{0, 1, 2, 9} {
+			if n == 0 && at > 0 {
+				continue // no rows have no shape
+			}
 			t.Run(fmt.Sprintf("%s/%d", shape.name, n), func(t *testing.T) {
 				t.Parallel()
 				d, err := db.Open(filepath.Join(t.TempDir(), "x.anndb"), &db.Options{Sync: db.Off})

@@ -196,19 +196,23 @@ func TestImages(t *testing.T) {
 	must(t, d.Check(t.Context(), func(p *db.CorruptError) { t.Error(p) }))
 }
 
-// cosine is the similarity of two rows, from their definition.
-func cosine(a, b []db.Feature) float64 {
-	var dot, aa, bb float64
-	values := map[string]float64{}
-	for _, f := range a {
+// cosines returns the similarity of a query to each row, from its definition.
+func cosines(rows []db.Row, query []db.Feature) []float64 {
+	values, qq := map[string]float64{}, 0.0
+	for _, f := range query {
 		values[f.Name] = float64(f.Value)
-		aa += float64(f.Value) * float64(f.Value)
+		qq += float64(f.Value) * float64(f.Value)
 	}
-	for _, f := range b {
-		dot += values[f.Name] * float64(f.Value)
-		bb += float64(f.Value) * float64(f.Value)
+	out := make([]float64, len(rows))
+	for i, r := range rows {
+		var dot, rr float64
+		for _, f := range r.Features {
+			dot += values[f.Name] * float64(f.Value)
+			rr += float64(f.Value) * float64(f.Value)
+		}
+		out[i] = dot / math.Sqrt(qq*rr)
 	}
-	return dot / math.Sqrt(aa*bb)
+	return out
 }
 
 // TestSourceFiles searches source files by their words exactly, and predicts what
@@ -276,10 +280,7 @@ func mustBeNearest(t *testing.T, s *db.Snapshot, rows []db.Row, q db.Row) {
 		&db.SearchOptions{K: 5, Index: "words"})
 	must(t, err)
 	hits := near.Hits
-	similarities := make([]float64, len(rows))
-	for i, r := range rows {
-		similarities[i] = cosine(r.Features, q.Features)
-	}
+	similarities := cosines(rows, q.Features)
 	slices.Sort(similarities)
 	slices.Reverse(similarities)
 	for i, h := range hits {

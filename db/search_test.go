@@ -223,12 +223,8 @@ func TestHopLists(t *testing.T) {
 // must be exact through an index too.
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	const n, dim, k = 4200, 12, 10
-	asked := 8
-	if testing.Short() {
-		asked = 6
-	}
-	for _, metric := range metrics {
+	const n, dim, k, asked = 4200, 12, 10, 5
+	for _, metric := range fewer(1) {
 		t.Run(metric.String(), func(t *testing.T) {
 			t.Parallel()
 			b := searchBed(t, metric, n, dim)

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
-	"fmt"
+	"image/color"
 	"image/png"
 	"io"
 	"math"
@@ -88,13 +88,13 @@ func TestPlotTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		colours := map[string]bool{}
+		colours := map[color.Color]bool{}
 		for x := range img.Bounds().Dx() {
 			for y := range img.Bounds().Dy() {
-				colours[fmt.Sprint(img.At(x, y))] = true
+				colours[color.RGBAModel.Convert(img.At(x, y))] = true
 			}
 		}
-		if len(colours) < 10 || !colours["{238 243 250 255}"] {
+		if len(colours) < 10 || !colours[color.RGBA{238, 243, 250, 255}] {
 			t.Errorf("%d colours in %v", len(colours), img.Bounds())
 		}
 	}
