@@ -153,8 +153,8 @@ func (c *catalog) byID(id uint64) *collection {
 	return nil
 }
 
-// validate refuses a catalog that this program cannot have written.
-func (c *catalog) validate() error {
+// Validate refuses a catalog that this program cannot have written.
+func (c *catalog) Validate() error {
 	if c.Object >= maxObject {
 		return corruptf("", "catalog: %d objects", c.Object)
 	}
@@ -175,7 +175,7 @@ func (c *catalog) validate() error {
 		}
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
-			x.Numbering.check() != nil {
+			x.Numbering.Check() != nil {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		indexes := map[string]bool{}
@@ -248,7 +248,7 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
 	}
-	return &c, c.validate()
+	return &c, c.Validate()
 }
 
 // putCatalog writes the catalog in a transaction.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -553,7 +554,7 @@ func mustBeExact(t *testing.T, d *DB, coll, name string) {
 		if err := st.Load(t.Context()); err != nil {
 			return err
 		}
-		a, err := readLCIF(t.Context(), st, m)
+		a, err := lcifindex.ReadLCIF(t.Context(), st, m)
 		if err != nil {
 			return err
 		}
@@ -869,7 +870,7 @@ func TestHostileRelabelled(t *testing.T) {
 			object := objectIn(t, path, coll, "x")
 			for i, data := range [][]byte{c.rows, c.ptr, c.labels} {
 				if data != nil {
-					key := codec.Key(object, codec.KindLabelMatrix, arrayRelabelledRow+uint32(i))
+					key := codec.Key(object, codec.KindLabelMatrix, lcifindex.ArrayRelabelledRow+uint32(i))
 					putBlock(t, path, bucketBlocks, key, data)
 				}
 			}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -622,7 +623,7 @@ func askSparse(s *Snapshot, index string) (hits []Hit, err error) {
 		return nil, err
 	}
 	q := Query{Features: modelNames(modelSparse(1234))}
-	if info.Kind == string(kindPostings) {
+	if info.Kind == string(postingsindex.Name) {
 		hits, _, err = nearest(ctx, s.Collection("s"), q, 5, &SearchOptions{Index: index})
 		return hits, err
 	}

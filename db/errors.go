@@ -19,40 +19,40 @@ import (
 var (
 	// ErrInvalid is returned for an argument, option or row that breaks a rule of the function,
 	// of the collection or of the limits above.
-	ErrInvalid = fail.Invalid
+	ErrInvalid = fail.ErrInvalid
 	// ErrNotFound is returned when there is no collection, index or live row of the name, key or
 	// number.
-	ErrNotFound = fail.NotFound
+	ErrNotFound = fail.ErrNotFound
 	// ErrExists is returned when a collection of the name, or a row of a key to be
 	// inserted, exists already.
-	ErrExists = fail.Exists
+	ErrExists = fail.ErrExists
 	// ErrUnsuitable is returned by Build when an index cannot be learned from the rows: too few
 	// rows, a single class, only constant features, or feature numbers so large that a label
 	// model or weights, which store numbers for each feature up to the largest, would be far
 	// larger than the rows: above 2^22 and eight times the number of values of all rows. Named
 	// features have no such gaps. Searches of an empty collection find nothing.
-	ErrUnsuitable = fail.Unsuitable
+	ErrUnsuitable = fail.ErrUnsuitable
 	// ErrClosed is returned when the database is closed or the snapshot released.
-	ErrClosed = fail.Closed
+	ErrClosed = fail.ErrClosed
 	// ErrReadOnly is returned by writes to a database opened read-only or through a snapshot.
-	ErrReadOnly = fail.ReadOnly
+	ErrReadOnly = fail.ErrReadOnly
 	// ErrCorrupt is returned when stored bytes are damaged or the file is shorter than its header
 	// states. A *CorruptError in the chain gives the location, if there is one.
-	ErrCorrupt = fail.Corrupt
+	ErrCorrupt = fail.ErrCorrupt
 	// ErrNotDatabase is returned when a file is not an anndb database, or one of a later version.
-	ErrNotDatabase = fail.NotDatabase
+	ErrNotDatabase = fail.ErrNotDatabase
 	// ErrLocked is returned when another process, or another handle of this process, has the
 	// file open.
-	ErrLocked = fail.Locked
+	ErrLocked = fail.ErrLocked
 	// ErrUnknownState is returned by a commit that failed and by every later write: the commit
 	// happened completely or not at all, and only reopening the file shows which.
-	ErrUnknownState = fail.UnknownState
+	ErrUnknownState = fail.ErrUnknownState
 	// ErrNoSpace is returned when a commit failed because the disk or quota is full, because the
 	// file would exceed Options.MaxSize, or because a collection has used all its row numbers.
-	ErrNoSpace = fail.NoSpace
+	ErrNoSpace = fail.ErrNoSpace
 	// ErrBusy is returned when a call may succeed later: by Close if snapshots are still held at
 	// its deadline (nothing is unmapped), and by Peek if commits repeatedly overtake it.
-	ErrBusy = fail.Busy
+	ErrBusy = fail.ErrBusy
 )
 
 // CorruptError describes the location of damage. errors.Is(err, ErrCorrupt) holds.

@@ -7,24 +7,25 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/vector"
 )
 
 // repeated is n points, the first copies of which repeat as often as given.
-func repeated(n, dim int, times func(i int) int) *training {
+func repeated(n, dim int, times func(i int) int) *forestindex.Training {
 	rng := rand.New(rand.NewPCG(3, 3))
-	rows := &flatRows{d: dim}
+	rows := &forestindex.FlatRows{D: dim}
 	for i := range n {
 		x := make([]float32, dim)
 		for j := range x {
 			x[j] = float32(rng.NormFloat64())
 		}
 		for range times(i) {
-			rows.data = append(rows.data, x...)
-			rows.n++
+			rows.Data = append(rows.Data, x...)
+			rows.N++
 		}
 	}
-	return &training{own: true, dim: dim, metric: vector.L2, corpus: subset{rows: rows}, points: subset{rows: rows}}
+	return &forestindex.Training{Own: true, Dim: dim, Metric: vector.L2, Corpus: forestindex.Subset{Rows: rows}, Points: forestindex.Subset{Rows: rows}}
 }
 
 // TestSplitKeepsTwinsTogether: a held-out query has no equal among the points that
@@ -45,35 +46,35 @@ func TestSplitKeepsTwinsTogether(t *testing.T) {
 		"all equal":       {1, func(int) int { return 300 }, 30, 30, 30},
 	} {
 		points := repeated(c.n, 5, c.times)
-		s, err := points.splitFor(WithWorkers(t.Context(), 2), forestOptions{Holdout: c.count, Seed: 7})
+		s, err := points.SplitFor(WithWorkers(t.Context(), 2), forestindex.Options{Holdout: c.count, Seed: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.hold) < c.queries || len(s.hidden) > c.hidden || len(s.hidden)+len(s.learn) != points.points.Len() {
-			t.Errorf("%s: %d queries, %d points hidden, %d learned from", name, len(s.hold), len(s.hidden), len(s.learn))
+		if len(s.Hold) < c.queries || len(s.Hidden) > c.hidden || len(s.Hidden)+len(s.Learn) != points.Points.Len() {
+			t.Errorf("%s: %d queries, %d points hidden, %d learned from", name, len(s.Hold), len(s.Hidden), len(s.Learn))
 		}
-		for i, p := range [][]int{s.learn, s.hold, s.hidden} {
+		for i, p := range [][]int{s.Learn, s.Hold, s.Hidden} {
 			if !slices.IsSorted(p) {
 				t.Errorf("%s: part %d is out of order", name, i)
 			}
 		}
-		for _, q := range s.hold {
-			if !slices.Contains(s.hidden, q) {
+		for _, q := range s.Hold {
+			if !slices.Contains(s.Hidden, q) {
 				t.Errorf("%s: query %d is not hidden", name, q)
 			}
-			for _, i := range append(s.learn, s.hold...) {
-				if i != q && name != "all equal" && slices.Equal(points.points.Row(i, nil), points.points.Row(q, nil)) {
+			for _, i := range append(s.Learn, s.Hold...) {
+				if i != q && name != "all equal" && slices.Equal(points.Points.Row(i, nil), points.Points.Row(q, nil)) {
 					t.Fatalf("%s: query %d equals point %d", name, q, i)
 				}
 			}
 		}
-		again, err := repeated(c.n, 5, c.times).splitFor(WithWorkers(t.Context(), 1), forestOptions{Holdout: c.count, Seed: 7})
-		if err != nil || !slices.Equal(again.hold, s.hold) || !slices.Equal(again.hidden, s.hidden) {
+		again, err := repeated(c.n, 5, c.times).SplitFor(WithWorkers(t.Context(), 1), forestindex.Options{Holdout: c.count, Seed: 7})
+		if err != nil || !slices.Equal(again.Hold, s.Hold) || !slices.Equal(again.Hidden, s.Hidden) {
 			t.Errorf("%s: another split with one goroutine: %v", name, err)
 		}
 	}
 	zero := float32(math.Copysign(0, -1))
-	if hashVector([]float32{1, 0}) != hashVector([]float32{1, zero}) || hashVector([]float32{1, 0}) == hashVector([]float32{0, 1}) {
+	if forestindex.HashVector([]float32{1, 0}) != forestindex.HashVector([]float32{1, zero}) || forestindex.HashVector([]float32{1, 0}) == forestindex.HashVector([]float32{0, 1}) {
 		t.Error("hashes of equal vectors differ, or of others do not")
 	}
 }
@@ -87,12 +88,12 @@ func TestTrialHidesTwins(t *testing.T) {
 	}
 	defer d.Close()
 	points := repeated(200, 6, func(i int) int { return 1 + i%3 })
-	data := points.points.rows
-	if _, err := d.Create(t.Context(), "c", Schema{Dim: data.d}); err != nil {
+	data := points.Points.Rows
+	if _, err := d.Create(t.Context(), "c", Schema{Dim: data.D}); err != nil {
 		t.Fatal(err)
 	}
 	err = d.Update(t.Context(), func(b *Tx) error {
-		for i := range data.n {
+		for i := range data.N {
 			if err := b.Collection("c").Put(Row{Key: []byte{'a', byte(i), byte(i >> 8)}, Vector: data.Row(i, nil)}); err != nil {
 				return err
 			}
@@ -103,13 +104,13 @@ func TestTrialHidesTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	timer := kind.NewTimer(t.Context())
-	job := &building{Job: kind.Job{Coll: "c", Opts: &forestOptions{Seed: 1}, Timer: timer}}
+	job := &building{Job: kind.Job{Coll: "c", Opts: &forestindex.Options{Seed: 1}, Timer: timer}}
 	job.Latest = func(f func(st kind.Source) error) error { return d.latest(job, f) }
-	tr, o, err := trainingSet(t.Context(), &job.Job)
+	tr, o, err := forestindex.TrainingSet(t.Context(), &job.Job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := learnRest(t.Context(), tr, o, timer)
+	l, err := forestindex.LearnRest(t.Context(), tr, o, timer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,22 +120,22 @@ func TestTrialHidesTwins(t *testing.T) {
 			return err
 		}
 		base := *view
-		base.N = l.n
-		trial, err := newTrial(t.Context(), s.gen.colls["c"], tr, &base, o)
+		base.N = l.N
+		trial, err := forestindex.NewTrial(t.Context(), s.gen.colls["c"], tr, &base, o)
 		if err != nil {
 			return err
 		}
-		if len(trial.queries) < 10 {
-			t.Errorf("%d queries", len(trial.queries))
+		if len(trial.Queries) < 10 {
+			t.Errorf("%d queries", len(trial.Queries))
 		}
-		for i, q := range trial.queries {
-			for row := range data.n {
-				if !trial.deletedRows.Contains(uint32(row)) && slices.Equal(q, data.Row(row, nil)) {
+		for i, q := range trial.Queries {
+			for row := range data.N {
+				if !trial.DeletedRows.Contains(uint32(row)) && slices.Equal(q, data.Row(row, nil)) {
 					t.Fatalf("query %d equals row %d, which is searched", i, row)
 				}
 			}
-			for _, row := range trial.truth[i] {
-				if trial.deletedRows.Contains(row) {
+			for _, row := range trial.Truth[i] {
+				if trial.DeletedRows.Contains(row) {
 					t.Fatalf("query %d: answer %d is hidden", i, row)
 				}
 			}

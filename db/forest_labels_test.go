@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/vector"
 )
@@ -60,13 +61,13 @@ func TestApproximateLabels(t *testing.T) {
 		t.Run(metric.String(), func(t *testing.T) {
 			store := clustered(t, 1500, 70, metric)
 			found := map[NeighborSource]float64{}
-			for _, source := range []NeighborSource{neighborsExact, neighborsApproximate} {
+			for _, source := range []NeighborSource{forestindex.NeighborsExact, forestindex.NeighborsApproximate} {
 				info, err := store.Collection("c").Build(t.Context(), "x", &Forest{Source: source, LeafNeighbors: 20, ListNeighbors: 16, Holdout: 100, Seed: 1, Trees: 4})
 				if err != nil {
 					t.Fatal(err)
 				}
 				found[source] = foundOf(t, store)
-				if source == neighborsExact {
+				if source == forestindex.NeighborsExact {
 					if info.Neighbors != nil {
 						t.Errorf("a report of exact labels: %+v", info.Neighbors)
 					}
@@ -86,8 +87,8 @@ func TestApproximateLabels(t *testing.T) {
 					t.Errorf("stored report %+v, %v", stored.Neighbors, err)
 				}
 			}
-			if found[neighborsExact] < 0.9 || found[neighborsApproximate] < found[neighborsExact]-0.02 {
-				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[neighborsApproximate], found[neighborsExact])
+			if found[forestindex.NeighborsExact] < 0.9 || found[forestindex.NeighborsApproximate] < found[forestindex.NeighborsExact]-0.02 {
+				t.Errorf("recall %.3f with approximate labels, %.3f with exact ones", found[forestindex.NeighborsApproximate], found[forestindex.NeighborsExact])
 			}
 		})
 	}
@@ -132,17 +133,17 @@ func foundOf(t *testing.T, store *DB) float64 {
 }
 
 func TestNeighborSources(t *testing.T) {
-	if o := (forestOptions{}).resolve(1000, 100); o.Labels != neighborsExact {
+	if o := (forestindex.Options{}).Resolve(1000, 100); o.Labels != forestindex.NeighborsExact {
 		t.Errorf("1,000 rows: %s", o.Labels)
 	}
-	if o := (forestOptions{}).resolve(60_000, 784); o.Labels != neighborsApproximate {
+	if o := (forestindex.Options{}).Resolve(60_000, 784); o.Labels != forestindex.NeighborsApproximate {
 		t.Errorf("60,000 rows: %s", o.Labels)
 	}
-	if o := (forestOptions{Labels: neighborsExact}).resolve(60_000, 784); o.Labels != neighborsExact {
+	if o := (forestindex.Options{Labels: forestindex.NeighborsExact}).Resolve(60_000, 784); o.Labels != forestindex.NeighborsExact {
 		t.Errorf("60,000 rows, exact asked for: %s", o.Labels)
 	}
-	o := (forestOptions{Labels: "guessed"}).resolve(1000, 100)
-	if err := o.validate(); !errors.Is(err, fail.Option) {
+	o := (forestindex.Options{Labels: "guessed"}).Resolve(1000, 100)
+	if err := o.Validate(); !errors.Is(err, fail.Option) {
 		t.Errorf("unknown source: %v", err)
 	}
 }

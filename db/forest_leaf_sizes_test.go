@@ -15,6 +15,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/trees/forest"
 	"github.com/anndb/anndb/vector"
 )
@@ -56,10 +57,10 @@ func checkLeafSizes(t *testing.T, s *Snapshot, rows []int) (sizes, gained int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := x.open.(*forestIndex).view.Forest
-	space := partitionSpace(x.open.(*forestIndex).view, 0, x.open.(*forestIndex).view.N)
+	f := x.open.(*forestindex.Index).View.Forest
+	space := forestindex.PartitionSpace(x.open.(*forestindex.Index).View, 0, x.open.(*forestindex.Index).View.N)
 	want := make([]uint32, len(f.LeafDir))
-	route := (&folding{forestStep: forestStep{v: x.open.(*forestIndex).view}}).router()
+	route := (&forestindex.Folding{ForestStep: forestindex.ForestStep{V: x.open.(*forestindex.Index).View}}).Router()
 	for _, row := range rows {
 		for tree, leaf := range route(space.Row(row, nil)) {
 			want[tree<<f.Depth+int(leaf)]++

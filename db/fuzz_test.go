@@ -18,6 +18,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/db/internal/page"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/forest"
@@ -87,7 +88,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		// What later arithmetic on the shape needs.
-		if d, ok := m.Own.(*forestManifest); ok {
+		if d, ok := m.Own.(*forestindex.Detail); ok {
 			p := d.Trees.Params
 			if slots := float64(p.Trees) * math.Exp2(float64(p.Depth)); slots*float64(d.Trees.DirW+1)*4 > math.MaxInt64/2 {
 				t.Fatalf("a forest of %v nodes", slots)

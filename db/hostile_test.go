@@ -21,6 +21,8 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/forest"
@@ -179,7 +181,7 @@ func TestHostileOverlay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slots = len(x.open.(*forestIndex).view.Forest.Nodes)
+		slots = len(x.open.(*forestindex.Index).View.Forest.Nodes)
 	})
 	// One segment with votes, no points, labels from 0<<16 on, 60 of them.
 	block := []byte{1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 60, 0}
@@ -242,7 +244,7 @@ func TestHostileSegments(t *testing.T) {
 func TestHostileLabels(t *testing.T) {
 	path := hostileBase(t, 60, func(d *DB) { builds(t, d, "d", "kd", &Forest{Tuning: Off}) })
 	object := objectIn(t, path, "d", "kd")
-	for _, n := range []int{-1, maxLabelsK + 1} {
+	for _, n := range []int{-1, forestindex.MaxLabelsK + 1} {
 		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
 			m["Detail"].(map[string]any)["Trees"].(map[string]any)["Params"].(map[string]any)["LabelsK"] = n
 		})
@@ -256,7 +258,7 @@ func TestHostileLabels(t *testing.T) {
 // Object numbers that no database reaches are refused.
 func TestHostileObjects(t *testing.T) {
 	cat := catalog{Format: catalogFormat, Object: 1 << 62, Collections: []*collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}
-	if err := cat.validate(); !errors.Is(err, ErrCorrupt) {
+	if err := cat.Validate(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("object numbers of 62 bits: %v", err)
 	}
 }
@@ -433,8 +435,8 @@ func TestHostileArrays(t *testing.T) {
 		data []byte
 	}{
 		{"nodes of half a node", codec.Key(dense, codec.KindNodes, 0), make([]byte, 50)},
-		{"deleted rows that are no set", codec.Key(model, codec.KindLabelMatrix, arrayLabelDead), []byte("\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\xff\xff\x10\x00\x00\x00")},
-		{"weights of features that are not there", codec.Key(model, codec.KindSimilarity, arrayIDF), make([]byte, 4*5000)},
+		{"deleted rows that are no set", codec.Key(model, codec.KindLabelMatrix, lcifindex.ArrayLabelDead), []byte("\x3a\x30\x00\x00\x01\x00\x00\x00\x00\x00\xff\xff\x10\x00\x00\x00")},
+		{"weights of features that are not there", codec.Key(model, codec.KindSimilarity, lcifindex.ArrayIDF), make([]byte, 4*5000)},
 	} {
 		if err := os.WriteFile(path, pristine, 0o600); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,10 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
+	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
 )
@@ -43,17 +47,17 @@ type registered struct {
 
 // kinds holds all kinds of indexes by name. A new kind is an entry here.
 var kinds = map[string]registered{
-	string(forest.RP):       {forestKind{}, publicForest},
-	string(forest.KD):       {forestKind{}, publicForest},
-	string(forest.KDChrono): {forestKind{}, publicForest},
-	string(forest.PCATree):  {forestKind{}, publicForest},
-	string(forest.RF):       {forestKind{}, publicForest},
-	string(AnyLearner):      {forestKind{}, publicForest},
-	kindPostings:            {postingsKind{}, publicPostings},
-	kindLCIF:                {lcifKind{}, publicLCIF},
-	string(budget.SBT):      {treeKind{}, publicTrees},
-	string(budget.PT):       {treeKind{}, publicTrees},
-	string(budget.AT):       {treeKind{}, publicTrees},
+	string(forest.RP):       {forestindex.Kind{}, publicForest},
+	string(forest.KD):       {forestindex.Kind{}, publicForest},
+	string(forest.KDChrono): {forestindex.Kind{}, publicForest},
+	string(forest.PCATree):  {forestindex.Kind{}, publicForest},
+	string(forest.RF):       {forestindex.Kind{}, publicForest},
+	string(AnyLearner):      {forestindex.Kind{}, publicForest},
+	postingsindex.Name:      {postingsindex.Kind{}, publicPostings},
+	lcifindex.Name:          {lcifindex.Kind{}, publicLCIF},
+	string(budget.SBT):      {treeindex.Kind{}, publicTrees},
+	string(budget.PT):       {treeindex.Kind{}, publicTrees},
+	string(budget.AT):       {treeindex.Kind{}, publicTrees},
 }
 
 // kindOf returns the kind with a name, nil if there is none.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -106,7 +107,7 @@ func TestGoldenLabels(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				a, err := readLCIF(context.Background(), st, m)
+				a, err := lcifindex.ReadLCIF(context.Background(), st, m)
 				if err != nil {
 					return err
 				}

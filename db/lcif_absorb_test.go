@@ -17,6 +17,9 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -252,18 +255,18 @@ func TestMaintainLCIFRewrites(t *testing.T) {
 		err = d.View(func(s *Snapshot) error {
 			st := s.gen.colls["s"]
 			m, err1 := st.manifestOf(st.c.index("kept"))
-			a, err2 := readLCIF(ctx, st, m)
+			a, err2 := lcifindex.ReadLCIF(ctx, st, m)
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
-			if s := lcifOf(m).Segments; len(s) != 2 || s[0].Dead != 80 {
+			if s := lcifindex.DetailOf(m).Segments; len(s) != 2 || s[0].Dead != 80 {
 				t.Errorf("graph %d: segments %+v", degree, s)
 			}
 			view, counts, names, err := inMemory(ctx, st, a, m)
 			if err != nil {
 				return err
 			}
-			if degree > 0 && (!slices.Equal(view.Graph.Ptr, a.graph.Ptr) || !slices.Equal(view.Graph.Index, a.graph.Index)) {
+			if degree > 0 && (!slices.Equal(view.Graph.Ptr, a.Graph.Ptr) || !slices.Equal(view.Graph.Index, a.Graph.Index)) {
 				t.Error("the lists of nearest rows differ")
 			}
 			return errors.Join(samePairs(a, m, counts, names), mustUseAll(s))
@@ -289,9 +292,9 @@ func mustUseAll(s *Snapshot) error {
 		if !slices.Contains(r.Objects(), object) {
 			continue
 		}
-		segment := slices.ContainsFunc(lcifOf(m).Segments, func(g segmentManifest) bool { return g.Object == object })
+		segment := slices.ContainsFunc(lcifindex.DetailOf(m).Segments, func(g postingsindex.Segment) bool { return g.Object == object })
 		used := object == m.Object
-		home := object == lcifOf(m).baseObject(m.Object)
+		home := object == lcifindex.DetailOf(m).BaseObject(m.Object)
 		// What there is once stays in an object with pairs or of a build until
 		// these go.
 		once := used || home
@@ -301,13 +304,13 @@ func mustUseAll(s *Snapshot) error {
 		case codec.KindPostings:
 			used = segment
 		case codec.KindLabelMatrix:
-			relabelled := n >= arrayRelabelledRow && n <= arrayRelabelledIndex
-			used = once && n > arrayLabelIndex && !relabelled || segment && n <= arrayLabelIndex ||
+			relabelled := n >= lcifindex.ArrayRelabelledRow && n <= lcifindex.ArrayRelabelledIndex
+			used = once && n > lcifindex.ArrayLabelIndex && !relabelled || segment && n <= lcifindex.ArrayLabelIndex ||
 				object == m.Object && relabelled
 		case codec.KindSimilarity:
-			pair := n <= arraySum || n == arrayPower
-			patch := n >= arrayPatchPtr && n <= arrayPatchPower
-			graph := n >= arrayGraphPtr && n < similarityArrays
+			pair := n <= lcifindex.ArraySum || n == lcifindex.ArrayPower
+			patch := n >= lcifindex.ArrayPatchPtr && n <= lcifindex.ArrayPatchPower
+			graph := n >= lcifindex.ArrayGraphPtr && n < lcifindex.SimilarityArrays
 			used = pair && home || (patch || graph) && used || !pair && !patch && !graph && once
 		}
 		if !used {
@@ -329,14 +332,14 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err != nil {
 		return err
 	}
-	a, err := readLCIF(context.Background(), st, m)
+	a, err := lcifindex.ReadLCIF(context.Background(), st, m)
 	if err != nil {
 		return err
 	}
 	if m.Info.Rows != int(st.c.Rows) {
 		t.Fatalf("model covers %d of %d rows", m.Info.Rows, st.c.Rows)
 	}
-	if n := len(a.sets.relabelled.rows); float64(n) > kind.Drift*float64(m.Info.Rows) {
+	if n := len(a.Sets.Relabelled.Rows); float64(n) > kind.Drift*float64(m.Info.Rows) {
 		t.Fatalf("%d of %d rows are relabelled outside of their segments", n, m.Info.Rows)
 	}
 	view, counts, names, err := inMemory(ctx, st, a, m)
@@ -346,7 +349,7 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 	if err := samePairs(a, m, counts, names); err != nil {
 		return err
 	}
-	params := *paramsOf(m)
+	params := *lcifindex.ParamsOf(m)
 	if params.Thresholds != nil && rng.IntN(2) == 0 {
 		params.Thresholds = &labels.Thresholds{Single: params.Thresholds.Single}
 	}
@@ -360,8 +363,8 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 		for _, top := range []int{0, 1 + rng.IntN(5)} {
 			params.Top = top
 			x := vector.Sparse{Index: q.Index, Value: slices.Clone(q.Value)}
-			if a.idf != nil {
-				weigh(x, a.idf)
+			if a.IDF != nil {
+				labelled.Weigh(x, a.IDF)
 			}
 			want, _, err := lcif.NewPredictor().Predict(ctx, view, x, &params, nil)
 			if err != nil {
@@ -400,12 +403,12 @@ func sameModel(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, wid
 			}
 		}
 	}
-	return kept.open.(*labelModel).view.Validate()
+	return kept.open.(*lcifindex.Model).View.Validate()
 }
 
 // inMemory is a model of the live rows with the weights and features of a stored
 // one.
-func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *kind.Manifest) (*lcif.View, *labels.FeatureLabels, []string, error) {
+func inMemory(ctx context.Context, st *collState, a *lcifindex.Arrays, m *kind.Manifest) (*lcif.View, *labels.FeatureLabels, []string, error) {
 	b, err := labels.NewBuilder(nil)
 	if err != nil {
 		return nil, nil, nil, err
@@ -422,8 +425,8 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *kind.Manifes
 		if st.c.Sparse {
 			x = st.sparseRows.Row(row)
 			x = vector.Sparse{Index: x.Index, Value: slices.Clone(x.Value)}
-			if a.idf != nil {
-				weigh(x, a.idf)
+			if a.IDF != nil {
+				labelled.Weigh(x, a.IDF)
 			}
 		} else {
 			x = kind.Listed(st.base.Rows.Vector(int(row), make([]float32, st.c.Dim)))
@@ -435,10 +438,10 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *kind.Manifes
 		}
 		b.Add(own)
 	}
-	rows.Cols = lcifOf(m).Features
+	rows.Cols = lcifindex.DetailOf(m).Features
 	names := b.Names()
 	view := &lcif.View{
-		Features: lcifOf(m).Features, Keep: a.keep, Labels: b.Matrix(),
+		Features: lcifindex.DetailOf(m).Features, Keep: a.Keep, Labels: b.Matrix(),
 		Before: func(a, b uint32) bool { return names[a] < names[b] },
 	}
 	for l := range names {
@@ -462,48 +465,48 @@ func inMemory(ctx context.Context, st *collState, a *lcifArrays, m *kind.Manifes
 	} else {
 		view.Neighbors = lcif.NewForestNeighbors(&st.base, query.Params{Method: query.Flat}, nil)
 	}
-	if lcifOf(m).Graph > 0 {
-		if err := view.AddGraph(ctx, rows, lcifOf(m).Graph, 1, nil); err != nil {
+	if lcifindex.DetailOf(m).Graph > 0 {
+		if err := view.AddGraph(ctx, rows, lcifindex.DetailOf(m).Graph, 1, nil); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	return view, counts, names, view.AddPower(counts, storedPower(paramsOf(m)))
+	return view, counts, names, view.AddPower(counts, lcifindex.StoredPower(lcifindex.ParamsOf(m)))
 }
 
 // samePairs compares the stored sums, lengths and priors with counted ones.
-func samePairs(a *lcifArrays, m *kind.Manifest, counts *labels.FeatureLabels, names []string) error {
+func samePairs(a *lcifindex.Arrays, m *kind.Manifest, counts *labels.FeatureLabels, names []string) error {
 	number := map[string]uint32{}
 	for i, name := range names {
 		number[name] = uint32(i)
 	}
-	stored := &labels.FeatureLabels{Ptr: a.patch.Ptr, Label: a.patch.Index, Sum: a.patchSum, Rows: a.rows}
-	for i := 0; i < len(a.square); i += 2 {
-		stored.Square = append(stored.Square, labels.Uint128{Hi: a.square[i], Lo: a.square[i+1]})
+	stored := &labels.FeatureLabels{Ptr: a.Patch.Ptr, Label: a.Patch.Index, Sum: a.PatchSum, Rows: a.Rows}
+	for i := 0; i < len(a.Square); i += 2 {
+		stored.Square = append(stored.Square, labels.Uint128{Hi: a.Square[i], Lo: a.Square[i+1]})
 	}
-	whole := (&labels.Patched{Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: stored}).Whole()
+	whole := (&labels.Patched{Base: &labels.FeatureLabels{Ptr: a.Base.Ptr, Label: a.Base.Index, Sum: a.BaseSum}, Patch: stored}).Whole()
 	if !slices.Equal(whole.Square, counts.Square) {
 		return errors.New("lengths of features differ")
 	}
 	for i, n := range whole.Rows {
-		if l, ok := number[string(a.names.At(i))]; ok && counts.Rows[l] != n || !ok && n != 0 {
-			return fmt.Errorf("label %q has %d rows", a.names.At(i), n)
+		if l, ok := number[string(a.Names.At(i))]; ok && counts.Rows[l] != n || !ok && n != 0 {
+			return fmt.Errorf("label %q has %d rows", a.Names.At(i), n)
 		}
 	}
 	if len(whole.Label) != len(counts.Label) {
 		return fmt.Errorf("%d pairs, want %d", len(whole.Label), len(counts.Label))
 	}
-	powers, err := counts.Powers(storedPower(paramsOf(m)))
+	powers, err := counts.Powers(lcifindex.StoredPower(lcifindex.ParamsOf(m)))
 	if err != nil {
 		return err
 	}
 	for f := range whole.Features() {
 		for e := whole.Ptr[f]; e < whole.Ptr[f+1]; e++ {
-			l := number[string(a.names.At(int(whole.Label[e])))]
+			l := number[string(a.Names.At(int(whole.Label[e])))]
 			at, ok := slices.BinarySearch(counts.Label[counts.Ptr[f]:counts.Ptr[f+1]], l)
 			if !ok || counts.Sum[int(counts.Ptr[f])+at] != whole.Sum[e] {
 				return fmt.Errorf("feature %d and label %d have the sum %d", f, l, whole.Sum[e])
 			}
-			stored := labels.Powers{Beta: powers.Beta, S: a.base, Patch: a.patch, Feature: a.feature, Label: a.label}
+			stored := labels.Powers{Beta: powers.Beta, S: a.Base, Patch: a.Patch, Feature: a.Feature, Label: a.Label}
 			if x, y := stored.At(f, int(whole.Label[e])), powers.At(f, int(l)); x != y {
 				return fmt.Errorf("feature %d and label %d have the similarity %g, want %g", f, l, x, y)
 			}
@@ -552,8 +555,8 @@ func TestMaintainLCIFPairs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			a, err := readLCIF(context.Background(), st, m)
-			own, pairs, patched = lcifOf(m).Base == 0, len(a.base.Index), len(a.patch.Index)
+			a, err := lcifindex.ReadLCIF(context.Background(), st, m)
+			own, pairs, patched = lcifindex.DetailOf(m).Base == 0, len(a.Base.Index), len(a.Patch.Index)
 			return err
 		})
 		if err != nil {
@@ -574,7 +577,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 		own, pairs, n := base()
 		if own {
 			whole++
-		} else if patched++; n == 0 || n > pairs/patchShare {
+		} else if patched++; n == 0 || n > pairs/lcifindex.PatchShare {
 			t.Errorf("%d of %d pairs in the patch", n, pairs)
 		}
 	}
@@ -584,7 +587,7 @@ func TestMaintainLCIFPairs(t *testing.T) {
 	err = d.View(func(s *Snapshot) error {
 		st := s.gen.colls["s"]
 		m, err1 := st.manifestOf(st.c.index("kept"))
-		a, err2 := readLCIF(context.Background(), st, m)
+		a, err2 := lcifindex.ReadLCIF(context.Background(), st, m)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}

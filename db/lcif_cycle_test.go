@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -41,7 +42,7 @@ func redirect(t *testing.T, d *DB, index, neighbors string) {
 		if err != nil {
 			return err
 		}
-		lcifOf(m).Neighbors, lcifOptionsOf(m).Neighbors = neighbors, neighbors
+		lcifindex.DetailOf(m).Neighbors, lcifindex.OptionsOf(m).Neighbors = neighbors, neighbors
 		data, err := encodeManifest(m)
 		if err != nil {
 			return err

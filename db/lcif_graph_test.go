@@ -14,6 +14,7 @@ import (
 
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
@@ -178,7 +179,7 @@ func (g *graphDB) scaling(t *testing.T) func(graphRow) graphRow {
 		st := s.gen.colls["docs"]
 		m, err := st.manifestOf(st.c.index("labels"))
 		if err == nil {
-			scale = lcifOf(m).Scale
+			scale = lcifindex.DetailOf(m).Scale
 		}
 		return err
 	})
@@ -285,7 +286,7 @@ func TestSecondOrder(t *testing.T) {
 func TestSecondOrderRepaired(t *testing.T) {
 	t.Parallel()
 	for _, c := range graphCases {
-		for array := arrayGraphPtr; array <= arrayGraphSimilarity; array++ {
+		for array := lcifindex.ArrayGraphPtr; array <= lcifindex.ArrayGraphSimilarity; array++ {
 			t.Run(fmt.Sprintf("%v, array %d", c, array), func(t *testing.T) {
 				g := newGraphDB(t, c)
 				defer func() { _ = g.Close() }()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
@@ -148,8 +149,8 @@ func TestScaledColumns(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if lcifOf(m).Scale == nil || lcifOf(m).Scale.Factor[2] != 0 {
-				t.Errorf("scale %+v", lcifOf(m).Scale)
+			if lcifindex.DetailOf(m).Scale == nil || lcifindex.DetailOf(m).Scale.Factor[2] != 0 {
+				t.Errorf("scale %+v", lcifindex.DetailOf(m).Scale)
 			}
 			var queries []Query
 			rng := rand.New(rand.NewPCG(9, 9))
@@ -195,7 +196,7 @@ func TestScaledColumns(t *testing.T) {
 		err := d.View(func(snap *Snapshot) error {
 			st := snap.gen.colls["dense"]
 			m, err := st.manifestOf(st.c.index("labels"))
-			s = *lcifOf(m).Scale
+			s = *lcifindex.DetailOf(m).Scale
 			return err
 		})
 		if err != nil {
@@ -260,7 +261,7 @@ func TestTunedSettingOnAnotherCollection(t *testing.T) {
 			err := d.View(func(s *Snapshot) error {
 				st := s.gen.colls[coll]
 				m, err := st.manifestOf(st.c.index("given"))
-				thresholds[coll] = paramsOf(m).Thresholds
+				thresholds[coll] = lcifindex.ParamsOf(m).Thresholds
 				return err
 			})
 			if err != nil {

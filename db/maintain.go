@@ -13,6 +13,7 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 )
 
 // MaintainOptions selects how DB.Maintain works. The zero value absorbs every change.
@@ -215,7 +216,7 @@ func (d *DB) tryStep(
 		return err
 	})
 	switch {
-	case errors.Is(err, errSpread):
+	case errors.Is(err, labelled.ErrSpread):
 		d.unmaintained.Store(ref.Object, err.Error())
 		return nil, nil
 	case err != nil:
@@ -291,7 +292,7 @@ func newRebuild(ctx context.Context, st kind.Source, m *kind.Manifest) *rebuild 
 }
 
 // rebuild rebuilds an index. It returns errOvertaken if the program has built or dropped the
-// index meanwhile.
+// index in the meantime.
 func (d *DB) rebuild(ctx context.Context, coll string, x *rebuild) (IndexInfo, error) {
 	timer := kind.NewTimer(ctx)
 	timer.Before = x.m

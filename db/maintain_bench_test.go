@@ -182,7 +182,7 @@ func BenchmarkMaintainTrees(b *testing.B) {
 	}
 }
 
-// readLabelled reads the labelled rows of a data set.
+// Read reads the labelled rows of a data set.
 func readLabelled(b *testing.B, file string) (rows []db.Row) {
 	dir := os.Getenv("ANNDB_DATA")
 	if dir == "" {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -166,12 +167,12 @@ func sameAnswers(ctx context.Context, t *rapid.T, s *Snapshot, rng *rand.Rand, w
 // and a row is written a number of times that grows like a logarithm.
 func TestPlanSegments(t *testing.T) {
 	for _, portion := range []int{1, 7, 100} {
-		var segments []segmentManifest
+		var segments []postingsindex.Segment
 		written, rows := 0, 0
 		for range 3000 {
 			rows += portion
 			for {
-				from, to, end, ok := planSegments(segments, rows, func(*segmentManifest) int { return 0 })
+				from, to, end, ok := postingsindex.PlanSegments(segments, rows, func(*postingsindex.Segment) int { return 0 })
 				if !ok {
 					break
 				}
@@ -180,7 +181,7 @@ func TestPlanSegments(t *testing.T) {
 					first = segments[from-1].First + segments[from-1].Rows
 				}
 				written += end - first
-				segments = slices.Replace(segments, from, to, segmentManifest{First: first, Rows: end - first})
+				segments = slices.Replace(segments, from, to, postingsindex.Segment{First: first, Rows: end - first})
 			}
 			if len(segments) > 12 {
 				t.Fatalf("%d segments of %d rows", len(segments), rows)
@@ -215,15 +216,15 @@ func TestPlanSegmentsDeleted(t *testing.T) {
 		{"merged with what is left", []seg{{1000, 0, 980}}, 10, [3]int{0, 1, 1010}, true},
 		{"merged up to a large one", []seg{{1000, 0, 400}, {100, 0, 80}}, 10, [3]int{1, 2, 1110}, true},
 	} {
-		var segments []segmentManifest
+		var segments []postingsindex.Segment
 		deleted := map[int]int{} // by first row
 		rows := 0
 		for _, s := range c.segments {
 			deleted[rows] = s.deleted
-			segments = append(segments, segmentManifest{First: rows, Rows: s.rows, Dead: s.dead})
+			segments = append(segments, postingsindex.Segment{First: rows, Rows: s.rows, Dead: s.dead})
 			rows += s.rows
 		}
-		from, to, end, ok := planSegments(segments, rows+c.fresh, func(g *segmentManifest) int { return deleted[g.First] })
+		from, to, end, ok := postingsindex.PlanSegments(segments, rows+c.fresh, func(g *postingsindex.Segment) int { return deleted[g.First] })
 		if got := [3]int{from, to, end}; got != c.want || ok != c.ok {
 			t.Errorf("%s: %v, %v, want %v, %v", c.name, got, ok, c.want, c.ok)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/trees/budget"
@@ -131,7 +133,7 @@ func sparseSearches(s *Snapshot, name string, c *modelColl, seed uint64) error {
 	}
 	options := []SearchOptions{{Index: Flat}, {Index: Flat, Labels: []string{"red"}}}
 	for index, kind := range c.indexes {
-		if kind == kindPostings {
+		if kind == postingsindex.Name {
 			for _, strategy := range []postings.Strategy{postings.Auto, postings.Partitioned, postings.Compact} {
 				options = append(options, SearchOptions{Index: index, Strategy: strategy})
 			}
@@ -185,18 +187,18 @@ func mustBeNearest(c *modelColl, q modelRow, k int, passes func(modelRow) bool, 
 func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Query) error {
 	ctx := context.Background()
 	for index, kind := range c.indexes {
-		if kind != kindLCIF && !isTree(kind) {
+		if kind != lcifindex.Name && !isTree(kind) {
 			continue
 		}
 		o := &PredictOptions{Index: index}
-		if kind == kindLCIF {
+		if kind == lcifindex.Name {
 			o.Params = &lcif.Params{K: 1000, Lambda: 1, Top: 100}
 		}
 		got, _, err := predict(ctx, s.Collection(name), q, o)
 		if err != nil {
 			return fmt.Errorf("predict by %q: %w", index, err)
 		}
-		if kind != kindLCIF {
+		if kind != lcifindex.Name {
 			continue
 		}
 		want, total := map[string]float64{}, 0.0
@@ -234,15 +236,15 @@ func predictionsEqual(s *Snapshot, name string, c *modelColl, x modelRow, q Quer
 // sparseBuild is options for an index of a sparse collection, or for a label
 // model of any.
 func (c *modelColl) sparseBuild(t *rapid.T) (string, IndexOptions) {
-	kinds := []string{kindLCIF, string(budget.PT), string(budget.AT)}
+	kinds := []string{lcifindex.Name, string(budget.PT), string(budget.AT)}
 	if c.sparse {
-		kinds = append(kinds, kindPostings, kindPostings, kindPostings)
+		kinds = append(kinds, postingsindex.Name, postingsindex.Name, postingsindex.Name)
 	}
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	switch kind {
-	case kindPostings:
+	case postingsindex.Name:
 		return kind, &Postings{Partition: true, M: rapid.SampledFrom([]int{-1, 0, 2}).Draw(t, "m")}
-	case kindLCIF:
+	case lcifindex.Name:
 		return kind, &LCIF{Params: &lcif.Params{K: 3, Lambda: 1}}
 	}
 	return kind, treesOf(budget.Kind(kind), TreeOptions{Params: budget.Params{BAC: budget.BACParams{Budget: 4, Rounds: 3}, MinPositive: 2}})

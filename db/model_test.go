@@ -17,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/trees/forest"
@@ -309,7 +311,7 @@ func searchesEqual(s *Snapshot, name string, c *modelColl, seed uint64) error {
 		return err
 	}
 	for index, kind := range c.indexes {
-		if kind == kindLCIF || isTree(kind) {
+		if kind == lcifindex.Name || isTree(kind) {
 			continue
 		}
 		for _, p := range []query.Params{
@@ -611,7 +613,7 @@ func (x *machine) buildOther(t *rapid.T, name, index string) {
 	c := x.m[name]
 	kind, o := c.sparseBuild(t)
 	_, err := x.d.Collection(name).Build(context.Background(), index, o)
-	if len(c.rows) == 0 || kind != kindPostings && !c.labelled() {
+	if len(c.rows) == 0 || kind != postingsindex.Name && !c.labelled() {
 		if !errors.Is(err, fail.Empty) {
 			t.Fatalf("build of %s over nothing: %v", kind, err)
 		}

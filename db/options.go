@@ -181,7 +181,7 @@ const (
 	NumberedFromOne  Numbering = "1"
 )
 
-func (n Numbering) check() error {
+func (n Numbering) Check() error {
 	if n != NumberedUnknown && n != NumberedFromZero && n != NumberedFromOne {
 		return fmt.Errorf("%w: numbering %q, want %q, %q or none", fail.Option, n, NumberedFromZero, NumberedFromOne)
 	}
@@ -236,7 +236,7 @@ func (s Schema) resolve() (Schema, error) {
 			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
 		s.Metric = vector.Cosine
-		return s, s.Numbering.check()
+		return s, s.Numbering.Check()
 	}
 	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
@@ -247,7 +247,7 @@ func (s Schema) resolve() (Schema, error) {
 	case s.Storage > StorageFloat32:
 		return s, fmt.Errorf("%w: unknown storage %d", fail.Option, s.Storage)
 	}
-	return s, s.Numbering.check()
+	return s, s.Numbering.Check()
 }
 
 // Feature is a named feature and its value.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
 	"github.com/anndb/anndb/trees/forest"
 )
 
@@ -104,8 +105,9 @@ func (o *Forest) request(bool) (kind.Options, error) {
 	if o == nil {
 		o = &Forest{}
 	}
-	b := &forestOptions{
-		Kind: o.Learner, Seed: o.Seed, TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth, LabelsK: o.LeafNeighbors, Labels: string(o.Source),
+	b := &forestindex.Options{
+		Kind: o.Learner, Seed: o.Seed, TargetRecall: o.Recall, Trees: o.Trees, Depth: o.Depth,
+		LabelsK: o.LeafNeighbors, Labels: string(o.Source),
 		Quantize: o.Quantize, Members: o.Members, NoNatural: o.Tables == Off,
 		Density: o.Density, Candidates: o.Candidates, Subsample: o.Subsample, MinVotes: o.MinVotes,
 		NoTune: o.Tuning == Off, TuneK: o.TuneK, Holdout: o.Holdout, TrainingQueries: o.TrainingQueries,
@@ -147,7 +149,7 @@ func (o *Forest) request(bool) (kind.Options, error) {
 
 // publicForest returns the options of a forest that its stored ones stand for.
 func publicForest(stored kind.Options) IndexOptions {
-	b := stored.(*forestOptions)
+	b := stored.(*forestindex.Options)
 	return &Forest{
 		Learner: b.Kind, Recall: b.TargetRecall, Trees: b.Trees, Depth: b.Depth,
 		LeafNeighbors: b.LabelsK, Source: NeighborSource(b.Labels),

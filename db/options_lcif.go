@@ -2,6 +2,8 @@ package db
 
 import (
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/query/lcif"
 )
 
@@ -76,18 +78,18 @@ func (o *LCIF) request(bool) (kind.Options, error) {
 	if o == nil {
 		o = &LCIF{}
 	}
-	b := &lcifOptions{
+	b := &lcifindex.Options{
 		Weight: string(o.Weight), Params: o.Params, Cut: o.Cut, AllowEmpty: o.AllowEmpty, Search: o.Search,
 		Objective: o.Objective, Folds: o.Folds, TuneRows: o.TuneRows, FeatureShares: o.FeatureShares,
 		Neighbors: o.Neighbors, SecondOrders: o.SecondOrders, Graph: o.Graph,
-		Postings: postingsOptions(o.Postings), Seed: o.Seed,
+		Postings: postingsindex.Options(o.Postings), Seed: o.Seed,
 	}
-	return b, b.Postings.check()
+	return b, b.Postings.Check()
 }
 
 // publicLCIF returns the options of a model that its stored ones stand for.
 func publicLCIF(stored kind.Options) IndexOptions {
-	b := stored.(*lcifOptions)
+	b := stored.(*lcifindex.Options)
 	return &LCIF{
 		Weight: Weighting(b.Weight), Params: b.Params, Cut: b.Cut, AllowEmpty: b.AllowEmpty, Search: b.Search,
 		Objective: b.Objective, Folds: b.Folds, TuneRows: b.TuneRows, FeatureShares: b.FeatureShares,

@@ -1,6 +1,9 @@
 package db
 
-import "github.com/anndb/anndb/db/internal/kind"
+import (
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
+)
 
 // Postings are the options of an inverted index, which finds the exact nearest rows of a sparse
 // collection by cosine, and of the one in a label model (LCIF.Postings). The zero value builds
@@ -16,12 +19,12 @@ func (o *Postings) request(bool) (kind.Options, error) {
 	if o == nil {
 		o = &Postings{}
 	}
-	stored := postingsOptions(*o)
-	return &stored, stored.check()
+	stored := postingsindex.Options(*o)
+	return &stored, stored.Check()
 }
 
 // publicPostings returns the options that stored ones stand for.
 func publicPostings(stored kind.Options) IndexOptions {
-	o := Postings(*stored.(*postingsOptions))
+	o := Postings(*stored.(*postingsindex.Options))
 	return &o
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -50,11 +51,11 @@ func (o *PT) request(bool) (kind.Options, error)  { return (*TreeOptions)(o).sto
 func (o *AT) request(bool) (kind.Options, error)  { return (*TreeOptions)(o).stored(budget.AT), nil }
 
 // stored returns the stored form of the options, in which the budget is one of Params.
-func (o *TreeOptions) stored(kind budget.Kind) *treeOptions {
+func (o *TreeOptions) stored(kind budget.Kind) *treeindex.Options {
 	if o == nil {
 		o = &TreeOptions{}
 	}
-	b := &treeOptions{
+	b := &treeindex.Options{
 		Kind: kind, Params: o.Params, Grid: o.Grid, TuneRows: o.TuneRows, Weight: string(o.Weight),
 		AllowEmpty: o.AllowEmpty, Raw: o.Raw, Seed: o.Seed,
 	}
@@ -67,7 +68,7 @@ func (o *TreeOptions) stored(kind budget.Kind) *treeOptions {
 
 // publicTrees returns the options of trees that their stored ones stand for.
 func publicTrees(stored kind.Options) IndexOptions {
-	b := stored.(*treeOptions)
+	b := stored.(*treeindex.Options)
 	o := &TreeOptions{
 		Budget: b.Params.BAC.Budget, Params: b.Params, Grid: b.Grid, TuneRows: b.TuneRows,
 		Weight: Weighting(b.Weight), AllowEmpty: b.AllowEmpty, Raw: b.Raw, Seed: b.Seed,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/lcifindex"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 )
@@ -257,7 +258,7 @@ func (st *collState) labelQuery(ctx context.Context, q Query) (resolved queryFea
 	return queryFeatures{features: kind.Listed(q.Vector)}, nil
 }
 
-// labelModel finds and opens a label model.
+// Model finds and opens a label model.
 func (st *collState) labelModel(ctx context.Context, name string) (*indexState, error) {
 	name, err := st.only(name, "", kind.Kind.Predicts)
 	if err != nil {
@@ -265,7 +266,7 @@ func (st *collState) labelModel(ctx context.Context, name string) (*indexState, 
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%w: collection %q has no label model: build one of kind %s",
-			fail.NoIndex, st.c.Name, kindLCIF)
+			fail.NoIndex, st.c.Name, lcifindex.Name)
 	}
 	r := st.c.index(name)
 	if r == nil {

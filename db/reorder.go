@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"slices"
+
+	"github.com/anndb/anndb/db/internal/kind/forestindex"
 )
 
 // A search reads sketches, lists and vectors by row number, and reads rows that are near each
@@ -74,6 +76,6 @@ func (s *Snapshot) nearOrder(
 	if st, err = s.collection(coll); err != nil {
 		return nil, nil, err
 	}
-	order, err = nearFirst(ctx, st)
+	order, err = forestindex.NearFirst(ctx, st)
 	return st, order, err
 }

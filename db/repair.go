@@ -85,7 +85,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 		if x.Err = x.why; x.Err == nil {
 			_, x.Err = d.rebuild(ctx, x.Collection, x.again)
 			if errors.Is(x.Err, errOvertaken) {
-				x.Err = nil // the damaged index is gone
+				x.Err = nil // the damaged index was dropped
 			}
 		}
 		found = append(found, x.RepairedIndex)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/codec"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -27,7 +28,7 @@ func FuzzPostings(f *testing.F) {
 	}
 	var blocks []storedBlock
 	for _, b := range storedBlocks(f, seed) {
-		if _, kind, n := codec.ParseKey(b.key); kind == codec.KindPostings && n != arrayNorm {
+		if _, kind, n := codec.ParseKey(b.key); kind == codec.KindPostings && n != postingsindex.ArrayNorm {
 			blocks = append(blocks, b)
 		}
 	}

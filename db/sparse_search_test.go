@@ -15,6 +15,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/vector"
 )
@@ -178,7 +179,7 @@ func TestSearchSparseIsExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Rows != 2200 || info.Kind != string(kindPostings) || info.Bytes["postings"] == 0 {
+	if info.Rows != 2200 || info.Kind != string(postingsindex.Name) || info.Bytes["postings"] == 0 {
 		t.Errorf("index %+v", info)
 	}
 	compare("indexed", append(filters, &SearchOptions{Index: Flat},

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -118,7 +119,7 @@ func (b *treeBed) tree() (m *budget.Model, info IndexInfo) {
 		st := s.gen.colls["s"]
 		x, err := st.index(context.Background(), st.c.index("x"))
 		if err == nil {
-			m, info = x.open.(*treeModel).model.Clone(), publicInfo(x.m)
+			m, info = x.open.(*treeindex.Model).Model.Clone(), publicInfo(x.m)
 		}
 		return err
 	}))
@@ -136,7 +137,7 @@ func (b *treeBed) check() {
 		if err != nil {
 			return err
 		}
-		m := x.open.(*treeModel).model
+		m := x.open.(*treeindex.Model).Model
 		if x.m.Info.Rows != int(st.c.Rows) || x.m.Info.TrainingPoints != len(b.live) || !reflect.DeepEqual(*x.m.Info.Tree, m.Stats()) {
 			b.t.Fatalf("%+v for %d rows, %d live", x.m.Info, st.c.Rows, len(b.live))
 		}
@@ -147,7 +148,7 @@ func (b *treeBed) check() {
 				sets[fmt.Sprint(names)]++
 			}
 			for leaf, n := range m.LeafRows {
-				names := x.open.(*treeModel).labelNames(m.Set(leaf))
+				names := x.open.(*treeindex.Model).LabelNames(m.Set(leaf))
 				slices.Sort(names)
 				if sets[fmt.Sprint(names)] != int(n) {
 					b.t.Fatalf("%d rows are in the leaf of %v, %d have these labels", n, names, sets[fmt.Sprint(names)])
@@ -156,7 +157,7 @@ func (b *treeBed) check() {
 			return nil
 		}
 		rows, positive := make([]uint32, m.Leaves()), make([]uint32, m.Leaves())
-		p := budget.NewPredictor(x.open.(*treeModel).index)
+		p := budget.NewPredictor(x.open.(*treeindex.Model).Index)
 		for r, err := range s.Collection("s").Rows() {
 			if err != nil {
 				return err
@@ -165,9 +166,9 @@ func (b *treeBed) check() {
 				r.Sparse = kind.Listed(r.Vector)
 			}
 			for tree := range m.Roots {
-				leaf, _ := p.Leaf(x.open.(*treeModel).prepare(r.Sparse), tree)
+				leaf, _ := p.Leaf(x.open.(*treeindex.Model).Prepare(r.Sparse), tree)
 				rows[leaf]++
-				if r.Labels[0] == x.open.(*treeModel).Label(uint32(max(tree, 3-m.Labels))) {
+				if r.Labels[0] == x.open.(*treeindex.Model).Label(uint32(max(tree, 3-m.Labels))) {
 					positive[leaf]++
 				}
 			}
@@ -302,4 +303,4 @@ func TestMaintainTreesAsBuilt(t *testing.T) {
 }
 
 // isTree reports whether indexes of a kind are budgeted trees.
-func isTree(name string) bool { return kindOf(name) == kind.Kind(treeKind{}) }
+func isTree(name string) bool { return kindOf(name) == kind.Kind(treeindex.Kind{}) }

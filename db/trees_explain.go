@@ -61,12 +61,12 @@ type TreeContribution struct {
 
 // treeReader is a budgeted tree, which has decisions to count and to draw.
 type treeReader interface {
-	// decisions returns the number of decisions that a row takes in all trees.
-	decisions(x vector.Sparse) int
-	picture(o budget.PictureOptions, classes []string) (*budget.Picture, error)
+	// Decisions returns the number of decisions that a row takes in all trees.
+	Decisions(x vector.Sparse) int
+	Picture(o budget.PictureOptions, classes []string) (*budget.Picture, error)
 }
 
-// treeModel returns the budgeted tree that the index name selects.
+// Model returns the budgeted tree that the index name selects.
 func (st *collState) treeModel(ctx context.Context, index string) (treeReader, error) {
 	state, err := st.labelModel(ctx, index)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c Collection) TreePicture(
 		if err != nil {
 			return err
 		}
-		picture, err = t.picture(*o, classes)
+		picture, err = t.Picture(*o, classes)
 		return err
 	})
 	return picture, err

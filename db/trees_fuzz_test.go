@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/trees/budget"
 )
 
@@ -133,9 +134,9 @@ func FuzzTree(f *testing.F) {
 			if err != nil || !isTree(m.Kind) {
 				return err
 			}
-			made, _, err := treeKind{}.Absorb(WithWorkers(ctx, 1), st, m, kind.NewTimer(ctx))
-			if made, ok := made.(*treeStep); ok && made != nil {
-				return made.l.model.Validate()
+			made, _, err := treeindex.Kind{}.Absorb(WithWorkers(ctx, 1), st, m, kind.NewTimer(ctx))
+			if made, ok := made.(*treeindex.Step); ok && made != nil {
+				return made.L.Model.Validate()
 			}
 			if errors.Is(err, budget.ErrInput) { // weights of features
 				return nil

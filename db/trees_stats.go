@@ -54,5 +54,5 @@ func (st *collState) decisions(ctx context.Context, q Query, index string) (n in
 	if err != nil {
 		return 0, err
 	}
-	return t.decisions(resolved.features), nil
+	return t.Decisions(resolved.features), nil
 }

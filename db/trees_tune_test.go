@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/anndb/anndb/db/internal/fail"
+	"github.com/anndb/anndb/db/internal/kind/treeindex"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -53,7 +54,7 @@ func TestTreesChooseParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := request.(*treeOptions).Params
+		p := request.(*treeindex.Options).Params
 		chosen := slices.IndexFunc(info.TreeTrials, func(tr budget.Trial) bool {
 			return tr.Budget == p.BAC.Budget && tr.C == p.BAC.C && tr.Threshold == p.Threshold
 		})

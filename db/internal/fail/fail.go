@@ -10,18 +10,18 @@ import (
 
 // The errors that programs decide on; package db documents them.
 var (
-	Invalid      = errors.New("db: invalid argument")
-	NotFound     = errors.New("db: not found")
-	Exists       = errors.New("db: already exists")
-	Unsuitable   = errors.New("db: the rows do not suffice for the index")
-	Closed       = errors.New("db: closed")
-	ReadOnly     = errors.New("db: opened read-only")
-	Corrupt      = errors.New("db: corrupt data")
-	NotDatabase  = errors.New("db: not an anndb database")
-	Locked       = errors.New("db: file is in use")
-	UnknownState = errors.New("db: a commit failed, reopen to learn its outcome")
-	NoSpace      = errors.New("db: no space left")
-	Busy         = errors.New("db: busy")
+	ErrInvalid      = errors.New("db: invalid argument")
+	ErrNotFound     = errors.New("db: not found")
+	ErrExists       = errors.New("db: already exists")
+	ErrUnsuitable   = errors.New("db: the rows do not suffice for the index")
+	ErrClosed       = errors.New("db: closed")
+	ErrReadOnly     = errors.New("db: opened read-only")
+	ErrCorrupt      = errors.New("db: corrupt data")
+	ErrNotDatabase  = errors.New("db: not an anndb database")
+	ErrLocked       = errors.New("db: file is in use")
+	ErrUnknownState = errors.New("db: a commit failed, reopen to learn its outcome")
+	ErrNoSpace      = errors.New("db: no space left")
+	ErrBusy         = errors.New("db: busy")
 )
 
 // Reason is why a call failed, in more detail than programs decide on: it has its own text and
@@ -36,27 +36,27 @@ func (r *Reason) Error() string { return Prefix + r.text }
 func (r *Reason) Unwrap() error { return r.is }
 
 var (
-	Option       = &Reason{"invalid option", Invalid}
-	Name         = &Reason{"invalid name", Invalid}
-	Dimension    = &Reason{"wrong dimension", Invalid}
-	NotFinite    = &Reason{"vector is not finite", Invalid}
-	Norm         = &Reason{"vector length out of range", Invalid}
-	Features     = &Reason{"invalid features", Invalid}
-	Kind         = &Reason{"wrong kind of collection", Invalid}
-	Key          = &Reason{"invalid key", Invalid}
-	Label        = &Reason{"invalid label", Invalid}
-	Payload      = &Reason{"payload too large", Invalid}
-	K            = &Reason{"k is out of range", Invalid}
-	Filter       = &Reason{"invalid row filter", Invalid}
-	Empty        = &Reason{"collection is empty", Unsuitable}
-	Full         = &Reason{"collection is full", NoSpace}
-	NoCollection = &Reason{"no such collection", NotFound}
-	NoIndex      = &Reason{"no such index", NotFound}
-	NoRow        = &Reason{"no such row", NotFound}
-	NewerFormat  = &Reason{"written by a newer version", NotDatabase}
-	Truncated    = &Reason{"file is truncated", Corrupt}
-	Held         = &Reason{"snapshots still in use", Busy}
-	Changing     = &Reason{"the file changes all the time", Busy}
+	Option       = &Reason{"invalid option", ErrInvalid}
+	Name         = &Reason{"invalid name", ErrInvalid}
+	Dimension    = &Reason{"wrong dimension", ErrInvalid}
+	NotFinite    = &Reason{"vector is not finite", ErrInvalid}
+	Norm         = &Reason{"vector length out of range", ErrInvalid}
+	Features     = &Reason{"invalid features", ErrInvalid}
+	Kind         = &Reason{"wrong kind of collection", ErrInvalid}
+	Key          = &Reason{"invalid key", ErrInvalid}
+	Label        = &Reason{"invalid label", ErrInvalid}
+	Payload      = &Reason{"payload too large", ErrInvalid}
+	K            = &Reason{"k is out of range", ErrInvalid}
+	Filter       = &Reason{"invalid row filter", ErrInvalid}
+	Empty        = &Reason{"collection is empty", ErrUnsuitable}
+	Full         = &Reason{"collection is full", ErrNoSpace}
+	NoCollection = &Reason{"no such collection", ErrNotFound}
+	NoIndex      = &Reason{"no such index", ErrNotFound}
+	NoRow        = &Reason{"no such row", ErrNotFound}
+	NewerFormat  = &Reason{"written by a newer version", ErrNotDatabase}
+	Truncated    = &Reason{"file is truncated", ErrCorrupt}
+	Held         = &Reason{"snapshots still in use", ErrBusy}
+	Changing     = &Reason{"the file changes all the time", ErrBusy}
 )
 
 // Prefix begins every message of this package; it appears once per message.

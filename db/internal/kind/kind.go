@@ -1,6 +1,6 @@
 // Package kind is the seam between package db and the kinds of index. A kind implements Kind; what
-// it may ask of a collection is Source. The kinds are packages below this one, and db/indexoptions.go
-// registers them.
+// it may ask of a collection is Source. The kinds are the packages below this one, which
+// db/indexoptions.go registers.
 package kind
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// Kind is a kind of index. The rest of the package builds, stores, opens, searches, maintains,
-// checks and repairs indexes through this interface and those below; a new kind is
-// a package with an implementation and an entry in the table of package db.
+// Kind is a kind of index. Package db builds, stores, opens, searches, maintains, checks and
+// repairs indexes through this interface and those below; a new kind is a package with an
+// implementation, and an entry in the table of db.
 type Kind interface {
 	// Suits reports whether sparse (or, if sparse is false, dense) collections can have indexes
 	// of this kind.
@@ -56,7 +56,7 @@ type Options interface {
 	// grows and shrinks.
 	Limits(coll string, dim int) error
 	// After returns the options to store after a rebuild without tuning: these, with what the
-	// rebuild has resolved anew.
+	// rebuild has resolved again.
 	After(rebuilt Options) Options
 }
 
@@ -82,15 +82,18 @@ const ScanName = "flat"
 type Source interface {
 	// Collection returns what a kind may know of the collection.
 	Collection() *Collection
-	// Guard, deferred as `defer st.guard(debug.SetPanicOnFault(true), &err)` where mapped memory is read, converts
-	// the effects of a damaged or truncated file to an error.
+	// Guard, deferred where mapped memory is read as
+	//
+	//	defer st.Guard(debug.SetPanicOnFault(true), &err)
+	//
+	// converts the effects of a damaged or truncated file to an error.
 	Guard(old bool, err *error)
 	// Corrupt returns an error for damage of an index that concerns no single block.
 	Corrupt(format string, a ...any) error
 	// Shared returns the state that all generations of an index with this main object share: what
 	// the first caller gave.
 	Shared(object uint64, empty any) any
-	// Load reads the tables of the rows. The methods down to deleted require it.
+	// Load reads the tables of the rows. The methods down to Deleted require it.
 	Load(ctx context.Context) error
 	// DenseRow returns a row of a dense collection, in the map or copied to x.
 	DenseRow(row int, x []float32) []float32
@@ -102,7 +105,7 @@ type Source interface {
 	// Relabelled returns the rows whose labels were changed since an index with this main object
 	// was made; some of them may be deleted. It returns nil if there are none.
 	Relabelled(object uint64) (*roaring.Bitmap, error)
-	// Rows and sparse return all rows of a dense or sparse collection.
+	// Rows and Sparse return all rows of a dense or sparse collection.
 	Rows(ctx context.Context) (*query.View, error)
 	Sparse(ctx context.Context) (*SparseSet, error)
 	// LabelReader returns a function that reads the labels of a row. It keeps what it has decoded
@@ -112,8 +115,8 @@ type Source interface {
 	FeatureName(number uint32) (string, error)
 	// Arrays returns a reader of the stored arrays of an index.
 	Arrays(ctx context.Context, index string, object uint64) *arrays.Reader
-	// ManifestNamed returns the manifest of an index of the collection, nil if there is none of the
-	// name, and OpenNamed an index.
+	// ManifestNamed returns the manifest of an index of the collection, nil if there is no such index,
+	// and OpenNamed an index.
 	ManifestNamed(name string) (*Manifest, error)
 	OpenNamed(ctx context.Context, name string) (Opened, error)
 }
@@ -132,7 +135,7 @@ type Job struct {
 type Product interface {
 	// Emit writes every new block to the sink and returns the manifest of the index with them,
 	// including its size by section. object is the number of the first new object; the manifest
-	// is stored in the last. emit may be called again with other arguments.
+	// is stored in the last. Emit may be called again with other arguments.
 	Emit(object uint64, sink arrays.Sink) (*Manifest, error)
 }
 
@@ -149,7 +152,7 @@ type Step interface {
 	// Objects returns the number of objects that the step needs.
 	Objects() int
 	// Parts returns the objects that the index keeps in addition to the manifest's. It is valid
-	// after emit.
+	// after Emit.
 	Parts() []uint64
 	// Garbage returns blocks of these objects that the index no longer needs.
 	Garbage() []BlockRef
@@ -206,18 +209,18 @@ type SparseAsk struct {
 
 // LabelPredictor predicts the labels of rows.
 type LabelPredictor interface {
-	// Label returns the name of a label, labels the number of labels.
+	// Label returns the name of a label, Labels the number of labels.
 	Label(l uint32) string
 	Labels() int
 	// Predict appends to the labels of an answer, best first, and fills in the rest.
 	Predict(ctx context.Context, x vector.Sparse, o *LabelAsk, a *LabelAnswer) error
-	// PredictMany predicts for all queries together and calls found for each, in order. It
+	// PredictMany predicts for all queries together and calls found for each of them. It
 	// returns false if it cannot.
 	PredictMany(ctx context.Context, queries ManyQueries, o *LabelAsk,
 		found func(i int, labels []Ranked)) (bool, error)
 }
 
-// LabelAsk is a prediction: the fields of PredictOptions.
+// LabelAsk is a prediction: the fields of db.PredictOptions.
 type LabelAsk struct {
 	Top      int
 	Set      bool
@@ -226,7 +229,7 @@ type LabelAsk struct {
 	Explain  bool
 }
 
-// Ranked is a label with its score; predicted is set if the model predicts it.
+// Ranked is a label with its score; Predicted is set if the model predicts it.
 type Ranked struct {
 	labels.Ranked
 	Predicted bool
@@ -238,12 +241,12 @@ type LabelAnswer struct {
 	Stats  lcif.Stats
 	// Evidence explains each label by rows and features.
 	Evidence []lcif.LabelExplanation
-	// Paths has each label's path through a tree, tree the path that decides the prediction.
+	// Paths has each label's path through a tree, Tree the path that decides the prediction.
 	Paths []*TreePath
 	Tree  *TreePath
 }
 
-// TreePath is a path through a budgeted tree, with the fields of TreePath.
+// TreePath is a path through a budgeted tree, with the fields of db.TreePath.
 type TreePath struct {
 	Class       string
 	Path        []TreeDecision
@@ -286,7 +289,7 @@ type Detail interface {
 	RewriteDue(deletedRows *roaring.Bitmap, m *Manifest, share float64) bool
 }
 
-// PlainDetail implements the methods of detail that most kinds share.
+// PlainDetail implements the methods of Detail that most kinds share.
 type PlainDetail struct{}
 
 func (PlainDetail) Fits(bool) bool    { return true }

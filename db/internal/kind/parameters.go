@@ -15,11 +15,11 @@ import (
 // AsParameter adds ErrInvalid to errors of other packages about parameters, and Unsuitable to
 // errors about the rows to learn from.
 func AsParameter(err error) error {
-	if errors.Is(err, fail.Option) || errors.Is(err, fail.Unsuitable) {
+	if errors.Is(err, fail.Option) || errors.Is(err, fail.ErrUnsuitable) {
 		return err
 	}
 	if errors.Is(err, budget.ErrInput) || errors.Is(err, labels.ErrInput) || errors.Is(err, labels.ErrMatrix) {
-		return fmt.Errorf("%w: %w", fail.Unsuitable, fail.Inner{Err: err})
+		return fmt.Errorf("%w: %w", fail.ErrUnsuitable, fail.Inner{Err: err})
 	}
 	if errors.Is(err, query.ErrParams) || errors.Is(err, query.ErrMethod) ||
 		errors.Is(err, postings.ErrParams) ||

@@ -157,3 +157,11 @@ func (s *SparseSet) Matrix(
 	}
 	return m, lengths, nil
 }
+
+// DeletedWithin returns the number of rows in [first, first+n) that are in DeletedRows.
+func DeletedWithin(deletedRows *roaring.Bitmap, first, n int) int {
+	if b := Within(deletedRows, first, n); b != nil {
+		return int(b.GetCardinality())
+	}
+	return 0
+}

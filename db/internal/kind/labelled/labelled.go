@@ -1,4 +1,6 @@
-package db
+// Package labelled reads rows with their labels, as the kinds of index that predict labels learn
+// from them, and weighs their values.
+package labelled
 
 import (
 	"context"
@@ -14,46 +16,47 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// The weightings, see Weighting.
+// The weightings, see db.Weighting.
 const (
-	weightNone     = "none"
-	weightTFIDF    = "tfidf"
-	weightStandard = "standard"
+	WeightNone     = "none"
+	WeightTFIDF    = "tfidf"
+	WeightStandard = "standard"
 )
 
-func checkWeight(w string) error {
+// CheckWeight refuses a weighting that does not exist.
+func CheckWeight(w string) error {
 	switch w {
-	case "", weightNone, weightTFIDF, weightStandard:
+	case "", WeightNone, WeightTFIDF, WeightStandard:
 		return nil
 	}
 	return fmt.Errorf("%w: weighting %q, want %q, %q or %q",
-		fail.Option, w, weightNone, weightTFIDF, weightStandard)
+		fail.Option, w, WeightNone, WeightTFIDF, WeightStandard)
 }
 
-// labelled is the data that a label model is learned from: rows and label sets by row number,
+// Rows is the data that a label model is learned from: rows and label sets by row number,
 // and the numbers of the live rows.
-type labelled struct {
-	rows *vector.CSR
-	sets *labels.Matrix
-	live []int
+type Rows struct {
+	Rows *vector.CSR
+	Sets *labels.Matrix
+	Live []int
 }
 
 // DeletedSet returns the numbers of the rows that are not live.
-func (d *labelled) DeletedSet() *roaring.Bitmap {
+func (d *Rows) DeletedSet() *roaring.Bitmap {
 	out := roaring.New()
-	out.AddRange(0, uint64(d.rows.Rows()))
-	for _, row := range d.live {
+	out.AddRange(0, uint64(d.Rows.Rows()))
+	for _, row := range d.Live {
 		out.Remove(uint32(row))
 	}
 	return out
 }
 
-// readLabelled copies rows and labels out of the map. Of dense rows it keeps the values that
+// Read copies rows and labels out of the map. Of dense rows it keeps the values that
 // are not zero. Known labels get the first numbers, in their order; other labels are numbered
 // in the order in which they first occur in live rows.
-func readLabelled(
+func Read(
 	ctx context.Context, st kind.Source, known []string, report func(done, total int),
-) (*labelled, []string, error) {
+) (*Rows, []string, error) {
 	if err := st.Load(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +68,7 @@ func readLabelled(
 	if err != nil {
 		return nil, nil, st.Corrupt("label names: %w", err)
 	}
-	data := &labelled{rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
+	data := &Rows{Rows: &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}}
 	labelsOf := st.LabelReader()
 	for row := range c.Rows {
 		if row%1024 == 0 {
@@ -75,7 +78,7 @@ func readLabelled(
 			report(int(row), int(c.Rows))
 		}
 		if st.Deleted(row) {
-			data.rows.Append(vector.Sparse{})
+			data.Rows.Append(vector.Sparse{})
 			b.Add(nil)
 			continue
 		}
@@ -84,30 +87,30 @@ func readLabelled(
 			return nil, nil, err
 		}
 		if c.Sparse {
-			data.rows.Append(st.SparseRow(row))
+			data.Rows.Append(st.SparseRow(row))
 		} else {
-			data.rows.Append(kind.Listed(st.DenseRow(int(row), make([]float32, c.Dim))))
+			data.Rows.Append(kind.Listed(st.DenseRow(int(row), make([]float32, c.Dim))))
 		}
 		b.Add(names)
-		data.live = append(data.live, int(row))
+		data.Live = append(data.Live, int(row))
 	}
-	data.rows.Cols = c.Dim
-	data.sets = b.Matrix()
-	if data.sets.Labels() == 0 {
+	data.Rows.Cols = c.Dim
+	data.Sets = b.Matrix()
+	if data.Sets.Labels() == 0 {
 		return nil, nil, fmt.Errorf("%w: no row of %q has a label", fail.Empty, c.Name)
 	}
 	return data, b.Names(), nil
 }
 
-// weigh weighs the rows in place and returns the weights of the features, or nil if the
+// Weigh weighs the rows in place and returns the weights of the features, or nil if the
 // weighting leaves values as they are.
-func (d *labelled) weigh(w string) []float32 {
-	if w != weightTFIDF {
+func (d *Rows) Weigh(w string) []float32 {
+	if w != WeightTFIDF {
 		return nil
 	}
-	idf := inverseFrequencies(d.rows, len(d.live))
-	for i := range d.rows.Rows() {
-		weigh(d.rows.Row(i), idf)
+	idf := inverseFrequencies(d.Rows, len(d.Live))
+	for i := range d.Rows.Rows() {
+		Weigh(d.Rows.Row(i), idf)
 	}
 	return idf
 }
@@ -127,9 +130,9 @@ func inverseFrequencies(rows *vector.CSR, live int) []float32 {
 	return idf
 }
 
-// weigh weighs the values of x in place. Features beyond idf are unknown and get
+// Weigh weighs the values of x in place. Features beyond idf are unknown and get
 // zero (see db.WeightTFIDF).
-func weigh(x vector.Sparse, idf []float32) {
+func Weigh(x vector.Sparse, idf []float32) {
 	for i, f := range x.Index {
 		if int(f) < len(idf) {
 			x.Value[i] = postings.TermWeight(x.Value[i]) * idf[f]
@@ -138,3 +141,6 @@ func weigh(x vector.Sparse, idf []float32) {
 		}
 	}
 }
+
+// MaxFolds is the largest number of folds of a cross-validation.
+const MaxFolds = 1000

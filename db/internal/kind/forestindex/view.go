@@ -1,4 +1,4 @@
-package db
+package forestindex
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	f := l.forest
-	m := &forestManifest{
+	m := &Detail{
 		Lift: l.lift,
 		Trees: treesManifest{
 			Params: f.Params, Dim: f.Dim, CorpusN: f.CorpusN, Coord: f.Coord, DirW: f.DirWidth,
@@ -58,7 +58,7 @@ func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 		arrays.WriteRows(w, codec.KindLists, l.lists, listWidth, m.ListShift)
 	}
 	if l.quant != nil {
-		width := len(l.quant) / max(1, l.n)
+		width := len(l.quant) / max(1, l.N)
 		m.Quantized, m.QuantShift, m.QuantOffset, m.QuantStep =
 			true, arrays.ShiftFor(width), l.quantOff, l.quantStp
 		arrays.WriteRows(w, codec.KindQuantized, l.quant, width, m.QuantShift)
@@ -98,13 +98,13 @@ func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 // against the manifest and every directory entry against its block, so that queries need no
 // bounds checks.
 func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.View) (*query.View, error) {
-	d := forestOf(m)
+	d := DetailOf(m)
 	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	r.Runs = d.Runs
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
-	v.RawForest = forestOptionsOf(m).Rotate <= 0
+	v.RawForest = OptionsOf(m).Rotate <= 0
 	f, err := loadForest(m, r)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 
 // loadForest returns a view of the arrays of a forest and checks their cross-references.
 func loadForest(m *kind.Manifest, r *arrays.Reader) (*forest.Forest, error) {
-	d := forestOf(m)
+	d := DetailOf(m)
 	p := d.Trees.Params
 	slots := p.Trees << p.Depth
 	f := &forest.Forest{
@@ -207,13 +207,13 @@ func validateForest(r *arrays.Reader, m *kind.Manifest, f *forest.Forest) {
 	shape := func(kinds ...codec.Kind) string {
 		runs := make([][]arrays.Run, len(kinds))
 		for i, kind := range kinds {
-			runs[i] = forestOf(m).Runs[kind]
+			runs[i] = DetailOf(m).Runs[kind]
 		}
 		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord,
 			f.DirWidth, f.Points, runs)
 	}
 	trees := *r
-	trees.Object = forestOf(m).firstObject(r.Object, codec.KindNodes)
+	trees.Object = DetailOf(m).firstObject(r.Object, codec.KindNodes)
 	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers,
 		codec.KindDirections)
 	trees.Once(kind.RoleForest, grown, f.CorpusN, f.Validate)

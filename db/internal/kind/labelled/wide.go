@@ -1,4 +1,4 @@
-package db
+package labelled
 
 import (
 	"errors"
@@ -11,12 +11,12 @@ import (
 // rows. Above it, arrays by feature are refused.
 const maxSpread = 1 << 22
 
-// errSpread marks the errors of checkSpread.
-var errSpread = errors.New("too many features for the rows")
+// ErrSpread marks the errors of CheckSpread.
+var ErrSpread = errors.New("too many features for the rows")
 
-// checkSpread refuses rows whose feature numbers are so sparse that arrays by feature, which
+// CheckSpread refuses rows whose feature numbers are so sparse that arrays by feature, which
 // label models and weights have, would be far larger than the rows.
-func checkSpread(coll string, features, entries int) error {
+func CheckSpread(coll string, features, entries int) error {
 	if features <= maxSpread || features/8 <= entries {
 		return nil
 	}
@@ -24,5 +24,5 @@ func checkSpread(coll string, features, entries int) error {
 		"and rows with %d values: "+
 		"label models and weights store numbers for each feature, of which there can be %d here: "+
 		"number the features without gaps, or use a collection of named features",
-		fail.Unsuitable, errSpread, coll, features, entries, max(maxSpread, 8*entries+7))
+		fail.ErrUnsuitable, ErrSpread, coll, features, entries, max(maxSpread, 8*entries+7))
 }

@@ -1,4 +1,4 @@
-package db
+package lcifindex
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/query"
 	"github.com/anndb/anndb/query/lcif"
@@ -14,25 +15,25 @@ import (
 // weighted is the data that a label model may be learned from, weighed in one way.
 type weighted struct {
 	weight string
-	data   *labelled
+	data   *labelled.Rows
 	idf    []float32
 	scale  *lcif.Scaling
 	cv     lcif.CVOptions
 }
 
-// candidates returns the weightings to try: the given one, or weightNone and another one.
-func (o *lcifOptions) candidates(other string) []string {
+// candidates returns the weightings to try: the given one, or WeightNone and another one.
+func (o *Options) candidates(other string) []string {
 	if o.Weight != "" {
 		return []string{o.Weight}
 	}
-	return []string{weightNone, other}
+	return []string{labelled.WeightNone, other}
 }
 
 // choose sets the parameters and returns the data that they apply to. The parameters
 // are those given, or the tuner's choice by cross-validation on the live rows, with the
 // weighting that is best by the objective; the first one wins a tie.
-func (l *lcifLearned) choose(
-	ctx context.Context, candidates []weighted, o lcifOptions, timer *kind.Timer,
+func (l *Learned) choose(
+	ctx context.Context, candidates []weighted, o Options, timer *kind.Timer,
 ) (*weighted, error) {
 	best := &candidates[0]
 	if p := o.Params; p != nil && o.Cut == nil {
@@ -63,7 +64,7 @@ func (l *lcifLearned) choose(
 // tune chooses parameters by cross-validation on the live rows. If parameters are given,
 // it computes only their thresholds.
 func (c *weighted) tune(
-	ctx context.Context, o lcifOptions, report func(done, total int),
+	ctx context.Context, o Options, report func(done, total int),
 ) (*lcif.Curve, *lcif.Choice, error) {
 	cv := c.cv
 	cv.Folds, cv.Seed, cv.Rows, cv.Workers = o.Folds, o.Seed, o.TuneRows, kind.WorkersOf(ctx)
@@ -80,7 +81,7 @@ func (c *weighted) tune(
 	if c.forest() {
 		tune.Ks = forestKs
 	}
-	rows, sets := labels.SelectRows(c.data.rows, c.data.live), c.data.sets.Select(c.data.live)
+	rows, sets := labels.SelectRows(c.data.Rows, c.data.Live), c.data.Sets.Select(c.data.Live)
 	data := lcif.CrossValidation(rows, sets, cv)
 	if p := o.Params; p != nil {
 		data = fixed(&tune, p, o.Cut, data)

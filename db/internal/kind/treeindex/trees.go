@@ -1,4 +1,6 @@
-package db
+// Package treeindex is the kind of index that predicts labels by budgeted trees (package
+// trees/budget), over sparse and dense collections.
+package treeindex
 
 import (
 	"cmp"
@@ -13,29 +15,30 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
-// treeKind implements budgeted trees over sparse and dense collections.
-type treeKind struct{}
+// Kind implements budgeted trees over sparse and dense collections.
+type Kind struct{}
 
-func (treeKind) Suits(bool) bool     { return true }
-func (treeKind) Predicts() bool      { return true }
-func (treeKind) Detail() kind.Detail { return &budgetManifest{} }
+func (Kind) Suits(bool) bool     { return true }
+func (Kind) Predicts() bool      { return true }
+func (Kind) Detail() kind.Detail { return &Detail{} }
 
-func (treeKind) Options() kind.Options { return &treeOptions{} }
+func (Kind) Options() kind.Options { return &Options{} }
 
 // Again drops the grid, since the parameters are its result.
-func (treeKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	o := *treeOptionsOf(m)
+func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
+	o := *OptionsOf(m)
 	o.Grid = nil
 	return &o
 }
 
-// treeOptions are the stored options of budgeted trees.
-type treeOptions struct {
+// Options are the stored options of budgeted trees.
+type Options struct {
 	Kind       budget.Kind
 	Params     budget.Params
 	Grid       *budget.Grid `json:",omitempty"`
@@ -46,36 +49,36 @@ type treeOptions struct {
 	Seed       uint64 `json:",omitempty"`
 }
 
-func (o *treeOptions) Name() string { return string(o.Kind) }
+func (o *Options) Name() string { return string(o.Kind) }
 
-func (o *treeOptions) Limits(string, int) error {
-	if g := o.Grid; g != nil && g.Folds > maxFolds {
-		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, g.Folds, maxFolds)
+func (o *Options) Limits(string, int) error {
+	if g := o.Grid; g != nil && g.Folds > labelled.MaxFolds {
+		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, g.Folds, labelled.MaxFolds)
 	}
 	return nil
 }
 
 // After keeps the options: the rebuild trains with their parameters.
-func (o *treeOptions) After(kind.Options) kind.Options { return o }
+func (o *Options) After(kind.Options) kind.Options { return o }
 
-// treeOptionsOf returns the options in the manifest of budgeted trees.
-func treeOptionsOf(m *kind.Manifest) *treeOptions { return m.Options.(*treeOptions) }
+// OptionsOf returns the options in the manifest of budgeted trees.
+func OptionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
-// budgetLearned is a set of budgeted trees that has been learned but not yet stored.
-type budgetLearned struct {
+// Learned is a set of budgeted trees that has been learned but not yet stored.
+type Learned struct {
 	n, points int
 	dim       int
 	metric    vector.Metric
-	opts      treeOptions
-	model     *budget.Model
+	opts      Options
+	Model     *budget.Model
 	trials    []budget.Trial
 	names     []string
 	idf       []float32
 	unit      bool
 }
 
-// budgetManifest is the part of a manifest that only budgeted trees have.
-type budgetManifest struct {
+// Detail is the part of a manifest that only budgeted trees have.
+type Detail struct {
 	kind.PlainDetail
 	Kind                 budget.Kind
 	Cols, Labels, Voters int
@@ -88,19 +91,19 @@ type budgetManifest struct {
 }
 
 // Build learns trees.
-func (treeKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
-	o := *job.Opts.(*treeOptions)
-	if err := o.check(); err != nil {
+func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	o := *job.Opts.(*Options)
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	l := &budgetLearned{opts: o}
-	var data *labelled
+	l := &Learned{opts: o}
+	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		l.dim, l.metric = c.Dim, c.Metric
 		l.unit = c.Sparse && !o.Raw
 		err := job.Timer.Run("read", func(report func(int, int)) (err error) {
-			data, l.names, err = readLabelled(ctx, st, nil, report)
+			data, l.names, err = labelled.Read(ctx, st, nil, report)
 			return err
 		})
 		if err == nil && o.Kind == budget.SBT {
@@ -115,54 +118,54 @@ func (treeKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 }
 
 // learnFrom weighs the rows, renumbers their features, and learns trees from them.
-func (l *budgetLearned) learnFrom(ctx context.Context, job *kind.Job, data *labelled) error {
+func (l *Learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
 	o := &l.opts
-	l.n, l.points = data.rows.Rows(), len(data.live)
-	features := data.rows.Cols
-	if w := o.Weight; w != "" && w != weightNone {
-		if err := checkSpread(job.Coll, features, len(data.rows.Index)); err != nil {
+	l.n, l.points = data.Rows.Rows(), len(data.Live)
+	features := data.Rows.Cols
+	if w := o.Weight; w != "" && w != labelled.WeightNone {
+		if err := labelled.CheckSpread(job.Coll, features, len(data.Rows.Index)); err != nil {
 			return err
 		}
-		l.idf = data.weigh(w)
+		l.idf = data.Weigh(w)
 	}
-	used := data.rows.FewColumns()
+	used := data.Rows.FewColumns()
 	if l.idf != nil {
 		used = nil // weights are of all features
 	}
 	if used != nil {
-		data.rows = data.rows.Renumbered(used)
+		data.Rows = data.Rows.Renumbered(used)
 	}
-	rows := data.rows
+	rows := data.Rows
 	if l.unit {
-		rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: data.rows.Cols}
+		rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: data.Rows.Cols}
 		var unit vector.Sparse
-		for i := range data.rows.Rows() {
-			kind.UnitSparse(&unit, data.rows.Row(i))
+		for i := range data.Rows.Rows() {
+			kind.UnitSparse(&unit, data.Rows.Row(i))
 			rows.Append(unit)
 		}
-		rows.Cols = data.rows.Cols
+		rows.Cols = data.Rows.Cols
 	}
 	if err := l.learn(ctx, treeJob(o.Kind, rows, data), job.Timer); err != nil {
-		if errors.Is(err, budget.ErrOneClass) && data.oneSet() {
-			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.sets.Row(data.live[0])))
+		if errors.Is(err, budget.ErrOneClass) && oneSet(data) {
+			err = fmt.Errorf("%w: all %d rows have %s", err, l.points, l.describeSet(data.Sets.Row(data.Live[0])))
 		}
-		if errors.Is(err, budget.ErrConstant) && o.Weight == weightTFIDF {
+		if errors.Is(err, budget.ErrConstant) && o.Weight == labelled.WeightTFIDF {
 			err = fmt.Errorf("%w after weighing by %s, which leaves nothing of features that all rows have",
 				err, o.Weight)
 		}
 		return fail.Wrapf(kind.AsParameter(err), "%s over %q", o.Kind, job.Coll)
 	}
 	if used != nil {
-		for i, at := range l.model.Features {
-			l.model.Features[i] = used[at]
+		for i, at := range l.Model.Features {
+			l.Model.Features[i] = used[at]
 		}
-		l.model.Cols = features
+		l.Model.Cols = features
 	}
 	return nil
 }
 
-func (l *budgetLearned) Describe(m *kind.Manifest) {
-	s, i, opts := l.model.Stats(), &m.Info, l.opts
+func (l *Learned) Describe(m *kind.Manifest) {
+	s, i, opts := l.Model.Stats(), &m.Info, l.opts
 	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = &opts, l.n, l.points, &s, l.trials
 }
 
@@ -194,16 +197,16 @@ const (
 	arrayTreeIDF
 )
 
-func (l *budgetLearned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	a := w.Section(codec.KindBudget)
-	m := l.model
+	m := l.Model
 	treeArrays(a, m)
 	a.WriteNames(arrayTreeNames, l.names)
 	arrays.Field(a, arrayTreeIDF, &l.idf)
 	return &kind.Manifest{
 		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		Own: &budgetManifest{
+		Own: &Detail{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 			KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
 		},
@@ -235,27 +238,27 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 	arrays.Field(a, arrayLeafChanged, &m.LeafChanged)
 }
 
-// treesManifestOf returns the part of the manifest that only budgeted trees have.
-func treesManifestOf(m *kind.Manifest) *budgetManifest { return m.Own.(*budgetManifest) }
+// DetailOf returns the part of the manifest that only budgeted trees have.
+func DetailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
 
-func (b *budgetManifest) FeatureCount() int { return b.Cols }
+func (b *Detail) FeatureCount() int { return b.Cols }
 
 // Check refuses values that no build writes.
-func (b *budgetManifest) Check(m *kind.Manifest) error {
+func (b *Detail) Check(m *kind.Manifest) error {
 	ok := b.Cols >= 0 && b.Cols <= kind.MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
 		b.Voters >= 0 && b.Voters <= budget.MaxVoters
-	if !ok || treeOptionsOf(m).check() != nil {
+	if !ok || OptionsOf(m).Check() != nil {
 		return errors.New("budgeted trees")
 	}
 	return nil
 }
 
-// treeModel is a stored tree as one generation sees it.
-type treeModel struct {
+// Model is a stored tree as one generation sees it.
+type Model struct {
 	st    kind.Source
 	m     *kind.Manifest
-	index *budget.Index
-	model *budget.Model
+	Index *budget.Index
+	Model *budget.Model
 	names codec.Strings
 	idf   []float32
 	unit  bool
@@ -263,24 +266,24 @@ type treeModel struct {
 }
 
 // Open maps the arrays of trees.
-func (treeKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
 	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	a := r.Section(codec.KindBudget)
-	b := treesManifestOf(m)
+	b := DetailOf(m)
 	x := &budget.Model{
 		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
 		KeepTop: b.KeepTop,
 	}
 	treeArrays(a, x)
-	t := &treeModel{st: st, m: m, model: x, names: a.ReadNames(arrayTreeNames, b.Names), unit: b.Unit}
+	t := &Model{st: st, m: m, Model: x, names: a.ReadNames(arrayTreeNames, b.Names), unit: b.Unit}
 	arrays.Field(a, arrayTreeIDF, &t.idf)
 	r.Need(b.Labels <= b.Names, "label names")
 	r.Once(kind.RoleTree, fmt.Sprintf("%+v", *b), 0, x.Validate)
 	if r.Err != nil {
 		return nil, r.Err
 	}
-	t.index = budget.NewIndex(x)
-	t.pool.New = func() any { return budget.NewPredictor(t.index) }
+	t.Index = budget.NewIndex(x)
+	t.pool.New = func() any { return budget.NewPredictor(t.Index) }
 	return t, nil
 }
 
@@ -288,13 +291,13 @@ func (treeKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kin
 const treeCut = 0.001
 
 // Label returns the name of a label.
-func (t *treeModel) Label(l uint32) string { return string(t.names.At(int(l))) }
+func (t *Model) Label(l uint32) string { return string(t.names.At(int(l))) }
 
 // Labels returns the number of labels.
-func (t *treeModel) Labels() int { return t.names.Len() }
+func (t *Model) Labels() int { return t.names.Len() }
 
-// labelNames returns the names of labels.
-func (t *treeModel) labelNames(list []uint32) []string {
+// LabelNames returns the names of labels.
+func (t *Model) LabelNames(list []uint32) []string {
 	var out []string
 	for _, l := range list {
 		out = append(out, t.Label(l))
@@ -302,11 +305,11 @@ func (t *treeModel) labelNames(list []uint32) []string {
 	return out
 }
 
-// prepare weighs and scales a query as the training rows were.
-func (t *treeModel) prepare(x vector.Sparse) vector.Sparse {
+// Prepare weighs and scales a query as the training rows were.
+func (t *Model) Prepare(x vector.Sparse) vector.Sparse {
 	if t.idf != nil {
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-		weigh(x, t.idf)
+		labelled.Weigh(x, t.idf)
 	}
 	if t.unit {
 		var unit vector.Sparse
@@ -319,15 +322,16 @@ func (t *treeModel) prepare(x vector.Sparse) vector.Sparse {
 // answers returns labels for a prepared query, best first: the label set of the leaf that it
 // reaches, or the top labels by the probability of reaching a leaf that has them, or both; for
 // SBT, whose set is one class, the classes by score.
-func (t *treeModel) answers(
+func (t *Model) answers(
 	p *budget.Predictor, x vector.Sparse, o *kind.LabelAsk, out []kind.Ranked,
 ) []kind.Ranked {
-	if t.model.Kind == budget.SBT {
+	if t.Model.Kind == budget.SBT {
 		class, _ := p.Class(x)
 		for c, score := range p.ClassScores(nil, x) {
 			// Weights and values may be so large that scores exceed the range of float32.
 			score = min(max(score, -math.MaxFloat32), math.MaxFloat32)
-			out = append(out, kind.Ranked{Ranked: labels.Ranked{Label: uint32(c), Score: float32(score)}, Predicted: c == class})
+			r := labels.Ranked{Label: uint32(c), Score: float32(score)}
+			out = append(out, kind.Ranked{Ranked: r, Predicted: c == class})
 		}
 		slices.SortStableFunc(out, byScore)
 		// The best class is the predicted one, so it is the whole set.

@@ -1,4 +1,4 @@
-package db
+package forestindex
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// forestOptions are the stored options of a forest. Rotate, SketchBytes and HopLabels are -1 for
+// Options are the stored options of a forest. Rotate, SketchBytes and HopLabels are -1 for
 // none.
-type forestOptions struct {
+type Options struct {
 	Kind         forest.Kind
 	Seed         uint64
 	TargetRecall float64
@@ -38,22 +38,22 @@ type forestOptions struct {
 // two cores.
 const exactWork = 1e11
 
-func (o *forestOptions) Name() string { return string(o.Kind) }
+func (o *Options) Name() string { return string(o.Kind) }
 
 // The largest values of options.
 const (
-	maxLabelsK   = 4096
+	MaxLabelsK   = 4096
 	maxHopLabels = 1024
 	maxHoldout   = 100_000
 )
 
-func (o *forestOptions) Limits(coll string, dim int) error {
+func (o *Options) Limits(coll string, dim int) error {
 	for _, l := range []struct {
 		n     int
 		what  string
 		limit int
 	}{
-		{o.LabelsK, "labels a row", maxLabelsK},
+		{o.LabelsK, "labels a row", MaxLabelsK},
 		{o.HopLabels, "neighbors a row for hops", maxHopLabels},
 		{o.Holdout, "rows to hold out", maxHoldout},
 	} {
@@ -75,18 +75,18 @@ func (o *forestOptions) Limits(coll string, dim int) error {
 }
 
 // After takes the depth of the rebuild, which follows the number of rows.
-func (o *forestOptions) After(rebuilt kind.Options) kind.Options {
+func (o *Options) After(rebuilt kind.Options) kind.Options {
 	kept := *o
-	kept.Depth = rebuilt.(*forestOptions).Depth
+	kept.Depth = rebuilt.(*Options).Depth
 	return &kept
 }
 
-// anyLearner is the kind of a forest whose learner the tuner chooses.
-const anyLearner forest.Kind = "auto"
+// AnyLearner is the kind of a forest whose learner the tuner chooses.
+const AnyLearner forest.Kind = "auto"
 
 // The sources of nearest rows: every row is compared with every other one, or approximate lists
 // are refined.
 const (
-	neighborsExact       = "exact"
-	neighborsApproximate = "approximate"
+	NeighborsExact       = "exact"
+	NeighborsApproximate = "approximate"
 )

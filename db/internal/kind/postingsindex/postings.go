@@ -1,4 +1,6 @@
-package db
+// Package postingsindex is the kind of index that finds the exact nearest rows of a sparse
+// collection: an inverted index in segments (package postings).
+package postingsindex
 
 import (
 	"context"
@@ -13,23 +15,23 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// kindPostings is the kind of inverted indexes over sparse collections.
-const kindPostings = "postings"
+// Name is the kind of inverted indexes over sparse collections.
+const Name = "postings"
 
-// postingsOptions are the stored options of an inverted index.
-type postingsOptions struct {
+// Options are the stored options of an inverted index.
+type Options struct {
 	Partition bool `json:",omitempty"`
 	M         int  `json:",omitempty"`
 }
 
-func (*postingsOptions) Name() string                            { return kindPostings }
-func (*postingsOptions) Limits(string, int) error                { return nil }
-func (*postingsOptions) After(rebuilt kind.Options) kind.Options { return rebuilt }
+func (*Options) Name() string                            { return Name }
+func (*Options) Limits(string, int) error                { return nil }
+func (*Options) After(rebuilt kind.Options) kind.Options { return rebuilt }
 
-// check refuses a partition that cannot be built.
-func (o postingsOptions) check() error {
+// Check refuses a partition that cannot be built.
+func (o Options) Check() error {
 	switch {
-	case o == (postingsOptions{}):
+	case o == (Options{}):
 		return nil
 	case !o.Partition:
 		return fmt.Errorf("%w: m is %d without a partition", fail.Option, o.M)
@@ -39,8 +41,8 @@ func (o postingsOptions) check() error {
 	return nil
 }
 
-// params returns the options as parameters of package postings.
-func (o postingsOptions) params() postings.Params {
+// Params returns the options as parameters of package postings.
+func (o Options) Params() postings.Params {
 	p := postings.Params{Compact: true, Partition: o.Partition, M: o.M}
 	if p.M < 0 {
 		p.M = postings.Everything
@@ -48,19 +50,19 @@ func (o postingsOptions) params() postings.Params {
 	return p
 }
 
-// sparseLearned is an inverted index that has been built but not yet stored.
-type sparseLearned struct {
-	n     int
-	live  int // number of rows that were not deleted
-	opts  postingsOptions
-	index *postings.Index
-	// lengths has the length of each row before it was scaled to unit length, over the features
+// Learned is an inverted index that has been built but not yet stored.
+type Learned struct {
+	N     int
+	Live  int // number of rows that were not deleted
+	opts  Options
+	Index *postings.Index
+	// Lengths has the length of each row before it was scaled to unit length, over the features
 	// that the index keeps.
-	lengths []float64
+	Lengths []float64
 }
 
-// sparseManifest holds the scalars of a stored inverted index.
-type sparseManifest struct {
+// Scalars holds the scalars of a stored inverted index.
+type Scalars struct {
 	Cols int
 	// Few is set if only some of the features have lists.
 	Few       bool `json:",omitempty"`
@@ -76,49 +78,49 @@ type sparseManifest struct {
 	Bands          []float64 `json:",omitempty"`
 }
 
-func (m *sparseManifest) valid() bool {
+func (m *Scalars) valid() bool {
 	compact := m.Compact == "weighted" || m.Compact == "uniform"
 	return compact && m.Cols >= 0 && m.Cols <= kind.MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
 }
 
-// postingsKind implements inverted indexes over a sparse collection.
-type postingsKind struct{}
+// Kind implements inverted indexes over a sparse collection.
+type Kind struct{}
 
-func (postingsKind) Suits(sparse bool) bool { return sparse }
-func (postingsKind) Predicts() bool         { return false }
-func (postingsKind) Detail() kind.Detail    { return &postingsManifest{} }
+func (Kind) Suits(sparse bool) bool { return sparse }
+func (Kind) Predicts() bool         { return false }
+func (Kind) Detail() kind.Detail    { return &Detail{} }
 
-func (postingsKind) Options() kind.Options { return &postingsOptions{} }
+func (Kind) Options() kind.Options { return &Options{} }
 
 // Again changes nothing, since nothing is tuned.
-func (postingsKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
+func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
 	return m.Options
 }
 
-// postingsManifest is the part of a manifest that only inverted indexes have.
-type postingsManifest struct {
+// Detail is the part of a manifest that only inverted indexes have.
+type Detail struct {
 	kind.PlainDetail
 	// Segments are the parts of the index, by rows.
-	Segments []segmentManifest
+	Segments []Segment
 }
 
 // Fits reports whether the collection is sparse.
-func (m *postingsManifest) Fits(sparse bool) bool { return sparse }
-func (m *postingsManifest) SegmentCount() int     { return len(m.Segments) }
-func (m *postingsManifest) Objects() []uint64     { return segmentObjects(m.Segments) }
-func (m *postingsManifest) FeatureCount() int     { return segmentFeatures(m.Segments) }
+func (m *Detail) Fits(sparse bool) bool { return sparse }
+func (m *Detail) SegmentCount() int     { return len(m.Segments) }
+func (m *Detail) Objects() []uint64     { return SegmentObjects(m.Segments) }
+func (m *Detail) FeatureCount() int     { return SegmentFeatures(m.Segments) }
 
 // Check refuses values that no build writes.
-func (p *postingsManifest) Check(m *kind.Manifest) error {
-	if !validSegments(p.Segments, m.Info.Rows, true) {
+func (p *Detail) Check(m *kind.Manifest) error {
+	if !ValidSegments(p.Segments, m.Info.Rows, true) {
 		return errors.New("segments")
 	}
 	return nil
 }
 
 // Build indexes all rows.
-func (postingsKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
-	l := &sparseLearned{opts: *job.Opts.(*postingsOptions)}
+func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	l := &Learned{opts: *job.Opts.(*Options)}
 	var rows *vector.CSR
 	err := job.Latest(func(st kind.Source) error {
 		set, err := st.Sparse(ctx)
@@ -128,9 +130,9 @@ func (postingsKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error
 		if set.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, job.Coll)
 		}
-		l.n, l.live = set.N, set.Live
+		l.N, l.Live = set.N, set.Live
 		return job.Timer.Run("read", func(report func(int, int)) error {
-			rows, l.lengths, err = set.Matrix(ctx, 0, set.N, st.Collection().Dim, report)
+			rows, l.Lengths, err = set.Matrix(ctx, 0, set.N, st.Collection().Dim, report)
 			return err
 		})
 	})
@@ -138,7 +140,7 @@ func (postingsKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error
 		return nil, err
 	}
 	err = job.Timer.Run("postings", func(report func(int, int)) (err error) {
-		l.index, err = postings.Build(ctx, rows, l.opts.params(), report)
+		l.Index, err = postings.Build(ctx, rows, l.opts.Params(), report)
 		return err
 	})
 	if err != nil {
@@ -147,9 +149,9 @@ func (postingsKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error
 	return l, nil
 }
 
-func (l *sparseLearned) Describe(m *kind.Manifest) {
+func (l *Learned) Describe(m *kind.Manifest) {
 	opts := l.opts
-	m.Options, m.Info.Rows, m.Info.TrainingPoints = &opts, l.n, l.live
+	m.Options, m.Info.Rows, m.Info.TrainingPoints = &opts, l.N, l.Live
 }
 
 // The numbers of an inverted index's arrays (codec/FORMAT.md). They are part
@@ -178,25 +180,25 @@ const (
 	arrayOrder
 	arrayValue
 	arrayBand
-	arrayNorm
+	ArrayNorm
 	arrayUsed
-	arrayPostingsEnd
+	ArrayPostingsEnd
 )
 
 // Emit writes an inverted index of one segment.
-func (l *sparseLearned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
-	one := l.put(w, segmentManifest{Rows: l.n, Dead: l.n - l.live})
+	one := l.Put(w, Segment{Rows: l.N, Dead: l.N - l.Live})
 	return &kind.Manifest{
-		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.index.Features(),
-		Own: &postingsManifest{Segments: []segmentManifest{one}},
+		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.Index.Features(),
+		Own: &Detail{Segments: []Segment{one}},
 	}, w.Err
 }
 
-// put writes the arrays of a segment and returns its completed manifest.
-func (l *sparseLearned) put(w *arrays.Writer, g segmentManifest) segmentManifest {
-	x := l.index
-	m := &sparseManifest{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
+// Put writes the arrays of a segment and returns its completed manifest.
+func (l *Learned) Put(w *arrays.Writer, g Segment) Segment {
+	x := l.Index
+	m := &Scalars{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
 	if p := x.Partition; p != nil {
 		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
 	}
@@ -207,7 +209,7 @@ func (l *sparseLearned) put(w *arrays.Writer, g segmentManifest) segmentManifest
 		m.Compact, m.Stride = "uniform", c.Stride
 	}
 	a := w.Section(codec.KindPostings)
-	arrays.Field(a, arrayNorm, &l.lengths)
+	arrays.Field(a, ArrayNorm, &l.Lengths)
 	postingsArrays(a, x)
 	g.Object, g.Index, g.Bytes = w.Object, m, w.Sizes
 	return g

@@ -1,4 +1,4 @@
-package db
+package lcifindex
 
 import (
 	"bytes"
@@ -14,17 +14,18 @@ import (
 	"github.com/anndb/anndb/codec"
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
-// labelModel is a stored label model as one generation sees it.
-type labelModel struct {
+// Model is a stored label model as one generation sees it.
+type Model struct {
 	st       kind.Source
-	segments []postings.Segment // of sparse rows
-	view     *lcif.View
+	Segments []postings.Segment // of sparse rows
+	View     *lcif.View
 	names    codec.Strings
 	sorted   bool     // names are in byte order
 	fresh    []string // labels that occur only in rows written since the build
@@ -33,20 +34,20 @@ type labelModel struct {
 	params   lcif.Params // with thresholds for fresh labels
 }
 
-// lcifArrays are the arrays of a label model, in the map. Pairs in the patch replace those in
+// Arrays are the arrays of a label model, in the map. Pairs in the patch replace those in
 // the base.
-type lcifArrays struct {
-	names          codec.Strings
-	sets           *segmentSets
-	base, patch    *vector.CSR // powers
-	baseSum        []int64
-	patchSum       []int64
-	square         []uint64
-	rows           []uint32
-	feature, label []float64
-	keep           []uint64
-	idf            []float32
-	graph          *vector.CSR     // nearest other rows; nil without second-order scores
+type Arrays struct {
+	Names          codec.Strings
+	Sets           *segmentSets
+	Base, Patch    *vector.CSR // powers
+	BaseSum        []int64
+	PatchSum       []int64
+	Square         []uint64
+	Rows           []uint32
+	Feature, Label []float64
+	Keep           []uint64
+	IDF            []float32
+	Graph          *vector.CSR     // nearest other rows; nil without second-order scores
 	deletedRows    *roaring.Bitmap // rows that are deleted and no longer counted
 }
 
@@ -54,7 +55,7 @@ type lcifArrays struct {
 type segmentSets struct {
 	first      []int
 	sets       []*vector.CSR
-	relabelled relabelledSets
+	Relabelled relabelledSets
 	labels     int
 }
 
@@ -69,7 +70,7 @@ func (s *segmentSets) Labels() int { return s.labels }
 
 // Row implements query.LabelSets.
 func (s *segmentSets) Row(i int) []uint32 {
-	if set, ok := s.relabelled.row(i); ok {
+	if set, ok := s.Relabelled.row(i); ok {
 		return set
 	}
 	g := 0
@@ -79,37 +80,37 @@ func (s *segmentSets) Row(i int) []uint32 {
 	return lcif.LabelRows{CSR: s.sets[g]}.Row(i - s.first[g])
 }
 
-// baseObject returns the object that stores the pairs of a label model.
-func (l *lcifManifest) baseObject(own uint64) uint64 {
+// BaseObject returns the object that stores the pairs of a label model.
+func (l *Detail) BaseObject(own uint64) uint64 {
 	if l.Base != 0 {
 		return l.Base
 	}
 	return own
 }
 
-// storedPower returns the exponent of the powers that a label model with these parameters
+// StoredPower returns the exponent of the powers that a label model with these parameters
 // stores.
-func storedPower(p *lcif.Params) float64 {
+func StoredPower(p *lcif.Params) float64 {
 	if p.Beta == 0 {
 		return 1
 	}
 	return labels.StoredPower(p.Beta)
 }
 
-// readLCIF maps the arrays of a label model and checks that they are consistent. Blocks never
+// ReadLCIF maps the arrays of a label model and checks that they are consistent. Blocks never
 // change, so each object is checked once per process.
-func readLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*lcifArrays, error) {
-	l := lcifOf(m)
+func ReadLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*Arrays, error) {
+	l := DetailOf(m)
 	r := st.Arrays(ctx, m.Info.Name, m.Object)
-	a := &lcifArrays{sets: &segmentSets{labels: l.Labels}}
+	a := &Arrays{Sets: &segmentSets{labels: l.Labels}}
 	head := r.Section(codec.KindLabelMatrix)
-	a.names = head.ReadNames(arrayLabelNames, l.Labels)
-	a.deletedRows = head.ReadSet(arrayLabelDead, m.Info.Rows)
-	again := &a.sets.relabelled
+	a.Names = head.ReadNames(ArrayLabelNames, l.Labels)
+	a.deletedRows = head.ReadSet(ArrayLabelDead, m.Info.Rows)
+	again := &a.Sets.Relabelled
 	again.sets.Cols = l.Labels
 	again.arrays(head)
-	if len(again.rows) > 0 {
-		r.Need(len(again.sets.Ptr) == len(again.rows)+1, "labels of relabelled rows")
+	if len(again.Rows) > 0 {
+		r.Need(len(again.sets.Ptr) == len(again.Rows)+1, "labels of relabelled rows")
 		r.Once(kind.RoleRelabelled, fmt.Sprint(m.Info.Rows), l.Labels,
 			func() error { return again.validate(m.Info.Rows) })
 	}
@@ -119,7 +120,7 @@ func readLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*lcifArray
 		labelSetArrays(in.Section(codec.KindLabelMatrix), sets)
 		in.Need(len(sets.Ptr) == g.Rows+1, "labels of rows")
 		in.Once(kind.RoleLabelSets, fmt.Sprint(g.Rows), l.Labels, checked("labels of rows", sets))
-		a.sets.first, a.sets.sets = append(a.sets.first, g.First), append(a.sets.sets, sets)
+		a.Sets.first, a.Sets.sets = append(a.Sets.first, g.First), append(a.Sets.sets, sets)
 		r.Err = in.Err
 	}
 	a.readPairs(r, m)
@@ -127,9 +128,9 @@ func readLCIF(ctx context.Context, st kind.Source, m *kind.Manifest) (*lcifArray
 }
 
 // readPairs maps the arrays of feature–label similarities.
-func (a *lcifArrays) readPairs(r *arrays.Reader, m *kind.Manifest) {
-	l := lcifOf(m)
-	in := r.Of(l.baseObject(m.Object))
+func (a *Arrays) readPairs(r *arrays.Reader, m *kind.Manifest) {
+	l := DetailOf(m)
+	in := r.Of(l.BaseObject(m.Object))
 	stored := in.Section(codec.KindSimilarity)
 	pairs := func(n pairNumbers) (*vector.CSR, []int64) {
 		m, sums := &vector.CSR{Cols: l.Labels}, []int64(nil)
@@ -140,37 +141,37 @@ func (a *lcifArrays) readPairs(r *arrays.Reader, m *kind.Manifest) {
 		in.Need(len(sums) == len(m.Index), "sums of pairs")
 		return m, sums
 	}
-	a.base, a.baseSum = pairs(basePairs)
-	in.Once(kind.RoleLabelPairs, "", l.Labels, checked("pairs", a.base))
+	a.Base, a.BaseSum = pairs(basePairs)
+	in.Once(kind.RoleLabelPairs, "", l.Labels, checked("pairs", a.Base))
 	if in.Object != m.Object {
 		in = in.Of(m.Object)
 		stored = in.Section(codec.KindSimilarity)
 	}
 	if l.Graph > 0 {
-		a.graph = &vector.CSR{Cols: m.Info.Rows}
+		a.Graph = &vector.CSR{Cols: m.Info.Rows}
 	}
 	a.onceArrays(stored)
-	in.Need(a.keep == nil || len(a.keep) == (l.Features+63)/64, "features kept")
-	in.Need(len(a.idf) <= l.Features, "weights of features")
-	in.Need(a.base.Rows() <= l.Features, "features")
-	a.patch, a.patchSum = pairs(patchPairs)
-	if a.patch.Ptr == nil {
-		a.patch.Ptr = make([]uint64, 1)
+	in.Need(a.Keep == nil || len(a.Keep) == (l.Features+63)/64, "features kept")
+	in.Need(len(a.IDF) <= l.Features, "weights of features")
+	in.Need(a.Base.Rows() <= l.Features, "features")
+	a.Patch, a.PatchSum = pairs(patchPairs)
+	if a.Patch.Ptr == nil {
+		a.Patch.Ptr = make([]uint64, 1)
 	}
-	in.Need(len(a.square) == 2*l.Features && len(a.feature) == l.Features && a.patch.Rows() <= l.Features,
+	in.Need(len(a.Square) == 2*l.Features && len(a.Feature) == l.Features && a.Patch.Rows() <= l.Features,
 		"lengths of features")
-	in.Need(len(a.rows) == l.Labels && len(a.label) == l.Labels, "rows of labels")
-	checkGraph(in, a.graph, m.Info.Rows)
+	in.Need(len(a.Rows) == l.Labels && len(a.Label) == l.Labels, "rows of labels")
+	checkGraph(in, a.Graph, m.Info.Rows)
 	in.Once(kind.RoleLabelHead, fmt.Sprint(l.Features), l.Labels, func() error {
-		if err := checked("pairs changed", a.patch)(); err != nil {
+		if err := checked("pairs changed", a.Patch)(); err != nil {
 			return err
 		}
-		for _, x := range a.idf {
+		for _, x := range a.IDF {
 			if !(x >= 0) || math.IsInf(float64(x), 1) {
 				return fmt.Errorf("a feature has the weight %g", x)
 			}
 		}
-		for _, x := range slices.Concat(a.feature, a.label) {
+		for _, x := range slices.Concat(a.Feature, a.Label) {
 			if !(x >= 0) || math.IsInf(x, 1) {
 				return fmt.Errorf("a feature or label has the length %g", x)
 			}
@@ -214,8 +215,8 @@ func checked(what string, m *vector.CSR) func() error {
 }
 
 // Open opens a label model from its arrays, and adds the rows written since.
-func (lcifKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	l, sparse := lcifOf(m), st.Collection().Sparse
+func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	l, sparse := DetailOf(m), st.Collection().Sparse
 	if s := l.Scale; s != nil && (sparse || !s.Valid(st.Collection().Dim)) {
 		return nil, st.Corrupt(
 			"index %q: the scale of its columns does not fit the collection", m.Info.Name)
@@ -223,48 +224,49 @@ func (lcifKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kin
 	if err := st.Load(ctx); err != nil {
 		return nil, err
 	}
-	a, err := readLCIF(ctx, st, m)
+	a, err := ReadLCIF(ctx, st, m)
 	if err != nil {
 		return nil, err
 	}
-	out := &labelModel{st: st, names: a.names, idf: a.idf, scale: l.Scale, params: *paramsOf(m)}
-	out.view = &lcif.View{Features: l.Features, Labels: a.sets}
-	if len(a.sets.sets) == 1 && len(a.sets.relabelled.rows) == 0 {
-		out.view.Labels = lcif.LabelRows{CSR: a.sets.sets[0]}
+	out := &Model{st: st, names: a.Names, idf: a.IDF, scale: l.Scale, params: *ParamsOf(m)}
+	out.View = &lcif.View{Features: l.Features, Labels: a.Sets}
+	if len(a.Sets.sets) == 1 && len(a.Sets.Relabelled.Rows) == 0 {
+		out.View.Labels = lcif.LabelRows{CSR: a.Sets.sets[0]}
 	}
 	if sparse {
-		out.segments, err = loadSegments(ctx, st, m, l.Segments, &weighing{a.idf, a.keep})
+		w := &postingsindex.Weighing{IDF: a.IDF, Keep: a.Keep}
+		out.Segments, err = postingsindex.LoadSegments(ctx, st, m, l.Segments, w)
 	}
 	if err == nil {
-		out.view.Neighbors, err = out.neighbors(ctx, m)
+		out.View.Neighbors, err = out.neighbors(ctx, m)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out.view.Keep, out.view.Graph = a.keep, a.graph
-	out.view.Powers = []labels.Powers{{
-		Beta: storedPower(paramsOf(m)), S: a.base, Feature: a.feature, Label: a.label,
+	out.View.Keep, out.View.Graph = a.Keep, a.Graph
+	out.View.Powers = []labels.Powers{{
+		Beta: StoredPower(ParamsOf(m)), S: a.Base, Feature: a.Feature, Label: a.Label,
 	}}
-	if len(a.patch.Index) > 0 {
-		out.view.Powers[0].Patch = a.patch
+	if len(a.Patch.Index) > 0 {
+		out.View.Powers[0].Patch = a.Patch
 	}
 	return out, out.grow(m, a)
 }
 
 // Check checks the model and its inverted index.
-func (m *labelModel) Check(context.Context) error {
-	if err := m.view.Validate(); err != nil {
+func (m *Model) Check(context.Context) error {
+	if err := m.View.Validate(); err != nil {
 		return err
 	}
-	return checkSegments(m.segments)
+	return postingsindex.CheckSegments(m.Segments)
 }
 
 // frequencies returns the share of the model's rows that have each label. Rows deleted before
 // the model was made do not count.
-func (a *lcifArrays) frequencies() []float32 {
-	out := make([]float32, len(a.rows))
-	if rows := a.sets.Rows() - int(a.deletedRows.GetCardinality()); rows > 0 {
-		for l, n := range a.rows {
+func (a *Arrays) frequencies() []float32 {
+	out := make([]float32, len(a.Rows))
+	if rows := a.Sets.Rows() - int(a.deletedRows.GetCardinality()); rows > 0 {
+		for l, n := range a.Rows {
 			out[l] = min(1, float32(n)/float32(rows))
 		}
 	}
@@ -272,24 +274,24 @@ func (a *lcifArrays) frequencies() []float32 {
 }
 
 // neighbors returns the source of the model's neighbors.
-func (m *labelModel) neighbors(ctx context.Context, of *kind.Manifest) (lcif.NeighborSource, error) {
+func (m *Model) neighbors(ctx context.Context, of *kind.Manifest) (lcif.NeighborSource, error) {
 	if !m.st.Collection().Sparse {
 		if err := checkCycle(m.st, of); err != nil {
 			return nil, err
 		}
-		return modelNeighbors(ctx, m.st, lcifOf(of).Neighbors, lcifOf(of).Scale)
+		return modelNeighbors(ctx, m.st, DetailOf(of).Neighbors, DetailOf(of).Scale)
 	}
-	if len(m.segments) == 1 {
+	if len(m.Segments) == 1 {
 		return &lcif.PostingsNeighbors{
-			Index: m.segments[0].Index, Params: postings.SearchParams{Deleted: m.st.DeletedSet()},
+			Index: m.Segments[0].Index, Params: postings.SearchParams{Deleted: m.st.DeletedSet()},
 		}, nil
 	}
-	return &lcif.SegmentNeighbors{Segments: m.segments}, nil
+	return &lcif.SegmentNeighbors{Segments: m.Segments}, nil
 }
 
 // before returns an order of labels that breaks ties by name, so that predictions do not depend
 // on the model's history. It returns nil if label numbers already have that order.
-func (m *labelModel) before() labels.Before {
+func (m *Model) before() labels.Before {
 	if m.sorted && len(m.fresh) == 0 {
 		return nil
 	}
@@ -333,15 +335,15 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 	return out
 }
 
-// labelNames returns the names of a stored label model's labels, by number.
+// LabelNames returns the names of a stored label model's labels, by number.
 func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []string, err error) {
 	defer st.Guard(debug.SetPanicOnFault(true), &err)
-	a, err := readLCIF(ctx, st, m)
+	a, err := ReadLCIF(ctx, st, m)
 	if err != nil {
 		return nil, err
 	}
-	for i := range a.names.Len() {
-		names = append(names, string(a.names.At(i)))
+	for i := range a.Names.Len() {
+		names = append(names, string(a.Names.At(i)))
 	}
 	return names, nil
 }

@@ -1,4 +1,7 @@
-package db
+// Package forestindex is the kind of index that finds rows of a dense collection: a forest with
+// sketches, neighbor lists and an 8-bit copy, which packages trees/forest and query learn and
+// search.
+package forestindex
 
 import (
 	"context"
@@ -16,25 +19,25 @@ import (
 	"github.com/anndb/anndb/trees/forest"
 )
 
-// forestKind implements forests over a dense collection, with the other structures that queries
+// Kind implements forests over a dense collection, with the other structures that queries
 // need: sketches, neighbor lists, an 8-bit copy.
-type forestKind struct{}
+type Kind struct{}
 
-func (forestKind) Suits(sparse bool) bool { return !sparse }
-func (forestKind) Predicts() bool         { return false }
-func (forestKind) Detail() kind.Detail    { return &forestManifest{} }
+func (Kind) Suits(sparse bool) bool { return !sparse }
+func (Kind) Predicts() bool         { return false }
+func (Kind) Detail() kind.Detail    { return &Detail{} }
 
-func (forestKind) Options() kind.Options { return &forestOptions{} }
+func (Kind) Options() kind.Options { return &Options{} }
 
 // Again keeps the learner and depth that the tuner chose.
-func (forestKind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	o := *forestOptionsOf(m)
+func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
+	o := *OptionsOf(m)
 	o.NoTune = true
 	return &o
 }
 
-// forestManifest is the detail of a forest.
-type forestManifest struct {
+// Detail is the detail of a forest.
+type Detail struct {
 	kind.PlainDetail
 	Lift float32 // inner product: the bound M of the lift sqrt(M²-|x|²)
 	// Runs lists the blocks of the sections of a forest that maintenance has changed; a section
@@ -75,21 +78,21 @@ type treesManifest struct {
 	Points  int // training points of the trees
 }
 
-// forestOptionsOf returns the options in a forest's manifest.
-func forestOptionsOf(m *kind.Manifest) *forestOptions { return m.Options.(*forestOptions) }
+// OptionsOf returns the options in a forest's manifest.
+func OptionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
-// forestOf returns the detail of a forest's manifest.
-func forestOf(m *kind.Manifest) *forestManifest { return m.Own.(*forestManifest) }
+// DetailOf returns the detail of a forest's manifest.
+func DetailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
 
 // Fits reports whether the collection is dense.
-func (f *forestManifest) Fits(sparse bool) bool { return !sparse }
+func (f *Detail) Fits(sparse bool) bool { return !sparse }
 
 // Rebuilds reports whether the forest was learned from the rows, not from training
 // queries, which are not stored.
-func (f *forestManifest) Rebuilds() bool { return f.Lists }
+func (f *Detail) Rebuilds() bool { return f.Lists }
 
 // Objects returns the objects that hold its runs.
-func (f *forestManifest) Objects() (out []uint64) {
+func (f *Detail) Objects() (out []uint64) {
 	for _, runs := range f.Runs {
 		for _, r := range runs {
 			out = append(out, r.Object)
@@ -99,8 +102,8 @@ func (f *forestManifest) Objects() (out []uint64) {
 }
 
 // Check refuses values that no build can have written.
-func (f *forestManifest) Check(m *kind.Manifest) error {
-	p, o := f.Trees.Params, forestOptionsOf(m)
+func (f *Detail) Check(m *kind.Manifest) error {
+	p, o := f.Trees.Params, OptionsOf(m)
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
 	for _, c := range []struct {
 		ok   bool
@@ -111,7 +114,7 @@ func (f *forestManifest) Check(m *kind.Manifest) error {
 		{p.Trees >= 1 && p.Trees <= maxTrees && p.Depth >= 0 && p.Depth <= maxDepth, "forest shape"},
 		// These options determine the work of the next build.
 		{o.Trees == p.Trees && o.Depth == p.Depth, "options of another forest"},
-		{p.LabelsK >= 0 && p.LabelsK <= maxLabelsK, "labels of a leaf"},
+		{p.LabelsK >= 0 && p.LabelsK <= MaxLabelsK, "labels of a leaf"},
 		{f.Trees.Dim >= 1 && f.Trees.Dim <= kind.MaxDim+1, "forest dimension"},
 		{f.Trees.DirW >= 0 && f.Trees.DirW <= kind.MaxDim+1, "direction width"},
 		{f.Rotation >= 0 && f.Rotation <= kind.MaxDim+1, "rotation"},
@@ -130,27 +133,27 @@ func (f *forestManifest) Check(m *kind.Manifest) error {
 	return nil
 }
 
-// forestIndex is a forest in one generation.
-type forestIndex struct {
-	view *query.View
+// Index is a forest in one generation.
+type Index struct {
+	View *query.View
 	st   kind.Source
 	m    *kind.Manifest
 }
 
 // Open assembles the view of a stored forest.
-func (forestKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
 	base, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v, err := loadView(ctx, st, m, *base)
-	return &forestIndex{v, st, m}, err
+	return &Index{v, st, m}, err
 }
 
-func (x *forestIndex) RowView() *query.View { return x.view }
+func (x *Index) RowView() *query.View { return x.View }
 
-func (x *forestIndex) Setting(recall float64) (query.Params, error) {
-	if x.m.Info.Curve == nil && forestOptionsOf(x.m).NoTune {
+func (x *Index) Setting(recall float64) (query.Params, error) {
+	if x.m.Info.Curve == nil && OptionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
 			fail.Option, x.m.Info.Name)
@@ -163,22 +166,22 @@ func (x *forestIndex) Setting(recall float64) (query.Params, error) {
 }
 
 // Check checks trees, label lists and neighbor lists.
-func (x *forestIndex) Check(ctx context.Context) error {
-	f := x.view.Forest
+func (x *Index) Check(ctx context.Context) error {
+	f := x.View.Forest
 	if err := errors.Join(f.Validate(), f.ValidateOverlay()); err != nil {
 		return err
 	}
 	if _, err := loadLists(ctx, x.st, x.m); err != nil {
 		return err
 	}
-	n := x.view.Neighbors
+	n := x.View.Neighbors
 	if n == nil {
 		return nil
 	}
 	for c, ids := range n.Chunks {
 		for i, id := range ids {
-			if int(id) >= x.view.N {
-				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.view.N)
+			if int(id) >= x.View.N {
+				return fmt.Errorf("label list %d names row %d of %d", c<<n.Shift+i/n.K, id, x.View.N)
 			}
 		}
 	}
@@ -186,14 +189,14 @@ func (x *forestIndex) Check(ctx context.Context) error {
 }
 
 // Build learns a forest, tuned unless there are too few rows.
-func (forestKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	timer := job.Timer
-	requested := *job.Opts.(*forestOptions)
-	t, o, err := trainingSet(ctx, job)
+	requested := *job.Opts.(*Options)
+	t, o, err := TrainingSet(ctx, job)
 	if err != nil {
 		return nil, err
 	}
-	l, err := learnRest(ctx, t, o, timer)
+	l, err := LearnRest(ctx, t, o, timer)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +207,7 @@ func (forestKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) 
 		}
 	case !o.NoTune:
 		l.requested = &requested
-		if o.Kind == anyLearner {
+		if o.Kind == AnyLearner {
 			o = choices(o)[0]
 		}
 	}
@@ -214,21 +217,21 @@ func (forestKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) 
 			return nil, err
 		}
 	}
-	l.points = t.points.Len()
+	l.points = t.Points.Len()
 	return l, nil
 }
 
-// trainingSet reads the live rows of the latest generation into memory and resolves
+// TrainingSet reads the live rows of the latest generation into memory and resolves
 // the options for them.
-func trainingSet(ctx context.Context, job *kind.Job) (t *training, o forestOptions, err error) {
-	o = *job.Opts.(*forestOptions)
+func TrainingSet(ctx context.Context, job *kind.Job) (t *Training, o Options, err error) {
+	o = *job.Opts.(*Options)
 	err = job.Latest(func(st kind.Source) error {
 		c := st.Collection()
 		if c.Live == 0 {
 			return fmt.Errorf("%w: %q", fail.Empty, c.Name)
 		}
-		o = o.resolve(int(c.Live), c.Dim)
-		if err := o.validate(); err != nil {
+		o = o.Resolve(int(c.Live), c.Dim)
+		if err := o.Validate(); err != nil {
 			return err
 		}
 		for i, q := range o.TrainingQueries {
@@ -245,8 +248,8 @@ func trainingSet(ctx context.Context, job *kind.Job) (t *training, o forestOptio
 }
 
 // readTraining copies all rows from the map.
-func readTraining(ctx context.Context, st kind.Source, o forestOptions,
-	report func(int, int)) (*training, error) {
+func readTraining(ctx context.Context, st kind.Source, o Options,
+	report func(int, int)) (*Training, error) {
 	view, err := st.Rows(ctx)
 	if err != nil {
 		return nil, err
@@ -265,36 +268,36 @@ func readTraining(ctx context.Context, st kind.Source, o forestOptions,
 			copy(dst, src)
 		}
 	}
-	t := &training{own: true, dim: dim, metric: st.Collection().Metric}
-	t.corpus.rows, t.lift = prepare(t.metric, data, n, dim)
+	t := &Training{Own: true, Dim: dim, Metric: st.Collection().Metric}
+	t.Corpus.Rows, t.lift = prepare(t.Metric, data, n, dim)
 	if view.Deleted != nil {
-		t.corpus.ids = make([]uint32, 0, st.Collection().Live)
+		t.Corpus.ids = make([]uint32, 0, st.Collection().Live)
 		for row := range uint32(n) {
 			if !view.Deleted.Contains(row) {
-				t.corpus.ids = append(t.corpus.ids, row)
+				t.Corpus.ids = append(t.Corpus.ids, row)
 			}
 		}
 	}
-	t.points = t.corpus
+	t.Points = t.Corpus
 	if len(o.TrainingQueries) > 0 {
-		t.own = false
-		t.points = subset{rows: prepareQueries(t.metric, o.TrainingQueries, dim, t.lift)}
+		t.Own = false
+		t.Points = Subset{Rows: prepareQueries(t.Metric, o.TrainingQueries, dim, t.lift)}
 	}
 	return t, nil
 }
 
 // tuneOn tunes on the stored rows.
 func tuneOn(
-	ctx context.Context, job *kind.Job, l *learned, t *training, o forestOptions,
-) (_ forestOptions, err error) {
+	ctx context.Context, job *kind.Job, l *learned, t *Training, o Options,
+) (_ Options, err error) {
 	err = job.Latest(func(st kind.Source) error {
 		view, err := st.Rows(ctx)
 		if err != nil {
 			return err
 		}
 		base := *view
-		base.Rows.N = l.n // the truth excludes rows written since the build began
-		base.N = l.n
+		base.Rows.N = l.N // the truth excludes rows written since the build began
+		base.N = l.N
 		o, err = l.tune(ctx, st, t, &base, o, job.Timer)
 		return err
 	})
@@ -306,8 +309,8 @@ const (
 	maxDepth = 24
 )
 
-// resolve fills the defaults for n rows of dim coordinates.
-func (o forestOptions) resolve(n, dim int) forestOptions {
+// Resolve fills the defaults for n rows of dim coordinates.
+func (o Options) Resolve(n, dim int) Options {
 	if o.Kind == "" {
 		o.Kind = forest.KD
 	}
@@ -333,12 +336,12 @@ func (o forestOptions) resolve(n, dim int) forestOptions {
 	}
 	o.LabelsK = min(o.LabelsK, n)
 	if o.Labels == "" {
-		o.Labels = neighborsExact
+		o.Labels = NeighborsExact
 		if float64(n)*float64(n)*float64(dim) > exactWork {
-			o.Labels = neighborsApproximate
+			o.Labels = NeighborsApproximate
 		}
 	}
-	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == anyLearner) {
+	if o.Rotate == 0 && (o.Kind == forest.KD || o.Kind == AnyLearner) {
 		o.Rotate = 64
 	}
 	if o.Rotate > 0 {
@@ -369,15 +372,15 @@ func (o forestOptions) resolve(n, dim int) forestOptions {
 
 // tunes reports whether the tuner runs, given resolved options: it is not disabled and there
 // are enough points to hold some out.
-func (o forestOptions) tunes() bool { return !o.NoTune && o.Holdout > 0 }
+func (o Options) tunes() bool { return !o.NoTune && o.Holdout > 0 }
 
-// validate refuses options that no build can satisfy.
-func (o forestOptions) validate() error {
+// Validate refuses options that no build can satisfy.
+func (o Options) Validate() error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", fail.Option, fmt.Sprintf(format, a...))
 	}
 	switch {
-	case o.Kind == anyLearner && (o.NoTune || o.NoNatural):
+	case o.Kind == AnyLearner && (o.NoTune || o.NoNatural):
 		return bad("kind auto needs the tuner and label tables")
 	case !(o.TargetRecall > 0 && o.TargetRecall <= 1):
 		return bad("target recall %g, want above 0 and at most 1", o.TargetRecall)
@@ -391,7 +394,7 @@ func (o forestOptions) validate() error {
 		return bad("%d trees, want 1 to %d", o.Trees, maxTrees)
 	case o.Depth < 1 || o.Depth > maxDepth:
 		return bad("depth %d, want 1 to %d", o.Depth, maxDepth)
-	case o.Labels != neighborsExact && o.Labels != neighborsApproximate:
+	case o.Labels != NeighborsExact && o.Labels != NeighborsApproximate:
 		return bad("unknown labels %q (want exact or approximate)", o.Labels)
 	case o.LabelsK < 1:
 		return bad("%d labels a row, want at least 1", o.LabelsK)
@@ -406,7 +409,7 @@ func (o forestOptions) validate() error {
 }
 
 // firstObject returns the object that holds the first block of a section.
-func (f *forestManifest) firstObject(own uint64, kind codec.Kind) uint64 {
+func (f *Detail) firstObject(own uint64, kind codec.Kind) uint64 {
 	if runs := f.Runs[kind]; len(runs) > 0 {
 		return runs[0].Object
 	}
@@ -414,7 +417,7 @@ func (f *forestManifest) firstObject(own uint64, kind codec.Kind) uint64 {
 }
 
 // located lists the locations of the n blocks of a section, one run per block.
-func (f *forestManifest) located(own uint64, kind codec.Kind, n int) []arrays.Run {
+func (f *Detail) located(own uint64, kind codec.Kind, n int) []arrays.Run {
 	if runs, ok := f.Runs[kind]; ok {
 		return arrays.Located(runs, n)
 	}

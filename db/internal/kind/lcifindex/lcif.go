@@ -1,4 +1,6 @@
-package db
+// Package lcifindex is the kind of index that predicts labels from nearest rows and from features
+// (package query/lcif), over sparse and dense collections.
+package lcifindex
 
 import (
 	"context"
@@ -13,17 +15,19 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
 	"github.com/anndb/anndb/vector"
 )
 
-// kindLCIF is the kind of label models by LCIF.
-const kindLCIF = "lcif"
+// Name is the kind of label models by LCIF.
+const Name = "lcif"
 
-// lcifOptions are the stored options of a label model.
-type lcifOptions struct {
+// Options are the stored options of a label model.
+type Options struct {
 	Weight          string
 	Params          *lcif.Params
 	Cut             *lcif.Cut   `json:",omitempty"`
@@ -32,42 +36,39 @@ type lcifOptions struct {
 	Objective       lcif.Objective
 	Folds, TuneRows int
 	FeatureShares   []float64
-	Neighbors       string          `json:",omitempty"`
-	SecondOrders    []float64       `json:",omitempty"`
-	Graph           int             `json:",omitempty"`
-	Postings        postingsOptions `json:",omitzero"`
+	Neighbors       string                `json:",omitempty"`
+	SecondOrders    []float64             `json:",omitempty"`
+	Graph           int                   `json:",omitempty"`
+	Postings        postingsindex.Options `json:",omitzero"`
 	Seed            uint64
 
-	labels []string // labels of Params.Thresholds.PerLabel if the model is relearned
+	labels []string `json:"-"` // labels of Params.Thresholds.PerLabel if the model is relearned
 	// relearn is set if the options are those of a stored model that maintenance, Compact or
 	// Repair rebuilds.
-	relearn bool
+	relearn bool `json:"-"`
 }
 
-func (*lcifOptions) Name() string { return kindLCIF }
+func (*Options) Name() string { return Name }
 
-// maxFolds is the largest number of folds of a cross-validation.
-const maxFolds = 1000
-
-func (o *lcifOptions) Limits(_ string, dim int) error {
-	if o.Folds > maxFolds {
-		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, o.Folds, maxFolds)
+func (o *Options) Limits(_ string, dim int) error {
+	if o.Folds > labelled.MaxFolds {
+		return fmt.Errorf("%w: %d folds, want at most %d", fail.Option, o.Folds, labelled.MaxFolds)
 	}
-	if dim > 0 && o.Postings != (postingsOptions{}) {
+	if dim > 0 && o.Postings != (postingsindex.Options{}) {
 		return fmt.Errorf("%w: a partition is part of an inverted index, over a sparse collection", fail.Option)
 	}
 	return nil
 }
 
 // After takes the parameters of the rebuild, whose thresholds follow the numbers of the labels.
-func (o *lcifOptions) After(rebuilt kind.Options) kind.Options {
+func (o *Options) After(rebuilt kind.Options) kind.Options {
 	kept := *o
-	kept.Params = rebuilt.(*lcifOptions).Params
+	kept.Params = rebuilt.(*Options).Params
 	return &kept
 }
 
 // resolveGraph fills in the number of nearest rows that second-order scores use.
-func (o *lcifOptions) resolveGraph() error {
+func (o *Options) resolveGraph() error {
 	requested := o.Params != nil && o.Params.SecondOrder > 0
 	for _, w := range o.SecondOrders {
 		if !(w >= 0 && w <= 1) {
@@ -76,9 +77,9 @@ func (o *lcifOptions) resolveGraph() error {
 		requested = requested || o.Params == nil && w > 0
 	}
 	switch {
-	case o.Graph < 0 || o.Graph > maxGraph:
+	case o.Graph < 0 || o.Graph > MaxGraph:
 		return fmt.Errorf("%w: second-order scores by %d nearest rows, want 1 to %d, or 0 for 10",
-			fail.Option, o.Graph, maxGraph)
+			fail.Option, o.Graph, MaxGraph)
 	case !requested && o.Graph > 0 && !o.relearn:
 		return fmt.Errorf(
 			"%w: %d nearest rows for second-order scores, which have no weight in Params or SecondOrders",
@@ -91,7 +92,7 @@ func (o *lcifOptions) resolveGraph() error {
 	return nil
 }
 
-func (o lcifOptions) resolve(live int) (lcifOptions, error) {
+func (o Options) resolve(live int) (Options, error) {
 	if o.Folds == 0 {
 		o.Folds = 10
 	}
@@ -100,8 +101,8 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 		o.TuneRows = 10_000
 	}
 	switch {
-	case checkWeight(o.Weight) != nil:
-		return o, checkWeight(o.Weight)
+	case labelled.CheckWeight(o.Weight) != nil:
+		return o, labelled.CheckWeight(o.Weight)
 	case o.Folds < 0 || o.TuneRows < 0:
 		return o, fmt.Errorf("%w: a negative count", fail.Option)
 	case o.Folds < 2 && (o.Params == nil || o.Cut != nil && !o.relearn):
@@ -116,34 +117,34 @@ func (o lcifOptions) resolve(live int) (lcifOptions, error) {
 		return o, fmt.Errorf("%w: Cut makes the thresholds of Params: give Params without Thresholds", fail.Option)
 	}
 	if o.Weight == "" && (o.Params != nil || o.Search == lcif.PaperProtocol) {
-		o.Weight = weightNone
+		o.Weight = labelled.WeightNone
 	}
 	return o, o.resolveGraph()
 }
 
-// lcifLearned is a label model that has been learned but not yet stored.
-type lcifLearned struct {
-	sparseLearned // without an inverted index in a dense collection
-	opts          lcifOptions
-	dim           int
-	metric        vector.Metric
-	names         []string
-	sets          *labels.Matrix // by row number; deleted rows have no labels
-	counts        *labels.FeatureLabels
-	power         *labels.Powers  // similarities to the power of params.Beta
-	deletedRows   *roaring.Bitmap // rows that were deleted
-	keep          []uint64
-	idf           []float32
-	scale         *lcif.Scaling
-	graph         *vector.CSR // nearest other rows; nil without second-order scores
-	params        lcif.Params
-	curve         *lcif.Curve
-	weights       []kind.LabelWeight
+// Learned is a label model that has been learned but not yet stored.
+type Learned struct {
+	postingsindex.Learned // without an inverted index in a dense collection
+	opts                  Options
+	dim                   int
+	metric                vector.Metric
+	names                 []string
+	sets                  *labels.Matrix // by row number; deleted rows have no labels
+	counts                *labels.FeatureLabels
+	power                 *labels.Powers  // similarities to the power of params.Beta
+	deletedRows           *roaring.Bitmap // rows that were deleted
+	keep                  []uint64
+	idf                   []float32
+	scale                 *lcif.Scaling
+	graph                 *vector.CSR // nearest other rows; nil without second-order scores
+	params                lcif.Params
+	curve                 *lcif.Curve
+	weights               []kind.LabelWeight
 }
 
-// lcifManifest is the part of a manifest that only label models have. Their parameters are in
+// Detail is the part of a manifest that only label models have. Their parameters are in
 // the options.
-type lcifManifest struct {
+type Detail struct {
 	kind.PlainDetail
 	Features, Labels int
 	// Neighbors names the index that finds neighbors in a dense collection.
@@ -160,27 +161,27 @@ type lcifManifest struct {
 	LearnedDead int `json:",omitempty"`
 	// Segments are the parts of the label sets and, if the rows are sparse, of the inverted
 	// index.
-	Segments []segmentManifest
+	Segments []postingsindex.Segment
 }
 
-// lcifOf returns the part of the manifest that only label models have.
-func lcifOf(m *kind.Manifest) *lcifManifest { return m.Own.(*lcifManifest) }
+// DetailOf returns the part of the manifest that only label models have.
+func DetailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
 
-// paramsOf returns the parameters of a label model.
-func paramsOf(m *kind.Manifest) *lcif.Params { return lcifOptionsOf(m).Params }
+// ParamsOf returns the parameters of a label model.
+func ParamsOf(m *kind.Manifest) *lcif.Params { return OptionsOf(m).Params }
 
-// lcifOptionsOf returns the options in the manifest of a label model.
-func lcifOptionsOf(m *kind.Manifest) *lcifOptions { return m.Options.(*lcifOptions) }
+// OptionsOf returns the options in the manifest of a label model.
+func OptionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
 // Fits reports whether the model has an inverted index if its rows are sparse, and none if they
 // are dense.
-func (l *lcifManifest) Fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
-func (l *lcifManifest) SegmentCount() int     { return len(l.Segments) }
-func (l *lcifManifest) FeatureCount() int     { return l.Features }
-func (l *lcifManifest) Uses() string          { return l.Neighbors }
+func (l *Detail) Fits(sparse bool) bool { return (l.Segments[0].Index != nil) == sparse }
+func (l *Detail) SegmentCount() int     { return len(l.Segments) }
+func (l *Detail) FeatureCount() int     { return l.Features }
+func (l *Detail) Uses() string          { return l.Neighbors }
 
-func (l *lcifManifest) Objects() []uint64 {
-	out := segmentObjects(l.Segments)
+func (l *Detail) Objects() []uint64 {
+	out := postingsindex.SegmentObjects(l.Segments)
 	if l.Base != 0 {
 		out = append(out, l.Base)
 	}
@@ -188,36 +189,37 @@ func (l *lcifManifest) Objects() []uint64 {
 }
 
 // Check refuses values that no build writes.
-func (l *lcifManifest) Check(m *kind.Manifest) error {
+func (l *Detail) Check(m *kind.Manifest) error {
 	sparse := len(l.Segments) > 0 && l.Segments[0].Index != nil
 	switch {
-	case paramsOf(m) == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
+	case ParamsOf(m) == nil || l.Labels < 1 || int64(l.Labels) > math.MaxUint32 ||
 		l.Learned < 0 || l.LearnedDead < 0:
 		return errors.New("label model")
-	case l.Graph < 0 || l.Graph > maxGraph:
+	case l.Graph < 0 || l.Graph > MaxGraph:
 		return errors.New("nearest rows of rows")
 	case l.Features < 0 || l.Features > kind.MaxFeature+1 ||
 		!sparse && (l.Features != m.Dim || m.Dim < 1 || m.Dim > kind.MaxDim):
 		return errors.New("features")
-	case !validSegments(l.Segments, m.Info.Rows, sparse) || segmentFeatures(l.Segments) > l.Features:
+	case !postingsindex.ValidSegments(l.Segments, m.Info.Rows, sparse) ||
+		postingsindex.SegmentFeatures(l.Segments) > l.Features:
 		return errors.New("segments")
 	}
 	return nil
 }
 
-// lcifKind implements label models over sparse and dense collections.
-type lcifKind struct{}
+// Kind implements label models over sparse and dense collections.
+type Kind struct{}
 
-func (lcifKind) Suits(bool) bool       { return true }
-func (lcifKind) Predicts() bool        { return true }
-func (lcifKind) Detail() kind.Detail   { return &lcifManifest{} }
-func (lcifKind) Options() kind.Options { return &lcifOptions{} }
+func (Kind) Suits(bool) bool       { return true }
+func (Kind) Predicts() bool        { return true }
+func (Kind) Detail() kind.Detail   { return &Detail{} }
+func (Kind) Options() kind.Options { return &Options{} }
 
 // Again keeps the parameters. Thresholds are stored by label number, and numbers may change, so
 // they are passed on with the names of the labels. If the names cannot be read, as in a damaged
 // model, thresholds stay with the numbers.
-func (lcifKind) Again(ctx context.Context, st kind.Source, m *kind.Manifest) kind.Options {
-	o := *lcifOptionsOf(m)
+func (Kind) Again(ctx context.Context, st kind.Source, m *kind.Manifest) kind.Options {
+	o := *OptionsOf(m)
 	o.relearn = true
 	if t := o.Params.Thresholds; t != nil && t.PerLabel != nil && st != nil {
 		o.labels, _ = labelNames(ctx, st, m)
@@ -226,9 +228,9 @@ func (lcifKind) Again(ctx context.Context, st kind.Source, m *kind.Manifest) kin
 }
 
 // Build learns a label model.
-func (lcifKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
-	var data *labelled
-	l, o := &lcifLearned{}, *job.Opts.(*lcifOptions)
+func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
+	var data *labelled.Rows
+	l, o := &Learned{}, *job.Opts.(*Options)
 	err := job.Latest(func(st kind.Source) (err error) {
 		c := st.Collection()
 		l.dim, l.metric = c.Dim, c.Metric
@@ -239,7 +241,7 @@ func (lcifKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 			return err
 		}
 		err = job.Timer.Run("read", func(report func(int, int)) error {
-			data, l.names, err = readLabelled(ctx, st, nil, report)
+			data, l.names, err = labelled.Read(ctx, st, nil, report)
 			return err
 		})
 		if err != nil || c.Sparse {
@@ -255,23 +257,23 @@ func (lcifKind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 }
 
 // learnSparse learns the model of a sparse collection.
-func (l *lcifLearned) learnSparse(
-	ctx context.Context, coll string, data *labelled, o lcifOptions, timer *kind.Timer,
+func (l *Learned) learnSparse(
+	ctx context.Context, coll string, data *labelled.Rows, o Options, timer *kind.Timer,
 ) error {
-	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.DeletedSet()
-	if err := checkSpread(coll, data.rows.Cols, len(data.rows.Index)); err != nil {
+	l.N, l.Live, l.opts, l.deletedRows = data.Rows.Rows(), len(data.Live), o, data.DeletedSet()
+	if err := labelled.CheckSpread(coll, data.Rows.Cols, len(data.Rows.Index)); err != nil {
 		return err
 	}
 	var candidates []weighted
-	for _, w := range o.candidates(weightTFIDF) {
+	for _, w := range o.candidates(labelled.WeightTFIDF) {
 		own := *data
-		if w != weightNone {
-			own.rows = &vector.CSR{
-				Ptr: data.rows.Ptr, Index: data.rows.Index, Value: slices.Clone(data.rows.Value),
-				Cols: data.rows.Cols,
+		if w != labelled.WeightNone {
+			own.Rows = &vector.CSR{
+				Ptr: data.Rows.Ptr, Index: data.Rows.Index, Value: slices.Clone(data.Rows.Value),
+				Cols: data.Rows.Cols,
 			}
 		}
-		candidates = append(candidates, weighted{weight: w, idf: own.weigh(w), data: &own})
+		candidates = append(candidates, weighted{weight: w, idf: own.Weigh(w), data: &own})
 	}
 	best, err := l.choose(ctx, candidates, o, timer)
 	if err != nil {
@@ -282,10 +284,10 @@ func (l *lcifLearned) learnSparse(
 }
 
 // learn learns the model from all rows with the chosen parameters.
-func (l *lcifLearned) learn(
-	ctx context.Context, data *labelled, report func(done, total int),
+func (l *Learned) learn(
+	ctx context.Context, data *labelled.Rows, report func(done, total int),
 ) error {
-	view, counts, err := lcif.Build(ctx, data.rows, data.sets, l.params.Features, kind.WorkersOf(ctx))
+	view, counts, err := lcif.Build(ctx, data.Rows, data.Sets, l.params.Features, kind.WorkersOf(ctx))
 	if err != nil {
 		return fail.Wrapf(err, "label model")
 	}
@@ -301,17 +303,17 @@ func (l *lcifLearned) learn(
 		return fmt.Errorf("db: label model: neighbours by %T", view.Neighbors)
 	}
 	if p := l.opts.Postings; p.Partition {
-		if err := source.Index.AddPartition(ctx, p.params().M); err != nil {
+		if err := source.Index.AddPartition(ctx, p.Params().M); err != nil {
 			return fail.Wrapf(err, "label model")
 		}
 	}
-	l.lengths = postings.Lengths(data.rows, view.Keep)
-	l.index, l.sets, l.counts, l.power, l.keep = source.Index, data.sets, counts, &view.Powers[0], view.Keep
-	return l.learnGraph(ctx, view, data.rows, report)
+	l.Lengths = postings.Lengths(data.Rows, view.Keep)
+	l.Index, l.sets, l.counts, l.power, l.keep = source.Index, data.Sets, counts, &view.Powers[0], view.Keep
+	return l.learnGraph(ctx, view, data.Rows, report)
 }
 
 // learnGraph computes the neighbor lists, if second-order scores use them.
-func (l *lcifLearned) learnGraph(
+func (l *Learned) learnGraph(
 	ctx context.Context, view *lcif.View, rows *vector.CSR, report func(done, total int),
 ) error {
 	if l.params.Lambda == 0 || l.params.SecondOrder == 0 {
@@ -325,8 +327,8 @@ func (l *lcifLearned) learnGraph(
 	return nil
 }
 
-func (l *lcifLearned) Describe(m *kind.Manifest) {
-	l.sparseLearned.Describe(m)
+func (l *Learned) Describe(m *kind.Manifest) {
+	l.Learned.Describe(m)
 	o := l.opts
 	o.Params = &l.params
 	m.Options, m.Info.LabelCurve, m.Info.LabelWeights = &o, l.curve, l.weights
@@ -336,49 +338,49 @@ func (l *lcifLearned) Describe(m *kind.Manifest) {
 // feature-labels (codec/FORMAT.md). They are part of the format.
 const (
 	arrayLabelPtr uint32 = iota
-	arrayLabelIndex
-	arrayLabelNames
-	arrayLabelDead
-	arrayRelabelledRow
+	ArrayLabelIndex
+	ArrayLabelNames
+	ArrayLabelDead
+	ArrayRelabelledRow
 	arrayRelabelledPtr
-	arrayRelabelledIndex
+	ArrayRelabelledIndex
 )
 
 const (
 	arraySumPtr uint32 = iota
 	arraySumLabel
-	arraySum
+	ArraySum
 	arraySquare
 	arrayLabelRows
-	arrayPower
+	ArrayPower
 	arrayKeep
-	arrayIDF
-	arrayPatchPtr
+	ArrayIDF
+	ArrayPatchPtr
 	arrayPatchLabel
 	arrayPatchSum
-	arrayPatchPower
+	ArrayPatchPower
 	arrayFeatureFactor
 	arrayLabelFactor
-	arrayGraphPtr
+	ArrayGraphPtr
 	arrayGraphRow
-	arrayGraphSimilarity
-	similarityArrays // the number of arrays
+	ArrayGraphSimilarity
+	SimilarityArrays // the number of arrays
 )
 
 // Emit writes a label model of one segment.
-func (l *lcifLearned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	m := &kind.Manifest{Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
-	d := &lcifManifest{
+	d := &Detail{
 		Features: l.dim, Labels: len(l.names), Neighbors: l.opts.Neighbors, Scale: l.scale,
 		Graph: l.opts.Graph,
 	}
-	one := segmentManifest{Object: object, Rows: l.n, Dead: l.n - l.live, Bytes: w.Sizes}
-	if l.index != nil {
-		one = l.put(w, one)
-		m.Dim, d.Features = l.index.Features(), l.index.Features()
+	one := postingsindex.Segment{Object: object, Rows: l.N, Dead: l.N - l.Live, Bytes: w.Sizes}
+	if l.Index != nil {
+		one = l.Put(w, one)
+		m.Dim, d.Features = l.Index.Features(), l.Index.Features()
 	}
-	m.Own, d.Segments = d, []segmentManifest{one}
+	m.Own, d.Segments = d, []postingsindex.Segment{one}
 	sets := l.sets.CSR()
 	labelSetArrays(w.Section(codec.KindLabelMatrix), &sets)
 	h := &lcifHead{
@@ -393,21 +395,21 @@ func (l *lcifLearned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, err
 // labelSetArrays reads or writes the arrays of the label sets of rows.
 func labelSetArrays(a *arrays.Section, sets *vector.CSR) {
 	arrays.Field(a, arrayLabelPtr, &sets.Ptr)
-	arrays.Field(a, arrayLabelIndex, &sets.Index)
+	arrays.Field(a, ArrayLabelIndex, &sets.Index)
 }
 
 // relabelledSets are label sets of rows, which replace those in the segments. A step of
 // maintenance writes them, because segments are large.
 type relabelledSets struct {
-	rows []uint32 // ascending
+	Rows []uint32 // ascending
 	sets vector.CSR
 }
 
 // arrays reads or writes the arrays of the sets.
 func (s *relabelledSets) arrays(a *arrays.Section) {
-	arrays.Field(a, arrayRelabelledRow, &s.rows)
+	arrays.Field(a, ArrayRelabelledRow, &s.Rows)
 	arrays.Field(a, arrayRelabelledPtr, &s.sets.Ptr)
-	arrays.Field(a, arrayRelabelledIndex, &s.sets.Index)
+	arrays.Field(a, ArrayRelabelledIndex, &s.sets.Index)
 }
 
 // add appends the set of a row after all others.
@@ -415,16 +417,16 @@ func (s *relabelledSets) add(row uint32, set []uint32) {
 	if s.sets.Ptr == nil {
 		s.sets.Ptr = []uint64{0}
 	}
-	s.rows, s.sets.Index = append(s.rows, row), append(s.sets.Index, set...)
+	s.Rows, s.sets.Index = append(s.Rows, row), append(s.sets.Index, set...)
 	s.sets.Ptr = append(s.sets.Ptr, uint64(len(s.sets.Index)))
 }
 
 // row returns the set of a row, if there is one.
 func (s *relabelledSets) row(i int) (set []uint32, ok bool) {
-	if len(s.rows) == 0 {
+	if len(s.Rows) == 0 {
 		return nil, false
 	}
-	at, ok := slices.BinarySearch(s.rows, uint32(i))
+	at, ok := slices.BinarySearch(s.Rows, uint32(i))
 	if !ok {
 		return nil, false
 	}
@@ -433,8 +435,8 @@ func (s *relabelledSets) row(i int) (set []uint32, ok bool) {
 
 // validate checks sets of rows below n that were read from a file.
 func (s *relabelledSets) validate(n int) error {
-	for i, row := range s.rows {
-		if int(row) >= n || i > 0 && row <= s.rows[i-1] {
+	for i, row := range s.Rows {
+		if int(row) >= n || i > 0 && row <= s.Rows[i-1] {
 			return fmt.Errorf("row %d of %d is relabelled out of order", row, n)
 		}
 	}
@@ -458,30 +460,30 @@ type lcifHead struct {
 // put writes the arrays of the head.
 func (h *lcifHead) put(w *arrays.Writer) {
 	a := w.Section(codec.KindLabelMatrix)
-	a.WriteNames(arrayLabelNames, h.names)
-	a.WriteSet(arrayLabelDead, h.deletedRows)
+	a.WriteNames(ArrayLabelNames, h.names)
+	a.WriteSet(ArrayLabelDead, h.deletedRows)
 	h.relabelled.arrays(a)
-	once := lcifArrays{
-		rows: h.rows, keep: h.keep, idf: h.idf, feature: h.powers.Feature, label: h.powers.Label, graph: h.graph,
+	once := Arrays{
+		Rows: h.rows, Keep: h.keep, IDF: h.idf, Feature: h.powers.Feature, Label: h.powers.Label, Graph: h.graph,
 	}
 	for _, s := range h.square {
-		once.square = append(once.square, s.Hi, s.Lo)
+		once.Square = append(once.Square, s.Hi, s.Lo)
 	}
 	once.onceArrays(w.Section(codec.KindSimilarity))
 }
 
 // onceArrays reads or writes the arrays of a lcifHead, except for names and deleted rows.
-func (x *lcifArrays) onceArrays(a *arrays.Section) {
-	arrays.Field(a, arraySquare, &x.square)
-	arrays.Field(a, arrayLabelRows, &x.rows)
-	arrays.Field(a, arrayKeep, &x.keep)
-	arrays.Field(a, arrayIDF, &x.idf)
-	arrays.Field(a, arrayFeatureFactor, &x.feature)
-	arrays.Field(a, arrayLabelFactor, &x.label)
-	if g := x.graph; g != nil {
-		arrays.Field(a, arrayGraphPtr, &g.Ptr)
+func (x *Arrays) onceArrays(a *arrays.Section) {
+	arrays.Field(a, arraySquare, &x.Square)
+	arrays.Field(a, arrayLabelRows, &x.Rows)
+	arrays.Field(a, arrayKeep, &x.Keep)
+	arrays.Field(a, ArrayIDF, &x.IDF)
+	arrays.Field(a, arrayFeatureFactor, &x.Feature)
+	arrays.Field(a, arrayLabelFactor, &x.Label)
+	if g := x.Graph; g != nil {
+		arrays.Field(a, ArrayGraphPtr, &g.Ptr)
 		arrays.Field(a, arrayGraphRow, &g.Index)
-		arrays.Field(a, arrayGraphSimilarity, &g.Value)
+		arrays.Field(a, ArrayGraphSimilarity, &g.Value)
 	}
 }
 
@@ -489,8 +491,8 @@ func (x *lcifArrays) onceArrays(a *arrays.Section) {
 type pairNumbers struct{ ptr, label, sum, power uint32 }
 
 var (
-	basePairs  = pairNumbers{arraySumPtr, arraySumLabel, arraySum, arrayPower}
-	patchPairs = pairNumbers{arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower}
+	basePairs  = pairNumbers{arraySumPtr, arraySumLabel, ArraySum, ArrayPower}
+	patchPairs = pairNumbers{ArrayPatchPtr, arrayPatchLabel, arrayPatchSum, ArrayPatchPower}
 )
 
 // arrays reads or writes the arrays of pairs: the powers, and the sums that they are computed
@@ -509,5 +511,5 @@ func (n pairNumbers) put(w *arrays.Writer, counts *labels.FeatureLabels, powers 
 		&vector.CSR{Ptr: counts.Ptr, Index: counts.Label, Value: powers.S.Value}, &sums)
 }
 
-// maxGraph is the largest number of nearest rows that second-order scores can use for a row.
-const maxGraph = 1000
+// MaxGraph is the largest number of nearest rows that second-order scores can use for a row.
+const MaxGraph = 1000

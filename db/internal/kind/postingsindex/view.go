@@ -1,4 +1,4 @@
-package db
+package postingsindex
 
 import (
 	"context"
@@ -14,19 +14,19 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// postingsIndex is an inverted index as one generation sees it.
-type postingsIndex struct{ segments []postings.Segment }
+// Index is an inverted index as one generation sees it.
+type Index struct{ segments []postings.Segment }
 
 // Open opens all segments in the map.
-func (postingsKind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	segments, err := loadSegments(ctx, st, m, m.Own.(*postingsManifest).Segments, nil)
-	return &postingsIndex{segments}, err
+func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
+	segments, err := LoadSegments(ctx, st, m, m.Own.(*Detail).Segments, nil)
+	return &Index{segments}, err
 }
 
 // Check checks each segment.
-func (x *postingsIndex) Check(context.Context) error { return checkSegments(x.segments) }
+func (x *Index) Check(context.Context) error { return CheckSegments(x.segments) }
 
-func checkSegments(segments []postings.Segment) error {
+func CheckSegments(segments []postings.Segment) error {
 	for i := range segments {
 		if err := segments[i].Validate(); err != nil {
 			return err
@@ -36,7 +36,7 @@ func checkSegments(segments []postings.Segment) error {
 }
 
 // Find searches all segments.
-func (x *postingsIndex) Find(
+func (x *Index) Find(
 	ctx context.Context, s *postings.Searcher, q kind.SparseAsk, hits []postings.Hit,
 ) ([]postings.Hit, postings.Stats, error) {
 	segments := x.segments
@@ -58,16 +58,16 @@ func accepting(segments []postings.Segment, accept *roaring.Bitmap) []postings.S
 	return out
 }
 
-// weighing holds the weights and the selection of features with which a label model indexes
+// Weighing holds the weights and the selection of features with which a label model indexes
 // rows.
-type weighing struct {
-	idf  []float32
-	keep []uint64
+type Weighing struct {
+	IDF  []float32
+	Keep []uint64
 }
 
-// loadSegments opens segments of an inverted index. w is not nil if its rows are weighed.
-func loadSegments(
-	ctx context.Context, st kind.Source, m *kind.Manifest, segments []segmentManifest, w *weighing,
+// LoadSegments opens segments of an inverted index. w is not nil if its rows are weighed.
+func LoadSegments(
+	ctx context.Context, st kind.Source, m *kind.Manifest, segments []Segment, w *Weighing,
 ) ([]postings.Segment, error) {
 	if err := st.Load(ctx); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func loadSegments(
 // loadPostings opens a segment of a stored inverted index. Its blocks never change, so their
 // cross-references are checked only once per process.
 func loadPostings(
-	r *arrays.Reader, set *kind.SparseSet, g *segmentManifest, w *weighing,
+	r *arrays.Reader, set *kind.SparseSet, g *Segment, w *Weighing,
 ) (*postings.Index, error) {
 	a := r.Section(codec.KindPostings)
 	s := g.Index
@@ -124,7 +124,7 @@ func loadPostings(
 }
 
 // shape identifies the properties that the arrays of a segment are checked against.
-func (g *segmentManifest) shape(w *weighing) string {
+func (g *Segment) shape(w *Weighing) string {
 	return fmt.Sprintf("%d %d %+v %t", g.First, g.Rows, *g.Index, w != nil)
 }
 
@@ -132,7 +132,7 @@ func (g *segmentManifest) shape(w *weighing) string {
 // them. A label model weighs them and selects features; it has no weights for features newer
 // than the segment.
 func rowSource(
-	r *arrays.Reader, a *arrays.Section, set *kind.SparseSet, g *segmentManifest, w *weighing,
+	r *arrays.Reader, a *arrays.Section, set *kind.SparseSet, g *Segment, w *Weighing,
 ) *postings.Source {
 	if r.Err != nil {
 		return nil
@@ -142,16 +142,16 @@ func rowSource(
 		r.Fail("%v", err)
 		return nil
 	}
-	arrays.Field(a, arrayNorm, &s.Norm)
+	arrays.Field(a, ArrayNorm, &s.Norm)
 	if w == nil {
 		return s
 	}
 	cols, words := g.Index.Cols, (g.Index.Cols+63)/64
-	if w.idf != nil {
-		s.IDF = w.idf[:min(len(w.idf), cols)]
+	if w.IDF != nil {
+		s.IDF = w.IDF[:min(len(w.IDF), cols)]
 	}
-	if w.keep != nil {
-		s.Keep = w.keep[:min(len(w.keep), words)]
+	if w.Keep != nil {
+		s.Keep = w.Keep[:min(len(w.Keep), words)]
 	}
 	// The model may have got other weights since the segment was written and checked.
 	r.Need(s.IDF == nil || len(s.IDF) == cols, "weights of features")

@@ -1,4 +1,4 @@
-package db
+package lcifindex
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -25,19 +26,21 @@ type predictScratch struct {
 	rows   vector.CSR // the queries of PredictMany
 }
 
-func (m *labelModel) Label(l uint32) string { return m.name(l) }
-func (m *labelModel) Labels() int           { return m.view.Labels.Labels() }
+func (m *Model) Label(l uint32) string { return m.name(l) }
+func (m *Model) Labels() int           { return m.View.Labels.Labels() }
 
 // Predict predicts the labels of a query by nearest rows and features.
-func (m *labelModel) Predict(ctx context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) (err error) {
+func (m *Model) Predict(
+	ctx context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer,
+) (err error) {
 	if c := m.st.Collection(); o.Strategy != postings.Auto && !c.Sparse {
 		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy, c.Name)
 	}
 	p := m.paramsFor(o)
-	x = m.prepare(x)
+	x = m.Prepare(x)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
 	sc.p.SetStrategy(o.Strategy)
-	sc.found, a.Stats, err = sc.p.Predict(ctx, m.view, x, &p, sc.found[:0])
+	sc.found, a.Stats, err = sc.p.Predict(ctx, m.View, x, &p, sc.found[:0])
 	if err != nil {
 		return predictError(m.st.Collection().Name, err)
 	}
@@ -53,7 +56,7 @@ func (m *labelModel) Predict(ctx context.Context, x vector.Sparse, o *kind.Label
 
 // PredictMany predicts the labels of all queries in one pass over the index and the
 // similarities.
-func (m *labelModel) PredictMany(
+func (m *Model) PredictMany(
 	ctx context.Context, queries kind.ManyQueries, o *kind.LabelAsk, found func(i int, labels []kind.Ranked),
 ) (bool, error) {
 	if o.Strategy != postings.Auto && !m.st.Collection().Sparse {
@@ -71,15 +74,15 @@ func (m *labelModel) PredictMany(
 		}
 		at := len(rows.Index)
 		if m.scale != nil {
-			x = m.prepare(x)
+			x = m.Prepare(x)
 		}
 		rows.Append(x)
 		if m.idf != nil {
-			weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)
+			labelled.Weigh(vector.Sparse{Index: rows.Index[at:], Value: rows.Value[at:]}, m.idf)
 		}
 	}
 	p := m.paramsFor(o)
-	_, err := sc.p.PredictRows(ctx, m.view, rows, &p, func(i int, of []labels.Ranked) {
+	_, err := sc.p.PredictRows(ctx, m.View, rows, &p, func(i int, of []labels.Ranked) {
 		sc.found = append(sc.found[:0], of...)
 		sc.ranked = sc.rank(sc.ranked[:0], &p, o)
 		found(i, sc.ranked)
@@ -91,8 +94,8 @@ func (m *labelModel) PredictMany(
 	return true, nil
 }
 
-// prepare returns a copy of a query, weighed or scaled as the rows of the model are.
-func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
+// Prepare returns a copy of a query, weighed or scaled as the rows of the model are.
+func (m *Model) Prepare(x vector.Sparse) vector.Sparse {
 	switch {
 	case m.scale != nil:
 		dense := make([]float32, len(m.scale.Mean))
@@ -102,13 +105,13 @@ func (m *labelModel) prepare(x vector.Sparse) vector.Sparse {
 		return kind.Listed(m.scale.Apply(make([]float32, 0, len(dense)), dense))
 	case m.idf != nil:
 		x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
-		weigh(x, m.idf)
+		labelled.Weigh(x, m.idf)
 	}
 	return x
 }
 
 // paramsFor returns the parameters that the options select.
-func (m *labelModel) paramsFor(o *kind.LabelAsk) lcif.Params {
+func (m *Model) paramsFor(o *kind.LabelAsk) lcif.Params {
 	p := m.params
 	if o.Params != nil {
 		p = m.grown(*o.Params)
@@ -140,14 +143,14 @@ func predictError(coll string, err error) error {
 }
 
 // explain explains the labels found for the last query.
-func (m *labelModel) explain(
+func (m *Model) explain(
 	ctx context.Context, sc *predictScratch, x vector.Sparse, params *lcif.Params,
 ) ([]lcif.LabelExplanation, error) {
 	which := make([]uint32, len(sc.found))
 	for i, r := range sc.found {
 		which[i] = r.Label
 	}
-	found, err := sc.p.ExplainLabels(ctx, m.view, x, params, which)
+	found, err := sc.p.ExplainLabels(ctx, m.View, x, params, which)
 	if err != nil {
 		return nil, predictError(m.st.Collection().Name, err)
 	}

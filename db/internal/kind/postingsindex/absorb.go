@@ -1,4 +1,4 @@
-package db
+package postingsindex
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 	"github.com/anndb/anndb/vector"
 )
 
-// segmentManifest describes one segment of an inverted index or label model: rows [First,
+// Segment describes one segment of an inverted index or label model: rows [First,
 // First+Rows), stored in blocks of Object.
-type segmentManifest struct {
+type Segment struct {
 	Object      uint64
 	First, Rows int
 	// Dead is the number of rows that were deleted before the segment was written; it leaves
 	// them out.
 	Dead int `json:",omitempty"`
 	// Index is the inverted index; nil in a label model of dense rows.
-	Index *sparseManifest `json:",omitempty"`
+	Index *Scalars `json:",omitempty"`
 	Bytes map[string]int64
 }
 
-// segmentObjects returns the objects of segments.
-func segmentObjects(segments []segmentManifest) (out []uint64) {
+// SegmentObjects returns the objects of segments.
+func SegmentObjects(segments []Segment) (out []uint64) {
 	for _, g := range segments {
 		out = append(out, g.Object)
 	}
 	return out
 }
 
-// segmentFeatures returns one more than the largest feature number in segments.
-func segmentFeatures(segments []segmentManifest) (n int) {
+// SegmentFeatures returns one more than the largest feature number in segments.
+func SegmentFeatures(segments []Segment) (n int) {
 	for _, g := range segments {
 		if g.Index != nil {
 			n = max(n, g.Index.Cols)
@@ -43,18 +43,18 @@ func segmentFeatures(segments []segmentManifest) (n int) {
 }
 
 // maxSegments bounds the segments of an index. Each has more than twice the rows of the next
-// one (planSegments), so there are at most 33.
+// one (PlanSegments), so there are at most 33.
 const maxSegments = 64
 
-// validSegments reports whether segments cover n rows in sequence, each in an object of its
+// ValidSegments reports whether segments cover n rows in sequence, each in an object of its
 // own, and either all or none have an inverted index.
-func validSegments(segments []segmentManifest, n int, inverted bool) bool {
+func ValidSegments(segments []Segment, n int, inverted bool) bool {
 	if len(segments) < 1 || len(segments) > maxSegments {
 		return false
 	}
 	at := 0
 	for i, g := range segments {
-		if slices.ContainsFunc(segments[:i], func(x segmentManifest) bool { return x.Object == g.Object }) {
+		if slices.ContainsFunc(segments[:i], func(x Segment) bool { return x.Object == g.Object }) {
 			return false
 		}
 		if g.First != at || g.Rows < 1 || g.Dead < 0 || g.Dead > g.Rows || g.Rows > n-at {
@@ -77,17 +77,17 @@ const (
 	deadShare  = 4
 )
 
-// planSegments returns the range of segments that the next step replaces by one new
+// PlanSegments returns the range of segments that the next step replaces by one new
 // segment, and the row at which the new one ends; ok is false if no step is due. deleted
 // counts the rows of a segment deleted since it was written.
-func planSegments(
-	segments []segmentManifest, rows int, deleted func(g *segmentManifest) int,
+func PlanSegments(
+	segments []Segment, rows int, deleted func(g *Segment) int,
 ) (from, to, end int, ok bool) {
 	covered := 0
 	if n := len(segments); n > 0 {
 		covered = segments[n-1].First + segments[n-1].Rows
 	}
-	live := func(g *segmentManifest) int { return g.Rows - g.Dead - deleted(g) }
+	live := func(g *Segment) int { return g.Rows - g.Dead - deleted(g) }
 	if fresh := rows - covered; fresh > 0 {
 		from, size := len(segments), fresh
 		for from > 0 && live(&segments[from-1]) <= mergeRatio*size {
@@ -105,12 +105,12 @@ func planSegments(
 	return 0, 0, 0, false
 }
 
-// segmentStep is a step that writes one segment.
-type segmentStep struct {
-	m           *kind.Manifest // of the index before the step
-	old         []segmentManifest
-	from, to    int // the segments old[from:to] are replaced
-	first, n    int
+// SegmentStep is a step that writes one segment.
+type SegmentStep struct {
+	M           *kind.Manifest // of the index before the step
+	old         []Segment
+	From, To    int // the segments old[from:to] are replaced
+	First, N    int
 	deletedRows int
 	index       *postings.Index
 	lengths     []float64
@@ -118,38 +118,38 @@ type segmentStep struct {
 
 // Absorb makes fresh rows a segment, merged with the segments that are not much larger.
 // Rows that are deleted now are left out.
-func (postingsKind) Absorb(
+func (Kind) Absorb(
 	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
 ) (kind.Step, bool, error) {
 	set, err := st.Sparse(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	segments := m.Own.(*postingsManifest).Segments
-	isDeleted := func(first, n int) int { return deletedWithin(set.DeletedRows, first, n) }
-	from, to, end, ok := planSegments(segments, set.N,
-		func(g *segmentManifest) int { return isDeleted(g.First, g.Rows) - g.Dead })
+	segments := m.Own.(*Detail).Segments
+	isDeleted := func(first, n int) int { return kind.DeletedWithin(set.DeletedRows, first, n) }
+	from, to, end, ok := PlanSegments(segments, set.N,
+		func(g *Segment) int { return isDeleted(g.First, g.Rows) - g.Dead })
 	if !ok {
 		return nil, false, nil
 	}
-	s := &segmentStep{m: m, old: segments, from: from, to: to}
+	s := &SegmentStep{M: m, old: segments, From: from, To: to}
 	if from < len(segments) {
-		s.first = segments[from].First
+		s.First = segments[from].First
 	} else if from > 0 {
-		s.first = segments[from-1].First + segments[from-1].Rows
+		s.First = segments[from-1].First + segments[from-1].Rows
 	}
-	s.n = end - s.first
-	s.deletedRows = isDeleted(s.first, s.n)
+	s.N = end - s.First
+	s.deletedRows = isDeleted(s.First, s.N)
 	var rows *vector.CSR
 	err = timer.Run("read", func(report func(int, int)) (err error) {
-		rows, s.lengths, err = set.Matrix(ctx, s.first, end, st.Collection().Dim, report)
+		rows, s.lengths, err = set.Matrix(ctx, s.First, end, st.Collection().Dim, report)
 		return err
 	})
 	if err != nil {
 		return nil, false, err
 	}
 	err = timer.Run("postings", func(report func(int, int)) (err error) {
-		s.index, err = postings.Build(ctx, rows, m.Options.(*postingsOptions).params(), report)
+		s.index, err = postings.Build(ctx, rows, m.Options.(*Options).Params(), report)
 		return err
 	})
 	if err != nil {
@@ -159,32 +159,32 @@ func (postingsKind) Absorb(
 }
 
 // Rows returns the number of rows that the step writes.
-func (s *segmentStep) Rows() int { return s.n }
+func (s *SegmentStep) Rows() int { return s.N }
 
 // Objects returns one: the segment's.
-func (s *segmentStep) Objects() int { return 1 }
+func (s *SegmentStep) Objects() int { return 1 }
 
 // Garbage returns nil: segments are objects of their own.
-func (s *segmentStep) Garbage() []kind.BlockRef { return nil }
+func (s *SegmentStep) Garbage() []kind.BlockRef { return nil }
 
 // Action returns the name of the step, as in MaintainStep.Action.
-func (s *segmentStep) Action() string {
+func (s *SegmentStep) Action() string {
 	switch {
-	case s.to-s.from > 1 || s.to-s.from == 1 && s.first+s.n > s.m.Info.Rows:
+	case s.To-s.From > 1 || s.To-s.From == 1 && s.First+s.N > s.M.Info.Rows:
 		return "merge"
-	case s.to > s.from:
+	case s.To > s.From:
 		return "rewrite"
 	}
 	return "segment"
 }
 
 // Emit writes the segment's blocks and returns the manifest of the index.
-func (s *segmentStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (s *SegmentStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
-	one := (&sparseLearned{index: s.index, lengths: s.lengths}).put(w,
-		segmentManifest{First: s.first, Rows: s.n, Dead: s.deletedRows})
-	d := &postingsManifest{Segments: slices.Concat(s.old[:s.from], []segmentManifest{one}, s.old[s.to:])}
-	m := *s.m
+	one := (&Learned{Index: s.index, Lengths: s.lengths}).Put(w,
+		Segment{First: s.First, Rows: s.N, Dead: s.deletedRows})
+	d := &Detail{Segments: slices.Concat(s.old[:s.From], []Segment{one}, s.old[s.To:])}
+	m := *s.M
 	m.Object, m.Dim, m.Own = object, max(m.Dim, s.index.Features()), d
 	m.Info.Rows, m.Info.TrainingPoints, m.Info.Bytes = 0, 0, map[string]int64{}
 	for _, g := range d.Segments {
@@ -198,6 +198,6 @@ func (s *segmentStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, err
 }
 
 // Parts returns the objects that the index holds in addition to the new one.
-func (s *segmentStep) Parts() []uint64 {
-	return segmentObjects(slices.Concat(s.old[:s.from], s.old[s.to:]))
+func (s *SegmentStep) Parts() []uint64 {
+	return SegmentObjects(slices.Concat(s.old[:s.From], s.old[s.To:]))
 }

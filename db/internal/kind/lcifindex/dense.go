@@ -1,4 +1,4 @@
-package db
+package lcifindex
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query"
@@ -27,10 +28,11 @@ var forestKs = []int{1, 3, 5, 10, 20, 30, 50, 100}
 
 // resolveNeighbors fills in the index that finds neighbors for the label model to be built
 // under a name, and refuses options that its collection does not support.
-func resolveNeighbors(st kind.Source, name string, o *lcifOptions) error {
+func resolveNeighbors(st kind.Source, name string, o *Options) error {
 	if st.Collection().Sparse {
-		if o.Weight == weightStandard {
-			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse", fail.Option, o.Weight, st.Collection().Name)
+		if o.Weight == labelled.WeightStandard {
+			return fmt.Errorf("%w: weighting %q is for dense rows, %q is sparse",
+				fail.Option, o.Weight, st.Collection().Name)
 		}
 		if o.Neighbors != "" {
 			return fmt.Errorf("%w: a label model of sparse rows finds neighbours itself, not by %q",
@@ -39,10 +41,10 @@ func resolveNeighbors(st kind.Source, name string, o *lcifOptions) error {
 		return nil
 	}
 	switch {
-	case o.Weight == weightTFIDF:
+	case o.Weight == labelled.WeightTFIDF:
 		return fmt.Errorf("%w: weighting %q is for counts of terms, %q is dense",
 			fail.Option, o.Weight, st.Collection().Name)
-	case o.Weight == weightStandard && o.Neighbors != "" && o.Neighbors != kind.ScanName:
+	case o.Weight == labelled.WeightStandard && o.Neighbors != "" && o.Neighbors != kind.ScanName:
 		return fmt.Errorf("%w: weighting %q scans the rows of %q for neighbors, they are not found by %q",
 			fail.Option, o.Weight, st.Collection().Name, o.Neighbors)
 	case len(o.FeatureShares) > 0 || o.Params != nil && o.Params.Features > 0:
@@ -52,7 +54,7 @@ func resolveNeighbors(st kind.Source, name string, o *lcifOptions) error {
 	switch {
 	case o.relearn:
 		return storedNeighbors(st, name, o)
-	case o.Weight == weightStandard:
+	case o.Weight == labelled.WeightStandard:
 		o.Neighbors = kind.ScanName
 		return nil
 	case o.Neighbors == "":
@@ -92,7 +94,7 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 
 // firstForest fills in the first tuned forest by name, or ScanName if there is no tuned forest. If
 // the only tuned forest has the model's own name, it returns an error.
-func firstForest(st kind.Source, name string, o *lcifOptions) error {
+func firstForest(st kind.Source, name string, o *Options) error {
 	replaced := false
 	for _, x := range st.Collection().Indexes {
 		tuned, err := tunedForest(st, x)
@@ -117,7 +119,7 @@ func firstForest(st kind.Source, name string, o *lcifOptions) error {
 // storedNeighbors resolves the neighbors of a stored model that is rebuilt. The name of a
 // dropped forest is kept, since a forest may be built under that name again; the name of an
 // index of another kind becomes ScanName.
-func storedNeighbors(st kind.Source, name string, o *lcifOptions) error {
+func storedNeighbors(st kind.Source, name string, o *Options) error {
 	m, err := st.ManifestNamed(o.Neighbors)
 	if m != nil && (o.Neighbors == name || m.Of.Predicts()) {
 		o.Neighbors = kind.ScanName
@@ -195,22 +197,22 @@ func modelNeighbors(
 }
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
-func (l *lcifLearned) learnDense(
-	ctx context.Context, st kind.Source, data *labelled, o lcifOptions, timer *kind.Timer,
+func (l *Learned) learnDense(
+	ctx context.Context, st kind.Source, data *labelled.Rows, o Options, timer *kind.Timer,
 ) error {
-	l.n, l.live, l.opts, l.deletedRows = data.rows.Rows(), len(data.live), o, data.DeletedSet()
+	l.N, l.Live, l.opts, l.deletedRows = data.Rows.Rows(), len(data.Live), o, data.DeletedSet()
 	source, err := denseNeighbors(ctx, st, o.Neighbors)
 	if err != nil {
 		return err
 	}
 	var candidates []weighted
 	for _, w := range o.denseCandidates() {
-		if w == weightStandard {
+		if w == labelled.WeightStandard {
 			candidates = append(candidates, scaled(st, source.View, data))
 			continue
 		}
 		cv := lcif.CVOptions{Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
-			return newLiveNeighbors(st, source, data.live, without)
+			return newLiveNeighbors(st, source, data.Live, without)
 		}}
 		candidates = append(candidates, weighted{weight: w, data: data, cv: cv})
 	}
@@ -224,17 +226,17 @@ func (l *lcifLearned) learnDense(
 		return err
 	}
 	return timer.Run("model", func(report func(int, int)) error {
-		view := &lcif.View{Features: st.Collection().Dim, Labels: data.sets, Neighbors: &guardedNeighbors{st, used}}
-		units := lcif.FeatureRows(lcif.UnitRows(data.rows, view))
+		view := &lcif.View{Features: st.Collection().Dim, Labels: data.Sets, Neighbors: &guardedNeighbors{st, used}}
+		units := lcif.FeatureRows(lcif.UnitRows(data.Rows, view))
 		var err error
-		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.sets, kind.WorkersOf(ctx)); err != nil {
+		if l.counts, err = labels.CountFeatureLabels(ctx, units, data.Sets, kind.WorkersOf(ctx)); err != nil {
 			return fail.Wrapf(err, "label model")
 		}
 		if l.power, err = l.counts.Powers(cmp.Or(l.params.Beta, 1)); err != nil {
 			return fail.Wrapf(err, "label model")
 		}
-		l.sets = data.sets
-		return l.learnGraph(ctx, view, data.rows, report)
+		l.sets = data.Sets
+		return l.learnGraph(ctx, view, data.Rows, report)
 	})
 }
 
@@ -263,38 +265,38 @@ type liveNeighbors struct {
 
 // denseCandidates returns the weightings to try in a dense collection. Scaled rows are always
 // scanned, so scaling is tried only where the other weightings are scanned, too.
-func (o *lcifOptions) denseCandidates() []string {
+func (o *Options) denseCandidates() []string {
 	if o.Weight == "" && o.Neighbors != kind.ScanName {
-		return []string{weightNone}
+		return []string{labelled.WeightNone}
 	}
-	return o.candidates(weightStandard)
+	return o.candidates(labelled.WeightStandard)
 }
 
 // scaled returns the rows of a dense collection with standardized columns. Neighbors are found
 // with a scan.
-func scaled(st kind.Source, base *query.View, data *labelled) weighted {
+func scaled(st kind.Source, base *query.View, data *labelled.Rows) weighted {
 	x := make([]float32, st.Collection().Dim)
 	vectorOf := func(row int) []float32 { return st.DenseRow(row, x) }
-	scale := lcif.FitScaling(st.Collection().Dim, len(data.live),
-		func(i int) []float32 { return vectorOf(data.live[i]) })
+	scale := lcif.FitScaling(st.Collection().Dim, len(data.Live),
+		func(i int) []float32 { return vectorOf(data.Live[i]) })
 	own := *data
-	own.rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
+	own.Rows = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	live := 0
 	var y []float32
-	for row := range data.rows.Rows() {
-		if live == len(data.live) || data.live[live] != row {
-			own.rows.Append(vector.Sparse{})
+	for row := range data.Rows.Rows() {
+		if live == len(data.Live) || data.Live[live] != row {
+			own.Rows.Append(vector.Sparse{})
 			continue
 		}
 		live++
 		y = scale.Apply(y[:0], vectorOf(row))
-		own.rows.Append(kind.Listed(y))
+		own.Rows.Append(kind.Listed(y))
 	}
-	own.rows.Cols = st.Collection().Dim
-	return weighted{weight: weightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
+	own.Rows.Cols = st.Collection().Dim
+	return weighted{weight: labelled.WeightStandard, data: &own, scale: scale, cv: lcif.CVOptions{
 		Neighbors: func(without *roaring.Bitmap) lcif.NeighborSource {
-			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.live)}
-			return &liveNeighbors{st, source, data.live}
+			source := &lcif.ScaledNeighbors{View: base, Scaling: scale, Without: numbered32(without, data.Live)}
+			return &liveNeighbors{st, source, data.Live}
 		},
 	}}
 }

@@ -1,4 +1,4 @@
-package db
+package treeindex
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
@@ -21,15 +22,15 @@ const (
 	maxIterations = 100_000
 )
 
-// check refuses options that trees of the kind do not support.
-func (o *treeOptions) check() error {
+// Check refuses options that trees of the kind do not support.
+func (o *Options) Check() error {
 	kind := o.Kind
-	if err := checkWeight(o.Weight); err != nil {
+	if err := labelled.CheckWeight(o.Weight); err != nil {
 		return err
 	}
-	if o.Weight == weightStandard {
-		return fmt.Errorf("%w: weighting %q is for label models of kind %s, not for trees",
-			fail.Option, o.Weight, kindLCIF)
+	if o.Weight == labelled.WeightStandard {
+		return fmt.Errorf("%w: weighting %q is for label models of kind lcif, not for trees",
+			fail.Option, o.Weight)
 	}
 	if o.TuneRows < 0 {
 		return fmt.Errorf("%w: tuning on %d rows", fail.Option, o.TuneRows)
@@ -64,7 +65,8 @@ func (o *treeOptions) check() error {
 	}
 	switch {
 	case len(g.Positives) > 0 && kind != budget.AT:
-		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s", fail.Option, budget.AT, kind)
+		return fmt.Errorf("%w: numbers of positive rows are for trees of kind %s, not %s",
+			fail.Option, budget.AT, kind)
 	case len(g.Thresholds) > 0 && kind != budget.AT:
 		return fmt.Errorf("%w: thresholds are for trees of kind %s, not %s", fail.Option, budget.AT, kind)
 	case g.Folds < 0 || g.Folds == 1:
@@ -74,9 +76,9 @@ func (o *treeOptions) check() error {
 }
 
 // oneLabelEach refuses rows that have no class, or several.
-func oneLabelEach(st kind.Source, data *labelled) error {
-	for _, i := range data.live {
-		n := len(data.sets.Row(i))
+func oneLabelEach(st kind.Source, data *labelled.Rows) error {
+	for _, i := range data.Live {
+		n := len(data.Sets.Row(i))
 		if n == 1 {
 			continue
 		}
@@ -92,19 +94,19 @@ func oneLabelEach(st kind.Source, data *labelled) error {
 
 // treeJob returns the training job for trees of a kind: rows as the trees use them, with the
 // labels of data.
-func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled) budget.Job {
-	j := budget.Job{X: rows, Sets: data.sets, Rows: data.live}
+func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled.Rows) budget.Job {
+	j := budget.Job{X: rows, Sets: data.Sets, Rows: data.Live}
 	if kind == budget.SBT {
-		j.Class, j.Classes = make([]uint32, rows.Rows()), max(2, data.sets.Labels())
-		for _, i := range data.live {
-			j.Class[i] = data.sets.Row(i)[0]
+		j.Class, j.Classes = make([]uint32, rows.Rows()), max(2, data.Sets.Labels())
+		for _, i := range data.Live {
+			j.Class[i] = data.Sets.Row(i)[0]
 		}
 	}
 	return j
 }
 
 // learn chooses parameters, if there is a grid, and trains the trees.
-func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) error {
+func (l *Learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) error {
 	o := &l.opts
 	job.Workers = kind.WorkersOf(ctx)
 	if o.Grid != nil {
@@ -120,13 +122,13 @@ func (l *budgetLearned) learn(ctx context.Context, job budget.Job, timer *kind.T
 	}
 	return timer.Run("trees", func(report func(int, int)) (err error) {
 		job.Params, job.Progress = o.Params, report
-		l.model, err = budget.Train(ctx, o.Kind, job)
+		l.Model, err = budget.Train(ctx, o.Kind, job)
 		return err
 	})
 }
 
 // filled returns the grid with the values of Params in place of empty lists.
-func (o *treeOptions) filled() budget.Grid {
+func (o *Options) filled() budget.Grid {
 	g := *o.Grid
 	if len(g.Budgets) == 0 {
 		g.Budgets = []int{o.Params.BAC.Budget}
@@ -159,13 +161,13 @@ func sampled(rows []int, limit int, seed uint64) []int {
 }
 
 // oneSet reports whether all rows have the same labels.
-func (d *labelled) oneSet() bool {
-	first := d.sets.Row(d.live[0])
-	return !slices.ContainsFunc(d.live, func(i int) bool { return !slices.Equal(d.sets.Row(i), first) })
+func oneSet(d *labelled.Rows) bool {
+	first := d.Sets.Row(d.Live[0])
+	return !slices.ContainsFunc(d.Live, func(i int) bool { return !slices.Equal(d.Sets.Row(i), first) })
 }
 
 // describeSet returns a set of labels in words.
-func (l *budgetLearned) describeSet(set []uint32) string {
+func (l *Learned) describeSet(set []uint32) string {
 	const most = 5
 	var names []string
 	for _, i := range set[:min(most, len(set))] {

@@ -1,4 +1,4 @@
-package db
+package lcifindex
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
 	"github.com/anndb/anndb/labels"
 	"github.com/anndb/anndb/postings"
 	"github.com/anndb/anndb/query/lcif"
@@ -26,10 +28,10 @@ import (
 // step rewrites all pairs. Weights and selection of features are part of the parameters: a
 // model that has any is relearned when a fifth of its rows has changed.
 
-// All pairs are rewritten once more than one in patchShare of them has changed, but never for
+// All pairs are rewritten once more than one in PatchShare of them has changed, but never for
 // patchLeast changed pairs or fewer.
 const (
-	patchShare = 2
+	PatchShare = 2
 	patchLeast = 4096
 )
 
@@ -41,13 +43,13 @@ func patchFull(changed, touched, base int) bool {
 	if changed <= patchLeast {
 		return false
 	}
-	return changed > base/patchShare ||
+	return changed > base/PatchShare ||
 		touched > 0 && float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
 }
 
-// lcifStep is a step of maintenance after which a label model covers fresh rows and no longer
+// Step is a step of maintenance after which a label model covers fresh rows and no longer
 // counts deleted ones.
-type lcifStep struct {
+type Step struct {
 	m *kind.Manifest // of the index before the step
 	// The step replaces segments [from, to) by one of n rows that begins with row first and has
 	// DeletedRows deleted rows; if n is zero, it writes none. The segment is an object of its own.
@@ -71,20 +73,20 @@ type lcifStep struct {
 
 // Absorb returns a step, or reports that too many rows have changed for the model's weights and
 // selection of features.
-func (lcifKind) Absorb(
+func (Kind) Absorb(
 	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
 ) (s kind.Step, rebuild bool, err error) {
-	l, c := lcifOf(m), st.Collection()
+	l, c := DetailOf(m), st.Collection()
 	if c.Sparse {
 		set, err := st.Sparse(ctx)
 		if err == nil {
-			err = checkSpread(c.Name, c.Dim, set.Entries())
+			err = labelled.CheckSpread(c.Name, c.Dim, set.Entries())
 		}
 		if err != nil {
 			return nil, false, err
 		}
 	}
-	a, err := readLCIF(ctx, st, m)
+	a, err := ReadLCIF(ctx, st, m)
 	if err != nil {
 		return nil, false, err
 	}
@@ -92,7 +94,7 @@ func (lcifKind) Absorb(
 	if d := st.DeletedSet(); d != nil {
 		deletedRows = d
 	}
-	if a.idf != nil || a.keep != nil || l.Scale != nil {
+	if a.IDF != nil || a.Keep != nil || l.Scale != nil {
 		learned, newlyDeleted := l.Learned, l.LearnedDead
 		if learned == 0 {
 			learned, newlyDeleted = m.Info.Rows, int(a.deletedRows.GetCardinality())
@@ -104,9 +106,9 @@ func (lcifKind) Absorb(
 	}
 	f := &lcifFollowing{
 		st: st, a: a, newlyDeleted: deletedRows, relabelled: map[uint32][]uint32{},
-		lcifStep: lcifStep{
+		Step: Step{
 			m: m, covered: int(c.Rows), features: l.Features,
-			head: lcifHead{keep: slices.Clone(a.keep), idf: slices.Clone(a.idf)},
+			head: lcifHead{keep: slices.Clone(a.Keep), idf: slices.Clone(a.IDF)},
 		},
 	}
 	if c.Sparse {
@@ -121,7 +123,7 @@ func (lcifKind) Absorb(
 		err = f.segment(ctx, timer)
 	}
 	if err == nil && l.Graph > 0 && f.unchanged() {
-		g := a.graph
+		g := a.Graph
 		f.head.graph = &vector.CSR{
 			Ptr: slices.Clone(g.Ptr), Index: slices.Clone(g.Index), Value: slices.Clone(g.Value), Cols: g.Cols,
 		}
@@ -131,25 +133,19 @@ func (lcifKind) Absorb(
 	if err != nil {
 		return nil, false, err
 	}
-	return &f.lcifStep, false, nil
+	return &f.Step, false, nil
 }
 
 // RewriteDue reports whether a segment of a label model must be rewritten although the model
 // covers all rows and counts no deleted ones: a step leaves the segments unchanged that it does
 // not merge. A rewrite is due if the deleted rows of the segment are at least the given share
 // of the rows that the model covers.
-func (l *lcifManifest) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, share float64) bool {
-	deleted := func(g *segmentManifest) int { return deletedWithin(deletedRows, g.First, g.Rows) - g.Dead }
-	from, _, _, ok := planSegments(l.Segments, m.Info.Rows, deleted)
-	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
-}
-
-// deletedWithin returns the number of rows in [first, first+n) that are in DeletedRows.
-func deletedWithin(deletedRows *roaring.Bitmap, first, n int) int {
-	if b := kind.Within(deletedRows, first, n); b != nil {
-		return int(b.GetCardinality())
+func (l *Detail) RewriteDue(deletedRows *roaring.Bitmap, m *kind.Manifest, share float64) bool {
+	deleted := func(g *postingsindex.Segment) int {
+		return kind.DeletedWithin(deletedRows, g.First, g.Rows) - g.Dead
 	}
-	return 0
+	from, _, _, ok := postingsindex.PlanSegments(l.Segments, m.Info.Rows, deleted)
+	return ok && float64(deleted(&l.Segments[from])) >= share*float64(m.Info.Rows)
 }
 
 // graph computes the neighbor lists of all rows after the step.
@@ -178,13 +174,13 @@ func (f *lcifFollowing) graph(
 		}
 		view.Neighbors = &lcif.PostingsNeighbors{Index: index}
 	} else {
-		source, err := modelNeighbors(ctx, f.st, lcifOf(f.m).Neighbors, lcifOf(f.m).Scale)
+		source, err := modelNeighbors(ctx, f.st, DetailOf(f.m).Neighbors, DetailOf(f.m).Scale)
 		if err != nil {
 			return err
 		}
 		view.Neighbors = &guardedNeighbors{f.st, source}
 	}
-	if err := view.AddGraph(ctx, rows, lcifOf(f.m).Graph, kind.WorkersOf(ctx), report); err != nil {
+	if err := view.AddGraph(ctx, rows, DetailOf(f.m).Graph, kind.WorkersOf(ctx), report); err != nil {
 		return fail.Wrapf(err, "nearest rows of rows")
 	}
 	f.head.graph = view.Graph
@@ -193,9 +189,9 @@ func (f *lcifFollowing) graph(
 
 // lcifFollowing is the state of one step while it is computed.
 type lcifFollowing struct {
-	lcifStep
+	Step
 	st           kind.Source
-	a            *lcifArrays
+	a            *Arrays
 	newlyDeleted *roaring.Bitmap   // rows that are deleted now
 	number       map[string]uint32 // of labels
 	fresh        [][]uint32        // label sets of the rows after those covered; empty for deleted rows
@@ -219,7 +215,7 @@ func (f *lcifFollowing) unchanged() bool {
 func (f *lcifFollowing) Row(row uint32) vector.Sparse {
 	if !f.st.Collection().Sparse {
 		x := f.st.DenseRow(int(row), make([]float32, f.st.Collection().Dim))
-		if s := lcifOf(f.m).Scale; s != nil {
+		if s := DetailOf(f.m).Scale; s != nil {
 			x = s.Apply(nil, x)
 		}
 		return kind.Listed(x)
@@ -227,7 +223,7 @@ func (f *lcifFollowing) Row(row uint32) vector.Sparse {
 	x := f.st.SparseRow(row)
 	x = vector.Sparse{Index: slices.Clone(x.Index), Value: slices.Clone(x.Value)}
 	if f.head.idf != nil {
-		weigh(x, f.head.idf)
+		labelled.Weigh(x, f.head.idf)
 	}
 	return x
 }
@@ -247,9 +243,9 @@ func (f *lcifFollowing) extend() {
 	if f.head.keep != nil {
 		f.head.keep = append(f.head.keep, make([]uint64, (f.features+63)/64-len(f.head.keep))...)
 	}
-	f.number = make(map[string]uint32, f.a.names.Len())
-	for i := range f.a.names.Len() {
-		name := string(f.a.names.At(i))
+	f.number = make(map[string]uint32, f.a.Names.Len())
+	for i := range f.a.Names.Len() {
+		name := string(f.a.Names.At(i))
 		f.number[name] = uint32(i)
 		f.head.names = append(f.head.names, name)
 	}
@@ -285,7 +281,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	f.removed = &vector.CSR{Ptr: []uint64{0}, Value: []float32{}}
 	for it := newlyDeleted.Iterator(); it.HasNext(); {
 		row := it.Next()
-		f.remove(row, f.a.sets.Row(int(row)))
+		f.remove(row, f.a.Sets.Row(int(row)))
 		if err := tick(); err != nil {
 			return err
 		}
@@ -297,7 +293,7 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 		if err := errors.Join(err, tick()); err != nil {
 			return err
 		}
-		if had := f.a.sets.Row(int(row)); !slices.Equal(set, had) {
+		if had := f.a.Sets.Row(int(row)); !slices.Equal(set, had) {
 			f.relabelled[row] = set
 			f.remove(row, had)
 			f.add(row, set)
@@ -320,8 +316,8 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 	}
 	f.added, f.removed = f.units(f.added), f.units(f.removed)
 	f.head.deletedRows, f.relabels = f.newlyDeleted.Clone(), f.unchanged()
-	f.params = *paramsOf(f.m)
-	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.names.Len()], f.head.names)
+	f.params = *ParamsOf(f.m)
+	f.params.Thresholds = namedThresholds(f.params.Thresholds, f.head.names[:f.a.Names.Len()], f.head.names)
 	return nil
 }
 
@@ -373,29 +369,29 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 		return failed(err)
 	}
 	// Deleted rows have only features and labels that the model knows.
-	f.removed.Cols = lcifOf(f.m).Features
-	sub, err := counted(f.removed, f.subSets, lcifOf(f.m).Labels)
+	f.removed.Cols = DetailOf(f.m).Features
+	sub, err := counted(f.removed, f.subSets, DetailOf(f.m).Labels)
 	if err != nil {
 		return failed(err)
 	}
 	a := f.a
-	old := &labels.FeatureLabels{Ptr: a.patch.Ptr, Label: a.patch.Index, Sum: a.patchSum, Rows: a.rows}
-	for i := 0; i < len(a.square); i += 2 {
-		old.Square = append(old.Square, labels.Uint128{Hi: a.square[i], Lo: a.square[i+1]})
+	old := &labels.FeatureLabels{Ptr: a.Patch.Ptr, Label: a.Patch.Index, Sum: a.PatchSum, Rows: a.Rows}
+	for i := 0; i < len(a.Square); i += 2 {
+		old.Square = append(old.Square, labels.Uint128{Hi: a.Square[i], Lo: a.Square[i+1]})
 	}
 	p := &labels.Patched{
-		Base: &labels.FeatureLabels{Ptr: a.base.Ptr, Label: a.base.Index, Sum: a.baseSum}, Patch: old,
+		Base: &labels.FeatureLabels{Ptr: a.Base.Ptr, Label: a.Base.Index, Sum: a.BaseSum}, Patch: old,
 	}
 	if f.counts, err = p.Change(add, sub, kind.WorkersOf(ctx)); err != nil {
 		return f.st.Corrupt("index %q: %w", f.m.Info.Name, err)
 	}
-	f.baseBytes = int64(8*len(a.base.Ptr) + 16*len(a.base.Index))
-	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.base.Index)) {
+	f.baseBytes = int64(8*len(a.Base.Ptr) + 16*len(a.Base.Index))
+	if patchFull(len(f.counts.Label), len(add.Label)+len(sub.Label), len(a.Base.Index)) {
 		f.whole, f.baseBytes = true, 0
 		f.counts = (&labels.Patched{Base: p.Base, Patch: f.counts}).Whole()
 	}
 	f.head.square, f.head.rows = f.counts.Square, f.counts.Rows
-	if f.head.powers, err = f.counts.Powers(storedPower(paramsOf(f.m))); err != nil {
+	if f.head.powers, err = f.counts.Powers(StoredPower(ParamsOf(f.m))); err != nil {
 		return failed(err)
 	}
 	return nil
@@ -403,10 +399,10 @@ func (f *lcifFollowing) count(ctx context.Context) error {
 
 // segment builds the segment of the step, if one is needed.
 func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
-	segments := lcifOf(f.m).Segments
-	newlyDeleted := func(first, n int) int { return deletedWithin(f.newlyDeleted, first, n) }
-	from, to, end, ok := planSegments(segments, f.covered,
-		func(g *segmentManifest) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
+	segments := DetailOf(f.m).Segments
+	newlyDeleted := func(first, n int) int { return kind.DeletedWithin(f.newlyDeleted, first, n) }
+	from, to, end, ok := postingsindex.PlanSegments(segments, f.covered,
+		func(g *postingsindex.Segment) int { return newlyDeleted(g.First, g.Rows) - g.Dead })
 	if again := f.relabelledRows(); float64(len(again)) > kind.Drift*float64(f.covered) {
 		from, to, end, ok = 0, len(segments), f.covered, true
 	}
@@ -446,7 +442,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
 	units := f.units(rows)
 	f.lengths = postings.Lengths(rows, f.head.keep)
 	err := timer.Run("postings", func(report func(int, int)) (err error) {
-		f.index, err = postings.Build(ctx, units, lcifOptionsOf(f.m).Postings.params(), report)
+		f.index, err = postings.Build(ctx, units, OptionsOf(f.m).Postings.Params(), report)
 		return err
 	})
 	if err != nil {
@@ -460,16 +456,16 @@ func (f *lcifFollowing) labels(i int) []uint32 {
 	if set, ok := f.relabelled[uint32(i)]; ok {
 		return set
 	}
-	if n := f.a.sets.Rows(); i >= n {
+	if n := f.a.Sets.Rows(); i >= n {
 		return f.fresh[i-n]
 	}
-	return f.a.sets.Row(i)
+	return f.a.Sets.Row(i)
 }
 
 // relabelledRows returns the live covered rows whose labels are not those in their segment,
 // ascending.
 func (f *lcifFollowing) relabelledRows() []uint32 {
-	rows := slices.AppendSeq(slices.Clone(f.a.sets.relabelled.rows), maps.Keys(f.relabelled))
+	rows := slices.AppendSeq(slices.Clone(f.a.Sets.Relabelled.Rows), maps.Keys(f.relabelled))
 	slices.Sort(rows)
 	return slices.DeleteFunc(slices.Compact(rows), f.newlyDeleted.Contains)
 }
@@ -484,34 +480,34 @@ func (f *lcifFollowing) keepRelabelled() {
 }
 
 // Rows returns the number of rows that the step has read.
-func (s *lcifStep) Rows() int { return s.read }
+func (s *Step) Rows() int { return s.read }
 
 // Action returns the name of the step, as in MaintainStep.Action.
-func (s *lcifStep) Action() string {
+func (s *Step) Action() string {
 	switch {
 	case s.n == 0 && s.relabels:
 		return "relabel"
 	case s.n == 0:
 		return "forget"
 	}
-	return (&segmentStep{m: s.m, from: s.from, to: s.to, first: s.first, n: s.n}).Action()
+	return (&postingsindex.SegmentStep{M: s.m, From: s.from, To: s.to, First: s.first, N: s.n}).Action()
 }
 
 // Objects returns the number of objects: one for the segment, if there is one, and one for the
 // rest.
-func (s *lcifStep) Objects() int { return min(s.n, 1) + 1 }
+func (s *Step) Objects() int { return min(s.n, 1) + 1 }
 
 // Emit writes the segment, the changed pairs and the head, and returns the manifest of the
 // model.
-func (s *lcifStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	m, model := *s.m, *lcifOf(s.m)
+func (s *Step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+	m, model := *s.m, *DetailOf(s.m)
 	m.Own = &model
 	model.Segments = slices.Clone(model.Segments)
 	if s.n > 0 {
 		w := arrays.NewWriter(object, sink)
-		one := segmentManifest{Object: object, First: s.first, Rows: s.n, Dead: s.deletedRows, Bytes: w.Sizes}
+		one := postingsindex.Segment{Object: object, First: s.first, Rows: s.n, Dead: s.deletedRows, Bytes: w.Sizes}
 		if s.index != nil {
-			one = (&sparseLearned{index: s.index, lengths: s.lengths}).put(w, one)
+			one = (&postingsindex.Learned{Index: s.index, Lengths: s.lengths}).Put(w, one)
 		}
 		labelSetArrays(w.Section(codec.KindLabelMatrix), &s.sets)
 		if w.Err != nil {
@@ -541,13 +537,13 @@ func (s *lcifStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error)
 		model.Base = 0
 		basePairs.put(w, s.counts, s.head.powers)
 	} else {
-		model.Base = model.baseObject(s.m.Object)
+		model.Base = model.BaseObject(s.m.Object)
 		patchPairs.put(w, s.counts, s.head.powers)
 	}
 	if model.Learned == 0 {
 		model.Learned, model.LearnedDead = s.m.Info.Rows, s.m.Info.Rows-s.m.Info.TrainingPoints
 	}
-	opts := *lcifOptionsOf(&m)
+	opts := *OptionsOf(&m)
 	opts.Params = &s.params
 	model.Features, model.Labels, m.Options = s.features, len(s.head.names), &opts
 	m.Info.Rows, m.Info.TrainingPoints = s.covered, s.covered-int(s.head.deletedRows.GetCardinality())
@@ -556,17 +552,17 @@ func (s *lcifStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error)
 }
 
 // Parts returns the objects that the model holds in addition to its own.
-func (s *lcifStep) Parts() []uint64 {
+func (s *Step) Parts() []uint64 {
 	var out []uint64
 	if s.n > 0 {
 		out = append(out, s.object)
 	}
-	for i, g := range lcifOf(s.m).Segments {
+	for i, g := range DetailOf(s.m).Segments {
 		if s.n == 0 || i < s.from || i >= s.to {
 			out = append(out, g.Object)
 		}
 	}
-	if base := lcifOf(s.m).baseObject(s.m.Object); !s.whole && !slices.Contains(out, base) {
+	if base := DetailOf(s.m).BaseObject(s.m.Object); !s.whole && !slices.Contains(out, base) {
 		out = append(out, base)
 	}
 	return out
@@ -576,33 +572,33 @@ func (s *lcifStep) Parts() []uint64 {
 // pairs that were rewritten, and segments that were replaced. If the object of the old head
 // also has a segment or pairs, as after a build, the head stays until the object or its pairs
 // are deleted: it is small, and is stored between large blocks that would have to be rewritten.
-func (s *lcifStep) Garbage() []kind.BlockRef {
+func (s *Step) Garbage() []kind.BlockRef {
 	var out []kind.BlockRef
 	drop := func(object uint64, section codec.Kind, numbers ...uint32) {
 		for _, n := range numbers {
 			out = append(out, kind.BlockRef{Object: object, Kind: section, Number: n})
 		}
 	}
-	baseObject := lcifOf(s.m).baseObject(s.m.Object)
+	baseObject := DetailOf(s.m).BaseObject(s.m.Object)
 	// Unlike the rest of the head, the neighbor lists and the sets of relabelled rows are large.
-	drop(s.m.Object, codec.KindSimilarity, arrayGraphPtr, arrayGraphRow, arrayGraphSimilarity)
-	drop(s.m.Object, codec.KindLabelMatrix, arrayRelabelledRow, arrayRelabelledPtr, arrayRelabelledIndex)
+	drop(s.m.Object, codec.KindSimilarity, ArrayGraphPtr, arrayGraphRow, ArrayGraphSimilarity)
+	drop(s.m.Object, codec.KindLabelMatrix, ArrayRelabelledRow, arrayRelabelledPtr, ArrayRelabelledIndex)
 	stale := []uint64{s.m.Object}
 	switch {
 	case s.whole:
-		drop(baseObject, codec.KindSimilarity, arraySumPtr, arraySumLabel, arraySum, arrayPower)
+		drop(baseObject, codec.KindSimilarity, arraySumPtr, arraySumLabel, ArraySum, ArrayPower)
 		stale = append(stale, baseObject)
 	case baseObject == s.m.Object:
 		stale = nil
 	}
 	for _, object := range stale {
-		drop(object, codec.KindLabelMatrix, arrayLabelNames, arrayLabelDead)
-		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, arrayIDF,
-			arrayPatchPtr, arrayPatchLabel, arrayPatchSum, arrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
+		drop(object, codec.KindLabelMatrix, ArrayLabelNames, ArrayLabelDead)
+		drop(object, codec.KindSimilarity, arraySquare, arrayLabelRows, arrayKeep, ArrayIDF,
+			ArrayPatchPtr, arrayPatchLabel, arrayPatchSum, ArrayPatchPower, arrayFeatureFactor, arrayLabelFactor)
 	}
-	for _, g := range lcifOf(s.m).Segments[s.from:s.to] {
-		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, arrayLabelIndex)
-		for n := range arrayPostingsEnd {
+	for _, g := range DetailOf(s.m).Segments[s.from:s.to] {
+		drop(g.Object, codec.KindLabelMatrix, arrayLabelPtr, ArrayLabelIndex)
+		for n := range postingsindex.ArrayPostingsEnd {
 			drop(g.Object, codec.KindPostings, n)
 		}
 	}

@@ -1,4 +1,4 @@
-package db
+package treeindex
 
 import (
 	"context"
@@ -7,22 +7,23 @@ import (
 	"github.com/anndb/anndb/db/internal/arrays"
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/labelled"
 	"github.com/anndb/anndb/trees/budget"
 	"github.com/anndb/anndb/vector"
 )
 
-// treeStep is a step of maintenance after which a budgeted tree covers fresh rows and no longer
+// Step is a step of maintenance after which a budgeted tree covers fresh rows and no longer
 // counts deleted ones (see budget.Follow). The weights of features stay until the tree is
 // retrained, and features that are new since then have none.
-type treeStep struct {
+type Step struct {
 	kind.WholeStep
 	m        *kind.Manifest // of the index before the step
-	l        budgetLearned
+	L        Learned
 	subtrees int
 }
 
 // Absorb returns the next step of a tree, or reports that the tree must be retrained.
-func (treeKind) Absorb(
+func (Kind) Absorb(
 	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
 ) (s kind.Step, rebuild bool, err error) {
 	c := st.Collection()
@@ -31,8 +32,8 @@ func (treeKind) Absorb(
 		if err != nil {
 			return nil, false, err
 		}
-		err = checkSpread(c.Name, c.Dim, set.Entries())
-		if o := treeOptionsOf(m).Weight; err != nil && o != "" && o != weightNone {
+		err = labelled.CheckSpread(c.Name, c.Dim, set.Entries())
+		if o := OptionsOf(m).Weight; err != nil && o != "" && o != labelled.WeightNone {
 			return nil, false, err
 		}
 		if err != nil {
@@ -43,29 +44,29 @@ func (treeKind) Absorb(
 	if err != nil {
 		return nil, false, err
 	}
-	t := x.(*treeModel)
+	t := x.(*Model)
 	known := make([]string, t.names.Len())
 	for i := range known {
 		known[i] = string(t.names.At(i))
 	}
-	var data *labelled
+	var data *labelled.Rows
 	var names []string
 	err = timer.Run("read", func(report func(int, int)) error {
-		data, names, err = readLabelled(ctx, st, known, report)
+		data, names, err = labelled.Read(ctx, st, known, report)
 		return err
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	if t.model.Kind == budget.SBT && oneLabelEach(st, data) != nil {
+	if t.Model.Kind == budget.SBT && oneLabelEach(st, data) != nil {
 		return nil, true, nil // a build returns the error
 	}
 	rows := &vector.CSR{Ptr: []uint64{0}, Value: []float32{}, Cols: c.Dim}
-	for i := range data.rows.Rows() {
-		rows.Append(t.prepare(data.rows.Row(i)))
+	for i := range data.Rows.Rows() {
+		rows.Append(t.Prepare(data.Rows.Row(i)))
 	}
-	job := treeJob(treeOptionsOf(m).Kind, rows, data)
-	job.Params, job.Workers = treeOptionsOf(m).Params, kind.WorkersOf(ctx)
+	job := treeJob(OptionsOf(m).Kind, rows, data)
+	job.Params, job.Workers = OptionsOf(m).Params, kind.WorkersOf(ctx)
 	relabelled, err := st.Relabelled(m.Object)
 	if err != nil {
 		return nil, false, err
@@ -77,7 +78,7 @@ func (treeKind) Absorb(
 	var out *budget.Followed
 	err = timer.Run("trees", func(report func(int, int)) (err error) {
 		job.Progress = report
-		out, err = budget.Follow(ctx, t.model, job, since)
+		out, err = budget.Follow(ctx, t.Model, job, since)
 		return err
 	})
 	switch {
@@ -85,21 +86,21 @@ func (treeKind) Absorb(
 		// The build accepted the parameters, so the stored ones are damaged.
 		return nil, false, st.Corrupt("index %q: %w", m.Info.Name, err)
 	case err != nil:
-		return nil, false, fail.Wrapf(kind.AsParameter(err), "%s", treesManifestOf(m).Kind)
+		return nil, false, fail.Wrapf(kind.AsParameter(err), "%s", DetailOf(m).Kind)
 	case out.Model == nil:
 		return nil, true, nil
 	}
-	return &treeStep{m: m, subtrees: out.Subtrees, l: budgetLearned{
-		n: int(c.Rows), points: len(data.live), dim: c.Dim, metric: m.Metric, opts: *treeOptionsOf(m),
-		model: out.Model, names: names, idf: t.idf, unit: t.unit,
+	return &Step{m: m, subtrees: out.Subtrees, L: Learned{
+		n: int(c.Rows), points: len(data.Live), dim: c.Dim, metric: m.Metric, opts: *OptionsOf(m),
+		Model: out.Model, names: names, idf: t.idf, unit: t.unit,
 	}}, false, nil
 }
 
 // Rows returns the number of rows that the step has read.
-func (s *treeStep) Rows() int { return s.l.points }
+func (s *Step) Rows() int { return s.L.points }
 
 // Action returns the name of the step, as in MaintainStep.Action.
-func (s *treeStep) Action() string {
+func (s *Step) Action() string {
 	if s.subtrees > 0 {
 		return "subtree"
 	}
@@ -107,20 +108,20 @@ func (s *treeStep) Action() string {
 }
 
 // Emit writes the whole tree, since each of its arrays is one block.
-func (s *treeStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
-	written, err := s.l.Emit(object, sink)
+func (s *Step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+	written, err := s.L.Emit(object, sink)
 	if err != nil {
 		return nil, err
 	}
 	m := *s.m
 	m.Object, m.Dim, m.Own = object, written.Dim, written.Own
-	stats := s.l.model.Stats()
-	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree, m.Info.Bytes = s.l.n, s.l.points, &stats, written.Info.Bytes
+	stats := s.L.Model.Stats()
+	m.Info.Rows, m.Info.TrainingPoints, m.Info.Tree, m.Info.Bytes = s.L.n, s.L.points, &stats, written.Info.Bytes
 	return &m, nil
 }
 
 // Check checks that a tree's arrays and counts are consistent with each other and with the rows
 // that the index covers.
-func (t *treeModel) Check(context.Context) error {
-	return errors.Join(t.model.Validate(), t.model.CheckCounts(t.m.Info.TrainingPoints))
+func (t *Model) Check(context.Context) error {
+	return errors.Join(t.Model.Validate(), t.Model.CheckCounts(t.m.Info.TrainingPoints))
 }

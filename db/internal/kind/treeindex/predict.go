@@ -1,4 +1,4 @@
-package db
+package treeindex
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 )
 
 // Predict predicts by the leaf that a row reaches.
-func (t *treeModel) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
+func (t *Model) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk, a *kind.LabelAnswer) error {
 	if o.Params != nil {
 		return fmt.Errorf("%w: Params are for label models of kind lcif", fail.Option)
 	}
 	if o.Strategy != postings.Auto {
 		return fmt.Errorf("%w: strategy %v is for label models of kind lcif", fail.Option, o.Strategy)
 	}
-	x = t.prepare(x)
+	x = t.Prepare(x)
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
 	a.Labels = t.answers(p, x, o, a.Labels)
@@ -30,7 +30,7 @@ func (t *treeModel) Predict(_ context.Context, x vector.Sparse, o *kind.LabelAsk
 }
 
 // PredictMany does nothing: trees predict queries one by one.
-func (t *treeModel) PredictMany(
+func (t *Model) PredictMany(
 	context.Context, kind.ManyQueries, *kind.LabelAsk, func(int, []kind.Ranked),
 ) (bool, error) {
 	return false, nil
@@ -38,8 +38,8 @@ func (t *treeModel) PredictMany(
 
 // explain fills in the paths of a prepared row: for each label the path through its tree, and the
 // path through the only tree or, with one tree per class, through that of the predicted class.
-func (t *treeModel) explain(p *budget.Predictor, x vector.Sparse, a *kind.LabelAnswer) {
-	several := len(t.model.Roots) > 1
+func (t *Model) explain(p *budget.Predictor, x vector.Sparse, a *kind.LabelAnswer) {
+	several := len(t.Model.Roots) > 1
 	paths := map[int]*kind.TreePath{}
 	path := func(tree int) *kind.TreePath {
 		if paths[tree] == nil {
@@ -62,13 +62,13 @@ func (t *treeModel) explain(p *budget.Predictor, x vector.Sparse, a *kind.LabelA
 }
 
 // path returns the path of a prepared row through a tree.
-func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreePath {
+func (t *Model) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.TreePath {
 	e := p.Explain(x, tree)
 	out := &kind.TreePath{Rows: e.Rows, Agree: e.Rows}
-	several := len(t.model.Roots) > 1
+	several := len(t.Model.Roots) > 1
 	switch {
-	case t.model.Kind != budget.SBT:
-		out.Labels = t.labelNames(e.Set)
+	case t.Model.Kind != budget.SBT:
+		out.Labels = t.LabelNames(e.Set)
 	case e.Class > 0:
 		out.Agree = e.Positive
 		if out.Labels = []string{t.Label(1)}; several {
@@ -84,8 +84,8 @@ func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.T
 		out.Class = t.Label(uint32(tree))
 	}
 	for _, d := range e.Path {
-		to := kind.TreeDecision{Decision: d, Always: t.labelNames(d.Ones)}
-		if t.model.Kind == budget.AT {
+		to := kind.TreeDecision{Decision: d, Always: t.LabelNames(d.Ones)}
+		if t.Model.Kind == budget.AT {
 			to.Label = t.Label(d.Label)
 		}
 		out.Path = append(out.Path, to)
@@ -93,28 +93,30 @@ func (t *treeModel) path(p *budget.Predictor, x vector.Sparse, tree int) *kind.T
 	return out
 }
 
-// decisions returns the number of decisions that a row takes in all trees.
-func (t *treeModel) decisions(x vector.Sparse) (n int) {
-	x = t.prepare(x)
+// Decisions returns the number of decisions that a row takes in all trees.
+func (t *Model) Decisions(x vector.Sparse) (n int) {
+	x = t.Prepare(x)
 	p := t.pool.Get().(*budget.Predictor)
 	defer t.pool.Put(p)
-	for tree := range t.model.Roots {
+	for tree := range t.Model.Roots {
 		_, steps := p.Leaf(x, tree)
 		n += steps
 	}
 	return n
 }
 
-func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budget.Picture, err error) {
+// Picture returns a picture of the trees, or of those of the classes.
+func (t *Model) Picture(o budget.PictureOptions, classes []string) (_ *budget.Picture, err error) {
 	for _, c := range classes {
 		at := -1
-		for i := range t.model.Roots {
-			if len(t.model.Roots) > 1 && t.Label(uint32(i)) == c {
+		for i := range t.Model.Roots {
+			if len(t.Model.Roots) > 1 && t.Label(uint32(i)) == c {
 				at = i
 			}
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("%w: collection %q has no tree for class %q", fail.Option, t.st.Collection().Name, c)
+			return nil, fmt.Errorf("%w: collection %q has no tree for class %q",
+				fail.Option, t.st.Collection().Name, c)
 		}
 		o.Trees = append(o.Trees, at)
 	}
@@ -128,6 +130,6 @@ func (t *treeModel) picture(o budget.PictureOptions, classes []string) (_ *budge
 			return name
 		}
 	}
-	picture := t.model.Picture(o)
+	picture := t.Model.Picture(o)
 	return picture, err
 }
