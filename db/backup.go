@@ -132,9 +132,7 @@ func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, 
 			err = errors.Join(err, next.Close())
 		}
 	}()
-	f := follower{
-		d: d, next: next, moved: moved, copied: copied, changes: changes, written: map[uint64]bool{},
-	}
+	f := follower{d: d, next: next, moved: moved, copied: copied, changes: changes}
 	if err := next.verifyPages(allParts); err != nil {
 		return 0, err
 	}
@@ -178,7 +176,6 @@ type follower struct {
 	moved   movedCollections
 	copied  map[uint64]copiedRows
 	changes *watch
-	written map[uint64]bool // collections that got rows since the copy began
 }
 
 // follow applies the changes since the last call. It returns the number of bytes of rows
@@ -191,23 +188,15 @@ func (f *follower) follow(ctx context.Context) (bytes int, last uint64, err erro
 		return 0, 0, err
 	}
 	defer s.Release()
-	before := f.copied
-	bytes, f.copied, err = s.catchUp(ctx, f.next, before, changes, f.moved.to)
-	for id, c := range f.copied {
-		if c.rows != before[id].rows {
-			f.written[id] = true
-		}
-	}
+	bytes, f.copied, err = s.catchUp(ctx, f.next, f.copied, changes, f.moved.to)
 	return bytes, s.Generation(), err
 }
 
-// kept returns the collections whose rows have the same numbers in the copy: those that were
-// copied unchanged and got no rows since. Rows added since may get other numbers, because those
-// among them that were replaced or deleted are omitted.
+// kept returns the collections whose rows have the same numbers in the copy.
 func (f *follower) kept() []uint64 {
 	var out []uint64
 	for id := range f.copied {
-		if !f.written[id] && f.moved.to(id) == id {
+		if f.moved.to(id) == id {
 			out = append(out, id)
 		}
 	}

@@ -111,14 +111,33 @@ func (s *Snapshot) catchUpRows(ctx context.Context, next *openFile, st *collStat
 		if err != nil {
 			return bytes, err
 		}
+		o := op{what: opPut}
 		if !ok {
-			continue
+			if id != st.c.ID {
+				continue // the rows have other numbers in the copy
+			}
+			o.what = opDeleted
+			if r, err = s.deletedRow(st, row); err != nil {
+				return bytes, err
+			}
 		}
-		if err := add(op{row: copyRow(&r)}, loadRow+r.size()); err != nil {
+		o.row = copyRow(&r)
+		if err := add(o, loadRow+r.size()); err != nil {
 			return bytes, err
 		}
 	}
 	return bytes, errors.Join(ctx.Err(), next.apply(ops))
+}
+
+// deletedRow copies the key and the vector of a deleted row.
+func (s *Snapshot) deletedRow(st *collState, row uint32) (r Row, err error) {
+	defer guard(s.gen.store, setFaults(), &err)
+	key, err := st.Key(row)
+	if err != nil {
+		return r, err
+	}
+	r = Row{Key: slices.Clone(key), Row: row}
+	return r, st.copyVector(&r)
 }
 
 // deletedKeys yields copies of the keys that rows had when they were copied and that no row has

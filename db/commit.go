@@ -261,6 +261,15 @@ func (a *applier) apply(ops []op) error {
 			}
 			a.colls[o.id] = t
 		}
+		if o.what == opDeleted {
+			if err := a.vectorise(t.c, &o.row); err != nil {
+				return err
+			}
+			t.deletedRows.Add(t.c.Rows)
+			t.rows = append(t.rows, o.row.Row)
+			t.c.Rows++
+			continue
+		}
 		k := keyOf(o.id, o.row.Key)
 		old := a.keys.Get(k)
 		row, ok := uint64(0), true

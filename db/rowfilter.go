@@ -10,8 +10,8 @@ import (
 
 // RowFilter is a set of rows of one collection, by number, to which searches can be restricted.
 // Collection.RowFilter makes it. Row numbers stay valid until the collection is renumbered: by
-// Reorder, by a Compact that leaves out deleted rows or runs concurrently with writes, or by
-// opening the database again. After that, searches refuse the filter with ErrInvalid.
+// Reorder, by a Compact that leaves out deleted rows, or by opening the database again. After
+// that, searches refuse the filter with ErrInvalid.
 type RowFilter struct {
 	rows      *roaring.Bitmap
 	coll      string

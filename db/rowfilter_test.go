@@ -1,14 +1,17 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
 
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/query"
@@ -160,8 +163,8 @@ func TestRowFilterMisuse(t *testing.T) {
 	}
 }
 
-// TestRowFilterFollow: a collection that rows are written to during a compaction
-// counts as renumbered, one that loses rows only does not.
+// TestRowFilterFollow: rows have the same numbers in the copy that a compaction makes, also if
+// rows are written, replaced and deleted meanwhile.
 func TestRowFilterFollow(t *testing.T) {
 	d, _ := filterBed(t)
 	name := filepath.Join(t.TempDir(), "copy.anndb")
@@ -175,26 +178,75 @@ func TestRowFilterFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer next.Close()
-	f := follower{d: d, next: next, moved: moved, copied: copied, changes: changes, written: map[uint64]bool{}}
-	remove := func(b *Tx) error { return b.Collection("dense").Delete([]byte("07")) }
-	if err := errors.Join(putFiltered(d, "sparse", 3), d.Update(t.Context(), remove)); err != nil {
-		t.Fatal(err)
+	f := follower{d: d, next: next, moved: moved, copied: copied, changes: changes}
+	remove := func(coll string, key string) error {
+		return d.Update(t.Context(), func(b *Tx) error { return b.Collection(coll).Delete([]byte(key)) })
 	}
-	for range 2 { // what the first round finds, the last one still knows
-		if _, _, err := f.follow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var dense uint64
+	var ids []uint64
 	err = d.View(func(s *Snapshot) error {
-		dense = s.gen.colls["dense"].c.ID
+		for _, st := range s.gen.colls {
+			ids = append(ids, st.c.ID)
+		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.kept(); !slices.Equal(got, []uint64{dense}) {
-		t.Errorf("kept %v, want %v", got, dense)
+	slices.Sort(ids)
+	for i, round := range []func(coll string) error{
+		func(coll string) error {
+			return errors.Join(putFiltered(d, coll, 3), putFiltered(d, coll, 41), remove(coll, "07"))
+		},
+		func(coll string) error { return putFiltered(d, coll, 41) },
+		func(coll string) error { // rows that the copy never gets as live rows
+			return errors.Join(putFiltered(d, coll, 43), putFiltered(d, coll, 43),
+				putFiltered(d, coll, 44), remove(coll, "44"), putFiltered(d, coll, 45))
+		},
+		func(coll string) error { return errors.Join(remove(coll, "43"), putFiltered(d, coll, 44)) },
+	} {
+		if err := errors.Join(round("dense"), round("sparse")); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			if err := sameNumbers(d, next, id); err != nil {
+				t.Errorf("round %d: %v", i, err)
+			}
+		}
+		got := f.kept()
+		slices.Sort(got)
+		if !slices.Equal(got, ids) {
+			t.Errorf("kept %v, want %v", got, ids)
+		}
 	}
+	other := newDB(name, d.opts, next)
+	defer other.Close()
+	if err := other.Check(t.Context(), func(e *CorruptError) { t.Error(e) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// sameNumbers compares the numbers of the keys of a collection in two files.
+func sameNumbers(d *DB, next *openFile, id uint64) error {
+	numbers := func(tx *bbolt.Tx) map[string]uint64 {
+		out, prefix := map[string]uint64{}, keyOf(id, nil)
+		c := tx.Bucket(bucketKeys).Cursor()
+		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			out[string(k[8:])], _ = entryNumber(string(bucketKeys), k, v)
+		}
+		return out
+	}
+	tx, err := next.begin(false)
+	if err != nil {
+		return err
+	}
+	defer next.End(tx)
+	return d.viewTx(func(now *bbolt.Tx) error {
+		if want, got := numbers(now), numbers(tx); !maps.Equal(got, want) {
+			return fmt.Errorf("numbers %v, want %v", got, want)
+		}
+		return nil
+	})
 }

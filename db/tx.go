@@ -42,9 +42,10 @@ type op struct {
 type opKind uint8
 
 const (
-	opPut    opKind = iota // adds a row or replaces it
-	opDelete               // deletes the row
-	opChange               // changes labels and payload of the row
+	opPut     opKind = iota // adds a row or replaces it
+	opDelete                // deletes the row
+	opChange                // changes labels and payload of the row
+	opDeleted               // adds a row that is deleted already, which keeps the numbers of later rows
 )
 
 // readKey is a key that a transaction has read.
