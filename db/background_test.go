@@ -71,7 +71,9 @@ func TestBackground(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []Maintenance{{Every: -1}, {Share: -1}, {CPU: 2}} {
+	for _, bad := range []Maintenance{
+		{Every: -1}, {Share: -1}, {CPU: 2}, {Build: "always"}, {Memory: -1}, {Space: 2}, {Space: -1},
+	} {
 		if _, err := Open(filepath.Join(t.TempDir(), "db"), &Options{Maintenance: &bad}); !errors.Is(err, fail.Option) {
 			t.Errorf("%+v: %v", bad, err)
 		}

@@ -65,7 +65,7 @@ const compactBytes = 32 << 20
 // end, until the changes committed during the last round of copying are copied, too: about
 // catchUpBytes unless writers are faster than the copy. A compaction excludes builds, steps of
 // maintenance, and the creation and removal of collections and indexes: each waits for the
-// other to end. Snapshots taken before keep the old file, whose space is freed when the last of
+// other to end; a build by maintenance is cancelled instead (Maintenance). Snapshots taken before keep the old file, whose space is freed when the last of
 // them is released. If the database was opened through a symbolic link, the file that the link
 // names is replaced.
 //
@@ -79,11 +79,11 @@ const compactBytes = 32 << 20
 // On systems that do not allow replacing an open file, such as Windows, it fails and the old
 // file stays.
 func (d *DB) Compact(ctx context.Context) (st CompactStats, err error) {
-	return d.rewrite(ctx, false)
+	return d.compact(ctx, dropDeleted)
 }
 
-// rewrite implements Compact or, if order is true, Reorder.
-func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err error) {
+// compact implements Compact and Reorder.
+func (d *DB) compact(ctx context.Context, n newNumbers) (st CompactStats, err error) {
 	if err := d.writable(ctx); err != nil {
 		return st, err
 	}
@@ -92,6 +92,11 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 		return st, err
 	}
 	defer release(&err)
+	return d.rewrite(ctx, n)
+}
+
+// rewrite is compact for a caller that holds all shares of d.numbering.
+func (d *DB) rewrite(ctx context.Context, n newNumbers) (st CompactStats, err error) {
 	name, err := store.Temp(d.file)
 	if err != nil {
 		return st, fail.Wrapf(asSystem(err), "compact")
@@ -105,7 +110,7 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 		return st, fmt.Errorf("db: compact: %w", err)
 	}
 	st.Before = before.Size()
-	if st.After, err = d.replace(ctx, name, order); err != nil {
+	if st.After, err = d.replace(ctx, name, n); err != nil {
 		return CompactStats{}, fail.Wrapf(asSystem(err), "compact")
 	}
 	return st, nil
@@ -113,10 +118,10 @@ func (d *DB) rewrite(ctx context.Context, order bool) (st CompactStats, err erro
 
 // replace writes the latest state to the empty file name, applies the changes committed during
 // the copy, and replaces the database's file with it. It returns the length of the new file.
-func (d *DB) replace(ctx context.Context, name string, order bool) (size int64, err error) {
+func (d *DB) replace(ctx context.Context, name string, n newNumbers) (size int64, err error) {
 	changes, end := d.watches.begin()
 	defer end()
-	moved, copied, err := d.copyTo(ctx, name, order)
+	moved, copied, err := d.copyTo(ctx, name, n)
 	if err != nil {
 		return 0, err
 	}
@@ -206,7 +211,7 @@ func (f *follower) kept() []uint64 {
 // copyTo writes the latest state, compacted, to the empty file name. It returns the renumbered
 // collections and what has been copied.
 func (d *DB) copyTo(ctx context.Context, name string,
-	order bool) (movedCollections, map[uint64]copiedRows, error) {
+	n newNumbers) (movedCollections, map[uint64]copiedRows, error) {
 	s, err := d.Snapshot()
 	if err != nil {
 		return nil, nil, err
@@ -216,7 +221,7 @@ func (d *DB) copyTo(ctx context.Context, name string,
 	if err != nil {
 		return nil, nil, err
 	}
-	moved, err := s.compacted(ctx, name, d.opts, order)
+	moved, err := s.compacted(ctx, name, d.opts, n)
 	return moved, copied, err
 }
 

@@ -19,12 +19,15 @@ import (
 const stageBytes = 32 << 20
 
 // Build learns an index over the rows of the latest state and publishes it under name,
-// replacing an index of that name if there is one. The type of o selects the kind of index; nil
-// means Auto. Build reads rows into memory, learns without holding a snapshot or a transaction,
-// writes blocks in several transactions, and publishes in one. Readers and writers run
-// concurrently; Build and a Compact or Reorder wait for each other to end. Build must not be
-// called from a callback of one of them. Queries scan rows written during the build until
-// maintenance or the next build absorbs them.
+// replacing an index of that name if there is one. An index that finds rows also replaces the
+// one that maintenance has built (Maintenance.Build), unless a label model finds its neighbors
+// with that. The type of o selects the kind of index; nil means Auto.
+//
+// Build reads rows into memory, learns without holding a snapshot or a transaction, writes blocks
+// in several transactions, and publishes in one. Readers and writers run concurrently; Build and a
+// Compact or Reorder wait for each other to end. Build must not be called from a callback of one
+// of them. Queries scan rows written during the build until maintenance or the next build absorbs
+// them.
 //
 // The cost is dominated by the neighbor lists: rows² · dim operations on all cores if they are
 // exact, about rows · (1,000 codes + 200 rows compared) if they are approximate
@@ -52,6 +55,7 @@ func (c Collection) Build(
 	if err := d.writable(ctx); err != nil {
 		return IndexInfo{}, err
 	}
+	defer d.background.leaveTo(c.name)()
 	ctx, release, err := d.hold(ctx, 1)
 	if err != nil {
 		return IndexInfo{}, err
@@ -100,6 +104,8 @@ type building struct {
 	// overtaken reports whether the program has changed the indexes so that this one must not be
 	// published any more. It is nil for a build by the program.
 	overtaken func(c *collection) bool
+	// auto is set for a build by maintenance where there is no index.
+	auto bool
 }
 
 // build implements Build for a job with a valid name. The caller holds d.numbering.
@@ -172,6 +178,7 @@ func (d *DB) storeIndex(ctx context.Context, job *building, l kind.Built) (info 
 	m.Kind, m.Of = m.Options.Name(), job.kind
 	m.Info.Name, m.Info.Created, m.Info.BuildSeconds, m.Info.BuildMemory =
 		job.Name, time.Now().UTC(), timer.Seconds, timer.Memory
+	m.Auto = job.auto
 	timer.Keep(m)
 	replaced, err := d.publishIndex(ctx, job, m)
 	if err != nil {
@@ -251,18 +258,21 @@ func (d *DB) publishIndex(
 		if err := putManifest(tx, m.Object, data); err != nil {
 			return err
 		}
+		if job.overtaken == nil && !m.Of.Predicts() && m.Info.Name != autoIndex {
+			replaced = c.removeAuto(tx)
+		}
 		if r := c.index(m.Info.Name); r != nil {
-			replaced = r.Objects()
-			for _, object := range replaced {
-				if err := putMark(tx, object); err != nil {
-					return err
-				}
-			}
+			replaced = append(replaced, r.Objects()...)
 			r.Object, r.Parts, r.Labels = m.Object, nil, m.Of.Predicts()
 		} else {
 			c.Indexes = append(c.Indexes, indexRef{
 				Name: m.Info.Name, Object: m.Object, Labels: m.Of.Predicts(),
 			})
+		}
+		for _, object := range replaced {
+			if err := putMark(tx, object); err != nil {
+				return err
+			}
 		}
 		if err := putRelabelled(tx, job.id, m, job.changes); err != nil {
 			return err
@@ -283,14 +293,9 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *kind.Manifest) error {
 		if r == nil {
 			return "", nil
 		}
-		key := codec.Key(r.Object, codec.KindManifest, 0)
-		payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+		other, err := storedManifest(tx, c, r)
 		if err != nil {
 			return "", nil // damage in another index does not stop this build
-		}
-		other, err := decodeManifest(payload)
-		if err != nil {
-			return "", nil
 		}
 		return other.Own.Uses(), nil
 	})
@@ -301,6 +306,27 @@ func refuseCycle(tx *bbolt.Tx, c *collection, m *kind.Manifest) error {
 	return err
 }
 
+// removeAuto removes the index that maintenance has built from the entry of a collection, unless
+// a label model uses it, and returns its objects.
+func (c *collection) removeAuto(tx *bbolt.Tx) []uint64 {
+	r := c.index(autoIndex)
+	if r == nil {
+		return nil
+	}
+	if m, err := storedManifest(tx, c, r); err != nil || !m.Auto {
+		return nil
+	}
+	for i := range c.Indexes {
+		m, err := storedManifest(tx, c, &c.Indexes[i])
+		if err != nil || m.Own.Uses() == autoIndex {
+			return nil // also if a damaged model may use it
+		}
+	}
+	removed := r.Objects()
+	c.Indexes = slices.DeleteFunc(c.Indexes, func(x indexRef) bool { return x.Name == autoIndex })
+	return removed
+}
+
 // putRelabelled records the rows that were relabelled while an index was made.
 func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *watch) error {
 	if !m.Of.Predicts() {
@@ -309,7 +335,9 @@ func putRelabelled(tx *bbolt.Tx, coll uint64, m *kind.Manifest, changes *watch) 
 	return editSets(tx, m.Object, codec.KindRelabelled, changes.relabelled(coll), nil)
 }
 
-// DropIndex removes an index. Snapshots taken before can still use it.
+// DropIndex removes an index. Snapshots taken before can still use it. Once an index that finds
+// rows has been dropped, maintenance does not build one in this collection any more
+// (Maintenance.Build).
 //
 // Errors: ErrNotFound.
 func (c Collection) DropIndex(ctx context.Context, name string) error {
@@ -327,6 +355,7 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 			return nil, noIndex(entry, name)
 		}
 		removed := r.Objects()
+		entry.Unindexed = entry.Unindexed || !r.Labels
 		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x indexRef) bool { return x.Name == name })
 		return removed, nil
 	})

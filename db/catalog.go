@@ -47,7 +47,10 @@ type collection struct {
 	Live      uint32 // rows that are not deleted
 	// Revision counts the changes of labels and payloads of stored rows.
 	Revision uint64 `json:",omitempty"`
-	Indexes  []indexRef
+	// Unindexed is set once the program has dropped an index that finds rows. Maintenance then
+	// builds none.
+	Unindexed bool `json:",omitempty"`
+	Indexes   []indexRef
 }
 
 // indexRef names an index's current generation: the object that holds its manifest, and other

@@ -19,8 +19,8 @@ import (
 // then has the rows of the state, whether their numbers moved or not.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
-	for _, order := range []bool{false, true} {
-		t.Run(fmt.Sprintf("order %v", order), func(t *testing.T) {
+	for _, numbers := range []newNumbers{keepNumbers, dropDeleted, nearOrder} {
+		t.Run(fmt.Sprintf("numbers %v", numbers), func(t *testing.T) {
 			d := openTemp(t, &Options{Sync: Off})
 			fillChurned(t, d)
 			ctx := t.Context()
@@ -29,12 +29,12 @@ func TestCatchUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			name := filepath.Join(t.TempDir(), "copy.anndb")
-			moved, copied, err := d.copyTo(ctx, name, order)
+			moved, copied, err := d.copyTo(ctx, name, numbers)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if order && len(moved) == 0 {
-				t.Fatal("no collection was renumbered")
+			if (numbers == keepNumbers) != (len(moved) == 0) {
+				t.Fatalf("%d collections were renumbered", len(moved))
 			}
 			next, err := openValid(name, d.opts)
 			if err != nil {

@@ -35,7 +35,8 @@
 // written since, ranked by sketch or compared one by one, and excludes deleted rows.
 // Maintenance extends the indexes to the new rows, in the background within the bounds of
 // Options.Maintenance or by calls of DB.Maintain, in steps of one transaction each, at a cost
-// proportional to the change if the kind of index allows it. DB.Stats reports how far the
+// proportional to the change if the kind of index allows it. In the background it also builds an
+// index where a collection of many rows has none, and compacts the file. DB.Stats reports how far the
 // indexes are behind; Peek reports it to other processes while this one writes.
 //
 // # Damage

@@ -114,6 +114,16 @@ func encodeManifest(m *kind.Manifest) ([]byte, error) {
 	return b, nil
 }
 
+// storedManifest reads the manifest of an index in a transaction.
+func storedManifest(tx *bbolt.Tx, c *collection, r *indexRef) (*kind.Manifest, error) {
+	key := codec.Key(r.Object, codec.KindManifest, 0)
+	payload, err := decodeBlock(c.Name, key[:], tx.Bucket(bucketMeta).Get(key[:]), true)
+	if err != nil {
+		return nil, err
+	}
+	return decodeManifest(payload)
+}
+
 // putManifest writes the manifest of an index, and a copy of it among the blocks, which is
 // stored far from it in the file and allows rebuilding a damaged index.
 func putManifest(tx *bbolt.Tx, object uint64, data []byte) error {

@@ -138,24 +138,32 @@ func (st *collState) searchIndex(ctx context.Context, name string) (*indexState,
 }
 
 // only returns name if it is not empty, otherwise the name of the only index that suits, or
-// none if there is no such index.
+// none if there is no such index. An index that maintenance has built counts only if it is the
+// only one that suits.
 func (st *collState) only(name, none string, suits func(kind.Kind) bool) (string, error) {
 	if name != "" {
 		return name, nil
 	}
 	name = none
-	found := 0
+	found, auto := 0, ""
 	for i := range st.c.Indexes {
 		m, err := st.manifestOf(&st.c.Indexes[i])
 		if err != nil {
 			return "", err
 		}
-		if suits(m.Of) {
+		switch {
+		case !suits(m.Of):
+		case m.Auto:
+			auto = st.c.Indexes[i].Name
+		default:
 			name = st.c.Indexes[i].Name
 			found++
 		}
 	}
-	if found > 1 {
+	switch {
+	case found == 0 && auto != "":
+		return auto, nil
+	case found > 1:
 		return "", fmt.Errorf("%w: collection %q has the indexes %q, name one", fail.Option,
 			st.c.Name, st.c.info().Indexes)
 	}

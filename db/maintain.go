@@ -25,8 +25,9 @@ type MaintainOptions struct {
 }
 
 // MaintainStep describes a step of maintenance: one transaction that brought an index up to
-// date, or closer to it.
+// date, or closer to it, or a build or compaction in the background.
 type MaintainStep struct {
+	// Collection and Index are empty for a compaction.
 	Collection, Index string
 	// Action is what the step did: "segment" (fresh rows became a segment of an inverted index
 	// or label model), "merge" (the same, merged with other segments), "rewrite" (a segment was
@@ -34,7 +35,8 @@ type MaintainStep struct {
 	// model), "relabel" (rows count with their new labels in a label model), "insert" (fresh
 	// rows were inserted into a forest), "count" (budgeted trees updated their counts and kept
 	// their decisions), "subtree" (parts of budgeted trees were relearned as well), "relearn"
-	// (the index was rebuilt).
+	// (the index was rebuilt); in the background also "build" (the collection got an index) and
+	// "compact" (the file was compacted).
 	Action string
 	// Rows is the number of rows that the step read.
 	Rows int
@@ -50,7 +52,8 @@ var errOvertaken = errors.New("db: the index was replaced during maintenance")
 // longer count deleted rows, and have learned changed labels. It works in steps of one
 // transaction each, until nothing is left to do, and returns the list of steps. Reads and writes
 // are possible at any time; if it is cancelled or the process crashes, completed steps are kept.
-// Only one call runs at a time; others wait.
+// Only one call runs at a time; others wait. Maintain neither builds an index where there is none
+// nor compacts the file, as maintenance in the background does (Maintenance).
 //
 // Inverted indexes (Postings) and label models by LCIF absorb fresh rows as segments,
 // at a cost in proportion to the change, and answer exactly as if rebuilt: a model's

@@ -24,6 +24,18 @@ import (
 // redirected to the new number (see currentID). Operations that rely on row numbers hold them (see
 // hold).
 
+// newNumbers selects the collections whose rows get new numbers in a compaction.
+type newNumbers uint8
+
+const (
+	// keepNumbers selects none.
+	keepNumbers newNumbers = iota
+	// dropDeleted selects those with enough deleted rows, which are left out.
+	dropDeleted
+	// nearOrder also selects all dense collections, where near rows get near numbers.
+	nearOrder
+)
+
 // movedCollections are the collections that a compaction renumbers.
 type movedCollections []moving
 
@@ -199,13 +211,14 @@ func (s *Snapshot) copyNames(ctx context.Context, d *DB, m moving) error {
 	})
 }
 
-// compacted writes the snapshot's state to the empty file at path. It renumbers the rows of
-// collections with enough deleted rows, or, with order, of all dense ones, if their indexes can
-// be rebuilt. It returns the collections that were renumbered.
+// compacted writes the snapshot's state to the empty file at path. It renumbers the rows of the
+// selected collections if their indexes can be rebuilt, and returns these collections.
 func (s *Snapshot) compacted(
-	ctx context.Context, path string, o Options, order bool,
-) ([]moving, error) {
-	moved, err := s.toRenumber(ctx, order)
+	ctx context.Context, path string, o Options, n newNumbers,
+) (moved []moving, err error) {
+	if n != keepNumbers {
+		moved, err = s.toRenumber(ctx, n == nearOrder)
+	}
 	for err == nil && len(moved) > 0 {
 		err = s.renumbered(ctx, path, o, moved)
 		var not *notLearned

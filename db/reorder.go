@@ -27,7 +27,7 @@ const (
 // (bench/README.md).
 //
 // Errors: those of Compact, whose documentation lists the collections that stay unchanged.
-func (d *DB) Reorder(ctx context.Context) (CompactStats, error) { return d.rewrite(ctx, true) }
+func (d *DB) Reorder(ctx context.Context) (CompactStats, error) { return d.compact(ctx, nearOrder) }
 
 // nearRows iterates over a collection's live rows, near rows in succession.
 func (s *Snapshot) nearRows(ctx context.Context, coll string) (iter.Seq2[Row, error], error) {

@@ -170,7 +170,7 @@ func TestRowFilterFollow(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "copy.anndb")
 	changes, end := d.watches.begin()
 	defer end()
-	moved, copied, err := d.copyTo(t.Context(), name, false)
+	moved, copied, err := d.copyTo(t.Context(), name, dropDeleted)
 	if err != nil {
 		t.Fatal(err)
 	}

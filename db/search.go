@@ -42,7 +42,8 @@ type SearchOptions struct {
 	// K is the number of rows to find, 10 when zero.
 	K int
 	// Index names the index to search; Flat selects the exact scan. Empty means the only index
-	// that finds rows, or Flat if there is none.
+	// that finds rows, not counting one that maintenance has built if there are others, or Flat
+	// if there is none.
 	Index string
 	// Recall is the target, resolved to parameters with the tuner's curve; 0.95 when zero.
 	// Sparse searches are exact.

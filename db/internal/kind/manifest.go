@@ -51,6 +51,8 @@ type Manifest struct {
 	Object uint64
 	Metric vector.Metric
 	Dim    int // of the collection
+	// Auto is set if maintenance has built the index because no other one found rows.
+	Auto bool `json:",omitempty"`
 	// Options are the resolved options.
 	Options Options `json:"-"`
 	// Requested holds the options as given, if there were too few rows for the tuner, otherwise

@@ -28,7 +28,7 @@ func (s *Timer) Keep(m *Manifest) {
 		return
 	}
 	i, b := &m.Info, &s.Before.Info
-	i.Created, i.Maintained = b.Created, time.Now().UTC()
+	m.Auto, i.Created, i.Maintained = s.Before.Auto, b.Created, time.Now().UTC()
 	if s.Before.Requested != nil {
 		return // nothing was measured
 	}

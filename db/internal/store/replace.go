@@ -12,6 +12,9 @@ import (
 // tempPrefix is the prefix of the names of temporary files for the file at path; digits follow.
 func tempPrefix(path string) string { return "." + filepath.Base(path) + ".compact-" }
 
+// UnknownRoom is more room than any file needs.
+const UnknownRoom = 1 << 62
+
 // Temp creates an empty file next to the file at path. It is meant to replace that file, or to
 // be removed; RemoveLeftovers removes it after a crash.
 func Temp(path string) (name string, err error) {

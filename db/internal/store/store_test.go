@@ -449,3 +449,14 @@ func TestRoomy(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestRoom: a directory has some room; of one that does not exist it is unknown.
+func TestRoom(t *testing.T) {
+	dir := t.TempDir()
+	if n := Room(dir); n <= 0 {
+		t.Errorf("%d bytes", n)
+	}
+	if n := Room(filepath.Join(dir, "none")); n != UnknownRoom {
+		t.Errorf("%d bytes of a directory that does not exist", n)
+	}
+}

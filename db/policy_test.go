@@ -1,0 +1,632 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/bbolt"
+
+	"github.com/anndb/anndb/db/internal/kind"
+	"github.com/anndb/anndb/db/internal/kind/postingsindex"
+	"github.com/anndb/anndb/db/internal/store"
+	"github.com/anndb/anndb/query/lcif"
+)
+
+// quickModel are parameters of a label model that needs no tuner.
+var quickModel = &lcif.Params{K: 5, Lambda: 0.5}
+
+// policyBed is a database whose background maintenance does what the test calls.
+type policyBed struct {
+	t *testing.T
+	d *DB
+	p *policy
+	// progress, if not nil, is called once in the next step.
+	progress func()
+	ctx      context.Context // of the running step
+}
+
+func newPolicyBed(t *testing.T, o Maintenance) *policyBed {
+	t.Helper()
+	autoCoordinates = 10_000
+	t.Cleanup(func() { autoCoordinates = 4e6 })
+	o.Every, o.CPU = 24*time.Hour, 1
+	b := &policyBed{t: t, d: openTemp(t, &Options{Sync: Off, Maintenance: &o})}
+	b.p = newPolicy(b.d, *b.d.opts.Maintenance)
+	return b
+}
+
+func (b *policyBed) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// step looks for work and does one step, as the goroutine of background maintenance.
+func (b *policyBed) step() (string, error) {
+	b.t.Helper()
+	b.p.look()
+	b.p.pause = time.Time{}
+	m := b.d.background
+	ctx, ok := m.begin(b.t.Context())
+	if !ok {
+		b.t.Fatal("maintenance has ended")
+	}
+	b.ctx = ctx
+	var once sync.Once
+	s, err := b.p.step(WithProgress(WithWorkers(ctx, 1), func(Progress) {
+		if b.progress != nil {
+			once.Do(b.progress)
+		}
+	}))
+	m.end(s, err, ctx.Err() != nil)
+	b.progress = nil
+	if s == nil {
+		return "", err
+	}
+	return s.Action, err
+}
+
+// steps checks the actions of the next steps; empty means none.
+func (b *policyBed) steps(want ...string) {
+	b.t.Helper()
+	for _, w := range want {
+		if got, err := b.step(); got != w || err != nil {
+			b.t.Fatalf("step %q, %v, want %q", got, err, w)
+		}
+	}
+}
+
+// indexes checks the indexes of a collection.
+func (b *policyBed) indexes(coll string, want ...string) {
+	b.t.Helper()
+	infos, err := b.d.Collection(coll).Indexes()
+	b.must(err)
+	var got []string
+	for _, x := range infos {
+		got = append(got, x.Name)
+	}
+	if !slices.Equal(got, want) {
+		b.t.Errorf("%s has the indexes %q, want %q", coll, got, want)
+	}
+}
+
+// clean checks the file, and that no build has left blocks in it.
+func (b *policyBed) clean() {
+	b.t.Helper()
+	b.must(b.d.Check(b.t.Context(), func(e *CorruptError) { b.t.Error(e) }))
+	b.must(b.d.viewTx(func(tx *bbolt.Tx) error {
+		if left := orphanMarks(tx); len(left) > 0 {
+			return fmt.Errorf("objects %d are left", left)
+		}
+		return nil
+	}))
+}
+
+// fill writes rows with the keys from, from+1, ... of a sparse or dense collection, which it
+// creates if from is 0.
+func (b *policyBed) fill(coll string, from, to int) {
+	b.t.Helper()
+	ctx, schema := b.t.Context(), Schema{Dim: 16}
+	if coll == "sparse" {
+		schema = Schema{Features: Numbered}
+	}
+	if from == 0 {
+		b.must(create(ctx, b.d, coll, schema))
+	}
+	rng := rand.New(rand.NewPCG(uint64(from), 1))
+	n, err := b.d.Collection(coll).Load(ctx, func(yield func(Row, error) bool) {
+		for i := from; i < to; i++ {
+			r := Row{Key: fmt.Append(nil, i), Labels: []string{fmt.Sprint("l", i%3)}}
+			if coll == "sparse" {
+				r.Sparse = randomSparse(rng, 4, 300)
+			} else {
+				r.Vector = randomVector(rng)
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+	if err != nil || n != to-from {
+		b.t.Fatal(n, err)
+	}
+}
+
+func (b *policyBed) delete(coll string, i int) {
+	b.t.Helper()
+	b.must(b.d.Update(b.t.Context(), func(tx *Tx) error {
+		return tx.Collection(coll).Delete(fmt.Append(nil, i))
+	}))
+}
+
+func randomVector(rng *rand.Rand) []float32 {
+	x, centre := make([]float32, 16), rng.IntN(20)
+	for i := range x {
+		x[i] = float32((centre*(i+3))%7) + rng.Float32()
+	}
+	return x
+}
+
+// hits returns the keys that a search finds.
+func hits(c Collection, q Query, index string) (keys []string, used string, err error) {
+	res, err := c.Search(context.Background(), q, &SearchOptions{Index: index})
+	for _, h := range res.Hits {
+		keys = append(keys, string(h.Key))
+	}
+	return keys, res.Index, err
+}
+
+// TestMaintenanceBuilds: collections with enough rows get an index, which searches use and
+// maintenance keeps up to date.
+func TestMaintenanceBuilds(t *testing.T) {
+	b := newPolicyBed(t, Maintenance{})
+	b.fill("dense", 0, 1500)
+	b.fill("sparse", 0, 2000)
+	b.fill("small", 0, 900)
+	b.steps("", "build", "build", "")
+	b.indexes("dense", "auto")
+	b.indexes("sparse", "auto")
+	b.indexes("small")
+	st, err := b.d.Stats()
+	if m := st.Maintenance; err != nil || m.Steps != 2 || m.Error != "" || m.Last.Action != "build" ||
+		m.Last.Collection != "sparse" || m.Last.Index != "auto" || m.Last.Rows != 2000 || m.Working {
+		t.Errorf("%+v, %v", m, err)
+	}
+	rng := rand.New(rand.NewPCG(5, 5))
+	found := 0
+	for range 50 {
+		for coll, q := range map[string]Query{
+			"dense": {Vector: randomVector(rng)}, "sparse": {Sparse: randomSparse(rng, 4, 300)},
+		} {
+			want, _, err1 := hits(b.d.Collection(coll), q, Flat)
+			got, used, err2 := hits(b.d.Collection(coll), q, "")
+			if err := errors.Join(err1, err2); err != nil || used != "auto" {
+				t.Fatalf("%s: searched %q, %v", coll, used, err)
+			}
+			if coll == "sparse" && !slices.Equal(got, want) {
+				t.Errorf("found %q, want %q", got, want)
+			}
+			for _, k := range got {
+				if coll == "dense" && slices.Contains(want, k) {
+					found++
+				}
+			}
+		}
+	}
+	if recall := float64(found) / 500; recall < 0.93 {
+		t.Errorf("recall %.3f, want 0.95", recall)
+	}
+	b.fill("dense", 1500, 1560)
+	b.steps("insert", "")
+	b.clean()
+}
+
+// TestMaintenanceBuildsNot: no index is built of rows that are being imported, beyond the
+// bounds, or if that is turned off.
+func TestMaintenanceBuildsNot(t *testing.T) {
+	for name, o := range map[string]Maintenance{"off": {Build: Off}, "memory": {Memory: 1000}} {
+		t.Run(name, func(t *testing.T) {
+			b := newPolicyBed(t, o)
+			b.fill("dense", 0, 1500)
+			b.fill("sparse", 0, 2000)
+			b.steps("", "", "")
+		})
+	}
+	t.Run("room", func(t *testing.T) {
+		defer func(f func(string) int64) { store.Room = f }(store.Room)
+		store.Room = func(string) int64 { return 1000 }
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1500)
+		b.steps("", "", "")
+		store.Room = func(string) int64 { return store.UnknownRoom }
+		b.d.opts.MaxSize = 1
+		b.steps("")
+		b.d.opts.MaxSize = 0
+		b.steps("build")
+	})
+	t.Run("import", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1500)
+		b.steps("")
+		b.fill("dense", 1500, 1800)
+		b.steps("")
+		b.fill("dense", 1800, 1900)
+		b.steps("build")
+	})
+	t.Run("name", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("sparse", 0, 2000)
+		_, err := b.d.Collection("sparse").Build(t.Context(), "auto", &LCIF{Params: quickModel})
+		b.must(err)
+		b.steps("", "", "")
+		b.indexes("sparse", "auto")
+	})
+}
+
+// TestMaintenanceRespectsDrop: once the program has dropped an index that finds rows, it is not
+// built again: not later, not after a compaction, and not when the file is opened again.
+func TestMaintenanceRespectsDrop(t *testing.T) {
+	for _, name := range []string{"auto", "main"} {
+		t.Run(name, func(t *testing.T) {
+			b := newPolicyBed(t, Maintenance{})
+			ctx, coll := t.Context(), b.d.Collection("sparse")
+			b.fill("sparse", 0, 2000)
+			if name == "auto" {
+				b.steps("", "build")
+			} else {
+				_, err := coll.Build(ctx, name, nil)
+				b.must(err)
+			}
+			b.must(coll.DropIndex(ctx, name))
+			b.steps("", "", "")
+			for i := range 1200 { // a compaction renumbers the rows
+				b.delete("sparse", i)
+			}
+			_, err := b.d.Compact(ctx)
+			b.must(err)
+			b.fill("sparse", 2000, 4000)
+			b.steps("", "", "")
+			path := b.d.Path()
+			b.must(b.d.Close())
+			b.d, err = Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Every: 24 * time.Hour}})
+			b.must(err)
+			defer func() { b.must(b.d.Close()) }()
+			b.p = newPolicy(b.d, *b.d.opts.Maintenance)
+			b.steps("", "", "")
+			b.indexes("sparse")
+		})
+	}
+	t.Run("label model", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("sparse", 0, 2000)
+		_, err := b.d.Collection("sparse").Build(t.Context(), "model", &LCIF{Params: quickModel})
+		b.must(err)
+		b.must(b.d.Collection("sparse").DropIndex(t.Context(), "model"))
+		b.steps("", "build")
+	})
+}
+
+// TestProgramBuilds: an index that the program builds takes the place of the automatic one,
+// before, during and after its build.
+func TestProgramBuilds(t *testing.T) {
+	build := func(b *policyBed, name string, o IndexOptions) {
+		b.t.Helper()
+		_, err := b.d.Collection("dense").Build(context.Background(), name, o)
+		b.must(err)
+	}
+	used := func(b *policyBed, want string) {
+		b.t.Helper()
+		_, got, err := hits(b.d.Collection("dense"), Query{Vector: make([]float32, 16)}, "")
+		if err != nil || got != want {
+			b.t.Errorf("searched %q, %v, want %q", got, err, want)
+		}
+	}
+	quick := &Forest{Seed: 3}
+	t.Run("before", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1000)
+		b.steps("")
+		done := b.d.background.leaveTo("dense") // as while Build runs
+		b.steps("")
+		build(b, "main", quick)
+		done()
+		b.steps("", "")
+		b.indexes("dense", "main")
+	})
+	t.Run("during", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1000)
+		b.steps("")
+		b.progress = func() {
+			build(b, "main", quick)
+			if b.ctx.Err() == nil {
+				t.Error("the build by maintenance goes on")
+			}
+		}
+		if s, err := b.step(); s != "" || err != nil {
+			t.Errorf("step %q, %v", s, err)
+		}
+		b.steps("")
+		b.indexes("dense", "main")
+		b.clean()
+	})
+	t.Run("during, not noticed", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1000)
+		b.steps("")
+		b.progress = func() {
+			o, err := (&Forest{}).request(false)
+			b.must(err)
+			job := kind.Job{Coll: "dense", Name: "main", Opts: o, Timer: kind.NewTimer(t.Context())}
+			_, err = b.d.build(t.Context(), &building{Job: job})
+			b.must(err)
+		}
+		b.steps("", "")
+		b.indexes("dense", "main")
+		b.clean()
+	})
+	t.Run("after", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1000)
+		b.steps("", "build")
+		old, err := b.d.Snapshot()
+		b.must(err)
+		defer old.Release()
+		build(b, "model", &LCIF{Neighbors: Flat, Params: quickModel})
+		b.fill("dense", 1000, 1040)
+		b.steps("insert")
+		b.fill("dense", 1040, 1300)
+		b.steps("relearn")
+		b.indexes("dense", "auto", "model")
+		build(b, "main", quick)
+		b.indexes("dense", "main", "model")
+		used(b, "main")
+		_, got, err := hits(old.Collection("dense"), Query{Vector: make([]float32, 16)}, "")
+		if err != nil || got != "auto" {
+			t.Errorf("a snapshot taken before: searched %q, %v", got, err)
+		}
+		b.clean()
+	})
+	t.Run("after, same name", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1000)
+		b.steps("", "build")
+		build(b, "auto", quick)
+		build(b, "main", quick)
+		b.indexes("dense", "auto", "main") // both are the program's
+		b.steps("")
+	})
+	t.Run("in use", func(t *testing.T) {
+		b := newPolicyBed(t, Maintenance{})
+		b.fill("dense", 0, 1000)
+		b.steps("", "build")
+		build(b, "model", &LCIF{Params: quickModel})
+		build(b, "main", quick)
+		b.indexes("dense", "auto", "main", "model")
+		used(b, "main")
+		_, err := b.d.Reorder(t.Context()) // rebuilds all indexes
+		b.must(err)
+		b.indexes("dense", "auto", "main", "model")
+		used(b, "main")
+		b.clean()
+	})
+}
+
+// TestLargeStepsYield: builds and compactions in the background end when they are paused, and
+// when a call of the program has to wait for them. They leave nothing.
+func TestLargeStepsYield(t *testing.T) {
+	calls := map[string]func(d *DB) error{
+		"pause":   func(d *DB) error { d.PauseMaintenance(); return nil },
+		"compact": func(d *DB) error { _, err := d.Compact(context.Background()); return err },
+	}
+	for name, call := range calls {
+		t.Run("build, "+name, func(t *testing.T) {
+			b := newPolicyBed(t, Maintenance{})
+			b.fill("dense", 0, 1500)
+			b.steps("")
+			done := make(chan error, 1)
+			b.progress = func() {
+				if st, err := b.d.Stats(); err != nil || !st.Maintenance.Working {
+					t.Errorf("during a build: %+v, %v", st.Maintenance, err)
+				}
+				go func() { done <- call(b.d) }()
+				<-b.ctx.Done()
+			}
+			s, _ := b.step()
+			if err := <-done; s != "" || err != nil {
+				t.Errorf("step %q, call %v", s, err)
+			}
+			b.indexes("dense")
+			b.clean()
+			b.d.ResumeMaintenance()
+			b.steps("build")
+		})
+	}
+	calls = map[string]func(d *DB) error{
+		"pause":  calls["pause"],
+		"create": func(d *DB) error { return create(context.Background(), d, "more", Schema{Dim: 1}) },
+	}
+	for name, call := range calls {
+		t.Run("compaction, "+name, func(t *testing.T) {
+			b := newPolicyBed(t, Maintenance{})
+			m := b.d.background
+			ctx, _ := m.begin(t.Context())
+			if !m.beginLarge("") {
+				t.Fatal("a compaction may not begin")
+			}
+			ctx, release, ok := b.d.tryHold(ctx, allShares)
+			if !ok {
+				t.Fatal("the shares are taken")
+			}
+			done := make(chan error, 1)
+			go func() { done <- call(b.d) }()
+			<-ctx.Done()
+			_, err := b.d.rewrite(ctx, keepNumbers)
+			release(&err)
+			m.end(nil, err, true)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("the compaction: %v", err)
+			}
+			b.must(<-done)
+			left, err := filepath.Glob(filepath.Join(filepath.Dir(b.d.Path()), ".*"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("%q are left, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestCloseDuringBuild closes a database that builds an index: the next one that opens the file
+// finds none, and nothing of it.
+func TestCloseDuringBuild(t *testing.T) {
+	b := newPolicyBed(t, Maintenance{})
+	b.fill("dense", 0, 3000)
+	path := b.d.Path()
+	b.must(b.d.Close())
+	d, err := Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Every: time.Millisecond, CPU: 1}})
+	b.must(err)
+	waitFor(t, "a build", func() bool {
+		d.background.mu.Lock()
+		defer d.background.mu.Unlock()
+		return d.background.large
+	})
+	b.must(d.Close())
+	d, err = Open(path, &Options{Sync: Off, Maintenance: &Maintenance{Manual: true}})
+	b.must(err)
+	defer func() { b.must(d.Close()) }()
+	b.d = d
+	b.indexes("dense")
+	b.clean()
+}
+
+// failingKind is a kind of index whose builds fail.
+type failingKind struct{ kind.Kind }
+
+var errFailingKind = errors.New("boom")
+
+func (failingKind) Build(_ context.Context, job *kind.Job) (kind.Built, error) {
+	job.Timer.Progress(kind.Progress{})
+	return nil, errFailingKind
+}
+
+// TestMaintenanceFails: a build that fails is reported, and repeated when the collection has
+// grown. It does not keep other collections from getting an index.
+func TestMaintenanceFails(t *testing.T) {
+	of := kinds[postingsindex.Name]
+	defer func() { kinds[postingsindex.Name] = of }()
+	b := newPolicyBed(t, Maintenance{})
+	b.fill("sparse", 0, 2000)
+	b.fill("dense", 0, 1500)
+	b.steps("")
+	kinds[postingsindex.Name] = registered{failingKind{of.kind}, of.public}
+	tried := 0
+	try := func(want string) {
+		t.Helper()
+		b.progress = func() { tried++ }
+		if s, err := b.step(); s != want || !errors.Is(err, errFailingKind) {
+			t.Errorf("step %q, %v, want %q and an error", s, err, want)
+		}
+	}
+	try("")
+	try("build") // of the other collection
+	b.indexes("dense", "auto")
+	tried = 0
+	try("")
+	if st, err := b.d.Stats(); err != nil || st.Maintenance.Error != `db: build an index of "sparse": boom` {
+		t.Errorf("%+v, %v", st.Maintenance, err)
+	}
+	if tried > 0 {
+		t.Error("a failed build was repeated at once")
+	}
+	b.fill("sparse", 2000, 2400)
+	if s, err := b.step(); s != "" || err != nil {
+		t.Errorf("while rows are imported: %q, %v", s, err)
+	}
+	try("")
+	if tried != 1 {
+		t.Errorf("a failed build was repeated %d times", tried)
+	}
+}
+
+// padding yields rows of n MiB in total.
+func padding(n int) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		random := rand.NewChaCha8([32]byte{})
+		for i := range n {
+			r := Row{Key: fmt.Append(nil, i), Payload: make([]byte, 1<<20), Vector: make([]float32, 16)}
+			random.Read(r.Payload)
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestMaintenanceCompacts: a file that is mostly free is compacted once, while snapshots are
+// held. Rows keep their numbers, also where many are deleted.
+func TestMaintenanceCompacts(t *testing.T) {
+	b := newPolicyBed(t, Maintenance{Build: Off})
+	ctx := t.Context()
+	b.fill("dense", 0, 900)
+	for i := range 500 {
+		b.delete("dense", i)
+	}
+	b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
+	_, err := b.d.Collection("padding").Load(ctx, padding(24))
+	b.must(err)
+	b.steps("")
+	snap, err := b.d.Snapshot()
+	b.must(err)
+	defer snap.Release()
+	rows := roaring.BitmapOf(600, 700)
+	filter := filterOf(t, b.d, "dense", rows)
+	b.must(b.d.Drop(ctx, "padding"))
+	before, err := os.Stat(b.d.Path())
+	b.must(err)
+
+	room := store.Room
+	defer func() { store.Room = room }()
+	store.Room = func(string) int64 { return 1 << 10 }
+	b.steps("")
+	store.Room = room
+	b.p.o.Space = 1
+	b.steps("")
+	b.p.o.Space = 0.5
+	b.steps("compact", "", "")
+	after, err := os.Stat(b.d.Path())
+	b.must(err)
+	if after.Size() > before.Size()/4 {
+		t.Errorf("%d bytes, %d before", after.Size(), before.Size())
+	}
+	st, err := b.d.Stats()
+	want := MaintainStep{Action: "compact", Seconds: st.Maintenance.Last.Seconds}
+	if m := st.Maintenance; err != nil || m.Steps != 1 || m.Last != want || m.Error != "" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if n, err := snap.Collection("padding").Count(); err != nil || n != 24 {
+		t.Errorf("the snapshot has %d rows, %v", n, err)
+	}
+	q := Query{Vector: make([]float32, 16)}
+	res, err := b.d.Collection("dense").Search(ctx, q, &SearchOptions{Filter: filter})
+	if err != nil || len(res.Hits) != 2 || !rows.Contains(res.Hits[0].Row) {
+		t.Errorf("by a filter made before: %v, %v", res.Hits, err)
+	}
+	b.clean()
+}
+
+// TestCompactionFails: a compaction that fails is reported, and not repeated before there are
+// more free pages.
+func TestCompactionFails(t *testing.T) {
+	b := newPolicyBed(t, Maintenance{})
+	ctx := t.Context()
+	fill := func() {
+		b.must(create(ctx, b.d, "padding", Schema{Dim: 16}))
+		_, err := b.d.Collection("padding").Load(ctx, padding(48))
+		b.must(err)
+		b.must(b.d.Drop(ctx, "padding"))
+	}
+	fill()
+	file := b.d.file
+	b.d.file = filepath.Join(t.TempDir(), "none", "db")
+	_, first := b.step()
+	if first == nil {
+		t.Fatal("no error")
+	}
+	b.d.file = file
+	if s, err := b.step(); s != "" || err == nil || err.Error() != first.Error() {
+		t.Errorf("step %q, %v, want the error of before", s, err)
+	}
+	b.p.floor = leastFree
+	b.steps("compact", "")
+}
