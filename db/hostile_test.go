@@ -255,6 +255,33 @@ func TestHostileLabels(t *testing.T) {
 	}
 }
 
+// Requested options that name another kind would be given to that kind by maintenance.
+func TestHostileRequested(t *testing.T) {
+	path := hostileBase(t, 5, func(d *DB) { builds(t, d, "d", "kd", &Forest{}) })
+	object := objectIn(t, path, "d", "kd")
+	for _, name := range []string{"postings", "sbt", "none"} {
+		editJSON(t, path, codec.Key(object, codec.KindManifest, 0), func(m map[string]any) {
+			m["Requested"].(map[string]any)["Kind"] = name
+		})
+		withFile(t, path, func(d *DB, _ *Snapshot) {
+			err := d.Update(t.Context(), func(b *Tx) error {
+				for i := range 40 {
+					r := Row{Key: fmt.Append(nil, "more", i), Vector: []float32{float32(i), 1, 2, 3}}
+					if err := b.Collection("d").Put(r); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = d.Maintain(t.Context(), nil)
+			mustBeCorrupt(t, name, err)
+		})
+	}
+}
+
 // Object numbers that no database reaches are refused.
 func TestHostileObjects(t *testing.T) {
 	cat := catalog{Format: catalogFormat, Object: 1 << 62, Collections: []*collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}

@@ -105,6 +105,9 @@ func (m *Manifest) Decode(kindOf func(name string) Kind) error {
 		if err := json.Unmarshal(m.StoredRequested, m.Requested); err != nil {
 			return err
 		}
+		if name := m.Requested.Name(); kindOf(name) != k {
+			return fmt.Errorf("requested options of kind %q", name)
+		}
 	}
 	if err := json.Unmarshal(m.Detail, m.Own); err != nil {
 		return err
