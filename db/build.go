@@ -262,7 +262,7 @@ func (d *DB) publishIndex(
 			replaced = c.removeAuto(tx)
 		}
 		if r := c.index(m.Info.Name); r != nil {
-			replaced = append(replaced, r.Objects()...)
+			replaced = append(replaced, r.objects()...)
 			r.Object, r.Parts, r.Labels = m.Object, nil, m.Of.Predicts()
 		} else {
 			c.Indexes = append(c.Indexes, indexRef{
@@ -322,7 +322,7 @@ func (c *collection) removeAuto(tx *bbolt.Tx) []uint64 {
 			return nil // also if a damaged model may use it
 		}
 	}
-	removed := r.Objects()
+	removed := r.objects()
 	c.Indexes = slices.DeleteFunc(c.Indexes, func(x indexRef) bool { return x.Name == autoIndex })
 	return removed
 }
@@ -354,7 +354,7 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 		if r == nil {
 			return nil, noIndex(entry, name)
 		}
-		removed := r.Objects()
+		removed := r.objects()
 		entry.Unindexed = entry.Unindexed || !r.Labels
 		entry.Indexes = slices.DeleteFunc(entry.Indexes, func(x indexRef) bool { return x.Name == name })
 		return removed, nil
@@ -362,6 +362,5 @@ func (c Collection) DropIndex(ctx context.Context, name string) error {
 }
 
 func noIndex(c *collection, name string) error {
-	return fmt.Errorf("%w: %q in collection %q, which has %q", fail.NoIndex, name, c.Name,
-		c.info().Indexes)
+	return fail.NoIndexNamed(name, c.Name, c.indexNames())
 }

@@ -65,7 +65,7 @@ type indexRef struct {
 }
 
 // Objects returns all objects that hold blocks of the index.
-func (r *indexRef) Objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
+func (r *indexRef) objects() []uint64 { return append([]uint64{r.Object}, r.Parts...) }
 
 // format describes the stored form of the rows.
 func (c *collection) format() rows.Format {
@@ -105,29 +105,30 @@ func (c *collection) schema() Schema {
 }
 
 func (c *collection) info() CollectionInfo {
-	i := CollectionInfo{
+	return CollectionInfo{
 		Name: c.Name, Sparse: c.Sparse, Named: c.Named, Numbering: c.Numbering, Dim: c.Dim,
 		Metric: c.Metric, Storage: c.Storage,
 		Live: int(c.Live), Rows: int(c.Rows), Sealed: int(c.sealed()), ChunkRows: 1 << c.shift(),
+		Indexes: c.indexNames(),
 	}
-	for _, x := range c.Indexes {
-		i.Indexes = append(i.Indexes, x.Name)
-	}
-	slices.Sort(i.Indexes)
-	return i
 }
 
 // about returns what kinds of index know of the collection.
 func (c *collection) about() kind.Collection {
-	a := kind.Collection{
+	return kind.Collection{
 		Name: c.Name, Sparse: c.Sparse, Dim: c.Dim, Metric: c.Metric, Rows: c.Rows, Live: c.Live,
 		Renamed: c.Named || c.Numbering.First() > 0,
 	}
+}
+
+// indexNames returns the names of the indexes, ascending.
+func (c *collection) indexNames() []string {
+	var names []string
 	for _, x := range c.Indexes {
-		a.Indexes = append(a.Indexes, x.Name)
+		names = append(names, x.Name)
 	}
-	slices.Sort(a.Indexes)
-	return a
+	slices.Sort(names)
+	return names
 }
 
 // find returns the named collection.
@@ -156,8 +157,8 @@ func (c *catalog) byID(id uint64) *collection {
 	return nil
 }
 
-// Validate refuses a catalog that this program cannot have written.
-func (c *catalog) Validate() error {
+// validate refuses a catalog that this program cannot have written.
+func (c *catalog) validate() error {
 	if c.Object >= maxObject {
 		return corruptf("", "catalog: %d objects", c.Object)
 	}
@@ -178,7 +179,7 @@ func (c *catalog) Validate() error {
 		}
 		if !dims || x.Metric < vector.L2 || x.Metric > vector.InnerProduct ||
 			x.Storage > StorageFloat32 || x.Live > x.Rows || x.Revision >= maxObject || x.Named && !x.Sparse ||
-			x.Numbering.Check() != nil {
+			x.Numbering.check() != nil {
 			return corruptf(x.Name, "catalog: impossible values")
 		}
 		indexes := map[string]bool{}
@@ -187,7 +188,7 @@ func (c *catalog) Validate() error {
 				return corruptf(x.Name, "catalog: bad index entry")
 			}
 			indexes[r.Name] = true
-			for _, object := range r.Objects() {
+			for _, object := range r.objects() {
 				if !claim(object) {
 					return corruptf(x.Name, "catalog: bad index entry")
 				}
@@ -251,7 +252,7 @@ func decodeCatalog(payload []byte) (*catalog, error) {
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return nil, corruptf("", "catalog: %v", err)
 	}
-	return &c, c.Validate()
+	return &c, c.validate()
 }
 
 // putCatalog writes the catalog in a transaction.

@@ -67,7 +67,7 @@ func (s *Snapshot) check(ctx context.Context, report func(*CorruptError)) (err e
 		c.colls[x.ID] = x
 		c.keys[x.ID] = map[uint32]string{}
 		for _, r := range x.Indexes {
-			for _, object := range r.Objects() {
+			for _, object := range r.objects() {
 				c.indexes[object] = x
 			}
 		}

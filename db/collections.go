@@ -61,7 +61,7 @@ func (d *DB) Drop(ctx context.Context, name string) error {
 		}
 		removed := []uint64{c.ID}
 		for _, x := range c.Indexes {
-			removed = append(removed, x.Objects()...)
+			removed = append(removed, x.objects()...)
 		}
 		cat.Collections = slices.DeleteFunc(cat.Collections, func(x *collection) bool { return x == c })
 		return removed, nil

@@ -347,7 +347,7 @@ func mustLeaveNothing(d *DB) error {
 		for _, c := range cat.Collections {
 			known[c.ID] = true
 			for _, x := range c.Indexes {
-				for _, object := range x.Objects() {
+				for _, object := range x.objects() {
 					known[object] = true
 				}
 			}

@@ -285,7 +285,7 @@ func TestHostileRequested(t *testing.T) {
 // Object numbers that no database reaches are refused.
 func TestHostileObjects(t *testing.T) {
 	cat := catalog{Format: catalogFormat, Object: 1 << 62, Collections: []*collection{{ID: 1 << 61, Name: "a", Dim: 1, Metric: vector.L2}}}
-	if err := cat.Validate(); !errors.Is(err, ErrCorrupt) {
+	if err := cat.validate(); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("object numbers of 62 bits: %v", err)
 	}
 }

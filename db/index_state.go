@@ -73,7 +73,7 @@ func foreign(m *kind.Manifest, r *indexRef, c *collection) string {
 	case m.Own.FeatureCount() > c.Dim:
 		return fmt.Sprintf("%d features of %d", m.Own.FeatureCount(), c.Dim)
 	}
-	known := r.Objects()
+	known := r.objects()
 	for _, object := range m.Own.Objects() {
 		if !slices.Contains(known, object) {
 			return "blocks of an object that is no part of it"
@@ -231,6 +231,8 @@ func (st *collState) OpenNamed(ctx context.Context, name string) (kind.Opened, e
 }
 
 func (st *collState) Collection() *kind.Collection { return &st.describe }
+
+func (st *collState) IndexNames() []string { return st.c.indexNames() }
 
 func (st *collState) Guard(old bool, err *error) { caught(st.g.store, recover(), old, err) }
 

@@ -289,7 +289,7 @@ func mustUseAll(s *Snapshot) error {
 	c := s.gen.tx.Bucket(bucketBlocks).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		object, kind, n := codec.ParseKey(k)
-		if !slices.Contains(r.Objects(), object) {
+		if !slices.Contains(r.objects(), object) {
 			continue
 		}
 		segment := slices.ContainsFunc(lcifindex.DetailOf(m).Segments, func(g postingsindex.Segment) bool { return g.Object == object })

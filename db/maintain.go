@@ -447,7 +447,7 @@ func publishStep(
 		}
 	}
 	parts := s.Parts()
-	for _, x := range from.Objects() {
+	for _, x := range from.objects() {
 		if slices.Contains(parts, x) {
 			continue
 		}

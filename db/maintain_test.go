@@ -107,7 +107,7 @@ func TestMaintainPostings(t *testing.T) {
 		must(d.View(func(s *Snapshot) error {
 			held := map[uint64]bool{0: true, s.gen.cat.Collections[0].ID: true}
 			for _, r := range s.gen.cat.Collections[0].Indexes {
-				for _, object := range r.Objects() {
+				for _, object := range r.objects() {
 					held[object] = true
 				}
 			}

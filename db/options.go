@@ -181,7 +181,8 @@ const (
 	NumberedFromOne  Numbering = "1"
 )
 
-func (n Numbering) Check() error {
+// check refuses a value that is no numbering.
+func (n Numbering) check() error {
 	if n != NumberedUnknown && n != NumberedFromZero && n != NumberedFromOne {
 		return fmt.Errorf("%w: numbering %q, want %q, %q or none", fail.Option, n, NumberedFromZero, NumberedFromOne)
 	}
@@ -236,7 +237,7 @@ func (s Schema) resolve() (Schema, error) {
 			return s, fmt.Errorf("%w: sparse rows are compared by cosine, not by %v", fail.Option, s.Metric)
 		}
 		s.Metric = vector.Cosine
-		return s, s.Numbering.Check()
+		return s, s.Numbering.check()
 	}
 	s.Metric = cmp.Or(s.Metric, vector.L2)
 	switch {
@@ -247,7 +248,7 @@ func (s Schema) resolve() (Schema, error) {
 	case s.Storage > StorageFloat32:
 		return s, fmt.Errorf("%w: unknown storage %d", fail.Option, s.Storage)
 	}
-	return s, s.Numbering.Check()
+	return s, s.Numbering.check()
 }
 
 // Feature is a named feature and its value.

@@ -89,7 +89,7 @@ func (s *Snapshot) toRenumber(ctx context.Context, order bool) (out []moving, er
 				return nil, err
 			}
 			whole = whole && x.Own.Rebuilds()
-			m.objects = append(m.objects, c.Indexes[i].Objects()...)
+			m.objects = append(m.objects, c.Indexes[i].objects()...)
 			m.indexes = append(m.indexes, newRebuild(ctx, st, x))
 		}
 		if !whole {

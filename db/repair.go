@@ -106,7 +106,7 @@ func (d *DB) Repair(ctx context.Context) (found []RepairedIndex, err error) {
 // consistent.
 func (st *collState) verifyIndex(ctx context.Context, r *indexRef) (err error) {
 	g := st.g
-	for _, object := range r.Objects() {
+	for _, object := range r.objects() {
 		g.locked(func() {
 			from := codec.Key(object, 0, 0)
 			c := g.tx.Bucket(bucketBlocks).Cursor()

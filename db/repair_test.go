@@ -113,7 +113,7 @@ func blockPlace(t *testing.T, path string, bucket []byte, coll string, index str
 	}
 	objects := []uint64{c.ID}
 	if index != "" {
-		objects = c.index(index).Objects()
+		objects = c.index(index).objects()
 	}
 	for _, object := range objects {
 		key := codec.Key(object, kind, number)

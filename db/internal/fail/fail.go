@@ -73,3 +73,8 @@ func (e Inner) Unwrap() error { return e.Err }
 func Wrapf(err error, format string, a ...any) error {
 	return fmt.Errorf(Prefix+format+": %w", append(a, Inner{err})...)
 }
+
+// NoIndexNamed returns the error for an index that a collection with the indexes have lacks.
+func NoIndexNamed(name, coll string, have []string) error {
+	return fmt.Errorf("%w: %q in collection %q, which has %q", NoIndex, name, coll, have)
+}

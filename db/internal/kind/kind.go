@@ -69,8 +69,6 @@ type Collection struct {
 	Metric vector.Metric
 	// Rows is the number of allocated row numbers, Live the number of rows that are not deleted.
 	Rows, Live uint32
-	// Indexes are the names of the indexes, ascending.
-	Indexes []string
 	// Renamed is set if features have names, or numbers that differ from those that users see.
 	Renamed bool
 }
@@ -82,6 +80,8 @@ const ScanName = "flat"
 type Source interface {
 	// Collection returns what a kind may know of the collection.
 	Collection() *Collection
+	// IndexNames returns the names of the collection's indexes, ascending.
+	IndexNames() []string
 	// Guard, deferred where mapped memory is read as
 	//
 	//	defer st.Guard(debug.SetPanicOnFault(true), &err)

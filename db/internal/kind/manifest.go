@@ -36,6 +36,8 @@ type LabelWeight struct {
 	Best   lcif.Point
 }
 
+// NeighborReport holds the measurements of approximate neighbor lists: the fields of
+// db.NeighborReport.
 type NeighborReport struct {
 	K, Sample          int
 	Recall, HeadRecall float64

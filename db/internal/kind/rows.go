@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/anndb/anndb/db/internal/fail"
 	"github.com/anndb/anndb/db/internal/rows"
 	"github.com/anndb/anndb/vector"
@@ -123,6 +124,7 @@ func Listed(x []float32) (s vector.Sparse) {
 	return s
 }
 
+// SquaredNorm returns the squared length of x.
 func SquaredNorm(x []float32) float64 {
 	var s float64
 	for _, v := range x {

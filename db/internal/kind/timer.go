@@ -36,6 +36,7 @@ func (s *Timer) Keep(m *Manifest) {
 	i.Curve, i.TreeTrials, i.LabelCurve, i.LabelWeights = b.Curve, b.TreeTrials, b.LabelCurve, b.LabelWeights
 }
 
+// Run runs a stage and records its time and the memory held at its end.
 func (s *Timer) Run(name string, f func(report func(done, total int)) error) error {
 	start := time.Now()
 	err := f(func(done, total int) {

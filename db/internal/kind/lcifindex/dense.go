@@ -86,8 +86,7 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 	case err != nil:
 		return false, err
 	case m == nil:
-		return false, fmt.Errorf("%w: neighbors: %q in collection %q, which has %q", fail.NoIndex, name,
-			st.Collection().Name, st.Collection().Indexes)
+		return false, fail.Wrapf(fail.NoIndexNamed(name, st.Collection().Name, st.IndexNames()), "neighbors")
 	}
 	return !m.Of.Predicts() && m.Info.Curve != nil, nil
 }
@@ -96,7 +95,7 @@ func tunedForest(st kind.Source, name string) (bool, error) {
 // the only tuned forest has the model's own name, it returns an error.
 func firstForest(st kind.Source, name string, o *Options) error {
 	replaced := false
-	for _, x := range st.Collection().Indexes {
+	for _, x := range st.IndexNames() {
 		tuned, err := tunedForest(st, x)
 		switch {
 		case err != nil:
