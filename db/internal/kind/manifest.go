@@ -63,11 +63,11 @@ type Manifest struct {
 	// Own is the part specific to the kind, of the kind itself.
 	Own Detail `json:"-"`
 	Of  Kind   `json:"-"`
-	Encoded
+	encoded
 }
 
-// Encoded holds the parts of a manifest that its kind encodes and decodes.
-type Encoded struct {
+// encoded holds the parts of a manifest that its kind encodes and decodes.
+type encoded struct {
 	StoredOptions   json.RawMessage `json:"Options"`
 	StoredRequested json.RawMessage `json:"Requested,omitempty"`
 	Detail          json.RawMessage

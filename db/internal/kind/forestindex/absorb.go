@@ -62,7 +62,7 @@ type ForestStep struct {
 func (Kind) Absorb(
 	ctx context.Context, st kind.Source, m *kind.Manifest, timer *kind.Timer,
 ) (s kind.Step, rebuild bool, err error) {
-	d, rows := DetailOf(m), int(st.Collection().Rows)
+	d, rows := detailOf(m), int(st.Collection().Rows)
 	if !d.Lists {
 		return nil, false, nil // learned from training queries
 	}
@@ -261,7 +261,7 @@ func (f *Folding) exactFinder(k int) (func() func(row uint32, dst []candidate) (
 // of the absorbed rows, which depend on nothing else. Deleted rows have them too, and lists
 // that contain only themselves.
 func (f *Folding) start() {
-	m, v := DetailOf(f.m), f.V
+	m, v := detailOf(f.m), f.V
 	f.ForestStep.lists = newPatch(f.lists.chunks, listWidth, f.lists.shift, f.hi)
 	if n := v.Neighbors; n != nil {
 		f.hops = newPatch(n.Chunks, n.K, n.Shift, f.hi)
@@ -443,7 +443,7 @@ func (s *ForestStep) Objects() int   { return 1 }
 // Emit writes the blocks that the step changes.
 func (s *ForestStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	s.removed = nil
-	m, was := *s.m, DetailOf(s.m)
+	m, was := *s.m, detailOf(s.m)
 	d := *was
 	m.Object, m.Own = object, &d
 	d.Runs = map[codec.Kind][]arrays.Run{}
@@ -489,7 +489,7 @@ func writePatch[T codec.Number](w *arrays.Writer, s *ForestStep, section codec.K
 	if p == nil {
 		return
 	}
-	blocks := DetailOf(s.m).located(s.m.Object, section, len(p.old))
+	blocks := detailOf(s.m).located(s.m.Object, section, len(p.old))
 	for c := range p.chunks() {
 		data, ok := p.fresh[c]
 		if !ok {
@@ -530,7 +530,7 @@ func (s *ForestStep) emitOverlay(w *arrays.Writer) {
 // Parts returns the earlier objects that the index still uses.
 func (s *ForestStep) Parts() []uint64 {
 	before := map[uint64]bool{s.m.Object: true}
-	for _, runs := range DetailOf(s.m).Runs {
+	for _, runs := range detailOf(s.m).Runs {
 		for _, r := range runs {
 			before[r.Object] = true
 		}

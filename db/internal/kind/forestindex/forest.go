@@ -31,7 +31,7 @@ func (Kind) Options() kind.Options { return &Options{} }
 
 // Again keeps the learner and depth that the tuner chose.
 func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	o := *OptionsOf(m)
+	o := *optionsOf(m)
 	o.NoTune = true
 	return &o
 }
@@ -78,11 +78,11 @@ type treesManifest struct {
 	Points  int // training points of the trees
 }
 
-// OptionsOf returns the options in a forest's manifest.
-func OptionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
+// optionsOf returns the options in a forest's manifest.
+func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
-// DetailOf returns the detail of a forest's manifest.
-func DetailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
+// detailOf returns the detail of a forest's manifest.
+func detailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
 
 // Fits reports whether the collection is dense.
 func (f *Detail) Fits(sparse bool) bool { return !sparse }
@@ -103,7 +103,7 @@ func (f *Detail) Objects() (out []uint64) {
 
 // Check refuses values that no build can have written.
 func (f *Detail) Check(m *kind.Manifest) error {
-	p, o := f.Trees.Params, OptionsOf(m)
+	p, o := f.Trees.Params, optionsOf(m)
 	step := func(x float32) bool { return x > 0 && !math.IsInf(float64(x), 1) }
 	for _, c := range []struct {
 		ok   bool
@@ -153,7 +153,7 @@ func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Op
 func (x *Index) RowView() *query.View { return x.View }
 
 func (x *Index) Setting(recall float64) (query.Params, error) {
-	if x.m.Info.Curve == nil && OptionsOf(x.m).NoTune {
+	if x.m.Info.Curve == nil && optionsOf(x.m).NoTune {
 		return query.Params{}, fmt.Errorf(
 			"%w: index %q was built without the tuner: a search by it needs its parameters",
 			fail.Option, x.m.Info.Name)

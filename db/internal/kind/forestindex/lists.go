@@ -57,7 +57,7 @@ func listsOf(t *Training, labelsK int) []uint32 {
 
 // loadLists returns a view of the label lists of a forest, nil if it has none.
 func loadLists(ctx context.Context, st kind.Source, m *kind.Manifest) (*labelLists, error) {
-	d := DetailOf(m)
+	d := detailOf(m)
 	if !d.Lists {
 		return nil, nil
 	}

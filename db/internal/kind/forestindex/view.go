@@ -98,13 +98,13 @@ func decodeNodes(r *arrays.Reader, n int) []forest.Node {
 // against the manifest and every directory entry against its block, so that queries need no
 // bounds checks.
 func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.View) (*query.View, error) {
-	d := DetailOf(m)
+	d := detailOf(m)
 	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	r.Runs = d.Runs
 	v := base
 	v.N = m.Info.Rows
 	v.Lift, v.LiftNorm = m.Metric == vector.InnerProduct, d.Lift
-	v.RawForest = OptionsOf(m).Rotate <= 0
+	v.RawForest = optionsOf(m).Rotate <= 0
 	f, err := loadForest(m, r)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func loadView(ctx context.Context, st kind.Source, m *kind.Manifest, base query.
 
 // loadForest returns a view of the arrays of a forest and checks their cross-references.
 func loadForest(m *kind.Manifest, r *arrays.Reader) (*forest.Forest, error) {
-	d := DetailOf(m)
+	d := detailOf(m)
 	p := d.Trees.Params
 	slots := p.Trees << p.Depth
 	f := &forest.Forest{
@@ -207,13 +207,13 @@ func validateForest(r *arrays.Reader, m *kind.Manifest, f *forest.Forest) {
 	shape := func(kinds ...codec.Kind) string {
 		runs := make([][]arrays.Run, len(kinds))
 		for i, kind := range kinds {
-			runs[i] = DetailOf(m).Runs[kind]
+			runs[i] = detailOf(m).Runs[kind]
 		}
 		return fmt.Sprint(f.Trees, f.Depth, f.Natural, f.Params.Members, f.Dim, f.Coord,
 			f.DirWidth, f.Points, runs)
 	}
 	trees := *r
-	trees.Object = DetailOf(m).firstObject(r.Object, codec.KindNodes)
+	trees.Object = detailOf(m).firstObject(r.Object, codec.KindNodes)
 	grown := shape(codec.KindNodes, codec.KindLeafDir, codec.KindLeaves, codec.KindMembers,
 		codec.KindDirections)
 	trees.Once(kind.RoleForest, grown, f.CorpusN, f.Validate)

@@ -47,9 +47,9 @@ func patchFull(changed, touched, base int) bool {
 		touched > 0 && float64(changed)*float64(changed) > 2*float64(touched)*float64(base)
 }
 
-// Step is a step of maintenance after which a label model covers fresh rows and no longer
+// step is a step of maintenance after which a label model covers fresh rows and no longer
 // counts deleted ones.
-type Step struct {
+type step struct {
 	m *kind.Manifest // of the index before the step
 	// The step replaces segments [from, to) by one of n rows that begins with row first and has
 	// DeletedRows deleted rows; if n is zero, it writes none. The segment is an object of its own.
@@ -106,7 +106,7 @@ func (Kind) Absorb(
 	}
 	f := &lcifFollowing{
 		st: st, a: a, newlyDeleted: deletedRows, relabelled: map[uint32][]uint32{},
-		Step: Step{
+		step: step{
 			m: m, covered: int(c.Rows), features: l.Features,
 			head: lcifHead{keep: slices.Clone(a.Keep), idf: slices.Clone(a.IDF)},
 		},
@@ -133,7 +133,7 @@ func (Kind) Absorb(
 	if err != nil {
 		return nil, false, err
 	}
-	return &f.Step, false, nil
+	return &f.step, false, nil
 }
 
 // RewriteDue reports whether a segment of a label model must be rewritten although the model
@@ -161,7 +161,7 @@ func (f *lcifFollowing) graph(
 		}
 		var x vector.Sparse
 		if !f.newlyDeleted.Contains(i) {
-			x = f.Row(i)
+			x = f.row(i)
 		}
 		rows.Append(x)
 	}
@@ -189,7 +189,7 @@ func (f *lcifFollowing) graph(
 
 // lcifFollowing is the state of one step while it is computed.
 type lcifFollowing struct {
-	Step
+	step
 	st           kind.Source
 	a            *Arrays
 	newlyDeleted *roaring.Bitmap   // rows that are deleted now
@@ -211,8 +211,8 @@ func (f *lcifFollowing) unchanged() bool {
 	return f.covered == f.m.Info.Rows && f.deleted == 0
 }
 
-// Row returns a copy of a row's features, weighed as the model weighs them.
-func (f *lcifFollowing) Row(row uint32) vector.Sparse {
+// row returns a copy of a row's features, weighed as the model weighs them.
+func (f *lcifFollowing) row(row uint32) vector.Sparse {
 	if !f.st.Collection().Sparse {
 		x := f.st.DenseRow(int(row), make([]float32, f.st.Collection().Dim))
 		if s := DetailOf(f.m).Scale; s != nil {
@@ -323,13 +323,13 @@ func (f *lcifFollowing) readChange(ctx context.Context, report func(done, total 
 
 // add counts a row with a label set.
 func (f *lcifFollowing) add(row uint32, set []uint32) {
-	f.added.Append(f.Row(row))
+	f.added.Append(f.row(row))
 	f.addSets = append(f.addSets, set)
 }
 
 // remove no longer counts a row with a label set.
 func (f *lcifFollowing) remove(row uint32, set []uint32) {
-	f.removed.Append(f.Row(row))
+	f.removed.Append(f.row(row))
 	f.subSets = append(f.subSets, slices.Clone(set))
 }
 
@@ -428,7 +428,7 @@ func (f *lcifFollowing) segment(ctx context.Context, timer *kind.Timer) error {
 		var set []uint32
 		if !f.newlyDeleted.Contains(uint32(i)) {
 			if set = f.labels(i); f.st.Collection().Sparse {
-				x = f.Row(uint32(i))
+				x = f.row(uint32(i))
 			}
 		}
 		rows.Append(x)
@@ -480,10 +480,10 @@ func (f *lcifFollowing) keepRelabelled() {
 }
 
 // Rows returns the number of rows that the step has read.
-func (s *Step) Rows() int { return s.read }
+func (s *step) Rows() int { return s.read }
 
 // Action returns the name of the step, as in MaintainStep.Action.
-func (s *Step) Action() string {
+func (s *step) Action() string {
 	switch {
 	case s.n == 0 && s.relabels:
 		return "relabel"
@@ -495,11 +495,11 @@ func (s *Step) Action() string {
 
 // Objects returns the number of objects: one for the segment, if there is one, and one for the
 // rest.
-func (s *Step) Objects() int { return min(s.n, 1) + 1 }
+func (s *step) Objects() int { return min(s.n, 1) + 1 }
 
 // Emit writes the segment, the changed pairs and the head, and returns the manifest of the
 // model.
-func (s *Step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (s *step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	m, model := *s.m, *DetailOf(s.m)
 	m.Own = &model
 	model.Segments = slices.Clone(model.Segments)
@@ -552,7 +552,7 @@ func (s *Step) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 }
 
 // Parts returns the objects that the model holds in addition to its own.
-func (s *Step) Parts() []uint64 {
+func (s *step) Parts() []uint64 {
 	var out []uint64
 	if s.n > 0 {
 		out = append(out, s.object)
@@ -572,7 +572,7 @@ func (s *Step) Parts() []uint64 {
 // pairs that were rewritten, and segments that were replaced. If the object of the old head
 // also has a segment or pairs, as after a build, the head stays until the object or its pairs
 // are deleted: it is small, and is stored between large blocks that would have to be rewritten.
-func (s *Step) Garbage() []kind.BlockRef {
+func (s *step) Garbage() []kind.BlockRef {
 	var out []kind.BlockRef
 	drop := func(object uint64, section codec.Kind, numbers ...uint32) {
 		for _, n := range numbers {

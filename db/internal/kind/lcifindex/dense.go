@@ -196,7 +196,7 @@ func modelNeighbors(
 }
 
 // learnDense learns the model of a dense collection, whose rows are in the map.
-func (l *Learned) learnDense(
+func (l *learned) learnDense(
 	ctx context.Context, st kind.Source, data *labelled.Rows, o Options, timer *kind.Timer,
 ) error {
 	l.N, l.Live, l.opts, l.deletedRows = data.Rows.Rows(), len(data.Live), o, data.DeletedSet()
@@ -246,7 +246,7 @@ type guardedNeighbors struct {
 	source lcif.NeighborSource
 }
 
-// Neighbors implements query.NeighborSource.
+// Neighbors implements lcif.NeighborSource.
 func (n *guardedNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {
@@ -322,7 +322,7 @@ func newLiveNeighbors(
 	return &liveNeighbors{st, source, live}
 }
 
-// Neighbors implements query.NeighborSource.
+// Neighbors implements lcif.NeighborSource.
 func (n *liveNeighbors) Neighbors(
 	ctx context.Context, s *lcif.NeighborScratch, q lcif.NeighborQuery, k int, dst []postings.Hit,
 ) (hits []postings.Hit, err error) {

@@ -153,13 +153,13 @@ type grownSets struct {
 	labels int
 }
 
-// Rows implements query.LabelSets.
+// Rows implements lcif.LabelSets.
 func (g *grownSets) Rows() int { return g.LabelSets.Rows() + len(g.fresh) }
 
-// Labels implements query.LabelSets.
+// Labels implements lcif.LabelSets.
 func (g *grownSets) Labels() int { return g.labels }
 
-// Row implements query.LabelSets.
+// Row implements lcif.LabelSets.
 func (g *grownSets) Row(i int) []uint32 {
 	if n := g.LabelSets.Rows(); i >= n {
 		return g.fresh[i-n]
@@ -208,7 +208,7 @@ type presentSets struct {
 	relabelled map[uint32][]uint32
 }
 
-// Row implements query.LabelSets.
+// Row implements lcif.LabelSets.
 func (p *presentSets) Row(i int) []uint32 {
 	if set, ok := p.relabelled[uint32(i)]; ok {
 		return set

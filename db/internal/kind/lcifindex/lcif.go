@@ -123,8 +123,8 @@ func (o Options) resolve(live int) (Options, error) {
 	return o, o.resolveGraph()
 }
 
-// Learned is a label model that has been learned but not yet stored.
-type Learned struct {
+// learned is a label model that has been learned but not yet stored.
+type learned struct {
 	postingsindex.Learned // without an inverted index in a dense collection
 	opts                  Options
 	dim                   int
@@ -231,7 +231,7 @@ func (Kind) Again(ctx context.Context, st kind.Source, m *kind.Manifest) kind.Op
 // Build learns a label model.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	var data *labelled.Rows
-	l, o := &Learned{}, *job.Opts.(*Options)
+	l, o := &learned{}, *job.Opts.(*Options)
 	err := job.Latest(func(st kind.Source) (err error) {
 		c := st.Collection()
 		l.dim, l.metric = c.Dim, c.Metric
@@ -258,7 +258,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 }
 
 // learnSparse learns the model of a sparse collection.
-func (l *Learned) learnSparse(
+func (l *learned) learnSparse(
 	ctx context.Context, coll string, data *labelled.Rows, o Options, timer *kind.Timer,
 ) error {
 	l.N, l.Live, l.opts, l.deletedRows = data.Rows.Rows(), len(data.Live), o, data.DeletedSet()
@@ -285,7 +285,7 @@ func (l *Learned) learnSparse(
 }
 
 // learn learns the model from all rows with the chosen parameters.
-func (l *Learned) learn(
+func (l *learned) learn(
 	ctx context.Context, data *labelled.Rows, report func(done, total int),
 ) error {
 	view, counts, err := lcif.Build(ctx, data.Rows, data.Sets, l.params.Features, kind.WorkersOf(ctx))
@@ -314,7 +314,7 @@ func (l *Learned) learn(
 }
 
 // learnGraph computes the neighbor lists, if second-order scores use them.
-func (l *Learned) learnGraph(
+func (l *learned) learnGraph(
 	ctx context.Context, view *lcif.View, rows *vector.CSR, report func(done, total int),
 ) error {
 	if l.params.Lambda == 0 || l.params.SecondOrder == 0 {
@@ -328,7 +328,7 @@ func (l *Learned) learnGraph(
 	return nil
 }
 
-func (l *Learned) Describe(m *kind.Manifest) {
+func (l *learned) Describe(m *kind.Manifest) {
 	l.Learned.Describe(m)
 	o := l.opts
 	o.Params = &l.params
@@ -369,7 +369,7 @@ const (
 )
 
 // Emit writes a label model of one segment.
-func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	m := &kind.Manifest{Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim}
 	d := &Detail{

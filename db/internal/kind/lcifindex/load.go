@@ -59,16 +59,16 @@ type segmentSets struct {
 	labels     int
 }
 
-// Rows implements query.LabelSets.
+// Rows implements lcif.LabelSets.
 func (s *segmentSets) Rows() int {
 	last := len(s.sets) - 1
 	return s.first[last] + s.sets[last].Rows()
 }
 
-// Labels implements query.LabelSets.
+// Labels implements lcif.LabelSets.
 func (s *segmentSets) Labels() int { return s.labels }
 
-// Row implements query.LabelSets.
+// Row implements lcif.LabelSets.
 func (s *segmentSets) Row(i int) []uint32 {
 	if set, ok := s.Relabelled.row(i); ok {
 		return set
@@ -335,7 +335,7 @@ func namedThresholds(t *labels.Thresholds, had, names []string) *labels.Threshol
 	return out
 }
 
-// LabelNames returns the names of a stored label model's labels, by number.
+// labelNames returns the names of a stored label model's labels, by number.
 func labelNames(ctx context.Context, st kind.Source, m *kind.Manifest) (names []string, err error) {
 	defer st.Guard(debug.SetPanicOnFault(true), &err)
 	a, err := ReadLCIF(ctx, st, m)

@@ -37,7 +37,7 @@ func (m *Model) Predict(
 		return fmt.Errorf("%w: strategy %v is for inverted indexes, %q is dense", fail.Option, o.Strategy, c.Name)
 	}
 	p := m.paramsFor(o)
-	x = m.Prepare(x)
+	x = m.prepare(x)
 	sc := predictors.Get().(*predictScratch) // not returned to the pool if there is an error
 	sc.p.SetStrategy(o.Strategy)
 	sc.found, a.Stats, err = sc.p.Predict(ctx, m.View, x, &p, sc.found[:0])
@@ -74,7 +74,7 @@ func (m *Model) PredictMany(
 		}
 		at := len(rows.Index)
 		if m.scale != nil {
-			x = m.Prepare(x)
+			x = m.prepare(x)
 		}
 		rows.Append(x)
 		if m.idf != nil {
@@ -94,8 +94,8 @@ func (m *Model) PredictMany(
 	return true, nil
 }
 
-// Prepare returns a copy of a query, weighed or scaled as the rows of the model are.
-func (m *Model) Prepare(x vector.Sparse) vector.Sparse {
+// prepare returns a copy of a query, weighed or scaled as the rows of the model are.
+func (m *Model) prepare(x vector.Sparse) vector.Sparse {
 	switch {
 	case m.scale != nil:
 		dense := make([]float32, len(m.scale.Mean))

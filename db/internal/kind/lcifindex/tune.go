@@ -32,7 +32,7 @@ func (o *Options) candidates(other string) []string {
 // choose sets the parameters and returns the data that they apply to. The parameters
 // are those given, or the tuner's choice by cross-validation on the live rows, with the
 // weighting that is best by the objective; the first one wins a tie.
-func (l *Learned) choose(
+func (l *learned) choose(
 	ctx context.Context, candidates []weighted, o Options, timer *kind.Timer,
 ) (*weighted, error) {
 	best := &candidates[0]

@@ -20,7 +20,7 @@ type Segment struct {
 	// them out.
 	Dead int `json:",omitempty"`
 	// Index is the inverted index; nil in a label model of dense rows.
-	Index *Scalars `json:",omitempty"`
+	Index *scalars `json:",omitempty"`
 	Bytes map[string]int64
 }
 
@@ -125,7 +125,7 @@ func (Kind) Absorb(
 	if err != nil {
 		return nil, false, err
 	}
-	segments := m.Own.(*Detail).Segments
+	segments := m.Own.(*detail).Segments
 	isDeleted := func(first, n int) int { return kind.DeletedWithin(set.DeletedRows, first, n) }
 	from, to, end, ok := PlanSegments(segments, set.N,
 		func(g *Segment) int { return isDeleted(g.First, g.Rows) - g.Dead })
@@ -183,7 +183,7 @@ func (s *SegmentStep) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, err
 	w := arrays.NewWriter(object, sink)
 	one := (&Learned{Index: s.index, Lengths: s.lengths}).Put(w,
 		Segment{First: s.First, Rows: s.N, Dead: s.deletedRows})
-	d := &Detail{Segments: slices.Concat(s.old[:s.From], []Segment{one}, s.old[s.To:])}
+	d := &detail{Segments: slices.Concat(s.old[:s.From], []Segment{one}, s.old[s.To:])}
 	m := *s.M
 	m.Object, m.Dim, m.Own = object, max(m.Dim, s.index.Features()), d
 	m.Info.Rows, m.Info.TrainingPoints, m.Info.Bytes = 0, 0, map[string]int64{}

@@ -61,8 +61,8 @@ type Learned struct {
 	Lengths []float64
 }
 
-// Scalars holds the scalars of a stored inverted index.
-type Scalars struct {
+// scalars holds the scalars of a stored inverted index.
+type scalars struct {
 	Cols int
 	// Few is set if only some of the features have lists.
 	Few       bool `json:",omitempty"`
@@ -78,7 +78,7 @@ type Scalars struct {
 	Bands          []float64 `json:",omitempty"`
 }
 
-func (m *Scalars) valid() bool {
+func (m *scalars) valid() bool {
 	compact := m.Compact == "weighted" || m.Compact == "uniform"
 	return compact && m.Cols >= 0 && m.Cols <= kind.MaxFeature+1 && m.M >= 0 && m.TAATRows >= 0 && m.Stride >= 0
 }
@@ -88,7 +88,7 @@ type Kind struct{}
 
 func (Kind) Suits(sparse bool) bool { return sparse }
 func (Kind) Predicts() bool         { return false }
-func (Kind) Detail() kind.Detail    { return &Detail{} }
+func (Kind) Detail() kind.Detail    { return &detail{} }
 
 func (Kind) Options() kind.Options { return &Options{} }
 
@@ -97,21 +97,21 @@ func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Optio
 	return m.Options
 }
 
-// Detail is the part of a manifest that only inverted indexes have.
-type Detail struct {
+// detail is the part of a manifest that only inverted indexes have.
+type detail struct {
 	kind.PlainDetail
 	// Segments are the parts of the index, by rows.
 	Segments []Segment
 }
 
 // Fits reports whether the collection is sparse.
-func (m *Detail) Fits(sparse bool) bool { return sparse }
-func (m *Detail) SegmentCount() int     { return len(m.Segments) }
-func (m *Detail) Objects() []uint64     { return SegmentObjects(m.Segments) }
-func (m *Detail) FeatureCount() int     { return SegmentFeatures(m.Segments) }
+func (m *detail) Fits(sparse bool) bool { return sparse }
+func (m *detail) SegmentCount() int     { return len(m.Segments) }
+func (m *detail) Objects() []uint64     { return SegmentObjects(m.Segments) }
+func (m *detail) FeatureCount() int     { return SegmentFeatures(m.Segments) }
 
 // Check refuses values that no build writes.
-func (p *Detail) Check(m *kind.Manifest) error {
+func (p *detail) Check(m *kind.Manifest) error {
 	if !ValidSegments(p.Segments, m.Info.Rows, true) {
 		return errors.New("segments")
 	}
@@ -191,14 +191,14 @@ func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 	one := l.Put(w, Segment{Rows: l.N, Dead: l.N - l.Live})
 	return &kind.Manifest{
 		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: vector.Cosine, Dim: l.Index.Features(),
-		Own: &Detail{Segments: []Segment{one}},
+		Own: &detail{Segments: []Segment{one}},
 	}, w.Err
 }
 
 // Put writes the arrays of a segment and returns its completed manifest.
 func (l *Learned) Put(w *arrays.Writer, g Segment) Segment {
 	x := l.Index
-	m := &Scalars{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
+	m := &scalars{Cols: x.Features(), Highest: x.Unit, Norm: x.Norm, Few: x.Used != nil}
 	if p := x.Partition; p != nil {
 		m.Partition, m.M, m.TAATRows = true, p.M, p.TAATRows
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/anndb/anndb/postings"
 )
 
-// Index is an inverted index as one generation sees it.
-type Index struct{ segments []postings.Segment }
+// index is an inverted index as one generation sees it.
+type index struct{ segments []postings.Segment }
 
 // Open opens all segments in the map.
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
-	segments, err := LoadSegments(ctx, st, m, m.Own.(*Detail).Segments, nil)
-	return &Index{segments}, err
+	segments, err := LoadSegments(ctx, st, m, m.Own.(*detail).Segments, nil)
+	return &index{segments}, err
 }
 
 // Check checks each segment.
-func (x *Index) Check(context.Context) error { return CheckSegments(x.segments) }
+func (x *index) Check(context.Context) error { return CheckSegments(x.segments) }
 
 func CheckSegments(segments []postings.Segment) error {
 	for i := range segments {
@@ -36,7 +36,7 @@ func CheckSegments(segments []postings.Segment) error {
 }
 
 // Find searches all segments.
-func (x *Index) Find(
+func (x *index) Find(
 	ctx context.Context, s *postings.Searcher, q kind.SparseAsk, hits []postings.Hit,
 ) ([]postings.Hit, postings.Stats, error) {
 	segments := x.segments

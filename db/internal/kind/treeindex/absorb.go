@@ -18,7 +18,7 @@ import (
 type Step struct {
 	kind.WholeStep
 	m        *kind.Manifest // of the index before the step
-	L        Learned
+	L        learned
 	subtrees int
 }
 
@@ -33,7 +33,7 @@ func (Kind) Absorb(
 			return nil, false, err
 		}
 		err = labelled.CheckSpread(c.Name, c.Dim, set.Entries())
-		if o := OptionsOf(m).Weight; err != nil && o != "" && o != labelled.WeightNone {
+		if o := optionsOf(m).Weight; err != nil && o != "" && o != labelled.WeightNone {
 			return nil, false, err
 		}
 		if err != nil {
@@ -65,8 +65,8 @@ func (Kind) Absorb(
 	for i := range data.Rows.Rows() {
 		rows.Append(t.Prepare(data.Rows.Row(i)))
 	}
-	job := treeJob(OptionsOf(m).Kind, rows, data)
-	job.Params, job.Workers = OptionsOf(m).Params, kind.WorkersOf(ctx)
+	job := treeJob(optionsOf(m).Kind, rows, data)
+	job.Params, job.Workers = optionsOf(m).Params, kind.WorkersOf(ctx)
 	relabelled, err := st.Relabelled(m.Object)
 	if err != nil {
 		return nil, false, err
@@ -86,12 +86,12 @@ func (Kind) Absorb(
 		// The build accepted the parameters, so the stored ones are damaged.
 		return nil, false, st.Corrupt("index %q: %w", m.Info.Name, err)
 	case err != nil:
-		return nil, false, fail.Wrapf(kind.AsParameter(err), "%s", DetailOf(m).Kind)
+		return nil, false, fail.Wrapf(kind.AsParameter(err), "%s", detailOf(m).Kind)
 	case out.Model == nil:
 		return nil, true, nil
 	}
-	return &Step{m: m, subtrees: out.Subtrees, L: Learned{
-		n: int(c.Rows), points: len(data.Live), dim: c.Dim, metric: m.Metric, opts: *OptionsOf(m),
+	return &Step{m: m, subtrees: out.Subtrees, L: learned{
+		n: int(c.Rows), points: len(data.Live), dim: c.Dim, metric: m.Metric, opts: *optionsOf(m),
 		Model: out.Model, names: names, idf: t.idf, unit: t.unit,
 	}}, false, nil
 }

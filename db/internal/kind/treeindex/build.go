@@ -22,8 +22,8 @@ const (
 	maxIterations = 100_000
 )
 
-// Check refuses options that trees of the kind do not support.
-func (o *Options) Check() error {
+// check refuses options that trees of the kind do not support.
+func (o *Options) check() error {
 	kind := o.Kind
 	if err := labelled.CheckWeight(o.Weight); err != nil {
 		return err
@@ -106,7 +106,7 @@ func treeJob(kind budget.Kind, rows *vector.CSR, data *labelled.Rows) budget.Job
 }
 
 // learn chooses parameters, if there is a grid, and trains the trees.
-func (l *Learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) error {
+func (l *learned) learn(ctx context.Context, job budget.Job, timer *kind.Timer) error {
 	o := &l.opts
 	job.Workers = kind.WorkersOf(ctx)
 	if o.Grid != nil {
@@ -167,7 +167,7 @@ func oneSet(d *labelled.Rows) bool {
 }
 
 // describeSet returns a set of labels in words.
-func (l *Learned) describeSet(set []uint32) string {
+func (l *learned) describeSet(set []uint32) string {
 	const most = 5
 	var names []string
 	for _, i := range set[:min(most, len(set))] {

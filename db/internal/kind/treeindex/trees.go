@@ -26,13 +26,13 @@ type Kind struct{}
 
 func (Kind) Suits(bool) bool     { return true }
 func (Kind) Predicts() bool      { return true }
-func (Kind) Detail() kind.Detail { return &Detail{} }
+func (Kind) Detail() kind.Detail { return &detail{} }
 
 func (Kind) Options() kind.Options { return &Options{} }
 
 // Again drops the grid, since the parameters are its result.
 func (Kind) Again(_ context.Context, _ kind.Source, m *kind.Manifest) kind.Options {
-	o := *OptionsOf(m)
+	o := *optionsOf(m)
 	o.Grid = nil
 	return &o
 }
@@ -61,11 +61,11 @@ func (o *Options) Limits(string, int) error {
 // After keeps the options: the rebuild trains with their parameters.
 func (o *Options) After(kind.Options) kind.Options { return o }
 
-// OptionsOf returns the options in the manifest of budgeted trees.
-func OptionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
+// optionsOf returns the options in the manifest of budgeted trees.
+func optionsOf(m *kind.Manifest) *Options { return m.Options.(*Options) }
 
-// Learned is a set of budgeted trees that has been learned but not yet stored.
-type Learned struct {
+// learned is a set of budgeted trees that has been learned but not yet stored.
+type learned struct {
 	n, points int
 	dim       int
 	metric    vector.Metric
@@ -77,8 +77,8 @@ type Learned struct {
 	unit      bool
 }
 
-// Detail is the part of a manifest that only budgeted trees have.
-type Detail struct {
+// detail is the part of a manifest that only budgeted trees have.
+type detail struct {
 	kind.PlainDetail
 	Kind                 budget.Kind
 	Cols, Labels, Voters int
@@ -93,10 +93,10 @@ type Detail struct {
 // Build learns trees.
 func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 	o := *job.Opts.(*Options)
-	if err := o.Check(); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	l := &Learned{opts: o}
+	l := &learned{opts: o}
 	var data *labelled.Rows
 	err := job.Latest(func(st kind.Source) error {
 		c := st.Collection()
@@ -118,7 +118,7 @@ func (Kind) Build(ctx context.Context, job *kind.Job) (kind.Built, error) {
 }
 
 // learnFrom weighs the rows, renumbers their features, and learns trees from them.
-func (l *Learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
+func (l *learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.Rows) error {
 	o := &l.opts
 	l.n, l.points = data.Rows.Rows(), len(data.Live)
 	features := data.Rows.Cols
@@ -164,7 +164,7 @@ func (l *Learned) learnFrom(ctx context.Context, job *kind.Job, data *labelled.R
 	return nil
 }
 
-func (l *Learned) Describe(m *kind.Manifest) {
+func (l *learned) Describe(m *kind.Manifest) {
 	s, i, opts := l.Model.Stats(), &m.Info, l.opts
 	m.Options, i.Rows, i.TrainingPoints, i.Tree, i.TreeTrials = &opts, l.n, l.points, &s, l.trials
 }
@@ -197,7 +197,7 @@ const (
 	arrayTreeIDF
 )
 
-func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
+func (l *learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) {
 	w := arrays.NewWriter(object, sink)
 	a := w.Section(codec.KindBudget)
 	m := l.Model
@@ -206,7 +206,7 @@ func (l *Learned) Emit(object uint64, sink arrays.Sink) (*kind.Manifest, error) 
 	arrays.Field(a, arrayTreeIDF, &l.idf)
 	return &kind.Manifest{
 		Info: kind.Info{Bytes: w.Sizes}, Object: object, Metric: l.metric, Dim: l.dim,
-		Own: &Detail{
+		Own: &detail{
 			Kind: m.Kind, Cols: m.Cols, Labels: m.Labels, Voters: m.Voters, Threshold: m.Threshold,
 			KeepTop: m.KeepTop, Names: len(l.names), Unit: l.unit,
 		},
@@ -238,16 +238,16 @@ func treeArrays(a *arrays.Section, m *budget.Model) {
 	arrays.Field(a, arrayLeafChanged, &m.LeafChanged)
 }
 
-// DetailOf returns the part of the manifest that only budgeted trees have.
-func DetailOf(m *kind.Manifest) *Detail { return m.Own.(*Detail) }
+// detailOf returns the part of the manifest that only budgeted trees have.
+func detailOf(m *kind.Manifest) *detail { return m.Own.(*detail) }
 
-func (b *Detail) FeatureCount() int { return b.Cols }
+func (b *detail) FeatureCount() int { return b.Cols }
 
 // Check refuses values that no build writes.
-func (b *Detail) Check(m *kind.Manifest) error {
+func (b *detail) Check(m *kind.Manifest) error {
 	ok := b.Cols >= 0 && b.Cols <= kind.MaxFeature+1 && b.Labels >= 0 && b.Names >= 1 &&
 		b.Voters >= 0 && b.Voters <= budget.MaxVoters
-	if !ok || OptionsOf(m).Check() != nil {
+	if !ok || optionsOf(m).check() != nil {
 		return errors.New("budgeted trees")
 	}
 	return nil
@@ -269,7 +269,7 @@ type Model struct {
 func (Kind) Open(ctx context.Context, st kind.Source, m *kind.Manifest) (kind.Opened, error) {
 	r := st.Arrays(ctx, m.Info.Name, m.Object)
 	a := r.Section(codec.KindBudget)
-	b := DetailOf(m)
+	b := detailOf(m)
 	x := &budget.Model{
 		Kind: b.Kind, Cols: b.Cols, Labels: b.Labels, Voters: b.Voters, Threshold: b.Threshold,
 		KeepTop: b.KeepTop,
